@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# Builds web/dist/template.html. Called by CMake. Packages come from the npm registry once; afterwards no network is needed.
+set -euo pipefail
+cd "$(dirname "$0")/../web"
+if [ ! -e node_modules/.package-lock.json ] || [ package-lock.json -nt node_modules/.package-lock.json ]; then
+  npm ci --no-audit --no-fund
+  touch node_modules/.package-lock.json
+fi
+npm run --silent build
+touch dist/template.html

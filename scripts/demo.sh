@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Shows cowprof on a real PyTorch training run: installs what is missing, builds, trains for half a minute with two DataLoader workers
+# over Python dicts, and records it. Leaves demo/timeline.json, demo/timeline.html and the report in words.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+scripts/install-deps.sh
+scripts/build.sh
+if [ "$(id -u)" -ne 0 ]; then
+  echo "demo: cowprof needs root for its probes; run: sudo scripts/demo.sh" >&2
+  exit 4
+fi
+
+mkdir -p demo
+/usr/bin/python3 tests/system/dataloader.py --items 1000000 --epochs 3 --seconds 30 >demo/training.log 2>&1 &
+trainer=$!
+trap 'kill $trainer 2>/dev/null || true' EXIT
+echo "demo: training started (pid $trainer), building its data set; its output is in demo/training.log"
+# "ready" comes when the data set stands, just before the workers are forked.
+until grep -q '"ready"' demo/training.log; do
+  kill -0 $trainer 2>/dev/null || { cat demo/training.log >&2; echo "demo: the training ended too early" >&2; exit 1; }
+  sleep 0.1
+done
+build/cowprof --attach $trainer --live --output demo/timeline.json
+build/cowprof view demo/timeline.json -o demo/timeline.html >/dev/null
+echo "demo: open demo/timeline.html in a browser"

@@ -1,0 +1,257 @@
+#!/usr/bin/python3
+"""What being profiled costs: without, with cowprof, with `perf record` of every page fault, with a psutil loop.
+
+Run by hand, as root: tests/bench/bench.py [--short]. Rounds are interleaved (bare, cowprof, perf, psutil, bare, ...) in one run
+of each workload, and compared with the bare round beside them; the table shows medians and extremes. Prints, never asserts.
+"""
+import argparse
+import contextlib
+import os
+import platform
+import re
+import resource
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "system"))
+import harness  # noqa: E402  (the folder above has to be known first)
+
+INTERVAL = "1s"
+PSUTIL_LOOP = """
+import psutil, sys, time
+target = psutil.Process(int(sys.argv[1]))
+print("ready", flush=True)
+while True:
+    for process in [target, *target.children(recursive=True)]:
+        try:
+            process.memory_full_info()
+        except psutil.Error:
+            pass
+    time.sleep(1)
+"""
+
+
+# ---- The observers: each is a context in which a process is being watched ----
+
+@contextlib.contextmanager
+def unwatched(_pid, _folder):
+    yield
+
+
+@contextlib.contextmanager
+def watched_by_cowprof(pid, folder):
+    path = folder / "recording.json"
+    path.unlink(missing_ok=True)
+    recording = harness.attach(pid, path, "--interval", INTERVAL)
+    try:
+        recording.await_sample()
+        yield
+        if recording.popen.poll() is None:
+            recording.interrupt()
+    finally:
+        recording.stop()
+
+
+@contextlib.contextmanager
+def watched_by_perf(pid, folder):
+    control, acknowledged = folder / "control", folder / "acknowledged"
+    for fifo in (control, acknowledged):
+        fifo.unlink(missing_ok=True)
+        os.mkfifo(fifo)
+    command = ["perf", "record", "-e", "page-faults", "-c", "1", "-g", "-p", str(pid), "-o", str(folder / "perf.data"),
+               "--delay=-1", f"--control=fifo:{control},{acknowledged}"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as perf:
+        with open(control, "w", encoding="ascii") as orders, open(acknowledged, encoding="ascii") as answers:
+            orders.write("enable\n")
+            orders.flush()
+            answers.readline()
+            yield
+        perf.send_signal(signal.SIGINT)
+
+
+@contextlib.contextmanager
+def watched_by_psutil(pid, _folder):
+    command = [harness.PYTHON, "-c", PSUTIL_LOOP, str(pid)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as loop:
+        loop.stdout.readline()
+        yield
+        loop.kill()
+
+
+OBSERVERS = {"bare": unwatched, "cowprof": watched_by_cowprof, "perf": watched_by_perf, "psutil": watched_by_psutil}
+
+
+def usable_observers():
+    chosen = dict(OBSERVERS)
+    if not shutil.which("perf"):
+        del chosen["perf"]
+    if subprocess.run([harness.PYTHON, "-c", "import psutil"], capture_output=True, check=False).returncode:
+        del chosen["psutil"]
+    return chosen
+
+
+# ---- The measurements: {observer: [one dict of figures per round]} ----
+
+def next_line(process):
+    """Asks a program of this folder for a round; returns what it measured."""
+    seen = len(process.lines)
+    process.go()
+    harness.wait_until(lambda: len(process.lines) > seen, "a round", seconds=120, pause=0.02)
+    return process.lines[-1]
+
+
+def run_rounds(process, watched_pid, rounds, observers, folder):
+    results = {name: [] for name in observers}
+    next_line(process)  # warms up
+    for _ in range(rounds):
+        for name, observer in observers.items():
+            with observer(watched_pid, folder):
+                results[name].append(next_line(process))
+    return results
+
+
+@contextlib.contextmanager
+def running(name, *arguments):
+    process = harness.Process([harness.WORKLOADS / name, *arguments])
+    try:
+        process.await_line("role", "ready", seconds=120)
+        yield process
+    finally:
+        process.close_stdin()
+        process.stop()
+
+
+def measure_copies(options, observers, folder):
+    with running("fault_loop", "--kind=copies", f"--pages={options.pages}") as loop:
+        return run_rounds(loop, loop.pid, options.rounds, observers, folder)
+
+
+def measure_unrelated(options, observers, folder):
+    """The loop is measured while somebody else is watched."""
+    with running("fault_loop", "--kind=touches", "--pages=10") as watched, \
+            running("fault_loop", "--kind=touches", f"--pages={options.pages}") as loop:
+        return run_rounds(loop, watched.pid, options.rounds, observers, folder)
+
+
+def measure_mappings(options, observers, folder):
+    with running("mmap_latency", f"--mib={options.size}", f"--seconds={options.seconds}") as worker:
+        return run_rounds(worker, worker.pid, options.rounds, observers, folder)
+
+
+def cpu_seconds_of_children():
+    """Of the children that were waited for, and of theirs."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def train_once(options, observer, folder):
+    """One whole training; watched from before its workers are forked."""
+    script = harness.REPOSITORY / "tests" / "system" / "dataloader.py"
+    command = [harness.PYTHON, script, f"--items={options.items}", f"--epochs={options.epochs}"]
+    training = harness.Process(command, stderr=subprocess.DEVNULL)
+    try:
+        training.await_line("event", "start")
+        with observer(training.pid, folder):
+            training.await_line("event", "end", seconds=300)
+        before = cpu_seconds_of_children()
+        training.finish()
+    finally:
+        training.stop()
+    epochs = [line for line in training.lines if line["event"] == "epoch"]
+    rate = sum(line["batches"] for line in epochs) / sum(line["seconds"] for line in epochs)
+    return {"rate": rate, "cpu": cpu_seconds_of_children() - before}
+
+
+def measure_training(options, observers, folder):
+    results = {name: [] for name in observers}
+    for _ in range(options.rounds):
+        for name, observer in observers.items():
+            results[name].append(train_once(options, observer, folder))
+    return results
+
+
+# ---- The table ----
+
+def cell(values):
+    return f"{statistics.median(values):.2f} ({min(values):.2f}–{max(values):.2f})"
+
+
+def paired_change(name, results, figure):
+    """Median over the rounds of (watched - bare): absolute, and in per cent of bare."""
+    pairs = list(zip((row[figure] for row in results["bare"]), (row[figure] for row in results[name])))
+    added = statistics.median(watched - bare for bare, watched in pairs)
+    share = statistics.median((watched - bare) / bare * 100 for bare, watched in pairs)
+    return f"{added:+.2f}, {share:+.1f} %"
+
+
+def print_rows(title, unit, figure, goal, results, observers):
+    cells = []
+    for name in observers:
+        values = [row[figure] for row in results[name]]
+        change = "" if name == "bare" else f"<br>{paired_change(name, results, figure)}"
+        cells.append(cell(values) + change)
+    print(f"| {title} | {unit} | {' | '.join(cells)} | {goal} |", flush=True)
+
+
+def print_head(options, observers):
+    cpu = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
+    print(f"Linux {platform.release()}, {os.cpu_count()} × {cpu.group(1) if cpu else platform.machine()}, "
+          f"{options.rounds} rounds, sampling interval {INTERVAL}\n")
+    print("Cells: median (min–max); below it the median of (watched − bare) over pairs of rounds.\n")
+    print(f"| what | unit | {' | '.join(observers)} | goal for cowprof |")
+    print(f"|---|---|{'---|' * len(observers)}---|")
+
+
+BENCHMARKS = {
+    "copies": (measure_copies, [("a copy-on-write copy", "ns", "ns_per_page", "P1: ≤ +500 ns and ≤ +15 %")]),
+    "unrelated": (measure_unrelated, [("a fault of an unrelated process", "ns", "ns_per_page", "P2: ≤ +150 ns")]),
+    "training": (measure_training, [
+        ("DataLoader", "batches/s", "rate", "P3: ≥ −1 %"),
+        ("DataLoader, CPU time of the whole training", "s", "cpu", ""),
+    ]),
+    "mappings": (measure_mappings, [
+        ("mmap+munmap, p50", "µs", "p50", ""),
+        ("mmap+munmap, p99", "µs", "p99", ""),
+        ("mmap+munmap, p99.9", "µs", "p99_9", "P4: ≤ +300 µs"),
+        ("mmap+munmap, worst", "µs", "worst", "P4: ≤ +3000 µs"),
+    ]),
+}
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--short", action="store_true", help="a few seconds each: shows that it runs, not what it costs")
+    parser.add_argument("--only", choices=BENCHMARKS, action="append", help="run only this one (repeatable)")
+    parser.add_argument("--observers", help="comma-separated, of: " + ", ".join(OBSERVERS))
+    parser.add_argument("--rounds", type=int, help="rounds of each observer")
+    parser.add_argument("--size", type=int, help="MiB of the worker in which mmap is measured")
+    options = parser.parse_args()
+    short = options.short
+    options.rounds = options.rounds or (2 if short else 7)
+    options.size = options.size or (256 if short else 4096)
+    options.pages, options.seconds = (20000, 1) if short else (50000, 5)
+    options.items, options.epochs = (40000, 2) if short else (400000, 3)
+    return options
+
+
+def main():
+    options = parse_arguments()
+    observers = usable_observers()
+    if options.observers:
+        observers = {name: OBSERVERS[name] for name in ["bare", *options.observers.split(",")]}
+    print_head(options, observers)
+    with tempfile.TemporaryDirectory(prefix="cowprof-bench-") as folder:
+        for name in options.only or BENCHMARKS:
+            measure, rows = BENCHMARKS[name]
+            results = measure(options, observers, Path(folder))
+            for title, unit, figure, goal in rows:
+                print_rows(title, unit, figure, goal, results, observers)
+
+
+if __name__ == "__main__":
+    main()

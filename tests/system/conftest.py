@@ -1,0 +1,127 @@
+"""Fixtures of the system tests, and the account of what was skipped.
+
+Tests run build/cowprof (or COWPROF_BUILD/cowprof) as root on real processes. A test that needs what the host lacks says so with
+needs(); every skip is listed, and one that expected_skips.txt does not name fails the session.
+"""
+import fnmatch
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+
+import harness
+
+EXPECTED_SKIPS = Path(__file__).with_name("expected_skips.txt")
+
+
+def needs(capability, available, reason):
+    """Skips the calling test, naming the capability that this host lacks."""
+    if not available:
+        pytest.skip(f"{capability}: {reason}")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def built():
+    for path in (harness.COWPROF, harness.WORKLOADS / "fork_copies"):
+        assert path.exists(), f"{path} is missing; build the project first (scripts/test.sh does), or set COWPROF_BUILD"
+    needs("root", os.geteuid() == 0, "the probes and page frames need it; run as root")
+
+
+@pytest.fixture
+def start_workload():
+    """start_workload(name, *arguments) starts a planted workload; stops it at the end of the test."""
+    started = []
+
+    def start(name, *arguments, **options):
+        started.append(harness.Process([harness.WORKLOADS / name, *arguments], **options))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.stop()
+
+
+@pytest.fixture
+def start_python():
+    """start_python(script, *arguments) runs a script of this folder with the distribution's Python."""
+    started = []
+
+    def start(script, *arguments):
+        started.append(harness.Process([harness.PYTHON, Path(__file__).with_name(script), *arguments]))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.stop()
+
+
+@pytest.fixture
+def start_recording(tmp_path):
+    """start_recording(pid, *options) attaches cowprof; stops it at the end of the test."""
+    started = []
+
+    def start(pid, *options, **popen_options):
+        path = tmp_path / f"recording-{len(started)}.json"
+        started.append(harness.attach(pid, path, *options, **popen_options))
+        return started[-1]
+
+    yield start
+    for recording in started:
+        recording.stop()
+
+
+@pytest.fixture
+def open_folder():
+    """A folder that every user may enter (pytest's own are closed to all but root)."""
+    folder = Path(tempfile.mkdtemp(prefix="cowprof-test-"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+# ---- The account of skips ----
+
+_skips = []
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "slow: the long form of a test; the suite runs a shorter one by default")
+
+
+def pytest_addoption(parser):
+    parser.addoption("--slow", action="store_true", help="run the long forms as well")
+
+
+def pytest_collection_modifyitems(config, items):
+    if config.getoption("--slow") or "slow" in (config.getoption("-m") or ""):
+        return
+    chosen = [item for item in items if "slow" not in item.keywords]
+    config.hook.pytest_deselected(items=[item for item in items if "slow" in item.keywords])
+    items[:] = chosen
+
+
+def pytest_runtest_logreport(report):
+    if report.skipped:
+        _skips.append((report.nodeid.split("/")[-1], report.longrepr[2].removeprefix("Skipped: ")))
+
+
+def _is_expected(test, reason):
+    lines = [line.split("#")[0].strip() for line in EXPECTED_SKIPS.read_text().splitlines()]
+    return any(fnmatch.fnmatch(f"{test} {reason.split(':')[0]}", line) for line in lines if line)
+
+
+def pytest_sessionfinish(session):
+    if harness.BUILD.exists():
+        (harness.BUILD / "system_skips.txt").write_text("".join(f"{test} {reason}\n" for test, reason in _skips))
+    session.config.unexpected_skips = [skip for skip in _skips if not _is_expected(*skip)]
+    if session.config.unexpected_skips:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    for test, reason in _skips:
+        terminalreporter.write_line(f"skipped {test}: {reason}")
+    for test, reason in getattr(config, "unexpected_skips", []):
+        terminalreporter.write_line(f"UNEXPECTED SKIP, not in {EXPECTED_SKIPS.name}: {test}: {reason}", red=True)

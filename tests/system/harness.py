@@ -1,0 +1,167 @@
+"""Runs workloads and cowprof for the system tests, and reads back what they say.
+
+Owns the spelling of command lines and the waiting: everything waits for an event with a deadline, nothing sleeps and hopes.
+Judges only what must hold of every recording: the schemas, and that a healthy run lost nothing.
+"""
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import jsonschema
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("COWPROF_BUILD", REPOSITORY / "build")).resolve()
+COWPROF = BUILD / "cowprof"
+WORKLOADS = BUILD / "workloads"
+PYTHON = "/usr/bin/python3"  # the distribution's: it has torch
+DEADLINE = 30.0  # seconds; for what takes a second on an idle machine
+PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def wait_until(condition, what, seconds=DEADLINE, pause=0.005):
+    """Returns the first true value of condition()."""
+    deadline = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value:
+            return value
+        assert time.monotonic() < deadline, f"waited {seconds:g} s for {what}"
+        time.sleep(pause)
+
+
+class Process:
+    """A child process whose stdout is read line by line, as JSON, while it runs."""
+
+    def __init__(self, command, **options):
+        self.popen = subprocess.Popen([str(word) for word in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                      text=True, **options)
+        self.pid = self.popen.pid
+        self.lines = []
+        self._news = threading.Condition()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self):
+        for text in self.popen.stdout:
+            with self._news:
+                self.lines.append(json.loads(text))
+                self._news.notify_all()
+
+    def await_line(self, key, value, seconds=DEADLINE):
+        def matching():
+            return next((line for line in self.lines if line.get(key) == value), None)
+        with self._news:
+            assert self._news.wait_for(matching, seconds), f"no line with {key}={value} in {seconds:g} s"
+            return matching()
+
+    def go(self):
+        """Sends the line that --wait waits for."""
+        self.popen.stdin.write("\n")
+        self.popen.stdin.flush()
+
+    def close_stdin(self):
+        if not self.popen.stdin.closed:
+            self.popen.stdin.close()
+
+    def finish(self, seconds=DEADLINE):
+        """Closes stdin, waits for the end; returns all lines."""
+        self.close_stdin()
+        self.popen.wait(seconds)
+        self._reader.join(seconds)
+        return self.lines
+
+    def stop(self):
+        if self.popen.poll() is None:
+            self.popen.kill()
+        self.finish()
+
+
+def load_json(path):
+    return json.loads(Path(path).read_text())
+
+
+def validate(document, schema_file):
+    path = REPOSITORY / "schema" / schema_file
+    assert path.exists(), f"the project has no {path}"
+    jsonschema.Draft202012Validator(load_json(path)).validate(document)
+
+
+def has_sample(path):
+    """True once the recording at `path` holds a sample: from then on the target is followed."""
+    try:
+        return any(record["type"] == "sample" for record in load_json(path)["records"])
+    except (FileNotFoundError, json.JSONDecodeError):  # not there yet, or read while it is being written
+        return False
+
+
+def run_cowprof(*arguments, seconds=DEADLINE, **options):
+    """Runs cowprof to its end; returns the CompletedProcess with text streams."""
+    return subprocess.run([str(COWPROF), *map(str, arguments)], capture_output=True, text=True, timeout=seconds,
+                          stdin=subprocess.DEVNULL, **options)
+
+
+class Recording:
+    """A cowprof that records, and the file it writes."""
+
+    def __init__(self, path, arguments, **options):
+        self.path = Path(path)
+        streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
+        self.popen = subprocess.Popen([str(COWPROF), *map(str, arguments)], text=True, **streams)
+        self.pid = self.popen.pid
+        self.stderr = ""
+
+    def await_sample(self):
+        def sampled():
+            ended = self.popen.poll()
+            assert ended is None, f"cowprof ended with {ended}: {self.popen.stderr.read()}"
+            return has_sample(self.path)
+        wait_until(sampled, f"the first sample in {self.path}")
+
+    def send(self, number):
+        self.popen.send_signal(number)
+
+    def wait(self, seconds=DEADLINE):
+        """Waits for the end. Returns the exit status; `stderr` has what was said."""
+        _, self.stderr = self.popen.communicate(timeout=seconds)
+        return self.popen.returncode
+
+    def interrupt(self):
+        self.send(signal.SIGINT)
+        assert self.wait() == 0, self.stderr
+
+    def stop(self):
+        if self.popen.poll() is None:
+            self.popen.kill()
+        self.popen.communicate()
+
+    def timeline(self):
+        document = load_json(self.path)
+        validate(document, "timeline.schema.json")
+        return document
+
+    def report(self, healthy=True):
+        result = run_cowprof("report", self.path, "--json")
+        assert result.returncode == 0, result.stderr
+        document = json.loads(result.stdout)
+        validate(document, "report.schema.json")
+        assert not healthy or not any(document["losses"].values()), document["losses"]
+        return document
+
+
+def attach(pid, path, *options, **popen_options):
+    return Recording(path, ["--attach", pid, "--output", path, "--quiet", *options], **popen_options)
+
+
+def rows_of(report, pid):
+    """Every row of one process in a report: there must be exactly one."""
+    return [row for row in [report["parent"], *report["workers"]] if row["pid"] == pid]
+
+
+def row_of(report, pid):
+    rows = rows_of(report, pid)
+    assert len(rows) == 1, f"process {pid} has {len(rows)} rows in the report"
+    return rows[0]

@@ -1,0 +1,98 @@
+"""`cowprof -- CMD`: the command's streams, signals and exit status are its own; cowprof is not to be noticed."""
+import signal
+import subprocess
+
+import pytest
+
+import harness
+
+STATUSES = {"exit 0": 0, "exit 7": 7, "kill -KILL $$": 137, "kill -TERM $$": 143, "kill -SEGV $$": 139}
+
+
+def run_command(folder, *command, **options):
+    path = folder / "command.json"
+    arguments = [str(harness.COWPROF), "--output", str(path), "--quiet", "--", *map(str, command)]
+    options = {"capture_output": True, "text": True, "timeout": harness.DEADLINE, **options}
+    return subprocess.run(arguments, **options), path
+
+
+@pytest.mark.parametrize("script,status", STATUSES.items())
+def test_the_exit_status_is_the_commands(script, status, tmp_path):
+    result, path = run_command(tmp_path, "sh", "-c", script)
+    assert (result.returncode, result.stdout, result.stderr) == (status, "", "")
+    assert harness.load_json(path)["records"][-1]["type"] == "end"
+
+
+def test_streams_pass_through(tmp_path):
+    script = "cat; echo to-stderr >&2; printf 'no newline'"
+    result, _ = run_command(tmp_path, "sh", "-c", script, input="line one\nline two\n")
+    assert result.stdout == "line one\nline two\nno newline"
+    assert result.stderr == "to-stderr\n"
+
+
+def test_arguments_environment_and_folder_pass_through(tmp_path):
+    script = 'printf "%s|" "$@"; printf %s "$COWPROF_TEST_VALUE|"; pwd'
+    result, _ = run_command(tmp_path, "sh", "-c", script, "sh", "a b", "", "--quiet", "--", "é", cwd=tmp_path,
+                            env={"PATH": "/usr/bin:/bin", "COWPROF_TEST_VALUE": "kept"})
+    assert result.stdout == f"a b||--quiet|--|é|kept|{tmp_path}\n"
+
+
+@pytest.mark.parametrize("name", ["TERM", "INT", "HUP"])
+def test_signals_pass_through(name, tmp_path):
+    path = tmp_path / "signal.json"
+    script = f"trap 'echo got {name}; exit 42' {name}; echo ready; while :; do sleep 0.02; done"
+    command = [str(harness.COWPROF), "--output", str(path), "--quiet", "--", "sh", "-c", script]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout.readline() == "ready\n"
+            process.send_signal(getattr(signal, f"SIG{name}"))
+            stdout, stderr = process.communicate(timeout=harness.DEADLINE)
+        finally:
+            process.kill()
+    assert (process.returncode, stdout, stderr) == (42, f"got {name}\n", "")
+    assert harness.load_json(path)["records"][-1]["type"] == "end"
+
+
+def one_line(text):
+    lines = text.splitlines()
+    assert len(lines) == 1, f"want one line, have: {text!r}"
+    return lines[0]
+
+
+def test_a_command_that_is_not_there(tmp_path):
+    result, _ = run_command(tmp_path, "no-such-command-here")
+    assert result.returncode == 127
+    assert "no-such-command-here" in one_line(result.stderr)
+
+
+def test_a_command_that_cannot_be_executed(tmp_path):
+    plain = tmp_path / "plain.txt"
+    plain.write_text("not a program\n")
+    plain.chmod(0o644)
+    result, _ = run_command(tmp_path, plain)
+    assert result.returncode == 126
+    assert str(plain) in one_line(result.stderr)
+
+
+def test_the_command_is_profiled_from_its_first_instruction(tmp_path):
+    """The very first child of the command is there, with all of its copies."""
+    result, path = run_command(tmp_path, harness.WORKLOADS / "fork_copies", "--pages=5000")
+    assert result.returncode == 0
+    report = harness.run_cowprof("report", path, "--json")
+    assert '"copies"' in report.stdout
+    (child,) = harness.json.loads(report.stdout)["workers"]
+    assert abs(child["copies"] - 5000) <= 25 + 20
+
+
+def test_descriptors_do_not_leak_into_the_command(tmp_path):
+    """The command finds the descriptors that cowprof was started with, and no other."""
+    bare = subprocess.run(["sh", "-c", "ls /proc/self/fd"], capture_output=True, text=True, check=True).stdout
+    result, _ = run_command(tmp_path, "sh", "-c", "ls /proc/self/fd")
+    assert result.stdout.split() == bare.split()
+
+
+def test_signal_dispositions_and_mask_are_the_commands_own(tmp_path):
+    script = "grep -E '^Sig(Blk|Ign|Cgt)' /proc/self/status"
+    bare = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True).stdout
+    result, _ = run_command(tmp_path, "sh", "-c", script)
+    assert result.stdout == bare

@@ -1,0 +1,120 @@
+"""A real PyTorch DataLoader: what its workers lose to copies, by cowprof, by smaps_rollup and by page frames.
+
+All processes of the training are held (SIGSTOP, by this test and not by cowprof) while the truth is read before and after, so
+that the three look at the same moments.
+"""
+import os
+import signal
+import subprocess
+
+import pytest
+
+import harness
+import truth
+
+RUN = ["--items=400000", "--epochs=30", "--report-every=20"]
+GROWTH_BYTES = 40 * 2**20
+
+
+class Moment:
+    """The tree held still, and what /proc says of it."""
+
+    def __init__(self, root):
+        self.pids = truth.tree(root)
+        for pid in self.pids:
+            os.kill(pid, signal.SIGSTOP)
+        for pid in self.pids:
+            harness.wait_until(lambda: truth.state(pid) == "T", f"{pid} to be held")
+        self.private = {pid: truth.private_bytes(pid) for pid in self.pids}
+        frames = truth.anonymous_frames(root)
+        self.diverged = {pid: truth.diverged(frames, truth.anonymous_frames(pid)) for pid in self.pids[1:]}
+
+    def release(self):
+        for pid in self.pids:
+            os.kill(pid, signal.SIGCONT)
+
+
+def kill_tree(process):
+    """Workers that lose their trainer take five seconds to notice."""
+    for pid in truth.tree(process.pid):
+        os.kill(pid, signal.SIGKILL)
+    process.stop()
+
+
+@pytest.fixture(scope="module")
+def growth(tmp_path_factory):
+    """One recording of a training between two moments: (before, after, report, pid)."""
+    training = harness.Process([harness.PYTHON, harness.REPOSITORY / "tests/system/dataloader.py", *RUN, "--batch-size=128"],
+                               stderr=subprocess.DEVNULL)
+    path = tmp_path_factory.mktemp("dataloader") / "training.json"
+    try:
+        training.await_line("event", "progress")  # the first batches of the first epoch: its workers are there
+        before = Moment(training.pid)
+        recording = harness.attach(training.pid, path, "--interval", "250ms")
+        try:
+            recording.await_sample()
+            before.release()
+            grown = before.private[before.pids[1]] + GROWTH_BYTES
+            harness.wait_until(lambda: truth.private_bytes(before.pids[1]) > grown, "growth", pause=0.05)
+            after = Moment(training.pid)
+            recording.interrupt()
+        finally:
+            recording.stop()
+        after.release()
+        recording.timeline()
+        yield before, after, recording.report(), training
+    finally:
+        kill_tree(training)
+
+
+def test_both_workers_lived_through_the_recording(growth):
+    before, after, report, training = growth
+    assert before.pids == after.pids and len(before.pids) == 3
+    assert report["parent"]["pid"] == training.pid
+    assert sorted(row["pid"] for row in report["workers"]) == sorted(before.pids[1:])
+    assert report["target"]["start_method"] == "fork"
+
+
+def test_copies_explain_the_growth_of_private_memory(growth):
+    """Within 3 %: copies by cowprof against smaps_rollup, read by this test."""
+    before, after, report, _ = growth
+    for pid in before.pids[1:]:
+        grown = after.private[pid] - before.private[pid]
+        copied = harness.row_of(report, pid)["copied_bytes"]
+        assert grown > GROWTH_BYTES // 2
+        assert abs(grown - copied) <= 0.03 * grown, f"worker {pid}: grew {grown}, copied {copied}"
+
+
+def test_private_bytes_agree_with_smaps_rollup(growth):
+    _, after, report, _ = growth
+    for pid in after.pids[1:]:
+        row = harness.row_of(report, pid)
+        assert abs(row["private_bytes"] - after.private[pid]) <= 0.03 * after.private[pid]
+        assert row["peak_private_bytes"] >= row["private_bytes"]
+
+
+def test_copies_agree_with_page_frames(growth):
+    """P8: frames that differ from the parent's, against copies: within 0.5 %."""
+    before, after, report, _ = growth
+    for pid in before.pids[1:]:
+        moved = after.diverged[pid] - before.diverged[pid]
+        copies = harness.row_of(report, pid)["copies"]
+        assert abs(moved - copies) <= 0.005 * moved, f"worker {pid}: {moved} frames, {copies} copies"
+
+
+def test_the_trainer_itself_hardly_copies(growth):
+    _, _, report, _ = growth
+    assert report["parent"]["copies"] < 0.1 * sum(row["copies"] for row in report["workers"])
+
+
+def test_a_whole_training_from_start_to_end(tmp_path):
+    """Every epoch forks new workers: each is a row, and each has ended."""
+    path = tmp_path / "whole.json"
+    result = harness.run_cowprof("--output", path, "--quiet", "--", harness.PYTHON, harness.REPOSITORY / "tests/system/dataloader.py",
+                                 "--items=40000", "--epochs=3", "--batches=60", seconds=60)
+    assert result.returncode == 0, result.stderr
+    report = harness.json.loads(harness.run_cowprof("report", path, "--json").stdout)
+    workers = [row for row in report["workers"] if row["role"] == "worker"]
+    assert len(workers) == 6
+    assert all(row["exit"]["kind"] == "exited" and row["exit"]["code"] == 0 for row in workers)
+    assert all(row["copies"] > 1000 for row in workers)

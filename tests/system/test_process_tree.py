@@ -1,0 +1,112 @@
+"""Following a tree of processes: nobody missed, nobody twice, no stranger; every end with its cause."""
+import collections
+import os
+import signal
+import time
+
+import pytest
+
+import harness
+from counting import run_attached, run_started
+
+STORM = ["fork_storm", "--forks=120", "--rate=2000", "--pages=64"]
+OWN_COPIES = 40  # stack and libc pages of a short-lived child
+
+
+def assert_storm(report, lines):
+    """Every fork is a row, once, with its exit code and its copies."""
+    (forks,) = [line["forks"] for line in lines if line["role"] == "storm"]
+    told = {line["pid"]: line for line in lines if line["role"] in ("child", "nested", "orphan")}
+    assert len(told) == forks
+    rows = {row["pid"]: row for row in report["workers"]}
+    assert len(report["workers"]) == forks
+    assert set(told) - set(rows) == set(), "missed"
+    assert set(rows) - set(told) == set(), "strangers"
+    for pid, line in told.items():
+        assert rows[pid]["exit"], f"the end of {pid} was missed"
+        assert (rows[pid]["exit"]["kind"], rows[pid]["exit"]["code"]) == ("exited", line["exit_code"])
+        assert line["planted_copies"] <= rows[pid]["copies"] <= line["planted_copies"] + OWN_COPIES
+        assert line["planted_copies"] == line["pagemap_copies"]
+
+
+@pytest.mark.parametrize("run", [run_attached, run_started], ids=["attach", "start"])
+@pytest.mark.parametrize("runs", [50, pytest.param(500, marks=pytest.mark.slow)])
+def test_no_fork_and_no_exit_is_ever_missed(run, runs, tmp_path):
+    for number in range(runs):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        assert_storm(*run(STORM, folder))
+
+
+def boot_ns():
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
+
+def record_moving_tree(start_workload, start_recording):
+    """Attaches to a tree that forks all the time. Returns report, lines, and when the attach was begun and done."""
+    tree = start_workload("attach_tree")
+    tree.await_line("role", "leaf")
+    begun = boot_ns()
+    recording = start_recording(tree.pid, "--interval", "100ms")
+    recording.await_sample()
+    done = boot_ns()
+    harness.wait_until(lambda: tree.lines[-1].get("born_ns", 0) > done + 300_000_000, "more leaves")
+    lines = tree.finish()
+    assert recording.wait() == 0, recording.stderr
+    assert lines[-1]["bad_endings"] == 0
+    return recording.report(), [line for line in lines if "born_ns" in line], begun, done
+
+
+@pytest.mark.parametrize("attempt", range(20))
+def test_attach_to_a_moving_tree_misses_nobody(attempt, start_workload, start_recording):
+    report, lives, begun, done = record_moving_tree(start_workload, start_recording)
+    rows = collections.Counter(row["pid"] for row in [report["parent"], *report["workers"]])
+    must = {life["pid"] for life in lives if life["ended_ns"] > done}
+    may = {life["pid"] for life in lives if life["ended_ns"] > begun - 50_000_000}
+    assert len(must) > 50
+    assert [pid for pid, times in rows.items() if times > 1] == [], "listed twice"
+    assert must - set(rows) == set(), "missed"
+    assert set(rows) - may == set(), "strangers, or processes that had ended before the attach"
+    copies = {row["pid"]: row["copies"] for row in report["workers"]}
+    for life in lives:
+        if life["born_ns"] > done and life["role"] == "leaf":
+            assert life["planted_copies"] <= copies[life["pid"]] <= life["planted_copies"] + OWN_COPIES
+
+
+@pytest.mark.parametrize("run", [run_attached, run_started], ids=["attach", "start"])
+def test_every_ending_is_told(run, tmp_path):
+    report, lines = run(["endings", f"--file={tmp_path / 'mapped'}"], tmp_path)
+    endings = [line for line in lines if line["role"] == "ending"]
+    assert len(endings) == 8
+    for line in endings:
+        exit_of = harness.row_of(report, line["pid"])["exit"]
+        if line["signal"]:
+            assert (exit_of["kind"], exit_of["signal"]) == ("signaled", signal.Signals(line["signal"]).name), line["by"]
+        else:
+            assert (exit_of["kind"], exit_of["code"], exit_of["signal"]) == ("exited", line["code"], None), line["by"]
+
+
+def test_a_worker_killed_by_a_stranger_says_so(start_workload, start_recording, tmp_path):
+    tree = start_workload("attach_tree", "--branches=1", "--leaf-us=200000")
+    leaf = tree.await_line("role", "leaf")
+    recording = start_recording(tree.pid, "--interval", "100ms")
+    recording.await_sample()
+    os.kill(leaf["parent"], signal.SIGKILL)
+    harness.wait_until(lambda: not os.path.exists(f"/proc/{leaf['parent']}") or _is_zombie(leaf["parent"]), "the kill")
+    tree.finish()
+    assert recording.wait() == 0, recording.stderr
+    exit_of = harness.row_of(recording.report(), leaf["parent"])["exit"]
+    assert (exit_of["kind"], exit_of["signal"]) == ("signaled", "SIGKILL")
+    assert not (exit_of["cause"] or "").startswith("oom"), "a plain kill is no OOM kill"
+
+
+def _is_zombie(pid):
+    with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
+        return stat.read().rpartition(")")[2].split()[0] == "Z"
+
+
+def test_rows_end_in_order(tmp_path):
+    """started_at and ended_at of a row lie within the recording and in order."""
+    report, _ = run_started(["fork_copies", "--children=3"], tmp_path)
+    for row in report["workers"]:
+        assert 0 <= row["started_at"] <= row["ended_at"] <= report["duration_seconds"] + 0.5

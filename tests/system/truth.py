@@ -1,0 +1,102 @@
+"""What /proc says, read without cowprof: page frames, private memory, state, and the kernel objects a process holds.
+
+The tests compare cowprof's figures with these. Needs root for page frames.
+"""
+import array
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+
+PRESENT = 1 << 63
+FRAME = (1 << 55) - 1
+FILE_OR_SHARED = 1 << 61
+
+
+def private_bytes(pid):
+    """Private_Clean + Private_Dirty + Private_Hugetlb of smaps_rollup."""
+    text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    return sum(int(kib) for kib in re.findall(r"^Private_\w+: +(\d+) kB", text, re.M)) * 1024
+
+
+def state(pid):
+    """The state letter of /proc/PID/stat, or None if the process is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
+def children(pid):
+    """Direct children that are processes and still there."""
+    found = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        found += [int(child) for child in (task / "children").read_text().split()]
+    return found
+
+
+def tree(pid):
+    return [pid] + [below for child in children(pid) for below in tree(child)]
+
+
+def private_mappings(pid):
+    """(begin, end) of the writable private mappings."""
+    for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+        span, rights = line.split()[:2]
+        if rights[1] == "w" and rights[3] == "p":
+            begin, end = (int(number, 16) for number in span.split("-"))
+            yield begin, end
+
+
+def anonymous_frames(pid):
+    """{page number: frame} of the anonymous pages in private mappings, the zero page left out."""
+    frames = {}
+    zero = zero_frame()
+    with open(f"/proc/{pid}/pagemap", "rb", buffering=0) as pagemap:
+        for begin, end in private_mappings(pid):
+            entries = array.array("Q", os.pread(pagemap.fileno(), (end - begin) // 4096 * 8, begin // 4096 * 8))
+            for page, entry in enumerate(entries, begin // 4096):
+                if entry & PRESENT and not entry & FILE_OR_SHARED and entry & FRAME != zero:
+                    frames[page] = entry & FRAME
+    return frames
+
+
+def zero_frame():
+    """The frame of the kernel's zero page, learned from an untouched page of our own."""
+    import ctypes
+    import mmap
+    area = mmap.mmap(-1, 4096, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    area[0]  # a read: maps the zero page
+    view = ctypes.c_char.from_buffer(area)
+    with open("/proc/self/pagemap", "rb", buffering=0) as pagemap:
+        entry = array.array("Q", os.pread(pagemap.fileno(), 8, ctypes.addressof(view) // 4096 * 8))[0]
+    del view
+    return entry & FRAME
+
+
+def diverged(parent_frames, child_frames):
+    """Pages that both have, in different frames."""
+    return sum(1 for page, frame in child_frames.items() if parent_frames.get(page, frame) != frame)
+
+
+def kernel_objects(pid):
+    """{(kind, id)} of the BPF programs, maps and links that a process holds open."""
+    found = set()
+    for info in Path(f"/proc/{pid}/fdinfo").iterdir():
+        try:
+            text = info.read_text()
+        except FileNotFoundError:
+            continue
+        found |= {(kind, int(number)) for kind, number in re.findall(r"^(prog|map|link)_id:\s*(\d+)$", text, re.M)}
+    return found
+
+
+def living_kernel_objects():
+    """{(kind, id)} of all BPF programs, maps and links of the machine."""
+    bpftool = next(path for path in ("/usr/sbin/bpftool", "/sbin/bpftool", "/usr/bin/bpftool") if os.path.exists(path))
+    found = set()
+    for kind in ("prog", "map", "link"):
+        listed = subprocess.run([bpftool, "--json", kind, "show"], capture_output=True, text=True, check=True).stdout
+        found |= {(kind, thing["id"]) for thing in json.loads(listed or "[]")}
+    return found

@@ -1,0 +1,317 @@
+// The rows that Limits::Read gives for hosts built as folders (proc/ and the cgroup mounts below
+// one root), among them broken ones, and for this process on this machine.
+#include "source/limits.h"
+
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "fixture_tree.h"
+#include "posix/fd.h"
+#include "source/cgroup.h"
+
+namespace cowprof {
+namespace {
+
+using Rows = std::vector<LimitSample>;
+
+constexpr char kV1Unlimited[] = "9223372036854771712\n";
+constexpr char kMountV1[] = "35 31 0:32 / /cg/memory rw - cgroup cgroup rw,memory\n";
+constexpr char kMountV2[] = "31 23 0:26 / /cg rw - cgroup2 cgroup2 rw\n";
+
+// A host with process 12. Only what a test writes exists.
+struct Host {
+  FixtureTree tree;
+
+  void Process(const std::string& cgroup, const std::string& mountinfo) const {
+    tree.Write("/proc/12/cgroup", cgroup);
+    tree.Write("/proc/self/mountinfo", mountinfo);
+  }
+  void V1(const std::string& directory, const std::string& limit, uint64_t usage,
+          uint64_t inactive) const {
+    tree.Write(directory + "/memory.limit_in_bytes", limit);
+    tree.Write(directory + "/memory.usage_in_bytes", absl::StrCat(usage, "\n"));
+    // The figure without total_ is that of this level alone and must not be taken.
+    tree.Write(directory + "/memory.stat",
+               absl::StrCat("cache 7\ninactive_file 3\ntotal_cache 8\ntotal_inactive_file ",
+                            inactive, "\ntotal_active_file 9\n"));
+  }
+  void V2(const std::string& directory, const std::string& limit, uint64_t usage,
+          uint64_t inactive) const {
+    tree.Write(directory + "/memory.max", limit);
+    tree.Write(directory + "/memory.current", absl::StrCat(usage, "\n"));
+    tree.Write(directory + "/memory.stat",
+               absl::StrCat("anon 5\nworkingset_inactive_file 4\ninactive_file ", inactive,
+                            "\nactive_file 6\n"));
+  }
+  Rows Read() const { return Limits(ProcFs(tree.root() + "/proc"), tree.root()).Read(12); }
+};
+
+const LimitSample* Find(const Rows& rows, LimitKind kind) {
+  for (const LimitSample& row : rows) {
+    if (row.kind == kind) return &row;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+TEST_CASE("a host that shows nothing has no rows") {
+  Host host;
+  CHECK(host.Read().empty());
+  host.Process("", "");
+  CHECK(host.Read().empty());
+}
+
+TEST_CASE("v1: a limited cgroup; the part that can be given back is not used") {
+  Host host;
+  host.Process("4:memory:/job\n", kMountV1);
+  host.V1("/cg/memory/job", "1000\n", 700, 200);
+  host.V1("/cg/memory", kV1Unlimited, 5000, 0);
+  CHECK(host.Read() == Rows{{LimitKind::kCgroupV1, "/job", 1000, 500}});
+}
+
+TEST_CASE("v2: a limited cgroup; the root has no files") {
+  Host host;
+  host.Process("0::/job\n", kMountV2);
+  host.V2("/cg/job", "1000\n", 700, 200);
+  CHECK(host.Read() == Rows{{LimitKind::kCgroupV2, "/job", 1000, 500}});
+}
+
+TEST_CASE("hybrid: the memory controller of v1, whatever v2 has") {
+  Host host;
+  host.Process("4:memory:/job\n0::/job\n", absl::StrCat(kMountV1, kMountV2));
+  host.V1("/cg/memory/job", "1000\n", 700, 200);
+  host.V2("/cg/job", "9\n", 9, 0);
+  CHECK(host.Read() == Rows{{LimitKind::kCgroupV1, "/job", 1000, 500}});
+}
+
+TEST_CASE("nested: every limited level, innermost first") {
+  Host host;
+  host.Process("0::/a/b/c\n", kMountV2);
+  host.V2("/cg/a/b/c", "1000\n", 100, 0);
+  host.V2("/cg/a/b", "max\n", 200, 0);
+  host.V2("/cg/a", "3000\n", 300, 50);
+  CHECK(host.Read() ==
+        Rows{{LimitKind::kCgroupV2, "/a/b/c", 1000, 100}, {LimitKind::kCgroupV2, "/a", 3000, 250}});
+}
+
+TEST_CASE("only the grandparent is limited: the own level stays as a row without a limit") {
+  Host host;
+  host.Process("4:memory:/a/b/c\n", kMountV1);
+  host.V1("/cg/memory/a/b/c", kV1Unlimited, 100, 0);
+  host.V1("/cg/memory/a/b", kV1Unlimited, 200, 0);
+  host.V1("/cg/memory/a", "3000\n", 300, 0);
+  host.V1("/cg/memory", kV1Unlimited, 400, 0);
+  const Rows expected = {{LimitKind::kCgroupV1, "/a/b/c", std::nullopt, 100},
+                         {LimitKind::kCgroupV1, "/a", 3000, 300}};
+  SECTION("no memory.use_hierarchy, as in a kernel that dropped it") {
+    CHECK(host.Read() == expected);
+  }
+  SECTION("the grandparent counts its children") {
+    host.tree.Write("/cg/memory/a/memory.use_hierarchy", "1\n");
+    CHECK(host.Read() == expected);
+  }
+  SECTION("the grandparent counts its own processes only") {
+    host.tree.Write("/cg/memory/a/memory.use_hierarchy", "0\n");
+    CHECK(host.Read() == Rows{expected[0]});
+  }
+}
+
+TEST_CASE("the own level says 0 to use_hierarchy: its limit binds all the same") {
+  Host host;
+  host.Process("4:memory:/a\n", kMountV1);
+  host.V1("/cg/memory/a", "3000\n", 300, 0);
+  host.tree.Write("/cg/memory/a/memory.use_hierarchy", "0\n");
+  CHECK(host.Read() == Rows{{LimitKind::kCgroupV1, "/a", 3000, 300}});
+}
+
+TEST_CASE("unlimited everywhere: one row without a limit") {
+  Host host;
+  host.Process("0::/a/b\n", kMountV2);
+  host.V2("/cg/a/b", "max\n", 100, 30);
+  host.V2("/cg/a", "max\n", 200, 0);
+  CHECK(host.Read() == Rows{{LimitKind::kCgroupV2, "/a/b", std::nullopt, 70}});
+}
+
+TEST_CASE("the own level has no memory controller: charged to the next one up") {
+  Host host;
+  host.Process("0::/a/b\n", kMountV2);
+  host.tree.Write("/cg/a/b/cgroup.procs", "12\n");
+  host.V2("/cg/a", "max\n", 200, 0);
+  CHECK(host.Read() == Rows{{LimitKind::kCgroupV2, "/a", std::nullopt, 200}});
+}
+
+TEST_CASE("no memory controller at all") {
+  Host host;
+  host.Process("1:cpu:/a\n0::/a\n", kMountV2);
+  host.tree.Write("/cg/a/cgroup.procs", "12\n");
+  CHECK(host.Read().empty());
+}
+
+TEST_CASE("removed meanwhile: no row, and the level above still binds") {
+  Host host;
+  host.Process("0::/a/gone (deleted)\n", kMountV2);
+  host.V2("/cg/a", "3000\n", 300, 0);
+  CHECK(host.Read() == Rows{{LimitKind::kCgroupV2, "/a", 3000, 300}});
+}
+
+TEST_CASE("one file is missing or is garbage: no row of that level") {
+  Host host;
+  host.Process("0::/job\n", kMountV2);
+  host.V2("/cg/job", "1000\n", 700, 200);
+  REQUIRE(host.Read().size() == 1);
+  const std::string file = GENERATE("memory.max", "memory.current", "memory.stat");
+  const std::string path = "/cg/job/" + file;
+  INFO(file);
+  SECTION("missing") {
+    std::filesystem::remove(host.tree.root() + path);
+    CHECK(host.Read().empty());
+  }
+  SECTION("garbage") {
+    const std::string text = GENERATE(as<std::string>(), "", "\n", "-5\n", "inactive_file -5\n",
+                                      "inactive_file\n", "inactive_file 99999999999999999999\n",
+                                      std::string(64, '\0'), std::string(1 << 20, 'x'));
+    host.tree.Write(path, text);
+    CHECK(host.Read().empty());
+  }
+}
+
+TEST_CASE("limit 0, and a part larger than the whole") {
+  Host host;
+  host.Process("0::/job\n", kMountV2);
+  host.V2("/cg/job", "0\n", 100, 150);
+  const Rows rows = host.Read();
+  REQUIRE(rows == Rows{{LimitKind::kCgroupV2, "/job", 0, 0}});
+  CHECK_FALSE(rows[0].ratio());
+}
+
+TEST_CASE("huge numbers") {
+  Host host;
+  host.Process("0::/job\n", kMountV2);
+  host.V2("/cg/job", "99999999999999999999999\n", UINT64_MAX, 1);
+  CHECK(host.Read() == Rows{{LimitKind::kCgroupV2, "/job", std::nullopt, UINT64_MAX - 1}});
+}
+
+TEST_CASE("a container's mount shows its subtree; the name is the hierarchy's") {
+  Host host;
+  host.Process("4:memory:/docker/abc/job\n",
+               "35 31 0:32 /docker/abc /cg/memory ro - cgroup cgroup rw,memory\n");
+  host.V1("/cg/memory/job", kV1Unlimited, 10, 0);
+  host.V1("/cg/memory", "500\n", 20, 0);
+  CHECK(host.Read() == Rows{{LimitKind::kCgroupV1, "/docker/abc/job", std::nullopt, 10},
+                            {LimitKind::kCgroupV1, "/docker/abc", 500, 20}});
+}
+
+TEST_CASE("a process outside of our cgroup namespace: no folder outside the mount is read") {
+  Host host;
+  host.Process("0::/../job\n", "31 23 0:26 / /cg/mine rw - cgroup2 cgroup2 rw\n");
+  host.V2("/cg/mine", "1\n", 1, 0);
+  host.V2("/cg/job", "1000\n", 700, 200);
+  CHECK(host.Read().empty());
+}
+
+TEST_CASE("host memory with swap") {
+  Host host;
+  const std::string total = "MemTotal: 100 kB\n", available = "MemAvailable: 30 kB\n";
+  const std::string swap = "SwapTotal: 50 kB\nSwapFree: 20 kB\n";
+  host.tree.Write("/proc/meminfo", total + available + swap);
+  CHECK(host.Read() == Rows{{LimitKind::kHost, "MemTotal+SwapTotal", 150 * 1024, 100 * 1024}});
+  host.tree.Write("/proc/meminfo", total + available);
+  CHECK(host.Read() == Rows{{LimitKind::kHost, "MemTotal+SwapTotal", 100 * 1024, 70 * 1024}});
+  host.tree.Write("/proc/meminfo", total + "MemAvailable: 900 kB\n");
+  CHECK(host.Read() == Rows{{LimitKind::kHost, "MemTotal+SwapTotal", 100 * 1024, 0}});
+  host.tree.Write("/proc/meminfo", total + swap);
+  CHECK(host.Read().empty());
+  host.tree.Write("/proc/meminfo", available + swap);
+  CHECK(host.Read().empty());
+}
+
+TEST_CASE("resource limits of the process") {
+  Host host;
+  host.tree.Write("/proc/12/stat", "12 (x) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5 8192 1 2 3\n");
+  for (const char* fd : {"0", "1", "2"}) host.tree.Write(absl::StrCat("/proc/12/fd/", fd), "");
+  const auto limits = [](const char* space, const char* files) {
+    return absl::StrCat("Limit   Soft Limit  Hard Limit  Units\nMax open files   ", files,
+                        "   9999  files\nMax address space   ", space, "   unlimited  bytes\n");
+  };
+  host.tree.Write("/proc/12/limits", limits("65536", "1024"));
+  CHECK(host.Read() == Rows{{LimitKind::kAddressSpace, "RLIMIT_AS", 65536, 8192},
+                            {LimitKind::kDescriptors, "RLIMIT_NOFILE", 1024, 3}});
+  host.tree.Write("/proc/12/limits", limits("unlimited", "unlimited"));
+  CHECK(host.Read() == Rows{{LimitKind::kDescriptors, "RLIMIT_NOFILE", std::nullopt, 3}});
+  std::filesystem::remove(host.tree.root() + "/proc/12/stat");
+  std::filesystem::remove_all(host.tree.root() + "/proc/12/fd");
+  host.tree.Write("/proc/12/limits", limits("65536", "1024"));
+  CHECK(host.Read().empty());
+}
+
+TEST_CASE("shared memory is that of the process's own root") {
+  Host host;
+  SECTION("a file system with a bound") {
+    host.tree.Link("/proc/12/root/dev/shm", "/dev/shm");
+    struct statvfs expected;
+    REQUIRE(statvfs("/dev/shm", &expected) == 0);
+    const Rows rows = host.Read();
+    REQUIRE(rows.size() == 1);
+    CHECK(rows[0].name == "/dev/shm");
+    CHECK(rows[0].kind == LimitKind::kShm);
+    CHECK(rows[0].limit == expected.f_blocks * expected.f_frsize);
+    CHECK(rows[0].used <= rows[0].limit);
+  }
+  SECTION("0 blocks, as of a tmpfs without a size: no limit") {
+    host.tree.Link("/proc/12/root/dev/shm", "/proc");
+    CHECK(host.Read() == Rows{{LimitKind::kShm, "/dev/shm", std::nullopt, 0}});
+  }
+}
+
+TEST_CASE("live: what this process meets") {
+  const Rows rows = Limits().Read(getpid());
+  const LimitSample* host = Find(rows, LimitKind::kHost);
+  REQUIRE(host != nullptr);
+  CHECK(host->limit >= uint64_t(sysconf(_SC_PHYS_PAGES)) * uint64_t(sysconf(_SC_PAGESIZE)));
+  CHECK(host->used > 0);
+  CHECK(host->used < host->limit);
+
+  rlimit files;
+  REQUIRE(getrlimit(RLIMIT_NOFILE, &files) == 0);
+  const LimitSample* descriptors = Find(rows, LimitKind::kDescriptors);
+  REQUIRE(descriptors != nullptr);
+  CHECK(descriptors->limit == files.rlim_cur);
+  CHECK(descriptors->used >= 3);
+  CHECK(Find(rows, LimitKind::kShm) != nullptr);
+
+  const auto own = ReadSmallFile("/proc/self/cgroup"),
+             mounts = ReadSmallFile("/proc/self/mountinfo");
+  REQUIRE(own.ok());
+  REQUIRE(mounts.ok());
+  for (const MemoryCgroup& cgroup : PlanMemoryCgroups(*own, *mounts)) {
+    CHECK(std::filesystem::is_directory(cgroup.directory));
+  }
+}
+
+TEST_CASE("live: bytes written to shared memory are used") {
+  const auto used = [] { return Find(Limits().Read(getpid()), LimitKind::kShm)->used; };
+  std::string name = "/dev/shm/cowprof-test-XXXXXX";
+  const Fd file(mkstemp(name.data()));
+  REQUIRE(file.ok());
+  unlink(name.c_str());
+  const uint64_t before = used();
+  const std::string text(8 << 20, 'x');
+  REQUIRE(write(file.fd(), text.data(), text.size()) == ssize_t(text.size()));
+  // Others on the host may write and remove at the same time, though hardly 4 MiB.
+  CHECK(used() >= before + (4 << 20));
+}
+
+TEST_CASE("live: a process that is gone has the host's rows only") {
+  const Rows rows = Limits().Read(0x7ffffffe);
+  REQUIRE(rows.size() == 1);
+  CHECK(rows[0].kind == LimitKind::kHost);
+}
+
+}  // namespace cowprof

@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Makes a real recording, its page and its report with the real tool, and tests the page in headless Chromium. Called by ctest with the
+# tool and a folder for the recording; without root there is no real recording, and the page's tests on made-up data run alone.
+set -euo pipefail
+cowprof=$(realpath "$1")
+out=$2
+cd "$(dirname "$0")/../../web"
+mkdir -p "$out"
+if [ "$(id -u)" -eq 0 ]; then
+  /usr/bin/python3 ../tests/system/dataloader.py --items 100000 --epochs 2 --seconds 12 >"$out/training.log" 2>&1 &
+  trainer=$!
+  "$cowprof" --attach $trainer --quiet --interval 200ms --output "$out/timeline.json"
+  "$cowprof" view "$out/timeline.json" -o "$out/timeline.html" >/dev/null
+  "$cowprof" report "$out/timeline.json" --json >"$out/report.json"
+  export COWPROF_PAGE=$out/timeline.html COWPROF_REPORT=$out/report.json
+fi
+npm --silent test

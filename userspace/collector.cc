@@ -1,0 +1,180 @@
+// One tick: pull the counters, note who came and who went, read the cheap files of the living, and as much of the costly truth as
+// the budget allows.
+#include "collector.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/time/clock.h"
+
+namespace cowprof {
+namespace {
+
+// Shares of one CPU: while a round of the sweep runs, of it in the long run, and of the rollups.
+constexpr double kSweepShare = 0.03, kLongSweepShare = 0.008, kRollupShare = 0.004;
+
+absl::StatusOr<RollupFigures> TimedRollup(const ProcFs& proc, pid_t pid, absl::Duration t) {
+  const absl::Time before = absl::Now();
+  absl::StatusOr<RollupFigures> rollup = proc.ReadRollup(pid);
+  if (rollup.ok()) {
+    rollup->t = t;
+    rollup->cost = absl::Now() - before;
+  }
+  return rollup;
+}
+
+Event ProcessEvent(const FollowedProcess& process, int index, int parent, absl::Duration t, std::string command) {
+  Event event = {.t = t, .kind = EventKind::kProcess, .index = index};
+  event.id = process.id;
+  event.parent = parent;
+  event.origin = process.origin;
+  event.comm = process.comm;
+  event.command = std::move(command);
+  return event;
+}
+
+}  // namespace
+
+Collector::Collector(std::unique_ptr<FaultSource> faults, ProcFs proc, Limits limits, const CollectorOptions& options)
+    : faults_(std::move(faults)),
+      proc_(proc),
+      limits_(std::move(limits)),
+      options_(options),
+      sweep_(proc, options.page_bytes, options.t0_ns) {}
+
+Collector::Tracked& Collector::Track(const FollowedProcess& process, absl::Duration t, Sample* sample) {
+  auto [found, is_new] = living_.try_emplace(process.id);
+  Tracked& tracked = found->second;
+  if (!is_new) return tracked;
+  const auto parent = living_.find(process.parent);
+  tracked = {.index = next_index_++,
+             .serial = process.serial,
+             .id = process.id,
+             .parent = process.parent,
+             .origin = process.origin,
+             .next_rollup = process.origin == Origin::kForked ? t + options_.rollup_interval : t};
+  if (tracked.index == 0) target_ = process.id.pid;
+  const absl::Duration started = process.forked_ns == 0 ? absl::ZeroDuration() : Since(process.forked_ns);
+  const int parent_index = parent == living_.end() || process.origin == Origin::kTarget ? -1 : parent->second.index;
+  sample->events.push_back(
+      ProcessEvent(process, tracked.index, parent_index, started, proc_.ReadCommandLine(process.id.pid)));
+  // What was there before the probes may have copied long ago: only a look at all of it tells.
+  if (process.origin != Origin::kForked) sweep_.Add({.index = tracked.index, .process = process.id, .full = true});
+  return tracked;
+}
+
+void Collector::End(const FollowedProcess& process, const Tracked& tracked, Sample* sample) {
+  Event event = {.t = Since(process.exited_ns), .kind = EventKind::kExit, .index = tracked.index};
+  event.status = process.exit_status;
+  sample->events.push_back(std::move(event));
+  if (tracked.index == 0) target_alive_ = false;
+  sweep_.Forget(tracked.index);
+}
+
+void Collector::AddEvents(const std::vector<SeenEvent>& seen, Sample* sample) {
+  for (const SeenEvent& one : seen) {
+    Event event = one.event;
+    event.t = Since(one.time_ns);
+    const auto is_it = [&](const auto& entry) {
+      return one.process.start_ns == 0 ? entry.first.pid == one.process.pid : entry.first == one.process;
+    };
+    const auto tracked = std::find_if(living_.begin(), living_.end(), is_it);
+    if (tracked == living_.end()) continue;
+    event.index = tracked->second.index;
+    if (event.kind == EventKind::kExec) event.command = proc_.ReadCommandLine(one.process.pid);
+    sample->events.push_back(std::move(event));
+  }
+}
+
+ProcessSample Collector::ReadProcess(const FollowedProcess& process, Tracked* tracked) {
+  ProcessSample out = {.index = tracked->index, .counts = process.counts};
+  tracked->copies = process.counts.copies.value_or(0);
+  if (process.exited_ns != 0) return out;
+  absl::StatusOr<ProcFigures> figures = proc_.ReadFigures(process.id, options_.page_bytes);
+  if (figures.ok()) {
+    out.proc = *figures;
+    tracked->anon_pages = figures->anon_pages.value_or(0);
+    tracked->file_pages = figures->file_pages.value_or(0) + figures->shmem_pages.value_or(0);
+  } else if (!absl::IsNotFound(figures.status())) {
+    ++unreadable_;  // a process that ended meanwhile is no loss
+  }
+  return out;
+}
+
+void Collector::ReadRollups(absl::Duration t, absl::Duration budget, bool last, Sample* sample) {
+  for (ProcessSample& process : sample->processes) {
+    if (!process.proc.anon_pages) continue;
+    const auto tracked = std::find_if(living_.begin(), living_.end(),
+                                      [&](const auto& entry) { return entry.second.index == process.index; });
+    if (tracked == living_.end() || (!last && t < tracked->second.next_rollup)) continue;
+    const double pages = tracked->second.anon_pages + tracked->second.file_pages;
+    if (absl::Nanoseconds(pages * rollup_ns_per_page_) > options_.longest_stall) continue;
+    absl::StatusOr<RollupFigures> rollup = TimedRollup(proc_, tracked->first.pid, t);
+    if (!rollup.ok()) continue;
+    if (pages > 1000) rollup_ns_per_page_ = 0.8 * rollup_ns_per_page_ + 0.2 * absl::ToDoubleNanoseconds(rollup->cost) / pages;
+    process.rollup = *rollup;
+    tracked->second.next_rollup = t + options_.rollup_interval;
+    budget -= rollup->cost;
+    if (budget <= absl::ZeroDuration()) return;  // the others wait for the next tick
+  }
+}
+
+// Every sweep_interval: all of the target and of those that were there at attach, and of a forked child the regions in which it
+// copied, if it did so since the last time.
+void Collector::PlanSweeps(absl::Duration t) {
+  if (!sweep_.idle() || t < next_sweep_) return;
+  // A round that was costly makes the next one wait longer.
+  const absl::Duration cost = sweep_cost_ - std::exchange(sweep_cost_before_, sweep_cost_);
+  next_sweep_ = t + std::max(options_.sweep_interval, cost / kLongSweepShare);
+  absl::flat_hash_map<uint32_t, std::vector<uint64_t>> touched;
+  if (absl::StatusOr<std::vector<RegionCopies>> regions = faults_->PullRegions(); regions.ok()) {
+    for (const RegionCopies& region : *regions) touched[region.serial].push_back(region.address);
+  }
+  for (auto& [id, tracked] : living_) {
+    SweepJob job = {.index = tracked.index, .process = id, .full = tracked.origin != Origin::kForked};
+    if (living_.contains(tracked.parent)) job.peer = tracked.parent;
+    if (!job.full) {
+      if (tracked.copies == tracked.swept_copies) continue;
+      job.regions = std::move(touched[tracked.serial]);
+      std::sort(job.regions.begin(), job.regions.end());
+    }
+    tracked.swept_copies = tracked.copies;
+    sweep_.Add(std::move(job));
+  }
+}
+
+void Collector::RunSweep(absl::Duration budget, Sample* sample) {
+  for (const FinishedSweep& finished : sweep_.Run(budget)) {
+    sweep_cost_ += finished.figures.cost;
+    const auto row = std::find_if(sample->processes.begin(), sample->processes.end(),
+                                  [&](const ProcessSample& process) { return process.index == finished.index; });
+    if (row != sample->processes.end()) row->sweep = finished.figures;
+  }
+}
+
+absl::StatusOr<Sample> Collector::Collect(absl::Duration t, absl::Duration interval, bool last) {
+  absl::StatusOr<Pull> pull = faults_->PullCounts();
+  if (!pull.ok()) return pull.status();
+  Sample sample = {.t = t};
+  sample.processes.reserve(pull->processes.size());
+  std::vector<std::pair<const FollowedProcess*, Tracked>> ended;
+  for (const FollowedProcess& process : pull->processes) {
+    Tracked& tracked = Track(process, t, &sample);
+    sample.processes.push_back(ReadProcess(process, &tracked));
+    if (process.exited_ns != 0) ended.emplace_back(&process, tracked);
+  }
+  AddEvents(pull->events, &sample);
+  for (const auto& [process, tracked] : ended) {
+    End(*process, tracked, &sample);
+    living_.erase(process->id);
+  }
+  ReadRollups(t, interval * kRollupShare, last, &sample);
+  PlanSweeps(t);
+  RunSweep(last ? absl::Milliseconds(100) : interval * kSweepShare, &sample);
+  if (target_alive_) sample.limits = limits_.Read(target_);
+  sample.losses = pull->losses;
+  sample.losses.unreadable = unreadable_;
+  return sample;
+}
+
+}  // namespace cowprof

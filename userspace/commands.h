@@ -1,0 +1,28 @@
+// The table of commands. Each stands in a file of its own name and returns an exit status; what went wrong it has said in one line on
+// stderr by then.
+#ifndef COWPROF_COMMANDS_H_
+#define COWPROF_COMMANDS_H_
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "options.h"
+
+namespace cowprof {
+
+int Record(const Options& options);
+int Report(const Options& options);
+int View(const Options& options);
+int Doctor(const Options& options);
+
+inline constexpr struct {
+  absl::string_view name;
+  int (*run)(const Options&);
+} kCommands[] = {{"record", Record}, {"report", Report}, {"view", View}, {"doctor", Doctor}};
+
+// Prints "cowprof: `sentence`" on stderr and returns `code`.
+int Fail(ExitCode code, absl::string_view sentence);
+
+}  // namespace cowprof
+
+#endif  // COWPROF_COMMANDS_H_

@@ -1,0 +1,97 @@
+// `cowprof doctor [--json] [PID]`: what this host, and that process, allows; for each thing missing the remedy. Loads the real probes
+// and lets them go again. Spells cowprof.doctor/1.
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "commands.h"
+#include "model/growth.h"
+#include "sink/words.h"
+#include "source/bpf_faults.h"
+#include "source/limits.h"
+#include "source/probe_plan.h"
+#include "source/procfs.h"
+#include "target.h"
+
+namespace cowprof {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json DoctorJson(const HostFacts& facts, const std::vector<Rung>& ladder, const std::vector<LimitSample>& limits, pid_t pid) {
+  Json rungs = Json::array(), limit_rows = Json::array();
+  for (const Rung& rung : ladder) {
+    rungs.push_back({{"rung", rung.name},
+                     {"capabilities", rung.capabilities},
+                     {"exactness", NameOf(rung.exactness)},
+                     {"usable", rung.usable},
+                     {"reason", rung.usable ? Json(nullptr) : Json(rung.reason)},
+                     {"remedy", rung.usable ? Json(nullptr) : Json(rung.remedy)}});
+  }
+  for (const LimitSample& limit : limits) {
+    limit_rows.push_back({{"kind", NameOf(limit.kind)},
+                          {"name", limit.name},
+                          {"unit", limit.counts_bytes() ? "bytes" : "count"},
+                          {"limit", limit.limit ? Json(*limit.limit) : Json(nullptr)},
+                          {"used", limit.used},
+                          {"ratio", limit.ratio() ? Json(*limit.ratio()) : Json(nullptr)}});
+  }
+  const Rung* chosen = ChosenRung(ladder);
+  return {{"schema", "cowprof.doctor/1"},
+          {"version", COWPROF_VERSION},
+          {"host",
+           {{"kernel", facts.kernel},
+            {"architecture", facts.architecture},
+            {"page_bytes", facts.page_bytes},
+            {"cpus", facts.cpus},
+            {"kernel_btf", facts.kernel_btf},
+            {"capabilities",
+             {{"CAP_BPF", facts.cap_bpf},
+              {"CAP_PERFMON", facts.cap_perfmon},
+              {"CAP_SYS_PTRACE", facts.cap_sys_ptrace},
+              {"CAP_SYS_ADMIN", facts.cap_sys_admin}}}}},
+          {"rung", chosen != nullptr ? Json(chosen->name) : Json(nullptr)},
+          {"rungs", std::move(rungs)},
+          {"pid", pid != 0 ? Json(pid) : Json(nullptr)},
+          {"limits", std::move(limit_rows)}};
+}
+
+std::string DoctorText(const HostFacts& facts, const std::vector<Rung>& ladder, const std::vector<LimitSample>& limits, pid_t pid) {
+  std::string out = absl::StrFormat("cowprof %s on Linux %s, %s, %d CPUs\n\n", COWPROF_VERSION, facts.kernel, facts.architecture, facts.cpus);
+  const Rung* chosen = ChosenRung(ladder);
+  for (const Rung& rung : ladder) {
+    absl::StrAppendFormat(&out, "  %-16s %s%s: %s\n", rung.name, rung.usable ? "usable" : "not usable",
+                          &rung == chosen ? ", will be used" : "", absl::StrJoin(rung.capabilities, ", "));
+    if (!rung.usable) absl::StrAppend(&out, "      why: ", Printable(rung.reason, 300), "\n      do:  ", rung.remedy, "\n");
+  }
+  absl::StrAppend(&out, "\n  limits of ", pid != 0 ? absl::StrCat("process ", pid) : "this shell", "\n");
+  for (const LimitSample& limit : limits) {
+    const std::string used = limit.counts_bytes() ? HumanBytes(limit.used) : HumanCount(limit.used);
+    const std::string of = !limit.limit            ? "no limit"
+                           : limit.counts_bytes() ? HumanBytes(*limit.limit)
+                                                  : HumanCount(*limit.limit);
+    absl::StrAppendFormat(&out, "  %-16s %11s of %11s  %s\n", NameOf(limit.kind), used, of, Printable(limit.name, 60));
+  }
+  return out;
+}
+
+}  // namespace
+
+int Doctor(const Options& options) {
+  if (options.pid != 0) {
+    if (absl::Status status = CheckTarget(ProcFs(), options.pid); !status.ok()) return Fail(kNoProcess, status.message());
+  }
+  HostFacts facts = ReadHostFacts();
+  facts.probes = LoadBpfFaults({}).status();
+  const std::vector<Rung> ladder = PlanProbes(facts, options.without);
+  const std::vector<LimitSample> limits = Limits().Read(options.pid != 0 ? options.pid : getpid());
+  const std::string text =
+      options.json ? DoctorJson(facts, ladder, limits, options.pid).dump(2, ' ', false, Json::error_handler_t::replace) + "\n"
+                   : DoctorText(facts, ladder, limits, options.pid);
+  std::fputs(text.c_str(), stdout);
+  return ChosenRung(ladder) != nullptr ? kDone : kHostCannot;
+}
+
+}  // namespace cowprof

@@ -1,0 +1,17 @@
+// Parses the command line, runs the command, gives back its exit status. Nothing else.
+#include <cstdio>
+
+#include "commands.h"
+#include "options.h"
+
+int main(int argc, char** argv) {
+  const cowprof::ParsedOptions parsed = cowprof::ParseOptions(argc, argv);
+  if (parsed.exit_now) {
+    std::fputs(parsed.message.c_str(), parsed.exit_code == cowprof::kDone ? stdout : stderr);
+    return parsed.exit_code;
+  }
+  for (const auto& command : cowprof::kCommands) {
+    if (command.name == parsed.options.command) return command.run(parsed.options);
+  }
+  return cowprof::kInternalFailure;
+}

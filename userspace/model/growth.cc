@@ -1,0 +1,208 @@
+// Derives every process's memory figures from raw samples. One formula lives in one place, and the place is here.
+#include "model/growth.h"
+
+#include <string.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+namespace cowprof {
+namespace {
+
+// How multiprocessing's processes look from outside (Lib/multiprocessing/popen_*.py, 3.6 to 3.14).
+Role RoleOf(const ProcessGrowth& process, const Growth& growth) {
+  if (process.index == 0) return Role::kParent;
+  const std::string& command = process.command;
+  if (absl::StrContains(command, "multiprocessing.resource_tracker") ||
+      absl::StrContains(command, "multiprocessing.semaphore_tracker") ||
+      absl::StartsWith(process.comm, "torch_shm_mana")) {
+    return Role::kHelper;
+  }
+  const bool has_parent = process.parent >= 0 && process.parent < static_cast<int>(growth.processes.size());
+  const ProcessGrowth* parent = has_parent ? &growth.processes[process.parent] : nullptr;
+  if (absl::StrContains(command, "multiprocessing.forkserver")) {
+    return parent != nullptr && parent->role == Role::kForkserver ? Role::kWorker : Role::kForkserver;
+  }
+  if (absl::StrContains(command, "--multiprocessing-fork")) return Role::kWorker;
+  if (process.execed) return Role::kOther;
+  // A process that was there at attach may have called exec before: then it has another command line than its parent.
+  const bool same_image = process.origin == Origin::kForked || (parent != nullptr && parent->command == command);
+  return same_image ? Role::kWorker : Role::kOther;
+}
+
+uint64_t Or0(const Count& count) { return count.value_or(0); }
+
+// `base` + rise of a counter - its fall, never below 0.
+uint64_t Moved(uint64_t base, uint64_t then, uint64_t now) {
+  return now >= then ? base + (now - then) : base - std::min(base, then - now);
+}
+
+// A forked child owns no anonymous page at first. How many it inherited: what it has now, less what was new since. One that ended
+// between two ticks was never seen in /proc: then what it inherited stays unknown, and what was new counts as kept.
+ProcessGrowth::Basis BasisAtFork(const ProcessGrowth& process) {
+  const uint64_t fresh =
+      Or0(process.counts.zero_fill_pages) + Or0(process.counts.zero_upgrades) + Or0(process.counts.file_copies);
+  if (!process.proc.anon_pages) return {.private_pages = fresh};
+  const uint64_t now = *process.proc.anon_pages;
+  return {.anon_pages = now - std::min(now, fresh)};
+}
+
+void RebaseOnTruth(const ProcessSample& sample, ProcessGrowth* process) {
+  const uint64_t copies = Or0(process->counts.copies), anon_pages = Or0(process->proc.anon_pages);
+  const bool forked = process->origin == Origin::kForked && !process->execed;
+  if (forked && (!process->anonymous || !process->seen) && process->counts.copies) process->anonymous = BasisAtFork(*process);
+  process->seen |= process->proc.anon_pages.has_value();
+  if (sample.sweep) {
+    process->sweep = sample.sweep;
+    // A sweep of the touched regions says all about a child that owned nothing before; of others only a full one does.
+    if (sample.sweep->full || forked) process->anonymous = {sample.sweep->private_pages, copies, anon_pages};
+  }
+  if (sample.rollup) {
+    process->rollup = sample.rollup;
+    process->rollup_basis = {sample.rollup->private_bytes, copies, anon_pages};
+  }
+}
+
+void DeriveMemory(uint64_t page_bytes, ProcessGrowth* process) {
+  const uint64_t copies = Or0(process->counts.copies), anon_pages = Or0(process->proc.anon_pages);
+  if (const auto& basis = process->anonymous) {
+    uint64_t private_pages = Moved(basis->private_pages, basis->anon_pages, anon_pages) + (copies - basis->copies);
+    if (process->proc.anon_pages) {
+      private_pages = std::min(private_pages, std::max(anon_pages, basis->private_pages));
+      process->still_shared_bytes = (anon_pages - std::min(anon_pages, private_pages)) * page_bytes;
+    }
+    process->private_bytes = private_pages * page_bytes + process->private_other_bytes;
+  } else if (const auto& rollup = process->rollup_basis) {
+    process->private_bytes = Moved(rollup->private_bytes, rollup->anon_pages * page_bytes, anon_pages * page_bytes) +
+                             (copies - rollup->copies) * page_bytes;
+  }
+  if (process->rollup) process->pss_bytes = process->rollup->pss_bytes;
+  if (process->private_bytes) {
+    process->peak_private_bytes = std::max(Or0(process->peak_private_bytes), *process->private_bytes);
+  }
+}
+
+void AppendProcess(const ProcessSample& sample, absl::Duration elapsed, uint64_t page_bytes, ProcessGrowth* process) {
+  const uint64_t copied = Or0(sample.counts.copies) - std::min(Or0(sample.counts.copies), Or0(process->counts.copies));
+  process->copies_per_second = elapsed > absl::ZeroDuration() ? copied / absl::ToDoubleSeconds(elapsed) : 0;
+  process->counts = sample.counts;
+  // The last row of a process that ended has counts only: /proc had nothing left to say.
+  if (sample.proc.anon_pages) process->proc = sample.proc;
+  RebaseOnTruth(sample, process);
+  DeriveMemory(page_bytes, process);
+  if (sample.rollup && process->anonymous) {
+    const uint64_t anonymous = *process->private_bytes - process->private_other_bytes;
+    process->private_other_bytes = sample.rollup->private_bytes - std::min(sample.rollup->private_bytes, anonymous);
+    DeriveMemory(page_bytes, process);
+  }
+}
+
+void StartProcess(const Event& event, Growth* growth) {
+  if (event.index < 0 || event.index > static_cast<int>(growth->processes.size())) return;
+  if (event.index == static_cast<int>(growth->processes.size())) growth->processes.emplace_back();
+  ProcessGrowth& process = growth->processes[event.index];
+  process = {.index = event.index,
+             .id = event.id,
+             .parent = event.parent,
+             .origin = event.origin,
+             .comm = event.comm,
+             .command = event.command,
+             .started = event.t};
+  process.role = RoleOf(process, *growth);
+}
+
+void AppendEvent(const Event& event, Growth* growth) {
+  if (event.kind == EventKind::kProcess) return StartProcess(event, growth);
+  if (event.index < 0 || event.index >= static_cast<int>(growth->processes.size())) return;
+  ProcessGrowth& process = growth->processes[event.index];
+  if (event.kind == EventKind::kExec) {
+    process.comm = event.comm;
+    process.command = event.command;
+    process.execed = true;
+    process.role = RoleOf(process, *growth);
+    // A new address space: nothing inherited, everything its own.
+    process.anonymous = {.copies = Or0(process.counts.copies)};
+    process.rollup_basis.reset();
+    process.private_other_bytes = 0;
+  } else if (event.kind == EventKind::kExit) {
+    process.ended = event.t;
+    process.exit = ExitOf(event.status);
+    process.copies_per_second = 0;
+  }
+}
+
+}  // namespace
+
+Exit ExitOf(int wait_status) {
+  if (WIFSIGNALED(wait_status)) {
+    return {.signaled = true, .code = 128 + WTERMSIG(wait_status), .signal = WTERMSIG(wait_status)};
+  }
+  return {.code = WEXITSTATUS(wait_status)};
+}
+
+void Append(const Sample& sample, Growth* growth) {
+  const absl::Duration elapsed = growth->samples == 0 ? absl::ZeroDuration() : sample.t - growth->t;
+  for (const Event& event : sample.events) {
+    if (event.kind != EventKind::kExit) AppendEvent(event, growth);
+  }
+  for (const ProcessSample& process : sample.processes) {
+    if (process.index < 0 || process.index >= static_cast<int>(growth->processes.size())) continue;
+    AppendProcess(process, elapsed, growth->info.page_bytes, &growth->processes[process.index]);
+  }
+  // The last counts of a process stand in the same sample as its end.
+  for (const Event& event : sample.events) {
+    if (event.kind == EventKind::kExit) AppendEvent(event, growth);
+  }
+  for (const LimitSample& limit : sample.limits) {
+    const auto same = [&](const LimitGrowth& known) {
+      return known.now.kind == limit.kind && known.now.name == limit.name;
+    };
+    auto known = std::find_if(growth->limits.begin(), growth->limits.end(), same);
+    if (known == growth->limits.end()) known = growth->limits.insert(known, LimitGrowth{});
+    known->now = limit;
+    known->peak = std::max(known->peak, limit.used);
+  }
+  growth->losses = sample.losses;
+  growth->t = sample.t;
+  ++growth->samples;
+}
+
+Totals SumOf(const Growth& growth, bool living_only, bool workers_only) {
+  Totals totals;
+  for (const ProcessGrowth& process : growth.processes) {
+    if ((living_only && process.ended) || (workers_only && process.role != Role::kWorker)) continue;
+    ++totals.processes;
+    totals.copies_known |= process.counts.copies.has_value();
+    totals.copies += Or0(process.counts.copies);
+    totals.reuses += Or0(process.counts.reuses());
+    totals.private_bytes += Or0(process.private_bytes);
+    totals.still_shared_bytes += Or0(process.still_shared_bytes);
+    totals.copies_per_second += process.copies_per_second;
+  }
+  return totals;
+}
+
+const char* NameOf(Role role) {
+  constexpr const char* kNames[] = {"parent", "worker", "forkserver", "helper", "other"};
+  return kNames[static_cast<int>(role)];
+}
+
+const char* NameOf(LimitKind kind) {
+  constexpr const char* kNames[] = {"shm", "cgroup-v1", "cgroup-v2", "host", "address-space", "fds"};
+  return kNames[static_cast<int>(kind)];
+}
+
+const char* NameOf(Exactness exactness) {
+  constexpr const char* kNames[] = {"exact", "upper-bound", "sampled", "page-map", "unavailable"};
+  return kNames[static_cast<int>(exactness)];
+}
+
+std::string SignalName(int signal) {
+  const char* name = sigabbrev_np(signal);
+  return name != nullptr ? absl::StrCat("SIG", name) : absl::StrCat("signal ", signal);
+}
+
+}  // namespace cowprof

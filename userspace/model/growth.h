@@ -1,0 +1,102 @@
+// What a recording says so far: samples are appended one by one, live and on replay alike, and each process's memory figures are
+// derived here and nowhere else. Pure: no I/O, no clock. Called by the loop, by `report` and by `view`; sinks read the result.
+#ifndef COWPROF_MODEL_GROWTH_H_
+#define COWPROF_MODEL_GROWTH_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "model/sample.h"
+
+namespace cowprof {
+
+enum class Role { kParent, kWorker, kForkserver, kHelper, kOther };
+
+// How a process ended, from its wait(2) status.
+struct Exit {
+  bool signaled = false;
+  int code = 0;    // exit code, or 128 + signal
+  int signal = 0;  // 0 unless signaled
+};
+Exit ExitOf(int wait_status);
+
+// One process, now (or at its end).
+struct ProcessGrowth {
+  int index = 0;
+  ProcessId id;
+  int parent = -1;
+  Origin origin = Origin::kForked;
+  Role role = Role::kOther;
+  std::string comm, command;
+  bool execed = false;  // since it is followed
+  absl::Duration started;
+  std::optional<absl::Duration> ended;
+  std::optional<Exit> exit;
+
+  FaultCounts counts;
+  ProcFigures proc;
+  std::optional<RollupFigures> rollup;  // the latest
+  std::optional<SweepFigures> sweep;
+
+  // Derived, bytes. Private memory moves with every tick: the last truth (a sweep, a rollup, or the fork, when a child owns
+  // nothing) + pages copied since + growth of RssAnon since, which a copy leaves alone and new memory raises.
+  Count private_bytes, peak_private_bytes, pss_bytes;
+  Count still_shared_bytes;  // anonymous memory that somebody else maps, too: what a write would copy
+  Count ceiling_bytes() const {
+    if (!private_bytes || !still_shared_bytes) return std::nullopt;
+    return *private_bytes + *still_shared_bytes;
+  }
+  double copies_per_second = 0;  // between the last two samples
+
+  // The truth that the live figures start from.
+  struct Basis {
+    uint64_t private_pages = 0;  // anonymous
+    uint64_t copies = 0, anon_pages = 0;
+  };
+  std::optional<Basis> anonymous;
+  bool seen = false;  // in /proc, at least once
+  struct RollupBasis {
+    uint64_t private_bytes = 0, copies = 0, anon_pages = 0;
+  };
+  std::optional<RollupBasis> rollup_basis;
+  uint64_t private_other_bytes = 0;  // private pages of files and shared memory, at the last rollup
+};
+
+struct LimitGrowth {
+  LimitSample now;
+  uint64_t peak = 0;
+};
+
+struct Growth {
+  RunInfo info;
+  absl::Duration t;    // of the last sample
+  uint64_t samples = 0;
+  std::vector<ProcessGrowth> processes;  // by index
+  std::vector<LimitGrowth> limits;       // in order of appearance; one that is gone keeps its last value
+  Losses losses;
+
+  const ProcessGrowth* target() const { return processes.empty() ? nullptr : &processes[0]; }
+};
+
+// Adds a sample. Total: a process that came, went or is unknown is data.
+void Append(const Sample& sample, Growth* growth);
+
+// Sums over all processes, ended ones with their last figures where `living_only` is false.
+struct Totals {
+  uint64_t processes = 0, copies = 0, reuses = 0;
+  uint64_t private_bytes = 0, still_shared_bytes = 0;
+  double copies_per_second = 0;
+  bool copies_known = false;
+};
+Totals SumOf(const Growth& growth, bool living_only, bool workers_only);
+
+const char* NameOf(Role role);            // "worker"
+const char* NameOf(LimitKind kind);       // "cgroup-v1"
+const char* NameOf(Exactness exactness);  // "exact"
+std::string SignalName(int signal);       // "SIGKILL"
+
+}  // namespace cowprof
+
+#endif  // COWPROF_MODEL_GROWTH_H_

@@ -1,0 +1,199 @@
+// Everything that cowprof can know at one instant, as plain data: the only currency between the sources (which fill it), the
+// timeline file (which stores it raw) and the pure functions that judge it. No I/O, no clock, no pointer.
+#ifndef COWPROF_MODEL_SAMPLE_H_
+#define COWPROF_MODEL_SAMPLE_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "absl/time/time.h"
+
+namespace cowprof {
+
+// Identity of a process. A pid alone is never a key: the kernel hands it out again. `start_ns` is task->start_boottime of the
+// group leader (ns since boot); where only /proc is at hand it is /proc/PID/stat field 22 in ns, cut to 10 ms.
+struct ProcessId {
+  pid_t pid = 0;
+  uint64_t start_ns = 0;
+
+  // Field 22 of /proc/PID/stat counts in USER_HZ, which is 100 on every Linux architecture that cowprof runs on.
+  uint64_t start_ticks() const { return start_ns / 10'000'000; }
+  bool operator==(const ProcessId&) const = default;
+  template <typename H>
+  friend H AbslHashValue(H h, const ProcessId& id) {
+    return H::combine(std::move(h), id.pid, id.start_ns);
+  }
+};
+
+// A figure that may be unknown. Absent is not 0.
+using Count = std::optional<uint64_t>;
+
+// Monotonic counters of one process since it was first followed. Differences are taken in model/ only.
+struct FaultCounts {
+  Count faults;                // page faults on user addresses, raised in user or in kernel mode
+  Count kernel_faults;         // of these: raised in kernel mode, as by read(2) into user memory
+  Count write_protect_faults;  // of `faults`: the page was present and not writable
+  Count copies;                // write-protection faults for which the kernel took a page and copied into it
+  Count kernel_copies;         // of `copies`: raised in kernel mode
+  Count zero_upgrades;         // write-protection faults on the zero page: new memory, nothing was shared
+  Count zero_fill_pages;       // pages of new zero-filled private memory (a huge page counts as all of its pages)
+  Count file_copies;           // first writes to a page of a private file mapping
+  Count shm_pages;             // pages added to shared memory by faults
+  Count swap_ins;              // pages read back from swap
+  bool operator==(const FaultCounts&) const = default;
+
+  // Write-protection faults that copied nothing: the last holder took the page over, or a shared mapping became writable.
+  Count reuses() const {
+    if (!write_protect_faults || !copies || !zero_upgrades) return std::nullopt;
+    const uint64_t explained = *copies + *zero_upgrades;
+    return *write_protect_faults > explained ? *write_protect_faults - explained : 0;
+  }
+};
+
+// What /proc tells cheaply of one process: status, stat, statm, fd. Pages are of the host's page size.
+struct ProcFigures {
+  Count anon_pages;   // RssAnon: blind to copy-on-write, since a copy replaces one anonymous page by another
+  Count file_pages;   // RssFile
+  Count shmem_pages;  // RssShmem
+  Count swap_pages;   // VmSwap
+  Count virtual_pages;
+  Count cpu_ms;       // user + system time
+  Count descriptors;  // open file descriptors
+  Count threads;
+  bool operator==(const ProcFigures&) const = default;
+};
+
+// One read of /proc/PID/smaps_rollup. Bytes.
+struct RollupFigures {
+  absl::Duration t;  // when, since the start of the recording
+  uint64_t rss_bytes = 0;
+  uint64_t pss_bytes = 0;
+  uint64_t private_bytes = 0;  // Private_Clean + Private_Dirty + Private_Hugetlb
+  uint64_t anonymous_bytes = 0;
+  uint64_t swap_bytes = 0;
+  absl::Duration cost;  // how long the read took; the target's mmap_lock was held for reading that long at most
+  bool operator==(const RollupFigures&) const = default;
+};
+
+// One finished pass of the paced sweep over /proc/PID/pagemap: the truth about sharing, independent of the probes. Pages of
+// private mappings that are anonymous now; the zero page is counted apart.
+struct SweepFigures {
+  absl::Duration begin, end;    // when, since the start of the recording
+  bool full = false;            // every private mapping; otherwise only 2 MiB regions that saw faults
+  uint64_t private_pages = 0;   // mapped by this process only (pagemap bit 56)
+  uint64_t shared_pages = 0;    // mapped by somebody else too: what a write would still copy
+  uint64_t diverged_pages = 0;  // present here and in the parent with another PFN: copied by one of the two
+  uint64_t same_pages = 0;      // the parent's very page
+  uint64_t new_pages = 0;       // present here and not in the parent
+  uint64_t zero_pages = 0;
+  uint64_t swapped_pages = 0;
+  uint64_t regions = 0;         // 2 MiB pieces read
+  absl::Duration cost;          // CPU time of the reads
+  bool operator==(const SweepFigures&) const = default;
+};
+
+// One process at one instant. `index` names it within the recording (0 is the target).
+struct ProcessSample {
+  int index = 0;
+  FaultCounts counts;
+  ProcFigures proc;
+  std::optional<RollupFigures> rollup;  // present in the sample that follows the read, absent otherwise
+  std::optional<SweepFigures> sweep;
+  bool operator==(const ProcessSample&) const = default;
+};
+
+enum class LimitKind { kShm, kCgroupV1, kCgroupV2, kHost, kAddressSpace, kDescriptors };
+
+// One limit at one instant, as the target meets it. `limit` absent: none is set.
+struct LimitSample {
+  LimitKind kind = LimitKind::kHost;
+  std::string name;  // mount point, cgroup path, "MemTotal+SwapTotal", "RLIMIT_NOFILE"
+  Count limit;
+  uint64_t used = 0;
+  bool operator==(const LimitSample&) const = default;
+
+  bool counts_bytes() const { return kind != LimitKind::kDescriptors; }
+  std::optional<double> ratio() const {
+    if (!limit || *limit == 0) return std::nullopt;
+    return static_cast<double>(used) / static_cast<double>(*limit);
+  }
+};
+
+enum class Origin { kTarget, kFoundAtAttach, kForked };
+enum class EventKind { kProcess, kExec, kExit, kSignalSent, kSignalDelivered, kOomVictim, kNote };
+
+// Something that happened between two ticks. Which fields mean something depends on the kind.
+struct Event {
+  absl::Duration t;  // since the start of the recording
+  EventKind kind = EventKind::kNote;
+  int index = -1;    // the process it happened to; -1: none
+  // kProcess: a process is followed from here on.
+  ProcessId id;
+  int parent = -1;   // index of the process that forked it
+  Origin origin = Origin::kForked;
+  std::string comm, command;  // kProcess, kExec: name, and command line joined by blanks
+  // kExit: wait(2) status. kSignal*: number, si_code, and the sender's pid or the faulting address.
+  int status = 0;
+  int signal = 0, code = 0;
+  pid_t sender = 0;
+  uint64_t address = 0;
+  std::string text;  // kNote: one sentence, as "interval stretched to 2s: ..."
+  bool operator==(const Event&) const = default;
+};
+
+// What was lost, cumulative. All zero on a healthy run.
+struct Losses {
+  uint64_t events_dropped = 0;     // ring buffer full
+  uint64_t processes_dropped = 0;  // process table full: counted in the overflow row
+  uint64_t regions_dropped = 0;    // region table full: the sweep reads such a process whole
+  uint64_t unreadable = 0;         // reads of a living process that failed
+  uint64_t records_dropped = 0;    // ticks that could not be written, as on a full disk
+  bool operator==(const Losses&) const = default;
+};
+
+// Everything known at one tick.
+struct Sample {
+  absl::Duration t;  // since the start of the recording, on the monotonic clock
+  std::vector<Event> events;
+  std::vector<ProcessSample> processes;  // living ones, and once more each that ended since the last tick
+  std::vector<LimitSample> limits;
+  Losses losses;
+  bool operator==(const Sample&) const = default;
+};
+
+// ---- What holds for the whole recording ----
+
+// How sure the count of copies is (contract: report.exactness.copies).
+enum class Exactness { kExact, kUpperBound, kSampled, kPageMap, kUnavailable };
+
+// A way of counting that was considered, and why it was not taken.
+struct RejectedRung {
+  std::string rung, reason, remedy;
+  bool operator==(const RejectedRung&) const = default;
+};
+
+struct RunInfo {
+  std::string version;      // of cowprof
+  absl::Time started;       // wall clock at t = 0
+  std::string kernel;       // uname -r
+  uint64_t page_bytes = 4096;
+  int cpus = 0;
+  absl::Duration interval;
+  std::string rung;         // the one in use
+  Exactness exactness = Exactness::kUnavailable;
+  std::vector<RejectedRung> rejected;
+  ProcessId target;
+  std::string command;      // of the target
+  bool started_target = false;  // `cowprof -- CMD`, as against --attach
+  std::vector<LimitSample> limits;  // of the target, at the start
+  bool operator==(const RunInfo&) const = default;
+};
+
+}  // namespace cowprof
+
+#endif  // COWPROF_MODEL_SAMPLE_H_

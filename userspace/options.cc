@@ -1,0 +1,134 @@
+// The command line, by way of CLI11.
+#include "options.h"
+
+#include <CLI/CLI.hpp>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+
+namespace cowprof {
+namespace {
+
+constexpr const char* kDescription =
+    "cowprof finds out what copy-on-write costs a program that forks: which worker copies how much of the memory it shares with\n"
+    "its parent, how much it can still copy, and how far each limit is.\n\n"
+    "  sudo cowprof --attach PID            profile a running process and every worker it has or forks\n"
+    "  sudo cowprof [options] -- CMD ARGS   start CMD and profile it from its first instruction\n";
+
+// A number without a unit is seconds.
+std::string ParseTime(const std::string& text, absl::Duration* out) {
+  double seconds = 0;
+  const bool plain = absl::SimpleAtod(text, &seconds);
+  absl::Duration parsed = absl::Seconds(seconds);
+  if ((!plain && !absl::ParseDuration(text, &parsed)) || !(parsed > absl::ZeroDuration())) {
+    return absl::StrCat("'", text, "' is no duration; give one such as 500ms, 30s or 5m");
+  }
+  *out = parsed;
+  return "";
+}
+
+std::string ParsePid(const std::string& text, pid_t* out) {
+  if (!absl::SimpleAtoi(text, out) || *out <= 0) {
+    return absl::StrCat("'", text, "' is no process id; give a positive number, as ps shows it");
+  }
+  return "";
+}
+
+void AddRecordOptions(CLI::App* app, Options* options) {
+  app->add_option_function<std::string>(
+         "--attach",
+         [options](const std::string& text) {
+           if (std::string error = ParsePid(text, &options->attach); !error.empty()) throw CLI::ValidationError("--attach", error);
+         },
+         "Process to profile, with every worker it has or forks")
+      ->type_name("PID");
+  app->add_option("-o,--output", options->output, "Where to write the recording (default: cowprof-PID.json)")->type_name("FILE");
+  const auto add_time = [app](const char* name, absl::Duration* out, const char* help) {
+    app->add_option_function<std::string>(
+           name,
+           [name, out](const std::string& text) {
+             if (std::string error = ParseTime(text, out); !error.empty()) throw CLI::ValidationError(name, error);
+           },
+           help)
+        ->type_name("TIME");
+  };
+  add_time("--duration", &options->duration, "Stop after this time, such as 30s (default: when the target ends, or Ctrl-C)");
+  add_time("--interval", &options->interval, "Time between samples (default: 1s)");
+  app->add_flag("-q,--quiet", options->quiet, "Print nothing while recording, and no report at the end");
+  app->add_flag("--live", options->live, "A screen that refreshes, where stdout is a terminal");
+  app->add_option("--without", options->without, "Do not use this way of counting (see doctor); repeatable")
+      ->type_name("CAPABILITY")
+      ->allow_extra_args(false);
+}
+
+void AddSubcommands(CLI::App* app, Options* options) {
+  CLI::App* report = app->add_subcommand("report", "The verdict on a recording, in words or as JSON");
+  report->add_option("TIMELINE", options->timeline, "Recording made by cowprof")->required()->type_name("FILE");
+  report->add_flag("--json", options->json, "As cowprof.report/1");
+  CLI::App* view = app->add_subcommand("view", "Make one self-contained HTML page of a recording");
+  view->add_option("TIMELINE", options->timeline, "Recording made by cowprof")->required()->type_name("FILE");
+  view->add_option("-o,--output", options->output, "The page (default: TIMELINE with .html)")->type_name("FILE.html");
+  CLI::App* doctor = app->add_subcommand("doctor", "What this host, and a process on it, allows cowprof to do");
+  doctor->add_flag("--json", options->json, "As cowprof.doctor/1");
+  doctor
+      ->add_option_function<std::string>(
+          "PID",
+          [options](const std::string& text) {
+            if (std::string error = ParsePid(text, &options->pid); !error.empty()) throw CLI::ValidationError("PID", error);
+          },
+          "Process to look at")
+      ->type_name("PID");
+  app->require_subcommand(0, 1);
+}
+
+ParsedOptions UsageError(const std::string& message) {
+  return {.exit_now = true, .exit_code = kUsage, .message = absl::StrCat("cowprof: ", message, " (see cowprof --help)\n")};
+}
+
+// What can't be told from one option alone.
+std::string Contradiction(const Options& options, bool separator) {
+  if (options.command != "record") return separator ? absl::StrCat("'", options.command, "' takes no program to start") : "";
+  if (separator && options.program.empty()) return "nothing to start after '--'; give a command, as in: cowprof -- python3 train.py";
+  if (!options.program.empty() && options.attach != 0) return "--attach and a program to start exclude each other";
+  if (options.program.empty() && options.attach == 0) {
+    return "nothing to profile; give --attach PID, or -- and a command";
+  }
+  if (options.interval < absl::Milliseconds(10)) return "--interval below 10ms would cost more than it shows";
+  return "";
+}
+
+}  // namespace
+
+ParsedOptions ParseOptions(int argc, const char* const* argv) {
+  // What follows the first "--" belongs to the program, flags included.
+  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  const auto separator = std::find(words.begin(), words.end(), "--");
+  const bool separated = separator != words.end();
+  ParsedOptions parsed;
+  Options& options = parsed.options;
+  if (separated) options.program.assign(separator + 1, words.end());
+  words.erase(separator, words.end());
+  std::reverse(words.begin(), words.end());  // as CLI11 wants them
+
+  CLI::App app(kDescription, "cowprof");
+  app.set_version_flag("--version", "cowprof " COWPROF_VERSION);
+  AddRecordOptions(&app, &options);
+  AddSubcommands(&app, &options);
+  try {
+    app.parse(words);
+  } catch (const CLI::CallForHelp&) {
+    const auto chosen = app.get_subcommands();
+    return {.exit_now = true, .message = chosen.empty() ? app.help() : chosen[0]->help()};
+  } catch (const CLI::CallForVersion&) {
+    return {.exit_now = true, .message = "cowprof " COWPROF_VERSION "\n"};
+  } catch (const CLI::ParseError& error) {
+    return UsageError(absl::StrCat(absl::string_view(error.what()).substr(0, absl::string_view(error.what()).find('\n'))));
+  }
+  if (!app.get_subcommands().empty()) options.command = app.get_subcommands()[0]->get_name();
+  if (std::string error = Contradiction(options, separated); !error.empty()) return UsageError(error);
+  return parsed;
+}
+
+}  // namespace cowprof

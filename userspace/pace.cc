@@ -1,0 +1,53 @@
+// Measures cowprof's own CPU time and stretches the interval. See pace.h.
+#include "pace.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace cowprof {
+namespace {
+
+constexpr double kShare = 0.02;  // of one core
+constexpr absl::Duration kMeasureEvery = absl::Seconds(5);
+
+absl::Duration CpuTime() {
+  timespec now;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return absl::DurationFromTimespec(now);
+}
+
+}  // namespace
+
+absl::Duration NextInterval(absl::Duration interval, absl::Duration wanted, double cpu_share) {
+  if (cpu_share > kShare) return std::min(2 * interval, 4 * wanted);
+  if (cpu_share < kShare / 3) return std::max(interval / 2, wanted);
+  return interval;
+}
+
+std::optional<Event> Pace::Adjust(absl::Duration t, absl::Duration elsewhere) {
+  const absl::Duration cpu = CpuTime() - elsewhere;
+  // The first tick pays for the start: it is not measured.
+  if (measured_at_ == -absl::InfiniteDuration()) {
+    measured_at_ = t;
+    cpu_then_ = cpu;
+    return std::nullopt;
+  }
+  if (t - measured_at_ < kMeasureEvery) return std::nullopt;
+  const double share = absl::FDivDuration(cpu - cpu_then_, t - measured_at_);
+  measured_at_ = t;
+  cpu_then_ = cpu;
+  const absl::Duration before = std::exchange(interval_, NextInterval(interval_, wanted_, share));
+  if (interval_ == before) return std::nullopt;
+  Event note = {.t = t, .kind = EventKind::kNote};
+  note.text = absl::StrFormat("interval %s from %s to %s: cowprof used %.1f %% of a core",
+                              interval_ > before ? "stretched" : "shortened", absl::FormatDuration(before),
+                              absl::FormatDuration(interval_), 100 * share);
+  return note;
+}
+
+}  // namespace cowprof

@@ -1,0 +1,206 @@
+// `cowprof --attach PID` and `cowprof -- CMD`: sets up the way of the data, runs it tick by tick, and ends with the verdict. The loop is
+// the page to read first: wait, collect, append, write.
+#include <unistd.h>
+
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "collector.h"
+#include "commands.h"
+#include "model/growth.h"
+#include "pace.h"
+#include "sink/report.h"
+#include "sink/terminal.h"
+#include "sink/timeline_file.h"
+#include "sink/words.h"
+#include "source/bpf_faults.h"
+#include "source/probe_plan.h"
+#include "target.h"
+#include "waiter.h"
+
+namespace cowprof {
+namespace {
+
+// Everything that a recording is made of, in the order of the data.
+struct Recording {
+  Options options;
+  Waiter waiter;
+  std::optional<HeldProgram> program;
+  RunInfo info;
+  absl::Duration start;  // BootTime() at t = 0
+  std::unique_ptr<Collector> collector;
+  Growth growth;
+  std::vector<std::unique_ptr<Sink>> sinks;
+  TimelineFile* timeline = nullptr;  // one of the sinks
+};
+
+void WriteAll(const Sample& sample, Recording* recording) {
+  Append(sample, &recording->growth);
+  for (const std::unique_ptr<Sink>& sink : recording->sinks) {
+    if (absl::Status status = sink->Write(sample, recording->growth); !status.ok()) Fail(kCannotWrite, status.message());
+  }
+}
+
+absl::Status Tick(Recording* recording, Pace* pace, bool last) {
+  absl::StatusOr<Sample> sample = recording->collector->Collect(BootTime() - recording->start, pace->interval(), last);
+  if (!sample.ok()) return sample.status();
+  if (std::optional<Event> note = pace->Adjust(sample->t, recording->collector->sweep_cost())) sample->events.push_back(*std::move(note));
+  WriteAll(*sample, recording);
+  return absl::OkStatus();
+}
+
+// Runs until the target ends, a signal says stop or the duration is over; says which.
+absl::StatusOr<std::string> RunLoop(Recording* recording) {
+  Pace pace(recording->options.interval);
+  const absl::Duration end = recording->start + recording->options.duration;
+  absl::Duration next = BootTime();
+  for (;;) {
+    if (absl::Status status = Tick(recording, &pace, /*last=*/false); !status.ok()) return status;
+    if (!recording->collector->target_alive()) return "target ended";
+    if (BootTime() >= end) return "duration reached";
+    next = std::max(next + pace.interval(), BootTime());
+    switch (recording->waiter.WaitUntil(std::min(next, end))) {
+      case Wake::kStop: return "interrupted";
+      case Wake::kEvent: next = BootTime(); break;
+      case Wake::kTargetEnded:
+      case Wake::kTick: break;
+    }
+  }
+}
+
+absl::Status Finish(const std::string& reason, Recording* recording) {
+  recording->waiter.LetSignalsKill();
+  Pace pace(recording->options.interval);
+  absl::Status status;
+  if (recording->collector->target_alive()) status = Tick(recording, &pace, /*last=*/true);
+  for (const std::unique_ptr<Sink>& sink : recording->sinks) status.Update(sink->Finish(recording->growth.t, reason, recording->growth));
+  return status;
+}
+
+// ---- Setting up ----
+
+// The region table grows with what can be copied: every process of up to 64 may touch every 2 MiB of the target.
+uint64_t RegionsFor(const ProcFs& proc, pid_t target) {
+  const absl::StatusOr<ProcStat> stat = proc.ReadStat(target);
+  const absl::StatusOr<std::string> status = proc.ReadFile(target, "status");
+  const uint64_t anon_bytes = stat.ok() && status.ok() ? ParseStatus(*status).anon_bytes.value_or(0) : 0;
+  const uint64_t wanted = 64 * (2 * anon_bytes / kRegionBytes + 512);
+  return std::min<uint64_t>(std::max<uint64_t>(wanted, 65536), 655'360);  // 5 to 52 MiB of kernel memory
+}
+
+// kDone, or the status to exit with; then it has been said why.
+int Attach(const ProcFs& proc, pid_t target, Recording* recording) {
+  HostFacts facts = ReadHostFacts();
+  std::unique_ptr<FaultSource> faults;
+  absl::StatusOr<std::unique_ptr<FaultSource>> loaded = LoadBpfFaults({.max_regions = RegionsFor(proc, target)});
+  facts.probes = loaded.status();
+  const std::vector<Rung> ladder = PlanProbes(facts, recording->options.without);
+  const Rung* rung = ChosenRung(ladder);
+  if (rung == nullptr) {
+    return Fail(kHostCannot, absl::StrCat("can't count copies here: ", ladder[0].name, ": ", ladder[0].reason, "; ", ladder[0].remedy));
+  }
+  RunInfo& info = recording->info;
+  info.version = COWPROF_VERSION;
+  info.kernel = facts.kernel;
+  info.page_bytes = facts.page_bytes;
+  info.cpus = facts.cpus;
+  info.rung = rung->name;
+  info.exactness = rung->exactness;
+  for (const Rung& other : ladder) {
+    if (&other != rung) info.rejected.push_back({other.name, other.reason, other.remedy});
+  }
+  faults = *std::move(loaded);
+  if (absl::Status status = faults->Follow(target); !status.ok()) {
+    return Fail(absl::IsNotFound(status) ? kNoProcess : kInternalFailure, absl::StrCat("follow process ", target, ": ", status.message()));
+  }
+  recording->waiter.WatchEvents(faults->wake_fd());
+  const CollectorOptions options = {.page_bytes = info.page_bytes,
+                                    .t0_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(recording->start))};
+  recording->collector = std::make_unique<Collector>(std::move(faults), proc, Limits(proc), options);
+  return kDone;
+}
+
+int OpenSinks(const ProcFs& proc, pid_t target, Recording* recording) {
+  const Options& options = recording->options;
+  RunInfo& info = recording->info;
+  const absl::StatusOr<ProcStat> stat = proc.ReadStat(target);
+  info.target = {target, stat.ok() ? stat->start_ticks * 10'000'000 : 0};
+  info.started = absl::Now();
+  info.interval = options.interval;
+  info.started_target = recording->program.has_value();
+  info.command = info.started_target ? absl::StrJoin(options.program, " ") : proc.ReadCommandLine(target);
+  if (info.command.empty() && stat.ok()) info.command = stat->comm;
+  info.limits = Limits(proc).Read(target);
+  recording->growth.info = info;
+
+  const std::string path = options.output.empty() ? absl::StrCat("cowprof-", target, ".json") : options.output;
+  absl::StatusOr<std::unique_ptr<TimelineFile>> timeline = TimelineFile::Create(path, info);
+  if (!timeline.ok()) return Fail(kCannotWrite, timeline.status().message());
+  recording->timeline = timeline->get();
+  recording->sinks.push_back(*std::move(timeline));
+  // A program that we started owns stdout: what we say goes to stderr, and only if it was asked for.
+  FILE* out = info.started_target ? stderr : stdout;
+  const bool lines = !options.quiet && (options.live || !info.started_target);
+  const bool screen = options.live && isatty(fileno(out));
+  recording->sinks.push_back(NewTerminal(!lines ? TerminalMode::kQuiet : screen ? TerminalMode::kScreen : TerminalMode::kLines, out));
+  if (!options.quiet) {
+    absl::FPrintF(stderr, "cowprof: following process %d (%s) and all that it forks; %s (%s); writing %s\n", target,
+                  Printable(info.command, 80), ExactnessText(info.exactness), info.rung, path);
+  }
+  return kDone;
+}
+
+// The program's own status; 128 + signal, as a shell has it.
+int StatusOf(int wait_status) { return ExitOf(wait_status).code; }
+
+int StartProgram(Recording* recording) {
+  absl::StatusOr<HeldProgram> program = HeldProgram::Start(recording->options.program, recording->waiter.inherited_signals());
+  if (!program.ok()) return Fail(kInternalFailure, program.status().message());
+  recording->program.emplace(*std::move(program));
+  return kDone;
+}
+
+// Says what was found, once it is over.
+void Conclude(const std::string& path, Recording* recording) {
+  if (recording->options.quiet) return;
+  FILE* out = recording->info.started_target ? stderr : stdout;
+  absl::FPrintF(out, "\n%s\nrecorded in %s; as a page: cowprof view %s\n", ReportText(recording->growth, /*complete=*/true), path, path);
+}
+
+}  // namespace
+
+int Record(const Options& options) {
+  Recording recording = {.options = options};
+  const ProcFs proc;
+  recording.start = BootTime();
+  if (options.attach == 0) {
+    if (int code = StartProgram(&recording); code != kDone) return code;
+  } else if (absl::Status status = CheckTarget(proc, options.attach); !status.ok()) {
+    return Fail(kNoProcess, status.message());
+  }
+  const pid_t target = options.attach != 0 ? options.attach : recording.program->pid();
+  recording.waiter.WatchTarget(target, /*forward_signals=*/options.attach == 0);
+  if (int code = Attach(proc, target, &recording); code != kDone) return code;
+  if (int code = OpenSinks(proc, target, &recording); code != kDone) return code;
+  if (recording.program) {
+    if (absl::Status status = recording.program->Release(); !status.ok()) {
+      Fail(kDone, status.message());
+      return absl::IsNotFound(status) ? 127 : 126;
+    }
+  }
+  absl::StatusOr<std::string> reason = RunLoop(&recording);
+  absl::Status status = reason.ok() ? Finish(*reason, &recording) : reason.status();
+  Conclude(recording.timeline->path(), &recording);
+  if (!status.ok()) return Fail(absl::IsInternal(status) ? kInternalFailure : kCannotWrite, status.message());
+  if (recording.timeline->records_dropped() > 0) return kCannotWrite;
+  return recording.program ? StatusOf(recording.program->Wait()) : kDone;
+}
+
+}  // namespace cowprof

@@ -1,0 +1,485 @@
+// Spells every key of cowprof.timeline/1. Rows are written by hand, being the bulk of a file; rare records by way of nlohmann_json.
+#include "sink/json_timeline.h"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "model/growth.h"
+
+namespace cowprof {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr absl::string_view kSchemaPrefix = "cowprof.timeline/";
+
+// ---- The columns of a process row, in order; the header lists their names ----
+
+struct Column {
+  const char* name;
+  Count FaultCounts::*count;
+  Count ProcFigures::*figure;
+};
+
+constexpr Column kColumns[] = {
+    {"faults", &FaultCounts::faults, nullptr},
+    {"kernel_faults", &FaultCounts::kernel_faults, nullptr},
+    {"write_protect_faults", &FaultCounts::write_protect_faults, nullptr},
+    {"copies", &FaultCounts::copies, nullptr},
+    {"kernel_copies", &FaultCounts::kernel_copies, nullptr},
+    {"zero_upgrades", &FaultCounts::zero_upgrades, nullptr},
+    {"zero_fill_pages", &FaultCounts::zero_fill_pages, nullptr},
+    {"file_copies", &FaultCounts::file_copies, nullptr},
+    {"shm_pages", &FaultCounts::shm_pages, nullptr},
+    {"swap_ins", &FaultCounts::swap_ins, nullptr},
+    {"anon_pages", nullptr, &ProcFigures::anon_pages},
+    {"file_pages", nullptr, &ProcFigures::file_pages},
+    {"shmem_pages", nullptr, &ProcFigures::shmem_pages},
+    {"swap_pages", nullptr, &ProcFigures::swap_pages},
+    {"virtual_pages", nullptr, &ProcFigures::virtual_pages},
+    {"cpu_ms", nullptr, &ProcFigures::cpu_ms},
+    {"descriptors", nullptr, &ProcFigures::descriptors},
+    {"threads", nullptr, &ProcFigures::threads},
+};
+
+const Count& CellOf(const ProcessSample& process, const Column& column) {
+  return column.count != nullptr ? process.counts.*column.count : process.proc.*column.figure;
+}
+Count& CellOf(ProcessSample& process, const Column& column) {
+  return column.count != nullptr ? process.counts.*column.count : process.proc.*column.figure;
+}
+
+// ---- Text and numbers ----
+
+// Names come from the target: whatever bytes they are, the file is valid UTF-8.
+std::string Dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+std::string Seconds(absl::Duration t) { return absl::StrFormat("%.6f", absl::ToDoubleSeconds(t)); }
+
+// To the microsecond, as it was written.
+absl::Duration Rounded(double seconds) { return absl::Microseconds(static_cast<int64_t>(seconds * 1e6 + 0.5)); }
+
+template <typename T>
+T NumberOf(const Json& object, const char* key, T otherwise = T()) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_number() ? found->get<T>() : otherwise;
+}
+
+std::string TextOf(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+bool BoolOf(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_boolean() && found->get<bool>();
+}
+
+// The elements of the list `key`; empty if there is none.
+const Json& ListOf(const Json& object, const char* key) {
+  static const Json kNone = Json::array();
+  const auto found = object.find(key);
+  return found != object.end() && found->is_array() ? *found : kNone;
+}
+
+Count CountAt(const Json& row, size_t i) {
+  return row.is_array() && i < row.size() && row[i].is_number() ? Count(row[i].get<uint64_t>()) : std::nullopt;
+}
+
+template <typename Enum, size_t kSize>
+Enum EnumOf(const std::array<const char*, kSize>& names, absl::string_view name, Enum otherwise) {
+  const auto found = std::find(names.begin(), names.end(), name);
+  return found == names.end() ? otherwise : static_cast<Enum>(found - names.begin());
+}
+
+constexpr std::array<const char*, 3> kOrigins = {"target", "attach", "fork"};
+constexpr std::array<const char*, 7> kEvents = {"process",     "exec",         "exit", "signal_sent",
+                                                "signal_delivered", "oom_victim", "note"};
+constexpr std::array<const char*, 5> kExactness = {"exact", "upper-bound", "sampled", "page-map", "unavailable"};
+constexpr std::array<const char*, 6> kLimitKinds = {"shm", "cgroup-v1", "cgroup-v2", "host", "address-space", "fds"};
+
+constexpr uint64_t kMaxProcesses = 10'000'000;  // in one recording; more is no recording of ours
+
+constexpr struct {
+  const char* name;
+  uint64_t Losses::*value;
+} kLosses[] = {{"events_dropped", &Losses::events_dropped},
+               {"processes_dropped", &Losses::processes_dropped},
+               {"regions_dropped", &Losses::regions_dropped},
+               {"unreadable", &Losses::unreadable},
+               {"records_dropped", &Losses::records_dropped}};
+
+Json EncodeLosses(const Losses& losses) {
+  Json json = Json::object();
+  for (const auto& loss : kLosses) json[loss.name] = losses.*loss.value;
+  return json;
+}
+
+Losses DecodeLosses(const Json& json) {
+  Losses losses;
+  for (const auto& loss : kLosses) losses.*loss.value = NumberOf<uint64_t>(json, loss.name);
+  return losses;
+}
+
+Json EncodeLimit(const LimitSample& limit) {
+  const std::optional<double> ratio = limit.ratio();
+  return {{"kind", NameOf(limit.kind)},
+          {"name", limit.name},
+          {"unit", limit.counts_bytes() ? "bytes" : "count"},
+          {"limit", limit.limit ? Json(*limit.limit) : Json(nullptr)},
+          {"used", limit.used},
+          {"ratio", ratio ? Json(*ratio) : Json(nullptr)}};
+}
+
+LimitSample DecodeLimit(const Json& json) {
+  LimitSample limit = {.kind = EnumOf(kLimitKinds, TextOf(json, "kind"), LimitKind::kHost),
+                       .name = TextOf(json, "name"),
+                       .used = NumberOf<uint64_t>(json, "used")};
+  const auto value = json.find("limit");
+  if (value != json.end() && value->is_number()) limit.limit = value->get<uint64_t>();
+  return limit;
+}
+
+// ---- Events ----
+
+Json EncodeEvent(const Event& event) {
+  Json json = {{"t", absl::ToInt64Microseconds(event.t) / 1e6}, {"type", "event"}};
+  json["event"] = kEvents[static_cast<size_t>(event.kind)];
+  if (event.index >= 0) json["index"] = event.index;
+  switch (event.kind) {
+    case EventKind::kProcess:
+      json["pid"] = event.id.pid;
+      json["start_ns"] = event.id.start_ns;
+      json["parent"] = event.parent;
+      json["origin"] = kOrigins[static_cast<size_t>(event.origin)];
+      [[fallthrough]];
+    case EventKind::kExec:
+      json["comm"] = event.comm;
+      json["command"] = event.command;
+      break;
+    case EventKind::kExit:
+      json["status"] = event.status;
+      break;
+    case EventKind::kSignalSent:
+      json["signal"] = event.signal;
+      json["code"] = event.code;
+      json["sender"] = event.sender;
+      break;
+    case EventKind::kSignalDelivered:
+      json["signal"] = event.signal;
+      json["code"] = event.code;
+      json["address"] = absl::StrCat("0x", absl::Hex(event.address));  // may exceed what a double holds
+      break;
+    case EventKind::kOomVictim:
+      break;
+    case EventKind::kNote:
+      json["text"] = event.text;
+      break;
+  }
+  return json;
+}
+
+Event DecodeEvent(const Json& json) {
+  Event event = {.t = Rounded(NumberOf<double>(json, "t")),
+                 .kind = EnumOf(kEvents, TextOf(json, "event"), EventKind::kNote),
+                 .index = NumberOf<int>(json, "index", -1)};
+  event.id = {NumberOf<pid_t>(json, "pid"), NumberOf<uint64_t>(json, "start_ns")};
+  event.parent = NumberOf<int>(json, "parent", -1);
+  event.origin = EnumOf(kOrigins, TextOf(json, "origin"), Origin::kForked);
+  event.comm = TextOf(json, "comm");
+  event.command = TextOf(json, "command");
+  event.status = NumberOf<int>(json, "status");
+  event.signal = NumberOf<int>(json, "signal");
+  event.code = NumberOf<int>(json, "code");
+  event.sender = NumberOf<pid_t>(json, "sender");
+  static_cast<void>(absl::SimpleHexAtoi(TextOf(json, "address"), &event.address));
+  event.text = TextOf(json, "text");
+  return event;
+}
+
+// ---- Rows of a sample ----
+
+void AppendCell(const Count& count, std::string* out) {
+  if (count) {
+    absl::StrAppend(out, ",", *count);
+  } else {
+    absl::StrAppend(out, ",null");
+  }
+}
+
+void AppendRow(const ProcessSample& process, std::string* out) {
+  absl::StrAppend(out, "[", process.index);
+  for (const Column& column : kColumns) AppendCell(CellOf(process, column), out);
+  absl::StrAppend(out, "]");
+}
+
+void AppendRollup(int index, const RollupFigures& rollup, std::string* out) {
+  absl::StrAppend(out, "[", index, ",", Seconds(rollup.t), ",", rollup.rss_bytes, ",", rollup.pss_bytes, ",",
+                  rollup.private_bytes, ",", rollup.anonymous_bytes, ",", rollup.swap_bytes, ",",
+                  absl::ToInt64Microseconds(rollup.cost), "]");
+}
+
+void AppendSweep(int index, const SweepFigures& sweep, std::string* out) {
+  absl::StrAppend(out, "[", index, ",", Seconds(sweep.begin), ",", Seconds(sweep.end), ",", sweep.full ? 1 : 0, ",",
+                  sweep.private_pages, ",", sweep.shared_pages, ",", sweep.diverged_pages, ",", sweep.same_pages);
+  absl::StrAppend(out, ",", sweep.new_pages, ",", sweep.zero_pages, ",", sweep.swapped_pages, ",", sweep.regions, ",",
+                  absl::ToInt64Microseconds(sweep.cost), "]");
+}
+
+constexpr const char* kRollupColumns[] = {"index",         "t",          "rss_bytes", "pss_bytes", "private_bytes",
+                                          "anonymous_bytes", "swap_bytes", "cost_us"};
+constexpr const char* kSweepColumns[] = {"index",      "begin",         "end",         "full",
+                                         "private_pages", "shared_pages", "diverged_pages", "same_pages",
+                                         "new_pages",  "zero_pages",    "swapped_pages", "regions", "cost_us"};
+
+double DoubleAt(const Json& row, size_t i) {
+  return row.is_array() && i < row.size() && row[i].is_number() ? row[i].get<double>() : 0;
+}
+
+RollupFigures DecodeRollup(const Json& row) {
+  return {.t = Rounded(DoubleAt(row, 1)),
+          .rss_bytes = CountAt(row, 2).value_or(0),
+          .pss_bytes = CountAt(row, 3).value_or(0),
+          .private_bytes = CountAt(row, 4).value_or(0),
+          .anonymous_bytes = CountAt(row, 5).value_or(0),
+          .swap_bytes = CountAt(row, 6).value_or(0),
+          .cost = absl::Microseconds(CountAt(row, 7).value_or(0))};
+}
+
+SweepFigures DecodeSweep(const Json& row) {
+  return {.begin = Rounded(DoubleAt(row, 1)),
+          .end = Rounded(DoubleAt(row, 2)),
+          .full = CountAt(row, 3).value_or(0) != 0,
+          .private_pages = CountAt(row, 4).value_or(0),
+          .shared_pages = CountAt(row, 5).value_or(0),
+          .diverged_pages = CountAt(row, 6).value_or(0),
+          .same_pages = CountAt(row, 7).value_or(0),
+          .new_pages = CountAt(row, 8).value_or(0),
+          .zero_pages = CountAt(row, 9).value_or(0),
+          .swapped_pages = CountAt(row, 10).value_or(0),
+          .regions = CountAt(row, 11).value_or(0),
+          .cost = absl::Microseconds(CountAt(row, 12).value_or(0))};
+}
+
+constexpr const char* kLimitColumns[] = {"limit", "used", "limit_value", "ratio"};
+
+// Writes `,"key":[a,b]`, or nothing where there are no elements.
+class List {
+ public:
+  List(const char* key, std::string* out) : key_(key), out_(out) {}
+  ~List() {
+    if (!first_) absl::StrAppend(out_, "]");
+  }
+  std::string* Next() {
+    absl::StrAppend(out_, first_ ? absl::StrCat(",\"", key_, "\":[") : ",");
+    first_ = false;
+    return out_;
+  }
+
+ private:
+  const char* key_;
+  std::string* out_;
+  bool first_ = true;
+};
+
+}  // namespace
+
+std::string EncodeHeader(const RunInfo& info) {
+  Json rejected = Json::array();
+  for (const RejectedRung& rung : info.rejected) {
+    rejected.push_back({{"rung", rung.rung}, {"reason", rung.reason}, {"remedy", rung.remedy}});
+  }
+  Json limits = Json::array();
+  for (const LimitSample& limit : info.limits) limits.push_back(EncodeLimit(limit));
+  Json columns = Json::array({"index"});
+  for (const Column& column : kColumns) columns.push_back(column.name);
+  const Json header = {
+      {"tool", {{"name", "cowprof"}, {"version", info.version}}},
+      {"host", {{"kernel", info.kernel}, {"page_bytes", info.page_bytes}, {"cpus", info.cpus}}},
+      {"plan", {{"rung", info.rung}, {"exactness", kExactness[static_cast<size_t>(info.exactness)]}, {"rejected", rejected}}},
+      {"target",
+       {{"pid", info.target.pid}, {"start_ns", info.target.start_ns}, {"command", info.command}, {"started_by_cowprof", info.started_target}}},
+      {"started", absl::FormatTime(absl::RFC3339_full, info.started, absl::UTCTimeZone())},
+      {"interval_seconds", absl::ToDoubleSeconds(info.interval)},
+      {"limits", std::move(limits)},
+      {"columns", {{"processes", columns}, {"rollups", kRollupColumns}, {"sweeps", kSweepColumns}, {"limits", kLimitColumns}}},
+  };
+  return absl::StrCat("{\"schema\":\"", kSchemaPrefix, kTimelineSchema, "\",\"header\":", Dump(header), ",\"records\":[");
+}
+
+absl::StatusOr<RunInfo> DecodeHeader(absl::string_view document_start) {
+  const Json json = Json::parse(absl::StrCat(document_start, "]}"), nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) return absl::InvalidArgumentError("this is no cowprof recording: its first line is no JSON");
+  const std::string schema = TextOf(json, "schema");
+  int number = 0;
+  if (!absl::StartsWith(schema, kSchemaPrefix) || !absl::SimpleAtoi(schema.substr(kSchemaPrefix.size()), &number)) {
+    return absl::InvalidArgumentError("this is no cowprof recording: it does not begin with {\"schema\":\"cowprof.timeline/...\"}");
+  }
+  if (number > kTimelineSchema) {
+    return absl::InvalidArgumentError(absl::StrCat("it has schema ", number, " and this cowprof reads up to schema ",
+                                                   kTimelineSchema, "; use a newer cowprof"));
+  }
+  const Json none = Json::object();
+  const auto part = [](const Json& object, const char* key, const Json& otherwise) -> const Json& {
+    const auto found = object.find(key);
+    return found != object.end() && found->is_object() ? *found : otherwise;
+  };
+  const Json& header = part(json, "header", none);
+  const Json& host = part(header, "host", none);
+  const Json& plan = part(header, "plan", none);
+  const Json& target = part(header, "target", none);
+  RunInfo info = {.version = TextOf(part(header, "tool", none), "version"),
+                  .kernel = TextOf(host, "kernel"),
+                  .page_bytes = std::max<uint64_t>(NumberOf<uint64_t>(host, "page_bytes", 4096), 1),
+                  .cpus = NumberOf<int>(host, "cpus"),
+                  .interval = absl::Seconds(NumberOf<double>(header, "interval_seconds", 1)),
+                  .rung = TextOf(plan, "rung"),
+                  .exactness = EnumOf(kExactness, TextOf(plan, "exactness"), Exactness::kUnavailable),
+                  .target = {NumberOf<pid_t>(target, "pid"), NumberOf<uint64_t>(target, "start_ns")},
+                  .command = TextOf(target, "command"),
+                  .started_target = BoolOf(target, "started_by_cowprof")};
+  absl::ParseTime(absl::RFC3339_full, TextOf(header, "started"), &info.started, nullptr);
+  for (const Json& rung : ListOf(plan, "rejected")) {
+    if (rung.is_object()) info.rejected.push_back({TextOf(rung, "rung"), TextOf(rung, "reason"), TextOf(rung, "remedy")});
+  }
+  for (const Json& limit : ListOf(header, "limits")) {
+    if (limit.is_object()) info.limits.push_back(DecodeLimit(limit));
+  }
+  return info;
+}
+
+void RecordEncoder::EncodeProcesses(const Sample& sample, std::string* out) {
+  {
+    List rows("processes", out);
+    for (const ProcessSample& process : sample.processes) {
+      ProcessSample& last = pending_.processes.try_emplace(process.index, ProcessSample{.index = -1}).first->second;
+      if (last.index == process.index && last.counts == process.counts && last.proc == process.proc) continue;
+      last = process;
+      AppendRow(process, rows.Next());
+    }
+  }
+  {
+    List rows("rollups", out);
+    for (const ProcessSample& process : sample.processes) {
+      if (process.rollup) AppendRollup(process.index, *process.rollup, rows.Next());
+    }
+  }
+  List rows("sweeps", out);
+  for (const ProcessSample& process : sample.processes) {
+    if (process.sweep) AppendSweep(process.index, *process.sweep, rows.Next());
+  }
+  for (const Event& event : sample.events) {
+    if (event.kind == EventKind::kExit) pending_.processes.erase(event.index);
+  }
+}
+
+// A limit is named once, in the sample in which it appears first.
+void RecordEncoder::EncodeLimits(const Sample& sample, std::string* out) {
+  Json named = Json::array();
+  std::string rows;
+  for (const LimitSample& limit : sample.limits) {
+    const auto same = [&](const LimitSample& known) { return known.kind == limit.kind && known.name == limit.name; };
+    auto known = std::find_if(pending_.limits.begin(), pending_.limits.end(), same);
+    const bool is_new = known == pending_.limits.end();
+    if (is_new) {
+      named.push_back({{"limit", pending_.limits.size()},
+                       {"kind", NameOf(limit.kind)},
+                       {"name", limit.name},
+                       {"unit", limit.counts_bytes() ? "bytes" : "count"}});
+      known = pending_.limits.insert(known, limit);
+    }
+    if (!is_new && *known == limit) continue;
+    *known = limit;
+    absl::StrAppend(&rows, rows.empty() ? "[" : ",[", known - pending_.limits.begin(), ",", limit.used);
+    AppendCell(limit.limit, &rows);
+    absl::StrAppend(&rows, ",", limit.ratio() ? absl::StrFormat("%.4f", *limit.ratio()) : "null", "]");
+  }
+  if (!named.empty()) absl::StrAppend(out, ",\"new_limits\":", Dump(named));
+  if (!rows.empty()) absl::StrAppend(out, ",\"limits\":[", rows, "]");
+}
+
+std::string RecordEncoder::Encode(const Sample& sample) {
+  pending_ = written_;
+  std::string out;
+  for (const Event& event : sample.events) absl::StrAppend(&out, Dump(EncodeEvent(event)), ",\n");
+  absl::StrAppend(&out, "{\"t\":", Seconds(sample.t), ",\"type\":\"sample\"");
+  EncodeProcesses(sample, &out);
+  EncodeLimits(sample, &out);
+  if (!(sample.losses == pending_.losses)) absl::StrAppend(&out, ",\"losses\":", Dump(EncodeLosses(sample.losses)));
+  pending_.losses = sample.losses;
+  return absl::StrCat(out, "}");
+}
+
+void RecordEncoder::Commit() { written_ = pending_; }
+
+std::string EncodeEnd(absl::Duration t, absl::string_view reason) {
+  return absl::StrCat("{\"t\":", Seconds(t), ",\"type\":\"end\",\"reason\":", Dump(Json(std::string(reason))), "}");
+}
+
+void RecordDecoder::DecodeProcesses(const nlohmann::ordered_json& record) {
+  for (const Json& row : ListOf(record, "processes")) {
+    const Count index = CountAt(row, 0);
+    if (!index || *index > kMaxProcesses) continue;
+    ProcessSample& process = processes_[static_cast<int>(*index)];
+    process.index = static_cast<int>(*index);
+    size_t cell = 1;
+    for (const Column& column : kColumns) CellOf(process, column) = CountAt(row, cell++);
+  }
+  sample_.processes.clear();
+  for (const auto& [index, process] : processes_) sample_.processes.push_back(process);
+  const auto process_of = [&](const Json& row) -> ProcessSample* {
+    const auto is_it = [&](const ProcessSample& process) { return CountAt(row, 0) == Count(process.index); };
+    const auto found = std::find_if(sample_.processes.begin(), sample_.processes.end(), is_it);
+    return found == sample_.processes.end() ? nullptr : &*found;
+  };
+  for (const Json& row : ListOf(record, "rollups")) {
+    if (ProcessSample* process = process_of(row)) process->rollup = DecodeRollup(row);
+  }
+  for (const Json& row : ListOf(record, "sweeps")) {
+    if (ProcessSample* process = process_of(row)) process->sweep = DecodeSweep(row);
+  }
+  for (const Event& event : sample_.events) {
+    if (event.kind == EventKind::kExit) processes_.erase(event.index);
+  }
+}
+
+void RecordDecoder::DecodeLimits(const nlohmann::ordered_json& record) {
+  for (const Json& named : ListOf(record, "new_limits")) {
+    if (!named.is_object()) continue;
+    limits_.push_back({.kind = EnumOf(kLimitKinds, TextOf(named, "kind"), LimitKind::kHost), .name = TextOf(named, "name")});
+  }
+  for (const Json& row : ListOf(record, "limits")) {
+    const Count i = CountAt(row, 0);
+    if (!i || *i >= limits_.size()) continue;
+    limits_[*i].used = CountAt(row, 1).value_or(0);
+    limits_[*i].limit = CountAt(row, 2);
+  }
+  sample_.limits = limits_;
+}
+
+absl::StatusOr<RecordDecoder::Result> RecordDecoder::Decode(absl::string_view record) {
+  const Json json = Json::parse(record.begin(), record.end(), nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) return absl::DataLossError("a record is no JSON object");
+  const std::string type = TextOf(json, "type");
+  if (type == "event") {
+    events_.push_back(DecodeEvent(json));
+    return Result::kMore;
+  }
+  if (type == "end") return Result::kEnd;
+  if (type != "sample") return Result::kMore;  // alerts, and what later versions add
+  sample_.t = Rounded(NumberOf<double>(json, "t"));
+  sample_.events = std::exchange(events_, {});
+  DecodeProcesses(json);
+  DecodeLimits(json);
+  const auto losses = json.find("losses");
+  if (losses != json.end() && losses->is_object()) sample_.losses = DecodeLosses(*losses);
+  return Result::kSample;
+}
+
+}  // namespace cowprof

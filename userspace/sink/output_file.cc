@@ -1,0 +1,93 @@
+// Creates output files with the rights of the user who asked. See output_file.h.
+#include "sink/output_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+namespace cowprof {
+namespace {
+
+// Acts as the user who called sudo, while it lives.
+class AsInvokingUser {
+ public:
+  AsInvokingUser() {
+    const char* uid = getenv("SUDO_UID");
+    const char* gid = getenv("SUDO_GID");
+    unsigned user = 0, group = 0;
+    if (geteuid() != 0 || uid == nullptr || gid == nullptr || !absl::SimpleAtoi(uid, &user) || !absl::SimpleAtoi(gid, &group)) return;
+    // The group first: without root it can't be changed any more.
+    active_ = setegid(group) == 0 && seteuid(user) == 0;
+  }
+  ~AsInvokingUser() {
+    if (!active_) return;
+    if (seteuid(0) != 0 || setegid(0) != 0) abort();
+  }
+  AsInvokingUser(const AsInvokingUser&) = delete;
+
+ private:
+  bool active_ = false;
+};
+
+absl::Status PathError(int error, absl::string_view attempted, const std::string& path) {
+  return absl::ErrnoToStatus(error, absl::StrCat(attempted, " ", path));
+}
+
+absl::StatusOr<Fd> CreateExclusively(const std::string& path) {
+  Fd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!fd.ok()) return PathError(errno, "create", path);
+  return fd;
+}
+
+// Whether a regular file stands at `path`; anything else there is refused.
+absl::StatusOr<bool> IsThere(const std::string& path) {
+  struct stat existing;
+  if (lstat(path.c_str(), &existing) != 0) return false;
+  if (S_ISREG(existing.st_mode)) return true;
+  return absl::FailedPreconditionError(
+      absl::StrCat("create ", path, ": it exists and is no regular file; name another with --output"));
+}
+
+}  // namespace
+
+absl::Status WriteFully(int fd, absl::string_view bytes, off_t offset) {
+  while (!bytes.empty()) {
+    const ssize_t wrote = pwrite(fd, bytes.data(), bytes.size(), offset);
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote <= 0) return absl::ErrnoToStatus(wrote < 0 ? errno : ENOSPC, "write");
+    bytes.remove_prefix(wrote);
+    offset += wrote;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Fd> CreateOutputFile(const std::string& path) {
+  AsInvokingUser user;
+  const absl::StatusOr<bool> there = IsThere(path);
+  if (!there.ok()) return there.status();
+  if (*there && rename(path.c_str(), absl::StrCat(path, ".old").c_str()) != 0) {
+    return PathError(errno, "keep an earlier recording: rename", path);
+  }
+  return CreateExclusively(path);
+}
+
+absl::Status ReplaceOutputFile(const std::string& path, absl::string_view bytes) {
+  AsInvokingUser user;
+  if (const absl::StatusOr<bool> there = IsThere(path); !there.ok()) return there.status();
+  const std::string aside = absl::StrCat(path, ".", getpid(), ".tmp");
+  const absl::StatusOr<Fd> fd = CreateExclusively(aside);
+  if (!fd.ok()) return fd.status();
+  absl::Status status = WriteFully(fd->fd(), bytes, 0);
+  if (status.ok() && rename(aside.c_str(), path.c_str()) != 0) status = absl::ErrnoToStatus(errno, "rename");
+  if (status.ok()) return status;
+  unlink(aside.c_str());
+  return absl::Status(status.code(), absl::StrCat("write ", path, ": ", status.message()));
+}
+
+}  // namespace cowprof

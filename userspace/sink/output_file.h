@@ -1,0 +1,29 @@
+// Files that cowprof writes: created so that nobody can make a privileged cowprof write where its user could not. Called by the
+// timeline and by `view`; knows nothing of the contents.
+#ifndef COWPROF_SINK_OUTPUT_FILE_H_
+#define COWPROF_SINK_OUTPUT_FILE_H_
+
+#include <sys/types.h>
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "posix/fd.h"
+
+namespace cowprof {
+
+// Creates `path` anew, mode 0600; an earlier regular file of that name is kept as `path`.old. Under sudo the file is created as the
+// invoking user (SUDO_UID), so that it is theirs and nothing is opened with more rights than they have. Links are not followed. The
+// status names the path.
+absl::StatusOr<Fd> CreateOutputFile(const std::string& path);
+
+// The same for a file that is written at once: an earlier regular file is replaced, by rename, so that it is whole at any moment.
+absl::Status ReplaceOutputFile(const std::string& path, absl::string_view bytes);
+
+// All of `bytes` at `offset`, or the errno of the first write that failed.
+absl::Status WriteFully(int fd, absl::string_view bytes, off_t offset);
+
+}  // namespace cowprof
+
+#endif  // COWPROF_SINK_OUTPUT_FILE_H_

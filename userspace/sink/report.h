@@ -1,0 +1,30 @@
+// The verdict on a recording: in words, and as cowprof.report/1. Pure: derives nothing but sums, all figures stand in Growth. The only
+// place that spells a key of the report; schema/report.schema.json fixes the format.
+#ifndef COWPROF_SINK_REPORT_H_
+#define COWPROF_SINK_REPORT_H_
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+
+#include "model/growth.h"
+
+namespace cowprof {
+
+nlohmann::ordered_json ReportJson(const Growth& growth);
+// Several lines, each ended; `complete` false says that the recording was cut off or still runs.
+std::string ReportText(const Growth& growth, bool complete);
+// One or two sentences: what was copied by whom, and how far the nearest limit is.
+std::string Verdict(const Growth& growth);
+// The limit with the highest ratio; null if none is set.
+const LimitGrowth* NearestLimit(const Growth& growth);
+// "killed by SIGKILL", "exit 0", "running", "ended"
+std::string ExitText(const ProcessGrowth& process);
+// "every copy counted", ...
+std::string ExactnessText(Exactness exactness);
+// "2 ring buffer events, ..."; empty on a healthy run.
+std::string LossesText(const Losses& losses);
+
+}  // namespace cowprof
+
+#endif  // COWPROF_SINK_REPORT_H_

@@ -1,0 +1,155 @@
+// Spells cowprof.report/1. Fields that this version can't fill are present and null or empty.
+#include <nlohmann/json.hpp>
+
+#include "sink/report.h"
+#include "sink/words.h"
+
+namespace cowprof {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json OrNull(const Count& count) { return count ? Json(*count) : Json(nullptr); }
+
+Json ExitJson(const ProcessGrowth& process) {
+  if (!process.exit) return nullptr;
+  const Exit& exit = *process.exit;
+  return {{"kind", exit.signaled ? "signaled" : "exited"},
+          {"code", exit.code},
+          {"signal", exit.signaled ? Json(SignalName(exit.signal)) : Json(nullptr)},
+          {"cause", nullptr}};
+}
+
+Json SweepJson(const ProcessGrowth& process, uint64_t page_bytes) {
+  if (!process.sweep) return nullptr;
+  return {{"at", absl::ToDoubleSeconds(process.sweep->end)},
+          {"private_bytes", process.sweep->private_pages * page_bytes},
+          {"shared_bytes", process.sweep->shared_pages * page_bytes},
+          {"diverged_bytes", process.sweep->diverged_pages * page_bytes},
+          {"new_bytes", process.sweep->new_pages * page_bytes},
+          {"full", process.sweep->full}};
+}
+
+Json RollupJson(const ProcessGrowth& process) {
+  if (!process.rollup) return nullptr;
+  return {{"at", absl::ToDoubleSeconds(process.rollup->t)},
+          {"rss_bytes", process.rollup->rss_bytes},
+          {"pss_bytes", process.rollup->pss_bytes},
+          {"private_bytes", process.rollup->private_bytes}};
+}
+
+Json ProcessJson(const ProcessGrowth& process, uint64_t page_bytes) {
+  const FaultCounts& counts = process.counts;
+  Json json = {{"pid", process.id.pid},
+               {"index", process.index},
+               {"role", NameOf(process.role)},
+               {"parent_index", process.parent < 0 ? Json(nullptr) : Json(process.parent)},
+               {"command", process.command.empty() ? process.comm : process.command},
+               {"started_at", absl::ToDoubleSeconds(process.started)},
+               {"ended_at", process.ended ? Json(absl::ToDoubleSeconds(*process.ended)) : Json(nullptr)}};
+  const std::pair<const char*, Count> figures[] = {
+      {"faults", counts.faults},
+      {"kernel_faults", counts.kernel_faults},
+      {"write_protect_faults", counts.write_protect_faults},
+      {"copies", counts.copies},
+      {"kernel_copies", counts.kernel_copies},
+      {"reuses", counts.reuses()},
+      {"zero_fills", counts.zero_fill_pages},
+      {"file_copies", counts.file_copies},
+      {"shm_pages", counts.shm_pages},
+      {"swap_ins", counts.swap_ins},
+      {"copied_bytes", counts.copies ? Count(*counts.copies * page_bytes) : std::nullopt},
+      {"private_bytes", process.private_bytes},
+      {"peak_private_bytes", process.peak_private_bytes},
+      {"pss_bytes", process.pss_bytes},
+      {"still_shared_bytes", process.still_shared_bytes},
+      {"ceiling_bytes", process.ceiling_bytes()},
+  };
+  for (const auto& [name, figure] : figures) json[name] = OrNull(figure);
+  json["page_map"] = SweepJson(process, page_bytes);
+  json["smaps_rollup"] = RollupJson(process);
+  json["exit"] = ExitJson(process);
+  return json;
+}
+
+Json LimitJson(const LimitGrowth& limit) {
+  const std::optional<double> ratio = limit.now.ratio();
+  return {{"kind", NameOf(limit.now.kind)},
+          {"name", limit.now.name},
+          {"unit", limit.now.counts_bytes() ? "bytes" : "count"},
+          {"limit", OrNull(limit.now.limit)},
+          {"used", limit.now.used},
+          {"peak", limit.peak},
+          {"ratio", ratio ? Json(*ratio) : Json(nullptr)}};
+}
+
+const char* StartMethod(const Growth& growth) {
+  bool forked = false, spawned = false, served = false;
+  for (const ProcessGrowth& process : growth.processes) {
+    forked |= process.role == Role::kWorker && !process.execed;
+    spawned |= process.role == Role::kWorker && process.command.find("--multiprocessing-fork") != std::string::npos;
+    served |= process.role == Role::kForkserver;
+  }
+  return served ? "forkserver" : spawned ? "spawn" : forked ? "fork" : "none";
+}
+
+Json LossesJson(const Losses& losses) {
+  return {{"events_dropped", losses.events_dropped},
+          {"maps_full", losses.processes_dropped + losses.regions_dropped},
+          {"processes_dropped", losses.processes_dropped},
+          {"regions_dropped", losses.regions_dropped},
+          {"unreadable", losses.unreadable},
+          {"records_dropped", losses.records_dropped}};
+}
+
+}  // namespace
+
+Json ReportJson(const Growth& growth) {
+  const uint64_t page_bytes = growth.info.page_bytes;
+  const Totals totals = SumOf(growth, /*living_only=*/false, /*workers_only=*/false);
+  const ProcessGrowth unknown = {.role = Role::kParent};
+  const ProcessGrowth& target = growth.target() != nullptr ? *growth.target() : unknown;
+  const Count copies = totals.copies_known ? Count(totals.copies) : std::nullopt;
+  Json causes = Json::object();
+  for (const char* cause : {"refcount", "gc_header", "allocator", "bytecode", "hash", "data", "free", "kernel", "unknown"}) {
+    causes[cause] = nullptr;
+  }
+  Json workers = Json::array(), limits = Json::array();
+  uint64_t ceiling = 0;
+  for (const ProcessGrowth& process : growth.processes) {
+    if (process.index > 0) workers.push_back(ProcessJson(process, page_bytes));
+    if (!process.ended) ceiling += process.ceiling_bytes().value_or(0);
+  }
+  for (const LimitGrowth& limit : growth.limits) limits.push_back(LimitJson(limit));
+  return {
+      {"schema", "cowprof.report/1"},
+      {"target",
+       {{"pid", growth.info.target.pid}, {"command", growth.info.command}, {"python", nullptr}, {"start_method", StartMethod(growth)}}},
+      {"duration_seconds", absl::ToDoubleSeconds(growth.t)},
+      {"samples", growth.samples},
+      {"exactness", {{"copies", NameOf(growth.info.exactness)}, {"rung", growth.info.rung}}},
+      {"parent", ProcessJson(target, page_bytes)},
+      {"workers", std::move(workers)},
+      {"totals",
+       {{"copies", OrNull(copies)},
+        {"copied_bytes", OrNull(copies ? Count(*copies * page_bytes) : std::nullopt)},
+        {"by_cause", std::move(causes)},
+        {"copy_seconds", nullptr}}},
+      {"by_type", Json::array()},
+      {"by_line", Json::array()},
+      {"by_region", Json::array()},
+      {"limits", std::move(limits)},
+      {"forecast",
+       {{"shape", nullptr},
+        {"ceiling_bytes", ceiling},
+        {"eta_ceiling_seconds", nullptr},
+        {"first_limit", nullptr},
+        {"eta_limit_seconds", nullptr},
+        {"verdict", "unknown"}}},
+      {"diagnoses", Json::array()},
+      {"verify", nullptr},
+      {"losses", LossesJson(growth.losses)},
+  };
+}
+
+}  // namespace cowprof

@@ -1,0 +1,136 @@
+// The verdict in words, for a person in a hurry: first what happened, then per worker, then the limits, then how sure it is.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "sink/report.h"
+#include "sink/words.h"
+
+namespace cowprof {
+namespace {
+
+constexpr size_t kWorkerLines = 32;
+
+std::string CopiedBytes(const ProcessGrowth& process, uint64_t page_bytes) {
+  return process.counts.copies ? HumanBytes(*process.counts.copies * page_bytes) : "-";
+}
+
+std::string ProcessLine(const ProcessGrowth& process, uint64_t page_bytes) {
+  return absl::StrFormat("  %-10s %8d %12s %11s %11s %11s %12s  %s\n", NameOf(process.role), process.id.pid,
+                         HumanCount(process.counts.copies), CopiedBytes(process, page_bytes),
+                         HumanBytes(process.private_bytes), HumanBytes(process.peak_private_bytes),
+                         HumanBytes(process.still_shared_bytes), ExitText(process));
+}
+
+std::string LimitLine(const LimitGrowth& limit) {
+  const auto figure = [&](const Count& value) {
+    return limit.now.counts_bytes() ? HumanBytes(value) : HumanCount(value);
+  };
+  const std::string ratio = limit.now.ratio() ? absl::StrFormat("%.0f %%", 100 * *limit.now.ratio()) : "no limit";
+  return absl::StrFormat("  %-14s %-24s %11s of %11s  %s (peak %s)\n", NameOf(limit.now.kind),
+                         Printable(limit.now.name, 60), figure(limit.now.used), figure(limit.now.limit), ratio,
+                         figure(limit.peak));
+}
+
+// Those that copied most, and how many lines were left out.
+std::vector<const ProcessGrowth*> TopWorkers(const Growth& growth) {
+  std::vector<const ProcessGrowth*> workers;
+  for (const ProcessGrowth& process : growth.processes) {
+    if (process.index > 0) workers.push_back(&process);
+  }
+  std::stable_sort(workers.begin(), workers.end(), [](const ProcessGrowth* a, const ProcessGrowth* b) {
+    return a->counts.copies.value_or(0) > b->counts.copies.value_or(0);
+  });
+  return workers;
+}
+
+}  // namespace
+
+const LimitGrowth* NearestLimit(const Growth& growth) {
+  const LimitGrowth* nearest = nullptr;
+  for (const LimitGrowth& limit : growth.limits) {
+    if (limit.now.ratio() && (nearest == nullptr || *limit.now.ratio() > *nearest->now.ratio())) nearest = &limit;
+  }
+  return nearest;
+}
+
+std::string ExitText(const ProcessGrowth& process) {
+  if (!process.exit) return "running";
+  return process.exit->signaled ? absl::StrCat("killed by ", SignalName(process.exit->signal))
+                                : absl::StrCat("exit ", process.exit->code);
+}
+
+std::string ExactnessText(Exactness exactness) {
+  switch (exactness) {
+    case Exactness::kExact: return "every copy counted";
+    case Exactness::kUpperBound: return "at most this many copies";
+    case Exactness::kSampled: return "copies estimated from samples";
+    case Exactness::kPageMap: return "copied pages as the page map shows them at each sample";
+    case Exactness::kUnavailable: return "copies could not be counted";
+  }
+  return "";
+}
+
+std::string LossesText(const Losses& losses) {
+  const std::pair<uint64_t, const char*> kinds[] = {{losses.events_dropped, "event"},
+                                                    {losses.processes_dropped, "process"},
+                                                    {losses.regions_dropped, "region"},
+                                                    {losses.unreadable, "read"},
+                                                    {losses.records_dropped, "sample"}};
+  std::vector<std::string> parts;
+  for (const auto& [count, name] : kinds) {
+    if (count > 0) parts.push_back(absl::StrCat(HumanCount(count), " ", name, count == 1 ? "" : name == std::string("process") ? "es" : "s"));
+  }
+  return absl::StrJoin(parts, ", ");
+}
+
+std::string Verdict(const Growth& growth) {
+  const uint64_t page_bytes = growth.info.page_bytes;
+  const Totals workers = SumOf(growth, /*living_only=*/false, /*workers_only=*/true);
+  const Totals living = SumOf(growth, /*living_only=*/true, /*workers_only=*/true);
+  std::string verdict;
+  if (growth.target() == nullptr) return "Nothing was recorded.";
+  if (workers.processes == 0) {
+    verdict = absl::StrCat("No worker was forked; the target copied ",
+                           CopiedBytes(*growth.target(), page_bytes), " itself.");
+  } else {
+    verdict = absl::StrCat(Plural(workers.processes, "worker"), " copied ", HumanBytes(workers.copies * page_bytes),
+                           " of memory shared with the parent");
+    if (living.still_shared_bytes > 0) {
+      absl::StrAppend(&verdict, "; ", HumanBytes(living.still_shared_bytes), " is still shared and can be copied, too");
+    }
+    absl::StrAppend(&verdict, ".");
+  }
+  if (const LimitGrowth* nearest = NearestLimit(growth)) {
+    const Count limit = nearest->now.limit;
+    absl::StrAppendFormat(&verdict, " Nearest limit: %s %s, %.0f %% of %s used.", NameOf(nearest->now.kind),
+                          Printable(nearest->now.name, 60), 100 * *nearest->now.ratio(),
+                          nearest->now.counts_bytes() ? HumanBytes(limit) : HumanCount(limit));
+  }
+  return verdict;
+}
+
+std::string ReportText(const Growth& growth, bool complete) {
+  const uint64_t page_bytes = growth.info.page_bytes;
+  std::string out = absl::StrCat(Verdict(growth), "\n\n");
+  absl::StrAppendFormat(&out, "  %-10s %8s %12s %11s %11s %11s %12s  %s\n", "", "pid", "copies", "copied", "private", "peak",
+                        "still shared", "end");
+  if (growth.target() != nullptr) out += ProcessLine(*growth.target(), page_bytes);
+  const std::vector<const ProcessGrowth*> workers = TopWorkers(growth);
+  for (size_t i = 0; i < std::min(workers.size(), kWorkerLines); ++i) out += ProcessLine(*workers[i], page_bytes);
+  if (workers.size() > kWorkerLines) {
+    absl::StrAppend(&out, "  ... and ", workers.size() - kWorkerLines, " more that copied less\n");
+  }
+  if (!growth.limits.empty()) out += "\n  limits\n";
+  for (const LimitGrowth& limit : growth.limits) out += LimitLine(limit);
+  absl::StrAppend(&out, "\n  ", ExactnessText(growth.info.exactness), " (", growth.info.rung, "), ",
+                  HumanDuration(growth.t), ", ", Plural(growth.samples, "sample"), "; target: ",
+                  Printable(growth.info.command), "\n");
+  const std::string losses = LossesText(growth.losses);
+  if (!losses.empty()) absl::StrAppend(&out, "  lost: ", losses, "\n");
+  if (!complete) out += "  This recording has no end: it still runs, was killed, or the file was cut off.\n";
+  return out;
+}
+
+}  // namespace cowprof

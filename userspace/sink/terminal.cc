@@ -1,0 +1,156 @@
+// Draws the live view. The final report is report_text's.
+#include "sink/terminal.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "sink/report.h"
+#include "sink/words.h"
+
+namespace cowprof {
+namespace {
+
+constexpr size_t kWorkersInLine = 8;
+
+std::string LimitWords(const Growth& growth) {
+  const LimitGrowth* nearest = NearestLimit(growth);
+  if (nearest == nullptr) return "no limit";
+  return absl::StrFormat("%s at %.0f %%", NameOf(nearest->now.kind), 100 * *nearest->now.ratio());
+}
+
+std::string Rate(double copies_per_second, uint64_t page_bytes) {
+  return absl::StrCat("+", HumanBytes(static_cast<uint64_t>(copies_per_second * page_bytes)), "/s");
+}
+
+std::vector<const ProcessGrowth*> LivingWorkers(const Growth& growth) {
+  std::vector<const ProcessGrowth*> workers;
+  for (const ProcessGrowth& process : growth.processes) {
+    if (process.role == Role::kWorker && !process.ended) workers.push_back(&process);
+  }
+  return workers;
+}
+
+std::string Cut(std::string line, size_t columns) {
+  if (line.size() > columns) line.resize(columns);
+  return line;
+}
+
+class LineTerminal : public Sink {
+ public:
+  explicit LineTerminal(FILE* out) : out_(out) {}
+  absl::Status Write(const Sample&, const Growth& growth) override {
+    absl::FPrintF(out_, "%s\n", TickLine(growth));
+    fflush(out_);
+    return absl::OkStatus();
+  }
+  absl::Status Finish(absl::Duration, const std::string&, const Growth&) override { return absl::OkStatus(); }
+
+ private:
+  FILE* out_;
+};
+
+// Uses the alternate screen, so that the terminal is as it was afterwards.
+class ScreenTerminal : public Sink {
+ public:
+  explicit ScreenTerminal(FILE* out) : out_(out) { Put("\x1b[?1049h\x1b[?25l"); }
+  ~ScreenTerminal() override { Leave(); }
+  absl::Status Write(const Sample&, const Growth& growth) override {
+    winsize size = {};
+    if (ioctl(fileno(out_), TIOCGWINSZ, &size) != 0 || size.ws_col == 0) size = {.ws_row = 24, .ws_col = 80};
+    std::string text = "\x1b[H";
+    for (absl::string_view line : absl::StrSplit(Screen(growth, size.ws_col, size.ws_row - 1), '\n')) {
+      absl::StrAppend(&text, line, "\x1b[K\r\n");
+    }
+    Put(absl::StrCat(text, "\x1b[J"));
+    return absl::OkStatus();
+  }
+  absl::Status Finish(absl::Duration, const std::string&, const Growth&) override {
+    Leave();
+    return absl::OkStatus();
+  }
+
+ private:
+  void Put(const std::string& text) {
+    fwrite(text.data(), 1, text.size(), out_);
+    fflush(out_);
+  }
+  void Leave() {
+    if (!std::exchange(left_, true)) Put("\x1b[?25h\x1b[?1049l");
+  }
+  FILE* out_;
+  bool left_ = false;
+};
+
+class QuietTerminal : public Sink {
+ public:
+  absl::Status Write(const Sample&, const Growth&) override { return absl::OkStatus(); }
+  absl::Status Finish(absl::Duration, const std::string&, const Growth&) override { return absl::OkStatus(); }
+};
+
+}  // namespace
+
+std::string TickLine(const Growth& growth) {
+  const uint64_t page_bytes = growth.info.page_bytes;
+  const Totals all = SumOf(growth, /*living_only=*/false, /*workers_only=*/false);
+  const Totals living = SumOf(growth, /*living_only=*/true, /*workers_only=*/false);
+  const std::vector<const ProcessGrowth*> workers = LivingWorkers(growth);
+  std::string line = absl::StrFormat("%8s  %s  copied %s (%s)  private %s  still shared %s  %s", HumanDuration(growth.t),
+                                     Plural(workers.size(), "worker"), HumanBytes(all.copies * page_bytes),
+                                     Rate(living.copies_per_second, page_bytes), HumanBytes(living.private_bytes),
+                                     HumanBytes(living.still_shared_bytes), LimitWords(growth));
+  std::vector<std::string> parts;
+  for (size_t i = 0; i < std::min(workers.size(), kWorkersInLine); ++i) {
+    parts.push_back(absl::StrCat(workers[i]->id.pid, " ", HumanBytes(workers[i]->counts.copies.value_or(0) * page_bytes)));
+  }
+  if (workers.size() > kWorkersInLine) parts.push_back("...");
+  if (!parts.empty()) absl::StrAppend(&line, "  [", absl::StrJoin(parts, ", "), "]");
+  return line;
+}
+
+std::string Screen(const Growth& growth, int columns, int rows) {
+  const uint64_t page_bytes = growth.info.page_bytes;
+  std::vector<std::string> lines = {
+      absl::StrCat("cowprof  ", Printable(growth.info.command, columns), "  pid ", growth.info.target.pid),
+      absl::StrCat(HumanDuration(growth.t), "  ", ExactnessText(growth.info.exactness), "  Ctrl-C ends the recording"),
+      "",
+      Verdict(growth),
+      "",
+      absl::StrFormat("  %-10s %8s %11s %13s %11s %12s", "", "pid", "copied", "now", "private", "still shared")};
+  const auto add_row = [&](const ProcessGrowth& process) {
+    lines.push_back(absl::StrFormat("  %-10s %8d %11s %13s %11s %12s", NameOf(process.role), process.id.pid,
+                                    HumanBytes(process.counts.copies.value_or(0) * page_bytes),
+                                    Rate(process.copies_per_second, page_bytes), HumanBytes(process.private_bytes),
+                                    HumanBytes(process.still_shared_bytes)));
+  };
+  if (growth.target() != nullptr) add_row(*growth.target());
+  std::vector<const ProcessGrowth*> workers = LivingWorkers(growth);
+  const size_t room = std::max<int>(rows - static_cast<int>(lines.size() + growth.limits.size()) - 3, 1);
+  for (size_t i = 0; i < std::min(workers.size(), room); ++i) add_row(*workers[i]);
+  if (workers.size() > room) lines.push_back(absl::StrCat("  ... and ", workers.size() - room, " more workers"));
+  lines.push_back("");
+  for (const LimitGrowth& limit : growth.limits) {
+    const std::string of = limit.now.counts_bytes() ? HumanBytes(limit.now.limit) : HumanCount(limit.now.limit);
+    const std::string used = limit.now.counts_bytes() ? HumanBytes(limit.now.used) : HumanCount(limit.now.used);
+    lines.push_back(absl::StrFormat("  %-14s %11s of %11s  %s", NameOf(limit.now.kind), used, of, Printable(limit.now.name, 40)));
+  }
+  if (lines.size() > static_cast<size_t>(rows)) lines.resize(std::max(rows, 1));
+  for (std::string& line : lines) line = Cut(std::move(line), columns);
+  return absl::StrJoin(lines, "\n");
+}
+
+std::unique_ptr<Sink> NewTerminal(TerminalMode mode, FILE* out) {
+  switch (mode) {
+    case TerminalMode::kLines: return std::make_unique<LineTerminal>(out);
+    case TerminalMode::kScreen: return std::make_unique<ScreenTerminal>(out);
+    case TerminalMode::kQuiet: break;
+  }
+  return std::make_unique<QuietTerminal>();
+}
+
+}  // namespace cowprof

@@ -1,0 +1,26 @@
+// What a person sees while the recording runs: one line a tick, or a screen that refreshes. Plain text with a little colour; names of
+// the target's choosing are made printable.
+#ifndef COWPROF_SINK_TERMINAL_H_
+#define COWPROF_SINK_TERMINAL_H_
+
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "sink/sink.h"
+
+namespace cowprof {
+
+enum class TerminalMode { kQuiet, kLines, kScreen };
+
+// Writes to `out` (stdout when attached, stderr when cowprof started the program, whose stdout is its own).
+std::unique_ptr<Sink> NewTerminal(TerminalMode mode, FILE* out);
+
+// The line of a tick, without its end: "12.0 s  2 workers  copied 312.4 MiB (+12.1 MiB/s) ...".
+std::string TickLine(const Growth& growth);
+// The screen as lines of at most `columns` characters, at most `rows` of them.
+std::string Screen(const Growth& growth, int columns, int rows);
+
+}  // namespace cowprof
+
+#endif  // COWPROF_SINK_TERMINAL_H_

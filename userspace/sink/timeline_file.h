@@ -1,0 +1,53 @@
+// The timeline on disk: valid JSON after every tick, and readable when it was cut off anywhere. Owns the closing bytes and the
+// line structure around the records of json_timeline; knows nothing of what a record says.
+#ifndef COWPROF_SINK_TIMELINE_FILE_H_
+#define COWPROF_SINK_TIMELINE_FILE_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "posix/fd.h"
+#include "sink/json_timeline.h"
+#include "sink/sink.h"
+
+namespace cowprof {
+
+class TimelineFile : public Sink {
+ public:
+  static absl::StatusOr<std::unique_ptr<TimelineFile>> Create(const std::string& path, const RunInfo& info);
+
+  // A record that can't be written (disk full) is dropped whole and counted; the file stays valid, and the next one tries again. The
+  // status says so once per row of failures.
+  absl::Status Write(const Sample& sample, const Growth& growth) override;
+  absl::Status Finish(absl::Duration t, const std::string& reason, const Growth& growth) override;
+  const std::string& path() const { return path_; }
+  uint64_t records_dropped() const { return records_dropped_; }
+
+ private:
+  TimelineFile(std::string path, Fd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
+  absl::Status Append(const std::string& record);
+
+  std::string path_;
+  Fd fd_;
+  RecordEncoder encoder_;
+  off_t end_ = 0;  // where the closing bytes begin
+  bool empty_ = true, failing_ = false;
+  uint64_t records_dropped_ = 0;
+};
+
+struct TimelineContents {
+  RunInfo info;
+  bool complete = false;  // the recording was finished; otherwise it still runs, was killed, or the file was cut off
+};
+
+// Reads a timeline sample by sample; `on_info` once before the first. InvalidArgument: no recording, or a newer schema.
+absl::StatusOr<TimelineContents> ReadTimeline(const std::string& path, const std::function<void(const RunInfo&)>& on_info,
+                                              const std::function<void(const Sample&)>& on_sample);
+// The whole of it folded into one state.
+absl::StatusOr<TimelineContents> ReadGrowth(const std::string& path, Growth* growth);
+
+}  // namespace cowprof
+
+#endif  // COWPROF_SINK_TIMELINE_FILE_H_

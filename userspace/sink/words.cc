@@ -1,0 +1,82 @@
+// Puts figures into words. See words.h.
+#include "sink/words.h"
+
+#include <algorithm>
+#include <array>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace cowprof {
+namespace {
+
+// Length of the UTF-8 sequence at the front of `text`, 0 if it is malformed, overlong, a surrogate or a control character
+// (C0, DEL, C1, and the bidirectional overrides that reorder a terminal's line).
+size_t PrintableSequence(absl::string_view text) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char lead = byte(0);
+  if (lead < 0x80) return lead >= 0x20 && lead != 0x7f ? 1 : 0;
+  const size_t length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+  if (lead < 0xc2 || lead > 0xf4 || text.size() < length) return 0;
+  uint32_t point = lead & (0xff >> (length + 1));
+  for (size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+    point = point << 6 | (byte(i) & 0x3f);
+  }
+  constexpr uint32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
+  if (point < kLeast[length] || point > 0x10ffff || (point >= 0xd800 && point <= 0xdfff)) return 0;
+  const bool control = point < 0xa0 || (point >= 0x200b && point <= 0x200f) || (point >= 0x2028 && point <= 0x202e) ||
+                       (point >= 0x2066 && point <= 0x2069) || point == 0xfeff;
+  return control ? 0 : length;
+}
+
+}  // namespace
+
+std::string HumanBytes(uint64_t bytes) {
+  constexpr std::array<const char*, 5> kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
+  double value = bytes;
+  size_t unit = 0;
+  // 1023.96 KiB would be printed as 1024.0 KiB.
+  while (value >= 1023.95 && unit + 1 < kUnits.size()) {
+    value /= 1024;
+    ++unit;
+  }
+  return unit == 0 ? absl::StrCat(bytes, " B") : absl::StrFormat("%.1f %s", value, kUnits[unit]);
+}
+
+std::string HumanBytes(const Count& bytes) { return bytes ? HumanBytes(*bytes) : "-"; }
+
+std::string HumanCount(uint64_t count) {
+  std::string digits = absl::StrCat(count);
+  for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) digits.insert(at, ",");
+  return digits;
+}
+
+std::string HumanCount(const Count& count) { return count ? HumanCount(*count) : "-"; }
+
+std::string HumanDuration(absl::Duration t) {
+  const double seconds = std::max(absl::ToDoubleSeconds(t), 0.0);
+  if (seconds < 99.95) return absl::StrFormat("%.1f s", seconds);
+  const int64_t whole = static_cast<int64_t>(seconds + 0.5);
+  if (whole < 3600) return absl::StrFormat("%d min %02d s", whole / 60, whole % 60);
+  return absl::StrFormat("%d h %02d min", whole / 3600, whole / 60 % 60);
+}
+
+std::string Plural(uint64_t count, absl::string_view noun) {
+  return absl::StrCat(HumanCount(count), " ", noun, count == 1 ? "" : "s");
+}
+
+std::string Printable(absl::string_view text, size_t max_bytes) {
+  std::string out;
+  while (!text.empty()) {
+    const size_t length = PrintableSequence(text);
+    const std::string piece = length > 0 ? std::string(text.substr(0, length))
+                                         : absl::StrFormat("\\x%02x", static_cast<unsigned char>(text[0]));
+    if (out.size() + piece.size() > max_bytes) return out + "...";
+    out += piece;
+    text.remove_prefix(std::max<size_t>(length, 1));
+  }
+  return out;
+}
+
+}  // namespace cowprof

@@ -1,0 +1,195 @@
+// Finds the memory cgroups of a process by laying its path in the hierarchy over a mount of that
+// hierarchy, and reads them. Called by limits.cc once a tick. Both texts are seen through our own
+// cgroup and mount namespaces, so what lies outside of them is left out, never guessed.
+#include "source/cgroup.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "source/procfs.h"
+
+namespace cowprof {
+namespace {
+
+// "No limit" of v1 is LONG_MAX cut to whole pages, thus a little under 2^63 and dependent on the
+// page size. No machine has 2^62 bytes.
+constexpr uint64_t kNoLimitFromBytes = uint64_t{1} << 62;
+// What the kernel itself can print in /proc/PID/cgroup; it bounds the number of levels.
+constexpr size_t kMaxPathBytes = 4096;
+
+struct MemoryFiles {
+  absl::string_view limit, usage, inactive_file;  // the last one is a key in memory.stat
+};
+// total_*: with the cgroups below, as the usage has them.
+constexpr MemoryFiles kV1 = {"memory.limit_in_bytes", "memory.usage_in_bytes",
+                             "total_inactive_file"};
+constexpr MemoryFiles kV2 = {"memory.max", "memory.current", "inactive_file"};
+
+// Where a process is: a path in the hierarchy that has the memory controller.
+struct Membership {
+  bool v2 = false;
+  absl::string_view path;
+};
+
+// One mount of that hierarchy. `root` is the cgroup it shows: "/" but in containers.
+struct CgroupMount {
+  std::string root, point;
+};
+
+// Lines are "4:cpu,memory:/path" (v1) and "0::/path" (v2). The path may hold colons, never a
+// newline. A host that lists memory under v1 has it there, although it mounts v2 as well.
+std::optional<Membership> FindMembership(absl::string_view proc_cgroup) {
+  std::optional<Membership> found;
+  for (absl::string_view line : absl::StrSplit(proc_cgroup, '\n')) {
+    const std::vector<absl::string_view> parts = absl::StrSplit(line, absl::MaxSplits(':', 2));
+    if (parts.size() != 3 || !absl::StartsWith(parts[2], "/") || parts[2].size() > kMaxPathBytes) {
+      continue;
+    }
+    const std::vector<absl::string_view> controllers = absl::StrSplit(parts[1], ',');
+    if (std::count(controllers.begin(), controllers.end(), "memory") > 0) {
+      return Membership{false, parts[2]};
+    }
+    if (parts[0] == "0" && parts[1].empty()) found = Membership{true, parts[2]};
+  }
+  return found;
+}
+
+// mountinfo writes blank, tab, newline and backslash as three octal digits.
+std::string Unescape(absl::string_view text) {
+  const auto octal = [&text](size_t i) { return text[i] >= '0' && text[i] <= '7'; };
+  std::string plain;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '\\' || i + 3 >= text.size() || !octal(i + 1) || !octal(i + 2) ||
+        !octal(i + 3)) {
+      plain.push_back(text[i]);
+      continue;
+    }
+    const int code = (text[i + 1] - '0') * 64 + (text[i + 2] - '0') * 8 + (text[i + 3] - '0');
+    plain.push_back(static_cast<char>(code));
+    i += 3;
+  }
+  return plain;
+}
+
+// "35 31 0:32 / /sys/fs/cgroup/memory rw,relatime shared:9 - cgroup cgroup rw,memory"
+std::optional<CgroupMount> ParseMount(absl::string_view line, bool v2) {
+  // Most lines are no cgroup's; a host of containers has hundreds of them.
+  if (!absl::StrContains(line, " - cgroup")) return std::nullopt;
+  const std::pair<absl::string_view, absl::string_view> halves =
+      absl::StrSplit(line, absl::MaxSplits(" - ", 1));
+  const std::vector<absl::string_view> place = absl::StrSplit(halves.first, ' ');
+  const std::vector<absl::string_view> what = absl::StrSplit(halves.second, ' ');
+  if (place.size() < 6 || what.size() < 3 || what[0] != (v2 ? "cgroup2" : "cgroup")) {
+    return std::nullopt;
+  }
+  const std::vector<absl::string_view> options = absl::StrSplit(what[2], ',');
+  if (!v2 && std::count(options.begin(), options.end(), "memory") == 0) return std::nullopt;
+  return CgroupMount{Unescape(place[3]), Unescape(place[4])};
+}
+
+// The part of `path` below `root`, "" for the root itself; nullopt if the mount doesn't show it. A
+// path outside our cgroup namespace starts with "/..", which a directory can't follow.
+std::optional<absl::string_view> PathBelow(absl::string_view root, absl::string_view path) {
+  root = absl::StripSuffix(root, "/");
+  if (!absl::ConsumePrefix(&path, root)) return std::nullopt;
+  if (!path.empty() && path[0] != '/') return std::nullopt;
+  const std::vector<absl::string_view> parts = absl::StrSplit(path, '/');
+  if (std::count(parts.begin(), parts.end(), "..") > 0) return std::nullopt;
+  return path == "/" ? "" : path;
+}
+
+// The mount that shows the most levels above the process; of equal ones the last, which hides the
+// others if they are in the same place.
+std::optional<CgroupMount> FindMount(absl::string_view mountinfo, const Membership& own) {
+  std::optional<CgroupMount> best;
+  for (absl::string_view line : absl::StrSplit(mountinfo, '\n')) {
+    std::optional<CgroupMount> mount = ParseMount(line, own.v2);
+    if (!mount || !PathBelow(mount->root, own.path)) continue;
+    if (!best || mount->root.size() <= best->root.size()) best = std::move(mount);
+  }
+  return best;
+}
+
+absl::StatusOr<std::string> ReadCgroupFile(const MemoryCgroup& cgroup, absl::string_view file,
+                                           const std::string& filesystem_root) {
+  return ReadSmallFile(absl::StrCat(filesystem_root, cgroup.directory, "/", file));
+}
+
+}  // namespace
+
+std::vector<MemoryCgroup> PlanMemoryCgroups(absl::string_view proc_cgroup,
+                                            absl::string_view mountinfo) {
+  const std::optional<Membership> own = FindMembership(proc_cgroup);
+  if (!own) return {};
+  const std::optional<CgroupMount> mount = FindMount(mountinfo, *own);
+  if (!mount) return {};
+  absl::string_view below = *PathBelow(mount->root, own->path);
+  std::vector<MemoryCgroup> levels;
+  while (true) {
+    levels.push_back(
+        {own->v2, absl::StrCat(mount->point, below),
+         below.empty() ? mount->root : absl::StrCat(absl::StripSuffix(mount->root, "/"), below)});
+    if (below.empty()) return levels;
+    below = below.substr(0, below.rfind('/'));
+  }
+}
+
+absl::StatusOr<Count> ParseMemoryLimit(absl::string_view text) {
+  text = absl::StripAsciiWhitespace(text);
+  if (text == "max") return Count();
+  if (text.empty() || !std::all_of(text.begin(), text.end(), absl::ascii_isdigit)) {
+    return absl::InvalidArgumentError("parse memory limit: neither a number nor \"max\"");
+  }
+  uint64_t bytes = 0;
+  // Digits that are no number are too many: certainly no limit.
+  if (!absl::SimpleAtoi(text, &bytes) || bytes >= kNoLimitFromBytes) return Count();
+  return Count(bytes);
+}
+
+absl::StatusOr<Count> ReadMemoryLimit(const MemoryCgroup& cgroup,
+                                      const std::string& filesystem_root) {
+  const absl::StatusOr<std::string> text =
+      ReadCgroupFile(cgroup, cgroup.v2 ? kV2.limit : kV1.limit, filesystem_root);
+  if (!text.ok()) return text.status();
+  return ParseMemoryLimit(*text);
+}
+
+absl::StatusOr<uint64_t> ReadWorkingSet(const MemoryCgroup& cgroup,
+                                        const std::string& filesystem_root) {
+  const MemoryFiles& files = cgroup.v2 ? kV2 : kV1;
+  const absl::StatusOr<std::string> text = ReadCgroupFile(cgroup, files.usage, filesystem_root);
+  if (!text.ok()) return text.status();
+  const absl::StatusOr<std::string> stat = ReadCgroupFile(cgroup, "memory.stat", filesystem_root);
+  if (!stat.ok()) return stat.status();
+  uint64_t usage = 0, inactive = 0;
+  if (!absl::SimpleAtoi(*text, &usage)) {
+    return absl::InvalidArgumentError("parse memory usage: no number");
+  }
+  for (absl::string_view line : absl::StrSplit(*stat, '\n')) {
+    if (!absl::ConsumePrefix(&line, files.inactive_file) || !absl::ConsumePrefix(&line, " ")) {
+      continue;
+    }
+    if (!absl::SimpleAtoi(line, &inactive)) break;
+    // Both are summed over CPUs at different times, so the part can exceed the whole.
+    return usage - std::min(usage, inactive);
+  }
+  return absl::InvalidArgumentError("parse memory.stat: no inactive_file");
+}
+
+// Until 5.11 a v1 cgroup could be told not to; then its own processes alone meet its limit.
+bool CountsChildren(const MemoryCgroup& cgroup, const std::string& filesystem_root) {
+  if (cgroup.v2) return true;
+  const absl::StatusOr<std::string> text =
+      ReadCgroupFile(cgroup, "memory.use_hierarchy", filesystem_root);
+  return !text.ok() || absl::StripAsciiWhitespace(*text) != "0";
+}
+
+}  // namespace cowprof

@@ -1,0 +1,99 @@
+// One short function per limit and one row in kLimits: that is all it takes to add one. Called by
+// the collector once a tick. A limit that can't be read (the process or its cgroup is gone, no
+// right, no such file on this kernel) has no row; that is absence and never an error.
+#include "source/limits.h"
+
+#include <sys/statvfs.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "source/cgroup.h"
+
+namespace cowprof {
+namespace {
+
+// Whose limits are read, and from where.
+struct Target {
+  const ProcFs& proc;
+  const std::string& filesystem_root;
+  pid_t pid;
+  std::string rlimits;  // /proc/PID/limits, read once for all its rows; "" if it can't be read
+};
+
+using Rows = std::vector<LimitSample>;
+
+// Through the process's own root: a container has its own /dev/shm, 64 MiB by default.
+void AppendShm(const Target& target, Rows* rows) {
+  struct statvfs shm;
+  if (statvfs(target.proc.PathOf(target.pid, "root/dev/shm").c_str(), &shm) != 0) return;
+  LimitSample row{LimitKind::kShm, "/dev/shm", std::nullopt, 0};
+  // tmpfs mounted with size=0 has no bound and says 0 blocks.
+  if (shm.f_blocks > 0) row.limit = uint64_t{shm.f_blocks} * shm.f_frsize;
+  row.used = uint64_t{shm.f_blocks - std::min(shm.f_blocks, shm.f_bfree)} * shm.f_frsize;
+  rows->push_back(std::move(row));
+}
+
+// Innermost first. The first readable level is what the process is charged to; of those above only
+// the limited ones matter.
+void AppendCgroups(const Target& target, Rows* rows) {
+  const auto own = target.proc.ReadFile(target.pid, "cgroup");
+  const auto mounts = ReadSmallFile(target.proc.root() + "/self/mountinfo");
+  if (!own.ok() || !mounts.ok()) return;
+  bool innermost = true;
+  for (const MemoryCgroup& cgroup : PlanMemoryCgroups(*own, *mounts)) {
+    const absl::StatusOr<Count> limit = ReadMemoryLimit(cgroup, target.filesystem_root);
+    if (!limit.ok() || (!innermost && !limit->has_value())) continue;
+    if (!innermost && !CountsChildren(cgroup, target.filesystem_root)) continue;
+    const absl::StatusOr<uint64_t> used = ReadWorkingSet(cgroup, target.filesystem_root);
+    if (!used.ok()) continue;
+    const LimitKind kind = cgroup.v2 ? LimitKind::kCgroupV2 : LimitKind::kCgroupV1;
+    rows->push_back({kind, cgroup.name, *limit, *used});
+    innermost = false;
+  }
+}
+
+void AppendHost(const Target& target, Rows* rows) {
+  const auto text = ReadSmallFile(target.proc.root() + "/meminfo");
+  if (!text.ok()) return;
+  const HostMemory host = ParseHostMemory(*text);
+  if (!host.total_bytes || !host.available_bytes) return;
+  const uint64_t limit = *host.total_bytes + host.swap_total_bytes.value_or(0);
+  const uint64_t left = *host.available_bytes + host.swap_free_bytes.value_or(0);
+  rows->push_back({LimitKind::kHost, "MemTotal+SwapTotal", limit, limit - std::min(limit, left)});
+}
+
+void AppendAddressSpace(const Target& target, Rows* rows) {
+  const Count limit = ParseSoftLimit(target.rlimits, "Max address space");
+  if (!limit) return;
+  const absl::StatusOr<ProcStat> stat = target.proc.ReadStat(target.pid);
+  if (!stat.ok()) return;
+  rows->push_back({LimitKind::kAddressSpace, "RLIMIT_AS", limit, stat->virtual_bytes});
+}
+
+// Present even if unlimited: a climb of the count is worth seeing on its own.
+void AppendDescriptors(const Target& target, Rows* rows) {
+  if (target.rlimits.empty()) return;
+  const absl::StatusOr<uint64_t> used = target.proc.CountDescriptors(target.pid);
+  if (!used.ok()) return;
+  const Count limit = ParseSoftLimit(target.rlimits, "Max open files");
+  rows->push_back({LimitKind::kDescriptors, "RLIMIT_NOFILE", limit, *used});
+}
+
+// Every limit, in the order in which they are shown. Each function appends no row, one, or
+// (cgroups) one per level.
+constexpr void (*kLimits[])(const Target&, Rows*) = {
+    AppendShm, AppendCgroups, AppendHost, AppendAddressSpace, AppendDescriptors,
+};
+
+}  // namespace
+
+std::vector<LimitSample> Limits::Read(pid_t pid) const {
+  const Target target{proc_, filesystem_root_, pid, proc_.ReadFile(pid, "limits").value_or("")};
+  Rows rows;
+  for (const auto append : kLimits) append(target, &rows);
+  return rows;
+}
+
+}  // namespace cowprof

@@ -1,0 +1,94 @@
+// What /proc says of one process: parsing (pure, total on any text) and reading. Owns the spelling of every /proc field and the
+// unit KiB. Called by the collector and by the commands; judges nothing. A process that is gone is NotFound, one that may not be
+// looked at is PermissionDenied.
+#ifndef COWPROF_SOURCE_PROCFS_H_
+#define COWPROF_SOURCE_PROCFS_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "model/sample.h"
+
+namespace cowprof {
+
+// /proc/PID/stat, proc(5). `comm` may hold blanks and parentheses: it ends at the last ')'.
+struct ProcStat {
+  std::string comm;
+  char state = '?';
+  pid_t parent = 0;
+  uint64_t user_ticks = 0, system_ticks = 0;  // USER_HZ = 100
+  uint64_t threads = 0;
+  uint64_t start_ticks = 0;
+  uint64_t virtual_bytes = 0;
+  unsigned flags = 0;  // PF_*; PF_KTHREAD = 0x00200000
+};
+absl::StatusOr<ProcStat> ParseStat(absl::string_view text);
+
+// /proc/PID/status; each field is absent where this kernel or process (a kernel thread, a zombie) has none.
+struct ProcStatus {
+  Count anon_bytes, file_bytes, shmem_bytes, swap_bytes;  // RssAnon, RssFile, RssShmem, VmSwap
+  std::vector<pid_t> namespace_pids;                      // NSpid, outermost first
+  Count real_uid;
+};
+ProcStatus ParseStatus(absl::string_view text);
+
+// /proc/PID/smaps_rollup; `t` and `cost` are left for the caller. InvalidArgument if there is no "Rss:" line.
+absl::StatusOr<RollupFigures> ParseRollup(absl::string_view text);
+
+// One line of /proc/PID/maps.
+struct Mapping {
+  uint64_t begin = 0, end = 0;  // bytes; end is exclusive
+  bool readable = false, writable = false, executable = false, shared = false;
+  uint64_t offset = 0, inode = 0;
+  std::string name;  // path, "[heap]", "[stack]", "" for anonymous memory; " (deleted)" is kept
+};
+// Lines that are not of the form are skipped.
+std::vector<Mapping> ParseMaps(absl::string_view text);
+
+// /proc/PID/cmdline: arguments joined by blanks, control characters and bad UTF-8 left as they are.
+std::string JoinCommandLine(absl::string_view nul_separated);
+
+// /proc/PID/limits: the soft limit of a row such as "Max open files"; nullopt: unlimited or no such row.
+Count ParseSoftLimit(absl::string_view text, absl::string_view row);
+
+// /proc/meminfo: what the host has, and what it could still give out without killing anybody.
+struct HostMemory {
+  Count total_bytes, available_bytes, swap_total_bytes, swap_free_bytes;
+};
+HostMemory ParseHostMemory(absl::string_view text);
+
+// Reads below one root, "/proc" but in tests.
+class ProcFs {
+ public:
+  explicit ProcFs(std::string root = "/proc") : root_(std::move(root)) {}
+
+  const std::string& root() const { return root_; }
+  std::string PathOf(pid_t pid, absl::string_view file) const;  // "/proc/12/stat"
+  absl::StatusOr<std::string> ReadFile(pid_t pid, absl::string_view file) const;
+  absl::StatusOr<ProcStat> ReadStat(pid_t pid) const;
+  // status, stat and fd of `id`; NotFound if the process is gone or the pid belongs to another one now (start time is compared).
+  absl::StatusOr<ProcFigures> ReadFigures(const ProcessId& id, uint64_t page_bytes) const;
+  absl::StatusOr<std::vector<Mapping>> ReadMaps(pid_t pid) const;
+  absl::StatusOr<RollupFigures> ReadRollup(pid_t pid) const;
+  std::string ReadCommandLine(pid_t pid) const;  // "" if there is none
+  // Open descriptors: st_size of /proc/PID/fd where the kernel fills it (6.2 and later), counted otherwise.
+  absl::StatusOr<uint64_t> CountDescriptors(pid_t pid) const;
+  std::vector<pid_t> ListPids() const;
+
+ private:
+  std::string root_;
+};
+
+// The whole of a small file; NotFound for ENOENT and ESRCH, PermissionDenied for EACCES and EPERM.
+absl::StatusOr<std::string> ReadSmallFile(const std::string& path);
+
+}  // namespace cowprof
+
+#endif  // COWPROF_SOURCE_PROCFS_H_

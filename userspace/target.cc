@@ -1,0 +1,96 @@
+// Looks at a target before anything is attached, and starts one held back. See target.h.
+#include "target.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+
+namespace cowprof {
+namespace {
+
+constexpr unsigned kKernelThread = 0x00200000;  // PF_KTHREAD, include/linux/sched.h
+
+// Only calls that are safe between fork and exec.
+[[noreturn]] void RunHeld(int go, int failure, char* const* words, const sigset_t& signals) {
+  char byte = 0;
+  ssize_t got;
+  while ((got = read(go, &byte, 1)) < 0 && errno == EINTR) {
+  }
+  if (got != 1) _exit(125);  // never released
+  sigprocmask(SIG_SETMASK, &signals, nullptr);
+  execvp(words[0], words);
+  const int error = errno;
+  static_cast<void>(!write(failure, &error, sizeof(error)));
+  _exit(error == ENOENT ? 127 : 126);
+}
+
+}  // namespace
+
+absl::Status CheckTarget(const ProcFs& proc, pid_t pid) {
+  const absl::StatusOr<ProcStat> stat = proc.ReadStat(pid);
+  if (absl::IsNotFound(stat.status())) {
+    return absl::NotFoundError(absl::StrCat("there is no process ", pid, "; find the trainer's id with: pgrep -af python"));
+  }
+  if (!stat.ok()) return stat.status();
+  if (stat->state == 'Z' || stat->state == 'X') return absl::NotFoundError(absl::StrCat("process ", pid, " has ended already (it is a zombie)"));
+  if (stat->flags & kKernelThread) {
+    return absl::FailedPreconditionError(absl::StrCat("process ", pid, " is a kernel thread: it has no memory to copy; give the pid of a program"));
+  }
+  // pagemap asks for the same right (PTRACE_MODE_READ) as all that follows.
+  Fd pagemap(open(proc.PathOf(pid, "pagemap").c_str(), O_RDONLY | O_CLOEXEC));
+  if (!pagemap.ok()) {
+    return absl::PermissionDeniedError(absl::StrCat("may not look at process ", pid, ": ", strerror(errno), "; run cowprof with sudo"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<HeldProgram> HeldProgram::Start(const std::vector<std::string>& words, const sigset_t& inherited_signals) {
+  int go[2], failure[2];
+  if (pipe2(go, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "make a pipe");
+  Fd go_read(go[0]), go_write(go[1]);
+  if (pipe2(failure, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "make a pipe");
+  Fd failure_read(failure[0]), failure_write(failure[1]);
+  std::vector<char*> arguments;
+  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  const pid_t pid = fork();
+  if (pid < 0) return absl::ErrnoToStatus(errno, absl::StrCat("fork to start ", words[0]));
+  if (pid == 0) {
+    close(go_write.fd());  // else the program would hold its own leash
+    RunHeld(go_read.fd(), failure_write.fd(), arguments.data(), inherited_signals);
+  }
+  return HeldProgram(pid, std::move(go_write), std::move(failure_read), words[0]);
+}
+
+HeldProgram::~HeldProgram() {
+  if (!go_.ok()) return;
+  go_.Close();
+  waitpid(pid_, nullptr, 0);
+}
+
+absl::Status HeldProgram::Release() {
+  static_cast<void>(!write(go_.fd(), "g", 1));
+  go_.Close();
+  int error = 0;
+  ssize_t got;
+  while ((got = read(failure_.fd(), &error, sizeof(error))) < 0 && errno == EINTR) {
+  }
+  if (got != sizeof(error)) return absl::OkStatus();  // closed by the exec
+  waitpid(pid_, nullptr, 0);
+  return absl::ErrnoToStatus(error, absl::StrCat("start ", name_));
+}
+
+int HeldProgram::Wait() {
+  int status = 0;
+  while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+  }
+  return status;
+}
+
+}  // namespace cowprof

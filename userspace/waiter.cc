@@ -1,0 +1,81 @@
+// Sleeps in ppoll(2) on a signalfd, the target's pidfd and the probes' ring. See waiter.h.
+#include "waiter.h"
+
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace cowprof {
+namespace {
+
+// What a terminal, a shell or a job scheduler sends to a program that it runs.
+constexpr int kTaken[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH};
+
+bool EndsRecording(int signal) { return signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT; }
+
+}  // namespace
+
+absl::Duration BootTime() {
+  timespec now;
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  return absl::DurationFromTimespec(now);
+}
+
+Waiter::Waiter() {
+  sigset_t taken;
+  sigemptyset(&taken);
+  for (int signal : kTaken) sigaddset(&taken, signal);
+  sigprocmask(SIG_BLOCK, &taken, &inherited_);
+  signals_ = Fd(signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK));
+  signal(SIGPIPE, SIG_IGN);  // a closed stdout is an error of write(2), not our death
+}
+
+void Waiter::WatchTarget(pid_t target, bool forward_signals) {
+  target_pid_ = target;
+  forward_ = forward_signals;
+  target_ = Fd(static_cast<int>(syscall(SYS_pidfd_open, target, 0)));
+}
+
+void Waiter::TakeSignal(bool* stop) {
+  signalfd_siginfo info;
+  while (read(signals_.fd(), &info, sizeof(info)) == sizeof(info)) {
+    const int signal = static_cast<int>(info.ssi_signo);
+    if (!forward_) {
+      *stop |= EndsRecording(signal);
+    } else if (info.ssi_code != SI_KERNEL) {
+      // What the terminal sends (SI_KERNEL) reaches the program by itself: it is of the same foreground group.
+      kill(target_pid_, signal);
+    }
+  }
+}
+
+Wake Waiter::WaitUntil(absl::Duration deadline) {
+  for (;;) {
+    const absl::Duration left = std::max(deadline - BootTime(), absl::ZeroDuration());
+    const timespec timeout = absl::ToTimespec(left);
+    // ppoll ignores descriptors below 0.
+    pollfd fds[] = {{signals_.fd(), POLLIN, 0}, {target_.fd(), POLLIN, 0}, {event_fd_, POLLIN, 0}};
+    const int ready = ppoll(fds, std::size(fds), &timeout, nullptr);
+    if (ready == 0) return Wake::kTick;
+    if (ready < 0) continue;
+    bool stop = false;
+    if (fds[0].revents) TakeSignal(&stop);
+    if (stop) return Wake::kStop;
+    if (fds[1].revents) {
+      target_.Close();
+      return Wake::kTargetEnded;
+    }
+    if (fds[2].revents) return Wake::kEvent;
+  }
+}
+
+void Waiter::LetSignalsKill() {
+  signals_.Close();
+  sigprocmask(SIG_SETMASK, &inherited_, nullptr);
+}
+
+}  // namespace cowprof

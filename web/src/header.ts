@@ -1,0 +1,113 @@
+// Owns the top of the page: the verdict, the small print, warnings, and the four tiles.
+// Called by: main.ts, once.
+// Does not: judge; verdict and forecast are the report's own words.
+import type { Page } from "./decode";
+import { make, makeBar, mark, ratioTone } from "./dom";
+import { exactnessInWords, formatBytes, formatClock, formatCount, formatKib, formatQuantity, formatSeconds, formatShare } from "./format";
+import type { Limit } from "./report";
+import { highestOf, lastHeld, lastOf } from "./series";
+import { makeThemeButton } from "./theme";
+
+const kForecast: Record<string, { words: string; tone: string }> = {
+  "safe": { words: "safe", tone: "good" },
+  "tight": { words: "tight", tone: "warn" },
+  "will-exceed": { words: "will exceed a limit", tone: "bad" },
+};
+
+function fact(label: string, value: string): HTMLElement {
+  return make("div", "fact", make("dt", "", label), make("dd", "", value));
+}
+
+function makeFacts(page: Page): HTMLElement {
+  const { report, run } = page;
+  const duration = formatSeconds(report.durationSeconds ?? page.seconds.at(-1) ?? null);
+  const rung = report.rung || run.rung;
+  const facts = [
+    fact("pid", report.pid === null ? "—" : String(report.pid)),
+    fact("duration", duration),
+    fact("samples", formatCount(report.samples ?? page.seconds.length)),
+    fact("workers", formatCount(report.workers.filter((row) => row.role === "worker").length)),
+    fact("exactness", exactnessInWords(report.exactness || run.exactness) + (rung === "" || rung === "none" ? "" : ` (${rung})`)),
+  ];
+  if (report.startMethod !== "" && report.startMethod !== "none") facts.push(fact("start method", report.startMethod));
+  if (report.python !== "") facts.push(fact("Python", report.python));
+  return make("dl", "facts", ...facts);
+}
+
+function makeWarnings(page: Page): HTMLElement[] {
+  const warnings: string[] = [];
+  if (!page.run.complete) warnings.push("The recording was cut off: what came after its last sample is missing.");
+  const losses = page.report.losses.map((loss) => `${formatCount(loss.count)} ${loss.what}`);
+  if (losses.length > 0) warnings.push(`Losses while recording: ${losses.join(", ")}. Counts may be too low.`);
+  return warnings.map((text) => mark(make("p", "warning", text), { role: "status" }));
+}
+
+function tile(id: string, title: string, value: string, detail: string, extra: HTMLElement | null = null): HTMLElement {
+  const box = make("div", "tile", make("div", "tile-title", title), make("div", "tile-value", value), extra, make("div", "tile-detail", detail));
+  return mark(box, { id: `tile-${id}` });
+}
+
+function copiedTile(page: Page): HTMLElement {
+  const { copiedBytes, copies } = page.report;
+  const detail = copies === null ? "copies were not counted" : `${formatCount(copies)} copies of shared pages, parent included`;
+  return tile("copied", "Lost to copies", formatBytes(copiedBytes), detail);
+}
+
+function privateTile(page: Page): HTMLElement {
+  const column = page.totals.private;
+  const at = lastHeld(column);
+  const now = lastOf(column, at + 1);
+  const detail = now === null ? "not measured" : `peak of all processes; ${formatKib(now)} at ${formatClock(page.seconds[at] ?? 0)}`;
+  return tile("private", "Private memory", formatKib(highestOf(column)), detail);
+}
+
+function sharedTile(page: Page): HTMLElement {
+  const at = lastHeld(page.totals.stillShared);
+  const shared = lastOf(page.totals.stillShared, at + 1);
+  const detail = shared === null ? "not measured" : `can still be lost to copies, as of ${formatClock(page.seconds[at] ?? 0)}`;
+  return tile("shared", "Still shared", formatKib(shared), detail);
+}
+
+export function nearestLimit(limits: Limit[]): Limit | null {
+  const bounded = limits.filter((limit) => limit.ratio !== null && limit.limit !== null);
+  return bounded.reduce<Limit | null>((near, limit) => (near === null || (limit.ratio ?? 0) > (near.ratio ?? 0) ? limit : near), null);
+}
+
+function limitTile(page: Page): HTMLElement {
+  const limit = nearestLimit(page.report.limits);
+  if (limit === null) return tile("limit", "Nearest limit", "none", "no limit was found that bounds these processes");
+  const detail = `of ${formatQuantity(limit.limit, limit.unit)}: ${limit.kind} ${limit.name}`;
+  return tile("limit", "Nearest limit", formatShare(limit.ratio), detail, makeBar(limit.ratio, ratioTone(limit.ratio)));
+}
+
+function makePill(page: Page): HTMLElement | null {
+  const forecast = kForecast[page.report.forecast.verdict];
+  if (forecast === undefined) return null;
+  const eta = page.report.forecast.etaLimitSeconds;
+  const when = forecast.tone === "bad" && eta !== null ? ` in about ${formatSeconds(eta)}` : "";
+  return make("span", `pill ${forecast.tone}`, `Forecast: ${forecast.words}${when}`);
+}
+
+function makeAdviceLink(page: Page): HTMLElement | null {
+  const count = page.report.diagnoses.filter((diagnosis) => diagnosis.id !== "clean").length;
+  if (count === 0) return null;
+  return mark(make("a", "advice-link", count === 1 ? "1 finding with advice ↓" : `${count} findings with advice ↓`), { href: "#diagnoses" });
+}
+
+export function makeHeader(page: Page): HTMLElement {
+  const brand = make("div", "brand", make("span", "brand-name", "cowprof"), make("span", "brand-what", "copy-on-write memory growth"));
+  const verdict = mark(make("h1", "verdict", page.verdict || "This recording has no verdict."), { id: "verdict" });
+  const command = make("p", "command", page.report.command || "unknown command");
+  return make(
+    "header", "page-header",
+    make("div", "top-row", brand, makeThemeButton()),
+    verdict,
+    make("div", "pills", makePill(page), makeAdviceLink(page)),
+    command, makeFacts(page), ...makeWarnings(page),
+  );
+}
+
+export function makeTiles(page: Page): HTMLElement {
+  const tiles = make("section", "tiles", copiedTile(page), privateTile(page), sharedTile(page), limitTile(page));
+  return mark(tiles, { "aria-label": "The figures in short" });
+}

@@ -1,0 +1,68 @@
+// Owns the order of the page: load the recording, then put one section under the other.
+// Called by: the browser, once index.html is parsed.
+// Does not: contain a section's content, or let an exception reach the reader.
+import "uplot/dist/uPlot.min.css";
+import "./style.css";
+import { loadPage, type Page, type Track } from "./decode";
+import { make, makeSection, mark } from "./dom";
+import { makeCopiedSection, makeDiagnosesSection, makeEventsDetails, makeTermsDetails } from "./findings";
+import { visibleText } from "./format";
+import { makeHeader, makeTiles } from "./header";
+import type { Process } from "./report";
+import { makeLimitsSection, makeWorkersSection } from "./tables";
+import { startTheme } from "./theme";
+import { Timeline } from "./timeline";
+
+// A pid can come back in a long recording: then the index decides.
+function trackOf(page: Page, process: Process | null): Track | null {
+  const same = page.tracks.filter((track) => process !== null && track.pid === process.pid);
+  return (same.length > 1 ? same.find((track) => track.index === process?.index) : undefined) ?? same[0] ?? null;
+}
+
+function makeFooter(page: Page): HTMLElement {
+  const { tool, kernel, started, pageBytes, intervalSeconds } = page.run;
+  const parts = [
+    tool, kernel === "" ? "" : `Linux ${kernel}`, started === "" ? "" : `recorded ${started}`,
+    intervalSeconds === null ? "" : `one sample every ${intervalSeconds} s`, pageBytes === null ? "" : `pages of ${pageBytes} bytes`,
+  ];
+  return make("footer", "page-footer", parts.filter((part) => part !== "").join(" · "));
+}
+
+function makeTimelineSection(timeline: Timeline | null): HTMLElement {
+  const section = makeSection("timeline", "Timeline", "");
+  section.append(timeline?.element ?? make("p", "empty", "No samples were recorded, so there is nothing to draw."));
+  return section;
+}
+
+function showPage(page: Page, app: HTMLElement): void {
+  const timeline = page.seconds.length > 0 ? new Timeline(page) : null;
+  const workers = makeWorkersSection(page.report.workers, page.report.parent, {
+    point: (process) => timeline?.point(trackOf(page, process)),
+    choose: (process) => timeline?.choose(trackOf(page, process)),
+  });
+  const sections = [
+    makeHeader(page), makeTiles(page), makeTimelineSection(timeline), workers, makeLimitsSection(page.report.limits),
+    makeCopiedSection(page.report), makeDiagnosesSection(page.report.diagnoses), makeEventsDetails(page.events), makeTermsDetails(), makeFooter(page),
+  ];
+  const main = make("main", "", ...sections);
+  app.replaceChildren(main);
+  document.title = visibleText(`cowprof: ${page.report.command || "recording"}`);
+  timeline?.start();
+}
+
+function showFailure(app: HTMLElement, failure: unknown): void {
+  const reason = failure instanceof Error ? failure.message : "This recording can't be shown.";
+  app.replaceChildren(make("main", "", mark(make("p", "failure", reason), { role: "alert" })));
+}
+
+async function start(): Promise<void> {
+  const app = document.getElementById("app") ?? document.body;
+  startTheme();
+  try {
+    showPage(await loadPage(document.getElementById("cowprof-data")), app);
+  } catch (failure) {
+    showFailure(app, failure);
+  }
+}
+
+void start();

@@ -1,0 +1,84 @@
+// Owns the lane of event marks above the strips, and their vertical lines in a strip.
+// Called by: timeline.ts when drawn, zoomed or resized.
+// Does not: decide what is an event; it only groups those too close to be told apart.
+import type uPlot from "uplot";
+import type { PageEvent } from "./decode";
+import { make, mark } from "./dom";
+import { formatClock } from "./format";
+import { colour } from "./theme";
+
+interface Group { x: number; events: PageEvent[] }
+
+const kApartPixels = 26;
+const kListed = 8;
+const kWeight: Record<string, number> = { oom: 6, killed: 5, alert: 4, signal: 3, exit: 2, process: 1, exec: 1, note: 0 };
+const kGlyph: Record<string, string> = { oom: "✖", killed: "✖", alert: "!", signal: "◆", exit: "■", process: "▲", exec: "▶", note: "●" };
+const kName: Record<string, string> = { process: "start", exec: "exec", exit: "exit", killed: "killed", signal: "signal", oom: "out of memory", note: "note", alert: "alert" };
+
+export function eventName(kind: string): string {
+  return kName[kind] ?? kind;
+}
+
+export function eventTone(kind: string): string {
+  return kind === "oom" || kind === "killed" ? "bad" : kind === "alert" || kind === "signal" ? "warn" : "plain";
+}
+
+function weight(event: PageEvent): number {
+  return kWeight[event.kind] ?? 0;
+}
+
+function groupEvents(events: PageEvent[], toX: (seconds: number) => number): Group[] {
+  const groups: Group[] = [];
+  for (const event of events) {
+    const x = toX(event.seconds);
+    const last = groups.at(-1);
+    if (last !== undefined && x - last.x < kApartPixels) last.events.push(event);
+    else groups.push({ x, events: [event] });
+  }
+  return groups;
+}
+
+function makeMark(group: Group): HTMLElement {
+  const heaviest = group.events.reduce((top, event) => (weight(event) > weight(top) ? event : top));
+  const lines = group.events.slice(0, kListed).map((event) => `${formatClock(event.seconds, 0.1)}  ${event.text || eventName(event.kind)}`);
+  if (group.events.length > kListed) lines.push(`and ${group.events.length - kListed} more`);
+  const tip = make("span", "mark-tip", ...lines.map((line) => make("span", "mark-line", line)));
+  const count = group.events.length > 1 ? make("span", "mark-count", String(group.events.length)) : null;
+  const button = make("button", `mark ${eventTone(heaviest.kind)}`, make("span", "mark-glyph", kGlyph[heaviest.kind] ?? "●"), count, tip);
+  mark(button, { "type": "button", "data-kind": heaviest.kind, "aria-label": lines.join("; ") });
+  button.style.left = `${group.x}px`;
+  return button;
+}
+
+export function placeMarks(lane: HTMLElement, plot: uPlot, events: PageEvent[]): void {
+  const left = plot.bbox.left / devicePixelRatio;
+  const width = plot.bbox.width / devicePixelRatio;
+  const toX = (seconds: number): number => left + plot.valToPos(seconds, "x");
+  const seen = events.filter((event) => toX(event.seconds) >= left - 1 && toX(event.seconds) <= left + width + 1);
+  const marks = groupEvents(seen, toX).map((group) => {
+    const button = makeMark(group);
+    if (group.x > left + width / 2) button.classList.add("tip-left");
+    return button;
+  });
+  lane.replaceChildren(...marks);
+}
+
+export function drawMarkLines(plot: uPlot, events: PageEvent[]): void {
+  const { ctx, bbox } = plot;
+  const drawn: number[] = [];
+  const apart = 5 * devicePixelRatio; // a crowd of forks is one line, not a hatching
+  ctx.save();
+  ctx.lineWidth = devicePixelRatio;
+  for (const event of [...events].sort((a, b) => weight(b) - weight(a))) {
+    const x = Math.round(plot.valToPos(event.seconds, "x", true));
+    if (x < bbox.left || x > bbox.left + bbox.width || drawn.some((other) => Math.abs(other - x) < apart)) continue;
+    drawn.push(x);
+    ctx.strokeStyle = colour(`mark-${eventTone(event.kind)}`);
+    ctx.setLineDash(eventTone(event.kind) === "plain" ? [2 * devicePixelRatio, 4 * devicePixelRatio] : []);
+    ctx.beginPath();
+    ctx.moveTo(x, bbox.top);
+    ctx.lineTo(x, bbox.top + bbox.height);
+    ctx.stroke();
+  }
+  ctx.restore();
+}

@@ -1,0 +1,129 @@
+// Owns the tables of workers and of limits: their columns, sorting, and the link from a row to its line.
+// Called by: main.ts, once.
+// Does not: compute a figure; each cell spells one value of the report.
+import { make, makeBar, makeButton, makeSection, mark, ratioTone } from "./dom";
+import { formatBytes, formatCount, formatQuantity, formatShare } from "./format";
+import type { Exit, Limit, Process } from "./report";
+
+export interface RowActions {
+  point: (process: Process | null) => void;
+  choose: (process: Process | null) => void;
+}
+
+type Key = number | string | null;
+interface ColumnSpec { title: string; key: (row: Process) => Key; text: (row: Process) => string; bar?: boolean; words?: boolean }
+
+export function exitInWords(exit: Exit | null, endedAt: number | null): string {
+  if (exit === null) return endedAt === null ? "running" : "ended";
+  const cause = exit.cause === "" ? "" : ` (${exit.cause})`;
+  if (exit.kind === "signaled") return `killed by ${exit.signal || "a signal"}${cause}`;
+  return `exit ${exit.code ?? "—"}${cause}`;
+}
+
+const kColumns: ColumnSpec[] = [
+  { title: "pid", key: (row) => row.pid, text: (row) => (row.pid === null ? "—" : String(row.pid)) },
+  { title: "role", key: (row) => row.role, text: (row) => row.role, words: true },
+  { title: "index", key: (row) => row.index, text: (row) => formatCount(row.index) },
+  { title: "copies", key: (row) => row.copies, text: (row) => formatCount(row.copies) },
+  { title: "copied", key: (row) => row.copiedBytes, text: (row) => formatBytes(row.copiedBytes), bar: true },
+  { title: "private", key: (row) => row.privateBytes, text: (row) => formatBytes(row.privateBytes) },
+  { title: "peak", key: (row) => row.peakPrivateBytes, text: (row) => formatBytes(row.peakPrivateBytes) },
+  { title: "still shared", key: (row) => row.stillSharedBytes, text: (row) => formatBytes(row.stillSharedBytes) },
+  { title: "reuses", key: (row) => row.reuses, text: (row) => formatCount(row.reuses) },
+  { title: "zero-fills", key: (row) => row.zeroFills, text: (row) => formatCount(row.zeroFills) },
+  { title: "exit", key: (row) => exitInWords(row.exit, row.endedAt), text: (row) => exitInWords(row.exit, row.endedAt), words: true },
+];
+
+const kFirstSort = "copied"; // whoever ate the memory stands on top
+
+// Unknown values stay last, whichever way the table is sorted.
+export function compareKeys(a: Key, b: Key, direction: 1 | -1): number {
+  if (a === null || b === null) return a === b ? 0 : a === null ? 1 : -1;
+  if (typeof a === "number" && typeof b === "number") return (a - b) * direction;
+  return String(a).localeCompare(String(b)) * direction;
+}
+
+function makeCell(spec: ColumnSpec, row: Process, most: number): HTMLElement {
+  const cell = make("td", spec.words === true ? "words" : "number", spec.text(row));
+  if (spec.words === true) mark(cell, { title: spec.text(row) });
+  if (spec.bar === true && most > 0) cell.append(makeBar((row.copiedBytes ?? 0) / most));
+  if (spec.title === "exit" && row.exit?.kind === "signaled") cell.classList.add("bad");
+  return cell;
+}
+
+function makeRow(row: Process, most: number, actions: RowActions): HTMLTableRowElement {
+  const line = make("tr");
+  const choose = makeButton("row-button", row.pid === null ? "—" : String(row.pid), () => {
+    const chosen = choose.getAttribute("aria-pressed") !== "true";
+    for (const other of line.closest("table")?.querySelectorAll(".row-button") ?? []) mark(other, { "aria-pressed": "false" });
+    mark(choose, { "aria-pressed": String(chosen) });
+    actions.choose(chosen ? row : null);
+  });
+  mark(choose, { "aria-pressed": "false", "title": "Highlight in the timeline" });
+  const head = mark(make("th", "number", choose), { scope: "row" });
+  line.append(head, ...kColumns.slice(1).map((spec) => makeCell(spec, row, most)));
+  line.addEventListener("mouseenter", () => actions.point(row));
+  line.addEventListener("mouseleave", () => actions.point(null));
+  return line;
+}
+
+function makeSortableHead(body: HTMLElement, rows: { row: Process; line: HTMLElement }[]): HTMLElement {
+  const heads = kColumns.map((spec) => {
+    const head = mark(make("th", spec.words === true ? "words" : "number"), { "scope": "col", "aria-sort": "none" });
+    head.append(makeButton("sort", spec.title, () => {
+      const direction = head.getAttribute("aria-sort") === "descending" || (head.getAttribute("aria-sort") === "none" && spec.words === true) ? 1 : -1;
+      for (const other of heads) mark(other, { "aria-sort": "none" });
+      mark(head, { "aria-sort": direction === 1 ? "ascending" : "descending" });
+      body.replaceChildren(...[...rows].sort((a, b) => compareKeys(spec.key(a.row), spec.key(b.row), direction)).map((entry) => entry.line));
+    }));
+    return head;
+  });
+  heads[kColumns.findIndex((spec) => spec.title === kFirstSort)]?.querySelector("button")?.click();
+  return make("thead", "", make("tr", "", ...heads));
+}
+
+function workersLead(rows: Process[]): string {
+  const count = rows.filter((row) => row.role === "worker").length;
+  const others = rows.length - count;
+  const words = (count === 1 ? "One worker" : `${formatCount(count)} workers`) + (others === 0 ? "" : `, ${formatCount(others)} other process${others === 1 ? "" : "es"}`);
+  return rows.length === 0 ? "" : `${words} and the parent: what each copied and holds. Click a column to sort, a pid to highlight it in the timeline.`;
+}
+
+export function makeWorkersSection(workers: Process[], parent: Process | null, actions: RowActions): HTMLElement {
+  const section = makeSection("workers", "Workers", workersLead(workers));
+  if (workers.length === 0) section.append(make("p", "empty", "No workers were seen in this recording."));
+  if (workers.length === 0 && parent === null) return section;
+  const most = [...workers, ...(parent === null ? [] : [parent])].reduce((top, row) => Math.max(top, row.copiedBytes ?? 0), 0);
+  const rows = workers.map((row) => ({ row, line: makeRow(row, most, actions) }));
+  const body = make("tbody", "workers", ...rows.map((entry) => entry.line));
+  const top = make("tbody", "parent", parent === null ? null : makeRow(parent, most, actions));
+  const table = make("table", "", make("caption", "", "Workers and their parent, one row each"), makeSortableHead(body, rows), top, body);
+  section.append(mark(make("div", "scroll", table), { tabindex: "0", role: "region", "aria-label": "Table of workers" }));
+  return section;
+}
+
+function makeLimitRow(limit: Limit): HTMLElement {
+  const ratio = make("td", `ratio ${ratioTone(limit.ratio)}`, makeBar(limit.ratio, ratioTone(limit.ratio)), make("span", "ratio-text", formatShare(limit.ratio)));
+  return make(
+    "tr", "",
+    mark(make("th", "words", make("span", "limit-kind", limit.kind), " ", make("span", "limit-name", limit.name)), { scope: "row" }),
+    make("td", "number", formatQuantity(limit.used, limit.unit)),
+    make("td", "number", formatQuantity(limit.peak, limit.unit)),
+    make("td", "number", limit.limit === null ? "no limit" : formatQuantity(limit.limit, limit.unit)),
+    ratio,
+  );
+}
+
+export function makeLimitsSection(limits: Limit[]): HTMLElement {
+  const section = makeSection("limits", "Limits", "What bounds these processes, and how near they came.");
+  if (limits.length === 0) {
+    section.append(make("p", "empty", "No limit was found that bounds these processes."));
+    return section;
+  }
+  const titles = ["limit on", "used", "peak", "limit", "used of the limit"];
+  const heads = titles.map((title, i) => mark(make("th", i === 0 || i === 4 ? "words" : "number", title), { scope: "col" }));
+  const rows = [...limits].sort((a, b) => compareKeys(a.ratio, b.ratio, -1)).map(makeLimitRow);
+  const table = make("table", "", make("caption", "", "Limits, the nearest first"), make("thead", "", make("tr", "", ...heads)), make("tbody", "", ...rows));
+  section.append(mark(make("div", "scroll", table), { tabindex: "0", role: "region", "aria-label": "Table of limits" }));
+  return section;
+}

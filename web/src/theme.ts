@@ -1,0 +1,57 @@
+// Owns dark and light: the attribute on the root element, the button, and the colours that the canvas needs.
+// Called by: main.ts (the button, print), charts.ts and timeline.ts (colours).
+// Does not: hold a colour; style.css holds them all.
+import { make, mark } from "./dom";
+
+export type Theme = "light" | "dark";
+
+const listeners: (() => void)[] = [];
+let palette = new Map<string, string>();
+
+export function colour(name: string): string {
+  let value = palette.get(name);
+  if (value === undefined) {
+    value = getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+    palette.set(name, value);
+  }
+  return value;
+}
+
+export function onTheme(listener: () => void): void {
+  listeners.push(listener);
+}
+
+function currentTheme(): Theme {
+  return document.documentElement.dataset["theme"] === "dark" ? "dark" : "light";
+}
+
+function applyTheme(theme: Theme): void {
+  document.documentElement.dataset["theme"] = theme;
+  palette = new Map();
+  for (const listener of listeners) listener();
+}
+
+export function startTheme(): void {
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  applyTheme(dark.matches ? "dark" : "light");
+  dark.addEventListener("change", () => applyTheme(dark.matches ? "dark" : "light"));
+  let shown: Theme = "light";
+  addEventListener("beforeprint", () => {
+    shown = currentTheme();
+    applyTheme("light");
+  });
+  addEventListener("afterprint", () => applyTheme(shown));
+}
+
+export function makeThemeButton(): HTMLElement {
+  const button = mark(make("button", "theme-button"), { type: "button" });
+  const name = (): void => {
+    const other = currentTheme() === "dark" ? "light" : "dark";
+    button.textContent = other === "dark" ? "Dark" : "Light";
+    button.setAttribute("aria-label", `Switch to the ${other} theme`);
+  };
+  button.addEventListener("click", () => applyTheme(currentTheme() === "dark" ? "light" : "dark"));
+  onTheme(name);
+  name();
+  return button;
+}
