@@ -28,7 +28,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1024);	// set before loading, by the size of the target
 	__type(key, cowprof_region_key);
-	__type(value, __u64);	// copies
+	__type(value, __u8);	// always 1: it is a set
 } regions SEC(".maps");
 
 struct {
@@ -41,7 +41,9 @@ struct thread_state {
 	struct cowprof_process_key process;
 	__u64 address;
 	__u64 ip, sp, orig_ax;	// user registers; of the system call, if the kernel faulted
+	cowprof_region_key last_region;
 	__u32 serial;
+	__u32 faults, kernel_faults, write_protect_faults;	// not yet in the row
 	__u8 pending;
 	__u8 present, write;	// from the error code
 	__u8 kernel_mode;
@@ -106,6 +108,17 @@ static struct thread_state *state_of(struct task_struct *task)
 
 // ---- Faults: one of three things opens, an allocation closes ----
 
+// Moves what the thread has gathered to the row of its process. Looking the row up at every fault would cost as much again as all
+// the rest: an allocation looks it up anyway, others do so once in a while, and the end of a thread leaves nothing behind.
+static void settle(struct cowprof_process_row *row, struct thread_state *state)
+{
+	__sync_fetch_and_add(&row->counts.faults, state->faults);
+	__sync_fetch_and_add(&row->counts.write_protect_faults, state->write_protect_faults);
+	if (state->kernel_faults)
+		__sync_fetch_and_add(&row->counts.kernel_faults, state->kernel_faults);
+	state->faults = state->kernel_faults = state->write_protect_faults = 0;
+}
+
 static int open_fault(__u64 address, struct pt_regs *user_regs, __u64 error_code, int kernel_mode)
 {
 	struct thread_state *state = state_of(bpf_get_current_task_btf());
@@ -113,16 +126,16 @@ static int open_fault(__u64 address, struct pt_regs *user_regs, __u64 error_code
 
 	if (!state)
 		return 0;
-	row = bpf_map_lookup_elem(&processes, &state->process);
-	if (!row)
-		return 0;
-	__sync_fetch_and_add(&row->counts.faults, 1);
-	if (kernel_mode)
-		__sync_fetch_and_add(&row->counts.kernel_faults, 1);
+	if (state->faults >= COWPROF_UNSETTLED_FAULTS) {
+		row = bpf_map_lookup_elem(&processes, &state->process);
+		if (row)
+			settle(row, state);
+	}
 	state->present = !!(error_code & FAULT_PRESENT);
 	state->write = !!(error_code & FAULT_WRITE);
-	if (state->present && state->write)
-		__sync_fetch_and_add(&row->counts.write_protect_faults, 1);
+	state->faults++;
+	state->kernel_faults += kernel_mode;
+	state->write_protect_faults += state->present && state->write;
 	state->address = address;
 	state->ip = user_regs->ip;
 	state->sp = user_regs->sp;
@@ -159,15 +172,16 @@ static int lost_race(struct cowprof_process_row *row, __u64 address, __u32 tid)
 	return (old ^ key) >> 22 == 0 && (old & 0x3fffff) != (tid & 0x3fffff);
 }
 
-static void count_region(__u32 serial, __u64 address)
+// Notes that the process copied in this region. A thread mostly stays in one for a while.
+static void touch_region(struct thread_state *state)
 {
-	cowprof_region_key key = (__u64)serial << 36 | address >> COWPROF_REGION_SHIFT;
-	__u64 *copies = bpf_map_lookup_elem(&regions, &key);
-	__u64 one = 1;
+	cowprof_region_key key = (__u64)state->serial << 36 | state->address >> COWPROF_REGION_SHIFT;
+	__u8 touched = 1;
 
-	if (copies)
-		__sync_fetch_and_add(copies, 1);
-	else if (bpf_map_update_elem(&regions, &key, &one, BPF_NOEXIST))
+	if (state->last_region == key)
+		return;
+	state->last_region = key;
+	if (!bpf_map_lookup_elem(&regions, &key) && bpf_map_update_elem(&regions, &key, &touched, BPF_ANY))
 		__sync_fetch_and_add(&losses.regions_dropped, 1);
 }
 
@@ -208,14 +222,14 @@ static void count_missing(struct task_struct *task, struct cowprof_process_row *
 		__sync_fetch_and_add(&row->counts.file_copies, 1);
 }
 
-static void count_copy(struct cowprof_process_row *row, struct thread_state *state, __u32 tid)
+static void count_copy(struct cowprof_process_row *row, struct thread_state *state, struct task_struct *task)
 {
-	if (lost_race(row, state->address, tid))
+	if (task->signal->nr_threads > 1 && lost_race(row, state->address, task->pid))
 		return;
 	__sync_fetch_and_add(&row->counts.copies, 1);
 	if (state->kernel_mode)
 		__sync_fetch_and_add(&row->counts.kernel_copies, 1);
-	count_region(state->serial, state->address);
+	touch_region(state);
 }
 
 // The allocation belongs to the pending fault only while the thread's user registers still are those of the fault: a later
@@ -246,12 +260,13 @@ int BPF_PROG(page_alloc, struct page *page, unsigned int order, unsigned int gfp
 	row = bpf_map_lookup_elem(&processes, &state->process);
 	if (!row)
 		return 0;
+	settle(row, state);
 	if (!state->present)
 		count_missing(task, row, state, order, gfp);
 	else if (gfp & GFP_ZERO || order)
 		__sync_fetch_and_add(&row->counts.zero_upgrades, 1);
 	else
-		count_copy(row, state, task->pid);
+		count_copy(row, state, task);
 	return 0;
 }
 
@@ -343,10 +358,15 @@ int BPF_PROG(process_exec, struct task_struct *task)
 SEC("?tp_btf/sched_process_exit")
 int BPF_PROG(process_exit, struct task_struct *task)
 {
+	struct thread_state *state = bpf_task_storage_get(&threads, task, 0, 0);
 	struct cowprof_process_row *row = row_of(task);
 	struct cowprof_event *event;
 
-	if (!row || task->signal->live.counter)
+	if (!row)
+		return 0;
+	if (state)
+		settle(row, state);
+	if (task->signal->live.counter)
 		return 0;
 	row->exit_code = task->signal->group_exit_code ? task->signal->group_exit_code : task->exit_code;
 	__builtin_memcpy(row->comm, task->comm, sizeof(row->comm));

@@ -23,6 +23,7 @@ typedef struct {
 
 struct signal_struct {
 	atomic_t live;	// threads that have not passed do_exit()
+	int nr_threads;
 	int group_exit_code;
 } CORE;
 

@@ -127,8 +127,8 @@ void Collector::PlanSweeps(absl::Duration t) {
   const absl::Duration cost = sweep_cost_ - std::exchange(sweep_cost_before_, sweep_cost_);
   next_sweep_ = t + std::max(options_.sweep_interval, cost / kLongSweepShare);
   absl::flat_hash_map<uint32_t, std::vector<uint64_t>> touched;
-  if (absl::StatusOr<std::vector<RegionCopies>> regions = faults_->PullRegions(); regions.ok()) {
-    for (const RegionCopies& region : *regions) touched[region.serial].push_back(region.address);
+  if (absl::StatusOr<std::vector<TouchedRegion>> regions = faults_->PullRegions(); regions.ok()) {
+    for (const TouchedRegion& region : *regions) touched[region.serial].push_back(region.address);
   }
   for (auto& [id, tracked] : living_) {
     SweepJob job = {.index = tracked.index, .process = id, .full = tracked.origin != Origin::kForked};
@@ -168,6 +168,7 @@ absl::StatusOr<Sample> Collector::Collect(absl::Duration t, absl::Duration inter
     End(*process, tracked, &sample);
     living_.erase(process->id);
   }
+  std::stable_sort(sample.events.begin(), sample.events.end(), [](const Event& a, const Event& b) { return a.t < b.t; });
   ReadRollups(t, interval * kRollupShare, last, &sample);
   PlanSweeps(t);
   RunSweep(last ? absl::Milliseconds(100) : interval * kSweepShare, &sample);

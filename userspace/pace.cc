@@ -31,6 +31,7 @@ absl::Duration NextInterval(absl::Duration interval, absl::Duration wanted, doub
 
 std::optional<Event> Pace::Adjust(absl::Duration t, absl::Duration elsewhere) {
   const absl::Duration cpu = CpuTime() - elsewhere;
+  first_ *= 2;
   // The first tick pays for the start: it is not measured.
   if (measured_at_ == -absl::InfiniteDuration()) {
     measured_at_ = t;

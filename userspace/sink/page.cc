@@ -101,6 +101,10 @@ void PageBuilder::Add(const Sample& sample, const Growth& growth) {
     const ProcessGrowth& process = growth.processes[row.index];
     ProcessSeries& series = processes_[row.index];
     if (series.copied_kib.empty()) series.first = at;
+    // A tick without this process leaves a gap, not a shift.
+    for (Series* column : {&series.private_kib, &series.still_shared_kib, &series.copied_kib, &series.copies_per_second}) {
+      column->resize(at - series.first);
+    }
     series.private_kib.push_back(Kib(process.private_bytes));
     series.still_shared_kib.push_back(Kib(process.still_shared_bytes));
     series.copied_kib.push_back(Kib(copied(process.counts.copies)));

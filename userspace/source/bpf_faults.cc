@@ -99,7 +99,7 @@ class BpfFaults : public FaultSource {
   absl::Status Load(const BpfOptions& options);
   absl::Status Follow(pid_t target) override;
   absl::StatusOr<Pull> PullCounts() override;
-  absl::StatusOr<std::vector<RegionCopies>> PullRegions() override;
+  absl::StatusOr<std::vector<TouchedRegion>> PullRegions() override;
   int wake_fd() const override { return ring_buffer__epoll_fd(ring_.get()); }
 
  private:
@@ -326,11 +326,11 @@ std::vector<SeenEvent> BpfFaults::TakeEvents() {
   return seen;
 }
 
-absl::StatusOr<std::vector<RegionCopies>> BpfFaults::PullRegions() {
+absl::StatusOr<std::vector<TouchedRegion>> BpfFaults::PullRegions() {
   const int map = bpf_map__fd(skeleton_->maps.regions);
-  std::vector<RegionCopies> regions;
+  std::vector<TouchedRegion> regions;
   std::vector<cowprof_region_key> keys(4096);
-  std::vector<uint64_t> values(4096);
+  std::vector<uint8_t> values(4096);
   uint32_t position = 0;  // the kernel's cursor of a hash is 4 bytes
   for (bool first = true;; first = false) {
     uint32_t count = keys.size();
@@ -339,7 +339,7 @@ absl::StatusOr<std::vector<RegionCopies>> BpfFaults::PullRegions() {
     if (error != 0 && error != -ENOENT) return BpfStatus(-error, "read the region table");
     for (uint32_t i = 0; i < count; ++i) {
       const uint64_t address = (keys[i] & ((1ull << 36) - 1)) << COWPROF_REGION_SHIFT;
-      regions.push_back({static_cast<uint32_t>(keys[i] >> 36), address, values[i]});
+      regions.push_back({static_cast<uint32_t>(keys[i] >> 36), address});
     }
     if (error == -ENOENT) return regions;
   }

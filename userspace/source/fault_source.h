@@ -41,11 +41,10 @@ struct Pull {
   Losses losses;                           // events_dropped, processes_dropped, regions_dropped
 };
 
-// Copies so far in one 2 MiB region of a process.
-struct RegionCopies {
+// A 2 MiB region in which a process copied pages.
+struct TouchedRegion {
   uint32_t serial = 0;
   uint64_t address = 0;  // bytes, multiple of 2 MiB
-  uint64_t copies = 0;
 };
 
 class FaultSource {
@@ -56,7 +55,7 @@ class FaultSource {
   // tree and the first probe, and none is taken twice. Errors say what was attempted and what to do.
   virtual absl::Status Follow(pid_t target) = 0;
   virtual absl::StatusOr<Pull> PullCounts() = 0;
-  virtual absl::StatusOr<std::vector<RegionCopies>> PullRegions() = 0;
+  virtual absl::StatusOr<std::vector<TouchedRegion>> PullRegions() = 0;
   // Readable when an event is worth waking up for before the next tick; -1: none.
   virtual int wake_fd() const = 0;
 };
