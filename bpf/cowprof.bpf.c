@@ -211,7 +211,9 @@ static void count_missing(struct task_struct *task, struct cowprof_process_row *
 		__sync_fetch_and_add(&row->counts.zero_fill_pages, 1);
 		return;
 	}
-	bpf_find_vma(task, state->address, classify_mapping, &mapping, 0);
+	// Since 5.17 (7c7e3d31e785); before, such pages are not told apart and not counted.
+	if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_find_vma))
+		bpf_find_vma(task, state->address, classify_mapping, &mapping, 0);
 	if (mapping == MAPPING_SHM)
 		__sync_fetch_and_add(&row->counts.shm_pages, 1ull << order);
 	else if (mapping == MAPPING_ANONYMOUS && order)

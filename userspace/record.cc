@@ -191,6 +191,7 @@ int Record(const Options& options) {
   if (int code = OpenSinks(proc, target, &recording); code != kDone) return code;
   if (recording.program) {
     if (absl::Status status = recording.program->Release(); !status.ok()) {
+      unlink(recording.timeline->path().c_str());  // nothing ran: there is nothing to keep
       Fail(kDone, status.message());
       return absl::IsNotFound(status) ? 127 : 126;
     }

@@ -45,7 +45,9 @@ absl::Status CheckTarget(const ProcFs& proc, pid_t pid) {
   // pagemap asks for the same right (PTRACE_MODE_READ) as all that follows.
   Fd pagemap(open(proc.PathOf(pid, "pagemap").c_str(), O_RDONLY | O_CLOEXEC));
   if (!pagemap.ok()) {
-    return absl::PermissionDeniedError(absl::StrCat("may not look at process ", pid, ": ", strerror(errno), "; run cowprof with sudo"));
+    return absl::PermissionDeniedError(absl::StrCat("may not look at process ", pid, ": ", strerror(errno),
+                                                      geteuid() == 0 ? "; not even root may from in here: run cowprof on the host"
+                                                                     : "; run cowprof with sudo"));
   }
   return absl::OkStatus();
 }

@@ -24,7 +24,9 @@ Role RoleOf(const ProcessGrowth& process, const Growth& growth) {
   const bool has_parent = process.parent >= 0 && process.parent < static_cast<int>(growth.processes.size());
   const ProcessGrowth* parent = has_parent ? &growth.processes[process.parent] : nullptr;
   if (absl::StrContains(command, "multiprocessing.forkserver")) {
-    return parent != nullptr && parent->role == Role::kForkserver ? Role::kWorker : Role::kForkserver;
+    // What it forks, and what that forks, has its command line.
+    const bool inherited = !process.execed && parent != nullptr && absl::StrContains(parent->command, "multiprocessing.forkserver");
+    return inherited ? Role::kWorker : Role::kForkserver;
   }
   if (absl::StrContains(command, "--multiprocessing-fork")) return Role::kWorker;
   if (process.execed) return Role::kOther;
@@ -39,6 +41,9 @@ uint64_t Or0(const Count& count) { return count.value_or(0); }
 uint64_t Moved(uint64_t base, uint64_t then, uint64_t now) {
   return now >= then ? base + (now - then) : base - std::min(base, then - now);
 }
+
+// What a counter rose by; one that fell or is gone rose by nothing.
+uint64_t Rise(uint64_t then, uint64_t now) { return now - std::min(now, then); }
 
 // A forked child owns no anonymous page at first. How many it inherited: what it has now, less what was new since. One that ended
 // between two ticks was never seen in /proc: then what it inherited stays unknown, and what was new counts as kept.
@@ -69,7 +74,7 @@ void RebaseOnTruth(const ProcessSample& sample, ProcessGrowth* process) {
 void DeriveMemory(uint64_t page_bytes, ProcessGrowth* process) {
   const uint64_t copies = Or0(process->counts.copies), anon_pages = Or0(process->proc.anon_pages);
   if (const auto& basis = process->anonymous) {
-    uint64_t private_pages = Moved(basis->private_pages, basis->anon_pages, anon_pages) + (copies - basis->copies);
+    uint64_t private_pages = Moved(basis->private_pages, basis->anon_pages, anon_pages) + Rise(basis->copies, copies);
     if (process->proc.anon_pages) {
       private_pages = std::min(private_pages, std::max(anon_pages, basis->private_pages));
       process->still_shared_bytes = (anon_pages - std::min(anon_pages, private_pages)) * page_bytes;
@@ -77,7 +82,7 @@ void DeriveMemory(uint64_t page_bytes, ProcessGrowth* process) {
     process->private_bytes = private_pages * page_bytes + process->private_other_bytes;
   } else if (const auto& rollup = process->rollup_basis) {
     process->private_bytes = Moved(rollup->private_bytes, rollup->anon_pages * page_bytes, anon_pages * page_bytes) +
-                             (copies - rollup->copies) * page_bytes;
+                             Rise(rollup->copies, copies) * page_bytes;
   }
   if (process->rollup) process->pss_bytes = process->rollup->pss_bytes;
   if (process->private_bytes) {
@@ -86,7 +91,7 @@ void DeriveMemory(uint64_t page_bytes, ProcessGrowth* process) {
 }
 
 void AppendProcess(const ProcessSample& sample, absl::Duration elapsed, uint64_t page_bytes, ProcessGrowth* process) {
-  const uint64_t copied = Or0(sample.counts.copies) - std::min(Or0(sample.counts.copies), Or0(process->counts.copies));
+  const uint64_t copied = Rise(Or0(process->counts.copies), Or0(sample.counts.copies));
   process->copies_per_second = elapsed > absl::ZeroDuration() ? copied / absl::ToDoubleSeconds(elapsed) : 0;
   process->counts = sample.counts;
   // The last row of a process that ended has counts only: /proc had nothing left to say.
@@ -126,6 +131,9 @@ void AppendEvent(const Event& event, Growth* growth) {
     // A new address space: nothing inherited, everything its own.
     process.anonymous = {.copies = Or0(process.counts.copies)};
     process.rollup_basis.reset();
+    process.rollup.reset();
+    process.sweep.reset();
+    process.pss_bytes.reset();
     process.private_other_bytes = 0;
   } else if (event.kind == EventKind::kExit) {
     process.ended = event.t;

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -63,12 +65,33 @@ std::string Dump(const Json& json) { return json.dump(-1, ' ', false, Json::erro
 std::string Seconds(absl::Duration t) { return absl::StrFormat("%.6f", absl::ToDoubleSeconds(t)); }
 
 // To the microsecond, as it was written.
-absl::Duration Rounded(double seconds) { return absl::Microseconds(static_cast<int64_t>(seconds * 1e6 + 0.5)); }
+absl::Duration Rounded(double seconds) {
+  return absl::Microseconds(static_cast<int64_t>(std::clamp(std::round(seconds * 1e6), -9e18, 9e18)));
+}
+
+// Absent if `json` is no number, or none that a T can hold: a count of -1 must not become one of 2^64 - 1.
+template <typename T>
+std::optional<T> NumberIn(const Json& json) {
+  if (!json.is_number()) return std::nullopt;
+  if constexpr (std::is_floating_point_v<T>) {
+    return json.get<T>();
+  } else {
+    if (json.is_number_unsigned()) {
+      return std::in_range<T>(json.get<uint64_t>()) ? std::optional<T>(json.get<uint64_t>()) : std::nullopt;
+    }
+    if (json.is_number_integer()) {
+      return std::in_range<T>(json.get<int64_t>()) ? std::optional<T>(json.get<int64_t>()) : std::nullopt;
+    }
+    const double number = json.get<double>();
+    const bool fits = number >= static_cast<double>(std::numeric_limits<T>::min()) && number < std::ldexp(1.0, std::numeric_limits<T>::digits);
+    return fits ? std::optional<T>(static_cast<T>(number)) : std::nullopt;
+  }
+}
 
 template <typename T>
 T NumberOf(const Json& object, const char* key, T otherwise = T()) {
   const auto found = object.find(key);
-  return found != object.end() && found->is_number() ? found->get<T>() : otherwise;
+  return found != object.end() ? NumberIn<T>(*found).value_or(otherwise) : otherwise;
 }
 
 std::string TextOf(const Json& object, const char* key) {
@@ -89,7 +112,7 @@ const Json& ListOf(const Json& object, const char* key) {
 }
 
 Count CountAt(const Json& row, size_t i) {
-  return row.is_array() && i < row.size() && row[i].is_number() ? Count(row[i].get<uint64_t>()) : std::nullopt;
+  return row.is_array() && i < row.size() ? NumberIn<uint64_t>(row[i]) : std::nullopt;
 }
 
 template <typename Enum, size_t kSize>
@@ -104,6 +127,7 @@ constexpr std::array<const char*, 7> kEvents = {"process",     "exec",         "
 constexpr std::array<const char*, 5> kExactness = {"exact", "upper-bound", "sampled", "page-map", "unavailable"};
 constexpr std::array<const char*, 6> kLimitKinds = {"shm", "cgroup-v1", "cgroup-v2", "host", "address-space", "fds"};
 
+constexpr size_t kMaxUnwrittenEvents = 100'000;  // kept while the disk is full: about 30 MB
 constexpr uint64_t kMaxProcesses = 10'000'000;  // in one recording; more is no recording of ours
 
 constexpr struct {
@@ -142,7 +166,7 @@ LimitSample DecodeLimit(const Json& json) {
                        .name = TextOf(json, "name"),
                        .used = NumberOf<uint64_t>(json, "used")};
   const auto value = json.find("limit");
-  if (value != json.end() && value->is_number()) limit.limit = value->get<uint64_t>();
+  if (value != json.end()) limit.limit = NumberIn<uint64_t>(*value);
   return limit;
 }
 
@@ -242,6 +266,10 @@ double DoubleAt(const Json& row, size_t i) {
   return row.is_array() && i < row.size() && row[i].is_number() ? row[i].get<double>() : 0;
 }
 
+absl::Duration MicrosecondsAt(const Json& row, size_t i) {
+  return absl::Microseconds(i < row.size() ? NumberIn<int64_t>(row[i]).value_or(0) : 0);
+}
+
 RollupFigures DecodeRollup(const Json& row) {
   return {.t = Rounded(DoubleAt(row, 1)),
           .rss_bytes = CountAt(row, 2).value_or(0),
@@ -249,7 +277,7 @@ RollupFigures DecodeRollup(const Json& row) {
           .private_bytes = CountAt(row, 4).value_or(0),
           .anonymous_bytes = CountAt(row, 5).value_or(0),
           .swap_bytes = CountAt(row, 6).value_or(0),
-          .cost = absl::Microseconds(CountAt(row, 7).value_or(0))};
+          .cost = MicrosecondsAt(row, 7)};
 }
 
 SweepFigures DecodeSweep(const Json& row) {
@@ -264,7 +292,7 @@ SweepFigures DecodeSweep(const Json& row) {
           .zero_pages = CountAt(row, 9).value_or(0),
           .swapped_pages = CountAt(row, 10).value_or(0),
           .regions = CountAt(row, 11).value_or(0),
-          .cost = absl::Microseconds(CountAt(row, 12).value_or(0))};
+          .cost = MicrosecondsAt(row, 12)};
 }
 
 constexpr const char* kLimitColumns[] = {"limit", "used", "limit_value", "ratio"};
@@ -404,8 +432,19 @@ void RecordEncoder::EncodeLimits(const Sample& sample, std::string* out) {
   if (!rows.empty()) absl::StrAppend(out, ",\"limits\":[", rows, "]");
 }
 
-std::string RecordEncoder::Encode(const Sample& sample) {
+std::string RecordEncoder::Encode(const Sample& latest) {
   pending_ = written_;
+  Sample sample = latest;
+  const std::vector<ProcessSample> ended = std::exchange(unwritten_.processes, {});
+  sample.events.insert(sample.events.begin(), unwritten_.events.begin(), unwritten_.events.end());
+  sample.processes.insert(sample.processes.begin(), ended.begin(), ended.end());
+  unwritten_.events = sample.events;
+  unwritten_.events.resize(std::min(unwritten_.events.size(), kMaxUnwrittenEvents));
+  for (const Event& event : unwritten_.events) {
+    const auto is_it = [&](const ProcessSample& process) { return process.index == event.index; };
+    const auto row = std::find_if(sample.processes.begin(), sample.processes.end(), is_it);
+    if (event.kind == EventKind::kExit && row != sample.processes.end()) unwritten_.processes.push_back(*row);
+  }
   std::string out;
   for (const Event& event : sample.events) absl::StrAppend(&out, Dump(EncodeEvent(event)), ",\n");
   absl::StrAppend(&out, "{\"t\":", Seconds(sample.t), ",\"type\":\"sample\"");
@@ -416,7 +455,10 @@ std::string RecordEncoder::Encode(const Sample& sample) {
   return absl::StrCat(out, "}");
 }
 
-void RecordEncoder::Commit() { written_ = pending_; }
+void RecordEncoder::Commit() {
+  written_ = pending_;
+  unwritten_ = {};
+}
 
 std::string EncodeEnd(absl::Duration t, absl::string_view reason) {
   return absl::StrCat("{\"t\":", Seconds(t), ",\"type\":\"end\",\"reason\":", Dump(Json(std::string(reason))), "}");

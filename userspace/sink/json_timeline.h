@@ -28,9 +28,9 @@ absl::StatusOr<RunInfo> DecodeHeader(absl::string_view document_start);
 // Turns samples into records and leaves out what did not change: a process's row, a limit, the losses.
 class RecordEncoder {
  public:
-  // One record or more, joined by ",\n". Nothing is remembered of it before Commit(): a record that could not be written is
-  // encoded anew with the next sample.
-  std::string Encode(const Sample& sample);
+  // One record or more, joined by ",\n". Without a Commit() they count as not written: who came and who went, with its last row, is
+  // told with the next sample, and what changed counts as changed still. Each sample is to be encoded once.
+  std::string Encode(const Sample& latest);
   void Commit();
 
  private:
@@ -43,6 +43,7 @@ class RecordEncoder {
   void EncodeLimits(const Sample& sample, std::string* out);
 
   Written written_, pending_;
+  Sample unwritten_;  // events since the last Commit(), and the last rows of those that ended
 };
 
 std::string EncodeEnd(absl::Duration t, absl::string_view reason);

@@ -14,10 +14,14 @@ namespace cowprof {
 nlohmann::ordered_json ReportJson(const Growth& growth);
 // Several lines, each ended; `complete` false says that the recording was cut off or still runs.
 std::string ReportText(const Growth& growth, bool complete);
-// One or two sentences: what was copied by whom, and how far the nearest limit is.
+// One sentence: what was copied by whom.
+std::string CopiesSentence(const Growth& growth);
+// The same and how far the nearest limit is.
 std::string Verdict(const Growth& growth);
 // The limit with the highest ratio; null if none is set.
 const LimitGrowth* NearestLimit(const Growth& growth);
+// "Nearest limit: the host's memory, 6 % of 23.5 GiB used."
+std::string LimitSentence(const LimitGrowth& limit);
 // "killed by SIGKILL", "exit 0", "running", "ended"
 std::string ExitText(const ProcessGrowth& process);
 // "every copy counted", ...

@@ -23,6 +23,19 @@ std::string ProcessLine(const ProcessGrowth& process, uint64_t page_bytes) {
                          HumanBytes(process.still_shared_bytes), ExitText(process));
 }
 
+// What a person calls it.
+std::string WordsOf(const LimitSample& limit) {
+  switch (limit.kind) {
+    case LimitKind::kShm: return "shared memory (/dev/shm)";
+    case LimitKind::kCgroupV1:
+    case LimitKind::kCgroupV2: return absl::StrCat("cgroup ", Printable(limit.name, 60));
+    case LimitKind::kHost: return "the host's memory";
+    case LimitKind::kAddressSpace: return "address space (RLIMIT_AS)";
+    case LimitKind::kDescriptors: return "file descriptors";
+  }
+  return "";
+}
+
 std::string LimitLine(const LimitGrowth& limit) {
   const auto figure = [&](const Count& value) {
     return limit.now.counts_bytes() ? HumanBytes(value) : HumanCount(value);
@@ -55,6 +68,12 @@ const LimitGrowth* NearestLimit(const Growth& growth) {
   return nearest;
 }
 
+std::string LimitSentence(const LimitGrowth& limit) {
+  const Count bound = limit.now.limit;
+  return absl::StrFormat("Nearest limit: %s, %.0f %% of %s used.", WordsOf(limit.now), 100 * limit.now.ratio().value_or(0),
+                         limit.now.counts_bytes() ? HumanBytes(bound) : HumanCount(bound));
+}
+
 std::string ExitText(const ProcessGrowth& process) {
   if (!process.exit) return "running";
   return process.exit->signaled ? absl::StrCat("killed by ", SignalName(process.exit->signal))
@@ -85,30 +104,25 @@ std::string LossesText(const Losses& losses) {
   return absl::StrJoin(parts, ", ");
 }
 
-std::string Verdict(const Growth& growth) {
+std::string CopiesSentence(const Growth& growth) {
   const uint64_t page_bytes = growth.info.page_bytes;
+  if (growth.target() == nullptr) return "Nothing was recorded.";
   const Totals workers = SumOf(growth, /*living_only=*/false, /*workers_only=*/true);
   const Totals living = SumOf(growth, /*living_only=*/true, /*workers_only=*/true);
-  std::string verdict;
-  if (growth.target() == nullptr) return "Nothing was recorded.";
   if (workers.processes == 0) {
-    verdict = absl::StrCat("No worker was forked; the target copied ",
-                           CopiedBytes(*growth.target(), page_bytes), " itself.");
-  } else {
-    verdict = absl::StrCat(Plural(workers.processes, "worker"), " copied ", HumanBytes(workers.copies * page_bytes),
-                           " of memory shared with the parent");
-    if (living.still_shared_bytes > 0) {
-      absl::StrAppend(&verdict, "; ", HumanBytes(living.still_shared_bytes), " is still shared and can be copied, too");
-    }
-    absl::StrAppend(&verdict, ".");
+    return absl::StrCat("No worker was forked; the target copied ", CopiedBytes(*growth.target(), page_bytes), " itself.");
   }
-  if (const LimitGrowth* nearest = NearestLimit(growth)) {
-    const Count limit = nearest->now.limit;
-    absl::StrAppendFormat(&verdict, " Nearest limit: %s %s, %.0f %% of %s used.", NameOf(nearest->now.kind),
-                          Printable(nearest->now.name, 60), 100 * *nearest->now.ratio(),
-                          nearest->now.counts_bytes() ? HumanBytes(limit) : HumanCount(limit));
+  std::string sentence = absl::StrCat(Plural(workers.processes, "worker"), " copied ", HumanBytes(workers.copies * page_bytes),
+                                      " of memory shared with the parent");
+  if (living.still_shared_bytes > 0) {
+    absl::StrAppend(&sentence, "; ", HumanBytes(living.still_shared_bytes), " is still shared and can be copied, too");
   }
-  return verdict;
+  return sentence + ".";
+}
+
+std::string Verdict(const Growth& growth) {
+  const LimitGrowth* nearest = NearestLimit(growth);
+  return nearest == nullptr ? CopiesSentence(growth) : absl::StrCat(CopiesSentence(growth), " ", LimitSentence(*nearest));
 }
 
 std::string ReportText(const Growth& growth, bool complete) {

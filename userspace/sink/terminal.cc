@@ -119,7 +119,8 @@ std::string Screen(const Growth& growth, int columns, int rows) {
       absl::StrCat("cowprof  ", Printable(growth.info.command, columns), "  pid ", growth.info.target.pid),
       absl::StrCat(HumanDuration(growth.t), "  ", ExactnessText(growth.info.exactness), "  Ctrl-C ends the recording"),
       "",
-      Verdict(growth),
+      CopiesSentence(growth),
+      NearestLimit(growth) != nullptr ? LimitSentence(*NearestLimit(growth)) : "No limit is set.",
       "",
       absl::StrFormat("  %-10s %8s %11s %13s %11s %12s", "", "pid", "copied", "now", "private", "still shared")};
   const auto add_row = [&](const ProcessGrowth& process) {

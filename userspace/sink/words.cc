@@ -25,7 +25,7 @@ size_t PrintableSequence(absl::string_view text) {
   }
   constexpr uint32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
   if (point < kLeast[length] || point > 0x10ffff || (point >= 0xd800 && point <= 0xdfff)) return 0;
-  const bool control = point < 0xa0 || (point >= 0x200b && point <= 0x200f) || (point >= 0x2028 && point <= 0x202e) ||
+  const bool control = point < 0xa0 || point == 0x61c || (point >= 0x200b && point <= 0x200f) || (point >= 0x2028 && point <= 0x202e) ||
                        (point >= 0x2066 && point <= 0x2069) || point == 0xfeff;
   return control ? 0 : length;
 }

@@ -115,7 +115,8 @@ class BpfFaults : public FaultSource {
   std::unique_ptr<cowprof_probes, SkeletonDeleter> skeleton_;
   std::unique_ptr<ring_buffer, RingDeleter> ring_;
   absl::flat_hash_set<ProcessId> inserted_;  // found at attach, not forked under our eyes
-  std::vector<cowprof_event> events_;        // since the last pull
+  absl::flat_hash_set<uint32_t> ended_serials_;  // whose regions are still in the table
+  std::vector<cowprof_event> events_;  // since the last pull
   Key target_ = {};
 };
 
@@ -287,6 +288,7 @@ absl::StatusOr<Pull> BpfFaults::PullCounts() {
     if (row.exited_ns != 0) {
       bpf_map_delete_elem(bpf_map__fd(skeleton_->maps.processes), &key);
       inserted_.erase(id);
+      ended_serials_.insert(row.serial);
     }
   }
   std::sort(pull.processes.begin(), pull.processes.end(),
@@ -326,23 +328,31 @@ std::vector<SeenEvent> BpfFaults::TakeEvents() {
   return seen;
 }
 
+// Regions of processes that ended by the last PullCounts() are deleted here: the probes can't, knowing only addresses.
 absl::StatusOr<std::vector<TouchedRegion>> BpfFaults::PullRegions() {
   const int map = bpf_map__fd(skeleton_->maps.regions);
   std::vector<TouchedRegion> regions;
-  std::vector<cowprof_region_key> keys(4096);
+  std::vector<cowprof_region_key> keys(4096), stale;
   std::vector<uint8_t> values(4096);
   uint32_t position = 0;  // the kernel's cursor of a hash is 4 bytes
-  for (bool first = true;; first = false) {
+  for (bool first = true, more = true; more; first = false) {
     uint32_t count = keys.size();
     const int error =
         bpf_map_lookup_batch(map, first ? nullptr : &position, &position, keys.data(), values.data(), &count, nullptr);
     if (error != 0 && error != -ENOENT) return BpfStatus(-error, "read the region table");
+    more = error == 0;
     for (uint32_t i = 0; i < count; ++i) {
-      const uint64_t address = (keys[i] & ((1ull << 36) - 1)) << COWPROF_REGION_SHIFT;
-      regions.push_back({static_cast<uint32_t>(keys[i] >> 36), address});
+      const uint32_t serial = keys[i] >> 36;
+      if (ended_serials_.contains(serial)) {
+        stale.push_back(keys[i]);
+      } else {
+        regions.push_back({serial, (keys[i] & ((1ull << 36) - 1)) << COWPROF_REGION_SHIFT});
+      }
     }
-    if (error == -ENOENT) return regions;
   }
+  for (const cowprof_region_key key : stale) bpf_map_delete_elem(map, &key);
+  ended_serials_.clear();
+  return regions;
 }
 
 }  // namespace

@@ -55,6 +55,7 @@ class FaultSource {
   // tree and the first probe, and none is taken twice. Errors say what was attempted and what to do.
   virtual absl::Status Follow(pid_t target) = 0;
   virtual absl::StatusOr<Pull> PullCounts() = 0;
+  // Of living processes; to be called every few seconds, since it also makes room.
   virtual absl::StatusOr<std::vector<TouchedRegion>> PullRegions() = 0;
   // Readable when an event is worth waking up for before the next tick; -1: none.
   virtual int wake_fd() const = 0;
