@@ -159,6 +159,19 @@ int BPF_PROG(fault_kernel, unsigned long address, struct pt_regs *regs, unsigned
 	return open_fault(address, (void *)bpf_task_pt_regs(bpf_get_current_task_btf()), error_code, 1);
 }
 
+// Notes that the process has a page of its own in this region now. A thread mostly stays in one for a while.
+static void touch_region(struct thread_state *state)
+{
+	cowprof_region_key key = (__u64)state->serial << 36 | state->address >> COWPROF_REGION_SHIFT;
+	__u8 touched = 1;
+
+	if (state->last_region == key)
+		return;
+	state->last_region = key;
+	if (!bpf_map_lookup_elem(&regions, &key) && bpf_map_update_elem(&regions, &key, &touched, BPF_ANY))
+		__sync_fetch_and_add(&losses.regions_dropped, 1);
+}
+
 // Two threads that write one shared page at the same time both allocate and copy; the kernel keeps one (wp_page_copy compares
 // the PTE again under its lock). Told by: another thread of the process copied this very page lately, and the process has not
 // forked since, which alone makes an anonymous page copyable again.
@@ -170,19 +183,6 @@ static int lost_race(struct cowprof_process_row *row, __u64 address, __u32 tid)
 	__u64 old = __sync_lock_test_and_set(slot, key | (tid & 0x3fffff));
 
 	return (old ^ key) >> 22 == 0 && (old & 0x3fffff) != (tid & 0x3fffff);
-}
-
-// Notes that the process copied in this region. A thread mostly stays in one for a while.
-static void touch_region(struct thread_state *state)
-{
-	cowprof_region_key key = (__u64)state->serial << 36 | state->address >> COWPROF_REGION_SHIFT;
-	__u8 touched = 1;
-
-	if (state->last_region == key)
-		return;
-	state->last_region = key;
-	if (!bpf_map_lookup_elem(&regions, &key) && bpf_map_update_elem(&regions, &key, &touched, BPF_ANY))
-		__sync_fetch_and_add(&losses.regions_dropped, 1);
 }
 
 enum mapping { MAPPING_OTHER, MAPPING_ANONYMOUS, MAPPING_PRIVATE_FILE, MAPPING_SHM };
@@ -207,6 +207,7 @@ static void count_missing(struct task_struct *task, struct cowprof_process_row *
 {
 	enum mapping mapping = MAPPING_OTHER;
 
+	touch_region(state);
 	if (order == 0 && gfp & GFP_ZERO) {
 		__sync_fetch_and_add(&row->counts.zero_fill_pages, 1);
 		return;
@@ -232,6 +233,12 @@ static void count_copy(struct cowprof_process_row *row, struct thread_state *sta
 	if (state->kernel_mode)
 		__sync_fetch_and_add(&row->counts.kernel_copies, 1);
 	touch_region(state);
+}
+
+static void count_zero_upgrade(struct cowprof_process_row *row, struct thread_state *state)
+{
+	touch_region(state);
+	__sync_fetch_and_add(&row->counts.zero_upgrades, 1);
 }
 
 // The allocation belongs to the pending fault only while the thread's user registers still are those of the fault: a later
@@ -266,7 +273,7 @@ int BPF_PROG(page_alloc, struct page *page, unsigned int order, unsigned int gfp
 	if (!state->present)
 		count_missing(task, row, state, order, gfp);
 	else if (gfp & GFP_ZERO || order)
-		__sync_fetch_and_add(&row->counts.zero_upgrades, 1);
+		count_zero_upgrade(row, state);
 	else
 		count_copy(row, state, task);
 	return 0;

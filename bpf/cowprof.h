@@ -47,7 +47,7 @@ struct cowprof_process_row {
 	unsigned int reserved;
 };
 
-// A 2 MiB region in which a process copied pages: serial << 36 | address >> COWPROF_REGION_SHIFT.
+// A 2 MiB region in which a process got pages of its own: serial << 36 | address >> COWPROF_REGION_SHIFT.
 typedef unsigned long long cowprof_region_key;
 
 enum cowprof_event_kind {

@@ -52,14 +52,14 @@ Collector::Tracked& Collector::Track(const FollowedProcess& process, absl::Durat
              .id = process.id,
              .parent = process.parent,
              .origin = process.origin,
-             .next_rollup = process.origin == Origin::kForked ? t + options_.rollup_interval : t};
+             .next_rollup = process.origin == Origin::kForked ? t + options_.rollup_interval : t,
+             // What was there before the probes may have copied long ago: only a look at all of it tells.
+             .next_full_sweep = process.origin == Origin::kForked ? t + options_.full_sweep_interval : t};
   if (tracked.index == 0) target_ = process.id.pid;
   const absl::Duration started = process.forked_ns == 0 ? absl::ZeroDuration() : Since(process.forked_ns);
   const int parent_index = parent == living_.end() || process.origin == Origin::kTarget ? -1 : parent->second.index;
   sample->events.push_back(
       ProcessEvent(process, tracked.index, parent_index, started, proc_.ReadCommandLine(process.id.pid)));
-  // What was there before the probes may have copied long ago: only a look at all of it tells.
-  if (process.origin != Origin::kForked) sweep_.Add({.index = tracked.index, .process = process.id, .full = true});
   return tracked;
 }
 
@@ -88,7 +88,9 @@ void Collector::AddEvents(const std::vector<SeenEvent>& seen, Sample* sample) {
 
 ProcessSample Collector::ReadProcess(const FollowedProcess& process, Tracked* tracked) {
   ProcessSample out = {.index = tracked->index, .counts = process.counts};
-  tracked->copies = process.counts.copies.value_or(0);
+  const FaultCounts& counts = process.counts;
+  tracked->own_pages = counts.copies.value_or(0) + counts.zero_fill_pages.value_or(0) + counts.zero_upgrades.value_or(0) +
+                       counts.file_copies.value_or(0);
   if (process.exited_ns != 0) return out;
   absl::StatusOr<ProcFigures> figures = proc_.ReadFigures(process.id, options_.page_bytes);
   if (figures.ok()) {
@@ -119,33 +121,38 @@ void Collector::ReadRollups(absl::Duration t, absl::Duration budget, bool last, 
   }
 }
 
-// Every sweep_interval: all of the target and of those that were there at attach, and of a forked child the regions in which it
-// copied, if it did so since the last time.
+// Every sweep_interval. All of the target: its pages become its own without a fault when a worker ends. Of the others the regions in
+// which they got pages of their own, if they did so since the last time; once in a while all of them.
 void Collector::PlanSweeps(absl::Duration t) {
   if (!sweep_.idle() || t < next_sweep_) return;
   // A round that was costly makes the next one wait longer.
-  const absl::Duration cost = sweep_cost_ - std::exchange(sweep_cost_before_, sweep_cost_);
+  const absl::Duration cost = sweep_.cost() - std::exchange(sweep_cost_before_, sweep_.cost());
   next_sweep_ = t + std::max(options_.sweep_interval, cost / kLongSweepShare);
   absl::flat_hash_map<uint32_t, std::vector<uint64_t>> touched;
   if (absl::StatusOr<std::vector<TouchedRegion>> regions = faults_->PullRegions(); regions.ok()) {
     for (const TouchedRegion& region : *regions) touched[region.serial].push_back(region.address);
   }
-  for (auto& [id, tracked] : living_) {
-    SweepJob job = {.index = tracked.index, .process = id, .full = tracked.origin != Origin::kForked};
+  std::vector<Tracked*> in_order;
+  for (auto& [id, tracked] : living_) in_order.push_back(&tracked);
+  std::sort(in_order.begin(), in_order.end(), [](const Tracked* a, const Tracked* b) { return a->index < b->index; });
+  for (Tracked* next : in_order) {
+    Tracked& tracked = *next;
+    SweepJob job = {.index = tracked.index, .process = tracked.id, .full = tracked.index == 0 || t >= tracked.next_full_sweep};
     if (living_.contains(tracked.parent)) job.peer = tracked.parent;
-    if (!job.full) {
-      if (tracked.copies == tracked.swept_copies) continue;
+    if (job.full) {
+      tracked.next_full_sweep = t + options_.full_sweep_interval;
+    } else {
+      if (tracked.own_pages == tracked.swept_own_pages) continue;
       job.regions = std::move(touched[tracked.serial]);
       std::sort(job.regions.begin(), job.regions.end());
     }
-    tracked.swept_copies = tracked.copies;
+    tracked.swept_own_pages = tracked.own_pages;
     sweep_.Add(std::move(job));
   }
 }
 
 void Collector::RunSweep(absl::Duration budget, Sample* sample) {
   for (const FinishedSweep& finished : sweep_.Run(budget)) {
-    sweep_cost_ += finished.figures.cost;
     const auto row = std::find_if(sample->processes.begin(), sample->processes.end(),
                                   [&](const ProcessSample& process) { return process.index == finished.index; });
     if (row != sample->processes.end()) row->sweep = finished.figures;

@@ -21,6 +21,7 @@ struct CollectorOptions {
   uint64_t page_bytes = 4096;
   uint64_t t0_ns = 0;  // CLOCK_BOOTTIME at the start of the recording
   absl::Duration sweep_interval = absl::Seconds(5);
+  absl::Duration full_sweep_interval = absl::Seconds(60);  // of workers; the target is always swept in full
   absl::Duration rollup_interval = absl::Seconds(30);
   // A rollup holds the target's mmap_lock all the while it reads; longer than this is not taken (the sweep is, instead).
   absl::Duration longest_stall = absl::Milliseconds(5);
@@ -38,7 +39,7 @@ class Collector {
   bool target_alive() const { return target_alive_; }
   int wake_fd() const { return faults_->wake_fd(); }
   // CPU time that the sweep took so far: it has an allowance of its own.
-  absl::Duration sweep_cost() const { return sweep_cost_; }
+  absl::Duration sweep_cost() const { return sweep_.cost(); }
 
  private:
   struct Tracked {
@@ -46,9 +47,9 @@ class Collector {
     uint32_t serial = 0;
     ProcessId id, parent;
     Origin origin = Origin::kForked;
-    absl::Duration next_rollup;
+    absl::Duration next_rollup, next_full_sweep;
     uint64_t anon_pages = 0, file_pages = 0;  // at the last tick
-    uint64_t copies = 0, swept_copies = 0;    // now, and when its regions were last handed to the sweep
+    uint64_t own_pages = 0, swept_own_pages = 0;  // got so far: now, and when the regions were last handed to the sweep
   };
 
   absl::Duration Since(uint64_t boot_ns) const { return absl::Nanoseconds(boot_ns) - absl::Nanoseconds(options_.t0_ns); }
@@ -69,7 +70,7 @@ class Collector {
   int next_index_ = 0;
   pid_t target_ = 0;
   bool target_alive_ = true;
-  absl::Duration next_sweep_, sweep_cost_, sweep_cost_before_;  // before: when the current round began
+  absl::Duration next_sweep_, sweep_cost_before_;  // before: when the current round began
   double rollup_ns_per_page_ = 60;  // 55 ms for 4 GiB of 4 KiB pages on a 2.5 GHz virtual CPU; then as measured
   uint64_t unreadable_ = 0;
 };

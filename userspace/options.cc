@@ -22,7 +22,9 @@ std::string ParseTime(const std::string& text, absl::Duration* out) {
   double seconds = 0;
   const bool plain = absl::SimpleAtod(text, &seconds);
   absl::Duration parsed = absl::Seconds(seconds);
-  if ((!plain && !absl::ParseDuration(text, &parsed)) || !(parsed > absl::ZeroDuration())) {
+  // "inf", "nan" and 1e300 are infinite.
+  const bool known = plain || absl::ParseDuration(text, &parsed);
+  if (!known || parsed <= absl::ZeroDuration() || parsed == absl::InfiniteDuration()) {
     return absl::StrCat("'", text, "' is no duration; give one such as 500ms, 30s or 5m");
   }
   *out = parsed;

@@ -62,8 +62,8 @@ void RebaseOnTruth(const ProcessSample& sample, ProcessGrowth* process) {
   process->seen |= process->proc.anon_pages.has_value();
   if (sample.sweep) {
     process->sweep = sample.sweep;
-    // A sweep of the touched regions says all about a child that owned nothing before; of others only a full one does.
-    if (sample.sweep->full || forked) process->anonymous = {sample.sweep->private_pages, copies, anon_pages};
+    // A sweep of the touched regions updates what a full one found, and a forked child owned nothing before it touched.
+    process->anonymous = {sample.sweep->private_pages, copies, anon_pages};
   }
   if (sample.rollup) {
     process->rollup = sample.rollup;

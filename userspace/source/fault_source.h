@@ -41,7 +41,7 @@ struct Pull {
   Losses losses;                           // events_dropped, processes_dropped, regions_dropped
 };
 
-// A 2 MiB region in which a process copied pages.
+// A 2 MiB region in which a process got pages of its own: copies or new memory.
 struct TouchedRegion {
   uint32_t serial = 0;
   uint64_t address = 0;  // bytes, multiple of 2 MiB

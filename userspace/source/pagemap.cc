@@ -177,6 +177,7 @@ std::vector<FinishedSweep> PagemapSweep::Run(absl::Duration budget) {
     if (alive && !done) alive = ReadPiece(job, job.regions[progress_.next++]);
     const absl::Duration cpu_now = ClockNow(CLOCK_THREAD_CPUTIME_ID);
     progress_.cost += cpu_now - cpu_before;
+    cost_ += cpu_now - cpu_before;
     if (done) finished.push_back({job.index, Sum(job)});
     if (done || !alive) {
       jobs_.pop_front();

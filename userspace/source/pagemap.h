@@ -54,6 +54,7 @@ class PagemapSweep {
 
   void Add(SweepJob job) { jobs_.push_back(std::move(job)); }
   bool idle() const { return jobs_.empty(); }
+  absl::Duration cost() const { return cost_; }  // CPU time so far
   // Works for `budget` of CPU time, and at most twice as long again asleep; keeps its place for the next call. A process that ends
   // meanwhile has no result.
   std::vector<FinishedSweep> Run(absl::Duration budget);
@@ -75,6 +76,7 @@ class PagemapSweep {
   ProcFs proc_;
   uint64_t page_bytes_, t0_ns_, zero_pfn_;
   std::deque<SweepJob> jobs_;
+  absl::Duration cost_;
   Progress progress_;
   Fd own_, peer_;  // pagemaps of jobs_.front()
   std::vector<uint64_t> own_entries_, peer_entries_;
