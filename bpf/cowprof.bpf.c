@@ -467,7 +467,7 @@ int list_tasks(struct bpf_iter__task *ctx)
 	struct task_struct *task = ctx->task;
 	struct cowprof_task found = {};
 
-	if (!task || task->pid != task->tgid)
+	if (!task || task->pid != task->tgid || !task->signal->live.counter)	// a thread, or a zombie
 		return 0;
 	found.process = key_of(task);
 	found.parent = key_of(task->real_parent);

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/time/clock.h"
+#include "posix/clock.h"
 
 namespace cowprof {
 namespace {
@@ -14,11 +14,11 @@ namespace {
 constexpr double kSweepShare = 0.03, kLongSweepShare = 0.008, kRollupShare = 0.004;
 
 absl::StatusOr<RollupFigures> TimedRollup(const ProcFs& proc, pid_t pid, absl::Duration t) {
-  const absl::Time before = absl::Now();
+  const absl::Duration before = BootTime();
   absl::StatusOr<RollupFigures> rollup = proc.ReadRollup(pid);
   if (rollup.ok()) {
     rollup->t = t;
-    rollup->cost = absl::Now() - before;
+    rollup->cost = BootTime() - before;
   }
   return rollup;
 }
@@ -89,8 +89,7 @@ void Collector::AddEvents(const std::vector<SeenEvent>& seen, Sample* sample) {
 ProcessSample Collector::ReadProcess(const FollowedProcess& process, Tracked* tracked) {
   ProcessSample out = {.index = tracked->index, .counts = process.counts};
   const FaultCounts& counts = process.counts;
-  tracked->own_pages = counts.copies.value_or(0) + counts.zero_fill_pages.value_or(0) + counts.zero_upgrades.value_or(0) +
-                       counts.file_copies.value_or(0);
+  tracked->own_pages = counts.copies.value_or(0) + counts.zero_fills().value_or(0) + counts.file_copies.value_or(0);
   if (process.exited_ns != 0) return out;
   absl::StatusOr<ProcFigures> figures = proc_.ReadFigures(process.id, options_.page_bytes);
   if (figures.ok()) {
@@ -159,9 +158,10 @@ void Collector::RunSweep(absl::Duration budget, Sample* sample) {
   }
 }
 
-absl::StatusOr<Sample> Collector::Collect(absl::Duration t, absl::Duration interval, bool last) {
+absl::StatusOr<Sample> Collector::Collect(absl::Duration interval, bool last) {
   absl::StatusOr<Pull> pull = faults_->PullCounts();
   if (!pull.ok()) return pull.status();
+  const absl::Duration t = Since(absl::ToInt64Nanoseconds(BootTime()));
   Sample sample = {.t = t};
   sample.processes.reserve(pull->processes.size());
   std::vector<std::pair<const FollowedProcess*, Tracked>> ended;
@@ -175,6 +175,9 @@ absl::StatusOr<Sample> Collector::Collect(absl::Duration t, absl::Duration inter
     End(*process, tracked, &sample);
     living_.erase(process->id);
   }
+  // What happened while the last pull was read comes with this one; records stay in the order of time.
+  for (Event& event : sample.events) event.t = std::clamp(event.t, last_t_, t);
+  last_t_ = t;
   std::stable_sort(sample.events.begin(), sample.events.end(), [](const Event& a, const Event& b) { return a.t < b.t; });
   ReadRollups(t, interval * kRollupShare, last, &sample);
   PlanSweeps(t);

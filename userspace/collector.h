@@ -31,9 +31,9 @@ class Collector {
  public:
   Collector(std::unique_ptr<FaultSource> faults, ProcFs proc, Limits limits, const CollectorOptions& options);
 
-  // Everything known at `t` (since the start of the recording). `interval` bounds what the costly reads may take; `last` asks for
+  // Everything known now. `interval` bounds what the costly reads may take; `last` asks for
   // one more truth of each living process. Fails only if the fault source does.
-  absl::StatusOr<Sample> Collect(absl::Duration t, absl::Duration interval, bool last);
+  absl::StatusOr<Sample> Collect(absl::Duration interval, bool last);
 
   // False once the target has ended (and its end stands in a sample).
   bool target_alive() const { return target_alive_; }
@@ -69,6 +69,7 @@ class Collector {
   absl::flat_hash_map<ProcessId, Tracked> living_;
   int next_index_ = 0;
   pid_t target_ = 0;
+  absl::Duration last_t_;
   bool target_alive_ = true;
   absl::Duration next_sweep_, sweep_cost_before_;  // before: when the current round began
   double rollup_ns_per_page_ = 60;  // 55 ms for 4 GiB of 4 KiB pages on a 2.5 GHz virtual CPU; then as measured

@@ -5,6 +5,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 
@@ -126,7 +127,7 @@ ParsedOptions ParseOptions(int argc, const char* const* argv) {
   } catch (const CLI::CallForVersion&) {
     return {.exit_now = true, .message = "cowprof " COWPROF_VERSION "\n"};
   } catch (const CLI::ParseError& error) {
-    return UsageError(absl::StrCat(absl::string_view(error.what()).substr(0, absl::string_view(error.what()).find('\n'))));
+    return UsageError(absl::StrReplaceAll(error.what(), {{"\n", " "}}));
   }
   if (!app.get_subcommands().empty()) options.command = app.get_subcommands()[0]->get_name();
   if (std::string error = Contradiction(options, separated); !error.empty()) return UsageError(error);

@@ -1,25 +1,17 @@
 // Measures cowprof's own CPU time and stretches the interval. See pace.h.
 #include "pace.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "posix/clock.h"
 
 namespace cowprof {
 namespace {
 
 constexpr double kShare = 0.02;  // of one core
 constexpr absl::Duration kMeasureEvery = absl::Seconds(5);
-
-absl::Duration CpuTime() {
-  timespec now;
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return absl::DurationFromTimespec(now);
-}
 
 }  // namespace
 
@@ -30,7 +22,7 @@ absl::Duration NextInterval(absl::Duration interval, absl::Duration wanted, doub
 }
 
 std::optional<Event> Pace::Adjust(absl::Duration t, absl::Duration elsewhere) {
-  const absl::Duration cpu = CpuTime() - elsewhere;
+  const absl::Duration cpu = ReadClock(CLOCK_PROCESS_CPUTIME_ID) - elsewhere;
   first_ *= 2;
   // The first tick pays for the start: it is not measured.
   if (measured_at_ == -absl::InfiniteDuration()) {

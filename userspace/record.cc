@@ -16,6 +16,7 @@
 #include "commands.h"
 #include "model/growth.h"
 #include "pace.h"
+#include "posix/clock.h"
 #include "sink/report.h"
 #include "sink/terminal.h"
 #include "sink/timeline_file.h"
@@ -49,7 +50,7 @@ void WriteAll(const Sample& sample, Recording* recording) {
 }
 
 absl::Status Tick(Recording* recording, Pace* pace, bool last) {
-  absl::StatusOr<Sample> sample = recording->collector->Collect(BootTime() - recording->start, pace->interval(), last);
+  absl::StatusOr<Sample> sample = recording->collector->Collect(pace->interval(), last);
   if (!sample.ok()) return sample.status();
   if (std::optional<Event> note = pace->Adjust(sample->t, recording->collector->sweep_cost())) sample->events.push_back(*std::move(note));
   WriteAll(*sample, recording);
@@ -177,6 +178,11 @@ void Conclude(const std::string& path, Recording* recording) {
 }  // namespace
 
 int Record(const Options& options) {
+  for (const std::string& name : options.without) {
+    if (!IsKnownCapability(name)) {
+      return Fail(kUsage, absl::StrCat("--without: there is no capability '", Printable(name), "'; cowprof doctor lists them"));
+    }
+  }
   Recording recording = {.options = options};
   const ProcFs proc;
   recording.start = BootTime();
@@ -185,6 +191,8 @@ int Record(const Options& options) {
   } else if (absl::Status status = CheckTarget(proc, options.attach); !status.ok()) {
     return Fail(kNoProcess, status.message());
   }
+  // A closed stdout is an error of write(2), not our death; a program that we started keeps its own way.
+  signal(SIGPIPE, SIG_IGN);
   const pid_t target = options.attach != 0 ? options.attach : recording.program->pid();
   recording.waiter.WatchTarget(target, /*forward_signals=*/options.attach == 0);
   if (int code = Attach(proc, target, &recording); code != kDone) return code;

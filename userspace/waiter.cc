@@ -4,10 +4,11 @@
 #include <poll.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
+
+#include "posix/clock.h"
 
 namespace cowprof {
 namespace {
@@ -19,19 +20,12 @@ bool EndsRecording(int signal) { return signal == SIGINT || signal == SIGTERM ||
 
 }  // namespace
 
-absl::Duration BootTime() {
-  timespec now;
-  clock_gettime(CLOCK_BOOTTIME, &now);
-  return absl::DurationFromTimespec(now);
-}
-
 Waiter::Waiter() {
   sigset_t taken;
   sigemptyset(&taken);
   for (int signal : kTaken) sigaddset(&taken, signal);
   sigprocmask(SIG_BLOCK, &taken, &inherited_);
   signals_ = Fd(signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK));
-  signal(SIGPIPE, SIG_IGN);  // a closed stdout is an error of write(2), not our death
 }
 
 void Waiter::WatchTarget(pid_t target, bool forward_signals) {

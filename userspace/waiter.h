@@ -39,9 +39,6 @@ class Waiter {
   bool forward_ = false;
 };
 
-// Time since boot, suspended time included: the clock of every time in a recording.
-absl::Duration BootTime();
-
 }  // namespace cowprof
 
 #endif  // COWPROF_WAITER_H_

@@ -20,6 +20,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "system"))
 import harness  # noqa: E402  (the folder above has to be known first)
+import truth  # noqa: E402
 
 INTERVAL = "1s"
 PSUTIL_LOOP = """
@@ -63,7 +64,8 @@ def watched_by_perf(pid, folder):
     for fifo in (control, acknowledged):
         fifo.unlink(missing_ok=True)
         os.mkfifo(fifo)
-    command = ["perf", "record", "-e", "page-faults", "-c", "1", "-g", "-p", str(pid), "-o", str(folder / "perf.data"),
+    tree = ",".join(map(str, truth.tree(pid)))  # perf follows the children to come, and not those that are there
+    command = ["perf", "record", "-e", "page-faults", "-c", "1", "-g", "-p", tree, "-o", str(folder / "perf.data"),
                "--delay=-1", f"--control=fifo:{control},{acknowledged}"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as perf:
         with open(control, "w", encoding="ascii") as orders, open(acknowledged, encoding="ascii") as answers:
@@ -97,11 +99,15 @@ def usable_observers():
 
 # ---- The measurements: {observer: [one dict of figures per round]} ----
 
+def await_lines(process, count):
+    harness.wait_until(lambda: len(process.lines) >= count, "a round", seconds=120, pause=0.02)
+
+
 def next_line(process):
     """Asks a program of this folder for a round; returns what it measured."""
     seen = len(process.lines)
     process.go()
-    harness.wait_until(lambda: len(process.lines) > seen, "a round", seconds=120, pause=0.02)
+    await_lines(process, seen + 1)
     return process.lines[-1]
 
 
@@ -141,6 +147,20 @@ def measure_unrelated(options, observers, folder):
 def measure_mappings(options, observers, folder):
     with running("mmap_latency", f"--mib={options.size}", f"--seconds={options.seconds}") as worker:
         return run_rounds(worker, worker.pid, options.rounds, observers, folder)
+
+
+def measure_attach(options, observers, folder):
+    """The observer comes while the round is under way: its first look at a large worker is in the figures."""
+    results = {name: [] for name in observers}
+    with running("mmap_latency", f"--mib={options.size}", f"--seconds={options.seconds}") as worker:
+        for _ in range(options.rounds):
+            for name, observer in observers.items():
+                seen = len(worker.lines)
+                worker.go()
+                with observer(worker.pid, folder):
+                    await_lines(worker, seen + 1)
+                results[name].append(worker.lines[-1])
+    return results
 
 
 def cpu_seconds_of_children():
@@ -219,6 +239,10 @@ BENCHMARKS = {
         ("mmap+munmap, p99", "µs", "p99", ""),
         ("mmap+munmap, p99.9", "µs", "p99_9", "P4: ≤ +300 µs"),
         ("mmap+munmap, worst", "µs", "worst", "P4: ≤ +3000 µs"),
+    ]),
+    "attach": (measure_attach, [
+        ("the same, attach included, p99.9", "µs", "p99_9", ""),
+        ("the same, attach included, worst", "µs", "worst", ""),
     ]),
 }
 

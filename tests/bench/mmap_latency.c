@@ -4,7 +4,7 @@
 //   mmap_latency [--mib=4096] [--seconds=5] [--copies=10000]
 #include "workload.h"
 
-enum { kMostSamples = 4 << 20, kPagesAtOnce = 16 };
+enum { kMostSamples = 8 << 20, kPagesAtOnce = 16 };
 
 static uint32_t* samples;  // nanoseconds
 static long copied;        // pages of the area, over all rounds

@@ -153,6 +153,7 @@ class Recording:
 
 
 def attach(pid, path, *options, **popen_options):
+    assert not Path(path).exists(), "the first sample could not be told from the last recording's"
     return Recording(path, ["--attach", pid, "--output", path, "--quiet", *options], **popen_options)
 
 

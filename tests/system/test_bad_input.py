@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 import harness
+import truth
 
 UNPRIVILEGED = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all"]
 TRACES = ("terminate called", "Aborted", "Segmentation fault", "AddressSanitizer", ".cc:", "what():")
@@ -118,6 +119,21 @@ def test_somebody_elses_process(public_cowprof, open_folder, start_workload):
     result = run_unprivileged(public_cowprof, open_folder, "--attach", target.pid, "--output", "out.json")
     assert_refused(result, {4, 5})
     assert target.popen.poll() is None
+
+
+def test_ones_own_process_without_privilege(public_cowprof, open_folder):
+    """Counting needs rights that a plain user has not: said in one line, or done by a lesser rung."""
+    open_folder.chmod(0o777)
+    with subprocess.Popen([*UNPRIVILEGED, "sleep", "60"]) as target:
+        try:
+            harness.wait_until(lambda: truth.real_uid(target.pid) == 65534, "the other user's process")
+            result = run_unprivileged(public_cowprof, open_folder, "--attach", target.pid, "--output", "out.json", "--quiet",
+                                      "--duration", "300ms")
+        finally:
+            target.kill()
+    if result.returncode:
+        assert_refused(result, {5})
+        assert list(open_folder.iterdir()) == [open_folder / "cowprof"], "a file was left behind"
 
 
 def test_report_needs_no_privilege(public_cowprof, open_folder, start_workload, start_recording):

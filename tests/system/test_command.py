@@ -1,4 +1,7 @@
 """`cowprof -- CMD`: the command's streams, signals and exit status are its own; cowprof is not to be noticed."""
+import json
+import os
+import pty
 import signal
 import subprocess
 
@@ -53,6 +56,42 @@ def test_signals_pass_through(name, tmp_path):
     assert harness.load_json(path)["records"][-1]["type"] == "end"
 
 
+def test_without_quiet_stdout_still_is_the_commands(tmp_path):
+    result = harness.run_cowprof("--output", tmp_path / "loud.json", "--", "echo", "only this")
+    assert (result.returncode, result.stdout) == (0, "only this\n")
+
+
+def read_terminal(terminal, until):
+    """What came out of a terminal, up to `until` or its end."""
+    text = ""
+    while until not in text:
+        try:
+            chunk = os.read(terminal, 4096).decode()
+        except OSError:  # the last process let go of it
+            break
+        if not chunk:
+            break
+        text += chunk
+    return text
+
+
+def test_ctrl_c_at_a_terminal_reaches_the_command_once(tmp_path):
+    path = tmp_path / "terminal.json"
+    script = "trap 'n=$((n+1))' INT; echo ready; while [ -z \"$n\" ]; do sleep 0.02; done; sleep 0.3; echo got $n; exit 42"
+    pid, terminal = pty.fork()
+    if not pid:
+        os.execv(harness.COWPROF, ["cowprof", "--output", str(path), "--quiet", "--", "sh", "-c", script])
+    try:
+        assert "ready" in read_terminal(terminal, "ready")
+        os.write(terminal, b"\x03")
+        assert "got 1" in read_terminal(terminal, "got 1")
+        _, status = os.waitpid(pid, 0)
+        assert os.waitstatus_to_exitcode(status) == 42
+    finally:
+        os.close(terminal)
+    assert harness.load_json(path)["records"][-1]["type"] == "end"
+
+
 def one_line(text):
     lines = text.splitlines()
     assert len(lines) == 1, f"want one line, have: {text!r}"
@@ -79,8 +118,7 @@ def test_the_command_is_profiled_from_its_first_instruction(tmp_path):
     result, path = run_command(tmp_path, harness.WORKLOADS / "fork_copies", "--pages=5000")
     assert result.returncode == 0
     report = harness.run_cowprof("report", path, "--json")
-    assert '"copies"' in report.stdout
-    (child,) = harness.json.loads(report.stdout)["workers"]
+    (child,) = json.loads(report.stdout)["workers"]
     assert abs(child["copies"] - 5000) <= 25 + 20
 
 

@@ -75,8 +75,16 @@ def test_a_second_sigint_ends_at_once(tree, start_recording):
     sent = time.monotonic()
     recording.send(signal.SIGINT)
     recording.wait()
-    assert time.monotonic() - sent <= 2.0
+    assert time.monotonic() - sent <= 1.0
     recording.report(healthy=False)
+
+
+def test_a_recording_under_way_can_be_reported(tree, start_recording):
+    recording = start_recording(tree.pid, "--interval", "50ms")
+    recording.await_sample()
+    first = recording.report()
+    harness.wait_until(lambda: recording.report()["samples"] > first["samples"] + 3, "more samples")
+    recording.interrupt()
 
 
 def test_duration(tree, start_recording):
@@ -101,15 +109,34 @@ def test_the_end_of_the_target_ends_the_recording(start_workload, start_recordin
     assert recording.report()["parent"]["exit"]["code"] == 0
 
 
-def test_time_and_interval(tree, start_recording):
-    """Records are in the order of time, and samples about as far apart as was asked for."""
-    recording = start_recording(tree.pid, "--interval=100ms", "--duration=1s")
+@pytest.mark.parametrize("reaped", [False, True], ids=["zombie", "reaped"])
+def test_a_target_that_ends_during_the_attach(reaped, start_workload, start_recording):
+    """Wherever its end falls, cowprof ends, too: with a recording, or with "no such process"."""
+    for delay_ms in range(0, 100, 5):
+        workload = start_workload("fork_copies", "--pages=10", "--wait")
+        workload.await_line("role", "ready")
+        recording = start_recording(workload.pid)
+        time.sleep(delay_ms / 1000)  # there is no event to wait for: the attach is under way
+        workload.go()
+        if reaped:
+            workload.finish()
+        status = recording.wait(5)
+        assert status in (0, 4) and len(recording.stderr.splitlines()) == (status == 4), recording.stderr
+
+
+def test_records_are_in_the_order_of_time(tree, start_recording):
+    recording = start_recording(tree.pid, "--interval=20ms", "--duration=1s")
     assert recording.wait() == 0, recording.stderr
     times = [record["t"] for record in recording.timeline()["records"]]
-    assert times == sorted(times)
+    assert [(earlier, later) for earlier, later in zip(times, times[1:]) if earlier > later] == []
+
+
+def test_samples_are_an_interval_apart(tree, start_recording):
+    recording = start_recording(tree.pid, "--interval=100ms", "--duration=1s")
+    assert recording.wait() == 0, recording.stderr
     samples = [record["t"] for record in recording.timeline()["records"] if record["type"] == "sample"]
-    assert len(samples) >= 8
-    assert all(later > earlier for earlier, later in zip(samples, samples[1:]))
+    assert 8 <= len(samples) <= 14
+    assert all(later > earlier for earlier, later in zip(samples, samples[1:])), "time must increase"
 
 
 def kill_at_random(recording, rng):

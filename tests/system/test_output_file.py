@@ -144,8 +144,8 @@ def test_under_sudo_nobody_elses_file_is_written(sudo_folder, tmp_path, start_wo
     victim.write_text("precious\n")
     (sudo_folder / "out.json").symlink_to(victim)
     environment = {**os.environ, "SUDO_UID": str(NOBODY), "SUDO_GID": str(NOBODY), "SUDO_USER": "nobody"}
-    recording = harness.attach(target.pid, sudo_folder / "out.json", "--duration", "300ms", env=environment)
-    recording.wait()
+    path = sudo_folder / "out.json"
+    harness.run_cowprof("--attach", target.pid, "--output", path, "--duration", "300ms", env=environment)
     assert victim.read_text() == "precious\n"
 
 

@@ -13,20 +13,24 @@ STORM = ["fork_storm", "--forks=120", "--rate=2000", "--pages=64"]
 OWN_COPIES = 40  # stack and libc pages of a short-lived child
 
 
+def ending(row):
+    assert row["exit"], f"the end of {row['pid']} was missed"
+    return row["pid"], row["exit"]["kind"], row["exit"]["code"]
+
+
 def assert_storm(report, lines):
-    """Every fork is a row, once, with its exit code and its copies."""
+    """Every fork is a row, once, with its exit code and its copies. A long storm uses its pids more than once."""
     (forks,) = [line["forks"] for line in lines if line["role"] == "storm"]
-    told = {line["pid"]: line for line in lines if line["role"] in ("child", "nested", "orphan")}
-    assert len(told) == forks
-    rows = {row["pid"]: row for row in report["workers"]}
-    assert len(report["workers"]) == forks
-    assert set(told) - set(rows) == set(), "missed"
-    assert set(rows) - set(told) == set(), "strangers"
-    for pid, line in told.items():
-        assert rows[pid]["exit"], f"the end of {pid} was missed"
-        assert (rows[pid]["exit"]["kind"], rows[pid]["exit"]["code"]) == ("exited", line["exit_code"])
-        assert line["planted_copies"] <= rows[pid]["copies"] <= line["planted_copies"] + OWN_COPIES
-        assert line["planted_copies"] == line["pagemap_copies"]
+    told = [line for line in lines if line["role"] in ("child", "nested", "orphan")]
+    assert len(told) == len(report["workers"]) == forks
+    truth = collections.Counter((line["pid"], "exited", line["exit_code"]) for line in told)
+    listed = collections.Counter(ending(row) for row in report["workers"])
+    assert truth - listed == collections.Counter(), "missed"
+    assert listed - truth == collections.Counter(), "strangers"
+    pages = {line["planted_copies"] for line in told}
+    assert pages == {line["pagemap_copies"] for line in told} and len(pages) == 1
+    for row in report["workers"]:
+        assert max(pages) <= row["copies"] <= max(pages) + OWN_COPIES
 
 
 @pytest.mark.parametrize("run", [run_attached, run_started], ids=["attach", "start"])
@@ -38,13 +42,19 @@ def test_no_fork_and_no_exit_is_ever_missed(run, runs, tmp_path):
         assert_storm(*run(STORM, folder))
 
 
+@pytest.mark.slow
+def test_a_long_storm(tmp_path):
+    """1000 forks a second for 20 seconds: nothing lost, nobody missed."""
+    assert_storm(*run_started(["fork_storm", "--forks=20000", "--rate=1000", "--pages=16"], tmp_path))
+
+
 def boot_ns():
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
-def record_moving_tree(start_workload, start_recording):
+def record_moving_tree(shape, start_workload, start_recording):
     """Attaches to a tree that forks all the time. Returns report, lines, and when the attach was begun and done."""
-    tree = start_workload("attach_tree")
+    tree = start_workload("attach_tree", *shape)
     tree.await_line("role", "leaf")
     begun = boot_ns()
     recording = start_recording(tree.pid, "--interval", "100ms")
@@ -54,12 +64,16 @@ def record_moving_tree(start_workload, start_recording):
     lines = tree.finish()
     assert recording.wait() == 0, recording.stderr
     assert lines[-1]["bad_endings"] == 0
-    return recording.report(), [line for line in lines if "born_ns" in line], begun, done
+    report = recording.report()
+    recorded = [record for record in recording.timeline()["records"] if record.get("event") == "process"]
+    assert len(recorded) == 1 + len(report["workers"]), "the report lost processes that the recording has"
+    return report, [line for line in lines if "born_ns" in line], begun, done
 
 
-@pytest.mark.parametrize("attempt", range(20))
-def test_attach_to_a_moving_tree_misses_nobody(attempt, start_workload, start_recording):
-    report, lives, begun, done = record_moving_tree(start_workload, start_recording)
+@pytest.mark.parametrize("attempt", range(15))
+@pytest.mark.parametrize("shape", [[], ["--branches=8", "--leaf-us=500"]], ids=["steady", "frantic"])
+def test_attach_to_a_moving_tree_misses_nobody(shape, attempt, start_workload, start_recording):
+    report, lives, begun, done = record_moving_tree(shape, start_workload, start_recording)
     rows = collections.Counter(row["pid"] for row in [report["parent"], *report["workers"]])
     must = {life["pid"] for life in lives if life["ended_ns"] > done}
     may = {life["pid"] for life in lives if life["ended_ns"] > begun - 50_000_000}

@@ -28,6 +28,10 @@ def state(pid):
         return None
 
 
+def real_uid(pid):
+    return int(re.search(r"^Uid:\s+(\d+)", Path(f"/proc/{pid}/status").read_text(), re.M).group(1))
+
+
 def children(pid):
     """Direct children that are processes and still there."""
     found = []
@@ -75,9 +79,9 @@ def zero_frame():
     return entry & FRAME
 
 
-def diverged(parent_frames, child_frames):
-    """Pages that both have, in different frames."""
-    return sum(1 for page, frame in child_frames.items() if parent_frames.get(page, frame) != frame)
+def diverged(some_frames, other_frames):
+    """Pages that both have, in different frames: a parent and its child, or one process before and after."""
+    return sum(1 for page, frame in other_frames.items() if some_frames.get(page, frame) != frame)
 
 
 def kernel_objects(pid):

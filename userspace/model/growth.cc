@@ -48,8 +48,7 @@ uint64_t Rise(uint64_t then, uint64_t now) { return now - std::min(now, then); }
 // A forked child owns no anonymous page at first. How many it inherited: what it has now, less what was new since. One that ended
 // between two ticks was never seen in /proc: then what it inherited stays unknown, and what was new counts as kept.
 ProcessGrowth::Basis BasisAtFork(const ProcessGrowth& process) {
-  const uint64_t fresh =
-      Or0(process.counts.zero_fill_pages) + Or0(process.counts.zero_upgrades) + Or0(process.counts.file_copies);
+  const uint64_t fresh = Or0(process.counts.zero_fills()) + Or0(process.counts.file_copies);
   if (!process.proc.anon_pages) return {.private_pages = fresh};
   const uint64_t now = *process.proc.anon_pages;
   return {.anon_pages = now - std::min(now, fresh)};
@@ -106,8 +105,11 @@ void AppendProcess(const ProcessSample& sample, absl::Duration elapsed, uint64_t
 }
 
 void StartProcess(const Event& event, Growth* growth) {
-  if (event.index < 0 || event.index > static_cast<int>(growth->processes.size())) return;
-  if (event.index == static_cast<int>(growth->processes.size())) growth->processes.emplace_back();
+  // Events of one tick come by time, not by index: a place may be taken before the one below it.
+  constexpr int kLargestGap = 65536;
+  const int known = static_cast<int>(growth->processes.size());
+  if (event.index < 0 || event.index > known + kLargestGap) return;
+  for (int i = known; i <= event.index; ++i) growth->processes.push_back({.index = i});
   ProcessGrowth& process = growth->processes[event.index];
   process = {.index = event.index,
              .id = event.id,

@@ -47,6 +47,12 @@ struct FaultCounts {
   Count swap_ins;              // pages read back from swap
   bool operator==(const FaultCounts&) const = default;
 
+  // New private memory, whether its first touch was a write or a read.
+  Count zero_fills() const {
+    if (!zero_fill_pages || !zero_upgrades) return std::nullopt;
+    return *zero_fill_pages + *zero_upgrades;
+  }
+
   // Write-protection faults that copied nothing: the last holder took the page over, or a shared mapping became writable.
   Count reuses() const {
     if (!write_protect_faults || !copies || !zero_upgrades) return std::nullopt;

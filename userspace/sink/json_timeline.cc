@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -350,7 +351,7 @@ absl::StatusOr<RunInfo> DecodeHeader(absl::string_view document_start) {
     return absl::InvalidArgumentError("this is no cowprof recording: it does not begin with {\"schema\":\"cowprof.timeline/...\"}");
   }
   if (number > kTimelineSchema) {
-    return absl::InvalidArgumentError(absl::StrCat("it has schema ", number, " and this cowprof reads up to schema ",
+    return absl::InvalidArgumentError(absl::StrCat("it is ", kSchemaPrefix, number, " and this cowprof reads up to ", kSchemaPrefix,
                                                    kTimelineSchema, "; use a newer cowprof"));
   }
   const Json none = Json::object();
@@ -440,10 +441,12 @@ std::string RecordEncoder::Encode(const Sample& latest) {
   sample.processes.insert(sample.processes.begin(), ended.begin(), ended.end());
   unwritten_.events = sample.events;
   unwritten_.events.resize(std::min(unwritten_.events.size(), kMaxUnwrittenEvents));
+  std::set<int> exited;
   for (const Event& event : unwritten_.events) {
-    const auto is_it = [&](const ProcessSample& process) { return process.index == event.index; };
-    const auto row = std::find_if(sample.processes.begin(), sample.processes.end(), is_it);
-    if (event.kind == EventKind::kExit && row != sample.processes.end()) unwritten_.processes.push_back(*row);
+    if (event.kind == EventKind::kExit) exited.insert(event.index);
+  }
+  for (const ProcessSample& process : sample.processes) {
+    if (exited.contains(process.index)) unwritten_.processes.push_back(process);
   }
   std::string out;
   for (const Event& event : sample.events) absl::StrAppend(&out, Dump(EncodeEvent(event)), ",\n");

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 
 #include "absl/strings/numbers.h"
@@ -39,12 +40,6 @@ absl::Status PathError(int error, absl::string_view attempted, const std::string
   return absl::ErrnoToStatus(error, absl::StrCat(attempted, " ", path));
 }
 
-absl::StatusOr<Fd> CreateExclusively(const std::string& path) {
-  Fd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (!fd.ok()) return PathError(errno, "create", path);
-  return fd;
-}
-
 // Whether a regular file stands at `path`; anything else there is refused.
 absl::StatusOr<bool> IsThere(const std::string& path) {
   struct stat existing;
@@ -52,6 +47,32 @@ absl::StatusOr<bool> IsThere(const std::string& path) {
   if (S_ISREG(existing.st_mode)) return true;
   return absl::FailedPreconditionError(
       absl::StrCat("create ", path, ": it exists and is no regular file; name another with --output"));
+}
+
+std::string AsideOf(const std::string& path) { return absl::StrCat(path, ".", getpid(), ".tmp"); }
+
+absl::StatusOr<Fd> WriteAside(const std::string& path, absl::string_view bytes) {
+  const std::string aside = AsideOf(path);
+  Fd fd(open(aside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!fd.ok()) return PathError(errno, "create", path);
+  if (absl::Status status = WriteFully(fd.fd(), bytes, 0); !status.ok()) {
+    unlink(aside.c_str());
+    return absl::Status(status.code(), absl::StrCat("write ", path, ": ", status.message()));
+  }
+  return fd;
+}
+
+absl::Status MoveIntoPlace(const std::string& path, unsigned flags) {
+  const std::string aside = AsideOf(path);
+  if (renameat2(AT_FDCWD, aside.c_str(), AT_FDCWD, path.c_str(), flags) == 0) return absl::OkStatus();
+  // Not every file system knows the flag (EINVAL): link() refuses to replace, too.
+  if (flags != 0 && errno == EINVAL && link(aside.c_str(), path.c_str()) == 0) {
+    unlink(aside.c_str());
+    return absl::OkStatus();
+  }
+  const int error = errno;
+  unlink(aside.c_str());
+  return PathError(error, "create", path);
 }
 
 }  // namespace
@@ -67,27 +88,26 @@ absl::Status WriteFully(int fd, absl::string_view bytes, off_t offset) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Fd> CreateOutputFile(const std::string& path) {
+absl::StatusOr<Fd> CreateOutputFile(const std::string& path, absl::string_view bytes) {
   AsInvokingUser user;
   const absl::StatusOr<bool> there = IsThere(path);
   if (!there.ok()) return there.status();
+  absl::StatusOr<Fd> fd = WriteAside(path, bytes);
+  if (!fd.ok()) return fd.status();
   if (*there && rename(path.c_str(), absl::StrCat(path, ".old").c_str()) != 0) {
+    unlink(AsideOf(path).c_str());
     return PathError(errno, "keep an earlier recording: rename", path);
   }
-  return CreateExclusively(path);
+  // What somebody put there in the meantime is not ours to replace.
+  if (absl::Status status = MoveIntoPlace(path, RENAME_NOREPLACE); !status.ok()) return status;
+  return fd;
 }
 
 absl::Status ReplaceOutputFile(const std::string& path, absl::string_view bytes) {
   AsInvokingUser user;
   if (const absl::StatusOr<bool> there = IsThere(path); !there.ok()) return there.status();
-  const std::string aside = absl::StrCat(path, ".", getpid(), ".tmp");
-  const absl::StatusOr<Fd> fd = CreateExclusively(aside);
-  if (!fd.ok()) return fd.status();
-  absl::Status status = WriteFully(fd->fd(), bytes, 0);
-  if (status.ok() && rename(aside.c_str(), path.c_str()) != 0) status = absl::ErrnoToStatus(errno, "rename");
-  if (status.ok()) return status;
-  unlink(aside.c_str());
-  return absl::Status(status.code(), absl::StrCat("write ", path, ": ", status.message()));
+  if (const absl::StatusOr<Fd> fd = WriteAside(path, bytes); !fd.ok()) return fd.status();
+  return MoveIntoPlace(path, 0);
 }
 
 }  // namespace cowprof

@@ -13,12 +13,12 @@
 
 namespace cowprof {
 
-// Creates `path` anew, mode 0600; an earlier regular file of that name is kept as `path`.old. Under sudo the file is created as the
-// invoking user (SUDO_UID), so that it is theirs and nothing is opened with more rights than they have. Links are not followed. The
-// status names the path.
-absl::StatusOr<Fd> CreateOutputFile(const std::string& path);
+// Creates `path` anew with `bytes` in it, mode 0600: written aside and renamed, so that it is never seen empty. An earlier regular file of
+// that name is kept as `path`.old. Under sudo the file is created as the invoking user (SUDO_UID), so that it is theirs and nothing
+// is opened with more rights than they have. Links are not followed. The status names the path.
+absl::StatusOr<Fd> CreateOutputFile(const std::string& path, absl::string_view bytes = "");
 
-// The same for a file that is written at once: an earlier regular file is replaced, by rename, so that it is whole at any moment.
+// The same for a file that is finished by that; an earlier regular file is replaced.
 absl::Status ReplaceOutputFile(const std::string& path, absl::string_view bytes);
 
 // All of `bytes` at `offset`, or the errno of the first write that failed.

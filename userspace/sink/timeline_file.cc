@@ -6,8 +6,11 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "sink/output_file.h"
@@ -17,16 +20,35 @@ namespace {
 
 constexpr absl::string_view kClosing = "\n]}\n";
 
+// Any JSON text of a timeline as one with the header and each record on a line of its own.
+absl::StatusOr<std::string> InOurLayout(std::istream& document) {
+  // dump() calls itself for every level: a hostile file must not choose how deep.
+  const auto shallow = [](int depth, nlohmann::ordered_json::parse_event_t, nlohmann::ordered_json&) { return depth < 16; };
+  const nlohmann::ordered_json json = nlohmann::ordered_json::parse(document, shallow, /*allow_exceptions=*/false);
+  if (json.is_discarded()) return absl::InvalidArgumentError("this is no cowprof recording, or it was cut off in its first line");
+  const auto dump = [&](const char* key, const char* otherwise) {
+    const auto found = json.is_object() ? json.find(key) : json.end();
+    return found == json.end() ? std::string(otherwise)
+                               : found->dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  };
+  std::string text = absl::StrCat("{\"schema\":", dump("schema", "null"), ",\"header\":", dump("header", "{}"), ",\"records\":[");
+  if (!json.is_object() || (json.contains("schema") && (!json.contains("records") || !json["records"].is_array()))) {
+    return absl::InvalidArgumentError("this is no cowprof recording: it has no records");
+  }
+  if (!json.contains("schema")) return absl::StrCat(text, kClosing);  // DecodeHeader says what is wrong
+  for (const nlohmann::ordered_json& record : json["records"]) {
+    absl::StrAppend(&text, "\n", record.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  }
+  return absl::StrCat(text, kClosing);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TimelineFile>> TimelineFile::Create(const std::string& path, const RunInfo& info) {
-  absl::StatusOr<Fd> fd = CreateOutputFile(path);
+  const std::string header = EncodeHeader(info);
+  absl::StatusOr<Fd> fd = CreateOutputFile(path, absl::StrCat(header, kClosing));
   if (!fd.ok()) return fd.status();
   auto file = std::unique_ptr<TimelineFile>(new TimelineFile(path, *std::move(fd)));
-  const std::string header = EncodeHeader(info);
-  if (absl::Status status = WriteFully(file->fd_.fd(), absl::StrCat(header, kClosing), 0); !status.ok()) {
-    return absl::Status(status.code(), absl::StrCat("write ", path, ": ", status.message()));
-  }
   file->end_ = header.size();
   return file;
 }
@@ -71,12 +93,24 @@ absl::StatusOr<TimelineContents> ReadTimeline(const std::string& path, const std
   const auto at_path = [&](const absl::Status& status) {
     return absl::Status(status.code(), absl::StrCat("read ", path, ": ", status.message()));
   };
+  // Our own layout has the header on a line of its own. Another program may have written the same document otherwise.
+  std::stringstream relaid;
+  std::istream* records = &file;
+  if (!absl::EndsWith(line, "\"records\":[")) {
+    file.clear();
+    file.seekg(0);
+    const absl::StatusOr<std::string> document = InOurLayout(file);
+    if (!document.ok()) return at_path(document.status());
+    relaid.str(*document);
+    records = &relaid;
+    std::getline(relaid, line);
+  }
   absl::StatusOr<RunInfo> info = DecodeHeader(line);
   if (!info.ok()) return at_path(info.status());
   on_info(*info);
   TimelineContents contents = {.info = *info};
   RecordDecoder decoder;
-  while (std::getline(file, line)) {
+  while (std::getline(*records, line)) {
     absl::string_view record = absl::StripPrefix(absl::StripSuffix(line, ","), ",");
     if (record.empty() || record == "]}") continue;
     absl::StatusOr<RecordDecoder::Result> result = decoder.Decode(record);

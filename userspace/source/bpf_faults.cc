@@ -107,6 +107,7 @@ class BpfFaults : public FaultSource {
   bool Insert(const Key& key, const Key& parent, const char* comm);
   void FollowDescendants(const std::vector<cowprof_task>& tasks, const Key& target);
   absl::Status FollowUnseenForks();
+  absl::Status DropTheDead();
   absl::StatusOr<std::vector<std::pair<Key, Row>>> ReadRows() const;
   std::vector<SeenEvent> TakeEvents();
   static int OnEvent(void* context, void* data, size_t size);
@@ -238,6 +239,24 @@ absl::Status BpfFaults::Follow(pid_t target) {
   FollowDescendants(*tasks, target_);
   if (absl::Status status = FollowUnseenForks(); !status.ok()) return status;
   skeleton_->bss->scanning = 0;
+  if (absl::Status status = DropTheDead(); !status.ok()) return status;
+  return inserted_.contains(IdOf(target_)) ? absl::OkStatus() : absl::NotFoundError("it has just ended");
+}
+
+// One that ended between the look at the tree and its row's insertion: the exit probe did not know it.
+absl::Status BpfFaults::DropTheDead() {
+  const absl::StatusOr<std::vector<cowprof_task>> tasks = ListTasks();
+  if (!tasks.ok()) return tasks.status();
+  absl::flat_hash_set<ProcessId> living;
+  for (const cowprof_task& task : *tasks) living.insert(IdOf(task.process));
+  const int map = bpf_map__fd(skeleton_->maps.processes);
+  for (const ProcessId& id : std::vector<ProcessId>(inserted_.begin(), inserted_.end())) {
+    const Key key = {static_cast<unsigned>(id.pid), 0, id.start_ns};
+    Row row;
+    if (living.contains(id) || bpf_map_lookup_elem(map, &key, &row) != 0 || row.exited_ns != 0) continue;
+    bpf_map_delete_elem(map, &key);
+    inserted_.erase(id);
+  }
   return absl::OkStatus();
 }
 

@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "absl/strings/match.h"
+#include "posix/clock.h"
 
 namespace cowprof {
 namespace {
@@ -21,12 +22,6 @@ constexpr timespec kPause = {.tv_sec = 0, .tv_nsec = 60'000};  // between pieces
 constexpr absl::Duration kCheap = absl::Microseconds(6);  // a hole: no pause needed
 
 uint64_t PfnOf(uint64_t entry) { return entry & kPresent ? entry & kPfnMask : 0; }
-
-absl::Duration ClockNow(clockid_t clock) {
-  timespec now;
-  clock_gettime(clock, &now);
-  return absl::DurationFromTimespec(now);
-}
 
 // The frame behind every page of zeroes, learned from a page of our own that was only read. 0 if PFNs are hidden.
 uint64_t ReadZeroPfn(const ProcFs& proc, uint64_t page_bytes) {
@@ -99,7 +94,7 @@ PagemapSweep::PagemapSweep(ProcFs proc, uint64_t page_bytes, uint64_t t0_ns)
   prctl(PR_SET_TIMERSLACK, 1000);  // ns; the default of 50 us would double the pause
 }
 
-absl::Duration PagemapSweep::Now() const { return ClockNow(CLOCK_BOOTTIME) - absl::Nanoseconds(t0_ns_); }
+absl::Duration PagemapSweep::Now() const { return BootTime() - absl::Nanoseconds(t0_ns_); }
 
 // The descriptor holds on to the address space, so the start time is compared after the open.
 Fd PagemapSweep::OpenPagemap(const ProcessId& process) const {
@@ -167,15 +162,15 @@ SweepFigures PagemapSweep::Sum(const SweepJob& job) const {
 
 std::vector<FinishedSweep> PagemapSweep::Run(absl::Duration budget) {
   std::vector<FinishedSweep> finished;
-  const absl::Duration cpu_start = ClockNow(CLOCK_THREAD_CPUTIME_ID);
-  const absl::Duration deadline = ClockNow(CLOCK_MONOTONIC) + 3 * budget + absl::Milliseconds(1);
+  const absl::Duration cpu_start = ReadClock(CLOCK_THREAD_CPUTIME_ID);
+  const absl::Duration deadline = ReadClock(CLOCK_MONOTONIC) + 3 * budget + absl::Milliseconds(1);
   while (!jobs_.empty()) {
     SweepJob& job = jobs_.front();
-    const absl::Duration cpu_before = ClockNow(CLOCK_THREAD_CPUTIME_ID);
+    const absl::Duration cpu_before = ReadClock(CLOCK_THREAD_CPUTIME_ID);
     bool alive = progress_.open || Open(job);
     const bool done = alive && progress_.next >= job.regions.size();
     if (alive && !done) alive = ReadPiece(job, job.regions[progress_.next++]);
-    const absl::Duration cpu_now = ClockNow(CLOCK_THREAD_CPUTIME_ID);
+    const absl::Duration cpu_now = ReadClock(CLOCK_THREAD_CPUTIME_ID);
     progress_.cost += cpu_now - cpu_before;
     cost_ += cpu_now - cpu_before;
     if (done) finished.push_back({job.index, Sum(job)});
@@ -183,7 +178,7 @@ std::vector<FinishedSweep> PagemapSweep::Run(absl::Duration budget) {
       jobs_.pop_front();
       progress_ = {};
     }
-    if (cpu_now - cpu_start >= budget || ClockNow(CLOCK_MONOTONIC) >= deadline) break;
+    if (cpu_now - cpu_start >= budget || ReadClock(CLOCK_MONOTONIC) >= deadline) break;
     if (alive && !done && cpu_now - cpu_before > kCheap) nanosleep(&kPause, nullptr);
   }
   return finished;

@@ -131,6 +131,13 @@ std::vector<Rung> PlanProbes(const HostFacts& facts, const std::vector<std::stri
   return ladder;
 }
 
+bool IsKnownCapability(absl::string_view name) {
+  for (const Rung& rung : PlanProbes(HostFacts(), {})) {
+    if (name == rung.name || std::find(rung.capabilities.begin(), rung.capabilities.end(), name) != rung.capabilities.end()) return true;
+  }
+  return false;
+}
+
 const Rung* ChosenRung(const std::vector<Rung>& ladder) {
   const auto chosen = std::find_if(ladder.begin(), ladder.end(), [](const Rung& rung) { return rung.usable; });
   return chosen == ladder.end() ? nullptr : &*chosen;

@@ -37,6 +37,9 @@ struct Rung {
 // The ladder, best first. `without` names rungs or capabilities that must not be used.
 std::vector<Rung> PlanProbes(const HostFacts& facts, const std::vector<std::string>& without);
 
+// What --without may name: the rungs and what they give.
+bool IsKnownCapability(absl::string_view name);
+
 // The first usable rung; null: the host can do nothing.
 const Rung* ChosenRung(const std::vector<Rung>& ladder);
 

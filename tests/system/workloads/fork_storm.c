@@ -1,5 +1,5 @@
-// Short-lived children, F of them at R a second: each copies K pages, says so and ends with an exit code of its own. Every
-// fourth one forks a child in turn; every seventh leaves an orphan behind that outlives it. The root says how many forks there were.
+// Short-lived children, F of them at R a second: each copies K pages, says so and ends with an exit code of its own. Every fourth
+// one forks a child in turn; every seventh leaves an orphan behind that outlives it. The root says how many forks there were.
 //   fork_storm [--forks=200] [--rate=500] [--pages=64] [--wait] [--linger]
 #include <sys/prctl.h>
 

@@ -1,0 +1,255 @@
+// How growth.cc names processes by their part in the tree, decodes exits, and sums up; and, on seeded
+// random recordings, that it is total: no figure wraps around, no unknown index is followed. The memory
+// figures are the matter of growth_test.cc.
+#include <signal.h>
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "model/growth.h"
+#include "random_recording.h"
+
+namespace cowprof {
+namespace {
+
+constexpr char kTrain[] = "python train.py";
+constexpr char kForkserver[] =
+    "python -c from multiprocessing.forkserver import main; main(5, 6, ['__main__'], **{})";
+constexpr char kSpawned[] =
+    "python -c from multiprocessing.spawn import spawn_main; spawn_main(tracker_fd=5, pipe_handle=7) "
+    "--multiprocessing-fork";
+constexpr char kTracker[] = "python -c from multiprocessing.resource_tracker import main;main(4)";
+
+Event Process(int index, int parent, Origin origin, const std::string& command, const char* comm = "python") {
+  Event event = {.kind = EventKind::kProcess, .index = index};
+  event.id = {100 + index, 1};
+  event.parent = parent;
+  event.origin = origin;
+  event.comm = comm;
+  event.command = command;
+  return event;
+}
+Event Target() { return Process(0, -1, Origin::kTarget, kTrain); }
+Event Fork(int index, int parent, const std::string& command) {
+  return Process(index, parent, Origin::kForked, command);
+}
+Event Found(int index, int parent, const std::string& command) {
+  return Process(index, parent, Origin::kFoundAtAttach, command);
+}
+Event Exec(int index, const std::string& command) {
+  Event event = {.kind = EventKind::kExec, .index = index};
+  event.comm = "python";
+  event.command = command;
+  return event;
+}
+Event Ended(int index, int status) {
+  Event event = {.t = absl::Seconds(3), .kind = EventKind::kExit, .index = index};
+  event.status = status;
+  return event;
+}
+ProcessSample Row(int index, uint64_t copies, uint64_t write_protect_faults) {
+  ProcessSample row = {.index = index};
+  row.counts = {.write_protect_faults = write_protect_faults, .copies = copies, .zero_upgrades = 0, .zero_fill_pages = 0};
+  row.proc.anon_pages = 100;
+  return row;
+}
+
+std::vector<std::string> RolesOf(const std::vector<Event>& events) {
+  Growth growth;
+  Append({.events = events}, &growth);
+  std::vector<std::string> roles;
+  for (const ProcessGrowth& process : growth.processes) roles.push_back(NameOf(process.role));
+  return roles;
+}
+
+using Roles = std::vector<std::string>;
+
+// Everything that is derived stays below what random figures of 40 bits can add up to.
+void CheckNoHugeFigure(const Growth& growth) {
+  constexpr uint64_t kMost = uint64_t{1} << 60;
+  for (const ProcessGrowth& process : growth.processes) {
+    for (const Count& figure :
+         {process.private_bytes, process.peak_private_bytes, process.pss_bytes, process.still_shared_bytes,
+          process.ceiling_bytes(), process.counts.reuses()}) {
+      REQUIRE(figure.value_or(0) < kMost);
+    }
+    REQUIRE(process.peak_private_bytes.value_or(0) >= process.private_bytes.value_or(0));
+    REQUIRE(std::isfinite(process.copies_per_second));
+    REQUIRE(process.copies_per_second >= 0);
+  }
+  for (const bool living : {false, true}) {
+    const Totals totals = SumOf(growth, living, /*workers_only=*/false);
+    REQUIRE(totals.private_bytes < kMost);
+    REQUIRE(totals.still_shared_bytes < kMost);
+    REQUIRE(totals.reuses < kMost);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("workers of the start method fork") {
+  CHECK(RolesOf({Target(), Fork(1, 0, kTrain), Fork(2, 1, kTrain)}) == Roles{"parent", "worker", "worker"});
+}
+
+TEST_CASE("a process that called exec is no worker") {
+  CHECK(RolesOf({Target(), Fork(1, 0, kTrain), Exec(1, "nvidia-smi")}) == Roles{"parent", "other"});
+  CHECK(RolesOf({Target(), Found(1, 0, "nvidia-smi")}) == Roles{"parent", "other"});
+}
+
+TEST_CASE("the same command at attach is a worker") {
+  CHECK(RolesOf({Target(), Found(1, 0, kTrain)}) == Roles{"parent", "worker"});
+  CHECK(RolesOf({Target(), Found(1, -1, kTrain)}) == Roles{"parent", "other"});
+  CHECK(RolesOf({Target(), Found(1, 99, kTrain)}) == Roles{"parent", "other"});
+}
+
+TEST_CASE("workers of the start method spawn") {
+  CHECK(RolesOf({Target(), Fork(1, 0, kTrain), Exec(1, kSpawned)}) == Roles{"parent", "worker"});
+  CHECK(RolesOf({Target(), Found(1, 0, kSpawned)}) == Roles{"parent", "worker"});
+}
+
+TEST_CASE("the forkserver, its workers, and what these fork") {
+  CHECK(RolesOf({Target(), Fork(1, 0, kTrain), Exec(1, kForkserver), Fork(2, 1, kForkserver), Fork(3, 2, kForkserver)}) ==
+        Roles{"parent", "forkserver", "worker", "worker"});
+  CHECK(RolesOf({Target(), Found(1, 0, kForkserver), Found(2, 1, kForkserver)}) ==
+        Roles{"parent", "forkserver", "worker"});
+  // A worker may start a forkserver of its own.
+  CHECK(RolesOf({Target(), Found(1, 0, kForkserver), Fork(2, 1, kForkserver), Fork(3, 2, kForkserver),
+                 Exec(3, kForkserver), Fork(4, 3, kForkserver)}) ==
+        Roles{"parent", "forkserver", "worker", "forkserver", "worker"});
+}
+
+TEST_CASE("trackers and torch's manager are helpers") {
+  CHECK(RolesOf({Target(), Fork(1, 0, kTrain), Exec(1, kTracker)}) == Roles{"parent", "helper"});
+  CHECK(RolesOf({Target(), Found(1, 0, "python -c from multiprocessing.semaphore_tracker import main;main(3)")}) ==
+        Roles{"parent", "helper"});
+  CHECK(RolesOf({Target(), Process(1, 0, Origin::kFoundAtAttach, "torch_shm_manager", "torch_shm_manag")}) ==
+        Roles{"parent", "helper"});
+}
+
+TEST_CASE("the target stays the parent whatever it executes") {
+  CHECK(RolesOf({Target(), Exec(0, kForkserver)}) == Roles{"parent"});
+}
+
+TEST_CASE("exits as wait(2) codes them") {
+  CHECK(ExitOf(0).code == 0);
+  CHECK_FALSE(ExitOf(0).signaled);
+  CHECK(ExitOf(3 << 8).code == 3);
+  CHECK(ExitOf(255 << 8).code == 255);
+  CHECK(ExitOf(255 << 8).signal == 0);
+  CHECK(ExitOf(SIGKILL).signaled);
+  CHECK(ExitOf(SIGKILL).signal == SIGKILL);
+  CHECK(ExitOf(SIGKILL).code == 137);
+  CHECK(ExitOf(SIGBUS | 0x80).signal == SIGBUS);  // with a core
+  CHECK(ExitOf(SIGBUS | 0x80).code == 128 + SIGBUS);
+  CHECK(SignalName(SIGKILL) == "SIGKILL");
+  CHECK(SignalName(SIGBUS) == "SIGBUS");
+  for (const int odd : {-1, 0, 999}) CHECK(SignalName(odd) == "signal " + std::to_string(odd));
+}
+
+TEST_CASE("names as the contract spells them") {
+  CHECK(std::string(NameOf(LimitKind::kShm)) == "shm");
+  CHECK(std::string(NameOf(LimitKind::kCgroupV1)) == "cgroup-v1");
+  CHECK(std::string(NameOf(LimitKind::kCgroupV2)) == "cgroup-v2");
+  CHECK(std::string(NameOf(LimitKind::kDescriptors)) == "fds");
+  CHECK(std::string(NameOf(Exactness::kExact)) == "exact");
+  CHECK(std::string(NameOf(Exactness::kUpperBound)) == "upper-bound");
+  CHECK(std::string(NameOf(Exactness::kUnavailable)) == "unavailable");
+}
+
+TEST_CASE("totals over the living, the ended and the workers") {
+  Growth growth;
+  Append({.t = absl::Seconds(1),
+          .events = {Target(), Fork(1, 0, kTrain), Fork(2, 0, kTrain), Found(3, 0, "sh")},
+          .processes = {Row(0, 1, 9), Row(1, 0, 0), Row(2, 0, 0), Row(3, 1000, 1001)}},
+         &growth);
+  Append({.t = absl::Seconds(3),
+          .events = {Ended(1, 0)},
+          .processes = {Row(0, 5, 9), Row(1, 10, 21), Row(2, 40, 41), Row(3, 1000, 1001)}},
+         &growth);
+  const Totals all = SumOf(growth, false, false);
+  CHECK(all.processes == 4);
+  CHECK(all.copies == 1055);
+  CHECK(all.reuses == 4 + 11 + 1 + 1);
+  CHECK(all.copies_known);
+  const Totals workers = SumOf(growth, false, true);
+  CHECK(workers.processes == 2);
+  CHECK(workers.copies == 50);
+  CHECK(workers.private_bytes == 50 * 4096);
+  CHECK(workers.still_shared_bytes == 150 * 4096);
+  const Totals living = SumOf(growth, true, true);
+  CHECK(living.processes == 1);
+  CHECK(living.copies == 40);
+  CHECK(living.copies_per_second == 20);
+  CHECK(living.still_shared_bytes == 60 * 4096);
+}
+
+TEST_CASE("reuses are what copied nothing, and never less than none") {
+  CHECK(FaultCounts{.write_protect_faults = 10, .copies = 4, .zero_upgrades = 1}.reuses() == 5u);
+  CHECK(FaultCounts{.write_protect_faults = 3, .copies = 4, .zero_upgrades = 1}.reuses() == 0u);
+  CHECK_FALSE(FaultCounts{.write_protect_faults = 3, .copies = 4}.reuses().has_value());
+  CHECK_FALSE(FaultCounts{.copies = 4, .zero_upgrades = 1}.reuses().has_value());
+}
+
+TEST_CASE("limits keep their order, their peak, and the last value once they are gone") {
+  Growth growth;
+  const LimitSample shm = {LimitKind::kShm, "/dev/shm", 100, 30}, memory = {LimitKind::kHost, "m", {}, 7};
+  Append({.limits = {shm, memory}}, &growth);
+  Append({.limits = {memory, {LimitKind::kShm, "/dev/shm", 100, 90}}}, &growth);
+  Append({.limits = {{LimitKind::kShm, "/dev/shm", 200, 40}}, .losses = {.unreadable = 2}}, &growth);
+  Append({.losses = {.unreadable = 2}}, &growth);
+  REQUIRE(growth.limits.size() == 2);
+  CHECK(growth.limits[0].now.used == 40);
+  CHECK(growth.limits[0].now.limit == 200u);
+  CHECK(growth.limits[0].now.ratio() == 0.2);
+  CHECK(growth.limits[0].peak == 90);
+  CHECK(growth.limits[1].now == memory);
+  CHECK_FALSE(growth.limits[1].now.ratio().has_value());
+  CHECK(growth.losses.unreadable == 2);
+  CHECK_FALSE(LimitSample{.limit = 0, .used = 3}.ratio().has_value());
+}
+
+TEST_CASE("what is said of an index that was never announced is left out") {
+  Growth growth;
+  constexpr int kMost = std::numeric_limits<int>::max(), kLeast = std::numeric_limits<int>::min();
+  for (const int index : {-1, 1'000'000'000, kMost, kLeast}) {
+    Append({.events = {Fork(index, 0, kTrain)}}, &growth);
+  }
+  for (const int index : {-1, 0, 1, kMost, kLeast}) {
+    Append({.events = {Exec(index, "x"), Ended(index, 9)}, .processes = {Row(index, 1, 1)}}, &growth);
+  }
+  CHECK(growth.processes.empty());
+  CHECK(growth.target() == nullptr);
+  Append({.events = {Target(), Fork(1, kMost, kTrain), Fork(2, 2, kTrain), Fork(3, kLeast, kTrain)}}, &growth);
+  CHECK(growth.processes.size() == 4);
+}
+
+TEST_CASE("processes that are announced in another order than that of their indexes") {
+  Growth growth;
+  Append({.events = {Fork(2, 1, kTrain), Target(), Fork(1, 0, kTrain)}, .processes = {Row(1, 10, 10), Row(2, 20, 20)}},
+         &growth);
+  REQUIRE(growth.processes.size() == 3);
+  for (int i = 0; i < 3; ++i) {
+    CHECK(growth.processes[i].index == i);
+    CHECK(growth.processes[i].id.pid == 100 + i);
+    CHECK(growth.processes[i].command == kTrain);
+  }
+  CHECK(growth.processes[2].counts.copies == 20u);
+  CHECK(growth.processes[2].role == Role::kWorker);
+}
+
+TEST_CASE("no random recording makes a figure wrap around") {
+  const unsigned seed = GENERATE(range(1u, 41u));
+  INFO("seed " << seed);
+  RandomRecording recording(seed);
+  Growth growth;
+  for (int i = 0; i < 60; ++i) {
+    Append(recording.Next(), &growth);
+    CheckNoHugeFigure(growth);
+  }
+  CHECK(growth.samples == 60);
+}
+
+}  // namespace cowprof

@@ -1,0 +1,301 @@
+// What growth.cc derives from hand-made samples: private and shared memory of workers that were forked,
+// found, swept, exec'd, killed or never seen, and that no odd figure becomes a huge one. Every number
+// here can be checked on paper: pages are of 4096 bytes.
+#include "model/growth.h"
+
+#include <signal.h>
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <string>
+
+#include "random_recording.h"
+
+namespace cowprof {
+namespace {
+
+constexpr uint64_t kPage = 4096;
+
+Event Process(int index, int parent, Origin origin, const std::string& command = "python train.py") {
+  Event event = {.kind = EventKind::kProcess, .index = index};
+  event.id = {1000 + index, 5'000'000'000u + index};
+  event.parent = parent;
+  event.origin = origin;
+  event.comm = "python";
+  event.command = command;
+  return event;
+}
+Event Exec(int index, const std::string& command, const std::string& comm = "python") {
+  Event event = {.kind = EventKind::kExec, .index = index};
+  event.comm = comm;
+  event.command = command;
+  return event;
+}
+Event Ended(int index, int status, absl::Duration t = absl::Seconds(9)) {
+  Event event = {.t = t, .kind = EventKind::kExit, .index = index};
+  event.status = status;
+  return event;
+}
+
+struct Figures {
+  Count copies = 0, zero_fills = 0, anon_pages;
+  uint64_t zero_upgrades = 0, file_copies = 0;
+};
+ProcessSample Row(int index, const Figures& figures) {
+  ProcessSample row = {.index = index};
+  row.counts.copies = figures.copies;
+  row.counts.zero_fill_pages = figures.zero_fills;
+  row.counts.zero_upgrades = figures.zero_upgrades;
+  row.counts.file_copies = figures.file_copies;
+  row.proc.anon_pages = figures.anon_pages;
+  return row;
+}
+ProcessSample Swept(ProcessSample row, uint64_t private_pages, bool full) {
+  row.sweep = SweepFigures{.full = full, .private_pages = private_pages};
+  return row;
+}
+ProcessSample RolledUp(ProcessSample row, uint64_t private_bytes, uint64_t pss_bytes = 77) {
+  row.rollup = RollupFigures{.pss_bytes = pss_bytes, .private_bytes = private_bytes};
+  return row;
+}
+
+// A recording in the making: every Add is one tick, a second after the last.
+struct Story {
+  Growth growth;
+  absl::Duration t;
+
+  const ProcessGrowth& Add(const std::vector<Event>& events, const std::vector<ProcessSample>& rows) {
+    t += absl::Seconds(1);
+    Append({.t = t, .events = events, .processes = rows}, &growth);
+    return growth.processes.back();
+  }
+};
+
+// A target and one worker that was forked with 1000 pages of its parent's memory.
+Story Forked() {
+  Story story;
+  story.Add({Process(0, -1, Origin::kTarget), Process(1, 0, Origin::kForked)}, {Row(1, {.anon_pages = 1000})});
+  return story;
+}
+// The same, but the worker was there at attach.
+Story Found() {
+  Story story;
+  story.Add({Process(0, -1, Origin::kTarget), Process(1, 0, Origin::kFoundAtAttach)},
+            {Row(1, {.anon_pages = 1000})});
+  return story;
+}
+
+
+}  // namespace
+
+TEST_CASE("a forked worker owns nothing at birth, then what it copies and what is new") {
+  Story story = Forked();
+  const ProcessGrowth& worker = story.growth.processes[1];
+  CHECK(worker.private_bytes == 0u);
+  CHECK(worker.still_shared_bytes == 1000 * kPage);
+  CHECK(worker.ceiling_bytes() == 1000 * kPage);
+
+  story.Add({}, {Row(1, {.copies = 100, .anon_pages = 1000})});
+  CHECK(worker.private_bytes == 100 * kPage);
+  CHECK(worker.still_shared_bytes == 900 * kPage);
+  CHECK(worker.copies_per_second == 100);
+
+  story.Add({}, {Row(1, {.copies = 100, .zero_fills = 50, .anon_pages = 1050})});
+  CHECK(worker.private_bytes == 150 * kPage);
+  CHECK(worker.still_shared_bytes == 900 * kPage);
+  CHECK(worker.copies_per_second == 0);
+
+  story.Add({}, {Row(1, {.copies = 1000, .zero_fills = 50, .anon_pages = 1050})});
+  CHECK(worker.private_bytes == 1050 * kPage);
+  CHECK(worker.still_shared_bytes == 0u);
+}
+
+TEST_CASE("what a worker did before its first sample is not taken for inherited") {
+  Story story;
+  const ProcessGrowth& worker =
+      story.Add({Process(0, -1, Origin::kTarget), Process(1, 0, Origin::kForked)},
+                {Row(1, {.copies = 30, .zero_fills = 20, .anon_pages = 1026, .zero_upgrades = 5, .file_copies = 1})});
+  CHECK(worker.private_bytes == (30 + 26) * kPage);
+  CHECK(worker.still_shared_bytes == (1026 - 56) * kPage);
+}
+
+TEST_CASE("freed memory lowers what is private and never below nothing") {
+  Story story = Forked();
+  const ProcessGrowth& worker = story.growth.processes[1];
+  story.Add({}, {Row(1, {.copies = 0, .anon_pages = 900})});
+  CHECK(worker.private_bytes == 0u);
+  CHECK(worker.still_shared_bytes == 900 * kPage);
+  story.Add({}, {Row(1, {.copies = 0, .zero_fills = 500, .anon_pages = 1500})});
+  CHECK(worker.private_bytes == 500 * kPage);
+  story.Add({}, {Row(1, {.copies = 0, .zero_fills = 500, .anon_pages = 0})});
+  CHECK(worker.private_bytes == 0u);
+  CHECK(worker.still_shared_bytes == 0u);
+  CHECK(worker.peak_private_bytes == 500 * kPage);
+}
+
+TEST_CASE("a worker found at attach is known once a full sweep has seen it") {
+  Story story = Found();
+  const ProcessGrowth& worker = story.growth.processes[1];
+  CHECK_FALSE(worker.private_bytes.has_value());
+  CHECK_FALSE(worker.still_shared_bytes.has_value());
+  CHECK_FALSE(worker.ceiling_bytes().has_value());
+
+  story.Add({}, {Swept(Row(1, {.copies = 20, .anon_pages = 1000}), 300, /*full=*/true)});
+  CHECK(worker.private_bytes == 300 * kPage);
+  CHECK(worker.still_shared_bytes == 700 * kPage);
+
+  story.Add({}, {Row(1, {.copies = 25, .anon_pages = 1010})});
+  CHECK(worker.private_bytes == 315 * kPage);
+  CHECK(worker.still_shared_bytes == 695 * kPage);
+
+  // A sweep of what was touched since adds to what the full one knows.
+  story.Add({}, {Swept(Row(1, {.copies = 30, .anon_pages = 1010}), 318, /*full=*/false)});
+  CHECK(worker.private_bytes == 318 * kPage);
+  CHECK(worker.still_shared_bytes == 692 * kPage);
+}
+
+TEST_CASE("a rollup alone gives private memory, moved by copies and by growth since") {
+  Story story = Found();
+  const ProcessGrowth& worker = story.growth.processes[1];
+  story.Add({}, {RolledUp(Row(1, {.copies = 5, .anon_pages = 1000}), 500 * kPage)});
+  CHECK(worker.private_bytes == 500 * kPage);
+  CHECK(worker.pss_bytes == 77u);
+  CHECK_FALSE(worker.still_shared_bytes.has_value());
+  story.Add({}, {Row(1, {.copies = 15, .anon_pages = 980})});
+  CHECK(worker.private_bytes == 490 * kPage);
+  CHECK(worker.pss_bytes == 77u);
+  CHECK(worker.peak_private_bytes == 500 * kPage);
+}
+
+TEST_CASE("beside a sweep a rollup tells the private pages that are not anonymous") {
+  Story story = Forked();
+  const ProcessGrowth& worker = story.growth.processes[1];
+  story.Add({}, {RolledUp(Row(1, {.copies = 100, .anon_pages = 1000}), 140 * kPage)});
+  CHECK(worker.private_bytes == 140 * kPage);
+  CHECK(worker.still_shared_bytes == 900 * kPage);
+  story.Add({}, {Row(1, {.copies = 110, .anon_pages = 1000})});
+  CHECK(worker.private_bytes == 150 * kPage);
+  // One that says less than is anonymous and private can't be about other pages.
+  story.Add({}, {RolledUp(Row(1, {.copies = 110, .anon_pages = 1000}), 10 * kPage)});
+  CHECK(worker.private_bytes == 110 * kPage);
+}
+
+TEST_CASE("a sweep corrects the drift of a forked worker, even one of the touched regions only") {
+  const bool full = GENERATE(false, true);
+  Story story = Forked();
+  const ProcessGrowth& worker = story.growth.processes[1];
+  // Copied 100, and gave 100 of its own copies back: live figures can't tell which pages went.
+  story.Add({}, {Row(1, {.copies = 100, .anon_pages = 900})});
+  CHECK(worker.private_bytes == 100 * kPage);
+  story.Add({}, {Swept(Row(1, {.copies = 100, .anon_pages = 900}), 0, full)});
+  CHECK(worker.private_bytes == 0u);
+  CHECK(worker.still_shared_bytes == 900 * kPage);
+  story.Add({}, {Row(1, {.copies = 103, .anon_pages = 900})});
+  CHECK(worker.private_bytes == 3 * kPage);
+}
+
+TEST_CASE("exec ends all sharing: a new image owns everything it has") {
+  Story story = Forked();
+  const ProcessGrowth& worker = story.growth.processes[1];
+  story.Add({}, {RolledUp(Swept(Row(1, {.copies = 100, .anon_pages = 1000}), 100, true), 300 * kPage)});
+  CHECK(worker.role == Role::kWorker);
+  story.Add({Exec(1, "ls -l", "ls")}, {Row(1, {.copies = 100, .zero_fills = 40, .anon_pages = 40})});
+  CHECK(worker.execed);
+  CHECK(worker.comm == "ls");
+  CHECK(worker.command == "ls -l");
+  CHECK(worker.role == Role::kOther);
+  CHECK(worker.private_bytes == 40 * kPage);
+  CHECK(worker.still_shared_bytes == 0u);
+  CHECK_FALSE(worker.pss_bytes.has_value());  // it was of the old image
+  CHECK_FALSE(worker.rollup.has_value());
+  CHECK_FALSE(worker.sweep.has_value());
+  story.Add({}, {Row(1, {.copies = 100, .zero_fills = 60, .anon_pages = 60})});
+  CHECK(worker.private_bytes == 60 * kPage);
+  CHECK(worker.still_shared_bytes == 0u);
+}
+
+TEST_CASE("a worker that ended unseen in /proc still has its counts") {
+  Story story;
+  const ProcessGrowth& worker =
+      story.Add({Process(0, -1, Origin::kTarget), Process(1, 0, Origin::kForked), Ended(1, 0)},
+                {Row(1, {.copies = 40, .zero_fills = 7})});
+  CHECK(worker.private_bytes == 47 * kPage);
+  CHECK(worker.peak_private_bytes == 47 * kPage);
+  CHECK_FALSE(worker.still_shared_bytes.has_value());
+  CHECK_FALSE(worker.ceiling_bytes().has_value());
+  CHECK(worker.ended == absl::Seconds(9));
+  REQUIRE(worker.exit.has_value());
+}
+
+TEST_CASE("a worker that was unseen at first is based on its fork once it is seen") {
+  Story story;
+  const ProcessGrowth& worker =
+      story.Add({Process(0, -1, Origin::kTarget), Process(1, 0, Origin::kForked)}, {Row(1, {.copies = 4})});
+  CHECK(worker.private_bytes == 4 * kPage);
+  story.Add({}, {Row(1, {.copies = 10, .zero_fills = 2, .anon_pages = 502})});
+  CHECK(worker.private_bytes == 12 * kPage);
+  CHECK(worker.still_shared_bytes == 490 * kPage);
+}
+
+TEST_CASE("a worker that comes and goes keeps its last figures") {
+  Story story = Forked();
+  const ProcessGrowth& worker = story.growth.processes[1];
+  story.Add({}, {Row(1, {.copies = 100, .anon_pages = 1000})});
+  story.Add({Ended(1, SIGKILL)}, {Row(1, {.copies = 160})});
+  CHECK(worker.counts.copies == 160u);
+  CHECK(worker.proc.anon_pages == 1000u);
+  CHECK(worker.private_bytes == 160 * kPage);
+  CHECK(worker.copies_per_second == 0);
+  CHECK(worker.ended == absl::Seconds(9));
+  story.Add({}, {});
+  CHECK(worker.private_bytes == 160 * kPage);
+  CHECK(story.growth.samples == 4);
+  CHECK(story.growth.t == absl::Seconds(4));
+}
+
+TEST_CASE("a recycled pid is another process") {
+  Story story = Forked();
+  story.Add({Ended(1, 0)}, {Row(1, {.copies = 70})});
+  Event again = Process(2, 0, Origin::kForked);
+  again.id = {1001, 8'000'000'000};
+  const ProcessGrowth& second = story.Add({again}, {Row(2, {.anon_pages = 10})});
+  CHECK(second.id.pid == story.growth.processes[1].id.pid);
+  CHECK(second.counts.copies == 0u);
+  CHECK(second.private_bytes == 0u);
+  CHECK_FALSE(second.ended.has_value());
+  CHECK(story.growth.processes[1].counts.copies == 70u);
+  CHECK(story.growth.processes[1].ended.has_value());
+}
+
+TEST_CASE("absent counts stay absent") {
+  const Origin origin = GENERATE(Origin::kForked, Origin::kFoundAtAttach);
+  Story story;
+  ProcessSample row = {.index = 1};
+  row.proc.anon_pages = 1000;
+  const ProcessGrowth& worker = story.Add({Process(0, -1, Origin::kTarget), Process(1, 0, origin)}, {row});
+  CHECK_FALSE(worker.counts.copies.has_value());
+  CHECK_FALSE(worker.counts.reuses().has_value());
+  CHECK_FALSE(worker.private_bytes.has_value());
+  CHECK_FALSE(worker.peak_private_bytes.has_value());
+  CHECK_FALSE(worker.still_shared_bytes.has_value());
+  CHECK_FALSE(worker.pss_bytes.has_value());
+  CHECK(worker.copies_per_second == 0);
+  CHECK_FALSE(SumOf(story.growth, false, false).copies_known);
+  CHECK(SumOf(story.growth, false, false).copies == 0);
+}
+
+TEST_CASE("counters that fall never underflow") {
+  Story story = GENERATE(true, false) ? Forked() : Found();
+  const ProcessGrowth& worker = story.growth.processes[1];
+  const Figures many = {.copies = 500, .anon_pages = 1000};
+  const bool rollup = GENERATE(false, true);
+  story.Add({}, {rollup ? RolledUp(Row(1, many), 600 * kPage) : Swept(Row(1, many), 600, true)});
+  story.Add({}, {Row(1, {.copies = 20, .anon_pages = 1000})});
+  CHECK(worker.private_bytes.value_or(0) <= 1000 * kPage);
+  CHECK(worker.copies_per_second == 0);
+  story.Add({}, {Row(1, {.copies = {}, .anon_pages = 10})});
+  CHECK(worker.private_bytes.value_or(0) <= 1000 * kPage);
+  CHECK(worker.peak_private_bytes.value_or(0) <= 1000 * kPage);
+}
+
+}  // namespace cowprof

@@ -1,0 +1,297 @@
+// The timeline's records, without a file: what is encoded is decoded to the same, what did not change costs
+// nothing, and no record, however it was mangled, makes the decoder abort (nlohmann_json runs without
+// exceptions: every wrong access would).
+#include "sink/json_timeline.h"
+
+#include <catch2/catch.hpp>
+#include <functional>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "json_schema.h"
+#include "model/growth.h"
+#include "random_recording.h"
+
+namespace cowprof {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Result = RecordDecoder::Result;
+
+Json ParseJson(absl::string_view text) { return Json::parse(text.begin(), text.end(), nullptr, false); }
+
+// Feeds the lines of one Encode(); the sample that comes out.
+Sample Decoded(const std::string& records, RecordDecoder* decoder) {
+  int samples = 0;
+  for (absl::string_view line : absl::StrSplit(records, ",\n")) {
+    const auto result = decoder->Decode(line);
+    INFO(line.substr(0, 200));
+    REQUIRE(result.ok());
+    samples += *result == Result::kSample;
+  }
+  CHECK(samples == 1);
+  return decoder->sample();
+}
+
+// A training worker after an hour: 18 figures of a realistic size, 8 million copies among them.
+ProcessSample Busy(int index, uint64_t step = 0) {
+  return {.index = index,
+          .counts = {18'234'567, 234'567, 9'123'456, 8'012'345 + step, 12'345, 3'456, 9'012'345, 456,
+                     123'456, 12},
+          .proc = {2'345'678, 23'456, 345'678, 1'234, 4'567'890, 3'604'812, 123, 16}};
+}
+
+std::string HeaderWith(const std::string& header) {
+  return absl::StrCat("{\"schema\":\"cowprof.timeline/1\",\"header\":", header, ",\"records\":[");
+}
+
+// Every value of another type than the one expected, wherever it stands.
+const std::vector<Json>& OddValues() {
+  static const std::vector<Json> values = {
+      nullptr, true, "7", "", Json::array(), Json::object(), Json::array({Json::array({1})}), -1, -1e300, 1e300, 0.5,
+      std::numeric_limits<int64_t>::min(), std::numeric_limits<uint64_t>::max(), 2147483648.0, "\xf0\x9f\x98\x80",
+      Json{{"pid", 1}}};
+  return values;
+}
+
+// Calls `use` with `document` once for every place in it and every odd value put there.
+void ForEachMutation(const Json& document, const std::function<void(const Json&)>& use) {
+  const Json flat = document.flatten();
+  std::set<std::string> places;
+  for (const auto& [pointer, unused] : flat.items()) {
+    for (std::string at = pointer; !at.empty(); at = at.substr(0, at.rfind('/'))) places.insert(at);
+  }
+  for (const std::string& at : places) {
+    for (const Json& odd : OddValues()) {
+      Json mutated = document;
+      mutated[Json::json_pointer(at)] = odd;
+      use(mutated);
+    }
+  }
+}
+
+// No figure can be larger than what a mutation holds in its place.
+void CheckSane(const Sample& sample, Growth* growth) {
+  for (const Event& event : sample.events) REQUIRE(event.index >= -1);
+  Append(sample, growth);
+}
+
+}  // namespace
+
+TEST_CASE("a header gives back what it was made of") {
+  const RunInfo info = RandomRecording(1).Info();
+  const auto decoded = DecodeHeader(EncodeHeader(info));
+  REQUIRE(decoded.ok());
+  CHECK(*decoded == info);
+}
+
+TEST_CASE("samples give back what they were made of") {
+  const unsigned seed = GENERATE(range(1u, 41u));
+  INFO("seed " << seed);
+  RandomRecording recording(seed);
+  RecordEncoder encoder;
+  RecordDecoder decoder;
+  for (int i = 0; i < 40; ++i) {
+    const Sample sample = recording.Next();
+    const std::string records = encoder.Encode(sample);
+    encoder.Commit();
+    INFO(records);
+    REQUIRE(Decoded(records, &decoder) == sample);
+    REQUIRE(decoder.events().empty());
+  }
+  CHECK(*decoder.Decode(EncodeEnd(absl::Seconds(9), "target ended")) == Result::kEnd);
+}
+
+TEST_CASE("a sample that was not committed is encoded anew with the next") {
+  const unsigned seed = GENERATE(range(1u, 21u));
+  INFO("seed " << seed);
+  RandomRecording recording(seed);
+  RecordEncoder encoder;
+  RecordDecoder decoder;
+  Growth expected, found;
+  for (int i = 0; i < 40; ++i) {
+    const Sample sample = recording.Next();
+    Append(sample, &expected);
+    const std::string records = encoder.Encode(sample);
+    if (i % 4 < 2 && i < 38) continue;
+    encoder.Commit();
+    Append(Decoded(records, &decoder), &found);
+  }
+  // Whoever came or went meanwhile is known, with the last counts, and everything else is up to date.
+  REQUIRE(found.processes.size() == expected.processes.size());
+  for (size_t i = 0; i < found.processes.size(); ++i) {
+    INFO("process " << i);
+    CHECK(found.processes[i].id == expected.processes[i].id);
+    CHECK(found.processes[i].command == expected.processes[i].command);
+    CHECK(found.processes[i].ended == expected.processes[i].ended);
+    CHECK(found.processes[i].counts == expected.processes[i].counts);
+  }
+  CHECK(found.losses == expected.losses);
+  REQUIRE(found.limits.size() == expected.limits.size());
+  for (size_t i = 0; i < found.limits.size(); ++i) CHECK(found.limits[i].now == expected.limits[i].now);
+}
+
+TEST_CASE("a row of large figures stays small, and an unchanged one costs nothing") {
+  RecordEncoder encoder;
+  Sample sample = {.t = absl::Seconds(604'800)};
+  const auto size = [&] {
+    const std::string records = encoder.Encode(sample);
+    encoder.Commit();
+    return records.size();
+  };
+  const size_t bare = size();
+  CHECK(bare < 60);
+  for (int i = 0; i < 64; ++i) sample.processes.push_back(Busy(10 + i));
+  const size_t full = size();
+  INFO("bytes a row: " << (full - bare) / 64.0);
+  CHECK(full - bare <= 64 * 120);
+  CHECK(size() == bare);
+  sample.processes[5] = Busy(15, 1);
+  CHECK(size() <= bare + 120 + sizeof(",\"processes\":[]"));
+  CHECK(size() == bare);
+}
+
+TEST_CASE("limits and losses are written when they change") {
+  RecordEncoder encoder;
+  Sample sample = {.limits = {{LimitKind::kShm, "/dev/shm", 1000, 1}, {LimitKind::kHost, "m", {}, 2}}};
+  const auto encode = [&] {
+    const std::string records = encoder.Encode(sample);
+    encoder.Commit();
+    return ParseJson(records);
+  };
+  const Json first = encode();
+  CHECK(first["new_limits"].size() == 2);
+  CHECK(first["limits"] == ParseJson("[[0,1,1000,0.0010],[1,2,null,null]]"));
+  CHECK_FALSE(first.contains("losses"));
+  CHECK_FALSE(encode().contains("limits"));
+  sample.limits[1].used = 3;
+  sample.losses.unreadable = 4;
+  const Json second = encode();
+  CHECK(second["limits"] == ParseJson("[[1,3,null,null]]"));
+  CHECK_FALSE(second.contains("new_limits"));
+  CHECK(second["losses"]["unreadable"] == 4);
+  CHECK_FALSE(encode().contains("losses"));
+}
+
+TEST_CASE("names of the target's choosing stay valid JSON") {
+  const std::string name =
+      GENERATE(as<std::string>(), "\"", "\\", "\"},{\"t\":1", std::string("\0\1\x1f\x7f", 4), "\r\n,\n]}",
+               "\xff\xfe", "\xc0\xaf", "\xed\xa0\x80", "\xf0\x9f", "\xe2\x80\xae", std::string(1 << 15, '\xff'),
+               std::string(1 << 20, '"'), std::string(1 << 15, '\0'));
+  Event process = {.kind = EventKind::kProcess, .index = 0};
+  process.comm = process.command = name;
+  Event note = {.kind = EventKind::kNote};
+  note.text = name;
+  RecordEncoder encoder;
+  const std::string records =
+      encoder.Encode({.events = {process, note}, .limits = {{LimitKind::kShm, name, 1, 1}}});
+  RunInfo info = {.kernel = name, .rung = name, .command = name, .limits = {{LimitKind::kShm, name, 1, 1}}};
+  info.rejected = {{name, name, name}};
+  const std::string header = EncodeHeader(info);
+  CHECK(std::count(header.begin(), header.end(), '\n') == 0);
+  CHECK(std::count(records.begin(), records.end(), '\n') == 2);
+  CHECK(ParseJson(header + records + "]}").is_object());
+  CHECK(ParseJson(EncodeEnd({}, name)).is_object());
+  RecordDecoder decoder;
+  CHECK(Decoded(records, &decoder).events.size() == 2);
+  CHECK(DecodeHeader(header).ok());
+}
+
+TEST_CASE("a newer schema is refused, and both numbers are named") {
+  const auto newer = DecodeHeader("{\"schema\":\"cowprof.timeline/37\",\"header\":{},\"records\":[");
+  REQUIRE(newer.status().code() == absl::StatusCode::kInvalidArgument);
+  CHECK(absl::StrContains(newer.status().message(), "cowprof.timeline/37"));
+  CHECK(absl::StrContains(newer.status().message(), "cowprof.timeline/1"));
+}
+
+TEST_CASE("what is no timeline is refused in a sentence") {
+  const std::string line =
+      GENERATE("", "{", "[]", "7", "null", "hello", "{\"records\":[", "{\"schema\":7,\"records\":[",
+               "{\"schema\":\"cowprof.timeline/\",\"records\":[", "{\"schema\":\"cowprof.timeline/x\",\"records\":[",
+               "{\"schema\":\"cowprof.report/1\",\"records\":[", "{\"schema\":[\"cowprof.timeline/1\"],\"records\":[",
+               "{\"schema\":\"cowprof.timeline/99999999999999999999\",\"records\":[");
+  const auto info = DecodeHeader(line);
+  REQUIRE(info.status().code() == absl::StatusCode::kInvalidArgument);
+  CHECK_FALSE(absl::StrContains(info.status().message(), "\n"));
+}
+
+TEST_CASE("a header with anything anywhere in it is read or refused") {
+  const std::string text = EncodeHeader(RandomRecording(2).Info());
+  ForEachMutation(ParseJson(text + "]}"), [](const Json& mutated) {
+    std::string line = mutated.dump();
+    if (mutated.contains("records")) line = absl::StrCat(line.substr(0, line.rfind("[]") + 1));
+    const auto info = DecodeHeader(line);
+    if (!info.ok()) return;
+    REQUIRE(info->page_bytes >= 1);
+  });
+  CHECK(DecodeHeader(HeaderWith("[]")).ok());
+  CHECK(DecodeHeader(HeaderWith("{\"host\":{\"page_bytes\":0}}"))->page_bytes == 1);
+}
+
+TEST_CASE("records with anything anywhere in them are read or left out") {
+  RandomRecording recording(3);
+  RecordEncoder encoder;
+  for (int i = 0; i < 4; ++i) {
+    for (absl::string_view line : absl::StrSplit(encoder.Encode(recording.Next()), ",\n")) {
+      const Json record = ParseJson(line);
+      Growth growth;
+      ForEachMutation(record, [&](const Json& mutated) {
+        RecordDecoder decoder;
+        const auto result = decoder.Decode(mutated.dump());
+        REQUIRE(result.ok() == mutated.is_object());
+        const auto sample = decoder.Decode("{\"type\":\"sample\",\"t\":1}");
+        REQUIRE(sample.ok());
+        CheckSane(decoder.sample(), &growth);
+      });
+    }
+  }
+}
+
+TEST_CASE("figures that no process can have are absent") {
+  const std::string odd = GENERATE("-1", "-1e300", "1e300", "\"12\"", "[12]", "{}", "true", "null", "18446744073709551616");
+  INFO(odd);
+  RecordDecoder decoder;
+  const std::string row = absl::StrCat("[0,", odd, ",", odd, ",", odd, ",", odd, "]");
+  const std::string sweep = absl::StrCat("[0,", odd, ",", odd, ",", odd, ",", odd, ",", odd, "]");
+  REQUIRE(decoder.Decode(absl::StrCat("{\"t\":", odd, ",\"type\":\"sample\",\"processes\":[", row, "],\"rollups\":[", sweep,
+                                      "],\"sweeps\":[", sweep, "],\"losses\":{\"unreadable\":", odd, "}}"))
+              .ok());
+  REQUIRE(decoder.sample().processes.size() == 1);
+  const ProcessSample& process = decoder.sample().processes[0];
+  CHECK_FALSE(process.counts.faults.has_value());
+  CHECK_FALSE(process.counts.copies.has_value());
+  CHECK_FALSE(process.proc.threads.has_value());
+  CHECK(process.sweep->private_pages == 0);
+  CHECK(process.rollup->private_bytes == 0);
+  CHECK(decoder.sample().losses.unreadable == 0);
+}
+
+TEST_CASE("indexes out of range, unknown names and deep nesting do no harm") {
+  RecordDecoder decoder;
+  const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
+  const std::string cyclic = absl::StrCat("{\"t\":1,\"type\":\"sample\",\"processes\":", deep, "}");
+  for (const std::string& record :
+       {std::string("{\"type\":\"sample\",\"processes\":[[-1,5],[4294967296,5],[1e18,5],[],[[]],7,[0.5]]}"),
+        std::string("{\"type\":\"sample\",\"limits\":[[0,1],[-1,1],[99,1]],\"rollups\":[[3,1]],\"sweeps\":[[]]}"),
+        std::string("{\"type\":\"sample\",\"new_limits\":[7,{},{\"kind\":\"moon\"}],\"limits\":[[9,1]]}"),
+        std::string("{\"type\":\"event\",\"event\":\"eclipse\",\"index\":-7}"),
+        std::string("{\"type\":\"comet\"}"), std::string("{\"type\":7}"), std::string("{}"), cyclic}) {
+    INFO(record.substr(0, 100));
+    CHECK(decoder.Decode(record).ok());
+  }
+  for (const std::string& record : {std::string("["), std::string(""), std::string("7"), deep, std::string("\xff")}) {
+    CHECK_FALSE(decoder.Decode(record).ok());
+  }
+  Growth growth;
+  REQUIRE(decoder.Decode("{\"type\":\"sample\",\"t\":2}").ok());
+  Append(decoder.sample(), &growth);
+  CHECK(growth.processes.empty());
+}
+
+}  // namespace cowprof

@@ -1,0 +1,197 @@
+// A table of command lines and what options.cc makes of each: the options, or one line with an exit status.
+// Both spellings of a value, flags on either side of the words, and everything that a hurried user types.
+#include "options.h"
+
+#include <catch2/catch.hpp>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_join.h"
+
+namespace cowprof {
+namespace {
+
+using Words = std::vector<std::string>;
+
+ParsedOptions ParseWords(const Words& words) {
+  std::vector<const char*> argv = {"cowprof"};
+  for (const std::string& word : words) argv.push_back(word.c_str());
+  return ParseOptions(argv.size(), argv.data());
+}
+
+struct Accepted {
+  Words words;
+  std::function<bool(const Options&)> holds;
+};
+struct Refused {
+  Words words;
+  std::string says;  // part of the message
+};
+
+}  // namespace
+
+TEST_CASE("command lines that are accepted") {
+  const std::vector<Accepted> table = {
+      {{"--attach", "7"}, [](auto& o) { return o.command == "record" && o.attach == 7 && o.program.empty(); }},
+      {{"--attach=7"}, [](auto& o) { return o.attach == 7; }},
+      {{"--attach=7"}, [](auto& o) { return o.interval == absl::Seconds(1) && o.duration == absl::InfiniteDuration(); }},
+      {{"--attach=7"}, [](auto& o) { return !o.quiet && !o.live && !o.json && o.output.empty() && o.without.empty(); }},
+      {{"--attach", "7", "--output", "a b"}, [](auto& o) { return o.output == "a b"; }},
+      {{"--attach", "7", "--output=x=y"}, [](auto& o) { return o.output == "x=y"; }},
+      {{"-o", "f", "--attach", "7"}, [](auto& o) { return o.output == "f" && o.attach == 7; }},
+      {{"-of", "--attach", "7"}, [](auto& o) { return o.output == "f"; }},
+      {{"--attach", "7", "--duration", "30s"}, [](auto& o) { return o.duration == absl::Seconds(30); }},
+      {{"--attach", "7", "--duration=30"}, [](auto& o) { return o.duration == absl::Seconds(30); }},
+      {{"--attach", "7", "--duration=1h30m"}, [](auto& o) { return o.duration == absl::Minutes(90); }},
+      {{"--attach", "7", "--duration", "0.5"}, [](auto& o) { return o.duration == absl::Milliseconds(500); }},
+      {{"--interval", "250ms", "--attach", "7"}, [](auto& o) { return o.interval == absl::Milliseconds(250); }},
+      {{"--interval=10ms", "--attach", "7"}, [](auto& o) { return o.interval == absl::Milliseconds(10); }},
+      {{"--interval=2m", "--attach", "7"}, [](auto& o) { return o.interval == absl::Minutes(2); }},
+      {{"--quiet", "--attach", "7"}, [](auto& o) { return o.quiet; }},
+      {{"--attach", "7", "-q"}, [](auto& o) { return o.quiet; }},
+      {{"--attach", "7", "--live"}, [](auto& o) { return o.live && !o.quiet; }},
+      {{"--attach", "7", "--without", "fentry"}, [](auto& o) { return o.without == Words{"fentry"}; }},
+      {{"--without=a", "--attach", "7", "--without", "b"}, [](auto& o) { return o.without == Words{"a", "b"}; }},
+      {{"--", "true"}, [](auto& o) { return o.command == "record" && o.program == Words{"true"} && o.attach == 0; }},
+      {{"--", "python3", "t.py", "--attach", "7", "--help", "-q"},
+       [](auto& o) { return o.program.size() == 6 && o.attach == 0 && !o.quiet; }},
+      {{"--", "sh", "--", "-c", "x"}, [](auto& o) { return o.program == Words{"sh", "--", "-c", "x"}; }},
+      {{"-q", "--interval", "50ms", "--", "a", "--interval", "1ns"},
+       [](auto& o) { return o.quiet && o.interval == absl::Milliseconds(50) && o.program.size() == 3; }},
+      {{"--", "report"}, [](auto& o) { return o.command == "record" && o.program == Words{"report"}; }},
+      {{"--", ""}, [](auto& o) { return o.program == Words{""}; }},
+      {{"--", "--version"}, [](auto& o) { return o.program == Words{"--version"}; }},
+      {{"report", "t.json"}, [](auto& o) { return o.command == "report" && o.timeline == "t.json" && !o.json; }},
+      {{"report", "t.json", "--json"}, [](auto& o) { return o.json && o.timeline == "t.json"; }},
+      {{"report", "--json", "t.json"}, [](auto& o) { return o.json && o.timeline == "t.json"; }},
+      {{"report", "a b.json"}, [](auto& o) { return o.timeline == "a b.json"; }},
+      {{"report", "report"}, [](auto& o) { return o.timeline == "report"; }},
+      {{"view", "t.json"}, [](auto& o) { return o.command == "view" && o.output.empty(); }},
+      {{"view", "t.json", "-o", "p.html"}, [](auto& o) { return o.output == "p.html" && o.timeline == "t.json"; }},
+      {{"view", "-o", "p.html", "t.json"}, [](auto& o) { return o.output == "p.html" && o.timeline == "t.json"; }},
+      {{"view", "--output=p.html", "t.json"}, [](auto& o) { return o.output == "p.html"; }},
+      {{"doctor"}, [](auto& o) { return o.command == "doctor" && o.pid == 0 && !o.json; }},
+      {{"doctor", "12"}, [](auto& o) { return o.pid == 12; }},
+      {{"doctor", "--json", "12"}, [](auto& o) { return o.pid == 12 && o.json; }},
+      {{"doctor", "12", "--json"}, [](auto& o) { return o.pid == 12 && o.json; }},
+  };
+  for (const Accepted& row : table) {
+    const ParsedOptions parsed = ParseWords(row.words);
+    INFO("cowprof " << absl::StrJoin(row.words, " ") << "\n" << parsed.message);
+    REQUIRE_FALSE(parsed.exit_now);
+    CHECK(parsed.message.empty());
+    CHECK(row.holds(parsed.options));
+  }
+}
+
+TEST_CASE("command lines that are refused, in one line with exit status 2") {
+  const std::vector<Refused> table = {
+      {{}, "nothing to profile"},
+      {{"-q"}, "nothing to profile"},
+      {{"--"}, "nothing to start"},
+      {{"--attach", "7", "--"}, "nothing to start"},
+      {{"--attach", "7", "--", "true"}, "exclude each other"},
+      {{"--attach"}, "--attach"},
+      {{"--attach="}, "--attach"},
+      {{"--attach", "x"}, "'x' is no process id"},
+      {{"--attach=0"}, "'0' is no process id"},
+      {{"--attach=-7"}, "'-7' is no process id"},
+      {{"--attach", "-7"}, "--attach"},
+      {{"--attach=7.5"}, "no process id"},
+      {{"--attach=99999999999"}, "no process id"},
+      {{"--attach=7x"}, "no process id"},
+      {{"--attach", "7", "8"}, "8"},
+      {{"--attach", "7", "--attach", "8"}, "--attach"},
+      {{"--attach", "7", "--interval", "0"}, "no duration"},
+      {{"--attach", "7", "--interval=-1s"}, "no duration"},
+      {{"--attach", "7", "--interval", "soon"}, "'soon' is no duration"},
+      {{"--attach", "7", "--interval", "5ms"}, "10ms"},
+      {{"--attach", "7", "--interval="}, "--interval"},
+      {{"--attach", "7", "--interval", "nan"}, "'nan' is no duration"},
+      {{"--attach", "7", "--interval", "inf"}, "'inf' is no duration"},
+      {{"--attach", "7", "--interval", "1e300"}, "no duration"},
+      {{"--attach", "7", "--duration", "nan"}, "no duration"},
+      {{"--attach", "7", "--duration", "10 s"}, "no duration"},
+      {{"--attach", "7", "--duration", "10parsecs"}, "no duration"},
+      {{"--attach", "7", "--duration"}, "--duration"},
+      {{"--attach", "7", "--output"}, "--output"},
+      {{"--attach", "7", "--without"}, "--without"},
+      {{"--attach", "7", "--frobnicate"}, "--frobnicate"},
+      {{"--attach", "7", "-z"}, "-z"},
+      {{"--attach", "7", "--json"}, "--json"},
+      {{"train.py"}, "train.py"},
+      {{"python3", "train.py"}, "python3"},
+      {{"report"}, "TIMELINE"},
+      {{"report", "--json"}, "TIMELINE"},
+      {{"report", "a", "b"}, "b"},
+      {{"report", "a", "--frobnicate"}, "--frobnicate"},
+      {{"report", "a", "--", "true"}, "'report' takes no program"},
+      {{"view"}, "TIMELINE"},
+      {{"view", "a", "-o"}, "--output"},
+      {{"view", "a", "--json"}, "--json"},
+      {{"doctor", "x"}, "'x' is no process id"},
+      {{"doctor", "0"}, "'0' is no process id"},
+      {{"doctor", "1", "2"}, "2"},
+      {{"doctor", "--", "true"}, "'doctor' takes no program"},
+      {{"reprot", "t.json"}, "reprot"},
+      {{"--attach", "a\nb"}, "no process id"},
+      {{"\n"}, ""},
+      {{""}, ""},
+  };
+  for (const Refused& row : table) {
+    const ParsedOptions parsed = ParseWords(row.words);
+    INFO("cowprof " << absl::StrJoin(row.words, " ") << "\n" << parsed.message);
+    REQUIRE(parsed.exit_now);
+    CHECK(parsed.exit_code == kUsage);
+    CHECK(absl::StartsWith(parsed.message, "cowprof: "));
+    CHECK(absl::StrContains(parsed.message, row.says));
+    CHECK(parsed.message.find('\n') == parsed.message.size() - 1);
+  }
+}
+
+TEST_CASE("help and version come on stdout with exit status 0") {
+  for (const Words& words : {Words{"--help"}, {"-h"}, {"--attach", "7", "--help"}, 
+                             {"report", "--help"}, {"view", "-h"}, {"doctor", "--help"}}) {
+    const ParsedOptions parsed = ParseWords(words);
+    INFO(absl::StrJoin(words, " "));
+    REQUIRE(parsed.exit_now);
+    CHECK(parsed.exit_code == kDone);
+    CHECK(parsed.message.size() > 100);
+    CHECK(parsed.message.back() == '\n');
+  }
+  for (const char* flag : {"--attach", "--output", "--duration", "--interval", "--quiet", "--live", "--without",
+                           "report", "view", "doctor", "--version"}) {
+    INFO(flag);
+    CHECK(absl::StrContains(ParseWords({"--help"}).message, flag));
+  }
+  CHECK(absl::StrContains(ParseWords({"report", "--help"}).message, "--json"));
+  CHECK(ParseWords({"--version"}).message == "cowprof " COWPROF_VERSION "\n");
+  CHECK(ParseWords({"--version"}).exit_code == kDone);
+}
+
+TEST_CASE("no words at all, not even a name") {
+  const ParsedOptions parsed = ParseOptions(0, nullptr);
+  CHECK(parsed.exit_code == kUsage);
+}
+
+TEST_CASE("no row of words makes it throw, or say more than a line") {
+  const std::vector<std::string> words = {"--attach", "7", "--attach=7", "-o", "-q", "--live", "--", "report", "view", "doctor",
+                                          "t.json", "--json", "", "=", "--=", "-", "---", "++", "--interval", "1s", "x\ny",
+                                          "\xff", "--without", "[a,b]", "{}", "\"", "'", "-qo", "--quiet=maybe", "--no-quiet"};
+  std::mt19937 random(5);
+  for (int i = 0; i < 1500; ++i) {
+    Words row;
+    for (int n = random() % 6; n >= 0; --n) row.push_back(words[random() % words.size()]);
+    const ParsedOptions parsed = ParseWords(row);
+    INFO("cowprof " << absl::StrJoin(row, " ") << "\n" << parsed.message);
+    REQUIRE(parsed.exit_now == !parsed.message.empty());
+    if (!parsed.exit_now) continue;
+    REQUIRE(parsed.exit_code == kUsage);
+    REQUIRE(parsed.message.find('\n') == parsed.message.size() - 1);
+  }
+}
+
+}  // namespace cowprof

@@ -1,0 +1,199 @@
+// Which files output_file.cc creates, replaces and refuses: nothing but a regular file is written to, an
+// earlier recording is kept, and under sudo the file is the invoking user's, made with their rights.
+#include "sink/output_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "fixture_tree.h"
+#include "json_schema.h"
+
+namespace cowprof {
+namespace {
+
+struct stat StatOf(const std::string& path) {
+  struct stat found = {};
+  CHECK(lstat(path.c_str(), &found) == 0);
+  return found;
+}
+
+size_t FilesIn(const std::string& path) {
+  return std::distance(std::filesystem::directory_iterator(path), std::filesystem::directory_iterator());
+}
+
+// As sudo sets them, for the length of a test.
+class SudoBy {
+ public:
+  SudoBy(const char* uid, const char* gid) {
+    setenv("SUDO_UID", uid, 1);
+    setenv("SUDO_GID", gid, 1);
+  }
+  ~SudoBy() {
+    unsetenv("SUDO_UID");
+    unsetenv("SUDO_GID");
+  }
+};
+
+// The same rules hold for a file that grows and for one that is written at once.
+absl::Status Create(const std::string& path, bool replace) {
+  return replace ? ReplaceOutputFile(path, "new") : CreateOutputFile(path).status();
+}
+
+}  // namespace
+
+TEST_CASE("an output file is its owner's alone") {
+  FixtureTree tree;
+  const mode_t mask = umask(0);
+  REQUIRE(CreateOutputFile(tree.root() + "/a").ok());
+  REQUIRE(ReplaceOutputFile(tree.root() + "/b", "text").ok());
+  umask(mask);
+  for (const char* name : {"/a", "/b"}) {
+    CHECK((StatOf(tree.root() + name).st_mode & 07777) == 0600);
+    CHECK(StatOf(tree.root() + name).st_uid == geteuid());
+  }
+  CHECK(ReadWhole(tree.root() + "/b") == "text");
+  CHECK(FilesIn(tree.root()) == 2);
+}
+
+TEST_CASE("a descriptor that is written to does not reach a program that is started") {
+  FixtureTree tree;
+  const auto fd = CreateOutputFile(tree.root() + "/a");
+  REQUIRE(fd.ok());
+  CHECK((fcntl(fd->fd(), F_GETFD) & FD_CLOEXEC) != 0);
+}
+
+TEST_CASE("an earlier recording is kept as .old, and only the last one") {
+  FixtureTree tree;
+  const std::string path = tree.root() + "/t.json";
+  tree.Write("/t.json", "first");
+  REQUIRE(CreateOutputFile(path).ok());
+  CHECK(ReadWhole(path).empty());
+  CHECK(ReadWhole(path + ".old") == "first");
+  tree.Write("/t.json", "second");
+  REQUIRE(CreateOutputFile(path).ok());
+  CHECK(ReadWhole(path + ".old") == "second");
+  CHECK(FilesIn(tree.root()) == 2);
+}
+
+TEST_CASE("a page replaces an earlier one and leaves nothing behind") {
+  FixtureTree tree;
+  tree.Write("/p.html", "first");
+  REQUIRE(ReplaceOutputFile(tree.root() + "/p.html", "second").ok());
+  CHECK(ReadWhole(tree.root() + "/p.html") == "second");
+  CHECK(FilesIn(tree.root()) == 1);
+}
+
+TEST_CASE("what is no regular file is refused and left alone") {
+  const bool replace = GENERATE(false, true);
+  FixtureTree tree;
+  tree.Write("/victim", "precious");
+  tree.Link("/link", tree.root() + "/victim");
+  tree.Link("/dangling", tree.root() + "/nowhere");
+  tree.Link("/loop", "loop");
+  std::filesystem::create_directory(tree.root() + "/dir");
+  REQUIRE(mkfifo((tree.root() + "/fifo").c_str(), 0600) == 0);
+  const size_t files = FilesIn(tree.root());
+  for (const char* name : {"/link", "/dangling", "/loop", "/dir", "/fifo"}) {
+    const absl::Status status = Create(tree.root() + name, replace);  // a FIFO must not block it
+    INFO(status);
+    CHECK(status.code() == absl::StatusCode::kFailedPrecondition);
+    CHECK(absl::StrContains(status.message(), tree.root() + name));
+    CHECK(absl::StrContains(status.message(), "--output"));
+  }
+  for (const char* device : {"/dev/null", "/dev/full", "/proc/self/fd/1", "/"}) {
+    INFO(device);
+    CHECK_FALSE(Create(device, replace).ok());
+  }
+  CHECK(ReadWhole(tree.root() + "/victim") == "precious");
+  CHECK_FALSE(std::filesystem::exists(tree.root() + "/nowhere"));
+  CHECK(FilesIn(tree.root()) == files);
+}
+
+TEST_CASE("a path that can't be is said with the reason") {
+  const bool replace = GENERATE(false, true);
+  FixtureTree tree;
+  tree.Write("/file", "");
+  for (const auto& [name, reason] : {std::pair<std::string, std::string>{"/no/such/dir", "No such file"},
+                                     {"/file/below", "Not a directory"},
+                                     {"/" + std::string(300, 'x'), "too long"}}) {
+    const absl::Status status = Create(tree.root() + name, replace);
+    INFO(status);
+    CHECK_FALSE(status.ok());
+    CHECK(absl::StrContains(status.message(), tree.root() + name));
+    CHECK(absl::StrContains(status.message(), reason));
+  }
+  CHECK_FALSE(Create("", replace).ok());
+}
+
+TEST_CASE("a page that can't be written leaves the earlier one") {
+  FixtureTree tree;
+  tree.Write("/p.html", "first");
+  std::filesystem::create_directory(tree.root() + "/dir");
+  CHECK_FALSE(ReplaceOutputFile(tree.root() + "/dir", "second").ok());
+  CHECK(FilesIn(tree.root()) == 2);
+  CHECK(ReadWhole(tree.root() + "/p.html") == "first");
+}
+
+TEST_CASE("under sudo a file is the invoking user's, made with their rights") {
+  if (geteuid() != 0) {
+    WARN("not root: not tested");
+    return;
+  }
+  FixtureTree tree;
+  const std::string root = tree.root();
+  REQUIRE(chmod(root.c_str(), 0755) == 0);
+  std::filesystem::create_directory(root + "/theirs");
+  REQUIRE(chown((root + "/theirs").c_str(), 4321, 1234) == 0);
+  tree.Write("/root.json", "root's");
+  {
+    SudoBy user("4321", "1234");
+    for (const bool replace : {false, true}) {
+      const std::string path = root + (replace ? "/theirs/b" : "/theirs/a");
+      REQUIRE(Create(path, replace).ok());
+      CHECK(StatOf(path).st_uid == 4321);
+      CHECK(StatOf(path).st_gid == 1234);
+      CHECK(geteuid() == 0);
+      CHECK(getegid() == 0);
+      // Root could, they could not.
+      CHECK(Create(root + "/new", replace).code() == absl::StatusCode::kPermissionDenied);
+      CHECK_FALSE(Create(root + "/root.json", replace).ok());
+    }
+  }
+  CHECK(ReadWhole(root + "/root.json") == "root's");
+  CHECK(Create(root + "/new", false).ok());
+}
+
+TEST_CASE("a sudo environment that makes no sense is ignored") {
+  if (geteuid() != 0) {
+    WARN("not root: not tested");
+    return;
+  }
+  const char* uid = GENERATE("", "x", "-1", "99999999999", "12 ;");
+  FixtureTree tree;
+  SudoBy user(uid, "0");
+  REQUIRE(CreateOutputFile(tree.root() + "/a").ok());
+  CHECK(StatOf(tree.root() + "/a").st_uid == 0);
+  CHECK(geteuid() == 0);
+}
+
+TEST_CASE("all is written at its offset, or the reason is told") {
+  FixtureTree tree;
+  const auto fd = CreateOutputFile(tree.root() + "/a");
+  REQUIRE(fd.ok());
+  REQUIRE(WriteFully(fd->fd(), "hello world", 0).ok());
+  REQUIRE(WriteFully(fd->fd(), "W", 6).ok());
+  REQUIRE(WriteFully(fd->fd(), "", 0).ok());
+  CHECK(ReadWhole(tree.root() + "/a") == "hello World");
+  const Fd full(open("/dev/full", O_WRONLY));
+  CHECK(absl::StrContains(WriteFully(full.fd(), "x", 0).message(), "No space left"));
+  CHECK_FALSE(WriteFully(-1, "x", 0).ok());
+}
+
+}  // namespace cowprof

@@ -1,0 +1,279 @@
+// What pagemap.cc makes of entries written by hand, bit by bit, and of real children that write some of the
+// pages they inherited: as root the figures must be exact, without PFNs bit 56 alone must do.
+#include "source/pagemap.h"
+
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <functional>
+#include <vector>
+
+namespace cowprof {
+namespace {
+
+constexpr uint64_t kPresent = 1ull << 63, kSwapped = 1ull << 62, kFile = 1ull << 61, kExclusive = 1ull << 56;
+constexpr uint64_t kSoftDirty = 1ull << 55, kUffd = 1ull << 57, kGuard = 1ull << 58;
+constexpr uint64_t kZero = 77;  // PFN of the page of zeroes
+
+RegionPages Classify(std::vector<uint64_t> own, std::vector<uint64_t> peer, uint64_t zero_pfn = kZero) {
+  return ClassifyPages(own, peer, zero_pfn);
+}
+
+uint64_t BootNs() {
+  timespec now;
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  return now.tv_sec * 1'000'000'000ull + now.tv_nsec;
+}
+
+ProcessId IdOf(pid_t pid) {
+  const auto stat = ProcFs().ReadStat(pid);
+  REQUIRE(stat.ok());
+  return {pid, stat->start_ticks * 10'000'000};
+}
+
+// Anonymous memory at a 2 MiB boundary, so that its regions hold nothing else; every page was written.
+class Memory {
+ public:
+  explicit Memory(size_t regions, int advice = MADV_NOHUGEPAGE) : bytes_(regions * kRegionBytes) {
+    map_ = mmap(nullptr, bytes_ + kRegionBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(map_ != MAP_FAILED);
+    start_ = (reinterpret_cast<uint64_t>(map_) + kRegionBytes - 1) / kRegionBytes * kRegionBytes;
+    madvise(map_, bytes_ + kRegionBytes, advice);
+    for (size_t page = 0; page < pages(); ++page) Write(page);
+  }
+  ~Memory() { munmap(map_, bytes_ + kRegionBytes); }
+
+  size_t pages() const { return bytes_ / getpagesize(); }
+  void Write(size_t page) { reinterpret_cast<volatile char*>(start_)[page * getpagesize()] = 1; }
+  void Drop(size_t page) { madvise(reinterpret_cast<char*>(start_) + page * getpagesize(), getpagesize(), MADV_DONTNEED); }
+  void Read(size_t page) { static_cast<void>(reinterpret_cast<volatile char*>(start_)[page * getpagesize()]); }
+  std::vector<uint64_t> regions() const {
+    std::vector<uint64_t> regions;
+    for (uint64_t at = start_; at < start_ + bytes_; at += kRegionBytes) regions.push_back(at);
+    return regions;
+  }
+
+ private:
+  void* map_;
+  uint64_t start_;
+  size_t bytes_;
+};
+
+// A forked child that has run `body` and waits; ends with its owner.
+class Child {
+ public:
+  explicit Child(const std::function<void()>& body) {
+    int ready[2];
+    REQUIRE(pipe(ready) == 0);
+    pid_ = fork();
+    if (pid_ == 0) {
+      body();
+      static_cast<void>(!write(ready[1], "x", 1));
+      while (true) pause();
+    }
+    close(ready[1]);
+    char byte;
+    REQUIRE(read(ready[0], &byte, 1) == 1);
+    close(ready[0]);
+  }
+  ~Child() {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  pid_t pid() const { return pid_; }
+
+ private:
+  pid_t pid_;
+};
+
+SweepFigures Sweep(SweepJob job, int* runs = nullptr) {
+  PagemapSweep sweep(ProcFs(), getpagesize(), BootNs());
+  sweep.Add(std::move(job));
+  for (int i = 0; i < 100'000; ++i) {
+    const std::vector<FinishedSweep> finished = sweep.Run(runs ? absl::Nanoseconds(1) : absl::Seconds(1));
+    if (runs) ++*runs;
+    if (finished.empty()) continue;
+    CHECK(sweep.idle());
+    CHECK(finished[0].index == 5);
+    return finished[0].figures;
+  }
+  FAIL("no result");
+  return {};
+}
+
+bool PfnsVisible() {
+  Memory memory(1);
+  const ProcessId self = IdOf(getpid());
+  return Sweep({.index = 5, .process = self, .peer = self, .regions = memory.regions()}).same_pages > 0;
+}
+
+}  // namespace
+
+TEST_CASE("entries that are not present, or a file's, are nobody's") {
+  CHECK(Classify({}, {}) == RegionPages{});
+  CHECK(Classify({0, kSoftDirty, kUffd, kGuard, kExclusive, 5}, {0, 0, 0, 0, 0, 5}) == RegionPages{});
+  CHECK(Classify({kPresent | kFile | 9, kPresent | kFile | kExclusive | 9}, {9, 9}) == RegionPages{});
+}
+
+TEST_CASE("anonymous pages are private or shared by bit 56") {
+  CHECK(Classify({kPresent | kExclusive | 9, kPresent | 10, kPresent | 11 | kSoftDirty | kUffd}, {}) ==
+        RegionPages{.private_pages = 1, .shared_pages = 2});
+}
+
+TEST_CASE("the page of zeroes is counted apart") {
+  CHECK(Classify({kPresent | kZero}, {kPresent | kZero}) == RegionPages{.zero_pages = 1});
+  CHECK(Classify({kPresent | kZero}, {}) == RegionPages{.zero_pages = 1});
+  // PFNs that are hidden are 0, and so is what is known of the zero page then.
+  CHECK(Classify({kPresent}, {}, 0) == RegionPages{.shared_pages = 1});
+}
+
+TEST_CASE("against the peer a page is the same, diverged or new") {
+  CHECK(Classify({kPresent | 9}, {kPresent | 9}) == RegionPages{.shared_pages = 1, .same_pages = 1});
+  CHECK(Classify({kPresent | kExclusive | 8}, {kPresent | kExclusive | 9}) ==
+        RegionPages{.private_pages = 1, .diverged_pages = 1});
+  CHECK(Classify({kPresent | kExclusive | 8}, {0}) == RegionPages{.private_pages = 1, .new_pages = 1});
+  // Diverged from the parent, and shared with a child of its own.
+  CHECK(Classify({kPresent | 8}, {kPresent | 9}) == RegionPages{.shared_pages = 1, .diverged_pages = 1});
+  CHECK(Classify({kPresent | kExclusive | 8, kPresent | kExclusive | 7}, {kPresent | 9}) ==
+        RegionPages{.private_pages = 2, .diverged_pages = 1, .new_pages = 1});
+}
+
+TEST_CASE("an equal PFN is shared, even where bit 56 says exclusive as for huge pages since 6.17") {
+  CHECK(Classify({kPresent | kExclusive | 9}, {kPresent | kExclusive | 9}) ==
+        RegionPages{.shared_pages = 1, .same_pages = 1});
+}
+
+TEST_CASE("swapped pages are counted and are not present") {
+  CHECK(Classify({kSwapped | 5, kSwapped | kExclusive | 6}, {kSwapped | 5, 0}) == RegionPages{.swapped_pages = 2});
+  // A swap entry of the peer is no PFN, even where the number is the same.
+  CHECK(Classify({kPresent | kExclusive | 5}, {kSwapped | 5}).private_pages == 1);
+  CHECK(Classify({kPresent | kExclusive | 5}, {kSwapped | 5}).same_pages == 0);
+}
+
+TEST_CASE("without PFNs nothing is said about the peer") {
+  CHECK(Classify({kPresent | kExclusive, kPresent, kPresent | kFile}, {kPresent, kPresent, kPresent}, 0) ==
+        RegionPages{.private_pages = 1, .shared_pages = 1});
+}
+
+TEST_CASE("a whole region of each kind is counted without overflow") {
+  const std::vector<uint64_t> own(512, kPresent | kExclusive | 9), peer(512, kPresent | 8);
+  CHECK(Classify(own, peer) == RegionPages{.private_pages = 512, .diverged_pages = 512});
+}
+
+TEST_CASE("live: a child that wrote N of M pages has N private ones") {
+  if (!PfnsVisible()) {
+    WARN("PFNs are hidden (no CAP_SYS_ADMIN): not tested");
+    return;
+  }
+  Memory memory(3);
+  const uint64_t all = memory.pages(), written = GENERATE(0, 1, 300, 1536);
+  Child child([&] {
+    for (uint64_t page = 0; page < written; ++page) memory.Write((page * 5) % memory.pages());
+  });
+  const ProcessId worker = IdOf(child.pid()), parent = IdOf(getpid());
+  const SweepFigures own = Sweep({.index = 5, .process = worker, .peer = parent, .regions = memory.regions()});
+  CHECK(own.private_pages == written);
+  CHECK(own.shared_pages == all - written);
+  CHECK(own.diverged_pages == written);
+  CHECK(own.same_pages == all - written);
+  CHECK(own.new_pages == 0);
+  CHECK(own.zero_pages == 0);
+  CHECK(own.regions == 3);
+  CHECK_FALSE(own.full);
+  CHECK(own.cost > absl::ZeroDuration());
+  CHECK(own.end >= own.begin);
+  // The parent is left alone with the originals of what was copied.
+  const SweepFigures parents = Sweep({.index = 5, .process = parent, .peer = worker, .regions = memory.regions()});
+  CHECK(parents.private_pages == written);
+  CHECK(parents.diverged_pages == written);
+  CHECK(parents.same_pages == all - written);
+}
+
+TEST_CASE("live: new pages, dropped ones and the page of zeroes") {
+  if (!PfnsVisible()) {
+    WARN("PFNs are hidden (no CAP_SYS_ADMIN): not tested");
+    return;
+  }
+  Memory memory(2);
+  for (size_t page = 0; page < 40; ++page) memory.Drop(page);  // the parent lacks 0..39
+  Child child([&] {
+    for (size_t page = 0; page < 10; ++page) memory.Write(page);    // new
+    for (size_t page = 10; page < 17; ++page) memory.Read(page);    // zeroes
+    for (size_t page = 40; page < 43; ++page) memory.Write(page);   // copies
+    for (size_t page = 100; page < 130; ++page) memory.Drop(page);  // gone
+  });
+  const SweepFigures own =
+      Sweep({.index = 5, .process = IdOf(child.pid()), .peer = IdOf(getpid()), .regions = memory.regions()});
+  CHECK(own.private_pages == 10 + 3);
+  CHECK(own.new_pages == 10);
+  CHECK(own.zero_pages == 7);
+  CHECK(own.diverged_pages == 3);
+  CHECK(own.shared_pages == memory.pages() - 40 - 3 - 30);
+  CHECK(own.same_pages == own.shared_pages);
+}
+
+TEST_CASE("live: a full sweep finds the same by itself, in pieces as small as they come") {
+  Memory memory(4);
+  Child child([&] {
+    for (size_t page = 0; page < 777; ++page) memory.Write(page);
+  });
+  int runs = 0;
+  const SweepFigures full =
+      Sweep({.index = 5, .process = IdOf(child.pid()), .peer = IdOf(getpid()), .full = true}, &runs);
+  CHECK(full.full);
+  CHECK(runs >= 4);
+  CHECK(full.regions > 4);
+  // Beside the 777 there are the child's stack, libc's data and the like: some, not many.
+  CHECK(full.private_pages >= 777);
+  CHECK(full.private_pages < 777 + 300);
+  CHECK(full.shared_pages >= memory.pages() - 777);
+}
+
+TEST_CASE("live: a process that is gone, or another of the same pid, has no result") {
+  PagemapSweep sweep(ProcFs(), getpagesize(), BootNs());
+  pid_t gone;
+  {
+    Child child([] {});
+    gone = child.pid();
+    ProcessId other = IdOf(gone);
+    other.start_ns += 20'000'000;
+    sweep.Add({.index = 1, .process = other, .full = true});
+  }
+  sweep.Add({.index = 2, .process = {gone, 1}, .full = true});
+  sweep.Add({.index = 3, .process = IdOf(getpid()), .regions = {}});
+  std::vector<FinishedSweep> finished;
+  for (int i = 0; i < 100 && !sweep.idle(); ++i) {
+    for (const FinishedSweep& one : sweep.Run(absl::Seconds(1))) finished.push_back(one);
+  }
+  CHECK(sweep.idle());
+  REQUIRE(finished.size() == 1);
+  CHECK(finished[0].index == 3);
+  CHECK(finished[0].figures.private_pages == 0);
+}
+
+TEST_CASE("live: a sweep of a few regions adds to what is known of the others") {
+  Memory memory(3);
+  Child child([&] {
+    for (size_t page = 0; page < memory.pages(); page += 2) memory.Write(page);
+  });
+  const ProcessId worker = IdOf(child.pid());
+  PagemapSweep sweep(ProcFs(), getpagesize(), BootNs());
+  const auto swept = [&](std::vector<uint64_t> regions) {
+    sweep.Add({.index = 1, .process = worker, .regions = std::move(regions)});
+    std::vector<FinishedSweep> finished;
+    while (finished.empty()) finished = sweep.Run(absl::Seconds(1));
+    return finished[0].figures.private_pages;
+  };
+  const std::vector<uint64_t> regions = memory.regions();
+  CHECK(swept({regions[0]}) == 256);
+  CHECK(swept({regions[1], regions[2]}) == 768);
+  CHECK(swept({regions[1]}) == 768);
+  sweep.Forget(1);
+  CHECK(swept({regions[1]}) == 256);
+}
+
+}  // namespace cowprof

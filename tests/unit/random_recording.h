@@ -1,0 +1,162 @@
+// A seeded stream of samples as a busy host could hand them out: workers that come and go, figures that
+// are absent, large, unchanged or fall, events of every kind. What one sample says agrees with the one
+// before (an index is announced before its rows), so that a timeline must give back exactly the same.
+#ifndef COWPROF_TESTS_UNIT_RANDOM_RECORDING_H_
+#define COWPROF_TESTS_UNIT_RANDOM_RECORDING_H_
+
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "model/sample.h"
+
+namespace cowprof {
+
+class RandomRecording {
+ public:
+  explicit RandomRecording(unsigned seed) : random_(seed) {}
+
+  Sample Next() {
+    Sample sample = {.t = t_ += Micros(1, 5'000'000)};
+    if (next_index_ == 0) Start(&sample);
+    while (next_index_ < 40 && Chance(0.3)) Start(&sample);
+    for (auto& [index, process] : living_) Change(index, &process, &sample);
+    AddSideEvents(&sample);
+    while (living_.size() > 1 && Chance(0.2)) End(&sample);
+    for (const auto& [index, process] : rows_) sample.processes.push_back(process);
+    rows_.clear();
+    ChangeLimits(&sample);
+    sample.losses = losses_;
+    return sample;
+  }
+
+  RunInfo Info() {
+    RunInfo info = {.version = "0.1.0",
+                    .started = absl::FromUnixMicros(1'700'000'000'123'456),
+                    .kernel = "6.18.0",
+                    .page_bytes = 4096,
+                    .cpus = 2,
+                    .interval = absl::Milliseconds(250),
+                    .rung = "btf-tracepoints",
+                    .exactness = Exactness::kUpperBound,
+                    .target = {4711, 123'456'789'012'345},
+                    .command = "python3 train.py --note=\"\xc3\xa9\"",
+                    .started_target = true};
+    info.rejected = {{"fentry", "not \"allowed\"", "none"}, {"pagemap", "", ""}};
+    info.limits = {{LimitKind::kShm, "/dev/shm", 67'108'864, 12}, {LimitKind::kHost, "Mem", {}, 9}};
+    return info;
+  }
+
+  bool Chance(double p) { return std::bernoulli_distribution(p)(random_); }
+  // Small and large ones alike: every order of magnitude below 2^`bits`.
+  uint64_t Number(int bits = 40) {
+    return random_() & ((uint64_t{1} << std::uniform_int_distribution<>(0, bits)(random_)) - 1);
+  }
+  int Int(int low, int high) { return std::uniform_int_distribution<>(low, high)(random_); }
+
+ private:
+  absl::Duration Micros(int low, int high) { return absl::Microseconds(Int(low, high)); }
+  Count MaybeNumber() { return Chance(0.15) ? std::nullopt : Count(Number()); }
+  std::string Name() {
+    const std::vector<std::string> names = {"python", "", "a b", "\"q\"\\", "t\ta\nb", "\xe2\x82\xac"};
+    return names[Int(0, names.size() - 1)];
+  }
+
+  void Start(Sample* sample) {
+    const int index = next_index_++;
+    Event event = {.t = sample->t - Micros(0, 900), .kind = EventKind::kProcess, .index = index};
+    event.id = {Int(1, 4'194'304), random_() >> 4};
+    event.parent = index == 0 ? -1 : Int(0, index - 1);
+    event.origin = index == 0 ? Origin::kTarget : Chance(0.3) ? Origin::kFoundAtAttach : Origin::kForked;
+    event.comm = Name();
+    event.command = Name();
+    sample->events.push_back(event);
+    living_[index] = {.index = index};
+  }
+
+  void Change(int index, ProcessSample* process, Sample* sample) {
+    if (Chance(0.6)) {
+      FaultCounts& counts = process->counts;
+      for (Count* count :
+           {&counts.faults, &counts.kernel_faults, &counts.write_protect_faults, &counts.copies,
+            &counts.kernel_copies, &counts.zero_upgrades, &counts.zero_fill_pages,
+            &counts.file_copies, &counts.shm_pages, &counts.swap_ins}) {
+        *count = MaybeNumber();
+      }
+      ProcFigures& proc = process->proc;
+      for (Count* count : {&proc.anon_pages, &proc.file_pages, &proc.shmem_pages, &proc.swap_pages,
+                           &proc.virtual_pages, &proc.cpu_ms, &proc.descriptors, &proc.threads}) {
+        *count = MaybeNumber();
+      }
+    }
+    ProcessSample row = *process;
+    if (Chance(0.3)) {
+      row.rollup = RollupFigures{sample->t, Number(), Number(), Number(), Number(), Number(), Micros(0, 90'000)};
+    }
+    if (Chance(0.3)) {
+      row.sweep = SweepFigures{sample->t - Micros(0, 99), sample->t, Chance(0.5), Number(), Number(), Number(),
+                               Number(), Number(), Number(), Number(), Number(), Micros(0, 90'000)};
+    }
+    rows_[index] = row;
+  }
+
+  // The last row of a process has its counts; /proc has nothing left to say.
+  void End(Sample* sample) {
+    auto process = living_.begin();
+    std::advance(process, Int(0, living_.size() - 1));
+    Event event = {.t = sample->t, .kind = EventKind::kExit, .index = process->first};
+    event.status = Int(0, 0xffff);
+    sample->events.push_back(event);
+    rows_[process->first].proc = {};
+    living_.erase(process);
+  }
+
+  void AddSideEvents(Sample* sample) {
+    const int index = living_.begin()->first;
+    Event exec = {.t = sample->t, .kind = EventKind::kExec, .index = index};
+    exec.comm = Name();
+    exec.command = Name();
+    Event sent = {.t = sample->t, .kind = EventKind::kSignalSent, .index = index};
+    sent.signal = Int(1, 64);
+    sent.code = Int(-6, 128);
+    sent.sender = Int(0, 4'194'304);
+    Event delivered = {.t = sample->t, .kind = EventKind::kSignalDelivered, .index = index};
+    delivered.signal = 7;
+    delivered.code = Int(-6, 128);
+    delivered.address = random_();
+    Event note = {.t = sample->t, .kind = EventKind::kNote};
+    note.text = Name();
+    const Event oom = {.t = sample->t, .kind = EventKind::kOomVictim, .index = index};
+    for (const Event& event : {exec, sent, delivered, note, oom}) {
+      if (Chance(0.15)) sample->events.push_back(event);
+    }
+  }
+
+  // A limit stays from where it appears; its figures may not.
+  void ChangeLimits(Sample* sample) {
+    if (limits_.size() < 6 && Chance(0.3)) {
+      const auto kind = static_cast<LimitKind>(limits_.size());
+      limits_.push_back({.kind = kind, .name = Name()});
+    }
+    for (LimitSample& limit : limits_) {
+      if (Chance(0.5)) limit.used = Number();
+      if (Chance(0.2)) limit.limit = MaybeNumber();
+    }
+    sample->limits = limits_;
+    if (Chance(0.2)) losses_.events_dropped += Number(20);
+    if (Chance(0.1)) losses_.regions_dropped += Number(20);
+    if (Chance(0.1)) losses_.unreadable += 1;
+  }
+
+  std::mt19937_64 random_;
+  absl::Duration t_;
+  int next_index_ = 0;
+  std::map<int, ProcessSample> living_, rows_;
+  std::vector<LimitSample> limits_;
+  Losses losses_;
+};
+
+}  // namespace cowprof
+
+#endif  // COWPROF_TESTS_UNIT_RANDOM_RECORDING_H_

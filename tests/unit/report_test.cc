@@ -1,0 +1,203 @@
+// The verdict in words and as JSON, against files in tests/golden that a person has read, and against
+// schema/report.schema.json. COWPROF_UPDATE_GOLDEN=1 writes the files anew: read the difference.
+#include "sink/report.h"
+
+#include <signal.h>
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "json_schema.h"
+#include "random_recording.h"
+
+namespace cowprof {
+namespace {
+
+void CheckGolden(const std::string& name, const std::string& text) {
+  const std::filesystem::path path = RepositoryRoot() / "tests" / "golden" / name;
+  if (getenv("COWPROF_UPDATE_GOLDEN") != nullptr) std::ofstream(path, std::ios::binary) << text;
+  CHECK(ReadWhole(path) == text);
+}
+
+std::string JsonText(const Growth& growth) {
+  return ReportJson(growth).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+std::vector<std::string> SchemaErrors(const Growth& growth) {
+  static const JsonSchema schema("report");
+  const nlohmann::json json = nlohmann::json::parse(JsonText(growth), nullptr, false);
+  return json.is_discarded() ? std::vector<std::string>{"no JSON"} : schema.Errors(json);
+}
+
+Event Process(int index, int parent, Origin origin, const std::string& command) {
+  Event event = {.t = absl::Milliseconds(10 * index), .kind = EventKind::kProcess, .index = index};
+  event.id = {4000 + index, 1};
+  event.parent = parent;
+  event.origin = origin;
+  event.comm = "python3";
+  event.command = command;
+  return event;
+}
+Event Ended(int index, int status) {
+  Event event = {.t = absl::Milliseconds(41'500), .kind = EventKind::kExit, .index = index};
+  event.status = status;
+  return event;
+}
+ProcessSample Row(int index, uint64_t copies, uint64_t anon_pages) {
+  ProcessSample row = {.index = index};
+  row.counts = {.faults = 3 * copies + 100, .kernel_faults = 12, .write_protect_faults = copies + 9, .copies = copies,
+                .kernel_copies = 3, .zero_upgrades = 2, .zero_fill_pages = 40, .file_copies = 5, .shm_pages = 0, .swap_ins = 0};
+  row.proc = {.anon_pages = anon_pages, .file_pages = 900, .threads = 1};
+  return row;
+}
+
+// A trainer, a worker that copied nearly all, one that was killed, one that nothing is known of, a helper, and a process with
+// a command that would like to be more than text.
+Growth Training() {
+  constexpr char kTrain[] = "python3 train.py --data /data";
+  Growth growth;
+  growth.info = {.kernel = "6.18.0",
+                 .page_bytes = 4096,
+                 .rung = "btf-tracepoints",
+                 .exactness = Exactness::kExact,
+                 .target = {4000, 1},
+                 .command = kTrain};
+  const LimitSample shm = {LimitKind::kShm, "/dev/shm", 67'108'864, 60'397'978},
+                    cgroup = {LimitKind::kCgroupV2, "/job/7", {}, 3'000'000'000},
+                    files = {LimitKind::kDescriptors, "RLIMIT_NOFILE", 1024, 118};
+  ProcessSample unknown = {.index = 3};
+  Append({.t = absl::Milliseconds(100),
+          .events = {Process(0, -1, Origin::kTarget, kTrain), Process(1, 0, Origin::kForked, kTrain),
+                     Process(2, 0, Origin::kForked, kTrain), Process(3, 0, Origin::kFoundAtAttach, kTrain),
+                     Process(4, 0, Origin::kFoundAtAttach, "python3 -c from multiprocessing.resource_tracker import main;main(4)"),
+                     Process(5, 1, Origin::kFoundAtAttach, "\x1b[2J\"evil\"\n\xff")},
+          .processes = {Row(0, 0, 80'000), Row(1, 0, 80'000), Row(2, 0, 80'000), unknown, {.index = 4}, {.index = 5}},
+          .limits = {shm, cgroup, {LimitKind::kDescriptors, "RLIMIT_NOFILE", 1024, 300}}},
+         &growth);
+  ProcessSample target = Row(0, 1200, 80'010);
+  target.sweep = SweepFigures{.begin = absl::Seconds(40), .end = absl::Milliseconds(40'250), .full = true,
+                              .private_pages = 4000, .shared_pages = 76'010, .diverged_pages = 1300, .same_pages = 76'000,
+                              .new_pages = 10};
+  ProcessSample worker = Row(1, 79'981, 80'050);
+  worker.rollup = RollupFigures{.t = absl::Seconds(42), .rss_bytes = 331'570'000, .pss_bytes = 330'000'000,
+                                .private_bytes = 329'000'000};
+  Append({.t = absl::Milliseconds(42'000),
+          .events = {Ended(2, SIGKILL), Ended(4, 3 << 8)},
+          .processes = {target, worker, Row(2, 512, 79'000), unknown, {.index = 4}, {.index = 5}},
+          .limits = {shm, cgroup, files},
+          .losses = {.events_dropped = 1, .unreadable = 2}},
+         &growth);
+  return growth;
+}
+
+}  // namespace
+
+TEST_CASE("the report of a training in words") {
+  CheckGolden("report_training.txt", ReportText(Training(), /*complete=*/true));
+  CheckGolden("report_cut_off.txt", ReportText(Training(), /*complete=*/false));
+}
+
+TEST_CASE("the report of a training as JSON") {
+  CheckGolden("report_training.json", JsonText(Training()));
+  CHECK(SchemaErrors(Training()) == std::vector<std::string>{});
+}
+
+TEST_CASE("figures of the report that can be checked on paper") {
+  const nlohmann::ordered_json json = ReportJson(Training());
+  const auto& worker = json["workers"][0];
+  CHECK(worker["copies"] == 79'981);
+  CHECK(worker["copied_bytes"] == 79'981 * 4096);
+  CHECK(worker["reuses"] == 7);
+  CHECK(worker["ceiling_bytes"] == worker["private_bytes"].get<uint64_t>() + worker["still_shared_bytes"].get<uint64_t>());
+  CHECK(json["totals"]["copies"] == 1200 + 79'981 + 512);
+  CHECK(json["target"]["start_method"] == "fork");
+  CHECK(json["workers"][1]["exit"] ==
+        nlohmann::ordered_json({{"kind", "signaled"}, {"code", 137}, {"signal", "SIGKILL"}, {"cause", nullptr}}));
+  CHECK(json["workers"][3]["exit"]["kind"] == "exited");
+  CHECK(json["workers"][3]["exit"]["code"] == 3);
+  CHECK(json["workers"][3]["role"] == "helper");
+  // Not known is null, never 0.
+  for (const char* key : {"faults", "write_protect_faults", "copies", "reuses", "zero_fills", "copied_bytes", "private_bytes",
+                          "peak_private_bytes", "pss_bytes", "still_shared_bytes", "ceiling_bytes", "exit", "ended_at"}) {
+    INFO(key);
+    CHECK(json["workers"][2][key].is_null());
+  }
+  CHECK(json["limits"][1]["limit"].is_null());
+  CHECK(json["limits"][1]["ratio"].is_null());
+  CHECK(json["limits"][2]["used"] == 118);
+  CHECK(json["limits"][2]["peak"] == 300);
+  CHECK(json["limits"][2]["unit"] == "count");
+  CHECK(json["losses"]["events_dropped"] == 1);
+}
+
+TEST_CASE("an empty recording and one without a worker") {
+  Growth growth;
+  CheckGolden("report_empty.txt", ReportText(growth, false));
+  CHECK(SchemaErrors(growth) == std::vector<std::string>{});
+  CHECK(ReportJson(growth)["target"]["start_method"] == "none");
+  growth.info = Training().info;
+  Append({.t = absl::Seconds(1), .events = {Process(0, -1, Origin::kTarget, "sleep 9")}, .processes = {Row(0, 7, 50)}}, &growth);
+  CheckGolden("report_alone.txt", ReportText(growth, true));
+  CHECK(SchemaErrors(growth) == std::vector<std::string>{});
+}
+
+TEST_CASE("nothing in a name reaches the terminal raw") {
+  Growth growth = Training();
+  growth.info.command = growth.processes[0].command = "\x1b]0;title\x07\n\xe2\x80\xae";
+  growth.limits[0].now.name = growth.limits[0].now.name = "/dev/\x1b[2Jshm\n";
+  const std::string text = ReportText(growth, true);
+  CHECK_FALSE(absl::StrContains(text, "\x1b"));
+  CHECK_FALSE(absl::StrContains(text, "\x07"));
+  CHECK_FALSE(absl::StrContains(text, "\xe2\x80\xae"));
+}
+
+TEST_CASE("many workers: those that copied most are listed, the rest is counted") {
+  Growth growth;
+  Append({.events = {Process(0, -1, Origin::kTarget, "t")}}, &growth);
+  for (int i = 1; i <= 100; ++i) {
+    Append({.events = {Process(i, 0, Origin::kForked, "t")}, .processes = {Row(i, i, 500)}}, &growth);
+  }
+  const std::string text = ReportText(growth, true);
+  CHECK(absl::StrContains(text, "4100 "));
+  CHECK_FALSE(absl::StrContains(text, " 4001 "));
+  CHECK(absl::StrContains(text, "68 more that copied less"));
+  CHECK(absl::StrContains(text, "100 workers"));
+}
+
+TEST_CASE("the nearest limit is the fullest one that is set") {
+  Growth growth;
+  CHECK(NearestLimit(growth) == nullptr);
+  growth.limits = {{.now = {LimitKind::kHost, "none", {}, 900}}, {.now = {LimitKind::kShm, "half", 100, 50}},
+                   {.now = {LimitKind::kDescriptors, "most", 10, 9}}, {.now = {LimitKind::kShm, "zero", 0, 5}}};
+  REQUIRE(NearestLimit(growth) != nullptr);
+  CHECK(NearestLimit(growth)->now.name == "most");
+}
+
+TEST_CASE("losses in words") {
+  CHECK(LossesText({}).empty());
+  CHECK(LossesText({.events_dropped = 1, .processes_dropped = 1, .unreadable = 1}) == "1 event, 1 process, 1 read");
+  CHECK(LossesText({2, 2, 2000, 2, 2}) == "2 events, 2 processes, 2,000 regions, 2 reads, 2 samples");
+}
+
+TEST_CASE("ends in words") {
+  CHECK(ExitText({}) == "running");
+  CHECK(ExitText({.exit = ExitOf(0)}) == "exit 0");
+  CHECK(ExitText({.exit = ExitOf(7 << 8)}) == "exit 7");
+  CHECK(ExitText({.exit = ExitOf(SIGBUS | 0x80)}) == "killed by SIGBUS");
+}
+
+TEST_CASE("the report of any recording keeps to its schema") {
+  const unsigned seed = GENERATE(range(1u, 13u));
+  INFO("seed " << seed);
+  RandomRecording recording(seed);
+  Growth growth = {.info = recording.Info()};
+  for (int i = 0; i < 30; ++i) Append(recording.Next(), &growth);
+  CHECK(SchemaErrors(growth) == std::vector<std::string>{});
+  CHECK_FALSE(ReportText(growth, seed % 2).empty());
+}
+
+}  // namespace cowprof

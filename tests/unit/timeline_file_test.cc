@@ -1,0 +1,307 @@
+// The timeline on disk: valid against its schema after every append, readable when it was cut anywhere, and
+// whole again after a disk that was full. The records in it are the matter of json_timeline_test.cc.
+#include "sink/timeline_file.h"
+
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "fixture_tree.h"
+#include "json_schema.h"
+#include "model/growth.h"
+#include "random_recording.h"
+
+namespace cowprof {
+namespace {
+
+using Json = nlohmann::json;
+
+struct Recorded {
+  std::string bytes;
+  std::vector<Sample> samples;
+};
+
+Recorded Record(const std::string& path, unsigned seed, int samples) {
+  RandomRecording recording(seed);
+  auto file = TimelineFile::Create(path, recording.Info());
+  REQUIRE(file.ok());
+  Recorded recorded;
+  for (int i = 0; i < samples; ++i) {
+    recorded.samples.push_back(recording.Next());
+    REQUIRE((*file)->Write(recorded.samples.back(), {}).ok());
+  }
+  REQUIRE((*file)->Finish(recorded.samples.back().t, "target ended", {}).ok());
+  recorded.bytes = ReadWhole(path);
+  return recorded;
+}
+
+struct Replayed {
+  absl::StatusOr<TimelineContents> contents;
+  std::vector<Sample> samples;
+};
+Replayed Replay(const std::string& path) {
+  Replayed replayed;
+  replayed.contents =
+      ReadTimeline(path, [](const RunInfo&) {}, [&](const Sample& sample) { replayed.samples.push_back(sample); });
+  return replayed;
+}
+
+std::vector<std::string> SchemaErrors(const std::string& path) {
+  static const JsonSchema schema("timeline");
+  const Json json = Json::parse(ReadWhole(path), nullptr, false);
+  return json.is_discarded() ? std::vector<std::string>{"no JSON"} : schema.Errors(json);
+}
+
+// Lets no file of this process grow beyond `bytes`, as a full disk would.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(uint64_t bytes) {
+    old_handler_ = signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &old_);
+    rlimit limit = old_;
+    limit.rlim_cur = bytes;
+    setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FileSizeLimit() { Lift(); }
+  void Lift() {
+    setrlimit(RLIMIT_FSIZE, &old_);
+    signal(SIGXFSZ, old_handler_);
+  }
+
+ private:
+  rlimit old_;
+  sighandler_t old_handler_;
+};
+
+// The replay of a file knows of everything that the live recording knew.
+void CheckSameEnd(const Growth& live, const std::string& path) {
+  Growth replayed;
+  const auto contents = ReadGrowth(path, &replayed);
+  REQUIRE(contents.ok());
+  CHECK(contents->complete);
+  CHECK(replayed.t == live.t);
+  REQUIRE(replayed.processes.size() == live.processes.size());
+  for (size_t i = 0; i < live.processes.size(); ++i) {
+    INFO("process " << i);
+    CHECK(replayed.processes[i].id == live.processes[i].id);
+    CHECK(replayed.processes[i].counts == live.processes[i].counts);
+    CHECK(replayed.processes[i].ended == live.processes[i].ended);
+    CHECK(replayed.processes[i].comm == live.processes[i].comm);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a timeline is valid after every append and gives back its samples") {
+  const unsigned seed = GENERATE(range(1u, 5u));
+  INFO("seed " << seed);
+  FixtureTree tree;
+  const std::string path = tree.root() + "/t.json";
+  RandomRecording recording(seed);
+  const RunInfo info = recording.Info();
+  auto file = TimelineFile::Create(path, info);
+  REQUIRE(file.ok());
+  CHECK((*file)->path() == path);
+  CHECK(SchemaErrors(path) == std::vector<std::string>{});
+  std::vector<Sample> samples;
+  for (int i = 0; i < 25; ++i) {
+    samples.push_back(recording.Next());
+    REQUIRE((*file)->Write(samples.back(), {}).ok());
+    REQUIRE(SchemaErrors(path) == std::vector<std::string>{});
+    const Replayed replayed = Replay(path);
+    REQUIRE(replayed.contents.ok());
+    CHECK_FALSE(replayed.contents->complete);
+    REQUIRE(replayed.samples == samples);
+  }
+  REQUIRE((*file)->Finish(samples.back().t, "interrupted", {}).ok());
+  CHECK(SchemaErrors(path) == std::vector<std::string>{});
+  const Replayed replayed = Replay(path);
+  CHECK(replayed.contents->complete);
+  CHECK(replayed.contents->info == info);
+  CHECK(replayed.samples == samples);
+  CHECK((*file)->records_dropped() == 0);
+}
+
+TEST_CASE("a timeline cut at any byte gives back a prefix of its samples") {
+  FixtureTree tree;
+  const std::string path = tree.root() + "/t.json";
+  const Recorded recorded = Record(path, 7, 5);
+  const size_t header = recorded.bytes.find('\n');
+  // What the end record needs: its line without the closing bytes behind it.
+  const size_t end = recorded.bytes.rfind("\n]}");
+  const std::string cut = tree.root() + "/cut.json";
+  size_t seen = 0;
+  for (size_t size = 0; size < recorded.bytes.size(); ++size) {
+    tree.Write("/cut.json", recorded.bytes.substr(0, size));
+    const Replayed replayed = Replay(cut);
+    INFO("cut at " << size);
+    if (size < header) {
+      REQUIRE(replayed.contents.status().code() == absl::StatusCode::kInvalidArgument);
+      REQUIRE(absl::StrContains(replayed.contents.status().message(), cut));
+      REQUIRE_FALSE(absl::StrContains(replayed.contents.status().message(), "\n"));
+      continue;
+    }
+    REQUIRE(replayed.contents.ok());
+    REQUIRE(replayed.contents->complete == (size >= end));
+    REQUIRE(replayed.samples.size() >= seen);
+    seen = replayed.samples.size();
+    REQUIRE(std::equal(replayed.samples.begin(), replayed.samples.end(), recorded.samples.begin()));
+  }
+  CHECK(seen == recorded.samples.size());
+}
+
+TEST_CASE("a timeline with any byte turned is read or refused") {
+  FixtureTree tree;
+  const Recorded recorded = Record(tree.root() + "/t.json", 8, 4);
+  RandomRecording dice(9);
+  for (int i = 0; i < 1500; ++i) {
+    std::string bytes = recorded.bytes;
+    for (int turned = dice.Int(1, 3); turned > 0; --turned) bytes[dice.Int(0, bytes.size() - 1)] = dice.Int(0, 255);
+    tree.Write("/turned.json", bytes);
+    Growth growth;
+    const auto contents = ReadGrowth(tree.root() + "/turned.json", &growth);
+    if (!contents.ok()) CHECK(contents.status().code() == absl::StatusCode::kInvalidArgument);
+  }
+}
+
+TEST_CASE("a timeline that another program wrote anew reads the same") {
+  const int indent = GENERATE(-1, 0, 2);
+  FixtureTree tree;
+  const Recorded recorded = Record(tree.root() + "/t.json", 12, 8);
+  tree.Write("/relaid.json", nlohmann::ordered_json::parse(recorded.bytes).dump(indent) + "\n");
+  const Replayed replayed = Replay(tree.root() + "/relaid.json");
+  REQUIRE(replayed.contents.ok());
+  CHECK(replayed.contents->complete);
+  CHECK(replayed.samples == recorded.samples);
+}
+
+TEST_CASE("other JSON, hostile or not, is refused or read as far as it goes") {
+  const std::string deep = std::string(300'000, '[') + std::string(300'000, ']');
+  FixtureTree tree;
+  for (const std::string& text :
+       {std::string("[]\n"), std::string("7"), std::string("null\n"), std::string("{}\n"), std::string("\n"),
+        std::string("{\"records\":7}\n"), std::string("{\"schema\":{},\"records\":{}}\n"),
+        std::string("{\"schema\":\"cowprof.report/1\",\"target\":{}}\n"), std::string(1000, '\0'), deep,
+        "{\"schema\":" + deep + ",\"records\":[]}\n"}) {
+    tree.Write("/other.json", text);
+    const Replayed replayed = Replay(tree.root() + "/other.json");
+    INFO(text.substr(0, 60));
+    CHECK(replayed.contents.status().code() == absl::StatusCode::kInvalidArgument);
+  }
+  for (const std::string& text :
+       {"{\"schema\":\"cowprof.timeline/1\",\"header\":" + deep + ",\"records\":[]}\n",
+        "{\"schema\":\"cowprof.timeline/1\",\"records\":" + deep + "}\n",
+        std::string("{\"schema\":\"cowprof.timeline/1\",\"records\":[7,null,\"]}\",[],{}]}\n"),
+        "{\"schema\":\"cowprof.timeline/1\",\"header\":{},\"records\":[\n{\"type\":\"sample\",\"processes\":" + deep + "}\n]}\n"}) {
+    tree.Write("/other.json", text);
+    INFO(text.substr(0, 60));
+    CHECK(Replay(tree.root() + "/other.json").samples.size() <= 1);
+  }
+}
+
+TEST_CASE("what can't be read is said with its path") {
+  FixtureTree tree;
+  tree.Write("/empty.json", "");
+  tree.Write("/newer.json", "{\"schema\":\"cowprof.timeline/9\",\"header\":{},\"records\":[\n]}\n");
+  const auto message = [&](const std::string& name) {
+    const Replayed replayed = Replay(tree.root() + name);
+    CHECK(replayed.contents.status().code() == absl::StatusCode::kInvalidArgument);
+    CHECK(absl::StrContains(replayed.contents.status().message(), tree.root() + name));
+    return std::string(replayed.contents.status().message());
+  };
+  CHECK(absl::StrContains(message("/nowhere.json"), "No such file"));
+  CHECK(absl::StrContains(message("/empty.json"), "empty"));
+  const std::string newer = message("/newer.json");
+  CHECK(absl::StrContains(newer, "cowprof.timeline/9"));
+  CHECK(absl::StrContains(newer, "cowprof.timeline/1"));
+}
+
+TEST_CASE("a full disk costs samples, never the file, and nobody is forgotten") {
+  const unsigned seed = GENERATE(range(1u, 9u));
+  INFO("seed " << seed);
+  FixtureTree tree;
+  const std::string path = tree.root() + "/t.json";
+  RandomRecording recording(seed);
+  auto file = TimelineFile::Create(path, recording.Info());
+  REQUIRE(file.ok());
+  Growth live;
+  int failures = 0;
+  const auto write = [&] {
+    const Sample sample = recording.Next();
+    Append(sample, &live);
+    const absl::Status status = (*file)->Write(sample, live);
+    if (!status.ok()) {
+      ++failures;
+      CHECK(absl::StrContains(status.message(), path));
+    }
+    REQUIRE(SchemaErrors(path) == std::vector<std::string>{});
+  };
+  for (int i = 0; i < 5; ++i) write();
+  for (int full = 1; full <= 2; ++full) {
+    const uint64_t dropped_before = (*file)->records_dropped();
+    const std::string before = ReadWhole(path);
+    {
+      // Room for a part of a record, so that a write stops in its middle.
+      FileSizeLimit limit(before.size() + recording.Int(0, 30));
+      for (int i = 0; i < 6; ++i) write();
+    }
+    CHECK((*file)->records_dropped() == dropped_before + 6);
+    CHECK(failures == full);  // said once each time
+    CHECK(ReadWhole(path) == before);
+    for (int i = 0; i < 3; ++i) write();
+    CHECK((*file)->records_dropped() == dropped_before + 6);
+  }
+  REQUIRE((*file)->Finish(live.t, "target ended", live).ok());
+  CheckSameEnd(live, path);
+  const Replayed replayed = Replay(path);
+  CHECK(replayed.samples.size() == 5 + 2 * 3);
+  CHECK(replayed.samples.back().losses.records_dropped == 12);
+}
+
+TEST_CASE("a tmpfs that is full") {
+  FixtureTree tree;
+  if (mount("none", tree.root().c_str(), "tmpfs", 0, "size=32k") != 0) {
+    WARN("no right to mount a tmpfs: not tested");
+    return;
+  }
+  const std::string path = tree.root() + "/t.json";
+  RandomRecording recording(11);
+  Growth live;
+  {
+    auto file = TimelineFile::Create(path, recording.Info());
+    REQUIRE(file.ok());
+    while ((*file)->records_dropped() < 20) {
+      const Sample sample = recording.Next();
+      Append(sample, &live);
+      static_cast<void>((*file)->Write(sample, live));
+      REQUIRE(SchemaErrors(path) == std::vector<std::string>{});
+    }
+    REQUIRE(mount("none", tree.root().c_str(), "tmpfs", MS_REMOUNT, "size=1m") == 0);
+    const Sample sample = recording.Next();
+    Append(sample, &live);
+    CHECK((*file)->Write(sample, live).ok());
+    CHECK((*file)->Finish(live.t, "target ended", live).ok());
+  }
+  CheckSameEnd(live, path);
+  umount2(tree.root().c_str(), MNT_DETACH);
+}
+
+TEST_CASE("a disk that is full at the start is a failure, not a recording") {
+  FixtureTree tree;
+  FileSizeLimit limit(100);
+  const auto file = TimelineFile::Create(tree.root() + "/t.json", RandomRecording(1).Info());
+  limit.Lift();
+  REQUIRE_FALSE(file.ok());
+  CHECK(absl::StrContains(file.status().message(), tree.root() + "/t.json"));
+}
+
+}  // namespace cowprof
