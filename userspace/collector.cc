@@ -110,9 +110,11 @@ void Collector::ReadRollups(absl::Duration t, absl::Duration budget, bool last, 
     if (tracked == living_.end() || (!last && t < tracked->second.next_rollup)) continue;
     const double pages = tracked->second.anon_pages + tracked->second.file_pages;
     if (absl::Nanoseconds(pages * rollup_ns_per_page_) > options_.longest_stall) continue;
+    const absl::Duration cpu_before = ReadClock(CLOCK_THREAD_CPUTIME_ID);  // on a busy host the wall clock says more than it cost
     absl::StatusOr<RollupFigures> rollup = TimedRollup(proc_, tracked->first.pid, t);
     if (!rollup.ok()) continue;
-    if (pages > 1000) rollup_ns_per_page_ = 0.8 * rollup_ns_per_page_ + 0.2 * absl::ToDoubleNanoseconds(rollup->cost) / pages;
+    const double cpu_ns = absl::ToDoubleNanoseconds(ReadClock(CLOCK_THREAD_CPUTIME_ID) - cpu_before);
+    if (pages > 1000) rollup_ns_per_page_ = 0.8 * rollup_ns_per_page_ + 0.2 * cpu_ns / pages;
     process.rollup = *rollup;
     tracked->second.next_rollup = t + options_.rollup_interval;
     budget -= rollup->cost;
@@ -161,7 +163,8 @@ void Collector::RunSweep(absl::Duration budget, Sample* sample) {
 absl::StatusOr<Sample> Collector::Collect(absl::Duration interval, bool last) {
   absl::StatusOr<Pull> pull = faults_->PullCounts();
   if (!pull.ok()) return pull.status();
-  const absl::Duration t = Since(absl::ToInt64Nanoseconds(BootTime()));
+  // To the microsecond, as the file has it.
+  const absl::Duration t = absl::Trunc(Since(absl::ToInt64Nanoseconds(BootTime())), absl::Microseconds(1));
   Sample sample = {.t = t};
   sample.processes.reserve(pull->processes.size());
   std::vector<std::pair<const FollowedProcess*, Tracked>> ended;
@@ -176,7 +179,7 @@ absl::StatusOr<Sample> Collector::Collect(absl::Duration interval, bool last) {
     living_.erase(process->id);
   }
   // What happened while the last pull was read comes with this one; records stay in the order of time.
-  for (Event& event : sample.events) event.t = std::clamp(event.t, last_t_, t);
+  for (Event& event : sample.events) event.t = std::clamp(absl::Trunc(event.t, absl::Microseconds(1)), last_t_, t);
   last_t_ = t;
   std::stable_sort(sample.events.begin(), sample.events.end(), [](const Event& a, const Event& b) { return a.t < b.t; });
   ReadRollups(t, interval * kRollupShare, last, &sample);

@@ -29,6 +29,8 @@
 namespace cowprof {
 namespace {
 
+constexpr absl::Duration kLeastGap = absl::Milliseconds(50);  // between two ticks, whatever happens
+
 // Everything that a recording is made of, in the order of the data.
 struct Recording {
   Options options;
@@ -63,13 +65,18 @@ absl::StatusOr<std::string> RunLoop(Recording* recording) {
   const absl::Duration end = recording->start + recording->options.duration;
   absl::Duration next = BootTime();
   for (;;) {
+    const absl::Duration began = BootTime();
     if (absl::Status status = Tick(recording, &pace, /*last=*/false); !status.ok()) return status;
     if (!recording->collector->target_alive()) return "target ended";
     if (BootTime() >= end) return "duration reached";
     next = std::max(next + pace.interval(), BootTime());
     switch (recording->waiter.WaitUntil(std::min(next, end))) {
       case Wake::kStop: return "interrupted";
-      case Wake::kEvent: next = BootTime(); break;
+      case Wake::kEvent:
+        // A tick at once, for what is about to die; but a storm of signals is no reason to run hot.
+        absl::SleepFor(began + kLeastGap - BootTime());
+        next = BootTime();
+        break;
       case Wake::kTargetEnded:
       case Wake::kTick: break;
     }

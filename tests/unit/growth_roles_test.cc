@@ -25,7 +25,7 @@ constexpr char kTracker[] = "python -c from multiprocessing.resource_tracker imp
 
 Event Process(int index, int parent, Origin origin, const std::string& command, const char* comm = "python") {
   Event event = {.kind = EventKind::kProcess, .index = index};
-  event.id = {100 + index, 1};
+  event.id = {100 + index % 1000, 1};
   event.parent = parent;
   event.origin = origin;
   event.comm = comm;

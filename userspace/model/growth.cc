@@ -54,13 +54,16 @@ ProcessGrowth::Basis BasisAtFork(const ProcessGrowth& process) {
   return {.anon_pages = now - std::min(now, fresh)};
 }
 
-void RebaseOnTruth(const ProcessSample& sample, ProcessGrowth* process) {
+void RebaseOnTruth(const ProcessSample& sample, uint64_t page_bytes, ProcessGrowth* process) {
   const uint64_t copies = Or0(process->counts.copies), anon_pages = Or0(process->proc.anon_pages);
   const bool forked = process->origin == Origin::kForked && !process->execed;
   if (forked && (!process->anonymous || !process->seen) && process->counts.copies) process->anonymous = BasisAtFork(*process);
   process->seen |= process->proc.anon_pages.has_value();
   if (sample.sweep) {
     process->sweep = sample.sweep;
+    const uint64_t total_bytes = process->private_bytes.value_or(0), anonymous_bytes = sample.sweep->private_pages * page_bytes;
+    // The rollup at attach is older than the first sweep: what it found beyond the sweep's pages are private pages of files.
+    if (!process->anonymous && process->rollup_basis) process->private_other_bytes = total_bytes - std::min(total_bytes, anonymous_bytes);
     // A sweep of the touched regions updates what a full one found, and a forked child owned nothing before it touched.
     process->anonymous = {sample.sweep->private_pages, copies, anon_pages};
   }
@@ -95,7 +98,7 @@ void AppendProcess(const ProcessSample& sample, absl::Duration elapsed, uint64_t
   process->counts = sample.counts;
   // The last row of a process that ended has counts only: /proc had nothing left to say.
   if (sample.proc.anon_pages) process->proc = sample.proc;
-  RebaseOnTruth(sample, process);
+  RebaseOnTruth(sample, page_bytes, process);
   DeriveMemory(page_bytes, process);
   if (sample.rollup && process->anonymous) {
     const uint64_t anonymous = *process->private_bytes - process->private_other_bytes;

@@ -136,7 +136,12 @@ bool PagemapSweep::ReadPiece(const SweepJob& job, uint64_t address) {
     if (look == 0 || again.diverged_pages < pages.diverged_pages) pages = again;
     if (pages.diverged_pages == 0 || peer.empty()) break;
   }
-  known_[job.index][address / kRegionBytes] = pages;
+  // Address space that holds nothing takes no memory here either: some programs map terabytes of it.
+  if (pages == RegionPages{}) {
+    known_[job.index].erase(address / kRegionBytes);
+  } else {
+    known_[job.index][address / kRegionBytes] = pages;
+  }
   return true;
 }
 
@@ -163,7 +168,7 @@ SweepFigures PagemapSweep::Sum(const SweepJob& job) const {
 std::vector<FinishedSweep> PagemapSweep::Run(absl::Duration budget) {
   std::vector<FinishedSweep> finished;
   const absl::Duration cpu_start = ReadClock(CLOCK_THREAD_CPUTIME_ID);
-  const absl::Duration deadline = ReadClock(CLOCK_MONOTONIC) + 3 * budget + absl::Milliseconds(1);
+  const absl::Duration deadline = ReadClock(CLOCK_MONOTONIC) + 10 * budget + absl::Milliseconds(1);
   while (!jobs_.empty()) {
     SweepJob& job = jobs_.front();
     const absl::Duration cpu_before = ReadClock(CLOCK_THREAD_CPUTIME_ID);

@@ -55,7 +55,7 @@ class PagemapSweep {
   void Add(SweepJob job) { jobs_.push_back(std::move(job)); }
   bool idle() const { return jobs_.empty(); }
   absl::Duration cost() const { return cost_; }  // CPU time so far
-  // Works for `budget` of CPU time, and at most twice as long again asleep; keeps its place for the next call. A process that ends
+  // Works for `budget` of CPU time, and for ten times that by the clock (it sleeps most of the time, longer on a busy host); keeps its place for the next call. A process that ends
   // meanwhile has no result.
   std::vector<FinishedSweep> Run(absl::Duration budget);
   // Drops what is kept of a process that ended.
