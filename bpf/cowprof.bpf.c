@@ -43,7 +43,7 @@ struct thread_state {
 	__u64 ip, sp, orig_ax;	// user registers; of the system call, if the kernel faulted
 	cowprof_region_key last_region;
 	__u32 serial;
-	__u32 faults, kernel_faults, write_protect_faults;	// not yet in the row
+	__u32 faults, write_protect_faults, copies, zero_fill_pages;	// not yet in the row
 	__u8 pending;
 	__u8 present, write;	// from the error code
 	__u8 kernel_mode;
@@ -108,15 +108,18 @@ static struct thread_state *state_of(struct task_struct *task)
 
 // ---- Faults: one of three things opens, an allocation closes ----
 
-// Moves what the thread has gathered to the row of its process. Looking the row up at every fault would cost as much again as all
-// the rest: an allocation looks it up anyway, others do so once in a while, and the end of a thread leaves nothing behind.
+// Moves what the thread has gathered to the row of its process. To look the row up at every fault and to lock the bus for every
+// count would be half of what the probes cost; the end of a thread leaves nothing behind.
 static void settle(struct cowprof_process_row *row, struct thread_state *state)
 {
 	__sync_fetch_and_add(&row->counts.faults, state->faults);
-	__sync_fetch_and_add(&row->counts.write_protect_faults, state->write_protect_faults);
-	if (state->kernel_faults)
-		__sync_fetch_and_add(&row->counts.kernel_faults, state->kernel_faults);
-	state->faults = state->kernel_faults = state->write_protect_faults = 0;
+	if (state->write_protect_faults)
+		__sync_fetch_and_add(&row->counts.write_protect_faults, state->write_protect_faults);
+	if (state->copies)
+		__sync_fetch_and_add(&row->counts.copies, state->copies);
+	if (state->zero_fill_pages)
+		__sync_fetch_and_add(&row->counts.zero_fill_pages, state->zero_fill_pages);
+	state->faults = state->write_protect_faults = state->copies = state->zero_fill_pages = 0;
 }
 
 static int open_fault(__u64 address, struct pt_regs *user_regs, __u64 error_code, int kernel_mode)
@@ -126,15 +129,17 @@ static int open_fault(__u64 address, struct pt_regs *user_regs, __u64 error_code
 
 	if (!state)
 		return 0;
-	if (state->faults >= COWPROF_UNSETTLED_FAULTS) {
+	if (state->faults >= COWPROF_UNSETTLED_FAULTS || kernel_mode) {
 		row = bpf_map_lookup_elem(&processes, &state->process);
-		if (row)
-			settle(row, state);
+		if (!row)
+			return 0;
+		settle(row, state);
+		if (kernel_mode)
+			__sync_fetch_and_add(&row->counts.kernel_faults, 1);
 	}
 	state->present = !!(error_code & FAULT_PRESENT);
 	state->write = !!(error_code & FAULT_WRITE);
 	state->faults++;
-	state->kernel_faults += kernel_mode;
 	state->write_protect_faults += state->present && state->write;
 	state->address = address;
 	state->ip = user_regs->ip;
@@ -201,17 +206,13 @@ static long classify_mapping(struct task_struct *task, struct vm_area_struct *vm
 	return 0;
 }
 
-// The page was not there: new memory, a private copy of a file page, shared memory, or a page from swap.
+// The page was not there, and no single zeroed one was taken for it: a private copy of a file page, shared memory, a page from
+// swap, or a huge page of new memory.
 static void count_missing(struct task_struct *task, struct cowprof_process_row *row, struct thread_state *state,
-			  unsigned int order, unsigned int gfp)
+			  unsigned int order)
 {
 	enum mapping mapping = MAPPING_OTHER;
 
-	touch_region(state);
-	if (order == 0 && gfp & GFP_ZERO) {
-		__sync_fetch_and_add(&row->counts.zero_fill_pages, 1);
-		return;
-	}
 	// Since 5.17 (7c7e3d31e785); before, such pages are not told apart and not counted.
 	if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_find_vma))
 		bpf_find_vma(task, state->address, classify_mapping, &mapping, 0);
@@ -225,20 +226,13 @@ static void count_missing(struct task_struct *task, struct cowprof_process_row *
 		__sync_fetch_and_add(&row->counts.file_copies, 1);
 }
 
-static void count_copy(struct cowprof_process_row *row, struct thread_state *state, struct task_struct *task)
+static void count_copy(struct cowprof_process_row *row, struct thread_state *state, __u32 tid)
 {
-	if (task->signal->nr_threads > 1 && lost_race(row, state->address, task->pid))
+	if (lost_race(row, state->address, tid))
 		return;
-	__sync_fetch_and_add(&row->counts.copies, 1);
+	state->copies++;
 	if (state->kernel_mode)
 		__sync_fetch_and_add(&row->counts.kernel_copies, 1);
-	touch_region(state);
-}
-
-static void count_zero_upgrade(struct cowprof_process_row *row, struct thread_state *state)
-{
-	touch_region(state);
-	__sync_fetch_and_add(&row->counts.zero_upgrades, 1);
 }
 
 // The allocation belongs to the pending fault only while the thread's user registers still are those of the fault: a later
@@ -260,22 +254,33 @@ int BPF_PROG(page_alloc, struct page *page, unsigned int order, unsigned int gfp
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct thread_state *state = bpf_task_storage_get(&threads, task, 0, 0);
 	struct cowprof_process_row *row;
+	unsigned int zeroed;
 
 	if (!state || !state->pending || (gfp & GFP_MOVABLE_USER) != GFP_MOVABLE_USER)
 		return 0;
 	if (!belongs_to_fault(task, state, gfp))
 		return 0;
 	state->pending = 0;
+	touch_region(state);
+	zeroed = gfp & GFP_ZERO;
+	// The two that come by the million need no row, unless another thread or a system call is about.
+	if (order == 0 && !state->present && zeroed) {
+		state->zero_fill_pages++;
+		return 0;
+	}
+	if (order == 0 && state->present && !zeroed && !state->kernel_mode && task->signal->nr_threads == 1) {
+		state->copies++;
+		return 0;
+	}
 	row = bpf_map_lookup_elem(&processes, &state->process);
 	if (!row)
 		return 0;
-	settle(row, state);
 	if (!state->present)
-		count_missing(task, row, state, order, gfp);
-	else if (gfp & GFP_ZERO || order)
-		count_zero_upgrade(row, state);
+		count_missing(task, row, state, order);
+	else if (zeroed || order)
+		__sync_fetch_and_add(&row->counts.zero_upgrades, 1);
 	else
-		count_copy(row, state, task);
+		count_copy(row, state, task->pid);
 	return 0;
 }
 

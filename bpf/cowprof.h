@@ -7,7 +7,7 @@ enum {
 	COWPROF_MAX_PROCESSES = 16384,	 // living ones, and ended ones until the next tick takes them
 	COWPROF_RING_BYTES = 1 << 20,
 	COWPROF_REGION_SHIFT = 21,	 // a region is 2 MiB
-	COWPROF_UNSETTLED_FAULTS = 16,	// faults without an allocation that a thread may keep to itself
+	COWPROF_UNSETTLED_FAULTS = 8,	// faults that a thread may keep to itself
 	COWPROF_RECENT_COPIES = 16,	 // power of two
 	COWPROF_COMM_BYTES = 16,
 };
