@@ -81,7 +81,11 @@ void Collector::AddEvents(const std::vector<SeenEvent>& seen, Sample* sample) {
     const auto tracked = std::find_if(living_.begin(), living_.end(), is_it);
     if (tracked == living_.end()) continue;
     event.index = tracked->second.index;
-    if (event.kind == EventKind::kExec) event.command = proc_.ReadCommandLine(one.process.pid);
+    if (event.kind == EventKind::kExec) {
+      event.command = proc_.ReadCommandLine(one.process.pid);
+      sweep_.Forget(event.index);
+      tracked->second.next_full_sweep = event.t;
+    }
     sample->events.push_back(std::move(event));
   }
 }

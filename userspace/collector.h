@@ -24,7 +24,7 @@ struct CollectorOptions {
   absl::Duration full_sweep_interval = absl::Seconds(60);  // of workers; the target is always swept in full
   absl::Duration rollup_interval = absl::Seconds(30);
   // A rollup holds the target's mmap_lock all the while it reads; longer than this is not taken (the sweep is, instead).
-  absl::Duration longest_stall = absl::Milliseconds(5);
+  absl::Duration longest_stall = absl::Milliseconds(3);
 };
 
 class Collector {

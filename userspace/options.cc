@@ -92,7 +92,9 @@ ParsedOptions UsageError(const std::string& message) {
 
 // What can't be told from one option alone.
 std::string Contradiction(const Options& options, bool separator) {
-  if (options.command != "record") return separator ? absl::StrCat("'", options.command, "' takes no program to start") : "";
+  if (options.command != "record") {
+    return separator || options.attach != 0 ? absl::StrCat("'", options.command, "' takes no --attach and no program to start") : "";
+  }
   if (separator && options.program.empty()) return "nothing to start after '--'; give a command, as in: cowprof -- python3 train.py";
   if (!options.program.empty() && options.attach != 0) return "--attach and a program to start exclude each other";
   if (options.program.empty() && options.attach == 0) {

@@ -133,6 +133,14 @@ TEST_CASE("freed memory lowers what is private and never below nothing") {
   CHECK(worker.peak_private_bytes == 500 * kPage);
 }
 
+TEST_CASE("a page that is copied again and again is one private page") {
+  Story story = Forked();
+  const ProcessGrowth& worker = story.growth.processes[1];
+  story.Add({}, {Row(1, {.copies = 5000, .anon_pages = 1000})});
+  CHECK(worker.private_bytes == 1000 * kPage);
+  CHECK(worker.still_shared_bytes == 0u);
+}
+
 TEST_CASE("a worker found at attach is known once a full sweep has seen it") {
   Story story = Found();
   const ProcessGrowth& worker = story.growth.processes[1];

@@ -107,12 +107,12 @@ void AppendProcess(const ProcessSample& sample, absl::Duration elapsed, uint64_t
   }
 }
 
+bool IsAnnounced(int index, const Growth& growth) {
+  return index >= 0 && index < static_cast<int>(growth.processes.size()) && growth.processes[index].id.pid != 0;
+}
+
 void StartProcess(const Event& event, Growth* growth) {
-  // Events of one tick come by time, not by index: a place may be taken before the one below it.
-  constexpr int kLargestGap = 65536;
-  const int known = static_cast<int>(growth->processes.size());
-  if (event.index < 0 || event.index > known + kLargestGap) return;
-  for (int i = known; i <= event.index; ++i) growth->processes.push_back({.index = i});
+  if (event.index < 0 || event.index >= static_cast<int>(growth->processes.size())) return;
   ProcessGrowth& process = growth->processes[event.index];
   process = {.index = event.index,
              .id = event.id,
@@ -126,7 +126,7 @@ void StartProcess(const Event& event, Growth* growth) {
 
 void AppendEvent(const Event& event, Growth* growth) {
   if (event.kind == EventKind::kProcess) return StartProcess(event, growth);
-  if (event.index < 0 || event.index >= static_cast<int>(growth->processes.size())) return;
+  if (!IsAnnounced(event.index, *growth)) return;
   ProcessGrowth& process = growth->processes[event.index];
   if (event.kind == EventKind::kExec) {
     process.comm = event.comm;
@@ -158,11 +158,18 @@ Exit ExitOf(int wait_status) {
 
 void Append(const Sample& sample, Growth* growth) {
   const absl::Duration elapsed = growth->samples == 0 ? absl::ZeroDuration() : sample.t - growth->t;
+  // Indexes are dense, but those of one sample may come in any order: there is room for as many as it announces.
+  const auto is_new = [known = static_cast<int>(growth->processes.size())](const Event& event) {
+    return event.kind == EventKind::kProcess && event.index >= known;
+  };
+  for (auto count = std::count_if(sample.events.begin(), sample.events.end(), is_new); count > 0; --count) {
+    growth->processes.push_back({.index = static_cast<int>(growth->processes.size())});
+  }
   for (const Event& event : sample.events) {
     if (event.kind != EventKind::kExit) AppendEvent(event, growth);
   }
   for (const ProcessSample& process : sample.processes) {
-    if (process.index < 0 || process.index >= static_cast<int>(growth->processes.size())) continue;
+    if (!IsAnnounced(process.index, *growth)) continue;
     AppendProcess(process, elapsed, growth->info.page_bytes, &growth->processes[process.index]);
   }
   // The last counts of a process stand in the same sample as its end.

@@ -2,12 +2,15 @@
 #include "sink/output_file.h"
 
 #include <fcntl.h>
+#include <grp.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -23,16 +26,20 @@ class AsInvokingUser {
     const char* gid = getenv("SUDO_GID");
     unsigned user = 0, group = 0;
     if (geteuid() != 0 || uid == nullptr || gid == nullptr || !absl::SimpleAtoi(uid, &user) || !absl::SimpleAtoi(gid, &group)) return;
-    // The group first: without root it can't be changed any more.
-    active_ = setegid(group) == 0 && seteuid(user) == 0;
+    // The groups first: without root they can't be changed any more.
+    groups_.resize(std::max(getgroups(0, nullptr), 0));
+    groups_.resize(std::max(getgroups(static_cast<int>(groups_.size()), groups_.data()), 0));
+    const gid_t only = group;
+    active_ = setgroups(1, &only) == 0 && setegid(group) == 0 && seteuid(user) == 0;
   }
   ~AsInvokingUser() {
     if (!active_) return;
-    if (seteuid(0) != 0 || setegid(0) != 0) abort();
+    if (seteuid(0) != 0 || setegid(0) != 0 || setgroups(groups_.size(), groups_.data()) != 0) abort();
   }
   AsInvokingUser(const AsInvokingUser&) = delete;
 
  private:
+  std::vector<gid_t> groups_;
   bool active_ = false;
 };
 

@@ -85,10 +85,11 @@ absl::Status TimelineFile::Finish(absl::Duration t, const std::string& reason, c
 
 absl::StatusOr<TimelineContents> ReadTimeline(const std::string& path, const std::function<void(const RunInfo&)>& on_info,
                                               const std::function<void(const Sample&)>& on_sample) {
+  errno = 0;
   std::ifstream file(path);
   std::string line;
   if (!file || !std::getline(file, line)) {
-    return absl::InvalidArgumentError(absl::StrCat("read ", path, ": ", file.is_open() ? "it is empty" : strerror(errno)));
+    return absl::InvalidArgumentError(absl::StrCat("read ", path, ": ", !file.is_open() ? strerror(errno) : errno == EISDIR ? "it is a folder" : "it is empty"));
   }
   const auto at_path = [&](const absl::Status& status) {
     return absl::Status(status.code(), absl::StrCat("read ", path, ": ", status.message()));

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstdarg>
 #include <cstring>
+#include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -311,7 +312,9 @@ absl::StatusOr<Pull> BpfFaults::PullCounts() {
     }
   }
   std::sort(pull.processes.begin(), pull.processes.end(),
-            [](const FollowedProcess& a, const FollowedProcess& b) { return a.serial < b.serial; });
+            [](const FollowedProcess& a, const FollowedProcess& b) {
+              return std::tie(a.forked_ns, a.serial) < std::tie(b.forked_ns, b.serial);
+            });
   pull.events = TakeEvents();
   return pull;
 }

@@ -19,7 +19,7 @@ struct FollowedProcess {
   ProcessId id;
   ProcessId parent;         // who forked it; all zero for the target
   Origin origin = Origin::kForked;
-  uint32_t serial = 0;      // rises in order of appearance: a parent comes before its children
+  uint32_t serial = 0;      // names it in TouchedRegion
   uint64_t forked_ns = 0;   // CLOCK_BOOTTIME; 0 where it was there at attach
   uint64_t exited_ns = 0;   // CLOCK_BOOTTIME; 0 while it lives
   int exit_status = 0;      // as wait(2) reports it
@@ -35,7 +35,7 @@ struct SeenEvent {
 };
 
 struct Pull {
-  std::vector<FollowedProcess> processes;  // by serial; one that ended is reported once more and then forgotten
+  std::vector<FollowedProcess> processes;  // by time of fork, parents before children; one that ended is reported once more and then forgotten
   std::vector<SeenEvent> events;           // kExec, kSignalSent, kSignalDelivered, kOomVictim
   FaultCounts overflow;                    // of the processes that found no room in the table
   Losses losses;                           // events_dropped, processes_dropped, regions_dropped

@@ -75,9 +75,9 @@ RegionPages ClassifyPages(absl::Span<const uint64_t> own, absl::Span<const uint6
     if (pfn == 0 || peer.empty()) continue;
     if (same) {
       ++pages.same_pages;
-    } else if (other & (kPresent | kSwapped)) {
+    } else if (other & kPresent && PfnOf(other) != zero_pfn) {
       ++pages.diverged_pages;
-    } else {
+    } else if (!(other & kSwapped)) {  // what the peer has in swap can't be compared
       ++pages.new_pages;
     }
   }
@@ -163,6 +163,12 @@ SweepFigures PagemapSweep::Sum(const SweepJob& job) const {
     sum.swapped_pages += pages.swapped_pages;
   }
   return sum;
+}
+
+void PagemapSweep::Forget(int index) {
+  known_.erase(index);
+  if (!jobs_.empty() && jobs_.front().index == index) progress_ = {};
+  std::erase_if(jobs_, [&](const SweepJob& job) { return job.index == index; });
 }
 
 std::vector<FinishedSweep> PagemapSweep::Run(absl::Duration budget) {

@@ -58,8 +58,8 @@ class PagemapSweep {
   // Works for `budget` of CPU time, and for ten times that by the clock (it sleeps most of the time, longer on a busy host); keeps its place for the next call. A process that ends
   // meanwhile has no result.
   std::vector<FinishedSweep> Run(absl::Duration budget);
-  // Drops what is kept of a process that ended.
-  void Forget(int index) { known_.erase(index); }
+  // Drops what is kept and what is planned of a process that ended or got another address space.
+  void Forget(int index);
 
  private:
   struct Progress {
