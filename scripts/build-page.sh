@@ -3,7 +3,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../web"
 if [ ! -e node_modules/.package-lock.json ] || [ package-lock.json -nt node_modules/.package-lock.json ]; then
-  npm ci --no-audit --no-fund
+  npm ci --prefer-offline --no-audit --no-fund
   touch node_modules/.package-lock.json
 fi
 npm run --silent build
