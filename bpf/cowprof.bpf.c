@@ -237,7 +237,7 @@ static void count_copy(struct cowprof_process_row *row, struct thread_state *sta
 
 // The allocation belongs to the pending fault only while the thread's user registers still are those of the fault: a later
 // system call has others. A fault of the kernel has those of its system call all along, and that call may go on to fill the
-// page cache: read-ahead says NORETRY, a copy never does.
+// page cache after a reuse: read-ahead says NORETRY, a copy never does (a huge page of new memory may).
 static int belongs_to_fault(struct task_struct *task, struct thread_state *state, unsigned int gfp)
 {
 	struct pt_regs *regs = (void *)bpf_task_pt_regs(task);
@@ -245,7 +245,9 @@ static int belongs_to_fault(struct task_struct *task, struct thread_state *state
 
 	if (bpf_core_enum_value_exists(enum ___gfp_bits, ___GFP_NORETRY_BIT))
 		noretry = 1u << bpf_core_enum_value(enum ___gfp_bits, ___GFP_NORETRY_BIT);
-	return !(gfp & noretry) && regs->ip == state->ip && regs->sp == state->sp && regs->orig_ax == state->orig_ax;
+	if (state->kernel_mode && state->present && gfp & noretry)
+		return 0;
+	return regs->ip == state->ip && regs->sp == state->sp && regs->orig_ax == state->orig_ax;
 }
 
 SEC("?tp_btf/mm_page_alloc")

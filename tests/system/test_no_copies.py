@@ -38,9 +38,9 @@ def test_reuse_during_a_cold_read_is_told_from_the_page_cache(tmp_path):
     assert_reused(report, lines, pages)
 
 
-@pytest.mark.parametrize("variant", [[], ["--read-first"]], ids=["write", "read, then write"])
+@pytest.mark.parametrize("variant", [[], ["--read-first"], ["--huge"]], ids=["write", "read, then write", "huge"])
 def test_new_memory_is_no_copy(variant, tmp_path):
-    report, lines = run_attached(["zero_fills", "--pages=40000", *variant], tmp_path)
+    report, lines = run_attached(["zero_fills", "--pages=40960", *variant], tmp_path)
     assert_counts(report, lines, ("zero_fills",))
     (child,) = children_of(lines)
     row = harness.row_of(report, child)

@@ -2,9 +2,6 @@
 #include "sink/json_timeline.h"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
@@ -14,11 +11,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "model/growth.h"
+#include "sink/json_events.h"
+#include "sink/json_fields.h"
 
 namespace cowprof {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr absl::string_view kSchemaPrefix = "cowprof.timeline/";
 
@@ -58,75 +55,9 @@ Count& CellOf(ProcessSample& process, const Column& column) {
   return column.count != nullptr ? process.counts.*column.count : process.proc.*column.figure;
 }
 
-// ---- Text and numbers ----
-
-// Names come from the target: whatever bytes they are, the file is valid UTF-8.
-std::string Dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+constexpr int kExactnessKinds = 5, kLimitKinds = 6;  // enumerators of each
 
 std::string Seconds(absl::Duration t) { return absl::StrFormat("%.6f", absl::ToDoubleSeconds(t)); }
-
-// To the microsecond, as it was written.
-absl::Duration Rounded(double seconds) {
-  return absl::Microseconds(static_cast<int64_t>(std::clamp(std::round(seconds * 1e6), -9e18, 9e18)));
-}
-
-// Absent if `json` is no number, or none that a T can hold: a count of -1 must not become one of 2^64 - 1.
-template <typename T>
-std::optional<T> NumberIn(const Json& json) {
-  if (!json.is_number()) return std::nullopt;
-  if constexpr (std::is_floating_point_v<T>) {
-    return json.get<T>();
-  } else {
-    if (json.is_number_unsigned()) {
-      return std::in_range<T>(json.get<uint64_t>()) ? std::optional<T>(json.get<uint64_t>()) : std::nullopt;
-    }
-    if (json.is_number_integer()) {
-      return std::in_range<T>(json.get<int64_t>()) ? std::optional<T>(json.get<int64_t>()) : std::nullopt;
-    }
-    const double number = json.get<double>();
-    const bool fits = number >= static_cast<double>(std::numeric_limits<T>::min()) && number < std::ldexp(1.0, std::numeric_limits<T>::digits);
-    return fits ? std::optional<T>(static_cast<T>(number)) : std::nullopt;
-  }
-}
-
-template <typename T>
-T NumberOf(const Json& object, const char* key, T otherwise = T()) {
-  const auto found = object.find(key);
-  return found != object.end() ? NumberIn<T>(*found).value_or(otherwise) : otherwise;
-}
-
-std::string TextOf(const Json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
-bool BoolOf(const Json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_boolean() && found->get<bool>();
-}
-
-// The elements of the list `key`; empty if there is none.
-const Json& ListOf(const Json& object, const char* key) {
-  static const Json kNone = Json::array();
-  const auto found = object.find(key);
-  return found != object.end() && found->is_array() ? *found : kNone;
-}
-
-Count CountAt(const Json& row, size_t i) {
-  return row.is_array() && i < row.size() ? NumberIn<uint64_t>(row[i]) : std::nullopt;
-}
-
-template <typename Enum, size_t kSize>
-Enum EnumOf(const std::array<const char*, kSize>& names, absl::string_view name, Enum otherwise) {
-  const auto found = std::find(names.begin(), names.end(), name);
-  return found == names.end() ? otherwise : static_cast<Enum>(found - names.begin());
-}
-
-constexpr std::array<const char*, 3> kOrigins = {"target", "attach", "fork"};
-constexpr std::array<const char*, 7> kEvents = {"process",     "exec",         "exit", "signal_sent",
-                                                "signal_delivered", "oom_victim", "note"};
-constexpr std::array<const char*, 5> kExactness = {"exact", "upper-bound", "sampled", "page-map", "unavailable"};
-constexpr std::array<const char*, 6> kLimitKinds = {"shm", "cgroup-v1", "cgroup-v2", "host", "address-space", "fds"};
 
 constexpr size_t kMaxUnwrittenEvents = 100'000;  // kept while the disk is full: about 30 MB
 constexpr uint64_t kMaxProcesses = 10'000'000;  // in one recording; more is no recording of ours
@@ -163,69 +94,12 @@ Json EncodeLimit(const LimitSample& limit) {
 }
 
 LimitSample DecodeLimit(const Json& json) {
-  LimitSample limit = {.kind = EnumOf(kLimitKinds, TextOf(json, "kind"), LimitKind::kHost),
+  LimitSample limit = {.kind = EnumNamed(TextOf(json, "kind"), kLimitKinds, LimitKind::kHost),
                        .name = TextOf(json, "name"),
                        .used = NumberOf<uint64_t>(json, "used")};
   const auto value = json.find("limit");
   if (value != json.end()) limit.limit = NumberIn<uint64_t>(*value);
   return limit;
-}
-
-// ---- Events ----
-
-Json EncodeEvent(const Event& event) {
-  Json json = {{"t", absl::ToInt64Microseconds(event.t) / 1e6}, {"type", "event"}};
-  json["event"] = kEvents[static_cast<size_t>(event.kind)];
-  if (event.index >= 0) json["index"] = event.index;
-  switch (event.kind) {
-    case EventKind::kProcess:
-      json["pid"] = event.id.pid;
-      json["start_ns"] = event.id.start_ns;
-      json["parent"] = event.parent;
-      json["origin"] = kOrigins[static_cast<size_t>(event.origin)];
-      [[fallthrough]];
-    case EventKind::kExec:
-      json["comm"] = event.comm;
-      json["command"] = event.command;
-      break;
-    case EventKind::kExit:
-      json["status"] = event.status;
-      break;
-    case EventKind::kSignalSent:
-      json["signal"] = event.signal;
-      json["code"] = event.code;
-      json["sender"] = event.sender;
-      break;
-    case EventKind::kSignalDelivered:
-      json["signal"] = event.signal;
-      json["code"] = event.code;
-      json["address"] = absl::StrCat("0x", absl::Hex(event.address));  // may exceed what a double holds
-      break;
-    case EventKind::kOomVictim:
-      break;
-    case EventKind::kNote:
-      json["text"] = event.text;
-      break;
-  }
-  return json;
-}
-
-Event DecodeEvent(const Json& json) {
-  Event event = {.t = Rounded(NumberOf<double>(json, "t")),
-                 .kind = EnumOf(kEvents, TextOf(json, "event"), EventKind::kNote),
-                 .index = NumberOf<int>(json, "index", -1)};
-  event.id = {NumberOf<pid_t>(json, "pid"), NumberOf<uint64_t>(json, "start_ns")};
-  event.parent = NumberOf<int>(json, "parent", -1);
-  event.origin = EnumOf(kOrigins, TextOf(json, "origin"), Origin::kForked);
-  event.comm = TextOf(json, "comm");
-  event.command = TextOf(json, "command");
-  event.status = NumberOf<int>(json, "status");
-  event.signal = NumberOf<int>(json, "signal");
-  event.code = NumberOf<int>(json, "code");
-  event.sender = NumberOf<pid_t>(json, "sender");
-  static_cast<void>(absl::SimpleHexAtoi(TextOf(json, "address"), &event.address));
-  event.text = TextOf(json, "text");
-  return event;
 }
 
 // ---- Rows of a sample ----
@@ -262,14 +136,6 @@ constexpr const char* kRollupColumns[] = {"index",         "t",          "rss_by
 constexpr const char* kSweepColumns[] = {"index",      "begin",         "end",         "full",
                                          "private_pages", "shared_pages", "diverged_pages", "same_pages",
                                          "new_pages",  "zero_pages",    "swapped_pages", "regions", "cost_us"};
-
-double DoubleAt(const Json& row, size_t i) {
-  return row.is_array() && i < row.size() && row[i].is_number() ? row[i].get<double>() : 0;
-}
-
-absl::Duration MicrosecondsAt(const Json& row, size_t i) {
-  return absl::Microseconds(i < row.size() ? NumberIn<int64_t>(row[i]).value_or(0) : 0);
-}
 
 RollupFigures DecodeRollup(const Json& row) {
   return {.t = Rounded(DoubleAt(row, 1)),
@@ -331,7 +197,7 @@ std::string EncodeHeader(const RunInfo& info) {
   const Json header = {
       {"tool", {{"name", "cowprof"}, {"version", info.version}}},
       {"host", {{"kernel", info.kernel}, {"page_bytes", info.page_bytes}, {"cpus", info.cpus}}},
-      {"plan", {{"rung", info.rung}, {"exactness", kExactness[static_cast<size_t>(info.exactness)]}, {"rejected", rejected}}},
+      {"plan", {{"rung", info.rung}, {"exactness", NameOf(info.exactness)}, {"rejected", rejected}}},
       {"target",
        {{"pid", info.target.pid}, {"start_ns", info.target.start_ns}, {"command", info.command}, {"started_by_cowprof", info.started_target}}},
       {"started", absl::FormatTime(absl::RFC3339_full, info.started, absl::UTCTimeZone())},
@@ -369,7 +235,7 @@ absl::StatusOr<RunInfo> DecodeHeader(absl::string_view document_start) {
                   .cpus = NumberOf<int>(host, "cpus"),
                   .interval = absl::Seconds(NumberOf<double>(header, "interval_seconds", 1)),
                   .rung = TextOf(plan, "rung"),
-                  .exactness = EnumOf(kExactness, TextOf(plan, "exactness"), Exactness::kUnavailable),
+                  .exactness = EnumNamed(TextOf(plan, "exactness"), kExactnessKinds, Exactness::kUnavailable),
                   .target = {NumberOf<pid_t>(target, "pid"), NumberOf<uint64_t>(target, "start_ns")},
                   .command = TextOf(target, "command"),
                   .started_target = BoolOf(target, "started_by_cowprof")};
@@ -497,7 +363,7 @@ void RecordDecoder::DecodeProcesses(const nlohmann::ordered_json& record) {
 void RecordDecoder::DecodeLimits(const nlohmann::ordered_json& record) {
   for (const Json& named : ListOf(record, "new_limits")) {
     if (!named.is_object()) continue;
-    limits_.push_back({.kind = EnumOf(kLimitKinds, TextOf(named, "kind"), LimitKind::kHost), .name = TextOf(named, "name")});
+    limits_.push_back({.kind = EnumNamed(TextOf(named, "kind"), kLimitKinds, LimitKind::kHost), .name = TextOf(named, "name")});
   }
   for (const Json& row : ListOf(record, "limits")) {
     const Count i = CountAt(row, 0);

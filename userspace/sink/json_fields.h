@@ -1,0 +1,97 @@
+// Reads fields of JSON that anybody may have written: a field that is missing or of another type is absent, never an error. For the
+// files that own a JSON format; spells no key itself.
+#ifndef COWPROF_SINK_JSON_FIELDS_H_
+#define COWPROF_SINK_JSON_FIELDS_H_
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "model/sample.h"
+
+namespace cowprof {
+
+using Json = nlohmann::ordered_json;
+
+// Names come from the target: whatever bytes they are, the file is valid UTF-8.
+inline std::string Dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+// To the microsecond, as it was written.
+inline absl::Duration Rounded(double seconds) {
+  return absl::Microseconds(static_cast<int64_t>(std::clamp(std::round(seconds * 1e6), -9e18, 9e18)));
+}
+
+// Absent if `json` is no number, or none that a T can hold: a count of -1 must not become one of 2^64 - 1.
+template <typename T>
+std::optional<T> NumberIn(const Json& json) {
+  if (!json.is_number()) return std::nullopt;
+  if constexpr (std::is_floating_point_v<T>) {
+    return json.get<T>();
+  } else {
+    if (json.is_number_unsigned()) {
+      return std::in_range<T>(json.get<uint64_t>()) ? std::optional<T>(json.get<uint64_t>()) : std::nullopt;
+    }
+    if (json.is_number_integer()) {
+      return std::in_range<T>(json.get<int64_t>()) ? std::optional<T>(json.get<int64_t>()) : std::nullopt;
+    }
+    const double number = json.get<double>();
+    const bool fits = number >= static_cast<double>(std::numeric_limits<T>::min()) && number < std::ldexp(1.0, std::numeric_limits<T>::digits);
+    return fits ? std::optional<T>(static_cast<T>(number)) : std::nullopt;
+  }
+}
+
+template <typename T>
+T NumberOf(const Json& object, const char* key, T otherwise = T()) {
+  const auto found = object.find(key);
+  return found != object.end() ? NumberIn<T>(*found).value_or(otherwise) : otherwise;
+}
+
+inline std::string TextOf(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+inline bool BoolOf(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_boolean() && found->get<bool>();
+}
+
+// The elements of the list `key`; empty if there is none.
+inline const Json& ListOf(const Json& object, const char* key) {
+  static const Json kNone = Json::array();
+  const auto found = object.find(key);
+  return found != object.end() && found->is_array() ? *found : kNone;
+}
+
+inline Count CountAt(const Json& row, size_t i) {
+  return row.is_array() && i < row.size() ? NumberIn<uint64_t>(row[i]) : std::nullopt;
+}
+
+inline double DoubleAt(const Json& row, size_t i) {
+  return row.is_array() && i < row.size() && row[i].is_number() ? row[i].get<double>() : 0;
+}
+
+inline absl::Duration MicrosecondsAt(const Json& row, size_t i) {
+  return absl::Microseconds(i < row.size() ? NumberIn<int64_t>(row[i]).value_or(0) : 0);
+}
+
+// The enumerator whose NameOf() is `name`, of `count` that there are.
+template <typename Enum>
+Enum EnumNamed(absl::string_view name, int count, Enum otherwise) {
+  for (int i = 0; i < count; ++i) {
+    if (name == NameOf(static_cast<Enum>(i))) return static_cast<Enum>(i);
+  }
+  return otherwise;
+}
+
+}  // namespace cowprof
+
+#endif  // COWPROF_SINK_JSON_FIELDS_H_
