@@ -198,6 +198,7 @@ Totals SumOf(const Growth& growth, bool living_only, bool workers_only) {
     totals.copies_known |= process.counts.copies.has_value();
     totals.copies += Or0(process.counts.copies);
     totals.reuses += Or0(process.counts.reuses());
+    totals.memory_known |= process.private_bytes.has_value();
     totals.private_bytes += Or0(process.private_bytes);
     totals.still_shared_bytes += Or0(process.still_shared_bytes);
     totals.copies_per_second += process.copies_per_second;

@@ -88,7 +88,7 @@ struct Totals {
   uint64_t processes = 0, copies = 0, reuses = 0;
   uint64_t private_bytes = 0, still_shared_bytes = 0;
   double copies_per_second = 0;
-  bool copies_known = false;
+  bool copies_known = false, memory_known = false;  // of at least one process
 };
 Totals SumOf(const Growth& growth, bool living_only, bool workers_only);
 

@@ -112,8 +112,8 @@ void PageBuilder::Add(const Sample& sample, const Growth& growth) {
   }
   const Totals living = SumOf(growth, /*living_only=*/true, /*workers_only=*/false);
   const Totals all = SumOf(growth, /*living_only=*/false, /*workers_only=*/false);
-  totals_.private_kib.push_back(living.private_bytes / 1024);
-  totals_.still_shared_kib.push_back(living.still_shared_bytes / 1024);
+  totals_.private_kib.push_back(living.memory_known ? Count(living.private_bytes / 1024) : std::nullopt);
+  totals_.still_shared_kib.push_back(living.memory_known ? Count(living.still_shared_bytes / 1024) : std::nullopt);
   totals_.copied_kib.push_back(all.copies * page_bytes / 1024);
   totals_.copies_per_second.push_back(static_cast<uint64_t>(living.copies_per_second + 0.5));
   limits_.resize(growth.limits.size());

@@ -102,8 +102,9 @@ std::string TickLine(const Growth& growth) {
   const std::vector<const ProcessGrowth*> workers = LivingWorkers(growth);
   std::string line = absl::StrFormat("%8s  %s  copied %s (%s)  private %s  still shared %s  %s", HumanDuration(growth.t),
                                      Plural(workers.size(), "worker"), HumanBytes(all.copies * page_bytes),
-                                     Rate(living.copies_per_second, page_bytes), HumanBytes(living.private_bytes),
-                                     HumanBytes(living.still_shared_bytes), LimitWords(growth));
+                                     Rate(living.copies_per_second, page_bytes),
+                                     living.memory_known ? HumanBytes(living.private_bytes) : "-",
+                                     living.memory_known ? HumanBytes(living.still_shared_bytes) : "-", LimitWords(growth));
   std::vector<std::string> parts;
   for (size_t i = 0; i < std::min(workers.size(), kWorkersInLine); ++i) {
     parts.push_back(absl::StrCat(workers[i]->id.pid, " ", HumanBytes(workers[i]->counts.copies.value_or(0) * page_bytes)));
