@@ -1,5 +1,5 @@
-// One tick: pull the counters, note who came and who went, read the cheap files of the living, and as much of the costly truth as
-// the budget allows.
+// One tick: pull the counters, note who came and who went, read the cheap files of the living, and as much of the
+// costly truth as the budget allows.
 #include "collector.h"
 
 #include <algorithm>
@@ -114,7 +114,8 @@ void Collector::ReadRollups(absl::Duration t, absl::Duration budget, bool last, 
     if (tracked == living_.end() || (!last && t < tracked->second.next_rollup)) continue;
     const double pages = tracked->second.anon_pages + tracked->second.file_pages;
     if (absl::Nanoseconds(pages * rollup_ns_per_page_) > options_.longest_stall) continue;
-    const absl::Duration cpu_before = ReadClock(CLOCK_THREAD_CPUTIME_ID);  // on a busy host the wall clock says more than it cost
+    const absl::Duration cpu_before =
+        ReadClock(CLOCK_THREAD_CPUTIME_ID);  // on a busy host the wall clock says more than it cost
     absl::StatusOr<RollupFigures> rollup = TimedRollup(proc_, tracked->first.pid, t);
     if (!rollup.ok()) continue;
     const double cpu_ns = absl::ToDoubleNanoseconds(ReadClock(CLOCK_THREAD_CPUTIME_ID) - cpu_before);
@@ -126,8 +127,8 @@ void Collector::ReadRollups(absl::Duration t, absl::Duration budget, bool last, 
   }
 }
 
-// Every sweep_interval. All of the target: its pages become its own without a fault when a worker ends. Of the others the regions in
-// which they got pages of their own, if they did so since the last time; once in a while all of them.
+// Every sweep_interval. All of the target: its pages become its own without a fault when a worker ends. Of the others
+// the regions in which they got pages of their own, if they did so since the last time; once in a while all of them.
 void Collector::PlanSweeps(absl::Duration t) {
   if (!sweep_.idle() || t < next_sweep_) return;
   // A round that was costly makes the next one wait longer.
@@ -142,7 +143,8 @@ void Collector::PlanSweeps(absl::Duration t) {
   std::sort(in_order.begin(), in_order.end(), [](const Tracked* a, const Tracked* b) { return a->index < b->index; });
   for (Tracked* next : in_order) {
     Tracked& tracked = *next;
-    SweepJob job = {.index = tracked.index, .process = tracked.id, .full = tracked.index == 0 || t >= tracked.next_full_sweep};
+    SweepJob job = {
+        .index = tracked.index, .process = tracked.id, .full = tracked.index == 0 || t >= tracked.next_full_sweep};
     if (living_.contains(tracked.parent)) job.peer = tracked.parent;
     if (job.full) {
       tracked.next_full_sweep = t + options_.full_sweep_interval;
@@ -185,7 +187,8 @@ absl::StatusOr<Sample> Collector::Collect(absl::Duration interval, bool last) {
   // What happened while the last pull was read comes with this one; records stay in the order of time.
   for (Event& event : sample.events) event.t = std::clamp(absl::Trunc(event.t, absl::Microseconds(1)), last_t_, t);
   last_t_ = t;
-  std::stable_sort(sample.events.begin(), sample.events.end(), [](const Event& a, const Event& b) { return a.t < b.t; });
+  std::stable_sort(sample.events.begin(), sample.events.end(),
+                   [](const Event& a, const Event& b) { return a.t < b.t; });
   ReadRollups(t, interval * kRollupShare, last, &sample);
   PlanSweeps(t);
   RunSweep(last ? absl::Milliseconds(100) : interval * kSweepShare, &sample);

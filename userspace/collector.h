@@ -1,5 +1,5 @@
-// Joins every source into one Sample per tick and owns the list of followed processes. Called by the recording loop. Decides when
-// the costly reads (smaps_rollup, the page-map sweep) are due and affordable; judges no figure.
+// Joins every source into one Sample per tick and owns the list of followed processes. Called by the recording loop.
+// Decides when the costly reads (smaps_rollup, the page-map sweep) are due and affordable; judges no figure.
 #ifndef COWPROF_COLLECTOR_H_
 #define COWPROF_COLLECTOR_H_
 
@@ -23,7 +23,8 @@ struct CollectorOptions {
   absl::Duration sweep_interval = absl::Seconds(5);
   absl::Duration full_sweep_interval = absl::Seconds(60);  // of workers; the target is always swept in full
   absl::Duration rollup_interval = absl::Seconds(30);
-  // A rollup holds the target's mmap_lock all the while it reads; longer than this is not taken (the sweep is, instead).
+  // A rollup holds the target's mmap_lock all the while it reads; longer than this is not taken (the sweep is,
+  // instead).
   absl::Duration longest_stall = absl::Milliseconds(3);
 };
 
@@ -48,11 +49,13 @@ class Collector {
     ProcessId id, parent;
     Origin origin = Origin::kForked;
     absl::Duration next_rollup, next_full_sweep;
-    uint64_t anon_pages = 0, file_pages = 0;  // at the last tick
+    uint64_t anon_pages = 0, file_pages = 0;      // at the last tick
     uint64_t own_pages = 0, swept_own_pages = 0;  // got so far: now, and when the regions were last handed to the sweep
   };
 
-  absl::Duration Since(uint64_t boot_ns) const { return absl::Nanoseconds(boot_ns) - absl::Nanoseconds(options_.t0_ns); }
+  absl::Duration Since(uint64_t boot_ns) const {
+    return absl::Nanoseconds(boot_ns) - absl::Nanoseconds(options_.t0_ns);
+  }
   Tracked& Track(const FollowedProcess& process, absl::Duration t, Sample* sample);
   void End(const FollowedProcess& process, const Tracked& tracked, Sample* sample);
   void AddEvents(const std::vector<SeenEvent>& seen, Sample* sample);

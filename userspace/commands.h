@@ -1,5 +1,5 @@
-// The table of commands. Each stands in a file of its own name and returns an exit status; what went wrong it has said in one line on
-// stderr by then.
+// The table of commands. Each stands in a file of its own name and returns an exit status; what went wrong it has said
+// in one line on stderr by then.
 #ifndef COWPROF_COMMANDS_H_
 #define COWPROF_COMMANDS_H_
 

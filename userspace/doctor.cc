@@ -1,5 +1,5 @@
-// `cowprof doctor [--json] [PID]`: what this host, and that process, allows; for each thing missing the remedy. Loads the real probes
-// and lets them go again. Spells cowprof.doctor/1.
+// `cowprof doctor [--json] [PID]`: what this host, and that process, allows; for each thing missing the remedy. Loads
+// the real probes and lets them go again. Spells cowprof.doctor/1.
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -20,7 +20,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json DoctorJson(const HostFacts& facts, const std::vector<Rung>& ladder, const std::vector<LimitSample>& limits, pid_t pid) {
+Json DoctorJson(const HostFacts& facts, const std::vector<Rung>& ladder, const std::vector<LimitSample>& limits,
+                pid_t pid) {
   Json rungs = Json::array(), limit_rows = Json::array();
   for (const Rung& rung : ladder) {
     rungs.push_back({{"rung", rung.name},
@@ -58,18 +59,21 @@ Json DoctorJson(const HostFacts& facts, const std::vector<Rung>& ladder, const s
           {"limits", std::move(limit_rows)}};
 }
 
-std::string DoctorText(const HostFacts& facts, const std::vector<Rung>& ladder, const std::vector<LimitSample>& limits, pid_t pid) {
-  std::string out = absl::StrFormat("cowprof %s on Linux %s, %s, %d CPUs\n\n", COWPROF_VERSION, facts.kernel, facts.architecture, facts.cpus);
+std::string DoctorText(const HostFacts& facts, const std::vector<Rung>& ladder, const std::vector<LimitSample>& limits,
+                       pid_t pid) {
+  std::string out = absl::StrFormat("cowprof %s on Linux %s, %s, %d CPUs\n\n", COWPROF_VERSION, facts.kernel,
+                                    facts.architecture, facts.cpus);
   const Rung* chosen = ChosenRung(ladder);
   for (const Rung& rung : ladder) {
     absl::StrAppendFormat(&out, "  %-16s %s%s: %s\n", rung.name, rung.usable ? "usable" : "not usable",
                           &rung == chosen ? ", will be used" : "", absl::StrJoin(rung.capabilities, ", "));
-    if (!rung.usable) absl::StrAppend(&out, "      why: ", Printable(rung.reason, 300), "\n      do:  ", rung.remedy, "\n");
+    if (!rung.usable)
+      absl::StrAppend(&out, "      why: ", Printable(rung.reason, 300), "\n      do:  ", rung.remedy, "\n");
   }
   absl::StrAppend(&out, "\n  limits of ", pid != 0 ? absl::StrCat("process ", pid) : "this shell", "\n");
   for (const LimitSample& limit : limits) {
     const std::string used = limit.counts_bytes() ? HumanBytes(limit.used) : HumanCount(limit.used);
-    const std::string of = !limit.limit            ? "no limit"
+    const std::string of = !limit.limit           ? "no limit"
                            : limit.counts_bytes() ? HumanBytes(*limit.limit)
                                                   : HumanCount(*limit.limit);
     absl::StrAppendFormat(&out, "  %-16s %11s of %11s  %s\n", NameOf(limit.kind), used, of, Printable(limit.name, 60));
@@ -81,15 +85,17 @@ std::string DoctorText(const HostFacts& facts, const std::vector<Rung>& ladder, 
 
 int Doctor(const Options& options) {
   if (options.pid != 0) {
-    if (absl::Status status = CheckTarget(ProcFs(), options.pid); !status.ok()) return Fail(kNoProcess, status.message());
+    if (absl::Status status = CheckTarget(ProcFs(), options.pid); !status.ok())
+      return Fail(kNoProcess, status.message());
   }
   HostFacts facts = ReadHostFacts();
   facts.probes = LoadBpfFaults({}).status();
   const std::vector<Rung> ladder = PlanProbes(facts, options.without);
   const std::vector<LimitSample> limits = Limits().Read(options.pid != 0 ? options.pid : getpid());
   const std::string text =
-      options.json ? DoctorJson(facts, ladder, limits, options.pid).dump(2, ' ', false, Json::error_handler_t::replace) + "\n"
-                   : DoctorText(facts, ladder, limits, options.pid);
+      options.json
+          ? DoctorJson(facts, ladder, limits, options.pid).dump(2, ' ', false, Json::error_handler_t::replace) + "\n"
+          : DoctorText(facts, ladder, limits, options.pid);
   std::fputs(text.c_str(), stdout);
   return ChosenRung(ladder) != nullptr ? kDone : kHostCannot;
 }

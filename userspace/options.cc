@@ -13,7 +13,8 @@ namespace cowprof {
 namespace {
 
 constexpr const char* kDescription =
-    "cowprof finds out what copy-on-write costs a program that forks: which worker copies how much of the memory it shares with\n"
+    "cowprof finds out what copy-on-write costs a program that forks: which worker copies how much of the memory it "
+    "shares with\n"
     "its parent, how much it can still copy, and how far each limit is.\n\n"
     "  sudo cowprof --attach PID            profile a running process and every worker it has or forks\n"
     "  sudo cowprof [options] -- CMD ARGS   start CMD and profile it from its first instruction\n";
@@ -43,11 +44,13 @@ void AddRecordOptions(CLI::App* app, Options* options) {
   app->add_option_function<std::string>(
          "--attach",
          [options](const std::string& text) {
-           if (std::string error = ParsePid(text, &options->attach); !error.empty()) throw CLI::ValidationError("--attach", error);
+           if (std::string error = ParsePid(text, &options->attach); !error.empty())
+             throw CLI::ValidationError("--attach", error);
          },
          "Process to profile, with every worker it has or forks")
       ->type_name("PID");
-  app->add_option("-o,--output", options->output, "Where to write the recording (default: cowprof-PID.json)")->type_name("FILE");
+  app->add_option("-o,--output", options->output, "Where to write the recording (default: cowprof-PID.json)")
+      ->type_name("FILE");
   const auto add_time = [app](const char* name, absl::Duration* out, const char* help) {
     app->add_option_function<std::string>(
            name,
@@ -57,7 +60,8 @@ void AddRecordOptions(CLI::App* app, Options* options) {
            help)
         ->type_name("TIME");
   };
-  add_time("--duration", &options->duration, "Stop after this time, such as 30s (default: when the target ends, or Ctrl-C)");
+  add_time("--duration", &options->duration,
+           "Stop after this time, such as 30s (default: when the target ends, or Ctrl-C)");
   add_time("--interval", &options->interval, "Time between samples (default: 1s)");
   app->add_flag("-q,--quiet", options->quiet, "Print nothing while recording, and no report at the end");
   app->add_flag("--live", options->live, "A screen that refreshes, where stdout is a terminal");
@@ -79,7 +83,8 @@ void AddSubcommands(CLI::App* app, Options* options) {
       ->add_option_function<std::string>(
           "PID",
           [options](const std::string& text) {
-            if (std::string error = ParsePid(text, &options->pid); !error.empty()) throw CLI::ValidationError("PID", error);
+            if (std::string error = ParsePid(text, &options->pid); !error.empty())
+              throw CLI::ValidationError("PID", error);
           },
           "Process to look at")
       ->type_name("PID");
@@ -87,15 +92,19 @@ void AddSubcommands(CLI::App* app, Options* options) {
 }
 
 ParsedOptions UsageError(const std::string& message) {
-  return {.exit_now = true, .exit_code = kUsage, .message = absl::StrCat("cowprof: ", message, " (see cowprof --help)\n")};
+  return {
+      .exit_now = true, .exit_code = kUsage, .message = absl::StrCat("cowprof: ", message, " (see cowprof --help)\n")};
 }
 
 // What can't be told from one option alone.
 std::string Contradiction(const Options& options, bool separator) {
   if (options.command != "record") {
-    return separator || options.attach != 0 ? absl::StrCat("'", options.command, "' takes no --attach and no program to start") : "";
+    return separator || options.attach != 0
+               ? absl::StrCat("'", options.command, "' takes no --attach and no program to start")
+               : "";
   }
-  if (separator && options.program.empty()) return "nothing to start after '--'; give a command, as in: cowprof -- python3 train.py";
+  if (separator && options.program.empty())
+    return "nothing to start after '--'; give a command, as in: cowprof -- python3 train.py";
   if (!options.program.empty() && options.attach != 0) return "--attach and a program to start exclude each other";
   if (options.program.empty() && options.attach == 0) {
     return "nothing to profile; give --attach PID, or -- and a command";

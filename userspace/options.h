@@ -1,5 +1,5 @@
-// Every flag and subcommand, and nothing else knows them. Parse is pure but for the text it prints for --help; a wrong command line is
-// one sentence and exit status 2.
+// Every flag and subcommand, and nothing else knows them. Parse is pure but for the text it prints for --help; a wrong
+// command line is one sentence and exit status 2.
 #ifndef COWPROF_OPTIONS_H_
 #define COWPROF_OPTIONS_H_
 

@@ -1,5 +1,5 @@
-// `cowprof --attach PID` and `cowprof -- CMD`: sets up the way of the data, runs it tick by tick, and ends with the verdict. The loop is
-// the page to read first: wait, collect, append, write.
+// `cowprof --attach PID` and `cowprof -- CMD`: sets up the way of the data, runs it tick by tick, and ends with the
+// verdict. The loop is the page to read first: wait, collect, append, write.
 #include <unistd.h>
 
 #include <cstdio>
@@ -47,14 +47,16 @@ struct Recording {
 void WriteAll(const Sample& sample, Recording* recording) {
   Append(sample, &recording->growth);
   for (const std::unique_ptr<Sink>& sink : recording->sinks) {
-    if (absl::Status status = sink->Write(sample, recording->growth); !status.ok()) Fail(kCannotWrite, status.message());
+    if (absl::Status status = sink->Write(sample, recording->growth); !status.ok())
+      Fail(kCannotWrite, status.message());
   }
 }
 
 absl::Status Tick(Recording* recording, Pace* pace, bool last) {
   absl::StatusOr<Sample> sample = recording->collector->Collect(pace->interval(), last);
   if (!sample.ok()) return sample.status();
-  if (std::optional<Event> note = pace->Adjust(sample->t, recording->collector->sweep_cost())) sample->events.push_back(*std::move(note));
+  if (std::optional<Event> note = pace->Adjust(sample->t, recording->collector->sweep_cost()))
+    sample->events.push_back(*std::move(note));
   WriteAll(*sample, recording);
   return absl::OkStatus();
 }
@@ -71,14 +73,16 @@ absl::StatusOr<std::string> RunLoop(Recording* recording) {
     if (BootTime() >= end) return "duration reached";
     next = std::max(next + pace.interval(), BootTime());
     switch (recording->waiter.WaitUntil(std::min(next, end))) {
-      case Wake::kStop: return "interrupted";
+      case Wake::kStop:
+        return "interrupted";
       case Wake::kEvent:
         // A tick at once, for what is about to die; but a storm of signals is no reason to run hot.
         absl::SleepFor(began + kLeastGap - BootTime());
         next = BootTime();
         break;
       case Wake::kTargetEnded:
-      case Wake::kTick: break;
+      case Wake::kTick:
+        break;
     }
   }
 }
@@ -88,7 +92,8 @@ absl::Status Finish(const std::string& reason, Recording* recording) {
   Pace pace(recording->options.interval);
   absl::Status status;
   if (recording->collector->target_alive()) status = Tick(recording, &pace, /*last=*/true);
-  for (const std::unique_ptr<Sink>& sink : recording->sinks) status.Update(sink->Finish(recording->growth.t, reason, recording->growth));
+  for (const std::unique_ptr<Sink>& sink : recording->sinks)
+    status.Update(sink->Finish(recording->growth.t, reason, recording->growth));
   return status;
 }
 
@@ -112,7 +117,8 @@ int Attach(const ProcFs& proc, pid_t target, Recording* recording) {
   const std::vector<Rung> ladder = PlanProbes(facts, recording->options.without);
   const Rung* rung = ChosenRung(ladder);
   if (rung == nullptr) {
-    return Fail(kHostCannot, absl::StrCat("can't count copies here: ", ladder[0].name, ": ", ladder[0].reason, "; ", ladder[0].remedy));
+    return Fail(kHostCannot, absl::StrCat("can't count copies here: ", ladder[0].name, ": ", ladder[0].reason, "; ",
+                                          ladder[0].remedy));
   }
   RunInfo& info = recording->info;
   info.version = COWPROF_VERSION;
@@ -126,7 +132,8 @@ int Attach(const ProcFs& proc, pid_t target, Recording* recording) {
   }
   faults = *std::move(loaded);
   if (absl::Status status = faults->Follow(target); !status.ok()) {
-    return Fail(absl::IsNotFound(status) ? kNoProcess : kInternalFailure, absl::StrCat("follow process ", target, ": ", status.message()));
+    return Fail(absl::IsNotFound(status) ? kNoProcess : kInternalFailure,
+                absl::StrCat("follow process ", target, ": ", status.message()));
   }
   recording->waiter.WatchEvents(faults->wake_fd());
   const CollectorOptions options = {.page_bytes = info.page_bytes,
@@ -157,7 +164,10 @@ int OpenSinks(const ProcFs& proc, pid_t target, Recording* recording) {
   FILE* out = info.started_target ? stderr : stdout;
   const bool lines = !options.quiet && (options.live || !info.started_target);
   const bool screen = options.live && isatty(fileno(out));
-  recording->sinks.push_back(NewTerminal(!lines ? TerminalMode::kQuiet : screen ? TerminalMode::kScreen : TerminalMode::kLines, out));
+  recording->sinks.push_back(NewTerminal(!lines   ? TerminalMode::kQuiet
+                                         : screen ? TerminalMode::kScreen
+                                                  : TerminalMode::kLines,
+                                         out));
   if (!options.quiet) {
     absl::FPrintF(stderr, "cowprof: following process %d (%s) and all that it forks; %s (%s); writing %s\n", target,
                   Printable(info.command, 80), ExactnessText(info.exactness), info.rung, path);
@@ -169,7 +179,8 @@ int OpenSinks(const ProcFs& proc, pid_t target, Recording* recording) {
 int StatusOf(int wait_status) { return ExitOf(wait_status).code; }
 
 int StartProgram(Recording* recording) {
-  absl::StatusOr<HeldProgram> program = HeldProgram::Start(recording->options.program, recording->waiter.inherited_signals());
+  absl::StatusOr<HeldProgram> program =
+      HeldProgram::Start(recording->options.program, recording->waiter.inherited_signals());
   if (!program.ok()) return Fail(kInternalFailure, program.status().message());
   recording->program.emplace(*std::move(program));
   return kDone;
@@ -179,7 +190,8 @@ int StartProgram(Recording* recording) {
 void Conclude(const std::string& path, Recording* recording) {
   if (recording->options.quiet) return;
   FILE* out = recording->info.started_target ? stderr : stdout;
-  absl::FPrintF(out, "\n%s\nrecorded in %s; as a page: cowprof view %s\n", ReportText(recording->growth, /*complete=*/true), path, path);
+  absl::FPrintF(out, "\n%s\nrecorded in %s; as a page: cowprof view %s\n",
+                ReportText(recording->growth, /*complete=*/true), path, path);
 }
 
 }  // namespace
@@ -187,7 +199,8 @@ void Conclude(const std::string& path, Recording* recording) {
 int Record(const Options& options) {
   for (const std::string& name : options.without) {
     if (!IsKnownCapability(name)) {
-      return Fail(kUsage, absl::StrCat("--without: there is no capability '", Printable(name), "'; cowprof doctor lists them"));
+      return Fail(kUsage,
+                  absl::StrCat("--without: there is no capability '", Printable(name), "'; cowprof doctor lists them"));
     }
   }
   Recording recording = {.options = options};

@@ -35,24 +35,28 @@ constexpr unsigned kKernelThread = 0x00200000;  // PF_KTHREAD, include/linux/sch
 absl::Status CheckTarget(const ProcFs& proc, pid_t pid) {
   const absl::StatusOr<ProcStat> stat = proc.ReadStat(pid);
   if (absl::IsNotFound(stat.status())) {
-    return absl::NotFoundError(absl::StrCat("there is no process ", pid, "; find the trainer's id with: pgrep -af python"));
+    return absl::NotFoundError(
+        absl::StrCat("there is no process ", pid, "; find the trainer's id with: pgrep -af python"));
   }
   if (!stat.ok()) return stat.status();
-  if (stat->state == 'Z' || stat->state == 'X') return absl::NotFoundError(absl::StrCat("process ", pid, " has ended already (it is a zombie)"));
+  if (stat->state == 'Z' || stat->state == 'X')
+    return absl::NotFoundError(absl::StrCat("process ", pid, " has ended already (it is a zombie)"));
   if (stat->flags & kKernelThread) {
-    return absl::FailedPreconditionError(absl::StrCat("process ", pid, " is a kernel thread: it has no memory to copy; give the pid of a program"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("process ", pid, " is a kernel thread: it has no memory to copy; give the pid of a program"));
   }
   // pagemap asks for the same right (PTRACE_MODE_READ) as all that follows.
   Fd pagemap(open(proc.PathOf(pid, "pagemap").c_str(), O_RDONLY | O_CLOEXEC));
   if (!pagemap.ok()) {
-    return absl::PermissionDeniedError(absl::StrCat("may not look at process ", pid, ": ", strerror(errno),
-                                                      geteuid() == 0 ? "; not even root may from in here: run cowprof on the host"
-                                                                     : "; run cowprof with sudo"));
+    return absl::PermissionDeniedError(absl::StrCat(
+        "may not look at process ", pid, ": ", strerror(errno),
+        geteuid() == 0 ? "; not even root may from in here: run cowprof on the host" : "; run cowprof with sudo"));
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<HeldProgram> HeldProgram::Start(const std::vector<std::string>& words, const sigset_t& inherited_signals) {
+absl::StatusOr<HeldProgram> HeldProgram::Start(const std::vector<std::string>& words,
+                                               const sigset_t& inherited_signals) {
   int go[2], failure[2];
   if (pipe2(go, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "make a pipe");
   Fd go_read(go[0]), go_write(go[1]);

@@ -17,8 +17,8 @@ namespace cowprof {
 // OK if `pid` is a living user process whose memory may be read. The message is the sentence for the user.
 absl::Status CheckTarget(const ProcFs& proc, pid_t pid);
 
-// A program that was forked and waits before its exec, so that probes can be attached first. Streams, environment, working directory
-// and signal dispositions are the caller's.
+// A program that was forked and waits before its exec, so that probes can be attached first. Streams, environment,
+// working directory and signal dispositions are the caller's.
 class HeldProgram {
  public:
   // Forks. `inherited_signals` is the mask that the program shall start with.

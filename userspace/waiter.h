@@ -14,8 +14,8 @@ enum class Wake { kTick, kEvent, kTargetEnded, kStop };
 
 class Waiter {
  public:
-  // Blocks the signals that end or steer a recording and takes them by descriptor. `forward_to` != 0: they are passed on to that
-  // process (a program that cowprof started) instead of ending the recording.
+  // Blocks the signals that end or steer a recording and takes them by descriptor. `forward_to` != 0: they are passed
+  // on to that process (a program that cowprof started) instead of ending the recording.
   Waiter();
   void WatchTarget(pid_t target, bool forward_signals);
   void WatchEvents(int fd) { event_fd_ = fd; }

@@ -16,11 +16,9 @@ namespace {
 using Levels = std::vector<MemoryCgroup>;
 
 // Mount lines as mountinfo has them.
-constexpr char kV1Memory[] =
-    "35 31 0:32 / /sys/fs/cgroup/memory rw,relatime shared:16 - cgroup cgroup rw,memory\n";
+constexpr char kV1Memory[] = "35 31 0:32 / /sys/fs/cgroup/memory rw,relatime shared:16 - cgroup cgroup rw,memory\n";
 constexpr char kV1Cpu[] = "32 31 0:29 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu\n";
-constexpr char kV2[] =
-    "31 23 0:26 / /sys/fs/cgroup rw,nosuid,nodev shared:4 - cgroup2 cgroup2 rw\n";
+constexpr char kV2[] = "31 23 0:26 / /sys/fs/cgroup rw,nosuid,nodev shared:4 - cgroup2 cgroup2 rw\n";
 constexpr char kV2Unified[] = "41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
 constexpr char kOthers[] =
     "22 27 0:21 / /proc rw,relatime - proc proc rw\n"
@@ -48,8 +46,7 @@ TEST_CASE("cgroup v2 at the root, as in a container with a namespace of its own"
 
 // Recorded on the machine of the tests: v1, with v2 mounted and without the memory controller.
 TEST_CASE("hybrid host: memory is in v1") {
-  const std::string own =
-      "9:name=systemd:/\n8:pids:/\n5:devices:/\n4:memory:/api/952a\n3:cpuset:/\n1:cpu:/\n0::/x\n";
+  const std::string own = "9:name=systemd:/\n8:pids:/\n5:devices:/\n4:memory:/api/952a\n3:cpuset:/\n1:cpu:/\n0::/x\n";
   const Levels expected = {{false, "/sys/fs/cgroup/memory/api/952a", "/api/952a"},
                            {false, "/sys/fs/cgroup/memory/api", "/api"},
                            {false, "/sys/fs/cgroup/memory", "/"}};
@@ -60,24 +57,20 @@ TEST_CASE("hybrid host: memory is in v1") {
 }
 
 TEST_CASE("hybrid host: memory is in v2") {
-  CHECK(
-      PlanMemoryCgroups("3:cpu:/y\n1:name=systemd:/z\n0::/x\n", absl::StrCat(kV1Cpu, kV2Unified)) ==
-      Levels{{true, "/sys/fs/cgroup/unified/x", "/x"}, {true, "/sys/fs/cgroup/unified", "/"}});
+  CHECK(PlanMemoryCgroups("3:cpu:/y\n1:name=systemd:/z\n0::/x\n", absl::StrCat(kV1Cpu, kV2Unified)) ==
+        Levels{{true, "/sys/fs/cgroup/unified/x", "/x"}, {true, "/sys/fs/cgroup/unified", "/"}});
 }
 
 TEST_CASE("v1 controllers mounted together") {
-  CHECK(PlanMemoryCgroups("2:cpu,memory,pids:/j\n",
-                          "9 1 0:3 / /cg rw - cgroup none rw,cpu,memory,pids\n") ==
+  CHECK(PlanMemoryCgroups("2:cpu,memory,pids:/j\n", "9 1 0:3 / /cg rw - cgroup none rw,cpu,memory,pids\n") ==
         Levels{{false, "/cg/j", "/j"}, {false, "/cg", "/"}});
 }
 
 TEST_CASE("container whose mount shows its own subtree only") {
-  CHECK(PlanMemoryCgroups("4:memory:/docker/abc/job\n",
-                          MountV1("/docker/abc", "/sys/fs/cgroup/memory")) ==
-        Levels{{false, "/sys/fs/cgroup/memory/job", "/docker/abc/job"},
-               {false, "/sys/fs/cgroup/memory", "/docker/abc"}});
-  CHECK(PlanMemoryCgroups("0::/docker/abc\n", MountV2("/docker/abc", "/cg")) ==
-        Levels{{true, "/cg", "/docker/abc"}});
+  CHECK(
+      PlanMemoryCgroups("4:memory:/docker/abc/job\n", MountV1("/docker/abc", "/sys/fs/cgroup/memory")) ==
+      Levels{{false, "/sys/fs/cgroup/memory/job", "/docker/abc/job"}, {false, "/sys/fs/cgroup/memory", "/docker/abc"}});
+  CHECK(PlanMemoryCgroups("0::/docker/abc\n", MountV2("/docker/abc", "/cg")) == Levels{{true, "/cg", "/docker/abc"}});
 }
 
 TEST_CASE("a process outside of what the mount shows has no level") {
@@ -117,20 +110,19 @@ TEST_CASE("names with escapes, colons and the mark of a removed cgroup") {
 
 TEST_CASE("no memory controller, or nothing that can be understood") {
   const std::string mounts = absl::StrCat(kOthers, kV1Cpu, kV1Memory, kV2);
-  const std::string own = GENERATE(
-      as<std::string>(), "", "\n\n", "1:cpu:/a\n", "4:memory\n", "4:memory:\n", "4:memory:rel\n",
-      "0:cpu:/a\n", "1::/a\n", ":::\n", "4:memoryx:/a\n", std::string(100, '\0'),
-      "0::/" + std::string(1 << 20, 'a'), "0::" + std::string(1 << 20, '/'));
+  const std::string own =
+      GENERATE(as<std::string>(), "", "\n\n", "1:cpu:/a\n", "4:memory\n", "4:memory:\n", "4:memory:rel\n", "0:cpu:/a\n",
+               "1::/a\n", ":::\n", "4:memoryx:/a\n", std::string(100, '\0'), "0::/" + std::string(1 << 20, 'a'),
+               "0::" + std::string(1 << 20, '/'));
   CHECK(PlanMemoryCgroups(own, mounts).empty());
   CHECK_FALSE(PlanMemoryCgroups("4:memory:/a", mounts).empty());
 }
 
 TEST_CASE("mount tables that are empty, cut off or of another kind") {
-  const std::string mounts =
-      GENERATE(as<std::string>(), "", "\n", kOthers, "31 23 0:26 / /cg rw - cgroup2",
-               "31 23 0:26 / /cg rw - cgroup2 cgroup2", "31 23 / - cgroup2 cgroup2 rw",
-               "31 23 0:26 / /cg rw - cgroup2x cgroup2 rw", "1 2 0:3 / /cg rw - tmpfs - cgroup2 rw",
-               " - cgroup2 ", std::string(1 << 20, ' '));
+  const std::string mounts = GENERATE(
+      as<std::string>(), "", "\n", kOthers, "31 23 0:26 / /cg rw - cgroup2", "31 23 0:26 / /cg rw - cgroup2 cgroup2",
+      "31 23 / - cgroup2 cgroup2 rw", "31 23 0:26 / /cg rw - cgroup2x cgroup2 rw",
+      "1 2 0:3 / /cg rw - tmpfs - cgroup2 rw", " - cgroup2 ", std::string(1 << 20, ' '));
   CHECK(PlanMemoryCgroups("0::/a\n", mounts).empty());
   CHECK(PlanMemoryCgroups("0::/a\n", mounts + "\n" + kV2).size() == 2);
 }
@@ -139,20 +131,18 @@ TEST_CASE("limits as the kernel writes them") {
   CHECK(*ParseMemoryLimit("1073741824\n") == uint64_t{1} << 30);
   CHECK(*ParseMemoryLimit("0\n") == 0);
   CHECK(*ParseMemoryLimit("4611686018427387903\n") == (uint64_t{1} << 62) - 1);
-  const std::string none =
-      GENERATE(as<std::string>(), "max\n", "9223372036854771712\n",  // 4 KiB pages
-               "9223372036854710272\n",                              // 64 KiB pages
-               "9223372036854775807\n", "4611686018427387904\n", "18446744073709551616\n",
-               "999999999999999999999999999999\n");
+  const std::string none = GENERATE(as<std::string>(), "max\n", "9223372036854771712\n",  // 4 KiB pages
+                                    "9223372036854710272\n",                              // 64 KiB pages
+                                    "9223372036854775807\n", "4611686018427387904\n", "18446744073709551616\n",
+                                    "999999999999999999999999999999\n");
   const auto limit = ParseMemoryLimit(none);
   REQUIRE(limit.ok());
   CHECK_FALSE(limit->has_value());
 }
 
 TEST_CASE("limits that are no limits are refused, not taken for none") {
-  const std::string text =
-      GENERATE(as<std::string>(), "", "\n", "-1\n", "maximum\n", "max max\n", "12 34\n", "1e9\n",
-               "0x10\n", "1G\n", std::string("1\0002", 3), std::string(1 << 20, 'm'));
+  const std::string text = GENERATE(as<std::string>(), "", "\n", "-1\n", "maximum\n", "max max\n", "12 34\n", "1e9\n",
+                                    "0x10\n", "1G\n", std::string("1\0002", 3), std::string(1 << 20, 'm'));
   CHECK(absl::IsInvalidArgument(ParseMemoryLimit(text).status()));
 }
 

@@ -16,8 +16,7 @@ namespace cowprof {
 namespace {
 
 constexpr char kTrain[] = "python train.py";
-constexpr char kForkserver[] =
-    "python -c from multiprocessing.forkserver import main; main(5, 6, ['__main__'], **{})";
+constexpr char kForkserver[] = "python -c from multiprocessing.forkserver import main; main(5, 6, ['__main__'], **{})";
 constexpr char kSpawned[] =
     "python -c from multiprocessing.spawn import spawn_main; spawn_main(tracker_fd=5, pipe_handle=7) "
     "--multiprocessing-fork";
@@ -52,7 +51,8 @@ Event Ended(int index, int status) {
 }
 ProcessSample Row(int index, uint64_t copies, uint64_t write_protect_faults) {
   ProcessSample row = {.index = index};
-  row.counts = {.write_protect_faults = write_protect_faults, .copies = copies, .zero_upgrades = 0, .zero_fill_pages = 0};
+  row.counts = {
+      .write_protect_faults = write_protect_faults, .copies = copies, .zero_upgrades = 0, .zero_fill_pages = 0};
   row.proc.anon_pages = 100;
   return row;
 }
@@ -71,9 +71,8 @@ using Roles = std::vector<std::string>;
 void CheckNoHugeFigure(const Growth& growth) {
   constexpr uint64_t kMost = uint64_t{1} << 60;
   for (const ProcessGrowth& process : growth.processes) {
-    for (const Count& figure :
-         {process.private_bytes, process.peak_private_bytes, process.pss_bytes, process.still_shared_bytes,
-          process.ceiling_bytes(), process.counts.reuses()}) {
+    for (const Count& figure : {process.private_bytes, process.peak_private_bytes, process.pss_bytes,
+                                process.still_shared_bytes, process.ceiling_bytes(), process.counts.reuses()}) {
       REQUIRE(figure.value_or(0) < kMost);
     }
     REQUIRE(process.peak_private_bytes.value_or(0) >= process.private_bytes.value_or(0));
@@ -111,8 +110,8 @@ TEST_CASE("workers of the start method spawn") {
 }
 
 TEST_CASE("the forkserver, its workers, and what these fork") {
-  CHECK(RolesOf({Target(), Fork(1, 0, kTrain), Exec(1, kForkserver), Fork(2, 1, kForkserver), Fork(3, 2, kForkserver)}) ==
-        Roles{"parent", "forkserver", "worker", "worker"});
+  CHECK(RolesOf({Target(), Fork(1, 0, kTrain), Exec(1, kForkserver), Fork(2, 1, kForkserver),
+                 Fork(3, 2, kForkserver)}) == Roles{"parent", "forkserver", "worker", "worker"});
   CHECK(RolesOf({Target(), Found(1, 0, kForkserver), Found(2, 1, kForkserver)}) ==
         Roles{"parent", "forkserver", "worker"});
   // A worker may start a forkserver of its own.

@@ -80,11 +80,9 @@ Story Forked() {
 // The same, but the worker was there at attach.
 Story Found() {
   Story story;
-  story.Add({Process(0, -1, Origin::kTarget), Process(1, 0, Origin::kFoundAtAttach)},
-            {Row(1, {.anon_pages = 1000})});
+  story.Add({Process(0, -1, Origin::kTarget), Process(1, 0, Origin::kFoundAtAttach)}, {Row(1, {.anon_pages = 1000})});
   return story;
 }
-
 
 }  // namespace
 

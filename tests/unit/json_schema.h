@@ -76,7 +76,8 @@ class JsonSchema {
         const bool low = keyword == "minimum" ? value < rule : value <= rule;
         if (value.is_number() && low) wrong(value.dump() + " is below " + rule.dump());
       } else if (keyword == "pattern") {
-        const bool matches = value.is_string() && std::regex_search(value.get<std::string>(), std::regex(rule.get<std::string>()));
+        const bool matches =
+            value.is_string() && std::regex_search(value.get<std::string>(), std::regex(rule.get<std::string>()));
         if (!matches) wrong("does not match " + rule.dump());
       } else if (keyword == "allOf") {
         for (const Json& part : rule) Check(value, part, at, errors);

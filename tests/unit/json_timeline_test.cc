@@ -42,8 +42,7 @@ Sample Decoded(const std::string& records, RecordDecoder* decoder) {
 // A training worker after an hour: 18 figures of a realistic size, 8 million copies among them.
 ProcessSample Busy(int index, uint64_t step = 0) {
   return {.index = index,
-          .counts = {18'234'567, 234'567, 9'123'456, 8'012'345 + step, 12'345, 3'456, 9'012'345, 456,
-                     123'456, 12},
+          .counts = {18'234'567, 234'567, 9'123'456, 8'012'345 + step, 12'345, 3'456, 9'012'345, 456, 123'456, 12},
           .proc = {2'345'678, 23'456, 345'678, 1'234, 4'567'890, 3'604'812, 123, 16}};
 }
 
@@ -53,10 +52,22 @@ std::string HeaderWith(const std::string& header) {
 
 // Every value of another type than the one expected, wherever it stands.
 const std::vector<Json>& OddValues() {
-  static const std::vector<Json> values = {
-      nullptr, true, "7", "", Json::array(), Json::object(), Json::array({Json::array({1})}), -1, -1e300, 1e300, 0.5,
-      std::numeric_limits<int64_t>::min(), std::numeric_limits<uint64_t>::max(), 2147483648.0, "\xf0\x9f\x98\x80",
-      Json{{"pid", 1}}};
+  static const std::vector<Json> values = {nullptr,
+                                           true,
+                                           "7",
+                                           "",
+                                           Json::array(),
+                                           Json::object(),
+                                           Json::array({Json::array({1})}),
+                                           -1,
+                                           -1e300,
+                                           1e300,
+                                           0.5,
+                                           std::numeric_limits<int64_t>::min(),
+                                           std::numeric_limits<uint64_t>::max(),
+                                           2147483648.0,
+                                           "\xf0\x9f\x98\x80",
+                                           Json{{"pid", 1}}};
   return values;
 }
 
@@ -181,16 +192,15 @@ TEST_CASE("limits and losses are written when they change") {
 
 TEST_CASE("names of the target's choosing stay valid JSON") {
   const std::string name =
-      GENERATE(as<std::string>(), "\"", "\\", "\"},{\"t\":1", std::string("\0\1\x1f\x7f", 4), "\r\n,\n]}",
-               "\xff\xfe", "\xc0\xaf", "\xed\xa0\x80", "\xf0\x9f", "\xe2\x80\xae", std::string(1 << 15, '\xff'),
+      GENERATE(as<std::string>(), "\"", "\\", "\"},{\"t\":1", std::string("\0\1\x1f\x7f", 4), "\r\n,\n]}", "\xff\xfe",
+               "\xc0\xaf", "\xed\xa0\x80", "\xf0\x9f", "\xe2\x80\xae", std::string(1 << 15, '\xff'),
                std::string(1 << 20, '"'), std::string(1 << 15, '\0'));
   Event process = {.kind = EventKind::kProcess, .index = 0};
   process.comm = process.command = name;
   Event note = {.kind = EventKind::kNote};
   note.text = name;
   RecordEncoder encoder;
-  const std::string records =
-      encoder.Encode({.events = {process, note}, .limits = {{LimitKind::kShm, name, 1, 1}}});
+  const std::string records = encoder.Encode({.events = {process, note}, .limits = {{LimitKind::kShm, name, 1, 1}}});
   RunInfo info = {.kernel = name, .rung = name, .command = name, .limits = {{LimitKind::kShm, name, 1, 1}}};
   info.rejected = {{name, name, name}};
   const std::string header = EncodeHeader(info);
@@ -254,13 +264,15 @@ TEST_CASE("records with anything anywhere in them are read or left out") {
 }
 
 TEST_CASE("figures that no process can have are absent") {
-  const std::string odd = GENERATE("-1", "-1e300", "1e300", "\"12\"", "[12]", "{}", "true", "null", "18446744073709551616");
+  const std::string odd =
+      GENERATE("-1", "-1e300", "1e300", "\"12\"", "[12]", "{}", "true", "null", "18446744073709551616");
   INFO(odd);
   RecordDecoder decoder;
   const std::string row = absl::StrCat("[0,", odd, ",", odd, ",", odd, ",", odd, "]");
   const std::string sweep = absl::StrCat("[0,", odd, ",", odd, ",", odd, ",", odd, ",", odd, "]");
-  REQUIRE(decoder.Decode(absl::StrCat("{\"t\":", odd, ",\"type\":\"sample\",\"processes\":[", row, "],\"rollups\":[", sweep,
-                                      "],\"sweeps\":[", sweep, "],\"losses\":{\"unreadable\":", odd, "}}"))
+  REQUIRE(decoder
+              .Decode(absl::StrCat("{\"t\":", odd, ",\"type\":\"sample\",\"processes\":[", row, "],\"rollups\":[",
+                                   sweep, "],\"sweeps\":[", sweep, "],\"losses\":{\"unreadable\":", odd, "}}"))
               .ok());
   REQUIRE(decoder.sample().processes.size() == 1);
   const ProcessSample& process = decoder.sample().processes[0];
@@ -280,8 +292,8 @@ TEST_CASE("indexes out of range, unknown names and deep nesting do no harm") {
        {std::string("{\"type\":\"sample\",\"processes\":[[-1,5],[4294967296,5],[1e18,5],[],[[]],7,[0.5]]}"),
         std::string("{\"type\":\"sample\",\"limits\":[[0,1],[-1,1],[99,1]],\"rollups\":[[3,1]],\"sweeps\":[[]]}"),
         std::string("{\"type\":\"sample\",\"new_limits\":[7,{},{\"kind\":\"moon\"}],\"limits\":[[9,1]]}"),
-        std::string("{\"type\":\"event\",\"event\":\"eclipse\",\"index\":-7}"),
-        std::string("{\"type\":\"comet\"}"), std::string("{\"type\":7}"), std::string("{}"), cyclic}) {
+        std::string("{\"type\":\"event\",\"event\":\"eclipse\",\"index\":-7}"), std::string("{\"type\":\"comet\"}"),
+        std::string("{\"type\":7}"), std::string("{}"), cyclic}) {
     INFO(record.substr(0, 100));
     CHECK(decoder.Decode(record).ok());
   }

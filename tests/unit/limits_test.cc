@@ -32,22 +32,18 @@ struct Host {
     tree.Write("/proc/12/cgroup", cgroup);
     tree.Write("/proc/self/mountinfo", mountinfo);
   }
-  void V1(const std::string& directory, const std::string& limit, uint64_t usage,
-          uint64_t inactive) const {
+  void V1(const std::string& directory, const std::string& limit, uint64_t usage, uint64_t inactive) const {
     tree.Write(directory + "/memory.limit_in_bytes", limit);
     tree.Write(directory + "/memory.usage_in_bytes", absl::StrCat(usage, "\n"));
     // The figure without total_ is that of this level alone and must not be taken.
-    tree.Write(directory + "/memory.stat",
-               absl::StrCat("cache 7\ninactive_file 3\ntotal_cache 8\ntotal_inactive_file ",
-                            inactive, "\ntotal_active_file 9\n"));
+    tree.Write(directory + "/memory.stat", absl::StrCat("cache 7\ninactive_file 3\ntotal_cache 8\ntotal_inactive_file ",
+                                                        inactive, "\ntotal_active_file 9\n"));
   }
-  void V2(const std::string& directory, const std::string& limit, uint64_t usage,
-          uint64_t inactive) const {
+  void V2(const std::string& directory, const std::string& limit, uint64_t usage, uint64_t inactive) const {
     tree.Write(directory + "/memory.max", limit);
     tree.Write(directory + "/memory.current", absl::StrCat(usage, "\n"));
     tree.Write(directory + "/memory.stat",
-               absl::StrCat("anon 5\nworkingset_inactive_file 4\ninactive_file ", inactive,
-                            "\nactive_file 6\n"));
+               absl::StrCat("anon 5\nworkingset_inactive_file 4\ninactive_file ", inactive, "\nactive_file 6\n"));
   }
   Rows Read() const { return Limits(ProcFs(tree.root() + "/proc"), tree.root()).Read(12); }
 };
@@ -97,8 +93,7 @@ TEST_CASE("nested: every limited level, innermost first") {
   host.V2("/cg/a/b/c", "1000\n", 100, 0);
   host.V2("/cg/a/b", "max\n", 200, 0);
   host.V2("/cg/a", "3000\n", 300, 50);
-  CHECK(host.Read() ==
-        Rows{{LimitKind::kCgroupV2, "/a/b/c", 1000, 100}, {LimitKind::kCgroupV2, "/a", 3000, 250}});
+  CHECK(host.Read() == Rows{{LimitKind::kCgroupV2, "/a/b/c", 1000, 100}, {LimitKind::kCgroupV2, "/a", 3000, 250}});
 }
 
 TEST_CASE("only the grandparent is limited: the own level stays as a row without a limit") {
@@ -108,11 +103,8 @@ TEST_CASE("only the grandparent is limited: the own level stays as a row without
   host.V1("/cg/memory/a/b", kV1Unlimited, 200, 0);
   host.V1("/cg/memory/a", "3000\n", 300, 0);
   host.V1("/cg/memory", kV1Unlimited, 400, 0);
-  const Rows expected = {{LimitKind::kCgroupV1, "/a/b/c", std::nullopt, 100},
-                         {LimitKind::kCgroupV1, "/a", 3000, 300}};
-  SECTION("no memory.use_hierarchy, as in a kernel that dropped it") {
-    CHECK(host.Read() == expected);
-  }
+  const Rows expected = {{LimitKind::kCgroupV1, "/a/b/c", std::nullopt, 100}, {LimitKind::kCgroupV1, "/a", 3000, 300}};
+  SECTION("no memory.use_hierarchy, as in a kernel that dropped it") { CHECK(host.Read() == expected); }
   SECTION("the grandparent counts its children") {
     host.tree.Write("/cg/memory/a/memory.use_hierarchy", "1\n");
     CHECK(host.Read() == expected);
@@ -174,9 +166,9 @@ TEST_CASE("one file is missing or is garbage: no row of that level") {
     CHECK(host.Read().empty());
   }
   SECTION("garbage") {
-    const std::string text = GENERATE(as<std::string>(), "", "\n", "-5\n", "inactive_file -5\n",
-                                      "inactive_file\n", "inactive_file 99999999999999999999\n",
-                                      std::string(64, '\0'), std::string(1 << 20, 'x'));
+    const std::string text =
+        GENERATE(as<std::string>(), "", "\n", "-5\n", "inactive_file -5\n", "inactive_file\n",
+                 "inactive_file 99999999999999999999\n", std::string(64, '\0'), std::string(1 << 20, 'x'));
     host.tree.Write(path, text);
     CHECK(host.Read().empty());
   }
@@ -200,8 +192,7 @@ TEST_CASE("huge numbers") {
 
 TEST_CASE("a container's mount shows its subtree; the name is the hierarchy's") {
   Host host;
-  host.Process("4:memory:/docker/abc/job\n",
-               "35 31 0:32 /docker/abc /cg/memory ro - cgroup cgroup rw,memory\n");
+  host.Process("4:memory:/docker/abc/job\n", "35 31 0:32 /docker/abc /cg/memory ro - cgroup cgroup rw,memory\n");
   host.V1("/cg/memory/job", kV1Unlimited, 10, 0);
   host.V1("/cg/memory", "500\n", 20, 0);
   CHECK(host.Read() == Rows{{LimitKind::kCgroupV1, "/docker/abc/job", std::nullopt, 10},
@@ -286,8 +277,7 @@ TEST_CASE("live: what this process meets") {
   CHECK(descriptors->used >= 3);
   CHECK(Find(rows, LimitKind::kShm) != nullptr);
 
-  const auto own = ReadSmallFile("/proc/self/cgroup"),
-             mounts = ReadSmallFile("/proc/self/mountinfo");
+  const auto own = ReadSmallFile("/proc/self/cgroup"), mounts = ReadSmallFile("/proc/self/mountinfo");
   REQUIRE(own.ok());
   REQUIRE(mounts.ok());
   for (const MemoryCgroup& cgroup : PlanMemoryCgroups(*own, *mounts)) {

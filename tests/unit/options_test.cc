@@ -37,7 +37,8 @@ TEST_CASE("command lines that are accepted") {
   const std::vector<Accepted> table = {
       {{"--attach", "7"}, [](auto& o) { return o.command == "record" && o.attach == 7 && o.program.empty(); }},
       {{"--attach=7"}, [](auto& o) { return o.attach == 7; }},
-      {{"--attach=7"}, [](auto& o) { return o.interval == absl::Seconds(1) && o.duration == absl::InfiniteDuration(); }},
+      {{"--attach=7"},
+       [](auto& o) { return o.interval == absl::Seconds(1) && o.duration == absl::InfiniteDuration(); }},
       {{"--attach=7"}, [](auto& o) { return !o.quiet && !o.live && !o.json && o.output.empty() && o.without.empty(); }},
       {{"--attach", "7", "--output", "a b"}, [](auto& o) { return o.output == "a b"; }},
       {{"--attach", "7", "--output=x=y"}, [](auto& o) { return o.output == "x=y"; }},
@@ -54,11 +55,17 @@ TEST_CASE("command lines that are accepted") {
       {{"--attach", "7", "-q"}, [](auto& o) { return o.quiet; }},
       {{"--attach", "7", "--live"}, [](auto& o) { return o.live && !o.quiet; }},
       {{"--attach", "7", "--without", "fentry"}, [](auto& o) { return o.without == Words{"fentry"}; }},
-      {{"--without=a", "--attach", "7", "--without", "b"}, [](auto& o) { return o.without == Words{"a", "b"}; }},
+      {{"--without=a", "--attach", "7", "--without", "b"},
+       [](auto& o) {
+         return o.without == Words{"a", "b"};
+       }},
       {{"--", "true"}, [](auto& o) { return o.command == "record" && o.program == Words{"true"} && o.attach == 0; }},
       {{"--", "python3", "t.py", "--attach", "7", "--help", "-q"},
        [](auto& o) { return o.program.size() == 6 && o.attach == 0 && !o.quiet; }},
-      {{"--", "sh", "--", "-c", "x"}, [](auto& o) { return o.program == Words{"sh", "--", "-c", "x"}; }},
+      {{"--", "sh", "--", "-c", "x"},
+       [](auto& o) {
+         return o.program == Words{"sh", "--", "-c", "x"};
+       }},
       {{"-q", "--interval", "50ms", "--", "a", "--interval", "1ns"},
        [](auto& o) { return o.quiet && o.interval == absl::Milliseconds(50) && o.program.size() == 3; }},
       {{"--", "report"}, [](auto& o) { return o.command == "record" && o.program == Words{"report"}; }},
@@ -153,8 +160,12 @@ TEST_CASE("command lines that are refused, in one line with exit status 2") {
 }
 
 TEST_CASE("help and version come on stdout with exit status 0") {
-  for (const Words& words : {Words{"--help"}, {"-h"}, {"--attach", "7", "--help"}, 
-                             {"report", "--help"}, {"view", "-h"}, {"doctor", "--help"}}) {
+  for (const Words& words : {Words{"--help"},
+                             {"-h"},
+                             {"--attach", "7", "--help"},
+                             {"report", "--help"},
+                             {"view", "-h"},
+                             {"doctor", "--help"}}) {
     const ParsedOptions parsed = ParseWords(words);
     INFO(absl::StrJoin(words, " "));
     REQUIRE(parsed.exit_now);
@@ -178,9 +189,10 @@ TEST_CASE("no words at all, not even a name") {
 }
 
 TEST_CASE("no row of words makes it throw, or say more than a line") {
-  const std::vector<std::string> words = {"--attach", "7", "--attach=7", "-o", "-q", "--live", "--", "report", "view", "doctor",
-                                          "t.json", "--json", "", "=", "--=", "-", "---", "++", "--interval", "1s", "x\ny",
-                                          "\xff", "--without", "[a,b]", "{}", "\"", "'", "-qo", "--quiet=maybe", "--no-quiet"};
+  const std::vector<std::string> words = {
+      "--attach", "7",      "--attach=7", "-o",    "-q",  "--live", "--",  "report", "view",          "doctor",
+      "t.json",   "--json", "",           "=",     "--=", "-",      "---", "++",     "--interval",    "1s",
+      "x\ny",     "\xff",   "--without",  "[a,b]", "{}",  "\"",     "'",   "-qo",    "--quiet=maybe", "--no-quiet"};
   std::mt19937 random(5);
   for (int i = 0; i < 1500; ++i) {
     Words row;

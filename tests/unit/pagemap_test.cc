@@ -49,7 +49,9 @@ class Memory {
 
   size_t pages() const { return bytes_ / getpagesize(); }
   void Write(size_t page) { reinterpret_cast<volatile char*>(start_)[page * getpagesize()] = 1; }
-  void Drop(size_t page) { madvise(reinterpret_cast<char*>(start_) + page * getpagesize(), getpagesize(), MADV_DONTNEED); }
+  void Drop(size_t page) {
+    madvise(reinterpret_cast<char*>(start_) + page * getpagesize(), getpagesize(), MADV_DONTNEED);
+  }
   void Read(size_t page) { static_cast<void>(reinterpret_cast<volatile char*>(start_)[page * getpagesize()]); }
   std::vector<uint64_t> regions() const {
     std::vector<uint64_t> regions;

@@ -52,7 +52,8 @@ TEST_CASE("each missing fact is named with its remedy") {
   };
   const Missing missing = GENERATE(values<Missing>(
       {{[](HostFacts* facts) { facts->kernel_btf = false; }, "no BTF", "CONFIG_DEBUG_INFO_BTF"},
-       {[](HostFacts* facts) { facts->fault_tracepoint = false, facts->architecture = "riscv64"; }, "riscv64", "x86-64"},
+       {[](HostFacts* facts) { facts->fault_tracepoint = false, facts->architecture = "riscv64"; }, "riscv64",
+        "x86-64"},
        {[](HostFacts* facts) { facts->cap_bpf = facts->cap_sys_admin = false; }, "CAP_BPF missing", "sudo"},
        {[](HostFacts* facts) { facts->cap_perfmon = facts->cap_sys_admin = false; }, "CAP_PERFMON missing", "sudo"},
        {[](HostFacts* facts) { facts->cap_sys_ptrace = false; }, "CAP_SYS_PTRACE missing", "--cap-add"},
@@ -103,7 +104,8 @@ TEST_CASE("--without leaves other rungs, and the true reason of an unusable one,
 }
 
 TEST_CASE("what --without may name") {
-  for (const char* name : {"btf-tracepoints", "fentry", "faults", "copies", "follow", "signals"}) CHECK(IsKnownCapability(name));
+  for (const char* name : {"btf-tracepoints", "fentry", "faults", "copies", "follow", "signals"})
+    CHECK(IsKnownCapability(name));
   for (const char* name : {"", "copy", "Copies", "copies ", "nonsense"}) CHECK_FALSE(IsKnownCapability(name));
 }
 

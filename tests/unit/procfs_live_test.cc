@@ -106,8 +106,8 @@ TEST_CASE("live: maps hold an address that we know") {
   REQUIRE(found != maps->end());
   CHECK(found->writable);
   CHECK_FALSE(found->shared);
-  CHECK(std::is_sorted(maps->begin(), maps->end(),
-                       [](const Mapping& a, const Mapping& b) { return a.begin < b.begin; }));
+  CHECK(
+      std::is_sorted(maps->begin(), maps->end(), [](const Mapping& a, const Mapping& b) { return a.begin < b.begin; }));
 }
 
 // The kernel hands maps out a page at a time, so one read gets about forty lines.
@@ -116,8 +116,8 @@ TEST_CASE("live: maps longer than one read are whole") {
   constexpr size_t kPages = 2000;
   const size_t page_bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   // Neighbours with other rights are never merged into one mapping.
-  char* const area = static_cast<char*>(
-      mmap(nullptr, kPages * page_bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  char* const area =
+      static_cast<char*>(mmap(nullptr, kPages * page_bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   REQUIRE(area != MAP_FAILED);
   for (size_t page = 0; page < kPages; page += 2) {
     REQUIRE(mprotect(area + page * page_bytes, page_bytes, PROT_NONE) == 0);

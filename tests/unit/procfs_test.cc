@@ -82,9 +82,8 @@ TEST_CASE("stat as the kernel writes it") {
 }
 
 TEST_CASE("stat of a process that named itself to mislead") {
-  const std::string comm =
-      GENERATE(as<std::string>(), ") (", "a) R 1 2 3", "x\ny", "((((", "))))", "", " ", "\t)\n(",
-               std::string("a\0b", 3), "\xff\xfe", "cat) S 1 1 1 0");
+  const std::string comm = GENERATE(as<std::string>(), ") (", "a) R 1 2 3", "x\ny", "((((", "))))", "", " ", "\t)\n(",
+                                    std::string("a\0b", 3), "\xff\xfe", "cat) S 1 1 1 0");
   const auto stat = ParseStat(StatOf(comm));
   REQUIRE(stat.ok());
   CHECK(stat->comm == comm);
@@ -106,9 +105,8 @@ TEST_CASE("stat cut off anywhere is refused, never misread") {
 
 TEST_CASE("stat with fields that are no numbers, negative or too large is refused") {
   const int field = GENERATE(4, 9, 14, 15, 20, 22, 23);
-  const std::string value =
-      GENERATE(as<std::string>(), "-1", "18446744073709551616", "99999999999999999999999", "x",
-               "1x", "+1", "0x10", "1.5", std::string("1\0", 2));
+  const std::string value = GENERATE(as<std::string>(), "-1", "18446744073709551616", "99999999999999999999999", "x",
+                                     "1x", "+1", "0x10", "1.5", std::string("1\0", 2));
   INFO(field << " = " << value);
   CHECK(absl::IsInvalidArgument(ParseStat(StatWith(field, value)).status()));
   CHECK(ParseStat(StatWith(field, "1")).ok());
@@ -121,9 +119,8 @@ TEST_CASE("stat: the extremes of a field are numbers") {
 }
 
 TEST_CASE("stat that is nothing of the kind") {
-  const std::string text =
-      GENERATE(as<std::string>(), "", "\n", ")(", "(", ")", "()", "1 () ", std::string(3, '\0'),
-               std::string(1 << 20, '('), std::string(1 << 20, ')'), std::string(1 << 20, ' '));
+  const std::string text = GENERATE(as<std::string>(), "", "\n", ")(", "(", ")", "()", "1 () ", std::string(3, '\0'),
+                                    std::string(1 << 20, '('), std::string(1 << 20, ')'), std::string(1 << 20, ' '));
   CHECK(absl::IsInvalidArgument(ParseStat(text).status()));
 }
 
@@ -146,12 +143,10 @@ TEST_CASE("status of a kernel thread: absent is not 0") {
 }
 
 TEST_CASE("status: a figure that can't be trusted is absent") {
-  const std::string value =
-      GENERATE(as<std::string>(), "", " ", "112", "112 k", "112 MB", "-112 kB", "+112 kB", "1e3 kB",
-               "112kB", "18446744073709551616 kB", "18446744073709551615 kB", "kB", "0x70 kB",
-               std::string("112\0 kB", 7), std::string(1 << 20, '1') + " kB");
-  const ProcStatus status =
-      ParseStatus("RssAnon:\t" + value + "\nRssFile:\t4 kB\nNSpid:\t1\t-5\nUid:\t-1\n");
+  const std::string value = GENERATE(as<std::string>(), "", " ", "112", "112 k", "112 MB", "-112 kB", "+112 kB",
+                                     "1e3 kB", "112kB", "18446744073709551616 kB", "18446744073709551615 kB", "kB",
+                                     "0x70 kB", std::string("112\0 kB", 7), std::string(1 << 20, '1') + " kB");
+  const ProcStatus status = ParseStatus("RssAnon:\t" + value + "\nRssFile:\t4 kB\nNSpid:\t1\t-5\nUid:\t-1\n");
   CHECK_FALSE(status.anon_bytes);
   CHECK(status.file_bytes == 4096);
   CHECK(status.namespace_pids.empty());
@@ -209,12 +204,12 @@ TEST_CASE("maps as the kernel writes it") {
 }
 
 TEST_CASE("maps: lines that are not of the form are skipped, their neighbours kept") {
-  const std::string bad = GENERATE(
-      as<std::string>(), "", "rubbish", "1000-", "-2000 rw-p 0 0:0 0", "2000-1000 rw-p 0 0:0 0",
-      "1000-1000 rw-p 0 0:0 0", "1000-2000 rw 0 0:0 0", "1000-2000 rw-p 0 00 0",
-      "1000-2000 rw-p 0 0:0", "1000-2000 rw-p 0 0:0 x", "1000-2000 rw-p -1 0:0 0",
-      "10000000000000000-20000000000000000 rw-p 0 0:0 0", "0x1000-0x2000 rw-p 0 0:0 0",
-      "1000-2000 rw-p 0 0:0 18446744073709551616", std::string(9, '\0'), std::string(1 << 20, '7'));
+  const std::string bad =
+      GENERATE(as<std::string>(), "", "rubbish", "1000-", "-2000 rw-p 0 0:0 0", "2000-1000 rw-p 0 0:0 0",
+               "1000-1000 rw-p 0 0:0 0", "1000-2000 rw 0 0:0 0", "1000-2000 rw-p 0 00 0", "1000-2000 rw-p 0 0:0",
+               "1000-2000 rw-p 0 0:0 x", "1000-2000 rw-p -1 0:0 0", "10000000000000000-20000000000000000 rw-p 0 0:0 0",
+               "0x1000-0x2000 rw-p 0 0:0 0", "1000-2000 rw-p 0 0:0 18446744073709551616", std::string(9, '\0'),
+               std::string(1 << 20, '7'));
   const std::string good = "3000-4000 rw-p 00000000 00:00 0";
   const auto maps = ParseMaps(absl::StrCat(good, "\n", bad, "\n", good, " [heap]"));
   REQUIRE(maps.size() == 2);

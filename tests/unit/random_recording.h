@@ -79,14 +79,13 @@ class RandomRecording {
     if (Chance(0.6)) {
       FaultCounts& counts = process->counts;
       for (Count* count :
-           {&counts.faults, &counts.kernel_faults, &counts.write_protect_faults, &counts.copies,
-            &counts.kernel_copies, &counts.zero_upgrades, &counts.zero_fill_pages,
-            &counts.file_copies, &counts.shm_pages, &counts.swap_ins}) {
+           {&counts.faults, &counts.kernel_faults, &counts.write_protect_faults, &counts.copies, &counts.kernel_copies,
+            &counts.zero_upgrades, &counts.zero_fill_pages, &counts.file_copies, &counts.shm_pages, &counts.swap_ins}) {
         *count = MaybeNumber();
       }
       ProcFigures& proc = process->proc;
-      for (Count* count : {&proc.anon_pages, &proc.file_pages, &proc.shmem_pages, &proc.swap_pages,
-                           &proc.virtual_pages, &proc.cpu_ms, &proc.descriptors, &proc.threads}) {
+      for (Count* count : {&proc.anon_pages, &proc.file_pages, &proc.shmem_pages, &proc.swap_pages, &proc.virtual_pages,
+                           &proc.cpu_ms, &proc.descriptors, &proc.threads}) {
         *count = MaybeNumber();
       }
     }
@@ -95,8 +94,18 @@ class RandomRecording {
       row.rollup = RollupFigures{sample->t, Number(), Number(), Number(), Number(), Number(), Micros(0, 90'000)};
     }
     if (Chance(0.3)) {
-      row.sweep = SweepFigures{sample->t - Micros(0, 99), sample->t, Chance(0.5), Number(), Number(), Number(),
-                               Number(), Number(), Number(), Number(), Number(), Micros(0, 90'000)};
+      row.sweep = SweepFigures{sample->t - Micros(0, 99),
+                               sample->t,
+                               Chance(0.5),
+                               Number(),
+                               Number(),
+                               Number(),
+                               Number(),
+                               Number(),
+                               Number(),
+                               Number(),
+                               Number(),
+                               Micros(0, 90'000)};
     }
     rows_[index] = row;
   }

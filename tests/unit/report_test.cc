@@ -49,14 +49,22 @@ Event Ended(int index, int status) {
 }
 ProcessSample Row(int index, uint64_t copies, uint64_t anon_pages) {
   ProcessSample row = {.index = index};
-  row.counts = {.faults = 3 * copies + 100, .kernel_faults = 12, .write_protect_faults = copies + 9, .copies = copies,
-                .kernel_copies = 3, .zero_upgrades = 2, .zero_fill_pages = 40, .file_copies = 5, .shm_pages = 0, .swap_ins = 0};
+  row.counts = {.faults = 3 * copies + 100,
+                .kernel_faults = 12,
+                .write_protect_faults = copies + 9,
+                .copies = copies,
+                .kernel_copies = 3,
+                .zero_upgrades = 2,
+                .zero_fill_pages = 40,
+                .file_copies = 5,
+                .shm_pages = 0,
+                .swap_ins = 0};
   row.proc = {.anon_pages = anon_pages, .file_pages = 900, .threads = 1};
   return row;
 }
 
-// A trainer, a worker that copied nearly all, one that was killed, one that nothing is known of, a helper, and a process with
-// a command that would like to be more than text.
+// A trainer, a worker that copied nearly all, one that was killed, one that nothing is known of, a helper, and a
+// process with a command that would like to be more than text.
 Growth Training() {
   constexpr char kTrain[] = "python3 train.py --data /data";
   Growth growth;
@@ -73,18 +81,24 @@ Growth Training() {
   Append({.t = absl::Milliseconds(100),
           .events = {Process(0, -1, Origin::kTarget, kTrain), Process(1, 0, Origin::kForked, kTrain),
                      Process(2, 0, Origin::kForked, kTrain), Process(3, 0, Origin::kFoundAtAttach, kTrain),
-                     Process(4, 0, Origin::kFoundAtAttach, "python3 -c from multiprocessing.resource_tracker import main;main(4)"),
+                     Process(4, 0, Origin::kFoundAtAttach,
+                             "python3 -c from multiprocessing.resource_tracker import main;main(4)"),
                      Process(5, 1, Origin::kFoundAtAttach, "\x1b[2J\"evil\"\n\xff")},
           .processes = {Row(0, 0, 80'000), Row(1, 0, 80'000), Row(2, 0, 80'000), unknown, {.index = 4}, {.index = 5}},
           .limits = {shm, cgroup, {LimitKind::kDescriptors, "RLIMIT_NOFILE", 1024, 300}}},
          &growth);
   ProcessSample target = Row(0, 1200, 80'010);
-  target.sweep = SweepFigures{.begin = absl::Seconds(40), .end = absl::Milliseconds(40'250), .full = true,
-                              .private_pages = 4000, .shared_pages = 76'010, .diverged_pages = 1300, .same_pages = 76'000,
+  target.sweep = SweepFigures{.begin = absl::Seconds(40),
+                              .end = absl::Milliseconds(40'250),
+                              .full = true,
+                              .private_pages = 4000,
+                              .shared_pages = 76'010,
+                              .diverged_pages = 1300,
+                              .same_pages = 76'000,
                               .new_pages = 10};
   ProcessSample worker = Row(1, 79'981, 80'050);
-  worker.rollup = RollupFigures{.t = absl::Seconds(42), .rss_bytes = 331'570'000, .pss_bytes = 330'000'000,
-                                .private_bytes = 329'000'000};
+  worker.rollup = RollupFigures{
+      .t = absl::Seconds(42), .rss_bytes = 331'570'000, .pss_bytes = 330'000'000, .private_bytes = 329'000'000};
   Append({.t = absl::Milliseconds(42'000),
           .events = {Ended(2, SIGKILL), Ended(4, 3 << 8)},
           .processes = {target, worker, Row(2, 512, 79'000), unknown, {.index = 4}, {.index = 5}},
@@ -112,7 +126,8 @@ TEST_CASE("figures of the report that can be checked on paper") {
   CHECK(worker["copies"] == 79'981);
   CHECK(worker["copied_bytes"] == 79'981 * 4096);
   CHECK(worker["reuses"] == 7);
-  CHECK(worker["ceiling_bytes"] == worker["private_bytes"].get<uint64_t>() + worker["still_shared_bytes"].get<uint64_t>());
+  CHECK(worker["ceiling_bytes"] ==
+        worker["private_bytes"].get<uint64_t>() + worker["still_shared_bytes"].get<uint64_t>());
   CHECK(json["totals"]["copies"] == 1200 + 79'981 + 512);
   CHECK(json["target"]["start_method"] == "fork");
   CHECK(json["workers"][1]["exit"] ==
@@ -121,8 +136,9 @@ TEST_CASE("figures of the report that can be checked on paper") {
   CHECK(json["workers"][3]["exit"]["code"] == 3);
   CHECK(json["workers"][3]["role"] == "helper");
   // Not known is null, never 0.
-  for (const char* key : {"faults", "write_protect_faults", "copies", "reuses", "zero_fills", "copied_bytes", "private_bytes",
-                          "peak_private_bytes", "pss_bytes", "still_shared_bytes", "ceiling_bytes", "exit", "ended_at"}) {
+  for (const char* key :
+       {"faults", "write_protect_faults", "copies", "reuses", "zero_fills", "copied_bytes", "private_bytes",
+        "peak_private_bytes", "pss_bytes", "still_shared_bytes", "ceiling_bytes", "exit", "ended_at"}) {
     INFO(key);
     CHECK(json["workers"][2][key].is_null());
   }
@@ -140,7 +156,8 @@ TEST_CASE("an empty recording and one without a worker") {
   CHECK(SchemaErrors(growth) == std::vector<std::string>{});
   CHECK(ReportJson(growth)["target"]["start_method"] == "none");
   growth.info = Training().info;
-  Append({.t = absl::Seconds(1), .events = {Process(0, -1, Origin::kTarget, "sleep 9")}, .processes = {Row(0, 7, 50)}}, &growth);
+  Append({.t = absl::Seconds(1), .events = {Process(0, -1, Origin::kTarget, "sleep 9")}, .processes = {Row(0, 7, 50)}},
+         &growth);
   CheckGolden("report_alone.txt", ReportText(growth, true));
   CHECK(SchemaErrors(growth) == std::vector<std::string>{});
 }
@@ -171,8 +188,10 @@ TEST_CASE("many workers: those that copied most are listed, the rest is counted"
 TEST_CASE("the nearest limit is the fullest one that is set") {
   Growth growth;
   CHECK(NearestLimit(growth) == nullptr);
-  growth.limits = {{.now = {LimitKind::kHost, "none", {}, 900}}, {.now = {LimitKind::kShm, "half", 100, 50}},
-                   {.now = {LimitKind::kDescriptors, "most", 10, 9}}, {.now = {LimitKind::kShm, "zero", 0, 5}}};
+  growth.limits = {{.now = {LimitKind::kHost, "none", {}, 900}},
+                   {.now = {LimitKind::kShm, "half", 100, 50}},
+                   {.now = {LimitKind::kDescriptors, "most", 10, 9}},
+                   {.now = {LimitKind::kShm, "zero", 0, 5}}};
   REQUIRE(NearestLimit(growth) != nullptr);
   CHECK(NearestLimit(growth)->now.name == "most");
 }

@@ -50,8 +50,8 @@ struct Replayed {
 };
 Replayed Replay(const std::string& path) {
   Replayed replayed;
-  replayed.contents =
-      ReadTimeline(path, [](const RunInfo&) {}, [&](const Sample& sample) { replayed.samples.push_back(sample); });
+  replayed.contents = ReadTimeline(
+      path, [](const RunInfo&) {}, [&](const Sample& sample) { replayed.samples.push_back(sample); });
   return replayed;
 }
 
@@ -201,7 +201,8 @@ TEST_CASE("other JSON, hostile or not, is refused or read as far as it goes") {
        {"{\"schema\":\"cowprof.timeline/1\",\"header\":" + deep + ",\"records\":[]}\n",
         "{\"schema\":\"cowprof.timeline/1\",\"records\":" + deep + "}\n",
         std::string("{\"schema\":\"cowprof.timeline/1\",\"records\":[7,null,\"]}\",[],{}]}\n"),
-        "{\"schema\":\"cowprof.timeline/1\",\"header\":{},\"records\":[\n{\"type\":\"sample\",\"processes\":" + deep + "}\n]}\n"}) {
+        "{\"schema\":\"cowprof.timeline/1\",\"header\":{},\"records\":[\n{\"type\":\"sample\",\"processes\":" + deep +
+            "}\n]}\n"}) {
     tree.Write("/other.json", text);
     INFO(text.substr(0, 60));
     CHECK(Replay(tree.root() + "/other.json").samples.size() <= 1);

@@ -95,17 +95,18 @@ TEST_CASE("marks that turn the direction, or are not seen at all, are spelled ou
 }
 
 TEST_CASE("malformed UTF-8 is spelled out byte by byte") {
-  CHECK(Printable("\xc0\xaf") == "\\xc0\\xaf");                    // overlong /
+  CHECK(Printable("\xc0\xaf") == "\\xc0\\xaf");  // overlong /
   CHECK(Printable("\xc1\xbf") == "\\xc1\\xbf");
   CHECK(Printable("\xe0\x80\xaf") == "\\xe0\\x80\\xaf");
   CHECK(Printable("\xe0\x9f\xbf") == "\\xe0\\x9f\\xbf");
   CHECK(Printable("\xf0\x80\x80\xaf") == "\\xf0\\x80\\x80\\xaf");
   CHECK(Printable("\xf0\x8f\xbf\xbf") == "\\xf0\\x8f\\xbf\\xbf");
-  CHECK(Printable("\xed\xa0\x80") == "\\xed\\xa0\\x80");            // a surrogate
-  CHECK(Printable("\xf4\x90\x80\x80") == "\\xf4\\x90\\x80\\x80");   // above U+10FFFF
+  CHECK(Printable("\xed\xa0\x80") == "\\xed\\xa0\\x80");           // a surrogate
+  CHECK(Printable("\xf4\x90\x80\x80") == "\\xf4\\x90\\x80\\x80");  // above U+10FFFF
   CHECK(Printable("\xf5\x80\x80\x80") == "\\xf5\\x80\\x80\\x80");
   CHECK(Printable("\xff\xfe\x80") == "\\xff\\xfe\\x80");
-  CHECK(Printable("a\x80" "b") == "a\\x80b");
+  CHECK(Printable("a\x80"
+                  "b") == "a\\x80b");
   // Cut off in the middle, at the end and before more text.
   CHECK(Printable("\xc3") == "\\xc3");
   CHECK(Printable("\xe2\x82") == "\\xe2\\x82");
@@ -118,8 +119,8 @@ TEST_CASE("the cut at a length splits neither a character nor an escape") {
   const std::string text = "ab\xe2\x82\xac\x1b\xf0\x9f\x90\x84z";
   const std::string whole = Printable(text);
   CHECK(whole == "ab\xe2\x82\xac\\x1b\xf0\x9f\x90\x84z");
-  const std::string pieces[] = {"", "a", "ab", "ab\xe2\x82\xac", "ab\xe2\x82\xac\\x1b",
-                                "ab\xe2\x82\xac\\x1b\xf0\x9f\x90\x84", whole};
+  const std::string pieces[] = {
+      "", "a", "ab", "ab\xe2\x82\xac", "ab\xe2\x82\xac\\x1b", "ab\xe2\x82\xac\\x1b\xf0\x9f\x90\x84", whole};
   for (size_t most = 0; most < whole.size(); ++most) {
     std::string longest;
     for (const std::string& piece : pieces) {

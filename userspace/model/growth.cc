@@ -25,7 +25,8 @@ Role RoleOf(const ProcessGrowth& process, const Growth& growth) {
   const ProcessGrowth* parent = has_parent ? &growth.processes[process.parent] : nullptr;
   if (absl::StrContains(command, "multiprocessing.forkserver")) {
     // What it forks, and what that forks, has its command line.
-    const bool inherited = !process.execed && parent != nullptr && absl::StrContains(parent->command, "multiprocessing.forkserver");
+    const bool inherited =
+        !process.execed && parent != nullptr && absl::StrContains(parent->command, "multiprocessing.forkserver");
     return inherited ? Role::kWorker : Role::kForkserver;
   }
   if (absl::StrContains(command, "--multiprocessing-fork")) return Role::kWorker;
@@ -45,8 +46,9 @@ uint64_t Moved(uint64_t base, uint64_t then, uint64_t now) {
 // What a counter rose by; one that fell or is gone rose by nothing.
 uint64_t Rise(uint64_t then, uint64_t now) { return now - std::min(now, then); }
 
-// A forked child owns no anonymous page at first. How many it inherited: what it has now, less what was new since. One that ended
-// between two ticks was never seen in /proc: then what it inherited stays unknown, and what was new counts as kept.
+// A forked child owns no anonymous page at first. How many it inherited: what it has now, less what was new since. One
+// that ended between two ticks was never seen in /proc: then what it inherited stays unknown, and what was new counts
+// as kept.
 ProcessGrowth::Basis BasisAtFork(const ProcessGrowth& process) {
   const uint64_t fresh = Or0(process.counts.zero_fills()) + Or0(process.counts.file_copies);
   if (!process.proc.anon_pages) return {.private_pages = fresh};
@@ -57,13 +59,17 @@ ProcessGrowth::Basis BasisAtFork(const ProcessGrowth& process) {
 void RebaseOnTruth(const ProcessSample& sample, uint64_t page_bytes, ProcessGrowth* process) {
   const uint64_t copies = Or0(process->counts.copies), anon_pages = Or0(process->proc.anon_pages);
   const bool forked = process->origin == Origin::kForked && !process->execed;
-  if (forked && (!process->anonymous || !process->seen) && process->counts.copies) process->anonymous = BasisAtFork(*process);
+  if (forked && (!process->anonymous || !process->seen) && process->counts.copies)
+    process->anonymous = BasisAtFork(*process);
   process->seen |= process->proc.anon_pages.has_value();
   if (sample.sweep) {
     process->sweep = sample.sweep;
-    const uint64_t total_bytes = process->private_bytes.value_or(0), anonymous_bytes = sample.sweep->private_pages * page_bytes;
-    // The rollup at attach is older than the first sweep: what it found beyond the sweep's pages are private pages of files.
-    if (!process->anonymous && process->rollup_basis) process->private_other_bytes = total_bytes - std::min(total_bytes, anonymous_bytes);
+    const uint64_t total_bytes = process->private_bytes.value_or(0),
+                   anonymous_bytes = sample.sweep->private_pages * page_bytes;
+    // The rollup at attach is older than the first sweep: what it found beyond the sweep's pages are private pages of
+    // files.
+    if (!process->anonymous && process->rollup_basis)
+      process->private_other_bytes = total_bytes - std::min(total_bytes, anonymous_bytes);
     // A sweep of the touched regions updates what a full one found, and a forked child owned nothing before it touched.
     process->anonymous = {sample.sweep->private_pages, copies, anon_pages};
   }

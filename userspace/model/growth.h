@@ -1,5 +1,6 @@
-// What a recording says so far: samples are appended one by one, live and on replay alike, and each process's memory figures are
-// derived here and nowhere else. Pure: no I/O, no clock. Called by the loop, by `report` and by `view`; sinks read the result.
+// What a recording says so far: samples are appended one by one, live and on replay alike, and each process's memory
+// figures are derived here and nowhere else. Pure: no I/O, no clock. Called by the loop, by `report` and by `view`;
+// sinks read the result.
 #ifndef COWPROF_MODEL_GROWTH_H_
 #define COWPROF_MODEL_GROWTH_H_
 
@@ -40,8 +41,8 @@ struct ProcessGrowth {
   std::optional<RollupFigures> rollup;  // the latest
   std::optional<SweepFigures> sweep;
 
-  // Derived, bytes. Private memory moves with every tick: the last truth (a sweep, a rollup, or the fork, when a child owns
-  // nothing) + pages copied since + growth of RssAnon since, which a copy leaves alone and new memory raises.
+  // Derived, bytes. Private memory moves with every tick: the last truth (a sweep, a rollup, or the fork, when a child
+  // owns nothing) + pages copied since + growth of RssAnon since, which a copy leaves alone and new memory raises.
   Count private_bytes, peak_private_bytes, pss_bytes;
   Count still_shared_bytes;  // anonymous memory that somebody else maps, too: what a write would copy
   Count ceiling_bytes() const {
@@ -71,7 +72,7 @@ struct LimitGrowth {
 
 struct Growth {
   RunInfo info;
-  absl::Duration t;    // of the last sample
+  absl::Duration t;  // of the last sample
   uint64_t samples = 0;
   std::vector<ProcessGrowth> processes;  // by index
   std::vector<LimitGrowth> limits;       // in order of appearance; one that is gone keeps its last value

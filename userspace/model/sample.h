@@ -1,5 +1,5 @@
-// Everything that cowprof can know at one instant, as plain data: the only currency between the sources (which fill it), the
-// timeline file (which stores it raw) and the pure functions that judge it. No I/O, no clock, no pointer.
+// Everything that cowprof can know at one instant, as plain data: the only currency between the sources (which fill
+// it), the timeline file (which stores it raw) and the pure functions that judge it. No I/O, no clock, no pointer.
 #ifndef COWPROF_MODEL_SAMPLE_H_
 #define COWPROF_MODEL_SAMPLE_H_
 
@@ -15,8 +15,8 @@
 
 namespace cowprof {
 
-// Identity of a process. A pid alone is never a key: the kernel hands it out again. `start_ns` is task->start_boottime of the
-// group leader (ns since boot); where only /proc is at hand it is /proc/PID/stat field 22 in ns, cut to 10 ms.
+// Identity of a process. A pid alone is never a key: the kernel hands it out again. `start_ns` is task->start_boottime
+// of the group leader (ns since boot); where only /proc is at hand it is /proc/PID/stat field 22 in ns, cut to 10 ms.
 struct ProcessId {
   pid_t pid = 0;
   uint64_t start_ns = 0;
@@ -53,7 +53,8 @@ struct FaultCounts {
     return *zero_fill_pages + *zero_upgrades;
   }
 
-  // Write-protection faults that copied nothing: the last holder took the page over, or a shared mapping became writable.
+  // Write-protection faults that copied nothing: the last holder took the page over, or a shared mapping became
+  // writable.
   Count reuses() const {
     if (!write_protect_faults || !copies || !zero_upgrades) return std::nullopt;
     const uint64_t explained = *copies + *zero_upgrades;
@@ -86,8 +87,8 @@ struct RollupFigures {
   bool operator==(const RollupFigures&) const = default;
 };
 
-// One finished pass of the paced sweep over /proc/PID/pagemap: the truth about sharing, independent of the probes. Pages of
-// private mappings that are anonymous now; the zero page is counted apart.
+// One finished pass of the paced sweep over /proc/PID/pagemap: the truth about sharing, independent of the probes.
+// Pages of private mappings that are anonymous now; the zero page is counted apart.
 struct SweepFigures {
   absl::Duration begin, end;    // when, since the start of the recording
   bool full = false;            // every private mapping; otherwise only 2 MiB regions that saw faults
@@ -98,8 +99,8 @@ struct SweepFigures {
   uint64_t new_pages = 0;       // present here and not in the parent
   uint64_t zero_pages = 0;
   uint64_t swapped_pages = 0;
-  uint64_t regions = 0;         // 2 MiB pieces read
-  absl::Duration cost;          // CPU time of the reads
+  uint64_t regions = 0;  // 2 MiB pieces read
+  absl::Duration cost;   // CPU time of the reads
   bool operator==(const SweepFigures&) const = default;
 };
 
@@ -137,10 +138,10 @@ enum class EventKind { kProcess, kExec, kExit, kSignalSent, kSignalDelivered, kO
 struct Event {
   absl::Duration t;  // since the start of the recording
   EventKind kind = EventKind::kNote;
-  int index = -1;    // the process it happened to; -1: none
+  int index = -1;  // the process it happened to; -1: none
   // kProcess: a process is followed from here on.
   ProcessId id;
-  int parent = -1;   // index of the process that forked it
+  int parent = -1;  // index of the process that forked it
   Origin origin = Origin::kForked;
   std::string comm, command;  // kProcess, kExec: name, and command line joined by blanks
   // kExit: wait(2) status. kSignal*: number, si_code, and the sender's pid or the faulting address.
@@ -184,18 +185,18 @@ struct RejectedRung {
 };
 
 struct RunInfo {
-  std::string version;      // of cowprof
-  absl::Time started;       // wall clock at t = 0
-  std::string kernel;       // uname -r
+  std::string version;  // of cowprof
+  absl::Time started;   // wall clock at t = 0
+  std::string kernel;   // uname -r
   uint64_t page_bytes = 4096;
   int cpus = 0;
   absl::Duration interval;
-  std::string rung;         // the one in use
+  std::string rung;  // the one in use
   Exactness exactness = Exactness::kUnavailable;
   std::vector<RejectedRung> rejected;
   ProcessId target;
-  std::string command;      // of the target
-  bool started_target = false;  // `cowprof -- CMD`, as against --attach
+  std::string command;              // of the target
+  bool started_target = false;      // `cowprof -- CMD`, as against --attach
   std::vector<LimitSample> limits;  // of the target, at the start
   bool operator==(const RunInfo&) const = default;
 };

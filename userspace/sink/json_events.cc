@@ -11,7 +11,7 @@ namespace cowprof {
 namespace {
 
 constexpr std::array<const char*, 3> kOrigins = {"target", "attach", "fork"};
-constexpr std::array<const char*, 7> kEvents = {"process",     "exec",         "exit", "signal_sent",
+constexpr std::array<const char*, 7> kEvents = {"process",          "exec",       "exit", "signal_sent",
                                                 "signal_delivered", "oom_victim", "note"};
 
 template <typename Enum, size_t kSize>

@@ -1,5 +1,5 @@
-// Reads fields of JSON that anybody may have written: a field that is missing or of another type is absent, never an error. For the
-// files that own a JSON format; spells no key itself.
+// Reads fields of JSON that anybody may have written: a field that is missing or of another type is absent, never an
+// error. For the files that own a JSON format; spells no key itself.
 #ifndef COWPROF_SINK_JSON_FIELDS_H_
 #define COWPROF_SINK_JSON_FIELDS_H_
 
@@ -43,7 +43,8 @@ std::optional<T> NumberIn(const Json& json) {
       return std::in_range<T>(json.get<int64_t>()) ? std::optional<T>(json.get<int64_t>()) : std::nullopt;
     }
     const double number = json.get<double>();
-    const bool fits = number >= static_cast<double>(std::numeric_limits<T>::min()) && number < std::ldexp(1.0, std::numeric_limits<T>::digits);
+    const bool fits = number >= static_cast<double>(std::numeric_limits<T>::min()) &&
+                      number < std::ldexp(1.0, std::numeric_limits<T>::digits);
     return fits ? std::optional<T>(static_cast<T>(number)) : std::nullopt;
   }
 }

@@ -1,4 +1,5 @@
-// Spells every key of cowprof.timeline/1. Rows are written by hand, being the bulk of a file; rare records by way of nlohmann_json.
+// Spells every key of cowprof.timeline/1. Rows are written by hand, being the bulk of a file; rare records by way of
+// nlohmann_json.
 #include "sink/json_timeline.h"
 
 #include <algorithm>
@@ -60,7 +61,7 @@ constexpr int kExactnessKinds = 5, kLimitKinds = 6;  // enumerators of each
 std::string Seconds(absl::Duration t) { return absl::StrFormat("%.6f", absl::ToDoubleSeconds(t)); }
 
 constexpr size_t kMaxUnwrittenEvents = 100'000;  // kept while the disk is full: about 30 MB
-constexpr uint64_t kMaxProcesses = 10'000'000;  // in one recording; more is no recording of ours
+constexpr uint64_t kMaxProcesses = 10'000'000;   // in one recording; more is no recording of ours
 
 constexpr struct {
   const char* name;
@@ -131,11 +132,11 @@ void AppendSweep(int index, const SweepFigures& sweep, std::string* out) {
                   absl::ToInt64Microseconds(sweep.cost), "]");
 }
 
-constexpr const char* kRollupColumns[] = {"index",         "t",          "rss_bytes", "pss_bytes", "private_bytes",
+constexpr const char* kRollupColumns[] = {"index",           "t",          "rss_bytes", "pss_bytes", "private_bytes",
                                           "anonymous_bytes", "swap_bytes", "cost_us"};
-constexpr const char* kSweepColumns[] = {"index",      "begin",         "end",         "full",
-                                         "private_pages", "shared_pages", "diverged_pages", "same_pages",
-                                         "new_pages",  "zero_pages",    "swapped_pages", "regions", "cost_us"};
+constexpr const char* kSweepColumns[] = {"index",         "begin",          "end",        "full",      "private_pages",
+                                         "shared_pages",  "diverged_pages", "same_pages", "new_pages", "zero_pages",
+                                         "swapped_pages", "regions",        "cost_us"};
 
 RollupFigures DecodeRollup(const Json& row) {
   return {.t = Rounded(DoubleAt(row, 1)),
@@ -199,13 +200,18 @@ std::string EncodeHeader(const RunInfo& info) {
       {"host", {{"kernel", info.kernel}, {"page_bytes", info.page_bytes}, {"cpus", info.cpus}}},
       {"plan", {{"rung", info.rung}, {"exactness", NameOf(info.exactness)}, {"rejected", rejected}}},
       {"target",
-       {{"pid", info.target.pid}, {"start_ns", info.target.start_ns}, {"command", info.command}, {"started_by_cowprof", info.started_target}}},
+       {{"pid", info.target.pid},
+        {"start_ns", info.target.start_ns},
+        {"command", info.command},
+        {"started_by_cowprof", info.started_target}}},
       {"started", absl::FormatTime(absl::RFC3339_full, info.started, absl::UTCTimeZone())},
       {"interval_seconds", absl::ToDoubleSeconds(info.interval)},
       {"limits", std::move(limits)},
-      {"columns", {{"processes", columns}, {"rollups", kRollupColumns}, {"sweeps", kSweepColumns}, {"limits", kLimitColumns}}},
+      {"columns",
+       {{"processes", columns}, {"rollups", kRollupColumns}, {"sweeps", kSweepColumns}, {"limits", kLimitColumns}}},
   };
-  return absl::StrCat("{\"schema\":\"", kSchemaPrefix, kTimelineSchema, "\",\"header\":", Dump(header), ",\"records\":[");
+  return absl::StrCat("{\"schema\":\"", kSchemaPrefix, kTimelineSchema, "\",\"header\":", Dump(header),
+                      ",\"records\":[");
 }
 
 absl::StatusOr<RunInfo> DecodeHeader(absl::string_view document_start) {
@@ -214,11 +220,12 @@ absl::StatusOr<RunInfo> DecodeHeader(absl::string_view document_start) {
   const std::string schema = TextOf(json, "schema");
   int number = 0;
   if (!absl::StartsWith(schema, kSchemaPrefix) || !absl::SimpleAtoi(schema.substr(kSchemaPrefix.size()), &number)) {
-    return absl::InvalidArgumentError("this is no cowprof recording: it does not begin with {\"schema\":\"cowprof.timeline/...\"}");
+    return absl::InvalidArgumentError(
+        "this is no cowprof recording: it does not begin with {\"schema\":\"cowprof.timeline/...\"}");
   }
   if (number > kTimelineSchema) {
-    return absl::InvalidArgumentError(absl::StrCat("it is ", kSchemaPrefix, number, " and this cowprof reads up to ", kSchemaPrefix,
-                                                   kTimelineSchema, "; use a newer cowprof"));
+    return absl::InvalidArgumentError(absl::StrCat("it is ", kSchemaPrefix, number, " and this cowprof reads up to ",
+                                                   kSchemaPrefix, kTimelineSchema, "; use a newer cowprof"));
   }
   const Json none = Json::object();
   const auto part = [](const Json& object, const char* key, const Json& otherwise) -> const Json& {
@@ -241,7 +248,8 @@ absl::StatusOr<RunInfo> DecodeHeader(absl::string_view document_start) {
                   .started_target = BoolOf(target, "started_by_cowprof")};
   absl::ParseTime(absl::RFC3339_full, TextOf(header, "started"), &info.started, nullptr);
   for (const Json& rung : ListOf(plan, "rejected")) {
-    if (rung.is_object()) info.rejected.push_back({TextOf(rung, "rung"), TextOf(rung, "reason"), TextOf(rung, "remedy")});
+    if (rung.is_object())
+      info.rejected.push_back({TextOf(rung, "rung"), TextOf(rung, "reason"), TextOf(rung, "remedy")});
   }
   for (const Json& limit : ListOf(header, "limits")) {
     if (limit.is_object()) info.limits.push_back(DecodeLimit(limit));
@@ -363,7 +371,8 @@ void RecordDecoder::DecodeProcesses(const nlohmann::ordered_json& record) {
 void RecordDecoder::DecodeLimits(const nlohmann::ordered_json& record) {
   for (const Json& named : ListOf(record, "new_limits")) {
     if (!named.is_object()) continue;
-    limits_.push_back({.kind = EnumNamed(TextOf(named, "kind"), kLimitKinds, LimitKind::kHost), .name = TextOf(named, "name")});
+    limits_.push_back(
+        {.kind = EnumNamed(TextOf(named, "kind"), kLimitKinds, LimitKind::kHost), .name = TextOf(named, "name")});
   }
   for (const Json& row : ListOf(record, "limits")) {
     const Count i = CountAt(row, 0);

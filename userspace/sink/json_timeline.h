@@ -1,5 +1,6 @@
-// The format cowprof.timeline/1: the only place that spells a key of it. Encoding and decoding of header and records, pure; the file
-// around them is timeline_file's. docs/timeline.md describes the format for users, schema/timeline.schema.json fixes it.
+// The format cowprof.timeline/1: the only place that spells a key of it. Encoding and decoding of header and records,
+// pure; the file around them is timeline_file's. docs/timeline.md describes the format for users,
+// schema/timeline.schema.json fixes it.
 //
 //   {"schema":"cowprof.timeline/1","header":{...},"records":[
 //   {"t":0.01,"type":"event",...}
@@ -28,8 +29,9 @@ absl::StatusOr<RunInfo> DecodeHeader(absl::string_view document_start);
 // Turns samples into records and leaves out what did not change: a process's row, a limit, the losses.
 class RecordEncoder {
  public:
-  // One record or more, joined by ",\n". Without a Commit() they count as not written: who came and who went, with its last row, is
-  // told with the next sample, and what changed counts as changed still. Each sample is to be encoded once.
+  // One record or more, joined by ",\n". Without a Commit() they count as not written: who came and who went, with its
+  // last row, is told with the next sample, and what changed counts as changed still. Each sample is to be encoded
+  // once.
   std::string Encode(const Sample& latest);
   void Commit();
 

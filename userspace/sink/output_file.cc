@@ -25,7 +25,9 @@ class AsInvokingUser {
     const char* uid = getenv("SUDO_UID");
     const char* gid = getenv("SUDO_GID");
     unsigned user = 0, group = 0;
-    if (geteuid() != 0 || uid == nullptr || gid == nullptr || !absl::SimpleAtoi(uid, &user) || !absl::SimpleAtoi(gid, &group)) return;
+    if (geteuid() != 0 || uid == nullptr || gid == nullptr || !absl::SimpleAtoi(uid, &user) ||
+        !absl::SimpleAtoi(gid, &group))
+      return;
     // The groups first: without root they can't be changed any more.
     groups_.resize(std::max(getgroups(0, nullptr), 0));
     groups_.resize(std::max(getgroups(static_cast<int>(groups_.size()), groups_.data()), 0));

@@ -1,5 +1,5 @@
-// Files that cowprof writes: created so that nobody can make a privileged cowprof write where its user could not. Called by the
-// timeline and by `view`; knows nothing of the contents.
+// Files that cowprof writes: created so that nobody can make a privileged cowprof write where its user could not.
+// Called by the timeline and by `view`; knows nothing of the contents.
 #ifndef COWPROF_SINK_OUTPUT_FILE_H_
 #define COWPROF_SINK_OUTPUT_FILE_H_
 
@@ -13,9 +13,10 @@
 
 namespace cowprof {
 
-// Creates `path` anew with `bytes` in it, mode 0600: written aside and renamed, so that it is never seen empty. An earlier regular file of
-// that name is kept as `path`.old. Under sudo the file is created as the invoking user (SUDO_UID), so that it is theirs and nothing
-// is opened with more rights than they have. Links are not followed. The status names the path.
+// Creates `path` anew with `bytes` in it, mode 0600: written aside and renamed, so that it is never seen empty. An
+// earlier regular file of that name is kept as `path`.old. Under sudo the file is created as the invoking user
+// (SUDO_UID), so that it is theirs and nothing is opened with more rights than they have. Links are not followed. The
+// status names the path.
 absl::StatusOr<Fd> CreateOutputFile(const std::string& path, absl::string_view bytes = "");
 
 // The same for a file that is finished by that; an earlier regular file is replaced.

@@ -47,9 +47,11 @@ std::pair<const char*, std::string> EventText(const Event& event, const Growth& 
   const std::string who = Who(growth, event.index);
   switch (event.kind) {
     case EventKind::kProcess:
-      return {"process", absl::StrCat(who, event.origin == Origin::kForked ? " was forked by " : " was there at the start",
-                                      event.origin == Origin::kForked ? Who(growth, event.parent) : "")};
-    case EventKind::kExec: return {"exec", absl::StrCat(who, " became ", event.command.empty() ? event.comm : event.command)};
+      return {"process",
+              absl::StrCat(who, event.origin == Origin::kForked ? " was forked by " : " was there at the start",
+                           event.origin == Origin::kForked ? Who(growth, event.parent) : "")};
+    case EventKind::kExec:
+      return {"exec", absl::StrCat(who, " became ", event.command.empty() ? event.comm : event.command)};
     case EventKind::kExit: {
       const Exit exit = ExitOf(event.status);
       return {"exit", exit.signaled ? absl::StrCat(who, " was killed by ", SignalName(exit.signal))
@@ -59,8 +61,10 @@ std::pair<const char*, std::string> EventText(const Event& event, const Growth& 
       return {"signal", absl::StrCat(SignalName(event.signal), " was sent to ", who, " by pid ", event.sender)};
     case EventKind::kSignalDelivered:
       return {"signal", absl::StrFormat("%s got %s at address 0x%x", who, SignalName(event.signal), event.address)};
-    case EventKind::kOomVictim: return {"oom", absl::StrCat("the OOM killer chose ", who)};
-    case EventKind::kNote: return {"note", event.text};
+    case EventKind::kOomVictim:
+      return {"oom", absl::StrCat("the OOM killer chose ", who)};
+    case EventKind::kNote:
+      return {"note", event.text};
   }
   return {"note", ""};
 }
@@ -102,7 +106,8 @@ void PageBuilder::Add(const Sample& sample, const Growth& growth) {
     ProcessSeries& series = processes_[row.index];
     if (series.copied_kib.empty()) series.first = at;
     // A tick without this process leaves a gap, not a shift.
-    for (Series* column : {&series.private_kib, &series.still_shared_kib, &series.copied_kib, &series.copies_per_second}) {
+    for (Series* column :
+         {&series.private_kib, &series.still_shared_kib, &series.copied_kib, &series.copies_per_second}) {
       column->resize(at - series.first);
     }
     series.private_kib.push_back(Kib(process.private_bytes));

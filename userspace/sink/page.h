@@ -1,6 +1,6 @@
-// The page: one self-contained HTML file, made of the viewer (web/, embedded in the binary) and the recording as columns of integer
-// deltas, gzipped (cowprof.page/1, see docs/timeline.md). Called by `view`. Everything that the page shows is derived here or in
-// model/; the viewer only draws.
+// The page: one self-contained HTML file, made of the viewer (web/, embedded in the binary) and the recording as
+// columns of integer deltas, gzipped (cowprof.page/1, see docs/timeline.md). Called by `view`. Everything that the page
+// shows is derived here or in model/; the viewer only draws.
 #ifndef COWPROF_SINK_PAGE_H_
 #define COWPROF_SINK_PAGE_H_
 

@@ -1,5 +1,5 @@
-// The verdict on a recording: in words, and as cowprof.report/1. Pure: derives nothing but sums, all figures stand in Growth. The only
-// place that spells a key of the report; schema/report.schema.json fixes the format.
+// The verdict on a recording: in words, and as cowprof.report/1. Pure: derives nothing but sums, all figures stand in
+// Growth. The only place that spells a key of the report; schema/report.schema.json fixes the format.
 #ifndef COWPROF_SINK_REPORT_H_
 #define COWPROF_SINK_REPORT_H_
 

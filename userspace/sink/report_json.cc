@@ -112,7 +112,8 @@ Json ReportJson(const Growth& growth) {
   const ProcessGrowth& target = growth.target() != nullptr ? *growth.target() : unknown;
   const Count copies = totals.copies_known ? Count(totals.copies) : std::nullopt;
   Json causes = Json::object();
-  for (const char* cause : {"refcount", "gc_header", "allocator", "bytecode", "hash", "data", "free", "kernel", "unknown"}) {
+  for (const char* cause :
+       {"refcount", "gc_header", "allocator", "bytecode", "hash", "data", "free", "kernel", "unknown"}) {
     causes[cause] = nullptr;
   }
   Json workers = Json::array(), limits = Json::array();
@@ -125,7 +126,10 @@ Json ReportJson(const Growth& growth) {
   return {
       {"schema", "cowprof.report/1"},
       {"target",
-       {{"pid", growth.info.target.pid}, {"command", growth.info.command}, {"python", nullptr}, {"start_method", StartMethod(growth)}}},
+       {{"pid", growth.info.target.pid},
+        {"command", growth.info.command},
+        {"python", nullptr},
+        {"start_method", StartMethod(growth)}}},
       {"duration_seconds", absl::ToDoubleSeconds(growth.t)},
       {"samples", growth.samples},
       {"exactness", {{"copies", NameOf(growth.info.exactness)}, {"rung", growth.info.rung}}},

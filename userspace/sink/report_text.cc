@@ -1,4 +1,5 @@
-// The verdict in words, for a person in a hurry: first what happened, then per worker, then the limits, then how sure it is.
+// The verdict in words, for a person in a hurry: first what happened, then per worker, then the limits, then how sure
+// it is.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -26,12 +27,17 @@ std::string ProcessLine(const ProcessGrowth& process, uint64_t page_bytes) {
 // What a person calls it.
 std::string WordsOf(const LimitSample& limit) {
   switch (limit.kind) {
-    case LimitKind::kShm: return "shared memory (/dev/shm)";
+    case LimitKind::kShm:
+      return "shared memory (/dev/shm)";
     case LimitKind::kCgroupV1:
-    case LimitKind::kCgroupV2: return absl::StrCat("cgroup ", Printable(limit.name, 60));
-    case LimitKind::kHost: return "the host's memory";
-    case LimitKind::kAddressSpace: return "address space (RLIMIT_AS)";
-    case LimitKind::kDescriptors: return "file descriptors";
+    case LimitKind::kCgroupV2:
+      return absl::StrCat("cgroup ", Printable(limit.name, 60));
+    case LimitKind::kHost:
+      return "the host's memory";
+    case LimitKind::kAddressSpace:
+      return "address space (RLIMIT_AS)";
+    case LimitKind::kDescriptors:
+      return "file descriptors";
   }
   return "";
 }
@@ -70,7 +76,8 @@ const LimitGrowth* NearestLimit(const Growth& growth) {
 
 std::string LimitSentence(const LimitGrowth& limit) {
   const Count bound = limit.now.limit;
-  return absl::StrFormat("Nearest limit: %s, %.0f %% of %s used.", WordsOf(limit.now), 100 * limit.now.ratio().value_or(0),
+  return absl::StrFormat("Nearest limit: %s, %.0f %% of %s used.", WordsOf(limit.now),
+                         100 * limit.now.ratio().value_or(0),
                          limit.now.counts_bytes() ? HumanBytes(bound) : HumanCount(bound));
 }
 
@@ -82,11 +89,16 @@ std::string ExitText(const ProcessGrowth& process) {
 
 std::string ExactnessText(Exactness exactness) {
   switch (exactness) {
-    case Exactness::kExact: return "every copy counted";
-    case Exactness::kUpperBound: return "at most this many copies";
-    case Exactness::kSampled: return "copies estimated from samples";
-    case Exactness::kPageMap: return "copied pages as the page map shows them at each sample";
-    case Exactness::kUnavailable: return "copies could not be counted";
+    case Exactness::kExact:
+      return "every copy counted";
+    case Exactness::kUpperBound:
+      return "at most this many copies";
+    case Exactness::kSampled:
+      return "copies estimated from samples";
+    case Exactness::kPageMap:
+      return "copied pages as the page map shows them at each sample";
+    case Exactness::kUnavailable:
+      return "copies could not be counted";
   }
   return "";
 }
@@ -99,7 +111,11 @@ std::string LossesText(const Losses& losses) {
                                                     {losses.records_dropped, "sample"}};
   std::vector<std::string> parts;
   for (const auto& [count, name] : kinds) {
-    if (count > 0) parts.push_back(absl::StrCat(HumanCount(count), " ", name, count == 1 ? "" : name == std::string("process") ? "es" : "s"));
+    if (count > 0)
+      parts.push_back(absl::StrCat(HumanCount(count), " ", name,
+                                   count == 1                       ? ""
+                                   : name == std::string("process") ? "es"
+                                                                    : "s"));
   }
   return absl::StrJoin(parts, ", ");
 }
@@ -110,10 +126,11 @@ std::string CopiesSentence(const Growth& growth) {
   const Totals workers = SumOf(growth, /*living_only=*/false, /*workers_only=*/true);
   const Totals living = SumOf(growth, /*living_only=*/true, /*workers_only=*/true);
   if (workers.processes == 0) {
-    return absl::StrCat("No worker was forked; the target copied ", CopiedBytes(*growth.target(), page_bytes), " itself.");
+    return absl::StrCat("No worker was forked; the target copied ", CopiedBytes(*growth.target(), page_bytes),
+                        " itself.");
   }
-  std::string sentence = absl::StrCat(Plural(workers.processes, "worker"), " copied ", HumanBytes(workers.copies * page_bytes),
-                                      " of memory shared with the parent");
+  std::string sentence = absl::StrCat(Plural(workers.processes, "worker"), " copied ",
+                                      HumanBytes(workers.copies * page_bytes), " of memory shared with the parent");
   if (living.still_shared_bytes > 0) {
     absl::StrAppend(&sentence, "; ", HumanBytes(living.still_shared_bytes), " is still shared and can be copied, too");
   }
@@ -122,14 +139,15 @@ std::string CopiesSentence(const Growth& growth) {
 
 std::string Verdict(const Growth& growth) {
   const LimitGrowth* nearest = NearestLimit(growth);
-  return nearest == nullptr ? CopiesSentence(growth) : absl::StrCat(CopiesSentence(growth), " ", LimitSentence(*nearest));
+  return nearest == nullptr ? CopiesSentence(growth)
+                            : absl::StrCat(CopiesSentence(growth), " ", LimitSentence(*nearest));
 }
 
 std::string ReportText(const Growth& growth, bool complete) {
   const uint64_t page_bytes = growth.info.page_bytes;
   std::string out = absl::StrCat(Verdict(growth), "\n\n");
-  absl::StrAppendFormat(&out, "  %-10s %8s %12s %11s %11s %11s %12s  %s\n", "", "pid", "copies", "copied", "private", "peak",
-                        "still shared", "end");
+  absl::StrAppendFormat(&out, "  %-10s %8s %12s %11s %11s %11s %12s  %s\n", "", "pid", "copies", "copied", "private",
+                        "peak", "still shared", "end");
   if (growth.target() != nullptr) out += ProcessLine(*growth.target(), page_bytes);
   const std::vector<const ProcessGrowth*> workers = TopWorkers(growth);
   for (size_t i = 0; i < std::min(workers.size(), kWorkerLines); ++i) out += ProcessLine(*workers[i], page_bytes);
@@ -139,8 +157,8 @@ std::string ReportText(const Growth& growth, bool complete) {
   if (!growth.limits.empty()) out += "\n  limits\n";
   for (const LimitGrowth& limit : growth.limits) out += LimitLine(limit);
   absl::StrAppend(&out, "\n  ", ExactnessText(growth.info.exactness), " (", growth.info.rung, "), ",
-                  HumanDuration(growth.t), ", ", Plural(growth.samples, "sample"), "; target: ",
-                  Printable(growth.info.command), "\n");
+                  HumanDuration(growth.t), ", ", Plural(growth.samples, "sample"),
+                  "; target: ", Printable(growth.info.command), "\n");
   const std::string losses = LossesText(growth.losses);
   if (!losses.empty()) absl::StrAppend(&out, "  lost: ", losses, "\n");
   if (!complete) out += "  This recording has no end: it still runs, was killed, or the file was cut off.\n";

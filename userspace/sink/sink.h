@@ -1,4 +1,5 @@
-// Where samples leave: the seam between the loop and the ways of showing or keeping them. Nothing upstream knows which exist.
+// Where samples leave: the seam between the loop and the ways of showing or keeping them. Nothing upstream knows which
+// exist.
 #ifndef COWPROF_SINK_SINK_H_
 #define COWPROF_SINK_SINK_H_
 

@@ -100,14 +100,15 @@ std::string TickLine(const Growth& growth) {
   const Totals all = SumOf(growth, /*living_only=*/false, /*workers_only=*/false);
   const Totals living = SumOf(growth, /*living_only=*/true, /*workers_only=*/false);
   const std::vector<const ProcessGrowth*> workers = LivingWorkers(growth);
-  std::string line = absl::StrFormat("%8s  %s  copied %s (%s)  private %s  still shared %s  %s", HumanDuration(growth.t),
-                                     Plural(workers.size(), "worker"), HumanBytes(all.copies * page_bytes),
-                                     Rate(living.copies_per_second, page_bytes),
-                                     living.memory_known ? HumanBytes(living.private_bytes) : "-",
-                                     living.memory_known ? HumanBytes(living.still_shared_bytes) : "-", LimitWords(growth));
+  std::string line = absl::StrFormat(
+      "%8s  %s  copied %s (%s)  private %s  still shared %s  %s", HumanDuration(growth.t),
+      Plural(workers.size(), "worker"), HumanBytes(all.copies * page_bytes), Rate(living.copies_per_second, page_bytes),
+      living.memory_known ? HumanBytes(living.private_bytes) : "-",
+      living.memory_known ? HumanBytes(living.still_shared_bytes) : "-", LimitWords(growth));
   std::vector<std::string> parts;
   for (size_t i = 0; i < std::min(workers.size(), kWorkersInLine); ++i) {
-    parts.push_back(absl::StrCat(workers[i]->id.pid, " ", HumanBytes(workers[i]->counts.copies.value_or(0) * page_bytes)));
+    parts.push_back(
+        absl::StrCat(workers[i]->id.pid, " ", HumanBytes(workers[i]->counts.copies.value_or(0) * page_bytes)));
   }
   if (workers.size() > kWorkersInLine) parts.push_back("...");
   if (!parts.empty()) absl::StrAppend(&line, "  [", absl::StrJoin(parts, ", "), "]");
@@ -139,7 +140,8 @@ std::string Screen(const Growth& growth, int columns, int rows) {
   for (const LimitGrowth& limit : growth.limits) {
     const std::string of = limit.now.counts_bytes() ? HumanBytes(limit.now.limit) : HumanCount(limit.now.limit);
     const std::string used = limit.now.counts_bytes() ? HumanBytes(limit.now.used) : HumanCount(limit.now.used);
-    lines.push_back(absl::StrFormat("  %-14s %11s of %11s  %s", NameOf(limit.now.kind), used, of, Printable(limit.now.name, 40)));
+    lines.push_back(
+        absl::StrFormat("  %-14s %11s of %11s  %s", NameOf(limit.now.kind), used, of, Printable(limit.now.name, 40)));
   }
   if (lines.size() > static_cast<size_t>(rows)) lines.resize(std::max(rows, 1));
   for (std::string& line : lines) line = Cut(std::move(line), columns);
@@ -148,9 +150,12 @@ std::string Screen(const Growth& growth, int columns, int rows) {
 
 std::unique_ptr<Sink> NewTerminal(TerminalMode mode, FILE* out) {
   switch (mode) {
-    case TerminalMode::kLines: return std::make_unique<LineTerminal>(out);
-    case TerminalMode::kScreen: return std::make_unique<ScreenTerminal>(out);
-    case TerminalMode::kQuiet: break;
+    case TerminalMode::kLines:
+      return std::make_unique<LineTerminal>(out);
+    case TerminalMode::kScreen:
+      return std::make_unique<ScreenTerminal>(out);
+    case TerminalMode::kQuiet:
+      break;
   }
   return std::make_unique<QuietTerminal>();
 }

@@ -1,5 +1,5 @@
-// What a person sees while the recording runs: one line a tick, or a screen that refreshes. Plain text with a little colour; names of
-// the target's choosing are made printable.
+// What a person sees while the recording runs: one line a tick, or a screen that refreshes. Plain text with a little
+// colour; names of the target's choosing are made printable.
 #ifndef COWPROF_SINK_TERMINAL_H_
 #define COWPROF_SINK_TERMINAL_H_
 

@@ -1,4 +1,5 @@
-// Appends by replacing the closing bytes in one write, and reads line by line, so that memory does not grow with the file.
+// Appends by replacing the closing bytes in one write, and reads line by line, so that memory does not grow with the
+// file.
 #include "sink/timeline_file.h"
 
 #include <unistd.h>
@@ -23,15 +24,19 @@ constexpr absl::string_view kClosing = "\n]}\n";
 // Any JSON text of a timeline as one with the header and each record on a line of its own.
 absl::StatusOr<std::string> InOurLayout(std::istream& document) {
   // dump() calls itself for every level: a hostile file must not choose how deep.
-  const auto shallow = [](int depth, nlohmann::ordered_json::parse_event_t, nlohmann::ordered_json&) { return depth < 16; };
+  const auto shallow = [](int depth, nlohmann::ordered_json::parse_event_t, nlohmann::ordered_json&) {
+    return depth < 16;
+  };
   const nlohmann::ordered_json json = nlohmann::ordered_json::parse(document, shallow, /*allow_exceptions=*/false);
-  if (json.is_discarded()) return absl::InvalidArgumentError("this is no cowprof recording, or it was cut off in its first line");
+  if (json.is_discarded())
+    return absl::InvalidArgumentError("this is no cowprof recording, or it was cut off in its first line");
   const auto dump = [&](const char* key, const char* otherwise) {
     const auto found = json.is_object() ? json.find(key) : json.end();
     return found == json.end() ? std::string(otherwise)
                                : found->dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
   };
-  std::string text = absl::StrCat("{\"schema\":", dump("schema", "null"), ",\"header\":", dump("header", "{}"), ",\"records\":[");
+  std::string text =
+      absl::StrCat("{\"schema\":", dump("schema", "null"), ",\"header\":", dump("header", "{}"), ",\"records\":[");
   if (!json.is_object() || (json.contains("schema") && (!json.contains("records") || !json["records"].is_array()))) {
     return absl::InvalidArgumentError("this is no cowprof recording: it has no records");
   }
@@ -83,13 +88,17 @@ absl::Status TimelineFile::Finish(absl::Duration t, const std::string& reason, c
   return Append(EncodeEnd(t, reason));
 }
 
-absl::StatusOr<TimelineContents> ReadTimeline(const std::string& path, const std::function<void(const RunInfo&)>& on_info,
+absl::StatusOr<TimelineContents> ReadTimeline(const std::string& path,
+                                              const std::function<void(const RunInfo&)>& on_info,
                                               const std::function<void(const Sample&)>& on_sample) {
   errno = 0;
   std::ifstream file(path);
   std::string line;
   if (!file || !std::getline(file, line)) {
-    return absl::InvalidArgumentError(absl::StrCat("read ", path, ": ", !file.is_open() ? strerror(errno) : errno == EISDIR ? "it is a folder" : "it is empty"));
+    return absl::InvalidArgumentError(absl::StrCat("read ", path, ": ",
+                                                   !file.is_open()   ? strerror(errno)
+                                                   : errno == EISDIR ? "it is a folder"
+                                                                     : "it is empty"));
   }
   const auto at_path = [&](const absl::Status& status) {
     return absl::Status(status.code(), absl::StrCat("read ", path, ": ", status.message()));

@@ -1,5 +1,5 @@
-// The timeline on disk: valid JSON after every tick, and readable when it was cut off anywhere. Owns the closing bytes and the
-// line structure around the records of json_timeline; knows nothing of what a record says.
+// The timeline on disk: valid JSON after every tick, and readable when it was cut off anywhere. Owns the closing bytes
+// and the line structure around the records of json_timeline; knows nothing of what a record says.
 #ifndef COWPROF_SINK_TIMELINE_FILE_H_
 #define COWPROF_SINK_TIMELINE_FILE_H_
 
@@ -18,8 +18,8 @@ class TimelineFile : public Sink {
  public:
   static absl::StatusOr<std::unique_ptr<TimelineFile>> Create(const std::string& path, const RunInfo& info);
 
-  // A record that can't be written (disk full) is dropped whole and counted; the file stays valid, and the next one tries again. The
-  // status says so once per row of failures.
+  // A record that can't be written (disk full) is dropped whole and counted; the file stays valid, and the next one
+  // tries again. The status says so once per row of failures.
   absl::Status Write(const Sample& sample, const Growth& growth) override;
   absl::Status Finish(absl::Duration t, const std::string& reason, const Growth& growth) override;
   const std::string& path() const { return path_; }
@@ -43,7 +43,8 @@ struct TimelineContents {
 };
 
 // Reads a timeline sample by sample; `on_info` once before the first. InvalidArgument: no recording, or a newer schema.
-absl::StatusOr<TimelineContents> ReadTimeline(const std::string& path, const std::function<void(const RunInfo&)>& on_info,
+absl::StatusOr<TimelineContents> ReadTimeline(const std::string& path,
+                                              const std::function<void(const RunInfo&)>& on_info,
                                               const std::function<void(const Sample&)>& on_sample);
 // The whole of it folded into one state.
 absl::StatusOr<TimelineContents> ReadGrowth(const std::string& path, Growth* growth);

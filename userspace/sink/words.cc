@@ -10,8 +10,8 @@
 namespace cowprof {
 namespace {
 
-// Length of the UTF-8 sequence at the front of `text`, 0 if it is malformed, overlong, a surrogate or a control character
-// (C0, DEL, C1, and the bidirectional overrides that reorder a terminal's line).
+// Length of the UTF-8 sequence at the front of `text`, 0 if it is malformed, overlong, a surrogate or a control
+// character (C0, DEL, C1, and the bidirectional overrides that reorder a terminal's line).
 size_t PrintableSequence(absl::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = byte(0);
@@ -25,8 +25,8 @@ size_t PrintableSequence(absl::string_view text) {
   }
   constexpr uint32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
   if (point < kLeast[length] || point > 0x10ffff || (point >= 0xd800 && point <= 0xdfff)) return 0;
-  const bool control = point < 0xa0 || point == 0x61c || (point >= 0x200b && point <= 0x200f) || (point >= 0x2028 && point <= 0x202e) ||
-                       (point >= 0x2066 && point <= 0x2069) || point == 0xfeff;
+  const bool control = point < 0xa0 || point == 0x61c || (point >= 0x200b && point <= 0x200f) ||
+                       (point >= 0x2028 && point <= 0x202e) || (point >= 0x2066 && point <= 0x2069) || point == 0xfeff;
   return control ? 0 : length;
 }
 

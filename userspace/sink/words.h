@@ -1,4 +1,5 @@
-// How figures and names are put into words, for the terminal and the report. Pure; knows nothing of what the figures mean.
+// How figures and names are put into words, for the terminal and the report. Pure; knows nothing of what the figures
+// mean.
 #ifndef COWPROF_SINK_WORDS_H_
 #define COWPROF_SINK_WORDS_H_
 
@@ -11,15 +12,15 @@
 
 namespace cowprof {
 
-std::string HumanBytes(uint64_t bytes);         // "312.4 MiB"; absent figures are "-"
+std::string HumanBytes(uint64_t bytes);  // "312.4 MiB"; absent figures are "-"
 std::string HumanBytes(const Count& bytes);
-std::string HumanCount(uint64_t count);         // "79,981"
+std::string HumanCount(uint64_t count);  // "79,981"
 std::string HumanCount(const Count& count);
-std::string HumanDuration(absl::Duration t);    // "12.3 s", "4 min 05 s"
+std::string HumanDuration(absl::Duration t);                 // "12.3 s", "4 min 05 s"
 std::string Plural(uint64_t count, absl::string_view noun);  // "1 worker", "2 workers"
 
-// A name of the target's choosing, safe to print: control characters and bytes that are no UTF-8 become \xNN, and it is cut to
-// `max_bytes`.
+// A name of the target's choosing, safe to print: control characters and bytes that are no UTF-8 become \xNN, and it is
+// cut to `max_bytes`.
 std::string Printable(absl::string_view text, size_t max_bytes = 120);
 
 }  // namespace cowprof

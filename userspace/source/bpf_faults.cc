@@ -1,5 +1,5 @@
-// Loads the probes, finds the processes that exist already without a gap, and pulls rows and events once a tick. The only
-// spelling of the maps' layout in user space; what a row means is documented in model/sample.h.
+// Loads the probes, finds the processes that exist already without a gap, and pulls rows and events once a tick. The
+// only spelling of the maps' layout in user space; what a row means is documented in model/sample.h.
 #include "source/bpf_faults.h"
 
 #include <bpf/bpf.h>
@@ -116,9 +116,9 @@ class BpfFaults : public FaultSource {
   // Destroyed in reverse order: the ring before the maps it reads.
   std::unique_ptr<cowprof_probes, SkeletonDeleter> skeleton_;
   std::unique_ptr<ring_buffer, RingDeleter> ring_;
-  absl::flat_hash_set<ProcessId> inserted_;  // found at attach, not forked under our eyes
+  absl::flat_hash_set<ProcessId> inserted_;      // found at attach, not forked under our eyes
   absl::flat_hash_set<uint32_t> ended_serials_;  // whose regions are still in the table
-  std::vector<cowprof_event> events_;  // since the last pull
+  std::vector<cowprof_event> events_;            // since the last pull
   Key target_ = {};
 };
 
@@ -138,7 +138,8 @@ absl::Status BpfFaults::Load(const BpfOptions& options) {
   // From here on every fork of the host is reported, until Follow() has closed the tree.
   skeleton_->bss->scanning = 1;
   bpf_program__set_autoattach(skeleton_->progs.list_tasks, false);
-  if (int error = cowprof_probes::attach(skeleton_.get())) return BpfStatus(-error, "attach the BTF tracepoint programs");
+  if (int error = cowprof_probes::attach(skeleton_.get()))
+    return BpfStatus(-error, "attach the BTF tracepoint programs");
   const Key overflow = {};
   Row row = {};
   if (bpf_map_update_elem(bpf_map__fd(skeleton_->maps.processes), &overflow, &row, BPF_ANY) != 0) {
@@ -206,8 +207,9 @@ void BpfFaults::FollowDescendants(const std::vector<cowprof_task>& tasks, const 
   }
 }
 
-// A process that we had not inserted yet may have forked between the look at the tree and its insertion; its fork was reported
-// as one of a stranger. Once a pass inserts nobody, every member of the tree was followed before its next fork.
+// A process that we had not inserted yet may have forked between the look at the tree and its insertion; its fork was
+// reported as one of a stranger. Once a pass inserts nobody, every member of the tree was followed before its next
+// fork.
 absl::Status BpfFaults::FollowUnseenForks() {
   size_t next = 0;
   for (bool inserted = true; inserted;) {
@@ -311,10 +313,9 @@ absl::StatusOr<Pull> BpfFaults::PullCounts() {
       ended_serials_.insert(row.serial);
     }
   }
-  std::sort(pull.processes.begin(), pull.processes.end(),
-            [](const FollowedProcess& a, const FollowedProcess& b) {
-              return std::tie(a.forked_ns, a.serial) < std::tie(b.forked_ns, b.serial);
-            });
+  std::sort(pull.processes.begin(), pull.processes.end(), [](const FollowedProcess& a, const FollowedProcess& b) {
+    return std::tie(a.forked_ns, a.serial) < std::tie(b.forked_ns, b.serial);
+  });
   pull.events = TakeEvents();
   return pull;
 }

@@ -1,5 +1,5 @@
-// Counts faults and copies with the probes of bpf/cowprof.bpf.c. One of the two files that include libbpf. Called by the
-// commands (Load) and by the collector (as a FaultSource).
+// Counts faults and copies with the probes of bpf/cowprof.bpf.c. One of the two files that include libbpf. Called by
+// the commands (Load) and by the collector (as a FaultSource).
 #ifndef COWPROF_SOURCE_BPF_FAULTS_H_
 #define COWPROF_SOURCE_BPF_FAULTS_H_
 
@@ -16,8 +16,8 @@ struct BpfOptions {
   uint64_t max_regions = 65536;  // rows of the 2 MiB region table; 80 bytes of kernel memory each
 };
 
-// Loads and attaches the BTF tracepoint programs. PermissionDenied or Unimplemented with the reason where the kernel refuses.
-// Everything is detached and freed with the object, and by the kernel if cowprof is killed: nothing is pinned.
+// Loads and attaches the BTF tracepoint programs. PermissionDenied or Unimplemented with the reason where the kernel
+// refuses. Everything is detached and freed with the object, and by the kernel if cowprof is killed: nothing is pinned.
 absl::StatusOr<std::unique_ptr<FaultSource>> LoadBpfFaults(const BpfOptions& options);
 
 }  // namespace cowprof

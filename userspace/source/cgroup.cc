@@ -29,8 +29,7 @@ struct MemoryFiles {
   absl::string_view limit, usage, inactive_file;  // the last one is a key in memory.stat
 };
 // total_*: with the cgroups below, as the usage has them.
-constexpr MemoryFiles kV1 = {"memory.limit_in_bytes", "memory.usage_in_bytes",
-                             "total_inactive_file"};
+constexpr MemoryFiles kV1 = {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"};
 constexpr MemoryFiles kV2 = {"memory.max", "memory.current", "inactive_file"};
 
 // Where a process is: a path in the hierarchy that has the memory controller.
@@ -67,8 +66,7 @@ std::string Unescape(absl::string_view text) {
   const auto octal = [&text](size_t i) { return text[i] >= '0' && text[i] <= '7'; };
   std::string plain;
   for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '\\' || i + 3 >= text.size() || !octal(i + 1) || !octal(i + 2) ||
-        !octal(i + 3)) {
+    if (text[i] != '\\' || i + 3 >= text.size() || !octal(i + 1) || !octal(i + 2) || !octal(i + 3)) {
       plain.push_back(text[i]);
       continue;
     }
@@ -83,8 +81,7 @@ std::string Unescape(absl::string_view text) {
 std::optional<CgroupMount> ParseMount(absl::string_view line, bool v2) {
   // Most lines are no cgroup's; a host of containers has hundreds of them.
   if (!absl::StrContains(line, " - cgroup")) return std::nullopt;
-  const std::pair<absl::string_view, absl::string_view> halves =
-      absl::StrSplit(line, absl::MaxSplits(" - ", 1));
+  const std::pair<absl::string_view, absl::string_view> halves = absl::StrSplit(line, absl::MaxSplits(" - ", 1));
   const std::vector<absl::string_view> place = absl::StrSplit(halves.first, ' ');
   const std::vector<absl::string_view> what = absl::StrSplit(halves.second, ' ');
   if (place.size() < 6 || what.size() < 3 || what[0] != (v2 ? "cgroup2" : "cgroup")) {
@@ -125,8 +122,7 @@ absl::StatusOr<std::string> ReadCgroupFile(const MemoryCgroup& cgroup, absl::str
 
 }  // namespace
 
-std::vector<MemoryCgroup> PlanMemoryCgroups(absl::string_view proc_cgroup,
-                                            absl::string_view mountinfo) {
+std::vector<MemoryCgroup> PlanMemoryCgroups(absl::string_view proc_cgroup, absl::string_view mountinfo) {
   const std::optional<Membership> own = FindMembership(proc_cgroup);
   if (!own) return {};
   const std::optional<CgroupMount> mount = FindMount(mountinfo, *own);
@@ -134,9 +130,8 @@ std::vector<MemoryCgroup> PlanMemoryCgroups(absl::string_view proc_cgroup,
   absl::string_view below = *PathBelow(mount->root, own->path);
   std::vector<MemoryCgroup> levels;
   while (true) {
-    levels.push_back(
-        {own->v2, absl::StrCat(mount->point, below),
-         below.empty() ? mount->root : absl::StrCat(absl::StripSuffix(mount->root, "/"), below)});
+    levels.push_back({own->v2, absl::StrCat(mount->point, below),
+                      below.empty() ? mount->root : absl::StrCat(absl::StripSuffix(mount->root, "/"), below)});
     if (below.empty()) return levels;
     below = below.substr(0, below.rfind('/'));
   }
@@ -154,16 +149,13 @@ absl::StatusOr<Count> ParseMemoryLimit(absl::string_view text) {
   return Count(bytes);
 }
 
-absl::StatusOr<Count> ReadMemoryLimit(const MemoryCgroup& cgroup,
-                                      const std::string& filesystem_root) {
-  const absl::StatusOr<std::string> text =
-      ReadCgroupFile(cgroup, cgroup.v2 ? kV2.limit : kV1.limit, filesystem_root);
+absl::StatusOr<Count> ReadMemoryLimit(const MemoryCgroup& cgroup, const std::string& filesystem_root) {
+  const absl::StatusOr<std::string> text = ReadCgroupFile(cgroup, cgroup.v2 ? kV2.limit : kV1.limit, filesystem_root);
   if (!text.ok()) return text.status();
   return ParseMemoryLimit(*text);
 }
 
-absl::StatusOr<uint64_t> ReadWorkingSet(const MemoryCgroup& cgroup,
-                                        const std::string& filesystem_root) {
+absl::StatusOr<uint64_t> ReadWorkingSet(const MemoryCgroup& cgroup, const std::string& filesystem_root) {
   const MemoryFiles& files = cgroup.v2 ? kV2 : kV1;
   const absl::StatusOr<std::string> text = ReadCgroupFile(cgroup, files.usage, filesystem_root);
   if (!text.ok()) return text.status();
@@ -187,8 +179,7 @@ absl::StatusOr<uint64_t> ReadWorkingSet(const MemoryCgroup& cgroup,
 // Until 5.11 a v1 cgroup could be told not to; then its own processes alone meet its limit.
 bool CountsChildren(const MemoryCgroup& cgroup, const std::string& filesystem_root) {
   if (cgroup.v2) return true;
-  const absl::StatusOr<std::string> text =
-      ReadCgroupFile(cgroup, "memory.use_hierarchy", filesystem_root);
+  const absl::StatusOr<std::string> text = ReadCgroupFile(cgroup, "memory.use_hierarchy", filesystem_root);
   return !text.ok() || absl::StripAsciiWhitespace(*text) != "0";
 }
 

@@ -27,8 +27,7 @@ struct MemoryCgroup {
 // The memory cgroups of a process, innermost first, from the texts of /proc/PID/cgroup and
 // /proc/self/mountinfo. Hybrid hosts have the memory controller in v1 or v2, never in both. Empty
 // where none is mounted, and where the mounts of this mount namespace don't show the process's own.
-std::vector<MemoryCgroup> PlanMemoryCgroups(absl::string_view proc_cgroup,
-                                            absl::string_view mountinfo);
+std::vector<MemoryCgroup> PlanMemoryCgroups(absl::string_view proc_cgroup, absl::string_view mountinfo);
 
 // memory.max or memory.limit_in_bytes; absent: no limit. InvalidArgument if it is neither a number
 // nor "max".
@@ -36,12 +35,10 @@ absl::StatusOr<Count> ParseMemoryLimit(absl::string_view text);
 
 // The files of one cgroup, read below `filesystem_root`. NotFound where the cgroup was removed or
 // has no memory controller (as the root of v2).
-absl::StatusOr<Count> ReadMemoryLimit(const MemoryCgroup& cgroup,
-                                      const std::string& filesystem_root);
+absl::StatusOr<Count> ReadMemoryLimit(const MemoryCgroup& cgroup, const std::string& filesystem_root);
 
 // Bytes charged, without the inactive file pages: those the kernel takes back before it kills.
-absl::StatusOr<uint64_t> ReadWorkingSet(const MemoryCgroup& cgroup,
-                                        const std::string& filesystem_root);
+absl::StatusOr<uint64_t> ReadWorkingSet(const MemoryCgroup& cgroup, const std::string& filesystem_root);
 
 // Whether memory of the cgroups below counts against this one's limit.
 bool CountsChildren(const MemoryCgroup& cgroup, const std::string& filesystem_root);

@@ -1,5 +1,5 @@
-// Every limit that can end the target or its workers, as the target itself meets it. Reads statfs, cgroup files, /proc/meminfo
-// and /proc/PID/limits; called by the collector once a tick; judges nothing.
+// Every limit that can end the target or its workers, as the target itself meets it. Reads statfs, cgroup files,
+// /proc/meminfo and /proc/PID/limits; called by the collector once a tick; judges nothing.
 #ifndef COWPROF_SOURCE_LIMITS_H_
 #define COWPROF_SOURCE_LIMITS_H_
 
@@ -20,10 +20,10 @@ class Limits {
   explicit Limits(ProcFs proc = ProcFs(), std::string filesystem_root = "")
       : proc_(std::move(proc)), filesystem_root_(std::move(filesystem_root)) {}
 
-  // One row each for: shm (statfs of /proc/PID/root/dev/shm), each memory cgroup level that has a limit and the innermost one in
-  // any case, host memory, RLIMIT_AS and RLIMIT_NOFILE of the process. What can't be read has no row. For cgroups `used` is the
-  // working set: usage without inactive_file, which the kernel gives back before it kills; for the host MemTotal + SwapTotal
-  // against what MemAvailable + SwapFree leave.
+  // One row each for: shm (statfs of /proc/PID/root/dev/shm), each memory cgroup level that has a limit and the
+  // innermost one in any case, host memory, RLIMIT_AS and RLIMIT_NOFILE of the process. What can't be read has no row.
+  // For cgroups `used` is the working set: usage without inactive_file, which the kernel gives back before it kills;
+  // for the host MemTotal + SwapTotal against what MemAvailable + SwapFree leave.
   std::vector<LimitSample> Read(pid_t pid) const;
 
  private:

@@ -36,10 +36,11 @@ uint64_t ReadZeroPfn(const ProcFs& proc, uint64_t page_bytes) {
   return PfnOf(entry);
 }
 
-// Mappings whose pages can be anonymous and private. A large read-only file mapping is a data set: its pages stay the file's.
+// Mappings whose pages can be anonymous and private. A large read-only file mapping is a data set: its pages stay the
+// file's.
 bool MayHoldCopies(const Mapping& mapping) {
   if (mapping.shared || absl::StartsWith(mapping.name, "[v")) return false;  // [vdso], [vvar], [vsyscall]
-  if (!mapping.readable && !mapping.writable) return false;                    // reserved address space
+  if (!mapping.readable && !mapping.writable) return false;                  // reserved address space
   const bool read_only_file = mapping.inode != 0 && !mapping.writable;
   return !read_only_file || mapping.end - mapping.begin <= 2 * kRegionBytes;
 }
@@ -146,11 +147,8 @@ bool PagemapSweep::ReadPiece(const SweepJob& job, uint64_t address) {
 }
 
 SweepFigures PagemapSweep::Sum(const SweepJob& job) const {
-  SweepFigures sum = {.begin = progress_.begin,
-                      .end = Now(),
-                      .full = job.full,
-                      .regions = job.regions.size(),
-                      .cost = progress_.cost};
+  SweepFigures sum = {
+      .begin = progress_.begin, .end = Now(), .full = job.full, .regions = job.regions.size(), .cost = progress_.cost};
   const auto known = known_.find(job.index);
   if (known == known_.end()) return sum;
   for (const auto& [region, pages] : known->second) {

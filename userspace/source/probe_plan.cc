@@ -121,7 +121,8 @@ std::vector<Rung> PlanProbes(const HostFacts& facts, const std::vector<std::stri
   std::vector<Rung> ladder = {PlanTracepoints(facts), PlanFentry(facts)};
   for (Rung& rung : ladder) {
     for (const std::string& name : without) {
-      const bool forbids = name == rung.name || std::find(rung.capabilities.begin(), rung.capabilities.end(), name) != rung.capabilities.end();
+      const bool forbids = name == rung.name || std::find(rung.capabilities.begin(), rung.capabilities.end(), name) !=
+                                                    rung.capabilities.end();
       if (!forbids || !rung.usable) continue;
       rung.usable = false;
       rung.reason = absl::StrCat("forbidden by --without ", name);
@@ -133,7 +134,9 @@ std::vector<Rung> PlanProbes(const HostFacts& facts, const std::vector<std::stri
 
 bool IsKnownCapability(absl::string_view name) {
   for (const Rung& rung : PlanProbes(HostFacts(), {})) {
-    if (name == rung.name || std::find(rung.capabilities.begin(), rung.capabilities.end(), name) != rung.capabilities.end()) return true;
+    if (name == rung.name ||
+        std::find(rung.capabilities.begin(), rung.capabilities.end(), name) != rung.capabilities.end())
+      return true;
   }
   return false;
 }

@@ -168,8 +168,7 @@ absl::StatusOr<absl::string_view> ReadInto(std::string* buffer, int directory, c
   while (true) {
     if (filled == buffer->size()) {
       if (filled >= kMaxFileBytes) {
-        return absl::ResourceExhaustedError(
-            absl::StrCat("read ", shown, ": more than ", kMaxFileBytes, " bytes"));
+        return absl::ResourceExhaustedError(absl::StrCat("read ", shown, ": more than ", kMaxFileBytes, " bytes"));
       }
       buffer->resize(std::max(kFirstBufferBytes, filled * 2));
     }
@@ -204,8 +203,7 @@ absl::StatusOr<uint64_t> CountDescriptorsIn(const Fd& process, absl::string_view
   if (fstatat(process.fd(), "fd", &info, 0) != 0) return Failure("stat", shown);
   // Linux 6.2 made the size the count, with no right to list needed. It was 0 before, and
   // on another file system, as under a test's root, it means something else.
-  if (info.st_size > 0 && fstatfs(process.fd(), &filesystem) == 0 &&
-      filesystem.f_type == PROC_SUPER_MAGIC) {
+  if (info.st_size > 0 && fstatfs(process.fd(), &filesystem) == 0 && filesystem.f_type == PROC_SUPER_MAGIC) {
     return static_cast<uint64_t>(info.st_size);
   }
   const Directory entries = OpenDirectory(process.fd(), "fd");
@@ -215,9 +213,7 @@ absl::StatusOr<uint64_t> CountDescriptorsIn(const Fd& process, absl::string_view
   return count;
 }
 
-Count ToPages(Count bytes, uint64_t page_bytes) {
-  return bytes ? Count(*bytes / page_bytes) : std::nullopt;
-}
+Count ToPages(Count bytes, uint64_t page_bytes) { return bytes ? Count(*bytes / page_bytes) : std::nullopt; }
 
 }  // namespace
 
@@ -232,11 +228,10 @@ absl::StatusOr<ProcStat> ParseStat(absl::string_view text) {
   std::array<absl::string_view, 24> field;  // by the numbers of proc(5): 3 is the state
   for (size_t n = 3; n < field.size(); ++n) field[n] = TakeWord(&text);
   // Something must follow the last number, or it may have been cut off in the middle.
-  if (text.empty() || field[3].size() != 1 || !ParseNumber(field[4], &stat.parent) ||
-      stat.parent < 0 || !ParseNumber(field[9], &stat.flags) ||
-      !ParseNumber(field[14], &stat.user_ticks) || !ParseNumber(field[15], &stat.system_ticks) ||
-      !ParseNumber(field[20], &stat.threads) || !ParseNumber(field[22], &stat.start_ticks) ||
-      !ParseNumber(field[23], &stat.virtual_bytes)) {
+  if (text.empty() || field[3].size() != 1 || !ParseNumber(field[4], &stat.parent) || stat.parent < 0 ||
+      !ParseNumber(field[9], &stat.flags) || !ParseNumber(field[14], &stat.user_ticks) ||
+      !ParseNumber(field[15], &stat.system_ticks) || !ParseNumber(field[20], &stat.threads) ||
+      !ParseNumber(field[22], &stat.start_ticks) || !ParseNumber(field[23], &stat.virtual_bytes)) {
     return absl::InvalidArgumentError("parse stat: a field is missing or is no number");
   }
   stat.state = field[3][0];
@@ -313,9 +308,7 @@ Count ParseSoftLimit(absl::string_view text, absl::string_view row) {
   return std::nullopt;
 }
 
-std::string ProcFs::PathOf(pid_t pid, absl::string_view file) const {
-  return absl::StrCat(root_, "/", pid, "/", file);
-}
+std::string ProcFs::PathOf(pid_t pid, absl::string_view file) const { return absl::StrCat(root_, "/", pid, "/", file); }
 
 absl::StatusOr<std::string> ProcFs::ReadFile(pid_t pid, absl::string_view file) const {
   return ReadSmallFile(PathOf(pid, file));
@@ -341,8 +334,7 @@ absl::StatusOr<ProcFigures> ProcFs::ReadFigures(const ProcessId& id, uint64_t pa
   const absl::StatusOr<ProcStat> stat = ParseStat(*stat_text);
   if (!stat.ok()) return stat.status();
   if (stat->start_ticks != id.start_ticks()) {
-    return absl::NotFoundError(
-        absl::StrCat("process ", id.pid, " is gone: its pid belongs to another process now"));
+    return absl::NotFoundError(absl::StrCat("process ", id.pid, " is gone: its pid belongs to another process now"));
   }
   if (stat->flags & kExiting || stat->state == 'Z') {
     return absl::NotFoundError(absl::StrCat("process ", id.pid, " is giving its memory back"));
@@ -373,9 +365,7 @@ absl::StatusOr<RollupFigures> ProcFs::ReadRollup(pid_t pid) const {
   return ParseRollup(*text);
 }
 
-std::string ProcFs::ReadCommandLine(pid_t pid) const {
-  return JoinCommandLine(ReadFile(pid, "cmdline").value_or(""));
-}
+std::string ProcFs::ReadCommandLine(pid_t pid) const { return JoinCommandLine(ReadFile(pid, "cmdline").value_or("")); }
 
 absl::StatusOr<uint64_t> ProcFs::CountDescriptors(pid_t pid) const {
   const absl::StatusOr<Fd> process = OpenProcess(PathOf(pid, ""));

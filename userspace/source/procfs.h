@@ -1,6 +1,6 @@
-// What /proc says of one process: parsing (pure, total on any text) and reading. Owns the spelling of every /proc field and the
-// unit KiB. Called by the collector and by the commands; judges nothing. A process that is gone is NotFound, one that may not be
-// looked at is PermissionDenied.
+// What /proc says of one process: parsing (pure, total on any text) and reading. Owns the spelling of every /proc field
+// and the unit KiB. Called by the collector and by the commands; judges nothing. A process that is gone is NotFound,
+// one that may not be looked at is PermissionDenied.
 #ifndef COWPROF_SOURCE_PROCFS_H_
 #define COWPROF_SOURCE_PROCFS_H_
 
@@ -73,7 +73,8 @@ class ProcFs {
   std::string PathOf(pid_t pid, absl::string_view file) const;  // "/proc/12/stat"
   absl::StatusOr<std::string> ReadFile(pid_t pid, absl::string_view file) const;
   absl::StatusOr<ProcStat> ReadStat(pid_t pid) const;
-  // status, stat and fd of `id`; NotFound if the process is gone or the pid belongs to another one now (start time is compared).
+  // status, stat and fd of `id`; NotFound if the process is gone or the pid belongs to another one now (start time is
+  // compared).
   absl::StatusOr<ProcFigures> ReadFigures(const ProcessId& id, uint64_t page_bytes) const;
   absl::StatusOr<std::vector<Mapping>> ReadMaps(pid_t pid) const;
   absl::StatusOr<RollupFigures> ReadRollup(pid_t pid) const;
