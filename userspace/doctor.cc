@@ -48,6 +48,7 @@ Json DoctorJson(const HostFacts& facts, const std::vector<Rung>& ladder, const s
             {"page_bytes", facts.page_bytes},
             {"cpus", facts.cpus},
             {"kernel_btf", facts.kernel_btf},
+            {"host_namespaces", facts.host_namespaces},
             {"capabilities",
              {{"CAP_BPF", facts.cap_bpf},
               {"CAP_PERFMON", facts.cap_perfmon},

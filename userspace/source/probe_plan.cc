@@ -6,6 +6,7 @@
 #include <bpf/libbpf.h>
 #include <linux/bpf.h>
 #include <linux/capability.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -47,6 +48,15 @@ absl::Status TryFentry() {
   return link.ok() ? absl::OkStatus() : absl::ErrnoToStatus(errno, "attach fentry/do_wp_page");
 }
 
+// The first namespaces have fixed inode numbers, include/linux/proc_ns.h. Kernels without time namespaces have no such link.
+bool InHostNamespaces() {
+  const auto is_first = [](const char* path, ino_t first) {
+    struct stat file;
+    return stat(path, &file) != 0 || file.st_ino == first;
+  };
+  return is_first("/proc/self/ns/pid", 0xEFFFFFFC) && is_first("/proc/self/ns/time", 0xEFFFFFFA);
+}
+
 std::string MissingCapabilities(const HostFacts& facts) {
   std::string missing;
   const auto need = [&](bool held, const char* name) {
@@ -71,6 +81,9 @@ Rung PlanTracepoints(const HostFacts& facts) {
   } else if (!facts.fault_tracepoint) {
     rung.reason = absl::StrCat("this kernel has no tracepoint page_fault_user (", facts.architecture, ")");
     rung.remedy = "none on this architecture; x86-64 has it";
+  } else if (!facts.host_namespaces) {
+    rung.reason = "cowprof runs in a pid or time namespace of its own, where processes have other ids than the probes see";
+    rung.remedy = "run cowprof on the host (it looks into containers from there), or start the container with --pid=host";
   } else if (!missing.empty()) {
     rung.reason = absl::StrCat("not allowed: ", missing, " missing");
     rung.remedy = "run with sudo, or in a container with --cap-add for each of them";
@@ -101,6 +114,7 @@ HostFacts ReadHostFacts() {
   facts.architecture = name.machine;
   facts.page_bytes = sysconf(_SC_PAGESIZE);
   facts.cpus = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  facts.host_namespaces = InHostNamespaces();
   const uint64_t held = EffectiveCapabilities();
   const auto has = [&](int capability) { return (held >> capability & 1) != 0; };
   facts.cap_bpf = has(kCapBpf);

@@ -20,6 +20,8 @@ struct HostFacts {
   int cpus = 0;
   bool kernel_btf = false;  // /sys/kernel/btf/vmlinux can be read
   bool cap_bpf = false, cap_perfmon = false, cap_sys_ptrace = false, cap_sys_admin = false;
+  // cowprof's pids and clock are the host's: the probes know processes by those alone.
+  bool host_namespaces = false;
   bool fault_tracepoint = false;  // BTF knows exceptions:page_fault_user: x86-64
   absl::Status probes;            // of loading and attaching the BTF tracepoint programs, for real
   absl::Status fentry;            // of loading an empty fentry program on do_wp_page
