@@ -144,6 +144,12 @@ def measure_unrelated(options, observers, folder):
         return run_rounds(loop, watched.pid, options.rounds, observers, folder)
 
 
+def measure_paced(options, observers, folder):
+    """One worker a CPU, as on a large host: more of them would measure how they share the CPUs."""
+    with running("paced_copies", f"--workers={os.cpu_count()}", f"--seconds={options.seconds}") as root:
+        return run_rounds(root, root.pid, options.rounds, observers, folder)
+
+
 def measure_mappings(options, observers, folder):
     with running("mmap_latency", f"--mib={options.size}", f"--seconds={options.seconds}") as worker:
         return run_rounds(worker, worker.pid, options.rounds, observers, folder)
@@ -233,6 +239,9 @@ BENCHMARKS = {
     "training": (measure_training, [
         ("DataLoader", "batches/s", "rate", "P3: ≥ −1 %"),
         ("DataLoader, CPU time of the whole training", "s", "cpu", ""),
+    ]),
+    "paced": (measure_paced, [
+        ("work done by workers with 10,000 copies/s each", "units/s", "units_per_second", "P3: ≥ −1 %"),
     ]),
     "mappings": (measure_mappings, [
         ("mmap+munmap, p50", "µs", "p50", ""),
