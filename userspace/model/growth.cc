@@ -191,6 +191,8 @@ void Append(const Sample& sample, Growth* growth) {
     known->now = limit;
     known->peak = std::max(known->peak, limit.used);
   }
+  const uint64_t workers_private_bytes = SumOf(*growth, /*living_only=*/true, /*workers_only=*/true).private_bytes;
+  growth->peak_workers_private_bytes = std::max(growth->peak_workers_private_bytes, workers_private_bytes);
   growth->losses = sample.losses;
   growth->t = sample.t;
   ++growth->samples;

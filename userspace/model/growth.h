@@ -77,6 +77,7 @@ struct Growth {
   std::vector<ProcessGrowth> processes;  // by index
   std::vector<LimitGrowth> limits;       // in order of appearance; one that is gone keeps its last value
   Losses losses;
+  uint64_t peak_workers_private_bytes = 0;  // of all workers that lived at one sample together
 
   const ProcessGrowth* target() const { return processes.empty() ? nullptr : &processes[0]; }
 };

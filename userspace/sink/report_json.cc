@@ -138,6 +138,7 @@ Json ReportJson(const Growth& growth) {
       {"totals",
        {{"copies", OrNull(copies)},
         {"copied_bytes", OrNull(copies ? Count(*copies * page_bytes) : std::nullopt)},
+        {"peak_workers_private_bytes", growth.peak_workers_private_bytes},
         {"by_cause", std::move(causes)},
         {"copy_seconds", nullptr}}},
       {"by_type", Json::array()},

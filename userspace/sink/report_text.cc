@@ -129,11 +129,22 @@ std::string CopiesSentence(const Growth& growth) {
     return absl::StrCat("No worker was forked; the target copied ", CopiedBytes(*growth.target(), page_bytes),
                         " itself.");
   }
-  std::string sentence = absl::StrCat(Plural(workers.processes, "worker"), " copied ",
-                                      HumanBytes(workers.copies * page_bytes), " of memory shared with the parent");
-  if (living.still_shared_bytes > 0) {
-    absl::StrAppend(&sentence, "; ", HumanBytes(living.still_shared_bytes), " is still shared and can be copied, too");
+  // What a worker copied before cowprof came is in its private memory, not in the count.
+  const bool late = std::any_of(growth.processes.begin(), growth.processes.end(), [](const ProcessGrowth& process) {
+    return process.role == Role::kWorker && process.origin == Origin::kFoundAtAttach;
+  });
+  std::string sentence =
+      absl::StrCat(Plural(workers.processes, "worker"), " copied ", HumanBytes(workers.copies * page_bytes),
+                   " of memory shared with the parent", late ? " since cowprof attached" : "");
+  std::vector<std::string> memory;
+  if (growth.peak_workers_private_bytes > 0) {
+    memory.push_back(
+        absl::StrCat("at most ", HumanBytes(growth.peak_workers_private_bytes), " was private to them at once"));
   }
+  if (living.still_shared_bytes > 0) {
+    memory.push_back(absl::StrCat(HumanBytes(living.still_shared_bytes), " is still shared and can be copied, too"));
+  }
+  if (!memory.empty()) absl::StrAppend(&sentence, ": ", absl::StrJoin(memory, "; "));
   return sentence + ".";
 }
 

@@ -36,6 +36,16 @@ std::vector<const ProcessGrowth*> LivingWorkers(const Growth& growth) {
   return workers;
 }
 
+// Broken at blanks, so that no line has more than `columns` characters, if the words allow it.
+std::vector<std::string> Wrap(absl::string_view text, size_t columns) {
+  std::vector<std::string> lines = {""};
+  for (absl::string_view word : absl::StrSplit(text, ' ')) {
+    if (!lines.back().empty() && lines.back().size() + 1 + word.size() > columns) lines.emplace_back();
+    absl::StrAppend(&lines.back(), lines.back().empty() ? "" : " ", word);
+  }
+  return lines;
+}
+
 std::string Cut(std::string line, size_t columns) {
   if (line.size() > columns) line.resize(columns);
   return line;
@@ -120,11 +130,15 @@ std::string Screen(const Growth& growth, int columns, int rows) {
   std::vector<std::string> lines = {
       absl::StrCat("cowprof  ", Printable(growth.info.command, columns), "  pid ", growth.info.target.pid),
       absl::StrCat(HumanDuration(growth.t), "  ", ExactnessText(growth.info.exactness), "  Ctrl-C ends the recording"),
-      "",
-      CopiesSentence(growth),
-      NearestLimit(growth) != nullptr ? LimitSentence(*NearestLimit(growth)) : "No limit is set.",
-      "",
-      absl::StrFormat("  %-10s %8s %11s %13s %11s %12s", "", "pid", "copied", "now", "private", "still shared")};
+      ""};
+  const LimitGrowth* nearest = NearestLimit(growth);
+  for (const std::string& sentence :
+       {CopiesSentence(growth), nearest != nullptr ? LimitSentence(*nearest) : "No limit is set."}) {
+    for (std::string& line : Wrap(sentence, columns)) lines.push_back(std::move(line));
+  }
+  lines.push_back("");
+  lines.push_back(
+      absl::StrFormat("  %-10s %8s %11s %13s %11s %12s", "", "pid", "copied", "now", "private", "still shared"));
   const auto add_row = [&](const ProcessGrowth& process) {
     lines.push_back(absl::StrFormat("  %-10s %8d %11s %13s %11s %12s", NameOf(process.role), process.id.pid,
                                     HumanBytes(process.counts.copies.value_or(0) * page_bytes),
