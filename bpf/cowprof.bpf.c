@@ -170,7 +170,7 @@ static void touch_region(struct thread_state *state)
 	cowprof_region_key key = (__u64)state->serial << 36 | state->address >> COWPROF_REGION_SHIFT;
 	__u8 touched = 1;
 
-	if (state->last_region == key)
+	if (state->last_region == key || !state->serial)	// the overflow row is not swept
 		return;
 	state->last_region = key;
 	if (!bpf_map_lookup_elem(&regions, &key) && bpf_map_update_elem(&regions, &key, &touched, BPF_ANY))

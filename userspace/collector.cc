@@ -107,21 +107,24 @@ ProcessSample Collector::ReadProcess(const FollowedProcess& process, Tracked* tr
 }
 
 void Collector::ReadRollups(absl::Duration t, absl::Duration budget, bool last, Sample* sample) {
+  absl::flat_hash_map<int, Tracked*> due;  // by index
+  for (auto& [id, tracked] : living_) {
+    if (last || t >= tracked.next_rollup) due[tracked.index] = &tracked;
+  }
   for (ProcessSample& process : sample->processes) {
-    if (!process.proc.anon_pages) continue;
-    const auto tracked = std::find_if(living_.begin(), living_.end(),
-                                      [&](const auto& entry) { return entry.second.index == process.index; });
-    if (tracked == living_.end() || (!last && t < tracked->second.next_rollup)) continue;
-    const double pages = tracked->second.anon_pages + tracked->second.file_pages;
+    const auto found = due.find(process.index);
+    if (found == due.end() || !process.proc.anon_pages) continue;
+    Tracked& tracked = *found->second;
+    const double pages = tracked.anon_pages + tracked.file_pages;
     if (absl::Nanoseconds(pages * rollup_ns_per_page_) > options_.longest_stall) continue;
-    const absl::Duration cpu_before =
-        ReadClock(CLOCK_THREAD_CPUTIME_ID);  // on a busy host the wall clock says more than it cost
-    absl::StatusOr<RollupFigures> rollup = TimedRollup(proc_, tracked->first.pid, t);
+    // On a busy host the wall clock says more than it cost.
+    const absl::Duration cpu_before = ReadClock(CLOCK_THREAD_CPUTIME_ID);
+    absl::StatusOr<RollupFigures> rollup = TimedRollup(proc_, tracked.id.pid, t);
     if (!rollup.ok()) continue;
     const double cpu_ns = absl::ToDoubleNanoseconds(ReadClock(CLOCK_THREAD_CPUTIME_ID) - cpu_before);
     if (pages > 1000) rollup_ns_per_page_ = 0.8 * rollup_ns_per_page_ + 0.2 * cpu_ns / pages;
     process.rollup = *rollup;
-    tracked->second.next_rollup = t + options_.rollup_interval;
+    tracked.next_rollup = t + options_.rollup_interval;
     budget -= rollup->cost;
     if (budget <= absl::ZeroDuration()) return;  // the others wait for the next tick
   }

@@ -111,7 +111,6 @@ uint64_t RegionsFor(const ProcFs& proc, pid_t target) {
 // kDone, or the status to exit with; then it has been said why.
 int Attach(const ProcFs& proc, pid_t target, Recording* recording) {
   HostFacts facts = ReadHostFacts();
-  std::unique_ptr<FaultSource> faults;
   absl::StatusOr<std::unique_ptr<FaultSource>> loaded = LoadBpfFaults({.max_regions = RegionsFor(proc, target)});
   facts.probes = loaded.status();
   const std::vector<Rung> ladder = PlanProbes(facts, recording->options.without);
@@ -130,7 +129,7 @@ int Attach(const ProcFs& proc, pid_t target, Recording* recording) {
   for (const Rung& other : ladder) {
     if (&other != rung) info.rejected.push_back({other.name, other.reason, other.remedy});
   }
-  faults = *std::move(loaded);
+  std::unique_ptr<FaultSource> faults = *std::move(loaded);
   if (absl::Status status = faults->Follow(target); !status.ok()) {
     return Fail(absl::IsNotFound(status) ? kNoProcess : kInternalFailure,
                 absl::StrCat("follow process ", target, ": ", status.message()));
@@ -174,9 +173,6 @@ int OpenSinks(const ProcFs& proc, pid_t target, Recording* recording) {
   }
   return kDone;
 }
-
-// The program's own status; 128 + signal, as a shell has it.
-int StatusOf(int wait_status) { return ExitOf(wait_status).code; }
 
 int StartProgram(Recording* recording) {
   absl::StatusOr<HeldProgram> program =
@@ -229,7 +225,8 @@ int Record(const Options& options) {
   Conclude(recording.timeline->path(), &recording);
   if (!status.ok()) return Fail(absl::IsInternal(status) ? kInternalFailure : kCannotWrite, status.message());
   if (recording.timeline->records_dropped() > 0) return kCannotWrite;
-  return recording.program ? StatusOf(recording.program->Wait()) : kDone;
+  // The program's own status; 128 + signal, as a shell has it.
+  return recording.program ? ExitOf(recording.program->Wait()).code : kDone;
 }
 
 }  // namespace cowprof

@@ -199,7 +199,8 @@ TEST_CASE("the nearest limit is the fullest one that is set") {
 TEST_CASE("losses in words") {
   CHECK(LossesText({}).empty());
   CHECK(LossesText({.events_dropped = 1, .processes_dropped = 1, .unreadable = 1}) == "1 event, 1 process, 1 read");
-  CHECK(LossesText({2, 2, 2000, 2, 2}) == "2 events, 2 processes, 2,000 regions, 2 reads, 2 samples");
+  CHECK(LossesText({2, 2, 16063, 2000, 2, 2}) ==
+        "2 events, 2 processes, 16,063 unattributed pages, 2,000 regions, 2 reads, 2 samples");
 }
 
 TEST_CASE("ends in words") {

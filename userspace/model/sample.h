@@ -157,6 +157,7 @@ struct Event {
 struct Losses {
   uint64_t events_dropped = 0;     // ring buffer full
   uint64_t processes_dropped = 0;  // process table full: counted in the overflow row
+  uint64_t unattributed_copies = 0;  // copies of those processes: counted, but not as any one's
   uint64_t regions_dropped = 0;    // region table full: the sweep reads such a process whole
   uint64_t unreadable = 0;         // reads of a living process that failed
   uint64_t records_dropped = 0;    // ticks that could not be written, as on a full disk

@@ -68,6 +68,7 @@ constexpr struct {
   uint64_t Losses::*value;
 } kLosses[] = {{"events_dropped", &Losses::events_dropped},
                {"processes_dropped", &Losses::processes_dropped},
+               {"unattributed_copies", &Losses::unattributed_copies},
                {"regions_dropped", &Losses::regions_dropped},
                {"unreadable", &Losses::unreadable},
                {"records_dropped", &Losses::records_dropped}};

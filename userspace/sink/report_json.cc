@@ -98,6 +98,7 @@ Json LossesJson(const Losses& losses) {
   return {{"events_dropped", losses.events_dropped},
           {"maps_full", losses.processes_dropped + losses.regions_dropped},
           {"processes_dropped", losses.processes_dropped},
+          {"unattributed_copies", losses.unattributed_copies},
           {"regions_dropped", losses.regions_dropped},
           {"unreadable", losses.unreadable},
           {"records_dropped", losses.records_dropped}};

@@ -106,6 +106,7 @@ std::string ExactnessText(Exactness exactness) {
 std::string LossesText(const Losses& losses) {
   const std::pair<uint64_t, const char*> kinds[] = {{losses.events_dropped, "event"},
                                                     {losses.processes_dropped, "process"},
+                                                    {losses.unattributed_copies, "unattributed page"},
                                                     {losses.regions_dropped, "region"},
                                                     {losses.unreadable, "read"},
                                                     {losses.records_dropped, "sample"}};

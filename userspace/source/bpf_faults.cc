@@ -291,7 +291,7 @@ absl::StatusOr<Pull> BpfFaults::PullCounts() {
                  .regions_dropped = losses.regions_dropped};
   for (const auto& [key, row] : *rows) {
     if (key.pid == 0) {
-      pull.overflow = CountsOf(row.counts);
+      pull.losses.unattributed_copies = row.counts.copies;  // the overflow row
       continue;
     }
     const ProcessId id = IdOf(key);

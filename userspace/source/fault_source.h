@@ -38,8 +38,7 @@ struct Pull {
   std::vector<FollowedProcess>
       processes;  // by time of fork, parents before children; one that ended is reported once more and then forgotten
   std::vector<SeenEvent> events;  // kExec, kSignalSent, kSignalDelivered, kOomVictim
-  FaultCounts overflow;           // of the processes that found no room in the table
-  Losses losses;                  // events_dropped, processes_dropped, regions_dropped
+  Losses losses;                  // all but unreadable and records_dropped
 };
 
 // A 2 MiB region in which a process got pages of its own: copies or new memory.
