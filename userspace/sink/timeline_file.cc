@@ -63,13 +63,14 @@ absl::Status TimelineFile::Append(const std::string& record) {
   const absl::Status status = WriteFully(fd_.fd(), bytes, end_);
   if (status.ok()) {
     end_ += bytes.size() - kClosing.size();
-    empty_ = failing_ = false;
+    empty_ = false;
     return status;
   }
   ++records_dropped_;
   // The old closing bytes have their place on disk already: writing them again needs no room.
   if (WriteFully(fd_.fd(), kClosing, end_).ok()) static_cast<void>(ftruncate(fd_.fd(), end_ + kClosing.size()));
-  if (std::exchange(failing_, true)) return absl::OkStatus();
+  // A record that still fits between two that do not makes no second message.
+  if (std::exchange(told_, true)) return absl::OkStatus();
   return absl::Status(status.code(), absl::StrCat("write ", path_, ": ", status.message(),
                                                   "; recording goes on, samples are dropped until there is room"));
 }
@@ -84,7 +85,6 @@ absl::Status TimelineFile::Write(const Sample& sample, const Growth&) {
 }
 
 absl::Status TimelineFile::Finish(absl::Duration t, const std::string& reason, const Growth&) {
-  failing_ = false;
   return Append(EncodeEnd(t, reason));
 }
 

@@ -33,7 +33,8 @@ class TimelineFile : public Sink {
   Fd fd_;
   RecordEncoder encoder_;
   off_t end_ = 0;  // where the closing bytes begin
-  bool empty_ = true, failing_ = false;
+  bool empty_ = true;
+  bool told_ = false;  // that a record could not be written
   uint64_t records_dropped_ = 0;
 };
 
