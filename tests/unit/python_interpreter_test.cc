@@ -1,0 +1,176 @@
+// What interpreter.cc makes of versions that it can't use and of symbols that mislead. Real interpreters are the matter
+// of python_recorded_test.cc.
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cstring>
+
+#include "absl/strings/match.h"
+#include "python/interpreter.h"
+#include "python_memory.h"
+
+namespace cowprof {
+namespace {
+
+constexpr uint64_t kBss = 0x80000, kRuntime = 0x90000, kVersion = 0xa0000;
+
+PythonModule ModuleOf(const std::string& path = "/usr/bin/trainer") {
+  PythonModule module;
+  module.path = path;
+  module.type_type = PythonMemory::kTypeType;
+  module.code_type = PythonMemory::kCodeType;
+  module.runtime = kRuntime;
+  module.bss_begin = kBss;
+  module.bss_end = kBss + 4096;
+  return module;
+}
+
+std::string VersionText(const std::string& text) { return text + std::string(4096 - text.size(), '\0'); }
+
+}  // namespace
+
+TEST_CASE("python interpreter: the version from the text of Py_GetVersion()") {
+  PythonMemory memory;
+  const size_t at = GENERATE(size_t{0}, 1, 1000, 3000);
+  const std::string text = std::string(at, '\0') + "3.8.18 (default, May  9 2026, 10:00:00) \n[GCC 12.2.0]";
+  memory.Add(kBss, VersionText(text));
+  const auto interpreter = ReadInterpreter(ModuleOf(), memory);
+  REQUIRE(interpreter.ok());
+  CHECK(interpreter->version == "3.8.18");
+  CHECK(interpreter->version_hex == 0x03081200);
+  CHECK(interpreter->layout.minor == 8);
+  CHECK_FALSE(interpreter->ready);  // _PyRuntime can't be read
+}
+
+TEST_CASE("python interpreter: a text across two chunks of the search") {
+  PythonMemory memory;
+  PythonModule module = ModuleOf();
+  module.bss_end = kBss + (3 << 16);
+  module.runtime = 0;
+  for (int back = 1; back < 60; back += 7) {
+    std::string bss(3 << 16, '\0');
+    const std::string text = "3.9.2 (default, Feb 28 2021, 17:03:44) \n[GCC 10.2.1]";
+    bss.replace((1 << 16) - back, text.size(), text);
+    memory.Add(kBss, bss);
+    CHECK(ReadInterpreter(module, memory)->version == "3.9.2");
+  }
+}
+
+TEST_CASE("python interpreter: texts that are no version") {
+  PythonMemory memory;
+  const std::string text =
+      GENERATE(as<std::string>(), "", "3.8", "3.8.18", "3.8.18 (default", "3.8.x (a) [b]", "3..1 (a) [b]",
+               "13.8.18 (a) [b]", "x3.8.18 (a) [b]", "3.999.1 (a) [b]", "3.8.9999 (a) [b]", "4.8.1 (a) [b]");
+  memory.Add(kBss, VersionText(text));
+  const auto interpreter = ReadInterpreter(ModuleOf(), memory);
+  REQUIRE(interpreter.ok());
+  CHECK(interpreter->version.empty());
+  CHECK_FALSE(interpreter->ready);
+}
+
+TEST_CASE("python interpreter: the file's name is the last resort") {
+  PythonMemory memory;
+  PythonModule module = ModuleOf("/usr/lib/libpython3.9.so.1.0");
+  module.minor_of_path = 9;
+  const auto interpreter = ReadInterpreter(module, memory);
+  REQUIRE(interpreter.ok());
+  CHECK(interpreter->version == "3.9");
+  CHECK(interpreter->version_hex == 0x03090000);
+  CHECK(interpreter->layout.runtime.tss_key == 588);
+}
+
+TEST_CASE("python interpreter: versions that can't be used are named, with the reason") {
+  PythonMemory memory;
+  PythonModule module = ModuleOf();
+  const auto fails = [&](absl::string_view version, absl::string_view why) {
+    const absl::Status status = ReadInterpreter(module, memory).status();
+    INFO(status.ToString());
+    CHECK(absl::IsFailedPrecondition(status));
+    CHECK(absl::StrContains(status.message(), version));
+    CHECK(absl::StrContains(status.message(), why));
+    CHECK(absl::StrContains(status.message(), "/usr/bin/trainer"));
+  };
+  memory.Add(kBss, VersionText("2.7.18 (default, May  9 2026) \n[GCC 12.2.0]"));
+  fails("2.7.18", "Python 3 only");
+  memory.Add(kBss, VersionText("3.5.10 (default, May  9 2026) \n[GCC 12.2.0]"));
+  fails("3.5.10", "older");
+  module.py_version = kVersion;
+  memory.Word(kVersion, 0x031000f0);
+  fails("3.16.0", "newer");
+  memory.Word(kVersion, 0x030e00a1);
+  fails("3.14.0", "alphas");
+  // 3.15 with a table: recognised by it, its order unknown.
+  std::string table(kDebugOffsetsBytes, '\0');
+  const uint64_t head[] = {0x030f02f0, 0};
+  memcpy(&table[0], "xdebugpy", 8);
+  memcpy(&table[8], head, sizeof(head));
+  memory.Add(kRuntime, table);
+  module.py_version = 0;
+  fails("3.15.2", "doesn't know yet");
+  // 3.11 whose PyCode_Type isn't one.
+  module.py_version = kVersion;
+  memory.Word(kVersion, 0x030b02f0);
+  memory.Add(kRuntime, std::string(kDebugOffsetsBytes, '\0'));
+  CHECK(ReadInterpreter(module, memory).ok());
+  module.code_type = 0;
+  fails("3.11.2", "PyCode_Type");
+}
+
+TEST_CASE("python interpreter: a program's copy of PyType_Type leads to the one in use") {
+  PythonMemory memory;
+  PythonModule module = ModuleOf();
+  module.py_version = kVersion;
+  memory.Word(kVersion, 0x030b02f0);
+  memory.AddType(0x70000, PythonMemory::kTypeType, "type", PythonMemory::kMetaFlags);
+  module.type_type = 0x70000;
+  const auto interpreter = ReadInterpreter(module, memory);
+  REQUIRE(interpreter.ok());
+  CHECK(interpreter->type_type == PythonMemory::kTypeType);
+}
+
+TEST_CASE("python interpreter: objects that begin later are seen as they are") {
+  // Py_TRACE_REFS: PyType_Type's own type stands at 24.
+  for (const uint32_t version : {0x030704f0u, 0x030b02f0u}) {
+    PythonMemory memory;
+    for (const uint64_t type : {PythonMemory::kTypeType, PythonMemory::kCodeType}) {
+      memory.Add(type, std::string(900, '\0'));
+      memory.Word(type + 24, PythonMemory::kTypeType);
+    }
+    memory.Word(kVersion, version);
+    PythonModule module = ModuleOf();
+    module.py_version = kVersion;
+    const auto interpreter = ReadInterpreter(module, memory);
+    REQUIRE(interpreter.ok());
+    CHECK(interpreter->trace_refs);
+    CHECK_FALSE(interpreter->free_threaded);
+    CHECK(interpreter->layout.object.type == 24);
+    CHECK(interpreter->layout.type.name == 40);
+    CHECK(interpreter->layout.string.length == 32);
+    const bool has_frame_objects = version == 0x030704f0u;
+    CHECK(interpreter->layout.frame.code == (has_frame_objects ? 48 : 32));
+    CHECK(interpreter->layout.code.qualname == (has_frame_objects ? kNoOffset : 144));
+  }
+  PythonMemory memory;
+  for (const uint64_t type : {PythonMemory::kTypeType, PythonMemory::kCodeType}) {
+    memory.Add(type, std::string(900, '\0'));
+    memory.Word(type + 24, PythonMemory::kTypeType);
+  }
+  memory.Word(kVersion, 0x030e04f0);
+  PythonModule module = ModuleOf();
+  module.py_version = kVersion;
+  const auto interpreter = ReadInterpreter(module, memory);
+  REQUIRE(interpreter.ok());
+  CHECK(interpreter->free_threaded);
+  CHECK(interpreter->pool_bytes == 0);
+  CHECK(interpreter->layout.gc_head_bytes == 0);
+  CHECK(interpreter->layout.code.thread_local_code == 224);
+}
+
+TEST_CASE("python interpreter: a process without Python, and none") {
+  const ProcFs proc;
+  const ProcessMemory memory(getpid());
+  CHECK(absl::IsNotFound(FindInterpreter(proc, getpid(), memory).status()));
+  CHECK(absl::IsNotFound(FindInterpreter(proc, 0x7fffffff, memory).status()));
+}
+
+}  // namespace cowprof

@@ -1,0 +1,61 @@
+// Lays out Python objects of a made-up process, so that a test can say beside its assertion what the target's memory
+// holds. 3.11's layout, where a class of objects is as real processes have it.
+#ifndef COWPROF_TESTS_UNIT_PYTHON_MEMORY_H_
+#define COWPROF_TESTS_UNIT_PYTHON_MEMORY_H_
+
+#include <string>
+
+#include "python/interpreter.h"
+#include "python_recording.h"
+
+namespace cowprof {
+
+class PythonMemory : public RecordedMemory {
+ public:
+  static constexpr uint64_t kTypeType = 0x10000, kStrType = 0x11000, kCodeType = 0x12000;
+  static constexpr uint64_t kStaticFlags = 1 << 12, kHeapFlags = 1 << 12 | 1 << 9 | 1 << 14;
+  static constexpr uint64_t kMetaFlags = kStaticFlags | uint64_t{1} << 31, kStrFlags = kStaticFlags | 1 << 28;
+
+  PythonMemory() {
+    interpreter_.layout = LayoutOf(11, 2, false);
+    interpreter_.type_type = kTypeType;
+    interpreter_.code_type = kCodeType;
+    AddType(kTypeType, kTypeType, "type", kMetaFlags);
+    AddType(kStrType, kTypeType, "str", kStrFlags);
+    AddType(kCodeType, kTypeType, "code", kStaticFlags);
+  }
+
+  const Interpreter& interpreter() const { return interpreter_; }
+  const PythonLayout& layout() const { return interpreter_.layout; }
+
+  void Word(uint64_t address, uint64_t value) {
+    Add(address, std::string(reinterpret_cast<const char*>(&value), sizeof(value)));
+  }
+
+  // A static type of 900 bytes at `address`; its name follows it.
+  void AddType(uint64_t address, uint64_t metatype, const std::string& name, uint64_t flags) {
+    Add(address, std::string(900, '\0'));
+    Word(address, 1);
+    Word(address + layout().object.type, metatype);
+    Word(address + layout().type.name, address + 900);
+    Word(address + layout().type.basic_size, 64);
+    Word(address + layout().type.flags, flags);
+    Add(address + 900, name + std::string(64, '\0'));  // names are read 64 bytes at a time
+  }
+
+  // An ASCII str.
+  void AddStr(uint64_t address, const std::string& text) {
+    Add(address, std::string(48, '\0'));
+    Word(address, 1);
+    Word(address + layout().object.type, kStrType);
+    Word(address + layout().string.length, text.size());
+    Word(address + layout().string.state, 1 << 2 | 1 << 5 | 1 << 6);
+    Add(address + 48, text + '\0');
+  }
+
+  Interpreter interpreter_;
+};
+
+}  // namespace cowprof
+
+#endif  // COWPROF_TESTS_UNIT_PYTHON_MEMORY_H_

@@ -1,0 +1,229 @@
+// What objects.cc takes for a type when memory is hostile: anything may stand behind a pointer, and nearly nothing is a
+// type. What it makes of real processes is the matter of python_recorded_test.cc.
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <random>
+
+#include "python/objects.h"
+#include "python_memory.h"
+
+namespace cowprof {
+namespace {
+
+// Every address can be read and holds what a seeded hash makes of it: pointers that lead anywhere, for ever.
+class RandomMemory : public MemoryReader {
+ public:
+  bool Read(uint64_t address, absl::Span<char> bytes) const override {
+    for (size_t i = 0; i < bytes.size(); ++i) {
+      uint64_t word = ((address + i) / 8 + 1) * 0x9e3779b97f4a7c15;
+      word ^= word >> 29;
+      // Half of the words look like pointers of a process, half of them are aligned.
+      if (word & 1 << 20) word &= (word & 1 << 21) ? 0x00007ffffffffff8 : 0x00007fffffffffff;
+      bytes[i] = static_cast<char>(word >> 8 * ((address + i) % 8));
+    }
+    return true;
+  }
+};
+
+std::string PoolHeader(uint32_t used, uint64_t free_block, uint32_t size_index, uint32_t next, uint32_t max_next) {
+  std::string header(48, '\0');
+  memcpy(&header[0], &used, 4);
+  memcpy(&header[8], &free_block, 8);
+  memcpy(&header[36], &size_index, 4);
+  memcpy(&header[40], &next, 4);
+  memcpy(&header[44], &max_next, 4);
+  return header;
+}
+
+}  // namespace
+
+TEST_CASE("python objects: a static type, a heap type, an object") {
+  PythonMemory memory;
+  memory.AddType(0x20000, PythonMemory::kTypeType, "numpy.ndarray", PythonMemory::kStaticFlags);
+  memory.AddType(0x21000, PythonMemory::kTypeType, "Sample", PythonMemory::kHeapFlags | 1 << 4);
+  memory.AddStr(0x30000, "Outer.Sample");
+  memory.Word(0x21000 + memory.layout().type.qualname, 0x30000);
+  memory.Word(0x40000, 3);  // an object
+  memory.Word(0x40008, 0x21000);
+  TypeReader reader(memory.interpreter(), memory);
+  CHECK(reader.NameOf(0x20000) == "numpy.ndarray");
+  CHECK(reader.NameOf(PythonMemory::kTypeType) == "type");
+  const auto info = reader.Read(0x21000);
+  REQUIRE(info);
+  CHECK(info->name == "Outer.Sample");  // no dict, so no module
+  CHECK(info->basic_size == 64);
+  CHECK(info->has_gc);
+  CHECK(info->has_preheader);
+  CHECK(reader.TypeOfObject(0x40000)->name == "Outer.Sample");
+  CHECK_FALSE(reader.NameOf(0x40000));
+  memory.Word(0x40000, 0);  // freed
+  CHECK_FALSE(reader.TypeOfObject(0x40000));
+}
+
+TEST_CASE("python objects: memory that became another type is read again") {
+  PythonMemory memory;
+  TypeReader reader(memory.interpreter(), memory);
+  CHECK_FALSE(reader.NameOf(0x20000));
+  memory.AddType(0x20000, PythonMemory::kTypeType, "First", PythonMemory::kStaticFlags);
+  CHECK(reader.NameOf(0x20000) == "First");
+  memory.Add(0x50000, "Second" + std::string(64, '\0'));
+  memory.Word(0x20000 + memory.layout().type.name, 0x50000);
+  CHECK(reader.NameOf(0x20000) == "Second");
+  memory.Word(0x20000 + memory.layout().type.flags, 0);
+  CHECK_FALSE(reader.NameOf(0x20000));
+  CHECK(reader.cached() == 1);
+}
+
+TEST_CASE("python objects: what only looks like a type") {
+  PythonMemory memory;
+  const uint64_t address = 0x20000;
+  memory.AddType(address, PythonMemory::kTypeType, "Good", PythonMemory::kStaticFlags);
+  TypeReader reader(memory.interpreter(), memory);
+  REQUIRE(reader.NameOf(address));
+  SECTION("its own type, but not PyType_Type") { memory.Word(address + 8, address); }
+  SECTION("two that are each other's type") {
+    memory.AddType(0x21000, address, "Other", PythonMemory::kMetaFlags);
+    memory.Word(address + 8, 0x21000);
+  }
+  SECTION("a metaclass chain that is too long") {
+    for (uint64_t i = 0; i < 6; ++i) {
+      memory.AddType(0x21000 + i * 0x1000, i == 5 ? PythonMemory::kTypeType : 0x22000 + i * 0x1000, "Meta",
+                     PythonMemory::kMetaFlags);
+    }
+    memory.Word(address + 8, 0x21000);
+  }
+  SECTION("an instance of a class") { memory.Word(address + 8, PythonMemory::kStrType); }
+  SECTION("not ready") { memory.Word(address + memory.layout().type.flags, 0); }
+  SECTION("no size") { memory.Word(address + memory.layout().type.basic_size, 0); }
+  SECTION("a size that can't be") { memory.Word(address + memory.layout().type.basic_size, uint64_t{1} << 40); }
+  SECTION("no name") { memory.Word(address + memory.layout().type.name, 0); }
+  SECTION("a name in no memory") { memory.Word(address + memory.layout().type.name, 0x7000'0000'0000); }
+  SECTION("a type in no memory") { memory.Word(address + 8, 0x7000'0000'0000); }
+  SECTION("a type in the kernel") { memory.Word(address + 8, 0xffff'8000'0000'0000); }
+  SECTION("a type at an odd address") { memory.Word(address + 8, PythonMemory::kTypeType + 4); }
+  CHECK_FALSE(reader.NameOf(address));
+}
+
+TEST_CASE("python objects: metaclasses up to four hops away") {
+  PythonMemory memory;
+  memory.AddType(0x21000, PythonMemory::kTypeType, "MetaMeta", PythonMemory::kMetaFlags);
+  memory.AddType(0x22000, 0x21000, "Meta", PythonMemory::kMetaFlags);
+  memory.AddType(0x23000, 0x22000, "Class", PythonMemory::kStaticFlags);
+  TypeReader reader(memory.interpreter(), memory);
+  CHECK(reader.NameOf(0x23000) == "Class");
+  CHECK(reader.NameOf(0x22000) == "Meta");
+}
+
+TEST_CASE("python objects: names of any length and any bytes") {
+  PythonMemory memory;
+  TypeReader reader(memory.interpreter(), memory);
+  memory.AddType(0x200000, PythonMemory::kTypeType, std::string(1 << 20, 'n'), PythonMemory::kStaticFlags);
+  CHECK(reader.NameOf(0x200000) == std::string(kMaxNameBytes, 'n'));
+  memory.AddType(0x400000, PythonMemory::kTypeType, "\x1b[31m\n\t\xff", PythonMemory::kStaticFlags);
+  CHECK(reader.NameOf(0x400000) == "\x1b[31m\n\t\xff");
+  memory.AddType(0x500000, PythonMemory::kTypeType, "Plain", PythonMemory::kHeapFlags);
+  memory.AddStr(0x600000, std::string(1 << 20, 'q'));
+  memory.Word(0x500000 + memory.layout().type.qualname, 0x600000);
+  CHECK(reader.NameOf(0x500000) == std::string(kMaxNameBytes, 'q'));
+  // A length that the target only claims.
+  memory.Word(0x600000 + memory.layout().string.length, uint64_t{1} << 39);
+  CHECK(ReadString(memory.layout(), memory, 0x600000, 50) == std::string(50, 'q'));
+  memory.Word(0x600000 + memory.layout().string.length, UINT64_MAX);
+  CHECK_FALSE(ReadString(memory.layout(), memory, 0x600000, 50));
+}
+
+TEST_CASE("python objects: strings of every kind") {
+  PythonMemory memory;
+  const auto add = [&memory](uint64_t kind, const std::string& data) {
+    memory.AddStr(0x30000, "");
+    memory.Word(0x30000 + memory.layout().string.length, data.size() / kind);
+    memory.Word(0x30000 + memory.layout().string.state, kind << 2 | 1 << 5);
+    memory.Add(0x30000 + memory.layout().string.compact_data, data);
+    return ReadString(memory.layout(), memory, 0x30000, 100);
+  };
+  CHECK(add(1, "gr\xfc\xdf") == "grüß");
+  CHECK(add(2, std::string("\x0d\x54\x4d\x52", 4)) == "名前");
+  CHECK(add(2, std::string("\x00\xd8", 2)) == "?");  // a lone surrogate
+  CHECK(add(4, std::string("\x0d\xf4\x01\x00", 4)) == "🐍");
+  CHECK(add(4, std::string("\xff\xff\xff\xff", 4)) == "?");
+  CHECK(add(4, "") == "");
+  memory.Word(0x30000 + memory.layout().string.state, 3 << 2 | 1 << 5);
+  CHECK_FALSE(ReadString(memory.layout(), memory, 0x30000, 100));  // no such kind
+  memory.Word(0x30000 + memory.layout().object.type, PythonMemory::kCodeType);
+  CHECK_FALSE(ReadString(memory.layout(), memory, 0x30000, 100));  // no str
+}
+
+TEST_CASE("python objects: random bytes are never a type") {
+  const RandomMemory memory;
+  for (uint32_t minor = 6; minor <= 14; ++minor) {
+    Interpreter interpreter;
+    interpreter.layout = LayoutOf(minor, 9, false);
+    interpreter.type_type = 0x7f1234567890;
+    interpreter.code_type = 0x7f1234567000;
+    TypeReader reader(interpreter, memory);
+    CodeReader code(interpreter, memory);
+    std::mt19937_64 random(minor);
+    size_t types = 0, codes = 0;
+    for (int i = 0; i < 100000; ++i) {
+      const uint64_t address = i % 2 ? random() : random() & 0x7ffffffffff8;
+      types += reader.NameOf(address).has_value() + reader.TypeOfObject(address).has_value();
+      codes += code.Resolve(address, random()).has_value();
+      if (i % 100 == 0) {
+        FindInDict(interpreter.layout, memory, address, "__module__");
+        WalkFrames(interpreter, memory, address);
+      }
+    }
+    CHECK(types == 0);
+    CHECK(codes == 0);
+    CHECK(reader.cached() <= 1 << 16);
+  }
+}
+
+TEST_CASE("python pools: blocks of a pool in use") {
+  const uint64_t pool = 0x7f0000004000;
+  // 64-byte blocks of a 16 KiB pool with an alignment of 16: szidx 3.
+  const std::string header = PoolHeader(10, pool + 48 + 64 * 5, 3, 48 + 64 * 20, 16384 - 64);
+  const auto block = ParsePool(header, pool + 48 + 64 * 3 + 17, 16384);
+  REQUIRE(block);
+  CHECK(block->pool == pool);
+  CHECK(block->block_bytes == 64);
+  CHECK(block->block == pool + 48 + 64 * 3);
+  CHECK(block->ever_used);
+  CHECK_FALSE(block->in_header);
+  CHECK(ParsePool(header, pool + 8, 16384)->in_header);
+  CHECK(ParsePool(header, pool + 47, 16384)->in_header);
+  CHECK_FALSE(ParsePool(header, pool + 48 + 64 * 20, 16384)->ever_used);
+  CHECK_FALSE(ParsePool(header, pool + 48 + 64 * 255, 16384));  // behind the last block
+  CHECK(ParsePool(PoolHeader(1, 0, 0, 48, 4096 - 8), 0x7f0000001030, 4096)->block_bytes == 8);
+}
+
+TEST_CASE("python pools: what is no pool") {
+  const uint64_t pool = 0x7f0000004000, address = pool + 100;
+  const uint32_t max = 16384 - 64;
+  CHECK(ParsePool(PoolHeader(1, 0, 3, 48, max), address, 16384));
+  CHECK_FALSE(ParsePool(PoolHeader(0, 0, 3, 48, max), address, 16384));             // empty
+  CHECK_FALSE(ParsePool(PoolHeader(256, 0, 3, 48, max), address, 16384));           // more blocks than it can hold
+  CHECK_FALSE(ParsePool(PoolHeader(1, 0, 4, 48, max), address, 16384));             // another size class
+  CHECK_FALSE(ParsePool(PoolHeader(1, 0, UINT32_MAX, 48, 16384), address, 16384));  // blocks of 0 bytes
+  CHECK_FALSE(ParsePool(PoolHeader(1, 0, 127, 48, 16384 - 1024), address, 16384));
+  CHECK_FALSE(ParsePool(PoolHeader(1, 0, 3, 40, max), address, 16384));
+  CHECK_FALSE(ParsePool(PoolHeader(1, 0, 3, 50, max), address, 16384));
+  CHECK_FALSE(ParsePool(PoolHeader(1, 0, 3, 20000, max), address, 16384));
+  CHECK_FALSE(ParsePool(PoolHeader(1, pool + 49, 3, 48, max), address, 16384));  // a free block between two
+  CHECK_FALSE(ParsePool(PoolHeader(1, pool + 16384 + 48, 3, 48, max), address, 16384));
+  CHECK_FALSE(ParsePool(PoolHeader(1, 8, 3, 48, max), address, 16384));
+  CHECK_FALSE(ParsePool(std::string(48, '\0'), address, 16384));
+  CHECK_FALSE(ParsePool(std::string(48, '\xff'), address, 16384));
+  CHECK_FALSE(ParsePool(std::string(47, '\0'), address, 16384));
+  CHECK_FALSE(ParsePool(PoolHeader(1, 0, 3, 48, max), address, 0));
+  CHECK_FALSE(ParsePool(PoolHeader(1, 0, 3, 48, max), address, 16383));
+  std::mt19937 random(1);
+  for (int i = 0; i < 100000; ++i) {
+    std::string header(48, '\0');
+    for (char& c : header) c = static_cast<char>(random());
+    const auto block = ParsePool(header, random(), 16384);
+    if (block && !block->in_header) CHECK(block->block >= block->pool + 48);
+  }
+}
+
+}  // namespace cowprof

@@ -1,0 +1,60 @@
+// See cause.h.
+#include "python/cause.h"
+
+#include "absl/strings/match.h"
+
+namespace cowprof {
+namespace {
+
+// Functions of CPython and of the C library that give memory back: dict_dealloc, _PyObject_Free, PyObject_GC_UnTrack, free.
+bool Releases(absl::string_view symbol) {
+  return absl::StrContains(symbol, "dealloc") || absl::EndsWith(symbol, "Free") || absl::EndsWith(symbol, "free") ||
+         absl::StrContains(symbol, "free_") || absl::StrContains(symbol, "UnTrack") || absl::StrContains(symbol, "UNTRACK") || absl::EndsWith(symbol, "GC_Del");
+}
+
+// Functions that make an object put it at the end of the collector's list, which writes the header of the one before.
+bool Creates(absl::string_view symbol) {
+  return absl::StrContains(symbol, "New") || absl::StrContains(symbol, "_new") || absl::StrContains(symbol, "lloc") ||
+         absl::EndsWith(symbol, "GC_Track") || absl::EndsWith(symbol, "GC_Link");
+}
+
+}  // namespace
+
+bool NeedsSymbol(cowprof_shape shape) {
+  return shape == COWPROF_SHAPE_LINK || shape == COWPROF_SHAPE_PAYLOAD || shape == COWPROF_SHAPE_OBJECT;
+}
+
+Cause CauseOf(cowprof_shape shape, WriteKind kind, absl::string_view symbol) {
+  switch (shape) {
+    case COWPROF_SHAPE_KERNEL:
+      return Cause::kKernel;
+    case COWPROF_SHAPE_REFCOUNT:
+      return Cause::kRefcount;
+    case COWPROF_SHAPE_LAST_REFERENCE:
+      return kind == WriteKind::kDecrement ? Cause::kFree : Cause::kRefcount;
+    case COWPROF_SHAPE_COLLECTION:
+      return Cause::kGcHeader;
+    case COWPROF_SHAPE_LINK:
+      // Without a name: of all neighbours that come only the newest object's page is written, of those that go all are.
+      return Creates(symbol) && !Releases(symbol) ? Cause::kAllocator : Cause::kFree;
+    case COWPROF_SHAPE_HASH:
+      return Cause::kHash;
+    case COWPROF_SHAPE_CODE:
+      return Cause::kBytecode;
+    case COWPROF_SHAPE_DEAD_OBJECT:
+    case COWPROF_SHAPE_POOL_HEADER:
+    case COWPROF_SHAPE_FREE_BLOCK:
+      return Cause::kAllocator;
+    case COWPROF_SHAPE_PAYLOAD:
+    case COWPROF_SHAPE_OBJECT:
+      return Releases(symbol) ? Cause::kFree : Cause::kData;
+    case COWPROF_SHAPE_OUTSIDE:
+      return Cause::kData;
+    case COWPROF_SHAPE_UNREAD:
+    case COWPROF_SHAPES:
+      break;
+  }
+  return Cause::kUnknown;
+}
+
+}  // namespace cowprof

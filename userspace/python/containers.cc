@@ -1,0 +1,191 @@
+// The strings and dicts of a target, as far as naming types and code needs them (declared in objects.h). Bounded: no
+// length or table that the target claims is read further than the limits here.
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "python/objects.h"
+
+namespace cowprof {
+namespace {
+
+constexpr size_t kMaxEntries = 4096;
+constexpr size_t kFirstBatch = 8, kBatch = 128;           // "__module__" is nearly always the first key of a class
+constexpr size_t kMaxKeyBytes = 64;                       // of a key that is looked up
+constexpr uint64_t kUnicodeSubclass = uint64_t{1} << 28;  // Include/object.h
+
+uint64_t WordAt(const char* bytes, size_t offset) {
+  uint64_t word;
+  memcpy(&word, bytes + offset, sizeof(word));
+  return word;
+}
+
+struct StringHead {
+  uint64_t type = 0, length = 0;  // length in characters
+  uint32_t kind = 0;              // bytes a character: 1, 2, 4
+  bool ascii = false;
+  uint64_t data = 0;  // address
+};
+
+// nullopt if the bytes can't be the head of a compact string (PEP 393). Others exist for subclasses of str only.
+std::optional<StringHead> ParseStringHead(const PythonLayout& layout, uint64_t address, const char* bytes) {
+  const StringOffsets& offsets = layout.string;
+  uint32_t state;
+  memcpy(&state, bytes + offsets.state, sizeof(state));
+  StringHead head;
+  head.type = WordAt(bytes, layout.object.type);
+  head.length = WordAt(bytes, offsets.length);
+  state >>= offsets.kind_shift;
+  head.kind = state & 7;
+  const bool compact = (state >> 3 & 1) != 0;
+  head.ascii = (state >> 4 & 1) != 0;
+  if (!compact || (head.kind != 1 && head.kind != 2 && head.kind != 4) || (head.ascii && head.kind != 1) ||
+      head.length >= uint64_t{1} << 40) {
+    return std::nullopt;
+  }
+  head.data = address + (head.ascii ? offsets.ascii_data : offsets.compact_data);
+  return head;
+}
+
+uint32_t CharacterAt(const char* data, uint32_t kind, size_t index) {
+  if (kind == 1) return static_cast<unsigned char>(data[index]);
+  if (kind == 2) {
+    uint16_t value;
+    memcpy(&value, data + index * 2, sizeof(value));
+    return value;
+  }
+  uint32_t value;
+  memcpy(&value, data + index * 4, sizeof(value));
+  return value;
+}
+
+void AppendUtf8(uint32_t c, std::string* text) {
+  if (c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff)) c = '?';
+  if (c < 0x80) {
+    text->push_back(static_cast<char>(c));
+    return;
+  }
+  const int rest = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
+  constexpr unsigned kLead[] = {0, 0xc0, 0xe0, 0xf0};
+  text->push_back(static_cast<char>(kLead[rest] | c >> (6 * rest)));
+  for (int i = rest - 1; i >= 0; --i) text->push_back(static_cast<char>(0x80 | (c >> (6 * i) & 0x3f)));
+}
+
+// The table behind a dict's ma_keys.
+struct KeysTable {
+  uint64_t entries = 0;  // address of the first entry
+  size_t count = 0;      // entries in use or once used
+  size_t entry_bytes = 0, key_offset = 0;
+};
+
+std::optional<KeysTable> ReadKeysTable(const PythonLayout& layout, const MemoryReader& memory, uint64_t keys) {
+  // Objects/dict-common.h of 3.6 to 3.10, Include/internal/pycore_dict.h from 3.11 on.
+  char bytes[40];
+  if (!IsUserPointer(keys) || !memory.Read(keys, absl::MakeSpan(bytes))) return std::nullopt;
+  KeysTable table;
+  uint64_t count = 0, indices = 0;
+  if (layout.container.keys_kind == DictKeysKind::kSized) {
+    const uint64_t size = WordAt(bytes, 8);
+    count = WordAt(bytes, 32);
+    if (size == 0 || size > uint64_t{1} << 32 || (size & (size - 1)) != 0 || count > size) return std::nullopt;
+    indices = size * (size <= 0xff ? 1 : size <= 0xffff ? 2 : size <= 0xffffffff ? 4 : 8);
+    table = {keys + 40 + indices, 0, 24, 8};
+  } else {
+    const unsigned log2_size = static_cast<unsigned char>(bytes[8]);
+    const unsigned log2_bytes = static_cast<unsigned char>(bytes[9]);
+    const unsigned kind = static_cast<unsigned char>(bytes[10]);
+    count = WordAt(bytes, 24);
+    if (log2_size > 32 || log2_bytes > 35 || kind > 2 || count > uint64_t{1} << log2_size) return std::nullopt;
+    indices = uint64_t{1} << log2_bytes;
+    // DICT_KEYS_GENERAL is 0: {hash, key, value}; of str keys only {key, value}.
+    table = kind == 0 ? KeysTable{keys + 32 + indices, 0, 24, 8} : KeysTable{keys + 32 + indices, 0, 16, 0};
+  }
+  table.count = std::min<uint64_t>(count, kMaxEntries);
+  return table;
+}
+
+// Which of `objects` is a str that reads `key`: its index, or the size.
+size_t FindString(const PythonLayout& layout, const MemoryReader& memory, const std::vector<uint64_t>& objects,
+                  absl::string_view key) {
+  const size_t bytes = layout.string.ascii_data + key.size();
+  std::vector<char> heads(bytes * objects.size());
+  std::vector<ReadRequest> requests;
+  std::vector<size_t> index;
+  for (size_t i = 0; i < objects.size(); ++i) {
+    if (!IsUserPointer(objects[i])) continue;  // a hole where an entry was deleted
+    requests.push_back({objects[i], absl::MakeSpan(heads.data() + i * bytes, bytes)});
+    index.push_back(i);
+  }
+  memory.ReadMany(absl::MakeSpan(requests));
+  for (size_t i = 0; i < requests.size(); ++i) {
+    // A shorter string at the end of its page may not be readable so far: then it isn't the key either.
+    if (!requests[i].ok) continue;
+    const char* head_bytes = requests[i].bytes.data();
+    const auto head = ParseStringHead(layout, requests[i].address, head_bytes);
+    if (head && head->ascii && head->length == key.size() &&
+        absl::string_view(head_bytes + layout.string.ascii_data, key.size()) == key) {
+      return index[i];
+    }
+  }
+  return objects.size();
+}
+
+}  // namespace
+
+std::optional<std::string> ReadString(const PythonLayout& layout, const MemoryReader& memory, uint64_t address,
+                                      size_t max_bytes) {
+  char bytes[96];
+  const size_t head_bytes = layout.string.ascii_data;
+  if (!IsUserPointer(address) || head_bytes > sizeof(bytes) ||
+      !memory.Read(address, absl::MakeSpan(bytes, head_bytes))) {
+    return std::nullopt;
+  }
+  const auto head = ParseStringHead(layout, address, bytes);
+  if (!head || !IsUserPointer(head->type)) return std::nullopt;
+  const auto flags = ReadValue<uint64_t>(memory, head->type + layout.type.flags);
+  if (!flags || !(*flags & kUnicodeSubclass)) return std::nullopt;
+
+  const size_t count = std::min<uint64_t>(head->length, max_bytes);
+  std::vector<char> data(count * head->kind);
+  if (!memory.Read(head->data, absl::MakeSpan(data))) return std::nullopt;
+  std::string text;
+  for (size_t i = 0; i < count; ++i) {
+    const size_t before = text.size();
+    AppendUtf8(CharacterAt(data.data(), head->kind, i), &text);
+    if (text.size() > max_bytes) {
+      text.resize(before);
+      break;
+    }
+  }
+  return text;
+}
+
+uint64_t FindInDict(const PythonLayout& layout, const MemoryReader& memory, uint64_t address, absl::string_view key) {
+  const ContainerOffsets& offsets = layout.container;
+  if (!IsUserPointer(address) || key.size() > kMaxKeyBytes) return 0;
+  const auto keys = ReadValue<uint64_t>(memory, address + offsets.dict_keys);
+  const auto values = ReadValue<uint64_t>(memory, address + offsets.dict_values);
+  if (!keys || !values) return 0;
+  const auto table = ReadKeysTable(layout, memory, *keys);
+  if (!table) return 0;
+  std::vector<char> entries(kBatch * table->entry_bytes);
+  for (size_t first = 0, count = 0; first < table->count; first += count) {
+    count = std::min(first == 0 ? kFirstBatch : kBatch, table->count - first);
+    if (!memory.Read(table->entries + first * table->entry_bytes,
+                     absl::MakeSpan(entries.data(), count * table->entry_bytes))) {
+      return 0;
+    }
+    std::vector<uint64_t> objects(count);
+    for (size_t i = 0; i < count; ++i) objects[i] = WordAt(entries.data(), i * table->entry_bytes + table->key_offset);
+    const size_t found = FindString(layout, memory, objects, key);
+    if (found == count) continue;
+    // A split table keeps the values apart, in the order of the keys.
+    if (*values != 0) {
+      return ReadValue<uint64_t>(memory, *values + offsets.first_value + (first + found) * 8).value_or(0);
+    }
+    return WordAt(entries.data(), found * table->entry_bytes + table->key_offset + 8);
+  }
+  return 0;
+}
+
+}  // namespace cowprof

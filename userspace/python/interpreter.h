@@ -1,0 +1,70 @@
+// Finds the CPython of a process from outside and says where its parts are. Called by the collector once a process
+// image (again while `ready` is false). Reads files and memory, judges nothing about the program. Works for static and
+// shared, stripped, PIE and renamed interpreters, through /proc/PID/root, and for a libpython inside another program.
+#ifndef COWPROF_PYTHON_INTERPRETER_H_
+#define COWPROF_PYTHON_INTERPRETER_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "python/layout.h"
+#include "python/memory_reader.h"
+#include "source/procfs.h"
+
+namespace cowprof {
+
+// Addresses are those of the target, 0 where unknown.
+struct Interpreter {
+  uint32_t version_hex = 0;  // PY_VERSION_HEX: 0x030b02f0; the last byte is 0 when only the version string was found
+  std::string version;       // "3.11.2"
+  bool free_threaded = false, debug = false, trace_refs = false;
+  PythonLayout layout;
+
+  uint64_t runtime = 0;           // _PyRuntime; 0 on 3.6
+  uint64_t main_interpreter = 0;  // PyInterpreterState, the one made first
+  uint64_t type_type = 0, code_type = 0, none = 0;
+
+  // The thread's PyThreadState is *(u64*)(fsbase + tsd_offset). From the pthread key, glibc's layout of struct pthread;
+  // checked against a live thread. 0: unknown (another C library, or no thread to check against).
+  uint64_t tsd_offset = 0;
+  // int: 1 while the main interpreter's collector runs. 0: unknown (3.6 stripped).
+  uint64_t collecting_address = 0;
+  uint64_t pool_bytes = 0;  // of a pymalloc pool: 4,096 up to 3.9, 16,384 from 3.10; 0: no pymalloc (free-threaded)
+
+  // False: the interpreter is still starting (or ending); what is 0 above may become known later.
+  bool ready = false;
+};
+
+// NotFound: no Python in this process, or no process. FailedPrecondition: a Python that can't be used, and why.
+// PermissionDenied: the process may not be read.
+absl::StatusOr<Interpreter> FindInterpreter(const ProcFs& proc, pid_t pid, const MemoryReader& memory);
+
+// ---- The two halves of it, for tests ----
+
+// What the files say: addresses of the target, 0 where the symbol or section doesn't exist.
+struct PythonModule {
+  std::string path;            // as in maps
+  uint32_t minor_of_path = 0;  // 11 for ".../libpython3.11.so.1.0"; 0 if the name says nothing
+  uint64_t type_type = 0, code_type = 0, none = 0;
+  uint64_t runtime = 0;     // symbol _PyRuntime, else section .PyRuntime
+  uint64_t py_version = 0;  // symbol Py_Version, 3.11 and later
+  bool debug = false;       // exports _Py_NegativeRefcount: built with Py_REF_DEBUG, as Py_DEBUG implies
+  // 3.6 only; the static ones exist in .symtab only.
+  uint64_t thread_state_current = 0, interp_head = 0, auto_tls_key = 0, collecting = 0;
+  // Zeroed memory of the module (.bss), where Py_GetVersion() keeps its text and 3.6 its list of interpreters.
+  uint64_t bss_begin = 0, bss_end = 0;
+};
+
+// The modules of a process that define PyType_Type, the likeliest first. Empty: no Python.
+std::vector<PythonModule> FindPythonModules(const ProcFs& proc, pid_t pid, const std::vector<Mapping>& mappings);
+
+// Pure over its reader. FailedPrecondition as above.
+absl::StatusOr<Interpreter> ReadInterpreter(const PythonModule& module, const MemoryReader& memory);
+
+}  // namespace cowprof
+
+#endif  // COWPROF_PYTHON_INTERPRETER_H_

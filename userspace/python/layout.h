@@ -1,0 +1,115 @@
+// Where CPython keeps what cowprof reads, as data: one row a version, no knowledge outside it. Called by
+// interpreter.cc; the BPF side is given the same numbers. Every number is a byte offset on x86-64, measured with
+// offsetof against the headers of that version and verified against live processes (tests/fixtures/python/README.md).
+// From 3.13 on the interpreter's own table (_Py_DebugOffsets, Include/internal/pycore_runtime.h) overrides the row.
+#ifndef COWPROF_PYTHON_LAYOUT_H_
+#define COWPROF_PYTHON_LAYOUT_H_
+
+#include <cstdint>
+
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+namespace cowprof {
+
+inline constexpr uint32_t kNoOffset = 0xffffffff;  // this version has no such field
+
+// What `FrameOffsets::instruction` holds.
+enum class InstructionKind : uint32_t {
+  kByteOffset,  // int32 f_lasti, bytes into co_code; 3.6 to 3.9
+  kUnitIndex,   // int32 f_lasti, 2-byte units; 3.10
+  kPointer,     // address inside code + code.adaptive (or a copy of it, 3.14t); 3.11 and later
+};
+
+enum class LineTableKind : uint32_t {
+  kLnotab,     // co_lnotab, Objects/lnotab_notes.txt; 3.6 to 3.9
+  kLinetable,  // co_linetable, PEP 626; 3.10
+  kLocations,  // co_linetable, Objects/locations.md; 3.11 and later
+};
+
+enum class DictKeysKind : uint32_t {
+  kSized,  // dk_size, dk_lookup; entries of 24 bytes; 3.6 to 3.10
+  kLog2,   // dk_log2_size, dk_log2_index_bytes, dk_kind; entries of 16 bytes where dk_kind isn't 0; 3.11 and later
+};
+
+struct ObjectOffsets {
+  uint32_t refcount, type, var_size;
+};
+struct TypeOffsets {  // PyTypeObject, PyHeapTypeObject
+  uint32_t name, basic_size, item_size, flags, members, dict, qualname, bytes /* sizeof(PyTypeObject) */;
+};
+struct RuntimeOffsets {  // _PyRuntimeState
+  uint32_t interpreters_head, interpreters_main, tss_key /* autoTSSkey._key */,
+      collecting /* gc.collecting, 3.7 and 3.8 */;
+};
+struct InterpreterOffsets {  // PyInterpreterState
+  uint32_t next, threads_head, collecting /* gc.collecting, 3.9 and later */;
+};
+struct ThreadOffsets {  // PyThreadState. With `frame_hop` the frame is *(*(tstate + frame) + frame_hop), else
+  uint32_t next, interpreter, frame, frame_hop, thread_id, native_thread_id;  // it is *(tstate + frame)
+};
+struct FrameOffsets {  // PyFrameObject, _PyInterpreterFrame
+  uint32_t code, previous, instruction, owner /* u8, 3.11 and later */;
+  // Bits of `code` that are a tag (_PyStackRef, 3.14), and the first value of `owner` that stands for no Python code.
+  uint32_t code_tag_mask, first_native_owner;
+  InstructionKind instruction_kind;
+};
+struct CodeOffsets {  // PyCodeObject
+  uint32_t first_line, filename, name, qualname, line_table, adaptive, thread_local_code /* co_tlbc, 3.14t */;
+  LineTableKind line_table_kind;
+};
+struct StringOffsets {  // PyASCIIObject, PyCompactUnicodeObject
+  uint32_t length, state, ascii_data, compact_data;
+  uint32_t kind_shift;  // bits of `state`: kind:3, then compact, then ascii
+};
+struct ContainerOffsets {
+  uint32_t bytes_data, tuple_items, dict_keys, dict_values, first_value /* of PyDictValues */;
+  DictKeysKind keys_kind;
+};
+
+struct PythonLayout {
+  uint32_t minor = 0;
+  bool free_threaded = false;
+  bool usable = false;
+  const char* reason = "";  // why it isn't usable; a literal
+
+  ObjectOffsets object = {};
+  TypeOffsets type = {};
+  RuntimeOffsets runtime = {};
+  InterpreterOffsets interpreter = {};
+  ThreadOffsets thread = {};
+  FrameOffsets frame = {};
+  CodeOffsets code = {};
+  StringOffsets string = {};
+  ContainerOffsets container = {};
+
+  uint32_t gc_head_bytes = 0;  // before a collected object: 32 to 3.7, then 16; 0 when free-threaded
+  uint32_t pool_bytes = 0;     // pymalloc pools, 0 when free-threaded (mimalloc)
+  // tp_flags that put 16 more bytes before the GC head: managed weakref (bit 3) and dict (bit 4).
+  uint64_t preheader_flags = 0;
+};
+
+// The row of 3.`minor`; not usable, with a reason, if there is none. `micro` matters for 3.7.0 to 3.7.3 only.
+PythonLayout LayoutOf(uint32_t minor, uint32_t micro, bool free_threaded);
+
+// The row of a build with Py_TRACE_REFS (every debug build up to 3.7): two pointers come first in every object.
+PythonLayout WithTraceRefs(PythonLayout layout);
+
+// What the interpreter publishes about itself.
+struct DebugOffsetsHead {
+  uint32_t version_hex = 0;
+  bool free_threaded = false;
+};
+
+inline constexpr uint32_t kDebugOffsetsBytes = 1024;  // 584 in 3.13, 760 in 3.14, 888 in 3.15
+
+// Parses cookie and version of the bytes at _PyRuntime; false if they are no such table (3.12 and older).
+bool ParseDebugOffsetsHead(absl::Span<const char> bytes, DebugOffsetsHead* head);
+
+// `layout` with what the table says in place of the row. Not usable, with a reason, if the table's own layout is
+// unknown (3.15 and later) or it says something that can't be.
+PythonLayout WithDebugOffsets(PythonLayout layout, absl::Span<const char> bytes);
+
+}  // namespace cowprof
+
+#endif  // COWPROF_PYTHON_LAYOUT_H_

@@ -1,0 +1,141 @@
+// Which mapped files of a process hold a CPython, and where their symbols are in its memory (declared in
+// interpreter.h). Opens files only; what the symbols mean is the matter of interpreter.cc.
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+#include <memory>
+
+#include "absl/strings/match.h"
+#include "absl/strings/string_view.h"
+#include "python/interpreter.h"
+#include "source/elf_file.h"
+#include "source/native_symbols.h"
+
+namespace cowprof {
+namespace {
+
+constexpr size_t kMaxOtherFiles = 512;
+constexpr uint64_t kPageMask = ~uint64_t{4095};
+
+absl::string_view BaseName(absl::string_view path) { return path.substr(path.rfind('/') + 1); }
+
+// "libpython3.11.so.1.0", "python3.11", "python3.13t": 11, 11, 13.
+uint32_t MinorOfPath(absl::string_view path) {
+  const absl::string_view name = BaseName(path);
+  constexpr absl::string_view kMarker = "python3.";
+  const size_t at = name.find(kMarker);
+  uint32_t minor = 0;
+  for (size_t i = at == name.npos ? name.size() : at + kMarker.size(); i < name.size(); ++i) {
+    if (name[i] < '0' || name[i] > '9' || minor > 99) break;
+    minor = minor * 10 + (name[i] - '0');
+  }
+  return minor;
+}
+
+// Added to an address of the file it gives the process's. nullopt: the first mapping is no segment's beginning.
+std::optional<uint64_t> LoadBias(const ElfFile& file, const Mapping& first) {
+  if (!file.position_independent()) return 0;
+  for (const ElfSegment& segment : file.segments()) {
+    if ((segment.offset & kPageMask) == first.offset) return first.begin - (segment.address & kPageMask);
+  }
+  return std::nullopt;
+}
+
+// The addresses of a file that defines PyType_Type itself.
+std::optional<PythonModule> ReadModule(const ElfFile& file, const Mapping& first) {
+  constexpr absl::string_view kNames[] = {
+      "PyType_Type", "PyCode_Type",          "_Py_NoneStruct",         "_PyRuntime",  "Py_Version",
+      "collecting",  "_Py_NegativeRefcount", "_PyThreadState_Current", "interp_head", "autoTLSkey"};
+  const std::optional<uint64_t> bias = LoadBias(file, first);
+  if (!bias) return std::nullopt;
+  const auto found = file.FindSymbols(kNames);
+  const auto address_of = [&](size_t i) { return found[i] ? found[i]->address + *bias : 0; };
+  if (!found[0]) return std::nullopt;
+  PythonModule module;
+  module.path = first.name;
+  module.minor_of_path = MinorOfPath(first.name);
+  module.type_type = address_of(0);
+  module.code_type = address_of(1);
+  module.none = address_of(2);
+  module.runtime = address_of(3);
+  module.py_version = address_of(4);
+  module.collecting = address_of(5);
+  module.debug = found[6].has_value();
+  module.thread_state_current = address_of(7);
+  module.interp_head = address_of(8);
+  module.auto_tls_key = address_of(9);
+  if (module.runtime == 0) {
+    const auto section = file.FindSection(".PyRuntime");
+    if (section) module.runtime = section->address + *bias;
+  }
+  for (const ElfSegment& segment : file.segments()) {
+    if (!segment.writable || segment.memory_bytes <= segment.file_bytes) continue;
+    module.bss_begin = segment.address + segment.file_bytes + *bias;
+    module.bss_end = segment.address + segment.memory_bytes + *bias;
+  }
+  return module;
+}
+
+// How likely a file holds the interpreter: 0 is the best.
+int RankOf(const Mapping& mapping, absl::string_view executable) {
+  if (absl::StrContains(BaseName(mapping.name), "libpython")) return 0;
+  if (mapping.name == executable || absl::StartsWith(BaseName(mapping.name), "python")) return 1;
+  return 2;
+}
+
+std::string ReadLink(const std::string& path) {
+  char target[PATH_MAX];
+  const ssize_t bytes = readlink(path.c_str(), target, sizeof(target));
+  return bytes > 0 ? std::string(target, bytes) : "";
+}
+
+// The first mapping of every file of which some mapping is executable.
+std::vector<Mapping> MappedPrograms(const std::vector<Mapping>& mappings) {
+  std::vector<Mapping> programs;
+  const Mapping* first = nullptr;
+  for (const Mapping& mapping : mappings) {
+    // The mappings of one file follow each other, with its .bss and gaps between them.
+    if (!absl::StartsWith(mapping.name, "/")) continue;
+    if (first == nullptr || first->name != mapping.name) first = &mapping;
+    if (mapping.executable && (programs.empty() || programs.back().begin != first->begin)) programs.push_back(*first);
+  }
+  return programs;
+}
+
+std::optional<PythonModule> OpenModule(const ProcFs& proc, pid_t pid, const Mapping& program, bool is_executable) {
+  std::vector<std::string> paths = PathsOfMapping(proc.PathOf(pid, ""), program);
+  if (is_executable) paths.insert(paths.begin(), proc.PathOf(pid, "exe"));  // right even for a deleted one
+  for (const std::string& path : paths) {
+    const absl::StatusOr<ElfFile> file = ElfFile::Open(path);
+    if (!file.ok()) continue;
+    // Such a program has at most copies of libpython's objects.
+    for (const std::string& needed : file->needed()) {
+      if (absl::StartsWith(needed, "libpython")) return std::nullopt;
+    }
+    return ReadModule(*file, program);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<PythonModule> FindPythonModules(const ProcFs& proc, pid_t pid, const std::vector<Mapping>& mappings) {
+  const std::string executable = ReadLink(proc.PathOf(pid, "exe"));
+  std::vector<Mapping> programs = MappedPrograms(mappings);
+  std::stable_sort(programs.begin(), programs.end(), [&executable](const Mapping& a, const Mapping& b) {
+    return RankOf(a, executable) < RankOf(b, executable);
+  });
+  std::vector<PythonModule> modules;
+  size_t others = 0;
+  for (const Mapping& program : programs) {
+    const int rank = RankOf(program, executable);
+    // Any other file only if the likely ones hold none: a process maps hundreds.
+    if (rank == 2 && (!modules.empty() || ++others > kMaxOtherFiles)) break;
+    std::optional<PythonModule> module = OpenModule(proc, pid, program, program.name == executable);
+    if (module) modules.push_back(*std::move(module));
+  }
+  return modules;
+}
+
+}  // namespace cowprof

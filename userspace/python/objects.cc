@@ -1,0 +1,160 @@
+// Decides whether an address is a Python type, and names it. Everything is read from a process that runs on meanwhile:
+// each pointer is checked before it is followed, each loop and each size is bounded, and what makes no sense is no
+// type.
+#include "python/objects.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace cowprof {
+namespace {
+
+constexpr int kMaxMetaclassHops = 4;
+constexpr size_t kMaxCachedTypes = 1 << 16;
+constexpr size_t kMaxHeadBytes = 256;  // of a type object, up to tp_flags
+constexpr uint64_t kMaxBasicBytes = 16 << 20, kMaxItemBytes = 1 << 20;
+
+// Include/object.h, the same from 3.6 to 3.14.
+constexpr uint64_t kHeapType = 1 << 9, kReady = 1 << 12, kHasGc = 1 << 14;
+constexpr uint64_t kTypeSubclass = uint64_t{1} << 31;
+
+uint64_t WordAt(const char* bytes, size_t offset) {
+  uint64_t word;
+  memcpy(&word, bytes + offset, sizeof(word));
+  return word;
+}
+
+}  // namespace
+
+std::optional<TypeReader::Head> TypeReader::ReadHead(uint64_t address) const {
+  const TypeOffsets& offsets = interpreter_.layout.type;
+  if (!IsUserPointer(address)) return std::nullopt;
+  char bytes[kMaxHeadBytes];
+  const size_t size = offsets.flags + sizeof(uint64_t);
+  if (size > sizeof(bytes) || !memory_.Read(address, absl::MakeSpan(bytes, size))) return std::nullopt;
+  return Head{WordAt(bytes, interpreter_.layout.object.type), WordAt(bytes, offsets.name),
+              WordAt(bytes, offsets.basic_size), WordAt(bytes, offsets.item_size), WordAt(bytes, offsets.flags)};
+}
+
+// Facts §3.6. The chain: type(t), type(type(t)), ...: each a type of types, the last one `type` itself.
+bool TypeReader::IsType(uint64_t address, const Head& head) const {
+  if (!(head.flags & kReady) || head.basic_size == 0 || head.basic_size > kMaxBasicBytes ||
+      head.item_size > kMaxItemBytes || !IsUserAddress(head.name)) {
+    return false;
+  }
+  if (address == interpreter_.type_type) return true;
+  uint64_t meta = head.type;
+  for (int hop = 0; hop < kMaxMetaclassHops; ++hop) {
+    if (meta == interpreter_.type_type) return true;
+    const std::optional<Head> next = ReadHead(meta);
+    if (!next || !(next->flags & kTypeSubclass)) return false;
+    meta = next->type;
+  }
+  return false;
+}
+
+std::string TypeReader::QualifiedName(uint64_t address, const Head& head) const {
+  const PythonLayout& layout = interpreter_.layout;
+  const std::string plain = ReadCString(memory_, head.name, kMaxNameBytes).value_or("");
+  if (!(head.flags & kHeapType)) return plain;
+  const auto qualname_at = ReadValue<uint64_t>(memory_, address + layout.type.qualname);
+  const auto dict = ReadValue<uint64_t>(memory_, address + layout.type.dict);
+  std::optional<std::string> name;
+  if (qualname_at) name = ReadString(layout, memory_, *qualname_at, kMaxNameBytes);
+  if (!name) return plain;
+  const uint64_t module_at = dict ? FindInDict(layout, memory_, *dict, "__module__") : 0;
+  const auto module = ReadString(layout, memory_, module_at, kMaxNameBytes);
+  // A module that isn't a str (a property, None) says nothing.
+  if (!module || module->empty() || *module == "builtins") return *name;
+  return absl::StrCat(*module, ".", *name).substr(0, kMaxNameBytes);
+}
+
+std::optional<TypeInfo> TypeReader::Read(uint64_t address) {
+  const std::optional<Head> read = ReadHead(address);
+  const Head head = read.value_or(Head{});
+  const auto known = cache_.find(address);
+  if (known != cache_.end() && known->second.head == head) return known->second.info;
+
+  std::optional<TypeInfo> info;
+  if (read && IsType(address, head)) {
+    info.emplace();
+    info->name = QualifiedName(address, head);
+    info->flags = head.flags;
+    info->basic_size = head.basic_size;
+    info->item_size = head.item_size;
+    info->has_gc = (head.flags & kHasGc) != 0;
+    info->has_preheader = (head.flags & interpreter_.layout.preheader_flags) != 0;
+    if (info->name.empty()) info.reset();  // its name could not be read: not a type, or not yet
+  }
+  if (cache_.size() >= kMaxCachedTypes) cache_.clear();
+  cache_[address] = {head, info};
+  return info;
+}
+
+std::optional<std::string> TypeReader::NameOf(uint64_t address) {
+  std::optional<TypeInfo> info = Read(address);
+  if (!info) return std::nullopt;
+  return std::move(info->name);
+}
+
+std::optional<TypeInfo> TypeReader::TypeOfObject(uint64_t address) {
+  const ObjectOffsets& object = interpreter_.layout.object;
+  if (!IsUserPointer(address)) return std::nullopt;
+  char bytes[64];
+  if (!memory_.Read(address, absl::MakeSpan(bytes, object.type + sizeof(uint64_t)))) return std::nullopt;
+  // Up to 3.11 the count is a word and never large; later its upper half holds flags or nothing (facts §3.1). The
+  // free-threaded counts are split and biased: they tell nothing.
+  if (!interpreter_.layout.free_threaded) {
+    const uint64_t count = WordAt(bytes, object.refcount);
+    const bool whole_word = interpreter_.layout.minor < 14;
+    if ((whole_word && (count == 0 || count >> 32 != 0)) || static_cast<uint32_t>(count) == 0) return std::nullopt;
+  }
+  return Read(WordAt(bytes, object.type));
+}
+
+std::optional<PoolBlock> ParsePool(absl::Span<const char> header, uint64_t address, uint64_t pool_bytes) {
+  if (header.size() < kPoolHeaderBytes || pool_bytes < 4096 || (pool_bytes & (pool_bytes - 1)) != 0) {
+    return std::nullopt;
+  }
+  // struct pool_header: ref.count 0, freeblock 8, nextpool 16, prevpool 24, arenaindex 32, szidx 36, nextoffset 40,
+  // maxnextoffset 44.
+  const auto half = [&header](size_t offset) {
+    uint32_t value;
+    memcpy(&value, header.data() + offset, sizeof(value));
+    return value;
+  };
+  const uint64_t pool = address & ~(pool_bytes - 1);
+  const uint32_t used = half(0), size_index = half(36), next_offset = half(40), max_next_offset = half(44);
+  if (max_next_offset >= pool_bytes) return std::nullopt;
+  const uint64_t block_bytes = pool_bytes - max_next_offset;
+  const uint64_t index = uint64_t{size_index} + 1;
+  if (block_bytes > 512 || (block_bytes != index * 8 && block_bytes != index * 16)) return std::nullopt;
+  const uint64_t blocks = (pool_bytes - kPoolHeaderBytes) / block_bytes;
+  if (used == 0 || used > blocks || next_offset < kPoolHeaderBytes || next_offset > pool_bytes ||
+      (next_offset - kPoolHeaderBytes) % block_bytes != 0) {
+    return std::nullopt;
+  }
+  const uint64_t free_block = WordAt(header.data(), 8);
+  if (free_block != 0 && (free_block < pool + kPoolHeaderBytes || free_block - pool >= pool_bytes ||
+                          (free_block - pool - kPoolHeaderBytes) % block_bytes != 0)) {
+    return std::nullopt;
+  }
+  if (WordAt(header.data(), 16) % 8 != 0 || WordAt(header.data(), 24) % 8 != 0) return std::nullopt;
+
+  PoolBlock block{.pool = pool, .block_bytes = static_cast<uint32_t>(block_bytes)};
+  const uint64_t offset = address - pool;
+  if (offset < kPoolHeaderBytes) {
+    block.in_header = true;
+    return block;
+  }
+  const uint64_t number = (offset - kPoolHeaderBytes) / block_bytes;
+  if (number >= blocks) return std::nullopt;
+  block.block = pool + kPoolHeaderBytes + number * block_bytes;
+  block.ever_used = block.block - pool < next_offset;
+  return block;
+}
+
+}  // namespace cowprof

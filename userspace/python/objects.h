@@ -1,0 +1,96 @@
+// From an address to the Python type that lives there. Called by the collector with pointers that BPF took from memory
+// it didn't understand: most are no types at all, and whatever they point at must not be believed. Judges no write.
+#ifndef COWPROF_PYTHON_OBJECTS_H_
+#define COWPROF_PYTHON_OBJECTS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "python/interpreter.h"
+#include "python/memory_reader.h"
+
+namespace cowprof {
+
+inline constexpr size_t kMaxNameBytes = 200;  // of a type or a function; longer names are cut
+
+struct TypeInfo {
+  // Static types as tp_name says ("numpy.ndarray", "str"); others module and qualified name ("__main__.Outer.Inner"),
+  // "builtins." left away. Bytes as the target chose them, control characters included.
+  std::string name;
+  uint64_t flags = 0;       // tp_flags
+  uint64_t basic_size = 0;  // bytes, tp_basicsize
+  uint64_t item_size = 0;   // bytes, tp_itemsize
+  bool has_gc = false;      // Py_TPFLAGS_HAVE_GC: instances have a GC head
+  // Instances have two more words before the GC head (managed dict or weakrefs, 3.11 and later).
+  bool has_preheader = false;
+};
+
+// Resolves types of one process image. The interpreter and the memory must outlive it.
+class TypeReader {
+ public:
+  TypeReader(const Interpreter& interpreter, const MemoryReader& memory) : interpreter_(interpreter), memory_(memory) {}
+
+  // The type at `address`, if it is one: its metaclass chain ends, after at most 4 hops, in this interpreter's
+  // PyType_Type, and its flags and sizes are sane (facts §3.6). Every call reads the head of the object once, and
+  // believes its cache only if that is the same as before: a class's memory may have become another's.
+  std::optional<TypeInfo> Read(uint64_t address);
+  std::optional<std::string> NameOf(uint64_t address);
+
+  // The type of the object at `address`, if it looks like an object: a type, and a refcount that can be.
+  std::optional<TypeInfo> TypeOfObject(uint64_t address);
+
+  size_t cached() const { return cache_.size(); }
+
+ private:
+  struct Head {
+    uint64_t type = 0, name = 0, basic_size = 0, item_size = 0, flags = 0;
+    bool operator==(const Head&) const = default;
+  };
+  struct Cached {
+    Head head;
+    std::optional<TypeInfo> info;
+  };
+
+  std::optional<Head> ReadHead(uint64_t address) const;
+  bool IsType(uint64_t address, const Head& head) const;
+  std::string QualifiedName(uint64_t address, const Head& head) const;
+
+  const Interpreter& interpreter_;
+  const MemoryReader& memory_;
+  absl::flat_hash_map<uint64_t, Cached> cache_;  // emptied when it reaches 64 Ki entries
+};
+
+// A str of the target in UTF-8, cut at `max_bytes`. nullopt if it is no compact string or can't be read. Lone
+// surrogates become '?'.
+std::optional<std::string> ReadString(const PythonLayout& layout, const MemoryReader& memory, uint64_t address,
+                                      size_t max_bytes);
+
+// The value of `key` (a str) in the dict at `address`: the object's address, 0 if there is none. Reads at most 4 Ki
+// entries.
+uint64_t FindInDict(const PythonLayout& layout, const MemoryReader& memory, uint64_t address, absl::string_view key);
+
+// ---- pymalloc ----
+
+inline constexpr size_t kPoolHeaderBytes = 48;  // struct pool_header, Objects/obmalloc.c, the same from 3.6 to 3.14
+
+struct PoolBlock {
+  uint64_t pool = 0;         // address of the pool
+  uint32_t block_bytes = 0;  // 8 to 512
+  bool in_header = false;    // the address lies in the header: then `block` is 0
+  uint64_t block = 0;        // address of the block's first byte
+  bool ever_used = false;    // below `nextoffset`: it was handed out at least once
+};
+
+// Whether `header`, the 48 bytes at `address` rounded down to `pool_bytes`, is the header of a pool in use, and which
+// of its blocks holds `address` (facts §3.5). nullopt: no valid pool, or the address lies in the rest behind the last
+// block.
+std::optional<PoolBlock> ParsePool(absl::Span<const char> header, uint64_t address, uint64_t pool_bytes);
+
+}  // namespace cowprof
+
+#endif  // COWPROF_PYTHON_OBJECTS_H_
