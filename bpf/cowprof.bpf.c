@@ -13,16 +13,15 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
+#include "following.h"
+
+#include "python_frames.h"
+
+#include "copy_cause.h"
+#include "copy_place.h"
+#include "process_tree.h"
+
 struct page;
-
-// ---- Maps and globals ----
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, COWPROF_MAX_PROCESSES);
-	__type(key, struct cowprof_process_key);
-	__type(value, struct cowprof_process_row);
-} processes SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -30,36 +29,6 @@ struct {
 	__type(key, cowprof_region_key);
 	__type(value, __u8);	// always 1: it is a set
 } regions SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, COWPROF_RING_BYTES);
-} events SEC(".maps");
-
-// A fault that is being handled, from its tracepoint until its allocation or the thread's next fault.
-struct thread_state {
-	struct cowprof_process_key process;
-	__u64 address;
-	__u64 ip, sp, orig_ax;	// user registers; of the system call, if the kernel faulted
-	cowprof_region_key last_region;
-	__u32 serial;
-	__u32 faults, write_protect_faults, copies, zero_fill_pages;	// not yet in the row
-	__u8 pending;
-	__u8 present, write;	// from the error code
-	__u8 kernel_mode;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct thread_state);
-} threads SEC(".maps");
-
-struct cowprof_losses losses;
-struct cowprof_process_row zero_row;	// a template: a row does not fit on the BPF stack
-int scanning;	// the tree is being scanned: report every fork of the host
-__u32 last_serial;
 
 enum {
 	FAULT_PRESENT = 1,	// x86 error code: the page was there, access was denied
@@ -70,83 +39,36 @@ enum {
 	TMPFS_MAGIC = 0x01021994,
 };
 
-// ---- Who is followed ----
-
-static struct cowprof_process_key key_of(struct task_struct *task)
-{
-	struct task_struct *leader = task->group_leader;
-	struct cowprof_process_key key = {.pid = task->tgid, .start_ns = leader->start_boottime};
-
-	return key;
-}
-
-static struct cowprof_process_row *row_of(struct task_struct *task)
-{
-	struct cowprof_process_key key = key_of(task);
-
-	return bpf_map_lookup_elem(&processes, &key);
-}
-
-// The state of a thread of a followed process, or NULL for everybody else. `task` is the current task or its new child.
-static struct thread_state *state_of(struct task_struct *task)
-{
-	struct thread_state *state = bpf_task_storage_get(&threads, task, 0, 0);
-	struct cowprof_process_row *row;
-
-	if (state)
-		return state;
-	row = row_of(task);
-	if (!row)
-		return 0;
-	state = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!state)
-		return 0;
-	state->process = key_of(task);
-	state->serial = row->serial;
-	return state;
-}
-
 // ---- Faults: one of three things opens, an allocation closes ----
-
-// Moves what the thread has gathered to the row of its process. To look the row up at every fault and to lock the bus for every
-// count would be half of what the probes cost; the end of a thread leaves nothing behind.
-static void settle(struct cowprof_process_row *row, struct thread_state *state)
-{
-	__sync_fetch_and_add(&row->counts.faults, state->faults);
-	if (state->write_protect_faults)
-		__sync_fetch_and_add(&row->counts.write_protect_faults, state->write_protect_faults);
-	if (state->copies)
-		__sync_fetch_and_add(&row->counts.copies, state->copies);
-	if (state->zero_fill_pages)
-		__sync_fetch_and_add(&row->counts.zero_fill_pages, state->zero_fill_pages);
-	state->faults = state->write_protect_faults = state->copies = state->zero_fill_pages = 0;
-}
 
 static int open_fault(__u64 address, struct pt_regs *user_regs, __u64 error_code, int kernel_mode)
 {
 	struct thread_state *state = state_of(bpf_get_current_task_btf());
 	struct cowprof_process_row *row;
 
-	if (!state)
+	if (!state || state->reading)
 		return 0;
-	if (state->faults >= COWPROF_UNSETTLED_FAULTS || kernel_mode) {
+	if (kernel_mode) {
 		row = bpf_map_lookup_elem(&processes, &state->process);
-		if (!row)
-			return 0;
-		settle(row, state);
-		if (kernel_mode)
+		if (row)
 			__sync_fetch_and_add(&row->counts.kernel_faults, 1);
 	}
 	state->present = !!(error_code & FAULT_PRESENT);
 	state->write = !!(error_code & FAULT_WRITE);
-	state->faults++;
-	state->write_protect_faults += state->present && state->write;
+	state->faults.now++;
+	state->write_protect_faults.now += state->present && state->write;
 	state->address = address;
 	state->ip = user_regs->ip;
 	state->sp = user_regs->sp;
 	state->orig_ax = user_regs->orig_ax;
 	state->kernel_mode = kernel_mode;
 	state->pending = 1;
+	if (!state->present || !state->write)
+		return 0;
+	if (state->images_learned != images_learned)
+		learn_image(state);
+	if (state->image)
+		look(state);
 	return 0;
 }
 
@@ -226,13 +148,37 @@ static void count_missing(struct task_struct *task, struct cowprof_process_row *
 		__sync_fetch_and_add(&row->counts.file_copies, 1);
 }
 
-static void count_copy(struct cowprof_process_row *row, struct thread_state *state, __u32 tid)
+static void count_copy(struct thread_state *state)
 {
-	if (lost_race(row, state->address, tid))
-		return;
-	state->copies++;
-	if (state->kernel_mode)
-		__sync_fetch_and_add(&row->counts.kernel_copies, 1);
+	struct cowprof_cause_key key = {.serial = state->serial};
+	__u32 count = state->log.count;
+	struct cause_slot *slot;
+	__u64 type = 0;
+
+	if (state->image && !state->kernel_mode && !state->looked) {
+		slot = &state->slots[state->slot & (COWPROF_THREAD_SLOTS - 1)];
+		key = slot->key;
+		slot->told.now++;
+	} else {
+		key.image = state->image;
+		key.ip = state->image ? state->ip : 0;
+		key.shape = state->kernel_mode ? COWPROF_SHAPE_KERNEL
+			    : state->image     ? shape_of(state, &type)
+					       : COWPROF_SHAPE_UNREAD;
+		count_in_slot(state, &key);
+	}
+	if (log_pages) {
+		state->log.pages[count & (COWPROF_PAGE_LOG - 1)] = (state->address & ~(__u64)(PAGE - 1)) | key.shape;
+		state->log.count = count + 1;
+		if (count + 1 == COWPROF_PAGE_LOG) {
+			tell_pages(state);
+			state->log.count = state->pages_told = 0;
+		}
+	}
+	if (state->sample)
+		sample_place(state, &key, type);
+	else if (--state->copies_left <= 1)
+		state->sample = 1;
 }
 
 // The allocation belongs to the pending fault only while the thread's user registers still are those of the fault: a later
@@ -254,24 +200,25 @@ SEC("?tp_btf/mm_page_alloc")
 int BPF_PROG(page_alloc, struct page *page, unsigned int order, unsigned int gfp, int migratetype)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct thread_state *state = bpf_task_storage_get(&threads, task, 0, 0);
 	struct cowprof_process_row *row;
+	struct thread_state *state;
 	unsigned int zeroed;
 
-	if (!state || !state->pending || (gfp & GFP_MOVABLE_USER) != GFP_MOVABLE_USER)
+	if ((gfp & GFP_MOVABLE_USER) != GFP_MOVABLE_USER)
 		return 0;
-	if (!belongs_to_fault(task, state, gfp))
+	state = bpf_task_storage_get(&threads, task, 0, 0);
+	if (!state || !state->pending || !belongs_to_fault(task, state, gfp))
 		return 0;
 	state->pending = 0;
 	touch_region(state);
 	zeroed = gfp & GFP_ZERO;
 	// The two that come by the million need no row, unless another thread or a system call is about.
 	if (order == 0 && !state->present && zeroed) {
-		state->zero_fill_pages++;
+		state->zero_fill_pages.now++;
 		return 0;
 	}
 	if (order == 0 && state->present && !zeroed && !state->kernel_mode && task->signal->nr_threads == 1) {
-		state->copies++;
+		count_copy(state);
 		return 0;
 	}
 	row = bpf_map_lookup_elem(&processes, &state->process);
@@ -281,204 +228,30 @@ int BPF_PROG(page_alloc, struct page *page, unsigned int order, unsigned int gfp
 		count_missing(task, row, state, order);
 	else if (zeroed || order)
 		__sync_fetch_and_add(&row->counts.zero_upgrades, 1);
-	else
-		count_copy(row, state, task->pid);
+	else if (!lost_race(row, state->address, task->pid))
+		count_copy(state);
 	return 0;
 }
 
-// ---- The tree: forks, execs, exits, signals ----
-
-static struct cowprof_event *new_event(enum cowprof_event_kind kind, struct cowprof_process_key process)
-{
-	struct cowprof_event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
-
-	if (!event) {
-		__sync_fetch_and_add(&losses.events_dropped, 1);
-		return 0;
-	}
-	__builtin_memset(event, 0, sizeof(*event));
-	event->kind = kind;
-	event->process = process;
-	event->time_ns = bpf_ktime_get_boot_ns();
-	return event;
-}
-
-// Events wait for the next tick, but for those that can't: user space must look while the process still exists.
-static void submit(struct cowprof_event *event, int wake)
-{
-	bpf_ringbuf_submit(event, wake ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
-}
-
-static void add_child(struct thread_state *parent, struct task_struct *child, struct cowprof_process_key key)
-{
-	struct cowprof_process_row *row = bpf_map_lookup_elem(&processes, &parent->process);
-	struct thread_state *state;
-
-	if (row)
-		__sync_fetch_and_add(&row->forks, 1);
-	if (bpf_map_update_elem(&processes, &key, &zero_row, BPF_NOEXIST)) {
-		__sync_fetch_and_add(&losses.processes_dropped, 1);
-		state = bpf_task_storage_get(&threads, child, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-		if (state)	// its process is the all-zero key: the overflow row
-			state->serial = 0;
-		return;
-	}
-	row = bpf_map_lookup_elem(&processes, &key);
-	if (!row)
-		return;
-	row->serial = __sync_fetch_and_add(&last_serial, 1) + 1;
-	row->parent = parent->process;
-	row->forked_ns = bpf_ktime_get_boot_ns();
-	__builtin_memcpy(row->comm, child->comm, sizeof(row->comm));
-}
-
-// Runs before the child does.
-SEC("?tp_btf/sched_process_fork")
-int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child)
-{
-	struct thread_state *state = state_of(parent);
-	struct cowprof_process_key key = key_of(child);
-	struct cowprof_event *event;
-
-	if (parent->tgid == child->tgid || (!state && !scanning))	// a thread, or a stranger
-		return 0;
-	if (state)
-		add_child(state, child, key);
-	event = new_event(state ? COWPROF_FORK : COWPROF_FORK_SEEN, key);
-	if (!event)
-		return 0;
-	event->parent = key_of(parent);
-	__builtin_memcpy(event->comm, child->comm, sizeof(event->comm));
-	submit(event, 0);
-	return 0;
-}
-
-SEC("?tp_btf/sched_process_exec")
-int BPF_PROG(process_exec, struct task_struct *task)
-{
-	struct thread_state *state = state_of(task);
-	struct cowprof_event *event;
-
-	if (!state)
-		return 0;
-	event = new_event(COWPROF_EXEC, state->process);
-	if (!event)
-		return 0;
-	__builtin_memcpy(event->comm, task->comm, sizeof(event->comm));
-	submit(event, 0);
-	return 0;
-}
-
-// The row itself keeps the end, so that a full ring buffer can't lose it. do_exit() has counted this thread out of
-// signal->live before the tracepoint; two threads that leave at once may both read 0, and write the same twice.
-SEC("?tp_btf/sched_process_exit")
-int BPF_PROG(process_exit, struct task_struct *task)
-{
-	struct thread_state *state = bpf_task_storage_get(&threads, task, 0, 0);
-	struct cowprof_process_row *row = row_of(task);
-	struct cowprof_event *event;
-
-	if (!row)
-		return 0;
-	if (state)
-		settle(row, state);
-	if (task->signal->live.counter)
-		return 0;
-	row->exit_code = task->signal->group_exit_code ? task->signal->group_exit_code : task->exit_code;
-	__builtin_memcpy(row->comm, task->comm, sizeof(row->comm));
-	row->exited_ns = bpf_ktime_get_boot_ns();
-	event = new_event(COWPROF_EXIT, key_of(task));
-	if (!event)
-		return 0;
-	event->code = row->exit_code;
-	submit(event, 0);
-	return 0;
-}
-
-// Signals that end a process or tell why: HUP INT QUIT ILL TRAP ABRT BUS FPE KILL SEGV TERM XCPU XFSZ SYS.
-static int is_deadly(int signal)
-{
-	return 1ull << signal & (1ull << 1 | 1 << 2 | 1 << 3 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 9 | 1 << 11 |
-				 1 << 15 | 1 << 24 | 1 << 25 | 1ull << 31);
-}
-
-SEC("?tp_btf/signal_generate")
-int BPF_PROG(signal_sent, int signal, struct kernel_siginfo *info, struct task_struct *task, int group, int result)
-{
-	struct cowprof_event *event;
-
-	if (signal < 1 || signal > 31 || !is_deadly(signal) || !row_of(task))
-		return 0;
-	event = new_event(COWPROF_SIGNAL_SENT, key_of(task));
-	if (!event)
-		return 0;
-	event->signal = signal;
-	event->sender = bpf_get_current_pid_tgid() >> 32;
-	bpf_get_current_comm(event->comm, sizeof(event->comm));
-	if ((unsigned long)info > 1)	// 0 and 1 are SEND_SIG_NOINFO and SEND_SIG_PRIV: the kernel itself, as the OOM killer
-		event->code = info->si_code;
-	else if ((unsigned long)info == 1)
-		event->code = 0x80;	// SI_KERNEL
-	submit(event, signal == 9);
-	return 0;
-}
-
-// Only the faults of a program itself carry an address: ILL TRAP BUS FPE SEGV.
-SEC("?tp_btf/signal_deliver")
-int BPF_PROG(signal_delivered, int signal, struct kernel_siginfo *info)
-{
-	struct cowprof_event *event;
-
-	if (signal < 1 || signal > 31 || !(1u << signal & (1 << 4 | 1 << 5 | 1 << 7 | 1 << 8 | 1 << 11)))
-		return 0;
-	if (!row_of(bpf_get_current_task_btf()))
-		return 0;
-	event = new_event(COWPROF_SIGNAL_DELIVERED, key_of(bpf_get_current_task_btf()));
-	if (!event)
-		return 0;
-	event->signal = signal;
-	event->code = info->si_code;
-	event->address = (__u64)info->_sifields._sigfault._addr;
-	submit(event, 1);
-	return 0;
-}
-
-// mark_victim(int pid) became mark_victim(struct task_struct *, uid_t), and stable kernels took that over: user space loads the
-// one that the kernel's BTF asks for.
-SEC("?tp_btf/mark_victim")
-int BPF_PROG(oom_victim_task, struct task_struct *task)
-{
-	struct cowprof_event *event = row_of(task) ? new_event(COWPROF_OOM_VICTIM, key_of(task)) : 0;
-
-	if (event)
-		submit(event, 1);
-	return 0;
-}
-
-SEC("?tp_btf/mark_victim")
-int BPF_PROG(oom_victim_pid, int pid)
-{
-	struct cowprof_process_key key = {.pid = pid};	// start unknown: user space finds the living process of that pid
-	struct cowprof_event *event = new_event(COWPROF_OOM_VICTIM, key);
-
-	if (event)
-		submit(event, 1);
-	return 0;
-}
-
-// ---- The scan at attach ----
+// ---- Once a tick: what the threads have counted goes to the rows of their processes ----
 
 SEC("?iter/task")
-int list_tasks(struct bpf_iter__task *ctx)
+int settle_threads(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
-	struct cowprof_task found = {};
+	struct thread_state *state;
+	struct cowprof_process_row *row;
 
-	if (!task || task->pid != task->tgid || !task->signal->live.counter)	// a thread, or a zombie
+	if (!task)
 		return 0;
-	found.process = key_of(task);
-	found.parent = key_of(task->real_parent);
-	__builtin_memcpy(found.comm, task->comm, sizeof(found.comm));
-	bpf_seq_write(ctx->meta->seq, &found, sizeof(found));
+	state = bpf_task_storage_get(&threads, task, 0, 0);
+	if (!state)
+		return 0;
+	row = bpf_map_lookup_elem(&processes, &state->process);
+	if (!row)
+		return 0;
+	settle(row, state);
+	if (state->log.count != state->pages_told)
+		tell_pages(state);
 	return 0;
 }

@@ -6,10 +6,19 @@
 enum {
 	COWPROF_MAX_PROCESSES = 16384,	 // living ones, and ended ones until the next tick takes them
 	COWPROF_RING_BYTES = 1 << 20,
+	COWPROF_PAGE_RING_BYTES = 4 << 20,
 	COWPROF_REGION_SHIFT = 21,	 // a region is 2 MiB
-	COWPROF_UNSETTLED_FAULTS = 8,	// faults that a thread may keep to itself
 	COWPROF_RECENT_COPIES = 16,	 // power of two
 	COWPROF_COMM_BYTES = 16,
+	COWPROF_MAX_IMAGES = 1024,	// programs that processes run, as far as they are Python
+	COWPROF_MAX_TYPES = 16384,
+	COWPROF_MAX_SITES = 16384,
+	COWPROF_MAX_CAUSE_ROWS = 32768,
+	COWPROF_MAX_PLACE_ROWS = 16384,
+	COWPROF_MAX_STACKS = 4096,
+	COWPROF_MAX_FRAMES = 48,	// innermost ones of a stack
+	COWPROF_THREAD_SLOTS = 16,	// rows of causes that a thread keeps to itself between two ticks
+	COWPROF_PAGE_LOG = 64,	// copied pages that a thread keeps to itself before it tells them
 };
 
 // A process for as long as the machine is up. The all-zero key is the overflow row.
@@ -24,8 +33,7 @@ struct cowprof_counts {
 	unsigned long long faults;
 	unsigned long long kernel_faults;
 	unsigned long long write_protect_faults;
-	unsigned long long copies;
-	unsigned long long kernel_copies;
+	unsigned long long rowless_copies;	// copies for which the table of causes had no room; the others stand there
 	unsigned long long zero_upgrades;
 	unsigned long long zero_fill_pages;
 	unsigned long long file_copies;
@@ -44,7 +52,83 @@ struct cowprof_process_row {
 	// The latest copies, by page: two threads that fault on one page at once both allocate, one copy is thrown away.
 	unsigned long long recent[COWPROF_RECENT_COPIES];
 	unsigned int forks;	// processes forked so far: a fork makes a page copyable again
+	unsigned int image;	// what it runs, see cowprof_image; 0: no Python, or not known yet
+};
+
+// What the processes of one program image have in common for reading CPython's memory: written by user space, from the
+// interpreter's own tables (userspace/python/). Offsets in bytes; addresses are those of the process.
+struct cowprof_image {
+	unsigned long long type_type;	// PyType_Type
+	unsigned long long collecting;	// int: the collector is running; 0: not known
+	unsigned long long thread_state_at;	// *(fs base + this): the thread's PyThreadState
+	unsigned int pool_bytes;	// of pymalloc; 0: another allocator
+	unsigned int gc_header_bytes;	// before a tracked object: 16, or 32 until 3.7
+	unsigned int thread_frame;	// in PyThreadState: the current frame ...
+	int frame_indirection;	// ... or, from 3.11 to 3.12, a structure with the frame at this offset; -1: none
+	unsigned int frame_code, frame_previous, frame_instruction;	// all below 120
+	unsigned int instruction_bytes;	// 4: an index; 8: a pointer
+	unsigned int code_bytes_at;	// in PyCodeObject: where the instructions begin that specialise themselves; 0: none (until 3.10)
 	unsigned int reserved;
+};
+
+// What the written byte belongs to, as far as memory tells. The cause is made of it in user space (userspace/python/cause.h).
+enum cowprof_shape {
+	COWPROF_SHAPE_UNREAD = 0,	// no Python that we know, or memory that could not be read
+	COWPROF_SHAPE_KERNEL,	// written by the kernel, in a system call
+	COWPROF_SHAPE_REFCOUNT,	// the reference count of a live object
+	COWPROF_SHAPE_LAST_REFERENCE,	// the same, and it was 1: the instruction tells whether the object dies
+	COWPROF_SHAPE_DEAD_OBJECT,	// the same, and it was 0: an object of a free list is revived
+	COWPROF_SHAPE_COLLECTION,	// the header before an object, while the collector runs
+	COWPROF_SHAPE_LINK,	// the same while it does not: a neighbour in the collector's list comes or goes
+	COWPROF_SHAPE_HASH,	// 24 bytes into an object, and -1 stood there: hash not computed yet
+	COWPROF_SHAPE_CODE,	// the instructions of the code object that runs
+	COWPROF_SHAPE_POOL_HEADER,
+	COWPROF_SHAPE_FREE_BLOCK,	// of a pool: no object, begins with a link
+	COWPROF_SHAPE_PAYLOAD,	// a block of a pool that is neither free nor an object
+	COWPROF_SHAPE_OBJECT,	// elsewhere in a live object
+	COWPROF_SHAPE_OUTSIDE,	// no pool, no object's head
+	COWPROF_SHAPES,
+};
+
+// A row of the table of causes: every copy stands in exactly one (or in rowless_copies). Value: copies, 8 bytes.
+struct cowprof_cause_key {
+	unsigned int serial;	// of the process
+	unsigned int shape : 7, told : 1, image : 24;	// told: by the instruction alone, see cowprof_site_key
+	unsigned long long ip;	// the instruction that wrote; 0: no image
+};
+
+// An instruction writes one field of one struct: where user space has seen often enough what it is, memory need not be read at each
+// of its copies. Value: a shape, 1 byte; COWPROF_SHAPE_UNREAD: look each time.
+struct cowprof_site_key {
+	unsigned long long ip;
+	unsigned long long image;
+};
+
+// A row of the table of places: one copy of a few, looked at, with its Python stack.
+struct cowprof_place_key {
+	struct cowprof_cause_key cause;
+	unsigned long long type;	// address of the object's type; 0: none
+	unsigned long long stack;	// key of the table of stacks; 0: no Python frame
+};
+struct cowprof_place {
+	unsigned long long copies;	// that the samples stand for
+	unsigned long long samples;
+	unsigned long long squares;	// sum of the squares of what each stands for: how much they are worth
+};
+struct cowprof_frame {
+	unsigned long long code;	// PyCodeObject
+	unsigned long long instruction;	// as the frame has it
+};
+struct cowprof_stack {
+	unsigned int depth;
+	unsigned int reserved;
+	struct cowprof_frame frames[COWPROF_MAX_FRAMES];	// innermost first
+};
+
+// Copied pages of one thread, by way of the ring buffer of pages: page address | shape.
+struct cowprof_page_log {
+	unsigned int serial, count;
+	unsigned long long pages[COWPROF_PAGE_LOG];
 };
 
 // A 2 MiB region in which a process got pages of its own: serial << 36 | address >> COWPROF_REGION_SHIFT.
@@ -84,6 +168,9 @@ struct cowprof_losses {
 	unsigned long long events_dropped;
 	unsigned long long processes_dropped;
 	unsigned long long regions_dropped;
+	unsigned long long cause_rows_dropped;	// copies without a row
+	unsigned long long place_rows_dropped;	// sampled copies without a row
+	unsigned long long pages_dropped;	// of the page log
 };
 
 #endif

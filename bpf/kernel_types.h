@@ -27,6 +27,10 @@ struct signal_struct {
 	int group_exit_code;
 } CORE;
 
+struct thread_struct {
+	unsigned long fsbase;	// x86-64: where user space keeps its thread-local storage
+} CORE;
+
 struct task_struct {
 	int pid;
 	int tgid;
@@ -36,6 +40,7 @@ struct task_struct {
 	struct signal_struct *signal;
 	__u64 start_boottime;	// real_start_time before 5.5
 	char comm[16];
+	struct thread_struct thread;
 } CORE;
 
 struct pt_regs {

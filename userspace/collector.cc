@@ -40,7 +40,8 @@ Collector::Collector(std::unique_ptr<FaultSource> faults, ProcFs proc, Limits li
       proc_(proc),
       limits_(std::move(limits)),
       options_(options),
-      sweep_(proc, options.page_bytes, options.t0_ns) {}
+      sweep_(proc, options.page_bytes, options.t0_ns),
+      attribution_(proc, faults_.get()) {}
 
 Collector::Tracked& Collector::Track(const FollowedProcess& process, absl::Duration t, Sample* sample) {
   auto [found, is_new] = living_.try_emplace(process.id);
@@ -56,6 +57,7 @@ Collector::Tracked& Collector::Track(const FollowedProcess& process, absl::Durat
              // What was there before the probes may have copied long ago: only a look at all of it tells.
              .next_full_sweep = process.origin == Origin::kForked ? t + options_.full_sweep_interval : t};
   if (tracked.index == 0) target_ = process.id.pid;
+  attribution_.Add(process, tracked.index);
   const absl::Duration started = process.forked_ns == 0 ? absl::ZeroDuration() : Since(process.forked_ns);
   const int parent_index = parent == living_.end() || process.origin == Origin::kTarget ? -1 : parent->second.index;
   sample->events.push_back(
@@ -84,6 +86,7 @@ void Collector::AddEvents(const std::vector<SeenEvent>& seen, Sample* sample) {
     if (event.kind == EventKind::kExec) {
       event.command = proc_.ReadCommandLine(one.process.pid);
       sweep_.Forget(event.index);
+      attribution_.Exec(one.process);
       tracked->second.next_full_sweep = event.t;
     }
     sample->events.push_back(std::move(event));
@@ -169,6 +172,21 @@ void Collector::RunSweep(absl::Duration budget, Sample* sample) {
   }
 }
 
+// Places are told at longer and longer intervals, so that a recording of hours keeps its size: after t seconds about every t/20.
+void Collector::Attribute(const Pull& pull, absl::Duration t, bool last, Sample* sample) {
+  for (Event& event : attribution_.Learn(pull.processes)) {
+    event.t = t;
+    sample->events.push_back(std::move(event));
+  }
+  attribution_.Judge(pull, sample);
+  const bool target_ends = std::any_of(pull.processes.begin(), pull.processes.end(), [&](const FollowedProcess& process) {
+    return process.id.pid == target_ && process.exited_ns != 0;
+  });
+  if (!last && !target_ends && t < next_places_) return;
+  attribution_.AddPlaces(sample);
+  next_places_ = t + std::clamp(t / 20, absl::Milliseconds(500), absl::Seconds(30));
+}
+
 absl::StatusOr<Sample> Collector::Collect(absl::Duration interval, bool last) {
   absl::StatusOr<Pull> pull = faults_->PullCounts();
   if (!pull.ok()) return pull.status();
@@ -183,8 +201,10 @@ absl::StatusOr<Sample> Collector::Collect(absl::Duration interval, bool last) {
     if (process.exited_ns != 0) ended.emplace_back(&process, tracked);
   }
   AddEvents(pull->events, &sample);
+  Attribute(*pull, t, last, &sample);
   for (const auto& [process, tracked] : ended) {
     End(*process, tracked, &sample);
+    attribution_.End(process->id);
     living_.erase(process->id);
   }
   // What happened while the last pull was read comes with this one; records stay in the order of time.

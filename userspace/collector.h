@@ -9,6 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "attribution.h"
 #include "model/sample.h"
 #include "source/fault_source.h"
 #include "source/limits.h"
@@ -74,6 +75,9 @@ class Collector {
   pid_t target_ = 0;
   absl::Duration last_t_;
   bool target_alive_ = true;
+  void Attribute(const Pull& pull, absl::Duration t, bool last, Sample* sample);
+  Attribution attribution_;
+  absl::Duration next_places_;
   absl::Duration next_sweep_, sweep_cost_before_;  // before: when the current round began
   double rollup_ns_per_page_ = 60;  // 55 ms for 4 GiB of 4 KiB pages on a 2.5 GHz virtual CPU; then as measured
   uint64_t unreadable_ = 0;

@@ -8,7 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "commands.h"
 #include "model/growth.h"
-#include "sink/words.h"
+#include "model/words.h"
 #include "source/bpf_faults.h"
 #include "source/limits.h"
 #include "source/probe_plan.h"

@@ -20,8 +20,9 @@
 #include "sink/report.h"
 #include "sink/terminal.h"
 #include "sink/timeline_file.h"
-#include "sink/words.h"
+#include "model/words.h"
 #include "source/bpf_faults.h"
+#include "source/copy_cost.h"
 #include "source/probe_plan.h"
 #include "target.h"
 #include "waiter.h"
@@ -110,7 +111,9 @@ uint64_t RegionsFor(const ProcFs& proc, pid_t target) {
 
 // kDone, or the status to exit with; then it has been said why.
 int Attach(const ProcFs& proc, pid_t target, Recording* recording) {
+  RunInfo& info = recording->info;
   HostFacts facts = ReadHostFacts();
+  info.copy_ns = ReadCopyCost(facts.page_bytes);  // before the probes make it dearer
   absl::StatusOr<std::unique_ptr<FaultSource>> loaded = LoadBpfFaults({.max_regions = RegionsFor(proc, target)});
   facts.probes = loaded.status();
   const std::vector<Rung> ladder = PlanProbes(facts, recording->options.without);
@@ -119,7 +122,6 @@ int Attach(const ProcFs& proc, pid_t target, Recording* recording) {
     return Fail(kHostCannot, absl::StrCat("can't count copies here: ", ladder[0].name, ": ", ladder[0].reason, "; ",
                                           ladder[0].remedy));
   }
-  RunInfo& info = recording->info;
   info.version = COWPROF_VERSION;
   info.kernel = facts.kernel;
   info.page_bytes = facts.page_bytes;

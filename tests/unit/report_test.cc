@@ -199,7 +199,12 @@ TEST_CASE("the nearest limit is the fullest one that is set") {
 TEST_CASE("losses in words") {
   CHECK(LossesText({}).empty());
   CHECK(LossesText({.events_dropped = 1, .processes_dropped = 1, .unreadable = 1}) == "1 event, 1 process, 1 read");
-  CHECK(LossesText({2, 2, 16063, 2000, 2, 2}) ==
+  CHECK(LossesText({.events_dropped = 2,
+                    .processes_dropped = 2,
+                    .unattributed_copies = 16063,
+                    .regions_dropped = 2000,
+                    .unreadable = 2,
+                    .records_dropped = 2}) ==
         "2 events, 2 processes, 16,063 unattributed pages, 2,000 regions, 2 reads, 2 samples");
 }
 

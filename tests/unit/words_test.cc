@@ -1,6 +1,6 @@
 // How words.cc spells figures where the spelling turns (1023 B, 1.0 KiB), and that nothing the target calls
 // itself can steer a terminal: controls, bidirectional marks and malformed UTF-8 become \xNN.
-#include "sink/words.h"
+#include "model/words.h"
 
 #include <catch2/catch.hpp>
 #include <limits>

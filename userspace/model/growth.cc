@@ -102,6 +102,7 @@ void AppendProcess(const ProcessSample& sample, absl::Duration elapsed, uint64_t
   const uint64_t copied = Rise(Or0(process->counts.copies), Or0(sample.counts.copies));
   process->copies_per_second = elapsed > absl::ZeroDuration() ? copied / absl::ToDoubleSeconds(elapsed) : 0;
   process->counts = sample.counts;
+  if (sample.causes) process->causes = sample.causes;
   // The last row of a process that ended has counts only: /proc had nothing left to say.
   if (sample.proc.anon_pages) process->proc = sample.proc;
   RebaseOnTruth(sample, page_bytes, process);
@@ -128,13 +129,29 @@ void StartProcess(const Event& event, Growth* growth) {
              .command = event.command,
              .started = event.t};
   process.role = RoleOf(process, *growth);
+  if (event.origin == Origin::kForked && event.parent >= 0 && event.parent < event.index)
+    process.python = growth->processes[event.parent].python;
+}
+
+void AppendPlaces(const Sample& sample, Growth* growth) {
+  growth->frames.insert(growth->frames.end(), sample.new_frames.begin(), sample.new_frames.end());
+  growth->places.insert(growth->places.end(), sample.new_places.begin(), sample.new_places.end());
+  for (const PlaceCount& count : sample.places) {
+    const bool known = count.place >= 0 && count.place < static_cast<int>(growth->places.size());
+    if (known && IsAnnounced(count.index, *growth)) growth->processes[count.index].places[count.place] = count;
+  }
+  if (sample.cause_evidence) growth->cause_evidence = *sample.cause_evidence;
 }
 
 void AppendEvent(const Event& event, Growth* growth) {
   if (event.kind == EventKind::kProcess) return StartProcess(event, growth);
   if (!IsAnnounced(event.index, *growth)) return;
   ProcessGrowth& process = growth->processes[event.index];
-  if (event.kind == EventKind::kExec) {
+  if (event.kind == EventKind::kPython) {
+    process.python = event.python;
+    process.python_problem = event.text;
+  } else if (event.kind == EventKind::kExec) {
+    process.python.clear();
     process.comm = event.comm;
     process.command = event.command;
     process.execed = true;
@@ -182,6 +199,7 @@ void Append(const Sample& sample, Growth* growth) {
   for (const Event& event : sample.events) {
     if (event.kind == EventKind::kExit) AppendEvent(event, growth);
   }
+  AppendPlaces(sample, growth);
   for (const LimitSample& limit : sample.limits) {
     const auto same = [&](const LimitGrowth& known) {
       return known.now.kind == limit.kind && known.now.name == limit.name;
@@ -205,6 +223,8 @@ Totals SumOf(const Growth& growth, bool living_only, bool workers_only) {
     ++totals.processes;
     totals.copies_known |= process.counts.copies.has_value();
     totals.copies += Or0(process.counts.copies);
+    totals.causes_known |= process.causes.has_value();
+    for (int cause = 0; process.causes && cause < kCauses; ++cause) totals.causes[cause] += (*process.causes)[cause];
     totals.reuses += Or0(process.counts.reuses());
     totals.memory_known |= process.private_bytes.has_value();
     totals.private_bytes += Or0(process.private_bytes);
@@ -212,6 +232,12 @@ Totals SumOf(const Growth& growth, bool living_only, bool workers_only) {
     totals.copies_per_second += process.copies_per_second;
   }
   return totals;
+}
+
+const char* NameOf(Cause cause) {
+  constexpr const char* kNames[] = {"refcount", "gc_header", "allocator", "bytecode", "hash",
+                                    "data",     "free",      "kernel",    "unknown"};
+  return kNames[static_cast<int>(cause)];
 }
 
 const char* NameOf(Role role) {

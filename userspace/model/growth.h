@@ -4,6 +4,7 @@
 #ifndef COWPROF_MODEL_GROWTH_H_
 #define COWPROF_MODEL_GROWTH_H_
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -37,6 +38,10 @@ struct ProcessGrowth {
   std::optional<Exit> exit;
 
   FaultCounts counts;
+  std::optional<CauseCounts> causes;
+  std::map<int, PlaceCount> places;  // by place
+  std::string python;                // version of the interpreter; "": none, or not known
+  std::string python_problem;        // why it can't be read; "": it can
   ProcFigures proc;
   std::optional<RollupFigures> rollup;  // the latest
   std::optional<SweepFigures> sweep;
@@ -76,6 +81,9 @@ struct Growth {
   uint64_t samples = 0;
   std::vector<ProcessGrowth> processes;  // by index
   std::vector<LimitGrowth> limits;       // in order of appearance; one that is gone keeps its last value
+  std::vector<Frame> frames;             // by number
+  std::vector<Place> places;
+  CauseEvidence cause_evidence;
   Losses losses;
   uint64_t peak_workers_private_bytes = 0;  // of all workers that lived at one sample together
 
@@ -89,11 +97,13 @@ void Append(const Sample& sample, Growth* growth);
 struct Totals {
   uint64_t processes = 0, copies = 0, reuses = 0;
   uint64_t private_bytes = 0, still_shared_bytes = 0;
+  CauseCounts causes = {};
   double copies_per_second = 0;
-  bool copies_known = false, memory_known = false;  // of at least one process
+  bool copies_known = false, causes_known = false, memory_known = false;  // of at least one process
 };
 Totals SumOf(const Growth& growth, bool living_only, bool workers_only);
 
+const char* NameOf(Cause cause);          // "gc_header"
 const char* NameOf(Role role);            // "worker"
 const char* NameOf(LimitKind kind);       // "cgroup-v1"
 const char* NameOf(Exactness exactness);  // "exact"

@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -62,6 +63,62 @@ struct FaultCounts {
   }
 };
 
+// Why a page was copied: what the first write to it hit.
+enum class Cause {
+  kRefcount,   // the reference count of a live object: something was only read
+  kGcHeader,   // the collector's header before an object, during a collection
+  kAllocator,  // pymalloc: a pool's header, a free block, an object of a free list
+  kBytecode,   // instructions that specialise themselves
+  kHash,       // a hash that is kept in the object once it is computed
+  kData,       // contents: of an object, or memory that is no object
+  kFree,       // an object was released: its last reference, its place in the collector's list
+  kKernel,     // the kernel wrote, in a system call
+  kUnknown,
+};
+inline constexpr int kCauses = 9;
+using CauseCounts = std::array<uint64_t, kCauses>;  // copies, by Cause
+
+// How the causes were found: by reading memory at the copy, or by an instruction that always writes the same field. Of
+// those that are trusted, one copy in a few is looked at all the same; contradicted: these, where it was another cause.
+struct CauseEvidence {
+  uint64_t looked = 0, told = 0, audited = 0, contradicted = 0;
+  bool operator==(const CauseEvidence&) const = default;
+};
+
+// A line of Python. `file` as the interpreter has it.
+struct Frame {
+  std::string file, function;
+  int line = 0;  // 0: unknown
+  bool operator==(const Frame&) const = default;
+};
+
+// What was written, by which native code and on which line. Copies that agree in all of it share one place.
+struct Place {
+  Cause cause = Cause::kUnknown;
+  std::string type;            // of the object that was written; "": none
+  std::string module, symbol;  // native code: file and function; "": not known
+  std::vector<int> frames;     // the Python stack, innermost first, as numbers of frames
+  bool operator==(const Place&) const = default;
+};
+
+// Copies of one process at one place, cumulative: a sample of `samples` copies that stands for `copies` of them.
+// `squares`: sum of the squares of what each stands for; copies^2 / squares is what the sample is worth.
+struct PlaceCount {
+  int index = 0;  // of the process
+  int place = 0;
+  uint64_t copies = 0, samples = 0, squares = 0;
+  bool operator==(const PlaceCount&) const = default;
+};
+
+// `pages` neighbouring pages of one process were copied, since the last record of pages, by the same cause.
+struct PageRun {
+  int index = 0;
+  Cause cause = Cause::kUnknown;
+  uint64_t first_page = 0;  // address / page size
+  uint64_t pages = 0;
+  bool operator==(const PageRun&) const = default;
+};
+
 // What /proc tells cheaply of one process: status, stat, statm, fd. Pages are of the host's page size.
 struct ProcFigures {
   Count anon_pages;   // RssAnon: blind to copy-on-write, since a copy replaces one anonymous page by another
@@ -108,6 +165,7 @@ struct SweepFigures {
 struct ProcessSample {
   int index = 0;
   FaultCounts counts;
+  std::optional<CauseCounts> causes;  // sum to counts.copies
   ProcFigures proc;
   std::optional<RollupFigures> rollup;  // present in the sample that follows the read, absent otherwise
   std::optional<SweepFigures> sweep;
@@ -132,7 +190,7 @@ struct LimitSample {
 };
 
 enum class Origin { kTarget, kFoundAtAttach, kForked };
-enum class EventKind { kProcess, kExec, kExit, kSignalSent, kSignalDelivered, kOomVictim, kNote };
+enum class EventKind { kProcess, kExec, kExit, kSignalSent, kSignalDelivered, kOomVictim, kNote, kPython };
 
 // Something that happened between two ticks. Which fields mean something depends on the kind.
 struct Event {
@@ -149,7 +207,8 @@ struct Event {
   int signal = 0, code = 0;
   pid_t sender = 0;
   uint64_t address = 0;
-  std::string text;  // kNote: one sentence, as "interval stretched to 2s: ..."
+  std::string text;  // kNote: one sentence, as "interval stretched to 2s: ..."; kPython: why it can't be read, or ""
+  std::string python;  // kPython: version of the interpreter that the process runs
   bool operator==(const Event&) const = default;
 };
 
@@ -159,6 +218,9 @@ struct Losses {
   uint64_t processes_dropped = 0;  // process table full: counted in the overflow row
   uint64_t unattributed_copies = 0;  // copies of those processes: counted, but not as any one's
   uint64_t regions_dropped = 0;    // region table full: the sweep reads such a process whole
+  uint64_t unclassified_copies = 0;  // table of causes full: counted as unknown
+  uint64_t unplaced_copies = 0;      // table of places full: without a type and a line
+  uint64_t pages_dropped = 0;        // copied pages that are missing on the map of pages
   uint64_t unreadable = 0;         // reads of a living process that failed
   uint64_t records_dropped = 0;    // ticks that could not be written, as on a full disk
   bool operator==(const Losses&) const = default;
@@ -170,6 +232,12 @@ struct Sample {
   std::vector<Event> events;
   std::vector<ProcessSample> processes;  // living ones, and once more each that ended since the last tick
   std::vector<LimitSample> limits;
+  // Where copies happened: now and then, not at each tick. Frames and places are numbered as they appear.
+  std::vector<Frame> new_frames;
+  std::vector<Place> new_places;
+  std::vector<PlaceCount> places;  // those that changed
+  std::vector<PageRun> pages;
+  std::optional<CauseEvidence> cause_evidence;
   Losses losses;
   bool operator==(const Sample&) const = default;
 };
@@ -191,6 +259,7 @@ struct RunInfo {
   std::string kernel;   // uname -r
   uint64_t page_bytes = 4096;
   int cpus = 0;
+  double copy_ns = 0;  // what a copy costs on this host without probes, as measured at the start; 0: not measured
   absl::Duration interval;
   std::string rung;  // the one in use
   Exactness exactness = Exactness::kUnavailable;

@@ -1,5 +1,5 @@
 // Puts figures into words. See words.h.
-#include "sink/words.h"
+#include "model/words.h"
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
 // How figures and names are put into words, for the terminal and the report. Pure; knows nothing of what the figures
 // mean.
-#ifndef COWPROF_SINK_WORDS_H_
-#define COWPROF_SINK_WORDS_H_
+#ifndef COWPROF_MODEL_WORDS_H_
+#define COWPROF_MODEL_WORDS_H_
 
 #include <cstdint>
 #include <string>
@@ -25,4 +25,4 @@ std::string Printable(absl::string_view text, size_t max_bytes = 120);
 
 }  // namespace cowprof
 
-#endif  // COWPROF_SINK_WORDS_H_
+#endif  // COWPROF_MODEL_WORDS_H_

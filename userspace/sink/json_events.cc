@@ -11,8 +11,8 @@ namespace cowprof {
 namespace {
 
 constexpr std::array<const char*, 3> kOrigins = {"target", "attach", "fork"};
-constexpr std::array<const char*, 7> kEvents = {"process",          "exec",       "exit", "signal_sent",
-                                                "signal_delivered", "oom_victim", "note"};
+constexpr std::array<const char*, 8> kEvents = {"process",          "exec",       "exit", "signal_sent",
+                                                "signal_delivered", "oom_victim", "note", "python"};
 
 template <typename Enum, size_t kSize>
 Enum IndexedBy(const std::array<const char*, kSize>& names, absl::string_view name, Enum otherwise) {
@@ -52,6 +52,9 @@ Json EncodeEvent(const Event& event) {
       break;
     case EventKind::kOomVictim:
       break;
+    case EventKind::kPython:
+      json["python"] = event.python;
+      [[fallthrough]];
     case EventKind::kNote:
       json["text"] = event.text;
       break;
@@ -74,6 +77,7 @@ Event DecodeEvent(const Json& json) {
   event.sender = NumberOf<pid_t>(json, "sender");
   static_cast<void>(absl::SimpleHexAtoi(TextOf(json, "address"), &event.address));
   event.text = TextOf(json, "text");
+  event.python = TextOf(json, "python");
   return event;
 }
 

@@ -14,6 +14,7 @@
 #include "model/growth.h"
 #include "sink/json_events.h"
 #include "sink/json_fields.h"
+#include "sink/json_places.h"
 
 namespace cowprof {
 namespace {
@@ -70,6 +71,9 @@ constexpr struct {
                {"processes_dropped", &Losses::processes_dropped},
                {"unattributed_copies", &Losses::unattributed_copies},
                {"regions_dropped", &Losses::regions_dropped},
+               {"unclassified_copies", &Losses::unclassified_copies},
+               {"unplaced_copies", &Losses::unplaced_copies},
+               {"pages_dropped", &Losses::pages_dropped},
                {"unreadable", &Losses::unreadable},
                {"records_dropped", &Losses::records_dropped}};
 
@@ -118,6 +122,18 @@ void AppendRow(const ProcessSample& process, std::string* out) {
   absl::StrAppend(out, "[", process.index);
   for (const Column& column : kColumns) AppendCell(CellOf(process, column), out);
   absl::StrAppend(out, "]");
+}
+
+void AppendCauses(int index, const CauseCounts& causes, std::string* out) {
+  absl::StrAppend(out, "[", index);
+  for (const uint64_t copies : causes) absl::StrAppend(out, ",", copies);
+  absl::StrAppend(out, "]");
+}
+
+CauseCounts DecodeCauses(const Json& row) {
+  CauseCounts causes = {};
+  for (int cause = 0; cause < kCauses; ++cause) causes[cause] = CountAt(row, cause + 1).value_or(0);
+  return causes;
 }
 
 void AppendRollup(int index, const RollupFigures& rollup, std::string* out) {
@@ -185,6 +201,11 @@ class List {
   bool first_ = true;
 };
 
+template <typename T>
+void Prepend(const std::vector<T>& earlier, std::vector<T>* list) {
+  list->insert(list->begin(), earlier.begin(), earlier.end());
+}
+
 }  // namespace
 
 std::string EncodeHeader(const RunInfo& info) {
@@ -196,9 +217,11 @@ std::string EncodeHeader(const RunInfo& info) {
   for (const LimitSample& limit : info.limits) limits.push_back(EncodeLimit(limit));
   Json columns = Json::array({"index"});
   for (const Column& column : kColumns) columns.push_back(column.name);
-  const Json header = {
+  Json causes = Json::array({"index"});
+  for (int cause = 0; cause < kCauses; ++cause) causes.push_back(NameOf(static_cast<Cause>(cause)));
+  Json header = {
       {"tool", {{"name", "cowprof"}, {"version", info.version}}},
-      {"host", {{"kernel", info.kernel}, {"page_bytes", info.page_bytes}, {"cpus", info.cpus}}},
+      {"host", {{"kernel", info.kernel}, {"page_bytes", info.page_bytes}, {"cpus", info.cpus}, {"copy_ns", info.copy_ns}}},
       {"plan", {{"rung", info.rung}, {"exactness", NameOf(info.exactness)}, {"rejected", rejected}}},
       {"target",
        {{"pid", info.target.pid},
@@ -209,8 +232,9 @@ std::string EncodeHeader(const RunInfo& info) {
       {"interval_seconds", absl::ToDoubleSeconds(info.interval)},
       {"limits", std::move(limits)},
       {"columns",
-       {{"processes", columns}, {"rollups", kRollupColumns}, {"sweeps", kSweepColumns}, {"limits", kLimitColumns}}},
+       {{"processes", columns}, {"causes", causes}, {"rollups", kRollupColumns}, {"sweeps", kSweepColumns}, {"limits", kLimitColumns}}},
   };
+  header["columns"].update(NamesOfPlaceColumns());
   return absl::StrCat("{\"schema\":\"", kSchemaPrefix, kTimelineSchema, "\",\"header\":", Dump(header),
                       ",\"records\":[");
 }
@@ -241,6 +265,7 @@ absl::StatusOr<RunInfo> DecodeHeader(absl::string_view document_start) {
                   .kernel = TextOf(host, "kernel"),
                   .page_bytes = std::max<uint64_t>(NumberOf<uint64_t>(host, "page_bytes", 4096), 1),
                   .cpus = NumberOf<int>(host, "cpus"),
+                  .copy_ns = NumberOf<double>(host, "copy_ns"),
                   .interval = absl::Seconds(NumberOf<double>(header, "interval_seconds", 1)),
                   .rung = TextOf(plan, "rung"),
                   .exactness = EnumNamed(TextOf(plan, "exactness"), kExactnessKinds, Exactness::kUnavailable),
@@ -259,15 +284,19 @@ absl::StatusOr<RunInfo> DecodeHeader(absl::string_view document_start) {
 }
 
 void RecordEncoder::EncodeProcesses(const Sample& sample, std::string* out) {
+  std::string causes;
   {
-    List rows("processes", out);
+    List rows("processes", out), cause_rows("causes", &causes);
     for (const ProcessSample& process : sample.processes) {
       ProcessSample& last = pending_.processes.try_emplace(process.index, ProcessSample{.index = -1}).first->second;
-      if (last.index == process.index && last.counts == process.counts && last.proc == process.proc) continue;
+      const bool same_causes = last.causes == process.causes || !process.causes;
+      if (!same_causes) AppendCauses(process.index, *process.causes, cause_rows.Next());
+      const bool same = last.index == process.index && last.counts == process.counts && last.proc == process.proc;
       last = process;
-      AppendRow(process, rows.Next());
+      if (!same) AppendRow(process, rows.Next());
     }
   }
+  absl::StrAppend(out, causes);
   {
     List rows("rollups", out);
     for (const ProcessSample& process : sample.processes) {
@@ -312,9 +341,19 @@ std::string RecordEncoder::Encode(const Sample& latest) {
   pending_ = written_;
   Sample sample = latest;
   const std::vector<ProcessSample> ended = std::exchange(unwritten_.processes, {});
-  sample.events.insert(sample.events.begin(), unwritten_.events.begin(), unwritten_.events.end());
-  sample.processes.insert(sample.processes.begin(), ended.begin(), ended.end());
-  unwritten_.events = sample.events;
+  Prepend(unwritten_.events, &sample.events);
+  Prepend(ended, &sample.processes);
+  Prepend(unwritten_.new_frames, &sample.new_frames);
+  Prepend(unwritten_.new_places, &sample.new_places);
+  Prepend(unwritten_.places, &sample.places);
+  Prepend(unwritten_.pages, &sample.pages);
+  if (!sample.cause_evidence) sample.cause_evidence = unwritten_.cause_evidence;
+  unwritten_ = {.events = sample.events,
+                .new_frames = sample.new_frames,
+                .new_places = sample.new_places,
+                .places = sample.places,
+                .pages = sample.pages,
+                .cause_evidence = sample.cause_evidence};
   unwritten_.events.resize(std::min(unwritten_.events.size(), kMaxUnwrittenEvents));
   std::set<int> exited;
   for (const Event& event : unwritten_.events) {
@@ -328,6 +367,7 @@ std::string RecordEncoder::Encode(const Sample& latest) {
   absl::StrAppend(&out, "{\"t\":", Seconds(sample.t), ",\"type\":\"sample\"");
   EncodeProcesses(sample, &out);
   EncodeLimits(sample, &out);
+  EncodePlaces(sample, &pending_.numbers, &out);
   if (!(sample.losses == pending_.losses)) absl::StrAppend(&out, ",\"losses\":", Dump(EncodeLosses(sample.losses)));
   pending_.losses = sample.losses;
   return absl::StrCat(out, "}");
@@ -350,6 +390,11 @@ void RecordDecoder::DecodeProcesses(const nlohmann::ordered_json& record) {
     process.index = static_cast<int>(*index);
     size_t cell = 1;
     for (const Column& column : kColumns) CellOf(process, column) = CountAt(row, cell++);
+  }
+  for (const Json& row : ListOf(record, "causes")) {
+    const Count index = CountAt(row, 0);
+    if (index && *index <= kMaxProcesses && processes_.contains(static_cast<int>(*index)))
+      processes_[static_cast<int>(*index)].causes = DecodeCauses(row);
   }
   sample_.processes.clear();
   for (const auto& [index, process] : processes_) sample_.processes.push_back(process);
@@ -398,6 +443,7 @@ absl::StatusOr<RecordDecoder::Result> RecordDecoder::Decode(absl::string_view re
   sample_.events = std::exchange(events_, {});
   DecodeProcesses(json);
   DecodeLimits(json);
+  DecodePlaces(json, &numbers_, &sample_);
   const auto losses = json.find("losses");
   if (losses != json.end() && losses->is_object()) sample_.losses = DecodeLosses(*losses);
   return Result::kSample;

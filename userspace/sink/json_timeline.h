@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "model/sample.h"
+#include "sink/json_places.h"
 
 namespace cowprof {
 
@@ -39,13 +40,14 @@ class RecordEncoder {
   struct Written {
     std::map<int, ProcessSample> processes;
     std::vector<LimitSample> limits;
+    PlaceNumbers numbers;
     Losses losses;
   };
   void EncodeProcesses(const Sample& sample, std::string* out);
   void EncodeLimits(const Sample& sample, std::string* out);
 
   Written written_, pending_;
-  Sample unwritten_;  // events since the last Commit(), and the last rows of those that ended
+  Sample unwritten_;  // what is told once, since the last Commit(): events, places, the last rows of those that ended
 };
 
 std::string EncodeEnd(absl::Duration t, absl::string_view reason);
@@ -68,6 +70,7 @@ class RecordDecoder {
   std::vector<Event> events_;
   std::map<int, ProcessSample> processes_;
   std::vector<LimitSample> limits_;
+  PlaceNumbers numbers_;
 };
 
 }  // namespace cowprof

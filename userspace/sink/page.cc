@@ -10,7 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "sink/page_template.h"
 #include "sink/report.h"
-#include "sink/words.h"
+#include "model/words.h"
 
 namespace cowprof {
 namespace {
@@ -63,6 +63,9 @@ std::pair<const char*, std::string> EventText(const Event& event, const Growth& 
       return {"signal", absl::StrFormat("%s got %s at address 0x%x", who, SignalName(event.signal), event.address)};
     case EventKind::kOomVictim:
       return {"oom", absl::StrCat("the OOM killer chose ", who)};
+    case EventKind::kPython:
+      return {"note", absl::StrCat(who, " runs Python ", event.python,
+                                   event.text.empty() ? "" : absl::StrCat(", which can't be read: ", event.text))};
     case EventKind::kNote:
       return {"note", event.text};
   }

@@ -2,14 +2,23 @@
 #include <nlohmann/json.hpp>
 
 #include "sink/report.h"
-#include "sink/words.h"
+#include "sink/report_blame.h"
+#include "model/words.h"
 
 namespace cowprof {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr size_t kRowsOfProcess = 10, kRowsOfAll = 1000;
+
 Json OrNull(const Count& count) { return count ? Json(*count) : Json(nullptr); }
+
+// Kernel time spent in copies, by what one costs here.
+Json CopySeconds(const Count& copies, const RunInfo& info) {
+  if (!copies || info.copy_ns <= 0) return nullptr;
+  return *copies * info.copy_ns / 1e9;
+}
 
 Json ExitJson(const ProcessGrowth& process) {
   if (!process.exit) return nullptr;
@@ -38,7 +47,8 @@ Json RollupJson(const ProcessGrowth& process) {
           {"private_bytes", process.rollup->private_bytes}};
 }
 
-Json ProcessJson(const ProcessGrowth& process, uint64_t page_bytes) {
+Json ProcessJson(const ProcessGrowth& process, const Growth& growth) {
+  const uint64_t page_bytes = growth.info.page_bytes;
   const FaultCounts& counts = process.counts;
   Json json = {{"pid", process.id.pid},
                {"index", process.index},
@@ -67,6 +77,14 @@ Json ProcessJson(const ProcessGrowth& process, uint64_t page_bytes) {
       {"ceiling_bytes", process.ceiling_bytes()},
   };
   for (const auto& [name, figure] : figures) json[name] = OrNull(figure);
+  json["by_cause"] = CausesJson(process.causes.value_or(CauseCounts{}), process.causes.has_value());
+  json["copy_seconds"] = CopySeconds(counts.copies, growth.info);
+  json["python"] = process.python.empty() ? Json(nullptr) : Json(process.python);
+  if (!process.places.empty()) {
+    const Blame blame = BlameOf(growth, {.index = process.index});
+    json["by_type"] = TypesJson(growth, blame, kRowsOfProcess);
+    json["by_line"] = LinesJson(growth, blame, kRowsOfProcess);
+  }
   json["page_map"] = SweepJson(process, page_bytes);
   json["smaps_rollup"] = RollupJson(process);
   json["exit"] = ExitJson(process);
@@ -100,6 +118,9 @@ Json LossesJson(const Losses& losses) {
           {"processes_dropped", losses.processes_dropped},
           {"unattributed_copies", losses.unattributed_copies},
           {"regions_dropped", losses.regions_dropped},
+          {"unclassified_copies", losses.unclassified_copies},
+          {"unplaced_copies", losses.unplaced_copies},
+          {"pages_dropped", losses.pages_dropped},
           {"unreadable", losses.unreadable},
           {"records_dropped", losses.records_dropped}};
 }
@@ -112,15 +133,12 @@ Json ReportJson(const Growth& growth) {
   const ProcessGrowth unknown = {.role = Role::kParent};
   const ProcessGrowth& target = growth.target() != nullptr ? *growth.target() : unknown;
   const Count copies = totals.copies_known ? Count(totals.copies) : std::nullopt;
-  Json causes = Json::object();
-  for (const char* cause :
-       {"refcount", "gc_header", "allocator", "bytecode", "hash", "data", "free", "kernel", "unknown"}) {
-    causes[cause] = nullptr;
-  }
+  const Blame blame = BlameOf(growth, {});
+  const CauseEvidence& evidence = growth.cause_evidence;
   Json workers = Json::array(), limits = Json::array();
   uint64_t ceiling = 0;
   for (const ProcessGrowth& process : growth.processes) {
-    if (process.index > 0) workers.push_back(ProcessJson(process, page_bytes));
+    if (process.index > 0) workers.push_back(ProcessJson(process, growth));
     if (!process.ended) ceiling += process.ceiling_bytes().value_or(0);
   }
   for (const LimitGrowth& limit : growth.limits) limits.push_back(LimitJson(limit));
@@ -129,21 +147,31 @@ Json ReportJson(const Growth& growth) {
       {"target",
        {{"pid", growth.info.target.pid},
         {"command", growth.info.command},
-        {"python", nullptr},
+        {"python", target.python.empty() ? Json(nullptr) : Json(target.python)},
         {"start_method", StartMethod(growth)}}},
       {"duration_seconds", absl::ToDoubleSeconds(growth.t)},
       {"samples", growth.samples},
-      {"exactness", {{"copies", NameOf(growth.info.exactness)}, {"rung", growth.info.rung}}},
-      {"parent", ProcessJson(target, page_bytes)},
+      {"exactness",
+       {{"copies", NameOf(growth.info.exactness)},
+        {"rung", growth.info.rung},
+        {"causes",
+         {{"looked", evidence.looked},
+          {"told_by_instruction", evidence.told},
+          {"audited", evidence.audited},
+          {"contradicted", evidence.contradicted}}},
+        {"stacks", {{"samples", blame.samples}, {"estimated", blame.estimated}}},
+        {"copy_ns", growth.info.copy_ns > 0 ? Json(growth.info.copy_ns) : Json(nullptr)}}},
+      {"parent", ProcessJson(target, growth)},
       {"workers", std::move(workers)},
       {"totals",
        {{"copies", OrNull(copies)},
         {"copied_bytes", OrNull(copies ? Count(*copies * page_bytes) : std::nullopt)},
         {"peak_workers_private_bytes", growth.peak_workers_private_bytes},
-        {"by_cause", std::move(causes)},
-        {"copy_seconds", nullptr}}},
-      {"by_type", Json::array()},
-      {"by_line", Json::array()},
+        {"by_cause", CausesJson(totals.causes, totals.causes_known)},
+        {"copy_seconds", CopySeconds(copies, growth.info)}}},
+      {"by_type", TypesJson(growth, blame, kRowsOfAll)},
+      {"by_line", LinesJson(growth, blame, kRowsOfAll)},
+      {"by_native", NativeJson(growth, blame, kRowsOfAll)},
       {"by_region", Json::array()},
       {"limits", std::move(limits)},
       {"forecast",
@@ -153,7 +181,7 @@ Json ReportJson(const Growth& growth) {
         {"first_limit", nullptr},
         {"eta_limit_seconds", nullptr},
         {"verdict", "unknown"}}},
-      {"diagnoses", Json::array()},
+      {"diagnoses", DiagnosesJson(growth)},
       {"verify", nullptr},
       {"losses", LossesJson(growth.losses)},
   };

@@ -5,8 +5,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "model/diagnosis.h"
 #include "sink/report.h"
-#include "sink/words.h"
+#include "sink/report_blame.h"
+#include "model/words.h"
 
 namespace cowprof {
 namespace {
@@ -108,6 +110,9 @@ std::string LossesText(const Losses& losses) {
                                                     {losses.processes_dropped, "process"},
                                                     {losses.unattributed_copies, "unattributed page"},
                                                     {losses.regions_dropped, "region"},
+                                                    {losses.unclassified_copies, "unclassified page"},
+                                                    {losses.unplaced_copies, "unplaced page"},
+                                                    {losses.pages_dropped, "page of the map"},
                                                     {losses.unreadable, "read"},
                                                     {losses.records_dropped, "sample"}};
   std::vector<std::string> parts;
@@ -150,9 +155,10 @@ std::string CopiesSentence(const Growth& growth) {
 }
 
 std::string Verdict(const Growth& growth) {
-  const LimitGrowth* nearest = NearestLimit(growth);
-  return nearest == nullptr ? CopiesSentence(growth)
-                            : absl::StrCat(CopiesSentence(growth), " ", LimitSentence(*nearest));
+  std::vector<std::string> sentences = {CopiesSentence(growth)};
+  if (std::string finding = TopFinding(growth); !finding.empty()) sentences.push_back(std::move(finding));
+  if (const LimitGrowth* nearest = NearestLimit(growth)) sentences.push_back(LimitSentence(*nearest));
+  return absl::StrJoin(sentences, " ");
 }
 
 std::string ReportText(const Growth& growth, bool complete) {
@@ -166,6 +172,7 @@ std::string ReportText(const Growth& growth, bool complete) {
   if (workers.size() > kWorkerLines) {
     absl::StrAppend(&out, "  ... and ", workers.size() - kWorkerLines, " more that copied less\n");
   }
+  out += BlameText(growth);
   if (!growth.limits.empty()) out += "\n  limits\n";
   for (const LimitGrowth& limit : growth.limits) out += LimitLine(limit);
   absl::StrAppend(&out, "\n  ", ExactnessText(growth.info.exactness), " (", growth.info.rung, "), ",

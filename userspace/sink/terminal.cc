@@ -11,7 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "sink/report.h"
-#include "sink/words.h"
+#include "model/words.h"
 
 namespace cowprof {
 namespace {

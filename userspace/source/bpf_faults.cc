@@ -2,25 +2,19 @@
 // only spelling of the maps' layout in user space; what a row means is documented in model/sample.h.
 #include "source/bpf_faults.h"
 
-#include <bpf/bpf.h>
 #include <bpf/btf.h>
-#include <bpf/libbpf.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdarg>
 #include <cstring>
 #include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/ascii.h"
-#include "absl/strings/str_cat.h"
 #include "cowprof.h"
-#include "cowprof.skel.h"
-#include "posix/fd.h"
+#include "source/bpf_handles.h"
+#include "source/bpf_tree.h"
 
 namespace cowprof {
 namespace {
@@ -28,47 +22,14 @@ namespace {
 using Key = cowprof_process_key;
 using Row = cowprof_process_row;
 
-struct SkeletonDeleter {
-  void operator()(cowprof_probes* skeleton) const { cowprof_probes::destroy(skeleton); }
-};
-struct RingDeleter {
-  void operator()(ring_buffer* ring) const { ring_buffer__free(ring); }
-};
-
-// libbpf explains itself through a print function only: its last warning becomes part of our message.
-std::string& LastWarning() {
-  static std::string text;
-  return text;
-}
-
-int KeepWarning(libbpf_print_level level, const char* format, va_list arguments) {
-  if (level != LIBBPF_WARN) return 0;
-  char line[512];
-  vsnprintf(line, sizeof(line), format, arguments);
-  // A failed raise of RLIMIT_MEMLOCK is no failure: kernels since 5.11 charge BPF memory to the cgroup.
-  if (strstr(line, "RLIMIT_MEMLOCK") == nullptr) {
-    const absl::string_view one_line = absl::StripAsciiWhitespace(line);
-    LastWarning() = std::string(one_line.substr(0, one_line.find('\n')));
-  }
-  return 0;
-}
-
-absl::Status BpfStatus(int error, absl::string_view attempted) {
-  std::string message = absl::StrCat(attempted, ": ", strerror(error));
-  if (!LastWarning().empty()) absl::StrAppend(&message, " (", LastWarning(), ")");
-  return absl::Status(absl::ErrnoToStatusCode(error), message);
-}
-
-ProcessId IdOf(const Key& key) { return {static_cast<pid_t>(key.pid), key.start_ns}; }
-
 std::string CommOf(const char (&comm)[COWPROF_COMM_BYTES]) { return std::string(comm, strnlen(comm, sizeof(comm))); }
 
 FaultCounts CountsOf(const cowprof_counts& c) {
   return {.faults = c.faults,
           .kernel_faults = c.kernel_faults,
           .write_protect_faults = c.write_protect_faults,
-          .copies = c.copies,
-          .kernel_copies = c.kernel_copies,
+          .copies = c.rowless_copies,
+          .kernel_copies = 0,
           .zero_upgrades = c.zero_upgrades,
           .zero_fill_pages = c.zero_fill_pages,
           .file_copies = c.file_copies,
@@ -98,33 +59,35 @@ bool MarkVictimTakesTask() {
 class BpfFaults : public FaultSource {
  public:
   absl::Status Load(const BpfOptions& options);
-  absl::Status Follow(pid_t target) override;
+  absl::Status Follow(pid_t target) override { return tree_->Follow(target); }
   absl::StatusOr<Pull> PullCounts() override;
   absl::StatusOr<std::vector<TouchedRegion>> PullRegions() override;
+  absl::StatusOr<std::vector<PlaceRow>> PullPlaces() override;
+  std::vector<cowprof_frame> ReadStack(uint64_t stack) const override;
+  absl::Status LearnImage(uint32_t serial, uint32_t image, const cowprof_image& facts) override;
+  absl::Status TrustSites(const std::vector<SiteVerdict>& verdicts) override;
+  void LogPages(bool on) override { skeleton_->bss->log_pages = on; }
   int wake_fd() const override { return ring_buffer__epoll_fd(ring_.get()); }
 
  private:
-  absl::StatusOr<std::vector<cowprof_task>> ListTasks() const;
-  bool Insert(const Key& key, const Key& parent, const char* comm);
-  void FollowDescendants(const std::vector<cowprof_task>& tasks, const Key& target);
-  absl::Status FollowUnseenForks();
-  absl::Status DropTheDead();
-  absl::StatusOr<std::vector<std::pair<Key, Row>>> ReadRows() const;
+  absl::Status ReadCauses(Pull* pull) const;
+  FollowedProcess FollowedOf(const Key& key, const Row& row) const;
   std::vector<SeenEvent> TakeEvents();
   static int OnEvent(void* context, void* data, size_t size);
+  static int OnPages(void* context, void* data, size_t size);
 
   // Destroyed in reverse order: the ring before the maps it reads.
-  std::unique_ptr<cowprof_probes, SkeletonDeleter> skeleton_;
-  std::unique_ptr<ring_buffer, RingDeleter> ring_;
-  absl::flat_hash_set<ProcessId> inserted_;      // found at attach, not forked under our eyes
-  absl::flat_hash_set<uint32_t> ended_serials_;  // whose regions are still in the table
-  std::vector<cowprof_event> events_;            // since the last pull
-  Key target_ = {};
+  Skeleton skeleton_;
+  Ring ring_;
+  std::unique_ptr<FollowedTree> tree_;
+  // Whose regions, and whose places, are still in the table.
+  absl::flat_hash_set<uint32_t> ended_with_regions_, ended_with_places_;
+  std::vector<cowprof_event> events_;  // since the last pull
+  std::vector<CopiedPage> pages_;
 };
 
 absl::Status BpfFaults::Load(const BpfOptions& options) {
-  libbpf_set_print(KeepWarning);
-  LastWarning().clear();
+  KeepWarnings();
   skeleton_.reset(cowprof_probes::open());
   if (skeleton_ == nullptr) return BpfStatus(errno, "open the probes");
   bpf_program* program = nullptr;
@@ -132,12 +95,19 @@ absl::Status BpfFaults::Load(const BpfOptions& options) {
   const bool takes_task = MarkVictimTakesTask();
   bpf_program__set_autoload(takes_task ? skeleton_->progs.oom_victim_pid : skeleton_->progs.oom_victim_task, false);
   bpf_map__set_max_entries(skeleton_->maps.regions, options.max_regions);
+  skeleton_->rodata->every_copy = options.every_copy;
   if (int error = cowprof_probes::load(skeleton_.get())) return BpfStatus(-error, "load the BTF tracepoint programs");
   ring_.reset(ring_buffer__new(bpf_map__fd(skeleton_->maps.events), &BpfFaults::OnEvent, this, nullptr));
   if (ring_ == nullptr) return BpfStatus(errno, "map the ring buffer of events");
+  if (int error =
+          ring_buffer__add(ring_.get(), bpf_map__fd(skeleton_->maps.copied_pages), &BpfFaults::OnPages, this)) {
+    return BpfStatus(-error, "map the ring buffer of pages");
+  }
+  tree_ = std::make_unique<FollowedTree>(*skeleton_, ring_.get(), events_);
   // From here on every fork of the host is reported, until Follow() has closed the tree.
   skeleton_->bss->scanning = 1;
   bpf_program__set_autoattach(skeleton_->progs.list_tasks, false);
+  bpf_program__set_autoattach(skeleton_->progs.settle_threads, false);
   if (int error = cowprof_probes::attach(skeleton_.get()))
     return BpfStatus(-error, "attach the BTF tracepoint programs");
   const Key overflow = {};
@@ -155,168 +125,88 @@ int BpfFaults::OnEvent(void* context, void* data, size_t size) {
   return 0;
 }
 
-// Every process of the host with its exact start time, which /proc cuts to 10 ms.
-absl::StatusOr<std::vector<cowprof_task>> BpfFaults::ListTasks() const {
-  std::unique_ptr<bpf_link, decltype(&bpf_link__destroy)> link(
-      bpf_program__attach_iter(skeleton_->progs.list_tasks, nullptr), &bpf_link__destroy);
-  if (link == nullptr) return BpfStatus(errno, "attach iter/task");
-  Fd fd(bpf_iter_create(bpf_link__fd(link.get())));
-  if (!fd.ok()) return BpfStatus(errno, "start iter/task");
-  std::string bytes;
-  char chunk[16384];
-  for (;;) {
-    const ssize_t got = read(fd.fd(), chunk, sizeof(chunk));
-    if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-    if (got < 0) return BpfStatus(errno, "read iter/task");
-    if (got == 0) break;
-    bytes.append(chunk, got);
+int BpfFaults::OnPages(void* context, void* data, size_t size) {
+  if (size < sizeof(cowprof_page_log)) return 0;
+  const auto& log = *static_cast<const cowprof_page_log*>(data);
+  constexpr uint64_t kInPage = 4095;  // the shape stands in these bits
+  for (uint32_t i = 0; i < std::min<uint32_t>(log.count, COWPROF_PAGE_LOG); ++i) {
+    static_cast<BpfFaults*>(context)->pages_.push_back(
+        {log.serial, log.pages[i] & ~kInPage, static_cast<cowprof_shape>(log.pages[i] & kInPage)});
   }
-  std::vector<cowprof_task> tasks(bytes.size() / sizeof(cowprof_task));
-  memcpy(tasks.data(), bytes.data(), tasks.size() * sizeof(cowprof_task));
-  return tasks;
+  return 0;
 }
 
-// False if the process has a row already, made by us or by the fork probe.
-bool BpfFaults::Insert(const Key& key, const Key& parent, const char* comm) {
-  Row row = {};
-  row.parent = parent;
-  row.serial = __atomic_add_fetch(&skeleton_->bss->last_serial, 1, __ATOMIC_RELAXED);
-  memcpy(row.comm, comm, sizeof(row.comm));
-  if (bpf_map_update_elem(bpf_map__fd(skeleton_->maps.processes), &key, &row, BPF_NOEXIST) != 0) {
-    // The fork probe was first (EEXIST): nothing to do. A full table is counted like a fork's.
-    if (errno != EEXIST) __atomic_fetch_add(&skeleton_->bss->losses.processes_dropped, 1, __ATOMIC_RELAXED);
-    return false;
-  }
-  inserted_.insert(IdOf(key));
-  return true;
-}
-
-void BpfFaults::FollowDescendants(const std::vector<cowprof_task>& tasks, const Key& target) {
-  absl::flat_hash_map<ProcessId, std::vector<const cowprof_task*>> children;
-  for (const cowprof_task& task : tasks) children[IdOf(task.parent)].push_back(&task);
-  std::vector<Key> open = {target};
-  absl::flat_hash_set<ProcessId> seen = {IdOf(target)};
-  for (size_t i = 0; i < open.size(); ++i) {
-    const auto found = children.find(IdOf(open[i]));
-    if (found == children.end()) continue;
-    for (const cowprof_task* task : found->second) {
-      if (!seen.insert(IdOf(task->process)).second) continue;
-      Insert(task->process, task->parent, task->comm);
-      open.push_back(task->process);
-    }
-  }
-}
-
-// A process that we had not inserted yet may have forked between the look at the tree and its insertion; its fork was
-// reported as one of a stranger. Once a pass inserts nobody, every member of the tree was followed before its next
-// fork.
-absl::Status BpfFaults::FollowUnseenForks() {
-  size_t next = 0;
-  for (bool inserted = true; inserted;) {
-    inserted = false;
-    if (int error = ring_buffer__consume(ring_.get()); error < 0) return BpfStatus(-error, "read the ring buffer");
-    for (; next < events_.size(); ++next) {
-      const cowprof_event& event = events_[next];
-      Row row;
-      if (event.kind != COWPROF_FORK_SEEN ||
-          bpf_map_lookup_elem(bpf_map__fd(skeleton_->maps.processes), &event.parent, &row) != 0) {
-        continue;
-      }
-      inserted |= Insert(event.process, event.parent, event.comm);
-    }
+// Rows of a process that has ended are final, and are taken out.
+absl::Status BpfFaults::ReadCauses(Pull* pull) const {
+  const int map = bpf_map__fd(skeleton_->maps.causes);
+  const auto rows = ReadHash<cowprof_cause_key, uint64_t>(map, "causes");
+  if (!rows.ok()) return rows.status();
+  absl::flat_hash_map<uint32_t, FollowedProcess*> processes;
+  for (FollowedProcess& process : pull->processes) processes[process.serial] = &process;
+  for (const auto& [key, copies] : *rows) {
+    if (key.serial == 0) pull->losses.unattributed_copies += copies;  // of processes that share the overflow row
+    const auto process = processes.find(key.serial);
+    if (process == processes.end()) continue;
+    *process->second->counts.copies += copies;
+    if (key.shape == COWPROF_SHAPE_KERNEL) *process->second->counts.kernel_copies += copies;
+    pull->causes.push_back(
+        {key.serial, key.image, static_cast<cowprof_shape>(key.shape), key.told != 0, key.ip, copies});
+    if (process->second->exited_ns != 0) bpf_map_delete_elem(map, &key);
   }
   return absl::OkStatus();
 }
 
-absl::Status BpfFaults::Follow(pid_t target) {
-  absl::StatusOr<std::vector<cowprof_task>> tasks = ListTasks();
-  if (!tasks.ok()) return tasks.status();
-  const auto is_target = [&](const cowprof_task& task) { return static_cast<pid_t>(task.process.pid) == target; };
-  const auto root = std::find_if(tasks->begin(), tasks->end(), is_target);
-  if (root == tasks->end()) return absl::NotFoundError(absl::StrCat("no process ", target));
-  target_ = root->process;
-  Insert(target_, Key{}, root->comm);
-  // The list is older than the target's row: a second one sees what was forked in between, or the probe did.
-  tasks = ListTasks();
-  if (!tasks.ok()) return tasks.status();
-  FollowDescendants(*tasks, target_);
-  if (absl::Status status = FollowUnseenForks(); !status.ok()) return status;
-  skeleton_->bss->scanning = 0;
-  if (absl::Status status = DropTheDead(); !status.ok()) return status;
-  return inserted_.contains(IdOf(target_)) ? absl::OkStatus() : absl::NotFoundError("it has just ended");
-}
-
-// One that ended between the look at the tree and its row's insertion: the exit probe did not know it.
-absl::Status BpfFaults::DropTheDead() {
-  const absl::StatusOr<std::vector<cowprof_task>> tasks = ListTasks();
-  if (!tasks.ok()) return tasks.status();
-  absl::flat_hash_set<ProcessId> living;
-  for (const cowprof_task& task : *tasks) living.insert(IdOf(task.process));
-  const int map = bpf_map__fd(skeleton_->maps.processes);
-  for (const ProcessId& id : std::vector<ProcessId>(inserted_.begin(), inserted_.end())) {
-    const Key key = {static_cast<unsigned>(id.pid), 0, id.start_ns};
-    Row row;
-    if (living.contains(id) || bpf_map_lookup_elem(map, &key, &row) != 0 || row.exited_ns != 0) continue;
-    bpf_map_delete_elem(map, &key);
-    inserted_.erase(id);
-  }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<std::vector<std::pair<Key, Row>>> BpfFaults::ReadRows() const {
-  const int map = bpf_map__fd(skeleton_->maps.processes);
-  std::vector<std::pair<Key, Row>> rows;
-  std::vector<Key> keys(512);
-  std::vector<Row> values(512);
-  uint32_t position = 0;  // the kernel's cursor of a hash is 4 bytes
-  for (bool first = true;; first = false) {
-    uint32_t count = keys.size();
-    const int error =
-        bpf_map_lookup_batch(map, first ? nullptr : &position, &position, keys.data(), values.data(), &count, nullptr);
-    if (error != 0 && error != -ENOENT) return BpfStatus(-error, "read the process table");
-    for (uint32_t i = 0; i < count; ++i) rows.emplace_back(keys[i], values[i]);
-    if (error == -ENOENT) return rows;
-  }
+FollowedProcess BpfFaults::FollowedOf(const Key& key, const Row& row) const {
+  const ProcessId id = IdOf(key);
+  return {.id = id,
+          .parent = IdOf(row.parent),
+          .origin = tree_->is_target(id)   ? Origin::kTarget
+                    : tree_->was_there(id) ? Origin::kFoundAtAttach
+                                           : Origin::kForked,
+          .serial = row.serial,
+          .image = row.image,
+          .forked_ns = row.forked_ns,
+          .exited_ns = row.exited_ns,
+          .exit_status = row.exit_code,
+          .comm = CommOf(row.comm),
+          .counts = CountsOf(row.counts)};
 }
 
 absl::StatusOr<Pull> BpfFaults::PullCounts() {
   // Events first: an exit that is reported here has its row in the same pull.
   if (int error = ring_buffer__consume(ring_.get()); error < 0) return BpfStatus(-error, "read the ring buffer");
-  absl::StatusOr<std::vector<std::pair<Key, Row>>> rows = ReadRows();
+  if (absl::StatusOr<std::string> settled = RunIterator(skeleton_->progs.settle_threads); !settled.ok())
+    return settled.status();
+  const auto rows = ReadHash<Key, Row>(bpf_map__fd(skeleton_->maps.processes), "processes");
   if (!rows.ok()) return rows.status();
   Pull pull;
   const cowprof_losses& losses = skeleton_->bss->losses;
   pull.losses = {.events_dropped = losses.events_dropped,
                  .processes_dropped = losses.processes_dropped,
-                 .regions_dropped = losses.regions_dropped};
+                 .regions_dropped = losses.regions_dropped,
+                 .unclassified_copies = losses.cause_rows_dropped,
+                 .unplaced_copies = losses.place_rows_dropped,
+                 .pages_dropped = losses.pages_dropped};
   for (const auto& [key, row] : *rows) {
     if (key.pid == 0) {
-      pull.losses.unattributed_copies = row.counts.copies;  // the overflow row
+      pull.losses.unattributed_copies = row.counts.rowless_copies;  // the overflow row
       continue;
     }
-    const ProcessId id = IdOf(key);
-    const bool found = inserted_.contains(id);
-    pull.processes.push_back({.id = id,
-                              .parent = IdOf(row.parent),
-                              .origin = id == IdOf(target_) ? Origin::kTarget
-                                        : found             ? Origin::kFoundAtAttach
-                                                            : Origin::kForked,
-                              .serial = row.serial,
-                              .forked_ns = row.forked_ns,
-                              .exited_ns = row.exited_ns,
-                              .exit_status = row.exit_code,
-                              .comm = CommOf(row.comm),
-                              .counts = CountsOf(row.counts)});
+    pull.processes.push_back(FollowedOf(key, row));
     if (row.exited_ns != 0) {
       bpf_map_delete_elem(bpf_map__fd(skeleton_->maps.processes), &key);
-      inserted_.erase(id);
-      ended_serials_.insert(row.serial);
+      bpf_map_delete_elem(bpf_map__fd(skeleton_->maps.learned_images), &row.serial);
+      tree_->Forget(IdOf(key));
+      ended_with_regions_.insert(row.serial);
+      ended_with_places_.insert(row.serial);
     }
   }
+  if (absl::Status status = ReadCauses(&pull); !status.ok()) return status;
   std::sort(pull.processes.begin(), pull.processes.end(), [](const FollowedProcess& a, const FollowedProcess& b) {
     return std::tie(a.forked_ns, a.serial) < std::tie(b.forked_ns, b.serial);
   });
   pull.events = TakeEvents();
+  pull.pages = std::exchange(pages_, {});
   return pull;
 }
 
@@ -351,31 +241,63 @@ std::vector<SeenEvent> BpfFaults::TakeEvents() {
   return seen;
 }
 
-// Regions of processes that ended by the last PullCounts() are deleted here: the probes can't, knowing only addresses.
+// Rows of processes that ended by the last PullCounts() are deleted here: the probes can't, knowing only addresses.
 absl::StatusOr<std::vector<TouchedRegion>> BpfFaults::PullRegions() {
   const int map = bpf_map__fd(skeleton_->maps.regions);
+  const auto rows = ReadHash<cowprof_region_key, uint8_t>(map, "regions");
+  if (!rows.ok()) return rows.status();
   std::vector<TouchedRegion> regions;
-  std::vector<cowprof_region_key> keys(4096), stale;
-  std::vector<uint8_t> values(4096);
-  uint32_t position = 0;  // the kernel's cursor of a hash is 4 bytes
-  for (bool first = true, more = true; more; first = false) {
-    uint32_t count = keys.size();
-    const int error =
-        bpf_map_lookup_batch(map, first ? nullptr : &position, &position, keys.data(), values.data(), &count, nullptr);
-    if (error != 0 && error != -ENOENT) return BpfStatus(-error, "read the region table");
-    more = error == 0;
-    for (uint32_t i = 0; i < count; ++i) {
-      const uint32_t serial = keys[i] >> 36;
-      if (ended_serials_.contains(serial)) {
-        stale.push_back(keys[i]);
-      } else {
-        regions.push_back({serial, (keys[i] & ((1ull << 36) - 1)) << COWPROF_REGION_SHIFT});
-      }
+  for (const auto& [key, unused] : *rows) {
+    const uint32_t serial = key >> 36;
+    if (ended_with_regions_.contains(serial)) {
+      bpf_map_delete_elem(map, &key);
+    } else {
+      regions.push_back({serial, (key & ((1ull << 36) - 1)) << COWPROF_REGION_SHIFT});
     }
   }
-  for (const cowprof_region_key key : stale) bpf_map_delete_elem(map, &key);
-  ended_serials_.clear();
+  ended_with_regions_.clear();
   return regions;
+}
+
+absl::StatusOr<std::vector<PlaceRow>> BpfFaults::PullPlaces() {
+  const int map = bpf_map__fd(skeleton_->maps.places);
+  const auto rows = ReadHash<cowprof_place_key, cowprof_place>(map, "places");
+  if (!rows.ok()) return rows.status();
+  std::vector<PlaceRow> places;
+  for (const auto& [key, place] : *rows) {
+    places.push_back({key.cause.serial, key.cause.image, static_cast<cowprof_shape>(key.cause.shape), key.cause.ip,
+                      key.type, key.stack, place.copies, place.samples, place.squares});
+    if (ended_with_places_.contains(key.cause.serial)) bpf_map_delete_elem(map, &key);
+  }
+  ended_with_places_.clear();
+  return places;
+}
+
+std::vector<cowprof_frame> BpfFaults::ReadStack(uint64_t stack) const {
+  cowprof_stack value;
+  if (bpf_map_lookup_elem(bpf_map__fd(skeleton_->maps.stacks), &stack, &value) != 0) return {};
+  return {value.frames, value.frames + std::min<uint32_t>(value.depth, COWPROF_MAX_FRAMES)};
+}
+
+absl::Status BpfFaults::LearnImage(uint32_t serial, uint32_t image, const cowprof_image& facts) {
+  if (bpf_map_update_elem(bpf_map__fd(skeleton_->maps.images), &image, &facts, BPF_ANY) != 0 ||
+      bpf_map_update_elem(bpf_map__fd(skeleton_->maps.learned_images), &serial, &image, BPF_ANY) != 0) {
+    return BpfStatus(errno, "write the table of images");
+  }
+  __atomic_add_fetch(&skeleton_->bss->images_learned, 1, __ATOMIC_RELEASE);
+  return absl::OkStatus();
+}
+
+absl::Status BpfFaults::TrustSites(const std::vector<SiteVerdict>& verdicts) {
+  if (verdicts.empty()) return absl::OkStatus();
+  for (const SiteVerdict& verdict : verdicts) {
+    const cowprof_site_key key = {verdict.ip, verdict.image};
+    const uint8_t shape = verdict.shape;
+    if (bpf_map_update_elem(bpf_map__fd(skeleton_->maps.sites), &key, &shape, BPF_ANY) != 0)
+      return BpfStatus(errno, "write the table of instructions");
+  }
+  __atomic_add_fetch(&skeleton_->bss->verdicts_known, 1, __ATOMIC_RELEASE);
+  return absl::OkStatus();
 }
 
 }  // namespace

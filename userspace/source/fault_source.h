@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "cowprof.h"
 #include "model/sample.h"
 
 namespace cowprof {
@@ -19,7 +20,8 @@ struct FollowedProcess {
   ProcessId id;
   ProcessId parent;  // who forked it; all zero for the target
   Origin origin = Origin::kForked;
-  uint32_t serial = 0;     // names it in TouchedRegion
+  uint32_t serial = 0;     // names it in the rows below
+  uint32_t image = 0;      // program that it runs, as LearnImage() named it; 0: not learned. Inherited at a fork
   uint64_t forked_ns = 0;  // CLOCK_BOOTTIME; 0 where it was there at attach
   uint64_t exited_ns = 0;  // CLOCK_BOOTTIME; 0 while it lives
   int exit_status = 0;     // as wait(2) reports it
@@ -34,10 +36,44 @@ struct SeenEvent {
   Event event;
 };
 
+// Copies by one instruction of one process onto one kind of thing. Cumulative; each copy stands in one row.
+struct CauseRow {
+  uint32_t serial = 0, image = 0;
+  cowprof_shape shape = COWPROF_SHAPE_UNREAD;
+  bool told = false;  // by the instruction, see SiteVerdict; otherwise memory was read
+  uint64_t ip = 0;
+  uint64_t copies = 0;
+};
+
+// Copies that were looked at with their stack: a sample, or all of them. Cumulative.
+struct PlaceRow {
+  uint32_t serial = 0, image = 0;
+  cowprof_shape shape = COWPROF_SHAPE_UNREAD;
+  uint64_t ip = 0;
+  uint64_t type = 0;   // address of the type of the object that was written; 0: none
+  uint64_t stack = 0;  // for ReadStack(); 0: no Python frame
+  uint64_t copies = 0, samples = 0, squares = 0;  // that the samples stand for; their number; sum of the squares of the former
+};
+
+// What an instruction always writes: then memory is not read at each of its copies. UNREAD: look each time (again).
+struct SiteVerdict {
+  uint64_t ip = 0;
+  uint32_t image = 0;
+  cowprof_shape shape = COWPROF_SHAPE_UNREAD;
+};
+
+struct CopiedPage {
+  uint32_t serial = 0;
+  uint64_t address = 0;
+  cowprof_shape shape = COWPROF_SHAPE_UNREAD;
+};
+
 struct Pull {
   std::vector<FollowedProcess>
       processes;  // by time of fork, parents before children; one that ended is reported once more and then forgotten
   std::vector<SeenEvent> events;  // kExec, kSignalSent, kSignalDelivered, kOomVictim
+  std::vector<CauseRow> causes;   // of `processes`
+  std::vector<CopiedPage> pages;  // since the last pull, where LogPages() is on; a page may be told twice
   Losses losses;                  // all but unreadable and records_dropped
 };
 
@@ -57,6 +93,13 @@ class FaultSource {
   virtual absl::StatusOr<Pull> PullCounts() = 0;
   // Of living processes; to be called every few seconds, since it also makes room.
   virtual absl::StatusOr<std::vector<TouchedRegion>> PullRegions() = 0;
+  // Of living processes, and once more of those that ended.
+  virtual absl::StatusOr<std::vector<PlaceRow>> PullPlaces() = 0;
+  virtual std::vector<cowprof_frame> ReadStack(uint64_t stack) const = 0;  // innermost first
+  // From now on `serial` and what it forks are read by `facts`, until it calls exec.
+  virtual absl::Status LearnImage(uint32_t serial, uint32_t image, const cowprof_image& facts) = 0;
+  virtual absl::Status TrustSites(const std::vector<SiteVerdict>& verdicts) = 0;
+  virtual void LogPages(bool on) = 0;
   // Readable when an event is worth waking up for before the next tick; -1: none.
   virtual int wake_fd() const = 0;
 };

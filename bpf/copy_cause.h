@@ -1,0 +1,228 @@
+// What is it that was written? Told by the bytes around the address while the page still is as it was before the write: the
+// allocation of a copy comes before the copy. Facts only; userspace/python/cause.h makes the cause of them.
+#ifndef COWPROF_BPF_COPY_CAUSE_H_
+#define COWPROF_BPF_COPY_CAUSE_H_
+
+// Addresses that were seen to be types. The same address may be anything in another image.
+struct type_key {
+	__u64 address;
+	__u64 image;
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, COWPROF_MAX_TYPES);
+	__type(key, struct type_key);
+	__type(value, __u8);
+} types SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, COWPROF_MAX_SITES);
+	__type(key, struct cowprof_site_key);
+	__type(value, __u8);
+} sites SEC(".maps");
+
+__u32 verdicts_known;	// changes whenever `sites` does
+
+enum {
+	PAGE = 4096,
+	POOL_HEADER = 48,
+	POOL_BLOCK_MAX = 512,
+	TYPE_FLAGS = 168,	// PyTypeObject.tp_flags
+};
+#define TYPE_SUBCLASS (1ull << 31)
+
+static int is_pointer(__u64 word)
+{
+	return word >= 65536 && word < 1ull << 47 && !(word & 7);
+}
+
+// A type's own type is PyType_Type, or a metaclass: a type that says so in its flags (Py_TPFLAGS_TYPE_SUBCLASS) and leads there.
+static int is_type(struct thread_state *state, __u64 address)
+{
+	struct type_key key = {.address = address, .image = state->image};
+	struct cowprof_image *image;
+	__u32 id = state->image;
+	__u8 yes = 1;
+
+	if (bpf_map_lookup_elem(&types, &key))
+		return 1;
+	image = bpf_map_lookup_elem(&images, &id);
+	if (!image)
+		return 0;
+	for (int i = 0; i < 4; i++) {
+		address = word_at(state, address + 8);
+		if (address == image->type_type) {
+			bpf_map_update_elem(&types, &key, &yes, BPF_ANY);	// full: it is looked at anew each time
+			return 1;
+		}
+		if (!is_pointer(address) || !(word_at(state, address + TYPE_FLAGS) & TYPE_SUBCLASS))
+			return 0;
+	}
+	return 0;
+}
+
+static int is_object(struct thread_state *state, __u64 refcount, __u64 type)
+{
+	return refcount && !(refcount >> 32) && is_pointer(type) && is_type(state, type);
+}
+
+static __u64 start_of_block(__u64 address, const __u32 *pool, __u32 pool_bytes)
+{
+	__u64 base = address & ~((__u64)pool_bytes - 1);
+	__u64 first = base + POOL_HEADER;
+	__u32 count = pool[0], size_class = pool[9], next = pool[10], block_bytes = pool_bytes - pool[11];
+
+	if (!block_bytes || block_bytes > POOL_BLOCK_MAX || !count || count > pool_bytes / block_bytes || next < POOL_HEADER ||
+	    next > pool_bytes || (block_bytes != (size_class + 1) * 16 && block_bytes != (size_class + 1) * 8))
+		return 0;
+	return address < first ? base : first + (address - first) / block_bytes * block_bytes;
+}
+
+// pymalloc: pools are aligned to their size and begin with a header (struct pool_header in Objects/obmalloc.c).
+static int shape_in_pool(struct thread_state *state, struct cowprof_image *image, __u64 *type)
+{
+	__u64 pool_base = state->address & ~((__u64)image->pool_bytes - 1), block, words[6] = {};
+	__u32 pool[POOL_HEADER / 4];
+
+	if (!image->pool_bytes || read_user(state, pool, sizeof(pool), pool_base))
+		return 0;
+	block = start_of_block(state->address, pool, image->pool_bytes);
+	if (!block)
+		return 0;
+	if (block == pool_base)
+		return COWPROF_SHAPE_POOL_HEADER;
+	read_user(state, words, sizeof(words), block);	// the smallest block has 16 bytes, but others follow it
+	if (!words[0] || (is_pointer(words[0]) && (words[0] & ~((__u64)image->pool_bytes - 1)) == pool_base))
+		return COWPROF_SHAPE_FREE_BLOCK;
+	for (int i = 0; i < 3; i++) {	// no header, the collector's, and with what 3.11 and later put before that
+		if (is_object(state, words[2 * i], words[2 * i + 1])) {
+			*type = words[2 * i + 1];
+			return COWPROF_SHAPE_OBJECT;
+		}
+	}
+	return COWPROF_SHAPE_PAYLOAD;
+}
+
+static int shape_in_header(struct thread_state *state, struct cowprof_image *image)
+{
+	__u32 collecting = 0;
+
+	if (image->collecting)
+		read_user(state, &collecting, sizeof(collecting), image->collecting);
+	return collecting ? COWPROF_SHAPE_COLLECTION : COWPROF_SHAPE_LINK;
+}
+
+// Not an object's head.
+static __noinline int shape_elsewhere(struct thread_state *state, struct cowprof_image *image, __u64 *type)
+{
+	__u64 address = state->address & ~7ull, head[3] = {}, distance;
+
+	for (distance = 8; distance <= 32 && distance <= image->gc_header_bytes; distance += 8) {
+		if (!read_user(state, head, 16, address + distance) && is_object(state, head[0], head[1])) {
+			*type = head[1];
+			return shape_in_header(state, image);
+		}
+	}
+	if (!read_user(state, head, 16, address - 24) && is_object(state, head[0], head[1]) && word_at(state, address) == -1ull) {
+		*type = head[1];
+		return COWPROF_SHAPE_HASH;
+	}
+	return shape_in_pool(state, image, type) ?: in_running_code(state, image) ? COWPROF_SHAPE_CODE : COWPROF_SHAPE_OUTSIDE;
+}
+
+static __noinline int shape_of(struct thread_state *state, __u64 *type)
+{
+	__u64 *words = state->words;
+	__u32 id = state->image;
+	struct cowprof_image *image = bpf_map_lookup_elem(&images, &id);
+
+	if (!image)
+		return COWPROF_SHAPE_UNREAD;
+	if (!(state->address & 7) && !(words[0] >> 32) && is_pointer(words[1]) && is_type(state, words[1])) {
+		*type = words[1];
+		return !words[0] ? COWPROF_SHAPE_DEAD_OBJECT : words[0] == 1 ? COWPROF_SHAPE_LAST_REFERENCE : COWPROF_SHAPE_REFCOUNT;
+	}
+	return shape_elsewhere(state, image, type);
+}
+
+// ---- Counting: mostly a slot of the thread has this very row already ----
+
+static __u32 slots_of(__u64 ip)
+{
+	return ip * 0x9e3779b97f4a7c15ull >> 62 << 2;
+}
+
+static void ask_for_verdict(struct cause_slot *slot)
+{
+	struct cowprof_site_key key = {.ip = slot->key.ip, .image = slot->key.image};
+	__u8 *shape = bpf_map_lookup_elem(&sites, &key);
+
+	slot->tells = shape && *shape == slot->key.shape;
+	slot->verdicts_known = verdicts_known;
+}
+
+static void count_in_slot(struct thread_state *state, const struct cowprof_cause_key *key)
+{
+	struct cause_slot *slot = &state->slots[state->slot & (COWPROF_THREAD_SLOTS - 1)];
+	struct cowprof_process_row *row;
+	__u32 first = slots_of(key->ip);
+
+	if (!state->image && same_cause(&slot->key, key)) {
+		slot->looked.now++;
+		return;
+	}
+	for (__u32 i = 0; i < 4; i++) {
+		slot = &state->slots[first + i & (COWPROF_THREAD_SLOTS - 1)];
+		if (!same_cause(&slot->key, key))
+			continue;
+		slot->looked.now++;
+		if (slot->verdicts_known != verdicts_known)
+			ask_for_verdict(slot);
+		return;
+	}
+	row = bpf_map_lookup_elem(&processes, &state->process);
+	if (!row)
+		return;
+	state->slot = first + (state->next_victim++ & 3);
+	slot = &state->slots[state->slot & (COWPROF_THREAD_SLOTS - 1)];
+	settle_slot(row, slot);
+	slot->key = *key;
+	slot->looked.now++;
+	ask_for_verdict(slot);
+}
+
+// At the fault, before the kernel looks at the page: a read marks the page as accessed, and wp_page_copy() would find its PTE
+// changed, throw its copy away and have the fault again. After this one, further reads of the page change nothing. It costs about a
+// fifth of a copy, so it is left away where the instruction tells.
+static int site_tells(struct thread_state *state, __u32 slot)
+{
+	struct cause_slot *known = &state->slots[slot & (COWPROF_THREAD_SLOTS - 1)];
+
+	return known->key.ip == state->ip && known->tells && known->verdicts_known == verdicts_known;
+}
+
+static void look(struct thread_state *state)
+{
+	__u32 room = PAGE - (state->address & (PAGE - 1)), first = slots_of(state->ip);
+
+	state->looked = 0;
+	if (!state->sample) {
+		if (state->kernel_mode)
+			return;
+		if (site_tells(state, state->slot))	// as the last time
+			return;
+		for (__u32 i = 0; i < 4; i++) {
+			state->slot = first + i;
+			if (site_tells(state, first + i))
+				return;
+		}
+	}
+	if (room > sizeof(state->words))
+		room = sizeof(state->words);
+	__builtin_memset(state->words, 0, sizeof(state->words));
+	state->looked = 1;
+	read_user(state, state->words, room, state->address);
+}
+
+#endif

@@ -1,0 +1,100 @@
+// Where in the program was it? One copy in a few is looked at with its stack: of a thread the first thousands at most every 0.1 ms, then
+// every 1 ms. Each sample stands for the copies since the last one. The gaps are random, so that no rhythm of the program meets ours.
+#ifndef COWPROF_BPF_COPY_PLACE_H_
+#define COWPROF_BPF_COPY_PLACE_H_
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, COWPROF_MAX_PLACE_ROWS);
+	__type(key, struct cowprof_place_key);
+	__type(value, struct cowprof_place);
+} places SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, COWPROF_MAX_STACKS);
+	__type(key, __u64);
+	__type(value, struct cowprof_stack);
+} stacks SEC(".maps");
+
+const volatile int every_copy;
+
+enum {
+	FIRST_SAMPLES = 4096,
+	FIRST_GAP_NS = 100000,
+	GAP_NS = 1000000,
+	LONGEST_PERIOD = 4096,
+};
+
+// The key of the stack in the table of stacks; 0: there is none, or no room.
+static __u64 keep_stack(struct thread_state *state)
+{
+	struct cowprof_stack *stack = &state->stack;
+	__u64 hash = stack->depth;
+	__u32 i;
+
+	if (!hash)
+		return 0;
+	for (i = 0; i < COWPROF_MAX_FRAMES && i < stack->depth; i++) {
+		hash = (hash ^ stack->frames[i].code) * 0x9e3779b97f4a7c15ull;
+		hash = (hash ^ hash >> 29 ^ stack->frames[i].instruction) * 0xbf58476d1ce4e5b9ull;
+		hash ^= hash >> 32;
+	}
+	if (bpf_map_lookup_elem(&stacks, &hash) || !bpf_map_update_elem(&stacks, &hash, stack, BPF_ANY))
+		return hash;
+	__sync_fetch_and_add(&losses.place_rows_dropped, state->gap);	// without its line
+	return 0;
+}
+
+static void add_place(struct cowprof_place_key *key, __u64 copies)
+{
+	struct cowprof_place one = {.copies = copies, .samples = 1, .squares = copies * copies};
+	struct cowprof_place *place = bpf_map_lookup_elem(&places, key);
+
+	if (!place && !bpf_map_update_elem(&places, key, &one, BPF_NOEXIST))
+		return;
+	if (!place)
+		place = bpf_map_lookup_elem(&places, key);
+	if (!place) {
+		__sync_fetch_and_add(&losses.place_rows_dropped, copies);
+		return;
+	}
+	__sync_fetch_and_add(&place->copies, copies);
+	__sync_fetch_and_add(&place->samples, 1);
+	__sync_fetch_and_add(&place->squares, copies * copies);
+}
+
+static void plan_next_sample(struct thread_state *state)
+{
+	__u64 now = bpf_ktime_get_ns(), elapsed = now - state->sampled_ns;
+	__u64 wanted = state->samples++ < FIRST_SAMPLES ? FIRST_GAP_NS : GAP_NS;
+
+	if (elapsed < wanted && state->period < LONGEST_PERIOD)
+		state->period = 2 * state->period + 1;
+	else if (elapsed > 4 * wanted)
+		state->period /= 2;
+	if (every_copy)
+		state->period = 0;
+	state->sampled_ns = now;
+	state->gap = state->copies_left = state->period ? 1 + bpf_get_prandom_u32() % (2 * state->period) : 1;
+	state->sample = state->gap == 1;
+}
+
+static __noinline int sample_place(struct thread_state *state, const struct cowprof_cause_key *cause, __u64 type)
+{
+	struct cowprof_place_key key = {.cause = *cause, .type = type};
+	struct cowprof_image *image;
+	__u32 image_id = state->image;
+
+	key.cause.ip = state->ip;	// also where there is no image: for its symbol
+	image = bpf_map_lookup_elem(&images, &image_id);
+	if (image) {
+		walk_frames(state, image);
+		key.stack = keep_stack(state);
+	}
+	add_place(&key, state->gap ? state->gap : 1);
+	plan_next_sample(state);
+	return 0;
+}
+
+#endif

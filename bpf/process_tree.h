@@ -1,0 +1,219 @@
+// The tree of processes: forks, execs, exits, the signals that explain them, and the scan at attach. Included by cowprof.bpf.c only.
+#ifndef COWPROF_BPF_PROCESS_TREE_H_
+#define COWPROF_BPF_PROCESS_TREE_H_
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, COWPROF_RING_BYTES);
+} events SEC(".maps");
+
+struct cowprof_process_row zero_row;	// a template: a row does not fit on the BPF stack
+int scanning;	// the tree is being scanned: report every fork of the host
+__u32 last_serial;
+
+static struct cowprof_event *new_event(enum cowprof_event_kind kind, struct cowprof_process_key process)
+{
+	struct cowprof_event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
+
+	if (!event) {
+		__sync_fetch_and_add(&losses.events_dropped, 1);
+		return 0;
+	}
+	__builtin_memset(event, 0, sizeof(*event));
+	event->kind = kind;
+	event->process = process;
+	event->time_ns = bpf_ktime_get_boot_ns();
+	return event;
+}
+
+// Events wait for the next tick, but for those that can't: user space must look while the process still exists.
+static void submit(struct cowprof_event *event, int wake)
+{
+	bpf_ringbuf_submit(event, wake ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
+}
+
+static void add_child(struct thread_state *parent, struct task_struct *child, struct cowprof_process_key key)
+{
+	struct cowprof_process_row *row, *forker = bpf_map_lookup_elem(&processes, &parent->process);
+	struct thread_state *state;
+
+	if (!forker)
+		return;
+	__sync_fetch_and_add(&forker->forks, 1);
+	if (bpf_map_update_elem(&processes, &key, &zero_row, BPF_NOEXIST)) {
+		__sync_fetch_and_add(&losses.processes_dropped, 1);
+		state = bpf_task_storage_get(&threads, child, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+		if (state)	// its process is the all-zero key: the overflow row
+			state->serial = 0;
+		return;
+	}
+	row = bpf_map_lookup_elem(&processes, &key);
+	if (!row)
+		return;
+	row->serial = __sync_fetch_and_add(&last_serial, 1) + 1;
+	row->image = image_of(forker);
+	row->parent = parent->process;
+	row->forked_ns = bpf_ktime_get_boot_ns();
+	__builtin_memcpy(row->comm, child->comm, sizeof(row->comm));
+}
+
+// Runs before the child does.
+SEC("?tp_btf/sched_process_fork")
+int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child)
+{
+	struct thread_state *state = state_of(parent);
+	struct cowprof_process_key key = key_of(child);
+	struct cowprof_event *event;
+
+	if (parent->tgid == child->tgid || (!state && !scanning))	// a thread, or a stranger
+		return 0;
+	if (state)
+		add_child(state, child, key);
+	event = new_event(state ? COWPROF_FORK : COWPROF_FORK_SEEN, key);
+	if (!event)
+		return 0;
+	event->parent = key_of(parent);
+	__builtin_memcpy(event->comm, child->comm, sizeof(event->comm));
+	submit(event, 0);
+	return 0;
+}
+
+SEC("?tp_btf/sched_process_exec")
+int BPF_PROG(process_exec, struct task_struct *task)
+{
+	struct thread_state *state = state_of(task);
+	struct cowprof_process_row *row;
+	struct cowprof_event *event;
+
+	if (!state)
+		return 0;
+	row = bpf_map_lookup_elem(&processes, &state->process);
+	if (row) {	// another program, whose image is to be learned
+		bpf_map_delete_elem(&learned_images, &row->serial);
+		row->image = state->image = 0;
+	}
+	event = new_event(COWPROF_EXEC, state->process);
+	if (!event)
+		return 0;
+	__builtin_memcpy(event->comm, task->comm, sizeof(event->comm));
+	submit(event, 0);
+	return 0;
+}
+
+// The row itself keeps the end, so that a full ring buffer can't lose it. do_exit() has counted this thread out of
+// signal->live before the tracepoint; two threads that leave at once may both read 0, and write the same twice.
+SEC("?tp_btf/sched_process_exit")
+int BPF_PROG(process_exit, struct task_struct *task)
+{
+	struct thread_state *state = bpf_task_storage_get(&threads, task, 0, 0);
+	struct cowprof_process_row *row = row_of(task);
+	struct cowprof_event *event;
+
+	if (!row)
+		return 0;
+	if (state) {
+		settle(row, state);
+		tell_pages(state);
+	}
+	if (task->signal->live.counter)
+		return 0;
+	row->exit_code = task->signal->group_exit_code ? task->signal->group_exit_code : task->exit_code;
+	__builtin_memcpy(row->comm, task->comm, sizeof(row->comm));
+	row->exited_ns = bpf_ktime_get_boot_ns();
+	event = new_event(COWPROF_EXIT, key_of(task));
+	if (!event)
+		return 0;
+	event->code = row->exit_code;
+	submit(event, 0);
+	return 0;
+}
+
+// Signals that end a process or tell why: HUP INT QUIT ILL TRAP ABRT BUS FPE KILL SEGV TERM XCPU XFSZ SYS.
+static int is_deadly(int signal)
+{
+	return 1ull << signal & (1ull << 1 | 1 << 2 | 1 << 3 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 9 | 1 << 11 |
+				 1 << 15 | 1 << 24 | 1 << 25 | 1ull << 31);
+}
+
+SEC("?tp_btf/signal_generate")
+int BPF_PROG(signal_sent, int signal, struct kernel_siginfo *info, struct task_struct *task, int group, int result)
+{
+	struct cowprof_event *event;
+
+	if (signal < 1 || signal > 31 || !is_deadly(signal) || !row_of(task))
+		return 0;
+	event = new_event(COWPROF_SIGNAL_SENT, key_of(task));
+	if (!event)
+		return 0;
+	event->signal = signal;
+	event->sender = bpf_get_current_pid_tgid() >> 32;
+	bpf_get_current_comm(event->comm, sizeof(event->comm));
+	if ((unsigned long)info > 1)	// 0 and 1 are SEND_SIG_NOINFO and SEND_SIG_PRIV: the kernel itself, as the OOM killer
+		event->code = info->si_code;
+	else if ((unsigned long)info == 1)
+		event->code = 0x80;	// SI_KERNEL
+	submit(event, signal == 9);
+	return 0;
+}
+
+// Only the faults of a program itself carry an address: ILL TRAP BUS FPE SEGV.
+SEC("?tp_btf/signal_deliver")
+int BPF_PROG(signal_delivered, int signal, struct kernel_siginfo *info)
+{
+	struct cowprof_event *event;
+
+	if (signal < 1 || signal > 31 || !(1u << signal & (1 << 4 | 1 << 5 | 1 << 7 | 1 << 8 | 1 << 11)))
+		return 0;
+	if (!row_of(bpf_get_current_task_btf()))
+		return 0;
+	event = new_event(COWPROF_SIGNAL_DELIVERED, key_of(bpf_get_current_task_btf()));
+	if (!event)
+		return 0;
+	event->signal = signal;
+	event->code = info->si_code;
+	event->address = (__u64)info->_sifields._sigfault._addr;
+	submit(event, 1);
+	return 0;
+}
+
+// mark_victim(int pid) became mark_victim(struct task_struct *, uid_t), and stable kernels took that over: user space loads the
+// one that the kernel's BTF asks for.
+SEC("?tp_btf/mark_victim")
+int BPF_PROG(oom_victim_task, struct task_struct *task)
+{
+	struct cowprof_event *event = row_of(task) ? new_event(COWPROF_OOM_VICTIM, key_of(task)) : 0;
+
+	if (event)
+		submit(event, 1);
+	return 0;
+}
+
+SEC("?tp_btf/mark_victim")
+int BPF_PROG(oom_victim_pid, int pid)
+{
+	struct cowprof_process_key key = {.pid = pid};	// start unknown: user space finds the living process of that pid
+	struct cowprof_event *event = new_event(COWPROF_OOM_VICTIM, key);
+
+	if (event)
+		submit(event, 1);
+	return 0;
+}
+
+// ---- The scan at attach ----
+
+SEC("?iter/task")
+int list_tasks(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct cowprof_task found = {};
+
+	if (!task || task->pid != task->tgid || !task->signal->live.counter)	// a thread, or a zombie
+		return 0;
+	found.process = key_of(task);
+	found.parent = key_of(task->real_parent);
+	__builtin_memcpy(found.comm, task->comm, sizeof(found.comm));
+	bpf_seq_write(ctx->meta->seq, &found, sizeof(found));
+	return 0;
+}
+
+#endif

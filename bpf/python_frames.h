@@ -1,0 +1,87 @@
+// Reads of the thread's own memory, and the walk of CPython's frames by the offsets of its image: data in a map, not code.
+#ifndef COWPROF_BPF_PYTHON_FRAMES_H_
+#define COWPROF_BPF_PYTHON_FRAMES_H_
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, COWPROF_MAX_IMAGES);
+	__type(key, __u32);
+	__type(value, struct cowprof_image);
+} images SEC(".maps");
+
+// The tracepoint of a page fault fires for our own reads, too, where a page is not there.
+static int read_user(struct thread_state *state, void *to, __u32 bytes, __u64 from)
+{
+	int error;
+
+	state->reading = 1;
+	error = bpf_probe_read_user(to, bytes, (void *)from);
+	state->reading = 0;
+	return error;
+}
+
+static __u64 word_at(struct thread_state *state, __u64 address)
+{
+	__u64 word = 0;
+
+	read_user(state, &word, sizeof(word), address);
+	return word;
+}
+
+enum { FRAME_WORDS = 16 };
+
+// The current frame of the thread, by way of its PyThreadState; 0: it runs no Python.
+static __u64 innermost_frame(struct thread_state *state, struct cowprof_image *image)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u64 thread, frame;
+
+	if (!image->thread_state_at)
+		return 0;
+	thread = word_at(state, task->thread.fsbase + image->thread_state_at);
+	if (!thread)
+		return 0;
+	frame = word_at(state, thread + image->thread_frame);
+	if (frame && image->frame_indirection >= 0)
+		frame = word_at(state, frame + image->frame_indirection);
+	return frame;
+}
+
+// From 3.11 on, the instructions in a code object change while it runs. ob_size counts them, in units of 2 bytes.
+static int in_running_code(struct thread_state *state, struct cowprof_image *image)
+{
+	__u64 frame, code, begin;
+
+	if (!image->code_bytes_at)
+		return 0;
+	frame = innermost_frame(state, image);
+	if (!frame)
+		return 0;
+	code = word_at(state, frame + image->frame_code) & ~7ull;
+	begin = code + image->code_bytes_at;
+	return code && state->address >= begin && state->address < begin + 2 * (__u32)word_at(state, code + 16);
+}
+
+// Frames up to the outermost, or as many as there is room for: a cycle ends there, too.
+static void walk_frames(struct thread_state *state, struct cowprof_image *image)
+{
+	struct cowprof_stack *stack = &state->stack;
+	__u64 words[FRAME_WORDS], at = innermost_frame(state, image);
+	__u32 depth = 0;
+
+	for (int i = 0; i < COWPROF_MAX_FRAMES && at; i++) {
+		struct cowprof_frame *frame = &stack->frames[i];
+
+		if (read_user(state, words, sizeof(words), at))
+			break;
+		frame->code = words[image->frame_code / 8 & (FRAME_WORDS - 1)] & ~7ull;
+		frame->instruction = words[image->frame_instruction / 8 & (FRAME_WORDS - 1)];
+		if (image->instruction_bytes == 4)
+			frame->instruction = (__u32)frame->instruction;
+		at = words[image->frame_previous / 8 & (FRAME_WORDS - 1)];
+		depth = i + 1;
+	}
+	stack->depth = depth;
+}
+
+#endif

@@ -1,0 +1,227 @@
+// See attribution.h.
+#include "attribution.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "python/cause.h"
+
+namespace cowprof {
+namespace {
+
+// An instruction is trusted once this many copies were looked at and all had one cause. One that adds 1 to an object's head needs
+// fewer: it can be nothing else. One that takes 1 is never trusted: the value decides whether an object dies.
+constexpr uint64_t kEnoughOfIncrement = 16, kEnough = 256;
+
+uint32_t Bit(Cause cause) { return 1u << static_cast<int>(cause); }
+
+}  // namespace
+
+void Attribution::Add(const FollowedProcess& process, int index) {
+  const auto parent = serials_.find(process.parent);
+  const bool inherits = process.origin == Origin::kForked && parent != serials_.end();
+  Member member = {.serial = process.serial, .index = index};
+  if (inherits) {
+    member.program = members_[parent->second].program;
+    // The probes hand an image on at a fork; one that was learned a moment later is not.
+    member.taught = process.image == member.program->image();
+  } else {
+    member.program = std::make_shared<Program>(++last_image_, proc_, &elf_cache_);
+    programs_[last_image_] = member.program;
+  }
+  member.program->memory().Add(process.id.pid);
+  serials_[process.id] = process.serial;
+  members_[process.serial] = std::move(member);
+}
+
+void Attribution::Exec(const ProcessId& id) {
+  const auto serial = serials_.find(id);
+  if (serial == serials_.end()) return;
+  Member& member = members_[serial->second];
+  member.program->memory().Remove(id.pid);
+  member.program = std::make_shared<Program>(++last_image_, proc_, &elf_cache_);
+  member.program->memory().Add(id.pid);
+  member.taught = false;
+  programs_[last_image_] = member.program;
+}
+
+std::vector<Event> Attribution::Learn(const std::vector<FollowedProcess>& processes) {
+  std::vector<Event> events;
+  for (const FollowedProcess& process : processes) {
+    const auto found = members_.find(process.serial);
+    if (found == members_.end() || process.exited_ns != 0) continue;
+    Member& member = found->second;
+    Program& program = *member.program;
+    if (program.Inspect() && program.python() != Program::Python::kNone) {
+      Event event = {.kind = EventKind::kPython, .index = member.index, .text = program.reason()};
+      event.python = program.version();
+      events.push_back(std::move(event));
+    }
+    if (member.taught || program.python() != Program::Python::kReadable) continue;
+    member.taught = faults_->LearnImage(member.serial, program.image(), program.ProbeImage()).ok();
+  }
+  return events;
+}
+
+void Attribution::End(const ProcessId& id) {
+  const auto serial = serials_.find(id);
+  if (serial == serials_.end()) return;
+  Member& member = members_[serial->second];
+  member.program->memory().Remove(id.pid);
+  member.living = false;
+  serials_.erase(serial);
+}
+
+// ---- Causes ----
+
+Cause Attribution::CauseOfRow(Program& program, uint32_t image, cowprof_shape shape, uint64_t ip) {
+  if (shape == COWPROF_SHAPE_UNREAD)
+    return program.python() == Program::Python::kNone ? Cause::kData : Cause::kUnknown;
+  const auto [judged, is_new] = judged_.try_emplace({image, shape, ip}, Cause::kUnknown);
+  if (is_new) {
+    const std::string symbol = NeedsSymbol(shape) ? program.SymbolOf(ip).symbol : "";
+    judged->second = CauseOf(shape, program.KindOf(ip), symbol);
+  }
+  return judged->second;
+}
+
+Program* Attribution::ProgramOf(uint32_t image, const Member& member) {
+  const auto other = programs_.find(image);
+  return other == programs_.end() ? member.program.get() : other->second.get();
+}
+
+void Attribution::Judge(const Pull& pull, Sample* sample) {
+  absl::flat_hash_map<uint32_t, CauseCounts> causes;
+  absl::flat_hash_map<std::pair<uint32_t, uint64_t>, Seen> seen;  // by image and instruction
+  CauseEvidence now = ended_evidence_;
+  absl::flat_hash_set<uint32_t> ended;
+  for (const FollowedProcess& process : pull.processes) {
+    if (process.exited_ns != 0) ended.insert(process.serial);
+  }
+  for (const CauseRow& row : pull.causes) {
+    const auto member = members_.find(row.serial);
+    if (member == members_.end()) continue;
+    const Cause cause = CauseOfRow(*ProgramOf(row.image, member->second), row.image, row.shape, row.ip);
+    causes[row.serial][static_cast<int>(cause)] += row.copies;
+    (row.told ? now.told : now.looked) += row.copies;
+    if (ended.contains(row.serial)) (row.told ? ended_evidence_.told : ended_evidence_.looked) += row.copies;
+    if (row.told || row.ip == 0 || cause == Cause::kUnknown) continue;
+    Seen& site = seen[{row.image, row.ip}];
+    site.copies[static_cast<int>(cause)] += row.copies;
+    if (row.copies > site.most) site = {site.copies, row.copies, row.shape, cause};
+  }
+  TrustSites(seen, &now);
+  for (const FollowedProcess& process : pull.processes) {
+    const auto member = members_.find(process.serial);
+    if (member == members_.end()) continue;
+    const auto row = std::find_if(sample->processes.begin(), sample->processes.end(),
+                                  [&](const ProcessSample& one) { return one.index == member->second.index; });
+    if (row == sample->processes.end()) continue;
+    CauseCounts counts = causes[process.serial];
+    uint64_t sum = 0;
+    for (const uint64_t copies : counts) sum += copies;
+    // Copies for which the table had no room.
+    counts[static_cast<int>(Cause::kUnknown)] += process.counts.copies.value_or(sum) - sum;
+    row->causes = counts;
+  }
+  if (!(now == evidence_)) sample->cause_evidence = evidence_ = now;
+}
+
+void Attribution::TrustSites(const absl::flat_hash_map<std::pair<uint32_t, uint64_t>, Seen>& seen, CauseEvidence* now) {
+  std::vector<SiteVerdict> verdicts;
+  now->audited = now->contradicted = 0;
+  for (const auto& [key, copies] : seen) {
+    const auto [image, ip] = key;
+    Site& site = sites_[key];
+    uint64_t looked = 0;
+    for (int cause = 0; cause < kCauses; ++cause) {
+      looked += copies.copies[cause];
+      if (copies.copies[cause] != 0) site.causes |= 1u << cause;
+    }
+    const bool one_cause = site.causes == Bit(copies.cause);
+    if (site.trust == Trust::kGiven) {
+      site.audited = std::max(site.audited, looked - std::min(looked, site.looked_before));
+      if (!one_cause) {
+        site.trust = Trust::kLost;
+        site.contradicted = looked - copies.copies[static_cast<int>(site.cause)];
+        verdicts.push_back({ip, image, COWPROF_SHAPE_UNREAD});
+      }
+    } else if (site.trust == Trust::kNone && one_cause && copies.cause != Cause::kFree) {
+      const WriteKind kind = KindOf(image, ip);
+      const uint64_t enough = kind == WriteKind::kIncrement ? kEnoughOfIncrement : kEnough;
+      if (kind == WriteKind::kDecrement || looked < enough) continue;
+      site = {site.causes, Trust::kGiven, copies.cause, looked};
+      verdicts.push_back({ip, image, copies.shape});
+    }
+  }
+  for (const auto& [key, site] : sites_) {
+    now->audited += site.audited;
+    now->contradicted += site.contradicted;
+  }
+  static_cast<void>(faults_->TrustSites(verdicts));  // where that fails, memory is read at each copy
+}
+
+WriteKind Attribution::KindOf(uint32_t image, uint64_t ip) {
+  const auto program = programs_.find(image);
+  return program == programs_.end() ? WriteKind::kOther : program->second->KindOf(ip);
+}
+
+// ---- Places ----
+
+int Attribution::FrameNumber(const Frame& frame, Sample* sample) {
+  const auto [known, is_new] =
+      frames_.try_emplace(std::make_tuple(frame.file, frame.function, frame.line), static_cast<int>(frames_.size()));
+  if (is_new) sample->new_frames.push_back(frame);
+  return known->second;
+}
+
+int Attribution::PlaceOf(const PlaceRow& row, const Member& member, Sample* sample) {
+  const PlaceKey key = {row.image, row.shape, row.ip, row.type, row.stack};
+  if (const auto known = known_places_.find(key); known != known_places_.end()) return known->second;
+  Program& program = *ProgramOf(row.image, member);
+  const NativeSymbol symbol = program.SymbolOf(row.ip);
+  Place place = {.cause = CauseOfRow(program, row.image, row.shape, row.ip),
+                 .type = program.TypeName(row.type),
+                 .module = symbol.module,
+                 .symbol = symbol.symbol};
+  if (row.stack != 0) {
+    for (const cowprof_frame& one : faults_->ReadStack(row.stack)) {
+      const Frame frame = program.FrameOf(one);
+      if (!frame.file.empty()) place.frames.push_back(FrameNumber(frame, sample));  // entry frames are no code
+    }
+  }
+  const std::string text = absl::StrCat(static_cast<int>(place.cause), "\n", place.type, "\n", place.module, "\n",
+                                        place.symbol, "\n", absl::StrJoin(place.frames, ","));
+  const auto [known, is_new] = places_by_text_.try_emplace(text, static_cast<int>(places_by_text_.size()));
+  if (is_new) sample->new_places.push_back(std::move(place));
+  known_places_[key] = known->second;
+  return known->second;
+}
+
+void Attribution::AddPlaces(Sample* sample) {
+  const absl::StatusOr<std::vector<PlaceRow>> rows = faults_->PullPlaces();
+  if (!rows.ok()) return;
+  absl::flat_hash_map<std::pair<int, int>, PlaceCount> counts;  // by process and place
+  for (const PlaceRow& row : *rows) {
+    const auto member = members_.find(row.serial);
+    if (member == members_.end()) continue;
+    const int index = member->second.index, place = PlaceOf(row, member->second, sample);
+    PlaceCount& count = counts[{index, place}];
+    count.index = index;
+    count.place = place;
+    count.copies += row.copies;
+    count.samples += row.samples;
+    count.squares += row.squares;
+  }
+  for (const auto& [key, count] : counts) {
+    if (std::exchange(told_copies_[key], count.copies) != count.copies) sample->places.push_back(count);
+  }
+  std::sort(sample->places.begin(), sample->places.end(), [](const PlaceCount& a, const PlaceCount& b) {
+    return std::tie(a.index, a.place) < std::tie(b.index, b.place);
+  });
+  absl::erase_if(members_, [](const auto& entry) { return !entry.second.living; });
+}
+
+}  // namespace cowprof

@@ -1,0 +1,90 @@
+// Who did it: teaches the probes to read each program, and makes causes, types and lines of what they saw. Owned by the collector,
+// which calls it once a tick, in the order of the functions below. Reads the memory of processes, never stops them.
+#ifndef COWPROF_ATTRIBUTION_H_
+#define COWPROF_ATTRIBUTION_H_
+
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "model/sample.h"
+#include "program.h"
+#include "source/fault_source.h"
+#include "source/native_symbols.h"
+#include "source/procfs.h"
+
+namespace cowprof {
+
+class Attribution {
+ public:
+  Attribution(ProcFs proc, FaultSource* faults) : proc_(std::move(proc)), faults_(faults) {}
+
+  // A process is new. One that was forked runs its parent's program; the others are looked at.
+  void Add(const FollowedProcess& process, int index);
+  // It runs another program from now on.
+  void Exec(const ProcessId& id);
+  // Looks at programs that are not known yet, and tells the source how to read them. One event for each that became known.
+  std::vector<Event> Learn(const std::vector<FollowedProcess>& processes);
+
+  // Fills the causes of the sample's processes, and lets the source trust instructions that always write the same.
+  void Judge(const Pull& pull, Sample* sample);
+  // Names of new frames and places, and the counts of those places that changed.
+  void AddPlaces(Sample* sample);
+  // It has ended: to be called after its last rows were judged. Its places still come.
+  void End(const ProcessId& id);
+
+ private:
+  struct Member {  // a followed process
+    uint32_t serial = 0;
+    int index = 0;
+    std::shared_ptr<Program> program;
+    bool taught = false;
+    bool living = true;
+  };
+  enum class Trust { kNone, kGiven, kLost };
+  struct Site {  // an instruction of a program
+    uint32_t causes = 0;  // set of Cause that its copies had
+    Trust trust = Trust::kNone;
+    Cause cause = Cause::kUnknown;  // that it is trusted with
+    uint64_t looked_before = 0;     // copies that were looked at until then
+    uint64_t audited = 0, contradicted = 0;
+  };
+  struct Seen {  // copies by it, at this tick, that were looked at
+    CauseCounts copies = {};
+    uint64_t most = 0;  // of one shape
+    cowprof_shape shape = COWPROF_SHAPE_UNREAD;
+    Cause cause = Cause::kUnknown;
+  };
+  using SiteKey = std::pair<uint32_t, uint64_t>;                                  // image, instruction
+  using PlaceKey = std::tuple<uint32_t, uint32_t, uint64_t, uint64_t, uint64_t>;  // image, shape, ip, type, stack
+
+  Program* ProgramOf(uint32_t image, const Member& member);
+  WriteKind KindOf(uint32_t image, uint64_t ip);
+  Cause CauseOfRow(Program& program, uint32_t image, cowprof_shape shape, uint64_t ip);
+  void TrustSites(const absl::flat_hash_map<SiteKey, Seen>& seen, CauseEvidence* now);
+  int PlaceOf(const PlaceRow& row, const Member& member, Sample* sample);
+  int FrameNumber(const Frame& frame, Sample* sample);
+
+  ProcFs proc_;
+  FaultSource* faults_;
+  ElfCache elf_cache_;
+  uint32_t last_image_ = 0;
+  absl::flat_hash_map<uint32_t, Member> members_;  // by serial
+  absl::flat_hash_map<uint32_t, std::shared_ptr<Program>> programs_;  // by image
+  absl::flat_hash_map<ProcessId, uint32_t> serials_;
+  absl::flat_hash_map<std::tuple<uint32_t, uint32_t, uint64_t>, Cause> judged_;  // image, shape, ip
+  absl::flat_hash_map<SiteKey, Site> sites_;
+  absl::flat_hash_map<PlaceKey, int> known_places_;
+  absl::flat_hash_map<std::string, int> places_by_text_;
+  absl::flat_hash_map<std::tuple<std::string, std::string, int>, int> frames_;  // file, function, line
+  absl::flat_hash_map<std::pair<int, int>, uint64_t> told_copies_;  // by process and place, at the last record
+  CauseEvidence evidence_, ended_evidence_;                         // ended: of processes that ended
+};
+
+}  // namespace cowprof
+
+#endif  // COWPROF_ATTRIBUTION_H_

@@ -1,0 +1,107 @@
+// See blame.h.
+#include "model/blame.h"
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+#include <utility>
+
+namespace cowprof {
+namespace {
+
+bool InScope(const ProcessGrowth& process, const Scope& scope) {
+  if (scope.index) return process.index == *scope.index;
+  return !scope.workers_only || process.role == Role::kWorker;
+}
+
+// Sums places by what `key_of` makes of them.
+template <typename Key, typename KeyOf, typename Fill>
+std::vector<BlameRow> GroupBy(const Growth& growth, const Blame& blame, const KeyOf& key_of, const Fill& fill) {
+  struct Sum {
+    double copies = 0;
+    double causes[kCauses] = {};
+  };
+  std::map<Key, Sum> sums;
+  for (const PlaceShare& share : blame.places) {
+    const Place& place = growth.places[share.place];
+    Sum& sum = sums[key_of(place)];
+    sum.copies += share.copies;
+    sum.causes[static_cast<int>(place.cause)] += share.copies;
+  }
+  std::vector<BlameRow> rows;
+  for (const auto& [key, sum] : sums) {
+    BlameRow row;
+    fill(key, &row);
+    row.copies = static_cast<uint64_t>(std::llround(sum.copies));
+    row.share = blame.copies == 0 ? 0 : sum.copies / blame.copies;
+    for (int cause = 0; cause < kCauses; ++cause) row.causes[cause] = std::llround(sum.causes[cause]);
+    rows.push_back(std::move(row));
+  }
+  std::stable_sort(rows.begin(), rows.end(), [](const BlameRow& a, const BlameRow& b) { return a.copies > b.copies; });
+  return rows;
+}
+
+}  // namespace
+
+double Blame::Uncertainty(double share) const {
+  if (!estimated || effective_samples <= 0) return 0;
+  const double p = std::clamp(share, 0.0, 1.0);
+  return 1.96 * std::sqrt(p * (1 - p) / effective_samples);
+}
+
+Blame BlameOf(const Growth& growth, const Scope& scope) {
+  Blame blame;
+  std::map<int, double> copies;  // by place
+  double squares = 0, sampled = 0;
+  for (const ProcessGrowth& process : growth.processes) {
+    if (!InScope(process, scope)) continue;
+    const uint64_t counted = process.counts.copies.value_or(0);
+    blame.copies += counted;
+    uint64_t stood_for = 0;
+    for (const auto& [place, count] : process.places) stood_for += count.copies;
+    if (stood_for == 0) continue;
+    // The copies since the last sample of each thread are not in the places.
+    const double scale = static_cast<double>(counted) / stood_for;
+    for (const auto& [place, count] : process.places) {
+      copies[place] += count.copies * scale;
+      sampled += count.copies * scale;
+      squares += count.squares * scale * scale;
+      blame.samples += count.samples;
+      blame.estimated |= count.samples < count.copies;
+    }
+  }
+  for (const auto& [place, sum] : copies) blame.places.push_back({place, sum});
+  if (squares > 0) blame.effective_samples = sampled * sampled / squares;
+  return blame;
+}
+
+std::vector<BlameRow> ByType(const Growth& growth, const Blame& blame) {
+  return GroupBy<std::string>(
+      growth, blame, [](const Place& place) { return place.type; },
+      [](const std::string& type, BlameRow* row) { row->type = type; });
+}
+
+std::vector<BlameRow> ByLine(const Growth& growth, const Blame& blame) {
+  return GroupBy<std::tuple<std::string, std::string, int>>(
+      growth, blame,
+      [&](const Place& place) {
+        const Frame frame = place.frames.empty() ? Frame{} : growth.frames[place.frames.front()];
+        return std::make_tuple(frame.file, frame.function, frame.line);
+      },
+      [](const auto& key, BlameRow* row) { row->frame = {std::get<0>(key), std::get<1>(key), std::get<2>(key)}; });
+}
+
+std::vector<BlameRow> ByNative(const Growth& growth, const Blame& blame) {
+  return GroupBy<std::pair<std::string, std::string>>(
+      growth, blame, [](const Place& place) { return std::make_pair(place.module, place.symbol); },
+      [](const auto& key, BlameRow* row) { std::tie(row->module, row->symbol) = key; });
+}
+
+std::vector<PlaceShare> ByPlace(const Blame& blame) {
+  std::vector<PlaceShare> places = blame.places;
+  std::stable_sort(places.begin(), places.end(),
+                   [](const PlaceShare& a, const PlaceShare& b) { return a.copies > b.copies; });
+  return places;
+}
+
+}  // namespace cowprof

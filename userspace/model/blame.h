@@ -1,0 +1,58 @@
+// Who copied how much: the samples of places summed by type, by line and by native code. Pure; called by the sinks and by
+// diagnosis.cc. Where one copy in a few was looked at, a figure is an estimate, and says how good it is.
+#ifndef COWPROF_MODEL_BLAME_H_
+#define COWPROF_MODEL_BLAME_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/growth.h"
+
+namespace cowprof {
+
+// What is summed: every process, or one.
+struct Scope {
+  std::optional<int> index;
+  bool workers_only = false;
+};
+
+// Copies at each place within the scope, scaled to all copies that were counted.
+struct PlaceShare {
+  int place = 0;  // number in Growth::places
+  double copies = 0;
+};
+
+struct Blame {
+  uint64_t copies = 0;  // all of the scope, exact
+  std::vector<PlaceShare> places;
+  bool estimated = false;      // one sample stood for more than one copy
+  uint64_t samples = 0;
+  double effective_samples = 0;  // Kish: square of the sum of the weights / sum of their squares
+
+  // Half the width of the interval that holds the true share in 19 of 20 cases: 1.96 * sqrt(p (1 - p) / n). 0 if exact.
+  double Uncertainty(double share) const;
+};
+Blame BlameOf(const Growth& growth, const Scope& scope);
+
+// One row of a table; `copies` rounded, `share` of all copies of the scope.
+struct BlameRow {
+  std::string type;      // by type: "" is no object
+  Frame frame;           // by line: no file is no Python line
+  std::string module, symbol;  // by native code
+  CauseCounts causes = {};
+  uint64_t copies = 0;
+  double share = 0;
+};
+// Largest first; ties by name.
+std::vector<BlameRow> ByType(const Growth& growth, const Blame& blame);
+std::vector<BlameRow> ByLine(const Growth& growth, const Blame& blame);  // of the innermost Python frame
+std::vector<BlameRow> ByNative(const Growth& growth, const Blame& blame);
+// The stacks themselves, for a flame graph: rows of places, largest first.
+std::vector<PlaceShare> ByPlace(const Blame& blame);
+
+}  // namespace cowprof
+
+#endif  // COWPROF_MODEL_BLAME_H_

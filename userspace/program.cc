@@ -1,0 +1,110 @@
+// See program.h.
+#include "program.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace cowprof {
+namespace {
+
+constexpr size_t kLongestInstruction = 15;  // bytes, Intel SDM volume 2, 2.3.11
+
+}  // namespace
+
+bool LineageMemory::Read(uint64_t address, absl::Span<char> bytes) const {
+  return std::any_of(pids_.begin(), pids_.end(),
+                     [&](pid_t pid) { return ProcessMemory(pid).Read(address, bytes); });
+}
+
+void LineageMemory::Prefer(pid_t pid) {
+  const auto found = std::find(pids_.begin(), pids_.end(), pid);
+  if (found != pids_.end()) std::swap(*found, pids_.front());
+}
+
+bool Program::Inspect() {
+  if (python_ != Python::kNotKnownYet || memory_.first() == 0) return false;
+  absl::StatusOr<Interpreter> found = FindInterpreter(proc_, memory_.first(), memory_);
+  if (absl::IsNotFound(found.status())) {
+    python_ = Python::kNone;
+    return true;
+  }
+  if (found.ok() && !found->ready) return false;
+  python_ = Python::kUnusable;
+  if (!found.ok()) {
+    reason_ = std::string(found.status().message());
+    return true;
+  }
+  interpreter_ = *std::move(found);
+  if (!interpreter_.layout.usable) {
+    reason_ = interpreter_.layout.reason;
+  } else if (interpreter_.free_threaded) {
+    reason_ = "a free-threaded build: what is written is not told apart";
+  } else if (interpreter_.trace_refs) {
+    reason_ = "a build with Py_TRACE_REFS: what is written is not told apart";
+  } else {
+    python_ = Python::kReadable;
+    types_ = std::make_unique<TypeReader>(interpreter_, memory_);
+    codes_ = std::make_unique<CodeReader>(interpreter_, memory_);
+  }
+  return true;
+}
+
+cowprof_image Program::ProbeImage() const {
+  const PythonLayout& layout = interpreter_.layout;
+  const bool hop = layout.thread.frame_hop != kNoOffset;
+  return {.type_type = interpreter_.type_type,
+          .collecting = interpreter_.collecting_address,
+          .thread_state_at = interpreter_.tsd_offset,
+          .pool_bytes = static_cast<uint32_t>(interpreter_.pool_bytes),
+          .gc_header_bytes = layout.gc_head_bytes,
+          .thread_frame = layout.thread.frame,
+          .frame_indirection = hop ? static_cast<int>(layout.thread.frame_hop) : -1,
+          .frame_code = layout.frame.code,
+          .frame_previous = layout.frame.previous,
+          .frame_instruction = layout.frame.instruction,
+          .instruction_bytes = layout.frame.instruction_kind == InstructionKind::kPointer ? 8u : 4u,
+          .code_bytes_at = layout.code.adaptive == kNoOffset ? 0 : layout.code.adaptive,
+          .reserved = 0};
+}
+
+std::string Program::TypeName(uint64_t type) {
+  if (type == 0 || types_ == nullptr) return "";
+  return types_->NameOf(type).value_or("");
+}
+
+Frame Program::FrameOf(const cowprof_frame& frame) {
+  if (codes_ == nullptr) return {};
+  // f_lasti is a signed 32-bit number.
+  const bool pointer = interpreter_.layout.frame.instruction_kind == InstructionKind::kPointer;
+  const uint64_t instruction = pointer ? frame.instruction : static_cast<int64_t>(static_cast<int32_t>(frame.instruction));
+  const std::optional<CodeLocation> location = codes_->Resolve(frame.code, instruction);
+  if (!location) return {};
+  return {location->file, location->function, location->line};
+}
+
+// A library may have been loaded since the mappings were read: then they are read once more.
+NativeSymbol Program::SymbolOf(uint64_t ip) {
+  for (const bool fresh : {false, true}) {
+    if (symbols_ == nullptr || fresh) {
+      const pid_t pid = memory_.first();
+      absl::StatusOr<std::vector<Mapping>> mappings = proc_.ReadMaps(pid);
+      if (!mappings.ok()) return {};
+      symbols_ = std::make_unique<NativeSymbols>(*std::move(mappings), proc_.PathOf(pid, ""), elf_cache_);
+    }
+    if (std::optional<NativeSymbol> symbol = symbols_->Find(ip)) return *std::move(symbol);
+  }
+  return {};
+}
+
+WriteKind Program::KindOf(uint64_t ip) {
+  const auto [known, is_new] = kinds_.try_emplace(ip, WriteKind::kOther);
+  if (!is_new) return known->second;
+  std::array<uint8_t, kLongestInstruction> code = {};
+  if (memory_.Read(ip, absl::MakeSpan(reinterpret_cast<char*>(code.data()), code.size())))
+    known->second = WriteKindOf(code);
+  return known->second;
+}
+
+}  // namespace cowprof

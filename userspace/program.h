@@ -1,0 +1,77 @@
+// What the processes of one lineage run since the last exec: which Python, and how to make names of addresses in it. A forked child
+// has its parent's program. Called by attribution.cc only.
+#ifndef COWPROF_PROGRAM_H_
+#define COWPROF_PROGRAM_H_
+
+#include <sys/types.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "cowprof.h"
+#include "model/sample.h"
+#include "python/frames.h"
+#include "python/instruction.h"
+#include "python/interpreter.h"
+#include "python/objects.h"
+#include "source/native_symbols.h"
+
+namespace cowprof {
+
+// The memory of a lineage: what one process does not have (any more), another may. A worker that has ended leaves pointers behind
+// whose meaning its parent still knows.
+class LineageMemory : public MemoryReader {
+ public:
+  bool Read(uint64_t address, absl::Span<char> bytes) const override;
+  void Add(pid_t pid) { pids_.push_back(pid); }
+  void Remove(pid_t pid) { std::erase(pids_, pid); }
+  void Prefer(pid_t pid);
+  pid_t first() const { return pids_.empty() ? 0 : pids_.front(); }
+
+ private:
+  std::vector<pid_t> pids_;
+};
+
+class Program {
+ public:
+  enum class Python { kNotKnownYet, kNone, kUnusable, kReadable };
+
+  Program(uint32_t image, const ProcFs& proc, ElfCache* elf_cache) : image_(image), proc_(proc), elf_cache_(elf_cache) {}
+
+  uint32_t image() const { return image_; }
+  Python python() const { return python_; }
+  const std::string& version() const { return interpreter_.version; }  // "3.11.2"; "" where there is none
+  const std::string& reason() const { return reason_; }                // why it is unusable
+  const Interpreter& interpreter() const { return interpreter_; }
+  LineageMemory& memory() { return memory_; }
+
+  // Looks for an interpreter; to be called again as long as nothing is known. True if something became known now.
+  bool Inspect();
+  // How the probes read it. Only where python() is kReadable.
+  cowprof_image ProbeImage() const;
+
+  std::string TypeName(uint64_t type);
+  Frame FrameOf(const cowprof_frame& frame);
+  NativeSymbol SymbolOf(uint64_t ip);
+  WriteKind KindOf(uint64_t ip);
+
+ private:
+  uint32_t image_;
+  ProcFs proc_;
+  ElfCache* elf_cache_;
+  Python python_ = Python::kNotKnownYet;
+  std::string reason_;
+  LineageMemory memory_;
+  Interpreter interpreter_;
+  std::unique_ptr<TypeReader> types_;
+  std::unique_ptr<CodeReader> codes_;
+  std::unique_ptr<NativeSymbols> symbols_;
+  absl::flat_hash_map<uint64_t, WriteKind> kinds_;
+};
+
+}  // namespace cowprof
+
+#endif  // COWPROF_PROGRAM_H_

@@ -1,0 +1,143 @@
+// See json_places.h. Runs of pages are written by process and cause: [index, cause, first page, [pages, gap, pages, gap, ...]].
+#include "sink/json_places.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "model/growth.h"
+#include "sink/json_fields.h"
+
+namespace cowprof {
+namespace {
+
+constexpr int kMostNumbers = 1'000'000;     // of frames or places in one recording; more is no recording of ours
+constexpr uint64_t kMostPages = 1ull << 36;  // of an address space of 48 bits
+
+Json EncodePage(const std::vector<PageRun>& runs) {
+  Json gaps = Json::array();
+  uint64_t end = runs.front().first_page;
+  for (const PageRun& run : runs) {
+    if (run.first_page != runs.front().first_page) gaps.push_back(run.first_page - end);
+    gaps.push_back(run.pages);
+    end = run.first_page + run.pages;
+  }
+  return {runs.front().index, NameOf(runs.front().cause), runs.front().first_page, std::move(gaps)};
+}
+
+Cause CauseNamed(const Json& json) {
+  return json.is_string() ? EnumNamed(json.get<std::string>(), kCauses, Cause::kUnknown) : Cause::kUnknown;
+}
+
+std::string TextAt(const Json& row, size_t i) {
+  return row.is_array() && i < row.size() && row[i].is_string() ? row[i].get<std::string>() : "";
+}
+
+// Calls `add` for the row of every number, with null for those that are missing.
+template <typename Add>
+void ForEachNumbered(const Json& rows, int* next, const Add& add) {
+  for (const Json& row : rows) {
+    const Count number = CountAt(row, 0);
+    if (!number || *number > kMostNumbers) continue;
+    while (*next < static_cast<int>(*number)) {
+      add(Json());
+      ++*next;
+    }
+    if (*next != static_cast<int>(*number)) continue;
+    add(row);
+    ++*next;
+  }
+}
+
+Place DecodePlace(const Json& row, int frames) {
+  Place place = {.cause = row.is_array() && row.size() > 1 ? CauseNamed(row[1]) : Cause::kUnknown,
+                 .type = TextAt(row, 2),
+                 .module = TextAt(row, 3),
+                 .symbol = TextAt(row, 4)};
+  if (!row.is_array() || row.size() < 6 || !row[5].is_array()) return place;
+  for (const Json& number : row[5]) {
+    const std::optional<int> frame = NumberIn<int>(number);
+    if (frame && *frame >= 0 && *frame < frames) place.frames.push_back(*frame);
+  }
+  return place;
+}
+
+void DecodePages(const Json& row, Sample* sample) {
+  const Count index = CountAt(row, 0), first = CountAt(row, 2);
+  if (!index || !first || *index > INT32_MAX || row.size() < 4 || !row[3].is_array()) return;
+  uint64_t page = *first;
+  bool gap = false;
+  for (const Json& length : row[3]) {
+    const Count pages = NumberIn<uint64_t>(length);
+    if (!pages || *pages > kMostPages || page > kMostPages) return;
+    if (!gap) sample->pages.push_back({static_cast<int>(*index), CauseNamed(row[1]), page, *pages});
+    page += *pages;
+    gap = !gap;
+  }
+}
+
+}  // namespace
+
+void EncodePlaces(const Sample& sample, PlaceNumbers* numbers, std::string* out) {
+  Json frames = Json::array(), new_places = Json::array(), places = Json::array(), pages = Json::array();
+  for (const Frame& frame : sample.new_frames)
+    frames.push_back({numbers->frames++, frame.file, frame.function, frame.line});
+  for (const Place& place : sample.new_places) {
+    new_places.push_back({numbers->places++, NameOf(place.cause), place.type, place.module, place.symbol, place.frames});
+  }
+  for (const PlaceCount& count : sample.places)
+    places.push_back({count.index, count.place, count.copies, count.samples, count.squares});
+  std::map<std::pair<int, Cause>, std::vector<PageRun>> runs;
+  for (const PageRun& run : sample.pages) runs[{run.index, run.cause}].push_back(run);
+  for (const auto& [key, group] : runs) pages.push_back(EncodePage(group));
+  const std::pair<const char*, const Json*> lists[] = {
+      {"frames", &frames}, {"new_places", &new_places}, {"places", &places}, {"pages", &pages}};
+  for (const auto& [key, list] : lists) {
+    if (!list->empty()) absl::StrAppend(out, ",\"", key, "\":", Dump(*list));
+  }
+  if (const auto& evidence = sample.cause_evidence) {
+    absl::StrAppend(out, ",\"cause_evidence\":",
+                    Dump({{"looked", evidence->looked},
+                          {"told", evidence->told},
+                          {"audited", evidence->audited},
+                          {"contradicted", evidence->contradicted}}));
+  }
+}
+
+void DecodePlaces(const Json& record, PlaceNumbers* numbers, Sample* sample) {
+  sample->new_frames.clear();
+  sample->new_places.clear();
+  sample->places.clear();
+  sample->pages.clear();
+  sample->cause_evidence.reset();
+  ForEachNumbered(ListOf(record, "frames"), &numbers->frames, [&](const Json& row) {
+    const int line = row.is_array() && row.size() > 3 ? NumberIn<int>(row[3]).value_or(0) : 0;
+    sample->new_frames.push_back({TextAt(row, 1), TextAt(row, 2), line});
+  });
+  ForEachNumbered(ListOf(record, "new_places"), &numbers->places,
+                  [&](const Json& row) { sample->new_places.push_back(DecodePlace(row, numbers->frames)); });
+  for (const Json& row : ListOf(record, "places")) {
+    const Count index = CountAt(row, 0), place = CountAt(row, 1);
+    if (!index || !place || *index > INT32_MAX || *place >= static_cast<uint64_t>(numbers->places)) continue;
+    sample->places.push_back({static_cast<int>(*index), static_cast<int>(*place), CountAt(row, 2).value_or(0),
+                              CountAt(row, 3).value_or(0), CountAt(row, 4).value_or(0)});
+  }
+  for (const Json& row : ListOf(record, "pages")) {
+    if (row.is_array()) DecodePages(row, sample);
+  }
+  const auto evidence = record.find("cause_evidence");
+  if (evidence == record.end() || !evidence->is_object()) return;
+  sample->cause_evidence = {NumberOf<uint64_t>(*evidence, "looked"), NumberOf<uint64_t>(*evidence, "told"),
+                            NumberOf<uint64_t>(*evidence, "audited"), NumberOf<uint64_t>(*evidence, "contradicted")};
+}
+
+Json NamesOfPlaceColumns() {
+  return {{"frames", {"frame", "file", "function", "line"}},
+          {"new_places", {"place", "cause", "type", "module", "symbol", "frames"}},
+          {"places", {"index", "place", "copies", "samples", "squares"}},
+          {"pages", {"index", "cause", "first_page", "pages_and_gaps"}}};
+}
+
+}  // namespace cowprof

@@ -1,0 +1,63 @@
+// What the files that speak to libbpf share: owning handles, its warnings as part of our messages, and reading a whole hash.
+// Included by bpf_*.cc only.
+#ifndef COWPROF_SOURCE_BPF_HANDLES_H_
+#define COWPROF_SOURCE_BPF_HANDLES_H_
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
+#include <cerrno>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "cowprof.h"
+#include "cowprof.skel.h"
+#include "model/sample.h"
+
+namespace cowprof {
+
+struct SkeletonDeleter {
+  void operator()(cowprof_probes* skeleton) const { cowprof_probes::destroy(skeleton); }
+};
+struct RingDeleter {
+  void operator()(ring_buffer* ring) const { ring_buffer__free(ring); }
+};
+using Skeleton = std::unique_ptr<cowprof_probes, SkeletonDeleter>;
+using Ring = std::unique_ptr<ring_buffer, RingDeleter>;
+
+// From here on libbpf's last warning is kept for BpfStatus() and goes nowhere else.
+void KeepWarnings();
+// "attempted: what errno says (what libbpf said)".
+absl::Status BpfStatus(int error, absl::string_view attempted);
+
+// Runs an iterator program from beginning to end; returns what it wrote.
+absl::StatusOr<std::string> RunIterator(bpf_program* program);
+
+inline ProcessId IdOf(const cowprof_process_key& key) { return {static_cast<pid_t>(key.pid), key.start_ns}; }
+
+// Every row of a hash. A row that comes or goes meanwhile may be there or not; the others are there once.
+template <typename Key, typename Value>
+absl::StatusOr<std::vector<std::pair<Key, Value>>> ReadHash(int map, absl::string_view name) {
+  std::vector<std::pair<Key, Value>> rows;
+  std::vector<Key> keys(1024);
+  std::vector<Value> values(keys.size());
+  uint32_t position = 0;  // the kernel's cursor of a hash is 4 bytes
+  for (bool first = true;; first = false) {
+    uint32_t count = keys.size();
+    const int error =
+        bpf_map_lookup_batch(map, first ? nullptr : &position, &position, keys.data(), values.data(), &count, nullptr);
+    if (error != 0 && error != -ENOENT) return BpfStatus(-error, absl::StrCat("read the table of ", name));
+    for (uint32_t i = 0; i < count; ++i) rows.emplace_back(keys[i], values[i]);
+    if (error == -ENOENT) return rows;
+  }
+}
+
+}  // namespace cowprof
+
+#endif  // COWPROF_SOURCE_BPF_HANDLES_H_

@@ -1,0 +1,47 @@
+// Which processes the probes follow: puts the target and all of its descendants into the probes' table of processes, none missed
+// and none twice. Called by bpf_faults.cc only.
+#ifndef COWPROF_SOURCE_BPF_TREE_H_
+#define COWPROF_SOURCE_BPF_TREE_H_
+
+#include <sys/types.h>
+
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "model/sample.h"
+#include "source/bpf_handles.h"
+
+namespace cowprof {
+
+class FollowedTree {
+ public:
+  // The ring appends to `events` when it is consumed. All three outlive this.
+  FollowedTree(cowprof_probes& skeleton, ring_buffer* ring, const std::vector<cowprof_event>& events)
+      : skeleton_(skeleton), ring_(ring), events_(events) {}
+
+  // NotFound: there is no such process, or it has just ended.
+  absl::Status Follow(pid_t target);
+  bool is_target(const ProcessId& id) const { return id == IdOf(target_); }
+  // It was there at attach, not forked under our eyes.
+  bool was_there(const ProcessId& id) const { return inserted_.contains(id); }
+  void Forget(const ProcessId& id) { inserted_.erase(id); }
+
+ private:
+  absl::StatusOr<std::vector<cowprof_task>> ListTasks() const;
+  bool Insert(const cowprof_process_key& key, const cowprof_process_key& parent, const char* comm);
+  void FollowDescendants(const std::vector<cowprof_task>& tasks, const cowprof_process_key& target);
+  absl::Status FollowUnseenForks();
+  absl::Status DropTheDead();
+
+  cowprof_probes& skeleton_;
+  ring_buffer* ring_;
+  const std::vector<cowprof_event>& events_;
+  absl::flat_hash_set<ProcessId> inserted_;
+  cowprof_process_key target_ = {};
+};
+
+}  // namespace cowprof
+
+#endif  // COWPROF_SOURCE_BPF_TREE_H_
