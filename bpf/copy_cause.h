@@ -28,9 +28,12 @@ enum {
 	PAGE = 4096,
 	POOL_HEADER = 48,
 	POOL_BLOCK_MAX = 512,
-	TYPE_FLAGS = 168,	// PyTypeObject.tp_flags
+	HEADERS = 32,	// that may come before an object
+	TYPE_SIZES = 32,	// PyTypeObject.tp_basicsize, tp_itemsize
+	TYPE_FLAGS = 168,	// tp_flags
 };
 #define TYPE_SUBCLASS (1ull << 31)
+#define UNICODE_SUBCLASS (1ull << 28)
 
 static int is_pointer(__u64 word)
 {
@@ -62,11 +65,6 @@ static int is_type(struct thread_state *state, __u64 address)
 	return 0;
 }
 
-static int is_object(struct thread_state *state, __u64 refcount, __u64 type)
-{
-	return refcount && !(refcount >> 32) && is_pointer(type) && is_type(state, type);
-}
-
 static __u64 start_of_block(__u64 address, const __u32 *pool, __u32 pool_bytes)
 {
 	__u64 base = address & ~((__u64)pool_bytes - 1);
@@ -77,6 +75,41 @@ static __u64 start_of_block(__u64 address, const __u32 *pool, __u32 pool_bytes)
 	    next > pool_bytes || (block_bytes != (size_class + 1) * 16 && block_bytes != (size_class + 1) * 8))
 		return 0;
 	return address < first ? base : first + (address - first) / block_bytes * block_bytes;
+}
+
+// Memory may look like an object and be none: an array of numbers and pointers to a type. A small object lies in a block of a pool, at
+// its start or behind the headers that may come first; a large one comes from malloc, and a static one from a file.
+static int lies_like_object(struct thread_state *state, struct cowprof_image *image, __u64 object, __u64 type)
+{
+	__u64 pool_base = object & ~((__u64)image->pool_bytes - 1), block, sizes[2] = {}, count;
+	enum mapping mapping = MAPPING_OTHER;
+	__u32 pool[POOL_HEADER / 4];
+
+	if (!image->pool_bytes)
+		return 1;
+	if (!read_user(state, pool, sizeof(pool), pool_base)) {
+		block = start_of_block(object, pool, image->pool_bytes);
+		if (block && block != pool_base)
+			return object - block <= 48 && !(object - block & 15);
+	}
+	read_user(state, sizes, sizeof(sizes), type + TYPE_SIZES);
+	count = word_at(state, object + 16);	// ob_size, or the length of a str
+	if ((__s64)count < 0)
+		count = -count;	// a negative int
+	if (word_at(state, type + TYPE_FLAGS) & UNICODE_SUBCLASS)
+		sizes[1] = 1;
+	if (sizes[0] + HEADERS > POOL_BLOCK_MAX || (sizes[1] && count < 1ull << 40 && count * sizes[1] > POOL_BLOCK_MAX - HEADERS))
+		return 1;
+	if (!bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_find_vma))	// before 5.17
+		return 1;
+	bpf_find_vma(bpf_get_current_task_btf(), object, classify_mapping, &mapping, 0);
+	return mapping == MAPPING_PRIVATE_FILE;
+}
+
+static int is_object(struct thread_state *state, struct cowprof_image *image, __u64 refcount, __u64 type, __u64 address)
+{
+	return refcount && !(refcount >> 32) && is_pointer(type) && is_type(state, type) &&
+	       lies_like_object(state, image, address, type);
 }
 
 // pymalloc: pools are aligned to their size and begin with a header (struct pool_header in Objects/obmalloc.c).
@@ -96,7 +129,7 @@ static int shape_in_pool(struct thread_state *state, struct cowprof_image *image
 	if (!words[0] || (is_pointer(words[0]) && (words[0] & ~((__u64)image->pool_bytes - 1)) == pool_base))
 		return COWPROF_SHAPE_FREE_BLOCK;
 	for (int i = 0; i < 3; i++) {	// no header, the collector's, and with what 3.11 and later put before that
-		if (is_object(state, words[2 * i], words[2 * i + 1])) {
+		if (words[2 * i] && !(words[2 * i] >> 32) && is_pointer(words[2 * i + 1]) && is_type(state, words[2 * i + 1])) {
 			*type = words[2 * i + 1];
 			return COWPROF_SHAPE_OBJECT;
 		}
@@ -119,12 +152,13 @@ static __noinline int shape_elsewhere(struct thread_state *state, struct cowprof
 	__u64 address = state->address & ~7ull, head[3] = {}, distance;
 
 	for (distance = 8; distance <= 32 && distance <= image->gc_header_bytes; distance += 8) {
-		if (!read_user(state, head, 16, address + distance) && is_object(state, head[0], head[1])) {
+		if (!read_user(state, head, 16, address + distance) && is_object(state, image, head[0], head[1], address + distance)) {
 			*type = head[1];
 			return shape_in_header(state, image);
 		}
 	}
-	if (!read_user(state, head, 16, address - 24) && is_object(state, head[0], head[1]) && word_at(state, address) == -1ull) {
+	if (!read_user(state, head, 16, address - 24) && is_object(state, image, head[0], head[1], address - 24) &&
+	    word_at(state, address) == -1ull) {
 		*type = head[1];
 		return COWPROF_SHAPE_HASH;
 	}
@@ -139,7 +173,8 @@ static __noinline int shape_of(struct thread_state *state, __u64 *type)
 
 	if (!image)
 		return COWPROF_SHAPE_UNREAD;
-	if (!(state->address & 7) && !(words[0] >> 32) && is_pointer(words[1]) && is_type(state, words[1])) {
+	if (!(state->address & 7) && !(words[0] >> 32) && is_pointer(words[1]) && is_type(state, words[1]) &&
+	    lies_like_object(state, image, state->address, words[1])) {
 		*type = words[1];
 		return !words[0] ? COWPROF_SHAPE_DEAD_OBJECT : words[0] == 1 ? COWPROF_SHAPE_LAST_REFERENCE : COWPROF_SHAPE_REFCOUNT;
 	}

@@ -18,6 +18,8 @@ struct {
 } stacks SEC(".maps");
 
 const volatile int every_copy;
+const volatile int no_places;
+int new_places;	// there are rows that user space has not seen; it clears this
 
 enum {
 	FIRST_SAMPLES = 4096,
@@ -46,13 +48,29 @@ static __u64 keep_stack(struct thread_state *state)
 	return 0;
 }
 
+// Names must be read while the process still is there: user space is woken for the first row that it does not know.
+static void tell_of_places(void)
+{
+	struct cowprof_process_key nobody = {};
+	struct cowprof_event *event;
+
+	if (new_places || __sync_lock_test_and_set(&new_places, 1))
+		return;
+	event = new_event(COWPROF_NEW_PLACES, nobody);
+	if (event)
+		submit(event, 1);
+}
+
 static void add_place(struct cowprof_place_key *key, __u64 copies)
 {
 	struct cowprof_place one = {.copies = copies, .samples = 1, .squares = copies * copies};
 	struct cowprof_place *place = bpf_map_lookup_elem(&places, key);
 
-	if (!place && !bpf_map_update_elem(&places, key, &one, BPF_NOEXIST))
+	if (!place && !bpf_map_update_elem(&places, key, &one, BPF_NOEXIST)) {
+		if (key->stack)
+			tell_of_places();
 		return;
+	}
 	if (!place)
 		place = bpf_map_lookup_elem(&places, key);
 	if (!place) {
@@ -87,6 +105,10 @@ static __noinline int sample_place(struct thread_state *state, const struct cowp
 	__u32 image_id = state->image;
 
 	key.cause.ip = state->ip;	// also where there is no image: for its symbol
+	if (no_places) {
+		plan_next_sample(state);
+		return 0;
+	}
 	image = bpf_map_lookup_elem(&images, &image_id);
 	if (image) {
 		walk_frames(state, image);

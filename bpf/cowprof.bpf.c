@@ -15,6 +15,8 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 #include "following.h"
 
+#include "events.h"
+#include "mappings.h"
 #include "python_frames.h"
 
 #include "copy_cause.h"
@@ -35,8 +37,6 @@ enum {
 	FAULT_WRITE = 2,
 	GFP_MOVABLE_USER = 0x2 | 0x8,	// HIGHMEM | MOVABLE: what a page of user memory is allocated with
 	GFP_ZERO = 0x100,
-	VM_SHARED = 8,
-	TMPFS_MAGIC = 0x01021994,
 };
 
 // ---- Faults: one of three things opens, an allocation closes ----
@@ -110,22 +110,6 @@ static int lost_race(struct cowprof_process_row *row, __u64 address, __u32 tid)
 	__u64 old = __sync_lock_test_and_set(slot, key | (tid & 0x3fffff));
 
 	return (old ^ key) >> 22 == 0 && (old & 0x3fffff) != (tid & 0x3fffff);
-}
-
-enum mapping { MAPPING_OTHER, MAPPING_ANONYMOUS, MAPPING_PRIVATE_FILE, MAPPING_SHM };
-
-static long classify_mapping(struct task_struct *task, struct vm_area_struct *vma, void *out)
-{
-	struct file *file = vma->vm_file;
-	enum mapping *mapping = out;
-
-	if (!file)
-		*mapping = MAPPING_ANONYMOUS;
-	else if (!(vma->vm_flags & VM_SHARED))
-		*mapping = MAPPING_PRIVATE_FILE;
-	else if (file->f_inode->i_sb->s_magic == TMPFS_MAGIC)	// a shared anonymous mapping is one, too
-		*mapping = MAPPING_SHM;
-	return 0;
 }
 
 // The page was not there, and no single zeroed one was taken for it: a private copy of a file page, shared memory, a page from

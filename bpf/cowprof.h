@@ -142,6 +142,7 @@ enum cowprof_event_kind {
 	COWPROF_SIGNAL_SENT,
 	COWPROF_SIGNAL_DELIVERED,
 	COWPROF_OOM_VICTIM,
+	COWPROF_NEW_PLACES,	// no process: the table of places has rows that were not read yet
 };
 
 // A rare event, by way of the ring buffer.

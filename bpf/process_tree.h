@@ -2,35 +2,9 @@
 #ifndef COWPROF_BPF_PROCESS_TREE_H_
 #define COWPROF_BPF_PROCESS_TREE_H_
 
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, COWPROF_RING_BYTES);
-} events SEC(".maps");
-
 struct cowprof_process_row zero_row;	// a template: a row does not fit on the BPF stack
 int scanning;	// the tree is being scanned: report every fork of the host
 __u32 last_serial;
-
-static struct cowprof_event *new_event(enum cowprof_event_kind kind, struct cowprof_process_key process)
-{
-	struct cowprof_event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
-
-	if (!event) {
-		__sync_fetch_and_add(&losses.events_dropped, 1);
-		return 0;
-	}
-	__builtin_memset(event, 0, sizeof(*event));
-	event->kind = kind;
-	event->process = process;
-	event->time_ns = bpf_ktime_get_boot_ns();
-	return event;
-}
-
-// Events wait for the next tick, but for those that can't: user space must look while the process still exists.
-static void submit(struct cowprof_event *event, int wake)
-{
-	bpf_ringbuf_submit(event, wake ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
-}
 
 static void add_child(struct thread_state *parent, struct task_struct *child, struct cowprof_process_key key)
 {

@@ -11,19 +11,21 @@
 namespace cowprof {
 namespace {
 
-// An instruction is trusted once this many copies were looked at and all had one cause. One that adds 1 to an object's head needs
-// fewer: it can be nothing else. One that takes 1 is never trusted: the value decides whether an object dies.
+// An instruction is trusted once this many copies were looked at and all had one cause. One that adds 1 to an object's
+// head needs fewer: it can be nothing else. One that takes 1 is never trusted: the value decides whether an object
+// dies.
 constexpr uint64_t kEnoughOfIncrement = 16, kEnough = 256;
+
+constexpr uint64_t kPageBytes = 4096;  // the probes' page log is x86's
 
 uint32_t Bit(Cause cause) { return 1u << static_cast<int>(cause); }
 
 }  // namespace
 
-void Attribution::Add(const FollowedProcess& process, int index) {
+void Attribution::Add(const FollowedProcess& process, int index, bool inherits) {
   const auto parent = serials_.find(process.parent);
-  const bool inherits = process.origin == Origin::kForked && parent != serials_.end();
-  Member member = {.serial = process.serial, .index = index};
-  if (inherits) {
+  Member member = {.serial = process.serial, .index = index, .pid = process.id.pid};
+  if (inherits && parent != serials_.end()) {
     member.program = members_[parent->second].program;
     // The probes hand an image on at a fork; one that was learned a moment later is not.
     member.taught = process.image == member.program->image();
@@ -74,11 +76,15 @@ void Attribution::End(const ProcessId& id) {
   serials_.erase(serial);
 }
 
+std::shared_ptr<Program> Attribution::ProgramOf(const ProcessId& id) const {
+  const auto serial = serials_.find(id);
+  return serial == serials_.end() ? nullptr : members_.at(serial->second).program;
+}
+
 // ---- Causes ----
 
 Cause Attribution::CauseOfRow(Program& program, uint32_t image, cowprof_shape shape, uint64_t ip) {
-  if (shape == COWPROF_SHAPE_UNREAD)
-    return program.python() == Program::Python::kNone ? Cause::kData : Cause::kUnknown;
+  if (shape == COWPROF_SHAPE_UNREAD) return program.python() == Program::Python::kNone ? Cause::kData : Cause::kUnknown;
   const auto [judged, is_new] = judged_.try_emplace({image, shape, ip}, Cause::kUnknown);
   if (is_new) {
     const std::string symbol = NeedsSymbol(shape) ? program.SymbolOf(ip).symbol : "";
@@ -96,6 +102,7 @@ void Attribution::Judge(const Pull& pull, Sample* sample) {
   absl::flat_hash_map<uint32_t, CauseCounts> causes;
   absl::flat_hash_map<std::pair<uint32_t, uint64_t>, Seen> seen;  // by image and instruction
   CauseEvidence now = ended_evidence_;
+  causes_of_shapes_.clear();
   absl::flat_hash_set<uint32_t> ended;
   for (const FollowedProcess& process : pull.processes) {
     if (process.exited_ns != 0) ended.insert(process.serial);
@@ -105,6 +112,7 @@ void Attribution::Judge(const Pull& pull, Sample* sample) {
     if (member == members_.end()) continue;
     const Cause cause = CauseOfRow(*ProgramOf(row.image, member->second), row.image, row.shape, row.ip);
     causes[row.serial][static_cast<int>(cause)] += row.copies;
+    if (Most& most = causes_of_shapes_[{row.serial, row.shape}]; row.copies >= most.copies) most = {row.copies, cause};
     (row.told ? now.told : now.looked) += row.copies;
     if (ended.contains(row.serial)) (row.told ? ended_evidence_.told : ended_evidence_.looked) += row.copies;
     if (row.told || row.ip == 0 || cause == Cause::kUnknown) continue;
@@ -123,7 +131,7 @@ void Attribution::Judge(const Pull& pull, Sample* sample) {
     uint64_t sum = 0;
     for (const uint64_t copies : counts) sum += copies;
     // Copies for which the table had no room.
-    counts[static_cast<int>(Cause::kUnknown)] += process.counts.copies.value_or(sum) - sum;
+    counts[static_cast<int>(Cause::kUnknown)] += std::max(process.counts.copies.value_or(sum), sum) - sum;
     row->causes = counts;
   }
   if (!(now == evidence_)) sample->cause_evidence = evidence_ = now;
@@ -168,46 +176,63 @@ WriteKind Attribution::KindOf(uint32_t image, uint64_t ip) {
   return program == programs_.end() ? WriteKind::kOther : program->second->KindOf(ip);
 }
 
+// The log has no instruction: a page gets the cause that most copies onto that shape have in its process.
+void Attribution::LogPages(const Pull& pull, PageLog* log) const {
+  for (const CopiedPage& page : pull.pages) {
+    const auto member = members_.find(page.serial);
+    if (member == members_.end()) continue;
+    const auto most = causes_of_shapes_.find({page.serial, page.shape});
+    log->Add(member->second.index, most == causes_of_shapes_.end() ? Cause::kUnknown : most->second.cause,
+             page.address / kPageBytes);
+  }
+}
+
 // ---- Places ----
 
-int Attribution::FrameNumber(const Frame& frame, Sample* sample) {
+int Attribution::FrameNumber(const Frame& frame) {
   const auto [known, is_new] =
       frames_.try_emplace(std::make_tuple(frame.file, frame.function, frame.line), static_cast<int>(frames_.size()));
-  if (is_new) sample->new_frames.push_back(frame);
+  if (is_new) new_frames_.push_back(frame);
   return known->second;
 }
 
-int Attribution::PlaceOf(const PlaceRow& row, const Member& member, Sample* sample) {
-  const PlaceKey key = {row.image, row.shape, row.ip, row.type, row.stack};
-  if (const auto known = known_places_.find(key); known != known_places_.end()) return known->second;
+const std::vector<int>& Attribution::StackOf(uint64_t stack, Program& program) {
+  const auto [known, is_new] = stacks_.try_emplace({program.image(), stack});
+  if (!is_new || stack == 0) return known->second;
+  for (const cowprof_frame& one : faults_->ReadStack(stack)) {
+    // A frame that can't be read any more stays in the stack without a name: its caller did not do it.
+    if (const std::optional<Frame> frame = program.FrameOf(one)) known->second.push_back(FrameNumber(*frame));
+  }
+  return known->second;
+}
+
+int Attribution::PlaceOf(const PlaceRow& row, const Member& member) {
   Program& program = *ProgramOf(row.image, member);
+  const PlaceKey key = {program.image(), row.shape, row.ip, row.type, row.stack};
+  if (const auto known = known_places_.find(key); known != known_places_.end()) return known->second;
+  program.memory().Prefer(member.pid);
   const NativeSymbol symbol = program.SymbolOf(row.ip);
   Place place = {.cause = CauseOfRow(program, row.image, row.shape, row.ip),
                  .type = program.TypeName(row.type),
                  .module = symbol.module,
-                 .symbol = symbol.symbol};
-  if (row.stack != 0) {
-    for (const cowprof_frame& one : faults_->ReadStack(row.stack)) {
-      const Frame frame = program.FrameOf(one);
-      if (!frame.file.empty()) place.frames.push_back(FrameNumber(frame, sample));  // entry frames are no code
-    }
-  }
+                 .symbol = symbol.symbol,
+                 .frames = StackOf(row.stack, program)};
   const std::string text = absl::StrCat(static_cast<int>(place.cause), "\n", place.type, "\n", place.module, "\n",
                                         place.symbol, "\n", absl::StrJoin(place.frames, ","));
   const auto [known, is_new] = places_by_text_.try_emplace(text, static_cast<int>(places_by_text_.size()));
-  if (is_new) sample->new_places.push_back(std::move(place));
+  if (is_new) new_places_.push_back(std::move(place));
   known_places_[key] = known->second;
   return known->second;
 }
 
-void Attribution::AddPlaces(Sample* sample) {
+void Attribution::ReadPlaces() {
   const absl::StatusOr<std::vector<PlaceRow>> rows = faults_->PullPlaces();
   if (!rows.ok()) return;
   absl::flat_hash_map<std::pair<int, int>, PlaceCount> counts;  // by process and place
   for (const PlaceRow& row : *rows) {
     const auto member = members_.find(row.serial);
     if (member == members_.end()) continue;
-    const int index = member->second.index, place = PlaceOf(row, member->second, sample);
+    const int index = member->second.index, place = PlaceOf(row, member->second);
     PlaceCount& count = counts[{index, place}];
     count.index = index;
     count.place = place;
@@ -216,12 +241,15 @@ void Attribution::AddPlaces(Sample* sample) {
     count.squares += row.squares;
   }
   for (const auto& [key, count] : counts) {
-    if (std::exchange(told_copies_[key], count.copies) != count.copies) sample->places.push_back(count);
+    if (std::exchange(read_copies_[key], count.copies) != count.copies) changed_[key] = count;
   }
-  std::sort(sample->places.begin(), sample->places.end(), [](const PlaceCount& a, const PlaceCount& b) {
-    return std::tie(a.index, a.place) < std::tie(b.index, b.place);
-  });
   absl::erase_if(members_, [](const auto& entry) { return !entry.second.living; });
+}
+
+void Attribution::TellPlaces(Sample* sample) {
+  sample->new_frames = std::exchange(new_frames_, {});
+  sample->new_places = std::exchange(new_places_, {});
+  for (const auto& [key, count] : std::exchange(changed_, {})) sample->places.push_back(count);
 }
 
 }  // namespace cowprof

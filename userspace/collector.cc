@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "posix/clock.h"
 
 namespace cowprof {
@@ -12,6 +13,8 @@ namespace {
 
 // Shares of one CPU: while a round of the sweep runs, of it in the long run, and of the rollups.
 constexpr double kSweepShare = 0.03, kLongSweepShare = 0.008, kRollupShare = 0.004;
+
+constexpr absl::Duration kFirstSweeps = absl::Milliseconds(200);  // CPU time that they may take at once
 
 absl::StatusOr<RollupFigures> TimedRollup(const ProcFs& proc, pid_t pid, absl::Duration t) {
   const absl::Duration before = BootTime();
@@ -21,6 +24,12 @@ absl::StatusOr<RollupFigures> TimedRollup(const ProcFs& proc, pid_t pid, absl::D
     rollup->cost = BootTime() - before;
   }
   return rollup;
+}
+
+// PF_FORKNOEXEC: it was forked and has not called exec since.
+bool HasNotExeced(const ProcFs& proc, pid_t pid) {
+  const absl::StatusOr<ProcStat> stat = proc.ReadStat(pid);
+  return stat.ok() && (stat->flags & 0x40) != 0;
 }
 
 Event ProcessEvent(const FollowedProcess& process, int index, int parent, absl::Duration t, std::string command) {
@@ -41,7 +50,10 @@ Collector::Collector(std::unique_ptr<FaultSource> faults, ProcFs proc, Limits li
       limits_(std::move(limits)),
       options_(options),
       sweep_(proc, options.page_bytes, options.t0_ns),
-      attribution_(proc, faults_.get()) {}
+      attribution_(proc, faults_.get()),
+      spaces_(proc, options.page_bytes) {
+  faults_->LogPages(true);
+}
 
 Collector::Tracked& Collector::Track(const FollowedProcess& process, absl::Duration t, Sample* sample) {
   auto [found, is_new] = living_.try_emplace(process.id);
@@ -56,12 +68,16 @@ Collector::Tracked& Collector::Track(const FollowedProcess& process, absl::Durat
              .next_rollup = process.origin == Origin::kForked ? t + options_.rollup_interval : t,
              // What was there before the probes may have copied long ago: only a look at all of it tells.
              .next_full_sweep = process.origin == Origin::kForked ? t + options_.full_sweep_interval : t};
+  const bool inherits = parent != living_.end() && process.origin != Origin::kTarget &&
+                        (process.origin == Origin::kForked || HasNotExeced(proc_, process.id.pid));
+  tracked.space = inherits ? parent->second.space : tracked.index;
   if (tracked.index == 0) target_ = process.id.pid;
-  attribution_.Add(process, tracked.index);
+  attribution_.Add(process, tracked.index, inherits);
   const absl::Duration started = process.forked_ns == 0 ? absl::ZeroDuration() : Since(process.forked_ns);
   const int parent_index = parent == living_.end() || process.origin == Origin::kTarget ? -1 : parent->second.index;
   sample->events.push_back(
       ProcessEvent(process, tracked.index, parent_index, started, proc_.ReadCommandLine(process.id.pid)));
+  sample->events.back().space = tracked.space == tracked.index ? -1 : tracked.space;
   return tracked;
 }
 
@@ -88,6 +104,9 @@ void Collector::AddEvents(const std::vector<SeenEvent>& seen, Sample* sample) {
       sweep_.Forget(event.index);
       attribution_.Exec(one.process);
       tracked->second.next_full_sweep = event.t;
+      tracked->second.space = event.index;
+      spaces_.Forget(event.index);
+      verifier_.Forget(event.index);
     }
     sample->events.push_back(std::move(event));
   }
@@ -147,43 +166,89 @@ void Collector::PlanSweeps(absl::Duration t) {
   std::vector<Tracked*> in_order;
   for (auto& [id, tracked] : living_) in_order.push_back(&tracked);
   std::sort(in_order.begin(), in_order.end(), [](const Tracked* a, const Tracked* b) { return a->index < b->index; });
-  for (Tracked* next : in_order) {
-    Tracked& tracked = *next;
-    SweepJob job = {
-        .index = tracked.index, .process = tracked.id, .full = tracked.index == 0 || t >= tracked.next_full_sweep};
-    if (living_.contains(tracked.parent)) job.peer = tracked.parent;
-    if (job.full) {
-      tracked.next_full_sweep = t + options_.full_sweep_interval;
-    } else {
-      if (tracked.own_pages == tracked.swept_own_pages) continue;
-      job.regions = std::move(touched[tracked.serial]);
-      std::sort(job.regions.begin(), job.regions.end());
-    }
-    tracked.swept_own_pages = tracked.own_pages;
-    sweep_.Add(std::move(job));
+  for (Tracked* tracked : in_order) {
+    if (std::optional<SweepJob> job = PlanSweep(tracked, t, std::move(touched[tracked->serial])))
+      sweep_.Add(*std::move(job));
   }
+}
+
+std::optional<SweepJob> Collector::PlanSweep(Tracked* tracked, absl::Duration t, std::vector<uint64_t> touched) {
+  SweepJob job = {.index = tracked->index,
+                  .process = tracked->id,
+                  .full = tracked->index == 0 || t >= tracked->next_full_sweep,
+                  .sample_diverged = options_.verify ? kMaxDivergedSample : 0};
+  if (living_.contains(tracked->parent)) job.peer = tracked->parent;
+  if (!job.full && tracked->own_pages == tracked->swept_own_pages) return std::nullopt;
+  if (job.full) {
+    tracked->next_full_sweep = t + options_.full_sweep_interval;
+  } else {
+    job.regions = std::move(touched);
+    std::sort(job.regions.begin(), job.regions.end());
+  }
+  tracked->swept_own_pages = tracked->own_pages;
+  const std::shared_ptr<Program> program = attribution_.ProgramOf(tracked->id);
+  const uint64_t pool_bytes = program != nullptr ? program->interpreter().pool_bytes : 0;
+  // Through the target where it can be: its mappings are what all of its workers inherited.
+  job.ranges = spaces_.RangesOf(tracked->space, tracked->space == 0 ? target_ : tracked->id.pid, pool_bytes, t);
+  return job;
 }
 
 void Collector::RunSweep(absl::Duration budget, Sample* sample) {
   for (const FinishedSweep& finished : sweep_.Run(budget)) {
     const auto row = std::find_if(sample->processes.begin(), sample->processes.end(),
                                   [&](const ProcessSample& process) { return process.index == finished.index; });
-    if (row != sample->processes.end()) row->sweep = finished.figures;
+    if (row == sample->processes.end()) continue;
+    row->sweep = finished.figures;
+    const auto tracked = std::find_if(living_.begin(), living_.end(),
+                                      [&](const auto& entry) { return entry.second.index == finished.index; });
+    if (tracked == living_.end()) continue;
+    spaces_.Add(tracked->second.space, finished);
+    if (!finished.diverged_sample.empty()) row->verify = Verify(tracked->second, finished);
   }
+  spaces_.Take(sample);
 }
 
-// Places are told at longer and longer intervals, so that a recording of hours keeps its size: after t seconds about every t/20.
+// Compares a sample of the pages that the sweep found to have left the parent's; nullopt if that can't be done.
+std::optional<VerifyFigures> Collector::Verify(const Tracked& worker, const FinishedSweep& sweep) {
+  const std::shared_ptr<Program> program = attribution_.ProgramOf(worker.id);
+  const std::optional<HeadLayout> heads = program == nullptr ? std::nullopt : program->Heads();
+  if (!heads || !living_.contains(worker.parent)) return std::nullopt;
+  program->memory().Prefer(worker.id.pid);
+  const ProcessMemory own(worker.id.pid), parent(worker.parent.pid);
+  verifier_.Offer(worker.index, sweep.diverged_sample);
+  verifier_.Run({worker.index, own, parent, *heads, program->Types()}, VerifyBudget());
+  return verifier_.FiguresOf(worker.index);
+}
+
+// Places are told at longer and longer intervals, so that a recording of hours keeps its size: after t seconds about
+// every t/20.
 void Collector::Attribute(const Pull& pull, absl::Duration t, bool last, Sample* sample) {
-  for (Event& event : attribution_.Learn(pull.processes)) {
+  for (Event& event : options_.causes ? attribution_.Learn(pull.processes) : std::vector<Event>()) {
     event.t = t;
     sample->events.push_back(std::move(event));
   }
   attribution_.Judge(pull, sample);
-  const bool target_ends = std::any_of(pull.processes.begin(), pull.processes.end(), [&](const FollowedProcess& process) {
-    return process.id.pid == target_ && process.exited_ns != 0;
-  });
-  if (!last && !target_ends && t < next_places_) return;
-  attribution_.AddPlaces(sample);
+  attribution_.LogPages(pull, &page_log_);
+  const bool target_ends =
+      std::any_of(pull.processes.begin(), pull.processes.end(),
+                  [&](const FollowedProcess& process) { return process.id.pid == target_ && process.exited_ns != 0; });
+  const bool tell = last || target_ends || t >= next_places_;
+  // New places are worth a tick at once, but not many of them: a program may have new ones all the time.
+  place_wakes_ = std::min(place_wakes_ + absl::FDivDuration(t - last_places_, absl::Seconds(5)), 20.0);
+  last_places_ = t;
+  const bool again = place_wakes_ >= 1, fresh = faults_->TakeNewPlaces(again);
+  if (fresh && again) place_wakes_ -= 1;
+  if (fresh || tell) attribution_.ReadPlaces();
+  if (!tell) return;
+  attribution_.TellPlaces(sample);
+  sample->pages = page_log_.Take();
+  if (page_log_.full() && std::exchange(logging_pages_, false)) {
+    faults_->LogPages(false);
+    Event note = {.t = t, .kind = EventKind::kNote};
+    note.text = absl::StrCat("the map of copied pages ends here, after ", PageLog::kMostPages,
+                             " pages; copies are counted and explained as before");
+    sample->events.push_back(std::move(note));
+  }
   next_places_ = t + std::clamp(t / 20, absl::Milliseconds(500), absl::Seconds(30));
 }
 
@@ -214,7 +279,10 @@ absl::StatusOr<Sample> Collector::Collect(absl::Duration interval, bool last) {
                    [](const Event& a, const Event& b) { return a.t < b.t; });
   ReadRollups(t, interval * kRollupShare, last, &sample);
   PlanSweeps(t);
-  RunSweep(last ? absl::Milliseconds(100) : interval * kSweepShare, &sample);
+  // The first looks at all memory are worth some haste: until they are done, private memory is known from its growth
+  // only.
+  const absl::Duration hasty = std::clamp(kFirstSweeps - sweep_.cost(), absl::ZeroDuration(), absl::Milliseconds(50));
+  RunSweep(last ? absl::Milliseconds(100) : std::max(interval * kSweepShare, hasty), &sample);
   if (target_alive_) sample.limits = limits_.Read(target_);
   sample.losses = pull->losses;
   sample.losses.unreadable = unreadable_;

@@ -9,18 +9,22 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "address_spaces.h"
 #include "attribution.h"
 #include "model/sample.h"
 #include "source/fault_source.h"
 #include "source/limits.h"
 #include "source/pagemap.h"
 #include "source/procfs.h"
+#include "verify.h"
 
 namespace cowprof {
 
 struct CollectorOptions {
   uint64_t page_bytes = 4096;
-  uint64_t t0_ns = 0;  // CLOCK_BOOTTIME at the start of the recording
+  bool causes = true;   // read Python's memory to say why pages were copied
+  bool verify = false;  // compare a sample of copied pages with the parent's
+  uint64_t t0_ns = 0;   // CLOCK_BOOTTIME at the start of the recording
   absl::Duration sweep_interval = absl::Seconds(5);
   absl::Duration full_sweep_interval = absl::Seconds(60);  // of workers; the target is always swept in full
   absl::Duration rollup_interval = absl::Seconds(30);
@@ -46,6 +50,7 @@ class Collector {
  private:
   struct Tracked {
     int index = 0;
+    int space = 0;  // index of the process whose address space it has: its own since an exec, its parent's since a fork
     uint32_t serial = 0;
     ProcessId id, parent;
     Origin origin = Origin::kForked;
@@ -75,9 +80,16 @@ class Collector {
   pid_t target_ = 0;
   absl::Duration last_t_;
   bool target_alive_ = true;
+  std::optional<SweepJob> PlanSweep(Tracked* tracked, absl::Duration t, std::vector<uint64_t> touched);
+  std::optional<VerifyFigures> Verify(const Tracked& worker, const FinishedSweep& sweep);
   void Attribute(const Pull& pull, absl::Duration t, bool last, Sample* sample);
   Attribution attribution_;
-  absl::Duration next_places_;
+  PageLog page_log_;
+  bool logging_pages_ = true;
+  AddressSpaces spaces_;
+  Verifier verifier_{/*seed=*/1};
+  absl::Duration next_places_, last_places_;
+  double place_wakes_ = 20;                        // extra ticks for new places that are left
   absl::Duration next_sweep_, sweep_cost_before_;  // before: when the current round began
   double rollup_ns_per_page_ = 60;  // 55 ms for 4 GiB of 4 KiB pages on a 2.5 GHz virtual CPU; then as measured
   uint64_t unreadable_ = 0;

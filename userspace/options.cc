@@ -65,7 +65,12 @@ void AddRecordOptions(CLI::App* app, Options* options) {
   add_time("--interval", &options->interval, "Time between samples (default: 1s)");
   app->add_flag("-q,--quiet", options->quiet, "Print nothing while recording, and no report at the end");
   app->add_flag("--live", options->live, "A screen that refreshes, where stdout is a terminal");
-  app->add_option("--without", options->without, "Do not use this way of counting (see doctor); repeatable")
+  app->add_flag(
+      "--every-copy", options->every_copy,
+      "Look at the stack and the type of every copy, not of one in a few: exact, and a copy takes twice as long");
+  app->add_flag("--verify", options->verify, "Compare a sample of the copied pages with the parent's, byte by byte");
+  app->add_option("--without", options->without,
+                  "Do without this: a way of counting that doctor lists, or causes, or stacks; repeatable")
       ->type_name("CAPABILITY")
       ->allow_extra_args(false);
 }

@@ -31,6 +31,7 @@ struct Options {
   absl::Duration duration = absl::InfiniteDuration();
   absl::Duration interval = absl::Seconds(1);
   bool quiet = false, live = false, json = false;
+  bool every_copy = false, verify = false;
   std::vector<std::string> without;  // rungs that must not be used
   std::string timeline;              // report, view
   pid_t pid = 0;                     // doctor; 0: none

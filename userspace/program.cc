@@ -10,23 +10,38 @@ namespace cowprof {
 namespace {
 
 constexpr size_t kLongestInstruction = 15;  // bytes, Intel SDM volume 2, 2.3.11
+constexpr size_t kBytesBefore = 8;
 
 }  // namespace
 
 bool LineageMemory::Read(uint64_t address, absl::Span<char> bytes) const {
-  return std::any_of(pids_.begin(), pids_.end(),
-                     [&](pid_t pid) { return ProcessMemory(pid).Read(address, bytes); });
+  for (size_t i = 0; i < std::min(members_.size(), kMostOpen); ++i) {
+    const MemberMemory& member = members_[i];
+    if (member.memory == nullptr) member.memory = std::make_unique<ProcessMemory>(member.pid);
+    if (member.memory->Read(address, bytes)) return true;
+  }
+  return false;
+}
+
+void LineageMemory::Add(pid_t pid) { members_.push_back({.pid = pid}); }
+
+void LineageMemory::Remove(pid_t pid) {
+  std::erase_if(members_, [&](const MemberMemory& member) { return member.pid == pid; });
 }
 
 void LineageMemory::Prefer(pid_t pid) {
-  const auto found = std::find(pids_.begin(), pids_.end(), pid);
-  if (found != pids_.end()) std::swap(*found, pids_.front());
+  const auto found =
+      std::find_if(members_.begin(), members_.end(), [&](const MemberMemory& member) { return member.pid == pid; });
+  if (found == members_.end() || found == members_.begin()) return;
+  std::iter_swap(found, members_.begin());
+  found->memory.reset();
 }
 
 bool Program::Inspect() {
   if (python_ != Python::kNotKnownYet || memory_.first() == 0) return false;
   absl::StatusOr<Interpreter> found = FindInterpreter(proc_, memory_.first(), memory_);
   if (absl::IsNotFound(found.status())) {
+    if (!proc_.ReadStat(memory_.first()).ok()) return false;  // it has ended, and may have been one
     python_ = Python::kNone;
     return true;
   }
@@ -69,19 +84,30 @@ cowprof_image Program::ProbeImage() const {
           .reserved = 0};
 }
 
+std::optional<HeadLayout> Program::Heads() const {
+  if (python_ == Python::kNone) return HeadLayout{};
+  if (python_ != Python::kReadable) return std::nullopt;
+  return HeadLayoutOf(interpreter_);
+}
+
+TypeLookup Program::Types() { return types_ == nullptr ? TypeLookup() : LookUpIn(*types_, interpreter_.layout.minor); }
+
 std::string Program::TypeName(uint64_t type) {
   if (type == 0 || types_ == nullptr) return "";
   return types_->NameOf(type).value_or("");
 }
 
-Frame Program::FrameOf(const cowprof_frame& frame) {
-  if (codes_ == nullptr) return {};
+std::optional<Frame> Program::FrameOf(const cowprof_frame& frame) {
+  if (codes_ == nullptr) return Frame{};
+  if (frame.code == interpreter_.none) return std::nullopt;  // from 3.13 on
   // f_lasti is a signed 32-bit number.
   const bool pointer = interpreter_.layout.frame.instruction_kind == InstructionKind::kPointer;
-  const uint64_t instruction = pointer ? frame.instruction : static_cast<int64_t>(static_cast<int32_t>(frame.instruction));
+  const uint64_t instruction =
+      pointer ? frame.instruction : static_cast<int64_t>(static_cast<int32_t>(frame.instruction));
   const std::optional<CodeLocation> location = codes_->Resolve(frame.code, instruction);
-  if (!location) return {};
-  return {location->file, location->function, location->line};
+  if (!location) return Frame{};
+  if (location->function == "<interpreter trampoline>") return std::nullopt;  // 3.12, Python/ceval.c
+  return Frame{location->file, location->function, location->line};
 }
 
 // A library may have been loaded since the mappings were read: then they are read once more.
@@ -101,9 +127,11 @@ NativeSymbol Program::SymbolOf(uint64_t ip) {
 WriteKind Program::KindOf(uint64_t ip) {
   const auto [known, is_new] = kinds_.try_emplace(ip, WriteKind::kOther);
   if (!is_new) return known->second;
-  std::array<uint8_t, kLongestInstruction> code = {};
-  if (memory_.Read(ip, absl::MakeSpan(reinterpret_cast<char*>(code.data()), code.size())))
-    known->second = WriteKindOf(code);
+  std::array<uint8_t, kBytesBefore + kLongestInstruction> code = {};
+  if (memory_.Read(ip - kBytesBefore, absl::MakeSpan(reinterpret_cast<char*>(code.data()), code.size()))) {
+    const absl::Span<const uint8_t> bytes(code);
+    known->second = WriteKindOf(bytes.subspan(kBytesBefore), bytes.subspan(0, kBytesBefore));
+  }
   return known->second;
 }
 

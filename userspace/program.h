@@ -1,5 +1,5 @@
-// What the processes of one lineage run since the last exec: which Python, and how to make names of addresses in it. A forked child
-// has its parent's program. Called by attribution.cc only.
+// What the processes of one lineage run since the last exec: which Python, and how to make names of addresses in it. A
+// forked child has its parent's program. Called by attribution.cc only.
 #ifndef COWPROF_PROGRAM_H_
 #define COWPROF_PROGRAM_H_
 
@@ -17,29 +17,36 @@
 #include "python/instruction.h"
 #include "python/interpreter.h"
 #include "python/objects.h"
+#include "python/page_diff.h"
 #include "source/native_symbols.h"
 
 namespace cowprof {
 
-// The memory of a lineage: what one process does not have (any more), another may. A worker that has ended leaves pointers behind
-// whose meaning its parent still knows.
+// The memory of a lineage: what one process does not have (any more), another may. A worker that has ended leaves
+// pointers behind whose meaning its parent still knows.
 class LineageMemory : public MemoryReader {
  public:
   bool Read(uint64_t address, absl::Span<char> bytes) const override;
-  void Add(pid_t pid) { pids_.push_back(pid); }
-  void Remove(pid_t pid) { std::erase(pids_, pid); }
-  void Prefer(pid_t pid);
-  pid_t first() const { return pids_.empty() ? 0 : pids_.front(); }
+  void Add(pid_t pid);
+  void Remove(pid_t pid);
+  void Prefer(pid_t pid);  // to be asked first, if it is one of them
+  pid_t first() const { return members_.empty() ? 0 : members_.front().pid; }
 
  private:
-  std::vector<pid_t> pids_;
+  static constexpr size_t kMostOpen = 8;  // of hundreds of workers, a few are enough to know what all know
+  struct MemberMemory {
+    pid_t pid = 0;
+    mutable std::unique_ptr<ProcessMemory> memory;  // opened when it is first read
+  };
+  std::vector<MemberMemory> members_;
 };
 
 class Program {
  public:
   enum class Python { kNotKnownYet, kNone, kUnusable, kReadable };
 
-  Program(uint32_t image, const ProcFs& proc, ElfCache* elf_cache) : image_(image), proc_(proc), elf_cache_(elf_cache) {}
+  Program(uint32_t image, const ProcFs& proc, ElfCache* elf_cache)
+      : image_(image), proc_(proc), elf_cache_(elf_cache) {}
 
   uint32_t image() const { return image_; }
   Python python() const { return python_; }
@@ -53,8 +60,13 @@ class Program {
   // How the probes read it. Only where python() is kReadable.
   cowprof_image ProbeImage() const;
 
+  // What is needed to compare pages of objects; nullopt where heads of objects can't be told.
+  std::optional<HeadLayout> Heads() const;
+  TypeLookup Types();
   std::string TypeName(uint64_t type);
-  Frame FrameOf(const cowprof_frame& frame);
+  // nullopt: no Python code, but an entry frame of the interpreter. A Frame without a file: it can't be read (any
+  // more).
+  std::optional<Frame> FrameOf(const cowprof_frame& frame);
   NativeSymbol SymbolOf(uint64_t ip);
   WriteKind KindOf(uint64_t ip);
 

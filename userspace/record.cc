@@ -2,6 +2,7 @@
 // verdict. The loop is the page to read first: wait, collect, append, write.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -15,12 +16,12 @@
 #include "collector.h"
 #include "commands.h"
 #include "model/growth.h"
+#include "model/words.h"
 #include "pace.h"
 #include "posix/clock.h"
 #include "sink/report.h"
 #include "sink/terminal.h"
 #include "sink/timeline_file.h"
-#include "model/words.h"
 #include "source/bpf_faults.h"
 #include "source/copy_cost.h"
 #include "source/probe_plan.h"
@@ -109,12 +110,19 @@ uint64_t RegionsFor(const ProcFs& proc, pid_t target) {
   return std::min<uint64_t>(std::max<uint64_t>(wanted, 65536), 655'360);  // 5 to 52 MiB of kernel memory
 }
 
+bool Without(const Options& options, absl::string_view name) {
+  return std::find(options.without.begin(), options.without.end(), name) != options.without.end();
+}
+
 // kDone, or the status to exit with; then it has been said why.
 int Attach(const ProcFs& proc, pid_t target, Recording* recording) {
   RunInfo& info = recording->info;
   HostFacts facts = ReadHostFacts();
   info.copy_ns = ReadCopyCost(facts.page_bytes);  // before the probes make it dearer
-  absl::StatusOr<std::unique_ptr<FaultSource>> loaded = LoadBpfFaults({.max_regions = RegionsFor(proc, target)});
+  absl::StatusOr<std::unique_ptr<FaultSource>> loaded =
+      LoadBpfFaults({.max_regions = RegionsFor(proc, target),
+                     .every_copy = recording->options.every_copy,
+                     .places = !Without(recording->options, kWithoutStacks)});
   facts.probes = loaded.status();
   const std::vector<Rung> ladder = PlanProbes(facts, recording->options.without);
   const Rung* rung = ChosenRung(ladder);
@@ -138,6 +146,8 @@ int Attach(const ProcFs& proc, pid_t target, Recording* recording) {
   }
   recording->waiter.WatchEvents(faults->wake_fd());
   const CollectorOptions options = {.page_bytes = info.page_bytes,
+                                    .causes = !Without(recording->options, kWithoutCauses),
+                                    .verify = recording->options.verify,
                                     .t0_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(recording->start))};
   recording->collector = std::make_unique<Collector>(std::move(faults), proc, Limits(proc), options);
   return kDone;

@@ -75,6 +75,8 @@ class JsonSchema {
       } else if (keyword == "minimum" || keyword == "exclusiveMinimum") {
         const bool low = keyword == "minimum" ? value < rule : value <= rule;
         if (value.is_number() && low) wrong(value.dump() + " is below " + rule.dump());
+      } else if (keyword == "maximum") {
+        if (value.is_number() && value > rule) wrong(value.dump() + " is above " + rule.dump());
       } else if (keyword == "pattern") {
         const bool matches =
             value.is_string() && std::regex_search(value.get<std::string>(), std::regex(rule.get<std::string>()));
@@ -104,8 +106,13 @@ class JsonSchema {
         if (named != (keyword == "properties")) continue;
         Check(member, named ? rule[name] : rule, at + "." + name, errors);
       }
+    } else if (keyword == "prefixItems") {
+      for (size_t i = 0; value.is_array() && i < std::min(value.size(), rule.size()); ++i) {
+        Check(value[i], rule[i], absl::StrCat(at, "[", i, "]"), errors);
+      }
     } else if (keyword == "items") {
-      for (size_t i = 0; value.is_array() && i < value.size(); ++i) {
+      const size_t first = schema.contains("prefixItems") ? schema["prefixItems"].size() : 0;
+      for (size_t i = first; value.is_array() && i < value.size(); ++i) {
         Check(value[i], rule, absl::StrCat(at, "[", i, "]"), errors);
       }
     } else if (keyword == "minItems" || keyword == "maxItems") {

@@ -142,7 +142,15 @@ TEST_CASE("a sample that was not committed is encoded anew with the next") {
     CHECK(found.processes[i].command == expected.processes[i].command);
     CHECK(found.processes[i].ended == expected.processes[i].ended);
     CHECK(found.processes[i].counts == expected.processes[i].counts);
+    CHECK(found.processes[i].causes == expected.processes[i].causes);
+    CHECK(found.processes[i].places == expected.processes[i].places);
+    if (!expected.processes[i].execed) CHECK(found.processes[i].regions == expected.processes[i].regions);
+    CHECK(found.processes[i].python == expected.processes[i].python);
   }
+  CHECK(found.frames == expected.frames);
+  CHECK(found.places == expected.places);
+  CHECK(found.regions == expected.regions);
+  CHECK(found.cause_evidence == expected.cause_evidence);
   CHECK(found.losses == expected.losses);
   REQUIRE(found.limits.size() == expected.limits.size());
   for (size_t i = 0; i < found.limits.size(); ++i) CHECK(found.limits[i].now == expected.limits[i].now);
@@ -166,6 +174,37 @@ TEST_CASE("a row of large figures stays small, and an unchanged one costs nothin
   sample.processes[5] = Busy(15, 1);
   CHECK(size() <= bare + 120 + sizeof(",\"processes\":[]"));
   CHECK(size() == bare);
+}
+
+TEST_CASE("causes of a process are told when they change, and stay known") {
+  RecordEncoder encoder;
+  RecordDecoder decoder;
+  ProcessSample row = {.index = 0, .causes = CauseCounts{1, 2, 3, 4, 5, 6, 7, 8, 9}};
+  row.counts.copies = 45;
+  const auto tick = [&] {
+    const std::string records = encoder.Encode({.processes = {row}});
+    encoder.Commit();
+    Decoded(records, &decoder);
+    return ParseJson(records);
+  };
+  CHECK(tick()["causes"].dump() == "[[0,1,2,3,4,5,6,7,8,9]]");
+  CHECK_FALSE(tick().contains("causes"));
+  REQUIRE(decoder.sample().processes.size() == 1);
+  CHECK(decoder.sample().processes[0].causes == row.causes);
+  (*row.causes)[static_cast<int>(Cause::kUnknown)] = 10;
+  const Json changed = tick();
+  CHECK(changed["causes"].dump() == "[[0,1,2,3,4,5,6,7,8,10]]");
+  CHECK_FALSE(changed.contains("processes"));
+  CHECK(decoder.sample().processes[0].causes == row.causes);
+}
+
+TEST_CASE("causes of a process that is not there, or that are no numbers") {
+  RecordDecoder decoder;
+  Decoded(
+      R"({"type":"sample","t":1,"processes":[[0,1]],"causes":[[1,1,1],[-1],[1e18,1],[],7,[0,-1,"1",null,1e300,2]]})",
+      &decoder);
+  REQUIRE(decoder.sample().processes.size() == 1);
+  CHECK(decoder.sample().processes[0].causes == CauseCounts{0, 0, 0, 0, 2, 0, 0, 0, 0});
 }
 
 TEST_CASE("limits and losses are written when they change") {

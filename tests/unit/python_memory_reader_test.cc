@@ -1,4 +1,4 @@
-// Reading a live process, this one, with process_vm_readv(2): values, text, many pieces, and holes in all of them.
+// Reading a live process, this one: values, text, many pieces, and holes in all of them.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -13,13 +13,13 @@ namespace {
 
 constexpr size_t kPage = 4096;
 
-// Pages, the last of which can't be read.
+// Pages with a hole behind them.
 class Pages {
  public:
   explicit Pages(size_t readable) : bytes_((readable + 1) * kPage) {
     memory_ = static_cast<char*>(mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     REQUIRE(memory_ != MAP_FAILED);
-    REQUIRE(mprotect(memory_ + readable * kPage, kPage, PROT_NONE) == 0);
+    REQUIRE(munmap(memory_ + readable * kPage, kPage) == 0);
   }
   ~Pages() { munmap(memory_, bytes_); }
   char* memory() const { return memory_; }

@@ -1,6 +1,7 @@
 // A seeded stream of samples as a busy host could hand them out: workers that come and go, figures that
-// are absent, large, unchanged or fall, events of every kind. What one sample says agrees with the one
-// before (an index is announced before its rows), so that a timeline must give back exactly the same.
+// are absent, large, unchanged or fall, events of every kind, places of copies. What one sample says agrees with the
+// one before (an index is announced before its rows, a frame before the place on it), so that a timeline must give back
+// exactly the same.
 #ifndef COWPROF_TESTS_UNIT_RANDOM_RECORDING_H_
 #define COWPROF_TESTS_UNIT_RANDOM_RECORDING_H_
 
@@ -26,6 +27,9 @@ class RandomRecording {
     while (living_.size() > 1 && Chance(0.2)) End(&sample);
     for (const auto& [index, process] : rows_) sample.processes.push_back(process);
     rows_.clear();
+    AddPlaces(&sample);
+    AddRegions(&sample);
+    AddPages(&sample);
     ChangeLimits(&sample);
     sample.losses = losses_;
     return sample;
@@ -37,6 +41,7 @@ class RandomRecording {
                     .kernel = "6.18.0",
                     .page_bytes = 4096,
                     .cpus = 2,
+                    .copy_ns = 612.625,
                     .interval = absl::Milliseconds(250),
                     .rung = "btf-tracepoints",
                     .exactness = Exactness::kUpperBound,
@@ -69,6 +74,7 @@ class RandomRecording {
     event.id = {Int(1, 4'194'304), random_() >> 4};
     event.parent = index == 0 ? -1 : Int(0, index - 1);
     event.origin = index == 0 ? Origin::kTarget : Chance(0.3) ? Origin::kFoundAtAttach : Origin::kForked;
+    if (event.origin == Origin::kForked && Chance(0.8)) event.space = event.parent;
     event.comm = Name();
     event.command = Name();
     sample->events.push_back(event);
@@ -89,6 +95,11 @@ class RandomRecording {
         *count = MaybeNumber();
       }
     }
+    if (Chance(0.5)) {
+      CauseCounts causes;
+      for (uint64_t& copies : causes) copies = Number();
+      process->causes = causes;
+    }
     ProcessSample row = *process;
     if (Chance(0.3)) {
       row.rollup = RollupFigures{sample->t, Number(), Number(), Number(), Number(), Number(), Micros(0, 90'000)};
@@ -107,6 +118,7 @@ class RandomRecording {
                                Number(),
                                Micros(0, 90'000)};
     }
+    if (Chance(0.1)) row.verify = VerifyFigures{Number(), Number(), Number(), Number(), Number(), Number()};
     rows_[index] = row;
   }
 
@@ -137,10 +149,59 @@ class RandomRecording {
     Event note = {.t = sample->t, .kind = EventKind::kNote};
     note.text = Name();
     const Event oom = {.t = sample->t, .kind = EventKind::kOomVictim, .index = index};
-    for (const Event& event : {exec, sent, delivered, note, oom}) {
+    Event python = {.t = sample->t, .kind = EventKind::kPython, .index = index};
+    python.python = Name();
+    python.text = Name();
+    for (const Event& event : {exec, sent, delivered, note, oom, python}) {
       if (Chance(0.15)) sample->events.push_back(event);
     }
   }
+
+  // New frames and places, and counts of some places, new or old, of processes that live or once did.
+  void AddPlaces(Sample* sample) {
+    if (!Chance(0.4)) return;
+    for (int i = Int(0, 3); i > 0; --i) sample->new_frames.push_back({Name(), Name(), Int(0, 1 << Int(0, 30))});
+    frames_ += sample->new_frames.size();
+    for (int i = Int(0, 2); i > 0; --i) {
+      Place place = {.cause = AnyCause(), .type = Name(), .module = Name(), .symbol = Name()};
+      for (int depth = frames_ > 0 ? Int(0, 4) : 0; depth > 0; --depth) place.frames.push_back(Int(0, frames_ - 1));
+      sample->new_places.push_back(place);
+    }
+    places_ += sample->new_places.size();
+    for (int i = places_ > 0 ? Int(0, 4) : 0; i > 0; --i) {
+      sample->places.push_back({Int(0, next_index_ - 1), Int(0, places_ - 1), Number(), Number(), Number(60)});
+    }
+    if (Chance(0.6)) sample->cause_evidence = CauseEvidence{Number(), Number(), Number(), Number()};
+  }
+
+  // New regions of address spaces, and counts of some.
+  void AddRegions(Sample* sample) {
+    if (!Chance(0.3)) return;
+    for (int i = Int(0, 2); i > 0; --i) {
+      const uint64_t start = Number(46);
+      sample->new_regions.push_back(
+          {Int(0, next_index_ - 1), {static_cast<RegionKind>(Int(0, 5)), Name(), start, start + Number()}});
+    }
+    regions_ += sample->new_regions.size();
+    for (int i = regions_ > 0 ? Int(0, 3) : 0; i > 0; --i) {
+      sample->regions.push_back(
+          {Int(0, next_index_ - 1), Int(0, regions_ - 1), Number(), Number(), Number(), Number(), Number()});
+    }
+  }
+
+  // As the page log gives them: sorted by process and page, no page twice. The file groups them by cause.
+  void AddPages(Sample* sample) {
+    for (int index = 0; index < next_index_; ++index) {
+      for (int cause = 0; Chance(0.06) && cause < kCauses; ++cause) {
+        uint64_t page = Number(35);
+        for (int i = Int(1, 4); i > 0; --i) {
+          sample->pages.push_back({index, static_cast<Cause>(cause), page, 1 + Number(12)});
+          page += sample->pages.back().pages + Number(12);
+        }
+      }
+    }
+  }
+  Cause AnyCause() { return static_cast<Cause>(Int(0, kCauses - 1)); }
 
   // A limit stays from where it appears; its figures may not.
   void ChangeLimits(Sample* sample) {
@@ -155,12 +216,15 @@ class RandomRecording {
     sample->limits = limits_;
     if (Chance(0.2)) losses_.events_dropped += Number(20);
     if (Chance(0.1)) losses_.regions_dropped += Number(20);
+    if (Chance(0.1)) losses_.unclassified_copies += Number(20);
+    if (Chance(0.1)) losses_.unplaced_copies += Number(20);
+    if (Chance(0.1)) losses_.pages_dropped += Number(20);
     if (Chance(0.1)) losses_.unreadable += 1;
   }
 
   std::mt19937_64 random_;
   absl::Duration t_;
-  int next_index_ = 0;
+  int next_index_ = 0, frames_ = 0, places_ = 0, regions_ = 0;
   std::map<int, ProcessSample> living_, rows_;
   std::vector<LimitSample> limits_;
   Losses losses_;

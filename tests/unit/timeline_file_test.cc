@@ -9,6 +9,7 @@
 
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -96,7 +97,13 @@ void CheckSameEnd(const Growth& live, const std::string& path) {
     CHECK(replayed.processes[i].counts == live.processes[i].counts);
     CHECK(replayed.processes[i].ended == live.processes[i].ended);
     CHECK(replayed.processes[i].comm == live.processes[i].comm);
+    CHECK(replayed.processes[i].causes == live.processes[i].causes);
+    CHECK(replayed.processes[i].places == live.processes[i].places);
+    CHECK(replayed.processes[i].python == live.processes[i].python);
   }
+  CHECK(replayed.frames == live.frames);
+  CHECK(replayed.places == live.places);
+  CHECK(replayed.cause_evidence == live.cause_evidence);
 }
 
 }  // namespace
@@ -139,9 +146,12 @@ TEST_CASE("a timeline cut at any byte gives back a prefix of its samples") {
   // What the end record needs: its line without the closing bytes behind it.
   const size_t end = recorded.bytes.rfind("\n]}");
   const std::string cut = tree.root() + "/cut.json";
-  size_t seen = 0;
-  for (size_t size = 0; size < recorded.bytes.size(); ++size) {
-    tree.Write("/cut.json", recorded.bytes.substr(0, size));
+  // Written once, then shortened: ext4 waits for the disk where a file replaces one that has bytes already, so that to
+  // write it anew for each cut takes milliseconds each time.
+  tree.Write("/cut.json", recorded.bytes);
+  size_t seen = recorded.samples.size();
+  for (size_t size = recorded.bytes.size(); size-- > 0;) {
+    std::filesystem::resize_file(cut, size);
     const Replayed replayed = Replay(cut);
     INFO("cut at " << size);
     if (size < header) {
@@ -152,25 +162,35 @@ TEST_CASE("a timeline cut at any byte gives back a prefix of its samples") {
     }
     REQUIRE(replayed.contents.ok());
     REQUIRE(replayed.contents->complete == (size >= end));
-    REQUIRE(replayed.samples.size() >= seen);
+    if (size >= end) REQUIRE(replayed.samples.size() == recorded.samples.size());
+    REQUIRE(replayed.samples.size() <= seen);
+    REQUIRE(replayed.samples.size() + 1 >= seen);
     seen = replayed.samples.size();
     REQUIRE(std::equal(replayed.samples.begin(), replayed.samples.end(), recorded.samples.begin()));
   }
-  CHECK(seen == recorded.samples.size());
+  CHECK(seen == 0);
 }
 
 TEST_CASE("a timeline with any byte turned is read or refused") {
   FixtureTree tree;
   const Recorded recorded = Record(tree.root() + "/t.json", 8, 4);
   RandomRecording dice(9);
+  // Bytes are changed in place and back, for the same reason.
+  std::fstream file(tree.root() + "/t.json", std::ios::in | std::ios::out | std::ios::binary);
   for (int i = 0; i < 1500; ++i) {
-    std::string bytes = recorded.bytes;
-    for (int turned = dice.Int(1, 3); turned > 0; --turned) bytes[dice.Int(0, bytes.size() - 1)] = dice.Int(0, 255);
-    tree.Write("/turned.json", bytes);
+    std::vector<int> places(dice.Int(1, 3));
+    for (int& place : places) {
+      place = dice.Int(0, recorded.bytes.size() - 1);
+      file.seekp(place).put(static_cast<char>(dice.Int(0, 255)));
+    }
+    REQUIRE(file.flush().good());
     Growth growth;
-    const auto contents = ReadGrowth(tree.root() + "/turned.json", &growth);
+    const auto contents = ReadGrowth(tree.root() + "/t.json", &growth);
     if (!contents.ok()) CHECK(contents.status().code() == absl::StatusCode::kInvalidArgument);
+    for (const int place : places) file.seekp(place).put(recorded.bytes[place]);
   }
+  REQUIRE(file.flush().good());
+  CHECK(ReadWhole(tree.root() + "/t.json") == recorded.bytes);
 }
 
 TEST_CASE("a timeline that another program wrote anew reads the same") {

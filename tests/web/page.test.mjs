@@ -82,6 +82,7 @@ test("dragging zooms all strips, a double click resets", async () => {
   await withPage("zoom", makePage(), {}, async (page) => {
     const whole = await canvasText(page, "rate");
     const over = page.locator(".strip.sum .u-over");
+    await over.scrollIntoViewIfNeeded();
     const box = await over.boundingBox();
     await page.mouse.move(box.x + box.width * 0.2, box.y + 40);
     await page.mouse.down();

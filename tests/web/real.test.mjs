@@ -39,6 +39,21 @@ test("real recording: verdict, tables and charts", { skip }, async () => {
   });
 });
 
+test("real recording: causes, types, lines and findings are the report's", { skip }, async () => {
+  const causes = report.totals.by_cause;
+  if (causes.refcount === null) return console.log("real.test.mjs: this recording knows no causes");
+  await withPage("why", {}, async (page) => {
+    const shown = await page.$$eval(".cause-entry .cause-amount", (all) => all.map((one) => Number(one.title.replaceAll(/\D/g, ""))));
+    assert.deepEqual(shown, Object.values(causes).filter((copies) => copies > 0).sort((a, b) => b - a));
+    for (const [id, rows, name] of [["by-line", report.by_line, (row) => (row.line > 0 ? `${row.file}:${row.line}` : row.file)], ["by-type", report.by_type, (row) => row.type]]) {
+      if (rows.length === 0) continue;
+      assert.equal(await page.getAttribute(`#${id} tbody tr >> nth=0 >> th`, "title"), name(rows[0]));
+      assertBytes(await page.textContent(`#${id} tbody tr >> nth=0 >> td.number >> nth=0`), rows[0].bytes, id);
+    }
+    assert.deepEqual(await page.$$eval(".diagnosis h3", (all) => all.map((head) => head.textContent)), report.diagnoses.map((one) => one.summary));
+  });
+});
+
 test("real recording: hovering shows values, marks are there, sorting works", { skip }, async () => {
   await withPage("hover", {}, async (page) => {
     const { rows } = await hover(page, "memory", 0.5);

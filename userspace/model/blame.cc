@@ -62,6 +62,7 @@ Blame BlameOf(const Growth& growth, const Scope& scope) {
     if (stood_for == 0) continue;
     // The copies since the last sample of each thread are not in the places.
     const double scale = static_cast<double>(counted) / stood_for;
+    blame.estimated |= stood_for < 0.99 * counted;
     for (const auto& [place, count] : process.places) {
       copies[place] += count.copies * scale;
       sampled += count.copies * scale;
@@ -88,13 +89,54 @@ std::vector<BlameRow> ByLine(const Growth& growth, const Blame& blame) {
         const Frame frame = place.frames.empty() ? Frame{} : growth.frames[place.frames.front()];
         return std::make_tuple(frame.file, frame.function, frame.line);
       },
-      [](const auto& key, BlameRow* row) { row->frame = {std::get<0>(key), std::get<1>(key), std::get<2>(key)}; });
+      [](const auto& key, BlameRow* row) {
+        row->frame = {std::get<0>(key), std::get<1>(key), std::get<2>(key)};
+      });
 }
 
 std::vector<BlameRow> ByNative(const Growth& growth, const Blame& blame) {
   return GroupBy<std::pair<std::string, std::string>>(
       growth, blame, [](const Place& place) { return std::make_pair(place.module, place.symbol); },
       [](const auto& key, BlameRow* row) { std::tie(row->module, row->symbol) = key; });
+}
+
+std::vector<RegionRow> ByRegion(const Growth& growth, const Scope& scope) {
+  std::vector<RegionRow> rows(growth.regions.size());
+  uint64_t all = 0;
+  for (size_t i = 0; i < rows.size(); ++i) rows[i].region = &growth.regions[i].region;
+  for (const ProcessGrowth& process : growth.processes) {
+    for (const auto& [number, count] : process.regions) {
+      RegionRow& row = rows[number];
+      const bool owns = growth.regions[number].index == process.index;
+      if (owns) row.pages = count.private_pages + count.shared_pages;
+      if (!InScope(process, scope)) continue;
+      row.still_shared_pages += count.shared_pages;
+      if (!owns && process.copied_pages.empty()) row.copied_pages += count.diverged_pages;
+    }
+    if (!InScope(process, scope)) continue;
+    for (const auto& [number, pages] : process.copied_pages) rows[number].copied_pages += pages;
+  }
+  std::erase_if(rows, [](const RegionRow& row) { return row.pages == 0 && row.copied_pages == 0; });
+  for (const RegionRow& row : rows) all += row.copied_pages;
+  for (RegionRow& row : rows) row.share = all == 0 ? 0 : static_cast<double>(row.copied_pages) / all;
+  std::stable_sort(rows.begin(), rows.end(), [](const RegionRow& a, const RegionRow& b) {
+    return std::tie(b.copied_pages, a.region->start) < std::tie(a.copied_pages, b.region->start);
+  });
+  return rows;
+}
+
+std::optional<VerifyFigures> VerifiedPages(const Growth& growth) {
+  VerifyFigures sum;
+  for (const ProcessGrowth& process : growth.processes) {
+    if (!process.verify) continue;
+    sum.pages += process.verify->pages;
+    sum.identical += process.verify->identical;
+    sum.refcount_only += process.verify->refcount_only;
+    sum.gc_header_only += process.verify->gc_header_only;
+    sum.hash_only += process.verify->hash_only;
+    sum.data += process.verify->data;
+  }
+  return sum.pages == 0 ? std::nullopt : std::optional<VerifyFigures>(sum);
 }
 
 std::vector<PlaceShare> ByPlace(const Blame& blame) {

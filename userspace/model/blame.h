@@ -1,5 +1,5 @@
-// Who copied how much: the samples of places summed by type, by line and by native code. Pure; called by the sinks and by
-// diagnosis.cc. Where one copy in a few was looked at, a figure is an estimate, and says how good it is.
+// Who copied how much: the samples of places summed by type, by line and by native code. Pure; called by the sinks and
+// by diagnosis.cc. Where one copy in a few was looked at, a figure is an estimate, and says how good it is.
 #ifndef COWPROF_MODEL_BLAME_H_
 #define COWPROF_MODEL_BLAME_H_
 
@@ -28,7 +28,7 @@ struct PlaceShare {
 struct Blame {
   uint64_t copies = 0;  // all of the scope, exact
   std::vector<PlaceShare> places;
-  bool estimated = false;      // one sample stood for more than one copy
+  bool estimated = false;  // one sample stood for more than one copy
   uint64_t samples = 0;
   double effective_samples = 0;  // Kish: square of the sum of the weights / sum of their squares
 
@@ -39,8 +39,8 @@ Blame BlameOf(const Growth& growth, const Scope& scope);
 
 // One row of a table; `copies` rounded, `share` of all copies of the scope.
 struct BlameRow {
-  std::string type;      // by type: "" is no object
-  Frame frame;           // by line: no file is no Python line
+  std::string type;            // by type: "" is no object
+  Frame frame;                 // by line: no file is no Python line
   std::string module, symbol;  // by native code
   CauseCounts causes = {};
   uint64_t copies = 0;
@@ -50,6 +50,18 @@ struct BlameRow {
 std::vector<BlameRow> ByType(const Growth& growth, const Blame& blame);
 std::vector<BlameRow> ByLine(const Growth& growth, const Blame& blame);  // of the innermost Python frame
 std::vector<BlameRow> ByNative(const Growth& growth, const Blame& blame);
+// One row a region that has pages. `copied_pages`: page by page as the probes told; by the page map where they could
+// not.
+struct RegionRow {
+  const Region* region = nullptr;
+  uint64_t pages = 0;  // that the owner of the address space has there; its workers inherited them at their forks
+  uint64_t copied_pages = 0;        // by the processes of the scope
+  uint64_t still_shared_pages = 0;  // of the processes of the scope, at their last sweep
+  double share = 0;                 // of all copied pages of the scope
+};
+std::vector<RegionRow> ByRegion(const Growth& growth, const Scope& scope);  // most copied first
+// The sum over the workers; nullopt if nothing was compared.
+std::optional<VerifyFigures> VerifiedPages(const Growth& growth);
 // The stacks themselves, for a flame graph: rows of places, largest first.
 std::vector<PlaceShare> ByPlace(const Blame& blame);
 

@@ -1,5 +1,5 @@
-// See diagnosis.h. Thresholds: a forked interpreter copies one to three hundred pages only by starting to run, torch some hundreds
-// more (measured, docs/causes.md), so less than 4 MiB a worker is no finding.
+// See diagnosis.h. Thresholds: a forked interpreter copies one to three hundred pages only by starting to run, torch
+// some hundreds more (measured, docs/causes.md), so less than 4 MiB a worker is no finding.
 #include "model/diagnosis.h"
 
 #include <algorithm>
@@ -14,8 +14,8 @@
 namespace cowprof {
 namespace {
 
-constexpr uint64_t kNoiseBytes = 4 << 20;   // of one process
-constexpr double kNoticeableShare = 0.1;    // of what the workers copied
+constexpr uint64_t kNoiseBytes = 4 << 20;  // of one process
+constexpr double kNoticeableShare = 0.1;   // of what the workers copied
 
 std::string Percent(double share) { return absl::StrFormat("%.0f %%", 100 * share); }
 
@@ -28,7 +28,6 @@ struct Facts {
   std::vector<pid_t> pids;  // of workers that copied more than noise
   Blame blame;
 
-  double Share(Cause cause) const { return copies == 0 ? 0 : static_cast<double>(Of(cause)) / copies; }
   uint64_t Of(Cause cause) const { return causes[static_cast<int>(cause)]; }
   std::string Bytes(uint64_t pages) const { return HumanBytes(pages * page_bytes); }
   bool Matters(uint64_t pages) const {
@@ -37,9 +36,8 @@ struct Facts {
 };
 
 Facts FactsOf(const Growth& growth) {
-  Facts facts = {.growth = growth,
-                 .page_bytes = growth.info.page_bytes,
-                 .blame = BlameOf(growth, {.workers_only = true})};
+  Facts facts = {
+      .growth = growth, .page_bytes = growth.info.page_bytes, .blame = BlameOf(growth, {.workers_only = true})};
   for (const ProcessGrowth& process : growth.processes) {
     if (process.role != Role::kWorker || !process.causes) continue;
     uint64_t copies = 0;
@@ -76,17 +74,19 @@ std::vector<std::string> TopOf(const Facts& facts, Cause cause) {
         lines.push_back(absl::StrCat(Percent(share), facts.blame.estimated ? " (estimated): " : ": ", named[i].second));
     }
   };
-  add(ByType(facts.growth, facts.blame),
-      [](const BlameRow& row) { return row.type.empty() ? "" : absl::StrCat("objects of type ", Printable(row.type)); });
+  add(ByType(facts.growth, facts.blame), [](const BlameRow& row) {
+    return row.type.empty() ? "" : absl::StrCat("objects of type ", Printable(row.type));
+  });
   add(ByLine(facts.growth, facts.blame), [](const BlameRow& row) { return LineText(row.frame); });
   return lines;
 }
 
-Diagnosis FromCause(const Facts& facts, Cause cause, const char* id) {
-  Diagnosis diagnosis = {.id = id, .confidence = std::min(0.99, 0.6 + 0.4 * facts.Share(cause)), .pids = facts.pids};
-  diagnosis.evidence.push_back(absl::StrCat(HumanCount(facts.Of(cause)), " of ", HumanCount(facts.copies),
-                                            " copies (", Percent(facts.Share(cause)), ", ",
-                                            facts.Bytes(facts.Of(cause)), ")"));
+// `copies` of the cause, and of others that the finding is about, too.
+Diagnosis FromCause(const Facts& facts, Cause cause, uint64_t copies, const char* id) {
+  const double share = static_cast<double>(copies) / std::max<uint64_t>(facts.copies, 1);
+  Diagnosis diagnosis = {.id = id, .confidence = std::min(0.99, 0.6 + 0.4 * share), .pids = facts.pids};
+  diagnosis.evidence.push_back(absl::StrCat(HumanCount(copies), " of ", HumanCount(facts.copies), " copies (",
+                                            Percent(share), ", ", facts.Bytes(copies), ")"));
   for (std::string& line : TopOf(facts, cause)) diagnosis.evidence.push_back(std::move(line));
   return diagnosis;
 }
@@ -95,27 +95,33 @@ Diagnosis FromCause(const Facts& facts, Cause cause, const char* id) {
 
 Diagnosis CowRefcount(const Facts& facts) {
   if (!facts.Matters(facts.Of(Cause::kRefcount))) return {};
-  Diagnosis diagnosis = FromCause(facts, Cause::kRefcount, "cow-refcount");
+  Diagnosis diagnosis = FromCause(facts, Cause::kRefcount, facts.Of(Cause::kRefcount), "cow-refcount");
   const std::string saved = facts.Bytes(facts.Of(Cause::kRefcount));
-  diagnosis.summary = absl::StrCat("Reading Python objects that were made before the fork writes their reference counts: ",
-                                   saved, " was copied by that.");
+  diagnosis.summary =
+      absl::StrCat("Reading Python objects that were made before the fork writes their reference counts: ", saved,
+                   " was copied by that.");
   diagnosis.advice = {
-      absl::StrCat("Keep what all workers read in a few large buffers instead of many objects: numpy arrays, Arrow tables, torch "
+      absl::StrCat("Keep what all workers read in a few large buffers instead of many objects: numpy arrays, Arrow "
+                   "tables, torch "
                    "tensors, or one bytes object with pickled items and an array of offsets. That would have kept ",
                    saved, " shared."),
-      "gc.freeze() does not help against this, and neither do the immortal objects of Python 3.12: ordinary str, int and dict "
+      "gc.freeze() does not help against this, and neither do the immortal objects of Python 3.12: ordinary str, int "
+      "and dict "
       "keep their counts.",
-      "The spawn start method only helps where what must be pickled is small: otherwise each worker begins with a copy of all."};
+      "The spawn start method only helps where what must be pickled is small: otherwise each worker begins with a copy "
+      "of all."};
   return diagnosis;
 }
 
 Diagnosis CowGcHeader(const Facts& facts) {
   if (!facts.Matters(facts.Of(Cause::kGcHeader))) return {};
-  Diagnosis diagnosis = FromCause(facts, Cause::kGcHeader, "cow-gc-header");
-  diagnosis.summary = absl::StrCat("The cycle collector ran in the workers and wrote the header of every object that they inherited: ",
-                                   facts.Bytes(facts.Of(Cause::kGcHeader)), " was copied by that.");
+  Diagnosis diagnosis = FromCause(facts, Cause::kGcHeader, facts.Of(Cause::kGcHeader), "cow-gc-header");
+  diagnosis.summary =
+      absl::StrCat("The cycle collector ran in the workers and wrote the header of every object that they inherited: ",
+                   facts.Bytes(facts.Of(Cause::kGcHeader)), " was copied by that.");
   diagnosis.advice = {
-      "Call gc.collect() and then gc.freeze() in the parent before the workers are forked: collections in the workers then leave "
+      "Call gc.collect() and then gc.freeze() in the parent before the workers are forked: collections in the workers "
+      "then leave "
       "the inherited objects alone, which removes this share (and nothing of the share of reference counts).",
       "Or call gc.disable() in the workers, if they make no cycles."};
   return diagnosis;
@@ -124,12 +130,13 @@ Diagnosis CowGcHeader(const Facts& facts) {
 Diagnosis CowData(const Facts& facts) {
   const uint64_t written = facts.Of(Cause::kData) + facts.Of(Cause::kKernel);
   if (!facts.Matters(written)) return {};
-  Diagnosis diagnosis = FromCause(facts, Cause::kData, "cow-data");
+  Diagnosis diagnosis = FromCause(facts, Cause::kData, written, "cow-data");
   diagnosis.summary = absl::StrCat("The workers really write memory that they inherited: ", facts.Bytes(written),
                                    " was copied by that.");
   if (facts.Of(Cause::kKernel) > 0) {
-    diagnosis.evidence.push_back(absl::StrCat(facts.Bytes(facts.Of(Cause::kKernel)),
-                                              " of it by the kernel, in system calls such as read(2) into an inherited buffer"));
+    diagnosis.evidence.push_back(
+        absl::StrCat(facts.Bytes(facts.Of(Cause::kKernel)),
+                     " of it by the kernel, in system calls such as read(2) into an inherited buffer"));
   }
   diagnosis.advice = {
       "If all workers need only one result, write to shared memory (torch tensors with share_memory_(), numpy.memmap, "
@@ -138,25 +145,31 @@ Diagnosis CowData(const Facts& facts) {
   return diagnosis;
 }
 
+bool HasWorkers(const Growth& growth) {
+  return std::any_of(growth.processes.begin(), growth.processes.end(),
+                     [](const ProcessGrowth& process) { return process.role == Role::kWorker; });
+}
+
 Diagnosis ParentUnshare(const Facts& facts) {
   const ProcessGrowth* parent = facts.growth.target();
-  if (parent == nullptr || facts.growth.processes.size() < 2) return {};
+  if (parent == nullptr || !HasWorkers(facts.growth)) return {};
   const uint64_t copies = parent->counts.copies.value_or(0);
   if (copies * facts.page_bytes <= kNoiseBytes || copies < kNoticeableShare * (copies + facts.copies)) return {};
   Diagnosis diagnosis = {.id = "parent-unshare", .confidence = 0.9, .pids = {parent->id.pid}};
-  diagnosis.summary = absl::StrCat("The parent goes on writing to memory that its workers inherited, and copies it itself: ",
-                                   facts.Bytes(copies), ".");
+  diagnosis.summary = absl::StrCat(
+      "The parent goes on writing to memory that its workers inherited, and copies it itself: ", facts.Bytes(copies),
+      ".");
   diagnosis.evidence = {absl::StrCat(HumanCount(copies), " copies in the parent, ", HumanCount(parent->counts.reuses()),
                                      " pages taken over without a copy")};
-  diagnosis.advice = {"Let the parent leave the data set alone once the workers run, or make what it goes on changing after the fork."};
+  diagnosis.advice = {
+      "Let the parent leave the data set alone once the workers run, or make what it goes on changing after the fork."};
   return diagnosis;
 }
 
 Diagnosis Clean(const Facts& facts) {
   Diagnosis diagnosis = {.id = "clean", .confidence = 0.9};
-  const bool workers = std::any_of(facts.growth.processes.begin(), facts.growth.processes.end(),
-                                   [](const ProcessGrowth& process) { return process.role == Role::kWorker; });
-  diagnosis.summary = workers ? "The workers share what they should." : "No worker was forked: nothing could be copied.";
+  diagnosis.summary = HasWorkers(facts.growth) ? "The workers share what they should."
+                                               : "No worker was forked: nothing could be copied.";
   diagnosis.evidence = {absl::StrCat(facts.Bytes(facts.copies), " copied by all workers, at most ",
                                      facts.Bytes(facts.most_of_one), " by one")};
   return diagnosis;
@@ -165,9 +178,15 @@ Diagnosis Clean(const Facts& facts) {
 constexpr Diagnosis (*kDiagnoses[])(const Facts&) = {CowRefcount, CowGcHeader, CowData, ParentUnshare};
 
 const char* WordsOf(Cause cause) {
-  constexpr const char* kWords[] = {"reference counts", "the collector's headers", "pymalloc's book-keeping",
-                                    "bytecode that specialises itself", "cached hashes", "data", "released objects",
-                                    "writes of the kernel", "unknown"};
+  constexpr const char* kWords[] = {"reference counts",
+                                    "the collector's headers",
+                                    "pymalloc's book-keeping",
+                                    "bytecode that specialises itself",
+                                    "cached hashes",
+                                    "data",
+                                    "released objects",
+                                    "writes of the kernel",
+                                    "unknown"};
   return kWords[static_cast<int>(cause)];
 }
 
@@ -196,12 +215,13 @@ std::string TopFinding(const Growth& growth) {
     const Frame frame = place.frames.empty() ? Frame{} : growth.frames[place.frames.front()];
     groups[{place.cause, place.type, LineText(frame)}] += share.copies;
   }
-  const auto largest = std::max_element(groups.begin(), groups.end(),
-                                        [](const auto& a, const auto& b) { return a.second < b.second; });
+  const auto largest =
+      std::max_element(groups.begin(), groups.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
   if (largest == groups.end()) return "";
   const auto& [cause, type, line] = largest->first;
-  return absl::StrCat(Percent(largest->second / blame.copies), " of ", HumanBytes(blame.copies * growth.info.page_bytes), ": ",
-                      WordsOf(cause), type.empty() ? "" : absl::StrCat(" of ", Printable(type)),
+  return absl::StrCat(Percent(largest->second / blame.copies), " of ",
+                      HumanBytes(blame.copies * growth.info.page_bytes), ": ", WordsOf(cause),
+                      type.empty() ? "" : absl::StrCat(" of ", Printable(type)),
                       line.empty() ? "" : absl::StrCat(", at ", line), blame.estimated ? " (estimated)." : ".");
 }
 

@@ -1,5 +1,5 @@
-// What is wrong, why we think so, and what to do: one pure function a diagnosis, a row each in diagnosis.cc. Called by the sinks. Every
-// finding names the facts that it rests on; the ids are fixed by the report's contract.
+// What is wrong, why we think so, and what to do: one pure function a diagnosis, a row each in diagnosis.cc. Called by
+// the sinks. Every finding names the facts that it rests on; the ids are fixed by the report's contract.
 #ifndef COWPROF_MODEL_DIAGNOSIS_H_
 #define COWPROF_MODEL_DIAGNOSIS_H_
 
@@ -23,8 +23,8 @@ struct Diagnosis {
 // Most important first; never empty for a recording with causes: where nothing is wrong it is "clean".
 std::vector<Diagnosis> Diagnose(const Growth& growth);
 
-// The largest group of copies that agree in cause, type and line: "63 % of 4.1 GiB: reference counts of str, at coco.py:41
-// in CocoDataset.__getitem__". "" where no cause is known or next to nothing was copied.
+// The largest group of copies that agree in cause, type and line: "63 % of 4.1 GiB: reference counts of str, at
+// coco.py:41 in CocoDataset.__getitem__". "" where no cause is known or next to nothing was copied.
 std::string TopFinding(const Growth& growth);
 
 }  // namespace cowprof

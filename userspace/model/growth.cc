@@ -56,6 +56,22 @@ ProcessGrowth::Basis BasisAtFork(const ProcessGrowth& process) {
   return {.anon_pages = now - std::min(now, fresh)};
 }
 
+// A sweep takes a while and finds each page as it is when it comes by: on average as of its middle.
+ProcessGrowth::Past PastAt(absl::Duration t, const ProcessGrowth& process) {
+  const std::vector<ProcessGrowth::Past>& past = process.past;
+  const auto after = std::find_if(past.begin(), past.end(), [&](const auto& one) { return one.t >= t; });
+  if (after == past.end()) return past.back();
+  if (after == past.begin()) return *after;
+  const ProcessGrowth::Past& before = *std::prev(after);
+  const double part = absl::FDivDuration(t - before.t, after->t - before.t);
+  const auto between = [&](uint64_t a, uint64_t b) {
+    return static_cast<uint64_t>(a + part * (static_cast<double>(b) - static_cast<double>(a)) + 0.5);
+  };
+  return {t, between(before.copies, after->copies), between(before.anon_pages, after->anon_pages)};
+}
+
+constexpr size_t kLongestPast = 1024;
+
 void RebaseOnTruth(const ProcessSample& sample, uint64_t page_bytes, ProcessGrowth* process) {
   const uint64_t copies = Or0(process->counts.copies), anon_pages = Or0(process->proc.anon_pages);
   const bool forked = process->origin == Origin::kForked && !process->execed;
@@ -71,7 +87,11 @@ void RebaseOnTruth(const ProcessSample& sample, uint64_t page_bytes, ProcessGrow
     if (!process->anonymous && process->rollup_basis)
       process->private_other_bytes = total_bytes - std::min(total_bytes, anonymous_bytes);
     // A sweep of the touched regions updates what a full one found, and a forked child owned nothing before it touched.
-    process->anonymous = {sample.sweep->private_pages, copies, anon_pages};
+    const bool timed = sample.sweep->end > absl::ZeroDuration();
+    const ProcessGrowth::Past then =
+        timed ? PastAt((sample.sweep->begin + sample.sweep->end) / 2, *process) : process->past.back();
+    process->anonymous = {sample.sweep->private_pages, then.copies, then.anon_pages};
+    process->past.clear();
   }
   if (sample.rollup) {
     process->rollup = sample.rollup;
@@ -98,13 +118,17 @@ void DeriveMemory(uint64_t page_bytes, ProcessGrowth* process) {
   }
 }
 
-void AppendProcess(const ProcessSample& sample, absl::Duration elapsed, uint64_t page_bytes, ProcessGrowth* process) {
+void AppendProcess(const ProcessSample& sample, absl::Duration t, absl::Duration elapsed, uint64_t page_bytes,
+                   ProcessGrowth* process) {
   const uint64_t copied = Rise(Or0(process->counts.copies), Or0(sample.counts.copies));
   process->copies_per_second = elapsed > absl::ZeroDuration() ? copied / absl::ToDoubleSeconds(elapsed) : 0;
   process->counts = sample.counts;
   if (sample.causes) process->causes = sample.causes;
+  if (sample.verify) process->verify = sample.verify;
   // The last row of a process that ended has counts only: /proc had nothing left to say.
   if (sample.proc.anon_pages) process->proc = sample.proc;
+  if (process->past.size() == kLongestPast) process->past.erase(process->past.begin());
+  process->past.push_back({t, Or0(process->counts.copies), Or0(process->proc.anon_pages)});
   RebaseOnTruth(sample, page_bytes, process);
   DeriveMemory(page_bytes, process);
   if (sample.rollup && process->anonymous) {
@@ -129,8 +153,37 @@ void StartProcess(const Event& event, Growth* growth) {
              .command = event.command,
              .started = event.t};
   process.role = RoleOf(process, *growth);
-  if (event.origin == Origin::kForked && event.parent >= 0 && event.parent < event.index)
-    process.python = growth->processes[event.parent].python;
+  process.space = event.index;
+  if (event.space < 0 || event.space >= event.index) return;
+  const ProcessGrowth& origin = growth->processes[event.space];
+  process.space = event.space;
+  process.python = origin.python;
+  process.python_problem = origin.python_problem;
+}
+
+// The region of an address space that holds the address; -1: none is known.
+int RegionOf(int space, uint64_t address, const Growth& growth) {
+  auto above = growth.regions_by_start.upper_bound({space, address});
+  if (above == growth.regions_by_start.begin()) return -1;
+  const auto& [key, number] = *--above;
+  return key.first == space && address < growth.regions[number].region.end ? number : -1;
+}
+
+void AppendRegions(const Sample& sample, Growth* growth) {
+  for (const NumberedRegion& region : sample.new_regions) {
+    growth->regions_by_start[{region.index, region.region.start}] = static_cast<int>(growth->regions.size());
+    growth->regions.push_back(region);
+  }
+  for (const RegionCount& count : sample.regions) {
+    const bool known = count.region >= 0 && count.region < static_cast<int>(growth->regions.size());
+    if (known && IsAnnounced(count.index, *growth)) growth->processes[count.index].regions[count.region] = count;
+  }
+  for (const PageRun& run : sample.pages) {
+    if (!IsAnnounced(run.index, *growth)) continue;
+    ProcessGrowth& process = growth->processes[run.index];
+    const int region = RegionOf(process.space, run.first_page * growth->info.page_bytes, *growth);
+    if (region >= 0) process.copied_pages[region] += run.pages;
+  }
 }
 
 void AppendPlaces(const Sample& sample, Growth* growth) {
@@ -152,6 +205,9 @@ void AppendEvent(const Event& event, Growth* growth) {
     process.python_problem = event.text;
   } else if (event.kind == EventKind::kExec) {
     process.python.clear();
+    process.space = event.index;
+    process.regions.clear();
+    process.python_problem.clear();
     process.comm = event.comm;
     process.command = event.command;
     process.execed = true;
@@ -193,13 +249,14 @@ void Append(const Sample& sample, Growth* growth) {
   }
   for (const ProcessSample& process : sample.processes) {
     if (!IsAnnounced(process.index, *growth)) continue;
-    AppendProcess(process, elapsed, growth->info.page_bytes, &growth->processes[process.index]);
+    AppendProcess(process, sample.t, elapsed, growth->info.page_bytes, &growth->processes[process.index]);
   }
   // The last counts of a process stand in the same sample as its end.
   for (const Event& event : sample.events) {
     if (event.kind == EventKind::kExit) AppendEvent(event, growth);
   }
   AppendPlaces(sample, growth);
+  AppendRegions(sample, growth);
   for (const LimitSample& limit : sample.limits) {
     const auto same = [&](const LimitGrowth& known) {
       return known.now.kind == limit.kind && known.now.name == limit.name;
@@ -238,6 +295,11 @@ const char* NameOf(Cause cause) {
   constexpr const char* kNames[] = {"refcount", "gc_header", "allocator", "bytecode", "hash",
                                     "data",     "free",      "kernel",    "unknown"};
   return kNames[static_cast<int>(cause)];
+}
+
+const char* NameOf(RegionKind kind) {
+  constexpr const char* kNames[] = {"pymalloc-arena", "heap", "mmap", "file", "stack", "other"};
+  return kNames[static_cast<int>(kind)];
 }
 
 const char* NameOf(Role role) {

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -39,9 +40,13 @@ struct ProcessGrowth {
 
   FaultCounts counts;
   std::optional<CauseCounts> causes;
-  std::map<int, PlaceCount> places;  // by place
-  std::string python;                // version of the interpreter; "": none, or not known
-  std::string python_problem;        // why it can't be read; "": it can
+  std::map<int, PlaceCount> places;      // by place
+  std::map<int, RegionCount> regions;    // by region, as the last sweep found them
+  std::map<int, uint64_t> copied_pages;  // by region, as the probes told page by page
+  std::optional<VerifyFigures> verify;
+  int space = 0;  // index of the process whose address space it has: its own since an exec, its parent's since a fork
+  std::string python;          // version of the interpreter; "": none, or not known
+  std::string python_problem;  // why it can't be read; "": it can
   ProcFigures proc;
   std::optional<RollupFigures> rollup;  // the latest
   std::optional<SweepFigures> sweep;
@@ -62,6 +67,12 @@ struct ProcessGrowth {
     uint64_t copies = 0, anon_pages = 0;
   };
   std::optional<Basis> anonymous;
+  // Copies and anonymous pages at the latest samples, back to the beginning of the sweep that runs.
+  struct Past {
+    absl::Duration t;
+    uint64_t copies = 0, anon_pages = 0;
+  };
+  std::vector<Past> past;
   bool seen = false;  // in /proc, at least once
   struct RollupBasis {
     uint64_t private_bytes = 0, copies = 0, anon_pages = 0;
@@ -83,6 +94,8 @@ struct Growth {
   std::vector<LimitGrowth> limits;       // in order of appearance; one that is gone keeps its last value
   std::vector<Frame> frames;             // by number
   std::vector<Place> places;
+  std::vector<NumberedRegion> regions;
+  std::map<std::pair<int, uint64_t>, int> regions_by_start;  // address space and start -> number; the latest
   CauseEvidence cause_evidence;
   Losses losses;
   uint64_t peak_workers_private_bytes = 0;  // of all workers that lived at one sample together
@@ -104,6 +117,7 @@ struct Totals {
 Totals SumOf(const Growth& growth, bool living_only, bool workers_only);
 
 const char* NameOf(Cause cause);          // "gc_header"
+const char* NameOf(RegionKind kind);      // "pymalloc-arena"
 const char* NameOf(Role role);            // "worker"
 const char* NameOf(LimitKind kind);       // "cgroup-v1"
 const char* NameOf(Exactness exactness);  // "exact"

@@ -119,6 +119,38 @@ struct PageRun {
   bool operator==(const PageRun&) const = default;
 };
 
+enum class RegionKind { kPymallocArena, kHeap, kMmap, kFile, kStack, kOther };
+
+// A part of an address space that can hold private pages.
+struct Region {
+  RegionKind kind = RegionKind::kOther;
+  std::string name;             // file: base name; "[heap]", "[stack]", "thread stack", "[anon:...]"; "" if it has none
+  uint64_t start = 0, end = 0;  // bytes; end is exclusive
+  bool operator==(const Region&) const = default;
+};
+
+// A region of the address space that `index`, and all that is forked from it, have until they call exec.
+struct NumberedRegion {
+  int index = 0;
+  Region region;
+  bool operator==(const NumberedRegion&) const = default;
+};
+
+// Pages of one process in one region, as its last sweep found them; see SweepFigures.
+struct RegionCount {
+  int index = 0;
+  int region = 0;  // number, in order of appearance
+  uint64_t private_pages = 0, shared_pages = 0, diverged_pages = 0, same_pages = 0, new_pages = 0;
+  bool operator==(const RegionCount&) const = default;
+};
+
+// A sample of the pages that a worker no longer shares with its parent, compared byte by byte; cumulative.
+struct VerifyFigures {
+  uint64_t pages = 0;
+  uint64_t identical = 0, refcount_only = 0, gc_header_only = 0, hash_only = 0, data = 0;
+  bool operator==(const VerifyFigures&) const = default;
+};
+
 // What /proc tells cheaply of one process: status, stat, statm, fd. Pages are of the host's page size.
 struct ProcFigures {
   Count anon_pages;   // RssAnon: blind to copy-on-write, since a copy replaces one anonymous page by another
@@ -169,6 +201,7 @@ struct ProcessSample {
   ProcFigures proc;
   std::optional<RollupFigures> rollup;  // present in the sample that follows the read, absent otherwise
   std::optional<SweepFigures> sweep;
+  std::optional<VerifyFigures> verify;  // present when it has changed
   bool operator==(const ProcessSample&) const = default;
 };
 
@@ -200,6 +233,7 @@ struct Event {
   // kProcess: a process is followed from here on.
   ProcessId id;
   int parent = -1;  // index of the process that forked it
+  int space = -1;   // index of the process whose address space it inherited, and has until it calls exec; -1: its own
   Origin origin = Origin::kForked;
   std::string comm, command;  // kProcess, kExec: name, and command line joined by blanks
   // kExit: wait(2) status. kSignal*: number, si_code, and the sender's pid or the faulting address.
@@ -207,22 +241,22 @@ struct Event {
   int signal = 0, code = 0;
   pid_t sender = 0;
   uint64_t address = 0;
-  std::string text;  // kNote: one sentence, as "interval stretched to 2s: ..."; kPython: why it can't be read, or ""
+  std::string text;    // kNote: one sentence, as "interval stretched to 2s: ..."; kPython: why it can't be read, or ""
   std::string python;  // kPython: version of the interpreter that the process runs
   bool operator==(const Event&) const = default;
 };
 
 // What was lost, cumulative. All zero on a healthy run.
 struct Losses {
-  uint64_t events_dropped = 0;     // ring buffer full
-  uint64_t processes_dropped = 0;  // process table full: counted in the overflow row
+  uint64_t events_dropped = 0;       // ring buffer full
+  uint64_t processes_dropped = 0;    // process table full: counted in the overflow row
   uint64_t unattributed_copies = 0;  // copies of those processes: counted, but not as any one's
-  uint64_t regions_dropped = 0;    // region table full: the sweep reads such a process whole
+  uint64_t regions_dropped = 0;      // region table full: the sweep reads such a process whole
   uint64_t unclassified_copies = 0;  // table of causes full: counted as unknown
   uint64_t unplaced_copies = 0;      // table of places full: without a type and a line
   uint64_t pages_dropped = 0;        // copied pages that are missing on the map of pages
-  uint64_t unreadable = 0;         // reads of a living process that failed
-  uint64_t records_dropped = 0;    // ticks that could not be written, as on a full disk
+  uint64_t unreadable = 0;           // reads of a living process that failed
+  uint64_t records_dropped = 0;      // ticks that could not be written, as on a full disk
   bool operator==(const Losses&) const = default;
 };
 
@@ -237,6 +271,8 @@ struct Sample {
   std::vector<Place> new_places;
   std::vector<PlaceCount> places;  // those that changed
   std::vector<PageRun> pages;
+  std::vector<NumberedRegion> new_regions;
+  std::vector<RegionCount> regions;  // those that changed
   std::optional<CauseEvidence> cause_evidence;
   Losses losses;
   bool operator==(const Sample&) const = default;

@@ -6,10 +6,13 @@
 namespace cowprof {
 namespace {
 
-// Functions of CPython and of the C library that give memory back: dict_dealloc, _PyObject_Free, PyObject_GC_UnTrack, free.
+// Functions of CPython and of the C library that give memory back: dict_dealloc, _PyObject_Free, PyObject_GC_UnTrack,
+// free.
 bool Releases(absl::string_view symbol) {
-  return absl::StrContains(symbol, "dealloc") || absl::EndsWith(symbol, "Free") || absl::EndsWith(symbol, "free") ||
-         absl::StrContains(symbol, "free_") || absl::StrContains(symbol, "UnTrack") || absl::StrContains(symbol, "UNTRACK") || absl::EndsWith(symbol, "GC_Del");
+  return absl::StrContains(symbol, "dealloc") || absl::StrContains(symbol, "Dealloc") ||
+         absl::EndsWith(symbol, "Free") || absl::EndsWith(symbol, "free") || absl::StrContains(symbol, "free_") ||
+         absl::StrContains(symbol, "UnTrack") || absl::StrContains(symbol, "UNTRACK") ||
+         absl::EndsWith(symbol, "GC_Del");
 }
 
 // Functions that make an object put it at the end of the collector's list, which writes the header of the one before.

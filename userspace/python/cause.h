@@ -1,5 +1,6 @@
-// The judgement on a copy: from what the probes saw in memory, what the instruction does and whose code it is, to the cause. Pure.
-// Called by attribution.cc for every row of the table of causes. What none of it tells is kUnknown, never a guess.
+// The judgement on a copy: from what the probes saw in memory, what the instruction does and whose code it is, to the
+// cause. Pure. Called by attribution.cc for every row of the table of causes. What none of it tells is kUnknown, never
+// a guess.
 #ifndef COWPROF_PYTHON_CAUSE_H_
 #define COWPROF_PYTHON_CAUSE_H_
 

@@ -6,6 +6,8 @@
 namespace cowprof {
 namespace {
 
+bool IsRex(uint8_t byte) { return (byte & 0xF0) == 0x40; }
+
 // Bytes of the ModRM byte with what follows it (SIB, displacement); 0: the operand is a register, no memory.
 size_t OperandBytes(absl::Span<const uint8_t> code) {
   if (code.empty()) return 0;
@@ -26,11 +28,28 @@ bool IsJumpOnZero(absl::Span<const uint8_t> code) {
   return code.size() >= 2 && code[0] == 0x0F && (code[1] == 0x84 || code[1] == 0x85);
 }
 
+// `test %reg,%reg; je` with the register of which these are the three low bits.
+bool IsTestOf(absl::Span<const uint8_t> code, int reg) {
+  if (!code.empty() && IsRex(code[0])) code.remove_prefix(1);
+  return code.size() > 2 && code[0] == 0x85 && code[1] == (0xC0 | reg << 3 | reg) && IsJumpOnZero(code.subspan(2));
+}
+
+// The instruction right before compares something: the branch to come is on that. cmp or test of two operands, with and
+// without a displacement, and cmp with a small number.
+bool EndsInComparison(absl::Span<const uint8_t> before) {
+  const auto compares = [](uint8_t opcode) { return opcode == 0x39 || opcode == 0x3B || opcode == 0x85; };
+  const auto at = [&](size_t from_end) { return from_end <= before.size() ? before[before.size() - from_end] : 0; };
+  return (compares(at(2)) && at(1) >= 0xC0) ||                             // two registers
+         (compares(at(3)) && at(2) >> 6 == 1 && (at(2) & 7) != 4) ||       // 8-bit displacement
+         (compares(at(6)) && (at(5) >> 6 == 2 || (at(5) & 0xC7) == 5)) ||  // 32-bit displacement
+         (at(3) == 0x83 && (at(2) & 0xF8) == 0xF8) || (at(6) == 0x81 && (at(5) & 0xF8) == 0xF8);
+}
+
 }  // namespace
 
-WriteKind WriteKindOf(absl::Span<const uint8_t> code) {
+WriteKind WriteKindOf(absl::Span<const uint8_t> code, absl::Span<const uint8_t> before) {
   size_t at = 0;
-  while (at < code.size() && (code[at] == 0xF0 || code[at] == 0x66 || (code[at] & 0xF0) == 0x40)) ++at;  // lock, REX
+  while (at < code.size() && (code[at] == 0xF0 || code[at] == 0x66 || IsRex(code[at]))) ++at;  // lock, REX
   if (at + 2 >= code.size()) return WriteKind::kOther;
   const uint8_t opcode = code[at], extension = code[at + 1] >> 3 & 7;
   const size_t operand = OperandBytes(code.subspan(at + 1)), end = at + 1 + operand;
@@ -43,9 +62,11 @@ WriteKind WriteKindOf(absl::Span<const uint8_t> code) {
   }
   if (opcode == 0xFF)  // group 5
     return extension == 0 ? WriteKind::kIncrement : extension == 1 ? WriteKind::kDecrement : WriteKind::kOther;
+  if (opcode != 0x89) return WriteKind::kOther;
   // A plain store of a register leaves the flags of the subtraction before it.
-  if (opcode == 0x89) return IsJumpOnZero(code.subspan(end)) ? WriteKind::kDecrement : WriteKind::kOther;
-  return WriteKind::kOther;
+  const absl::Span<const uint8_t> next = code.subspan(end);
+  const bool on_zero = (IsJumpOnZero(next) && !EndsInComparison(before)) || IsTestOf(next, extension);
+  return on_zero ? WriteKind::kDecrement : WriteKind::kOther;
 }
 
 }  // namespace cowprof

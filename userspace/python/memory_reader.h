@@ -13,6 +13,7 @@
 #include <type_traits>
 
 #include "absl/types/span.h"
+#include "posix/fd.h"
 
 namespace cowprof {
 
@@ -51,18 +52,20 @@ std::optional<std::string> ReadCString(const MemoryReader& memory, uint64_t addr
 inline bool IsUserAddress(uint64_t address) { return address >= 4096 && address < (uint64_t{1} << 47); }
 inline bool IsUserPointer(uint64_t address) { return IsUserAddress(address) && address % 8 == 0; }
 
-// A live process, read with process_vm_readv(2): needs PTRACE_MODE_ATTACH_REALCREDS (root, or the same user where Yama
-// allows it). Reading a hole inside a mapping may give the target page tables, so callers follow pointers only. A pid
-// that has a new owner is read like any other: the caller watches identities.
+// A live process, read through /proc/PID/mem: needs PTRACE_MODE_ATTACH_FSCREDS (root, or the same user where Yama
+// allows it), when it is made. Not process_vm_readv(2): that pins pages, and since Linux 5.19 pinning one that is
+// shared copy-on-write copies it first, for the target (commit a7f226604170, GUP's FAULT_FLAG_UNSHARE). Reading a hole
+// inside a mapping may give the target page tables, so callers follow pointers only. The descriptor holds on to the
+// address space: a pid that has a new owner reads as gone.
 class ProcessMemory : public MemoryReader {
  public:
-  explicit ProcessMemory(pid_t pid) : pid_(pid) {}
+  explicit ProcessMemory(pid_t pid);
   pid_t pid() const { return pid_; }
   bool Read(uint64_t address, absl::Span<char> bytes) const override;
-  void ReadMany(absl::Span<ReadRequest> requests) const override;  // up to 512 pieces a system call
 
  private:
   pid_t pid_;
+  Fd memory_;
 };
 
 }  // namespace cowprof

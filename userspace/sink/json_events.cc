@@ -31,6 +31,7 @@ Json EncodeEvent(const Event& event) {
       json["pid"] = event.id.pid;
       json["start_ns"] = event.id.start_ns;
       json["parent"] = event.parent;
+      if (event.space >= 0) json["space"] = event.space;
       json["origin"] = kOrigins[static_cast<size_t>(event.origin)];
       [[fallthrough]];
     case EventKind::kExec:
@@ -68,6 +69,7 @@ Event DecodeEvent(const Json& json) {
                  .index = NumberOf<int>(json, "index", -1)};
   event.id = {NumberOf<pid_t>(json, "pid"), NumberOf<uint64_t>(json, "start_ns")};
   event.parent = NumberOf<int>(json, "parent", -1);
+  event.space = NumberOf<int>(json, "space", -1);
   event.origin = IndexedBy(kOrigins, TextOf(json, "origin"), Origin::kForked);
   event.comm = TextOf(json, "comm");
   event.command = TextOf(json, "command");

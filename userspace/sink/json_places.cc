@@ -1,4 +1,5 @@
-// See json_places.h. Runs of pages are written by process and cause: [index, cause, first page, [pages, gap, pages, gap, ...]].
+// See json_places.h. Runs of pages are written by process and cause: [index, cause, first page, [pages, gap, pages,
+// gap, ...]].
 #include "sink/json_places.h"
 
 #include <algorithm>
@@ -13,7 +14,8 @@
 namespace cowprof {
 namespace {
 
-constexpr int kMostNumbers = 1'000'000;     // of frames or places in one recording; more is no recording of ours
+constexpr int kMostNumbers = 1'000'000;      // of frames or places in one recording; more is no recording of ours
+constexpr int kRegionKinds = 6;              // enumerators
 constexpr uint64_t kMostPages = 1ull << 36;  // of an address space of 48 bits
 
 Json EncodePage(const std::vector<PageRun>& runs) {
@@ -25,6 +27,17 @@ Json EncodePage(const std::vector<PageRun>& runs) {
     end = run.first_page + run.pages;
   }
   return {runs.front().index, NameOf(runs.front().cause), runs.front().first_page, std::move(gaps)};
+}
+
+// Each record's runs rise, but the runs of several records together may not.
+std::vector<std::vector<PageRun>> SplitWhereItFalls(const std::vector<PageRun>& runs) {
+  std::vector<std::vector<PageRun>> parts;
+  for (const PageRun& run : runs) {
+    if (parts.empty() || run.first_page < parts.back().back().first_page + parts.back().back().pages)
+      parts.emplace_back();
+    parts.back().push_back(run);
+  }
+  return parts;
 }
 
 Cause CauseNamed(const Json& json) {
@@ -64,6 +77,14 @@ Place DecodePlace(const Json& row, int frames) {
   return place;
 }
 
+NumberedRegion DecodeRegion(const Json& row) {
+  NumberedRegion region = {.index = static_cast<int>(std::min<uint64_t>(CountAt(row, 1).value_or(0), INT32_MAX))};
+  const std::string kind = TextAt(row, 2);
+  const uint64_t start = CountAt(row, 4).value_or(0), bytes = CountAt(row, 5).value_or(0);
+  region.region = {EnumNamed(kind, kRegionKinds, RegionKind::kOther), TextAt(row, 3), start, start + bytes};
+  return region;
+}
+
 void DecodePages(const Json& row, Sample* sample) {
   const Count index = CountAt(row, 0), first = CountAt(row, 2);
   if (!index || !first || *index > INT32_MAX || row.size() < 4 || !row[3].is_array()) return;
@@ -85,15 +106,33 @@ void EncodePlaces(const Sample& sample, PlaceNumbers* numbers, std::string* out)
   for (const Frame& frame : sample.new_frames)
     frames.push_back({numbers->frames++, frame.file, frame.function, frame.line});
   for (const Place& place : sample.new_places) {
-    new_places.push_back({numbers->places++, NameOf(place.cause), place.type, place.module, place.symbol, place.frames});
+    new_places.push_back(
+        {numbers->places++, NameOf(place.cause), place.type, place.module, place.symbol, place.frames});
   }
   for (const PlaceCount& count : sample.places)
     places.push_back({count.index, count.place, count.copies, count.samples, count.squares});
   std::map<std::pair<int, Cause>, std::vector<PageRun>> runs;
   for (const PageRun& run : sample.pages) runs[{run.index, run.cause}].push_back(run);
-  for (const auto& [key, group] : runs) pages.push_back(EncodePage(group));
+  for (const auto& [key, group] : runs) {
+    for (const std::vector<PageRun>& rising : SplitWhereItFalls(group)) pages.push_back(EncodePage(rising));
+  }
+  Json new_regions = Json::array(), regions = Json::array(), verify = Json::array();
+  for (const auto& [index, region] : sample.new_regions) {
+    new_regions.push_back(
+        {numbers->regions++, index, NameOf(region.kind), region.name, region.start, region.end - region.start});
+  }
+  for (const RegionCount& count : sample.regions) {
+    regions.push_back({count.index, count.region, count.private_pages, count.shared_pages, count.diverged_pages,
+                       count.same_pages, count.new_pages});
+  }
+  for (const ProcessSample& process : sample.processes) {
+    if (const auto& v = process.verify)
+      verify.push_back(
+          {process.index, v->pages, v->identical, v->refcount_only, v->gc_header_only, v->hash_only, v->data});
+  }
   const std::pair<const char*, const Json*> lists[] = {
-      {"frames", &frames}, {"new_places", &new_places}, {"places", &places}, {"pages", &pages}};
+      {"frames", &frames},   {"new_places", &new_places}, {"places", &places}, {"new_regions", &new_regions},
+      {"regions", &regions}, {"pages", &pages},           {"verify", &verify}};
   for (const auto& [key, list] : lists) {
     if (!list->empty()) absl::StrAppend(out, ",\"", key, "\":", Dump(*list));
   }
@@ -124,6 +163,24 @@ void DecodePlaces(const Json& record, PlaceNumbers* numbers, Sample* sample) {
     sample->places.push_back({static_cast<int>(*index), static_cast<int>(*place), CountAt(row, 2).value_or(0),
                               CountAt(row, 3).value_or(0), CountAt(row, 4).value_or(0)});
   }
+  sample->new_regions.clear();
+  sample->regions.clear();
+  ForEachNumbered(ListOf(record, "new_regions"), &numbers->regions,
+                  [&](const Json& row) { sample->new_regions.push_back(DecodeRegion(row)); });
+  for (const Json& row : ListOf(record, "regions")) {
+    const Count index = CountAt(row, 0), region = CountAt(row, 1);
+    if (!index || !region || *index > INT32_MAX || *region >= static_cast<uint64_t>(numbers->regions)) continue;
+    const auto cell = [&](size_t i) { return CountAt(row, i).value_or(0); };
+    sample->regions.push_back(
+        {static_cast<int>(*index), static_cast<int>(*region), cell(2), cell(3), cell(4), cell(5), cell(6)});
+  }
+  for (const Json& row : ListOf(record, "verify")) {
+    const auto cell = [&](size_t i) { return CountAt(row, i).value_or(0); };
+    for (ProcessSample& process : sample->processes) {
+      if (CountAt(row, 0) == Count(process.index))
+        process.verify = {cell(1), cell(2), cell(3), cell(4), cell(5), cell(6)};
+    }
+  }
   for (const Json& row : ListOf(record, "pages")) {
     if (row.is_array()) DecodePages(row, sample);
   }
@@ -134,10 +191,14 @@ void DecodePlaces(const Json& record, PlaceNumbers* numbers, Sample* sample) {
 }
 
 Json NamesOfPlaceColumns() {
-  return {{"frames", {"frame", "file", "function", "line"}},
-          {"new_places", {"place", "cause", "type", "module", "symbol", "frames"}},
-          {"places", {"index", "place", "copies", "samples", "squares"}},
-          {"pages", {"index", "cause", "first_page", "pages_and_gaps"}}};
+  return {
+      {"frames", {"frame", "file", "function", "line"}},
+      {"new_places", {"place", "cause", "type", "module", "symbol", "frames"}},
+      {"places", {"index", "place", "copies", "samples", "squares"}},
+      {"new_regions", {"region", "index", "kind", "name", "start", "bytes"}},
+      {"regions", {"index", "region", "private_pages", "shared_pages", "diverged_pages", "same_pages", "new_pages"}},
+      {"pages", {"index", "cause", "first_page", "pages_and_gaps"}},
+      {"verify", {"index", "pages", "identical", "refcount_only", "gc_header_only", "hash_only", "data"}}};
 }
 
 }  // namespace cowprof

@@ -221,7 +221,8 @@ std::string EncodeHeader(const RunInfo& info) {
   for (int cause = 0; cause < kCauses; ++cause) causes.push_back(NameOf(static_cast<Cause>(cause)));
   Json header = {
       {"tool", {{"name", "cowprof"}, {"version", info.version}}},
-      {"host", {{"kernel", info.kernel}, {"page_bytes", info.page_bytes}, {"cpus", info.cpus}, {"copy_ns", info.copy_ns}}},
+      {"host",
+       {{"kernel", info.kernel}, {"page_bytes", info.page_bytes}, {"cpus", info.cpus}, {"copy_ns", info.copy_ns}}},
       {"plan", {{"rung", info.rung}, {"exactness", NameOf(info.exactness)}, {"rejected", rejected}}},
       {"target",
        {{"pid", info.target.pid},
@@ -232,7 +233,11 @@ std::string EncodeHeader(const RunInfo& info) {
       {"interval_seconds", absl::ToDoubleSeconds(info.interval)},
       {"limits", std::move(limits)},
       {"columns",
-       {{"processes", columns}, {"causes", causes}, {"rollups", kRollupColumns}, {"sweeps", kSweepColumns}, {"limits", kLimitColumns}}},
+       {{"processes", columns},
+        {"causes", causes},
+        {"rollups", kRollupColumns},
+        {"sweeps", kSweepColumns},
+        {"limits", kLimitColumns}}},
   };
   header["columns"].update(NamesOfPlaceColumns());
   return absl::StrCat("{\"schema\":\"", kSchemaPrefix, kTimelineSchema, "\",\"header\":", Dump(header),
@@ -347,12 +352,16 @@ std::string RecordEncoder::Encode(const Sample& latest) {
   Prepend(unwritten_.new_places, &sample.new_places);
   Prepend(unwritten_.places, &sample.places);
   Prepend(unwritten_.pages, &sample.pages);
+  Prepend(unwritten_.new_regions, &sample.new_regions);
+  Prepend(unwritten_.regions, &sample.regions);
   if (!sample.cause_evidence) sample.cause_evidence = unwritten_.cause_evidence;
   unwritten_ = {.events = sample.events,
                 .new_frames = sample.new_frames,
                 .new_places = sample.new_places,
                 .places = sample.places,
                 .pages = sample.pages,
+                .new_regions = sample.new_regions,
+                .regions = sample.regions,
                 .cause_evidence = sample.cause_evidence};
   unwritten_.events.resize(std::min(unwritten_.events.size(), kMaxUnwrittenEvents));
   std::set<int> exited;

@@ -8,9 +8,9 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "model/words.h"
 #include "sink/page_template.h"
 #include "sink/report.h"
-#include "model/words.h"
 
 namespace cowprof {
 namespace {

@@ -2,6 +2,7 @@
 #include "sink/report_blame.h"
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
@@ -62,6 +63,39 @@ void AppendRows(absl::string_view title, const std::vector<std::pair<std::string
   }
 }
 
+// Arenas are many: one line for all of them, then the other regions.
+std::string RegionsText(const Growth& growth) {
+  struct Group {
+    uint64_t regions = 0, pages = 0, copied = 0;
+    std::string name;
+  };
+  std::map<std::pair<RegionKind, std::string>, Group> groups;
+  uint64_t all = 0;
+  for (const RegionRow& row : ByRegion(growth, {.workers_only = true})) {
+    const bool named = row.region->kind == RegionKind::kFile;
+    Group& group = groups[{row.region->kind, named ? row.region->name : ""}];
+    ++group.regions;
+    group.pages += row.pages;
+    group.copied += row.copied_pages;
+    group.name = named ? row.region->name : absl::StrCat(NameOf(row.region->kind), group.regions > 1 ? "s" : "");
+    all += row.copied_pages;
+  }
+  std::vector<Group> sorted;
+  for (const auto& [key, group] : groups) {
+    if (group.copied > 0) sorted.push_back(group);
+  }
+  if (sorted.empty()) return "";
+  std::stable_sort(sorted.begin(), sorted.end(), [](const Group& a, const Group& b) { return a.copied > b.copied; });
+  std::string out = "\n  parts of the address space\n";
+  for (size_t i = 0; i < std::min(sorted.size(), kRowsInText); ++i) {
+    const Group& group = sorted[i];
+    absl::StrAppendFormat(&out, "  %5.1f %% %11s  %s%s\n", 100.0 * group.copied / all,
+                          HumanBytes(group.copied * growth.info.page_bytes),
+                          group.regions > 1 ? HumanCount(group.regions) + " " : "", Printable(group.name));
+  }
+  return out;
+}
+
 // Breaks at blanks; the first line begins with `first`, the others with as many blanks.
 std::string Indented(absl::string_view first, absl::string_view text) {
   std::string out(first), line;
@@ -89,8 +123,9 @@ Json CausesJson(const CauseCounts& causes, bool known) {
 }
 
 Json TypesJson(const Growth& growth, const Blame& blame, size_t most) {
-  return RowsJson(ByType(growth, blame), growth, blame, most,
-                  [](const BlameRow& row) { return row.type.empty() ? Json(nullptr) : Json{{"type", row.type}}; });
+  return RowsJson(ByType(growth, blame), growth, blame, most, [](const BlameRow& row) {
+    return row.type.empty() ? Json(nullptr) : Json{{"type", row.type}};
+  });
 }
 
 Json LinesJson(const Growth& growth, const Blame& blame, size_t most) {
@@ -105,6 +140,33 @@ Json NativeJson(const Growth& growth, const Blame& blame, size_t most) {
     if (row.module.empty()) return Json(nullptr);
     return Json{{"module", row.module}, {"symbol", row.symbol}};
   });
+}
+
+Json RegionsJson(const Growth& growth, size_t most) {
+  Json json = Json::array();
+  for (const RegionRow& row : ByRegion(growth, {})) {
+    if (json.size() == most) break;
+    json.push_back({{"kind", NameOf(row.region->kind)},
+                    {"name", row.region->name},
+                    {"start", row.region->start},
+                    {"bytes", row.region->end - row.region->start},
+                    {"pages", row.pages},
+                    {"copied_pages", row.copied_pages},
+                    {"still_shared_pages", row.still_shared_pages},
+                    {"share", row.share}});
+  }
+  return json;
+}
+
+Json VerifyJson(const Growth& growth) {
+  const std::optional<VerifyFigures> verified = VerifiedPages(growth);
+  if (!verified) return nullptr;
+  return {{"pages", verified->pages},
+          {"identical", verified->identical},
+          {"refcount_only", verified->refcount_only},
+          {"gc_header_only", verified->gc_header_only},
+          {"hash_only", verified->hash_only},
+          {"data", verified->data}};
 }
 
 Json StacksJson(const Growth& growth, const Blame& blame, size_t most) {
@@ -149,7 +211,8 @@ std::string BlameText(const Growth& growth) {
   for (int cause = 0; cause < kCauses; ++cause) {
     if (workers.causes[cause] == 0) continue;
     absl::StrAppendFormat(&out, "  %5.1f %% %11s  %s\n", 100.0 * workers.causes[cause] / workers.copies,
-                          HumanBytes(workers.causes[cause] * growth.info.page_bytes), NameOf(static_cast<Cause>(cause)));
+                          HumanBytes(workers.causes[cause] * growth.info.page_bytes),
+                          NameOf(static_cast<Cause>(cause)));
   }
   std::vector<std::pair<std::string, const BlameRow*>> types, lines;
   const std::vector<BlameRow> by_type = ByType(growth, blame), by_line = ByLine(growth, blame);
@@ -158,10 +221,20 @@ std::string BlameText(const Growth& growth) {
   }
   for (const BlameRow& row : by_line) {
     if (row.frame.file.empty() || row.copies == 0) continue;
-    lines.emplace_back(absl::StrCat(Printable(row.frame.file), ":", row.frame.line, "  ", Printable(row.frame.function)), &row);
+    lines.emplace_back(
+        absl::StrCat(Printable(row.frame.file), ":", row.frame.line, "  ", Printable(row.frame.function)), &row);
+  }
+  if (const std::optional<VerifyFigures> verified = VerifiedPages(growth)) {
+    absl::StrAppendFormat(&out,
+                          "\n  %.1f %% of %s copied pages that were compared are byte for byte what they were before\n",
+                          100.0 * verified->identical / verified->pages, HumanCount(verified->pages));
+    absl::StrAppendFormat(&out, "  (only reference counts differ: %s, collector's headers: %s, hashes: %s, data: %s)\n",
+                          HumanCount(verified->refcount_only), HumanCount(verified->gc_header_only),
+                          HumanCount(verified->hash_only), HumanCount(verified->data));
   }
   AppendRows("types of the objects that were written", types, growth, blame, &out);
   AppendRows("lines that ran", lines, growth, blame, &out);
+  out += RegionsText(growth);
   for (const Diagnosis& diagnosis : Diagnose(growth)) {
     absl::StrAppend(&out, "\n", Indented(absl::StrCat("  ", diagnosis.id, ": "), diagnosis.summary));
     for (const std::string& evidence : diagnosis.evidence) out += Indented("    - ", evidence);

@@ -1,5 +1,5 @@
-// The parts of the report that say who did it: causes, types, lines, native code, diagnoses. Called by report_json.cc and
-// report_text.cc; spells the keys of these parts. Pure.
+// The parts of the report that say who did it: causes, types, lines, native code, diagnoses. Called by report_json.cc
+// and report_text.cc; spells the keys of these parts. Pure.
 #ifndef COWPROF_SINK_REPORT_BLAME_H_
 #define COWPROF_SINK_REPORT_BLAME_H_
 
@@ -16,6 +16,8 @@ nlohmann::ordered_json CausesJson(const CauseCounts& causes, bool known);  // nu
 nlohmann::ordered_json TypesJson(const Growth& growth, const Blame& blame, size_t most);
 nlohmann::ordered_json LinesJson(const Growth& growth, const Blame& blame, size_t most);
 nlohmann::ordered_json NativeJson(const Growth& growth, const Blame& blame, size_t most);
+nlohmann::ordered_json RegionsJson(const Growth& growth, size_t most);
+nlohmann::ordered_json VerifyJson(const Growth& growth);  // null if nothing was compared
 // Whole stacks, for a flame graph: frames as [file, function, line], innermost first.
 nlohmann::ordered_json StacksJson(const Growth& growth, const Blame& blame, size_t most);
 nlohmann::ordered_json DiagnosesJson(const Growth& growth);

@@ -1,9 +1,9 @@
 // Spells cowprof.report/1. Fields that this version can't fill are present and null or empty.
 #include <nlohmann/json.hpp>
 
+#include "model/words.h"
 #include "sink/report.h"
 #include "sink/report_blame.h"
-#include "model/words.h"
 
 namespace cowprof {
 namespace {
@@ -172,7 +172,7 @@ Json ReportJson(const Growth& growth) {
       {"by_type", TypesJson(growth, blame, kRowsOfAll)},
       {"by_line", LinesJson(growth, blame, kRowsOfAll)},
       {"by_native", NativeJson(growth, blame, kRowsOfAll)},
-      {"by_region", Json::array()},
+      {"by_region", RegionsJson(growth, kRowsOfAll)},
       {"limits", std::move(limits)},
       {"forecast",
        {{"shape", nullptr},
@@ -182,7 +182,7 @@ Json ReportJson(const Growth& growth) {
         {"eta_limit_seconds", nullptr},
         {"verdict", "unknown"}}},
       {"diagnoses", DiagnosesJson(growth)},
-      {"verify", nullptr},
+      {"verify", VerifyJson(growth)},
       {"losses", LossesJson(growth.losses)},
   };
 }

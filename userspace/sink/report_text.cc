@@ -6,9 +6,9 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "model/diagnosis.h"
+#include "model/words.h"
 #include "sink/report.h"
 #include "sink/report_blame.h"
-#include "model/words.h"
 
 namespace cowprof {
 namespace {

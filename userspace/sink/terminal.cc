@@ -10,8 +10,10 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "sink/report.h"
+#include "model/blame.h"
+#include "model/diagnosis.h"
 #include "model/words.h"
+#include "sink/report.h"
 
 namespace cowprof {
 namespace {
@@ -26,6 +28,36 @@ std::string LimitWords(const Growth& growth) {
 
 std::string Rate(double copies_per_second, uint64_t page_bytes) {
   return absl::StrCat("+", HumanBytes(static_cast<uint64_t>(copies_per_second * page_bytes)), "/s");
+}
+
+// "refcount 95 %, data 3 %": the largest causes of what the workers copied, from 1 % on.
+std::string CausesWords(const Growth& growth, size_t most) {
+  const Totals workers = SumOf(growth, /*living_only=*/false, /*workers_only=*/true);
+  std::vector<std::pair<uint64_t, int>> causes;
+  for (int cause = 0; cause < kCauses; ++cause) {
+    if (100 * workers.causes[cause] >= std::max<uint64_t>(workers.copies, 1))
+      causes.emplace_back(workers.causes[cause], cause);
+  }
+  std::sort(causes.rbegin(), causes.rend());
+  std::vector<std::string> words;
+  for (const auto& [copies, cause] : causes) {
+    if (words.size() == most) break;
+    words.push_back(absl::StrFormat("%s %.0f %%", NameOf(static_cast<Cause>(cause)), 100.0 * copies / workers.copies));
+  }
+  return absl::StrJoin(words, ", ");
+}
+
+// The lines of Python that copied most: "  71.2 %  coco.py:41  CocoDataset.__getitem__".
+std::vector<std::string> LineRows(const Growth& growth, size_t most) {
+  std::vector<std::string> lines;
+  const Blame blame = BlameOf(growth, {.workers_only = true});
+  for (const BlameRow& row : ByLine(growth, blame)) {
+    if (lines.size() == most) break;
+    if (row.frame.file.empty() || row.share < 0.01) continue;
+    lines.push_back(absl::StrFormat("  %5.1f %%  %s:%d  %s", 100 * row.share, Printable(row.frame.file), row.frame.line,
+                                    Printable(row.frame.function)));
+  }
+  return lines;
 }
 
 std::vector<const ProcessGrowth*> LivingWorkers(const Growth& growth) {
@@ -115,6 +147,7 @@ std::string TickLine(const Growth& growth) {
       Plural(workers.size(), "worker"), HumanBytes(all.copies * page_bytes), Rate(living.copies_per_second, page_bytes),
       living.memory_known ? HumanBytes(living.private_bytes) : "-",
       living.memory_known ? HumanBytes(living.still_shared_bytes) : "-", LimitWords(growth));
+  if (const std::string causes = CausesWords(growth, 1); !causes.empty()) absl::StrAppend(&line, "  ", causes);
   std::vector<std::string> parts;
   for (size_t i = 0; i < std::min(workers.size(), kWorkersInLine); ++i) {
     parts.push_back(
@@ -132,9 +165,14 @@ std::string Screen(const Growth& growth, int columns, int rows) {
       absl::StrCat(HumanDuration(growth.t), "  ", ExactnessText(growth.info.exactness), "  Ctrl-C ends the recording"),
       ""};
   const LimitGrowth* nearest = NearestLimit(growth);
-  for (const std::string& sentence :
-       {CopiesSentence(growth), nearest != nullptr ? LimitSentence(*nearest) : "No limit is set."}) {
+  for (const std::string& sentence : {CopiesSentence(growth), TopFinding(growth),
+                                      nearest != nullptr ? LimitSentence(*nearest) : "No limit is set."}) {
+    if (sentence.empty()) continue;
     for (std::string& line : Wrap(sentence, columns)) lines.push_back(std::move(line));
+  }
+  if (std::string causes = CausesWords(growth, kCauses); !causes.empty()) {
+    lines.insert(lines.end(), {"", absl::StrCat("  why: ", causes)});
+    for (std::string& line : LineRows(growth, 3)) lines.push_back(std::move(line));
   }
   lines.push_back("");
   lines.push_back(

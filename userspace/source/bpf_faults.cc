@@ -63,7 +63,8 @@ class BpfFaults : public FaultSource {
   absl::StatusOr<Pull> PullCounts() override;
   absl::StatusOr<std::vector<TouchedRegion>> PullRegions() override;
   absl::StatusOr<std::vector<PlaceRow>> PullPlaces() override;
-  std::vector<cowprof_frame> ReadStack(uint64_t stack) const override;
+  bool TakeNewPlaces(bool again) override;
+  std::vector<cowprof_frame> ReadStack(uint64_t stack) override;
   absl::Status LearnImage(uint32_t serial, uint32_t image, const cowprof_image& facts) override;
   absl::Status TrustSites(const std::vector<SiteVerdict>& verdicts) override;
   void LogPages(bool on) override { skeleton_->bss->log_pages = on; }
@@ -84,6 +85,7 @@ class BpfFaults : public FaultSource {
   absl::flat_hash_set<uint32_t> ended_with_regions_, ended_with_places_;
   std::vector<cowprof_event> events_;  // since the last pull
   std::vector<CopiedPage> pages_;
+  std::vector<uint64_t> stacks_read_;  // and still in the table
 };
 
 absl::Status BpfFaults::Load(const BpfOptions& options) {
@@ -96,11 +98,11 @@ absl::Status BpfFaults::Load(const BpfOptions& options) {
   bpf_program__set_autoload(takes_task ? skeleton_->progs.oom_victim_pid : skeleton_->progs.oom_victim_task, false);
   bpf_map__set_max_entries(skeleton_->maps.regions, options.max_regions);
   skeleton_->rodata->every_copy = options.every_copy;
+  skeleton_->rodata->no_places = !options.places;
   if (int error = cowprof_probes::load(skeleton_.get())) return BpfStatus(-error, "load the BTF tracepoint programs");
   ring_.reset(ring_buffer__new(bpf_map__fd(skeleton_->maps.events), &BpfFaults::OnEvent, this, nullptr));
   if (ring_ == nullptr) return BpfStatus(errno, "map the ring buffer of events");
-  if (int error =
-          ring_buffer__add(ring_.get(), bpf_map__fd(skeleton_->maps.copied_pages), &BpfFaults::OnPages, this)) {
+  if (int error = ring_buffer__add(ring_.get(), bpf_map__fd(skeleton_->maps.copied_pages), &BpfFaults::OnPages, this)) {
     return BpfStatus(-error, "map the ring buffer of pages");
   }
   tree_ = std::make_unique<FollowedTree>(*skeleton_, ring_.get(), events_);
@@ -273,9 +275,20 @@ absl::StatusOr<std::vector<PlaceRow>> BpfFaults::PullPlaces() {
   return places;
 }
 
-std::vector<cowprof_frame> BpfFaults::ReadStack(uint64_t stack) const {
+bool BpfFaults::TakeNewPlaces(bool again) {
+  return again ? __atomic_exchange_n(&skeleton_->bss->new_places, 0, __ATOMIC_ACQ_REL) != 0
+               : __atomic_load_n(&skeleton_->bss->new_places, __ATOMIC_ACQUIRE) != 0;
+}
+
+// What was read makes room: a program may have more stacks than the table.
+std::vector<cowprof_frame> BpfFaults::ReadStack(uint64_t stack) {
+  const int map = bpf_map__fd(skeleton_->maps.stacks);
   cowprof_stack value;
-  if (bpf_map_lookup_elem(bpf_map__fd(skeleton_->maps.stacks), &stack, &value) != 0) return {};
+  if (bpf_map_lookup_elem(map, &stack, &value) != 0) return {};
+  stacks_read_.push_back(stack);
+  if (stacks_read_.size() >= COWPROF_MAX_STACKS / 4) {
+    for (const uint64_t read : std::exchange(stacks_read_, {})) bpf_map_delete_elem(map, &read);
+  }
   return {value.frames, value.frames + std::min<uint32_t>(value.depth, COWPROF_MAX_FRAMES)};
 }
 

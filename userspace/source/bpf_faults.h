@@ -15,6 +15,7 @@ namespace cowprof {
 struct BpfOptions {
   uint64_t max_regions = 65536;  // rows of the 2 MiB region table; 80 bytes of kernel memory each
   bool every_copy = false;       // look at each copy and its stack, whatever it costs
+  bool places = true;            // take types and stacks at all
 };
 
 // Loads and attaches the BTF tracepoint programs. PermissionDenied or Unimplemented with the reason where the kernel

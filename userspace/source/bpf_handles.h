@@ -1,5 +1,5 @@
-// What the files that speak to libbpf share: owning handles, its warnings as part of our messages, and reading a whole hash.
-// Included by bpf_*.cc only.
+// What the files that speak to libbpf share: owning handles, its warnings as part of our messages, and reading a whole
+// hash. Included by bpf_*.cc only.
 #ifndef COWPROF_SOURCE_BPF_HANDLES_H_
 #define COWPROF_SOURCE_BPF_HANDLES_H_
 

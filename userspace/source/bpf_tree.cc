@@ -1,5 +1,5 @@
-// See bpf_tree.h. The order is what makes it gapless: the fork probe runs before the first look at the tree, and reports every fork
-// of the host until the tree is closed.
+// See bpf_tree.h. The order is what makes it gapless: the fork probe runs before the first look at the tree, and
+// reports every fork of the host until the tree is closed.
 #include "source/bpf_tree.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Which processes the probes follow: puts the target and all of its descendants into the probes' table of processes, none missed
-// and none twice. Called by bpf_faults.cc only.
+// Which processes the probes follow: puts the target and all of its descendants into the probes' table of processes,
+// none missed and none twice. Called by bpf_faults.cc only.
 #ifndef COWPROF_SOURCE_BPF_TREE_H_
 #define COWPROF_SOURCE_BPF_TREE_H_
 

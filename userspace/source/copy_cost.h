@@ -6,8 +6,9 @@
 
 namespace cowprof {
 
-// Nanoseconds of CPU time that one copy-on-write copy of a page takes, its fault included: a forked child of ours writes
-// to pages that it shares with us, and the least of a few rounds counts. Takes about 10 ms. 0 if it can't be measured.
+// Nanoseconds of CPU time that one copy-on-write copy of a page takes, its fault included: a forked child of ours
+// writes to pages that it shares with us, and the least of a few rounds counts. Takes about 10 ms. 0 if it can't be
+// measured.
 double ReadCopyCost(uint64_t page_bytes);
 
 }  // namespace cowprof

@@ -52,7 +52,8 @@ struct PlaceRow {
   uint64_t ip = 0;
   uint64_t type = 0;   // address of the type of the object that was written; 0: none
   uint64_t stack = 0;  // for ReadStack(); 0: no Python frame
-  uint64_t copies = 0, samples = 0, squares = 0;  // that the samples stand for; their number; sum of the squares of the former
+  uint64_t copies = 0, samples = 0,
+           squares = 0;  // that the samples stand for; their number; sum of the squares of the former
 };
 
 // What an instruction always writes: then memory is not read at each of its copies. UNREAD: look each time (again).
@@ -95,7 +96,10 @@ class FaultSource {
   virtual absl::StatusOr<std::vector<TouchedRegion>> PullRegions() = 0;
   // Of living processes, and once more of those that ended.
   virtual absl::StatusOr<std::vector<PlaceRow>> PullPlaces() = 0;
-  virtual std::vector<cowprof_frame> ReadStack(uint64_t stack) const = 0;  // innermost first
+  // Whether PullPlaces() has rows that it did not have before. `again`: wake up for the next one.
+  virtual bool TakeNewPlaces(bool again) = 0;
+  // Innermost first. To be asked for once: it may make room for others.
+  virtual std::vector<cowprof_frame> ReadStack(uint64_t stack) = 0;
   // From now on `serial` and what it forks are read by `facts`, until it calls exec.
   virtual absl::Status LearnImage(uint32_t serial, uint32_t image, const cowprof_image& facts) = 0;
   virtual absl::Status TrustSites(const std::vector<SiteVerdict>& verdicts) = 0;

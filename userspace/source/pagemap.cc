@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "absl/strings/match.h"
 #include "posix/clock.h"
@@ -15,13 +16,13 @@
 namespace cowprof {
 namespace {
 
-constexpr uint64_t kPresent = 1ull << 63, kSwapped = 1ull << 62, kFileOrShared = 1ull << 61, kExclusive = 1ull << 56;
+constexpr uint64_t kSwapped = 1ull << 62, kFileOrShared = 1ull << 61, kExclusive = 1ull << 56;
 constexpr uint64_t kPfnMask = (1ull << 55) - 1;
 constexpr timespec kPause = {.tv_sec = 0, .tv_nsec = 60'000};  // between pieces: lets a waiting writer of mmap_lock in
 
 constexpr absl::Duration kCheap = absl::Microseconds(6);  // a hole: no pause needed
 
-uint64_t PfnOf(uint64_t entry) { return entry & kPresent ? entry & kPfnMask : 0; }
+uint64_t PfnOf(uint64_t entry) { return entry & kPagePresent ? entry & kPfnMask : 0; }
 
 // The frame behind every page of zeroes, learned from a page of our own that was only read. 0 if PFNs are hidden.
 uint64_t ReadZeroPfn(const ProcFs& proc, uint64_t page_bytes) {
@@ -56,42 +57,47 @@ std::vector<uint64_t> RegionsOf(const std::vector<Mapping>& mappings) {
   return regions;
 }
 
+// Those that end behind `address`.
+absl::Span<const AddressRange> RangesFrom(const std::vector<AddressRange>* ranges, uint64_t address) {
+  if (ranges == nullptr) return {};
+  const auto first = std::partition_point(ranges->begin(), ranges->end(),
+                                          [&](const AddressRange& range) { return range.end <= address; });
+  return absl::MakeConstSpan(*ranges).subspan(first - ranges->begin());
+}
+
 }  // namespace
+
+PageState StateOfPage(uint64_t own, uint64_t peer, uint64_t zero_pfn) {
+  const uint64_t pfn = PfnOf(own);
+  if (pfn == 0 || pfn == zero_pfn || own & kFileOrShared) return PageState::kOther;
+  if (pfn == PfnOf(peer)) return PageState::kSame;
+  if (peer & kPagePresent && PfnOf(peer) != zero_pfn) return PageState::kDiverged;
+  return peer & kSwapped ? PageState::kOther : PageState::kNew;  // what the peer has in swap can't be compared
+}
 
 RegionPages ClassifyPages(absl::Span<const uint64_t> own, absl::Span<const uint64_t> peer, uint64_t zero_pfn) {
   RegionPages pages;
   for (size_t i = 0; i < own.size(); ++i) {
     const uint64_t entry = own[i];
     if (entry & kSwapped) ++pages.swapped_pages;
-    if (!(entry & kPresent) || entry & kFileOrShared) continue;
-    const uint64_t pfn = PfnOf(entry);
-    if (pfn != 0 && pfn == zero_pfn) {
+    if (!(entry & kPagePresent) || entry & kFileOrShared) continue;
+    if (zero_pfn != 0 && PfnOf(entry) == zero_pfn) {
       ++pages.zero_pages;
       continue;
     }
-    const uint64_t other = i < peer.size() ? peer[i] : 0;
-    const bool same = pfn != 0 && pfn == PfnOf(other);
-    const bool exclusive = (entry & kExclusive) && !same;
+    const PageState state = StateOfPage(entry, i < peer.size() ? peer[i] : 0, zero_pfn);
+    const bool exclusive = (entry & kExclusive) && state != PageState::kSame;
     ++(exclusive ? pages.private_pages : pages.shared_pages);
-    if (pfn == 0 || peer.empty()) continue;
-    if (same) {
-      ++pages.same_pages;
-    } else if (other & kPresent && PfnOf(other) != zero_pfn) {
-      ++pages.diverged_pages;
-    } else if (!(other & kSwapped)) {  // what the peer has in swap can't be compared
-      ++pages.new_pages;
-    }
+    if (peer.empty()) continue;
+    pages.same_pages += state == PageState::kSame;
+    pages.diverged_pages += state == PageState::kDiverged;
+    pages.new_pages += state == PageState::kNew;
   }
   return pages;
 }
 
 PagemapSweep::PagemapSweep(ProcFs proc, uint64_t page_bytes, uint64_t t0_ns)
-    : proc_(std::move(proc)),
-      page_bytes_(page_bytes),
-      t0_ns_(t0_ns),
-      zero_pfn_(ReadZeroPfn(proc_, page_bytes)),
-      own_entries_(kRegionBytes / page_bytes),
-      peer_entries_(kRegionBytes / page_bytes) {
+    : proc_(std::move(proc)), page_bytes_(page_bytes), t0_ns_(t0_ns), zero_pfn_(ReadZeroPfn(proc_, page_bytes)) {
   prctl(PR_SET_TIMERSLACK, 1000);  // ns; the default of 50 us would double the pause
 }
 
@@ -115,43 +121,119 @@ bool PagemapSweep::Open(SweepJob& job) {
     absl::StatusOr<std::vector<Mapping>> mappings = proc_.ReadMaps(job.process.pid);
     if (!mappings.ok()) return false;
     job.regions = RegionsOf(*mappings);
-    known_[job.index].clear();
   }
+  std::sort(job.regions.begin(), job.regions.end());
+  job.regions.erase(std::unique(job.regions.begin(), job.regions.end()), job.regions.end());
   progress_ = {.open = true, .begin = Now()};
   return true;
 }
 
 // False if the process is gone.
-bool PagemapSweep::ReadPiece(const SweepJob& job, uint64_t address) {
+bool PagemapSweep::ReadLook(uint64_t address, Look* look) const {
+  const size_t pages = kRegionBytes / page_bytes_;
   const off_t offset = address / page_bytes_ * sizeof(uint64_t);
-  const size_t bytes = own_entries_.size() * sizeof(uint64_t);
-  RegionPages pages;
-  // A page that migrates between the two reads looks diverged: a second look tells.
-  for (int look = 0; look < 2; ++look) {
-    const ssize_t got = pread(own_.fd(), own_entries_.data(), bytes, offset);
-    if (got <= 0) return false;  // 0: the address space is gone
-    const ssize_t peer_got = peer_.ok() ? pread(peer_.fd(), peer_entries_.data(), bytes, offset) : 0;
-    const absl::Span<const uint64_t> own(own_entries_.data(), got / sizeof(uint64_t));
-    const absl::Span<const uint64_t> peer(peer_entries_.data(), std::max<ssize_t>(peer_got, 0) / sizeof(uint64_t));
-    const RegionPages again = ClassifyPages(own, peer, zero_pfn_);
-    if (look == 0 || again.diverged_pages < pages.diverged_pages) pages = again;
-    if (pages.diverged_pages == 0 || peer.empty()) break;
+  look->own.resize(pages);
+  const ssize_t got = pread(own_.fd(), look->own.data(), pages * sizeof(uint64_t), offset);
+  if (got <= 0) return false;  // 0: the address space is gone
+  look->own.resize(got / sizeof(uint64_t));
+  look->peer.resize(pages);
+  const ssize_t peer_got = peer_.ok() ? pread(peer_.fd(), look->peer.data(), pages * sizeof(uint64_t), offset) : 0;
+  look->has_peer = peer_got > 0;
+  look->peer.resize(std::max<ssize_t>(peer_got, 0) / sizeof(uint64_t));
+  if (look->has_peer) look->peer.resize(look->own.size());
+  return true;
+}
+
+// One count for each range that has pages here, and one for the pages that are in none.
+void PagemapSweep::CountLook(const SweepJob& job, uint64_t address, Look* look) const {
+  const absl::Span<const uint64_t> own(look->own), peer(look->peer);
+  const uint64_t end = address + own.size() * page_bytes_;
+  look->counts.clear();
+  look->diverged_pages = 0;
+  uint64_t at = address;
+  const auto count = [&](uint64_t until, uint16_t range) {
+    const size_t first = (at - address) / page_bytes_, pages = (until - at) / page_bytes_;
+    at = until;
+    const RegionPages counts = ClassifyPages(
+        own.subspan(first, pages), look->has_peer ? peer.subspan(first, pages) : peer.subspan(0, 0), zero_pfn_);
+    // Address space that holds nothing takes no memory here either: some programs map terabytes of it.
+    if (counts == RegionPages{}) return;
+    look->counts.push_back({static_cast<uint32_t>(address / kRegionBytes), range, counts});
+    look->diverged_pages += counts.diverged_pages;
+  };
+  for (const AddressRange& range : RangesFrom(job.ranges.get(), address)) {
+    if (range.start >= end) break;
+    if (range.start > at) count(range.start, kMaxRanges);
+    count(std::min(range.end, end), range.number);
   }
-  // Address space that holds nothing takes no memory here either: some programs map terabytes of it.
-  if (pages == RegionPages{}) {
-    known_[job.index].erase(address / kRegionBytes);
-  } else {
-    known_[job.index][address / kRegionBytes] = pages;
+  if (at < end) count(end, kMaxRanges);
+}
+
+// False if the process is gone.
+bool PagemapSweep::ReadPiece(const SweepJob& job, uint64_t address) {
+  const Look* best = nullptr;
+  // A page that migrates between the two reads looks diverged: a second look tells.
+  for (Look& look : looks_) {
+    if (!ReadLook(address, &look)) return false;
+    CountLook(job, address, &look);
+    if (best == nullptr || look.diverged_pages < best->diverged_pages) best = &look;
+    if (best->diverged_pages == 0 || !look.has_peer) break;
+  }
+  progress_.read.insert(progress_.read.end(), best->counts.begin(), best->counts.end());
+  if (best->has_peer && (job.page_states || (job.sample_diverged > 0 && best->diverged_pages > 0))) {
+    NotePages(job, address, *best);
   }
   return true;
 }
 
-SweepFigures PagemapSweep::Sum(const SweepJob& job) const {
-  SweepFigures sum = {
-      .begin = progress_.begin, .end = Now(), .full = job.full, .regions = job.regions.size(), .cost = progress_.cost};
-  const auto known = known_.find(job.index);
-  if (known == known_.end()) return sum;
-  for (const auto& [region, pages] : known->second) {
+// What is asked for page by page.
+void PagemapSweep::NotePages(const SweepJob& job, uint64_t address, const Look& look) {
+  FinishedSweep& found = progress_.found;
+  RegionStates states = {.address = address};
+  bool any = false;
+  absl::Span<const AddressRange> ranges = RangesFrom(job.ranges.get(), address);
+  for (size_t i = 0; i < look.own.size(); ++i) {
+    const PageState state = StateOfPage(look.own[i], look.peer[i], zero_pfn_);
+    const uint64_t page = address + i * page_bytes_;
+    while (!ranges.empty() && ranges.front().end <= page) ranges.remove_prefix(1);
+    if (job.ranges == nullptr || (!ranges.empty() && ranges.front().start <= page)) {
+      states.states[i / 4] |= static_cast<uint8_t>(state) << (i % 4 * 2);
+      any |= state != PageState::kOther;
+    }
+    if (state != PageState::kDiverged || job.sample_diverged == 0) continue;
+    // Vitter's algorithm R: each page that was met stays with the same chance.
+    ++found.diverged_met;
+    if (found.diverged_sample.size() < std::min(job.sample_diverged, kMaxDivergedSample)) {
+      found.diverged_sample.push_back(page);
+    } else if (const uint64_t slot = random_() % found.diverged_met; slot < found.diverged_sample.size()) {
+      found.diverged_sample[slot] = page;
+    }
+  }
+  if (job.page_states && any) found.page_states.push_back(states);
+}
+
+// What was read takes the place of what was known of the same regions; of a full sweep, of all that was known.
+void PagemapSweep::Keep(const SweepJob& job) {
+  std::vector<KeptPages>& known = known_[job.index];
+  std::erase_if(known, [&](const KeptPages& kept) {
+    return job.full || std::binary_search(job.regions.begin(), job.regions.end(), kept.region * kRegionBytes);
+  });
+  std::vector<KeptPages> merged;
+  merged.reserve(known.size() + progress_.read.size());  // no more: there are 64 workers of this
+  std::merge(known.begin(), known.end(), progress_.read.begin(), progress_.read.end(), std::back_inserter(merged),
+             [](const KeptPages& a, const KeptPages& b) { return a.region < b.region; });
+  known = std::move(merged);
+}
+
+FinishedSweep PagemapSweep::Finish(const SweepJob& job) {
+  Keep(job);
+  FinishedSweep finished = std::move(progress_.found);
+  finished.index = job.index;
+  SweepFigures& sum = finished.figures;
+  sum = {.begin = progress_.begin, .end = Now(), .full = job.full, .regions = job.regions.size()};
+  sum.cost = progress_.cost;
+  std::vector<RangePages> ranges;  // by number
+  for (const auto& [region, number, pages] : known_[job.index]) {
     sum.private_pages += pages.private_pages;
     sum.shared_pages += pages.shared_pages;
     sum.diverged_pages += pages.diverged_pages;
@@ -159,8 +241,20 @@ SweepFigures PagemapSweep::Sum(const SweepJob& job) const {
     sum.new_pages += pages.new_pages;
     sum.zero_pages += pages.zero_pages;
     sum.swapped_pages += pages.swapped_pages;
+    if (number == kMaxRanges) continue;
+    if (ranges.size() <= number) ranges.resize(number + 1);
+    RangePages& range = ranges[number];
+    range.number = number;
+    range.private_pages += pages.private_pages;
+    range.shared_pages += pages.shared_pages;
+    range.diverged_pages += pages.diverged_pages;
+    range.same_pages += pages.same_pages;
+    range.new_pages += pages.new_pages;
   }
-  return sum;
+  std::copy_if(ranges.begin(), ranges.end(), std::back_inserter(finished.ranges),
+               [](const RangePages& range) { return range.private_pages + range.shared_pages > 0; });
+  std::sort(finished.diverged_sample.begin(), finished.diverged_sample.end());
+  return finished;
 }
 
 void PagemapSweep::Forget(int index) {
@@ -182,7 +276,7 @@ std::vector<FinishedSweep> PagemapSweep::Run(absl::Duration budget) {
     const absl::Duration cpu_now = ReadClock(CLOCK_THREAD_CPUTIME_ID);
     progress_.cost += cpu_now - cpu_before;
     cost_ += cpu_now - cpu_before;
-    if (done) finished.push_back({job.index, Sum(job)});
+    if (done) finished.push_back(Finish(job));
     if (done || !alive) {
       jobs_.pop_front();
       progress_ = {};

@@ -1,14 +1,18 @@
 // The truth about sharing, read from /proc/PID/pagemap and independent of the probes: which pages a process still
 // shares and which have become its own. Pieces of 2 MiB with a pause between them, because every read holds the
 // target's mmap_lock: one read of a whole 4 GiB worker stalled its mmap by up to 86 ms, pieces by 1.4 ms at most.
-// Called by the collector.
+// Called by the collector, which may hand in numbered ranges of addresses (arenas, files, stacks: regions.h) to have
+// their pages counted apart. A *region* in this file is a piece of 2 MiB, whatever lies in it.
 #ifndef COWPROF_SOURCE_PAGEMAP_H_
 #define COWPROF_SOURCE_PAGEMAP_H_
 
 #include <sys/types.h>
 
+#include <array>
 #include <cstdint>
 #include <deque>
+#include <memory>
+#include <random>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -22,6 +26,7 @@
 namespace cowprof {
 
 inline constexpr uint64_t kRegionBytes = 2 << 20;
+inline constexpr uint64_t kPagePresent = 1ull << 63;  // of an entry: the page is in memory
 
 // Pages of one region (at most 512 of 4 KiB), by what pagemap says.
 struct RegionPages {
@@ -37,16 +42,57 @@ struct RegionPages {
 // PMD-mapped huge pages.
 RegionPages ClassifyPages(absl::Span<const uint64_t> own, absl::Span<const uint64_t> peer, uint64_t zero_pfn);
 
+// What one page is against the same address of the peer, as ClassifyPages counts it. kOther: absent, swapped, a file's,
+// a page of zeroes, or nothing is known of it.
+enum class PageState : uint8_t { kOther = 0, kSame = 1, kDiverged = 2, kNew = 3 };
+PageState StateOfPage(uint64_t own, uint64_t peer, uint64_t zero_pfn);
+
+// A part of the address space whose pages are counted apart. The number names it in every sweep of a process, also when
+// a later list has other ranges.
+struct AddressRange {
+  uint64_t start = 0, end = 0;  // multiples of the page size
+  uint16_t number = 0;          // below kMaxRanges
+  bool operator==(const AddressRange&) const = default;
+};
+inline constexpr uint16_t kMaxRanges = 0xffff;
+
+// Pages of one range, as in SweepFigures.
+struct RangePages {
+  uint32_t number = 0;
+  uint32_t private_pages = 0, shared_pages = 0;
+  uint32_t diverged_pages = 0, same_pages = 0, new_pages = 0;
+  bool operator==(const RangePages&) const = default;
+};
+
+// The pages of 2 MiB: page i is in bits 2 * (i % 4) and the next of byte i / 4.
+struct RegionStates {
+  uint64_t address = 0;
+  std::array<uint8_t, 128> states = {};
+  PageState At(size_t page) const { return static_cast<PageState>(states[page / 4] >> (page % 4 * 2) & 3); }
+};
+
+inline constexpr size_t kMaxDivergedSample = 512;
+
 struct SweepJob {
-  int index = 0;                  // of the process in the recording
-  ProcessId process, peer;        // peer.pid 0: none
-  bool full = false;              // every private mapping; otherwise `regions`
-  std::vector<uint64_t> regions;  // addresses, multiples of 2 MiB; filled from maps if full
+  int index = 0;                                            // of the process in the recording
+  ProcessId process, peer;                                  // peer.pid 0: none
+  bool full = false;                                        // every private mapping; otherwise `regions`
+  std::vector<uint64_t> regions;                            // addresses, multiples of 2 MiB; filled from maps if full
+  std::shared_ptr<const std::vector<AddressRange>> ranges;  // sorted, none overlaps another; null: none
+  size_t sample_diverged = 0;  // how many addresses of diverged pages to keep, kMaxDivergedSample at most
+  bool page_states = false;    // of the pages read by this job that are in `ranges` (of all, if there are none)
 };
 
 struct FinishedSweep {
   int index = 0;
   SweepFigures figures;
+  // Of the whole process, by number, only those with anonymous pages. What was not read by this job stands as it was
+  // last read, under the ranges that were given then.
+  std::vector<RangePages> ranges;
+  // Of this job only. The sample is uniform over the pages that were met, and sorted.
+  uint64_t diverged_met = 0;
+  std::vector<uint64_t> diverged_sample;
+  std::vector<RegionStates> page_states;  // sorted; those where every page is kOther are left out
 };
 
 class PagemapSweep {
@@ -64,15 +110,39 @@ class PagemapSweep {
   void Forget(int index);
 
  private:
+  // What a range has in one 2 MiB region: all that is kept, so that a sweep of a few regions still sums up the process
+  // and a region that is read again replaces what it had. 20 bytes: 64 workers of 20 GiB in arenas of 1 MiB take 39 MB.
+  struct KeptPages {
+    uint32_t region = 0;          // address / 2 MiB
+    uint16_t range = kMaxRanges;  // kMaxRanges: in none
+    RegionPages pages;
+  };
+  static_assert(sizeof(KeptPages) == 20);
+
+  // Both pagemaps of one region, read one right after the other.
+  struct Look {
+    std::vector<uint64_t> own, peer;
+    bool has_peer = false;
+    std::vector<KeptPages> counts;
+    uint64_t diverged_pages = 0;
+  };
+
   struct Progress {
     bool open = false;
     size_t next = 0;
     absl::Duration begin, cost;
+    std::vector<KeptPages> read;  // by this job so far, sorted by region
+    FinishedSweep found;
   };
+
   Fd OpenPagemap(const ProcessId& process) const;
   bool Open(SweepJob& job);
+  bool ReadLook(uint64_t address, Look* look) const;
+  void CountLook(const SweepJob& job, uint64_t address, Look* look) const;
   bool ReadPiece(const SweepJob& job, uint64_t address);
-  SweepFigures Sum(const SweepJob& job) const;
+  void NotePages(const SweepJob& job, uint64_t address, const Look& look);
+  void Keep(const SweepJob& job);
+  FinishedSweep Finish(const SweepJob& job);
   absl::Duration Now() const;
 
   ProcFs proc_;
@@ -81,10 +151,9 @@ class PagemapSweep {
   absl::Duration cost_;
   Progress progress_;
   Fd own_, peer_;  // pagemaps of jobs_.front()
-  std::vector<uint64_t> own_entries_, peer_entries_;
-  // The last known state of every region that was ever read, so that a sweep of a few regions still sums up the
-  // process.
-  absl::flat_hash_map<int, absl::flat_hash_map<uint32_t, RegionPages>> known_;
+  std::array<Look, 2> looks_;
+  std::mt19937_64 random_;                                  // of the samples; the same in every run
+  absl::flat_hash_map<int, std::vector<KeptPages>> known_;  // by process; sorted by region
 };
 
 }  // namespace cowprof

@@ -48,7 +48,8 @@ absl::Status TryFentry() {
   return link.ok() ? absl::OkStatus() : absl::ErrnoToStatus(errno, "attach fentry/do_wp_page");
 }
 
-// The first namespaces have fixed inode numbers, include/linux/proc_ns.h. Kernels without time namespaces have no such link.
+// The first namespaces have fixed inode numbers, include/linux/proc_ns.h. Kernels without time namespaces have no such
+// link.
 bool InHostNamespaces() {
   const auto is_first = [](const char* path, ino_t first) {
     struct stat file;
@@ -82,8 +83,10 @@ Rung PlanTracepoints(const HostFacts& facts) {
     rung.reason = absl::StrCat("this kernel has no tracepoint page_fault_user (", facts.architecture, ")");
     rung.remedy = "none on this architecture; x86-64 has it";
   } else if (!facts.host_namespaces) {
-    rung.reason = "cowprof runs in a pid or time namespace of its own, where processes have other ids than the probes see";
-    rung.remedy = "run cowprof on the host (it looks into containers from there), or start the container with --pid=host";
+    rung.reason =
+        "cowprof runs in a pid or time namespace of its own, where processes have other ids than the probes see";
+    rung.remedy =
+        "run cowprof on the host (it looks into containers from there), or start the container with --pid=host";
   } else if (!missing.empty()) {
     rung.reason = absl::StrCat("not allowed: ", missing, " missing");
     rung.remedy = "run with sudo, or in a container with --cap-add for each of them";
@@ -147,6 +150,7 @@ std::vector<Rung> PlanProbes(const HostFacts& facts, const std::vector<std::stri
 }
 
 bool IsKnownCapability(absl::string_view name) {
+  if (name == kWithoutCauses || name == kWithoutStacks) return true;
   for (const Rung& rung : PlanProbes(HostFacts(), {})) {
     if (name == rung.name ||
         std::find(rung.capabilities.begin(), rung.capabilities.end(), name) != rung.capabilities.end())

@@ -40,7 +40,10 @@ struct Rung {
 // The ladder, best first. `without` names rungs or capabilities that must not be used.
 std::vector<Rung> PlanProbes(const HostFacts& facts, const std::vector<std::string>& without);
 
-// What --without may name: the rungs and what they give.
+// What every rung can go without: reading Python's memory, and of that the types and stacks.
+inline constexpr absl::string_view kWithoutCauses = "causes", kWithoutStacks = "stacks";
+
+// What --without may name: the rungs, what they give, and these two.
 bool IsKnownCapability(absl::string_view name);
 
 // The first usable rung; null: the host can do nothing.

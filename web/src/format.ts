@@ -40,7 +40,14 @@ export function formatShare(ratio: number | null | undefined): string {
   if (ratio === null || ratio === undefined || !Number.isFinite(ratio)) return kUnknown;
   const percent = ratio * 100;
   if (percent > 0 && percent < 0.05) return "< 0.1 %";
-  return `${percent >= 10 || percent === 0 ? percent.toFixed(0) : percent.toFixed(1)} %`;
+  return `${percent >= 9.95 || percent === 0 ? percent.toFixed(0) : percent.toFixed(1)} %`;
+}
+
+// In points of a percent, rounded up: an uncertainty is never understated. As many decimals as the share beside it.
+export function formatUncertainty(uncertainty: number, share: number | null): string {
+  const places = (share ?? 0) * 100 >= 10 ? 0 : 1;
+  const step = 10 ** places;
+  return `± ${(Math.ceil(Number((uncertainty * 100 * step).toFixed(6))) / step).toFixed(places)}`;
 }
 
 export function formatQuantity(value: number | null, unit: string): string {
@@ -53,6 +60,13 @@ export function formatSeconds(seconds: number | null | undefined): string {
   const whole = Math.round(seconds);
   const [hours, minutes, rest] = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60, whole % 60];
   return hours > 0 ? `${hours} h ${minutes} min` : `${minutes} min ${rest} s`;
+}
+
+// A span that may be far below a second: CPU time.
+export function formatSpan(seconds: number): string {
+  if (seconds >= 60) return formatSeconds(seconds);
+  if (seconds >= 1) return `${seconds.toFixed(1)} seconds`;
+  return seconds > 0 && seconds < 0.001 ? "less than 1 ms" : `${Math.round(seconds * 1000)} ms`;
 }
 
 // A point on the time axis: 0:07, 12:30, 1:02:03; fractions only below a step of one second.
@@ -75,6 +89,23 @@ export function visibleText(text: string): string {
   return shorten(text).replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu, (character) =>
     character === "\n" || character === "\t" ? " " : `\\u{${(character.codePointAt(0) ?? 0).toString(16)}}`,
   );
+}
+
+function cutMiddle(text: string, most: number): string {
+  const letters = Array.from(text);
+  const tail = Math.floor(most * 0.6);
+  return letters.length <= most ? text : `${letters.slice(0, most - tail - 1).join("")}…${letters.slice(-tail).join("")}`;
+}
+
+// The middle of a long path goes; the file stays, and as many of its folders as fit.
+export function shortenPath(path: string, most: number): string {
+  const text = visibleText(path);
+  const parts = text.split("/");
+  if (text.length <= most || parts.length < 3) return cutMiddle(text, most);
+  const head = parts[0] === "" ? `/${parts[1] ?? ""}/…/` : `${parts[0] ?? ""}/…/`;
+  let tail = parts.at(-1) ?? "";
+  for (let i = parts.length - 2; i > 0 && head.length + tail.length + (parts[i]?.length ?? 0) < most; i--) tail = `${parts[i] ?? ""}/${tail}`;
+  return head.length + tail.length <= most ? head + tail : cutMiddle(`…/${tail}`, most);
 }
 
 const kExactness: Record<string, string> = {

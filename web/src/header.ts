@@ -88,12 +88,6 @@ function makePill(page: Page): HTMLElement | null {
   return make("span", `pill ${forecast.tone}`, `Forecast: ${forecast.words}${when}`);
 }
 
-function makeAdviceLink(page: Page): HTMLElement | null {
-  const count = page.report.diagnoses.filter((diagnosis) => diagnosis.id !== "clean").length;
-  if (count === 0) return null;
-  return mark(make("a", "advice-link", count === 1 ? "1 finding with advice ↓" : `${count} findings with advice ↓`), { href: "#diagnoses" });
-}
-
 export function makeHeader(page: Page): HTMLElement {
   const brand = make("div", "brand", make("span", "brand-name", "cowprof"), make("span", "brand-what", "copy-on-write memory growth"));
   const verdict = mark(make("h1", "verdict", page.verdict || "This recording has no verdict."), { id: "verdict" });
@@ -102,7 +96,7 @@ export function makeHeader(page: Page): HTMLElement {
     "header", "page-header",
     make("div", "top-row", brand, makeThemeButton()),
     verdict,
-    make("div", "pills", makePill(page), makeAdviceLink(page)),
+    make("div", "pills", makePill(page)),
     command, makeFacts(page), ...makeWarnings(page),
   );
 }

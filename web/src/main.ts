@@ -3,15 +3,17 @@
 // Does not: contain a section's content, or let an exception reach the reader.
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
+import { makeEventsDetails, makeTermsDetails } from "./appendix";
 import { loadPage, type Page, type Track } from "./decode";
+import { makeDiagnosesSection } from "./diagnoses";
 import { make, makeSection, mark } from "./dom";
-import { makeCopiedSection, makeDiagnosesSection, makeEventsDetails, makeTermsDetails } from "./findings";
 import { visibleText } from "./format";
 import { makeHeader, makeTiles } from "./header";
 import type { Process } from "./report";
 import { makeLimitsSection, makeWorkersSection } from "./tables";
 import { startTheme } from "./theme";
 import { Timeline } from "./timeline";
+import { makeWhySection } from "./why";
 
 // A pid can come back in a long recording: then the index decides.
 function trackOf(page: Page, process: Process | null): Track | null {
@@ -34,6 +36,18 @@ function makeTimelineSection(timeline: Timeline | null): HTMLElement {
   return section;
 }
 
+// On paper nothing can be unfolded.
+function unfoldForPrint(main: HTMLElement): void {
+  let folded: HTMLDetailsElement[] = [];
+  addEventListener("beforeprint", () => {
+    folded = [...main.querySelectorAll<HTMLDetailsElement>("details.printed:not([open])")];
+    for (const details of folded) details.open = true;
+  });
+  addEventListener("afterprint", () => {
+    for (const details of folded) details.open = false;
+  });
+}
+
 function showPage(page: Page, app: HTMLElement): void {
   const timeline = page.seconds.length > 0 ? new Timeline(page) : null;
   const workers = makeWorkersSection(page.report.workers, page.report.parent, {
@@ -41,13 +55,14 @@ function showPage(page: Page, app: HTMLElement): void {
     choose: (process) => timeline?.choose(trackOf(page, process)),
   });
   const sections = [
-    makeHeader(page), makeTiles(page), makeTimelineSection(timeline), workers, makeLimitsSection(page.report.limits),
-    makeCopiedSection(page.report), makeDiagnosesSection(page.report.diagnoses), makeEventsDetails(page.events), makeTermsDetails(), makeFooter(page),
+    makeHeader(page), makeDiagnosesSection(page.report.diagnoses), makeTiles(page), makeWhySection(page.report, page.run.pageBytes),
+    makeTimelineSection(timeline), workers, makeLimitsSection(page.report.limits), makeEventsDetails(page.events), makeTermsDetails(), makeFooter(page),
   ];
   const main = make("main", "", ...sections);
   app.replaceChildren(main);
   document.title = visibleText(`cowprof: ${page.report.command || "recording"}`);
   timeline?.start();
+  unfoldForPrint(main);
 }
 
 function showFailure(app: HTMLElement, failure: unknown): void {

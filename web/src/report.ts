@@ -1,6 +1,7 @@
 // Owns the reading of a cowprof.report/1 object into typed values.
 // Called by: decode.ts.
 // Does not: derive a figure; what the report does not say stays null.
+import { parseCauses, parseLines, parseNative, parseRegions, parseTypes, type BlameRow, type Causes } from "./blame";
 import { asList, asNumber, asRecord, asText, asTexts, type Json, type JsonRecord } from "./json";
 
 export interface Exit { kind: string; code: number | null; signal: string; cause: string }
@@ -9,6 +10,7 @@ export interface Process {
   pid: number | null;
   index: number | null;
   role: string;
+  startedAt: number | null;
   endedAt: number | null;
   copies: number | null;
   copiedBytes: number | null;
@@ -17,6 +19,10 @@ export interface Process {
   stillSharedBytes: number | null;
   reuses: number | null;
   zeroFills: number | null;
+  causes: Causes | null;
+  copySeconds: number | null;
+  types: BlameRow[];           // the largest; empty where not known
+  lines: BlameRow[];
   exit: Exit | null;
 }
 
@@ -25,8 +31,9 @@ export interface Limit {
   limit: number | null; used: number | null; peak: number | null; ratio: number | null;
 }
 
-export interface Diagnosis { id: string; confidence: number | null; summary: string; evidence: string[]; advice: string[] }
-export interface Share { label: string; detail: string; copies: number | null; bytes: number | null; share: number | null; estimated: boolean }
+export interface Diagnosis { id: string; confidence: number | null; summary: string; evidence: string[]; advice: string[]; pids: number[] }
+export interface Verify { pages: number; identical: number | null; refcountOnly: number | null; gcHeaderOnly: number | null; hashOnly: number | null; data: number | null }
+export interface Evidence { looked: number | null; told: number | null; audited: number | null; contradicted: number | null; stackSamples: number | null; copyNs: number | null }
 
 export interface Report {
   pid: number | null;
@@ -41,9 +48,14 @@ export interface Report {
   workers: Process[];
   copies: number | null;
   copiedBytes: number | null;
-  byCause: { cause: string; copies: number }[];
-  byType: Share[];
-  byLine: Share[];
+  copySeconds: number | null;
+  causes: Causes | null;
+  types: BlameRow[];
+  lines: BlameRow[];
+  native: BlameRow[];
+  regions: BlameRow[];
+  evidence: Evidence;
+  verify: Verify | null;
   limits: Limit[];
   forecast: { shape: string; ceilingBytes: number | null; firstLimit: string; etaLimitSeconds: number | null; verdict: string };
   diagnoses: Diagnosis[];
@@ -63,6 +75,7 @@ function parseProcess(value: Json): Process {
     pid: asNumber(row["pid"]),
     index: asNumber(row["index"]),
     role: asText(row["role"], "worker"),
+    startedAt: asNumber(row["started_at"]),
     endedAt: asNumber(row["ended_at"]),
     copies: asNumber(row["copies"]),
     copiedBytes: asNumber(row["copied_bytes"]),
@@ -71,6 +84,10 @@ function parseProcess(value: Json): Process {
     stillSharedBytes: asNumber(row["still_shared_bytes"]),
     reuses: asNumber(row["reuses"]),
     zeroFills: asNumber(row["zero_fills"]),
+    causes: parseCauses(row["by_cause"]),
+    copySeconds: asNumber(row["copy_seconds"]),
+    types: parseTypes(row["by_type"]),
+    lines: parseLines(row["by_line"]),
     exit: parseExit(row["exit"]),
   };
 }
@@ -88,21 +105,27 @@ function parseDiagnosis(value: Json): Diagnosis {
   return {
     id: asText(row["id"]), confidence: asNumber(row["confidence"]), summary: asText(row["summary"]),
     evidence: asTexts(row["evidence"]), advice: asTexts(row["advice"]),
+    pids: asList(row["pids"]).filter((pid): pid is number => typeof pid === "number"),
   };
 }
 
-function parseShare(row: JsonRecord, label: string, detail: string): Share {
+function parseEvidence(exactness: JsonRecord): Evidence {
+  const causes = asRecord(exactness["causes"]);
   return {
-    label, detail, copies: asNumber(row["copies"]), bytes: asNumber(row["bytes"]), share: asNumber(row["share"]),
-    estimated: row["estimated"] === true,
+    looked: asNumber(causes["looked"]), told: asNumber(causes["told_by_instruction"]),
+    audited: asNumber(causes["audited"]), contradicted: asNumber(causes["contradicted"]),
+    stackSamples: asNumber(asRecord(exactness["stacks"])["samples"]), copyNs: asNumber(exactness["copy_ns"]),
   };
 }
 
-function parseLine(value: Json): Share {
-  const row = asRecord(value);
-  const line = asNumber(row["line"]);
-  const place = asText(row["file"], "?") + (line === null ? "" : `:${line}`);
-  return parseShare(row, place, asText(row["function"]));
+function parseVerify(value: Json | undefined): Verify | null {
+  const verify = asRecord(value);
+  const pages = asNumber(verify["pages"]);
+  if (pages === null || pages <= 0) return null;
+  return {
+    pages, identical: asNumber(verify["identical"]), refcountOnly: asNumber(verify["refcount_only"]),
+    gcHeaderOnly: asNumber(verify["gc_header_only"]), hashOnly: asNumber(verify["hash_only"]), data: asNumber(verify["data"]),
+  };
 }
 
 function parseCounts(value: Json | undefined): { key: string; count: number }[] {
@@ -139,9 +162,14 @@ export function parseReport(value: Json | undefined): Report {
     workers: asList(report["workers"]).map(parseProcess),
     copies: asNumber(totals["copies"]),
     copiedBytes: asNumber(totals["copied_bytes"]),
-    byCause: parseCounts(totals["by_cause"]).map(({ key, count }) => ({ cause: key, copies: count })),
-    byType: asList(report["by_type"]).map(asRecord).map((row) => parseShare(row, asText(row["type"], "?"), "")),
-    byLine: asList(report["by_line"]).map(parseLine),
+    copySeconds: asNumber(totals["copy_seconds"]),
+    causes: parseCauses(totals["by_cause"]),
+    types: parseTypes(report["by_type"]),
+    lines: parseLines(report["by_line"]),
+    native: parseNative(report["by_native"]),
+    regions: parseRegions(report["by_region"]),
+    evidence: parseEvidence(exactness),
+    verify: parseVerify(report["verify"]),
     limits: asList(report["limits"]).map(parseLimit),
     forecast: parseForecast(report["forecast"]),
     diagnoses: asList(report["diagnoses"]).map(parseDiagnosis),

@@ -1,17 +1,18 @@
-// Owns the tables of workers and of limits: their columns, sorting, and the link from a row to its line.
+// Owns the tables of workers and of limits: their columns, and the link from a row to its line.
 // Called by: main.ts, once.
 // Does not: compute a figure; each cell spells one value of the report.
+import { makeThinCauseBar } from "./causes";
 import { make, makeBar, makeButton, makeSection, mark, ratioTone } from "./dom";
 import { formatBytes, formatCount, formatQuantity, formatShare } from "./format";
 import type { Exit, Limit, Process } from "./report";
+import { compareKeys, makeSortableHeads, type Sortable } from "./sorting";
 
 export interface RowActions {
   point: (process: Process | null) => void;
   choose: (process: Process | null) => void;
 }
 
-type Key = number | string | null;
-interface ColumnSpec { title: string; key: (row: Process) => Key; text: (row: Process) => string; bar?: boolean; words?: boolean }
+interface ColumnSpec extends Sortable<Process> { text: (row: Process) => string; bar?: boolean }
 
 export function exitInWords(exit: Exit | null, endedAt: number | null): string {
   if (exit === null) return endedAt === null ? "running" : "ended";
@@ -36,17 +37,10 @@ const kColumns: ColumnSpec[] = [
 
 const kFirstSort = "copied"; // whoever ate the memory stands on top
 
-// Unknown values stay last, whichever way the table is sorted.
-export function compareKeys(a: Key, b: Key, direction: 1 | -1): number {
-  if (a === null || b === null) return a === b ? 0 : a === null ? 1 : -1;
-  if (typeof a === "number" && typeof b === "number") return (a - b) * direction;
-  return String(a).localeCompare(String(b)) * direction;
-}
-
 function makeCell(spec: ColumnSpec, row: Process, most: number): HTMLElement {
   const cell = make("td", spec.words === true ? "words" : "number", spec.text(row));
   if (spec.words === true) mark(cell, { title: spec.text(row) });
-  if (spec.bar === true && most > 0) cell.append(makeBar((row.copiedBytes ?? 0) / most));
+  if (spec.bar === true && most > 0) cell.append(makeThinCauseBar(row.causes, (row.copiedBytes ?? 0) / most));
   if (spec.title === "exit" && row.exit?.kind === "signaled") cell.classList.add("bad");
   return cell;
 }
@@ -67,26 +61,12 @@ function makeRow(row: Process, most: number, actions: RowActions): HTMLTableRowE
   return line;
 }
 
-function makeSortableHead(body: HTMLElement, rows: { row: Process; line: HTMLElement }[]): HTMLElement {
-  const heads = kColumns.map((spec) => {
-    const head = mark(make("th", spec.words === true ? "words" : "number"), { "scope": "col", "aria-sort": "none" });
-    head.append(makeButton("sort", spec.title, () => {
-      const direction = head.getAttribute("aria-sort") === "descending" || (head.getAttribute("aria-sort") === "none" && spec.words === true) ? 1 : -1;
-      for (const other of heads) mark(other, { "aria-sort": "none" });
-      mark(head, { "aria-sort": direction === 1 ? "ascending" : "descending" });
-      body.replaceChildren(...[...rows].sort((a, b) => compareKeys(spec.key(a.row), spec.key(b.row), direction)).map((entry) => entry.line));
-    }));
-    return head;
-  });
-  heads[kColumns.findIndex((spec) => spec.title === kFirstSort)]?.querySelector("button")?.click();
-  return make("thead", "", make("tr", "", ...heads));
-}
-
 function workersLead(rows: Process[]): string {
   const count = rows.filter((row) => row.role === "worker").length;
   const others = rows.length - count;
+  const why = rows.some((row) => row.causes !== null) ? " (the bar shows why, in the colours from above)" : "";
   const words = (count === 1 ? "One worker" : `${formatCount(count)} workers`) + (others === 0 ? "" : `, ${formatCount(others)} other process${others === 1 ? "" : "es"}`);
-  return rows.length === 0 ? "" : `${words} and the parent: what each copied and holds. Click a column to sort, a pid to highlight it in the timeline.`;
+  return rows.length === 0 ? "" : `${words} and the parent: what each copied${why} and holds. Click a column to sort, a pid to highlight it in the timeline.`;
 }
 
 export function makeWorkersSection(workers: Process[], parent: Process | null, actions: RowActions): HTMLElement {
@@ -97,7 +77,8 @@ export function makeWorkersSection(workers: Process[], parent: Process | null, a
   const rows = workers.map((row) => ({ row, line: makeRow(row, most, actions) }));
   const body = make("tbody", "workers", ...rows.map((entry) => entry.line));
   const top = make("tbody", "parent", parent === null ? null : makeRow(parent, most, actions));
-  const table = make("table", "", make("caption", "", "Workers and their parent, one row each"), makeSortableHead(body, rows), top, body);
+  const heads = makeSortableHeads(kColumns, kFirstSort, (order) => body.replaceChildren(...[...rows].sort((a, b) => order(a.row, b.row)).map((entry) => entry.line)));
+  const table = make("table", "", make("caption", "", "Workers and their parent, one row each"), make("thead", "", make("tr", "", ...heads)), top, body);
   section.append(mark(make("div", "scroll", table), { tabindex: "0", role: "region", "aria-label": "Table of workers" }));
   return section;
 }

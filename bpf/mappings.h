@@ -1,0 +1,26 @@
+// What an address is mapped to. Included by cowprof.bpf.c only.
+#ifndef COWPROF_BPF_MAPPINGS_H_
+#define COWPROF_BPF_MAPPINGS_H_
+
+enum {
+	VM_SHARED = 8,
+	TMPFS_MAGIC = 0x01021994,
+};
+
+enum mapping { MAPPING_OTHER, MAPPING_ANONYMOUS, MAPPING_PRIVATE_FILE, MAPPING_SHM };
+
+static long classify_mapping(struct task_struct *task, struct vm_area_struct *vma, void *out)
+{
+	struct file *file = vma->vm_file;
+	enum mapping *mapping = out;
+
+	if (!file)
+		*mapping = MAPPING_ANONYMOUS;
+	else if (!(vma->vm_flags & VM_SHARED))
+		*mapping = MAPPING_PRIVATE_FILE;
+	else if (file->f_inode->i_sb->s_magic == TMPFS_MAGIC)	// a shared anonymous mapping is one, too
+		*mapping = MAPPING_SHM;
+	return 0;
+}
+
+#endif

@@ -1,0 +1,113 @@
+// The judgement on a copy, as a table: what the probes saw x what the instruction does x whose code it is. Names of
+// functions are those of CPython 3.6 to 3.14 and of glibc.
+#include "python/cause.h"
+
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "model/growth.h"
+
+namespace cowprof {
+namespace {
+
+constexpr WriteKind kKinds[] = {WriteKind::kOther, WriteKind::kIncrement, WriteKind::kDecrement};
+// Any code: a name, none, one that gives back, one that makes.
+const std::vector<std::string> kSymbols = {
+    "", "list_item", "list_dealloc", "PyObject_Free", "PyList_New", "_PyEval_EvalFrameDefault", std::string(1000, 'x')};
+
+std::string Judged(cowprof_shape shape, WriteKind kind, const std::string& symbol) {
+  return NameOf(CauseOf(shape, kind, symbol));
+}
+
+}  // namespace
+
+TEST_CASE("cause: shapes that are clear whatever the code") {
+  struct Row {
+    cowprof_shape shape;
+    const char* cause;
+  };
+  for (const Row& row : std::vector<Row>{{COWPROF_SHAPE_UNREAD, "unknown"},
+                                         {COWPROF_SHAPE_KERNEL, "kernel"},
+                                         {COWPROF_SHAPE_REFCOUNT, "refcount"},
+                                         {COWPROF_SHAPE_DEAD_OBJECT, "allocator"},
+                                         {COWPROF_SHAPE_COLLECTION, "gc_header"},
+                                         {COWPROF_SHAPE_HASH, "hash"},
+                                         {COWPROF_SHAPE_CODE, "bytecode"},
+                                         {COWPROF_SHAPE_POOL_HEADER, "allocator"},
+                                         {COWPROF_SHAPE_FREE_BLOCK, "allocator"},
+                                         {COWPROF_SHAPE_OUTSIDE, "data"}}) {
+    for (const WriteKind kind : kKinds) {
+      for (const std::string& symbol : kSymbols) {
+        INFO("shape " << row.shape << " kind " << static_cast<int>(kind) << " in " << symbol);
+        CHECK(Judged(row.shape, kind, symbol) == row.cause);
+      }
+    }
+    CHECK_FALSE(NeedsSymbol(row.shape));
+  }
+}
+
+TEST_CASE("cause: an object dies where its last reference is taken away, and nowhere else") {
+  for (const std::string& symbol : kSymbols) {
+    CHECK(Judged(COWPROF_SHAPE_LAST_REFERENCE, WriteKind::kDecrement, symbol) == "free");
+    CHECK(Judged(COWPROF_SHAPE_LAST_REFERENCE, WriteKind::kIncrement, symbol) == "refcount");
+    CHECK(Judged(COWPROF_SHAPE_LAST_REFERENCE, WriteKind::kOther, symbol) == "refcount");
+  }
+  CHECK_FALSE(NeedsSymbol(COWPROF_SHAPE_LAST_REFERENCE));
+}
+
+TEST_CASE("cause: a neighbour in the collector's list comes or goes") {
+  for (const WriteKind kind : kKinds) {
+    for (const char* makes : {"PyObject_GC_Track", "_PyObject_GC_New", "PyType_GenericAlloc", "PyList_New",
+                              "_PyObject_GC_Link", "tuple_new", "PyDict_New", "_PyObject_GC_Malloc"}) {
+      INFO(makes);
+      CHECK(Judged(COWPROF_SHAPE_LINK, kind, makes) == "allocator");
+    }
+    for (const char* gives_back :
+         {"PyObject_GC_UnTrack", "list_dealloc", "tupledealloc", "dict_dealloc", "subtype_dealloc", "PyObject_GC_Del",
+          "_PyObject_GC_UNTRACK", "_Py_Dealloc", "", "_PyEval_EvalFrameDefault"}) {
+      INFO(gives_back);
+      CHECK(Judged(COWPROF_SHAPE_LINK, kind, gives_back) == "free");
+    }
+  }
+}
+
+TEST_CASE("cause: contents are data unless the code gives memory back") {
+  const cowprof_shape shape = GENERATE(COWPROF_SHAPE_PAYLOAD, COWPROF_SHAPE_OBJECT);
+  for (const WriteKind kind : kKinds) {
+    for (const char* gives_back :
+         {"PyObject_Free", "_PyObject_Free", "PyMem_Free", "_PyMem_RawFree", "free", "cfree", "_int_free",
+          "free_keys_object", "list_dealloc", "unicode_dealloc", "tupledealloc", "PyObject_GC_Del"}) {
+      INFO(gives_back);
+      CHECK(Judged(shape, kind, gives_back) == "free");
+    }
+    for (const char* writes :
+         {"", "list_ass_item", "PyDict_SetItem", "insertdict", "memcpy", "__memmove_avx_unaligned", "PyUnicode_Append",
+          "_PyEval_EvalFrameDefault", "gc_freeze_impl", "realloc", "PyList_New"}) {
+      INFO(writes);
+      CHECK(Judged(shape, kind, writes) == "data");
+    }
+  }
+}
+
+// Whoever looks no symbol up where none is needed must get the same cause.
+TEST_CASE("cause: shapes that depend on a symbol say so") {
+  for (int number = 0; number < COWPROF_SHAPES; ++number) {
+    const auto shape = static_cast<cowprof_shape>(number);
+    bool depends = false;
+    for (const WriteKind kind : kKinds) {
+      for (const std::string& symbol : kSymbols) depends |= CauseOf(shape, kind, symbol) != CauseOf(shape, kind, "");
+    }
+    INFO("shape " << number);
+    CHECK(depends == NeedsSymbol(shape));
+  }
+}
+
+TEST_CASE("cause: a shape that does not exist is unknown") {
+  for (const int number : {static_cast<int>(COWPROF_SHAPES), 31, 127}) {
+    CHECK(Judged(static_cast<cowprof_shape>(number), WriteKind::kDecrement, "free") == "unknown");
+    CHECK_FALSE(NeedsSymbol(static_cast<cowprof_shape>(number)));
+  }
+}
+
+}  // namespace cowprof

@@ -1,0 +1,240 @@
+// Owns the tests of what the page says about why memory was copied: findings, causes, blame tables, small print.
+// Called by: npm test in web/, after npm run build.
+// Does not: test charts or the other tables; page.test.mjs does.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { kOut, openPage, startBrowser, visitPage, writePage } from "./browser.mjs";
+import { assertBytes, checkNoOverflow, checkQuiet, settle } from "./checks.mjs";
+import { kCauseShares, makeBlamedPage, makeHostileBlame } from "./blamed.mjs";
+import { fillTemplate, kHostile, makeEmptyPage, makeNullPage, makePage } from "./synthetic.mjs";
+
+let browser;
+before(async () => {
+  browser = await startBrowser();
+});
+after(() => browser?.close());
+
+async function withPage(name, content, options, body) {
+  checkQuiet(await visitPage(browser, writePage(name, fillTemplate(content)), name, options, body));
+}
+
+const legend = (page) => page.$$eval(".cause-entry", (all) => all.map((entry) => ({
+  name: entry.querySelector("strong").textContent, words: entry.querySelector(".cause-why")?.textContent ?? "",
+  share: parseFloat(entry.querySelector(".cause-share").textContent.replace("< ", "")), bytes: entry.querySelector(".cause-amount").textContent,
+})));
+const rowsOf = (page, id) => page.$$eval(`#${id} tbody tr`, (all) => all.map((row) => ({
+  name: row.querySelector(".name").textContent, title: row.querySelector("th").title, cells: [...row.cells].slice(1).map((cell) => cell.textContent),
+})));
+
+test("findings stand right below the verdict, in the report's order, with advice; evidence is folded", async () => {
+  const data = makeBlamedPage();
+  await withPage("why-light", data, {}, async (page) => {
+    const order = await page.$$eval("main > *", (all) => all.map((section) => section.id || section.className));
+    assert.deepEqual(order.slice(0, 4), ["page-header", "diagnoses", "tiles", "why"]);
+    assert.deepEqual(await page.$$eval(".diagnosis h3", (all) => all.map((head) => head.textContent)), data.report.diagnoses.map((one) => one.summary));
+    for (const { advice } of data.report.diagnoses) assert.ok((await page.textContent("#diagnoses")).includes(advice[0]));
+    assert.ok(!(await page.locator(".evidence li").first().isVisible()));
+    await page.locator(".evidence summary").first().click();
+    assert.ok(await page.locator(".evidence li").first().isVisible());
+    await checkNoOverflow(page);
+  });
+});
+
+test("the causes: one bar and a legend in words, bytes and percent", async () => {
+  const data = makeBlamedPage();
+  const { by_cause: causes, copies } = data.report.totals;
+  await withPage("why-causes", data, {}, async (page) => {
+    const entries = await legend(page);
+    const expected = Object.values(causes).sort((a, b) => b - a);
+    assert.equal(entries.length, expected.length);
+    entries.forEach((entry, i) => {
+      assertBytes(entry.bytes, expected[i] * 4096, entry.name);
+      assert.ok(Math.abs(entry.share - (100 * expected[i]) / copies) <= 0.5, `${entry.name}: ${entry.share} %`);
+      assert.ok(entry.words.length > 20, `${entry.name} is explained`);
+    });
+    const widths = await page.$$eval(".causes.whole .cause", (all) => all.map((one) => one.getBoundingClientRect().width));
+    assert.equal(widths.length, Object.keys(kCauseShares).length);
+    assert.ok(Math.abs(widths[0] / widths.reduce((sum, width) => sum + width) - causes.refcount / copies) < 0.02, "as long as its share");
+    assert.match(await page.getAttribute(".causes.whole", "aria-label"), /^Reference counts 6[23] %, Garbage collector 14 %/);
+    assert.equal(await page.locator("#workers .bar.split .causes").count(), 4, "small bars for the parent and each worker");
+    assert.match(await page.getAttribute("#workers .bar.split >> nth=1", "title"), /^Reference counts 6\d %/);
+  });
+});
+
+test("causes differ by colour and by hatching, light and dark", async () => {
+  for (const scheme of ["light", "dark"]) {
+    await withPage(`why-${scheme === "dark" ? "dark" : "colours"}`, makeBlamedPage(), { scheme }, async (page) => {
+      const looks = await page.$$eval(".causes.whole .cause", (all) => all.map((one) => [getComputedStyle(one).backgroundColor, getComputedStyle(one).backgroundImage + getComputedStyle(one).backgroundSize]));
+      assert.equal(new Set(looks.map(([colour]) => colour)).size, 9, "nine colours");
+      assert.equal(new Set(looks.map(([, image]) => image)).size, 9, "nine hatchings");
+    });
+  }
+});
+
+test("tables: twenty lines at first, shortened paths with the whole in the title, shares with their uncertainty", async () => {
+  const data = makeBlamedPage();
+  await withPage("why-tables", data, {}, async (page) => {
+    const shown = await rowsOf(page, "by-line");
+    assert.equal(shown.length, 20);
+    shown.forEach((row, i) => {
+      const line = data.report.by_line[i];
+      assert.equal(row.title, `${line.file}:${line.line}`);
+      assert.ok(row.name.endsWith(`/module_${i}.py:${line.line}`) && row.name.startsWith("/") && row.name.length <= 62, row.name);
+      assert.equal(row.cells[0], line.function);
+      assertBytes(row.cells[1], line.bytes, row.name);
+      assert.match(row.cells[2], /^(< )?[\d.]+ % ± [\d.]+$/);
+    });
+    assert.match(shown[2].name, /^\/home\/….*\/module_2\.py:12$/);
+    assert.equal(shown[0].cells[2], "50 % ± 4", "rounded up, never understated");
+    assert.equal((await page.textContent("main")).split("estimated from").length, 2, "said once");
+    assert.match(await page.textContent("#why"), /estimated from 1,132 samples/);
+    assert.equal((await rowsOf(page, "by-native"))[1].name, "(no symbol)");
+    const region = (await rowsOf(page, "by-region"))[0];
+    assert.deepEqual([region.name, ...region.cells], ["pymalloc-arena", "0x7f0000000000", "117.2 MiB", "250.0 MiB", "50 %"]);
+    await page.locator("#by-line .more").click();
+    assert.equal((await rowsOf(page, "by-line")).length, 26);
+  });
+});
+
+test("tables sort by a click; unknown stays last", async () => {
+  const data = makeBlamedPage();
+  Object.assign(data.report.by_line[3], { share: null, bytes: null, copies: null });
+  await withPage("why-sort", data, {}, async (page) => {
+    const head = (title) => page.locator("#by-line thead th", { hasText: title });
+    assert.equal(await head("share").getAttribute("aria-sort"), "descending");
+    await page.locator("#by-line .more").click();
+    await head("copied").locator("button").click();
+    await head("copied").locator("button").click();
+    const rows = await rowsOf(page, "by-line");
+    assert.equal(await head("copied").getAttribute("aria-sort"), "ascending");
+    assert.deepEqual(rows.at(-1).cells.slice(1), ["—", "—"], "not 0");
+    assertBytes(rows[0].cells[1], Math.min(...data.report.by_line.map((line) => line.bytes ?? Infinity)), "the smallest");
+    await head("function").locator("button").click();
+    assert.equal((await rowsOf(page, "by-line"))[0].cells[0], "Dataset.method_0");
+  });
+});
+
+test("one worker: causes, lines and types are its own; what is known of all only is left out", async () => {
+  const data = makeBlamedPage();
+  const [, worker] = data.report.workers;
+  await withPage("why-worker", data, {}, async (page) => {
+    await page.selectOption("#scope", { label: `worker ${worker.pid}` });
+    assertBytes(await page.textContent(".why-total strong"), worker.copied_bytes, "copied by the worker");
+    assertBytes((await legend(page))[0].bytes, worker.by_cause.refcount * 4096, "its reference counts");
+    assert.equal((await rowsOf(page, "by-line"))[0].title, `${worker.by_line[0].file}:${worker.by_line[0].line}`);
+    assert.equal(await page.locator("#by-native, #by-region").count(), 0);
+    assert.match(await page.textContent("#why"), /The 10 largest of worker/);
+    await page.selectOption("#scope", { label: "all processes" });
+    assertBytes(await page.textContent(".why-total strong"), data.report.totals.copied_bytes, "copied by all");
+  });
+});
+
+test("small print: what copying cost, and what the comparison of pages found", async () => {
+  const data = makeBlamedPage();
+  const lived = data.report.workers.reduce((sum, row) => sum + (row.ended_at ?? data.report.duration_seconds) - row.started_at, 0);
+  const spent = data.report.workers.reduce((sum, row) => sum + row.copy_seconds, 0);
+  await withPage("why-print", data, {}, async (page) => {
+    const text = await page.textContent("#why");
+    const [, seconds, percent] = /(\d+\.\d) seconds of CPU went into copying \(([\d.]+) % of the workers' run time\)/.exec(text);
+    assert.ok(Math.abs(Number(seconds) - spent) < 0.06 && Math.abs(Number(percent) - (100 * spent) / lived) < 0.06);
+    assert.match(text, /96 % of 12,500 copied pages are byte for byte what they were before; 2.4 % differ only in reference counts, 0.8 % only in the/);
+    assert.match(text, /17,871 copies were looked at one by one.*none proved wrong/);
+  });
+});
+
+test("a row and a whole table can be copied as text, with whole paths", async () => {
+  const data = makeBlamedPage();
+  await withPage("why-copy", data, {}, async (page) => {
+    await page.evaluate(() => { Object.defineProperty(navigator, "clipboard", { value: { writeText: async (text) => { globalThis.copied = text; } } }); });
+    await page.locator("#by-line tbody tr").nth(2).hover();
+    await page.locator("#by-line tbody tr .copy").nth(2).click();
+    const [name, called, bytes, share] = (await page.evaluate(() => globalThis.copied)).split("\t");
+    const line = data.report.by_line[2];
+    assert.deepEqual([name, called], [`${line.file}:${line.line}`, line.function]);
+    assertBytes(bytes, line.bytes, "copied");
+    assert.match(share, /^[\d.]+ % ± [\d.]+$/);
+    assert.equal(await page.locator("#by-line tbody tr .copy").nth(2).textContent(), "copied");
+    await page.locator("#by-type .copy-all").click();
+    assert.equal((await page.evaluate(() => globalThis.copied)).split("\n").length, data.report.by_type.length, "all rows, not only those shown");
+  });
+});
+
+test("a thousand rows: twenty are made, all on request, without a wait", async (context) => {
+  const opened = await openPage(browser, writePage("why-thousand", fillTemplate(makeBlamedPage({ rows: 1000, workers: 64 }))));
+  const { page } = opened;
+  assert.equal(await page.locator("#by-line tbody tr").count(), 20);
+  await page.evaluate(() => {
+    globalThis.waits = [0];
+    new PerformanceObserver((list) => list.getEntries().forEach((entry) => globalThis.waits.push(entry.duration))).observe({ type: "longtask" });
+  });
+  for (const id of ["by-line", "by-type", "by-native"]) await page.locator(`#${id} .more`).click();
+  await page.waitForFunction(() => ["by-line", "by-type", "by-native"].every((id) => document.querySelectorAll(`#${id} tbody tr`).length === 1000));
+  await page.locator("#by-line thead th", { hasText: "function" }).locator("button").click();
+  await page.waitForFunction(() => document.querySelectorAll("#by-line tbody tr").length === 1000);
+  await page.selectOption("#scope", { index: 40 });
+  await settle(page);
+  const wait = await page.evaluate(() => Math.max(...globalThis.waits));
+  context.diagnostic(`longest wait ${wait.toFixed(0)} ms`);
+  assert.ok(wait <= 400); // 200 ms, doubled, as other work may share the cores
+  checkQuiet(opened.noted);
+  await opened.close();
+});
+
+test("hostile names of types, files, functions, symbols, modules, regions and causes stay text", async () => {
+  for (const width of [1280, 390]) {
+    await withPage(`why-hostile-${width}`, makeHostileBlame(), { width }, async (page) => {
+      for (const label of [1, 0]) {
+        await page.selectOption("#scope", { index: label });
+        assert.equal(await page.evaluate(() => globalThis.pwned), undefined);
+        assert.equal(await page.locator("main img, main svg, main script, main iframe").count(), 0);
+      }
+      for (const id of ["by-type", "by-native", "by-region", "diagnoses"]) assert.ok((await page.textContent(`#${id}`)).includes(kHostile[0]), `${id} shows it as it is`);
+      assert.ok((await rowsOf(page, "by-line")).some((row) => row.title === `${kHostile[0]}:10` && row.cells[0] === kHostile[0]));
+      assert.ok((await page.textContent(".cause-legend")).includes(kHostile[0]));
+      assert.doesNotMatch(await page.textContent("main"), /[\u202a-\u202e\u2066-\u2069\u0000\u0007]/);
+      await checkNoOverflow(page);
+    });
+  }
+});
+
+test("nothing known: no section, or a sentence; never 0", async () => {
+  const unknown = makePage();
+  unknown.report.totals.by_cause = Object.fromEntries(Object.keys(kCauseShares).map((cause) => [cause, null]));
+  Object.assign(unknown.report, { by_type: [], by_line: [], diagnoses: [] });
+  unknown.report.totals.copy_seconds = null;
+  await withPage("why-unknown", unknown, {}, async (page) => {
+    assert.match(await page.textContent("#why"), /Not known/);
+    assert.doesNotMatch(await page.textContent("#why .why-content"), /\d/, "no figure at all");
+    assert.equal(await page.locator("#diagnoses, #scope, .causes.whole, #by-line, .verified:not(:empty)").count(), 0);
+  });
+  for (const [name, data] of [["why-empty", makeEmptyPage()], ["why-nulls", makeNullPage()]]) {
+    if (name === "why-nulls") Object.assign(data.report, { by_type: [], by_line: [] });
+    await withPage(name, data, {}, async (page) => assert.equal(await page.locator("#why").count(), 0));
+  }
+  const clean = makeBlamedPage();
+  clean.report.workers[0].by_cause = null;
+  for (const key of ["by_type", "by_line"]) delete clean.report.workers[0][key];
+  clean.report.workers[1].by_cause = Object.fromEntries(Object.keys(kCauseShares).map((cause) => [cause, 0]));
+  Object.assign(clean.report.workers[1], { by_type: undefined, by_line: undefined });
+  await withPage("why-partly", clean, {}, async (page) => {
+    assert.ok(!(await page.$$eval("#scope option", (all) => all.map((one) => one.textContent))).includes("worker 4200"), "nothing to choose");
+    await page.selectOption("#scope", { label: "worker 4201" });
+    assert.match(await page.textContent(".why-content"), /No page was copied by worker 4201\..*Lines and types are not known for worker 4201/);
+  });
+});
+
+test("390 pixels wide and on paper", async () => {
+  await withPage("why-390", makeBlamedPage(), { width: 390, height: 844 }, async (page) => {
+    await checkNoOverflow(page);
+    const sides = await page.$$eval("#by-line tbody tr *", (all) => Math.max(...all.map((one) => one.getBoundingClientRect().right)));
+    assert.ok(sides <= 390, "rows are not wider than the window");
+  });
+  await withPage("why-390-dark", makeBlamedPage(), { width: 390, height: 844, scheme: "dark" }, checkNoOverflow);
+  await withPage("why-paper", makeBlamedPage(), {}, async (page) => {
+    await page.emulateMedia({ media: "print" });
+    assert.equal(await page.locator(".copy:visible, .more:visible, #scope:visible").count(), 0);
+    await page.evaluate(() => dispatchEvent(new Event("beforeprint")));
+    assert.ok(await page.locator(".evidence li").first().isVisible(), "nothing stays folded on paper");
+    assert.ok((await page.pdf({ path: `${kOut}why.pdf` })).length > 10000);
+  });
+});

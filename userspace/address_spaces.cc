@@ -1,0 +1,56 @@
+// See address_spaces.h.
+#include "address_spaces.h"
+
+namespace cowprof {
+namespace {
+
+constexpr absl::Duration kLookAgain = absl::Seconds(10);
+constexpr uint64_t kPoolsInArena = 64;  // ARENA_BITS - POOL_BITS, Objects/obmalloc.c, from 3.6 to 3.14
+
+}  // namespace
+
+std::shared_ptr<const std::vector<AddressRange>> AddressSpaces::RangesOf(int owner, pid_t pid, uint64_t pool_bytes,
+                                                                         absl::Duration t) {
+  Space& space = spaces_[owner];
+  if (space.ranges != nullptr && t < space.next_look) return space.ranges;
+  const absl::StatusOr<std::vector<Mapping>> mappings = proc_.ReadMaps(pid);
+  if (!mappings.ok()) return space.ranges;
+  std::vector<Region> regions = ClassifyMappings(*mappings);
+  if (pool_bytes != 0) {
+    regions = SplitArenas(regions, PresentMemory(proc_, pid, page_bytes_), pool_bytes, kPoolsInArena * pool_bytes);
+  }
+  space.ranges = std::make_shared<const std::vector<AddressRange>>(NumberRegions(regions, &space.known));
+  space.next_look = t + kLookAgain;
+  for (size_t i = space.numbers.size(); i < space.known.size(); ++i) {
+    space.numbers.push_back(next_number_++);
+    new_regions_.push_back({owner, space.known[i]});
+  }
+  return space.ranges;
+}
+
+void AddressSpaces::Add(int owner, const FinishedSweep& sweep) {
+  const auto space = spaces_.find(owner);
+  if (space == spaces_.end()) return;
+  for (const RangePages& pages : sweep.ranges) {
+    if (pages.number >= space->second.numbers.size()) continue;
+    const int region = space->second.numbers[pages.number];
+    const RegionCount count = {.index = sweep.index,
+                               .region = region,
+                               .private_pages = pages.private_pages,
+                               .shared_pages = pages.shared_pages,
+                               .diverged_pages = pages.diverged_pages,
+                               .same_pages = pages.same_pages,
+                               .new_pages = pages.new_pages};
+    RegionCount& last = counts_[sweep.index][region];
+    if (last == count) continue;
+    last = count;
+    changed_.push_back(count);
+  }
+}
+
+void AddressSpaces::Take(Sample* sample) {
+  sample->new_regions = std::exchange(new_regions_, {});
+  sample->regions = std::exchange(changed_, {});
+}
+
+}  // namespace cowprof

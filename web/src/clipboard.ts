@@ -1,0 +1,35 @@
+// Owns the way of text to the clipboard, and the button that says that it got there.
+// Called by: blametable.ts.
+// Does not: choose the text. Names in it are spelt as on the page, so that none can smuggle in a control character.
+import { make, makeButton } from "./dom";
+
+const kSaidMs = 1200;
+
+function copyBySelection(text: string): boolean {
+  const area = make("textarea", "clipboard");
+  area.value = text;
+  document.body.append(area);
+  area.select();
+  const done = document.execCommand("copy");
+  area.remove();
+  return done;
+}
+
+async function copyText(text: string): Promise<boolean> {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return copyBySelection(text); // an older browser, or one that does not trust file:// with the clipboard
+  }
+}
+
+export function makeCopyButton(className: string, label: string, text: () => string): HTMLButtonElement {
+  const button = makeButton(`copy ${className}`.trim(), label, () => {
+    void copyText(text()).then((done) => {
+      button.textContent = done ? "copied" : "can't copy";
+      setTimeout(() => { button.textContent = label; }, kSaidMs);
+    });
+  });
+  return button;
+}
