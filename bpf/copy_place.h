@@ -1,5 +1,5 @@
-// Where in the program was it? One copy in a few is looked at with its stack: of a thread the first thousands at most every 0.1 ms, then
-// every 1 ms. Each sample stands for the copies since the last one. The gaps are random, so that no rhythm of the program meets ours.
+// Where in the program was it? One copy in a few is looked at with its stack: of a Python thread the first thousands at most every 0.2 ms, else
+// every 2 ms. Each sample stands for the copies since the last one. The gaps are random, so that no rhythm of the program meets ours.
 #ifndef COWPROF_BPF_COPY_PLACE_H_
 #define COWPROF_BPF_COPY_PLACE_H_
 
@@ -22,9 +22,9 @@ const volatile int no_places;
 int new_places;	// there are rows that user space has not seen; it clears this
 
 enum {
-	FIRST_SAMPLES = 4096,
-	FIRST_GAP_NS = 100000,
-	GAP_NS = 1000000,
+	FIRST_SAMPLES = 2048,
+	FIRST_GAP_NS = 200000,
+	GAP_NS = 2000000,
 	LONGEST_PERIOD = 4096,
 };
 
@@ -85,7 +85,7 @@ static void add_place(struct cowprof_place_key *key, __u64 copies)
 static void plan_next_sample(struct thread_state *state)
 {
 	__u64 now = bpf_ktime_get_ns(), elapsed = now - state->sampled_ns;
-	__u64 wanted = state->samples++ < FIRST_SAMPLES ? FIRST_GAP_NS : GAP_NS;
+	__u64 wanted = state->image && state->samples++ < FIRST_SAMPLES ? FIRST_GAP_NS : GAP_NS;
 
 	if (elapsed < wanted && state->period < LONGEST_PERIOD)
 		state->period = 2 * state->period + 1;

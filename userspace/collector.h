@@ -22,9 +22,9 @@ namespace cowprof {
 
 struct CollectorOptions {
   uint64_t page_bytes = 4096;
+  uint64_t t0_ns = 0;   // CLOCK_BOOTTIME at the start of the recording
   bool causes = true;   // read Python's memory to say why pages were copied
   bool verify = false;  // compare a sample of copied pages with the parent's
-  uint64_t t0_ns = 0;   // CLOCK_BOOTTIME at the start of the recording
   absl::Duration sweep_interval = absl::Seconds(5);
   absl::Duration full_sweep_interval = absl::Seconds(60);  // of workers; the target is always swept in full
   absl::Duration rollup_interval = absl::Seconds(30);

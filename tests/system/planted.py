@@ -95,8 +95,8 @@ def attach_and_go(process, folder, *options):
     return recording
 
 
-def run(python, scenario, folder, workload=WORKLOAD, options=()):
-    process = harness.Process([python, workload, scenario])
+def run(python, scenario, folder, workload=WORKLOAD, options=(), linger=0):
+    process = harness.Process([python, workload, scenario, *([f"--linger={linger}"] if linger else [])])
     try:
         harness.wait_until(lambda: process.lines or process.popen.poll(), f"{scenario} to be ready")
         assert process.lines, f"{python} {scenario} ended with {process.popen.returncode}"

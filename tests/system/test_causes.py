@@ -47,3 +47,38 @@ def test_rows_are_ordered_and_share_what_they_have(tmp_path):
         for row in rows:
             assert row["bytes"] == 4096 * row["copies"]
             assert row["share"] == pytest.approx(row["copies"] / report["totals"]["copies"], abs=0.002)
+
+
+def test_every_copy_is_looked_at_where_that_is_asked_for(tmp_path):
+    report = planted.run(planted.interpreters()[planted.DEBIAN], "mixture_types", tmp_path, options=["--every-copy"]).report
+    copies, stacks = report["totals"]["copies"], report["exactness"]["stacks"]
+    assert not stacks["estimated"] and 0.999 * copies <= stacks["samples"] <= copies
+    assert report["exactness"]["causes"]["contradicted"] == 0
+    assert not any("estimated" in row for row in report["by_type"] + report["by_line"])
+
+
+def test_without_causes_copies_are_counted_and_nothing_is_claimed(tmp_path):
+    report = planted.run(planted.interpreters()[planted.DEBIAN], "str_list", tmp_path, options=["--without=causes"]).report
+    causes = report["totals"]["by_cause"]
+    assert causes["unknown"] + causes["kernel"] == report["totals"]["copies"] > 10000
+    assert report["by_type"] == [] == report["by_line"]
+
+
+@pytest.mark.parametrize("scenario", ["str_list", "gc_collect", "array_write", "mixture_causes"])
+def test_bytes_and_probes_agree(scenario, tmp_path):
+    """What the probes call data is what differs in bytes, within 3 points; neither knows of the other."""
+    run = planted.run(planted.interpreters()[planted.DEBIAN], scenario, tmp_path, options=["--verify"], linger=2.5)
+    verified, causes = run.report["verify"], run.report["workers"][0]["by_cause"]
+    assert verified["pages"] >= 200
+    assert sum(verified.values()) == 2 * verified["pages"]
+    probed = causes["data"] / sum(causes.values())
+    assert abs(verified["data"] / verified["pages"] - probed) <= 0.03
+
+
+def test_regions_are_arenas_and_sum_to_what_was_copied(tmp_path):
+    run = planted.run(planted.interpreters()[planted.DEBIAN], "str_list", tmp_path, linger=1)
+    arenas = [row for row in run.report["by_region"] if row["kind"] == "pymalloc-arena"]
+    copied = sum(row["copied_pages"] for row in run.report["by_region"])
+    assert abs(copied - run.report["totals"]["copies"]) <= 0.02 * copied
+    assert sum(row["copied_pages"] for row in arenas) >= 0.9 * copied
+    assert len(arenas) > 10 and all(row["copied_pages"] <= row["pages"] <= 256 for row in arenas[:10])

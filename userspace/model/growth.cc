@@ -161,12 +161,17 @@ void StartProcess(const Event& event, Growth* growth) {
   process.python_problem = origin.python_problem;
 }
 
-// The region of an address space that holds the address; -1: none is known.
-int RegionOf(int space, uint64_t address, const Growth& growth) {
-  auto above = growth.regions_by_start.upper_bound({space, address});
-  if (above == growth.regions_by_start.begin()) return -1;
-  const auto& [key, number] = *--above;
-  return key.first == space && address < growth.regions[number].region.end ? number : -1;
+// Shares a run of pages among the regions of its address space that it lies in; what lies in none is left out.
+void AppendRun(const PageRun& run, const Growth& growth, ProcessGrowth* process) {
+  const uint64_t page_bytes = growth.info.page_bytes, end = (run.first_page + run.pages) * page_bytes;
+  auto next = growth.regions_by_start.upper_bound({process->space, run.first_page * page_bytes});
+  if (next != growth.regions_by_start.begin()) --next;
+  for (; next != growth.regions_by_start.end() && next->first < std::make_pair(process->space, end); ++next) {
+    if (next->first.first != process->space) continue;
+    const Region& region = growth.regions[next->second].region;
+    const uint64_t from = std::max(region.start, run.first_page * page_bytes), to = std::min(region.end, end);
+    if (from < to) process->copied_pages[next->second] += (to - from) / page_bytes;
+  }
 }
 
 void AppendRegions(const Sample& sample, Growth* growth) {
@@ -180,9 +185,7 @@ void AppendRegions(const Sample& sample, Growth* growth) {
   }
   for (const PageRun& run : sample.pages) {
     if (!IsAnnounced(run.index, *growth)) continue;
-    ProcessGrowth& process = growth->processes[run.index];
-    const int region = RegionOf(process.space, run.first_page * growth->info.page_bytes, *growth);
-    if (region >= 0) process.copied_pages[region] += run.pages;
+    AppendRun(run, *growth, &growth->processes[run.index]);
   }
 }
 

@@ -18,6 +18,7 @@ import json
 import mmap
 import os
 import sys
+import time
 import types
 
 PAGE_BITS = 12
@@ -185,7 +186,7 @@ def work(plan, done, end):
         os._exit(status)
 
 
-def plant(plan, namespace, planned_file):
+def plant(plan, namespace, planned_file, linger):
     """Forks the worker; returns its pid and what it did."""
     planned, addresses = first_writers(plan.writes)
     if planned_file:
@@ -204,6 +205,7 @@ def plant(plan, namespace, planned_file):
     if not os.read(done_read, 1):
         raise SystemExit("the worker failed")
     after = frames_of(pid, ranges)
+    time.sleep(linger)
     os.write(end_write, b".")
     os.waitpid(pid, 0)
     return pid, truth(planned, before, after, zero, namespace)
@@ -214,6 +216,7 @@ def parse_arguments(scenarios):
     parser.add_argument("scenario", nargs="?", choices=sorted(scenarios))
     parser.add_argument("--items", type=int, default=0, help="how many objects, numbers or bytes (0: the scenario's default)")
     parser.add_argument("--planned", metavar="FILE", help="write the first [address, cause] of every planned page to this file")
+    parser.add_argument("--linger", type=float, default=0, metavar="SECONDS", help="let the worker live on for so long")
     parser.add_argument("--list", action="store_true", help="print the names of the scenarios")
     return parser.parse_args()
 
@@ -234,6 +237,6 @@ def main(scenarios):
         say(pid=os.getpid(), role="skipped", python=version, reason=str(reason))
         return
     gc.collect()
-    pid, facts = plant(plan, chosen.make.__globals__, arguments.planned)
+    pid, facts = plant(plan, chosen.make.__globals__, arguments.planned, arguments.linger)
     say(pid=pid, role="worker", scenario=arguments.scenario, python=version, **facts)
     say(pid=os.getpid(), role="parent")

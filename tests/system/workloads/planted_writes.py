@@ -273,7 +273,7 @@ def bytecode(items):
 def mixture_causes(items):
     """70 % of the pages by references to str, 30 % by writes to a bytearray."""
     strings = [make_text(i) for i in range(items)]
-    buffer = bytearray(b"\1") * (items * 3 // (7 * 17) * PAGE)
+    buffer = bytearray(b"\2") * (items * 3 // (7 * 17) * PAGE)
     writes = (write for part in (references(strings, "referenced"), strided(address_of(buffer), len(buffer), "written"))
               for write in part)
     return Plan(two_causes, (strings, buffer), writes)
