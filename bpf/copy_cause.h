@@ -229,7 +229,7 @@ static void count_in_slot(struct thread_state *state, const struct cowprof_cause
 
 // At the fault, before the kernel looks at the page: a read marks the page as accessed, and wp_page_copy() would find its PTE
 // changed, throw its copy away and have the fault again. After this one, further reads of the page change nothing. It costs about a
-// fifth of a copy, so it is left away where the instruction tells.
+// third of a copy, so it is left away where the instruction tells.
 static int site_tells(struct thread_state *state, __u32 slot)
 {
 	struct cause_slot *known = &state->slots[slot & (COWPROF_THREAD_SLOTS - 1)];

@@ -113,9 +113,10 @@ void Attribution::Judge(const Pull& pull, Sample* sample) {
     const Cause cause = CauseOfRow(*ProgramOf(row.image, member->second), row.image, row.shape, row.ip);
     causes[row.serial][static_cast<int>(cause)] += row.copies;
     if (Most& most = causes_of_shapes_[{row.serial, row.shape}]; row.copies >= most.copies) most = {row.copies, cause};
+    if (row.shape == COWPROF_SHAPE_UNREAD || row.shape == COWPROF_SHAPE_KERNEL) continue;
     (row.told ? now.told : now.looked) += row.copies;
     if (ended.contains(row.serial)) (row.told ? ended_evidence_.told : ended_evidence_.looked) += row.copies;
-    if (row.told || row.ip == 0 || cause == Cause::kUnknown) continue;
+    if (row.told || row.ip == 0) continue;
     Seen& site = seen[{row.image, row.ip}];
     site.copies[static_cast<int>(cause)] += row.copies;
     if (row.copies > site.most) site = {site.copies, row.copies, row.shape, cause};
@@ -208,7 +209,7 @@ const std::vector<int>& Attribution::StackOf(uint64_t stack, Program& program) {
 
 int Attribution::PlaceOf(const PlaceRow& row, const Member& member) {
   Program& program = *ProgramOf(row.image, member);
-  const PlaceKey key = {program.image(), row.shape, row.ip, row.type, row.stack};
+  const PlaceKey key = {row.image != 0 ? row.image : program.image(), row.shape, row.ip, row.type, row.stack};
   if (const auto known = known_places_.find(key); known != known_places_.end()) return known->second;
   program.memory().Prefer(member.pid);
   const NativeSymbol symbol = program.SymbolOf(row.ip);
@@ -244,6 +245,11 @@ void Attribution::ReadPlaces() {
     if (std::exchange(read_copies_[key], count.copies) != count.copies) changed_[key] = count;
   }
   absl::erase_if(members_, [](const auto& entry) { return !entry.second.living; });
+  absl::erase_if(programs_, [&](const auto& entry) {
+    const bool unused = entry.second.use_count() == 1;
+    if (unused) faults_->ForgetImage(entry.first);
+    return unused;
+  });
 }
 
 void Attribution::TellPlaces(Sample* sample) {

@@ -9,6 +9,7 @@
 #include "commands.h"
 #include "model/growth.h"
 #include "model/words.h"
+#include "program.h"
 #include "source/bpf_faults.h"
 #include "source/limits.h"
 #include "source/probe_plan.h"
@@ -20,8 +21,29 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// What can be read of the process's Python; "" where no process was named.
+struct PythonFacts {
+  std::string version, problem;  // version "": it runs no Python
+};
+
+PythonFacts ReadPython(pid_t pid) {
+  if (pid == 0) return {};
+  Program program(/*image=*/1, ProcFs(), nullptr);
+  program.memory().Add(pid);
+  program.Inspect();
+  if (program.python() == Program::Python::kNotKnownYet) return {"", "its interpreter is still starting"};
+  return {program.version(), program.reason()};
+}
+
+std::string PythonText(const PythonFacts& python) {
+  if (python.version.empty() && python.problem.empty())
+    return "no Python: counts, regions and native code, no types and lines";
+  if (!python.problem.empty()) return absl::StrCat("Python ", python.version, ": ", Printable(python.problem, 200));
+  return absl::StrCat("Python ", python.version, ": causes, types and lines can be told");
+}
+
 Json DoctorJson(const HostFacts& facts, const std::vector<Rung>& ladder, const std::vector<LimitSample>& limits,
-                pid_t pid) {
+                pid_t pid, const PythonFacts& python) {
   Json rungs = Json::array(), limit_rows = Json::array();
   for (const Rung& rung : ladder) {
     rungs.push_back({{"rung", rung.name},
@@ -57,11 +79,13 @@ Json DoctorJson(const HostFacts& facts, const std::vector<Rung>& ladder, const s
           {"rung", chosen != nullptr ? Json(chosen->name) : Json(nullptr)},
           {"rungs", std::move(rungs)},
           {"pid", pid != 0 ? Json(pid) : Json(nullptr)},
+          {"python", python.version.empty() ? Json(nullptr) : Json(python.version)},
+          {"python_problem", python.problem.empty() ? Json(nullptr) : Json(python.problem)},
           {"limits", std::move(limit_rows)}};
 }
 
 std::string DoctorText(const HostFacts& facts, const std::vector<Rung>& ladder, const std::vector<LimitSample>& limits,
-                       pid_t pid) {
+                       pid_t pid, const PythonFacts& python) {
   std::string out = absl::StrFormat("cowprof %s on Linux %s, %s, %d CPUs\n\n", COWPROF_VERSION, facts.kernel,
                                     facts.architecture, facts.cpus);
   const Rung* chosen = ChosenRung(ladder);
@@ -71,6 +95,7 @@ std::string DoctorText(const HostFacts& facts, const std::vector<Rung>& ladder, 
     if (!rung.usable)
       absl::StrAppend(&out, "      why: ", Printable(rung.reason, 300), "\n      do:  ", rung.remedy, "\n");
   }
+  if (pid != 0) absl::StrAppend(&out, "\n  process ", pid, ": ", PythonText(python), "\n");
   absl::StrAppend(&out, "\n  limits of ", pid != 0 ? absl::StrCat("process ", pid) : "this shell", "\n");
   for (const LimitSample& limit : limits) {
     const std::string used = limit.counts_bytes() ? HumanBytes(limit.used) : HumanCount(limit.used);
@@ -93,10 +118,12 @@ int Doctor(const Options& options) {
   facts.probes = LoadBpfFaults({}).status();
   const std::vector<Rung> ladder = PlanProbes(facts, options.without);
   const std::vector<LimitSample> limits = Limits().Read(options.pid != 0 ? options.pid : getpid());
+  const PythonFacts python = ReadPython(options.pid);
   const std::string text =
       options.json
-          ? DoctorJson(facts, ladder, limits, options.pid).dump(2, ' ', false, Json::error_handler_t::replace) + "\n"
-          : DoctorText(facts, ladder, limits, options.pid);
+          ? DoctorJson(facts, ladder, limits, options.pid, python).dump(2, ' ', false, Json::error_handler_t::replace) +
+                "\n"
+          : DoctorText(facts, ladder, limits, options.pid, python);
   std::fputs(text.c_str(), stdout);
   return ChosenRung(ladder) != nullptr ? kDone : kHostCannot;
 }

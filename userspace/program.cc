@@ -5,12 +5,23 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 
 namespace cowprof {
 namespace {
 
 constexpr size_t kLongestInstruction = 15;  // bytes, Intel SDM volume 2, 2.3.11
 constexpr size_t kBytesBefore = 8;
+
+// PYTHONMALLOC=malloc, as programs have it that bring an allocator of their own: then no object lies in a pool.
+bool UsesOtherAllocator(const ProcFs& proc, pid_t pid) {
+  const absl::StatusOr<std::string> environment = proc.ReadFile(pid, "environ");
+  if (!environment.ok()) return false;
+  const std::vector<absl::string_view> variables = absl::StrSplit(*environment, '\0');
+  return std::any_of(variables.begin(), variables.end(), [](absl::string_view variable) {
+    return variable == "PYTHONMALLOC=malloc" || variable == "PYTHONMALLOC=malloc_debug";
+  });
+}
 
 }  // namespace
 
@@ -52,6 +63,7 @@ bool Program::Inspect() {
     return true;
   }
   interpreter_ = *std::move(found);
+  if (UsesOtherAllocator(proc_, memory_.first())) interpreter_.pool_bytes = 0;
   if (!interpreter_.layout.usable) {
     reason_ = interpreter_.layout.reason;
   } else if (interpreter_.free_threaded) {

@@ -107,7 +107,7 @@ uint64_t RegionsFor(const ProcFs& proc, pid_t target) {
   const absl::StatusOr<std::string> status = proc.ReadFile(target, "status");
   const uint64_t anon_bytes = stat.ok() && status.ok() ? ParseStatus(*status).anon_bytes.value_or(0) : 0;
   const uint64_t wanted = 64 * (2 * anon_bytes / kRegionBytes + 512);
-  return std::min<uint64_t>(std::max<uint64_t>(wanted, 65536), 655'360);  // 5 to 52 MiB of kernel memory
+  return std::min<uint64_t>(std::max<uint64_t>(wanted, 65536), 491'520);  // 5 to 39 MiB of kernel memory
 }
 
 bool Without(const Options& options, absl::string_view name) {

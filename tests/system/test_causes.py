@@ -64,6 +64,13 @@ def test_without_causes_copies_are_counted_and_nothing_is_claimed(tmp_path):
     assert report["by_type"] == [] == report["by_line"]
 
 
+@pytest.mark.parametrize("allocator", ["malloc", "debug", "pymalloc_debug", "malloc_debug"])
+def test_objects_of_another_allocator_are_objects(allocator, tmp_path):
+    run = planted.run(planted.interpreters()[planted.DEBIAN], "str_list", tmp_path, environment=[f"PYTHONMALLOC={allocator}"])
+    assert not list(planted.check_causes(run.worker, run.report["workers"][0]))
+    assert run.report["by_type"][0]["type"] == "str"
+
+
 @pytest.mark.parametrize("scenario", ["str_list", "gc_collect", "array_write", "mixture_causes"])
 def test_bytes_and_probes_agree(scenario, tmp_path):
     """What the probes call data is what differs in bytes, within 3 points; neither knows of the other."""

@@ -48,6 +48,7 @@ class FakeFaults : public FaultSource {
     learned.push_back({serial, image, facts});
     return learning_fails ? absl::InternalError("no") : absl::OkStatus();
   }
+  void ForgetImage(uint32_t image) override { forgotten.push_back(image); }
   absl::Status TrustSites(const std::vector<SiteVerdict>& told) override {
     verdicts.insert(verdicts.end(), told.begin(), told.end());
     return absl::OkStatus();
@@ -60,6 +61,7 @@ class FakeFaults : public FaultSource {
   std::map<uint64_t, std::vector<cowprof_frame>> stacks;
   std::vector<Learned> learned;
   std::vector<SiteVerdict> verdicts;
+  std::vector<uint32_t> forgotten;
 };
 
 // A forked child that waits; ends with its owner.

@@ -227,8 +227,7 @@ TEST_CASE("diagnosis: what is said names bytes, shares, types and lines") {
   CHECK(diagnosis.evidence[3] == "80 %: /app/coco.py:41 in CocoDataset.__getitem__");
   CHECK(diagnosis.evidence[4] == "20 %: /app/train.py:3 in main");
   CHECK(absl::StrContains(TextOf(diagnosis), "would have kept 90.0 MiB shared"));
-  CHECK(TopFinding(growth) ==
-        "72 % of 100.0 MiB: reference counts of str, at /app/coco.py:41 in CocoDataset.__getitem__.");
+  CHECK(TopFinding(growth) == "72 % of 100.0 MiB: reference counts of str, at coco.py:41 in CocoDataset.__getitem__.");
 }
 
 TEST_CASE("diagnosis: a sampled figure is called estimated") {

@@ -212,7 +212,8 @@ std::string TopFinding(const Growth& growth) {
   std::map<std::tuple<Cause, std::string, std::string>, double> groups;
   for (const PlaceShare& share : blame.places) {
     const Place& place = growth.places[share.place];
-    const Frame frame = place.frames.empty() ? Frame{} : growth.frames[place.frames.front()];
+    Frame frame = place.frames.empty() ? Frame{} : growth.frames[place.frames.front()];
+    frame.file.erase(0, frame.file.rfind('/') + 1);  // one sentence has no room for the folder
     groups[{place.cause, place.type, LineText(frame)}] += share.copies;
   }
   const auto largest =

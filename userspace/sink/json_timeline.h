@@ -26,6 +26,8 @@ inline constexpr int kTimelineSchema = 1;
 // The document up to and with the bracket that opens `records`.
 std::string EncodeHeader(const RunInfo& info);
 absl::StatusOr<RunInfo> DecodeHeader(absl::string_view document_start);
+// What stands where in the rows of a sample, for the header.
+nlohmann::ordered_json NamesOfColumns();
 
 // Turns samples into records and leaves out what did not change: a process's row, a limit, the losses.
 class RecordEncoder {

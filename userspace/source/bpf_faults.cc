@@ -66,6 +66,7 @@ class BpfFaults : public FaultSource {
   bool TakeNewPlaces(bool again) override;
   std::vector<cowprof_frame> ReadStack(uint64_t stack) override;
   absl::Status LearnImage(uint32_t serial, uint32_t image, const cowprof_image& facts) override;
+  void ForgetImage(uint32_t image) override { bpf_map_delete_elem(bpf_map__fd(skeleton_->maps.images), &image); }
   absl::Status TrustSites(const std::vector<SiteVerdict>& verdicts) override;
   void LogPages(bool on) override { skeleton_->bss->log_pages = on; }
   int wake_fd() const override { return ring_buffer__epoll_fd(ring_.get()); }

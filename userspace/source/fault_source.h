@@ -102,6 +102,7 @@ class FaultSource {
   virtual std::vector<cowprof_frame> ReadStack(uint64_t stack) = 0;
   // From now on `serial` and what it forks are read by `facts`, until it calls exec.
   virtual absl::Status LearnImage(uint32_t serial, uint32_t image, const cowprof_image& facts) = 0;
+  virtual void ForgetImage(uint32_t image) = 0;  // no process runs it any more
   virtual absl::Status TrustSites(const std::vector<SiteVerdict>& verdicts) = 0;
   virtual void LogPages(bool on) = 0;
   // Readable when an event is worth waking up for before the next tick; -1: none.
