@@ -127,7 +127,8 @@ struct cowprof_stack {
 
 // Copied pages of one thread, by way of the ring buffer of pages: page address | shape.
 struct cowprof_page_log {
-	unsigned int serial, count;
+	unsigned int serial;
+	unsigned short first, count;	// pages[first] to pages[count - 1] are new
 	unsigned long long pages[COWPROF_PAGE_LOG];
 };
 

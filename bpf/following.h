@@ -207,12 +207,15 @@ static void settle(struct cowprof_process_row *row, struct thread_state *state)
 
 static void tell_pages(struct thread_state *state)
 {
-	if (!state->log.count)
+	__u32 first = state->pages_told, count = state->log.count;
+
+	if (first >= count)
 		return;
 	state->log.serial = state->serial;
-	state->pages_told = state->log.count;
+	state->log.first = first;
+	state->pages_told = count;
 	if (bpf_ringbuf_output(&copied_pages, &state->log, sizeof(state->log), BPF_RB_NO_WAKEUP))
-		__sync_fetch_and_add(&losses.pages_dropped, state->log.count);
+		__sync_fetch_and_add(&losses.pages_dropped, count - first);
 }
 
 #endif

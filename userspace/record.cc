@@ -31,7 +31,7 @@
 namespace cowprof {
 namespace {
 
-constexpr absl::Duration kLeastGap = absl::Milliseconds(50);  // between two ticks, whatever happens
+constexpr absl::Duration kLeastGap = absl::Milliseconds(20);  // between two ticks, whatever happens
 
 // Everything that a recording is made of, in the order of the data.
 struct Recording {

@@ -95,12 +95,13 @@ def attach_and_go(process, folder, *options):
     return recording
 
 
-# Each of its copies has a stack of its own, and names are read while the process is there: within 50 ms of its end some are lost.
-LINGER = {"bytecode": 0.4}
+# Names are read while the process is there: of what is new in the last moments before its end some are lost. Each copy of this one
+# has a stack of its own.
+LINGER, LINGER_LONG = 0.2, {"bytecode": 0.4}
 
 
 def run(python, scenario, folder, workload=WORKLOAD, options=(), linger=0, environment=()):
-    linger = linger or LINGER.get(scenario, 0)
+    linger = linger or LINGER_LONG.get(scenario, LINGER)
     process = harness.Process(["env", *environment, python, workload, scenario, *([f"--linger={linger}"] if linger else [])])
     try:
         harness.wait_until(lambda: process.lines or process.popen.poll(), f"{scenario} to be ready")

@@ -133,7 +133,7 @@ int BpfFaults::OnPages(void* context, void* data, size_t size) {
   if (size < sizeof(cowprof_page_log)) return 0;
   const auto& log = *static_cast<const cowprof_page_log*>(data);
   constexpr uint64_t kInPage = 4095;  // the shape stands in these bits
-  for (uint32_t i = 0; i < std::min<uint32_t>(log.count, COWPROF_PAGE_LOG); ++i) {
+  for (uint32_t i = log.first; i < std::min<uint32_t>(log.count, COWPROF_PAGE_LOG); ++i) {
     static_cast<BpfFaults*>(context)->pages_.push_back(
         {log.serial, log.pages[i] & ~kInPage, static_cast<cowprof_shape>(log.pages[i] & kInPage)});
   }
