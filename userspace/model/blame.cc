@@ -14,6 +14,9 @@ bool InScope(const ProcessGrowth& process, const Scope& scope) {
   return !scope.workers_only || process.role == Role::kWorker;
 }
 
+// Rounded down, so that the rows of a table never sum to more than there is.
+uint64_t Whole(double copies) { return static_cast<uint64_t>(copies + 1e-6); }
+
 // Sums places by what `key_of` makes of them.
 template <typename Key, typename KeyOf, typename Fill>
 std::vector<BlameRow> GroupBy(const Growth& growth, const Blame& blame, const KeyOf& key_of, const Fill& fill) {
@@ -32,9 +35,9 @@ std::vector<BlameRow> GroupBy(const Growth& growth, const Blame& blame, const Ke
   for (const auto& [key, sum] : sums) {
     BlameRow row;
     fill(key, &row);
-    row.copies = static_cast<uint64_t>(std::llround(sum.copies));
+    row.copies = Whole(sum.copies);
     row.share = blame.copies == 0 ? 0 : sum.copies / blame.copies;
-    for (int cause = 0; cause < kCauses; ++cause) row.causes[cause] = std::llround(sum.causes[cause]);
+    for (int cause = 0; cause < kCauses; ++cause) row.causes[cause] = Whole(sum.causes[cause]);
     rows.push_back(std::move(row));
   }
   std::stable_sort(rows.begin(), rows.end(), [](const BlameRow& a, const BlameRow& b) { return a.copies > b.copies; });

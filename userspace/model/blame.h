@@ -37,7 +37,7 @@ struct Blame {
 };
 Blame BlameOf(const Growth& growth, const Scope& scope);
 
-// One row of a table; `copies` rounded, `share` of all copies of the scope.
+// One row of a table; `copies` rounded down, `share` of all copies of the scope.
 struct BlameRow {
   std::string type;            // by type: "" is no object
   Frame frame;                 // by line: no file is no Python line
