@@ -19,7 +19,6 @@ struct {
 
 const volatile int every_copy;
 const volatile int no_places;
-int new_places;	// there are rows that user space has not seen; it clears this
 
 enum {
 	FIRST_SAMPLES = 2048,
@@ -48,19 +47,6 @@ static __u64 keep_stack(struct thread_state *state)
 	return 0;
 }
 
-// Names must be read while the process still is there: user space is woken for the first row that it does not know.
-static void tell_of_places(void)
-{
-	struct cowprof_process_key nobody = {};
-	struct cowprof_event *event;
-
-	if (new_places || __sync_lock_test_and_set(&new_places, 1))
-		return;
-	event = new_event(COWPROF_NEW_PLACES, nobody);
-	if (event)
-		submit(event, 1);
-}
-
 static void add_place(struct cowprof_place_key *key, __u64 copies)
 {
 	struct cowprof_place one = {.copies = copies, .samples = 1, .squares = copies * copies};
@@ -68,7 +54,7 @@ static void add_place(struct cowprof_place_key *key, __u64 copies)
 
 	if (!place && !bpf_map_update_elem(&places, key, &one, BPF_NOEXIST)) {
 		if (key->stack)
-			tell_of_places();
+			tell_news();
 		return;
 	}
 	if (!place)

@@ -143,7 +143,7 @@ enum cowprof_event_kind {
 	COWPROF_SIGNAL_SENT,
 	COWPROF_SIGNAL_DELIVERED,
 	COWPROF_OOM_VICTIM,
-	COWPROF_NEW_PLACES,	// no process: the table of places has rows that were not read yet
+	COWPROF_NEWS,	// no process: names are to be read, of a new place or a new program
 };
 
 // A rare event, by way of the ring buffer.

@@ -28,4 +28,19 @@ static void submit(struct cowprof_event *event, int wake)
 	bpf_ringbuf_submit(event, wake ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
 }
 
+int news;	// told, and not yet taken by user space, which clears this
+
+// Names must be read while the process still is there: user space is woken for the first thing that it does not know.
+static void tell_news(void)
+{
+	struct cowprof_process_key nobody = {};
+	struct cowprof_event *event;
+
+	if (news || __sync_lock_test_and_set(&news, 1))
+		return;
+	event = new_event(COWPROF_NEWS, nobody);
+	if (event)
+		submit(event, 1);
+}
+
 #endif

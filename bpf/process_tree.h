@@ -71,6 +71,7 @@ int BPF_PROG(process_exec, struct task_struct *task)
 		return 0;
 	__builtin_memcpy(event->comm, task->comm, sizeof(event->comm));
 	submit(event, 0);
+	tell_news();
 	return 0;
 }
 

@@ -29,11 +29,10 @@ void Attribution::Add(const FollowedProcess& process, int index, bool inherits) 
     member.program = members_[parent->second].program;
     // The probes hand an image on at a fork; one that was learned a moment later is not.
     member.taught = process.image == member.program->image();
+    member.program->memory().Add(member.pid);
   } else {
-    member.program = std::make_shared<Program>(++last_image_, proc_, &elf_cache_);
-    programs_[last_image_] = member.program;
+    Start(&member, /*starting=*/false);
   }
-  member.program->memory().Add(process.id.pid);
   serials_[process.id] = process.serial;
   members_[process.serial] = std::move(member);
 }
@@ -43,24 +42,30 @@ void Attribution::Exec(const ProcessId& id) {
   if (serial == serials_.end()) return;
   Member& member = members_[serial->second];
   member.program->memory().Remove(id.pid);
-  member.program = std::make_shared<Program>(++last_image_, proc_, &elf_cache_);
-  member.program->memory().Add(id.pid);
-  member.taught = false;
-  programs_[last_image_] = member.program;
+  Start(&member, /*starting=*/true);
 }
 
-std::vector<Event> Attribution::Learn(const std::vector<FollowedProcess>& processes) {
+void Attribution::Start(Member* member, bool starting) {
+  member->program = std::make_shared<Program>(++last_image_, proc_, &elf_cache_, starting);
+  member->program->memory().Add(member->pid);
+  member->taught = false;
+  programs_[last_image_] = member->program;
+}
+
+std::vector<Event> Attribution::Learn(const std::vector<FollowedProcess>& processes, absl::Duration now) {
   std::vector<Event> events;
+  next_urgent_look_ = absl::InfiniteDuration();
   for (const FollowedProcess& process : processes) {
     const auto found = members_.find(process.serial);
     if (found == members_.end() || process.exited_ns != 0) continue;
     Member& member = found->second;
     Program& program = *member.program;
-    if (program.Inspect() && program.python() != Program::Python::kNone) {
+    if (program.Inspect(now)) {
       Event event = {.kind = EventKind::kPython, .index = member.index, .text = program.reason()};
       event.python = program.version();
       events.push_back(std::move(event));
     }
+    next_urgent_look_ = std::min(next_urgent_look_, program.next_urgent_look());
     if (member.taught || program.python() != Program::Python::kReadable) continue;
     member.taught = faults_->LearnImage(member.serial, program.image(), program.ProbeImage()).ok();
   }

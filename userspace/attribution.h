@@ -30,9 +30,11 @@ class Attribution {
   void Add(const FollowedProcess& process, int index, bool inherits);
   // It runs another program from now on.
   void Exec(const ProcessId& id);
-  // Looks at programs that are not known yet, and tells the source how to read them. One event for each that became
-  // known.
-  std::vector<Event> Learn(const std::vector<FollowedProcess>& processes);
+  // Looks at programs that are not known yet, and tells the source how to read them. One event for each Python that
+  // became known.
+  std::vector<Event> Learn(const std::vector<FollowedProcess>& processes, absl::Duration now);
+  // When Learn() should be called again at the latest, as programs are starting.
+  absl::Duration next_urgent_look() const { return next_urgent_look_; }
 
   // Fills the causes of the sample's processes, and lets the source trust instructions that always write the same.
   void Judge(const Pull& pull, Sample* sample);
@@ -77,6 +79,7 @@ class Attribution {
   using SiteKey = std::pair<uint32_t, uint64_t>;                                  // image, instruction
   using PlaceKey = std::tuple<uint32_t, uint32_t, uint64_t, uint64_t, uint64_t>;  // image, shape, ip, type, stack
 
+  void Start(Member* member, bool starting);
   Program* ProgramOf(uint32_t image, const Member& member);
   WriteKind KindOf(uint32_t image, uint64_t ip);
   Cause CauseOfRow(Program& program, uint32_t image, cowprof_shape shape, uint64_t ip);
@@ -89,6 +92,7 @@ class Attribution {
   FaultSource* faults_;
   ElfCache elf_cache_;
   uint32_t last_image_ = 0;
+  absl::Duration next_urgent_look_ = absl::InfiniteDuration();
   absl::flat_hash_map<uint32_t, Member> members_;                     // by serial
   absl::flat_hash_map<uint32_t, std::shared_ptr<Program>> programs_;  // by image
   absl::flat_hash_map<ProcessId, uint32_t> serials_;

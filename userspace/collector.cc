@@ -223,7 +223,11 @@ std::optional<VerifyFigures> Collector::Verify(const Tracked& worker, const Fini
 // Places are told at longer and longer intervals, so that a recording of hours keeps its size: after t seconds about
 // every t/20.
 void Collector::Attribute(const Pull& pull, absl::Duration t, bool last, Sample* sample) {
-  for (Event& event : options_.causes ? attribution_.Learn(pull.processes) : std::vector<Event>()) {
+  extra_ticks_ += absl::ToDoubleSeconds(t - std::exchange(last_attributed_, t)) * kExtraTicksPerSecond;
+  extra_ticks_ = std::min(extra_ticks_, kMostExtraTicks);
+  const bool again = extra_ticks_ >= 1, news = faults_->TakeNews(again);
+  if (again && (news || t >= attribution_.next_urgent_look())) extra_ticks_ -= 1;
+  for (Event& event : options_.causes ? attribution_.Learn(pull.processes, t) : std::vector<Event>()) {
     event.t = t;
     sample->events.push_back(std::move(event));
   }
@@ -233,12 +237,7 @@ void Collector::Attribute(const Pull& pull, absl::Duration t, bool last, Sample*
       std::any_of(pull.processes.begin(), pull.processes.end(),
                   [&](const FollowedProcess& process) { return process.id.pid == target_ && process.exited_ns != 0; });
   const bool tell = last || target_ends || t >= next_places_;
-  // New places are worth a tick at once, but not many of them: a program may have new ones all the time.
-  place_wakes_ = std::min(place_wakes_ + absl::FDivDuration(t - last_places_, absl::Seconds(5)), 20.0);
-  last_places_ = t;
-  const bool again = place_wakes_ >= 1, fresh = faults_->TakeNewPlaces(again);
-  if (fresh && again) place_wakes_ -= 1;
-  if (fresh || tell) attribution_.ReadPlaces();
+  if (news || tell) attribution_.ReadPlaces();
   if (!tell) return;
   attribution_.TellPlaces(sample);
   sample->pages = page_log_.Take();
@@ -250,6 +249,11 @@ void Collector::Attribute(const Pull& pull, absl::Duration t, bool last, Sample*
     sample->events.push_back(std::move(note));
   }
   next_places_ = t + std::clamp(t / 20, absl::Milliseconds(500), absl::Seconds(30));
+}
+
+absl::Duration Collector::next_extra_tick() const {
+  if (extra_ticks_ < 1) return absl::InfiniteDuration();
+  return attribution_.next_urgent_look() + absl::Nanoseconds(options_.t0_ns);
 }
 
 absl::StatusOr<Sample> Collector::Collect(absl::Duration interval, bool last) {

@@ -44,6 +44,8 @@ class Collector {
   // False once the target has ended (and its end stands in a sample).
   bool target_alive() const { return target_alive_; }
   int wake_fd() const { return faults_->wake_fd(); }
+  // When to collect at the latest, on CLOCK_BOOTTIME: a program that has just started is to be known before it copies.
+  absl::Duration next_extra_tick() const;
   // CPU time that the sweep took so far: it has an allowance of its own.
   absl::Duration sweep_cost() const { return sweep_.cost(); }
 
@@ -70,6 +72,9 @@ class Collector {
   void PlanSweeps(absl::Duration t);
   void RunSweep(absl::Duration budget, Sample* sample);
 
+  // A program may have new places, or start others, all the time.
+  static constexpr double kMostExtraTicks = 30, kExtraTicksPerSecond = 0.2;
+
   std::unique_ptr<FaultSource> faults_;
   ProcFs proc_;
   Limits limits_;
@@ -88,8 +93,8 @@ class Collector {
   bool logging_pages_ = true;
   AddressSpaces spaces_;
   Verifier verifier_{/*seed=*/1};
-  absl::Duration next_places_, last_places_;
-  double place_wakes_ = 20;                        // extra ticks for new places that are left
+  absl::Duration next_places_, last_attributed_;
+  double extra_ticks_ = kMostExtraTicks;  // left of those that names to be read are worth
   absl::Duration next_sweep_, sweep_cost_before_;  // before: when the current round began
   double rollup_ns_per_page_ = 60;  // 55 ms for 4 GiB of 4 KiB pages on a 2.5 GHz virtual CPU; then as measured
   uint64_t unreadable_ = 0;

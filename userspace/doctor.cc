@@ -28,9 +28,9 @@ struct PythonFacts {
 
 PythonFacts ReadPython(pid_t pid) {
   if (pid == 0) return {};
-  Program program(/*image=*/1, ProcFs(), nullptr);
+  Program program(/*image=*/1, ProcFs(), nullptr, /*starting=*/false);
   program.memory().Add(pid);
-  program.Inspect();
+  program.Inspect(absl::ZeroDuration());
   if (program.python() == Program::Python::kNotKnownYet) return {"", "its interpreter is still starting"};
   return {program.version(), program.reason()};
 }
@@ -38,8 +38,9 @@ PythonFacts ReadPython(pid_t pid) {
 std::string PythonText(const PythonFacts& python) {
   if (python.version.empty() && python.problem.empty())
     return "no Python: counts, regions and native code, no types and lines";
-  if (!python.problem.empty()) return absl::StrCat("Python ", python.version, ": ", Printable(python.problem, 200));
-  return absl::StrCat("Python ", python.version, ": causes, types and lines can be told");
+  const std::string name = python.version.empty() ? "Python" : absl::StrCat("Python ", python.version);
+  if (!python.problem.empty()) return absl::StrCat(name, ": ", Printable(python.problem, 200));
+  return absl::StrCat(name, ": causes, types and lines can be told");
 }
 
 Json DoctorJson(const HostFacts& facts, const std::vector<Rung>& ladder, const std::vector<LimitSample>& limits,

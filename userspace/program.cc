@@ -13,6 +13,11 @@ namespace {
 constexpr size_t kLongestInstruction = 15;  // bytes, Intel SDM volume 2, 2.3.11
 constexpr size_t kBytesBefore = 8;
 
+// Between two looks at a program that is no Python, or not yet: an interpreter needs 10 to 30 ms to start, a program
+// that embeds one may load it at any time.
+constexpr absl::Duration kFirstGapAfterExec = absl::Milliseconds(20), kFirstGap = absl::Seconds(1);
+constexpr absl::Duration kLongestGap = absl::Seconds(60);
+
 // PYTHONMALLOC=malloc, as programs have it that bring an allocator of their own: then no object lies in a pool.
 bool UsesOtherAllocator(const ProcFs& proc, pid_t pid) {
   const absl::StatusOr<std::string> environment = proc.ReadFile(pid, "environ");
@@ -48,15 +53,24 @@ void LineageMemory::Prefer(pid_t pid) {
   found->memory.reset();
 }
 
-bool Program::Inspect() {
-  if (python_ != Python::kNotKnownYet || memory_.first() == 0) return false;
+Program::Program(uint32_t image, const ProcFs& proc, ElfCache* elf_cache, bool starting)
+    : image_(image), proc_(proc), elf_cache_(elf_cache), gap_(starting ? kFirstGapAfterExec : kFirstGap) {}
+
+bool Program::Inspect(absl::Duration now) {
+  if (now < next_look_ || memory_.first() == 0) return false;
+  next_look_ = now + gap_;
+  gap_ = std::min(2 * gap_, kLongestGap);
   absl::StatusOr<Interpreter> found = FindInterpreter(proc_, memory_.first(), memory_);
   if (absl::IsNotFound(found.status())) {
-    if (!proc_.ReadStat(memory_.first()).ok()) return false;  // it has ended, and may have been one
-    python_ = Python::kNone;
-    return true;
+    // One that has ended may have been one.
+    if (proc_.ReadStat(memory_.first()).ok()) python_ = Python::kNone;
+    return false;
   }
-  if (found.ok() && !found->ready) return false;
+  if (found.ok() && !found->ready) {
+    python_ = Python::kNotKnownYet;
+    return false;
+  }
+  next_look_ = absl::InfiniteDuration();
   python_ = Python::kUnusable;
   if (!found.ok()) {
     reason_ = std::string(found.status().message());
@@ -77,6 +91,8 @@ bool Program::Inspect() {
   }
   return true;
 }
+
+absl::Duration Program::next_urgent_look() const { return gap_ < kFirstGap ? next_look_ : absl::InfiniteDuration(); }
 
 cowprof_image Program::ProbeImage() const {
   const PythonLayout& layout = interpreter_.layout;

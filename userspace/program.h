@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/time/time.h"
 #include "cowprof.h"
 #include "model/sample.h"
 #include "python/frames.h"
@@ -43,10 +44,11 @@ class LineageMemory : public MemoryReader {
 
 class Program {
  public:
+  // kNone is what is seen by now: a program that has just called exec maps its libraries a moment later.
   enum class Python { kNotKnownYet, kNone, kUnusable, kReadable };
 
-  Program(uint32_t image, const ProcFs& proc, ElfCache* elf_cache)
-      : image_(image), proc_(proc), elf_cache_(elf_cache) {}
+  // `starting`: it called exec just now.
+  Program(uint32_t image, const ProcFs& proc, ElfCache* elf_cache, bool starting);
 
   uint32_t image() const { return image_; }
   Python python() const { return python_; }
@@ -55,8 +57,10 @@ class Program {
   const Interpreter& interpreter() const { return interpreter_; }
   LineageMemory& memory() { return memory_; }
 
-  // Looks for an interpreter; to be called again as long as nothing is known. True if something became known now.
-  bool Inspect();
+  // Looks for an interpreter, if it is time to: `now` counts from anywhere. True if one became known now.
+  bool Inspect(absl::Duration now);
+  // When to look again without waiting for the next tick: while it starts, copies have no cause until it is known.
+  absl::Duration next_urgent_look() const;
   // How the probes read it. Only where python() is kReadable.
   cowprof_image ProbeImage() const;
 
@@ -74,6 +78,7 @@ class Program {
   uint32_t image_;
   ProcFs proc_;
   ElfCache* elf_cache_;
+  absl::Duration gap_, next_look_ = -absl::InfiniteDuration();
   Python python_ = Python::kNotKnownYet;
   std::string reason_;
   LineageMemory memory_;

@@ -74,7 +74,7 @@ absl::StatusOr<std::string> RunLoop(Recording* recording) {
     if (!recording->collector->target_alive()) return "target ended";
     if (BootTime() >= end) return "duration reached";
     next = std::max(next + pace.interval(), BootTime());
-    switch (recording->waiter.WaitUntil(std::min(next, end))) {
+    switch (recording->waiter.WaitUntil(std::min({next, end, recording->collector->next_extra_tick()}))) {
       case Wake::kStop:
         return "interrupted";
       case Wake::kEvent:
@@ -82,8 +82,10 @@ absl::StatusOr<std::string> RunLoop(Recording* recording) {
         absl::SleepFor(began + kLeastGap - BootTime());
         next = BootTime();
         break;
-      case Wake::kTargetEnded:
       case Wake::kTick:
+        next = std::min(next, BootTime());
+        break;
+      case Wake::kTargetEnded:
         break;
     }
   }

@@ -200,7 +200,7 @@ def copies_on(report, place):
 
 
 def check_lines(worker, report):
-    planted, copies = worker["by_line"], report["totals"]["copies"]
+    planted, copies, total = worker["by_line"], report["totals"]["copies"], worker["planted_copies"]
     if not planted:
         return
     if not report["by_line"]:
@@ -213,7 +213,7 @@ def check_lines(worker, report):
         first = report["by_line"][0]
         yield "line {file}:{line} in {function} comes first".format(**first)
     for place in planted:
-        truth, seen = share(place["copies"], worker["planted_copies"]), share(copies_on(report, place), copies)
+        truth, seen = share(place["copies"], total), share(copies_on(report, place), total)
         if abs(seen - truth) > tolerance_of(truth, worker):
             yield f"line {place['line']} {seen:.1%}, planted {truth:.1%}"
 

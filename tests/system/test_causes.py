@@ -5,9 +5,11 @@ By default every version plants four scenarios, and the distribution's Python al
 """
 import pytest
 
+import harness
 import planted
 from conftest import needs
 
+STARTED = planted.WORKLOAD.with_name("started_python.py")
 CORE = ("str_list", "attributes", "gc_collect", "mixture_lines")
 
 
@@ -27,6 +29,26 @@ def test_the_report_says_what_was_planted(version, scenario, tmp_path):
     except planted.Skipped as reason:
         needs(f"scenario {scenario}", False, f"Python {version}: {reason}")
     assert not planted.deviations(run)
+
+
+@pytest.mark.parametrize("way", ["direct", "shell", "spawn"])
+@pytest.mark.parametrize("version", planted.interpreters())
+def test_a_python_that_starts_later_is_known_before_it_copies(version, way, tmp_path):
+    """It has mapped nothing yet when exec returns, and seconds count."""
+    python = planted.interpreters()[version]
+    needs(f"Python {version}", python, "neither pyenv nor COWPROF_PYTHONS has it")
+    command = [python, str(STARTED), "spawn" if way == "spawn" else "fork"]
+    if way == "shell":
+        command = ["sh", "-c", f"{' '.join(command)}; exit 0"]
+    recording = harness.Recording(tmp_path / "started.json", ["--output", tmp_path / "started.json", "--", *command])
+    recording.wait()
+    report = recording.report()
+    reader = max(report["workers"], key=lambda worker: worker["copies"])
+    assert reader["copies"] > 4000
+    assert reader["by_cause"]["refcount"] > 0.9 * reader["copies"], reader["by_cause"]
+    assert (report["by_line"][0]["file"], report["by_line"][0]["function"]) == (str(STARTED), "read")
+    if way == "direct":
+        assert report["target"]["python"] == "{}.{}.{}".format(*planted.version_of(python))
 
 
 def test_totals_are_the_sum_of_the_processes(tmp_path):

@@ -39,7 +39,7 @@ class FakeFaults : public FaultSource {
     if (places_fail) return absl::InternalError("no");
     return places;
   }
-  bool TakeNewPlaces(bool) override { return false; }
+  bool TakeNews(bool) override { return false; }
   std::vector<cowprof_frame> ReadStack(uint64_t stack) override {
     const auto found = stacks.find(stack);
     return found == stacks.end() ? std::vector<cowprof_frame>{} : found->second;
@@ -92,6 +92,7 @@ struct Setting {
   FakeFaults faults;
   Attribution attribution{ProcFs(), &faults};
   Pull pull;
+  absl::Duration now;
 
   FollowedProcess& Follow(uint32_t serial, pid_t pid, uint32_t parent = 0, uint32_t image = 0) {
     FollowedProcess process = {.id = {pid, serial},
@@ -107,7 +108,7 @@ struct Setting {
     return *std::find_if(pull.processes.begin(), pull.processes.end(),
                          [&](const FollowedProcess& process) { return process.serial == serial; });
   }
-  std::vector<Event> Learn() { return attribution.Learn(pull.processes); }
+  std::vector<Event> Learn() { return attribution.Learn(pull.processes, now += absl::Minutes(2)); }
 
   Sample Judge() {
     Sample sample;

@@ -63,7 +63,7 @@ class BpfFaults : public FaultSource {
   absl::StatusOr<Pull> PullCounts() override;
   absl::StatusOr<std::vector<TouchedRegion>> PullRegions() override;
   absl::StatusOr<std::vector<PlaceRow>> PullPlaces() override;
-  bool TakeNewPlaces(bool again) override;
+  bool TakeNews(bool again) override;
   std::vector<cowprof_frame> ReadStack(uint64_t stack) override;
   absl::Status LearnImage(uint32_t serial, uint32_t image, const cowprof_image& facts) override;
   void ForgetImage(uint32_t image) override { bpf_map_delete_elem(bpf_map__fd(skeleton_->maps.images), &image); }
@@ -277,9 +277,9 @@ absl::StatusOr<std::vector<PlaceRow>> BpfFaults::PullPlaces() {
   return places;
 }
 
-bool BpfFaults::TakeNewPlaces(bool again) {
-  return again ? __atomic_exchange_n(&skeleton_->bss->new_places, 0, __ATOMIC_ACQ_REL) != 0
-               : __atomic_load_n(&skeleton_->bss->new_places, __ATOMIC_ACQUIRE) != 0;
+bool BpfFaults::TakeNews(bool again) {
+  return again ? __atomic_exchange_n(&skeleton_->bss->news, 0, __ATOMIC_ACQ_REL) != 0
+               : __atomic_load_n(&skeleton_->bss->news, __ATOMIC_ACQUIRE) != 0;
 }
 
 // What was read makes room: a program may have more stacks than the table.

@@ -96,8 +96,8 @@ class FaultSource {
   virtual absl::StatusOr<std::vector<TouchedRegion>> PullRegions() = 0;
   // Of living processes, and once more of those that ended.
   virtual absl::StatusOr<std::vector<PlaceRow>> PullPlaces() = 0;
-  // Whether PullPlaces() has rows that it did not have before. `again`: wake up for the next one.
-  virtual bool TakeNewPlaces(bool again) = 0;
+  // Whether PullPlaces() has rows that it did not have before, or a process called exec. `again`: wake up for the next.
+  virtual bool TakeNews(bool again) = 0;
   // Innermost first. To be asked for once: it may make room for others.
   virtual std::vector<cowprof_frame> ReadStack(uint64_t stack) = 0;
   // From now on `serial` and what it forks are read by `facts`, until it calls exec.
