@@ -32,18 +32,20 @@ struct Host {
     tree.Write("/proc/12/cgroup", cgroup);
     tree.Write("/proc/self/mountinfo", mountinfo);
   }
-  void V1(const std::string& directory, const std::string& limit, uint64_t usage, uint64_t inactive) const {
+  void V1(const std::string& directory, const std::string& limit, uint64_t usage, uint64_t reclaimable) const {
     tree.Write(directory + "/memory.limit_in_bytes", limit);
     tree.Write(directory + "/memory.usage_in_bytes", absl::StrCat(usage, "\n"));
     // The figure without total_ is that of this level alone and must not be taken.
-    tree.Write(directory + "/memory.stat", absl::StrCat("cache 7\ninactive_file 3\ntotal_cache 8\ntotal_inactive_file ",
-                                                        inactive, "\ntotal_active_file 9\n"));
+    tree.Write(directory + "/memory.stat",
+               absl::StrCat("cache 7\ninactive_file 3\nactive_file 3\ntotal_cache 8\ntotal_inactive_file ",
+                            reclaimable - reclaimable / 4, "\ntotal_active_file ", reclaimable / 4, "\n"));
   }
-  void V2(const std::string& directory, const std::string& limit, uint64_t usage, uint64_t inactive) const {
+  void V2(const std::string& directory, const std::string& limit, uint64_t usage, uint64_t reclaimable) const {
     tree.Write(directory + "/memory.max", limit);
     tree.Write(directory + "/memory.current", absl::StrCat(usage, "\n"));
     tree.Write(directory + "/memory.stat",
-               absl::StrCat("anon 5\nworkingset_inactive_file 4\ninactive_file ", inactive, "\nactive_file 6\n"));
+               absl::StrCat("anon 5\nworkingset_inactive_file 4\ninactive_file ", reclaimable - 2 * (reclaimable / 4),
+                            "\nactive_file ", reclaimable / 4, "\nslab_reclaimable ", reclaimable / 4, "\n"));
   }
   Rows Read() const { return Limits(ProcFs(tree.root() + "/proc"), tree.root()).Read(12); }
 };
@@ -77,6 +79,25 @@ TEST_CASE("v2: a limited cgroup; the root has no files") {
   host.Process("0::/job\n", kMountV2);
   host.V2("/cg/job", "1000\n", 700, 200);
   CHECK(host.Read() == Rows{{LimitKind::kCgroupV2, "/job", 1000, 500}});
+}
+
+TEST_CASE("what came of a limit: met, and whom the kernel ended") {
+  Host host;
+  SECTION("v1") {
+    host.Process("4:memory:/job\n", kMountV1);
+    host.V1("/cg/memory/job", "1000\n", 700, 200);
+    host.tree.Write("/cg/memory/job/memory.failcnt", "41\n");
+    host.tree.Write("/cg/memory/job/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n");
+    CHECK(host.Read() == Rows{{LimitKind::kCgroupV1, "/job", 1000, 500, 41, 2}});
+  }
+  SECTION("v2") {
+    host.Process("0::/job\n", kMountV2);
+    host.V2("/cg/job", "1000\n", 700, 200);
+    host.tree.Write("/cg/job/memory.events", "low 1\nhigh 9\nmax 41\noom 3\noom_kill 2\noom_group_kill 7\n");
+    CHECK(host.Read() == Rows{{LimitKind::kCgroupV2, "/job", 1000, 500, 41, 2}});
+    host.tree.Write("/cg/job/memory.events", "max x\noom_kill\n");
+    CHECK(host.Read() == Rows{{LimitKind::kCgroupV2, "/job", 1000, 500}});
+  }
 }
 
 TEST_CASE("hybrid: the memory controller of v1, whatever v2 has") {
@@ -249,7 +270,10 @@ TEST_CASE("shared memory is that of the process's own root") {
     struct statvfs expected;
     REQUIRE(statvfs("/dev/shm", &expected) == 0);
     const Rows rows = host.Read();
-    REQUIRE(rows.size() == 1);
+    REQUIRE(rows.size() == 2);
+    CHECK(rows[1].kind == LimitKind::kShmInodes);
+    CHECK(rows[1].limit == expected.f_files);
+    CHECK(rows[1].used <= rows[1].limit);
     CHECK(rows[0].name == "/dev/shm");
     CHECK(rows[0].kind == LimitKind::kShm);
     CHECK(rows[0].limit == expected.f_blocks * expected.f_frsize);

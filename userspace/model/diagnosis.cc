@@ -1,5 +1,4 @@
-// See diagnosis.h. Thresholds: a forked interpreter copies one to three hundred pages only by starting to run, torch
-// some hundreds more (measured, docs/causes.md), so less than 4 MiB a worker is no finding.
+// See diagnosis.h.
 #include "model/diagnosis.h"
 
 #include <algorithm>
@@ -7,169 +6,17 @@
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "model/blame.h"
+#include "model/diagnosis_facts.h"
 #include "model/words.h"
 
 namespace cowprof {
 namespace {
 
-constexpr uint64_t kNoiseBytes = 4 << 20;  // of one process
-constexpr double kNoticeableShare = 0.1;   // of what the workers copied
-
-std::string Percent(double share) { return absl::StrFormat("%.0f %%", 100 * share); }
-
-// What the diagnoses look at: the workers' copies, by cause.
-struct Facts {
-  const Growth& growth;
-  uint64_t page_bytes = 0;
-  uint64_t copies = 0, most_of_one = 0;
-  CauseCounts causes = {};
-  std::vector<pid_t> pids;  // of workers that copied more than noise
-  Blame blame;
-
-  uint64_t Of(Cause cause) const { return causes[static_cast<int>(cause)]; }
-  std::string Bytes(uint64_t pages) const { return HumanBytes(pages * page_bytes); }
-  bool Matters(uint64_t pages) const {
-    return !pids.empty() && pages * page_bytes >= kNoiseBytes && pages >= kNoticeableShare * copies;
-  }
-};
-
-Facts FactsOf(const Growth& growth) {
-  Facts facts = {
-      .growth = growth, .page_bytes = growth.info.page_bytes, .blame = BlameOf(growth, {.workers_only = true})};
-  for (const ProcessGrowth& process : growth.processes) {
-    if (process.role != Role::kWorker || !process.causes) continue;
-    uint64_t copies = 0;
-    for (int cause = 0; cause < kCauses; ++cause) {
-      facts.causes[cause] += (*process.causes)[cause];
-      copies += (*process.causes)[cause];
-    }
-    facts.copies += copies;
-    facts.most_of_one = std::max(facts.most_of_one, copies);
-    if (copies * facts.page_bytes > kNoiseBytes) facts.pids.push_back(process.id.pid);
-  }
-  return facts;
-}
-
-std::string LineText(const Frame& frame) {
-  if (frame.file.empty()) return "";
-  return absl::StrCat(Printable(frame.file), ":", frame.line, " in ", Printable(frame.function));
-}
-
-// The type and the line that most copies of this cause have, as evidence.
-std::vector<std::string> TopOf(const Facts& facts, Cause cause) {
-  std::vector<std::string> lines;
-  const auto add = [&](const std::vector<BlameRow>& rows, const auto& name_of) {
-    std::vector<std::pair<uint64_t, std::string>> named;
-    for (const BlameRow& row : rows) {
-      const uint64_t copies = row.causes[static_cast<int>(cause)];
-      const std::string name = name_of(row);
-      if (copies > 0 && !name.empty()) named.emplace_back(copies, name);
-    }
-    std::stable_sort(named.begin(), named.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
-    for (size_t i = 0; i < std::min<size_t>(named.size(), 3); ++i) {
-      const double share = static_cast<double>(named[i].first) / std::max<uint64_t>(facts.Of(cause), 1);
-      if (share >= 0.05)
-        lines.push_back(absl::StrCat(Percent(share), facts.blame.estimated ? " (estimated): " : ": ", named[i].second));
-    }
-  };
-  add(ByType(facts.growth, facts.blame), [](const BlameRow& row) {
-    return row.type.empty() ? "" : absl::StrCat("objects of type ", Printable(row.type));
-  });
-  add(ByLine(facts.growth, facts.blame), [](const BlameRow& row) { return LineText(row.frame); });
-  return lines;
-}
-
-// `copies` of the cause, and of others that the finding is about, too.
-Diagnosis FromCause(const Facts& facts, Cause cause, uint64_t copies, const char* id) {
-  const double share = static_cast<double>(copies) / std::max<uint64_t>(facts.copies, 1);
-  Diagnosis diagnosis = {.id = id, .confidence = std::min(0.99, 0.6 + 0.4 * share), .pids = facts.pids};
-  diagnosis.evidence.push_back(absl::StrCat(HumanCount(copies), " of ", HumanCount(facts.copies), " copies (",
-                                            Percent(share), ", ", facts.Bytes(copies), ")"));
-  for (std::string& line : TopOf(facts, cause)) diagnosis.evidence.push_back(std::move(line));
-  return diagnosis;
-}
-
-// ---- One function a diagnosis; an empty id: it is not the case ----
-
-Diagnosis CowRefcount(const Facts& facts) {
-  if (!facts.Matters(facts.Of(Cause::kRefcount))) return {};
-  Diagnosis diagnosis = FromCause(facts, Cause::kRefcount, facts.Of(Cause::kRefcount), "cow-refcount");
-  const std::string saved = facts.Bytes(facts.Of(Cause::kRefcount));
-  diagnosis.summary =
-      absl::StrCat("Reading Python objects that were made before the fork writes their reference counts: ", saved,
-                   " was copied by that.");
-  diagnosis.advice = {
-      absl::StrCat("Keep what all workers read in a few large buffers instead of many objects: numpy arrays, Arrow "
-                   "tables, torch "
-                   "tensors, or one bytes object with pickled items and an array of offsets. That would have kept ",
-                   saved, " shared."),
-      "gc.freeze() does not help against this, and neither do the immortal objects of Python 3.12: ordinary str, int "
-      "and dict "
-      "keep their counts.",
-      "The spawn start method only helps where what must be pickled is small: otherwise each worker begins with a copy "
-      "of all."};
-  return diagnosis;
-}
-
-Diagnosis CowGcHeader(const Facts& facts) {
-  if (!facts.Matters(facts.Of(Cause::kGcHeader))) return {};
-  Diagnosis diagnosis = FromCause(facts, Cause::kGcHeader, facts.Of(Cause::kGcHeader), "cow-gc-header");
-  diagnosis.summary =
-      absl::StrCat("The cycle collector ran in the workers and wrote the header of every object that they inherited: ",
-                   facts.Bytes(facts.Of(Cause::kGcHeader)), " was copied by that.");
-  diagnosis.advice = {
-      "Call gc.collect() and then gc.freeze() in the parent before the workers are forked: collections in the workers "
-      "then leave "
-      "the inherited objects alone, which removes this share (and nothing of the share of reference counts).",
-      "Or call gc.disable() in the workers, if they make no cycles."};
-  return diagnosis;
-}
-
-Diagnosis CowData(const Facts& facts) {
-  const uint64_t written = facts.Of(Cause::kData) + facts.Of(Cause::kKernel);
-  if (!facts.Matters(written)) return {};
-  Diagnosis diagnosis = FromCause(facts, Cause::kData, written, "cow-data");
-  diagnosis.summary = absl::StrCat("The workers really write memory that they inherited: ", facts.Bytes(written),
-                                   " was copied by that.");
-  if (facts.Of(Cause::kKernel) > 0) {
-    diagnosis.evidence.push_back(
-        absl::StrCat(facts.Bytes(facts.Of(Cause::kKernel)),
-                     " of it by the kernel, in system calls such as read(2) into an inherited buffer"));
-  }
-  diagnosis.advice = {
-      "If all workers need only one result, write to shared memory (torch tensors with share_memory_(), numpy.memmap, "
-      "multiprocessing.shared_memory) or to a buffer that is made in the worker.",
-      "If the writes are normalising or caching, do them once in the parent before the fork."};
-  return diagnosis;
-}
-
-bool HasWorkers(const Growth& growth) {
-  return std::any_of(growth.processes.begin(), growth.processes.end(),
-                     [](const ProcessGrowth& process) { return process.role == Role::kWorker; });
-}
-
-Diagnosis ParentUnshare(const Facts& facts) {
-  const ProcessGrowth* parent = facts.growth.target();
-  if (parent == nullptr || !HasWorkers(facts.growth)) return {};
-  const uint64_t copies = parent->counts.copies.value_or(0);
-  if (copies * facts.page_bytes <= kNoiseBytes || copies < kNoticeableShare * (copies + facts.copies)) return {};
-  Diagnosis diagnosis = {.id = "parent-unshare", .confidence = 0.9, .pids = {parent->id.pid}};
-  diagnosis.summary = absl::StrCat(
-      "The parent goes on writing to memory that its workers inherited, and copies it itself: ", facts.Bytes(copies),
-      ".");
-  diagnosis.evidence = {absl::StrCat(HumanCount(copies), " copies in the parent, ", HumanCount(parent->counts.reuses()),
-                                     " pages taken over without a copy")};
-  diagnosis.advice = {
-      "Let the parent leave the data set alone once the workers run, or make what it goes on changing after the fork."};
-  return diagnosis;
-}
-
 Diagnosis Clean(const Facts& facts) {
   Diagnosis diagnosis = {.id = "clean", .confidence = 0.9};
-  diagnosis.summary = HasWorkers(facts.growth) ? "The workers share what they should."
-                                               : "No worker was forked: nothing could be copied.";
+  diagnosis.summary =
+      facts.HasWorkers() ? "The workers share what they should." : "No worker was forked: nothing could be copied.";
   diagnosis.evidence = {absl::StrCat(facts.Bytes(facts.copies), " copied by all workers, at most ",
                                      facts.Bytes(facts.most_of_one), " by one")};
   return diagnosis;

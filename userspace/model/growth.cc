@@ -70,7 +70,7 @@ ProcessGrowth::Past PastAt(absl::Duration t, const ProcessGrowth& process) {
   return {t, between(before.copies, after->copies), between(before.anon_pages, after->anon_pages)};
 }
 
-constexpr size_t kLongestPast = 1024;
+constexpr size_t kLongestPast = 1024, kMostSignals = 16;
 
 void RebaseOnTruth(const ProcessSample& sample, uint64_t page_bytes, ProcessGrowth* process) {
   const uint64_t copies = Or0(process->counts.copies), anon_pages = Or0(process->proc.anon_pages);
@@ -125,6 +125,7 @@ void AppendProcess(const ProcessSample& sample, absl::Duration t, absl::Duration
   process->counts = sample.counts;
   if (sample.causes) process->causes = sample.causes;
   if (sample.verify) process->verify = sample.verify;
+  if (sample.collector_on) process->collector_on = sample.collector_on;
   // The last row of a process that ended has counts only: /proc had nothing left to say.
   if (sample.proc.anon_pages) process->proc = sample.proc;
   if (process->past.size() == kLongestPast) process->past.erase(process->past.begin());
@@ -222,6 +223,11 @@ void AppendEvent(const Event& event, Growth* growth) {
     process.sweep.reset();
     process.pss_bytes.reset();
     process.private_other_bytes = 0;
+  } else if (event.kind == EventKind::kSignalSent || event.kind == EventKind::kSignalDelivered) {
+    if (process.signals.size() == kMostSignals) process.signals.erase(process.signals.begin());
+    process.signals.push_back(event);
+  } else if (event.kind == EventKind::kOomVictim) {
+    process.oom_victim = true;
   } else if (event.kind == EventKind::kExit) {
     process.ended = event.t;
     process.exit = ExitOf(event.status);
@@ -260,6 +266,8 @@ void Append(const Sample& sample, Growth* growth) {
   }
   AppendPlaces(sample, growth);
   AppendRegions(sample, growth);
+  if (sample.shm) growth->shm = sample.shm;
+  growth->alerts.insert(growth->alerts.end(), sample.alerts.begin(), sample.alerts.end());
   for (const LimitSample& limit : sample.limits) {
     const auto same = [&](const LimitGrowth& known) {
       return known.now.kind == limit.kind && known.now.name == limit.name;
@@ -311,7 +319,7 @@ const char* NameOf(Role role) {
 }
 
 const char* NameOf(LimitKind kind) {
-  constexpr const char* kNames[] = {"shm", "cgroup-v1", "cgroup-v2", "host", "address-space", "fds"};
+  constexpr const char* kNames[] = {"shm", "cgroup-v1", "cgroup-v2", "host", "address-space", "fds", "shm-inodes"};
   return kNames[static_cast<int>(kind)];
 }
 

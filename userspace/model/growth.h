@@ -45,8 +45,11 @@ struct ProcessGrowth {
   std::map<int, uint64_t> copied_pages;  // by region, as the probes told page by page
   std::optional<VerifyFigures> verify;
   int space = 0;  // index of the process whose address space it has: its own since an exec, its parent's since a fork
-  std::string python;          // version of the interpreter; "": none, or not known
-  std::string python_problem;  // why it can't be read; "": it can
+  std::optional<bool> collector_on;  // Python's cycle collector, as last read
+  std::vector<Event> signals;        // deadly ones, sent and delivered; the last few
+  bool oom_victim = false;           // the OOM killer chose it
+  std::string python;                // version of the interpreter; "": none, or not known
+  std::string python_problem;        // why it can't be read; "": it can
   ProcFigures proc;
   std::optional<RollupFigures> rollup;  // the latest
   std::optional<SweepFigures> sweep;
@@ -97,6 +100,8 @@ struct Growth {
   std::vector<NumberedRegion> regions;
   std::map<std::pair<int, uint64_t>, int> regions_by_start;  // address space and start -> number; the latest
   CauseEvidence cause_evidence;
+  std::optional<ShmSample> shm;  // the latest
+  std::vector<Alert> alerts;     // all, in order of time
   Losses losses;
   uint64_t peak_workers_private_bytes = 0;  // of all workers that lived at one sample together
 

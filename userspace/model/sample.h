@@ -202,20 +202,25 @@ struct ProcessSample {
   std::optional<RollupFigures> rollup;  // present in the sample that follows the read, absent otherwise
   std::optional<SweepFigures> sweep;
   std::optional<VerifyFigures> verify;  // present when it has changed
+  std::optional<bool> collector_on;     // of Python's cycle collector; present when it has changed
   bool operator==(const ProcessSample&) const = default;
 };
 
-enum class LimitKind { kShm, kCgroupV1, kCgroupV2, kHost, kAddressSpace, kDescriptors };
+enum class LimitKind { kShm, kCgroupV1, kCgroupV2, kHost, kAddressSpace, kDescriptors, kShmInodes };
 
-// One limit at one instant, as the target meets it. `limit` absent: none is set.
+// One limit at one instant, as the target meets it. `limit` absent: none is set. `used` of memory is what can't be
+// given back: page cache and reclaimable slabs are left out.
 struct LimitSample {
   LimitKind kind = LimitKind::kHost;
   std::string name;  // mount point, cgroup path, "MemTotal+SwapTotal", "RLIMIT_NOFILE"
   Count limit;
   uint64_t used = 0;
+  // Of cgroups, cumulative since they were made: how often memory was asked for and the limit was met (v1 failcnt, v2
+  // max of memory.events), and the processes in it that the OOM killer ended.
+  Count failures, kills;
   bool operator==(const LimitSample&) const = default;
 
-  bool counts_bytes() const { return kind != LimitKind::kDescriptors; }
+  bool counts_bytes() const { return kind != LimitKind::kDescriptors && kind != LimitKind::kShmInodes; }
   std::optional<double> ratio() const {
     if (!limit || *limit == 0) return std::nullopt;
     return static_cast<double>(used) / static_cast<double>(*limit);
@@ -224,6 +229,16 @@ struct LimitSample {
 
 enum class Origin { kTarget, kFoundAtAttach, kForked };
 enum class EventKind { kProcess, kExec, kExit, kSignalSent, kSignalDelivered, kOomVictim, kNote, kPython };
+
+// The file behind an address that could not be accessed, as the kernel had it at that moment.
+struct FaultFile {
+  std::string name;         // last component of its path
+  uint64_t file_bytes = 0;  // its length
+  uint64_t offset = 0;      // of the address in it; at or beyond `file_bytes`: it was truncated
+  bool in_memory = false;   // of a tmpfs or a memfd
+  uint64_t device = 0, inode = 0;
+  bool operator==(const FaultFile&) const = default;
+};
 
 // Something that happened between two ticks. Which fields mean something depends on the kind.
 struct Event {
@@ -240,10 +255,64 @@ struct Event {
   int status = 0;
   int signal = 0, code = 0;
   pid_t sender = 0;
+  std::string sender_comm;  // kSignalSent
   uint64_t address = 0;
+  // kSignalDelivered: where the program was.
+  std::string module, symbol;     // native code; "": not known
+  std::optional<Frame> frame;     // the innermost line of Python
+  std::optional<FaultFile> file;  // SIGBUS: that `address` lies in
   std::string text;    // kNote: one sentence, as "interval stretched to 2s: ..."; kPython: why it can't be read, or ""
   std::string python;  // kPython: version of the interpreter that the process runs
   bool operator==(const Event&) const = default;
+};
+
+// ---- Shared memory ----
+
+enum class SegmentKind { kTorch, kMultiprocessing, kSemaphore, kArray, kFile, kMemfd, kSysV };
+
+// One piece of shared memory: a file of the tmpfs behind /dev/shm, with or without a name, a memfd or a System V
+// segment.
+struct ShmSegment {
+  std::string name;  // without the folder; of memfds and System V segments what the kernel prints
+  SegmentKind kind = SegmentKind::kFile;
+  uint64_t device = 0, inode = 0;
+  uint64_t bytes = 0;         // that it takes up now
+  uint64_t length_bytes = 0;  // that it would take up if all of it were touched
+  bool deleted = false;       // no name any more; gone when the last one closes and unmaps it
+  pid_t creator = 0;          // as the name has it; 0: it doesn't say
+  std::vector<pid_t> mapped_by, opened_by;
+  bool operator==(const ShmSegment&) const = default;
+  bool has_owner() const { return !mapped_by.empty() || !opened_by.empty(); }
+};
+
+// The shared memory that one process can see, at one instant.
+struct ShmSample {
+  std::string mount;  // "/dev/shm"
+  Count capacity_bytes;
+  uint64_t used_bytes = 0;
+  uint64_t unlinked = 0;  // segments of torch or multiprocessing that lost their name since the last look, while in use
+  uint64_t unreadable = 0;           // processes whose mappings could not be looked at: an owner may be among them
+  std::vector<ShmSegment> segments;  // largest first
+  bool operator==(const ShmSample&) const = default;
+};
+
+// ---- Alerts ----
+
+enum class AlertRule { kRatio, kEta };
+
+// A limit is about to be met: what is said once for each crossing. Judged by model/alert.h, kept for the record.
+struct Alert {
+  absl::Duration t;
+  AlertRule rule = AlertRule::kRatio;
+  bool over = false;  // the alert of this rule and limit has ended: it fell below again
+  LimitKind kind = LimitKind::kHost;
+  std::string name;  // of the limit
+  uint64_t limit = 0, used = 0;
+  std::optional<absl::Duration> eta;  // until the limit is met; absent: nothing grows
+  int index = -1;                     // process that grows most; -1: none is known
+  std::string cause;                  // what grows: a Cause's name, "new-memory", "shm", "descriptors"; "": not known
+  std::string text, advice;           // one sentence each
+  bool operator==(const Alert&) const = default;
 };
 
 // What was lost, cumulative. All zero on a healthy run.
@@ -266,6 +335,8 @@ struct Sample {
   std::vector<Event> events;
   std::vector<ProcessSample> processes;  // living ones, and once more each that ended since the last tick
   std::vector<LimitSample> limits;
+  std::optional<ShmSample> shm;  // now and then
+  std::vector<Alert> alerts;     // that this sample gave cause for
   // Where copies happened: now and then, not at each tick. Frames and places are numbered as they appear.
   std::vector<Frame> new_frames;
   std::vector<Place> new_places;

@@ -79,4 +79,23 @@ std::string Printable(absl::string_view text, size_t max_bytes) {
   return out;
 }
 
+std::string LimitWords(const LimitSample& limit) {
+  switch (limit.kind) {
+    case LimitKind::kShm:
+      return "shared memory (/dev/shm)";
+    case LimitKind::kShmInodes:
+      return "files in shared memory (/dev/shm)";
+    case LimitKind::kCgroupV1:
+    case LimitKind::kCgroupV2:
+      return absl::StrCat("cgroup ", Printable(limit.name, 60));
+    case LimitKind::kHost:
+      return "the host's memory";
+    case LimitKind::kAddressSpace:
+      return "address space (RLIMIT_AS)";
+    case LimitKind::kDescriptors:
+      return "file descriptors";
+  }
+  return "";
+}
+
 }  // namespace cowprof

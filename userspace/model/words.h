@@ -23,6 +23,9 @@ std::string Plural(uint64_t count, absl::string_view noun);  // "1 worker", "2 w
 // cut to `max_bytes`.
 std::string Printable(absl::string_view text, size_t max_bytes = 120);
 
+// What a person calls a limit: "shared memory (/dev/shm)".
+std::string LimitWords(const LimitSample& limit);
+
 }  // namespace cowprof
 
 #endif  // COWPROF_MODEL_WORDS_H_

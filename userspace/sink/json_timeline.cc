@@ -55,7 +55,7 @@ Count& CellOf(ProcessSample& process, const Column& column) {
   return column.count != nullptr ? process.counts.*column.count : process.proc.*column.figure;
 }
 
-constexpr int kLimitKinds = 6;  // enumerators
+constexpr int kLimitKinds = 7;  // enumerators
 
 std::string Seconds(absl::Duration t) { return absl::StrFormat("%.6f", absl::ToDoubleSeconds(t)); }
 
@@ -159,7 +159,7 @@ SweepFigures DecodeSweep(const Json& row) {
           .cost = MicrosecondsAt(row, 12)};
 }
 
-constexpr const char* kLimitColumns[] = {"limit", "used", "limit_value", "ratio"};
+constexpr const char* kLimitColumns[] = {"limit", "used", "limit_value", "ratio", "failures", "kills"};
 
 // Writes `,"key":[a,b]`, or nothing where there are no elements.
 class List {
@@ -249,7 +249,12 @@ void RecordEncoder::EncodeLimits(const Sample& sample, std::string* out) {
     *known = limit;
     absl::StrAppend(&rows, rows.empty() ? "[" : ",[", known - pending_.limits.begin(), ",", limit.used);
     AppendCell(limit.limit, &rows);
-    absl::StrAppend(&rows, ",", limit.ratio() ? absl::StrFormat("%.4f", *limit.ratio()) : "null", "]");
+    absl::StrAppend(&rows, ",", limit.ratio() ? absl::StrFormat("%.4f", *limit.ratio()) : "null");
+    if (limit.failures || limit.kills) {
+      AppendCell(limit.failures, &rows);
+      AppendCell(limit.kills, &rows);
+    }
+    absl::StrAppend(&rows, "]");
   }
   if (!named.empty()) absl::StrAppend(out, ",\"new_limits\":", Dump(named));
   if (!rows.empty()) absl::StrAppend(out, ",\"limits\":[", rows, "]");
@@ -347,6 +352,8 @@ void RecordDecoder::DecodeLimits(const nlohmann::ordered_json& record) {
     if (!i || *i >= limits_.size()) continue;
     limits_[*i].used = CountAt(row, 1).value_or(0);
     limits_[*i].limit = CountAt(row, 2);
+    limits_[*i].failures = CountAt(row, 4);
+    limits_[*i].kills = CountAt(row, 5);
   }
   sample_.limits = limits_;
 }

@@ -26,24 +26,6 @@ std::string ProcessLine(const ProcessGrowth& process, uint64_t page_bytes) {
                          HumanBytes(process.still_shared_bytes), ExitText(process));
 }
 
-// What a person calls it.
-std::string WordsOf(const LimitSample& limit) {
-  switch (limit.kind) {
-    case LimitKind::kShm:
-      return "shared memory (/dev/shm)";
-    case LimitKind::kCgroupV1:
-    case LimitKind::kCgroupV2:
-      return absl::StrCat("cgroup ", Printable(limit.name, 60));
-    case LimitKind::kHost:
-      return "the host's memory";
-    case LimitKind::kAddressSpace:
-      return "address space (RLIMIT_AS)";
-    case LimitKind::kDescriptors:
-      return "file descriptors";
-  }
-  return "";
-}
-
 std::string LimitLine(const LimitGrowth& limit) {
   const auto figure = [&](const Count& value) {
     return limit.now.counts_bytes() ? HumanBytes(value) : HumanCount(value);
@@ -78,7 +60,7 @@ const LimitGrowth* NearestLimit(const Growth& growth) {
 
 std::string LimitSentence(const LimitGrowth& limit) {
   const Count bound = limit.now.limit;
-  return absl::StrFormat("Nearest limit: %s, %.0f %% of %s used.", WordsOf(limit.now),
+  return absl::StrFormat("Nearest limit: %s, %.0f %% of %s used.", LimitWords(limit.now),
                          100 * limit.now.ratio().value_or(0),
                          limit.now.counts_bytes() ? HumanBytes(bound) : HumanCount(bound));
 }

@@ -20,7 +20,7 @@ namespace {
 
 constexpr size_t kWorkersInLine = 8;
 
-std::string LimitWords(const Growth& growth) {
+std::string NearestLimitWords(const Growth& growth) {
   const LimitGrowth* nearest = NearestLimit(growth);
   if (nearest == nullptr) return "no limit";
   return absl::StrFormat("%s at %.0f %%", NameOf(nearest->now.kind), 100 * *nearest->now.ratio());
@@ -146,7 +146,7 @@ std::string TickLine(const Growth& growth) {
       "%8s  %s  copied %s (%s)  private %s  still shared %s  %s", HumanDuration(growth.t),
       Plural(workers.size(), "worker"), HumanBytes(all.copies * page_bytes), Rate(living.copies_per_second, page_bytes),
       living.memory_known ? HumanBytes(living.private_bytes) : "-",
-      living.memory_known ? HumanBytes(living.still_shared_bytes) : "-", LimitWords(growth));
+      living.memory_known ? HumanBytes(living.still_shared_bytes) : "-", NearestLimitWords(growth));
   if (const std::string causes = CausesWords(growth, 1); !causes.empty()) absl::StrAppend(&line, "  ", causes);
   std::vector<std::string> parts;
   for (size_t i = 0; i < std::min(workers.size(), kWorkersInLine); ++i) {

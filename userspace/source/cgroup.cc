@@ -4,6 +4,8 @@
 #include "source/cgroup.h"
 
 #include <algorithm>
+#include <array>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -26,11 +28,24 @@ constexpr uint64_t kNoLimitFromBytes = uint64_t{1} << 62;
 constexpr size_t kMaxPathBytes = 4096;
 
 struct MemoryFiles {
-  absl::string_view limit, usage, inactive_file;  // the last one is a key in memory.stat
+  absl::string_view limit, usage;
+  // Keys of memory.stat whose bytes can be taken back; the first must be there. Pages of shared memory are on neither
+  // list: they count as anonymous to the kernel's reclaim (mm/vmscan.c).
+  std::array<absl::string_view, 3> reclaimable;
+  absl::string_view failures_file, failures_key;  // "": the file is the number
+  absl::string_view kills_file, kills_key;
 };
-// total_*: with the cgroups below, as the usage has them.
-constexpr MemoryFiles kV1 = {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"};
-constexpr MemoryFiles kV2 = {"memory.max", "memory.current", "inactive_file"};
+// total_*: with the cgroups below, as the usage has them. v1's usage has slabs, its statistics don't.
+constexpr MemoryFiles kV1 = {"memory.limit_in_bytes",
+                             "memory.usage_in_bytes",
+                             {"total_inactive_file", "total_active_file", ""},
+                             "memory.failcnt",
+                             "",
+                             "memory.oom_control",
+                             "oom_kill"};
+constexpr MemoryFiles kV2 = {
+    "memory.max",    "memory.current", {"inactive_file", "active_file", "slab_reclaimable"}, "memory.events", "max",
+    "memory.events", "oom_kill"};
 
 // Where a process is: a path in the hierarchy that has the memory controller.
 struct Membership {
@@ -120,6 +135,16 @@ absl::StatusOr<std::string> ReadCgroupFile(const MemoryCgroup& cgroup, absl::str
   return ReadSmallFile(absl::StrCat(filesystem_root, cgroup.directory, "/", file));
 }
 
+// The number after "key " at the beginning of a line; of a text that is nothing else where `key` is "".
+Count ValueOf(absl::string_view text, absl::string_view key) {
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    uint64_t value = 0;
+    if (!absl::ConsumePrefix(&line, key) || (!key.empty() && !absl::ConsumePrefix(&line, " "))) continue;
+    return absl::SimpleAtoi(line, &value) ? Count(value) : std::nullopt;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::vector<MemoryCgroup> PlanMemoryCgroups(absl::string_view proc_cgroup, absl::string_view mountinfo) {
@@ -155,25 +180,30 @@ absl::StatusOr<Count> ReadMemoryLimit(const MemoryCgroup& cgroup, const std::str
   return ParseMemoryLimit(*text);
 }
 
-absl::StatusOr<uint64_t> ReadWorkingSet(const MemoryCgroup& cgroup, const std::string& filesystem_root) {
+absl::StatusOr<MemoryUse> ReadMemoryUse(const MemoryCgroup& cgroup, const std::string& filesystem_root) {
   const MemoryFiles& files = cgroup.v2 ? kV2 : kV1;
   const absl::StatusOr<std::string> text = ReadCgroupFile(cgroup, files.usage, filesystem_root);
   if (!text.ok()) return text.status();
   const absl::StatusOr<std::string> stat = ReadCgroupFile(cgroup, "memory.stat", filesystem_root);
   if (!stat.ok()) return stat.status();
-  uint64_t usage = 0, inactive = 0;
+  uint64_t usage = 0, reclaimable = 0;
   if (!absl::SimpleAtoi(*text, &usage)) {
     return absl::InvalidArgumentError("parse memory usage: no number");
   }
-  for (absl::string_view line : absl::StrSplit(*stat, '\n')) {
-    if (!absl::ConsumePrefix(&line, files.inactive_file) || !absl::ConsumePrefix(&line, " ")) {
-      continue;
-    }
-    if (!absl::SimpleAtoi(line, &inactive)) break;
-    // Both are summed over CPUs at different times, so the part can exceed the whole.
-    return usage - std::min(usage, inactive);
+  if (!ValueOf(*stat, files.reclaimable[0])) {
+    return absl::InvalidArgumentError("parse memory.stat: no inactive_file");
   }
-  return absl::InvalidArgumentError("parse memory.stat: no inactive_file");
+  for (const absl::string_view key : files.reclaimable) {
+    // A sum beyond 2^64 is no sum of memory.
+    const uint64_t bytes = ValueOf(*stat, key).value_or(0);
+    reclaimable += std::min(bytes, std::numeric_limits<uint64_t>::max() - reclaimable);
+  }
+  const auto read_count = [&](absl::string_view file, absl::string_view key) {
+    return ValueOf(ReadCgroupFile(cgroup, file, filesystem_root).value_or(""), key);
+  };
+  // Both are summed over CPUs at different times, so the part can exceed the whole.
+  return MemoryUse{usage - std::min(usage, reclaimable), read_count(files.failures_file, files.failures_key),
+                   read_count(files.kills_file, files.kills_key)};
 }
 
 // Until 5.11 a v1 cgroup could be told not to; then its own processes alone meet its limit.

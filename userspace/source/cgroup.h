@@ -37,8 +37,12 @@ absl::StatusOr<Count> ParseMemoryLimit(absl::string_view text);
 // has no memory controller (as the root of v2).
 absl::StatusOr<Count> ReadMemoryLimit(const MemoryCgroup& cgroup, const std::string& filesystem_root);
 
-// Bytes charged, without the inactive file pages: those the kernel takes back before it kills.
-absl::StatusOr<uint64_t> ReadWorkingSet(const MemoryCgroup& cgroup, const std::string& filesystem_root);
+// What is charged to a cgroup and those below it, and what came of it.
+struct MemoryUse {
+  uint64_t bytes = 0;     // that the kernel can't take back before it kills: without file pages and reclaimable slabs
+  Count failures, kills;  // see LimitSample
+};
+absl::StatusOr<MemoryUse> ReadMemoryUse(const MemoryCgroup& cgroup, const std::string& filesystem_root);
 
 // Whether memory of the cgroups below counts against this one's limit.
 bool CountsChildren(const MemoryCgroup& cgroup, const std::string& filesystem_root);

@@ -33,6 +33,9 @@ void AppendShm(const Target& target, Rows* rows) {
   if (shm.f_blocks > 0) row.limit = uint64_t{shm.f_blocks} * shm.f_frsize;
   row.used = uint64_t{shm.f_blocks - std::min(shm.f_blocks, shm.f_bfree)} * shm.f_frsize;
   rows->push_back(std::move(row));
+  // Each file takes an inode; thousands of small tensors can use them up before the bytes.
+  if (shm.f_files > 0)
+    rows->push_back({LimitKind::kShmInodes, "/dev/shm", shm.f_files, shm.f_files - std::min(shm.f_files, shm.f_ffree)});
 }
 
 // Innermost first. The first readable level is what the process is charged to; of those above only
@@ -46,10 +49,10 @@ void AppendCgroups(const Target& target, Rows* rows) {
     const absl::StatusOr<Count> limit = ReadMemoryLimit(cgroup, target.filesystem_root);
     if (!limit.ok() || (!innermost && !limit->has_value())) continue;
     if (!innermost && !CountsChildren(cgroup, target.filesystem_root)) continue;
-    const absl::StatusOr<uint64_t> used = ReadWorkingSet(cgroup, target.filesystem_root);
-    if (!used.ok()) continue;
+    const absl::StatusOr<MemoryUse> use = ReadMemoryUse(cgroup, target.filesystem_root);
+    if (!use.ok()) continue;
     const LimitKind kind = cgroup.v2 ? LimitKind::kCgroupV2 : LimitKind::kCgroupV1;
-    rows->push_back({kind, cgroup.name, *limit, *used});
+    rows->push_back({kind, cgroup.name, *limit, use->bytes, use->failures, use->kills});
     innermost = false;
   }
 }

@@ -22,8 +22,8 @@ class Limits {
 
   // One row each for: shm (statfs of /proc/PID/root/dev/shm), each memory cgroup level that has a limit and the
   // innermost one in any case, host memory, RLIMIT_AS and RLIMIT_NOFILE of the process. What can't be read has no row.
-  // For cgroups `used` is the working set: usage without inactive_file, which the kernel gives back before it kills;
-  // for the host MemTotal + SwapTotal against what MemAvailable + SwapFree leave.
+  // For cgroups `used` is the usage without file pages and reclaimable slabs, which the kernel takes back before it
+  // kills; for the host MemTotal + SwapTotal against what MemAvailable + SwapFree leave.
   std::vector<LimitSample> Read(pid_t pid) const;
 
  private:

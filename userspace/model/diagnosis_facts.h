@@ -1,0 +1,49 @@
+// What the diagnoses are made of, and the list of them: called by diagnosis.cc only. A diagnosis is one pure function
+// in a diagnose_*.cc; an empty id says that it is not the case.
+#ifndef COWPROF_MODEL_DIAGNOSIS_FACTS_H_
+#define COWPROF_MODEL_DIAGNOSIS_FACTS_H_
+
+#include <string>
+#include <vector>
+
+#include "model/blame.h"
+#include "model/diagnosis.h"
+#include "model/growth.h"
+
+namespace cowprof {
+
+// A forked interpreter copies one to three hundred pages only by starting to run, torch some hundreds more (measured,
+// docs/causes.md), so less than this in a process is no finding.
+inline constexpr uint64_t kNoiseBytes = 4 << 20;
+inline constexpr double kNoticeableShare = 0.1;  // of what the workers copied
+
+// What the diagnoses look at: the workers' copies, by cause, and all else of the recording.
+struct Facts {
+  const Growth& growth;
+  uint64_t page_bytes = 0;
+  uint64_t copies = 0, most_of_one = 0;
+  CauseCounts causes = {};
+  std::vector<pid_t> pids;  // of workers that copied more than noise
+  Blame blame;
+
+  uint64_t Of(Cause cause) const { return causes[static_cast<int>(cause)]; }
+  std::string Bytes(uint64_t pages) const;
+  bool Matters(uint64_t pages) const {
+    return !pids.empty() && pages * page_bytes >= kNoiseBytes && pages >= kNoticeableShare * copies;
+  }
+  bool HasWorkers() const;
+};
+Facts FactsOf(const Growth& growth);
+
+std::string Percent(double share);         // "63 %"
+std::string LineText(const Frame& frame);  // "coco.py:41 in CocoDataset.__getitem__"; "" where it is not known
+
+// diagnose_copies.cc
+Diagnosis CowRefcount(const Facts& facts);
+Diagnosis CowGcHeader(const Facts& facts);
+Diagnosis CowData(const Facts& facts);
+Diagnosis ParentUnshare(const Facts& facts);
+
+}  // namespace cowprof
+
+#endif  // COWPROF_MODEL_DIAGNOSIS_FACTS_H_

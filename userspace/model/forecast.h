@@ -1,0 +1,54 @@
+// How far it will go: the ceiling of what copying can cost, the plateau that it heads for, and which limit is met when.
+// Pure: no I/O, no clock. Called by the loop once a tick, by the sinks and by the alerts.
+#ifndef COWPROF_MODEL_FORECAST_H_
+#define COWPROF_MODEL_FORECAST_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "model/growth.h"
+
+namespace cowprof {
+
+enum class Shape { kFlat, kBounded, kUnbounded };
+enum class Outlook { kSafe, kTight, kWillExceed, kUnknown };
+
+// An estimate with the interval in which the truth lies nine times of ten.
+struct Estimate {
+  double low = 0, best = 0, high = 0;
+  bool operator==(const Estimate&) const = default;
+};
+
+struct LimitForecast {
+  LimitSample now;
+  Estimate peak;                      // most that will be used, in the limit's unit; of unbounded growth infinite
+  std::optional<absl::Duration> eta;  // from now until it is met, by the best estimate; absent: it is not met
+  std::optional<absl::Duration> eta_earliest;  // by the worst one
+  Outlook outlook = Outlook::kUnknown;
+};
+
+struct Forecast {
+  std::optional<Shape> shape;  // absent: too little was seen
+  // Bytes. Of all living processes together; what all copies that are still possible can cost at most.
+  uint64_t private_bytes = 0, still_shared_bytes = 0, ceiling_bytes = 0;
+  std::optional<Estimate> plateau_bytes;        // of private_bytes, where copies are what grows
+  std::optional<Estimate> plateau_eta_seconds;  // from now until 95 % of what is still to come was copied
+  double unbounded_bytes_per_second = 0;        // new memory and shared memory
+  bool sawtooth = false;                        // memory comes back when workers end, again and again
+  std::vector<LimitForecast> limits;            // those of growth.limits that have a limit
+  int first_limit = -1;                         // number in `limits` of the one that is met first; -1: none
+  Outlook outlook = Outlook::kUnknown;
+  std::string sentence;  // "plateaus at 41 GB in about 12 min; limit 64 GB: safe"
+};
+
+Forecast ForecastOf(const Growth& growth);
+
+const char* NameOf(Shape shape);      // "bounded"
+const char* NameOf(Outlook outlook);  // "will-exceed"
+
+}  // namespace cowprof
+
+#endif  // COWPROF_MODEL_FORECAST_H_
