@@ -24,12 +24,12 @@ uint32_t Bit(Cause cause) { return 1u << static_cast<int>(cause); }
 
 void Attribution::Add(const FollowedProcess& process, int index, bool inherits) {
   const auto parent = serials_.find(process.parent);
-  Member member = {.serial = process.serial, .index = index, .pid = process.id.pid};
+  Member member = {.serial = process.serial, .index = index, .id = process.id};
   if (inherits && parent != serials_.end()) {
     member.program = members_[parent->second].program;
     // The probes hand an image on at a fork; one that was learned a moment later is not.
     member.taught = process.image == member.program->image();
-    member.program->memory().Add(member.pid);
+    member.program->memory().Add(member.id);
   } else {
     Start(&member, /*starting=*/false);
   }
@@ -47,7 +47,7 @@ void Attribution::Exec(const ProcessId& id) {
 
 void Attribution::Start(Member* member, bool starting) {
   member->program = std::make_shared<Program>(++last_image_, proc_, &elf_cache_, starting);
-  member->program->memory().Add(member->pid);
+  member->program->memory().Add(member->id);
   member->taught = false;
   programs_[last_image_] = member->program;
 }
@@ -216,7 +216,7 @@ int Attribution::PlaceOf(const PlaceRow& row, const Member& member) {
   Program& program = *ProgramOf(row.image, member);
   const PlaceKey key = {row.image != 0 ? row.image : program.image(), row.shape, row.ip, row.type, row.stack};
   if (const auto known = known_places_.find(key); known != known_places_.end()) return known->second;
-  program.memory().Prefer(member.pid);
+  program.memory().Prefer(member.id.pid);
   const NativeSymbol symbol = program.SymbolOf(row.ip);
   Place place = {.cause = CauseOfRow(program, row.image, row.shape, row.ip),
                  .type = program.TypeName(row.type),

@@ -53,7 +53,7 @@ class Attribution {
   struct Member {  // a followed process
     uint32_t serial = 0;
     int index = 0;
-    pid_t pid = 0;
+    ProcessId id;
     std::shared_ptr<Program> program;
     bool taught = false;
     bool living = true;

@@ -29,7 +29,7 @@ struct PythonFacts {
 PythonFacts ReadPython(pid_t pid) {
   if (pid == 0) return {};
   Program program(/*image=*/1, ProcFs(), nullptr, /*starting=*/false);
-  program.memory().Add(pid);
+  program.memory().Add({.pid = pid});
   program.Inspect(absl::ZeroDuration());
   if (program.python() == Program::Python::kNotKnownYet) return {"", "its interpreter is still starting"};
   return {program.version(), program.reason()};
