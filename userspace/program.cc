@@ -74,7 +74,9 @@ bool Program::Inspect(absl::Duration now) {
     if (proc_.ReadStat(memory_.first()).ok()) python_ = Python::kNone;
     return false;
   }
-  if (found.ok() && !found->ready) {
+  // An old interpreter writes down its version a little later than it runs; one that never does is taken as it is.
+  const bool starting = gap_ < kFirstGap;
+  if (found.ok() && (!found->ready || (starting && !found->patch_known))) {
     python_ = Python::kNotKnownYet;
     return false;
   }

@@ -232,6 +232,7 @@ absl::StatusOr<Interpreter> ReadInterpreter(const PythonModule& module, const Me
   if (version.hex == 0) return interpreter;
   interpreter.version_hex = version.micro() == 0xff ? version.hex & 0xffff0000 : version.hex;
   interpreter.version = Spell(version);
+  interpreter.patch_known = version.micro() != 0xff;
   if (version.major() != 3) return CanNotUse(module, interpreter.version, "cowprof knows Python 3 only");
   if (version.unfinished()) return CanNotUse(module, interpreter.version, "alphas and betas have no fixed layout");
 

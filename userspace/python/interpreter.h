@@ -21,6 +21,7 @@ namespace cowprof {
 struct Interpreter {
   uint32_t version_hex = 0;  // PY_VERSION_HEX: 0x030b02f0; the last byte is 0 when only the version string was found
   std::string version;       // "3.11.2"
+  bool patch_known = false;  // otherwise `version` is "3.10": an old interpreter that is starting
   bool free_threaded = false, debug = false, trace_refs = false;
   PythonLayout layout;
 
