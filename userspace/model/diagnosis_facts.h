@@ -44,6 +44,12 @@ Diagnosis CowGcHeader(const Facts& facts);
 Diagnosis CowData(const Facts& facts);
 Diagnosis ParentUnshare(const Facts& facts);
 
+// diagnose_memory.cc
+Diagnosis PrivateBySpawn(const Facts& facts);
+Diagnosis NewMemoryGrowth(const Facts& facts);
+Diagnosis GcDisabled(const Facts& facts);
+Diagnosis FileBacked(const Facts& facts);
+
 }  // namespace cowprof
 
 #endif  // COWPROF_MODEL_DIAGNOSIS_FACTS_H_

@@ -1,0 +1,64 @@
+// See memory_history.h.
+#include "model/memory_history.h"
+
+#include <algorithm>
+
+namespace cowprof {
+namespace {
+
+using Stretch = MemoryHistory::Stretch;
+
+// `into` is followed by, or goes on with, `next`.
+void Join(const Stretch& next, Stretch* into) {
+  into->new_pages = std::min(into->new_pages, next.new_pages);
+  into->file_pages = std::min(into->file_pages, next.file_pages);
+  into->private_bytes = std::min(into->private_bytes, next.private_bytes);
+}
+
+}  // namespace
+
+void MemoryHistory::Add(const Stretch& sample) {
+  if (!stretches.empty() && samples_in_last < samples_per_stretch) {
+    Join(sample, &stretches.back());
+    ++samples_in_last;
+    return;
+  }
+  if (stretches.size() == kMost) {
+    for (size_t i = 0; i < kMost / 2; ++i) {
+      Stretch joined = stretches[2 * i];
+      Join(stretches[2 * i + 1], &joined);
+      stretches[i] = joined;
+    }
+    stretches.resize(kMost / 2);
+    samples_per_stretch *= 2;
+  }
+  stretches.push_back(sample);
+  samples_in_last = 1;
+}
+
+std::optional<Rise> SustainedRise(const MemoryHistory& history) {
+  constexpr int kParts = 6;
+  constexpr double kVisibleStep = 0.25;  // of the mean one
+  constexpr double kNotSlower = 0.7;     // of the first third's rise; what saturates has less left after half of it
+  if (history.stretches.empty()) return std::nullopt;
+  const auto end = history.stretches.end();
+  const absl::Duration first = history.stretches.front().t, last = history.stretches.back().t;
+  const auto begin = std::find_if(history.stretches.begin(), end,
+                                  [&](const Stretch& one) { return one.t >= first + (last - first) / 4; });
+  const auto count = end - begin;
+  if (count < kParts) return std::nullopt;
+  double floors[kParts];
+  for (int part = 0; part < kParts; ++part) {
+    const auto least = std::min_element(begin + count * part / kParts, begin + count * (part + 1) / kParts,
+                                        [](const Stretch& a, const Stretch& b) { return a.new_pages < b.new_pages; });
+    floors[part] = static_cast<double>(least->new_pages);
+  }
+  const double rise = floors[kParts - 1] - floors[0], mean = rise / (kParts - 1);
+  int visible = 0;
+  for (int part = 1; part < kParts; ++part) visible += floors[part] - floors[part - 1] >= kVisibleStep * mean;
+  const bool slows = floors[5] - floors[3] < kNotSlower * (floors[2] - floors[0]);
+  if (rise <= 0 || visible < kParts - 2 || slows) return std::nullopt;
+  return Rise{static_cast<uint64_t>(rise), (begin + count * (kParts - 1) / kParts)->t - begin->t};
+}
+
+}  // namespace cowprof
