@@ -100,7 +100,10 @@ Diagnosis ParentUnshare(const Facts& facts) {
   const ProcessGrowth* parent = facts.growth.target();
   if (parent == nullptr || !facts.HasWorkers()) return {};
   const uint64_t copies = parent->counts.copies.value_or(0);
-  if (copies * facts.page_bytes <= kNoiseBytes || copies < kNoticeableShare * (copies + facts.copies)) return {};
+  // Each fork shares what the parent always writes once more: 0.5 MiB of a plain interpreter, 2 MiB of a torch trainer.
+  const auto is_worker = [](const ProcessGrowth& process) { return process.role == Role::kWorker; };
+  const uint64_t workers = std::count_if(facts.growth.processes.begin(), facts.growth.processes.end(), is_worker);
+  if (copies * facts.page_bytes <= workers * kNoiseBytes || copies < kNoticeableShare * (copies + facts.copies)) return {};
   Diagnosis diagnosis = {.id = "parent-unshare", .confidence = 0.9, .pids = {parent->id.pid}};
   diagnosis.summary = absl::StrCat(
       "The parent goes on writing to memory that its workers inherited, and copies it itself: ", facts.Bytes(copies),

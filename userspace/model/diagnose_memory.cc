@@ -59,7 +59,7 @@ std::vector<Culprit> GrowingWorkers(const Facts& facts) {
   std::vector<Culprit> growing;
   for (const ProcessGrowth& process : facts.growth.processes) {
     if (process.role != Role::kWorker || GaveBack(process, facts.growth)) continue;
-    const std::optional<Rise> rise = SustainedRise(process.history);
+    const std::optional<Rise> rise = SustainedRise(process.history, process.ended.has_value());
     if (!rise || rise->pages * facts.page_bytes < kNoiseBytes) continue;
     const uint64_t bytes = rise->pages * facts.page_bytes;
     const double per_second = bytes / std::max(absl::ToDoubleSeconds(rise->duration), 0.001);

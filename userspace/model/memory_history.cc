@@ -36,13 +36,14 @@ void MemoryHistory::Add(const Stretch& sample) {
   samples_in_last = 1;
 }
 
-std::optional<Rise> SustainedRise(const MemoryHistory& history) {
+std::optional<Rise> SustainedRise(const MemoryHistory& history, bool ended) {
   constexpr int kParts = 6;
   constexpr double kVisibleStep = 0.25;  // of the mean one
   constexpr double kNotSlower = 0.7;     // of the first third's rise; what saturates has less left after half of it
   if (history.stretches.empty()) return std::nullopt;
-  const auto end = history.stretches.end();
-  const absl::Duration first = history.stretches.front().t, last = history.stretches.back().t;
+  auto end = history.stretches.end();
+  while (ended && end - history.stretches.begin() > 1 && end[-1].new_pages < end[-2].new_pages) --end;
+  const absl::Duration first = history.stretches.front().t, last = end[-1].t;
   const auto begin = std::find_if(history.stretches.begin(), end,
                                   [&](const Stretch& one) { return one.t >= first + (last - first) / 4; });
   const auto count = end - begin;

@@ -32,8 +32,9 @@ struct Rise {
 };
 
 // What new memory gained, if it went on growing through the last three quarters of what is known and did not slow down:
-// a leak is straight, a cache that fills bends. nullopt otherwise, and where too little is known.
-std::optional<Rise> SustainedRise(const MemoryHistory& history);
+// a leak is straight, a cache that fills bends. nullopt otherwise, and where too little is known. Of a process that has
+// `ended`, what it freed in the end doesn't count.
+std::optional<Rise> SustainedRise(const MemoryHistory& history, bool ended);
 
 }  // namespace cowprof
 
