@@ -164,6 +164,20 @@ TEST_CASE("diagnosis: pids are those that copied more than noise") {
   CHECK(Find(growth, "cow-refcount").pids == std::vector<pid_t>{1001, 1003});
 }
 
+TEST_CASE("diagnosis: pids are those of the cause") {
+  const Growth growth = With({}, {{{Cause::kRefcount, 50'000}, {Cause::kData, 40}},
+                                  {{Cause::kData, 30'000}, {Cause::kKernel, 20'000}},
+                                  {{Cause::kRefcount, 9000}, {Cause::kKernel, 1000}}});
+  CHECK(Find(growth, "cow-refcount").pids == std::vector<pid_t>{1001, 1003});
+  CHECK(Find(growth, "cow-data").pids == std::vector<pid_t>{1002, 1003});
+}
+
+TEST_CASE("diagnosis: each fork costs the parent what it always writes") {
+  const std::vector<ByCause> workers(24, ByCause{});
+  CHECK(IdsOf(With({{Cause::kRefcount, 24 * kNoise}}, workers)) == Ids{"clean"});
+  CHECK(IdsOf(With({{Cause::kRefcount, 24 * kNoise + 1}}, workers)) == Ids{"parent-unshare"});
+}
+
 TEST_CASE("diagnosis: a parent that copies, at the borders") {
   const auto ids = [](uint64_t parent, uint64_t worker) {
     return IdsOf(With({{Cause::kRefcount, parent}}, {{{Cause::kFree, worker}}}));
