@@ -42,7 +42,7 @@ uint64_t CopiesBy(std::initializer_list<Cause> causes, const CauseCounts& counts
 std::vector<pid_t> PidsOf(const Facts& facts, std::initializer_list<Cause> causes) {
   std::vector<pid_t> pids;
   for (const ProcessGrowth& process : facts.growth.processes) {
-    if (process.role != Role::kWorker || !process.causes) continue;
+    if (!HasInheritedMemory(process)) continue;
     uint64_t all = 0;
     for (const uint64_t copies : *process.causes) all += copies;
     if (all * facts.page_bytes > kNoiseBytes && CopiesBy(causes, *process.causes) >= kNoticeableShare * all)
@@ -94,7 +94,8 @@ Diagnosis CowGcHeader(const Facts& facts) {
                    facts.Bytes(facts.Of(Cause::kGcHeader)), " was copied by that.");
   diagnosis.advice = {
       "Call gc.collect() and then gc.freeze() in the parent before the workers are forked: collections in the workers "
-      "then leave the inherited objects alone, which removes this share (and nothing of the share of reference counts).",
+      "then leave the inherited objects alone, which removes this share (and nothing of the share of reference "
+      "counts).",
       "Or call gc.disable() in the workers, if they make no cycles: those would stay for ever."};
   return diagnosis;
 }
@@ -121,10 +122,13 @@ Diagnosis ParentUnshare(const Facts& facts) {
   const ProcessGrowth* parent = facts.growth.target();
   if (parent == nullptr || !facts.HasWorkers()) return {};
   const uint64_t copies = parent->counts.copies.value_or(0);
-  // Each fork shares what the parent always writes once more: 0.5 MiB of a plain interpreter, 2 MiB of a torch trainer.
+  // Each fork shares what the parent always writes once more: 0.5 MiB of a plain interpreter, 2 to 4 MiB of a torch
+  // trainer.
   const auto is_worker = [](const ProcessGrowth& process) { return process.role == Role::kWorker; };
   const uint64_t workers = std::count_if(facts.growth.processes.begin(), facts.growth.processes.end(), is_worker);
-  if (copies * facts.page_bytes <= workers * kNoiseBytes || copies < kNoticeableShare * (copies + facts.copies)) return {};
+  if (copies * facts.page_bytes <= (2 + workers) * kNoiseBytes / 2 ||
+      copies < kNoticeableShare * (copies + facts.copies))
+    return {};
   Diagnosis diagnosis = {.id = "parent-unshare", .confidence = 0.9, .pids = {parent->id.pid}};
   diagnosis.summary = absl::StrCat(
       "The parent goes on writing to memory that its workers inherited, and copies it itself: ", facts.Bytes(copies),

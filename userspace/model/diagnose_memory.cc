@@ -13,7 +13,8 @@ namespace {
 
 // Less is what an interpreter and its libraries take: a forked torch worker maps some 20 MiB of files by running.
 constexpr uint64_t kSizeableBytes = 32 << 20;
-constexpr size_t kMostEvidence = 4;  // lines of single processes; that many tell as much as all
+constexpr uint64_t kLeastRiseBytes = 4 << 20;  // of new memory that goes on rising
+constexpr size_t kMostEvidence = 4;            // lines of single processes; that many tell as much as all
 
 // What is said of one process, with its size: the largest come first.
 struct Culprit {
@@ -44,23 +45,21 @@ absl::Duration LifeOf(const ProcessGrowth& process, const Growth& growth) {
   return process.ended.value_or(growth.t) - process.started;
 }
 
-// Ended of its own accord, long before the workers as a whole did: what it had was given back, as after each epoch.
-bool GaveBack(const ProcessGrowth& process, const Growth& growth) {
-  if (!process.exit || process.exit->signaled) return false;
-  absl::Duration first = growth.t;
-  for (const ProcessGrowth& other : growth.processes) {
-    if (other.role == Role::kWorker) first = std::min(first, other.started);
-  }
-  return LifeOf(process, growth) < 0.6 * (growth.t - first);
-}
-
-// Workers whose new memory goes on growing.
+// Workers whose new memory goes on growing. One that ended of its own accord, long before the workers as a whole did,
+// has given it back, as after each epoch.
 std::vector<Culprit> GrowingWorkers(const Facts& facts) {
+  const Growth& growth = facts.growth;
+  absl::Duration first = growth.t;
+  for (const ProcessGrowth& process : growth.processes) {
+    if (process.role == Role::kWorker) first = std::min(first, process.started);
+  }
   std::vector<Culprit> growing;
-  for (const ProcessGrowth& process : facts.growth.processes) {
-    if (process.role != Role::kWorker || GaveBack(process, facts.growth)) continue;
+  for (const ProcessGrowth& process : growth.processes) {
+    const bool gave_back =
+        process.exit && !process.exit->signaled && LifeOf(process, growth) < 0.6 * (growth.t - first);
+    if (process.role != Role::kWorker || gave_back) continue;
     const std::optional<Rise> rise = SustainedRise(process.history, process.ended.has_value());
-    if (!rise || rise->pages * facts.page_bytes < kNoiseBytes) continue;
+    if (!rise || rise->pages * facts.page_bytes < kLeastRiseBytes) continue;
     const uint64_t bytes = rise->pages * facts.page_bytes;
     const double per_second = bytes / std::max(absl::ToDoubleSeconds(rise->duration), 0.001);
     std::string text = absl::StrCat(HumanBytes(bytes), " of new memory in ", HumanDuration(rise->duration), ", ",
@@ -88,16 +87,17 @@ uint64_t MostOfOthers(const Growth& growth) {
   return most;
 }
 
-// Private memory of a worker once a quarter of its life was over, if that is most of what it ever had, more than what
-// the libraries of this size need (importing torch: 112 MiB, with as much of file pages), and not copied.
+// Private memory of a worker in the middle of its life, if that is most of what it ever had (of a leak it is half),
+// more than what the libraries of this size need (importing torch: 112 MiB, with as much of file pages), and not
+// copied. Not sooner: importing and unpickling take many seconds on a busy host.
 std::optional<uint64_t> PrivateFromTheStart(const ProcessGrowth& worker, const Facts& facts) {
   const std::vector<MemoryHistory::Stretch>& stretches = worker.history.stretches;
-  const absl::Duration early = worker.started + LifeOf(worker, facts.growth) / 4;
-  const auto at = std::find_if(stretches.begin(), stretches.end(), [&](const auto& one) { return one.t >= early; });
+  const absl::Duration middle = worker.started + LifeOf(worker, facts.growth) / 2;
+  const auto at = std::find_if(stretches.begin(), stretches.end(), [&](const auto& one) { return one.t >= middle; });
   if (at == stretches.end()) return std::nullopt;
   const uint64_t bytes = at->private_bytes;
   const bool sizeable = bytes >= at->file_pages * facts.page_bytes + kSizeableBytes;
-  const bool grew_later = worker.peak_private_bytes.value_or(0) > 2 * bytes;
+  const bool grew_later = worker.peak_private_bytes.value_or(0) > bytes + bytes / 2;
   const bool copied = 4 * worker.counts.copies.value_or(0) * facts.page_bytes > bytes;
   return sizeable && !grew_later && !copied ? std::optional<uint64_t>(bytes) : std::nullopt;
 }
@@ -132,16 +132,15 @@ Diagnosis PrivateBySpawn(const Facts& facts) {
     if (its_method.empty() || !bytes || 2 * most_of_others < *bytes) continue;
     method = its_method;
     culprits.push_back({&process, *bytes,
-                        absl::StrCat(HumanBytes(*bytes), " of its own soon after its start, of ",
+                        absl::StrCat(HumanBytes(*bytes), " of its own by the middle of its life, of ",
                                      HumanBytes(process.peak_private_bytes), " that it had at most; ",
                                      facts.Bytes(process.counts.copies.value_or(0)), " copied")});
   }
   if (culprits.empty()) return {};
   Diagnosis diagnosis = {.id = "private-by-spawn", .confidence = 0.9};
-  diagnosis.summary =
-      absl::StrCat("Each worker began with memory of its own, which the ", method,
-                   " start method pickled to it or had it make again: ", SumText(culprits),
-                   ". That is no copy-on-write: nothing was shared that could be lost.");
+  diagnosis.summary = absl::StrCat("Each worker began with memory of its own, which the ", method,
+                                   " start method pickled to it or had it make again: ", SumText(culprits),
+                                   ". That is no copy-on-write: nothing was shared that could be lost.");
   diagnosis.evidence.push_back(
       absl::StrCat("start method ", method, "; the program itself had ", HumanBytes(most_of_others), " at most"));
   AddCulprits(std::move(culprits), &diagnosis);
@@ -178,8 +177,9 @@ Diagnosis GcDisabled(const Facts& facts) {
   std::erase_if(growing, [](const Culprit& worker) { return worker.process->collector_on.value_or(true); });
   if (growing.empty()) return {};
   Diagnosis diagnosis = {.id = "gc-disabled", .confidence = 0.9};
-  diagnosis.summary = absl::StrCat("Python's cycle collector is off in workers whose new memory grows: ",
-                                   SumText(growing), ". Objects that refer to each other are never freed there.");
+  diagnosis.summary =
+      absl::StrCat("Python's cycle collector is off in workers whose new memory grows: ", SumText(growing),
+                   ". Objects that refer to each other are never freed there.");
   const ProcessGrowth& parent = facts.growth.processes[std::max(growing[0].process->parent, 0)];
   diagnosis.evidence.push_back("gc.isenabled() is False there, as read from the workers' memory");
   if (parent.collector_on)

@@ -23,7 +23,7 @@ Diagnosis Clean(const Facts& facts) {
 }
 
 constexpr Diagnosis (*kDiagnoses[])(const Facts&) = {CowRefcount,    CowGcHeader,     CowData,    ParentUnshare,
-                                                    PrivateBySpawn, NewMemoryGrowth, GcDisabled, FileBacked};
+                                                     PrivateBySpawn, NewMemoryGrowth, GcDisabled, FileBacked};
 
 const char* WordsOf(Cause cause) {
   constexpr const char* kWords[] = {"reference counts",

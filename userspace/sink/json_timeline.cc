@@ -200,10 +200,10 @@ Json NamesOfColumns() {
   for (int cause = 0; cause < kCauses; ++cause) causes.push_back(NameOf(static_cast<Cause>(cause)));
   Json names = {{"processes", columns},
                 {"causes", causes},
-                {"collectors", {"index", "on"}},
                 {"rollups", kRollupColumns},
                 {"sweeps", kSweepColumns},
                 {"limits", kLimitColumns}};
+  names["collectors"] = Json::array({"index", "on"});
   names.update(NamesOfPlaceColumns());
   return names;
 }

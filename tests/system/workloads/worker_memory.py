@@ -81,12 +81,12 @@ def allocates_and_frees(_):
 
 @shape
 def cache_that_fills(_):
-    """A random half of what is missing each three steps: 24 MiB in the end."""
-    kept, missing = [], 24 * MIB
+    """48 MiB in the end, and at each step a thirteenth of what is missing."""
+    kept, missing = [], 48 * MIB
 
     def step(number):
         nonlocal missing
-        take = missing // 5
+        take = missing // 13
         missing -= take
         kept.append(touched(take))
     return step
