@@ -59,6 +59,16 @@ TEST_CASE("memory history: too little is known") {
   CHECK(Grows(straight, 10));
 }
 
+TEST_CASE("memory history: samples need not come at equal intervals") {
+  MemoryHistory leak, fills;
+  for (const double t : {0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 1.7, 2.3, 3.1, 4.1, 5.1, 6.1, 7.1, 8.1, 8.3, 9.3, 9.9}) {
+    leak.Add({.t = absl::Seconds(t), .new_pages = static_cast<uint64_t>(1280 * t)});
+    fills.Add({.t = absl::Seconds(t), .new_pages = static_cast<uint64_t>(12'800 * (1 - std::exp(-t / 4)))});
+  }
+  CHECK(SustainedRise(leak, false));
+  CHECK_FALSE(SustainedRise(fills, false));
+}
+
 TEST_CASE("memory history: what is freed while a process ends does not count, what was freed before does") {
   const auto freed_at_last = [](double t) { return t < 0.96 ? 10'000 * t : 2000 * (1 - t); };
   CHECK_FALSE(SustainedRise(Curve(freed_at_last), /*ended=*/false));

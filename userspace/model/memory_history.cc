@@ -39,7 +39,7 @@ void MemoryHistory::Add(const Stretch& sample) {
 std::optional<Rise> SustainedRise(const MemoryHistory& history, bool ended) {
   constexpr int kParts = 6;
   constexpr double kVisibleStep = 0.25;  // of the mean one
-  constexpr double kNotSlower = 0.7;     // of the first third's rise; what saturates has less left after half of it
+  constexpr double kNotSlower = 0.7;     // of how fast it rose at first; what saturates has less left after half of it
   if (history.stretches.empty()) return std::nullopt;
   auto end = history.stretches.end();
   while (ended && end - history.stretches.begin() > 1 && end[-1].new_pages < end[-2].new_pages) --end;
@@ -48,18 +48,22 @@ std::optional<Rise> SustainedRise(const MemoryHistory& history, bool ended) {
                                   [&](const Stretch& one) { return one.t >= first + (last - first) / 4; });
   const auto count = end - begin;
   if (count < kParts) return std::nullopt;
-  double floors[kParts];
+  std::vector<Stretch> floors;
   for (int part = 0; part < kParts; ++part) {
-    const auto least = std::min_element(begin + count * part / kParts, begin + count * (part + 1) / kParts,
-                                        [](const Stretch& a, const Stretch& b) { return a.new_pages < b.new_pages; });
-    floors[part] = static_cast<double>(least->new_pages);
+    floors.push_back(*std::min_element(begin + count * part / kParts, begin + count * (part + 1) / kParts,
+                                       [](const Stretch& a, const Stretch& b) { return a.new_pages < b.new_pages; }));
   }
-  const double rise = floors[kParts - 1] - floors[0], mean = rise / (kParts - 1);
+  // Samples need not come at equal intervals: rates are compared.
+  const auto rate = [&](int from, int to) {
+    const double rise = static_cast<double>(floors[to].new_pages) - static_cast<double>(floors[from].new_pages);
+    return rise / std::max(absl::ToDoubleSeconds(floors[to].t - floors[from].t), 1e-3);
+  };
+  const double mean = rate(0, kParts - 1);
   int visible = 0;
-  for (int part = 1; part < kParts; ++part) visible += floors[part] - floors[part - 1] >= kVisibleStep * mean;
-  const bool slows = floors[5] - floors[3] < kNotSlower * (floors[2] - floors[0]);
-  if (rise <= 0 || visible < kParts - 2 || slows) return std::nullopt;
-  return Rise{static_cast<uint64_t>(rise), (begin + count * (kParts - 1) / kParts)->t - begin->t};
+  for (int part = 1; part < kParts; ++part) visible += rate(part - 1, part) >= kVisibleStep * mean;
+  const bool slows = rate(kParts / 2, kParts - 1) < kNotSlower * rate(0, kParts / 2 - 1);
+  if (mean <= 0 || visible < kParts - 2 || slows) return std::nullopt;
+  return Rise{floors.back().new_pages - floors.front().new_pages, floors.back().t - floors.front().t};
 }
 
 }  // namespace cowprof
