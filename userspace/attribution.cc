@@ -49,6 +49,8 @@ void Attribution::Start(Member* member, bool starting) {
   member->program = std::make_shared<Program>(++last_image_, proc_, &elf_cache_, starting);
   member->program->memory().Add(member->id);
   member->taught = false;
+  member->collector_on.reset();
+  member->first_collector_look.reset();
   programs_[last_image_] = member->program;
 }
 
@@ -191,6 +193,26 @@ void Attribution::LogPages(const Pull& pull, PageLog* log) const {
     log->Add(member->second.index, most == causes_of_shapes_.end() ? Cause::kUnknown : most->second.cause,
              page.address / kPageBytes);
   }
+}
+
+// ---- The collector's own flag ----
+
+void Attribution::ReadCollectors(const std::vector<FollowedProcess>& processes, absl::Duration now, Sample* sample) {
+  absl::flat_hash_map<int, std::optional<bool>> read;  // by index
+  for (const FollowedProcess& process : processes) {
+    const auto found = members_.find(process.serial);
+    if (found == members_.end()) continue;
+    Member& member = found->second;
+    const bool due = !member.first_collector_look || now >= member.next_collector_look;
+    if (due && process.exited_ns == 0 && member.program->interpreter().ready) {
+      member.collector_on = member.program->CollectorOn(member.pid);
+      if (!member.first_collector_look) member.first_collector_look = now;
+      const absl::Duration age = now - *member.first_collector_look;
+      member.next_collector_look = now + std::clamp(age, absl::Seconds(1), absl::Seconds(10));
+    }
+    read[member.index] = member.collector_on;
+  }
+  for (ProcessSample& process : sample->processes) process.collector_on = read[process.index];
 }
 
 // ---- Places ----

@@ -233,6 +233,7 @@ void Collector::Attribute(const Pull& pull, absl::Duration t, bool last, Sample*
   }
   attribution_.Judge(pull, sample);
   attribution_.LogPages(pull, &page_log_);
+  attribution_.ReadCollectors(pull.processes, t, sample);
   const bool target_ends =
       std::any_of(pull.processes.begin(), pull.processes.end(),
                   [&](const FollowedProcess& process) { return process.id.pid == target_ && process.exited_ns != 0; });

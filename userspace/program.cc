@@ -122,6 +122,11 @@ cowprof_image Program::ProbeImage() const {
           .reserved = 0};
 }
 
+std::optional<bool> Program::CollectorOn(pid_t pid) const {
+  if (interpreter_.enabled_address == 0) return std::nullopt;
+  return cowprof::CollectorOn(interpreter_, ProcessMemory(pid));
+}
+
 std::optional<HeadLayout> Program::Heads() const {
   if (python_ == Python::kNone) return HeadLayout{};
   if (python_ != Python::kReadable) return std::nullopt;

@@ -66,6 +66,9 @@ class Program {
   // How the probes read it. Only where python() is kReadable.
   cowprof_image ProbeImage() const;
 
+  // gc.isenabled() in that process; nullopt where it can't be told.
+  std::optional<bool> CollectorOn(pid_t pid) const;
+
   // What is needed to compare pages of objects; nullopt where heads of objects can't be told.
   std::optional<HeadLayout> Heads() const;
   TypeLookup Types();

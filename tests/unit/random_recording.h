@@ -100,6 +100,7 @@ class RandomRecording {
       for (uint64_t& copies : causes) copies = Number();
       process->causes = causes;
     }
+    if (Chance(0.2)) process->collector_on = Chance(0.3) ? std::nullopt : std::optional<bool>(Chance(0.5));
     ProcessSample row = *process;
     if (Chance(0.3)) {
       row.rollup = RollupFigures{sample->t, Number(), Number(), Number(), Number(), Number(), Micros(0, 90'000)};

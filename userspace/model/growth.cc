@@ -118,6 +118,16 @@ void DeriveMemory(uint64_t page_bytes, ProcessGrowth* process) {
   }
 }
 
+// New memory is what RssAnon rises by: a copy leaves it alone. Pages that went to swap are there still, and first
+// writes to private file mappings only make file pages anonymous.
+MemoryHistory::Stretch StretchAt(absl::Duration t, const ProcessGrowth& process) {
+  const uint64_t anonymous = Or0(process.proc.anon_pages) + Or0(process.proc.swap_pages);
+  return {.t = t,
+          .new_pages = Rise(Or0(process.counts.file_copies), anonymous),
+          .file_pages = Or0(process.proc.file_pages),
+          .private_bytes = Or0(process.private_bytes)};
+}
+
 void AppendProcess(const ProcessSample& sample, absl::Duration t, absl::Duration elapsed, uint64_t page_bytes,
                    ProcessGrowth* process) {
   const uint64_t copied = Rise(Or0(process->counts.copies), Or0(sample.counts.copies));
@@ -137,6 +147,7 @@ void AppendProcess(const ProcessSample& sample, absl::Duration t, absl::Duration
     process->private_other_bytes = sample.rollup->private_bytes - std::min(sample.rollup->private_bytes, anonymous);
     DeriveMemory(page_bytes, process);
   }
+  if (sample.proc.anon_pages) process->history.Add(StretchAt(t, *process));
 }
 
 bool IsAnnounced(int index, const Growth& growth) {
@@ -223,6 +234,8 @@ void AppendEvent(const Event& event, Growth* growth) {
     process.sweep.reset();
     process.pss_bytes.reset();
     process.private_other_bytes = 0;
+    process.history = {};
+    process.collector_on.reset();
   } else if (event.kind == EventKind::kSignalSent || event.kind == EventKind::kSignalDelivered) {
     if (process.signals.size() == kMostSignals) process.signals.erase(process.signals.begin());
     process.signals.push_back(event);

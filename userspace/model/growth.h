@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "model/memory_history.h"
 #include "model/sample.h"
 
 namespace cowprof {
@@ -77,6 +78,7 @@ struct ProcessGrowth {
   };
   std::vector<Past> past;
   bool seen = false;  // in /proc, at least once
+  MemoryHistory history;
   struct RollupBasis {
     uint64_t private_bytes = 0, copies = 0, anon_pages = 0;
   };

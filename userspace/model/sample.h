@@ -202,7 +202,7 @@ struct ProcessSample {
   std::optional<RollupFigures> rollup;  // present in the sample that follows the read, absent otherwise
   std::optional<SweepFigures> sweep;
   std::optional<VerifyFigures> verify;  // present when it has changed
-  std::optional<bool> collector_on;     // of Python's cycle collector; present when it has changed
+  std::optional<bool> collector_on;     // Python's cycle collector, as it was last read
   bool operator==(const ProcessSample&) const = default;
 };
 

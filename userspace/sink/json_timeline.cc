@@ -109,6 +109,12 @@ void AppendCauses(int index, const CauseCounts& causes, std::string* out) {
   absl::StrAppend(out, "]");
 }
 
+void AppendCollector(int index, const std::optional<bool>& on, std::string* out) {
+  absl::StrAppend(out, "[", index);
+  AppendCell(on ? Count(*on) : std::nullopt, out);
+  absl::StrAppend(out, "]");
+}
+
 CauseCounts DecodeCauses(const Json& row) {
   CauseCounts causes = {};
   for (int cause = 0; cause < kCauses; ++cause) causes[cause] = CountAt(row, cause + 1).value_or(0);
@@ -197,24 +203,27 @@ Json NamesOfColumns() {
                 {"rollups", kRollupColumns},
                 {"sweeps", kSweepColumns},
                 {"limits", kLimitColumns}};
+  names["collectors"] = Json::array({"index", "on"});
   names.update(NamesOfPlaceColumns());
   return names;
 }
 
 void RecordEncoder::EncodeProcesses(const Sample& sample, std::string* out) {
-  std::string causes;
+  std::string causes, collectors;
   {
-    List rows("processes", out), cause_rows("causes", &causes);
+    List rows("processes", out), cause_rows("causes", &causes), collector_rows("collectors", &collectors);
     for (const ProcessSample& process : sample.processes) {
       ProcessSample& last = pending_.processes.try_emplace(process.index, ProcessSample{.index = -1}).first->second;
       const bool same_causes = last.causes == process.causes || !process.causes;
       if (!same_causes) AppendCauses(process.index, *process.causes, cause_rows.Next());
+      if (last.collector_on != process.collector_on)
+        AppendCollector(process.index, process.collector_on, collector_rows.Next());
       const bool same = last.index == process.index && last.counts == process.counts && last.proc == process.proc;
       last = process;
       if (!same) AppendRow(process, rows.Next());
     }
   }
-  absl::StrAppend(out, causes);
+  absl::StrAppend(out, causes, collectors);
   {
     List rows("rollups", out);
     for (const ProcessSample& process : sample.processes) {
@@ -322,6 +331,11 @@ void RecordDecoder::DecodeProcesses(const nlohmann::ordered_json& record) {
     const Count index = CountAt(row, 0);
     if (index && *index <= kMaxProcesses && processes_.contains(static_cast<int>(*index)))
       processes_[static_cast<int>(*index)].causes = DecodeCauses(row);
+  }
+  for (const Json& row : ListOf(record, "collectors")) {
+    const Count index = CountAt(row, 0), on = CountAt(row, 1);
+    if (index && *index <= kMaxProcesses && processes_.contains(static_cast<int>(*index)))
+      processes_[static_cast<int>(*index)].collector_on = on ? std::optional<bool>(*on != 0) : std::nullopt;
   }
   sample_.processes.clear();
   for (const auto& [index, process] : processes_) sample_.processes.push_back(process);

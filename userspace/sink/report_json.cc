@@ -80,6 +80,7 @@ Json ProcessJson(const ProcessGrowth& process, const Growth& growth) {
   json["by_cause"] = CausesJson(process.causes.value_or(CauseCounts{}), process.causes.has_value());
   json["copy_seconds"] = CopySeconds(counts.copies, growth.info);
   json["python"] = process.python.empty() ? Json(nullptr) : Json(process.python);
+  json["collector_on"] = process.collector_on ? Json(*process.collector_on) : Json(nullptr);
   if (!process.places.empty()) {
     const Blame blame = BlameOf(growth, {.index = process.index});
     json["by_type"] = TypesJson(growth, blame, kRowsOfProcess);
