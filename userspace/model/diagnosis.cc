@@ -22,7 +22,8 @@ Diagnosis Clean(const Facts& facts) {
   return diagnosis;
 }
 
-constexpr Diagnosis (*kDiagnoses[])(const Facts&) = {CowRefcount, CowGcHeader, CowData, ParentUnshare};
+constexpr Diagnosis (*kDiagnoses[])(const Facts&) = {CowRefcount, CowGcHeader, CowData,   ParentUnshare, ShmFull,
+                                                         ShmNearFull, ShmUnlinked, ShmLeaked, FdExhaustion};
 
 const char* WordsOf(Cause cause) {
   constexpr const char* kWords[] = {"reference counts",
@@ -41,7 +42,6 @@ const char* WordsOf(Cause cause) {
 
 std::vector<Diagnosis> Diagnose(const Growth& growth) {
   std::vector<Diagnosis> found;
-  if (!SumOf(growth, /*living_only=*/false, /*workers_only=*/false).causes_known) return found;
   const Facts facts = FactsOf(growth);
   for (const auto& diagnose : kDiagnoses) {
     Diagnosis diagnosis = diagnose(facts);
@@ -49,7 +49,8 @@ std::vector<Diagnosis> Diagnose(const Growth& growth) {
   }
   std::stable_sort(found.begin(), found.end(),
                    [](const Diagnosis& a, const Diagnosis& b) { return a.confidence > b.confidence; });
-  if (found.empty()) found.push_back(Clean(facts));
+  const bool causes_known = SumOf(growth, /*living_only=*/false, /*workers_only=*/false).causes_known;
+  if (found.empty() && causes_known) found.push_back(Clean(facts));
   return found;
 }
 
