@@ -1,12 +1,13 @@
 // `cowprof shm [--json] [PID]`: /dev/shm as that process sees it, and whose each segment is. One look, now; spells
 // cowprof.shm/1 with sink/json_shm.h.
+#include "model/shm.h"
+
 #include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "commands.h"
-#include "model/shm.h"
 #include "sink/json_shm.h"
 #include "sink/shm_text.h"
 #include "source/procfs.h"
@@ -33,7 +34,8 @@ std::map<pid_t, std::string> NamesOfOwners(const ProcFs& proc, const ShmSample& 
 }
 
 Json DocumentOf(const ShmSample& sample, pid_t pid, const std::map<pid_t, std::string>& names) {
-  Json json = {{"schema", "cowprof.shm/1"}, {"version", COWPROF_VERSION}, {"pid", pid != 0 ? Json(pid) : Json(nullptr)}};
+  Json json = {
+      {"schema", "cowprof.shm/1"}, {"version", COWPROF_VERSION}, {"pid", pid != 0 ? Json(pid) : Json(nullptr)}};
   json.update(ShmJson(sample, sample.segments.size()));
   Json& processes = json["processes"] = Json::array();
   for (const auto& [owner, name] : names) processes.push_back({{"pid", owner}, {"name", name}});
@@ -51,14 +53,15 @@ int Shm(const Options& options) {
   if (options.pid != 0) plan.first = FamilyOf(proc, options.pid);
   absl::StatusOr<ShmLook> look = ShmLook::Begin(proc, plan);
   if (!look.ok())
-    return Fail(kHostCannot, absl::StrCat(look.status().message(), "; mount a tmpfs there, or ask about another process"));
+    return Fail(kHostCannot,
+                absl::StrCat(look.status().message(), "; mount a tmpfs there, or ask about another process"));
   look->Run(absl::InfiniteDuration());
   ShmSample sample = look->Take();
   const std::map<pid_t, std::string> names = NamesOfOwners(proc, sample);
   std::string text;
   if (options.json) {
-    text = absl::StrCat(
-        DocumentOf(sample, options.pid, names).dump(2, ' ', false, Json::error_handler_t::replace), "\n");
+    text =
+        absl::StrCat(DocumentOf(sample, options.pid, names).dump(2, ' ', false, Json::error_handler_t::replace), "\n");
   } else {
     text = absl::StrCat(sample.mount,
                         options.pid != 0 ? absl::StrCat(" as process ", options.pid, " sees it") : " of this shell",

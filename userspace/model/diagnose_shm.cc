@@ -74,7 +74,8 @@ std::vector<std::string> ContentsOf(const ShmSample& sample) {
   std::vector<std::string> lines;
   for (const auto& [kind, total] : TotalsByKind(sample)) {
     if (total.bytes < sample.used_bytes / 20) continue;
-    lines.push_back(absl::StrCat(NameOf(kind), ": ", HumanBytes(total.bytes), " in ", Plural(total.segments, "segment")));
+    lines.push_back(
+        absl::StrCat(NameOf(kind), ": ", HumanBytes(total.bytes), " in ", Plural(total.segments, "segment")));
   }
   const auto file = std::find_if(sample.segments.begin(), sample.segments.end(), [&](const ShmSegment& segment) {
     return segment.kind == SegmentKind::kFile && IsOnMount(sample, segment);
@@ -99,9 +100,10 @@ std::string RoomText(const ShmSample& sample, const Batches& batches) {
   const uint64_t capacity = sample.capacity_bytes.value_or(0);
   const uint64_t other = sample.used_bytes - std::min(sample.used_bytes, batches.bytes());
   const uint64_t fit = (capacity - std::min(capacity, other)) / std::max<uint64_t>(batches.bytes_each, 1);
-  return absl::StrCat(HumanBytes(capacity), " less ", HumanBytes(other), " of other things hold ", fit, " tensors of ",
-                      HumanBytes(batches.bytes_each),
-                      ": num_workers x prefetch_factor, and one or two that the trainer still uses, must stay below that");
+  return absl::StrCat(
+      HumanBytes(capacity), " less ", HumanBytes(other), " of other things hold ", fit, " tensors of ",
+      HumanBytes(batches.bytes_each),
+      ": num_workers x prefetch_factor, and one or two that the trainer still uses, must stay below that");
 }
 
 // Twice what was used, in whole powers of two: "512m".
@@ -112,14 +114,16 @@ std::vector<std::string> RoomAdvice(const Growth& growth, uint64_t used_bytes) {
   const std::string size = SizeText(std::max<uint64_t>(used_bytes, 64 << 20));
   advice.push_back(absl::StrCat("Give it more room: docker run --shm-size=", size,
                                 " (or --ipc=host, which takes the host's), in Kubernetes an emptyDir with medium: "
-                                "Memory on /dev/shm, on the host itself mount -o remount,size=", size, " /dev/shm."));
+                                "Memory on /dev/shm, on the host itself mount -o remount,size=",
+                                size, " /dev/shm."));
   const std::optional<Batches> batches = growth.shm_peak ? BatchesIn(*growth.shm_peak) : std::nullopt;
   advice.push_back(absl::StrCat("Or let less be in flight: fewer workers, a smaller prefetch_factor or batch_size",
                                 batches ? absl::StrCat(" (", RoomText(*growth.shm_peak, *batches), ")") : "",
                                 "; num_workers=0 needs no shared memory."));
   if (batches) {
     advice.push_back(
-        "The sharing strategy does not change how much is needed: file_system spares descriptors and leaves names behind "
+        "The sharing strategy does not change how much is needed: file_system spares descriptors and leaves names "
+        "behind "
         "when a run is killed, file_descriptor (the default) leaves nothing and takes a descriptor for each tensor.");
   }
   return advice;
@@ -131,9 +135,9 @@ Diagnosis Crowded(const Facts& facts, const char* id, double confidence) {
   const LimitGrowth* limit = LimitOf(growth, LimitKind::kShm);
   const uint64_t peak = limit != nullptr ? limit->peak : 0;
   if (limit != nullptr) {
-    diagnosis.evidence.push_back(absl::StrCat("at most ", HumanBytes(limit->peak), " used, ", Percent(limit->peak_ratio),
-                                              " of the capacity that it had then; now ", HumanBytes(limit->now.used),
-                                              " of ", HumanBytes(limit->now.limit)));
+    diagnosis.evidence.push_back(absl::StrCat("at most ", HumanBytes(limit->peak), " used, ",
+                                              Percent(limit->peak_ratio), " of the capacity that it had then; now ",
+                                              HumanBytes(limit->now.used), " of ", HumanBytes(limit->now.limit)));
   }
   if (growth.shm_peak) {
     for (std::string& line : ContentsOf(*growth.shm_peak)) diagnosis.evidence.push_back(std::move(line));
@@ -154,10 +158,9 @@ Diagnosis ShmFull(const Facts& facts) {
   if (!IsFull(growth)) return {};
   const std::vector<pid_t> failed = FailedWriters(growth);
   Diagnosis diagnosis = Crowded(facts, "shm-full", PeakRatio(growth, LimitKind::kShm) >= kFull ? 0.97 : 0.9);
-  diagnosis.summary =
-      FullOfFiles(growth)
-          ? "/dev/shm has no room for one more file: its inodes are used up."
-          : "/dev/shm was full: the next write gets SIGBUS, or a RuntimeError from torch 2.10 on, and the worker is lost.";
+  diagnosis.summary = FullOfFiles(growth) ? "/dev/shm has no room for one more file: its inodes are used up."
+                                          : "/dev/shm was full: the next write gets SIGBUS, or a RuntimeError from "
+                                            "torch 2.10 on, and the worker is lost.";
   for (const pid_t pid : failed)
     diagnosis.evidence.insert(diagnosis.evidence.begin(),
                               absl::StrCat(RoleText(growth, pid), " got SIGBUS writing to shared memory"));
@@ -196,7 +199,8 @@ Diagnosis ShmUnlinked(const Facts& facts) {
   }
   diagnosis.pids.assign(owners.begin(), owners.end());
   diagnosis.advice = {
-      "multiprocessing's resource tracker of every program that attaches to a SharedMemory removes it when that program "
+      "multiprocessing's resource tracker of every program that attaches to a SharedMemory removes it when that "
+      "program "
       "ends (bpo-38119): attach with track=False (Python 3.13), or call resource_tracker.unregister() after attaching.",
       "If it was a clean-up script: let it spare names that a process still maps (cowprof shm lists them)."};
   return diagnosis;
@@ -221,13 +225,14 @@ Diagnosis ShmLeaked(const Facts& facts) {
                                    " that no living process maps or holds.");
   for (size_t i = 0; i < std::min<size_t>(leaked.size(), 3); ++i) {
     const pid_t creator = leaked[i]->creator;
-    diagnosis.evidence.push_back(absl::StrCat(Printable(leaked[i]->name), ", ", HumanBytes(leaked[i]->bytes),
-                                              creator != 0 ? absl::StrCat(", made by process ", creator, ", which is gone")
-                                                           : ", owner unknown"));
+    diagnosis.evidence.push_back(absl::StrCat(
+        Printable(leaked[i]->name), ", ", HumanBytes(leaked[i]->bytes),
+        creator != 0 ? absl::StrCat(", made by process ", creator, ", which is gone") : ", owner unknown"));
   }
   diagnosis.evidence.push_back(absl::StrCat(Percent(share), " of the capacity, ", HumanBytes(capacity)));
   diagnosis.advice = {
-      "Remove them: cowprof shm lists the names, each is a file of /dev/shm. They stay until the next boot otherwise, or "
+      "Remove them: cowprof shm lists the names, each is a file of /dev/shm. They stay until the next boot otherwise, "
+      "or "
       "until the container ends.",
       "They come of runs that were killed with all their processes, under torch's file_system strategy or with "
       "SharedMemory that was never unlinked: end runs with SIGTERM, or use the file_descriptor strategy."};
@@ -256,15 +261,18 @@ Diagnosis FdExhaustion(const Facts& facts) {
     held = std::max<uint64_t>(held, std::count_if((*look)->segments.begin(), (*look)->segments.end(), holds));
   }
   Diagnosis diagnosis = {.id = "fd-exhaustion", .confidence = near ? 0.9 : 0.7, .pids = {pid}};
-  diagnosis.summary = absl::StrCat(RoleText(growth, pid), near ? " nearly used up" : " heads for the end of",
-                                   " the descriptors that it may have: the next open, or batch, fails (Too many open files).");
+  diagnosis.summary =
+      absl::StrCat(RoleText(growth, pid), near ? " nearly used up" : " heads for the end of",
+                   " the descriptors that it may have: the next open, or batch, fails (Too many open files).");
   diagnosis.evidence = {absl::StrCat(HumanCount(peak), " of ", HumanCount(bound), " descriptors open (RLIMIT_NOFILE)")};
   if (held > 0) {
-    diagnosis.evidence.push_back(absl::StrCat(
-        HumanCount(held), " of them at least are torch tensors in shared memory (file_descriptor strategy: one for each)"));
+    diagnosis.evidence.push_back(
+        absl::StrCat(HumanCount(held),
+                     " of them at least are torch tensors in shared memory (file_descriptor strategy: one for each)"));
   }
   diagnosis.advice = {
-      "Keep no tensors that came from workers: what is collected over an epoch is to be cloned (or turned into numpy or "
+      "Keep no tensors that came from workers: what is collected over an epoch is to be cloned (or turned into numpy "
+      "or "
       "numbers), so that the shared one can go.",
       "Raise the limit: ulimit -n 65536 before the start, docker run --ulimit nofile=65536.",
       "Or torch.multiprocessing.set_sharing_strategy('file_system'): no descriptor is kept, at the price of names in "

@@ -23,7 +23,7 @@ Diagnosis Clean(const Facts& facts) {
 }
 
 constexpr Diagnosis (*kDiagnoses[])(const Facts&) = {CowRefcount, CowGcHeader, CowData,   ParentUnshare, ShmFull,
-                                                         ShmNearFull, ShmUnlinked, ShmLeaked, FdExhaustion};
+                                                     ShmNearFull, ShmUnlinked, ShmLeaked, FdExhaustion};
 
 const char* WordsOf(Cause cause) {
   constexpr const char* kWords[] = {"reference counts",

@@ -19,8 +19,9 @@ bool Facts::HasWorkers() const {
 }
 
 Facts FactsOf(const Growth& growth) {
-  Facts facts = {
-      .growth = growth, .page_bytes = growth.info.page_bytes, .blame = BlameOf(growth, {.workers_only = true}),
+  Facts facts = {.growth = growth,
+                 .page_bytes = growth.info.page_bytes,
+                 .blame = BlameOf(growth, {.workers_only = true}),
                  .forecast = ForecastOf(growth)};
   for (const ProcessGrowth& process : growth.processes) {
     if (process.role != Role::kWorker || !process.causes) continue;

@@ -105,7 +105,7 @@ struct Growth {
   std::optional<ShmSample> shm;          // the latest
   std::optional<ShmSample> shm_peak;     // the one with most used
   std::vector<ShmSegment> shm_unlinked;  // that lost their name while in use, as first seen so; the first few
-  std::vector<Alert> alerts;     // all, in order of time
+  std::vector<Alert> alerts;             // all, in order of time
   Losses losses;
   uint64_t peak_workers_private_bytes = 0;  // of all workers that lived at one sample together
 

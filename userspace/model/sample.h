@@ -295,12 +295,14 @@ struct ShmSample {
   uint64_t device = 0;  // of that mount: segments of another one (memfd, System V) don't count against its capacity
   Count capacity_bytes;
   uint64_t used_bytes = 0;
-  bool whole = false;       // all processes of the host were looked at, not only the followed ones
-  uint64_t unlinked = 0;    // segments that lost their name so far, while in use: see ShmSegment.lost_name
-  uint64_t unreadable = 0;  // processes whose mappings could not be looked at: an owner may be among them
-  uint64_t unlisted = 0;    // entries of the folder beyond those that are looked at
+  bool whole = false;     // all processes of the host were looked at, not only the followed ones
+  uint64_t unlinked = 0;  // segments that lost their name so far, while in use: see ShmSegment.lost_name
+  // Processes with shared memory that could not be looked at: owners may be among them; and the most that one of them
+  // has resident.
+  uint64_t unreadable = 0, unreadable_bytes = 0;
+  uint64_t unlisted = 0;                    // entries of the folder beyond those that are looked at
   uint64_t omitted = 0, omitted_bytes = 0;  // small segments that are not told one by one
-  std::vector<ShmSegment> segments;  // largest first
+  std::vector<ShmSegment> segments;         // largest first
   bool operator==(const ShmSample&) const = default;
 };
 

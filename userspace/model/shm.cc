@@ -54,7 +54,9 @@ SegmentKind KindOfName(absl::string_view name) {
   return SegmentKind::kFile;
 }
 
-pid_t CreatorInName(absl::string_view name) { return std::max(PidAfter("torch_", '_', name), PidAfter("pym-", '-', name)); }
+pid_t CreatorInName(absl::string_view name) {
+  return std::max(PidAfter("torch_", '_', name), PidAfter("pym-", '-', name));
+}
 
 const char* NameOf(SegmentKind kind) {
   constexpr const char* kNames[] = {"torch", "multiprocessing", "semaphore", "array", "file", "memfd", "sysv"};
@@ -82,11 +84,13 @@ std::vector<pid_t> OwnersOf(const ShmSegment& segment) {
 bool IsOnMount(const ShmSample& sample, const ShmSegment& segment) { return segment.device == sample.device; }
 
 // Between a worker and its trainer a batch of torch's file_system strategy is neither mapped nor open anywhere: while
-// its creator lives it is on its way.
+// its creator lives it is on its way. A process that could not be looked at is no owner of more than it has resident:
+// who attaches to a segment reads it.
 Ownership OwnershipOf(const ShmSample& sample, const ShmSegment& segment) {
   const bool own = segment.has_owner() || segment.deleted || segment.creator_alive;
   if (own || !EndsWithItsProcesses(segment.kind)) return Ownership::kOwned;
-  return sample.whole && sample.unreadable == 0 ? Ownership::kLeaked : Ownership::kUnknown;
+  const bool all_known = sample.unreadable == 0 || segment.bytes > sample.unreadable_bytes;
+  return sample.whole && all_known ? Ownership::kLeaked : Ownership::kUnknown;
 }
 
 std::map<SegmentKind, ShmTotal> TotalsByKind(const ShmSample& sample) {
@@ -134,8 +138,9 @@ std::optional<Batches> BatchesIn(const ShmSample& sample) {
 std::string BatchesText(const Batches& batches) {
   const uint64_t each = (batches.segments + batches.creators - 1) / std::max<uint64_t>(batches.creators, 1);
   return absl::StrCat(Plural(batches.segments, "segment"), " of ", HumanBytes(batches.bytes_each), " from ",
-                      Plural(batches.creators, "worker"), ": ", batches.segments % batches.creators == 0 ? "" : "up to ",
-                      each, " in flight each (num_workers x prefetch_factor), ", HumanBytes(batches.bytes()));
+                      Plural(batches.creators, "worker"), ": ",
+                      batches.segments % batches.creators == 0 ? "" : "up to ", each,
+                      " in flight each (num_workers x prefetch_factor), ", HumanBytes(batches.bytes()));
 }
 
 void CompareLooks(const ShmSample& before, const std::vector<pid_t>& living, ShmSample* now) {

@@ -26,9 +26,9 @@ SegmentKind KindOfName(absl::string_view name);
 // The pid in such a name; 0 where there is none.
 pid_t CreatorInName(absl::string_view name);
 
-const char* NameOf(SegmentKind kind);                     // "multiprocessing"
-std::string SegmentWords(const ShmSegment& segment);      // "numpy file", "torch, unlinked"
-std::vector<pid_t> OwnersOf(const ShmSegment& segment);   // that map or hold it, each once, ascending
+const char* NameOf(SegmentKind kind);                                // "multiprocessing"
+std::string SegmentWords(const ShmSegment& segment);                 // "numpy file", "torch, unlinked"
+std::vector<pid_t> OwnersOf(const ShmSegment& segment);              // that map or hold it, each once, ascending
 bool IsOnMount(const ShmSample& sample, const ShmSegment& segment);  // counts against its capacity
 
 // It has a name, is of a kind that ends with its processes, and none that could own it is left.

@@ -12,23 +12,37 @@ namespace cowprof {
 namespace {
 
 // The columns of a segment's row, in order.
-constexpr const char* kColumns[] = {"name",         "kind",    "device",        "inode",         "bytes",
-                                    "length_bytes", "deleted", "lost_name",     "lasting_name",  "creator",
+constexpr const char* kColumns[] = {"name",          "kind",          "device",    "inode",        "bytes",
+                                    "length_bytes",  "deleted",       "lost_name", "lasting_name", "creator",
                                     "creator_alive", "looks_unowned", "mapped_by", "opened_by"};
 
 constexpr struct {
   const char* name;
   uint64_t ShmSample::*value;
-} kFigures[] = {{"device", &ShmSample::device},         {"used_bytes", &ShmSample::used_bytes},
-                {"unlinked", &ShmSample::unlinked},     {"unreadable", &ShmSample::unreadable},
-                {"unlisted", &ShmSample::unlisted},     {"omitted", &ShmSample::omitted},
+} kFigures[] = {{"device", &ShmSample::device},
+                {"used_bytes", &ShmSample::used_bytes},
+                {"unlinked", &ShmSample::unlinked},
+                {"unreadable", &ShmSample::unreadable},
+                {"unreadable_bytes", &ShmSample::unreadable_bytes},
+                {"unlisted", &ShmSample::unlisted},
+                {"omitted", &ShmSample::omitted},
                 {"omitted_bytes", &ShmSample::omitted_bytes}};
 
 Json RowOf(const ShmSegment& segment) {
-  return {segment.name,          NameOf(segment.kind),    segment.device,           segment.inode,
-          segment.bytes,         segment.length_bytes,    int{segment.deleted},     int{segment.lost_name},
-          int{segment.lasting_name}, segment.creator,     int{segment.creator_alive}, segment.looks_unowned,
-          Json(segment.mapped_by),   Json(segment.opened_by)};
+  return {segment.name,
+          NameOf(segment.kind),
+          segment.device,
+          segment.inode,
+          segment.bytes,
+          segment.length_bytes,
+          int{segment.deleted},
+          int{segment.lost_name},
+          int{segment.lasting_name},
+          segment.creator,
+          int{segment.creator_alive},
+          segment.looks_unowned,
+          Json(segment.mapped_by),
+          Json(segment.opened_by)};
 }
 
 std::vector<pid_t> PidsAt(const Json& row, size_t i) {

@@ -68,9 +68,8 @@ std::string ShmText(const ShmSample& sample, size_t most_rows, const std::map<pi
   const double ratio = sample.capacity_bytes ? static_cast<double>(sample.used_bytes) / *sample.capacity_bytes : 0;
   std::string out = absl::StrCat(
       "  ", HumanBytes(sample.used_bytes),
-      sample.capacity_bytes
-          ? absl::StrFormat(" of %s used (%.0f %%)", HumanBytes(*sample.capacity_bytes), 100 * ratio)
-          : " used, no limit",
+      sample.capacity_bytes ? absl::StrFormat(" of %s used (%.0f %%)", HumanBytes(*sample.capacity_bytes), 100 * ratio)
+                            : " used, no limit",
       "\n");
   if (!sample.segments.empty())
     absl::StrAppendFormat(&out, "  %11s %11s  %-26s %-32s %s\n", "takes up", "length", "kind", "owners", "name");

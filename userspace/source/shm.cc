@@ -104,6 +104,7 @@ struct ShmLook::State {
   void Begin(pid_t pid);
   void ReadMaps(pid_t pid);
   void ReadDescriptor(pid_t pid);
+  void AddUnreadable(pid_t pid);
   void End(pid_t pid);
   void AddMapping(pid_t pid, const Mapping& mapping);
   bool Step();
@@ -149,8 +150,8 @@ void ShmLook::State::ListEntry() {
   if (DeviceOf(info) != sample.device) return;
   if (S_ISREG(info.stx_mode)) return AddNamed(folder.path + entry_name, info);
   if (!S_ISDIR(info.stx_mode) || folders.size() >= kDeepestFolder) return;
-  Directory inner = ListOf(openat(dirfd(folder.entries.get()), entry_name.c_str(),
-                                  O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  Directory inner =
+      ListOf(openat(dirfd(folder.entries.get()), entry_name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   std::string path = absl::StrCat(folder.path, entry_name, "/");
   if (inner != nullptr) folders.push_back({std::move(inner), std::move(path)});
 }
@@ -240,13 +241,21 @@ void ShmLook::State::ReadDescriptor(pid_t pid) {
   if (segment->opened_by.empty() || segment->opened_by.back() != pid) segment->opened_by.push_back(pid);
 }
 
+// On some hosts not even root may look into every process; but how much shared memory it has resident is for all to
+// read.
+void ShmLook::State::AddUnreadable(pid_t pid) {
+  const absl::StatusOr<ProcStat> stat = proc.ReadStat(pid);
+  const absl::StatusOr<std::string> status = proc.ReadFile(pid, "status");
+  if (!stat.ok() || (stat->flags & kKernelThread) != 0 || stat->state == 'Z') return;
+  const uint64_t bytes = (status.ok() ? ParseStatus(*status).shmem_bytes : std::nullopt).value_or(UINT64_MAX);
+  sample.unreadable += bytes > 0;
+  sample.unreadable_bytes = std::max(sample.unreadable_bytes, bytes);
+}
+
 void ShmLook::State::End(pid_t pid) {
   descriptors.reset();
   if (has_memory) living.push_back(pid);
-  if (refused) {
-    const absl::StatusOr<ProcStat> stat = proc.ReadStat(pid);
-    if (stat.ok() && (stat->flags & kKernelThread) == 0 && stat->state != 'Z') ++sample.unreadable;
-  }
+  if (refused) AddUnreadable(pid);
   part = Part::kBegin;
   ++next_pid;
 }
