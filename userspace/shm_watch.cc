@@ -24,6 +24,13 @@ bool HasLeftovers(const ShmSample& sample) { return LeakedIn(sample).segments > 
 
 }  // namespace
 
+// A name that is removed frees nothing while somebody uses what it named.
+void ShmWatch::NoteChanges(const ShmTick& tick) {
+  const absl::Time names = LastNameChange(proc_, tick.target);
+  changed_ |= tick.processes_changed || std::exchange(names_changed_, names) != names ||
+              (tick.mount != nullptr && tick.mount->used != used_then_);
+}
+
 // A part of the capacity that was filled since the last look is worth a quick one, of the followed processes only:
 // before the workers die of it.
 bool ShmWatch::IsDue(const ShmTick& tick) {
@@ -67,7 +74,7 @@ ShmSample ShmWatch::TakeLook() {
 std::optional<ShmSample> ShmWatch::GoOn(const ShmTick& tick) {
   const bool first = !before_;
   if (!RunLook(first ? kLongestStep : std::min(kLongestStep, kTickShare * tick.interval))) return std::nullopt;
-  next_quick_ = tick.t + std::max(2 * tick.interval, look_cost_ / kTickShare);
+  next_quick_ = tick.t + std::max(2 * tick.interval, whole_ ? absl::ZeroDuration() : look_cost_ / kTickShare);
   if (whole_) next_whole_ = tick.t + std::max(kTicksBetweenLooks * tick.interval, look_cost_ / kLongShare);
   ShmSample sample = TakeLook();
   changed_ |= sample.whole && HasLeftovers(sample);

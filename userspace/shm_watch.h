@@ -30,13 +30,14 @@ class ShmWatch {
   template <typename ListFollowed>
   std::optional<ShmSample> Run(const ShmTick& tick, ListFollowed followed) {
     if (!tick.target_alive || tick.last) return LookLast(tick, followed());
-    changed_ |= tick.processes_changed || (tick.mount != nullptr && tick.mount->used != used_then_);
+    NoteChanges(tick);
     if (!look_ && IsDue(tick)) Begin(tick, followed());
     return look_ ? GoOn(tick) : std::nullopt;
   }
   absl::Duration cost() const { return cost_; }  // CPU time so far
 
  private:
+  void NoteChanges(const ShmTick& tick);
   bool IsDue(const ShmTick& tick);
   void Begin(const ShmTick& tick, std::vector<pid_t> followed);
   std::optional<ShmSample> GoOn(const ShmTick& tick);
@@ -50,8 +51,9 @@ class ShmWatch {
   bool whole_ = true;                // the one that goes on, or is due
   std::optional<ShmSample> before_;  // the last whole one
   absl::Duration next_whole_, next_quick_;
-  uint64_t used_then_ = 0;  // when the last look began
-  bool changed_ = true;     // since then
+  uint64_t used_then_ = 0;                           // when the last look began
+  bool changed_ = true;                              // since then
+  absl::Time names_changed_ = absl::InfinitePast();  // the last time that a name came or went
   absl::Duration cost_, look_cost_;
 };
 

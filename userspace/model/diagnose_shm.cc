@@ -157,7 +157,7 @@ Diagnosis ShmFull(const Facts& facts) {
   const Growth& growth = facts.growth;
   if (!IsFull(growth)) return {};
   const std::vector<pid_t> failed = FailedWriters(growth);
-  Diagnosis diagnosis = Crowded(facts, "shm-full", PeakRatio(growth, LimitKind::kShm) >= kFull ? 0.97 : 0.9);
+  Diagnosis diagnosis = Crowded(facts, "shm-full", failed.empty() ? 0.97 : 0.95);
   diagnosis.summary = FullOfFiles(growth) ? "/dev/shm has no room for one more file: its inodes are used up."
                                           : "/dev/shm was full: the next write gets SIGBUS, or a RuntimeError from "
                                             "torch 2.10 on, and the worker is lost.";

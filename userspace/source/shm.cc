@@ -51,6 +51,10 @@ bool Stat(int directory, const char* name, int flags, struct statx* out) {
 
 uint64_t DeviceOf(const struct statx& info) { return makedev(info.stx_dev_major, info.stx_dev_minor); }
 
+absl::Time TimeOf(const statx_timestamp& stamp) {
+  return absl::FromUnixSeconds(stamp.tv_sec) + absl::Nanoseconds(stamp.tv_nsec);
+}
+
 // Links in a container's root are to be followed inside of it, never to folders of the host.
 Fd OpenShm(const std::string& root) {
   const Fd top(open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
@@ -122,14 +126,13 @@ void ShmLook::State::ListPids() {
 void ShmLook::State::AddNamed(const std::string& name, const struct statx& info) {
   ShmSegment& segment = segments[{sample.device, info.stx_ino, false}];
   if (!segment.name.empty()) return;  // a second name of the same file
-  const absl::Time changed = absl::FromUnixSeconds(info.stx_ctime.tv_sec) + absl::Nanoseconds(info.stx_ctime.tv_nsec);
   segment = {.name = name,
              .kind = KindOfName(name),
              .device = sample.device,
              .inode = info.stx_ino,
              .bytes = info.stx_blocks * 512,
              .length_bytes = info.stx_size,
-             .lasting_name = began - changed >= kLasting,
+             .lasting_name = began - TimeOf(info.stx_ctime) >= kLasting,
              .creator = CreatorInName(name)};
   if (segment.creator != 0) creators.insert(segment.creator);
 }
@@ -345,6 +348,13 @@ ShmSample ShmLook::Take() {
 }
 
 const std::vector<pid_t>& ShmLook::living() const { return state_->living; }
+
+absl::Time LastNameChange(const ProcFs& proc, pid_t viewer) {
+  struct statx info;
+  const Fd shm = OpenShm(RootOf(proc, viewer));
+  const bool known = shm.ok() && Stat(shm.fd(), "", AT_EMPTY_PATH, &info);
+  return known ? TimeOf(info.stx_mtime) : absl::InfinitePast();
+}
 
 std::optional<pid_t> FindViewer(const ProcFs& proc, uint64_t device) {
   std::vector<pid_t> candidates = proc.ListPids();

@@ -46,6 +46,8 @@ class ShmLook {
   std::unique_ptr<State> state_;
 };
 
+// When a name came or went in the /dev/shm that `viewer` sees: cheap enough for each tick. InfinitePast if it has none.
+absl::Time LastNameChange(const ProcFs& proc, pid_t viewer);
 // A living process whose /dev/shm is on `device`; 0: the caller's own is; nullopt: nobody's.
 std::optional<pid_t> FindViewer(const ProcFs& proc, uint64_t device);
 // `pid` and all that descends from it.

@@ -11,6 +11,7 @@ import os
 import resource
 import subprocess
 import sys
+import time
 from multiprocessing import resource_tracker, shared_memory
 
 MIB = 2**20
@@ -36,6 +37,7 @@ def loader(arguments):
             return 100_000
 
         def __getitem__(self, index):
+            time.sleep(arguments.delay)
             return torch.ones(arguments.kib * 256)
 
     torch.set_num_threads(1)
@@ -82,7 +84,7 @@ def tracked_twice(arguments):
     say("ready", name=block.name)
     await_go()
     subprocess.run([sys.executable, "-c", ATTACH, block.name], check=True, stderr=subprocess.DEVNULL)
-    say("attached", gone=not os.path.exists(SHM + block.name))
+    say("attached")  # its tracker is still about to remove the name
     await_go()
     os._exit(0)
 
@@ -101,7 +103,7 @@ def handed_over(arguments):
     await_go()
     block.close()
     block.unlink()
-    say("unlinked", gone=not os.path.exists(SHM + block.name), child=child)
+    say("unlinked", child=child)
     await_go()
     os.close(release_write)
     os.waitpid(child, 0)
@@ -154,6 +156,7 @@ def main():
     parser.add_argument("--prefetch", type=int, default=2)
     parser.add_argument("--keep", type=int, default=0, help="batches that the trainer keeps, or descriptors")
     parser.add_argument("--strategy", default="file_descriptor")
+    parser.add_argument("--delay", type=float, default=0, help="seconds that loading an item takes")
     parser.add_argument("--limit", type=int, default=0, help="RLIMIT_NOFILE")
     arguments = parser.parse_args()
     if arguments.limit:
