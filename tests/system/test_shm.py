@@ -4,6 +4,7 @@ Each workload runs in a mount namespace with a tmpfs of 64 MiB on /dev/shm, whic
 """
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -186,7 +187,8 @@ def test_shm_full(start, record):
     diagnosis = found(report)["shm-full"]
     assert report["diagnoses"][0] == diagnosis
     text = "\n".join(diagnosis["evidence"] + diagnosis["advice"])
-    assert "segments of 2.5 MiB from 4 workers" in text and "--shm-size=" in text and "num_workers=0" in text
+    assert re.search(r"segments of 2\.5 MiB from \d workers", text), text
+    assert "--shm-size=" in text and "num_workers=0" in text
     assert set(diagnosis["pids"]) <= {trainer.pid, *(row["pid"] for row in report["workers"])}
 
 

@@ -22,6 +22,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "model/shm.h"
@@ -81,6 +82,7 @@ struct ShmLook::State {
   Fd root;
   absl::Time began = absl::Now();
   ShmSample sample;
+  std::string device_text;  // of the mount, as maps has it: "00:28 "
   std::map<Key, ShmSegment> segments;
   uint64_t entries = 0;
   std::set<pid_t> creators, seen_creators;  // pids that names have; of these, those that a living process has
@@ -106,6 +108,7 @@ struct ShmLook::State {
   void AddNamed(const std::string& name, const struct statx& info);
   ShmSegment* Find(uint64_t device, uint64_t inode, const std::string& name);
   void Begin(pid_t pid);
+  bool MayBeShared(absl::string_view line) const;
   void ReadMaps(pid_t pid);
   void ReadDescriptor(pid_t pid);
   void AddUnreadable(pid_t pid);
@@ -203,6 +206,11 @@ void ShmLook::State::Begin(pid_t pid) {
   }
 }
 
+// Of the thousands of lines that a process has few are worth to be parsed.
+bool ShmLook::State::MayBeShared(absl::string_view line) const {
+  return absl::StrContains(line, device_text) || absl::StrContains(line, "/memfd:") || absl::StrContains(line, "/SYSV");
+}
+
 // The kernel hands out a page at a time.
 void ShmLook::State::ReadMaps(pid_t pid) {
   char buffer[16384];
@@ -212,7 +220,10 @@ void ShmLook::State::ReadMaps(pid_t pid) {
     has_memory = true;
     text.append(buffer, got);
     const size_t lines = text.rfind('\n') + 1;  // 0 if there is none
-    for (const Mapping& mapping : ParseMaps(absl::string_view(text).substr(0, lines))) AddMapping(pid, mapping);
+    for (absl::string_view line : absl::StrSplit(absl::string_view(text).substr(0, lines), '\n')) {
+      if (!MayBeShared(line)) continue;
+      for (const Mapping& mapping : ParseMaps(line)) AddMapping(pid, mapping);
+    }
     text.erase(0, lines);
     return;
   }
@@ -303,6 +314,7 @@ absl::StatusOr<ShmLook> ShmLook::Begin(const ProcFs& proc, const ShmLookPlan& pl
   ShmSample& sample = state->sample;
   sample.mount = "/dev/shm";
   sample.device = DeviceOf(info);
+  state->device_text = absl::StrFormat("%02x:%02x ", info.stx_dev_major, info.stx_dev_minor);
   sample.whole = plan.whole;
   // tmpfs mounted with size=0 has no bound and says 0 blocks.
   if (size.f_blocks > 0) sample.capacity_bytes = uint64_t{size.f_blocks} * size.f_frsize;
