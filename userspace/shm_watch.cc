@@ -15,7 +15,9 @@ namespace {
 constexpr double kLongShare = 0.005, kTickShare = 0.02;
 constexpr absl::Duration kLongestStep = absl::Milliseconds(20);
 constexpr int kTicksBetweenLooks = 10;
-constexpr size_t kMostTold = 200;  // segments of one look that a recording keeps
+// Of one look: entries of the folder that are read, segments that the next one is compared with, and that are told.
+constexpr uint64_t kMostEntries = 10'000;
+constexpr size_t kMostCompared = 2000, kMostTold = 200;
 constexpr absl::Duration kLastLook = absl::Milliseconds(300);
 // How long the end of a process, and those that tidy up after it, may take.
 constexpr absl::Duration kTidying = absl::Milliseconds(500), kPause = absl::Milliseconds(20);
@@ -46,8 +48,8 @@ void ShmWatch::Begin(const ShmTick& tick, std::vector<pid_t> followed) {
   // A leftover is one only if it is still there next time.
   changed_ = whole_ && before_ && HasLeftovers(*before_);
   look_cost_ = absl::ZeroDuration();
-  absl::StatusOr<ShmLook> look =
-      ShmLook::Begin(proc_, {.viewer = tick.target, .first = std::move(followed), .whole = whole_});
+  absl::StatusOr<ShmLook> look = ShmLook::Begin(
+      proc_, {.viewer = tick.target, .first = std::move(followed), .whole = whole_, .most_entries = kMostEntries});
   if (look.ok()) look_.emplace(*std::move(look));
   if (!look.ok()) next_whole_ = next_quick_ = tick.t + kTicksBetweenLooks * tick.interval;
 }
@@ -66,6 +68,7 @@ ShmSample ShmWatch::TakeLook() {
   ShmSample sample = look_->Take();
   look_.reset();
   CompareLooks(before_.value_or(ShmSample{}), living, &sample);
+  KeepLargest(kMostCompared, &sample);
   if (sample.whole) before_ = sample;
   KeepLargest(kMostTold, &sample);
   return sample;
@@ -83,14 +86,17 @@ std::optional<ShmSample> ShmWatch::GoOn(const ShmTick& tick) {
 
 // The target's own view is gone with it; another process, or we ourselves, may see the same mount. Where nobody does,
 // it is gone, too.
-std::optional<pid_t> ShmWatch::ViewerAfterEnd(pid_t target) const {
+std::optional<pid_t> ShmWatch::ViewerAfterEnd(pid_t target) {
   const absl::Duration end = BootTime() + kTidying;
   const auto is_going = [&] {  // it was heard to end, but may still have its memory
     const absl::StatusOr<ProcStat> stat = proc_.ReadStat(target);
     return stat.ok() && stat->state != 'Z';
   };
   while (is_going() && BootTime() < end) absl::SleepFor(kPause);
-  return before_ ? FindViewer(proc_, before_->device) : std::nullopt;
+  if (!before_) return std::nullopt;
+  // Names that go with the target, by its tracker, while workers still end are no loss.
+  for (ShmSegment& segment : before_->segments) segment.lasting_name = false;
+  return FindViewer(proc_, before_->device);
 }
 
 std::optional<ShmSample> ShmWatch::LookLast(const ShmTick& tick, std::vector<pid_t> followed) {
@@ -103,7 +109,8 @@ std::optional<ShmSample> ShmWatch::LookLast(const ShmTick& tick, std::vector<pid
   // up when their processes have ended.
   do {
     if (found) absl::SleepFor(kPause);
-    absl::StatusOr<ShmLook> look = ShmLook::Begin(proc_, {.viewer = *viewer, .first = followed});
+    absl::StatusOr<ShmLook> look =
+        ShmLook::Begin(proc_, {.viewer = *viewer, .first = followed, .most_entries = kMostEntries});
     if (!look.ok()) break;
     look_.emplace(*std::move(look));
     if (!RunLook(kLastLook)) break;

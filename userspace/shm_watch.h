@@ -44,7 +44,7 @@ class ShmWatch {
   std::optional<ShmSample> LookLast(const ShmTick& tick, std::vector<pid_t> followed);
   bool RunLook(absl::Duration budget);
   ShmSample TakeLook();
-  std::optional<pid_t> ViewerAfterEnd(pid_t target) const;
+  std::optional<pid_t> ViewerAfterEnd(pid_t target);
 
   ProcFs proc_;
   std::optional<ShmLook> look_;

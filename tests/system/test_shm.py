@@ -2,6 +2,7 @@
 
 Each workload runs in a mount namespace with a tmpfs of 64 MiB on /dev/shm, which is what a container gets; cowprof runs outside.
 """
+import contextlib
 import json
 import os
 import re
@@ -45,8 +46,9 @@ def start():
 
     yield begin
     for process in started:
-        for pid in children_of(process.pid):
-            os.kill(pid, signal.SIGKILL)
+        for pid in [*children_of(process.pid), *(line["child"] for line in process.lines if "child" in line)]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         process.stop()
 
 
@@ -264,7 +266,8 @@ def whole_look_with(recording, accept):
 
 
 @pytest.mark.parametrize("shape, event, expected", [("tracked_twice", "attached", {"shm-unlinked"}),
-                                                    ("handed_over", "unlinked", set())])
+                                                    ("handed_over", "unlinked", set()),
+                                                    ("outlived", "unlinked", set())])
 def test_shm_unlinked(start, record, shape, event, expected):
     process = start(shape, "--kib=8192")
     name = process.lines[0]["name"]
@@ -282,6 +285,20 @@ def test_shm_unlinked(start, record, shape, event, expected):
     if expected:
         diagnosis = found(report)["shm-unlinked"]
         assert diagnosis["pids"] == [process.pid] and name in diagnosis["evidence"][0]
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_files_are_bounded_and_it_is_said(start, record):
+    process = start("crowd", "--keep=100100")
+    document = shm(process.pid)
+    assert document["unlisted_entries"] == 100 and len(document["segments"]) == 100_000 and not document["complete"]
+    assert "100 more entries" in harness.run_cowprof("shm", process.pid).stdout
+    recording = record(process)
+    with open(f"/proc/{recording.pid}/status") as status:
+        peak_kib = next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
+    assert peak_kib < 40 * 1024, "P6"
+    recording.interrupt()
+    assert len(recording.report()["shm"]["segments"]) == 200
 
 
 def test_fd_exhaustion(start, record):

@@ -147,6 +147,9 @@ TEST_CASE("a lasting name that is gone while those who used it still do") {
   SECTION("one that lives let go and removed it: as it should be") {
     CHECK_FALSE(lost(before, Deleted(Segment("psm_1", 1, {5})), {5, 6}));
   }
+  SECTION("its maker, the oldest, has ended: its tracker removed it, as it should") {
+    CHECK_FALSE(lost(before, Deleted(Segment("psm_1", 1, {6})), {6}));
+  }
   SECTION("nobody uses it any more") { CHECK_FALSE(lost(before, Deleted(Segment("psm_1", 1)), {5, 6})); }
   SECTION("it has its name") { CHECK_FALSE(lost(before, Segment("psm_1", 1, {5, 6}), {5, 6})); }
   SECTION("another file, of another kind, with the same inode number") {

@@ -182,6 +182,14 @@ TEST_CASE("any bytes at all") {
   CHECK(sample.unreadable == 0);
 }
 
+TEST_CASE("more entries than are looked at") {
+  Host host;
+  for (int i = 0; i < 30; ++i) host.File(absl::StrCat("psm_", i), 10);
+  const ShmSample sample = host.Look({.viewer = 12, .most_entries = 20});
+  CHECK(sample.segments.size() == 20);
+  CHECK(sample.unlisted == 10);
+}
+
 TEST_CASE("no such process, no such folder") {
   Host host;
   CHECK(absl::IsNotFound(ShmLook::Begin(host.Proc(), {.viewer = 99}).status()));

@@ -32,15 +32,16 @@ bool Contains(const std::vector<pid_t>& pids, pid_t pid) {
   return std::find(pids.begin(), pids.end(), pid) != pids.end();
 }
 
-// A name that was there for a while is gone, and no owner is: whoever removed it, those that use it did not let go.
-// One that closes a segment and removes its name while others finish with it does as it should. Torch's manager removes
-// the names of a worker that ended (file_system), and its batches may be in use for a while yet.
+// A name that was there for a while is gone, and those that used it did not let go: whoever removed it was somebody
+// else. One that closes a segment and removes its name while others finish with it does as it should, and so does the
+// tracker of its maker, most likely the oldest of them, when that has ended. Torch's manager removes the names of a
+// worker that ended (file_system), and its batches may be in use for a while yet.
 bool LostItsName(const ShmSegment& then, const ShmSegment& now, const std::vector<pid_t>& living) {
   if (!then.lasting_name || then.deleted || !now.deleted || !now.has_owner()) return false;
   if (!EndsWithItsProcesses(now.kind) || (now.kind == SegmentKind::kTorch && !now.creator_alive)) return false;
   const std::vector<pid_t> before = OwnersOf(then), after = OwnersOf(now);
-  return std::all_of(before.begin(), before.end(),
-                     [&](pid_t pid) { return Contains(after, pid) || !Contains(living, pid); });
+  const auto still_uses = [&](pid_t pid) { return Contains(after, pid) || !Contains(living, pid); };
+  return !before.empty() && Contains(after, before.front()) && std::all_of(before.begin(), before.end(), still_uses);
 }
 
 }  // namespace

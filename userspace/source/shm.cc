@@ -32,7 +32,6 @@
 namespace cowprof {
 namespace {
 
-constexpr uint64_t kMostEntries = 100'000;
 constexpr size_t kDeepestFolder = 16;
 constexpr unsigned kKernelThread = 0x00200000;  // PF_KTHREAD, include/linux/sched.h
 constexpr absl::Duration kLasting = absl::Seconds(1);
@@ -146,9 +145,9 @@ void ShmLook::State::ListEntry() {
   if (entry == nullptr) return folders.pop_back();
   const std::string entry_name = entry->d_name;
   if (entry_name == "." || entry_name == "..") return;
-  if (++entries > kMostEntries) {
+  if (++entries > plan.most_entries) {
     ++sample.unlisted;
-    if (sample.unlisted > kMostEntries) folders.clear();  // whoever adds entries all the time does not hold us
+    if (sample.unlisted > plan.most_entries) folders.clear();  // whoever adds entries all the time does not hold us
     return;
   }
   struct statx info;

@@ -19,10 +19,11 @@
 namespace cowprof {
 
 struct ShmLookPlan {
-  pid_t viewer = 0;          // whose /dev/shm; 0: the caller's own
-  std::vector<pid_t> first;  // looked at first
-  bool whole = true;         // and then all other processes
-  bool foreign = false;      // memfds and System V segments of those, too; files of the mount are told in any case
+  pid_t viewer = 0;                 // whose /dev/shm; 0: the caller's own
+  std::vector<pid_t> first;         // looked at first
+  bool whole = true;                // and then all other processes
+  uint64_t most_entries = 100'000;  // of the folder, and of those in it
+  bool foreign = false;  // memfds and System V segments of those, too; files of the mount are told in any case
 };
 
 class ShmLook {

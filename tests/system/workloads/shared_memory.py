@@ -9,6 +9,7 @@ import ctypes
 import json
 import os
 import resource
+import signal
 import subprocess
 import sys
 import time
@@ -109,6 +110,33 @@ def handed_over(arguments):
     os.waitpid(child, 0)
 
 
+def outlived(arguments):
+    """As it should be, too: the maker ends, and its tracker removes the name while a child still works with the memory."""
+    maker = os.fork()
+    if maker == 0:
+        block = shared_memory.SharedMemory(create=True, size=arguments.kib * 1024)
+        block.buf[:8] = b"planted!"
+        child = os.fork()
+        if child == 0:
+            os.closerange(0, 3)
+            os.close(resource_tracker.getfd())  # else the tracker waits for this process as well
+            signal.pause()
+        say("ready", name=block.name, child=child)
+        await_go()
+        os._exit(0)
+    os.waitpid(maker, 0)
+    say("unlinked")
+    await_go()
+
+
+def crowd(arguments):
+    """More files than anybody should look at."""
+    for number in range(arguments.keep):
+        os.close(os.open(SHM + f"psm_{number}", os.O_CREAT | os.O_RDWR))
+    say("ready")
+    await_go()
+
+
 def allocate(arguments):
     """Memory that is reserved in a system call, as torch 2.10 does: not one page fault."""
     say("ready")
@@ -145,7 +173,7 @@ def descriptors(arguments):
 
 
 SHAPES = {shape.__name__: shape
-          for shape in (loader, leak, npy, tracked_twice, handed_over, allocate, odd, descriptors)}
+          for shape in (loader, leak, npy, tracked_twice, handed_over, outlived, crowd, allocate, odd, descriptors)}
 
 
 def main():
