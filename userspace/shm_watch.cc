@@ -30,43 +30,43 @@ bool HasLeftovers(const ShmSample& sample) { return LeakedIn(sample).segments > 
 void ShmWatch::NoteChanges(const ShmTick& tick) {
   const absl::Time names = LastNameChange(proc_, tick.target);
   changed_ |= tick.processes_changed || std::exchange(names_changed_, names) != names ||
-              (tick.mount != nullptr && tick.mount->used != used_then_);
+              (tick.mount != nullptr && Count(tick.mount->used) != whole_.used_then);
 }
 
-// A part of the capacity that was filled since the last look is worth a quick one, of the followed processes only:
-// before the workers die of it.
-bool ShmWatch::IsDue(const ShmTick& tick) {
-  if (!changed_) return false;
-  whole_ = tick.t >= next_whole_;
-  if (whole_) return true;
-  return tick.mount != nullptr && tick.mount->limit && tick.mount->used > used_then_ &&
-         tick.mount->used - used_then_ >= *tick.mount->limit / 8 && tick.t >= next_quick_;
+// At the start, and when a part of the capacity was filled since the last one: before the workers die of it.
+bool ShmWatch::IsQuickDue(const ShmTick& tick) const {
+  if (device_ == 0) return tick.t >= quick_.next;
+  if (tick.mount == nullptr || !tick.mount->limit || tick.t < quick_.next) return false;
+  const uint64_t then = quick_.used_then.value_or(0), now = tick.mount->used;
+  return now > then && now - then >= *tick.mount->limit / 8;
 }
 
-void ShmWatch::Begin(const ShmTick& tick, std::vector<pid_t> followed) {
-  used_then_ = tick.mount != nullptr ? tick.mount->used : 0;
+void ShmWatch::Begin(const ShmTick& tick, bool whole, std::vector<pid_t> followed) {
+  Look& begun = whole ? whole_ : quick_;
+  begun.used_then = tick.mount != nullptr ? Count(tick.mount->used) : std::nullopt;
   // A leftover is one only if it is still there next time.
-  changed_ = whole_ && before_ && HasLeftovers(*before_);
-  look_cost_ = absl::ZeroDuration();
+  if (whole) changed_ = before_ && HasLeftovers(*before_);
+  begun.cost = absl::ZeroDuration();
+  begun.next = tick.t + kTicksBetweenLooks * tick.interval;
   absl::StatusOr<ShmLook> look = ShmLook::Begin(
-      proc_, {.viewer = tick.target, .first = std::move(followed), .whole = whole_, .most_entries = kMostEntries});
-  if (look.ok()) look_.emplace(*std::move(look));
-  if (!look.ok()) next_whole_ = next_quick_ = tick.t + kTicksBetweenLooks * tick.interval;
+      proc_, {.viewer = tick.target, .first = std::move(followed), .whole = whole, .most_entries = kMostEntries});
+  if (look.ok()) begun.look.emplace(*std::move(look));
 }
 
-bool ShmWatch::RunLook(absl::Duration budget) {
+bool ShmWatch::RunLook(absl::Duration budget, Look* look) {
   const absl::Duration before = ReadClock(CLOCK_THREAD_CPUTIME_ID);
-  const bool done = look_->Run(budget);
+  const bool done = look->look->Run(budget);
   const absl::Duration cost = ReadClock(CLOCK_THREAD_CPUTIME_ID) - before;
-  look_cost_ += cost;
+  look->cost += cost;
   cost_ += cost;
   return done;
 }
 
-ShmSample ShmWatch::TakeLook() {
-  const std::vector<pid_t> living = look_->living();
-  ShmSample sample = look_->Take();
-  look_.reset();
+ShmSample ShmWatch::Take(Look* look) {
+  const std::vector<pid_t> living = look->look->living();
+  ShmSample sample = look->look->Take();
+  look->look.reset();
+  device_ = sample.device;
   CompareLooks(before_.value_or(ShmSample{}), living, &sample);
   KeepLargest(kMostCompared, &sample);
   if (sample.whole) before_ = sample;
@@ -74,15 +74,18 @@ ShmSample ShmWatch::TakeLook() {
   return sample;
 }
 
-std::optional<ShmSample> ShmWatch::GoOn(const ShmTick& tick) {
+std::optional<ShmSample> ShmWatch::GoOn(const ShmTick& tick, Look* look) {
   const bool first = !before_;
-  if (!RunLook(first ? kLongestStep : std::min(kLongestStep, kTickShare * tick.interval))) return std::nullopt;
-  next_quick_ = tick.t + std::max(2 * tick.interval, whole_ ? absl::ZeroDuration() : look_cost_ / kTickShare);
-  if (whole_) next_whole_ = tick.t + std::max(kTicksBetweenLooks * tick.interval, look_cost_ / kLongShare);
-  ShmSample sample = TakeLook();
-  changed_ |= sample.whole && HasLeftovers(sample);
+  if (!RunLook(first ? kLongestStep : std::min(kLongestStep, kTickShare * tick.interval), look)) return std::nullopt;
+  const bool whole = look == &whole_;
+  look->next = tick.t + (whole ? std::max(kTicksBetweenLooks * tick.interval, look->cost / kLongShare)
+                               : std::max(2 * tick.interval, look->cost / kTickShare));
+  ShmSample sample = Take(look);
+  changed_ |= whole && HasLeftovers(sample);
   return sample;
 }
+
+// ---- The last look ----
 
 // The target's own view is gone with it; another process, or we ourselves, may see the same mount. Where nobody does,
 // it is gone, too.
@@ -93,31 +96,39 @@ std::optional<pid_t> ShmWatch::ViewerAfterEnd(pid_t target) {
     return stat.ok() && stat->state != 'Z';
   };
   while (is_going() && BootTime() < end) absl::SleepFor(kPause);
-  if (!before_) return std::nullopt;
+  if (device_ == 0) return std::nullopt;
   // Names that go with the target, by its tracker, while workers still end are no loss.
-  for (ShmSegment& segment : before_->segments) segment.lasting_name = false;
-  return FindViewer(proc_, before_->device);
+  if (before_) {
+    for (ShmSegment& segment : before_->segments) segment.lasting_name = false;
+  }
+  return FindViewer(proc_, device_);
+}
+
+std::optional<ShmSample> ShmWatch::LookOnce(const ShmLookPlan& plan) {
+  Look once;
+  absl::StatusOr<ShmLook> look = ShmLook::Begin(proc_, plan);
+  if (!look.ok()) return std::nullopt;
+  once.look.emplace(*std::move(look));
+  if (!RunLook(kLastLook, &once)) return std::nullopt;
+  return Take(&once);
 }
 
 std::optional<ShmSample> ShmWatch::LookLast(const ShmTick& tick, std::vector<pid_t> followed) {
   const std::optional<pid_t> viewer = tick.target_alive ? tick.target : ViewerAfterEnd(tick.target);
   if (!viewer) return std::nullopt;
-  std::optional<ShmSample> found;
+  ShmLookPlan plan = {.viewer = *viewer, .first = std::move(followed), .most_entries = kMostEntries};
   const uint64_t leaked_before = before_ ? LeakedIn(*before_).segments : 0;
   const absl::Duration end = BootTime() + kTidying;
+  std::optional<ShmSample> found = LookOnce(plan);
   // Again while something seems to have been left behind: multiprocessing's resource tracker and torch's manager tidy
   // up when their processes have ended.
-  do {
-    if (found) absl::SleepFor(kPause);
-    absl::StatusOr<ShmLook> look =
-        ShmLook::Begin(proc_, {.viewer = *viewer, .first = followed, .most_entries = kMostEntries});
-    if (!look.ok()) break;
-    look_.emplace(*std::move(look));
-    if (!RunLook(kLastLook)) break;
-    found = TakeLook();
-  } while (!tick.target_alive && LeakedIn(*found).segments > leaked_before && BootTime() < end);
-  look_.reset();
-  return found;
+  while (!tick.target_alive && found && LeakedIn(*found).segments > leaked_before && BootTime() < end) {
+    absl::SleepFor(kPause);
+    found = LookOnce(plan);
+  }
+  if (found) return found;
+  plan.whole = false;  // a host too large for a look at all of it now
+  return LookOnce(plan);
 }
 
 }  // namespace cowprof

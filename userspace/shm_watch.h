@@ -31,30 +31,37 @@ class ShmWatch {
   std::optional<ShmSample> Run(const ShmTick& tick, ListFollowed followed) {
     if (!tick.target_alive || tick.last) return LookLast(tick, followed());
     NoteChanges(tick);
-    if (!look_ && IsDue(tick)) Begin(tick, followed());
-    return look_ ? GoOn(tick) : std::nullopt;
+    if (!quick_.look && IsQuickDue(tick)) Begin(tick, /*whole=*/false, followed());
+    if (quick_.look) return GoOn(tick, &quick_);
+    if (!whole_.look && changed_ && tick.t >= whole_.next) Begin(tick, /*whole=*/true, followed());
+    return whole_.look ? GoOn(tick, &whole_) : std::nullopt;
   }
   absl::Duration cost() const { return cost_; }  // CPU time so far
 
  private:
+  // At the followed processes only, or at all: that can take many ticks, and quick ones come in between.
+  struct Look {
+    std::optional<ShmLook> look;  // that goes on
+    absl::Duration cost, next;
+    Count used_then;  // when the last one began
+  };
   void NoteChanges(const ShmTick& tick);
-  bool IsDue(const ShmTick& tick);
-  void Begin(const ShmTick& tick, std::vector<pid_t> followed);
-  std::optional<ShmSample> GoOn(const ShmTick& tick);
+  bool IsQuickDue(const ShmTick& tick) const;
+  void Begin(const ShmTick& tick, bool whole, std::vector<pid_t> followed);
+  std::optional<ShmSample> GoOn(const ShmTick& tick, Look* look);
   std::optional<ShmSample> LookLast(const ShmTick& tick, std::vector<pid_t> followed);
-  bool RunLook(absl::Duration budget);
-  ShmSample TakeLook();
+  std::optional<ShmSample> LookOnce(const ShmLookPlan& plan);
+  bool RunLook(absl::Duration budget, Look* look);
+  ShmSample Take(Look* look);
   std::optional<pid_t> ViewerAfterEnd(pid_t target);
 
   ProcFs proc_;
-  std::optional<ShmLook> look_;
-  bool whole_ = true;                // the one that goes on, or is due
-  std::optional<ShmSample> before_;  // the last whole one
-  absl::Duration next_whole_, next_quick_;
-  uint64_t used_then_ = 0;                           // when the last look began
-  bool changed_ = true;                              // since then
+  Look quick_, whole_;
+  std::optional<ShmSample> before_;                  // what the last whole one found
+  uint64_t device_ = 0;                              // of the mount; 0: not known yet
+  bool changed_ = true;                              // since the last whole one began
   absl::Time names_changed_ = absl::InfinitePast();  // the last time that a name came or went
-  absl::Duration cost_, look_cost_;
+  absl::Duration cost_;
 };
 
 }  // namespace cowprof

@@ -247,17 +247,31 @@ struct Watched {
                       .processes_changed = changed},
                      [] { return Pids{12}; });
   }
+  // A quick look, then one at all.
+  void Start() {
+    const auto quick = At(0), whole = At(1);
+    REQUIRE(quick);
+    CHECK_FALSE(quick->whole);
+    REQUIRE(whole);
+    CHECK(whole->whole);
+  }
 };
 
 }  // namespace
 
 TEST_CASE("at the start, then if something changed, and no sooner than ten ticks later") {
   Watched watched;
-  REQUIRE(watched.At(0));
-  for (int t = 1; t < 30; ++t) CHECK_FALSE(watched.At(t));
-  SECTION("bytes") { watched.mount.used = 1; }
+  watched.Start();
+  for (int t = 2; t < 30; ++t) CHECK_FALSE(watched.At(t));
+  SECTION("bytes") {
+    watched.mount.used = 1;
+    CHECK(watched.At(30));
+  }
   SECTION("processes") { CHECK(watched.At(30, /*changed=*/true)); }
-  if (watched.mount.used == 1) CHECK(watched.At(30));
+  SECTION("names") {
+    watched.host.File("features.npy", 1);
+    CHECK(watched.At(30));
+  }
   watched.mount.used = 2;
   for (int t = 31; t < 40; ++t) CHECK_FALSE(watched.At(t));
   const auto look = watched.At(40);
@@ -267,7 +281,7 @@ TEST_CASE("at the start, then if something changed, and no sooner than ten ticks
 
 TEST_CASE("while it fills up: quick looks, at the followed processes only") {
   Watched watched;
-  REQUIRE(watched.At(0));
+  watched.Start();
   watched.mount.used = 124;
   CHECK_FALSE(watched.At(2));
   watched.mount.used = 125;  // an eighth
@@ -282,9 +296,9 @@ TEST_CASE("while it fills up: quick looks, at the followed processes only") {
 TEST_CASE("what seems left behind is looked at again, though nothing changes") {
   Watched watched;
   watched.host.File("psm_left", 4096);
-  REQUIRE(watched.At(0));
-  CHECK_FALSE(watched.At(9));
-  const auto again = watched.At(10);
+  watched.Start();
+  CHECK_FALSE(watched.At(10));
+  const auto again = watched.At(11);
   REQUIRE(again);
   REQUIRE(again->segments.size() == 1);
   CHECK(again->segments[0].looks_unowned == 2);
@@ -292,7 +306,7 @@ TEST_CASE("what seems left behind is looked at again, though nothing changes") {
 
 TEST_CASE("a target that ended: by the view of another process, and only of the same mount") {
   Watched watched;
-  REQUIRE(watched.At(0));
+  watched.Start();
   std::filesystem::rename(watched.host.tree.root() + "/proc/12", watched.host.tree.root() + "/proc/13");
   const ShmTick end = {.t = absl::Seconds(1), .interval = absl::Seconds(1), .target = 12, .target_alive = false};
   const auto look = watched.watch.Run(end, [] { return Pids{}; });
@@ -300,6 +314,19 @@ TEST_CASE("a target that ended: by the view of another process, and only of the 
   CHECK(look->whole);
   std::filesystem::remove_all(watched.host.tree.root() + "/proc/13/root");
   CHECK_FALSE(watched.watch.Run(end, [] { return Pids{}; }));
+}
+
+TEST_CASE("a target that ended and left something: looked at until it is tidied up, or for sure left") {
+  Watched watched;
+  watched.Start();
+  watched.host.File("psm_left", 4096);
+  std::filesystem::rename(watched.host.tree.root() + "/proc/12", watched.host.tree.root() + "/proc/13");
+  const auto look =
+      watched.watch.Run({.t = absl::Seconds(1), .interval = absl::Seconds(1), .target = 12, .target_alive = false},
+                        [] { return Pids{}; });
+  REQUIRE(look);
+  REQUIRE(look->segments.size() == 1);
+  CHECK(look->segments[0].looks_unowned >= 2);
 }
 
 }  // namespace cowprof
