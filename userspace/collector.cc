@@ -50,6 +50,7 @@ Collector::Collector(std::unique_ptr<FaultSource> faults, ProcFs proc, Limits li
       limits_(std::move(limits)),
       options_(options),
       sweep_(proc, options.page_bytes, options.t0_ns),
+      shm_watch_(proc),
       attribution_(proc, faults_.get()),
       spaces_(proc, options.page_bytes) {
   faults_->LogPages(true);
@@ -257,6 +258,26 @@ absl::Duration Collector::next_extra_tick() const {
   return attribution_.next_urgent_look() + absl::Nanoseconds(options_.t0_ns);
 }
 
+void Collector::LookAtShm(absl::Duration interval, bool last, Sample* sample) {
+  const auto mount = std::find_if(sample->limits.begin(), sample->limits.end(),
+                                  [](const LimitSample& limit) { return limit.kind == LimitKind::kShm; });
+  const bool changed = std::any_of(sample->events.begin(), sample->events.end(), [](const Event& event) {
+    return event.kind == EventKind::kProcess || event.kind == EventKind::kExit;
+  });
+  const ShmTick tick = {.t = sample->t,
+                        .interval = interval,
+                        .target = target_,
+                        .target_alive = target_alive_,
+                        .last = last,
+                        .mount = mount != sample->limits.end() ? &*mount : nullptr,
+                        .processes_changed = changed};
+  sample->shm = shm_watch_.Run(tick, [&] {
+    std::vector<pid_t> followed;
+    for (const auto& [id, tracked] : living_) followed.push_back(id.pid);
+    return followed;
+  });
+}
+
 absl::StatusOr<Sample> Collector::Collect(absl::Duration interval, bool last) {
   absl::StatusOr<Pull> pull = faults_->PullCounts();
   if (!pull.ok()) return pull.status();
@@ -289,6 +310,7 @@ absl::StatusOr<Sample> Collector::Collect(absl::Duration interval, bool last) {
   const absl::Duration hasty = std::clamp(kFirstSweeps - sweep_.cost(), absl::ZeroDuration(), absl::Milliseconds(50));
   RunSweep(last ? absl::Milliseconds(100) : std::max(interval * kSweepShare, hasty), &sample);
   if (target_alive_) sample.limits = limits_.Read(target_);
+  LookAtShm(interval, last, &sample);
   sample.losses = pull->losses;
   sample.losses.unreadable = unreadable_;
   return sample;

@@ -75,6 +75,18 @@ void AddRecordOptions(CLI::App* app, Options* options) {
       ->allow_extra_args(false);
 }
 
+void AddPid(CLI::App* command, const char* help, Options* options) {
+  command
+      ->add_option_function<std::string>(
+          "PID",
+          [options](const std::string& text) {
+            if (std::string error = ParsePid(text, &options->pid); !error.empty())
+              throw CLI::ValidationError("PID", error);
+          },
+          help)
+      ->type_name("PID");
+}
+
 void AddSubcommands(CLI::App* app, Options* options) {
   CLI::App* report = app->add_subcommand("report", "The verdict on a recording, in words or as JSON");
   report->add_option("TIMELINE", options->timeline, "Recording made by cowprof")->required()->type_name("FILE");
@@ -84,15 +96,10 @@ void AddSubcommands(CLI::App* app, Options* options) {
   view->add_option("-o,--output", options->output, "The page (default: TIMELINE with .html)")->type_name("FILE.html");
   CLI::App* doctor = app->add_subcommand("doctor", "What this host, and a process on it, allows cowprof to do");
   doctor->add_flag("--json", options->json, "As cowprof.doctor/1");
-  doctor
-      ->add_option_function<std::string>(
-          "PID",
-          [options](const std::string& text) {
-            if (std::string error = ParsePid(text, &options->pid); !error.empty())
-              throw CLI::ValidationError("PID", error);
-          },
-          "Process to look at")
-      ->type_name("PID");
+  AddPid(doctor, "Process to look at", options);
+  CLI::App* shm = app->add_subcommand("shm", "/dev/shm: how full, every segment, whose it is");
+  shm->add_flag("--json", options->json, "As cowprof.shm/1");
+  AddPid(shm, "Process whose /dev/shm is meant (default: that of this shell)", options);
   app->require_subcommand(0, 1);
 }
 

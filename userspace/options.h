@@ -34,7 +34,7 @@ struct Options {
   bool every_copy = false, verify = false;
   std::vector<std::string> without;  // rungs that must not be used
   std::string timeline;              // report, view
-  pid_t pid = 0;                     // doctor; 0: none
+  pid_t pid = 0;                     // doctor, shm; 0: none
 };
 
 struct ParsedOptions {

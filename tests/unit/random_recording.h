@@ -32,6 +32,7 @@ class RandomRecording {
     AddPages(&sample);
     ChangeLimits(&sample);
     sample.losses = losses_;
+    AddShm(&sample);
     return sample;
   }
 
@@ -203,6 +204,35 @@ class RandomRecording {
     }
   }
   Cause AnyCause() { return static_cast<Cause>(Int(0, kCauses - 1)); }
+
+  // A look at shared memory now and then; a segment's figures need not agree with each other.
+  void AddShm(Sample* sample) {
+    if (!Chance(0.2)) return;
+    ShmSample& look = sample->shm.emplace();
+    look = {.mount = "/dev/shm", .device = Number(20), .capacity_bytes = MaybeNumber(), .used_bytes = Number()};
+    look.whole = Chance(0.5);
+    look.unreadable = Number(8);
+    look.unreadable_bytes = Number();
+    look.unlisted = Number(10);
+    look.omitted = Number(10);
+    look.omitted_bytes = Number();
+    look.unlinked = Number(4);
+    for (int left = Int(0, 4); left > 0; --left) {
+      ShmSegment segment = {.name = Name(), .kind = static_cast<SegmentKind>(Int(0, 6)), .device = Number(20)};
+      segment.inode = Number();
+      segment.bytes = Number();
+      segment.length_bytes = Number();
+      segment.deleted = Chance(0.5);
+      segment.lost_name = Chance(0.1);
+      segment.lasting_name = Chance(0.5);
+      segment.creator = Int(0, 4'000'000);
+      segment.creator_alive = Chance(0.5);
+      segment.looks_unowned = Number(5);
+      for (int owners = Int(0, 3); owners > 0; --owners) segment.mapped_by.push_back(Int(1, 4'000'000));
+      if (Chance(0.5)) segment.opened_by.push_back(Int(1, 4'000'000));
+      look.segments.push_back(std::move(segment));
+    }
+  }
 
   // A limit stays from where it appears; its figures may not.
   void ChangeLimits(Sample* sample) {

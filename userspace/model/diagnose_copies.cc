@@ -120,7 +120,7 @@ Diagnosis CowData(const Facts& facts) {
 
 Diagnosis ParentUnshare(const Facts& facts) {
   const ProcessGrowth* parent = facts.growth.target();
-  if (parent == nullptr || !facts.HasWorkers()) return {};
+  if (parent == nullptr || !parent->causes || !facts.HasWorkers()) return {};
   const uint64_t copies = parent->counts.copies.value_or(0);
   // Each fork shares what the parent always writes once more: 0.5 MiB of a plain interpreter, 2 to 4 MiB of a torch
   // trainer.

@@ -22,8 +22,10 @@ Diagnosis Clean(const Facts& facts) {
   return diagnosis;
 }
 
-constexpr Diagnosis (*kDiagnoses[])(const Facts&) = {CowRefcount,    CowGcHeader,     CowData,    ParentUnshare,
-                                                     PrivateBySpawn, NewMemoryGrowth, GcDisabled, FileBacked};
+constexpr Diagnosis (*kDiagnoses[])(const Facts&) = {
+    CowRefcount,    CowGcHeader,     CowData,    ParentUnshare,                                // diagnose_copies.cc
+    PrivateBySpawn, NewMemoryGrowth, GcDisabled, FileBacked,                                   // diagnose_memory.cc
+    ShmFull,        ShmNearFull,     ShmUnlinked, ShmLeaked, FdExhaustion};                    // diagnose_shm.cc
 
 const char* WordsOf(Cause cause) {
   constexpr const char* kWords[] = {"reference counts",

@@ -27,8 +27,10 @@ bool HasInheritedMemory(const ProcessGrowth& process) {
 }
 
 Facts FactsOf(const Growth& growth) {
-  Facts facts = {
-      .growth = growth, .page_bytes = growth.info.page_bytes, .blame = BlameOf(growth, {.workers_only = true})};
+  Facts facts = {.growth = growth,
+                 .page_bytes = growth.info.page_bytes,
+                 .blame = BlameOf(growth, {.workers_only = true}),
+                 .forecast = ForecastOf(growth)};
   for (const ProcessGrowth& process : growth.processes) {
     if (!HasInheritedMemory(process)) continue;
     uint64_t copies = 0;

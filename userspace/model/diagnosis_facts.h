@@ -8,6 +8,7 @@
 
 #include "model/blame.h"
 #include "model/diagnosis.h"
+#include "model/forecast.h"
 #include "model/growth.h"
 
 namespace cowprof {
@@ -25,6 +26,7 @@ struct Facts {
   CauseCounts causes = {};
   std::vector<pid_t> pids;  // of workers that copied more than noise
   Blame blame;
+  Forecast forecast;
 
   uint64_t Of(Cause cause) const { return causes[static_cast<int>(cause)]; }
   std::string Bytes(uint64_t pages) const;
@@ -52,6 +54,12 @@ Diagnosis PrivateBySpawn(const Facts& facts);
 Diagnosis NewMemoryGrowth(const Facts& facts);
 Diagnosis GcDisabled(const Facts& facts);
 Diagnosis FileBacked(const Facts& facts);
+// diagnose_shm.cc
+Diagnosis ShmFull(const Facts& facts);
+Diagnosis ShmNearFull(const Facts& facts);
+Diagnosis ShmUnlinked(const Facts& facts);
+Diagnosis ShmLeaked(const Facts& facts);
+Diagnosis FdExhaustion(const Facts& facts);
 
 }  // namespace cowprof
 

@@ -70,7 +70,7 @@ ProcessGrowth::Past PastAt(absl::Duration t, const ProcessGrowth& process) {
   return {t, between(before.copies, after->copies), between(before.anon_pages, after->anon_pages)};
 }
 
-constexpr size_t kLongestPast = 1024, kMostSignals = 16;
+constexpr size_t kLongestPast = 1024, kMostSignals = 16, kMostUnlinked = 16;
 
 void RebaseOnTruth(const ProcessSample& sample, uint64_t page_bytes, ProcessGrowth* process) {
   const uint64_t copies = Or0(process->counts.copies), anon_pages = Or0(process->proc.anon_pages);
@@ -138,6 +138,7 @@ void AppendProcess(const ProcessSample& sample, absl::Duration t, absl::Duration
   if (sample.collector_on) process->collector_on = sample.collector_on;
   // The last row of a process that ended has counts only: /proc had nothing left to say.
   if (sample.proc.anon_pages) process->proc = sample.proc;
+  if (sample.proc.descriptors) process->peak_descriptors = std::max(process->peak_descriptors, sample.proc.descriptors);
   if (process->past.size() == kLongestPast) process->past.erase(process->past.begin());
   process->past.push_back({t, Or0(process->counts.copies), Or0(process->proc.anon_pages)});
   RebaseOnTruth(sample, page_bytes, process);
@@ -211,6 +212,19 @@ void AppendPlaces(const Sample& sample, Growth* growth) {
   if (sample.cause_evidence) growth->cause_evidence = *sample.cause_evidence;
 }
 
+void AppendShm(const ShmSample& sample, Growth* growth) {
+  for (const ShmSegment& segment : sample.segments) {
+    const auto same = [&](const ShmSegment& known) {
+      return known.device == segment.device && known.inode == segment.inode;
+    };
+    const bool is_new = std::none_of(growth->shm_unlinked.begin(), growth->shm_unlinked.end(), same);
+    if (segment.lost_name && is_new && growth->shm_unlinked.size() < kMostUnlinked)
+      growth->shm_unlinked.push_back(segment);
+  }
+  growth->shm = sample;
+  if (!growth->shm_peak || sample.used_bytes >= growth->shm_peak->used_bytes) growth->shm_peak = sample;
+}
+
 void AppendEvent(const Event& event, Growth* growth) {
   if (event.kind == EventKind::kProcess) return StartProcess(event, growth);
   if (!IsAnnounced(event.index, *growth)) return;
@@ -279,7 +293,7 @@ void Append(const Sample& sample, Growth* growth) {
   }
   AppendPlaces(sample, growth);
   AppendRegions(sample, growth);
-  if (sample.shm) growth->shm = sample.shm;
+  if (sample.shm) AppendShm(*sample.shm, growth);
   growth->alerts.insert(growth->alerts.end(), sample.alerts.begin(), sample.alerts.end());
   for (const LimitSample& limit : sample.limits) {
     const auto same = [&](const LimitGrowth& known) {
@@ -289,6 +303,7 @@ void Append(const Sample& sample, Growth* growth) {
     if (known == growth->limits.end()) known = growth->limits.insert(known, LimitGrowth{});
     known->now = limit;
     known->peak = std::max(known->peak, limit.used);
+    known->peak_ratio = std::max(known->peak_ratio, limit.ratio().value_or(0));
   }
   const uint64_t workers_private_bytes = SumOf(*growth, /*living_only=*/true, /*workers_only=*/true).private_bytes;
   growth->peak_workers_private_bytes = std::max(growth->peak_workers_private_bytes, workers_private_bytes);

@@ -59,6 +59,7 @@ struct ProcessGrowth {
   // owns nothing) + pages copied since + growth of RssAnon since, which a copy leaves alone and new memory raises.
   Count private_bytes, peak_private_bytes, pss_bytes;
   Count still_shared_bytes;  // anonymous memory that somebody else maps, too: what a write would copy
+  Count peak_descriptors;
   Count ceiling_bytes() const {
     if (!private_bytes || !still_shared_bytes) return std::nullopt;
     return *private_bytes + *still_shared_bytes;
@@ -89,6 +90,7 @@ struct ProcessGrowth {
 struct LimitGrowth {
   LimitSample now;
   uint64_t peak = 0;
+  double peak_ratio = 0;  // of the limit that held then: it can be changed meanwhile
 };
 
 struct Growth {
@@ -102,8 +104,10 @@ struct Growth {
   std::vector<NumberedRegion> regions;
   std::map<std::pair<int, uint64_t>, int> regions_by_start;  // address space and start -> number; the latest
   CauseEvidence cause_evidence;
-  std::optional<ShmSample> shm;  // the latest
-  std::vector<Alert> alerts;     // all, in order of time
+  std::optional<ShmSample> shm;          // the latest
+  std::optional<ShmSample> shm_peak;     // the one with most used
+  std::vector<ShmSegment> shm_unlinked;  // that lost their name while in use, as first seen so; the first few
+  std::vector<Alert> alerts;             // all, in order of time
   Losses losses;
   uint64_t peak_workers_private_bytes = 0;  // of all workers that lived at one sample together
 

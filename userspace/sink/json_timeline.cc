@@ -15,6 +15,7 @@
 #include "sink/json_events.h"
 #include "sink/json_fields.h"
 #include "sink/json_places.h"
+#include "sink/json_shm.h"
 
 namespace cowprof {
 namespace {
@@ -205,6 +206,7 @@ Json NamesOfColumns() {
                 {"limits", kLimitColumns}};
   names["collectors"] = Json::array({"index", "on"});
   names.update(NamesOfPlaceColumns());
+  names.update(NamesOfSegmentColumns());
   return names;
 }
 
@@ -282,7 +284,9 @@ std::string RecordEncoder::Encode(const Sample& latest) {
   Prepend(unwritten_.new_regions, &sample.new_regions);
   Prepend(unwritten_.regions, &sample.regions);
   if (!sample.cause_evidence) sample.cause_evidence = unwritten_.cause_evidence;
+  if (!sample.shm) sample.shm = unwritten_.shm;
   unwritten_ = {.events = sample.events,
+                .shm = sample.shm,
                 .new_frames = sample.new_frames,
                 .new_places = sample.new_places,
                 .places = sample.places,
@@ -303,6 +307,7 @@ std::string RecordEncoder::Encode(const Sample& latest) {
   absl::StrAppend(&out, "{\"t\":", Seconds(sample.t), ",\"type\":\"sample\"");
   EncodeProcesses(sample, &out);
   EncodeLimits(sample, &out);
+  if (sample.shm) EncodeShm(*sample.shm, &out);
   EncodePlaces(sample, &pending_.numbers, &out);
   if (!(sample.losses == pending_.losses)) absl::StrAppend(&out, ",\"losses\":", Dump(EncodeLosses(sample.losses)));
   pending_.losses = sample.losses;
@@ -386,6 +391,7 @@ absl::StatusOr<RecordDecoder::Result> RecordDecoder::Decode(absl::string_view re
   sample_.events = std::exchange(events_, {});
   DecodeProcesses(json);
   DecodeLimits(json);
+  sample_.shm = DecodeShm(json);
   DecodePlaces(json, &numbers_, &sample_);
   const auto losses = json.find("losses");
   if (losses != json.end() && losses->is_object()) sample_.losses = DecodeLosses(*losses);

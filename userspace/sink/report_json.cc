@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "model/words.h"
+#include "sink/json_shm.h"
 #include "sink/report.h"
 #include "sink/report_blame.h"
 
@@ -175,6 +176,7 @@ Json ReportJson(const Growth& growth) {
       {"by_native", NativeJson(growth, blame, kRowsOfAll)},
       {"by_region", RegionsJson(growth, kRowsOfAll)},
       {"limits", std::move(limits)},
+      {"shm", ShmReportJson(growth)},
       {"forecast",
        {{"shape", nullptr},
         {"ceiling_bytes", ceiling},

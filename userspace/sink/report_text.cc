@@ -9,6 +9,7 @@
 #include "model/words.h"
 #include "sink/report.h"
 #include "sink/report_blame.h"
+#include "sink/shm_text.h"
 
 namespace cowprof {
 namespace {
@@ -157,6 +158,7 @@ std::string ReportText(const Growth& growth, bool complete) {
   out += BlameText(growth);
   if (!growth.limits.empty()) out += "\n  limits\n";
   for (const LimitGrowth& limit : growth.limits) out += LimitLine(limit);
+  out += ShmSection(growth);
   absl::StrAppend(&out, "\n  ", ExactnessText(growth.info.exactness), " (", growth.info.rung, "), ",
                   HumanDuration(growth.t), ", ", Plural(growth.samples, "sample"),
                   "; target: ", Printable(growth.info.command), "\n");
