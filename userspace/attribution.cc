@@ -205,7 +205,7 @@ void Attribution::ReadCollectors(const std::vector<FollowedProcess>& processes, 
     Member& member = found->second;
     const bool due = !member.first_collector_look || now >= member.next_collector_look;
     if (due && process.exited_ns == 0 && member.program->interpreter().ready) {
-      member.collector_on = member.program->CollectorOn(member.pid);
+      member.collector_on = member.program->CollectorOn(member.id.pid);
       if (!member.first_collector_look) member.first_collector_look = now;
       const absl::Duration age = now - *member.first_collector_look;
       member.next_collector_look = now + std::clamp(age, absl::Seconds(1), absl::Seconds(10));
