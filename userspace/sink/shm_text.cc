@@ -14,6 +14,7 @@ namespace cowprof {
 namespace {
 
 constexpr size_t kOwnersShown = 3, kRowsOfReport = 8;
+constexpr uint64_t kLeastUnexplained = 64 << 10;
 
 std::string OwnersText(const ShmSample& sample, const ShmSegment& segment, const std::map<pid_t, std::string>& names) {
   const std::vector<pid_t> owners = OwnersOf(segment);
@@ -48,14 +49,19 @@ std::vector<std::string> Remarks(const ShmSample& sample) {
                                  HumanBytes(leaked.bytes), "; remove them by name from /dev/shm"));
   }
   // A page or two are the folders' own.
-  if (const uint64_t bytes = UnexplainedBytes(sample); bytes >= 64 << 10 && sample.whole) {
-    lines.push_back(absl::StrCat("unexplained: ", HumanBytes(bytes),
+  const uint64_t unexplained = sample.whole ? UnexplainedBytes(sample) : 0;
+  if (unexplained >= kLeastUnexplained) {
+    lines.push_back(absl::StrCat("unexplained: ", HumanBytes(unexplained),
                                  " that no process we could read maps or holds (in flight between processes, or of "
                                  "another mount namespace or user)"));
   }
-  if (sample.unreadable > 0) {
-    lines.push_back(absl::StrCat(HumanCount(sample.unreadable), sample.unreadable == 1 ? " process" : " processes",
-                                 " could not be looked at, so owners may be missing: run cowprof as root"));
+  const bool unsure = std::any_of(sample.segments.begin(), sample.segments.end(), [&](const ShmSegment& segment) {
+    return OwnershipOf(sample, segment) == Ownership::kUnknown;
+  });
+  if (sample.unreadable > 0 && (unsure || unexplained >= kLeastUnexplained)) {
+    lines.push_back(
+        absl::StrCat(HumanCount(sample.unreadable), sample.unreadable == 1 ? " process" : " processes",
+                     " with shared memory could not be looked at: an owner may be missing; root sees most"));
   }
   if (sample.unlisted > 0)
     lines.push_back(absl::StrCat(HumanCount(sample.unlisted), " more entries of the folder were not looked at"));
