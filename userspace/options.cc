@@ -93,6 +93,9 @@ void AddSubcommands(CLI::App* app, Options* options) {
           },
           "Process to look at")
       ->type_name("PID");
+  doctor->add_option("--workers", options->workers, "What so many workers of the process will cost at most")
+      ->type_name("N")
+      ->check(CLI::Range(1, 65536));
   app->require_subcommand(0, 1);
 }
 
@@ -103,6 +106,8 @@ ParsedOptions UsageError(const std::string& message) {
 
 // What can't be told from one option alone.
 std::string Contradiction(const Options& options, bool separator) {
+  if (options.command == "doctor" && options.workers != 0 && options.pid == 0)
+    return "doctor --workers: of which process? give its PID, as in: cowprof doctor 4242 --workers 8";
   if (options.command != "record") {
     return separator || options.attach != 0
                ? absl::StrCat("'", options.command, "' takes no --attach and no program to start")

@@ -4,6 +4,7 @@
 #include "model/words.h"
 #include "sink/report.h"
 #include "sink/report_blame.h"
+#include "sink/report_forecast.h"
 
 namespace cowprof {
 namespace {
@@ -136,10 +137,8 @@ Json ReportJson(const Growth& growth) {
   const Blame blame = BlameOf(growth, {});
   const CauseEvidence& evidence = growth.cause_evidence;
   Json workers = Json::array(), limits = Json::array();
-  uint64_t ceiling = 0;
   for (const ProcessGrowth& process : growth.processes) {
     if (process.index > 0) workers.push_back(ProcessJson(process, growth));
-    if (!process.ended) ceiling += process.ceiling_bytes().value_or(0);
   }
   for (const LimitGrowth& limit : growth.limits) limits.push_back(LimitJson(limit));
   return {
@@ -174,13 +173,7 @@ Json ReportJson(const Growth& growth) {
       {"by_native", NativeJson(growth, blame, kRowsOfAll)},
       {"by_region", RegionsJson(growth, kRowsOfAll)},
       {"limits", std::move(limits)},
-      {"forecast",
-       {{"shape", nullptr},
-        {"ceiling_bytes", ceiling},
-        {"eta_ceiling_seconds", nullptr},
-        {"first_limit", nullptr},
-        {"eta_limit_seconds", nullptr},
-        {"verdict", "unknown"}}},
+      {"forecast", ForecastJson(ForecastOf(growth))},
       {"diagnoses", DiagnosesJson(growth)},
       {"verify", VerifyJson(growth)},
       {"losses", LossesJson(growth.losses)},
