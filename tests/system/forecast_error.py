@@ -88,7 +88,9 @@ def errors(path):
             continue
         rows.append((t, private / truth, plateau and plateau["best"] / truth - 1,
                      plateau and plateau["low"] <= truth * 1.001 and plateau["high"] >= truth * 0.999))
-    return truth, rows
+    # From the peak on there is nothing to forecast: workers end one by one.
+    end = next((number for number, row in enumerate(rows) if row[1] >= 0.995), len(rows))
+    return truth, rows[:end]
 
 
 def table_row(shape, truth, rows):

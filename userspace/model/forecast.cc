@@ -18,7 +18,7 @@ constexpr double kNoticeable = 0.005;       // of a limit: a smaller rise is no 
 constexpr double kHorizon = 7 * 24 * 3600;  // seconds; what takes longer is said to be never
 // A process that has long stopped to copy copies no more, whatever the place of its pages suggests: at its latest pace
 // it can't take more than so many times as long as it has taken.
-constexpr double kMostPatience = 8;
+constexpr double kMostPatience = 8, kShortestPatience = 5;  // times; seconds
 
 // The copies of the living workers that are still to come.
 struct Copies {
@@ -62,10 +62,15 @@ Copies CopiesOf(const Growth& growth) {
   const double elapsed = now - began;
   if (elapsed <= 0) return copies;
   const Series& series = growth.history.copied_bytes;
-  const double then = now - elapsed / 4;
-  copies.rate = (ValueAt(series, now) - ValueAt(series, then)) / (elapsed / 4);
-  const double most = kMostPatience * copies.rate * elapsed;
-  copies.rest = {std::min(copies.rest.low, most), std::min(copies.rest.best, most), std::min(copies.rest.high, most)};
+  const auto rate_since = [&](double part) {
+    return (ValueAt(series, now) - ValueAt(series, now - part * elapsed)) / (part * elapsed);
+  };
+  copies.rate = rate_since(0.25);
+  if (elapsed > kShortestPatience) {
+    const double most = kMostPatience * rate_since(0.5) * elapsed;
+    copies.rest = {std::min(copies.rest.low, most), std::min(copies.rest.best, most),
+                   std::min(copies.rest.high, 4 * most)};
+  }
   if (!copies.known) {
     // Nothing is known of the end but the ceiling. Where next to nothing is copied, that is enough.
     copies.known = copies.rest.high < kNoise;
@@ -84,6 +89,11 @@ bool BelowEarlier(const Copies& copies, const History& history) {
 
 Estimate PlateauOf(const Copies& copies, const History& history) {
   const double now = copies.private_bytes;
+  // Between two generations.
+  if (now == 0 && history.generation_over) {
+    const double earlier = std::max(history.earlier_bytes, history.generation_bytes);
+    return {0.9 * earlier, earlier, 1.1 * earlier};
+  }
   if (BelowEarlier(copies, history)) {
     const double earlier = history.earlier_bytes;
     return {std::max(now, 0.9 * earlier), std::max(now, earlier), std::max(now, 1.1 * earlier)};
@@ -218,6 +228,7 @@ Forecast ForecastOf(const Growth& growth) {
                        .ceiling_bytes = living.private_bytes + living.still_shared_bytes};
   forecast.sawtooth = IsSawtooth(growth.history);
   forecast.unbounded_bytes_per_second = NewMemory(growth.history.new_bytes, copies, growth);
+  forecast.workers_bytes = copies.private_bytes;
   forecast.ended = growth.target() != nullptr && growth.target()->ended;
   forecast.forked = std::any_of(growth.processes.begin(), growth.processes.end(),
                                 [](const ProcessGrowth& process) { return process.role == Role::kWorker; });
@@ -227,7 +238,8 @@ Forecast ForecastOf(const Growth& growth) {
     Conclude(growth, &forecast);
   } else {
     const Estimate plateau = PlateauOf(copies, growth.history);
-    const bool copied = plateau.best - copies.private_bytes >= std::max(kNoise, 0.02 * plateau.best);
+    const bool copied =
+        copies.private_bytes > 0 && plateau.best - copies.private_bytes >= std::max(kNoise, 0.02 * plateau.best);
     if (growth.samples >= kLeastSamples && copies.known) {
       forecast.plateau_bytes = plateau;
       forecast.shape = forecast.unbounded_bytes_per_second > 0 ? Shape::kUnbounded

@@ -36,6 +36,7 @@ struct Forecast {
   std::optional<Shape> shape;  // absent: too little was seen
   // Bytes. Of all living processes together; what all copies that are still possible can cost at most.
   uint64_t private_bytes = 0, still_shared_bytes = 0, ceiling_bytes = 0;
+  uint64_t workers_bytes = 0;                   // private to the living workers
   uint64_t next_worker_bytes = 0;               // at most: what one more worker, forked now, could copy of the target
   bool forked = false;                          // a worker was seen
   std::optional<Estimate> plateau_bytes;        // of what the workers own together, where copies are what grows

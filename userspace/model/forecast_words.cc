@@ -56,6 +56,8 @@ std::string ShapePart(const Forecast& forecast) {
   if (forecast.ended) return absl::StrCat("the workers reached ", height, " of their own");
   if (!forecast.forked && forecast.shape == Shape::kFlat)
     return absl::StrCat("no worker yet: each can cost up to ", HumanBytes(forecast.next_worker_bytes));
+  if (forecast.forked && forecast.workers_bytes == 0)
+    return absl::StrCat("no worker lives; those before reached ", height);
   switch (*forecast.shape) {
     case Shape::kFlat:
       return absl::StrCat("flat: the workers own ", height);

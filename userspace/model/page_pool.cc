@@ -8,20 +8,21 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <utility>
 
 namespace cowprof {
 namespace {
 
 constexpr uint64_t kChunkPages = 64;
 constexpr uint64_t kGroupPages = 4;  // a pool of pymalloc is 16 KiB from CPython 3.10 on
-constexpr uint64_t kLeastHits = 384;
+constexpr double kLeastHits = 384, kFewHits = 64, kSmallPart = 0.1;
+constexpr double kLeastMargin = 0.05;  // of an estimate, whatever the figures say: not every page of a pool is read
+constexpr double kMarch = 0.7;         // correlation of time and address from which on copies march
+constexpr double kMovedOn = 0.5;       // see AgeOf
 // Objects beyond 512 bytes come from malloc, and have their reference count in one page of those they fill. How many
 // pages have none can't be told from one worker: all are hit where objects are smaller than a page, half of them at 8
 // KiB.
-constexpr double kHeads = 0.75, kFewestHeads = 0.55;
-// Unequal places make Chao's figure a lower bound; by so much it is raised at most.
-constexpr double kMostUnequal = 1.5;
-
+constexpr double kHeads = 0.72, kFewestHeads = 0.5;
 // What Chao's estimate is made of: `places` of which at[j] were hit j times in `trials` trials each.
 struct Catch {
   std::vector<double> at;
@@ -39,13 +40,15 @@ struct Catch {
     return (trials - 1.0) / trials * Of(1) * std::max(Of(1) - 1, 0.0) / (2 * (Of(2) + 1));
   }
   // By how much more, since they are not: what hits once, twice and thrice would follow of places whose rates have a
-  // gamma distribution.
-  double Unequal() const {
+  // gamma distribution. The more places were seen, and the more workers show it, the less is left to be wrong about: by
+  // measurement (docs/forecast.md).
+  double Unequal(int workers) const {
     if (trials < 3 || Of(2) < 30 || Of(3) < 10) return 1;
     const double one = Of(1) / trials, two = Of(2) / (trials * (trials - 1) / 2.0),
                  three = Of(3) / (trials * (trials - 1) * (trials - 2.0) / 6);
-    const double ratio = one * three / (two * two);
-    return ratio >= 2 ? kMostUnequal : std::clamp(1 / (2 - ratio), 1.0, kMostUnequal);
+    const double ratio = one * three / (two * two), unseen = Unseen();
+    const double most = 1 + 3 * unseen / (unseen + Seen()) / workers;
+    return ratio >= 2 ? most : std::clamp(1 / (2 - ratio), 1.0, most);
   }
 };
 
@@ -53,6 +56,7 @@ struct Catch {
 struct Row {
   uint64_t chunk = 0;
   int first_record = 0, last_record = 0;  // the earliest and the latest of any worker
+  int added = 0;                          // pages, by the latest
   std::vector<uint64_t> bits;             // of each worker that hit it
 };
 
@@ -112,56 +116,71 @@ PoolEstimate Scattered(const Zone& zone) {
   const double each = HitsOf(zone) / zone.workers;
   const Catch groups = CatchOfGroups(zone, kGroupPages);
   const double seen = kGroupPages * groups.Seen(), unseen = kGroupPages * groups.Unseen();
-  PoolEstimate pages = {
-      .low = seen + 0.8 * unseen, .best = seen + unseen * groups.Unequal(), .high = 1.03 * seen + 2.5 * unseen};
+  PoolEstimate pages = {.low = seen + 0.8 * unseen,
+                        .best = seen + unseen * groups.Unequal(zone.workers),
+                        .high = 1.03 * seen + 2.5 * unseen};
   if (zone.kind != PagesKind::kArena) {
     // At most every page. A single page as the place needs no guess at its neighbours, but several workers that are
     // independent of each other: within an epoch each item goes to one of them only, and the figure is too large.
     pages = {.low = kFewestHeads * pages.best, .best = kHeads * pages.best, .high = pages.best};
     const Catch single = CatchOfGroups(zone, 1);
-    if (zone.workers >= 2) pages.best = std::min(pages.best, single.Seen() + single.Unseen() * single.Unequal());
-    pages.best = std::max(pages.best, single.Seen());
+    if (zone.workers >= 2) {
+      const double pool = single.Seen() + single.Unseen() * single.Unequal(zone.workers);
+      // They share the items of an epoch, and may end with it.
+      if (pool > pages.best) pages.low /= zone.workers;
+      pages.best = std::max(std::min(pages.best, pool), single.Seen());
+    }
     if (const double likeness = LikenessOf(zone); zone.workers == 1 && likeness > 0)
       pages.best = std::min(pages.best, std::max(each / likeness, kFewestHeads * pages.best));
   }
-  pages.low = std::max(std::min(pages.low, pages.best), each);
+  pages.low = std::max(std::min(pages.low, (1 - kLeastMargin) * pages.best), each);
   pages.best = std::max(pages.best, each);
-  pages.high = std::max(pages.high, pages.best);
+  pages.high = std::max(pages.high, (1 + kLeastMargin) * pages.best);
   return pages;
 }
 
 // Correlation of the address of a row with when it was first hit: 1 or -1 where copies march.
 double MarchOf(const std::vector<const Row*>& rows) {
   double n = 0, x = 0, y = 0, xx = 0, yy = 0, xy = 0;
-  const double origin = rows.empty() ? 0 : rows.front()->chunk;
   for (const Row* row : rows) {
-    const double address = row->chunk - origin, record = row->first_record;
+    const double address = row->chunk - rows.front()->chunk, record = row->first_record;
     ++n, x += address, y += record, xx += address * address, yy += record * record, xy += address * record;
   }
   const double variance = (n * xx - x * x) * (n * yy - y * y);
   return n >= 8 && variance > 0 ? (n * xy - x * y) / std::sqrt(variance) : 0;
 }
 
-// Where copies march: what they leave behind, and with the same density what lies ahead of the front.
+// How old the rows are that copies fall into now, as a part of the time since the first record: 1 where they fall
+// everywhere, as they always did; about 0 where they have moved on from where they fell before.
+double AgeOf(const Zone& zone, int record) {
+  double age = 0, added = 0;
+  for (const Row* row : zone.rows) {
+    if (row->last_record < record) continue;
+    age += row->added * (record - row->first_record);
+    added += row->added;
+  }
+  return added > 0 && record > 0 ? age / (added * record) : 1;
+}
+
+// Where copies march: what they leave behind, and with the same density what lies ahead of the front. Absent if they
+// don't march, or not along the addresses.
 std::optional<PoolEstimate> Marching(const Zone& zone, int record) {
   // What everybody hits at the start (modules, types) is no part of the march.
   std::vector<const Row*> rows;
-  double fresh = 0, old = 0;
   for (const Row* row : zone.rows) {
     if (row->first_record > 0) rows.push_back(row);
-    if (row->last_record >= record - 1) (row->first_record >= record - 2 ? fresh : old) += 1;
   }
   const double march = MarchOf(rows);
-  if (std::abs(march) < 0.7 || fresh < 0.25 * (fresh + old)) return std::nullopt;
+  if (std::abs(march) < kMarch) return std::nullopt;
   double settled_hits = 0, settled_pages = 0;
-  uint64_t front = rows.front()->chunk;
+  uint64_t front = march > 0 ? 0 : UINT64_MAX;
   for (const Row* row : rows) {
-    if (row->first_record >= record - 1) front = march > 0 ? std::max(front, row->chunk) : std::min(front, row->chunk);
-    if (row->last_record > record - 2) continue;
+    if (row->last_record >= record - 1) front = march > 0 ? std::max(front, row->chunk) : std::min(front, row->chunk);
+    if (row->last_record >= record - 1) continue;
     settled_pages += kChunkPages;
     for (const uint64_t bits : row->bits) settled_hits += std::popcount(bits);
   }
-  if (settled_pages == 0) return std::nullopt;
+  if (settled_pages == 0 || front == 0 || front == UINT64_MAX) return std::nullopt;
   const uint64_t front_page = march > 0 ? (front + 1) * kChunkPages : front * kChunkPages;
   double ahead = 0;
   for (const PageZone& part : zone.parts) {
@@ -173,23 +192,41 @@ std::optional<PoolEstimate> Marching(const Zone& zone, int record) {
   return PoolEstimate{each + 0.7 * rest, each + rest, each + 1.2 * rest, true};
 }
 
-// The zones that differ in kind: arenas of pymalloc, and all else.
+// Absent: it can't be told yet which of the two it is.
+std::optional<PoolEstimate> EstimateOf(const Zone& zone, int record, double all_hits) {
+  const double hits = HitsOf(zone);
+  // Too little to matter; if it comes to more, it will be told then.
+  if (hits < std::max(kFewHits, kSmallPart * all_hits))
+    return PoolEstimate{hits / zone.workers, hits / zone.workers, hits / zone.workers};
+  if (record == 0) return std::nullopt;
+  if (AgeOf(zone, record) < kMovedOn) return Marching(zone, record);
+  return Scattered(zone);
+}
+
+// Arenas of pymalloc are one zone: a data set fills one after the other. Of other memory each region is one, since it
+// is for itself what it is.
 std::vector<Zone> ZonesOf(const std::vector<Row>& rows, const std::vector<PageZone>& parts) {
-  std::vector<Zone> zones = {{PagesKind::kArena}, {PagesKind::kSmallPool}, {PagesKind::kOther}};
+  std::map<std::pair<PagesKind, uint64_t>, Zone> zones;
   auto part = parts.begin();
-  const PageZone* last = nullptr;
   for (const Row& row : rows) {
     const uint64_t first = row.chunk * kChunkPages;
     while (part != parts.end() && part->end <= first) ++part;
     const bool inside = part != parts.end() && part->first < first + kChunkPages;
-    Zone& zone = zones[static_cast<int>(inside ? part->kind : PagesKind::kOther)];
+    const PagesKind kind = inside ? part->kind : PagesKind::kOther;
+    const bool alone = kind == PagesKind::kOther && inside;
+    Zone& zone = zones[{kind, alone ? part->first : 0}];
+    zone.kind = kind;
     zone.rows.push_back(&row);
-    if (inside && part->kind == PagesKind::kOther && &*part != last) zone.parts.push_back(*(last = &*part));
+    if (alone && zone.parts.empty()) zone.parts = {*part};
   }
-  for (const PageZone& one : parts) {
-    if (one.kind != PagesKind::kOther) zones[static_cast<int>(one.kind)].parts.push_back(one);
+  std::vector<Zone> out;
+  for (auto& [key, zone] : zones) {
+    for (const PageZone& one : parts) {
+      if (zone.kind != PagesKind::kOther && one.kind == zone.kind) zone.parts.push_back(one);
+    }
+    out.push_back(std::move(zone));
   }
-  return zones;
+  return out;
 }
 
 }  // namespace
@@ -215,8 +252,10 @@ void PagePool::Add(int worker, uint64_t first_page, uint64_t pages) {
     const uint64_t mask = count == kChunkPages ? ~uint64_t{0} : ((uint64_t{1} << count) - 1) << from;
     const auto [entry, is_new] = chunks_.try_emplace(Key(chunk, worker));
     if (is_new) entry->second.first_record = record_;
-    entry->second.bits |= mask;
-    entry->second.last_record = record_;
+    Chunk& kept = entry->second;
+    if (std::exchange(kept.last_record, record_) != record_) kept.added = 0;
+    kept.added += std::popcount(mask & ~kept.bits);
+    kept.bits |= mask;
     if (is_new && chunks_.size() >= kMostChunks) Shrink();
   }
 }
@@ -239,21 +278,24 @@ void PagePool::EndRecord(const std::vector<PageZone>& zones) {
     row.bits.push_back(chunk->bits);
     row.first_record = std::min(row.first_record, chunk->first_record);
     row.last_record = std::max(row.last_record, chunk->last_record);
+    if (chunk->last_record == record_) row.added += chunk->added;
     workers[key.second] += std::popcount(chunk->bits);
   }
   const double scale = std::ldexp(1, level_);
   PoolEstimate sum;
-  uint64_t hits = 0;
+  double hits = 0;
+  bool known = true;
   for (const auto& [worker, pages] : workers) hits += pages;
   for (Zone& zone : ZonesOf(rows, zones)) {
     if (zone.rows.empty()) continue;
     zone.workers = static_cast<int>(workers.size());
     zone.scale = scale;
-    const std::optional<PoolEstimate> marching = Marching(zone, record_);
-    sum = sum + marching.value_or(Scattered(zone));
+    const std::optional<PoolEstimate> pages = EstimateOf(zone, record_, hits);
+    known &= pages.has_value();
+    sum = sum + pages.value_or(PoolEstimate{});
   }
   ++record_;
-  if (hits < kLeastHits) return;
+  if (hits < kLeastHits || !known) return;
   estimate_ = {scale * sum.low, scale * sum.best, scale * sum.high, sum.sequential};
 }
 

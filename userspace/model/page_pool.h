@@ -50,6 +50,7 @@ class PagePool {
   struct Chunk {
     uint64_t bits = 0;
     int first_record = 0, last_record = 0;
+    int added = 0;  // pages, by the last record
   };
   using Key = std::pair<uint64_t, int>;  // number of the chunk, worker
 
