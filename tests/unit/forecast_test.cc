@@ -91,7 +91,8 @@ struct Shuffled {
         copied.resize(pages);
       } else {
         for (uint64_t end = std::min<uint64_t>(at + a_second, order.size()); at < end; ++at) {
-          if (std::exchange(copied[order[at]], true)) continue;
+          if (copied[order[at]]) continue;
+          copied[order[at]] = true;
           ++copies;
           for (int worker = 1; worker <= workers; ++worker)
             sample.pages.push_back({worker, Cause::kRefcount, (1 << 20) + order[at], 1});

@@ -13,9 +13,9 @@ namespace cowprof {
 namespace {
 
 constexpr uint64_t kLeastSamples = 8;
-constexpr double kNoise = 4 << 20;          // bytes; a worker that only starts copies less
-constexpr double kNoticeable = 0.005;       // of a limit: a smaller rise is no trend
-constexpr double kHorizon = 7 * 24 * 3600;  // seconds; what takes longer is said to be never
+constexpr double kNoise = 4 << 20;                               // bytes; a worker that only starts copies less
+constexpr double kNoticeable = 0.005, kNoticeableOfHost = 0.05;  // of a limit: a smaller rise is no trend
+constexpr double kHorizon = 7 * 24 * 3600;                       // seconds; what takes longer is said to be never
 // A process that has long stopped to copy copies no more, whatever the place of its pages suggests: at its latest pace
 // it can't take more than so many times as long as it has taken.
 constexpr double kMostPatience = 8, kShortestPatience = 5;  // times; seconds
@@ -113,8 +113,10 @@ std::optional<Estimate> TimeToPlateau(const Copies& copies, const Estimate& plat
 
 // ---- Limits ----
 
-double FloorOf(const LimitSample& limit) {
-  return std::max(kNoticeable * *limit.limit, limit.counts_bytes() ? 1.0 * (1 << 20) : 8.0);
+// Half of what happens on a host is none of the target's doing, and ends: it has to be much, unless the target grows.
+double FloorOf(const LimitSample& limit, bool target_grows) {
+  const double noticeable = limit.kind == LimitKind::kHost && !target_grows ? kNoticeableOfHost : kNoticeable;
+  return std::max(noticeable * *limit.limit, limit.counts_bytes() ? 1.0 * (1 << 20) : 8.0);
 }
 
 // Seconds until `room` is taken by copies and by what grows at `slope`; absent: not before the horizon.
@@ -142,13 +144,13 @@ Outlook OutlookOf(const LimitForecast& limit, bool known, bool early) {
   return known ? Outlook::kTight : Outlook::kUnknown;
 }
 
-LimitForecast ForecastOfLimit(const Growth& growth, size_t number, const Copies& copies) {
+LimitForecast ForecastOfLimit(const Growth& growth, size_t number, const Copies& copies, bool target_grows) {
   const LimitSample& now = growth.limits[number].now;
   const History& history = growth.history;
   LimitForecast forecast = {.now = now};
   const double used = now.used, room = static_cast<double>(*now.limit) - used;
   Estimate rest = IsChargedForCopies(now.kind) ? copies.rest : Estimate{};
-  Slope slope = SlopeOf(history.beyond_copies[number], FloorOf(now));
+  Slope slope = SlopeOf(history.beyond_copies[number], FloorOf(now, target_grows));
   double earlier = 0;
   if (BelowEarlier(copies, history) && IsChargedForCopies(now.kind)) {
     // What grows now was there before and went away again.
@@ -249,8 +251,10 @@ Forecast ForecastOf(const Growth& growth) {
     } else if (forecast.unbounded_bytes_per_second > 0) {
       forecast.shape = Shape::kUnbounded;
     }
+    const bool grows = forecast.unbounded_bytes_per_second > 0;
     for (size_t i = 0; i < growth.limits.size(); ++i) {
-      if (growth.limits[i].now.limit.value_or(0) > 0) forecast.limits.push_back(ForecastOfLimit(growth, i, copies));
+      if (growth.limits[i].now.limit.value_or(0) > 0)
+        forecast.limits.push_back(ForecastOfLimit(growth, i, copies, grows));
     }
   }
   JudgeLimits(&forecast);

@@ -23,6 +23,8 @@ constexpr double kMovedOn = 0.5;       // see AgeOf
 // pages have none can't be told from one worker: all are hit where objects are smaller than a page, half of them at 8
 // KiB.
 constexpr double kHeads = 0.72, kFewestHeads = 0.5;
+constexpr double kFullyUnequal = 0.3;
+
 // What Chao's estimate is made of: `places` of which at[j] were hit j times in `trials` trials each.
 struct Catch {
   std::vector<double> at;
@@ -39,16 +41,14 @@ struct Catch {
     if (trials < 2) return 0;
     return (trials - 1.0) / trials * Of(1) * std::max(Of(1) - 1, 0.0) / (2 * (Of(2) + 1));
   }
-  // By how much more, since they are not: what hits once, twice and thrice would follow of places whose rates have a
-  // gamma distribution. The more places were seen, and the more workers show it, the less is left to be wrong about: by
-  // measurement (docs/forecast.md).
+  // By how much more, since they are not: of equal places one x three = two squared. How far to go is by measurement
+  // (docs/forecast.md): the more places were seen, and the more workers show it, the less is left to be wrong about.
   double Unequal(int workers) const {
     if (trials < 3 || Of(2) < 30 || Of(3) < 10) return 1;
     const double one = Of(1) / trials, two = Of(2) / (trials * (trials - 1) / 2.0),
                  three = Of(3) / (trials * (trials - 1) * (trials - 2.0) / 6);
-    const double ratio = one * three / (two * two), unseen = Unseen();
-    const double most = 1 + 3 * unseen / (unseen + Seen()) / workers;
-    return ratio >= 2 ? most : std::clamp(1 / (2 - ratio), 1.0, most);
+    const double inequality = std::clamp((one * three / (two * two) - 1) / kFullyUnequal, 0.0, 1.0);
+    return 1 + 3 * inequality * Unseen() / (Unseen() + Seen()) / workers;
   }
 };
 
