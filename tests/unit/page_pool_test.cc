@@ -85,7 +85,7 @@ void CheckEstimate(const Reading& reading, double truth, double tolerance) {
 }  // namespace
 
 TEST_CASE("small objects, shuffled: within 15 % when a fifth is copied") {
-  const Planted planted = SmallObjects(16'384, 12);
+  const Planted planted = SmallObjects(65'536, 12);
   for (const int workers : {1, 2, 4, 16}) {
     for (const double fraction : {0.2, 0.5, 0.9}) {
       INFO(workers << " workers, " << fraction);

@@ -43,7 +43,7 @@ TEST_CASE("a ramp that began a moment ago, after hours of nothing, is seen in it
 
 TEST_CASE("a slow leak is seen over a long time, through noise that hides it in a short one") {
   std::mt19937 random(1);
-  std::uniform_real_distribution<double> noise(-20, 20);
+  std::uniform_real_distribution<double> noise(-10, 10);
   const Series series = Made(2000, [&](double t) { return 0.1 * t + noise(random); });
   CHECK(SlopeOf(series, 30).best == Approx(0.1).epsilon(0.3));
 }

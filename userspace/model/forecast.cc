@@ -63,7 +63,7 @@ Copies CopiesOf(const Growth& growth) {
   if (elapsed <= 0) return copies;
   const Series& series = growth.history.copied_bytes;
   const auto rate_since = [&](double part) {
-    return (ValueAt(series, now) - ValueAt(series, now - part * elapsed)) / (part * elapsed);
+    return std::max(0.0, ValueAt(series, now) - ValueAt(series, now - part * elapsed)) / (part * elapsed);
   };
   copies.rate = rate_since(0.25);
   if (elapsed > kShortestPatience) {
@@ -75,6 +75,7 @@ Copies CopiesOf(const Growth& growth) {
     // Nothing is known of the end but the ceiling. Where next to nothing is copied, that is enough.
     copies.known = copies.rest.high < kNoise;
     copies.rest.best = copies.known ? 0 : copies.rest.high;
+    copies.rest.low = std::min(copies.rest.low, copies.rest.best);
   }
   return copies;
 }

@@ -23,7 +23,7 @@ constexpr double kMovedOn = 0.5;       // see AgeOf
 // pages have none can't be told from one worker: all are hit where objects are smaller than a page, half of them at 8
 // KiB.
 constexpr double kHeads = 0.72, kFewestHeads = 0.5;
-constexpr double kFullyUnequal = 0.3;
+constexpr double kFullyUnequal = 0.3, kAlike = 1.15;
 
 // What Chao's estimate is made of: `places` of which at[j] were hit j times in `trials` trials each.
 struct Catch {
@@ -47,7 +47,8 @@ struct Catch {
     if (trials < 3 || Of(2) < 30 || Of(3) < 10) return 1;
     const double one = Of(1) / trials, two = Of(2) / (trials * (trials - 1) / 2.0),
                  three = Of(3) / (trials * (trials - 1) * (trials - 2.0) / 6);
-    const double inequality = std::clamp((one * three / (two * two) - 1) / kFullyUnequal, 0.0, 1.0);
+    const double ratio = one * three / (two * two), doubt = std::sqrt(1 / Of(1) + 4 / Of(2) + 1 / Of(3));
+    const double inequality = std::clamp((ratio * (1 - doubt) - 1) / kFullyUnequal, 0.0, 1.0);
     return 1 + 3 * inequality * Unseen() / (Unseen() + Seen()) / workers;
   }
 };
@@ -68,6 +69,13 @@ struct Zone {
   double scale = 1;  // how many chunks each row stands for
 };
 
+// All pages that it has, as far as is known: what a sample of chunks would see of them.
+double PagesOf(const Zone& zone) {
+  double pages = 0;
+  for (const PageZone& part : zone.parts) pages += part.end - part.first;
+  return std::max<double>(pages / zone.scale, zone.rows.size() * kChunkPages);
+}
+
 PoolEstimate operator+(const PoolEstimate& a, const PoolEstimate& b) {
   return {a.low + b.low, a.best + b.best, a.high + b.high, a.sequential || b.sequential};
 }
@@ -80,16 +88,20 @@ double HitsOf(const Zone& zone) {
   return hits;
 }
 
-// Groups of pages as the places, each page of each worker a trial.
-Catch CatchOfGroups(const Zone& zone, uint64_t group_pages) {
-  Catch caught = {.at = std::vector<double>(group_pages * zone.workers + 1), .trials = 0};
-  caught.trials = static_cast<int>(group_pages) * zone.workers;
+// Groups of pages as the places, and their pages as the trials: those of all workers together, or of each for itself.
+Catch CatchOfGroups(const Zone& zone, uint64_t group_pages, bool together = true) {
+  const uint64_t trials = group_pages * (together ? zone.workers : 1);
+  Catch caught = {.at = std::vector<double>(trials + 1), .trials = static_cast<int>(trials)};
   const uint64_t mask = (uint64_t{1} << group_pages) - 1;
   for (const Row* row : zone.rows) {
     for (uint64_t at = 0; at < kChunkPages; at += group_pages) {
       size_t hits = 0;
-      for (const uint64_t bits : row->bits) hits += std::popcount(bits >> at & mask);
-      ++caught.at[hits];
+      for (const uint64_t bits : row->bits) {
+        const size_t of_one = std::popcount(bits >> at & mask);
+        if (!together) ++caught.at[of_one];
+        hits += of_one;
+      }
+      if (together) ++caught.at[hits];
     }
   }
   return caught;
@@ -112,13 +124,20 @@ double LikenessOf(const Zone& zone) {
   return largest;
 }
 
+PoolEstimate PagesOf(const Catch& groups, int workers) {
+  const double seen = kGroupPages * groups.Seen(), unseen = kGroupPages * groups.Unseen();
+  return {seen + 0.8 * unseen, seen + unseen * groups.Unequal(workers), 1.03 * seen + 2.5 * unseen};
+}
+
 PoolEstimate Scattered(const Zone& zone) {
   const double each = HitsOf(zone) / zone.workers;
-  const Catch groups = CatchOfGroups(zone, kGroupPages);
-  const double seen = kGroupPages * groups.Seen(), unseen = kGroupPages * groups.Unseen();
-  PoolEstimate pages = {.low = seen + 0.8 * unseen,
-                        .best = seen + unseen * groups.Unequal(zone.workers),
-                        .high = 1.03 * seen + 2.5 * unseen};
+  PoolEstimate pages = PagesOf(CatchOfGroups(zone, kGroupPages), zone.workers);
+  // Workers show each other's unseen places only where they don't read the same items in the same order.
+  const PoolEstimate apart = PagesOf(CatchOfGroups(zone, kGroupPages, /*together=*/false), 1);
+  if (apart.best > kAlike * zone.workers * pages.best)
+    pages = {apart.low / zone.workers, apart.best / zone.workers, apart.high / zone.workers};
+  const double all = PagesOf(zone);
+  pages = {std::min(pages.low, all), std::min(pages.best, all), std::min(pages.high, all)};
   if (zone.kind != PagesKind::kArena) {
     // At most every page. A single page as the place needs no guess at its neighbours, but several workers that are
     // independent of each other: within an epoch each item goes to one of them only, and the figure is too large.

@@ -46,12 +46,25 @@ Slope SlopeOfAll(const Series& series, double floor) {
   return {.low = std::max(0.0, std::min(Quantile(slopes, 0.1), now)), .best = best, .high = high};
 }
 
-Series Thinned(const Series& series, size_t first) {
-  Series thinned;
-  const size_t step = (series.size() - first) / kRecent + 1;
-  for (size_t i = series.size(); i > first; i -= std::min(step, i)) thinned.push_back(series[i - 1]);
-  std::reverse(thinned.begin(), thinned.end());
-  return thinned;
+// The later half of the time that the series covers, as the means of equal parts of it.
+Series LaterHalf(const Series& series) {
+  const double end = series.back().t, begin = (series.front().t + end) / 2, part = (end - begin) / kRecent;
+  Series means;
+  Point sum;
+  double points = 0, next = begin + part;
+  for (const Point& point : series) {
+    if (point.t < begin) continue;
+    if (point.t > next && points > 0) {
+      means.push_back({sum.t / points, sum.value / points});
+      sum = {};
+      points = 0;
+    }
+    while (part > 0 && point.t > next) next += part;
+    sum = {sum.t + point.t, sum.value + point.value};
+    ++points;
+  }
+  if (points > 0) means.push_back({sum.t / points, sum.value / points});
+  return means;
 }
 
 }  // namespace
@@ -77,7 +90,7 @@ Slope SlopeOf(const Series& series, double floor) {
     if (const Slope slope = SlopeOfAll(Series(series.begin() + first, series.end()), floor); slope.best > 0)
       return slope;
   }
-  return SlopeOfAll(Thinned(series, series.size() / 2), floor);
+  return SlopeOfAll(LaterHalf(series), floor);
 }
 
 double ValueAt(const Series& series, double t) {
