@@ -73,11 +73,10 @@ void AppendPoint(const Point& point, Series* series) {
   if (!std::isfinite(point.t) || !std::isfinite(point.value)) return;
   if (!series->empty() && point.t <= series->back().t) return;
   if (series->size() == kLongest) {
-    size_t kept = 0;
-    for (size_t i = 0; i < kLongest; ++i) {
-      if (i >= kLongest - 2 * kRecent || i % 2 == 0) (*series)[kept++] = (*series)[i];
-    }
-    series->resize(kept);
+    // The one with the nearest neighbours goes; the latest stay as they are.
+    const auto gap = [](const Point& point) { return (&point)[1].t - (&point)[-1].t; };
+    series->erase(std::min_element(series->begin() + 1, series->end() - 2 * kRecent,
+                                   [&](const Point& a, const Point& b) { return gap(a) < gap(b); }));
   }
   series->push_back(point);
 }

@@ -13,7 +13,8 @@ struct Point {
 };
 using Series = std::vector<Point>;
 
-// Appends; a series that is full loses every other point of its older part, so that it reaches back to its beginning.
+// Appends; a series that is full loses one of its older points, so that it is dense at its end and reaches back evenly
+// to its beginning.
 void AppendPoint(const Point& point, Series* series);
 
 // Of the value a second. All 0: it does not rise as far as can be told. `high` alone above 0: it may.
