@@ -37,9 +37,9 @@ FRACTIONS = (0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
 MOMENTS = 40
 
 
-def record(shape, path, interval="100ms"):
-    """Runs a shape under cowprof from before its first fork to its end."""
-    process = harness.Process([harness.PYTHON, WORKLOAD, *SHAPES[shape]])
+def record(workload_arguments, path, interval="100ms"):
+    """Runs a shape under cowprof from before its first fork to its end; returns what it said."""
+    process = harness.Process([harness.PYTHON, WORKLOAD, *workload_arguments])
     try:
         process.await_line("event", "ready", 60)
         recording = harness.attach(process.pid, path, "--interval", interval)
@@ -119,7 +119,7 @@ def main():
             path = folder / f"{shape}.json"
             if not arguments.source:
                 path.unlink(missing_ok=True)
-                record(shape, path)
+                record(SHAPES[shape], path)
             print(table_row(shape, *errors(path)), flush=True)
 
 

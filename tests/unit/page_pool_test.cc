@@ -150,6 +150,17 @@ TEST_CASE("the sample is bounded, and still good") {
   CHECK(pool.estimate()->best == Approx(planted.pool.size()).epsilon(0.15));
 }
 
+TEST_CASE("where each place was hit more than once, there is nothing left to expect") {
+  PagePool pool;
+  for (uint64_t group = 0; group < 400; ++group) pool.Add(1, kBase + 4 * group, 2 + group % 2);
+  const std::vector<PageZone> zones = {{kBase, kBase + 1600, PagesKind::kArena}};
+  pool.EndRecord(zones);
+  pool.Add(1, kBase + 3, 1);
+  pool.EndRecord(zones);
+  REQUIRE(pool.estimate());
+  CHECK(pool.estimate()->best == Approx(1600).epsilon(0.01));
+}
+
 TEST_CASE("odd runs and zones do no harm") {
   PagePool pool;
   pool.Add(-1, UINT64_MAX - 3, UINT64_MAX);

@@ -42,6 +42,7 @@ std::string LimitPart(const Forecast& forecast) {
     return absl::StrCat("; ", what, " (", bound, ") is full in about ", About(absl::ToDoubleSeconds(*limit->eta)));
   // Of the limits that are told, it is this one's outlook that counts: "safe" of all.
   const char* outlook = NameOf(limit->outlook);
+  if (!forecast.shape && limit->outlook == Outlook::kUnknown) return "";
   if (limit->outlook == Outlook::kUnknown || !std::isfinite(limit->peak.high))
     return absl::StrCat("; limit ", bound, " (", what, "): ", outlook);
   const double peak = limit->outlook == Outlook::kTight ? limit->peak.high : limit->peak.best;

@@ -44,7 +44,7 @@ struct Catch {
   // By how much more, since they are not: of equal places one x three = two squared. How far to go is by measurement
   // (docs/forecast.md): the more places were seen, and the more workers show it, the less is left to be wrong about.
   double Unequal(int workers) const {
-    if (trials < 3 || Of(2) < 30 || Of(3) < 10) return 1;
+    if (trials < 3 || Of(1) < 10 || Of(2) < 30 || Of(3) < 10) return 1;
     const double one = Of(1) / trials, two = Of(2) / (trials * (trials - 1) / 2.0),
                  three = Of(3) / (trials * (trials - 1) * (trials - 2.0) / 6);
     const double ratio = one * three / (two * two), doubt = std::sqrt(1 / Of(1) + 4 / Of(2) + 1 / Of(3));

@@ -51,6 +51,7 @@ Json ForecastJson(const Forecast& forecast) {
       {"verdict", NameOf(forecast.outlook)},
       {"plateau_bytes", std::move(plateau)},
       {"plateau_eta_seconds", std::move(eta)},
+      {"next_worker_bytes_at_most", forecast.next_worker_bytes},
       {"unbounded_bytes_per_second", forecast.unbounded_bytes_per_second},
       {"sawtooth", forecast.sawtooth},
       {"ended", forecast.ended},
