@@ -20,7 +20,7 @@ WORKLOAD = harness.REPOSITORY / "tests" / "system" / "workloads" / "planted_epoc
 LARGE = ["--item=large", "--items=20000"]
 # Name: arguments of the workload.
 SHAPES = {
-    "random-1-small": ["--workers=1", "--epoch-seconds=75", "--seconds=24"],
+    "random-1-small": ["--workers=1", "--items=240000", "--epoch-seconds=120", "--seconds=40"],
     "random-2-small": ["--workers=2", "--epoch-seconds=38", "--epochs=2", "--seconds=24"],
     "random-4-small": ["--workers=4", "--epoch-seconds=19", "--epochs=2", "--seconds=24"],
     "random-1-large": ["--workers=1", "--epoch-seconds=15", *LARGE],

@@ -13,11 +13,11 @@ import harness
 
 TOLERANCE = 0.15  # of the plateau
 SHAPES = {
-    "shuffled": ["--workers=4", "--epoch-seconds=8", "--epochs=2"],
-    "in-order": ["--order=sequential", "--workers=2", "--epoch-seconds=10"],
-    "restarted": ["--workers=2", "--restart", "--epoch-seconds=4", "--epochs=3"],
-    "flat": ["--workers=2", "--flat", "--epoch-seconds=8", "--items=40000"],
-    "leaking": ["--workers=2", "--flat", "--leak=8", "--epoch-seconds=8", "--items=40000"],
+    "shuffled": ["--workers=2", "--epoch-seconds=16"],
+    "in-order": ["--order=sequential", "--workers=2", "--epoch-seconds=14"],
+    "restarted": ["--workers=2", "--restart", "--epoch-seconds=5", "--epochs=3"],
+    "flat": ["--workers=2", "--flat", "--epoch-seconds=14", "--items=40000"],
+    "leaking": ["--workers=2", "--flat", "--leak=8", "--epoch-seconds=12", "--items=40000"],
 }
 
 
@@ -40,7 +40,7 @@ def forecasts(path, least=0.0):
 @pytest.mark.parametrize("shape", ["shuffled", "in-order"])
 def test_the_plateau_is_known_long_before_it_is_reached(recordings, shape):
     rows = forecasts(recordings[0][shape], least=0.45)
-    assert len(rows) >= 5, "there was no forecast at all"
+    assert len(rows) >= 3, "there was no forecast at all"
     assert max(abs(error) for _, _, error, _ in rows) <= TOLERANCE, rows
     assert sum(inside for *_, inside in rows) >= 0.8 * len(rows), rows
 
@@ -48,7 +48,7 @@ def test_the_plateau_is_known_long_before_it_is_reached(recordings, shape):
 def test_the_truth_is_what_the_workers_own_by_smaps(recordings):
     paths, said = recordings
     report = forecast_error.report_of(paths["shuffled"])
-    last = [line for line in said["shuffled"] if line.get("event") == "epoch" and line["epoch"] == 1]
+    last = [line for line in said["shuffled"] if line.get("event") == "epoch"]
     owned = sum(line["private_kib"] for line in last) * 1024
     # smaps counts private pages of files, too.
     assert report["totals"]["peak_workers_private_bytes"] == pytest.approx(owned, rel=0.1)
@@ -58,7 +58,7 @@ def test_workers_that_come_again_are_forecast_from_those_before(recordings):
     truth = forecast_error.report_of(recordings[0]["restarted"])["totals"]["peak_workers_private_bytes"]
     again = [forecast for _, _, forecast in forecast_error.moments(recordings[0]["restarted"])
              if forecast["sawtooth"] and not forecast["ended"]]
-    assert len(again) >= 5
+    assert len(again) >= 3
     for forecast in again:
         assert forecast["plateau_bytes"]["best"] == pytest.approx(truth, rel=TOLERANCE)
         assert forecast["unbounded_bytes_per_second"] == 0
@@ -66,15 +66,15 @@ def test_workers_that_come_again_are_forecast_from_those_before(recordings):
 
 def test_workers_that_do_nothing_are_flat(recordings):
     late = [forecast for t, _, forecast in forecast_error.moments(recordings[0]["flat"])
-            if t > 6 and not forecast["ended"]]
+            if t > 9 and not forecast["ended"]]
     assert late and all(forecast["shape"] == "flat" for forecast in late), [forecast["sentence"] for forecast in late]
     assert all(forecast["unbounded_bytes_per_second"] == 0 for forecast in late)
 
 
 def test_new_memory_is_growth_without_bound(recordings):
     leaking = [forecast for t, private, forecast in forecast_error.moments(recordings[0]["leaking"])
-               if 3 < t < 7 and private and not forecast["ended"]]
-    assert len(leaking) >= 5
+               if 5 < t < 11 and private and not forecast["ended"]]
+    assert len(leaking) >= 2
     for forecast in leaking:
         assert forecast["shape"] == "unbounded", forecast["sentence"]
         assert forecast["unbounded_bytes_per_second"] == pytest.approx(2 * 8 * 2**20, rel=0.3)

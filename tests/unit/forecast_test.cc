@@ -196,6 +196,19 @@ TEST_CASE("the second generation of workers is known from the first") {
   }
 }
 
+TEST_CASE("a generation that is forked as the last one ends is another one") {
+  Story story;
+  for (int i = 0; i < 6; ++i) {
+    Sample sample = {.processes = {Row(0, 0, 1000), Row(2 * i + 1, 0, 1000), Row(2 * i + 2, 0, 1000)}};
+    sample.events = {Forked(2 * i + 1), Forked(2 * i + 2)};
+    if (i == 0) sample.events.insert(sample.events.begin(), Forked(0, /*target=*/true));
+    if (i > 0) sample.events.insert(sample.events.end(), {Ended(2 * i - 1), Ended(2 * i)});
+    CHECK(story.Add(std::move(sample)).sawtooth == (i > 0));
+  }
+  CHECK(story.growth.history.generations == 5);
+  CHECK(story.growth.history.generation_workers == 2);
+}
+
 TEST_CASE("copies plateau: below the limit it is not met, above it the time is known") {
   // 4 workers x 64 MiB on top of 64: 320 MiB in the end.
   Shuffled below(16'384, 4, 400), above(16'384, 4, 250);

@@ -70,13 +70,12 @@ Copies CopiesOf(const Growth& growth) {
     const double most = kMostPatience * rate_since(0.5) * elapsed;
     copies.rest = {std::min(copies.rest.low, most), std::min(copies.rest.best, most),
                    std::min(copies.rest.high, 4 * most)};
+    // Where next to nothing is copied, the pages need not be known.
+    copies.known |= most < kNoise;
   }
-  if (!copies.known) {
-    // Nothing is known of the end but the ceiling. Where next to nothing is copied, that is enough.
-    copies.known = copies.rest.high < kNoise;
-    copies.rest.best = copies.known ? 0 : copies.rest.high;
-    copies.rest.low = std::min(copies.rest.low, copies.rest.best);
-  }
+  copies.known |= copies.shared_bytes < kNoise;
+  // Nothing is known of the end but the ceiling.
+  if (!copies.known) copies.rest.best = copies.rest.high;
   return copies;
 }
 
@@ -91,7 +90,7 @@ bool BelowEarlier(const Copies& copies, const History& history) {
 Estimate PlateauOf(const Copies& copies, const History& history) {
   const double now = copies.private_bytes;
   // Between two generations.
-  if (now == 0 && history.generation_over) {
+  if (now == 0 && GenerationIsOver(history)) {
     const double earlier = std::max(history.earlier_bytes, history.generation_bytes);
     return {0.9 * earlier, earlier, 1.1 * earlier};
   }
@@ -243,7 +242,7 @@ Forecast ForecastOf(const Growth& growth) {
     const Estimate plateau = PlateauOf(copies, growth.history);
     const bool copied =
         copies.private_bytes > 0 && plateau.best - copies.private_bytes >= std::max(kNoise, 0.02 * plateau.best);
-    if (growth.samples >= kLeastSamples && copies.known) {
+    if (growth.samples >= kLeastSamples && (copies.known || BelowEarlier(copies, growth.history))) {
       forecast.plateau_bytes = plateau;
       forecast.shape = forecast.unbounded_bytes_per_second > 0 ? Shape::kUnbounded
                        : copied                                ? Shape::kBounded

@@ -47,20 +47,26 @@ void RememberPages(const Sample& sample, const Growth& growth, History* history)
   for (auto& [space, pool] : history->pools) pool.EndRecord(ZonesOf(growth, space));
 }
 
-void RememberGenerations(const Growth& growth, size_t workers, uint64_t workers_bytes, History* history) {
-  if (history->generation_over && workers > 0 && 2 * workers > history->generation_workers / 2 + 1) {
-    // The next one has come.
+// The next generation may be forked in the very sample in which the last one ends.
+void RememberGenerations(const Sample& sample, const Growth& growth, size_t workers, uint64_t workers_bytes,
+                         History* history) {
+  bool started = false;
+  for (const Event& event : sample.events) {
+    const bool known = event.index >= 0 && event.index < static_cast<int>(growth.processes.size());
+    if (!known || growth.processes[event.index].role != Role::kWorker) continue;
+    started |= event.kind == EventKind::kProcess;
+    history->generation_ended += event.kind == EventKind::kExit;
+  }
+  if (started && GenerationIsOver(*history)) {
     ++history->generations;
-    history->generation_over = false;
     history->earlier_bytes = std::max(history->earlier_bytes, history->generation_bytes);
     for (size_t i = 0; i < growth.limits.size(); ++i)
       history->earlier_peaks[i] = std::max(history->earlier_peaks[i], growth.limits[i].peak);
-    history->generation_workers = 0;
+    history->generation_workers = history->generation_ended = 0;
     history->generation_bytes = 0;
   }
   history->generation_workers = std::max(history->generation_workers, workers);
   history->generation_bytes = std::max(history->generation_bytes, workers_bytes);
-  if (history->generation_workers > 0 && 4 * workers <= history->generation_workers) history->generation_over = true;
 }
 
 // What it has copied and still owns.
@@ -100,7 +106,7 @@ void Remember(const Sample& sample, const Growth& growth, History* history) {
   AppendPoint({t, copied}, &history->copied_bytes);
   AppendPoint({t, fresh}, &history->new_bytes);
   RememberPages(sample, growth, history);
-  RememberGenerations(growth, workers, workers_bytes, history);
+  RememberGenerations(sample, growth, workers, workers_bytes, history);
   history->peak_private_bytes = std::max(history->peak_private_bytes, private_bytes);
   history->peak_ceiling_bytes = std::max(history->peak_ceiling_bytes, ceiling_bytes);
 }

@@ -27,11 +27,16 @@ struct History {
 
   // Workers that are forked, live and end together, as those of an epoch.
   int generations = 0;                                      // that have ended, and were followed by another
-  bool generation_over = false;                             // most of the last one has ended
-  size_t generation_workers = 0;                            // most that lived together
+  size_t generation_workers = 0;                            // of the last one: most that lived together
+  size_t generation_ended = 0;                              // and how many of it have ended
   uint64_t generation_bytes = 0, earlier_bytes = 0;         // most that was private to them: this one; those before
   uint64_t peak_private_bytes = 0, peak_ceiling_bytes = 0;  // of all living processes together
 };
+
+// Whether most of the last generation has ended.
+inline bool GenerationIsOver(const History& history) {
+  return history.generation_workers > 0 && 4 * history.generation_ended >= 3 * history.generation_workers;
+}
 
 // Takes in what `sample` added; to be called last, when the growth is up to date.
 void Remember(const Sample& sample, const Growth& growth, History* history);
