@@ -240,9 +240,13 @@ void Collector::Attribute(const Pull& pull, absl::Duration t, bool last, Sample*
                   [&](const FollowedProcess& process) { return process.id.pid == target_ && process.exited_ns != 0; });
   const bool tell = last || target_ends || t >= next_places_;
   if (news || tell) attribution_.ReadPlaces();
+  // Sooner than places, since they cost nothing: a forecast lives on them.
+  if (tell || t >= next_pages_) {
+    sample->pages = page_log_.Take();
+    next_pages_ = t + std::clamp(t / 20, absl::Milliseconds(200), absl::Seconds(30));
+  }
   if (!tell) return;
   attribution_.TellPlaces(sample);
-  sample->pages = page_log_.Take();
   if (page_log_.full() && std::exchange(logging_pages_, false)) {
     faults_->LogPages(false);
     Event note = {.t = t, .kind = EventKind::kNote};

@@ -9,6 +9,7 @@
 #include "commands.h"
 #include "model/growth.h"
 #include "model/words.h"
+#include "model/worker_ceiling.h"
 #include "program.h"
 #include "source/bpf_faults.h"
 #include "source/limits.h"
@@ -43,6 +44,46 @@ std::string PythonText(const PythonFacts& python) {
   const std::string name = python.version.empty() ? "Python" : absl::StrCat("Python ", python.version);
   if (!python.problem.empty()) return absl::StrCat(name, ": ", Printable(python.problem, 200), collector);
   return absl::StrCat(name, ": causes, types and lines can be told", collector);
+}
+
+// ---- Workers to come ----
+
+WorkerCeiling ReadWorkerCeiling(const Options& options, const std::vector<LimitSample>& limits) {
+  const absl::StatusOr<std::string> status = ProcFs().ReadFile(options.pid, "status");
+  const uint64_t bytes = status.ok() ? ParseStatus(*status).anon_bytes.value_or(0) : 0;
+  return CeilingOfWorkers(options.workers, bytes, limits);
+}
+
+Json WorkersJson(const WorkerCeiling& ceiling) {
+  if (ceiling.workers == 0) return nullptr;
+  Json limits = Json::array();
+  for (const LimitAfter& limit : ceiling.limits) {
+    limits.push_back({{"kind", NameOf(limit.now.kind)},
+                      {"name", limit.now.name},
+                      {"limit", *limit.now.limit},
+                      {"used", limit.now.used},
+                      {"used_at_most", limit.used_at_most},
+                      {"verdict", NameOf(limit.outlook)}});
+  }
+  return {{"count", ceiling.workers},
+          {"bytes_each_at_most", ceiling.bytes_each},
+          {"ceiling_bytes", ceiling.bytes},
+          {"limits", std::move(limits)}};
+}
+
+std::string WorkersText(const WorkerCeiling& ceiling) {
+  if (ceiling.workers == 0) return "";
+  std::string out =
+      absl::StrFormat("\n  %s: at most %s each, if all that they inherit is copied; %s together\n",
+                      Plural(ceiling.workers, "worker"), HumanBytes(ceiling.bytes_each), HumanBytes(ceiling.bytes));
+  absl::StrAppendFormat(&out, "  %-16s %11s %11s %13s  %s\n", "", "limit", "used now", "used at most", "");
+  for (const LimitAfter& limit : ceiling.limits) {
+    const char* verdict = limit.outlook == Outlook::kWillExceed ? "could exceed" : NameOf(limit.outlook);
+    absl::StrAppendFormat(&out, "  %-16s %11s %11s %13s  %s  %s\n", NameOf(limit.now.kind), HumanBytes(limit.now.limit),
+                          HumanBytes(limit.now.used), HumanBytes(limit.used_at_most), verdict,
+                          Printable(limit.now.name, 60));
+  }
+  return out;
 }
 
 Json DoctorJson(const HostFacts& facts, const std::vector<Rung>& ladder, const std::vector<LimitSample>& limits,
@@ -123,11 +164,13 @@ int Doctor(const Options& options) {
   const std::vector<Rung> ladder = PlanProbes(facts, options.without);
   const std::vector<LimitSample> limits = Limits().Read(options.pid != 0 ? options.pid : getpid());
   const PythonFacts python = ReadPython(options.pid);
-  const std::string text =
-      options.json
-          ? DoctorJson(facts, ladder, limits, options.pid, python).dump(2, ' ', false, Json::error_handler_t::replace) +
-                "\n"
-          : DoctorText(facts, ladder, limits, options.pid, python);
+  const WorkerCeiling workers = options.workers > 0 ? ReadWorkerCeiling(options, limits) : WorkerCeiling{};
+  std::string text = absl::StrCat(DoctorText(facts, ladder, limits, options.pid, python), WorkersText(workers));
+  if (options.json) {
+    Json json = DoctorJson(facts, ladder, limits, options.pid, python);
+    json["workers"] = WorkersJson(workers);
+    text = absl::StrCat(json.dump(2, ' ', false, Json::error_handler_t::replace), "\n");
+  }
   std::fputs(text.c_str(), stdout);
   return ChosenRung(ladder) != nullptr ? kDone : kHostCannot;
 }

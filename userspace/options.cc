@@ -97,6 +97,9 @@ void AddSubcommands(CLI::App* app, Options* options) {
   CLI::App* doctor = app->add_subcommand("doctor", "What this host, and a process on it, allows cowprof to do");
   doctor->add_flag("--json", options->json, "As cowprof.doctor/1");
   AddPid(doctor, "Process to look at", options);
+  doctor->add_option("--workers", options->workers, "What so many workers of the process will cost at most")
+      ->type_name("N")
+      ->check(CLI::Range(1, 65536));
   CLI::App* shm = app->add_subcommand("shm", "/dev/shm: how full, every segment, whose it is");
   shm->add_flag("--json", options->json, "As cowprof.shm/1");
   AddPid(shm, "Process whose /dev/shm is meant (default: that of this shell)", options);
@@ -110,6 +113,8 @@ ParsedOptions UsageError(const std::string& message) {
 
 // What can't be told from one option alone.
 std::string Contradiction(const Options& options, bool separator) {
+  if (options.command == "doctor" && options.workers != 0 && options.pid == 0)
+    return "doctor --workers: of which process? give its PID, as in: cowprof doctor 4242 --workers 8";
   if (options.command != "record") {
     return separator || options.attach != 0
                ? absl::StrCat("'", options.command, "' takes no --attach and no program to start")

@@ -35,6 +35,7 @@ struct Options {
   std::vector<std::string> without;  // rungs that must not be used
   std::string timeline;              // report, view
   pid_t pid = 0;                     // doctor, shm; 0: none
+  int workers = 0;                   // doctor: how many the process is about to fork; 0: not asked
 };
 
 struct ParsedOptions {

@@ -1,16 +1,264 @@
-// See forecast.h.
+// See forecast.h. Growth has two parts that are looked at apart: copies, which end when all that the workers read is
+// theirs (page_pool.h says how much that is), and new memory, which need not end (trend.h says how fast it comes).
 #include "model/forecast.h"
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "model/forecast_words.h"
+#include "model/worker_ceiling.h"
+
 namespace cowprof {
+namespace {
+
+constexpr uint64_t kLeastSamples = 8;
+constexpr double kNoise = 4 << 20;                               // bytes; a worker that only starts copies less
+constexpr double kNoticeable = 0.005, kNoticeableOfHost = 0.05;  // of a limit: a smaller rise is no trend
+constexpr double kHorizon = 7 * 24 * 3600;                       // seconds; what takes longer is said to be never
+// A process that has long stopped to copy copies no more, whatever the place of its pages suggests: at its latest pace
+// it can't take more than so many times as long as it has taken.
+constexpr double kMostPatience = 8, kShortestPatience = 5;  // times; seconds
+
+// The copies of the living workers that are still to come.
+struct Copies {
+  bool known = false;
+  bool sequential = false;
+  double private_bytes = 0, shared_bytes = 0;  // of the workers: theirs, and what they could still copy
+  Estimate rest;                               // bytes
+  double rate = 0;                             // bytes a second, now
+
+  // Of `rest_bytes`, how much comes within `seconds`: at the same pace where the data is read in order, slower and
+  // slower where it is shuffled and more and more of what is read was copied before.
+  double Within(double seconds, double rest_bytes) const {
+    if (rest_bytes <= 0 || rate <= 0) return 0;
+    const double straight = rate * seconds;
+    return sequential || !known ? std::min(straight, rest_bytes) : rest_bytes * -std::expm1(-straight / rest_bytes);
+  }
+};
+
+bool Copying(const ProcessGrowth& process) { return !process.ended && process.role == Role::kWorker; }
+
+Copies CopiesOf(const Growth& growth) {
+  const double page_bytes = growth.info.page_bytes, now = absl::ToDoubleSeconds(growth.t);
+  Copies copies = {.known = true};
+  double began = now;
+  for (const ProcessGrowth& process : growth.processes) {
+    if (!Copying(process)) continue;
+    const double shared = process.still_shared_bytes.value_or(0);
+    const double copied = process.counts.copies.value_or(0) * page_bytes;
+    copies.private_bytes += process.private_bytes.value_or(0);
+    copies.shared_bytes += shared;
+    began = std::min(began, absl::ToDoubleSeconds(process.started));
+    const auto pool = growth.history.pools.find(process.space);
+    const bool known = pool != growth.history.pools.end() && pool->second.estimate();
+    copies.known &= known || shared == 0;
+    const PoolEstimate pages = known ? *pool->second.estimate() : PoolEstimate{.high = HUGE_VAL};
+    const auto rest = [&](double most) { return std::clamp(most * page_bytes - copied, 0.0, shared); };
+    copies.rest = {copies.rest.low + rest(pages.low), copies.rest.best + rest(pages.best),
+                   copies.rest.high + rest(pages.high)};
+    copies.sequential |= known && pages.sequential;
+  }
+  const double elapsed = now - began;
+  if (elapsed <= 0) return copies;
+  const Series& series = growth.history.copied_bytes;
+  const auto rate_since = [&](double part) {
+    return std::max(0.0, ValueAt(series, now) - ValueAt(series, now - part * elapsed)) / (part * elapsed);
+  };
+  copies.rate = rate_since(0.25);
+  if (elapsed > kShortestPatience) {
+    const double most = kMostPatience * rate_since(0.5) * elapsed;
+    copies.rest = {std::min(copies.rest.low, most), std::min(copies.rest.best, most),
+                   std::min(copies.rest.high, 4 * most)};
+    // Where next to nothing is copied, the pages need not be known.
+    copies.known |= most < kNoise;
+  }
+  copies.known |= copies.shared_bytes < kNoise;
+  // Nothing is known of the end but the ceiling.
+  if (!copies.known) copies.rest.best = copies.rest.high;
+  return copies;
+}
+
+// Memory that comes back when workers end, so that what the next ones take is known from those before.
+bool IsSawtooth(const History& history) { return history.generations > 0; }
+
+// The workers have not yet taken what those before them did.
+bool BelowEarlier(const Copies& copies, const History& history) {
+  return IsSawtooth(history) && copies.private_bytes < 1.05 * history.earlier_bytes;
+}
+
+Estimate PlateauOf(const Copies& copies, const History& history) {
+  const double now = copies.private_bytes;
+  // Between two generations.
+  if (now == 0 && GenerationIsOver(history)) {
+    const double earlier = std::max(history.earlier_bytes, history.generation_bytes);
+    return {0.9 * earlier, earlier, 1.1 * earlier};
+  }
+  if (BelowEarlier(copies, history)) {
+    const double earlier = history.earlier_bytes;
+    return {std::max(now, 0.9 * earlier), std::max(now, earlier), std::max(now, 1.1 * earlier)};
+  }
+  return {now + copies.rest.low, now + copies.rest.best, now + copies.rest.high};
+}
+
+// Until 95 % of what is to come has come.
+std::optional<Estimate> TimeToPlateau(const Copies& copies, const Estimate& plateau) {
+  if (copies.rate <= 0) return std::nullopt;
+  const auto time = [&](double height) {
+    return (copies.sequential ? 0.95 : 3.0) * std::max(height - copies.private_bytes, 0.0) / copies.rate;
+  };
+  // The pace is no more certain than the machine is steady.
+  return Estimate{0.6 * time(plateau.low), time(plateau.best), 1.6 * time(plateau.high)};
+}
+
+// ---- Limits ----
+
+// Half of what happens on a host is none of the target's doing, and ends: it has to be much, unless the target grows.
+double FloorOf(const LimitSample& limit, bool target_grows) {
+  const double noticeable = limit.kind == LimitKind::kHost && !target_grows ? kNoticeableOfHost : kNoticeable;
+  return std::max(noticeable * *limit.limit, limit.counts_bytes() ? 1.0 * (1 << 20) : 8.0);
+}
+
+// Seconds until `room` is taken by copies and by what grows at `slope`; absent: not before the horizon.
+std::optional<double> TimeToFill(const Copies& copies, double rest, double slope, double room) {
+  if (room <= 0) return 0;
+  const auto taken = [&](double seconds) { return slope * seconds + copies.Within(seconds, rest); };
+  if (taken(kHorizon) < room) return std::nullopt;
+  double low = 0, high = kHorizon;
+  for (int i = 0; i < 60 && high - low > 0.001 * high; ++i) {
+    const double middle = low > 0 ? std::sqrt(low * high) : high / 1024;
+    (taken(middle) < room ? low : high) = middle;
+  }
+  return high;
+}
+
+std::optional<absl::Duration> Time(const std::optional<double>& seconds) {
+  return seconds ? std::optional(absl::Seconds(*seconds)) : std::nullopt;
+}
+
+Outlook OutlookOf(const LimitForecast& limit, bool known, bool early) {
+  const double bound = *limit.now.limit;
+  if (limit.eta) return Outlook::kWillExceed;
+  if (early) return Outlook::kUnknown;
+  if (limit.peak.high < kNearFull * bound) return Outlook::kSafe;
+  return known ? Outlook::kTight : Outlook::kUnknown;
+}
+
+LimitForecast ForecastOfLimit(const Growth& growth, size_t number, const Copies& copies, bool target_grows) {
+  const LimitSample& now = growth.limits[number].now;
+  const History& history = growth.history;
+  LimitForecast forecast = {.now = now};
+  const double used = now.used, room = static_cast<double>(*now.limit) - used;
+  Estimate rest = IsChargedForCopies(now.kind) ? copies.rest : Estimate{};
+  Slope slope = SlopeOf(history.beyond_copies[number], FloorOf(now, target_grows));
+  double earlier = 0;
+  if (BelowEarlier(copies, history) && IsChargedForCopies(now.kind)) {
+    // What grows now was there before and went away again.
+    earlier = history.earlier_peaks[number];
+    if (used < 1.05 * earlier) {
+      slope = {};
+      rest = {};
+    }
+  }
+  const auto peak = [&](double rate, double more) {
+    return rate > 0 ? std::numeric_limits<double>::infinity() : std::max(used + more, earlier);
+  };
+  forecast.peak = {peak(slope.low, rest.low), peak(slope.best, rest.best), peak(slope.high, rest.high)};
+  forecast.eta = Time(TimeToFill(copies, rest.best, slope.best, room));
+  forecast.eta_earliest = Time(TimeToFill(copies, rest.high, slope.high, room));
+  forecast.outlook = OutlookOf(forecast, copies.known, growth.samples < kLeastSamples);
+  return forecast;
+}
+
+// ---- All together ----
+
+void JudgeLimits(Forecast* forecast) {
+  // From good to bad.
+  constexpr Outlook kOrder[] = {Outlook::kSafe, Outlook::kUnknown, Outlook::kTight, Outlook::kWillExceed};
+  const auto badness = [&](Outlook outlook) { return std::find(kOrder, std::end(kOrder), outlook) - kOrder; };
+  forecast->outlook = forecast->shape ? Outlook::kSafe : Outlook::kUnknown;
+  for (size_t i = 0; i < forecast->limits.size(); ++i) {
+    const LimitForecast& limit = forecast->limits[i];
+    if (badness(limit.outlook) > badness(forecast->outlook)) forecast->outlook = limit.outlook;
+    if (limit.eta && (forecast->first_limit < 0 || *limit.eta < *forecast->limits[forecast->first_limit].eta))
+      forecast->first_limit = static_cast<int>(i);
+  }
+}
+
+// The bytes a second that come without an end in sight.
+double NewMemory(Series series, const Copies& copies, const Growth& growth) {
+  const ProcessGrowth* target = growth.target();
+  if (target != nullptr && target->ended) {
+    while (!series.empty() && series.back().t >= absl::ToDoubleSeconds(*target->ended)) series.pop_back();
+  }
+  const double floor = std::max(2 * kNoise, kNoticeable * growth.history.peak_private_bytes);
+  return BelowEarlier(copies, growth.history) ? 0 : SlopeOf(series, floor).best;
+}
+
+// A program that has ended gets no forecast: what is said is what it came to.
+void Conclude(const Growth& growth, Forecast* forecast) {
+  const double reached = growth.peak_workers_private_bytes;
+  forecast->private_bytes = growth.history.peak_private_bytes;
+  forecast->ceiling_bytes = growth.history.peak_ceiling_bytes;
+  forecast->plateau_bytes = Estimate{reached, reached, reached};
+  forecast->shape = forecast->unbounded_bytes_per_second > 0                  ? Shape::kUnbounded
+                    : ValueAt(growth.history.copied_bytes, HUGE_VAL) > kNoise ? Shape::kBounded
+                                                                              : Shape::kFlat;
+  for (size_t i = 0; i < growth.limits.size(); ++i) {
+    const LimitGrowth& limit = growth.limits[i];
+    if (!limit.now.limit || *limit.now.limit == 0) continue;
+    const double peak = limit.peak, bound = *limit.now.limit;
+    const auto start = std::find_if(growth.info.limits.begin(), growth.info.limits.end(), [&](const auto& other) {
+      return other.kind == limit.now.kind && other.name == limit.now.name;
+    });
+    const bool killed = start != growth.info.limits.end() && limit.now.kills.value_or(0) > start->kills.value_or(0);
+    forecast->limits.push_back({.now = limit.now,
+                                .peak = {peak, peak, peak},
+                                .outlook = killed || peak >= bound     ? Outlook::kWillExceed
+                                           : peak >= kNearFull * bound ? Outlook::kTight
+                                                                       : Outlook::kSafe});
+  }
+}
+
+}  // namespace
 
 Forecast ForecastOf(const Growth& growth) {
   const Totals living = SumOf(growth, /*living_only=*/true, /*workers_only=*/false);
+  const Copies copies = CopiesOf(growth);
   Forecast forecast = {.private_bytes = living.private_bytes,
                        .still_shared_bytes = living.still_shared_bytes,
                        .ceiling_bytes = living.private_bytes + living.still_shared_bytes};
-  for (const LimitGrowth& limit : growth.limits) {
-    if (limit.now.limit) forecast.limits.push_back({.now = limit.now});
+  forecast.sawtooth = IsSawtooth(growth.history);
+  forecast.unbounded_bytes_per_second = NewMemory(growth.history.new_bytes, copies, growth);
+  forecast.workers_bytes = copies.private_bytes;
+  forecast.ended = growth.target() != nullptr && growth.target()->ended;
+  forecast.forked = std::any_of(growth.processes.begin(), growth.processes.end(),
+                                [](const ProcessGrowth& process) { return process.role == Role::kWorker; });
+  if (growth.target() != nullptr && !forecast.ended)
+    forecast.next_worker_bytes = growth.target()->proc.anon_pages.value_or(0) * growth.info.page_bytes;
+  if (forecast.ended) {
+    Conclude(growth, &forecast);
+  } else {
+    const Estimate plateau = PlateauOf(copies, growth.history);
+    const bool copied =
+        copies.private_bytes > 0 && plateau.best - copies.private_bytes >= std::max(kNoise, 0.02 * plateau.best);
+    if (growth.samples >= kLeastSamples && (copies.known || BelowEarlier(copies, growth.history))) {
+      forecast.plateau_bytes = plateau;
+      forecast.shape = forecast.unbounded_bytes_per_second > 0 ? Shape::kUnbounded
+                       : copied                                ? Shape::kBounded
+                                                               : Shape::kFlat;
+      if (copied) forecast.plateau_eta_seconds = TimeToPlateau(copies, plateau);
+    } else if (forecast.unbounded_bytes_per_second > 0) {
+      forecast.shape = Shape::kUnbounded;
+    }
+    const bool grows = forecast.unbounded_bytes_per_second > 0;
+    for (size_t i = 0; i < growth.limits.size(); ++i) {
+      if (growth.limits[i].now.limit.value_or(0) > 0)
+        forecast.limits.push_back(ForecastOfLimit(growth, i, copies, grows));
+    }
   }
+  JudgeLimits(&forecast);
+  forecast.sentence = SentenceOf(forecast);
   return forecast;
 }
 

@@ -22,6 +22,8 @@ struct Estimate {
   bool operator==(const Estimate&) const = default;
 };
 
+inline constexpr double kNearFull = 0.95;  // of a limit: from there on it is tight
+
 struct LimitForecast {
   LimitSample now;
   Estimate peak;                      // most that will be used, in the limit's unit; of unbounded growth infinite
@@ -34,9 +36,13 @@ struct Forecast {
   std::optional<Shape> shape;  // absent: too little was seen
   // Bytes. Of all living processes together; what all copies that are still possible can cost at most.
   uint64_t private_bytes = 0, still_shared_bytes = 0, ceiling_bytes = 0;
-  std::optional<Estimate> plateau_bytes;        // of private_bytes, where copies are what grows
+  uint64_t workers_bytes = 0;                   // private to the living workers
+  uint64_t next_worker_bytes = 0;               // at most: what one more worker, forked now, could copy of the target
+  bool forked = false;                          // a worker was seen
+  std::optional<Estimate> plateau_bytes;        // of what the workers own together, where copies are what grows
   std::optional<Estimate> plateau_eta_seconds;  // from now until 95 % of what is still to come was copied
   double unbounded_bytes_per_second = 0;        // new memory and shared memory
+  bool ended = false;                           // the target has: figures are what was reached
   bool sawtooth = false;                        // memory comes back when workers end, again and again
   std::vector<LimitForecast> limits;            // those of growth.limits that have a limit
   int first_limit = -1;                         // number in `limits` of the one that is met first; -1: none

@@ -139,6 +139,7 @@ void AppendProcess(const ProcessSample& sample, absl::Duration t, absl::Duration
   // The last row of a process that ended has counts only: /proc had nothing left to say.
   if (sample.proc.anon_pages) process->proc = sample.proc;
   if (sample.proc.descriptors) process->peak_descriptors = std::max(process->peak_descriptors, sample.proc.descriptors);
+  if (!process->first_anon_pages) process->first_anon_pages = sample.proc.anon_pages;
   if (process->past.size() == kLongestPast) process->past.erase(process->past.begin());
   process->past.push_back({t, Or0(process->counts.copies), Or0(process->proc.anon_pages)});
   RebaseOnTruth(sample, page_bytes, process);
@@ -243,6 +244,7 @@ void AppendEvent(const Event& event, Growth* growth) {
     process.role = RoleOf(process, *growth);
     // A new address space: nothing inherited, everything its own.
     process.anonymous = {.copies = Or0(process.counts.copies)};
+    process.first_anon_pages = 0;
     process.rollup_basis.reset();
     process.rollup.reset();
     process.sweep.reset();
@@ -310,6 +312,7 @@ void Append(const Sample& sample, Growth* growth) {
   growth->losses = sample.losses;
   growth->t = sample.t;
   ++growth->samples;
+  Remember(sample, *growth, &growth->history);
 }
 
 Totals SumOf(const Growth& growth, bool living_only, bool workers_only) {

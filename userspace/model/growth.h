@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "model/history.h"
 #include "model/memory_history.h"
 #include "model/sample.h"
 
@@ -78,7 +79,8 @@ struct ProcessGrowth {
     uint64_t copies = 0, anon_pages = 0;
   };
   std::vector<Past> past;
-  bool seen = false;  // in /proc, at least once
+  bool seen = false;       // in /proc, at least once
+  Count first_anon_pages;  // when it was, or since its exec: 0
   MemoryHistory history;
   struct RollupBasis {
     uint64_t private_bytes = 0, copies = 0, anon_pages = 0;
@@ -110,6 +112,7 @@ struct Growth {
   std::vector<Alert> alerts;             // all, in order of time
   Losses losses;
   uint64_t peak_workers_private_bytes = 0;  // of all workers that lived at one sample together
+  History history;                          // what a forecast needs
 
   const ProcessGrowth* target() const { return processes.empty() ? nullptr : &processes[0]; }
 };

@@ -5,6 +5,7 @@
 #include "sink/json_shm.h"
 #include "sink/report.h"
 #include "sink/report_blame.h"
+#include "sink/report_forecast.h"
 
 namespace cowprof {
 namespace {
@@ -138,10 +139,8 @@ Json ReportJson(const Growth& growth) {
   const Blame blame = BlameOf(growth, {});
   const CauseEvidence& evidence = growth.cause_evidence;
   Json workers = Json::array(), limits = Json::array();
-  uint64_t ceiling = 0;
   for (const ProcessGrowth& process : growth.processes) {
     if (process.index > 0) workers.push_back(ProcessJson(process, growth));
-    if (!process.ended) ceiling += process.ceiling_bytes().value_or(0);
   }
   for (const LimitGrowth& limit : growth.limits) limits.push_back(LimitJson(limit));
   return {
@@ -177,13 +176,7 @@ Json ReportJson(const Growth& growth) {
       {"by_region", RegionsJson(growth, kRowsOfAll)},
       {"limits", std::move(limits)},
       {"shm", ShmReportJson(growth)},
-      {"forecast",
-       {{"shape", nullptr},
-        {"ceiling_bytes", ceiling},
-        {"eta_ceiling_seconds", nullptr},
-        {"first_limit", nullptr},
-        {"eta_limit_seconds", nullptr},
-        {"verdict", "unknown"}}},
+      {"forecast", ForecastJson(ForecastOf(growth))},
       {"diagnoses", DiagnosesJson(growth)},
       {"verify", VerifyJson(growth)},
       {"losses", LossesJson(growth.losses)},

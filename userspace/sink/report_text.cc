@@ -6,6 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "model/diagnosis.h"
+#include "model/forecast.h"
 #include "model/words.h"
 #include "sink/report.h"
 #include "sink/report_blame.h"
@@ -141,6 +142,7 @@ std::string Verdict(const Growth& growth) {
   std::vector<std::string> sentences = {CopiesSentence(growth)};
   if (std::string finding = TopFinding(growth); !finding.empty()) sentences.push_back(std::move(finding));
   if (const LimitGrowth* nearest = NearestLimit(growth)) sentences.push_back(LimitSentence(*nearest));
+  if (growth.target() != nullptr) sentences.push_back(absl::StrCat("Forecast: ", ForecastOf(growth).sentence, "."));
   return absl::StrJoin(sentences, " ");
 }
 

@@ -14,6 +14,7 @@
 #include "model/diagnosis.h"
 #include "model/words.h"
 #include "sink/report.h"
+#include "sink/report_forecast.h"
 
 namespace cowprof {
 namespace {
@@ -147,6 +148,7 @@ std::string TickLine(const Growth& growth) {
       Plural(workers.size(), "worker"), HumanBytes(all.copies * page_bytes), Rate(living.copies_per_second, page_bytes),
       living.memory_known ? HumanBytes(living.private_bytes) : "-",
       living.memory_known ? HumanBytes(living.still_shared_bytes) : "-", NearestLimitWords(growth));
+  if (const std::string far = ForecastWords(ForecastOf(growth)); !far.empty()) absl::StrAppend(&line, "  ", far);
   if (const std::string causes = CausesWords(growth, 1); !causes.empty()) absl::StrAppend(&line, "  ", causes);
   std::vector<std::string> parts;
   for (size_t i = 0; i < std::min(workers.size(), kWorkersInLine); ++i) {
@@ -166,7 +168,8 @@ std::string Screen(const Growth& growth, int columns, int rows) {
       ""};
   const LimitGrowth* nearest = NearestLimit(growth);
   for (const std::string& sentence : {CopiesSentence(growth), TopFinding(growth),
-                                      nearest != nullptr ? LimitSentence(*nearest) : "No limit is set."}) {
+                                      nearest != nullptr ? LimitSentence(*nearest) : "No limit is set.",
+                                      absl::StrCat("Forecast: ", ForecastOf(growth).sentence)}) {
     if (sentence.empty()) continue;
     for (std::string& line : Wrap(sentence, columns)) lines.push_back(std::move(line));
   }

@@ -1,0 +1,127 @@
+"""Forecast error over time, on planted shapes of growth: what was forecast when a tenth, a fifth, ... of the plateau was there.
+
+    python3 tests/system/forecast_error.py [--keep FOLDER] [SHAPE ...]      as root: records each shape, prints the table
+    python3 tests/system/forecast_error.py --from FOLDER [SHAPE ...]        of recordings that --keep has kept
+
+The truth is the most that the workers owned together at any sample of the whole run. A forecast at a moment is the report on the
+recording as it was then: the file up to that record, which is what a recording that was cut off there would be.
+"""
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+import harness
+
+WORKLOAD = harness.REPOSITORY / "tests" / "system" / "workloads" / "planted_epochs.py"
+LARGE = ["--item=large", "--items=20000"]
+# Name: arguments of the workload.
+SHAPES = {
+    "random-1-small": ["--workers=1", "--items=240000", "--epoch-seconds=120", "--seconds=40"],
+    "random-2-small": ["--workers=2", "--epoch-seconds=38", "--epochs=2", "--seconds=24"],
+    "random-4-small": ["--workers=4", "--epoch-seconds=19", "--epochs=2", "--seconds=24"],
+    "random-1-large": ["--workers=1", "--epoch-seconds=15", *LARGE],
+    "epochs-2-large": ["--workers=2", "--epoch-seconds=6", "--epochs=4", *LARGE],
+    "epochs-4-large": ["--workers=4", "--epoch-seconds=3", "--epochs=9", *LARGE],
+    "sequential-1-small": ["--order=sequential", "--workers=1", "--epoch-seconds=15"],
+    "sequential-2-small": ["--order=sequential", "--workers=2", "--epoch-seconds=15"],
+    "sequential-4-small": ["--order=sequential", "--workers=4", "--epoch-seconds=8", "--epochs=2"],
+    "sequential-2-large": ["--order=sequential", "--workers=2", "--epoch-seconds=15", *LARGE],
+    "restart-2-small": ["--workers=2", "--restart", "--epoch-seconds=12", "--epochs=4"],
+    "restart-2-large": ["--workers=2", "--restart", "--epoch-seconds=5", "--epochs=4", *LARGE],
+}
+FRACTIONS = (0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
+MOMENTS = 40
+
+
+def record(workload_arguments, path, interval="100ms"):
+    """Runs a shape under cowprof from before its first fork to its end; returns what it said."""
+    process = harness.Process([harness.PYTHON, WORKLOAD, *workload_arguments])
+    try:
+        process.await_line("event", "ready", 60)
+        recording = harness.attach(process.pid, path, "--interval", interval)
+        try:
+            recording.await_sample()
+            process.go()
+            process.await_line("event", "end", 120)
+            process.finish()
+            assert recording.wait() == 0, recording.stderr
+        finally:
+            recording.stop()
+    finally:
+        process.stop()
+    return process.lines
+
+
+def report_of(path):
+    result = harness.run_cowprof("report", path, "--json")
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def moments(path):
+    """(t, private bytes of the living workers, forecast) at some forty moments of a recording."""
+    lines = Path(path).read_text().splitlines()
+    samples = [number for number, line in enumerate(lines) if '"type":"sample"' in line]
+    step = max(len(samples) // MOMENTS, 1)
+    # The first second is looked at closely.
+    chosen = sorted(set(samples[:12]) | set(samples[::step]))
+    with tempfile.TemporaryDirectory() as folder:
+        cut = Path(folder) / "cut.json"
+        for number in chosen:
+            cut.write_text("\n".join(lines[: number + 1]))
+            report = report_of(cut)
+            living = [worker for worker in report["workers"] if worker["role"] == "worker" and worker["ended_at"] is None]
+            yield report["duration_seconds"], sum(worker["private_bytes"] or 0 for worker in living), report["forecast"]
+
+
+def errors(path):
+    """The truth in bytes, and a row for each moment: (t, fraction of the truth reached, error of best or None, inside or None)."""
+    truth = report_of(path)["totals"]["peak_workers_private_bytes"]
+    rows = []
+    for t, private, forecast in moments(path):
+        plateau = forecast["plateau_bytes"]
+        if forecast["ended"] or not private:
+            continue
+        rows.append((t, private / truth, plateau and plateau["best"] / truth - 1,
+                     plateau and plateau["low"] <= truth * 1.001 and plateau["high"] >= truth * 0.999))
+    # From the peak on there is nothing to forecast: workers end one by one.
+    end = next((number for number, row in enumerate(rows) if row[1] >= 0.995), len(rows))
+    return truth, rows[:end]
+
+
+def table_row(shape, truth, rows):
+    cells = []
+    for fraction in FRACTIONS:
+        row = next((row for row in rows if row[1] >= fraction), None)
+        cells.append("      -" if row is None or row[2] is None else f"{100 * row[2]:+5.0f} %" )
+    late = [row for row in rows if row[1] >= 0.2 and row[2] is not None]
+    inside = sum(row[3] for row in late) / len(late) if late else 0
+    worst = max((abs(row[2]) for row in late), default=float("nan"))
+    return f"{shape:20s} {truth / 2**20:6.0f} MiB  " + "  ".join(cells) + f"   {100 * worst:4.0f} %   {100 * inside:4.0f} %"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("shapes", nargs="*", metavar="SHAPE", help=", ".join(SHAPES))
+    parser.add_argument("--keep", type=Path, help="folder to keep the recordings in")
+    parser.add_argument("--from", type=Path, dest="source", help="folder with recordings that were kept")
+    arguments = parser.parse_args()
+    print(f"{'':20s} {'plateau':>10s}  " + "  ".join(f"at {100 * f:2.0f} %" for f in FRACTIONS) + "  worst    inside\n"
+          f"{'':32s} error of the best estimate, when so much of it was reached; from 20 % on", flush=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = arguments.source or arguments.keep or Path(scratch)
+        folder.mkdir(exist_ok=True)
+        for shape in arguments.shapes or SHAPES:
+            path = folder / f"{shape}.json"
+            if not arguments.source:
+                path.unlink(missing_ok=True)
+                record(SHAPES[shape], path)
+            print(table_row(shape, *errors(path)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,134 @@
+"""Forecasts of real processes whose growth is planted: plateaus, leaks, workers that come again, and workers that do nothing.
+
+The shapes are recorded side by side, once for all tests. tests/system/forecast_error.py prints the errors over time.
+"""
+import concurrent.futures
+import json
+import re
+
+import pytest
+
+import forecast_error
+import harness
+
+TOLERANCE = 0.15  # of the plateau
+SHAPES = {
+    "shuffled": ["--workers=2", "--epoch-seconds=16"],
+    "in-order": ["--order=sequential", "--workers=2", "--epoch-seconds=14"],
+    "restarted": ["--workers=2", "--restart", "--epoch-seconds=5", "--epochs=3"],
+    "flat": ["--workers=2", "--flat", "--epoch-seconds=14", "--items=40000"],
+    "leaking": ["--workers=2", "--flat", "--leak=8", "--epoch-seconds=12", "--items=40000"],
+}
+
+
+@pytest.fixture(scope="module")
+def recordings(tmp_path_factory):
+    """{shape: path of its recording}, and {shape: what its workers said}."""
+    folder = tmp_path_factory.mktemp("forecast")
+    paths = {shape: folder / f"{shape}.json" for shape in SHAPES}
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        said = pool.map(lambda shape: forecast_error.record(SHAPES[shape], paths[shape]), SHAPES)
+        return paths, dict(zip(SHAPES, said))
+
+
+def forecasts(path, least=0.0):
+    """(fraction of the truth, forecast) while workers lived and grew, from `least` on."""
+    truth, rows = forecast_error.errors(path)
+    return [row for row in rows if row[1] >= least and row[2] is not None]
+
+
+@pytest.mark.parametrize("shape", ["shuffled", "in-order"])
+def test_the_plateau_is_known_long_before_it_is_reached(recordings, shape):
+    rows = forecasts(recordings[0][shape], least=0.45)
+    assert len(rows) >= 3, "there was no forecast at all"
+    assert max(abs(error) for _, _, error, _ in rows) <= TOLERANCE, rows
+    assert sum(inside for *_, inside in rows) >= 0.8 * len(rows), rows
+
+
+def test_the_truth_is_what_the_workers_own_by_smaps(recordings):
+    paths, said = recordings
+    report = forecast_error.report_of(paths["shuffled"])
+    last = [line for line in said["shuffled"] if line.get("event") == "epoch"]
+    owned = sum(line["private_kib"] for line in last) * 1024
+    # smaps counts private pages of files, too.
+    assert report["totals"]["peak_workers_private_bytes"] == pytest.approx(owned, rel=0.1)
+
+
+def test_workers_that_come_again_are_forecast_from_those_before(recordings):
+    truth = forecast_error.report_of(recordings[0]["restarted"])["totals"]["peak_workers_private_bytes"]
+    again = [forecast for _, _, forecast in forecast_error.moments(recordings[0]["restarted"])
+             if forecast["sawtooth"] and not forecast["ended"]]
+    assert len(again) >= 3
+    for forecast in again:
+        assert forecast["plateau_bytes"]["best"] == pytest.approx(truth, rel=TOLERANCE)
+        assert forecast["unbounded_bytes_per_second"] == 0
+
+
+def test_workers_that_do_nothing_are_flat(recordings):
+    late = [forecast for t, _, forecast in forecast_error.moments(recordings[0]["flat"])
+            if t > 9 and not forecast["ended"]]
+    assert late and all(forecast["shape"] == "flat" for forecast in late), [forecast["sentence"] for forecast in late]
+    assert all(forecast["unbounded_bytes_per_second"] == 0 for forecast in late)
+
+
+def test_new_memory_is_growth_without_bound(recordings):
+    leaking = [forecast for t, private, forecast in forecast_error.moments(recordings[0]["leaking"])
+               if 5 < t < 11 and private and not forecast["ended"]]
+    assert len(leaking) >= 2
+    for forecast in leaking:
+        assert forecast["shape"] == "unbounded", forecast["sentence"]
+        assert forecast["unbounded_bytes_per_second"] == pytest.approx(2 * 8 * 2**20, rel=0.3)
+
+
+def test_of_a_run_that_is_over_it_is_said_what_it_came_to(recordings):
+    report = forecast_error.report_of(recordings[0]["shuffled"])
+    harness.validate(report, "report.schema.json")
+    forecast, peak = report["forecast"], report["totals"]["peak_workers_private_bytes"]
+    assert forecast["ended"] and forecast["shape"] == "bounded"
+    assert forecast["plateau_bytes"] == {"low": peak, "best": peak, "high": peak}
+    text = harness.run_cowprof("report", recordings[0]["shuffled"]).stdout
+    assert "Forecast: the workers reached" in text
+
+
+# ---- cowprof doctor PID --workers N ----
+
+
+@pytest.fixture
+def waiting(start_workload):
+    process = harness.Process([harness.PYTHON, forecast_error.WORKLOAD, "--items=20000"])
+    process.await_line("event", "ready")
+    yield process
+    process.stop()
+
+
+def rss_anon(pid):
+    status = (harness.Path("/proc") / str(pid) / "status").read_text()
+    return int(re.search(r"RssAnon:\s+(\d+) kB", status)[1]) * 1024
+
+
+def test_doctor_says_what_workers_will_cost_at_most(waiting):
+    result = harness.run_cowprof("doctor", "--json", waiting.pid, "--workers", 8)
+    assert result.returncode == 0, result.stderr
+    workers, anonymous = json.loads(result.stdout)["workers"], rss_anon(waiting.pid)
+    assert (workers["count"], workers["bytes_each_at_most"]) == (8, anonymous)
+    assert workers["ceiling_bytes"] == 8 * anonymous
+    host = next(limit for limit in workers["limits"] if limit["kind"] == "host")
+    assert host["used_at_most"] == host["used"] + 8 * anonymous
+    assert host["verdict"] == ("will-exceed" if host["used_at_most"] >= host["limit"] else
+                               "tight" if host["used_at_most"] >= 0.95 * host["limit"] else "safe")
+    text = harness.run_cowprof("doctor", waiting.pid, "--workers=100000").stderr
+    assert "--workers" in text
+    text = harness.run_cowprof("doctor", waiting.pid, "--workers=60000").stdout
+    assert "60,000 workers: at most" in text and "could exceed" in text
+
+
+@pytest.mark.parametrize("arguments", [["--workers=0"], ["--workers=-3"], ["--workers=many"], ["--workers="]])
+def test_a_nonsense_number_of_workers_is_refused(arguments):
+    result = harness.run_cowprof("doctor", 1, *arguments)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "--workers" in result.stderr and result.stderr.count("\n") == 1
+
+
+def test_workers_of_no_process_are_refused():
+    result = harness.run_cowprof("doctor", "--workers=2")
+    assert result.returncode == 2 and "PID" in result.stderr

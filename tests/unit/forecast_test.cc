@@ -1,0 +1,328 @@
+// Forecasts of planted histories: which limit is met and when, and above all when none is. Pages are of 4 KiB and a
+// tick is a second unless a test says otherwise.
+#include "model/forecast.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <functional>
+#include <random>
+
+#include "absl/strings/match.h"
+#include "random_recording.h"
+
+namespace cowprof {
+namespace {
+
+constexpr uint64_t kMiB = 1 << 20, kPage = 4096;
+
+Event Forked(int index, bool target = false) {
+  Event event = {.kind = EventKind::kProcess, .index = index};
+  event.id = {1000 + index, 1};
+  event.parent = target ? -1 : 0;
+  event.space = target ? -1 : 0;
+  event.origin = target ? Origin::kTarget : Origin::kForked;
+  event.comm = event.command = "python3";
+  return event;
+}
+Event Ended(int index) { return {.kind = EventKind::kExit, .index = index}; }
+
+ProcessSample Row(int index, uint64_t copies, uint64_t anon_pages) {
+  ProcessSample row = {.index = index};
+  row.counts.copies = copies;
+  row.counts.zero_fill_pages = row.counts.zero_upgrades = 0;
+  row.proc.anon_pages = anon_pages;
+  return row;
+}
+
+LimitSample Cgroup(uint64_t limit, uint64_t used) { return {LimitKind::kCgroupV2, "/job", limit, used}; }
+
+// A recording in the making.
+struct Story {
+  Growth growth;
+  absl::Duration t, tick = absl::Seconds(1);
+
+  Forecast Add(Sample sample) {
+    t += tick;
+    sample.t = t;
+    for (Event& event : sample.events) event.t = t;
+    Append(sample, &growth);
+    return ForecastOf(growth);
+  }
+  // A target alone, in a cgroup of 1000 MiB of which `used` are used at each tick.
+  Forecast Use(int ticks, const std::function<double(double)>& used_mib) {
+    Forecast forecast;
+    for (int i = 0; i < ticks; ++i) {
+      Sample sample = {.processes = {Row(0, 0, 1000)}};
+      if (growth.samples == 0) sample.events = {Forked(0, /*target=*/true)};
+      const double seconds = absl::ToDoubleSeconds(t + tick);
+      sample.limits = {Cgroup(1000 * kMiB, static_cast<uint64_t>(used_mib(seconds) * kMiB))};
+      forecast = Add(std::move(sample));
+    }
+    return forecast;
+  }
+};
+
+double EtaOf(const Forecast& forecast) {
+  REQUIRE(forecast.limits.size() == 1);
+  REQUIRE(forecast.limits[0].eta);
+  return absl::ToDoubleSeconds(*forecast.limits[0].eta);
+}
+
+// Workers that share an arena of `pages` pages with their parent and copy each page of it in random order, `a_second`
+// at a time; the cgroup has what they copied beyond `base_mib`.
+struct Shuffled {
+  Story story;
+  std::vector<uint64_t> order;
+  uint64_t pages, at = 0, limit;
+  int workers;
+
+  Shuffled(uint64_t pages, int workers, uint64_t limit_mib)
+      : order(4 * pages), pages(pages), limit(limit_mib * kMiB), workers(workers) {
+    std::mt19937 random(1);
+    for (uint64_t& page : order) page = random() % pages;
+  }
+  Forecast Read(int ticks, uint64_t a_second) {
+    Forecast forecast;
+    for (int i = 0; i < ticks; ++i) {
+      Sample sample;
+      if (story.growth.samples == 0) {
+        for (int worker = 0; worker <= workers; ++worker) sample.events.push_back(Forked(worker, worker == 0));
+        sample.new_regions = {{0, {RegionKind::kPymallocArena, "", kPage << 20, (pages + (1 << 20)) * kPage}}};
+        copied.resize(pages);
+      } else {
+        for (uint64_t end = std::min<uint64_t>(at + a_second, order.size()); at < end; ++at) {
+          if (copied[order[at]]) continue;
+          copied[order[at]] = true;
+          ++copies;
+          for (int worker = 1; worker <= workers; ++worker)
+            sample.pages.push_back({worker, Cause::kRefcount, (1 << 20) + order[at], 1});
+        }
+      }
+      sample.processes.push_back(Row(0, 0, pages));
+      for (int worker = 1; worker <= workers; ++worker) sample.processes.push_back(Row(worker, copies, pages));
+      sample.limits = {Cgroup(limit, (pages + workers * copies) * kPage)};
+      forecast = story.Add(std::move(sample));
+    }
+    return forecast;
+  }
+  double Mib(uint64_t more_pages) const { return more_pages * kPage / double{kMiB}; }
+  std::vector<bool> copied;
+  uint64_t copies = 0;
+};
+
+}  // namespace
+
+TEST_CASE("one sample, or none, says nothing") {
+  Story story;
+  CHECK(ForecastOf(story.growth).outlook == Outlook::kUnknown);
+  const Forecast forecast = story.Use(1, [](double) { return 500; });
+  CHECK_FALSE(forecast.shape);
+  CHECK_FALSE(forecast.limits[0].eta);
+  CHECK(forecast.outlook == Outlook::kUnknown);
+  CHECK(absl::StrContains(forecast.sentence, "too early"));
+}
+
+TEST_CASE("a ramp that fills a cgroup in two seconds has its time from the third sample on") {
+  for (const double tick : {0.1, 0.5}) {
+    Story story;
+    story.tick = absl::Seconds(tick);
+    const Forecast forecast = story.Use(3, [](double t) { return 100 + 450 * t; });
+    INFO(tick);
+    CHECK(EtaOf(forecast) == Approx(2 - 3 * tick).margin(0.1));
+    CHECK(*forecast.limits[0].eta_earliest <= *forecast.limits[0].eta);
+    CHECK(forecast.outlook == Outlook::kWillExceed);
+    CHECK(forecast.first_limit == 0);
+  }
+}
+
+TEST_CASE("the time comes nearer as the limit does, at any pace") {
+  for (const double mib_per_second : {1.0, 10.0, 50.0}) {
+    Story story;
+    for (const int ticks : {10, 4, 4}) {
+      const Forecast forecast = story.Use(ticks, [&](double t) { return 100 + mib_per_second * t; });
+      INFO(mib_per_second);
+      CHECK(EtaOf(forecast) == Approx((900 - mib_per_second * story.growth.samples) / mib_per_second).epsilon(0.1));
+    }
+  }
+}
+
+TEST_CASE("healthy cgroups have no time: level, noisy, loaded once, given back") {
+  std::mt19937 random(1);
+  std::uniform_real_distribution<double> noise(-3, 3);
+  const std::function<double(double)> shapes[] = {
+      [](double) { return 900; },
+      [&](double) { return 900 + noise(random); },
+      [](double t) { return t < 6 ? 100 * t : 600; },
+      [](double t) { return 800 - t; },
+  };
+  for (const auto& shape : shapes) {
+    Story story;
+    story.Use(14, shape);
+    for (int i = 0; i < 60; ++i) {
+      const Forecast forecast = story.Use(1, shape);
+      CHECK_FALSE(forecast.limits[0].eta);
+      CHECK(forecast.outlook == Outlook::kSafe);
+    }
+  }
+  Story full;
+  CHECK(full.Use(20, [](double) { return 960; }).outlook == Outlook::kTight);
+  CHECK(EtaOf(full.Use(1, [](double) { return 1000; })) == 0);
+}
+
+TEST_CASE("the second generation of workers is known from the first") {
+  // Each epoch a worker makes 400 MiB of new memory in 20 s, and ends.
+  Story story;
+  int index = 0;
+  std::vector<Forecast> forecasts;
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    for (int i = 0; i <= 20; ++i) {
+      const uint64_t fresh = 20 * kMiB / kPage * i;
+      Sample sample = {.processes = {Row(0, 0, 1000)}};
+      if (story.growth.samples == 0) sample.events.push_back(Forked(0, /*target=*/true));
+      if (i == 0) sample.events.push_back(Forked(++index));
+      if (i == 20) sample.events.push_back(Ended(index));
+      sample.processes.push_back(Row(index, 0, 1000 + fresh));
+      sample.processes.back().counts.zero_fill_pages = fresh;
+      sample.limits = {Cgroup(600 * kMiB, 100 * kMiB + fresh * kPage)};
+      forecasts.push_back(story.Add(std::move(sample)));
+    }
+  }
+  CHECK(forecasts[10].limits[0].eta);  // nobody can know
+  for (size_t i = 22; i < forecasts.size(); ++i) {
+    CHECK(forecasts[i].sawtooth);
+    CHECK_FALSE(forecasts[i].limits[0].eta);
+    CHECK(forecasts[i].unbounded_bytes_per_second == 0);
+    if (i % 21 > 2 && i % 21 < 19) CHECK(forecasts[i].plateau_bytes->best == Approx(400.0 * kMiB).epsilon(0.1));
+  }
+}
+
+TEST_CASE("a generation that is forked as the last one ends is another one") {
+  Story story;
+  for (int i = 0; i < 6; ++i) {
+    Sample sample = {.processes = {Row(0, 0, 1000), Row(2 * i + 1, 0, 1000), Row(2 * i + 2, 0, 1000)}};
+    sample.events = {Forked(2 * i + 1), Forked(2 * i + 2)};
+    if (i == 0) sample.events.insert(sample.events.begin(), Forked(0, /*target=*/true));
+    if (i > 0) sample.events.insert(sample.events.end(), {Ended(2 * i - 1), Ended(2 * i)});
+    CHECK(story.Add(std::move(sample)).sawtooth == (i > 0));
+  }
+  CHECK(story.growth.history.generations == 5);
+  CHECK(story.growth.history.generation_workers == 2);
+}
+
+TEST_CASE("copies plateau: below the limit it is not met, above it the time is known") {
+  // 4 workers x 64 MiB on top of 64: 320 MiB in the end.
+  Shuffled below(16'384, 4, 400), above(16'384, 4, 250);
+  Forecast safe = below.Read(8, 400), doomed = above.Read(8, 400);
+  for (int i = 0; i < 40; ++i) {
+    safe = below.Read(1, 400);
+    CHECK_FALSE(safe.limits[0].eta);
+    CHECK(safe.outlook == Outlook::kSafe);
+    REQUIRE(safe.plateau_bytes);
+    CHECK(safe.plateau_bytes->best == Approx(4 * 64.0 * kMiB).epsilon(0.15));
+    CHECK(safe.unbounded_bytes_per_second == 0);
+  }
+  doomed = above.Read(2, 400);
+  CHECK(doomed.shape == Shape::kBounded);
+  CHECK(doomed.outlook == Outlook::kWillExceed);
+  // 186 of 256 MiB have to be copied: x = -ln(1 - 186 / 256) * 16,384 pages at 400 a second, of which 9 are over.
+  CHECK(EtaOf(doomed) == Approx(-std::log(1 - 186.0 / 256) * 16'384 / 400 - 9).epsilon(0.3));
+}
+
+TEST_CASE("the joint ceiling has each shared page once for each process that can copy it") {
+  Shuffled story(1000, 8, 400);
+  const Forecast forecast = story.Read(3, 10);
+  // The parent's 1000 pages and 1000 of each of 8 workers.
+  CHECK(forecast.ceiling_bytes <= 9 * 1000 * kPage);
+  CHECK(forecast.ceiling_bytes >= 8 * 1000 * kPage);
+}
+
+TEST_CASE("workers that copied all there was are flat, however long they live") {
+  Shuffled story(4096, 2, 400);
+  story.Read(60, 600);
+  const Forecast forecast = story.Read(60, 600);
+  CHECK(forecast.shape == Shape::kFlat);
+  CHECK(forecast.plateau_bytes->best == Approx(2 * 16.0 * kMiB).epsilon(0.03));
+  CHECK(forecast.outlook == Outlook::kSafe);
+}
+
+TEST_CASE("a leak is told by its pace") {
+  Story story;
+  Forecast forecast;
+  for (int i = 0; i < 30; ++i) {
+    Sample sample = {.processes = {Row(0, 0, 1000), Row(1, 0, 1000 + 2560 * i)}};
+    if (i == 0) sample.events = {Forked(0, true), Forked(1)};
+    sample.limits = {Cgroup(1000 * kMiB, 100 * kMiB + 10 * kMiB * i)};
+    forecast = story.Add(std::move(sample));
+  }
+  CHECK(forecast.shape == Shape::kUnbounded);
+  CHECK(forecast.unbounded_bytes_per_second == Approx(10.0 * kMiB).epsilon(0.05));
+  CHECK(EtaOf(forecast) == Approx(61).epsilon(0.05));
+  CHECK(absl::StrContains(forecast.sentence, "cgroup /job (1000.0 MiB) is full in about"));
+}
+
+TEST_CASE("descriptors are a limit like others, and copies are not charged to them") {
+  Story story;
+  Forecast forecast;
+  for (int i = 0; i < 20; ++i) {
+    Sample sample = {.processes = {Row(0, 0, 1000)}};
+    if (i == 0) sample.events = {Forked(0, true)};
+    sample.limits = {{LimitKind::kDescriptors, "RLIMIT_NOFILE", 1024, uint64_t(24 + 10 * i)}};
+    forecast = story.Add(std::move(sample));
+  }
+  CHECK(EtaOf(forecast) == Approx(81).epsilon(0.05));
+}
+
+TEST_CASE("of a program that has ended it is said what it came to") {
+  Shuffled story(16'384, 2, 400);
+  story.Read(30, 1000);
+  const uint64_t copies = story.copies;
+  Sample end = {.events = {Ended(1), Ended(2), Ended(0)}};
+  end.processes = {Row(0, 0, 0), Row(1, copies, 0), Row(2, copies, 0)};
+  const Forecast forecast = story.story.Add(std::move(end));
+  CHECK(forecast.ended);
+  CHECK(forecast.shape == Shape::kBounded);
+  CHECK(forecast.plateau_bytes->best == 2.0 * copies * kPage);
+  CHECK(forecast.outlook == Outlook::kSafe);
+  CHECK_FALSE(forecast.limits[0].eta);
+}
+
+TEST_CASE("odd recordings give finite figures in their order") {
+  for (unsigned seed = 0; seed < 40; ++seed) {
+    RandomRecording recording(seed);
+    Growth growth = {.info = recording.Info()};
+    for (int i = 0; i < 60; ++i) {
+      Append(recording.Next(), &growth);
+      const Forecast forecast = ForecastOf(growth);
+      for (const auto& estimate : {forecast.plateau_bytes, forecast.plateau_eta_seconds}) {
+        if (!estimate) continue;
+        CHECK(std::isfinite(estimate->best));
+        CHECK(estimate->low <= estimate->best);
+        CHECK(estimate->best <= estimate->high);
+      }
+      for (const LimitForecast& limit : forecast.limits) {
+        CHECK_FALSE(std::isnan(limit.peak.best));
+        CHECK(limit.peak.low <= limit.peak.best);
+        CHECK(limit.peak.best <= limit.peak.high);
+        if (limit.eta) CHECK(*limit.eta >= absl::ZeroDuration());
+      }
+    }
+  }
+}
+
+TEST_CASE("thousands of workers, most of which have ended, are no matter") {
+  Story story;
+  for (int round = 0; round < 40; ++round) {
+    Sample sample = {.processes = {Row(0, 0, 1000)}};
+    for (int i = 0; i < 100; ++i) {
+      const int index = 100 * round + i;
+      sample.events.push_back(Forked(index, index == 0));
+      if (index >= 64) sample.events.push_back(Ended(index - 64 + (index - 64 == 0)));
+      sample.processes.push_back(Row(index, 10, 1000));
+    }
+    sample.limits = {Cgroup(1000 * kMiB, 100 * kMiB)};
+    CHECK_FALSE(story.Add(std::move(sample)).limits[0].eta);
+  }
+  CHECK(story.growth.history.copied_bytes.size() <= 128);
+}
+
+}  // namespace cowprof

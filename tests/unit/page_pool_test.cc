@@ -1,0 +1,181 @@
+// The plateau that page_pool.cc tells from the first copied pages, against planted pools: a data set of small objects in
+// arenas or of large ones elsewhere, read shuffled or in order by one worker or several.
+#include "model/page_pool.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <numeric>
+#include <random>
+#include <set>
+
+namespace cowprof {
+namespace {
+
+constexpr uint64_t kBase = 0x7f0000000;  // a page
+
+// Items in a row, each with its head in one of the pages; in arenas all four pages of a pool belong to one kind of
+// object, and 4 of 5 pools are read.
+struct Planted {
+  std::vector<uint64_t> page_of_item;
+  std::set<uint64_t> pool;
+  uint64_t pages = 0;
+  PagesKind kind = PagesKind::kArena;
+};
+
+Planted SmallObjects(uint64_t pages, int items_a_page) {
+  Planted planted = {.pages = pages};
+  for (uint64_t page = 0; page < pages; ++page) {
+    if (page / 4 % 5 == 4) continue;
+    planted.pool.insert(kBase + page);
+    for (int i = 0; i < items_a_page; ++i) planted.page_of_item.push_back(kBase + page);
+  }
+  return planted;
+}
+
+Planted LargeObjects(int items) {
+  Planted planted = {.kind = PagesKind::kOther};
+  std::mt19937 random(3);
+  uint64_t at = 0;
+  for (int i = 0; i < items; ++i) {
+    planted.page_of_item.push_back(kBase + at / 4096);
+    planted.pool.insert(kBase + at / 4096);
+    at += std::uniform_int_distribution<uint64_t>(2048, 8192)(random);
+  }
+  planted.pages = at / 4096 + 1;
+  return planted;
+}
+
+// Workers read the items in turn, in batches of 64; pages are told at each 2 % of the epoch. Stops when worker 1 has
+// copied `fraction` of the pool.
+struct Reading {
+  PagePool pool;
+  std::set<uint64_t> copied;  // by worker 1
+};
+Reading Read(const Planted& planted, int workers, bool shuffled, double fraction) {
+  Reading reading;
+  std::vector<uint64_t> order = planted.page_of_item;
+  std::mt19937 random(4);
+  if (shuffled) std::shuffle(order.begin(), order.end(), random);
+  const std::vector<PageZone> zones = {{kBase, kBase + planted.pages, planted.kind}};
+  size_t told = 0;
+  for (size_t i = 0; i < order.size(); ++i) {
+    const int worker = 1 + static_cast<int>(i / 64 % workers);
+    reading.pool.Add(worker, order[i], 1);
+    if (worker == 1) reading.copied.insert(order[i]);
+    const bool enough = reading.copied.size() >= fraction * planted.pool.size();
+    if (enough || i - told > order.size() / 200) {
+      reading.pool.EndRecord(zones);
+      told = i;
+    }
+    if (enough) break;
+  }
+  return reading;
+}
+
+void CheckEstimate(const Reading& reading, double truth, double tolerance) {
+  REQUIRE(reading.pool.estimate());
+  const PoolEstimate& pages = *reading.pool.estimate();
+  CHECK(pages.best == Approx(truth).epsilon(tolerance));
+  CHECK(pages.low <= truth);
+  CHECK(pages.high >= truth);
+  CHECK(pages.low <= pages.best);
+  CHECK(pages.high >= pages.best);
+}
+
+}  // namespace
+
+TEST_CASE("small objects, shuffled: within 15 % when a fifth is copied") {
+  const Planted planted = SmallObjects(65'536, 12);
+  for (const int workers : {1, 2, 4, 16}) {
+    for (const double fraction : {0.2, 0.5, 0.9}) {
+      INFO(workers << " workers, " << fraction);
+      CheckEstimate(Read(planted, workers, true, fraction), planted.pool.size(), 0.15);
+    }
+  }
+}
+
+TEST_CASE("large objects, shuffled: pages without a head are not counted as read") {
+  const Planted planted = LargeObjects(30'000);
+  CheckEstimate(Read(planted, 1, true, 0.2), planted.pool.size(), 0.15);
+  CheckEstimate(Read(planted, 2, true, 0.2), planted.pool.size(), 0.20);
+}
+
+TEST_CASE("objects of one large size: the distance of their heads shows which pages have none") {
+  Planted planted = {.kind = PagesKind::kOther};
+  for (uint64_t i = 0; i < 10'000; ++i) {
+    planted.page_of_item.push_back(kBase + 4 * i);
+    planted.pool.insert(kBase + 4 * i);
+  }
+  planted.pages = 40'000;
+  const Reading reading = Read(planted, 1, true, 0.3);
+  REQUIRE(reading.pool.estimate());
+  CHECK(reading.pool.estimate()->best < 1.6 * planted.pool.size());  // at worst: every page, four times as many
+  CHECK(reading.pool.estimate()->high >= planted.pool.size());
+}
+
+TEST_CASE("in order: what lies ahead is copied as what lies behind") {
+  for (const Planted& planted : {SmallObjects(16'384, 12), LargeObjects(30'000)}) {
+    for (const double fraction : {0.2, 0.5, 0.9}) {
+      INFO(fraction);
+      const Reading reading = Read(planted, 1, false, fraction);
+      CheckEstimate(reading, planted.pool.size(), 0.10);
+      CHECK(reading.pool.estimate()->sequential);
+    }
+  }
+}
+
+TEST_CASE("nothing is said of little") {
+  const Planted planted = SmallObjects(16'384, 12);
+  CHECK_FALSE(Read(planted, 1, true, 0.01).pool.estimate());
+  PagePool pool;
+  pool.EndRecord({});
+  CHECK_FALSE(pool.estimate());
+}
+
+TEST_CASE("the sample is bounded, and still good") {
+  const Planted planted = SmallObjects(1 << 21, 1);  // 8 GiB
+  PagePool pool;
+  std::mt19937_64 random(5);
+  const std::vector<PageZone> zones = {{kBase, kBase + planted.pages, planted.kind}};
+  std::set<uint64_t> copied;
+  for (int record = 0; record < 10; ++record) {
+    for (int i = 0; i < 80'000; ++i) {
+      const uint64_t page = planted.page_of_item[random() % planted.page_of_item.size()];
+      copied.insert(page);
+      pool.Add(1, page, 1);
+    }
+    pool.EndRecord(zones);
+  }
+  REQUIRE(pool.estimate());
+  CHECK(pool.estimate()->best == Approx(planted.pool.size()).epsilon(0.15));
+}
+
+TEST_CASE("where each place was hit more than once, there is nothing left to expect") {
+  PagePool pool;
+  for (uint64_t group = 0; group < 400; ++group) pool.Add(1, kBase + 4 * group, 2 + group % 2);
+  const std::vector<PageZone> zones = {{kBase, kBase + 1600, PagesKind::kArena}};
+  pool.EndRecord(zones);
+  pool.Add(1, kBase + 3, 1);
+  pool.EndRecord(zones);
+  REQUIRE(pool.estimate());
+  CHECK(pool.estimate()->best == Approx(1600).epsilon(0.01));
+}
+
+TEST_CASE("odd runs and zones do no harm") {
+  PagePool pool;
+  pool.Add(-1, UINT64_MAX - 3, UINT64_MAX);
+  pool.Add(1, 0, 0);
+  for (int worker = 0; worker < 500; ++worker) pool.Add(worker, 64 * worker, 3000);
+  pool.EndRecord({{5, 5, PagesKind::kOther}, {7, 3, PagesKind::kArena}, {100, UINT64_MAX, PagesKind::kArena}});
+  pool.Add(1, 1 << 20, 5000);
+  pool.EndRecord({});
+  for (int worker = -1; worker < 500; ++worker) pool.Forget(worker);
+  pool.EndRecord({});
+  if (const auto& pages = pool.estimate()) {
+    CHECK(std::isfinite(pages->low));
+    CHECK(std::isfinite(pages->best));
+    CHECK(std::isfinite(pages->high));
+  }
+}
+
+}  // namespace cowprof

@@ -1,0 +1,16 @@
+// The sentence that a person needs of a forecast. Called by forecast.cc only; judges nothing.
+#ifndef COWPROF_MODEL_FORECAST_WORDS_H_
+#define COWPROF_MODEL_FORECAST_WORDS_H_
+
+#include <string>
+
+#include "model/forecast.h"
+
+namespace cowprof {
+
+// "plateaus at 41.0 GiB in about 12 min; at most 45.2 of 64.0 GiB (cgroup /job): safe"
+std::string SentenceOf(const Forecast& forecast);
+
+}  // namespace cowprof
+
+#endif  // COWPROF_MODEL_FORECAST_WORDS_H_

@@ -1,0 +1,321 @@
+// Two ways of filling memory are told apart. Where copies march (data read in order), what lies ahead will be copied as
+// densely as what lies behind. Where they fall everywhere (shuffled), it is the question how many kinds of birds live
+// in a forest of which some were seen once, some twice: the places not seen yet follow from those seen once and twice
+// (Chao 1987, "Estimating the population size for capture-recapture data with unequal catchability", for a known number
+// of trials). No clock is used, so stalls and a loaded machine don't matter.
+#include "model/page_pool.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <utility>
+
+namespace cowprof {
+namespace {
+
+constexpr uint64_t kChunkPages = 64;
+constexpr uint64_t kGroupPages = 4;  // a pool of pymalloc is 16 KiB from CPython 3.10 on
+constexpr double kLeastHits = 384, kFewHits = 64, kSmallPart = 0.1;
+constexpr double kLeastMargin = 0.05;  // of an estimate, whatever the figures say: not every page of a pool is read
+constexpr double kMarch = 0.7;         // correlation of time and address from which on copies march
+constexpr double kMovedOn = 0.5;       // see AgeOf
+// Objects beyond 512 bytes come from malloc, and have their reference count in one page of those they fill. How many
+// pages have none can't be told from one worker: all are hit where objects are smaller than a page, half of them at 8
+// KiB.
+constexpr double kHeads = 0.72, kFewestHeads = 0.5;
+constexpr double kFullyUnequal = 0.3, kAlike = 1.15;
+
+// What Chao's estimate is made of: `places` of which at[j] were hit j times in `trials` trials each.
+struct Catch {
+  std::vector<double> at;
+  int trials = 0;
+
+  double Of(int hits) const { return hits < static_cast<int>(at.size()) ? at[hits] : 0; }
+  double Seen() const {
+    double sum = 0;
+    for (size_t j = 1; j < at.size(); ++j) sum += at[j];
+    return sum;
+  }
+  // Places that were not hit yet, if all are alike.
+  double Unseen() const {
+    if (trials < 2) return 0;
+    return (trials - 1.0) / trials * Of(1) * std::max(Of(1) - 1, 0.0) / (2 * (Of(2) + 1));
+  }
+  // By how much more, since they are not: of equal places one x three = two squared. How far to go is by measurement
+  // (docs/forecast.md): the more places were seen, and the more workers show it, the less is left to be wrong about.
+  double Unequal(int workers) const {
+    if (trials < 3 || Of(1) < 10 || Of(2) < 30 || Of(3) < 10) return 1;
+    const double one = Of(1) / trials, two = Of(2) / (trials * (trials - 1) / 2.0),
+                 three = Of(3) / (trials * (trials - 1) * (trials - 2.0) / 6);
+    const double ratio = one * three / (two * two), doubt = std::sqrt(1 / Of(1) + 4 / Of(2) + 1 / Of(3));
+    const double inequality = std::clamp((ratio * (1 - doubt) - 1) / kFullyUnequal, 0.0, 1.0);
+    return 1 + 3 * inequality * Unseen() / (Unseen() + Seen()) / workers;
+  }
+};
+
+// Copied pages of one 64-page chunk, over all workers.
+struct Row {
+  uint64_t chunk = 0;
+  int first_record = 0, last_record = 0;  // the earliest and the latest of any worker
+  int added = 0;                          // pages, by the latest
+  std::vector<uint64_t> bits;             // of each worker that hit it
+};
+
+struct Zone {
+  PagesKind kind = PagesKind::kOther;
+  std::vector<const Row*> rows;
+  std::vector<PageZone> parts;  // that hold rows; for arenas: all of them
+  int workers = 0;
+  double scale = 1;  // how many chunks each row stands for
+};
+
+// All pages that it has, as far as is known: what a sample of chunks would see of them.
+double PagesOf(const Zone& zone) {
+  double pages = 0;
+  for (const PageZone& part : zone.parts) pages += part.end - part.first;
+  return std::max<double>(pages / zone.scale, zone.rows.size() * kChunkPages);
+}
+
+PoolEstimate operator+(const PoolEstimate& a, const PoolEstimate& b) {
+  return {a.low + b.low, a.best + b.best, a.high + b.high, a.sequential || b.sequential};
+}
+
+double HitsOf(const Zone& zone) {
+  double hits = 0;
+  for (const Row* row : zone.rows) {
+    for (const uint64_t bits : row->bits) hits += std::popcount(bits);
+  }
+  return hits;
+}
+
+// Groups of pages as the places, and their pages as the trials: those of all workers together, or of each for itself.
+Catch CatchOfGroups(const Zone& zone, uint64_t group_pages, bool together = true) {
+  const uint64_t trials = group_pages * (together ? zone.workers : 1);
+  Catch caught = {.at = std::vector<double>(trials + 1), .trials = static_cast<int>(trials)};
+  const uint64_t mask = (uint64_t{1} << group_pages) - 1;
+  for (const Row* row : zone.rows) {
+    for (uint64_t at = 0; at < kChunkPages; at += group_pages) {
+      size_t hits = 0;
+      for (const uint64_t bits : row->bits) {
+        const size_t of_one = std::popcount(bits >> at & mask);
+        if (!together) ++caught.at[of_one];
+        hits += of_one;
+      }
+      if (together) ++caught.at[hits];
+    }
+  }
+  return caught;
+}
+
+// The largest share of copied pages whose neighbour at some distance was copied, too: of a texture that repeats itself
+// (objects of one size) that is the share of what can be copied that has been.
+double LikenessOf(const Zone& zone) {
+  double largest = 0;
+  for (int distance = 2; distance <= 8; ++distance) {
+    double pairs = 0, hits = 0;
+    for (const Row* row : zone.rows) {
+      for (const uint64_t bits : row->bits) {
+        hits += std::popcount(bits & (~uint64_t{0} >> distance));
+        pairs += std::popcount(bits & bits >> distance);
+      }
+    }
+    if (pairs >= 50) largest = std::max(largest, pairs / hits);
+  }
+  return largest;
+}
+
+PoolEstimate PagesOf(const Catch& groups, int workers) {
+  const double seen = kGroupPages * groups.Seen(), unseen = kGroupPages * groups.Unseen();
+  return {seen + 0.8 * unseen, seen + unseen * groups.Unequal(workers), 1.03 * seen + 2.5 * unseen};
+}
+
+PoolEstimate Scattered(const Zone& zone) {
+  const double each = HitsOf(zone) / zone.workers;
+  PoolEstimate pages = PagesOf(CatchOfGroups(zone, kGroupPages), zone.workers);
+  // Workers show each other's unseen places only where they don't read the same items in the same order.
+  const PoolEstimate apart = PagesOf(CatchOfGroups(zone, kGroupPages, /*together=*/false), 1);
+  if (apart.best > kAlike * zone.workers * pages.best)
+    pages = {apart.low / zone.workers, apart.best / zone.workers, apart.high / zone.workers};
+  const double all = PagesOf(zone);
+  pages = {std::min(pages.low, all), std::min(pages.best, all), std::min(pages.high, all)};
+  if (zone.kind != PagesKind::kArena) {
+    // At most every page. A single page as the place needs no guess at its neighbours, but several workers that are
+    // independent of each other: within an epoch each item goes to one of them only, and the figure is too large.
+    pages = {.low = kFewestHeads * pages.best, .best = kHeads * pages.best, .high = pages.best};
+    const Catch single = CatchOfGroups(zone, 1);
+    if (zone.workers >= 2) {
+      const double pool = single.Seen() + single.Unseen() * single.Unequal(zone.workers);
+      // They share the items of an epoch, and may end with it.
+      if (pool > pages.best) pages.low /= zone.workers;
+      pages.best = std::max(std::min(pages.best, pool), single.Seen());
+    }
+    if (const double likeness = LikenessOf(zone); zone.workers == 1 && likeness > 0)
+      pages.best = std::min(pages.best, std::max(each / likeness, kFewestHeads * pages.best));
+  }
+  pages.low = std::max(std::min(pages.low, (1 - kLeastMargin) * pages.best), each);
+  pages.best = std::max(pages.best, each);
+  pages.high = std::max(pages.high, (1 + kLeastMargin) * pages.best);
+  return pages;
+}
+
+// Correlation of the address of a row with when it was first hit: 1 or -1 where copies march.
+double MarchOf(const std::vector<const Row*>& rows) {
+  double n = 0, x = 0, y = 0, xx = 0, yy = 0, xy = 0;
+  for (const Row* row : rows) {
+    const double address = row->chunk - rows.front()->chunk, record = row->first_record;
+    ++n, x += address, y += record, xx += address * address, yy += record * record, xy += address * record;
+  }
+  const double variance = (n * xx - x * x) * (n * yy - y * y);
+  return n >= 8 && variance > 0 ? (n * xy - x * y) / std::sqrt(variance) : 0;
+}
+
+// How old the rows are that copies fall into now, as a part of the time since the first record: 1 where they fall
+// everywhere, as they always did; about 0 where they have moved on from where they fell before.
+double AgeOf(const Zone& zone, int record) {
+  double age = 0, added = 0;
+  for (const Row* row : zone.rows) {
+    if (row->last_record < record) continue;
+    age += row->added * (record - row->first_record);
+    added += row->added;
+  }
+  return added > 0 && record > 0 ? age / (added * record) : 1;
+}
+
+// Where copies march: what they leave behind, and with the same density what lies ahead of the front. Absent if they
+// don't march, or not along the addresses.
+std::optional<PoolEstimate> Marching(const Zone& zone, int record) {
+  // What everybody hits at the start (modules, types) is no part of the march.
+  std::vector<const Row*> rows;
+  for (const Row* row : zone.rows) {
+    if (row->first_record > 0) rows.push_back(row);
+  }
+  const double march = MarchOf(rows);
+  if (std::abs(march) < kMarch) return std::nullopt;
+  double settled_hits = 0, settled_pages = 0;
+  uint64_t front = march > 0 ? 0 : UINT64_MAX;
+  for (const Row* row : rows) {
+    if (row->last_record >= record - 1) front = march > 0 ? std::max(front, row->chunk) : std::min(front, row->chunk);
+    if (row->last_record >= record - 1) continue;
+    settled_pages += kChunkPages;
+    for (const uint64_t bits : row->bits) settled_hits += std::popcount(bits);
+  }
+  if (settled_pages == 0 || front == 0 || front == UINT64_MAX) return std::nullopt;
+  const uint64_t front_page = march > 0 ? (front + 1) * kChunkPages : front * kChunkPages;
+  double ahead = 0;
+  for (const PageZone& part : zone.parts) {
+    if (march > 0 && part.end > front_page) ahead += part.end - std::max(part.first, front_page);
+    if (march < 0 && part.first < front_page) ahead += std::min(part.end, front_page) - part.first;
+  }
+  const double each = HitsOf(zone) / zone.workers, density = settled_hits / settled_pages / zone.workers;
+  const double rest = density * ahead / zone.scale;
+  return PoolEstimate{each + 0.7 * rest, each + rest, each + 1.2 * rest, true};
+}
+
+// Absent: it can't be told yet which of the two it is.
+std::optional<PoolEstimate> EstimateOf(const Zone& zone, int record, double all_hits) {
+  const double hits = HitsOf(zone);
+  // Too little to matter; if it comes to more, it will be told then.
+  if (hits < std::max(kFewHits, kSmallPart * all_hits))
+    return PoolEstimate{hits / zone.workers, hits / zone.workers, hits / zone.workers};
+  if (record == 0) return std::nullopt;
+  if (AgeOf(zone, record) < kMovedOn) return Marching(zone, record);
+  return Scattered(zone);
+}
+
+// Arenas of pymalloc are one zone: a data set fills one after the other. Of other memory each region is one, since it
+// is for itself what it is.
+std::vector<Zone> ZonesOf(const std::vector<Row>& rows, const std::vector<PageZone>& parts) {
+  std::map<std::pair<PagesKind, uint64_t>, Zone> zones;
+  auto part = parts.begin();
+  for (const Row& row : rows) {
+    const uint64_t first = row.chunk * kChunkPages;
+    while (part != parts.end() && part->end <= first) ++part;
+    const bool inside = part != parts.end() && part->first < first + kChunkPages;
+    const PagesKind kind = inside ? part->kind : PagesKind::kOther;
+    const bool alone = kind == PagesKind::kOther && inside;
+    Zone& zone = zones[{kind, alone ? part->first : 0}];
+    zone.kind = kind;
+    zone.rows.push_back(&row);
+    if (alone && zone.parts.empty()) zone.parts = {*part};
+  }
+  std::vector<Zone> out;
+  for (auto& [key, zone] : zones) {
+    for (const PageZone& one : parts) {
+      if (zone.kind != PagesKind::kOther && one.kind == zone.kind) zone.parts.push_back(one);
+    }
+    out.push_back(std::move(zone));
+  }
+  return out;
+}
+
+}  // namespace
+
+bool PagePool::IsSampled(uint64_t chunk) const {
+  return (chunk * 0x9e3779b97f4a7c15 >> 40 & ((uint64_t{1} << level_) - 1)) == 0;
+}
+
+void PagePool::Shrink() {
+  while (chunks_.size() >= kMostChunks && level_ < 20) {
+    ++level_;
+    absl::erase_if(chunks_, [this](const auto& entry) { return !IsSampled(entry.first.first); });
+  }
+}
+
+void PagePool::Add(int worker, uint64_t first_page, uint64_t pages) {
+  // A run has at most as many pages as the page log; what a damaged file says is cut.
+  const uint64_t end = first_page + std::min<uint64_t>(pages, 1 << 20);
+  for (uint64_t page = first_page; page < end; page = (page / kChunkPages + 1) * kChunkPages) {
+    const uint64_t chunk = page / kChunkPages, from = page % kChunkPages;
+    if (!IsSampled(chunk)) continue;
+    const uint64_t count = std::min(end - page, kChunkPages - from);
+    const uint64_t mask = count == kChunkPages ? ~uint64_t{0} : ((uint64_t{1} << count) - 1) << from;
+    const auto [entry, is_new] = chunks_.try_emplace(Key(chunk, worker));
+    if (is_new) entry->second.first_record = record_;
+    Chunk& kept = entry->second;
+    if (std::exchange(kept.last_record, record_) != record_) kept.added = 0;
+    kept.added += std::popcount(mask & ~kept.bits);
+    kept.bits |= mask;
+    if (is_new && chunks_.size() >= kMostChunks) Shrink();
+  }
+}
+
+void PagePool::Forget(int worker) {
+  absl::erase_if(chunks_, [worker](const auto& entry) { return entry.first.second == worker; });
+}
+
+void PagePool::EndRecord(const std::vector<PageZone>& zones) {
+  std::vector<std::pair<Key, const Chunk*>> sorted;
+  sorted.reserve(chunks_.size());
+  for (const auto& [key, chunk] : chunks_) sorted.emplace_back(key, &chunk);
+  std::sort(sorted.begin(), sorted.end());
+  std::vector<Row> rows;
+  std::map<int, uint64_t> workers;
+  for (const auto& [key, chunk] : sorted) {
+    if (rows.empty() || rows.back().chunk != key.first)
+      rows.push_back({key.first, chunk->first_record, chunk->last_record});
+    Row& row = rows.back();
+    row.bits.push_back(chunk->bits);
+    row.first_record = std::min(row.first_record, chunk->first_record);
+    row.last_record = std::max(row.last_record, chunk->last_record);
+    if (chunk->last_record == record_) row.added += chunk->added;
+    workers[key.second] += std::popcount(chunk->bits);
+  }
+  const double scale = std::ldexp(1, level_);
+  PoolEstimate sum;
+  double hits = 0;
+  bool known = true;
+  for (const auto& [worker, pages] : workers) hits += pages;
+  for (Zone& zone : ZonesOf(rows, zones)) {
+    if (zone.rows.empty()) continue;
+    zone.workers = static_cast<int>(workers.size());
+    zone.scale = scale;
+    const std::optional<PoolEstimate> pages = EstimateOf(zone, record_, hits);
+    known &= pages.has_value();
+    sum = sum + pages.value_or(PoolEstimate{});
+  }
+  ++record_;
+  if (hits < kLeastHits || !known) return;
+  estimate_ = {scale * sum.low, scale * sum.best, scale * sum.high, sum.sequential};
+}
+
+}  // namespace cowprof

@@ -1,0 +1,68 @@
+// How many of the pages that workers inherited will their reads copy in the end: learned from where the first ones lie.
+// Holds a sample of the copied pages of the living workers of one address space, bounded in size, and estimates from
+// it. Pure. Fed by history.cc with what Sample.pages tells; docs/forecast.md has the method and its errors.
+#ifndef COWPROF_MODEL_PAGE_POOL_H_
+#define COWPROF_MODEL_PAGE_POOL_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+
+namespace cowprof {
+
+// Pages that one worker will have copied in the end, as of when the last pages were told.
+struct PoolEstimate {
+  double low = 0, best = 0, high = 0;
+  bool sequential = false;  // the copies march through memory, in place of falling everywhere
+};
+
+// What the pages of a place are like, which decides what one copied page says of its neighbours.
+enum class PagesKind {
+  kArena,      // of pymalloc, with pools of several pages: objects of one size side by side, so all of a pool is read
+  kSmallPool,  // of pymalloc, with pools of one page
+  kOther,      // larger objects, which leave pages without a head
+};
+
+// A part of the address space, as far as it is known: pages [first, end).
+struct PageZone {
+  uint64_t first = 0, end = 0;
+  PagesKind kind = PagesKind::kOther;
+};
+
+class PagePool {
+ public:
+  static constexpr size_t kMostChunks = 24'576;  // some 2 MiB
+
+  // `pages` neighbouring pages of a worker were copied.
+  void Add(int worker, uint64_t first_page, uint64_t pages);
+  // What was added since the last call was one record. `zones`: sorted, not overlapping.
+  void EndRecord(const std::vector<PageZone>& zones);
+  void Forget(int worker);
+  // Absent while too little was seen.
+  const std::optional<PoolEstimate>& estimate() const { return estimate_; }
+
+ private:
+  // 64 pages of one worker; the sample is of whole chunks, so that neighbours stay together.
+  struct Chunk {
+    uint64_t bits = 0;
+    int first_record = 0, last_record = 0;
+    int added = 0;  // pages, by the last record
+  };
+  using Key = std::pair<uint64_t, int>;  // number of the chunk, worker
+
+  bool IsSampled(uint64_t chunk) const;
+  void Shrink();
+
+  absl::flat_hash_map<Key, Chunk> chunks_;
+  int level_ = 0;  // one chunk in 2^level is kept
+  int record_ = 0;
+  std::optional<PoolEstimate> estimate_;
+};
+
+}  // namespace cowprof
+
+#endif  // COWPROF_MODEL_PAGE_POOL_H_

@@ -1,0 +1,104 @@
+// Slopes by Theil and Sen: the median over all pairs of points, which up to 29 % of outliers don't move.
+#include "model/trend.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace cowprof {
+namespace {
+
+constexpr size_t kLongest = 128, kRecent = 16;
+// Shares of pairs that must rise: with so few points as a fast ramp leaves, all of them.
+constexpr double kMostRise = 0.8, kAllRise = 0.999;
+constexpr size_t kFewPoints = 6;
+
+std::vector<double> SortedSlopes(const Series& series) {
+  std::vector<double> slopes;
+  for (size_t i = 0; i < series.size(); ++i) {
+    for (size_t j = i + 1; j < series.size(); ++j) {
+      if (series[j].t > series[i].t)
+        slopes.push_back((series[j].value - series[i].value) / (series[j].t - series[i].t));
+    }
+  }
+  std::sort(slopes.begin(), slopes.end());
+  return slopes;
+}
+
+double Quantile(const std::vector<double>& sorted, double part) {
+  return sorted.empty() ? 0 : sorted[static_cast<size_t>(part * (sorted.size() - 1) + 0.5)];
+}
+
+// The slope of all of a short series, if it rises from end to end and still does in its later half.
+Slope SlopeOfAll(const Series& series, double floor) {
+  const std::vector<double> slopes = SortedSlopes(series);
+  if (slopes.empty()) return {};
+  const double best = Quantile(slopes, 0.5), elapsed = series.back().t - series.front().t;
+  const auto first_rise = std::upper_bound(slopes.begin(), slopes.end(), 0.0);
+  const double rising = static_cast<double>(slopes.end() - first_rise) / slopes.size();
+  // Two points are one rise, which anything may be: it has to be a large one, and says only what may come.
+  const bool few = series.size() < kFewPoints;
+  if (best <= 0 || best * elapsed < (series.size() == 2 ? 4 * floor : floor)) return {};
+  if (rising < (few ? kAllRise : kMostRise)) return {};
+  const Series later(series.begin() + series.size() / 2, series.end());
+  const double now = few ? slopes.front() : Quantile(SortedSlopes(later), 0.5);
+  if (now < best / 4) return {};
+  const double high = std::max({Quantile(slopes, 0.9), now, few ? 1.5 * best : best});
+  return {.low = std::max(0.0, std::min(Quantile(slopes, 0.1), now)), .best = best, .high = high};
+}
+
+// The later half of the time that the series covers, as the means of equal parts of it.
+Series LaterHalf(const Series& series) {
+  const double end = series.back().t, begin = (series.front().t + end) / 2, part = (end - begin) / kRecent;
+  Series means;
+  Point sum;
+  double points = 0, next = begin + part;
+  for (const Point& point : series) {
+    if (point.t < begin) continue;
+    if (point.t > next && points > 0) {
+      means.push_back({sum.t / points, sum.value / points});
+      sum = {};
+      points = 0;
+    }
+    while (part > 0 && point.t > next) next += part;
+    sum = {sum.t + point.t, sum.value + point.value};
+    ++points;
+  }
+  if (points > 0) means.push_back({sum.t / points, sum.value / points});
+  return means;
+}
+
+}  // namespace
+
+void AppendPoint(const Point& point, Series* series) {
+  if (!std::isfinite(point.t) || !std::isfinite(point.value)) return;
+  if (!series->empty() && point.t <= series->back().t) return;
+  if (series->size() == kLongest) {
+    // The one with the nearest neighbours goes; the latest stay as they are.
+    const auto gap = [](const Point& point) { return (&point)[1].t - (&point)[-1].t; };
+    series->erase(std::min_element(series->begin() + 1, series->end() - 2 * kRecent,
+                                   [&](const Point& a, const Point& b) { return gap(a) < gap(b); }));
+  }
+  series->push_back(point);
+}
+
+Slope SlopeOf(const Series& series, double floor) {
+  if (series.size() < 2) return {};
+  // Newest first: a ramp that began a moment ago is seen in the last few points only, a slow one in all of them.
+  for (const size_t points : {kRecent, size_t{4}}) {
+    const size_t first = series.size() - std::min(points, series.size());
+    if (const Slope slope = SlopeOfAll(Series(series.begin() + first, series.end()), floor); slope.best > 0)
+      return slope;
+  }
+  return SlopeOfAll(LaterHalf(series), floor);
+}
+
+double ValueAt(const Series& series, double t) {
+  if (series.empty()) return 0;
+  const auto after = std::find_if(series.begin(), series.end(), [t](const Point& point) { return point.t >= t; });
+  if (after == series.end()) return series.back().value;
+  if (after == series.begin()) return after->value;
+  const Point& before = *std::prev(after);
+  return before.value + (t - before.t) / (after->t - before.t) * (after->value - before.value);
+}
+
+}  // namespace cowprof
