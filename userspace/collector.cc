@@ -2,6 +2,8 @@
 // costly truth as the budget allows.
 #include "collector.h"
 
+#include <sys/wait.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -108,8 +110,18 @@ void Collector::AddEvents(const std::vector<SeenEvent>& seen, Sample* sample) {
       spaces_.Forget(event.index);
       verifier_.Forget(event.index);
     }
+    AddEvidence(one, &event);
     sample->events.push_back(std::move(event));
   }
+}
+
+// Names are made while the process, or one of its family, still is there to ask.
+void Collector::AddEvidence(const SeenEvent& seen, Event* event) {
+  if (event->kind == EventKind::kSignalDelivered && options_.causes) attribution_.Locate(seen, event);
+  if (event->file) event->file->on_dev_shm = event->file->device == shm_device_;
+  if (event->kind == EventKind::kOomVictim && seen.cgroup != 0 &&
+      !limits_.NameCgroup(seen.process.pid, seen.cgroup, &*event->limit))
+    limits_.NameCgroup(target_, seen.cgroup, &*event->limit);
 }
 
 ProcessSample Collector::ReadProcess(const FollowedProcess& process, Tracked* tracked) {
@@ -236,7 +248,11 @@ void Collector::Attribute(const Pull& pull, absl::Duration t, bool last, Sample*
   const bool target_ends =
       std::any_of(pull.processes.begin(), pull.processes.end(),
                   [&](const FollowedProcess& process) { return process.id.pid == target_ && process.exited_ns != 0; });
-  const bool tell = last || target_ends || t >= next_places_;
+  // The names of what a process copied that was killed are told with its end: the next time may be too late.
+  const bool killed = std::any_of(pull.processes.begin(), pull.processes.end(), [](const FollowedProcess& process) {
+    return process.exited_ns != 0 && WIFSIGNALED(process.exit_status);
+  });
+  const bool tell = last || target_ends || killed || t >= next_places_;
   if (news || tell) attribution_.ReadPlaces();
   if (!tell) return;
   attribution_.TellPlaces(sample);
@@ -288,6 +304,7 @@ absl::StatusOr<Sample> Collector::Collect(absl::Duration interval, bool last) {
   const absl::Duration hasty = std::clamp(kFirstSweeps - sweep_.cost(), absl::ZeroDuration(), absl::Milliseconds(50));
   RunSweep(last ? absl::Milliseconds(100) : std::max(interval * kSweepShare, hasty), &sample);
   if (target_alive_) sample.limits = limits_.Read(target_);
+  if (const uint64_t device = limits_.ShmDevice(target_); device != 0) shm_device_ = device;
   sample.losses = pull->losses;
   sample.losses.unreadable = unreadable_;
   return sample;

@@ -208,13 +208,6 @@ TEST_CASE("losses in words") {
         "2 events, 2 processes, 16,063 unattributed pages, 2,000 regions, 2 reads, 2 samples");
 }
 
-TEST_CASE("ends in words") {
-  CHECK(ExitText({}) == "running");
-  CHECK(ExitText({.exit = ExitOf(0)}) == "exit 0");
-  CHECK(ExitText({.exit = ExitOf(7 << 8)}) == "exit 7");
-  CHECK(ExitText({.exit = ExitOf(SIGBUS | 0x80)}) == "killed by SIGBUS");
-}
-
 TEST_CASE("the report of any recording keeps to its schema") {
   const unsigned seed = GENERATE(range(1u, 13u));
   INFO("seed " << seed);

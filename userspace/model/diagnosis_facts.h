@@ -44,6 +44,12 @@ Diagnosis CowGcHeader(const Facts& facts);
 Diagnosis CowData(const Facts& facts);
 Diagnosis ParentUnshare(const Facts& facts);
 
+// diagnose_deaths.cc
+Diagnosis OomCgroup(const Facts& facts);
+Diagnosis OomHost(const Facts& facts);
+Diagnosis SigbusFile(const Facts& facts);
+Diagnosis ShmFullDeath(const Facts& facts);  // "shm-full" by who died of it
+
 }  // namespace cowprof
 
 #endif  // COWPROF_MODEL_DIAGNOSIS_FACTS_H_

@@ -8,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "model/oom_kill.h"
 
 namespace cowprof {
 namespace {
@@ -114,6 +115,7 @@ void DeriveMemory(uint64_t page_bytes, ProcessGrowth* process) {
   }
   if (process->rollup) process->pss_bytes = process->rollup->pss_bytes;
   if (process->private_bytes) {
+    if (!process->first_private_bytes) process->first_private_bytes = process->private_bytes;
     process->peak_private_bytes = std::max(Or0(process->peak_private_bytes), *process->private_bytes);
   }
 }
@@ -245,6 +247,7 @@ Exit ExitOf(int wait_status) {
 }
 
 void Append(const Sample& sample, Growth* growth) {
+  const OomScene scene = SceneBefore(sample, *growth);
   const absl::Duration elapsed = growth->samples == 0 ? absl::ZeroDuration() : sample.t - growth->t;
   // Indexes are dense, but those of one sample may come in any order: there is room for as many as it announces.
   const auto is_new = [known = static_cast<int>(growth->processes.size())](const Event& event) {
@@ -264,6 +267,7 @@ void Append(const Sample& sample, Growth* growth) {
   for (const Event& event : sample.events) {
     if (event.kind == EventKind::kExit) AppendEvent(event, growth);
   }
+  AppendOomKills(sample, scene, growth);
   AppendPlaces(sample, growth);
   AppendRegions(sample, growth);
   if (sample.shm) growth->shm = sample.shm;

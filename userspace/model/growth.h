@@ -25,6 +25,16 @@ struct Exit {
 };
 Exit ExitOf(int wait_status);
 
+// The OOM killer's choice of a process, with the figures of that moment.
+struct OomKill {
+  absl::Duration t;
+  LimitSample limit;            // that was met
+  uint64_t victim_bytes = 0;    // private memory of the process
+  int grower = -1;              // the process whose private memory had grown most; -1: none had
+  uint64_t grower_bytes = 0;    // by how much, since it was forked or first seen
+  uint64_t recorded_bytes = 0;  // private memory of all recorded processes, and what they share
+};
+
 // One process, now (or at its end).
 struct ProcessGrowth {
   int index = 0;
@@ -48,6 +58,7 @@ struct ProcessGrowth {
   std::optional<bool> collector_on;  // Python's cycle collector, as last read
   std::vector<Event> signals;        // deadly ones, sent and delivered; the last few
   bool oom_victim = false;           // the OOM killer chose it
+  std::optional<OomKill> oom;        // the same, if its limit is known
   std::string python;                // version of the interpreter; "": none, or not known
   std::string python_problem;        // why it can't be read; "": it can
   ProcFigures proc;
@@ -56,7 +67,7 @@ struct ProcessGrowth {
 
   // Derived, bytes. Private memory moves with every tick: the last truth (a sweep, a rollup, or the fork, when a child
   // owns nothing) + pages copied since + growth of RssAnon since, which a copy leaves alone and new memory raises.
-  Count private_bytes, peak_private_bytes, pss_bytes;
+  Count private_bytes, first_private_bytes, peak_private_bytes, pss_bytes;
   Count still_shared_bytes;  // anonymous memory that somebody else maps, too: what a write would copy
   Count ceiling_bytes() const {
     if (!private_bytes || !still_shared_bytes) return std::nullopt;

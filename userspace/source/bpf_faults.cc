@@ -13,6 +13,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "cowprof.h"
+#include "source/bpf_events.h"
 #include "source/bpf_handles.h"
 #include "source/bpf_tree.h"
 
@@ -21,8 +22,6 @@ namespace {
 
 using Key = cowprof_process_key;
 using Row = cowprof_process_row;
-
-std::string CommOf(const char (&comm)[COWPROF_COMM_BYTES]) { return std::string(comm, strnlen(comm, sizeof(comm))); }
 
 FaultCounts CountsOf(const cowprof_counts& c) {
   return {.faults = c.faults,
@@ -74,7 +73,6 @@ class BpfFaults : public FaultSource {
  private:
   absl::Status ReadCauses(Pull* pull) const;
   FollowedProcess FollowedOf(const Key& key, const Row& row) const;
-  std::vector<SeenEvent> TakeEvents();
   static int OnEvent(void* context, void* data, size_t size);
   static int OnPages(void* context, void* data, size_t size);
 
@@ -84,7 +82,8 @@ class BpfFaults : public FaultSource {
   std::unique_ptr<FollowedTree> tree_;
   // Whose regions, and whose places, are still in the table.
   absl::flat_hash_set<uint32_t> ended_with_regions_, ended_with_places_;
-  std::vector<cowprof_event> events_;  // since the last pull
+  std::vector<cowprof_event> forks_;  // that the tree is to look at, seen while it was being scanned
+  std::vector<SeenEvent> seen_;       // since the last pull
   std::vector<CopiedPage> pages_;
   std::vector<uint64_t> stacks_read_;  // and still in the table
 };
@@ -107,7 +106,7 @@ absl::Status BpfFaults::Load(const BpfOptions& options) {
   if (int error = ring_buffer__add(ring_.get(), bpf_map__fd(skeleton_->maps.copied_pages), &BpfFaults::OnPages, this)) {
     return BpfStatus(-error, "map the ring buffer of pages");
   }
-  tree_ = std::make_unique<FollowedTree>(*skeleton_, ring_.get(), events_);
+  tree_ = std::make_unique<FollowedTree>(*skeleton_, ring_.get(), forks_);
   // From here on every fork of the host is reported, until Follow() has closed the tree.
   skeleton_->bss->scanning = 1;
   bpf_program__set_autoattach(skeleton_->progs.list_tasks, false);
@@ -123,8 +122,12 @@ absl::Status BpfFaults::Load(const BpfOptions& options) {
 }
 
 int BpfFaults::OnEvent(void* context, void* data, size_t size) {
-  if (size >= sizeof(cowprof_event)) {
-    static_cast<BpfFaults*>(context)->events_.push_back(*static_cast<const cowprof_event*>(data));
+  auto& faults = *static_cast<BpfFaults*>(context);
+  const auto& event = *static_cast<const cowprof_event*>(data);
+  if (size >= sizeof(event) && event.kind == COWPROF_FORK_SEEN) {
+    faults.forks_.push_back(event);
+  } else if (std::optional<SeenEvent> seen = SeenEventOf(data, size)) {
+    faults.seen_.push_back(*std::move(seen));
   }
   return 0;
 }
@@ -172,7 +175,7 @@ FollowedProcess BpfFaults::FollowedOf(const Key& key, const Row& row) const {
           .forked_ns = row.forked_ns,
           .exited_ns = row.exited_ns,
           .exit_status = row.exit_code,
-          .comm = CommOf(row.comm),
+          .comm = TextIn(row.comm),
           .counts = CountsOf(row.counts)};
 }
 
@@ -209,40 +212,9 @@ absl::StatusOr<Pull> BpfFaults::PullCounts() {
   std::sort(pull.processes.begin(), pull.processes.end(), [](const FollowedProcess& a, const FollowedProcess& b) {
     return std::tie(a.forked_ns, a.serial) < std::tie(b.forked_ns, b.serial);
   });
-  pull.events = TakeEvents();
+  pull.events = std::exchange(seen_, {});
   pull.pages = std::exchange(pages_, {});
   return pull;
-}
-
-std::vector<SeenEvent> BpfFaults::TakeEvents() {
-  std::vector<SeenEvent> seen;
-  for (const cowprof_event& event : events_) {
-    SeenEvent out = {.process = IdOf(event.process), .time_ns = event.time_ns};
-    switch (event.kind) {
-      case COWPROF_EXEC:
-        out.event.kind = EventKind::kExec;
-        out.event.comm = CommOf(event.comm);
-        break;
-      case COWPROF_SIGNAL_SENT:
-        out.event.kind = EventKind::kSignalSent;
-        break;
-      case COWPROF_SIGNAL_DELIVERED:
-        out.event.kind = EventKind::kSignalDelivered;
-        break;
-      case COWPROF_OOM_VICTIM:
-        out.event.kind = EventKind::kOomVictim;
-        break;
-      default:  // forks and exits stand in the rows, which a full ring buffer can't lose
-        continue;
-    }
-    out.event.signal = event.signal;
-    out.event.code = event.code;
-    out.event.sender = event.sender;
-    out.event.address = event.address;
-    seen.push_back(std::move(out));
-  }
-  events_.clear();
-  return seen;
 }
 
 // Rows of processes that ended by the last PullCounts() are deleted here: the probes can't, knowing only addresses.
