@@ -5,8 +5,10 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "posix/clock.h"
 
@@ -32,6 +34,10 @@ absl::StatusOr<RollupFigures> TimedRollup(const ProcFs& proc, pid_t pid, absl::D
 bool HasNotExeced(const ProcFs& proc, pid_t pid) {
   const absl::StatusOr<ProcStat> stat = proc.ReadStat(pid);
   return stat.ok() && (stat->flags & 0x40) != 0;
+}
+
+bool IsCgroup(const LimitSample& limit) {
+  return limit.kind == LimitKind::kCgroupV1 || limit.kind == LimitKind::kCgroupV2;
 }
 
 Event ProcessEvent(const FollowedProcess& process, int index, int parent, absl::Duration t, std::string command) {
@@ -119,9 +125,18 @@ void Collector::AddEvents(const std::vector<SeenEvent>& seen, Sample* sample) {
 void Collector::AddEvidence(const SeenEvent& seen, Event* event) {
   if (event->kind == EventKind::kSignalDelivered && options_.causes) attribution_.Locate(seen, event);
   if (event->file) event->file->on_dev_shm = event->file->device == shm_device_;
-  if (event->kind == EventKind::kOomVictim && seen.cgroup != 0 &&
-      !limits_.NameCgroup(seen.process.pid, seen.cgroup, &*event->limit))
-    limits_.NameCgroup(target_, seen.cgroup, &*event->limit);
+  if (event->limit && seen.cgroup != 0) NameCgroup(seen, &*event->limit);
+}
+
+// Where the victim is gone already: by the cgroups of the target, as long as that lived.
+void Collector::NameCgroup(const SeenEvent& seen, LimitSample* limit) const {
+  if (limits_.NameCgroup(seen.process.pid, seen.cgroup, limit)) return;
+  for (const LimitSample& known : cgroups_seen_) {
+    if (!absl::EndsWith(known.name, absl::StrCat("/", limit->name))) continue;
+    limit->kind = known.kind;
+    limit->name = known.name;
+    return;
+  }
 }
 
 ProcessSample Collector::ReadProcess(const FollowedProcess& process, Tracked* tracked) {
@@ -304,6 +319,9 @@ absl::StatusOr<Sample> Collector::Collect(absl::Duration interval, bool last) {
   const absl::Duration hasty = std::clamp(kFirstSweeps - sweep_.cost(), absl::ZeroDuration(), absl::Milliseconds(50));
   RunSweep(last ? absl::Milliseconds(100) : std::max(interval * kSweepShare, hasty), &sample);
   if (target_alive_) sample.limits = limits_.Read(target_);
+  std::vector<LimitSample> cgroups;
+  std::copy_if(sample.limits.begin(), sample.limits.end(), std::back_inserter(cgroups), IsCgroup);
+  if (!cgroups.empty()) cgroups_seen_ = std::move(cgroups);
   if (const uint64_t device = limits_.ShmDevice(target_); device != 0) shm_device_ = device;
   sample.losses = pull->losses;
   sample.losses.unreadable = unreadable_;

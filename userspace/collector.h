@@ -68,6 +68,7 @@ class Collector {
   void End(const FollowedProcess& process, const Tracked& tracked, Sample* sample);
   void AddEvents(const std::vector<SeenEvent>& seen, Sample* sample);
   void AddEvidence(const SeenEvent& seen, Event* event);
+  void NameCgroup(const SeenEvent& seen, LimitSample* limit) const;
   ProcessSample ReadProcess(const FollowedProcess& process, Tracked* tracked);
   void ReadRollups(absl::Duration t, absl::Duration budget, bool last, Sample* sample);
   void PlanSweeps(absl::Duration t);
@@ -84,7 +85,8 @@ class Collector {
   absl::flat_hash_map<ProcessId, Tracked> living_;
   int next_index_ = 0;
   pid_t target_ = 0;
-  uint64_t shm_device_ = 0;  // that the target has at /dev/shm
+  uint64_t shm_device_ = 0;               // that the target has at /dev/shm
+  std::vector<LimitSample> cgroups_seen_;  // those of `limits`, while the target could be asked
   absl::Duration last_t_;
   bool target_alive_ = true;
   std::optional<SweepJob> PlanSweep(Tracked* tracked, absl::Duration t, std::vector<uint64_t> touched);
@@ -96,7 +98,7 @@ class Collector {
   AddressSpaces spaces_;
   Verifier verifier_{/*seed=*/1};
   absl::Duration next_places_, last_attributed_;
-  double extra_ticks_ = kMostExtraTicks;  // left of those that names to be read are worth
+  double extra_ticks_ = kMostExtraTicks;           // left of those that names to be read are worth
   absl::Duration next_sweep_, sweep_cost_before_;  // before: when the current round began
   double rollup_ns_per_page_ = 60;  // 55 ms for 4 GiB of 4 KiB pages on a 2.5 GHz virtual CPU; then as measured
   uint64_t unreadable_ = 0;

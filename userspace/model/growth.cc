@@ -115,7 +115,6 @@ void DeriveMemory(uint64_t page_bytes, ProcessGrowth* process) {
   }
   if (process->rollup) process->pss_bytes = process->rollup->pss_bytes;
   if (process->private_bytes) {
-    if (!process->first_private_bytes) process->first_private_bytes = process->private_bytes;
     process->peak_private_bytes = std::max(Or0(process->peak_private_bytes), *process->private_bytes);
   }
 }
@@ -130,6 +129,7 @@ void AppendProcess(const ProcessSample& sample, absl::Duration t, absl::Duration
   if (sample.collector_on) process->collector_on = sample.collector_on;
   // The last row of a process that ended has counts only: /proc had nothing left to say.
   if (sample.proc.anon_pages) process->proc = sample.proc;
+  if (!process->first_anon_pages) process->first_anon_pages = sample.proc.anon_pages;
   if (process->past.size() == kLongestPast) process->past.erase(process->past.begin());
   process->past.push_back({t, Or0(process->counts.copies), Or0(process->proc.anon_pages)});
   RebaseOnTruth(sample, page_bytes, process);
@@ -262,6 +262,10 @@ void Append(const Sample& sample, Growth* growth) {
   for (const ProcessSample& process : sample.processes) {
     if (!IsAnnounced(process.index, *growth)) continue;
     AppendProcess(process, sample.t, elapsed, growth->info.page_bytes, &growth->processes[process.index]);
+  }
+  for (const Event& event : sample.events) {
+    if (event.kind == EventKind::kProcess && IsAnnounced(event.index, *growth) && IsAnnounced(event.parent, *growth))
+      growth->processes[event.index].parent_anon_pages = growth->processes[event.parent].proc.anon_pages;
   }
   // The last counts of a process stand in the same sample as its end.
   for (const Event& event : sample.events) {

@@ -30,8 +30,8 @@ struct OomKill {
   absl::Duration t;
   LimitSample limit;            // that was met
   uint64_t victim_bytes = 0;    // private memory of the process
-  int grower = -1;              // the process whose private memory had grown most; -1: none had
-  uint64_t grower_bytes = 0;    // by how much, since it was forked or first seen
+  int grower = -1;              // the process that had grown most; -1: none had
+  uint64_t grower_bytes = 0;    // by how much: since its fork; a parent since it forked its first worker
   uint64_t recorded_bytes = 0;  // private memory of all recorded processes, and what they share
 };
 
@@ -62,12 +62,14 @@ struct ProcessGrowth {
   std::string python;                // version of the interpreter; "": none, or not known
   std::string python_problem;        // why it can't be read; "": it can
   ProcFigures proc;
+  Count first_anon_pages;   // when it was first seen
+  Count parent_anon_pages;  // of its parent, when it was forked
   std::optional<RollupFigures> rollup;  // the latest
   std::optional<SweepFigures> sweep;
 
   // Derived, bytes. Private memory moves with every tick: the last truth (a sweep, a rollup, or the fork, when a child
   // owns nothing) + pages copied since + growth of RssAnon since, which a copy leaves alone and new memory raises.
-  Count private_bytes, first_private_bytes, peak_private_bytes, pss_bytes;
+  Count private_bytes, peak_private_bytes, pss_bytes;
   Count still_shared_bytes;  // anonymous memory that somebody else maps, too: what a write would copy
   Count ceiling_bytes() const {
     if (!private_bytes || !still_shared_bytes) return std::nullopt;

@@ -13,18 +13,35 @@ uint64_t OwnPages(const ProcessGrowth& process) {
   return process.counts.copies.value_or(0) + process.counts.zero_fills().value_or(0);
 }
 
-// Of a victim /proc shows what is left of it: there the sample before counts, and the pages that it got since.
-uint64_t PrivateBytes(const ProcessGrowth& process, const OomScene& scene, uint64_t page_bytes) {
-  const bool is_new = process.index >= static_cast<int>(scene.processes.size());
-  const OomScene::Process before = is_new ? OomScene::Process{} : scene.processes[process.index];
-  const uint64_t now = process.private_bytes.value_or(0);
-  if (!process.oom_victim) return std::max(before.private_bytes, now);
-  return std::max(now, before.private_bytes + Less(OwnPages(process), before.own_pages) * page_bytes);
+// What it has of `now`, which was `before` at the sample before. Of a victim /proc shows what is left of it: there the
+// sample before counts, and what it got since.
+uint64_t Held(const ProcessGrowth& process, uint64_t before, uint64_t now, uint64_t since) {
+  return std::max(now, process.oom_victim ? before + since : before);
 }
 
-// A fork owns nothing. What was there before the recording did not grow in it.
-uint64_t FirstBytes(const ProcessGrowth& process) {
-  return process.origin == Origin::kForked ? 0 : process.first_private_bytes.value_or(0);
+struct Figures {
+  uint64_t private_bytes = 0, grown_bytes = 0;
+};
+
+// A forked process owned nothing at first. Of others, what they had before they forked their first worker is no growth:
+// they read their data then. (Their private memory says nothing: it falls at a fork, and rises as the workers copy.)
+Figures FiguresOf(const ProcessGrowth& process, const OomScene& scene, const Growth& growth) {
+  const bool is_new = process.index >= static_cast<int>(scene.processes.size());
+  const OomScene::Process before = is_new ? OomScene::Process{} : scene.processes[process.index];
+  const uint64_t page_bytes = growth.info.page_bytes, since = Less(OwnPages(process), before.own_pages);
+  Figures figures;
+  figures.private_bytes = Held(process, before.private_bytes, process.private_bytes.value_or(0), since * page_bytes);
+  figures.grown_bytes = figures.private_bytes;
+  if (process.origin == Origin::kForked) return figures;
+  Count first = process.first_anon_pages;
+  for (const ProcessGrowth& child : growth.processes) {
+    if (child.parent != process.index || child.role != Role::kWorker || !child.parent_anon_pages) continue;
+    first = child.parent_anon_pages;
+    break;
+  }
+  const uint64_t anon_pages = Held(process, before.anon_pages, process.proc.anon_pages.value_or(0), since);
+  figures.grown_bytes = (process.counts.copies.value_or(0) + Less(anon_pages, first.value_or(anon_pages))) * page_bytes;
+  return figures;
 }
 
 }  // namespace
@@ -35,7 +52,8 @@ OomScene SceneBefore(const Sample& sample, const Growth& growth) {
                    [](const Event& event) { return event.kind == EventKind::kOomVictim; }))
     return scene;
   for (const ProcessGrowth& process : growth.processes)
-    scene.processes.push_back({process.private_bytes.value_or(0), OwnPages(process)});
+    scene.processes.push_back(
+        {process.private_bytes.value_or(0), OwnPages(process), process.proc.anon_pages.value_or(0)});
   return scene;
 }
 
@@ -49,8 +67,8 @@ void AppendOomKills(const Sample& sample, const OomScene& scene, Growth* growth)
     uint64_t shared_bytes = 0;
     for (const ProcessGrowth& process : growth->processes) {
       if (process.ended && *process.ended < event.t) continue;
-      const uint64_t bytes = std::min(most, PrivateBytes(process, scene, growth->info.page_bytes));
-      const uint64_t grown = Less(bytes, FirstBytes(process));
+      const Figures figures = FiguresOf(process, scene, *growth);
+      const uint64_t bytes = std::min(most, figures.private_bytes), grown = std::min(most, figures.grown_bytes);
       if (grown > kill.grower_bytes) {
         kill.grower = process.index;
         kill.grower_bytes = grown;

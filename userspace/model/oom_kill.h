@@ -13,7 +13,7 @@ namespace cowprof {
 // What is needed of the sample before, by index; empty where the sample tells of no OOM kill.
 struct OomScene {
   struct Process {
-    uint64_t private_bytes = 0, own_pages = 0;
+    uint64_t private_bytes = 0, own_pages = 0, anon_pages = 0;
   };
   std::vector<Process> processes;
 };

@@ -145,8 +145,8 @@ PostMortem OfBusError(const Event& fault, const Growth& growth) {
 // ---- Signals that a program brings upon itself ----
 
 std::string CodeWords(const Event& event) {
-  if (event.module.empty()) return "";
-  return absl::StrCat(event.symbol.empty() ? "code" : Printable(event.symbol), " (", Printable(event.module), ")");
+  if (event.symbol.empty()) return Printable(event.module);
+  return absl::StrCat(Printable(event.symbol), " (", Printable(event.module), ")");
 }
 
 // A handler, as those of torch and of faulthandler, may have raised the signal again: the first delivery knows where.

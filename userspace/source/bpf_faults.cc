@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <tuple>
 #include <utility>
 
@@ -53,6 +54,15 @@ bool MarkVictimTakesTask() {
   }
   btf__free(kernel);
   return takes_task;
+}
+
+// What is of a process whose row came too late stays for the next pull.
+template <typename T, typename Predicate>
+std::vector<T> TakeIf(std::vector<T>* from, Predicate wanted) {
+  const auto rest = std::stable_partition(from->begin(), from->end(), wanted);
+  std::vector<T> taken(std::make_move_iterator(from->begin()), std::make_move_iterator(rest));
+  from->erase(from->begin(), rest);
+  return taken;
 }
 
 class BpfFaults : public FaultSource {
@@ -180,7 +190,7 @@ FollowedProcess BpfFaults::FollowedOf(const Key& key, const Row& row) const {
 }
 
 absl::StatusOr<Pull> BpfFaults::PullCounts() {
-  // Events first: an exit that is reported here has its row in the same pull.
+  // Before the rows and after: whose end stands in them is forgotten, so all that came before it must be told with it.
   if (int error = ring_buffer__consume(ring_.get()); error < 0) return BpfStatus(-error, "read the ring buffer");
   if (absl::StatusOr<std::string> settled = RunIterator(skeleton_->progs.settle_threads); !settled.ok())
     return settled.status();
@@ -212,8 +222,15 @@ absl::StatusOr<Pull> BpfFaults::PullCounts() {
   std::sort(pull.processes.begin(), pull.processes.end(), [](const FollowedProcess& a, const FollowedProcess& b) {
     return std::tie(a.forked_ns, a.serial) < std::tie(b.forked_ns, b.serial);
   });
-  pull.events = std::exchange(seen_, {});
-  pull.pages = std::exchange(pages_, {});
+  if (int error = ring_buffer__consume(ring_.get()); error < 0) return BpfStatus(-error, "read the ring buffer");
+  absl::flat_hash_set<pid_t> pids;
+  absl::flat_hash_set<uint32_t> serials;
+  for (const FollowedProcess& process : pull.processes) {
+    pids.insert(process.id.pid);
+    serials.insert(process.serial);
+  }
+  pull.events = TakeIf(&seen_, [&](const SeenEvent& event) { return pids.contains(event.process.pid); });
+  pull.pages = TakeIf(&pages_, [&](const CopiedPage& page) { return serials.contains(page.serial); });
   return pull;
 }
 
