@@ -89,7 +89,7 @@ int BPF_PROG(signal_delivered, int signal, struct kernel_siginfo *info)
 
 	if (signal < 1 || signal > 31 || !(1u << signal & (1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 11)))
 		return 0;
-	state = state_of(task);
+	state = row_of(task) ? state_of(task) : 0;
 	if (!state)
 		return 0;
 	delivery = new_record(struct cowprof_delivery, COWPROF_SIGNAL_DELIVERED, key_of(task));

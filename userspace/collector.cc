@@ -128,12 +128,13 @@ void Collector::AddEvidence(const SeenEvent& seen, Event* event) {
   if (event->limit && seen.cgroup != 0) NameCgroup(seen, &*event->limit);
 }
 
-// Where the victim is gone already: by the cgroups of the target, as long as that lived.
+// Where the victim is gone already: by the cgroups of the target, as long as that lived. A host has one version of
+// them.
 void Collector::NameCgroup(const SeenEvent& seen, LimitSample* limit) const {
   if (limits_.NameCgroup(seen.process.pid, seen.cgroup, limit)) return;
   for (const LimitSample& known : cgroups_seen_) {
-    if (!absl::EndsWith(known.name, absl::StrCat("/", limit->name))) continue;
     limit->kind = known.kind;
+    if (!absl::EndsWith(known.name, absl::StrCat("/", limit->name))) continue;
     limit->name = known.name;
     return;
   }

@@ -75,6 +75,10 @@ void AppendOomKills(const Sample& sample, const OomScene& scene, Growth* growth)
       }
       if (process.index == event.index) kill.victim_bytes = bytes;
       kill.recorded_bytes += bytes;
+      if (process.role == Role::kWorker) {
+        ++kill.workers;
+        kill.workers_grown_bytes += grown;
+      }
       shared_bytes = std::max(shared_bytes, process.still_shared_bytes.value_or(0));
     }
     kill.recorded_bytes += shared_bytes;

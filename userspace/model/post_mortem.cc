@@ -90,6 +90,10 @@ std::vector<std::string> OomEvidence(const ProcessGrowth& process, const Growth&
   lines.push_back(absl::StrCat(
       grower.index == process.index ? "it had grown most itself" : absl::StrCat(NameOf(grower), " had grown most"),
       ", by ", HumanBytes(kill.grower_bytes)));
+  if (kill.workers > 1) {
+    lines.push_back(absl::StrCat("all ", Plural(kill.workers, "worker"), " together had grown by ",
+                                 HumanBytes(kill.workers_grown_bytes)));
+  }
   for (std::string& line : GrowthLines(grower, growth)) lines.push_back(std::move(line));
   return lines;
 }

@@ -229,7 +229,9 @@ absl::StatusOr<Pull> BpfFaults::PullCounts() {
     pids.insert(process.id.pid);
     serials.insert(process.serial);
   }
-  pull.events = TakeIf(&seen_, [&](const SeenEvent& event) { return pids.contains(event.process.pid); });
+  pull.events = TakeIf(&seen_, [&](const SeenEvent& event) {
+    return event.process.start_ns == 0 || pids.contains(event.process.pid);  // 0: it may be anybody on the host
+  });
   pull.pages = TakeIf(&pages_, [&](const CopiedPage& page) { return serials.contains(page.serial); });
   return pull;
 }

@@ -45,6 +45,10 @@ std::vector<MemoryCgroup> CgroupsOf(const ProcFs& proc, pid_t pid) {
   const auto own = proc.ReadFile(pid, "cgroup");
   const auto mounts = ReadSmallFile(proc.root() + "/self/mountinfo");
   if (!own.ok() || !mounts.ok()) return {};
+  // One that is ending is shown at the root of a version 1 hierarchy (proc_cgroup_show), and is charged elsewhere.
+  constexpr unsigned kPfExiting = 0x4;
+  const absl::StatusOr<ProcStat> stat = proc.ReadStat(pid);
+  if (stat.ok() && (stat->flags & kPfExiting) != 0) return {};
   return PlanMemoryCgroups(*own, *mounts);
 }
 
