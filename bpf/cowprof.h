@@ -183,7 +183,7 @@ struct cowprof_delivery {
 	struct cowprof_event event;
 	unsigned long long ip;
 	struct cowprof_frame frames[COWPROF_DELIVERY_FRAMES];	// innermost first; code 0: no more
-	struct cowprof_mapped_file file;	// of event.address
+	struct cowprof_mapped_file file;	// SIGBUS: of event.address; others: of ip
 };
 
 // COWPROF_OOM_VICTIM: the cgroup whose limit was met.

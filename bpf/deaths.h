@@ -5,6 +5,7 @@
 #define COWPROF_BPF_DEATHS_H_
 
 enum {
+	SIGBUS = 7,
 	SI_KERNEL = 0x80,	// si_code; below 1: sent by a process
 	PAGE_BITS = 12,
 	MOST_CGROUP_LEVELS = 16,
@@ -98,12 +99,13 @@ int BPF_PROG(signal_delivered, int signal, struct kernel_siginfo *info)
 	delivery->event.signal = signal;
 	delivery->event.code = info->si_code;
 	delivery->ip = ((struct pt_regs *)bpf_task_pt_regs(task))->ip;
-	if (info->si_code > 0) {
-		delivery->event.address = file.offset = (__u64)info->_sifields._sigfault._addr;
-		if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_find_vma))	// since 5.17
-			bpf_find_vma(task, delivery->event.address, describe_file, &file, 0);
-		delivery->file = file;
-	}
+	if (info->si_code > 0)
+		delivery->event.address = (__u64)info->_sifields._sigfault._addr;
+	// With interrupts off, as here, one lookup is all that a CPU can do.
+	file.offset = signal == SIGBUS ? delivery->event.address : delivery->ip;
+	if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_find_vma))	// since 5.17
+		bpf_find_vma(task, file.offset, describe_file, &file, 0);
+	delivery->file = file;
 	tell_frames(state, delivery);
 	submit(delivery, 1);
 	return 0;

@@ -97,8 +97,10 @@ void Attribution::Locate(const SeenEvent& seen, Event* event) {
     program.memory().Prefer(member.pid);
     symbol = program.SymbolOf(seen.ip);
   }
-  event->module = symbol.module;
-  event->symbol = symbol.symbol;
+  if (!symbol.module.empty()) {
+    event->module = symbol.module;
+    event->symbol = symbol.symbol;
+  }
   for (const cowprof_frame& one : seen.frames) {
     const std::optional<Frame> frame = program.FrameOf(one);
     if (!frame) continue;  // the interpreter's own

@@ -45,6 +45,14 @@ TEST_CASE("ring records: a delivered signal") {
   CHECK(seen.event.file->capacity_bytes == Count(65536));
 }
 
+TEST_CASE("ring records: of other signals the file is the one of the code") {
+  cowprof_delivery record = BusError();
+  record.event.signal = 11;
+  strcpy(record.file.name, "libfast.so");
+  CHECK(Seen(record)->event.module == "libfast.so");
+  CHECK(!Seen(record)->event.file);
+}
+
 TEST_CASE("ring records: no file, and a tmpfs without a bound") {
   cowprof_delivery record = BusError();
   record.file.capacity_pages = 0;

@@ -82,7 +82,7 @@ struct Story {
   Story(int workers) {
     std::vector<Event> events = {Process(0, -1)};
     for (int i = 1; i <= workers; ++i) events.push_back(Process(i, 0));
-    Add(events);
+    Add(events, std::vector<Row>(workers + 1));
   }
 
   Story& Add(std::vector<Event> events, const std::vector<Row>& rows = {}) {
@@ -295,9 +295,9 @@ TEST_CASE("post-mortem: a crash with its native code and its line of Python") {
   abort.module = "libc.so.6";
   Story story(2);
   story.Add({crash, Exited(1, SIGSEGV), Sent(2, SIGABRT, kThreadKill, 1002), abort, Exited(2, SIGABRT)});
-  CHECK(Of(story, 1).text == "killed by SIGSEGV in decode (libfast.so) at /data/load\\x1B.py:12 in Load.item");
+  CHECK(Of(story, 1).text == "killed by SIGSEGV in decode (libfast.so) at /data/load\\x1b.py:12 in Load.item");
   CHECK(Of(story, 1).evidence == std::vector<std::string>{"it touched address 0x10", "native code: decode (libfast.so)",
-                                                          "Python: /data/load\\x1B.py:12 in Load.item"});
+                                                          "Python: /data/load\\x1b.py:12 in Load.item"});
   CHECK(Of(story, 2).text == "killed by SIGABRT in libc.so.6");
   CHECK(IdsOf(story) == Ids{"clean"});
 }

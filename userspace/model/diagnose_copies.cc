@@ -98,7 +98,7 @@ Diagnosis CowData(const Facts& facts) {
 
 Diagnosis ParentUnshare(const Facts& facts) {
   const ProcessGrowth* parent = facts.growth.target();
-  if (parent == nullptr || !facts.HasWorkers()) return {};
+  if (parent == nullptr || !parent->causes || !facts.HasWorkers()) return {};
   const uint64_t copies = parent->counts.copies.value_or(0);
   if (copies * facts.page_bytes <= kNoiseBytes || copies < kNoticeableShare * (copies + facts.copies)) return {};
   Diagnosis diagnosis = {.id = "parent-unshare", .confidence = 0.9, .pids = {parent->id.pid}};

@@ -1,6 +1,7 @@
 // See bpf_events.h.
 #include "source/bpf_events.h"
 
+#include <signal.h>
 #include <sys/sysmacros.h>
 
 #include <utility>
@@ -34,7 +35,13 @@ std::optional<FaultFile> FileOf(const cowprof_mapped_file& file) {
 
 void AddDelivery(const cowprof_delivery& delivery, SeenEvent* out) {
   out->event.address = delivery.event.address;
-  out->event.file = FileOf(delivery.file);
+  // With the process gone, the kernel's word for the module is all there is.
+  std::optional<FaultFile> file = FileOf(delivery.file);
+  if (delivery.event.signal == SIGBUS) {
+    out->event.file = std::move(file);
+  } else if (file) {
+    out->event.module = file->name;
+  }
   out->ip = delivery.ip;
   for (const cowprof_frame& frame : delivery.frames) {
     if (frame.code == 0) break;
