@@ -56,13 +56,12 @@ bool MarkVictimTakesTask() {
   return takes_task;
 }
 
-// What is of a process whose row came too late stays for the next pull.
+// Moves what is wanted to the end of `to`.
 template <typename T, typename Predicate>
-std::vector<T> TakeIf(std::vector<T>* from, Predicate wanted) {
+void MoveIf(std::vector<T>* from, Predicate wanted, std::vector<T>* to) {
   const auto rest = std::stable_partition(from->begin(), from->end(), wanted);
-  std::vector<T> taken(std::make_move_iterator(from->begin()), std::make_move_iterator(rest));
+  to->insert(to->end(), std::make_move_iterator(from->begin()), std::make_move_iterator(rest));
   from->erase(from->begin(), rest);
-  return taken;
 }
 
 class BpfFaults : public FaultSource {
@@ -82,6 +81,7 @@ class BpfFaults : public FaultSource {
 
  private:
   absl::Status ReadCauses(Pull* pull) const;
+  absl::Status TakeLate(Pull* pull);
   FollowedProcess FollowedOf(const Key& key, const Row& row) const;
   static int OnEvent(void* context, void* data, size_t size);
   static int OnPages(void* context, void* data, size_t size);
@@ -190,13 +190,13 @@ FollowedProcess BpfFaults::FollowedOf(const Key& key, const Row& row) const {
 }
 
 absl::StatusOr<Pull> BpfFaults::PullCounts() {
-  // Before the rows and after: whose end stands in them is forgotten, so all that came before it must be told with it.
+  // Events first: they are of processes whose rows exist.
   if (int error = ring_buffer__consume(ring_.get()); error < 0) return BpfStatus(-error, "read the ring buffer");
   if (absl::StatusOr<std::string> settled = RunIterator(skeleton_->progs.settle_threads); !settled.ok())
     return settled.status();
   const auto rows = ReadHash<Key, Row>(bpf_map__fd(skeleton_->maps.processes), "processes");
   if (!rows.ok()) return rows.status();
-  Pull pull;
+  Pull pull = {.events = std::exchange(seen_, {}), .pages = std::exchange(pages_, {})};
   const cowprof_losses& losses = skeleton_->bss->losses;
   pull.losses = {.events_dropped = losses.events_dropped,
                  .processes_dropped = losses.processes_dropped,
@@ -222,18 +222,28 @@ absl::StatusOr<Pull> BpfFaults::PullCounts() {
   std::sort(pull.processes.begin(), pull.processes.end(), [](const FollowedProcess& a, const FollowedProcess& b) {
     return std::tie(a.forked_ns, a.serial) < std::tie(b.forked_ns, b.serial);
   });
+  if (absl::Status status = TakeLate(&pull); !status.ok()) return status;
+  return pull;
+}
+
+// Whose end stands in the rows is forgotten: all that came before it is told with it. What is of a process without a
+// row yet stays for the next pull.
+absl::Status BpfFaults::TakeLate(Pull* pull) {
+  if (std::none_of(pull->processes.begin(), pull->processes.end(),
+                   [](const FollowedProcess& process) { return process.exited_ns != 0; }))
+    return absl::OkStatus();
   if (int error = ring_buffer__consume(ring_.get()); error < 0) return BpfStatus(-error, "read the ring buffer");
   absl::flat_hash_set<pid_t> pids;
   absl::flat_hash_set<uint32_t> serials;
-  for (const FollowedProcess& process : pull.processes) {
+  for (const FollowedProcess& process : pull->processes) {
     pids.insert(process.id.pid);
     serials.insert(process.serial);
   }
-  pull.events = TakeIf(&seen_, [&](const SeenEvent& event) {
-    return event.process.start_ns == 0 || pids.contains(event.process.pid);  // 0: it may be anybody on the host
-  });
-  pull.pages = TakeIf(&pages_, [&](const CopiedPage& page) { return serials.contains(page.serial); });
-  return pull;
+  MoveIf(
+      &seen_, [&](const SeenEvent& event) { return pids.contains(event.process.pid); }, &pull->events);
+  MoveIf(
+      &pages_, [&](const CopiedPage& page) { return serials.contains(page.serial); }, &pull->pages);
+  return absl::OkStatus();
 }
 
 // Rows of processes that ended by the last PullCounts() are deleted here: the probes can't, knowing only addresses.
