@@ -88,6 +88,29 @@ std::shared_ptr<Program> Attribution::ProgramOf(const ProcessId& id) const {
   return serial == serials_.end() ? nullptr : members_.at(serial->second).program;
 }
 
+// A library that only a worker has loaded is known while the worker still is there.
+void Attribution::Locate(const SeenEvent& seen, Event* event) {
+  const auto serial = serials_.find(seen.process);
+  if (serial == serials_.end()) return;
+  const Member& member = members_[serial->second];
+  Program& program = *member.program;
+  NativeSymbol symbol = program.SymbolOf(seen.ip);
+  if (symbol.module.empty()) {
+    program.memory().Prefer(member.pid);
+    symbol = program.SymbolOf(seen.ip);
+  }
+  if (!symbol.module.empty()) {
+    event->module = symbol.module;
+    event->symbol = symbol.symbol;
+  }
+  for (const cowprof_frame& one : seen.frames) {
+    const std::optional<Frame> frame = program.FrameOf(one);
+    if (!frame) continue;  // the interpreter's own
+    if (!frame->file.empty()) event->frame = *frame;
+    return;
+  }
+}
+
 // ---- Causes ----
 
 Cause Attribution::CauseOfRow(Program& program, uint32_t image, cowprof_shape shape, uint64_t ip) {

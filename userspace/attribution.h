@@ -46,6 +46,8 @@ class Attribution {
   void ReadPlaces();
   // What was read, as far as it is new or changed since the last call.
   void TellPlaces(Sample* sample);
+  // Where the process was when a signal was delivered to it: names for what the probes saw.
+  void Locate(const SeenEvent& seen, Event* event);
   // What a living process runs; null if it is not known.
   std::shared_ptr<Program> ProgramOf(const ProcessId& id) const;
   // It has ended: to be called after its last rows were judged. Its places still come.

@@ -68,6 +68,8 @@ class Collector {
   Tracked& Track(const FollowedProcess& process, absl::Duration t, Sample* sample);
   void End(const FollowedProcess& process, const Tracked& tracked, Sample* sample);
   void AddEvents(const std::vector<SeenEvent>& seen, Sample* sample);
+  void AddEvidence(const SeenEvent& seen, Event* event);
+  void NameCgroup(const SeenEvent& seen, LimitSample* limit) const;
   ProcessSample ReadProcess(const FollowedProcess& process, Tracked* tracked);
   void ReadRollups(absl::Duration t, absl::Duration budget, bool last, Sample* sample);
   void PlanSweeps(absl::Duration t);
@@ -86,6 +88,8 @@ class Collector {
   absl::flat_hash_map<ProcessId, Tracked> living_;
   int next_index_ = 0;
   pid_t target_ = 0;
+  uint64_t shm_device_ = 0;               // that the target has at /dev/shm
+  std::vector<LimitSample> cgroups_seen_;  // those of `limits`, while the target could be asked
   absl::Duration last_t_;
   bool target_alive_ = true;
   std::optional<SweepJob> PlanSweep(Tracked* tracked, absl::Duration t, std::vector<uint64_t> touched);

@@ -144,13 +144,22 @@ class RandomRecording {
     sent.signal = Int(1, 64);
     sent.code = Int(-6, 128);
     sent.sender = Int(0, 4'194'304);
+    sent.sender_comm = Name();
     Event delivered = {.t = sample->t, .kind = EventKind::kSignalDelivered, .index = index};
     delivered.signal = 7;
     delivered.code = Int(-6, 128);
     delivered.address = random_();
+    delivered.module = Name();
+    delivered.symbol = Name();
+    if (Chance(0.5)) delivered.frame = Frame{Name(), Name(), Int(0, 99)};
+    if (Chance(0.5)) {
+      delivered.file = FaultFile{Name(), Number(), Number(), Chance(0.5), Number(), Number(), Chance(0.5)};
+      delivered.file->capacity_bytes = MaybeNumber();
+    }
     Event note = {.t = sample->t, .kind = EventKind::kNote};
     note.text = Name();
-    const Event oom = {.t = sample->t, .kind = EventKind::kOomVictim, .index = index};
+    Event oom = {.t = sample->t, .kind = EventKind::kOomVictim, .index = index};
+    if (Chance(0.8)) oom.limit = LimitSample{static_cast<LimitKind>(Int(0, 6)), Name(), MaybeNumber(), Number()};
     Event python = {.t = sample->t, .kind = EventKind::kPython, .index = index};
     python.python = Name();
     python.text = Name();

@@ -60,6 +60,11 @@ Diagnosis ShmNearFull(const Facts& facts);
 Diagnosis ShmUnlinked(const Facts& facts);
 Diagnosis ShmLeaked(const Facts& facts);
 Diagnosis FdExhaustion(const Facts& facts);
+// diagnose_deaths.cc
+Diagnosis OomCgroup(const Facts& facts);
+Diagnosis OomHost(const Facts& facts);
+Diagnosis SigbusFile(const Facts& facts);
+Diagnosis ShmFullDeath(const Facts& facts);  // "shm-full" by who died of it
 
 }  // namespace cowprof
 

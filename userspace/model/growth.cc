@@ -8,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "model/oom_kill.h"
 
 namespace cowprof {
 namespace {
@@ -139,6 +140,7 @@ void AppendProcess(const ProcessSample& sample, absl::Duration t, absl::Duration
   // The last row of a process that ended has counts only: /proc had nothing left to say.
   if (sample.proc.anon_pages) process->proc = sample.proc;
   if (sample.proc.descriptors) process->peak_descriptors = std::max(process->peak_descriptors, sample.proc.descriptors);
+  if (!process->first_anon_pages) process->first_anon_pages = sample.proc.anon_pages;
   if (!process->first_anon_pages) process->first_anon_pages = sample.proc.anon_pages;
   if (process->past.size() == kLongestPast) process->past.erase(process->past.begin());
   process->past.push_back({t, Or0(process->counts.copies), Or0(process->proc.anon_pages)});
@@ -274,6 +276,7 @@ Exit ExitOf(int wait_status) {
 }
 
 void Append(const Sample& sample, Growth* growth) {
+  const OomScene scene = SceneBefore(sample, *growth);
   const absl::Duration elapsed = growth->samples == 0 ? absl::ZeroDuration() : sample.t - growth->t;
   // Indexes are dense, but those of one sample may come in any order: there is room for as many as it announces.
   const auto is_new = [known = static_cast<int>(growth->processes.size())](const Event& event) {
@@ -289,10 +292,15 @@ void Append(const Sample& sample, Growth* growth) {
     if (!IsAnnounced(process.index, *growth)) continue;
     AppendProcess(process, sample.t, elapsed, growth->info.page_bytes, &growth->processes[process.index]);
   }
+  for (const Event& event : sample.events) {
+    if (event.kind == EventKind::kProcess && IsAnnounced(event.index, *growth) && IsAnnounced(event.parent, *growth))
+      growth->processes[event.index].parent_anon_pages = growth->processes[event.parent].proc.anon_pages;
+  }
   // The last counts of a process stand in the same sample as its end.
   for (const Event& event : sample.events) {
     if (event.kind == EventKind::kExit) AppendEvent(event, growth);
   }
+  AppendOomKills(sample, scene, growth);
   AppendPlaces(sample, growth);
   AppendRegions(sample, growth);
   if (sample.shm) AppendShm(*sample.shm, growth);

@@ -27,6 +27,17 @@ struct Exit {
 };
 Exit ExitOf(int wait_status);
 
+// The OOM killer's choice of a process, with the figures of that moment.
+struct OomKill {
+  absl::Duration t;
+  LimitSample limit;          // that was met
+  uint64_t victim_bytes = 0;  // private memory of the process
+  int grower = -1;            // the process that had grown most; -1: none had
+  uint64_t grower_bytes = 0;  // by how much: since its fork; a parent since it forked its first worker
+  uint64_t workers = 0, workers_grown_bytes = 0;  // that lived then, and what they had grown by together
+  uint64_t recorded_bytes = 0;                    // private memory of all recorded processes, and what they share
+};
+
 // One process, now (or at its end).
 struct ProcessGrowth {
   int index = 0;
@@ -50,9 +61,12 @@ struct ProcessGrowth {
   std::optional<bool> collector_on;  // Python's cycle collector, as last read
   std::vector<Event> signals;        // deadly ones, sent and delivered; the last few
   bool oom_victim = false;           // the OOM killer chose it
+  std::optional<OomKill> oom;        // the same, if its limit is known
   std::string python;                // version of the interpreter; "": none, or not known
   std::string python_problem;        // why it can't be read; "": it can
   ProcFigures proc;
+  Count first_anon_pages;               // when it was first seen
+  Count parent_anon_pages;              // of its parent, when it was forked
   std::optional<RollupFigures> rollup;  // the latest
   std::optional<SweepFigures> sweep;
 

@@ -237,6 +237,8 @@ struct FaultFile {
   uint64_t offset = 0;      // of the address in it; at or beyond `file_bytes`: it was truncated
   bool in_memory = false;   // of a tmpfs or a memfd
   uint64_t device = 0, inode = 0;
+  bool on_dev_shm = false;  // of the file system that the target has as /dev/shm
+  Count capacity_bytes;     // of its tmpfs; absent: that has no bound, or it is none
   bool operator==(const FaultFile&) const = default;
 };
 
@@ -261,6 +263,7 @@ struct Event {
   std::string module, symbol;     // native code; "": not known
   std::optional<Frame> frame;     // the innermost line of Python
   std::optional<FaultFile> file;  // SIGBUS: that `address` lies in
+  std::optional<LimitSample> limit;  // kOomVictim: that was met, as the kernel had it, page cache included; "": the host's
   std::string text;    // kNote: one sentence, as "interval stretched to 2s: ..."; kPython: why it can't be read, or ""
   std::string python;  // kPython: version of the interpreter that the process runs
   bool operator==(const Event&) const = default;

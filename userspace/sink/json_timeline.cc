@@ -56,8 +56,6 @@ Count& CellOf(ProcessSample& process, const Column& column) {
   return column.count != nullptr ? process.counts.*column.count : process.proc.*column.figure;
 }
 
-constexpr int kLimitKinds = 7;  // enumerators
-
 std::string Seconds(absl::Duration t) { return absl::StrFormat("%.6f", absl::ToDoubleSeconds(t)); }
 
 constexpr size_t kMaxUnwrittenEvents = 100'000;  // kept while the disk is full: about 30 MB

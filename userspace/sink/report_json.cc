@@ -1,6 +1,7 @@
 // Spells cowprof.report/1. Fields that this version can't fill are present and null or empty.
 #include <nlohmann/json.hpp>
 
+#include "model/post_mortem.h"
 #include "model/words.h"
 #include "sink/json_shm.h"
 #include "sink/report.h"
@@ -22,13 +23,16 @@ Json CopySeconds(const Count& copies, const RunInfo& info) {
   return *copies * info.copy_ns / 1e9;
 }
 
-Json ExitJson(const ProcessGrowth& process) {
+Json ExitJson(const ProcessGrowth& process, const Growth& growth) {
   if (!process.exit) return nullptr;
   const Exit& exit = *process.exit;
+  const PostMortem found = PostMortemOf(process, growth);
   return {{"kind", exit.signaled ? "signaled" : "exited"},
           {"code", exit.code},
           {"signal", exit.signaled ? Json(SignalName(exit.signal)) : Json(nullptr)},
-          {"cause", nullptr}};
+          {"cause", found.cause.empty() ? Json(nullptr) : Json(found.cause)},
+          {"text", found.text},
+          {"evidence", found.evidence}};
 }
 
 Json SweepJson(const ProcessGrowth& process, uint64_t page_bytes) {
@@ -90,7 +94,7 @@ Json ProcessJson(const ProcessGrowth& process, const Growth& growth) {
   }
   json["page_map"] = SweepJson(process, page_bytes);
   json["smaps_rollup"] = RollupJson(process);
-  json["exit"] = ExitJson(process);
+  json["exit"] = ExitJson(process, growth);
   return json;
 }
 
