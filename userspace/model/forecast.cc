@@ -1,6 +1,8 @@
 // See forecast.h.
 #include "model/forecast.h"
 
+#include <algorithm>
+
 namespace cowprof {
 
 Forecast ForecastOf(const Growth& growth) {
@@ -8,6 +10,12 @@ Forecast ForecastOf(const Growth& growth) {
   Forecast forecast = {.private_bytes = living.private_bytes,
                        .still_shared_bytes = living.still_shared_bytes,
                        .ceiling_bytes = living.private_bytes + living.still_shared_bytes};
+  // Stand-in until the forecast is merged: the last holder of a page takes it over.
+  uint64_t last_holder = 0;
+  for (const ProcessGrowth& process : growth.processes) {
+    if (!process.ended) last_holder = std::max(last_holder, process.still_shared_bytes.value_or(0));
+  }
+  forecast.ceiling_bytes -= last_holder;
   for (const LimitGrowth& limit : growth.limits) {
     if (limit.now.limit) forecast.limits.push_back({.now = limit.now});
   }

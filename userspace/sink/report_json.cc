@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "model/words.h"
+#include "sink/json_alerts.h"
 #include "sink/report.h"
 #include "sink/report_blame.h"
 
@@ -102,6 +103,19 @@ Json LimitJson(const LimitGrowth& limit) {
           {"ratio", ratio ? Json(*ratio) : Json(nullptr)}};
 }
 
+// As the timeline has them, and with the pid of the process that grows.
+Json AlertsJson(const Growth& growth) {
+  Json alerts = Json::array();
+  for (const Alert& alert : growth.alerts) {
+    Json json = EncodeAlert(alert);
+    json.erase("type");
+    const bool known = alert.index >= 0 && alert.index < static_cast<int>(growth.processes.size());
+    json["pid"] = known ? Json(growth.processes[alert.index].id.pid) : Json(nullptr);
+    alerts.push_back(std::move(json));
+  }
+  return alerts;
+}
+
 const char* StartMethod(const Growth& growth) {
   bool forked = false, spawned = false, served = false;
   for (const ProcessGrowth& process : growth.processes) {
@@ -181,6 +195,7 @@ Json ReportJson(const Growth& growth) {
         {"first_limit", nullptr},
         {"eta_limit_seconds", nullptr},
         {"verdict", "unknown"}}},
+      {"alerts", AlertsJson(growth)},
       {"diagnoses", DiagnosesJson(growth)},
       {"verify", VerifyJson(growth)},
       {"losses", LossesJson(growth.losses)},
