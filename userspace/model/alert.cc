@@ -162,15 +162,14 @@ void AlertWatch::LearnWorkers(const Sample& sample, const Growth& growth) {
 std::vector<Alert> AlertWatch::Judge(const Sample& sample, const Growth& growth, const Forecast& forecast) {
   t_ = sample.t;
   std::vector<Alert> alerts;
-  if (!settings_.any()) return alerts;
+  if (!settings_.any() || sample.limits.empty()) return alerts;  // the target is gone, and its limits with it
   for (const LimitSample& limit : sample.limits) Observe(t_, limit);
   LearnWorkers(sample, growth);
   for (auto watched = watched_.begin(); watched != watched_.end();) {
     const auto is_it = [&](const LimitSample& one) {
       return one.kind == watched->now.kind && one.name == watched->now.name;
     };
-    // Without any limit the target is gone, and not its cgroup alone.
-    const bool gone = !sample.limits.empty() && std::none_of(sample.limits.begin(), sample.limits.end(), is_it);
+    const bool gone = std::none_of(sample.limits.begin(), sample.limits.end(), is_it);
     if (watched->climb.began() >= last_tick_) watched->then = last_held_;
     JudgeLimit(gone, growth, forecast, &*watched, &alerts);
     watched = gone ? watched_.erase(watched) : std::next(watched);

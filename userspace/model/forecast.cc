@@ -1,8 +1,6 @@
 // See forecast.h.
 #include "model/forecast.h"
 
-#include <algorithm>
-
 namespace cowprof {
 
 Forecast ForecastOf(const Growth& growth) {
@@ -11,11 +9,7 @@ Forecast ForecastOf(const Growth& growth) {
                        .still_shared_bytes = living.still_shared_bytes,
                        .ceiling_bytes = living.private_bytes + living.still_shared_bytes};
   // Stand-in until the forecast is merged: the last holder of a page takes it over.
-  uint64_t last_holder = 0;
-  for (const ProcessGrowth& process : growth.processes) {
-    if (!process.ended) last_holder = std::max(last_holder, process.still_shared_bytes.value_or(0));
-  }
-  forecast.ceiling_bytes -= last_holder;
+  if (growth.target() != nullptr) forecast.ceiling_bytes -= growth.target()->still_shared_bytes.value_or(0);
   for (const LimitGrowth& limit : growth.limits) {
     if (limit.now.limit) forecast.limits.push_back({.now = limit.now});
   }

@@ -71,7 +71,7 @@ int main(int argc, char** argv) {
     if (!worker) for (;;) Rest(1000);
     if (!strcmp(kind, "parent")) WriteAtRate(area, pages, rate, NULL);
     Rest(rest);
-    kill(worker, 9);
+    kill(worker, SIGTERM);
     Reap(-1);
   } else if (!strcmp(kind, "sawtooth")) {
     for (long tooth = Option(argc, argv, "--teeth", 4); tooth > 0; --tooth) {
