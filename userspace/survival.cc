@@ -10,9 +10,14 @@
 namespace cowprof {
 
 void LockMemory() {
-  // With a bound on locked memory every later mmap beyond it would fail: then rather not.
-  const rlimit unbounded = {RLIM_INFINITY, RLIM_INFINITY};
-  if (setrlimit(RLIMIT_MEMLOCK, &unbounded) == 0) mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT);
+  rlimit bound = {};
+  getrlimit(RLIMIT_MEMLOCK, &bound);
+  // Where the bound counts (without CAP_IPC_LOCK), every later mmap beyond it would fail: then rather not. With a bound
+  // of 0 mlockall tells which it is.
+  const rlimit nothing = {0, bound.rlim_max};
+  setrlimit(RLIMIT_MEMLOCK, &nothing);
+  mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT);
+  setrlimit(RLIMIT_MEMLOCK, &bound);
 }
 
 std::string SharedFateNote(const std::vector<LimitSample>& target, const std::vector<LimitSample>& own) {
