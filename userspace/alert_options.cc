@@ -16,8 +16,8 @@ namespace {
 
 // KIND=THRESHOLD:HOLD, of which THRESHOLD alone must be there.
 struct Value {
-  absl::string_view kind, threshold;
-  std::optional<absl::string_view> hold;
+  absl::string_view threshold;
+  std::optional<absl::string_view> kind, hold;
 };
 
 Value SplitValue(absl::string_view text) {
@@ -32,9 +32,9 @@ Value SplitValue(absl::string_view text) {
   return value;
 }
 
-bool IsOfKind(absl::string_view name, LimitKind kind) {
+bool IsOfKind(const std::optional<absl::string_view>& name, LimitKind kind) {
   const bool cgroup = kind == LimitKind::kCgroupV1 || kind == LimitKind::kCgroupV2;
-  return name.empty() || name == NameOf(kind) || (cgroup && name == "cgroup");
+  return !name || *name == NameOf(kind) || (cgroup && *name == "cgroup");
 }
 
 // Sets one value in the rules; what is wrong with it, or "".
@@ -44,7 +44,7 @@ std::string ParseValues(const std::vector<std::string>& values, const SetValue& 
   for (const bool of_one_kind : {false, true}) {
     for (const std::string& text : values) {
       const Value value = SplitValue(text);
-      if (value.kind.empty() == of_one_kind) continue;
+      if (value.kind.has_value() != of_one_kind) continue;
       std::optional<absl::Duration> hold;
       if (value.hold && !(hold = ParseDuration(*value.hold)))
         return absl::StrCat("'", Printable(*value.hold), "' in '", Printable(text),
@@ -56,7 +56,7 @@ std::string ParseValues(const std::vector<std::string>& values, const SetValue& 
         if (std::string error = set(value, hold, &settings->of_kind[kind]); !error.empty()) return error;
       }
       if (!known) {
-        return absl::StrCat("there is no limit of kind '", Printable(value.kind),
+        return absl::StrCat("there is no limit of kind '", Printable(*value.kind),
                             "'; there are shm, shm-inodes, cgroup, host, address-space and fds");
       }
     }

@@ -126,7 +126,8 @@ TEST_CASE("a ramp of a worker is told before half of it is over, or half a minut
   INFO(Told(alerts));
   REQUIRE(!alerts.empty());
   CHECK(seconds - absl::ToDoubleSeconds(alerts[0].t) >= std::min(30.0, seconds / 2));
-  CHECK(alerts[0].rule == AlertRule::kEta);
+  CHECK((alerts[0].rule == AlertRule::kEta) ==
+        (seconds < 1000));  // nine tenths are 200 s before the end of the longest
   CHECK(alerts[0].kind == LimitKind::kCgroupV1);
   CHECK(alerts[0].name == "/job");
   CHECK(alerts[0].index == 1);

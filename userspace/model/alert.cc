@@ -19,7 +19,7 @@ constexpr double kFloor = 0.3, kFloorOfOthers = 0.5;
 constexpr double kLoadingFloor = 0.8;
 constexpr double kHysteresis = 0.05;  // of the limit, below the ratio of the alert
 constexpr double kMostlyCopies = 0.75;
-constexpr absl::Duration kLeastHold = absl::Milliseconds(100), kRatioHold = absl::Seconds(2),
+constexpr absl::Duration kLeastHold = absl::Milliseconds(50), kRatioHold = absl::Seconds(2),
                          kEtaHold = absl::Seconds(10), kRatioCalm = absl::Seconds(2), kEtaCalm = absl::Seconds(10);
 constexpr absl::Duration kLookGap = absl::Milliseconds(100), kLeastLookGap = absl::Milliseconds(20),
                          kFirstAskGap = absl::Milliseconds(200), kLongestAskGap = absl::Seconds(5);

@@ -31,7 +31,7 @@ double Climb::MeanRate(absl::Duration from, absl::Duration to) const {
 void Climb::Add(absl::Duration t, uint64_t value) {
   const Point point = {t, static_cast<double>(value)};
   if (points_.empty() || point.value <= base() || point.value < peak_ - (peak_ - base()) / 4) {
-    if (!points_.empty()) earlier_peak_ = std::max(earlier_peak_, peak_);
+    if (!points_.empty() && point.value < peak_) earlier_peak_ = std::max(earlier_peak_, peak_);
     points_ = {point};
     peak_ = point.value;
     return;
