@@ -87,7 +87,7 @@ class Player {
     }
     growth_.t = absl::Seconds(t);
     Sample sample = {.t = absl::Seconds(t), .limits = Limits(t)};
-    Forecast forecast = {.ceiling_bytes = bytes(run_.still_shared - run_.copied(t))};
+    Forecast forecast;
     for (const LimitSample& limit : sample.limits) forecast.limits.push_back({.now = limit, .outlook = run_.outlook});
     for (Alert& alert : watch_.Judge(sample, growth_, forecast)) growth_.alerts.push_back(std::move(alert));
   }

@@ -45,20 +45,33 @@ bool IsPast(const LimitSample& limit, const Climb& climb, double floor) {
   return limit.used >= floor * bound && climb.gained() >= floor * (bound - climb.base());
 }
 
+// What was copied since the climb began, and what the workers could still copy: the last holder of a page takes it
+// over, which is the target as a rule.
+struct Copies {
+  double done_bytes = 0, left_bytes = 0;
+};
+
+double CopiesLeft(const Growth& growth) {
+  double bytes = 0;
+  for (const ProcessGrowth& process : growth.processes) {
+    if (process.index > 0 && !process.ended) bytes += process.still_shared_bytes.value_or(0);
+  }
+  return bytes;
+}
+
 // Copies can't go on for ever: while all that could still be copied fits, they meet no limit. Where it does not fit,
 // the forecast knows the shape of what is left; where it has no opinion, the straight line stands.
-std::optional<absl::Duration> TimeLeft(const LimitSample& limit, const Climb& climb, const Grower& grower,
+std::optional<absl::Duration> TimeLeft(const LimitSample& limit, const Climb& climb, const Copies& copies,
                                        const Forecast& forecast) {
   const absl::Duration straight = StraightEta(limit, climb);
   if (straight == absl::InfiniteDuration()) return std::nullopt;
-  const double share = climb.gained() > 0 ? std::min(grower.copied_bytes / climb.gained(), 1.0) : 0;
+  const double share = climb.gained() > 0 ? std::min(copies.done_bytes / climb.gained(), 1.0) : 0;
   if (!IsMemory(limit.kind) || share == 0) return straight;
-  const double room = static_cast<double>(forecast.ceiling_bytes) - static_cast<double>(forecast.private_bytes);
   const double unbounded = share > kMostlyCopies ? 0 : (1 - share) * climb.rate();
   const double copied_by_then = absl::ToDoubleSeconds(straight) * (climb.rate() - unbounded);
-  if (copied_by_then > room) {
+  if (copied_by_then > copies.left_bytes) {
     if (unbounded <= 0) return std::nullopt;
-    return absl::Seconds((Left(limit) - room) / unbounded);
+    return absl::Seconds((Left(limit) - copies.left_bytes) / unbounded);
   }
   if (unbounded > 0) return straight;
   const auto same = [&](const LimitForecast& one) { return one.now.kind == limit.kind && one.now.name == limit.name; };
@@ -208,7 +221,8 @@ void AlertWatch::JudgeLimit(bool gone, const Growth& growth, const Forecast& for
   if (gone || (!ratio && !eta)) return;
   const std::vector<Held> nothing;
   const Grower grower = GrowerOf(limit.kind, climb.gained(), watched->then ? *watched->then : nothing, growth);
-  const std::optional<absl::Duration> left = TimeLeft(limit, climb, grower, forecast);
+  const std::optional<absl::Duration> left =
+      TimeLeft(limit, climb, {grower.copied_bytes, CopiesLeft(growth)}, forecast);
   if (eta && left && *left <= *settings_.of(limit.kind).eta) {
     watched->eta.raised = true;
     say(AlertRule::kEta, left, grower, /*over=*/false);

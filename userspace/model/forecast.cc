@@ -8,8 +8,6 @@ Forecast ForecastOf(const Growth& growth) {
   Forecast forecast = {.private_bytes = living.private_bytes,
                        .still_shared_bytes = living.still_shared_bytes,
                        .ceiling_bytes = living.private_bytes + living.still_shared_bytes};
-  // Stand-in until the forecast is merged: the last holder of a page takes it over.
-  if (growth.target() != nullptr) forecast.ceiling_bytes -= growth.target()->still_shared_bytes.value_or(0);
   for (const LimitGrowth& limit : growth.limits) {
     if (limit.now.limit) forecast.limits.push_back({.now = limit.now});
   }
