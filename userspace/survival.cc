@@ -25,7 +25,8 @@ std::string SharedFateNote(const std::vector<LimitSample>& target, const std::ve
     if (!limit.limit || (limit.kind != LimitKind::kCgroupV1 && limit.kind != LimitKind::kCgroupV2)) continue;
     for (const LimitSample& same : own) {
       if (same.kind != limit.kind || same.name != limit.name) continue;
-      return absl::StrCat("cowprof itself is in ", LimitWords(limit), ", whose limit of ", HumanBytes(limit.limit),
+      return absl::StrCat("this recording itself runs in ", LimitWords(limit), ", whose limit of ",
+                          HumanBytes(limit.limit),
                           " the target's memory meets: the OOM killer may end the recording with it; to be safe, "
                           "run cowprof outside of that cgroup, as on the host");
     }

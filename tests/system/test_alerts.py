@@ -286,6 +286,6 @@ def test_recorder_in_the_cgroup_of_its_target_says_so(tmp_path, start_workload, 
         finally:
             inside.stop()
     assert int(locked) > 0
-    assert inside.stderr.count("cowprof itself is in cgroup") == 1
+    assert inside.stderr.count("this recording itself runs in cgroup") == 1
     assert [note for note in notes_of(inside.timeline()) if group.folder.name in note or "OOM killer" in note]
-    assert "cowprof itself" not in outside.stderr and not notes_of(outside.timeline())
+    assert "itself runs in" not in outside.stderr and not notes_of(outside.timeline())

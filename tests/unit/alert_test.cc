@@ -271,6 +271,21 @@ TEST_CASE("shared memory names who fills it, and what helps") {
   CHECK(absl::StrContains(alerts[0].advice, "--shm-size"));
 }
 
+TEST_CASE("a target without workers is told early only if it stood still before it grew") {
+  const auto [from, started, least] =
+      GENERATE(table<double, bool, double>({{0.5, false, 0.5}, {0, false, 0.1}, {0.5, true, 0.1}}));
+  const Run run = {.used = [from = from](double t) { return std::clamp(100 + 90 * (t - from), 100.0, 1000.0); },
+                   .worker_from = -1,
+                   .started = started,
+                   .until = 10 + from};
+  const std::vector<Alert> alerts = AlertsOf(run);
+  INFO(Told(alerts));
+  REQUIRE(!alerts.empty());
+  const double lead = (10 + from - absl::ToDoubleSeconds(alerts[0].t)) / 10;
+  CHECK(lead >= least);
+  CHECK((lead > 0.3) == (least == 0.5));
+}
+
 TEST_CASE("memory of somebody else has no culprit") {
   Run run = {.used = [](double t) { return std::min(100 + 45 * t, 1000.0); }, .worker_from = -1, .until = 20};
   run.settings = Only([](AlertRules* rules) { rules->ratio = 0.8; });

@@ -17,6 +17,9 @@ namespace {
 constexpr double kFloor = 0.3, kFloorOfOthers = 0.5;
 // A data set that is loaded before there is any worker is a ramp, too, and no leak.
 constexpr double kLoadingFloor = 0.8;
+constexpr uint64_t kLoadedPages = 256;  // in a second; an interpreter that waits gets fewer
+// One that stands still when cowprof comes has done so; while it loads, it waits for its disk now and then.
+constexpr absl::Duration kStillAtFirst = absl::Milliseconds(250), kPauseOfLoad = absl::Seconds(1);
 constexpr double kHysteresis = 0.05;  // of the limit, below the ratio of the alert
 constexpr double kMostlyCopies = 0.75;
 constexpr absl::Duration kLeastHold = absl::Milliseconds(50), kRatioHold = absl::Seconds(2),
@@ -136,15 +139,20 @@ bool AlertWatch::IsDue(const Watched& watched, absl::Duration t) const {
          calm(watched.ratio, kRatioCalm) || calm(watched.eta, kEtaCalm);
 }
 
-// Where a tick that was asked for brought no alert, the next one waits twice as long: what is due but is no danger, as
-// copies that fit, costs little.
+// Where a tick that was asked for brought no alert, the next one waits twice as long, but for less than what is left:
+// what is due but is no danger, as copies that fit, costs little.
 bool AlertWatch::Look(absl::Duration t, const std::vector<LimitSample>& limits) {
   t_ = t;
   bool due = false;
-  for (const LimitSample& limit : limits) due |= IsDue(Observe(t, limit), t);
+  absl::Duration left = absl::InfiniteDuration();
+  for (const LimitSample& limit : limits) {
+    const Watched& watched = Observe(t, limit);
+    due |= IsDue(watched, t);
+    left = std::min(left, StraightEta(limit, watched.climb));
+  }
   if (!due) ask_gap_ = kFirstAskGap;
   if (!due || t < next_ask_) return false;
-  next_ask_ = t + ask_gap_;
+  next_ask_ = t + std::min(ask_gap_, std::max(left / 4, kLookGap));
   ask_gap_ = std::min(2 * ask_gap_, kLongestAskGap);
   return true;
 }
@@ -165,11 +173,12 @@ void AlertWatch::LearnWorkers(const Sample& sample, const Growth& growth) {
   }
   if (growth.target() == nullptr || growth.info.started_target) return;
   const Count pages = growth.target()->proc.anon_pages;
-  if (pages && (!target_pages_ || *pages > *target_pages_ + *target_pages_ / 100)) {
+  if (pages && (!target_pages_ || *pages > *target_pages_ + kLoadedPages)) {
+    pause_ = target_pages_ ? kPauseOfLoad : kStillAtFirst;
     target_pages_ = pages;
     rose_ = sample.t;
   }
-  loading_ = loading_ && sample.t - rose_ < absl::Seconds(1);
+  loading_ = loading_ && (!target_pages_ || sample.t - rose_ < pause_);
 }
 
 std::vector<Alert> AlertWatch::Judge(const Sample& sample, const Growth& growth, const Forecast& forecast) {

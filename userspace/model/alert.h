@@ -71,10 +71,10 @@ class AlertWatch {
   std::shared_ptr<const std::vector<Held>> last_held_;  // at the last tick
   absl::Duration t_, last_tick_, next_ask_, ask_gap_;
   // The target loads its data set: no worker was there yet. Of one that cowprof attached to, until it stood still for
-  // a second.
+  // a while.
   bool loading_ = true, workers_ = false;
   Count target_pages_;
-  absl::Duration rose_;
+  absl::Duration rose_, pause_;
 };
 
 }  // namespace cowprof

@@ -185,6 +185,9 @@ std::string Screen(const Growth& growth, int columns, int rows) {
       absl::StrCat("cowprof  ", Printable(growth.info.command, columns), "  pid ", growth.info.target.pid),
       absl::StrCat(HumanDuration(growth.t), "  ", ExactnessText(growth.info.exactness), "  Ctrl-C ends the recording"),
       ""};
+  for (const std::string& alert : AlertsThatStand(growth)) {
+    for (std::string& line : Wrap(alert, columns)) lines.push_back(std::move(line));
+  }
   const LimitGrowth* nearest = NearestLimit(growth);
   for (const std::string& sentence : {CopiesSentence(growth), TopFinding(growth),
                                       nearest != nullptr ? LimitSentence(*nearest) : "No limit is set."}) {
@@ -210,9 +213,6 @@ std::string Screen(const Growth& growth, int columns, int rows) {
   for (size_t i = 0; i < std::min(workers.size(), room); ++i) add_row(*workers[i]);
   if (workers.size() > room) lines.push_back(absl::StrCat("  ... and ", workers.size() - room, " more workers"));
   lines.push_back("");
-  for (const std::string& alert : AlertsThatStand(growth)) {
-    for (std::string& line : Wrap(alert, columns)) lines.push_back(std::move(line));
-  }
   for (const LimitGrowth& limit : growth.limits) {
     const std::string of = limit.now.counts_bytes() ? HumanBytes(limit.now.limit) : HumanCount(limit.now.limit);
     const std::string used = limit.now.counts_bytes() ? HumanBytes(limit.now.used) : HumanCount(limit.now.used);
