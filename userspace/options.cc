@@ -8,6 +8,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "alert_options.h"
 
 namespace cowprof {
 namespace {
@@ -87,6 +88,28 @@ void AddPid(CLI::App* command, const char* help, Options* options) {
       ->type_name("PID");
 }
 
+// `values`: of --alert-at and --alert-eta, in their order, to be parsed when all are there.
+struct AlertValues {
+  std::vector<std::string> ratios, etas;
+};
+
+void AddAlertOptions(CLI::App* app, AlertValues* values, Options* options) {
+  app->add_option("--alert-at", values->ratios,
+                  "Alert when so much of a limit is used: 90% (the default), or for one kind, and held for a time, "
+                  "shm=80%:10s; or off; repeatable")
+      ->type_name("[KIND=]RATIO[:TIME]")
+      ->allow_extra_args(false);
+  app->add_option("--alert-eta", values->etas,
+                  "Alert when a limit will be met within this time: 2m (the default), shm=30s:5s, fds=off; repeatable")
+      ->type_name("[KIND=]TIME[:TIME]")
+      ->allow_extra_args(false);
+  app->add_option(
+         "--on-alert", options->on_alert,
+         "Run this at each alert, without a shell; the alert is on its stdin as JSON and in COWPROF_* variables")
+      ->type_name("CMD");
+  app->add_flag("--fail-on-alert", options->fail_on_alert, "Exit with status 3 if there was an alert");
+}
+
 void AddSubcommands(CLI::App* app, Options* options) {
   CLI::App* report = app->add_subcommand("report", "The verdict on a recording, in words or as JSON");
   report->add_option("TIMELINE", options->timeline, "Recording made by cowprof")->required()->type_name("FILE");
@@ -146,6 +169,8 @@ ParsedOptions ParseOptions(int argc, const char* const* argv) {
   CLI::App app(kDescription, "cowprof");
   app.set_version_flag("--version", "cowprof " COWPROF_VERSION);
   AddRecordOptions(&app, &options);
+  AlertValues alert_values;
+  AddAlertOptions(&app, &alert_values, &options);
   AddSubcommands(&app, &options);
   try {
     app.parse(words);
@@ -158,6 +183,10 @@ ParsedOptions ParseOptions(int argc, const char* const* argv) {
     return UsageError(absl::StrReplaceAll(error.what(), {{"\n", " "}}));
   }
   if (!app.get_subcommands().empty()) options.command = app.get_subcommands()[0]->get_name();
+  if (std::string error = ParseAlertRatios(alert_values.ratios, &options.alerts); !error.empty())
+    return UsageError(absl::StrCat("--alert-at: ", error));
+  if (std::string error = ParseAlertEtas(alert_values.etas, &options.alerts); !error.empty())
+    return UsageError(absl::StrCat("--alert-eta: ", error));
   if (std::string error = Contradiction(options, separated); !error.empty()) return UsageError(error);
   return parsed;
 }

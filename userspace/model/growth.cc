@@ -141,7 +141,6 @@ void AppendProcess(const ProcessSample& sample, absl::Duration t, absl::Duration
   if (sample.proc.anon_pages) process->proc = sample.proc;
   if (sample.proc.descriptors) process->peak_descriptors = std::max(process->peak_descriptors, sample.proc.descriptors);
   if (!process->first_anon_pages) process->first_anon_pages = sample.proc.anon_pages;
-  if (!process->first_anon_pages) process->first_anon_pages = sample.proc.anon_pages;
   if (process->past.size() == kLongestPast) process->past.erase(process->past.begin());
   process->past.push_back({t, Or0(process->counts.copies), Or0(process->proc.anon_pages)});
   RebaseOnTruth(sample, page_bytes, process);

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "model/growth.h"
+#include "sink/json_alerts.h"
 #include "sink/json_events.h"
 #include "sink/json_fields.h"
 #include "sink/json_places.h"
@@ -274,6 +275,7 @@ std::string RecordEncoder::Encode(const Sample& latest) {
   Sample sample = latest;
   const std::vector<ProcessSample> ended = std::exchange(unwritten_.processes, {});
   Prepend(unwritten_.events, &sample.events);
+  Prepend(unwritten_.alerts, &sample.alerts);
   Prepend(ended, &sample.processes);
   Prepend(unwritten_.new_frames, &sample.new_frames);
   Prepend(unwritten_.new_places, &sample.new_places);
@@ -285,6 +287,7 @@ std::string RecordEncoder::Encode(const Sample& latest) {
   if (!sample.shm) sample.shm = unwritten_.shm;
   unwritten_ = {.events = sample.events,
                 .shm = sample.shm,
+                .alerts = sample.alerts,
                 .new_frames = sample.new_frames,
                 .new_places = sample.new_places,
                 .places = sample.places,
@@ -302,6 +305,7 @@ std::string RecordEncoder::Encode(const Sample& latest) {
   }
   std::string out;
   for (const Event& event : sample.events) absl::StrAppend(&out, Dump(EncodeEvent(event)), ",\n");
+  for (const Alert& alert : sample.alerts) absl::StrAppend(&out, Dump(EncodeAlert(alert)), ",\n");
   absl::StrAppend(&out, "{\"t\":", Seconds(sample.t), ",\"type\":\"sample\"");
   EncodeProcesses(sample, &out);
   EncodeLimits(sample, &out);
@@ -383,10 +387,12 @@ absl::StatusOr<RecordDecoder::Result> RecordDecoder::Decode(absl::string_view re
     events_.push_back(DecodeEvent(json));
     return Result::kMore;
   }
+  if (type == "alert") alerts_.push_back(DecodeAlert(json));
   if (type == "end") return Result::kEnd;
-  if (type != "sample") return Result::kMore;  // alerts, and what later versions add
+  if (type != "sample") return Result::kMore;  // and what later versions add
   sample_.t = Rounded(NumberOf<double>(json, "t"));
   sample_.events = std::exchange(events_, {});
+  sample_.alerts = std::exchange(alerts_, {});
   DecodeProcesses(json);
   DecodeLimits(json);
   sample_.shm = DecodeShm(json);

@@ -3,6 +3,7 @@
 
 #include "model/post_mortem.h"
 #include "model/words.h"
+#include "sink/json_alerts.h"
 #include "sink/json_shm.h"
 #include "sink/report.h"
 #include "sink/report_blame.h"
@@ -109,6 +110,19 @@ Json LimitJson(const LimitGrowth& limit) {
           {"ratio", ratio ? Json(*ratio) : Json(nullptr)}};
 }
 
+// As the timeline has them, and with the pid of the process that grows.
+Json AlertsJson(const Growth& growth) {
+  Json alerts = Json::array();
+  for (const Alert& alert : growth.alerts) {
+    Json json = EncodeAlert(alert);
+    json.erase("type");
+    const bool known = alert.index >= 0 && alert.index < static_cast<int>(growth.processes.size());
+    json["pid"] = known ? Json(growth.processes[alert.index].id.pid) : Json(nullptr);
+    alerts.push_back(std::move(json));
+  }
+  return alerts;
+}
+
 const char* StartMethod(const Growth& growth) {
   bool forked = false, spawned = false, served = false;
   for (const ProcessGrowth& process : growth.processes) {
@@ -181,6 +195,7 @@ Json ReportJson(const Growth& growth) {
       {"limits", std::move(limits)},
       {"shm", ShmReportJson(growth)},
       {"forecast", ForecastJson(ForecastOf(growth))},
+      {"alerts", AlertsJson(growth)},
       {"diagnoses", DiagnosesJson(growth)},
       {"verify", VerifyJson(growth)},
       {"losses", LossesJson(growth.losses)},

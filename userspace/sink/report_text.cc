@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "model/alert_words.h"
 #include "model/diagnosis.h"
 #include "model/forecast.h"
 #include "model/post_mortem.h"
@@ -155,6 +156,9 @@ std::string ReportText(const Growth& growth, bool complete) {
   out += BlameText(growth);
   if (!growth.limits.empty()) out += "\n  limits\n";
   for (const LimitGrowth& limit : growth.limits) out += LimitLine(limit);
+  if (!growth.alerts.empty()) out += "\n  alerts\n";
+  for (const Alert& alert : growth.alerts)
+    absl::StrAppend(&out, "  ", HumanDuration(alert.t), "  ", AlertLine(alert), "\n");
   out += ShmSection(growth);
   absl::StrAppend(&out, "\n  ", ExactnessText(growth.info.exactness), " (", growth.info.rung, "), ",
                   HumanDuration(growth.t), ", ", Plural(growth.samples, "sample"),
