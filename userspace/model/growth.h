@@ -65,7 +65,7 @@ struct ProcessGrowth {
   std::string python;                // version of the interpreter; "": none, or not known
   std::string python_problem;        // why it can't be read; "": it can
   ProcFigures proc;
-  Count first_anon_pages;               // when it was first seen
+  Count first_anon_pages;               // when it was first seen; since an exec: 0
   Count parent_anon_pages;              // of its parent, when it was forked
   std::optional<RollupFigures> rollup;  // the latest
   std::optional<SweepFigures> sweep;
@@ -94,7 +94,6 @@ struct ProcessGrowth {
   };
   std::vector<Past> past;
   bool seen = false;       // in /proc, at least once
-  Count first_anon_pages;  // when it was, or since its exec: 0
   MemoryHistory history;
   struct RollupBasis {
     uint64_t private_bytes = 0, copies = 0, anon_pages = 0;
