@@ -78,22 +78,31 @@ static void tell_frames(struct thread_state *state, struct cowprof_delivery *del
 		delivery->frames[i] = state->stack.frames[i];
 }
 
+// The file of the faulting address for a bus error, of the code for others: with interrupts off, as here, one lookup is all that a
+// CPU can do.
+static void tell_file(struct task_struct *task, struct cowprof_delivery *delivery)
+{
+	struct cowprof_mapped_file file = {};
+
+	file.offset = delivery->event.signal == SIGBUS ? delivery->event.address : delivery->ip;
+	if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_find_vma))	// since 5.17
+		bpf_find_vma(task, file.offset, describe_file, &file, 0);
+	delivery->file = file;
+}
+
 // ILL TRAP ABRT BUS FPE SEGV: what a program does to itself. Those of a fault carry its address; one that a process sent, as
 // abort() and handlers that raise it again do, does not.
 SEC("?tp_btf/signal_deliver")
 int BPF_PROG(signal_delivered, int signal, struct kernel_siginfo *info)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct cowprof_mapped_file file = {};
 	struct cowprof_delivery *delivery;
 	struct thread_state *state;
 
 	if (signal < 1 || signal > 31 || !(1u << signal & (1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 11)))
 		return 0;
 	state = row_of(task) ? state_of(task) : 0;
-	if (!state)
-		return 0;
-	delivery = new_record(struct cowprof_delivery, COWPROF_SIGNAL_DELIVERED, key_of(task));
+	delivery = state ? new_record(struct cowprof_delivery, COWPROF_SIGNAL_DELIVERED, key_of(task)) : 0;
 	if (!delivery)
 		return 0;
 	delivery->event.signal = signal;
@@ -101,11 +110,7 @@ int BPF_PROG(signal_delivered, int signal, struct kernel_siginfo *info)
 	delivery->ip = ((struct pt_regs *)bpf_task_pt_regs(task))->ip;
 	if (info->si_code > 0)
 		delivery->event.address = (__u64)info->_sifields._sigfault._addr;
-	// With interrupts off, as here, one lookup is all that a CPU can do.
-	file.offset = signal == SIGBUS ? delivery->event.address : delivery->ip;
-	if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_find_vma))	// since 5.17
-		bpf_find_vma(task, file.offset, describe_file, &file, 0);
-	delivery->file = file;
+	tell_file(task, delivery);
 	tell_frames(state, delivery);
 	submit(delivery, 1);
 	return 0;

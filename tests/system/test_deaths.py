@@ -10,7 +10,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -280,7 +279,7 @@ def test_worker_that_copies_is_killed_and_it_is_known_within_a_second(start, cgr
     limit = group.used_mebibytes() + 12
     group.limit(limit)
     victim = process.await_line("ended", "read_objects", 60)["pid"]
-    harness.wait_until(lambda: [row for row in harness.rows_of(recording.report(), victim) if row["exit"]], "the death in the file", 1.0, 0.02)
+    harness.wait_until(lambda: recording_deaths(recording), "the death in the file", 1.0)
     report = oom_report(recording)
     diagnosis = assert_oom(report, victim, group, limit)
     row = harness.row_of(report, victim)
