@@ -73,6 +73,8 @@ TEST_CASE("memory history: what is freed while a process ends does not count, wh
   const auto freed_at_last = [](double t) { return t < 0.96 ? 10'000 * t : 2000 * (1 - t); };
   CHECK_FALSE(SustainedRise(Curve(freed_at_last), /*ended=*/false));
   CHECK(SustainedRise(Curve(freed_at_last), /*ended=*/true));
+  const auto ends_slowly = [](double t) { return t < 0.9 ? 10'000 * t : t < 0.95 ? 2000 : 1500; };
+  CHECK(SustainedRise(Curve(ends_slowly), /*ended=*/true));
   const auto sawtooth = [](double t) { return 1000 * std::fmod(7.3 * t, 1); };
   CHECK_FALSE(SustainedRise(Curve(sawtooth), /*ended=*/true));
 }

@@ -40,18 +40,21 @@ std::optional<Rise> SustainedRise(const MemoryHistory& history, bool ended) {
   constexpr int kParts = 6;
   constexpr double kVisibleStep = 0.25;  // of the mean one
   constexpr double kNotSlower = 0.7;     // of how fast it rose at first; what saturates has less left after half of it
+  constexpr double kEnding = 0.125;      // of its life, at most: an interpreter that ends frees, and then takes a while
   if (history.stretches.empty()) return std::nullopt;
+  const auto less = [](const Stretch& a, const Stretch& b) { return a.new_pages < b.new_pages; };
   auto end = history.stretches.end();
-  while (ended && end - history.stretches.begin() > 1 && end[-1].new_pages < end[-2].new_pages) --end;
-  const absl::Duration first = history.stretches.front().t, last = end[-1].t;
+  const absl::Duration first = history.stretches.front().t;
+  const auto peak = std::max_element(history.stretches.begin(), end, less);
+  if (ended && end[-1].t - peak->t <= kEnding * (end[-1].t - first)) end = peak + 1;
+  const absl::Duration last = end[-1].t;
   const auto begin = std::find_if(history.stretches.begin(), end,
                                   [&](const Stretch& one) { return one.t >= first + (last - first) / 4; });
   const auto count = end - begin;
   if (count < kParts) return std::nullopt;
   std::vector<Stretch> floors;
   for (int part = 0; part < kParts; ++part) {
-    floors.push_back(*std::min_element(begin + count * part / kParts, begin + count * (part + 1) / kParts,
-                                       [](const Stretch& a, const Stretch& b) { return a.new_pages < b.new_pages; }));
+    floors.push_back(*std::min_element(begin + count * part / kParts, begin + count * (part + 1) / kParts, less));
   }
   // Samples need not come at equal intervals: rates are compared.
   const auto rate = [&](int from, int to) {
