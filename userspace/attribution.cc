@@ -96,7 +96,7 @@ void Attribution::Locate(const SeenEvent& seen, Event* event) {
   Program& program = *member.program;
   NativeSymbol symbol = program.SymbolOf(seen.ip);
   if (symbol.module.empty()) {
-    program.memory().Prefer(member.pid);
+    program.memory().Prefer(member.id.pid);
     symbol = program.SymbolOf(seen.ip);
   }
   if (!symbol.module.empty()) {
