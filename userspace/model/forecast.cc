@@ -16,8 +16,9 @@ constexpr uint64_t kLeastSamples = 8;
 constexpr double kNoise = 4 << 20;                               // bytes; a worker that only starts copies less
 constexpr double kNoticeable = 0.005, kNoticeableOfHost = 0.05;  // of a limit: a smaller rise is no trend
 constexpr double kHorizon = 7 * 24 * 3600;                       // seconds; what takes longer is said to be never
-// A process that has long stopped to copy copies no more, whatever the place of its pages suggests: at its latest pace
-// it can't take more than so many times as long as it has taken.
+// Workers that have long all but stopped to copy copy no more, whatever the place of their pages suggests: at the
+// latest pace it can't take more than so many times as long as it has taken.
+constexpr double kStopped = 0.1;                            // of the mean pace
 constexpr double kMostPatience = 8, kShortestPatience = 5;  // times; seconds
 
 // The copies of the living workers that are still to come.
@@ -67,9 +68,11 @@ Copies CopiesOf(const Growth& growth) {
   };
   copies.rate = rate_since(0.25);
   if (elapsed > kShortestPatience) {
-    const double most = kMostPatience * rate_since(0.5) * elapsed;
-    copies.rest = {std::min(copies.rest.low, most), std::min(copies.rest.best, most),
-                   std::min(copies.rest.high, 4 * most)};
+    const double latest = rate_since(0.5), most = kMostPatience * latest * elapsed;
+    if (latest < kStopped * rate_since(1)) {
+      copies.rest = {std::min(copies.rest.low, most), std::min(copies.rest.best, most),
+                     std::min(copies.rest.high, 4 * most)};
+    }
     // Where next to nothing is copied, the pages need not be known.
     copies.known |= most < kNoise;
   }
