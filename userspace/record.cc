@@ -190,7 +190,7 @@ int OpenSinks(const ProcFs& proc, pid_t target, Recording* recording) {
   RunInfo& info = recording->info;
   const absl::StatusOr<ProcStat> stat = proc.ReadStat(target);
   info.target = {target, stat.ok() ? stat->start_ticks * 10'000'000 : 0};
-  info.started = absl::Now();
+  info.started = absl::Now() - (BootTime() - recording->start);  // t = 0 was before the probes were loaded
   info.interval = options.interval;
   info.started_target = recording->program.has_value();
   info.command = info.started_target ? absl::StrJoin(options.program, " ") : proc.ReadCommandLine(target);

@@ -82,7 +82,7 @@ def steady_ramps():
 def healthy_runs():
     for rate in (200, 1000, 2000):
         yield f"large but flat: 75 %, {rate} MB/s", 800, ramp("flat", 600, rate, *(["--huge"] if rate > 1000 else []))
-    yield "large but flat: 85 %", 800, ramp("flat", 680, 400)
+    yield "large but flat: 75 %, 400 MB/s", 800, ramp("flat", 600, 400)
     for rate in (50, 300):
         yield f"saturates, ceiling fits, {rate} MB/s", 600, ramp("saturate", 250, rate, "--rest=1000")
     for rate in (100, 400):
@@ -95,7 +95,7 @@ def healthy_runs():
         for base in (50, 200):
             yield (f"page cache: {kind}, {base} MB held", 400,
                    [harness.PYTHON, SYSTEM / "workloads" / "cached_files.py", f"--kind={kind}", f"--base={base}"])
-    yield "new memory up to a quarter", 800, ramp("new", 200, 200)
+    yield "new memory up to a fifth", 800, ramp("new", 160, 200)
     yield "a burst of new memory", 800, ramp("new", 120, 2000, "--base=300")
 
 

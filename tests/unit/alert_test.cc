@@ -47,7 +47,7 @@ class Player {
       if (!tick) tick = watch_.Look(absl::Seconds(t), Limits(t));
       if (tick) {
         Tick(t);
-        next_tick = t + 1;
+        next_tick = t + std::min(1.0, 0.1 * ticks_);  // the first ones come quicker
       }
       t = std::min(std::max(absl::ToDoubleSeconds(watch_.next_look()), t + 0.01), std::max(next_tick, t + 0.01));
     }

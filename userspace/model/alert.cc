@@ -14,7 +14,7 @@ namespace {
 // An eta counts once so much of the limit is used, and so much of what was free at the beginning of the climb is gone:
 // half of a steady ramp is left when it has held. Shared memory fills up with batches in flight, and descriptors with
 // files that are opened at the start: that is no trend yet.
-constexpr double kFloor = 0.3, kFloorOfOthers = 0.5;
+constexpr double kFloor = 0.27, kFloorOfOthers = 0.5;
 // A data set that is loaded before there is any worker is a ramp, too, and no leak.
 constexpr double kLoadingFloor = 0.8;
 constexpr uint64_t kLoadedPages = 256;  // in a second; an interpreter that waits gets fewer
@@ -120,7 +120,7 @@ bool AlertWatch::EtaHeld(const Watched& watched, absl::Duration t) const {
   if (!watched.eta.met_since) return false;
   const absl::Duration left = StraightEta(watched.now, watched.climb), held = t - *watched.eta.met_since;
   const double gained = watched.now.used - watched.eta.value_then;
-  return held >= settings_.of(watched.now.kind).eta_hold.value_or(std::clamp(left / 6, kLeastHold, kEtaHold)) &&
+  return held >= settings_.of(watched.now.kind).eta_hold.value_or(std::clamp(left / 8, kLeastHold, kEtaHold)) &&
          gained >= watched.climb.rate() * absl::ToDoubleSeconds(held) / 2;
 }
 

@@ -9,6 +9,8 @@ namespace {
 
 // Below this share of what the limit gained it was somebody else.
 constexpr double kLeastShare = 0.25;
+// Each fork costs the target a copy of what it works on, once: that is not what goes on growing.
+constexpr double kWeightOfTarget = 0.5;
 
 double Gained(const Count& then, const Count& now) {
   return then && now && *now > *then ? static_cast<double>(*now - *then) : 0;
@@ -69,8 +71,9 @@ Grower GrowerOf(LimitKind kind, double gained, const std::vector<Held>& then, co
     const double shared = Gained(before.shm_pages, process.counts.shm_pages) * page_bytes;
     grower.copied_bytes += copied;
     all += copied + fresh + shared;
-    if (copied + fresh + shared <= most) continue;
-    most = copied + fresh + shared;
+    const double gain = (copied + fresh + shared) * (process.index == 0 ? kWeightOfTarget : 1);
+    if (gain <= most) continue;
+    most = gain;
     grower.index = process.index;
     grower.cause = shared > std::max(copied, fresh) ? kSharedMemory
                    : fresh > copied                 ? kNewMemory
