@@ -15,6 +15,7 @@ namespace cowprof {
 namespace {
 
 constexpr double kFull = 0.99, kNearFull = 0.8;
+constexpr double kHalfFull = 0.5;  // before that, what fills it may as well end
 constexpr uint64_t kLooksToBelieve = 2;  // that nobody owns it: a segment may change hands while a look goes on
 constexpr double kLeakShare = 0.001;     // of the capacity; less is no finding
 
@@ -170,8 +171,9 @@ Diagnosis ShmFull(const Facts& facts) {
 
 Diagnosis ShmNearFull(const Facts& facts) {
   if (IsFull(facts.growth)) return {};
-  const bool near = PeakRatio(facts.growth, LimitKind::kShm) >= kNearFull;
-  if (!near && !WillExceed(facts, LimitKind::kShm)) return {};
+  const double ratio = PeakRatio(facts.growth, LimitKind::kShm);
+  const bool near = ratio >= kNearFull;
+  if (!near && (ratio < kHalfFull || !WillExceed(facts, LimitKind::kShm))) return {};
   Diagnosis diagnosis = Crowded(facts, "shm-near-full", near ? 0.9 : 0.75);
   diagnosis.summary = near ? "/dev/shm is nearly full: one batch more may be the one that kills a worker."
                            : "/dev/shm fills up: at this rate it will be full.";
