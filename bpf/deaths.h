@@ -12,6 +12,10 @@ enum {
 	CHARGE_BATCH = 64,	// pages that a charge asks for at once, mm/memcontrol.c
 };
 
+// A kernel that is locked down to confidentiality refuses bpf_probe_read_kernel(): then there is no name of a file and no limit of an
+// OOM kill, and everything else. The verifier does not look at what this constant cuts off.
+const volatile int kernel_reads = 1;
+
 // Signals that end a process or tell why: HUP INT QUIT ILL TRAP ABRT BUS FPE KILL SEGV TERM XCPU XFSZ SYS.
 static int is_deadly(int signal)
 {
@@ -56,6 +60,8 @@ static long describe_file(struct task_struct *task, struct vm_area_struct *vma, 
 	described->inode = inode->i_ino;
 	described->bytes = inode->i_size;
 	described->offset += (vma->vm_pgoff << PAGE_BITS) - vma->vm_start;
+	if (!kernel_reads)
+		return 0;
 	if (described->kind == COWPROF_MEMORY_FILE)
 		described->capacity_pages = BPF_CORE_READ((struct shmem_sb_info *)inode->i_sb->s_fs_info, max_blocks);
 	bpf_probe_read_kernel_str(described->name, sizeof(described->name), file->f_path.dentry->d_name.name);
@@ -162,7 +168,7 @@ static int tell_victim(const struct cowprof_process_key *victim, struct task_str
 
 	if (!oom)
 		return 0;
-	if (bpf_core_type_exists(struct mem_cgroup))
+	if (kernel_reads && bpf_core_type_exists(struct mem_cgroup))
 		tell_limit(task, oom);
 	submit(oom, 1);
 	return 0;

@@ -4,6 +4,7 @@ The OOM killer works in a real cgroup with a limit, and what it did is compared 
 real small tmpfs on /dev/shm in a mount namespace, which is what a container gets. How a host runs out of memory can't be shown on a
 machine that others use: tests/unit/post_mortem_test.cc has it.
 """
+import functools
 import json
 import os
 import re
@@ -14,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-import cgroups
 import harness
 from conftest import needs
+from memory_groups import MB, MemoryGroup, in_small_shm, in_small_tmpfs, memory_root
 
 WORKLOAD = Path(__file__).with_name("workloads") / "dying_workers.py"
 DATALOADER = Path(__file__).with_name("dataloader.py")
@@ -28,8 +29,8 @@ def start(start_recording):
     """start(*ways, ...) starts the workers' parent and a recording of it, and lets it go. Returns both."""
     started = []
 
-    def start(*ways, prefix=(), **options):
-        process = harness.Process([*prefix, harness.PYTHON, WORKLOAD, *ways], stderr=subprocess.DEVNULL, **options)
+    def start(*ways, inside=lambda command: command, **options):
+        process = harness.Process(inside([harness.PYTHON, WORKLOAD, *ways]), stderr=subprocess.DEVNULL, **options)
         started.append(process)
         process.await_line("role", "ready")
         recording = start_recording(process.pid, "--interval", "1s")
@@ -45,12 +46,12 @@ def start(start_recording):
 
 @pytest.fixture
 def cgroup():
-    """cgroup(name, parent=None) makes a memory cgroup."""
-    needs("memory-cgroup", cgroups.available(), "no memory cgroup of version 1 that can be divided")
+    """cgroup(parent=None) makes a memory cgroup."""
+    needs("memory-cgroup", memory_root() is not None, "no memory cgroup of version 1 that can be divided")
     made = []
 
-    def make(name, parent=None):
-        made.append(cgroups.MemoryCgroup(f"cowprof-{os.getpid()}-{name}" if parent is None else name, parent))
+    def make(parent=None):
+        made.append(MemoryGroup(parent=parent))
         return made[-1]
 
     yield make
@@ -69,12 +70,6 @@ def events_of(recording, kind):
 def await_python(recording):
     """Until the interpreter is known: from then on lines of Python are."""
     harness.wait_until(lambda: events_of(recording, "python"), "the interpreter to be known")
-
-
-def small_shm(mebibytes):
-    """Words to put before a command, so that it has a /dev/shm of its own, as small as a container's."""
-    script = f'mount -t tmpfs -o size={mebibytes}m tmpfs /dev/shm && exec "$@"'
-    return ["unshare", "--mount", "sh", "-c", script, "sh"]
 
 
 def ended(process, way):
@@ -163,7 +158,7 @@ def test_truncated_file(way, start, tmp_path):
 
 def test_truncated_file_in_shm(start):
     """On a small /dev/shm that has room: it is the file, not the mount."""
-    process, recording = start("truncated:/dev/shm/array", prefix=small_shm(1))
+    process, recording = start("truncated:/dev/shm/array", inside=functools.partial(in_small_shm, megabytes=1))
     report = finished_report(process, recording)
     found = exit_of(report, ended(process, "truncated"))
     assert found["cause"] == "sigbus-file" and found["text"].startswith("killed by SIGBUS: /dev/shm/array was truncated")
@@ -171,7 +166,7 @@ def test_truncated_file_in_shm(start):
 
 
 def test_full_shm(start):
-    process, recording = start("full:/dev/shm/array", prefix=small_shm(4))
+    process, recording = start("full:/dev/shm/array", inside=functools.partial(in_small_shm, megabytes=4))
     report = finished_report(process, recording)
     found = exit_of(report, ended(process, "full"))
     assert found["cause"] == "shm-full" and found["text"].startswith("killed by SIGBUS: /dev/shm (4.0 MiB) is full")
@@ -179,7 +174,7 @@ def test_full_shm(start):
 
 
 def test_room_enough_in_shm(start):
-    process, recording = start("full:/dev/shm/array", prefix=small_shm(16))
+    process, recording = start("full:/dev/shm/array", inside=functools.partial(in_small_shm, megabytes=16))
     report = finished_report(process, recording)
     assert exit_of(report, ended(process, "full"))["kind"] == "exited"
     assert_no_cause(report)
@@ -187,8 +182,7 @@ def test_room_enough_in_shm(start):
 
 def test_full_tmpfs_elsewhere(start, tmp_path):
     """The advice for /dev/shm would be wrong for it."""
-    prefix = ["unshare", "--mount", "sh", "-c", f'mount -t tmpfs -o size=4m tmpfs {tmp_path} && exec "$@"', "sh"]
-    process, recording = start(f"full:{tmp_path}/array", prefix=prefix)
+    process, recording = start(f"full:{tmp_path}/array", inside=functools.partial(in_small_tmpfs, tmp_path, megabytes=4))
     report = finished_report(process, recording)
     found = exit_of(report, ended(process, "full"))
     assert found["cause"] == "sigbus-file" and "the tmpfs of array (4.0 MiB) is full" in found["text"]
@@ -219,7 +213,7 @@ print(json.dumps({"role": "done"}), flush=True)
 @pytest.mark.parametrize("batch_size, dies", [(8, True), (1, False)])
 def test_dataloader_and_a_container_sized_shm(batch_size, dies, start_recording):
     """Batches of 32 MiB, four of them in flight, and 64 MiB of /dev/shm: the worker dies of a bus error. Of 4 MiB: none does."""
-    process = harness.Process([*small_shm(64), harness.PYTHON, "-c", LARGE_BATCHES, batch_size], stderr=subprocess.PIPE)
+    process = harness.Process(in_small_shm([harness.PYTHON, "-c", LARGE_BATCHES, batch_size]), stderr=subprocess.PIPE)
     try:
         process.await_line("role", "ready", 60)
         recording = start_recording(process.pid)
@@ -273,11 +267,11 @@ def oom_report(recording):
 
 def test_worker_that_copies_is_killed_and_it_is_known_within_a_second(start, cgroup):
     """While the recording goes on, the file has the victim, the limit and what was copied."""
-    group = cgroup("copies")
-    process, recording = start("exit_code:0", "read_objects", preexec_fn=group.enter)
+    group = cgroup()
+    process, recording = start("exit_code:0", "read_objects", preexec_fn=group.join)
     process.await_line("ended", "exit_code")
-    limit = group.used_mebibytes() + 12
-    group.limit(limit)
+    limit = group.used_bytes() // MB + 12
+    group.resize(limit * MB)
     victim = process.await_line("ended", "read_objects", 60)["pid"]
     harness.wait_until(lambda: recording_deaths(recording), "the death in the file", 1.0)
     report = oom_report(recording)
@@ -293,9 +287,9 @@ def test_worker_that_copies_is_killed_and_it_is_known_within_a_second(start, cgr
 
 
 def test_the_grower_and_the_victim_may_be_two(start, cgroup):
-    group = cgroup("two")
-    process, recording = start("grow_beside_victim:1000", preexec_fn=group.enter)
-    group.limit(group.used_mebibytes() + 150)
+    group = cgroup()
+    process, recording = start("grow_beside_victim:1000", preexec_fn=group.join)
+    group.resize((group.used_bytes() // MB + 150) * MB)
     victim = process.await_line("role", "bystander")["pid"]
     grower = ended(process, "grow_beside_victim")
     harness.wait_until(lambda: len(recording_deaths(recording)) == 2, "two deaths", 60, 0.1)
@@ -317,12 +311,12 @@ def report_limit(report):
 
 def test_the_trainer_itself_is_killed(start, cgroup):
     """With it the recording ends, and has the cause."""
-    group = cgroup("trainer")
-    process, recording = start("exit_code:0", "killed_from_outside", preexec_fn=group.enter)
+    group = cgroup()
+    process, recording = start("exit_code:0", "killed_from_outside", preexec_fn=group.join)
     ended(process, "killed_from_outside")
     Path(f"/proc/{process.pid}/oom_score_adj").write_text("1000")
-    hog = subprocess.Popen([sys.executable, "-c", "kept = [b'x' * (1 << 20) for _ in range(1000)]"], preexec_fn=group.enter)
-    group.limit(group.used_mebibytes() + 60)
+    hog = subprocess.Popen([sys.executable, "-c", "kept = [b'x' * (1 << 20) for _ in range(1000)]"], preexec_fn=group.join)
+    group.resize((group.used_bytes() // MB + 60) * MB)
     assert recording.wait() == 0, recording.stderr
     report = oom_report(recording)
     assert report["timeline"]["records"][-1]["reason"] == "target ended"
@@ -334,14 +328,14 @@ def test_the_trainer_itself_is_killed(start, cgroup):
 
 def test_nested_cgroups(start, cgroup):
     """The limit of the outer one is met, by somebody else; the inner one's is far."""
-    outer = cgroup("outer")
-    inner, other = cgroup("inner", outer), cgroup("other", outer)
-    process, recording = start("read_objects", preexec_fn=inner.enter)
+    outer = cgroup()
+    inner, other = cgroup(outer), cgroup(outer)
+    process, recording = start("read_objects", preexec_fn=inner.join)
     pid = ended(process, "read_objects")
-    inner.limit(4000)
-    hog = subprocess.Popen([sys.executable, "-c", "kept = [b'x' * (1 << 20) for _ in range(1000)]; input()"], preexec_fn=other.enter,
+    inner.resize(4000 * MB)
+    hog = subprocess.Popen([sys.executable, "-c", "kept = [b'x' * (1 << 20) for _ in range(1000)]; input()"], preexec_fn=other.join,
                            stdin=subprocess.PIPE)
-    outer.limit(outer.used_mebibytes() + 100)
+    outer.resize((outer.used_bytes() // MB + 100) * MB)
     harness.wait_until(lambda: recording_deaths(recording), "the OOM kill", 60, 0.1)
     report = oom_report(recording)
     assert_oom(report, pid, outer, report_limit(report))
@@ -350,11 +344,11 @@ def test_nested_cgroups(start, cgroup):
 
 
 def test_an_oom_kill_elsewhere_is_not_blamed_for_a_plain_kill(start, cgroup):
-    group = cgroup("elsewhere")
+    group = cgroup()
     process, recording = start("killed_from_outside")
     victim = ended(process, "killed_from_outside")
-    group.limit(60)
-    hog = subprocess.Popen([sys.executable, "-c", "kept = [b'x' * (1 << 20) for _ in range(1000)]"], preexec_fn=group.enter)
+    group.resize(60 * MB)
+    hog = subprocess.Popen([sys.executable, "-c", "kept = [b'x' * (1 << 20) for _ in range(1000)]"], preexec_fn=group.join)
     hog.wait(30)
     os.kill(victim, signal.SIGKILL)
     assert hog.returncode == -signal.SIGKILL
@@ -366,16 +360,16 @@ def test_an_oom_kill_elsewhere_is_not_blamed_for_a_plain_kill(start, cgroup):
 @pytest.mark.parametrize("room, dies", [(60, True), (2000, False)])
 def test_dataloader_in_a_cgroup(room, dies, cgroup, start_recording):
     """A real training run whose workers copy what they read: with little room one of them is killed."""
-    group = cgroup("torch")
-    group.limit(4000)
+    group = cgroup()
+    group.resize(4000 * MB)
     process = harness.Process([harness.PYTHON, DATALOADER, "--items=250000", "--batches=300", "--epochs=2"],
-                              preexec_fn=group.enter, stderr=subprocess.DEVNULL)
+                              preexec_fn=group.join, stderr=subprocess.DEVNULL)
     try:
         process.await_line("event", "start", 60)
         recording = start_recording(process.pid)
         process.await_line("event", "ready", 60)
-        limit = group.used_mebibytes() + room
-        group.limit(limit)
+        limit = group.used_bytes() // MB + room
+        group.resize(limit * MB)
         process.finish(120)
         assert recording.wait() == 0, recording.stderr
         report = oom_report(recording)

@@ -271,9 +271,19 @@ TEST_CASE("shared memory names who fills it, and what helps") {
   CHECK(absl::StrContains(alerts[0].advice, "--shm-size"));
 }
 
+TEST_CASE("a climb that has stopped is no alert, however fast it was") {
+  const Run run = {.used = [](double t) { return std::clamp(100 + 200 * (t - 4), 100.0, 600.0); },
+                   .worker_from = -1,
+                   .until = 12};
+  const std::vector<Alert> alerts = AlertsOf(run);
+  INFO(Told(alerts));
+  // It may be told while it climbs, not after.
+  for (const Alert& alert : alerts) CHECK((alert.over || absl::ToDoubleSeconds(alert.t) < 6.6));
+}
+
 TEST_CASE("a target without workers is told early only if it stood still before it grew") {
   const auto [from, started, least] =
-      GENERATE(table<double, bool, double>({{0.5, false, 0.5}, {0, false, 0.1}, {0.5, true, 0.1}}));
+      GENERATE(table<double, bool, double>({{4, false, 0.5}, {0, false, 0.1}, {0.5, false, 0.1}, {4, true, 0.1}}));
   const Run run = {.used = [from = from](double t) { return std::clamp(100 + 90 * (t - from), 100.0, 1000.0); },
                    .worker_from = -1,
                    .started = started,

@@ -92,4 +92,21 @@ TEST_CASE("a full table of causes costs the cause of a copy, never its count") {
   CHECK((pull->losses.unclassified_copies > 0) == (room != 0));
 }
 
+// As under a lockdown to confidentiality: the verifier must not meet the reads that are refused there.
+TEST_CASE("the probes load without reads of kernel memory, and count the same") {
+  auto faults = LoadBpfFaults({.kernel_reads = false});
+  if (!faults.ok()) {
+    WARN("the probes can't be loaded here, not tested: " << faults.status().message());
+    return;
+  }
+  Target target;
+  REQUIRE((*faults)->Follow(target.pid()).ok());
+  target.CopyAll();
+  const absl::StatusOr<Pull> pull = (*faults)->PullCounts();
+  REQUIRE(pull.ok());
+  for (const FollowedProcess& process : pull->processes) {
+    if (process.origin == Origin::kForked) CHECK(*process.counts.copies >= kPages);
+  }
+}
+
 }  // namespace cowprof

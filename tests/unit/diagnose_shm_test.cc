@@ -153,13 +153,14 @@ TEST_CASE("by whom, and what would fit") {
   }
 }
 
-TEST_CASE("near full by the forecast") {
-  const Growth growth = Of({Tree({Mount(20)})});
+TEST_CASE("near full by the forecast, from half full on") {
+  const uint64_t used_mib = GENERATE(20, 40);
+  const Growth growth = Of({Tree({Mount(used_mib)})});
   Facts facts = FactsOf(growth);
-  facts.forecast.limits = {{.now = Mount(20), .outlook = Outlook::kTight}};
+  facts.forecast.limits = {{.now = Mount(used_mib), .outlook = Outlook::kTight}};
   CHECK(ShmNearFull(facts).id.empty());
   facts.forecast.limits[0].outlook = Outlook::kWillExceed;
-  CHECK(ShmNearFull(facts).id == "shm-near-full");
+  CHECK(ShmNearFull(facts).id == (used_mib == 40 ? "shm-near-full" : ""));
   facts.forecast.limits[0].now.kind = LimitKind::kHost;
   CHECK(ShmNearFull(facts).id.empty());
 }

@@ -18,8 +18,8 @@ constexpr double kFloor = 0.27, kFloorOfOthers = 0.5;
 // A data set that is loaded before there is any worker is a ramp, too, and no leak.
 constexpr double kLoadingFloor = 0.8;
 constexpr uint64_t kLoadedPages = 256;  // in a second; an interpreter that waits gets fewer
-// One that stands still when cowprof comes has done so; while it loads, it waits for its disk now and then.
-constexpr absl::Duration kStillAtFirst = absl::Milliseconds(250), kPauseOfLoad = absl::Seconds(1);
+// While it loads, it waits for its disk now and then.
+constexpr absl::Duration kPauseOfLoad = absl::Seconds(3);
 constexpr double kHysteresis = 0.05;  // of the limit, below the ratio of the alert
 constexpr double kMostlyCopies = 0.75;
 constexpr absl::Duration kLeastHold = absl::Milliseconds(50), kRatioHold = absl::Seconds(2),
@@ -121,7 +121,7 @@ bool AlertWatch::EtaHeld(const Watched& watched, absl::Duration t) const {
   const absl::Duration left = StraightEta(watched.now, watched.climb), held = t - *watched.eta.met_since;
   const double gained = watched.now.used - watched.eta.value_then;
   return held >= settings_.of(watched.now.kind).eta_hold.value_or(std::clamp(left / 8, kLeastHold, kEtaHold)) &&
-         gained >= watched.climb.rate() * absl::ToDoubleSeconds(held) / 2;
+         gained >= watched.climb.rate() * absl::ToDoubleSeconds(held) / 2 && watched.climb.goes_on();
 }
 
 bool AlertWatch::RatioHeld(const Watched& watched, absl::Duration t) const {
@@ -174,11 +174,13 @@ void AlertWatch::LearnWorkers(const Sample& sample, const Growth& growth) {
   if (growth.target() == nullptr || growth.info.started_target) return;
   const Count pages = growth.target()->proc.anon_pages;
   if (pages && (!target_pages_ || *pages > *target_pages_ + kLoadedPages)) {
-    pause_ = target_pages_ ? kPauseOfLoad : kStillAtFirst;
     target_pages_ = pages;
     rose_ = sample.t;
   }
-  loading_ = loading_ && (!target_pages_ || sample.t - rose_ < pause_);
+  if (loading_ && target_pages_ && sample.t - rose_ >= kPauseOfLoad) {
+    loading_ = false;
+    for (Watched& watched : watched_) watched.climb.StartAt(sample.t);
+  }
 }
 
 std::vector<Alert> AlertWatch::Judge(const Sample& sample, const Growth& growth, const Forecast& forecast) {

@@ -74,7 +74,7 @@ class AlertWatch {
   // a while.
   bool loading_ = true, workers_ = false;
   Count target_pages_;
-  absl::Duration rose_, pause_;
+  absl::Duration rose_;
 };
 
 }  // namespace cowprof

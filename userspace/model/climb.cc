@@ -10,7 +10,8 @@ namespace cowprof {
 namespace {
 
 constexpr size_t kMostPoints = 512;  // then every other one is dropped
-constexpr absl::Duration kStandstill = absl::Seconds(3), kLately = absl::Seconds(1);
+constexpr absl::Duration kStandstill = absl::Seconds(3), kLately = absl::Seconds(1),
+                         kJustNow = absl::Milliseconds(300);
 // Less than that at both ends of a climb is no rate yet, but the grain of the looks.
 constexpr absl::Duration kLeastLength = absl::Milliseconds(60), kLeastToLevelOff = absl::Milliseconds(400);
 // Throughput on a busy machine varies by that much without any reason.
@@ -57,6 +58,12 @@ double Climb::rate() const {
   if (points_.empty() || length() < kLeastLength) return 0;
   const absl::Duration end = points_.back().t;
   return MeanRate(end - std::max(kLately, length() / 4), end);
+}
+
+bool Climb::goes_on() const {
+  if (points_.empty()) return false;
+  const absl::Duration end = points_.back().t;
+  return MeanRate(end - kJustNow, end) >= rate() / 4;
 }
 
 // An exponential through two rates: of the first three quarters of the climb and of the last one.

@@ -26,6 +26,8 @@ class Climb {
   double earlier_peak() const { return earlier_peak_; }
   // Units per second over the last second, or over the last quarter of a long climb; 0 at its very beginning.
   double rate() const;
+  // It went on in the last third of a second, at a fourth of that rate or more.
+  bool goes_on() const;
   // What is still to be gained if it slows down as it does now; infinite where it does not.
   double still_to_come() const;
 

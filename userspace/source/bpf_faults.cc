@@ -110,6 +110,9 @@ absl::Status BpfFaults::Load(const BpfOptions& options) {
   if (options.max_cause_rows != 0) bpf_map__set_max_entries(skeleton_->maps.causes, options.max_cause_rows);
   skeleton_->rodata->every_copy = options.every_copy;
   skeleton_->rodata->no_places = !options.places;
+  skeleton_->rodata->kernel_reads =
+      options.kernel_reads &&
+      libbpf_probe_bpf_helper(BPF_PROG_TYPE_RAW_TRACEPOINT, BPF_FUNC_probe_read_kernel, nullptr) == 1;
   if (int error = cowprof_probes::load(skeleton_.get())) return BpfStatus(-error, "load the BTF tracepoint programs");
   ring_.reset(ring_buffer__new(bpf_map__fd(skeleton_->maps.events), &BpfFaults::OnEvent, this, nullptr));
   if (ring_ == nullptr) return BpfStatus(errno, "map the ring buffer of events");

@@ -17,6 +17,7 @@ struct BpfOptions {
   uint32_t max_cause_rows = 0;   // 0: as many as the probes are made for
   bool every_copy = false;       // look at each copy and its stack, whatever it costs
   bool places = true;            // take types and stacks at all
+  bool kernel_reads = true;      // read kernel memory for the evidence of deaths, where the kernel lets us
 };
 
 // Loads and attaches the BTF tracepoint programs. PermissionDenied or Unimplemented with the reason where the kernel
