@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <limits>
 
 namespace cowprof {
@@ -50,8 +49,7 @@ void Climb::Add(absl::Duration t, uint64_t value) {
 void Climb::StartAt(absl::Duration t) {
   const auto first = std::find_if(points_.begin(), points_.end(), [&](const Point& point) { return point.t >= t; });
   if (first == points_.end()) return;
-  // The last one before it is what it started from.
-  points_.erase(points_.begin(), first == points_.begin() ? first : std::prev(first));
+  points_.erase(points_.begin(), first);
 }
 
 double Climb::rate() const {
