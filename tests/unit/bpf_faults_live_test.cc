@@ -6,6 +6,7 @@
 
 #include <catch2/catch.hpp>
 #include <numeric>
+#include <optional>
 
 #include "source/bpf_faults.h"
 
@@ -63,20 +64,27 @@ class Target {
   pid_t pid_;
 };
 
-}  // namespace
-
-TEST_CASE("a full table of causes costs the cause of a copy, never its count") {
-  const uint32_t room = GENERATE(2u, 4u, 0u);
-  auto faults = LoadBpfFaults({.max_cause_rows = room});
+// What is counted of a target whose workers copy all; absent where the probes can't be loaded.
+std::optional<Pull> CopyAllWith(const BpfOptions& options) {
+  auto faults = LoadBpfFaults(options);
   if (!faults.ok()) {
     WARN("the probes can't be loaded here, not tested: " << faults.status().message());
-    return;
+    return std::nullopt;
   }
   Target target;
   REQUIRE((*faults)->Follow(target.pid()).ok());
   target.CopyAll();
-  const absl::StatusOr<Pull> pull = (*faults)->PullCounts();
+  absl::StatusOr<Pull> pull = (*faults)->PullCounts();
   REQUIRE(pull.ok());
+  return *std::move(pull);
+}
+
+}  // namespace
+
+TEST_CASE("a full table of causes costs the cause of a copy, never its count") {
+  const uint32_t room = GENERATE(2u, 4u, 0u);
+  const std::optional<Pull> pull = CopyAllWith({.max_cause_rows = room});
+  if (!pull) return;
   uint64_t counted = 0, with_cause = 0;
   int workers = 0;
   for (const FollowedProcess& process : pull->processes) {
@@ -94,16 +102,8 @@ TEST_CASE("a full table of causes costs the cause of a copy, never its count") {
 
 // As under a lockdown to confidentiality: the verifier must not meet the reads that are refused there.
 TEST_CASE("the probes load without reads of kernel memory, and count the same") {
-  auto faults = LoadBpfFaults({.kernel_reads = false});
-  if (!faults.ok()) {
-    WARN("the probes can't be loaded here, not tested: " << faults.status().message());
-    return;
-  }
-  Target target;
-  REQUIRE((*faults)->Follow(target.pid()).ok());
-  target.CopyAll();
-  const absl::StatusOr<Pull> pull = (*faults)->PullCounts();
-  REQUIRE(pull.ok());
+  const std::optional<Pull> pull = CopyAllWith({.kernel_reads = false});
+  if (!pull) return;
   for (const FollowedProcess& process : pull->processes) {
     if (process.origin == Origin::kForked) CHECK(*process.counts.copies >= kPages);
   }

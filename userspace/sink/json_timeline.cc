@@ -15,6 +15,7 @@
 #include "sink/json_alerts.h"
 #include "sink/json_events.h"
 #include "sink/json_fields.h"
+#include "sink/json_losses.h"
 #include "sink/json_places.h"
 #include "sink/json_shm.h"
 
@@ -61,31 +62,6 @@ std::string Seconds(absl::Duration t) { return absl::StrFormat("%.6f", absl::ToD
 
 constexpr size_t kMaxUnwrittenEvents = 100'000;  // kept while the disk is full: about 30 MB
 constexpr uint64_t kMaxProcesses = 10'000'000;   // in one recording; more is no recording of ours
-
-constexpr struct {
-  const char* name;
-  uint64_t Losses::*value;
-} kLosses[] = {{"events_dropped", &Losses::events_dropped},
-               {"processes_dropped", &Losses::processes_dropped},
-               {"unattributed_copies", &Losses::unattributed_copies},
-               {"regions_dropped", &Losses::regions_dropped},
-               {"unclassified_copies", &Losses::unclassified_copies},
-               {"unplaced_copies", &Losses::unplaced_copies},
-               {"pages_dropped", &Losses::pages_dropped},
-               {"unreadable", &Losses::unreadable},
-               {"records_dropped", &Losses::records_dropped}};
-
-Json EncodeLosses(const Losses& losses) {
-  Json json = Json::object();
-  for (const auto& loss : kLosses) json[loss.name] = losses.*loss.value;
-  return json;
-}
-
-Losses DecodeLosses(const Json& json) {
-  Losses losses;
-  for (const auto& loss : kLosses) losses.*loss.value = NumberOf<uint64_t>(json, loss.name);
-  return losses;
-}
 
 // ---- Rows of a sample ----
 

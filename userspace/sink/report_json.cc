@@ -4,6 +4,7 @@
 #include "model/post_mortem.h"
 #include "model/words.h"
 #include "sink/json_alerts.h"
+#include "sink/json_losses.h"
 #include "sink/json_shm.h"
 #include "sink/report.h"
 #include "sink/report_blame.h"
@@ -134,16 +135,9 @@ const char* StartMethod(const Growth& growth) {
 }
 
 Json LossesJson(const Losses& losses) {
-  return {{"events_dropped", losses.events_dropped},
-          {"maps_full", losses.processes_dropped + losses.regions_dropped},
-          {"processes_dropped", losses.processes_dropped},
-          {"unattributed_copies", losses.unattributed_copies},
-          {"regions_dropped", losses.regions_dropped},
-          {"unclassified_copies", losses.unclassified_copies},
-          {"unplaced_copies", losses.unplaced_copies},
-          {"pages_dropped", losses.pages_dropped},
-          {"unreadable", losses.unreadable},
-          {"records_dropped", losses.records_dropped}};
+  Json json = EncodeLosses(losses);
+  json["maps_full"] = losses.processes_dropped + losses.regions_dropped;
+  return json;
 }
 
 }  // namespace

@@ -1,0 +1,36 @@
+// See json_losses.h.
+#include "sink/json_losses.h"
+
+#include "sink/json_fields.h"
+
+namespace cowprof {
+namespace {
+
+constexpr struct {
+  const char* name;
+  uint64_t Losses::*value;
+} kLosses[] = {{"events_dropped", &Losses::events_dropped},
+               {"processes_dropped", &Losses::processes_dropped},
+               {"unattributed_copies", &Losses::unattributed_copies},
+               {"regions_dropped", &Losses::regions_dropped},
+               {"unclassified_copies", &Losses::unclassified_copies},
+               {"unplaced_copies", &Losses::unplaced_copies},
+               {"pages_dropped", &Losses::pages_dropped},
+               {"unreadable", &Losses::unreadable},
+               {"records_dropped", &Losses::records_dropped}};
+
+}  // namespace
+
+Json EncodeLosses(const Losses& losses) {
+  Json json = Json::object();
+  for (const auto& loss : kLosses) json[loss.name] = losses.*loss.value;
+  return json;
+}
+
+Losses DecodeLosses(const Json& json) {
+  Losses losses;
+  for (const auto& loss : kLosses) losses.*loss.value = NumberOf<uint64_t>(json, loss.name);
+  return losses;
+}
+
+}  // namespace cowprof
