@@ -21,6 +21,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 #include "copy_cause.h"
 #include "copy_place.h"
+#include "deaths.h"
 #include "process_tree.h"
 
 struct page;

@@ -19,6 +19,8 @@ enum {
 	COWPROF_MAX_FRAMES = 48,	// innermost ones of a stack
 	COWPROF_THREAD_SLOTS = 16,	// rows of causes that a thread keeps to itself between two ticks
 	COWPROF_PAGE_LOG = 64,	// copied pages that a thread keeps to itself before it tells them
+	COWPROF_DELIVERY_FRAMES = 4,
+	COWPROF_NAME_BYTES = 96,	// of a file or a cgroup; a container's has a hash of 64 digits in it
 };
 
 // A process for as long as the machine is up. The all-zero key is the overflow row.
@@ -157,6 +159,39 @@ struct cowprof_event {
 	int code;	// si_code; exit code of COWPROF_EXIT
 	int sender;	// pid that sent the signal
 	char comm[COWPROF_COMM_BYTES];
+};
+
+enum cowprof_file_kind {
+	COWPROF_NO_FILE = 0,	// anonymous memory, no mapping at all, or the mappings were being changed
+	COWPROF_DISK_FILE,
+	COWPROF_MEMORY_FILE,	// of a tmpfs, a memfd, shared memory of System V
+};
+
+// The file that an address is mapped to.
+struct cowprof_mapped_file {
+	unsigned int kind;
+	unsigned int device;	// as the kernel has it: major << 20 | minor
+	unsigned long long inode;
+	unsigned long long bytes;	// its length
+	unsigned long long offset;	// of the address in it
+	unsigned long long capacity_pages;	// of its tmpfs; 0: without a bound
+	char name[COWPROF_NAME_BYTES];
+};
+
+// COWPROF_SIGNAL_DELIVERED: where the thread was.
+struct cowprof_delivery {
+	struct cowprof_event event;
+	unsigned long long ip;
+	struct cowprof_frame frames[COWPROF_DELIVERY_FRAMES];	// innermost first; code 0: no more
+	struct cowprof_mapped_file file;	// SIGBUS: of event.address; others: of ip
+};
+
+// COWPROF_OOM_VICTIM: the cgroup whose limit was met.
+struct cowprof_oom {
+	struct cowprof_event event;
+	unsigned long long cgroup;	// inode of its directory; 0: none, the host is out of memory
+	unsigned long long limit_pages, used_pages;	// page cache included
+	char name[COWPROF_NAME_BYTES];	// last component of its path
 };
 
 // One process as the task iterator finds it.

@@ -7,23 +7,33 @@ struct {
 	__uint(max_entries, COWPROF_RING_BYTES);
 } events SEC(".maps");
 
-static struct cowprof_event *new_event(enum cowprof_event_kind kind, struct cowprof_process_key process)
+static void begin_event(struct cowprof_event *event, enum cowprof_event_kind kind, struct cowprof_process_key process)
 {
-	struct cowprof_event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
-
-	if (!event) {
-		__sync_fetch_and_add(&losses.events_dropped, 1);
-		return 0;
-	}
-	__builtin_memset(event, 0, sizeof(*event));
 	event->kind = kind;
 	event->process = process;
 	event->time_ns = bpf_ktime_get_boot_ns();
-	return event;
+}
+
+// `type` begins with a struct cowprof_event.
+#define new_record(type, kind, process)                                              \
+	({                                                                           \
+		type *record = bpf_ringbuf_reserve(&events, sizeof(type), 0);        \
+		if (record) {                                                        \
+			__builtin_memset(record, 0, sizeof(*record));                \
+			begin_event((struct cowprof_event *)record, kind, process);  \
+		} else {                                                             \
+			__sync_fetch_and_add(&losses.events_dropped, 1);             \
+		}                                                                    \
+		record;                                                              \
+	})
+
+static struct cowprof_event *new_event(enum cowprof_event_kind kind, struct cowprof_process_key process)
+{
+	return new_record(struct cowprof_event, kind, process);
 }
 
 // Events wait for the next tick, but for those that can't: user space must look while the process still exists.
-static void submit(struct cowprof_event *event, int wake)
+static void submit(void *event, int wake)
 {
 	bpf_ringbuf_submit(event, wake ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
 }

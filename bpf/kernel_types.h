@@ -27,6 +27,8 @@ struct signal_struct {
 	int group_exit_code;
 } CORE;
 
+struct css_set;
+
 struct thread_struct {
 	unsigned long fsbase;	// x86-64: where user space keeps its thread-local storage
 } CORE;
@@ -41,6 +43,7 @@ struct task_struct {
 	__u64 start_boottime;	// real_start_time before 5.5
 	char comm[16];
 	struct thread_struct thread;
+	struct css_set *cgroups;
 } CORE;
 
 struct pt_regs {
@@ -48,21 +51,82 @@ struct pt_regs {
 } CORE;
 
 struct super_block {
+	__u32 s_dev;
 	unsigned long s_magic;
+	void *s_fs_info;
+} CORE;
+
+struct shmem_sb_info {
+	unsigned long max_blocks;	// 0: without a bound
 } CORE;
 
 struct inode {
 	struct super_block *i_sb;
+	unsigned long i_ino;
+	__s64 i_size;
+} CORE;
+
+struct qstr {
+	const unsigned char *name;
+} CORE;
+
+struct dentry {
+	struct qstr d_name;
+} CORE;
+
+struct path {
+	struct dentry *dentry;
 } CORE;
 
 struct file {
+	struct path f_path;
 	struct inode *f_inode;
 } CORE;
 
 struct vm_area_struct {
+	unsigned long vm_start;
 	struct file *vm_file;
 	unsigned long vm_flags;
+	unsigned long vm_pgoff;	// in pages
 } CORE;
+
+typedef struct {
+	__s64 counter;
+} atomic_long_t;
+
+struct kernfs_node {
+	const char *name;
+	__u64 id;	// inode number of the directory
+} CORE;
+
+struct cgroup {
+	struct kernfs_node *kn;
+} CORE;
+
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+} CORE;
+
+struct css_set {
+	struct cgroup_subsys_state *subsys[1];	// as many as enum cgroup_subsys_id has
+} CORE;
+
+struct page_counter {
+	atomic_long_t usage;	// in pages
+	unsigned long max;
+	struct page_counter *parent;
+} CORE;
+
+struct mem_cgroup {
+	struct cgroup_subsys_state css;	// always first
+	struct page_counter memory;
+	_Bool oom_lock;	// CONFIG_MEMCG_V1 since 6.11, always there before
+} CORE;
+
+// Its numbers depend on what the kernel was built with.
+enum cgroup_subsys_id {
+	memory_cgrp_id = 4,
+};
 
 union __sifields {
 	struct {

@@ -1,4 +1,4 @@
-// The tree of processes: forks, execs, exits, the signals that explain them, and the scan at attach. Included by cowprof.bpf.c only.
+// The tree of processes: forks, execs, exits, and the scan at attach. Included by cowprof.bpf.c only.
 #ifndef COWPROF_BPF_PROCESS_TREE_H_
 #define COWPROF_BPF_PROCESS_TREE_H_
 
@@ -99,78 +99,7 @@ int BPF_PROG(process_exit, struct task_struct *task)
 	if (!event)
 		return 0;
 	event->code = row->exit_code;
-	submit(event, 0);
-	return 0;
-}
-
-// Signals that end a process or tell why: HUP INT QUIT ILL TRAP ABRT BUS FPE KILL SEGV TERM XCPU XFSZ SYS.
-static int is_deadly(int signal)
-{
-	return 1ull << signal & (1ull << 1 | 1 << 2 | 1 << 3 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 9 | 1 << 11 |
-				 1 << 15 | 1 << 24 | 1 << 25 | 1ull << 31);
-}
-
-SEC("?tp_btf/signal_generate")
-int BPF_PROG(signal_sent, int signal, struct kernel_siginfo *info, struct task_struct *task, int group, int result)
-{
-	struct cowprof_event *event;
-
-	if (signal < 1 || signal > 31 || !is_deadly(signal) || !row_of(task))
-		return 0;
-	event = new_event(COWPROF_SIGNAL_SENT, key_of(task));
-	if (!event)
-		return 0;
-	event->signal = signal;
-	event->sender = bpf_get_current_pid_tgid() >> 32;
-	bpf_get_current_comm(event->comm, sizeof(event->comm));
-	if ((unsigned long)info > 1)	// 0 and 1 are SEND_SIG_NOINFO and SEND_SIG_PRIV: the kernel itself, as the OOM killer
-		event->code = info->si_code;
-	else if ((unsigned long)info == 1)
-		event->code = 0x80;	// SI_KERNEL
-	submit(event, signal == 9);
-	return 0;
-}
-
-// Only the faults of a program itself carry an address: ILL TRAP BUS FPE SEGV.
-SEC("?tp_btf/signal_deliver")
-int BPF_PROG(signal_delivered, int signal, struct kernel_siginfo *info)
-{
-	struct cowprof_event *event;
-
-	if (signal < 1 || signal > 31 || !(1u << signal & (1 << 4 | 1 << 5 | 1 << 7 | 1 << 8 | 1 << 11)))
-		return 0;
-	if (!row_of(bpf_get_current_task_btf()))
-		return 0;
-	event = new_event(COWPROF_SIGNAL_DELIVERED, key_of(bpf_get_current_task_btf()));
-	if (!event)
-		return 0;
-	event->signal = signal;
-	event->code = info->si_code;
-	event->address = (__u64)info->_sifields._sigfault._addr;
-	submit(event, 1);
-	return 0;
-}
-
-// mark_victim(int pid) became mark_victim(struct task_struct *, uid_t), and stable kernels took that over: user space loads the
-// one that the kernel's BTF asks for.
-SEC("?tp_btf/mark_victim")
-int BPF_PROG(oom_victim_task, struct task_struct *task)
-{
-	struct cowprof_event *event = row_of(task) ? new_event(COWPROF_OOM_VICTIM, key_of(task)) : 0;
-
-	if (event)
-		submit(event, 1);
-	return 0;
-}
-
-SEC("?tp_btf/mark_victim")
-int BPF_PROG(oom_victim_pid, int pid)
-{
-	struct cowprof_process_key key = {.pid = pid};	// start unknown: user space finds the living process of that pid
-	struct cowprof_event *event = new_event(COWPROF_OOM_VICTIM, key);
-
-	if (event)
-		submit(event, 1);
+	submit(event, row->exit_code & 0x7f);	// killed by a signal: told at once, since who records may be next
 	return 0;
 }
 

@@ -24,12 +24,12 @@ uint32_t Bit(Cause cause) { return 1u << static_cast<int>(cause); }
 
 void Attribution::Add(const FollowedProcess& process, int index, bool inherits) {
   const auto parent = serials_.find(process.parent);
-  Member member = {.serial = process.serial, .index = index, .pid = process.id.pid};
+  Member member = {.serial = process.serial, .index = index, .id = process.id};
   if (inherits && parent != serials_.end()) {
     member.program = members_[parent->second].program;
     // The probes hand an image on at a fork; one that was learned a moment later is not.
     member.taught = process.image == member.program->image();
-    member.program->memory().Add(member.pid);
+    member.program->memory().Add(member.id);
   } else {
     Start(&member, /*starting=*/false);
   }
@@ -47,8 +47,10 @@ void Attribution::Exec(const ProcessId& id) {
 
 void Attribution::Start(Member* member, bool starting) {
   member->program = std::make_shared<Program>(++last_image_, proc_, &elf_cache_, starting);
-  member->program->memory().Add(member->pid);
+  member->program->memory().Add(member->id);
   member->taught = false;
+  member->collector_on.reset();
+  member->first_collector_look.reset();
   programs_[last_image_] = member->program;
 }
 
@@ -84,6 +86,29 @@ void Attribution::End(const ProcessId& id) {
 std::shared_ptr<Program> Attribution::ProgramOf(const ProcessId& id) const {
   const auto serial = serials_.find(id);
   return serial == serials_.end() ? nullptr : members_.at(serial->second).program;
+}
+
+// A library that only a worker has loaded is known while the worker still is there.
+void Attribution::Locate(const SeenEvent& seen, Event* event) {
+  const auto serial = serials_.find(seen.process);
+  if (serial == serials_.end()) return;
+  const Member& member = members_[serial->second];
+  Program& program = *member.program;
+  NativeSymbol symbol = program.SymbolOf(seen.ip);
+  if (symbol.module.empty()) {
+    program.memory().Prefer(member.id.pid);
+    symbol = program.SymbolOf(seen.ip);
+  }
+  if (!symbol.module.empty()) {
+    event->module = symbol.module;
+    event->symbol = symbol.symbol;
+  }
+  for (const cowprof_frame& one : seen.frames) {
+    const std::optional<Frame> frame = program.FrameOf(one);
+    if (!frame) continue;  // the interpreter's own
+    if (!frame->file.empty()) event->frame = *frame;
+    return;
+  }
 }
 
 // ---- Causes ----
@@ -193,6 +218,26 @@ void Attribution::LogPages(const Pull& pull, PageLog* log) const {
   }
 }
 
+// ---- The collector's own flag ----
+
+void Attribution::ReadCollectors(const std::vector<FollowedProcess>& processes, absl::Duration now, Sample* sample) {
+  absl::flat_hash_map<int, std::optional<bool>> read;  // by index
+  for (const FollowedProcess& process : processes) {
+    const auto found = members_.find(process.serial);
+    if (found == members_.end()) continue;
+    Member& member = found->second;
+    const bool due = !member.first_collector_look || now >= member.next_collector_look;
+    if (due && process.exited_ns == 0 && member.program->interpreter().ready) {
+      member.collector_on = member.program->CollectorOn(member.id.pid);
+      if (!member.first_collector_look) member.first_collector_look = now;
+      const absl::Duration age = now - *member.first_collector_look;
+      member.next_collector_look = now + std::clamp(age, absl::Seconds(1), absl::Seconds(10));
+    }
+    read[member.index] = member.collector_on;
+  }
+  for (ProcessSample& process : sample->processes) process.collector_on = read[process.index];
+}
+
 // ---- Places ----
 
 int Attribution::FrameNumber(const Frame& frame) {
@@ -216,7 +261,7 @@ int Attribution::PlaceOf(const PlaceRow& row, const Member& member) {
   Program& program = *ProgramOf(row.image, member);
   const PlaceKey key = {row.image != 0 ? row.image : program.image(), row.shape, row.ip, row.type, row.stack};
   if (const auto known = known_places_.find(key); known != known_places_.end()) return known->second;
-  program.memory().Prefer(member.pid);
+  program.memory().Prefer(member.id.pid);
   const NativeSymbol symbol = program.SymbolOf(row.ip);
   Place place = {.cause = CauseOfRow(program, row.image, row.shape, row.ip),
                  .type = program.TypeName(row.type),

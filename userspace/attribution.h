@@ -40,10 +40,14 @@ class Attribution {
   void Judge(const Pull& pull, Sample* sample);
   // The pages of the pull with their causes; to be called after Judge().
   void LogPages(const Pull& pull, PageLog* log) const;
+  // Fills whether each process's collector is on, as it was last read: often in its first seconds, later every 10 s.
+  void ReadCollectors(const std::vector<FollowedProcess>& processes, absl::Duration now, Sample* sample);
   // Reads where copies happened, and the names of it: to be called while the processes still are there.
   void ReadPlaces();
   // What was read, as far as it is new or changed since the last call.
   void TellPlaces(Sample* sample);
+  // Where the process was when a signal was delivered to it: names for what the probes saw.
+  void Locate(const SeenEvent& seen, Event* event);
   // What a living process runs; null if it is not known.
   std::shared_ptr<Program> ProgramOf(const ProcessId& id) const;
   // It has ended: to be called after its last rows were judged. Its places still come.
@@ -53,10 +57,13 @@ class Attribution {
   struct Member {  // a followed process
     uint32_t serial = 0;
     int index = 0;
-    pid_t pid = 0;
+    ProcessId id;
     std::shared_ptr<Program> program;
     bool taught = false;
     bool living = true;
+    std::optional<bool> collector_on;
+    std::optional<absl::Duration> first_collector_look;
+    absl::Duration next_collector_look;
   };
   enum class Trust { kNone, kGiven, kLost };
   struct Site {           // an instruction of a program

@@ -2,9 +2,13 @@
 // costly truth as the budget allows.
 #include "collector.h"
 
+#include <sys/wait.h>
+
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "posix/clock.h"
 
@@ -32,6 +36,10 @@ bool HasNotExeced(const ProcFs& proc, pid_t pid) {
   return stat.ok() && (stat->flags & 0x40) != 0;
 }
 
+bool IsCgroup(const LimitSample& limit) {
+  return limit.kind == LimitKind::kCgroupV1 || limit.kind == LimitKind::kCgroupV2;
+}
+
 Event ProcessEvent(const FollowedProcess& process, int index, int parent, absl::Duration t, std::string command) {
   Event event = {.t = t, .kind = EventKind::kProcess, .index = index};
   event.id = process.id;
@@ -50,6 +58,7 @@ Collector::Collector(std::unique_ptr<FaultSource> faults, ProcFs proc, Limits li
       limits_(std::move(limits)),
       options_(options),
       sweep_(proc, options.page_bytes, options.t0_ns),
+      shm_watch_(proc),
       attribution_(proc, faults_.get()),
       spaces_(proc, options.page_bytes) {
   faults_->LogPages(true);
@@ -108,7 +117,27 @@ void Collector::AddEvents(const std::vector<SeenEvent>& seen, Sample* sample) {
       spaces_.Forget(event.index);
       verifier_.Forget(event.index);
     }
+    AddEvidence(one, &event);
     sample->events.push_back(std::move(event));
+  }
+}
+
+// Names are made while the process, or one of its family, still is there to ask.
+void Collector::AddEvidence(const SeenEvent& seen, Event* event) {
+  if (event->kind == EventKind::kSignalDelivered && options_.causes) attribution_.Locate(seen, event);
+  if (event->file) event->file->on_dev_shm = event->file->device == shm_device_;
+  if (event->limit && seen.cgroup != 0) NameCgroup(seen, &*event->limit);
+}
+
+// Where the victim is gone already: by the cgroups of the target, as long as that lived. A host has one version of
+// them.
+void Collector::NameCgroup(const SeenEvent& seen, LimitSample* limit) const {
+  if (limits_.NameCgroup(seen.process.pid, seen.cgroup, limit)) return;
+  for (const LimitSample& known : cgroups_seen_) {
+    limit->kind = known.kind;
+    if (!absl::EndsWith(known.name, absl::StrCat("/", limit->name))) continue;
+    limit->name = known.name;
+    return;
   }
 }
 
@@ -233,10 +262,15 @@ void Collector::Attribute(const Pull& pull, absl::Duration t, bool last, Sample*
   }
   attribution_.Judge(pull, sample);
   attribution_.LogPages(pull, &page_log_);
+  attribution_.ReadCollectors(pull.processes, t, sample);
   const bool target_ends =
       std::any_of(pull.processes.begin(), pull.processes.end(),
                   [&](const FollowedProcess& process) { return process.id.pid == target_ && process.exited_ns != 0; });
-  const bool tell = last || target_ends || t >= next_places_;
+  // The names of what a process copied that was killed are told with its end: the next time may be too late.
+  const bool killed = std::any_of(pull.processes.begin(), pull.processes.end(), [](const FollowedProcess& process) {
+    return process.exited_ns != 0 && WIFSIGNALED(process.exit_status);
+  });
+  const bool tell = last || target_ends || killed || t >= next_places_;
   if (news || tell) attribution_.ReadPlaces();
   // Sooner than places, since they cost nothing: a forecast lives on them.
   if (tell || t >= next_pages_) {
@@ -258,6 +292,26 @@ void Collector::Attribute(const Pull& pull, absl::Duration t, bool last, Sample*
 absl::Duration Collector::next_extra_tick() const {
   if (extra_ticks_ < 1) return absl::InfiniteDuration();
   return attribution_.next_urgent_look() + absl::Nanoseconds(options_.t0_ns);
+}
+
+void Collector::LookAtShm(absl::Duration interval, bool last, Sample* sample) {
+  const auto mount = std::find_if(sample->limits.begin(), sample->limits.end(),
+                                  [](const LimitSample& limit) { return limit.kind == LimitKind::kShm; });
+  const bool changed = std::any_of(sample->events.begin(), sample->events.end(), [](const Event& event) {
+    return event.kind == EventKind::kProcess || event.kind == EventKind::kExit;
+  });
+  const ShmTick tick = {.t = sample->t,
+                        .interval = interval,
+                        .target = target_,
+                        .target_alive = target_alive_,
+                        .last = last,
+                        .mount = mount != sample->limits.end() ? &*mount : nullptr,
+                        .processes_changed = changed};
+  sample->shm = shm_watch_.Run(tick, [&] {
+    std::vector<pid_t> followed;
+    for (const auto& [id, tracked] : living_) followed.push_back(id.pid);
+    return followed;
+  });
 }
 
 absl::StatusOr<Sample> Collector::Collect(absl::Duration interval, bool last) {
@@ -292,6 +346,11 @@ absl::StatusOr<Sample> Collector::Collect(absl::Duration interval, bool last) {
   const absl::Duration hasty = std::clamp(kFirstSweeps - sweep_.cost(), absl::ZeroDuration(), absl::Milliseconds(50));
   RunSweep(last ? absl::Milliseconds(100) : std::max(interval * kSweepShare, hasty), &sample);
   if (target_alive_) sample.limits = limits_.Read(target_);
+  LookAtShm(interval, last, &sample);
+  std::vector<LimitSample> cgroups;
+  std::copy_if(sample.limits.begin(), sample.limits.end(), std::back_inserter(cgroups), IsCgroup);
+  if (!cgroups.empty()) cgroups_seen_ = std::move(cgroups);
+  if (const uint64_t device = limits_.ShmDevice(target_); device != 0) shm_device_ = device;
   sample.losses = pull->losses;
   sample.losses.unreadable = unreadable_;
   return sample;

@@ -12,6 +12,7 @@
 #include "address_spaces.h"
 #include "attribution.h"
 #include "model/sample.h"
+#include "shm_watch.h"
 #include "source/fault_source.h"
 #include "source/limits.h"
 #include "source/pagemap.h"
@@ -43,11 +44,13 @@ class Collector {
 
   // False once the target has ended (and its end stands in a sample).
   bool target_alive() const { return target_alive_; }
+  // The limits alone, as the target meets them now: cheap enough for several times between two ticks.
+  std::vector<LimitSample> ReadLimits() const { return limits_.Read(target_); }
   int wake_fd() const { return faults_->wake_fd(); }
   // When to collect at the latest, on CLOCK_BOOTTIME: a program that has just started is to be known before it copies.
   absl::Duration next_extra_tick() const;
-  // CPU time that the sweep took so far: it has an allowance of its own.
-  absl::Duration sweep_cost() const { return sweep_.cost(); }
+  // CPU time that the sweep and the looks at shared memory took so far: they have allowances of their own.
+  absl::Duration sweep_cost() const { return sweep_.cost() + shm_watch_.cost(); }
 
  private:
   struct Tracked {
@@ -67,10 +70,13 @@ class Collector {
   Tracked& Track(const FollowedProcess& process, absl::Duration t, Sample* sample);
   void End(const FollowedProcess& process, const Tracked& tracked, Sample* sample);
   void AddEvents(const std::vector<SeenEvent>& seen, Sample* sample);
+  void AddEvidence(const SeenEvent& seen, Event* event);
+  void NameCgroup(const SeenEvent& seen, LimitSample* limit) const;
   ProcessSample ReadProcess(const FollowedProcess& process, Tracked* tracked);
   void ReadRollups(absl::Duration t, absl::Duration budget, bool last, Sample* sample);
   void PlanSweeps(absl::Duration t);
   void RunSweep(absl::Duration budget, Sample* sample);
+  void LookAtShm(absl::Duration interval, bool last, Sample* sample);
 
   // A program may have new places, or start others, all the time.
   static constexpr double kMostExtraTicks = 30, kExtraTicksPerSecond = 0.2;
@@ -80,9 +86,12 @@ class Collector {
   Limits limits_;
   CollectorOptions options_;
   PagemapSweep sweep_;
+  ShmWatch shm_watch_;
   absl::flat_hash_map<ProcessId, Tracked> living_;
   int next_index_ = 0;
   pid_t target_ = 0;
+  uint64_t shm_device_ = 0;               // that the target has at /dev/shm
+  std::vector<LimitSample> cgroups_seen_;  // those of `limits`, while the target could be asked
   absl::Duration last_t_;
   bool target_alive_ = true;
   std::optional<SweepJob> PlanSweep(Tracked* tracked, absl::Duration t, std::vector<uint64_t> touched);
@@ -94,7 +103,7 @@ class Collector {
   AddressSpaces spaces_;
   Verifier verifier_{/*seed=*/1};
   absl::Duration next_places_, next_pages_, last_attributed_;
-  double extra_ticks_ = kMostExtraTicks;  // left of those that names to be read are worth
+  double extra_ticks_ = kMostExtraTicks;           // left of those that names to be read are worth
   absl::Duration next_sweep_, sweep_cost_before_;  // before: when the current round began
   double rollup_ns_per_page_ = 60;  // 55 ms for 4 GiB of 4 KiB pages on a 2.5 GHz virtual CPU; then as measured
   uint64_t unreadable_ = 0;

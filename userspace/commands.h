@@ -14,11 +14,12 @@ int Record(const Options& options);
 int Report(const Options& options);
 int View(const Options& options);
 int Doctor(const Options& options);
+int Shm(const Options& options);
 
 inline constexpr struct {
   absl::string_view name;
   int (*run)(const Options&);
-} kCommands[] = {{"record", Record}, {"report", Report}, {"view", View}, {"doctor", Doctor}};
+} kCommands[] = {{"record", Record}, {"report", Report}, {"view", View}, {"doctor", Doctor}, {"shm", Shm}};
 
 // Prints "cowprof: `sentence`" on stderr and returns `code`.
 int Fail(ExitCode code, absl::string_view sentence);

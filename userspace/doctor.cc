@@ -25,23 +25,25 @@ using Json = nlohmann::ordered_json;
 // What can be read of the process's Python; "" where no process was named.
 struct PythonFacts {
   std::string version, problem;  // version "": it runs no Python
+  std::optional<bool> collector_on;
 };
 
 PythonFacts ReadPython(pid_t pid) {
   if (pid == 0) return {};
   Program program(/*image=*/1, ProcFs(), nullptr, /*starting=*/false);
-  program.memory().Add(pid);
+  program.memory().Add({.pid = pid});
   program.Inspect(absl::ZeroDuration());
-  if (program.python() == Program::Python::kNotKnownYet) return {"", "its interpreter is still starting"};
-  return {program.version(), program.reason()};
+  if (program.python() == Program::Python::kNotKnownYet) return {"", "its interpreter is still starting", {}};
+  return {program.version(), program.reason(), program.CollectorOn(pid)};
 }
 
 std::string PythonText(const PythonFacts& python) {
+  const char* collector = !python.collector_on ? "" : *python.collector_on ? "; collector: on" : "; collector: off";
   if (python.version.empty() && python.problem.empty())
     return "no Python: counts, regions and native code, no types and lines";
   const std::string name = python.version.empty() ? "Python" : absl::StrCat("Python ", python.version);
-  if (!python.problem.empty()) return absl::StrCat(name, ": ", Printable(python.problem, 200));
-  return absl::StrCat(name, ": causes, types and lines can be told");
+  if (!python.problem.empty()) return absl::StrCat(name, ": ", Printable(python.problem, 200), collector);
+  return absl::StrCat(name, ": causes, types and lines can be told", collector);
 }
 
 // ---- Workers to come ----
@@ -123,6 +125,7 @@ Json DoctorJson(const HostFacts& facts, const std::vector<Rung>& ladder, const s
           {"pid", pid != 0 ? Json(pid) : Json(nullptr)},
           {"python", python.version.empty() ? Json(nullptr) : Json(python.version)},
           {"python_problem", python.problem.empty() ? Json(nullptr) : Json(python.problem)},
+          {"collector_on", python.collector_on ? Json(*python.collector_on) : Json(nullptr)},
           {"limits", std::move(limit_rows)}};
 }
 

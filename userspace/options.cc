@@ -8,6 +8,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "alert_options.h"
 
 namespace cowprof {
 namespace {
@@ -75,6 +76,40 @@ void AddRecordOptions(CLI::App* app, Options* options) {
       ->allow_extra_args(false);
 }
 
+void AddPid(CLI::App* command, const char* help, Options* options) {
+  command
+      ->add_option_function<std::string>(
+          "PID",
+          [options](const std::string& text) {
+            if (std::string error = ParsePid(text, &options->pid); !error.empty())
+              throw CLI::ValidationError("PID", error);
+          },
+          help)
+      ->type_name("PID");
+}
+
+// `values`: of --alert-at and --alert-eta, in their order, to be parsed when all are there.
+struct AlertValues {
+  std::vector<std::string> ratios, etas;
+};
+
+void AddAlertOptions(CLI::App* app, AlertValues* values, Options* options) {
+  app->add_option("--alert-at", values->ratios,
+                  "Alert when so much of a limit is used: 90% (the default), or for one kind, and held for a time, "
+                  "shm=80%:10s; or off; repeatable")
+      ->type_name("[KIND=]RATIO[:TIME]")
+      ->allow_extra_args(false);
+  app->add_option("--alert-eta", values->etas,
+                  "Alert when a limit will be met within this time: 2m (the default), shm=30s:5s, fds=off; repeatable")
+      ->type_name("[KIND=]TIME[:TIME]")
+      ->allow_extra_args(false);
+  app->add_option(
+         "--on-alert", options->on_alert,
+         "Run this at each alert, without a shell; the alert is on its stdin as JSON and in COWPROF_* variables")
+      ->type_name("CMD");
+  app->add_flag("--fail-on-alert", options->fail_on_alert, "Exit with status 3 if there was an alert");
+}
+
 void AddSubcommands(CLI::App* app, Options* options) {
   CLI::App* report = app->add_subcommand("report", "The verdict on a recording, in words or as JSON");
   report->add_option("TIMELINE", options->timeline, "Recording made by cowprof")->required()->type_name("FILE");
@@ -84,18 +119,13 @@ void AddSubcommands(CLI::App* app, Options* options) {
   view->add_option("-o,--output", options->output, "The page (default: TIMELINE with .html)")->type_name("FILE.html");
   CLI::App* doctor = app->add_subcommand("doctor", "What this host, and a process on it, allows cowprof to do");
   doctor->add_flag("--json", options->json, "As cowprof.doctor/1");
-  doctor
-      ->add_option_function<std::string>(
-          "PID",
-          [options](const std::string& text) {
-            if (std::string error = ParsePid(text, &options->pid); !error.empty())
-              throw CLI::ValidationError("PID", error);
-          },
-          "Process to look at")
-      ->type_name("PID");
+  AddPid(doctor, "Process to look at", options);
   doctor->add_option("--workers", options->workers, "What so many workers of the process will cost at most")
       ->type_name("N")
       ->check(CLI::Range(1, 65536));
+  CLI::App* shm = app->add_subcommand("shm", "/dev/shm: how full, every segment, whose it is");
+  shm->add_flag("--json", options->json, "As cowprof.shm/1");
+  AddPid(shm, "Process whose /dev/shm is meant (default: that of this shell)", options);
   app->require_subcommand(0, 1);
 }
 
@@ -139,6 +169,8 @@ ParsedOptions ParseOptions(int argc, const char* const* argv) {
   CLI::App app(kDescription, "cowprof");
   app.set_version_flag("--version", "cowprof " COWPROF_VERSION);
   AddRecordOptions(&app, &options);
+  AlertValues alert_values;
+  AddAlertOptions(&app, &alert_values, &options);
   AddSubcommands(&app, &options);
   try {
     app.parse(words);
@@ -151,6 +183,10 @@ ParsedOptions ParseOptions(int argc, const char* const* argv) {
     return UsageError(absl::StrReplaceAll(error.what(), {{"\n", " "}}));
   }
   if (!app.get_subcommands().empty()) options.command = app.get_subcommands()[0]->get_name();
+  if (std::string error = ParseAlertRatios(alert_values.ratios, &options.alerts); !error.empty())
+    return UsageError(absl::StrCat("--alert-at: ", error));
+  if (std::string error = ParseAlertEtas(alert_values.etas, &options.alerts); !error.empty())
+    return UsageError(absl::StrCat("--alert-eta: ", error));
   if (std::string error = Contradiction(options, separated); !error.empty()) return UsageError(error);
   return parsed;
 }

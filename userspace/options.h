@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "model/alert.h"
 
 namespace cowprof {
 
@@ -33,8 +34,11 @@ struct Options {
   bool quiet = false, live = false, json = false;
   bool every_copy = false, verify = false;
   std::vector<std::string> without;  // rungs that must not be used
+  AlertSettings alerts;
+  std::string on_alert;  // command line; "": none
+  bool fail_on_alert = false;
   std::string timeline;              // report, view
-  pid_t pid = 0;                     // doctor; 0: none
+  pid_t pid = 0;                     // doctor, shm; 0: none
   int workers = 0;                   // doctor: how many the process is about to fork; 0: not asked
 };
 

@@ -28,26 +28,34 @@ bool UsesOtherAllocator(const ProcFs& proc, pid_t pid) {
   });
 }
 
+// The open file stays with its process; a pid alone may be another's by now, and then nothing is read.
+std::unique_ptr<ProcessMemory> OpenMemory(const ProcFs& proc, const ProcessId& id) {
+  auto memory = std::make_unique<ProcessMemory>(id.pid);
+  const absl::StatusOr<ProcStat> stat = proc.ReadStat(id.pid);
+  const bool same = stat.ok() && (id.start_ns == 0 || stat->start_ticks == id.start_ticks());
+  return same ? std::move(memory) : std::make_unique<ProcessMemory>(0);
+}
+
 }  // namespace
 
 bool LineageMemory::Read(uint64_t address, absl::Span<char> bytes) const {
   for (size_t i = 0; i < std::min(members_.size(), kMostOpen); ++i) {
     const MemberMemory& member = members_[i];
-    if (member.memory == nullptr) member.memory = std::make_unique<ProcessMemory>(member.pid);
+    if (member.memory == nullptr) member.memory = OpenMemory(proc_, member.id);
     if (member.memory->Read(address, bytes)) return true;
   }
   return false;
 }
 
-void LineageMemory::Add(pid_t pid) { members_.push_back({.pid = pid}); }
+void LineageMemory::Add(const ProcessId& id) { members_.push_back({.id = id}); }
 
 void LineageMemory::Remove(pid_t pid) {
-  std::erase_if(members_, [&](const MemberMemory& member) { return member.pid == pid; });
+  std::erase_if(members_, [&](const MemberMemory& member) { return member.id.pid == pid; });
 }
 
 void LineageMemory::Prefer(pid_t pid) {
   const auto found =
-      std::find_if(members_.begin(), members_.end(), [&](const MemberMemory& member) { return member.pid == pid; });
+      std::find_if(members_.begin(), members_.end(), [&](const MemberMemory& member) { return member.id.pid == pid; });
   if (found == members_.end() || found == members_.begin()) return;
   std::iter_swap(found, members_.begin());
   found->memory.reset();
@@ -66,7 +74,9 @@ bool Program::Inspect(absl::Duration now) {
     if (proc_.ReadStat(memory_.first()).ok()) python_ = Python::kNone;
     return false;
   }
-  if (found.ok() && !found->ready) {
+  // An old interpreter writes down its version a little later than it runs; one that never does is taken as it is.
+  const bool starting = gap_ < kFirstGap;
+  if (found.ok() && (!found->ready || (starting && !found->patch_known))) {
     python_ = Python::kNotKnownYet;
     return false;
   }
@@ -110,6 +120,11 @@ cowprof_image Program::ProbeImage() const {
           .instruction_bytes = layout.frame.instruction_kind == InstructionKind::kPointer ? 8u : 4u,
           .code_bytes_at = layout.code.adaptive == kNoOffset ? 0 : layout.code.adaptive,
           .reserved = 0};
+}
+
+std::optional<bool> Program::CollectorOn(pid_t pid) const {
+  if (interpreter_.enabled_address == 0) return std::nullopt;
+  return cowprof::CollectorOn(interpreter_, ProcessMemory(pid));
 }
 
 std::optional<HeadLayout> Program::Heads() const {

@@ -27,18 +27,20 @@ namespace cowprof {
 // pointers behind whose meaning its parent still knows.
 class LineageMemory : public MemoryReader {
  public:
+  explicit LineageMemory(const ProcFs& proc) : proc_(proc) {}
   bool Read(uint64_t address, absl::Span<char> bytes) const override;
-  void Add(pid_t pid);
+  void Add(const ProcessId& id);
   void Remove(pid_t pid);
   void Prefer(pid_t pid);  // to be asked first, if it is one of them
-  pid_t first() const { return members_.empty() ? 0 : members_.front().pid; }
+  pid_t first() const { return members_.empty() ? 0 : members_.front().id.pid; }
 
  private:
   static constexpr size_t kMostOpen = 8;  // of hundreds of workers, a few are enough to know what all know
   struct MemberMemory {
-    pid_t pid = 0;
+    ProcessId id;
     mutable std::unique_ptr<ProcessMemory> memory;  // opened when it is first read
   };
+  ProcFs proc_;
   std::vector<MemberMemory> members_;
 };
 
@@ -64,6 +66,9 @@ class Program {
   // How the probes read it. Only where python() is kReadable.
   cowprof_image ProbeImage() const;
 
+  // gc.isenabled() in that process; nullopt where it can't be told.
+  std::optional<bool> CollectorOn(pid_t pid) const;
+
   // What is needed to compare pages of objects; nullopt where heads of objects can't be told.
   std::optional<HeadLayout> Heads() const;
   TypeLookup Types();
@@ -81,7 +86,7 @@ class Program {
   absl::Duration gap_, next_look_ = -absl::InfiniteDuration();
   Python python_ = Python::kNotKnownYet;
   std::string reason_;
-  LineageMemory memory_;
+  LineageMemory memory_{proc_};
   Interpreter interpreter_;
   std::unique_ptr<TypeReader> types_;
   std::unique_ptr<CodeReader> codes_;

@@ -15,16 +15,20 @@
 #include "absl/time/clock.h"
 #include "collector.h"
 #include "commands.h"
+#include "model/alert.h"
+#include "model/forecast.h"
 #include "model/growth.h"
 #include "model/words.h"
 #include "pace.h"
 #include "posix/clock.h"
+#include "sink/alert_hook.h"
 #include "sink/report.h"
 #include "sink/terminal.h"
 #include "sink/timeline_file.h"
 #include "source/bpf_faults.h"
 #include "source/copy_cost.h"
 #include "source/probe_plan.h"
+#include "survival.h"
 #include "target.h"
 #include "waiter.h"
 
@@ -44,14 +48,24 @@ struct Recording {
   Growth growth;
   std::vector<std::unique_ptr<Sink>> sinks;
   TimelineFile* timeline = nullptr;  // one of the sinks
+  AlertWatch watch;
+  std::unique_ptr<AlertHook> hook;  // or none
+  std::vector<std::string> notes;   // to be said with the next sample
 };
 
+// Judges what the sample says: the alerts go where the sample goes.
+void RaiseAlerts(Sample* sample, Recording* recording) {
+  Growth& growth = recording->growth;
+  sample->alerts = recording->watch.Judge(*sample, growth, ForecastOf(growth));
+  growth.alerts.insert(growth.alerts.end(), sample->alerts.begin(), sample->alerts.end());
+}
+
 void WriteAll(const Sample& sample, Recording* recording) {
-  Append(sample, &recording->growth);
   for (const std::unique_ptr<Sink>& sink : recording->sinks) {
     if (absl::Status status = sink->Write(sample, recording->growth); !status.ok())
       Fail(kCannotWrite, status.message());
   }
+  if (recording->hook != nullptr) recording->hook->Take(sample.alerts, recording->growth);
 }
 
 absl::Status Tick(Recording* recording, Pace* pace, bool last) {
@@ -59,8 +73,23 @@ absl::Status Tick(Recording* recording, Pace* pace, bool last) {
   if (!sample.ok()) return sample.status();
   if (std::optional<Event> note = pace->Adjust(sample->t, recording->collector->sweep_cost()))
     sample->events.push_back(*std::move(note));
+  for (std::string& note : std::exchange(recording->notes, {}))
+    sample->events.push_back({.t = sample->t, .kind = EventKind::kNote, .text = std::move(note)});
+  Append(*sample, &recording->growth);
+  if (recording->options.alerts.any()) RaiseAlerts(&*sample, recording);
   WriteAll(*sample, recording);
   return absl::OkStatus();
+}
+
+// Until the next tick is due, or a look at the limits says that it is worth one now.
+Wake WaitForTick(absl::Duration deadline, Recording* recording) {
+  for (;;) {
+    const absl::Duration look = recording->start + recording->watch.next_look();
+    const Wake wake = recording->waiter.WaitUntil(std::min(deadline, look));
+    if (wake != Wake::kTick || BootTime() >= deadline) return wake;
+    if (recording->hook != nullptr) recording->hook->Poll();
+    if (recording->watch.Look(BootTime() - recording->start, recording->collector->ReadLimits())) return Wake::kTick;
+  }
 }
 
 // Runs until the target ends, a signal says stop or the duration is over; says which.
@@ -74,7 +103,7 @@ absl::StatusOr<std::string> RunLoop(Recording* recording) {
     if (!recording->collector->target_alive()) return "target ended";
     if (BootTime() >= end) return "duration reached";
     next = std::max(next + pace.interval(), BootTime());
-    switch (recording->waiter.WaitUntil(std::min({next, end, recording->collector->next_extra_tick()}))) {
+    switch (WaitForTick(std::min({next, end, recording->collector->next_extra_tick()}), recording)) {
       case Wake::kStop:
         return "interrupted";
       case Wake::kEvent:
@@ -161,7 +190,7 @@ int OpenSinks(const ProcFs& proc, pid_t target, Recording* recording) {
   RunInfo& info = recording->info;
   const absl::StatusOr<ProcStat> stat = proc.ReadStat(target);
   info.target = {target, stat.ok() ? stat->start_ticks * 10'000'000 : 0};
-  info.started = absl::Now();
+  info.started = absl::Now() - (BootTime() - recording->start);  // t = 0 was before the probes were loaded
   info.interval = options.interval;
   info.started_target = recording->program.has_value();
   info.command = info.started_target ? absl::StrJoin(options.program, " ") : proc.ReadCommandLine(target);
@@ -176,17 +205,37 @@ int OpenSinks(const ProcFs& proc, pid_t target, Recording* recording) {
   recording->sinks.push_back(*std::move(timeline));
   // A program that we started owns stdout: what we say goes to stderr, and only if it was asked for.
   FILE* out = info.started_target ? stderr : stdout;
-  const bool lines = !options.quiet && (options.live || !info.started_target);
-  const bool screen = options.live && isatty(fileno(out));
-  recording->sinks.push_back(NewTerminal(!lines   ? TerminalMode::kQuiet
-                                         : screen ? TerminalMode::kScreen
-                                                  : TerminalMode::kLines,
+  const bool lines = options.live || !info.started_target, screen = options.live && isatty(fileno(out));
+  recording->sinks.push_back(NewTerminal(options.quiet ? TerminalMode::kQuiet
+                                         : !lines      ? TerminalMode::kAlerts
+                                         : screen      ? TerminalMode::kScreen
+                                                       : TerminalMode::kLines,
                                          out));
   if (!options.quiet) {
     absl::FPrintF(stderr, "cowprof: following process %d (%s) and all that it forks; %s (%s); writing %s\n", target,
                   Printable(info.command, 80), ExactnessText(info.exactness), info.rung, path);
   }
   return kDone;
+}
+
+// Before anything is started: a command line that can't work is refused.
+int OpenHook(Recording* recording) {
+  const std::string& command = recording->options.on_alert;
+  if (command.empty()) return kDone;
+  absl::StatusOr<std::unique_ptr<AlertHook>> hook = AlertHook::Create(
+      command, recording->waiter.inherited_signals(), [](const std::string& failure) { Fail(kDone, failure); });
+  if (!hook.ok()) return Fail(kUsage, absl::StrCat("--on-alert '", Printable(command), "': ", hook.status().message()));
+  recording->hook = *std::move(hook);
+  return kDone;
+}
+
+// The recorder outlives what it records, if it may.
+void Survive(const ProcFs& proc, Recording* recording) {
+  LockMemory();
+  std::string note = SharedFateNote(recording->info.limits, Limits(proc).Read(getpid()));
+  if (note.empty()) return;
+  if (!recording->options.quiet) Fail(kDone, note);
+  recording->notes.push_back(std::move(note));
 }
 
 int StartProgram(Recording* recording) {
@@ -214,7 +263,8 @@ int Record(const Options& options) {
                   absl::StrCat("--without: there is no capability '", Printable(name), "'; cowprof doctor lists them"));
     }
   }
-  Recording recording = {.options = options};
+  Recording recording = {.options = options, .watch = AlertWatch(options.alerts)};
+  if (int code = OpenHook(&recording); code != kDone) return code;
   const ProcFs proc;
   recording.start = BootTime();
   if (options.attach == 0) {
@@ -228,6 +278,7 @@ int Record(const Options& options) {
   recording.waiter.WatchTarget(target, /*forward_signals=*/options.attach == 0);
   if (int code = Attach(proc, target, &recording); code != kDone) return code;
   if (int code = OpenSinks(proc, target, &recording); code != kDone) return code;
+  Survive(proc, &recording);
   if (recording.program) {
     if (absl::Status status = recording.program->Release(); !status.ok()) {
       unlink(recording.timeline->path().c_str());  // nothing ran: there is nothing to keep
@@ -238,10 +289,17 @@ int Record(const Options& options) {
   absl::StatusOr<std::string> reason = RunLoop(&recording);
   absl::Status status = reason.ok() ? Finish(*reason, &recording) : reason.status();
   Conclude(recording.timeline->path(), &recording);
+  if (recording.hook != nullptr) recording.hook->Finish();
   if (!status.ok()) return Fail(absl::IsInternal(status) ? kInternalFailure : kCannotWrite, status.message());
   if (recording.timeline->records_dropped() > 0) return kCannotWrite;
+  const auto raised = std::find_if(recording.growth.alerts.begin(), recording.growth.alerts.end(),
+                                   [](const Alert& alert) { return !alert.over; });
+  const bool failed = options.fail_on_alert && raised != recording.growth.alerts.end();
+  const int code = recording.program ? ExitOf(recording.program->Wait()).code : kDone;
+  if (failed)
+    return Fail(kGateHit, absl::StrCat("there was an alert (--fail-on-alert): ", Printable(raised->text, 400)));
   // The program's own status; 128 + signal, as a shell has it.
-  return recording.program ? ExitOf(recording.program->Wait()).code : kDone;
+  return code;
 }
 
 }  // namespace cowprof

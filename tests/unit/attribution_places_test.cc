@@ -341,6 +341,21 @@ TEST_CASE("attribution: an interpreter is learned once a process, and names its 
   CHECK(setting.CausesOf(2) == Counts({{Cause::kUnknown, 9}}));
 }
 
+TEST_CASE("attribution: a pid that was handed out again is not read") {
+  PythonProcess python(kScript);
+  if (python.pid() == 0) {
+    WARN("no /usr/bin/python3: not tested");
+    return;
+  }
+  LineageMemory memory{ProcFs()};
+  const uint64_t start_ns = ProcFs().ReadStat(python.pid())->start_ticks * 10'000'000;
+  memory.Add({python.pid(), start_ns + 10'000'000});
+  char byte;
+  CHECK_FALSE(memory.Read(python.number(2), absl::MakeSpan(&byte, 1)));
+  memory.Add({python.pid(), start_ns});
+  CHECK(memory.Read(python.number(2), absl::MakeSpan(&byte, 1)));
+}
+
 TEST_CASE("attribution: learning that failed is tried again") {
   PythonProcess python(kScript);
   if (python.pid() == 0) {

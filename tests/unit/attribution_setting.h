@@ -95,7 +95,10 @@ struct Setting {
   absl::Duration now;
 
   FollowedProcess& Follow(uint32_t serial, pid_t pid, uint32_t parent = 0, uint32_t image = 0) {
-    FollowedProcess process = {.id = {pid, serial},
+    // Different ids, even of one pid, and the time at which it did start.
+    const absl::StatusOr<ProcStat> stat = ProcFs().ReadStat(pid);
+    const uint64_t start_ns = stat.ok() ? stat->start_ticks * 10'000'000 : 0;
+    FollowedProcess process = {.id = {pid, start_ns + serial},
                                .origin = parent == 0 ? Origin::kTarget : Origin::kForked,
                                .serial = serial,
                                .image = image};

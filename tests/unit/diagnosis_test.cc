@@ -1,5 +1,5 @@
 // Each diagnosis on a recording in which it was planted, and on those in which the contract forbids it (the report's
-// contract, "must not fire when"). Pages are of 4096 bytes, so that 1024 of them are the 4 MiB below which nothing is a
+// contract, "must not fire when"). Pages are of 4096 bytes, so that 2048 of them are the 8 MiB below which nothing is a
 // finding.
 #include "model/diagnosis.h"
 
@@ -19,7 +19,7 @@ namespace cowprof {
 namespace {
 
 using ByCause = std::map<Cause, uint64_t>;
-constexpr uint64_t kNoise = 1024;  // pages
+constexpr uint64_t kNoise = 2048;  // pages
 
 Event Process(int index, int parent, const std::string& command) {
   Event event = {.kind = EventKind::kProcess, .index = index};
@@ -130,7 +130,7 @@ TEST_CASE("diagnosis: the border of what is noise, for one worker") {
   INFO(NameOf(cause));
   CHECK(IdsOf(OneWorker({{cause, kNoise}})) == Ids{"clean"});
   CHECK(IdsOf(OneWorker({{cause, kNoise + 1}})) != Ids{"clean"});
-  // Of all that the worker copied, less than 4 MiB for this cause is noise, too.
+  // Of all that the worker copied, less than 8 MiB for this cause is noise, too.
   CHECK(IdsOf(OneWorker({{cause, kNoise - 1}, {Cause::kFree, 3000}})) == Ids{"clean"});
   CHECK(IdsOf(OneWorker({{cause, kNoise}, {Cause::kFree, 3000}})) != Ids{"clean"});
 }
@@ -143,7 +143,7 @@ TEST_CASE("diagnosis: the border of what is noticeable") {
 }
 
 TEST_CASE("diagnosis: bytes count, not pages") {
-  Growth growth = OneWorker({{Cause::kRefcount, 100}});
+  Growth growth = OneWorker({{Cause::kRefcount, 200}});
   CHECK(IdsOf(growth) == Ids{"clean"});
   growth.info.page_bytes = 65'536;
   CHECK(IdsOf(growth) == Ids{"cow-refcount"});
@@ -164,12 +164,42 @@ TEST_CASE("diagnosis: pids are those that copied more than noise") {
   CHECK(Find(growth, "cow-refcount").pids == std::vector<pid_t>{1001, 1003});
 }
 
+TEST_CASE("diagnosis: pids are those of the cause") {
+  const Growth growth = With({}, {{{Cause::kRefcount, 50'000}, {Cause::kData, 40}},
+                                  {{Cause::kData, 30'000}, {Cause::kKernel, 20'000}},
+                                  {{Cause::kRefcount, 9000}, {Cause::kKernel, 1000}}});
+  CHECK(Find(growth, "cow-refcount").pids == std::vector<pid_t>{1001, 1003});
+  CHECK(Find(growth, "cow-data").pids == std::vector<pid_t>{1002, 1003});
+}
+
+TEST_CASE("diagnosis: noise is what a worker copies, however many there are") {
+  const auto ids = [](uint64_t refcount) {
+    return IdsOf(With({}, {100, ByCause{{Cause::kFree, kNoise}, {Cause::kRefcount, refcount}}}));
+  };
+  CHECK(ids(kNoise - 1) == Ids{"clean"});
+  CHECK(ids(kNoise) == Ids{"cow-refcount"});
+}
+
+TEST_CASE("diagnosis: what was spawned has inherited nothing") {
+  Growth growth = OneWorker({{Cause::kData, 50'000}});
+  growth.processes[1].command = "python -c spawn_main() --multiprocessing-fork";
+  CHECK(IdsOf(growth) == Ids{"cow-data"});  // forked from one that was spawned
+  growth.processes[1].execed = true;
+  CHECK(IdsOf(growth) == Ids{"clean"});
+}
+
+TEST_CASE("diagnosis: each fork costs the parent what it always writes") {
+  const std::vector<ByCause> workers(24, ByCause{});
+  CHECK(IdsOf(With({{Cause::kRefcount, 13 * kNoise}}, workers)) == Ids{"clean"});
+  CHECK(IdsOf(With({{Cause::kRefcount, 13 * kNoise + 1}}, workers)) == Ids{"parent-unshare"});
+}
+
 TEST_CASE("diagnosis: a parent that copies, at the borders") {
   const auto ids = [](uint64_t parent, uint64_t worker) {
     return IdsOf(With({{Cause::kRefcount, parent}}, {{{Cause::kFree, worker}}}));
   };
-  CHECK(ids(kNoise, 0) == Ids{"clean"});
-  CHECK(ids(kNoise + 1, 0) == Ids{"parent-unshare"});
+  CHECK(ids(kNoise * 3 / 2, 0) == Ids{"clean"});
+  CHECK(ids(kNoise * 3 / 2 + 1, 0) == Ids{"parent-unshare"});
   CHECK(ids(9'999, 90'001) == Ids{"clean"});
   CHECK(ids(10'000, 90'000) == Ids{"parent-unshare"});
   const Diagnosis diagnosis = Find(With({{Cause::kRefcount, 25'600}}, {{}}), "parent-unshare");
@@ -282,7 +312,7 @@ TEST_CASE("finding: the largest group, or nothing where there is none") {
   AddPlace(&growth, {Cause::kRefcount, "str", "", "", {}}, kNoise);
   CHECK(TopFinding(growth).empty());
   growth.processes[1].counts.copies = kNoise + 1;
-  CHECK(TopFinding(growth) == "100 % of 4.0 MiB: reference counts of str.");
+  CHECK(TopFinding(growth) == "100 % of 8.0 MiB: reference counts of str.");
   growth.processes[1].places.clear();
   CHECK(TopFinding(growth).empty());
   // Places that differ in native code or further up the stack are one finding.

@@ -74,6 +74,8 @@ TEST_CASE("python: stacks, types and objects of real processes") {
     CHECK(interpreter->version == recording.version);
     CHECK(interpreter->tsd_offset % 16 == 8);
     CHECK(interpreter->collecting_address != 0);
+    // 3.6 has it by its symbol only, which the recordings don't name.
+    CHECK((interpreter->enabled_address != 0) == (interpreter->layout.minor > 6));
     CHECK(interpreter->pool_bytes == (interpreter->layout.minor < 10 ? 4096 : 16384));
     CHECK_FALSE(interpreter->free_threaded);
     CHECK_FALSE(interpreter->trace_refs);

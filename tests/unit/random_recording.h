@@ -32,6 +32,7 @@ class RandomRecording {
     AddPages(&sample);
     ChangeLimits(&sample);
     sample.losses = losses_;
+    AddShm(&sample);
     return sample;
   }
 
@@ -100,6 +101,7 @@ class RandomRecording {
       for (uint64_t& copies : causes) copies = Number();
       process->causes = causes;
     }
+    if (Chance(0.2)) process->collector_on = Chance(0.3) ? std::nullopt : std::optional<bool>(Chance(0.5));
     ProcessSample row = *process;
     if (Chance(0.3)) {
       row.rollup = RollupFigures{sample->t, Number(), Number(), Number(), Number(), Number(), Micros(0, 90'000)};
@@ -142,13 +144,22 @@ class RandomRecording {
     sent.signal = Int(1, 64);
     sent.code = Int(-6, 128);
     sent.sender = Int(0, 4'194'304);
+    sent.sender_comm = Name();
     Event delivered = {.t = sample->t, .kind = EventKind::kSignalDelivered, .index = index};
     delivered.signal = 7;
     delivered.code = Int(-6, 128);
     delivered.address = random_();
+    delivered.module = Name();
+    delivered.symbol = Name();
+    if (Chance(0.5)) delivered.frame = Frame{Name(), Name(), Int(0, 99)};
+    if (Chance(0.5)) {
+      delivered.file = FaultFile{Name(), Number(), Number(), Chance(0.5), Number(), Number(), Chance(0.5)};
+      delivered.file->capacity_bytes = MaybeNumber();
+    }
     Event note = {.t = sample->t, .kind = EventKind::kNote};
     note.text = Name();
-    const Event oom = {.t = sample->t, .kind = EventKind::kOomVictim, .index = index};
+    Event oom = {.t = sample->t, .kind = EventKind::kOomVictim, .index = index};
+    if (Chance(0.8)) oom.limit = LimitSample{static_cast<LimitKind>(Int(0, 6)), Name(), MaybeNumber(), Number()};
     Event python = {.t = sample->t, .kind = EventKind::kPython, .index = index};
     python.python = Name();
     python.text = Name();
@@ -202,6 +213,35 @@ class RandomRecording {
     }
   }
   Cause AnyCause() { return static_cast<Cause>(Int(0, kCauses - 1)); }
+
+  // A look at shared memory now and then; a segment's figures need not agree with each other.
+  void AddShm(Sample* sample) {
+    if (!Chance(0.2)) return;
+    ShmSample& look = sample->shm.emplace();
+    look = {.mount = "/dev/shm", .device = Number(20), .capacity_bytes = MaybeNumber(), .used_bytes = Number()};
+    look.whole = Chance(0.5);
+    look.unreadable = Number(8);
+    look.unreadable_bytes = Number();
+    look.unlisted = Number(10);
+    look.omitted = Number(10);
+    look.omitted_bytes = Number();
+    look.unlinked = Number(4);
+    for (int left = Int(0, 4); left > 0; --left) {
+      ShmSegment segment = {.name = Name(), .kind = static_cast<SegmentKind>(Int(0, 6)), .device = Number(20)};
+      segment.inode = Number();
+      segment.bytes = Number();
+      segment.length_bytes = Number();
+      segment.deleted = Chance(0.5);
+      segment.lost_name = Chance(0.1);
+      segment.lasting_name = Chance(0.5);
+      segment.creator = Int(0, 4'000'000);
+      segment.creator_alive = Chance(0.5);
+      segment.looks_unowned = Number(5);
+      for (int owners = Int(0, 3); owners > 0; --owners) segment.mapped_by.push_back(Int(1, 4'000'000));
+      if (Chance(0.5)) segment.opened_by.push_back(Int(1, 4'000'000));
+      look.segments.push_back(std::move(segment));
+    }
+  }
 
   // A limit stays from where it appears; its figures may not.
   void ChangeLimits(Sample* sample) {

@@ -32,13 +32,33 @@ std::vector<std::string> TopOf(const Facts& facts, Cause cause) {
   return lines;
 }
 
-// `copies` of the cause, and of others that the finding is about, too.
-Diagnosis FromCause(const Facts& facts, Cause cause, uint64_t copies, const char* id) {
+uint64_t CopiesBy(std::initializer_list<Cause> causes, const CauseCounts& counts) {
+  uint64_t copies = 0;
+  for (const Cause cause : causes) copies += counts[static_cast<int>(cause)];
+  return copies;
+}
+
+// Of the workers that copied more than noise, those in which these causes are a noticeable part of it.
+std::vector<pid_t> PidsOf(const Facts& facts, std::initializer_list<Cause> causes) {
+  std::vector<pid_t> pids;
+  for (const ProcessGrowth& process : facts.growth.processes) {
+    if (!HasInheritedMemory(process)) continue;
+    uint64_t all = 0;
+    for (const uint64_t copies : *process.causes) all += copies;
+    if (all * facts.page_bytes > kNoiseBytes && CopiesBy(causes, *process.causes) >= kNoticeableShare * all)
+      pids.push_back(process.id.pid);
+  }
+  return pids.empty() ? facts.pids : pids;
+}
+
+// About copies by these causes; types and lines are those of the first.
+Diagnosis FromCauses(const Facts& facts, std::initializer_list<Cause> causes, const char* id) {
+  const uint64_t copies = CopiesBy(causes, facts.causes);
   const double share = static_cast<double>(copies) / std::max<uint64_t>(facts.copies, 1);
-  Diagnosis diagnosis = {.id = id, .confidence = std::min(0.99, 0.6 + 0.4 * share), .pids = facts.pids};
+  Diagnosis diagnosis = {.id = id, .confidence = std::min(0.99, 0.6 + 0.4 * share), .pids = PidsOf(facts, causes)};
   diagnosis.evidence.push_back(absl::StrCat(HumanCount(copies), " of ", HumanCount(facts.copies), " copies (",
                                             Percent(share), ", ", facts.Bytes(copies), ")"));
-  for (std::string& line : TopOf(facts, cause)) diagnosis.evidence.push_back(std::move(line));
+  for (std::string& line : TopOf(facts, *causes.begin())) diagnosis.evidence.push_back(std::move(line));
   return diagnosis;
 }
 
@@ -46,19 +66,21 @@ Diagnosis FromCause(const Facts& facts, Cause cause, uint64_t copies, const char
 
 Diagnosis CowRefcount(const Facts& facts) {
   if (!facts.Matters(facts.Of(Cause::kRefcount))) return {};
-  Diagnosis diagnosis = FromCause(facts, Cause::kRefcount, facts.Of(Cause::kRefcount), "cow-refcount");
+  Diagnosis diagnosis = FromCauses(facts, {Cause::kRefcount}, "cow-refcount");
   const std::string saved = facts.Bytes(facts.Of(Cause::kRefcount));
   diagnosis.summary =
       absl::StrCat("Reading Python objects that were made before the fork writes their reference counts: ", saved,
                    " was copied by that.");
   diagnosis.advice = {
       absl::StrCat("Keep what all workers read in a few large buffers instead of many objects: numpy arrays, Arrow "
-                   "tables, torch "
-                   "tensors, or one bytes object with pickled items and an array of offsets. That would have kept ",
+                   "tables, torch tensors, or one bytes object with pickled items and an array of offsets. That would "
+                   "have kept ",
                    saved, " shared."),
+      "As a mapped file (numpy.memmap, Arrow) such buffers are there once for all experiments on the host, too.",
+      "Until then fewer workers lose less, as each can copy all of it; with num_workers=0 nothing is copied, and the "
+      "trainer loads.",
       "gc.freeze() does not help against this, and neither do the immortal objects of Python 3.12: ordinary str, int "
-      "and dict "
-      "keep their counts.",
+      "and dict keep their counts.",
       "The spawn start method only helps where what must be pickled is small: otherwise each worker begins with a copy "
       "of all."};
   return diagnosis;
@@ -66,22 +88,22 @@ Diagnosis CowRefcount(const Facts& facts) {
 
 Diagnosis CowGcHeader(const Facts& facts) {
   if (!facts.Matters(facts.Of(Cause::kGcHeader))) return {};
-  Diagnosis diagnosis = FromCause(facts, Cause::kGcHeader, facts.Of(Cause::kGcHeader), "cow-gc-header");
+  Diagnosis diagnosis = FromCauses(facts, {Cause::kGcHeader}, "cow-gc-header");
   diagnosis.summary =
       absl::StrCat("The cycle collector ran in the workers and wrote the header of every object that they inherited: ",
                    facts.Bytes(facts.Of(Cause::kGcHeader)), " was copied by that.");
   diagnosis.advice = {
       "Call gc.collect() and then gc.freeze() in the parent before the workers are forked: collections in the workers "
-      "then leave "
-      "the inherited objects alone, which removes this share (and nothing of the share of reference counts).",
-      "Or call gc.disable() in the workers, if they make no cycles."};
+      "then leave the inherited objects alone, which removes this share (and nothing of the share of reference "
+      "counts).",
+      "Or call gc.disable() in the workers, if they make no cycles: those would stay for ever."};
   return diagnosis;
 }
 
 Diagnosis CowData(const Facts& facts) {
   const uint64_t written = facts.Of(Cause::kData) + facts.Of(Cause::kKernel);
   if (!facts.Matters(written)) return {};
-  Diagnosis diagnosis = FromCause(facts, Cause::kData, written, "cow-data");
+  Diagnosis diagnosis = FromCauses(facts, {Cause::kData, Cause::kKernel}, "cow-data");
   diagnosis.summary = absl::StrCat("The workers really write memory that they inherited: ", facts.Bytes(written),
                                    " was copied by that.");
   if (facts.Of(Cause::kKernel) > 0) {
@@ -98,9 +120,15 @@ Diagnosis CowData(const Facts& facts) {
 
 Diagnosis ParentUnshare(const Facts& facts) {
   const ProcessGrowth* parent = facts.growth.target();
-  if (parent == nullptr || !facts.HasWorkers()) return {};
+  if (parent == nullptr || !parent->causes || !facts.HasWorkers()) return {};
   const uint64_t copies = parent->counts.copies.value_or(0);
-  if (copies * facts.page_bytes <= kNoiseBytes || copies < kNoticeableShare * (copies + facts.copies)) return {};
+  // Each fork shares what the parent always writes once more: 0.5 MiB of a plain interpreter, 2 to 4 MiB of a torch
+  // trainer.
+  const auto is_worker = [](const ProcessGrowth& process) { return process.role == Role::kWorker; };
+  const uint64_t workers = std::count_if(facts.growth.processes.begin(), facts.growth.processes.end(), is_worker);
+  if (copies * facts.page_bytes <= (2 + workers) * kNoiseBytes / 2 ||
+      copies < kNoticeableShare * (copies + facts.copies))
+    return {};
   Diagnosis diagnosis = {.id = "parent-unshare", .confidence = 0.9, .pids = {parent->id.pid}};
   diagnosis.summary = absl::StrCat(
       "The parent goes on writing to memory that its workers inherited, and copies it itself: ", facts.Bytes(copies),

@@ -22,7 +22,22 @@ Diagnosis Clean(const Facts& facts) {
   return diagnosis;
 }
 
-constexpr Diagnosis (*kDiagnoses[])(const Facts&) = {CowRefcount, CowGcHeader, CowData, ParentUnshare};
+constexpr Diagnosis (*kDiagnoses[])(const Facts&) = {
+    OomCgroup,      OomHost,         SigbusFile,  ShmFullDeath,              // diagnose_deaths.cc
+    CowRefcount,    CowGcHeader,     CowData,     ParentUnshare,             // diagnose_copies.cc
+    PrivateBySpawn, NewMemoryGrowth, GcDisabled,  FileBacked,                // diagnose_memory.cc
+    ShmFull,        ShmNearFull,     ShmUnlinked, ShmLeaked, FdExhaustion};  // diagnose_shm.cc
+
+// Two ways may lead to one finding: it is told once, with the evidence of both.
+void Add(Diagnosis diagnosis, std::vector<Diagnosis>* found) {
+  const auto same =
+      std::find_if(found->begin(), found->end(), [&](const Diagnosis& other) { return other.id == diagnosis.id; });
+  if (same == found->end()) {
+    found->push_back(std::move(diagnosis));
+  } else {
+    same->evidence.insert(same->evidence.end(), diagnosis.evidence.begin(), diagnosis.evidence.end());
+  }
+}
 
 const char* WordsOf(Cause cause) {
   constexpr const char* kWords[] = {"reference counts",
@@ -41,15 +56,15 @@ const char* WordsOf(Cause cause) {
 
 std::vector<Diagnosis> Diagnose(const Growth& growth) {
   std::vector<Diagnosis> found;
-  if (!SumOf(growth, /*living_only=*/false, /*workers_only=*/false).causes_known) return found;
   const Facts facts = FactsOf(growth);
   for (const auto& diagnose : kDiagnoses) {
     Diagnosis diagnosis = diagnose(facts);
-    if (!diagnosis.id.empty()) found.push_back(std::move(diagnosis));
+    if (!diagnosis.id.empty()) Add(std::move(diagnosis), &found);
   }
   std::stable_sort(found.begin(), found.end(),
                    [](const Diagnosis& a, const Diagnosis& b) { return a.confidence > b.confidence; });
-  if (found.empty()) found.push_back(Clean(facts));
+  const bool causes_known = SumOf(growth, /*living_only=*/false, /*workers_only=*/false).causes_known;
+  if (found.empty() && causes_known) found.push_back(Clean(facts));
   return found;
 }
 

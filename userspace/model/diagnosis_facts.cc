@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "model/words.h"
@@ -18,11 +19,20 @@ bool Facts::HasWorkers() const {
                      [](const ProcessGrowth& process) { return process.role == Role::kWorker; });
 }
 
+// What was spawned copies pages of its libraries when it loads them, and inherited nothing.
+bool HasInheritedMemory(const ProcessGrowth& process) {
+  const bool spawned = (process.execed || process.origin == Origin::kFoundAtAttach) &&
+                       absl::StrContains(process.command, "--multiprocessing-fork");
+  return process.role == Role::kWorker && process.causes && !spawned;
+}
+
 Facts FactsOf(const Growth& growth) {
-  Facts facts = {
-      .growth = growth, .page_bytes = growth.info.page_bytes, .blame = BlameOf(growth, {.workers_only = true})};
+  Facts facts = {.growth = growth,
+                 .page_bytes = growth.info.page_bytes,
+                 .blame = BlameOf(growth, {.workers_only = true}),
+                 .forecast = ForecastOf(growth)};
   for (const ProcessGrowth& process : growth.processes) {
-    if (process.role != Role::kWorker || !process.causes) continue;
+    if (!HasInheritedMemory(process)) continue;
     uint64_t copies = 0;
     for (int cause = 0; cause < kCauses; ++cause) {
       facts.causes[cause] += (*process.causes)[cause];

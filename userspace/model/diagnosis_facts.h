@@ -8,32 +8,37 @@
 
 #include "model/blame.h"
 #include "model/diagnosis.h"
+#include "model/forecast.h"
 #include "model/growth.h"
 
 namespace cowprof {
 
-// A forked interpreter copies one to three hundred pages only by starting to run, torch some hundreds more (measured,
-// docs/causes.md), so less than this in a process is no finding.
-inline constexpr uint64_t kNoiseBytes = 4 << 20;
+// A forked interpreter copies one to three hundred pages only by starting to run, a torch worker up to 1,300 (measured,
+// docs/diagnoses.md), so less than this in a process is no finding.
+inline constexpr uint64_t kNoiseBytes = 8 << 20;
 inline constexpr double kNoticeableShare = 0.1;  // of what the workers copied
 
 // What the diagnoses look at: the workers' copies, by cause, and all else of the recording.
 struct Facts {
   const Growth& growth;
   uint64_t page_bytes = 0;
-  uint64_t copies = 0, most_of_one = 0;
+  uint64_t copies = 0, most_of_one = 0;  // by workers that inherited memory
   CauseCounts causes = {};
   std::vector<pid_t> pids;  // of workers that copied more than noise
   Blame blame;
+  Forecast forecast;
 
   uint64_t Of(Cause cause) const { return causes[static_cast<int>(cause)]; }
   std::string Bytes(uint64_t pages) const;
   bool Matters(uint64_t pages) const {
-    return !pids.empty() && pages * page_bytes >= kNoiseBytes && pages >= kNoticeableShare * copies;
+    return !pids.empty() && pages * page_bytes >= pids.size() * kNoiseBytes && pages >= kNoticeableShare * copies;
   }
   bool HasWorkers() const;
 };
 Facts FactsOf(const Growth& growth);
+
+// A worker whose causes are known, and that has inherited memory.
+bool HasInheritedMemory(const ProcessGrowth& process);
 
 std::string Percent(double share);         // "63 %"
 std::string LineText(const Frame& frame);  // "coco.py:41 in CocoDataset.__getitem__"; "" where it is not known
@@ -43,6 +48,23 @@ Diagnosis CowRefcount(const Facts& facts);
 Diagnosis CowGcHeader(const Facts& facts);
 Diagnosis CowData(const Facts& facts);
 Diagnosis ParentUnshare(const Facts& facts);
+
+// diagnose_memory.cc
+Diagnosis PrivateBySpawn(const Facts& facts);
+Diagnosis NewMemoryGrowth(const Facts& facts);
+Diagnosis GcDisabled(const Facts& facts);
+Diagnosis FileBacked(const Facts& facts);
+// diagnose_shm.cc
+Diagnosis ShmFull(const Facts& facts);
+Diagnosis ShmNearFull(const Facts& facts);
+Diagnosis ShmUnlinked(const Facts& facts);
+Diagnosis ShmLeaked(const Facts& facts);
+Diagnosis FdExhaustion(const Facts& facts);
+// diagnose_deaths.cc
+Diagnosis OomCgroup(const Facts& facts);
+Diagnosis OomHost(const Facts& facts);
+Diagnosis SigbusFile(const Facts& facts);
+Diagnosis ShmFullDeath(const Facts& facts);  // "shm-full" by who died of it
 
 }  // namespace cowprof
 

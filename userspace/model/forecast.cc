@@ -143,7 +143,7 @@ Outlook OutlookOf(const LimitForecast& limit, bool known, bool early) {
   const double bound = *limit.now.limit;
   if (limit.eta) return Outlook::kWillExceed;
   if (early) return Outlook::kUnknown;
-  if (limit.peak.high < kNearFull * bound) return Outlook::kSafe;
+  if (limit.peak.high < kTightFrom * bound) return Outlook::kSafe;
   return known ? Outlook::kTight : Outlook::kUnknown;
 }
 
@@ -218,7 +218,7 @@ void Conclude(const Growth& growth, Forecast* forecast) {
     forecast->limits.push_back({.now = limit.now,
                                 .peak = {peak, peak, peak},
                                 .outlook = killed || peak >= bound     ? Outlook::kWillExceed
-                                           : peak >= kNearFull * bound ? Outlook::kTight
+                                           : peak >= kTightFrom * bound ? Outlook::kTight
                                                                        : Outlook::kSafe});
   }
 }

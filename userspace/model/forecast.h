@@ -22,7 +22,7 @@ struct Estimate {
   bool operator==(const Estimate&) const = default;
 };
 
-inline constexpr double kNearFull = 0.95;  // of a limit: from there on it is tight
+inline constexpr double kTightFrom = 0.95;  // of a limit: from there on it is tight
 
 struct LimitForecast {
   LimitSample now;

@@ -8,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "model/oom_kill.h"
 
 namespace cowprof {
 namespace {
@@ -70,7 +71,7 @@ ProcessGrowth::Past PastAt(absl::Duration t, const ProcessGrowth& process) {
   return {t, between(before.copies, after->copies), between(before.anon_pages, after->anon_pages)};
 }
 
-constexpr size_t kLongestPast = 1024, kMostSignals = 16;
+constexpr size_t kLongestPast = 1024, kMostSignals = 16, kMostUnlinked = 16;
 
 void RebaseOnTruth(const ProcessSample& sample, uint64_t page_bytes, ProcessGrowth* process) {
   const uint64_t copies = Or0(process->counts.copies), anon_pages = Or0(process->proc.anon_pages);
@@ -118,6 +119,16 @@ void DeriveMemory(uint64_t page_bytes, ProcessGrowth* process) {
   }
 }
 
+// New memory is what RssAnon rises by: a copy leaves it alone. Pages that went to swap are there still, and first
+// writes to private file mappings only make file pages anonymous.
+MemoryHistory::Stretch StretchAt(absl::Duration t, const ProcessGrowth& process) {
+  const uint64_t anonymous = Or0(process.proc.anon_pages) + Or0(process.proc.swap_pages);
+  return {.t = t,
+          .new_pages = Rise(Or0(process.counts.file_copies), anonymous),
+          .file_pages = Or0(process.proc.file_pages),
+          .private_bytes = Or0(process.private_bytes)};
+}
+
 void AppendProcess(const ProcessSample& sample, absl::Duration t, absl::Duration elapsed, uint64_t page_bytes,
                    ProcessGrowth* process) {
   const uint64_t copied = Rise(Or0(process->counts.copies), Or0(sample.counts.copies));
@@ -128,6 +139,7 @@ void AppendProcess(const ProcessSample& sample, absl::Duration t, absl::Duration
   if (sample.collector_on) process->collector_on = sample.collector_on;
   // The last row of a process that ended has counts only: /proc had nothing left to say.
   if (sample.proc.anon_pages) process->proc = sample.proc;
+  if (sample.proc.descriptors) process->peak_descriptors = std::max(process->peak_descriptors, sample.proc.descriptors);
   if (!process->first_anon_pages) process->first_anon_pages = sample.proc.anon_pages;
   if (process->past.size() == kLongestPast) process->past.erase(process->past.begin());
   process->past.push_back({t, Or0(process->counts.copies), Or0(process->proc.anon_pages)});
@@ -138,6 +150,7 @@ void AppendProcess(const ProcessSample& sample, absl::Duration t, absl::Duration
     process->private_other_bytes = sample.rollup->private_bytes - std::min(sample.rollup->private_bytes, anonymous);
     DeriveMemory(page_bytes, process);
   }
+  if (sample.proc.anon_pages) process->history.Add(StretchAt(t, *process));
 }
 
 bool IsAnnounced(int index, const Growth& growth) {
@@ -201,6 +214,19 @@ void AppendPlaces(const Sample& sample, Growth* growth) {
   if (sample.cause_evidence) growth->cause_evidence = *sample.cause_evidence;
 }
 
+void AppendShm(const ShmSample& sample, Growth* growth) {
+  for (const ShmSegment& segment : sample.segments) {
+    const auto same = [&](const ShmSegment& known) {
+      return known.device == segment.device && known.inode == segment.inode;
+    };
+    const bool is_new = std::none_of(growth->shm_unlinked.begin(), growth->shm_unlinked.end(), same);
+    if (segment.lost_name && is_new && growth->shm_unlinked.size() < kMostUnlinked)
+      growth->shm_unlinked.push_back(segment);
+  }
+  growth->shm = sample;
+  if (!growth->shm_peak || sample.used_bytes >= growth->shm_peak->used_bytes) growth->shm_peak = sample;
+}
+
 void AppendEvent(const Event& event, Growth* growth) {
   if (event.kind == EventKind::kProcess) return StartProcess(event, growth);
   if (!IsAnnounced(event.index, *growth)) return;
@@ -225,6 +251,8 @@ void AppendEvent(const Event& event, Growth* growth) {
     process.sweep.reset();
     process.pss_bytes.reset();
     process.private_other_bytes = 0;
+    process.history = {};
+    process.collector_on.reset();
   } else if (event.kind == EventKind::kSignalSent || event.kind == EventKind::kSignalDelivered) {
     if (process.signals.size() == kMostSignals) process.signals.erase(process.signals.begin());
     process.signals.push_back(event);
@@ -247,6 +275,7 @@ Exit ExitOf(int wait_status) {
 }
 
 void Append(const Sample& sample, Growth* growth) {
+  const OomScene scene = SceneBefore(sample, *growth);
   const absl::Duration elapsed = growth->samples == 0 ? absl::ZeroDuration() : sample.t - growth->t;
   // Indexes are dense, but those of one sample may come in any order: there is room for as many as it announces.
   const auto is_new = [known = static_cast<int>(growth->processes.size())](const Event& event) {
@@ -262,13 +291,18 @@ void Append(const Sample& sample, Growth* growth) {
     if (!IsAnnounced(process.index, *growth)) continue;
     AppendProcess(process, sample.t, elapsed, growth->info.page_bytes, &growth->processes[process.index]);
   }
+  for (const Event& event : sample.events) {
+    if (event.kind == EventKind::kProcess && IsAnnounced(event.index, *growth) && IsAnnounced(event.parent, *growth))
+      growth->processes[event.index].parent_anon_pages = growth->processes[event.parent].proc.anon_pages;
+  }
   // The last counts of a process stand in the same sample as its end.
   for (const Event& event : sample.events) {
     if (event.kind == EventKind::kExit) AppendEvent(event, growth);
   }
+  AppendOomKills(sample, scene, growth);
   AppendPlaces(sample, growth);
   AppendRegions(sample, growth);
-  if (sample.shm) growth->shm = sample.shm;
+  if (sample.shm) AppendShm(*sample.shm, growth);
   growth->alerts.insert(growth->alerts.end(), sample.alerts.begin(), sample.alerts.end());
   for (const LimitSample& limit : sample.limits) {
     const auto same = [&](const LimitGrowth& known) {
@@ -278,6 +312,7 @@ void Append(const Sample& sample, Growth* growth) {
     if (known == growth->limits.end()) known = growth->limits.insert(known, LimitGrowth{});
     known->now = limit;
     known->peak = std::max(known->peak, limit.used);
+    known->peak_ratio = std::max(known->peak_ratio, limit.ratio().value_or(0));
   }
   const uint64_t workers_private_bytes = SumOf(*growth, /*living_only=*/true, /*workers_only=*/true).private_bytes;
   growth->peak_workers_private_bytes = std::max(growth->peak_workers_private_bytes, workers_private_bytes);

@@ -12,6 +12,7 @@
 
 #include "absl/time/time.h"
 #include "model/history.h"
+#include "model/memory_history.h"
 #include "model/sample.h"
 
 namespace cowprof {
@@ -25,6 +26,17 @@ struct Exit {
   int signal = 0;  // 0 unless signaled
 };
 Exit ExitOf(int wait_status);
+
+// The OOM killer's choice of a process, with the figures of that moment.
+struct OomKill {
+  absl::Duration t;
+  LimitSample limit;          // that was met
+  uint64_t victim_bytes = 0;  // private memory of the process
+  int grower = -1;            // the process that had grown most; -1: none had
+  uint64_t grower_bytes = 0;  // by how much: since its fork; a parent since it forked its first worker
+  uint64_t workers = 0, workers_grown_bytes = 0;  // that lived then, and what they had grown by together
+  uint64_t recorded_bytes = 0;                    // private memory of all recorded processes, and what they share
+};
 
 // One process, now (or at its end).
 struct ProcessGrowth {
@@ -49,9 +61,12 @@ struct ProcessGrowth {
   std::optional<bool> collector_on;  // Python's cycle collector, as last read
   std::vector<Event> signals;        // deadly ones, sent and delivered; the last few
   bool oom_victim = false;           // the OOM killer chose it
+  std::optional<OomKill> oom;        // the same, if its limit is known
   std::string python;                // version of the interpreter; "": none, or not known
   std::string python_problem;        // why it can't be read; "": it can
   ProcFigures proc;
+  Count first_anon_pages;               // when it was first seen; since an exec: 0
+  Count parent_anon_pages;              // of its parent, when it was forked
   std::optional<RollupFigures> rollup;  // the latest
   std::optional<SweepFigures> sweep;
 
@@ -59,6 +74,7 @@ struct ProcessGrowth {
   // owns nothing) + pages copied since + growth of RssAnon since, which a copy leaves alone and new memory raises.
   Count private_bytes, peak_private_bytes, pss_bytes;
   Count still_shared_bytes;  // anonymous memory that somebody else maps, too: what a write would copy
+  Count peak_descriptors;
   Count ceiling_bytes() const {
     if (!private_bytes || !still_shared_bytes) return std::nullopt;
     return *private_bytes + *still_shared_bytes;
@@ -78,7 +94,7 @@ struct ProcessGrowth {
   };
   std::vector<Past> past;
   bool seen = false;       // in /proc, at least once
-  Count first_anon_pages;  // when it was, or since its exec: 0
+  MemoryHistory history;
   struct RollupBasis {
     uint64_t private_bytes = 0, copies = 0, anon_pages = 0;
   };
@@ -89,6 +105,7 @@ struct ProcessGrowth {
 struct LimitGrowth {
   LimitSample now;
   uint64_t peak = 0;
+  double peak_ratio = 0;  // of the limit that held then: it can be changed meanwhile
 };
 
 struct Growth {
@@ -102,8 +119,10 @@ struct Growth {
   std::vector<NumberedRegion> regions;
   std::map<std::pair<int, uint64_t>, int> regions_by_start;  // address space and start -> number; the latest
   CauseEvidence cause_evidence;
-  std::optional<ShmSample> shm;  // the latest
-  std::vector<Alert> alerts;     // all, in order of time
+  std::optional<ShmSample> shm;          // the latest
+  std::optional<ShmSample> shm_peak;     // the one with most used
+  std::vector<ShmSegment> shm_unlinked;  // that lost their name while in use, as first seen so; the first few
+  std::vector<Alert> alerts;             // all, in order of time
   Losses losses;
   uint64_t peak_workers_private_bytes = 0;  // of all workers that lived at one sample together
   History history;                          // what a forecast needs

@@ -202,7 +202,7 @@ struct ProcessSample {
   std::optional<RollupFigures> rollup;  // present in the sample that follows the read, absent otherwise
   std::optional<SweepFigures> sweep;
   std::optional<VerifyFigures> verify;  // present when it has changed
-  std::optional<bool> collector_on;     // of Python's cycle collector; present when it has changed
+  std::optional<bool> collector_on;     // Python's cycle collector, as it was last read
   bool operator==(const ProcessSample&) const = default;
 };
 
@@ -237,6 +237,8 @@ struct FaultFile {
   uint64_t offset = 0;      // of the address in it; at or beyond `file_bytes`: it was truncated
   bool in_memory = false;   // of a tmpfs or a memfd
   uint64_t device = 0, inode = 0;
+  bool on_dev_shm = false;  // of the file system that the target has as /dev/shm
+  Count capacity_bytes;     // of its tmpfs; absent: that has no bound, or it is none
   bool operator==(const FaultFile&) const = default;
 };
 
@@ -261,6 +263,7 @@ struct Event {
   std::string module, symbol;     // native code; "": not known
   std::optional<Frame> frame;     // the innermost line of Python
   std::optional<FaultFile> file;  // SIGBUS: that `address` lies in
+  std::optional<LimitSample> limit;  // kOomVictim: that was met, as the kernel had it, page cache included; "": the host's
   std::string text;    // kNote: one sentence, as "interval stretched to 2s: ..."; kPython: why it can't be read, or ""
   std::string python;  // kPython: version of the interpreter that the process runs
   bool operator==(const Event&) const = default;
@@ -279,7 +282,11 @@ struct ShmSegment {
   uint64_t bytes = 0;         // that it takes up now
   uint64_t length_bytes = 0;  // that it would take up if all of it were touched
   bool deleted = false;       // no name any more; gone when the last one closes and unmaps it
-  pid_t creator = 0;          // as the name has it; 0: it doesn't say
+  bool lost_name = false;     // it had a lasting one in an earlier look of this recording
+  bool lasting_name = false;  // for a second at least: torch's file_descriptor strategy keeps one for an instant
+  pid_t creator = 0;          // as the name has it, in its own pid namespace; 0: it doesn't say
+  bool creator_alive = false;
+  uint64_t looks_unowned = 0;  // at how many whole looks in a row nobody mapped or held it
   std::vector<pid_t> mapped_by, opened_by;
   bool operator==(const ShmSegment&) const = default;
   bool has_owner() const { return !mapped_by.empty() || !opened_by.empty(); }
@@ -287,12 +294,18 @@ struct ShmSegment {
 
 // The shared memory that one process can see, at one instant.
 struct ShmSample {
-  std::string mount;  // "/dev/shm"
+  std::string mount;    // "/dev/shm"
+  uint64_t device = 0;  // of that mount: segments of another one (memfd, System V) don't count against its capacity
   Count capacity_bytes;
   uint64_t used_bytes = 0;
-  uint64_t unlinked = 0;  // segments of torch or multiprocessing that lost their name since the last look, while in use
-  uint64_t unreadable = 0;           // processes whose mappings could not be looked at: an owner may be among them
-  std::vector<ShmSegment> segments;  // largest first
+  bool whole = false;     // all processes of the host were looked at, not only the followed ones
+  uint64_t unlinked = 0;  // segments that lost their name so far, while in use: see ShmSegment.lost_name
+  // Processes with shared memory that could not be looked at: owners may be among them; and the most that one of them
+  // has resident.
+  uint64_t unreadable = 0, unreadable_bytes = 0;
+  uint64_t unlisted = 0;                    // entries of the folder beyond those that are looked at
+  uint64_t omitted = 0, omitted_bytes = 0;  // small segments that are not told one by one
+  std::vector<ShmSegment> segments;         // largest first
   bool operator==(const ShmSample&) const = default;
 };
 

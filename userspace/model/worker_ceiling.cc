@@ -8,7 +8,7 @@ namespace {
 
 Outlook OutlookOf(uint64_t used, uint64_t limit) {
   if (used >= limit) return Outlook::kWillExceed;
-  return static_cast<double>(used) >= kNearFull * static_cast<double>(limit) ? Outlook::kTight : Outlook::kSafe;
+  return static_cast<double>(used) >= kTightFrom * static_cast<double>(limit) ? Outlook::kTight : Outlook::kSafe;
 }
 
 uint64_t Saturated(absl::uint128 value) { return value > UINT64_MAX ? UINT64_MAX : static_cast<uint64_t>(value); }

@@ -196,6 +196,12 @@ uint64_t CollectingAddress(const PythonModule& module, const Interpreter& interp
   return module.collecting;
 }
 
+uint64_t EnabledAddress(const PythonModule& module, const Interpreter& interpreter) {
+  const uint32_t distance = interpreter.layout.enabled_to_collecting;
+  if (distance == 0) return module.enabled;
+  return interpreter.collecting_address == 0 ? 0 : interpreter.collecting_address - distance;
+}
+
 absl::Status CanNotUse(const PythonModule& module, absl::string_view version, absl::string_view why) {
   return absl::FailedPreconditionError(absl::StrCat("read CPython ", version, " in ", module.path, ": ", why));
 }
@@ -232,6 +238,7 @@ absl::StatusOr<Interpreter> ReadInterpreter(const PythonModule& module, const Me
   if (version.hex == 0) return interpreter;
   interpreter.version_hex = version.micro() == 0xff ? version.hex & 0xffff0000 : version.hex;
   interpreter.version = Spell(version);
+  interpreter.patch_known = version.micro() != 0xff;
   if (version.major() != 3) return CanNotUse(module, interpreter.version, "cowprof knows Python 3 only");
   if (version.unfinished()) return CanNotUse(module, interpreter.version, "alphas and betas have no fixed layout");
 
@@ -250,10 +257,18 @@ absl::StatusOr<Interpreter> ReadInterpreter(const PythonModule& module, const Me
   interpreter.pool_bytes = layout.pool_bytes;
   interpreter.main_interpreter = FindMainInterpreter(module, layout, memory);
   interpreter.collecting_address = CollectingAddress(module, interpreter);
+  interpreter.enabled_address = EnabledAddress(module, interpreter);
   interpreter.tsd_offset = FindTsdOffset(module, interpreter, memory);
   const uint64_t flags = Pointer(memory, shape->type_type + layout.type.flags);
   interpreter.ready = interpreter.main_interpreter != 0 && (flags & kReadyFlag) != 0;
   return interpreter;
+}
+
+std::optional<bool> CollectorOn(const Interpreter& interpreter, const MemoryReader& memory) {
+  if (interpreter.enabled_address == 0) return std::nullopt;
+  const std::optional<int32_t> enabled = ReadValue<int32_t>(memory, interpreter.enabled_address);
+  if (!enabled || (*enabled != 0 && *enabled != 1)) return std::nullopt;
+  return *enabled == 1;
 }
 
 absl::StatusOr<Interpreter> FindInterpreter(const ProcFs& proc, pid_t pid, const MemoryReader& memory) {

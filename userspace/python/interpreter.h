@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@ namespace cowprof {
 struct Interpreter {
   uint32_t version_hex = 0;  // PY_VERSION_HEX: 0x030b02f0; the last byte is 0 when only the version string was found
   std::string version;       // "3.11.2"
+  bool patch_known = false;  // otherwise `version` is "3.10": an old interpreter that is starting
   bool free_threaded = false, debug = false, trace_refs = false;
   PythonLayout layout;
 
@@ -33,6 +35,7 @@ struct Interpreter {
   uint64_t tsd_offset = 0;
   // int: 1 while the main interpreter's collector runs. 0: unknown (3.6 stripped).
   uint64_t collecting_address = 0;
+  uint64_t enabled_address = 0;  // int: 0 after gc.disable() in the main interpreter. 0: unknown, as above
   uint64_t pool_bytes = 0;  // of a pymalloc pool: 4,096 up to 3.9, 16,384 from 3.10; 0: no pymalloc (free-threaded)
 
   // False: the interpreter is still starting (or ending); what is 0 above may become known later.
@@ -42,6 +45,9 @@ struct Interpreter {
 // NotFound: no Python in this process, or no process. FailedPrecondition: a Python that can't be used, and why.
 // PermissionDenied: the process may not be read.
 absl::StatusOr<Interpreter> FindInterpreter(const ProcFs& proc, pid_t pid, const MemoryReader& memory);
+
+// gc.isenabled() of a process that runs `interpreter`; nullopt where that can't be told.
+std::optional<bool> CollectorOn(const Interpreter& interpreter, const MemoryReader& memory);
 
 // ---- The two halves of it, for tests ----
 
@@ -54,7 +60,7 @@ struct PythonModule {
   uint64_t py_version = 0;  // symbol Py_Version, 3.11 and later
   bool debug = false;       // exports _Py_NegativeRefcount: built with Py_REF_DEBUG, as Py_DEBUG implies
   // 3.6 only; the static ones exist in .symtab only.
-  uint64_t thread_state_current = 0, interp_head = 0, auto_tls_key = 0, collecting = 0;
+  uint64_t thread_state_current = 0, interp_head = 0, auto_tls_key = 0, collecting = 0, enabled = 0;
   // Zeroed memory of the module (.bss), where Py_GetVersion() keeps its text and 3.6 its list of interpreters.
   uint64_t bss_begin = 0, bss_end = 0;
 };

@@ -86,6 +86,7 @@ constexpr PythonLayout kRows[] = {
      .code = OldCode(36, 96, LineTableKind::kLnotab),
      .string = kString36,
      .container = kContainer36,
+     .enabled_to_collecting = 300,
      .gc_head_bytes = 32,
      .pool_bytes = 4096},
     {.minor = 8,
@@ -99,6 +100,7 @@ constexpr PythonLayout kRows[] = {
      .code = OldCode(40, 104, LineTableKind::kLnotab),
      .string = kString36,
      .container = kContainer36,
+     .enabled_to_collecting = 188,
      .gc_head_bytes = 16,
      .pool_bytes = 4096},
     {.minor = 9,
@@ -112,6 +114,7 @@ constexpr PythonLayout kRows[] = {
      .code = OldCode(40, 104, LineTableKind::kLnotab),
      .string = kString36,
      .container = kContainer36,
+     .enabled_to_collecting = 188,
      .gc_head_bytes = 16,
      .pool_bytes = 4096},
     {.minor = 10,
@@ -125,6 +128,7 @@ constexpr PythonLayout kRows[] = {
      .code = OldCode(40, 104, LineTableKind::kLinetable),
      .string = kString36,
      .container = kContainer36,
+     .enabled_to_collecting = 188,
      .gc_head_bytes = 16,
      .pool_bytes = 16384},
     {.minor = 11,
@@ -138,6 +142,7 @@ constexpr PythonLayout kRows[] = {
      .code = Code(72, 112, 184),
      .string = kString36,
      .container = kContainer311,
+     .enabled_to_collecting = 188,
      .gc_head_bytes = 16,
      .pool_bytes = 16384,
      .preheader_flags = kManagedDict},
@@ -152,6 +157,7 @@ constexpr PythonLayout kRows[] = {
      .code = Code(68, 112, 192),
      .string = kString312,
      .container = kContainer311,
+     .enabled_to_collecting = 188,
      .gc_head_bytes = 16,
      .pool_bytes = 16384,
      .preheader_flags = kManagedDict | kManagedWeakref},
@@ -166,6 +172,7 @@ constexpr PythonLayout kRows[] = {
      .code = Code(68, 112, 200),
      .string = kString312,
      .container = kContainer313,
+     .enabled_to_collecting = 188,
      .gc_head_bytes = 16,
      .pool_bytes = 16384,
      .preheader_flags = kManagedDict | kManagedWeakref},
@@ -180,6 +187,7 @@ constexpr PythonLayout kRows[] = {
      .code = Code(68, 112, 208),
      .string = kString312,
      .container = kContainer314,
+     .enabled_to_collecting = 180,
      .gc_head_bytes = 16,
      .pool_bytes = 16384,
      .preheader_flags = kManagedDict | kManagedWeakref},
@@ -196,6 +204,7 @@ constexpr PythonLayout kRows[] = {
      .code = Code(84, 128, 216),
      .string = kString313Ft,
      .container = kContainer313Ft,
+     .enabled_to_collecting = 188,
      .preheader_flags = kManagedDict | kManagedWeakref},
     {.minor = 14,
      .free_threaded = true,
@@ -209,6 +218,7 @@ constexpr PythonLayout kRows[] = {
      .code = Code(84, 128, 232, 224),
      .string = kString314Ft,
      .container = kContainer314Ft,
+     .enabled_to_collecting = 180,
      .preheader_flags = kManagedDict | kManagedWeakref},
 };
 
@@ -262,6 +272,8 @@ constexpr TableRow kTable[] = {
 #undef COWPROF_FIELD
 // gc.collecting lies in `gc` of the interpreter.
 constexpr uint32_t kGcIndex[] = {10, 11}, kGcSizeIndex[] = {71, 81}, kCollectingIndex[] = {72, 82};
+
+constexpr uint64_t kEnabledInGc = 12;  // 3.7 to 3.14, with a GIL and without; the table doesn't say
 
 constexpr char kCookie[] = "xdebugpy";
 constexpr uint64_t kMaxStructureBytes = 16 << 20;  // _PyRuntimeState holds every static object: 400 KB in 3.14
@@ -373,10 +385,11 @@ PythonLayout WithDebugOffsets(PythonLayout layout, absl::Span<const char> bytes)
   }
   const uint64_t gc = WordAt(bytes, kGcIndex[version]), collecting = WordAt(bytes, kCollectingIndex[version]);
   const uint64_t gc_bytes = WordAt(bytes, kGcSizeIndex[version]);
-  if (!IsSane(collecting, gc_bytes, 4) || !IsSane(gc, WordAt(bytes, 6), 8)) {
+  if (!IsSane(collecting, gc_bytes, 4) || collecting <= kEnabledInGc || !IsSane(gc, WordAt(bytes, 6), 8)) {
     return Unusable(layout, "its table of offsets says what can't be");
   }
   layout.interpreter.collecting = static_cast<uint32_t>(gc + collecting);
+  layout.enabled_to_collecting = static_cast<uint32_t>(collecting - kEnabledInGc);
   layout.runtime.interpreters_main = layout.runtime.interpreters_head + 8;  // struct pyinterpreters, 3.7 to 3.14
   return layout;
 }

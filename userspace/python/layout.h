@@ -83,8 +83,9 @@ struct PythonLayout {
   StringOffsets string = {};
   ContainerOffsets container = {};
 
-  uint32_t gc_head_bytes = 0;  // before a collected object: 32 to 3.7, then 16; 0 when free-threaded
-  uint32_t pool_bytes = 0;     // pymalloc pools, 0 when free-threaded (mimalloc)
+  uint32_t enabled_to_collecting = 0;  // bytes between the two in struct _gc_runtime_state; 0: it has none (3.6)
+  uint32_t gc_head_bytes = 0;          // before a collected object: 32 to 3.7, then 16; 0 when free-threaded
+  uint32_t pool_bytes = 0;             // pymalloc pools, 0 when free-threaded (mimalloc)
   // tp_flags that put 16 more bytes before the GC head: managed weakref (bit 3) and dict (bit 4).
   uint64_t preheader_flags = 0;
 };

@@ -46,7 +46,8 @@ std::optional<uint64_t> LoadBias(const ElfFile& file, const Mapping& first) {
 std::optional<PythonModule> ReadModule(const ElfFile& file, const Mapping& first) {
   constexpr absl::string_view kNames[] = {
       "PyType_Type", "PyCode_Type",          "_Py_NoneStruct",         "_PyRuntime",  "Py_Version",
-      "collecting",  "_Py_NegativeRefcount", "_PyThreadState_Current", "interp_head", "autoTLSkey"};
+      "collecting",  "_Py_NegativeRefcount", "_PyThreadState_Current", "interp_head", "autoTLSkey",
+      "enabled"};
   const std::optional<uint64_t> bias = LoadBias(file, first);
   if (!bias) return std::nullopt;
   const auto found = file.FindSymbols(kNames);
@@ -65,6 +66,7 @@ std::optional<PythonModule> ReadModule(const ElfFile& file, const Mapping& first
   module.thread_state_current = address_of(7);
   module.interp_head = address_of(8);
   module.auto_tls_key = address_of(9);
+  module.enabled = address_of(10);
   if (module.runtime == 0) {
     const auto section = file.FindSection(".PyRuntime");
     if (section) module.runtime = section->address + *bias;

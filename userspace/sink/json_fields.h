@@ -24,6 +24,8 @@ using Json = nlohmann::ordered_json;
 // Names come from the target: whatever bytes they are, the file is valid UTF-8.
 inline std::string Dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
+inline constexpr int kLimitKinds = 7;  // enumerators of LimitKind
+
 // To the microsecond, as it was written.
 inline absl::Duration Rounded(double seconds) {
   return absl::Microseconds(static_cast<int64_t>(std::clamp(std::round(seconds * 1e6), -9e18, 9e18)));

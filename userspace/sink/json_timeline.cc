@@ -12,9 +12,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "model/growth.h"
+#include "sink/json_alerts.h"
 #include "sink/json_events.h"
 #include "sink/json_fields.h"
 #include "sink/json_places.h"
+#include "sink/json_shm.h"
 
 namespace cowprof {
 namespace {
@@ -54,8 +56,6 @@ const Count& CellOf(const ProcessSample& process, const Column& column) {
 Count& CellOf(ProcessSample& process, const Column& column) {
   return column.count != nullptr ? process.counts.*column.count : process.proc.*column.figure;
 }
-
-constexpr int kLimitKinds = 7;  // enumerators
 
 std::string Seconds(absl::Duration t) { return absl::StrFormat("%.6f", absl::ToDoubleSeconds(t)); }
 
@@ -106,6 +106,12 @@ void AppendRow(const ProcessSample& process, std::string* out) {
 void AppendCauses(int index, const CauseCounts& causes, std::string* out) {
   absl::StrAppend(out, "[", index);
   for (const uint64_t copies : causes) absl::StrAppend(out, ",", copies);
+  absl::StrAppend(out, "]");
+}
+
+void AppendCollector(int index, const std::optional<bool>& on, std::string* out) {
+  absl::StrAppend(out, "[", index);
+  AppendCell(on ? Count(*on) : std::nullopt, out);
   absl::StrAppend(out, "]");
 }
 
@@ -197,24 +203,28 @@ Json NamesOfColumns() {
                 {"rollups", kRollupColumns},
                 {"sweeps", kSweepColumns},
                 {"limits", kLimitColumns}};
+  names["collectors"] = Json::array({"index", "on"});
   names.update(NamesOfPlaceColumns());
+  names.update(NamesOfSegmentColumns());
   return names;
 }
 
 void RecordEncoder::EncodeProcesses(const Sample& sample, std::string* out) {
-  std::string causes;
+  std::string causes, collectors;
   {
-    List rows("processes", out), cause_rows("causes", &causes);
+    List rows("processes", out), cause_rows("causes", &causes), collector_rows("collectors", &collectors);
     for (const ProcessSample& process : sample.processes) {
       ProcessSample& last = pending_.processes.try_emplace(process.index, ProcessSample{.index = -1}).first->second;
       const bool same_causes = last.causes == process.causes || !process.causes;
       if (!same_causes) AppendCauses(process.index, *process.causes, cause_rows.Next());
+      if (last.collector_on != process.collector_on)
+        AppendCollector(process.index, process.collector_on, collector_rows.Next());
       const bool same = last.index == process.index && last.counts == process.counts && last.proc == process.proc;
       last = process;
       if (!same) AppendRow(process, rows.Next());
     }
   }
-  absl::StrAppend(out, causes);
+  absl::StrAppend(out, causes, collectors);
   {
     List rows("rollups", out);
     for (const ProcessSample& process : sample.processes) {
@@ -265,6 +275,7 @@ std::string RecordEncoder::Encode(const Sample& latest) {
   Sample sample = latest;
   const std::vector<ProcessSample> ended = std::exchange(unwritten_.processes, {});
   Prepend(unwritten_.events, &sample.events);
+  Prepend(unwritten_.alerts, &sample.alerts);
   Prepend(ended, &sample.processes);
   Prepend(unwritten_.new_frames, &sample.new_frames);
   Prepend(unwritten_.new_places, &sample.new_places);
@@ -273,7 +284,10 @@ std::string RecordEncoder::Encode(const Sample& latest) {
   Prepend(unwritten_.new_regions, &sample.new_regions);
   Prepend(unwritten_.regions, &sample.regions);
   if (!sample.cause_evidence) sample.cause_evidence = unwritten_.cause_evidence;
+  if (!sample.shm) sample.shm = unwritten_.shm;
   unwritten_ = {.events = sample.events,
+                .shm = sample.shm,
+                .alerts = sample.alerts,
                 .new_frames = sample.new_frames,
                 .new_places = sample.new_places,
                 .places = sample.places,
@@ -291,9 +305,11 @@ std::string RecordEncoder::Encode(const Sample& latest) {
   }
   std::string out;
   for (const Event& event : sample.events) absl::StrAppend(&out, Dump(EncodeEvent(event)), ",\n");
+  for (const Alert& alert : sample.alerts) absl::StrAppend(&out, Dump(EncodeAlert(alert)), ",\n");
   absl::StrAppend(&out, "{\"t\":", Seconds(sample.t), ",\"type\":\"sample\"");
   EncodeProcesses(sample, &out);
   EncodeLimits(sample, &out);
+  if (sample.shm) EncodeShm(*sample.shm, &out);
   EncodePlaces(sample, &pending_.numbers, &out);
   if (!(sample.losses == pending_.losses)) absl::StrAppend(&out, ",\"losses\":", Dump(EncodeLosses(sample.losses)));
   pending_.losses = sample.losses;
@@ -322,6 +338,11 @@ void RecordDecoder::DecodeProcesses(const nlohmann::ordered_json& record) {
     const Count index = CountAt(row, 0);
     if (index && *index <= kMaxProcesses && processes_.contains(static_cast<int>(*index)))
       processes_[static_cast<int>(*index)].causes = DecodeCauses(row);
+  }
+  for (const Json& row : ListOf(record, "collectors")) {
+    const Count index = CountAt(row, 0), on = CountAt(row, 1);
+    if (index && *index <= kMaxProcesses && processes_.contains(static_cast<int>(*index)))
+      processes_[static_cast<int>(*index)].collector_on = on ? std::optional<bool>(*on != 0) : std::nullopt;
   }
   sample_.processes.clear();
   for (const auto& [index, process] : processes_) sample_.processes.push_back(process);
@@ -366,12 +387,15 @@ absl::StatusOr<RecordDecoder::Result> RecordDecoder::Decode(absl::string_view re
     events_.push_back(DecodeEvent(json));
     return Result::kMore;
   }
+  if (type == "alert") alerts_.push_back(DecodeAlert(json));
   if (type == "end") return Result::kEnd;
-  if (type != "sample") return Result::kMore;  // alerts, and what later versions add
+  if (type != "sample") return Result::kMore;  // and what later versions add
   sample_.t = Rounded(NumberOf<double>(json, "t"));
   sample_.events = std::exchange(events_, {});
+  sample_.alerts = std::exchange(alerts_, {});
   DecodeProcesses(json);
   DecodeLimits(json);
+  sample_.shm = DecodeShm(json);
   DecodePlaces(json, &numbers_, &sample_);
   const auto losses = json.find("losses");
   if (losses != json.end() && losses->is_object()) sample_.losses = DecodeLosses(*losses);

@@ -63,6 +63,7 @@ class RecordDecoder {
   const Sample& sample() const { return sample_; }
   // Events after the last sample of a file that was cut off; empty otherwise.
   const std::vector<Event>& events() const { return events_; }
+  const std::vector<Alert>& alerts() const { return alerts_; }  // the same
 
  private:
   void DecodeProcesses(const nlohmann::ordered_json& record);
@@ -70,6 +71,7 @@ class RecordDecoder {
 
   Sample sample_;
   std::vector<Event> events_;
+  std::vector<Alert> alerts_;
   std::map<int, ProcessSample> processes_;
   std::vector<LimitSample> limits_;
   PlaceNumbers numbers_;

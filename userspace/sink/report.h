@@ -22,8 +22,6 @@ std::string Verdict(const Growth& growth);
 const LimitGrowth* NearestLimit(const Growth& growth);
 // "Nearest limit: the host's memory, 6 % of 23.5 GiB used."
 std::string LimitSentence(const LimitGrowth& limit);
-// "killed by SIGKILL", "exit 0", "running", "ended"
-std::string ExitText(const ProcessGrowth& process);
 // "every copy counted", ...
 std::string ExactnessText(Exactness exactness);
 // "2 ring buffer events, ..."; empty on a healthy run.

@@ -1,7 +1,10 @@
 // Spells cowprof.report/1. Fields that this version can't fill are present and null or empty.
 #include <nlohmann/json.hpp>
 
+#include "model/post_mortem.h"
 #include "model/words.h"
+#include "sink/json_alerts.h"
+#include "sink/json_shm.h"
 #include "sink/report.h"
 #include "sink/report_blame.h"
 #include "sink/report_forecast.h"
@@ -21,13 +24,16 @@ Json CopySeconds(const Count& copies, const RunInfo& info) {
   return *copies * info.copy_ns / 1e9;
 }
 
-Json ExitJson(const ProcessGrowth& process) {
+Json ExitJson(const ProcessGrowth& process, const Growth& growth) {
   if (!process.exit) return nullptr;
   const Exit& exit = *process.exit;
+  const PostMortem found = PostMortemOf(process, growth);
   return {{"kind", exit.signaled ? "signaled" : "exited"},
           {"code", exit.code},
           {"signal", exit.signaled ? Json(SignalName(exit.signal)) : Json(nullptr)},
-          {"cause", nullptr}};
+          {"cause", found.cause.empty() ? Json(nullptr) : Json(found.cause)},
+          {"text", found.text},
+          {"evidence", found.evidence}};
 }
 
 Json SweepJson(const ProcessGrowth& process, uint64_t page_bytes) {
@@ -81,6 +87,7 @@ Json ProcessJson(const ProcessGrowth& process, const Growth& growth) {
   json["by_cause"] = CausesJson(process.causes.value_or(CauseCounts{}), process.causes.has_value());
   json["copy_seconds"] = CopySeconds(counts.copies, growth.info);
   json["python"] = process.python.empty() ? Json(nullptr) : Json(process.python);
+  json["collector_on"] = process.collector_on ? Json(*process.collector_on) : Json(nullptr);
   if (!process.places.empty()) {
     const Blame blame = BlameOf(growth, {.index = process.index});
     json["by_type"] = TypesJson(growth, blame, kRowsOfProcess);
@@ -88,7 +95,7 @@ Json ProcessJson(const ProcessGrowth& process, const Growth& growth) {
   }
   json["page_map"] = SweepJson(process, page_bytes);
   json["smaps_rollup"] = RollupJson(process);
-  json["exit"] = ExitJson(process);
+  json["exit"] = ExitJson(process, growth);
   return json;
 }
 
@@ -101,6 +108,19 @@ Json LimitJson(const LimitGrowth& limit) {
           {"used", limit.now.used},
           {"peak", limit.peak},
           {"ratio", ratio ? Json(*ratio) : Json(nullptr)}};
+}
+
+// As the timeline has them, and with the pid of the process that grows.
+Json AlertsJson(const Growth& growth) {
+  Json alerts = Json::array();
+  for (const Alert& alert : growth.alerts) {
+    Json json = EncodeAlert(alert);
+    json.erase("type");
+    const bool known = alert.index >= 0 && alert.index < static_cast<int>(growth.processes.size());
+    json["pid"] = known ? Json(growth.processes[alert.index].id.pid) : Json(nullptr);
+    alerts.push_back(std::move(json));
+  }
+  return alerts;
 }
 
 const char* StartMethod(const Growth& growth) {
@@ -173,7 +193,9 @@ Json ReportJson(const Growth& growth) {
       {"by_native", NativeJson(growth, blame, kRowsOfAll)},
       {"by_region", RegionsJson(growth, kRowsOfAll)},
       {"limits", std::move(limits)},
+      {"shm", ShmReportJson(growth)},
       {"forecast", ForecastJson(ForecastOf(growth))},
+      {"alerts", AlertsJson(growth)},
       {"diagnoses", DiagnosesJson(growth)},
       {"verify", VerifyJson(growth)},
       {"losses", LossesJson(growth.losses)},

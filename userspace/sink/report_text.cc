@@ -5,11 +5,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "model/alert_words.h"
 #include "model/diagnosis.h"
 #include "model/forecast.h"
+#include "model/post_mortem.h"
 #include "model/words.h"
 #include "sink/report.h"
 #include "sink/report_blame.h"
+#include "sink/shm_text.h"
 
 namespace cowprof {
 namespace {
@@ -20,11 +23,12 @@ std::string CopiedBytes(const ProcessGrowth& process, uint64_t page_bytes) {
   return process.counts.copies ? HumanBytes(*process.counts.copies * page_bytes) : "-";
 }
 
-std::string ProcessLine(const ProcessGrowth& process, uint64_t page_bytes) {
+std::string ProcessLine(const ProcessGrowth& process, const Growth& growth) {
+  const uint64_t page_bytes = growth.info.page_bytes;
   return absl::StrFormat("  %-10s %8d %12s %11s %11s %11s %12s  %s\n", NameOf(process.role), process.id.pid,
                          HumanCount(process.counts.copies), CopiedBytes(process, page_bytes),
                          HumanBytes(process.private_bytes), HumanBytes(process.peak_private_bytes),
-                         HumanBytes(process.still_shared_bytes), ExitText(process));
+                         HumanBytes(process.still_shared_bytes), PostMortemOf(process, growth).text);
 }
 
 std::string LimitLine(const LimitGrowth& limit) {
@@ -64,12 +68,6 @@ std::string LimitSentence(const LimitGrowth& limit) {
   return absl::StrFormat("Nearest limit: %s, %.0f %% of %s used.", LimitWords(limit.now),
                          100 * limit.now.ratio().value_or(0),
                          limit.now.counts_bytes() ? HumanBytes(bound) : HumanCount(bound));
-}
-
-std::string ExitText(const ProcessGrowth& process) {
-  if (!process.exit) return "running";
-  return process.exit->signaled ? absl::StrCat("killed by ", SignalName(process.exit->signal))
-                                : absl::StrCat("exit ", process.exit->code);
 }
 
 std::string ExactnessText(Exactness exactness) {
@@ -146,19 +144,22 @@ std::string Verdict(const Growth& growth) {
 }
 
 std::string ReportText(const Growth& growth, bool complete) {
-  const uint64_t page_bytes = growth.info.page_bytes;
   std::string out = absl::StrCat(Verdict(growth), "\n\n");
   absl::StrAppendFormat(&out, "  %-10s %8s %12s %11s %11s %11s %12s  %s\n", "", "pid", "copies", "copied", "private",
                         "peak", "still shared", "end");
-  if (growth.target() != nullptr) out += ProcessLine(*growth.target(), page_bytes);
+  if (growth.target() != nullptr) out += ProcessLine(*growth.target(), growth);
   const std::vector<const ProcessGrowth*> workers = TopWorkers(growth);
-  for (size_t i = 0; i < std::min(workers.size(), kWorkerLines); ++i) out += ProcessLine(*workers[i], page_bytes);
+  for (size_t i = 0; i < std::min(workers.size(), kWorkerLines); ++i) out += ProcessLine(*workers[i], growth);
   if (workers.size() > kWorkerLines) {
     absl::StrAppend(&out, "  ... and ", workers.size() - kWorkerLines, " more that copied less\n");
   }
   out += BlameText(growth);
   if (!growth.limits.empty()) out += "\n  limits\n";
   for (const LimitGrowth& limit : growth.limits) out += LimitLine(limit);
+  if (!growth.alerts.empty()) out += "\n  alerts\n";
+  for (const Alert& alert : growth.alerts)
+    absl::StrAppend(&out, "  ", HumanDuration(alert.t), "  ", AlertLine(alert), "\n");
+  out += ShmSection(growth);
   absl::StrAppend(&out, "\n  ", ExactnessText(growth.info.exactness), " (", growth.info.rung, "), ",
                   HumanDuration(growth.t), ", ", Plural(growth.samples, "sample"),
                   "; target: ", Printable(growth.info.command), "\n");

@@ -5,11 +5,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "model/alert_words.h"
 #include "model/blame.h"
 #include "model/diagnosis.h"
 #include "model/words.h"
@@ -69,6 +73,17 @@ std::vector<const ProcessGrowth*> LivingWorkers(const Growth& growth) {
   return workers;
 }
 
+// The latest of each limit and rule, unless it is over.
+std::vector<std::string> AlertsThatStand(const Growth& growth) {
+  std::map<std::tuple<AlertRule, LimitKind, std::string>, const Alert*> latest;
+  for (const Alert& alert : growth.alerts) latest[{alert.rule, alert.kind, alert.name}] = &alert;
+  std::vector<std::string> lines;
+  for (const auto& [key, alert] : latest) {
+    if (!alert->over) lines.push_back(AlertLine(*alert));
+  }
+  return lines;
+}
+
 // Broken at blanks, so that no line has more than `columns` characters, if the words allow it.
 std::vector<std::string> Wrap(absl::string_view text, size_t columns) {
   std::vector<std::string> lines = {""};
@@ -86,9 +101,14 @@ std::string Cut(std::string line, size_t columns) {
 
 class LineTerminal : public Sink {
  public:
-  explicit LineTerminal(FILE* out) : out_(out) {}
-  absl::Status Write(const Sample&, const Growth& growth) override {
-    absl::FPrintF(out_, "%s\n", TickLine(growth));
+  LineTerminal(FILE* out, bool ticks) : out_(out), ticks_(ticks), colour_(isatty(fileno(out)) && !getenv("NO_COLOR")) {}
+  absl::Status Write(const Sample& sample, const Growth& growth) override {
+    for (const Alert& alert : sample.alerts) {
+      const char* const red = colour_ && !alert.over ? "\x1b[1;31m" : "";
+      absl::FPrintF(out_, "%s%scowprof: %s%s\n", alert.over ? "" : "!!! ", red, AlertLine(alert),
+                    *red ? "\x1b[0m" : "");
+    }
+    if (ticks_) absl::FPrintF(out_, "%s\n", TickLine(growth));
     fflush(out_);
     return absl::OkStatus();
   }
@@ -96,6 +116,7 @@ class LineTerminal : public Sink {
 
  private:
   FILE* out_;
+  bool ticks_, colour_;
 };
 
 // Uses the alternate screen, so that the terminal is as it was afterwards.
@@ -166,6 +187,9 @@ std::string Screen(const Growth& growth, int columns, int rows) {
       absl::StrCat("cowprof  ", Printable(growth.info.command, columns), "  pid ", growth.info.target.pid),
       absl::StrCat(HumanDuration(growth.t), "  ", ExactnessText(growth.info.exactness), "  Ctrl-C ends the recording"),
       ""};
+  for (const std::string& alert : AlertsThatStand(growth)) {
+    for (std::string& line : Wrap(alert, columns)) lines.push_back(std::move(line));
+  }
   const LimitGrowth* nearest = NearestLimit(growth);
   for (const std::string& sentence : {CopiesSentence(growth), TopFinding(growth),
                                       nearest != nullptr ? LimitSentence(*nearest) : "No limit is set.",
@@ -206,7 +230,8 @@ std::string Screen(const Growth& growth, int columns, int rows) {
 std::unique_ptr<Sink> NewTerminal(TerminalMode mode, FILE* out) {
   switch (mode) {
     case TerminalMode::kLines:
-      return std::make_unique<LineTerminal>(out);
+    case TerminalMode::kAlerts:
+      return std::make_unique<LineTerminal>(out, mode == TerminalMode::kLines);
     case TerminalMode::kScreen:
       return std::make_unique<ScreenTerminal>(out);
     case TerminalMode::kQuiet:

@@ -11,7 +11,7 @@
 
 namespace cowprof {
 
-enum class TerminalMode { kQuiet, kLines, kScreen };
+enum class TerminalMode { kQuiet, kAlerts, kLines, kScreen };  // kAlerts: lines of alerts only
 
 // Writes to `out` (stdout when attached, stderr when cowprof started the program, whose stdout is its own).
 std::unique_ptr<Sink> NewTerminal(TerminalMode mode, FILE* out);

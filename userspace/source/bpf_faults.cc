@@ -7,12 +7,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "cowprof.h"
+#include "source/bpf_events.h"
 #include "source/bpf_handles.h"
 #include "source/bpf_tree.h"
 
@@ -21,8 +23,6 @@ namespace {
 
 using Key = cowprof_process_key;
 using Row = cowprof_process_row;
-
-std::string CommOf(const char (&comm)[COWPROF_COMM_BYTES]) { return std::string(comm, strnlen(comm, sizeof(comm))); }
 
 FaultCounts CountsOf(const cowprof_counts& c) {
   return {.faults = c.faults,
@@ -56,6 +56,14 @@ bool MarkVictimTakesTask() {
   return takes_task;
 }
 
+// Moves what is wanted to the end of `to`.
+template <typename T, typename Predicate>
+void MoveIf(std::vector<T>* from, Predicate wanted, std::vector<T>* to) {
+  const auto rest = std::stable_partition(from->begin(), from->end(), wanted);
+  to->insert(to->end(), std::make_move_iterator(from->begin()), std::make_move_iterator(rest));
+  from->erase(from->begin(), rest);
+}
+
 class BpfFaults : public FaultSource {
  public:
   absl::Status Load(const BpfOptions& options);
@@ -73,8 +81,8 @@ class BpfFaults : public FaultSource {
 
  private:
   absl::Status ReadCauses(Pull* pull) const;
+  absl::Status TakeLate(Pull* pull);
   FollowedProcess FollowedOf(const Key& key, const Row& row) const;
-  std::vector<SeenEvent> TakeEvents();
   static int OnEvent(void* context, void* data, size_t size);
   static int OnPages(void* context, void* data, size_t size);
 
@@ -84,7 +92,8 @@ class BpfFaults : public FaultSource {
   std::unique_ptr<FollowedTree> tree_;
   // Whose regions, and whose places, are still in the table.
   absl::flat_hash_set<uint32_t> ended_with_regions_, ended_with_places_;
-  std::vector<cowprof_event> events_;  // since the last pull
+  std::vector<cowprof_event> forks_;  // that the tree is to look at, seen while it was being scanned
+  std::vector<SeenEvent> seen_;       // since the last pull
   std::vector<CopiedPage> pages_;
   std::vector<uint64_t> stacks_read_;  // and still in the table
 };
@@ -107,7 +116,7 @@ absl::Status BpfFaults::Load(const BpfOptions& options) {
   if (int error = ring_buffer__add(ring_.get(), bpf_map__fd(skeleton_->maps.copied_pages), &BpfFaults::OnPages, this)) {
     return BpfStatus(-error, "map the ring buffer of pages");
   }
-  tree_ = std::make_unique<FollowedTree>(*skeleton_, ring_.get(), events_);
+  tree_ = std::make_unique<FollowedTree>(*skeleton_, ring_.get(), forks_);
   // From here on every fork of the host is reported, until Follow() has closed the tree.
   skeleton_->bss->scanning = 1;
   bpf_program__set_autoattach(skeleton_->progs.list_tasks, false);
@@ -123,8 +132,12 @@ absl::Status BpfFaults::Load(const BpfOptions& options) {
 }
 
 int BpfFaults::OnEvent(void* context, void* data, size_t size) {
-  if (size >= sizeof(cowprof_event)) {
-    static_cast<BpfFaults*>(context)->events_.push_back(*static_cast<const cowprof_event*>(data));
+  auto& faults = *static_cast<BpfFaults*>(context);
+  const auto& event = *static_cast<const cowprof_event*>(data);
+  if (size >= sizeof(event) && event.kind == COWPROF_FORK_SEEN) {
+    faults.forks_.push_back(event);
+  } else if (std::optional<SeenEvent> seen = SeenEventOf(data, size)) {
+    faults.seen_.push_back(*std::move(seen));
   }
   return 0;
 }
@@ -172,18 +185,18 @@ FollowedProcess BpfFaults::FollowedOf(const Key& key, const Row& row) const {
           .forked_ns = row.forked_ns,
           .exited_ns = row.exited_ns,
           .exit_status = row.exit_code,
-          .comm = CommOf(row.comm),
+          .comm = TextIn(row.comm),
           .counts = CountsOf(row.counts)};
 }
 
 absl::StatusOr<Pull> BpfFaults::PullCounts() {
-  // Events first: an exit that is reported here has its row in the same pull.
+  // Events first: they are of processes whose rows exist.
   if (int error = ring_buffer__consume(ring_.get()); error < 0) return BpfStatus(-error, "read the ring buffer");
   if (absl::StatusOr<std::string> settled = RunIterator(skeleton_->progs.settle_threads); !settled.ok())
     return settled.status();
   const auto rows = ReadHash<Key, Row>(bpf_map__fd(skeleton_->maps.processes), "processes");
   if (!rows.ok()) return rows.status();
-  Pull pull;
+  Pull pull = {.events = std::exchange(seen_, {}), .pages = std::exchange(pages_, {})};
   const cowprof_losses& losses = skeleton_->bss->losses;
   pull.losses = {.events_dropped = losses.events_dropped,
                  .processes_dropped = losses.processes_dropped,
@@ -209,40 +222,28 @@ absl::StatusOr<Pull> BpfFaults::PullCounts() {
   std::sort(pull.processes.begin(), pull.processes.end(), [](const FollowedProcess& a, const FollowedProcess& b) {
     return std::tie(a.forked_ns, a.serial) < std::tie(b.forked_ns, b.serial);
   });
-  pull.events = TakeEvents();
-  pull.pages = std::exchange(pages_, {});
+  if (absl::Status status = TakeLate(&pull); !status.ok()) return status;
   return pull;
 }
 
-std::vector<SeenEvent> BpfFaults::TakeEvents() {
-  std::vector<SeenEvent> seen;
-  for (const cowprof_event& event : events_) {
-    SeenEvent out = {.process = IdOf(event.process), .time_ns = event.time_ns};
-    switch (event.kind) {
-      case COWPROF_EXEC:
-        out.event.kind = EventKind::kExec;
-        out.event.comm = CommOf(event.comm);
-        break;
-      case COWPROF_SIGNAL_SENT:
-        out.event.kind = EventKind::kSignalSent;
-        break;
-      case COWPROF_SIGNAL_DELIVERED:
-        out.event.kind = EventKind::kSignalDelivered;
-        break;
-      case COWPROF_OOM_VICTIM:
-        out.event.kind = EventKind::kOomVictim;
-        break;
-      default:  // forks and exits stand in the rows, which a full ring buffer can't lose
-        continue;
-    }
-    out.event.signal = event.signal;
-    out.event.code = event.code;
-    out.event.sender = event.sender;
-    out.event.address = event.address;
-    seen.push_back(std::move(out));
+// Whose end stands in the rows is forgotten: all that came before it is told with it. What is of a process without a
+// row yet stays for the next pull.
+absl::Status BpfFaults::TakeLate(Pull* pull) {
+  if (std::none_of(pull->processes.begin(), pull->processes.end(),
+                   [](const FollowedProcess& process) { return process.exited_ns != 0; }))
+    return absl::OkStatus();
+  if (int error = ring_buffer__consume(ring_.get()); error < 0) return BpfStatus(-error, "read the ring buffer");
+  absl::flat_hash_set<pid_t> pids;
+  absl::flat_hash_set<uint32_t> serials;
+  for (const FollowedProcess& process : pull->processes) {
+    pids.insert(process.id.pid);
+    serials.insert(process.serial);
   }
-  events_.clear();
-  return seen;
+  MoveIf(
+      &seen_, [&](const SeenEvent& event) { return pids.contains(event.process.pid); }, &pull->events);
+  MoveIf(
+      &pages_, [&](const CopiedPage& page) { return serials.contains(page.serial); }, &pull->pages);
+  return absl::OkStatus();
 }
 
 // Rows of processes that ended by the last PullCounts() are deleted here: the probes can't, knowing only addresses.

@@ -7,6 +7,7 @@
 #include <bpf/libbpf.h>
 
 #include <cerrno>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
@@ -40,6 +41,11 @@ absl::Status BpfStatus(int error, absl::string_view attempted);
 absl::StatusOr<std::string> RunIterator(bpf_program* program);
 
 inline ProcessId IdOf(const cowprof_process_key& key) { return {static_cast<pid_t>(key.pid), key.start_ns}; }
+
+template <size_t kBytes>
+std::string TextIn(const char (&text)[kBytes]) {
+  return std::string(text, strnlen(text, kBytes));
+}
 
 // Every row of a hash. A row that comes or goes meanwhile may be there or not; the others are there once.
 template <typename Key, typename Value>

@@ -34,6 +34,10 @@ struct SeenEvent {
   ProcessId process;     // start_ns 0: known by pid only
   uint64_t time_ns = 0;  // CLOCK_BOOTTIME
   Event event;
+  // What names are still to be made of: kSignalDelivered, kOomVictim.
+  uint64_t ip = 0;
+  std::vector<cowprof_frame> frames;  // the innermost ones, innermost first
+  uint64_t cgroup = 0;                // inode of its directory
 };
 
 // Copies by one instruction of one process onto one kind of thing. Cumulative; each copy stands in one row.

@@ -3,6 +3,7 @@
 // right, no such file on this kernel) has no row; that is absence and never an error.
 #include "source/limits.h"
 
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 
 #include <algorithm>
@@ -24,6 +25,8 @@ struct Target {
 
 using Rows = std::vector<LimitSample>;
 
+LimitKind KindOf(const MemoryCgroup& cgroup) { return cgroup.v2 ? LimitKind::kCgroupV2 : LimitKind::kCgroupV1; }
+
 // Through the process's own root: a container has its own /dev/shm, 64 MiB by default.
 void AppendShm(const Target& target, Rows* rows) {
   struct statvfs shm;
@@ -38,21 +41,28 @@ void AppendShm(const Target& target, Rows* rows) {
     rows->push_back({LimitKind::kShmInodes, "/dev/shm", shm.f_files, shm.f_files - std::min(shm.f_files, shm.f_ffree)});
 }
 
+std::vector<MemoryCgroup> CgroupsOf(const ProcFs& proc, pid_t pid) {
+  const auto own = proc.ReadFile(pid, "cgroup");
+  const auto mounts = ReadSmallFile(proc.root() + "/self/mountinfo");
+  if (!own.ok() || !mounts.ok()) return {};
+  // One that is ending is shown at the root of a version 1 hierarchy (proc_cgroup_show), and is charged elsewhere.
+  constexpr unsigned kPfExiting = 0x4;
+  const absl::StatusOr<ProcStat> stat = proc.ReadStat(pid);
+  if (stat.ok() && (stat->flags & kPfExiting) != 0) return {};
+  return PlanMemoryCgroups(*own, *mounts);
+}
+
 // Innermost first. The first readable level is what the process is charged to; of those above only
 // the limited ones matter.
 void AppendCgroups(const Target& target, Rows* rows) {
-  const auto own = target.proc.ReadFile(target.pid, "cgroup");
-  const auto mounts = ReadSmallFile(target.proc.root() + "/self/mountinfo");
-  if (!own.ok() || !mounts.ok()) return;
   bool innermost = true;
-  for (const MemoryCgroup& cgroup : PlanMemoryCgroups(*own, *mounts)) {
+  for (const MemoryCgroup& cgroup : CgroupsOf(target.proc, target.pid)) {
     const absl::StatusOr<Count> limit = ReadMemoryLimit(cgroup, target.filesystem_root);
     if (!limit.ok() || (!innermost && !limit->has_value())) continue;
     if (!innermost && !CountsChildren(cgroup, target.filesystem_root)) continue;
     const absl::StatusOr<MemoryUse> use = ReadMemoryUse(cgroup, target.filesystem_root);
     if (!use.ok()) continue;
-    const LimitKind kind = cgroup.v2 ? LimitKind::kCgroupV2 : LimitKind::kCgroupV1;
-    rows->push_back({kind, cgroup.name, *limit, use->bytes, use->failures, use->kills});
+    rows->push_back({KindOf(cgroup), cgroup.name, *limit, use->bytes, use->failures, use->kills});
     innermost = false;
   }
 }
@@ -97,6 +107,22 @@ std::vector<LimitSample> Limits::Read(pid_t pid) const {
   Rows rows;
   for (const auto append : kLimits) append(target, &rows);
   return rows;
+}
+
+uint64_t Limits::ShmDevice(pid_t pid) const {
+  struct stat folder;
+  return stat(proc_.PathOf(pid, "root/dev/shm").c_str(), &folder) == 0 ? folder.st_dev : 0;
+}
+
+bool Limits::NameCgroup(pid_t pid, uint64_t inode, LimitSample* limit) const {
+  for (const MemoryCgroup& cgroup : CgroupsOf(proc_, pid)) {
+    struct stat folder;
+    if (stat((filesystem_root_ + cgroup.directory).c_str(), &folder) != 0 || folder.st_ino != inode) continue;
+    limit->kind = KindOf(cgroup);
+    limit->name = cgroup.name;
+    return true;
+  }
+  return false;
 }
 
 }  // namespace cowprof

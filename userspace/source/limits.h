@@ -25,6 +25,11 @@ class Limits {
   // For cgroups `used` is the usage without file pages and reclaimable slabs, which the kernel takes back before it
   // kills; for the host MemTotal + SwapTotal against what MemAvailable + SwapFree leave.
   std::vector<LimitSample> Read(pid_t pid) const;
+  // The file system that the process has at /dev/shm, as stat(2) numbers it; 0: none, or the process is gone.
+  uint64_t ShmDevice(pid_t pid) const;
+  // Gives the limit of a cgroup its whole name: of those that the process is in, the one whose directory has this
+  // inode. False: it is in none such, or gone.
+  bool NameCgroup(pid_t pid, uint64_t inode, LimitSample* limit) const;
 
  private:
   ProcFs proc_;

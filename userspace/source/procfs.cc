@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -129,13 +130,17 @@ std::optional<Mapping> ParseMapping(absl::string_view line) {
   Mapping mapping;
   const absl::string_view range = TakeWord(&line), access = TakeWord(&line);
   const absl::string_view offset = TakeWord(&line), device = TakeWord(&line);
-  const size_t dash = range.find('-');
-  if (dash == range.npos || access.size() != 4 || !absl::StrContains(device, ':') ||
+  const size_t dash = range.find('-'), colon = device.find(':');
+  unsigned major_number = 0, minor_number = 0;
+  if (dash == range.npos || access.size() != 4 || colon == device.npos ||
+      !ParseNumber(device.substr(0, colon), &major_number, 16) ||
+      !ParseNumber(device.substr(colon + 1), &minor_number, 16) ||
       !ParseNumber(range.substr(0, dash), &mapping.begin, 16) ||
       !ParseNumber(range.substr(dash + 1), &mapping.end, 16) || mapping.begin >= mapping.end ||
       !ParseNumber(offset, &mapping.offset, 16) || !ParseNumber(TakeWord(&line), &mapping.inode)) {
     return std::nullopt;
   }
+  mapping.device = makedev(major_number, minor_number);
   mapping.readable = access[0] == 'r';
   mapping.writable = access[1] == 'w';
   mapping.executable = access[2] == 'x';

@@ -46,7 +46,7 @@ absl::StatusOr<RollupFigures> ParseRollup(absl::string_view text);
 struct Mapping {
   uint64_t begin = 0, end = 0;  // bytes; end is exclusive
   bool readable = false, writable = false, executable = false, shared = false;
-  uint64_t offset = 0, inode = 0;
+  uint64_t offset = 0, device = 0, inode = 0;  // device as stat(2) has it
   std::string name;  // path, "[heap]", "[stack]", "" for anonymous memory; " (deleted)" is kept
 };
 // Lines that are not of the form are skipped.

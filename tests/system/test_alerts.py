@@ -1,0 +1,291 @@
+"""Alerts: before the kill and not without reason, in every place where they must appear, and whatever the hook does.
+
+The long proof, with its table, is alerts_proof.py; a few of its runs stand here, all of them behind --slow.
+"""
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import alerts_proof
+import harness
+import truth
+from conftest import needs
+from memory_groups import MB, MemoryGroup, in_small_shm, memory_root
+
+OPEN_FILES = [harness.PYTHON, harness.REPOSITORY / "tests/system/workloads/open_files.py"]
+TRAINER = [harness.PYTHON, harness.REPOSITORY / "tests/system/workloads/checkpointing_trainer.py"]
+CHECKPOINT_HOOK = harness.REPOSITORY / "scripts" / "checkpoint-on-alert.sh"
+QUICK_FDS = ["--alert-at", "off", "--alert-eta", "off", "--alert-at", "fds=50%:100ms"]
+
+
+@pytest.fixture(autouse=True)
+def memory_controller():
+    needs("memory-cgroup-v1", memory_root() is not None, "no memory controller of version 1 is mounted")
+
+
+def alerts_of(document, over=False):
+    return [record for record in document["records"] if record["type"] == "alert" and record["over"] == over]
+
+
+def read_alerts(path, over=False):
+    try:
+        return alerts_of(harness.load_json(path), over)
+    except (FileNotFoundError, json.JSONDecodeError):
+        return []
+
+
+def await_alert(recording, kind, over=False):
+    def found():
+        assert recording.popen.poll() is None, "cowprof ended"
+        return [alert for alert in read_alerts(recording.path, over) if alert["kind"] == kind]
+    return harness.wait_until(found, f"an alert of {kind}", pause=0.02)[0]
+
+
+# ---- Before the kill, and only then ----
+
+def chosen(cases, *names):
+    return [pytest.param(*case, id=case[0], marks=() if case[0] in names else pytest.mark.slow) for case in cases()]
+
+
+@pytest.mark.parametrize("name, limit, command", chosen(
+    alerts_proof.steady_ramps, "new memory, 700 MB/s", "copies, 200 MB/s"))
+def test_ramp(name, limit, command):
+    assert alerts_proof.judge_ramp(alerts_proof.record(name, command, limit_mb=limit)) == ""
+
+
+@pytest.mark.parametrize("name, limit, command", chosen(
+    alerts_proof.loaders_that_die, "copies of a loader, 600000 rows", "shm of a loader, 40 ms"))
+def test_dying_loader(name, limit, command):
+    assert alerts_proof.judge_loader(alerts_proof.record(name, command, limit_mb=limit)) == ""
+
+
+@pytest.mark.parametrize("name, limit, command", chosen(
+    alerts_proof.healthy_runs, "large but flat: 75 %, 1000 MB/s", "sawtooth, 400 MB/s", "only reuses, 1000 MB/s",
+    "page cache: read, 200 MB held"))
+def test_healthy_run(name, limit, command):
+    assert alerts_proof.judge_healthy(alerts_proof.record(name, command, limit_mb=limit)) == ""
+
+
+@pytest.mark.parametrize("name, limit, command", chosen(
+    alerts_proof.loaders_that_live, "loader: batches in flight, prefetch 6"))
+def test_living_loader(name, limit, command):
+    assert alerts_proof.judge_healthy(alerts_proof.record(name, command, limit_mb=limit)) == ""
+
+
+# ---- Where it is said ----
+
+def test_alert_of_a_started_program_is_everywhere(tmp_path):
+    path = tmp_path / "run.json"
+    result = harness.run_cowprof("--output", path, *QUICK_FDS, "--", *OPEN_FILES, "--hold=1", "--status=5")
+    assert result.returncode == 5, result.stderr
+    lines = [line for line in result.stderr.splitlines() if "ALERT" in line]
+    assert len(lines) == 2, result.stderr  # when it was raised, and in the report at the end
+    assert lines[0].startswith("!!! cowprof: ALERT file descriptors is 9") and "ulimit -n" in lines[0]
+    document = harness.load_json(path)
+    harness.validate(document, "timeline.schema.json")
+    (alert,) = alerts_of(document)
+    assert (alert["kind"], alert["rule"], alert["limit"], alert["index"], alert["cause"]) == ("fds", "ratio", 256, 0, "descriptors")
+    assert 128 <= alert["used"] <= 256
+    assert "ALERT file descriptors" in harness.run_cowprof("report", path).stdout
+    report = json.loads(harness.run_cowprof("report", path, "--json").stdout)
+    harness.validate(report, "report.schema.json")
+    assert report["alerts"][0]["text"] == alert["text"] and report["alerts"][0]["pid"] == report["target"]["pid"]
+
+
+def test_gate(tmp_path):
+    options = ["--output", tmp_path / "run.json", "--quiet", *QUICK_FDS, "--fail-on-alert", "--"]
+    result = harness.run_cowprof(*options, *OPEN_FILES, "--hold=1", "--status=5")
+    assert result.returncode == 3
+    assert result.stderr.count("\n") == 1 and "--fail-on-alert" in result.stderr and "file descriptors" in result.stderr
+    assert harness.run_cowprof(*options, *OPEN_FILES, "--hold=0.5", "--status=5", "--to=20").returncode == 5
+
+
+def test_once_for_each_crossing(start_recording):
+    target = harness.Process([*OPEN_FILES, "--line"])
+    target.await_line("role", "open")
+    recording = start_recording(target.pid, *QUICK_FDS)
+    await_alert(recording, "fds")
+    target.go()
+    await_alert(recording, "fds", over=True)
+    target.finish()
+    recording.wait()
+    document = recording.timeline()
+    assert len(alerts_of(document)) == 1 and len(alerts_of(document, over=True)) == 1
+
+
+# ---- The hook ----
+
+def write_hook(folder, text, mode=0o755):
+    path = folder / "hook.sh"
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(mode)
+    return path
+
+
+def test_hook_makes_the_trainer_checkpoint_before_the_kill(tmp_path, start_recording):
+    checkpoint = tmp_path / "checkpoint.json"
+    with MemoryGroup(400 * MB) as group:
+        trainer = harness.Process([*TRAINER, checkpoint], preexec_fn=group.join, stderr=subprocess.DEVNULL)
+        try:
+            trainer.await_line("role", "ready")
+            recording = start_recording(trainer.pid, "--on-alert", CHECKPOINT_HOOK)
+            recording.await_sample()
+            trainer.go()
+            assert recording.wait() == 0, recording.stderr
+        finally:
+            trainer.stop()
+    assert "--on-alert" not in recording.stderr
+    assert trainer.await_line("role", "checkpoint")["worker_lives"]
+    assert json.loads(checkpoint.read_text())["step"] > 0
+    exits = [r for r in recording.timeline()["records"] if r.get("event") == "exit"]
+    assert exits[0]["status"] & 0x7F == signal.SIGKILL  # the worker leaked to its end
+
+
+def test_hook_of_a_trainer_that_does_not_listen_leaves_it_alone(start_recording):
+    target = harness.Process([*OPEN_FILES, "--line"])
+    environment = {**os.environ, "COWPROF_ALERT_KIND": "shm", "COWPROF_PID": str(target.pid)}
+    target.await_line("role", "open")
+    assert subprocess.run([CHECKPOINT_HOOK], env=environment, check=False).returncode == 1
+    target.go()
+    target.finish()
+    assert target.popen.returncode == 0
+
+
+@pytest.mark.parametrize("script, says", [
+    ("exit 7", "ended with status 7"),
+    ("exec sleep 1000", "took longer than 10.0 s and was killed"),
+    ("exec 0<&-; head -c 50000000 /dev/zero; exit 8", "ended with status 8"),
+    ("kill -9 $$", "was killed by SIGKILL"),
+], ids=["fails", "hangs", "floods", "dies"])
+def test_hook_that_misbehaves_is_told_once_and_not_fatal(script, says, open_folder):
+    hook = write_hook(open_folder, script)
+    path = open_folder / "run.json"
+    result = harness.run_cowprof("--output", path, "--quiet", *QUICK_FDS, "--on-alert", hook, "--", *OPEN_FILES, "--hold=0.5")
+    assert result.returncode == 0, result.stderr
+    assert result.stderr.count("--on-alert") == 1 and says in result.stderr
+    document = harness.load_json(path)
+    assert document["records"][-1]["type"] == "end" and len(alerts_of(document)) == 1
+
+
+def refused(*options):
+    result = harness.run_cowprof(*options, "--", "true")
+    assert result.returncode == 2 and result.stdout == "", result.stderr
+    assert result.stderr.startswith("cowprof: ") and result.stderr.count("\n") == 1
+    return result.stderr
+
+
+def test_unsafe_hooks_are_refused_at_the_start(open_folder):
+    assert "there is no program" in refused("--on-alert", open_folder / "missing.sh")
+    hook = write_hook(open_folder, "true", 0o644)
+    assert "chmod +x" in refused("--on-alert", hook)
+    hook.chmod(0o757)
+    assert "chmod go-w" in refused("--on-alert", hook)
+    hook.chmod(0o755)
+    open_folder.chmod(0o777)
+    assert "chmod go-w" in refused("--on-alert", hook)
+    open_folder.chmod(0o755)
+    os.chown(hook, 65534, 65534)
+    assert "chown" in refused("--on-alert", hook)
+    assert "never closed" in refused("--on-alert", f"{hook} 'x")
+    assert "no command" in refused("--on-alert", " ")
+
+
+@pytest.mark.parametrize("options", [
+    ["--alert-at", "110%"], ["--alert-at=-1"], ["--alert-at", "90"], ["--alert-at", "nan"], ["--alert-at", "ram=90%"],
+    ["--alert-at", "90%:never"], ["--alert-eta", "soon"], ["--alert-eta=0"], ["--alert-eta", "shm=90%"], ["--alert-at"],
+], ids=" ".join)
+def test_nonsense_is_one_sentence(options):
+    assert options[0].split("=")[0] in refused(*options)
+
+
+# ---- Limits that change ----
+
+def test_cgroup_is_resized(start_workload, start_recording):
+    with MemoryGroup(400 * MB) as group:
+        target = start_workload("ramp", "--kind=flat", "--mb=200", "--rate=1000", "--rest=60000", "--wait", preexec_fn=group.join)
+        target.await_line("role", "ready")
+        recording = start_recording(target.pid, "--alert-at", "80%:100ms", "--alert-eta", "off")
+        recording.await_sample()
+        target.go()
+        harness.wait_until(lambda: truth.private_bytes(target.pid) > 190 * MB, "the memory")
+        group.resize(230 * MB)
+        alert = await_alert(recording, "cgroup-v1")
+        assert alert["limit"] == 230 * MB and alert["used"] > 180 * MB
+        group.resize(400 * MB)
+        await_alert(recording, "cgroup-v1", over=True)
+        for pid in truth.tree(target.pid):
+            os.kill(pid, signal.SIGKILL)
+        recording.wait()
+    assert len(alerts_of(recording.timeline())) == 1
+
+
+def test_process_moves_to_another_cgroup_and_its_old_one_is_removed(start_workload, start_recording):
+    with MemoryGroup(2000 * MB) as wide:
+        with MemoryGroup(240 * MB) as narrow:
+            target = start_workload("ramp", "--kind=flat", "--mb=200", "--rate=1000", "--rest=60000", "--wait",
+                                    preexec_fn=wide.join)
+            target.await_line("role", "ready")
+            recording = start_recording(target.pid, "--alert-at", "80%:100ms", "--alert-eta", "off")
+            recording.await_sample()
+            for pid in truth.tree(target.pid):
+                narrow.add(pid)
+            target.go()  # what it writes from here on is charged to the narrow one
+            alert = await_alert(recording, "cgroup-v1")
+            assert alert["name"].endswith(narrow.folder.name)
+            for pid in truth.tree(target.pid):
+                wide.add(pid)
+        over = await_alert(recording, "cgroup-v1", over=True)
+        assert over["name"] == alert["name"]
+        assert recording.popen.poll() is None
+        for pid in truth.tree(target.pid):
+            os.kill(pid, signal.SIGKILL)
+        assert recording.wait() == 0, recording.stderr
+    recording.timeline()
+
+
+def test_shm_is_remounted_larger(start_recording):
+    write = "import sys,json,os; print(json.dumps({'role': 'ready'}), flush=True); sys.stdin.readline();" \
+            "open('/dev/shm/block', 'wb').write(bytes(56 << 20)); sys.stdin.readline()"
+    target = harness.Process(in_small_shm([harness.PYTHON, "-c", write]))
+    try:
+        target.await_line("role", "ready")
+        recording = start_recording(target.pid, "--alert-at", "shm=80%:100ms", "--alert-eta", "off")
+        recording.await_sample()
+        target.go()
+        assert await_alert(recording, "shm")["limit"] == 64 * MB
+        subprocess.run(["nsenter", "-t", str(target.pid), "-m", "mount", "-o", "remount,size=512m", "/dev/shm"], check=True)
+        assert await_alert(recording, "shm", over=True)["limit"] == 512 * MB
+    finally:
+        target.finish()
+    assert recording.wait() == 0, recording.stderr
+
+
+# ---- The recorder survives ----
+
+def notes_of(document):
+    return [record["text"] for record in document["records"] if record.get("event") == "note"]
+
+
+def test_recorder_in_the_cgroup_of_its_target_says_so(tmp_path, start_workload, start_recording):
+    with MemoryGroup(600 * MB) as group:
+        target = start_workload("ramp", "--kind=new", "--mb=10", "--rate=100", "--rest=0", "--wait", preexec_fn=group.join)
+        target.await_line("role", "ready")
+        outside = start_recording(target.pid)
+        inside = harness.Recording(tmp_path / "inside.json", ["--attach", target.pid, "--output", tmp_path / "inside.json"],
+                                   preexec_fn=group.join)
+        try:
+            outside.await_sample()
+            inside.await_sample()
+            locked = Path(f"/proc/{outside.pid}/status").read_text().split("VmLck:")[1].split()[0]
+            target.go()
+            assert inside.wait() == 0 and outside.wait() == 0
+        finally:
+            inside.stop()
+    assert int(locked) > 0
+    assert inside.stderr.count("this recording itself runs in cgroup") == 1
+    assert [note for note in notes_of(inside.timeline()) if group.folder.name in note or "OOM killer" in note]
+    assert "itself runs in" not in outside.stderr and not notes_of(outside.timeline())

@@ -1,0 +1,390 @@
+"""Why a process ended: each cause planted with real processes, and beside it what must not be taken for it.
+
+The OOM killer works in a real cgroup with a limit, and what it did is compared with the kernel's own log; bus errors come from a
+real small tmpfs on /dev/shm in a mount namespace, which is what a container gets. How a host runs out of memory can't be shown on a
+machine that others use: tests/unit/post_mortem_test.cc has it.
+"""
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import cgroups
+import harness
+from conftest import needs
+
+WORKLOAD = Path(__file__).with_name("workloads") / "dying_workers.py"
+DATALOADER = Path(__file__).with_name("dataloader.py")
+CAUSES = {"oom-cgroup", "oom-host", "sigbus-file", "shm-full"}
+
+
+@pytest.fixture
+def start(start_recording):
+    """start(*ways, ...) starts the workers' parent and a recording of it, and lets it go. Returns both."""
+    started = []
+
+    def start(*ways, prefix=(), **options):
+        process = harness.Process([*prefix, harness.PYTHON, WORKLOAD, *ways], stderr=subprocess.DEVNULL, **options)
+        started.append(process)
+        process.await_line("role", "ready")
+        recording = start_recording(process.pid, "--interval", "1s")
+        recording.await_sample()
+        await_python(recording)
+        process.go()
+        return process, recording
+
+    yield start
+    for process in started:
+        process.stop()
+
+
+@pytest.fixture
+def cgroup():
+    """cgroup(name, parent=None) makes a memory cgroup."""
+    needs("memory-cgroup", cgroups.available(), "no memory cgroup of version 1 that can be divided")
+    made = []
+
+    def make(name, parent=None):
+        made.append(cgroups.MemoryCgroup(f"cowprof-{os.getpid()}-{name}" if parent is None else name, parent))
+        return made[-1]
+
+    yield make
+    for group in reversed(made):
+        group.remove()
+
+
+def events_of(recording, kind):
+    """Those in the file now; none if it is being written at this moment."""
+    try:
+        return [record for record in harness.load_json(recording.path)["records"] if record.get("event") == kind]
+    except json.JSONDecodeError:
+        return []
+
+
+def await_python(recording):
+    """Until the interpreter is known: from then on lines of Python are."""
+    harness.wait_until(lambda: events_of(recording, "python"), "the interpreter to be known")
+
+
+def small_shm(mebibytes):
+    """Words to put before a command, so that it has a /dev/shm of its own, as small as a container's."""
+    script = f'mount -t tmpfs -o size={mebibytes}m tmpfs /dev/shm && exec "$@"'
+    return ["unshare", "--mount", "sh", "-c", script, "sh"]
+
+
+def ended(process, way):
+    line = process.await_line("by", way)
+    return line["pid"]
+
+
+def finished_report(process, recording):
+    """The report, once all has ended. Names come from memory: the parent lives until the last death has been told."""
+    process.await_line("role", "done")
+    dead = [line for line in process.lines if line["role"] == "ended"]
+    harness.wait_until(lambda: len(events_of(recording, "exit")) >= len(dead), "the ends in the file")
+    process.finish()
+    assert recording.wait() == 0, recording.stderr
+    recording.timeline()
+    return recording.report()
+
+
+def exit_of(report, pid):
+    return harness.row_of(report, pid)["exit"]
+
+
+def ids_of(report):
+    return {diagnosis["id"] for diagnosis in report["diagnoses"]} & CAUSES
+
+
+def diagnosis_of(report, name):
+    return next(diagnosis for diagnosis in report["diagnoses"] if diagnosis["id"] == name)
+
+
+def assert_no_cause(report):
+    assert ids_of(report) == set()
+    assert all(row["exit"] is None or row["exit"]["cause"] is None for row in report["workers"])
+
+
+# ---- Ends that no limit caused ----
+
+
+def test_ends_without_a_diagnosis(start):
+    """A crash is told with its native code and line of Python; who killed is named; and none of it is blamed on a limit."""
+    process, recording = start("exit_code:3", "exit_code:0", "abort", "segfault", "killed_from_outside", "killed_by_parent:SIGTERM")
+    victim = ended(process, "killed_from_outside")
+    killer = subprocess.Popen(["sh", "-c", f"kill -9 {victim}"])
+    killer.wait()
+    report = finished_report(process, recording)
+    assert_no_cause(report)
+    texts = {line["by"]: exit_of(report, line["pid"]) for line in process.lines if line["role"] == "ending"}
+    codes = [exit_of(report, line["pid"])["text"] for line in process.lines if line["role"] == "ending" and line["by"] == "exit_code"]
+    assert codes == ["exited unexpectedly with code 3", "exit 0"]
+    assert texts["killed_from_outside"]["text"] == f"killed by SIGKILL from sh (pid {killer.pid})"
+    assert texts["killed_by_parent"]["text"] == "killed by SIGTERM from its parent"
+    assert re.match(r"killed by SIGABRT.* at .*dying_workers.py:\d+ in abort$", texts["abort"]["text"])
+    segfault = texts["segfault"]
+    assert re.match(r"killed by SIGSEGV in .*\.so\S* at .*ctypes/__init__.py:\d+ in string_at$", segfault["text"]), segfault
+    assert "it touched address 0x8" in segfault["evidence"]
+    line = next(number for number, text in enumerate(WORKLOAD.read_text().splitlines(), 1) if text.strip() == "os.abort()")
+    assert f"dying_workers.py:{line} in abort" in texts["abort"]["text"]
+
+
+def test_a_signal_of_a_crash_that_was_sent(start):
+    """SIGBUS and SIGSEGV from another process are no crash of its own."""
+    process, recording = start("killed_from_outside")
+    victim = ended(process, "killed_from_outside")
+    os.kill(victim, signal.SIGBUS)
+    report = finished_report(process, recording)
+    assert_no_cause(report)
+    assert re.match(rf"killed by SIGBUS from .* \(pid {os.getpid()}\)$", exit_of(report, victim)["text"])
+
+
+# ---- Bus errors ----
+
+
+@pytest.mark.parametrize("way", ["truncated", "truncated_with_handler"])
+def test_truncated_file(way, start, tmp_path):
+    """With a handler that raises the signal again, the first delivery has the evidence, and the second one kills."""
+    process, recording = start(f"{way}:{tmp_path}/array.npy")
+    report = finished_report(process, recording)
+    found = exit_of(report, ended(process, way))
+    assert (found["signal"], found["cause"]) == ("SIGBUS", "sigbus-file")
+    assert "array.npy was truncated while it was mapped" in found["text"] and "in truncated" in found["text"]
+    inode = os.stat(tmp_path / "array.npy").st_ino
+    device = os.stat(tmp_path / "array.npy").st_dev
+    assert any(f"byte 20,480 of array.npy, which is 8,192 bytes long (device {device}, inode {inode})" in line for line in found["evidence"])
+    assert ids_of(report) == {"sigbus-file"}
+
+
+def test_truncated_file_in_shm(start):
+    """On a small /dev/shm that has room: it is the file, not the mount."""
+    process, recording = start("truncated:/dev/shm/array", prefix=small_shm(1))
+    report = finished_report(process, recording)
+    found = exit_of(report, ended(process, "truncated"))
+    assert found["cause"] == "sigbus-file" and found["text"].startswith("killed by SIGBUS: /dev/shm/array was truncated")
+    assert ids_of(report) == {"sigbus-file"}
+
+
+def test_full_shm(start):
+    process, recording = start("full:/dev/shm/array", prefix=small_shm(4))
+    report = finished_report(process, recording)
+    found = exit_of(report, ended(process, "full"))
+    assert found["cause"] == "shm-full" and found["text"].startswith("killed by SIGBUS: /dev/shm (4.0 MiB) is full")
+    assert ids_of(report) == {"shm-full"}
+
+
+def test_room_enough_in_shm(start):
+    process, recording = start("full:/dev/shm/array", prefix=small_shm(16))
+    report = finished_report(process, recording)
+    assert exit_of(report, ended(process, "full"))["kind"] == "exited"
+    assert_no_cause(report)
+
+
+def test_full_tmpfs_elsewhere(start, tmp_path):
+    """The advice for /dev/shm would be wrong for it."""
+    prefix = ["unshare", "--mount", "sh", "-c", f'mount -t tmpfs -o size=4m tmpfs {tmp_path} && exec "$@"', "sh"]
+    process, recording = start(f"full:{tmp_path}/array", prefix=prefix)
+    report = finished_report(process, recording)
+    found = exit_of(report, ended(process, "full"))
+    assert found["cause"] == "sigbus-file" and "the tmpfs of array (4.0 MiB) is full" in found["text"]
+    assert ids_of(report) == {"sigbus-file"}
+
+
+LARGE_BATCHES = """
+import json, os, resource, sys, torch
+from torch.utils.data import DataLoader, Dataset
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+class Images(Dataset):
+    def __len__(self):
+        return 1000
+    def __getitem__(self, index):
+        return torch.ones(1 << 20)
+torch.set_num_threads(1)
+print(json.dumps({"role": "ready", "pid": os.getpid()}), flush=True)
+sys.stdin.readline()
+seen = 0
+for batch in DataLoader(Images(), batch_size=int(sys.argv[1]), num_workers=2):
+    seen += 1
+    if seen == 20:
+        break
+print(json.dumps({"role": "done"}), flush=True)
+"""
+
+
+@pytest.mark.parametrize("batch_size, dies", [(8, True), (1, False)])
+def test_dataloader_and_a_container_sized_shm(batch_size, dies, start_recording):
+    """Batches of 32 MiB, four of them in flight, and 64 MiB of /dev/shm: the worker dies of a bus error. Of 4 MiB: none does."""
+    process = harness.Process([*small_shm(64), harness.PYTHON, "-c", LARGE_BATCHES, batch_size], stderr=subprocess.PIPE)
+    try:
+        process.await_line("role", "ready", 60)
+        recording = start_recording(process.pid)
+        recording.await_sample()
+        process.go()
+        process.finish(60)
+        said = process.popen.stderr.read()
+        assert recording.wait() == 0, recording.stderr
+        report = recording.report()
+    finally:
+        process.stop()
+    dead = [row["exit"] for row in report["workers"] if row["exit"]["cause"]]
+    assert bool(dead) == dies == ("bus error" in said), said
+    assert {(end["signal"], end["cause"]) for end in dead} == ({("SIGBUS", "shm-full")} if dies else set())
+    assert ids_of(report) == ({"shm-full"} if dies else set())
+    if dies:
+        evidence = " ".join(dead[0]["evidence"])
+        assert "/dev/shm/torch_" in evidence and "collate" in evidence and "libtorch_cpu" in evidence, dead[0]
+
+
+# ---- The OOM killer ----
+
+
+def kernel_log_of(pid):
+    """What the kernel wrote about its choice: {constraint, oom_memcg, task_memcg}."""
+    log = subprocess.run(["dmesg"], capture_output=True, text=True).stdout
+    lines = re.findall(r"oom-kill:(constraint=\S*)", log)
+    mine = [line for line in lines if f",pid={pid}," in line]
+    return dict(field.split("=", 1) for field in mine[-1].split(",") if "=" in field) if mine else None
+
+
+def assert_oom(report, pid, group, limit_mebibytes):
+    """The death of `pid` is blamed on the limit of `group`, and the kernel's log says the same."""
+    found = exit_of(report, pid)
+    assert (found["signal"], found["cause"]) == ("SIGKILL", "oom-cgroup"), found
+    assert found["text"].startswith("killed by SIGKILL: the OOM killer, limit of cgroup ")
+    assert ids_of(report) == {"oom-cgroup"}
+    diagnosis = diagnosis_of(report, "oom-cgroup")
+    assert pid in diagnosis["pids"] and f"limit of {limit_mebibytes}.0 MiB" in diagnosis["summary"], diagnosis
+    event = next(record for record in report["timeline"]["records"] if record.get("event") == "oom_victim")
+    assert event["limit"]["name"] == group.path and event["limit"]["limit"] == limit_mebibytes << 20
+    log = kernel_log_of(pid)
+    if log:
+        assert log["oom_memcg"] == group.path
+    return diagnosis
+
+
+def oom_report(recording):
+    return {**recording.report(), "timeline": recording.timeline()}
+
+
+def test_worker_that_copies_is_killed_and_it_is_known_within_a_second(start, cgroup):
+    """While the recording goes on, the file has the victim, the limit and what was copied."""
+    group = cgroup("copies")
+    process, recording = start("exit_code:0", "read_objects", preexec_fn=group.enter)
+    process.await_line("ended", "exit_code")
+    limit = group.used_mebibytes() + 12
+    group.limit(limit)
+    victim = process.await_line("ended", "read_objects", 60)["pid"]
+    harness.wait_until(lambda: recording_deaths(recording), "the death in the file", 1.0)
+    report = oom_report(recording)
+    diagnosis = assert_oom(report, victim, group, limit)
+    row = harness.row_of(report, victim)
+    assert {"dict", "str", "int"} & {entry["type"] for entry in row["by_type"]}, row["by_type"]
+    evidence = " ".join(diagnosis["evidence"])
+    assert "it had grown most itself" in evidence and "objects of type" in evidence, diagnosis
+    assert any("columns" in advice for advice in diagnosis["advice"])
+    assert report["parent"]["exit"] is None
+    process.finish()
+    assert recording.wait() == 0, recording.stderr
+
+
+def test_the_grower_and_the_victim_may_be_two(start, cgroup):
+    group = cgroup("two")
+    process, recording = start("grow_beside_victim:1000", preexec_fn=group.enter)
+    group.limit(group.used_mebibytes() + 150)
+    victim = process.await_line("role", "bystander")["pid"]
+    grower = ended(process, "grow_beside_victim")
+    harness.wait_until(lambda: len(recording_deaths(recording)) == 2, "two deaths", 60, 0.1)
+    report = oom_report(recording)
+    diagnosis = assert_oom(report, victim, group, report_limit(report))
+    assert diagnosis["pids"] == [grower, victim] or diagnosis["pids"] == [victim, grower]
+    assert any(f"worker {grower} had grown most" in line for line in exit_of(report, victim)["evidence"])
+    assert any("new memory" in advice for advice in diagnosis["advice"])
+
+
+def recording_deaths(recording):
+    return [event for event in events_of(recording, "exit") if event["status"] & 0x7f == signal.SIGKILL]
+
+
+def report_limit(report):
+    event = next(record for record in report["timeline"]["records"] if record.get("event") == "oom_victim")
+    return event["limit"]["limit"] >> 20
+
+
+def test_the_trainer_itself_is_killed(start, cgroup):
+    """With it the recording ends, and has the cause."""
+    group = cgroup("trainer")
+    process, recording = start("exit_code:0", "killed_from_outside", preexec_fn=group.enter)
+    ended(process, "killed_from_outside")
+    Path(f"/proc/{process.pid}/oom_score_adj").write_text("1000")
+    hog = subprocess.Popen([sys.executable, "-c", "kept = [b'x' * (1 << 20) for _ in range(1000)]"], preexec_fn=group.enter)
+    group.limit(group.used_mebibytes() + 60)
+    assert recording.wait() == 0, recording.stderr
+    report = oom_report(recording)
+    assert report["timeline"]["records"][-1]["reason"] == "target ended"
+    diagnosis = assert_oom(report, process.pid, group, report_limit(report))
+    assert any("most belongs to others" in line for line in diagnosis["evidence"]), diagnosis
+    hog.kill()
+    hog.wait()
+
+
+def test_nested_cgroups(start, cgroup):
+    """The limit of the outer one is met, by somebody else; the inner one's is far."""
+    outer = cgroup("outer")
+    inner, other = cgroup("inner", outer), cgroup("other", outer)
+    process, recording = start("read_objects", preexec_fn=inner.enter)
+    pid = ended(process, "read_objects")
+    inner.limit(4000)
+    hog = subprocess.Popen([sys.executable, "-c", "kept = [b'x' * (1 << 20) for _ in range(1000)]; input()"], preexec_fn=other.enter,
+                           stdin=subprocess.PIPE)
+    outer.limit(outer.used_mebibytes() + 100)
+    harness.wait_until(lambda: recording_deaths(recording), "the OOM kill", 60, 0.1)
+    report = oom_report(recording)
+    assert_oom(report, pid, outer, report_limit(report))
+    hog.kill()
+    hog.communicate()
+
+
+def test_an_oom_kill_elsewhere_is_not_blamed_for_a_plain_kill(start, cgroup):
+    group = cgroup("elsewhere")
+    process, recording = start("killed_from_outside")
+    victim = ended(process, "killed_from_outside")
+    group.limit(60)
+    hog = subprocess.Popen([sys.executable, "-c", "kept = [b'x' * (1 << 20) for _ in range(1000)]"], preexec_fn=group.enter)
+    hog.wait(30)
+    os.kill(victim, signal.SIGKILL)
+    assert hog.returncode == -signal.SIGKILL
+    report = finished_report(process, recording)
+    assert_no_cause(report)
+    assert f"(pid {os.getpid()})" in exit_of(report, victim)["text"]
+
+
+@pytest.mark.parametrize("room, dies", [(60, True), (2000, False)])
+def test_dataloader_in_a_cgroup(room, dies, cgroup, start_recording):
+    """A real training run whose workers copy what they read: with little room one of them is killed."""
+    group = cgroup("torch")
+    group.limit(4000)
+    process = harness.Process([harness.PYTHON, DATALOADER, "--items=250000", "--batches=300", "--epochs=2"],
+                              preexec_fn=group.enter, stderr=subprocess.DEVNULL)
+    try:
+        process.await_line("event", "start", 60)
+        recording = start_recording(process.pid)
+        process.await_line("event", "ready", 60)
+        limit = group.used_mebibytes() + room
+        group.limit(limit)
+        process.finish(120)
+        assert recording.wait() == 0, recording.stderr
+        report = oom_report(recording)
+    finally:
+        process.stop()
+    if not dies:
+        assert_no_cause(report)
+        return
+    dead = [row for row in [report["parent"], *report["workers"]] if row["exit"] and row["exit"]["cause"]]
+    assert dead
+    diagnosis = assert_oom(report, dead[0]["pid"], group, limit)
+    assert any("objects of type" in line for line in diagnosis["evidence"]), diagnosis

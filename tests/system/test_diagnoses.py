@@ -1,0 +1,128 @@
+"""Diagnoses of memory that grows without a copy: a workload that causes each, near misses that must not, and healthy shapes.
+
+Recordings run a few at a time: their workers mostly sleep.
+"""
+import concurrent.futures
+import json
+import shutil
+import tempfile
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+import harness
+import planted
+from conftest import needs
+
+WORKLOAD = harness.REPOSITORY / "tests" / "system" / "workloads" / "worker_memory.py"
+AT_ONCE = 6
+LEAK = ["new-memory-growth"]
+GARBAGE = ["gc-disabled", "new-memory-growth"]
+FOUND = {
+    ("leak", "fork"): LEAK,
+    ("leak", "spawn"): LEAK,
+    ("collector_off_cycles", "fork"): GARBAGE,
+    ("collector_off_in_worker", "fork"): GARBAGE,
+    ("memmap_read", "fork"): ["file-backed"],
+    ("memmap_read", "spawn"): ["file-backed"],
+    ("memmap_read_and_leak", "fork"): LEAK,
+    ("big_payload", "spawn"): ["private-by-spawn"],
+    ("big_payload", "forkserver"): ["private-by-spawn"],
+    ("reads_objects", "fork"): ["cow-refcount"],
+}
+HEALTHY = [
+    ("big_payload", "fork"), ("small_payload", "spawn"), ("small_payload", "forkserver"), ("start_up", "fork"),
+    ("allocates_and_frees", "fork"), ("cache_that_fills", "fork"), ("cycles", "fork"), ("collector_off_flat", "fork"),
+    ("memmap_written_privately", "fork"), ("memmap_in_memory", "fork"), ("reads_buffer", "fork"), ("epochs", "fork"),
+    ("parent_reuses", "fork"),
+]
+
+
+def run(shape, method, python=harness.PYTHON):
+    """One recording, from the program's first instruction to its end: its report and the pids of its workers."""
+    memory = "/dev/shm" if shape == "memmap_in_memory" else None
+    folder = Path(tempfile.mkdtemp(prefix="cowprof-test-", dir=memory))
+    try:
+        done = harness.run_cowprof("--interval=100ms", "--quiet", "--output", folder / "run.json", "--", python, WORKLOAD, shape,
+                                   method, folder)
+        assert done.returncode == 0, done.stderr
+        report = harness.run_cowprof("report", folder / "run.json", "--json")
+        timeline = harness.load_json(folder / "run.json")
+    finally:
+        shutil.rmtree(folder)
+    return SimpleNamespace(report=json.loads(report.stdout), timeline=timeline,
+                           workers={json.loads(line)["worker"] for line in done.stdout.splitlines()})
+
+
+@pytest.fixture(scope="module")
+def runs():
+    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+        futures = {key: pool.submit(run, *key) for key in [*FOUND, *HEALTHY]}
+    return {key: future.result() for key, future in futures.items()}
+
+
+def names(rows):
+    return [pytest.param(*row, id="-".join(row)) for row in rows]
+
+
+@pytest.mark.parametrize("shape, method", names(FOUND))
+def test_what_grows_is_named(shape, method, runs):
+    one = runs[shape, method]
+    diagnoses = one.report["diagnoses"]
+    assert [diagnosis["id"] for diagnosis in diagnoses] == FOUND[shape, method]
+    for diagnosis in diagnoses:
+        assert set(diagnosis["pids"]) == one.workers
+        assert diagnosis["evidence"] and diagnosis["advice"]
+    harness.validate(one.report, "report.schema.json")
+    harness.validate(one.timeline, "timeline.schema.json")
+
+
+@pytest.mark.parametrize("shape, method", names(HEALTHY))
+def test_a_healthy_shape_is_clean(shape, method, runs):
+    assert [diagnosis["id"] for diagnosis in runs[shape, method].report["diagnoses"]] == ["clean"]
+
+
+def test_the_figures_of_a_leak_are_those_planted(runs):
+    """1 MiB each 0.1 s and what a step takes besides: 40 of them in all, of which the sentence tells a part and the rate."""
+    evidence = runs["leak", "fork"].report["diagnoses"][0]["evidence"]
+    for line in evidence:
+        told, rate = (float(text.split(" MiB")[0].split()[-1]) for text in (line, line.split(",", 1)[1]))
+        assert 15 < told < 40 and 2 < rate < 13, line
+
+
+def test_the_collectors_flag_is_that_of_each_process(runs):
+    report = runs["collector_off_in_worker", "fork"].report
+    assert report["parent"]["collector_on"] is True
+    assert [worker["collector_on"] for worker in report["workers"]] == [False, False]
+    assert [worker["collector_on"] for worker in runs["leak", "fork"].report["workers"]] == [True, True]
+
+
+SWITCHES = "import gc, sys\nfor line in sys.stdin: gc.disable() if 'off' in line else gc.enable(); print('\"said\"', flush=True)"
+
+
+@pytest.mark.parametrize("version", planted.interpreters())
+def test_the_collectors_flag_is_read_from_every_version(version):
+    python = planted.interpreters()[version]
+    needs(f"Python {version}", python, "neither pyenv nor COWPROF_PYTHONS has it")
+    process = harness.Process([python, "-c", SWITCHES])
+    try:
+        for number, on in enumerate([True, False, True], start=1):
+            process.popen.stdin.write("on\n" if on else "off\n")
+            process.popen.stdin.flush()
+            harness.wait_until(lambda: len(process.lines) == number, "the interpreter's answer")
+            assert json.loads(harness.run_cowprof("doctor", "--json", process.pid).stdout)["collector_on"] is on
+        text = harness.run_cowprof("doctor", process.pid).stdout
+        assert "collector: on" in text
+    finally:
+        process.stop()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", planted.interpreters())
+def test_garbage_is_named_in_every_version(version):
+    python = planted.interpreters()[version]
+    needs(f"Python {version}", python, "neither pyenv nor COWPROF_PYTHONS has it")
+    off, on = (run(shape, "fork", python).report["diagnoses"] for shape in ("collector_off_cycles", "cycles"))
+    assert [diagnosis["id"] for diagnosis in off] == GARBAGE
+    assert [diagnosis["id"] for diagnosis in on] == ["clean"]

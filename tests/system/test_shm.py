@@ -1,0 +1,328 @@
+"""Shared memory: what `cowprof shm` and a recording say of a /dev/shm in which everything was planted.
+
+Each workload runs in a mount namespace with a tmpfs of 64 MiB on /dev/shm, which is what a container gets; cowprof runs outside.
+"""
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+
+import pytest
+
+import harness
+
+WORKLOAD = harness.REPOSITORY / "tests" / "system" / "workloads" / "shared_memory.py"
+MIB = 2**20
+CAPACITY = 64 * MIB
+NAMESPACE = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o size=64m tmpfs /dev/shm && exec "$@"', "sh"]
+
+
+class SharedMemory(harness.Process):
+    """A planted workload; its pid is that of the interpreter."""
+
+    def __init__(self, shape, *options):
+        super().__init__([*NAMESPACE, harness.PYTHON, WORKLOAD, shape, *options], stderr=subprocess.DEVNULL)
+
+    def used(self):
+        info = os.statvfs(f"/proc/{self.pid}/root/dev/shm")
+        return (info.f_blocks - info.f_bfree) * info.f_frsize
+
+    def go_until(self, event):
+        self.go()
+        return self.await_line("event", event)
+
+
+@pytest.fixture
+def start():
+    started = []
+
+    def begin(shape, *options):
+        started.append(SharedMemory(shape, *options))
+        started[-1].await_line("event", "ready")
+        return started[-1]
+
+    yield begin
+    for process in started:
+        for pid in [*children_of(process.pid), *(line["child"] for line in process.lines if "child" in line)]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        process.stop()
+
+
+def children_of(pid):
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children") as children:
+            return [int(word) for word in children.read().split()]
+    except FileNotFoundError:
+        return []
+
+
+@pytest.fixture
+def record(start_recording):
+    """record(process) attaches and waits for the first look at all processes."""
+    def begin(process):
+        recording = start_recording(process.pid, "--interval", "100ms")
+        recording.await_sample()
+        harness.wait_until(lambda: any(look["whole"] for look in looks(recording)), "a first look at shared memory")
+        return recording
+    return begin
+
+
+def looks(recording):
+    try:
+        records = harness.load_json(recording.path)["records"]
+    except (FileNotFoundError, json.JSONDecodeError):
+        return []
+    return [record["shm"] for record in records if "shm" in record]
+
+
+def finished(recording):
+    """The report, when the target has ended by itself."""
+    assert recording.wait() == 0, recording.stderr
+    recording.timeline()
+    return recording.report()
+
+
+def found(report):
+    return {diagnosis["id"]: diagnosis for diagnosis in report["diagnoses"]}
+
+
+def shm_ids(report):
+    return {name for name in found(report) if name.startswith("shm-") or name == "fd-exhaustion"}
+
+
+def shm(*arguments):
+    result = harness.run_cowprof("shm", "--json", *arguments)
+    assert (result.returncode, result.stderr) == (0, "")
+    document = json.loads(result.stdout)
+    harness.validate(document, "shm.schema.json")
+    return document
+
+
+def of_kind(document, kind):
+    return [segment for segment in document["segments"] if segment["kind"] == kind]
+
+
+# ---- The command ----
+
+@pytest.mark.parametrize("strategy", ["file_descriptor", "file_system"])
+def test_every_batch_in_flight_is_found_once(start, strategy):
+    trainer = start("loader", "--kib=4096", "--workers=2", "--prefetch=3", "--keep=1", f"--strategy={strategy}")
+    workers = trainer.go_until("holding")["workers"]
+    in_flight = 2 * 3 + 1  # one was taken, and its place in the queue is filled again
+    harness.wait_until(lambda: trainer.used() >= in_flight * 4 * MIB, "the queues to fill")
+    document = shm(trainer.pid)
+    assert (document["pid"], document["capacity_bytes"]) == (trainer.pid, CAPACITY)
+    segments = of_kind(document, "torch")
+    assert len(segments) == in_flight == document["batches"]["segments"]
+    assert {segment["creator"] for segment in segments} == set(workers)
+    assert all(segment["deleted"] == (strategy == "file_descriptor") for segment in segments)
+    assert all(segment["bytes"] >= 4 * MIB and segment["ownership"] == "owned" for segment in segments)
+    owners = {pid for segment in segments for pid in segment["mapped_by"] + segment["opened_by"]}
+    assert trainer.pid in owners and owners <= {trainer.pid, *workers}
+    inodes = [segment["inode"] for segment in document["segments"] if segment["on_mount"]]
+    assert len(inodes) == len(set(inodes))
+    assert document["unexplained_bytes"] <= 64 * 1024 and document["leaked"]["segments"] == 0
+
+
+def test_odd_names_and_things_mislead_nobody(start):
+    process = start("odd")
+    document = shm(process.pid)
+    kinds = {segment["name"]: segment["kind"] for segment in document["segments"]}
+    assert kinds["cache/table.arrow"] == kinds["torch_x_1"] == kinds["torch_0_1_1"] == kinds["pym-"] == "file"
+    assert kinds["memfd:planted"] == "memfd"
+    assert not {"psm_link", "torch_1_2_3", "psm_pipe"} & set(kinds), "links and pipes hold no memory"
+    assert len([name for name in kinds if name.startswith("sem.")]) == 1, "two names of one file"
+    (memfd,) = of_kind(document, "memfd")
+    assert memfd["bytes"] == 3 * MIB and not memfd["on_mount"] and memfd["opened_by"] == [process.pid]
+    assert document["used_bytes"] < 3 * MIB and document["unexplained_bytes"] <= 64 * 1024
+    assert document["leaked"] == {"segments": 0, "bytes": 0}
+    text = harness.run_cowprof("shm", process.pid).stdout
+    assert "two\\x0alines\\x1b[31m" in text and "bad\\xff\\xfe" in text and "\x1b" not in text
+
+
+def test_what_nobody_owns_is_left_behind_unless_it_was_put_there_on_purpose(start):
+    keeper = start("npy", "--kib=1024")
+    join = ["nsenter", "--mount", f"--target={keeper.pid}", harness.PYTHON, str(WORKLOAD), "leak", "--kib=16384"]
+    leaker = harness.Process(join, stderr=subprocess.DEVNULL)
+    name = leaker.await_line("event", "ready")["name"]
+    (segment,) = of_kind(shm(keeper.pid), "multiprocessing")
+    assert segment["ownership"] == "owned" and leaker.pid in segment["mapped_by"]
+    leaker.finish()
+    document = shm(keeper.pid)
+    (segment,) = of_kind(document, "multiprocessing")
+    assert (segment["name"], segment["ownership"], segment["bytes"]) == (name, "leaked", 16 * MIB)
+    (kept,) = of_kind(document, "file")
+    assert kept["name"] == "features.npy" and kept["ownership"] == "owned"
+    text = harness.run_cowprof("shm", keeper.pid).stdout
+    assert "numpy file" in text and "LEAKED" in text
+
+
+def test_without_a_pid_it_is_our_own_and_a_wrong_pid_is_said_to_be_one():
+    assert shm()["pid"] is None
+    result = harness.run_cowprof("shm", "4194303")
+    assert result.returncode == 4 and len(result.stderr.splitlines()) == 1
+    assert harness.run_cowprof("shm", "nonsense").returncode == 2
+
+
+def test_a_user_who_may_not_look_is_told_so(start):
+    """Owners may hide in processes that this user can't read and that have shared memory: nothing is called leaked."""
+    start("tracked_twice")
+    document = json.loads(subprocess.run(["setpriv", "--reuid=65534", "--clear-groups", str(harness.COWPROF), "shm", "--json"],
+                                         capture_output=True, text=True, timeout=harness.DEADLINE).stdout)
+    harness.validate(document, "shm.schema.json")
+    assert document["unreadable_processes"] > 0 and not document["complete"] and document["leaked"]["segments"] == 0
+
+
+# ---- Diagnoses: each with what causes it, and a near miss ----
+
+def test_shm_full(start, record):
+    trainer = start("loader", "--kib=2560", "--workers=4", "--prefetch=16", "--keep=80", "--delay=0.2")
+    recording = record(trainer)
+    trainer.go_until("failed")
+    trainer.finish()
+    report = finished(recording)
+    assert shm_ids(report) == {"shm-full"}
+    diagnosis = found(report)["shm-full"]
+    assert report["diagnoses"][0] == diagnosis
+    text = "\n".join(diagnosis["evidence"] + diagnosis["advice"])
+    assert re.search(r"segments of 2\.5 MiB from \d workers", text), text
+    assert "--shm-size=" in text and "num_workers=0" in text
+    assert set(diagnosis["pids"]) <= {trainer.pid, *(row["pid"] for row in report["workers"])}
+
+
+def test_shm_full_without_a_fault(start, record):
+    """From torch 2.10 on memory is reserved in a system call: seen all the same."""
+    process = start("allocate", "--kib=65532")
+    recording = record(process)
+    process.go_until("holding")
+    harness.wait_until(lambda: looks(recording)[-1]["used_bytes"] >= 0.99 * CAPACITY, "a look that finds it")
+    process.finish()
+    report = finished(recording)
+    assert shm_ids(report) == {"shm-full"}
+    assert report["parent"]["shm_pages"] == 0
+    assert report["shm"]["at_peak"]["segments"][0]["opened_by"] == [process.pid]
+
+
+def test_shm_near_full_and_a_mount_that_is_made_larger(start, record):
+    trainer = start("loader", "--kib=9216", "--workers=3", "--prefetch=2", "--keep=0")
+    recording = record(trainer)
+    workers = trainer.go_until("holding")["workers"]
+    harness.wait_until(lambda: trainer.used() >= 54 * MIB, "the queues to fill")
+    harness.wait_until(lambda: looks(recording)[-1]["used_bytes"] >= 54 * MIB, "a look that finds them")
+    subprocess.run(["nsenter", "--mount", f"--target={trainer.pid}", "mount", "-o", "remount,size=256m", "/dev/shm"], check=True)
+
+    def seen():
+        return any(row[2] == 256 * MIB for record in harness.load_json(recording.path)["records"] for row in record.get("limits", []))
+    harness.wait_until(seen, "the new limit in the timeline")
+    recording.interrupt()
+    recording.timeline()
+    report = recording.report()
+    assert shm_ids(report) == {"shm-near-full"}
+    diagnosis = found(report)["shm-near-full"]
+    text = "\n".join(diagnosis["evidence"])
+    assert "6 segments of 9.0 MiB from 3 workers: 2 in flight each" in text and "of 256.0 MiB" in text
+    assert set(diagnosis["pids"]) == {trainer.pid, *workers} or set(diagnosis["pids"]) == set(workers)
+    assert "shared memory (/dev/shm)" in harness.run_cowprof("report", recording.path).stdout
+
+
+def test_half_full_and_flat_is_no_finding(start, record):
+    trainer = start("loader", "--kib=8192", "--workers=2", "--prefetch=2", "--keep=0")
+    recording = record(trainer)
+    trainer.go_until("holding")
+    harness.wait_until(lambda: trainer.used() >= 32 * MIB, "the queues to fill")
+    harness.wait_until(lambda: looks(recording)[-1]["used_bytes"] >= 32 * MIB, "a look that finds them")
+    recording.interrupt()
+    report = recording.report()
+    assert shm_ids(report) == set()
+    assert report["shm"]["batches"]["segments"] == 4
+
+
+@pytest.mark.parametrize("shape, expected", [("leak", {"shm-leaked"}), ("npy", set())])
+def test_shm_leaked(start, record, shape, expected):
+    """A keeper of the mount outlives the target: without one the mount would end with it."""
+    keeper = start("odd")
+    join = ["nsenter", "--mount", f"--target={keeper.pid}", harness.PYTHON, str(WORKLOAD), shape, "--kib=16384"]
+    process = harness.Process(join, stderr=subprocess.DEVNULL)
+    process.await_line("event", "ready")
+    recording = record(process)
+    process.finish()
+    report = finished(recording)
+    assert shm_ids(report) == expected
+    assert report["shm"]["leaked"]["segments"] == len(expected)
+
+
+def lived_a_second(process, name):
+    status = os.stat(f"/proc/{process.pid}/root/dev/shm/{name}")
+    return time.time() - status.st_ctime > 1.1
+
+
+def whole_look_with(recording, accept):
+    return harness.wait_until(lambda: next((look for look in looks(recording) if look["whole"] and accept(look)), None),
+                              "a look at shared memory", pause=0.05)
+
+
+@pytest.mark.parametrize("shape, event, expected", [("tracked_twice", "attached", {"shm-unlinked"}),
+                                                    ("handed_over", "unlinked", set()),
+                                                    ("outlived", "unlinked", set())])
+def test_shm_unlinked(start, record, shape, event, expected):
+    process = start(shape, "--kib=8192")
+    name = process.lines[0]["name"]
+    harness.wait_until(lambda: lived_a_second(process, name), "the name to be a second old")
+    recording = record(process)
+    process.go_until(event)
+    harness.wait_until(lambda: not os.path.exists(f"/proc/{process.pid}/root/dev/shm/{name}"), "the name to be removed")
+
+    def deleted(look):
+        return any(row[0] == name and row[6] == 1 for row in look["segments"])
+    whole_look_with(recording, deleted)
+    process.finish()
+    report = finished(recording)
+    assert shm_ids(report) == expected
+    if expected:
+        diagnosis = found(report)["shm-unlinked"]
+        assert diagnosis["pids"] == [process.pid] and name in diagnosis["evidence"][0]
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_files_are_bounded_and_it_is_said(start, record):
+    process = start("crowd", "--keep=100100")
+    document = shm(process.pid)
+    assert document["unlisted_entries"] == 100 and len(document["segments"]) == 100_000 and not document["complete"]
+    assert "100 more entries" in harness.run_cowprof("shm", process.pid).stdout
+    recording = record(process)
+    with open(f"/proc/{recording.pid}/status") as status:
+        peak_kib = next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
+    assert peak_kib < 40 * 1024, "P6"
+    recording.interrupt()
+    assert len(recording.report()["shm"]["segments"]) == 200
+
+
+def test_fd_exhaustion(start, record):
+    """A trainer that keeps the tensors of each batch: a descriptor for each, of 256."""
+    trainer = start("loader", "--kib=4", "--workers=2", "--keep=215", "--limit=256")
+    recording = record(trainer)
+    trainer.go_until("holding")
+
+    def climbed():
+        return len(os.listdir(f"/proc/{trainer.pid}/fd")) >= 205
+    harness.wait_until(climbed, "the descriptors to be used")
+    harness.wait_until(lambda: harness.run_cowprof("report", recording.path, "--json").stdout.find('"fd-exhaustion"') > 0,
+                       "a sample that shows it", pause=0.1)
+    recording.interrupt()
+    report = recording.report()
+    assert shm_ids(report) == {"fd-exhaustion"}
+    diagnosis = found(report)["fd-exhaustion"]
+    assert diagnosis["pids"] == [trainer.pid]
+    assert "torch" in "\n".join(diagnosis["evidence"])
+
+
+def test_many_descriptors_but_as_many_as_ever(start, record):
+    process = start("descriptors", "--keep=100", "--limit=256")
+    recording = record(process)
+    process.go()
+    process.finish()
+    assert shm_ids(finished(recording)) == set()

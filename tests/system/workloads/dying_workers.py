@@ -1,0 +1,142 @@
+#!/usr/bin/python3
+"""Workers that end in the ways named on the command line, one after the other. Each says beforehand how it is going to end:
+{"role": "ending", "pid": ..., "by": WAY}. A way is a function below; its words after a colon are its arguments.
+
+Waits for a line on stdin before it forks, so that it can be attached to, and for the end of stdin at its own end.
+"""
+import ctypes
+import faulthandler
+import json
+import mmap
+import os
+import resource
+import signal
+import sys
+import time
+
+MIB = 1 << 20
+DATA = []  # what the workers inherit, if there is a way that reads it
+
+
+def say(**fields):
+    os.write(1, (json.dumps(fields) + "\n").encode())
+
+
+def mapped(path, length):
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
+    os.ftruncate(file, length)
+    return file, mmap.mmap(file, length)
+
+
+def write_all(area):
+    for start in range(0, len(area), mmap.PAGESIZE):
+        area[start:start + mmap.PAGESIZE] = b"x" * mmap.PAGESIZE
+
+
+# ---- The ways ----
+
+
+def exit_code(code):
+    sys.exit(int(code))
+
+
+def abort():
+    os.abort()
+
+
+def segfault():
+    ctypes.string_at(8)
+
+
+def truncated(path):
+    file, area = mapped(path, 64 * mmap.PAGESIZE)
+    os.ftruncate(file, 2 * mmap.PAGESIZE)
+    area[5 * mmap.PAGESIZE] = 1
+
+
+def truncated_with_handler(path):
+    faulthandler.enable()  # prints, and raises the signal again
+    truncated(path)
+
+
+def full(path):
+    """Writes to a mapped file, all of 8 MiB, where there may be less room."""
+    write_all(mapped(path, 8 * MIB)[1])
+    os._exit(0)
+
+
+def killed_from_outside():
+    time.sleep(60)  # who kills it has read its pid from the line above
+
+
+def killed_by_parent(number):
+    time.sleep(60)  # the parent does it, see run()
+
+
+def read_objects():
+    """Reads objects of the parent, and copies their pages by that, until it is killed; lives on if it is not."""
+    for record in DATA:
+        record["text"]
+    say(role="survivor", pid=os.getpid())
+    time.sleep(60)
+
+
+def grow(mebibytes, per_second="100"):
+    """New memory, at a steady rate, until it is killed."""
+    kept, began = [], time.monotonic()
+    for i in range(int(mebibytes)):
+        kept.append(b"x" * MIB)
+        time.sleep(max(0, began + i / float(per_second) - time.monotonic()))
+    say(role="survivor", pid=os.getpid())
+    time.sleep(60)
+
+
+def grow_beside_victim(mebibytes):
+    """It grows, and the OOM killer is told to take a process that does not: a child that sleeps."""
+    child = os.fork()
+    if child == 0:
+        prefer_as_victim(1000)
+        say(role="bystander", pid=os.getpid())
+        time.sleep(60)
+    grow(mebibytes)
+
+
+def prefer_as_victim(score):
+    with open("/proc/self/oom_score_adj", "w") as file:
+        file.write(str(score))
+
+
+def run(way, arguments):
+    read_end, write_end = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        if way in (read_objects, grow):
+            prefer_as_victim(500)
+        say(role="ending", pid=os.getpid(), by=way.__name__)
+        os.close(write_end)
+        way(*arguments)
+        os._exit(0)
+    os.close(write_end)
+    os.read(read_end, 1)  # until it has said so
+    os.close(read_end)
+    if way is killed_by_parent:
+        os.kill(pid, getattr(signal, arguments[0]))
+    return os.waitpid(pid, 0)
+
+
+def main():
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    ways = [word.split(":") for word in sys.argv[1:]]
+    if any(name == "read_objects" for name, *_ in ways):
+        DATA.extend({"id": i, "text": "worker %d" % i} for i in range(400_000))
+    say(role="ready", pid=os.getpid())
+    sys.stdin.readline()
+    for name, *arguments in ways:
+        pid, status = run(globals()[name], arguments)
+        say(role="ended", pid=pid, ended=name, status=status)
+    say(role="done", pid=os.getpid())
+    sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+// Memory that climbs, in a forked worker or in the target itself, at a planted rate, and shapes that only look like it:
+//   ramp --kind=KIND --mb=N --rate=MB_PER_S [--base=MB] [--fork-base=MB] [--huge] [--wait]
+//   new        a worker writes N MB of new memory
+//   parent     the target itself does, while a worker sleeps
+//   copy       a worker writes N MB that it inherited
+//   flat       the target writes N MB at that rate and then rests for --rest ms, a worker with it
+//   saturate   a worker writes N MB that it inherited in random order, three times as often as there are pages, then rests
+//   sawtooth   --teeth workers, one after the other, copy N MB and end
+//   reuse      the target writes N MB again and again, whose copies ended with a worker
+// Before the ramp the target holds --base MB.
+#include <signal.h>
+
+#include "workload.h"
+
+static long kMb = (1 << 20) / kPageBytes;  // pages
+
+static char* MapHuge(long pages) {
+  const uintptr_t huge = 2 << 20;
+  char* area = mmap(NULL, pages * kPageBytes + huge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  Check(area != MAP_FAILED, "mmap");
+  area = (char*)(((uintptr_t)area + huge - 1) / huge * huge);
+  madvise(area, pages * kPageBytes, MADV_HUGEPAGE);
+  return area;
+}
+
+// Writes `pages` on a schedule: what the machine can't keep up with is written as fast as it can. `order` in NULL: one
+// after the other.
+static void WriteAtRate(char* area, long pages, double mb_per_second, const uint32_t* order) {
+  const int64_t start = BootNanoseconds();
+  long done = 0;
+  while (done < pages) {
+    double wanted = (BootNanoseconds() - start) / 1e9 * mb_per_second * kMb;
+    long until = wanted < pages ? (long)wanted : pages;
+    for (; done < until; ++done) *(volatile char*)(area + (order ? order[done] : done) * kPageBytes) = (char)(done | 1);
+    if (done < pages) SleepNanoseconds(1000000);
+  }
+}
+
+static const uint32_t* RandomOrder(long picks, long pages) {
+  uint32_t* order = MapShared(picks * sizeof(uint32_t));
+  uint64_t state = 1;
+  for (long i = 0; i < picks; ++i) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    order[i] = (state >> 33) % pages;
+  }
+  return order;
+}
+
+static void Rest(long milliseconds) { SleepNanoseconds(milliseconds * 1000000); }
+
+int main(int argc, char** argv) {
+  const char* kind = TextOption(argc, argv, "--kind", "new");
+  long pages = Option(argc, argv, "--mb", 100) * kMb, rest = Option(argc, argv, "--rest", 3000);
+  double rate = Option(argc, argv, "--rate", 100);
+  struct Truth truth = {.role = "root"};
+  MapWritten(Option(argc, argv, "--base", 1) * kMb);
+  int copies = !strcmp(kind, "copy") || !strcmp(kind, "saturate") || !strcmp(kind, "sawtooth") || !strcmp(kind, "reuse");
+  char* area = copies ? MapWritten(pages) : Flag(argc, argv, "--huge") ? MapHuge(pages) : MapPrivate(pages);
+  const uint32_t* order = strcmp(kind, "saturate") ? NULL : RandomOrder(3 * pages, pages);
+  AwaitStart(argc, argv);
+  if (!strcmp(kind, "new") || !strcmp(kind, "copy") || !strcmp(kind, "saturate")) {
+    if (!Fork()) {
+      WriteAtRate(area, order ? 3 * pages : pages, rate, order);
+      Rest(rest);
+      _exit(0);
+    }
+    Reap(-1);
+  } else if (!strcmp(kind, "parent") || !strcmp(kind, "flat")) {
+    if (!strcmp(kind, "flat")) WriteAtRate(area, pages, rate, NULL);
+    pid_t worker = Fork();
+    if (!worker) for (;;) Rest(1000);
+    if (!strcmp(kind, "parent")) WriteAtRate(area, pages, rate, NULL);
+    Rest(rest);
+    kill(worker, SIGTERM);
+    Reap(-1);
+  } else if (!strcmp(kind, "sawtooth")) {
+    for (long tooth = Option(argc, argv, "--teeth", 4); tooth > 0; --tooth) {
+      if (!Fork()) {
+        WriteAtRate(area, pages, rate, NULL);
+        _exit(0);
+      }
+      Reap(-1);
+    }
+  } else if (!strcmp(kind, "reuse")) {
+    for (long round = 0; round < 4; ++round) {
+      if (!Fork()) _exit(0);
+      Reap(-1);
+      WriteAtRate(area, pages, rate, NULL);
+    }
+  }
+  Tell(&truth);
+  return 0;
+}

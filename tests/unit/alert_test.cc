@@ -1,0 +1,299 @@
+// Planted runs, told to AlertWatch as the recording loop tells them: looks at the limits between ticks, ticks that are
+// due or asked for. What must be said, when, of whom, how often; and what must not.
+#include "model/alert.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <functional>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "model/forecast.h"
+#include "model/growth.h"
+
+namespace cowprof {
+namespace {
+
+constexpr uint64_t kMb = 1 << 20, kPagesOfMb = kMb / 4096;
+
+// A run of a target and a worker. All in MB and seconds.
+struct Run {
+  LimitKind kind = LimitKind::kCgroupV1;
+  double limit = 1000;
+  std::function<double(double)> used = [](double) { return 100.0; };
+  std::function<double(double)> copied = [](double) { return 0.0; };  // by the worker; the rest is its new memory
+  double still_shared = 0;                                            // that it could copy besides
+  double worker_from = 0;                                             // < 0: there is none
+  bool started = false;                                               // the target, by cowprof
+  double until = 60;
+  double gone_from = 1e9, resized_from = 1e9, resized_to = 0;
+  Outlook outlook = Outlook::kUnknown;
+  AlertSettings settings;
+};
+
+class Player {
+ public:
+  explicit Player(const Run& run) : run_(run), watch_(run.settings) {
+    growth_.info.started_target = run.started;
+    growth_.processes.push_back({.index = 0, .id = {100, 1}, .origin = Origin::kTarget, .role = Role::kParent});
+    growth_.processes[0].private_bytes = 50 * kMb;
+  }
+
+  std::vector<Alert> Play() {
+    double next_tick = 0;
+    for (double t = 0; t <= run_.until;) {
+      bool tick = t >= next_tick;
+      if (!tick) tick = watch_.Look(absl::Seconds(t), Limits(t));
+      if (tick) {
+        Tick(t);
+        next_tick = t + std::min(1.0, 0.1 * ticks_);  // the first ones come quicker
+      }
+      t = std::min(std::max(absl::ToDoubleSeconds(watch_.next_look()), t + 0.01), std::max(next_tick, t + 0.01));
+    }
+    return growth_.alerts;
+  }
+  int ticks() const { return ticks_; }
+
+ private:
+  std::vector<LimitSample> Limits(double t) const {
+    std::vector<LimitSample> limits = {
+        {.kind = LimitKind::kHost, .name = "host", .limit = 64000 * kMb, .used = 9000 * kMb}};
+    const double limit = t >= run_.resized_from ? run_.resized_to : run_.limit;
+    const LimitSample own = {.kind = run_.kind,
+                             .name = "/job",
+                             .limit = static_cast<uint64_t>(limit * kMb),
+                             .used = static_cast<uint64_t>(run_.used(t) * kMb)};
+    if (t < run_.gone_from) limits.push_back(own);
+    return limits;
+  }
+
+  void Tick(double t) {
+    ++ticks_;
+    const auto bytes = [](double mb) { return static_cast<uint64_t>(std::max(mb, 0.0) * kMb); };
+    if (run_.worker_from >= 0 && t >= run_.worker_from) {
+      if (growth_.processes.size() == 1) {
+        growth_.processes.push_back({.index = 1, .id = {200, 2}, .parent = 0, .role = Role::kWorker});
+        growth_.processes[1].started = absl::Seconds(run_.worker_from);
+      }
+      ProcessGrowth& worker = growth_.processes[1];
+      worker.private_bytes = bytes(run_.used(t) - run_.used(run_.worker_from));
+      worker.counts.copies = static_cast<uint64_t>(run_.copied(t) * kPagesOfMb);
+      worker.counts.shm_pages = run_.kind == LimitKind::kShm ? bytes(run_.used(t)) / 4096 : 0;
+      worker.still_shared_bytes = bytes(run_.still_shared - run_.copied(t));
+      worker.causes = CauseCounts{*worker.counts.copies};
+    } else {
+      growth_.processes[0].proc.anon_pages = bytes(run_.used(t)) / 4096;
+    }
+    growth_.t = absl::Seconds(t);
+    Sample sample = {.t = absl::Seconds(t), .limits = Limits(t)};
+    Forecast forecast;
+    for (const LimitSample& limit : sample.limits) forecast.limits.push_back({.now = limit, .outlook = run_.outlook});
+    for (Alert& alert : watch_.Judge(sample, growth_, forecast)) growth_.alerts.push_back(std::move(alert));
+  }
+
+  Run run_;
+  AlertWatch watch_;
+  Growth growth_;
+  int ticks_ = 0;
+};
+
+std::vector<Alert> AlertsOf(const Run& run) { return Player(run).Play(); }
+
+std::string Told(const std::vector<Alert>& alerts) {
+  std::string text;
+  for (const Alert& alert : alerts)
+    absl::StrAppend(&text, absl::ToDoubleSeconds(alert.t), " ", alert.over ? "over " : "", alert.text, "\n");
+  return text;
+}
+
+AlertSettings Only(const std::function<void(AlertRules*)>& change) {
+  AlertSettings settings;
+  for (AlertRules& rules : settings.of_kind) {
+    rules = {.ratio = std::nullopt, .eta = std::nullopt};
+    change(&rules);
+  }
+  return settings;
+}
+
+}  // namespace
+
+TEST_CASE("a ramp of a worker is told before half of it is over, or half a minute before its end") {
+  const double seconds = GENERATE(0.5, 1.0, 2.0, 5.0, 20.0, 60.0, 200.0, 2000.0), base = GENERATE(10.0, 500.0);
+  const Run run = {.used = [=](double t) { return std::min(base + (1000 - base) * t / seconds, 1000.0); },
+                   .until = seconds};
+  const std::vector<Alert> alerts = AlertsOf(run);
+  INFO(Told(alerts));
+  REQUIRE(!alerts.empty());
+  CHECK(seconds - absl::ToDoubleSeconds(alerts[0].t) >= std::min(30.0, seconds / 2));
+  CHECK((alerts[0].rule == AlertRule::kEta) ==
+        (seconds < 1000));  // nine tenths are 200 s before the end of the longest
+  CHECK(alerts[0].kind == LimitKind::kCgroupV1);
+  CHECK(alerts[0].name == "/job");
+  CHECK(alerts[0].index == 1);
+  CHECK(alerts[0].cause == "new-memory");
+  CHECK(absl::ToDoubleSeconds(*alerts[0].eta) == Approx(seconds - absl::ToDoubleSeconds(alerts[0].t)).epsilon(0.2));
+  CHECK(absl::StrContains(alerts[0].text, "worker 200 grows most: new memory"));
+  CHECK(absl::StrContains(alerts[0].advice, "leak"));
+  // Once for each rule.
+  CHECK(alerts.size() <= 2);
+}
+
+TEST_CASE("copies that do not fit are told, with their cause; those that fit are not") {
+  Run run = {.used = [](double t) { return std::min(400 + 20 * t, 1000.0); },
+             .copied = [](double t) { return std::min(20 * t, 600.0); },
+             .still_shared = 900,
+             .until = 30};
+  const std::vector<Alert> alerts = AlertsOf(run);
+  INFO(Told(alerts));
+  REQUIRE(!alerts.empty());
+  CHECK(alerts[0].rule == AlertRule::kEta);
+  CHECK(alerts[0].cause == "refcount");
+  CHECK(absl::StrContains(alerts[0].advice, "columns"));
+
+  // 480 of them make 880 of 1000.
+  run.used = [](double t) { return std::min(400 + 20 * t, 880.0); };
+  run.copied = [](double t) { return std::min(20 * t, 480.0); };
+  run.still_shared = 480;
+  CHECK(Told(AlertsOf(run)) == "");
+}
+
+TEST_CASE("where the ceiling does not fit the forecast's word counts") {
+  Run run = {.used = [](double t) { return 300 + 550 * (1 - std::exp(-t / 10)); },
+             .copied = [](double t) { return 550 * (1 - std::exp(-t / 10)); },
+             .still_shared = 5000,
+             .outlook = Outlook::kSafe};
+  CHECK(Told(AlertsOf(run)) == "");
+}
+
+TEST_CASE("healthy shapes are silent") {
+  const auto [name, run] = GENERATE(table<std::string, Run>({
+      {"flat from the start", {.used = [](double) { return 850.0; }}},
+      {"loads to three quarters before there is a worker",
+       {.used = [](double t) { return std::min(50 + 300 * t, 750.0); }, .worker_from = 10, .started = true}},
+      {"loads slowly",
+       {.used = [](double t) { return std::min(50 + 20 * t, 750.0); }, .worker_from = 50, .started = true}},
+      {"a worker takes a little of what is left", {.used = [](double t) { return 750 + std::min(60 * t, 60.0); }}},
+      {"teeth that give all of it back",
+       {.used = [](double t) { return 300 + 40 * std::fmod(t, 10); },
+        .copied = [](double t) { return 40 * std::fmod(t, 10); },
+        .still_shared = 400}},
+      {"teeth of new memory, a quarter high", {.used = [](double t) { return 300 + 17 * std::fmod(t, 10); }}},
+      {"noise", {.used = [](double t) { return 700 + 50 * std::sin(40 * t); }}},
+      {"levels off at two thirds", {.used = [](double t) { return 50 + 350 * (1 - std::exp(-t / 8)); }}},
+      {"a slow leak, hours away", {.used = [](double t) { return 100 + 0.05 * t; }, .until = 600}},
+      {"batches in flight",
+       {.kind = LimitKind::kShm, .limit = 64, .used = [](double t) { return std::min(60 * t, 30.0); }}},
+  }));
+  INFO(name);
+  CHECK(Told(AlertsOf(run)) == "");
+}
+
+TEST_CASE("what is due but no danger does not cost a tick at every look") {
+  const Run run = {.used = [](double t) { return std::min(200 + 20 * t, 800.0); },
+                   .copied = [](double t) { return std::min(20 * t, 600.0); },
+                   .still_shared = 600,
+                   .until = 30};
+  Player player(run);
+  CHECK(Told(player.Play()) == "");
+  CHECK(player.ticks() < 45);
+}
+
+TEST_CASE("a ratio must hold, is told once, and ends well below") {
+  // 91 % for 1 s, then from 10 s to 30 s, with a dent to 88 %.
+  const Run run = {.used =
+                       [](double t) {
+                         if (t >= 5 && t < 6) return 910.0;
+                         if (t >= 20 && t < 22) return 880.0;
+                         return t >= 10 && t < 30 ? 910.0 : 700.0;
+                       },
+                   .settings = Only([](AlertRules* rules) {
+                     rules->ratio = 0.9;
+                     rules->ratio_hold = absl::Seconds(2);
+                   })};
+  const std::vector<Alert> alerts = AlertsOf(run);
+  INFO(Told(alerts));
+  REQUIRE(alerts.size() == 2);
+  CHECK(absl::ToDoubleSeconds(alerts[0].t) == Approx(12).margin(0.3));
+  CHECK(alerts[0].rule == AlertRule::kRatio);
+  CHECK_FALSE(alerts[0].over);
+  CHECK(absl::StrContains(alerts[0].text, "91 % full"));
+  CHECK(alerts[1].over);
+  CHECK(absl::ToDoubleSeconds(alerts[1].t) == Approx(32).margin(0.3));
+}
+
+TEST_CASE("a ramp through the ratio does not wait for its default time") {
+  const Run run = {.used = [](double t) { return std::min(100 + 450 * t, 1000.0); },
+                   .until = 2,
+                   .settings = Only([](AlertRules* rules) { rules->ratio = 0.8; })};
+  const std::vector<Alert> alerts = AlertsOf(run);
+  REQUIRE(alerts.size() == 1);
+  CHECK(alerts[0].t < absl::Seconds(1.9));
+}
+
+TEST_CASE("limits that change") {
+  Run run = {.used = [](double t) { return t < 10 ? 500.0 : 950.0; }, .until = 40};
+  SECTION("one that is raised ends its alert") {
+    run.resized_from = 20;
+    run.resized_to = 4000;
+  }
+  SECTION("one that is gone ends its alert") { run.gone_from = 20; }
+  const std::vector<Alert> alerts = AlertsOf(run);
+  INFO(Told(alerts));
+  REQUIRE(alerts.size() >= 2);
+  CHECK_FALSE(alerts.front().over);
+  CHECK(alerts.back().over);
+  CHECK(absl::ToDoubleSeconds(alerts.back().t) == Approx(21).margin(1.5));
+}
+
+TEST_CASE("a limit that is lowered below what is used is told") {
+  const Run run = {.used = [](double) { return 500.0; }, .resized_from = 10, .resized_to = 520};
+  const std::vector<Alert> alerts = AlertsOf(run);
+  REQUIRE(alerts.size() == 1);
+  CHECK(alerts[0].rule == AlertRule::kRatio);
+}
+
+TEST_CASE("rules that are off say nothing, and nobody looks") {
+  Run run = {.used = [](double t) { return std::min(100 + 450 * t, 1000.0); }, .until = 4};
+  run.settings = Only([](AlertRules*) {});
+  CHECK(AlertsOf(run).empty());
+  CHECK(AlertWatch(run.settings).next_look() == absl::InfiniteDuration());
+  CHECK(AlertWatch(AlertSettings()).next_look() < absl::Seconds(1));
+}
+
+TEST_CASE("shared memory names who fills it, and what helps") {
+  const Run run = {
+      .kind = LimitKind::kShm, .limit = 64, .used = [](double t) { return std::min(4 * t, 64.0); }, .until = 16};
+  const std::vector<Alert> alerts = AlertsOf(run);
+  REQUIRE(!alerts.empty());
+  CHECK(alerts[0].index == 1);
+  CHECK(alerts[0].cause == "shm");
+  CHECK(absl::StrContains(alerts[0].advice, "--shm-size"));
+}
+
+TEST_CASE("a target without workers is told early only if it stood still before it grew") {
+  const auto [from, started, least] =
+      GENERATE(table<double, bool, double>({{0.5, false, 0.5}, {0, false, 0.1}, {0.5, true, 0.1}}));
+  const Run run = {.used = [from = from](double t) { return std::clamp(100 + 90 * (t - from), 100.0, 1000.0); },
+                   .worker_from = -1,
+                   .started = started,
+                   .until = 10 + from};
+  const std::vector<Alert> alerts = AlertsOf(run);
+  INFO(Told(alerts));
+  REQUIRE(!alerts.empty());
+  const double lead = (10 + from - absl::ToDoubleSeconds(alerts[0].t)) / 10;
+  CHECK(lead >= least);
+  CHECK((lead > 0.3) == (least == 0.5));
+}
+
+TEST_CASE("memory of somebody else has no culprit") {
+  Run run = {.used = [](double t) { return std::min(100 + 45 * t, 1000.0); }, .worker_from = -1, .until = 20};
+  run.settings = Only([](AlertRules* rules) { rules->ratio = 0.8; });
+  const std::vector<Alert> alerts = AlertsOf(run);
+  REQUIRE(alerts.size() == 1);
+  CHECK(alerts[0].index == -1);
+  CHECK(alerts[0].cause.empty());
+  CHECK(absl::StrContains(alerts[0].text, "none of the processes that are followed"));
+}
+
+}  // namespace cowprof

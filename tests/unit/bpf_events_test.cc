@@ -1,0 +1,90 @@
+// Records of the ring buffer as the probes write them, and records that are cut short.
+#include "source/bpf_events.h"
+
+#include <sys/sysmacros.h>
+
+#include <catch2/catch.hpp>
+#include <cstring>
+
+#include "cowprof.h"
+
+namespace cowprof {
+namespace {
+
+template <typename Record>
+std::optional<SeenEvent> Seen(const Record& record, size_t size = sizeof(Record)) {
+  return SeenEventOf(&record, size);
+}
+
+cowprof_delivery BusError() {
+  cowprof_delivery record = {};
+  record.event = {.kind = COWPROF_SIGNAL_DELIVERED, .signal = 7, .process = {.pid = 42, .start_ns = 9}};
+  record.event.code = 2;
+  record.event.address = 0x5000;
+  record.ip = 0x1234;
+  record.frames[0] = {0x100, 1};
+  record.frames[1] = {0x200, 2};
+  record.file = {.kind = COWPROF_MEMORY_FILE, .device = 7 << 20 | 300, .inode = 8, .bytes = 4096, .offset = 100};
+  record.file.capacity_pages = 16;
+  memset(record.file.name, 'x', sizeof(record.file.name));  // without an end
+  return record;
+}
+
+}  // namespace
+
+TEST_CASE("ring records: a delivered signal") {
+  const SeenEvent seen = *Seen(BusError());
+  CHECK(seen.process == ProcessId{42, 9});
+  CHECK(seen.event.kind == EventKind::kSignalDelivered);
+  CHECK((seen.event.signal == 7 && seen.event.code == 2 && seen.event.address == 0x5000 && seen.ip == 0x1234));
+  CHECK(seen.frames.size() == 2);
+  REQUIRE(seen.event.file);
+  CHECK(seen.event.file->device == makedev(7, 300));
+  CHECK(seen.event.file->name == std::string(COWPROF_NAME_BYTES, 'x'));
+  CHECK(seen.event.file->in_memory);
+  CHECK(seen.event.file->capacity_bytes == Count(65536));
+}
+
+TEST_CASE("ring records: of other signals the file is the one of the code") {
+  cowprof_delivery record = BusError();
+  record.event.signal = 11;
+  strcpy(record.file.name, "libfast.so");
+  CHECK(Seen(record)->event.module == "libfast.so");
+  CHECK(!Seen(record)->event.file);
+}
+
+TEST_CASE("ring records: no file, and a tmpfs without a bound") {
+  cowprof_delivery record = BusError();
+  record.file.capacity_pages = 0;
+  CHECK(Seen(record)->event.file->capacity_bytes == Count());
+  record.file.kind = COWPROF_NO_FILE;
+  CHECK(!Seen(record)->event.file);
+}
+
+TEST_CASE("ring records: the OOM killer's limit") {
+  cowprof_oom record = {};
+  record.event.kind = COWPROF_OOM_VICTIM;
+  CHECK(Seen(record)->event.limit->kind == LimitKind::kHost);
+  record.cgroup = 5;
+  record.limit_pages = 100;
+  record.used_pages = 99;
+  strcpy(record.name, "job");
+  const SeenEvent seen = *Seen(record);
+  CHECK(seen.cgroup == 5);
+  CHECK(*seen.event.limit == LimitSample{LimitKind::kCgroupV2, "job", 409'600, 405'504});
+}
+
+TEST_CASE("ring records: what is no event of its own, or cut short") {
+  cowprof_event record = {};
+  for (const cowprof_event_kind kind : {COWPROF_FORK, COWPROF_EXIT, COWPROF_NEWS, COWPROF_FORK_SEEN}) {
+    record.kind = kind;
+    CHECK(!Seen(record));
+  }
+  record.kind = COWPROF_SIGNAL_SENT;
+  memcpy(record.comm, "0123456789abcdef", 16);
+  CHECK(Seen(record)->event.sender_comm == "0123456789abcdef");
+  CHECK(!Seen(record, sizeof(record) - 1));
+  CHECK(!Seen(BusError(), sizeof(cowprof_event))->event.file);
+}
+
+}  // namespace cowprof

@@ -1,0 +1,236 @@
+// Leaks, garbage without a collector, mapped files and pickled data, on recordings in which they were planted, and on
+// near misses of each. Pages are of 4096 bytes: 256 of them are 1 MiB.
+#include <signal.h>
+
+#include <catch2/catch.hpp>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "model/diagnosis.h"
+
+namespace cowprof {
+namespace {
+
+constexpr uint64_t kMiB = 256;  // in pages
+constexpr int kSeconds = 40;
+using Ids = std::vector<std::string>;
+
+// What one worker does; each of `t`, from 0 to 1. It has 10 MiB of its parent's memory, and copies 1 MiB of it.
+struct Worker {
+  std::function<double(double)> new_mib = [](double) { return 0; };
+  std::function<double(double)> file_mib = [](double) { return 8; };
+  std::function<double(double)> copied_mib = [](double) { return 1; };
+  double private_file_mib = 0;  // of new_mib: first writes to a private file mapping
+  double swapped = 0;           // share of new_mib
+  std::optional<bool> collector_on = true;
+  std::string command = "python train.py";
+  int start = 0, end = kSeconds;  // seconds
+  int status = 0;
+};
+
+Event Start(int index, int parent, const Worker& worker) {
+  Event event = {.t = absl::Seconds(worker.start), .kind = EventKind::kProcess, .index = index};
+  event.id = {1000 + index, 7};
+  event.parent = parent;
+  event.origin = index == 0 ? Origin::kTarget : Origin::kForked;
+  event.command = "python train.py";
+  return event;
+}
+
+ProcessSample RowOf(int index, const Worker& worker, double t) {
+  const uint64_t copies = static_cast<uint64_t>(worker.copied_mib(t) * kMiB);
+  const uint64_t fresh = static_cast<uint64_t>(worker.new_mib(t) * kMiB);
+  ProcessSample row = {.index = index, .causes = CauseCounts{}};
+  row.counts = {.write_protect_faults = copies, .copies = copies, .zero_upgrades = 0, .zero_fill_pages = fresh};
+  row.counts.file_copies = static_cast<uint64_t>(worker.private_file_mib * t * kMiB);
+  row.causes->at(static_cast<int>(Cause::kFree)) = copies;
+  row.proc.swap_pages = static_cast<uint64_t>(fresh * worker.swapped);
+  row.proc.anon_pages = 10 * kMiB + fresh - *row.proc.swap_pages;
+  row.proc.file_pages = static_cast<uint64_t>(worker.file_mib(t) * kMiB);
+  row.collector_on = worker.collector_on;
+  return row;
+}
+
+Event At(int t, EventKind kind, int index) { return {.t = absl::Seconds(t), .kind = kind, .index = index}; }
+
+Growth Recorded(const std::vector<Worker>& workers, Worker parent = {}) {
+  Growth growth;
+  const auto process = [&](int index) -> const Worker& { return index == 0 ? parent : workers[index - 1]; };
+  for (int second = 0; second <= kSeconds; ++second) {
+    Sample sample = {.t = absl::Seconds(second)};
+    for (int index = 0; index <= static_cast<int>(workers.size()); ++index) {
+      const Worker& one = process(index);
+      if (second < one.start || second > one.end) continue;
+      if (second == one.start) {
+        sample.events.push_back(Start(index, index - (index > 0) * index, one));
+        if (one.command != "python train.py") {
+          sample.events.push_back(At(second, EventKind::kExec, index));
+          sample.events.back().command = one.command;
+        }
+      }
+      sample.processes.push_back(RowOf(index, one, (second - one.start) / double(one.end - one.start)));
+      if (second == one.end && index > 0) {
+        sample.events.push_back(At(second, EventKind::kExit, index));
+        sample.events.back().status = one.status;
+      }
+    }
+    Append(sample, &growth);
+  }
+  return growth;
+}
+
+Ids IdsOf(const Growth& growth) {
+  Ids ids;
+  for (const Diagnosis& diagnosis : Diagnose(growth)) ids.push_back(diagnosis.id);
+  return ids;
+}
+
+std::string TextOf(const Diagnosis& diagnosis) {
+  return absl::StrCat(diagnosis.summary, "\n", absl::StrJoin(diagnosis.evidence, "\n"), "\n",
+                      absl::StrJoin(diagnosis.advice, "\n"));
+}
+
+std::function<double(double)> Line(double from, double to) {
+  return [=](double t) { return from + (to - from) * t; };
+}
+
+const std::string kSpawned = "python -c from multiprocessing.spawn import spawn_main --multiprocessing-fork";
+
+// A parent that has 200 MiB of its own.
+Worker BigParent() { return {.new_mib = Line(200, 200), .command = "python3 train.py"}; }
+
+Worker Pickled(double mib) { return {.new_mib = Line(mib, mib), .command = kSpawned}; }
+
+}  // namespace
+
+TEST_CASE("memory: a leak is one whatever else the worker does, and says how fast") {
+  const Growth growth = Recorded({{.new_mib = Line(0, 80)}, {}});
+  REQUIRE(IdsOf(growth) == Ids{"new-memory-growth"});
+  const Diagnosis found = Diagnose(growth)[0];
+  CHECK(found.pids == std::vector<pid_t>{1001});
+  INFO(TextOf(found));
+  CHECK(absl::StrContains(TextOf(found), "2.0 MiB each second"));
+  CHECK(absl::StrContains(TextOf(found), "in all it copied 1.0 MiB"));
+  CHECK(IdsOf(Recorded({{.new_mib = Line(0, 80), .swapped = 0.9}})) == Ids{"new-memory-growth"});
+  CHECK(IdsOf(Recorded({{.new_mib = Line(0, 80), .file_mib = Line(8, 200)}})) == Ids{"new-memory-growth"});
+}
+
+TEST_CASE("memory: no leak") {
+  CHECK(IdsOf(Recorded({{}})) == Ids{"clean"});
+  CHECK(IdsOf(Recorded({{.new_mib = [](double t) { return t < 0.1 ? 500 * t : 50; }}})) == Ids{"clean"});
+  CHECK(IdsOf(Recorded({{.new_mib = [](double t) { return 20 * (static_cast<int>(40 * t) % 3); }}})) == Ids{"clean"});
+  CHECK(IdsOf(Recorded({{.copied_mib = Line(0, 9)}})) == Ids{"clean"});
+  CHECK(IdsOf(Recorded({{.new_mib = Line(0, 80), .private_file_mib = 80}})) == Ids{"clean"});
+  // The trainer may build what it likes.
+  CHECK(IdsOf(Recorded({{}}, {.new_mib = Line(0, 800)})) == Ids{"clean"});
+}
+
+TEST_CASE("memory: the border of what is noise") {
+  // 5/6 of the last three quarters are looked at.
+  CHECK(IdsOf(Recorded({{.new_mib = Line(0, 6)}})) == Ids{"clean"});
+  CHECK(IdsOf(Recorded({{.new_mib = Line(0, 7)}})) == Ids{"new-memory-growth"});
+}
+
+TEST_CASE("memory: workers that end after each epoch give back what they took") {
+  std::vector<Worker> epochs;
+  for (int epoch = 0; epoch < 4; ++epoch)
+    epochs.push_back({.new_mib = Line(0, 80), .start = 10 * epoch, .end = 10 * epoch + 10});
+  epochs[3].end = 50;  // the one that lives
+  CHECK(IdsOf(Recorded({epochs[0], epochs[1], epochs[2]})) == Ids{"clean"});
+  epochs[1].status = SIGKILL;
+  CHECK(Diagnose(Recorded({epochs[0], epochs[1], epochs[2]}))[0].pids == std::vector<pid_t>{1002});
+  CHECK(Diagnose(Recorded({epochs[0], epochs[2], epochs[3]}))[0].pids == std::vector<pid_t>{1003});
+}
+
+TEST_CASE("memory: the collector is to blame where it is off and memory grows") {
+  const auto with = [](std::optional<bool> on, double mib, std::optional<bool> parent) {
+    return Recorded({{.new_mib = Line(0, mib), .collector_on = on}}, {.collector_on = parent});
+  };
+  CHECK(IdsOf(with(false, 80, false)) == Ids{"gc-disabled", "new-memory-growth"});
+  CHECK(IdsOf(with(false, 1, false)) == Ids{"clean"});
+  CHECK(IdsOf(with(true, 80, false)) == Ids{"new-memory-growth"});
+  CHECK(IdsOf(with(std::nullopt, 80, false)) == Ids{"new-memory-growth"});
+  CHECK(absl::StrContains(TextOf(Diagnose(with(false, 80, false))[0]), "inherited"));
+  CHECK(absl::StrContains(TextOf(Diagnose(with(false, 80, true))[0]), "the workers turned it off"));
+  CHECK_FALSE(absl::StrContains(TextOf(Diagnose(with(false, 80, std::nullopt))[0]), "parent:"));
+}
+
+TEST_CASE("memory: another program begins with an unknown collector and no history") {
+  Growth growth = Recorded({{.new_mib = Line(0, 80), .collector_on = false}});
+  growth.processes[1].ended.reset();
+  Append({.t = absl::Seconds(41), .events = {At(41, EventKind::kExec, 1)}}, &growth);
+  CHECK(IdsOf(growth) == Ids{"clean"});
+  CHECK_FALSE(growth.processes[1].collector_on);
+}
+
+TEST_CASE("memory: mapped files are no leak, and no private memory is a mapped file") {
+  CHECK(IdsOf(Recorded({{.file_mib = Line(8, 200)}})) == Ids{"file-backed"});
+  // Read before it was first seen: the parent, which has not read it, tells.
+  CHECK(IdsOf(Recorded({{.file_mib = Line(200, 200)}})) == Ids{"file-backed"});
+  CHECK(IdsOf(Recorded({{.file_mib = Line(200, 200)}}, {.file_mib = Line(200, 200)})) == Ids{"clean"});
+  CHECK(IdsOf(Recorded({{}}, {.file_mib = Line(8, 200), .command = "python3 train.py"})) == Ids{"file-backed"});
+  CHECK(IdsOf(Recorded({{.file_mib = Line(8, 39)}})) == Ids{"clean"});
+  CHECK(IdsOf(Recorded({{.file_mib = Line(8, 41)}})) == Ids{"file-backed"});
+  // Libraries that are imported bring as much memory of their own.
+  const auto import = [](double t) { return t < 0.1 ? 8 + 1040 * t : 112; };
+  CHECK(IdsOf(Recorded({{.new_mib = import, .file_mib = import}})) == Ids{"clean"});
+  CHECK(IdsOf(Recorded({{.new_mib = import, .file_mib = import, .command = kSpawned}}, BigParent())) == Ids{"clean"});
+}
+
+TEST_CASE("memory: workers that were spawned with much data") {
+  const Growth growth = Recorded({Pickled(150), Pickled(150)}, BigParent());
+  REQUIRE(IdsOf(growth) == Ids{"private-by-spawn"});
+  const Diagnosis found = Diagnose(growth)[0];
+  INFO(TextOf(found));
+  CHECK(found.pids == std::vector<pid_t>{1001, 1002});
+  CHECK(absl::StrContains(found.summary, "320.0 MiB in 2 processes"));
+  CHECK(absl::StrContains(found.summary, "spawn start method"));
+  // Forkserver: what it forks has its command line, and owns what is new.
+  Worker server = {.command = "python -c from multiprocessing.forkserver import main; main(8)"};
+  Growth served = Recorded({server, {.new_mib = Line(150, 150)}}, BigParent());
+  served.processes[2].command = server.command;
+  REQUIRE(IdsOf(served) == Ids{"private-by-spawn"});
+  CHECK(absl::StrContains(Diagnose(served)[0].summary, "forkserver start method"));
+}
+
+TEST_CASE("memory: near misses of spawning with much data") {
+  // Forked; with little; with what a library takes; more than the program ever had.
+  CHECK(IdsOf(Recorded({{.new_mib = Line(150, 150)}}, BigParent())) == Ids{"clean"});
+  CHECK(IdsOf(Recorded({Pickled(20)}, BigParent())) == Ids{"clean"});
+  Worker imports = Pickled(112);
+  imports.file_mib = Line(111, 111);
+  CHECK(IdsOf(Recorded({imports}, BigParent())) == Ids{"clean"});
+  CHECK(IdsOf(Recorded({Pickled(600)}, BigParent())) == Ids{"clean"});
+  // It came later, or by copies.
+  Worker grows = Pickled(0);
+  grows.new_mib = Line(0, 400);
+  CHECK(IdsOf(Recorded({grows}, BigParent())) == Ids{"new-memory-growth"});
+  Worker copies = Pickled(150);
+  copies.copied_mib = Line(100, 100);
+  CHECK(IdsOf(Recorded({copies}, BigParent())) == Ids{"clean"});
+}
+
+TEST_CASE("memory: of many workers a few are told one by one, the largest first") {
+  std::vector<Worker> workers;
+  for (int i = 0; i < 20; ++i) workers.push_back({.new_mib = Line(0, 80 + i)});
+  const Diagnosis found = Diagnose(Recorded(workers))[0];
+  CHECK(found.pids.size() == 20);
+  CHECK(found.pids[0] == 1020);
+  REQUIRE(found.evidence.size() == 5);
+  CHECK(absl::StartsWith(found.evidence[0], "pid 1020: "));
+  CHECK(found.evidence[4] == "and 16 more");
+}
+
+TEST_CASE("memory: is told where causes are not known, and then nothing is called clean") {
+  Growth growth = Recorded({{.new_mib = Line(0, 80)}});
+  for (ProcessGrowth& process : growth.processes) process.causes.reset();
+  CHECK(IdsOf(growth) == Ids{"new-memory-growth"});
+  growth.processes[1].history = {};
+  CHECK(IdsOf(growth).empty());
+}
+
+}  // namespace cowprof

@@ -1,0 +1,230 @@
+// The diagnoses of shared memory and of descriptors, each on a recording in which it was planted, and on its near
+// misses.
+#include <signal.h>
+
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "model/diagnosis.h"
+#include "model/diagnosis_facts.h"
+
+namespace cowprof {
+namespace {
+
+constexpr uint64_t kMiB = 1 << 20, kDevice = 40;
+using Ids = std::vector<std::string>;
+
+Event Process(int index) {
+  Event event = {.kind = EventKind::kProcess, .index = index};
+  event.id = {100 + index, 7};
+  event.parent = index == 0 ? -1 : 0;
+  event.origin = index == 0 ? Origin::kTarget : Origin::kForked;
+  event.command = "python train.py";
+  return event;
+}
+
+LimitSample Mount(uint64_t used_mib, uint64_t limit_mib = 64) {
+  return {LimitKind::kShm, "/dev/shm", limit_mib * kMiB, used_mib * kMiB};
+}
+
+// A target and a worker, pids 100 and 101, of which nothing else is known.
+Sample Tree(std::vector<LimitSample> limits) {
+  return {.events = {Process(0), Process(1)}, .processes = {{.index = 0}, {.index = 1}}, .limits = std::move(limits)};
+}
+
+Growth Of(const std::vector<Sample>& samples) {
+  Growth growth;
+  for (const Sample& sample : samples) Append(sample, &growth);
+  return growth;
+}
+
+ShmSegment Torch(uint64_t inode, uint64_t mib, pid_t creator = 101) {
+  return {.name = absl::StrCat("torch_", creator, "_1_", inode),
+          .kind = SegmentKind::kTorch,
+          .device = kDevice,
+          .inode = inode,
+          .bytes = mib * kMiB,
+          .length_bytes = mib * kMiB,
+          .deleted = true,
+          .creator = creator,
+          .opened_by = {creator}};
+}
+
+ShmSample Look(std::vector<ShmSegment> segments) {
+  ShmSample sample = {.mount = "/dev/shm", .device = kDevice, .capacity_bytes = 64 * kMiB, .whole = true};
+  for (const ShmSegment& segment : segments) sample.used_bytes += segment.bytes;
+  sample.segments = std::move(segments);
+  return sample;
+}
+
+ShmSegment Left(const std::string& name, uint64_t mib, uint64_t looks) {
+  return {.name = name,
+          .kind = SegmentKind::kMultiprocessing,
+          .device = kDevice,
+          .inode = 9,
+          .bytes = mib * kMiB,
+          .length_bytes = mib * kMiB,
+          .looks_unowned = looks};
+}
+
+Ids IdsOf(const Growth& growth) {
+  Ids ids;
+  for (const Diagnosis& diagnosis : Diagnose(growth)) ids.push_back(diagnosis.id);
+  return ids;
+}
+
+std::string TextOf(const Diagnosis& diagnosis) {
+  return absl::StrCat(diagnosis.summary, "\n", absl::StrJoin(diagnosis.evidence, "\n"), "\n",
+                      absl::StrJoin(diagnosis.advice, "\n"));
+}
+
+Event Bus(std::optional<FaultFile> file) {
+  Event event = {.kind = EventKind::kSignalDelivered, .index = 1};
+  event.signal = SIGBUS;
+  event.file = file;
+  return event;
+}
+
+}  // namespace
+
+TEST_CASE("how full it was decides, at the limit that held then") {
+  CHECK(IdsOf(Of({Tree({Mount(51)})})).empty());
+  CHECK(IdsOf(Of({Tree({Mount(52)})})) == Ids{"shm-near-full"});
+  CHECK(IdsOf(Of({Tree({Mount(63)})})) == Ids{"shm-near-full"});
+  CHECK(IdsOf(Of({Tree({Mount(64)})})) == Ids{"shm-full"});
+  // It was full, and then it was given back or made larger.
+  CHECK(IdsOf(Of({Tree({Mount(64)}), {.t = absl::Seconds(1), .limits = {Mount(3)}}})) == Ids{"shm-full"});
+  CHECK(IdsOf(Of({Tree({Mount(64)}), {.t = absl::Seconds(1), .limits = {Mount(64, 256)}}})) == Ids{"shm-full"});
+  CHECK(IdsOf(Of({Tree({Mount(64, 256)}), {.t = absl::Seconds(1), .limits = {Mount(9, 64)}}})).empty());
+  CHECK(IdsOf(Of({Tree({{LimitKind::kShm, "/dev/shm", std::nullopt, 64 * kMiB}})})).empty());
+}
+
+TEST_CASE("files can run out before bytes") {
+  const Growth growth = Of({Tree({Mount(1), {LimitKind::kShmInodes, "/dev/shm", 1000, 995}})});
+  CHECK(IdsOf(growth) == Ids{"shm-full"});
+  CHECK(absl::StrContains(Diagnose(growth)[0].summary, "inodes"));
+}
+
+TEST_CASE("a write that failed says that it was full, whatever the samples saw") {
+  const FaultFile in_shm = {
+      .name = "torch_101_1_0", .file_bytes = 8192, .offset = 4096, .in_memory = true, .device = kDevice};
+  const auto ids = [](uint64_t used_mib, std::optional<FaultFile> file) {
+    Sample sample = Tree({Mount(used_mib)});
+    sample.events.push_back(Bus(file));
+    sample.shm = Look({Torch(1, 3)});
+    return IdsOf(Of({sample}));
+  };
+  CHECK(ids(40, in_shm) == Ids{"shm-full"});
+  FaultFile truncated = in_shm, on_disk = in_shm, memfd = in_shm;
+  truncated.offset = 8192;
+  on_disk.in_memory = false;
+  memfd.device = 1;
+  CHECK(ids(40, truncated).empty());
+  CHECK(ids(40, on_disk).empty());
+  CHECK(ids(40, memfd).empty());
+  // Where the file is not known: only if it was nearly full.
+  CHECK(ids(40, std::nullopt).empty());
+  CHECK(ids(60, std::nullopt) == Ids{"shm-full"});
+}
+
+TEST_CASE("by whom, and what would fit") {
+  Sample sample = Tree({Mount(60)});
+  std::vector<ShmSegment> segments;
+  for (uint64_t i = 0; i < 6; ++i) segments.push_back(Torch(i + 1, 9, i < 3 ? 101 : 100));
+  ShmSegment array = Left("features.npy", 6, 0);
+  array.kind = SegmentKind::kFile;
+  segments.push_back(array);
+  sample.shm = Look(segments);
+  const std::vector<Diagnosis> found = Diagnose(Of({sample, {.t = absl::Seconds(1), .shm = Look({})}}));
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].pids == std::vector<pid_t>{100, 101});
+  const std::string text = TextOf(found[0]);
+  INFO(text);
+  for (const char* part :
+       {"6 segments of 9.0 MiB from 2 workers: 3 in flight each", "54.0 MiB; capacity 64.0 MiB",
+        "torch: 54.0 MiB in 6 segments", "features.npy, 6.0 MiB",
+        "64.0 MiB less 6.0 MiB of other things hold 6 tensors of 9.0 MiB", "--shm-size=128m", "num_workers=0"}) {
+    INFO(part);
+    CHECK(absl::StrContains(text, part));
+  }
+}
+
+TEST_CASE("near full by the forecast") {
+  const Growth growth = Of({Tree({Mount(20)})});
+  Facts facts = FactsOf(growth);
+  facts.forecast.limits = {{.now = Mount(20), .outlook = Outlook::kTight}};
+  CHECK(ShmNearFull(facts).id.empty());
+  facts.forecast.limits[0].outlook = Outlook::kWillExceed;
+  CHECK(ShmNearFull(facts).id == "shm-near-full");
+  facts.forecast.limits[0].now.kind = LimitKind::kHost;
+  CHECK(ShmNearFull(facts).id.empty());
+}
+
+TEST_CASE("names that were removed while in use, and never where it was full") {
+  ShmSegment lost = Left("psm_a", 8, 0);
+  lost.deleted = lost.lost_name = true;
+  lost.mapped_by = {100};
+  Sample sample = Tree({Mount(8)});
+  sample.shm = Look({lost});
+  // It is told even when the segment itself is gone since.
+  Growth growth = Of({sample, {.t = absl::Seconds(1), .shm = Look({})}});
+  REQUIRE(IdsOf(growth) == Ids{"shm-unlinked"});
+  CHECK(Diagnose(growth)[0].pids == std::vector<pid_t>{100});
+  CHECK(absl::StrContains(TextOf(Diagnose(growth)[0]), "psm_a"));
+  sample.limits = {Mount(64)};
+  CHECK(IdsOf(Of({sample})) == Ids{"shm-full"});
+}
+
+TEST_CASE("left behind: seen twice, and enough of it to matter") {
+  const auto ids = [](const ShmSegment& segment, uint64_t capacity_mib = 64) {
+    Sample sample = Tree({Mount(1, capacity_mib)});
+    sample.shm = Look({segment});
+    sample.shm->capacity_bytes = capacity_mib * kMiB;
+    return IdsOf(Of({sample}));
+  };
+  CHECK(ids(Left("psm_a", 8, 2)) == Ids{"shm-leaked"});
+  CHECK(ids(Left("psm_a", 8, 1)).empty());
+  CHECK(ids(Left("psm_a", 3, 2)).empty());
+  CHECK(ids(Left("psm_a", 8, 2), 16'384).empty());
+  ShmSegment owned = Left("psm_a", 8, 2), file = Left("a.npy", 8, 2);
+  owned.mapped_by = {4711};
+  file.kind = SegmentKind::kFile;
+  CHECK(ids(owned).empty());
+  CHECK(ids(file).empty());
+}
+
+TEST_CASE("descriptors: near their limit in any process, or by the forecast") {
+  const auto growth = [](uint64_t of_target, uint64_t of_worker) {
+    Sample sample = Tree({{LimitKind::kDescriptors, "RLIMIT_NOFILE", 1000, of_target}});
+    sample.processes[0].proc.descriptors = of_target;
+    sample.processes[1].proc.descriptors = of_worker;
+    Sample later = {.t = absl::Seconds(1), .processes = sample.processes};
+    for (ProcessSample& process : later.processes) process.proc.descriptors = 5;
+    for (Sample* one : {&sample, &later}) {
+      for (ProcessSample& process : one->processes) process.proc.anon_pages = 1;
+    }
+    ShmSegment held = Torch(1, 0);
+    held.opened_by = {101};
+    sample.shm = Look({held});
+    return Of({sample, later});
+  };
+  CHECK(IdsOf(growth(400, 400)).empty());
+  CHECK(IdsOf(growth(799, 799)).empty());
+  CHECK(IdsOf(growth(800, 10)) == Ids{"fd-exhaustion"});
+  const Growth worker = growth(10, 900);
+  REQUIRE(IdsOf(worker) == Ids{"fd-exhaustion"});
+  CHECK(Diagnose(worker)[0].pids == std::vector<pid_t>{101});
+  CHECK(absl::StrContains(TextOf(Diagnose(worker)[0]), "1 of them at least are torch tensors"));
+  CHECK(absl::StrContains(Diagnose(worker)[0].summary, "worker 101 nearly used up the descriptors"));
+  const Growth climbing = growth(300, 10);
+  Facts facts = FactsOf(climbing);
+  CHECK(FdExhaustion(facts).id.empty());
+  facts.forecast.limits = {{.now = climbing.limits[0].now, .outlook = Outlook::kWillExceed}};
+  CHECK(FdExhaustion(facts).id == "fd-exhaustion");
+}
+
+}  // namespace cowprof

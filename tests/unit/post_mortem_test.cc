@@ -1,0 +1,321 @@
+// Ends of processes in hand-made recordings: each cause with the evidence that proves it, and beside it the evidence
+// that looks alike and must not. Host memory that runs out is tested here only: no machine that others use can show it.
+#include "model/post_mortem.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "model/diagnosis.h"
+
+namespace cowprof {
+namespace {
+
+constexpr uint64_t kPage = 4096, kMiB = 1 << 20;
+constexpr uint64_t kPagesOfMiB = kMiB / kPage;
+constexpr int kBusAddressError = 2, kKernel = 0x80, kThreadKill = -6;
+
+Event Of(EventKind kind, int index) { return {.kind = kind, .index = index}; }
+
+Event Process(int index, int parent) {
+  Event event = Of(EventKind::kProcess, index);
+  event.id = {1000 + index, 7};
+  event.parent = parent;
+  event.origin = index == 0 ? Origin::kTarget : Origin::kForked;
+  event.command = "python train.py";
+  return event;
+}
+
+Event Sent(int index, int signal, int code, pid_t sender, const std::string& comm = "sh") {
+  Event event = Of(EventKind::kSignalSent, index);
+  event.signal = signal;
+  event.code = code;
+  event.sender = sender;
+  event.sender_comm = comm;
+  return event;
+}
+
+Event Delivered(int index, int signal, int code) {
+  Event event = Of(EventKind::kSignalDelivered, index);
+  event.signal = signal;
+  event.code = code;
+  event.address = code > 0 ? 0x7f0000005000 : 0;
+  return event;
+}
+
+Event BusError(int index, const FaultFile& file) {
+  Event event = Delivered(index, SIGBUS, kBusAddressError);
+  event.file = file;
+  return event;
+}
+
+Event Exited(int index, int status) {
+  Event event = Of(EventKind::kExit, index);
+  event.status = status;
+  return event;
+}
+
+Event OomVictim(int index, const LimitSample& limit) {
+  Event event = Of(EventKind::kOomVictim, index);
+  event.limit = limit;
+  return event;
+}
+
+LimitSample Cgroup(uint64_t limit_bytes) {
+  return {.kind = LimitKind::kCgroupV1, .name = "/job", .limit = limit_bytes, .used = limit_bytes};
+}
+
+struct Row {
+  uint64_t copies = 0, new_pages = 0, anon_pages = 0;
+};
+
+// A recording in the making: every Add is one tick.
+struct Story {
+  Growth growth;
+
+  Story(int workers) {
+    std::vector<Event> events = {Process(0, -1)};
+    for (int i = 1; i <= workers; ++i) events.push_back(Process(i, 0));
+    Add(events, std::vector<Row>(workers + 1));
+  }
+
+  Story& Add(std::vector<Event> events, const std::vector<Row>& rows = {}) {
+    Sample sample = {.t = growth.t + absl::Seconds(1), .events = std::move(events)};
+    for (Event& event : sample.events) event.t = sample.t;
+    for (size_t i = 0; i < rows.size(); ++i) {
+      ProcessSample row = {.index = static_cast<int>(i), .causes = CauseCounts{}};
+      (*row.causes)[0] = rows[i].copies;
+      row.counts.copies = rows[i].copies;
+      row.counts.zero_fill_pages = rows[i].new_pages;
+      row.counts.zero_upgrades = 0;
+      if (rows[i].anon_pages > 0) row.proc.anon_pages = rows[i].anon_pages;
+      sample.processes.push_back(row);
+    }
+    Append(sample, &growth);
+    return *this;
+  }
+};
+
+PostMortem Of(const Story& story, int index) { return PostMortemOf(story.growth.processes[index], story.growth); }
+std::string TextOf(const PostMortem& found) {
+  return absl::StrCat(found.text, "\n", absl::StrJoin(found.evidence, "\n"));
+}
+
+std::vector<std::string> IdsOf(const Story& story) {
+  std::vector<std::string> ids;
+  for (const Diagnosis& diagnosis : Diagnose(story.growth)) ids.push_back(diagnosis.id);
+  return ids;
+}
+using Ids = std::vector<std::string>;
+
+Diagnosis First(const Story& story) { return Diagnose(story.growth).front(); }
+
+// A worker that dies of a bus error at a file.
+Story BusErrorAt(const FaultFile& file) {
+  Story story(1);
+  story.Add({BusError(1, file), Exited(1, SIGBUS)}, {{}, {}});
+  return story;
+}
+
+const FaultFile kInside = {.name = "array.npy", .file_bytes = 10'000, .offset = 12'287, .device = 5, .inode = 6};
+
+}  // namespace
+
+TEST_CASE("post-mortem: exits") {
+  Story story(3);
+  CHECK(Of(story, 1).text == "running");
+  story.Add({Exited(1, 0), Exited(2, 3 << 8), Exited(3, SIGTERM), Exited(0, 1 << 8)});
+  CHECK(Of(story, 1).text == "exit 0");
+  CHECK(Of(story, 2).text == "exited unexpectedly with code 3");
+  CHECK(Of(story, 3).text == "killed by SIGTERM");
+  CHECK(Of(story, 0).text == "exit 1");  // the program's own business
+  for (int index = 0; index < 4; ++index) CHECK(Of(story, index).cause.empty());
+}
+
+TEST_CASE("post-mortem: who sent the signal") {
+  Story story(5);
+  story.Add({Sent(1, SIGKILL, 0, 4242), Sent(1, SIGKILL, 0, 1000), Exited(1, SIGKILL),  // the first one kills
+             Sent(2, SIGTERM, 0, 1000), Exited(2, SIGTERM), Sent(3, SIGTERM, 0, 1003), Exited(3, SIGTERM),
+             Sent(4, SIGKILL, 0, 1005), Exited(4, SIGKILL), Sent(5, SIGKILL, kKernel, 77), Exited(5, SIGKILL)});
+  CHECK(Of(story, 1).text == "killed by SIGKILL from sh (pid 4242)");
+  CHECK(Of(story, 2).text == "killed by SIGTERM from its parent");
+  CHECK(Of(story, 3).text == "killed by SIGTERM from itself");
+  CHECK(Of(story, 4).text == "killed by SIGKILL from worker 1005");
+  CHECK(Of(story, 5).text == "killed by SIGKILL");
+  CHECK(Of(story, 5).evidence == std::vector<std::string>{"SIGKILL came from the kernel"});
+  CHECK(IdsOf(story) == Ids{"clean"});
+}
+
+TEST_CASE("post-mortem: the OOM killer in a cgroup, and what it took") {
+  Story story(1);
+  story.Add({}, {{0, 0, 30'000}, {0, 0, 30'000}});
+  story.Add({}, {{0, 0, 30'000}, {10 * kPagesOfMiB, 0, 30'000}});
+  story.Add({Sent(1, SIGKILL, kKernel, 1001), OomVictim(1, Cgroup(256 * kMiB))},
+            {{0, 0, 30'000}, {40 * kPagesOfMiB, 0, 100}});  // most of it is gone from /proc already
+  story.Add({Exited(1, SIGKILL)}, {{}, {40 * kPagesOfMiB}});
+  const PostMortem found = Of(story, 1);
+  CHECK(found.cause == "oom-cgroup");
+  CHECK(found.text == "killed by SIGKILL: the OOM killer, limit of cgroup /job");
+  CHECK(absl::StrContains(TextOf(found), "cgroup /job used 256.0 MiB of 256.0 MiB"));
+  CHECK(absl::StrContains(TextOf(found), "worker 1001 held 40.0 MiB of private memory"));
+  CHECK(absl::StrContains(TextOf(found), "it had grown most itself, by 40.0 MiB"));
+  CHECK(First(story).id == "oom-cgroup");
+  CHECK(First(story).pids == std::vector<pid_t>{1001});
+  CHECK(absl::StrContains(First(story).advice[0], "columns"));
+}
+
+TEST_CASE("post-mortem: the grower is another than the victim, as of that moment") {
+  Story story(2);
+  story.Add({}, {{0, 0, 30'000}, {0, 0, 30'000}, {0, 0, 30'000}});
+  const uint64_t grown = 100 * kPagesOfMiB;
+  story.Add({OomVictim(1, Cgroup(256 * kMiB)), Exited(1, SIGKILL)},
+            {{0, 0, 30'000}, {9, 0, 0}, {0, grown, 30'000 + grown}});
+  // What grows later is not to blame.
+  story.Add({}, {{0, 50 * grown, 30'000 + 50 * grown}, {}, {0, grown, 30'000 + grown}});
+  CHECK(absl::StrContains(TextOf(Of(story, 1)), "worker 1002 had grown most, by 100.0 MiB"));
+  CHECK(absl::StrContains(TextOf(Of(story, 1)), "all 2 workers together had grown by 100.0 MiB"));
+  CHECK(absl::StrContains(First(story).advice[0], "new memory"));
+}
+
+TEST_CASE("post-mortem: what the parent read before it forked is no growth") {
+  Story story(0);
+  story.Add({}, {{0, 500'000, 500'000}});
+  story.Add({Process(1, 0)}, {{0, 600'000, 600'000}, {0, 0, 600'000}});
+  story.Add({OomVictim(0, Cgroup(4096 * kMiB)), Exited(0, SIGKILL)}, {{0, 600'000, 600'000}, {5000, 0, 600'000}});
+  CHECK(absl::StrContains(TextOf(Of(story, 0)), "worker 1001 had grown most"));
+  story = Story(0);
+  story.Add({}, {{0, 100'000, 100'000}});
+  story.Add({OomVictim(0, Cgroup(4096 * kMiB)), Exited(0, SIGKILL)}, {{0, 600'000, 0}});
+  CHECK(absl::StrContains(TextOf(Of(story, 0)), "it had grown most itself, by 1.9 GiB"));
+}
+
+TEST_CASE("post-mortem: most of what met the limit belongs to others") {
+  Story story(1);
+  story.Add({}, {{0, 0, 1000}, {0, 0, 1000}});
+  story.Add({OomVictim(1, Cgroup(1024 * kMiB)), Exited(1, SIGKILL)}, {{0, 0, 1000}, {100, 0, 0}});
+  CHECK(absl::StrContains(TextOf(Of(story, 1)), "most belongs to others"));
+  CHECK(Of(story, 1).cause == "oom-cgroup");
+}
+
+TEST_CASE("post-mortem: the host runs out of memory") {
+  Story story(1);
+  story.Add({}, {{0, 0, 1000}, {0, 0, 1000}});
+  story.Add({OomVictim(1, {.kind = LimitKind::kHost}), Exited(1, SIGKILL)}, {{0, 0, 1000}, {3000, 0, 0}});
+  CHECK(Of(story, 1).cause == "oom-host");
+  CHECK(Of(story, 1).text == "killed by SIGKILL: the OOM killer, the host's memory");
+  CHECK(IdsOf(story) == Ids{"oom-host", "cow-refcount"});
+}
+
+TEST_CASE("post-mortem: no OOM kill is assumed where none was seen") {
+  Story story(2);
+  LimitSample full = Cgroup(256 * kMiB);
+  full.failures = 99;
+  full.kills = 1;
+  Append({.t = absl::Seconds(2), .limits = {full}}, &story.growth);
+  // Another process of the cgroup was taken, and this one was killed by a person at the same time.
+  story.Add({OomVictim(2, full), Exited(2, SIGKILL), Sent(1, SIGKILL, 0, 4242), Exited(1, SIGKILL)});
+  CHECK(Of(story, 1).cause.empty());
+  CHECK(EndedBy("oom-cgroup", story.growth) == std::vector<const ProcessGrowth*>{&story.growth.processes[2]});
+  // A victim may end by itself before the signal comes.
+  Story exited(1);
+  exited.Add({OomVictim(1, full), Exited(1, 0)});
+  CHECK(Of(exited, 1).text == "exit 0");
+  CHECK(IdsOf(exited) == Ids{"clean"});
+  // A recording of an older cowprof: which limit it was is not known.
+  Story old(1);
+  old.Add({Of(EventKind::kOomVictim, 1), Exited(1, SIGKILL)});
+  CHECK(Of(old, 1).text == "killed by SIGKILL: the OOM killer");
+  CHECK(Of(old, 1).cause.empty());
+}
+
+TEST_CASE("post-mortem: a bus error beyond the end of a file, and within it") {
+  // 10,000 bytes are three pages: the last one may be touched as a whole.
+  FaultFile file = kInside;
+  CHECK(absl::StrContains(Of(BusErrorAt(file), 1).text, "no room on the disk of array.npy"));
+  file.offset = 12'288;
+  CHECK(absl::StrContains(Of(BusErrorAt(file), 1).text, "array.npy was truncated while it was mapped"));
+  CHECK(Of(BusErrorAt(file), 1).cause == "sigbus-file");
+  CHECK(absl::StrContains(TextOf(Of(BusErrorAt(file), 1)), "is byte 12,288 of array.npy, which is 10,000 bytes long"));
+  file.in_memory = file.on_dev_shm = true;
+  file.capacity_bytes = 64 * kMiB;
+  CHECK(Of(BusErrorAt(file), 1).cause == "sigbus-file");
+  CHECK(IdsOf(BusErrorAt(file)) == Ids{"sigbus-file"});
+}
+
+TEST_CASE("post-mortem: a bus error in shared memory without room") {
+  FaultFile file = kInside;
+  file.in_memory = file.on_dev_shm = true;
+  file.capacity_bytes = 64 * kMiB;
+  CHECK(Of(BusErrorAt(file), 1).cause == "shm-full");
+  CHECK(Of(BusErrorAt(file), 1).text == "killed by SIGBUS: /dev/shm (64.0 MiB) is full");
+  CHECK(IdsOf(BusErrorAt(file)) == Ids{"shm-full"});
+  file.on_dev_shm = false;
+  CHECK(Of(BusErrorAt(file), 1).cause == "sigbus-file");
+  CHECK(absl::StrContains(Of(BusErrorAt(file), 1).text, "the tmpfs of array.npy (64.0 MiB) is full"));
+  file.capacity_bytes.reset();  // a memfd: it has no bound to meet
+  CHECK(Of(BusErrorAt(file), 1).cause.empty());
+}
+
+TEST_CASE("post-mortem: bus errors that say nothing of files") {
+  Story story(3);
+  story.Add({Delivered(1, SIGBUS, kBusAddressError), Exited(1, SIGBUS), Delivered(2, SIGBUS, BUS_MCEERR_AR),
+             Exited(2, SIGBUS), Sent(3, SIGBUS, 0, 4242), Delivered(3, SIGBUS, 0), Exited(3, SIGBUS)});
+  CHECK(Of(story, 1).text == "killed by SIGBUS");
+  CHECK(Of(story, 2).text == "killed by SIGBUS: the memory itself is damaged");
+  CHECK(Of(story, 3).text == "killed by SIGBUS from sh (pid 4242)");
+  CHECK(IdsOf(story) == Ids{"clean"});
+}
+
+TEST_CASE("post-mortem: a handler raises the signal again") {
+  FaultFile file = kInside;
+  file.offset = 1 << 20;
+  Story story(2);
+  story.Add({BusError(1, file), Sent(1, SIGBUS, kThreadKill, 1001), Delivered(1, SIGBUS, kThreadKill),
+             Exited(1, SIGBUS),
+             // This one survived its own, and was killed with the same signal by somebody else.
+             BusError(2, file), Sent(2, SIGBUS, 0, 4242), Delivered(2, SIGBUS, 0), Exited(2, SIGBUS)});
+  CHECK(Of(story, 1).cause == "sigbus-file");
+  CHECK(Of(story, 2).cause.empty());
+  CHECK(Of(story, 2).text == "killed by SIGBUS from sh (pid 4242)");
+}
+
+TEST_CASE("post-mortem: a crash with its native code and its line of Python") {
+  Event crash = Delivered(1, SIGSEGV, 1);
+  crash.address = 0x10;
+  crash.module = "libfast.so";
+  crash.symbol = "decode";
+  crash.frame = Frame{"/data/load\x1b.py", "Load.item", 12};
+  Event abort = Delivered(2, SIGABRT, kThreadKill);
+  abort.module = "libc.so.6";
+  Story story(2);
+  story.Add({crash, Exited(1, SIGSEGV), Sent(2, SIGABRT, kThreadKill, 1002), abort, Exited(2, SIGABRT)});
+  CHECK(Of(story, 1).text == "killed by SIGSEGV in decode (libfast.so) at /data/load\\x1b.py:12 in Load.item");
+  CHECK(Of(story, 1).evidence == std::vector<std::string>{"it touched address 0x10", "native code: decode (libfast.so)",
+                                                          "Python: /data/load\\x1b.py:12 in Load.item"});
+  CHECK(Of(story, 2).text == "killed by SIGABRT in libc.so.6");
+  CHECK(IdsOf(story) == Ids{"clean"});
+}
+
+TEST_CASE("post-mortem: many deaths are one finding") {
+  FaultFile file = kInside;
+  file.in_memory = file.on_dev_shm = true;
+  Story story(9);
+  std::vector<Event> events;
+  for (int index = 1; index <= 9; ++index) {
+    events.push_back(BusError(index, file));
+    events.push_back(Exited(index, SIGBUS));
+  }
+  story.Add(events);
+  REQUIRE(IdsOf(story) == Ids{"shm-full"});
+  CHECK(First(story).pids.size() == 9);
+  CHECK(absl::StrContains(First(story).summary, "worker 1001 and 8 others"));
+  CHECK(First(story).evidence.back() == "and 6 more");
+}
+
+}  // namespace cowprof

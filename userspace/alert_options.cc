@@ -1,0 +1,111 @@
+// See alert_options.h.
+#include "alert_options.h"
+
+#include <functional>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "model/growth.h"
+#include "model/words.h"
+
+namespace cowprof {
+namespace {
+
+// KIND=THRESHOLD:HOLD, of which THRESHOLD alone must be there.
+struct Value {
+  absl::string_view threshold;
+  std::optional<absl::string_view> kind, hold;
+};
+
+Value SplitValue(absl::string_view text) {
+  Value value;
+  if (const size_t equals = text.find('='); equals != text.npos) {
+    value.kind = text.substr(0, equals);
+    text.remove_prefix(equals + 1);
+  }
+  const size_t colon = text.find(':');
+  value.threshold = text.substr(0, colon);
+  if (colon != text.npos) value.hold = text.substr(colon + 1);
+  return value;
+}
+
+bool IsOfKind(const std::optional<absl::string_view>& name, LimitKind kind) {
+  const bool cgroup = kind == LimitKind::kCgroupV1 || kind == LimitKind::kCgroupV2;
+  return !name || *name == NameOf(kind) || (cgroup && *name == "cgroup");
+}
+
+// Sets one value in the rules; what is wrong with it, or "".
+using SetValue = std::function<std::string(const Value&, std::optional<absl::Duration> hold, AlertRules*)>;
+
+std::string ParseValues(const std::vector<std::string>& values, const SetValue& set, AlertSettings* settings) {
+  for (const bool of_one_kind : {false, true}) {
+    for (const std::string& text : values) {
+      const Value value = SplitValue(text);
+      if (value.kind.has_value() != of_one_kind) continue;
+      std::optional<absl::Duration> hold;
+      if (value.hold && !(hold = ParseDuration(*value.hold)))
+        return absl::StrCat("'", Printable(*value.hold), "' in '", Printable(text),
+                            "' is no time that a condition can hold; give one such as 10s");
+      bool known = false;
+      for (int kind = 0; kind < kKindsOfLimit; ++kind) {
+        if (!IsOfKind(value.kind, static_cast<LimitKind>(kind))) continue;
+        known = true;
+        if (std::string error = set(value, hold, &settings->of_kind[kind]); !error.empty()) return error;
+      }
+      if (!known) {
+        return absl::StrCat("there is no limit of kind '", Printable(*value.kind),
+                            "'; there are shm, shm-inodes, cgroup, host, address-space and fds");
+      }
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+std::optional<double> ParseRatio(absl::string_view text) {
+  double ratio = 0;
+  const bool percent = absl::ConsumeSuffix(&text, "%");
+  if (!absl::SimpleAtod(text, &ratio)) return std::nullopt;
+  if (percent) ratio /= 100;
+  return ratio > 0 && ratio <= 1 ? std::optional(ratio) : std::nullopt;  // NaN is neither
+}
+
+std::optional<absl::Duration> ParseDuration(absl::string_view text) {
+  double seconds = 0;
+  absl::Duration parsed;
+  if (absl::SimpleAtod(text, &seconds)) {
+    parsed = absl::Seconds(seconds);  // "inf", "nan" and 1e300 are infinite
+  } else if (!absl::ParseDuration(text, &parsed)) {
+    return std::nullopt;
+  }
+  if (parsed <= absl::ZeroDuration() || parsed == absl::InfiniteDuration()) return std::nullopt;
+  return parsed;
+}
+
+std::string ParseAlertRatios(const std::vector<std::string>& values, AlertSettings* settings) {
+  const auto set = [](const Value& value, std::optional<absl::Duration> hold, AlertRules* rules) -> std::string {
+    rules->ratio = ParseRatio(value.threshold);
+    rules->ratio_hold = hold;
+    if (rules->ratio || value.threshold == "off") return "";
+    return absl::StrCat("'", Printable(value.threshold),
+                        "' is no ratio; give one such as 90%, 0.9, shm=80%:10s or off");
+  };
+  return ParseValues(values, set, settings);
+}
+
+std::string ParseAlertEtas(const std::vector<std::string>& values, AlertSettings* settings) {
+  const auto set = [](const Value& value, std::optional<absl::Duration> hold, AlertRules* rules) -> std::string {
+    rules->eta = ParseDuration(value.threshold);
+    rules->eta_hold = hold;
+    if (rules->eta || value.threshold == "off") return "";
+    return absl::StrCat("'", Printable(value.threshold),
+                        "' is no duration; give one such as 2m, 30s, shm=30s:5s or off");
+  };
+  return ParseValues(values, set, settings);
+}
+
+}  // namespace cowprof

@@ -1,0 +1,245 @@
+// The policy, in two steps: between ticks the limits' figures alone say that something may be wrong (Meets, IsDue); at
+// a tick what is known of the processes decides (TimeLeft). docs/alerts.md has the reasons of every figure here.
+#include "model/alert.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "model/alert_words.h"
+#include "model/forecast.h"
+
+namespace cowprof {
+namespace {
+
+// An eta counts once so much of the limit is used, and so much of what was free at the beginning of the climb is gone:
+// half of a steady ramp is left when it has held. Shared memory fills up with batches in flight, and descriptors with
+// files that are opened at the start: that is no trend yet.
+constexpr double kFloor = 0.27, kFloorOfOthers = 0.5;
+// A data set that is loaded before there is any worker is a ramp, too, and no leak.
+constexpr double kLoadingFloor = 0.8;
+constexpr uint64_t kLoadedPages = 256;  // in a second; an interpreter that waits gets fewer
+// One that stands still when cowprof comes has done so; while it loads, it waits for its disk now and then.
+constexpr absl::Duration kStillAtFirst = absl::Milliseconds(250), kPauseOfLoad = absl::Seconds(1);
+constexpr double kHysteresis = 0.05;  // of the limit, below the ratio of the alert
+constexpr double kMostlyCopies = 0.75;
+constexpr absl::Duration kLeastHold = absl::Milliseconds(50), kRatioHold = absl::Seconds(2),
+                         kEtaHold = absl::Seconds(10), kRatioCalm = absl::Seconds(2), kEtaCalm = absl::Seconds(10);
+constexpr absl::Duration kLookGap = absl::Milliseconds(100), kLeastLookGap = absl::Milliseconds(20),
+                         kFirstAskGap = absl::Milliseconds(200), kLongestAskGap = absl::Seconds(5);
+
+bool IsMemory(LimitKind kind) {
+  return kind == LimitKind::kCgroupV1 || kind == LimitKind::kCgroupV2 || kind == LimitKind::kHost;
+}
+
+double Left(const LimitSample& limit) { return *limit.limit - std::min<double>(*limit.limit, limit.used); }
+
+// Until the limit is met at the rate of now; infinite where nothing grows.
+absl::Duration StraightEta(const LimitSample& limit, const Climb& climb) {
+  const double rate = climb.rate();
+  return rate > 0 && limit.limit ? absl::Seconds(Left(limit) / rate) : absl::InfiniteDuration();
+}
+
+bool MeetsRatio(const LimitSample& limit, const AlertRules& rules, double slack) {
+  return rules.ratio && limit.ratio() && *limit.ratio() >= *rules.ratio - slack;
+}
+
+bool IsPast(const LimitSample& limit, const Climb& climb, double floor) {
+  const double bound = *limit.limit;
+  return limit.used >= floor * bound && climb.gained() >= floor * (bound - climb.base());
+}
+
+// What was copied since the climb began, and what the workers could still copy: the last holder of a page takes it
+// over, which is the target as a rule.
+struct Copies {
+  double done_bytes = 0, left_bytes = 0;
+};
+
+double CopiesLeft(const Growth& growth) {
+  double bytes = 0;
+  for (const ProcessGrowth& process : growth.processes) {
+    if (process.index > 0 && !process.ended) bytes += process.still_shared_bytes.value_or(0);
+  }
+  return bytes;
+}
+
+// Copies can't go on for ever: while all that could still be copied fits, they meet no limit. Where it does not fit,
+// the forecast knows the shape of what is left; where it has no opinion, the straight line stands.
+std::optional<absl::Duration> TimeLeft(const LimitSample& limit, const Climb& climb, const Copies& copies,
+                                       const Forecast& forecast) {
+  const absl::Duration straight = StraightEta(limit, climb);
+  if (straight == absl::InfiniteDuration()) return std::nullopt;
+  const double share = climb.gained() > 0 ? std::min(copies.done_bytes / climb.gained(), 1.0) : 0;
+  if (!IsMemory(limit.kind) || share == 0) return straight;
+  const double unbounded = share > kMostlyCopies ? 0 : (1 - share) * climb.rate();
+  const double copied_by_then = absl::ToDoubleSeconds(straight) * (climb.rate() - unbounded);
+  if (copied_by_then > copies.left_bytes) {
+    if (unbounded <= 0) return std::nullopt;
+    return absl::Seconds((Left(limit) - copies.left_bytes) / unbounded);
+  }
+  if (unbounded > 0) return straight;
+  const auto same = [&](const LimitForecast& one) { return one.now.kind == limit.kind && one.now.name == limit.name; };
+  const auto found = std::find_if(forecast.limits.begin(), forecast.limits.end(), same);
+  if (found == forecast.limits.end() || found->outlook == Outlook::kUnknown) return straight;
+  return found->outlook == Outlook::kSafe ? std::nullopt : found->eta;
+}
+
+}  // namespace
+
+bool AlertSettings::any() const {
+  return std::any_of(of_kind.begin(), of_kind.end(), [](const AlertRules& rules) { return rules.ratio || rules.eta; });
+}
+
+AlertWatch::Watched& AlertWatch::Observe(absl::Duration t, const LimitSample& limit) {
+  const auto same = [&](const Watched& one) { return one.now.kind == limit.kind && one.now.name == limit.name; };
+  auto found = std::find_if(watched_.begin(), watched_.end(), same);
+  if (found == watched_.end()) found = watched_.insert(found, Watched{});
+  Watched& watched = *found;
+  watched.now = limit;
+  watched.climb.Add(t, limit.used);
+  const AlertRules& rules = settings_.of(limit.kind);
+  const auto note = [&](bool met, bool calm, Rule* rule) {
+    if (!met) rule->met_since.reset();
+    if (met && !rule->met_since) {
+      rule->met_since = t;
+      rule->value_then = limit.used;
+    }
+    if (!calm) rule->calm_since.reset();
+    if (calm && !rule->calm_since) rule->calm_since = t;
+  };
+  note(MeetsRatio(limit, rules, 0), !MeetsRatio(limit, rules, kHysteresis), &watched.ratio);
+  const Climb& climb = watched.climb;
+  const bool eta_met = rules.eta && limit.limit && StraightEta(limit, climb) <= *rules.eta &&
+                       IsPast(limit, climb, IsMemory(limit.kind) ? kFloor : kFloorOfOthers) &&
+                       limit.used > climb.earlier_peak() && limit.used + climb.still_to_come() > *limit.limit;
+  note(eta_met, !eta_met, &watched.eta);
+  return watched;
+}
+
+// Held for the time that was asked for, or for one in proportion to what is left; and still growing.
+bool AlertWatch::EtaHeld(const Watched& watched, absl::Duration t) const {
+  if (!watched.eta.met_since) return false;
+  const absl::Duration left = StraightEta(watched.now, watched.climb), held = t - *watched.eta.met_since;
+  const double gained = watched.now.used - watched.eta.value_then;
+  return held >= settings_.of(watched.now.kind).eta_hold.value_or(std::clamp(left / 8, kLeastHold, kEtaHold)) &&
+         gained >= watched.climb.rate() * absl::ToDoubleSeconds(held) / 2;
+}
+
+bool AlertWatch::RatioHeld(const Watched& watched, absl::Duration t) const {
+  if (!watched.ratio.met_since) return false;
+  const absl::Duration left = StraightEta(watched.now, watched.climb);
+  const std::optional<absl::Duration> hold = settings_.of(watched.now.kind).ratio_hold;
+  return t - *watched.ratio.met_since >= hold.value_or(std::clamp(left / 2, kLeastHold, kRatioHold));
+}
+
+bool AlertWatch::IsDue(const Watched& watched, absl::Duration t) const {
+  const auto calm = [&](const Rule& rule, absl::Duration time) {
+    return rule.raised && rule.calm_since && t - *rule.calm_since >= time;
+  };
+  return (!watched.ratio.raised && RatioHeld(watched, t)) || (!watched.eta.raised && EtaHeld(watched, t)) ||
+         calm(watched.ratio, kRatioCalm) || calm(watched.eta, kEtaCalm);
+}
+
+// Where a tick that was asked for brought no alert, the next one waits twice as long, but for less than what is left:
+// what is due but is no danger, as copies that fit, costs little.
+bool AlertWatch::Look(absl::Duration t, const std::vector<LimitSample>& limits) {
+  t_ = t;
+  bool due = false;
+  absl::Duration left = absl::InfiniteDuration();
+  for (const LimitSample& limit : limits) {
+    const Watched& watched = Observe(t, limit);
+    due |= IsDue(watched, t);
+    left = std::min(left, StraightEta(limit, watched.climb));
+  }
+  if (!due) ask_gap_ = kFirstAskGap;
+  if (!due || t < next_ask_) return false;
+  next_ask_ = t + std::min(ask_gap_, std::max(left / 4, kLookGap));
+  ask_gap_ = std::min(2 * ask_gap_, kLongestAskGap);
+  return true;
+}
+
+absl::Duration AlertWatch::next_look() const {
+  if (!settings_.any()) return absl::InfiniteDuration();
+  absl::Duration left = absl::InfiniteDuration();
+  for (const Watched& watched : watched_) left = std::min(left, StraightEta(watched.now, watched.climb));
+  return t_ + std::clamp(left / 20, kLeastLookGap, kLookGap);
+}
+
+void AlertWatch::LearnWorkers(const Sample& sample, const Growth& growth) {
+  const auto worker = std::find_if(growth.processes.begin(), growth.processes.end(),
+                                   [](const ProcessGrowth& process) { return process.role == Role::kWorker; });
+  if (worker != growth.processes.end() && !std::exchange(workers_, true)) {
+    loading_ = false;
+    for (Watched& watched : watched_) watched.climb.StartAt(worker->started);
+  }
+  if (growth.target() == nullptr || growth.info.started_target) return;
+  const Count pages = growth.target()->proc.anon_pages;
+  if (pages && (!target_pages_ || *pages > *target_pages_ + kLoadedPages)) {
+    pause_ = target_pages_ ? kPauseOfLoad : kStillAtFirst;
+    target_pages_ = pages;
+    rose_ = sample.t;
+  }
+  loading_ = loading_ && (!target_pages_ || sample.t - rose_ < pause_);
+}
+
+std::vector<Alert> AlertWatch::Judge(const Sample& sample, const Growth& growth, const Forecast& forecast) {
+  t_ = sample.t;
+  std::vector<Alert> alerts;
+  if (!settings_.any() || sample.limits.empty()) return alerts;  // the target is gone, and its limits with it
+  for (const LimitSample& limit : sample.limits) Observe(t_, limit);
+  LearnWorkers(sample, growth);
+  for (auto watched = watched_.begin(); watched != watched_.end();) {
+    const auto is_it = [&](const LimitSample& one) {
+      return one.kind == watched->now.kind && one.name == watched->now.name;
+    };
+    const bool gone = std::none_of(sample.limits.begin(), sample.limits.end(), is_it);
+    if (watched->climb.began() >= last_tick_) watched->then = last_held_;
+    JudgeLimit(gone, growth, forecast, &*watched, &alerts);
+    watched = gone ? watched_.erase(watched) : std::next(watched);
+  }
+  if (!alerts.empty()) ask_gap_ = kFirstAskGap;
+  last_held_ = std::make_shared<const std::vector<Held>>(HeldBy(growth));
+  last_tick_ = t_;
+  return alerts;
+}
+
+void AlertWatch::JudgeLimit(bool gone, const Growth& growth, const Forecast& forecast, Watched* watched,
+                            std::vector<Alert>* alerts) {
+  const LimitSample& limit = watched->now;
+  const Climb& climb = watched->climb;
+  const auto say = [&](AlertRule rule, std::optional<absl::Duration> eta, const Grower& grower, bool over) {
+    Alert alert = {.t = t_, .rule = rule, .over = over, .kind = limit.kind, .name = limit.name};
+    alert.limit = limit.limit.value_or(0);
+    alert.used = limit.used;
+    if (!over) {
+      alert.eta = eta;
+      alert.index = grower.index;
+      alert.cause = grower.cause;
+      alert.advice = AlertAdvice(alert);
+    }
+    alert.text = AlertText(alert, climb.rate(), growth);
+    alerts->push_back(std::move(alert));
+  };
+  for (const auto& [which, rule, calm] : {std::tuple(AlertRule::kRatio, &watched->ratio, kRatioCalm),
+                                          std::tuple(AlertRule::kEta, &watched->eta, kEtaCalm)}) {
+    if (!rule->raised || (!gone && (!rule->calm_since || t_ - *rule->calm_since < calm))) continue;
+    rule->raised = false;
+    say(which, std::nullopt, {}, /*over=*/true);
+  }
+  const bool ratio = !watched->ratio.raised && RatioHeld(*watched, t_);
+  const bool eta = !watched->eta.raised && EtaHeld(*watched, t_) && (!loading_ || IsPast(limit, climb, kLoadingFloor));
+  if (gone || (!ratio && !eta)) return;
+  const std::vector<Held> nothing;
+  const Grower grower = GrowerOf(limit.kind, climb.gained(), watched->then ? *watched->then : nothing, growth);
+  const std::optional<absl::Duration> left =
+      TimeLeft(limit, climb, {grower.copied_bytes, CopiesLeft(growth)}, forecast);
+  if (eta && left && *left <= *settings_.of(limit.kind).eta) {
+    watched->eta.raised = true;
+    say(AlertRule::kEta, left, grower, /*over=*/false);
+  }
+  if (ratio) {
+    watched->ratio.raised = true;
+    say(AlertRule::kRatio, left, grower, /*over=*/false);
+  }
+}
+
+}  // namespace cowprof

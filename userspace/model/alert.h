@@ -1,0 +1,82 @@
+// When a limit is about to be met: rules with a threshold and a time that it must hold, for each kind of limit, said
+// once for each crossing. Pure: time and figures are passed in. Called by the recording loop, at every tick and, with
+// the limits' figures alone, several times between two ticks; docs/alerts.md says what it promises.
+#ifndef COWPROF_MODEL_ALERT_H_
+#define COWPROF_MODEL_ALERT_H_
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "model/climb.h"
+#include "model/grower.h"
+#include "model/sample.h"
+
+namespace cowprof {
+
+struct Forecast;
+
+inline constexpr int kKindsOfLimit = 7;
+
+// Both rules of one kind of limit. A threshold that is absent: the rule is off. A hold that is absent: in proportion to
+// the time that is left.
+struct AlertRules {
+  std::optional<double> ratio = 0.9;                     // of the limit that is used
+  std::optional<absl::Duration> eta = absl::Minutes(2);  // until the limit is met
+  std::optional<absl::Duration> ratio_hold, eta_hold;
+};
+
+struct AlertSettings {
+  std::array<AlertRules, kKindsOfLimit> of_kind;
+  const AlertRules& of(LimitKind kind) const { return of_kind[static_cast<size_t>(kind)]; }
+  bool any() const;
+};
+
+class AlertWatch {
+ public:
+  explicit AlertWatch(const AlertSettings& settings) : settings_(settings) {}
+
+  // Between ticks. True: a tick at once is worth its cost.
+  bool Look(absl::Duration t, const std::vector<LimitSample>& limits);
+  // When to look again, on the clock of the samples; infinite where every rule is off.
+  absl::Duration next_look() const;
+  // At a tick; `growth` has the sample in it already. What is to be said now.
+  std::vector<Alert> Judge(const Sample& sample, const Growth& growth, const Forecast& forecast);
+
+ private:
+  struct Rule {
+    std::optional<absl::Duration> met_since, calm_since;
+    double value_then = 0;  // used when it was met
+    bool raised = false;
+  };
+  struct Watched {
+    LimitSample now;
+    Climb climb;
+    Rule ratio, eta;
+    std::shared_ptr<const std::vector<Held>> then;  // what every process held before the climb
+  };
+
+  Watched& Observe(absl::Duration t, const LimitSample& limit);
+  bool RatioHeld(const Watched& watched, absl::Duration t) const;
+  bool EtaHeld(const Watched& watched, absl::Duration t) const;
+  bool IsDue(const Watched& watched, absl::Duration t) const;
+  void LearnWorkers(const Sample& sample, const Growth& growth);
+  void JudgeLimit(bool gone, const Growth& growth, const Forecast& forecast, Watched* watched,
+                  std::vector<Alert>* alerts);
+
+  AlertSettings settings_;
+  std::vector<Watched> watched_;
+  std::shared_ptr<const std::vector<Held>> last_held_;  // at the last tick
+  absl::Duration t_, last_tick_, next_ask_, ask_gap_;
+  // The target loads its data set: no worker was there yet. Of one that cowprof attached to, until it stood still for
+  // a while.
+  bool loading_ = true, workers_ = false;
+  Count target_pages_;
+  absl::Duration rose_, pause_;
+};
+
+}  // namespace cowprof
+
+#endif  // COWPROF_MODEL_ALERT_H_

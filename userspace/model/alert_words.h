@@ -1,0 +1,23 @@
+// What an alert says and advises, one sentence each. Pure; called by alert.cc, and by the sinks for the line of an
+// alert.
+#ifndef COWPROF_MODEL_ALERT_WORDS_H_
+#define COWPROF_MODEL_ALERT_WORDS_H_
+
+#include <string>
+
+#include "model/growth.h"
+
+namespace cowprof {
+
+// "cgroup /job is met in about 12.0 s: 312.0 MiB of 500.0 MiB used, +18.0 MiB/s; worker 4242 grows most: new memory".
+std::string AlertText(const Alert& alert, double per_second, const Growth& growth);
+// The one thing to do.
+std::string AlertAdvice(const Alert& alert);
+// "ALERT cgroup /job is met in ...; advice", for a terminal and the report.
+std::string AlertLine(const Alert& alert);
+
+const char* NameOf(AlertRule rule);  // "ratio"
+
+}  // namespace cowprof
+
+#endif  // COWPROF_MODEL_ALERT_WORDS_H_

@@ -1,0 +1,46 @@
+// How one figure climbs towards its limit: since when, how fast lately, whether it levels off, and how high it stood
+// before it was given back. Pure; fed by the alerts, several times a second. Judges nothing.
+#ifndef COWPROF_MODEL_CLIMB_H_
+#define COWPROF_MODEL_CLIMB_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/time/time.h"
+
+namespace cowprof {
+
+class Climb {
+ public:
+  // A climb ends, and another begins, where the figure falls below its start, gives back a quarter of what it gained,
+  // or stands still for 3 s and for a quarter of the time that it took.
+  void Add(absl::Duration t, uint64_t value);
+  // What was gained before `t` belongs to something else.
+  void StartAt(absl::Duration t);
+
+  absl::Duration began() const { return points_.empty() ? absl::ZeroDuration() : points_.front().t; }
+  double base() const { return points_.empty() ? 0 : points_.front().value; }
+  double value() const { return points_.empty() ? 0 : points_.back().value; }
+  double gained() const { return value() - base(); }
+  // The highest that was reached before memory was given back: a climb up to there was survived once.
+  double earlier_peak() const { return earlier_peak_; }
+  // Units per second over the last second, or over the last quarter of a long climb; 0 at its very beginning.
+  double rate() const;
+  // What is still to be gained if it slows down as it does now; infinite where it does not.
+  double still_to_come() const;
+
+ private:
+  struct Point {
+    absl::Duration t;
+    double value = 0;
+  };
+  absl::Duration length() const { return points_.back().t - points_.front().t; }
+  double MeanRate(absl::Duration from, absl::Duration to) const;
+
+  std::vector<Point> points_;  // of this climb, in order of time
+  double peak_ = 0, earlier_peak_ = 0;
+};
+
+}  // namespace cowprof
+
+#endif  // COWPROF_MODEL_CLIMB_H_

@@ -1,0 +1,116 @@
+// Diagnoses of processes that were killed. See diagnosis_facts.h; what each one died of is found in post_mortem.cc.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "model/diagnosis_facts.h"
+#include "model/post_mortem.h"
+#include "model/words.h"
+
+namespace cowprof {
+namespace {
+
+constexpr size_t kMostTold = 3;  // of processes that died of the same
+
+// What happened to the first few is the evidence: hundreds may have died.
+Diagnosis FromDeaths(const Facts& facts, const char* id) {
+  Diagnosis diagnosis;
+  const std::vector<const ProcessGrowth*> dead = EndedBy(id, facts.growth);
+  if (dead.empty()) return diagnosis;
+  diagnosis = {.id = id, .confidence = 0.99};
+  for (const ProcessGrowth* process : dead) {
+    diagnosis.pids.push_back(process->id.pid);
+    if (diagnosis.pids.size() > kMostTold) continue;
+    const PostMortem found = PostMortemOf(*process, facts.growth);
+    diagnosis.evidence.push_back(
+        absl::StrCat(NameOf(*process), " ended at ", HumanDuration(*process->ended), ": ", found.text));
+    diagnosis.evidence.insert(diagnosis.evidence.end(), found.evidence.begin(), found.evidence.end());
+  }
+  if (dead.size() > kMostTold) diagnosis.evidence.push_back(absl::StrCat("and ", dead.size() - kMostTold, " more"));
+  return diagnosis;
+}
+
+// "worker 4711", "worker 4711 and 3 others"
+std::string Dead(const Diagnosis& diagnosis, const Facts& facts) {
+  const std::string first = NameOf(*EndedBy(diagnosis.id, facts.growth).front());
+  const size_t others = diagnosis.pids.size() - 1;
+  return others == 0 ? first : absl::StrCat(first, " and ", Plural(others, "other"));
+}
+
+// What helps depends on what the memory was: inherited pages, copied as they were read, or the grower's own.
+std::vector<std::string> AdviceAgainst(const OomKill& kill, const Growth& growth) {
+  std::vector<std::string> advice;
+  if (kill.grower < 0) return advice;
+  const ProcessGrowth& grower = growth.processes[kill.grower];
+  const uint64_t copies = grower.counts.copies.value_or(0);
+  const bool copied = copies > grower.counts.zero_fills().value_or(0);
+  if (copied) {
+    advice.push_back(
+        "Most of the growth is copies of what the parent holds: keep that in columns (numpy arrays, Arrow tables, "
+        "tensors) instead of objects. The findings on copies say which ones.");
+  } else {
+    advice.push_back(
+        "Most of the growth is new memory: look for a cache or a list that only grows, or make batches and "
+        "prefetch_factor smaller.");
+  }
+  if (grower.role == Role::kWorker)
+    advice.push_back("Use fewer workers: each of them can grow like this one. num_workers=0 needs none of it.");
+  return advice;
+}
+
+const OomKill& FirstKill(const Diagnosis& diagnosis, const Facts& facts) {
+  return *EndedBy(diagnosis.id, facts.growth).front()->oom;
+}
+
+}  // namespace
+
+Diagnosis OomCgroup(const Facts& facts) {
+  Diagnosis diagnosis = FromDeaths(facts, "oom-cgroup");
+  if (diagnosis.id.empty()) return diagnosis;
+  const OomKill& kill = FirstKill(diagnosis, facts);
+  diagnosis.summary = absl::StrCat("The kernel's OOM killer ended ", Dead(diagnosis, facts), ": ",
+                                   LimitWords(kill.limit), " met its limit of ", HumanBytes(kill.limit.limit), ".");
+  diagnosis.advice = AdviceAgainst(kill, facts.growth);
+  diagnosis.advice.push_back(
+      "Or raise the limit: docker run --memory, resources.limits.memory of the pod, MemoryMax= of the unit.");
+  return diagnosis;
+}
+
+Diagnosis OomHost(const Facts& facts) {
+  Diagnosis diagnosis = FromDeaths(facts, "oom-host");
+  if (diagnosis.id.empty()) return diagnosis;
+  const OomKill& kill = FirstKill(diagnosis, facts);
+  diagnosis.summary =
+      absl::StrCat("The kernel's OOM killer ended ", Dead(diagnosis, facts), ": the host had no memory left.");
+  diagnosis.advice = AdviceAgainst(kill, facts.growth);
+  diagnosis.advice.push_back(
+      "Look for who else is large on this host, and give the job a cgroup of its own with a limit: then it is told "
+      "from the others, and dies alone.");
+  return diagnosis;
+}
+
+Diagnosis SigbusFile(const Facts& facts) {
+  Diagnosis diagnosis = FromDeaths(facts, "sigbus-file");
+  if (diagnosis.id.empty()) return diagnosis;
+  diagnosis.summary = absl::StrCat("A mapped file could not be accessed, and the bus error ended ",
+                                   Dead(diagnosis, facts), ". It is not /dev/shm that was full.");
+  diagnosis.advice = {
+      "A file that was truncated: write the new version under another name and rename it over the old one; who has it "
+      "mapped then keeps what he sees.",
+      "A disk that is full: make room, or allocate the file in advance (posix_fallocate, numpy.save instead of a new "
+      "memmap): then the error comes from there, with a message."};
+  return diagnosis;
+}
+
+Diagnosis ShmFullDeath(const Facts& facts) {
+  Diagnosis diagnosis = FromDeaths(facts, "shm-full");
+  if (diagnosis.id.empty()) return diagnosis;
+  diagnosis.summary = absl::StrCat("/dev/shm had no room for a page that was written, and the bus error ended ",
+                                   Dead(diagnosis, facts), ".");
+  diagnosis.advice = {
+      "Make it larger: docker run --shm-size=8g (or --ipc=host), an emptyDir of medium Memory in Kubernetes, "
+      "mount -o remount,size=8g /dev/shm on a host.",
+      "Keep less in it: fewer workers, a smaller prefetch_factor, smaller batches; num_workers=0 needs none."};
+  return diagnosis;
+}
+
+}  // namespace cowprof

@@ -1,0 +1,283 @@
+// Diagnoses of shared memory and of the descriptors that stand for it. See diagnosis_facts.h.
+#include <signal.h>
+
+#include <algorithm>
+#include <bit>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "model/diagnosis_facts.h"
+#include "model/shm.h"
+#include "model/words.h"
+
+namespace cowprof {
+namespace {
+
+constexpr double kFull = 0.99, kNearFull = 0.8;
+constexpr uint64_t kLooksToBelieve = 2;  // that nobody owns it: a segment may change hands while a look goes on
+constexpr double kLeakShare = 0.001;     // of the capacity; less is no finding
+
+const LimitGrowth* LimitOf(const Growth& growth, LimitKind kind) {
+  const auto found = std::find_if(growth.limits.begin(), growth.limits.end(),
+                                  [kind](const LimitGrowth& limit) { return limit.now.kind == kind; });
+  return found == growth.limits.end() ? nullptr : &*found;
+}
+
+double PeakRatio(const Growth& growth, LimitKind kind) {
+  const LimitGrowth* limit = LimitOf(growth, kind);
+  return limit == nullptr ? 0 : limit->peak_ratio;
+}
+
+bool WillExceed(const Facts& facts, LimitKind kind) {
+  return std::any_of(facts.forecast.limits.begin(), facts.forecast.limits.end(), [kind](const LimitForecast& limit) {
+    return limit.now.kind == kind && limit.outlook == Outlook::kWillExceed;
+  });
+}
+
+// A write to shared memory found no room: SIGBUS inside of a file of that mount. Where the file is not known, on a
+// mount that was nearly full.
+bool WriteFailed(const Growth& growth, const Event& event) {
+  if (event.kind != EventKind::kSignalDelivered || event.signal != SIGBUS) return false;
+  if (!event.file) return PeakRatio(growth, LimitKind::kShm) >= kNearFull;
+  const bool on_mount = !growth.shm || event.file->device == growth.shm->device;
+  return event.file->in_memory && on_mount && event.file->offset < event.file->file_bytes;
+}
+
+std::vector<pid_t> FailedWriters(const Growth& growth) {
+  std::vector<pid_t> pids;
+  for (const ProcessGrowth& process : growth.processes) {
+    const auto failed = [&](const Event& event) { return WriteFailed(growth, event); };
+    if (std::any_of(process.signals.begin(), process.signals.end(), failed)) pids.push_back(process.id.pid);
+  }
+  return pids;
+}
+
+bool FullOfFiles(const Growth& growth) { return PeakRatio(growth, LimitKind::kShmInodes) >= kFull; }
+
+bool IsFull(const Growth& growth) {
+  return PeakRatio(growth, LimitKind::kShm) >= kFull || FullOfFiles(growth) || !FailedWriters(growth).empty();
+}
+
+// ---- Who has it ----
+
+std::vector<pid_t> OwnersIn(const ShmSample& sample) {
+  std::set<pid_t> owners;
+  for (const ShmSegment& segment : sample.segments) {
+    if (!IsOnMount(sample, segment) || segment.kind == SegmentKind::kSemaphore) continue;
+    for (const pid_t pid : OwnersOf(segment)) owners.insert(pid);
+  }
+  return {owners.begin(), owners.end()};
+}
+
+std::vector<std::string> ContentsOf(const ShmSample& sample) {
+  std::vector<std::string> lines;
+  for (const auto& [kind, total] : TotalsByKind(sample)) {
+    if (total.bytes < sample.used_bytes / 20) continue;
+    lines.push_back(
+        absl::StrCat(NameOf(kind), ": ", HumanBytes(total.bytes), " in ", Plural(total.segments, "segment")));
+  }
+  const auto file = std::find_if(sample.segments.begin(), sample.segments.end(), [&](const ShmSegment& segment) {
+    return segment.kind == SegmentKind::kFile && IsOnMount(sample, segment);
+  });  // the largest: segments are in that order
+  if (file != sample.segments.end() && file->bytes >= sample.used_bytes / 20)
+    lines.push_back(absl::StrCat("put there on purpose: ", Printable(file->name), ", ", HumanBytes(file->bytes)));
+  if (const uint64_t bytes = UnexplainedBytes(sample); bytes > sample.used_bytes / 10)
+    lines.push_back(absl::StrCat(HumanBytes(bytes), " of no segment that was found at that moment"));
+  return lines;
+}
+
+std::string RoleText(const Growth& growth, pid_t pid) {
+  for (const ProcessGrowth& process : growth.processes) {
+    if (process.id.pid == pid) return absl::StrCat(NameOf(process.role), " ", pid);
+  }
+  return absl::StrCat("process ", pid);
+}
+
+// ---- What would fit ----
+
+std::string RoomText(const ShmSample& sample, const Batches& batches) {
+  const uint64_t capacity = sample.capacity_bytes.value_or(0);
+  const uint64_t other = sample.used_bytes - std::min(sample.used_bytes, batches.bytes());
+  const uint64_t fit = (capacity - std::min(capacity, other)) / std::max<uint64_t>(batches.bytes_each, 1);
+  return absl::StrCat(
+      HumanBytes(capacity), " less ", HumanBytes(other), " of other things hold ", fit, " tensors of ",
+      HumanBytes(batches.bytes_each),
+      ": num_workers x prefetch_factor, and one or two that the trainer still uses, must stay below that");
+}
+
+// Twice what was used, in whole powers of two: "512m".
+std::string SizeText(uint64_t used_bytes) { return absl::StrCat(std::bit_ceil(used_bytes * 2) >> 20, "m"); }
+
+std::vector<std::string> RoomAdvice(const Growth& growth, uint64_t used_bytes) {
+  std::vector<std::string> advice;
+  const std::string size = SizeText(std::max<uint64_t>(used_bytes, 64 << 20));
+  advice.push_back(absl::StrCat("Give it more room: docker run --shm-size=", size,
+                                " (or --ipc=host, which takes the host's), in Kubernetes an emptyDir with medium: "
+                                "Memory on /dev/shm, on the host itself mount -o remount,size=",
+                                size, " /dev/shm."));
+  const std::optional<Batches> batches = growth.shm_peak ? BatchesIn(*growth.shm_peak) : std::nullopt;
+  advice.push_back(absl::StrCat("Or let less be in flight: fewer workers, a smaller prefetch_factor or batch_size",
+                                batches ? absl::StrCat(" (", RoomText(*growth.shm_peak, *batches), ")") : "",
+                                "; num_workers=0 needs no shared memory."));
+  if (batches) {
+    advice.push_back(
+        "The sharing strategy does not change how much is needed: file_system spares descriptors and leaves names "
+        "behind "
+        "when a run is killed, file_descriptor (the default) leaves nothing and takes a descriptor for each tensor.");
+  }
+  return advice;
+}
+
+Diagnosis Crowded(const Facts& facts, const char* id, double confidence) {
+  const Growth& growth = facts.growth;
+  Diagnosis diagnosis = {.id = id, .confidence = confidence};
+  const LimitGrowth* limit = LimitOf(growth, LimitKind::kShm);
+  const uint64_t peak = limit != nullptr ? limit->peak : 0;
+  if (limit != nullptr) {
+    diagnosis.evidence.push_back(absl::StrCat("at most ", HumanBytes(limit->peak), " used, ",
+                                              Percent(limit->peak_ratio), " of the capacity that it had then; now ",
+                                              HumanBytes(limit->now.used), " of ", HumanBytes(limit->now.limit)));
+  }
+  if (growth.shm_peak) {
+    for (std::string& line : ContentsOf(*growth.shm_peak)) diagnosis.evidence.push_back(std::move(line));
+    if (const std::optional<Batches> batches = BatchesIn(*growth.shm_peak)) {
+      diagnosis.evidence.push_back(
+          absl::StrCat(BatchesText(*batches), "; capacity ", HumanBytes(growth.shm_peak->capacity_bytes)));
+    }
+    diagnosis.pids = OwnersIn(*growth.shm_peak);
+  }
+  diagnosis.advice = RoomAdvice(growth, peak);
+  return diagnosis;
+}
+
+}  // namespace
+
+Diagnosis ShmFull(const Facts& facts) {
+  const Growth& growth = facts.growth;
+  if (!IsFull(growth)) return {};
+  const std::vector<pid_t> failed = FailedWriters(growth);
+  Diagnosis diagnosis = Crowded(facts, "shm-full", failed.empty() ? 0.97 : 0.95);
+  diagnosis.summary = FullOfFiles(growth) ? "/dev/shm has no room for one more file: its inodes are used up."
+                                          : "/dev/shm was full: the next write gets SIGBUS, or a RuntimeError from "
+                                            "torch 2.10 on, and the worker is lost.";
+  for (const pid_t pid : failed)
+    diagnosis.evidence.insert(diagnosis.evidence.begin(),
+                              absl::StrCat(RoleText(growth, pid), " got SIGBUS writing to shared memory"));
+  if (!failed.empty()) diagnosis.pids = failed;
+  return diagnosis;
+}
+
+Diagnosis ShmNearFull(const Facts& facts) {
+  if (IsFull(facts.growth)) return {};
+  const bool near = PeakRatio(facts.growth, LimitKind::kShm) >= kNearFull;
+  if (!near && !WillExceed(facts, LimitKind::kShm)) return {};
+  Diagnosis diagnosis = Crowded(facts, "shm-near-full", near ? 0.9 : 0.75);
+  diagnosis.summary = near ? "/dev/shm is nearly full: one batch more may be the one that kills a worker."
+                           : "/dev/shm fills up: at this rate it will be full.";
+  return diagnosis;
+}
+
+Diagnosis ShmUnlinked(const Facts& facts) {
+  const Growth& growth = facts.growth;
+  if (growth.shm_unlinked.empty() || IsFull(growth)) return {};
+  Diagnosis diagnosis = {.id = "shm-unlinked", .confidence = 0.8};
+  const uint64_t count = std::max<uint64_t>(growth.shm ? growth.shm->unlinked : 0, growth.shm_unlinked.size());
+  diagnosis.summary = absl::StrCat(Plural(count, "name"),
+                                   " of shared memory was removed while processes still use it: whoever opens it next "
+                                   "gets FileNotFoundError.");
+  std::set<pid_t> owners;
+  for (const ShmSegment& segment : growth.shm_unlinked) {
+    std::vector<std::string> who;
+    for (const pid_t pid : OwnersOf(segment)) {
+      owners.insert(pid);
+      who.push_back(RoleText(growth, pid));
+    }
+    diagnosis.evidence.push_back(absl::StrCat(Printable(segment.name), " (", NameOf(segment.kind), ", ",
+                                              HumanBytes(segment.bytes), ") lost its name; still in use by ",
+                                              absl::StrJoin(who, ", ")));
+  }
+  diagnosis.pids.assign(owners.begin(), owners.end());
+  diagnosis.advice = {
+      "multiprocessing's resource tracker of every program that attaches to a SharedMemory removes it when that "
+      "program "
+      "ends (bpo-38119): attach with track=False (Python 3.13), or call resource_tracker.unregister() after attaching.",
+      "If it was a clean-up script: let it spare names that a process still maps (cowprof shm lists them)."};
+  return diagnosis;
+}
+
+Diagnosis ShmLeaked(const Facts& facts) {
+  const Growth& growth = facts.growth;
+  if (!growth.shm) return {};
+  std::vector<const ShmSegment*> leaked;
+  uint64_t bytes = 0;
+  for (const ShmSegment& segment : growth.shm->segments) {
+    const bool sure = segment.looks_unowned >= kLooksToBelieve;
+    if (!sure || OwnershipOf(*growth.shm, segment) != Ownership::kLeaked) continue;
+    leaked.push_back(&segment);
+    bytes += segment.bytes;
+  }
+  const uint64_t capacity = growth.shm->capacity_bytes.value_or(0);
+  if (bytes < kNoiseBytes || bytes < kLeakShare * capacity) return {};
+  const double share = capacity == 0 ? 0 : static_cast<double>(bytes) / capacity;
+  Diagnosis diagnosis = {.id = "shm-leaked", .confidence = std::min(0.95, 0.6 + share)};
+  diagnosis.summary = absl::StrCat(HumanBytes(bytes), " of /dev/shm is taken by ", Plural(leaked.size(), "segment"),
+                                   " that no living process maps or holds.");
+  for (size_t i = 0; i < std::min<size_t>(leaked.size(), 3); ++i) {
+    const pid_t creator = leaked[i]->creator;
+    diagnosis.evidence.push_back(absl::StrCat(
+        Printable(leaked[i]->name), ", ", HumanBytes(leaked[i]->bytes),
+        creator != 0 ? absl::StrCat(", made by process ", creator, ", which is gone") : ", owner unknown"));
+  }
+  diagnosis.evidence.push_back(absl::StrCat(Percent(share), " of the capacity, ", HumanBytes(capacity)));
+  diagnosis.advice = {
+      "Remove them: cowprof shm lists the names, each is a file of /dev/shm. They stay until the next boot otherwise, "
+      "or "
+      "until the container ends.",
+      "They come of runs that were killed with all their processes, under torch's file_system strategy or with "
+      "SharedMemory that was never unlinked: end runs with SIGTERM, or use the file_descriptor strategy."};
+  return diagnosis;
+}
+
+Diagnosis FdExhaustion(const Facts& facts) {
+  const Growth& growth = facts.growth;
+  const LimitGrowth* limit = LimitOf(growth, LimitKind::kDescriptors);
+  if (limit == nullptr || limit->now.limit.value_or(0) == 0) return {};
+  const ProcessGrowth* most = nullptr;
+  for (const ProcessGrowth& process : growth.processes) {
+    if (most == nullptr || process.peak_descriptors > most->peak_descriptors) most = &process;
+  }
+  const uint64_t peak = most == nullptr ? 0 : most->peak_descriptors.value_or(0), bound = *limit->now.limit;
+  const bool near = peak >= kNearFull * bound;
+  if (!near && !WillExceed(facts, LimitKind::kDescriptors)) return {};
+  const pid_t pid = most == nullptr ? 0 : most->id.pid;
+  uint64_t held = 0;
+  for (const std::optional<ShmSample>* look : {&growth.shm, &growth.shm_peak}) {
+    if (!*look) continue;
+    const auto holds = [pid](const ShmSegment& segment) {
+      return segment.kind == SegmentKind::kTorch &&
+             std::find(segment.opened_by.begin(), segment.opened_by.end(), pid) != segment.opened_by.end();
+    };
+    held = std::max<uint64_t>(held, std::count_if((*look)->segments.begin(), (*look)->segments.end(), holds));
+  }
+  Diagnosis diagnosis = {.id = "fd-exhaustion", .confidence = near ? 0.9 : 0.7, .pids = {pid}};
+  diagnosis.summary =
+      absl::StrCat(RoleText(growth, pid), near ? " nearly used up" : " heads for the end of",
+                   " the descriptors that it may have: the next open, or batch, fails (Too many open files).");
+  diagnosis.evidence = {absl::StrCat(HumanCount(peak), " of ", HumanCount(bound), " descriptors open (RLIMIT_NOFILE)")};
+  if (held > 0) {
+    diagnosis.evidence.push_back(
+        absl::StrCat(HumanCount(held),
+                     " of them at least are torch tensors in shared memory (file_descriptor strategy: one for each)"));
+  }
+  diagnosis.advice = {
+      "Keep no tensors that came from workers: what is collected over an epoch is to be cloned (or turned into numpy "
+      "or "
+      "numbers), so that the shared one can go.",
+      "Raise the limit: ulimit -n 65536 before the start, docker run --ulimit nofile=65536.",
+      "Or torch.multiprocessing.set_sharing_strategy('file_system'): no descriptor is kept, at the price of names in "
+      "/dev/shm that stay behind when a run is killed."};
+  return diagnosis;
+}
+
+}  // namespace cowprof

@@ -1,0 +1,34 @@
+// Who it is that fills a limit, and with what: the process that gained most between two ticks. Pure; called by the
+// alerts.
+#ifndef COWPROF_MODEL_GROWER_H_
+#define COWPROF_MODEL_GROWER_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "model/growth.h"
+
+namespace cowprof {
+
+// What a process holds at one tick; by index.
+struct Held {
+  Count private_bytes, shm_pages;
+  uint64_t copies = 0;
+  CauseCounts causes = {};
+};
+std::vector<Held> HeldBy(const Growth& growth);
+
+inline constexpr char kNewMemory[] = "new-memory", kSharedMemory[] = "shm", kDescriptors[] = "descriptors";
+
+struct Grower {
+  int index = -1;           // -1: none of the processes that are followed
+  std::string cause;        // as Alert has it
+  double copied_bytes = 0;  // by all of them together
+};
+// `then`: what they held before. `gained`: what the limit's figure gained since, in its unit.
+Grower GrowerOf(LimitKind kind, double gained, const std::vector<Held>& then, const Growth& growth);
+
+}  // namespace cowprof
+
+#endif  // COWPROF_MODEL_GROWER_H_

@@ -1,0 +1,72 @@
+// See memory_history.h.
+#include "model/memory_history.h"
+
+#include <algorithm>
+
+namespace cowprof {
+namespace {
+
+using Stretch = MemoryHistory::Stretch;
+
+// `into` is followed by, or goes on with, `next`.
+void Join(const Stretch& next, Stretch* into) {
+  into->new_pages = std::min(into->new_pages, next.new_pages);
+  into->file_pages = std::min(into->file_pages, next.file_pages);
+  into->private_bytes = std::min(into->private_bytes, next.private_bytes);
+}
+
+}  // namespace
+
+void MemoryHistory::Add(const Stretch& sample) {
+  if (!stretches.empty() && samples_in_last < samples_per_stretch) {
+    Join(sample, &stretches.back());
+    ++samples_in_last;
+    return;
+  }
+  if (stretches.size() == kMost) {
+    for (size_t i = 0; i < kMost / 2; ++i) {
+      Stretch joined = stretches[2 * i];
+      Join(stretches[2 * i + 1], &joined);
+      stretches[i] = joined;
+    }
+    stretches.resize(kMost / 2);
+    samples_per_stretch *= 2;
+  }
+  stretches.push_back(sample);
+  samples_in_last = 1;
+}
+
+std::optional<Rise> SustainedRise(const MemoryHistory& history, bool ended) {
+  constexpr int kParts = 6;
+  constexpr double kVisibleStep = 0.25;  // of the mean one
+  constexpr double kNotSlower = 0.7;     // of how fast it rose at first; what saturates has less left after half of it
+  constexpr double kEnding = 0.125;      // of its life, at most: an interpreter that ends frees, and then takes a while
+  if (history.stretches.empty()) return std::nullopt;
+  const auto less = [](const Stretch& a, const Stretch& b) { return a.new_pages < b.new_pages; };
+  auto end = history.stretches.end();
+  const absl::Duration first = history.stretches.front().t;
+  const auto peak = std::max_element(history.stretches.begin(), end, less);
+  if (ended && end[-1].t - peak->t <= kEnding * (end[-1].t - first)) end = peak + 1;
+  const absl::Duration last = end[-1].t;
+  const auto begin = std::find_if(history.stretches.begin(), end,
+                                  [&](const Stretch& one) { return one.t >= first + (last - first) / 4; });
+  const auto count = end - begin;
+  if (count < kParts) return std::nullopt;
+  std::vector<Stretch> floors;
+  for (int part = 0; part < kParts; ++part) {
+    floors.push_back(*std::min_element(begin + count * part / kParts, begin + count * (part + 1) / kParts, less));
+  }
+  // Samples need not come at equal intervals: rates are compared.
+  const auto rate = [&](int from, int to) {
+    const double rise = static_cast<double>(floors[to].new_pages) - static_cast<double>(floors[from].new_pages);
+    return rise / std::max(absl::ToDoubleSeconds(floors[to].t - floors[from].t), 1e-3);
+  };
+  const double mean = rate(0, kParts - 1);
+  int visible = 0;
+  for (int part = 1; part < kParts; ++part) visible += rate(part - 1, part) >= kVisibleStep * mean;
+  const bool slows = rate(kParts / 2, kParts - 1) < kNotSlower * rate(0, kParts / 2 - 1);
+  if (mean <= 0 || visible < kParts - 2 || slows) return std::nullopt;
+  return Rise{floors.back().new_pages - floors.front().new_pages, floors.back().t - floors.front().t};
+}
+
+}  // namespace cowprof

@@ -1,0 +1,41 @@
+// How much memory a process had over its life, in a few points: what tells growth that goes on from a start-up, a
+// sawtooth and a plateau. Filled by growth.cc, judged by diagnose_memory.cc. Pure.
+#ifndef COWPROF_MODEL_MEMORY_HISTORY_H_
+#define COWPROF_MODEL_MEMORY_HISTORY_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/time/time.h"
+
+namespace cowprof {
+
+struct MemoryHistory {
+  // A stretch of time that begins at `t`, and the least of each figure in it: what is freed again is not grown.
+  struct Stretch {
+    absl::Duration t;
+    uint64_t new_pages = 0;   // anonymous, in memory or swap, that no file mapping gave
+    uint64_t file_pages = 0;  // RssFile
+    uint64_t private_bytes = 0;
+  };
+  std::vector<Stretch> stretches;  // at most kMost; when there are more, neighbours become one
+  uint64_t samples_per_stretch = 1, samples_in_last = 0;
+
+  static constexpr size_t kMost = 64;
+  void Add(const Stretch& sample);
+};
+
+struct Rise {
+  uint64_t pages = 0;
+  absl::Duration duration;
+};
+
+// What new memory gained, if it went on growing through the last three quarters of what is known and did not slow down:
+// a leak is straight, a cache that fills bends. nullopt otherwise, and where too little is known. Of a process that has
+// `ended`, what it freed in the end doesn't count.
+std::optional<Rise> SustainedRise(const MemoryHistory& history, bool ended);
+
+}  // namespace cowprof
+
+#endif  // COWPROF_MODEL_MEMORY_HISTORY_H_

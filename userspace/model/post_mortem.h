@@ -1,0 +1,30 @@
+// Why a process ended, from evidence: who sent the signal, which file was behind the address, whose limit the OOM
+// killer served. Pure; called by the report and by the diagnoses of deaths. What evidence there is, is taken in
+// bpf/deaths.h.
+#ifndef COWPROF_MODEL_POST_MORTEM_H_
+#define COWPROF_MODEL_POST_MORTEM_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "model/growth.h"
+
+namespace cowprof {
+
+struct PostMortem {
+  std::string cause;  // id of the diagnosis that explains it; "": none does
+  std::string text;   // "killed by SIGKILL: the OOM killer, limit of cgroup /job"
+  std::vector<std::string> evidence;
+};
+// Of a process that has ended; "running" where it hasn't.
+PostMortem PostMortemOf(const ProcessGrowth& process, const Growth& growth);
+
+// Those whose end a diagnosis explains, as "shm-full".
+std::vector<const ProcessGrowth*> EndedBy(absl::string_view cause, const Growth& growth);
+
+std::string NameOf(const ProcessGrowth& process);  // "worker 4711"
+
+}  // namespace cowprof
+
+#endif  // COWPROF_MODEL_POST_MORTEM_H_

@@ -1,0 +1,134 @@
+// See shm_watch.h.
+#include "shm_watch.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "model/shm.h"
+#include "posix/clock.h"
+
+namespace cowprof {
+namespace {
+
+// Shares of one core: in the long run, and while a look goes on, whose steps take no tick longer than this.
+constexpr double kLongShare = 0.005, kTickShare = 0.02;
+constexpr absl::Duration kLongestStep = absl::Milliseconds(20);
+constexpr int kTicksBetweenLooks = 10;
+// Of one look: entries of the folder that are read, segments that the next one is compared with, and that are told.
+constexpr uint64_t kMostEntries = 10'000;
+constexpr size_t kMostCompared = 2000, kMostTold = 200;
+constexpr absl::Duration kLastLook = absl::Milliseconds(300);
+// How long the end of a process, and those that tidy up after it, may take.
+constexpr absl::Duration kTidying = absl::Milliseconds(500), kPause = absl::Milliseconds(20);
+
+bool HasLeftovers(const ShmSample& sample) { return LeakedIn(sample).segments > 0; }
+
+}  // namespace
+
+// A name that is removed frees nothing while somebody uses what it named.
+void ShmWatch::NoteChanges(const ShmTick& tick) {
+  const absl::Time names = LastNameChange(proc_, tick.target);
+  changed_ |= tick.processes_changed || std::exchange(names_changed_, names) != names ||
+              (tick.mount != nullptr && Count(tick.mount->used) != whole_.used_then);
+}
+
+// At the start, and when a part of the capacity was filled since the last one: before the workers die of it.
+bool ShmWatch::IsQuickDue(const ShmTick& tick) const {
+  if (device_ == 0) return tick.t >= quick_.next;
+  if (tick.mount == nullptr || !tick.mount->limit || tick.t < quick_.next) return false;
+  const uint64_t then = quick_.used_then.value_or(0), now = tick.mount->used;
+  return now > then && now - then >= *tick.mount->limit / 8;
+}
+
+void ShmWatch::Begin(const ShmTick& tick, bool whole, std::vector<pid_t> followed) {
+  Look& begun = whole ? whole_ : quick_;
+  begun.used_then = tick.mount != nullptr ? Count(tick.mount->used) : std::nullopt;
+  // A leftover is one only if it is still there next time.
+  if (whole) changed_ = before_ && HasLeftovers(*before_);
+  begun.cost = absl::ZeroDuration();
+  begun.next = tick.t + kTicksBetweenLooks * tick.interval;
+  absl::StatusOr<ShmLook> look = ShmLook::Begin(
+      proc_, {.viewer = tick.target, .first = std::move(followed), .whole = whole, .most_entries = kMostEntries});
+  if (look.ok()) begun.look.emplace(*std::move(look));
+}
+
+bool ShmWatch::RunLook(absl::Duration budget, Look* look) {
+  const absl::Duration before = ReadClock(CLOCK_THREAD_CPUTIME_ID);
+  const bool done = look->look->Run(budget);
+  const absl::Duration cost = ReadClock(CLOCK_THREAD_CPUTIME_ID) - before;
+  look->cost += cost;
+  cost_ += cost;
+  return done;
+}
+
+ShmSample ShmWatch::Take(Look* look) {
+  const std::vector<pid_t> living = look->look->living();
+  ShmSample sample = look->look->Take();
+  look->look.reset();
+  device_ = sample.device;
+  CompareLooks(before_.value_or(ShmSample{}), living, &sample);
+  KeepLargest(kMostCompared, &sample);
+  if (sample.whole) before_ = sample;
+  KeepLargest(kMostTold, &sample);
+  return sample;
+}
+
+std::optional<ShmSample> ShmWatch::GoOn(const ShmTick& tick, Look* look) {
+  const bool first = !before_;
+  if (!RunLook(first ? kLongestStep : std::min(kLongestStep, kTickShare * tick.interval), look)) return std::nullopt;
+  const bool whole = look == &whole_;
+  look->next = tick.t + (whole ? std::max(kTicksBetweenLooks * tick.interval, look->cost / kLongShare)
+                               : std::max(2 * tick.interval, look->cost / kTickShare));
+  ShmSample sample = Take(look);
+  changed_ |= whole && HasLeftovers(sample);
+  return sample;
+}
+
+// ---- The last look ----
+
+// The target's own view is gone with it; another process, or we ourselves, may see the same mount. Where nobody does,
+// it is gone, too.
+std::optional<pid_t> ShmWatch::ViewerAfterEnd(pid_t target) {
+  const absl::Duration end = BootTime() + kTidying;
+  const auto is_going = [&] {  // it was heard to end, but may still have its memory
+    const absl::StatusOr<ProcStat> stat = proc_.ReadStat(target);
+    return stat.ok() && stat->state != 'Z';
+  };
+  while (is_going() && BootTime() < end) absl::SleepFor(kPause);
+  if (device_ == 0) return std::nullopt;
+  // Names that go with the target, by its tracker, while workers still end are no loss.
+  if (before_) {
+    for (ShmSegment& segment : before_->segments) segment.lasting_name = false;
+  }
+  return FindViewer(proc_, device_);
+}
+
+std::optional<ShmSample> ShmWatch::LookOnce(const ShmLookPlan& plan) {
+  Look once;
+  absl::StatusOr<ShmLook> look = ShmLook::Begin(proc_, plan);
+  if (!look.ok()) return std::nullopt;
+  once.look.emplace(*std::move(look));
+  if (!RunLook(kLastLook, &once)) return std::nullopt;
+  return Take(&once);
+}
+
+std::optional<ShmSample> ShmWatch::LookLast(const ShmTick& tick, std::vector<pid_t> followed) {
+  const std::optional<pid_t> viewer = tick.target_alive ? tick.target : ViewerAfterEnd(tick.target);
+  if (!viewer) return std::nullopt;
+  ShmLookPlan plan = {.viewer = *viewer, .first = std::move(followed), .most_entries = kMostEntries};
+  const uint64_t leaked_before = before_ ? LeakedIn(*before_).segments : 0;
+  const absl::Duration end = BootTime() + kTidying;
+  std::optional<ShmSample> found = LookOnce(plan);
+  // Again while something seems to have been left behind: multiprocessing's resource tracker and torch's manager tidy
+  // up when their processes have ended.
+  while (!tick.target_alive && found && LeakedIn(*found).segments > leaked_before && BootTime() < end) {
+    absl::SleepFor(kPause);
+    found = LookOnce(plan);
+  }
+  if (found) return found;
+  plan.whole = false;  // a host too large for a look at all of it now
+  return LookOnce(plan);
+}
+
+}  // namespace cowprof

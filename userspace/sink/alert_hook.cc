@@ -1,0 +1,273 @@
+// See alert_hook.h. The alert is data only: it goes through the environment and a file in memory as stdin, which can
+// neither block us nor fill up.
+#include "sink/alert_hook.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "model/alert_words.h"
+#include "model/words.h"
+#include "posix/clock.h"
+#include "posix/fd.h"
+#include "sink/json_alerts.h"
+#include "sink/json_fields.h"
+
+namespace cowprof {
+namespace {
+
+constexpr int kCannotExec = 126;
+
+// Why somebody else than root and `user` could change what `path` names; "": nobody can.
+std::string Weakness(const std::string& path, uid_t user) {
+  struct stat file;
+  if (stat(path.c_str(), &file) != 0) return absl::StrCat("stat ", path, ": ", strerror(errno));
+  if (file.st_uid != 0 && file.st_uid != user)
+    return absl::StrCat(path, " belongs to user ", file.st_uid, "; chown it to root or to yourself");
+  const bool others = (file.st_mode & S_IWOTH) || ((file.st_mode & S_IWGRP) && file.st_gid != 0);
+  // In a sticky folder, such as /tmp, others can't touch what is not theirs.
+  const bool sticky = S_ISDIR(file.st_mode) && (file.st_mode & S_ISVTX);
+  if (others && !sticky) return absl::StrCat("others can write ", path, "; chmod go-w it");
+  return "";
+}
+
+// The same for a file and all folders above it. Links are followed first.
+std::string WeaknessOfPath(const std::string& path, uid_t user) {
+  const std::unique_ptr<char, void (*)(void*)> real(realpath(path.c_str(), nullptr), free);
+  if (real == nullptr) return absl::StrCat("resolve ", path, ": ", strerror(errno));
+  for (std::string part = real.get();; part = part.substr(0, std::max<size_t>(part.rfind('/'), 1))) {
+    if (std::string weakness = Weakness(part, user); !weakness.empty()) return weakness;
+    if (part == "/") return "";
+  }
+}
+
+bool IsFile(const std::string& path) {
+  struct stat file;
+  return stat(path.c_str(), &file) == 0 && S_ISREG(file.st_mode);
+}
+
+// As execvp(3) looks for it, but never relative to the working directory by way of PATH.
+absl::StatusOr<std::string> FindProgram(const std::string& name) {
+  std::vector<std::string> candidates;
+  if (absl::StrContains(name, '/')) {
+    candidates.push_back(name);
+  } else {
+    const char* path = getenv("PATH");
+    for (absl::string_view folder : absl::StrSplit(path != nullptr ? path : "/usr/bin:/bin", ':')) {
+      if (absl::StartsWith(folder, "/")) candidates.push_back(absl::StrCat(folder, "/", name));
+    }
+  }
+  for (const std::string& candidate : candidates) {
+    if (!IsFile(candidate)) continue;
+    if (access(candidate.c_str(), X_OK) != 0)
+      return absl::PermissionDeniedError(absl::StrCat(Printable(candidate), " is not executable; chmod +x it"));
+    return candidate;
+  }
+  return absl::NotFoundError(absl::StrCat("there is no program '", Printable(name), "'; give its whole path"));
+}
+
+// Only calls that are safe between fork and exec.
+[[noreturn]] void Exec(int input, char* const* words, char* const* environment, const sigset_t& signals) {
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // nobody else would end it in time
+  signal(SIGPIPE, SIG_DFL);
+  sigprocmask(SIG_SETMASK, &signals, nullptr);
+  const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  if (dup2(input, 0) == 0 && dup2(null, 1) == 1 && dup2(null, 2) == 2) execve(words[0], words, environment);
+  _exit(kCannotExec);
+}
+
+std::vector<char*> Pointers(const std::vector<std::string>& words) {
+  std::vector<char*> pointers;
+  for (const std::string& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+// A file that has `text` in it and begins at its beginning.
+absl::StatusOr<Fd> TextFile(const std::string& text) {
+  Fd file(memfd_create("cowprof alert", MFD_CLOEXEC));
+  if (!file.ok() || write(file.fd(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
+      lseek(file.fd(), 0, SEEK_SET) != 0) {
+    return absl::ErrnoToStatus(errno, "keep the alert for its stdin");
+  }
+  return file;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::string>> SplitWords(absl::string_view text) {
+  std::vector<std::string> words;
+  bool in_word = false;
+  char quote = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quote == 0 && (c == ' ' || c == '\t' || c == '\n')) {
+      in_word = false;
+      continue;
+    }
+    if (!std::exchange(in_word, true)) words.emplace_back();
+    const bool escapes =
+        c == '\\' && i + 1 < text.size() && (quote == 0 || (quote == '"' && absl::StrContains("\"\\$`", text[i + 1])));
+    if (escapes) {
+      words.back() += text[++i];
+    } else if (quote == 0 && (c == '\'' || c == '"')) {
+      quote = c;
+    } else if (c == quote) {
+      quote = 0;
+    } else {
+      words.back() += c;
+    }
+  }
+  if (quote != 0) return absl::InvalidArgumentError(absl::StrCat("a ", std::string(1, quote), " is never closed"));
+  if (words.empty() || words[0].empty()) return absl::InvalidArgumentError("there is no command in it");
+  return words;
+}
+
+absl::StatusOr<std::string> CheckHook(const std::vector<std::string>& words, uid_t user) {
+  absl::StatusOr<std::string> program = FindProgram(words[0]);
+  if (!program.ok()) return program;
+  std::vector<std::string> files = {*program};
+  std::copy_if(words.begin() + 1, words.end(), std::back_inserter(files), IsFile);
+  for (const std::string& file : files) {
+    if (std::string weakness = WeaknessOfPath(file, user); !weakness.empty())
+      return absl::PermissionDeniedError(
+          absl::StrCat(Printable(file), " is not safe to run: ", Printable(weakness, 400)));
+  }
+  const std::unique_ptr<char, void (*)(void*)> real(realpath(program->c_str(), nullptr), free);
+  // A name that a link has may be what the program goes by (busybox): only the folder is made absolute.
+  if (absl::StartsWith(*program, "/") || real == nullptr) return program;
+  return std::string(real.get());
+}
+
+uid_t InvokingUser() {
+  const char* sudo = getenv("SUDO_UID");
+  uid_t user = 0;
+  return geteuid() == 0 && sudo != nullptr && absl::SimpleAtoi(sudo, &user) ? user : getuid();
+}
+
+absl::StatusOr<std::unique_ptr<AlertHook>> AlertHook::Create(absl::string_view command, const sigset_t& signals,
+                                                             std::function<void(const std::string&)> report,
+                                                             const HookLimits& limits) {
+  absl::StatusOr<std::vector<std::string>> words = SplitWords(command);
+  if (!words.ok()) return words.status();
+  absl::StatusOr<std::string> program = CheckHook(*words, InvokingUser());
+  if (!program.ok()) return program.status();
+  (*words)[0] = *std::move(program);
+  return std::unique_ptr<AlertHook>(new AlertHook(*std::move(words), signals, std::move(report), limits));
+}
+
+AlertHook::~AlertHook() {
+  if (pid_ == 0) return;
+  kill(-pid_, SIGKILL);
+  Reap(/*wait=*/true);
+}
+
+void AlertHook::Take(const std::vector<Alert>& alerts, const Growth& growth) {
+  for (const Alert& alert : alerts) {
+    if (alert.over) continue;
+    if (waiting_.size() == limits_.waiting) {
+      ++dropped_;
+      continue;
+    }
+    Json json = EncodeAlert(alert);
+    const int processes = static_cast<int>(growth.processes.size());
+    const bool known = alert.index >= 0 && alert.index < processes;
+    json["pid"] = growth.info.target.pid;
+    json["worker_pid"] = known ? Json(growth.processes[alert.index].id.pid) : Json(nullptr);
+    const std::pair<const char*, std::string> variables[] = {
+        {"ALERT_RULE", NameOf(alert.rule)},
+        {"ALERT_KIND", NameOf(alert.kind)},
+        {"ALERT_NAME", Printable(alert.name, 400)},
+        {"ALERT_LIMIT", absl::StrCat(alert.limit)},
+        {"ALERT_USED", absl::StrCat(alert.used)},
+        {"ALERT_ETA_SECONDS", alert.eta ? absl::StrCat(absl::ToDoubleSeconds(*alert.eta)) : ""},
+        {"ALERT_CAUSE", alert.cause},
+        {"ALERT_TEXT", Printable(alert.text, 400)},
+        {"ALERT_ADVICE", Printable(alert.advice, 400)},
+        {"PID", absl::StrCat(growth.info.target.pid)},
+        {"WORKER_PID", known ? absl::StrCat(growth.processes[alert.index].id.pid) : ""}};
+    Run run = {.json = Dump(json) + "\n"};
+    for (const auto& [name, value] : variables) run.environment.push_back(absl::StrCat("COWPROF_", name, "=", value));
+    waiting_.push_back(std::move(run));
+  }
+  Poll();
+}
+
+void AlertHook::Poll() {
+  if (pid_ != 0) {
+    if (BootTime() - started_ >= limits_.time && !std::exchange(killed_, true)) kill(-pid_, SIGKILL);
+    Reap(/*wait=*/false);
+  }
+  if (pid_ != 0 || waiting_.empty() || BootTime() - started_ < limits_.gap) return;
+  if (absl::Status status = Start(waiting_.front()); !status.ok()) Report(std::string(status.message()));
+  waiting_.pop_front();
+}
+
+void AlertHook::Finish() {
+  for (const absl::Duration end = BootTime() + limits_.time; busy() && BootTime() < end; Poll())
+    absl::SleepFor(absl::Milliseconds(10));
+  if (pid_ != 0) {
+    kill(-pid_, SIGKILL);
+    killed_ = true;
+    Reap(/*wait=*/true);
+  }
+  dropped_ += std::exchange(waiting_, {}).size();
+  if (dropped_ > 0) report_(absl::StrCat("--on-alert was not run for ", Plural(dropped_, "alert"), ": one at a time"));
+}
+
+// Who may change it is asked once more: it may be another file by now.
+absl::Status AlertHook::Start(const Run& run) {
+  started_ = BootTime();
+  if (absl::StatusOr<std::string> checked = CheckHook(words_, InvokingUser()); !checked.ok()) return checked.status();
+  absl::StatusOr<Fd> input = TextFile(run.json);
+  if (!input.ok()) return input.status();
+  std::vector<std::string> environment = run.environment;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    if (!absl::StartsWith(*variable, "COWPROF_")) environment.emplace_back(*variable);
+  }
+  const std::vector<char*> words = Pointers(words_), variables = Pointers(environment);
+  const pid_t pid = fork();
+  if (pid < 0) return absl::ErrnoToStatus(errno, "fork to run the hook");
+  if (pid == 0) Exec(input->fd(), words.data(), variables.data(), signals_);
+  setpgid(pid, pid);  // whoever comes first
+  pid_ = pid;
+  killed_ = false;
+  return absl::OkStatus();
+}
+
+void AlertHook::Reap(bool wait) {
+  int status = 0;
+  pid_t got;
+  while ((got = waitpid(pid_, &status, wait ? 0 : WNOHANG)) < 0 && errno == EINTR) {
+  }
+  if (got == 0) return;
+  pid_ = 0;
+  if (killed_) return Report(absl::StrCat("took longer than ", HumanDuration(limits_.time), " and was killed"));
+  const Exit exit = ExitOf(status);
+  if (exit.signaled) return Report(absl::StrCat("was killed by ", SignalName(exit.signal)));
+  if (exit.code == kCannotExec) return Report("could not be run, or ended with status 126; try it by hand");
+  if (exit.code != 0) Report(absl::StrCat("ended with status ", exit.code));
+}
+
+void AlertHook::Report(const std::string& what) {
+  if (!std::exchange(reported_, true))
+    report_(absl::StrCat("--on-alert ", Printable(words_[0]), ": ", what, " (this is said once)"));
+}
+
+}  // namespace cowprof

@@ -1,0 +1,80 @@
+// Runs the command of --on-alert, without a shell: one at a time, spaced, never for longer than its limit, and never so
+// that a tick waits for it. Owns its command line, its environment and its process group; called by the recording loop.
+// A hook that fails is reported once and changes nothing else.
+#ifndef COWPROF_SINK_ALERT_HOOK_H_
+#define COWPROF_SINK_ALERT_HOOK_H_
+
+#include <signal.h>
+#include <sys/types.h>
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "model/growth.h"
+
+namespace cowprof {
+
+// Words of a command line, split as a shell splits them: blanks, '...', "..." and backslashes; nothing is expanded.
+absl::StatusOr<std::vector<std::string>> SplitWords(absl::string_view text);
+
+// Absolute path of the program that `words` name, if it can be run and nobody but root and `user` can change it: not
+// the file, not a folder above it (sticky ones aside), and not a script that it is given as an argument.
+absl::StatusOr<std::string> CheckHook(const std::vector<std::string>& words, uid_t user);
+
+// The user who called cowprof, also by way of sudo.
+uid_t InvokingUser();
+
+struct HookLimits {
+  absl::Duration time = absl::Seconds(10);  // then its process group is killed
+  absl::Duration gap = absl::Seconds(1);    // between two starts
+  size_t waiting = 16;                      // alerts that wait for their turn; more are dropped and counted
+};
+
+class AlertHook {
+ public:
+  // `signals`: the mask that the hook starts with. `report`: takes one sentence when it fails.
+  static absl::StatusOr<std::unique_ptr<AlertHook>> Create(absl::string_view command, const sigset_t& signals,
+                                                           std::function<void(const std::string&)> report,
+                                                           const HookLimits& limits = {});
+  ~AlertHook();  // ends the one that runs
+
+  // To be run for each of them; those that say that one is over are no reason to.
+  void Take(const std::vector<Alert>& alerts, const Growth& growth);
+  // At the end: lets those that wait still run, for as long as one may take altogether.
+  void Finish();
+  // Looks after the one that runs and starts the next: to be called a few times a second while there are any.
+  void Poll();
+  bool busy() const { return pid_ != 0 || !waiting_.empty(); }
+
+ private:
+  struct Run {
+    std::string json;                      // for stdin
+    std::vector<std::string> environment;  // added to our own
+  };
+  AlertHook(std::vector<std::string> words, const sigset_t& signals, std::function<void(const std::string&)> report,
+            const HookLimits& limits)
+      : words_(std::move(words)), signals_(signals), report_(std::move(report)), limits_(limits) {}
+  absl::Status Start(const Run& run);
+  void Reap(bool wait);
+  void Report(const std::string& what);
+
+  std::vector<std::string> words_;
+  sigset_t signals_;
+  std::function<void(const std::string&)> report_;
+  HookLimits limits_;
+  std::deque<Run> waiting_;
+  pid_t pid_ = 0;                                       // of the one that runs, and of its group; 0: none
+  bool killed_ = false;                                 // because it took too long
+  absl::Duration started_ = -absl::InfiniteDuration();  // on CLOCK_BOOTTIME
+  bool reported_ = false;
+  uint64_t dropped_ = 0;
+};
+
+}  // namespace cowprof
+
+#endif  // COWPROF_SINK_ALERT_HOOK_H_

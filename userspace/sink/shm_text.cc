@@ -1,0 +1,103 @@
+// See shm_text.h.
+#include "sink/shm_text.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "model/shm.h"
+#include "model/words.h"
+
+namespace cowprof {
+namespace {
+
+constexpr size_t kOwnersShown = 3, kRowsOfReport = 8;
+constexpr uint64_t kLeastUnexplained = 64 << 10;
+
+std::string OwnersText(const ShmSample& sample, const ShmSegment& segment, const std::map<pid_t, std::string>& names) {
+  const std::vector<pid_t> owners = OwnersOf(segment);
+  if (owners.empty()) {
+    if (segment.creator_alive) return absl::StrCat("on its way from ", segment.creator);
+    switch (OwnershipOf(sample, segment)) {
+      case Ownership::kLeaked:
+        return "LEAKED: no living owner";
+      case Ownership::kUnknown:
+        return "unknown";
+      case Ownership::kOwned:
+        return "nobody just now";
+    }
+  }
+  std::vector<std::string> texts;
+  for (size_t i = 0; i < std::min(owners.size(), kOwnersShown); ++i) {
+    const auto name = names.find(owners[i]);
+    texts.push_back(name == names.end() ? absl::StrCat(owners[i])
+                                        : absl::StrCat(owners[i], " ", Printable(name->second, 16)));
+  }
+  if (owners.size() > kOwnersShown) texts.push_back(absl::StrCat("and ", owners.size() - kOwnersShown, " more"));
+  return absl::StrJoin(texts, ", ");
+}
+
+// What the rows alone don't say.
+std::vector<std::string> Remarks(const ShmSample& sample) {
+  std::vector<std::string> lines;
+  if (const std::optional<Batches> batches = BatchesIn(sample))
+    lines.push_back(absl::StrCat("batches: ", BatchesText(*batches)));
+  if (const ShmTotal leaked = LeakedIn(sample); leaked.segments > 0) {
+    lines.push_back(absl::StrCat("left behind: ", Plural(leaked.segments, "segment"), " without a living owner, ",
+                                 HumanBytes(leaked.bytes), "; remove them by name from /dev/shm"));
+  }
+  // A page or two are the folders' own.
+  const uint64_t unexplained = sample.whole ? UnexplainedBytes(sample) : 0;
+  if (unexplained >= kLeastUnexplained) {
+    lines.push_back(absl::StrCat("unexplained: ", HumanBytes(unexplained),
+                                 " that no process we could read maps or holds (in flight between processes, or of "
+                                 "another mount namespace or user)"));
+  }
+  const bool unsure = std::any_of(sample.segments.begin(), sample.segments.end(), [&](const ShmSegment& segment) {
+    return OwnershipOf(sample, segment) == Ownership::kUnknown;
+  });
+  if (sample.unreadable > 0 && (unsure || unexplained >= kLeastUnexplained)) {
+    lines.push_back(
+        absl::StrCat(HumanCount(sample.unreadable), sample.unreadable == 1 ? " process" : " processes",
+                     " with shared memory could not be looked at: an owner may be missing; root sees most"));
+  }
+  if (sample.unlisted > 0)
+    lines.push_back(absl::StrCat(HumanCount(sample.unlisted), " more entries of the folder were not looked at"));
+  return lines;
+}
+
+}  // namespace
+
+std::string ShmText(const ShmSample& sample, size_t most_rows, const std::map<pid_t, std::string>& names) {
+  const double ratio = sample.capacity_bytes ? static_cast<double>(sample.used_bytes) / *sample.capacity_bytes : 0;
+  std::string out = absl::StrCat(
+      "  ", HumanBytes(sample.used_bytes),
+      sample.capacity_bytes ? absl::StrFormat(" of %s used (%.0f %%)", HumanBytes(*sample.capacity_bytes), 100 * ratio)
+                            : " used, no limit",
+      "\n");
+  if (!sample.segments.empty())
+    absl::StrAppendFormat(&out, "  %11s %11s  %-26s %-32s %s\n", "takes up", "length", "kind", "owners", "name");
+  for (size_t i = 0; i < std::min(most_rows, sample.segments.size()); ++i) {
+    const ShmSegment& segment = sample.segments[i];
+    absl::StrAppendFormat(&out, "  %11s %11s  %-26s %-32s %s\n", HumanBytes(segment.bytes),
+                          HumanBytes(segment.length_bytes), SegmentWords(segment), OwnersText(sample, segment, names),
+                          Printable(segment.name));
+  }
+  const uint64_t left_out =
+      sample.omitted + (sample.segments.size() > most_rows ? sample.segments.size() - most_rows : 0);
+  if (left_out > 0) absl::StrAppend(&out, "  ... and ", HumanCount(left_out), " smaller\n");
+  for (const std::string& line : Remarks(sample)) absl::StrAppend(&out, "  ", line, "\n");
+  return out;
+}
+
+std::string ShmSection(const Growth& growth) {
+  if (!growth.shm_peak || growth.shm_peak->used_bytes < (1 << 20)) return "";
+  std::map<pid_t, std::string> names;
+  for (const ProcessGrowth& process : growth.processes) names[process.id.pid] = NameOf(process.role);
+  return absl::StrCat("\n  shared memory (", growth.shm_peak->mount, "), at the look that found most\n",
+                      ShmText(*growth.shm_peak, kRowsOfReport, names));
+}
+
+}  // namespace cowprof

@@ -1,0 +1,22 @@
+// Shared memory in words: the table of `cowprof shm` and the section of the report. Pure.
+#ifndef COWPROF_SINK_SHM_TEXT_H_
+#define COWPROF_SINK_SHM_TEXT_H_
+
+#include <sys/types.h>
+
+#include <map>
+#include <string>
+
+#include "model/growth.h"
+#include "model/sample.h"
+
+namespace cowprof {
+
+// Several lines, each ended. `names`: what to call an owner, by pid; one that isn't in it is its number.
+std::string ShmText(const ShmSample& sample, size_t most_rows, const std::map<pid_t, std::string>& names);
+// The same for the look at which most was used; "" where there is nothing worth a line.
+std::string ShmSection(const Growth& growth);
+
+}  // namespace cowprof
+
+#endif  // COWPROF_SINK_SHM_TEXT_H_

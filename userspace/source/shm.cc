@@ -1,0 +1,395 @@
+// See shm.h. A step is one entry of the folder, one read of a maps file or one descriptor: whoever has a hundred
+// thousand of any of them can't make a tick late.
+#include "source/shm.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "model/shm.h"
+#include "posix/clock.h"
+#include "posix/fd.h"
+
+namespace cowprof {
+namespace {
+
+constexpr size_t kDeepestFolder = 16;
+constexpr unsigned kKernelThread = 0x00200000;  // PF_KTHREAD, include/linux/sched.h
+constexpr absl::Duration kLasting = absl::Seconds(1);
+
+using Directory = std::unique_ptr<DIR, int (*)(DIR*)>;
+
+Directory ListOf(int fd) {
+  DIR* directory = fd < 0 ? nullptr : fdopendir(fd);
+  if (fd >= 0 && directory == nullptr) close(fd);
+  return Directory(directory, closedir);
+}
+
+// Without a round trip to a server: a descriptor of a dead NFS mount must not hold us. False: it is gone, or no right.
+bool Stat(int directory, const char* name, int flags, struct statx* out) {
+  return statx(directory, name, flags | AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, STATX_BASIC_STATS, out) == 0;
+}
+
+uint64_t DeviceOf(const struct statx& info) { return makedev(info.stx_dev_major, info.stx_dev_minor); }
+
+absl::Time TimeOf(const statx_timestamp& stamp) {
+  return absl::FromUnixSeconds(stamp.tv_sec) + absl::Nanoseconds(stamp.tv_nsec);
+}
+
+// Links in a container's root are to be followed inside of it, never to folders of the host.
+Fd OpenShm(const std::string& root) {
+  const Fd top(open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!top.ok()) return Fd(-1);
+  struct open_how how = {.flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT};
+  Fd shm(static_cast<int>(syscall(SYS_openat2, top.fd(), "dev/shm", &how, sizeof(how))));
+  // Before Linux 5.6, and where a filter knows no openat2.
+  if (!shm.ok() && (errno == ENOSYS || errno == EPERM))
+    shm = Fd(openat(top.fd(), "dev/shm", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  return shm;
+}
+
+std::string RootOf(const ProcFs& proc, pid_t viewer) {
+  return viewer == 0 ? absl::StrCat(proc.root(), "/self/root") : proc.PathOf(viewer, "root");
+}
+
+}  // namespace
+
+struct ShmLook::State {
+  using Key = std::tuple<uint64_t, uint64_t, bool>;  // device, inode, System V: its ids are numbered on their own
+
+  ProcFs proc;
+  ShmLookPlan plan;
+  Fd root;
+  absl::Time began = absl::Now();
+  ShmSample sample;
+  std::string device_text;  // of the mount, as maps has it: "00:28 "
+  std::map<Key, ShmSegment> segments;
+  uint64_t entries = 0;
+  std::set<pid_t> creators, seen_creators;  // pids that names have; of these, those that a living process has
+
+  struct Folder {
+    Directory entries;
+    std::string path;  // "" or "cache/"
+  };
+  std::vector<Folder> folders;  // open ones, innermost last
+
+  std::vector<pid_t> pids;
+  size_t next_pid = 0;
+  // Of the process that is being looked at.
+  enum class Part { kBegin, kMaps, kDescriptors } part = Part::kBegin;
+  bool has_memory = false, refused = false;
+  Fd maps;
+  std::string text;  // of maps: read, and not a whole line yet
+  Directory descriptors{nullptr, closedir};
+  std::vector<pid_t> living;
+
+  void ListPids();
+  void ListEntry();
+  void AddNamed(const std::string& name, const struct statx& info);
+  ShmSegment* Find(uint64_t device, uint64_t inode, const std::string& name);
+  void Begin(pid_t pid);
+  bool MayBeShared(absl::string_view line) const;
+  void ReadMaps(pid_t pid);
+  void ReadDescriptor(pid_t pid);
+  void AddUnreadable(pid_t pid);
+  void End(pid_t pid);
+  void AddMapping(pid_t pid, const Mapping& mapping);
+  bool Step();
+};
+
+void ShmLook::State::ListPids() {
+  pids = plan.first;
+  if (!plan.whole) return;
+  const std::set<pid_t> first(pids.begin(), pids.end());
+  for (const pid_t pid : proc.ListPids()) {
+    if (!first.contains(pid)) pids.push_back(pid);
+  }
+}
+
+void ShmLook::State::AddNamed(const std::string& name, const struct statx& info) {
+  ShmSegment& segment = segments[{sample.device, info.stx_ino, false}];
+  if (!segment.name.empty()) return;  // a second name of the same file
+  segment = {.name = name,
+             .kind = KindOfName(name),
+             .device = sample.device,
+             .inode = info.stx_ino,
+             .bytes = info.stx_blocks * 512,
+             .length_bytes = info.stx_size,
+             .lasting_name = began - TimeOf(info.stx_ctime) >= kLasting,
+             .creator = CreatorInName(name)};
+  if (segment.creator != 0) creators.insert(segment.creator);
+}
+
+void ShmLook::State::ListEntry() {
+  const Folder& folder = folders.back();
+  const dirent* entry = readdir(folder.entries.get());
+  if (entry == nullptr) return folders.pop_back();
+  const std::string entry_name = entry->d_name;
+  if (entry_name == "." || entry_name == "..") return;
+  if (++entries > plan.most_entries) {
+    ++sample.unlisted;
+    if (sample.unlisted > plan.most_entries) folders.clear();  // whoever adds entries all the time does not hold us
+    return;
+  }
+  struct statx info;
+  if (!Stat(dirfd(folder.entries.get()), entry_name.c_str(), AT_SYMLINK_NOFOLLOW, &info)) return;
+  if (DeviceOf(info) != sample.device) return;
+  if (S_ISREG(info.stx_mode)) return AddNamed(folder.path + entry_name, info);
+  if (!S_ISDIR(info.stx_mode) || folders.size() >= kDeepestFolder) return;
+  Directory inner =
+      ListOf(openat(dirfd(folder.entries.get()), entry_name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  std::string path = absl::StrCat(folder.path, entry_name, "/");
+  if (inner != nullptr) folders.push_back({std::move(inner), std::move(path)});
+}
+
+// What a process maps or holds, by the name that the kernel prints; null if it is no shared memory.
+ShmSegment* ShmLook::State::Find(uint64_t device, uint64_t inode, const std::string& name) {
+  const bool memfd = absl::StartsWith(name, "/memfd:"), sysv = absl::StartsWith(name, "/SYSV");
+  if (device != sample.device && !memfd && !sysv) return nullptr;
+  ShmSegment& segment = segments[{device, inode, sysv}];
+  if (segment.inode != 0) return &segment;
+  absl::string_view bare = name;
+  const bool deleted = absl::ConsumeSuffix(&bare, " (deleted)");
+  if (!absl::ConsumePrefix(&bare, "/dev/shm/")) absl::ConsumePrefix(&bare, "/");
+  const SegmentKind kind = memfd ? SegmentKind::kMemfd : sysv ? SegmentKind::kSysV : KindOfName(bare);
+  segment = {.name = std::string(bare), .kind = kind, .device = device, .inode = inode, .deleted = deleted};
+  if (!memfd && !sysv) segment.creator = CreatorInName(bare);
+  return &segment;
+}
+
+void ShmLook::State::AddMapping(pid_t pid, const Mapping& mapping) {
+  if (mapping.inode == 0 && !absl::StartsWith(mapping.name, "/SYSV")) return;
+  ShmSegment* segment = Find(mapping.device, mapping.inode, mapping.name);
+  if (segment == nullptr) return;
+  if (segment->mapped_by.empty() || segment->mapped_by.back() != pid) segment->mapped_by.push_back(pid);
+  if (segment->length_bytes > 0) return;
+  // It has no name to ask by, and perhaps no descriptor either. This needs CAP_CHECKPOINT_RESTORE; without it the part
+  // that is mapped counts as used.
+  struct statx info;
+  const std::string file = absl::StrFormat("map_files/%x-%x", mapping.begin, mapping.end);
+  const bool known = Stat(AT_FDCWD, proc.PathOf(pid, file).c_str(), 0, &info);
+  segment->length_bytes = known ? info.stx_size : mapping.offset + (mapping.end - mapping.begin);
+  segment->bytes = known ? info.stx_blocks * 512 : segment->length_bytes;
+}
+
+void ShmLook::State::Begin(pid_t pid) {
+  has_memory = refused = false;
+  text.clear();
+  maps = Fd(open(proc.PathOf(pid, "maps").c_str(), O_RDONLY | O_CLOEXEC));
+  refused = !maps.ok() && (errno == EACCES || errno == EPERM);
+  part = Part::kMaps;
+  if (creators.empty()) return;
+  const absl::StatusOr<std::string> status = proc.ReadFile(pid, "status");
+  if (!status.ok()) return;
+  for (const pid_t inner : ParseStatus(*status).namespace_pids) {
+    if (creators.contains(inner)) seen_creators.insert(inner);
+  }
+}
+
+// Of the thousands of lines that a process has few are worth to be parsed.
+bool ShmLook::State::MayBeShared(absl::string_view line) const {
+  return absl::StrContains(line, device_text) || absl::StrContains(line, "/memfd:") || absl::StrContains(line, "/SYSV");
+}
+
+// The kernel hands out a page at a time.
+void ShmLook::State::ReadMaps(pid_t pid) {
+  char buffer[16384];
+  const ssize_t got = maps.ok() ? read(maps.fd(), buffer, sizeof(buffer)) : 0;
+  if (got < 0 && errno == EINTR) return;
+  if (got > 0) {
+    has_memory = true;
+    text.append(buffer, got);
+    const size_t lines = text.rfind('\n') + 1;  // 0 if there is none
+    for (absl::string_view line : absl::StrSplit(absl::string_view(text).substr(0, lines), '\n')) {
+      if (!MayBeShared(line)) continue;
+      for (const Mapping& mapping : ParseMaps(line)) AddMapping(pid, mapping);
+    }
+    text.erase(0, lines);
+    return;
+  }
+  refused |= got < 0 && (errno == EACCES || errno == EPERM);
+  maps = Fd(-1);
+  descriptors = ListOf(open(proc.PathOf(pid, "fd").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  refused |= descriptors == nullptr && (errno == EACCES || errno == EPERM);
+  part = Part::kDescriptors;
+}
+
+void ShmLook::State::ReadDescriptor(pid_t pid) {
+  const dirent* entry = descriptors == nullptr ? nullptr : readdir(descriptors.get());
+  if (entry == nullptr) return End(pid);
+  if (entry->d_name[0] == '.') return;
+  const int directory = dirfd(descriptors.get());
+  struct statx info;
+  if (!Stat(directory, entry->d_name, 0, &info) || !S_ISREG(info.stx_mode)) return;
+  const uint64_t device = DeviceOf(info);
+  char name[4096];
+  // Its name is worth a system call only where it may be shared memory: that has no block device, hence major number 0.
+  if (device != sample.device && info.stx_dev_major != 0) return;
+  const ssize_t length = readlinkat(directory, entry->d_name, name, sizeof(name));
+  if (length <= 0) return;
+  ShmSegment* segment = Find(device, info.stx_ino, std::string(name, length));
+  if (segment == nullptr) return;
+  segment->bytes = info.stx_blocks * 512;
+  segment->length_bytes = info.stx_size;
+  if (device == sample.device) segment->deleted = info.stx_nlink == 0;
+  if (segment->opened_by.empty() || segment->opened_by.back() != pid) segment->opened_by.push_back(pid);
+}
+
+// On some hosts not even root may look into every process; but how much shared memory it has resident is for all to
+// read.
+void ShmLook::State::AddUnreadable(pid_t pid) {
+  const absl::StatusOr<ProcStat> stat = proc.ReadStat(pid);
+  const absl::StatusOr<std::string> status = proc.ReadFile(pid, "status");
+  if (!stat.ok() || (stat->flags & kKernelThread) != 0 || stat->state == 'Z') return;
+  const uint64_t bytes = (status.ok() ? ParseStatus(*status).shmem_bytes : std::nullopt).value_or(UINT64_MAX);
+  sample.unreadable += bytes > 0;
+  sample.unreadable_bytes = std::max(sample.unreadable_bytes, bytes);
+}
+
+void ShmLook::State::End(pid_t pid) {
+  descriptors.reset();
+  if (has_memory) living.push_back(pid);
+  if (refused) AddUnreadable(pid);
+  part = Part::kBegin;
+  ++next_pid;
+}
+
+// One step; false when there is nothing more to do.
+bool ShmLook::State::Step() {
+  if (!folders.empty()) {
+    ListEntry();
+    if (folders.empty()) ListPids();
+    return true;
+  }
+  if (next_pid >= pids.size()) return false;
+  const pid_t pid = pids[next_pid];
+  switch (part) {
+    case Part::kBegin:
+      Begin(pid);
+      break;
+    case Part::kMaps:
+      ReadMaps(pid);
+      break;
+    case Part::kDescriptors:
+      ReadDescriptor(pid);
+      break;
+  }
+  return true;
+}
+
+ShmLook::ShmLook(std::unique_ptr<State> state) : state_(std::move(state)) {}
+ShmLook::ShmLook(ShmLook&&) = default;
+ShmLook::~ShmLook() = default;
+
+absl::StatusOr<ShmLook> ShmLook::Begin(const ProcFs& proc, const ShmLookPlan& plan) {
+  auto state = std::make_unique<State>();
+  const std::string root = RootOf(proc, plan.viewer);
+  state->proc = proc;
+  state->plan = plan;
+  state->root = OpenShm(root);
+  struct statvfs size;
+  struct statx info;
+  if (!state->root.ok() || fstatvfs(state->root.fd(), &size) != 0 || !Stat(state->root.fd(), "", AT_EMPTY_PATH, &info))
+    return absl::ErrnoToStatus(errno, absl::StrCat("open ", root, "/dev/shm"));
+  ShmSample& sample = state->sample;
+  sample.mount = "/dev/shm";
+  sample.device = DeviceOf(info);
+  state->device_text = absl::StrFormat("%02x:%02x ", info.stx_dev_major, info.stx_dev_minor);
+  sample.whole = plan.whole;
+  // tmpfs mounted with size=0 has no bound and says 0 blocks.
+  if (size.f_blocks > 0) sample.capacity_bytes = uint64_t{size.f_blocks} * size.f_frsize;
+  sample.used_bytes = uint64_t{size.f_blocks - std::min(size.f_blocks, size.f_bfree)} * size.f_frsize;
+  Directory top = ListOf(openat(state->root.fd(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (top == nullptr) return absl::ErrnoToStatus(errno, absl::StrCat("list ", root, "/dev/shm"));
+  state->folders.push_back({std::move(top), ""});
+  return ShmLook(std::move(state));
+}
+
+bool ShmLook::Run(absl::Duration budget) {
+  constexpr int kStepsBetweenClocks = 32;
+  const absl::Duration end = ReadClock(CLOCK_THREAD_CPUTIME_ID) + budget;
+  do {
+    for (int i = 0; i < kStepsBetweenClocks; ++i) {
+      if (!state_->Step()) return true;
+    }
+  } while (ReadClock(CLOCK_THREAD_CPUTIME_ID) < end);
+  return false;
+}
+
+bool ShmLook::IsStillThere(const ShmSegment& segment) const {
+  struct statx info;
+  return Stat(state_->root.fd(), segment.name.c_str(), AT_SYMLINK_NOFOLLOW, &info) && info.stx_ino == segment.inode;
+}
+
+ShmSample ShmLook::Take() {
+  State& state = *state_;
+  const std::set<pid_t> ours(state.plan.first.begin(), state.plan.first.end());
+  for (auto& [key, segment] : state.segments) {
+    segment.creator_alive = state.seen_creators.contains(segment.creator);
+    const std::vector<pid_t> owners = OwnersOf(segment);
+    const bool of_ours =
+        state.plan.foreign || std::any_of(owners.begin(), owners.end(), [&](pid_t pid) { return ours.contains(pid); });
+    if (!IsOnMount(state.sample, segment) && !of_ours) continue;
+    // What nobody has any more may just have been removed: while this look went on, as it should be.
+    if (OwnershipOf(state.sample, segment) != Ownership::kOwned && !IsStillThere(segment)) continue;
+    state.sample.segments.push_back(std::move(segment));
+  }
+  std::stable_sort(state.sample.segments.begin(), state.sample.segments.end(),
+                   [](const ShmSegment& a, const ShmSegment& b) { return a.bytes > b.bytes; });
+  return std::move(state.sample);
+}
+
+const std::vector<pid_t>& ShmLook::living() const { return state_->living; }
+
+absl::Time LastNameChange(const ProcFs& proc, pid_t viewer) {
+  struct statx info;
+  const Fd shm = OpenShm(RootOf(proc, viewer));
+  const bool known = shm.ok() && Stat(shm.fd(), "", AT_EMPTY_PATH, &info);
+  return known ? TimeOf(info.stx_mtime) : absl::InfinitePast();
+}
+
+std::optional<pid_t> FindViewer(const ProcFs& proc, uint64_t device) {
+  std::vector<pid_t> candidates = proc.ListPids();
+  candidates.insert(candidates.begin(), 0);
+  for (const pid_t pid : candidates) {
+    struct statx info;
+    const Fd shm = OpenShm(RootOf(proc, pid));
+    if (shm.ok() && Stat(shm.fd(), "", AT_EMPTY_PATH, &info) && DeviceOf(info) == device) return pid;
+  }
+  return std::nullopt;
+}
+
+std::vector<pid_t> FamilyOf(const ProcFs& proc, pid_t pid) {
+  std::multimap<pid_t, pid_t> children;
+  for (const pid_t other : proc.ListPids()) {
+    const absl::StatusOr<ProcStat> stat = proc.ReadStat(other);
+    if (stat.ok()) children.emplace(stat->parent, other);
+  }
+  std::vector<pid_t> family = {pid};
+  for (size_t i = 0; i < family.size(); ++i) {
+    const auto [begin, end] = children.equal_range(family[i]);
+    for (auto child = begin; child != end; ++child) family.push_back(child->second);
+  }
+  return family;
+}
+
+}  // namespace cowprof

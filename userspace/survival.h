@@ -1,0 +1,23 @@
+// What keeps the recorder alive while memory runs out, and what it has to admit. Called by the recording command, once,
+// when everything is set up.
+#ifndef COWPROF_SURVIVAL_H_
+#define COWPROF_SURVIVAL_H_
+
+#include <string>
+#include <vector>
+
+#include "model/sample.h"
+
+namespace cowprof {
+
+// Keeps our pages in memory from their first touch on: a recorder that waits for its own code to be read back from disk
+// writes nothing in time. Where it may not, nothing is lost but that.
+void LockMemory();
+
+// A sentence if we are in a memory cgroup whose limit the target's memory meets: then the OOM killer may choose us. ""
+// otherwise. Both are the limits that a process meets.
+std::string SharedFateNote(const std::vector<LimitSample>& target, const std::vector<LimitSample>& own);
+
+}  // namespace cowprof
+
+#endif  // COWPROF_SURVIVAL_H_
