@@ -4,7 +4,7 @@
 namespace cowprof {
 namespace {
 
-constexpr absl::Duration kLookAgain = absl::Seconds(10);
+constexpr absl::Duration kLookAgain = absl::Seconds(10), kLookAgainAtFork = absl::Seconds(1);
 constexpr uint64_t kPoolsInArena = 64;  // ARENA_BITS - POOL_BITS, Objects/obmalloc.c, from 3.6 to 3.14
 
 }  // namespace
@@ -12,7 +12,7 @@ constexpr uint64_t kPoolsInArena = 64;  // ARENA_BITS - POOL_BITS, Objects/obmal
 std::shared_ptr<const std::vector<AddressRange>> AddressSpaces::RangesOf(int owner, pid_t pid, uint64_t pool_bytes,
                                                                          absl::Duration t) {
   Space& space = spaces_[owner];
-  if (space.ranges != nullptr && t < space.next_look) return space.ranges;
+  if (space.ranges != nullptr && t < space.looked + kLookAgain) return space.ranges;
   const absl::StatusOr<std::vector<Mapping>> mappings = proc_.ReadMaps(pid);
   if (!mappings.ok()) return space.ranges;
   std::vector<Region> regions = ClassifyMappings(*mappings);
@@ -20,12 +20,19 @@ std::shared_ptr<const std::vector<AddressRange>> AddressSpaces::RangesOf(int own
     regions = SplitArenas(regions, PresentMemory(proc_, pid, page_bytes_), pool_bytes, kPoolsInArena * pool_bytes);
   }
   space.ranges = std::make_shared<const std::vector<AddressRange>>(NumberRegions(regions, &space.known));
-  space.next_look = t + kLookAgain;
+  space.looked = t;
   for (size_t i = space.numbers.size(); i < space.known.size(); ++i) {
     space.numbers.push_back(next_number_++);
     new_regions_.push_back({owner, space.known[i]});
   }
   return space.ranges;
+}
+
+void AddressSpaces::Forked(int owner, absl::Duration t) {
+  const auto space = spaces_.find(owner);
+  if (space == spaces_.end()) return;
+  const bool is_first = !std::exchange(space->second.has_forked, true);
+  if (is_first || t >= space->second.looked + kLookAgainAtFork) space->second.looked = -absl::InfiniteDuration();
 }
 
 void AddressSpaces::Add(int owner, const FinishedSweep& sweep) {

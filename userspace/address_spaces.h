@@ -27,6 +27,9 @@ class AddressSpaces {
   // looked at anew when they are older than 10 s. `pool_bytes`: of pymalloc there, 0 if there is none.
   std::shared_ptr<const std::vector<AddressRange>> RangesOf(int owner, pid_t pid, uint64_t pool_bytes,
                                                             absl::Duration t);
+  // `owner` has forked, and may have loaded its data since its mappings were read: they are looked at anew by the next
+  // call of RangesOf, unless it forks all the time.
+  void Forked(int owner, absl::Duration t);
   // What a sweep of `index` found.
   void Add(int owner, const FinishedSweep& sweep);
   // New regions and changed counts since the last call.
@@ -38,7 +41,8 @@ class AddressSpaces {
     std::vector<Region> known;  // by the number that the sweep has
     std::vector<int> numbers;   // the same in the recording
     std::shared_ptr<const std::vector<AddressRange>> ranges;
-    absl::Duration next_look;
+    absl::Duration looked;
+    bool has_forked = false;
   };
   ProcFs proc_;
   uint64_t page_bytes_;

@@ -215,11 +215,27 @@ std::optional<SweepJob> Collector::PlanSweep(Tracked* tracked, absl::Duration t,
     std::sort(job.regions.begin(), job.regions.end());
   }
   tracked->swept_own_pages = tracked->own_pages;
-  const std::shared_ptr<Program> program = attribution_.ProgramOf(tracked->id);
+  job.ranges = RangesOf(*tracked, t);
+  return job;
+}
+
+std::shared_ptr<const std::vector<AddressRange>> Collector::RangesOf(const Tracked& tracked, absl::Duration t) {
+  const std::shared_ptr<Program> program = attribution_.ProgramOf(tracked.id);
   const uint64_t pool_bytes = program != nullptr ? program->interpreter().pool_bytes : 0;
   // Through the target where it can be: its mappings are what all of its workers inherited.
-  job.ranges = spaces_.RangesOf(tracked->space, tracked->space == 0 ? target_ : tracked->id.pid, pool_bytes, t);
-  return job;
+  return spaces_.RangesOf(tracked.space, tracked.space == 0 ? target_ : tracked.id.pid, pool_bytes, t);
+}
+
+// Where the first copies of a worker lie is not known from what was there before the data was loaded.
+void Collector::LookAtInherited(const Sample& sample) {
+  for (const auto& [id, tracked] : living_) {
+    const bool is_new = std::any_of(sample.events.begin(), sample.events.end(), [&](const Event& event) {
+      return event.kind == EventKind::kProcess && event.index == tracked.index;
+    });
+    if (!is_new || tracked.space == tracked.index) continue;
+    spaces_.Forked(tracked.space, sample.t);
+    RangesOf(tracked, sample.t);
+  }
 }
 
 void Collector::RunSweep(absl::Duration budget, Sample* sample) {
@@ -340,6 +356,7 @@ absl::StatusOr<Sample> Collector::Collect(absl::Duration interval, bool last) {
   std::stable_sort(sample.events.begin(), sample.events.end(),
                    [](const Event& a, const Event& b) { return a.t < b.t; });
   ReadRollups(t, interval * kRollupShare, last, &sample);
+  LookAtInherited(sample);
   PlanSweeps(t);
   // The first looks at all memory are worth some haste: until they are done, private memory is known from its growth
   // only.

@@ -75,6 +75,8 @@ class Collector {
   ProcessSample ReadProcess(const FollowedProcess& process, Tracked* tracked);
   void ReadRollups(absl::Duration t, absl::Duration budget, bool last, Sample* sample);
   void PlanSweeps(absl::Duration t);
+  std::shared_ptr<const std::vector<AddressRange>> RangesOf(const Tracked& tracked, absl::Duration t);
+  void LookAtInherited(const Sample& sample);
   void RunSweep(absl::Duration budget, Sample* sample);
   void LookAtShm(absl::Duration interval, bool last, Sample* sample);
 

@@ -16,10 +16,13 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 import harness
 
-WORKLOAD = harness.REPOSITORY / "tests" / "system" / "workloads" / "planted_epochs.py"
+TESTS = harness.REPOSITORY / "tests" / "system"
+WORKLOAD = TESTS / "workloads" / "planted_epochs.py"
+LOADER = TESTS / "workloads" / "planted_dataloader.py"  # a real one of PyTorch, that keeps a pace
+DEMO = TESTS / "dataloader.py"  # the same as fast as it goes, watched from before it loads its data
 LARGE = ["--item=large", "--items=20000"]
 # Name: arguments of the workload.
-SHAPES = {
+PLANTED_SHAPES = {
     "random-1-small": ["--workers=1", "--items=240000", "--epoch-seconds=120", "--seconds=40"],
     "random-2-small": ["--workers=2", "--epoch-seconds=38", "--epochs=2", "--seconds=24"],
     "random-4-small": ["--workers=4", "--epoch-seconds=19", "--epochs=2", "--seconds=24"],
@@ -33,19 +36,38 @@ SHAPES = {
     "restart-2-small": ["--workers=2", "--restart", "--epoch-seconds=12", "--epochs=4"],
     "restart-2-large": ["--workers=2", "--restart", "--epoch-seconds=5", "--epochs=4", *LARGE],
 }
+LOADER_SHAPES = {
+    "loader-2-small": ["--workers=2", "--epochs=2", "--epoch-seconds=10"],
+    "loader-4-small": ["--workers=4", "--items=200000", "--epoch-seconds=20"],
+    "loader-3-small-lasting": ["--workers=3", "--items=150000", "--epochs=3", "--persistent", "--epoch-seconds=10"],
+    "loader-2-small-in-order": ["--workers=2", "--in-order", "--epoch-seconds=10"],
+    "loader-3-large-in-order": ["--workers=3", "--in-order", "--epochs=2", "--persistent", "--epoch-seconds=10", *LARGE],
+    "loader-2-large": ["--workers=2", "--epoch-seconds=10", *LARGE],
+    "loader-3-large": ["--workers=3", "--epochs=2", "--epoch-seconds=8", *LARGE],
+    "loader-4-large-lasting": ["--workers=4", "--epochs=3", "--persistent", "--epoch-seconds=6", *LARGE],
+}
+DEMO_SHAPES = {
+    "demo-3": ["--items=150000", "--words=40", "--workers=3", "--epochs=3", "--batch-size=32"],
+    "demo-4": ["--items=250000", "--words=25", "--workers=4", "--epochs=1"],
+}
+SHAPES = {name: (arguments, workload)
+          for workload, shapes in ((WORKLOAD, PLANTED_SHAPES), (LOADER, LOADER_SHAPES), (DEMO, DEMO_SHAPES))
+          for name, arguments in shapes.items()}
 FRACTIONS = (0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
 MOMENTS = 40
 
 
-def record(workload_arguments, path, interval="100ms"):
+def record(arguments, path, workload=WORKLOAD, interval="100ms"):
     """Runs a shape under cowprof from before its first fork to its end; returns what it said."""
-    process = harness.Process([harness.PYTHON, WORKLOAD, *workload_arguments])
+    process = harness.Process([harness.PYTHON, workload, *arguments], stderr=subprocess.DEVNULL)
     try:
-        process.await_line("event", "ready", 60)
+        if workload != DEMO:
+            process.await_line("event", "ready", 60)
         recording = harness.attach(process.pid, path, "--interval", interval)
         try:
             recording.await_sample()
-            process.go()
+            if workload != DEMO:
+                process.go()
             process.await_line("event", "end", 120)
             process.finish()
             assert recording.wait() == 0, recording.stderr
@@ -100,8 +122,9 @@ def table_row(shape, truth, rows):
         cells.append("      -" if row is None or row[2] is None else f"{100 * row[2]:+5.0f} %" )
     late = [row for row in rows if row[1] >= 0.2 and row[2] is not None]
     inside = sum(row[3] for row in late) / len(late) if late else 0
-    worst = max((abs(row[2]) for row in late), default=float("nan"))
-    return f"{shape:20s} {truth / 2**20:6.0f} MiB  " + "  ".join(cells) + f"   {100 * worst:4.0f} %   {100 * inside:4.0f} %"
+    worst = max((abs(row[2]) for row in late), default=0)
+    figures = f"   {100 * worst:4.0f} %   {100 * inside:4.0f} %" if late else "      -        -"
+    return f"{shape:23s} {truth / 2**20:6.0f} MiB  " + "  ".join(cells) + figures
 
 
 def main():
@@ -110,8 +133,8 @@ def main():
     parser.add_argument("--keep", type=Path, help="folder to keep the recordings in")
     parser.add_argument("--from", type=Path, dest="source", help="folder with recordings that were kept")
     arguments = parser.parse_args()
-    print(f"{'':20s} {'plateau':>10s}  " + "  ".join(f"at {100 * f:2.0f} %" for f in FRACTIONS) + "  worst    inside\n"
-          f"{'':32s} error of the best estimate, when so much of it was reached; from 20 % on", flush=True)
+    print(f"{'':23s} {'plateau':>10s}  " + "  ".join(f"at {100 * f:2.0f} %" for f in FRACTIONS) + "  worst    inside\n"
+          f"{'':35s} error of the best estimate, when so much of it was reached; from 20 % on", flush=True)
     with tempfile.TemporaryDirectory() as scratch:
         folder = arguments.source or arguments.keep or Path(scratch)
         folder.mkdir(exist_ok=True)
@@ -119,7 +142,8 @@ def main():
             path = folder / f"{shape}.json"
             if not arguments.source:
                 path.unlink(missing_ok=True)
-                record(SHAPES[shape], path)
+                shape_arguments, workload = SHAPES[shape]
+                record(shape_arguments, path, workload)
             print(table_row(shape, *errors(path)), flush=True)
 
 

@@ -91,6 +91,38 @@ def test_of_a_run_that_is_over_it_is_said_what_it_came_to(recordings):
     assert "Forecast: the workers reached" in text
 
 
+def test_what_was_loaded_after_the_attach_is_known_when_it_is_copied(tmp_path):
+    """Arenas are looked at anew when a worker is forked: what was seen before the data was there says nothing of its pages."""
+    path = tmp_path / "early.json"
+    process = harness.Process([harness.PYTHON, forecast_error.WORKLOAD, "--items=600000", "--workers=1",
+                               "--epoch-seconds=20", "--seconds=2"])
+    recording = harness.attach(process.pid, path, "--interval", "100ms")
+    try:
+        recording.await_sample()
+        process.await_line("event", "ready", 60)
+        process.go()
+        process.await_line("event", "end", 60)
+        process.finish()
+        assert recording.wait() == 0, recording.stderr
+    finally:
+        recording.stop()
+        process.stop()
+    arenas, pages = [], []
+    for record in json.loads(path.read_text())["records"]:
+        arenas += [(start // harness.PAGE, (start + size) // harness.PAGE)
+                   for _, _, kind, _, start, size in record.get("new_regions", []) if kind == "pymalloc-arena"]
+        for index, _, first, runs in record.get("pages", []):
+            if index == 0:
+                continue
+            for number, length in enumerate(runs):
+                pages += range(first, first + length) if number % 2 == 0 else []
+                first += length
+        if len(pages) >= 500:
+            break
+    known = sum(any(first <= page < end for first, end in arenas) for page in pages)
+    assert known >= 0.8 * len(pages) >= 400, (known, len(pages), len(arenas))
+
+
 # ---- cowprof doctor PID --workers N ----
 
 

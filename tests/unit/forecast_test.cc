@@ -2,9 +2,11 @@
 // tick is a second unless a test says otherwise.
 #include "model/forecast.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <functional>
+#include <numeric>
 #include <random>
 
 #include "absl/strings/match.h"
@@ -323,6 +325,34 @@ TEST_CASE("thousands of workers, most of which have ended, are no matter") {
     CHECK_FALSE(story.Add(std::move(sample)).limits[0].eta);
   }
   CHECK(story.growth.history.copied_bytes.size() <= 128);
+}
+
+TEST_CASE("a plateau that may as well be half or twice as high is not told") {
+  // Two workers read large objects of malloc, each its own half, and nothing tells whether there will be a second epoch.
+  constexpr uint64_t kPages = 60'000;
+  Story story;
+  std::vector<uint64_t> order(kPages);
+  std::iota(order.begin(), order.end(), 1 << 20);
+  std::shuffle(order.begin(), order.end(), std::mt19937(1));
+  Forecast forecast;
+  size_t at = 0;
+  for (int tick = 0; tick < 20; ++tick) {
+    Sample sample = {.processes = {Row(0, 0, kPages)}};
+    if (tick == 0) {
+      sample.events = {Forked(0, /*target=*/true), Forked(1), Forked(2)};
+      sample.new_regions = {{0, {RegionKind::kHeap, "", kPage << 20, (kPages + (1 << 20)) * kPage}}};
+    }
+    for (const size_t end = at + (tick == 0 ? 0 : 1'000); at < end; ++at)
+      sample.pages.push_back({1 + static_cast<int>(at % 2), Cause::kRefcount, order[at], 1});
+    for (const int worker : {1, 2}) sample.processes.push_back(Row(worker, at / 2, kPages));
+    sample.limits = {Cgroup(2000 * kMiB, (kPages + at) * kPage)};
+    forecast = story.Add(std::move(sample));
+  }
+  CHECK(forecast.shape == Shape::kBounded);
+  CHECK_FALSE(forecast.plateau_bytes);
+  CHECK_FALSE(forecast.plateau_eta_seconds);
+  CHECK(absl::StrContains(forecast.sentence, "can't be told yet"));
+  CHECK(forecast.outlook == Outlook::kSafe);  // even all of it has room
 }
 
 }  // namespace cowprof

@@ -16,6 +16,7 @@ constexpr uint64_t kLeastSamples = 8;
 constexpr double kNoise = 4 << 20;                               // bytes; a worker that only starts copies less
 constexpr double kNoticeable = 0.005, kNoticeableOfHost = 0.05;  // of a limit: a smaller rise is no trend
 constexpr double kHorizon = 7 * 24 * 3600;                       // seconds; what takes longer is said to be never
+constexpr double kVague = 2;  // a plateau whose high estimate is more than so many times the low one is not told
 // Workers that have long all but stopped to copy copy no more, whatever the place of their pages suggests: at the
 // latest pace it can't take more than so many times as long as it has taken.
 constexpr double kStopped = 0.1;                            // of the mean pace
@@ -246,11 +247,12 @@ Forecast ForecastOf(const Growth& growth) {
     const bool copied =
         copies.private_bytes > 0 && plateau.best - copies.private_bytes >= std::max(kNoise, 0.02 * plateau.best);
     if (growth.samples >= kLeastSamples && (copies.known || BelowEarlier(copies, growth.history))) {
-      forecast.plateau_bytes = plateau;
+      const bool vague = plateau.high > kVague * plateau.low;
+      if (!vague) forecast.plateau_bytes = plateau;
       forecast.shape = forecast.unbounded_bytes_per_second > 0 ? Shape::kUnbounded
                        : copied                                ? Shape::kBounded
                                                                : Shape::kFlat;
-      if (copied) forecast.plateau_eta_seconds = TimeToPlateau(copies, plateau);
+      if (copied && !vague) forecast.plateau_eta_seconds = TimeToPlateau(copies, plateau);
     } else if (forecast.unbounded_bytes_per_second > 0) {
       forecast.shape = Shape::kUnbounded;
     }

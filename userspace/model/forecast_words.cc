@@ -68,6 +68,9 @@ std::string ShapePart(const Forecast& forecast) {
     case Shape::kBounded:
       break;
   }
+  if (!forecast.plateau_bytes)
+    return absl::StrCat("copies what it reads; how much that is can't be told yet, at most ",
+                        HumanBytes(forecast.ceiling_bytes));
   if (!forecast.plateau_eta_seconds) return absl::StrCat("plateaus at ", height);
   return absl::StrCat("plateaus at ", height, " in about ", About(forecast.plateau_eta_seconds->best));
 }

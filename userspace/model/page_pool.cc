@@ -1,8 +1,7 @@
 // Two ways of filling memory are told apart. Where copies march (data read in order), what lies ahead will be copied as
 // densely as what lies behind. Where they fall everywhere (shuffled), it is the question how many kinds of birds live
-// in a forest of which some were seen once, some twice: the places not seen yet follow from those seen once and twice
-// (Chao 1987, "Estimating the population size for capture-recapture data with unequal catchability", for a known number
-// of trials). No clock is used, so stalls and a loaded machine don't matter.
+// in a forest of which some were seen once, some twice (recapture.h). No clock is used, so stalls and a loaded machine
+// don't matter.
 #include "model/page_pool.h"
 
 #include <algorithm>
@@ -10,12 +9,17 @@
 #include <cmath>
 #include <utility>
 
+#include "model/recapture.h"
+
 namespace cowprof {
 namespace {
 
 constexpr uint64_t kChunkPages = 64;
 constexpr uint64_t kGroupPages = 4;  // a pool of pymalloc is 16 KiB from CPython 3.10 on
 constexpr double kLeastHits = 384, kFewHits = 64, kSmallPart = 0.1;
+// What a worker of PyTorch copies by starting (modules, its own state), which says nothing of the data.
+constexpr double kStartPages = 512;
+constexpr double kMostUntold = 0.4;    // of all hits
 constexpr double kLeastMargin = 0.05;  // of an estimate, whatever the figures say: not every page of a pool is read
 constexpr double kMarch = 0.7;         // correlation of time and address from which on copies march
 constexpr double kMovedOn = 0.5;       // see AgeOf
@@ -23,35 +27,15 @@ constexpr double kMovedOn = 0.5;       // see AgeOf
 // pages have none can't be told from one worker: all are hit where objects are smaller than a page, half of them at 8
 // KiB.
 constexpr double kHeads = 0.72, kFewestHeads = 0.5;
-constexpr double kFullyUnequal = 0.3, kAlike = 1.15;
-
-// What Chao's estimate is made of: `places` of which at[j] were hit j times in `trials` trials each.
-struct Catch {
-  std::vector<double> at;
-  int trials = 0;
-
-  double Of(int hits) const { return hits < static_cast<int>(at.size()) ? at[hits] : 0; }
-  double Seen() const {
-    double sum = 0;
-    for (size_t j = 1; j < at.size(); ++j) sum += at[j];
-    return sum;
-  }
-  // Places that were not hit yet, if all are alike.
-  double Unseen() const {
-    if (trials < 2) return 0;
-    return (trials - 1.0) / trials * Of(1) * std::max(Of(1) - 1, 0.0) / (2 * (Of(2) + 1));
-  }
-  // By how much more, since they are not: of equal places one x three = two squared. How far to go is by measurement
-  // (docs/forecast.md): the more places were seen, and the more workers show it, the less is left to be wrong about.
-  double Unequal(int workers) const {
-    if (trials < 3 || Of(1) < 10 || Of(2) < 30 || Of(3) < 10) return 1;
-    const double one = Of(1) / trials, two = Of(2) / (trials * (trials - 1) / 2.0),
-                 three = Of(3) / (trials * (trials - 1) * (trials - 2.0) / 6);
-    const double ratio = one * three / (two * two), doubt = std::sqrt(1 / Of(1) + 4 / Of(2) + 1 / Of(3));
-    const double inequality = std::clamp((ratio * (1 - doubt) - 1) / kFullyUnequal, 0.0, 1.0);
-    return 1 + 3 * inequality * Unseen() / (Unseen() + Seen()) / workers;
-  }
+constexpr double kAlike = 1.15;
+// Objects of a data set share their pools with others that nobody reads (strings with the keys of dicts of that size),
+// so some pools are hit far more rarely than most, and how many of their pages will be depends on how long reading goes
+// on: until the usual page would have been hit so many times; at least and at most for so many times what was read so
+// far.
+struct Reading {
+  double hits, least, most;
 };
+constexpr Reading kShort = {3, 1, 16}, kUsual = {6.5, 2, 28}, kLong = {25, 3, 60};
 
 // Copied pages of one 64-page chunk, over all workers.
 struct Row {
@@ -89,9 +73,9 @@ double HitsOf(const Zone& zone) {
 }
 
 // Groups of pages as the places, and their pages as the trials: those of all workers together, or of each for itself.
-Catch CatchOfGroups(const Zone& zone, uint64_t group_pages, bool together = true) {
+Caught HitsOfGroups(const Zone& zone, uint64_t group_pages, bool together = true) {
   const uint64_t trials = group_pages * (together ? zone.workers : 1);
-  Catch caught = {.at = std::vector<double>(trials + 1), .trials = static_cast<int>(trials)};
+  Caught caught = {.at = std::vector<double>(trials + 1), .trials = static_cast<int>(trials)};
   const uint64_t mask = (uint64_t{1} << group_pages) - 1;
   for (const Row* row : zone.rows) {
     for (uint64_t at = 0; at < kChunkPages; at += group_pages) {
@@ -124,30 +108,36 @@ double LikenessOf(const Zone& zone) {
   return largest;
 }
 
-PoolEstimate PagesOf(const Catch& groups, int workers) {
+PoolEstimate PagesOf(const Caught& groups, PagesKind kind) {
   const double seen = kGroupPages * groups.Seen(), unseen = kGroupPages * groups.Unseen();
-  return {seen + 0.8 * unseen, seen + unseen * groups.Unequal(workers), 1.03 * seen + 2.5 * unseen};
+  if (kind != PagesKind::kArena || seen == 0) return {seen + 0.8 * unseen, seen + unseen, 1.03 * seen + 2.5 * unseen};
+  const Rates rates(groups);
+  const auto after = [&](const Reading& reading) {
+    return kGroupPages * rates.HitAfter(std::clamp(reading.hits / rates.Usual(), reading.least, reading.most));
+  };
+  return {(1 - kLeastMargin) * after(kShort), after(kUsual), (1 + kLeastMargin) * after(kLong)};
 }
 
 PoolEstimate Scattered(const Zone& zone) {
   const double each = HitsOf(zone) / zone.workers;
-  PoolEstimate pages = PagesOf(CatchOfGroups(zone, kGroupPages), zone.workers);
+  const Caught together = HitsOfGroups(zone, kGroupPages), apart = HitsOfGroups(zone, kGroupPages, false);
   // Workers show each other's unseen places only where they don't read the same items in the same order.
-  const PoolEstimate apart = PagesOf(CatchOfGroups(zone, kGroupPages, /*together=*/false), 1);
-  if (apart.best > kAlike * zone.workers * pages.best)
-    pages = {apart.low / zone.workers, apart.best / zone.workers, apart.high / zone.workers};
+  const bool alike = apart.Seen() + apart.Unseen() > kAlike * zone.workers * (together.Seen() + together.Unseen());
+  PoolEstimate pages = PagesOf(alike ? apart : together, zone.kind);
+  if (alike) pages = {pages.low / zone.workers, pages.best / zone.workers, pages.high / zone.workers};
   const double all = PagesOf(zone);
   pages = {std::min(pages.low, all), std::min(pages.best, all), std::min(pages.high, all)};
   if (zone.kind != PagesKind::kArena) {
     // At most every page. A single page as the place needs no guess at its neighbours, but several workers that are
     // independent of each other: within an epoch each item goes to one of them only, and the figure is too large.
     pages = {.low = kFewestHeads * pages.best, .best = kHeads * pages.best, .high = pages.best};
-    const Catch single = CatchOfGroups(zone, 1);
+    const Caught single = HitsOfGroups(zone, 1);
     if (zone.workers >= 2) {
-      const double pool = single.Seen() + single.Unseen() * single.Unequal(zone.workers);
-      // They share the items of an epoch, and may end with it.
-      if (pool > pages.best) pages.low /= zone.workers;
-      pages.best = std::max(std::min(pages.best, pool), single.Seen());
+      const double pool = single.Seen() + single.Unseen();
+      pages.low /= zone.workers;  // they share the items of an epoch, and may end with it
+      // What the others have read, it may read in a later epoch, of which there may be none.
+      pages.best = std::min(pages.best, pool);
+      pages.best = (pages.best + std::max(pages.best, single.Seen())) / 2;
     }
     if (const double likeness = LikenessOf(zone); zone.workers == 1 && likeness > 0)
       pages.best = std::min(pages.best, std::max(each / likeness, kFewestHeads * pages.best));
@@ -302,20 +292,23 @@ void PagePool::EndRecord(const std::vector<PageZone>& zones) {
   }
   const double scale = std::ldexp(1, level_);
   PoolEstimate sum;
-  double hits = 0;
-  bool known = true;
+  double hits = 0, untold = 0;  // untold: of zones that can't be estimated
   for (const auto& [worker, pages] : workers) hits += pages;
   for (Zone& zone : ZonesOf(rows, zones)) {
     if (zone.rows.empty()) continue;
     zone.workers = static_cast<int>(workers.size());
     zone.scale = scale;
     const std::optional<PoolEstimate> pages = EstimateOf(zone, record_, hits);
-    known &= pages.has_value();
-    sum = sum + pages.value_or(PoolEstimate{});
+    if (pages) sum = sum + *pages;
+    if (!pages) untold += HitsOf(zone);
   }
   ++record_;
-  if (hits < kLeastHits || !known) return;
-  estimate_ = {scale * sum.low, scale * sum.best, scale * sum.high, sum.sequential};
+  estimate_.reset();
+  if (hits < kLeastHits || scale * hits < kStartPages * workers.size() || untold > kMostUntold * hits) return;
+  // They are taken to come as far as the others.
+  const double told = (hits - untold) / workers.size(), each = hits / workers.size();
+  estimate_ = {scale * (sum.low + each - told), scale * sum.best * each / told, scale * sum.high * each / told,
+               sum.sequential};
 }
 
 }  // namespace cowprof

@@ -1,0 +1,70 @@
+// See recapture.h.
+#include "model/recapture.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+namespace cowprof {
+namespace {
+
+constexpr double kLowestRate = 0.002, kHighestRate = 6;  // hits of a trial so far
+constexpr int kSteps = 300;
+
+// That a place is hit at least once, which is hit `rate` times on average.
+double Hit(double rate) { return -std::expm1(-rate); }
+
+}  // namespace
+
+double Caught::Seen() const { return at.empty() ? 0 : std::accumulate(at.begin() + 1, at.end(), 0.0); }
+
+double Caught::Unseen() const {
+  if (trials < 2) return 0;
+  return (trials - 1.0) / trials * Of(1) * std::max(Of(1) - 1, 0.0) / (2 * (Of(2) + 1));
+}
+
+Rates::Rates(const Caught& caught) {
+  const int trials = caught.trials;
+  for (int i = 0; i < kRates; ++i) rate_[i] = kLowestRate * std::pow(kHighestRate / kLowestRate, i / (kRates - 1.0));
+  // Places of so many hits, and how likely each rate makes them, given that a place is hit at all.
+  std::vector<std::pair<double, std::array<double, kRates>>> seen;
+  for (int j = 1; j <= trials; ++j) {
+    if (caught.Of(j) == 0) continue;
+    seen.push_back({caught.Of(j), {}});
+    const double ways = std::lgamma(trials + 1) - std::lgamma(j + 1) - std::lgamma(trials - j + 1);
+    for (int i = 0; i < kRates; ++i) {
+      const double log = ways + j * std::log(Hit(rate_[i])) - (trials - j) * rate_[i];
+      seen.back().second[i] = std::exp(log) / Hit(trials * rate_[i]);
+    }
+  }
+  places_.fill(seen.empty() ? 0 : 1.0 / kRates);
+  for (int step = 0; step < kSteps; ++step) {
+    std::array<double, kRates> next = {};
+    for (const auto& [places, likely] : seen) {
+      const double all = std::inner_product(likely.begin(), likely.end(), places_.begin(), 0.0);
+      if (all <= 0) continue;
+      for (int i = 0; i < kRates; ++i) next[i] += places * likely[i] * places_[i] / all;
+    }
+    places_ = next;
+  }
+  // Those that were seen, and now with those that were not.
+  for (int i = 0; i < kRates; ++i) places_[i] /= Hit(std::max(trials, 1) * rate_[i]);
+}
+
+double Rates::HitAfter(double time) const {
+  double sum = 0;
+  for (int i = 0; i < kRates; ++i) sum += places_[i] * Hit(rate_[i] * time);
+  return sum;
+}
+
+double Rates::Usual() const {
+  double sum = 0, logs = 0;
+  for (int i = 0; i < kRates; ++i) {
+    const double hit = places_[i] * Hit(rate_[i]);
+    sum += hit, logs += hit * std::log(rate_[i]);
+  }
+  return sum > 0 ? std::exp(logs / sum) : kHighestRate;
+}
+
+}  // namespace cowprof
