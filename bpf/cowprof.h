@@ -189,6 +189,7 @@ struct cowprof_delivery {
 // COWPROF_OOM_VICTIM: the cgroup whose limit was met.
 struct cowprof_oom {
 	struct cowprof_event event;
+	unsigned long long looked;	// 0: kernel memory may not be read here, whose limit it was is not known
 	unsigned long long cgroup;	// inode of its directory; 0: none, the host is out of memory
 	unsigned long long limit_pages, used_pages;	// page cache included
 	char name[COWPROF_NAME_BYTES];	// last component of its path

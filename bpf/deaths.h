@@ -168,6 +168,7 @@ static int tell_victim(const struct cowprof_process_key *victim, struct task_str
 
 	if (!oom)
 		return 0;
+	oom->looked = kernel_reads;
 	if (kernel_reads && bpf_core_type_exists(struct mem_cgroup))
 		tell_limit(task, oom);
 	submit(oom, 1);

@@ -80,6 +80,11 @@ class Process:
         self.finish()
 
 
+def inside(pid, path):
+    """A path as that process sees it, whatever its mount namespace."""
+    return Path("/proc", str(pid), "root", path)
+
+
 def load_json(path):
     return json.loads(Path(path).read_text())
 

@@ -27,7 +27,7 @@ class SharedMemory(harness.Process):
         super().__init__([*NAMESPACE, harness.PYTHON, WORKLOAD, shape, *options], stderr=subprocess.DEVNULL)
 
     def used(self):
-        info = os.statvfs(f"/proc/{self.pid}/root/dev/shm")
+        info = os.statvfs(harness.inside(self.pid, "dev/shm"))
         return (info.f_blocks - info.f_bfree) * info.f_frsize
 
     def go_until(self, event):
@@ -256,7 +256,7 @@ def test_shm_leaked(start, record, shape, expected):
 
 
 def lived_a_second(process, name):
-    status = os.stat(f"/proc/{process.pid}/root/dev/shm/{name}")
+    status = os.stat(harness.inside(process.pid, f"dev/shm/{name}"))
     return time.time() - status.st_ctime > 1.1
 
 
@@ -274,7 +274,7 @@ def test_shm_unlinked(start, record, shape, event, expected):
     harness.wait_until(lambda: lived_a_second(process, name), "the name to be a second old")
     recording = record(process)
     process.go_until(event)
-    harness.wait_until(lambda: not os.path.exists(f"/proc/{process.pid}/root/dev/shm/{name}"), "the name to be removed")
+    harness.wait_until(lambda: not harness.inside(process.pid, f"dev/shm/{name}").exists(), "the name to be removed")
 
     def deleted(look):
         return any(row[0] == name and row[6] == 1 for row in look["segments"])

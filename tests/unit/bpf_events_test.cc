@@ -64,6 +64,8 @@ TEST_CASE("ring records: no file, and a tmpfs without a bound") {
 TEST_CASE("ring records: the OOM killer's limit") {
   cowprof_oom record = {};
   record.event.kind = COWPROF_OOM_VICTIM;
+  CHECK(!Seen(record)->event.limit);  // nobody could look: no word of the host
+  record.looked = 1;
   CHECK(Seen(record)->event.limit->kind == LimitKind::kHost);
   record.cgroup = 5;
   record.limit_pages = 100;

@@ -20,6 +20,8 @@ namespace {
 
 using Rows = std::vector<LimitSample>;
 
+// Through the link "root" of the process.
+const std::string kShmOfProcess = std::string("/proc/12/root") + "/dev/shm";
 constexpr char kV1Unlimited[] = "9223372036854771712\n";
 constexpr char kMountV1[] = "35 31 0:32 / /cg/memory rw - cgroup cgroup rw,memory\n";
 constexpr char kMountV2[] = "31 23 0:26 / /cg rw - cgroup2 cgroup2 rw\n";
@@ -266,7 +268,7 @@ TEST_CASE("resource limits of the process") {
 TEST_CASE("shared memory is that of the process's own root") {
   Host host;
   SECTION("a file system with a bound") {
-    host.tree.Link("/proc/12/root/dev/shm", "/dev/shm");
+    host.tree.Link(kShmOfProcess, "/dev/shm");
     struct statvfs expected;
     REQUIRE(statvfs("/dev/shm", &expected) == 0);
     const Rows rows = host.Read();
@@ -280,7 +282,7 @@ TEST_CASE("shared memory is that of the process's own root") {
     CHECK(rows[0].used <= rows[0].limit);
   }
   SECTION("0 blocks, as of a tmpfs without a size: no limit") {
-    host.tree.Link("/proc/12/root/dev/shm", "/proc");
+    host.tree.Link(kShmOfProcess, "/proc");
     CHECK(host.Read() == Rows{{LimitKind::kShm, "/dev/shm", std::nullopt, 0}});
   }
 }

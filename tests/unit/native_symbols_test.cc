@@ -14,6 +14,8 @@
 namespace cowprof {
 namespace {
 
+const std::string kRoot = "/root";  // of the target, in the tree
+
 // A mapping of the whole small file at 0x7f0000000000.
 Mapping MappingOf(const std::string& name) {
   return {
@@ -66,7 +68,7 @@ TEST_CASE("native symbols: this process") {
 
 TEST_CASE("native symbols: a file that only the target's root has") {
   FixtureTree tree;
-  tree.Write("/root/opt/lib/liba.so.1", ImageWith("_ZN1a1bEi"));
+  tree.Write(kRoot + "/opt/lib/liba.so.1", ImageWith("_ZN1a1bEi"));
   CHECK(FindIn(tree, MappingOf("/opt/lib/liba.so.1")) == NativeSymbol{"liba.so.1", "a::b(int)"});
   CHECK(FindIn(tree, MappingOf("/opt/lib/liba.so.1"), 0x200) == NativeSymbol{"liba.so.1", ""});
   CHECK_FALSE(FindIn(tree, MappingOf("/opt/lib/liba.so.1"), 0x1000));  // behind the mapping
@@ -74,7 +76,7 @@ TEST_CASE("native symbols: a file that only the target's root has") {
 
 TEST_CASE("native symbols: deleted and replaced files") {
   FixtureTree tree;
-  tree.Write("/root/lib/liba.so", ImageWith("successor"));
+  tree.Write(kRoot + "/lib/liba.so", ImageWith("successor"));
   tree.Write("/map_files/7f0000000000-7f0000001000", ImageWith("original"));
   CHECK(FindIn(tree, MappingOf("/lib/liba.so (deleted)")) == NativeSymbol{"liba.so", "original"});
   CHECK(FindIn(tree, MappingOf("/memfd:jit (deleted)")) == NativeSymbol{"memfd:jit", "original"});
@@ -86,8 +88,8 @@ TEST_CASE("native symbols: deleted and replaced files") {
 
 TEST_CASE("native symbols: mappings that are no file, or no ELF file") {
   FixtureTree tree;
-  tree.Write("/root/data/train.bin", std::string(5000, 'x'));
-  tree.Write("/root/a\nb/lib.so", ImageWith("f"));
+  tree.Write(kRoot + "/data/train.bin", std::string(5000, 'x'));
+  tree.Write(kRoot + "/a\nb/lib.so", ImageWith("f"));
   CHECK(FindIn(tree, MappingOf("/data/train.bin")) == NativeSymbol{"train.bin", ""});
   CHECK(FindIn(tree, MappingOf("/a\\012b/lib.so")) == NativeSymbol{"lib.so", "f"});
   CHECK(FindIn(tree, MappingOf("[vdso]")) == NativeSymbol{"[vdso]", ""});
@@ -100,7 +102,7 @@ TEST_CASE("native symbols: the cache keeps to its bounds") {
   FixtureTree tree;
   std::vector<Mapping> mappings;
   for (int i = 0; i < 300; ++i) {
-    tree.Write(absl::StrCat("/root/lib", i), ImageWith(absl::StrCat("f", i)));
+    tree.Write(absl::StrCat(kRoot, "/lib", i), ImageWith(absl::StrCat("f", i)));
     Mapping mapping = MappingOf(absl::StrCat("/lib", i));
     mapping.begin += 0x1000 * i;
     mapping.end += 0x1000 * i;

@@ -232,6 +232,7 @@ TEST_CASE("post-mortem: no OOM kill is assumed where none was seen") {
   old.Add({Of(EventKind::kOomVictim, 1), Exited(1, SIGKILL)});
   CHECK(Of(old, 1).text == "killed by SIGKILL: the OOM killer");
   CHECK(Of(old, 1).cause.empty());
+  CHECK(IdsOf(old).empty());  // not "clean"
 }
 
 TEST_CASE("post-mortem: a bus error beyond the end of a file, and within it") {

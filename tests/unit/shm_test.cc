@@ -22,6 +22,8 @@
 namespace cowprof {
 namespace {
 
+const std::string kRoot = "/proc/12/root";  // of the process, in the tree
+
 using Pids = std::vector<pid_t>;
 
 // Process 12 sees dev/shm of its root; others have only what a test writes.
@@ -33,7 +35,7 @@ struct Host {
     std::filesystem::create_directories(Shm(""));
     Process(12);
   }
-  std::string Shm(const std::string& name) const { return tree.root() + "/proc/12/root/dev/shm/" + name; }
+  std::string Shm(const std::string& name) const { return tree.root() + kRoot + "/dev/shm/" + name; }
   ProcFs Proc() const { return ProcFs(tree.root() + "/proc"); }
 
   void Process(pid_t pid, const std::string& status = "") const {
@@ -44,7 +46,7 @@ struct Host {
     std::filesystem::create_directories(tree.root() + absl::StrCat("/proc/", pid, "/fd"));
   }
   void File(const std::string& name, size_t bytes) const {
-    tree.Write("/proc/12/root/dev/shm/" + name, std::string(bytes, 'x'));
+    tree.Write(kRoot + "/dev/shm/" + name, std::string(bytes, 'x'));
   }
   // One line of maps for a file of the mount; `path` as the kernel would print it.
   void Map(pid_t pid, const std::string& name, const std::string& path) const {
@@ -136,8 +138,8 @@ TEST_CASE("nothing is followed, nothing is opened, another file system is not en
 TEST_CASE("a link in the process's own root stays inside of it") {
   Host host;
   std::filesystem::remove_all(host.Shm(""));
-  host.tree.Write("/proc/12/root/run/shm/psm_inside", "x");
-  host.tree.Link("/proc/12/root/dev/shm", "/run/shm");
+  host.tree.Write(kRoot + "/run/shm/psm_inside", "x");
+  host.tree.Link(kRoot + "/dev/shm", "/run/shm");
   CHECK(Find(host.Look(), "psm_inside") != nullptr);
 }
 

@@ -64,7 +64,10 @@ std::vector<Diagnosis> Diagnose(const Growth& growth) {
   std::stable_sort(found.begin(), found.end(),
                    [](const Diagnosis& a, const Diagnosis& b) { return a.confidence > b.confidence; });
   const bool causes_known = SumOf(growth, /*living_only=*/false, /*workers_only=*/false).causes_known;
-  if (found.empty() && causes_known) found.push_back(Clean(facts));
+  // Where kernel memory can't be read nobody knows whose limit an OOM kill served: no finding, and not clean either.
+  const bool killed = std::any_of(growth.processes.begin(), growth.processes.end(),
+                                  [](const ProcessGrowth& process) { return process.oom_victim && !process.oom; });
+  if (found.empty() && causes_known && !killed) found.push_back(Clean(facts));
   return found;
 }
 

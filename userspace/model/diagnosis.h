@@ -20,7 +20,7 @@ struct Diagnosis {
   std::vector<pid_t> pids;  // processes that it is about
 };
 
-// Most important first; never empty for a recording with causes: where nothing is wrong it is "clean".
+// Most important first. Where nothing is wrong and causes are known it is "clean"; empty where nothing can be said.
 std::vector<Diagnosis> Diagnose(const Growth& growth);
 
 // The largest group of copies that agree in cause, type and line: "63 % of 4.1 GiB: reference counts of str, at

@@ -111,6 +111,7 @@ PostMortem OfKill(const ProcessGrowth& process, const Growth& growth) {
 // ---- SIGBUS ----
 
 std::string FileWords(const FaultFile& file) {
+  if (file.name.empty()) return file.on_dev_shm ? "a file in /dev/shm" : "a mapped file";  // it may not be read here
   return absl::StrCat(file.on_dev_shm ? "/dev/shm/" : "", Printable(file.name, 80));
 }
 

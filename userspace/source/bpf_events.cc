@@ -51,6 +51,7 @@ void AddDelivery(const cowprof_delivery& delivery, SeenEvent* out) {
 
 // Which version of cgroups it is, and the whole name, are for the collector to find.
 void AddLimit(const cowprof_oom& oom, SeenEvent* out) {
+  if (!oom.looked) return;  // not to be taken for the host's
   out->cgroup = oom.cgroup;
   out->event.limit = LimitSample{};
   if (oom.cgroup == 0) return;

@@ -20,7 +20,7 @@ class Limits {
   explicit Limits(ProcFs proc = ProcFs(), std::string filesystem_root = "")
       : proc_(std::move(proc)), filesystem_root_(std::move(filesystem_root)) {}
 
-  // One row each for: shm (statfs of /proc/PID/root/dev/shm), each memory cgroup level that has a limit and the
+  // One row each for: shm (statfs of /dev/shm below the process's root), each memory cgroup level that has a limit and the
   // innermost one in any case, host memory, RLIMIT_AS and RLIMIT_NOFILE of the process. What can't be read has no row.
   // For cgroups `used` is the usage without file pages and reclaimable slabs, which the kernel takes back before it
   // kills; for the host MemTotal + SwapTotal against what MemAvailable + SwapFree leave.
