@@ -6,6 +6,7 @@ needs(); every skip is listed, and one that expected_skips.txt does not name fai
 import fnmatch
 import os
 import shutil
+import signal
 import tempfile
 from pathlib import Path
 
@@ -20,6 +21,13 @@ def needs(capability, available, reason):
     """Skips the calling test, naming the capability that this host lacks."""
     if not available:
         pytest.skip(f"{capability}: {reason}")
+
+
+def pytest_configure():
+    # A shell in the background (and nohup) starts us with these ignored, and so would be all that we start.
+    for number in signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM:
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session", autouse=True)
