@@ -23,13 +23,6 @@ def needs(capability, available, reason):
         pytest.skip(f"{capability}: {reason}")
 
 
-def pytest_configure():
-    # A shell in the background (and nohup) starts us with these ignored, and so would be all that we start.
-    for number in signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM:
-        if signal.getsignal(number) == signal.SIG_IGN:
-            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
-
-
 @pytest.fixture(scope="session", autouse=True)
 def built():
     for path in (harness.COWPROF, harness.WORKLOADS / "fork_copies"):
@@ -82,6 +75,10 @@ _skips = []
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "slow: the long form of a test; the suite runs a shorter one by default")
+    # A shell in the background (and nohup) starts us with these ignored, and so would be all that we start.
+    for number in signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM:
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 
 def pytest_addoption(parser):
