@@ -181,14 +181,15 @@ def check_types(worker, report):
         yield f"type {first} comes first"
     for name, copies in worker["by_type"].items():
         truth, seen = share(copies, worker["planted_copies"]), share(found[name], report["totals"]["copies"])
-        if truth > SAMPLED_SHARE and abs(seen - truth) > tolerance_of(truth, worker):
+        if truth > SAMPLED_SHARE and abs(seen - truth) > tolerance_of(truth, worker, report["by_type"]):
             yield f"type {name} {seen:.1%}, planted {truth:.1%}"
 
 
-def tolerance_of(truth, worker):
-    """Where there is a mixture, sampling has an error (three deviations); where all is alike, only the own copies differ."""
+def tolerance_of(truth, worker, rows=()):
+    """Where there is a mixture, sampling has an error (three deviations); where all is alike, only the own copies differ. On a busy
+    machine fewer are sampled, and the report says so: the uncertainty of `rows`, two deviations."""
     samples = SLOW_SAMPLES if worker["scenario"].startswith("mixture") else FAST_SAMPLES
-    return SAMPLED_SHARE + 3 * math.sqrt(truth * (1 - truth) / samples)
+    return SAMPLED_SHARE + max(3 * math.sqrt(truth * (1 - truth) / samples), max((row.get("share_uncertainty", 0) for row in rows), default=0))
 
 
 def is_place(row, place):
@@ -214,7 +215,7 @@ def check_lines(worker, report):
         yield "line {file}:{line} in {function} comes first".format(**first)
     for place in planted:
         truth, seen = share(place["copies"], total), share(copies_on(report, place), total)
-        if abs(seen - truth) > tolerance_of(truth, worker):
+        if abs(seen - truth) > tolerance_of(truth, worker, report["by_line"]):
             yield f"line {place['line']} {seen:.1%}, planted {truth:.1%}"
 
 
