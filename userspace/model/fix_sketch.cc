@@ -102,7 +102,7 @@ class Data(Dataset):
 class Data(Dataset):
     def __init__(self, items):
         self.ends = numpy.cumsum([len(item) for item in items])
-        self.numbers = numpy.concatenate(items)
+        self.numbers = numpy.array([number for item in items for number in item])
     def __len__(self):
         return len(self.ends)
     def __getitem__(self, i):
