@@ -287,7 +287,7 @@ test("a peak of one sample in a hundred thousand is still seen: memory and rate"
   const data = makePage({ workers: 2, samples: 100000 });
   const flat = structuredClone(data);
   const peak = 61234;
-  for (const one of [data.totals, data.processes[1]]) one.private_kib[peak] *= 4;
+  for (const one of [data.totals, data.processes[1]]) one.private_kib[peak - (one.first ?? 0)] *= 4;
   for (let i = peak; i < 100000; i++) data.totals.causes.refcount[i] += 5e6;
   const drawn = [];
   for (const [name, content] of [["flat", flat], ["peak", data]]) {

@@ -132,9 +132,9 @@ class Timeline {
 
   private relist(): void {
     const forecast: Line[] = this.measure === "private" && this.store.page.forecasts.best.length > 0 && this.strips[0] !== undefined
-      ? [{ ...(this.strips[0].lines[0] as Line), key: "forecast", label: standingForecast(this.store.page) === null ? "forecast (hover: what was said then)" : "forecast", title: "what the workers will own together: lowest, best and highest", colour: "accent" }]
+      ? [{ ...(this.strips[0].lines[0] as Line), key: "forecast", label: "forecast", title: "what the workers will own together: lowest, best and highest", colour: "accent" }]
       : [];
-    const lines = this.strips.flatMap((strip) => (strip.name === "sum" ? [...strip.lines, ...forecast] : strip.lines));
+    const lines = this.strips.filter((strip) => strip.atLegend).flatMap((strip) => (strip.name === "sum" ? [...strip.lines, ...forecast] : strip.lines));
     const seen = this.store.page.processes.filter((track) => track.columns.private.length > 0);
     fillLegend(this.legend, lines, seen, this.store.view.pinned, {
       hidden: (key) => this.hidden.has(key),
@@ -185,7 +185,9 @@ class Timeline {
     const silent = this.store.page.processes.filter((track) => track.columns.private.length === 0).length;
     if (silent > 0) notes.push(`${formatCount(silent)} of ${formatCount(this.store.page.processes.length)} processes lived too shortly to be measured.`);
     if (this.cut.step > 1) notes.push(`Each pixel shows the lowest and the highest of ${this.cut.step} samples; copies per second: the fastest. Zoom in to see every sample.`);
-    this.note.textContent = [...notes, "Drag to select, wheel to zoom, ? for help."].join(" ");
+    const finished = this.store.page.forecasts.best.length > 0 && standingForecast(this.store.page) === null;
+    const hint = finished ? "Hover over the first strip to see what cowprof forecast at that moment." : "";
+    this.note.textContent = [...notes, hint, "Drag to select, wheel to zoom, ? for help."].filter((text) => text !== "").join(" ");
     const [from, to] = this.store.view.range;
     this.allButton.hidden = from <= Math.min(0, this.store.page.seconds[0] ?? 0) && to >= (this.store.page.seconds.at(-1) ?? 0);
   }
