@@ -13,7 +13,7 @@ import { fillLegend } from "./legend";
 import { kMeasures, type Line } from "./lines";
 import { drawMarkLines, placeMarks } from "./marks";
 import { SelectionBar } from "./selection";
-import { cutTimes, nearestSample, planCut, type Cut } from "./series";
+import { cutTimes, nearestSample, peakTimes, planCut, type Cut } from "./series";
 import type { Change, Store } from "./store";
 import { planStrips, type Strip } from "./strips";
 import { onTheme } from "./theme";
@@ -23,6 +23,7 @@ import "./timeline.css";
 const kNearPixels = 22;
 const kStrongWidth = 3.5;
 const kBucketsPerPixel = 0.75;
+const kPeaksPerPixel = 0.4;    // stacked areas are dear to fill, and a peak is as high however wide it is drawn
 
 class Timeline {
   readonly element = make("div", "timeline");
@@ -146,9 +147,13 @@ class Timeline {
 
   private redraw(): void {
     const { page, view } = this.store;
-    this.cut = planCut(page.seconds, view.range, Math.max(100, this.area().width * kBucketsPerPixel));
-    const times = cutTimes(page.seconds, this.cut);
-    for (const { strip, plot } of this.charts) plot.setData([times, ...strip.cut(this.cut, this.hidden)]);
+    const width = Math.max(100, this.area().width);
+    this.cut = planCut(page.seconds, view.range, width * kBucketsPerPixel);
+    const peaks = planCut(page.seconds, view.range, width * kPeaksPerPixel);
+    for (const { strip, plot } of this.charts) {
+      const data = strip.cut(strip.peaks ? peaks : this.cut, this.hidden);
+      plot.setData([strip.peaks ? peakTimes(page.seconds, peaks) : cutTimes(page.seconds, this.cut), ...data]);
+    }
     this.selection.show(this.area());
     this.showNote();
     this.showForecast();
