@@ -20,6 +20,8 @@ import { onTheme } from "./theme";
 import { placeTooltip, readInstant, showTooltip } from "./tooltip";
 import "./timeline.css";
 
+const kHint = "Hover to see what cowprof forecast at that moment";
+const kNothingSaid = "Nothing was forecast at that moment";
 const kNearPixels = 22;
 const kStrongWidth = 3.5;
 const kBucketsPerPixel = 0.75;
@@ -190,9 +192,7 @@ class Timeline {
     const silent = this.store.page.processes.filter((track) => track.columns.private.length === 0).length;
     if (silent > 0) notes.push(`${formatCount(silent)} of ${formatCount(this.store.page.processes.length)} processes lived too shortly to be measured.`);
     if (this.cut.step > 1) notes.push(`Each pixel shows the lowest and the highest of ${this.cut.step} samples; copies per second: the fastest. Zoom in to see every sample.`);
-    const finished = this.store.page.forecasts.best.length > 0 && standingForecast(this.store.page) === null;
-    const hint = finished ? "Hover over the first strip to see what cowprof forecast at that moment." : "";
-    this.note.textContent = [...notes, hint, "Drag to select, wheel to zoom, ? for help."].filter((text) => text !== "").join(" ");
+    this.note.textContent = [...notes, "Drag to select, wheel to zoom, ? for help."].join(" ");
     const [from, to] = this.store.view.range;
     this.allButton.hidden = from <= Math.min(0, this.store.page.seconds[0] ?? 0) && to >= (this.store.page.seconds.at(-1) ?? 0);
   }
@@ -279,7 +279,10 @@ class Timeline {
     const within = view.cursor !== null && view.cursor <= (page.seconds.at(-1) ?? 0);
     const said = !shown ? null : within ? saidAt(page, nearestSample(page.seconds, view.cursor ?? 0)) : standingForecast(page);
     drawForecast(this.band, plot, said);
-    this.said.textContent = said === null ? "" : saidInWords(said);
+    const told = shown && page.forecasts.best.length > 0;
+    this.said.textContent = said !== null ? saidInWords(said) : !told ? "" : within ? kNothingSaid : kHint;
+    this.said.classList.toggle("hint", said === null);
+    mark(this.said, { title: this.said.textContent });
   }
 }
 
