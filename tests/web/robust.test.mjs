@@ -7,7 +7,7 @@ import { after, before, test } from "node:test";
 import { gzipSync } from "node:zlib";
 import { openPage, startBrowser, visitPage, writePage } from "./browser.mjs";
 import { checkNoOverflow, checkQuiet, checkWorkersTable, hover, workerRows } from "./checks.mjs";
-import { fillTemplate, kHostile, kTemplate, makeEmptyPage, makeHostilePage, makeNullPage, makePage } from "./synthetic.mjs";
+import { fillTemplate, kHostile, kTemplate, makeEmptyPage, makeHostilePage, makeNullPage, makePage, pack } from "./synthetic.mjs";
 
 let browser;
 before(async () => {
@@ -79,9 +79,9 @@ const kBroken = {
   "the template itself": [() => readFileSync(kTemplate, "utf8"), /empty template/],
   "no base64": [() => fillTemplate("%%%%"), /can't be read/],
   "no gzip": [() => fillTemplate(Buffer.from("not gzip").toString("base64")), /can't be read/],
-  "gzip cut off": [() => fillTemplate(gzipSync(JSON.stringify(makePage())).subarray(0, 900).toString("base64")), /can't be read/],
+  "gzip cut off": [() => fillTemplate(Buffer.from(pack(makePage()), "base64").subarray(0, 900).toString("base64")), /can't be read/],
   "no JSON": [() => fillTemplate(gzipSync("{oops").toString("base64")), /can't be read/],
-  "another schema": [() => fillTemplate({ schema: "cowprof.page/2" }), /cowprof\.page\/2.*cowprof\.page\/1/],
+  "another schema": [() => fillTemplate({ schema: "cowprof.page/1", times_ms: [0, 5], processes: [] }), /cowprof\.page\/1.*cowprof\.page\/2/],
 };
 for (const [name, [html, sentence]] of Object.entries(kBroken)) {
   test(`what can't be read is said in a sentence: ${name}`, async () => {
@@ -92,7 +92,7 @@ for (const [name, [html, sentence]] of Object.entries(kBroken)) {
 }
 
 test("wrong types and missing keys are unknown, not an exception", async () => {
-  const odd = { schema: "cowprof.page/1", report: { workers: [null, 3, { pid: "x" }], limits: {}, totals: 4, diagnoses: [[]] }, times_ms: [0, 1000, 1000], processes: [{}, 7, { first: 9, count: 99, columns: null }], totals: null, events: [{ t: null }, 1], limits: [5] };
+  const odd = { schema: "cowprof.page/2", report: { workers: [null, 3, { pid: "x" }], limits: {}, totals: 4, diagnoses: [[]] }, times_ms: [0, 1000, 1000], processes: [{}, 7, { first: 9, private_kib: "x", causes: 3 }, { copies: [1] }], totals: null, events: [{ t: null }, 1], limits: [5] };
   await withPage("odd", odd, {}, async (page) => {
     assert.equal((await workerRows(page)).length, 3);
   });

@@ -1,74 +1,82 @@
-// Owns the way from the page's data element (base64 of gzip of cowprof.page/1) to a typed Page.
-// Called by: main.ts, once.
+// Owns the way from a payload (base64 of gzip of cowprof.page/2) to a typed Page; columns stay packed until they are read.
+// Called by: main.ts at the start, and whoever gets another recording later (a dropped file, a live run).
 // Does not: draw; every failure leaves as an Error whose message is a sentence for the reader.
+import { readColumn, type Column } from "./columns";
 import { asList, asNumber, asRecord, asText, type Json, type JsonRecord } from "./json";
 import { parseReport, type Report } from "./report";
 
-export type Measure = "private" | "copied" | "stillShared" | "copiesPerSecond";
-export type Columns = Record<Measure, Float64Array>; // KiB, or copies a second; NaN where unknown
+export type Measure = "private" | "stillShared" | "pss" | "copies";
+export type Columns = Record<Measure, Column>; // KiB; copies: cumulative count
+export type CauseColumns = ReadonlyMap<string, Column>; // cumulative copies; those that don't occur are missing
 
-export interface Track { index: number; pid: number; role: string; name: string; first: number; columns: Columns }
-export interface LimitTrack { kind: string; name: string; unit: string; limit: Float64Array; used: Float64Array }
-export interface PageEvent { seconds: number; kind: string; text: string }
+export interface Track {
+  index: number; pid: number; role: string; name: string; parent: number | null; space: number | null;
+  started: number | null; ended: number | null; // seconds
+  first: number;                                // number of the sample that its columns begin with
+  columns: Columns; causes: CauseColumns;
+}
+export interface Totals extends Columns { workersPrivate: Column; causes: CauseColumns }
+export interface LimitTrack { kind: string; name: string; unit: string; limit: Column; used: Column } // KiB or a count
+
+// What cowprof said at each sample: KiB, and seconds from then on.
+export interface Forecasts { low: Column; best: Column; high: Column; ceiling: Column; eta: Column; limitEta: Column; limit: Column }
+export interface PageEvent { seconds: number; kind: string; index: number | null; pid: number | null; text: string }
+export interface Frame { file: string; function: string; line: number }
+export interface Place { cause: string; type: string; module: string; symbol: string; frames: number[] } // innermost first
+
+// An entry a (process, place) pair, whose steps stand one after the other: from checkpoint `at` on, `copies` in all.
+export interface Blame { timesMs: Column; index: Column; place: Column; steps: Column; at: Column; copies: Column }
+export interface Region { kind: string; name: string; start: number; bytes: number; space: number }
+export interface RegionCounts { timesMs: Column; index: Column; region: Column; privatePages: Column; sharedPages: Column; newPages: Column }
+export interface PageRuns { timesMs: Column; index: Column; cause: Column; firstPage: Column; pages: Column } // cause: number in kCauseOrder
 
 export interface Run {
   tool: string; kernel: string; started: string; rung: string; exactness: string;
-  intervalSeconds: number | null; pageBytes: number | null; complete: boolean;
+  intervalSeconds: number | null; pageBytes: number | null; complete: boolean; live: boolean;
 }
 
 export interface Page {
-  verdict: string;
-  run: Run;
-  report: Report;
+  verdict: string; run: Run; report: Report;
   seconds: Float64Array;
-  tracks: Track[];
-  totals: Columns;
-  limits: LimitTrack[];
-  events: PageEvent[];
+  processes: Track[]; totals: Totals; limits: LimitTrack[]; forecasts: Forecasts; events: PageEvent[];
+  frames: Frame[]; places: Place[]; blame: Blame;
+  regions: Region[]; regionCounts: RegionCounts; pages: PageRuns;
 }
 
-const kSchema = "cowprof.page/1";
-const kKeys: Record<Measure, string> = {
-  private: "private_kib", copied: "copied_kib", stillShared: "still_shared_kib", copiesPerSecond: "copies_per_second",
-};
+export const kCauseOrder = ["refcount", "gc_header", "allocator", "bytecode", "hash", "data", "free", "kernel", "unknown"];
+const kSchema = "cowprof.page/2";
+const kDamaged = "The recording in this page can't be read: the file is damaged or cut off. Make it again with: cowprof view TIMELINE -o page.html";
 
-// First entry absolute, then deltas; null is "unknown here" and the next delta counts from the last known value.
-export function decodeDeltas(value: Json | undefined, length: number): Float64Array {
-  const coded = asList(value);
-  const column = new Float64Array(length).fill(NaN);
-  let level = 0;
-  for (let i = 0; i < Math.min(length, coded.length); i++) {
-    const delta = coded[i];
-    if (typeof delta === "number") column[i] = level += delta;
-  }
-  return column;
+type Read = (value: Json | undefined) => Column;
+
+function decodeColumns(row: JsonRecord, read: Read): Columns {
+  return { private: read(row["private_kib"]), stillShared: read(row["still_shared_kib"]), pss: read(row["pss_kib"]), copies: read(row["copies"]) };
 }
 
-function decodeColumns(value: Json | undefined, length: number): Columns {
-  const coded = asRecord(value);
-  const column = (measure: Measure): Float64Array => decodeDeltas(coded[kKeys[measure]], length);
-  return {
-    private: column("private"), copied: column("copied"),
-    stillShared: column("stillShared"), copiesPerSecond: column("copiesPerSecond"),
-  };
+function decodeCauses(value: Json | undefined, read: Read): CauseColumns {
+  return new Map(Object.entries(asRecord(value)).map(([cause, column]) => [cause, read(column)]));
 }
 
-function decodeTrack(value: Json, sampleCount: number, position: number): Track {
+function decodeTrack(value: Json, position: number, sampleCount: number, read: Read): Track {
   const row = asRecord(value);
-  const first = Math.min(Math.max(0, asNumber(row["first"]) ?? 0), sampleCount);
-  const count = Math.min(Math.max(0, asNumber(row["count"]) ?? 0), sampleCount - first);
   return {
     index: asNumber(row["index"]) ?? position, pid: asNumber(row["pid"]) ?? 0,
-    role: asText(row["role"], "worker"), name: asText(row["name"]),
-    first, columns: decodeColumns(row["columns"], count),
+    role: asText(row["role"], "worker"), name: asText(row["name"]), parent: asNumber(row["parent"]), space: asNumber(row["space"]),
+    started: asNumber(row["started"]), ended: asNumber(row["ended"]),
+    first: Math.min(Math.max(0, asNumber(row["first"]) ?? 0), sampleCount),
+    columns: decodeColumns(row, read), causes: decodeCauses(row["causes"], read),
   };
 }
 
-function decodeLimit(value: Json, length: number): LimitTrack {
+function decodeLimit(value: Json, read: Read): LimitTrack {
   const row = asRecord(value);
+  return { kind: asText(row["kind"]), name: asText(row["name"]), unit: asText(row["unit"], "bytes"), limit: read(row["limit"]), used: read(row["used"]) };
+}
+
+function decodeForecasts(row: JsonRecord, read: Read): Forecasts {
   return {
-    kind: asText(row["kind"]), name: asText(row["name"]), unit: asText(row["unit"], "bytes"),
-    limit: decodeDeltas(row["limit"], length), used: decodeDeltas(row["used"], length),
+    low: read(row["low_kib"]), best: read(row["best_kib"]), high: read(row["high_kib"]), ceiling: read(row["ceiling_kib"]),
+    eta: read(row["eta_s"]), limitEta: read(row["limit_eta_s"]), limit: read(row["limit"]),
   };
 }
 
@@ -76,8 +84,41 @@ function decodeLimit(value: Json, length: number): LimitTrack {
 function decodeEvent(value: Json, killed: Set<number | null>): PageEvent {
   const row = asRecord(value);
   const kind = asText(row["kind"], "note");
-  const isKill = kind === "exit" && killed.has(asNumber(row["pid"]));
-  return { seconds: asNumber(row["t"]) ?? 0, kind: isKill ? "killed" : kind, text: asText(row["text"]) };
+  const pid = asNumber(row["pid"]);
+  return { seconds: asNumber(row["t"]) ?? 0, kind: kind === "exit" && killed.has(pid) ? "killed" : kind, index: asNumber(row["index"]), pid, text: asText(row["text"]) };
+}
+
+function decodeFrame(value: Json): Frame {
+  const [file, name, line] = asList(value);
+  return { file: asText(file, "?"), function: asText(name), line: asNumber(line) ?? 0 };
+}
+
+function decodePlace(value: Json): Place {
+  const row = asRecord(value);
+  return {
+    cause: asText(row["cause"], "unknown"), type: asText(row["type"]), module: asText(row["module"]), symbol: asText(row["symbol"]),
+    frames: asList(row["frames"]).filter((frame): frame is number => typeof frame === "number"),
+  };
+}
+
+function decodeRegion(value: Json): Region {
+  const row = asRecord(value);
+  return { kind: asText(row["kind"]), name: asText(row["name"]), start: asNumber(row["start"]) ?? 0, bytes: asNumber(row["bytes"]) ?? 0, space: asNumber(row["space"]) ?? 0 };
+}
+
+function decodeBlame(row: JsonRecord, read: Read): Blame {
+  return { timesMs: read(row["times_ms"]), index: read(row["index"]), place: read(row["place"]), steps: read(row["steps"]), at: read(row["at"]), copies: read(row["copies"]) };
+}
+
+function decodeRegionCounts(row: JsonRecord, read: Read): RegionCounts {
+  return {
+    timesMs: read(row["t_ms"]), index: read(row["index"]), region: read(row["region"]),
+    privatePages: read(row["private_pages"]), sharedPages: read(row["shared_pages"]), newPages: read(row["new_pages"]),
+  };
+}
+
+function decodePageRuns(row: JsonRecord, read: Read): PageRuns {
+  return { timesMs: read(row["t_ms"]), index: read(row["index"]), cause: read(row["cause"]), firstPage: read(row["first_page"]), pages: read(row["pages"]) };
 }
 
 function decodeRun(value: Json | undefined): Run {
@@ -86,46 +127,63 @@ function decodeRun(value: Json | undefined): Run {
     tool: asText(run["tool"], "cowprof"), kernel: asText(run["kernel"]), started: asText(run["started"]),
     rung: asText(run["rung"]), exactness: asText(run["exactness"]),
     intervalSeconds: asNumber(run["interval_seconds"]), pageBytes: asNumber(run["page_bytes"]),
-    complete: run["complete"] !== false,
+    complete: run["complete"] !== false, live: run["live"] === true,
   };
 }
 
-export function parsePage(page: JsonRecord): Page {
+function parsePage(page: JsonRecord, binary: Uint8Array): Page {
   const schema = asText(page["schema"], "nothing known");
   if (schema !== kSchema) throw new Error(`This page holds ${schema}; this viewer reads ${kSchema}. Make the page again with the cowprof that made it.`);
-  const count = asList(page["times_ms"]).length;
+  const read: Read = (value) => readColumn(value, binary);
+  const rows = (key: string): Json[] => asList(page[key]);
+  const record = (key: string): JsonRecord => asRecord(page[key]);
+  const seconds = read(page["times_ms"]).values.map((ms) => ms / 1000);
   const report = parseReport(page["report"]);
-  const killed = new Set(report.workers.filter((row) => row.exit?.kind === "signaled").map((row) => row.pid));
+  const killed = new Set([report.parent, ...report.workers].flatMap((row) => (row?.exit?.kind === "signaled" ? [row.pid] : [])));
   return {
-    verdict: asText(page["verdict"]),
-    run: decodeRun(page["run"]),
-    report,
-    seconds: decodeDeltas(page["times_ms"], count).map((ms) => ms / 1000),
-    tracks: asList(page["processes"]).map((row, position) => decodeTrack(row, count, position)),
-    totals: decodeColumns(page["totals"], count),
-    limits: asList(page["limits"]).map((row) => decodeLimit(row, count)),
-    events: asList(page["events"]).map((row) => decodeEvent(row, killed)).sort((a, b) => a.seconds - b.seconds),
+    verdict: asText(page["verdict"]), run: decodeRun(page["run"]), report, seconds,
+    processes: rows("processes").map((row, position) => decodeTrack(row, position, seconds.length, read)),
+    totals: { ...decodeColumns(record("totals"), read), workersPrivate: read(record("totals")["workers_private_kib"]), causes: decodeCauses(record("totals")["causes"], read) },
+    limits: rows("limits").map((row) => decodeLimit(row, read)),
+    forecasts: decodeForecasts(record("forecasts"), read),
+    events: rows("events").map((row) => decodeEvent(row, killed)).sort((a, b) => a.seconds - b.seconds),
+    frames: rows("frames").map(decodeFrame), places: rows("places").map(decodePlace), blame: decodeBlame(record("blame"), read),
+    regions: rows("regions").map(decodeRegion), regionCounts: decodeRegionCounts(record("region_counts"), read), pages: decodePageRuns(record("pages"), read),
   };
 }
 
-async function unpack(base64: string): Promise<Json> {
+async function unpack(base64: string): Promise<Uint8Array> {
   const text = atob(base64);
   const packed = new Uint8Array(text.length);
   for (let i = 0; i < text.length; i++) packed[i] = text.charCodeAt(i);
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return JSON.parse(await new Response(stream).text()) as Json;
+  return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-export async function loadPage(element: HTMLElement | null): Promise<Page> {
-  const base64 = element?.textContent?.trim() ?? "";
-  element?.remove(); // the packed text is of no use any more: give its memory back
-  if (base64 === "" || base64.startsWith("__")) throw new Error("This is the empty template. Make a page with: cowprof view TIMELINE -o page.html");
+// JSON text, a newline, the bytes that its columns point into.
+function split(bytes: Uint8Array): { json: JsonRecord; binary: Uint8Array } {
+  const newline = bytes.indexOf(10);
+  const end = newline < 0 ? bytes.length : newline;
+  return { json: asRecord(JSON.parse(new TextDecoder().decode(bytes.subarray(0, end))) as Json), binary: bytes.slice(end + 1) };
+}
+
+// One recording: what stands in a page, or what a page that is served live hands out.
+export async function parsePayload(base64: string): Promise<Page> {
   if (typeof DecompressionStream === "undefined") throw new Error("This browser is too old to unpack the recording (it has no DecompressionStream).");
-  let json: Json;
+  let parts: ReturnType<typeof split>;
   try {
-    json = await unpack(base64);
+    parts = split(await unpack(base64.trim()));
   } catch {
-    throw new Error("The recording in this page can't be read: the file is damaged or cut off. Make it again with: cowprof view TIMELINE -o page.html");
+    throw new Error(kDamaged);
   }
-  return parsePage(asRecord(json));
+  return parsePage(parts.json, parts.binary);
+}
+
+// The recording of this page, or the two that it compares.
+export async function loadPages(): Promise<Page[]> {
+  const element = document.getElementById("cowprof-data");
+  const text = element?.textContent?.trim() ?? "";
+  element?.remove(); // the packed text is of no use any more: give its memory back
+  if (text === "" || text.startsWith("__")) throw new Error("This is the empty template. Make a page with: cowprof view TIMELINE -o page.html");
+  return Promise.all(text.split("\n").slice(0, 2).map(parsePayload));
 }

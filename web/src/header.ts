@@ -54,7 +54,7 @@ function copiedTile(page: Page): HTMLElement {
 }
 
 function privateTile(page: Page): HTMLElement {
-  const column = page.totals.private;
+  const column = page.totals.private.values;
   const at = lastHeld(column);
   const now = lastOf(column, at + 1);
   const detail = now === null ? "not measured" : `peak of all processes; ${formatKib(now)} at ${formatClock(page.seconds[at] ?? 0)}`;
@@ -62,8 +62,8 @@ function privateTile(page: Page): HTMLElement {
 }
 
 function sharedTile(page: Page): HTMLElement {
-  const at = lastHeld(page.totals.stillShared);
-  const shared = lastOf(page.totals.stillShared, at + 1);
+  const at = lastHeld(page.totals.stillShared.values);
+  const shared = lastOf(page.totals.stillShared.values, at + 1);
   const detail = shared === null ? "not measured" : `can still be lost to copies, as of ${formatClock(page.seconds[at] ?? 0)}`;
   return tile("shared", "Still shared", formatKib(shared), detail);
 }

@@ -14,7 +14,7 @@ const kDashes = [[], [6, 4], [2, 3]];
 
 export const kMeasures: { measure: Measure; name: string; lead: string }[] = [
   { measure: "private", name: "Private", lead: "Memory that a process holds for itself alone. When a worker copies a shared page, this grows." },
-  { measure: "copied", name: "Copied", lead: "Memory duplicated by copy-on-write since the recording began." },
+  { measure: "copies", name: "Copied", lead: "Memory duplicated by copy-on-write since the recording began." },
   { measure: "stillShared", name: "Still shared", lead: "Memory that is still common to several processes, and can still be lost to copies." },
 ];
 
@@ -35,7 +35,7 @@ export function trackLabel(track: Track): string {
 function colouredTracks(tracks: Track[]): Set<Track> {
   const workers = tracks.filter((track) => track.role !== "parent");
   if (workers.length <= kFewWorkers) return new Set(workers);
-  const peaks = workers.map((track) => highestOf(track.columns.private) ?? 0);
+  const peaks = workers.map((track) => highestOf(track.columns.private.values) ?? 0);
   const floor = kSmallShare * Math.max(...peaks);
   const large = workers.filter((_, i) => (peaks[i] ?? 0) > floor);
   return new Set(large.length <= kFewWorkers ? large : []);
@@ -65,10 +65,10 @@ export interface LimitPlan { drawn: LimitTrack[]; notes: string[] }
 
 // Limits of shared memory segments bound something else than private memory, so they are left to the limits table.
 export function planLimits(page: Page): LimitPlan {
-  const top = highestOf(page.totals.private) ?? page.tracks.reduce((most, track) => Math.max(most, highestOf(track.columns.private) ?? 0), 0);
+  const top = highestOf(page.totals.private.values) ?? page.processes.reduce((most, track) => Math.max(most, highestOf(track.columns.private.values) ?? 0), 0);
   const plan: LimitPlan = { drawn: [], notes: [] };
   for (const limit of page.limits) {
-    const bound = lastOf(limit.limit);
+    const bound = lastOf(limit.limit.values);
     if (limit.unit !== "bytes" || limit.kind === "shm" || bound === null) continue;
     if (bound <= 4 * top) plan.drawn.push(limit);
     else plan.notes.push(`The limit ${limit.kind} ${limit.name} (${formatKib(bound)}) is off the chart.`);

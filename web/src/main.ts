@@ -4,20 +4,21 @@
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
 import { makeEventsDetails, makeTermsDetails } from "./appendix";
-import { loadPage, type Page, type Track } from "./decode";
+import { loadPages, type Page, type Track } from "./decode";
 import { makeDiagnosesSection } from "./diagnoses";
 import { make, makeSection, mark } from "./dom";
 import { visibleText } from "./format";
 import { makeHeader, makeTiles } from "./header";
 import type { Process } from "./report";
 import { makeLimitsSection, makeWorkersSection } from "./tables";
+import { Store } from "./store";
 import { startTheme } from "./theme";
 import { Timeline } from "./timeline";
 import { makeWhySection } from "./why";
 
 // A pid can come back in a long recording: then the index decides.
 function trackOf(page: Page, process: Process | null): Track | null {
-  const same = page.tracks.filter((track) => process !== null && track.pid === process.pid);
+  const same = page.processes.filter((track) => process !== null && track.pid === process.pid);
   return (same.length > 1 ? same.find((track) => track.index === process?.index) : undefined) ?? same[0] ?? null;
 }
 
@@ -48,7 +49,8 @@ function unfoldForPrint(main: HTMLElement): void {
   });
 }
 
-function showPage(page: Page, app: HTMLElement): void {
+function showPage(store: Store, app: HTMLElement): void {
+  const { page } = store;
   const timeline = page.seconds.length > 0 ? new Timeline(page) : null;
   const workers = makeWorkersSection(page.report.workers, page.report.parent, {
     point: (process) => timeline?.point(trackOf(page, process)),
@@ -74,7 +76,8 @@ async function start(): Promise<void> {
   const app = document.getElementById("app") ?? document.body;
   startTheme();
   try {
-    showPage(await loadPage(document.getElementById("cowprof-data")), app);
+    const [page] = await loadPages();
+    if (page !== undefined) showPage(new Store(page), app);
   } catch (failure) {
     showFailure(app, failure);
   }

@@ -46,6 +46,11 @@ export function cutColumn(column: Float64Array, first: number, cut: Cut): Point[
   return points;
 }
 
+// Copies a second from one sample to the next; unknown where either end is.
+export function slopes(copies: Float64Array, first: number, seconds: Float64Array): Float64Array {
+  return copies.map((count, i) => (i === 0 ? NaN : (count - (copies[i - 1] ?? NaN)) / ((seconds[first + i] ?? NaN) - (seconds[first + i - 1] ?? NaN))));
+}
+
 export function highestOf(column: Float64Array): Point {
   return highest(column, 0, column.length);
 }
@@ -67,7 +72,7 @@ export function lastHeld(column: Float64Array): number {
 // At most `most` tracks, the largest by peak, in their own order.
 export function largestTracks(tracks: Track[], measure: Measure, most: number): Track[] {
   if (tracks.length <= most) return tracks;
-  const ranked = tracks.map((track) => ({ track, peak: highestOf(track.columns[measure]) ?? -1 }));
+  const ranked = tracks.map((track) => ({ track, peak: highestOf(track.columns[measure].values) ?? -1 }));
   ranked.sort((a, b) => b.peak - a.peak);
   const kept = new Set(ranked.slice(0, most).map((entry) => entry.track));
   return tracks.filter((track) => track.role === "parent" || kept.has(track));

@@ -8,11 +8,13 @@ import { make, makeButton, mark } from "./dom";
 import { makeLegend } from "./legend";
 import { kMeasures, kMostTracks, kStrips, limitLine, planLimits, planLines, type LimitPlan, type StripPlan } from "./lines";
 import { drawMarkLines, placeMarks } from "./marks";
-import { cutColumn, cutTimes, largestTracks, planCut, type Cut, type Point } from "./series";
+import { cutColumn, cutTimes, largestTracks, planCut, slopes, type Cut, type Point } from "./series";
 import { colour, onTheme } from "./theme";
 import { placeTooltip, showTooltip, valueRows } from "./tooltip";
 
 const kTooltipRows = 9;
+
+type Shown = Measure | "rate";
 
 export class Timeline {
   readonly element = make("div", "timeline");
@@ -36,13 +38,13 @@ export class Timeline {
   private markedAxis = "";
 
   constructor(private readonly page: Page) {
-    this.tracks = largestTracks(page.tracks.filter((track) => track.columns.private.length > 0), "private", kMostTracks);
+    this.tracks = largestTracks(page.processes.filter((track) => track.columns.private.length > 0), "private", kMostTracks);
     this.limits = planLimits(page);
     this.lines = [...planLines(this.tracks), ...this.limits.drawn.map(limitLine)];
     this.view = this.wholeView();
     this.cut = planCut(page.seconds, ...this.view);
     this.memory = this.cutData(this.measure);
-    this.rate = this.cutData("copiesPerSecond");
+    this.rate = this.cutData("rate");
     this.tooltip.hidden = true;
     this.resetButton.hidden = true;
     mark(this.lane, { "role": "group", "aria-label": "Events" });
@@ -65,7 +67,7 @@ export class Timeline {
     onTheme(() => this.repaint());
   }
 
-  // Highlights the line of one process (its position in page.tracks), or none.
+  // Highlights the line of one process (its position in page.processes), or none.
   point(track: Track | null): void {
     this.highlight(this.lineOf(track));
   }
@@ -128,27 +130,34 @@ export class Timeline {
     };
   }
 
-  private column(line: Line, measure: Measure): Point[] {
+  private column(line: Line, measure: Shown): Point[] {
     const columns: Columns | undefined = line.kind === "sum" ? this.page.totals : this.tracks[line.track]?.columns;
     if (line.kind === "limit") return this.limitColumn(line, measure);
-    return columns === undefined ? [] : cutColumn(columns[measure], this.tracks[line.track]?.first ?? 0, this.cut);
+    const first = this.tracks[line.track]?.first ?? 0;
+    return columns === undefined ? [] : cutColumn(this.values(columns, measure, first), first, this.cut);
   }
 
-  private limitColumn(line: Line, measure: Measure): Point[] {
+  private values(columns: Columns, measure: Shown, first: number): Float64Array {
+    const { values } = columns[measure === "rate" ? "copies" : measure];
+    if (measure === "rate") return slopes(values, first, this.page.seconds);
+    return measure === "copies" ? values.map((copies) => (copies * (this.page.run.pageBytes ?? NaN)) / 1024) : values;
+  }
+
+  private limitColumn(line: Line, measure: Shown): Point[] {
     const limit = this.limits.drawn[this.lines.indexOf(line) - (this.lines.length - this.limits.drawn.length)];
     if (limit === undefined) return [];
-    const points = cutColumn(limit.limit, 0, this.cut);
+    const points = cutColumn(limit.limit.values, 0, this.cut);
     return measure === "private" ? points : points.map(() => null); // a limit bounds what is held, not what was copied
   }
 
-  private cutData(measure: Measure): uPlot.AlignedData {
+  private cutData(measure: Shown): uPlot.AlignedData {
     return [cutTimes(this.page.seconds, this.cut), ...this.lines.map((line) => this.column(line, measure))];
   }
 
   private redraw(): void {
     this.cut = planCut(this.page.seconds, ...this.view);
     this.memory = this.cutData(this.measure);
-    this.rate = this.cutData("copiesPerSecond");
+    this.rate = this.cutData("rate");
     for (const { plan, plot } of this.charts) plot.setData(plan.unit === "kib" ? this.memory : this.rate);
     this.showNote();
     this.repaint();
@@ -164,8 +173,8 @@ export class Timeline {
 
   private showNote(): void {
     const notes = this.measure === "private" ? [...this.limits.notes] : [];
-    const missing = this.page.tracks.length - this.tracks.length;
-    if (missing > 0) notes.push(`${missing} of ${this.page.tracks.length} processes are not drawn: too short-lived for a sample, or too small.`);
+    const missing = this.page.processes.length - this.tracks.length;
+    if (missing > 0) notes.push(`${missing} of ${this.page.processes.length} processes are not drawn: too short-lived for a sample, or too small.`);
     if (this.cut.step > 1) notes.push(`Each point is the highest of ${this.cut.step} samples; zoom in to see every sample.`);
     this.note.textContent = [...notes, "Drag to zoom, double-click to reset."].join(" ");
   }

@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 
 const kPlaceholder = "__COWPROF_DATA__";
 const kDataElement = `<script id="cowprof-data" type="text/plain">${kPlaceholder}</script>`;
-const kMaxBytes = 200 * 1024;
+const kMaxBytes = 300 * 1024;
 const dist = new URL("../dist/", import.meta.url);
 
 function fail(message) {
