@@ -4,23 +4,19 @@
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
 import { makeEventsDetails, makeTermsDetails } from "./appendix";
-import { loadPages, type Page, type Track } from "./decode";
+import { loadPages, type Page } from "./decode";
 import { makeDiagnosesSection } from "./diagnoses";
 import { make, makeSection, mark } from "./dom";
 import { visibleText } from "./format";
 import { makeHeader, makeTiles } from "./header";
-import type { Process } from "./report";
-import { makeLimitsSection, makeWorkersSection } from "./tables";
+import { makeShmSection } from "./shm";
+import { makeLimitsSection } from "./tables";
 import { Store } from "./store";
 import { startTheme } from "./theme";
 import { Timeline } from "./timeline";
+import { makeWhoSection } from "./who";
 import { makeWhySection } from "./why";
-
-// A pid can come back in a long recording: then the index decides.
-function trackOf(page: Page, process: Process | null): Track | null {
-  const same = page.processes.filter((track) => process !== null && track.pid === process.pid);
-  return (same.length > 1 ? same.find((track) => track.index === process?.index) : undefined) ?? same[0] ?? null;
-}
+import { makeWorkersSection } from "./workers";
 
 function makeFooter(page: Page): HTMLElement {
   const { tool, kernel, started, pageBytes, intervalSeconds } = page.run;
@@ -52,13 +48,9 @@ function unfoldForPrint(main: HTMLElement): void {
 function showPage(store: Store, app: HTMLElement): void {
   const { page } = store;
   const timeline = page.seconds.length > 0 ? new Timeline(page) : null;
-  const workers = makeWorkersSection(page.report.workers, page.report.parent, {
-    point: (process) => timeline?.point(trackOf(page, process)),
-    choose: (process) => timeline?.choose(trackOf(page, process)),
-  });
   const sections = [
-    makeHeader(page), makeDiagnosesSection(page.report.diagnoses), makeTiles(page), makeWhySection(page.report, page.run.pageBytes),
-    makeTimelineSection(timeline), workers, makeLimitsSection(page.report.limits), makeEventsDetails(page.events), makeTermsDetails(), makeFooter(page),
+    makeHeader(page), makeDiagnosesSection(page.report.diagnoses), makeTiles(page), makeWhySection(store),
+    makeTimelineSection(timeline), makeWhoSection(store), makeWorkersSection(store), makeShmSection(store), makeLimitsSection(page.report.limits), makeEventsDetails(page.events), makeTermsDetails(), makeFooter(page),
   ];
   const main = make("main", "", ...sections);
   app.replaceChildren(main);

@@ -13,12 +13,13 @@ export interface Column<Row> extends Sortable<Row> {
   className?: string;
   text: (row: Row) => string;
   fill?: (row: Row) => HTMLElement;             // the whole cell, where it is more than text
-  csv?: { head: string; value: (row: Row) => CsvCell }; // where not title and key
+  csv?: { head: string; value: (row: Row) => CsvCell }[]; // where not title and key
 }
 
 export interface TableSpec<Row> {
   id: string;
   className?: string;
+  rowsClass?: string;          // of the body that holds them
   caption: string;
   columns: Column<Row>[];      // the first one heads the row
   sortBy: string;              // title of the column that sorts at first
@@ -32,7 +33,7 @@ export class DataTable<Row> {
   readonly element: HTMLElement;
   readonly count = make("span", "filter-count");
   private readonly top = make("tbody", "parent");
-  private readonly body = make("tbody", "rows");
+  private readonly body: HTMLTableSectionElement;
   private readonly more = makeButton("more", "", () => this.toggle());
   private readonly frame: HTMLElement;
   private readonly made = new Map<Row, HTMLTableRowElement>();
@@ -43,6 +44,7 @@ export class DataTable<Row> {
   private all = false;
 
   constructor(private readonly spec: TableSpec<Row>) {
+    this.body = make("tbody", spec.rowsClass ?? "");
     const heads = makeSortableHeads(spec.columns, spec.sortBy, (order) => {
       this.order = order;
       this.show();
@@ -103,10 +105,9 @@ export class DataTable<Row> {
   }
 
   private csv(): string {
-    const heads = this.spec.columns.map((column) => column.csv?.head ?? column.title.replaceAll(" ", "_"));
-    const value = (column: Column<Row>, row: Row): CsvCell => (column.csv === undefined ? column.key(row) : column.csv.value(row));
-    const cells = this.matching().map((row) => this.spec.columns.map((column) => value(column, row)));
-    return spellCsv([heads, ...cells].map((row) => row.map((cell) => (typeof cell === "string" ? visibleText(cell) : cell))));
+    const parts = this.spec.columns.flatMap((column) => column.csv ?? [{ head: column.title.replaceAll(" ", "_"), value: column.key }]);
+    const cells = this.matching().map((row) => parts.map((part) => part.value(row)));
+    return spellCsv([parts.map((part) => part.head), ...cells].map((row) => row.map((cell) => (typeof cell === "string" ? visibleText(cell) : cell))));
   }
 
   private line(row: Row): HTMLTableRowElement {
@@ -143,4 +144,17 @@ export function makeSearchBox(label: string, apply: (text: string) => void, ...r
   box.addEventListener("input", () => apply(box.value));
   for (const result of results) mark(result, { "aria-live": "polite" });
   return make("span", "search", box, ...results);
+}
+
+// Buttons of which one is pressed.
+export function makeSwitch<Value>(label: string, entries: [string, Value][], first: Value, apply: (value: Value) => void): HTMLElement {
+  const group = mark(make("span", "switch"), { "role": "group", "aria-label": label });
+  for (const [name, value] of entries) {
+    const button = makeButton("switch-entry", name, () => {
+      for (const other of group.children) mark(other, { "aria-pressed": String(other === button) });
+      apply(value);
+    });
+    group.append(mark(button, { "aria-pressed": String(value === first) }));
+  }
+  return group;
 }
