@@ -35,7 +35,7 @@ export class DataTable<Row> {
   private readonly top = make("tbody", "parent");
   private readonly body: HTMLTableSectionElement;
   private readonly more = makeButton("more", "", () => this.toggle());
-  private readonly frame: HTMLElement;
+  private readonly frame = make("div", "scroll short");
   private readonly made = new Map<Row, HTMLTableRowElement>();
   private rows: Row[] = [];
   private order: Compare<Row> = () => 0;
@@ -50,7 +50,7 @@ export class DataTable<Row> {
       this.show();
     });
     const table = make("table", `data ${spec.className ?? ""} ${spec.id}`, make("caption", "", spec.caption), make("thead", "", make("tr", "", ...heads)), this.top, this.body);
-    this.frame = mark(make("div", "scroll short", table), { tabindex: "0", role: "region", "aria-label": spec.caption });
+    mark(this.frame, { tabindex: "0", role: "region", "aria-label": spec.caption }).append(table);
     const copy = mark(makeCopyButton("copy-all", "copy CSV", () => this.csv()), { "aria-label": `Copy the table as CSV: ${spec.caption}` });
     this.element = make("div", "table-part", copy, this.frame, this.more);
   }
