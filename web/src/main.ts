@@ -4,6 +4,7 @@
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
 import { makeEventsDetails, makeTermsDetails } from "./appendix";
+import { Compare } from "./compare";
 import { loadPages, type Page } from "./decode";
 import { makeDiagnosesSection } from "./diagnoses";
 import { make, makeSection, mark } from "./dom";
@@ -45,15 +46,18 @@ function unfoldForPrint(main: HTMLElement): void {
   });
 }
 
-function showPage(store: Store, app: HTMLElement): void {
+function showPage(store: Store, second: Page | undefined, app: HTMLElement): void {
   const { page } = store;
   const timeline = page.seconds.length > 0 ? new Timeline(page) : null;
+  const compare = new Compare(store);
   const sections = [
-    makeHeader(page), makeDiagnosesSection(page.report.diagnoses), makeTiles(page), makeWhySection(store),
+    makeHeader(page), compare.section, makeDiagnosesSection(page.report.diagnoses), makeTiles(page), makeWhySection(store),
     makeTimelineSection(timeline), makeWhoSection(store), makeWorkersSection(store), makeShmSection(store), makeLimitsSection(page.report.limits), makeEventsDetails(page.events), makeTermsDetails(), makeFooter(page),
   ];
   const main = make("main", "", ...sections);
+  main.querySelector(".theme-button")?.before(compare.button);
   app.replaceChildren(main);
+  compare.compareWith(second === undefined ? null : { page: second, name: "the second recording" });
   document.title = visibleText(`cowprof: ${page.report.command || "recording"}`);
   timeline?.start();
   unfoldForPrint(main);
@@ -68,8 +72,8 @@ async function start(): Promise<void> {
   const app = document.getElementById("app") ?? document.body;
   startTheme();
   try {
-    const [page] = await loadPages();
-    if (page !== undefined) showPage(new Store(page), app);
+    const [page, second] = await loadPages();
+    if (page !== undefined) showPage(new Store(page), second, app);
   } catch (failure) {
     showFailure(app, failure);
   }

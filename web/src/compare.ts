@@ -1,0 +1,154 @@
+// Owns the comparison of this page's recording with another one: how it gets in, what is said, drawn and listed of both.
+// Called by: main.ts, once; `compareWith` takes the second recording of a page that has two.
+// Does not: read a file (compare_file.ts), choose words (compare_words.ts), match rows (compare_rows.ts) or draw (compare_chart.ts).
+import "./compare.css";
+import { makeName } from "./blamecolumns";
+import { CompareChart } from "./compare_chart";
+import { readRecording } from "./compare_file";
+import { compareCauses, compareLines, compareTypes, type Difference } from "./compare_rows";
+import { doubtsInWords, savingInWords, workersOf } from "./compare_words";
+import type { Page } from "./decode";
+import { make, makeButton, makeSection, mark } from "./dom";
+import { exactnessInWords, formatBytes, formatCount, formatSeconds } from "./format";
+import type { Store } from "./store";
+import { DataTable, makeSwitch, type Column } from "./table";
+
+interface Other { page: Page; name: string }
+
+function signed(bytes: number | null): string {
+  return bytes === null ? "—" : bytes === 0 ? "same" : `${bytes > 0 ? "+" : ""}${formatBytes(bytes)}`;
+}
+
+function relative(row: Difference): number | null {
+  return row.change === null || row.a === null || row.a === 0 ? null : row.change / row.a;
+}
+
+function planColumns(name: string, detail: string): Column<Difference>[] {
+  const bytes = (title: string, key: (row: Difference) => number | null): Column<Difference> => ({ title, key, text: (row) => (key(row) === 0 ? "none" : formatBytes(key(row))), csv: [{ head: `${title}_bytes`, value: key }] });
+  const tone = (row: Difference): string => ((row.change ?? 0) < 0 ? "number less" : (row.change ?? 0) > 0 ? "number more-copied" : "number");
+  const columns: Column<Difference>[] = [
+    { title: name, words: true, key: (row) => row.name, text: (row) => row.name, fill: (row) => mark(make("th", "code name-cell", makeName(row.name, row.path)), { title: row.name }) },
+    { title: detail, words: true, className: "code detail-cell", key: (row) => row.detail, text: (row) => row.detail },
+    bytes("A", (row) => row.a), bytes("B", (row) => row.b),
+    { title: "change", key: (row) => (row.change === null ? null : Math.abs(row.change)), text: (row) => signed(row.change), fill: (row) => make("td", tone(row), signed(row.change)), csv: [{ head: "change_bytes", value: (row) => row.change }] },
+    { title: "in %", key: relative, text: (row) => spellRelative(row), csv: [{ head: "change_ratio", value: relative }] },
+  ];
+  return columns.filter((column) => column.title !== "");
+}
+
+function spellRelative(row: Difference): string {
+  const ratio = relative(row);
+  if (ratio === null) return row.a === 0 && row.change !== null && row.change > 0 ? "new" : "—";
+  return `${ratio < 0 ? "−" : ratio > 0 ? "+" : ""}${Math.abs(ratio * 100).toFixed(Math.abs(ratio) >= 0.0995 ? 0 : 1)} %`;
+}
+
+function makeTable(id: string, title: string, heads: [string, string], rows: Difference[]): HTMLElement {
+  const table = new DataTable<Difference>({ id, className: "blame difference", caption: title, columns: planColumns(...heads), sortBy: "change", first: 8, keyOf: (row) => row.name });
+  table.update(rows);
+  const half = rows.length > 0 && (rows[0]?.a === null || rows[0]?.b === null);
+  return mark(make("div", "blame-box", make("h3", "", title), table.element, half ? make("p", "note", `${rows[0]?.a === null ? "A" : "B"} was recorded without these, so there is no change to tell.`) : null), { id });
+}
+
+function makeRun(letter: string, when: string, page: Page, name: string): HTMLElement {
+  const facts = [formatSeconds(page.report.durationSeconds), `${formatCount(workersOf(page))} workers`, exactnessInWords(page.report.exactness || page.run.exactness), page.run.started === "" ? "" : `recorded ${page.run.started}`];
+  return make("div", `compare-run run-${letter.toLowerCase()}`, make("p", "", make("strong", "", `${letter}, ${when}`), ` ${name}`), make("p", "command", page.report.command || "unknown command"), make("p", "note", facts.filter((fact) => fact !== "").join(" · ")));
+}
+
+export class Compare {
+  readonly section = makeSection("compare", "Before and after", "");
+  readonly button: HTMLElement;
+  private readonly alert = mark(make("p", "warning compare-alert"), { role: "alert" });
+  private readonly content = make("div");
+  private readonly input = mark(make("input", "compare-input"), { "type": "file", "accept": ".html,.htm,text/html", "id": "compare-file", "aria-label": "Compare with another page of cowprof" });
+  private other: Other | null = null;
+  private swapped = false;
+  private each = false;
+
+  constructor(private readonly store: Store) {
+    this.button = make("span", "compare-choose", makeButton("theme-button", "Compare with…", () => this.input.click()), this.input);
+    mark(this.input, { hidden: "" });
+    this.input.addEventListener("change", () => {
+      void this.open(this.input.files?.[0]);
+      this.input.value = "";
+    });
+    this.section.append(this.alert, this.content);
+    this.section.querySelector("h2")?.after(this.makeTools());
+    this.followDrops();
+    store.on((changed) => { if (changed.has("page")) this.show(); });
+    this.show();
+  }
+
+  compareWith(other: Other | null): void {
+    this.other = other;
+    this.alert.textContent = "";
+    this.swapped = false;
+    this.show();
+  }
+
+
+  private makeTools(): HTMLElement {
+    const swap = makeButton("toggle", "Swap A and B", () => { this.swapped = !this.swapped; this.show(); });
+    const remove = makeButton("toggle compare-remove", "Remove comparison", () => {
+      this.compareWith(null);
+      this.button.querySelector("button")?.focus();
+    });
+    return make("div", "compare-tools", swap, remove);
+  }
+
+  // A file that is dropped next to a target would replace the page: all of it is the target.
+  private followDrops(): void {
+    const holdsFiles = (event: DragEvent): boolean => event.dataTransfer?.types.includes("Files") === true;
+    const follow = (event: DragEvent, over: boolean): void => {
+      if (!holdsFiles(event)) return;
+      event.preventDefault();
+      document.documentElement.classList.toggle("dropping", over);
+    };
+    addEventListener("dragover", (event) => follow(event, true));
+    addEventListener("dragleave", (event) => { if (event.relatedTarget === null) follow(event, false); });
+    addEventListener("drop", (event) => {
+      follow(event, false);
+      if (holdsFiles(event)) void this.open(event.dataTransfer?.files[0]);
+    });
+  }
+
+  private async open(file: File | undefined): Promise<void> {
+    if (file === undefined) return;
+    try {
+      this.compareWith({ page: await readRecording(file), name: file.name });
+      this.section.scrollIntoView({ block: "start" });
+    } catch (failure) {
+      this.alert.textContent = `Nothing to compare with: ${failure instanceof Error ? failure.message : "the file can't be read."}`;
+      this.show();
+    }
+  }
+
+  private show(): void {
+    const { other } = this;
+    this.section.hidden = other === null && this.alert.textContent === "";
+    this.section.classList.toggle("only-alert", other === null);
+    if (other === null) return this.content.replaceChildren();
+    const here = { page: this.store.page, name: "this page" };
+    const [a, b] = this.swapped ? [other, here] : [here, other];
+    const chart = new CompareChart([a.page, b.page]);
+    const lines = makeSwitch("Lines", [["Workers together", false], ["Each worker", true]], this.each, (each) => { this.each = each; chart.draw(each); });
+    const doubts = doubtsInWords(a.page, b.page);
+    this.content.replaceChildren(
+      mark(make("p", "saving", savingInWords(a.page, b.page)), { id: "saving" }),
+      ...(doubts.length === 0 ? [] : [make("ul", "doubts", ...doubts.map((words) => make("li", "", words)))]),
+      make("div", "compare-runs", makeRun("A", "before", a.page, a.name), makeRun("B", "after", b.page, b.name)),
+      make("div", "compare-legend", make("span", "key-a", "A"), make("span", "key-b", "B"), lines), chart.element, this.makeTables(a.page, b.page),
+      make("p", "note", `Everything below shows ${this.swapped ? "B" : "A"}, this page's recording.`),
+    );
+    if (this.section.isConnected) requestAnimationFrame(() => chart.draw(this.each));
+  }
+
+  private makeTables(a: Page, b: Page): HTMLElement {
+    const pageBytes = a.run.pageBytes ?? b.run.pageBytes;
+    const parts: [string, string, [string, string], Difference[]][] = [
+      ["compare-lines", "By Python function", ["function", "lines"], compareLines(a.report, b.report, pageBytes)],
+      ["compare-causes", "By cause", ["cause", ""], compareCauses(a.report, b.report, pageBytes)],
+      ["compare-types", "By type of object", ["type", ""], compareTypes(a.report, b.report, pageBytes)],
+    ];
+    return make("div", "blame-grid", ...parts.filter(([, , , rows]) => rows.length > 0).map((part) => makeTable(...part)));
+  }
+}
