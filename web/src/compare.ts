@@ -10,8 +10,9 @@ import { doubtsInWords, savingInWords, workersOf } from "./compare_words";
 import type { Page } from "./decode";
 import { make, makeButton, makeSection, mark } from "./dom";
 import { exactnessInWords, formatBytes, formatCount, formatSeconds } from "./format";
+import type { Report } from "./report";
 import type { Store } from "./store";
-import { DataTable, makeSwitch, type Column } from "./table";
+import { DataTable, makeSearchBox, makeSwitch, type Column } from "./table";
 
 interface Other { page: Page; name: string }
 
@@ -23,12 +24,13 @@ function relative(row: Difference): number | null {
   return row.change === null || row.a === null || row.a === 0 ? null : row.change / row.a;
 }
 
-function planColumns(name: string, detail: string): Column<Difference>[] {
+function planColumns([name, detail, lines]: string[]): Column<Difference>[] {
   const bytes = (title: string, key: (row: Difference) => number | null): Column<Difference> => ({ title, key, text: (row) => (key(row) === 0 ? "none" : formatBytes(key(row))), csv: [{ head: `${title}_bytes`, value: key }] });
   const tone = (row: Difference): string => ((row.change ?? 0) < 0 ? "number less" : (row.change ?? 0) > 0 ? "number more-copied" : "number");
   const columns: Column<Difference>[] = [
-    { title: name, words: true, key: (row) => row.name, text: (row) => row.name, fill: (row) => mark(make("th", "code name-cell", makeName(row.name, row.path)), { title: row.name }) },
-    { title: detail, words: true, className: "code detail-cell", key: (row) => row.detail, text: (row) => row.detail },
+    { title: name ?? "", words: true, key: (row) => row.name, text: (row) => row.name, fill: (row) => mark(make("th", "code name-cell", makeName(row.name, row.path)), { title: row.name }) },
+    { title: detail ?? "", words: true, className: "code detail-cell", key: (row) => row.detail, text: (row) => row.detail },
+    { title: lines ?? "", words: true, className: "code lines-cell", key: (row) => row.lines, text: (row) => row.lines },
     bytes("A", (row) => row.a), bytes("B", (row) => row.b),
     { title: "change", key: (row) => (row.change === null ? null : Math.abs(row.change)), text: (row) => signed(row.change), fill: (row) => make("td", tone(row), signed(row.change)), csv: [{ head: "change_bytes", value: (row) => row.change }] },
     { title: "in %", key: relative, text: (row) => spellRelative(row), csv: [{ head: "change_ratio", value: relative }] },
@@ -42,11 +44,32 @@ function spellRelative(row: Difference): string {
   return `${ratio < 0 ? "−" : ratio > 0 ? "+" : ""}${Math.abs(ratio * 100).toFixed(Math.abs(ratio) >= 0.0995 ? 0 : 1)} %`;
 }
 
-function makeTable(id: string, title: string, heads: [string, string], rows: Difference[]): HTMLElement {
-  const table = new DataTable<Difference>({ id, className: "blame difference", caption: title, columns: planColumns(...heads), sortBy: "change", first: 8, keyOf: (row) => row.name });
-  table.update(rows);
-  const half = rows.length > 0 && (rows[0]?.a === null || rows[0]?.b === null);
-  return mark(make("div", "blame-box", make("h3", "", title), table.element, half ? make("p", "note", `${rows[0]?.a === null ? "A" : "B"} was recorded without these, so there is no change to tell.`) : null), { id });
+interface Part { id: string; title: string; heads: string[]; rows: (a: Report, b: Report, pageBytes: number | null) => Difference[] }
+
+const kParts: Part[] = [
+  { id: "compare-lines", title: "By Python function", heads: ["file", "function", "lines"], rows: compareLines },
+  { id: "compare-causes", title: "By cause", heads: ["cause"], rows: compareCauses },
+  { id: "compare-types", title: "By type of object", heads: ["type"], rows: compareTypes },
+];
+
+class DifferencePart {
+  readonly element: HTMLElement;
+  readonly table: DataTable<Difference>;
+  private readonly note = make("p", "note");
+
+  constructor(private readonly part: Part) {
+    this.table = new DataTable<Difference>({ id: part.id, className: "blame difference", caption: part.title, columns: planColumns(part.heads), sortBy: "change", first: 8, keyOf: (row) => `${row.name} ${row.detail}` });
+    this.element = mark(make("div", "blame-box", make("h3", "", part.title, this.table.count), this.table.element, this.note), { id: part.id });
+  }
+
+  show(a: Page, b: Page): void {
+    const rows = this.part.rows(a.report, b.report, a.run.pageBytes ?? b.run.pageBytes);
+    const [first] = rows;
+    const missing = first === undefined ? null : first.a === null ? "A" : first.b === null ? "B" : null;
+    this.element.hidden = rows.length === 0;
+    this.note.textContent = missing === null ? "" : `${missing} was recorded without these, so there is no change to tell.`;
+    this.table.update(rows);
+  }
 }
 
 function makeRun(letter: string, when: string, page: Page, name: string): HTMLElement {
@@ -58,7 +81,13 @@ export class Compare {
   readonly section = makeSection("compare", "Before and after", "");
   readonly button: HTMLElement;
   private readonly alert = mark(make("p", "warning compare-alert"), { role: "alert" });
-  private readonly content = make("div");
+  private readonly saving = mark(make("p", "saving"), { id: "saving" });
+  private readonly doubts = make("ul", "doubts");
+  private readonly runs = make("div", "compare-runs");
+  private readonly chart = new CompareChart();
+  private readonly parts = kParts.map((part) => new DifferencePart(part));
+  private readonly which = make("p", "note");
+  private readonly content: HTMLElement;
   private readonly input = mark(make("input", "compare-input"), { "type": "file", "accept": ".html,.htm,text/html", "id": "compare-file", "aria-label": "Compare with another page of cowprof" });
   private other: Other | null = null;
   private swapped = false;
@@ -71,6 +100,12 @@ export class Compare {
       void this.open(this.input.files?.[0]);
       this.input.value = "";
     });
+    const lines = makeSwitch("Lines", [["Workers together", false], ["Each worker", true]], false, (each) => { this.each = each; this.draw(); });
+    const search = makeSearchBox("Search differences", (text) => { for (const part of this.parts) part.table.search(text); });
+    this.content = make(
+      "div", "", this.saving, this.doubts, this.runs, make("div", "compare-legend", make("span", "key-a", "A"), make("span", "key-b", "B"), lines), this.chart.element,
+      make("div", "table-tools", search), make("div", "blame-grid", ...this.parts.map((part) => part.element)), this.which,
+    );
     this.section.append(this.alert, this.content);
     this.section.querySelector("h2")?.after(this.makeTools());
     this.followDrops();
@@ -122,33 +157,32 @@ export class Compare {
     }
   }
 
-  private show(): void {
-    const { other } = this;
-    this.section.hidden = other === null && this.alert.textContent === "";
-    this.section.classList.toggle("only-alert", other === null);
-    if (other === null) return this.content.replaceChildren();
+  private pair(): [Other, Other] | null {
     const here = { page: this.store.page, name: "this page" };
-    const [a, b] = this.swapped ? [other, here] : [here, other];
-    const chart = new CompareChart([a.page, b.page]);
-    const lines = makeSwitch("Lines", [["Workers together", false], ["Each worker", true]], this.each, (each) => { this.each = each; chart.draw(each); });
-    const doubts = doubtsInWords(a.page, b.page);
-    this.content.replaceChildren(
-      mark(make("p", "saving", savingInWords(a.page, b.page)), { id: "saving" }),
-      ...(doubts.length === 0 ? [] : [make("ul", "doubts", ...doubts.map((words) => make("li", "", words)))]),
-      make("div", "compare-runs", makeRun("A", "before", a.page, a.name), makeRun("B", "after", b.page, b.name)),
-      make("div", "compare-legend", make("span", "key-a", "A"), make("span", "key-b", "B"), lines), chart.element, this.makeTables(a.page, b.page),
-      make("p", "note", `Everything below shows ${this.swapped ? "B" : "A"}, this page's recording.`),
-    );
-    if (this.section.isConnected) requestAnimationFrame(() => chart.draw(this.each));
+    if (this.other === null) return null;
+    return this.swapped ? [this.other, here] : [here, this.other];
   }
 
-  private makeTables(a: Page, b: Page): HTMLElement {
-    const pageBytes = a.run.pageBytes ?? b.run.pageBytes;
-    const parts: [string, string, [string, string], Difference[]][] = [
-      ["compare-lines", "By Python function", ["function", "lines"], compareLines(a.report, b.report, pageBytes)],
-      ["compare-causes", "By cause", ["cause", ""], compareCauses(a.report, b.report, pageBytes)],
-      ["compare-types", "By type of object", ["type", ""], compareTypes(a.report, b.report, pageBytes)],
-    ];
-    return make("div", "blame-grid", ...parts.filter(([, , , rows]) => rows.length > 0).map((part) => makeTable(...part)));
+  private show(): void {
+    const pair = this.pair();
+    this.section.hidden = pair === null && this.alert.textContent === "";
+    this.section.classList.toggle("only-alert", pair === null);
+    this.content.hidden = pair === null;
+    if (pair === null) return;
+    const [a, b] = pair;
+    this.saving.textContent = savingInWords(a.page, b.page);
+    this.doubts.replaceChildren(...doubtsInWords(a.page, b.page).map((words) => make("li", "", words)));
+    this.runs.replaceChildren(makeRun("A", "before", a.page, a.name), makeRun("B", "after", b.page, b.name));
+    this.which.textContent = `Everything below shows ${this.swapped ? "B" : "A"}, this page's recording.`;
+    for (const part of this.parts) part.show(a.page, b.page);
+    this.draw();
+  }
+
+  // In the next frame: the section has a width then.
+  private draw(): void {
+    requestAnimationFrame(() => {
+      const pair = this.pair();
+      if (pair !== null) this.chart.show([pair[0].page, pair[1].page], this.each);
+    });
   }
 }

@@ -50,20 +50,21 @@ export class CompareChart {
   private readonly host = mark(make("div", "compare-plot"), { "role": "img", "aria-label": "Private memory of the workers of A and of B over the time since their first worker; A dashed, B solid" });
   private readonly reading = make("p", "compare-reading");
   private plot: uPlot | null = null;
+  private pages: Page[] = [];
 
-  constructor(private readonly pages: [Page, Page]) {
+  constructor() {
     this.element.append(this.reading, this.host);
     new ResizeObserver(() => { if (this.plot !== null && this.host.clientWidth > 0) this.plot.setSize({ width: this.host.clientWidth, height: kHeight }); }).observe(this.host);
     onTheme(() => this.plot?.redraw(false, true));
-    this.say(null);
   }
 
-  // Called once the element is in the document, and for another choice of lines.
-  draw(each: boolean): void {
-    const lines = this.pages.flatMap((page, run) => linesOf(page, run, each));
-    const data = joinRuns(this.pages, lines);
+  // A and B; with `each` a line a worker instead of one for all. Only once the element has a width.
+  show(pages: [Page, Page], each: boolean): void {
+    this.pages = pages;
+    const lines = pages.flatMap((page, run) => linesOf(page, run, each));
     this.plot?.destroy();
-    this.plot = new uPlot(this.options(lines, each), data, this.host);
+    this.plot = new uPlot(this.options(lines, each), joinRuns(pages, lines), this.host);
+    this.say(null);
   }
 
   private options(lines: Drawn[], each: boolean): uPlot.Options {

@@ -6,25 +6,27 @@ import { nameOfCause } from "./causes";
 import type { Report } from "./report";
 
 export interface Difference {
-  name: string; detail: string; path: string;
+  name: string; detail: string; path: string; lines: string;
   a: number | null; b: number | null; // bytes; null: that recording has no such rows at all
   change: number | null;
 }
 
 interface Named { name: string; detail: string; path: string; bytes: number; line: string }
 
+
 // Lines move when code is edited, functions keep their names: the lines of a function are taken together.
 function nameLine(row: BlameRow, bytes: number): Named {
-  return { name: `${row.path} ${row.detail}`, detail: "", path: row.path, bytes, line: row.name.slice(row.path.length + 1) };
+  return { name: row.path, detail: row.detail, path: row.path, bytes, line: row.name.slice(row.path.length + 1) };
 }
 
 function sumByName(rows: Named[]): Map<string, Named & { lines: string[] }> {
   const sums = new Map<string, Named & { lines: string[] }>();
   for (const row of rows) {
-    const sum = sums.get(row.name) ?? { ...row, bytes: 0, lines: [] };
+    const key = `${row.name}\0${row.detail}`;
+    const sum = sums.get(key) ?? { ...row, bytes: 0, lines: [] };
     sum.bytes += row.bytes;
     if (row.line !== "") sum.lines.push(row.line);
-    sums.set(row.name, sum);
+    sums.set(key, sum);
   }
   return sums;
 }
@@ -38,11 +40,11 @@ function match(rowsA: Named[], rowsB: Named[]): Difference[] {
   const [a, b] = [sumByName(rowsA), sumByName(rowsB)];
   return [...new Set([...a.keys(), ...b.keys()])].map((key) => {
     const [inA, inB] = [a.get(key), b.get(key)];
-    const { name, path } = (inA ?? inB) as Named;
+    const { name, detail, path } = (inA ?? inB) as Named;
     const [bytesA, bytesB] = [a.size === 0 ? null : inA?.bytes ?? 0, b.size === 0 ? null : inB?.bytes ?? 0];
     const [linesA, linesB] = [spellLines(inA?.lines), spellLines(inB?.lines)];
-    const detail = linesA === linesB || linesA === "" || linesB === "" ? linesA || linesB : `${linesA} → ${linesB}`;
-    return { name, path, detail, a: bytesA, b: bytesB, change: bytesA === null || bytesB === null ? null : bytesB - bytesA };
+    const lines = linesA === linesB || linesA === "" || linesB === "" ? linesA || linesB : `${linesA} → ${linesB}`;
+    return { name, path, detail, lines, a: bytesA, b: bytesB, change: bytesA === null || bytesB === null ? null : bytesB - bytesA };
   });
 }
 

@@ -37,7 +37,8 @@ function hasSameTime(a: number | null, b: number | null): boolean {
 // "B copies 3.9 GiB less than A (−94 %), and its workers peak 3.1 GiB lower (−88 %), over the same 2 min 0 s."
 export function savingInWords({ report: a }: Page, { report: b }: Page): string {
   const time = hasSameTime(a.durationSeconds, b.durationSeconds) ? `, over the same ${formatSeconds(Math.round(a.durationSeconds ?? 0))}` : "";
-  return `${copiesInWords(a.copiedBytes, b.copiedBytes)}${peakInWords(a.peakWorkersPrivateBytes, b.peakWorkersPrivateBytes)}${time}.`;
+  const words = `${copiesInWords(a.copiedBytes, b.copiedBytes)}${peakInWords(a.peakWorkersPrivateBytes, b.peakWorkersPrivateBytes)}${time}.`;
+  return words.replace(/(\d) (?=\S)/g, "$1\u00a0"); // a figure stays with its unit
 }
 
 export function workersOf({ report }: Page): number {
