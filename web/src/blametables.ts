@@ -54,13 +54,14 @@ class BlamePart {
   }
 }
 
-// Of one process the report has the largest rows only; the stacks, where there are any, have them all.
+// Of one process the report has the largest lines and types only, and no native code: that is summed from the stacks.
 function rowsOfChosen(chosen: Chosen, weights: Float64Array): BlameRows & { cut: boolean } {
   const { page, pinned, span } = chosen;
   if (isWhole(chosen)) return { ...page.report, cut: false };
-  if (page.places.length > 0 || span !== null || pinned === null) return { ...rowsOf(page, weights), cut: false };
-  const row = [page.report.parent, ...page.report.workers].find((one) => one?.index === pinned.index || one?.pid === pinned.pid);
-  return { types: row?.types ?? [], lines: row?.lines ?? [], native: [], cut: true };
+  const summed = rowsOf(page, weights);
+  const row = span !== null || pinned === null ? undefined : [page.report.parent, ...page.report.workers].find((one) => one?.index === pinned.index || one?.pid === pinned.pid);
+  if (row == null || row.lines.length + row.types.length === 0) return { ...summed, cut: false };
+  return { types: row.types, lines: row.lines, native: summed.native, cut: true };
 }
 
 export class BlameTables {
@@ -88,7 +89,7 @@ export class BlameTables {
     const what = chosen.span === null ? chosen.label : `${chosen.label}, ${spanInWords(chosen.span)}`;
     for (const name of ["lines", "types", "native"] as const) {
       const recorded = report[name].length > 0 && !(rows.cut && name === "native");
-      const note = rows.cut && rows[name].length >= kProcessRows ? `The ${kProcessRows} largest of ${chosen.label}.` : "";
+      const note = rows.cut && name !== "native" && rows[name].length >= kProcessRows ? `The ${kProcessRows} largest of ${chosen.label}; the graph above has all.` : "";
       this.parts[name].show(rows[name], recorded ? `None known of ${what}.` : "", note);
     }
     const byReport = isWhole(chosen);

@@ -80,7 +80,7 @@ function makeRun(letter: string, when: string, page: Page, name: string): HTMLEl
 export class Compare {
   readonly section = makeSection("compare", "Before and after", "");
   readonly button: HTMLElement;
-  private readonly alert = mark(make("p", "warning compare-alert"), { role: "alert" });
+  private readonly alert = mark(make("p", "compare-alert"), { role: "alert" });
   private readonly saving = mark(make("p", "saving"), { id: "saving" });
   private readonly doubts = make("ul", "doubts");
   private readonly runs = make("div", "compare-runs");
@@ -94,7 +94,7 @@ export class Compare {
   private each = false;
 
   constructor(private readonly store: Store) {
-    this.button = make("span", "compare-choose", makeButton("theme-button", "Compare with…", () => this.input.click()), this.input);
+    this.button = make("span", "compare-choose", makeButton("compare-button", "Compare with…", () => this.input.click()), this.input);
     mark(this.input, { hidden: "" });
     this.input.addEventListener("change", () => {
       void this.open(this.input.files?.[0]);

@@ -7,8 +7,8 @@ import type { Box, Layout } from "./icicle_layout";
 import { nameNode, type Matches, type StackTree, type Weights } from "./stacks";
 import { colour } from "./theme";
 
-export const kRowPixels = 24;
-const kStripPixels = 4;        // at the foot of a box: its causes, each as long as its share
+export const kRowPixels = 21;
+const kStripPixels = 3;        // at the foot of a box: its causes, each as long as its share
 const kLetterPixels = 7.3;     // of the font below
 const kFont = '12px ui-monospace, "SF Mono", Menlo, Consolas, monospace';
 const kLabelLeast = 26;        // a narrower box has no label

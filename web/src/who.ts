@@ -79,9 +79,11 @@ class Who {
   private show(): void {
     const { page } = this.store;
     const chosen = chosenOf(this.store, this.workersOnly);
+    const start = performance.now();
     const weights = weighPlaces(page, checkpointsOf(page.blame, chosen.span), chosen.holds);
     const tree = this.tree();
     const weighed = weighTree(tree, page, weights);
+    performance.measure("icicle-sums", { start });
     this.element.hidden = (page.report.copies ?? 0) === 0 && page.places.length + page.report.lines.length + page.report.types.length + page.report.native.length + page.report.regions.length === 0;
     this.name(chosen);
     this.graph.hidden = weighed.total <= 0;
@@ -94,7 +96,7 @@ class Who {
   private name(chosen: Chosen): void {
     const { report } = chosen.page;
     const estimated = [...report.lines, ...report.types, ...report.native].some((row) => row.estimated);
-    this.lead.textContent = `Which lines copied, by ${chosen.label}: ${spanInWords(chosen.span)}${estimated ? "; estimated from samples" : ""}.`;
+    this.lead.textContent = `Which lines copied, by ${chosen.label}: ${spanInWords(chosen.span)}${estimated && !isWhole(chosen) ? "; estimated from samples" : ""}.`;
     this.unpin.hidden = chosen.pinned === null;
     this.unpin.textContent = chosen.pinned === null ? "" : `${chosen.label} ×`;
     mark(this.unpin, { "aria-label": `Only ${chosen.label} is shown. Show all processes.` });

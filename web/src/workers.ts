@@ -11,7 +11,7 @@ import { lastBefore, type Span } from "./spans";
 import type { Store } from "./store";
 import { DataTable, makeSearchBox, type Column } from "./table";
 
-const kFirst = 40;
+const kFirst = 1000;
 
 export function exitInWords(exit: Exit | null, endedAt: number | null): string {
   if (exit === null) return endedAt === null ? "running" : "ended";
