@@ -3,7 +3,8 @@
 // Does not: sum copies by place; spans.ts does.
 import type { CauseColumns, Page, Track } from "./decode";
 import type { Causes } from "./blame";
-import { formatClock, visibleText } from "./format";
+import { visibleText } from "./format";
+import { formatInstant } from "./selection";
 import { lastBefore, type Span } from "./spans";
 import type { Store } from "./store";
 
@@ -35,8 +36,7 @@ export function isWhole(chosen: Chosen): boolean {
 
 export function spanInWords(span: Span | null): string {
   if (span === null) return "the whole recording";
-  const spell = (seconds: number): string => (span[1] < 120 ? `${seconds.toFixed(1)} s` : formatClock(seconds, 0.1));
-  return `${spell(span[0])} to ${spell(span[1])}`;
+  return `${formatInstant(span[0])} to ${formatInstant(span[1])}`;
 }
 
 // The last known value at or before sample `at`; null: none is known.

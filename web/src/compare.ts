@@ -1,5 +1,5 @@
 // Owns the comparison of this page's recording with another one: how it gets in, what is said, drawn and listed of both.
-// Called by: main.ts, once; `compareWith` takes the second recording of a page that has two.
+// Called by: main.ts, once, with the second recording of a page that has two.
 // Does not: read a file (compare_file.ts), choose words (compare_words.ts), match rows (compare_rows.ts) or draw (compare_chart.ts).
 import "./compare.css";
 import { makeName } from "./blamecolumns";
@@ -77,7 +77,7 @@ function makeRun(letter: string, when: string, page: Page, name: string): HTMLEl
   return make("div", `compare-run run-${letter.toLowerCase()}`, make("p", "", make("strong", "", `${letter}, ${when}`), ` ${name}`), make("p", "command", page.report.command || "unknown command"), make("p", "note", facts.filter((fact) => fact !== "").join(" · ")));
 }
 
-export class Compare {
+class Compare {
   readonly section = makeSection("compare", "Before and after", "");
   readonly button: HTMLElement;
   private readonly alert = mark(make("p", "compare-alert"), { role: "alert" });
@@ -185,4 +185,14 @@ export class Compare {
       if (pair !== null) this.chart.show([pair[0].page, pair[1].page], this.each);
     });
   }
+}
+
+// The section stands below the header, its button in the header's row, even when a live run makes the header anew.
+export function addCompare(store: Store, second: Page | undefined, main: HTMLElement): void {
+  const compare = new Compare(store);
+  const place = (): void => { if (!compare.button.isConnected) main.querySelector(".theme-button")?.before(compare.button); };
+  main.firstElementChild?.after(compare.section);
+  place();
+  store.on((changed) => { if (changed.has("page")) place(); });
+  if (second !== undefined) compare.compareWith({ page: second, name: "the second recording" });
 }

@@ -1,6 +1,6 @@
 // Owns the chart of two runs on shared axes: their workers' private memory, from each run's first worker on.
 // Called by: compare.ts, anew for each pair of recordings.
-// Does not: sum; the recording has the workers' sum. A point is the highest value of its piece of time.
+// Does not: sum; the recording has the workers' sum. A bucket of time keeps its lowest and its highest value (series.ts).
 import uPlot from "uplot";
 import type { Page, Track } from "./decode";
 import { make, mark } from "./dom";
@@ -11,6 +11,7 @@ import { colour, onTheme } from "./theme";
 import { valueAt } from "./chosen";
 
 const kHeight = 240;
+const kBuckets = 800;
 const kKibSteps = Array.from({ length: 45 }, (_, power) => 2 ** power);
 const kTimeSteps = [0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400];
 const kTones = ["muted", "accent"]; // A dashed, B solid
@@ -38,9 +39,9 @@ function startOf(page: Page): number {
 function joinRuns(pages: Page[], lines: Drawn[]): uPlot.AlignedData {
   const tables = pages.map((page, run): uPlot.AlignedData => {
     const start = startOf(page);
-    const cut = planCut(page.seconds, start, page.seconds.at(-1) ?? 0);
+    const cut = planCut(page.seconds, [start, page.seconds.at(-1) ?? 0], kBuckets);
     const times = cutTimes(page.seconds, cut).map((seconds) => Number((seconds - start).toFixed(3)));
-    return [times, ...lines.filter((line) => line.run === run).map((line) => cutColumn(line.values, line.first, cut))];
+    return [times, ...lines.filter((line) => line.run === run).map((line) => cutColumn(line.values, line.first, 1, cut))];
   });
   return uPlot.join(tables);
 }
@@ -72,7 +73,7 @@ export class CompareChart {
     return {
       width: Math.max(200, this.host.clientWidth), height: kHeight, padding: [10, 12, 0, 0], legend: { show: false },
       cursor: { y: false, drag: { x: false, y: false }, points: { show: false } },
-      scales: { x: { time: false }, y: { range: (_plot, _min, max) => [0, max > 0 ? max * 1.08 : 1] } },
+      scales: { x: { time: false, range: (_plot, _min, max) => [0, max > 0 ? max : 1] }, y: { range: (_plot, _min, max) => [0, max > 0 ? max * 1.08 : 1] } },
       axes: [
         { ...axis, size: 30, incrs: kTimeSteps, space: 84, values: (_plot, splits) => splits.map((at) => formatClock(at, (splits[1] ?? 1) - (splits[0] ?? 0))) },
         { ...axis, size: innerWidth < 600 ? 58 : 74, gap: 8, space: 38, incrs: kKibSteps, values: (_plot, splits) => splits.map(formatKibStep) },

@@ -2,7 +2,7 @@
 // Called by: compare.ts.
 // Does not: estimate; a difference is that of two figures of the reports.
 import type { BlameRow } from "./blame";
-import { nameOfCause } from "./causes";
+import { causeName } from "./causes";
 import type { Report } from "./report";
 
 export interface Difference {
@@ -61,6 +61,6 @@ export function compareLines(a: Report, b: Report, pageBytes: number | null): Di
 }
 
 export function compareCauses(a: Report, b: Report, pageBytes: number | null): Difference[] {
-  const named = (report: Report): Named[] => [...(report.causes ?? [])].map(([cause, copies]) => ({ name: nameOfCause(cause), detail: "", path: "", bytes: copies * (pageBytes ?? 0), line: "" }));
+  const named = (report: Report): Named[] => [...(report.causes ?? [])].map(([cause, copies]) => ({ name: causeName(cause), detail: "", path: "", bytes: copies * (pageBytes ?? 0), line: "" }));
   return match(named(a), named(b)).filter((row) => (row.a ?? 0) + (row.b ?? 0) > 0);
 }

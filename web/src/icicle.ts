@@ -146,7 +146,7 @@ export class Icicle {
     if (shown === null || event.ctrlKey || event.metaKey || event.altKey) return;
     if (step !== undefined) this.walk(this.current === null ? this.root : stepFrom(this.layout, shown.tree, this.current, step));
     else if (event.key === "Enter") this.zoom(this.current);
-    else if (event.key === "Escape") this.zoom(shown.tree.parents[this.root] ?? -1);
+    else if (event.key === "Escape" && this.root > 0) this.zoom(shown.tree.parents[this.root] ?? -1);
     else if (event.key === "Home") this.zoom(0);
     else return;
     event.preventDefault();

@@ -4,35 +4,40 @@
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
 import { makeEventsDetails, makeTermsDetails } from "./appendix";
-import { Compare } from "./compare";
+import { addCompare } from "./compare";
 import { loadPages, type Page } from "./decode";
 import { makeDiagnosesSection } from "./diagnoses";
-import { make, makeSection, mark } from "./dom";
+import { make, mark } from "./dom";
+import { makeFooter } from "./footer";
 import { visibleText } from "./format";
 import { makeHeader, makeTiles } from "./header";
+import { makeHelp } from "./help";
 import { makeShmSection } from "./shm";
-import { makeLimitsSection } from "./tables";
 import { Store } from "./store";
+import { makeLimitsSection } from "./tables";
 import { startTheme } from "./theme";
-import { Timeline } from "./timeline";
+import { makeTimelineSection } from "./timeline";
 import { makeWhoSection } from "./who";
 import { makeWhySection } from "./why";
 import { makeWorkersSection } from "./workers";
 
-function makeFooter(page: Page): HTMLElement {
-  const { tool, kernel, started, pageBytes, intervalSeconds } = page.run;
-  const parts = [
-    tool, kernel === "" ? "" : `Linux ${kernel}`, started === "" ? "" : `recorded ${started}`,
-    intervalSeconds === null ? "" : `one sample every ${intervalSeconds} s`, pageBytes === null ? "" : `pages of ${pageBytes} bytes`,
-  ];
-  return make("footer", "page-footer", parts.filter((part) => part !== "").join(" · "));
-}
+type Section = (store: Store) => HTMLElement | null;
 
-function makeTimelineSection(timeline: Timeline | null): HTMLElement {
-  const section = makeSection("timeline", "Timeline", "");
-  section.append(timeline?.element ?? make("p", "empty", "No samples were recorded, so there is nothing to draw."));
-  return section;
-}
+const kSections: Section[] = [
+  makeHeader,
+  ({ page }) => makeDiagnosesSection(page.report.diagnoses),
+  makeTiles,
+  makeTimelineSection,
+  makeWhySection,
+  makeWhoSection,
+  makeWorkersSection,
+  makeShmSection,
+  ({ page }) => makeLimitsSection(page.report.limits),
+  ({ page }) => makeEventsDetails(page.events),
+  makeTermsDetails,
+  makeFooter,
+  makeHelp,
+];
 
 // On paper nothing can be unfolded.
 function unfoldForPrint(main: HTMLElement): void {
@@ -47,19 +52,10 @@ function unfoldForPrint(main: HTMLElement): void {
 }
 
 function showPage(store: Store, second: Page | undefined, app: HTMLElement): void {
-  const { page } = store;
-  const timeline = page.seconds.length > 0 ? new Timeline(page) : null;
-  const compare = new Compare(store);
-  const sections = [
-    makeHeader(page), compare.section, makeDiagnosesSection(page.report.diagnoses), makeTiles(page), makeWhySection(store),
-    makeTimelineSection(timeline), makeWhoSection(store), makeWorkersSection(store), makeShmSection(store), makeLimitsSection(page.report.limits), makeEventsDetails(page.events), makeTermsDetails(), makeFooter(page),
-  ];
-  const main = make("main", "", ...sections);
-  main.querySelector(".theme-button")?.before(compare.button);
+  const main = make("main", "", ...kSections.map((makePart) => makePart(store)));
   app.replaceChildren(main);
-  compare.compareWith(second === undefined ? null : { page: second, name: "the second recording" });
-  document.title = visibleText(`cowprof: ${page.report.command || "recording"}`);
-  timeline?.start();
+  addCompare(store, second, main);
+  document.title = visibleText(`cowprof: ${store.page.report.command || "recording"}`);
   unfoldForPrint(main);
 }
 
