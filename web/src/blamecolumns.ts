@@ -11,6 +11,9 @@ import type { Column } from "./table";
 const kPathLetters = 54;
 const kPathLettersNarrow = 29;
 
+let isNarrow = innerWidth < 800; // kept: to ask for it amid the making of rows would lay out the page each time
+addEventListener("resize", () => { isNarrow = innerWidth < 800; });
+
 export interface BlameHeads {
   name: string;                // head of the first column
   detail: string;              // head of the second; "" where there is none
@@ -22,7 +25,7 @@ export interface Units { pageBytes: () => number | null; countsBytes: () => bool
 // Where there is no room the folder gives way; file and line stay.
 export function makeName(name: string, path: string): HTMLElement {
   if (path === "") return make("span", "name", make("span", "folder", name));
-  const short = shortenPath(path, innerWidth < 800 ? kPathLettersNarrow : kPathLetters);
+  const short = shortenPath(path, isNarrow ? kPathLettersNarrow : kPathLetters);
   const file = short.lastIndexOf("/") + 1;
   return make("span", "name", make("span", "folder", short.slice(0, file)), make("span", "file", short.slice(file) + name.slice(path.length)));
 }

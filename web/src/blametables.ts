@@ -8,7 +8,7 @@ import { make, mark } from "./dom";
 import { formatBytes, formatCount } from "./format";
 import { regionsWithin, type RegionRow } from "./regions";
 import { rowsOf, type BlameRows } from "./rows";
-import { DataTable, type Column } from "./table";
+import { DataTable, makeTitle, type Column } from "./table";
 
 interface Part extends BlameHeads { id: string; title: string; first: number }
 
@@ -42,7 +42,7 @@ class BlamePart {
 
   constructor({ id, title, first, ...heads }: Part, units: Units) {
     this.table = new DataTable({ id, className: "blame", caption: title, columns: planBlameColumns(heads, units), sortBy: "share", first, keyOf: (row) => `${row.name}\0${row.detail}` });
-    this.element = mark(make("div", "blame-box", make("h3", "", title, this.table.count), this.table.element, this.empty, this.note), { id });
+    this.element = mark(make("div", "blame-box", makeTitle(title, this.table), this.table.element, this.empty, this.note), { id });
   }
 
   show(rows: BlameRow[], empty: string, note = ""): void {
@@ -73,7 +73,7 @@ export class BlameTables {
   constructor(units: Units) {
     this.parts = { lines: new BlamePart(kParts.lines, units), types: new BlamePart(kParts.types, units), native: new BlamePart(kParts.native, units), regions: new BlamePart(kParts.regions, units) };
     this.regions = new DataTable({ id: "by-region-then", className: "blame", caption: "Memory regions at the end of the selection", columns: regionColumns(units), sortBy: "gained", first: 8, keyOf: (row) => String(row.start) });
-    this.regionBox = mark(make("div", "blame-box", make("h3", "", "Memory regions, as the page map showed them", this.regions.count), this.regions.element), { id: "by-region-then" });
+    this.regionBox = mark(make("div", "blame-box", makeTitle("Memory regions, as the page map showed them", this.regions), this.regions.element), { id: "by-region-then" });
     this.element = make("div", "blame-grid", this.parts.lines.element, this.parts.types.element, this.parts.native.element, this.parts.regions.element, this.regionBox);
   }
 

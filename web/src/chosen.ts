@@ -17,8 +17,8 @@ export interface Chosen {
   holds: (index: number) => boolean;
 }
 
-export function labelOf(track: Track): string {
-  return visibleText(`${track.role} ${track.pid}`);
+export function labelOf({ role, pid }: { role: string; pid: number | null }): string {
+  return visibleText(`${role} ${pid ?? "?"}`);
 }
 
 export function chosenOf({ page, view }: Store, workersOnly = false): Chosen {

@@ -12,7 +12,7 @@ import { make, makeButton, makeSection, mark } from "./dom";
 import { exactnessInWords, formatBytes, formatCount, formatSeconds } from "./format";
 import type { Report } from "./report";
 import type { Store } from "./store";
-import { DataTable, makeSearchBox, makeSwitch, type Column } from "./table";
+import { DataTable, makeSearchBox, makeSwitch, makeTitle, type Column } from "./table";
 
 interface Other { page: Page; name: string }
 
@@ -59,7 +59,7 @@ class DifferencePart {
 
   constructor(private readonly part: Part) {
     this.table = new DataTable<Difference>({ id: part.id, className: "blame difference", caption: part.title, columns: planColumns(part.heads), sortBy: "change", first: 8, keyOf: (row) => `${row.name} ${row.detail}` });
-    this.element = mark(make("div", "blame-box", make("h3", "", part.title, this.table.count), this.table.element, this.note), { id: part.id });
+    this.element = mark(make("div", "blame-box", makeTitle(part.title, this.table), this.table.element, this.note), { id: part.id });
   }
 
   show(a: Page, b: Page): void {

@@ -73,7 +73,7 @@ export class Icicle {
     const { shown } = this;
     if (shown === null) return;
     const summary = `Flame graph of ${this.amount(shown.weights.total)} by Python line. Arrow keys move, Enter zooms in, Escape goes back. The table of lines says the same as text.`;
-    mark(this.view, { "aria-label": summary });
+    mark(this.view, { "aria-label": summary, "data-nodes": String(shown.tree.kinds.length) });
     const path: number[] = [];
     for (let node = this.root; node >= 0; node = shown.tree.parents[node] ?? -1) path.unshift(node);
     const cut = path.length > kCrumbs ? [path[0] ?? 0, -1, ...path.slice(3 - kCrumbs)] : path;

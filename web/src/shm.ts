@@ -46,7 +46,7 @@ export function makeShmSection(store: Store): HTMLElement {
     table.update(shown?.segments ?? []);
   };
   const which = makeSwitch("Which look", [["when fullest", true], ["last look", false]], true, (peak) => { atPeak = peak; show(); });
-  section.append(lead, make("div", "table-tools", makeSearchBox("Search segments", (text) => table.search(text), table.count), mark(which, { id: "shm-look" })), empty, table.element);
+  section.append(lead, make("div", "table-tools", makeSearchBox("Search segments", (text) => table.search(text), table.count), mark(which, { id: "shm-look" }), table.copy), empty, table.element);
   store.on((changed) => { if (changed.has("page")) show(); });
   show();
   return section;

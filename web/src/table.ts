@@ -7,7 +7,7 @@ import { make, makeButton, mark } from "./dom";
 import { formatCount, visibleText } from "./format";
 import { makeSortableHeads, type Compare, type Sortable } from "./sorting";
 
-const kPiece = 100;            // rows laid out in one frame
+const kPiece = 60;            // rows laid out in one frame
 
 export interface Column<Row> extends Sortable<Row> {
   className?: string;
@@ -32,6 +32,7 @@ export interface TableSpec<Row> {
 export class DataTable<Row> {
   readonly element: HTMLElement;
   readonly count = make("span", "filter-count");
+  readonly copy: HTMLButtonElement; // stands beside the title, or in a row of tools
   private readonly top = make("tbody", "parent");
   private readonly body: HTMLTableSectionElement;
   private readonly more = makeButton("more", "", () => this.toggle());
@@ -51,8 +52,8 @@ export class DataTable<Row> {
     });
     const table = make("table", `data ${spec.className ?? ""} ${spec.id}`, make("caption", "", spec.caption), make("thead", "", make("tr", "", ...heads)), this.top, this.body);
     mark(this.frame, { tabindex: "0", role: "region", "aria-label": spec.caption }).append(table);
-    const copy = mark(makeCopyButton("copy-all", "copy CSV", () => this.csv()), { "aria-label": `Copy the table as CSV: ${spec.caption}` });
-    this.element = make("div", "table-part", copy, this.frame, this.more);
+    this.copy = mark(makeCopyButton("copy-all", "copy CSV", () => this.csv()), { "aria-label": `Copy the table as CSV: ${spec.caption}` });
+    this.element = make("div", "table-part", this.frame, this.more);
   }
 
   // Sorting, filter and focus stay as they are.
@@ -136,6 +137,11 @@ export class DataTable<Row> {
     const line = [...this.top.rows, ...this.body.rows].find((row) => row.dataset["key"] === key);
     line?.querySelector("button")?.focus({ preventScroll: true });
   }
+}
+
+// The title of a table, and beside it how many rows match and the copy.
+export function makeTitle<Row>(title: string, { count, copy }: DataTable<Row>): HTMLElement {
+  return make("div", "table-title", make("h3", "", title), count, copy);
 }
 
 // A text box that hands on what is typed, and says beside itself what came of it.

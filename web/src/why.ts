@@ -53,11 +53,12 @@ function makeChooser(store: Store): { element: HTMLElement; fill: () => void } {
   const label = make("label", "choose", "Show", select);
   select.addEventListener("change", () => store.set({ pinned: select.value === "" ? null : Number(select.value) }));
   const fill = (): void => {
-    const tracks = [...store.page.processes].sort((a, b) => Number(a.role === "parent") - Number(b.role === "parent")).filter((track) => track.causes.size > 0);
-    const options = [["", "all processes"], ...tracks.map((track) => [String(track.index), labelOf(track)])];
+    const { workers, parent } = store.page.report;
+    const known = [...workers, ...(parent === null ? [] : [parent])].filter((row) => row.causes !== null || row.types.length + row.lines.length > 0);
+    const options = [["", "all processes"], ...known.map((row) => [String(row.index), labelOf(row)])];
     if (select.options.length !== options.length) select.replaceChildren(...options.map(([value = "", name = ""]) => new Option(name, value)));
     select.value = store.view.pinned === null ? "" : String(store.view.pinned);
-    label.hidden = tracks.length < 2;
+    label.hidden = known.length === 0;
   };
   return { element: label, fill };
 }

@@ -12,6 +12,7 @@ import type { Store } from "./store";
 import { DataTable, makeSearchBox, type Column } from "./table";
 
 const kFirst = 1000;
+const kFew = 6;               // rows that need no search
 
 export function exitInWords(exit: Exit | null, endedAt: number | null): string {
   if (exit === null) return endedAt === null ? "running" : "ended";
@@ -55,7 +56,7 @@ class Workers {
   private readonly lead = make("p", "lead");
   private readonly empty = make("p", "empty");
   private readonly table: DataTable<Process>;
-  private readonly tools: HTMLElement;
+  private readonly search: HTMLElement;
   private most = 0;
 
   constructor(private readonly store: Store) {
@@ -63,8 +64,8 @@ class Workers {
       id: "workers-table", rowsClass: "workers", caption: "Workers and their parent, one row each", columns: this.planColumns(), sortBy: "copied", first: kFirst,
       keyOf: (row) => `${row.index ?? ""} ${row.pid ?? ""}`, onTop: (row) => row === store.page.report.parent || row.role === "parent",
     });
-    this.tools = make("div", "table-tools", makeSearchBox("Search workers", (text) => this.table.search(text), this.table.count));
-    this.element.append(this.lead, this.tools, this.empty, this.table.element);
+    this.search = makeSearchBox("Search workers", (text) => this.table.search(text), this.table.count);
+    this.element.append(this.lead, make("div", "table-tools", this.search, this.table.copy), this.empty, this.table.element);
     store.on((changed) => { if (changed.has("page") || changed.has("selection") || changed.has("pinned")) this.show(); });
     this.show();
   }
@@ -98,7 +99,8 @@ class Workers {
     this.lead.textContent = this.words(page.report.workers, span);
     this.empty.textContent = page.report.workers.length === 0 ? "No workers were seen in this recording." : "";
     this.table.element.hidden = rows.length === 0;
-    this.tools.hidden = rows.length < 6;
+    this.search.hidden = rows.length < kFew;
+    this.table.copy.hidden = rows.length === 0;
     this.table.update(rows.map((row) => ({ ...row })));
   }
 
