@@ -7,7 +7,7 @@ import { make, makeButton, mark } from "./dom";
 import { formatCount, visibleText } from "./format";
 import { makeSortableHeads, type Compare, type Sortable } from "./sorting";
 
-const kPiece = 60;            // rows laid out in one frame
+const kMore = 100;             // rows that one asks for at a time: thousands at once would stop the page
 
 export interface Column<Row> extends Sortable<Row> {
   className?: string;
@@ -26,7 +26,6 @@ export interface TableSpec<Row> {
   first: number;               // rows shown before one asks for all
   keyOf: (row: Row) => string; // the same row after an update
   onTop?: (row: Row) => boolean; // stands above the others, however they are sorted
-  finish?: (row: Row, line: HTMLTableRowElement) => void;
 }
 
 export class DataTable<Row> {
@@ -35,16 +34,16 @@ export class DataTable<Row> {
   readonly copy: HTMLButtonElement; // stands beside the title, or in a row of tools
   private readonly top = make("tbody", "parent");
   private readonly body: HTMLTableSectionElement;
-  private readonly more = makeButton("more", "", () => this.toggle());
+  private readonly more = makeButton("more", "", () => this.showMore());
   private readonly frame = make("div", "scroll short");
   private readonly made = new Map<Row, HTMLTableRowElement>();
   private rows: Row[] = [];
   private order: Compare<Row> = () => 0;
   private filter = "";
-  private shown: Row[] = [];
-  private all = false;
+  private most: number;         // rows shown
 
   constructor(private readonly spec: TableSpec<Row>) {
+    this.most = spec.first;
     this.body = make("tbody", spec.rowsClass ?? "");
     const heads = makeSortableHeads(spec.columns, spec.sortBy, (order) => {
       this.order = order;
@@ -78,9 +77,14 @@ export class DataTable<Row> {
     return [...held].sort(this.order);
   }
 
-  private toggle(): void {
-    this.all = !this.all;
+  private showMore(): void {
+    this.most = this.most >= this.matching().length ? this.spec.first : this.most + kMore;
     this.show();
+  }
+
+  private moreWords(count: number): string {
+    if (this.most >= count) return `Show the first ${formatCount(this.spec.first)}`;
+    return this.most + kMore >= count ? `Show all ${formatCount(count)}` : `Show ${kMore} more of ${formatCount(count)}`;
   }
 
   private show(): void {
@@ -89,20 +93,12 @@ export class DataTable<Row> {
     const below = above.length === 0 ? rows : rows.filter((row) => !above.includes(row));
     this.top.replaceChildren(...above.map((row) => this.line(row)));
     this.top.hidden = above.length === 0;
-    this.body.replaceChildren();
-    this.frame.classList.toggle("short", !this.all);
-    this.append(below.slice(0, this.all ? below.length : this.spec.first), 0);
+    this.body.replaceChildren(...below.slice(0, this.most).map((row) => this.line(row)));
+    this.frame.classList.toggle("short", this.most <= this.spec.first);
     this.more.hidden = below.length <= this.spec.first;
-    this.more.textContent = this.all ? `Show the first ${this.spec.first}` : `Show all ${formatCount(below.length)}`;
+    this.more.textContent = this.moreWords(below.length);
     this.count.textContent = this.filter === "" ? "" : `${formatCount(rows.length)} of ${formatCount(this.rows.length)} rows`;
     if (rows.length === 0 && this.rows.length > 0) this.body.append(make("tr", "", mark(make("td", "none", "No row contains that text."), { colspan: String(this.spec.columns.length) })));
-  }
-
-  // A piece a frame; a newer order takes over from an older one that is still being laid out.
-  private append(rows: Row[], from: number): void {
-    this.shown = rows;
-    this.body.append(...rows.slice(from, from + kPiece).map((row) => this.line(row)));
-    if (from + kPiece < rows.length) requestAnimationFrame(() => { if (this.shown === rows) this.append(rows, from + kPiece); });
   }
 
   private csv(): string {
@@ -116,7 +112,6 @@ export class DataTable<Row> {
     if (kept !== undefined) return kept;
     const line = make("tr", "", ...this.spec.columns.map((column, i) => this.cell(column, row, i === 0)));
     mark(line, { "data-key": this.spec.keyOf(row) });
-    this.spec.finish?.(row, line);
     this.made.set(row, line);
     return line;
   }
