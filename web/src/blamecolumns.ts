@@ -63,9 +63,9 @@ export function planBlameColumns(heads: BlameHeads, units: Units): Column<BlameR
     },
     { title: heads.detail, className: "code detail-cell", words: true, key: (row) => row.detail, text: (row) => row.detail },
     { title: "copied", key: (row) => row.copies, text: copied, fill: (row) => makeCopiedCell(copied(row), row), csv: [{ head: "copies", value: (row) => row.copies }, { head: "copied_bytes", value: bytes }] },
-    { title: "of", key: (row) => row.pages, text: size, csv: [{ head: "size_bytes", value: (row) => inBytes(row.pages) }] },
+    { title: "size", key: (row) => row.pages, text: size, csv: [{ head: "size_bytes", value: (row) => inBytes(row.pages) }] },
     { title: "share", key: (row) => row.share, text: shareText, fill: makeShareCell },
   ];
-  const columns = planned.filter((column) => column.title !== "" && (column.title !== "of" || heads.sized === true));
+  const columns = planned.filter((column) => column.title !== "" && (column.title !== "size" || heads.sized === true));
   return columns;
 }

@@ -14,6 +14,8 @@ const kFont = '12px ui-monospace, "SF Mono", Menlo, Consolas, monospace';
 const kLabelLeast = 26;        // a narrower box has no label
 const kShareLeast = 150;
 const kFolderLetters = 40;
+const kLeafShare = 0.15;       // how strong native code and types are drawn
+const kStrong = 0.5;           // of its copies: such a line is bold
 
 export interface Scene {
   page: Page; tree: StackTree; weights: Weights; layout: Layout; matches: Matches | null; current: number | null;
@@ -34,9 +36,10 @@ function labelOf(scene: Scene, node: number): { title: string; detail: string } 
   return { title: title + times, detail: place };
 }
 
-function paintLabel(context: CanvasRenderingContext2D, scene: Scene, box: Box, y: number): void {
+function paintLabel(context: CanvasRenderingContext2D, scene: Scene, box: Box, strong: boolean): void {
   const room = box.width - 12;
-  const baseline = y + (kRowPixels - kStripPixels) / 2;
+  const baseline = box.row * kRowPixels - scene.top + (kRowPixels - kStripPixels) / 2;
+  context.font = strong ? `650 ${kFont}` : kFont;
   const { title, detail } = labelOf(scene, box.node);
   const share = box.width < kShareLeast ? "" : formatShare((scene.weights.copies[box.node] ?? 0) / scene.weights.total);
   const letters = Math.floor((room - (share === "" ? 0 : (share.length + 2) * kLetterPixels)) / kLetterPixels);
@@ -44,7 +47,7 @@ function paintLabel(context: CanvasRenderingContext2D, scene: Scene, box: Box, y
   const shown = name.length <= letters ? name : `${name.slice(0, Math.max(1, letters - 1))}…`;
   context.fillStyle = colour("text");
   context.fillText(shown, box.left + 6, baseline, room);
-  context.fillStyle = colour("muted");
+  context.fillStyle = colour(strong ? "text" : "muted");
   const place = visibleText(detail);
   const left = letters - name.length - 2;
   if (detail !== "" && left >= 6) context.fillText(place.length <= left ? place : `…${place.slice(1 - left)}`, box.left + 6 + (name.length + 2) * kLetterPixels, baseline, left * kLetterPixels);
@@ -57,14 +60,21 @@ function causesOf(weights: Weights, node: number): [string, number][] {
   return [...weights.causes].flatMap(([cause, column]) => ((column[node] ?? 0) > 0 ? [[cause, (column[node] ?? 0) / whole] as [string, number]] : []));
 }
 
+// Of a line: the part that it copied itself, not what it called. Calls are pale, so that the eye falls on these.
+function ownShare({ tree, weights }: Scene, node: number): number {
+  if (tree.kinds[node] !== "line") return tree.kinds[node] === "all" ? 0 : kLeafShare;
+  const called = (tree.children[node] ?? []).reduce((sum, child) => sum + (tree.kinds[child] === "line" ? weights.copies[child] ?? 0 : 0), 0);
+  return 1 - called / (weights.copies[node] ?? 1);
+}
+
 function paintBox(context: CanvasRenderingContext2D, scene: Scene, box: Box): void {
   const y = box.row * kRowPixels - scene.top;
   const width = Math.max(0.5, box.width - (box.width > 3 ? 1 : 0));
   const causes = causesOf(scene.weights, box.node);
   const main = causes.reduce((most, one) => (one[1] > most[1] ? one : most), ["unknown", 0]);
   const faded = scene.matches !== null && scene.matches.nodes[box.node] === 0;
-  const leaf = scene.tree.kinds[box.node] === "native" || scene.tree.kinds[box.node] === "type";
-  context.globalAlpha = faded ? 0.06 : scene.matches !== null ? 0.5 : leaf ? 0.13 : 0.26;
+  const own = ownShare(scene, box.node);
+  context.globalAlpha = faded ? 0.05 : scene.matches !== null ? 0.5 : 0.11 + 0.35 * own;
   context.fillStyle = colourOfCause(main[0]);
   context.fillRect(box.left, y, width, kRowPixels - 1);
   context.globalAlpha = faded ? 0.25 : 1;
@@ -77,14 +87,13 @@ function paintBox(context: CanvasRenderingContext2D, scene: Scene, box: Box): vo
     }
   }
   context.globalAlpha = faded ? 0.55 : 1;
-  if (box.width >= kLabelLeast) paintLabel(context, scene, box, y);
+  if (box.width >= kLabelLeast) paintLabel(context, scene, box, own > kStrong);
   context.globalAlpha = 1;
 }
 
 export function paintIcicle(context: CanvasRenderingContext2D, scene: Scene): void {
   const [first, last] = [Math.floor(scene.top / kRowPixels), Math.floor((scene.top + scene.height) / kRowPixels)];
   context.clearRect(0, 0, scene.width, scene.height);
-  context.font = kFont;
   context.textBaseline = "middle";
   for (const box of scene.layout.boxes) if (box.row >= first && box.row <= last) paintBox(context, scene, box);
   const current = scene.layout.boxes.find((box) => box.node === scene.current);

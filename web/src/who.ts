@@ -59,7 +59,7 @@ class Who {
   private makeLevels(): HTMLElement {
     const toggle = (name: string, title: string, level: keyof Levels): HTMLElement =>
       makeToggle(name, title, this.levels[level], (on) => { this.levels[level] = on; this.planted = null; this.icicle.reset(); this.show(); });
-    const words = make("span", "note", "Outermost call on top. The strip at the foot of a box shows its causes, in the colours from above. Click a box to zoom, Esc goes back.");
+    const words = make("span", "note", "Outermost call on top; bold lines copied themselves, pale ones only called them. The strip shows the causes, in the colours from above. Click a box to zoom, Esc goes back.");
     return make("div", "who-levels", words, toggle("native code", "The native function that wrote, beneath each stack", "native"), toggle("types", "The type of the object that was written, beneath it", "types"));
   }
 
