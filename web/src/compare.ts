@@ -73,7 +73,7 @@ class DifferencePart {
 }
 
 function makeRun(letter: string, when: string, page: Page, name: string): HTMLElement {
-  const facts = [formatSeconds(page.report.durationSeconds), `${formatCount(workersOf(page))} workers`, exactnessInWords(page.report.exactness || page.run.exactness), page.run.started === "" ? "" : `recorded ${page.run.started}`];
+  const facts = [formatSeconds(page.report.durationSeconds), `${formatCount(workersOf(page))} workers`, exactnessInWords(page.report.exactness || page.run.exactness), page.run.started === "" ? "" : `recorded ${page.run.started.replace(/^(\d{4}-\d\d-\d\d)T(\d\d:\d\d).*$/, "$1 $2")}`];
   return make("div", `compare-run run-${letter.toLowerCase()}`, make("p", "", make("strong", "", `${letter}, ${when}`), ` ${name}`), make("p", "command", page.report.command || "unknown command"), make("p", "note", facts.filter((fact) => fact !== "").join(" · ")));
 }
 
