@@ -54,6 +54,42 @@ test("real recording: causes, types, lines and findings are the report's", { ski
   });
 });
 
+// Every row of every table, read back through the copy as CSV.
+test("real recording: all rows of lines, types, native code, regions and workers are the report's", { skip }, async () => {
+  await withPage("rows", {}, async (page) => {
+    await page.evaluate(() => { Object.defineProperty(navigator, "clipboard", { value: { writeText: async (text) => { globalThis.copied = text; } } }); });
+    const copied = async (selector) => {
+      await page.evaluate(() => { globalThis.copied = undefined; });
+      await page.click(selector);
+      await page.waitForFunction(() => globalThis.copied !== undefined);
+      return (await page.evaluate(() => globalThis.copied)).split("\r\n").slice(1, -1).map((line) => line.split(",").slice(-3).map(Number));
+    };
+    for (const [id, rows] of [["by-line", report.by_line], ["by-type", report.by_type], ["by-native", report.by_native]]) {
+      if (rows.length === 0) continue;
+      assert.deepEqual((await copied(`#${id} .copy-all`)).sort((a, b) => b[2] - a[2]), rows.map((row) => [row.copies, row.bytes, row.share]), id);
+    }
+    const regions = report.by_region.map((row) => [row.copied_pages * 4096, row.pages * 4096, row.share]).sort((a, b) => b[2] - a[2]);
+    if (regions.length > 0) assert.deepEqual((await copied("#by-region .copy-all")).sort((a, b) => b[2] - a[2]), regions);
+    const workers = await copied("#workers .copy-all");
+    assert.deepEqual(workers.map(([reuses, fills]) => [reuses, fills]).sort(), [report.parent, ...report.workers].map((row) => [row.reuses, row.zero_fills]).sort());
+  });
+});
+
+test("real recording: the icicle holds all copies, and a worker's are the report's", { skip }, async () => {
+  if (report.by_line.length === 0) return console.log("real.test.mjs: this recording has no stacks");
+  const amount = async (page) => /Flame graph of ([\d.]+ \w+)/.exec(await page.getAttribute(".icicle-view", "aria-label"))[1];
+  await withPage("icicle", {}, async (page) => {
+    const whole = bytesShown(await amount(page));
+    assert.ok(Math.abs(whole - report.totals.copied_bytes) <= 0.01 * report.totals.copied_bytes, `${whole} of ${report.totals.copied_bytes}`);
+    const worker = report.workers.reduce((most, row) => (row.copies > most.copies ? row : most));
+    await page.locator("#workers .row-button", { hasText: String(worker.pid) }).first().click();
+    await page.waitForFunction((pid) => document.querySelector("#who .lead").textContent.includes(pid), String(worker.pid));
+    const own = bytesShown(await amount(page));
+    assert.ok(Math.abs(own - worker.copied_bytes) <= 0.01 * worker.copied_bytes + 2 ** 17, `${own} of ${worker.copied_bytes}`);
+    assertBytes(await page.textContent("#by-line tbody:last-child td.number >> nth=0"), worker.by_line[0].bytes, "its first line");
+  });
+});
+
 test("real recording: hovering shows values, marks are there, sorting works", { skip }, async () => {
   await withPage("hover", {}, async (page) => {
     const { rows } = await hover(page, "memory", 0.5);

@@ -45,7 +45,7 @@ function parseRegion(row: JsonRecord): BlameRow {
   const start = asNumber(row["start"]);
   const name = [asText(row["kind"]), asText(row["name"])].filter((part) => part !== "").join(" ") || "?";
   const parsed = parseRow(row, name, start === null ? asText(row["start"]) : `0x${start.toString(16)}`);
-  return { ...parsed, copies: asNumber(row["copied_pages"]) ?? parsed.copies };
+  return { ...parsed, bytes: null, copies: asNumber(row["copied_pages"]) ?? parsed.copies }; // its bytes are its size, not what was copied
 }
 
 const rows = (value: Json | undefined, parse: (row: JsonRecord) => BlameRow): BlameRow[] => asList(value).map(asRecord).map(parse);

@@ -4,18 +4,22 @@
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
 import { makeEventsDetails, makeTermsDetails } from "./appendix";
-import { loadPages } from "./decode";
+import { addCompare } from "./compare";
+import { loadPages, type Page } from "./decode";
 import { makeDiagnosesSection } from "./diagnoses";
 import { make, mark } from "./dom";
 import { makeFooter } from "./footer";
 import { visibleText } from "./format";
 import { makeHeader, makeTiles } from "./header";
 import { makeHelp } from "./help";
+import { makeShmSection } from "./shm";
 import { Store } from "./store";
-import { makeLimitsSection, makeWorkersSection } from "./tables";
+import { makeLimitsSection } from "./tables";
 import { startTheme } from "./theme";
 import { makeTimelineSection } from "./timeline";
+import { makeWhoSection } from "./who";
 import { makeWhySection } from "./why";
+import { makeWorkersSection } from "./workers";
 
 type Section = (store: Store) => HTMLElement | null;
 
@@ -24,8 +28,10 @@ const kSections: Section[] = [
   ({ page }) => makeDiagnosesSection(page.report.diagnoses),
   makeTiles,
   makeTimelineSection,
-  ({ page }) => makeWhySection(page.report, page.run.pageBytes),
+  makeWhySection,
+  makeWhoSection,
   makeWorkersSection,
+  makeShmSection,
   ({ page }) => makeLimitsSection(page.report.limits),
   ({ page }) => makeEventsDetails(page.events),
   makeTermsDetails,
@@ -45,9 +51,10 @@ function unfoldForPrint(main: HTMLElement): void {
   });
 }
 
-function showPage(store: Store, app: HTMLElement): void {
+function showPage(store: Store, second: Page | undefined, app: HTMLElement): void {
   const main = make("main", "", ...kSections.map((makePart) => makePart(store)));
   app.replaceChildren(main);
+  addCompare(store, second, main);
   document.title = visibleText(`cowprof: ${store.page.report.command || "recording"}`);
   unfoldForPrint(main);
 }
@@ -61,8 +68,8 @@ async function start(): Promise<void> {
   const app = document.getElementById("app") ?? document.body;
   startTheme();
   try {
-    const [page] = await loadPages();
-    if (page !== undefined) showPage(new Store(page), app);
+    const [page, second] = await loadPages();
+    if (page !== undefined) showPage(new Store(page), second, app);
   } catch (failure) {
     showFailure(app, failure);
   }

@@ -2,6 +2,7 @@
 // Called by: decode.ts.
 // Does not: derive a figure; what the report does not say stays null.
 import { parseCauses, parseLines, parseNative, parseRegions, parseTypes, type BlameRow, type Causes } from "./blame";
+import { parseShm, type Shm } from "./segments";
 import { asList, asNumber, asRecord, asText, asTexts, type Json, type JsonRecord } from "./json";
 
 export interface Exit { kind: string; code: number | null; signal: string; cause: string }
@@ -52,6 +53,7 @@ export interface Report {
   workers: Process[];
   copies: number | null;
   copiedBytes: number | null;
+  peakWorkersPrivateBytes: number | null;
   copySeconds: number | null;
   causes: Causes | null;
   types: BlameRow[];
@@ -61,6 +63,7 @@ export interface Report {
   evidence: Evidence;
   verify: Verify | null;
   limits: Limit[];
+  shm: Shm | null;
   forecast: Outlook;
   diagnoses: Diagnosis[];
   losses: { what: string; count: number }[];
@@ -175,6 +178,7 @@ export function parseReport(value: Json | undefined): Report {
     workers: asList(report["workers"]).map(parseProcess),
     copies: asNumber(totals["copies"]),
     copiedBytes: asNumber(totals["copied_bytes"]),
+    peakWorkersPrivateBytes: asNumber(totals["peak_workers_private_bytes"]),
     copySeconds: asNumber(totals["copy_seconds"]),
     causes: parseCauses(totals["by_cause"]),
     types: parseTypes(report["by_type"]),
@@ -184,6 +188,7 @@ export function parseReport(value: Json | undefined): Report {
     evidence: parseEvidence(exactness),
     verify: parseVerify(report["verify"]),
     limits: asList(report["limits"]).map(parseLimit),
+    shm: parseShm(report["shm"]),
     forecast: parseForecast(report["forecast"]),
     diagnoses: asList(report["diagnoses"]).map(parseDiagnosis),
     losses: parseCounts(report["losses"]).map(({ key, count }) => ({ what: key.replaceAll("_", " "), count })),

@@ -1,5 +1,5 @@
 // Owns the sorting of a table by a click on a column head, and what the head says about it.
-// Called by: tables.ts and blametable.ts.
+// Called by: table.ts and tables.ts.
 // Does not: own rows; it hands out an order, and the table applies it.
 import { make, makeButton, mark } from "./dom";
 
@@ -7,11 +7,13 @@ export type Key = number | string | null;
 export type Compare<Row> = (a: Row, b: Row) => number;
 export interface Sortable<Row> { title: string; key: (row: Row) => Key; words?: boolean }
 
+const kWords = new Intl.Collator("en"); // many times faster than localeCompare
+
 // Unknown values stay last, whichever way the table is sorted.
 export function compareKeys(a: Key, b: Key, direction: 1 | -1): number {
   if (a === null || b === null) return a === b ? 0 : a === null ? 1 : -1;
   if (typeof a === "number" && typeof b === "number") return (a - b) * direction;
-  return String(a).localeCompare(String(b)) * direction;
+  return kWords.compare(String(a), String(b)) * direction;
 }
 
 // Sorted by `first` from the beginning. Figures begin with the largest, words with A.

@@ -1,88 +1,82 @@
-// Owns the section that answers why memory was copied: the bar of causes, its legend, and the tables of blame.
-// Called by: main.ts, once.
-// Does not: know what a cause means (causes.ts), a row (blametable.ts), or whose copies there are (scopes.ts).
-import type { BlameRow } from "./blame";
-import { BlameTable, type TableSpec } from "./blametable";
+// Owns the section that answers why memory was copied: the bar of causes, its legend, and the small print.
+// Called by: main.ts, once; it follows the store.
+// Does not: know what a cause means (causes.ts), or who copied (who.ts).
+import { causesWithin, chosenOf, labelOf, spanInWords, type Chosen } from "./chosen";
+import type { Causes } from "./blame";
 import { makeCauseBar, makeCauseLegend, sumOfCauses } from "./causes";
 import { make, makeSection, mark } from "./dom";
-import { formatBytes, formatCount, visibleText } from "./format";
-import type { Report } from "./report";
-import { estimateInWords, evidenceInWords, planScopes, verifyInWords, type Scope } from "./scopes";
+import { formatBytes, formatCount } from "./format";
+import type { Process, Report } from "./report";
+import { evidenceInWords, taxInWords, verifyInWords } from "./smallprint";
+import type { Store } from "./store";
 
 const kLead = "After a fork, all processes share the same memory. Whoever writes to a shared page gets a copy of that page, and memory grows. These writes did it:";
-const kRowsOfProcess = 10; // as many as the report lists for one process
 
-const kLines = { id: "by-line", title: "Python lines that ran", name: "line", detail: "function", first: 20 };
-const kTypes = { id: "by-type", title: "Objects that were written", name: "type", detail: "", first: 10 };
-const kNative = { id: "by-native", title: "Native code that wrote", name: "symbol", detail: "module", first: 10 };
-const kRegions = { id: "by-region", title: "Memory regions", name: "region", detail: "start", first: 10, sized: true };
-
-function makeCauses(scope: Scope, pageBytes: number | null): HTMLElement {
-  const sum = sumOfCauses(scope.causes);
-  if (scope.causes === null) return make("p", "empty", "Not known: this recording does not tell what the copies were made for.");
-  if (sum === 0) return make("p", "empty", `No page was copied by ${scope.whole ? "any process" : scope.label}.`);
-  const amount = pageBytes === null ? `${formatCount(sum)} pages` : formatBytes(sum * pageBytes);
-  const head = make("p", "why-total", make("strong", "", amount), ` copied by ${scope.label}`);
-  return make("div", "why-causes", head, makeCauseBar(scope.causes), makeCauseLegend(scope.causes, pageBytes));
+function processOf(chosen: Chosen): Process | null {
+  const { report } = chosen.page;
+  const rows = [...report.workers, ...(report.parent === null ? [] : [report.parent])];
+  return rows.find((row) => row.index === chosen.pinned?.index) ?? rows.find((row) => row.pid === chosen.pinned?.pid) ?? null;
 }
 
-function makePart(spec: TableSpec, rows: BlameRow[], note: string): HTMLElement {
-  const part = mark(make("div", "blame-box", make("h3", "", spec.title)), { id: spec.id });
-  part.append(rows.length === 0 ? make("p", "empty", `Not known${note === "" ? "" : ` for ${note}`}.`) : new BlameTable(spec, rows).element);
-  return part;
+// Of the whole recording the report's figures; within a time the differences of the columns.
+function causesOf(chosen: Chosen): Causes | null {
+  const { page, pinned, span } = chosen;
+  if (span === null) return pinned === null ? page.report.causes : processOf(chosen)?.causes ?? null;
+  return pinned === null ? causesWithin(page.totals.causes, 0, page, span) : causesWithin(pinned.causes, pinned.first, page, span);
 }
 
-// Of one process the report has only the largest rows, and neither native code nor regions.
-function makeTables(report: Report, scope: Scope, pageBytes: number | null): HTMLElement {
-  const grid = make("div", "blame-grid");
-  const add = (spec: Omit<TableSpec, "pageBytes">, rows: BlameRow[]): void => {
-    const part = makePart({ ...spec, pageBytes }, rows, scope.whole ? "" : scope.label);
-    if (!scope.whole && rows.length >= kRowsOfProcess) part.append(make("p", "note", `The ${kRowsOfProcess} largest of ${scope.label}.`));
-    grid.append(part);
-  };
-  if (scope.lines.length + scope.types.length > 0) {
-    add(kLines, scope.lines);
-    add(kTypes, scope.types);
-  } else if (!scope.whole && report.lines.length + report.types.length > 0) {
-    grid.append(make("p", "empty", `Lines and types are not known for ${scope.label}.`));
-  }
-  if (scope.whole && report.native.length > 0) add(kNative, report.native);
-  if (scope.whole && report.regions.length > 0) add(kRegions, report.regions);
-  return grid;
+function makeCauses(chosen: Chosen): HTMLElement {
+  const causes = causesOf(chosen);
+  const sum = sumOfCauses(causes);
+  const { pageBytes } = chosen.page.run;
+  const when = chosen.span === null ? "" : `, ${spanInWords(chosen.span)}`;
+  if (causes === null) return make("p", "empty", "Not known: this recording does not tell what the copies were made for.");
+  if (sum === 0) return make("p", "empty", `No page was copied by ${chosen.pinned === null ? "any process" : chosen.label}${when}.`);
+  const head = make("p", "why-total", make("strong", "", pageBytes === null ? `${formatCount(sum)} pages` : formatBytes(sum * pageBytes)), ` copied by ${chosen.label}${when}`);
+  return make("div", "why-causes", head, makeCauseBar(causes), makeCauseLegend(causes, pageBytes));
 }
 
-function makeChooser(scopes: Scope[], choose: (scope: Scope) => void): HTMLElement | null {
-  if (scopes.length < 2) return null;
+function smallPrint(chosen: Chosen): string {
+  if (chosen.span !== null) return "";
+  const { report } = chosen.page;
+  const whole = chosen.pinned === null;
+  return [taxInWords(report, processOf(chosen)), whole ? evidenceInWords(report) : ""].filter((text) => text !== "").join(" ");
+}
+
+function isKnown(report: Report): boolean {
+  return report.causes !== null || (report.copies ?? 0) > 0 || report.verify !== null;
+}
+
+// Pins a process, as its row in the table of workers does.
+function makeChooser(store: Store): { element: HTMLElement; fill: () => void } {
   const select = mark(make("select", "chooser"), { id: "scope" });
-  scopes.forEach((scope, position) => select.append(new Option(visibleText(scope.label), String(position))));
-  select.addEventListener("change", () => {
-    const scope = scopes[Number(select.value)];
-    if (scope !== undefined) choose(scope);
-  });
-  return make("label", "choose", "Show", select);
+  const label = make("label", "choose", "Show", select);
+  select.addEventListener("change", () => store.set({ pinned: select.value === "" ? null : Number(select.value) }));
+  const fill = (): void => {
+    const { workers, parent } = store.page.report;
+    const known = [...workers, ...(parent === null ? [] : [parent])].filter((row) => row.causes !== null || row.types.length + row.lines.length > 0);
+    const options = [["", "all processes"], ...known.map((row) => [String(row.index), labelOf(row)])];
+    if (select.options.length !== options.length) select.replaceChildren(...options.map(([value = "", name = ""]) => new Option(name, value)));
+    select.value = store.view.pinned === null ? "" : String(store.view.pinned);
+    label.hidden = known.length === 0;
+  };
+  return { element: label, fill };
 }
 
-function makeSmallPrint(report: Report, scope: Scope): HTMLElement {
-  const words = [scope.tax, scope.whole ? evidenceInWords(report) : ""].filter((text) => text !== "");
-  return make("p", "note", words.join(" "));
-}
-
-export function makeWhySection(report: Report, pageBytes: number | null): HTMLElement | null {
-  const scopes = planScopes(report);
-  const whole = scopes[0];
-  const anything = report.causes !== null || report.types.length + report.lines.length + report.native.length + report.regions.length > 0;
-  if (whole === undefined || (!anything && (report.copies ?? 0) === 0 && report.verify === null)) return null;
+export function makeWhySection(store: Store): HTMLElement {
   const section = makeSection("why", "Why memory was copied", kLead);
   const content = make("div", "why-content");
-  const show = (scope: Scope): void => {
-    content.replaceChildren(
-      makeCauses(scope, pageBytes), make("p", "verified", scope.whole ? verifyInWords(report.verify) : ""), makeSmallPrint(report, scope),
-      makeTables(report, scope, pageBytes), make("p", "note", estimateInWords(scope, report)),
-    );
+  const chooser = makeChooser(store);
+  section.querySelector("h2")?.after(chooser.element);
+  const show = (): void => {
+    const chosen = chosenOf(store);
+    section.hidden = !isKnown(store.page.report);
+    chooser.fill();
+    const verified = chosen.pinned === null && chosen.span === null ? verifyInWords(store.page.report.verify) : "";
+    content.replaceChildren(makeCauses(chosen), make("p", "verified", verified), make("p", "note", smallPrint(chosen)));
   };
-  const chooser = makeChooser(scopes, show);
-  if (chooser !== null) section.querySelector("h2")?.after(chooser);
-  show(whole);
+  store.on((changed) => { if (changed.has("page") || changed.has("selection") || changed.has("pinned")) show(); });
+  show();
   section.append(content);
   return section;
 }

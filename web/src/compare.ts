@@ -1,0 +1,198 @@
+// Owns the comparison of this page's recording with another one: how it gets in, what is said, drawn and listed of both.
+// Called by: main.ts, once, with the second recording of a page that has two.
+// Does not: read a file (compare_file.ts), choose words (compare_words.ts), match rows (compare_rows.ts) or draw (compare_chart.ts).
+import "./compare.css";
+import { makeName } from "./blamecolumns";
+import { CompareChart } from "./compare_chart";
+import { readRecording } from "./compare_file";
+import { compareCauses, compareLines, compareTypes, type Difference } from "./compare_rows";
+import { doubtsInWords, savingInWords, workersOf } from "./compare_words";
+import type { Page } from "./decode";
+import { make, makeButton, makeSection, mark } from "./dom";
+import { exactnessInWords, formatBytes, formatCount, formatSeconds } from "./format";
+import type { Report } from "./report";
+import type { Store } from "./store";
+import { DataTable, makeSearchBox, makeSwitch, makeTitle, type Column } from "./table";
+
+interface Other { page: Page; name: string }
+
+function signed(bytes: number | null): string {
+  return bytes === null ? "—" : bytes === 0 ? "same" : `${bytes > 0 ? "+" : ""}${formatBytes(bytes)}`;
+}
+
+function relative(row: Difference): number | null {
+  return row.change === null || row.a === null || row.a === 0 ? null : row.change / row.a;
+}
+
+function planColumns([name, detail, lines]: string[]): Column<Difference>[] {
+  const bytes = (title: string, key: (row: Difference) => number | null): Column<Difference> => ({ title, key, text: (row) => (key(row) === 0 ? "none" : formatBytes(key(row))), csv: [{ head: `${title}_bytes`, value: key }] });
+  const tone = (row: Difference): string => ((row.change ?? 0) < 0 ? "number less" : (row.change ?? 0) > 0 ? "number more-copied" : "number");
+  const columns: Column<Difference>[] = [
+    { title: name ?? "", words: true, key: (row) => row.name, text: (row) => row.name, fill: (row) => mark(make("th", "code name-cell", makeName(row.name, row.path)), { title: row.name }) },
+    { title: detail ?? "", words: true, className: "code detail-cell", key: (row) => row.detail, text: (row) => row.detail },
+    { title: lines ?? "", words: true, className: "code lines-cell", key: (row) => row.lines, text: (row) => row.lines },
+    bytes("A", (row) => row.a), bytes("B", (row) => row.b),
+    { title: "change", key: (row) => (row.change === null ? null : Math.abs(row.change)), text: (row) => signed(row.change), fill: (row) => make("td", tone(row), signed(row.change)), csv: [{ head: "change_bytes", value: (row) => row.change }] },
+    { title: "in %", key: relative, text: (row) => spellRelative(row), csv: [{ head: "change_ratio", value: relative }] },
+  ];
+  return columns.filter((column) => column.title !== "");
+}
+
+function spellRelative(row: Difference): string {
+  const ratio = relative(row);
+  if (ratio === null) return row.a === 0 && row.change !== null && row.change > 0 ? "new" : "—";
+  return `${ratio < 0 ? "−" : ratio > 0 ? "+" : ""}${Math.abs(ratio * 100).toFixed(Math.abs(ratio) >= 0.0995 ? 0 : 1)} %`;
+}
+
+interface Part { id: string; title: string; heads: string[]; rows: (a: Report, b: Report, pageBytes: number | null) => Difference[] }
+
+const kParts: Part[] = [
+  { id: "compare-lines", title: "By Python function", heads: ["file", "function", "lines"], rows: compareLines },
+  { id: "compare-causes", title: "By cause", heads: ["cause"], rows: compareCauses },
+  { id: "compare-types", title: "By type of object", heads: ["type"], rows: compareTypes },
+];
+
+class DifferencePart {
+  readonly element: HTMLElement;
+  readonly table: DataTable<Difference>;
+  private readonly note = make("p", "note");
+
+  constructor(private readonly part: Part) {
+    this.table = new DataTable<Difference>({ id: part.id, className: "blame difference", caption: part.title, columns: planColumns(part.heads), sortBy: "change", first: 8, keyOf: (row) => `${row.name} ${row.detail}` });
+    this.element = mark(make("div", "blame-box", makeTitle(part.title, this.table), this.table.element, this.note), { id: part.id });
+  }
+
+  show(a: Page, b: Page): void {
+    const rows = this.part.rows(a.report, b.report, a.run.pageBytes ?? b.run.pageBytes);
+    const [first] = rows;
+    const missing = first === undefined ? null : first.a === null ? "A" : first.b === null ? "B" : null;
+    this.element.hidden = rows.length === 0;
+    this.note.textContent = missing === null ? "" : `${missing} was recorded without these, so there is no change to tell.`;
+    this.table.update(rows);
+  }
+}
+
+function makeRun(letter: string, when: string, page: Page, name: string): HTMLElement {
+  const facts = [formatSeconds(page.report.durationSeconds), `${formatCount(workersOf(page))} workers`, exactnessInWords(page.report.exactness || page.run.exactness), page.run.started === "" ? "" : `recorded ${page.run.started.replace(/^(\d{4}-\d\d-\d\d)T(\d\d:\d\d).*$/, "$1 $2")}`];
+  return make("div", `compare-run run-${letter.toLowerCase()}`, make("p", "", make("strong", "", `${letter}, ${when}`), ` ${name}`), make("p", "command", page.report.command || "unknown command"), make("p", "note", facts.filter((fact) => fact !== "").join(" · ")));
+}
+
+class Compare {
+  readonly section = makeSection("compare", "Before and after", "");
+  readonly button: HTMLElement;
+  private readonly alert = mark(make("p", "compare-alert"), { role: "alert" });
+  private readonly saving = mark(make("p", "saving"), { id: "saving" });
+  private readonly doubts = make("ul", "doubts");
+  private readonly runs = make("div", "compare-runs");
+  private readonly chart = new CompareChart();
+  private readonly parts = kParts.map((part) => new DifferencePart(part));
+  private readonly which = make("p", "note");
+  private readonly content: HTMLElement;
+  private readonly input = mark(make("input", "compare-input"), { "type": "file", "accept": ".html,.htm,text/html", "id": "compare-file", "aria-label": "Compare with another page of cowprof" });
+  private other: Other | null = null;
+  private swapped = false;
+  private each = false;
+
+  constructor(private readonly store: Store) {
+    this.button = make("span", "compare-choose", makeButton("compare-button", "Compare with…", () => this.input.click()), this.input);
+    mark(this.input, { hidden: "" });
+    this.input.addEventListener("change", () => {
+      void this.open(this.input.files?.[0]);
+      this.input.value = "";
+    });
+    const lines = makeSwitch("Lines", [["Workers together", false], ["Each worker", true]], false, (each) => { this.each = each; this.draw(); });
+    const search = makeSearchBox("Search differences", (text) => { for (const part of this.parts) part.table.search(text); });
+    this.content = make(
+      "div", "", this.saving, this.doubts, this.runs, make("div", "compare-legend", make("span", "key-a", "A"), make("span", "key-b", "B"), lines), this.chart.element,
+      make("div", "table-tools", search), make("div", "blame-grid", ...this.parts.map((part) => part.element)), this.which,
+    );
+    this.section.append(this.alert, this.content);
+    this.section.querySelector("h2")?.after(this.makeTools());
+    this.followDrops();
+    store.on((changed) => { if (changed.has("page")) this.show(); });
+    this.show();
+  }
+
+  compareWith(other: Other | null): void {
+    this.other = other;
+    this.alert.textContent = "";
+    this.swapped = false;
+    this.show();
+  }
+
+
+  private makeTools(): HTMLElement {
+    const swap = makeButton("toggle", "Swap A and B", () => { this.swapped = !this.swapped; this.show(); });
+    const remove = makeButton("toggle compare-remove", "Remove comparison", () => {
+      this.compareWith(null);
+      this.button.querySelector("button")?.focus();
+    });
+    return make("div", "compare-tools", swap, remove);
+  }
+
+  // A file that is dropped next to a target would replace the page: all of it is the target.
+  private followDrops(): void {
+    const holdsFiles = (event: DragEvent): boolean => event.dataTransfer?.types.includes("Files") === true;
+    const follow = (event: DragEvent, over: boolean): void => {
+      if (!holdsFiles(event)) return;
+      event.preventDefault();
+      document.documentElement.classList.toggle("dropping", over);
+    };
+    addEventListener("dragover", (event) => follow(event, true));
+    addEventListener("dragleave", (event) => { if (event.relatedTarget === null) follow(event, false); });
+    addEventListener("drop", (event) => {
+      follow(event, false);
+      if (holdsFiles(event)) void this.open(event.dataTransfer?.files[0]);
+    });
+  }
+
+  private async open(file: File | undefined): Promise<void> {
+    if (file === undefined) return;
+    try {
+      this.compareWith({ page: await readRecording(file), name: file.name });
+      this.section.scrollIntoView({ block: "start" });
+    } catch (failure) {
+      this.alert.textContent = `Nothing to compare with: ${failure instanceof Error ? failure.message : "the file can't be read."}`;
+      this.show();
+    }
+  }
+
+  private pair(): [Other, Other] | null {
+    const here = { page: this.store.page, name: "this page" };
+    if (this.other === null) return null;
+    return this.swapped ? [this.other, here] : [here, this.other];
+  }
+
+  private show(): void {
+    const pair = this.pair();
+    this.section.hidden = pair === null && this.alert.textContent === "";
+    this.section.classList.toggle("only-alert", pair === null);
+    this.content.hidden = pair === null;
+    if (pair === null) return;
+    const [a, b] = pair;
+    this.saving.textContent = savingInWords(a.page, b.page);
+    this.doubts.replaceChildren(...doubtsInWords(a.page, b.page).map((words) => make("li", "", words)));
+    this.runs.replaceChildren(makeRun("A", "before", a.page, a.name), makeRun("B", "after", b.page, b.name));
+    this.which.textContent = `Everything below shows ${this.swapped ? "B" : "A"}, this page's recording.`;
+    for (const part of this.parts) part.show(a.page, b.page);
+    this.draw();
+  }
+
+  // In the next frame: the section has a width then.
+  private draw(): void {
+    requestAnimationFrame(() => {
+      const pair = this.pair();
+      if (pair !== null) this.chart.show([pair[0].page, pair[1].page], this.each);
+    });
+  }
+}
+
+// The section stands below the header, its button in the header's row, even when a live run makes the header anew.
+export function addCompare(store: Store, second: Page | undefined, main: HTMLElement): void {
+  const compare = new Compare(store);
+  const place = (): void => { if (!compare.button.isConnected) main.querySelector(".theme-button")?.before(compare.button); };
+  main.firstElementChild?.after(compare.section);
+  place();
+  store.on((changed) => { if (changed.has("page")) place(); });
+  if (second !== undefined) compare.compareWith({ page: second, name: "the second recording" });
+}

@@ -1,0 +1,118 @@
+// Owns the section that answers who copied: the icicle, the search, and the tables; all of what is chosen.
+// Called by: main.ts, once; it follows the store.
+// Does not: lay out or draw (icicle.ts), or know a table's columns (blametables.ts).
+import "./who.css";
+import { BlameTables } from "./blametables";
+import { chosenOf, isWhole, spanInWords, type Chosen } from "./chosen";
+import { make, makeButton, makeSection, mark } from "./dom";
+import { formatShare } from "./format";
+import { Icicle } from "./icicle";
+import { estimateInWords } from "./smallprint";
+import { checkpointsOf, weighPlaces } from "./spans";
+import { plantTree, weighTree, type Levels, type StackTree } from "./stacks";
+import type { Store } from "./store";
+import { makeSearchBox, makeSwitch } from "./table";
+
+function makeToggle(name: string, title: string, on: boolean, apply: (on: boolean) => void): HTMLElement {
+  const button = makeButton("toggle", name, () => {
+    const pressed = button.getAttribute("aria-pressed") !== "true";
+    mark(button, { "aria-pressed": String(pressed) });
+    apply(pressed);
+  });
+  return mark(button, { "aria-pressed": String(on), title });
+}
+
+class Who {
+  readonly element = makeSection("who", "Who did it", "");
+  private readonly lead = make("p", "lead");
+  private readonly empty = make("p", "empty");
+  private readonly found = make("span", "found");
+  private readonly workersButton: HTMLElement;
+  private readonly unpin: HTMLButtonElement;
+  private readonly graph: HTMLElement;
+  private readonly icicle: Icicle;
+  private readonly tables: BlameTables;
+  private readonly levels: Levels = { native: true, types: true };
+  private bytes = true;
+  private workersOnly = false;
+  private wanted = "";
+  private planted: { places: unknown; tree: StackTree } | null = null;
+
+  constructor(private readonly store: Store) {
+    const countsBytes = (): boolean => this.bytes;
+    this.icicle = new Icicle(countsBytes);
+    this.tables = new BlameTables({ pageBytes: () => store.page.run.pageBytes, countsBytes });
+    this.workersButton = makeToggle("workers only", "Leave out the parent and helpers", false, (on) => { this.workersOnly = on; this.show(); });
+    this.unpin = makeButton("unpin", "", () => store.set({ pinned: null }));
+    this.graph = make("div", "who-graph", this.makeLevels(), this.icicle.element);
+    this.element.append(this.lead, this.makeTools(), this.empty, this.graph, this.tables.element, make("p", "note estimate"));
+    store.on((changed) => { if (changed.has("page") || changed.has("selection") || changed.has("pinned")) this.show(); });
+    this.show();
+  }
+
+  private makeTools(): HTMLElement {
+    const units = makeSwitch("Figures", [["Bytes", true], ["Copies", false]], true, (bytes) => { this.bytes = bytes; this.show(); });
+    const search = makeSearchBox("Search functions, files, types, modules", (text) => this.search(text), this.found);
+    return make("div", "who-tools", search, this.unpin, this.workersButton, units);
+  }
+
+  private makeLevels(): HTMLElement {
+    const toggle = (name: string, title: string, level: keyof Levels): HTMLElement =>
+      makeToggle(name, title, this.levels[level], (on) => { this.levels[level] = on; this.planted = null; this.icicle.reset(); this.show(); });
+    const words = make("span", "note", "Outermost call on top; bold lines copied themselves, pale ones only called them. The strip shows the causes, in the colours from above. Click a box to zoom, Esc goes back.");
+    return make("div", "who-levels", words, toggle("native code", "The native function that wrote, beneath each stack", "native"), toggle("types", "The type of the object that was written, beneath it", "types"));
+  }
+
+  private search(text: string): void {
+    this.wanted = text;
+    const share = this.icicle.search(text);
+    this.tables.search(text);
+    this.found.textContent = share === null ? "" : `${formatShare(share)} matched`;
+  }
+
+  private tree(): StackTree {
+    const { page } = this.store;
+    if (this.planted?.places !== page.places) this.planted = { places: page.places, tree: plantTree(page, this.levels) };
+    return this.planted.tree;
+  }
+
+  private show(): void {
+    const { page } = this.store;
+    const chosen = chosenOf(this.store, this.workersOnly);
+    const start = performance.now();
+    const weights = weighPlaces(page, checkpointsOf(page.blame, chosen.span), chosen.holds);
+    const tree = this.tree();
+    const weighed = weighTree(tree, page, weights);
+    performance.measure("icicle-sums", { start });
+    this.element.hidden = (page.report.copies ?? 0) === 0 && page.places.length + page.report.lines.length + page.report.types.length + page.report.native.length + page.report.regions.length === 0;
+    this.name(chosen);
+    this.graph.hidden = weighed.total <= 0;
+    this.empty.textContent = weighed.total > 0 ? "" : this.emptyWords(chosen);
+    if (weighed.total > 0) this.icicle.show({ page, tree, weights: weighed });
+    this.tables.show(chosen, weights);
+    if (this.wanted !== "") this.search(this.wanted);
+  }
+
+  private name(chosen: Chosen): void {
+    const { report } = chosen.page;
+    const estimated = [...report.lines, ...report.types, ...report.native].some((row) => row.estimated);
+    this.lead.textContent = `Which lines copied, by ${chosen.label}: ${spanInWords(chosen.span)}${estimated && !isWhole(chosen) ? "; estimated from samples" : ""}.`;
+    this.unpin.hidden = chosen.pinned === null;
+    this.unpin.textContent = chosen.pinned === null ? "" : `${chosen.label} ×`;
+    mark(this.unpin, { "aria-label": `Only ${chosen.label} is shown. Show all processes.` });
+    this.workersButton.hidden = chosen.pinned !== null;
+    const note = this.element.querySelector(".estimate");
+    if (note !== null) note.textContent = isWhole(chosen) ? estimateInWords(report) : "";
+  }
+
+  private emptyWords(chosen: Chosen): string {
+    const { page } = chosen;
+    if (page.places.length > 0) return `No page was copied by ${chosen.label} in this time (${spanInWords(chosen.span)}).`;
+    if ((page.report.copies ?? 0) === 0) return "";
+    return "No stacks were recorded: the recording was made --without stacks, or this host does not let cowprof see where a copy was made (cowprof doctor says why).";
+  }
+}
+
+export function makeWhoSection(store: Store): HTMLElement {
+  return new Who(store).element;
+}

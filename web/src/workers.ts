@@ -1,0 +1,120 @@
+// Owns the section of workers: the table of what each copied and holds, at the end or within a selected time.
+// Called by: main.ts, once; it follows the store.
+// Does not: compute a figure; within a time it takes the columns' values, for the whole recording the report's.
+import { causesWithin, gainOf, spanInWords, valueAt } from "./chosen";
+import { makeThinCauseBar } from "./causes";
+import type { Page, Track } from "./decode";
+import { make, makeButton, makeSection, mark } from "./dom";
+import { formatBytes, formatCount } from "./format";
+import type { Exit, Process } from "./report";
+import { lastBefore, type Span } from "./spans";
+import type { Store } from "./store";
+import { DataTable, makeSearchBox, type Column } from "./table";
+
+const kFirst = 1000;
+const kFew = 6;               // rows that need no search
+
+export function exitInWords(exit: Exit | null, endedAt: number | null): string {
+  if (exit === null) return endedAt === null ? "running" : "ended";
+  const cause = exit.cause === "" ? "" : ` (${exit.cause})`;
+  if (exit.kind === "signaled") return `killed by ${exit.signal || "a signal"}${cause}`;
+  return `exit ${exit.code ?? "—"}${cause}`;
+}
+
+export function trackOf(page: Page, process: Process): Track | null {
+  const same = page.processes.filter((track) => track.pid === process.pid);
+  return (same.length > 1 ? same.find((track) => track.index === process.index) : undefined) ?? same[0] ?? null; // a pid can come back
+}
+
+// As of the end of the span: what was copied within it, and what was held then. What has no column is not known.
+function processWithin(page: Page, process: Process, [from, to]: Span): Process {
+  const track = trackOf(page, process);
+  if (track === null) return process;
+  const { columns, first } = track;
+  const [start, end] = [Math.max(0, lastBefore(page.seconds, from) - first), lastBefore(page.seconds, to) - first];
+  const bytesAt = (values: Float64Array): number | null => {
+    const kib = end < 0 || (track.ended !== null && track.ended <= to) ? null : valueAt(values, end);
+    return kib === null ? null : kib * 1024;
+  };
+  const held = columns.private.values.subarray(start, Math.max(start, end + 1)).filter((kib) => !Number.isNaN(kib));
+  const copies = gainOf(columns.copies.values, first, page, [from, to]);
+  const ended = track.ended !== null && track.ended <= to;
+  return {
+    ...process, copies, copiedBytes: copies === null || page.run.pageBytes === null ? null : copies * page.run.pageBytes,
+    privateBytes: bytesAt(columns.private.values), peakPrivateBytes: held.length === 0 ? null : held.reduce((most, kib) => Math.max(most, kib)) * 1024,
+    stillSharedBytes: bytesAt(columns.stillShared.values), reuses: null, zeroFills: null,
+    causes: causesWithin(track.causes, first, page, [from, to]), exit: ended ? process.exit : null, endedAt: ended ? process.endedAt : null,
+  };
+}
+
+const bytes = (title: string, key: (row: Process) => number | null): Column<Process> =>
+  ({ title, key, text: (row) => formatBytes(key(row)), csv: [{ head: `${title.replaceAll(" ", "_")}_bytes`, value: key }] });
+const count = (title: string, key: (row: Process) => number | null): Column<Process> => ({ title, key, text: (row) => formatCount(key(row)) });
+
+class Workers {
+  readonly element = makeSection("workers", "Workers", "");
+  private readonly lead = make("p", "lead");
+  private readonly empty = make("p", "empty");
+  private readonly table: DataTable<Process>;
+  private readonly search: HTMLElement;
+  private most = 0;
+
+  constructor(private readonly store: Store) {
+    this.table = new DataTable<Process>({
+      id: "workers-table", rowsClass: "workers", caption: "Workers and their parent, one row each", columns: this.planColumns(), sortBy: "copied", first: kFirst,
+      keyOf: (row) => `${row.index ?? ""} ${row.pid ?? ""}`, onTop: (row) => row === store.page.report.parent || row.role === "parent",
+    });
+    this.search = makeSearchBox("Search workers", (text) => this.table.search(text), this.table.count);
+    this.element.append(this.lead, make("div", "table-tools", this.search, this.table.copy), this.empty, this.table.element);
+    store.on((changed) => { if (changed.has("page") || changed.has("selection") || changed.has("pinned")) this.show(); });
+    this.show();
+  }
+
+  private planColumns(): Column<Process>[] {
+    const exit = (row: Process): string => exitInWords(row.exit, row.endedAt);
+    return [
+      { title: "pid", key: (row) => row.pid, text: (row) => (row.pid === null ? "—" : String(row.pid)), fill: (row) => this.makePin(row) },
+      { title: "role", key: (row) => row.role, text: (row) => row.role, words: true },
+      count("index", (row) => row.index), count("copies", (row) => row.copies),
+      { ...bytes("copied", (row) => row.copiedBytes), fill: (row) => make("td", "number", formatBytes(row.copiedBytes), this.most > 0 ? makeThinCauseBar(row.causes, (row.copiedBytes ?? 0) / this.most) : null) },
+      bytes("private", (row) => row.privateBytes), bytes("peak", (row) => row.peakPrivateBytes), bytes("still shared", (row) => row.stillSharedBytes),
+      count("reuses", (row) => row.reuses), count("zero-fills", (row) => row.zeroFills),
+      { title: "exit", key: exit, text: exit, words: true, fill: (row) => mark(make("td", row.exit?.kind === "signaled" ? "words bad" : "words", exit(row)), { title: exit(row) }) },
+    ];
+  }
+
+  private makePin(row: Process): HTMLElement {
+    const track = trackOf(this.store.page, row);
+    const pinned = track !== null && this.store.view.pinned === track.index;
+    const button = makeButton("row-button", row.pid === null ? "—" : String(row.pid), () => this.store.set({ pinned: pinned ? null : track?.index ?? null }));
+    return make("th", "number", mark(button, { "aria-pressed": String(pinned), "title": "Show only this process; again: all" }));
+  }
+
+  private show(): void {
+    const { page, view } = this.store;
+    const all = [...page.report.workers, ...(page.report.parent === null ? [] : [page.report.parent])];
+    const span = view.selection;
+    const rows = span === null ? all : all.map((row) => processWithin(page, row, span));
+    this.most = rows.reduce((most, row) => Math.max(most, row.copiedBytes ?? 0), 0);
+    this.lead.textContent = this.words(page.report.workers, span);
+    this.empty.textContent = page.report.workers.length === 0 ? "No workers were seen in this recording." : "";
+    this.table.element.hidden = rows.length === 0;
+    this.search.hidden = rows.length < kFew;
+    this.table.copy.hidden = rows.length === 0;
+    this.table.update(rows.map((row) => ({ ...row })));
+  }
+
+  private words(rows: Process[], span: Span | null): string {
+    if (rows.length === 0) return "";
+    const workers = rows.filter((row) => row.role === "worker").length;
+    const others = rows.length - workers;
+    const why = rows.some((row) => row.causes !== null) ? " (the bar shows why, in the colours from above)" : "";
+    const who = (workers === 1 ? "One worker" : `${formatCount(workers)} workers`) + (others === 0 ? "" : `, ${formatCount(others)} other process${others === 1 ? "" : "es"}`);
+    const when = span === null ? "what each copied and holds" : `what each copied from ${spanInWords(span)}, and held at the end of it`;
+    return `${who} and the parent: ${when}${why}. Click a column to sort, a pid to show one process only.`;
+  }
+}
+
+export function makeWorkersSection(store: Store): HTMLElement {
+  return new Workers(store).element;
+}
