@@ -26,6 +26,10 @@ function known(key: string): Cause {
   return kCauses.find((cause) => cause.key === key) ?? { key: "unknown", name: shortenPath(key, kKeyLetters), words: "" };
 }
 
+export function causeName(key: string): string {
+  return known(key).name;
+}
+
 function place(key: string): number {
   const at = kCauses.findIndex((cause) => cause.key === key);
   return at < 0 ? kCauses.length : at;

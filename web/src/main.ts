@@ -9,6 +9,7 @@ import { makeDiagnosesSection } from "./diagnoses";
 import { make, makeSection, mark } from "./dom";
 import { visibleText } from "./format";
 import { makeHeader, makeTiles } from "./header";
+import { makePageMap } from "./pagemap";
 import type { Process } from "./report";
 import { makeLimitsSection, makeWorkersSection } from "./tables";
 import { Store } from "./store";
@@ -58,7 +59,7 @@ function showPage(store: Store, app: HTMLElement): void {
   });
   const sections = [
     makeHeader(page), makeDiagnosesSection(page.report.diagnoses), makeTiles(page), makeWhySection(page.report, page.run.pageBytes),
-    makeTimelineSection(timeline), workers, makeLimitsSection(page.report.limits), makeEventsDetails(page.events), makeTermsDetails(), makeFooter(page),
+    makeTimelineSection(timeline), makePageMap(store), workers, makeLimitsSection(page.report.limits), makeEventsDetails(page.events), makeTermsDetails(), makeFooter(page),
   ];
   const main = make("main", "", ...sections);
   app.replaceChildren(main);
