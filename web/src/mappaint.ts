@@ -3,7 +3,7 @@
 // Does not: choose the instant, or lay out.
 import { visibleText } from "./format";
 import type { Label, Layout } from "./maplayout";
-import type { MapModel, Part, Stretch } from "./mapmodel";
+import type { MapModel, Part } from "./mapmodel";
 import { lowerBound } from "./mapregions";
 
 const kAges = 5; // shades from just copied to at rest
@@ -50,6 +50,8 @@ export class Painter {
   private pixels: Uint32Array;
   private colours: Uint32Array;            // by cause, then age
   private rests: Record<Rest, number>;
+  private restColours: Uint32Array;        // of a stretch's pages that are not copied
+  private side: number;                    // of a page, without the gap
 
   constructor(private model: MapModel, readonly layout: Layout, private context: CanvasRenderingContext2D, private palette: Palette) {
     this.shown = palette.causes.map(() => 0);
@@ -60,6 +62,8 @@ export class Painter {
     this.stretchOf = new Uint32Array(model.cells);
     this.colours = Uint32Array.from(palette.causes.flatMap((colour) => Array.from({ length: kAges + 1 }, (_, age) => packed(colour, palette.flash, kStill * (1 - age / kAges)))));
     this.rests = { shared: packed(palette.shared), new: packed(palette.new), private: packed(palette.private) };
+    this.restColours = new Uint32Array(model.stretches.length).fill(this.rests.shared);
+    this.side = layout.cell - (layout.cell >= kGapFrom * layout.scale ? Math.max(1, Math.round(layout.scale / 2)) : 0);
     this.index();
     this.drawStill();
     this.image = context.getImageData(0, 0, layout.width, layout.height);
@@ -144,17 +148,18 @@ export class Painter {
 
   private colourOf(cell: number): number {
     const copy = this.lit[cell] as number;
-    if (copy < 0) return this.rests[this.stateOf((this.model.stretches[this.stretchOf[cell] as number] as Stretch).part).rest];
+    if (copy < 0) return this.restColours[this.stretchOf[cell] as number] as number;
     let age = 0;
     while (age < kAges && copy < (this.older[age + 1] as number)) age++;
     return this.colours[(this.model.copies.cause[copy] as number) * (kAges + 1) + age] as number;
   }
 
   private paint(cell: number): void {
-    const { cell: size, width, position } = this.layout;
+    const { pixels, side } = this;
+    const { width, position } = this.layout;
     const colour = this.colourOf(cell);
-    const side = size - (size >= kGapFrom * this.layout.scale ? Math.max(1, Math.round(this.layout.scale / 2)) : 0);
-    for (let at = position[cell] as number, row = 0; row < side; row++, at += width) this.pixels.fill(colour, at, at + side);
+    let at = position[cell] as number;
+    for (let row = 0; row < side; row++, at += width - side) for (let column = 0; column < side; column++) pixels[at++] = colour; // of few pixels: fill() costs more
   }
 
   // What the last sweep before `seconds` counted in each region, and what follows for the pages that nobody saw being copied.
@@ -178,8 +183,10 @@ export class Painter {
   }
 
   private repaint(part: Part): void {
-    for (const stretch of part.stretches) {
-      for (let cell = stretch.firstCell; cell >= 0 && cell < stretch.firstCell + stretch.pages; cell++) if (this.lit[cell] === -1) this.paint(cell);
+    for (const { firstCell, pages } of part.stretches) {
+      if (firstCell < 0) continue;
+      this.restColours[this.stretchOf[firstCell] as number] = this.rests[this.stateOf(part).rest];
+      for (let cell = firstCell; cell < firstCell + pages; cell++) if (this.lit[cell] === -1) this.paint(cell);
     }
   }
 

@@ -37,7 +37,7 @@ class PageMap {
   private model: MapModel | null = null;
   private layout: Layout | null = null;
   private painter: Painter | null = null;
-  private chosen: number | null = null;   // index of the process that the reader chose
+  private chosen: number | null = null;   // index of the process that the reader chose here since the last pinning
   private own: number | null = null;      // where the scrubber was left; null: at the end
   private canvas = make("canvas", "map-canvas");
   private frame = mark(make("div", "map-frame", this.canvas), { tabindex: "0", role: "application", "aria-describedby": "map-summary" });
@@ -102,7 +102,7 @@ class PageMap {
   private pick(page: Page, sums: Map<number, number>): Track | null {
     const of = (index: number | null): Track | undefined => (index === null ? undefined : page.processes.find((process) => process.index === index));
     const most = [...page.processes].sort((a, b) => Number(a.role === "parent") - Number(b.role === "parent") || (sums.get(b.index) ?? 0) - (sums.get(a.index) ?? 0));
-    return of(this.store.view.pinned) ?? of(this.chosen) ?? most.find((process) => (sums.get(process.index) ?? 0) > 0) ?? most[0] ?? null;
+    return of(this.chosen) ?? of(this.store.view.pinned) ?? most.find((process) => (sums.get(process.index) ?? 0) > 0) ?? most[0] ?? null;
   }
 
   private processName(process: Track): string {
@@ -116,7 +116,7 @@ class PageMap {
   }
 
   private listen(changed: Set<Change>): void {
-    if (changed.has("pinned") && this.store.view.pinned !== null) this.chosen = null;
+    if (changed.has("pinned")) this.chosen = null;
     if (changed.has("page") || changed.has("pinned")) return this.load();
     if (changed.has("cursor") && this.replay.playing && this.store.view.cursor !== this.own) this.replay.stop();
     if (changed.has("cursor") || changed.has("selection")) this.paint();
@@ -124,8 +124,8 @@ class PageMap {
 
   private moveTo(seconds: number | null): void {
     this.own = seconds;
-    this.store.set({ cursor: seconds });
-    this.paint();
+    if (this.store.view.cursor === seconds) this.paint(); // else the store tells
+    else this.store.set({ cursor: seconds });
   }
 
   // The time that the scrubber goes over: the process's life, or what of it is selected.
