@@ -108,6 +108,7 @@ test("figures and legend run along; the selection counts only what it holds", as
     assert.equal(await colourThere(page), await themeColour(page, "map-shared"), "copied before the selection");
     await page.keyboard.press("Escape"); // the page's cursor first, then the selection
     await page.keyboard.press("Escape");
+    await settle(page);
     await goTo(page, 179);
     assert.equal(await figures(), "3.6 MiB");
   });
@@ -272,7 +273,7 @@ test("what the map can't show is said", async () => {
     assert.ok(notes.includes(note));
     assert.match(notes, /12 copied pages are missing/);
     assert.match(notes, /7 copied pages lie outside every region/);
-    assert.match(notes, /Not drawn: 1 other regions \(19\.5 MiB\)/);
+    assert.match(notes, /Not drawn: 1 other region \(19\.5 MiB\)/);
     await page.click(".map-table summary");
     const rows = await page.$$eval(".map-table tbody tr", (all) => all.map((row) => [...row.cells].map((cell) => cell.textContent)));
     assert.deepEqual(rows[0], ["6 pymalloc arenas", `from 0x${(kBase * 4096).toString(16)}`, "1,536", "896", "58 %"]);
@@ -355,5 +356,21 @@ test("300,000 pages: a step of the scrubber", async () => {
     console.log(`map.test.mjs: 307,200 pages: a step forward ${spent.forward.toFixed(1)} ms, backward ${spent.backward.toFixed(1)} ms (medians), slowest ${spent.worst.toFixed(1)} ms, whole recording at once ${spent.jump.toFixed(1)} ms`);
     assert.ok(spent.forward < 100 && spent.backward < 100, "even on a busy machine"); // 16 ms on an idle one
     assert.ok(await page.$eval(".map-canvas", (canvas) => canvas.clientHeight) <= 640);
+  });
+});
+
+test("several workers side by side, on one clock, and in the saved picture", async () => {
+  await withMap("several", makeMapPage({ arenas: 80 }), {}, async (page) => {
+    await page.selectOption("#map .chooser", { label: "2 workers side by side" });
+    assert.equal(await page.locator(".map-canvas").count(), 2);
+    assert.deepEqual(await page.$$eval(".map-caption", (all) => all.map((one) => one.textContent.split(" of")[0])), ["worker 4200: 3.6 MiB", "worker 4201: 320.0 KiB"]);
+    assert.match(await page.textContent(".map-figures"), /^3\.9 MiB copied by 2 processes$/);
+    await goTo(page, 45);
+    assert.deepEqual(await page.$$eval(".map-caption", (all) => all.map((one) => one.textContent.split(" of")[0])), ["worker 4200: 1.0 MiB", "worker 4201: 0 B"]);
+    const [left, right] = await page.$$eval(".map-canvas", (all) => all.map((one) => one.getBoundingClientRect().toJSON()));
+    assert.ok(left.top === right.top && left.right < right.left, "side by side");
+    const [download] = await Promise.all([page.waitForEvent("download"), page.click("text=Save picture")]);
+    assert.match(download.suggestedFilename(), /^cowprof-map-several-4[45]\.\ds\.png$/);
+    await download.saveAs(`${kOut}map-saved-several.png`);
   });
 });

@@ -25,22 +25,30 @@ function stillSharedBytes(page: Page, model: MapModel, seconds: number): number 
   return null;
 }
 
-export function figuresOf(page: Page, model: MapModel, painter: Painter, seconds: number, selection: [number, number] | null): Figures {
-  const copied = painter.shown.reduce((sum, pages) => sum + pages, 0) * model.pageBytes;
-  const shared = stillSharedBytes(page, model, seconds);
+export interface View { model: MapModel; painter: Painter }
+
+// Of one process, or of several together. What several still share they may share with each other: that is not summed.
+export function figuresOf(page: Page, views: View[], seconds: number, selection: [number, number] | null): Figures {
+  const copied = views.reduce((all, { model, painter }) => all + painter.shown.reduce((sum, pages) => sum + pages, 0) * model.pageBytes, 0);
+  const shared = views.length === 1 && views[0] !== undefined ? stillSharedBytes(page, views[0].model, seconds) : null;
   let rest = shared === null ? "copied" : `of ${formatBytes(copied + shared)} copied, ${formatShare(copied + shared > 0 ? copied / (copied + shared) : 0)}`;
   if (selection !== null) rest = `copied from ${formatClock(selection[0], 0.1)} to ${formatClock(selection[1], 0.1)}`;
+  if (views.length > 1) rest += ` by ${formatCount(views.length)} processes`;
   return { copied: formatBytes(copied), rest, words: `${formatBytes(copied)} ${rest}` };
 }
 
-// Causes that ever occur in this process, then what the other pages are; amounts as they are shown now.
-export function legendOf(model: MapModel, painter: Painter): LegendEntry[] {
-  const occur = new Set(model.copies.cause.subarray(0, model.copies.length));
-  const entries = kCauseOrder.flatMap((key, cause) => (occur.has(cause) ? [{ key, name: causeName(key), amount: formatBytes((painter.shown[cause] ?? 0) * model.pageBytes) }] : []));
-  const rests = kRestNames.filter(([rest]) => rest === "shared" || [...model.counts.values()].some((counts) => counts[rest === "new" ? "newPages" : "privatePages"].some((pages) => pages > 0)));
-  const states = model.parts.map((part) => painter.stateOf(part));
-  const privately = rests.filter(([rest]) => rest !== "private" || states.some((state) => state.privateShare >= kLeastBar));
-  return [...entries, ...privately.map(([rest, name]) => ({ key: `rest-${rest}`, name, amount: "" }))];
+// Causes that ever occur, then what the other pages are; amounts as they are shown now.
+export function legendOf(views: View[]): LegendEntry[] {
+  const entries = kCauseOrder.flatMap((key, cause) => {
+    const occurs = views.some(({ model }) => model.copies.cause.subarray(0, model.copies.length).includes(cause));
+    const bytes = views.reduce((sum, { model, painter }) => sum + (painter.shown[cause] ?? 0) * model.pageBytes, 0);
+    return occurs ? [{ key, name: causeName(key), amount: formatBytes(bytes) }] : [];
+  });
+  const states = views.flatMap(({ model, painter }) => model.parts.map((part) => painter.stateOf(part)));
+  const known: Record<Rest, boolean> = {
+    shared: true, new: states.some((state) => state.newShare >= kLeastBar), private: states.some((state) => state.privateShare >= kLeastBar),
+  };
+  return [...entries, ...kRestNames.filter(([rest]) => known[rest]).map(([rest, name]) => ({ key: `rest-${rest}`, name, amount: "" }))];
 }
 
 export class Legend {
@@ -58,17 +66,18 @@ export class Legend {
 }
 
 // What the reader must know to trust the picture; each only where it holds.
-export function notesOf(page: Page, model: MapModel): string[] {
+export function notesOf(page: Page, models: MapModel[]): string[] {
+  const sum = (figure: (model: MapModel) => number): number => models.reduce((all, model) => all + figure(model), 0);
   const bound = page.events.find((event) => event.kind === "note" && event.text.startsWith("the map of copied pages ends"));
   const dropped = page.report.losses.find((loss) => loss.what === "pages dropped")?.count ?? 0;
-  const strays = model.parts.filter((part) => part.region === null).reduce((sum, part) => sum + part.copiedPages, 0);
-  const counted = model.counts.size > 0;
+  const [regions, bytes] = [sum((model) => model.untouched.regions), sum((model) => model.untouched.pages * model.pageBytes)];
+  const strays = sum((model) => model.parts.reduce((all, part) => all + (part.region === null ? part.copiedPages : 0), 0));
   return [
     bound === undefined ? "" : `At ${formatClock(bound.seconds)} ${bound.text}.`,
     dropped > 0 ? `${formatCount(dropped)} copied pages are missing: they came faster than they could be noted.` : "",
-    model.untouched.regions > 0 ? `Not drawn: ${formatCount(model.untouched.regions)} other regions (${formatBytes(model.untouched.pages * model.pageBytes)}), of which no page was copied.` : "",
+    regions > 0 ? `Not drawn: ${formatCount(regions)} other region${regions === 1 ? "" : "s"} (${formatBytes(bytes)}), of which no page was copied.` : "",
     strays > 0 ? `${formatCount(strays)} copied pages lie outside every region that a sweep saw: a heap that grew, a mapping that came and went.` : "",
-    counted ? "A bar below a region: so much of it is new or private by the last sweep, which counts pages and does not name them." : "",
+    models.some((model) => model.counts.size > 0) ? "A bar below a region: so much of it is new or private by the last sweep, which counts pages and does not name them." : "",
     "A page lights up at the first record after its copy; records come every 5 % of the time so far, every 30 seconds at most.",
   ].filter((note) => note !== "");
 }
@@ -81,7 +90,7 @@ function rowOf(name: string, start: string, parts: Part[], copied: Map<Part, num
 }
 
 // The same as the picture, for those who don't see it: arenas in one row, the others one by one.
-export function makeRegionsTable(model: MapModel, painter: Painter): HTMLElement {
+export function makeRegionsTable({ model, painter }: View, name: string): HTMLElement {
   const copied = painter.copiedPages();
   const arenas = model.parts.filter((part) => part.kind === "pymalloc-arena");
   const others = model.parts.filter((part) => part.kind !== "pymalloc-arena").sort((a, b) => (copied.get(b) ?? 0) - (copied.get(a) ?? 0));
@@ -89,5 +98,5 @@ export function makeRegionsTable(model: MapModel, painter: Painter): HTMLElement
   if (arenas.length > 0) rows.unshift(rowOf(`${formatCount(arenas.length)} pymalloc arenas`, `from ${hex((arenas[0] as Part).first * model.pageBytes)}`, arenas, copied));
   if (others.length > kMostRows) rows.push(rowOf(`${formatCount(others.length - kMostRows)} more regions`, "", others.slice(kMostRows), copied));
   const head = ["Region", "Address", "Pages", "Copied", "Share"].map((name, i) => mark(make("th", i > 1 ? "number" : "", name), { scope: "col" }));
-  return make("div", "scroll", make("table", "", make("caption", "", "Regions of the page map"), make("thead", "", make("tr", "", ...head)), make("tbody", "", ...rows)));
+  return make("div", "scroll", make("table", "", make("caption", "", `Regions of ${name}`), make("thead", "", make("tr", "", ...head)), make("tbody", "", ...rows)));
 }

@@ -5,7 +5,7 @@ import { formatBytes, formatCount } from "./format";
 import type { MapModel, Part, Stretch } from "./mapmodel";
 
 const kMostCell = 8;      // CSS pixels of a page's side, with its gap
-const kTileGap = 3;       // CSS pixels between two arenas
+const kTileGap = 3;       // CSS pixels between two arenas; less where they are small
 const kBarHeight = 2;     // of the line below a region that shows what is known in numbers only
 const kHeadHeight = 24, kLabelHeight = 15;
 const kFoldWidth = 7;
@@ -42,7 +42,11 @@ class Flow {
   private labelled = false;
   private gap = 0;
 
-  constructor(private model: MapModel, private width: number, private cell: number, private scale: number) {}
+  private least: number; // gap between two regions
+
+  constructor(private model: MapModel, private width: number, private cell: number, private scale: number) {
+    this.least = Math.round(Math.min(kTileGap, 1 + cell / scale) * scale);
+  }
 
   group(title: string, unit: string, parts: Part[]): void {
     if (parts.length === 0) return;
@@ -51,7 +55,7 @@ class Flow {
     this.labels.push({ texts: [text], x: 0, y: this.y, width: this.width, strong: true });
     this.y += kHeadHeight * this.scale;
     this.labelled = !isArena(parts[0] as Part);
-    this.gap = this.labelled ? kTileGap * this.scale : this.gapOf(parts.length);
+    this.gap = this.labelled ? this.least : this.gapOf(parts.length);
     this.open();
     for (const part of parts) this.add(part);
     this.y += this.pitch() + 6 * this.scale;
@@ -59,13 +63,14 @@ class Flow {
 
   // Where arenas take more than a line, the lines are as wide as the map.
   private gapOf(tiles: number): number {
-    const [least, tile] = [kTileGap * this.scale, this.model.side * this.cell];
+    const { least } = this;
+    const tile = this.model.side * this.cell;
     const perLine = Math.floor((this.width + least) / (tile + least));
-    return tiles > perLine && perLine > 1 ? Math.floor((this.width - perLine * tile) / (perLine - 1)) : Math.floor(least);
+    return tiles > perLine && perLine > 1 ? Math.floor((this.width - perLine * tile) / (perLine - 1)) : least;
   }
 
   private pitch(): number {
-    return this.model.side * this.cell + (kBarHeight + 1 + kTileGap) * this.scale;
+    return this.model.side * this.cell + (kBarHeight + 1) * this.scale + this.least;
   }
 
   private open(): void {
@@ -119,13 +124,16 @@ function flow(model: MapModel, width: number, cell: number, scale: number): Flow
   return laid;
 }
 
+export interface Room { width: number; height: number; scale: number; cell?: number } // CSS pixels; cell: at most, in device pixels
+
 // The largest pages with which the whole map is as high as wanted; at least one CSS pixel each: then it is higher.
-export function makeLayout(model: MapModel, cssWidth: number, cssHeight: number, scale: number): Layout {
-  const width = Math.max(1, Math.floor(cssWidth * scale));
+export function makeLayout(model: MapModel, room: Room): Layout {
+  const { scale } = room;
+  const width = Math.max(1, Math.floor(room.width * scale));
   const least = Math.max(1, Math.round(scale));
-  let cell = Math.max(least, Math.round(kMostCell * scale));
+  let cell = Math.max(least, room.cell ?? Math.round(kMostCell * scale));
   let laid = flow(model, width, cell, scale);
-  while (cell > least && laid.y > cssHeight * scale) laid = flow(model, width, --cell, scale);
+  while (cell > least && laid.y > room.height * scale) laid = flow(model, width, --cell, scale);
   const position = new Int32Array(model.cells);
   for (const line of laid.lines) {
     for (const piece of line.pieces) {

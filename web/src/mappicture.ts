@@ -3,18 +3,20 @@
 // Does not: fetch or send anything; the picture is made and saved in the browser.
 import { visibleText } from "./format";
 import type { LegendEntry } from "./mapfigures";
-import { makeLayout } from "./maplayout";
+import { makeLayout, type Layout } from "./maplayout";
 import type { MapModel } from "./mapmodel";
 import { Painter, type Palette } from "./mappaint";
+import type { Instant } from "./mappanel";
 
 const kWidth = 1600, kHeight = 900; // a slide; a map that needs more is higher
 const kScale = 2;
-const kMargin = 48, kHead = 96, kFoot = 62;
+const kMargin = 48, kHead = 112, kFoot = 90, kGutter = 40, kCaption = 34;
+const kSign = 90; // for the tool's name, at the right of the legend
 const kFont = 'system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
 
 export interface PictureWords { title: string; subtitle: string; clock: string; figures: string; legend: LegendEntry[] }
-export interface Instant { from: number; to: number; flash: number }
 export interface PictureColours { palette: Palette; back: string; legend: Map<string, string> }
+export interface PictureMap { model: MapModel; caption: string } // no caption where there is one map only
 
 function write(context: CanvasRenderingContext2D, text: string, [x, y]: [number, number], font: string): number {
   context.font = `${font} ${kFont}`;
@@ -26,9 +28,12 @@ function write(context: CanvasRenderingContext2D, text: string, [x, y]: [number,
 function cut(context: CanvasRenderingContext2D, text: string, most: number, font: string): string {
   context.font = `${font} ${kFont}`;
   const letters = Array.from(visibleText(text));
-  let cutOff = letters.join("");
-  while (letters.length > 1 && context.measureText(cutOff).width > most) cutOff = `${letters.splice(-Math.max(1, letters.length >> 4)).length > 0 ? letters.join("") : ""}…`;
-  return cutOff;
+  let shorter = letters.join("");
+  while (letters.length > 1 && context.measureText(shorter).width > most) {
+    letters.splice(-Math.max(1, letters.length >> 4));
+    shorter = `${letters.join("")}…`;
+  }
+  return shorter;
 }
 
 function writeHead(context: CanvasRenderingContext2D, words: PictureWords, palette: Palette): void {
@@ -45,36 +50,76 @@ function writeHead(context: CanvasRenderingContext2D, words: PictureWords, palet
   context.textAlign = "left";
 }
 
-function writeLegend(context: CanvasRenderingContext2D, words: PictureWords, colours: PictureColours, y: number): void {
-  let x = kMargin;
+// In as many lines as it takes, the last one at the bottom.
+function writeLegend(context: CanvasRenderingContext2D, words: PictureWords, colours: PictureColours, bottom: number): void {
+  const text = ({ name, amount }: LegendEntry): string => (amount === "" ? name : `${name}  ${amount}`);
+  const lines: LegendEntry[][] = [[]];
+  let room = kWidth - 2 * kMargin - kSign;
+  context.font = `400 15px ${kFont}`;
   for (const entry of words.legend) {
-    context.fillStyle = colours.legend.get(entry.key) ?? colours.palette.muted;
-    context.fillRect(x, y - 12, 14, 14);
-    context.fillStyle = colours.palette.text;
-    x += 22 + write(context, `${entry.name}${entry.amount === "" ? "" : `  ${entry.amount}`}`, [x + 22, y], "400 15px") + 30;
+    const width = context.measureText(text(entry)).width + 22 + 28;
+    if (room < width) {
+      lines.push([]);
+      room = kWidth - 2 * kMargin - kSign;
+    }
+    room -= width;
+    lines.at(-1)?.push(entry);
   }
+  lines.forEach((line, i) => {
+    const y = bottom - (lines.length - 1 - i) * 26;
+    let x = kMargin;
+    for (const entry of line) {
+      context.fillStyle = colours.legend.get(entry.key) ?? colours.palette.muted;
+      context.fillRect(x, y - 12, 14, 14);
+      context.fillStyle = colours.palette.text;
+      x += 22 + write(context, text(entry), [x + 22, y], "400 15px") + 28;
+    }
+  });
   context.fillStyle = colours.palette.muted;
   context.textAlign = "right";
-  write(context, "cowprof", [kWidth - kMargin, y], "600 15px");
+  write(context, "cowprof", [kWidth - kMargin, bottom], "600 15px");
   context.textAlign = "left";
 }
 
-export async function makePicture(model: MapModel, instant: Instant, words: PictureWords, colours: PictureColours): Promise<Blob> {
-  const layout = makeLayout(model, kWidth - 2 * kMargin, kHeight - kHead - kFoot - 24, kScale);
-  const map = document.createElement("canvas");
-  [map.width, map.height] = [layout.width, layout.height];
-  const mapContext = map.getContext("2d", { willReadFrequently: true });
+function drawMap(layout: Layout, model: MapModel, instant: Instant, palette: Palette): HTMLCanvasElement {
   const canvas = document.createElement("canvas");
-  [canvas.width, canvas.height] = [kWidth * kScale, Math.max(kHeight * kScale, layout.height + (kHead + kFoot + 24) * kScale)];
+  [canvas.width, canvas.height] = [layout.width, layout.height];
+  const context = canvas.getContext("2d", { willReadFrequently: true });
+  if (context === null) throw new Error("the browser gave no canvas to draw on");
+  new Painter(model, layout, context, palette).show(instant.from, instant.to, instant.flash);
+  return canvas;
+}
+
+// One map, or several in a grid of two columns, all with pages of the same size.
+function layMaps(maps: PictureMap[]): { layouts: Layout[]; columns: number; rowHeight: number } {
+  const columns = maps.length > 1 ? 2 : 1;
+  const rows = Math.ceil(maps.length / columns);
+  const captions = maps.length > 1 ? kCaption : 0;
+  const room = { width: (kWidth - 2 * kMargin - (columns - 1) * kGutter) / columns, height: (kHeight - kHead - kFoot) / rows - captions, scale: kScale };
+  const cell = Math.min(...maps.map(({ model }) => makeLayout(model, room).cell));
+  const layouts = maps.map(({ model }) => makeLayout(model, { ...room, cell }));
+  return { layouts, columns, rowHeight: Math.max(...layouts.map((layout) => layout.height)) / kScale + captions };
+}
+
+export async function makePicture(maps: PictureMap[], instant: Instant, words: PictureWords, colours: PictureColours): Promise<Blob> {
+  const { layouts, columns, rowHeight } = layMaps(maps);
+  const canvas = document.createElement("canvas");
+  [canvas.width, canvas.height] = [kWidth * kScale, Math.max(kHeight, rowHeight * Math.ceil(maps.length / columns) + kHead + kFoot) * kScale];
   const context = canvas.getContext("2d");
-  if (context === null || mapContext === null) throw new Error("the browser gave no canvas to draw on");
-  new Painter(model, layout, mapContext, colours.palette).show(instant.from, instant.to, instant.flash);
+  if (context === null) throw new Error("the browser gave no canvas to draw on");
   context.fillStyle = colours.back;
   context.fillRect(0, 0, canvas.width, canvas.height);
-  context.drawImage(map, kMargin * kScale, (kHead + 16) * kScale);
   context.scale(kScale, kScale);
   writeHead(context, words, colours.palette);
-  writeLegend(context, words, colours, canvas.height / kScale - 32);
+  maps.forEach(({ model, caption }, i) => {
+    const layout = layouts[i] as Layout;
+    const x = kMargin + (i % columns) * ((kWidth - 2 * kMargin + kGutter) / columns);
+    const y = kHead + Math.floor(i / columns) * rowHeight;
+    context.fillStyle = colours.palette.text;
+    if (caption !== "") write(context, caption, [x, y + 17], "600 17px");
+    context.drawImage(drawMap(layout, model, instant, colours.palette), x, y + (caption === "" ? 0 : kCaption - 8), layout.width / kScale, layout.height / kScale);
+  });
+  writeLegend(context, words, colours, canvas.height / kScale - 30);
   const blob = await new Promise<Blob | null>((done) => canvas.toBlob(done, "image/png"));
   if (blob === null) throw new Error(`the browser can't make a picture of ${canvas.width} × ${canvas.height} pixels`);
   return blob;

@@ -1,22 +1,26 @@
-// Owns the page map section: the address space of one process as a picture, a pixel a page, and the replay of the recording.
+// Owns the page map section: the address space of a worker as a picture, a square a page, and the replay of the recording;
+// of one process, or of several side by side.
 // Called by: main.ts makes it; the store tells it what is looked at.
 // Does not: know the format of the data (mapmodel.ts), places (maplayout.ts) or pixels (mappaint.ts).
 import "./map.css";
 import { kCauseOrder, type Page, type Track } from "./decode";
 import { make, makeButton, makeSection, mark } from "./dom";
 import { exactnessInWords, formatBytes, formatClock, visibleText } from "./format";
-import { CellCursor } from "./mapcell";
-import { figuresOf, Legend, legendOf, makeRegionsTable, notesOf } from "./mapfigures";
-import { makeLayout, type Layout } from "./maplayout";
-import { buildModel, copiedPagesByProcess, type MapModel } from "./mapmodel";
-import { Painter, type Palette } from "./mappaint";
+import { figuresOf, Legend, legendOf, makeRegionsTable, notesOf, type View } from "./mapfigures";
+import { buildModel, copiedPagesByProcess } from "./mapmodel";
+import type { Palette } from "./mappaint";
+import { MapPanel, type Instant } from "./mappanel";
 import { makePicture, save } from "./mappicture";
 import { calm, Replay } from "./mapreplay";
 import type { Change, Store } from "./store";
 import { colour, onTheme } from "./theme";
 
-const kHeight = 600;        // CSS pixels that the map keeps to where it can
-const kFlashShare = 0.06;   // of the replay: how long a fresh copy stands out
+const kHeight = 600;       // CSS pixels that the map keeps to where it can
+const kSeveralHeight = 800;
+const kFlashShare = 0.06;  // of the replay: how long a fresh copy stands out
+const kMostPanels = 4;
+const kTwoColumns = 700;   // CSS pixels of width from which on maps stand side by side
+const kSeveral = "several";
 const kLead = "Every square is a page of memory, in the order of addresses: grey as long as it is not copied, then in the colour of the cause. Play shows how it went.";
 
 function readPalette(): Palette {
@@ -32,18 +36,17 @@ function whatIsMissing(page: Page): string {
   return `This recording does not say which pages were copied, only how many (${exactnessInWords(page.run.exactness)}). Pages are noted one by one where cowprof's probes of the kernel tell causes: “cowprof doctor” says what is missing for that.`;
 }
 
+const nameOf = (process: Track): string => `${process.role} ${process.pid}`;
+
 class PageMap {
   readonly element = makeSection("map", "Page map", "");
-  private model: MapModel | null = null;
-  private layout: Layout | null = null;
-  private painter: Painter | null = null;
-  private chosen: number | null = null;   // index of the process that the reader chose here since the last pinning
-  private own: number | null = null;      // where the scrubber was left; null: at the end
-  private canvas = make("canvas", "map-canvas");
-  private frame = mark(make("div", "map-frame", this.canvas), { tabindex: "0", role: "application", "aria-describedby": "map-summary" });
+  private panels: MapPanel[] = [];
+  private chosen: string | null = null; // what the reader chose here since the last pinning: an index, or several
+  private own: number | null = null;    // where the scrubber was left; null: at the end
+  private fitted = "";                  // the room that the maps were laid out for
   private chooser = mark(make("select", "chooser"), { "aria-label": "Process of the page map" });
+  private maps = make("div", "map-panels");
   private replay = new Replay((seconds) => this.moveTo(seconds));
-  private cursor = new CellCursor(this.frame, this.canvas);
   private legend = new Legend();
   private figures = mark(make("p", "map-figures"), { id: "map-summary" });
   private notes = make("p", "map-notes");
@@ -54,65 +57,65 @@ class PageMap {
   private body = make("div", "map-body");
 
   constructor(private store: Store) {
-    const picture = makeButton("map-button", "Save picture", () => void this.savePicture());
-    const head = make("div", "map-head", this.figures, make("label", "choose", "Process ", this.chooser));
-    this.replay.element.append(this.large, picture);
-    this.body.append(head, this.frame, this.replay.element, this.legend.element);
+    this.replay.element.append(this.large, makeButton("map-button", "Save picture", () => void this.savePicture()));
+    this.body.append(make("div", "map-head", this.figures, make("label", "choose", "Process ", this.chooser)), this.maps, this.replay.element, this.legend.element);
     this.element.append(make("p", "lead", kLead), this.empty, this.body, this.notes, this.table, this.dialog);
     this.chooser.addEventListener("change", () => {
-      this.chosen = Number(this.chooser.value);
+      this.chosen = this.chooser.value;
       this.load();
     });
     this.table.addEventListener("toggle", () => this.fillTable());
     this.dialog.addEventListener("close", () => this.leaveLarge());
-    this.frame.addEventListener("keydown", (event) => {
-      if (event.key !== " ") return;
-      event.preventDefault();
-      this.replay.toggle();
-    });
     store.on((changed) => this.listen(changed));
-    onTheme(() => this.restart());
-    new ResizeObserver(() => this.fit()).observe(this.frame);
+    onTheme(() => this.recolour());
+    new ResizeObserver(() => this.fit()).observe(this.maps);
     addEventListener("resize", () => this.fit());
   }
 
   load(): void {
     const { page } = this.store;
     const sums = copiedPagesByProcess(page);
-    const process = this.pick(page, sums);
-    const something = process !== null && (sums.get(process.index) ?? 0) > 0;
-    this.fillChooser(page, sums, process);
-    this.empty.hidden = something;
-    this.element.classList.toggle("map-nothing", !something);
-    const any = [...sums.values()].some((pages) => pages > 0);
-    this.empty.textContent = something ? "" : any ? "No copied page of this process was noted." : whatIsMissing(page);
-    this.body.hidden = !any;
-    this.frame.hidden = this.replay.element.hidden = this.legend.element.hidden = this.table.hidden = !something;
-    this.model = something ? buildModel(page, process) : null;
-    this.layout = null;
-    this.notes.textContent = this.model === null ? "" : visibleText(notesOf(page, this.model).join(" "));
-    if (this.model === null) {
-      this.figures.replaceChildren();
-      return;
-    }
-    this.frame.setAttribute("aria-label", `Page map of ${this.processName(this.model.process)}: arrow keys go from page to page, Home and End to the first and the last, space plays`);
+    const copied = (process: Track): number => sums.get(process.index) ?? 0;
+    const ranked = page.processes.filter((one) => copied(one) > 0).sort((a, b) => Number(a.role === "parent") - Number(b.role === "parent") || copied(b) - copied(a));
+    const workers = ranked.filter((one) => one.role !== "parent").slice(0, kMostPanels).sort((a, b) => a.index - b.index);
+    const shown = this.pick(page, ranked, workers);
+    const drawn = shown.filter((one) => copied(one) > 0);
+    this.fillChooser(page, copied, workers, shown);
+    this.empty.textContent = drawn.length > 0 ? "" : ranked.length > 0 ? "No copied page of this process was noted." : whatIsMissing(page);
+    this.empty.hidden = drawn.length > 0;
+    this.body.hidden = ranked.length === 0;
+    for (const one of [this.maps, this.replay.element, this.legend.element, this.table, this.figures]) one.hidden = drawn.length === 0;
+    this.fillPanels(drawn);
+    this.maps.classList.toggle("several", drawn.length > 1);
+    this.notes.textContent = drawn.length === 0 ? "" : visibleText(notesOf(page, this.panels.map((panel) => panel.model)).join(" "));
+    this.fitted = "";
     this.fit();
   }
 
-  private pick(page: Page, sums: Map<number, number>): Track | null {
+  // In a live run the same processes get newer data: their maps stay, and with them focus and place.
+  private fillPanels(processes: Track[]): void {
+    const models = processes.map((process) => buildModel(this.store.page, process));
+    const same = models.length === this.panels.length && models.every((model, i) => model.process.index === this.panels[i]?.model.process.index);
+    if (same) return this.panels.forEach((panel, i) => (panel.model = models[i] ?? panel.model));
+    this.panels = models.map((model) => new MapPanel(model, nameOf(model.process), () => this.replay.toggle()));
+    this.maps.replaceChildren(...this.panels.map((panel) => panel.element));
+  }
+
+  // What the reader chose here, else what is pinned, else the worker that copied most.
+  private pick(page: Page, ranked: Track[], workers: Track[]): Track[] {
+    if (this.chosen === kSeveral) return workers;
     const of = (index: number | null): Track | undefined => (index === null ? undefined : page.processes.find((process) => process.index === index));
-    const most = [...page.processes].sort((a, b) => Number(a.role === "parent") - Number(b.role === "parent") || (sums.get(b.index) ?? 0) - (sums.get(a.index) ?? 0));
-    return of(this.chosen) ?? of(this.store.view.pinned) ?? most.find((process) => (sums.get(process.index) ?? 0) > 0) ?? most[0] ?? null;
+    const one = of(this.chosen === null ? null : Number(this.chosen)) ?? of(this.store.view.pinned) ?? ranked[0] ?? page.processes[0];
+    return one === undefined ? [] : [one];
   }
 
-  private processName(process: Track): string {
-    return `${process.role} ${process.pid}`;
-  }
-
-  private fillChooser(page: Page, sums: Map<number, number>, process: Track | null): void {
+  private fillChooser(page: Page, copied: (process: Track) => number, workers: Track[], shown: Track[]): void {
     const pageBytes = page.run.pageBytes ?? 4096;
-    this.chooser.replaceChildren(...page.processes.map((one) => mark(make("option", "", `${this.processName(one)}: ${formatBytes((sums.get(one.index) ?? 0) * pageBytes)} copied`), { value: String(one.index) })));
-    if (process !== null) this.chooser.value = String(process.index);
+    const options = page.processes.map((one) => [String(one.index), `${nameOf(one)}: ${formatBytes(copied(one) * pageBytes)} copied`]);
+    if (workers.length > 1) options.push([kSeveral, `${workers.length} workers side by side`]);
+    if (this.chooser.options.length !== options.length) this.chooser.replaceChildren(...options.map(() => make("option")));
+    options.forEach(([value = "", text = ""], i) => Object.assign(this.chooser.options[i] ?? {}, { value, text: visibleText(text) }));
+    this.chooser.value = this.chosen === kSeveral ? kSeveral : String(shown[0]?.index ?? "");
   }
 
   private listen(changed: Set<Change>): void {
@@ -128,63 +131,67 @@ class PageMap {
     else this.store.set({ cursor: seconds });
   }
 
-  // The time that the scrubber goes over: the process's life, or what of it is selected.
-  private range(model: MapModel): [number, number] {
-    const { selection } = this.store.view;
-    const [from, to] = selection === null ? model.life : [Math.max(model.life[0], selection[0]), Math.min(model.life[1], selection[1])];
-    return to > from ? [from, to] : [from, from + 0.001];
+  // The time that the scrubber goes over: the lives of the processes, or what of them is selected.
+  private range(): [number, number] {
+    const lives = this.panels.map((panel) => panel.model.life);
+    const [first, last] = [Math.min(...lives.map(([from]) => from)), Math.max(...lives.map(([, to]) => to))];
+    const [from, to] = this.store.view.selection ?? [first, last];
+    return [Math.max(first, from), Math.max(first + 0.001, from + 0.001, Math.min(last, to))];
   }
 
-  // A new layout, if the place it has is another one.
+  // At the end nothing stands out: it is the result.
+  private instant(): Instant {
+    const { cursor, selection } = this.store.view;
+    const [from, to] = this.range();
+    const at = Math.min(to, Math.max(from, cursor ?? this.own ?? to));
+    return { from: selection === null ? -Infinity : from, to: at, flash: at >= to || calm.matches ? 0 : (to - from) * kFlashShare };
+  }
+
+  // New layouts, if the room is another one; all with pages of the same size.
   private fit(): void {
-    const { model } = this;
-    const width = this.frame.clientWidth;
-    if (model === null || width === 0) return;
-    const around = this.dialog.open ? this.body.scrollHeight - this.canvas.offsetHeight + 24 : 0;
-    const height = this.dialog.open ? Math.max(200, innerHeight - around) : kHeight;
-    const scale = devicePixelRatio;
-    const { layout } = this;
-    if (layout !== null && layout.width === Math.floor(width * scale) && layout.scale === scale && this.fitted === height) return;
-    this.fitted = height;
-    this.layout = makeLayout(model, width, height, scale);
-    this.restart();
-  }
-  private fitted = 0;
-
-  private restart(): void {
-    const { model, layout } = this;
-    if (model === null || layout === null) return;
-    [this.canvas.width, this.canvas.height] = [layout.width, layout.height];
-    Object.assign(this.canvas.style, { width: `${layout.width / layout.scale}px`, height: `${layout.height / layout.scale}px` });
-    const context = this.canvas.getContext("2d", { willReadFrequently: true });
-    if (context === null) return;
-    this.painter = new Painter(model, layout, context, readPalette());
+    const [first] = this.panels;
+    if (first === undefined || this.maps.clientWidth === 0) return;
+    this.maps.classList.toggle("columns", this.panels.length > 1 && this.maps.clientWidth >= kTwoColumns);
+    const rows = this.maps.classList.contains("columns") ? Math.ceil(this.panels.length / 2) : 1;
+    const around = this.dialog.open ? this.body.scrollHeight - first.canvasHeight * rows + 44 : 0;
+    const height = (this.dialog.open ? Math.max(200, innerHeight - around) : this.panels.length > 1 ? kSeveralHeight : kHeight) / rows;
+    const room = { width: first.width, height, scale: devicePixelRatio };
+    if (this.fitted === Object.values(room).join()) return;
+    this.fitted = Object.values(room).join();
+    const cell = Math.min(...this.panels.map((panel) => panel.plan(room).cell));
+    for (const panel of this.panels) panel.lay(panel.plan({ ...room, cell }), readPalette());
     this.paint();
   }
 
-  // From, to, and how long copies stand out: at the end nothing does, it is the result.
-  private instant(model: MapModel): { from: number; to: number; flash: number } {
-    const [from, to] = this.range(model);
-    const at = Math.min(to, Math.max(from, this.store.view.cursor ?? this.own ?? to));
-    return { from: this.store.view.selection === null ? -Infinity : from, to: at, flash: at >= to || calm.matches ? 0 : (to - from) * kFlashShare };
+  private recolour(): void {
+    for (const panel of this.panels) panel.recolour(readPalette());
+    this.paint();
+  }
+
+  private views(): View[] {
+    return this.panels.flatMap(({ model, painter }) => (painter === null ? [] : [{ model, painter }]));
   }
 
   private paint(): void {
-    const { model, painter, layout, store } = this;
-    if (model === null || painter === null || layout === null) return;
-    const { from, to, flash } = this.instant(model);
-    painter.show(from, to, flash);
-    const { copied, rest, words } = figuresOf(store.page, model, painter, to, store.view.selection === null ? null : [from, to]);
+    const { store } = this;
+    if (this.panels.length === 0) return;
+    const instant = this.instant();
+    const selection: [number, number] | null = store.view.selection === null ? null : [instant.from, instant.to];
+    for (const panel of this.panels) {
+      panel.show(instant);
+      const { model, painter } = panel;
+      if (this.panels.length > 1 && painter !== null) panel.caption.textContent = visibleText(`${panel.name}: ${figuresOf(store.page, [{ model, painter }], instant.to, selection).words}`);
+    }
+    const { copied, rest, words } = figuresOf(store.page, this.views(), instant.to, selection);
     this.figures.replaceChildren(make("strong", "", copied), ` ${rest}`);
-    this.replay.show(this.range(model), to, words);
-    this.legend.show(legendOf(model, painter));
-    this.cursor.refresh({ model, layout, painter });
+    this.replay.show(this.range(), instant.to, words);
+    this.legend.show(legendOf(this.views()));
     if (this.table.open && !this.replay.playing) this.fillTable();
   }
 
   private fillTable(): void {
-    this.table.querySelector(".scroll")?.remove();
-    if (this.table.open && this.model !== null && this.painter !== null) this.table.append(makeRegionsTable(this.model, this.painter));
+    for (const old of this.table.querySelectorAll(".scroll")) old.remove();
+    if (this.table.open) this.views().forEach((view, i) => this.table.append(makeRegionsTable(view, this.panels[i]?.name ?? "")));
   }
 
   private toggleLarge(): void {
@@ -192,7 +199,7 @@ class PageMap {
     this.dialog.append(this.body);
     this.large.textContent = "Close";
     this.dialog.showModal();
-    this.frame.focus();
+    this.panels[0]?.focus();
     this.fit();
   }
 
@@ -204,19 +211,21 @@ class PageMap {
   }
 
   private async savePicture(): Promise<void> {
-    const { model, painter } = this;
-    if (model === null || painter === null) return;
-    const instant = this.instant(model);
+    const instant = this.instant();
     const palette = readPalette();
-    const legend = new Map([...kCauseOrder.map((cause, i): [string, string] => [cause, palette.causes[i] as string]), ["rest-shared", palette.shared], ["rest-new", palette.new], ["rest-private", palette.private]]);
-    const command = this.store.page.report.command;
+    const [first] = this.panels;
+    if (first === undefined) return;
+    const { page, view } = this.store;
+    const one = this.panels.length === 1;
     const words = {
-      title: `Pages copied by ${this.processName(model.process)}`, subtitle: command === "" ? model.process.name : command,
-      clock: `${formatClock(instant.to, 0.1)} of ${formatClock(this.range(model)[1], 0.1)}`,
-      figures: figuresOf(this.store.page, model, painter, instant.to, this.store.view.selection).words, legend: legendOf(model, painter),
+      title: `Pages copied by ${one ? first.name : `${this.panels.length} workers`}`, subtitle: page.report.command || first.model.process.name,
+      clock: `${formatClock(instant.to, 0.1)} of ${formatClock(this.range()[1], 0.1)}`,
+      figures: figuresOf(page, this.views(), instant.to, view.selection).words.replace(/ by \d+ processes$/, ""), legend: legendOf(this.views()),
     };
+    const legend = new Map([...kCauseOrder.map((cause, i): [string, string] => [cause, palette.causes[i] as string]), ["rest-shared", palette.shared], ["rest-new", palette.new], ["rest-private", palette.private]]);
+    const maps = this.panels.map(({ model, caption }) => ({ model, caption: one ? "" : caption.textContent ?? "" }));
     try {
-      save(await makePicture(model, instant, words, { palette, back: colour("surface"), legend }), `cowprof-map-${model.process.pid}-${instant.to.toFixed(1)}s.png`);
+      save(await makePicture(maps, instant, words, { palette, back: colour("surface"), legend }), `cowprof-map-${one ? first.model.process.pid : kSeveral}-${instant.to.toFixed(1)}s.png`);
     } catch (failure) {
       this.figures.textContent = visibleText(`The picture can't be saved: ${failure instanceof Error ? failure.message : String(failure)}.`);
     }
