@@ -64,8 +64,9 @@ const tipLines = (page) => page.$$eval(".map-tip p", (lines) => lines.map((line)
 for (const scheme of ["light", "dark"]) {
   test(`a page has the colour of its cause from its copy on, not before (${scheme})`, async () => {
     await withMap(`colours-${scheme}`, makeMapPage(), { scheme }, async (page) => {
-      const [refcount, collector, shared, fresh] = await Promise.all(["refcount", "gc-header", "map-shared", "map-new"].map((name) => themeColour(page, name)));
-      assert.equal(new Set([refcount, collector, shared, fresh]).size, 4);
+      const names = ["refcount", "gc-header", "map-shared", "map-new", "map-private"];
+      const [refcount, collector, shared, fresh, hidden] = await Promise.all(names.map((name) => themeColour(page, name)));
+      assert.equal(new Set([refcount, collector, shared, fresh, hidden]).size, names.length);
       const colours = async (arena, times) => {
         await focusPage(page, arena, 3, 2);
         const found = [];
@@ -78,8 +79,18 @@ for (const scheme of ["light", "dark"]) {
       assert.deepEqual(await colours(1, [29, 59, 29, 179]), [shared, refcount, shared, refcount]);
       assert.deepEqual(await colours(4, [110, 179]), [shared, collector]);
       assert.deepEqual(await colours(3, [89, 179]), [shared, refcount]);
-      assert.deepEqual(await colours(0, [29, 179]), [shared, shared]);
+      assert.deepEqual(await colours(0, [29, 159]), [shared, shared]);
       assert.deepEqual(await colours(5, [140, 179]), [shared, fresh], "an arena of the worker's own");
+      const textureOf = async (arena) => {
+        const found = [];
+        for (const [column, row] of [[0, 0], [1, 0], [0, 1], [1, 1]]) {
+          await focusPage(page, arena, column, row);
+          found.push(await colourThere(page));
+        }
+        return found;
+      };
+      assert.deepEqual(await textureOf(5), [fresh, fresh, shared, shared], "stripes");
+      assert.deepEqual(await textureOf(0), [hidden, shared, shared, hidden], "private by count, and nobody saw the copies");
       const [, flash] = await colours(1, [29, 30.5]);
       assert.ok(flash !== shared && flash !== refcount, "a fresh copy stands out");
     });
@@ -275,6 +286,7 @@ test("what the map can't show is said", async () => {
     assert.match(notes, /7 copied pages lie outside every region/);
     assert.match(notes, /Not drawn: 1 other region \(19\.5 MiB\)/);
     await page.click(".map-table summary");
+    await page.waitForSelector(".map-table tbody tr");
     const rows = await page.$$eval(".map-table tbody tr", (all) => all.map((row) => [...row.cells].map((cell) => cell.textContent)));
     assert.deepEqual(rows[0], ["6 pymalloc arenas", `from 0x${(kBase * 4096).toString(16)}`, "1,536", "896", "58 %"]);
     assert.deepEqual(rows.find(([name]) => name === "[heap]").slice(2), ["300", "20", "6.7 %"]);

@@ -44,11 +44,18 @@ export function legendOf(views: View[]): LegendEntry[] {
     const bytes = views.reduce((sum, { model, painter }) => sum + (painter.shown[cause] ?? 0) * model.pageBytes, 0);
     return occurs ? [{ key, name: causeName(key), amount: formatBytes(bytes) }] : [];
   });
-  const states = views.flatMap(({ model, painter }) => model.parts.map((part) => painter.stateOf(part)));
-  const known: Record<Rest, boolean> = {
-    shared: true, new: states.some((state) => state.newShare >= kLeastBar), private: states.some((state) => state.privateShare >= kLeastBar),
-  };
-  return [...entries, ...kRestNames.filter(([rest]) => known[rest]).map(([rest, name]) => ({ key: `rest-${rest}`, name, amount: "" }))];
+  const rests = kRestNames.flatMap(([rest, name]) => {
+    const bytes = rest === "shared" ? 0 : views.reduce((sum, view) => sum + restBytes(view, rest), 0);
+    return rest === "shared" || bytes > 0 ? [{ key: `rest-${rest}`, name, amount: bytes > 0 ? formatBytes(bytes) : "" }] : [];
+  });
+  return [...entries, ...rests];
+}
+
+// Of regions in which it is more than the page or two that come between sweep and record.
+function restBytes({ model, painter }: View, rest: "new" | "private"): number {
+  const regions = new Map(model.parts.map((part) => [part.number, painter.stateOf(part)]));
+  const pages = [...regions.values()].map((state) => (rest === "new" ? (state.newShare >= kLeastBar ? state.newPages : 0) : state.privateShare >= kLeastBar ? state.unseenPages : 0));
+  return pages.reduce((sum, count) => sum + count, 0) * model.pageBytes;
 }
 
 export class Legend {

@@ -3,7 +3,7 @@
 // Does not: choose the instant, or lay out.
 import { visibleText } from "./format";
 import type { Label, Layout } from "./maplayout";
-import type { MapModel, Part } from "./mapmodel";
+import type { MapModel, Part, Stretch } from "./mapmodel";
 import { lowerBound } from "./mapregions";
 
 const kAges = 5; // shades from just copied to at rest
@@ -11,13 +11,13 @@ const kAges = 5; // shades from just copied to at rest
 // What is known of the pages of a region that nobody saw being copied.
 export type Rest = "shared" | "new" | "private";
 export interface Palette { causes: string[]; flash: string; shared: string; new: string; private: string; text: string; muted: string }
-export interface RegionState { rest: Rest; newShare: number; privateShare: number; seconds: number | null; newPages: number; privatePages: number; sharedPages: number }
+export interface RegionState { rest: Rest; newShare: number; privateShare: number; seconds: number | null; newPages: number; privatePages: number; sharedPages: number; unseenPages: number }
 
 const kGapFrom = 5;      // CSS pixels from which on there is a gap between pages
 export const kLeastBar = 0.03;  // of a region: less is a page or two that came between sweep and record
-const kStill = 0.85;     // how much of the flash's colour a page has that was copied just now
+const kFlash = 0.7;      // how much of the flash's colour a page has that was copied just now: the cause's still shows
 
-const kUncounted: RegionState = { rest: "shared", newShare: 0, privateShare: 0, seconds: null, newPages: 0, privatePages: 0, sharedPages: 0 };
+const kUncounted: RegionState = { rest: "shared", newShare: 0, privateShare: 0, seconds: null, newPages: 0, privatePages: 0, sharedPages: 0, unseenPages: 0 };
 
 function rgb(colour: string): [number, number, number] {
   const code = Number.parseInt(colour.replace("#", ""), 16);
@@ -50,7 +50,7 @@ export class Painter {
   private pixels: Uint32Array;
   private colours: Uint32Array;            // by cause, then age
   private rests: Record<Rest, number>;
-  private restColours: Uint32Array;        // of a stretch's pages that are not copied
+  private restOf: Rest[];                  // what a stretch's pages are that are not copied
   private side: number;                    // of a page, without the gap
 
   constructor(private model: MapModel, readonly layout: Layout, private context: CanvasRenderingContext2D, private palette: Palette) {
@@ -60,9 +60,9 @@ export class Painter {
     this.ends = new Float64Array(model.batches.length + 1);
     this.perStretch = new Float64Array(model.stretches.length);
     this.stretchOf = new Uint32Array(model.cells);
-    this.colours = Uint32Array.from(palette.causes.flatMap((colour) => Array.from({ length: kAges + 1 }, (_, age) => packed(colour, palette.flash, kStill * (1 - age / kAges)))));
+    this.colours = Uint32Array.from(palette.causes.flatMap((colour) => Array.from({ length: kAges + 1 }, (_, age) => packed(colour, palette.flash, kFlash * (1 - age / kAges)))));
     this.rests = { shared: packed(palette.shared), new: packed(palette.new), private: packed(palette.private) };
-    this.restColours = new Uint32Array(model.stretches.length).fill(this.rests.shared);
+    this.restOf = model.stretches.map(() => "shared");
     this.side = layout.cell - (layout.cell >= kGapFrom * layout.scale ? Math.max(1, Math.round(layout.scale / 2)) : 0);
     this.index();
     this.drawStill();
@@ -148,10 +148,21 @@ export class Painter {
 
   private colourOf(cell: number): number {
     const copy = this.lit[cell] as number;
-    if (copy < 0) return this.restColours[this.stretchOf[cell] as number] as number;
+    if (copy < 0) return this.restColour(cell);
     let age = 0;
     while (age < kAges && copy < (this.older[age + 1] as number)) age++;
     return this.colours[(this.model.copies.cause[copy] as number) * (kAges + 1) + age] as number;
+  }
+
+  // What is not a copy is a texture, never a plain colour: stripes are new, a chequer is private without knowing which pages.
+  private restColour(cell: number): number {
+    const stretch = this.stretchOf[cell] as number;
+    const rest = this.restOf[stretch] as Rest;
+    if (rest === "shared") return this.rests.shared;
+    const { firstCell, offset } = this.model.stretches[stretch] as Stretch;
+    const page = offset + cell - firstCell;
+    const line = Math.floor(page / this.model.side);
+    return (rest === "new" ? line : line + (page % this.model.side)) % 2 === 0 ? this.rests[rest] : this.rests.shared;
   }
 
   private paint(cell: number): void {
@@ -176,7 +187,7 @@ export class Painter {
         const pages = Math.max(part.pages, (part.region?.bytes ?? 0) / this.model.pageBytes);
         const unseen = Math.max(0, privatePages - newPages - (copied.get(part) ?? 0));
         const rest: Rest = newPages > 0 && newPages >= privatePages + sharedPages ? "new" : unseen >= pages / 2 ? "private" : "shared";
-        this.states.set(part, { rest, newShare: Math.min(1, newPages / pages), privateShare: Math.min(1, unseen / pages), seconds: counts.seconds[at] as number, newPages, privatePages, sharedPages });
+        this.states.set(part, { rest, newShare: Math.min(1, newPages / pages), privateShare: Math.min(1, unseen / pages), seconds: counts.seconds[at] as number, newPages, privatePages, sharedPages, unseenPages: unseen });
       }
       if (this.stateOf(part).rest !== old.rest) this.repaint(part);
     }
@@ -185,7 +196,7 @@ export class Painter {
   private repaint(part: Part): void {
     for (const { firstCell, pages } of part.stretches) {
       if (firstCell < 0) continue;
-      this.restColours[this.stretchOf[firstCell] as number] = this.rests[this.stateOf(part).rest];
+      this.restOf[this.stretchOf[firstCell] as number] = this.stateOf(part).rest;
       for (let cell = firstCell; cell < firstCell + pages; cell++) if (this.lit[cell] === -1) this.paint(cell);
     }
   }

@@ -50,6 +50,18 @@ function writeHead(context: CanvasRenderingContext2D, words: PictureWords, palet
   context.textAlign = "left";
 }
 
+// 14 pixels wide; with the textures that the map has: stripes are new, a chequer is private.
+function drawSwatch(context: CanvasRenderingContext2D, key: string, { legend, palette }: PictureColours, [x, y]: [number, number]): void {
+  const textured = key === "rest-new" || key === "rest-private";
+  context.fillStyle = textured ? palette.shared : legend.get(key) ?? palette.muted;
+  context.fillRect(x, y, 14, 14);
+  if (!textured) return;
+  context.fillStyle = legend.get(key) ?? palette.muted;
+  for (let line = 0; line < 4; line++) {
+    for (let column = 0; column < 4; column++) if ((key === "rest-new" ? line : line + column) % 2 === 0) context.fillRect(x + column * 3.5, y + line * 3.5, 3.5, 3.5);
+  }
+}
+
 // In as many lines as it takes, the last one at the bottom.
 function writeLegend(context: CanvasRenderingContext2D, words: PictureWords, colours: PictureColours, bottom: number): void {
   const text = ({ name, amount }: LegendEntry): string => (amount === "" ? name : `${name}  ${amount}`);
@@ -69,8 +81,7 @@ function writeLegend(context: CanvasRenderingContext2D, words: PictureWords, col
     const y = bottom - (lines.length - 1 - i) * 26;
     let x = kMargin;
     for (const entry of line) {
-      context.fillStyle = colours.legend.get(entry.key) ?? colours.palette.muted;
-      context.fillRect(x, y - 12, 14, 14);
+      drawSwatch(context, entry.key, colours, [x, y - 12]);
       context.fillStyle = colours.palette.text;
       x += 22 + write(context, text(entry), [x + 22, y], "400 15px") + 28;
     }
