@@ -33,7 +33,7 @@ function readPalette(): Palette {
 function whatIsMissing(page: Page): string {
   if (page.processes.length === 0) return "No process was recorded, so there is no memory to draw.";
   if (page.report.copies === 0) return "Nothing was copied while this was recorded, so every page stayed as it was.";
-  return `This recording does not say which pages were copied, only how many (${exactnessInWords(page.run.exactness)}). Pages are noted one by one where cowprof's probes of the kernel tell causes: “cowprof doctor” says what is missing for that.`;
+  return `This recording does not say which pages were copied, only how many (${exactnessInWords(page.run.exactness)}). Pages are noted one by one by cowprof's probes in the kernel: “cowprof doctor” says what they need on that host.`;
 }
 
 const nameOf = (process: Track): string => `${process.role} ${process.pid}`;
