@@ -22,6 +22,7 @@ import "./timeline.css";
 
 const kNearPixels = 22;
 const kStrongWidth = 3.5;
+const kBucketsPerPixel = 0.75;
 
 class Timeline {
   readonly element = make("div", "timeline");
@@ -131,9 +132,9 @@ class Timeline {
 
   private relist(): void {
     const forecast: Line[] = this.measure === "private" && this.store.page.forecasts.best.length > 0 && this.strips[0] !== undefined
-      ? [{ ...(this.strips[0].lines[0] as Line), key: "forecast", label: standingForecast(this.store.page) === null ? "forecast (hover: what was said then)" : "forecast", title: "what the workers will own together: lowest, best and highest", colour: "accent" }]
+      ? [{ ...(this.strips[0].lines[0] as Line), key: "forecast", label: "forecast", title: "what the workers will own together: lowest, best and highest", colour: "accent" }]
       : [];
-    const lines = this.strips.flatMap((strip) => (strip.name === "sum" ? [...strip.lines, ...forecast] : strip.lines));
+    const lines = this.strips.filter((strip) => strip.atLegend).flatMap((strip) => (strip.name === "sum" ? [...strip.lines, ...forecast] : strip.lines));
     const seen = this.store.page.processes.filter((track) => track.columns.private.length > 0);
     fillLegend(this.legend, lines, seen, this.store.view.pinned, {
       hidden: (key) => this.hidden.has(key),
@@ -145,12 +146,12 @@ class Timeline {
 
   private redraw(): void {
     const { page, view } = this.store;
-    this.cut = planCut(page.seconds, view.range, Math.max(100, this.area().width));
+    this.cut = planCut(page.seconds, view.range, Math.max(100, this.area().width * kBucketsPerPixel));
     const times = cutTimes(page.seconds, this.cut);
     for (const { strip, plot } of this.charts) plot.setData([times, ...strip.cut(this.cut, this.hidden)]);
     this.selection.show(this.area());
     this.showNote();
-    this.repaint();
+    this.showForecast();
   }
 
   private area(): { left: number; width: number } {
@@ -166,10 +167,7 @@ class Timeline {
   }
 
   private repaint(only?: Chart): void {
-    for (const { strip, plot } of only === undefined ? this.charts : [only]) {
-      strip.lines.forEach((line, i) => { (plot.series[i + 1] as uPlot.Series).width = this.look(line).width; });
-      plot.redraw(false, true);
-    }
+    for (const { plot } of only === undefined ? this.charts : [only]) plot.redraw(true, true);
     this.showForecast();
   }
 
@@ -187,7 +185,9 @@ class Timeline {
     const silent = this.store.page.processes.filter((track) => track.columns.private.length === 0).length;
     if (silent > 0) notes.push(`${formatCount(silent)} of ${formatCount(this.store.page.processes.length)} processes lived too shortly to be measured.`);
     if (this.cut.step > 1) notes.push(`Each pixel shows the lowest and the highest of ${this.cut.step} samples; copies per second: the fastest. Zoom in to see every sample.`);
-    this.note.textContent = [...notes, "Drag to select, wheel to zoom, ? for help."].join(" ");
+    const finished = this.store.page.forecasts.best.length > 0 && standingForecast(this.store.page) === null;
+    const hint = finished ? "Hover over the first strip to see what cowprof forecast at that moment." : "";
+    this.note.textContent = [...notes, hint, "Drag to select, wheel to zoom, ? for help."].filter((text) => text !== "").join(" ");
     const [from, to] = this.store.view.range;
     this.allButton.hidden = from <= Math.min(0, this.store.page.seconds[0] ?? 0) && to >= (this.store.page.seconds.at(-1) ?? 0);
   }
@@ -260,7 +260,9 @@ class Timeline {
     showTooltip(this.tooltip, reading, page.seconds[sample] ?? 0, page.run.intervalSeconds ?? 1);
     const { left, width } = this.area();
     const x = left + ((view.cursor - view.range[0]) / (view.range[1] - view.range[0])) * width;
-    placeTooltip(this.tooltip, this.plots, x, (this.charts.find(({ strip }) => strip.name === under.name)?.host.offsetTop ?? 0) + 12);
+    const host = this.charts.find(({ strip }) => strip.name === under.name)?.host;
+    const below = under.name === "sum" ? (host?.clientHeight ?? 0) : 12; // the forecast under the cursor stays in sight
+    placeTooltip(this.tooltip, this.plots, x, (host?.offsetTop ?? 0) + below);
   }
 
   // Under the cursor: what was said then. Else, if the run goes on or was cut off: what stands.
