@@ -12,6 +12,7 @@ import { makeFooter } from "./footer";
 import { visibleText } from "./format";
 import { makeHeader, makeTiles } from "./header";
 import { makeHelp } from "./help";
+import { makePageMap } from "./pagemap";
 import { makeShmSection } from "./shm";
 import { Store } from "./store";
 import { makeLimitsSection } from "./tables";
@@ -30,6 +31,7 @@ const kSections: Section[] = [
   makeTimelineSection,
   makeWhySection,
   makeWhoSection,
+  makePageMap,
   makeWorkersSection,
   makeShmSection,
   ({ page }) => makeLimitsSection(page.report.limits),

@@ -1,0 +1,167 @@
+// Owns where on the map a page lies: squares of arenas, ribbons of other regions, in lines from left to right, in device pixels.
+// Called by: pagemap.ts when the map, its width or the resolution changes; mappaint.ts and mapcell.ts look up places.
+// Does not: paint, or know which page is copied when.
+import { formatBytes, formatCount } from "./format";
+import type { MapModel, Part, Stretch } from "./mapmodel";
+
+const kMostCell = 8;      // CSS pixels of a page's side, with its gap
+const kTileGap = 3;       // CSS pixels between two arenas; less where they are small
+const kBarHeight = 2;     // of the line below a region that shows what is known in numbers only
+const kHeadHeight = 24, kLabelHeight = 15;
+const kFoldWidth = 7;
+const kShortNames: Record<string, string> = { heap: "heap", mmap: "mapping", file: "file", stack: "stack", other: "elsewhere" };
+
+export interface Piece { stretch: Stretch; from: number; pages: number; columns: number; x: number; y: number; width: number }
+export interface Line { y: number; pieces: Piece[] }
+export interface Label { texts: string[]; /* the first that fits */ x: number; y: number; width: number; strong: boolean }
+export interface Layout {
+  width: number; height: number; scale: number; cell: number; side: number;
+  lines: Line[]; labels: Label[]; position: Int32Array; // of a cell: y * width + x
+}
+
+const isArena = (part: Part): boolean => part.kind === "pymalloc-arena";
+const isTile = (piece: Piece, side: number): boolean => isArena(piece.stretch.part) && piece.stretch.part.pages <= side * side;
+
+// Column and row of a piece's page: an arena reads like text, so that a front of copies goes down it; a ribbon goes on to
+// the right, column by column, as far as its region is long.
+function placeIn(piece: Piece, page: number, side: number): [number, number] {
+  const [across, along] = [page % side, Math.floor(page / side)];
+  return isTile(piece, side) ? [across, along] : [along, across];
+}
+
+function pageAt(piece: Piece, column: number, row: number, side: number): number {
+  const page = isTile(piece, side) ? row * side + column : column * side + row;
+  return page < piece.pages ? page : -1;
+}
+
+class Flow {
+  lines: Line[] = [];
+  labels: Label[] = [];
+  y = 0;
+  private x = 0;
+  private labelled = false;
+  private gap = 0;
+
+  private least: number; // gap between two regions
+
+  constructor(private model: MapModel, private width: number, private cell: number, private scale: number) {
+    this.least = Math.round(Math.min(kTileGap, 1 + cell / scale) * scale);
+  }
+
+  group(title: string, unit: string, parts: Part[]): void {
+    if (parts.length === 0) return;
+    const pages = parts.reduce((sum, part) => sum + part.pages, 0);
+    const text = `${title}  ·  ${formatCount(parts.length)} ${unit}${parts.length === 1 ? "" : "s"}, ${formatBytes(pages * this.model.pageBytes)}`;
+    this.labels.push({ texts: [text], x: 0, y: this.y, width: this.width, strong: true });
+    this.y += kHeadHeight * this.scale;
+    this.labelled = !isArena(parts[0] as Part);
+    this.gap = this.labelled ? this.least : this.gapOf(parts.length);
+    this.open();
+    for (const part of parts) this.add(part);
+    this.y += this.pitch() + 6 * this.scale;
+  }
+
+  // Where arenas take more than a line, the lines are as wide as the map.
+  private gapOf(tiles: number): number {
+    const { least } = this;
+    const tile = this.model.side * this.cell;
+    const perLine = Math.floor((this.width + least) / (tile + least));
+    return tiles > perLine && perLine > 1 ? Math.floor((this.width - perLine * tile) / (perLine - 1)) : least;
+  }
+
+  private pitch(): number {
+    return this.model.side * this.cell + (kBarHeight + 1) * this.scale + this.least;
+  }
+
+  private open(): void {
+    this.x = 0;
+    if (this.labelled) this.y += kLabelHeight * this.scale;
+    this.lines.push({ y: this.y, pieces: [] });
+  }
+
+  private wrap(): void {
+    this.y += this.pitch();
+    this.open();
+  }
+
+  private add(part: Part): void {
+    const tile = isArena(part) && part.pages <= this.model.side ** 2;
+    const least = (tile ? this.model.side : 1) * this.cell;
+    if (this.x > 0 && this.x + least > this.width) this.wrap();
+    const start = this.x;
+    const line = this.lines.length;
+    for (const stretch of part.stretches) this.addStretch(stretch, tile);
+    if (this.labelled) {
+      const room = (this.lines.length > line ? this.width : this.x) - start;
+      const name = part.name || kShortNames[part.kind] || part.kind;
+      this.labels.push({ texts: [`${name}  ${formatBytes(part.pages * this.model.pageBytes)}`, name], x: start, y: (this.lines[line - 1] as Line).y - kLabelHeight * this.scale, width: room, strong: false });
+    }
+    this.x += this.gap;
+  }
+
+  private addStretch(stretch: Stretch, tile: boolean): void {
+    const { side } = this.model;
+    let from = 0;
+    while (from < stretch.pages) {
+      const folded = stretch.firstCell < 0;
+      const wanted = folded ? kFoldWidth * this.scale : this.cell * (tile ? side : 1);
+      if (this.x > 0 && this.x + wanted > this.width) this.wrap();
+      const columns = folded ? 1 : tile ? side : Math.max(1, Math.min(Math.ceil((stretch.pages - from) / side), Math.floor((this.width - this.x) / this.cell)));
+      const pages = folded ? stretch.pages : Math.min(stretch.pages - from, columns * side);
+      const width = folded ? wanted : columns * this.cell;
+      const line = this.lines.at(-1) as Line;
+      line.pieces.push({ stretch, from, pages, columns, x: this.x, y: line.y, width });
+      this.x += width;
+      from += pages;
+    }
+  }
+}
+
+function flow(model: MapModel, width: number, cell: number, scale: number): Flow {
+  const laid = new Flow(model, width, cell, scale);
+  laid.group("Python's small objects", "pymalloc arena", model.parts.filter(isArena));
+  laid.group("Heap, mappings, files, stacks", "region", model.parts.filter((part) => !isArena(part)));
+  return laid;
+}
+
+export interface Room { width: number; height: number; scale: number; cell?: number } // CSS pixels; cell: at most, in device pixels
+
+// The largest pages with which the whole map is as high as wanted; at least one CSS pixel each: then it is higher.
+export function makeLayout(model: MapModel, room: Room): Layout {
+  const { scale } = room;
+  const width = Math.max(1, Math.floor(room.width * scale));
+  const least = Math.max(1, Math.round(scale));
+  let cell = Math.max(least, room.cell ?? Math.round(kMostCell * scale));
+  let laid = flow(model, width, cell, scale);
+  while (cell > least && laid.y > room.height * scale) laid = flow(model, width, --cell, scale);
+  const position = new Int32Array(model.cells);
+  for (const line of laid.lines) {
+    for (const piece of line.pieces) {
+      if (piece.stretch.firstCell < 0) continue;
+      for (let page = 0; page < piece.pages; page++) {
+        const [column, row] = placeIn(piece, page, model.side);
+        position[piece.stretch.firstCell + piece.from + page] = (piece.y + row * cell) * width + piece.x + column * cell;
+      }
+    }
+  }
+  return { width, height: Math.max(1, Math.ceil(laid.y)), scale, cell, side: model.side, lines: laid.lines, labels: laid.labels, position };
+}
+
+export interface Spot { piece: Piece; page: number } // `page` counts from the piece's first; of a folded piece it is -1
+
+// What lies under a point; null between the regions.
+export function spotAt(layout: Layout, x: number, y: number): Spot | null {
+  let [low, high] = [0, layout.lines.length - 1];
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if ((layout.lines[middle] as Line).y <= y) low = middle;
+    else high = middle - 1;
+  }
+  const line = layout.lines[low];
+  if (line === undefined || y < line.y || y >= line.y + layout.side * layout.cell) return null;
+  const piece = line.pieces.find((one) => x >= one.x && x < one.x + one.width);
+  if (piece === undefined) return null;
+  if (piece.stretch.firstCell < 0) return { piece, page: -1 };
+  const page = pageAt(piece, Math.floor((x - piece.x) / layout.cell), Math.floor((y - piece.y) / layout.cell), layout.side);
+  return page < 0 ? null : { piece, page };
+}

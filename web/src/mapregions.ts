@@ -1,0 +1,108 @@
+// Owns which parts the address space of one process has: regions of different times made one picture without overlaps.
+// Called by: mapmodel.ts.
+// Does not: know how a part is drawn; what a sweep counted in a region is handed on as it was found.
+import type { Page, Track } from "./decode";
+
+const kClusterPages = 256;       // copied pages outside every known region that are this near are one part
+const kMostRegionPages = 2 ** 36; // of an address space of 48 bits
+
+// What the sweeps counted in a region, in time order.
+export interface Counts { seconds: number[]; privatePages: number[]; sharedPages: number[]; newPages: number[] }
+
+export interface Run { batch: number; cause: number; first: number; pages: number }
+export interface Range { number: number; kind: string; first: number; end: number }
+
+// How many of the sorted values are below `value`.
+export function lowerBound(sorted: ArrayLike<number>, value: number): number {
+  let [low, high] = [0, sorted.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((sorted[middle] as number) < value) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+export function countsOf(page: Page, index: number): Map<number, Counts> {
+  const columns = page.regionCounts;
+  const [indices, regions, times] = [columns.index.values, columns.region.values, columns.timesMs.values];
+  const [own, shared, fresh] = [columns.privatePages.values, columns.sharedPages.values, columns.newPages.values];
+  const counts = new Map<number, Counts>();
+  for (let i = 0; i < indices.length; i++) {
+    if (indices[i] !== index) continue;
+    const region = regions[i] as number;
+    let row = counts.get(region);
+    if (row === undefined) counts.set(region, row = { seconds: [], privatePages: [], sharedPages: [], newPages: [] });
+    row.seconds.push((times[i] as number) / 1000);
+    row.privatePages.push(own[i] || 0);
+    row.sharedPages.push(shared[i] || 0);
+    row.newPages.push(fresh[i] || 0);
+  }
+  return counts;
+}
+
+// Regions of different times overlap: a mapping was cut up into arenas, another one came where one had been. The finer
+// kind keeps the addresses, then the later one.
+function carve(ranges: Range[]): Range[] {
+  const over = (a: Range, b: Range): boolean => (a.kind === b.kind ? a.number > b.number : a.kind === "pymalloc-arena" || (b.kind !== "pymalloc-arena" && a.number > b.number));
+  const todo = ranges.filter((range) => range.end > range.first).sort((a, b) => b.first - a.first);
+  const put = (range: Range): void => {
+    if (range.end <= range.first) return;
+    let at = todo.length;
+    while (at > 0 && (todo[at - 1] as Range).first < range.first) at--;
+    todo.splice(at, 0, range);
+  };
+  const carved: Range[] = [];
+  for (let next = todo.pop(); next !== undefined; next = todo.pop()) {
+    const last = carved.at(-1);
+    if (last === undefined || next.first >= last.end) {
+      carved.push({ ...next });
+    } else if (over(next, last)) {
+      put({ ...last, first: next.end });
+      last.end = next.first;
+      if (last.end <= last.first) carved.pop();
+      put(next);
+    } else {
+      put({ ...next, first: last.end });
+    }
+  }
+  return carved;
+}
+
+// Where a copied page is in no range, one is made up of it and its neighbours: a heap that grew, a mapping that came and went.
+function strays(runs: Run[], ranges: Range[]): Range[] {
+  const found: (Range & { before: number })[] = []; // `before`: the range behind it
+  const add = (first: number, end: number, before: number): void => {
+    const last = found.at(-1);
+    if (last !== undefined && last.before === before && first <= last.end + kClusterPages) last.end = Math.max(last.end, end);
+    else found.push({ number: -1, kind: "other", first, end, before });
+  };
+  let at = 0;
+  for (const run of [...runs].sort((a, b) => a.first - b.first)) {
+    let first = run.first;
+    const end = run.first + run.pages;
+    while (at < ranges.length && (ranges[at] as Range).end <= first) at++;
+    let next = at;
+    for (; next < ranges.length && (ranges[next] as Range).first < end; next++) {
+      const range = ranges[next] as Range;
+      if (first < range.first) add(first, range.first, next);
+      first = Math.max(first, range.end);
+    }
+    if (first < end) add(first, end, next);
+  }
+  return found;
+}
+
+// What this process had, or still has from the one it was forked from: what a sweep found pages in, or a copy happened in.
+export function rangesOf(page: Page, process: Track, counts: Map<number, Counts>, runs: Run[]): Range[] {
+  const space = process.space ?? process.index;
+  const pageBytes = page.run.pageBytes ?? 4096;
+  const inherited = space === process.index ? counts : countsOf(page, space);
+  const found = (number: number): boolean => [counts.get(number), inherited.get(number)].some((rows) => rows?.privatePages.some((pages, i) => pages + (rows.sharedPages[i] ?? 0) > 0));
+  const firsts = Float64Array.from(runs, (run) => run.first).sort();
+  const lasts = Float64Array.from(runs, (run) => run.first + run.pages).sort();
+  const touched = (range: Range): boolean => lowerBound(firsts, range.end) > lowerBound(lasts, range.first + 1);
+  const all = page.regions.map((region, number): Range => ({ number, kind: region.kind, first: Math.floor(region.start / pageBytes), end: Math.ceil((region.start + region.bytes) / pageBytes) }));
+  const known = carve(all.filter((range) => page.regions[range.number]?.space === space && range.end - range.first < kMostRegionPages && (found(range.number) || touched(range))));
+  return [...known, ...strays(runs, known)];
+}
