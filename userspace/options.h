@@ -5,11 +5,13 @@
 
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/time/time.h"
 #include "model/alert.h"
+#include "serve_options.h"
 
 namespace cowprof {
 
@@ -32,6 +34,7 @@ struct Options {
   absl::Duration duration = absl::InfiniteDuration();
   absl::Duration interval = absl::Seconds(1);
   bool quiet = false, live = false, json = false;
+  std::optional<ServeAddress> serve;  // none: no page
   bool every_copy = false, verify = false;
   std::vector<std::string> without;  // rungs that must not be used
   AlertSettings alerts;

@@ -72,21 +72,6 @@ std::pair<const char*, std::string> EventText(const Event& event, const Growth& 
   return {"note", ""};
 }
 
-std::string Gzip(absl::string_view text) {
-  z_stream stream = {};
-  // 15 window bits, + 16 for a gzip header.
-  if (deflateInit2(&stream, Z_BEST_COMPRESSION, Z_DEFLATED, 15 + 16, 9, Z_DEFAULT_STRATEGY) != Z_OK) return "";
-  std::string out(deflateBound(&stream, text.size()), '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  stream.avail_in = text.size();
-  stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  stream.avail_out = out.size();
-  deflate(&stream, Z_FINISH);
-  out.resize(stream.total_out);
-  deflateEnd(&stream);
-  return out;
-}
-
 template <typename Series>
 Json Columns(const Series& series) {
   return {{"private_kib", Deltas(series.private_kib)},
@@ -186,11 +171,26 @@ std::string PageBuilder::DataJson(const Growth& growth, bool complete) const {
   return page.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+std::string Gzip(absl::string_view text, int level) {
+  z_stream stream = {};
+  // 15 window bits, + 16 for a gzip header.
+  if (deflateInit2(&stream, level, Z_DEFLATED, 15 + 16, 9, Z_DEFAULT_STRATEGY) != Z_OK) return "";
+  std::string out(deflateBound(&stream, text.size()), '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  stream.avail_in = text.size();
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = out.size();
+  deflate(&stream, Z_FINISH);
+  out.resize(stream.total_out);
+  deflateEnd(&stream);
+  return out;
+}
+
 absl::StatusOr<std::string> RenderPage(absl::string_view data_json) {
   const absl::string_view page = PageTemplate();
   const size_t at = page.find(kPlaceholder);
   if (at == absl::string_view::npos) return absl::InternalError("this build of cowprof has no viewer in it");
-  return absl::StrCat(page.substr(0, at), absl::Base64Escape(Gzip(data_json)), page.substr(at + kPlaceholder.size()));
+  return absl::StrCat(page.substr(0, at), absl::Base64Escape(Gzip(data_json, Z_BEST_COMPRESSION)), page.substr(at + kPlaceholder.size()));
 }
 
 }  // namespace cowprof

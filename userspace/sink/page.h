@@ -38,6 +38,8 @@ class PageBuilder {
   std::vector<Event> events_;
 };
 
+std::string Gzip(absl::string_view text, int level);  // 1: fast, 9: small
+
 // The viewer with `data_json` in it. Internal if this build has no viewer.
 absl::StatusOr<std::string> RenderPage(absl::string_view data_json);
 
