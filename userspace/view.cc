@@ -20,7 +20,7 @@ int View(const Options& options) {
         builder.Add(sample, growth);
       });
   if (!contents.ok()) return Fail(kUsage, contents.status().message());
-  const absl::StatusOr<std::string> page = RenderPage(builder.DataJson(growth, contents->complete));
+  const absl::StatusOr<std::string> page = RenderPage({Packed(builder.Data(growth, {.complete = contents->complete}))});
   if (!page.ok()) return Fail(kInternalFailure, page.status().message());
   const std::string path =
       options.output.empty() ? absl::StrCat(absl::StripSuffix(options.timeline, ".json"), ".html") : options.output;

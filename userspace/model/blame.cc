@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <tuple>
 #include <utility>
+
+#include "absl/numeric/int128.h"
 
 namespace cowprof {
 namespace {
@@ -14,30 +17,19 @@ bool InScope(const ProcessGrowth& process, const Scope& scope) {
   return !scope.workers_only || process.role == Role::kWorker;
 }
 
-// Rounded down, so that the rows of a table never sum to more than there is.
-uint64_t Whole(double copies) { return static_cast<uint64_t>(copies + 1e-6); }
-
 // Sums places by what `key_of` makes of them.
 template <typename Key, typename KeyOf, typename Fill>
 std::vector<BlameRow> GroupBy(const Growth& growth, const Blame& blame, const KeyOf& key_of, const Fill& fill) {
-  struct Sum {
-    double copies = 0;
-    double causes[kCauses] = {};
-  };
-  std::map<Key, Sum> sums;
+  std::map<Key, CauseCounts> sums;
   for (const PlaceShare& share : blame.places) {
     const Place& place = growth.places[share.place];
-    Sum& sum = sums[key_of(place)];
-    sum.copies += share.copies;
-    sum.causes[static_cast<int>(place.cause)] += share.copies;
+    sums[key_of(place)][static_cast<int>(place.cause)] += share.copies;
   }
   std::vector<BlameRow> rows;
-  for (const auto& [key, sum] : sums) {
-    BlameRow row;
+  for (const auto& [key, causes] : sums) {
+    BlameRow row = {.causes = causes, .copies = std::accumulate(causes.begin(), causes.end(), uint64_t{0})};
     fill(key, &row);
-    row.copies = Whole(sum.copies);
-    row.share = blame.copies == 0 ? 0 : sum.copies / blame.copies;
-    for (int cause = 0; cause < kCauses; ++cause) row.causes[cause] = Whole(sum.causes[cause]);
+    row.share = blame.copies == 0 ? 0 : static_cast<double>(row.copies) / blame.copies;
     rows.push_back(std::move(row));
   }
   std::stable_sort(rows.begin(), rows.end(), [](const BlameRow& a, const BlameRow& b) { return a.copies > b.copies; });
@@ -52,9 +44,29 @@ double Blame::Uncertainty(double share) const {
   return 1.96 * std::sqrt(p * (1 - p) / effective_samples);
 }
 
+std::vector<PlaceShare> CopiesByPlace(const ProcessGrowth& process) {
+  const uint64_t counted = process.counts.copies.value_or(0);
+  absl::uint128 stood_for = 0;
+  for (const auto& [place, count] : process.places) stood_for += count.copies;
+  if (stood_for == 0) return {};
+  std::vector<PlaceShare> shares;
+  std::vector<std::pair<absl::uint128, size_t>> remainders;
+  uint64_t rest = counted;
+  for (const auto& [place, count] : process.places) {
+    const absl::uint128 part = absl::uint128(count.copies) * counted;
+    remainders.emplace_back(part % stood_for, shares.size());
+    shares.push_back({place, static_cast<uint64_t>(part / stood_for)});
+    rest -= shares.back().copies;
+  }
+  std::stable_sort(remainders.begin(), remainders.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  for (uint64_t i = 0; i < rest; ++i) ++shares[remainders[i].second].copies;
+  return shares;
+}
+
 Blame BlameOf(const Growth& growth, const Scope& scope) {
   Blame blame;
-  std::map<int, double> copies;  // by place
+  std::map<int, uint64_t> copies;  // by place
   double squares = 0, sampled = 0;
   for (const ProcessGrowth& process : growth.processes) {
     if (!InScope(process, scope)) continue;
@@ -66,8 +78,8 @@ Blame BlameOf(const Growth& growth, const Scope& scope) {
     // The copies since the last sample of each thread are not in the places.
     const double scale = static_cast<double>(counted) / stood_for;
     blame.estimated |= stood_for < 0.99 * counted;
+    for (const PlaceShare& share : CopiesByPlace(process)) copies[share.place] += share.copies;
     for (const auto& [place, count] : process.places) {
-      copies[place] += count.copies * scale;
       sampled += count.copies * scale;
       squares += count.squares * scale * scale;
       blame.samples += count.samples;

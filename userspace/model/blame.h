@@ -19,11 +19,15 @@ struct Scope {
   bool workers_only = false;
 };
 
-// Copies at each place within the scope, scaled to all copies that were counted.
+// Copies at one place, scaled to all copies that were counted.
 struct PlaceShare {
   int place = 0;  // number in Growth::places
-  double copies = 0;
+  uint64_t copies = 0;
+  bool operator==(const PlaceShare&) const = default;
 };
+// Of one process, in the order of places: whole copies that sum to what was counted, by the largest remainders. All
+// tables, of the report and of the page, are sums of these. Empty where nothing is known of places.
+std::vector<PlaceShare> CopiesByPlace(const ProcessGrowth& process);
 
 struct Blame {
   uint64_t copies = 0;  // all of the scope, exact
@@ -37,7 +41,7 @@ struct Blame {
 };
 Blame BlameOf(const Growth& growth, const Scope& scope);
 
-// One row of a table; `copies` rounded down, `share` of all copies of the scope.
+// One row of a table; `share` of all copies of the scope.
 struct BlameRow {
   std::string type;            // by type: "" is no object
   Frame frame;                 // by line: no file is no Python line

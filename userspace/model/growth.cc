@@ -335,6 +335,8 @@ Totals SumOf(const Growth& growth, bool living_only, bool workers_only) {
     totals.memory_known |= process.private_bytes.has_value();
     totals.private_bytes += Or0(process.private_bytes);
     totals.still_shared_bytes += Or0(process.still_shared_bytes);
+    totals.pss_known |= process.pss_bytes.has_value();
+    totals.pss_bytes += Or0(process.pss_bytes);
     totals.copies_per_second += process.copies_per_second;
   }
   return totals;

@@ -136,10 +136,10 @@ void Append(const Sample& sample, Growth* growth);
 // Sums over all processes, ended ones with their last figures where `living_only` is false.
 struct Totals {
   uint64_t processes = 0, copies = 0, reuses = 0;
-  uint64_t private_bytes = 0, still_shared_bytes = 0;
+  uint64_t private_bytes = 0, still_shared_bytes = 0, pss_bytes = 0;
   CauseCounts causes = {};
   double copies_per_second = 0;
-  bool copies_known = false, causes_known = false, memory_known = false;  // of at least one process
+  bool copies_known = false, causes_known = false, memory_known = false, pss_known = false;  // of at least one process
 };
 Totals SumOf(const Growth& growth, bool living_only, bool workers_only);
 

@@ -52,7 +52,7 @@ const LivePage::Data& LivePage::Latest() {
   const bool due = !now.live || began - made_at_ >= kShareOfTime * cost_;
   if (!headed_ || !again || !due) return data_;
   data_.bytes = std::make_shared<const std::string>(
-      Gzip(builder_.DataJson(growth_, /*complete=*/!now.live), /*level=*/1));
+      Gzip(builder_.Data(growth_, {.complete = tail_.complete(), .live = now.live}), /*level=*/1));
   ++data_.version;
   made_ = now;
   made_at_ = BootTime();

@@ -1,47 +1,49 @@
-// The page: one self-contained HTML file, made of the viewer (web/, embedded in the binary) and the recording as
-// columns of integer deltas, gzipped (cowprof.page/1, see docs/timeline.md). Called by `view`. Everything that the page
-// shows is derived here or in model/; the viewer only draws.
+// The page: one self-contained HTML file, made of the viewer (web/, embedded in the binary) and one or two recordings
+// as JSON and columns of integers (cowprof.page/2, see docs/timeline.md). Called by `view` and by whoever serves a run.
+// Everything that the page shows is derived in model/; the viewer only draws.
 #ifndef COWPROF_SINK_PAGE_H_
 #define COWPROF_SINK_PAGE_H_
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "model/growth.h"
+#include "sink/page_blame.h"
+#include "sink/page_events.h"
+#include "sink/page_map.h"
+#include "sink/page_series.h"
 
 namespace cowprof {
 
-// Collects the series of a recording, sample by sample.
+// How a recording stands when its page is made.
+struct PageState {
+  bool complete = false;  // it was finished
+  bool live = false;      // it goes on, and the page follows it
+};
+
+// Collects what the page shows of a recording, sample by sample.
 class PageBuilder {
  public:
   // `growth` has the sample in it already.
   void Add(const Sample& sample, const Growth& growth);
-  // The data of the page as JSON text.
-  std::string DataJson(const Growth& growth, bool complete) const;
+  // JSON, a newline, and the binary that its columns point into.
+  std::string Data(const Growth& growth, const PageState& state) const;
 
  private:
-  using Series = std::vector<Count>;
-  struct ProcessSeries {
-    size_t first = 0;  // sample in which it appears
-    Series private_kib, still_shared_kib, copied_kib, copies_per_second;
-  };
-  struct LimitSeries {
-    Series used, limit;
-  };
-  std::vector<uint64_t> times_ms_;
-  std::vector<ProcessSeries> processes_;
-  ProcessSeries totals_;
-  std::vector<LimitSeries> limits_;
-  std::vector<Event> events_;
+  PageSeries series_;
+  PageEvents events_;
+  PageBlame blame_;
+  PageMap map_;
 };
 
-std::string Gzip(absl::string_view text, int level);  // 1: fast, 9: small
+std::string Gzip(absl::string_view data, int level);  // 1: fast, 9: small
+// gzip, then base64: no character of it means anything to HTML.
+std::string Packed(absl::string_view data);
 
-// The viewer with `data_json` in it. Internal if this build has no viewer.
-absl::StatusOr<std::string> RenderPage(absl::string_view data_json);
+// The viewer with packed recordings in it, one or two to compare. Internal if this build has no viewer.
+absl::StatusOr<std::string> RenderPage(const std::vector<std::string>& packed);
 
 }  // namespace cowprof
 

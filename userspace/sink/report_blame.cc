@@ -184,7 +184,7 @@ Json StacksJson(const Growth& growth, const Blame& blame, size_t most) {
                     {"module", place.module},
                     {"symbol", place.symbol},
                     {"frames", std::move(frames)},
-                    {"copies", static_cast<uint64_t>(share.copies + 0.5)}});
+                    {"copies", share.copies}});
   }
   return json;
 }

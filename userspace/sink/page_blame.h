@@ -1,0 +1,45 @@
+// Who did it, over time: at up to 512 checkpoints how many copies each process had made at each place. Called by
+// page.cc. The figures are those of CopiesByPlace(), of which the report's tables are sums, too.
+#ifndef COWPROF_SINK_PAGE_BLAME_H_
+#define COWPROF_SINK_PAGE_BLAME_H_
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "model/growth.h"
+#include "sink/page_columns.h"
+
+namespace cowprof {
+
+class PageBlame {
+ public:
+  static constexpr size_t kMostCheckpoints = 512, kMostSteps = 400'000;
+
+  // `growth` has the sample in it already.
+  void Add(const Sample& sample, const Growth& growth);
+  // Sets frames, places and blame. The last checkpoint is the recording's end.
+  void Write(const Growth& growth, ColumnFile* file, nlohmann::ordered_json* page) const;
+
+ private:
+  struct Step {
+    size_t at = 0;  // number of the checkpoint from which on
+    uint64_t copies = 0;
+  };
+  void AddCheckpoint(const Growth& growth);
+  void MergePairs();
+
+  std::vector<uint64_t> times_ms_;
+  std::map<std::pair<int, int>, std::vector<Step>> steps_;  // by process and place
+  std::map<int, Count> counted_;                            // copies of a process at its last checkpoint
+  std::set<int> changed_;                                   // processes with news of places since then
+  size_t step_count_ = 0;
+  size_t every_ = 1, records_ = 0;  // every so many of the records that have places make a checkpoint
+};
+
+}  // namespace cowprof
+
+#endif  // COWPROF_SINK_PAGE_BLAME_H_

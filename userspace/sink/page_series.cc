@@ -1,0 +1,171 @@
+// See page_series.h.
+#include "sink/page_series.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+namespace cowprof {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Count Kib(const Count& bytes) { return bytes ? Count(*bytes / 1024) : std::nullopt; }
+Count KnownKib(bool known, uint64_t bytes) { return known ? Count(bytes / 1024) : std::nullopt; }
+
+// Estimates are of doubles, and what is infinite is no figure.
+Count Whole(double value) {
+  return std::isfinite(value) && value >= 0 && value < 1e18 ? Count(static_cast<uint64_t>(value + 0.5)) : std::nullopt;
+}
+
+Json SecondsOrNull(const std::optional<absl::Duration>& t) {
+  return t ? Json(absl::ToDoubleSeconds(*t)) : Json(nullptr);
+}
+Json IndexOrNull(int index) { return index >= 0 ? Json(index) : Json(nullptr); }
+
+// The number in growth.limits of the one that is met first.
+Count NumberOfFirstLimit(const Forecast& forecast, const Growth& growth) {
+  if (forecast.first_limit < 0) return std::nullopt;
+  const LimitSample& first = forecast.limits[forecast.first_limit].now;
+  const auto found = std::find_if(growth.limits.begin(), growth.limits.end(), [&](const LimitGrowth& limit) {
+    return limit.now.kind == first.kind && limit.now.name == first.name;
+  });
+  return found - growth.limits.begin();
+}
+
+}  // namespace
+
+uint64_t MillisecondsOf(absl::Duration t) { return std::max<int64_t>(absl::ToInt64Milliseconds(t), 0); }
+
+void PageSeries::AddCauses(const std::optional<CauseCounts>& causes, CauseColumns* out) {
+  for (int cause = 0; cause < kCauses; ++cause)
+    out->columns[cause].Add(causes ? Count((*causes)[cause]) : std::nullopt);
+  if (causes) out->last = *causes;
+}
+
+void PageSeries::AddProcess(const ProcessGrowth& process, size_t at) {
+  if (process.index >= static_cast<int>(processes_.size())) processes_.resize(process.index + 1);
+  ProcessColumns& columns = processes_[process.index];
+  if (columns.copies.size() == 0) columns.first = at;
+  const size_t before = at - columns.first;
+  if (columns.copies.size() > before) return;  // a row twice in one sample
+  // A sample without this process leaves a gap, not a shift.
+  for (Column* column : {&columns.private_kib, &columns.pss_kib, &columns.still_shared_kib, &columns.copies})
+    column->FillTo(before);
+  for (Column& column : columns.causes.columns) column.FillTo(before);
+  columns.private_kib.Add(Kib(process.private_bytes));
+  columns.pss_kib.Add(Kib(process.pss_bytes));
+  columns.still_shared_kib.Add(Kib(process.still_shared_bytes));
+  columns.copies.Add(process.counts.copies);
+  AddCauses(process.causes, &columns.causes);
+}
+
+void PageSeries::AddTotals(const Growth& growth) {
+  const Totals living = SumOf(growth, /*living_only=*/true, /*workers_only=*/false);
+  const Totals workers = SumOf(growth, /*living_only=*/true, /*workers_only=*/true);
+  const Totals all = SumOf(growth, /*living_only=*/false, /*workers_only=*/false);
+  // Where nobody lives nothing is held, and that is known.
+  const bool none = living.processes == 0, known = none || living.memory_known;
+  totals_.private_kib.Add(KnownKib(known, living.private_bytes));
+  workers_private_kib_.Add(KnownKib(known, workers.private_bytes));
+  totals_.still_shared_kib.Add(KnownKib(known, living.still_shared_bytes));
+  totals_.pss_kib.Add(KnownKib(none || living.pss_known, living.pss_bytes));
+  totals_.copies.Add(all.copies_known ? Count(all.copies) : std::nullopt);
+  AddCauses(all.causes_known ? std::optional(all.causes) : std::nullopt, &totals_.causes);
+}
+
+// A limit that appears late was unknown before; one that is gone keeps its last value.
+void PageSeries::AddLimits(const Growth& growth, size_t at) {
+  limits_.resize(growth.limits.size());
+  for (size_t i = 0; i < growth.limits.size(); ++i) {
+    const LimitSample& limit = growth.limits[i].now;
+    limits_[i].used.FillTo(at);
+    limits_[i].limit.FillTo(at);
+    limits_[i].used.Add(limit.counts_bytes() ? limit.used / 1024 : limit.used);
+    limits_[i].limit.Add(limit.counts_bytes() ? Kib(limit.limit) : limit.limit);
+  }
+}
+
+void PageSeries::AddForecast(const Growth& growth) {
+  const Forecast forecast = ForecastOf(growth);
+  const auto& plateau = forecast.plateau_bytes;
+  const auto kib = [&](double Estimate::*height) { return plateau ? Whole((*plateau).*height / 1024) : std::nullopt; };
+  forecasts_.low_kib.Add(kib(&Estimate::low));
+  forecasts_.best_kib.Add(kib(&Estimate::best));
+  forecasts_.high_kib.Add(kib(&Estimate::high));
+  forecasts_.ceiling_kib.Add(forecast.ceiling_bytes / 1024);
+  const auto& eta = forecast.plateau_eta_seconds;
+  forecasts_.eta_s.Add(eta ? Whole(eta->best) : std::nullopt);
+  const Count limit = NumberOfFirstLimit(forecast, growth);
+  forecasts_.limit.Add(limit);
+  forecasts_.limit_eta_s.Add(limit ? Whole(absl::ToDoubleSeconds(*forecast.limits[forecast.first_limit].eta))
+                                   : std::nullopt);
+}
+
+void PageSeries::Add(const Sample& sample, const Growth& growth) {
+  const size_t at = times_ms_.size();
+  times_ms_.Add(MillisecondsOf(sample.t));
+  for (const ProcessSample& row : sample.processes) {
+    if (row.index >= 0 && row.index < static_cast<int>(growth.processes.size()))
+      AddProcess(growth.processes[row.index], at);
+  }
+  AddTotals(growth);
+  AddLimits(growth, at);
+  AddForecast(growth);
+}
+
+// Only the causes that occur.
+Json PageSeries::CausesJson(const CauseColumns& causes, ColumnFile* file) {
+  Json json = Json::object();
+  for (int cause = 0; cause < kCauses; ++cause) {
+    if (causes.last[cause] > 0) json[NameOf(static_cast<Cause>(cause))] = file->Append(causes.columns[cause]);
+  }
+  return json;
+}
+
+void PageSeries::Write(const Growth& growth, ColumnFile* file, Json* page) const {
+  static const ProcessColumns kNone;
+  Json processes = Json::array(), limits = Json::array();
+  for (const ProcessGrowth& process : growth.processes) {
+    const size_t index = process.index;
+    const ProcessColumns& columns = index < processes_.size() ? processes_[index] : kNone;
+    processes.push_back({{"index", index},
+                         {"pid", process.id.pid},
+                         {"role", NameOf(process.role)},
+                         {"name", process.command.empty() ? process.comm : process.command},
+                         {"parent", IndexOrNull(process.parent)},
+                         {"space", process.space},
+                         {"started", absl::ToDoubleSeconds(process.started)},
+                         {"ended", SecondsOrNull(process.ended)},
+                         {"first", columns.first},
+                         {"private_kib", file->Append(columns.private_kib)},
+                         {"pss_kib", file->Append(columns.pss_kib)},
+                         {"still_shared_kib", file->Append(columns.still_shared_kib)},
+                         {"copies", file->Append(columns.copies)},
+                         {"causes", CausesJson(columns.causes, file)}});
+  }
+  for (size_t i = 0; i < limits_.size(); ++i) {
+    const LimitSample& limit = growth.limits[i].now;
+    limits.push_back({{"kind", NameOf(limit.kind)},
+                      {"name", limit.name},
+                      {"unit", limit.counts_bytes() ? "bytes" : "count"},
+                      {"limit", file->Append(limits_[i].limit)},
+                      {"used", file->Append(limits_[i].used)}});
+  }
+  (*page)["times_ms"] = file->Append(times_ms_);
+  (*page)["processes"] = std::move(processes);
+  (*page)["totals"] = {{"private_kib", file->Append(totals_.private_kib)},
+                       {"workers_private_kib", file->Append(workers_private_kib_)},
+                       {"still_shared_kib", file->Append(totals_.still_shared_kib)},
+                       {"pss_kib", file->Append(totals_.pss_kib)},
+                       {"copies", file->Append(totals_.copies)},
+                       {"causes", CausesJson(totals_.causes, file)}};
+  (*page)["limits"] = std::move(limits);
+  (*page)["forecasts"] = {
+      {"low_kib", file->Append(forecasts_.low_kib)},   {"best_kib", file->Append(forecasts_.best_kib)},
+      {"high_kib", file->Append(forecasts_.high_kib)}, {"ceiling_kib", file->Append(forecasts_.ceiling_kib)},
+      {"eta_s", file->Append(forecasts_.eta_s)},       {"limit_eta_s", file->Append(forecasts_.limit_eta_s)},
+      {"limit", file->Append(forecasts_.limit)}};
+}
+
+}  // namespace cowprof

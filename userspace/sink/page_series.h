@@ -1,0 +1,60 @@
+// The series of the page that have a value a sample: of each process, of all together, of limits, and what was forecast
+// then. Called by page.cc. Derives nothing: the figures are those of Growth, SumOf() and ForecastOf().
+#ifndef COWPROF_SINK_PAGE_SERIES_H_
+#define COWPROF_SINK_PAGE_SERIES_H_
+
+#include <array>
+#include <nlohmann/json_fwd.hpp>
+#include <vector>
+
+#include "model/forecast.h"
+#include "model/growth.h"
+#include "sink/page_columns.h"
+
+namespace cowprof {
+
+class PageSeries {
+ public:
+  // `growth` has the sample in it already.
+  void Add(const Sample& sample, const Growth& growth);
+  // Sets times_ms, processes, totals, limits and forecasts.
+  void Write(const Growth& growth, ColumnFile* file, nlohmann::ordered_json* page) const;
+
+ private:
+  // Cumulative, in copies.
+  struct CauseColumns {
+    std::array<Column, kCauses> columns;
+    CauseCounts last = {};
+  };
+  struct ProcessColumns {
+    size_t first = 0;  // sample in which it appears
+    Column private_kib, pss_kib, still_shared_kib, copies;
+    CauseColumns causes;
+  };
+  struct LimitColumns {
+    Column used, limit;
+  };
+  struct ForecastColumns {
+    Column low_kib, best_kib, high_kib, ceiling_kib, eta_s, limit_eta_s, limit;
+  };
+  void AddProcess(const ProcessGrowth& process, size_t at);
+  void AddTotals(const Growth& growth);
+  void AddLimits(const Growth& growth, size_t at);
+  void AddForecast(const Growth& growth);
+  static void AddCauses(const std::optional<CauseCounts>& causes, CauseColumns* out);
+  static nlohmann::ordered_json CausesJson(const CauseColumns& causes, ColumnFile* file);
+
+  Column times_ms_;
+  std::vector<ProcessColumns> processes_;
+  ProcessColumns totals_;
+  Column workers_private_kib_;
+  std::vector<LimitColumns> limits_;
+  ForecastColumns forecasts_;
+};
+
+// Of a sample, in whole milliseconds from 0 on.
+uint64_t MillisecondsOf(absl::Duration t);
+
+}  // namespace cowprof
+
+#endif  // COWPROF_SINK_PAGE_SERIES_H_
