@@ -26,9 +26,19 @@ function known(key: string): Cause {
   return kCauses.find((cause) => cause.key === key) ?? { key: "unknown", name: shortenPath(key, kKeyLetters), words: "" };
 }
 
-function place(key: string): number {
+export function causeName(key: string): string {
+  return known(key).name;
+}
+
+// Its place in every bar, legend and stack.
+export function causeOrder(key: string): number {
   const at = kCauses.findIndex((cause) => cause.key === key);
   return at < 0 ? kCauses.length : at;
+}
+
+// The name of its colour in style.css, also of a cause that this page has no words for.
+export function causeColour(key: string): string {
+  return known(key).key.replace("_", "-");
 }
 
 export function sumOfCauses(causes: Causes | null): number {
@@ -36,7 +46,7 @@ export function sumOfCauses(causes: Causes | null): number {
 }
 
 function inOrder(causes: Causes): [string, number][] {
-  return [...causes].filter(([, copies]) => copies > 0).sort(([a], [b]) => place(a) - place(b));
+  return [...causes].filter(([, copies]) => copies > 0).sort(([a], [b]) => causeOrder(a) - causeOrder(b));
 }
 
 export function causesInWords(causes: Causes): string {

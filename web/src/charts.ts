@@ -1,42 +1,38 @@
-// Owns the drawing of one strip: what uPlot is told about axes, lines, cursor and drag.
+// Owns the drawing of one strip: what uPlot is told about axes, scales, lines and areas.
 // Called by: timeline.ts, once for each strip.
-// Does not: know the recording; lines and data come in, hover and zoom go out through callbacks.
+// Does not: know the recording or the pointer: plan and data come in, and gestures.ts watches all strips together.
 import uPlot from "uplot";
-import { formatClock, formatCount, formatKibStep } from "./format";
+import { causeColour } from "./causes";
+import { formatClock, formatCount, formatKibStep, visibleText } from "./format";
+import { causePattern } from "./hatching";
+import type { Line } from "./lines";
+import type { Strip } from "./strips";
 import { colour } from "./theme";
 
-export interface Line {
-  label: string;
-  title: string;               // the long name, for hover
-  kind: "sum" | "process" | "limit";
-  track: number;               // position in the drawn tracks; -1 for sum and limits
-  colour: string;              // name of a colour in style.css
-  dash: number[];
-  width: number;
-  fill: string;                // name of a colour, or ""
-}
-
-export interface Strip {
-  unit: "kib" | "rate";
-  height: number;
-  labelled: boolean;           // only the lowest strip spells the time axis
-  lines: Line[];
-  holds: (line: Line) => boolean; // every strip knows every line, and shows those it holds
-  data: uPlot.AlignedData;
+export interface ChartState {
   range: () => [number, number];
-  onCursor: (plot: uPlot) => void;
-  onNear: (line: number | null) => void;
-  onZoom: (from: number, to: number) => void;
-  onReset: () => void;
-  onDraw: (plot: uPlot) => void;
+  look: (line: Line) => { colour: string; width: number }; // as it is drawn now: greyed, or stronger
+  hidden: Set<string>;
+  last: () => string;                          // name of the lowest strip: it alone spells the time axis
+  onDraw: (plot: uPlot, strip: Strip) => void;
 }
 
 const kTimeSteps = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 86400, 172800, 604800];
 const kKibSteps = Array.from({ length: 45 }, (_, power) => 2 ** power);
 const kFont = "12px system-ui, sans-serif";
+const kCause = "cause:";
+const kBottom = 30;            // height of the time axis below the lowest strip
 
 export function axisSize(): number {
   return innerWidth < 600 ? 58 : 74;
+}
+
+export function lineColour(name: string): string {
+  return colour(name.startsWith(kCause) ? causeColour(name.slice(kCause.length)) : name);
+}
+
+function fillOf(name: string): CanvasPattern | string {
+  return name.startsWith(kCause) ? causePattern(name.slice(kCause.length)) : colour(name);
 }
 
 // A value with no neighbour draws no line: it gets a dot instead.
@@ -50,82 +46,73 @@ function lonelyPoints(plot: uPlot, series: number, show: boolean): number[] | nu
   return lonely;
 }
 
-function makeSeries(line: Line, show: boolean): uPlot.Series {
+function makeSeries(line: Line, state: ChartState): uPlot.Series {
   return {
     label: line.label,
-    show,
-    stroke: () => colour(line.colour),
+    show: !state.hidden.has(line.key),
+    stroke: () => lineColour(state.look(line).colour),
     width: line.width,
     dash: line.dash,
     spanGaps: false,
-    ...(line.fill === "" ? {} : { fill: () => colour(line.fill) }),
-    points: { show: () => false, filter: lonelyPoints, size: 6, fill: () => colour(line.colour) },
+    ...(line.fill === "" ? {} : { fill: () => fillOf(line.fill) as string }), // uPlot hands a pattern on to the canvas
+    points: { show: () => false, filter: lonelyPoints, size: 6, fill: () => lineColour(line.colour) },
   };
 }
 
-function makeAxes(strip: Strip): uPlot.Axis[] {
+function makeAxes(strip: Strip, state: ChartState): uPlot.Axis[] {
   const grid = { stroke: () => colour("grid"), width: 1 };
   const spell = strip.unit === "kib" ? formatKibStep : (value: number): string => formatCount(value);
   const common = { stroke: () => colour("muted"), grid, ticks: { show: false }, font: kFont };
+  const labelled = (): boolean => state.last() === strip.name;
   return [
     {
-      ...common, size: strip.labelled ? 30 : 8, incrs: kTimeSteps, space: 84,
-      values: (_plot, splits) => splits.map((at) => (strip.labelled ? formatClock(at, (splits[1] ?? 1) - (splits[0] ?? 0)) : "")),
+      ...common, size: () => (labelled() ? kBottom : 8), incrs: kTimeSteps, space: 84,
+      values: (_plot, splits) => splits.map((at) => (labelled() ? formatClock(at, (splits[1] ?? 1) - (splits[0] ?? 0)) : "")),
     },
     {
-      ...common, size: () => axisSize(), gap: 8, space: 38,
+      ...common, size: () => axisSize(), gap: 8, space: strip.height > 100 ? 38 : 24,
       ...(strip.unit === "kib" ? { incrs: kKibSteps } : {}),
-      values: (_plot, splits) => splits.map((value) => (strip.unit === "rate" && !Number.isInteger(value) ? "" : spell(value))),
+      values: (_plot, splits) => splits.map((value) => (strip.unit !== "kib" && !Number.isInteger(value) ? "" : spell(value))),
     },
   ];
 }
 
-function makeCursor(strip: Strip): uPlot.Cursor {
-  return {
-    y: false,
-    sync: { key: "cowprof", setSeries: false, filters: { pub: (type: string) => type === "mousemove" || type === "mouseleave" } },
-    drag: { x: true, y: false, setScale: false, dist: 6 },
-    focus: { prox: 24 },
-    points: { one: true, size: 8, width: 2, stroke: () => colour("surface"), fill: (_plot, series) => colour(strip.lines[series - 1]?.colour ?? "muted") },
-    bind: {
-      dblclick: () => () => {
-        strip.onReset();
-        return null;
-      },
-    },
-  };
+// Limits beyond the scale are named where they would be: above.
+function drawBeyond(plot: uPlot, strip: Strip): void {
+  if (strip.beyond.length === 0) return;
+  const { ctx, bbox } = plot;
+  ctx.save();
+  ctx.font = `${11 * devicePixelRatio}px system-ui, sans-serif`;
+  ctx.fillStyle = colour("limit");
+  ctx.textAlign = "right";
+  ctx.textBaseline = "top";
+  const more = strip.beyond.length > 2 ? ` and ${strip.beyond.length - 2} more` : "";
+  const words = strip.beyond.slice(0, 2).map((limit) => visibleText(limit).slice(0, 60)).join(", ");
+  ctx.fillText(`↑ limit ${words}${more}`, bbox.left + bbox.width - 4 * devicePixelRatio, bbox.top + 2 * devicePixelRatio, bbox.width);
+  ctx.restore();
 }
 
-function zoomSelected(strip: Strip): (plot: uPlot) => void {
-  return (plot) => {
-    const { left, width } = plot.select;
-    if (width <= 0) return;
-    const [from, to] = [plot.posToVal(left, "x"), plot.posToVal(left + width, "x")];
-    plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
-    strip.onZoom(from, to);
-  };
-}
+export interface Place { strip: Strip; host: HTMLElement; title: HTMLElement }
+export interface Chart extends Place { plot: uPlot }
 
-export function makeStrip(strip: Strip, host: HTMLElement): uPlot {
+// A later plan with the same lines becomes the strip of this place: what may change is asked when it is drawn.
+export function makePlot(place: Place, state: ChartState): uPlot {
+  const { strip, host } = place;
+  const series = [{}, ...strip.lines.map((line) => makeSeries(line, state))];
+  const band: uPlot.Band[] = strip.band === null ? [] : [{ series: [strip.band[0] + 1, strip.band[1] + 1], fill: () => colour("crowd-fill") }];
   const options: uPlot.Options = {
     width: Math.max(200, host.clientWidth),
-    height: strip.height,
-    padding: [10, 12, 0, 0],
+    height: strip.height + (state.last() === strip.name ? kBottom - 8 : 0),
+    padding: [8, 12, 0, 0],
     legend: { show: false },
-    focus: { alpha: 1 },
-    cursor: makeCursor(strip),
+    cursor: { show: false },
     scales: {
-      x: { time: false, range: () => strip.range() },
-      y: { range: (_plot, _min, max) => [0, max > 0 ? max * 1.08 : 1] },
+      x: { time: false, range: () => state.range() },
+      y: { range: (_plot, _min, max) => [0, Math.max(max, place.strip.atLeast) > 0 ? Math.max(max, place.strip.atLeast) * 1.08 : 1] },
     },
-    axes: makeAxes(strip),
-    series: [{}, ...strip.lines.map((line) => makeSeries(line, strip.holds(line)))],
-    hooks: {
-      setCursor: [strip.onCursor],
-      setSeries: [(_plot, series, change: uPlot.Series & { focus?: boolean }) => { if (change.focus != null) strip.onNear(series); }],
-      setSelect: [zoomSelected(strip)],
-      draw: [strip.onDraw],
-    },
+    axes: makeAxes(strip, state),
+    series, bands: band,
+    hooks: { draw: [(plot) => { drawBeyond(plot, place.strip); state.onDraw(plot, place.strip); }] },
   };
-  return new uPlot(options, strip.data, host);
+  return new uPlot(options, undefined, host);
 }

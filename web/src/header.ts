@@ -6,6 +6,7 @@ import { make, makeBar, mark, ratioTone } from "./dom";
 import { exactnessInWords, formatBytes, formatClock, formatCount, formatKib, formatQuantity, formatSeconds, formatShare } from "./format";
 import type { Limit } from "./report";
 import { highestOf, lastHeld, lastOf } from "./series";
+import type { Store } from "./store";
 import { makeThemeButton } from "./theme";
 
 const kForecast: Record<string, { words: string; tone: string }> = {
@@ -88,7 +89,7 @@ function makePill(page: Page): HTMLElement | null {
   return make("span", `pill ${forecast.tone}`, `Forecast: ${forecast.words}${when}`);
 }
 
-export function makeHeader(page: Page): HTMLElement {
+export function makeHeader({ page }: Store): HTMLElement {
   const brand = make("div", "brand", make("span", "brand-name", "cowprof"), make("span", "brand-what", "copy-on-write memory growth"));
   const verdict = mark(make("h1", "verdict", page.verdict || "This recording has no verdict."), { id: "verdict" });
   const command = make("p", "command", page.report.command || "unknown command");
@@ -101,7 +102,7 @@ export function makeHeader(page: Page): HTMLElement {
   );
 }
 
-export function makeTiles(page: Page): HTMLElement {
+export function makeTiles({ page }: Store): HTMLElement {
   const tiles = make("section", "tiles", copiedTile(page), privateTile(page), sharedTile(page), limitTile(page));
   return mark(tiles, { "aria-label": "The figures in short" });
 }

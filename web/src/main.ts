@@ -4,38 +4,34 @@
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
 import { makeEventsDetails, makeTermsDetails } from "./appendix";
-import { loadPages, type Page, type Track } from "./decode";
+import { loadPages } from "./decode";
 import { makeDiagnosesSection } from "./diagnoses";
-import { make, makeSection, mark } from "./dom";
+import { make, mark } from "./dom";
+import { makeFooter } from "./footer";
 import { visibleText } from "./format";
 import { makeHeader, makeTiles } from "./header";
-import type { Process } from "./report";
-import { makeLimitsSection, makeWorkersSection } from "./tables";
+import { makeHelp } from "./help";
 import { Store } from "./store";
+import { makeLimitsSection, makeWorkersSection } from "./tables";
 import { startTheme } from "./theme";
-import { Timeline } from "./timeline";
+import { makeTimelineSection } from "./timeline";
 import { makeWhySection } from "./why";
 
-// A pid can come back in a long recording: then the index decides.
-function trackOf(page: Page, process: Process | null): Track | null {
-  const same = page.processes.filter((track) => process !== null && track.pid === process.pid);
-  return (same.length > 1 ? same.find((track) => track.index === process?.index) : undefined) ?? same[0] ?? null;
-}
+type Section = (store: Store) => HTMLElement | null;
 
-function makeFooter(page: Page): HTMLElement {
-  const { tool, kernel, started, pageBytes, intervalSeconds } = page.run;
-  const parts = [
-    tool, kernel === "" ? "" : `Linux ${kernel}`, started === "" ? "" : `recorded ${started}`,
-    intervalSeconds === null ? "" : `one sample every ${intervalSeconds} s`, pageBytes === null ? "" : `pages of ${pageBytes} bytes`,
-  ];
-  return make("footer", "page-footer", parts.filter((part) => part !== "").join(" · "));
-}
-
-function makeTimelineSection(timeline: Timeline | null): HTMLElement {
-  const section = makeSection("timeline", "Timeline", "");
-  section.append(timeline?.element ?? make("p", "empty", "No samples were recorded, so there is nothing to draw."));
-  return section;
-}
+const kSections: Section[] = [
+  makeHeader,
+  ({ page }) => makeDiagnosesSection(page.report.diagnoses),
+  makeTiles,
+  makeTimelineSection,
+  ({ page }) => makeWhySection(page.report, page.run.pageBytes),
+  makeWorkersSection,
+  ({ page }) => makeLimitsSection(page.report.limits),
+  ({ page }) => makeEventsDetails(page.events),
+  makeTermsDetails,
+  makeFooter,
+  makeHelp,
+];
 
 // On paper nothing can be unfolded.
 function unfoldForPrint(main: HTMLElement): void {
@@ -50,20 +46,9 @@ function unfoldForPrint(main: HTMLElement): void {
 }
 
 function showPage(store: Store, app: HTMLElement): void {
-  const { page } = store;
-  const timeline = page.seconds.length > 0 ? new Timeline(page) : null;
-  const workers = makeWorkersSection(page.report.workers, page.report.parent, {
-    point: (process) => timeline?.point(trackOf(page, process)),
-    choose: (process) => timeline?.choose(trackOf(page, process)),
-  });
-  const sections = [
-    makeHeader(page), makeDiagnosesSection(page.report.diagnoses), makeTiles(page), makeWhySection(page.report, page.run.pageBytes),
-    makeTimelineSection(timeline), workers, makeLimitsSection(page.report.limits), makeEventsDetails(page.events), makeTermsDetails(), makeFooter(page),
-  ];
-  const main = make("main", "", ...sections);
+  const main = make("main", "", ...kSections.map((makePart) => makePart(store)));
   app.replaceChildren(main);
-  document.title = visibleText(`cowprof: ${page.report.command || "recording"}`);
-  timeline?.start();
+  document.title = visibleText(`cowprof: ${store.page.report.command || "recording"}`);
   unfoldForPrint(main);
 }
 

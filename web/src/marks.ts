@@ -11,16 +11,16 @@ interface Group { x: number; events: PageEvent[] }
 
 const kApartPixels = 26;
 const kListed = 8;
-const kWeight: Record<string, number> = { oom: 6, killed: 5, alert: 4, signal: 3, exit: 2, process: 1, exec: 1, note: 0 };
-const kGlyph: Record<string, string> = { oom: "✖", killed: "✖", alert: "!", signal: "◆", exit: "■", process: "▲", exec: "▶", note: "●" };
-const kName: Record<string, string> = { process: "start", exec: "exec", exit: "exit", killed: "killed", signal: "signal", oom: "out of memory", note: "note", alert: "alert" };
+const kWeight: Record<string, number> = { oom: 7, killed: 6, alert: 5, signal: 4, "alert-over": 3, exit: 2, process: 1, exec: 1, note: 0 };
+const kGlyph: Record<string, string> = { oom: "✖", killed: "✖", alert: "!", "alert-over": "✓", signal: "◆", exit: "■", process: "▲", exec: "▶", note: "●" };
+const kName: Record<string, string> = { process: "start", exec: "exec", exit: "exit", killed: "killed", signal: "signal", oom: "out of memory", note: "note", alert: "alert", "alert-over": "alert over" };
 
 export function eventName(kind: string): string {
   return kName[kind] ?? kind;
 }
 
 export function eventTone(kind: string): string {
-  return kind === "oom" || kind === "killed" ? "bad" : kind === "alert" || kind === "signal" ? "warn" : "plain";
+  return kind === "oom" || kind === "killed" ? "bad" : kind === "alert" || kind === "signal" ? "warn" : kind === "alert-over" ? "good" : "plain";
 }
 
 function weight(event: PageEvent): number {

@@ -1,79 +1,89 @@
-// Owns the cut of the recording that a chart draws: which samples, and one point for each bucket of them.
-// Called by: timeline.ts at the start, at every zoom and at every change of measure.
-// Does not: draw. A bucket's point is its highest value, so that a peak is never hidden.
-import type { Measure, Track } from "./decode";
-
+// Owns the cut of a column that a chart draws: which samples, and what stands for those that share a pixel.
+// Called by: lines.ts and rates.ts at every zoom, pan and change of what is shown.
+// Does not: draw. A bucket keeps its lowest and its highest value in their order, so that no peak and no dip is hidden.
 export type Point = number | null;
-export interface Cut { low: number; high: number; step: number } // sample indices low..high-1, step samples a point
+export interface Cut { low: number; high: number; step: number } // numbers of samples low..high-1; step of them a bucket
 
-const kPoints = 1600;
-
-function lowerBound(values: Float64Array, wanted: number): number {
+export function lowerBound(values: Float64Array, wanted: number): number {
   let low = 0;
   let high = values.length;
   while (low < high) {
     const middle = (low + high) >> 1;
-    if ((values[middle] ?? 0) < wanted) low = middle + 1;
+    if ((values[middle] as number) < wanted) low = middle + 1;
     else high = middle;
   }
   return low;
 }
 
-export function planCut(seconds: Float64Array, from: number, to: number): Cut {
-  const low = Math.max(0, lowerBound(seconds, from) - 1); // one more on either side: lines run off the edge
-  const high = Math.min(seconds.length, lowerBound(seconds, to) + 2);
-  return { low, high, step: Math.max(1, Math.ceil((high - low) / kPoints)) };
+export function nearestSample(seconds: Float64Array, wanted: number): number {
+  const after = Math.min(lowerBound(seconds, wanted), seconds.length - 1);
+  const before = Math.max(0, after - 1);
+  return wanted - (seconds[before] ?? 0) < (seconds[after] ?? 0) - wanted ? before : after;
 }
 
-export function cutTimes(seconds: Float64Array, cut: Cut): number[] {
-  const points: number[] = [];
-  for (let i = cut.low; i < cut.high; i += cut.step) points.push(seconds[i] ?? 0);
-  return points;
+// Buckets are powers of two and begin at multiples of themselves: while one pans, each bucket stays what it is.
+export function planCut(seconds: Float64Array, range: [number, number], buckets: number): Cut {
+  const low = Math.max(0, lowerBound(seconds, range[0]) - 1); // one more on either side: lines run off the edge
+  const high = Math.min(seconds.length, lowerBound(seconds, range[1]) + 2);
+  const step = 2 ** Math.max(0, Math.ceil(Math.log2((high - low) / buckets)));
+  return { low: low - (low % step), high, step };
 }
 
-function highest(column: Float64Array, from: number, to: number): Point {
-  let top: Point = null;
-  for (let i = Math.max(0, from); i < Math.min(column.length, to); i++) {
-    const value = column[i] ?? NaN;
-    if (value === value && (top === null || value > top)) top = value; // NaN is not itself
+// Two instants a bucket, one for each of its two values.
+export function cutTimes(seconds: Float64Array, { low, high, step }: Cut): number[] {
+  const times: number[] = [];
+  for (let i = low; i < high; i += step) {
+    times.push(seconds[i] as number);
+    if (step > 1) times.push(seconds[Math.min(i + (step >> 1), high - 1)] as number);
   }
-  return top;
+  return times;
 }
 
-export function cutColumn(column: Float64Array, first: number, cut: Cut): Point[] {
+// The column begins at sample `first`; NaN is unknown, and not equal to itself.
+export function cutColumn(values: Float64Array, first: number, scale: number, { low, high, step }: Cut): Point[] {
   const points: Point[] = [];
-  for (let i = cut.low; i < cut.high; i += cut.step) points.push(highest(column, i - first, i - first + cut.step));
+  for (let i = low; i < high; i += step) {
+    const end = Math.min(values.length, Math.min(i + step, high) - first);
+    let [least, most] = [-1, -1];
+    for (let j = Math.max(0, i - first); j < end; j++) {
+      const value = values[j] as number;
+      if (value !== value) continue;
+      if (least < 0 || value < (values[least] as number)) least = j;
+      if (most < 0 || value > (values[most] as number)) most = j;
+    }
+    const [one, other] = least < most ? [least, most] : [most, least];
+    points.push(one < 0 ? null : (values[one] as number) * scale);
+    if (step > 1) points.push(other < 0 ? null : (values[other] as number) * scale);
+  }
   return points;
 }
 
-// Copies a second from one sample to the next; unknown where either end is.
-export function slopes(copies: Float64Array, first: number, seconds: Float64Array): Float64Array {
-  return copies.map((count, i) => (i === 0 ? NaN : (count - (copies[i - 1] ?? NaN)) / ((seconds[first + i] ?? NaN) - (seconds[first + i - 1] ?? NaN))));
+export function highestOf(values: Float64Array): Point {
+  let top = NaN;
+  for (const value of values) if (!(value <= top) && value === value) top = value;
+  return top === top ? top : null;
 }
 
-export function highestOf(column: Float64Array): Point {
-  return highest(column, 0, column.length);
-}
-
-export function lastOf(column: Float64Array, end = column.length): Point {
-  for (let i = Math.min(end, column.length) - 1; i >= 0; i--) {
-    const value = column[i] ?? NaN;
+export function lastOf(values: Float64Array, end = values.length): Point {
+  for (let i = Math.min(end, values.length) - 1; i >= 0; i--) {
+    const value = values[i] as number;
     if (value === value) return value;
   }
   return null;
 }
 
 // The last sample that found anything: at the very end all may have ended, and nothing is left to be shared.
-export function lastHeld(column: Float64Array): number {
-  for (let i = column.length - 1; i >= 0; i--) if ((column[i] ?? NaN) > 0) return i;
-  return column.length - 1;
+export function lastHeld(values: Float64Array): number {
+  for (let i = values.length - 1; i >= 0; i--) if ((values[i] as number) > 0) return i;
+  return values.length - 1;
 }
 
-// At most `most` tracks, the largest by peak, in their own order.
-export function largestTracks(tracks: Track[], measure: Measure, most: number): Track[] {
-  if (tracks.length <= most) return tracks;
-  const ranked = tracks.map((track) => ({ track, peak: highestOf(track.columns[measure].values) ?? -1 }));
-  ranked.sort((a, b) => b.peak - a.peak);
-  const kept = new Set(ranked.slice(0, most).map((entry) => entry.track));
-  return tracks.filter((track) => track.role === "parent" || kept.has(track));
+// How fast a cumulative count grew up to sample `at` of its column, per second, since the last sample that knew it.
+export function slopeAt(counts: Float64Array, first: number, seconds: Float64Array, at: number): number {
+  let before = at - 1;
+  const count = counts[at] ?? NaN;
+  if (count !== count) return NaN;
+  while (before >= 0 && Number.isNaN(counts[before])) before--;
+  if (before < 0) return NaN;
+  return (count - (counts[before] as number)) / ((seconds[first + at] as number) - (seconds[first + before] as number));
 }

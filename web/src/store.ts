@@ -2,6 +2,7 @@
 // Called by: main.ts makes it; every section reads it, changes it and listens to it.
 // Does not: draw, or keep anything that only one section needs.
 import type { Page } from "./decode";
+import { forecastRoom } from "./forecast";
 
 export interface View {
   range: [number, number];            // seconds that the strips show
@@ -15,7 +16,7 @@ export type Listener = (changed: Set<Change>) => void;
 
 export function wholeRange(page: Page): [number, number] {
   const from = Math.min(0, page.seconds[0] ?? 0);
-  const to = page.seconds.at(-1) ?? 0;
+  const to = (page.seconds.at(-1) ?? 0) + forecastRoom(page);
   return [from, to > from ? to : from + (page.run.intervalSeconds ?? 1)];
 }
 

@@ -4,13 +4,10 @@
 import { makeThinCauseBar } from "./causes";
 import { make, makeBar, makeButton, makeSection, mark, ratioTone } from "./dom";
 import { formatBytes, formatCount, formatQuantity, formatShare } from "./format";
+import type { Page } from "./decode";
 import type { Exit, Limit, Process } from "./report";
+import type { Store } from "./store";
 import { compareKeys, makeSortableHeads, type Sortable } from "./sorting";
-
-export interface RowActions {
-  point: (process: Process | null) => void;
-  choose: (process: Process | null) => void;
-}
 
 interface ColumnSpec extends Sortable<Process> { text: (row: Process) => string; bar?: boolean }
 
@@ -45,19 +42,19 @@ function makeCell(spec: ColumnSpec, row: Process, most: number): HTMLElement {
   return cell;
 }
 
-function makeRow(row: Process, most: number, actions: RowActions): HTMLTableRowElement {
+// A pid can come back in a long recording: then the report's index decides.
+function indexOf(row: Process, page: Page): number | null {
+  return row.index ?? page.processes.find((track) => track.pid === row.pid)?.index ?? null;
+}
+
+function makeRow(row: Process, most: number, store: Store): HTMLTableRowElement {
   const line = make("tr");
-  const choose = makeButton("row-button", row.pid === null ? "—" : String(row.pid), () => {
-    const chosen = choose.getAttribute("aria-pressed") !== "true";
-    for (const other of line.closest("table")?.querySelectorAll(".row-button") ?? []) mark(other, { "aria-pressed": "false" });
-    mark(choose, { "aria-pressed": String(chosen) });
-    actions.choose(chosen ? row : null);
-  });
-  mark(choose, { "aria-pressed": "false", "title": "Highlight in the timeline" });
+  const index = indexOf(row, store.page);
+  const choose = makeButton("row-button", row.pid === null ? "—" : String(row.pid), () => store.set({ pinned: store.view.pinned === index ? null : index }));
+  mark(choose, { "aria-pressed": "false", "title": "Pin in the timeline" });
+  store.on(() => mark(choose, { "aria-pressed": String(index !== null && store.view.pinned === index) }));
   const head = mark(make("th", "number", choose), { scope: "row" });
   line.append(head, ...kColumns.slice(1).map((spec) => makeCell(spec, row, most)));
-  line.addEventListener("mouseenter", () => actions.point(row));
-  line.addEventListener("mouseleave", () => actions.point(null));
   return line;
 }
 
@@ -66,17 +63,18 @@ function workersLead(rows: Process[]): string {
   const others = rows.length - count;
   const why = rows.some((row) => row.causes !== null) ? " (the bar shows why, in the colours from above)" : "";
   const words = (count === 1 ? "One worker" : `${formatCount(count)} workers`) + (others === 0 ? "" : `, ${formatCount(others)} other process${others === 1 ? "" : "es"}`);
-  return rows.length === 0 ? "" : `${words} and the parent: what each copied${why} and holds. Click a column to sort, a pid to highlight it in the timeline.`;
+  return rows.length === 0 ? "" : `${words} and the parent: what each copied${why} and holds. Click a column to sort, a pid to pin it in the timeline.`;
 }
 
-export function makeWorkersSection(workers: Process[], parent: Process | null, actions: RowActions): HTMLElement {
+export function makeWorkersSection(store: Store): HTMLElement {
+  const { workers, parent } = store.page.report;
   const section = makeSection("workers", "Workers", workersLead(workers));
   if (workers.length === 0) section.append(make("p", "empty", "No workers were seen in this recording."));
   if (workers.length === 0 && parent === null) return section;
   const most = [...workers, ...(parent === null ? [] : [parent])].reduce((top, row) => Math.max(top, row.copiedBytes ?? 0), 0);
-  const rows = workers.map((row) => ({ row, line: makeRow(row, most, actions) }));
+  const rows = workers.map((row) => ({ row, line: makeRow(row, most, store) }));
   const body = make("tbody", "workers", ...rows.map((entry) => entry.line));
-  const top = make("tbody", "parent", parent === null ? null : makeRow(parent, most, actions));
+  const top = make("tbody", "parent", parent === null ? null : makeRow(parent, most, store));
   const heads = makeSortableHeads(kColumns, kFirstSort, (order) => body.replaceChildren(...[...rows].sort((a, b) => order(a.row, b.row)).map((entry) => entry.line)));
   const table = make("table", "", make("caption", "", "Workers and their parent, one row each"), make("thead", "", make("tr", "", ...heads)), top, body);
   section.append(mark(make("div", "scroll", table), { tabindex: "0", role: "region", "aria-label": "Table of workers" }));

@@ -1,91 +1,67 @@
-// Owns the timeline section: its state (measure, zoom, hidden, highlighted) and what follows from a change.
-// Called by: main.ts to make it, tables.ts to highlight the worker of a row.
-// Does not: know uPlot's options (charts.ts), which lines there are (lines.ts), or any figure of the report.
+// Owns the timeline section: what is measured, hidden and near the pointer, and which strips follow from it.
+// Called by: main.ts, once.
+// Does not: plan a line (strips.ts), tell uPlot how to draw (charts.ts), or know what a gesture means (gestures.ts).
 import type uPlot from "uplot";
-import { makeStrip, type Line, type Strip } from "./charts";
-import type { Columns, Measure, Page, Track } from "./decode";
-import { make, makeButton, mark } from "./dom";
-import { makeLegend } from "./legend";
-import { kMeasures, kMostTracks, kStrips, limitLine, planLimits, planLines, type LimitPlan, type StripPlan } from "./lines";
+import { makePlot, type Chart, type ChartState } from "./charts";
+import type { Measure } from "./decode";
+import { make, makeButton, makeSection, mark } from "./dom";
+import { drawForecast, saidAt, saidInWords, standingForecast } from "./forecast";
+import { formatCount } from "./format";
+import { showAll, watchGestures, zoom } from "./gestures";
+import { makeHelpButton } from "./help";
+import { fillLegend } from "./legend";
+import { kMeasures, type Line } from "./lines";
 import { drawMarkLines, placeMarks } from "./marks";
-import { cutColumn, cutTimes, largestTracks, planCut, slopes, type Cut, type Point } from "./series";
-import { colour, onTheme } from "./theme";
-import { placeTooltip, showTooltip, valueRows } from "./tooltip";
+import { SelectionBar } from "./selection";
+import { cutTimes, nearestSample, planCut, type Cut } from "./series";
+import type { Change, Store } from "./store";
+import { planStrips, type Strip } from "./strips";
+import { onTheme } from "./theme";
+import { placeTooltip, readInstant, showTooltip } from "./tooltip";
+import "./timeline.css";
 
-const kTooltipRows = 9;
+const kNearPixels = 22;
+const kStrongWidth = 3.5;
 
-type Shown = Measure | "rate";
-
-export class Timeline {
+class Timeline {
   readonly element = make("div", "timeline");
-  private readonly tracks: Track[];
-  private readonly lines: Line[];
-  private readonly limits: LimitPlan;
-  private readonly lane = make("div", "lane");
+  private readonly lane = mark(make("div", "lane"), { "role": "group", "aria-label": "Events" });
+  private readonly plots = mark(make("div", "plots"), { "tabindex": "0", "role": "group", "aria-label": "Strips over time. Arrows move the cursor, plus and minus zoom, question mark for help." });
+  private readonly tooltip = mark(make("div", "tooltip"), { "aria-live": "polite" });
+  private readonly said = make("span", "said");
+  private readonly band = make("canvas", "forecast");
+  private readonly legend = make("div", "legends");
   private readonly note = make("p", "note");
-  private readonly tooltip = make("div", "tooltip");
-  private readonly plots = make("div", "plots");
-  private readonly resetButton = makeButton("reset", "Reset zoom", () => this.reset());
-  private readonly hidden = new Set<number>();
+  private readonly allButton = makeButton("reset show-all", "Show all", () => showAll(this.store));
+  private readonly selection: SelectionBar;
+  private readonly hidden = new Set<string>();
+  private readonly state: ChartState;
+  private strips: Strip[] = [];
+  private charts: Chart[] = [];
   private measure: Measure = "private";
-  private view: [number, number];
-  private cut: Cut;
-  private charts: { plan: StripPlan; plot: uPlot }[] = [];
-  private memory: uPlot.AlignedData;
-  private rate: uPlot.AlignedData;
-  private near: number | null = null;
-  private chosen: number | null = null;
+  private cut: Cut = { low: 0, high: 0, step: 1 };
+  private near: number | null = null;          // index of the process whose line is under the pointer
+  private pointed: Strip | null = null;        // the strip under the pointer
   private markedAxis = "";
 
-  constructor(private readonly page: Page) {
-    this.tracks = largestTracks(page.processes.filter((track) => track.columns.private.length > 0), "private", kMostTracks);
-    this.limits = planLimits(page);
-    this.lines = [...planLines(this.tracks), ...this.limits.drawn.map(limitLine)];
-    this.view = this.wholeView();
-    this.cut = planCut(page.seconds, ...this.view);
-    this.memory = this.cutData(this.measure);
-    this.rate = this.cutData("rate");
+  constructor(private readonly store: Store) {
+    this.selection = new SelectionBar(store);
+    this.state = {
+      range: () => store.view.range, hidden: this.hidden, look: (line) => this.look(line),
+      last: () => this.strips.at(-1)?.name ?? "",
+      onDraw: (plot, strip) => this.decorate(plot, strip),
+    };
     this.tooltip.hidden = true;
-    this.resetButton.hidden = true;
-    mark(this.lane, { "role": "group", "aria-label": "Events" });
-    this.element.append(this.makeControls(), this.plots, this.makeLegendRow(), this.note);
-  }
-
-  // Called once the element is in the document: uPlot needs its width.
-  start(): void {
-    this.plots.append(this.lane);
-    this.charts = kStrips.map((plan, i) => {
-      const host = mark(make("div", `strip ${plan.name}`), { "role": "img", "aria-label": `${plan.title}, over time` });
-      const silent = plan.unit === "rate" && this.rate.slice(1).every((column) => Array.from(column).every((value) => value == null));
-      this.plots.append(make("h3", "strip-title", silent ? `${plan.title}: not measured` : plan.title), host);
-      return { plan, plot: makeStrip(this.strip(plan, i === 0, i === kStrips.length - 1), host) };
+    this.plots.append(this.selection.shade, this.lane, this.selection.line, this.tooltip);
+    this.element.append(this.makeControls(), this.selection.status, this.plots, this.legend, this.note);
+    watchGestures(store, {
+      element: this.plots, area: () => this.area(), onMove: (event) => this.follow(event),
+      onClick: () => this.click(),
     });
-    this.plots.append(this.tooltip);
-    this.redraw();
-    new ResizeObserver(() => this.resize()).observe(this.plots);
-    this.plots.addEventListener("mouseleave", () => { this.tooltip.hidden = true; });
+    this.plots.addEventListener("blur", () => this.showCursor());
+    store.on((changed) => this.update(changed));
     onTheme(() => this.repaint());
-  }
-
-  // Highlights the line of one process (its position in page.processes), or none.
-  point(track: Track | null): void {
-    this.highlight(this.lineOf(track));
-  }
-
-  choose(track: Track | null): void {
-    this.chosen = this.lineOf(track);
-    this.repaint();
-  }
-
-  private lineOf(track: Track | null): number | null {
-    const position = track === null ? -1 : this.tracks.indexOf(track);
-    return position < 0 ? null : this.lines.findIndex((line) => line.track === position);
-  }
-
-  private wholeView(): [number, number] {
-    const from = Math.min(0, this.page.seconds[0] ?? 0);
-    const to = this.page.seconds.at(-1) ?? 1;
-    return [from, to > from ? to : from + (this.page.run.intervalSeconds ?? 1)];
+    new ResizeObserver(() => this.resize()).observe(this.plots); // tells the first width too: then the strips are made
   }
 
   private makeControls(): HTMLElement {
@@ -96,144 +72,214 @@ export class Timeline {
         for (const other of group.children) mark(other, { "aria-pressed": String(other === button) });
         lead.textContent = entry.lead;
         this.measure = entry.measure;
-        this.redraw();
+        this.replan();
       });
       group.append(mark(button, { "aria-pressed": String(entry.measure === this.measure), "data-measure": entry.measure }));
     }
-    return make("div", "controls", make("div", "control-row", group, this.resetButton), lead);
+    const step = (label: string, name: string, factor: number): HTMLElement =>
+      mark(makeButton("reset zoom-step", label, () => zoom(this.store, factor, (this.store.view.range[0] + this.store.view.range[1]) / 2)), { "aria-label": name, "title": name });
+    const zooming = make("div", "zooming", this.allButton, step("−", "Zoom out", 1 / 0.6), step("+", "Zoom in", 0.6), makeHelpButton());
+    return make("div", "controls", make("div", "control-row", group, zooming), lead);
   }
 
-  private makeLegendRow(): HTMLElement {
-    return makeLegend(this.lines, {
-      toggle: (lines, shown) => this.toggle(lines, shown),
-      point: (line) => this.highlight(line),
-      choose: (line) => {
-        this.chosen = line;
-        this.repaint();
-      },
+  private update(changed: Set<Change>): void {
+    if (this.charts.length === 0) return;      // not laid out yet
+    if (changed.has("page") || changed.has("pinned")) this.replan();
+    else if (changed.has("range")) this.redraw();
+    this.selection.show(this.area());
+    this.showCursor();
+  }
+
+  // Strips whose lines are still the same keep their chart.
+  private replan(): void {
+    const names = this.strips.map((strip) => strip.name).join();
+    this.strips = planStrips(this.store.page, this.measure, this.store.view.pinned);
+    if (this.strips.map((strip) => strip.name).join() !== names) this.dropCharts();
+    this.strips.forEach((strip, nth) => {
+      const chart = this.charts[nth] ?? this.addChart(strip);
+      const same = chart.strip.lines.map((line) => line.key).join() === strip.lines.map((line) => line.key).join();
+      chart.strip = strip;
+      chart.title.firstChild?.replaceWith(make("span", "", strip.title));
+      if (same) return;
+      chart.plot.destroy();
+      chart.plot = makePlot(chart, this.state);
+    });
+    this.charts[0]?.plot.over.append(this.band);
+    this.markedAxis = "";
+    this.relist();
+    this.redraw();
+  }
+
+  private dropCharts(): void {
+    for (const { plot, host, title } of this.charts) {
+      plot.destroy();
+      host.remove();
+      title.remove();
+    }
+    this.charts = [];
+  }
+
+  private addChart(strip: Strip): Chart {
+    const host = mark(make("div", `strip ${strip.name}`), { "role": "img", "aria-label": `${strip.title}, over time` });
+    const title = make("h3", "strip-title", make("span", "", strip.title), strip.name === "sum" ? this.said : null);
+    this.selection.line.before(title, host);
+    const place = { strip, host, title };
+    const chart: Chart = Object.assign(place, { plot: makePlot(place, this.state) });
+    this.charts.push(chart);
+    return chart;
+  }
+
+  private relist(): void {
+    const forecast: Line[] = this.measure === "private" && this.store.page.forecasts.best.length > 0 && this.strips[0] !== undefined
+      ? [{ ...(this.strips[0].lines[0] as Line), key: "forecast", label: standingForecast(this.store.page) === null ? "forecast (hover: what was said then)" : "forecast", title: "what the workers will own together: lowest, best and highest", colour: "accent" }]
+      : [];
+    const lines = this.strips.flatMap((strip) => (strip.name === "sum" ? [...strip.lines, ...forecast] : strip.lines));
+    const seen = this.store.page.processes.filter((track) => track.columns.private.length > 0);
+    fillLegend(this.legend, lines, seen, this.store.view.pinned, {
+      hidden: (key) => this.hidden.has(key),
+      toggle: (keys, shown) => this.toggle(keys, shown),
+      point: (process) => this.setNear(process),
+      pin: (process) => this.store.set({ pinned: process }),
     });
   }
 
-  private strip(plan: StripPlan, first: boolean, last: boolean): Strip {
-    return {
-      unit: plan.unit, height: plan.height, holds: plan.holds, labelled: last, lines: this.lines,
-      data: plan.unit === "kib" ? this.memory : this.rate,
-      range: () => this.view,
-      onCursor: (plot) => this.showValues(plot),
-      onNear: (series) => this.highlight(series === null ? null : series - 1),
-      onZoom: (from, to) => this.zoom(from, to),
-      onReset: () => this.reset(),
-      onDraw: (plot) => {
-        drawMarkLines(plot, this.page.events);
-        if (first) this.layMarks(plot);
-      },
-    };
-  }
-
-  private column(line: Line, measure: Shown): Point[] {
-    const columns: Columns | undefined = line.kind === "sum" ? this.page.totals : this.tracks[line.track]?.columns;
-    if (line.kind === "limit") return this.limitColumn(line, measure);
-    const first = this.tracks[line.track]?.first ?? 0;
-    return columns === undefined ? [] : cutColumn(this.values(columns, measure, first), first, this.cut);
-  }
-
-  private values(columns: Columns, measure: Shown, first: number): Float64Array {
-    const { values } = columns[measure === "rate" ? "copies" : measure];
-    if (measure === "rate") return slopes(values, first, this.page.seconds);
-    return measure === "copies" ? values.map((copies) => (copies * (this.page.run.pageBytes ?? NaN)) / 1024) : values;
-  }
-
-  private limitColumn(line: Line, measure: Shown): Point[] {
-    const limit = this.limits.drawn[this.lines.indexOf(line) - (this.lines.length - this.limits.drawn.length)];
-    if (limit === undefined) return [];
-    const points = cutColumn(limit.limit.values, 0, this.cut);
-    return measure === "private" ? points : points.map(() => null); // a limit bounds what is held, not what was copied
-  }
-
-  private cutData(measure: Shown): uPlot.AlignedData {
-    return [cutTimes(this.page.seconds, this.cut), ...this.lines.map((line) => this.column(line, measure))];
-  }
-
   private redraw(): void {
-    this.cut = planCut(this.page.seconds, ...this.view);
-    this.memory = this.cutData(this.measure);
-    this.rate = this.cutData("rate");
-    for (const { plan, plot } of this.charts) plot.setData(plan.unit === "kib" ? this.memory : this.rate);
+    const { page, view } = this.store;
+    this.cut = planCut(page.seconds, view.range, Math.max(100, this.area().width));
+    const times = cutTimes(page.seconds, this.cut);
+    for (const { strip, plot } of this.charts) plot.setData([times, ...strip.cut(this.cut, this.hidden)]);
+    this.selection.show(this.area());
     this.showNote();
     this.repaint();
   }
 
-  // Only when the axis changed: a mark that is being hovered must stay the same element.
-  private layMarks(plot: uPlot): void {
-    const axis = [...this.view, plot.bbox.left, plot.bbox.width].join(" ");
-    if (axis === this.markedAxis) return;
+  private area(): { left: number; width: number } {
+    const plot = this.charts[0]?.plot;
+    return plot === undefined ? { left: 0, width: 1 } : { left: plot.bbox.left / devicePixelRatio, width: plot.bbox.width / devicePixelRatio };
+  }
+
+  private look(line: Line): { colour: string; width: number } {
+    const { pinned } = this.store.view;
+    if (line.kind !== "process") return { colour: line.colour, width: line.width };
+    if (line.process === pinned || line.process === this.near) return { colour: line.colour, width: kStrongWidth };
+    return pinned === null ? { colour: line.colour, width: line.width } : { colour: "crowd", width: 1 };
+  }
+
+  private repaint(only?: Chart): void {
+    for (const { strip, plot } of only === undefined ? this.charts : [only]) {
+      strip.lines.forEach((line, i) => { (plot.series[i + 1] as uPlot.Series).width = this.look(line).width; });
+      plot.redraw(false, true);
+    }
+    this.showForecast();
+  }
+
+  // Marks are laid anew only when the axis changed: one that is being hovered must stay the same element.
+  private decorate(plot: uPlot, strip: Strip): void {
+    drawMarkLines(plot, this.store.page.events);
+    const axis = [...this.store.view.range, plot.bbox.left, plot.bbox.width].join(" ");
+    if (strip.name !== "sum" || axis === this.markedAxis) return;
     this.markedAxis = axis;
-    placeMarks(this.lane, plot, this.page.events);
+    placeMarks(this.lane, plot, this.store.page.events);
   }
 
   private showNote(): void {
-    const notes = this.measure === "private" ? [...this.limits.notes] : [];
-    const missing = this.page.processes.length - this.tracks.length;
-    if (missing > 0) notes.push(`${missing} of ${this.page.processes.length} processes are not drawn: too short-lived for a sample, or too small.`);
-    if (this.cut.step > 1) notes.push(`Each point is the highest of ${this.cut.step} samples; zoom in to see every sample.`);
-    this.note.textContent = [...notes, "Drag to zoom, double-click to reset."].join(" ");
+    const notes = (this.strips[0]?.beyond ?? []).map((limit) => `The limit ${limit.replace(/ (\S+ \S+)$/, " ($1)")} is off the chart.`);
+    const silent = this.store.page.processes.filter((track) => track.columns.private.length === 0).length;
+    if (silent > 0) notes.push(`${formatCount(silent)} of ${formatCount(this.store.page.processes.length)} processes lived too shortly to be measured.`);
+    if (this.cut.step > 1) notes.push(`Each pixel shows the lowest and the highest of ${this.cut.step} samples; copies per second: the fastest. Zoom in to see every sample.`);
+    this.note.textContent = [...notes, "Drag to select, wheel to zoom, ? for help."].join(" ");
+    const [from, to] = this.store.view.range;
+    this.allButton.hidden = from <= Math.min(0, this.store.page.seconds[0] ?? 0) && to >= (this.store.page.seconds.at(-1) ?? 0);
   }
 
-  private zoom(from: number, to: number): void {
-    const [first, last] = this.wholeView();
-    this.view = [Math.max(first, from), Math.min(last, to)];
-    this.resetButton.hidden = false;
+  private toggle(keys: string[], shown: boolean): void {
+    for (const key of keys) {
+      if (shown) this.hidden.delete(key);
+      else this.hidden.add(key);
+      for (const { strip, plot } of this.charts) {
+        const at = strip.lines.findIndex((line) => line.key === key);
+        if (at >= 0) plot.setSeries(at + 1, { show: shown });
+      }
+    }
     this.redraw();
   }
 
-  private reset(): void {
-    this.view = this.wholeView();
-    this.resetButton.hidden = true;
-    this.redraw();
-  }
-
-  private toggle(lines: number[], shown: boolean): void {
-    for (const position of lines) {
-      const line = this.lines[position];
-      if (line === undefined) continue;
-      if (shown) this.hidden.delete(position);
-      else this.hidden.add(position);
-      for (const { plan, plot } of this.charts) if (plan.holds(line)) plot.setSeries(position + 1, { show: shown });
-    }
-  }
-
-  private highlight(line: number | null): void {
-    if (line === this.near) return;
-    this.near = line;
-    this.repaint();
-  }
-
-  private repaint(): void {
-    for (const { plot } of this.charts) {
-      plot.series.forEach((series, i) => {
-        const line = this.lines[i - 1];
-        if (line === undefined) return;
-        const strong = line.kind === "process" && (i - 1 === this.near || i - 1 === this.chosen);
-        const tone = strong && line.colour === "crowd" ? "accent" : line.colour;
-        series.width = strong ? 3.5 : line.width;
-        series.stroke = () => colour(tone);
-      });
-      plot.redraw(false, true);
-    }
+  private setNear(process: number | null): void {
+    if (process === this.near) return;
+    this.near = process;
+    const memory = this.charts.find(({ strip }) => strip.name === "memory");
+    if (memory !== undefined) this.repaint(memory);
   }
 
   private resize(): void {
     const width = Math.max(200, this.plots.clientWidth);
+    if (this.charts.length === 0 && this.plots.clientWidth > 0) this.replan();
     for (const { plot } of this.charts) if (plot.width !== width) plot.setSize({ width, height: plot.height });
+    this.selection.show(this.area());
+    this.showForecast();
   }
 
-  private showValues(plot: uPlot): void {
-    const at = plot.cursor.idx;
-    if (at === null || at === undefined || (plot.cursor.left ?? -1) < 0 || plot.cursor.event == null) return;
-    const rows = valueRows({ lines: this.lines, memory: this.memory, rate: this.rate, hidden: this.hidden, strong: [this.near, this.chosen] }, at);
-    const name = kMeasures.find((entry) => entry.measure === this.measure)?.name ?? "";
-    showTooltip(this.tooltip, this.memory[0][at] ?? 0, this.page.run.intervalSeconds ?? 1, [name, "Copies"], rows.slice(0, kTooltipRows), rows.length - kTooltipRows);
-    const x = plot.bbox.left / devicePixelRatio + (plot.cursor.left ?? 0);
-    placeTooltip(this.tooltip, this.plots, x, plot.root.parentElement === null ? 0 : plot.root.parentElement.offsetTop + 12);
+  // Which strip is under the pointer, and which process' line.
+  private follow(event: PointerEvent | null): void {
+    const host = event === null ? null : (event.target as Element).closest(".strip") ?? document.elementFromPoint(event.clientX, event.clientY)?.closest(".strip") ?? null;
+    const chart = this.charts.find((one) => one.host === host) ?? null;
+    this.pointed = event === null ? null : chart?.strip ?? this.pointed ?? this.strips[0] ?? null;
+    this.setNear(chart === null || event === null ? null : this.nearest(chart, event.clientY));
   }
+
+  private nearest({ strip, plot }: Chart, clientY: number): number | null {
+    const { page, view } = this.store;
+    const sample = nearestSample(page.seconds, view.cursor ?? 0);
+    const y = clientY - plot.over.getBoundingClientRect().top;
+    let [found, least]: [number | null, number] = [null, kNearPixels];
+    for (const line of strip.lines) {
+      const value = line.kind !== "process" || this.hidden.has(line.key) ? null : line.at(sample);
+      const away = value === null ? Infinity : Math.abs(plot.valToPos(value, "y") - y);
+      if (away < least) [found, least] = [line.process, away];
+    }
+    return found;
+  }
+
+  private click(): void {
+    const { pinned } = this.store.view;
+    if (this.near !== null) this.store.set({ pinned: this.near === pinned ? null : this.near });
+    else this.store.set({ selection: null });
+  }
+
+  private showCursor(): void {
+    const { page, view } = this.store;
+    const focused = document.activeElement === this.plots;
+    const under = this.pointed ?? (focused ? this.strips[0] ?? null : null);
+    const last = (page.seconds.at(-1) ?? 0) + (page.run.intervalSeconds ?? 0);
+    this.tooltip.hidden = view.cursor === null || under === null || view.cursor > last;
+    this.showForecast();
+    if (this.tooltip.hidden || view.cursor === null || under === null) return;
+    const sample = nearestSample(page.seconds, view.cursor);
+    const measure = kMeasures.find((entry) => entry.measure === this.measure)?.name ?? "";
+    const reading = readInstant(this.strips, under, { page, sample, hidden: this.hidden, strong: this.near ?? view.pinned, measure });
+    showTooltip(this.tooltip, reading, page.seconds[sample] ?? 0, page.run.intervalSeconds ?? 1);
+    const { left, width } = this.area();
+    const x = left + ((view.cursor - view.range[0]) / (view.range[1] - view.range[0])) * width;
+    placeTooltip(this.tooltip, this.plots, x, (this.charts.find(({ strip }) => strip.name === under.name)?.host.offsetTop ?? 0) + 12);
+  }
+
+  // Under the cursor: what was said then. Else, if the run goes on or was cut off: what stands.
+  private showForecast(): void {
+    const { page, view } = this.store;
+    const plot = this.charts[0]?.plot;
+    if (plot === undefined) return;
+    const shown = this.measure === "private" && !this.hidden.has("forecast");
+    const within = view.cursor !== null && view.cursor <= (page.seconds.at(-1) ?? 0);
+    const said = !shown ? null : within ? saidAt(page, nearestSample(page.seconds, view.cursor ?? 0)) : standingForecast(page);
+    drawForecast(this.band, plot, said);
+    this.said.textContent = said === null ? "" : saidInWords(said);
+  }
+}
+
+export function makeTimelineSection(store: Store): HTMLElement {
+  const section = makeSection("timeline", "Timeline", "");
+  const empty = make("p", "empty", "No samples were recorded, so there is nothing to draw.");
+  section.append(store.page.seconds.length > 0 ? new Timeline(store).element : empty);
+  store.on(() => { if (empty.isConnected && store.page.seconds.length > 0) empty.replaceWith(new Timeline(store).element); }); // a live run begins empty
+  return section;
 }

@@ -1,58 +1,81 @@
-// Owns the box beside the cursor: the instant, and what every line is worth there.
+// Owns the box beside the cursor: the instant, and what each line of the strip under it is worth there.
 // Called by: timeline.ts at every move of the cursor.
-// Does not: choose the instant or read the recording.
-import type uPlot from "uplot";
-import type { Line } from "./charts";
+// Does not: choose the instant. Values are those of one sample, never of a bucket.
+import { lineColour } from "./charts";
+import type { Page } from "./decode";
 import { make } from "./dom";
-import { formatClock, formatKib, formatRate } from "./format";
-import { colour } from "./theme";
+import { formatClock, formatCount, formatKib, formatRate, formatShare } from "./format";
+import type { Line } from "./lines";
+import { slopeAt, type Point } from "./series";
+import type { Strip } from "./strips";
 
-export interface TooltipRow { label: string; colour: string; memory: string; rate: string; strong: boolean; near: boolean }
+export interface TooltipRow { line: Line; values: [string, string]; strong: boolean }
+export interface Reading { heads: [string, string]; rows: TooltipRow[] }
+export interface Instant { page: Page; sample: number; hidden: Set<string>; strong: number | null; measure: string }
 
-export interface Reading {
-  lines: Line[]; memory: uPlot.AlignedData; rate: uPlot.AlignedData;
-  hidden: Set<number>; strong: (number | null)[]; // positions of lines
+const kRows = 10;
+
+function copyRate({ page, sample }: Instant, line: Line): Point {
+  const track = page.processes.find((one) => one.index === line.process) ?? null;
+  if (line.key !== "sum" && track === null) return null;
+  const rate = slopeAt((track?.columns ?? page.totals).copies.values, track?.first ?? 0, page.seconds, sample - (track?.first ?? 0));
+  return rate === rate ? rate : null;
 }
 
-function valueAt(data: uPlot.AlignedData, line: number, at: number): number | null {
-  return data[line + 1]?.[at] ?? null;
+// Sums and limits first, then the process in focus, then the largest.
+function rank(line: Line, value: Point, strong: number | null): number {
+  if (line.kind === "sum") return Infinity;
+  if (line.kind === "limit") return Number.MAX_VALUE;
+  return line.process !== null && line.process === strong ? Number.MAX_VALUE / 2 : value ?? -1;
 }
 
-// Sum and limits first, then the lines in focus, then the largest.
-function rank(reading: Reading, line: number, at: number): number {
-  if (reading.lines[line]?.kind !== "process") return Infinity;
-  return reading.strong.includes(line) ? Number.MAX_VALUE : valueAt(reading.memory, line, at) ?? -1;
-}
-
-function valueRow(reading: Reading, line: Line, position: number, at: number): TooltipRow {
-  const near = line.kind === "process" && reading.strong.includes(position);
-  return {
-    label: line.label, colour: near && line.colour === "crowd" ? "accent" : line.colour,
-    memory: formatKib(valueAt(reading.memory, position, at)),
-    rate: line.kind === "limit" ? "" : formatRate(valueAt(reading.rate, position, at)),
-    strong: line.kind === "sum", near,
-  };
-}
-
-export function valueRows(reading: Reading, at: number): TooltipRow[] {
-  return reading.lines
-    .map((line, position) => ({ line, position, rank: rank(reading, position, at) }))
-    .filter(({ position }) => !reading.hidden.has(position) && (valueAt(reading.memory, position, at) ?? valueAt(reading.rate, position, at)) !== null)
+function readMemory(lines: Line[], instant: Instant): Reading {
+  const rows = lines
+    .map((line, position) => ({ line, position, value: line.at(instant.sample) }))
+    .filter(({ value }) => value !== null)
+    .map((row) => ({ ...row, rank: rank(row.line, row.value, instant.strong) }))
     .sort((a, b) => (a.rank === b.rank ? a.position - b.position : b.rank - a.rank))
-    .map(({ line, position }) => valueRow(reading, line, position, at));
+    .map(({ line, value }): TooltipRow => ({
+      line, values: [formatKib(value), line.key === "sum" || line.kind === "process" ? formatRate(copyRate(instant, line)) : ""],
+      strong: line.key === "sum" || (line.process !== null && line.process === instant.strong),
+    }));
+  return { heads: [instant.measure, "copies"], rows };
 }
 
-function makeRow(row: TooltipRow): HTMLElement[] {
+function readRates(lines: Line[], { sample }: Instant): Reading {
+  const rates = lines.map((line) => ({ line, rate: line.at(sample) })).filter(({ rate }) => rate !== null).reverse();
+  const sum = rates.reduce((all, { rate }) => all + (rate ?? 0), 0);
+  const rows = rates.map(({ line, rate }): TooltipRow => ({ line, values: [formatRate(rate), sum > 0 ? formatShare((rate ?? 0) / sum) : ""], strong: false }));
+  const [first] = lines;
+  const all: TooltipRow[] = rates.length > 1 && first !== undefined ? [{ line: { ...first, key: "all", label: "all copies", colour: "sum" }, values: [formatRate(sum), ""], strong: true }] : [];
+  return { heads: ["copies", "share"], rows: [...all, ...rows] };
+}
+
+function readUsed(strip: Strip, { sample }: Instant): Reading {
+  const spell = strip.unit === "kib" ? formatKib : formatCount;
+  const rows = strip.lines.map((line): TooltipRow => ({ line, values: [spell(line.at(sample)), ""], strong: false }));
+  return { heads: ["", ""], rows };
+}
+
+// The two memory strips are read together: a worker is a part of the sum above it.
+export function readInstant(strips: Strip[], under: Strip, instant: Instant): Reading {
+  const shown = (lines: Line[]): Line[] => lines.filter((line) => !instant.hidden.has(line.key));
+  if (under.name === "rate") return readRates(shown(under.lines), instant);
+  if (under.name !== "sum" && under.name !== "memory") return readUsed(under, instant);
+  return readMemory(shown(strips.filter((strip) => strip.name === "sum" || strip.name === "memory").flatMap((strip) => strip.lines)), instant);
+}
+
+function makeRow({ line, values, strong }: TooltipRow): HTMLElement[] {
   const swatch = make("span", "swatch");
-  swatch.style.background = colour(row.colour);
-  const tone = `${row.strong ? "strong" : ""} ${row.near ? "near" : ""}`.trim();
-  return [swatch, make("span", `tip-name ${tone}`, row.label), make("span", `tip-value ${tone}`, row.memory), make("span", `tip-value ${tone}`, row.rate)];
+  swatch.style.background = lineColour(line.colour);
+  const tone = strong ? " strong" : "";
+  return [swatch, make("span", `tip-name${tone}`, line.label), make("span", `tip-value${tone}`, values[0]), make("span", `tip-value${tone}`, values[1])];
 }
 
-export function showTooltip(box: HTMLElement, seconds: number, step: number, heads: [string, string], rows: TooltipRow[], more: number): void {
-  const head = [make("span", "tip-time", formatClock(seconds, step)), make("span", "tip-head", heads[0]), make("span", "tip-head", heads[1])];
-  box.replaceChildren(...head, ...rows.flatMap(makeRow));
-  if (more > 0) box.append(make("span", "tip-more", `and ${more} more`));
+export function showTooltip(box: HTMLElement, reading: Reading, seconds: number, step: number): void {
+  const head = [make("span", "tip-time", formatClock(seconds, step)), make("span", "tip-head", reading.heads[0]), make("span", "tip-head", reading.heads[1])];
+  box.replaceChildren(...head, ...reading.rows.slice(0, kRows).flatMap(makeRow));
+  if (reading.rows.length > kRows) box.append(make("span", "tip-more", `and ${reading.rows.length - kRows} more`));
   box.hidden = false;
 }
 

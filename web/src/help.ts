@@ -1,0 +1,53 @@
+// Owns the dialog that lists all keys and mouse gestures, and the two keys that work everywhere: ? and Esc.
+// Called by: main.ts, once.
+// Does not: carry out what it lists; gestures.ts does.
+import { make, makeButton, mark } from "./dom";
+import type { Store } from "./store";
+import "./help.css";
+
+const kGestures: [string, string][] = [
+  ["Drag", "select a span; everything below counts only what happened in it"],
+  ["Wheel", "zoom around the pointer"],
+  ["Shift + wheel", "move along the time axis; also: drag with the middle button, or with the space bar held"],
+  ["Click on a line", "pin that process: all others are greyed; click again to unpin"],
+  ["Double click", "show all"],
+];
+const kKeys: [string, string][] = [
+  ["← →", "move the cursor through all strips"],
+  ["Shift + ← →", "move along the time axis"],
+  ["+ −", "zoom around the cursor"],
+  ["Home", "show all"],
+  ["[ ]", "begin and end the selection at the cursor"],
+  ["Enter", "zoom to the selection"],
+  ["Esc", "clear the selection"],
+  ["?", "this help"],
+];
+
+function makeList(title: string, entries: [string, string][]): HTMLElement {
+  const rows = entries.flatMap(([keys, words]) => [make("dt", "", make("kbd", "", keys)), make("dd", "", words)]);
+  return make("div", "", make("h3", "", title), make("dl", "", ...rows));
+}
+
+function typing(target: EventTarget | null): boolean {
+  return target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
+}
+
+export function makeHelp(store: Store): HTMLDialogElement {
+  const close = makeButton("reset", "Close", () => dialog.close());
+  const lists = make("div", "help-lists", makeList("Mouse, on the timeline", kGestures), makeList("Keys, once the timeline has the focus", kKeys));
+  const title = mark(make("h2", "", "Keys and gestures"), { id: "help-title" });
+  const dialog = mark(make("dialog", "help", make("div", "help-head", title, close), lists), { "aria-labelledby": "help-title" });
+  dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); }); // beside the box
+  addEventListener("keydown", (event) => {
+    if (typing(event.target) || dialog.open || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "?") dialog.showModal();
+    else if (event.key === "Escape") store.set({ selection: null });
+  });
+  addEventListener("cowprof-help", () => dialog.showModal());
+  return dialog;
+}
+
+export function makeHelpButton(): HTMLElement {
+  const button = makeButton("reset help-button", "?", () => dispatchEvent(new Event("cowprof-help")));
+  return mark(button, { "aria-label": "Keys and gestures", "title": "Keys and gestures" });
+}
