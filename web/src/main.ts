@@ -11,25 +11,25 @@ import { makeFooter } from "./footer";
 import { visibleText } from "./format";
 import { makeHeader, makeTiles } from "./header";
 import { makeHelp } from "./help";
+import { followedFile, followRun } from "./live";
+import { renewed, type Section } from "./renew";
 import { Store } from "./store";
 import { makeLimitsSection, makeWorkersSection } from "./tables";
 import { startTheme } from "./theme";
 import { makeTimelineSection } from "./timeline";
 import { makeWhySection } from "./why";
 
-type Section = (store: Store) => HTMLElement | null;
-
 const kSections: Section[] = [
-  makeHeader,
-  ({ page }) => makeDiagnosesSection(page.report.diagnoses),
-  makeTiles,
+  renewed(makeHeader),
+  renewed(({ page }) => makeDiagnosesSection(page.report.diagnoses)),
+  renewed(makeTiles),
   makeTimelineSection,
-  ({ page }) => makeWhySection(page.report, page.run.pageBytes),
-  makeWorkersSection,
-  ({ page }) => makeLimitsSection(page.report.limits),
-  ({ page }) => makeEventsDetails(page.events),
+  renewed(({ page }) => makeWhySection(page.report, page.run.pageBytes)),
+  renewed(makeWorkersSection),
+  renewed(({ page }) => makeLimitsSection(page.report.limits)),
+  renewed(({ page }) => makeEventsDetails(page.events)),
   makeTermsDetails,
-  makeFooter,
+  renewed(makeFooter),
   makeHelp,
 ];
 
@@ -45,8 +45,8 @@ function unfoldForPrint(main: HTMLElement): void {
   });
 }
 
-function showPage(store: Store, app: HTMLElement): void {
-  const main = make("main", "", ...kSections.map((makePart) => makePart(store)));
+function showPage(store: Store, app: HTMLElement, badge: HTMLElement | null): void {
+  const main = make("main", "", badge, ...kSections.map((makePart) => makePart(store)));
   app.replaceChildren(main);
   document.title = visibleText(`cowprof: ${store.page.report.command || "recording"}`);
   unfoldForPrint(main);
@@ -61,8 +61,13 @@ async function start(): Promise<void> {
   const app = document.getElementById("app") ?? document.body;
   startTheme();
   try {
+    const file = followedFile();
+    if (file !== null) {
+      const { store, badge } = await followRun(file);
+      return showPage(store, app, badge);
+    }
     const [page] = await loadPages();
-    if (page !== undefined) showPage(new Store(page), app);
+    if (page !== undefined) showPage(new Store(page), app, null);
   } catch (failure) {
     showFailure(app, failure);
   }
