@@ -18,9 +18,9 @@ def 読む(start):
         text
 
 
-def work():
+def work(parent):
     start = 0
-    while True:
+    while os.getppid() == parent:  # a parent that was killed leaves nobody behind
         読む(start)
         start = (start + STEP) % len(DATA)
         time.sleep(PAUSE)
@@ -28,11 +28,13 @@ def work():
 
 def main():
     pids = []
+    parent = os.getpid()
     for _ in range(int(sys.argv[1]) if len(sys.argv) > 1 else 2):
         pids.append(os.fork())
         if pids[-1] == 0:
             sys.stdin.close()
-            work()
+            work(parent)
+            os._exit(0)
     print(json.dumps({"event": "ready", "workers": pids}), flush=True)
     sys.stdin.read()
     for pid in pids:
