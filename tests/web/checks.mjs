@@ -2,6 +2,7 @@
 // Called by: page.test.mjs and real.test.mjs.
 // Does not: open pages; figures are read back from what is shown, not from the page's own code.
 import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
 import { paintedPixels } from "./browser.mjs";
 
 const kUnits = { B: 1, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30, TiB: 2 ** 40 };
@@ -81,6 +82,7 @@ export async function checkChartsPainted(page) {
   }
 }
 
+// The tooltip of a strip: under "memory" and "sum" value and rate of each process, under "rate" rate and share of each cause.
 export async function hover(page, strip, share) {
   const over = page.locator(`.strip.${strip} .u-over`);
   await over.scrollIntoViewIfNeeded();
@@ -91,12 +93,14 @@ export async function hover(page, strip, share) {
   const time = await page.textContent(".tooltip .tip-time");
   const cells = await page.$$eval(".tooltip .tip-name, .tooltip .tip-value", (all) => all.map((cell) => cell.textContent));
   const rows = [];
-  for (let i = 0; i < cells.length; i += 3) rows.push({ name: cells[i], memory: cells[i + 1], rate: cells[i + 2] });
+  for (let i = 0; i < cells.length; i += 3) rows.push({ name: cells[i], value: cells[i + 1], more: cells[i + 2] });
   return { time, rows };
 }
 
-export function canvasText(page, strip) {
-  return page.$eval(`.strip.${strip} canvas`, (canvas) => canvas.toDataURL());
+// What is drawn, in short: two pictures are the same if these are.
+export async function canvasText(page, strip) {
+  const url = await page.$eval(`.strip.${strip} canvas`, (canvas) => canvas.toDataURL());
+  return createHash("sha256").update(url).digest("hex");
 }
 
 export async function settle(page) {

@@ -3,6 +3,7 @@
 // Does not: make the columns; their last values come in.
 
 const kMib = 2 ** 20;
+const kParentBytes = 150 * kMib;
 const kSketch = `import numpy as np
 
 # Before the workers are forked: all strings in one buffer without reference counts.
@@ -37,11 +38,12 @@ function makeLimits({ limits, totals }) {
 function makeForecast({ forecasts, limits }) {
   const last = (name) => forecasts[name].at(-1);
   const bytes = (name) => (last(name) === null ? null : last(name) * 1024);
+  const peak = (name) => (last(name) === null ? null : bytes(name) + kParentBytes);
   const [limit] = limits;
   return {
     shape: "bounded", ceiling_bytes: bytes("ceiling_kib"), eta_ceiling_seconds: last("eta_s"), first_limit: limit.kind, eta_limit_seconds: 95, verdict: "will-exceed",
     plateau_bytes: { low: bytes("low_kib"), best: bytes("best_kib"), high: bytes("high_kib") }, ended: true, sawtooth: false,
-    limits: [{ kind: limit.kind, name: limit.name, unit: "bytes", limit: limit.limit.at(-1) * 1024, used: limit.used.at(-1) * 1024, peak: { low: bytes("low_kib"), best: bytes("best_kib"), high: bytes("high_kib") }, eta_seconds: 95, eta_earliest_seconds: 70, verdict: "will-exceed" }],
+    limits: [{ kind: limit.kind, name: limit.name, unit: "bytes", limit: limit.limit.at(-1) * 1024, used: limit.used.at(-1) * 1024, peak: { low: peak("low_kib"), best: peak("best_kib"), high: peak("high_kib") }, eta_seconds: 95, eta_earliest_seconds: 70, verdict: "will-exceed" }],
     sentence: "Private memory grows towards its ceiling and meets the limit of /job1 in about 95 s if nothing changes.",
   };
 }

@@ -57,7 +57,7 @@ test("real recording: causes, types, lines and findings are the report's", { ski
 test("real recording: hovering shows values, marks are there, sorting works", { skip }, async () => {
   await withPage("hover", {}, async (page) => {
     const { rows } = await hover(page, "memory", 0.5);
-    assert.ok(rows.some((row) => row.name === "sum" && bytesShown(row.memory) > 0));
+    assert.ok(rows.some((row) => row.name === "sum" && bytesShown(row.value) > 0));
     assert.ok(await page.locator(".mark").count() > 0, "a recording with workers has events");
     await page.locator("#workers thead th", { hasText: /^private/ }).locator("button").click();
     const shown = (await workerRows(page)).map((cells) => cells[5]).filter((text) => text !== "—").map(bytesShown);

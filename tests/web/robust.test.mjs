@@ -71,7 +71,7 @@ test("unknown figures are dashes; losses and a cut-off recording are said loudly
     assert.match(warnings, /cut off/);
     assert.match(warnings, /12 events dropped/);
     assert.match(warnings, /copies could not be counted on this host/);
-    assert.equal((await hover(page, "memory", 0.5)).rows[0].rate, "—");
+    assert.equal((await hover(page, "memory", 0.5)).rows[0].more, "—");
   });
 });
 

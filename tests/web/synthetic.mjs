@@ -147,6 +147,25 @@ export function makePage({ workers: workerCount = 3, samples = 180 } = {}) {
   };
 }
 
+// The same recording, cut off after `samples` of its samples: what was said then still stands.
+export function makeRunningPage({ samples = 70, live = false, ...options } = {}) {
+  const page = makePage(options);
+  const cut = (record, first = 0) => {
+    for (const [key, values] of Object.entries(record)) if (Array.isArray(values)) record[key] = values.slice(0, Math.max(0, samples - first));
+  };
+  page.times_ms.length = samples;
+  for (const one of [page.totals, ...page.processes]) {
+    cut(one, one.first ?? 0);
+    cut(one.causes, one.first ?? 0);
+    if (one.ended >= samples) one.ended = null;
+  }
+  for (const limit of page.limits) cut(limit);
+  cut(page.forecasts);
+  page.events = page.events.filter(({ t }) => t < samples);
+  Object.assign(page.run, { complete: false, live });
+  return page;
+}
+
 export function makeEmptyPage() {
   const page = makePage({ workers: 1, samples: 2 });
   const nothing = { private_kib: [], workers_private_kib: [], still_shared_kib: [], pss_kib: [], copies: [], causes: {} };

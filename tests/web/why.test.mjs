@@ -30,7 +30,7 @@ test("findings stand right below the verdict, in the report's order, with advice
   const data = makeBlamedPage();
   await withPage("why-light", data, {}, async (page) => {
     const order = await page.$$eval("main > *", (all) => all.map((section) => section.id || section.className));
-    assert.deepEqual(order.slice(0, 4), ["page-header", "diagnoses", "tiles", "why"]);
+    assert.deepEqual(order.slice(0, 4), ["page-header", "diagnoses", "tiles", "timeline"]);
     assert.deepEqual(await page.$$eval(".diagnosis h3", (all) => all.map((head) => head.textContent)), data.report.diagnoses.map((one) => one.summary));
     for (const { advice } of data.report.diagnoses) assert.ok((await page.textContent("#diagnoses")).includes(advice[0]));
     assert.ok(!(await page.locator(".evidence li").first().isVisible()));
@@ -202,6 +202,7 @@ test("nothing known: no section, or a sentence; never 0", async () => {
   unknown.report.totals.by_cause = Object.fromEntries(Object.keys(kCauseShares).map((cause) => [cause, null]));
   Object.assign(unknown.report, { by_type: [], by_line: [], diagnoses: [] });
   unknown.report.totals.copy_seconds = null;
+  for (const row of [unknown.report.parent, ...unknown.report.workers]) row.by_cause = null;
   await withPage("why-unknown", unknown, {}, async (page) => {
     assert.match(await page.textContent("#why"), /Not known/);
     assert.doesNotMatch(await page.textContent("#why .why-content"), /\d/, "no figure at all");

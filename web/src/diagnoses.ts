@@ -1,9 +1,11 @@
 // Owns the findings under the verdict: a card for each, what was found beside what to do, the evidence folded.
 // Called by: main.ts, once.
 // Does not: diagnose; it shows what the report found, in the report's order.
+import { makeCopyButton } from "./clipboard";
 import { make, mark } from "./dom";
-import { formatShare } from "./format";
+import { formatShare, visibleText } from "./format";
 import type { Diagnosis } from "./report";
+import "./diagnoses.css";
 
 function makeList(texts: string[]): HTMLElement {
   return make("ul", "", ...texts.map((text) => make("li", "", text)));
@@ -21,12 +23,30 @@ function makeEvidence(evidence: string[]): HTMLElement | null {
   return make("details", "evidence printed", make("summary", "", evidence.length === 1 ? "Evidence" : `Evidence (${evidence.length})`), makeList(evidence));
 }
 
+// Code for the container that was found, as it could look afterwards. It is the tool's; only here its lines and indents count.
+function makeSketch(sketch: string): HTMLElement | null {
+  if (sketch === "") return null;
+  const code = make("code", "", ...sketch.split("\n").flatMap((line, i) => (i === 0 ? [line] : [document.createTextNode("\n"), line])));
+  const frame = mark(make("pre", "", code), { tabindex: "0", role: "region", "aria-label": "Code sketch" });
+  return make("div", "sketch", make("h4", "", "How it could look"), makeCopyButton("copy-sketch", "copy", () => sketch.split("\n").map(visibleText).join("\n")), frame);
+}
+
+// With a sketch beside it the first thing to try is enough: the others are a click away.
+function makeAdvice({ advice, sketch }: Diagnosis): HTMLElement | null {
+  const [first, ...others] = advice;
+  if (first === undefined) return null;
+  if (sketch === "" || others.length === 0) return make("div", "advice", make("h4", "", "What to do"), makeList(advice));
+  const rest = make("details", "evidence printed", make("summary", "", `More advice (${others.length})`), makeList(others));
+  return make("div", "advice", make("h4", "", "What to do"), make("p", "first-advice", first), rest);
+}
+
 function makeCard(diagnosis: Diagnosis): HTMLElement {
-  const advice = diagnosis.advice.length === 0 ? null : make("div", "advice", make("h4", "", "What to do"), makeList(diagnosis.advice));
+  const sketch = makeSketch(diagnosis.sketch);
+  const [advice, evidence] = [makeAdvice(diagnosis), makeEvidence(diagnosis.evidence)];
   return make(
     "article", `panel diagnosis ${diagnosis.id === "clean" ? "good" : ""}`.trim(),
-    make("div", "finding", makeTags(diagnosis), make("h3", "", diagnosis.summary), makeEvidence(diagnosis.evidence)),
-    advice,
+    make("div", "finding", makeTags(diagnosis), make("h3", "", diagnosis.summary), ...(sketch === null ? [evidence] : [advice, evidence])),
+    sketch ?? advice,
   );
 }
 

@@ -97,5 +97,5 @@ export function drawForecast(canvas: HTMLCanvasElement, plot: uPlot, said: Said 
   ctx.strokeStyle = ctx.fillStyle = colour("muted");
   stroke([[x(said.seconds), y], [end, y]], [1, 4], 1);
   ctx.font = "11px system-ui, sans-serif";
-  ctx.fillText("ceiling", x(said.seconds) + 4, y - 4);
+  ctx.fillText("ceiling", x(said.seconds) + 4, y < 14 ? y + 12 : y - 4);
 }

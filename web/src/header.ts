@@ -1,19 +1,14 @@
-// Owns the top of the page: the verdict, the small print, warnings, and the four tiles.
+// Owns the top of the page: the verdict, the forecast below it, the small print, warnings, and the four tiles.
 // Called by: main.ts, once.
-// Does not: judge; verdict and forecast are the report's own words.
+// Does not: judge; the verdict is the tool's own, and so is the forecast (outlook.ts).
 import type { Page } from "./decode";
 import { make, makeBar, mark, ratioTone } from "./dom";
 import { exactnessInWords, formatBytes, formatClock, formatCount, formatKib, formatQuantity, formatSeconds, formatShare } from "./format";
+import { makeOutlook } from "./outlook";
 import type { Limit } from "./report";
 import { highestOf, lastHeld, lastOf } from "./series";
 import type { Store } from "./store";
 import { makeThemeButton } from "./theme";
-
-const kForecast: Record<string, { words: string; tone: string }> = {
-  "safe": { words: "safe", tone: "good" },
-  "tight": { words: "tight", tone: "warn" },
-  "will-exceed": { words: "will exceed a limit", tone: "bad" },
-};
 
 function fact(label: string, value: string): HTMLElement {
   return make("div", "fact", make("dt", "", label), make("dd", "", value));
@@ -81,23 +76,21 @@ function limitTile(page: Page): HTMLElement {
   return tile("limit", "Nearest limit", formatShare(limit.ratio), detail, makeBar(limit.ratio, ratioTone(limit.ratio)));
 }
 
-function makePill(page: Page): HTMLElement | null {
-  const forecast = kForecast[page.report.forecast.verdict];
-  if (forecast === undefined) return null;
-  const eta = page.report.forecast.etaLimitSeconds;
-  const when = forecast.tone === "bad" && eta !== null ? ` in about ${formatSeconds(eta)}` : "";
-  return make("span", `pill ${forecast.tone}`, `Forecast: ${forecast.words}${when}`);
+// Its first sentence is the one to read; the forecast, which it may end with, stands in words of its own below.
+function makeVerdict(page: Page): HTMLElement {
+  const { sentence } = page.report.forecast;
+  const verdict = sentence === "" ? page.verdict : page.verdict.replace(` Forecast: ${sentence}.`, "");
+  const [, first = verdict, rest = ""] = /^(.+?[.:!?])(\s+[A-Z0-9].*)$/s.exec(verdict) ?? [];
+  return mark(make("h1", "verdict", first || "This recording has no verdict.", rest === "" ? null : make("span", "verdict-rest", rest)), { id: "verdict" });
 }
 
 export function makeHeader({ page }: Store): HTMLElement {
   const brand = make("div", "brand", make("span", "brand-name", "cowprof"), make("span", "brand-what", "copy-on-write memory growth"));
-  const verdict = mark(make("h1", "verdict", page.verdict || "This recording has no verdict."), { id: "verdict" });
   const command = make("p", "command", page.report.command || "unknown command");
   return make(
     "header", "page-header",
     make("div", "top-row", brand, makeThemeButton()),
-    verdict,
-    make("div", "pills", makePill(page)),
+    makeVerdict(page), makeOutlook(page.report.forecast),
     command, makeFacts(page), ...makeWarnings(page),
   );
 }

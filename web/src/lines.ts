@@ -98,7 +98,7 @@ export function processLines(page: Page, own: Track[], measure: Measure, pinned:
   let nth = 0;
   const lines = own.map((track) => {
     if (track.role === "parent") return processLine(page, track, measure, { colour: "parent", dash: [5, 3], width: 2 });
-    const look = { colour: `series-${nth % kColours}`, dash: kDashes[Math.floor(nth / kColours)] ?? [], width: 3 - (1.3 * nth) / Math.max(1, own.length - 1) };
+    const look = { colour: `series-${(nth + 1) % kColours}`, dash: kDashes[Math.floor(nth / kColours)] ?? [], width: 3 - (1.3 * nth) / Math.max(1, own.length - 1) };
     nth++;
     return processLine(page, track, measure, look);
   });

@@ -31,9 +31,13 @@ export interface Limit {
   limit: number | null; used: number | null; peak: number | null; ratio: number | null;
 }
 
-export interface Diagnosis { id: string; confidence: number | null; summary: string; evidence: string[]; advice: string[]; pids: number[] }
+export interface Diagnosis { id: string; confidence: number | null; summary: string; evidence: string[]; advice: string[]; sketch: string; pids: number[] }
 export interface Verify { pages: number; identical: number | null; refcountOnly: number | null; gcHeaderOnly: number | null; hashOnly: number | null; data: number | null }
 export interface Evidence { looked: number | null; told: number | null; audited: number | null; contradicted: number | null; stackSamples: number | null; copyNs: number | null }
+
+export interface Interval { low: number | null; best: number | null; high: number | null }
+export interface LimitOutlook extends Pick<Limit, "kind" | "name" | "unit" | "limit" | "used"> { peak: Interval; etaSeconds: number | null; verdict: string }
+export interface Outlook { sentence: string; firstLimit: string; etaLimitSeconds: number | null; verdict: string; limits: LimitOutlook[] }
 
 export interface Report {
   pid: number | null;
@@ -57,7 +61,7 @@ export interface Report {
   evidence: Evidence;
   verify: Verify | null;
   limits: Limit[];
-  forecast: { shape: string; ceilingBytes: number | null; firstLimit: string; etaLimitSeconds: number | null; verdict: string };
+  forecast: Outlook;
   diagnoses: Diagnosis[];
   losses: { what: string; count: number }[];
 }
@@ -104,7 +108,7 @@ function parseDiagnosis(value: Json): Diagnosis {
   const row = asRecord(value);
   return {
     id: asText(row["id"]), confidence: asNumber(row["confidence"]), summary: asText(row["summary"]),
-    evidence: asTexts(row["evidence"]), advice: asTexts(row["advice"]),
+    evidence: asTexts(row["evidence"]), advice: asTexts(row["advice"]), sketch: asText(row["sketch"]),
     pids: asList(row["pids"]).filter((pid): pid is number => typeof pid === "number"),
   };
 }
@@ -134,12 +138,21 @@ function parseCounts(value: Json | undefined): { key: string; count: number }[] 
     .filter((entry) => entry.count > 0);
 }
 
-function parseForecast(value: Json | undefined): Report["forecast"] {
+function parseLimitOutlook(value: Json): LimitOutlook {
+  const row = asRecord(value);
+  const peak = asRecord(row["peak"]);
+  const { kind, name, unit, limit, used } = parseLimit(value);
+  return {
+    kind, name, unit, limit, used, etaSeconds: asNumber(row["eta_seconds"]), verdict: asText(row["verdict"], "unknown"),
+    peak: { low: asNumber(peak["low"]), best: asNumber(peak["best"]), high: asNumber(peak["high"]) },
+  };
+}
+
+function parseForecast(value: Json | undefined): Outlook {
   const forecast = asRecord(value);
   return {
-    shape: asText(forecast["shape"]), ceilingBytes: asNumber(forecast["ceiling_bytes"]),
-    firstLimit: asText(forecast["first_limit"]), etaLimitSeconds: asNumber(forecast["eta_limit_seconds"]),
-    verdict: asText(forecast["verdict"], "unknown"),
+    sentence: asText(forecast["sentence"]), firstLimit: asText(forecast["first_limit"]), etaLimitSeconds: asNumber(forecast["eta_limit_seconds"]),
+    verdict: asText(forecast["verdict"], "unknown"), limits: asList(forecast["limits"]).map(parseLimitOutlook),
   };
 }
 

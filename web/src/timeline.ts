@@ -22,6 +22,7 @@ import "./timeline.css";
 
 const kNearPixels = 22;
 const kStrongWidth = 3.5;
+const kBucketsPerPixel = 0.75;
 
 class Timeline {
   readonly element = make("div", "timeline");
@@ -145,12 +146,12 @@ class Timeline {
 
   private redraw(): void {
     const { page, view } = this.store;
-    this.cut = planCut(page.seconds, view.range, Math.max(100, this.area().width));
+    this.cut = planCut(page.seconds, view.range, Math.max(100, this.area().width * kBucketsPerPixel));
     const times = cutTimes(page.seconds, this.cut);
     for (const { strip, plot } of this.charts) plot.setData([times, ...strip.cut(this.cut, this.hidden)]);
     this.selection.show(this.area());
     this.showNote();
-    this.repaint();
+    this.showForecast();
   }
 
   private area(): { left: number; width: number } {
@@ -166,10 +167,7 @@ class Timeline {
   }
 
   private repaint(only?: Chart): void {
-    for (const { strip, plot } of only === undefined ? this.charts : [only]) {
-      strip.lines.forEach((line, i) => { (plot.series[i + 1] as uPlot.Series).width = this.look(line).width; });
-      plot.redraw(false, true);
-    }
+    for (const { plot } of only === undefined ? this.charts : [only]) plot.redraw(true, true);
     this.showForecast();
   }
 
@@ -260,7 +258,9 @@ class Timeline {
     showTooltip(this.tooltip, reading, page.seconds[sample] ?? 0, page.run.intervalSeconds ?? 1);
     const { left, width } = this.area();
     const x = left + ((view.cursor - view.range[0]) / (view.range[1] - view.range[0])) * width;
-    placeTooltip(this.tooltip, this.plots, x, (this.charts.find(({ strip }) => strip.name === under.name)?.host.offsetTop ?? 0) + 12);
+    const host = this.charts.find(({ strip }) => strip.name === under.name)?.host;
+    const below = under.name === "sum" ? (host?.clientHeight ?? 0) : 12; // the forecast under the cursor stays in sight
+    placeTooltip(this.tooltip, this.plots, x, (host?.offsetTop ?? 0) + below);
   }
 
   // Under the cursor: what was said then. Else, if the run goes on or was cut off: what stands.
