@@ -123,9 +123,14 @@ void AddSubcommands(CLI::App* app, Options* options) {
   CLI::App* report = app->add_subcommand("report", "The verdict on a recording, in words or as JSON");
   report->add_option("TIMELINE", options->timeline, "Recording made by cowprof")->required()->type_name("FILE");
   report->add_flag("--json", options->json, "As cowprof.report/1");
-  CLI::App* view = app->add_subcommand("view", "Make one self-contained HTML page of a recording");
+  CLI::App* view =
+      app->add_subcommand("view", "Make one self-contained HTML page of a recording, or of two to compare");
   view->add_option("TIMELINE", options->timeline, "Recording made by cowprof")->required()->type_name("FILE");
-  view->add_option("-o,--output", options->output, "The page (default: TIMELINE with .html)")->type_name("FILE.html");
+  view->add_option("OTHER", options->other_timeline, "A second one: what is different in it, on the same axes")
+      ->type_name("FILE");
+  view->add_option("-o,--output", options->output,
+                   "The page (default: TIMELINE with .html, of two TIMELINE-vs-OTHER.html)")
+      ->type_name("FILE.html");
   CLI::App* doctor = app->add_subcommand("doctor", "What this host, and a process on it, allows cowprof to do");
   doctor->add_flag("--json", options->json, "As cowprof.doctor/1");
   AddPid(doctor, "Process to look at", options);

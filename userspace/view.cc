@@ -1,5 +1,8 @@
-// `cowprof view TIMELINE [-o FILE.html]`: makes the page of a recording.
+// `cowprof view TIMELINE [OTHER] [-o FILE.html]`: makes the page of a recording, or of two to compare.
 #include <cstdio>
+#include <filesystem>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -9,21 +12,42 @@
 #include "sink/timeline_file.h"
 
 namespace cowprof {
+namespace {
 
-int View(const Options& options) {
+absl::StatusOr<std::string> PackedRecording(const std::string& path) {
   Growth growth;
   PageBuilder builder;
   const absl::StatusOr<TimelineContents> contents = ReadTimeline(
-      options.timeline, [&](const RunInfo& info) { growth.info = info; },
+      path, [&](const RunInfo& info) { growth.info = info; },
       [&](const Sample& sample) {
         Append(sample, &growth);
         builder.Add(sample, growth);
       });
-  if (!contents.ok()) return Fail(kUsage, contents.status().message());
-  const absl::StatusOr<std::string> page = RenderPage({Packed(builder.Data(growth, {.complete = contents->complete}))});
+  if (!contents.ok()) return contents.status();
+  return Packed(builder.Data(growth, {.complete = contents->complete}));
+}
+
+// "a.html"; of two "a-vs-b.html", beside the first.
+std::string DefaultOutput(const Options& options) {
+  const absl::string_view stem = absl::StripSuffix(options.timeline, ".json");
+  if (options.other_timeline.empty()) return absl::StrCat(stem, ".html");
+  const std::string other = std::filesystem::path(options.other_timeline).filename();
+  return absl::StrCat(stem, "-vs-", absl::StripSuffix(other, ".json"), ".html");
+}
+
+}  // namespace
+
+int View(const Options& options) {
+  std::vector<std::string> timelines = {options.timeline}, packed;
+  if (!options.other_timeline.empty()) timelines.push_back(options.other_timeline);
+  for (const std::string& timeline : timelines) {
+    absl::StatusOr<std::string> recording = PackedRecording(timeline);
+    if (!recording.ok()) return Fail(kUsage, recording.status().message());
+    packed.push_back(*std::move(recording));
+  }
+  const absl::StatusOr<std::string> page = RenderPage(packed);
   if (!page.ok()) return Fail(kInternalFailure, page.status().message());
-  const std::string path =
-      options.output.empty() ? absl::StrCat(absl::StripSuffix(options.timeline, ".json"), ".html") : options.output;
+  const std::string path = options.output.empty() ? DefaultOutput(options) : options.output;
   if (absl::Status status = ReplaceOutputFile(path, *page); !status.ok()) return Fail(kCannotWrite, status.message());
   std::printf("%s\n", path.c_str());
   return kDone;

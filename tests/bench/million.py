@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Makes a timeline of a million samples of processes out of a real one, for the benchmarks of the page.
 
-    million.py OUT.json [--recording FILE] [--processes 64] [--ticks 15625] [--epochs 2] [--pages 30000]
+    million.py OUT.json [--recording FILE] [--processes 64] [--ticks 15625] [--epochs 2] [--pages 8000]
 
 --recording: of a DataLoader, as this tool made it; without it one is made (root, torch). Every row is drawn with replacement
 from the rows of a recorded worker: what its counters rose by between two ticks, and its figures of that moment relative to
@@ -44,6 +44,7 @@ class Recorded:
         self.events = [record for record in records if record["type"] == "event"]
         self.names = {key: [row for sample in samples for row in sample.get(key, [])]
                       for key in ("new_limits", "frames", "new_places", "new_regions")}
+        self.rollups = [row for sample in samples for row in sample.get("rollups", []) if row[0] == 0][:1]
         self.limits = [row for sample in samples for row in sample.get("limits", [])]
         self._read_rows(samples)
         self._read_places(samples)
@@ -236,7 +237,7 @@ def write_timeline(recorded, out, arguments):
                 writer.add(process_event(t, next_index, template, 4000 + next_index))
                 next_index += 1
         sample = {"t": round(t, 6), "type": "sample", "processes": [], "causes": []}
-        sample.update(recorded.names if tick == 0 else {})
+        sample.update({**recorded.names, "rollups": recorded.rollups} if tick == 0 else {})
         pages, places, regions = [], [], []
         # The last counts of a process stand in the sample that has its end.
         for process in (target, *(ended if tick % epoch_ticks == 0 else ()), *workers):
@@ -276,7 +277,7 @@ def parse_arguments():
     parser.add_argument("--processes", type=int, default=64, help="that live at a time")
     parser.add_argument("--ticks", type=int, default=15_625)
     parser.add_argument("--epochs", type=int, default=2, help="how often the workers are forked")
-    parser.add_argument("--pages", type=int, default=30_000, help="that a worker can copy")
+    parser.add_argument("--pages", type=int, default=8000, help="that a worker can copy; some 8000 are recorded of each")
     parser.add_argument("--seed", type=int, default=1)
     return parser.parse_args()
 

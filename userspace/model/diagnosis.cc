@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "model/blame.h"
 #include "model/diagnosis_facts.h"
+#include "model/fix_sketch.h"
 #include "model/words.h"
 
 namespace cowprof {
@@ -68,6 +69,8 @@ std::vector<Diagnosis> Diagnose(const Growth& growth) {
   const bool killed = std::any_of(growth.processes.begin(), growth.processes.end(),
                                   [](const ProcessGrowth& process) { return process.oom_victim && !process.oom; });
   if (found.empty() && causes_known && !killed) found.push_back(Clean(facts));
+  const Container container = ContainerOf(ByType(growth, facts.blame));
+  for (Diagnosis& diagnosis : found) diagnosis.sketch = FixSketch(diagnosis.id, container);
   return found;
 }
 

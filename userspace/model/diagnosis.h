@@ -18,6 +18,7 @@ struct Diagnosis {
   std::string summary;    // one sentence
   std::vector<std::string> evidence, advice;
   std::vector<pid_t> pids;  // processes that it is about
+  std::string sketch;       // of the fix, lines of Python (fix_sketch.h); "": none
 };
 
 // Most important first. Where nothing is wrong and causes are known it is "clean"; empty where nothing can be said.

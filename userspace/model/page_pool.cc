@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <map>
 #include <utility>
 
 #include "model/recapture.h"
@@ -270,45 +271,52 @@ void PagePool::Add(int worker, uint64_t first_page, uint64_t pages) {
 }
 
 void PagePool::Forget(int worker) {
+  estimate();  // that is due knows the worker still
   absl::erase_if(chunks_, [worker](const auto& entry) { return entry.first.second == worker; });
 }
 
-void PagePool::EndRecord(const std::vector<PageZone>& zones) {
-  std::vector<std::pair<Key, const Chunk*>> sorted;
-  sorted.reserve(chunks_.size());
-  for (const auto& [key, chunk] : chunks_) sorted.emplace_back(key, &chunk);
-  std::sort(sorted.begin(), sorted.end());
+void PagePool::EndRecord(std::vector<PageZone> zones) {
+  zones_ = std::move(zones);
+  stale_ = true;
+  ++record_;
+}
+
+const std::optional<PoolEstimate>& PagePool::estimate() const {
+  if (std::exchange(stale_, false)) estimate_ = Estimate(record_ - 1);
+  return estimate_;
+}
+
+std::optional<PoolEstimate> PagePool::Estimate(int record) const {
   std::vector<Row> rows;
   std::map<int, uint64_t> workers;
-  for (const auto& [key, chunk] : sorted) {
+  for (const auto& [key, chunk] : chunks_) {
     if (rows.empty() || rows.back().chunk != key.first)
-      rows.push_back({key.first, chunk->first_record, chunk->last_record});
+      rows.push_back({key.first, chunk.first_record, chunk.last_record});
     Row& row = rows.back();
-    row.bits.push_back(chunk->bits);
-    row.first_record = std::min(row.first_record, chunk->first_record);
-    row.last_record = std::max(row.last_record, chunk->last_record);
-    if (chunk->last_record == record_) row.added += chunk->added;
-    workers[key.second] += std::popcount(chunk->bits);
+    row.bits.push_back(chunk.bits);
+    row.first_record = std::min(row.first_record, chunk.first_record);
+    row.last_record = std::max(row.last_record, chunk.last_record);
+    if (chunk.last_record == record) row.added += chunk.added;
+    workers[key.second] += std::popcount(chunk.bits);
   }
   const double scale = std::ldexp(1, level_);
   PoolEstimate sum;
   double hits = 0, untold = 0;  // untold: of zones that can't be estimated
   for (const auto& [worker, pages] : workers) hits += pages;
-  for (Zone& zone : ZonesOf(rows, zones)) {
+  for (Zone& zone : ZonesOf(rows, zones_)) {
     if (zone.rows.empty()) continue;
     zone.workers = static_cast<int>(workers.size());
     zone.scale = scale;
-    const std::optional<PoolEstimate> pages = EstimateOf(zone, record_, hits);
+    const std::optional<PoolEstimate> pages = EstimateOf(zone, record, hits);
     if (pages) sum = sum + *pages;
     if (!pages) untold += HitsOf(zone);
   }
-  ++record_;
-  estimate_.reset();
-  if (hits < kLeastHits || scale * hits < kStartPages * workers.size() || untold > kMostUntold * hits) return;
+  if (hits < kLeastHits || scale * hits < kStartPages * workers.size() || untold > kMostUntold * hits)
+    return std::nullopt;
   // They are taken to come as far as the others.
   const double told = (hits - untold) / workers.size(), each = hits / workers.size();
-  estimate_ = {scale * (sum.low + each - told), scale * sum.best * each / told, scale * sum.high * each / told,
-               sum.sequential};
+  return PoolEstimate{scale * (sum.low + each - told), scale * sum.best * each / told, scale * sum.high * each / told,
+                      sum.sequential};
 }
 
 }  // namespace cowprof

@@ -5,12 +5,11 @@
 #define COWPROF_MODEL_PAGE_POOL_H_
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
+#include "absl/container/btree_map.h"
 
 namespace cowprof {
 
@@ -40,10 +39,11 @@ class PagePool {
   // `pages` neighbouring pages of a worker were copied.
   void Add(int worker, uint64_t first_page, uint64_t pages);
   // What was added since the last call was one record. `zones`: sorted, not overlapping.
-  void EndRecord(const std::vector<PageZone>& zones);
+  void EndRecord(std::vector<PageZone> zones);
   void Forget(int worker);
-  // Absent while too little was seen.
-  const std::optional<PoolEstimate>& estimate() const { return estimate_; }
+  // As of the last record; absent while too little was seen. Costs some milliseconds where many pages are known, so it
+  // is worked out when it is asked for: a replay has records that nobody asks about.
+  const std::optional<PoolEstimate>& estimate() const;
 
  private:
   // 64 pages of one worker; the sample is of whole chunks, so that neighbours stay together.
@@ -56,11 +56,14 @@ class PagePool {
 
   bool IsSampled(uint64_t chunk) const;
   void Shrink();
+  std::optional<PoolEstimate> Estimate(int record) const;
 
-  absl::flat_hash_map<Key, Chunk> chunks_;
-  int level_ = 0;  // one chunk in 2^level is kept
-  int record_ = 0;
-  std::optional<PoolEstimate> estimate_;
+  absl::btree_map<Key, Chunk> chunks_;
+  int level_ = 0;   // one chunk in 2^level is kept
+  int record_ = 0;  // that is being added
+  std::vector<PageZone> zones_;
+  mutable bool stale_ = false;  // `estimate_` is of an earlier record
+  mutable std::optional<PoolEstimate> estimate_;
 };
 
 }  // namespace cowprof

@@ -39,9 +39,7 @@ void PageBlame::Add(const Sample& sample, const Growth& growth) {
 }
 
 void PageBlame::AddCheckpoint(const Growth& growth) {
-  const uint64_t now = MillisecondsOf(growth.t);
-  if (times_ms_.empty() || times_ms_.back() < now) times_ms_.push_back(now);
-  const size_t at = times_ms_.size() - 1;
+  const size_t at = checkpoints_.Add(MillisecondsOf(growth.t));
   for (const ProcessGrowth& process : growth.processes) {
     Count& counted = counted_[process.index];
     if (counted == process.counts.copies && !changed_.contains(process.index)) continue;
@@ -56,15 +54,12 @@ void PageBlame::AddCheckpoint(const Growth& growth) {
     }
   }
   changed_.clear();
-  while (times_ms_.size() > 1 && (times_ms_.size() > kMostCheckpoints || step_count_ > kMostSteps)) MergePairs();
+  while (checkpoints_.size() > 1 && (checkpoints_.size() > kMostCheckpoints || step_count_ > kMostSteps)) MergePairs();
 }
 
-// Of two neighbouring checkpoints the later one stays.
 void PageBlame::MergePairs() {
   every_ *= 2;
-  const size_t last = times_ms_.size() - 1;
-  for (size_t i = 0; i <= last / 2; ++i) times_ms_[i] = times_ms_[std::min(2 * i + 1, last)];
-  times_ms_.resize(last / 2 + 1);
+  checkpoints_.MergePairs();
   step_count_ = 0;
   for (auto& [pair, steps] : steps_) {
     size_t kept = 0;
@@ -82,7 +77,7 @@ void PageBlame::Write(const Growth& growth, ColumnFile* file, Json* page) const 
   PageBlame ended = *this;
   if (!steps_.empty() || !changed_.empty()) ended.AddCheckpoint(growth);
   Column times_ms, index, place, steps, at, copies;
-  for (const uint64_t ms : ended.times_ms_) times_ms.Add(ms);
+  for (const uint64_t ms : ended.checkpoints_.ms()) times_ms.Add(ms);
   for (auto& [pair, list] : ended.steps_) {
     if (list.empty()) continue;
     index.Add(pair.first);

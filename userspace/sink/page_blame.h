@@ -12,6 +12,7 @@
 
 #include "model/growth.h"
 #include "sink/page_columns.h"
+#include "sink/page_moments.h"
 
 namespace cowprof {
 
@@ -32,7 +33,7 @@ class PageBlame {
   void AddCheckpoint(const Growth& growth);
   void MergePairs();
 
-  std::vector<uint64_t> times_ms_;
+  Moments checkpoints_;
   std::map<std::pair<int, int>, std::vector<Step>> steps_;  // by process and place
   std::map<int, Count> counted_;                            // copies of a process at its last checkpoint
   std::set<int> changed_;                                   // processes with news of places since then

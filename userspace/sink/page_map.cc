@@ -1,55 +1,117 @@
 // See page_map.h.
 #include "sink/page_map.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "sink/page_series.h"
 
 namespace cowprof {
+namespace {
 
 using Json = nlohmann::ordered_json;
 
+Json RegionsJson(const std::vector<NumberedRegion>& regions) {
+  Json json = Json::array();
+  for (const auto& [space, region] : regions) {
+    json.push_back({{"kind", NameOf(region.kind)},
+                    {"name", region.name},
+                    {"start", region.start},
+                    {"bytes", region.end - region.start},
+                    {"space", space}});
+  }
+  return json;
+}
+
+}  // namespace
+
 void PageMap::Add(const Sample& sample) {
-  const uint64_t t_ms = MillisecondsOf(sample.t);
-  for (const RegionCount& count : sample.regions) {
-    counts_.t_ms.Add(t_ms);
-    counts_.index.Add(count.index);
-    counts_.region.Add(count.region);
-    counts_.private_pages.Add(count.private_pages);
-    counts_.shared_pages.Add(count.shared_pages);
-    counts_.new_pages.Add(count.new_pages);
+  if (sample.regions.empty() && sample.pages.empty()) return;
+  const size_t moment = moments_.Add(MillisecondsOf(sample.t));
+  for (const RegionCount& count : sample.regions) counts_.push_back({moment, count});
+  for (const PageRun& run : sample.pages) runs_.push_back({moment, run});
+  if (counts_.size() > most_counts_ || runs_.size() > most_runs_) Thin();
+}
+
+// To three quarters, so that it is worth its cost.
+void PageMap::Thin() {
+  const size_t runs = most_runs_ / 4 * 3, counts = most_counts_ / 4 * 3;
+  while (moments_.size() > 1 && (counts_.size() > counts || runs_.size() > runs)) {
+    moments_.MergePairs();
+    MergeCounts();
+    MergeRuns();
   }
-  for (const PageRun& run : sample.pages) {
-    pages_.t_ms.Add(t_ms);
-    pages_.index.Add(run.index);
-    pages_.cause.Add(static_cast<uint64_t>(run.cause));
-    pages_.first_page.Add(run.first_page);
-    pages_.pages.Add(run.pages);
+  for (size_t i = runs; i < runs_.size(); ++i) pages_dropped_ += runs_[i].row.pages;
+  runs_.resize(std::min(runs_.size(), runs));
+  counts_.resize(std::min(counts_.size(), counts));
+}
+
+// Of several looks at the same region the last one stays.
+void PageMap::MergeCounts() {
+  const auto key = [](const At<RegionCount>& at) { return std::tuple(at.moment, at.row.index, at.row.region); };
+  for (At<RegionCount>& at : counts_) at.moment /= 2;
+  std::stable_sort(counts_.begin(), counts_.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });
+  size_t kept = 0;
+  for (const At<RegionCount>& at : counts_) {
+    if (kept == 0 || key(counts_[kept - 1]) != key(at)) ++kept;
+    counts_[kept - 1] = at;
   }
+  counts_.resize(kept);
+}
+
+void PageMap::MergeRuns() {
+  const auto key = [](const At<PageRun>& at) { return std::tuple(at.moment, at.row.index, at.row.first_page); };
+  for (At<PageRun>& at : runs_) at.moment /= 2;
+  std::sort(runs_.begin(), runs_.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });
+  size_t kept = 0;
+  for (const At<PageRun>& at : runs_) {
+    At<PageRun>* last = kept > 0 ? &runs_[kept - 1] : nullptr;
+    if (last != nullptr && last->moment == at.moment && last->row.index == at.row.index &&
+        last->row.cause == at.row.cause && last->row.first_page + last->row.pages == at.row.first_page) {
+      last->row.pages += at.row.pages;
+    } else {
+      runs_[kept++] = at;
+    }
+  }
+  runs_.resize(kept);
 }
 
 void PageMap::Write(const Growth& growth, ColumnFile* file, Json* page) const {
-  Json regions = Json::array();
-  for (const NumberedRegion& numbered : growth.regions) {
-    const Region& region = numbered.region;
-    regions.push_back({{"kind", NameOf(region.kind)},
-                       {"name", region.name},
-                       {"start", region.start},
-                       {"bytes", region.end - region.start},
-                       {"space", numbered.index}});
+  struct {
+    Column t_ms, index, region, private_pages, shared_pages, new_pages;
+  } counts;
+  for (const auto& [moment, count] : counts_) {
+    counts.t_ms.Add(moments_.ms()[moment]);
+    counts.index.Add(count.index);
+    counts.region.Add(count.region);
+    counts.private_pages.Add(count.private_pages);
+    counts.shared_pages.Add(count.shared_pages);
+    counts.new_pages.Add(count.new_pages);
   }
-  (*page)["regions"] = std::move(regions);
-  (*page)["region_counts"] = {{"t_ms", file->Append(counts_.t_ms)},
-                              {"index", file->Append(counts_.index)},
-                              {"region", file->Append(counts_.region)},
-                              {"private_pages", file->Append(counts_.private_pages)},
-                              {"shared_pages", file->Append(counts_.shared_pages)},
-                              {"new_pages", file->Append(counts_.new_pages)}};
-  (*page)["pages"] = {{"t_ms", file->Append(pages_.t_ms)},
-                      {"index", file->Append(pages_.index)},
-                      {"cause", file->Append(pages_.cause)},
-                      {"first_page", file->Append(pages_.first_page)},
-                      {"pages", file->Append(pages_.pages)}};
+  struct {
+    Column t_ms, index, cause, first_page, pages;
+  } runs;
+  for (const auto& [moment, run] : runs_) {
+    runs.t_ms.Add(moments_.ms()[moment]);
+    runs.index.Add(run.index);
+    runs.cause.Add(static_cast<uint64_t>(run.cause));
+    runs.first_page.Add(run.first_page);
+    runs.pages.Add(run.pages);
+  }
+  (*page)["regions"] = RegionsJson(growth.regions);
+  (*page)["region_counts"] = {{"t_ms", file->Append(counts.t_ms)},
+                              {"index", file->Append(counts.index)},
+                              {"region", file->Append(counts.region)},
+                              {"private_pages", file->Append(counts.private_pages)},
+                              {"shared_pages", file->Append(counts.shared_pages)},
+                              {"new_pages", file->Append(counts.new_pages)}};
+  (*page)["pages"] = {{"t_ms", file->Append(runs.t_ms)},
+                      {"index", file->Append(runs.index)},
+                      {"cause", file->Append(runs.cause)},
+                      {"first_page", file->Append(runs.first_page)},
+                      {"pages", file->Append(runs.pages)}};
+  (*page)["pages_dropped"] = pages_dropped_;
 }
 
 }  // namespace cowprof

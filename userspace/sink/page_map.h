@@ -1,28 +1,44 @@
 // What the page map is drawn from: the regions of address spaces, what the sweeps found in them, and which pages were
-// copied when and why. Called by page.cc.
+// copied when and why. Called by page.cc. Bounded: of a long recording times are told more coarsely, and neighbours
+// that were copied at about the same time become one run; what is too much even so is left out and counted.
 #ifndef COWPROF_SINK_PAGE_MAP_H_
 #define COWPROF_SINK_PAGE_MAP_H_
 
+#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <vector>
 
 #include "model/growth.h"
 #include "sink/page_columns.h"
+#include "sink/page_moments.h"
 
 namespace cowprof {
 
 class PageMap {
  public:
+  // A run takes the page some 1.5 bytes, and a browser 40.
+  explicit PageMap(size_t most_runs = 1'500'000, size_t most_counts = 500'000)
+      : most_runs_(most_runs), most_counts_(most_counts) {}
+
   void Add(const Sample& sample);
-  // Sets regions, region_counts and pages.
+  // Sets regions, region_counts, pages and pages_dropped.
   void Write(const Growth& growth, ColumnFile* file, nlohmann::ordered_json* page) const;
 
  private:
-  struct {
-    Column t_ms, index, region, private_pages, shared_pages, new_pages;
-  } counts_;
-  struct {
-    Column t_ms, index, cause, first_page, pages;
-  } pages_;
+  template <typename Row>
+  struct At {
+    size_t moment = 0;
+    Row row;
+  };
+  void Thin();
+  void MergeCounts();
+  void MergeRuns();
+
+  size_t most_runs_, most_counts_;
+  Moments moments_;
+  std::vector<At<RegionCount>> counts_;
+  std::vector<At<PageRun>> runs_;
+  uint64_t pages_dropped_ = 0;
 };
 
 }  // namespace cowprof

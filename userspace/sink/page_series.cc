@@ -2,6 +2,7 @@
 #include "sink/page_series.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -9,6 +10,8 @@ namespace cowprof {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr size_t kForecastsAnOctave = 256;  // between sample 2^n and 2^(n+1), at least
 
 Count Kib(const Count& bytes) { return bytes ? Count(*bytes / 1024) : std::nullopt; }
 Count KnownKib(bool known, uint64_t bytes) { return known ? Count(bytes / 1024) : std::nullopt; }
@@ -86,20 +89,27 @@ void PageSeries::AddLimits(const Growth& growth, size_t at) {
   }
 }
 
-void PageSeries::AddForecast(const Growth& growth) {
+void PageSeries::ForecastColumns::Add(const ForecastRow& row) {
+  low_kib.Add(row.low_kib);
+  best_kib.Add(row.best_kib);
+  high_kib.Add(row.high_kib);
+  ceiling_kib.Add(row.ceiling_kib);
+  eta_s.Add(row.eta_s);
+  limit_eta_s.Add(row.limit_eta_s);
+  limit.Add(row.limit);
+}
+
+PageSeries::ForecastRow PageSeries::ForecastOfNow(const Growth& growth) {
   const Forecast forecast = ForecastOf(growth);
   const auto& plateau = forecast.plateau_bytes;
   const auto kib = [&](double Estimate::*height) { return plateau ? Whole((*plateau).*height / 1024) : std::nullopt; };
-  forecasts_.low_kib.Add(kib(&Estimate::low));
-  forecasts_.best_kib.Add(kib(&Estimate::best));
-  forecasts_.high_kib.Add(kib(&Estimate::high));
-  forecasts_.ceiling_kib.Add(forecast.ceiling_bytes / 1024);
-  const auto& eta = forecast.plateau_eta_seconds;
-  forecasts_.eta_s.Add(eta ? Whole(eta->best) : std::nullopt);
-  const Count limit = NumberOfFirstLimit(forecast, growth);
-  forecasts_.limit.Add(limit);
-  forecasts_.limit_eta_s.Add(limit ? Whole(absl::ToDoubleSeconds(*forecast.limits[forecast.first_limit].eta))
-                                   : std::nullopt);
+  ForecastRow row = {
+      .low_kib = kib(&Estimate::low), .best_kib = kib(&Estimate::best), .high_kib = kib(&Estimate::high)};
+  row.ceiling_kib = forecast.ceiling_bytes / 1024;
+  if (const auto& eta = forecast.plateau_eta_seconds) row.eta_s = Whole(eta->best);
+  row.limit = NumberOfFirstLimit(forecast, growth);
+  if (row.limit) row.limit_eta_s = Whole(absl::ToDoubleSeconds(*forecast.limits[forecast.first_limit].eta));
+  return row;
 }
 
 void PageSeries::Add(const Sample& sample, const Growth& growth) {
@@ -111,7 +121,8 @@ void PageSeries::Add(const Sample& sample, const Growth& growth) {
   }
   AddTotals(growth);
   AddLimits(growth, at);
-  AddForecast(growth);
+  if (at > 0) forecasts_.Add(forecast_);
+  if (at % std::bit_floor(std::max<size_t>(at / kForecastsAnOctave, 1)) == 0) forecast_ = ForecastOfNow(growth);
 }
 
 // Only the causes that occur.
@@ -121,6 +132,13 @@ Json PageSeries::CausesJson(const CauseColumns& causes, ColumnFile* file) {
     if (causes.last[cause] > 0) json[NameOf(static_cast<Cause>(cause))] = file->Append(causes.columns[cause]);
   }
   return json;
+}
+
+Json PageSeries::ForecastsJson(const ForecastColumns& forecasts, ColumnFile* file) {
+  return {{"low_kib", file->Append(forecasts.low_kib)},   {"best_kib", file->Append(forecasts.best_kib)},
+          {"high_kib", file->Append(forecasts.high_kib)}, {"ceiling_kib", file->Append(forecasts.ceiling_kib)},
+          {"eta_s", file->Append(forecasts.eta_s)},       {"limit_eta_s", file->Append(forecasts.limit_eta_s)},
+          {"limit", file->Append(forecasts.limit)}};
 }
 
 void PageSeries::Write(const Growth& growth, ColumnFile* file, Json* page) const {
@@ -161,11 +179,9 @@ void PageSeries::Write(const Growth& growth, ColumnFile* file, Json* page) const
                        {"copies", file->Append(totals_.copies)},
                        {"causes", CausesJson(totals_.causes, file)}};
   (*page)["limits"] = std::move(limits);
-  (*page)["forecasts"] = {
-      {"low_kib", file->Append(forecasts_.low_kib)},   {"best_kib", file->Append(forecasts_.best_kib)},
-      {"high_kib", file->Append(forecasts_.high_kib)}, {"ceiling_kib", file->Append(forecasts_.ceiling_kib)},
-      {"eta_s", file->Append(forecasts_.eta_s)},       {"limit_eta_s", file->Append(forecasts_.limit_eta_s)},
-      {"limit", file->Append(forecasts_.limit)}};
+  ForecastColumns forecasts = forecasts_;
+  if (times_ms_.size() > 0) forecasts.Add(ForecastOfNow(growth));
+  (*page)["forecasts"] = ForecastsJson(forecasts, file);
 }
 
 }  // namespace cowprof

@@ -34,13 +34,18 @@ class PageSeries {
   struct LimitColumns {
     Column used, limit;
   };
+  struct ForecastRow {
+    Count low_kib, best_kib, high_kib, ceiling_kib, eta_s, limit_eta_s, limit;
+  };
   struct ForecastColumns {
     Column low_kib, best_kib, high_kib, ceiling_kib, eta_s, limit_eta_s, limit;
+    void Add(const ForecastRow& row);
   };
   void AddProcess(const ProcessGrowth& process, size_t at);
   void AddTotals(const Growth& growth);
   void AddLimits(const Growth& growth, size_t at);
-  void AddForecast(const Growth& growth);
+  static ForecastRow ForecastOfNow(const Growth& growth);
+  static nlohmann::ordered_json ForecastsJson(const ForecastColumns& forecasts, ColumnFile* file);
   static void AddCauses(const std::optional<CauseCounts>& causes, CauseColumns* out);
   static nlohmann::ordered_json CausesJson(const CauseColumns& causes, ColumnFile* file);
 
@@ -49,7 +54,10 @@ class PageSeries {
   ProcessColumns totals_;
   Column workers_private_kib_;
   std::vector<LimitColumns> limits_;
+  // Of all samples but the last, whose row is not in the columns yet. A forecast costs milliseconds where many pages
+  // are known: of a long recording it is asked for at every second, fourth... sample, and stands until the next.
   ForecastColumns forecasts_;
+  ForecastRow forecast_;
 };
 
 // Of a sample, in whole milliseconds from 0 on.

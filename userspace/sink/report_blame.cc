@@ -4,9 +4,12 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "model/diagnosis.h"
 #include "model/words.h"
 
@@ -113,6 +116,14 @@ std::string Indented(absl::string_view first, absl::string_view text) {
   return out;
 }
 
+// As it is, indented.
+std::string SketchText(const std::string& sketch) {
+  std::string out;
+  for (const absl::string_view line : absl::StrSplit(sketch, '\n', absl::SkipEmpty()))
+    absl::StrAppend(&out, absl::StartsWith(line, "#") ? "\n" : "", "        ", line, "\n");
+  return out;
+}
+
 }  // namespace
 
 Json CausesJson(const CauseCounts& causes, bool known) {
@@ -197,7 +208,8 @@ Json DiagnosesJson(const Growth& growth) {
                     {"summary", diagnosis.summary},
                     {"evidence", diagnosis.evidence},
                     {"advice", diagnosis.advice},
-                    {"pids", diagnosis.pids}});
+                    {"pids", diagnosis.pids},
+                    {"sketch", diagnosis.sketch.empty() ? Json(nullptr) : Json(diagnosis.sketch)}});
   }
   return json;
 }
@@ -235,10 +247,12 @@ std::string BlameText(const Growth& growth) {
   AppendRows("types of the objects that were written", types, growth, blame, &out);
   AppendRows("lines that ran", lines, growth, blame, &out);
   out += RegionsText(growth);
+  bool first = true;
   for (const Diagnosis& diagnosis : Diagnose(growth)) {
     absl::StrAppend(&out, "\n", Indented(absl::StrCat("  ", diagnosis.id, ": "), diagnosis.summary));
     for (const std::string& evidence : diagnosis.evidence) out += Indented("    - ", evidence);
     for (const std::string& advice : diagnosis.advice) out += Indented("    > ", advice);
+    if (std::exchange(first, false)) out += SketchText(diagnosis.sketch);
   }
   return out;
 }

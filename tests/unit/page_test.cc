@@ -1,0 +1,331 @@
+// The page's data, read back by a decoder of its own: every figure against the model's at that sample, what is left out
+// where there is too much, numbers that nobody would believe, and a small page against tests/golden/page.json, which a
+// person has read (columns as lists; COWPROF_UPDATE_GOLDEN=1 writes it anew).
+#include "sink/page.h"
+
+#include <signal.h>
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "json_schema.h"
+#include "model/blame.h"
+#include "page_reading.h"
+#include "random_recording.h"
+#include "sink/report.h"
+
+namespace cowprof {
+namespace {
+
+using Column_ = std::vector<std::optional<double>>;
+
+Event Process(int index, int parent) {
+  Event event = {.t = absl::Milliseconds(100 * index), .kind = EventKind::kProcess, .index = index};
+  event.id = {4000 + index, 1};
+  event.parent = parent;
+  event.space = index == 0 ? -1 : 0;
+  event.origin = index == 0 ? Origin::kTarget : Origin::kForked;
+  event.command = "python3 train.py";
+  return event;
+}
+Event Ended(int index, int status, absl::Duration t) {
+  Event event = {.t = t, .kind = EventKind::kExit, .index = index};
+  event.status = status;
+  return event;
+}
+ProcessSample Row(int index, uint64_t copies, const CauseCounts& causes) {
+  ProcessSample row = {.index = index, .causes = causes};
+  row.counts.copies = copies;
+  row.counts.zero_fill_pages = row.counts.zero_upgrades = row.counts.file_copies = 0;
+  row.proc.anon_pages = 1000;
+  return row;
+}
+
+struct Made {
+  Growth growth;
+  PageBuilder builder;
+  void Add(const Sample& sample) {
+    Append(sample, &growth);
+    builder.Add(sample, growth);
+  }
+  PageReading Read() const { return PageReading(builder.Data(growth, {.complete = true})); }
+};
+
+// A trainer and a worker that copies by reading, meets its limit and is killed; a second one that comes late.
+Made Training() {
+  Made made;
+  made.growth.info = {.version = "9", .started = absl::UnixEpoch(), .kernel = "6.18.0", .interval = absl::Seconds(1)};
+  made.growth.info.rung = "btf-tracepoints";
+  made.growth.info.exactness = Exactness::kExact;
+  const LimitSample shm = {LimitKind::kShm, "/dev/shm", 1 << 20, 1 << 19};
+  made.Add({.t = absl::Seconds(1),
+            .events = {Process(0, -1), Process(1, 0)},
+            .processes = {Row(0, 0, {}), Row(1, 10, {8, 0, 0, 0, 0, 2})},
+            .limits = {shm},
+            .new_frames = {{"coco.py", "get", 41}, {"train.py", "main", 9}},
+            .new_places = {{Cause::kRefcount, "str", "libpython.so", "PyList_GetItem", {0, 1}},
+                           {Cause::kData, "", "libc.so.6", "memcpy", {1}}},
+            .places = {{1, 0, 4, 2, 8}},
+            .pages = {{1, Cause::kRefcount, 1024, 8}, {1, Cause::kData, 1100, 2}},
+            .new_regions = {{0, {RegionKind::kPymallocArena, "", 4 << 20, 5 << 20}}},
+            .regions = {{1, 0, 10, 990, 10, 980, 0}}});
+  Alert alert = {.t = absl::Milliseconds(1900), .kind = LimitKind::kShm, .name = "/dev/shm", .index = 1};
+  alert.text = "shared memory is nearly full";
+  made.Add({.t = absl::Seconds(2),
+            .processes = {Row(0, 5, {0, 0, 5}), Row(1, 110, {100, 0, 0, 0, 0, 10})},
+            .limits = {shm},
+            .alerts = {alert},
+            .places = {{1, 0, 90, 20, 500}, {1, 1, 10, 5, 50}}});
+  made.Add({.t = absl::Seconds(4),
+            .events = {Process(2, 0), Ended(1, SIGKILL, absl::Milliseconds(3500))},
+            .processes = {Row(0, 5, {0, 0, 5}), Row(1, 111, {101, 0, 0, 0, 0, 10}), Row(2, 3, {3})},
+            .limits = {shm, {LimitKind::kDescriptors, "RLIMIT_NOFILE", 1024, 7}}});
+  return made;
+}
+
+// The whole of it with columns as lists, but for the report, which has a file of its own.
+OrderedJson Readable(const PageReading& page, const OrderedJson& json) {
+  const bool column =
+      json.is_array() && json.size() == 3 && json[0].is_number_unsigned() && json[1].is_number_unsigned();
+  if (column) {
+    OrderedJson list = OrderedJson::array();
+    for (const auto& value : page.Column(json))
+      list.push_back(value ? OrderedJson(static_cast<int64_t>(*value)) : OrderedJson(nullptr));
+    return list.dump();
+  }
+  OrderedJson out = json;
+  if (json.is_structured()) {
+    for (auto& [key, value] : out.items()) value = Readable(page, value);
+  }
+  return out;
+}
+
+Count Kib(const Count& bytes) { return bytes ? Count(*bytes / 1024) : std::nullopt; }
+
+// Equal where a browser can hold the number, unknown where it can't.
+bool Same(const std::optional<double>& shown, const Count& meant) {
+  if (!meant || *meant >= uint64_t{1} << 52) return !shown;
+  return shown && *shown == static_cast<double>(*meant);
+}
+
+}  // namespace
+
+TEST_CASE("page: a column gives back every number that a browser can hold, and the others as unknown") {
+  const uint64_t largest = (uint64_t{1} << 52) - 1;
+  const std::vector<Count> values = {0, 1,       {},          1,          0,  63, 64,  65,  largest,
+                                     0, largest, largest + 1, UINT64_MAX, {}, 7,  127, 128, largest - 1};
+  Column column;
+  for (const Count& value : values) column.Add(value);
+  const Column_ read = ReadColumn(column.bytes(), column.size());
+  REQUIRE(read.size() == values.size());
+  for (size_t i = 0; i < values.size(); ++i) CHECK(Same(read[i], values[i]));
+  Column gap;
+  gap.FillTo(3);
+  gap.Add(5);
+  gap.FillTo(2);
+  CHECK(ReadColumn(gap.bytes(), gap.size()) == Column_{{}, {}, {}, 5});
+}
+
+TEST_CASE("page: random columns") {
+  RandomRecording random(5);
+  std::vector<Count> values(5000);
+  Column column;
+  for (Count& value : values) {
+    if (random.Chance(0.9)) value = random.Number(54);
+    column.Add(value);
+  }
+  const Column_ read = ReadColumn(column.bytes(), column.size());
+  for (size_t i = 0; i < values.size(); ++i) REQUIRE(Same(read[i], values[i]));
+}
+
+TEST_CASE("page: a small one, as a person has read it") {
+  const PageReading page = Training().Read();
+  OrderedJson readable = page.json;
+  readable.erase("report");
+  const std::string text = Readable(page, readable).dump(1) + "\n";
+  const std::filesystem::path path = RepositoryRoot() / "tests" / "golden" / "page.json";
+  if (getenv("COWPROF_UPDATE_GOLDEN") != nullptr) std::ofstream(path, std::ios::binary) << text;
+  CHECK(ReadWhole(path) == text);
+}
+
+TEST_CASE("page: the report in it is that of `report --json`, and packing changes nothing") {
+  const Made made = Training();
+  const std::string data = made.builder.Data(made.growth, {.live = true});
+  CHECK(PageReading(data).json["report"].dump() == ReportJson(made.growth).dump());
+  CHECK(PageReading(data).json["run"]["live"] == true);
+  CHECK(Unpacked(Packed(data)) == data);
+}
+
+TEST_CASE("page: two recordings stand in two lines of the data element") {
+  const std::string one = Packed("a\nb"), two = Packed("c\nd");
+  const auto page = RenderPage({one, two});
+  REQUIRE(page.ok());
+  CHECK(absl::StrContains(*page, absl::StrCat(one, "\n", two)));
+  CHECK_FALSE(absl::StrContains(*page, "__COWPROF_DATA__<"));
+}
+
+TEST_CASE("page: random recordings, each figure as the model had it at that sample") {
+  for (unsigned seed = 1; seed <= 6; ++seed) {
+    RandomRecording recording(seed);
+    Made made;
+    made.growth.info = recording.Info();
+    std::map<int, std::vector<std::pair<size_t, ProcessGrowth>>> expected;
+    for (size_t at = 0; at < 60; ++at) {
+      const Sample sample = recording.Next();
+      made.Add(sample);
+      for (const ProcessSample& row : sample.processes)
+        expected[row.index].emplace_back(at, made.growth.processes[row.index]);
+    }
+    const PageReading page = made.Read();
+    REQUIRE(page.json["processes"].size() == made.growth.processes.size());
+    for (const auto& [index, states] : expected) {
+      const OrderedJson& json = page.json["processes"][index];
+      const size_t first = json["first"];
+      REQUIRE(first == states.front().first);
+      const Column_ private_kib = page.Column(json["private_kib"]), copies = page.Column(json["copies"]);
+      for (const auto& [at, process] : states) {
+        REQUIRE(at - first < copies.size());
+        REQUIRE(Same(private_kib[at - first], Kib(process.private_bytes)));
+        REQUIRE(Same(copies[at - first], process.counts.copies));
+        for (const auto& [name, column] : json["causes"].items()) {
+          for (int cause = 0; cause < kCauses; ++cause) {
+            if (name != NameOf(static_cast<Cause>(cause))) continue;
+            const Count meant = process.causes ? Count((*process.causes)[cause]) : std::nullopt;
+            REQUIRE(Same(page.Column(column)[at - first], meant));
+          }
+        }
+      }
+    }
+    for (const char* column : {"low_kib", "limit", "ceiling_kib"})
+      CHECK(page.Column(page.json["forecasts"][column]).size() == 60);
+    for (const OrderedJson& limit : page.json["limits"]) CHECK(page.Column(limit["used"]).size() == 60);
+  }
+}
+
+TEST_CASE("page: the last checkpoint of the blame sums to what the report's tables are made of") {
+  for (unsigned seed = 1; seed <= 6; ++seed) {
+    RandomRecording recording(seed);
+    Made made;
+    for (int i = 0; i < 80; ++i) made.Add(recording.Next());
+    const PageReading page = made.Read();
+    const OrderedJson& blame = page.json["blame"];
+    const std::vector<uint64_t> index = page.Numbers(blame["index"]), place = page.Numbers(blame["place"]),
+                                steps = page.Numbers(blame["steps"]), at = page.Numbers(blame["at"]);
+    const Column_ copies = page.Column(blame["copies"]);
+    std::map<int, uint64_t> by_place;
+    size_t next = 0;
+    bool rises = true;
+    for (size_t pair = 0; pair < index.size(); ++pair) {
+      const size_t end = next + steps[pair];
+      for (size_t i = next + 1; i < end; ++i)
+        rises &= at[i] > at[i - 1] && (!copies[i] || !copies[i - 1] || *copies[i] >= *copies[i - 1]);
+      if (copies[end - 1]) by_place[place[pair]] += static_cast<uint64_t>(*copies[end - 1]);
+      next = end;
+    }
+    CHECK(next == copies.size());
+    CHECK(rises);
+    for (const PlaceShare& share : BlameOf(made.growth, {}).places) CHECK(by_place[share.place] == share.copies);
+  }
+}
+
+TEST_CASE("page: many checkpoints are merged two by two, and the last one stays") {
+  Made made;
+  made.Add({.events = {Process(0, -1), Process(1, 0)}, .processes = {Row(1, 0, {})}, .new_places = {{}, {}}});
+  for (uint64_t i = 1; i <= 5000; ++i) {
+    made.Add({.t = absl::Seconds(i),
+              .processes = {Row(1, 3 * i, {3 * i})},
+              .places = {{1, 0, i, 1, 1}, {1, 1, 2 * i, 1, 1}}});
+  }
+  const PageReading page = made.Read();
+  const std::vector<uint64_t> times = page.Numbers(page.json["blame"]["times_ms"]),
+                              copies = page.Numbers(page.json["blame"]["copies"]);
+  CHECK(times.size() <= PageBlame::kMostCheckpoints);
+  CHECK(times.size() > PageBlame::kMostCheckpoints / 2 - 2);
+  CHECK(times.back() == 5'000'000);
+  REQUIRE(copies.size() == 2 * times.size());
+  for (size_t i = 0; i < times.size(); ++i) {
+    REQUIRE(copies[i] == times[i] / 1000);
+    REQUIRE(copies[times.size() + i] == 2 * times[i] / 1000);
+  }
+}
+
+TEST_CASE("page: of too many events those that say least are left out, and counted") {
+  Made made;
+  made.Add({.events = {Process(0, -1)}});
+  Sample sample = {.t = absl::Seconds(1)};
+  for (int i = 1; i <= 50'000; ++i) sample.events.push_back(Process(i, 0));
+  sample.events.push_back(Ended(7, SIGSEGV, absl::Seconds(1)));
+  made.Add(sample);
+  const PageReading page = made.Read();
+  CHECK(page.json["events"].size() == PageEvents::kMost);
+  CHECK(page.json["events_dropped"] == 50'002 - PageEvents::kMost);
+  CHECK(page.json["events"].dump().find("worker 4007 was killed by SIGSEGV") != std::string::npos);
+}
+
+TEST_CASE("page: too many runs of pages are told more coarsely before any is left out") {
+  PageMap map(100, 100);
+  // Neighbours, one after the other: in the end one run.
+  for (uint64_t i = 0; i < 1000; ++i)
+    map.Add({.t = absl::Seconds(i), .pages = {{1, Cause::kRefcount, i, 1}}, .regions = {{1, 0, i, 0, 0, 0, 0}}});
+  ColumnFile file;
+  OrderedJson json;
+  map.Write({}, &file, &json);
+  const PageReading page(absl::StrCat(json.dump(), "\n", file.bytes()));
+  uint64_t pages = 0;
+  for (const uint64_t length : page.Numbers(json["pages"]["pages"])) pages += length;
+  CHECK(pages == 1000);
+  CHECK(json["pages_dropped"] == 0);
+  CHECK(page.Numbers(json["pages"]["t_ms"]).back() == 999'000);
+  CHECK(page.Numbers(json["region_counts"]["private_pages"]).back() == 999);
+  CHECK(page.Numbers(json["region_counts"]["t_ms"]).size() <= 100);
+
+  PageMap scattered(100, 100);
+  for (uint64_t i = 0; i < 1000; ++i)
+    scattered.Add({.t = absl::Seconds(i), .pages = {{1, Cause::kRefcount, 2 * i, 1}}});
+  OrderedJson sparse;
+  scattered.Write({}, &file, &sparse);
+  const uint64_t left = sparse["pages"]["pages"][2], dropped = sparse["pages_dropped"];
+  CHECK(left <= 100);
+  CHECK(left + dropped == 1000);
+}
+
+TEST_CASE("page: an empty recording, one that ends at once, and a process without a sample") {
+  Made empty;
+  const PageReading nothing = empty.Read();
+  CHECK(nothing.json["processes"].empty());
+  CHECK(nothing.Column(nothing.json["times_ms"]).empty());
+  CHECK(nothing.Column(nothing.json["forecasts"]["low_kib"]).empty());
+
+  Made made;
+  made.Add({.t = absl::Seconds(-5), .events = {Process(0, -1), Process(1, 0)}, .processes = {Row(0, 1, {1})}});
+  const PageReading page = made.Read();
+  CHECK(page.Numbers(page.json["times_ms"]) == std::vector<uint64_t>{0});
+  CHECK(page.Column(page.json["processes"][1]["copies"]).empty());
+  CHECK(page.json["processes"][1]["ended"].is_null());
+}
+
+TEST_CASE("page: figures that nobody would believe make no nonsense") {
+  ProcessSample row = Row(1, UINT64_MAX, {UINT64_MAX, UINT64_MAX});
+  row.proc.anon_pages = UINT64_MAX;
+  Made made;
+  made.Add({.t = absl::InfiniteDuration(),
+            .events = {Process(0, -1), Process(1, 0), Ended(9, 1, absl::InfiniteDuration())},
+            .processes = {row, row, {.index = -3}, {.index = 1 << 30}},
+            .limits = {{LimitKind::kHost, "", UINT64_MAX, UINT64_MAX}},
+            .new_places = {{}},
+            .places = {{1, 0, UINT64_MAX, 1, UINT64_MAX}},
+            .pages = {{1, Cause::kUnknown, UINT64_MAX, UINT64_MAX}},
+            .new_regions = {{-1, {RegionKind::kOther, "\xff", UINT64_MAX, 0}}},
+            .regions = {{1, 0, UINT64_MAX, 0, 0, 0, 0}}});
+  const PageReading page = made.Read();
+  CHECK_FALSE(page.Column(page.json["processes"][1]["copies"])[0]);
+  CHECK_FALSE(page.Column(page.json["pages"]["first_page"])[0]);
+  CHECK(page.json["processes"].size() == 2);
+}
+
+}  // namespace cowprof
