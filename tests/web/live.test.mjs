@@ -109,12 +109,12 @@ test("focus, sorting, zoom, pin and what is unfolded survive updates", { skip },
     await page.locator("#workers tbody.workers .row-button").first().click();
     const pid = await page.locator("#workers tbody.workers .row-button").first().textContent();
     await page.locator("details summary", { hasText: /event/ }).click();
-    await page.locator(".zoom-step", { hasText: "+" }).click();
+    for (let steps = 0; steps < 4; steps++) await page.locator(".zoom-step", { hasText: "+" }).click();
     const kept = () => page.evaluate(() => ({
       sort: document.querySelector("#workers th[aria-sort]:not([aria-sort=none])").textContent + document.querySelector("#workers th[aria-sort]:not([aria-sort=none])").ariaSort,
       pinned: [...document.querySelectorAll(".row-button[aria-pressed=true]")].map((button) => button.textContent),
       unfolded: document.querySelectorAll("details[open]").length,
-      zoomed: !document.querySelector(".show-all").hidden && !document.querySelector(".show-all").disabled,
+      zoomed: !document.querySelector(".show-all").hidden,
     }));
     const before = await kept();
     assert.deepEqual({ ...before, sort: "" }, { sort: "", pinned: [pid], unfolded: 1, zoomed: true });
