@@ -37,9 +37,9 @@ def start_readers():
 class Served:
     """A recording whose page is served, and requests to it."""
 
-    def __init__(self, target, path, *options, **popen_options):
-        self.recording = harness.Recording(path, ["--attach", target.pid, "--output", path, "--quiet", "--interval", "100ms", "--serve",
-                                                  *options], **popen_options)
+    def __init__(self, target, path, address="", interval="100ms", **popen_options):
+        self.recording = harness.Recording(path, ["--attach", target.pid, "--output", path, "--quiet", "--interval", interval,
+                                                  f"--serve={address}" if address else "--serve"], **popen_options)
         line = self.recording.popen.stderr.readline()
         address = re.search(r"http://\S+", line)
         assert address, line + self.recording.popen.stderr.read()
@@ -111,8 +111,8 @@ def served(readers, tmp_path_factory):
 def start_served(readers, tmp_path):
     started = []
 
-    def start(*options, **popen_options):
-        started.append(Served(readers, tmp_path / f"recording-{len(started)}.json", *options, **popen_options))
+    def start(**options):
+        started.append(Served(readers, tmp_path / f"recording-{len(started)}.json", **options))
         return started[-1]
 
     yield start
@@ -193,7 +193,7 @@ def test_head_has_no_body(served):
 
 
 def test_nothing_new_costs_nothing(start_served):
-    one = start_served("--interval", "1h")
+    one = start_served(interval="1h")
     one.data()
     # The first ticks come quicker than the interval: wait for the last of them.
     versions = []
@@ -271,10 +271,10 @@ def test_it_holds_no_right_and_nothing_but_the_timeline(served):
     assert os.getsid(pid) == pid
 
 
-def test_it_is_the_user_who_called_sudo(start_served, open_folder, readers):
+def test_it_is_the_user_who_called_sudo(open_folder, readers):
+    os.chown(open_folder, NOBODY - 1, NOBODY - 1)
     one = Served(readers, open_folder / "sudo.json", env={**os.environ, "SUDO_UID": str(NOBODY - 1), "SUDO_GID": str(NOBODY - 1)})
     try:
-        os.chown(open_folder, NOBODY - 1, NOBODY - 1)
         assert status_of(one.server())["Uid"].split() == [str(NOBODY - 1)] * 4
     finally:
         one.recording.stop()

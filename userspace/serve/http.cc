@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 
 #include "absl/strings/str_cat.h"
@@ -72,7 +73,7 @@ class MicroHttpd : public HttpServer {
         MHD_USE_EPOLL, 0, nullptr, nullptr, &MicroHttpd::OnRequest, this, MHD_OPTION_LISTEN_SOCKET, listening_.fd(),
         MHD_OPTION_CONNECTION_LIMIT, kMaxConnections, MHD_OPTION_CONNECTION_MEMORY_LIMIT, kMaxRequestBytes,
         MHD_OPTION_NOTIFY_CONNECTION, &MicroHttpd::OnConnection, this, MHD_OPTION_NOTIFY_COMPLETED,
-        &MicroHttpd::OnCompleted, this, MHD_OPTION_END);
+        &MicroHttpd::OnCompleted, this, MHD_OPTION_UNESCAPE_CALLBACK, &MicroHttpd::KeepEscapes, nullptr, MHD_OPTION_END);
     if (daemon_ == nullptr) return absl::InternalError("start libmicrohttpd: it refused");
     wake_fd_ = library_.daemon_info(daemon_, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
     return absl::OkStatus();
@@ -129,6 +130,9 @@ class MicroHttpd : public HttpServer {
     const auto found = server->connections_.find(connection);
     if (found != server->connections_.end()) found->second.deadline = BootTime() + kIdleTime;
   }
+
+  // Nothing here has a name that needs escapes; %00 would end one.
+  static size_t KeepEscapes(void*, MHD_Connection*, char* text) { return strlen(text); }
 
   std::vector<std::string> Values(MHD_Connection* connection, const char* name) const {
     struct Wanted {

@@ -118,7 +118,7 @@ Lines PythonLines(const Growth& growth, int columns) {
 // Cells of a row of the table; narrow terminals show fewer of them.
 std::string TableRow(const std::string& role, const std::string& pid, const std::vector<std::string>& figures,
                      int columns) {
-  constexpr size_t kFigureColumns = 11;
+  constexpr size_t kFigureColumns = 12;
   std::string row = absl::StrCat(PadTo(role, 8), PadLeft(pid, 8));
   for (const std::string& figure : figures) {
     if (row.size() + 2 + kFigureColumns > static_cast<size_t>(columns)) break;

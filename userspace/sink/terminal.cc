@@ -103,7 +103,7 @@ std::string TickLine(const Growth& growth) {
 
 bool CanShowScreen(FILE* out) {
   const char* const terminal = getenv("TERM");
-  return isatty(fileno(out)) && terminal != nullptr && absl::string_view(terminal) != "dumb";
+  return isatty(fileno(out)) && terminal != nullptr && *terminal != '\0' && absl::string_view(terminal) != "dumb";
 }
 
 std::unique_ptr<Sink> NewTerminal(TerminalMode mode, FILE* out, const std::string& page) {
