@@ -37,7 +37,7 @@ std::vector<Sample> ReadAll(const std::string& path) {
 
 TEST_CASE("each sample comes once, as soon as it is written") {
   const FixtureTree tree;
-  const std::string path = tree.path() + "/t.json";
+  const std::string path = tree.root() + "/t.json";
   RandomRecording recording(7);
   auto file = TimelineFile::Create(path, recording.Info());
   REQUIRE(file.ok());
@@ -62,7 +62,7 @@ TEST_CASE("each sample comes once, as soon as it is written") {
 
 TEST_CASE("a file that is half written is read on when it is whole") {
   const FixtureTree tree;
-  const std::string path = tree.path() + "/t.json", growing = tree.path() + "/growing.json";
+  const std::string path = tree.root() + "/t.json", growing = tree.root() + "/growing.json";
   RandomRecording recording(11);
   auto file = TimelineFile::Create(path, recording.Info());
   REQUIRE(file.ok());
