@@ -40,10 +40,10 @@ struct Options {
   AlertSettings alerts;
   std::string on_alert;  // command line; "": none
   bool fail_on_alert = false;
-  std::string timeline;              // report, view
-  std::string other_timeline;        // view: to compare with; "": none
-  pid_t pid = 0;                     // doctor, shm; 0: none
-  int workers = 0;                   // doctor: how many the process is about to fork; 0: not asked
+  std::string timeline;        // report, view
+  std::string other_timeline;  // view: to compare with; "": none
+  pid_t pid = 0;               // doctor, shm; 0: none
+  int workers = 0;             // doctor: how many the process is about to fork; 0: not asked
 };
 
 struct ParsedOptions {

@@ -52,7 +52,7 @@ struct Recording {
   AlertWatch watch;
   std::unique_ptr<AlertHook> hook;   // or none
   std::unique_ptr<PageServer> page;  // or none
-  std::vector<std::string> notes;   // to be said with the next sample
+  std::vector<std::string> notes;    // to be said with the next sample
 };
 
 // Judges what the sample says: the alerts go where the sample goes.
@@ -248,9 +248,9 @@ int OpenSinks(const ProcFs& proc, pid_t target, Recording* recording) {
 int OpenHook(Recording* recording) {
   const std::string& command = recording->options.on_alert;
   if (command.empty()) return kDone;
-  absl::StatusOr<std::unique_ptr<AlertHook>> hook = AlertHook::Create(
-      command, recording->waiter.inherited_signals(),
-      [recording](const std::string& failure) { Say(failure, recording); });
+  absl::StatusOr<std::unique_ptr<AlertHook>> hook =
+      AlertHook::Create(command, recording->waiter.inherited_signals(),
+                        [recording](const std::string& failure) { Say(failure, recording); });
   if (!hook.ok()) return Fail(kUsage, absl::StrCat("--on-alert '", Printable(command), "': ", hook.status().message()));
   recording->hook = *std::move(hook);
   return kDone;
@@ -270,7 +270,9 @@ void StartPage(Recording* recording) {
   if (recording->page == nullptr) return;
   absl::StatusOr<Fd> timeline = recording->timeline->OpenToRead();
   absl::Status status = timeline.status();
-  if (status.ok()) status = recording->page->Start(*std::move(timeline), recording->timeline->path(), recording->waiter.inherited_signals());
+  if (status.ok())
+    status = recording->page->Start(*std::move(timeline), recording->timeline->path(),
+                                    recording->waiter.inherited_signals());
   if (status.ok()) {
     absl::FPrintF(stderr, "cowprof: the page follows the run at %s\n", recording->page->address());
     return;

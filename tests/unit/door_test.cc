@@ -29,7 +29,8 @@ TEST_CASE("who has the token gets the page and its data") {
 
 TEST_CASE("every other token is wrong") {
   PageRequest request = Good();
-  request.token = GENERATE("", "0", "0123456789abcdef0123456789abcdeF", "0123456789abcdef0123456789abcde", "0123456789abcdef0123456789abcdef0");
+  request.token = GENERATE("", "0", "0123456789abcdef0123456789abcdeF", "0123456789abcdef0123456789abcde",
+                           "0123456789abcdef0123456789abcdef0");
   CHECK(StatusOf(request) == 403);
 }
 
@@ -39,7 +40,8 @@ TEST_CASE("only names of this machine are its host, and one at a time") {
     request.hosts = {host};
     CHECK(StatusOf(request) == 200);
   }
-  for (const char* host : {"", "127.0.0.1", "127.0.0.1:80", "evil.example:8080", "127.0.0.1:8080.evil.example", "::1:8080"}) {
+  for (const char* host :
+       {"", "127.0.0.1", "127.0.0.1:80", "evil.example:8080", "127.0.0.1:8080.evil.example", "::1:8080"}) {
     INFO(host);
     request.hosts = {host};
     CHECK(StatusOf(request) == 403);
@@ -63,7 +65,8 @@ TEST_CASE("a page of another origin gets nothing") {
   PageRequest request = Good();
   request.origins = {"http://localhost:8080"};
   CHECK(StatusOf(request) == 200);
-  for (const char* origin : {"null", "", "http://evil.example", "https://127.0.0.1:8080", "http://127.0.0.1", "http://127.0.0.1:8081"}) {
+  for (const char* origin :
+       {"null", "", "http://evil.example", "https://127.0.0.1:8080", "http://127.0.0.1", "http://127.0.0.1:8081"}) {
     INFO(origin);
     request.origins = {origin};
     CHECK(StatusOf(request) == 403);

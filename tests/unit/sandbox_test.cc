@@ -47,7 +47,8 @@ TEST_CASE("what the sandbox forbids") {
       Case{"vfork", [] { return Refused(syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0)); }},
       Case{"trace", [] { return Refused(ptrace(PTRACE_TRACEME, 0, nullptr, nullptr)); }},
       Case{"kill", [] { return Refused(kill(getppid() > 0 ? 1 : 1, 0)); }},
-      Case{"read another's memory", [] { return Refused(syscall(SYS_process_vm_readv, 1, nullptr, 0, nullptr, 0, 0)); }},
+      Case{"read another's memory",
+           [] { return Refused(syscall(SYS_process_vm_readv, 1, nullptr, 0, nullptr, 0, 0)); }},
       Case{"change its user", [] { return Refused(setuid(0)); }},
       Case{"load a program", [] { return Refused(syscall(SYS_bpf, 0, nullptr, 0)); }},
       Case{"executable memory", [] {

@@ -13,10 +13,11 @@ TEST_CASE("addresses of this machine") {
     bool v6;
     uint16_t port;
   };
-  const Case row = GENERATE(Case{"", "127.0.0.1", false, 0}, Case{"8080", "127.0.0.1", false, 8080},
-                            Case{"127.0.0.1", "127.0.0.1", false, 0}, Case{"127.0.0.1:0", "127.0.0.1", false, 0},
-                            Case{"127.1.2.3:65535", "127.1.2.3", false, 65535}, Case{"localhost:80", "127.0.0.1", false, 80},
-                            Case{"[::1]", "::1", true, 0}, Case{"[::1]:8080", "::1", true, 8080});
+  const Case row =
+      GENERATE(Case{"", "127.0.0.1", false, 0}, Case{"8080", "127.0.0.1", false, 8080},
+               Case{"127.0.0.1", "127.0.0.1", false, 0}, Case{"127.0.0.1:0", "127.0.0.1", false, 0},
+               Case{"127.1.2.3:65535", "127.1.2.3", false, 65535}, Case{"localhost:80", "127.0.0.1", false, 80},
+               Case{"[::1]", "::1", true, 0}, Case{"[::1]:8080", "::1", true, 8080});
   INFO(row.text);
   ServeAddress address;
   CHECK(ParseServeAddress(row.text, &address) == "");
@@ -26,9 +27,10 @@ TEST_CASE("addresses of this machine") {
 }
 
 TEST_CASE("addresses that others reach, and what is none, are refused in one line") {
-  const std::string text = GENERATE("0.0.0.0", "0.0.0.0:80", "[::]", "[::]:80", "10.0.0.1:80", "128.0.0.1", "126.255.255.255",
-                                    "[::ffff:127.0.0.1]:80", "::1", "example.com", "127.0.0.1:", "127.0.0.1:65536", "65536", ":80",
-                                    "[::1", "[::1]80", "[]:80", "127.0.0.1:80:80", "127.0.0.1:-1", "127.1", "\x1b[2J", " ");
+  const std::string text =
+      GENERATE("0.0.0.0", "0.0.0.0:80", "[::]", "[::]:80", "10.0.0.1:80", "128.0.0.1", "126.255.255.255",
+               "[::ffff:127.0.0.1]:80", "::1", "example.com", "127.0.0.1:", "127.0.0.1:65536", "65536", ":80", "[::1",
+               "[::1]80", "[]:80", "127.0.0.1:80:80", "127.0.0.1:-1", "127.1", "\x1b[2J", " ");
   INFO(text);
   ServeAddress address;
   const std::string error = ParseServeAddress(text, &address);

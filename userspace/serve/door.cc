@@ -19,7 +19,8 @@ std::string Bracketed(absl::string_view host) {
 
 // Whether `authority` is this server by one of its own names. A browser leaves the port away where it is 80.
 bool IsOurs(absl::string_view authority, const Door& door) {
-  for (const std::string& name : {Bracketed(door.host), std::string("127.0.0.1"), std::string("localhost"), std::string("[::1]")}) {
+  for (const std::string& name :
+       {Bracketed(door.host), std::string("127.0.0.1"), std::string("localhost"), std::string("[::1]")}) {
     if (absl::EqualsIgnoreCase(authority, absl::StrCat(name, ":", door.port))) return true;
     if (door.port == 80 && absl::EqualsIgnoreCase(authority, name)) return true;
   }
@@ -38,7 +39,9 @@ bool SameToken(absl::string_view given, absl::string_view token) {
 
 Ruling RuleOn(const PageRequest& request, const Door& door) {
   if (request.hosts.size() != 1 || !IsOurs(request.hosts[0], door))
-    return {403, "This server answers to 127.0.0.1, localhost and [::1] with its own port only. Through ssh -L, use the same port on both sides."};
+    return {403,
+            "This server answers to 127.0.0.1, localhost and [::1] with its own port only. Through ssh -L, use the "
+            "same port on both sides."};
   for (const std::string& origin : request.origins) {
     if (!absl::StartsWith(origin, "http://") || !IsOurs(origin.substr(7), door) || request.origins.size() > 1)
       return {403, "Another site's page asked for this."};

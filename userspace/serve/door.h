@@ -30,7 +30,7 @@ enum class Asked { kNothing, kPage, kData };
 
 struct Ruling {
   unsigned status = 200;
-  absl::string_view words;         // for the reader, where `status` is not 200
+  absl::string_view words;        // for the reader, where `status` is not 200
   Asked asked = Asked::kNothing;  // what to answer, where it is
 };
 Ruling RuleOn(const PageRequest& request, const Door& door);

@@ -69,11 +69,12 @@ class MicroHttpd : public HttpServer {
 
   absl::Status Start() {
     if (absl::Status status = library_.Load(); !status.ok()) return status;
-    daemon_ = library_.start_daemon(
-        MHD_USE_EPOLL, 0, nullptr, nullptr, &MicroHttpd::OnRequest, this, MHD_OPTION_LISTEN_SOCKET, listening_.fd(),
-        MHD_OPTION_CONNECTION_LIMIT, kMaxConnections, MHD_OPTION_CONNECTION_MEMORY_LIMIT, kMaxRequestBytes,
-        MHD_OPTION_NOTIFY_CONNECTION, &MicroHttpd::OnConnection, this, MHD_OPTION_NOTIFY_COMPLETED,
-        &MicroHttpd::OnCompleted, this, MHD_OPTION_UNESCAPE_CALLBACK, &MicroHttpd::KeepEscapes, nullptr, MHD_OPTION_END);
+    daemon_ =
+        library_.start_daemon(MHD_USE_EPOLL, 0, nullptr, nullptr, &MicroHttpd::OnRequest, this,
+                              MHD_OPTION_LISTEN_SOCKET, listening_.fd(), MHD_OPTION_CONNECTION_LIMIT, kMaxConnections,
+                              MHD_OPTION_CONNECTION_MEMORY_LIMIT, kMaxRequestBytes, MHD_OPTION_NOTIFY_CONNECTION,
+                              &MicroHttpd::OnConnection, this, MHD_OPTION_NOTIFY_COMPLETED, &MicroHttpd::OnCompleted,
+                              this, MHD_OPTION_UNESCAPE_CALLBACK, &MicroHttpd::KeepEscapes, nullptr, MHD_OPTION_END);
     if (daemon_ == nullptr) return absl::InternalError("start libmicrohttpd: it refused");
     wake_fd_ = library_.daemon_info(daemon_, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
     return absl::OkStatus();
@@ -174,12 +175,11 @@ class MicroHttpd : public HttpServer {
 
   MHD_Result Queue(MHD_Connection* connection, const HttpAnswer& answer) {
     MHD_Response* response =
-        answer.body == nullptr
-            ? library_.make_empty(0, const_cast<char*>(""), MHD_RESPMEM_PERSISTENT)
-            : library_.make_response(
-                  answer.body->size(), const_cast<char*>(answer.body->data()),
-                  [](void* body) { delete static_cast<std::shared_ptr<const std::string>*>(body); },
-                  new std::shared_ptr<const std::string>(answer.body));
+        answer.body == nullptr ? library_.make_empty(0, const_cast<char*>(""), MHD_RESPMEM_PERSISTENT)
+                               : library_.make_response(
+                                     answer.body->size(), const_cast<char*>(answer.body->data()),
+                                     [](void* body) { delete static_cast<std::shared_ptr<const std::string>*>(body); },
+                                     new std::shared_ptr<const std::string>(answer.body));
     if (response == nullptr) return MHD_NO;
     for (const auto& [name, value] : answer.headers) library_.add_header(response, name.c_str(), value.c_str());
     const MHD_Result result = library_.queue(connection, answer.status, response);

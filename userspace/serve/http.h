@@ -38,9 +38,9 @@ class HttpServer {
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(Fd listening, Handler handler);
   virtual ~HttpServer() = default;
 
-  virtual int wake_fd() const = 0;             // readable when there is something to do
+  virtual int wake_fd() const = 0;                // readable when there is something to do
   virtual absl::Duration WaitAtMost() const = 0;  // until there is something to do all the same
-  virtual void Run() = 0;                      // does what there is to do, and waits for nothing
+  virtual void Run() = 0;                         // does what there is to do, and waits for nothing
 };
 
 }  // namespace cowprof

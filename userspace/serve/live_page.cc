@@ -60,14 +60,11 @@ const LivePage::Data& LivePage::Latest() {
   return data_;
 }
 
-absl::Duration LivePage::poll_interval() const {
-  return std::clamp(growth_.info.interval, kLeastPoll, kMostPoll);
-}
+absl::Duration LivePage::poll_interval() const { return std::clamp(growth_.info.interval, kLeastPoll, kMostPoll); }
 
 absl::StatusOr<LiveViewer> MakeLiveViewer(absl::string_view file) {
   const std::string html = absl::StrReplaceAll(
-      PageTemplate(),
-      {{kPlaceholder, absl::StrCat("live ", absl::Base64Escape(file))}, {kNoNetwork, kOwnDataOnly}});
+      PageTemplate(), {{kPlaceholder, absl::StrCat("live ", absl::Base64Escape(file))}, {kNoNetwork, kOwnDataOnly}});
   absl::string_view policy = html;
   policy.remove_prefix(std::min(policy.find(kPolicyBegin), policy.size()));
   if (!absl::ConsumePrefix(&policy, kPolicyBegin) || !absl::StartsWith(policy, kOwnDataOnly))

@@ -82,8 +82,10 @@ absl::Status PageServer::Start(Fd timeline, const std::string& path, const sigse
   lifeline_ = Fd(ends[1]);
   const UserIds user = Servant();
   const std::string zero(1, '\0');
-  const std::string settings =
-      absl::StrCat(absl::StrJoin({door_.host, absl::StrCat(door_.port), door_.token, absl::StrCat(user.uid), absl::StrCat(user.gid), path}, zero), zero);
+  const std::string settings = absl::StrCat(absl::StrJoin({door_.host, absl::StrCat(door_.port), door_.token,
+                                                           absl::StrCat(user.uid), absl::StrCat(user.gid), path},
+                                                          zero),
+                                            zero);
   // A pipe holds 64 KiB: this never waits.
   if (write(lifeline_.fd(), settings.data(), settings.size()) != static_cast<ssize_t>(settings.size()))
     return absl::ErrnoToStatus(errno, "write to a pipe");

@@ -63,13 +63,14 @@ class Answers {
 
   HttpAnswer To(const HttpRequest& request) {
     const Ruling ruling = RuleOn(request.page, door_);
-    HttpAnswer answer = {.status = ruling.status,
-                         .headers = {{"Cache-Control", "no-store"},
-                                     {"X-Content-Type-Options", "nosniff"},
-                                     {"Referrer-Policy", "no-referrer"},
-                                     {"Cross-Origin-Resource-Policy", "same-origin"},
-                                     {"Cross-Origin-Opener-Policy", "same-origin"},
-                                     {"Content-Security-Policy", ruling.asked == Asked::kPage ? policy_ : "default-src 'none'"}}};
+    HttpAnswer answer = {
+        .status = ruling.status,
+        .headers = {{"Cache-Control", "no-store"},
+                    {"X-Content-Type-Options", "nosniff"},
+                    {"Referrer-Policy", "no-referrer"},
+                    {"Cross-Origin-Resource-Policy", "same-origin"},
+                    {"Cross-Origin-Opener-Policy", "same-origin"},
+                    {"Content-Security-Policy", ruling.asked == Asked::kPage ? policy_ : "default-src 'none'"}}};
     if (ruling.asked == Asked::kPage) {
       answer.body = html_;
       answer.headers.emplace_back("Content-Type", "text/html; charset=utf-8");
@@ -77,7 +78,8 @@ class Answers {
       AddData(request.known_version, &answer);
     } else {
       answer.body = std::make_shared<const std::string>(absl::StrCat(ruling.words, "\n"));
-      answer.headers.insert(answer.headers.end(), {{"Content-Type", "text/plain; charset=utf-8"}, {"Connection", "close"}});
+      answer.headers.insert(answer.headers.end(),
+                            {{"Content-Type", "text/plain; charset=utf-8"}, {"Connection", "close"}});
       if (ruling.status == 405) answer.headers.emplace_back("Allow", "GET, HEAD");
     }
     return answer;
@@ -91,8 +93,9 @@ class Answers {
     asked_at_ = BootTime();
     const LivePage::Data& data = page_->Latest();
     const std::string version = absl::StrCat("\"", data.version, "\"");
-    answer->headers.insert(answer->headers.end(),
-                           {{"ETag", version}, {"Cowprof-Poll-Seconds", absl::StrCat(absl::ToDoubleSeconds(page_->poll_interval()))}});
+    answer->headers.insert(
+        answer->headers.end(),
+        {{"ETag", version}, {"Cowprof-Poll-Seconds", absl::StrCat(absl::ToDoubleSeconds(page_->poll_interval()))}});
     answer->status = data.bytes == nullptr ? 503 : known_version == version ? 304 : 200;
     if (answer->status != 200) return;
     answer->body = data.bytes;
@@ -131,7 +134,8 @@ void Serve(LivePage* page, const Answers& answers, HttpServer* server) {
 
 int ServePage(const Options&) {
   Settings settings;
-  if (!ReadSettings(&settings)) return Fail(kUsage, "serve-page is started by --serve; to see a recording: cowprof view");
+  if (!ReadSettings(&settings))
+    return Fail(kUsage, "serve-page is started by --serve; to see a recording: cowprof view");
   signal(SIGPIPE, SIG_IGN);
   setpriority(PRIO_PROCESS, 0, 10);  // whoever is recorded comes first, also when memory is short
   std::ofstream("/proc/self/oom_score_adj") << 500;

@@ -32,7 +32,7 @@ constexpr double kAlarmingRatio = 0.9;
 struct Block {
   Lines lines;
   size_t least = 1;
-  size_t rows = 0;  // that it gets
+  size_t rows = 0;      // that it gets
   bool headed = false;  // its first line alone says nothing
 };
 
@@ -85,9 +85,9 @@ Lines LimitRows(const Growth& growth, int columns) {
   for (const LimitGrowth* limit : limits) {
     const LimitSample& now = limit->now;
     const std::optional<double> ratio = now.ratio();
-    std::string line = absl::StrCat(PadTo(NameOf(now.kind), 10), " ",
-                                    ratio ? absl::StrFormat("%s %3.0f %%", Bar(*ratio, bar), 100 * *ratio)
-                                          : PadTo("no limit", bar + 6));
+    std::string line = absl::StrCat(
+        PadTo(NameOf(now.kind), 10), " ",
+        ratio ? absl::StrFormat("%s %3.0f %%", Bar(*ratio, bar), 100 * *ratio) : PadTo("no limit", bar + 6));
     absl::StrAppend(&line, "  ", Quantity(now, now.used));
     if (ratio) absl::StrAppend(&line, " of ", Quantity(now, now.limit));
     if (!now.name.empty()) absl::StrAppend(&line, "  ", Printable(now.name));
@@ -161,7 +161,8 @@ Lines Footer(const Growth& growth, const std::string& page, int columns) {
   Lines lines;
   if (const std::string losses = LossesText(growth.losses); !losses.empty())
     lines.push_back({CutTo(absl::StrCat("lost: ", losses), columns), Tone::kAlarm});
-  lines.push_back({CutTo(absl::StrCat(ExactnessText(growth.info.exactness), "; Ctrl-C ends the recording"), columns), Tone::kQuiet});
+  lines.push_back({CutTo(absl::StrCat(ExactnessText(growth.info.exactness), "; Ctrl-C ends the recording"), columns),
+                   Tone::kQuiet});
   // Half of an address is of no use.
   if (!page.empty() && page.size() <= static_cast<size_t>(columns)) lines.push_back({page, Tone::kQuiet});
   return lines;
@@ -184,7 +185,8 @@ void Lay(const Block& block, int columns, Lines* out) {
   if (block.headed && block.rows < 2) return;
   out->insert(out->end(), block.lines.begin(), block.lines.begin() + block.rows);
   if (block.headed && block.rows > 2 && block.rows < block.lines.size()) {
-    out->back() = {CutTo(absl::StrCat("... and ", block.lines.size() - block.rows + 1, " more"), columns), Tone::kQuiet};
+    out->back() = {CutTo(absl::StrCat("... and ", block.lines.size() - block.rows + 1, " more"), columns),
+                   Tone::kQuiet};
   }
 }
 

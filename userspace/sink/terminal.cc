@@ -86,8 +86,8 @@ std::string TickLine(const Growth& growth) {
   const std::vector<const ProcessGrowth*> workers = LivingWorkers(growth);
   std::string line = absl::StrFormat(
       "%8s  %s  copied %s (%s)  private %s  still shared %s  %s", HumanDuration(growth.t),
-      Plural(workers.size(), "worker"), HumanBytes(all.copies * page_bytes), RateWords(living.copies_per_second, page_bytes),
-      living.memory_known ? HumanBytes(living.private_bytes) : "-",
+      Plural(workers.size(), "worker"), HumanBytes(all.copies * page_bytes),
+      RateWords(living.copies_per_second, page_bytes), living.memory_known ? HumanBytes(living.private_bytes) : "-",
       living.memory_known ? HumanBytes(living.still_shared_bytes) : "-", NearestLimitWords(growth));
   if (const std::string far = ForecastWords(ForecastOf(growth)); !far.empty()) absl::StrAppend(&line, "  ", far);
   if (const std::string causes = CausesWords(growth, 1); !causes.empty()) absl::StrAppend(&line, "  ", causes);
