@@ -15,11 +15,13 @@ int Report(const Options& options);
 int View(const Options& options);
 int Doctor(const Options& options);
 int Shm(const Options& options);
+int ServePage(const Options& options);  // of --serve, for nobody else
 
 inline constexpr struct {
   absl::string_view name;
   int (*run)(const Options&);
-} kCommands[] = {{"record", Record}, {"report", Report}, {"view", View}, {"doctor", Doctor}, {"shm", Shm}};
+} kCommands[] = {{"record", Record}, {"report", Report}, {"view", View}, {"doctor", Doctor}, {"shm", Shm},
+                 {"serve-page", ServePage}};
 
 // Prints "cowprof: `sentence`" on stderr and returns `code`.
 int Fail(ExitCode code, absl::string_view sentence);

@@ -66,6 +66,15 @@ void AddRecordOptions(CLI::App* app, Options* options) {
   add_time("--interval", &options->interval, "Time between samples (default: 1s)");
   app->add_flag("-q,--quiet", options->quiet, "Print nothing while recording, and no report at the end");
   app->add_flag("--live", options->live, "A screen that refreshes, where stdout is a terminal");
+  app->add_option_function<std::string>(
+         "--serve",
+         [options](const std::string& text) {
+           if (std::string error = ParseServeAddress(text, &options->serve.emplace()); !error.empty())
+             throw CLI::ValidationError("--serve", error);
+         },
+         "Show the page while it records, to this machine alone (default: 127.0.0.1 and a free port)")
+      ->type_name("[ADDRESS:]PORT")
+      ->expected(0, 1);
   app->add_flag(
       "--every-copy", options->every_copy,
       "Look at the stack and the type of every copy, not of one in a few: exact, and a copy takes twice as long");
@@ -131,6 +140,7 @@ void AddSubcommands(CLI::App* app, Options* options) {
   CLI::App* shm = app->add_subcommand("shm", "/dev/shm: how full, every segment, whose it is");
   shm->add_flag("--json", options->json, "As cowprof.shm/1");
   AddPid(shm, "Process whose /dev/shm is meant (default: that of this shell)", options);
+  app->add_subcommand("serve-page")->group("");  // --serve starts it; see serve_page.cc
   app->require_subcommand(0, 1);
 }
 

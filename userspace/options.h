@@ -5,11 +5,13 @@
 
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/time/time.h"
 #include "model/alert.h"
+#include "serve_options.h"
 
 namespace cowprof {
 
@@ -32,15 +34,16 @@ struct Options {
   absl::Duration duration = absl::InfiniteDuration();
   absl::Duration interval = absl::Seconds(1);
   bool quiet = false, live = false, json = false;
+  std::optional<ServeAddress> serve;  // none: no page
   bool every_copy = false, verify = false;
   std::vector<std::string> without;  // rungs that must not be used
   AlertSettings alerts;
   std::string on_alert;  // command line; "": none
   bool fail_on_alert = false;
-  std::string timeline;              // report, view
-  std::string other_timeline;        // view: to compare with; "": none
-  pid_t pid = 0;                     // doctor, shm; 0: none
-  int workers = 0;                   // doctor: how many the process is about to fork; 0: not asked
+  std::string timeline;        // report, view
+  std::string other_timeline;  // view: to compare with; "": none
+  pid_t pid = 0;               // doctor, shm; 0: none
+  int workers = 0;             // doctor: how many the process is about to fork; 0: not asked
 };
 
 struct ParsedOptions {

@@ -21,6 +21,7 @@
 #include "model/words.h"
 #include "pace.h"
 #include "posix/clock.h"
+#include "serve/page_server.h"
 #include "sink/alert_hook.h"
 #include "sink/report.h"
 #include "sink/terminal.h"
@@ -49,8 +50,9 @@ struct Recording {
   std::vector<std::unique_ptr<Sink>> sinks;
   TimelineFile* timeline = nullptr;  // one of the sinks
   AlertWatch watch;
-  std::unique_ptr<AlertHook> hook;  // or none
-  std::vector<std::string> notes;   // to be said with the next sample
+  std::unique_ptr<AlertHook> hook;   // or none
+  std::unique_ptr<PageServer> page;  // or none
+  std::vector<std::string> notes;    // to be said with the next sample
 };
 
 // Judges what the sample says: the alerts go where the sample goes.
@@ -60,12 +62,19 @@ void RaiseAlerts(Sample* sample, Recording* recording) {
   growth.alerts.insert(growth.alerts.end(), sample->alerts.begin(), sample->alerts.end());
 }
 
+// What is not to be lost behind a screen.
+void Say(absl::string_view sentence, Recording* recording) {
+  for (const std::unique_ptr<Sink>& sink : recording->sinks) sink->Yield();
+  Fail(kDone, sentence);
+}
+
 void WriteAll(const Sample& sample, Recording* recording) {
   for (const std::unique_ptr<Sink>& sink : recording->sinks) {
-    if (absl::Status status = sink->Write(sample, recording->growth); !status.ok())
-      Fail(kCannotWrite, status.message());
+    if (absl::Status status = sink->Write(sample, recording->growth); !status.ok()) Say(status.message(), recording);
   }
   if (recording->hook != nullptr) recording->hook->Take(sample.alerts, recording->growth);
+  if (recording->page == nullptr) return;
+  if (const std::optional<std::string> death = recording->page->Death()) Say(*death, recording);
 }
 
 absl::Status Tick(Recording* recording, Pace* pace, bool last) {
@@ -81,11 +90,24 @@ absl::Status Tick(Recording* recording, Pace* pace, bool last) {
   return absl::OkStatus();
 }
 
+// The terminal changed its size, or somebody pressed Ctrl-Z: then the shell has it until cowprof goes on.
+void RepaintAll(bool suspend, Recording* recording) {
+  for (const std::unique_ptr<Sink>& sink : recording->sinks) {
+    if (suspend) sink->Yield();
+  }
+  if (suspend) recording->waiter.Suspend();
+  for (const std::unique_ptr<Sink>& sink : recording->sinks) sink->Repaint(recording->growth);
+}
+
 // Until the next tick is due, or a look at the limits says that it is worth one now.
 Wake WaitForTick(absl::Duration deadline, Recording* recording) {
   for (;;) {
     const absl::Duration look = recording->start + recording->watch.next_look();
     const Wake wake = recording->waiter.WaitUntil(std::min(deadline, look));
+    if (wake == Wake::kSuspend || wake == Wake::kRepaint) {
+      RepaintAll(wake == Wake::kSuspend, recording);
+      continue;
+    }
     if (wake != Wake::kTick || BootTime() >= deadline) return wake;
     if (recording->hook != nullptr) recording->hook->Poll();
     if (recording->watch.Look(BootTime() - recording->start, recording->collector->ReadLimits())) return Wake::kTick;
@@ -115,6 +137,8 @@ absl::StatusOr<std::string> RunLoop(Recording* recording) {
         next = std::min(next, BootTime());
         break;
       case Wake::kTargetEnded:
+      case Wake::kSuspend:
+      case Wake::kRepaint:
         break;
     }
   }
@@ -205,12 +229,14 @@ int OpenSinks(const ProcFs& proc, pid_t target, Recording* recording) {
   recording->sinks.push_back(*std::move(timeline));
   // A program that we started owns stdout: what we say goes to stderr, and only if it was asked for.
   FILE* out = info.started_target ? stderr : stdout;
-  const bool lines = options.live || !info.started_target, screen = options.live && isatty(fileno(out));
+  const bool lines = options.live || !info.started_target;
+  const bool screen = options.live && !options.quiet && CanShowScreen(out);
+  if (screen) recording->waiter.TakeJobControl();
   recording->sinks.push_back(NewTerminal(options.quiet ? TerminalMode::kQuiet
                                          : !lines      ? TerminalMode::kAlerts
                                          : screen      ? TerminalMode::kScreen
                                                        : TerminalMode::kLines,
-                                         out));
+                                         out, recording->page != nullptr ? recording->page->address() : ""));
   if (!options.quiet) {
     absl::FPrintF(stderr, "cowprof: following process %d (%s) and all that it forks; %s (%s); writing %s\n", target,
                   Printable(info.command, 80), ExactnessText(info.exactness), info.rung, path);
@@ -222,11 +248,37 @@ int OpenSinks(const ProcFs& proc, pid_t target, Recording* recording) {
 int OpenHook(Recording* recording) {
   const std::string& command = recording->options.on_alert;
   if (command.empty()) return kDone;
-  absl::StatusOr<std::unique_ptr<AlertHook>> hook = AlertHook::Create(
-      command, recording->waiter.inherited_signals(), [](const std::string& failure) { Fail(kDone, failure); });
+  absl::StatusOr<std::unique_ptr<AlertHook>> hook =
+      AlertHook::Create(command, recording->waiter.inherited_signals(),
+                        [recording](const std::string& failure) { Say(failure, recording); });
   if (!hook.ok()) return Fail(kUsage, absl::StrCat("--on-alert '", Printable(command), "': ", hook.status().message()));
   recording->hook = *std::move(hook);
   return kDone;
+}
+
+// Before anything is started: a port that is taken is refused.
+int OpenPage(Recording* recording) {
+  if (!recording->options.serve) return kDone;
+  absl::StatusOr<std::unique_ptr<PageServer>> page = PageServer::Bind(*recording->options.serve);
+  if (!page.ok()) return Fail(kUsage, page.status().message());
+  recording->page = *std::move(page);
+  return kDone;
+}
+
+// A page that can't be served is no reason not to record.
+void StartPage(Recording* recording) {
+  if (recording->page == nullptr) return;
+  absl::StatusOr<Fd> timeline = recording->timeline->OpenToRead();
+  absl::Status status = timeline.status();
+  if (status.ok())
+    status = recording->page->Start(*std::move(timeline), recording->timeline->path(),
+                                    recording->waiter.inherited_signals());
+  if (status.ok()) {
+    absl::FPrintF(stderr, "cowprof: the page follows the run at %s\n", recording->page->address());
+    return;
+  }
+  Fail(kDone, absl::StrCat("no page is served: ", status.message()));
+  recording->page = nullptr;
 }
 
 // The recorder outlives what it records, if it may.
@@ -265,6 +317,7 @@ int Record(const Options& options) {
   }
   Recording recording = {.options = options, .watch = AlertWatch(options.alerts)};
   if (int code = OpenHook(&recording); code != kDone) return code;
+  if (int code = OpenPage(&recording); code != kDone) return code;
   const ProcFs proc;
   recording.start = BootTime();
   if (options.attach == 0) {
@@ -278,6 +331,7 @@ int Record(const Options& options) {
   recording.waiter.WatchTarget(target, /*forward_signals=*/options.attach == 0);
   if (int code = Attach(proc, target, &recording); code != kDone) return code;
   if (int code = OpenSinks(proc, target, &recording); code != kDone) return code;
+  StartPage(&recording);
   Survive(proc, &recording);
   if (recording.program) {
     if (absl::Status status = recording.program->Release(); !status.ok()) {
@@ -290,6 +344,7 @@ int Record(const Options& options) {
   absl::Status status = reason.ok() ? Finish(*reason, &recording) : reason.status();
   Conclude(recording.timeline->path(), &recording);
   if (recording.hook != nullptr) recording.hook->Finish();
+  if (recording.page != nullptr) recording.page->Finish();
   if (!status.ok()) return Fail(absl::IsInternal(status) ? kInternalFailure : kCannotWrite, status.message());
   if (recording.timeline->records_dropped() > 0) return kCannotWrite;
   const auto raised = std::find_if(recording.growth.alerts.begin(), recording.growth.alerts.end(),

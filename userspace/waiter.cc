@@ -36,17 +36,41 @@ void Waiter::WatchTarget(pid_t target, bool forward_signals) {
   target_ = Fd(static_cast<int>(syscall(SYS_pidfd_open, target, 0)));
 }
 
-void Waiter::TakeSignal(bool* stop) {
+void Waiter::TakeJobControl() {
+  sigset_t taken;
+  sigemptyset(&taken);
+  for (int signal : kTaken) sigaddset(&taken, signal);
+  sigaddset(&taken, SIGTSTP);
+  sigaddset(&taken, SIGCONT);
+  sigprocmask(SIG_BLOCK, &taken, nullptr);
+  signalfd(signals_.fd(), &taken, 0);
+}
+
+void Waiter::Suspend() {
+  sigset_t stop;
+  sigemptyset(&stop);
+  sigaddset(&stop, SIGTSTP);
+  raise(SIGTSTP);
+  sigprocmask(SIG_UNBLOCK, &stop, nullptr);  // stops here, unless nobody is there to let it go on
+  sigprocmask(SIG_BLOCK, &stop, nullptr);
+}
+
+Wake Waiter::TakeSignals() {
+  Wake wake = Wake::kTick;
   signalfd_siginfo info;
   while (read(signals_.fd(), &info, sizeof(info)) == sizeof(info)) {
     const int signal = static_cast<int>(info.ssi_signo);
+    if (signal == SIGTSTP && wake != Wake::kStop) wake = Wake::kSuspend;
+    if ((signal == SIGWINCH || signal == SIGCONT) && wake == Wake::kTick) wake = Wake::kRepaint;
+    if (signal == SIGTSTP || signal == SIGCONT) continue;  // the program is stopped by itself
     if (!forward_) {
-      *stop |= EndsRecording(signal);
+      if (EndsRecording(signal)) wake = Wake::kStop;
     } else if (info.ssi_code != SI_KERNEL) {
       // What the terminal sends (SI_KERNEL) reaches the program by itself: it is of the same foreground group.
       kill(target_pid_, signal);
     }
   }
+  return wake;
 }
 
 Wake Waiter::WaitUntil(absl::Duration deadline) {
@@ -58,9 +82,8 @@ Wake Waiter::WaitUntil(absl::Duration deadline) {
     const int ready = ppoll(fds, std::size(fds), &timeout, nullptr);
     if (ready == 0) return Wake::kTick;
     if (ready < 0) continue;
-    bool stop = false;
-    if (fds[0].revents) TakeSignal(&stop);
-    if (stop) return Wake::kStop;
+    const Wake wake = fds[0].revents ? TakeSignals() : Wake::kTick;
+    if (wake != Wake::kTick) return wake;
     if (fds[1].revents) {
       target_.Close();
       return Wake::kTargetEnded;

@@ -10,7 +10,14 @@
 
 namespace cowprof {
 
-enum class Wake { kTick, kEvent, kTargetEnded, kStop };
+enum class Wake {
+  kTick,
+  kEvent,
+  kTargetEnded,
+  kStop,
+  kRepaint,  // the terminal has another size, or cowprof goes on after it was stopped
+  kSuspend,  // Ctrl-Z
+};
 
 class Waiter {
  public:
@@ -26,11 +33,16 @@ class Waiter {
   // Sleeps until `deadline` (CLOCK_BOOTTIME) or until something happens.
   Wake WaitUntil(absl::Duration deadline);
 
+  // For who has the terminal's screen: stopping and going on become wakes, and Suspend() stops.
+  void TakeJobControl();
+  void Suspend();
+
   // From here on a signal ends cowprof at once: everything of worth is on disk.
   void LetSignalsKill();
 
  private:
-  void TakeSignal(bool* stop);
+  // What the signals that are there call for; kTick: nothing.
+  Wake TakeSignals();
 
   sigset_t inherited_;
   Fd signals_, target_;

@@ -4,6 +4,7 @@
 set -euo pipefail
 cowprof=$(realpath "$1")
 out=$2
+export COWPROF_TOOL=$cowprof
 cd "$(dirname "$0")/../../web"
 mkdir -p "$out"
 if [ "$(id -u)" -eq 0 ]; then

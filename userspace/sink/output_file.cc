@@ -22,17 +22,12 @@ namespace {
 class AsInvokingUser {
  public:
   AsInvokingUser() {
-    const char* uid = getenv("SUDO_UID");
-    const char* gid = getenv("SUDO_GID");
-    unsigned user = 0, group = 0;
-    if (geteuid() != 0 || uid == nullptr || gid == nullptr || !absl::SimpleAtoi(uid, &user) ||
-        !absl::SimpleAtoi(gid, &group))
-      return;
+    const std::optional<UserIds> user = InvokedBySudo();
+    if (!user) return;
     // The groups first: without root they can't be changed any more.
     groups_.resize(std::max(getgroups(0, nullptr), 0));
     groups_.resize(std::max(getgroups(static_cast<int>(groups_.size()), groups_.data()), 0));
-    const gid_t only = group;
-    active_ = setgroups(1, &only) == 0 && setegid(group) == 0 && seteuid(user) == 0;
+    active_ = setgroups(1, &user->gid) == 0 && setegid(user->gid) == 0 && seteuid(user->uid) == 0;
   }
   ~AsInvokingUser() {
     if (!active_) return;
@@ -97,6 +92,16 @@ absl::Status WriteFully(int fd, absl::string_view bytes, off_t offset) {
   return absl::OkStatus();
 }
 
+std::optional<UserIds> InvokedBySudo() {
+  const char* uid = getenv("SUDO_UID");
+  const char* gid = getenv("SUDO_GID");
+  UserIds user;
+  if (geteuid() != 0 || uid == nullptr || gid == nullptr || !absl::SimpleAtoi(uid, &user.uid) ||
+      !absl::SimpleAtoi(gid, &user.gid))
+    return std::nullopt;
+  return user;
+}
+
 absl::StatusOr<Fd> CreateOutputFile(const std::string& path, absl::string_view bytes) {
   AsInvokingUser user;
   const absl::StatusOr<bool> there = IsThere(path);
@@ -117,6 +122,13 @@ absl::Status ReplaceOutputFile(const std::string& path, absl::string_view bytes)
   if (const absl::StatusOr<bool> there = IsThere(path); !there.ok()) return there.status();
   if (const absl::StatusOr<Fd> fd = WriteAside(path, bytes); !fd.ok()) return fd.status();
   return MoveIntoPlace(path, 0);
+}
+
+absl::StatusOr<Fd> OpenToRead(const Fd& fd) {
+  AsInvokingUser user;  // root may have less rights than its owner has, as on NFS
+  Fd reading(open(absl::StrCat("/proc/self/fd/", fd.fd()).c_str(), O_RDONLY | O_CLOEXEC));
+  if (!reading.ok()) return absl::ErrnoToStatus(errno, "open the recording to read it");
+  return reading;
 }
 
 }  // namespace cowprof

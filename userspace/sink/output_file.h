@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -12,6 +13,13 @@
 #include "posix/fd.h"
 
 namespace cowprof {
+
+// Who called sudo, where root was made of them that way.
+struct UserIds {
+  uid_t uid = 0;
+  gid_t gid = 0;
+};
+std::optional<UserIds> InvokedBySudo();
 
 // Creates `path` anew with `bytes` in it, mode 0600: written aside and renamed, so that it is never seen empty. An
 // earlier regular file of that name is kept as `path`.old. Under sudo the file is created as the invoking user
@@ -21,6 +29,9 @@ absl::StatusOr<Fd> CreateOutputFile(const std::string& path, absl::string_view b
 
 // The same for a file that is finished by that; an earlier regular file is replaced.
 absl::Status ReplaceOutputFile(const std::string& path, absl::string_view bytes);
+
+// The file that `fd` writes, open for reading alone: the same one, whatever stands at its path by now.
+absl::StatusOr<Fd> OpenToRead(const Fd& fd);
 
 // All of `bytes` at `offset`, or the errno of the first write that failed.
 absl::Status WriteFully(int fd, absl::string_view bytes, off_t offset);

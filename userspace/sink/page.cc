@@ -30,21 +30,6 @@ Json RunJson(const RunInfo& info, const PageState& state) {
           {"live", state.live}};
 }
 
-std::string Gzip(absl::string_view text) {
-  z_stream stream = {};
-  // 15 window bits, + 16 for a gzip header.
-  if (deflateInit2(&stream, Z_BEST_COMPRESSION, Z_DEFLATED, 15 + 16, 9, Z_DEFAULT_STRATEGY) != Z_OK) return "";
-  std::string out(deflateBound(&stream, text.size()), '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  stream.avail_in = text.size();
-  stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  stream.avail_out = out.size();
-  deflate(&stream, Z_FINISH);
-  out.resize(stream.total_out);
-  deflateEnd(&stream);
-  return out;
-}
-
 }  // namespace
 
 void PageBuilder::Add(const Sample& sample, const Growth& growth) {
@@ -67,7 +52,22 @@ std::string PageBuilder::Data(const Growth& growth, const PageState& state) cons
   return absl::StrCat(page.dump(-1, ' ', false, Json::error_handler_t::replace), "\n", file.bytes());
 }
 
-std::string Packed(absl::string_view data) { return absl::Base64Escape(Gzip(data)); }
+std::string Gzip(absl::string_view text, int level) {
+  z_stream stream = {};
+  // 15 window bits, + 16 for a gzip header.
+  if (deflateInit2(&stream, level, Z_DEFLATED, 15 + 16, 9, Z_DEFAULT_STRATEGY) != Z_OK) return "";
+  std::string out(deflateBound(&stream, text.size()), '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  stream.avail_in = text.size();
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = out.size();
+  deflate(&stream, Z_FINISH);
+  out.resize(stream.total_out);
+  deflateEnd(&stream);
+  return out;
+}
+
+std::string Packed(absl::string_view data) { return absl::Base64Escape(Gzip(data, Z_BEST_COMPRESSION)); }
 
 absl::StatusOr<std::string> RenderPage(const std::vector<std::string>& packed) {
   const absl::string_view page = PageTemplate();

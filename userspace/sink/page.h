@@ -38,6 +38,7 @@ class PageBuilder {
   PageMap map_;
 };
 
+std::string Gzip(absl::string_view data, int level);  // 1: fast, 9: small
 // gzip, then base64: no character of it means anything to HTML.
 std::string Packed(absl::string_view data);
 

@@ -14,13 +14,14 @@ namespace cowprof {
 enum class TerminalMode { kQuiet, kAlerts, kLines, kScreen };  // kAlerts: lines of alerts only
 
 // Writes to `out` (stdout when attached, stderr when cowprof started the program, whose stdout is its own).
-std::unique_ptr<Sink> NewTerminal(TerminalMode mode, FILE* out);
+// `page`: address of the page that is served; "": none.
+std::unique_ptr<Sink> NewTerminal(TerminalMode mode, FILE* out, const std::string& page);
+
+// Whether there is a terminal that can be a screen.
+bool CanShowScreen(FILE* out);
 
 // The line of a tick, without its end: "12.0 s  2 workers  copied 312.4 MiB (+12.1 MiB/s) ...".
 std::string TickLine(const Growth& growth);
-// The screen as lines of at most `columns` characters, at most `rows` of them.
-std::string Screen(const Growth& growth, int columns, int rows);
-
 }  // namespace cowprof
 
 #endif  // COWPROF_SINK_TERMINAL_H_

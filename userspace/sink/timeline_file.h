@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "posix/fd.h"
 #include "sink/json_timeline.h"
+#include "sink/output_file.h"
 #include "sink/sink.h"
 
 namespace cowprof {
@@ -23,6 +24,8 @@ class TimelineFile : public Sink {
   absl::Status Write(const Sample& sample, const Growth& growth) override;
   absl::Status Finish(absl::Duration t, const std::string& reason, const Growth& growth) override;
   const std::string& path() const { return path_; }
+  // For who follows the recording.
+  absl::StatusOr<Fd> OpenToRead() const { return cowprof::OpenToRead(fd_); }
   uint64_t records_dropped() const { return records_dropped_; }
 
  private:

@@ -152,10 +152,14 @@ function parsePage(page: JsonRecord, binary: Uint8Array): Page {
   };
 }
 
-async function unpack(base64: string): Promise<Uint8Array> {
+function fromBase64(base64: string): Uint8Array<ArrayBuffer> {
   const text = atob(base64);
   const packed = new Uint8Array(text.length);
   for (let i = 0; i < text.length; i++) packed[i] = text.charCodeAt(i);
+  return packed;
+}
+
+async function unpack(packed: Uint8Array<ArrayBuffer>): Promise<Uint8Array> {
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
@@ -167,16 +171,27 @@ function split(bytes: Uint8Array): { json: JsonRecord; binary: Uint8Array } {
   return { json: asRecord(JSON.parse(new TextDecoder().decode(bytes.subarray(0, end))) as Json), binary: bytes.slice(end + 1) };
 }
 
-// One recording: what stands in a page, or what a page that is served live hands out.
-export async function parsePayload(base64: string): Promise<Page> {
+// One recording, as a page that is served live hands it out.
+export async function parsePacked(packed: Uint8Array<ArrayBuffer>): Promise<Page> {
   if (typeof DecompressionStream === "undefined") throw new Error("This browser is too old to unpack the recording (it has no DecompressionStream).");
   let parts: ReturnType<typeof split>;
   try {
-    parts = split(await unpack(base64.trim()));
+    parts = split(await unpack(packed));
   } catch {
     throw new Error(kDamaged);
   }
   return parsePage(parts.json, parts.binary);
+}
+
+// One recording, as it stands in a page.
+export async function parsePayload(base64: string): Promise<Page> {
+  let packed: Uint8Array<ArrayBuffer>;
+  try {
+    packed = fromBase64(base64.trim());
+  } catch {
+    throw new Error(kDamaged);
+  }
+  return parsePacked(packed);
 }
 
 // The recording of this page, or the two that it compares.

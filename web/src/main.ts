@@ -12,7 +12,9 @@ import { makeFooter } from "./footer";
 import { visibleText } from "./format";
 import { makeHeader, makeTiles } from "./header";
 import { makeHelp } from "./help";
+import { followedFile, followRun } from "./live";
 import { makePageMap } from "./pagemap";
+import { renewed, type Section } from "./renew";
 import { makeShmSection } from "./shm";
 import { Store } from "./store";
 import { makeLimitsSection } from "./tables";
@@ -22,22 +24,20 @@ import { makeWhoSection } from "./who";
 import { makeWhySection } from "./why";
 import { makeWorkersSection } from "./workers";
 
-type Section = (store: Store) => HTMLElement | null;
-
 const kSections: Section[] = [
-  makeHeader,
-  ({ page }) => makeDiagnosesSection(page.report.diagnoses),
-  makeTiles,
+  renewed(makeHeader),
+  renewed(({ page }) => makeDiagnosesSection(page.report.diagnoses)),
+  renewed(makeTiles),
   makeTimelineSection,
   makeWhySection,
   makeWhoSection,
   makePageMap,
   makeWorkersSection,
   makeShmSection,
-  ({ page }) => makeLimitsSection(page.report.limits),
-  ({ page }) => makeEventsDetails(page.events),
+  renewed(({ page }) => makeLimitsSection(page.report.limits)),
+  renewed(({ page }) => makeEventsDetails(page.events)),
   makeTermsDetails,
-  makeFooter,
+  renewed(makeFooter),
   makeHelp,
 ];
 
@@ -53,8 +53,10 @@ function unfoldForPrint(main: HTMLElement): void {
   });
 }
 
-function showPage(store: Store, second: Page | undefined, app: HTMLElement): void {
-  const main = make("main", "", ...kSections.map((makePart) => makePart(store)));
+interface Extras { second?: Page | undefined; badge?: HTMLElement }
+
+function showPage(store: Store, app: HTMLElement, { second, badge }: Extras): void {
+  const main = make("main", "", badge ?? null, ...kSections.map((makePart) => makePart(store)));
   app.replaceChildren(main);
   addCompare(store, second, main);
   document.title = visibleText(`cowprof: ${store.page.report.command || "recording"}`);
@@ -70,8 +72,13 @@ async function start(): Promise<void> {
   const app = document.getElementById("app") ?? document.body;
   startTheme();
   try {
+    const file = followedFile();
+    if (file !== null) {
+      const { store, badge } = await followRun(file);
+      return showPage(store, app, { badge });
+    }
     const [page, second] = await loadPages();
-    if (page !== undefined) showPage(new Store(page), second, app);
+    if (page !== undefined) showPage(new Store(page), app, { second });
   } catch (failure) {
     showFailure(app, failure);
   }

@@ -28,7 +28,15 @@ function currentTheme(): Theme {
 function applyTheme(theme: Theme): void {
   document.documentElement.dataset["theme"] = theme;
   palette = new Map();
+  for (const button of document.querySelectorAll<HTMLElement>(".theme-button")) nameButton(button);
   for (const listener of listeners) listener();
+}
+
+// By its place in the page instead of as a listener: a header that is made anew brings a new one.
+function nameButton(button: HTMLElement): void {
+  const other = currentTheme() === "dark" ? "light" : "dark";
+  button.textContent = other === "dark" ? "Dark" : "Light";
+  button.setAttribute("aria-label", `Switch to the ${other} theme`);
 }
 
 export function startTheme(): void {
@@ -45,13 +53,7 @@ export function startTheme(): void {
 
 export function makeThemeButton(): HTMLElement {
   const button = mark(make("button", "theme-button"), { type: "button" });
-  const name = (): void => {
-    const other = currentTheme() === "dark" ? "light" : "dark";
-    button.textContent = other === "dark" ? "Dark" : "Light";
-    button.setAttribute("aria-label", `Switch to the ${other} theme`);
-  };
   button.addEventListener("click", () => applyTheme(currentTheme() === "dark" ? "light" : "dark"));
-  onTheme(name);
-  name();
+  nameButton(button);
   return button;
 }

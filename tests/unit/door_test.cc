@@ -1,0 +1,97 @@
+// Who may see the page. The same door in real requests: tests/system/test_serve.py.
+#include "serve/door.h"
+
+#include <catch2/catch.hpp>
+#include <set>
+
+#include "absl/strings/match.h"
+
+namespace cowprof {
+namespace {
+
+const Door kDoor = {.host = "127.0.0.1", .port = 8080, .token = "0123456789abcdef0123456789abcdef"};
+
+PageRequest Good() { return {.method = "GET", .path = "/", .token = kDoor.token, .hosts = {"127.0.0.1:8080"}}; }
+
+unsigned StatusOf(const PageRequest& request) { return RuleOn(request, kDoor).status; }
+
+}  // namespace
+
+TEST_CASE("who has the token gets the page and its data") {
+  PageRequest request = Good();
+  CHECK(RuleOn(request, kDoor).asked == Asked::kPage);
+  request.path = "/data";
+  CHECK(RuleOn(request, kDoor).asked == Asked::kData);
+  request.path = GENERATE("", "/data/", "//", "/Data", "/data?x", "/..");
+  CHECK(StatusOf(request) == 404);
+  CHECK(RuleOn(request, kDoor).asked == Asked::kNothing);
+}
+
+TEST_CASE("every other token is wrong") {
+  PageRequest request = Good();
+  request.token = GENERATE("", "0", "0123456789abcdef0123456789abcdeF", "0123456789abcdef0123456789abcde",
+                           "0123456789abcdef0123456789abcdef0");
+  CHECK(StatusOf(request) == 403);
+}
+
+TEST_CASE("only names of this machine are its host, and one at a time") {
+  PageRequest request = Good();
+  for (const char* host : {"localhost:8080", "LocalHost:8080", "[::1]:8080"}) {
+    request.hosts = {host};
+    CHECK(StatusOf(request) == 200);
+  }
+  for (const char* host :
+       {"", "127.0.0.1", "127.0.0.1:80", "evil.example:8080", "127.0.0.1:8080.evil.example", "::1:8080"}) {
+    INFO(host);
+    request.hosts = {host};
+    CHECK(StatusOf(request) == 403);
+  }
+  request.hosts = {};
+  CHECK(StatusOf(request) == 403);
+  request.hosts = {"127.0.0.1:8080", "127.0.0.1:8080"};
+  CHECK(StatusOf(request) == 403);
+}
+
+TEST_CASE("a browser leaves port 80 away") {
+  Door door = kDoor;
+  door.port = 80;
+  PageRequest request = Good();
+  request.hosts = {"127.0.0.1"};
+  request.origins = {"http://127.0.0.1"};
+  CHECK(RuleOn(request, door).status == 200);
+}
+
+TEST_CASE("a page of another origin gets nothing") {
+  PageRequest request = Good();
+  request.origins = {"http://localhost:8080"};
+  CHECK(StatusOf(request) == 200);
+  for (const char* origin :
+       {"null", "", "http://evil.example", "https://127.0.0.1:8080", "http://127.0.0.1", "http://127.0.0.1:8081"}) {
+    INFO(origin);
+    request.origins = {origin};
+    CHECK(StatusOf(request) == 403);
+  }
+  request.origins = {"http://localhost:8080", "http://evil.example"};
+  CHECK(StatusOf(request) == 403);
+}
+
+TEST_CASE("nothing can be changed") {
+  PageRequest request = Good();
+  request.method = "HEAD";
+  CHECK(StatusOf(request) == 200);
+  request.method = GENERATE("POST", "PUT", "DELETE", "get", "");
+  CHECK(StatusOf(request) == 405);
+}
+
+TEST_CASE("tokens are 128 bits, never the same") {
+  std::set<std::string> tokens;
+  for (int i = 0; i < 100; ++i) tokens.insert(NewToken());
+  CHECK(tokens.size() == 100);
+  for (const std::string& token : tokens) {
+    CHECK(token.size() == 32);
+    CHECK(token.find_first_not_of("0123456789abcdef") == std::string::npos);
+  }
+  CHECK(AddressOf(kDoor) == "http://127.0.0.1:8080/?token=0123456789abcdef0123456789abcdef");
+}
+
+}  // namespace cowprof

@@ -1,0 +1,47 @@
+// Values of --serve: what is loopback and what is not.
+#include "serve_options.h"
+
+#include <catch2/catch.hpp>
+
+#include "absl/strings/match.h"
+
+namespace cowprof {
+
+TEST_CASE("addresses of this machine") {
+  struct Case {
+    const char *text, *host;
+    bool v6;
+    uint16_t port;
+  };
+  const Case row =
+      GENERATE(Case{"", "127.0.0.1", false, 0}, Case{"8080", "127.0.0.1", false, 8080},
+               Case{"127.0.0.1", "127.0.0.1", false, 0}, Case{"127.0.0.1:0", "127.0.0.1", false, 0},
+               Case{"127.1.2.3:65535", "127.1.2.3", false, 65535}, Case{"localhost:80", "127.0.0.1", false, 80},
+               Case{"[::1]", "::1", true, 0}, Case{"[::1]:8080", "::1", true, 8080});
+  INFO(row.text);
+  ServeAddress address;
+  CHECK(ParseServeAddress(row.text, &address) == "");
+  CHECK(address.host == row.host);
+  CHECK(address.v6 == row.v6);
+  CHECK(address.port == row.port);
+}
+
+TEST_CASE("addresses that others reach, and what is none, are refused in one line") {
+  const std::string text =
+      GENERATE("0.0.0.0", "0.0.0.0:80", "[::]", "[::]:80", "10.0.0.1:80", "128.0.0.1", "126.255.255.255",
+               "[::ffff:127.0.0.1]:80", "::1", "example.com", "127.0.0.1:", "127.0.0.1:65536", "65536", ":80", "[::1",
+               "[::1]80", "[]:80", "127.0.0.1:80:80", "127.0.0.1:-1", "127.1", "\x1b[2J", " ");
+  INFO(text);
+  ServeAddress address;
+  const std::string error = ParseServeAddress(text, &address);
+  CHECK(error != "");
+  CHECK_FALSE(absl::StrContains(error, "\n"));
+  CHECK_FALSE(absl::StrContains(error, "\x1b"));
+}
+
+TEST_CASE("who wants to look from elsewhere is told how") {
+  ServeAddress address;
+  CHECK(absl::StrContains(ParseServeAddress("0.0.0.0:8080", &address), "ssh -L 8080:127.0.0.1:8080 HOST"));
+}
+
+}  // namespace cowprof

@@ -1,0 +1,83 @@
+// Following a recording while it is written gives the same as reading it when it is done, wherever a read falls.
+#include "sink/timeline_tail.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "fixture_tree.h"
+#include "model/growth.h"
+#include "random_recording.h"
+#include "sink/timeline_file.h"
+
+namespace cowprof {
+namespace {
+
+struct Followed {
+  int infos = 0;
+  std::vector<Sample> samples;
+  TimelineTail tail;
+  explicit Followed(Fd fd)
+      : tail(std::move(fd), {.on_info = [this](const RunInfo&) { ++infos; },
+                             .on_sample = [this](const Sample& sample) { samples.push_back(sample); }}) {}
+};
+
+std::vector<Sample> ReadAll(const std::string& path) {
+  std::vector<Sample> samples;
+  REQUIRE(ReadTimeline(
+              path, [](const RunInfo&) {}, [&](const Sample& sample) { samples.push_back(sample); })
+              .ok());
+  return samples;
+}
+
+}  // namespace
+
+TEST_CASE("each sample comes once, as soon as it is written") {
+  const FixtureTree tree;
+  const std::string path = tree.root() + "/t.json";
+  RandomRecording recording(7);
+  auto file = TimelineFile::Create(path, recording.Info());
+  REQUIRE(file.ok());
+  absl::StatusOr<Fd> fd = (*file)->OpenToRead();
+  REQUIRE(fd.ok());
+  Followed followed(*std::move(fd));
+  for (int i = 0; i < 50; ++i) {
+    REQUIRE((*file)->Write(recording.Next(), {}).ok());
+    if (i % 3 == 0) continue;  // several at a time, too
+    REQUIRE(followed.tail.Read().ok());
+    CHECK(static_cast<int>(followed.samples.size()) == i + 1);
+    REQUIRE(followed.tail.Read().ok());
+    CHECK(static_cast<int>(followed.samples.size()) == i + 1);
+  }
+  CHECK_FALSE(followed.tail.complete());
+  REQUIRE((*file)->Finish(absl::Seconds(99), "target ended", {}).ok());
+  REQUIRE(followed.tail.Read().ok());
+  CHECK(followed.tail.complete());
+  CHECK(followed.infos == 1);
+  CHECK(followed.samples == ReadAll(path));
+}
+
+TEST_CASE("a file that is half written is read on when it is whole") {
+  const FixtureTree tree;
+  const std::string path = tree.root() + "/t.json", growing = tree.root() + "/growing.json";
+  RandomRecording recording(11);
+  auto file = TimelineFile::Create(path, recording.Info());
+  REQUIRE(file.ok());
+  for (int i = 0; i < 4; ++i) REQUIRE((*file)->Write(recording.Next(), {}).ok());
+  REQUIRE((*file)->Finish(absl::Seconds(9), "target ended", {}).ok());
+  const std::string bytes = ReadWhole(path);
+  const Fd writing(open(growing.c_str(), O_CREAT | O_WRONLY, 0600));
+  Followed followed{Fd(open(growing.c_str(), O_RDONLY))};
+  for (size_t at = 0; at < bytes.size(); at += 7) {
+    const std::string piece = bytes.substr(at, 7);
+    REQUIRE(write(writing.fd(), piece.data(), piece.size()) == static_cast<ssize_t>(piece.size()));
+    REQUIRE(followed.tail.Read().ok());
+  }
+  CHECK(followed.tail.complete());
+  CHECK(followed.samples == ReadAll(path));
+}
+
+}  // namespace cowprof

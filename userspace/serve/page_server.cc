@@ -1,0 +1,149 @@
+// Starts the serving process from /proc/self/exe, so that nothing of the recorder's memory is in it. See page_server.h.
+#include "serve/page_server.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/time.h"
+#include "model/growth.h"
+#include "sink/output_file.h"
+
+namespace cowprof {
+namespace {
+
+constexpr int kBacklog = 64;
+constexpr absl::Duration kFarewell = absl::Seconds(5);
+constexpr uid_t kNobody = 65534;
+
+union SocketAddress {
+  sockaddr any;
+  sockaddr_in v4;
+  sockaddr_in6 v6;
+};
+
+SocketAddress Encode(const ServeAddress& address) {
+  SocketAddress out = {};
+  if (address.v6) {
+    out.v6 = {.sin6_family = AF_INET6, .sin6_port = htons(address.port)};
+    inet_pton(AF_INET6, address.host.c_str(), &out.v6.sin6_addr);
+  } else {
+    out.v4 = {.sin_family = AF_INET, .sin_port = htons(address.port)};
+    inet_pton(AF_INET, address.host.c_str(), &out.v4.sin_addr);
+  }
+  return out;
+}
+
+// A copy of `fd` whose number can't be one of those that the process finds.
+Fd Above(int fd) { return Fd(fcntl(fd, F_DUPFD_CLOEXEC, kLifelineFd + 1)); }
+
+// A process of root's serves as the user who called sudo, or as nobody; another one as itself.
+UserIds Servant() {
+  if (geteuid() != 0) return {geteuid(), getegid()};
+  return InvokedBySudo().value_or(UserIds{kNobody, kNobody});
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<PageServer>> PageServer::Bind(const ServeAddress& address) {
+  const auto failed = [&] {
+    return absl::Status(absl::ErrnoToStatusCode(errno),
+                        absl::StrCat("serve the page at ", address.host, ":", address.port, ": ", strerror(errno),
+                                     errno == EADDRINUSE ? "; give another port, or none for a free one" : ""));
+  };
+  Fd listening(socket(address.v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const int yes = 1;
+  SocketAddress bound = Encode(address);
+  socklen_t size = address.v6 ? sizeof(bound.v6) : sizeof(bound.v4);
+  // The port of a server that just ended is free again at once.
+  if (!listening.ok() || setsockopt(listening.fd(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) != 0 ||
+      bind(listening.fd(), &bound.any, size) != 0 || listen(listening.fd(), kBacklog) != 0 ||
+      getsockname(listening.fd(), &bound.any, &size) != 0)
+    return failed();
+  const uint16_t port = ntohs(address.v6 ? bound.v6.sin6_port : bound.v4.sin_port);
+  Door door = {.host = address.host, .port = port, .token = NewToken()};
+  return std::unique_ptr<PageServer>(new PageServer(std::move(door), std::move(listening)));
+}
+
+absl::Status PageServer::Start(Fd timeline, const std::string& path, const sigset_t& signals) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "pipe");
+  Fd reading(ends[0]);
+  lifeline_ = Fd(ends[1]);
+  const UserIds user = Servant();
+  const std::string zero(1, '\0');
+  const std::string settings = absl::StrCat(absl::StrJoin({door_.host, absl::StrCat(door_.port), door_.token,
+                                                           absl::StrCat(user.uid), absl::StrCat(user.gid), path},
+                                                          zero),
+                                            zero);
+  // A pipe holds 64 KiB: this never waits.
+  if (write(lifeline_.fd(), settings.data(), settings.size()) != static_cast<ssize_t>(settings.size()))
+    return absl::ErrnoToStatus(errno, "write to a pipe");
+  const Fd sources[] = {Above(listening_.fd()), Above(timeline.fd()), Above(reading.fd())};
+
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawnattr_init(&attributes);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, sources[0].fd(), kListeningFd);
+  posix_spawn_file_actions_adddup2(&actions, sources[1].fd(), kTimelineFd);
+  posix_spawn_file_actions_adddup2(&actions, sources[2].fd(), kLifelineFd);
+  posix_spawn_file_actions_addclosefrom_np(&actions, kLifelineFd + 1);
+  // In a session of its own, no Ctrl-C of the terminal reaches it.
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK);
+  posix_spawnattr_setsigmask(&attributes, &signals);
+
+  std::string name = "cowprof", command = "serve-page", libraries = "LD_LIBRARY_PATH=";
+  if (const char* given = getenv("LD_LIBRARY_PATH")) libraries += given;
+  char* arguments[] = {name.data(), command.data(), nullptr};
+  char* environment[] = {libraries.data(), nullptr};  // what else is in ours is none of its business
+  const int error = posix_spawn(&pid_, "/proc/self/exe", &actions, &attributes, arguments, environment);
+  posix_spawn_file_actions_destroy(&actions);
+  posix_spawnattr_destroy(&attributes);
+  listening_.Close();  // so that nobody waits at the door of a server that died
+  if (error == 0) return absl::OkStatus();
+  pid_ = 0;
+  return absl::ErrnoToStatus(error, "start the process that serves the page");
+}
+
+std::optional<std::string> PageServer::Death() {
+  int status = 0;
+  if (pid_ == 0 || waitpid(pid_, &status, WNOHANG) != pid_) return std::nullopt;
+  pid_ = 0;
+  const Exit exit = ExitOf(status);
+  return absl::StrCat("the page is served no more: its process ",
+                      exit.signaled ? absl::StrCat("was killed by ", SignalName(exit.signal))
+                                    : absl::StrCat("ended with status ", exit.code),
+                      "; the recording goes on");
+}
+
+void PageServer::Finish() {
+  lifeline_.Close();
+  if (pid_ == 0) return;
+  const Fd process(static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)));
+  pollfd end = {process.fd(), POLLIN, 0};
+  poll(&end, 1, static_cast<int>(absl::ToInt64Milliseconds(kFarewell)));
+  kill(pid_, SIGKILL);  // of one that ended by itself, nothing is left to be killed
+  waitpid(pid_, nullptr, 0);
+  pid_ = 0;
+}
+
+PageServer::~PageServer() {
+  if (pid_ == 0) return;
+  kill(pid_, SIGKILL);
+  waitpid(pid_, nullptr, 0);
+}
+
+}  // namespace cowprof

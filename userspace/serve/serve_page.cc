@@ -1,0 +1,161 @@
+// `cowprof serve-page`, which `--serve` starts: serves the page of a recording that goes on. Of the world it has what
+// stands open when it starts; it gives up all rights before it looks at the first request.
+#include <poll.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "commands.h"
+#include "posix/clock.h"
+#include "serve/door.h"
+#include "serve/http.h"
+#include "serve/live_page.h"
+#include "serve/page_server.h"
+#include "serve/sandbox.h"
+
+namespace cowprof {
+namespace {
+
+constexpr absl::Duration kCatchUpEvery = absl::Seconds(5);  // while nobody looks
+
+struct Settings {
+  Door door;
+  uid_t uid = 0;
+  gid_t gid = 0;
+  std::string path;
+};
+
+// The pipe says them first. False: there is no recorder at its other end.
+bool ReadSettings(Settings* settings) {
+  std::string text;
+  while (std::count(text.begin(), text.end(), '\0') < kServeSettings) {
+    char piece[1024];
+    const ssize_t bytes = read(kLifelineFd, piece, sizeof(piece));
+    if (bytes <= 0) return false;
+    text.append(piece, bytes);
+  }
+  const std::vector<std::string> words = absl::StrSplit(text, '\0');
+  unsigned port = 0;
+  const bool numbers = absl::SimpleAtoi(words[1], &port) && absl::SimpleAtoi(words[3], &settings->uid) &&
+                       absl::SimpleAtoi(words[4], &settings->gid);
+  settings->door = {.host = words[0], .port = static_cast<uint16_t>(port), .token = words[2]};
+  settings->path = words[5];
+  return numbers;
+}
+
+// Answers requests, and notes when a page was last there.
+class Answers {
+ public:
+  Answers(Door door, LiveViewer viewer, LivePage* page)
+      : door_(std::move(door)),
+        html_(std::make_shared<const std::string>(std::move(viewer.html))),
+        policy_(std::move(viewer.policy)),
+        page_(page) {}
+
+  HttpAnswer To(const HttpRequest& request) {
+    const Ruling ruling = RuleOn(request.page, door_);
+    HttpAnswer answer = {
+        .status = ruling.status,
+        .headers = {{"Cache-Control", "no-store"},
+                    {"X-Content-Type-Options", "nosniff"},
+                    {"Referrer-Policy", "no-referrer"},
+                    {"Cross-Origin-Resource-Policy", "same-origin"},
+                    {"Cross-Origin-Opener-Policy", "same-origin"},
+                    {"Content-Security-Policy", ruling.asked == Asked::kPage ? policy_ : "default-src 'none'"}}};
+    if (ruling.asked == Asked::kPage) {
+      answer.body = html_;
+      answer.headers.emplace_back("Content-Type", "text/html; charset=utf-8");
+    } else if (ruling.asked == Asked::kData) {
+      AddData(request.known_version, &answer);
+    } else {
+      answer.body = std::make_shared<const std::string>(absl::StrCat(ruling.words, "\n"));
+      answer.headers.insert(answer.headers.end(),
+                            {{"Content-Type", "text/plain; charset=utf-8"}, {"Connection", "close"}});
+      if (ruling.status == 405) answer.headers.emplace_back("Allow", "GET, HEAD");
+    }
+    return answer;
+  }
+
+  // Whether a page is open somewhere: it asks again after every poll interval.
+  bool page_open() const { return BootTime() - asked_at_ < 3 * page_->poll_interval(); }
+
+ private:
+  void AddData(const std::string& known_version, HttpAnswer* answer) {
+    asked_at_ = BootTime();
+    const LivePage::Data& data = page_->Latest();
+    const std::string version = absl::StrCat("\"", data.version, "\"");
+    answer->headers.insert(
+        answer->headers.end(),
+        {{"ETag", version}, {"Cowprof-Poll-Seconds", absl::StrCat(absl::ToDoubleSeconds(page_->poll_interval()))}});
+    answer->status = data.bytes == nullptr ? 503 : known_version == version ? 304 : 200;
+    if (answer->status != 200) return;
+    answer->body = data.bytes;
+    answer->headers.emplace_back("Content-Type", "application/octet-stream");
+  }
+
+  Door door_;
+  std::shared_ptr<const std::string> html_;
+  std::string policy_;
+  LivePage* page_;
+  absl::Duration asked_at_ = -absl::InfiniteDuration();
+};
+
+// Until the recording ended and every open page had the time to take the last of it.
+void Serve(LivePage* page, const Answers& answers, HttpServer* server) {
+  absl::Duration leave_at = absl::InfiniteDuration(), catch_up_at = BootTime();
+  bool ended = false;
+  while (BootTime() < leave_at) {
+    if (BootTime() >= catch_up_at) {
+      page->CatchUp();
+      catch_up_at = BootTime() + kCatchUpEvery;
+    }
+    const absl::Duration wait = std::min({server->WaitAtMost(), catch_up_at - BootTime(), leave_at - BootTime()});
+    pollfd fds[] = {{server->wake_fd(), POLLIN, 0}, {ended ? -1 : kLifelineFd, POLLIN, 0}};
+    const timespec timeout = absl::ToTimespec(std::max(wait, absl::ZeroDuration()));
+    ppoll(fds, std::size(fds), &timeout, nullptr);
+    server->Run();
+    if (ended || fds[1].revents == 0) continue;
+    ended = true;
+    page->End();
+    leave_at = BootTime() + (answers.page_open() ? 1.5 * page->poll_interval() : absl::ZeroDuration());
+  }
+}
+
+}  // namespace
+
+int ServePage(const Options&) {
+  Settings settings;
+  if (!ReadSettings(&settings))
+    return Fail(kUsage, "serve-page is started by --serve; to see a recording: cowprof view");
+  signal(SIGPIPE, SIG_IGN);
+  setpriority(PRIO_PROCESS, 0, 10);  // whoever is recorded comes first, also when memory is short
+  std::ofstream("/proc/self/oom_score_adj") << 500;
+  const auto refuse = [](const absl::Status& status) {
+    return Fail(kInternalFailure, absl::StrCat("serve the page: ", status.message()));
+  };
+
+  absl::StatusOr<LiveViewer> viewer = MakeLiveViewer(settings.path);
+  if (!viewer.ok()) return refuse(viewer.status());
+  LivePage page((Fd(kTimelineFd)));
+  Answers answers(settings.door, *std::move(viewer), &page);
+  const absl::StatusOr<std::unique_ptr<HttpServer>> server =
+      HttpServer::Start(Fd(kListeningFd), [&](const HttpRequest& request) { return answers.To(request); });
+  if (!server.ok()) return refuse(server.status());
+  const absl::StatusOr<std::string> note = EnterSandbox(settings.uid, settings.gid);
+  if (!note.ok()) return refuse(note.status());
+  if (!note->empty()) Fail(kDone, absl::StrCat("serve the page: ", *note));
+
+  Serve(&page, answers, server->get());
+  _exit(kDone);  // what a library would do at the end, the sandbox forbids
+}
+
+}  // namespace cowprof

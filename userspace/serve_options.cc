@@ -1,0 +1,60 @@
+// Parses the value of --serve. See serve_options.h.
+#include "serve_options.h"
+
+#include <arpa/inet.h>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "model/words.h"
+
+namespace cowprof {
+namespace {
+
+bool IsNumber(absl::string_view text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == absl::string_view::npos;
+}
+
+// "HOST:PORT", "[HOST]:PORT", "HOST" or "PORT". False: none of them.
+bool Split(absl::string_view text, absl::string_view* host, absl::string_view* port) {
+  if (IsNumber(text)) {
+    *port = text;
+    return true;
+  }
+  const bool bracketed = absl::StartsWith(text, "[");
+  const size_t end = bracketed ? text.find(']') : text.find(':');
+  if (bracketed && end == absl::string_view::npos) return false;
+  *host = text.substr(bracketed, end - bracketed);
+  const absl::string_view rest = end == absl::string_view::npos ? "" : text.substr(end + bracketed);
+  if (rest.empty()) return !host->empty();
+  *port = rest.substr(1);
+  return !host->empty() && rest[0] == ':' && IsNumber(*port);
+}
+
+}  // namespace
+
+std::string ParseServeAddress(absl::string_view text, ServeAddress* address) {
+  *address = {};
+  if (text.empty()) return "";
+  absl::string_view host = address->host, port;
+  uint32_t number = 0;
+  if (!Split(text, &host, &port) || (!port.empty() && (!absl::SimpleAtoi(port, &number) || number > 65535))) {
+    return absl::StrCat("'", Printable(text),
+                        "' is no address; give a port, or one such as 127.0.0.1:8080 or [::1]:8080");
+  }
+  address->host = host == "localhost" ? "127.0.0.1" : std::string(host);
+  address->port = static_cast<uint16_t>(number);
+  in_addr v4 = {};
+  in6_addr v6 = {};
+  address->v6 = inet_pton(AF_INET6, address->host.c_str(), &v6) == 1;
+  const bool loopback = address->v6
+                            ? IN6_IS_ADDR_LOOPBACK(&v6)
+                            : inet_pton(AF_INET, address->host.c_str(), &v4) == 1 && ntohl(v4.s_addr) >> 24 == 127;
+  if (loopback) return "";
+  const std::string wanted = number == 0 ? "8080" : absl::StrCat(number);
+  return absl::StrCat("'", Printable(text),
+                      "' can be reached from other machines, and cowprof serves this one only; give 127.0.0.1:", wanted,
+                      " and look from your own by way of: ssh -L ", wanted, ":127.0.0.1:", wanted, " HOST");
+}
+
+}  // namespace cowprof

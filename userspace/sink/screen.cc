@@ -1,0 +1,222 @@
+// Lays the screen out: blocks of lines, each with what it needs at least; the room that is left goes to them in the
+// order of what matters. See screen.h.
+#include "sink/screen.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "model/alert_words.h"
+#include "model/blame.h"
+#include "model/diagnosis.h"
+#include "model/forecast.h"
+#include "model/words.h"
+#include "sink/columns.h"
+#include "sink/live_words.h"
+#include "sink/report.h"
+#include "sink/terminal.h"
+
+namespace cowprof {
+namespace {
+
+using Tone = ScreenLine::Tone;
+using Lines = std::vector<ScreenLine>;
+
+constexpr int kLeastColumns = 40, kLeastRows = 10;
+constexpr size_t kMostPythonLines = 8;
+constexpr double kAlarmingRatio = 0.9;
+
+struct Block {
+  Lines lines;
+  size_t least = 1;
+  size_t rows = 0;      // that it gets
+  bool headed = false;  // its first line alone says nothing
+};
+
+Lines Wrapped(const std::string& text, int columns, Tone tone = Tone::kPlain) {
+  Lines lines;
+  for (std::string& line : WrapTo(text, columns)) lines.push_back({std::move(line), tone});
+  return lines;
+}
+
+// "cowprof  12.3 s  python3 train.py" and, at the right end, the pid.
+Lines Title(const Growth& growth, int columns) {
+  const std::string pid = absl::StrCat("pid ", growth.info.target.pid);
+  const std::string left =
+      absl::StrCat("cowprof  ", HumanDuration(growth.t), "  ", Printable(growth.info.command, 1000));
+  return {{absl::StrCat(PadTo(left, columns - pid.size() - 2), "  ", pid), Tone::kStrong}};
+}
+
+// The latest of each limit and rule, unless it is over.
+Lines StandingAlerts(const Growth& growth, int columns) {
+  std::map<std::tuple<AlertRule, LimitKind, std::string>, const Alert*> latest;
+  for (const Alert& alert : growth.alerts) latest[{alert.rule, alert.kind, alert.name}] = &alert;
+  Lines lines;
+  for (const auto& [key, alert] : latest) {
+    if (alert->over) continue;
+    for (ScreenLine& line : Wrapped(absl::StrCat("!!! ", AlertLine(*alert)), columns, Tone::kAlarm))
+      lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
+std::string Quantity(const LimitSample& limit, const Count& value) {
+  return limit.counts_bytes() ? HumanBytes(value) : HumanCount(value);
+}
+
+// "[######........]": full to `ratio`.
+std::string Bar(double ratio, size_t columns) {
+  const size_t inside = columns - 2, full = std::lround(std::clamp(ratio, 0.0, 1.0) * inside);
+  return absl::StrCat("[", std::string(full, '#'), std::string(inside - full, '.'), "]");
+}
+
+// One a line, the fullest first; those that don't exist last.
+Lines LimitRows(const Growth& growth, int columns) {
+  std::vector<const LimitGrowth*> limits;
+  for (const LimitGrowth& limit : growth.limits) limits.push_back(&limit);
+  std::stable_sort(limits.begin(), limits.end(), [](const LimitGrowth* a, const LimitGrowth* b) {
+    return a->now.ratio().value_or(-1) > b->now.ratio().value_or(-1);
+  });
+  const size_t bar = std::clamp(columns - 60, 8, 30);
+  Lines lines;
+  for (const LimitGrowth* limit : limits) {
+    const LimitSample& now = limit->now;
+    const std::optional<double> ratio = now.ratio();
+    std::string line = absl::StrCat(
+        PadTo(NameOf(now.kind), 10), " ",
+        ratio ? absl::StrFormat("%s %3.0f %%", Bar(*ratio, bar), 100 * *ratio) : PadTo("no limit", bar + 6));
+    absl::StrAppend(&line, "  ", Quantity(now, now.used));
+    if (ratio) absl::StrAppend(&line, " of ", Quantity(now, now.limit));
+    if (!now.name.empty()) absl::StrAppend(&line, "  ", Printable(now.name));
+    lines.push_back({CutTo(line, columns), ratio && *ratio >= kAlarmingRatio ? Tone::kAlarm : Tone::kPlain});
+  }
+  return lines;
+}
+
+// The lines of Python that copied most: " 71.2 %  coco.py:41  CocoDataset.__getitem__".
+Lines PythonLines(const Growth& growth, int columns) {
+  const std::string causes = CausesWords(growth, kCauses);
+  if (causes.empty()) return {};
+  Lines lines = {{CutTo(absl::StrCat("copied because of: ", causes), columns), Tone::kStrong}};
+  const Blame blame = BlameOf(growth, {.workers_only = true});
+  for (const BlameRow& row : ByLine(growth, blame)) {
+    if (lines.size() > kMostPythonLines) break;
+    if (row.frame.file.empty() || row.share < 0.01) continue;
+    const std::string name = Printable(row.frame.function);
+    // The end of a path says most of it.
+    const std::string place = absl::StrCat(Printable(row.frame.file, 1000), ":", row.frame.line);
+    const size_t room = columns - 10, name_room = std::min(ColumnsOf(name), room / 2);
+    const std::string where = CutTo(place, room - std::min(name_room + 2, room), Keep::kEnd);
+    lines.push_back({absl::StrFormat(" %5.1f %%  %s  %s", 100 * row.share, where, CutTo(name, name_room))});
+  }
+  return lines;
+}
+
+// Cells of a row of the table; narrow terminals show fewer of them.
+std::string TableRow(const std::string& role, const std::string& pid, const std::vector<std::string>& figures,
+                     int columns) {
+  constexpr size_t kFigureColumns = 12;
+  std::string row = absl::StrCat(PadTo(role, 8), PadLeft(pid, 8));
+  for (const std::string& figure : figures) {
+    if (row.size() + 2 + kFigureColumns > static_cast<size_t>(columns)) break;
+    absl::StrAppend(&row, "  ", PadLeft(figure, kFigureColumns));
+  }
+  return row;
+}
+
+std::string RowOf(const ProcessGrowth& process, uint64_t page_bytes, int columns) {
+  const Count& copies = process.counts.copies;
+  return TableRow(NameOf(process.role), absl::StrCat(process.id.pid),
+                  {HumanBytes(process.private_bytes), HumanBytes(copies ? Count(*copies * page_bytes) : std::nullopt),
+                   RateWords(process.copies_per_second, page_bytes), HumanBytes(process.still_shared_bytes)},
+                  columns);
+}
+
+std::string RowOf(const std::string& name, const Totals& sum, uint64_t page_bytes, int columns) {
+  const auto known = [&](uint64_t bytes) { return sum.memory_known ? HumanBytes(bytes) : "-"; };
+  return TableRow(name, HumanCount(sum.processes),
+                  {known(sum.private_bytes), sum.copies_known ? HumanBytes(sum.copies * page_bytes) : "-",
+                   RateWords(sum.copies_per_second, page_bytes), known(sum.still_shared_bytes)},
+                  columns);
+}
+
+// Head, the workers' sum, the parent, and the workers, those with most private memory first.
+Lines Processes(const Growth& growth, int columns) {
+  const uint64_t page_bytes = growth.info.page_bytes;
+  Lines lines = {{TableRow("", "pid", {"private", "copied", "now", "still shared"}, columns), Tone::kStrong},
+                 {RowOf("workers", SumOf(growth, /*living_only=*/true, /*workers_only=*/true), page_bytes, columns)}};
+  if (growth.target() != nullptr) lines.push_back({RowOf(*growth.target(), page_bytes, columns)});
+  std::vector<const ProcessGrowth*> workers = LivingWorkers(growth);
+  std::stable_sort(workers.begin(), workers.end(), [](const ProcessGrowth* a, const ProcessGrowth* b) {
+    return a->private_bytes.value_or(0) > b->private_bytes.value_or(0);
+  });
+  for (const ProcessGrowth* worker : workers) lines.push_back({RowOf(*worker, page_bytes, columns)});
+  return lines;
+}
+
+Lines Footer(const Growth& growth, const std::string& page, int columns) {
+  Lines lines;
+  if (const std::string losses = LossesText(growth.losses); !losses.empty())
+    lines.push_back({CutTo(absl::StrCat("lost: ", losses), columns), Tone::kAlarm});
+  lines.push_back({CutTo(absl::StrCat(ExactnessText(growth.info.exactness), "; Ctrl-C ends the recording"), columns),
+                   Tone::kQuiet});
+  // Half of an address is of no use.
+  if (!page.empty() && page.size() <= static_cast<size_t>(columns)) lines.push_back({page, Tone::kQuiet});
+  return lines;
+}
+
+// `rows` for all of them: first what each needs, then what each has to say, in their order.
+void Share(size_t rows, const std::vector<Block*>& blocks) {
+  for (const bool all : {false, true}) {
+    for (Block* block : blocks) {
+      const size_t wanted = all ? block->lines.size() : std::min(block->least, block->lines.size());
+      const size_t more = std::min(wanted - std::min(block->rows, wanted), rows);
+      block->rows += more;
+      rows -= more;
+    }
+  }
+}
+
+// The lines that a block has room for; the last tells of those that are not there.
+void Lay(const Block& block, int columns, Lines* out) {
+  if (block.headed && block.rows < 2) return;
+  out->insert(out->end(), block.lines.begin(), block.lines.begin() + block.rows);
+  if (block.headed && block.rows > 2 && block.rows < block.lines.size()) {
+    out->back() = {CutTo(absl::StrCat("... and ", block.lines.size() - block.rows + 1, " more"), columns),
+                   Tone::kQuiet};
+  }
+}
+
+}  // namespace
+
+std::vector<ScreenLine> Screen(const Growth& growth, const ScreenSize& size, const std::string& page) {
+  const int columns = size.columns;
+  if (columns < kLeastColumns || size.rows < kLeastRows) return {{CutTo(TickLine(growth), columns)}};
+  Block title = {Title(growth, columns)};
+  Block alerts = {StandingAlerts(growth, columns), 2};
+  Block forecast = {Wrapped(absl::StrCat("Forecast: ", ForecastOf(growth).sentence), columns), 2};
+  Block finding = {Wrapped(TopFinding(growth), columns), 0};
+  Block limits = {LimitRows(growth, columns), 1};
+  Block python = {PythonLines(growth, columns), 2, 0, /*headed=*/true};
+  Block processes = {Processes(growth, columns), 3, 0, /*headed=*/true};
+  Block footer = {Footer(growth, page, columns), 1};
+  // Blocks are parted by an empty line where there is room for all of them.
+  const std::vector<Block*> shown = {&title, &alerts, &forecast, &finding, &limits, &python, &processes, &footer};
+  const auto filled = [&] {
+    return std::count_if(shown.begin(), shown.end(), [](const Block* block) { return !block->lines.empty(); });
+  };
+  const size_t gaps = size.rows >= 24 ? filled() - 2 : 0;
+  Share(size.rows - gaps, {&title, &footer, &alerts, &limits, &forecast, &processes, &python, &finding});
+  Lines lines;
+  for (const Block* block : shown) {
+    if (block->rows == 0) continue;
+    if (gaps > 0 && block != &title && block != &footer) lines.push_back({""});
+    Lay(*block, columns, &lines);
+  }
+  return lines;
+}
+
+}  // namespace cowprof
