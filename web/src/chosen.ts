@@ -29,6 +29,26 @@ export function chosenOf({ page, view }: Store, workersOnly = false): Chosen {
   return { page, span: view.selection, pinned, workersOnly: workersOnly && pinned === null, label, holds };
 }
 
+// Calls `show` when what is chosen changes. A drag changes the selection at every frame: what it costs to follow, up to
+// the painted frame, may take a third of the time, so that the strips stay smooth; the last change is always shown.
+export function followChosen(store: Store, show: () => void): void {
+  let [busy, behind] = [false, false];
+  const run = (): void => {
+    [busy, behind] = [true, false];
+    const start = performance.now();
+    show();
+    requestAnimationFrame(() => setTimeout(() => setTimeout(() => {
+      busy = false;
+      if (behind) run();
+    }, 2 * (performance.now() - start))));
+  };
+  store.on((changed) => {
+    if (changed.has("page") || changed.has("pinned")) show();
+    else if (changed.has("selection") && busy) behind = true;
+    else if (changed.has("selection")) run();
+  });
+}
+
 // Everything, so that the report's own rows are what is asked for.
 export function isWhole(chosen: Chosen): boolean {
   return chosen.span === null && chosen.pinned === null && !chosen.workersOnly;
