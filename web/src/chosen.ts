@@ -1,5 +1,5 @@
 // Owns what the sections below the timeline are about: whose copies, and of which part of the recording.
-// Called by: why.ts, who.ts and workers.ts at every change of selection or pin.
+// Called by: who.ts, workers.ts, why.ts and the tables below them, at every change of selection or pin.
 // Does not: sum copies by place; spans.ts does.
 import type { CauseColumns, Page, Track } from "./decode";
 import type { Causes } from "./blame";
