@@ -54,6 +54,17 @@ function assertTip(text, { name, place, copies, total }) {
   assert.equal(Number(count.replaceAll(",", "")), copies, "copies");
 }
 
+// A drag is followed at the pace that the page can afford: waits until all sections say the span that is selected.
+async function followed(page) {
+  await page.waitForFunction(() => {
+    const words = document.querySelector(".selection-status").checkVisibility() ? /^.* to .*(?= selected)/.exec(document.querySelector(".selection-status").textContent)[0] : null;
+    return ["#who > .lead", ".why-total", "#workers > .lead"].every((one) => {
+      const text = document.querySelector(one)?.textContent ?? "";
+      return words === null ? !/\d to \d|\d s to \d/.test(text) : text.includes(words) || text === "";
+    });
+  });
+}
+
 // Drags over the strips; says what was selected, in seconds.
 async function selectTime(page, from, to) {
   const strip = page.locator("#timeline .u-over").first();
@@ -64,7 +75,7 @@ async function selectTime(page, from, to) {
   await page.mouse.move(frame.x + frame.width * ((from + to) / 2), frame.y + 40);
   await page.mouse.move(frame.x + frame.width * to, frame.y + 40);
   await page.mouse.up();
-  await settle(page);
+  await followed(page);
   return [...(await page.textContent(".selection-status")).matchAll(/(?:(\d+):)?([\d.]+)(?: s)?(?= to| selected)/g)].map(([, minutes = 0, seconds]) => Number(minutes) * 60 + Number(seconds));
 }
 
@@ -181,7 +192,7 @@ test("a selected time: lines, types, native code, regions, workers and causes fo
     assert.ok(await page.locator("#by-region-then tbody tr").count() > 3, "regions, as of the end of it");
     assert.match(await page.textContent(".why-total"), /copied by all processes, [\d.]+ s to [\d.]+ s/);
     await page.keyboard.press("Escape");
-    await settle(page);
+    await followed(page);
     assertBytes((await rowsOf(page, "by-line"))[0].cells[1], data.report.by_line[0].bytes, "the report's own rows again");
   });
 });

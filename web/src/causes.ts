@@ -1,5 +1,5 @@
 // Owns what a cause of copies is called, what it means, and the bars and the legend that are split by cause.
-// Called by: why.ts, blametable.ts and tables.ts.
+// Called by: why.ts, blamecolumns.ts, workers.ts, icicle.ts and compare_rows.ts.
 // Does not: hold a colour or a hatching; style.css has one of each for every cause.
 import type { Causes } from "./blame";
 import { make, mark } from "./dom";

@@ -1,5 +1,5 @@
 // Owns what the sections below the timeline are about: whose copies, and of which part of the recording.
-// Called by: why.ts, who.ts and workers.ts at every change of selection or pin.
+// Called by: who.ts, workers.ts, why.ts and the tables below them, at every change of selection or pin.
 // Does not: sum copies by place; spans.ts does.
 import type { CauseColumns, Page, Track } from "./decode";
 import type { Causes } from "./blame";
@@ -27,6 +27,26 @@ export function chosenOf({ page, view }: Store, workersOnly = false): Chosen {
   const holds = pinned !== null ? (index: number): boolean => index === pinned.index : workersOnly ? (index: number): boolean => workers.has(index) : (): boolean => true;
   const label = pinned !== null ? labelOf(pinned) : workersOnly ? "the workers" : "all processes";
   return { page, span: view.selection, pinned, workersOnly: workersOnly && pinned === null, label, holds };
+}
+
+// Calls `show` when what is chosen changes. A drag changes the selection at every frame: what it costs to follow, up to
+// the painted frame, may take a third of the time, so that the strips stay smooth; the last change is always shown.
+export function followChosen(store: Store, show: () => void): void {
+  let [busy, behind] = [false, false];
+  const run = (): void => {
+    [busy, behind] = [true, false];
+    const start = performance.now();
+    show();
+    requestAnimationFrame(() => setTimeout(() => setTimeout(() => {
+      busy = false;
+      if (behind) run();
+    }, 2 * (performance.now() - start))));
+  };
+  store.on((changed) => {
+    if (changed.has("page") || changed.has("pinned")) show();
+    else if (changed.has("selection") && busy) behind = true;
+    else if (changed.has("selection")) run();
+  });
 }
 
 // Everything, so that the report's own rows are what is asked for.

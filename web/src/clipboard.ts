@@ -1,5 +1,5 @@
 // Owns the way of text to the clipboard, and the button that says that it got there.
-// Called by: blametable.ts.
+// Called by: blamecolumns.ts and table.ts.
 // Does not: choose the text. Names in it are spelt as on the page, so that none can smuggle in a control character.
 import { make, makeButton } from "./dom";
 

@@ -1,5 +1,5 @@
 // Owns the rows of the tables for a part of the recording: places summed by line, by type and by native code.
-// Called by: who.ts, where time or processes are selected; for the whole recording the report has the rows.
+// Called by: blametables.ts, where time or processes are selected; for the whole recording the report has the rows.
 // Does not: scale, or read a time; copies by place come in.
 import { type BlameRow } from "./blame";
 import type { Page, Place } from "./decode";

@@ -1,5 +1,5 @@
 // Owns the tree of stacks: Python frames, outermost first, the native code beneath them, and the type that was written.
-// Called by: icicle.ts: planted once for a recording, weighed anew for every selection.
+// Called by: who.ts: planted once for a recording, weighed anew for every selection.
 // Does not: know time, processes or pixels; weights by place come in.
 import type { Page } from "./decode";
 

@@ -3,7 +3,7 @@
 // Does not: lay out or draw (icicle.ts), or know a table's columns (blametables.ts).
 import "./who.css";
 import { BlameTables } from "./blametables";
-import { chosenOf, isWhole, spanInWords, type Chosen } from "./chosen";
+import { chosenOf, followChosen, isWhole, spanInWords, type Chosen } from "./chosen";
 import { make, makeButton, makeSection, mark } from "./dom";
 import { formatShare } from "./format";
 import { Icicle } from "./icicle";
@@ -46,7 +46,7 @@ class Who {
     this.unpin = makeButton("unpin", "", () => store.set({ pinned: null }));
     this.graph = make("div", "who-graph", this.makeLevels(), this.icicle.element);
     this.element.append(this.lead, this.makeTools(), this.empty, this.graph, this.tables.element, make("p", "note estimate"));
-    store.on((changed) => { if (changed.has("page") || changed.has("selection") || changed.has("pinned")) this.show(); });
+    followChosen(store, () => this.show());
     this.show();
   }
 

@@ -1,7 +1,7 @@
 // Owns the section that answers why memory was copied: the bar of causes, its legend, and the small print.
 // Called by: main.ts, once; it follows the store.
 // Does not: know what a cause means (causes.ts), or who copied (who.ts).
-import { causesWithin, chosenOf, labelOf, spanInWords, type Chosen } from "./chosen";
+import { causesWithin, chosenOf, followChosen, labelOf, spanInWords, type Chosen } from "./chosen";
 import type { Causes } from "./blame";
 import { makeCauseBar, makeCauseLegend, sumOfCauses } from "./causes";
 import { make, makeSection, mark } from "./dom";
@@ -75,7 +75,7 @@ export function makeWhySection(store: Store): HTMLElement {
     const verified = chosen.pinned === null && chosen.span === null ? verifyInWords(store.page.report.verify) : "";
     content.replaceChildren(makeCauses(chosen), make("p", "verified", verified), make("p", "note", smallPrint(chosen)));
   };
-  store.on((changed) => { if (changed.has("page") || changed.has("selection") || changed.has("pinned")) show(); });
+  followChosen(store, show);
   show();
   section.append(content);
   return section;

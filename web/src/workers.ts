@@ -1,7 +1,7 @@
 // Owns the section of workers: the table of what each copied and holds, at the end or within a selected time.
 // Called by: main.ts, once; it follows the store.
 // Does not: compute a figure; within a time it takes the columns' values, for the whole recording the report's.
-import { causesWithin, gainOf, spanInWords, valueAt } from "./chosen";
+import { causesWithin, followChosen, gainOf, spanInWords, valueAt } from "./chosen";
 import { makeThinCauseBar } from "./causes";
 import type { Page, Track } from "./decode";
 import { make, makeButton, makeSection, mark } from "./dom";
@@ -66,7 +66,7 @@ class Workers {
     });
     this.search = makeSearchBox("Search workers", (text) => this.table.search(text), this.table.count);
     this.element.append(this.lead, make("div", "table-tools", this.search, this.table.copy), this.empty, this.table.element);
-    store.on((changed) => { if (changed.has("page") || changed.has("selection") || changed.has("pinned")) this.show(); });
+    followChosen(store, () => this.show());
     this.show();
   }
 
