@@ -294,6 +294,25 @@ test("what the map can't show is said", async () => {
   });
 });
 
+test("regions of different times make one picture: arenas go over the mapping they were cut from, other workers' memory is left out", async () => {
+  const data = makeMapPage();
+  const add = (region, index) => {
+    const columns = { t_ms: 10_000, index, region: data.regions.push({ name: "", space: 0, ...region }) - 1, private_pages: 1, shared_pages: 200, new_pages: 0 };
+    for (const [key, value] of Object.entries(columns)) data.region_counts[key].push(value);
+  };
+  add({ kind: "mmap", start: kBase * 4096, bytes: 6 * 256 * 4096 }, 1);
+  add({ kind: "mmap", start: (kBase - 100) * 4096, bytes: 300 * 4096 }, 1);
+  add({ kind: "pymalloc-arena", start: (kBase + 100 * 256) * 4096, bytes: 256 * 4096 }, 2);
+  await withMap("overlap", data, {}, async (page) => {
+    assert.match(await page.textContent(".map-notes"), /Not drawn: 2 other regions \(19\.9 MiB\)/); // 100 pages of the second mapping
+    await page.click(".map-table summary");
+    await page.waitForSelector(".map-table tbody tr");
+    const rows = await page.$$eval(".map-table tbody tr", (all) => all.map((row) => [...row.cells].map((cell) => cell.textContent)));
+    assert.deepEqual(rows[0], ["6 pymalloc arenas", `from 0x${(kBase * 4096).toString(16)}`, "1,536", "896", "58 %"]);
+    assert.equal(rows.length, 3);
+  });
+});
+
 test("a recording without pages says why", async () => {
   await withMap("empty", makeEmptyPage(), { empty: true }, async (page) => {
     await page.waitForFunction(() => /No process was recorded/.test(document.querySelector("#map").textContent));
