@@ -13,16 +13,19 @@ import { fillLegend } from "./legend";
 import { kMeasures, type Line } from "./lines";
 import { drawMarkLines, placeMarks } from "./marks";
 import { SelectionBar } from "./selection";
-import { cutTimes, nearestSample, planCut, type Cut } from "./series";
+import { cutTimes, nearestSample, peakTimes, planCut, type Cut } from "./series";
 import type { Change, Store } from "./store";
 import { planStrips, type Strip } from "./strips";
 import { onTheme } from "./theme";
 import { placeTooltip, readInstant, showTooltip } from "./tooltip";
 import "./timeline.css";
 
+const kHint = "Hover to see what cowprof forecast at that moment";
+const kNothingSaid = "Nothing was forecast at that moment";
 const kNearPixels = 22;
 const kStrongWidth = 3.5;
 const kBucketsPerPixel = 0.75;
+const kPeaksPerPixel = 0.4;    // stacked areas are dear to fill, and a peak is as high however wide it is drawn
 
 class Timeline {
   readonly element = make("div", "timeline");
@@ -146,9 +149,13 @@ class Timeline {
 
   private redraw(): void {
     const { page, view } = this.store;
-    this.cut = planCut(page.seconds, view.range, Math.max(100, this.area().width * kBucketsPerPixel));
-    const times = cutTimes(page.seconds, this.cut);
-    for (const { strip, plot } of this.charts) plot.setData([times, ...strip.cut(this.cut, this.hidden)]);
+    const width = Math.max(100, this.area().width);
+    this.cut = planCut(page.seconds, view.range, width * kBucketsPerPixel);
+    const peaks = planCut(page.seconds, view.range, width * kPeaksPerPixel);
+    for (const { strip, plot } of this.charts) {
+      const data = strip.cut(strip.peaks ? peaks : this.cut, this.hidden);
+      plot.setData([strip.peaks ? peakTimes(page.seconds, peaks) : cutTimes(page.seconds, this.cut), ...data]);
+    }
     this.selection.show(this.area());
     this.showNote();
     this.showForecast();
@@ -185,9 +192,7 @@ class Timeline {
     const silent = this.store.page.processes.filter((track) => track.columns.private.length === 0).length;
     if (silent > 0) notes.push(`${formatCount(silent)} of ${formatCount(this.store.page.processes.length)} processes lived too shortly to be measured.`);
     if (this.cut.step > 1) notes.push(`Each pixel shows the lowest and the highest of ${this.cut.step} samples; copies per second: the fastest. Zoom in to see every sample.`);
-    const finished = this.store.page.forecasts.best.length > 0 && standingForecast(this.store.page) === null;
-    const hint = finished ? "Hover over the first strip to see what cowprof forecast at that moment." : "";
-    this.note.textContent = [...notes, hint, "Drag to select, wheel to zoom, ? for help."].filter((text) => text !== "").join(" ");
+    this.note.textContent = [...notes, "Drag to select, wheel to zoom, ? for help."].join(" ");
     const [from, to] = this.store.view.range;
     this.allButton.hidden = from <= Math.min(0, this.store.page.seconds[0] ?? 0) && to >= (this.store.page.seconds.at(-1) ?? 0);
   }
@@ -274,7 +279,10 @@ class Timeline {
     const within = view.cursor !== null && view.cursor <= (page.seconds.at(-1) ?? 0);
     const said = !shown ? null : within ? saidAt(page, nearestSample(page.seconds, view.cursor ?? 0)) : standingForecast(page);
     drawForecast(this.band, plot, said);
-    this.said.textContent = said === null ? "" : saidInWords(said);
+    const told = shown && page.forecasts.best.length > 0;
+    this.said.textContent = said !== null ? saidInWords(said) : !told ? "" : within ? kNothingSaid : kHint;
+    this.said.classList.toggle("hint", said === null);
+    mark(this.said, { title: this.said.textContent });
   }
 }
 
