@@ -47,7 +47,7 @@ class Flow {
     if (parts.length === 0) return;
     const pages = parts.reduce((sum, part) => sum + part.pages, 0);
     const text = `${title}  ·  ${formatCount(parts.length)} ${unit}${parts.length === 1 ? "" : "s"}, ${formatBytes(pages * this.model.pageBytes)}`;
-    this.labels.push({ texts: [text], x: 0, y: this.y, width: this.width, strong: true });
+    this.labels.push({ texts: [text, title], x: 0, y: this.y, width: this.width, strong: true });
     this.y += kHeadHeight * this.scale;
     this.labelled = !isArena(parts[0] as Part);
     this.gap = this.labelled ? this.least : this.gapOf(parts.length);
