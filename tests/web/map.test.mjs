@@ -181,6 +181,7 @@ test("play runs and pauses, by button and by space; nothing plays by itself", as
     const early = await position();
     await page.waitForFunction((before) => Number(document.querySelector(".map-slider").value) > before + 5, early);
     await page.click(".map-play");
+    await settle(page); // the last step may still be on its way
     const paused = await position();
     await settle(page);
     assert.equal(await position(), paused);
