@@ -181,6 +181,7 @@ test("play runs and pauses, by button and by space; nothing plays by itself", as
     const early = await position();
     await page.waitForFunction((before) => Number(document.querySelector(".map-slider").value) > before + 5, early);
     await page.click(".map-play");
+    await settle(page); // the last step may still be on its way
     const paused = await position();
     await settle(page);
     assert.equal(await position(), paused);
@@ -291,6 +292,25 @@ test("what the map can't show is said", async () => {
     assert.deepEqual(rows[0], ["6 pymalloc arenas", `from 0x${(kBase * 4096).toString(16)}`, "1,536", "896", "58 %"]);
     assert.deepEqual(rows.find(([name]) => name === "[heap]").slice(2), ["300", "20", "6.7 %"]);
     assert.deepEqual(rows.find(([name]) => name === "file libpython3.11.so").slice(2), ["2,000", "1", "0.1 %"]);
+  });
+});
+
+test("regions of different times make one picture: arenas go over the mapping they were cut from, other workers' memory is left out", async () => {
+  const data = makeMapPage();
+  const add = (region, index) => {
+    const columns = { t_ms: 10_000, index, region: data.regions.push({ name: "", space: 0, ...region }) - 1, private_pages: 1, shared_pages: 200, new_pages: 0 };
+    for (const [key, value] of Object.entries(columns)) data.region_counts[key].push(value);
+  };
+  add({ kind: "mmap", start: kBase * 4096, bytes: 6 * 256 * 4096 }, 1);
+  add({ kind: "mmap", start: (kBase - 100) * 4096, bytes: 300 * 4096 }, 1);
+  add({ kind: "pymalloc-arena", start: (kBase + 100 * 256) * 4096, bytes: 256 * 4096 }, 2);
+  await withMap("overlap", data, {}, async (page) => {
+    assert.match(await page.textContent(".map-notes"), /Not drawn: 2 other regions \(19\.9 MiB\)/); // 100 pages of the second mapping
+    await page.click(".map-table summary");
+    await page.waitForSelector(".map-table tbody tr");
+    const rows = await page.$$eval(".map-table tbody tr", (all) => all.map((row) => [...row.cells].map((cell) => cell.textContent)));
+    assert.deepEqual(rows[0], ["6 pymalloc arenas", `from 0x${(kBase * 4096).toString(16)}`, "1,536", "896", "58 %"]);
+    assert.equal(rows.length, 3);
   });
 });
 

@@ -40,7 +40,7 @@ export function figuresOf(page: Page, views: View[], seconds: number, selection:
 // Causes that ever occur, then what the other pages are; amounts as they are shown now.
 export function legendOf(views: View[]): LegendEntry[] {
   const entries = kCauseOrder.flatMap((key, cause) => {
-    const occurs = views.some(({ model }) => model.copies.cause.subarray(0, model.copies.length).includes(cause));
+    const occurs = views.some(({ model }) => model.occurring.has(cause));
     const bytes = views.reduce((sum, { model, painter }) => sum + (painter.shown[cause] ?? 0) * model.pageBytes, 0);
     return occurs ? [{ key, name: causeName(key), amount: formatBytes(bytes) }] : [];
   });

@@ -22,13 +22,8 @@ export interface Layout {
 const isArena = (part: Part): boolean => part.kind === "pymalloc-arena";
 const isTile = (piece: Piece, side: number): boolean => isArena(piece.stretch.part) && piece.stretch.part.pages <= side * side;
 
-// Column and row of a piece's page: an arena reads like text, so that a front of copies goes down it; a ribbon goes on to
-// the right, column by column, as far as its region is long.
-function placeIn(piece: Piece, page: number, side: number): [number, number] {
-  const [across, along] = [page % side, Math.floor(page / side)];
-  return isTile(piece, side) ? [across, along] : [along, across];
-}
-
+// An arena reads like text, so that a front of copies goes down it; a ribbon goes on to the right, column by column, as far
+// as its region is long.
 function pageAt(piece: Piece, column: number, row: number, side: number): number {
   const page = isTile(piece, side) ? row * side + column : column * side + row;
   return page < piece.pages ? page : -1;
@@ -52,7 +47,7 @@ class Flow {
     if (parts.length === 0) return;
     const pages = parts.reduce((sum, part) => sum + part.pages, 0);
     const text = `${title}  ·  ${formatCount(parts.length)} ${unit}${parts.length === 1 ? "" : "s"}, ${formatBytes(pages * this.model.pageBytes)}`;
-    this.labels.push({ texts: [text], x: 0, y: this.y, width: this.width, strong: true });
+    this.labels.push({ texts: [text, title], x: 0, y: this.y, width: this.width, strong: true });
     this.y += kHeadHeight * this.scale;
     this.labelled = !isArena(parts[0] as Part);
     this.gap = this.labelled ? this.least : this.gapOf(parts.length);
@@ -124,27 +119,30 @@ function flow(model: MapModel, width: number, cell: number, scale: number): Flow
   return laid;
 }
 
-export interface Room { width: number; height: number; scale: number; cell?: number } // CSS pixels; cell: at most, in device pixels
+export interface Room { width: number; height: number; scale: number } // CSS pixels; scale: device pixels in one
 
-// The largest pages with which the whole map is as high as wanted; at least one CSS pixel each: then it is higher.
-export function makeLayout(model: MapModel, room: Room): Layout {
-  const { scale } = room;
-  const width = Math.max(1, Math.floor(room.width * scale));
+// The largest pages, in device pixels, with which the whole map is as high as wanted; at least one CSS pixel.
+export function fittingCell(model: MapModel, { width, height, scale }: Room): number {
   const least = Math.max(1, Math.round(scale));
-  let cell = Math.max(least, room.cell ?? Math.round(kMostCell * scale));
-  let laid = flow(model, width, cell, scale);
-  while (cell > least && laid.y > room.height * scale) laid = flow(model, width, --cell, scale);
+  let cell = Math.max(least, Math.round(kMostCell * scale));
+  while (cell > least && flow(model, Math.floor(width * scale), cell, scale).y > height * scale) cell--;
+  return cell;
+}
+
+// With pages of that size the map is as high as it has to be.
+export function makeLayout(model: MapModel, { width: cssWidth, scale }: Room, cell: number): Layout {
+  const width = Math.max(1, Math.floor(cssWidth * scale));
+  const laid = flow(model, width, cell, scale);
   const position = new Int32Array(model.cells);
-  for (const line of laid.lines) {
-    for (const piece of line.pieces) {
-      if (piece.stretch.firstCell < 0) continue;
-      for (let page = 0; page < piece.pages; page++) {
-        const [column, row] = placeIn(piece, page, model.side);
-        position[piece.stretch.firstCell + piece.from + page] = (piece.y + row * cell) * width + piece.x + column * cell;
-      }
-    }
-  }
+  for (const line of laid.lines) for (const piece of line.pieces) if (piece.stretch.firstCell >= 0) placeCells(piece, position, { width, cell, side: model.side });
   return { width, height: Math.max(1, Math.ceil(laid.y)), scale, cell, side: model.side, lines: laid.lines, labels: laid.labels, position };
+}
+
+function placeCells(piece: Piece, position: Int32Array, { width, cell, side }: { width: number; cell: number; side: number }): void {
+  const corner = piece.y * width + piece.x;
+  const [across, along] = isTile(piece, side) ? [cell, cell * width] : [cell * width, cell];
+  const first = piece.stretch.firstCell + piece.from;
+  for (let page = 0; page < piece.pages; page++) position[first + page] = corner + (page % side) * across + Math.floor(page / side) * along;
 }
 
 export interface Spot { piece: Piece; page: number } // `page` counts from the piece's first; of a folded piece it is -1

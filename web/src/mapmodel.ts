@@ -31,6 +31,7 @@ export interface MapModel {
   side: number;                          // pages in a column: an arena is a square
   stretches: Stretch[]; cells: number;   // those that are drawn, in the order of their cells
   copies: Copies; batches: Float64Array; // the seconds at which pages were recorded
+  occurring: Set<number>;                // numbers of the causes of copies
   counts: Map<number, Counts>;           // by number of the region
   untouched: { regions: number; pages: number };
   life: [number, number];
@@ -44,7 +45,9 @@ export function copiedPagesByProcess(page: Page): Map<number, number> {
 }
 
 export function batchTimes(page: Page): Float64Array {
-  return Float64Array.from(new Set(page.pages.timesMs.values.filter((ms) => ms >= 0))).sort().map((ms) => ms / 1000);
+  const times = page.pages.timesMs.values;
+  const batches = times.filter((ms, i) => ms >= 0 && ms !== times[i - 1]).sort().map((ms) => ms / 1000);
+  return batches.filter((seconds, i) => seconds !== batches[i - 1]);
 }
 
 // The runs of one process. Damaged ones (unknown or absurd figures) are left out.
@@ -144,18 +147,23 @@ function makeCopies(runs: Run[], parts: Part[], cells: number): Copies {
   const most = runs.reduce((sum, run) => sum + run.pages, 0);
   const copies: Copies = { length: 0, cell: new Int32Array(most), cause: new Uint8Array(most), batch: new Uint16Array(most), before: new Int32Array(most) };
   const latest = new Int32Array(cells).fill(-1);
+  const add = (run: Run, cell: number): void => {
+    const entry = copies.length++;
+    copies.cell[entry] = cell;
+    copies.cause[entry] = run.cause;
+    copies.batch[entry] = run.batch;
+    copies.before[entry] = latest[cell] as number;
+    latest[cell] = entry;
+  };
   split(runs, parts, (run, part, offset, pages) => {
-    for (let page = offset; page < offset + pages; page++) {
+    for (let page = offset; page < offset + pages;) {
       const piece = stretchAt(part, page);
-      if (piece === undefined || piece.firstCell < 0 || copies.length >= most) continue;
-      const cell = piece.firstCell + page - piece.offset;
-      const entry = copies.length++;
-      copies.cell[entry] = cell;
-      copies.cause[entry] = run.cause;
-      copies.batch[entry] = run.batch;
-      copies.before[entry] = latest[cell] as number;
-      if (latest[cell] === -1) part.copiedPages++;
-      latest[cell] = entry;
+      if (piece === undefined || piece.firstCell < 0) return;
+      for (const end = Math.min(offset + pages, piece.offset + piece.pages); page < end; page++) {
+        const cell = piece.firstCell + page - piece.offset;
+        if (latest[cell] === -1) part.copiedPages++;
+        add(run, cell);
+      }
     }
   });
   return copies;
@@ -191,7 +199,7 @@ export function buildModel(page: Page, process: Track): MapModel {
   const copies = makeCopies(runs, parts, cells);
   const rest = all.filter((part) => part.kind !== "pymalloc-arena" && !touched.has(part));
   return {
-    process, pageBytes: page.run.pageBytes ?? 4096, parts, side, stretches, cells, copies, batches, counts,
+    process, pageBytes: page.run.pageBytes ?? 4096, parts, side, stretches, cells, copies, batches, counts, occurring: new Set(runs.map((run) => run.cause)),
     untouched: { regions: rest.length, pages: rest.reduce((sum, part) => sum + part.pages, 0) },
     life: lifeOf(page, process, batches[runs.at(-1)?.batch ?? -1] ?? 0),
   };

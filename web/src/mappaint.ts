@@ -14,6 +14,7 @@ export interface Palette { causes: string[]; flash: string; shared: string; new:
 export interface RegionState { rest: Rest; newShare: number; privateShare: number; seconds: number | null; newPages: number; privatePages: number; sharedPages: number; unseenPages: number }
 
 const kGapFrom = 5;      // CSS pixels from which on there is a gap between pages
+const kLeastUnseen = 4;  // private pages: fewer come between sweep and record, in small regions too
 export const kLeastBar = 0.03;  // of a region: less is a page or two that came between sweep and record
 const kFlash = 0.7;      // how much of the flash's colour a page has that was copied just now: the cause's still shows
 
@@ -187,7 +188,7 @@ export class Painter {
         const pages = Math.max(part.pages, (part.region?.bytes ?? 0) / this.model.pageBytes);
         const unseen = Math.max(0, privatePages - newPages - (copied.get(part) ?? 0));
         const rest: Rest = newPages > 0 && newPages >= privatePages + sharedPages ? "new" : unseen >= pages / 2 ? "private" : "shared";
-        this.states.set(part, { rest, newShare: Math.min(1, newPages / pages), privateShare: Math.min(1, unseen / pages), seconds: counts.seconds[at] as number, newPages, privatePages, sharedPages, unseenPages: unseen });
+        this.states.set(part, { rest, newShare: Math.min(1, newPages / pages), privateShare: unseen < kLeastUnseen ? 0 : Math.min(1, unseen / pages), seconds: counts.seconds[at] as number, newPages, privatePages, sharedPages, unseenPages: unseen });
       }
       if (this.stateOf(part).rest !== old.rest) this.repaint(part);
     }

@@ -3,7 +3,7 @@
 // Does not: choose process or instant.
 import { make, mark } from "./dom";
 import { CellCursor } from "./mapcell";
-import { makeLayout, type Layout, type Room } from "./maplayout";
+import { fittingCell, makeLayout, type Layout, type Room } from "./maplayout";
 import type { MapModel } from "./mapmodel";
 import { Painter, type Palette } from "./mappaint";
 
@@ -40,12 +40,13 @@ export class MapPanel {
     this.frame.focus();
   }
 
-  plan(room: Room): Layout {
-    return makeLayout(this.model, room);
+  // The size of a page with which the map fits.
+  fittingCell(room: Room): number {
+    return fittingCell(this.model, room);
   }
 
-  lay(layout: Layout, palette: Palette): void {
-    this.layout = layout;
+  lay(room: Room, cell: number, palette: Palette): void {
+    const layout = this.layout = makeLayout(this.model, room, cell);
     Object.assign(this.canvas.style, { width: `${layout.width / layout.scale}px`, height: `${layout.height / layout.scale}px` });
     this.recolour(palette);
   }

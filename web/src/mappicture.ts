@@ -3,7 +3,7 @@
 // Does not: fetch or send anything; the picture is made and saved in the browser.
 import { visibleText } from "./format";
 import type { LegendEntry } from "./mapfigures";
-import { makeLayout, type Layout } from "./maplayout";
+import { fittingCell, makeLayout, type Layout } from "./maplayout";
 import type { MapModel } from "./mapmodel";
 import { Painter, type Palette } from "./mappaint";
 import type { Instant } from "./mappanel";
@@ -107,8 +107,8 @@ function layMaps(maps: PictureMap[]): { layouts: Layout[]; columns: number; rowH
   const rows = Math.ceil(maps.length / columns);
   const captions = maps.length > 1 ? kCaption : 0;
   const room = { width: (kWidth - 2 * kMargin - (columns - 1) * kGutter) / columns, height: (kHeight - kHead - kFoot) / rows - captions, scale: kScale };
-  const cell = Math.min(...maps.map(({ model }) => makeLayout(model, room).cell));
-  const layouts = maps.map(({ model }) => makeLayout(model, { ...room, cell }));
+  const cell = Math.min(...maps.map(({ model }) => fittingCell(model, room)));
+  const layouts = maps.map(({ model }) => makeLayout(model, room, cell));
   return { layouts, columns, rowHeight: Math.max(...layouts.map((layout) => layout.height)) / kScale + captions };
 }
 

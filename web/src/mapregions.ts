@@ -93,16 +93,23 @@ function strays(runs: Run[], ranges: Range[]): Range[] {
   return found;
 }
 
+// The runs that don't lie within one of the ranges, which are sorted and apart.
+function outsideOf(ranges: Range[], runs: Run[]): Run[] {
+  const firsts = Float64Array.from(ranges, (range) => range.first);
+  return runs.filter((run) => run.first + run.pages > (ranges[lowerBound(firsts, run.first + 1) - 1]?.end ?? -1));
+}
+
 // What this process had, or still has from the one it was forked from: what a sweep found pages in, or a copy happened in.
 export function rangesOf(page: Page, process: Track, counts: Map<number, Counts>, runs: Run[]): Range[] {
   const space = process.space ?? process.index;
   const pageBytes = page.run.pageBytes ?? 4096;
   const inherited = space === process.index ? counts : countsOf(page, space);
-  const found = (number: number): boolean => [counts.get(number), inherited.get(number)].some((rows) => rows?.privatePages.some((pages, i) => pages + (rows.sharedPages[i] ?? 0) > 0));
-  const firsts = Float64Array.from(runs, (run) => run.first).sort();
-  const lasts = Float64Array.from(runs, (run) => run.first + run.pages).sort();
-  const touched = (range: Range): boolean => lowerBound(firsts, range.end) > lowerBound(lasts, range.first + 1);
-  const all = page.regions.map((region, number): Range => ({ number, kind: region.kind, first: Math.floor(region.start / pageBytes), end: Math.ceil((region.start + region.bytes) / pageBytes) }));
-  const known = carve(all.filter((range) => page.regions[range.number]?.space === space && range.end - range.first < kMostRegionPages && (found(range.number) || touched(range))));
-  return [...known, ...strays(runs, known)];
+  const found = ({ number }: Range): boolean => [counts.get(number), inherited.get(number)].some((rows) => rows?.privatePages.some((pages, i) => pages + (rows.sharedPages[i] ?? 0) > 0));
+  const all = page.regions.map((region, number): Range => ({ number, kind: region.kind, first: Math.floor(region.start / pageBytes), end: Math.ceil((region.start + region.bytes) / pageBytes) }))
+    .filter((range) => page.regions[range.number]?.space === space && range.end - range.first < kMostRegionPages);
+  const outside = outsideOf(carve(all.filter(found)), runs);
+  const firsts = Float64Array.from(outside, (run) => run.first).sort();
+  const ends = Float64Array.from(outside, (run) => run.first + run.pages).sort();
+  const known = carve(all.filter((range) => found(range) || lowerBound(firsts, range.end) > lowerBound(ends, range.first + 1)));
+  return [...known, ...strays(outside, known)];
 }

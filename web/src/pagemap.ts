@@ -158,8 +158,8 @@ class PageMap {
     const room = { width: first.width, height, scale: devicePixelRatio };
     if (this.fitted === Object.values(room).join()) return;
     this.fitted = Object.values(room).join();
-    const cell = Math.min(...this.panels.map((panel) => panel.plan(room).cell));
-    for (const panel of this.panels) panel.lay(panel.plan({ ...room, cell }), readPalette());
+    const cell = Math.min(...this.panels.map((panel) => panel.fittingCell(room)));
+    for (const panel of this.panels) panel.lay(room, cell, readPalette());
     this.paint();
   }
 
@@ -234,7 +234,8 @@ class PageMap {
 
 export function makePageMap(store: Store): HTMLElement {
   const map = new PageMap(store);
-  // After the first picture of the page: what is further down may come a moment later.
-  requestAnimationFrame(() => setTimeout(() => map.load()));
+  // After the first picture of the page, when it has nothing else to do: what is further down may come a moment later.
+  const load = (): void => map.load();
+  requestAnimationFrame(() => ("requestIdleCallback" in globalThis ? requestIdleCallback(load, { timeout: 500 }) : setTimeout(load)));
   return map.element;
 }
