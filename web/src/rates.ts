@@ -47,7 +47,6 @@ function stack(rated: Rated[], { low, high, step }: Cut, hidden: Set<string>): P
     rated.forEach(({ line }, nth) => {
       if (edge !== null && !hidden.has(line.key)) edge += line.at(at) ?? 0;
       points[nth]?.push(edge);
-      if (step > 1) points[nth]?.push(edge);
     });
   }
   return points;

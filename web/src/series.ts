@@ -39,6 +39,13 @@ export function cutTimes(seconds: Float64Array, { low, high, step }: Cut): numbe
   return times;
 }
 
+// One instant a bucket, where its highest value stands for all of it.
+export function peakTimes(seconds: Float64Array, { low, high, step }: Cut): number[] {
+  const times: number[] = [];
+  for (let i = low; i < high; i += step) times.push(seconds[Math.min(i + (step >> 1), high - 1)] as number);
+  return times;
+}
+
 // The column begins at sample `first`; NaN is unknown, and not equal to itself.
 export function cutColumn(values: Float64Array, first: number, scale: number, { low, high, step }: Cut): Point[] {
   const points: Point[] = [];

@@ -27,15 +27,17 @@ function same(a: View[keyof View], b: View[keyof View]): boolean {
 // `page` and `view` are current at once; listeners are told once a frame, all changes together.
 export class Store {
   readonly view: View;
-  private readonly listeners: Listener[] = [];
+  private listeners: Listener[] = [];
   private changed = new Set<Change>();
 
   constructor(public page: Page) {
     this.view = { range: wholeRange(page), selection: null, pinned: null, cursor: null };
   }
 
-  on(listener: Listener): void {
+  // What it gives back ends the listening: a section that is made anew takes its predecessor's ear away.
+  on(listener: Listener): () => void {
     this.listeners.push(listener);
+    return () => { this.listeners = this.listeners.filter((other) => other !== listener); };
   }
 
   set(change: Partial<View>): void {

@@ -14,8 +14,10 @@ export interface Strip {
   lines: Line[];
   band: [number, number] | null;              // positions of two lines; what lies between is filled
   atLeast: number;                            // what the scale reaches even if no line does
+  peaks: boolean;                             // a bucket is its highest value alone, not its lowest and its highest
   cut: (cut: Cut, hidden: Set<string>) => Point[][];
   beyond: string[];                           // limits off the scale, named at the edge
+  atLegend: boolean;                          // has lines to switch; else its title says all
 }
 
 const kMostDrawn = 4;                         // times the highest line: a limit beyond that is named instead of drawn
@@ -56,14 +58,14 @@ function sumStrip(page: Page, measure: Measure): Strip {
   const bounded = measure === "private" || measure === "pss" ? page.limits.filter((limit) => kMemoryKinds.includes(limit.kind)) : [];
   const limits = planLimits(bounded, (highestOf(totals[measure].values) ?? 0) * scale, "kib");
   const all = [...lines, ...limits.lines];
-  return { name: "sum", title: "All processes together", unit: "kib", height: 178, lines: all, band: null, atLeast: measure === "private" ? forecastTop(page) : 0, cut: each(all), beyond: limits.beyond };
+  return { name: "sum", title: "All processes together", unit: "kib", height: 178, lines: all, band: null, atLeast: measure === "private" ? forecastTop(page) : 0, peaks: false, cut: each(all), beyond: limits.beyond, atLegend: true };
 }
 
 function memoryStrip(page: Page, measure: Measure, pinned: number | null): Strip {
   const { own, crowd } = splitCrowd(page, pinned);
   const lines = [...crowdLines(page, crowd, measure), ...processLines(page, own, measure, pinned)];
   const title = crowd.length === 0 ? "Each process" : `Each process: the largest, and a band from the smallest to the largest of ${crowd.length} more`;
-  return { name: "memory", title, unit: "kib", height: 190, lines, band: crowd.length === 0 ? null : [0, 1], atLeast: 0, cut: each(lines), beyond: [] };
+  return { name: "memory", title, unit: "kib", height: 190, lines, band: crowd.length === 0 ? null : [0, 1], atLeast: 0, peaks: false, cut: each(lines), beyond: [], atLegend: true };
 }
 
 function rateStrip(page: Page, pinned: number | null): Strip {
@@ -72,7 +74,7 @@ function rateStrip(page: Page, pinned: number | null): Strip {
   const whose = track === null ? "" : `, ${trackLabel(track)} alone`;
   const known = (track?.columns ?? page.totals).copies.values.some((count) => count === count);
   const title = known ? `Copies per second${lines.length > 1 ? ", by cause" : ""}${whose}` : "Copies per second: not measured";
-  return { name: "rate", title, unit: "rate", height: 146, lines, band: null, atLeast: 0, cut, beyond: [] };
+  return { name: "rate", title, unit: "rate", height: 146, lines, band: null, atLeast: 0, peaks: true, cut, beyond: [], atLegend: true };
 }
 
 // Only where something is known: one strip for all limits of a kind.
@@ -87,7 +89,7 @@ function ownStrips(page: Page): Strip[] {
     const bounds = planLimits(limits, Math.max(...limits.map((limit) => highestOf(limit.used.values) ?? 0)), unit);
     const lines = [...used, ...bounds.lines];
     const words = `${title} used, against ${kind === "shm" ? "its capacity" : "their limit"}: ${limits.map((limit) => limit.name).join(", ")}`;
-    return [{ name, title: words, unit, height: 84, lines, band: null, atLeast: 0, cut: each(lines), beyond: bounds.beyond }];
+    return [{ name, title: words, unit, height: 84, lines, band: null, atLeast: 0, peaks: false, cut: each(lines), beyond: bounds.beyond, atLegend: false }];
   });
 }
 

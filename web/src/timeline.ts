@@ -13,16 +13,19 @@ import { fillLegend } from "./legend";
 import { kMeasures, type Line } from "./lines";
 import { drawMarkLines, placeMarks } from "./marks";
 import { SelectionBar } from "./selection";
-import { cutTimes, nearestSample, planCut, type Cut } from "./series";
+import { cutTimes, nearestSample, peakTimes, planCut, type Cut } from "./series";
 import type { Change, Store } from "./store";
 import { planStrips, type Strip } from "./strips";
 import { onTheme } from "./theme";
 import { placeTooltip, readInstant, showTooltip } from "./tooltip";
 import "./timeline.css";
 
+const kHint = "Hover to see what cowprof forecast at that moment";
+const kNothingSaid = "Nothing was forecast at that moment";
 const kNearPixels = 22;
 const kStrongWidth = 3.5;
 const kBucketsPerPixel = 0.75;
+const kPeaksPerPixel = 0.4;    // stacked areas are dear to fill, and a peak is as high however wide it is drawn
 
 class Timeline {
   readonly element = make("div", "timeline");
@@ -132,9 +135,9 @@ class Timeline {
 
   private relist(): void {
     const forecast: Line[] = this.measure === "private" && this.store.page.forecasts.best.length > 0 && this.strips[0] !== undefined
-      ? [{ ...(this.strips[0].lines[0] as Line), key: "forecast", label: standingForecast(this.store.page) === null ? "forecast (hover: what was said then)" : "forecast", title: "what the workers will own together: lowest, best and highest", colour: "accent" }]
+      ? [{ ...(this.strips[0].lines[0] as Line), key: "forecast", label: "forecast", title: "what the workers will own together: lowest, best and highest", colour: "accent" }]
       : [];
-    const lines = this.strips.flatMap((strip) => (strip.name === "sum" ? [...strip.lines, ...forecast] : strip.lines));
+    const lines = this.strips.filter((strip) => strip.atLegend).flatMap((strip) => (strip.name === "sum" ? [...strip.lines, ...forecast] : strip.lines));
     const seen = this.store.page.processes.filter((track) => track.columns.private.length > 0);
     fillLegend(this.legend, lines, seen, this.store.view.pinned, {
       hidden: (key) => this.hidden.has(key),
@@ -146,9 +149,13 @@ class Timeline {
 
   private redraw(): void {
     const { page, view } = this.store;
-    this.cut = planCut(page.seconds, view.range, Math.max(100, this.area().width * kBucketsPerPixel));
-    const times = cutTimes(page.seconds, this.cut);
-    for (const { strip, plot } of this.charts) plot.setData([times, ...strip.cut(this.cut, this.hidden)]);
+    const width = Math.max(100, this.area().width);
+    this.cut = planCut(page.seconds, view.range, width * kBucketsPerPixel);
+    const peaks = planCut(page.seconds, view.range, width * kPeaksPerPixel);
+    for (const { strip, plot } of this.charts) {
+      const data = strip.cut(strip.peaks ? peaks : this.cut, this.hidden);
+      plot.setData([strip.peaks ? peakTimes(page.seconds, peaks) : cutTimes(page.seconds, this.cut), ...data]);
+    }
     this.selection.show(this.area());
     this.showNote();
     this.showForecast();
@@ -272,7 +279,10 @@ class Timeline {
     const within = view.cursor !== null && view.cursor <= (page.seconds.at(-1) ?? 0);
     const said = !shown ? null : within ? saidAt(page, nearestSample(page.seconds, view.cursor ?? 0)) : standingForecast(page);
     drawForecast(this.band, plot, said);
-    this.said.textContent = said === null ? "" : saidInWords(said);
+    const told = shown && page.forecasts.best.length > 0;
+    this.said.textContent = said !== null ? saidInWords(said) : !told ? "" : within ? kNothingSaid : kHint;
+    this.said.classList.toggle("hint", said === null);
+    mark(this.said, { title: this.said.textContent });
   }
 }
 

@@ -1,0 +1,91 @@
+// Owns the tests of the top of the page: verdict, forecast against the nearest limit, the first finding with its code sketch.
+// Called by: npm test in web/, after npm run build.
+// Does not: test the sections below; page.test.mjs and why.test.mjs do.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { startBrowser, visitPage, writePage } from "./browser.mjs";
+import { assertBytes, checkNoOverflow, checkQuiet } from "./checks.mjs";
+import { fillTemplate, kHostile, makeNullPage, makePage } from "./synthetic.mjs";
+
+let browser;
+before(async () => {
+  browser = await startBrowser();
+});
+after(() => browser?.close());
+
+async function withPage(name, content, options, body) {
+  checkQuiet(await visitPage(browser, writePage(`header-${name}`, fillTemplate(content)), `header-${name}`, options, body));
+}
+
+const edges = (page, selector) => page.$eval(selector, (part) => {
+  const bar = part.parentElement.getBoundingClientRect();
+  const box = part.getBoundingClientRect();
+  return [(box.left - bar.left) / bar.width, (box.right - bar.left) / bar.width];
+});
+
+for (const scheme of ["light", "dark"]) {
+  test(`verdict, forecast and fix stand above the fold (${scheme})`, async () => {
+    const data = makePage();
+    await withPage(scheme, data, { scheme }, async (page) => {
+      assert.equal(await page.textContent("#verdict"), data.verdict);
+      const bottoms = await page.$$eval("#verdict, #outlook, .diagnosis >> nth=0", (all) => all.map((one) => one.getBoundingClientRect().bottom));
+      for (const bottom of bottoms) assert.ok(bottom <= 900, `ends at ${bottom}`);
+      assert.ok((await page.locator(".sketch").first().boundingBox()).y + 100 < 900);
+    });
+  });
+}
+
+test("the bar: what is used, where it will end, and the limit, in the report's figures", async () => {
+  const data = makePage();
+  const [limit] = data.report.forecast.limits;
+  await withPage("bar", data, {}, async (page) => {
+    assert.ok((await page.textContent(".outlook-words")).includes(data.report.forecast.sentence));
+    assert.match(await page.textContent(".outlook-words .pill"), /will exceed a limit in about 1 min 35 s/);
+    const values = await page.$$eval(".outlook-value", (all) => all.map((one) => one.textContent));
+    assertBytes(values[0], limit.used, "used");
+    const [low, high] = values[1].split(" to ");
+    assertBytes(low, limit.peak.low, "low");
+    assertBytes(high, limit.peak.high, "high");
+    assertBytes(values[2], limit.limit, "limit");
+    const whole = Math.max(limit.limit, limit.peak.high);
+    assert.ok(Math.abs((await edges(page, ".outlook-used"))[1] - limit.used / whole) < 0.01);
+    const range = await edges(page, ".outlook-range");
+    assert.ok(Math.abs(range[0] - limit.peak.low / whole) < 0.01 && Math.abs(range[1] - limit.peak.high / whole) < 0.01);
+    assert.match(await page.getAttribute(".outlook-bar", "aria-label"), /^used: .*, forecast: .*, limit cgroup-v1 \/job1: /);
+  });
+});
+
+test("the tool's forecast is said once, though its verdict ends with it", async () => {
+  const data = makePage();
+  data.verdict = `3 workers copied 2.5 GiB. Reference counts of str. Forecast: ${data.report.forecast.sentence}.`;
+  await withPage("once", data, {}, async (page) => {
+    assert.equal(await page.textContent("#verdict"), "3 workers copied 2.5 GiB. Reference counts of str.");
+    assert.equal((await page.textContent(".page-header")).split(data.report.forecast.sentence).length, 2);
+  });
+});
+
+test("the sketch keeps its lines and is copied as it is; hostile code stays text", async () => {
+  const data = makePage();
+  await withPage("sketch", data, {}, async (page) => {
+    assert.equal(await page.textContent(".sketch code"), data.report.diagnoses[0].sketch);
+    await page.evaluate(() => { Object.defineProperty(navigator, "clipboard", { value: { writeText: async (text) => { globalThis.copied = text; } } }); });
+    await page.click(".copy-sketch");
+    assert.equal(await page.evaluate(() => globalThis.copied), data.report.diagnoses[0].sketch);
+  });
+  data.report.diagnoses[0].sketch = kHostile.join("\n");
+  data.report.forecast.sentence = kHostile[0];
+  data.report.forecast.limits[0].name = kHostile.join(" ");
+  for (const width of [1280, 390]) {
+    await withPage(`hostile-${width}`, data, { width }, async (page) => {
+      assert.equal(await page.evaluate(() => globalThis.pwned), undefined);
+      assert.equal(await page.locator("main img, main svg, main script").count(), 0);
+      assert.ok((await page.textContent(".sketch code")).includes(kHostile[1]));
+      assert.doesNotMatch(await page.textContent(".sketch code"), /[\u202a-\u202e\u2066-\u2069\u0000\u0007]/);
+      await checkNoOverflow(page);
+    });
+  }
+});
+
+test("no forecast: no bar, and no word of one", async () => {
+  await withPage("none", makeNullPage(), {}, async (page) => assert.equal(await page.locator("#outlook").count(), 0));
+});
