@@ -9,9 +9,9 @@ import harness
 
 SOURCE = harness.REPOSITORY / "userspace" / "model" / "fix_sketch.cc"
 WORKLOAD = harness.REPOSITORY / "tests" / "system" / "workloads" / "sketched_data.py"
-# Items of each kind, so that reading them copies some 10,000 pages.
-COUNTS = {"Strings": 250_000, "Numbers": 1_300_000, "Dicts": 110_000, "Tuples": 250_000, "Lists": 250_000, "Objects": 150_000,
-          "Arrays": 250_000, "Any": 90_000}
+# Items of each kind, so that reading them copies some 5,000 pages.
+COUNTS = {"Strings": 150_000, "Numbers": 800_000, "Dicts": 60_000, "Tuples": 100_000, "Lists": 200_000, "Objects": 80_000,
+          "Arrays": 120_000, "Any": 50_000}
 
 # Runs every sketch with what its reader has: a data set, and torch. Each in a fork, so that torch is imported once.
 HARNESS = """
@@ -106,11 +106,11 @@ def copies_of_worker(code, kind, folder):
 def test_it_removes_nine_of_ten_copies(kind, tmp_path):
     before, after = sketches()["cow-refcount", kind]
     copies, read, report = copies_of_worker(before, kind, tmp_path)
-    assert copies > 4000
+    assert copies > 2500
     diagnosis = report["diagnoses"][0]
     assert diagnosis["id"] == "cow-refcount"
     assert diagnosis["sketch"] in {"".join(parts).strip() for parts in sketches().values()}
-    if kind not in ("Any", "Arrays"):  # the first has no types of its own; the second's are not named before numpy 2
+    if kind not in ("Any", "Objects"):  # told by what they hold: that depends on what shares a page with it
         assert diagnosis["sketch"] == (before + after).strip()
     copies_then, read_then, _ = copies_of_worker(after, kind, tmp_path)
     print(f"{kind}: {copies} copies before, {copies_then} after")

@@ -29,6 +29,7 @@ TEST_CASE("fix sketch: the container is told by the types that were copied by th
   CHECK(ContainerOf({Type("numpy.ndarray", 50)}) == Container::kArrays);
   CHECK(ContainerOf({Type("torch.Tensor", 50)}) == Container::kTensors);
   CHECK(ContainerOf({Type("str", 90), Type("multiprocessing.synchronize.Lock", 20)}) == Container::kStrings);
+  CHECK(ContainerOf({Type("str", 60), Type("int", 30)}) == Container::kAny);
   // What was copied for another reason is none of it.
   CHECK(ContainerOf({Type("str", 90), Type("dict", 0, 900)}) == Container::kStrings);
 }

@@ -261,8 +261,10 @@ Container ContainerOf(const std::vector<BlameRow>& by_type) {
   if (has(is("list"))) return Container::kLists;
   if (has(is("numpy.ndarray"))) return Container::kArrays;
   if (has(is("torch.Tensor"))) return Container::kTensors;
-  if (has(is("str"))) return Container::kStrings;
-  if (has([](const std::string& type) { return type == "int" || type == "float"; })) return Container::kNumbers;
+  // Strings and numbers: of something that holds both and was not seen itself.
+  const bool strings = has(is("str")),
+             numbers = has([](const std::string&type) { return type == "int" || type == "float"; });
+  if (strings != numbers) return strings ? Container::kStrings : Container::kNumbers;
   return Container::kAny;
 }
 

@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr size_t kForecastsAnOctave = 256;  // between sample 2^n and 2^(n+1), at least
+constexpr size_t kForecastsAnOctave = 128;  // between sample 2^n and 2^(n+1), at least
 
 Count Kib(const Count& bytes) { return bytes ? Count(*bytes / 1024) : std::nullopt; }
 Count KnownKib(bool known, uint64_t bytes) { return known ? Count(bytes / 1024) : std::nullopt; }
