@@ -192,6 +192,16 @@ def test_head_has_no_body(served):
     assert (answer.status, answer.content) == (200, b"") and int(answer.headers["Content-Length"]) > 100
 
 
+def test_a_connection_is_kept_for_the_next_question(served):
+    connection = http.client.HTTPConnection(served.host, served.port, timeout=harness.DEADLINE)
+    for method in ("GET", "HEAD", "GET"):
+        connection.request(method, "/data" + served.query)
+        answer = connection.getresponse()
+        answer.read()
+        assert answer.status == 200 and not answer.will_close
+    connection.close()
+
+
 def test_nothing_new_costs_nothing(start_served):
     one = start_served(interval="1h")
     one.data()

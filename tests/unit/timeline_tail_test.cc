@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "fixture_tree.h"
+#include "json_schema.h"
 #include "model/growth.h"
 #include "random_recording.h"
 #include "sink/timeline_file.h"

@@ -156,9 +156,15 @@ class MicroHttpd : public HttpServer {
     return value != nullptr ? value : "";
   }
 
-  // Called as soon as the headers are there: an answer at this point refuses a body unread.
+  // Called when the headers are there, for each piece of a body, and at the end of the request. An answer before the
+  // end refuses the rest and closes the connection: it is for those who send what nobody asked for.
   static MHD_Result OnRequest(void* self, MHD_Connection* connection, const char* path, const char* method, const char*,
-                              const char*, size_t*, void**) {
+                              const char*, size_t* body_bytes, void** seen) {
+    const bool reads = strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0;
+    if (reads && (std::exchange(*seen, self) == nullptr || *body_bytes > 0)) {
+      *body_bytes = 0;
+      return MHD_YES;
+    }
     auto* server = static_cast<MicroHttpd*>(self);
     const HttpRequest request = {.page = {.method = method,
                                           .path = path,

@@ -47,7 +47,7 @@ void LivePage::CatchUp() {
 const LivePage::Data& LivePage::Latest() {
   CatchUp();
   const Made now = {samples_, live()};
-  const absl::Duration began = BootTime();
+  const absl::Duration began = BootTime(), cpu = ReadClock(CLOCK_PROCESS_CPUTIME_ID);
   const bool again = data_.bytes == nullptr || now != made_;
   const bool due = !now.live || began - made_at_ >= kShareOfTime * cost_;
   if (!headed_ || !again || !due) return data_;
@@ -56,7 +56,7 @@ const LivePage::Data& LivePage::Latest() {
   ++data_.version;
   made_ = now;
   made_at_ = BootTime();
-  cost_ = made_at_ - began;
+  cost_ = ReadClock(CLOCK_PROCESS_CPUTIME_ID) - cpu;
   return data_;
 }
 

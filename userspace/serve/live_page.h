@@ -48,7 +48,7 @@ class LivePage {
   size_t samples_ = 0;
   Made made_;  // what `data_` is of
   Data data_;
-  absl::Duration cost_, made_at_ = -absl::InfiniteDuration();
+  absl::Duration cost_, made_at_ = -absl::InfiniteDuration();  // CPU time of the last making, and its end
 };
 
 // The viewer that fetches its data from where it came from, instead of having it in itself; nothing else may it fetch.

@@ -32,14 +32,22 @@ function findFocus(from: Element, to: Element): HTMLElement | undefined {
   return candidates.find((one) => (one.getAttribute("id") ?? one.textContent) === place) ?? all<HTMLElement>(to, kFocusable)[nth];
 }
 
+// Tables and findings come and go: the same one is the one of the same name.
+function nameOfHead(head: Element): string {
+  return `${head.closest("table")?.caption?.textContent ?? ""} ${head.textContent}`;
+}
+
+function nameOfDetails(details: Element): string {
+  return `${details.className} ${details.closest("article")?.querySelector("h3")?.textContent ?? ""}`;
+}
+
 function keepSorting(from: Element, to: Element): void {
-  const heads = all(to, "th[aria-sort]");
-  all(from, "th[aria-sort]").forEach((head, nth) => {
-    const sorted = head.getAttribute("aria-sort");
-    const other = heads[nth];
+  const sorted = new Map(all(from, "th[aria-sort]:not([aria-sort=none])").map((head) => [nameOfHead(head), head.getAttribute("aria-sort")]));
+  for (const head of all(to, "th[aria-sort]")) {
+    const wanted = sorted.get(nameOfHead(head));
     // A head turns from none to one direction to the other: two clicks reach each.
-    for (let clicks = 0; clicks < 2 && sorted !== "none" && other?.getAttribute("aria-sort") !== sorted; clicks++) other?.querySelector("button")?.click();
-  });
+    for (let clicks = 0; clicks < 2 && wanted !== undefined && head.getAttribute("aria-sort") !== wanted; clicks++) head.querySelector("button")?.click();
+  }
 }
 
 function keepInput(from: Element, to: Element): void {
@@ -57,9 +65,8 @@ function keepInput(from: Element, to: Element): void {
 }
 
 function keepUnfolded(from: Element, to: Element): void {
-  const others = all<HTMLDetailsElement>(to, "details");
-  const inside = all<HTMLDetailsElement>(from, "details");
-  inside.forEach((details, nth) => { if (others[nth] !== undefined) others[nth].open = details.open; });
+  const open = new Set(all(from, "details[open]").map(nameOfDetails));
+  for (const details of all<HTMLDetailsElement>(to, "details")) details.open ||= open.has(nameOfDetails(details));
 }
 
 function scrolled(place: Element): { scrollTop: number; scrollLeft: number }[] {
