@@ -29,7 +29,7 @@ const rowsOf = (page, id) => page.$$eval(`#${id} tbody tr`, (all) => all.map((ro
 test("findings stand right below the verdict, in the report's order, with advice; evidence is folded", async () => {
   const data = makeBlamedPage();
   await withPage("why-light", data, {}, async (page) => {
-    const order = await page.$$eval("main > *:not([hidden])", (all) => all.map((section) => section.id || section.className));
+    const order = await page.$$eval("main > *:not([hidden])", (all) => all.flatMap((section) => (section.className === "renewed" ? [...section.children] : section)).map((section) => section.id || section.className));
     assert.deepEqual(order.slice(0, 4), ["page-header", "diagnoses", "tiles", "timeline"]);
     assert.deepEqual(await page.$$eval(".diagnosis h3", (all) => all.map((head) => head.textContent)), data.report.diagnoses.map((one) => one.summary));
     for (const { advice } of data.report.diagnoses) assert.ok((await page.textContent("#diagnoses")).includes(advice[0]));
