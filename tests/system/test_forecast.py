@@ -142,6 +142,17 @@ def test_what_was_loaded_after_the_attach_is_known_when_it_is_copied(tmp_path):
     assert known >= 0.8 * len(pages) >= 400, (known, len(pages), len(arenas))
 
 
+def test_pages_with_heads_of_large_objects_are_counted(tmp_path):
+    path = tmp_path / "large.json"
+    said = forecast_error.record(["--item=large", "--items=12000", "--workers=1", "--seconds=1"], path)
+    document = harness.load_json(path)
+    harness.validate(document, "timeline.schema.json")
+    regions = {row[0]: row for record in document["records"] for row in record.get("new_regions", [])}
+    looks = {row[0]: row for record in document["records"] for row in record.get("heads", [])}
+    counted = sum(regions[region][5] / harness.PAGE * with_heads / pages for region, pages, with_heads, _ in looks.values())
+    assert counted == pytest.approx(said[0]["head_pages"], rel=0.15), looks
+
+
 # ---- cowprof doctor PID --workers N ----
 
 

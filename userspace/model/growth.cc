@@ -137,6 +137,7 @@ void AppendProcess(const ProcessSample& sample, absl::Duration t, absl::Duration
   if (sample.causes) process->causes = sample.causes;
   if (sample.verify) process->verify = sample.verify;
   if (sample.collector_on) process->collector_on = sample.collector_on;
+  if (sample.persistent) process->persistent = sample.persistent;
   // The last row of a process that ended has counts only: /proc had nothing left to say.
   if (sample.proc.anon_pages) process->proc = sample.proc;
   if (sample.proc.descriptors) process->peak_descriptors = std::max(process->peak_descriptors, sample.proc.descriptors);
@@ -198,6 +199,7 @@ void AppendRegions(const Sample& sample, Growth* growth) {
     const bool known = count.region >= 0 && count.region < static_cast<int>(growth->regions.size());
     if (known && IsAnnounced(count.index, *growth)) growth->processes[count.index].regions[count.region] = count;
   }
+  for (const RegionHeads& heads : sample.heads) growth->heads[heads.region] = heads;
   for (const PageRun& run : sample.pages) {
     if (!IsAnnounced(run.index, *growth)) continue;
     AppendRun(run, *growth, &growth->processes[run.index]);
@@ -253,6 +255,7 @@ void AppendEvent(const Event& event, Growth* growth) {
     process.private_other_bytes = 0;
     process.history = {};
     process.collector_on.reset();
+    process.persistent.reset();
   } else if (event.kind == EventKind::kSignalSent || event.kind == EventKind::kSignalDelivered) {
     if (process.signals.size() == kMostSignals) process.signals.erase(process.signals.begin());
     process.signals.push_back(event);
