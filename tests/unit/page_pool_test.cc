@@ -131,7 +131,7 @@ TEST_CASE("memory whose copies move on without an order of addresses comes as fa
 TEST_CASE("large objects, shuffled: pages without a head are not counted as read") {
   const Planted planted = LargeObjects(30'000);
   CheckEstimate(Read(planted, 1, true, 0.2), planted.pool.size(), 0.15);
-  CheckEstimate(Read(planted, 2, true, 0.2), planted.pool.size(), 0.20);
+  CheckEstimate(Read(planted, 2, true, 0.2), planted.pool.size(), 0.30);  // if they read on: one epoch is half of it
 }
 
 TEST_CASE("large objects of several workers: how far they go is known of workers that end with the epoch") {

@@ -165,11 +165,8 @@ PoolEstimate OfLargeObjects(const Zone& zone, double all) {
     pages.low *= share;
     if (zone.persistent == false)
       return {.low = pages.low, .best = share * pages.best, .high = share * pages.high, .stretch = kSteady};
-    // A single page as the place needs no guess at its neighbours, but several workers that are independent of each
-    // other, which they are not within an epoch: the figure is too large.
-    const Caught single = HitsOfGroups(zone, 1);
-    pages.best = std::min(pages.best, single.Seen() + single.Unseen());
-    pages.best = (pages.best + std::max(pages.best, single.Seen())) / 2;
+    // Nothing says how many epochs are still to come: the middle errs least.
+    pages.best = (std::max(HitsOf(zone) / zone.workers, share * pages.best) + pages.best) / 2;
     return pages;
   }
   pages.stretch = kSteady;  // each item is read once in an epoch, and then all were
