@@ -1,10 +1,16 @@
 // See address_spaces.h.
 #include "address_spaces.h"
 
+#include <algorithm>
+
+#include "python/object_heads.h"
+
 namespace cowprof {
 namespace {
 
 constexpr absl::Duration kLookAgain = absl::Seconds(10), kLookAgainAtFork = absl::Seconds(1);
+constexpr uint64_t kLeastBytesWithHeads = 1 << 20;
+constexpr int kMostLooks = 8;           // at once, of half a millisecond each
 constexpr uint64_t kPoolsInArena = 64;  // ARENA_BITS - POOL_BITS, Objects/obmalloc.c, from 3.6 to 3.14
 
 }  // namespace
@@ -35,6 +41,30 @@ void AddressSpaces::Forked(int owner, absl::Duration t) {
   if (is_first || t >= space->second.looked + kLookAgainAtFork) space->second.looked = -absl::InfiniteDuration();
 }
 
+void AddressSpaces::LookForHeads(int owner, pid_t pid, const HeadLayout& layout, const TypeLookup& types) {
+  const auto found = spaces_.find(owner);
+  if (found == spaces_.end()) return;
+  Space& space = found->second;
+  space.looked_bytes.resize(space.known.size());
+  std::vector<size_t> due;  // the largest first
+  for (size_t i = 0; i < space.known.size(); ++i) {
+    const Region& region = space.known[i];
+    const uint64_t bytes = region.end - region.start;
+    const bool grown = bytes >= kLeastBytesWithHeads && bytes > space.looked_bytes[i] + space.looked_bytes[i] / 8;
+    if (grown && (region.kind == RegionKind::kHeap || region.kind == RegionKind::kMmap)) due.push_back(i);
+  }
+  const auto bytes_of = [&](size_t i) { return space.known[i].end - space.known[i].start; };
+  std::sort(due.begin(), due.end(), [&](size_t a, size_t b) { return bytes_of(a) > bytes_of(b); });
+  due.resize(std::min<size_t>(due.size(), kMostLooks));
+  const PresentMemory memory(proc_, pid, page_bytes_);
+  for (const size_t i : due) {
+    space.looked_bytes[i] = bytes_of(i);
+    RegionHeads heads = cowprof::LookForHeads(space.known[i], memory, layout, types);
+    heads.region = space.numbers[i];
+    if (heads.pages > 0) heads_.push_back(heads);
+  }
+}
+
 void AddressSpaces::Add(int owner, const FinishedSweep& sweep) {
   const auto space = spaces_.find(owner);
   if (space == spaces_.end()) return;
@@ -58,6 +88,7 @@ void AddressSpaces::Add(int owner, const FinishedSweep& sweep) {
 void AddressSpaces::Take(Sample* sample) {
   sample->new_regions = std::exchange(new_regions_, {});
   sample->regions = std::exchange(changed_, {});
+  sample->heads = std::exchange(heads_, {});
 }
 
 }  // namespace cowprof

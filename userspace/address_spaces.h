@@ -13,6 +13,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/time/time.h"
 #include "model/sample.h"
+#include "python/page_diff.h"
 #include "regions.h"
 #include "source/pagemap.h"
 #include "source/procfs.h"
@@ -30,6 +31,9 @@ class AddressSpaces {
   // `owner` has forked, and may have loaded its data since its mappings were read: they are looked at anew by the next
   // call of RangesOf, unless it forks all the time.
   void Forked(int owner, absl::Duration t);
+  // Looks for the heads of objects in the larger regions of other memory than pymalloc's that `owner` has, as far as
+  // they are new or have grown. `pid`: a process that inherited them.
+  void LookForHeads(int owner, pid_t pid, const HeadLayout& layout, const TypeLookup& types);
   // What a sweep of `index` found.
   void Add(int owner, const FinishedSweep& sweep);
   // New regions and changed counts since the last call.
@@ -42,6 +46,7 @@ class AddressSpaces {
     std::vector<int> numbers;   // the same in the recording
     std::shared_ptr<const std::vector<AddressRange>> ranges;
     absl::Duration looked;
+    std::vector<uint64_t> looked_bytes;  // of each of `known`: its size when heads were last looked for
     bool has_forked = false;
   };
   ProcFs proc_;
@@ -50,6 +55,7 @@ class AddressSpaces {
   int next_number_ = 0;
   std::vector<NumberedRegion> new_regions_;
   std::vector<RegionCount> changed_;
+  std::vector<RegionHeads> heads_;
   absl::flat_hash_map<int, absl::flat_hash_map<int, RegionCount>> counts_;  // by process and region, as last told
 };
 

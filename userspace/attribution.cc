@@ -51,6 +51,8 @@ void Attribution::Start(Member* member, bool starting) {
   member->taught = false;
   member->collector_on.reset();
   member->first_collector_look.reset();
+  member->persistent.reset();
+  member->first_persistence_look.reset();
   programs_[last_image_] = member->program;
 }
 
@@ -236,6 +238,24 @@ void Attribution::ReadCollectors(const std::vector<FollowedProcess>& processes, 
     read[member.index] = member.collector_on;
   }
   for (ProcessSample& process : sample->processes) process.collector_on = read[process.index];
+}
+
+void Attribution::ReadPersistence(const std::vector<FollowedProcess>& processes, absl::Duration now, Sample* sample) {
+  absl::flat_hash_map<int, std::optional<bool>> read;  // by index
+  for (const FollowedProcess& process : processes) {
+    const auto found = members_.find(process.serial);
+    if (found == members_.end()) continue;
+    Member& member = found->second;
+    const bool due = !member.first_persistence_look || now >= member.next_persistence_look;
+    if (due && !member.persistent && process.exited_ns == 0 && member.program->interpreter().ready) {
+      member.persistent = member.program->PersistentWorkers(member.id.pid);
+      if (!member.first_persistence_look) member.first_persistence_look = now;
+      const absl::Duration age = now - *member.first_persistence_look;
+      member.next_persistence_look = now + std::clamp(age, absl::Milliseconds(50), absl::Minutes(1));
+    }
+    read[member.index] = member.persistent;
+  }
+  for (ProcessSample& process : sample->processes) process.persistent = read[process.index];
 }
 
 // ---- Places ----

@@ -42,6 +42,8 @@ class Attribution {
   void LogPages(const Pull& pull, PageLog* log) const;
   // Fills whether each process's collector is on, as it was last read: often in its first seconds, later every 10 s.
   void ReadCollectors(const std::vector<FollowedProcess>& processes, absl::Duration now, Sample* sample);
+  // Fills whether workers of PyTorch are persistent: looked for from their first moment on, ever more rarely.
+  void ReadPersistence(const std::vector<FollowedProcess>& processes, absl::Duration now, Sample* sample);
   // Reads where copies happened, and the names of it: to be called while the processes still are there.
   void ReadPlaces();
   // What was read, as far as it is new or changed since the last call.
@@ -64,6 +66,9 @@ class Attribution {
     std::optional<bool> collector_on;
     std::optional<absl::Duration> first_collector_look;
     absl::Duration next_collector_look;
+    std::optional<bool> persistent;
+    std::optional<absl::Duration> first_persistence_look;
+    absl::Duration next_persistence_look;
   };
   enum class Trust { kNone, kGiven, kLost };
   struct Site {           // an instruction of a program

@@ -18,6 +18,7 @@ namespace {
 // Shares of one CPU: while a round of the sweep runs, of it in the long run, and of the rollups.
 constexpr double kSweepShare = 0.03, kLongSweepShare = 0.008, kRollupShare = 0.004;
 
+constexpr absl::Duration kShortestGapOfPages = absl::Milliseconds(100);
 constexpr absl::Duration kFirstSweeps = absl::Milliseconds(200);  // CPU time that they may take at once
 
 absl::StatusOr<RollupFigures> TimedRollup(const ProcFs& proc, pid_t pid, absl::Duration t) {
@@ -235,6 +236,10 @@ void Collector::LookAtInherited(const Sample& sample) {
     if (!is_new || tracked.space == tracked.index) continue;
     spaces_.Forked(tracked.space, sample.t);
     RangesOf(tracked, sample.t);
+    const std::shared_ptr<Program> program = attribution_.ProgramOf(id);
+    const std::optional<HeadLayout> heads = program == nullptr ? std::nullopt : program->Heads();
+    if (heads && program->python() == Program::Python::kReadable)
+      spaces_.LookForHeads(tracked.space, id.pid, *heads, program->Types());
   }
 }
 
@@ -279,6 +284,7 @@ void Collector::Attribute(const Pull& pull, absl::Duration t, bool last, Sample*
   attribution_.Judge(pull, sample);
   attribution_.LogPages(pull, &page_log_);
   attribution_.ReadCollectors(pull.processes, t, sample);
+  attribution_.ReadPersistence(pull.processes, t, sample);
   const bool target_ends =
       std::any_of(pull.processes.begin(), pull.processes.end(),
                   [&](const FollowedProcess& process) { return process.id.pid == target_ && process.exited_ns != 0; });
@@ -288,10 +294,17 @@ void Collector::Attribute(const Pull& pull, absl::Duration t, bool last, Sample*
   });
   const bool tell = last || target_ends || killed || t >= next_places_;
   if (news || tell) attribution_.ReadPlaces();
-  // Sooner than places, since they cost nothing: a forecast lives on them.
+  // Sooner than places, since they cost nothing: a forecast lives on them, and of young workers it is to be made soon.
+  const bool forked = std::any_of(sample->events.begin(), sample->events.end(), [](const Event& event) {
+    return event.kind == EventKind::kProcess && event.origin == Origin::kForked;
+  });
+  if (forked) {
+    last_fork_ = t;
+    next_pages_ = std::min(next_pages_, t + kShortestGapOfPages);
+  }
   if (tell || t >= next_pages_) {
     sample->pages = page_log_.Take();
-    next_pages_ = t + std::clamp(t / 20, absl::Milliseconds(200), absl::Seconds(30));
+    next_pages_ = t + std::clamp((t - last_fork_) / 20, kShortestGapOfPages, absl::Seconds(30));
   }
   if (!tell) return;
   attribution_.TellPlaces(sample);

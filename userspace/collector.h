@@ -105,6 +105,7 @@ class Collector {
   AddressSpaces spaces_;
   Verifier verifier_{/*seed=*/1};
   absl::Duration next_places_, next_pages_, last_attributed_;
+  absl::Duration last_fork_;
   double extra_ticks_ = kMostExtraTicks;           // left of those that names to be read are worth
   absl::Duration next_sweep_, sweep_cost_before_;  // before: when the current round began
   double rollup_ns_per_page_ = 60;  // 55 ms for 4 GiB of 4 KiB pages on a 2.5 GHz virtual CPU; then as measured

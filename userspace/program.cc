@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "python/torch_worker.h"
 
 namespace cowprof {
 namespace {
@@ -125,6 +126,11 @@ cowprof_image Program::ProbeImage() const {
 std::optional<bool> Program::CollectorOn(pid_t pid) const {
   if (interpreter_.enabled_address == 0) return std::nullopt;
   return cowprof::CollectorOn(interpreter_, ProcessMemory(pid));
+}
+
+std::optional<bool> Program::PersistentWorkers(pid_t pid) const {
+  if (python_ != Python::kReadable) return std::nullopt;
+  return cowprof::PersistentWorkers(interpreter_, ProcessMemory(pid));
 }
 
 std::optional<HeadLayout> Program::Heads() const {

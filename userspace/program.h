@@ -68,6 +68,8 @@ class Program {
 
   // gc.isenabled() in that process; nullopt where it can't be told.
   std::optional<bool> CollectorOn(pid_t pid) const;
+  // See torch_worker.h; nullopt where it can't be told, too.
+  std::optional<bool> PersistentWorkers(pid_t pid) const;
 
   // What is needed to compare pages of objects; nullopt where heads of objects can't be told.
   std::optional<HeadLayout> Heads() const;

@@ -3,10 +3,12 @@
     python3 tests/system/forecast_error.py [--keep FOLDER] [SHAPE ...]      as root: records each shape, prints the table
     python3 tests/system/forecast_error.py --from FOLDER [SHAPE ...]        of recordings that --keep has kept
 
-The truth is the most that the workers owned together at any sample of the whole run. A forecast at a moment is the report on the
-recording as it was then: the file up to that record, which is what a recording that was cut off there would be.
+The truth is the most that the workers owned together at any sample of the whole run; of the time, when 95 % of what was still
+missing of that had come. A forecast at a moment is the report on the recording as it was then: the file up to that record, which is
+what a recording that was cut off there would be.
 """
 import argparse
+import functools
 import json
 import subprocess
 import sys
@@ -54,6 +56,7 @@ SHAPES = {name: (arguments, workload)
           for workload, shapes in ((WORKLOAD, PLANTED_SHAPES), (LOADER, LOADER_SHAPES), (DEMO, DEMO_SHAPES))
           for name, arguments in shapes.items()}
 FRACTIONS = (0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
+TIME_FRACTIONS = (0.2, 0.4, 0.6, 0.8)
 MOMENTS = 40
 
 
@@ -84,20 +87,24 @@ def report_of(path):
     return json.loads(result.stdout)
 
 
+@functools.lru_cache(maxsize=1)
 def moments(path):
-    """(t, private bytes of the living workers, forecast) at some forty moments of a recording."""
+    """[(t, private bytes of the living workers, forecast)] at some forty moments of a finished recording."""
     lines = Path(path).read_text().splitlines()
     samples = [number for number, line in enumerate(lines) if '"type":"sample"' in line]
     step = max(len(samples) // MOMENTS, 1)
     # The first second is looked at closely.
     chosen = sorted(set(samples[:12]) | set(samples[::step]))
+    looks = []
     with tempfile.TemporaryDirectory() as folder:
         cut = Path(folder) / "cut.json"
         for number in chosen:
             cut.write_text("\n".join(lines[: number + 1]))
             report = report_of(cut)
             living = [worker for worker in report["workers"] if worker["role"] == "worker" and worker["ended_at"] is None]
-            yield report["duration_seconds"], sum(worker["private_bytes"] or 0 for worker in living), report["forecast"]
+            private = sum(worker["private_bytes"] or 0 for worker in living)
+            looks.append((report["duration_seconds"], private, report["forecast"]))
+    return looks
 
 
 def errors(path):
@@ -115,16 +122,42 @@ def errors(path):
     return truth, rows[:end]
 
 
+def time_errors(path):
+    """A row for each moment: (t, fraction of the truth reached, error of the time to the plateau or None, inside or None)."""
+    truth = report_of(path)["totals"]["peak_workers_private_bytes"]
+    seen = [moment for moment in moments(path) if not moment[2]["ended"]]
+    rows = []
+    for number, (t, private, forecast) in enumerate(seen):
+        if private >= 0.995 * truth:
+            break
+        level, due, eta = private + 0.95 * (truth - private), None, forecast["plateau_eta_seconds"]
+        for before, after in zip(seen[number:], seen[number + 1:]):
+            if before[1] < level <= after[1]:
+                due = before[0] + (level - before[1]) / (after[1] - before[1]) * (after[0] - before[0]) - t
+                break
+        if private and due:
+            rows.append((t, private / truth, eta and eta["best"] / due - 1, eta and eta["low"] <= due <= eta["high"]))
+    return rows
+
+
+def cells_of(rows, fractions):
+    at = [next((row[2] for row in rows if row[1] >= fraction), None) for fraction in fractions]
+    return ["      -" if error is None else f"{100 * error:+5.0f} %" for error in at]
+
+
 def table_row(shape, truth, rows):
-    cells = []
-    for fraction in FRACTIONS:
-        row = next((row for row in rows if row[1] >= fraction), None)
-        cells.append("      -" if row is None or row[2] is None else f"{100 * row[2]:+5.0f} %" )
+    cells = cells_of(rows, FRACTIONS)
     late = [row for row in rows if row[1] >= 0.2 and row[2] is not None]
     inside = sum(row[3] for row in late) / len(late) if late else 0
     worst = max((abs(row[2]) for row in late), default=0)
     figures = f"   {100 * worst:4.0f} %   {100 * inside:4.0f} %" if late else "      -        -"
     return f"{shape:23s} {truth / 2**20:6.0f} MiB  " + "  ".join(cells) + figures
+
+
+def time_cells(rows):
+    told = [row for row in rows if 0.2 <= row[1] <= 0.9 and row[2] is not None]
+    inside = f"   {100 * sum(row[3] for row in told) / len(told):4.0f} %" if told else "        -"
+    return "  ".join(cells_of(rows, TIME_FRACTIONS)) + inside
 
 
 def main():
@@ -133,8 +166,10 @@ def main():
     parser.add_argument("--keep", type=Path, help="folder to keep the recordings in")
     parser.add_argument("--from", type=Path, dest="source", help="folder with recordings that were kept")
     arguments = parser.parse_args()
-    print(f"{'':23s} {'plateau':>10s}  " + "  ".join(f"at {100 * f:2.0f} %" for f in FRACTIONS) + "  worst    inside\n"
-          f"{'':35s} error of the best estimate, when so much of it was reached; from 20 % on", flush=True)
+    print(f"{'':23s} {'plateau':>10s}  " + "  ".join(f"at {100 * f:2.0f} %" for f in FRACTIONS) + "  worst    inside  |  "
+          + "  ".join(f"at {100 * f:2.0f} %" for f in TIME_FRACTIONS) + "  inside\n"
+          f"{'':35s} error of the best estimate, when so much of it was reached; from 20 % on"
+          f"{'':16s} |  the same of the time until then", flush=True)
     with tempfile.TemporaryDirectory() as scratch:
         folder = arguments.source or arguments.keep or Path(scratch)
         folder.mkdir(exist_ok=True)
@@ -144,7 +179,7 @@ def main():
                 path.unlink(missing_ok=True)
                 shape_arguments, workload = SHAPES[shape]
                 record(shape_arguments, path, workload)
-            print(table_row(shape, *errors(path)), flush=True)
+            print(table_row(shape, *errors(path)), " | ", time_cells(time_errors(path)), flush=True)
 
 
 if __name__ == "__main__":

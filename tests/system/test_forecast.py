@@ -5,6 +5,7 @@ The shapes are recorded side by side, once for all tests. tests/system/forecast_
 import concurrent.futures
 import json
 import re
+import statistics
 
 import pytest
 
@@ -37,11 +38,28 @@ def forecasts(path, least=0.0):
     return [row for row in rows if row[1] >= least and row[2] is not None]
 
 
+def while_all_live(path, least=0.0, most=3600.0):
+    """(t, private, forecast) at moments at which the youngest worker has lived `least` seconds and the eldest not yet `most`.
+
+    Workers keep a pace: what they are to do before or after so many seconds of their lives holds on a loaded machine, too.
+    """
+    workers = [worker for worker in forecast_error.report_of(path)["workers"] if worker["role"] == "worker"]
+    started = [worker["started_at"] for worker in workers]
+    return [moment for moment in forecast_error.moments(path) if max(started) + least <= moment[0] < min(started) + most]
+
+
+def told(moments):
+    """What was said and when, for messages of asserts: short enough not to be cut."""
+    return "".join(f"\n{t:.2f} s, {private / 2**20:.1f} MiB: {forecast['shape']}, {forecast['sentence'].split(';')[0]}"
+                   for t, private, forecast in moments)
+
+
 @pytest.mark.parametrize("shape", ["shuffled", "in-order"])
 def test_the_plateau_is_known_long_before_it_is_reached(recordings, shape):
     rows = forecasts(recordings[0][shape], least=0.45)
-    assert len(rows) >= 3, "there was no forecast at all"
-    assert max(abs(error) for _, _, error, _ in rows) <= TOLERANCE, rows
+    assert rows, "there was no forecast at all"
+    wrong = [f"{t:.2f} s, {reached:.2f} reached: {error:+.2f}" for t, reached, error, _ in rows if abs(error) > TOLERANCE]
+    assert not wrong, wrong
     assert sum(inside for *_, inside in rows) >= 0.8 * len(rows), rows
 
 
@@ -56,29 +74,30 @@ def test_the_truth_is_what_the_workers_own_by_smaps(recordings):
 
 def test_workers_that_come_again_are_forecast_from_those_before(recordings):
     truth = forecast_error.report_of(recordings[0]["restarted"])["totals"]["peak_workers_private_bytes"]
-    again = [forecast for _, _, forecast in forecast_error.moments(recordings[0]["restarted"])
-             if forecast["sawtooth"] and not forecast["ended"]]
-    assert len(again) >= 3
-    for forecast in again:
-        assert forecast["plateau_bytes"]["best"] == pytest.approx(truth, rel=TOLERANCE)
-        assert forecast["unbounded_bytes_per_second"] == 0
+    again = [moment for moment in forecast_error.moments(recordings[0]["restarted"])
+             if moment[2]["sawtooth"] and not moment[2]["ended"]]
+    assert len(again) >= 3, told(again)
+    wrong = [moment for moment in again if moment[2]["unbounded_bytes_per_second"] or not moment[2]["plateau_bytes"] or
+             moment[2]["plateau_bytes"]["best"] != pytest.approx(truth, rel=TOLERANCE)]
+    assert not wrong, told(wrong)
 
 
 def test_workers_that_do_nothing_are_flat(recordings):
-    moments = list(forecast_error.moments(recordings[0]["flat"]))
-    most = max(private for _, private, _ in moments)
-    late = [forecast for t, private, forecast in moments if t > 9 and private > 0.9 * most]  # while both live
-    assert late and all(forecast["shape"] == "flat" for forecast in late), [forecast["sentence"] for forecast in late]
-    assert all(forecast["unbounded_bytes_per_second"] == 0 for forecast in late)
+    # Copies that starting costs are over by half of that time, those of the last words have not begun.
+    quiet = while_all_live(recordings[0]["flat"], least=9, most=13.8)
+    assert quiet, "no moment was looked at"
+    wrong = [moment for moment in quiet if moment[2]["shape"] != "flat" or moment[2]["unbounded_bytes_per_second"]]
+    assert not wrong, told(wrong)
 
 
 def test_new_memory_is_growth_without_bound(recordings):
-    leaking = [forecast for t, private, forecast in forecast_error.moments(recordings[0]["leaking"])
-               if 5 < t < 11 and private and not forecast["ended"]]
-    assert len(leaking) >= 2
-    for forecast in leaking:
-        assert forecast["shape"] == "unbounded", forecast["sentence"]
-        assert forecast["unbounded_bytes_per_second"] == pytest.approx(2 * 8 * 2**20, rel=0.3)
+    leaking = while_all_live(recordings[0]["leaking"], least=4, most=11.8)
+    assert len(leaking) >= 2, told(leaking)
+    wrong = [moment for moment in leaking if moment[2]["shape"] != "unbounded"]
+    assert not wrong, told(wrong)
+    # A loaded machine makes the leak halt and catch up.
+    paces = [forecast["unbounded_bytes_per_second"] for _, _, forecast in leaking]
+    assert statistics.median(paces) == pytest.approx(2 * 8 * 2**20, rel=0.3), paces
 
 
 def test_of_a_run_that_is_over_it_is_said_what_it_came_to(recordings):
@@ -95,7 +114,7 @@ def test_what_was_loaded_after_the_attach_is_known_when_it_is_copied(tmp_path):
     """Arenas are looked at anew when a worker is forked: what was seen before the data was there says nothing of its pages."""
     path = tmp_path / "early.json"
     process = harness.Process([harness.PYTHON, forecast_error.WORKLOAD, "--items=600000", "--workers=1",
-                               "--epoch-seconds=20", "--seconds=2"])
+                               "--epoch-seconds=20", "--seconds=4"])
     recording = harness.attach(process.pid, path, "--interval", "100ms")
     try:
         recording.await_sample()
@@ -121,6 +140,17 @@ def test_what_was_loaded_after_the_attach_is_known_when_it_is_copied(tmp_path):
             break
     known = sum(any(first <= page < end for first, end in arenas) for page in pages)
     assert known >= 0.8 * len(pages) >= 400, (known, len(pages), len(arenas))
+
+
+def test_pages_with_heads_of_large_objects_are_counted(tmp_path):
+    path = tmp_path / "large.json"
+    said = forecast_error.record(["--item=large", "--items=12000", "--workers=1", "--seconds=1"], path)
+    document = harness.load_json(path)
+    harness.validate(document, "timeline.schema.json")
+    regions = {row[0]: row for record in document["records"] for row in record.get("new_regions", [])}
+    looks = {row[0]: row for record in document["records"] for row in record.get("heads", [])}
+    counted = sum(regions[region][5] / harness.PAGE * with_heads / pages for region, pages, with_heads, _ in looks.values())
+    assert counted == pytest.approx(said[0]["head_pages"], rel=0.15), looks
 
 
 # ---- cowprof doctor PID --workers N ----

@@ -162,9 +162,11 @@ TEST_CASE("memory: the collector is to blame where it is off and memory grows") 
 TEST_CASE("memory: another program begins with an unknown collector and no history") {
   Growth growth = Recorded({{.new_mib = Line(0, 80), .collector_on = false}});
   growth.processes[1].ended.reset();
+  growth.processes[1].persistent = true;
   Append({.t = absl::Seconds(41), .events = {At(41, EventKind::kExec, 1)}}, &growth);
   CHECK(IdsOf(growth) == Ids{"clean"});
   CHECK_FALSE(growth.processes[1].collector_on);
+  CHECK_FALSE(growth.processes[1].persistent);
 }
 
 TEST_CASE("memory: mapped files are no leak, and no private memory is a mapped file") {

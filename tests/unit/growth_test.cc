@@ -200,6 +200,19 @@ TEST_CASE("a sweep corrects the drift of a forked worker, even one of the touche
   CHECK(worker.private_bytes == 3 * kPage);
 }
 
+TEST_CASE("a sweep that came late on a busy machine found what was copied since the counters were read") {
+  Story story = Forked();
+  const ProcessGrowth& worker = story.growth.processes[1];
+  ProcessSample row = Row(1, {.copies = 100, .anon_pages = 1000});
+  row.sweep = SweepFigures{.begin = absl::Seconds(2.4), .end = absl::Seconds(2.6), .private_pages = 150};
+  story.Add({}, {row});  // at 2 s
+  CHECK(worker.private_bytes == 150 * kPage);
+  story.Add({}, {Row(1, {.copies = 200, .anon_pages = 1000})});
+  CHECK(worker.private_bytes == 200 * kPage);
+  story.Add({}, {Row(1, {.copies = 230, .anon_pages = 1000})});
+  CHECK(worker.private_bytes == 230 * kPage);
+}
+
 TEST_CASE("exec ends all sharing: a new image owns everything it has") {
   Story story = Forked();
   const ProcessGrowth& worker = story.growth.processes[1];

@@ -111,9 +111,10 @@ TEST_CASE("places: every column that is written has its name in the header") {
                                        .places = {{}},
                                        .pages = {{0, Cause::kData, 1, 1}},
                                        .new_regions = {{}},
-                                       .regions = {{}}},
+                                       .regions = {{}},
+                                       .heads = {{}}},
                                       &numbers));
-  REQUIRE(names.size() == 7);
+  REQUIRE(names.size() == 8);
   for (const auto& [key, columns] : names.items()) {
     INFO(key);
     REQUIRE(json[key].size() == 1);

@@ -29,6 +29,7 @@ class RandomRecording {
     rows_.clear();
     AddPlaces(&sample);
     AddRegions(&sample);
+    AddHeads(&sample);
     AddPages(&sample);
     ChangeLimits(&sample);
     sample.losses = losses_;
@@ -102,6 +103,7 @@ class RandomRecording {
       process->causes = causes;
     }
     if (Chance(0.2)) process->collector_on = Chance(0.3) ? std::nullopt : std::optional<bool>(Chance(0.5));
+    if (Chance(0.2)) process->persistent = Chance(0.3) ? std::nullopt : std::optional<bool>(Chance(0.5));
     ProcessSample row = *process;
     if (Chance(0.3)) {
       row.rollup = RollupFigures{sample->t, Number(), Number(), Number(), Number(), Number(), Micros(0, 90'000)};
@@ -198,6 +200,11 @@ class RandomRecording {
       sample->regions.push_back(
           {Int(0, next_index_ - 1), Int(0, regions_ - 1), Number(), Number(), Number(), Number(), Number()});
     }
+  }
+
+  void AddHeads(Sample* sample) {
+    for (int i = regions_ > 0 ? Int(0, 2) : 0; i > 0; --i)
+      sample->heads.push_back({Int(0, regions_ - 1), Number(), Number(), Number()});
   }
 
   // As the page log gives them: sorted by process and page, no page twice. The file groups them by cause.

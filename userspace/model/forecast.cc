@@ -28,7 +28,8 @@ struct Copies {
   bool sequential = false;
   double private_bytes = 0, shared_bytes = 0;  // of the workers: theirs, and what they could still copy
   Estimate rest;                               // bytes
-  double rate = 0;                             // bytes a second, now
+  double rate = 0;                             // bytes a second, lately
+  double stretch = 3;                          // see PoolEstimate
 
   // Of `rest_bytes`, how much comes within `seconds`: at the same pace where the data is read in order, slower and
   // slower where it is shuffled and more and more of what is read was copied before.
@@ -44,7 +45,7 @@ bool Copying(const ProcessGrowth& process) { return !process.ended && process.ro
 Copies CopiesOf(const Growth& growth) {
   const double page_bytes = growth.info.page_bytes, now = absl::ToDoubleSeconds(growth.t);
   Copies copies = {.known = true};
-  double began = now;
+  double began = now, stretched = 0;
   for (const ProcessGrowth& process : growth.processes) {
     if (!Copying(process)) continue;
     const double shared = process.still_shared_bytes.value_or(0);
@@ -60,7 +61,9 @@ Copies CopiesOf(const Growth& growth) {
     copies.rest = {copies.rest.low + rest(pages.low), copies.rest.best + rest(pages.best),
                    copies.rest.high + rest(pages.high)};
     copies.sequential |= known && pages.sequential;
+    stretched += pages.stretch * rest(pages.best);
   }
+  if (copies.rest.best > 0) copies.stretch = stretched / copies.rest.best;
   const double elapsed = now - began;
   if (elapsed <= 0) return copies;
   const Series& series = growth.history.copied_bytes;
@@ -109,7 +112,7 @@ Estimate PlateauOf(const Copies& copies, const History& history) {
 std::optional<Estimate> TimeToPlateau(const Copies& copies, const Estimate& plateau) {
   if (copies.rate <= 0) return std::nullopt;
   const auto time = [&](double height) {
-    return (copies.sequential ? 0.95 : 3.0) * std::max(height - copies.private_bytes, 0.0) / copies.rate;
+    return copies.stretch * std::max(height - copies.private_bytes, 0.0) / copies.rate;
   };
   // The pace is no more certain than the machine is steady.
   return Estimate{0.6 * time(plateau.low), time(plateau.best), 1.6 * time(plateau.high)};

@@ -73,6 +73,19 @@ ProcessGrowth::Past PastAt(absl::Duration t, const ProcessGrowth& process) {
 
 constexpr size_t kLongestPast = 1024, kMostSignals = 16, kMostUnlinked = 16;
 
+absl::Duration MiddleOf(const SweepFigures& sweep) { return (sweep.begin + sweep.end) / 2; }
+
+// A sweep of the touched regions updates what a full one found, and a forked child owned nothing before it touched. A
+// busy machine may stop cowprof between the counters of a sample and its sweep: what was copied in between is known
+// with the next sample only, and the past is kept until then.
+void RebaseOnSweep(ProcessGrowth* process) {
+  const SweepFigures& sweep = *process->sweep;
+  const bool timed = sweep.end > absl::ZeroDuration();
+  const ProcessGrowth::Past then = timed ? PastAt(MiddleOf(sweep), *process) : process->past.back();
+  process->anonymous = {sweep.private_pages, then.copies, then.anon_pages};
+  if (!timed || MiddleOf(sweep) <= process->past.back().t) process->past.clear();
+}
+
 void RebaseOnTruth(const ProcessSample& sample, uint64_t page_bytes, ProcessGrowth* process) {
   const uint64_t copies = Or0(process->counts.copies), anon_pages = Or0(process->proc.anon_pages);
   const bool forked = process->origin == Origin::kForked && !process->execed;
@@ -87,12 +100,10 @@ void RebaseOnTruth(const ProcessSample& sample, uint64_t page_bytes, ProcessGrow
     // files.
     if (!process->anonymous && process->rollup_basis)
       process->private_other_bytes = total_bytes - std::min(total_bytes, anonymous_bytes);
-    // A sweep of the touched regions updates what a full one found, and a forked child owned nothing before it touched.
-    const bool timed = sample.sweep->end > absl::ZeroDuration();
-    const ProcessGrowth::Past then =
-        timed ? PastAt((sample.sweep->begin + sample.sweep->end) / 2, *process) : process->past.back();
-    process->anonymous = {sample.sweep->private_pages, then.copies, then.anon_pages};
-    process->past.clear();
+    RebaseOnSweep(process);
+  } else if (process->sweep && process->past.size() >= 2 &&
+             MiddleOf(*process->sweep) > process->past[process->past.size() - 2].t) {
+    RebaseOnSweep(process);
   }
   if (sample.rollup) {
     process->rollup = sample.rollup;
@@ -137,6 +148,7 @@ void AppendProcess(const ProcessSample& sample, absl::Duration t, absl::Duration
   if (sample.causes) process->causes = sample.causes;
   if (sample.verify) process->verify = sample.verify;
   if (sample.collector_on) process->collector_on = sample.collector_on;
+  if (sample.persistent) process->persistent = sample.persistent;
   // The last row of a process that ended has counts only: /proc had nothing left to say.
   if (sample.proc.anon_pages) process->proc = sample.proc;
   if (sample.proc.descriptors) process->peak_descriptors = std::max(process->peak_descriptors, sample.proc.descriptors);
@@ -198,6 +210,7 @@ void AppendRegions(const Sample& sample, Growth* growth) {
     const bool known = count.region >= 0 && count.region < static_cast<int>(growth->regions.size());
     if (known && IsAnnounced(count.index, *growth)) growth->processes[count.index].regions[count.region] = count;
   }
+  for (const RegionHeads& heads : sample.heads) growth->heads[heads.region] = heads;
   for (const PageRun& run : sample.pages) {
     if (!IsAnnounced(run.index, *growth)) continue;
     AppendRun(run, *growth, &growth->processes[run.index]);
@@ -253,6 +266,7 @@ void AppendEvent(const Event& event, Growth* growth) {
     process.private_other_bytes = 0;
     process.history = {};
     process.collector_on.reset();
+    process.persistent.reset();
   } else if (event.kind == EventKind::kSignalSent || event.kind == EventKind::kSignalDelivered) {
     if (process.signals.size() == kMostSignals) process.signals.erase(process.signals.begin());
     process.signals.push_back(event);

@@ -59,6 +59,7 @@ struct ProcessGrowth {
   std::optional<VerifyFigures> verify;
   int space = 0;  // index of the process whose address space it has: its own since an exec, its parent's since a fork
   std::optional<bool> collector_on;  // Python's cycle collector, as last read
+  std::optional<bool> persistent;    // a worker of PyTorch's: it lives for the next epoch, too
   std::vector<Event> signals;        // deadly ones, sent and delivered; the last few
   bool oom_victim = false;           // the OOM killer chose it
   std::optional<OomKill> oom;        // the same, if its limit is known
@@ -117,6 +118,7 @@ struct Growth {
   std::vector<Frame> frames;             // by number
   std::vector<Place> places;
   std::vector<NumberedRegion> regions;
+  std::map<int, RegionHeads> heads;  // by region, the latest
   std::map<std::pair<int, uint64_t>, int> regions_by_start;  // address space and start -> number; the latest
   CauseEvidence cause_evidence;
   std::optional<ShmSample> shm;          // the latest

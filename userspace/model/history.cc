@@ -20,12 +20,28 @@ std::vector<PageZone> ZonesOf(const Growth& growth, int space) {
     const PagesKind kind = region.kind != RegionKind::kPymallocArena      ? PagesKind::kOther
                            : region.end - region.start < kLargeArenaBytes ? PagesKind::kSmallPool
                                                                           : PagesKind::kArena;
-    const PageZone zone = {region.start / page_bytes, region.end / page_bytes, kind};
+    PageZone zone = {region.start / page_bytes, region.end / page_bytes, kind};
+    if (const auto found = growth.heads.find(next->second); found != growth.heads.end() && found->second.pages > 0) {
+      const RegionHeads& heads = found->second;
+      zone.headed = static_cast<double>(heads.with_heads) / heads.pages;
+      zone.heads_each = static_cast<double>(heads.heads) / std::max<uint64_t>(heads.with_heads, 1);
+    }
     // A region that has moved leaves its old place behind.
     if (!zones.empty()) zones.back().end = std::min(zones.back().end, zone.first);
     if (zone.first < zone.end) zones.push_back(zone);
   }
   return zones;
+}
+
+// Absent where it is not known of all living workers of that memory, or they are not of one kind.
+std::optional<bool> ArePersistent(const Growth& growth, int space) {
+  std::optional<bool> persistent;
+  for (const ProcessGrowth& process : growth.processes) {
+    if (process.ended || process.role != Role::kWorker || process.space != space) continue;
+    if (!process.persistent || (persistent && *persistent != *process.persistent)) return std::nullopt;
+    persistent = process.persistent;
+  }
+  return persistent;
 }
 
 void RememberPages(const Sample& sample, const Growth& growth, History* history) {
@@ -44,7 +60,7 @@ void RememberPages(const Sample& sample, const Growth& growth, History* history)
     for (auto& [space, pool] : history->pools) pool.Forget(event.index);
   }
   if (sample.pages.empty()) return;
-  for (auto& [space, pool] : history->pools) pool.EndRecord(ZonesOf(growth, space));
+  for (auto& [space, pool] : history->pools) pool.EndRecord(ZonesOf(growth, space), ArePersistent(growth, space));
 }
 
 // The next generation may be forked in the very sample in which the last one ends.

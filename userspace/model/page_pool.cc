@@ -29,6 +29,10 @@ constexpr double kMovedOn = 0.5;       // see AgeOf
 // KiB.
 constexpr double kHeads = 0.72, kFewestHeads = 0.5;
 constexpr double kAlike = 1.15;
+// Where pages were looked at: not all objects of such a region are read, and few enough were looked at to err.
+constexpr double kLookMargin = 0.1, kLeastOfHeaded = 0.75;
+// A record of fewer pages, or of a smaller part of all, would be a guess about a few.
+constexpr uint64_t kLeastOfRecord = 64, kRecordsPart = 50;
 // Objects of a data set share their pools with others that nobody reads (strings with the keys of dicts of that size),
 // so some pools are hit far more rarely than most, and how many of their pages will be depends on how long reading goes
 // on: until the usual page would have been hit so many times; at least and at most for so many times what was read so
@@ -52,6 +56,9 @@ struct Zone {
   std::vector<PageZone> parts;  // that hold rows; for arenas: all of them
   int workers = 0;
   double scale = 1;  // how many chunks each row stands for
+  std::optional<bool> persistent;
+  // Times of what was read so far at which the reading ends, by how far it has come elsewhere; absent: not known.
+  std::optional<PoolEstimate> end;
 };
 
 // All pages that it has, as far as is known: what a sample of chunks would see of them.
@@ -64,6 +71,8 @@ double PagesOf(const Zone& zone) {
 PoolEstimate operator+(const PoolEstimate& a, const PoolEstimate& b) {
   return {a.low + b.low, a.best + b.best, a.high + b.high, a.sequential || b.sequential};
 }
+
+constexpr double kSteady = 0.95;  // of PoolEstimate.stretch
 
 double HitsOf(const Zone& zone) {
   double hits = 0;
@@ -109,14 +118,62 @@ double LikenessOf(const Zone& zone) {
   return largest;
 }
 
-PoolEstimate PagesOf(const Caught& groups, PagesKind kind) {
+// If the reading ends at `end`, and has come to 1.
+double StretchOf(const Rates& rates, double end) {
+  const double now = rates.HitAfter(1), rest = rates.HitAfter(end) - now, lately = 4 * (now - rates.HitAfter(0.75));
+  double low = 1, high = end;
+  while (high - low > 0.01 * low) {
+    const double middle = (low + high) / 2;
+    (rates.HitAfter(middle) < now + 0.95 * rest ? low : high) = middle;
+  }
+  return rest > 0 ? (high - 1) * lately / rest : kSteady;
+}
+
+PoolEstimate PagesOf(const Caught& groups, const Zone& zone) {
   const double seen = kGroupPages * groups.Seen(), unseen = kGroupPages * groups.Unseen();
-  if (kind != PagesKind::kArena || seen == 0) return {seen + 0.8 * unseen, seen + unseen, 1.03 * seen + 2.5 * unseen};
+  if (zone.kind != PagesKind::kArena || seen == 0) return {seen + 0.8 * unseen, seen + unseen, 1.03 * seen + 2.5 * unseen};
   const Rates rates(groups);
-  const auto after = [&](const Reading& reading) {
-    return kGroupPages * rates.HitAfter(std::clamp(reading.hits / rates.Usual(), reading.least, reading.most));
+  const auto end_of = [&](const Reading& reading) {
+    return std::clamp(reading.hits / rates.Usual(), reading.least, reading.most);
   };
-  return {(1 - kLeastMargin) * after(kShort), after(kUsual), (1 + kLeastMargin) * after(kLong)};
+  const PoolEstimate end =
+      zone.end.value_or(PoolEstimate{.low = end_of(kShort), .best = end_of(kUsual), .high = end_of(kLong)});
+  const auto after = [&](double time) { return kGroupPages * rates.HitAfter(time); };
+  return {.low = (1 - kLeastMargin) * after(end.low),
+          .best = after(end.best),
+          .high = (1 + kLeastMargin) * after(end.high),
+          .stretch = StretchOf(rates, end.best)};
+}
+
+// The part of pages with heads that a worker will have hit after `epochs` of which each gives it an item in `workers`.
+double ShareOf(const Zone& zone, double epochs) {
+  const double heads = zone.parts.empty() ? 1 : zone.parts.front().heads_each;
+  return -std::expm1(epochs * heads * std::log1p(-1.0 / zone.workers));
+}
+
+// Of `all` pages of the places that are read, each worker's, as far as those have a head.
+PoolEstimate OfLargeObjects(const Zone& zone, double all) {
+  PoolEstimate pages = {.low = kFewestHeads * all, .best = kHeads * all, .high = all};
+  const std::optional<double> headed = zone.parts.empty() ? std::nullopt : zone.parts.front().headed;
+  if (headed) {
+    const double heads = std::min(*headed * PagesOf(zone), all);
+    pages = {kLeastOfHeaded * heads, heads, std::min((1 + kLookMargin) * heads, all)};
+  }
+  if (zone.workers >= 2) {
+    // They share the items of an epoch. What the others have read, a worker may read in a later one, of which there may
+    // be none.
+    const double share = ShareOf(zone, 1);
+    pages.low *= share;
+    if (zone.persistent == false)
+      return {.low = pages.low, .best = share * pages.best, .high = share * pages.high, .stretch = kSteady};
+    // Nothing says how many epochs are still to come: the middle errs least.
+    pages.best = (std::max(HitsOf(zone) / zone.workers, share * pages.best) + pages.best) / 2;
+    return pages;
+  }
+  pages.stretch = kSteady;  // each item is read once in an epoch, and then all were
+  if (const double likeness = LikenessOf(zone); !headed && likeness > 0)
+    pages.best = std::min(pages.best, std::max(HitsOf(zone) / likeness, kFewestHeads * pages.best));
+  return pages;
 }
 
 PoolEstimate Scattered(const Zone& zone) {
@@ -124,25 +181,10 @@ PoolEstimate Scattered(const Zone& zone) {
   const Caught together = HitsOfGroups(zone, kGroupPages), apart = HitsOfGroups(zone, kGroupPages, false);
   // Workers show each other's unseen places only where they don't read the same items in the same order.
   const bool alike = apart.Seen() + apart.Unseen() > kAlike * zone.workers * (together.Seen() + together.Unseen());
-  PoolEstimate pages = PagesOf(alike ? apart : together, zone.kind);
-  if (alike) pages = {pages.low / zone.workers, pages.best / zone.workers, pages.high / zone.workers};
-  const double all = PagesOf(zone);
-  pages = {std::min(pages.low, all), std::min(pages.best, all), std::min(pages.high, all)};
-  if (zone.kind != PagesKind::kArena) {
-    // At most every page. A single page as the place needs no guess at its neighbours, but several workers that are
-    // independent of each other: within an epoch each item goes to one of them only, and the figure is too large.
-    pages = {.low = kFewestHeads * pages.best, .best = kHeads * pages.best, .high = pages.best};
-    const Caught single = HitsOfGroups(zone, 1);
-    if (zone.workers >= 2) {
-      const double pool = single.Seen() + single.Unseen();
-      pages.low /= zone.workers;  // they share the items of an epoch, and may end with it
-      // What the others have read, it may read in a later epoch, of which there may be none.
-      pages.best = std::min(pages.best, pool);
-      pages.best = (pages.best + std::max(pages.best, single.Seen())) / 2;
-    }
-    if (const double likeness = LikenessOf(zone); zone.workers == 1 && likeness > 0)
-      pages.best = std::min(pages.best, std::max(each / likeness, kFewestHeads * pages.best));
-  }
+  PoolEstimate pages = PagesOf(alike ? apart : together, zone);
+  const double all = PagesOf(zone), part = alike ? 1.0 / zone.workers : 1;
+  for (double* figure : {&pages.low, &pages.best, &pages.high}) *figure = std::min(part * *figure, all);
+  if (zone.kind != PagesKind::kArena) pages = OfLargeObjects(zone, pages.best);
   pages.low = std::max(std::min(pages.low, (1 - kLeastMargin) * pages.best), each);
   pages.best = std::max(pages.best, each);
   pages.high = std::max(pages.high, (1 + kLeastMargin) * pages.best);
@@ -199,7 +241,7 @@ std::optional<PoolEstimate> Marching(const Zone& zone, int record) {
   }
   const double each = HitsOf(zone) / zone.workers, density = settled_hits / settled_pages / zone.workers;
   const double rest = density * ahead / zone.scale;
-  return PoolEstimate{each + 0.7 * rest, each + rest, each + 1.2 * rest, true};
+  return PoolEstimate{each + 0.7 * rest, each + rest, each + 1.2 * rest, true, kSteady};
 }
 
 // Absent: it can't be told yet which of the two it is.
@@ -211,6 +253,15 @@ std::optional<PoolEstimate> EstimateOf(const Zone& zone, int record, double all_
   if (record == 0) return std::nullopt;
   if (AgeOf(zone, record) < kMovedOn) return Marching(zone, record);
   return Scattered(zone);
+}
+
+// Workers that end with the epoch read each large object in it once: how many are left tells of the small ones, too,
+// where the large ones are most of what is read.
+std::optional<PoolEstimate> EndOf(const Zone& zone, const PoolEstimate& pages, double all_hits) {
+  const double hits = HitsOf(zone), each = hits / zone.workers;
+  if (zone.kind != PagesKind::kOther || zone.persistent != false || zone.workers < 2 || hits < all_hits / 2)
+    return std::nullopt;
+  return PoolEstimate{.low = std::max(pages.low / each, 1.0), .best = pages.best / each, .high = pages.high / each};
 }
 
 // Arenas of pymalloc are one zone: a data set fills one after the other. Of other memory each region is one, since it
@@ -265,6 +316,7 @@ void PagePool::Add(int worker, uint64_t first_page, uint64_t pages) {
     Chunk& kept = entry->second;
     if (std::exchange(kept.last_record, record_) != record_) kept.added = 0;
     kept.added += std::popcount(mask & ~kept.bits);
+    added_ += std::popcount(mask & ~kept.bits);
     kept.bits |= mask;
     if (is_new && chunks_.size() >= kMostChunks) Shrink();
   }
@@ -273,10 +325,16 @@ void PagePool::Add(int worker, uint64_t first_page, uint64_t pages) {
 void PagePool::Forget(int worker) {
   estimate();  // that is due knows the worker still
   absl::erase_if(chunks_, [worker](const auto& entry) { return entry.first.second == worker; });
+  told_ = 0;  // the next generation begins anew
 }
 
-void PagePool::EndRecord(std::vector<PageZone> zones) {
+void PagePool::EndRecord(std::vector<PageZone> zones, std::optional<bool> persistent) {
+  const bool next_to_nothing = added_ < std::max(kLeastOfRecord, told_ / kRecordsPart);
+  if (next_to_nothing && std::exchange(persistent_, persistent) == persistent) return;
+  persistent_ = persistent;
   zones_ = std::move(zones);
+  added_ = told_ = 0;
+  for (const auto& [key, chunk] : chunks_) told_ += std::popcount(chunk.bits);
   stale_ = true;
   ++record_;
 }
@@ -302,21 +360,32 @@ std::optional<PoolEstimate> PagePool::Estimate(int record) const {
   const double scale = std::ldexp(1, level_);
   PoolEstimate sum;
   double hits = 0, untold = 0;  // untold: of zones that can't be estimated
+  double rest = 0, stretched = 0;
   for (const auto& [worker, pages] : workers) hits += pages;
-  for (Zone& zone : ZonesOf(rows, zones_)) {
+  std::vector<Zone> all = ZonesOf(rows, zones_);
+  std::reverse(all.begin(), all.end());  // those of large objects first
+  std::optional<PoolEstimate> end;
+  for (Zone& zone : all) {
     if (zone.rows.empty()) continue;
     zone.workers = static_cast<int>(workers.size());
     zone.scale = scale;
+    zone.persistent = persistent_;
+    zone.end = end;
     const std::optional<PoolEstimate> pages = EstimateOf(zone, record, hits);
-    if (pages) sum = sum + *pages;
-    if (!pages) untold += HitsOf(zone);
+    if (pages && !end) end = EndOf(zone, *pages, hits);
+    const double of_zone = HitsOf(zone);
+    if (!pages) untold += of_zone;
+    if (!pages) continue;
+    sum = sum + *pages;
+    rest += pages->best - of_zone / zone.workers;
+    stretched += pages->stretch * (pages->best - of_zone / zone.workers);
   }
   if (hits < kLeastHits || scale * hits < kStartPages * workers.size() || untold > kMostUntold * hits)
     return std::nullopt;
   // They are taken to come as far as the others.
   const double told = (hits - untold) / workers.size(), each = hits / workers.size();
   return PoolEstimate{scale * (sum.low + each - told), scale * sum.best * each / told, scale * sum.high * each / told,
-                      sum.sequential};
+                      sum.sequential, rest > 0 ? stretched / rest : kSteady};
 }
 
 }  // namespace cowprof

@@ -144,6 +144,14 @@ struct RegionCount {
   bool operator==(const RegionCount&) const = default;
 };
 
+// Where the heads of Python's objects lie (reference count and type), which is what a read writes: of `pages` pages of
+// a region that were looked at, `with_heads` had any; `heads`: in all, of which a page counts for two at most.
+struct RegionHeads {
+  int region = 0;
+  uint64_t pages = 0, with_heads = 0, heads = 0;
+  bool operator==(const RegionHeads&) const = default;
+};
+
 // A sample of the pages that a worker no longer shares with its parent, compared byte by byte; cumulative.
 struct VerifyFigures {
   uint64_t pages = 0;
@@ -203,6 +211,9 @@ struct ProcessSample {
   std::optional<SweepFigures> sweep;
   std::optional<VerifyFigures> verify;  // present when it has changed
   std::optional<bool> collector_on;     // Python's cycle collector, as it was last read
+  // Of a worker of PyTorch's DataLoader: whether it lives for the next epoch, too (persistent_workers). Absent: it is
+  // none, or could not be asked yet.
+  std::optional<bool> persistent;
   bool operator==(const ProcessSample&) const = default;
 };
 
@@ -357,6 +368,7 @@ struct Sample {
   std::vector<PageRun> pages;
   std::vector<NumberedRegion> new_regions;
   std::vector<RegionCount> regions;  // those that changed
+  std::vector<RegionHeads> heads;
   std::optional<CauseEvidence> cause_evidence;
   Losses losses;
   bool operator==(const Sample&) const = default;

@@ -36,15 +36,16 @@ constexpr TypeOffsets TypeFt(uint32_t qualname, uint32_t bytes) {
           .qualname = qualname,
           .bytes = bytes};
 }
-constexpr FrameOffsets FrameObject(uint32_t lasti, InstructionKind kind) {
-  return {32, 24, lasti, kNone, 0, kAnyOwner, kind};
+constexpr FrameOffsets FrameObject(uint32_t lasti, uint32_t locals, InstructionKind kind) {
+  return {32, 24, lasti, kNone, locals, 0, kAnyOwner, kind};
 }
 constexpr CodeOffsets OldCode(uint32_t first_line, uint32_t filename, LineTableKind kind) {
-  return {first_line, filename, filename + 8, kNone, filename + 16, kNone, kNone, kind};
+  return {first_line, filename, filename + 8, kNone, filename + 16, kNone, kNone, filename - 32, kind};
 }
 // filename, name, qualname and line table are neighbours in this order.
 constexpr CodeOffsets Code(uint32_t first_line, uint32_t filename, uint32_t adaptive, uint32_t tlbc = kNone) {
-  return {first_line, filename, filename + 8, filename + 16, filename + 24, adaptive, tlbc, LineTableKind::kLocations};
+  return {first_line, filename, filename + 8,  filename + 16,             filename + 24,
+          adaptive,   tlbc,     filename - 16, LineTableKind::kLocations};
 }
 constexpr StringOffsets kString36 = {16, 32, 48, 72, 2};
 constexpr StringOffsets kString312 = {16, 32, 40, 56, 2};  // wstr is gone, PEP 623
@@ -69,7 +70,7 @@ constexpr PythonLayout kRows[] = {
      .runtime = {kNone, kNone, kNone, kNone},
      .interpreter = {0, 8, kNone},
      .thread = {8, 16, 24, kNone, 152, kNone},
-     .frame = FrameObject(120, InstructionKind::kByteOffset),
+     .frame = FrameObject(120, 376, InstructionKind::kByteOffset),
      .code = OldCode(36, 96, LineTableKind::kLnotab),
      .string = kString36,
      .container = kContainer36,
@@ -82,7 +83,7 @@ constexpr PythonLayout kRows[] = {
      .runtime = {24, 32, 1508, 632},
      .interpreter = {0, 8, kNone},
      .thread = {8, 16, 24, kNone, 176, kNone},
-     .frame = FrameObject(104, InstructionKind::kByteOffset),
+     .frame = FrameObject(104, 360, InstructionKind::kByteOffset),
      .code = OldCode(36, 96, LineTableKind::kLnotab),
      .string = kString36,
      .container = kContainer36,
@@ -96,7 +97,7 @@ constexpr PythonLayout kRows[] = {
      .runtime = {32, 40, 1396, 544},
      .interpreter = {0, 8, kNone},
      .thread = {8, 16, 24, kNone, 176, kNone},
-     .frame = FrameObject(104, InstructionKind::kByteOffset),
+     .frame = FrameObject(104, 360, InstructionKind::kByteOffset),
      .code = OldCode(40, 104, LineTableKind::kLnotab),
      .string = kString36,
      .container = kContainer36,
@@ -110,7 +111,7 @@ constexpr PythonLayout kRows[] = {
      .runtime = {32, 40, 588, kNone},
      .interpreter = {0, 8, 816},
      .thread = {8, 16, 24, kNone, 176, kNone},
-     .frame = FrameObject(104, InstructionKind::kByteOffset),
+     .frame = FrameObject(104, 360, InstructionKind::kByteOffset),
      .code = OldCode(40, 104, LineTableKind::kLnotab),
      .string = kString36,
      .container = kContainer36,
@@ -124,7 +125,7 @@ constexpr PythonLayout kRows[] = {
      .runtime = {32, 40, 588, kNone},
      .interpreter = {0, 8, 816},
      .thread = {8, 16, 24, kNone, 176, kNone},
-     .frame = FrameObject(96, InstructionKind::kUnitIndex),
+     .frame = FrameObject(96, 352, InstructionKind::kUnitIndex),
      .code = OldCode(40, 104, LineTableKind::kLinetable),
      .string = kString36,
      .container = kContainer36,
@@ -138,7 +139,7 @@ constexpr PythonLayout kRows[] = {
      .runtime = {40, 48, 596, kNone},
      .interpreter = {0, 16, 848},
      .thread = {8, 16, 56, 8, 152, 160},
-     .frame = {32, 48, 56, 69, 0, kAnyOwner, InstructionKind::kPointer},
+     .frame = {32, 48, 56, 69, 72, 0, kAnyOwner, InstructionKind::kPointer},
      .code = Code(72, 112, 184),
      .string = kString36,
      .container = kContainer311,
@@ -153,7 +154,7 @@ constexpr PythonLayout kRows[] = {
      .runtime = {40, 48, 1548, kNone},
      .interpreter = {0, 72, 312},
      .thread = {8, 16, 56, 0, 136, 144},
-     .frame = {0, 8, 56, 70, 0, 3, InstructionKind::kPointer},
+     .frame = {0, 8, 56, 70, 72, 0, 3, InstructionKind::kPointer},
      .code = Code(68, 112, 192),
      .string = kString312,
      .container = kContainer311,
@@ -168,7 +169,7 @@ constexpr PythonLayout kRows[] = {
      .runtime = {632, 640, 2164, kNone},
      .interpreter = {7264, 7344, 7600},
      .thread = {8, 16, 72, kNone, 152, 160},
-     .frame = {0, 8, 56, 70, 0, 3, InstructionKind::kPointer},
+     .frame = {0, 8, 56, 70, 72, 0, 3, InstructionKind::kPointer},
      .code = Code(68, 112, 200),
      .string = kString312,
      .container = kContainer313,
@@ -183,7 +184,7 @@ constexpr PythonLayout kRows[] = {
      .runtime = {808, 816, 2340, kNone},
      .interpreter = {7272, 7344, 7600},
      .thread = {8, 16, 72, kNone, 152, 160},
-     .frame = {0, 8, 56, 74, 7, 3, InstructionKind::kPointer},
+     .frame = {0, 8, 56, 74, 80, 7, 3, InstructionKind::kPointer},
      .code = Code(68, 112, 208),
      .string = kString312,
      .container = kContainer314,
@@ -200,7 +201,7 @@ constexpr PythonLayout kRows[] = {
      .runtime = {632, 640, 2164, kNone},
      .interpreter = {7264, 7344, 7600},
      .thread = {8, 16, 72, kNone, 152, 160},
-     .frame = {0, 8, 56, 70, 0, 3, InstructionKind::kPointer},
+     .frame = {0, 8, 56, 70, 72, 0, 3, InstructionKind::kPointer},
      .code = Code(84, 128, 216),
      .string = kString313Ft,
      .container = kContainer313Ft,
@@ -214,7 +215,7 @@ constexpr PythonLayout kRows[] = {
      .runtime = {808, 816, 2340, kNone},
      .interpreter = {7272, 7344, 7600},
      .thread = {8, 16, 72, kNone, 152, 160},
-     .frame = {0, 8, 56, 78, 7, 3, InstructionKind::kPointer},
+     .frame = {0, 8, 56, 78, 80, 7, 3, InstructionKind::kPointer},
      .code = Code(84, 128, 232, 224),
      .string = kString314Ft,
      .container = kContainer314Ft,
@@ -250,12 +251,14 @@ constexpr TableRow kTable[] = {
     {{29, 32}, {28, 31}, 8, COWPROF_FIELD(frame.previous)},
     {{30, 33}, {28, 31}, 8, COWPROF_FIELD(frame.code)},
     {{31, 34}, {28, 31}, 8, COWPROF_FIELD(frame.instruction)},
+    {{32, 35}, {28, 31}, 8, COWPROF_FIELD(frame.locals)},
     {{33, 36}, {28, 31}, 1, COWPROF_FIELD(frame.owner)},
     {{35, 40}, {34, 39}, 8, COWPROF_FIELD(code.filename)},
     {{36, 41}, {34, 39}, 8, COWPROF_FIELD(code.name)},
     {{37, 42}, {34, 39}, 8, COWPROF_FIELD(code.qualname)},
     {{38, 43}, {34, 39}, 8, COWPROF_FIELD(code.line_table)},
     {{39, 44}, {34, 39}, 4, COWPROF_FIELD(code.first_line)},
+    {{41, 46}, {34, 39}, 8, COWPROF_FIELD(code.locals)},
     {{43, 48}, {34, 39}, 2, COWPROF_FIELD(code.adaptive)},
     {{45, 51}, {44, 50}, 8, COWPROF_FIELD(object.type)},
     {{47, 53}, {46, 52}, 8, COWPROF_FIELD(type.name)},
@@ -334,6 +337,7 @@ PythonLayout WithTraceRefs(PythonLayout layout) {
                                                  &code.qualname,
                                                  &code.line_table,
                                                  &code.adaptive,
+                                                 &code.locals,
                                                  &layout.string.length,
                                                  &layout.string.state,
                                                  &layout.string.ascii_data,
@@ -347,7 +351,7 @@ PythonLayout WithTraceRefs(PythonLayout layout) {
   }
   // Frames are objects up to 3.10.
   if (frame.instruction_kind != InstructionKind::kPointer) {
-    for (uint32_t* offset : {&frame.code, &frame.previous, &frame.instruction}) *offset += kShift;
+    for (uint32_t* offset : {&frame.code, &frame.previous, &frame.instruction, &frame.locals}) *offset += kShift;
   }
   return layout;
 }
@@ -373,9 +377,8 @@ PythonLayout WithDebugOffsets(PythonLayout layout, absl::Span<const char> bytes)
   if (minor != layout.minor || head.free_threaded != layout.free_threaded) {
     return Unusable(layout, "its table of offsets is of another version than the interpreter");
   }
-  if (bytes.size() < kTableWords[version] * sizeof(uint64_t)) {
+  if (bytes.size() < kTableWords[version] * sizeof(uint64_t))
     return Unusable(layout, "its table of offsets is cut off");
-  }
   for (const TableRow& row : kTable) {
     const uint64_t offset = WordAt(bytes, row.index[version]);
     if (!IsSane(offset, WordAt(bytes, row.size_index[version]), row.bytes)) {

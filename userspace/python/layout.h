@@ -49,13 +49,13 @@ struct ThreadOffsets {  // PyThreadState. With `frame_hop` the frame is *(*(tsta
   uint32_t next, interpreter, frame, frame_hop, thread_id, native_thread_id;  // it is *(tstate + frame)
 };
 struct FrameOffsets {  // PyFrameObject, _PyInterpreterFrame
-  uint32_t code, previous, instruction, owner /* u8, 3.11 and later */;
+  uint32_t code, previous, instruction, owner /* u8, 3.11 and later */, locals /* parameters first */;
   // Bits of `code` that are a tag (_PyStackRef, 3.14), and the first value of `owner` that stands for no Python code.
   uint32_t code_tag_mask, first_native_owner;
   InstructionKind instruction_kind;
 };
-struct CodeOffsets {  // PyCodeObject
-  uint32_t first_line, filename, name, qualname, line_table, adaptive, thread_local_code /* co_tlbc, 3.14t */;
+struct CodeOffsets {  // PyCodeObject. `locals` names those of the frame: co_localsplusnames, before 3.11 co_varnames
+  uint32_t first_line, filename, name, qualname, line_table, adaptive, thread_local_code /* co_tlbc, 3.14t */, locals;
   LineTableKind line_table_kind;
 };
 struct StringOffsets {  // PyASCIIObject, PyCompactUnicodeObject

@@ -125,6 +125,8 @@ void EncodePlaces(const Sample& sample, PlaceNumbers* numbers, std::string* out)
     regions.push_back({count.index, count.region, count.private_pages, count.shared_pages, count.diverged_pages,
                        count.same_pages, count.new_pages});
   }
+  Json heads = Json::array();
+  for (const RegionHeads& row : sample.heads) heads.push_back({row.region, row.pages, row.with_heads, row.heads});
   for (const ProcessSample& process : sample.processes) {
     if (const auto& v = process.verify)
       verify.push_back(
@@ -132,7 +134,8 @@ void EncodePlaces(const Sample& sample, PlaceNumbers* numbers, std::string* out)
   }
   const std::pair<const char*, const Json*> lists[] = {
       {"frames", &frames},   {"new_places", &new_places}, {"places", &places}, {"new_regions", &new_regions},
-      {"regions", &regions}, {"pages", &pages},           {"verify", &verify}};
+      {"regions", &regions}, {"pages", &pages},           {"verify", &verify},
+      {"heads", &heads}};
   for (const auto& [key, list] : lists) {
     if (!list->empty()) absl::StrAppend(out, ",\"", key, "\":", Dump(*list));
   }
@@ -174,6 +177,13 @@ void DecodePlaces(const Json& record, PlaceNumbers* numbers, Sample* sample) {
     sample->regions.push_back(
         {static_cast<int>(*index), static_cast<int>(*region), cell(2), cell(3), cell(4), cell(5), cell(6)});
   }
+  sample->heads.clear();
+  for (const Json& row : ListOf(record, "heads")) {
+    const Count region = CountAt(row, 0);
+    if (!region || *region >= static_cast<uint64_t>(numbers->regions)) continue;
+    const auto cell = [&](size_t i) { return CountAt(row, i).value_or(0); };
+    sample->heads.push_back({static_cast<int>(*region), cell(1), cell(2), cell(3)});
+  }
   for (const Json& row : ListOf(record, "verify")) {
     const auto cell = [&](size_t i) { return CountAt(row, i).value_or(0); };
     for (ProcessSample& process : sample->processes) {
@@ -198,7 +208,8 @@ Json NamesOfPlaceColumns() {
       {"new_regions", {"region", "index", "kind", "name", "start", "bytes"}},
       {"regions", {"index", "region", "private_pages", "shared_pages", "diverged_pages", "same_pages", "new_pages"}},
       {"pages", {"index", "cause", "first_page", "pages_and_gaps"}},
-      {"verify", {"index", "pages", "identical", "refcount_only", "gc_header_only", "hash_only", "data"}}};
+      {"verify", {"index", "pages", "identical", "refcount_only", "gc_header_only", "hash_only", "data"}},
+      {"heads", {"region", "pages", "with_heads", "heads"}}};
 }
 
 }  // namespace cowprof

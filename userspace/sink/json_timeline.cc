@@ -85,7 +85,7 @@ void AppendCauses(int index, const CauseCounts& causes, std::string* out) {
   absl::StrAppend(out, "]");
 }
 
-void AppendCollector(int index, const std::optional<bool>& on, std::string* out) {
+void AppendFlag(int index, const std::optional<bool>& on, std::string* out) {
   absl::StrAppend(out, "[", index);
   AppendCell(on ? Count(*on) : std::nullopt, out);
   absl::StrAppend(out, "]");
@@ -180,27 +180,31 @@ Json NamesOfColumns() {
                 {"sweeps", kSweepColumns},
                 {"limits", kLimitColumns}};
   names["collectors"] = Json::array({"index", "on"});
+  names["persistent_workers"] = Json::array({"index", "persistent"});
   names.update(NamesOfPlaceColumns());
   names.update(NamesOfSegmentColumns());
   return names;
 }
 
 void RecordEncoder::EncodeProcesses(const Sample& sample, std::string* out) {
-  std::string causes, collectors;
+  std::string causes, collectors, persistent;
   {
     List rows("processes", out), cause_rows("causes", &causes), collector_rows("collectors", &collectors);
+    List persistent_rows("persistent_workers", &persistent);
     for (const ProcessSample& process : sample.processes) {
       ProcessSample& last = pending_.processes.try_emplace(process.index, ProcessSample{.index = -1}).first->second;
       const bool same_causes = last.causes == process.causes || !process.causes;
       if (!same_causes) AppendCauses(process.index, *process.causes, cause_rows.Next());
       if (last.collector_on != process.collector_on)
-        AppendCollector(process.index, process.collector_on, collector_rows.Next());
+        AppendFlag(process.index, process.collector_on, collector_rows.Next());
+      if (last.persistent != process.persistent)
+        AppendFlag(process.index, process.persistent, persistent_rows.Next());
       const bool same = last.index == process.index && last.counts == process.counts && last.proc == process.proc;
       last = process;
       if (!same) AppendRow(process, rows.Next());
     }
   }
-  absl::StrAppend(out, causes, collectors);
+  absl::StrAppend(out, causes, collectors, persistent);
   {
     List rows("rollups", out);
     for (const ProcessSample& process : sample.processes) {
@@ -259,6 +263,7 @@ std::string RecordEncoder::Encode(const Sample& latest) {
   Prepend(unwritten_.pages, &sample.pages);
   Prepend(unwritten_.new_regions, &sample.new_regions);
   Prepend(unwritten_.regions, &sample.regions);
+  Prepend(unwritten_.heads, &sample.heads);
   if (!sample.cause_evidence) sample.cause_evidence = unwritten_.cause_evidence;
   if (!sample.shm) sample.shm = unwritten_.shm;
   unwritten_ = {.events = sample.events,
@@ -270,6 +275,7 @@ std::string RecordEncoder::Encode(const Sample& latest) {
                 .pages = sample.pages,
                 .new_regions = sample.new_regions,
                 .regions = sample.regions,
+                .heads = sample.heads,
                 .cause_evidence = sample.cause_evidence};
   unwritten_.events.resize(std::min(unwritten_.events.size(), kMaxUnwrittenEvents));
   std::set<int> exited;
@@ -315,11 +321,15 @@ void RecordDecoder::DecodeProcesses(const nlohmann::ordered_json& record) {
     if (index && *index <= kMaxProcesses && processes_.contains(static_cast<int>(*index)))
       processes_[static_cast<int>(*index)].causes = DecodeCauses(row);
   }
-  for (const Json& row : ListOf(record, "collectors")) {
-    const Count index = CountAt(row, 0), on = CountAt(row, 1);
-    if (index && *index <= kMaxProcesses && processes_.contains(static_cast<int>(*index)))
-      processes_[static_cast<int>(*index)].collector_on = on ? std::optional<bool>(*on != 0) : std::nullopt;
-  }
+  const auto decode_flags = [&](const char* key, std::optional<bool> ProcessSample::* flag) {
+    for (const Json& row : ListOf(record, key)) {
+      const Count index = CountAt(row, 0), on = CountAt(row, 1);
+      if (index && *index <= kMaxProcesses && processes_.contains(static_cast<int>(*index)))
+        processes_[static_cast<int>(*index)].*flag = on ? std::optional<bool>(*on != 0) : std::nullopt;
+    }
+  };
+  decode_flags("collectors", &ProcessSample::collector_on);
+  decode_flags("persistent_workers", &ProcessSample::persistent);
   sample_.processes.clear();
   for (const auto& [index, process] : processes_) sample_.processes.push_back(process);
   const auto process_of = [&](const Json& row) -> ProcessSample* {

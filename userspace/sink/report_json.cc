@@ -89,6 +89,7 @@ Json ProcessJson(const ProcessGrowth& process, const Growth& growth) {
   json["copy_seconds"] = CopySeconds(counts.copies, growth.info);
   json["python"] = process.python.empty() ? Json(nullptr) : Json(process.python);
   json["collector_on"] = process.collector_on ? Json(*process.collector_on) : Json(nullptr);
+  json["persistent_worker"] = process.persistent ? Json(*process.persistent) : Json(nullptr);
   if (!process.places.empty()) {
     const Blame blame = BlameOf(growth, {.index = process.index});
     json["by_type"] = TypesJson(growth, blame, kRowsOfProcess);
