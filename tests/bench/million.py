@@ -226,32 +226,44 @@ def write_timeline(recorded, out, arguments):
     epoch_ticks = -(-arguments.ticks // arguments.epochs)
     writer.add(process_event(0, 0, template, 4000))
     workers, next_index, rows_written = [], 1, 0
+    next_pages = next_places = 0.0
+    copied = defaultdict(list)  # index -> pages that no record has yet
     for tick in range(arguments.ticks):
         t = tick + rng.gauss(0.002, 0.001)
         if tick % epoch_ticks == 0:
             for worker in workers:
                 writer.add({"t": round(t, 6), "type": "event", "event": "exit", "index": worker.index, "status": 0})
-            ended, workers = workers, []
+            ended, workers, forked = workers, [], tick
             for _ in range(arguments.processes - 1):
                 workers.append(Process(recorded, next_index, spread_pages(recorded, arguments.pages, rng), rng))
                 writer.add(process_event(t, next_index, template, 4000 + next_index))
                 next_index += 1
         sample = {"t": round(t, 6), "type": "sample", "processes": [], "causes": []}
         sample.update({**recorded.names, "rollups": recorded.rollups} if tick == 0 else {})
-        pages, places, regions = [], [], []
+        places, regions = [], []
         # The last counts of a process stand in the sample that has its end.
         for process in (target, *(ended if tick % epoch_ticks == 0 else ()), *workers):
             taken = process.tick(SATURATION / epoch_ticks)
             sample["processes"].append(process.row())
-            sample["causes"].append([process.index, *process.causes])
-            places += process.new_places()
-            pages += encode_pages(process.index, taken)
+            if taken or tick == 0:  # a row only where something changed
+                sample["causes"].append([process.index, *process.causes])
+            if t >= next_places:
+                places += process.new_places()
+            copied[process.index] += taken
             for page, _cause in taken:
                 at = bisect.bisect(starts, (page * 4096, len(starts))) - 1
                 process.touched[starts[at][1]] += 1
             if process.index and (tick + process.index) % SWEEP_EVERY == 0:
                 regions += region_rows(process, recorded.names["new_regions"])
                 process.touched = Counter()
+        # As rarely as the recorder tells them (next_pages_ and next_places_ in userspace/collector.cc).
+        pages = []
+        if t >= next_pages:
+            pages = [row for index, taken in copied.items() for row in encode_pages(index, taken)]
+            copied.clear()
+            next_pages = t + min(max((t - forked) / 20, 0.1), 30)
+        if t >= next_places:
+            next_places = t + min(max(t / 20, 0.5), 30)
         rows_written += len(sample["processes"])
         sample["limits"] = [rng.choice(recorded.limits)]
         sample.update({key: value for key, value in (("places", places), ("regions", regions), ("pages", pages)) if value})
