@@ -2,22 +2,15 @@
 // Called by: npm test in web/, after npm run build.
 // Does not: test the page of one recording, beyond that nothing of the comparison shows in it.
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 import { gzipSync } from "node:zlib";
-import { openPage, paintedPixels, startBrowser, visitPage, writePage } from "./browser.mjs";
+import { paintedPixels } from "./browser.mjs";
 import { makeBlamedPage } from "./blamed.mjs";
-import { assertBytes, checkNoOverflow, checkQuiet, settle } from "./checks.mjs";
+import { assertBytes, checkNoOverflow, settle } from "./checks.mjs";
 import { fillTemplate, kHostile, makeEmptyPage, makePage } from "./synthetic.mjs";
+import { makeStage } from "./stage.mjs";
 
-let browser;
-before(async () => {
-  browser = await startBrowser();
-});
-after(() => browser?.close());
-
-async function withPage(name, content, options, body) {
-  checkQuiet(await visitPage(browser, writePage(name, fillTemplate(content)), name, options, body));
-}
+const { withPage } = makeStage();
 
 const kGib = 2 ** 30;
 

@@ -2,20 +2,12 @@
 // Called by: npm test in web/, after npm run build.
 // Does not: test the sections below; page.test.mjs and why.test.mjs do.
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
-import { startBrowser, visitPage, writePage } from "./browser.mjs";
-import { assertBytes, checkNoOverflow, checkQuiet } from "./checks.mjs";
-import { fillTemplate, kHostile, makeNullPage, makePage } from "./synthetic.mjs";
+import { test } from "node:test";
+import { assertBytes, checkNoOverflow } from "./checks.mjs";
+import { kHostile, makeNullPage, makePage } from "./synthetic.mjs";
+import { makeStage } from "./stage.mjs";
 
-let browser;
-before(async () => {
-  browser = await startBrowser();
-});
-after(() => browser?.close());
-
-async function withPage(name, content, options, body) {
-  checkQuiet(await visitPage(browser, writePage(`header-${name}`, fillTemplate(content)), `header-${name}`, options, body));
-}
+const { withPage } = makeStage("header-");
 
 const edges = (page, selector) => page.$eval(selector, (part) => {
   const bar = part.parentElement.getBoundingClientRect();
@@ -52,6 +44,18 @@ test("the bar: what is used, where it will end, and the limit, in the report's f
     const range = await edges(page, ".outlook-range");
     assert.ok(Math.abs(range[0] - limit.peak.low / whole) < 0.01 && Math.abs(range[1] - limit.peak.high / whole) < 0.01);
     assert.match(await page.getAttribute(".outlook-bar", "aria-label"), /^used: .*, forecast: .*, limit cgroup-v1 \/job1: /);
+  });
+});
+
+test("of a run that is over it is said what it came to, not what is to come", async () => {
+  const data = makePage();
+  Object.assign(data.report.forecast, { ended: true, verdict: "will-exceed", eta_limit_seconds: 0 });
+  data.events_dropped = 7;
+  await withPage("ended", data, {}, async (page) => {
+    assert.equal(await page.textContent("#outlook .pill"), "A limit was met");
+    assert.match(await page.getAttribute(".outlook-bar", "aria-label"), /^used at the end: .*, at most: /);
+    await page.click("summary:has-text('events')");
+    assert.match(await page.textContent("details:has(table.events) .note"), /^and 7 more; 7 of them are not in the page/);
   });
 });
 

@@ -42,7 +42,7 @@ function makeForecast({ forecasts, limits }) {
   const [limit] = limits;
   return {
     shape: "bounded", ceiling_bytes: bytes("ceiling_kib"), eta_ceiling_seconds: last("eta_s"), first_limit: limit.kind, eta_limit_seconds: 95, verdict: "will-exceed",
-    plateau_bytes: { low: bytes("low_kib"), best: bytes("best_kib"), high: bytes("high_kib") }, ended: true, sawtooth: false,
+    plateau_bytes: { low: bytes("low_kib"), best: bytes("best_kib"), high: bytes("high_kib") }, ended: false, sawtooth: false,
     limits: [{ kind: limit.kind, name: limit.name, unit: "bytes", limit: limit.limit.at(-1) * 1024, used: limit.used.at(-1) * 1024, peak: { low: peak("low_kib"), best: peak("best_kib"), high: peak("high_kib") }, eta_seconds: 95, eta_earliest_seconds: 70, verdict: "will-exceed" }],
     sentence: "Private memory grows towards its ceiling and meets the limit of /job1 in about 95 s if nothing changes.",
   };

@@ -2,24 +2,16 @@
 // Called by: npm test in web/, after npm run build.
 // Does not: test the tool; real.test.mjs takes a page of a real recording.
 import assert from "node:assert/strict";
-import { existsSync, readFileSync } from "node:fs";
-import { after, before, test } from "node:test";
-import { kOut, startBrowser, visitPage, writePage } from "./browser.mjs";
+import { readFileSync } from "node:fs";
+import { test } from "node:test";
+import { kOut } from "./browser.mjs";
 import {
   assertBytes, bytesShown, canvasText, checkChartsPainted, checkLimitsTable, checkNoOverflow, checkQuiet, checkWorkersTable, settle, workerRows,
 } from "./checks.mjs";
-import { fillTemplate, kTemplate, makePage } from "./synthetic.mjs";
+import { kTemplate, makePage } from "./synthetic.mjs";
+import { makeStage } from "./stage.mjs";
 
-let browser;
-before(async () => {
-  assert.ok(existsSync(kTemplate), "web/dist/template.html is missing: run npm run build in web/ first");
-  browser = await startBrowser();
-});
-after(() => browser?.close());
-
-async function withPage(name, content, options, body) {
-  checkQuiet(await visitPage(browser, writePage(name, fillTemplate(content)), name, options, body));
-}
+const { withPage } = makeStage();
 
 test("the template is small, has one placeholder, and a strict policy", () => {
   const html = readFileSync(kTemplate, "utf8");

@@ -2,20 +2,13 @@
 // Called by: npm test in web/, after npm run build.
 // Does not: test the sections below; what they make of a selection is theirs.
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
-import { openPage, paintedPixels, startBrowser, visitPage, writePage } from "./browser.mjs";
+import { test } from "node:test";
+import { paintedPixels } from "./browser.mjs";
 import { assertBytes, bytesShown, canvasText, checkChartsPainted, checkNoOverflow, checkQuiet, hover, secondsShown, settle } from "./checks.mjs";
-import { fillTemplate, kHostile, makeHostilePage, makePage, makeRunningPage } from "./synthetic.mjs";
+import { kHostile, makeHostilePage, makePage, makeRunningPage } from "./synthetic.mjs";
+import { makeStage } from "./stage.mjs";
 
-let browser;
-before(async () => {
-  browser = await startBrowser();
-});
-after(() => browser?.close());
-
-async function withPage(name, content, options, body) {
-  checkQuiet(await visitPage(browser, writePage(`timeline-${name}`, fillTemplate(content)), `timeline-${name}`, options, body));
-}
+const { open, withPage } = makeStage("timeline-");
 
 const last = (values) => values.at(-1);
 const over = (page, strip) => page.locator(`.strip.${strip} .u-over`);
@@ -344,7 +337,7 @@ test("one sample, and causes that are not known: still a timeline", async () => 
 // The bounds asked of the page are 2 s, 150 ms and 150 MB (tests/bench/page_speed.mjs measures them alone on the machine);
 // here other work may share the cores: the clock's are doubled, and it is the shortest of several zooms that counts.
 test("a million samples: shown, hovered, zoomed and panned without a wait", async (context) => {
-  const opened = await openPage(browser, writePage("timeline-million", fillTemplate(makePage({ workers: 64, samples: 15625 }))));
+  const opened = await open("million", makePage({ workers: 64, samples: 15625 }));
   const { page } = opened;
   await page.waitForSelector(".strip canvas");
   await settle(page);

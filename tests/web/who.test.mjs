@@ -2,21 +2,14 @@
 // Called by: npm test in web/, after npm run build.
 // Does not: test the tables' looks for the whole recording; why.test.mjs does.
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
-import { openPage, paintedPixels, startBrowser, visitPage, writePage } from "./browser.mjs";
+import { test } from "node:test";
+import { paintedPixels } from "./browser.mjs";
 import { makeBlamedPage } from "./blamed.mjs";
 import { assertBytes, bytesShown, checkNoOverflow, checkQuiet, settle } from "./checks.mjs";
-import { fillTemplate, kHostile, makeEmptyPage, makePage } from "./synthetic.mjs";
+import { kHostile, makeEmptyPage, makePage } from "./synthetic.mjs";
+import { makeStage } from "./stage.mjs";
 
-let browser;
-before(async () => {
-  browser = await startBrowser();
-});
-after(() => browser?.close());
-
-async function withPage(name, content, options, body) {
-  checkQuiet(await visitPage(browser, writePage(name, fillTemplate(content)), name, options, body));
-}
+const { open, withPage } = makeStage();
 
 const kView = ".icicle-view";
 const kRow = 21; // pixels
@@ -358,7 +351,7 @@ function makeManyNodes(leaves) {
 }
 
 test("sixty thousand nodes: summed, laid out and drawn", async (context) => {
-  const opened = await openPage(browser, writePage("who-many", fillTemplate(makeManyNodes(30000))));
+  const opened = await open("who-many", makeManyNodes(30000));
   const { page } = opened;
   const draws = () => page.evaluate(() => performance.getEntriesByName("icicle").map((entry) => entry.duration));
   const first = (await draws()).at(-1);

@@ -2,21 +2,14 @@
 // Called by: npm test in web/, after npm run build.
 // Does not: test charts or the other tables; page.test.mjs does.
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
-import { kOut, openPage, startBrowser, visitPage, writePage } from "./browser.mjs";
+import { test } from "node:test";
+import { kOut } from "./browser.mjs";
 import { assertBytes, checkNoOverflow, checkQuiet, settle } from "./checks.mjs";
 import { kCauseShares, makeBlamedPage, makeHostileBlame } from "./blamed.mjs";
-import { fillTemplate, kHostile, makeEmptyPage, makeNullPage, makePage } from "./synthetic.mjs";
+import { kHostile, makeEmptyPage, makeNullPage, makePage } from "./synthetic.mjs";
+import { makeStage } from "./stage.mjs";
 
-let browser;
-before(async () => {
-  browser = await startBrowser();
-});
-after(() => browser?.close());
-
-async function withPage(name, content, options, body) {
-  checkQuiet(await visitPage(browser, writePage(name, fillTemplate(content)), name, options, body));
-}
+const { open, withPage } = makeStage();
 
 const legend = (page) => page.$$eval(".cause-entry", (all) => all.map((entry) => ({
   name: entry.querySelector("strong").textContent, words: entry.querySelector(".cause-why")?.textContent ?? "",
@@ -162,7 +155,7 @@ test("a row and a whole table can be copied as text, with whole paths", async ()
 });
 
 test("a thousand rows: twelve are made, a hundred more on request, without a wait", async (context) => {
-  const opened = await openPage(browser, writePage("why-thousand", fillTemplate(makeBlamedPage({ rows: 1000, workers: 64 }))));
+  const opened = await open("why-thousand", makeBlamedPage({ rows: 1000, workers: 64 }));
   const { page } = opened;
   assert.equal(await page.locator("#by-line tbody tr").count(), 12);
   await page.evaluate(() => {

@@ -1,7 +1,7 @@
 // Owns what stands at the end: the list of events, and what the words mean.
 // Called by: main.ts, once.
 // Does not: judge; an event's text is the recording's.
-import type { PageEvent } from "./decode";
+import type { Page, PageEvent } from "./decode";
 import { make, mark } from "./dom";
 import { formatClock, formatCount } from "./format";
 import { eventName, eventTone } from "./marks";
@@ -31,12 +31,15 @@ function makeEventRow(event: PageEvent): HTMLElement {
   );
 }
 
-export function makeEventsDetails(events: PageEvent[]): HTMLElement | null {
-  if (events.length === 0) return null;
+export function makeEventsDetails({ events, eventsDropped }: Page): HTMLElement | null {
+  const count = events.length + eventsDropped;
+  if (count === 0) return null;
+  const shown = Math.min(events.length, kMostEvents);
   const heads = ["time", "event", "what happened"].map((title, i) => mark(make("th", i === 0 ? "number" : "words", title), { scope: "col" }));
-  const table = make("table", "events", make("caption", "", "Events in order of time"), make("thead", "", make("tr", "", ...heads)), make("tbody", "", ...events.slice(0, kMostEvents).map(makeEventRow)));
-  const more = events.length > kMostEvents ? make("p", "note", `and ${formatCount(events.length - kMostEvents)} more`) : null;
-  const summary = make("summary", "", events.length === 1 ? "1 event" : `${formatCount(events.length)} events`);
+  const table = make("table", "events", make("caption", "", "Events in order of time"), make("thead", "", make("tr", "", ...heads)), make("tbody", "", ...events.slice(0, shown).map(makeEventRow)));
+  const left = eventsDropped > 0 ? `; ${formatCount(eventsDropped)} of them are not in the page (forks and exits are left out first)` : "";
+  const more = count > shown ? make("p", "note", `and ${formatCount(count - shown)} more${left}`) : null;
+  const summary = make("summary", "", count === 1 ? "1 event" : `${formatCount(count)} events`);
   return make("details", "panel", summary, make("div", "scroll", table), more);
 }
 

@@ -39,6 +39,7 @@ export interface Page {
   verdict: string; run: Run; report: Report;
   seconds: Float64Array;
   processes: Track[]; totals: Totals; limits: LimitTrack[]; forecasts: Forecasts; events: PageEvent[];
+  eventsDropped: number; // the page leaves out the least weighty of very many
   frames: Frame[]; places: Place[]; blame: Blame;
   regions: Region[]; regionCounts: RegionCounts; pages: PageRuns;
 }
@@ -147,6 +148,7 @@ function parsePage(page: JsonRecord, binary: Uint8Array): Page {
     limits: rows("limits").map((row) => decodeLimit(row, read)),
     forecasts: decodeForecasts(record("forecasts"), read),
     events: rows("events").map((row) => decodeEvent(row, killed)).sort((a, b) => a.seconds - b.seconds),
+    eventsDropped: asNumber(page["events_dropped"]) ?? 0,
     frames: rows("frames").map(decodeFrame), places: rows("places").map(decodePlace), blame: decodeBlame(record("blame"), read),
     regions: rows("regions").map(decodeRegion), regionCounts: decodeRegionCounts(record("region_counts"), read), pages: decodePageRuns(record("pages"), read),
   };

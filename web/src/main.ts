@@ -35,7 +35,7 @@ const kSections: Section[] = [
   makeWorkersSection,
   makeShmSection,
   renewed(({ page }) => makeLimitsSection(page.report.limits)),
-  renewed(({ page }) => makeEventsDetails(page.events)),
+  renewed(({ page }) => makeEventsDetails(page)),
   makeTermsDetails,
   renewed(makeFooter),
   makeHelp,

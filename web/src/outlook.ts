@@ -6,10 +6,10 @@ import { formatQuantity, formatSeconds } from "./format";
 import type { LimitOutlook, Outlook } from "./report";
 import "./outlook.css";
 
-const kTones: Record<string, { words: string; tone: string }> = {
-  "safe": { words: "safe", tone: "good" },
-  "tight": { words: "tight", tone: "warn" },
-  "will-exceed": { words: "will exceed a limit", tone: "bad" },
+const kTones: Record<string, { words: string; ended: string; tone: string }> = {
+  "safe": { words: "Forecast: safe", ended: "No limit was near", tone: "good" },
+  "tight": { words: "Forecast: tight", ended: "A limit was near", tone: "warn" },
+  "will-exceed": { words: "Forecast: will exceed a limit", ended: "A limit was met", tone: "bad" },
 };
 const kMostOver = 1.4;         // times the limit: the bar shows no more of what would lie beyond it
 
@@ -29,12 +29,12 @@ function part(className: string, from: number, to: number): HTMLElement {
   return bar;
 }
 
-function inWords({ kind, name, unit, used, limit, peak }: LimitOutlook): [string, string][] {
+function inWords({ kind, name, unit, used, limit, peak }: LimitOutlook, ended: boolean): [string, string][] {
   const range = peak.low !== null && peak.high !== null && peak.high > peak.low ? `${formatQuantity(peak.low, unit)} to ${formatQuantity(peak.high, unit)}` : formatQuantity(peak.best, unit);
-  return [["used", formatQuantity(used, unit)], ["forecast", range], [`limit ${kind} ${name}`, formatQuantity(limit, unit)]];
+  return [[ended ? "used at the end" : "used", formatQuantity(used, unit)], [ended ? "at most" : "forecast", range], [`limit ${kind} ${name}`, formatQuantity(limit, unit)]];
 }
 
-function makeLimitBar(limit: LimitOutlook, tone: string): HTMLElement {
+function makeLimitBar(limit: LimitOutlook, tone: string, ended: boolean): HTMLElement {
   const bound = limit.limit ?? 1;
   const { low, best, high } = limit.peak;
   const whole = Math.min(kMostOver * bound, Math.max(bound, high ?? best ?? 0));
@@ -42,7 +42,7 @@ function makeLimitBar(limit: LimitOutlook, tone: string): HTMLElement {
   if (low !== null && high !== null) bar.append(part("outlook-range", low / whole, high / whole));
   if (best !== null) bar.append(part("outlook-best", best / whole, best / whole));
   bar.append(part("outlook-limit", bound / whole, bound / whole));
-  const words = inWords(limit);
+  const words = inWords(limit, ended);
   mark(bar, { "role": "img", "aria-label": words.map(([name, value]) => `${name}: ${value}`).join(", ") });
   const keys = ["used", "range", "limit"];
   const legend = words.map(([name, value], i) => make("span", "outlook-key", make("span", `outlook-swatch ${keys[i] ?? ""}`), make("span", "outlook-name", name), make("span", "outlook-value", value)));
@@ -53,8 +53,8 @@ export function makeOutlook(outlook: Outlook): HTMLElement | null {
   const tone = kTones[outlook.verdict];
   const limit = nearest(outlook);
   if (outlook.sentence === "" && tone === undefined && limit === null) return null;
-  const when = tone?.tone === "bad" && outlook.etaLimitSeconds !== null ? ` in about ${formatSeconds(outlook.etaLimitSeconds)}` : "";
-  const pill = tone === undefined ? null : make("span", `pill ${tone.tone}`, `Forecast: ${tone.words}${when}`);
+  const when = tone?.tone === "bad" && !outlook.ended && outlook.etaLimitSeconds !== null ? ` in about ${formatSeconds(outlook.etaLimitSeconds)}` : "";
+  const pill = tone === undefined ? null : make("span", `pill ${tone.tone}`, outlook.ended ? tone.ended : `${tone.words}${when}`);
   const sentence = outlook.sentence === "" ? null : make("span", "outlook-sentence", outlook.sentence);
-  return mark(make("div", "outlook", make("p", "outlook-words", pill, sentence), limit === null ? null : makeLimitBar(limit, tone?.tone ?? "")), { id: "outlook" });
+  return mark(make("div", "outlook", make("p", "outlook-words", pill, sentence), limit === null ? null : makeLimitBar(limit, tone?.tone ?? "", outlook.ended)), { id: "outlook" });
 }

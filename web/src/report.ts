@@ -38,7 +38,7 @@ export interface Evidence { looked: number | null; told: number | null; audited:
 
 export interface Interval { low: number | null; best: number | null; high: number | null }
 export interface LimitOutlook extends Pick<Limit, "kind" | "name" | "unit" | "limit" | "used"> { peak: Interval; etaSeconds: number | null; verdict: string }
-export interface Outlook { sentence: string; firstLimit: string; etaLimitSeconds: number | null; verdict: string; limits: LimitOutlook[] }
+export interface Outlook { sentence: string; ended: boolean; firstLimit: string; etaLimitSeconds: number | null; verdict: string; limits: LimitOutlook[] }
 
 export interface Report {
   pid: number | null;
@@ -154,7 +154,7 @@ function parseLimitOutlook(value: Json): LimitOutlook {
 function parseForecast(value: Json | undefined): Outlook {
   const forecast = asRecord(value);
   return {
-    sentence: asText(forecast["sentence"]), firstLimit: asText(forecast["first_limit"]), etaLimitSeconds: asNumber(forecast["eta_limit_seconds"]),
+    sentence: asText(forecast["sentence"]), ended: forecast["ended"] === true, firstLimit: asText(forecast["first_limit"]), etaLimitSeconds: asNumber(forecast["eta_limit_seconds"]),
     verdict: asText(forecast["verdict"], "unknown"), limits: asList(forecast["limits"]).map(parseLimitOutlook),
   };
 }
