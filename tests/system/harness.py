@@ -5,6 +5,7 @@ Judges only what must hold of every recording: the schemas, and that a healthy r
 """
 import json
 import os
+import re
 import signal
 import subprocess
 import threading
@@ -83,6 +84,11 @@ class Process:
 def inside(pid, path):
     """A path as that process sees it, whatever its mount namespace."""
     return Path("/proc", str(pid), "root", path)
+
+
+def bytes_read(pid):
+    """That it asked for with read(2) so far, of whatever file."""
+    return int(re.search(r"rchar: (\d+)", (Path("/proc") / str(pid) / "io").read_text()).group(1))
 
 
 def load_json(path):

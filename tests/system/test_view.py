@@ -2,7 +2,12 @@
 import base64
 import gzip
 import json
+import os
+import pty
 import re
+import signal
+import subprocess
+import time
 
 import pytest
 
@@ -110,3 +115,29 @@ def test_thousands_of_processes(tmp_path):
     assert len(page["processes"]) == 2001
     assert sum(event["kind"] == "killed" for event in page["events"]) == 4
     assert (tmp_path / "many.html").stat().st_size < 2**20
+
+
+def test_reading_that_takes_long_says_how_far_it_is(tmp_path):
+    """A stop makes it long: the line comes after two seconds, and is gone at the end."""
+    path = write_timeline(tmp_path / "long.json", process(0), *(sample(t, row(0, t)) for t in range(30000)))
+    terminal, end = pty.openpty()
+    with subprocess.Popen([harness.COWPROF, "view", path, "-o", tmp_path / "long.html"], stdout=end, stderr=end) as child:
+        os.close(end)
+        harness.wait_until(lambda: harness.bytes_read(child.pid) > 100_000, "the reading to begin")
+        child.send_signal(signal.SIGSTOP)
+        time.sleep(2.1)
+        child.send_signal(signal.SIGCONT)
+        said = b""
+        while chunk := read_or_end(terminal):
+            said += chunk
+    os.close(terminal)
+    assert child.returncode == 0
+    assert re.match(rb"\rcowprof: reading .+: [1-9]\d? %", said), said[:200]
+    assert said.endswith(b"\r\x1b[K" + os.fsencode(tmp_path / "long.html") + b"\r\n"), said[-200:]
+
+
+def read_or_end(terminal):
+    try:
+        return os.read(terminal, 4096)
+    except OSError:  # nobody holds the other side any more
+        return b""

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -14,6 +15,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "sink/reading_note.h"
 
 namespace cowprof {
 namespace {
@@ -119,7 +121,11 @@ absl::StatusOr<TimelineContents> ReadTimeline(const std::string& path,
   on_info(*info);
   TimelineContents contents = {.info = *info};
   RecordDecoder decoder;
+  std::error_code unknown;
+  const uintmax_t file_bytes = std::filesystem::file_size(path, unknown);
+  ReadingNote note(path, unknown ? 0 : file_bytes);
   while (std::getline(*records, line)) {
+    note.Advance(line.size() + 1);
     absl::string_view record = absl::StripPrefix(absl::StripSuffix(line, ","), ",");
     if (record.empty() || record == "]}") continue;
     absl::StatusOr<RecordDecoder::Result> result = decoder.Decode(record);

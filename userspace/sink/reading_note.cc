@@ -1,0 +1,43 @@
+// See reading_note.h.
+#include "sink/reading_note.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "model/words.h"
+#include "posix/clock.h"
+
+namespace cowprof {
+namespace {
+
+constexpr absl::Duration kPatience = absl::Seconds(2), kPace = absl::Milliseconds(200);
+constexpr size_t kPathColumns = 50;
+
+absl::Duration Now() { return ReadClock(CLOCK_MONOTONIC); }
+
+}  // namespace
+
+ReadingNote::ReadingNote(std::string path, uint64_t file_bytes)
+    : path_(std::move(path)),
+      file_bytes_(file_bytes),
+      wanted_(file_bytes > 0 && isatty(STDERR_FILENO)),
+      next_(Now() + kPatience) {}
+
+ReadingNote::~ReadingNote() {
+  if (shown_) absl::FPrintF(stderr, "\r\033[K");
+}
+
+void ReadingNote::Advance(uint64_t bytes) {
+  read_bytes_ += bytes;
+  if (!wanted_ || Now() < next_) return;
+  const uint64_t percent = std::min<uint64_t>(100, 100 * read_bytes_ / file_bytes_);
+  absl::FPrintF(stderr, "\rcowprof: reading %s: %d %%", Printable(path_, kPathColumns), percent);
+  fflush(stderr);
+  next_ = Now() + kPace;
+  shown_ = true;
+}
+
+}  // namespace cowprof
