@@ -45,7 +45,8 @@ function parseRegion(row: JsonRecord): BlameRow {
   const start = asNumber(row["start"]);
   const name = [asText(row["kind"]), asText(row["name"])].filter((part) => part !== "").join(" ") || "?";
   const parsed = parseRow(row, name, start === null ? asText(row["start"]) : `0x${start.toString(16)}`);
-  return { ...parsed, bytes: null, copies: asNumber(row["copied_pages"]) ?? parsed.copies }; // its bytes are its size, not what was copied
+  // Its bytes are its size, not what was copied. No pages: no sweep has seen it since it was filled.
+  return { ...parsed, bytes: null, pages: parsed.pages === 0 ? null : parsed.pages, copies: asNumber(row["copied_pages"]) ?? parsed.copies };
 }
 
 const rows = (value: Json | undefined, parse: (row: JsonRecord) => BlameRow): BlameRow[] => asList(value).map(asRecord).map(parse);
