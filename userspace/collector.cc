@@ -8,6 +8,7 @@
 #include <iterator>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "posix/clock.h"
@@ -18,6 +19,7 @@ namespace {
 // Shares of one CPU: while a round of the sweep runs, of it in the long run, and of the rollups.
 constexpr double kSweepShare = 0.03, kLongSweepShare = 0.008, kRollupShare = 0.004;
 
+constexpr size_t kMostCgroups = 256;  // that are remembered by name
 constexpr absl::Duration kShortestGapOfPages = absl::Milliseconds(100);
 constexpr absl::Duration kFirstSweeps = absl::Milliseconds(200);  // CPU time that they may take at once
 
@@ -377,9 +379,12 @@ absl::StatusOr<Sample> Collector::Collect(absl::Duration interval, bool last) {
   RunSweep(last ? absl::Milliseconds(100) : std::max(interval * kSweepShare, hasty), &sample);
   if (target_alive_) sample.limits = limits_.Read(target_);
   LookAtShm(interval, last, &sample);
-  std::vector<LimitSample> cgroups;
-  std::copy_if(sample.limits.begin(), sample.limits.end(), std::back_inserter(cgroups), IsCgroup);
-  if (!cgroups.empty()) cgroups_seen_ = std::move(cgroups);
+  // Those seen before stay: a process that is about to end is said to be in the root.
+  for (const LimitSample& limit : sample.limits) {
+    const auto same = [&](const LimitSample& known) { return known.name == limit.name; };
+    if (IsCgroup(limit) && cgroups_seen_.size() < kMostCgroups && absl::c_none_of(cgroups_seen_, same))
+      cgroups_seen_.push_back(limit);
+  }
   if (const uint64_t device = limits_.ShmDevice(target_); device != 0) shm_device_ = device;
   sample.losses = pull->losses;
   sample.losses.unreadable = unreadable_;
