@@ -138,8 +138,12 @@ void Collector::NameCgroup(const SeenEvent& seen, LimitSample* limit) const {
   if (limits_.NameCgroup(seen.process.pid, seen.cgroup, limit)) return;
   for (const LimitSample& known : cgroups_seen_) {
     limit->kind = known.kind;
-    if (!absl::EndsWith(known.name, absl::StrCat("/", limit->name))) continue;
-    limit->name = known.name;
+    // One above it may have got its limit just now.
+    absl::string_view path = known.name;
+    while (!path.empty() && !absl::EndsWith(path, absl::StrCat("/", limit->name)))
+      path = path.substr(0, std::min(path.rfind('/'), path.size() - 1));
+    if (path.empty()) continue;
+    limit->name = std::string(path);
     return;
   }
 }
