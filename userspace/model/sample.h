@@ -5,7 +5,6 @@
 
 #include <sys/types.h>
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "model/place.h"
 
 namespace cowprof {
 
@@ -61,102 +61,6 @@ struct FaultCounts {
     const uint64_t explained = *copies + *zero_upgrades;
     return *write_protect_faults > explained ? *write_protect_faults - explained : 0;
   }
-};
-
-// Why a page was copied: what the first write to it hit.
-enum class Cause {
-  kRefcount,   // the reference count of a live object: something was only read
-  kGcHeader,   // the collector's header before an object, during a collection
-  kAllocator,  // pymalloc: a pool's header, a free block, an object of a free list
-  kBytecode,   // instructions that specialise themselves
-  kHash,       // a hash that is kept in the object once it is computed
-  kData,       // contents: of an object, or memory that is no object
-  kFree,       // an object was released: its last reference, its place in the collector's list
-  kKernel,     // the kernel wrote, in a system call
-  kUnknown,
-};
-inline constexpr int kCauses = 9;
-using CauseCounts = std::array<uint64_t, kCauses>;  // copies, by Cause
-
-// How the causes were found: by reading memory at the copy, or by an instruction that always writes the same field. Of
-// those that are trusted, one copy in a few is looked at all the same; contradicted: these, where it was another cause.
-struct CauseEvidence {
-  uint64_t looked = 0, told = 0, audited = 0, contradicted = 0;
-  bool operator==(const CauseEvidence&) const = default;
-};
-
-// A line of Python. `file` as the interpreter has it.
-struct Frame {
-  std::string file, function;
-  int line = 0;  // 0: unknown
-  bool operator==(const Frame&) const = default;
-};
-
-// What was written, by which native code and on which line. Copies that agree in all of it share one place.
-struct Place {
-  Cause cause = Cause::kUnknown;
-  std::string type;            // of the object that was written; "": none
-  std::string module, symbol;  // native code: file and function; "": not known
-  std::vector<int> frames;     // the Python stack, innermost first, as numbers of frames
-  bool operator==(const Place&) const = default;
-};
-
-// Copies of one process at one place, cumulative: a sample of `samples` copies that stands for `copies` of them.
-// `squares`: sum of the squares of what each stands for; copies^2 / squares is what the sample is worth.
-struct PlaceCount {
-  int index = 0;  // of the process
-  int place = 0;
-  uint64_t copies = 0, samples = 0, squares = 0;
-  bool operator==(const PlaceCount&) const = default;
-};
-
-// `pages` neighbouring pages of one process were copied, since the last record of pages, by the same cause.
-struct PageRun {
-  int index = 0;
-  Cause cause = Cause::kUnknown;
-  uint64_t first_page = 0;  // address / page size
-  uint64_t pages = 0;
-  bool operator==(const PageRun&) const = default;
-};
-
-enum class RegionKind { kPymallocArena, kHeap, kMmap, kFile, kStack, kOther };
-
-// A part of an address space that can hold private pages.
-struct Region {
-  RegionKind kind = RegionKind::kOther;
-  std::string name;             // file: base name; "[heap]", "[stack]", "thread stack", "[anon:...]"; "" if it has none
-  uint64_t start = 0, end = 0;  // bytes; end is exclusive
-  bool operator==(const Region&) const = default;
-};
-
-// A region of the address space that `index`, and all that is forked from it, have until they call exec.
-struct NumberedRegion {
-  int index = 0;
-  Region region;
-  bool operator==(const NumberedRegion&) const = default;
-};
-
-// Pages of one process in one region, as its last sweep found them; see SweepFigures.
-struct RegionCount {
-  int index = 0;
-  int region = 0;  // number, in order of appearance
-  uint64_t private_pages = 0, shared_pages = 0, diverged_pages = 0, same_pages = 0, new_pages = 0;
-  bool operator==(const RegionCount&) const = default;
-};
-
-// Where the heads of Python's objects lie (reference count and type), which is what a read writes: of `pages` pages of
-// a region that were looked at, `with_heads` had any; `heads`: in all, of which a page counts for two at most.
-struct RegionHeads {
-  int region = 0;
-  uint64_t pages = 0, with_heads = 0, heads = 0;
-  bool operator==(const RegionHeads&) const = default;
-};
-
-// A sample of the pages that a worker no longer shares with its parent, compared byte by byte; cumulative.
-struct VerifyFigures {
-  uint64_t pages = 0;
-  uint64_t identical = 0, refcount_only = 0, gc_header_only = 0, hash_only = 0, data = 0;
-  bool operator==(const VerifyFigures&) const = default;
 };
 
 // What /proc tells cheaply of one process: status, stat, statm, fd. Pages are of the host's page size.
@@ -274,7 +178,8 @@ struct Event {
   std::string module, symbol;     // native code; "": not known
   std::optional<Frame> frame;     // the innermost line of Python
   std::optional<FaultFile> file;  // SIGBUS: that `address` lies in
-  std::optional<LimitSample> limit;  // kOomVictim: that was met, as the kernel had it, page cache included; "": the host's
+  std::optional<LimitSample>
+      limit;           // kOomVictim: that was met, as the kernel had it, page cache included; "": the host's
   std::string text;    // kNote: one sentence, as "interval stretched to 2s: ..."; kPython: why it can't be read, or ""
   std::string python;  // kPython: version of the interpreter that the process runs
   bool operator==(const Event&) const = default;
