@@ -41,7 +41,7 @@ function makeForecast({ forecasts, limits }) {
   const peak = (name) => (last(name) === null ? null : bytes(name) + kParentBytes);
   const [limit] = limits;
   return {
-    shape: "bounded", ceiling_bytes: bytes("ceiling_kib"), eta_ceiling_seconds: last("eta_s"), first_limit: limit.kind, eta_limit_seconds: 95, verdict: "will-exceed",
+    shape: "bounded", ceiling_bytes: bytes("ceiling_kib"), eta_ceiling_seconds: last("eta_s"), first_limit: limit.kind, nearest_limit: 0, eta_limit_seconds: 95, verdict: "will-exceed",
     plateau_bytes: { low: bytes("low_kib"), best: bytes("best_kib"), high: bytes("high_kib") }, ended: false, sawtooth: false,
     limits: [{ kind: limit.kind, name: limit.name, unit: "bytes", limit: limit.limit.at(-1) * 1024, used: limit.used.at(-1) * 1024, peak: { low: peak("low_kib"), best: peak("best_kib"), high: peak("high_kib") }, eta_seconds: 95, eta_earliest_seconds: 70, verdict: "will-exceed" }],
     sentence: "Private memory grows towards its ceiling and meets the limit of /job1 in about 95 s if nothing changes.",
@@ -61,7 +61,7 @@ export function makeReport(made) {
     totals: { copies, copied_bytes: copied, copy_seconds: 1.3, by_cause: Object.fromEntries(Object.entries(totals.causes).map(([cause, values]) => [cause, values.at(-1)])) },
     by_type: [{ type: "str", ...part(0.6) }, { type: "dict", ...part(0.26), estimated: true }, { type: "tuple", ...part(0.08) }],
     by_line: [{ file: "/srv/train/dataset.py", function: "__getitem__", line: 41, ...part(0.8) }, { file: "/srv/train/collate.py", function: "collate", line: 12, ...part(0.11) }],
-    by_region: [], limits: makeLimits(made), forecast: makeForecast(made),
+    by_region: [], limits: makeLimits(made), nearest_limit: 0, forecast: makeForecast(made),
     diagnoses: [{
       id: "cow-refcount", confidence: 0.94, summary: "Reading Python objects copies the pages they live in, because every read writes a reference count.",
       evidence: ["86 % of the copies hit the reference count of an object", "dataset.py:41 __getitem__ made 80 % of them"],

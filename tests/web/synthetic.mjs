@@ -209,7 +209,7 @@ export function makeNullPage() {
   }
   page.report.totals = { copies: null, copied_bytes: null, copy_seconds: null, by_cause: { refcount: null } };
   Object.assign(page.report.exactness, { copies: "unavailable", rung: "none" });
-  Object.assign(page.report.forecast, { shape: null, ceiling_bytes: null, eta_limit_seconds: null, first_limit: null, verdict: "unknown", sentence: "", plateau_bytes: null, limits: [] });
+  Object.assign(page.report.forecast, { shape: null, ceiling_bytes: null, eta_limit_seconds: null, first_limit: null, nearest_limit: null, verdict: "unknown", sentence: "", plateau_bytes: null, limits: [] });
   for (const limit of page.report.limits) Object.assign(limit, { limit: null, used: null, peak: null, ratio: null });
   for (const one of [...page.processes, page.totals]) Object.assign(one, { copies: one.copies.map(() => null), causes: {} });
   page.processes[1].private_kib = page.processes[1].private_kib.map((value, i) => (i % 2 === 1 ? null : value));

@@ -190,6 +190,11 @@ void JudgeLimits(Forecast* forecast) {
     if (limit.eta && (forecast->first_limit < 0 || *limit.eta < *forecast->limits[forecast->first_limit].eta))
       forecast->first_limit = static_cast<int>(i);
   }
+  const auto share = [&](int i) { return forecast->limits[i].peak.best / *forecast->limits[i].now.limit; };
+  forecast->nearest_limit = forecast->first_limit;
+  for (int i = 0; forecast->first_limit < 0 && i < static_cast<int>(forecast->limits.size()); ++i) {
+    if (forecast->nearest_limit < 0 || share(i) > share(forecast->nearest_limit)) forecast->nearest_limit = i;
+  }
 }
 
 // The bytes a second that come without an end in sight.

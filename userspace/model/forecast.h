@@ -46,6 +46,7 @@ struct Forecast {
   bool sawtooth = false;                        // memory comes back when workers end, again and again
   std::vector<LimitForecast> limits;            // those of growth.limits that have a limit
   int first_limit = -1;                         // number in `limits` of the one that is met first; -1: none
+  int nearest_limit = -1;  // the same or, where none is met, what fills its limit most; -1: no limit
   Outlook outlook = Outlook::kUnknown;
   std::string sentence;  // "plateaus at 41 GB in about 12 min; limit 64 GB: safe"
 };

@@ -23,20 +23,9 @@ std::string Figure(const LimitSample& limit, double value) {
   return limit.counts_bytes() ? HumanBytes(whole) : HumanCount(whole);
 }
 
-// What will be nearest to its limit; null: there is none.
-const LimitForecast* Nearest(const Forecast& forecast) {
-  if (forecast.first_limit >= 0) return &forecast.limits[forecast.first_limit];
-  const LimitForecast* nearest = nullptr;
-  const auto share = [](const LimitForecast& limit) { return limit.peak.best / *limit.now.limit; };
-  for (const LimitForecast& limit : forecast.limits) {
-    if (nearest == nullptr || share(limit) > share(*nearest)) nearest = &limit;
-  }
-  return nearest;
-}
-
 std::string LimitPart(const Forecast& forecast) {
-  const LimitForecast* limit = Nearest(forecast);
-  if (limit == nullptr) return "";
+  if (forecast.nearest_limit < 0) return "";
+  const LimitForecast* limit = &forecast.limits[forecast.nearest_limit];
   const std::string what = LimitWords(limit->now), bound = Figure(limit->now, *limit->now.limit);
   if (limit->eta)
     return absl::StrCat("; ", what, " (", bound, ") is full in about ", About(absl::ToDoubleSeconds(*limit->eta)));

@@ -47,6 +47,7 @@ Json ForecastJson(const Forecast& forecast) {
       {"ceiling_bytes", forecast.ceiling_bytes},
       {"eta_ceiling_seconds", forecast.plateau_eta_seconds ? Json(forecast.plateau_eta_seconds->best) : Json(nullptr)},
       {"first_limit", first != nullptr ? Json(NameOf(first->now.kind)) : Json(nullptr)},
+      {"nearest_limit", forecast.nearest_limit >= 0 ? Json(forecast.nearest_limit) : Json(nullptr)},
       {"eta_limit_seconds", first != nullptr ? Seconds(first->eta) : Json(nullptr)},
       {"verdict", NameOf(forecast.outlook)},
       {"plateau_bytes", std::move(plateau)},

@@ -156,6 +156,7 @@ Json ReportJson(const Growth& growth) {
     if (process.index > 0) workers.push_back(ProcessJson(process, growth));
   }
   for (const LimitGrowth& limit : growth.limits) limits.push_back(LimitJson(limit));
+  const LimitGrowth* nearest = NearestLimit(growth);
   return {
       {"schema", "cowprof.report/1"},
       {"target",
@@ -188,6 +189,7 @@ Json ReportJson(const Growth& growth) {
       {"by_native", NativeJson(growth, blame, kRowsOfAll)},
       {"by_region", RegionsJson(growth, kRowsOfAll)},
       {"limits", std::move(limits)},
+      {"nearest_limit", nearest != nullptr ? Json(nearest - growth.limits.data()) : Json(nullptr)},
       {"shm", ShmReportJson(growth)},
       {"forecast", ForecastJson(ForecastOf(growth))},
       {"alerts", AlertsJson(growth)},

@@ -5,7 +5,6 @@ import type { Page } from "./decode";
 import { make, makeBar, mark, ratioTone } from "./dom";
 import { exactnessInWords, formatBytes, formatClock, formatCount, formatKib, formatQuantity, formatSeconds, formatShare } from "./format";
 import { makeOutlook } from "./outlook";
-import type { Limit } from "./report";
 import { highestOf, lastHeld, lastOf } from "./series";
 import type { Store } from "./store";
 import { makeThemeButton } from "./theme";
@@ -64,13 +63,8 @@ function sharedTile(page: Page): HTMLElement {
   return tile("shared", "Still shared", formatKib(shared), detail);
 }
 
-export function nearestLimit(limits: Limit[]): Limit | null {
-  const bounded = limits.filter((limit) => limit.ratio !== null && limit.limit !== null);
-  return bounded.reduce<Limit | null>((near, limit) => (near === null || (limit.ratio ?? 0) > (near.ratio ?? 0) ? limit : near), null);
-}
-
 function limitTile(page: Page): HTMLElement {
-  const limit = nearestLimit(page.report.limits);
+  const limit = page.report.nearestLimit;
   if (limit === null) return tile("limit", "Nearest limit", "none", "no limit was found that bounds these processes");
   const detail = `of ${formatQuantity(limit.limit, limit.unit)}: ${limit.kind} ${limit.name}`;
   return tile("limit", "Nearest limit", formatShare(limit.ratio), detail, makeBar(limit.ratio, ratioTone(limit.ratio)));

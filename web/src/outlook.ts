@@ -13,15 +13,6 @@ const kTones: Record<string, { words: string; ended: string; tone: string }> = {
 };
 const kMostOver = 1.4;         // times the limit: the bar shows no more of what would lie beyond it
 
-const fill = (limit: LimitOutlook): number => (limit.peak.best ?? limit.used ?? 0) / (limit.limit ?? Infinity);
-
-// The one that is said to be met first; where none is, the one that gets fullest.
-function nearest({ limits, firstLimit }: Outlook): LimitOutlook | null {
-  const bounded = limits.filter((limit) => limit.limit !== null && limit.limit > 0);
-  const named = bounded.filter((limit) => limit.kind === firstLimit);
-  return (named.length > 0 ? named : bounded).reduce<LimitOutlook | null>((most, limit) => (most === null || fill(limit) > fill(most) ? limit : most), null);
-}
-
 function part(className: string, from: number, to: number): HTMLElement {
   const bar = make("span", className);
   bar.style.left = `${Math.max(0, Math.min(1, from)) * 100}%`;
@@ -51,7 +42,7 @@ function makeLimitBar(limit: LimitOutlook, tone: string, ended: boolean): HTMLEl
 
 export function makeOutlook(outlook: Outlook): HTMLElement | null {
   const tone = kTones[outlook.verdict];
-  const limit = nearest(outlook);
+  const limit = outlook.nearestLimit;
   if (outlook.sentence === "" && tone === undefined && limit === null) return null;
   const when = tone?.tone === "bad" && !outlook.ended && outlook.etaLimitSeconds !== null ? ` in about ${formatSeconds(outlook.etaLimitSeconds)}` : "";
   const pill = tone === undefined ? null : make("span", `pill ${tone.tone}`, outlook.ended ? tone.ended : `${tone.words}${when}`);

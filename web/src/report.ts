@@ -38,7 +38,7 @@ export interface Evidence { looked: number | null; told: number | null; audited:
 
 export interface Interval { low: number | null; best: number | null; high: number | null }
 export interface LimitOutlook extends Pick<Limit, "kind" | "name" | "unit" | "limit" | "used"> { peak: Interval; etaSeconds: number | null; verdict: string }
-export interface Outlook { sentence: string; ended: boolean; firstLimit: string; etaLimitSeconds: number | null; verdict: string; limits: LimitOutlook[] }
+export interface Outlook { sentence: string; ended: boolean; nearestLimit: LimitOutlook | null; etaLimitSeconds: number | null; verdict: string }
 
 export interface Report {
   pid: number | null;
@@ -63,6 +63,7 @@ export interface Report {
   evidence: Evidence;
   verify: Verify | null;
   limits: Limit[];
+  nearestLimit: Limit | null;
   shm: Shm | null;
   forecast: Outlook;
   diagnoses: Diagnosis[];
@@ -154,8 +155,8 @@ function parseLimitOutlook(value: Json): LimitOutlook {
 function parseForecast(value: Json | undefined): Outlook {
   const forecast = asRecord(value);
   return {
-    sentence: asText(forecast["sentence"]), ended: forecast["ended"] === true, firstLimit: asText(forecast["first_limit"]), etaLimitSeconds: asNumber(forecast["eta_limit_seconds"]),
-    verdict: asText(forecast["verdict"], "unknown"), limits: asList(forecast["limits"]).map(parseLimitOutlook),
+    sentence: asText(forecast["sentence"]), ended: forecast["ended"] === true, etaLimitSeconds: asNumber(forecast["eta_limit_seconds"]),
+    verdict: asText(forecast["verdict"], "unknown"), nearestLimit: asList(forecast["limits"]).map(parseLimitOutlook)[asNumber(forecast["nearest_limit"]) ?? -1] ?? null,
   };
 }
 
@@ -188,6 +189,7 @@ export function parseReport(value: Json | undefined): Report {
     evidence: parseEvidence(exactness),
     verify: parseVerify(report["verify"]),
     limits: asList(report["limits"]).map(parseLimit),
+    nearestLimit: asList(report["limits"]).map(parseLimit)[asNumber(report["nearest_limit"]) ?? -1] ?? null,
     shm: parseShm(report["shm"]),
     forecast: parseForecast(report["forecast"]),
     diagnoses: asList(report["diagnoses"]).map(parseDiagnosis),
