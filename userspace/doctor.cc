@@ -11,9 +11,8 @@
 #include "model/words.h"
 #include "model/worker_ceiling.h"
 #include "program.h"
-#include "source/bpf_faults.h"
+#include "source/fault_ladder.h"
 #include "source/limits.h"
-#include "source/probe_plan.h"
 #include "source/procfs.h"
 #include "target.h"
 
@@ -159,9 +158,10 @@ int Doctor(const Options& options) {
     if (absl::Status status = CheckTarget(ProcFs(), options.pid); !status.ok())
       return Fail(kNoProcess, status.message());
   }
-  HostFacts facts = ReadHostFacts();
-  facts.probes = LoadBpfFaults({}).status();
-  const std::vector<Rung> ladder = PlanProbes(facts, options.without);
+  LoadedFaults loaded = LoadFaults(ReadHostFacts(), {.target = options.pid, .without = options.without});
+  loaded.source = nullptr;
+  const HostFacts& facts = loaded.facts;
+  const std::vector<Rung>& ladder = loaded.ladder;
   const std::vector<LimitSample> limits = Limits().Read(options.pid != 0 ? options.pid : getpid());
   const PythonFacts python = ReadPython(options.pid);
   const WorkerCeiling workers = options.workers > 0 ? ReadWorkerCeiling(options, limits) : WorkerCeiling{};

@@ -72,7 +72,7 @@ std::string MissingCapabilities(const HostFacts& facts) {
 // ---- The ladder: one function a rung ----
 
 Rung PlanTracepoints(const HostFacts& facts) {
-  Rung rung = {.name = "btf-tracepoints",
+  Rung rung = {.name = std::string(kRungTracepoints),
                .capabilities = {"faults", "copies", "follow", "signals"},
                .exactness = Exactness::kExact};
   const std::string missing = MissingCapabilities(facts);
@@ -90,8 +90,8 @@ Rung PlanTracepoints(const HostFacts& facts) {
   } else if (!missing.empty()) {
     rung.reason = absl::StrCat("not allowed: ", missing, " missing");
     rung.remedy = "run with sudo, or in a container with --cap-add for each of them";
-  } else if (!facts.probes.ok()) {
-    rung.reason = std::string(facts.probes.message());
+  } else if (const auto refused = facts.refused.find(rung.name); refused != facts.refused.end()) {
+    rung.reason = std::string(refused->second.message());
     rung.remedy = "the kernel or the container's seccomp profile refuses bpf(2); run cowprof on the host";
   } else {
     rung.usable = true;
@@ -100,7 +100,7 @@ Rung PlanTracepoints(const HostFacts& facts) {
 }
 
 Rung PlanFentry(const HostFacts& facts) {
-  Rung rung = {.name = "fentry", .capabilities = {"copies"}, .exactness = Exactness::kExact};
+  Rung rung = {.name = std::string(kRungFentry), .capabilities = {"copies"}, .exactness = Exactness::kExact};
   rung.reason = facts.fentry.ok() ? "this host allows it, but this version of cowprof does not count with it"
                                   : std::string(facts.fentry.message());
   rung.remedy = "none needed where btf-tracepoints is usable";

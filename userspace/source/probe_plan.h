@@ -4,6 +4,7 @@
 #ifndef COWPROF_SOURCE_PROBE_PLAN_H_
 #define COWPROF_SOURCE_PROBE_PLAN_H_
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -23,11 +24,14 @@ struct HostFacts {
   // cowprof's pids and clock are the host's: the probes know processes by those alone.
   bool host_namespaces = false;
   bool fault_tracepoint = false;  // BTF knows exceptions:page_fault_user: x86-64
-  absl::Status probes;            // of loading and attaching the BTF tracepoint programs, for real
   absl::Status fentry;            // of loading an empty fentry program on do_wp_page
+  // Rungs that were tried, for real, and did not load.
+  std::map<std::string, absl::Status> refused;
 };
-// `probes` is left to the caller, who loads them or only tries to. Tries fentry.
+// `refused` is left to who loads the rungs (fault_ladder.h). Tries fentry.
 HostFacts ReadHostFacts();
+
+inline constexpr absl::string_view kRungTracepoints = "btf-tracepoints", kRungFentry = "fentry";
 
 // One way of counting, and whether this host has it.
 struct Rung {

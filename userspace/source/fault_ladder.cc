@@ -1,0 +1,32 @@
+// See fault_ladder.h.
+#include "source/fault_ladder.h"
+
+#include <utility>
+
+namespace cowprof {
+namespace {
+
+// The source of one rung; its status is a fact that the next plan is made with.
+absl::StatusOr<std::unique_ptr<FaultSource>> Load(const Rung& rung, const LadderOptions& options) {
+  if (rung.name == kRungTracepoints) return LoadBpfFaults(options.bpf);
+  return absl::UnimplementedError(rung.name);
+}
+
+}  // namespace
+
+LoadedFaults LoadFaults(const HostFacts& facts, const LadderOptions& options) {
+  LoadedFaults loaded = {.facts = facts};
+  for (;;) {
+    loaded.ladder = PlanProbes(loaded.facts, options.without);
+    const Rung* rung = ChosenRung(loaded.ladder);
+    if (rung == nullptr) return loaded;
+    absl::StatusOr<std::unique_ptr<FaultSource>> source = Load(*rung, options);
+    if (source.ok()) {
+      loaded.source = *std::move(source);
+      return loaded;
+    }
+    loaded.facts.refused[rung->name] = source.status();
+  }
+}
+
+}  // namespace cowprof
