@@ -37,7 +37,7 @@ enum {
 
 static int is_pointer(__u64 word)
 {
-	return word >= 65536 && word < 1ull << 47 && !(word & 7);
+	return word >= 65536 && word < 1ull << USER_ADDRESS_BITS && !(word & 7);
 }
 
 // A type's own type is PyType_Type, or a metaclass: a type that says so in its flags (Py_TPFLAGS_TYPE_SUBCLASS) and leads there.
@@ -237,7 +237,7 @@ static int site_tells(struct thread_state *state, __u32 slot)
 	return known->key.ip == state->ip && known->tells && known->verdicts_known == verdicts_known;
 }
 
-static void look(struct thread_state *state)
+static __always_inline void look(struct thread_state *state)
 {
 	__u32 room = PAGE - (state->address & (PAGE - 1)), first = slots_of(state->ip);
 

@@ -113,7 +113,7 @@ int BPF_PROG(signal_delivered, int signal, struct kernel_siginfo *info)
 		return 0;
 	delivery->event.signal = signal;
 	delivery->event.code = info->si_code;
-	delivery->ip = ((struct pt_regs *)bpf_task_pt_regs(task))->ip;
+	delivery->ip = REGS_IP((struct pt_regs *)bpf_task_pt_regs(task));
 	if (info->si_code > 0)
 		delivery->event.address = (__u64)info->_sifields._sigfault._addr;
 	tell_file(task, delivery);

@@ -191,7 +191,7 @@ int Attach(const ProcFs& proc, pid_t target, Recording* recording) {
   info.rung = rung->name;
   info.exactness = rung->exactness;
   for (const Rung& other : ladder) {
-    if (&other != rung) info.rejected.push_back({other.name, other.reason, other.remedy});
+    if (!other.reason.empty()) info.rejected.push_back({other.name, other.reason, other.remedy});
   }
   std::unique_ptr<FaultSource> faults = std::move(loaded.source);
   if (absl::Status status = faults->Follow(target); !status.ok()) {

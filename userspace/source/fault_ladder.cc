@@ -6,10 +6,19 @@
 namespace cowprof {
 namespace {
 
-// The source of one rung; its status is a fact that the next plan is made with.
-absl::StatusOr<std::unique_ptr<FaultSource>> Load(const Rung& rung, const LadderOptions& options) {
-  if (rung.name == kRungTracepoints) return LoadBpfFaults(options.bpf);
-  return absl::UnimplementedError(rung.name);
+// The source of the rung that was chosen; its status is a fact that the next plan is made with. Deaths are told where
+// that is allowed: it is no reason not to count.
+absl::StatusOr<std::unique_ptr<FaultSource>> Load(const ChosenRungs& chosen, BpfOptions options, HostFacts* facts) {
+  options.copies = chosen.copies->name;
+  options.faults = chosen.faults->name;
+  options.signals = chosen.signals != nullptr;
+  absl::StatusOr<std::unique_ptr<FaultSource>> source = LoadBpfFaults(options);
+  if (source.ok() || !options.signals) return source;
+  options.signals = false;
+  absl::StatusOr<std::unique_ptr<FaultSource>> without_signals = LoadBpfFaults(options);
+  if (!without_signals.ok()) return source;
+  facts->refused[std::string(kSignals)] = source.status();
+  return without_signals;
 }
 
 }  // namespace
@@ -18,14 +27,15 @@ LoadedFaults LoadFaults(const HostFacts& facts, const LadderOptions& options) {
   LoadedFaults loaded = {.facts = facts};
   for (;;) {
     loaded.ladder = PlanProbes(loaded.facts, options.without);
-    const Rung* rung = ChosenRung(loaded.ladder);
-    if (rung == nullptr) return loaded;
-    absl::StatusOr<std::unique_ptr<FaultSource>> source = Load(*rung, options);
+    const ChosenRungs chosen = ChooseRungs(loaded.ladder);
+    if (chosen.copies == nullptr) return loaded;
+    absl::StatusOr<std::unique_ptr<FaultSource>> source = Load(chosen, options.bpf, &loaded.facts);
     if (source.ok()) {
       loaded.source = *std::move(source);
+      loaded.ladder = PlanProbes(loaded.facts, options.without);
       return loaded;
     }
-    loaded.facts.refused[rung->name] = source.status();
+    loaded.facts.refused[chosen.copies->name] = source.status();
   }
 }
 
