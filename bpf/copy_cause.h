@@ -219,8 +219,10 @@ static void count_in_slot(struct thread_state *state, const struct cowprof_cause
 	row = bpf_map_lookup_elem(&processes, &state->process);
 	if (!row)
 		return;
-	state->slot = first + (state->next_victim++ & 3);
-	slot = &state->slots[state->slot & (COWPROF_THREAD_SLOTS - 1)];
+	first += state->next_victim++ & 3;
+	barrier_var(first);	// else the compiler leaves the mask away, and verifiers until 6.1 no longer know why it may
+	state->slot = first;
+	slot = &state->slots[first & (COWPROF_THREAD_SLOTS - 1)];
 	settle_slot(row, slot);
 	slot->key = *key;
 	slot->looked.now++;
