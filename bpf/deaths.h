@@ -96,6 +96,12 @@ static void tell_file(struct task_struct *task, struct cowprof_delivery *deliver
 	delivery->file = file;
 }
 
+// _sifields._sigfault._addr, in halves: of a union the verifier of 6.1 lets only the first members be read, _kill's.
+static __u64 fault_address(struct kernel_siginfo *info)
+{
+	return (__u32)info->_sifields._kill._pid | (__u64)info->_sifields._kill._uid << 32;
+}
+
 // ILL TRAP ABRT BUS FPE SEGV: what a program does to itself. Those of a fault carry its address; one that a process sent, as
 // abort() and handlers that raise it again do, does not.
 SEC("?tp_btf/signal_deliver")
@@ -115,7 +121,7 @@ int BPF_PROG(signal_delivered, int signal, struct kernel_siginfo *info)
 	delivery->event.code = info->si_code;
 	delivery->ip = REGS_IP((struct pt_regs *)bpf_task_pt_regs(task));
 	if (info->si_code > 0)
-		delivery->event.address = (__u64)info->_sifields._sigfault._addr;
+		delivery->event.address = fault_address(info);
 	tell_file(task, delivery);
 	tell_frames(state, delivery);
 	submit(delivery, 1);
