@@ -6,7 +6,6 @@
 #include <bpf/libbpf.h>
 #include <linux/bpf.h>
 #include <linux/capability.h>
-#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -18,6 +17,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "posix/fd.h"
+#include "source/namespaces.h"
 #include "source/procfs.h"
 
 namespace cowprof {
@@ -48,16 +48,6 @@ absl::Status TryFentry() {
   return link.ok() ? absl::OkStatus() : absl::ErrnoToStatus(errno, "attach fentry/do_wp_page");
 }
 
-// The first namespaces have fixed inode numbers, include/linux/proc_ns.h. Kernels without time namespaces have no such
-// link.
-bool InHostNamespaces() {
-  const auto is_first = [](const char* path, ino_t first) {
-    struct stat file;
-    return stat(path, &file) != 0 || file.st_ino == first;
-  };
-  return is_first("/proc/self/ns/pid", 0xEFFFFFFC) && is_first("/proc/self/ns/time", 0xEFFFFFFA);
-}
-
 std::string MissingCapabilities(const HostFacts& facts) {
   std::string missing;
   const auto need = [&](bool held, const char* name) {
@@ -82,11 +72,11 @@ Rung PlanTracepoints(const HostFacts& facts) {
   } else if (!facts.fault_tracepoint) {
     rung.reason = absl::StrCat("this kernel has no tracepoint page_fault_user (", facts.architecture, ")");
     rung.remedy = "none on this architecture; x86-64 has it";
-  } else if (!facts.host_namespaces) {
+  } else if (!facts.host_users) {
     rung.reason =
-        "cowprof runs in a pid or time namespace of its own, where processes have other ids than the probes see";
-    rung.remedy =
-        "run cowprof on the host (it looks into containers from there), or start the container with --pid=host";
+        "cowprof runs in a user namespace of its own (as in a rootless container): its capabilities are of that "
+        "namespace alone, and bpf(2) asks for the host's";
+    rung.remedy = "run cowprof as root on the host: it looks into containers from there";
   } else if (!missing.empty()) {
     rung.reason = absl::StrCat("not allowed: ", missing, " missing");
     rung.remedy = "run with sudo, or in a container with --cap-add for each of them";
@@ -117,7 +107,8 @@ HostFacts ReadHostFacts() {
   facts.architecture = name.machine;
   facts.page_bytes = sysconf(_SC_PAGESIZE);
   facts.cpus = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
-  facts.host_namespaces = InHostNamespaces();
+  facts.host_namespaces = HasHostPids() && HasHostClock();
+  facts.host_users = HasHostUsers();
   const uint64_t held = EffectiveCapabilities();
   const auto has = [&](int capability) { return (held >> capability & 1) != 0; };
   facts.cap_bpf = has(kCapBpf);

@@ -21,8 +21,8 @@ struct HostFacts {
   int cpus = 0;
   bool kernel_btf = false;  // /sys/kernel/btf/vmlinux can be read
   bool cap_bpf = false, cap_perfmon = false, cap_sys_ptrace = false, cap_sys_admin = false;
-  // cowprof's pids and clock are the host's: the probes know processes by those alone.
-  bool host_namespaces = false;
+  bool host_namespaces = false;  // cowprof's pids and clock are the host's; else the probes translate (bpf/view.h)
+  bool host_users = false;       // else the capabilities are of another user namespace than the one bpf(2) asks
   bool fault_tracepoint = false;  // BTF knows exceptions:page_fault_user: x86-64
   absl::Status fentry;            // of loading an empty fentry program on do_wp_page
   // Rungs that were tried, for real, and did not load.
