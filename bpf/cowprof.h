@@ -23,11 +23,18 @@ enum {
 	COWPROF_NAME_BYTES = 96,	// of a file or a cgroup; a container's has a hash of 64 digits in it
 };
 
-// A process for as long as the machine is up. The all-zero key is the overflow row.
+// A process for as long as the machine is up, as the tables know it. The all-zero key is the overflow row.
 struct cowprof_process_key {
 	unsigned int pid;	// thread group id in the initial pid namespace
 	unsigned int reserved;
 	unsigned long long start_ns;	// start_boottime of the group leader
+};
+
+// The same as user space is told: in the pid and time namespaces of cowprof itself, as its /proc has them.
+struct cowprof_process_id {
+	unsigned int pid;	// 0: it does not exist there
+	unsigned int reserved;
+	unsigned long long start_ns;
 };
 
 // Monotonic counters of one process. See FaultCounts in userspace/model/sample.h for what each one means.
@@ -45,8 +52,9 @@ struct cowprof_counts {
 
 struct cowprof_process_row {
 	struct cowprof_counts counts;
-	struct cowprof_process_key parent;	// who forked it; zero for the target
-	unsigned long long forked_ns;	// CLOCK_BOOTTIME; 0: found at attach
+	struct cowprof_process_id id;
+	struct cowprof_process_id parent;	// who forked it; zero for the target
+	unsigned long long forked_ns;	// CLOCK_BOOTTIME of cowprof's time namespace, as all times here; 0: found at attach
 	unsigned long long exited_ns;	// 0: living
 	unsigned int serial;	// order in which rows were made; names the process in region keys
 	int exit_code;	// as wait(2) reports it
@@ -138,7 +146,7 @@ struct cowprof_page_log {
 typedef unsigned long long cowprof_region_key;
 
 enum cowprof_event_kind {
-	COWPROF_FORK_SEEN = 1,	// while the tree is being scanned: any fork on the host, followed or not
+	COWPROF_FORK_SEEN = 1,	// see cowprof_fork_seen
 	COWPROF_FORK,
 	COWPROF_EXEC,
 	COWPROF_EXIT,
@@ -152,12 +160,11 @@ enum cowprof_event_kind {
 struct cowprof_event {
 	unsigned int kind;
 	int signal;
-	struct cowprof_process_key process;	// the child of a fork; the receiver of a signal
-	struct cowprof_process_key parent;	// forks only
+	struct cowprof_process_id process;	// the child of a fork; the receiver of a signal
 	unsigned long long time_ns;	// CLOCK_BOOTTIME
 	unsigned long long address;	// si_addr of a delivered fault signal
 	int code;	// si_code; exit code of COWPROF_EXIT
-	int sender;	// pid that sent the signal
+	int sender;	// pid that sent the signal; 0: outside of cowprof's pid namespace
 	char comm[COWPROF_COMM_BYTES];
 };
 
@@ -195,11 +202,17 @@ struct cowprof_oom {
 	char name[COWPROF_NAME_BYTES];	// last component of its path
 };
 
-// One process as the task iterator finds it.
+// One process as the task iterator finds it, or as it was forked.
 struct cowprof_task {
-	struct cowprof_process_key process;
-	struct cowprof_process_key parent;
+	struct cowprof_process_key process, parent;
+	struct cowprof_process_id id, parent_id;
 	char comm[COWPROF_COMM_BYTES];
+};
+
+// COWPROF_FORK_SEEN: while the tree is being scanned, any fork on the host by a process that is not followed (yet).
+struct cowprof_fork_seen {
+	struct cowprof_event event;
+	struct cowprof_task child;
 };
 
 struct cowprof_losses {

@@ -30,11 +30,11 @@ int BPF_PROG(signal_sent, int signal, struct kernel_siginfo *info, struct task_s
 
 	if (signal < 1 || signal > 31 || !is_deadly(signal) || !row_of(task))
 		return 0;
-	event = new_event(COWPROF_SIGNAL_SENT, key_of(task));
+	event = new_event(COWPROF_SIGNAL_SENT, id_of(task));
 	if (!event)
 		return 0;
 	event->signal = signal;
-	event->sender = bpf_get_current_pid_tgid() >> 32;
+	event->sender = pid_of(bpf_get_current_task_btf());
 	bpf_get_current_comm(event->comm, sizeof(event->comm));
 	if ((unsigned long)info > 1)	// 0 and 1 are SEND_SIG_NOINFO and SEND_SIG_PRIV: the kernel itself, as the OOM killer
 		event->code = info->si_code;
@@ -114,7 +114,7 @@ int BPF_PROG(signal_delivered, int signal, struct kernel_siginfo *info)
 	if (signal < 1 || signal > 31 || !(1u << signal & (1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 11)))
 		return 0;
 	state = row_of(task) ? state_of(task) : 0;
-	delivery = state ? new_record(struct cowprof_delivery, COWPROF_SIGNAL_DELIVERED, key_of(task)) : 0;
+	delivery = state ? new_record(struct cowprof_delivery, COWPROF_SIGNAL_DELIVERED, id_of(task)) : 0;
 	if (!delivery)
 		return 0;
 	delivery->event.signal = signal;
@@ -168,7 +168,7 @@ static void tell_limit(struct task_struct *task, struct cowprof_oom *oom)
 }
 
 // `task` is in the cgroup that has met its limit, or below: the victim is, and so is who asked for memory.
-static int tell_victim(const struct cowprof_process_key *victim, struct task_struct *task)
+static int tell_victim(const struct cowprof_process_id *victim, struct task_struct *task)
 {
 	struct cowprof_oom *oom = new_record(struct cowprof_oom, COWPROF_OOM_VICTIM, *victim);
 
@@ -186,7 +186,7 @@ static int tell_victim(const struct cowprof_process_key *victim, struct task_str
 SEC("?tp_btf/mark_victim")
 int BPF_PROG(oom_victim_task, struct task_struct *task)
 {
-	struct cowprof_process_key victim = key_of(task);
+	struct cowprof_process_id victim = id_of(task);
 
 	return row_of(task) ? tell_victim(&victim, task) : 0;
 }
@@ -194,7 +194,8 @@ int BPF_PROG(oom_victim_task, struct task_struct *task)
 SEC("?tp_btf/mark_victim")
 int BPF_PROG(oom_victim_pid, int pid)
 {
-	struct cowprof_process_key victim = {.pid = pid};	// start unknown: user space finds the living process of that pid
+	// Start unknown: user space finds the living process of that pid. It is the host's.
+	struct cowprof_process_id victim = {.pid = own_pids ? 0 : pid};
 
 	return tell_victim(&victim, bpf_get_current_task_btf());
 }

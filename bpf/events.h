@@ -7,11 +7,11 @@ struct {
 	__uint(max_entries, COWPROF_RING_BYTES);
 } events SEC(".maps");
 
-static void begin_event(struct cowprof_event *event, enum cowprof_event_kind kind, struct cowprof_process_key process)
+static void begin_event(struct cowprof_event *event, enum cowprof_event_kind kind, struct cowprof_process_id process)
 {
 	event->kind = kind;
 	event->process = process;
-	event->time_ns = bpf_ktime_get_boot_ns();
+	event->time_ns = now_ns();
 }
 
 // `type` begins with a struct cowprof_event.
@@ -27,7 +27,7 @@ static void begin_event(struct cowprof_event *event, enum cowprof_event_kind kin
 		record;                                                              \
 	})
 
-static struct cowprof_event *new_event(enum cowprof_event_kind kind, struct cowprof_process_key process)
+static struct cowprof_event *new_event(enum cowprof_event_kind kind, struct cowprof_process_id process)
 {
 	return new_record(struct cowprof_event, kind, process);
 }
@@ -43,7 +43,7 @@ int news;	// told, and not yet taken by user space, which clears this
 // Names must be read while the process still is there: user space is woken for the first thing that it does not know.
 static void tell_news(void)
 {
-	struct cowprof_process_key nobody = {};
+	struct cowprof_process_id nobody = {};
 	struct cowprof_event *event;
 
 	if (news || __sync_lock_test_and_set(&news, 1))

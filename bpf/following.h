@@ -3,6 +3,8 @@
 #ifndef COWPROF_BPF_FOLLOWING_H_
 #define COWPROF_BPF_FOLLOWING_H_
 
+#include "view.h"
+
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, COWPROF_MAX_PROCESSES);

@@ -61,6 +61,35 @@ struct pt_regs {
 #error "no registers of this architecture are known here"
 #endif
 
+struct pid_namespace;
+
+struct upid {
+	int nr;
+	struct pid_namespace *ns;
+} CORE;
+
+struct pid {
+	unsigned int level;
+	struct upid numbers[1];	// one for each namespace that knows the process, the initial one first
+} CORE;
+
+struct timespec64 {
+	__s64 tv_sec;
+	long tv_nsec;
+} CORE;
+
+struct timens_offsets {
+	struct timespec64 boottime;
+} CORE;
+
+struct time_namespace {
+	struct timens_offsets offsets;
+} CORE;
+
+struct nsproxy {
+	struct time_namespace *time_ns;
+} CORE;
+
 struct task_struct {
 	int pid;
 	int tgid;
@@ -68,6 +97,8 @@ struct task_struct {
 	struct task_struct *group_leader;
 	struct task_struct *real_parent;
 	struct signal_struct *signal;
+	struct pid *thread_pid;	// gone when the process is
+	struct nsproxy *nsproxy;
 	__u64 start_boottime;	// real_start_time before 5.5
 	char comm[16];
 	struct thread_struct thread;

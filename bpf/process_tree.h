@@ -6,8 +6,9 @@ struct cowprof_process_row zero_row;	// a template: a row does not fit on the BP
 int scanning;	// the tree is being scanned: report every fork of the host
 __u32 last_serial;
 
-static void add_child(struct thread_state *parent, struct task_struct *child, struct cowprof_process_key key)
+static void add_child(struct thread_state *parent, struct task_struct *child)
 {
+	struct cowprof_process_key key = key_of(child);
 	struct cowprof_process_row *row, *forker = bpf_map_lookup_elem(&processes, &parent->process);
 	struct thread_state *state;
 
@@ -26,9 +27,19 @@ static void add_child(struct thread_state *parent, struct task_struct *child, st
 		return;
 	row->serial = __sync_fetch_and_add(&last_serial, 1) + 1;
 	row->image = image_of(forker);
-	row->parent = parent->process;
-	row->forked_ns = bpf_ktime_get_boot_ns();
+	row->id = id_of(child);
+	row->parent = forker->id;
+	row->forked_ns = now_ns();
 	__builtin_memcpy(row->comm, child->comm, sizeof(row->comm));
+}
+
+static void describe_task(struct task_struct *task, struct task_struct *parent, struct cowprof_task *out)
+{
+	out->process = key_of(task);
+	out->parent = key_of(parent);
+	out->id = id_of(task);
+	out->parent_id = id_of(parent);
+	__builtin_memcpy(out->comm, task->comm, sizeof(out->comm));
 }
 
 // Runs before the child does.
@@ -36,19 +47,23 @@ SEC("?tp_btf/sched_process_fork")
 int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child)
 {
 	struct thread_state *state = state_of(parent);
-	struct cowprof_process_key key = key_of(child);
+	struct cowprof_fork_seen *seen;
 	struct cowprof_event *event;
 
-	if (parent->tgid == child->tgid || (!state && !scanning))	// a thread, or a stranger
+	if (parent->tgid == child->tgid)	// a thread
 		return 0;
-	if (state)
-		add_child(state, child, key);
-	event = new_event(state ? COWPROF_FORK : COWPROF_FORK_SEEN, key);
-	if (!event)
+	if (state) {
+		add_child(state, child);
+		event = new_event(COWPROF_FORK, id_of(child));
+		if (event)
+			submit(event, 0);
 		return 0;
-	event->parent = key_of(parent);
-	__builtin_memcpy(event->comm, child->comm, sizeof(event->comm));
-	submit(event, 0);
+	}
+	seen = scanning ? new_record(struct cowprof_fork_seen, COWPROF_FORK_SEEN, id_of(child)) : 0;
+	if (!seen)
+		return 0;
+	describe_task(child, parent, &seen->child);
+	submit(seen, 0);
 	return 0;
 }
 
@@ -66,7 +81,7 @@ int BPF_PROG(process_exec, struct task_struct *task)
 		bpf_map_delete_elem(&learned_images, &row->serial);
 		row->image = state->image = 0;
 	}
-	event = new_event(COWPROF_EXEC, state->process);
+	event = new_event(COWPROF_EXEC, id_of(task));
 	if (!event)
 		return 0;
 	__builtin_memcpy(event->comm, task->comm, sizeof(event->comm));
@@ -94,8 +109,8 @@ int BPF_PROG(process_exit, struct task_struct *task)
 		return 0;
 	row->exit_code = task->signal->group_exit_code ? task->signal->group_exit_code : task->exit_code;
 	__builtin_memcpy(row->comm, task->comm, sizeof(row->comm));
-	row->exited_ns = bpf_ktime_get_boot_ns();
-	event = new_event(COWPROF_EXIT, key_of(task));
+	row->exited_ns = now_ns();
+	event = new_event(COWPROF_EXIT, row->id);
 	if (!event)
 		return 0;
 	event->code = row->exit_code;
@@ -111,11 +126,10 @@ int list_tasks(struct bpf_iter__task *ctx)
 	struct task_struct *task = ctx->task;
 	struct cowprof_task found = {};
 
+	learn_view();
 	if (!task || task->pid != task->tgid || !task->signal->live.counter)	// a thread, or a zombie
 		return 0;
-	found.process = key_of(task);
-	found.parent = key_of(task->real_parent);
-	__builtin_memcpy(found.comm, task->comm, sizeof(found.comm));
+	describe_task(task, task->real_parent, &found);
 	bpf_seq_write(ctx->meta->seq, &found, sizeof(found));
 	return 0;
 }

@@ -134,6 +134,7 @@ Json DoctorJson(const HostFacts& facts, const std::vector<Rung>& ladder, const s
             {"cpus", facts.cpus},
             {"kernel_btf", facts.kernel_btf},
             {"host_namespaces", facts.host_namespaces},
+            {"host_user_namespace", facts.host_users},
             {"capabilities",
              {{"CAP_BPF", facts.cap_bpf},
               {"CAP_PERFMON", facts.cap_perfmon},

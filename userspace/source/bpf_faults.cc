@@ -16,6 +16,7 @@
 #include "source/bpf_handles.h"
 #include "source/bpf_programs.h"
 #include "source/bpf_tree.h"
+#include "source/namespaces.h"
 #include "source/probe_plan.h"
 
 namespace cowprof {
@@ -66,7 +67,7 @@ class BpfFaults : public FaultSource {
  private:
   absl::Status ReadCauses(Pull* pull) const;
   absl::Status TakeLate(Pull* pull);
-  FollowedProcess FollowedOf(const Key& key, const Row& row) const;
+  FollowedProcess FollowedOf(const Row& row) const;
   static int OnEvent(void* context, void* data, size_t size);
   static int OnPages(void* context, void* data, size_t size);
 
@@ -78,8 +79,8 @@ class BpfFaults : public FaultSource {
   std::unique_ptr<FollowedTree> tree_;
   // Whose regions, and whose places, are still in the table.
   absl::flat_hash_set<uint32_t> ended_with_regions_, ended_with_places_;
-  std::vector<cowprof_event> forks_;  // that the tree is to look at, seen while it was being scanned
-  std::vector<SeenEvent> seen_;       // since the last pull
+  std::vector<cowprof_task> forks_;  // that the tree is to look at, seen while it was being scanned
+  std::vector<SeenEvent> seen_;      // since the last pull
   std::vector<CopiedPage> pages_;
   std::vector<uint64_t> stacks_read_;  // and still in the table
 };
@@ -94,16 +95,25 @@ absl::Status BpfFaults::Load(const BpfOptions& options) {
   if (options.max_cause_rows != 0) bpf_map__set_max_entries(skeleton_->maps.causes, options.max_cause_rows);
   skeleton_->rodata->every_copy = options.every_copy;
   skeleton_->rodata->no_places = !options.places;
-  skeleton_->rodata->kernel_reads =
-      options.kernel_reads &&
-      libbpf_probe_bpf_helper(BPF_PROG_TYPE_RAW_TRACEPOINT, BPF_FUNC_probe_read_kernel, nullptr) == 1;
-  if (int error = cowprof_probes::load(skeleton_.get())) return BpfStatus(-error, absl::StrCat("load the programs of ", options.copies));
+  const bool may_read = libbpf_probe_bpf_helper(BPF_PROG_TYPE_RAW_TRACEPOINT, BPF_FUNC_probe_read_kernel, nullptr) == 1;
+  skeleton_->rodata->kernel_reads = options.kernel_reads && may_read;
+  skeleton_->rodata->own_pids = !HasHostPids();
+  if (!may_read && !HasHostPids()) {
+    return absl::PermissionDeniedError(
+        "cowprof runs in a pid namespace of its own, and this kernel does not let probes look up the ids that "
+        "processes "
+        "have in it (it is locked down)");
+  }
+  if (int error = cowprof_probes::load(skeleton_.get()))
+    return BpfStatus(-error, absl::StrCat("load the programs of ", options.copies));
   ring_.reset(ring_buffer__new(bpf_map__fd(skeleton_->maps.events), &BpfFaults::OnEvent, this, nullptr));
   if (ring_ == nullptr) return BpfStatus(errno, "map the ring buffer of events");
   if (int error = ring_buffer__add(ring_.get(), bpf_map__fd(skeleton_->maps.copied_pages), &BpfFaults::OnPages, this)) {
     return BpfStatus(-error, "map the ring buffer of pages");
   }
   tree_ = std::make_unique<FollowedTree>(*skeleton_, ring_.get(), forks_);
+  // The first run also learns the namespaces that we live in: to be known before anything is told.
+  if (absl::StatusOr<std::string> tasks = RunIterator(skeleton_->progs.list_tasks); !tasks.ok()) return tasks.status();
   // From here on every fork of the host is reported, until Follow() has closed the tree.
   skeleton_->bss->scanning = 1;
   bpf_program__set_autoattach(skeleton_->progs.list_tasks, false);
@@ -125,9 +135,9 @@ absl::Status BpfFaults::Load(const BpfOptions& options) {
 
 int BpfFaults::OnEvent(void* context, void* data, size_t size) {
   auto& faults = *static_cast<BpfFaults*>(context);
-  const auto& event = *static_cast<const cowprof_event*>(data);
-  if (size >= sizeof(event) && event.kind == COWPROF_FORK_SEEN) {
-    faults.forks_.push_back(event);
+  const auto& fork = *static_cast<const cowprof_fork_seen*>(data);
+  if (size >= sizeof(fork) && fork.event.kind == COWPROF_FORK_SEEN) {
+    faults.forks_.push_back(fork.child);
   } else if (std::optional<SeenEvent> seen = SeenEventOf(data, size)) {
     faults.seen_.push_back(*std::move(seen));
   }
@@ -165,8 +175,8 @@ absl::Status BpfFaults::ReadCauses(Pull* pull) const {
   return absl::OkStatus();
 }
 
-FollowedProcess BpfFaults::FollowedOf(const Key& key, const Row& row) const {
-  const ProcessId id = IdOf(key);
+FollowedProcess BpfFaults::FollowedOf(const Row& row) const {
+  const ProcessId id = IdOf(row.id);
   return {.id = id,
           .parent = IdOf(row.parent),
           .origin = tree_->is_target(id)   ? Origin::kTarget
@@ -201,11 +211,11 @@ absl::StatusOr<Pull> BpfFaults::PullCounts() {
       pull.losses.unattributed_copies = row.counts.rowless_copies;  // the overflow row
       continue;
     }
-    pull.processes.push_back(FollowedOf(key, row));
+    pull.processes.push_back(FollowedOf(row));
     if (row.exited_ns != 0) {
       bpf_map_delete_elem(bpf_map__fd(skeleton_->maps.processes), &key);
       bpf_map_delete_elem(bpf_map__fd(skeleton_->maps.learned_images), &row.serial);
-      tree_->Forget(IdOf(key));
+      tree_->Forget(IdOf(row.id));
       ended_with_regions_.insert(row.serial);
       ended_with_places_.insert(row.serial);
     }

@@ -40,7 +40,7 @@ absl::Status BpfStatus(int error, absl::string_view attempted);
 // Runs an iterator program from beginning to end; returns what it wrote.
 absl::StatusOr<std::string> RunIterator(bpf_program* program);
 
-inline ProcessId IdOf(const cowprof_process_key& key) { return {static_cast<pid_t>(key.pid), key.start_ns}; }
+inline ProcessId IdOf(const cowprof_process_id& id) { return {static_cast<pid_t>(id.pid), id.start_ns}; }
 
 template <size_t kBytes>
 std::string TextIn(const char (&text)[kBytes]) {

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 
 namespace cowprof {
@@ -15,7 +15,7 @@ namespace cowprof {
 using Key = cowprof_process_key;
 using Row = cowprof_process_row;
 
-// Every process of the host with its exact start time, which /proc cuts to 10 ms.
+// Every process of cowprof's pid namespace with its exact start time, which /proc cuts to 10 ms.
 absl::StatusOr<std::vector<cowprof_task>> FollowedTree::ListTasks() const {
   absl::StatusOr<std::string> read = RunIterator(skeleton_.progs.list_tasks);
   if (!read.ok()) return read.status();
@@ -26,32 +26,33 @@ absl::StatusOr<std::vector<cowprof_task>> FollowedTree::ListTasks() const {
 }
 
 // False if the process has a row already, made by us or by the fork probe.
-bool FollowedTree::Insert(const Key& key, const Key& parent, const char* comm) {
+bool FollowedTree::Insert(const cowprof_task& task) {
   Row row = {};
-  row.parent = parent;
+  row.id = task.id;
+  row.parent = task.parent_id;
   row.serial = __atomic_add_fetch(&skeleton_.bss->last_serial, 1, __ATOMIC_RELAXED);
-  memcpy(row.comm, comm, sizeof(row.comm));
-  if (bpf_map_update_elem(bpf_map__fd(skeleton_.maps.processes), &key, &row, BPF_NOEXIST) != 0) {
+  memcpy(row.comm, task.comm, sizeof(row.comm));
+  if (bpf_map_update_elem(bpf_map__fd(skeleton_.maps.processes), &task.process, &row, BPF_NOEXIST) != 0) {
     // The fork probe was first (EEXIST): nothing to do. A full table is counted like a fork's.
     if (errno != EEXIST) __atomic_fetch_add(&skeleton_.bss->losses.processes_dropped, 1, __ATOMIC_RELAXED);
     return false;
   }
-  inserted_.insert(IdOf(key));
+  inserted_[IdOf(task.id)] = task.process;
   return true;
 }
 
-void FollowedTree::FollowDescendants(const std::vector<cowprof_task>& tasks, const Key& target) {
+void FollowedTree::FollowDescendants(const std::vector<cowprof_task>& tasks) {
   absl::flat_hash_map<ProcessId, std::vector<const cowprof_task*>> children;
-  for (const cowprof_task& task : tasks) children[IdOf(task.parent)].push_back(&task);
-  std::vector<Key> open = {target};
-  absl::flat_hash_set<ProcessId> seen = {IdOf(target)};
+  for (const cowprof_task& task : tasks) children[IdOf(task.parent_id)].push_back(&task);
+  std::vector<ProcessId> open = {target_};
+  absl::flat_hash_set<ProcessId> seen = {target_};
   for (size_t i = 0; i < open.size(); ++i) {
-    const auto found = children.find(IdOf(open[i]));
+    const auto found = children.find(open[i]);
     if (found == children.end()) continue;
     for (const cowprof_task* task : found->second) {
-      if (!seen.insert(IdOf(task->process)).second) continue;
-      Insert(task->process, task->parent, task->comm);
-      open.push_back(task->process);
+      if (!seen.insert(IdOf(task->id)).second) continue;
+      Insert(*task);
+      open.push_back(IdOf(task->id));
     }
   }
 }
@@ -64,14 +65,10 @@ absl::Status FollowedTree::FollowUnseenForks() {
   for (bool inserted = true; inserted;) {
     inserted = false;
     if (int error = ring_buffer__consume(ring_); error < 0) return BpfStatus(-error, "read the ring buffer");
-    for (; next < events_.size(); ++next) {
-      const cowprof_event& event = events_[next];
+    for (; next < forks_.size(); ++next) {
       Row row;
-      if (event.kind != COWPROF_FORK_SEEN ||
-          bpf_map_lookup_elem(bpf_map__fd(skeleton_.maps.processes), &event.parent, &row) != 0) {
-        continue;
-      }
-      inserted |= Insert(event.process, event.parent, event.comm);
+      if (bpf_map_lookup_elem(bpf_map__fd(skeleton_.maps.processes), &forks_[next].parent, &row) != 0) continue;
+      inserted |= Insert(forks_[next]);
     }
   }
   return absl::OkStatus();
@@ -80,19 +77,20 @@ absl::Status FollowedTree::FollowUnseenForks() {
 absl::Status FollowedTree::Follow(pid_t target) {
   absl::StatusOr<std::vector<cowprof_task>> tasks = ListTasks();
   if (!tasks.ok()) return tasks.status();
-  const auto is_target = [&](const cowprof_task& task) { return static_cast<pid_t>(task.process.pid) == target; };
+  const auto is_target = [&](const cowprof_task& task) { return static_cast<pid_t>(task.id.pid) == target; };
   const auto root = std::find_if(tasks->begin(), tasks->end(), is_target);
   if (root == tasks->end()) return absl::NotFoundError(absl::StrCat("no process ", target));
-  target_ = root->process;
-  Insert(target_, Key{}, root->comm);
+  target_ = IdOf(root->id);
+  root->parent_id = {};
+  Insert(*root);
   // The list is older than the target's row: a second one sees what was forked in between, or the probe did.
   tasks = ListTasks();
   if (!tasks.ok()) return tasks.status();
-  FollowDescendants(*tasks, target_);
+  FollowDescendants(*tasks);
   if (absl::Status status = FollowUnseenForks(); !status.ok()) return status;
   skeleton_.bss->scanning = 0;
   if (absl::Status status = DropTheDead(); !status.ok()) return status;
-  return inserted_.contains(IdOf(target_)) ? absl::OkStatus() : absl::NotFoundError("it has just ended");
+  return inserted_.contains(target_) ? absl::OkStatus() : absl::NotFoundError("it has just ended");
 }
 
 // One that ended between the look at the tree and its row's insertion: the exit probe did not know it.
@@ -100,15 +98,15 @@ absl::Status FollowedTree::DropTheDead() {
   const absl::StatusOr<std::vector<cowprof_task>> tasks = ListTasks();
   if (!tasks.ok()) return tasks.status();
   absl::flat_hash_set<ProcessId> living;
-  for (const cowprof_task& task : *tasks) living.insert(IdOf(task.process));
+  for (const cowprof_task& task : *tasks) living.insert(IdOf(task.id));
   const int map = bpf_map__fd(skeleton_.maps.processes);
-  for (const ProcessId& id : std::vector<ProcessId>(inserted_.begin(), inserted_.end())) {
-    const Key key = {static_cast<unsigned>(id.pid), 0, id.start_ns};
+  absl::erase_if(inserted_, [&](const std::pair<const ProcessId, Key>& entry) {
+    const auto& [id, key] = entry;
     Row row;
-    if (living.contains(id) || bpf_map_lookup_elem(map, &key, &row) != 0 || row.exited_ns != 0) continue;
+    if (living.contains(id) || bpf_map_lookup_elem(map, &key, &row) != 0 || row.exited_ns != 0) return false;
     bpf_map_delete_elem(map, &key);
-    inserted_.erase(id);
-  }
+    return true;
+  });
   return absl::OkStatus();
 }
 

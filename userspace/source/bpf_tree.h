@@ -7,7 +7,7 @@
 
 #include <vector>
 
-#include "absl/container/flat_hash_set.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "model/sample.h"
@@ -17,29 +17,29 @@ namespace cowprof {
 
 class FollowedTree {
  public:
-  // The ring appends to `events` when it is consumed. All three outlive this.
-  FollowedTree(cowprof_probes& skeleton, ring_buffer* ring, const std::vector<cowprof_event>& events)
-      : skeleton_(skeleton), ring_(ring), events_(events) {}
+  // The ring appends to `forks` when it is consumed. All three outlive this.
+  FollowedTree(cowprof_probes& skeleton, ring_buffer* ring, const std::vector<cowprof_task>& forks)
+      : skeleton_(skeleton), ring_(ring), forks_(forks) {}
 
   // NotFound: there is no such process, or it has just ended.
   absl::Status Follow(pid_t target);
-  bool is_target(const ProcessId& id) const { return id == IdOf(target_); }
+  bool is_target(const ProcessId& id) const { return id == target_; }
   // It was there at attach, not forked under our eyes.
   bool was_there(const ProcessId& id) const { return inserted_.contains(id); }
   void Forget(const ProcessId& id) { inserted_.erase(id); }
 
  private:
   absl::StatusOr<std::vector<cowprof_task>> ListTasks() const;
-  bool Insert(const cowprof_process_key& key, const cowprof_process_key& parent, const char* comm);
-  void FollowDescendants(const std::vector<cowprof_task>& tasks, const cowprof_process_key& target);
+  bool Insert(const cowprof_task& task);
+  void FollowDescendants(const std::vector<cowprof_task>& tasks);
   absl::Status FollowUnseenForks();
   absl::Status DropTheDead();
 
   cowprof_probes& skeleton_;
   ring_buffer* ring_;
-  const std::vector<cowprof_event>& events_;
-  absl::flat_hash_set<ProcessId> inserted_;
-  cowprof_process_key target_ = {};
+  const std::vector<cowprof_task>& forks_;
+  absl::flat_hash_map<ProcessId, cowprof_process_key> inserted_;
+  ProcessId target_;
 };
 
 }  // namespace cowprof

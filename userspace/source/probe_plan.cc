@@ -7,7 +7,6 @@
 #include <linux/bpf.h>
 #include <linux/capability.h>
 #include <sched.h>
-#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -21,6 +20,7 @@
 #include "absl/strings/strip.h"
 #include "posix/fd.h"
 #include "source/bpf_programs.h"
+#include "source/namespaces.h"
 #include "source/procfs.h"
 
 namespace cowprof {
@@ -48,9 +48,8 @@ bool KnowsHelper(const btf* kernel, absl::string_view helper) {
   if (id < 0) return false;
   const btf_type* type = btf__type_by_id(kernel, id);
   const btf_enum* values = btf_enum(type);
-  return std::any_of(values, values + btf_vlen(type), [&](const btf_enum& value) {
-    return helper == btf__name_by_offset(kernel, value.name_off);
-  });
+  return std::any_of(values, values + btf_vlen(type),
+                     [&](const btf_enum& value) { return helper == btf__name_by_offset(kernel, value.name_off); });
 }
 
 // An fentry program that does nothing, on the function that decides between copy and reuse.
@@ -73,16 +72,6 @@ absl::Status TryFentry(const btf* kernel) {
 absl::Status TryPerfEvent() {
   Fd event(OpenFaultEvent(sched_getcpu()));
   return event.ok() ? absl::OkStatus() : absl::ErrnoToStatus(errno, "open the perf event of page faults");
-}
-
-// The first namespaces have fixed inode numbers, include/linux/proc_ns.h. Kernels without time namespaces have no such
-// link.
-bool InHostNamespaces() {
-  const auto is_first = [](const char* path, ino_t first) {
-    struct stat file;
-    return stat(path, &file) != 0 || file.st_ino == first;
-  };
-  return is_first("/proc/self/ns/pid", 0xEFFFFFFC) && is_first("/proc/self/ns/time", 0xEFFFFFFA);
 }
 
 std::string MissingCapabilities(const HostFacts& facts) {
@@ -112,9 +101,11 @@ Obstacle ObstacleToBpf(const HostFacts& facts) {
     return {"BPF programs of this kernel can't keep state for a thread or see its registers",
             "use a kernel that has bpf_task_storage_get and bpf_task_pt_regs for tracing: Linux 5.15"};
   }
-  if (!facts.host_namespaces) {
-    return {"cowprof runs in a pid or time namespace of its own, where processes have other ids than the probes see",
-            "run cowprof on the host (it looks into containers from there), or start the container with --pid=host"};
+  if (!facts.host_users) {
+    return {
+        "cowprof runs in a user namespace of its own (as in a rootless container): its capabilities are of that "
+        "namespace alone, and bpf(2) asks for the host's",
+        "run cowprof as root on the host: it looks into containers from there"};
   }
   if (const std::string missing = MissingCapabilities(facts); !missing.empty()) {
     return {absl::StrCat("not allowed: ", missing, " missing"),
@@ -136,7 +127,8 @@ Obstacle ObstacleToFentry(const HostFacts& facts) {
 
 Obstacle ObstacleToPerfEvent(const HostFacts& facts) {
   if (!facts.perf_event.ok())
-    return {std::string(facts.perf_event.message()), "run as root, or with CAP_PERFMON; a seccomp profile may forbid it"};
+    return {std::string(facts.perf_event.message()),
+            "run as root, or with CAP_PERFMON; a seccomp profile may forbid it"};
   if (facts.bpf_find_vma) return {};
   return {"BPF programs of this kernel can't tell what an address is mapped to, nor a copy from shared memory",
           "use a kernel that has bpf_find_vma: Linux 5.17"};
@@ -196,9 +188,8 @@ void TakeAway(absl::string_view capability, const RungRow& row, Obstacle obstacl
 }
 
 const Rung* FirstThatGives(absl::string_view capability, const std::vector<Rung>& ladder) {
-  const auto found = std::find_if(ladder.begin(), ladder.end(), [&](const Rung& rung) {
-    return rung.usable && rung.gives(capability);
-  });
+  const auto found = std::find_if(ladder.begin(), ladder.end(),
+                                  [&](const Rung& rung) { return rung.usable && rung.gives(capability); });
   return found == ladder.end() ? nullptr : &*found;
 }
 
@@ -242,7 +233,8 @@ HostFacts ReadHostFacts() {
   facts.architecture = name.machine;
   facts.page_bytes = sysconf(_SC_PAGESIZE);
   facts.cpus = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
-  facts.host_namespaces = InHostNamespaces();
+  facts.host_namespaces = HasHostPids() && HasHostClock();
+  facts.host_users = HasHostUsers();
   const uint64_t held = EffectiveCapabilities();
   const auto has = [&](int capability) { return (held >> capability & 1) != 0; };
   facts.cap_bpf = has(kCapBpf);
@@ -253,7 +245,8 @@ HostFacts ReadHostFacts() {
   if (btf* kernel = btf__load_vmlinux_btf()) {
     facts.kernel_btf = true;
     facts.fault_tracepoint = Knows(kernel, "btf_trace_page_fault_user", BTF_KIND_TYPEDEF);
-    facts.bpf_threads = KnowsHelper(kernel, "BPF_FUNC_task_storage_get") && KnowsHelper(kernel, "BPF_FUNC_task_pt_regs");
+    facts.bpf_threads =
+        KnowsHelper(kernel, "BPF_FUNC_task_storage_get") && KnowsHelper(kernel, "BPF_FUNC_task_pt_regs");
     facts.bpf_find_vma = KnowsHelper(kernel, "BPF_FUNC_find_vma");
     facts.fentry = TryFentry(kernel);
     btf__free(kernel);
@@ -271,7 +264,8 @@ std::vector<Rung> PlanProbes(const HostFacts& facts, const std::vector<std::stri
   for (const RungRow& row : Rows()) {
     ladder.push_back(PlanRung(row, facts));
     if (const auto refused = facts.refused.find(std::string(kSignals)); refused != facts.refused.end())
-      TakeAway(kSignals, row, {std::string(refused->second.message()), "none is needed to count copies"}, &ladder.back());
+      TakeAway(kSignals, row, {std::string(refused->second.message()), "none is needed to count copies"},
+               &ladder.back());
   }
   Settle(&ladder);
   for (const std::string& name : without) Forbid(name, &ladder);

@@ -21,8 +21,8 @@ struct HostFacts {
   int cpus = 0;
   bool kernel_btf = false;  // /sys/kernel/btf/vmlinux can be read
   bool cap_bpf = false, cap_perfmon = false, cap_sys_ptrace = false, cap_sys_admin = false;
-  // cowprof's pids and clock are the host's: the probes know processes by those alone.
-  bool host_namespaces = false;
+  bool host_namespaces = false;   // cowprof's pids and clock are the host's; else the probes translate (bpf/view.h)
+  bool host_users = false;        // else the capabilities are of another user namespace than the one bpf(2) asks
   bool bpf_threads = false;       // BPF programs can keep state for a thread, and see its registers (since 5.15)
   bool bpf_find_vma = false;      // and what an address is mapped to (since 5.17)
   bool fault_tracepoint = false;  // BTF knows exceptions:page_fault_user: x86-64
@@ -41,7 +41,7 @@ inline constexpr absl::string_view kFaults = "faults", kCopies = "copies", kFoll
 // One way of counting, and whether this host has it.
 struct Rung {
   std::string name;
-  std::vector<std::string> capabilities;  // what it gives: kFaults, kCopies, kFollow, kSignals
+  std::vector<std::string> capabilities;          // what it gives: kFaults, kCopies, kFollow, kSignals
   Exactness exactness = Exactness::kUnavailable;  // of copies
   bool usable = false;
   std::string reason, remedy;  // where it is not; `reason` of a usable one: why it does not give all that it could

@@ -1,0 +1,48 @@
+// See namespaces.h.
+#include "source/namespaces.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+namespace cowprof {
+namespace {
+
+// The first namespaces have fixed inode numbers, include/linux/proc_ns.h. Kernels without time namespaces have no such
+// link.
+bool IsFirst(const char* path, ino_t first) {
+  struct stat file;
+  return stat(path, &file) != 0 || file.st_ino == first;
+}
+
+}  // namespace
+
+bool HasHostPids() { return IsFirst("/proc/self/ns/pid", 0xEFFFFFFC); }
+bool HasHostClock() { return IsFirst("/proc/self/ns/time", 0xEFFFFFFA); }
+bool HasHostUsers() { return IsFirst("/proc/self/ns/user", 0xEFFFFFFD); }
+
+absl::Status CheckProc(const ProcFs& proc) {
+  const std::string self = absl::StrCat(proc.root(), "/self");
+  char text[16] = {};
+  const ssize_t length = readlink(self.c_str(), text, sizeof(text) - 1);
+  if (length <= 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(proc.root(),
+                     " is not mounted here, or shows no process: nothing can be read of any; mount it with: "
+                     "mount -t proc proc ",
+                     proc.root()));
+  }
+  pid_t pid = 0;
+  if (absl::SimpleAtoi(text, &pid) && pid == getpid()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(proc.root(),
+                   " is of another pid namespace than the one cowprof runs in, where ids mean other "
+                   "processes; mount one that fits with: mount -t proc proc ",
+                   proc.root()));
+}
+
+}  // namespace cowprof
