@@ -220,7 +220,8 @@ static void count_in_slot(struct thread_state *state, const struct cowprof_cause
 	if (!row)
 		return;
 	state->slot = first + (state->next_victim++ & 3);
-	slot = &state->slots[state->slot & (COWPROF_THREAD_SLOTS - 1)];
+	// Read back: of `first | n` clang knows the bounds and leaves the mask away, and the verifier of 6.1 loses them.
+	slot = &state->slots[READ(state->slot) & (COWPROF_THREAD_SLOTS - 1)];
 	settle_slot(row, slot);
 	slot->key = *key;
 	slot->looked.now++;

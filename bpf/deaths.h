@@ -96,6 +96,13 @@ static void tell_file(struct task_struct *task, struct cowprof_delivery *deliver
 	delivery->file = file;
 }
 
+// si_addr. In a union, the verifier before 6.4 goes by the first member that lies there, _kill, and refuses a read that is wider: two reads
+// of that member's own fields give the same 8 bytes.
+static __u64 fault_address(struct kernel_siginfo *info)
+{
+	return (__u64)info->_sifields._kill._uid << 32 | (__u32)info->_sifields._kill._pid;
+}
+
 // ILL TRAP ABRT BUS FPE SEGV: what a program does to itself. Those of a fault carry its address; one that a process sent, as
 // abort() and handlers that raise it again do, does not.
 SEC("?tp_btf/signal_deliver")
@@ -115,7 +122,7 @@ int BPF_PROG(signal_delivered, int signal, struct kernel_siginfo *info)
 	delivery->event.code = info->si_code;
 	delivery->ip = ((struct pt_regs *)bpf_task_pt_regs(task))->ip;
 	if (info->si_code > 0)
-		delivery->event.address = (__u64)info->_sifields._sigfault._addr;
+		delivery->event.address = fault_address(info);
 	tell_file(task, delivery);
 	tell_frames(state, delivery);
 	submit(delivery, 1);
@@ -143,20 +150,28 @@ static int is_limiting(struct mem_cgroup *group, __u64 limit, __u64 used, int fo
 	return BPF_CORE_READ(group, oom_lock) || (!found && used > limit);
 }
 
+static __noinline int tell_if_limiting(struct page_counter *memory, struct cowprof_oom *oom)
+{
+	struct mem_cgroup *group = (void *)memory - bpf_core_field_offset(struct mem_cgroup, memory);
+	__u64 limit = BPF_CORE_READ(memory, max), used = BPF_CORE_READ(memory, usage.counter);
+
+	if (!is_limiting(group, limit, used, oom->cgroup != 0))
+		return 0;
+	oom->cgroup = BPF_CORE_READ(group, css.cgroup, kn, id);
+	oom->limit_pages = limit;
+	oom->used_pages = used;
+	bpf_probe_read_kernel_str(oom->name, sizeof(oom->name), BPF_CORE_READ(group, css.cgroup, kn, name));
+	return 0;
+}
+
+// The body of the loop is a function: kernels before 6.4 refuse a loop that is closed by anything but a jump ("back-edge"), and clang
+// lays out the long one so.
 static void tell_limit(struct task_struct *task, struct cowprof_oom *oom)
 {
 	struct page_counter *memory = memory_of(task);
 
 	for (int i = 0; i < MOST_CGROUP_LEVELS && memory; i++) {
-		struct mem_cgroup *group = (void *)memory - bpf_core_field_offset(struct mem_cgroup, memory);
-		__u64 limit = BPF_CORE_READ(memory, max), used = BPF_CORE_READ(memory, usage.counter);
-
-		if (is_limiting(group, limit, used, oom->cgroup != 0)) {
-			oom->cgroup = BPF_CORE_READ(group, css.cgroup, kn, id);
-			oom->limit_pages = limit;
-			oom->used_pages = used;
-			bpf_probe_read_kernel_str(oom->name, sizeof(oom->name), BPF_CORE_READ(group, css.cgroup, kn, name));
-		}
+		tell_if_limiting(memory, oom);
 		memory = BPF_CORE_READ(memory, parent);
 	}
 }

@@ -131,10 +131,8 @@ enum cgroup_subsys_id {
 union __sifields {
 	struct {
 		int _pid;
+		__u32 _uid;
 	} _kill;
-	struct {
-		void *_addr;
-	} _sigfault;
 } CORE;
 
 struct kernel_siginfo {
