@@ -37,7 +37,7 @@ enum {
 
 static int is_pointer(__u64 word)
 {
-	return word >= 65536 && word < 1ull << 47 && !(word & 7);
+	return word >= 65536 && word < 1ull << USER_ADDRESS_BITS && !(word & 7);
 }
 
 // A type's own type is PyType_Type, or a metaclass: a type that says so in its flags (Py_TPFLAGS_TYPE_SUBCLASS) and leads there.
@@ -219,9 +219,10 @@ static void count_in_slot(struct thread_state *state, const struct cowprof_cause
 	row = bpf_map_lookup_elem(&processes, &state->process);
 	if (!row)
 		return;
-	state->slot = first + (state->next_victim++ & 3);
-	// Read back: of `first | n` clang knows the bounds and leaves the mask away, and the verifier of 6.1 loses them.
-	slot = &state->slots[READ(state->slot) & (COWPROF_THREAD_SLOTS - 1)];
+	first += state->next_victim++ & 3;
+	barrier_var(first);	// else the compiler leaves the mask away, and verifiers until 6.1 no longer know why it may
+	state->slot = first;
+	slot = &state->slots[first & (COWPROF_THREAD_SLOTS - 1)];
 	settle_slot(row, slot);
 	slot->key = *key;
 	slot->looked.now++;
@@ -238,7 +239,7 @@ static int site_tells(struct thread_state *state, __u32 slot)
 	return known->key.ip == state->ip && known->tells && known->verdicts_known == verdicts_known;
 }
 
-static void look(struct thread_state *state)
+static __always_inline void look(struct thread_state *state)
 {
 	__u32 room = PAGE - (state->address & (PAGE - 1)), first = slots_of(state->ip);
 

@@ -96,11 +96,10 @@ static void tell_file(struct task_struct *task, struct cowprof_delivery *deliver
 	delivery->file = file;
 }
 
-// si_addr. In a union, the verifier before 6.4 goes by the first member that lies there, _kill, and refuses a read that is wider: two reads
-// of that member's own fields give the same 8 bytes.
+// _sifields._sigfault._addr, in halves: of a union the verifier of 6.1 lets only the first members be read, _kill's.
 static __u64 fault_address(struct kernel_siginfo *info)
 {
-	return (__u64)info->_sifields._kill._uid << 32 | (__u32)info->_sifields._kill._pid;
+	return (__u32)info->_sifields._kill._pid | (__u64)info->_sifields._kill._uid << 32;
 }
 
 // ILL TRAP ABRT BUS FPE SEGV: what a program does to itself. Those of a fault carry its address; one that a process sent, as
@@ -120,7 +119,7 @@ int BPF_PROG(signal_delivered, int signal, struct kernel_siginfo *info)
 		return 0;
 	delivery->event.signal = signal;
 	delivery->event.code = info->si_code;
-	delivery->ip = ((struct pt_regs *)bpf_task_pt_regs(task))->ip;
+	delivery->ip = REGS_IP((struct pt_regs *)bpf_task_pt_regs(task));
 	if (info->si_code > 0)
 		delivery->event.address = fault_address(info);
 	tell_file(task, delivery);

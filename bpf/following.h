@@ -51,7 +51,7 @@ struct cause_slot {
 struct thread_state {
 	struct cowprof_process_key process;
 	__u64 address;
-	__u64 ip, sp, orig_ax;	// user registers; of the system call, if the kernel faulted
+	__u64 ip, sp, call;	// user registers; of the system call, if the kernel faulted
 	cowprof_region_key last_region;
 	__u32 serial, image, images_learned;
 	struct own_count faults, write_protect_faults, zero_fill_pages;
@@ -60,6 +60,7 @@ struct thread_state {
 	__u8 kernel_mode;
 	__u8 reading;	// a probe reads user memory: a fault of that is ours
 	__u8 looked;	// `words` were read
+	__u8 replacing, installed;	// rung fentry: do_wp_page() runs; it has put in a page
 	__u8 sample;	// the next copy is to be a sample; see copy_place.h
 	__u8 slot;	// that has the instruction already, if not looked
 	__u8 next_victim;

@@ -28,10 +28,38 @@ struct signal_struct {
 } CORE;
 
 struct css_set;
+struct mm_struct;
 
+// What differs between architectures: the registers of user space, and where its thread-local storage is. `call` tells a system call
+// from an exception, and one call from another.
+#if defined(__TARGET_ARCH_x86)
 struct thread_struct {
-	unsigned long fsbase;	// x86-64: where user space keeps its thread-local storage
+	unsigned long fsbase;
 } CORE;
+struct pt_regs {
+	unsigned long ip, sp, orig_ax;
+} CORE;
+#define REGS_IP(regs) ((regs)->ip)
+#define REGS_CALL(regs) ((regs)->orig_ax)
+#define TLS_BASE(task) ((task)->thread.fsbase)
+#define USER_ADDRESS_BITS 47	// with four levels of page tables
+#elif defined(__TARGET_ARCH_arm64)
+struct thread_struct {
+	struct {
+		unsigned long tp_value;	// as saved at the last switch: the thread's own, unless it has just changed it
+	} uw;
+} CORE;
+struct pt_regs {
+	unsigned long sp, pc;
+	int syscallno;
+} CORE;
+#define REGS_IP(regs) ((regs)->pc)
+#define REGS_CALL(regs) ((__u64)(regs)->syscallno)
+#define TLS_BASE(task) ((task)->thread.uw.tp_value)
+#define USER_ADDRESS_BITS 48
+#else
+#error "no registers of this architecture are known here"
+#endif
 
 struct task_struct {
 	int pid;
@@ -44,10 +72,11 @@ struct task_struct {
 	char comm[16];
 	struct thread_struct thread;
 	struct css_set *cgroups;
+	struct mm_struct *mm;
 } CORE;
 
-struct pt_regs {
-	unsigned long ip, sp, orig_ax;	// x86-64
+struct mm_struct {
+	struct task_struct *owner;	// with CONFIG_MEMCG
 } CORE;
 
 struct super_block {
@@ -84,10 +113,25 @@ struct file {
 } CORE;
 
 struct vm_area_struct {
+	struct mm_struct *vm_mm;
 	unsigned long vm_start;
 	struct file *vm_file;
 	unsigned long vm_flags;
 	unsigned long vm_pgoff;	// in pages
+} CORE;
+
+struct page;
+
+enum fault_flag {	// since 5.15; the same numbers before
+	FAULT_FLAG_USER = 1 << 6,
+};
+
+struct vm_fault {
+	struct vm_area_struct *vma;
+	unsigned long address;	// of the page
+	unsigned long real_address;	// of the byte; since 5.18
+	enum fault_flag flags;
+	struct page *page;
 } CORE;
 
 typedef struct {

@@ -3,11 +3,12 @@
 #define COWPROF_BPF_MAPPINGS_H_
 
 enum {
+	VM_WRITE = 2,
 	VM_SHARED = 8,
 	TMPFS_MAGIC = 0x01021994,
 };
 
-enum mapping { MAPPING_OTHER, MAPPING_ANONYMOUS, MAPPING_PRIVATE_FILE, MAPPING_SHM };
+enum mapping { MAPPING_OTHER, MAPPING_ANONYMOUS, MAPPING_PRIVATE_FILE, MAPPING_SHM };	// a private file that can't be written is another
 
 static long classify_mapping(struct task_struct *task, struct vm_area_struct *vma, void *out)
 {
@@ -17,7 +18,7 @@ static long classify_mapping(struct task_struct *task, struct vm_area_struct *vm
 	if (!file)
 		*mapping = MAPPING_ANONYMOUS;
 	else if (!(vma->vm_flags & VM_SHARED))
-		*mapping = MAPPING_PRIVATE_FILE;
+		*mapping = vma->vm_flags & VM_WRITE ? MAPPING_PRIVATE_FILE : MAPPING_OTHER;
 	else if (file->f_inode->i_sb->s_magic == TMPFS_MAGIC)	// a shared anonymous mapping is one, too
 		*mapping = MAPPING_SHM;
 	return 0;

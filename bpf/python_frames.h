@@ -38,7 +38,7 @@ static __u64 innermost_frame(struct thread_state *state, struct cowprof_image *i
 
 	if (!image->thread_state_at)
 		return 0;
-	thread = word_at(state, task->thread.fsbase + image->thread_state_at);
+	thread = word_at(state, TLS_BASE(task) + image->thread_state_at);
 	if (!thread)
 		return 0;
 	frame = word_at(state, thread + image->thread_frame);

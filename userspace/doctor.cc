@@ -11,9 +11,8 @@
 #include "model/words.h"
 #include "model/worker_ceiling.h"
 #include "program.h"
-#include "source/bpf_faults.h"
+#include "source/fault_ladder.h"
 #include "source/limits.h"
-#include "source/probe_plan.h"
 #include "source/procfs.h"
 #include "target.h"
 
@@ -86,6 +85,26 @@ std::string WorkersText(const WorkerCeiling& ceiling) {
   return out;
 }
 
+// Who gives each capability; null: nobody.
+Json CapabilitiesJson(const std::vector<Rung>& ladder) {
+  const ChosenRungs chosen = ChooseRungs(ladder);
+  const auto name = [](const Rung* rung) { return rung != nullptr ? Json(rung->name) : Json(nullptr); };
+  return {{kFaults, name(chosen.faults)},
+          {kCopies, name(chosen.copies)},
+          {kFollow, name(chosen.follow)},
+          {kSignals, name(chosen.signals)}};
+}
+
+// What of a rung will be used: "copies", or "faults, copies"; "": nothing.
+std::string UseOf(const Rung& rung, const ChosenRungs& chosen) {
+  std::vector<absl::string_view> uses;
+  if (chosen.faults == &rung) uses.push_back(kFaults);
+  if (chosen.copies == &rung) uses.push_back(kCopies);
+  if (chosen.follow == &rung) uses.push_back(kFollow);
+  if (chosen.signals == &rung) uses.push_back(kSignals);
+  return absl::StrJoin(uses, ", ");
+}
+
 Json DoctorJson(const HostFacts& facts, const std::vector<Rung>& ladder, const std::vector<LimitSample>& limits,
                 pid_t pid, const PythonFacts& python) {
   Json rungs = Json::array(), limit_rows = Json::array();
@@ -94,8 +113,8 @@ Json DoctorJson(const HostFacts& facts, const std::vector<Rung>& ladder, const s
                      {"capabilities", rung.capabilities},
                      {"exactness", NameOf(rung.exactness)},
                      {"usable", rung.usable},
-                     {"reason", rung.usable ? Json(nullptr) : Json(rung.reason)},
-                     {"remedy", rung.usable ? Json(nullptr) : Json(rung.remedy)}});
+                     {"reason", rung.reason.empty() ? Json(nullptr) : Json(rung.reason)},
+                     {"remedy", rung.remedy.empty() ? Json(nullptr) : Json(rung.remedy)}});
   }
   for (const LimitSample& limit : limits) {
     limit_rows.push_back({{"kind", NameOf(limit.kind)},
@@ -121,6 +140,7 @@ Json DoctorJson(const HostFacts& facts, const std::vector<Rung>& ladder, const s
               {"CAP_SYS_PTRACE", facts.cap_sys_ptrace},
               {"CAP_SYS_ADMIN", facts.cap_sys_admin}}}}},
           {"rung", chosen != nullptr ? Json(chosen->name) : Json(nullptr)},
+          {"capabilities", CapabilitiesJson(ladder)},
           {"rungs", std::move(rungs)},
           {"pid", pid != 0 ? Json(pid) : Json(nullptr)},
           {"python", python.version.empty() ? Json(nullptr) : Json(python.version)},
@@ -133,11 +153,12 @@ std::string DoctorText(const HostFacts& facts, const std::vector<Rung>& ladder, 
                        pid_t pid, const PythonFacts& python) {
   std::string out = absl::StrFormat("cowprof %s on Linux %s, %s, %d CPUs\n\n", COWPROF_VERSION, facts.kernel,
                                     facts.architecture, facts.cpus);
-  const Rung* chosen = ChosenRung(ladder);
+  const ChosenRungs chosen = ChooseRungs(ladder);
   for (const Rung& rung : ladder) {
-    absl::StrAppendFormat(&out, "  %-16s %s%s: %s\n", rung.name, rung.usable ? "usable" : "not usable",
-                          &rung == chosen ? ", will be used" : "", absl::StrJoin(rung.capabilities, ", "));
-    if (!rung.usable)
+    const std::string use = UseOf(rung, chosen);
+    absl::StrAppendFormat(&out, "  %-19s %s: %s%s%s\n", rung.name, rung.usable ? "usable" : "not usable",
+                          absl::StrJoin(rung.capabilities, ", "), use.empty() ? "" : "; will be used for ", use);
+    if (!rung.reason.empty())
       absl::StrAppend(&out, "      why: ", Printable(rung.reason, 300), "\n      do:  ", rung.remedy, "\n");
   }
   if (pid != 0) absl::StrAppend(&out, "\n  process ", pid, ": ", PythonText(python), "\n");
@@ -159,9 +180,10 @@ int Doctor(const Options& options) {
     if (absl::Status status = CheckTarget(ProcFs(), options.pid); !status.ok())
       return Fail(kNoProcess, status.message());
   }
-  HostFacts facts = ReadHostFacts();
-  facts.probes = LoadBpfFaults({}).status();
-  const std::vector<Rung> ladder = PlanProbes(facts, options.without);
+  LoadedFaults loaded = LoadFaults(ReadHostFacts(), {.target = options.pid, .without = options.without});
+  loaded.source = nullptr;
+  const HostFacts& facts = loaded.facts;
+  const std::vector<Rung>& ladder = loaded.ladder;
   const std::vector<LimitSample> limits = Limits().Read(options.pid != 0 ? options.pid : getpid());
   const PythonFacts python = ReadPython(options.pid);
   const WorkerCeiling workers = options.workers > 0 ? ReadWorkerCeiling(options, limits) : WorkerCeiling{};

@@ -26,9 +26,8 @@
 #include "sink/report.h"
 #include "sink/terminal.h"
 #include "sink/timeline_file.h"
-#include "source/bpf_faults.h"
 #include "source/copy_cost.h"
-#include "source/probe_plan.h"
+#include "source/fault_ladder.h"
 #include "survival.h"
 #include "target.h"
 #include "waiter.h"
@@ -172,14 +171,14 @@ bool Without(const Options& options, absl::string_view name) {
 // kDone, or the status to exit with; then it has been said why.
 int Attach(const ProcFs& proc, pid_t target, Recording* recording) {
   RunInfo& info = recording->info;
-  HostFacts facts = ReadHostFacts();
+  const HostFacts facts = ReadHostFacts();
   info.copy_ns = ReadCopyCost(facts.page_bytes);  // before the probes make it dearer
-  absl::StatusOr<std::unique_ptr<FaultSource>> loaded =
-      LoadBpfFaults({.max_regions = RegionsFor(proc, target),
-                     .every_copy = recording->options.every_copy,
-                     .places = !Without(recording->options, kWithoutStacks)});
-  facts.probes = loaded.status();
-  const std::vector<Rung> ladder = PlanProbes(facts, recording->options.without);
+  LoadedFaults loaded = LoadFaults(facts, {.target = target,
+                                           .without = recording->options.without,
+                                           .bpf = {.max_regions = RegionsFor(proc, target),
+                                                   .every_copy = recording->options.every_copy,
+                                                   .places = !Without(recording->options, kWithoutStacks)}});
+  const std::vector<Rung>& ladder = loaded.ladder;
   const Rung* rung = ChosenRung(ladder);
   if (rung == nullptr) {
     return Fail(kHostCannot, absl::StrCat("can't count copies here: ", ladder[0].name, ": ", ladder[0].reason, "; ",
@@ -192,9 +191,9 @@ int Attach(const ProcFs& proc, pid_t target, Recording* recording) {
   info.rung = rung->name;
   info.exactness = rung->exactness;
   for (const Rung& other : ladder) {
-    if (&other != rung) info.rejected.push_back({other.name, other.reason, other.remedy});
+    if (!other.reason.empty()) info.rejected.push_back({other.name, other.reason, other.remedy});
   }
-  std::unique_ptr<FaultSource> faults = *std::move(loaded);
+  std::unique_ptr<FaultSource> faults = std::move(loaded.source);
   if (absl::Status status = faults->Follow(target); !status.ok()) {
     return Fail(absl::IsNotFound(status) ? kNoProcess : kInternalFailure,
                 absl::StrCat("follow process ", target, ": ", status.message()));

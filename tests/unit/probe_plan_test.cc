@@ -59,8 +59,8 @@ TEST_CASE("each missing fact is named with its remedy") {
        {[](HostFacts* facts) { facts->cap_bpf = facts->cap_sys_admin = false; }, "CAP_BPF missing", "sudo"},
        {[](HostFacts* facts) { facts->cap_perfmon = facts->cap_sys_admin = false; }, "CAP_PERFMON missing", "sudo"},
        {[](HostFacts* facts) { facts->cap_sys_ptrace = false; }, "CAP_SYS_PTRACE missing", "--cap-add"},
-       {[](HostFacts* facts) { facts->probes = absl::PermissionDeniedError("load refused"); }, "load refused",
-        "seccomp"}}));
+       {[](HostFacts* facts) { facts->refused["btf-tracepoints"] = absl::PermissionDeniedError("load refused"); },
+        "load refused", "seccomp"}}));
   HostFacts facts = Everything();
   missing.take_away(&facts);
   const std::vector<Rung> ladder = PlanProbes(facts, {});
@@ -120,7 +120,7 @@ TEST_CASE("every rung that is not taken says why, whatever the facts") {
     facts.cap_sys_ptrace = bits & 8;
     facts.cap_sys_admin = bits & 16;
     facts.fault_tracepoint = bits & 32;
-    if (bits & 64) facts.probes = absl::PermissionDeniedError("refused");
+    if (bits & 64) facts.refused["btf-tracepoints"] = absl::PermissionDeniedError("refused");
     if (bits & 128) facts.fentry = absl::PermissionDeniedError("refused");
     const std::vector<Rung> ladder = PlanProbes(facts, {});
     REQUIRE(ladder.size() >= 2);
@@ -144,7 +144,7 @@ TEST_CASE("live: what this host says of itself") {
   CHECK(facts.page_bytes == static_cast<uint64_t>(getpagesize()));
   CHECK(facts.cpus >= 1);
   CHECK((facts.kernel_btf || !facts.fault_tracepoint));
-  CHECK(facts.probes.ok());  // left to the caller
+  CHECK(facts.refused.empty());  // left to the caller
 }
 
 }  // namespace cowprof

@@ -41,7 +41,8 @@ struct FaultCounts {
   Count write_protect_faults;  // of `faults`: the page was present and not writable
   Count copies;                // write-protection faults for which the kernel took a page and copied into it
   Count kernel_copies;         // of `copies`: raised in kernel mode
-  Count zero_upgrades;         // write-protection faults on the zero page: new memory, nothing was shared
+  Count zero_upgrades;         // write-protection faults on the zero page: new memory, nothing was shared. Null: not
+                               // told apart from zero_fill_pages
   Count zero_fill_pages;       // pages of new zero-filled private memory (a huge page counts as all of its pages)
   Count file_copies;           // first writes to a page of a private file mapping
   Count shm_pages;             // pages added to shared memory by faults
@@ -50,8 +51,8 @@ struct FaultCounts {
 
   // New private memory, whether its first touch was a write or a read.
   Count zero_fills() const {
-    if (!zero_fill_pages || !zero_upgrades) return std::nullopt;
-    return *zero_fill_pages + *zero_upgrades;
+    if (!zero_fill_pages) return std::nullopt;
+    return *zero_fill_pages + zero_upgrades.value_or(0);
   }
 
   // Write-protection faults that copied nothing: the last holder took the page over, or a shared mapping became

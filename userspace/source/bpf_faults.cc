@@ -2,8 +2,6 @@
 // only spelling of the maps' layout in user space; what a row means is documented in model/sample.h.
 #include "source/bpf_faults.h"
 
-#include <bpf/btf.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -16,7 +14,9 @@
 #include "cowprof.h"
 #include "source/bpf_events.h"
 #include "source/bpf_handles.h"
+#include "source/bpf_programs.h"
 #include "source/bpf_tree.h"
+#include "source/probe_plan.h"
 
 namespace cowprof {
 namespace {
@@ -24,36 +24,20 @@ namespace {
 using Key = cowprof_process_key;
 using Row = cowprof_process_row;
 
-FaultCounts CountsOf(const cowprof_counts& c) {
+// An event has no error code: what that alone tells is null. fentry sees the rest in what the kernel does.
+FaultCounts CountsOf(const cowprof_counts& c, const BpfOptions& options) {
+  const bool error_code = options.faults == kRungTracepoints, outcome = error_code || options.copies == kRungFentry;
+  const auto known = [](bool is, uint64_t count) { return is ? Count(count) : std::nullopt; };
   return {.faults = c.faults,
           .kernel_faults = c.kernel_faults,
-          .write_protect_faults = c.write_protect_faults,
+          .write_protect_faults = known(outcome, c.write_protect_faults),
           .copies = c.rowless_copies,
           .kernel_copies = 0,
-          .zero_upgrades = c.zero_upgrades,
+          .zero_upgrades = known(outcome, c.zero_upgrades),
           .zero_fill_pages = c.zero_fill_pages,
-          .file_copies = c.file_copies,
+          .file_copies = known(error_code, c.file_copies),
           .shm_pages = c.shm_pages,
-          .swap_ins = c.swap_ins};
-}
-
-// Whether mark_victim takes a task (new) or a pid (old): stable kernels took the change over, so no version tells.
-bool MarkVictimTakesTask() {
-  btf* kernel = btf__load_vmlinux_btf();
-  if (kernel == nullptr) return true;
-  bool takes_task = true;
-  const int id = btf__find_by_name_kind(kernel, "btf_trace_mark_victim", BTF_KIND_TYPEDEF);
-  if (id > 0) {
-    // typedef -> pointer -> function prototype, whose parameter 0 is the probe's own data.
-    const btf_type* type = btf__type_by_id(kernel, id);
-    type = btf__type_by_id(kernel, type->type);
-    type = btf__type_by_id(kernel, type->type);
-    if (btf_is_func_proto(type) && btf_vlen(type) >= 2) {
-      takes_task = btf_is_ptr(btf__type_by_id(kernel, btf_params(type)[1].type));
-    }
-  }
-  btf__free(kernel);
-  return takes_task;
+          .swap_ins = known(outcome, c.swap_ins)};
 }
 
 // Moves what is wanted to the end of `to`.
@@ -87,7 +71,9 @@ class BpfFaults : public FaultSource {
   static int OnPages(void* context, void* data, size_t size);
 
   // Destroyed in reverse order: the ring before the maps it reads.
+  BpfOptions options_;
   Skeleton skeleton_;
+  std::vector<Link> fault_events_;
   Ring ring_;
   std::unique_ptr<FollowedTree> tree_;
   // Whose regions, and whose places, are still in the table.
@@ -102,10 +88,8 @@ absl::Status BpfFaults::Load(const BpfOptions& options) {
   KeepWarnings();
   skeleton_.reset(cowprof_probes::open());
   if (skeleton_ == nullptr) return BpfStatus(errno, "open the probes");
-  bpf_program* program = nullptr;
-  bpf_object__for_each_program(program, skeleton_->obj) bpf_program__set_autoload(program, true);
-  const bool takes_task = MarkVictimTakesTask();
-  bpf_program__set_autoload(takes_task ? skeleton_->progs.oom_victim_pid : skeleton_->progs.oom_victim_task, false);
+  options_ = options;
+  ChoosePrograms({options.copies, options.faults, options.signals}, skeleton_.get());
   bpf_map__set_max_entries(skeleton_->maps.regions, options.max_regions);
   if (options.max_cause_rows != 0) bpf_map__set_max_entries(skeleton_->maps.causes, options.max_cause_rows);
   skeleton_->rodata->every_copy = options.every_copy;
@@ -113,7 +97,7 @@ absl::Status BpfFaults::Load(const BpfOptions& options) {
   skeleton_->rodata->kernel_reads =
       options.kernel_reads &&
       libbpf_probe_bpf_helper(BPF_PROG_TYPE_RAW_TRACEPOINT, BPF_FUNC_probe_read_kernel, nullptr) == 1;
-  if (int error = cowprof_probes::load(skeleton_.get())) return BpfStatus(-error, "load the BTF tracepoint programs");
+  if (int error = cowprof_probes::load(skeleton_.get())) return BpfStatus(-error, absl::StrCat("load the programs of ", options.copies));
   ring_.reset(ring_buffer__new(bpf_map__fd(skeleton_->maps.events), &BpfFaults::OnEvent, this, nullptr));
   if (ring_ == nullptr) return BpfStatus(errno, "map the ring buffer of events");
   if (int error = ring_buffer__add(ring_.get(), bpf_map__fd(skeleton_->maps.copied_pages), &BpfFaults::OnPages, this)) {
@@ -125,7 +109,12 @@ absl::Status BpfFaults::Load(const BpfOptions& options) {
   bpf_program__set_autoattach(skeleton_->progs.list_tasks, false);
   bpf_program__set_autoattach(skeleton_->progs.settle_threads, false);
   if (int error = cowprof_probes::attach(skeleton_.get()))
-    return BpfStatus(-error, "attach the BTF tracepoint programs");
+    return BpfStatus(-error, absl::StrCat("attach the programs of ", options.copies));
+  if (options.faults == kRungPerfEvent) {
+    absl::StatusOr<std::vector<Link>> events = AttachToFaultEvents(skeleton_->progs.fault_event);
+    if (!events.ok()) return events.status();
+    fault_events_ = *std::move(events);
+  }
   const Key overflow = {};
   Row row = {};
   if (bpf_map_update_elem(bpf_map__fd(skeleton_->maps.processes), &overflow, &row, BPF_ANY) != 0) {
@@ -189,7 +178,7 @@ FollowedProcess BpfFaults::FollowedOf(const Key& key, const Row& row) const {
           .exited_ns = row.exited_ns,
           .exit_status = row.exit_code,
           .comm = TextIn(row.comm),
-          .counts = CountsOf(row.counts)};
+          .counts = CountsOf(row.counts, options_)};
 }
 
 absl::StatusOr<Pull> BpfFaults::PullCounts() {

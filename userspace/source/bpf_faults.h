@@ -13,6 +13,8 @@
 namespace cowprof {
 
 struct BpfOptions {
+  std::string copies = "btf-tracepoints", faults = "btf-tracepoints";  // rungs that give them, see probe_plan.h
+  bool signals = true;                                                 // take the evidence of deaths
   uint64_t max_regions = 65536;  // rows of the 2 MiB region table; 80 bytes of kernel memory each
   uint32_t max_cause_rows = 0;   // 0: as many as the probes are made for
   bool every_copy = false;       // look at each copy and its stack, whatever it costs
@@ -20,7 +22,7 @@ struct BpfOptions {
   bool kernel_reads = true;      // read kernel memory for the evidence of deaths, where the kernel lets us
 };
 
-// Loads and attaches the BTF tracepoint programs. PermissionDenied or Unimplemented with the reason where the kernel
+// Loads and attaches the programs of those rungs. PermissionDenied or Unimplemented with the reason where the kernel
 // refuses. Everything is detached and freed with the object, and by the kernel if cowprof is killed: nothing is pinned.
 absl::StatusOr<std::unique_ptr<FaultSource>> LoadBpfFaults(const BpfOptions& options);
 

@@ -6,18 +6,21 @@
 #include <bpf/libbpf.h>
 #include <linux/bpf.h>
 #include <linux/capability.h>
+#include <sched.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "posix/fd.h"
+#include "source/bpf_programs.h"
 #include "source/procfs.h"
 
 namespace cowprof {
@@ -35,10 +38,29 @@ uint64_t EffectiveCapabilities() {
   return bits;
 }
 
+bool Knows(const btf* kernel, const char* name, uint32_t kind) {
+  return btf__find_by_name_kind(kernel, name, kind) > 0;
+}
+
+// The kernel's BTF has every helper function's number.
+bool KnowsHelper(const btf* kernel, absl::string_view helper) {
+  const int id = btf__find_by_name_kind(kernel, "bpf_func_id", BTF_KIND_ENUM);
+  if (id < 0) return false;
+  const btf_type* type = btf__type_by_id(kernel, id);
+  const btf_enum* values = btf_enum(type);
+  return std::any_of(values, values + btf_vlen(type), [&](const btf_enum& value) {
+    return helper == btf__name_by_offset(kernel, value.name_off);
+  });
+}
+
 // An fentry program that does nothing, on the function that decides between copy and reuse.
-absl::Status TryFentry() {
-  const int function = libbpf_find_vmlinux_btf_id("do_wp_page", BPF_TRACE_FENTRY);
+absl::Status TryFentry(const btf* kernel) {
+  const int function = btf__find_by_name_kind(kernel, "do_wp_page", BTF_KIND_FUNC);
   if (function < 0) return absl::ErrnoToStatus(-function, "find do_wp_page in the kernel's BTF");
+  if (!Knows(kernel, "folio_add_new_anon_rmap", BTF_KIND_FUNC) &&
+      !Knows(kernel, "page_add_new_anon_rmap", BTF_KIND_FUNC)) {
+    return absl::NotFoundError("the kernel's BTF has neither folio_add_new_anon_rmap nor page_add_new_anon_rmap");
+  }
   const bpf_insn body[] = {{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0}, {.code = BPF_JMP | BPF_EXIT}};
   LIBBPF_OPTS(bpf_prog_load_opts, options, .expected_attach_type = BPF_TRACE_FENTRY,
               .attach_btf_id = static_cast<__u32>(function));
@@ -46,6 +68,11 @@ absl::Status TryFentry() {
   if (!program.ok()) return absl::ErrnoToStatus(errno, "load fentry/do_wp_page");
   Fd link(bpf_raw_tracepoint_open(nullptr, program.fd()));
   return link.ok() ? absl::OkStatus() : absl::ErrnoToStatus(errno, "attach fentry/do_wp_page");
+}
+
+absl::Status TryPerfEvent() {
+  Fd event(OpenFaultEvent(sched_getcpu()));
+  return event.ok() ? absl::OkStatus() : absl::ErrnoToStatus(errno, "open the perf event of page faults");
 }
 
 // The first namespaces have fixed inode numbers, include/linux/proc_ns.h. Kernels without time namespaces have no such
@@ -69,42 +96,140 @@ std::string MissingCapabilities(const HostFacts& facts) {
   return missing;
 }
 
-// ---- The ladder: one function a rung ----
+// ---- The ladder ----
 
-Rung PlanTracepoints(const HostFacts& facts) {
-  Rung rung = {.name = "btf-tracepoints",
-               .capabilities = {"faults", "copies", "follow", "signals"},
-               .exactness = Exactness::kExact};
-  const std::string missing = MissingCapabilities(facts);
+struct Obstacle {
+  std::string reason, remedy;
+};
+
+// To every rung that needs a program in the kernel.
+Obstacle ObstacleToBpf(const HostFacts& facts) {
   if (!facts.kernel_btf) {
-    rung.reason = "this kernel has no BTF (/sys/kernel/btf/vmlinux can't be read)";
-    rung.remedy = "use a kernel with CONFIG_DEBUG_INFO_BTF, or mount /sys in the container";
-  } else if (!facts.fault_tracepoint) {
-    rung.reason = absl::StrCat("this kernel has no tracepoint page_fault_user (", facts.architecture, ")");
-    rung.remedy = "none on this architecture; x86-64 has it";
-  } else if (!facts.host_namespaces) {
-    rung.reason =
-        "cowprof runs in a pid or time namespace of its own, where processes have other ids than the probes see";
-    rung.remedy =
-        "run cowprof on the host (it looks into containers from there), or start the container with --pid=host";
-  } else if (!missing.empty()) {
-    rung.reason = absl::StrCat("not allowed: ", missing, " missing");
-    rung.remedy = "run with sudo, or in a container with --cap-add for each of them";
-  } else if (!facts.probes.ok()) {
-    rung.reason = std::string(facts.probes.message());
-    rung.remedy = "the kernel or the container's seccomp profile refuses bpf(2); run cowprof on the host";
-  } else {
-    rung.usable = true;
+    return {"this kernel has no BTF (/sys/kernel/btf/vmlinux can't be read)",
+            "use a kernel with CONFIG_DEBUG_INFO_BTF, or mount /sys in the container"};
   }
+  if (!facts.bpf_threads) {
+    return {"BPF programs of this kernel can't keep state for a thread or see its registers",
+            "use a kernel that has bpf_task_storage_get and bpf_task_pt_regs for tracing: Linux 5.15"};
+  }
+  if (!facts.host_namespaces) {
+    return {"cowprof runs in a pid or time namespace of its own, where processes have other ids than the probes see",
+            "run cowprof on the host (it looks into containers from there), or start the container with --pid=host"};
+  }
+  if (const std::string missing = MissingCapabilities(facts); !missing.empty()) {
+    return {absl::StrCat("not allowed: ", missing, " missing"),
+            "run with sudo, or in a container with --cap-add for each of them"};
+  }
+  return {};
+}
+
+Obstacle ObstacleToTracepoints(const HostFacts& facts) {
+  if (facts.fault_tracepoint) return {};
+  return {absl::StrCat("this kernel has no tracepoint page_fault_user (", facts.architecture, ")"),
+          "none on this architecture; x86-64 has it"};
+}
+
+Obstacle ObstacleToFentry(const HostFacts& facts) {
+  if (facts.fentry.ok()) return {};
+  return {std::string(facts.fentry.message()), "none needed where btf-tracepoints is usable"};
+}
+
+Obstacle ObstacleToPerfEvent(const HostFacts& facts) {
+  if (!facts.perf_event.ok())
+    return {std::string(facts.perf_event.message()), "run as root, or with CAP_PERFMON; a seccomp profile may forbid it"};
+  if (facts.bpf_find_vma) return {};
+  return {"BPF programs of this kernel can't tell what an address is mapped to, nor a copy from shared memory",
+          "use a kernel that has bpf_find_vma: Linux 5.17"};
+}
+
+Obstacle ObstacleToProcesses(const HostFacts&) { return {}; }
+
+struct RungRow {
+  absl::string_view name;
+  std::vector<absl::string_view> capabilities;
+  absl::string_view essential;  // the capability that it is of no use without
+  Exactness exactness;
+  Obstacle (*obstacle)(const HostFacts&);
+  bool bpf;  // needs programs in the kernel
+};
+
+// Best first.
+const std::vector<RungRow>& Rows() {
+  static const auto& rows = *new std::vector<RungRow>{
+      {kRungTracepoints, {kFaults, kCopies}, kFaults, Exactness::kExact, ObstacleToTracepoints, true},
+      {kRungFentry, {kCopies}, kCopies, Exactness::kExact, ObstacleToFentry, true},
+      {kRungPerfEvent, {kFaults, kCopies}, kFaults, Exactness::kUpperBound, ObstacleToPerfEvent, true},
+      {kRungProcesses, {kFollow, kSignals}, kFollow, Exactness::kUnavailable, ObstacleToProcesses, true},
+  };
+  return rows;
+}
+
+Rung PlanRung(const RungRow& row, const HostFacts& facts) {
+  Rung rung = {.name = std::string(row.name),
+               .capabilities = {row.capabilities.begin(), row.capabilities.end()},
+               .exactness = row.exactness};
+  Obstacle obstacle = row.bpf ? ObstacleToBpf(facts) : Obstacle{};
+  if (obstacle.reason.empty()) obstacle = row.obstacle(facts);
+  if (const auto refused = facts.refused.find(rung.name); obstacle.reason.empty() && refused != facts.refused.end()) {
+    obstacle = {std::string(refused->second.message()),
+                "the kernel or the container's seccomp profile refuses bpf(2); run cowprof on the host"};
+  }
+  rung.usable = obstacle.reason.empty();
+  rung.reason = std::move(obstacle.reason);
+  rung.remedy = std::move(obstacle.remedy);
   return rung;
 }
 
-Rung PlanFentry(const HostFacts& facts) {
-  Rung rung = {.name = "fentry", .capabilities = {"copies"}, .exactness = Exactness::kExact};
-  rung.reason = facts.fentry.ok() ? "this host allows it, but this version of cowprof does not count with it"
-                                  : std::string(facts.fentry.message());
-  rung.remedy = "none needed where btf-tracepoints is usable";
-  return rung;
+void Refuse(Rung* rung, Obstacle obstacle) {
+  rung->usable = false;
+  rung->reason = std::move(obstacle.reason);
+  rung->remedy = std::move(obstacle.remedy);
+}
+
+// It stays usable, if it gives something without.
+void TakeAway(absl::string_view capability, const RungRow& row, Obstacle obstacle, Rung* rung) {
+  if (!rung->usable || !rung->gives(capability)) return;
+  if (capability == row.essential || row.capabilities.size() == 1) return Refuse(rung, std::move(obstacle));
+  rung->capabilities.erase(std::find(rung->capabilities.begin(), rung->capabilities.end(), capability));
+  rung->reason = absl::StrCat("without ", capability, ": ", obstacle.reason);
+  rung->remedy = std::move(obstacle.remedy);
+}
+
+const Rung* FirstThatGives(absl::string_view capability, const std::vector<Rung>& ladder) {
+  const auto found = std::find_if(ladder.begin(), ladder.end(), [&](const Rung& rung) {
+    return rung.usable && rung.gives(capability);
+  });
+  return found == ladder.end() ? nullptr : &*found;
+}
+
+// Takes away what leans on something that is not there.
+void Settle(std::vector<Rung>* ladder) {
+  const auto usable = [&](absl::string_view name) {
+    return std::any_of(ladder->begin(), ladder->end(),
+                       [&](const Rung& rung) { return rung.name == name && rung.usable; });
+  };
+  for (size_t i = 0; i < ladder->size(); ++i) {
+    Rung& rung = (*ladder)[i];
+    if (!rung.usable) continue;
+    if (Rows()[i].bpf && !usable(kRungProcesses)) {
+      Refuse(&rung, {absl::StrCat("it needs ", kRungProcesses, ", which can't be used"), "see there"});
+    } else if (rung.name == kRungFentry && !usable(kRungTracepoints) && !usable(kRungPerfEvent)) {
+      Refuse(&rung, {absl::StrCat("it needs the faults of ", kRungTracepoints, " or ", kRungPerfEvent,
+                                  ", and neither can be used"),
+                     "see there"});
+    }
+  }
+}
+
+void Forbid(const std::string& name, std::vector<Rung>* ladder) {
+  const Obstacle forbidden = {absl::StrCat("forbidden by --without ", name), "leave --without away"};
+  const Rung* first = FirstThatGives(name, *ladder);
+  for (size_t i = 0; i < ladder->size(); ++i) {
+    Rung& rung = (*ladder)[i];
+    if (&rung == first) TakeAway(name, Rows()[i], forbidden, &rung);
+    if (rung.name == name && rung.usable) Refuse(&rung, forbidden);
+  }
+  Settle(ladder);
 }
 
 }  // namespace
@@ -127,41 +252,48 @@ HostFacts ReadHostFacts() {
   libbpf_set_print(nullptr);
   if (btf* kernel = btf__load_vmlinux_btf()) {
     facts.kernel_btf = true;
-    facts.fault_tracepoint = btf__find_by_name_kind(kernel, "btf_trace_page_fault_user", BTF_KIND_TYPEDEF) > 0;
+    facts.fault_tracepoint = Knows(kernel, "btf_trace_page_fault_user", BTF_KIND_TYPEDEF);
+    facts.bpf_threads = KnowsHelper(kernel, "BPF_FUNC_task_storage_get") && KnowsHelper(kernel, "BPF_FUNC_task_pt_regs");
+    facts.bpf_find_vma = KnowsHelper(kernel, "BPF_FUNC_find_vma");
+    facts.fentry = TryFentry(kernel);
     btf__free(kernel);
   }
-  facts.fentry = TryFentry();
+  facts.perf_event = TryPerfEvent();
   return facts;
 }
 
+bool Rung::gives(absl::string_view capability) const {
+  return std::find(capabilities.begin(), capabilities.end(), capability) != capabilities.end();
+}
+
 std::vector<Rung> PlanProbes(const HostFacts& facts, const std::vector<std::string>& without) {
-  std::vector<Rung> ladder = {PlanTracepoints(facts), PlanFentry(facts)};
-  for (Rung& rung : ladder) {
-    for (const std::string& name : without) {
-      const bool forbids = name == rung.name || std::find(rung.capabilities.begin(), rung.capabilities.end(), name) !=
-                                                    rung.capabilities.end();
-      if (!forbids || !rung.usable) continue;
-      rung.usable = false;
-      rung.reason = absl::StrCat("forbidden by --without ", name);
-      rung.remedy = "leave --without away";
-    }
+  std::vector<Rung> ladder;
+  for (const RungRow& row : Rows()) {
+    ladder.push_back(PlanRung(row, facts));
+    if (const auto refused = facts.refused.find(std::string(kSignals)); refused != facts.refused.end())
+      TakeAway(kSignals, row, {std::string(refused->second.message()), "none is needed to count copies"}, &ladder.back());
   }
+  Settle(&ladder);
+  for (const std::string& name : without) Forbid(name, &ladder);
   return ladder;
 }
 
 bool IsKnownCapability(absl::string_view name) {
   if (name == kWithoutCauses || name == kWithoutStacks) return true;
-  for (const Rung& rung : PlanProbes(HostFacts(), {})) {
-    if (name == rung.name ||
-        std::find(rung.capabilities.begin(), rung.capabilities.end(), name) != rung.capabilities.end())
-      return true;
-  }
-  return false;
+  return std::any_of(Rows().begin(), Rows().end(), [&](const RungRow& row) {
+    return name == row.name ||
+           std::find(row.capabilities.begin(), row.capabilities.end(), name) != row.capabilities.end();
+  });
 }
 
-const Rung* ChosenRung(const std::vector<Rung>& ladder) {
-  const auto chosen = std::find_if(ladder.begin(), ladder.end(), [](const Rung& rung) { return rung.usable; });
-  return chosen == ladder.end() ? nullptr : &*chosen;
+ChosenRungs ChooseRungs(const std::vector<Rung>& ladder) {
+  ChosenRungs chosen = {.copies = FirstThatGives(kCopies, ladder)};
+  if (chosen.copies == nullptr) return chosen;
+  // fentry sees what became of a fault; the fault itself is another's to tell. The others go without each other.
+  chosen.faults = chosen.copies->gives(kFaults) ? chosen.copies : FirstThatGives(kFaults, ladder);
+  chosen.follow = chosen.copies->gives(kFollow) ? chosen.copies : FirstThatGives(kFollow, ladder);
+  if (chosen.follow != nullptr && chosen.follow->gives(kSignals)) chosen.signals = chosen.follow;
+  return chosen;
 }
 
 }  // namespace cowprof

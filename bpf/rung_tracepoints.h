@@ -1,0 +1,86 @@
+// Rung btf-tracepoints: the exception's tracepoint opens a fault with its address and error code, an allocation in the same thread
+// closes it: exact. They attach where kprobes do not exist and fentry is refused. Included by cowprof.bpf.c only.
+#ifndef COWPROF_BPF_RUNG_TRACEPOINTS_H_
+#define COWPROF_BPF_RUNG_TRACEPOINTS_H_
+
+static int open_fault(__u64 address, struct pt_regs *user_regs, __u64 error_code, int kernel_mode)
+{
+	struct thread_state *state = state_of(bpf_get_current_task_btf());
+	struct cowprof_process_row *row;
+
+	if (!state || state->reading)
+		return 0;
+	if (kernel_mode) {
+		row = bpf_map_lookup_elem(&processes, &state->process);
+		if (row)
+			__sync_fetch_and_add(&row->counts.kernel_faults, 1);
+	}
+	state->present = !!(error_code & FAULT_PRESENT);
+	state->write = !!(error_code & FAULT_WRITE);
+	state->faults.now++;
+	state->write_protect_faults.now += state->present && state->write;
+	state->address = address;
+	take_registers(state, user_regs);
+	state->kernel_mode = kernel_mode;
+	state->pending = 1;
+	if (!state->present || !state->write)
+		return 0;
+	if (state->images_learned != images_learned)
+		learn_image(state);
+	if (state->image)
+		look(state);
+	return 0;
+}
+
+SEC("?tp_btf/page_fault_user")
+int BPF_PROG(fault_user, unsigned long address, struct pt_regs *regs, unsigned long error_code)
+{
+	return open_fault(address, regs, error_code, 0);
+}
+
+SEC("?tp_btf/page_fault_kernel")
+int BPF_PROG(fault_kernel, unsigned long address, struct pt_regs *regs, unsigned long error_code)
+{
+	if ((long)address < 0)	// kernel space
+		return 0;
+	return open_fault(address, (void *)bpf_task_pt_regs(bpf_get_current_task_btf()), error_code, 1);
+}
+
+SEC("?tp_btf/mm_page_alloc")
+int BPF_PROG(page_alloc, struct page *page, unsigned int order, unsigned int gfp, int migratetype)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct cowprof_process_row *row;
+	struct thread_state *state;
+	unsigned int zeroed;
+
+	if ((gfp & GFP_MOVABLE_USER) != GFP_MOVABLE_USER)
+		return 0;
+	state = bpf_task_storage_get(&threads, task, 0, 0);
+	if (!state || !state->pending || !belongs_to_fault(task, state, gfp))
+		return 0;
+	state->pending = 0;
+	touch_region(state);
+	zeroed = gfp & GFP_ZERO;
+	// The two that come by the million need no row, unless another thread or a system call is about.
+	if (order == 0 && !state->present && zeroed) {
+		state->zero_fill_pages.now++;
+		return 0;
+	}
+	if (order == 0 && state->present && !zeroed && !state->kernel_mode && task->signal->nr_threads == 1) {
+		count_copy(state);
+		return 0;
+	}
+	row = bpf_map_lookup_elem(&processes, &state->process);
+	if (!row)
+		return 0;
+	if (!state->present)
+		count_missing(task, row, state, order);
+	else if (zeroed || order)
+		__sync_fetch_and_add(&row->counts.zero_upgrades, 1);
+	else if (!lost_race(row, state->address, task->pid))
+		count_copy(state);
+	return 0;
+}
+
+#endif
