@@ -1,0 +1,56 @@
+"""Boots one kernel under qemu with the disk, and hands back the lines that guest.py told. Emulated in software unless asked otherwise,
+so that it runs where there is no virtualization.
+"""
+import base64
+import json
+import platform
+import subprocess
+import time
+
+MEMORY_MIB = 2048
+CONSOLES = {"x86_64": "ttyS0", "aarch64": "ttyAMA0"}
+
+
+def _command(kernel, disk, job, lines, accelerator):
+    wanted = base64.urlsafe_b64encode(json.dumps(job).encode()).decode()
+    words = ["root=/dev/nvme0n1", "rw", "init=/project/tests/vm/init", "panic=-1", "mitigations=off", 
+             f"console={CONSOLES[platform.machine()]}", f"job={wanted}"]
+    return [f"qemu-system-{platform.machine()}", "-accel", accelerator, "-cpu", "max,cx16=off,la57=off", "-smp", "2", "-m", str(MEMORY_MIB), "-display", "none",
+            "-no-reboot", "-nic", "none", "-serial", "stdio", "-serial", f"file:{lines}",
+            "-drive", f"file={disk},if=none,id=disk,format=raw,snapshot=on", "-device", "nvme,drive=disk,serial=disk",
+            "-kernel", kernel, "-append", " ".join(words)]
+
+
+class Guest:
+    """A running machine; await_end() gives what it told."""
+
+    def __init__(self, kernel, disk, job, folder, accelerator="tcg,thread=multi"):
+        folder.mkdir(parents=True, exist_ok=True)
+        self.console, self._lines = folder / "console.txt", folder / "lines.json"
+        self._lines.unlink(missing_ok=True)
+        self._started = time.monotonic()
+        with open(self.console, "wb") as console:
+            self._popen = subprocess.Popen([str(word) for word in _command(kernel, disk, job, self._lines, accelerator)],
+                                           stdin=subprocess.DEVNULL, stdout=console, stderr=subprocess.STDOUT)
+
+    def await_end(self, seconds):
+        """The lines, and why they are not all: None if they are."""
+        left = max(1.0, self._started + seconds - time.monotonic())
+        problem = None
+        try:
+            self._popen.wait(left)
+        except subprocess.TimeoutExpired:
+            self._popen.kill()
+            self._popen.wait()
+            problem = f"not done after {seconds:g} s"
+        self.seconds = time.monotonic() - self._started
+        lines = [json.loads(line) for line in self._read_lines() if line.startswith("{") and line.endswith("}")]
+        if not problem and not any(line.get("done") for line in lines):
+            problem = "the guest ended before it was done"
+        return lines, problem and f"{problem}; the end of {self.console}:\n{self._tail()}"
+
+    def _read_lines(self):
+        return self._lines.read_text(errors="replace").replace("\r", "").splitlines() if self._lines.exists() else []
+
+    def _tail(self):
+        return "\n".join(self.console.read_text(errors="replace").splitlines()[-15:])
