@@ -21,8 +21,9 @@
 #include "model/words.h"
 #include "pace.h"
 #include "posix/clock.h"
+#include "privileges.h"
 #include "serve/page_server.h"
-#include "sink/alert_hook.h"
+#include "sink/hook_process.h"
 #include "sink/report.h"
 #include "sink/terminal.h"
 #include "sink/timeline_file.h"
@@ -50,9 +51,9 @@ struct Recording {
   std::vector<std::unique_ptr<Sink>> sinks;
   TimelineFile* timeline = nullptr;  // one of the sinks
   AlertWatch watch;
-  std::unique_ptr<AlertHook> hook;   // or none
-  std::unique_ptr<PageServer> page;  // or none
-  std::vector<std::string> notes;    // to be said with the next sample
+  std::unique_ptr<HookProcess> hook;  // or none
+  std::unique_ptr<PageServer> page;   // or none
+  std::vector<std::string> notes;     // to be said with the next sample
 };
 
 // Judges what the sample says: the alerts go where the sample goes.
@@ -248,9 +249,9 @@ int OpenSinks(const ProcFs& proc, pid_t target, Recording* recording) {
 int OpenHook(Recording* recording) {
   const std::string& command = recording->options.on_alert;
   if (command.empty()) return kDone;
-  absl::StatusOr<std::unique_ptr<AlertHook>> hook =
-      AlertHook::Create(command, recording->waiter.inherited_signals(),
-                        [recording](const std::string& failure) { Say(failure, recording); });
+  absl::StatusOr<std::unique_ptr<HookProcess>> hook =
+      HookProcess::Start(command, recording->waiter.inherited_signals(),
+                         [recording](const std::string& failure) { Say(failure, recording); });
   if (!hook.ok()) return Fail(kUsage, absl::StrCat("--on-alert '", Printable(command), "': ", hook.status().message()));
   recording->hook = *std::move(hook);
   return kDone;
@@ -288,6 +289,14 @@ void Survive(const ProcFs& proc, Recording* recording) {
   if (note.empty()) return;
   if (!recording->options.quiet) Fail(kDone, note);
   recording->notes.push_back(std::move(note));
+}
+
+// What the target chose is read from now on: with no more rights than that takes.
+void GiveUp(Recording* recording) {
+  for (std::string& note : GiveUpPrivileges(/*signals_program=*/recording->program.has_value())) {
+    if (!recording->options.quiet) Fail(kDone, note);
+    recording->notes.push_back(std::move(note));
+  }
 }
 
 int StartProgram(Recording* recording) {
@@ -340,6 +349,7 @@ int Record(const Options& options) {
       return absl::IsNotFound(status) ? 127 : 126;
     }
   }
+  GiveUp(&recording);
   absl::StatusOr<std::string> reason = RunLoop(&recording);
   absl::Status status = reason.ok() ? Finish(*reason, &recording) : reason.status();
   Conclude(recording.timeline->path(), &recording);

@@ -53,7 +53,7 @@ class Hook {
     alert.index = 1;
     alert.cause = "shm";
     alert.text = "`touch evil`; $(touch evil)";
-    hook_->Take({alert}, growth_);
+    hook_->Take(HookRunFor(alert, growth_));
   }
   void Await(const std::string& file) {
     for (const absl::Duration end = BootTime() + absl::Seconds(20); access((tree_.root() + file).c_str(), F_OK) != 0;) {

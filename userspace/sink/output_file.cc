@@ -12,8 +12,8 @@
 #include <cstdlib>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "posix/rights.h"
 
 namespace cowprof {
 namespace {
@@ -90,16 +90,6 @@ absl::Status WriteFully(int fd, absl::string_view bytes, off_t offset) {
     offset += wrote;
   }
   return absl::OkStatus();
-}
-
-std::optional<UserIds> InvokedBySudo() {
-  const char* uid = getenv("SUDO_UID");
-  const char* gid = getenv("SUDO_GID");
-  UserIds user;
-  if (geteuid() != 0 || uid == nullptr || gid == nullptr || !absl::SimpleAtoi(uid, &user.uid) ||
-      !absl::SimpleAtoi(gid, &user.gid))
-    return std::nullopt;
-  return user;
 }
 
 absl::StatusOr<Fd> CreateOutputFile(const std::string& path, absl::string_view bytes) {

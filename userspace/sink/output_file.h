@@ -5,7 +5,6 @@
 
 #include <sys/types.h>
 
-#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -13,13 +12,6 @@
 #include "posix/fd.h"
 
 namespace cowprof {
-
-// Who called sudo, where root was made of them that way.
-struct UserIds {
-  uid_t uid = 0;
-  gid_t gid = 0;
-};
-std::optional<UserIds> InvokedBySudo();
 
 // Creates `path` anew with `bytes` in it, mode 0600: written aside and renamed, so that it is never seen empty. An
 // earlier regular file of that name is kept as `path`.old. Under sudo the file is created as the invoking user
