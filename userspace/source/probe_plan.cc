@@ -5,7 +5,6 @@
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <linux/bpf.h>
-#include <linux/capability.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -13,27 +12,12 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "posix/fd.h"
-#include "source/procfs.h"
+#include "posix/rights.h"
 
 namespace cowprof {
 namespace {
-
-constexpr int kCapPerfmon = 38, kCapBpf = 39;  // since 5.8; Debian 12's headers know them, older ones do not
-
-uint64_t EffectiveCapabilities() {
-  const absl::StatusOr<std::string> status = ReadSmallFile("/proc/self/status");
-  uint64_t bits = 0;
-  if (!status.ok()) return 0;
-  for (absl::string_view line : absl::StrSplit(*status, '\n')) {
-    if (absl::ConsumePrefix(&line, "CapEff:\t")) static_cast<void>(absl::SimpleHexAtoi(line, &bits));
-  }
-  return bits;
-}
 
 // An fentry program that does nothing, on the function that decides between copy and reuse.
 absl::Status TryFentry() {
@@ -58,6 +42,7 @@ bool InHostNamespaces() {
   return is_first("/proc/self/ns/pid", 0xEFFFFFFC) && is_first("/proc/self/ns/time", 0xEFFFFFFA);
 }
 
+// What a probe itself needs. CAP_SYS_PTRACE is asked for by reading a process of somebody else: see CheckTarget().
 std::string MissingCapabilities(const HostFacts& facts) {
   std::string missing;
   const auto need = [&](bool held, const char* name) {
@@ -65,7 +50,6 @@ std::string MissingCapabilities(const HostFacts& facts) {
   };
   need(facts.cap_bpf || facts.cap_sys_admin, "CAP_BPF");
   need(facts.cap_perfmon || facts.cap_sys_admin, "CAP_PERFMON");
-  need(facts.cap_sys_ptrace, "CAP_SYS_PTRACE");
   return missing;
 }
 
@@ -89,7 +73,7 @@ Rung PlanTracepoints(const HostFacts& facts) {
         "run cowprof on the host (it looks into containers from there), or start the container with --pid=host";
   } else if (!missing.empty()) {
     rung.reason = absl::StrCat("not allowed: ", missing, " missing");
-    rung.remedy = "run with sudo, or in a container with --cap-add for each of them";
+    rung.remedy = "run with sudo, give them to the file (docs/privileges.md), or to the container with --cap-add";
   } else if (!facts.probes.ok()) {
     rung.reason = std::string(facts.probes.message());
     rung.remedy = "the kernel or the container's seccomp profile refuses bpf(2); run cowprof on the host";
@@ -118,7 +102,7 @@ HostFacts ReadHostFacts() {
   facts.page_bytes = sysconf(_SC_PAGESIZE);
   facts.cpus = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
   facts.host_namespaces = InHostNamespaces();
-  const uint64_t held = EffectiveCapabilities();
+  const CapabilitySet held = EffectiveCapabilities();
   const auto has = [&](int capability) { return (held >> capability & 1) != 0; };
   facts.cap_bpf = has(kCapBpf);
   facts.cap_perfmon = has(kCapPerfmon);
