@@ -18,8 +18,8 @@ constexpr struct {
 } kTable[] = {
     {kCapBpf, "CAP_BPF", "loading the probes", "no exact counts"},
     {kCapPerfmon, "CAP_PERFMON", "probes that see faults and read the kernel's memory", "no exact counts"},
-    {CAP_SYS_PTRACE, "CAP_SYS_PTRACE", "reading processes of other users, and those that changed their user",
-     "one's own processes only"},
+    {CAP_SYS_PTRACE, "CAP_SYS_PTRACE", "memory of processes of other users, and of those that changed their user",
+     "no causes, types and lines of theirs; before Linux 6.15 one's own processes only"},
     {CAP_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH", "their files of /proc that only the owner may open",
      "one's own processes only"},
     {CAP_SYS_ADMIN, "CAP_SYS_ADMIN", "page frames: which pages are the parent's very own",

@@ -282,21 +282,22 @@ void StartPage(Recording* recording) {
   recording->page = nullptr;
 }
 
-// The recorder outlives what it records, if it may.
-void Survive(const ProcFs& proc, Recording* recording) {
-  LockMemory();
-  std::string note = SharedFateNote(recording->info.limits, Limits(proc).Read(getpid()));
+void AddNote(std::string note, Recording* recording) {
   if (note.empty()) return;
   if (!recording->options.quiet) Fail(kDone, note);
   recording->notes.push_back(std::move(note));
 }
 
+// The recorder outlives what it records, if it may.
+void Survive(const ProcFs& proc, Recording* recording) {
+  LockMemory();
+  AddNote(SharedFateNote(recording->info.limits, Limits(proc).Read(getpid())), recording);
+}
+
 // What the target chose is read from now on: with no more rights than that takes.
 void GiveUp(Recording* recording) {
-  for (std::string& note : GiveUpPrivileges(/*signals_program=*/recording->program.has_value())) {
-    if (!recording->options.quiet) Fail(kDone, note);
-    recording->notes.push_back(std::move(note));
-  }
+  for (std::string& note : GiveUpPrivileges(/*signals_program=*/recording->program.has_value()))
+    AddNote(std::move(note), recording);
 }
 
 int StartProgram(Recording* recording) {
@@ -341,6 +342,7 @@ int Record(const Options& options) {
   if (int code = Attach(proc, target, &recording); code != kDone) return code;
   if (int code = OpenSinks(proc, target, &recording); code != kDone) return code;
   StartPage(&recording);
+  AddNote(NoteOnTarget(proc, target), &recording);
   Survive(proc, &recording);
   if (recording.program) {
     if (absl::Status status = recording.program->Release(); !status.ok()) {

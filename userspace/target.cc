@@ -66,6 +66,15 @@ absl::Status CheckTarget(const ProcFs& proc, pid_t pid) {
       absl::StrCat("may not look at process ", pid, ": ", strerror(error), WhatIsMissing()));
 }
 
+// Since 6.15, CAP_PERFMON is enough for the page map, but not for the memory itself.
+std::string NoteOnTarget(const ProcFs& proc, pid_t pid) {
+  const Fd memory(open(proc.PathOf(pid, "mem").c_str(), O_RDONLY | O_CLOEXEC));
+  if (memory.ok() || errno == ENOENT || errno == ESRCH) return "";
+  const int error = errno;
+  return absl::StrCat("may not read the memory of process ", pid, ": ", strerror(error), WhatIsMissing(),
+                      "; copies are counted, but without causes, types and lines");
+}
+
 absl::StatusOr<HeldProgram> HeldProgram::Start(const std::vector<std::string>& words,
                                                const sigset_t& inherited_signals) {
   int go[2], failure[2];
