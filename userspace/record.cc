@@ -346,7 +346,7 @@ int Record(const Options& options) {
   Survive(proc, &recording);
   if (recording.program) {
     if (absl::Status status = recording.program->Release(); !status.ok()) {
-      unlink(recording.timeline->path().c_str());  // nothing ran: there is nothing to keep
+      recording.timeline->Remove();  // nothing ran: there is nothing to keep
       Fail(kDone, status.message());
       return absl::IsNotFound(status) ? 127 : 126;
     }
