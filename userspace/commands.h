@@ -20,8 +20,9 @@ int ServePage(const Options& options);  // of --serve, for nobody else
 inline constexpr struct {
   absl::string_view name;
   int (*run)(const Options&);
-} kCommands[] = {{"record", Record}, {"report", Report}, {"view", View}, {"doctor", Doctor}, {"shm", Shm},
-                 {"serve-page", ServePage}};
+  bool looks_at_processes;  // the others need no capability
+} kCommands[] = {{"record", Record, true}, {"report", Report, false}, {"view", View, false},
+                 {"doctor", Doctor, true}, {"shm", Shm, true},        {"serve-page", ServePage, false}};
 
 // Prints "cowprof: `sentence`" on stderr and returns `code`.
 int Fail(ExitCode code, absl::string_view sentence);

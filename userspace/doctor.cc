@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "capability_facts.h"
 #include "commands.h"
 #include "model/growth.h"
 #include "model/words.h"
@@ -105,6 +106,13 @@ std::string UseOf(const Rung& rung, const ChosenRungs& chosen) {
   return absl::StrJoin(uses, ", ");
 }
 
+Json PrivilegesJson() {
+  Json rows = Json::array();
+  for (const CapabilityFact& fact : ReadCapabilityFacts())
+    rows.push_back({{"name", fact.name}, {"held", fact.held}, {"gives", fact.gives}, {"without", fact.without}});
+  return rows;
+}
+
 Json DoctorJson(const HostFacts& facts, const std::vector<Rung>& ladder, const std::vector<LimitSample>& limits,
                 pid_t pid, const PythonFacts& python) {
   Json rungs = Json::array(), limit_rows = Json::array();
@@ -140,6 +148,7 @@ Json DoctorJson(const HostFacts& facts, const std::vector<Rung>& ladder, const s
               {"CAP_PERFMON", facts.cap_perfmon},
               {"CAP_SYS_PTRACE", facts.cap_sys_ptrace},
               {"CAP_SYS_ADMIN", facts.cap_sys_admin}}}}},
+          {"privileges", PrivilegesJson()},
           {"rung", chosen != nullptr ? Json(chosen->name) : Json(nullptr)},
           {"capabilities", CapabilitiesJson(ladder)},
           {"rungs", std::move(rungs)},
@@ -162,6 +171,7 @@ std::string DoctorText(const HostFacts& facts, const std::vector<Rung>& ladder, 
     if (!rung.reason.empty())
       absl::StrAppend(&out, "      why: ", Printable(rung.reason, 300), "\n      do:  ", rung.remedy, "\n");
   }
+  out += CapabilityText(ReadCapabilityFacts());
   if (pid != 0) absl::StrAppend(&out, "\n  process ", pid, ": ", PythonText(python), "\n");
   absl::StrAppend(&out, "\n  limits of ", pid != 0 ? absl::StrCat("process ", pid) : "this shell", "\n");
   for (const LimitSample& limit : limits) {

@@ -3,6 +3,7 @@
 
 #include "commands.h"
 #include "options.h"
+#include "privileges.h"
 
 int main(int argc, char** argv) {
   const cowprof::ParsedOptions parsed = cowprof::ParseOptions(argc, argv);
@@ -11,7 +12,9 @@ int main(int argc, char** argv) {
     return parsed.exit_code;
   }
   for (const auto& command : cowprof::kCommands) {
-    if (command.name == parsed.options.command) return command.run(parsed.options);
+    if (command.name != parsed.options.command) continue;
+    if (!command.looks_at_processes) cowprof::GiveUpCapabilities();
+    return command.run(parsed.options);
   }
   return cowprof::kInternalFailure;
 }

@@ -21,8 +21,9 @@
 #include "model/words.h"
 #include "pace.h"
 #include "posix/clock.h"
+#include "privileges.h"
 #include "serve/page_server.h"
-#include "sink/alert_hook.h"
+#include "sink/hook_process.h"
 #include "sink/report.h"
 #include "sink/terminal.h"
 #include "sink/timeline_file.h"
@@ -49,9 +50,9 @@ struct Recording {
   std::vector<std::unique_ptr<Sink>> sinks;
   TimelineFile* timeline = nullptr;  // one of the sinks
   AlertWatch watch;
-  std::unique_ptr<AlertHook> hook;   // or none
-  std::unique_ptr<PageServer> page;  // or none
-  std::vector<std::string> notes;    // to be said with the next sample
+  std::unique_ptr<HookProcess> hook;  // or none
+  std::unique_ptr<PageServer> page;   // or none
+  std::vector<std::string> notes;     // to be said with the next sample
 };
 
 // Judges what the sample says: the alerts go where the sample goes.
@@ -247,9 +248,9 @@ int OpenSinks(const ProcFs& proc, pid_t target, Recording* recording) {
 int OpenHook(Recording* recording) {
   const std::string& command = recording->options.on_alert;
   if (command.empty()) return kDone;
-  absl::StatusOr<std::unique_ptr<AlertHook>> hook =
-      AlertHook::Create(command, recording->waiter.inherited_signals(),
-                        [recording](const std::string& failure) { Say(failure, recording); });
+  absl::StatusOr<std::unique_ptr<HookProcess>> hook =
+      HookProcess::Start(command, recording->waiter.inherited_signals(),
+                         [recording](const std::string& failure) { Say(failure, recording); });
   if (!hook.ok()) return Fail(kUsage, absl::StrCat("--on-alert '", Printable(command), "': ", hook.status().message()));
   recording->hook = *std::move(hook);
   return kDone;
@@ -280,13 +281,22 @@ void StartPage(Recording* recording) {
   recording->page = nullptr;
 }
 
-// The recorder outlives what it records, if it may.
-void Survive(const ProcFs& proc, Recording* recording) {
-  LockMemory();
-  std::string note = SharedFateNote(recording->info.limits, Limits(proc).Read(getpid()));
+void AddNote(std::string note, Recording* recording) {
   if (note.empty()) return;
   if (!recording->options.quiet) Fail(kDone, note);
   recording->notes.push_back(std::move(note));
+}
+
+// The recorder outlives what it records, if it may.
+void Survive(const ProcFs& proc, Recording* recording) {
+  LockMemory();
+  AddNote(SharedFateNote(recording->info.limits, Limits(proc).Read(getpid())), recording);
+}
+
+// What the target chose is read from now on: with no more rights than that takes.
+void GiveUp(Recording* recording) {
+  for (std::string& note : GiveUpPrivileges(/*signals_program=*/recording->program.has_value()))
+    AddNote(std::move(note), recording);
 }
 
 int StartProgram(Recording* recording) {
@@ -331,14 +341,16 @@ int Record(const Options& options) {
   if (int code = Attach(proc, target, &recording); code != kDone) return code;
   if (int code = OpenSinks(proc, target, &recording); code != kDone) return code;
   StartPage(&recording);
+  AddNote(NoteOnTarget(proc, target), &recording);
   Survive(proc, &recording);
   if (recording.program) {
     if (absl::Status status = recording.program->Release(); !status.ok()) {
-      unlink(recording.timeline->path().c_str());  // nothing ran: there is nothing to keep
+      recording.timeline->Remove();  // nothing ran: there is nothing to keep
       Fail(kDone, status.message());
       return absl::IsNotFound(status) ? 127 : 126;
     }
   }
+  GiveUp(&recording);
   absl::StatusOr<std::string> reason = RunLoop(&recording);
   absl::Status status = reason.ok() ? Finish(*reason, &recording) : reason.status();
   Conclude(recording.timeline->path(), &recording);

@@ -10,6 +10,8 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "posix/rights.h"
 
 namespace cowprof {
 namespace {
@@ -30,6 +32,17 @@ constexpr unsigned kKernelThread = 0x00200000;  // PF_KTHREAD, include/linux/sch
   _exit(error == ENOENT ? 127 : 126);
 }
 
+// Somebody else's process, or one that changed its user. See docs/privileges.md.
+std::string WhatIsMissing() {
+  const CapabilitySet held = EffectiveCapabilities();
+  std::vector<const char*> missing;
+  if ((held & SetOf({CAP_SYS_PTRACE})) == 0) missing.push_back("CAP_SYS_PTRACE");
+  if (geteuid() != 0 && (held & SetOf({CAP_DAC_READ_SEARCH})) == 0) missing.push_back("CAP_DAC_READ_SEARCH");
+  if (missing.empty()) return "; not even root may from in here: run cowprof on the host";
+  return absl::StrCat("; ", absl::StrJoin(missing, ", "), " missing: run cowprof with sudo, or give it that, ",
+                      "in a container with --cap-add");
+}
+
 }  // namespace
 
 absl::Status CheckTarget(const ProcFs& proc, pid_t pid) {
@@ -45,14 +58,21 @@ absl::Status CheckTarget(const ProcFs& proc, pid_t pid) {
     return absl::FailedPreconditionError(
         absl::StrCat("process ", pid, " is a kernel thread: it has no memory to copy; give the pid of a program"));
   }
-  // pagemap asks for the same right (PTRACE_MODE_READ) as all that follows.
+  // pagemap asks for the same rights as all that follows: PTRACE_MODE_READ, and to be its owner.
   Fd pagemap(open(proc.PathOf(pid, "pagemap").c_str(), O_RDONLY | O_CLOEXEC));
-  if (!pagemap.ok()) {
-    return absl::PermissionDeniedError(absl::StrCat(
-        "may not look at process ", pid, ": ", strerror(errno),
-        geteuid() == 0 ? "; not even root may from in here: run cowprof on the host" : "; run cowprof with sudo"));
-  }
-  return absl::OkStatus();
+  if (pagemap.ok()) return absl::OkStatus();
+  const int error = errno;
+  return absl::PermissionDeniedError(
+      absl::StrCat("may not look at process ", pid, ": ", strerror(error), WhatIsMissing()));
+}
+
+// Since 6.15, CAP_PERFMON is enough for the page map, but not for the memory itself.
+std::string NoteOnTarget(const ProcFs& proc, pid_t pid) {
+  const Fd memory(open(proc.PathOf(pid, "mem").c_str(), O_RDONLY | O_CLOEXEC));
+  if (memory.ok() || errno == ENOENT || errno == ESRCH) return "";
+  const int error = errno;
+  return absl::StrCat("may not read the memory of process ", pid, ": ", strerror(error), WhatIsMissing(),
+                      "; copies are counted, but without causes, types and lines");
 }
 
 absl::StatusOr<HeldProgram> HeldProgram::Start(const std::vector<std::string>& words,

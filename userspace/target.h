@@ -16,6 +16,8 @@ namespace cowprof {
 
 // OK if `pid` is a living user process whose memory may be read. The message is the sentence for the user.
 absl::Status CheckTarget(const ProcFs& proc, pid_t pid);
+// What of it can't be read although it may be looked at, with the reason and the remedy; "": nothing.
+std::string NoteOnTarget(const ProcFs& proc, pid_t pid);
 
 // A program that was forked and waits before its exec, so that probes can be attached first. Streams, environment,
 // working directory and signal dispositions are the caller's.

@@ -1,8 +1,12 @@
 """The recording as a file: whose it is, what happens when the disk fills up, and how much of it survives being cut off."""
 import json
 import os
+import shutil
 import stat
 import subprocess
+import tempfile
+import threading
+from pathlib import Path
 
 import jsonschema
 import pytest
@@ -132,21 +136,127 @@ def test_output_under_sudo_belongs_to_the_invoking_user(sudo_folder, start_workl
     assert recording.wait() == 0, recording.stderr
     status = (sudo_folder / "out.json").stat()
     assert (status.st_uid, status.st_gid) == (NOBODY, NOBODY)
-    assert stat.S_IMODE(status.st_mode) & 0o022 == 0
+    assert stat.S_IMODE(status.st_mode) == 0o600
     recording.report()
 
 
-def test_under_sudo_nobody_elses_file_is_written(sudo_folder, tmp_path, start_workload):
-    """A symbolic link that the invoking user planted must not lead root to a file of root's."""
-    target = start_workload("fork_copies", "--pages=10", "--wait")
-    target.await_line("role", "ready")
-    victim = tmp_path / "victim"
-    victim.write_text("precious\n")
-    (sudo_folder / "out.json").symlink_to(victim)
-    environment = {**os.environ, "SUDO_UID": str(NOBODY), "SUDO_GID": str(NOBODY), "SUDO_USER": "nobody"}
-    path = sudo_folder / "out.json"
-    harness.run_cowprof("--attach", target.pid, "--output", path, "--duration", "300ms", env=environment)
-    assert victim.read_text() == "precious\n"
+SUDO = {"SUDO_UID": str(NOBODY), "SUDO_GID": str(NOBODY), "SUDO_USER": "nobody"}
+PRECIOUS = "precious\n"
+
+
+def refuse_symlink(path, victim):
+    path.symlink_to(victim)
+
+
+def refuse_dangling_symlink(path, victim):
+    path.symlink_to(victim.with_name("new"))
+
+
+def refuse_hard_link(path, victim):
+    os.link(victim, path)
+
+
+def refuse_fifo(path, victim):
+    os.mkfifo(path)
+    os.chown(path, NOBODY, NOBODY)
+
+
+def refuse_directory(path, victim):
+    path.mkdir()
+    os.chown(path, NOBODY, NOBODY)
+
+
+def refuse_file_of_another(path, victim):
+    path.write_text(PRECIOUS)
+    path.chmod(0o666)
+
+
+def refuse_folder_of_another(path, victim):
+    os.chown(path.parent, 0, 0)
+
+
+REFUSED = [refuse_symlink, refuse_dangling_symlink, refuse_hard_link, refuse_fifo, refuse_directory, refuse_file_of_another,
+           refuse_folder_of_another]
+
+
+@pytest.fixture(scope="module")
+def living():
+    """A process to look at."""
+    process = harness.Process([harness.WORKLOADS / "fork_copies", "--pages=10", "--wait"])
+    process.await_line("role", "ready")
+    yield process.pid
+    process.stop()
+
+
+@pytest.fixture
+def victim(open_folder):
+    """A file of root's on the same file system as what the user planted."""
+    path = Path(tempfile.mkdtemp(dir=open_folder.parent)) / "victim"
+    path.write_text(PRECIOUS)
+    yield path
+    shutil.rmtree(path.parent)
+
+
+def write_output(command, path, pid, recorded):
+    words = ["view", recorded, "-o", path] if command == "view" else ["--attach", pid, "--output", path, "--duration", "100ms"]
+    return harness.run_cowprof(*words, env={**os.environ, **SUDO})
+
+
+@pytest.mark.parametrize("command", ["record", "view"])
+@pytest.mark.parametrize("plant", REFUSED, ids=lambda plant: plant.__name__.removeprefix("refuse_"))
+def test_under_sudo_what_the_user_could_not_write_is_refused(plant, command, sudo_folder, victim, living, recorded):
+    path = sudo_folder / "out"
+    plant(path, victim)
+    before = sorted((entry.name, entry.lstat().st_mode, entry.lstat().st_uid) for entry in sudo_folder.iterdir())
+    result = write_output(command, path, living, recorded)
+    assert result.returncode == 6 and len(result.stderr.splitlines()) == 1 and str(path) in result.stderr, result
+    assert victim.read_text() == PRECIOUS and list(victim.parent.iterdir()) == [victim]
+    assert before == sorted((entry.name, entry.lstat().st_mode, entry.lstat().st_uid) for entry in sudo_folder.iterdir())
+
+
+@pytest.mark.parametrize("command", ["record", "view"])
+def test_under_sudo_a_race_gains_nothing(command, sudo_folder, victim, living, recorded):
+    """Links to a file of root's, and to its folder, come and go as fast as they can where cowprof writes."""
+    path = sudo_folder / "folder" / "out"
+    folder, away, root = path.parent, sudo_folder / "away", victim.parent
+    folder.mkdir()
+    os.chown(folder, NOBODY, NOBODY)
+    (root / "out").write_text(PRECIOUS)
+    stop = threading.Event()
+
+    def swap():
+        while not stop.is_set():
+            for link, target in (path, victim), (folder, root):
+                if link == folder:
+                    folder.rename(away)
+                else:
+                    link.unlink(missing_ok=True)
+                link.symlink_to(target)
+                link.unlink()
+            away.rename(folder)
+
+    swapper = threading.Thread(target=swap)
+    swapper.start()
+    try:
+        for _ in range(12):
+            result = write_output(command, path, living, recorded)
+            assert result.returncode in (0, 6), result.stderr
+    finally:
+        stop.set()
+        swapper.join()
+    assert victim.read_text() == PRECIOUS and sorted(p.name for p in root.iterdir()) == ["out", "victim"]
+    assert (root / "out").read_text() == PRECIOUS
+    for file in folder.iterdir():
+        assert file.is_symlink() or (file.stat().st_uid == NOBODY and stat.S_IMODE(file.stat().st_mode) == 0o600)
+
+
+def test_another_users_file_is_refused_to_root_too(open_folder, living):
+    path = open_folder / "out.json"
+    path.write_text(PRECIOUS)
+    os.chown(path, NOBODY, NOBODY)
+    result = harness.run_cowprof("--attach", living, "--output", path, "--duration", "100ms")
+    assert result.returncode == 6 and f"belongs to user {NOBODY}" in result.stderr
+    assert path.read_text() == PRECIOUS
 
 
 # ---- A full disk ----

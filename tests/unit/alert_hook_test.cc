@@ -44,16 +44,16 @@ class Hook {
     REQUIRE(chmod((tree_.root() + name).c_str(), 0755) == 0);
     return tree_.root() + name;
   }
-  void Raise(bool over = false) {
+  void Raise() {
     Alert alert = {
-        .t = absl::Seconds(3), .rule = AlertRule::kEta, .over = over, .kind = LimitKind::kShm, .name = "/dev/shm"};
+        .t = absl::Seconds(3), .rule = AlertRule::kEta, .kind = LimitKind::kShm, .name = "/dev/shm"};
     alert.limit = 64;
     alert.used = 48;
     alert.eta = absl::Seconds(12.5);
     alert.index = 1;
     alert.cause = "shm";
     alert.text = "`touch evil`; $(touch evil)";
-    hook_->Take({alert}, growth_);
+    hook_->Take(HookRunFor(alert, growth_));
   }
   void Await(const std::string& file) {
     for (const absl::Duration end = BootTime() + absl::Seconds(20); access((tree_.root() + file).c_str(), F_OK) != 0;) {
@@ -172,14 +172,6 @@ TEST_CASE("a hook gets the alert as JSON and as variables, as data") {
     CHECK(absl::StrContains(env, absl::StrCat("\n", line, "\n")));
   }
   CHECK_FALSE(hook.Has("/evil"));
-}
-
-TEST_CASE("an alert that is over runs nothing") {
-  Hook hook("touch ran");
-  hook.Raise(/*over=*/true);
-  CHECK_FALSE(hook.hook().busy());
-  hook.hook().Finish();
-  CHECK_FALSE(hook.Has("/ran"));
 }
 
 TEST_CASE("hooks that misbehave are told once and harm nobody") {

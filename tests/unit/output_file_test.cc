@@ -116,6 +116,35 @@ TEST_CASE("what is no regular file is refused and left alone") {
   CHECK(FilesIn(tree.root()) == files);
 }
 
+TEST_CASE("a file with another name, or of another user, is refused and left alone") {
+  const bool replace = GENERATE(false, true);
+  FixtureTree tree;
+  tree.Write("/victim", "precious");
+  REQUIRE(link((tree.root() + "/victim").c_str(), (tree.root() + "/hard").c_str()) == 0);
+  CHECK(absl::StrContains(Create(tree.root() + "/hard", replace).message(), "hard links"));
+  if (geteuid() == 0) {
+    tree.Write("/theirs", "precious");
+    REQUIRE(chown((tree.root() + "/theirs").c_str(), 4321, 4321) == 0);
+    CHECK(absl::StrContains(Create(tree.root() + "/theirs", replace).message(), "belongs to user 4321"));
+    CHECK(ReadWhole(tree.root() + "/theirs") == "precious");
+  }
+  CHECK(ReadWhole(tree.root() + "/victim") == "precious");
+  CHECK(FilesIn(tree.root()) == (geteuid() == 0 ? 3 : 2));
+}
+
+TEST_CASE("what was never begun is removed, but nothing else") {
+  FixtureTree tree;
+  const std::string path = tree.root() + "/a";
+  const auto fd = CreateOutputFile(path);
+  REQUIRE(fd.ok());
+  const auto other = CreateOutputFile(path);  // the first is a.old now
+  REQUIRE(other.ok());
+  RemoveOutputFile(path, *fd);
+  CHECK(FilesIn(tree.root()) == 2);
+  RemoveOutputFile(path, *other);
+  CHECK(FilesIn(tree.root()) == 1);
+}
+
 TEST_CASE("a path that can't be is said with the reason") {
   const bool replace = GENERATE(false, true);
   FixtureTree tree;

@@ -232,6 +232,7 @@ TEST_CASE("command lines") {
   CHECK(JoinCommandLine(string("a\0\0b\0", 5)) == "a  b");
   CHECK(JoinCommandLine(string("\0\0", 2)).empty());
   CHECK(JoinCommandLine("").empty());
+  CHECK(JoinCommandLine(string(1 << 20, 'x')).size() == kMaxCommandBytes);
   CHECK(JoinCommandLine(string("\x1b[31m\xff\n\0", 8)) == "\x1b[31m\xff\n");
 }
 

@@ -20,7 +20,7 @@ namespace {
 int InSandbox(int (*body)()) {
   const pid_t pid = fork();
   if (pid == 0) {
-    if (!EnterSandbox(65534, 65534).ok()) _exit(100);
+    if (!EnterSandbox({65534, 65534}).ok()) _exit(100);
     _exit(body());
   }
   int status = 0;

@@ -17,14 +17,13 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "model/growth.h"
-#include "sink/output_file.h"
+#include "posix/rights.h"
 
 namespace cowprof {
 namespace {
 
 constexpr int kBacklog = 64;
 constexpr absl::Duration kFarewell = absl::Seconds(5);
-constexpr uid_t kNobody = 65534;
 
 union SocketAddress {
   sockaddr any;
@@ -46,12 +45,6 @@ SocketAddress Encode(const ServeAddress& address) {
 
 // A copy of `fd` whose number can't be one of those that the process finds.
 Fd Above(int fd) { return Fd(fcntl(fd, F_DUPFD_CLOEXEC, kLifelineFd + 1)); }
-
-// A process of root's serves as the user who called sudo, or as nobody; another one as itself.
-UserIds Servant() {
-  if (geteuid() != 0) return {geteuid(), getegid()};
-  return InvokedBySudo().value_or(UserIds{kNobody, kNobody});
-}
 
 }  // namespace
 
@@ -80,7 +73,7 @@ absl::Status PageServer::Start(Fd timeline, const std::string& path, const sigse
   if (pipe2(ends, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "pipe");
   Fd reading(ends[0]);
   lifeline_ = Fd(ends[1]);
-  const UserIds user = Servant();
+  const UserIds user = LesserUser();
   const std::string zero(1, '\0');
   const std::string settings = absl::StrCat(absl::StrJoin({door_.host, absl::StrCat(door_.port), door_.token,
                                                            absl::StrCat(user.uid), absl::StrCat(user.gid), path},

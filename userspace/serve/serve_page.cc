@@ -29,8 +29,7 @@ constexpr absl::Duration kCatchUpEvery = absl::Seconds(5);  // while nobody look
 
 struct Settings {
   Door door;
-  uid_t uid = 0;
-  gid_t gid = 0;
+  UserIds user;
   std::string path;
 };
 
@@ -45,8 +44,8 @@ bool ReadSettings(Settings* settings) {
   }
   const std::vector<std::string> words = absl::StrSplit(text, '\0');
   unsigned port = 0;
-  const bool numbers = absl::SimpleAtoi(words[1], &port) && absl::SimpleAtoi(words[3], &settings->uid) &&
-                       absl::SimpleAtoi(words[4], &settings->gid);
+  const bool numbers = absl::SimpleAtoi(words[1], &port) && absl::SimpleAtoi(words[3], &settings->user.uid) &&
+                       absl::SimpleAtoi(words[4], &settings->user.gid);
   settings->door = {.host = words[0], .port = static_cast<uint16_t>(port), .token = words[2]};
   settings->path = words[5];
   return numbers;
@@ -150,7 +149,7 @@ int ServePage(const Options&) {
   const absl::StatusOr<std::unique_ptr<HttpServer>> server =
       HttpServer::Start(Fd(kListeningFd), [&](const HttpRequest& request) { return answers.To(request); });
   if (!server.ok()) return refuse(server.status());
-  const absl::StatusOr<std::string> note = EnterSandbox(settings.uid, settings.gid);
+  const absl::StatusOr<std::string> note = EnterSandbox(settings.user);
   if (!note.ok()) return refuse(note.status());
   if (!note->empty()) Fail(kDone, absl::StrCat("serve the page: ", *note));
 

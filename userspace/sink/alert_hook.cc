@@ -111,6 +111,29 @@ absl::StatusOr<Fd> TextFile(const std::string& text) {
 
 }  // namespace
 
+HookRun HookRunFor(const Alert& alert, const Growth& growth) {
+  Json json = EncodeAlert(alert);
+  const int processes = static_cast<int>(growth.processes.size());
+  const bool known = alert.index >= 0 && alert.index < processes;
+  json["pid"] = growth.info.target.pid;
+  json["worker_pid"] = known ? Json(growth.processes[alert.index].id.pid) : Json(nullptr);
+  const std::pair<const char*, std::string> variables[] = {
+      {"ALERT_RULE", NameOf(alert.rule)},
+      {"ALERT_KIND", NameOf(alert.kind)},
+      {"ALERT_NAME", Printable(alert.name, 400)},
+      {"ALERT_LIMIT", absl::StrCat(alert.limit)},
+      {"ALERT_USED", absl::StrCat(alert.used)},
+      {"ALERT_ETA_SECONDS", alert.eta ? absl::StrCat(absl::ToDoubleSeconds(*alert.eta)) : ""},
+      {"ALERT_CAUSE", alert.cause},
+      {"ALERT_TEXT", Printable(alert.text, 400)},
+      {"ALERT_ADVICE", Printable(alert.advice, 400)},
+      {"PID", absl::StrCat(growth.info.target.pid)},
+      {"WORKER_PID", known ? absl::StrCat(growth.processes[alert.index].id.pid) : ""}};
+  HookRun run = {.json = Dump(json) + "\n"};
+  for (const auto& [name, value] : variables) run.environment.push_back(absl::StrCat("COWPROF_", name, "=", value));
+  return run;
+}
+
 absl::StatusOr<std::vector<std::string>> SplitWords(absl::string_view text) {
   std::vector<std::string> words;
   bool in_word = false;
@@ -178,32 +201,10 @@ AlertHook::~AlertHook() {
   Reap(/*wait=*/true);
 }
 
-void AlertHook::Take(const std::vector<Alert>& alerts, const Growth& growth) {
-  for (const Alert& alert : alerts) {
-    if (alert.over) continue;
-    if (waiting_.size() == limits_.waiting) {
-      ++dropped_;
-      continue;
-    }
-    Json json = EncodeAlert(alert);
-    const int processes = static_cast<int>(growth.processes.size());
-    const bool known = alert.index >= 0 && alert.index < processes;
-    json["pid"] = growth.info.target.pid;
-    json["worker_pid"] = known ? Json(growth.processes[alert.index].id.pid) : Json(nullptr);
-    const std::pair<const char*, std::string> variables[] = {
-        {"ALERT_RULE", NameOf(alert.rule)},
-        {"ALERT_KIND", NameOf(alert.kind)},
-        {"ALERT_NAME", Printable(alert.name, 400)},
-        {"ALERT_LIMIT", absl::StrCat(alert.limit)},
-        {"ALERT_USED", absl::StrCat(alert.used)},
-        {"ALERT_ETA_SECONDS", alert.eta ? absl::StrCat(absl::ToDoubleSeconds(*alert.eta)) : ""},
-        {"ALERT_CAUSE", alert.cause},
-        {"ALERT_TEXT", Printable(alert.text, 400)},
-        {"ALERT_ADVICE", Printable(alert.advice, 400)},
-        {"PID", absl::StrCat(growth.info.target.pid)},
-        {"WORKER_PID", known ? absl::StrCat(growth.processes[alert.index].id.pid) : ""}};
-    Run run = {.json = Dump(json) + "\n"};
-    for (const auto& [name, value] : variables) run.environment.push_back(absl::StrCat("COWPROF_", name, "=", value));
+void AlertHook::Take(HookRun run) {
+  if (waiting_.size() == limits_.waiting) {
+    ++dropped_;
+  } else {
     waiting_.push_back(std::move(run));
   }
   Poll();
@@ -232,7 +233,7 @@ void AlertHook::Finish() {
 }
 
 // Who may change it is asked once more: it may be another file by now.
-absl::Status AlertHook::Start(const Run& run) {
+absl::Status AlertHook::Start(const HookRun& run) {
   started_ = BootTime();
   if (absl::StatusOr<std::string> checked = CheckHook(words_, InvokingUser()); !checked.ok()) return checked.status();
   absl::StatusOr<Fd> input = TextFile(run.json);

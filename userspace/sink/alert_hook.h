@@ -1,6 +1,6 @@
-// Runs the command of --on-alert, without a shell: one at a time, spaced, never for longer than its limit, and never so
-// that a tick waits for it. Owns its command line, its environment and its process group; called by the recording loop.
-// A hook that fails is reported once and changes nothing else.
+// Runs the command of --on-alert, without a shell: one at a time, spaced, never for longer than its limit. Owns its
+// command line, its environment and its process group; called by hook_process, which has the rights for it. A hook that
+// fails is reported once and changes nothing else.
 #ifndef COWPROF_SINK_ALERT_HOOK_H_
 #define COWPROF_SINK_ALERT_HOOK_H_
 
@@ -35,6 +35,13 @@ struct HookLimits {
   size_t waiting = 16;                      // alerts that wait for their turn; more are dropped and counted
 };
 
+// What one run is told.
+struct HookRun {
+  std::string json;                      // for stdin
+  std::vector<std::string> environment;  // added to our own
+};
+HookRun HookRunFor(const Alert& alert, const Growth& growth);
+
 class AlertHook {
  public:
   // `signals`: the mask that the hook starts with. `report`: takes one sentence when it fails.
@@ -43,8 +50,7 @@ class AlertHook {
                                                            const HookLimits& limits = {});
   ~AlertHook();  // ends the one that runs
 
-  // To be run for each of them; those that say that one is over are no reason to.
-  void Take(const std::vector<Alert>& alerts, const Growth& growth);
+  void Take(HookRun run);
   // At the end: lets those that wait still run, for as long as one may take altogether.
   void Finish();
   // Looks after the one that runs and starts the next: to be called a few times a second while there are any.
@@ -52,14 +58,10 @@ class AlertHook {
   bool busy() const { return pid_ != 0 || !waiting_.empty(); }
 
  private:
-  struct Run {
-    std::string json;                      // for stdin
-    std::vector<std::string> environment;  // added to our own
-  };
   AlertHook(std::vector<std::string> words, const sigset_t& signals, std::function<void(const std::string&)> report,
             const HookLimits& limits)
       : words_(std::move(words)), signals_(signals), report_(std::move(report)), limits_(limits) {}
-  absl::Status Start(const Run& run);
+  absl::Status Start(const HookRun& run);
   void Reap(bool wait);
   void Report(const std::string& what);
 
@@ -67,7 +69,7 @@ class AlertHook {
   sigset_t signals_;
   std::function<void(const std::string&)> report_;
   HookLimits limits_;
-  std::deque<Run> waiting_;
+  std::deque<HookRun> waiting_;
   pid_t pid_ = 0;                                       // of the one that runs, and of its group; 0: none
   bool killed_ = false;                                 // because it took too long
   absl::Duration started_ = -absl::InfiniteDuration();  // on CLOCK_BOOTTIME

@@ -12,8 +12,8 @@
 #include <cstdlib>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "posix/rights.h"
 
 namespace cowprof {
 namespace {
@@ -44,39 +44,57 @@ absl::Status PathError(int error, absl::string_view attempted, const std::string
   return absl::ErrnoToStatus(error, absl::StrCat(attempted, " ", path));
 }
 
-// Whether a regular file stands at `path`; anything else there is refused.
-absl::StatusOr<bool> IsThere(const std::string& path) {
-  struct stat existing;
-  if (lstat(path.c_str(), &existing) != 0) return false;
-  if (S_ISREG(existing.st_mode)) return true;
-  return absl::FailedPreconditionError(
-      absl::StrCat("create ", path, ": it exists and is no regular file; name another with --output"));
+// A name in a folder that stands open: whoever renames the folders above it meanwhile changes nothing.
+struct Place {
+  std::string path;  // for messages
+  Fd folder;
+  std::string name, aside;
+};
+
+absl::StatusOr<Place> PlaceOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+  Place place = {.path = path, .name = slash == std::string::npos ? path : path.substr(slash + 1)};
+  if (place.name.empty())
+    return absl::FailedPreconditionError(absl::StrCat("create ", path, ": it names no file; name one with --output"));
+  place.aside = absl::StrCat(place.name, ".", getpid(), ".tmp");
+  place.folder = Fd(open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!place.folder.ok()) return PathError(errno, "create", path);
+  return place;
 }
 
-std::string AsideOf(const std::string& path) { return absl::StrCat(path, ".", getpid(), ".tmp"); }
+// Whether a regular file stands there that the user owns under this name alone; anything else there is refused.
+absl::StatusOr<bool> IsThere(const Place& place) {
+  struct stat existing;
+  if (fstatat(place.folder.fd(), place.name.c_str(), &existing, AT_SYMLINK_NOFOLLOW) != 0) return false;
+  const std::string problem = !S_ISREG(existing.st_mode)     ? "is no regular file"
+                              : existing.st_uid != geteuid() ? absl::StrCat("belongs to user ", existing.st_uid)
+                              : existing.st_nlink != 1       ? "has other names as well (hard links)"
+                                                             : "";
+  if (problem.empty()) return true;
+  return absl::FailedPreconditionError(
+      absl::StrCat("create ", place.path, ": it exists and ", problem, "; name another with --output"));
+}
 
-absl::StatusOr<Fd> WriteAside(const std::string& path, absl::string_view bytes) {
-  const std::string aside = AsideOf(path);
-  Fd fd(open(aside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (!fd.ok()) return PathError(errno, "create", path);
+absl::StatusOr<Fd> WriteAside(const Place& place, absl::string_view bytes) {
+  Fd fd(openat(place.folder.fd(), place.aside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!fd.ok()) return PathError(errno, "create", place.path);
   if (absl::Status status = WriteFully(fd.fd(), bytes, 0); !status.ok()) {
-    unlink(aside.c_str());
-    return absl::Status(status.code(), absl::StrCat("write ", path, ": ", status.message()));
+    unlinkat(place.folder.fd(), place.aside.c_str(), 0);
+    return absl::Status(status.code(), absl::StrCat("write ", place.path, ": ", status.message()));
   }
   return fd;
 }
 
-absl::Status MoveIntoPlace(const std::string& path, unsigned flags) {
-  const std::string aside = AsideOf(path);
-  if (renameat2(AT_FDCWD, aside.c_str(), AT_FDCWD, path.c_str(), flags) == 0) return absl::OkStatus();
+absl::Status MoveIntoPlace(const Place& place, unsigned flags) {
+  const int folder = place.folder.fd();
+  if (renameat2(folder, place.aside.c_str(), folder, place.name.c_str(), flags) == 0) return absl::OkStatus();
   // Not every file system knows the flag (EINVAL): link() refuses to replace, too.
-  if (flags != 0 && errno == EINVAL && link(aside.c_str(), path.c_str()) == 0) {
-    unlink(aside.c_str());
-    return absl::OkStatus();
-  }
+  const bool linked =
+      flags != 0 && errno == EINVAL && linkat(folder, place.aside.c_str(), folder, place.name.c_str(), 0) == 0;
   const int error = errno;
-  unlink(aside.c_str());
-  return PathError(error, "create", path);
+  unlinkat(folder, place.aside.c_str(), 0);
+  return linked ? absl::OkStatus() : PathError(error, "create", place.path);
 }
 
 }  // namespace
@@ -92,36 +110,40 @@ absl::Status WriteFully(int fd, absl::string_view bytes, off_t offset) {
   return absl::OkStatus();
 }
 
-std::optional<UserIds> InvokedBySudo() {
-  const char* uid = getenv("SUDO_UID");
-  const char* gid = getenv("SUDO_GID");
-  UserIds user;
-  if (geteuid() != 0 || uid == nullptr || gid == nullptr || !absl::SimpleAtoi(uid, &user.uid) ||
-      !absl::SimpleAtoi(gid, &user.gid))
-    return std::nullopt;
-  return user;
-}
-
 absl::StatusOr<Fd> CreateOutputFile(const std::string& path, absl::string_view bytes) {
   AsInvokingUser user;
-  const absl::StatusOr<bool> there = IsThere(path);
+  const absl::StatusOr<Place> place = PlaceOf(path);
+  if (!place.ok()) return place.status();
+  const absl::StatusOr<bool> there = IsThere(*place);
   if (!there.ok()) return there.status();
-  absl::StatusOr<Fd> fd = WriteAside(path, bytes);
+  absl::StatusOr<Fd> fd = WriteAside(*place, bytes);
   if (!fd.ok()) return fd.status();
-  if (*there && rename(path.c_str(), absl::StrCat(path, ".old").c_str()) != 0) {
-    unlink(AsideOf(path).c_str());
-    return PathError(errno, "keep an earlier recording: rename", path);
+  const int folder = place->folder.fd();
+  if (*there && renameat(folder, place->name.c_str(), folder, absl::StrCat(place->name, ".old").c_str()) != 0) {
+    const int error = errno;
+    unlinkat(folder, place->aside.c_str(), 0);
+    return PathError(error, "keep an earlier recording: rename", path);
   }
   // What somebody put there in the meantime is not ours to replace.
-  if (absl::Status status = MoveIntoPlace(path, RENAME_NOREPLACE); !status.ok()) return status;
+  if (absl::Status status = MoveIntoPlace(*place, RENAME_NOREPLACE); !status.ok()) return status;
   return fd;
 }
 
 absl::Status ReplaceOutputFile(const std::string& path, absl::string_view bytes) {
   AsInvokingUser user;
-  if (const absl::StatusOr<bool> there = IsThere(path); !there.ok()) return there.status();
-  if (const absl::StatusOr<Fd> fd = WriteAside(path, bytes); !fd.ok()) return fd.status();
-  return MoveIntoPlace(path, 0);
+  const absl::StatusOr<Place> place = PlaceOf(path);
+  if (!place.ok()) return place.status();
+  if (const absl::StatusOr<bool> there = IsThere(*place); !there.ok()) return there.status();
+  if (const absl::StatusOr<Fd> fd = WriteAside(*place, bytes); !fd.ok()) return fd.status();
+  return MoveIntoPlace(*place, 0);
+}
+
+void RemoveOutputFile(const std::string& path, const Fd& fd) {
+  AsInvokingUser user;
+  struct stat ours, there;
+  const bool same = fstat(fd.fd(), &ours) == 0 && lstat(path.c_str(), &there) == 0 && ours.st_dev == there.st_dev &&
+                    ours.st_ino == there.st_ino;
+  if (same) unlink(path.c_str());
 }
 
 absl::StatusOr<Fd> OpenToRead(const Fd& fd) {

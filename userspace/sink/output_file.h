@@ -5,7 +5,6 @@
 
 #include <sys/types.h>
 
-#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -14,21 +13,17 @@
 
 namespace cowprof {
 
-// Who called sudo, where root was made of them that way.
-struct UserIds {
-  uid_t uid = 0;
-  gid_t gid = 0;
-};
-std::optional<UserIds> InvokedBySudo();
-
 // Creates `path` anew with `bytes` in it, mode 0600: written aside and renamed, so that it is never seen empty. An
 // earlier regular file of that name is kept as `path`.old. Under sudo the file is created as the invoking user
-// (SUDO_UID), so that it is theirs and nothing is opened with more rights than they have. Links are not followed. The
-// status names the path.
+// (SUDO_UID), so that it is theirs and nothing is opened with more rights than they have. Links are not followed; a
+// file of somebody else's, or one that has other names, is refused. The status names the path.
 absl::StatusOr<Fd> CreateOutputFile(const std::string& path, absl::string_view bytes = "");
 
 // The same for a file that is finished by that; an earlier regular file is replaced.
 absl::Status ReplaceOutputFile(const std::string& path, absl::string_view bytes);
+
+// Removes the file that `fd` writes, if it still stands at `path`.
+void RemoveOutputFile(const std::string& path, const Fd& fd);
 
 // The file that `fd` writes, open for reading alone: the same one, whatever stands at its path by now.
 absl::StatusOr<Fd> OpenToRead(const Fd& fd);

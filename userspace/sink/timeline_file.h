@@ -26,6 +26,8 @@ class TimelineFile : public Sink {
   const std::string& path() const { return path_; }
   // For who follows the recording.
   absl::StatusOr<Fd> OpenToRead() const { return cowprof::OpenToRead(fd_); }
+  // Of a recording that never began.
+  void Remove() const { RemoveOutputFile(path_, fd_); }
   uint64_t records_dropped() const { return records_dropped_; }
 
  private:

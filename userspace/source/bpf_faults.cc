@@ -2,6 +2,8 @@
 // only spelling of the maps' layout in user space; what a row means is documented in model/sample.h.
 #include "source/bpf_faults.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -24,6 +26,10 @@ namespace {
 
 using Key = cowprof_process_key;
 using Row = cowprof_process_row;
+
+// Named to libbpf, so that a type which the kernel does not have is not looked for in its modules: that asks for
+// CAP_SYS_ADMIN (BPF_BTF_GET_NEXT_ID), and without it libbpf loads nothing.
+constexpr char kKernelBtf[] = "/sys/kernel/btf/vmlinux";
 
 // An event has no error code: what that alone tells is null. fentry sees the rest in what the kernel does.
 FaultCounts CountsOf(const cowprof_counts& c, const BpfOptions& options) {
@@ -87,7 +93,8 @@ class BpfFaults : public FaultSource {
 
 absl::Status BpfFaults::Load(const BpfOptions& options) {
   KeepWarnings();
-  skeleton_.reset(cowprof_probes::open());
+  LIBBPF_OPTS(bpf_object_open_opts, open_options, .btf_custom_path = kKernelBtf);
+  skeleton_.reset(cowprof_probes::open(access(kKernelBtf, R_OK) == 0 ? &open_options : nullptr));
   if (skeleton_ == nullptr) return BpfStatus(errno, "open the probes");
   options_ = options;
   ChoosePrograms({options.copies, options.faults, options.signals}, skeleton_.get());

@@ -5,7 +5,6 @@
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <linux/bpf.h>
-#include <linux/capability.h>
 #include <sched.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -14,29 +13,14 @@
 #include <cerrno>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "posix/fd.h"
+#include "posix/rights.h"
 #include "source/bpf_programs.h"
 #include "source/namespaces.h"
-#include "source/procfs.h"
 
 namespace cowprof {
 namespace {
-
-constexpr int kCapPerfmon = 38, kCapBpf = 39;  // since 5.8; Debian 12's headers know them, older ones do not
-
-uint64_t EffectiveCapabilities() {
-  const absl::StatusOr<std::string> status = ReadSmallFile("/proc/self/status");
-  uint64_t bits = 0;
-  if (!status.ok()) return 0;
-  for (absl::string_view line : absl::StrSplit(*status, '\n')) {
-    if (absl::ConsumePrefix(&line, "CapEff:\t")) static_cast<void>(absl::SimpleHexAtoi(line, &bits));
-  }
-  return bits;
-}
 
 bool Knows(const btf* kernel, const char* name, uint32_t kind) {
   return btf__find_by_name_kind(kernel, name, kind) > 0;
@@ -74,6 +58,7 @@ absl::Status TryPerfEvent() {
   return event.ok() ? absl::OkStatus() : absl::ErrnoToStatus(errno, "open the perf event of page faults");
 }
 
+// What a probe itself needs. CAP_SYS_PTRACE is asked for by reading a process of somebody else: see CheckTarget().
 std::string MissingCapabilities(const HostFacts& facts) {
   std::string missing;
   const auto need = [&](bool held, const char* name) {
@@ -81,7 +66,6 @@ std::string MissingCapabilities(const HostFacts& facts) {
   };
   need(facts.cap_bpf || facts.cap_sys_admin, "CAP_BPF");
   need(facts.cap_perfmon || facts.cap_sys_admin, "CAP_PERFMON");
-  need(facts.cap_sys_ptrace, "CAP_SYS_PTRACE");
   return missing;
 }
 
@@ -109,7 +93,7 @@ Obstacle ObstacleToBpf(const HostFacts& facts) {
   }
   if (const std::string missing = MissingCapabilities(facts); !missing.empty()) {
     return {absl::StrCat("not allowed: ", missing, " missing"),
-            "run with sudo, or in a container with --cap-add for each of them"};
+            "run with sudo, give them to the file (docs/privileges.md), or to the container with --cap-add"};
   }
   return {};
 }
@@ -235,7 +219,7 @@ HostFacts ReadHostFacts() {
   facts.cpus = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
   facts.host_namespaces = HasHostPids() && HasHostClock();
   facts.host_users = HasHostUsers();
-  const uint64_t held = EffectiveCapabilities();
+  const CapabilitySet held = EffectiveCapabilities();
   const auto has = [&](int capability) { return (held >> capability & 1) != 0; };
   facts.cap_bpf = has(kCapBpf);
   facts.cap_perfmon = has(kCapPerfmon);

@@ -295,7 +295,7 @@ std::vector<Mapping> ParseMaps(absl::string_view text) {
 // A program that renames itself leaves a tail of NULs where its longer arguments were.
 std::string JoinCommandLine(absl::string_view nul_separated) {
   while (absl::EndsWith(nul_separated, absl::string_view("\0", 1))) nul_separated.remove_suffix(1);
-  std::string line(nul_separated);
+  std::string line(nul_separated.substr(0, kMaxCommandBytes));
   std::replace(line.begin(), line.end(), '\0', ' ');
   return line;
 }

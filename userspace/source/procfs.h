@@ -53,6 +53,7 @@ struct Mapping {
 std::vector<Mapping> ParseMaps(absl::string_view text);
 
 // /proc/PID/cmdline: arguments joined by blanks, control characters and bad UTF-8 left as they are.
+inline constexpr size_t kMaxCommandBytes = 4000;  // the target may have any number of megabytes of arguments
 std::string JoinCommandLine(absl::string_view nul_separated);
 
 // /proc/PID/limits: the soft limit of a row such as "Max open files"; nullopt: unlimited or no such row.

@@ -4,10 +4,8 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -28,6 +26,7 @@
 #include "model/shm.h"
 #include "posix/clock.h"
 #include "posix/fd.h"
+#include "posix/open_in_root.h"
 
 namespace cowprof {
 namespace {
@@ -53,18 +52,6 @@ uint64_t DeviceOf(const struct statx& info) { return makedev(info.stx_dev_major,
 
 absl::Time TimeOf(const statx_timestamp& stamp) {
   return absl::FromUnixSeconds(stamp.tv_sec) + absl::Nanoseconds(stamp.tv_nsec);
-}
-
-// Links in a container's root are to be followed inside of it, never to folders of the host.
-Fd OpenShm(const std::string& root) {
-  const Fd top(open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (!top.ok()) return Fd(-1);
-  struct open_how how = {.flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT};
-  Fd shm(static_cast<int>(syscall(SYS_openat2, top.fd(), "dev/shm", &how, sizeof(how))));
-  // Before Linux 5.6, and where a filter knows no openat2.
-  if (!shm.ok() && (errno == ENOSYS || errno == EPERM))
-    shm = Fd(openat(top.fd(), "dev/shm", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  return shm;
 }
 
 std::string RootOf(const ProcFs& proc, pid_t viewer) {
@@ -305,7 +292,7 @@ absl::StatusOr<ShmLook> ShmLook::Begin(const ProcFs& proc, const ShmLookPlan& pl
   const std::string root = RootOf(proc, plan.viewer);
   state->proc = proc;
   state->plan = plan;
-  state->root = OpenShm(root);
+  state->root = OpenFolderInRoot(root, "dev/shm");
   struct statvfs size;
   struct statx info;
   if (!state->root.ok() || fstatvfs(state->root.fd(), &size) != 0 || !Stat(state->root.fd(), "", AT_EMPTY_PATH, &info))
@@ -362,7 +349,7 @@ const std::vector<pid_t>& ShmLook::living() const { return state_->living; }
 
 absl::Time LastNameChange(const ProcFs& proc, pid_t viewer) {
   struct statx info;
-  const Fd shm = OpenShm(RootOf(proc, viewer));
+  const Fd shm = OpenFolderInRoot(RootOf(proc, viewer), "dev/shm");
   const bool known = shm.ok() && Stat(shm.fd(), "", AT_EMPTY_PATH, &info);
   return known ? TimeOf(info.stx_mtime) : absl::InfinitePast();
 }
@@ -372,7 +359,7 @@ std::optional<pid_t> FindViewer(const ProcFs& proc, uint64_t device) {
   candidates.insert(candidates.begin(), 0);
   for (const pid_t pid : candidates) {
     struct statx info;
-    const Fd shm = OpenShm(RootOf(proc, pid));
+    const Fd shm = OpenFolderInRoot(RootOf(proc, pid), "dev/shm");
     if (shm.ok() && Stat(shm.fd(), "", AT_EMPTY_PATH, &info) && DeviceOf(info) == device) return pid;
   }
   return std::nullopt;

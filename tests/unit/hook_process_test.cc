@@ -1,0 +1,142 @@
+// The process that runs hooks: what comes through to the hook, as whom it runs, and that it lives no longer than it
+// should. What a hook may do wrong is in alert_hook_test.cc.
+#include "sink/hook_process.h"
+
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "fixture_tree.h"
+#include "json_schema.h"
+#include "posix/clock.h"
+#include "privileges.h"
+
+namespace cowprof {
+namespace {
+
+class Setting {
+ public:
+  explicit Setting(const std::string& script) {
+    tree_.Write("/hook", absl::StrCat("#!/bin/sh\ncd ", tree_.root(), "\n", script, "\n"));
+    REQUIRE(chmod((tree_.root() + "/hook").c_str(), 0755) == 0);
+    REQUIRE(chmod(tree_.root().c_str(), 0755) == 0);
+    growth_.info.target.pid = 77;
+  }
+  absl::StatusOr<std::unique_ptr<HookProcess>> Start(const std::string& words = "", absl::Duration time = kLong) {
+    sigset_t none;
+    sigemptyset(&none);
+    return HookProcess::Start(absl::StrCat(tree_.root(), "/hook", words), none,
+                              [this](const std::string& what) { said_.push_back(what); }, {.time = time, .gap = {}});
+  }
+  Alert AlertOf(const std::string& text, bool over = false) const {
+    return {.rule = AlertRule::kEta, .over = over, .kind = LimitKind::kShm, .text = text};
+  }
+  void Await(const std::string& file) const {
+    for (const absl::Duration end = BootTime() + kLong; !Has(file); absl::SleepFor(absl::Milliseconds(5)))
+      REQUIRE(BootTime() < end);
+  }
+  bool Has(const std::string& file) const { return access((tree_.root() + file).c_str(), F_OK) == 0; }
+  std::string Read(const std::string& file) const { return ReadWhole(tree_.root() + file); }
+  const Growth& growth() const { return growth_; }
+  std::string said() const { return absl::StrJoin(said_, "\n"); }
+  const std::string& root() const { return tree_.root(); }
+
+ private:
+  static constexpr absl::Duration kLong = absl::Seconds(20);
+  FixtureTree tree_;
+  Growth growth_;
+  std::vector<std::string> said_;
+};
+
+}  // namespace
+
+TEST_CASE("the hook process passes an alert on, and nothing for one that is over") {
+  Setting setting("cat >> json; echo \"$COWPROF_ALERT_TEXT\" >> texts");
+  auto hook = setting.Start();
+  REQUIRE(hook.ok());
+  const std::string odd = "`touch evil` $(touch evil) \"' ;";
+  (*hook)->Take({setting.AlertOf("over", true), setting.AlertOf(odd), setting.AlertOf("two")}, setting.growth());
+  (*hook)->Finish();
+  CHECK(setting.Read("/texts") == odd + "\ntwo\n");
+  CHECK(absl::StrContains(setting.Read("/json"), "\"pid\":77"));
+  CHECK_FALSE(setting.Has("/evil"));
+  CHECK(setting.said() == "");
+}
+
+TEST_CASE("the hook process refuses at its start what must not run") {
+  Setting setting("true");
+  CHECK(absl::StrContains(setting.Start(" 'x").status().message(), "never closed"));
+  REQUIRE(chmod((setting.root() + "/hook").c_str(), 0777) == 0);
+  CHECK(absl::StrContains(setting.Start().status().message(), "not safe to run"));
+}
+
+TEST_CASE("what a hook did wrong is said by the recorder") {
+  Setting setting("exit 3");
+  auto hook = setting.Start();
+  REQUIRE(hook.ok());
+  (*hook)->Take({setting.AlertOf("one")}, setting.growth());
+  (*hook)->Finish();
+  CHECK(absl::StrContains(setting.said(), "ended with status 3"));
+}
+
+TEST_CASE("no tick waits for a hook, and a hook that hangs ends with the recording") {
+  Setting setting("echo > started; exec sleep 100");
+  auto hook = setting.Start("", absl::Seconds(1));
+  REQUIRE(hook.ok());
+  const absl::Duration began = BootTime();
+  for (int i = 0; i < 5000; ++i) (*hook)->Take({setting.AlertOf(std::string(300, 'x'))}, setting.growth());
+  CHECK(BootTime() - began < absl::Seconds(10));
+  setting.Await("/started");
+  const absl::Duration end = BootTime();
+  SECTION("orderly") {
+    (*hook)->Finish();
+    CHECK(absl::StrContains(setting.said(), "killed"));
+  }
+  SECTION("at once") { hook->reset(); }
+  CHECK(BootTime() - end < absl::Seconds(10));
+}
+
+TEST_CASE("a hook is run as who called sudo, with what a hook may do, whatever the recorder gave up") {
+  if (geteuid() != 0) {
+    WARN("not root: not tested");
+    return;
+  }
+  Setting setting("id -u > out; grep -E 'CapEff|NoNewPrivs|Seccomp:' /proc/self/status >> out; echo > done");
+  const bool sudo = GENERATE(true, false);
+  if (sudo) {
+    setenv("SUDO_UID", "4321", 1);
+    setenv("SUDO_GID", "4321", 1);
+    REQUIRE(chown(setting.root().c_str(), 4321, 4321) == 0);
+  }
+  // In a child: giving up is for good.
+  const pid_t pid = fork();
+  if (pid == 0) {
+    auto hook = setting.Start();
+    if (!hook.ok()) _exit(1);
+    GiveUpPrivileges(/*signals_program=*/false);
+    (*hook)->Take({setting.AlertOf("text")}, setting.growth());
+    (*hook)->Finish();
+    _exit(setting.said().empty() ? 0 : 2);
+  }
+  int status = 0;
+  waitpid(pid, &status, 0);
+  unsetenv("SUDO_UID");
+  unsetenv("SUDO_GID");
+  CHECK(status == 0);
+  setting.Await("/done");
+  const std::string out = setting.Read("/out");
+  INFO(out);
+  CHECK(absl::StartsWith(out, sudo ? "4321\n" : "0\n"));
+  CHECK(absl::StrContains(out, "CapEff:\t0000000000000000\n") == sudo);
+  CHECK(absl::StrContains(out, "NoNewPrivs:\t0\n"));
+  CHECK(absl::StrContains(out, "Seccomp:\t0\n"));
+}
+
+}  // namespace cowprof

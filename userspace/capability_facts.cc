@@ -1,0 +1,56 @@
+// See capability_facts.h.
+#include "capability_facts.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "posix/rights.h"
+
+namespace cowprof {
+namespace {
+
+constexpr struct {
+  int number;
+  const char *name, *gives, *without;
+} kTable[] = {
+    {kCapBpf, "CAP_BPF", "loading the probes", "no exact counts"},
+    {kCapPerfmon, "CAP_PERFMON", "probes that see faults and read the kernel's memory", "no exact counts"},
+    {CAP_SYS_PTRACE, "CAP_SYS_PTRACE", "memory of processes of other users, and of those that changed their user",
+     "no causes, types and lines of theirs; before Linux 6.15 one's own processes only"},
+    {CAP_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH", "their files of /proc that only the owner may open",
+     "one's own processes only"},
+    {CAP_SYS_ADMIN, "CAP_SYS_ADMIN", "page frames: which pages are the parent's very own",
+     "private and shared pages are told apart, but not by whom they are shared; --verify compares nothing"},
+    {CAP_IPC_LOCK, "CAP_IPC_LOCK", "memory of the recorder that stays when the host's runs out",
+     "it may come late to what it should record"},
+};
+
+// The first user namespace has a fixed inode number, include/linux/proc_ns.h.
+bool InHostUserNamespace() {
+  struct stat file;
+  return stat("/proc/self/ns/user", &file) != 0 || file.st_ino == 0xEFFFFFFD;
+}
+
+}  // namespace
+
+std::vector<CapabilityFact> ReadCapabilityFacts() {
+  const CapabilitySet held = InHostUserNamespace() ? EffectiveCapabilities() : 0;
+  std::vector<CapabilityFact> facts;
+  for (const auto& row : kTable) facts.push_back({row.name, row.gives, row.without, (held & SetOf({row.number})) != 0});
+  return facts;
+}
+
+std::string CapabilityText(const std::vector<CapabilityFact>& facts) {
+  std::string out = "\n  capabilities\n";
+  for (const CapabilityFact& fact : facts) {
+    absl::StrAppendFormat(&out, "  %-20s %-8s %s%s%s\n", fact.name, fact.held ? "held" : "missing", fact.gives,
+                          fact.held ? "" : "; without: ", fact.held ? "" : fact.without);
+  }
+  if (std::all_of(facts.begin(), facts.end(), [](const CapabilityFact& fact) { return fact.held; })) return out;
+  return absl::StrCat(out, "      do:  run with sudo, or give them to the file: docs/privileges.md\n");
+}
+
+}  // namespace cowprof

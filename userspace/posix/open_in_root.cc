@@ -1,0 +1,51 @@
+// See open_in_root.h.
+#include "posix/open_in_root.h"
+
+#include <fcntl.h>
+#include <limits.h>
+
+#include <vector>
+
+#include "absl/strings/str_split.h"
+
+namespace cowprof {
+namespace {
+
+constexpr int kMostLinks = 40;  // as the kernel has it: MAXSYMLINKS
+
+// In reverse, so that the next one to be opened is the last.
+void AddNames(absl::string_view path, std::vector<std::string>* names) {
+  const std::vector<std::string> more = absl::StrSplit(path, '/', absl::SkipEmpty());
+  names->insert(names->end(), more.rbegin(), more.rend());
+}
+
+}  // namespace
+
+Fd OpenFolderInRoot(const std::string& root, absl::string_view path) {
+  std::vector<Fd> folders;  // from the root to where we are: ".." goes back by them
+  folders.emplace_back(open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  std::vector<std::string> names;
+  AddNames(path, &names);
+  for (int links = 0; !names.empty() && folders.back().ok();) {
+    const std::string name = std::move(names.back());
+    names.pop_back();
+    if (name == ".") continue;
+    if (name == "..") {
+      if (folders.size() > 1) folders.pop_back();
+      continue;
+    }
+    Fd next(openat(folders.back().fd(), name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+    char target[PATH_MAX];
+    const ssize_t length = next.ok() ? readlinkat(next.fd(), "", target, sizeof(target)) : -1;
+    if (length < 0) {  // no link
+      folders.push_back(std::move(next));
+      continue;
+    }
+    if (++links > kMostLinks) return Fd();
+    if (target[0] == '/') folders.resize(1);
+    AddNames({target, static_cast<size_t>(length)}, &names);
+  }
+  return Fd(openat(folders.back().fd(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+}
+
+}  // namespace cowprof

@@ -1,0 +1,128 @@
+// The order matters: groups before the user, capabilities after it. See rights.h.
+#include "posix/rights.h"
+
+#include <grp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+namespace cowprof {
+namespace {
+
+constexpr uid_t kNobody = 65534;
+
+struct CapabilityWords {
+  __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct data[2] = {};  // the low 32 capabilities, then the high ones
+  bool Read() { return syscall(SYS_capget, &header, data) == 0; }
+  bool Write() { return syscall(SYS_capset, &header, data) == 0; }
+};
+
+absl::Status StepError(const char* step) { return absl::ErrnoToStatus(errno, step); }
+
+void DropBoundingSet() {
+  // Without CAP_SETPCAP this can't be done, and need not: no_new_privs keeps the set from ever being used.
+  for (int capability = 0; prctl(PR_CAPBSET_READ, capability, 0, 0, 0) >= 0; ++capability)
+    prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
+}
+
+// Keeps those in `set`, effective; none is inherited by what is executed.
+absl::Status KeepCapabilities(CapabilitySet set) {
+  CapabilityWords words;
+  if (!words.Read()) return StepError("read the capabilities");
+  for (int i = 0; i < 2; ++i) {
+    words.data[i].effective = words.data[i].permitted &= static_cast<uint32_t>(set >> 32 * i);
+    words.data[i].inheritable = 0;
+  }
+  if (!words.Write()) return StepError("drop capabilities");
+  prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);  // follows from the empty set; older kernels have none
+  return absl::OkStatus();
+}
+
+// "", or what could not be done.
+std::string BecomeUser(const UserIds& user) {
+  if (geteuid() != 0 || user.uid == 0) return "";
+  if (setgroups(0, nullptr) == 0 && setresgid(user.gid, user.gid, user.gid) == 0 &&
+      setresuid(user.uid, user.uid, user.uid) == 0)
+    return "";
+  // In a user namespace that has no other user (EINVAL) or no say over groups (EPERM), "root" is but a name.
+  return absl::StrCat("become user ", user.uid, ": ", strerror(errno),
+                      "; it stays user 0, without the capabilities that it needs no more");
+}
+
+}  // namespace
+
+std::optional<UserIds> InvokedBySudo() {
+  const char* uid = getenv("SUDO_UID");
+  const char* gid = getenv("SUDO_GID");
+  UserIds user;
+  if (geteuid() != 0 || uid == nullptr || gid == nullptr || !absl::SimpleAtoi(uid, &user.uid) ||
+      !absl::SimpleAtoi(gid, &user.gid))
+    return std::nullopt;
+  return user;
+}
+
+UserIds LesserUser() {
+  if (geteuid() != 0) return {geteuid(), getegid()};
+  const std::optional<UserIds> user = InvokedBySudo();
+  return user && user->uid != 0 ? *user : UserIds{kNobody, kNobody};
+}
+
+CapabilitySet EffectiveCapabilities() {
+  CapabilityWords words;
+  if (!words.Read()) return 0;
+  return words.data[0].effective | CapabilitySet{words.data[1].effective} << 32;
+}
+
+absl::Status SetEffective(CapabilitySet set) {
+  CapabilityWords words;
+  if (!words.Read()) return StepError("read the capabilities");
+  for (int i = 0; i < 2; ++i) words.data[i].effective = words.data[i].permitted & static_cast<uint32_t>(set >> 32 * i);
+  return words.Write() ? absl::OkStatus() : StepError("lower capabilities");
+}
+
+absl::StatusOr<std::string> GiveUpRights(const UserIds& user, CapabilitySet kept) {
+  DropBoundingSet();
+  // Otherwise a change from user 0 clears all; it clears the effective ones in any case.
+  prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0);
+  std::string note = BecomeUser(user);
+  if (absl::Status status = KeepCapabilities(kept); !status.ok()) return status;
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return StepError("give up new privileges (no_new_privs)");
+  return note;
+}
+
+CallFilter::CallFilter([[maybe_unused]] int error)
+#ifdef COWPROF_FILTER_KILLS
+    : filter_(seccomp_init(SCMP_ACT_KILL_PROCESS), seccomp_release) {
+#else
+    : filter_(seccomp_init(SCMP_ACT_ERRNO(error)), seccomp_release) {
+#endif
+  if (filter_ == nullptr) failed_ = -ENOSYS;
+}
+
+void CallFilter::Add(int call, absl::Span<const scmp_arg_cmp> conditions) {
+  if (filter_ == nullptr) return;
+  const int result = seccomp_rule_add_array(filter_.get(), SCMP_ACT_ALLOW, call, conditions.size(), conditions.data());
+  // A call that this machine does not have needs no rule.
+  if (result != 0 && result != -EDOM) failed_ = result;
+}
+
+void CallFilter::Allow(absl::Span<const int> calls) {
+  for (int call : calls) Add(call, {});
+}
+
+void CallFilter::AllowIf(int call, const scmp_arg_cmp& condition) { Add(call, {&condition, 1}); }
+
+absl::Status CallFilter::Load() {
+  if (failed_ == 0) failed_ = seccomp_load(filter_.get());
+  return failed_ == 0 ? absl::OkStatus() : absl::ErrnoToStatus(-failed_, "filter system calls (seccomp)");
+}
+
+}  // namespace cowprof

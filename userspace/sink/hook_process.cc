@@ -1,0 +1,148 @@
+// A run is one packet: what goes to stdin and each variable, with a NUL behind each. See hook_process.h.
+#include "sink/hook_process.h"
+
+#include <grp.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/time.h"
+#include "posix/clock.h"
+#include "posix/rights.h"
+
+namespace cowprof {
+namespace {
+
+constexpr size_t kMostBytes = 64 << 10;      // of a packet
+constexpr char kFinish = '.', kReady = '+';  // packets of one byte
+constexpr int kLookMs = 20;                  // after a hook that runs
+
+// Nothing where the other end is gone; never waits, so that a hook can't hold up a tick.
+bool Send(int socket, absl::string_view packet) {
+  return send(socket, packet.data(), packet.size(), MSG_DONTWAIT | MSG_NOSIGNAL) == static_cast<ssize_t>(packet.size());
+}
+
+std::string Receive(int socket) {
+  std::string packet(kMostBytes, '\0');
+  packet.resize(std::max<ssize_t>(recv(socket, packet.data(), packet.size(), 0), 0));
+  return packet;
+}
+
+std::string Encode(const HookRun& run) {
+  const std::string zero(1, '\0');
+  return absl::StrCat(run.json, zero, absl::StrJoin(run.environment, zero), zero);
+}
+
+HookRun Decode(const std::string& packet) {
+  std::vector<std::string> words = absl::StrSplit(packet.substr(0, packet.size() - 1), '\0');
+  HookRun run = {.json = std::move(words[0])};
+  run.environment.assign(words.begin() + 1, words.end());
+  return run;
+}
+
+// With all groups, as sudo found them. Where it can't be done (a user namespace), root is but a name.
+void BecomeInvokingUser() {
+  const std::optional<UserIds> user = InvokedBySudo();
+  if (!user) return;
+  const char* name = getenv("SUDO_USER");
+  if (name == nullptr || initgroups(name, user->gid) != 0) static_cast<void>(setgroups(1, &user->gid));
+  static_cast<void>(setresgid(user->gid, user->gid, user->gid) == 0 && setresuid(user->uid, user->uid, user->uid) == 0);
+}
+
+// What the process does, from its fork to its end.
+void RunHooks(absl::StatusOr<std::unique_ptr<AlertHook>> made, int socket) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // a change of the user resets it: hence after that
+  if (!made.ok()) {
+    Send(socket, made.status().message());
+    return;
+  }
+  AlertHook& hook = **made;
+  for (Send(socket, {&kReady, 1});;) {
+    pollfd news = {socket, POLLIN, 0};
+    if (poll(&news, 1, hook.busy() ? kLookMs : -1) > 0) {
+      const std::string packet = Receive(socket);
+      if (packet.empty()) return;  // the recorder is gone
+      if (packet.size() == 1) break;
+      hook.Take(Decode(packet));
+    }
+    hook.Poll();
+  }
+  hook.Finish();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<HookProcess>> HookProcess::Start(absl::string_view command, const sigset_t& signals,
+                                                                std::function<void(const std::string&)> report,
+                                                                const HookLimits& limits) {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+    return absl::ErrnoToStatus(errno, "make a pair of sockets");
+  Fd ours(ends[0]), theirs(ends[1]);
+  const pid_t pid = fork();
+  if (pid < 0) return absl::ErrnoToStatus(errno, "fork the process that runs the hook");
+  if (pid == 0) {
+    ours.Close();
+    BecomeInvokingUser();
+    RunHooks(AlertHook::Create(
+                 command, signals, [&](const std::string& what) { Send(theirs.fd(), what); }, limits),
+             theirs.fd());
+    _exit(0);
+  }
+  theirs.Close();
+  auto hook = std::unique_ptr<HookProcess>(new HookProcess(pid, std::move(ours), std::move(report), limits));
+  const std::string answer = Receive(hook->socket_.fd());
+  if (answer.size() == 1) return hook;
+  return absl::InvalidArgumentError(answer.empty() ? "the process that runs it ended at once" : answer);
+}
+
+HookProcess::~HookProcess() {
+  socket_.Close();
+  if (pid_ != 0) waitpid(pid_, nullptr, 0);
+}
+
+void HookProcess::Take(const std::vector<Alert>& alerts, const Growth& growth) {
+  for (const Alert& alert : alerts) {
+    if (!alert.over && pid_ != 0) Send(socket_.fd(), Encode(HookRunFor(alert, growth)));
+  }
+  Poll();
+}
+
+// Whether it is still there.
+bool HookProcess::Listen(int wait_ms) {
+  pollfd news = {socket_.fd(), POLLIN, 0};
+  while (poll(&news, 1, wait_ms) > 0) {
+    const std::string sentence = Receive(socket_.fd());
+    if (sentence.empty()) return false;
+    report_(sentence);
+    wait_ms = 0;
+  }
+  return true;
+}
+
+void HookProcess::Poll() {
+  if (pid_ == 0 || Listen(0)) return;
+  waitpid(pid_, nullptr, 0);
+  pid_ = 0;
+  report_("--on-alert: the process that runs it is gone; no alert runs it any more");
+}
+
+void HookProcess::Finish() {
+  if (pid_ == 0) return;
+  Send(socket_.fd(), {&kFinish, 1});
+  const absl::Duration end = BootTime() + limits_.time + absl::Seconds(1);
+  while (BootTime() < end && Listen(kLookMs)) {
+  }
+  socket_.Close();
+  waitpid(std::exchange(pid_, 0), nullptr, 0);
+}
+
+}  // namespace cowprof
