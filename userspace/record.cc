@@ -37,6 +37,7 @@ namespace cowprof {
 namespace {
 
 constexpr absl::Duration kLeastGap = absl::Milliseconds(20);  // between two ticks, whatever happens
+constexpr size_t kMostEnded = 128;  // rows of ended processes that the recorder itself keeps; the file has all
 
 // Everything that a recording is made of, in the order of the data.
 struct Recording {
@@ -221,6 +222,7 @@ int OpenSinks(const ProcFs& proc, pid_t target, Recording* recording) {
   if (info.command.empty() && stat.ok()) info.command = stat->comm;
   info.limits = Limits(proc).Read(target);
   recording->growth.info = info;
+  recording->growth.most_ended = kMostEnded;
 
   const std::string path = options.output.empty() ? absl::StrCat("cowprof-", target, ".json") : options.output;
   absl::StatusOr<std::unique_ptr<TimelineFile>> timeline = TimelineFile::Create(path, info);

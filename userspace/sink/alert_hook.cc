@@ -186,10 +186,9 @@ void AlertHook::Take(const std::vector<Alert>& alerts, const Growth& growth) {
       continue;
     }
     Json json = EncodeAlert(alert);
-    const int processes = static_cast<int>(growth.processes.size());
-    const bool known = alert.index >= 0 && alert.index < processes;
+    const ProcessGrowth* worker = growth.Find(alert.index);
     json["pid"] = growth.info.target.pid;
-    json["worker_pid"] = known ? Json(growth.processes[alert.index].id.pid) : Json(nullptr);
+    json["worker_pid"] = worker != nullptr ? Json(worker->id.pid) : Json(nullptr);
     const std::pair<const char*, std::string> variables[] = {
         {"ALERT_RULE", NameOf(alert.rule)},
         {"ALERT_KIND", NameOf(alert.kind)},
@@ -201,7 +200,7 @@ void AlertHook::Take(const std::vector<Alert>& alerts, const Growth& growth) {
         {"ALERT_TEXT", Printable(alert.text, 400)},
         {"ALERT_ADVICE", Printable(alert.advice, 400)},
         {"PID", absl::StrCat(growth.info.target.pid)},
-        {"WORKER_PID", known ? absl::StrCat(growth.processes[alert.index].id.pid) : ""}};
+        {"WORKER_PID", worker != nullptr ? absl::StrCat(worker->id.pid) : ""}};
     Run run = {.json = Dump(json) + "\n"};
     for (const auto& [name, value] : variables) run.environment.push_back(absl::StrCat("COWPROF_", name, "=", value));
     waiting_.push_back(std::move(run));
