@@ -193,6 +193,7 @@ FollowedProcess BpfFaults::FollowedOf(const Key& key, const Row& row) const {
 }
 
 absl::StatusOr<Pull> BpfFaults::PullCounts() {
+  skeleton_->bss->ended_since_pull = 0;
   // Events first: they are of processes whose rows exist.
   if (int error = ring_buffer__consume(ring_.get()); error < 0) return BpfStatus(-error, "read the ring buffer");
   if (absl::StatusOr<std::string> settled = RunIterator(skeleton_->progs.settle_threads); !settled.ok())
