@@ -69,7 +69,7 @@ Blame BlameOf(const Growth& growth, const Scope& scope) {
   Blame blame;
   std::map<int, uint64_t> copies;  // by place
   double squares = 0, sampled = 0;
-  ForEachRow(growth, [&](const ProcessGrowth& process) {
+  const auto add = [&](const ProcessGrowth& process) {
     if (!InScope(process, scope)) return;
     const uint64_t counted = process.counts.copies.value_or(0);
     blame.copies += counted;
@@ -86,7 +86,10 @@ Blame BlameOf(const Growth& growth, const Scope& scope) {
       blame.samples += count.samples;
       blame.estimated |= count.samples < count.copies;
     }
-  });
+  };
+  if (!scope.index) ForEachRow(growth, add);
+  // Of each of thousands of processes this is asked for: all of them are not looked through each time.
+  if (const ProcessGrowth* one = scope.index ? growth.Find(*scope.index) : nullptr) add(*one);
   for (const auto& [place, sum] : copies) blame.places.push_back({place, sum});
   if (squares > 0) blame.effective_samples = sampled * sampled / squares;
   return blame;

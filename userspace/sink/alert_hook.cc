@@ -86,6 +86,7 @@ absl::StatusOr<std::string> FindProgram(const std::string& name) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);  // nobody else would end it in time
   signal(SIGPIPE, SIG_DFL);
+  signal(SIGXFSZ, SIG_DFL);
   sigprocmask(SIG_SETMASK, &signals, nullptr);
   const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
   if (dup2(input, 0) == 0 && dup2(null, 1) == 1 && dup2(null, 2) == 2) execve(words[0], words, environment);

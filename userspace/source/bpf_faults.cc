@@ -163,6 +163,7 @@ absl::Status BpfFaults::ReadCauses(Pull* pull) const {
   if (!rows.ok()) return rows.status();
   absl::flat_hash_map<uint32_t, FollowedProcess*> processes;
   for (FollowedProcess& process : pull->processes) processes[process.serial] = &process;
+  int room = static_cast<int>(bpf_map__max_entries(skeleton_->maps.causes)) - static_cast<int>(rows->size());
   for (const auto& [key, copies] : *rows) {
     if (key.serial == 0) pull->losses.unattributed_copies += copies;  // of processes that share the overflow row
     const auto process = processes.find(key.serial);
@@ -171,8 +172,9 @@ absl::Status BpfFaults::ReadCauses(Pull* pull) const {
     if (key.shape == COWPROF_SHAPE_KERNEL) *process->second->counts.kernel_copies += copies;
     pull->causes.push_back(
         {key.serial, key.image, static_cast<cowprof_shape>(key.shape), key.told != 0, key.ip, copies});
-    if (process->second->exited_ns != 0) bpf_map_delete_elem(map, &key);
+    if (process->second->exited_ns != 0 && bpf_map_delete_elem(map, &key) == 0) ++room;
   }
+  skeleton_->bss->cause_rows_left = room / 2;
   return absl::OkStatus();
 }
 
