@@ -30,7 +30,7 @@ void Attribution::Add(const FollowedProcess& process, int index, bool inherits) 
     member.program = members_[parent->second].program;
     // The probes hand an image on at a fork; one that was learned a moment later is not.
     member.taught = process.image == member.program->image();
-    member.program->memory().Add(member.id);
+    if (process.exited_ns == 0) member.program->memory().Add(member.id);
   } else {
     Start(&member, /*starting=*/false);
   }
@@ -42,7 +42,7 @@ void Attribution::Exec(const ProcessId& id) {
   const auto serial = serials_.find(id);
   if (serial == serials_.end()) return;
   Member& member = members_[serial->second];
-  member.program->memory().Remove(id.pid);
+  member.program->memory().Remove(id);
   if (member.taught) member.earlier.push_back(member.program);
   if (member.earlier.size() > kMostEarlier) member.earlier.erase(member.earlier.begin());
   Start(&member, /*starting=*/true);
@@ -83,7 +83,7 @@ void Attribution::End(const ProcessId& id) {
   const auto serial = serials_.find(id);
   if (serial == serials_.end()) return;
   Member& member = members_[serial->second];
-  member.program->memory().Remove(id.pid);
+  member.program->memory().Remove(id);
   member.living = false;
   ended_.insert(member.index);
   serials_.erase(serial);
@@ -102,7 +102,7 @@ void Attribution::Locate(const SeenEvent& seen, Event* event) {
   Program& program = *member.program;
   NativeSymbol symbol = program.SymbolOf(seen.ip);
   if (symbol.module.empty()) {
-    program.memory().Prefer(member.id.pid);
+    program.memory().Prefer(member.id);
     symbol = program.SymbolOf(seen.ip);
   }
   if (!symbol.module.empty()) {
@@ -288,7 +288,7 @@ int Attribution::PlaceOf(const PlaceRow& row, const Member& member) {
   Program& program = *ProgramOf(row.image, member);
   const PlaceKey key = {row.image != 0 ? row.image : program.image(), row.shape, row.ip, row.type, row.stack};
   if (const auto known = known_places_.find(key); known != known_places_.end()) return known->second;
-  program.memory().Prefer(member.id.pid);
+  program.memory().Prefer(member.id);
   const NativeSymbol symbol = program.SymbolOf(row.ip);
   Place place = {.cause = CauseOfRow(program, row.image, row.shape, row.ip),
                  .type = program.TypeName(row.type),

@@ -271,7 +271,7 @@ std::optional<VerifyFigures> Collector::Verify(const Tracked& worker, const Fini
   const std::shared_ptr<Program> program = attribution_.ProgramOf(worker.id);
   const std::optional<HeadLayout> heads = program == nullptr ? std::nullopt : program->Heads();
   if (!heads || !living_.contains(worker.parent)) return std::nullopt;
-  program->memory().Prefer(worker.id.pid);
+  program->memory().Prefer(worker.id);
   const ProcessMemory own(worker.id.pid), parent(worker.parent.pid);
   verifier_.Offer(worker.index, sweep.diverged_sample);
   verifier_.Run({worker.index, own, parent, *heads, program->Types()}, VerifyBudget());

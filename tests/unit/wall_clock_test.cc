@@ -17,11 +17,11 @@ TEST_CASE("a wall clock that is set makes one note each time, with the direction
   const std::optional<Event> forward = clock.Look(absl::Seconds(2), kStart + absl::Seconds(2) + absl::Hours(1));
   REQUIRE(forward);
   CHECK(forward->t == absl::Seconds(2));
-  CHECK(forward->text.find("forward by 1h") != std::string::npos);
+  CHECK(forward->text.find("forward by 1 h 00 min") != std::string::npos);
   CHECK(!clock.Look(absl::Seconds(3), kStart + absl::Seconds(3) + absl::Hours(1)));
   const std::optional<Event> back = clock.Look(absl::Seconds(4), kStart + absl::Seconds(4));
   REQUIRE(back);
-  CHECK(back->text.find("back by 1h") != std::string::npos);
+  CHECK(back->text.find("back by 1 h 00 min") != std::string::npos);
   CHECK(!clock.Look(absl::Seconds(5), kStart + absl::Seconds(5)));
 }
 

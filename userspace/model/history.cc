@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "absl/container/flat_hash_set.h"
 #include "model/fold.h"
 #include "model/growth.h"
 #include "model/worker_ceiling.h"
@@ -63,14 +64,14 @@ void RememberPages(const Sample& sample, const Growth& growth, History* history)
     if (process != nullptr && !process->ended && process->space != process->index)
       history->pools[process->space].Add(run.index, run.first_page, run.pages);
   }
-  bool left = false;
+  absl::flat_hash_set<int> left;
   for (const Event& event : sample.events) {
-    const ProcessGrowth* process = growth.Find(event.index);
-    if (process == nullptr || (event.kind != EventKind::kExit && event.kind != EventKind::kExec)) continue;
-    for (auto& [space, pool] : history->pools) pool.Forget(event.index);
-    left = true;
+    if (event.kind == EventKind::kExit || event.kind == EventKind::kExec) left.insert(event.index);
   }
-  if (left) ForgetPools(growth, history);
+  if (!left.empty()) {
+    for (auto& [space, pool] : history->pools) pool.Forget(left);
+    ForgetPools(growth, history);
+  }
   if (sample.pages.empty()) return;
   for (auto& [space, pool] : history->pools) pool.EndRecord(ZonesOf(growth, space), ArePersistent(growth, space));
 }

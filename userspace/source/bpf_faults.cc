@@ -107,6 +107,7 @@ absl::Status BpfFaults::Load(const BpfOptions& options) {
   const bool takes_task = MarkVictimTakesTask();
   bpf_program__set_autoload(takes_task ? skeleton_->progs.oom_victim_pid : skeleton_->progs.oom_victim_task, false);
   bpf_map__set_max_entries(skeleton_->maps.regions, options.max_regions);
+  if (options.max_processes != 0) bpf_map__set_max_entries(skeleton_->maps.processes, options.max_processes);
   if (options.max_cause_rows != 0) bpf_map__set_max_entries(skeleton_->maps.causes, options.max_cause_rows);
   skeleton_->rodata->every_copy = options.every_copy;
   skeleton_->rodata->no_places = !options.places;

@@ -9,7 +9,7 @@
 
 #include "workload.h"
 
-enum { kMostPages = 64, kExitCodes = 5, kLivesEvery = 25, kLifeNanoseconds = 20000000 };
+enum { kStep = 64, kSteps = 7, kExitCodes = 5, kLivesEvery = 25, kLifeNanoseconds = 20000000 };
 
 // 0 in the child; -1 if somebody else has the pid.
 static pid_t ForkAs(pid_t pid) {
@@ -24,7 +24,7 @@ static pid_t ForkAs(pid_t pid) {
 }
 
 static void RunChild(char* area, long number) {
-  long pages = 8 + number * 7 % (kMostPages - 8);
+  long pages = kStep * (1 + number % kSteps);
   WritePages(area, 0, pages);
   if (number % kLivesEvery == 0) SleepNanoseconds(kLifeNanoseconds);
   dprintf(STDOUT_FILENO, "{\"pid\":%ld,\"role\":\"child\",\"number\":%ld,\"planted_copies\":%ld,\"exit_code\":%ld}\n",
@@ -34,7 +34,7 @@ static void RunChild(char* area, long number) {
 
 int main(int argc, char** argv) {
   long reuses = Option(argc, argv, "--reuses", 1000), forced = 0;
-  char* area = MapWritten(kMostPages);
+  char* area = MapWritten(kStep * kSteps);
   pid_t pid = 0;
   AwaitStart(argc, argv);
   for (long i = 0; forced < reuses; ++i) {
