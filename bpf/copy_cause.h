@@ -9,14 +9,14 @@ struct type_key {
 	__u64 image;
 };
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, COWPROF_MAX_TYPES);
 	__type(key, struct type_key);
 	__type(value, __u8);
 } types SEC(".maps");
 
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, COWPROF_MAX_SITES);
 	__type(key, struct cowprof_site_key);
 	__type(value, __u8);

@@ -35,6 +35,7 @@ struct {
 struct cowprof_losses losses;
 __u32 images_learned;	// changes whenever learned_images does
 int log_pages;	// tell which pages were copied
+int cause_rows_left;	// until the table of causes is half as empty as at the last pull; set by user space
 
 // What only the thread itself writes; `settled` of it is in the row already.
 struct own_count {
@@ -155,8 +156,10 @@ static void add_cause(struct cowprof_process_row *row, const struct cowprof_caus
 	__u64 *total = bpf_map_lookup_elem(&causes, key);
 
 	if (!total) {
-		if (!bpf_map_update_elem(&causes, key, &copies, BPF_NOEXIST))
+		if (!bpf_map_update_elem(&causes, key, &copies, BPF_NOEXIST)) {
+			__sync_fetch_and_add(&cause_rows_left, -1);
 			return;
+		}
 		total = bpf_map_lookup_elem(&causes, key);	// another thread was first
 	}
 	if (total) {

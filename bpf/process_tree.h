@@ -5,6 +5,7 @@
 struct cowprof_process_row zero_row;	// a template: a row does not fit on the BPF stack
 int scanning;	// the tree is being scanned: report every fork of the host
 __u32 last_serial;
+__u32 ended_since_pull;	// processes; user space sets it back
 
 static void add_child(struct thread_state *parent, struct task_struct *child)
 {
@@ -98,6 +99,7 @@ int BPF_PROG(process_exit, struct task_struct *task)
 	struct thread_state *state = bpf_task_storage_get(&threads, task, 0, 0);
 	struct cowprof_process_row *row = row_of(task);
 	struct cowprof_event *event;
+	int many;
 
 	if (!row)
 		return 0;
@@ -110,11 +112,17 @@ int BPF_PROG(process_exit, struct task_struct *task)
 	row->exit_code = task->signal->group_exit_code ? task->signal->group_exit_code : task->exit_code;
 	__builtin_memcpy(row->comm, task->comm, sizeof(row->comm));
 	row->exited_ns = now_ns();
+	many = __sync_fetch_and_add(&ended_since_pull, 1) == COWPROF_MANY_ENDED;
+	if (READ(cause_rows_left) < 0) {	// workers of Python leave hundreds of rows each
+		cause_rows_left = COWPROF_MAX_CAUSE_ROWS;
+		many = 1;
+	}
 	event = new_event(COWPROF_EXIT, row->id);
 	if (!event)
 		return 0;
 	event->code = row->exit_code;
-	submit(event, row->exit_code & 0x7f);	// killed by a signal: told at once, since who records may be next
+	// Killed by a signal: told at once, since who records may be next.
+	submit(event, many || row->exit_code & 0x7f);
 	return 0;
 }
 

@@ -17,6 +17,7 @@ namespace {
 constexpr uint64_t kEnoughOfIncrement = 16, kEnough = 256;
 
 constexpr uint64_t kPageBytes = 4096;  // the probes' page log is x86's
+constexpr size_t kMostEarlier = 8;     // programs of one process
 
 uint32_t Bit(Cause cause) { return 1u << static_cast<int>(cause); }
 
@@ -29,7 +30,7 @@ void Attribution::Add(const FollowedProcess& process, int index, bool inherits) 
     member.program = members_[parent->second].program;
     // The probes hand an image on at a fork; one that was learned a moment later is not.
     member.taught = process.image == member.program->image();
-    member.program->memory().Add(member.id);
+    if (process.exited_ns == 0) member.program->memory().Add(member.id);
   } else {
     Start(&member, /*starting=*/false);
   }
@@ -41,7 +42,9 @@ void Attribution::Exec(const ProcessId& id) {
   const auto serial = serials_.find(id);
   if (serial == serials_.end()) return;
   Member& member = members_[serial->second];
-  member.program->memory().Remove(id.pid);
+  member.program->memory().Remove(id);
+  if (member.taught) member.earlier.push_back(member.program);
+  if (member.earlier.size() > kMostEarlier) member.earlier.erase(member.earlier.begin());
   Start(&member, /*starting=*/true);
 }
 
@@ -80,8 +83,9 @@ void Attribution::End(const ProcessId& id) {
   const auto serial = serials_.find(id);
   if (serial == serials_.end()) return;
   Member& member = members_[serial->second];
-  member.program->memory().Remove(id.pid);
+  member.program->memory().Remove(id);
   member.living = false;
+  ended_.insert(member.index);
   serials_.erase(serial);
 }
 
@@ -98,7 +102,7 @@ void Attribution::Locate(const SeenEvent& seen, Event* event) {
   Program& program = *member.program;
   NativeSymbol symbol = program.SymbolOf(seen.ip);
   if (symbol.module.empty()) {
-    program.memory().Prefer(member.id.pid);
+    program.memory().Prefer(member.id);
     symbol = program.SymbolOf(seen.ip);
   }
   if (!symbol.module.empty()) {
@@ -154,12 +158,14 @@ void Attribution::Judge(const Pull& pull, Sample* sample) {
     if (row.copies > site.most) site = {site.copies, row.copies, row.shape, cause};
   }
   TrustSites(seen, &now);
+  absl::flat_hash_map<int, ProcessSample*> rows;  // by index
+  for (ProcessSample& row : sample->processes) rows[row.index] = &row;
   for (const FollowedProcess& process : pull.processes) {
     const auto member = members_.find(process.serial);
     if (member == members_.end()) continue;
-    const auto row = std::find_if(sample->processes.begin(), sample->processes.end(),
-                                  [&](const ProcessSample& one) { return one.index == member->second.index; });
-    if (row == sample->processes.end()) continue;
+    const auto found = rows.find(member->second.index);
+    if (found == rows.end()) continue;
+    ProcessSample* const row = found->second;
     CauseCounts counts = causes[process.serial];
     uint64_t sum = 0;
     for (const uint64_t copies : counts) sum += copies;
@@ -172,7 +178,8 @@ void Attribution::Judge(const Pull& pull, Sample* sample) {
 
 void Attribution::TrustSites(const absl::flat_hash_map<std::pair<uint32_t, uint64_t>, Seen>& seen, CauseEvidence* now) {
   std::vector<SiteVerdict> verdicts;
-  now->audited = now->contradicted = 0;
+  now->audited = ended_evidence_.audited;
+  now->contradicted = ended_evidence_.contradicted;
   for (const auto& [key, copies] : seen) {
     const auto [image, ip] = key;
     Site& site = sites_[key];
@@ -281,7 +288,7 @@ int Attribution::PlaceOf(const PlaceRow& row, const Member& member) {
   Program& program = *ProgramOf(row.image, member);
   const PlaceKey key = {row.image != 0 ? row.image : program.image(), row.shape, row.ip, row.type, row.stack};
   if (const auto known = known_places_.find(key); known != known_places_.end()) return known->second;
-  program.memory().Prefer(member.id.pid);
+  program.memory().Prefer(member.id);
   const NativeSymbol symbol = program.SymbolOf(row.ip);
   Place place = {.cause = CauseOfRow(program, row.image, row.shape, row.ip),
                  .type = program.TypeName(row.type),
@@ -314,18 +321,46 @@ void Attribution::ReadPlaces() {
   for (const auto& [key, count] : counts) {
     if (std::exchange(read_copies_[key], count.copies) != count.copies) changed_[key] = count;
   }
-  absl::erase_if(members_, [](const auto& entry) { return !entry.second.living; });
+  ForgetEnded();
+}
+
+// What was kept of processes that have ended, and of programs that nobody runs any more: who starts a program a hundred
+// times a second makes no table grow.
+void Attribution::ForgetEnded() {
+  if (std::exchange(ended_, {}).empty()) return;
+  absl::flat_hash_set<int> indexes;
+  absl::erase_if(members_, [&](const auto& entry) {
+    if (!entry.second.living) indexes.insert(entry.second.index);
+    return !entry.second.living;
+  });
+  absl::erase_if(read_copies_, [&](const auto& entry) { return indexes.contains(entry.first.first); });
+  absl::flat_hash_set<uint32_t> images;
   absl::erase_if(programs_, [&](const auto& entry) {
     const bool unused = entry.second.use_count() == 1;
     if (unused) faults_->ForgetImage(entry.first);
+    if (unused) images.insert(entry.first);
     return unused;
+  });
+  if (images.empty()) return;
+  absl::erase_if(judged_, [&](const auto& entry) { return images.contains(std::get<0>(entry.first)); });
+  absl::erase_if(known_places_, [&](const auto& entry) { return images.contains(std::get<0>(entry.first)); });
+  absl::erase_if(stacks_, [&](const auto& entry) { return images.contains(entry.first.first); });
+  absl::erase_if(sites_, [&](const auto& entry) {
+    if (!images.contains(entry.first.first)) return false;
+    ended_evidence_.audited += entry.second.audited;
+    ended_evidence_.contradicted += entry.second.contradicted;
+    return true;
   });
 }
 
-void Attribution::TellPlaces(Sample* sample) {
+void Attribution::TellPlaces(const absl::flat_hash_set<int>* only, Sample* sample) {
   sample->new_frames = std::exchange(new_frames_, {});
   sample->new_places = std::exchange(new_places_, {});
-  for (const auto& [key, count] : std::exchange(changed_, {})) sample->places.push_back(count);
+  std::erase_if(changed_, [&](const auto& entry) {
+    const bool told = only == nullptr || only->contains(entry.first.first);
+    if (told) sample->places.push_back(entry.second);
+    return told;
+  });
 }
 
 }  // namespace cowprof

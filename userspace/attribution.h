@@ -46,8 +46,8 @@ class Attribution {
   void ReadPersistence(const std::vector<FollowedProcess>& processes, absl::Duration now, Sample* sample);
   // Reads where copies happened, and the names of it: to be called while the processes still are there.
   void ReadPlaces();
-  // What was read, as far as it is new or changed since the last call.
-  void TellPlaces(Sample* sample);
+  // What was read, as far as it is new or changed since the last call: of these processes only, or of all.
+  void TellPlaces(const absl::flat_hash_set<int>* only, Sample* sample);
   // Where the process was when a signal was delivered to it: names for what the probes saw.
   void Locate(const SeenEvent& seen, Event* event);
   // What a living process runs; null if it is not known.
@@ -61,6 +61,7 @@ class Attribution {
     int index = 0;
     ProcessId id;
     std::shared_ptr<Program> program;
+    std::vector<std::shared_ptr<Program>> earlier;  // that it ran before it called exec: its rows still name them
     bool taught = false;
     bool living = true;
     std::optional<bool> collector_on;
@@ -99,6 +100,7 @@ class Attribution {
   int PlaceOf(const PlaceRow& row, const Member& member);
   const std::vector<int>& StackOf(uint64_t stack, Program& program);
   int FrameNumber(const Frame& frame);
+  void ForgetEnded();
 
   ProcFs proc_;
   FaultSource* faults_;
@@ -119,7 +121,8 @@ class Attribution {
   std::map<std::pair<int, int>, PlaceCount> changed_;                     // by process and place
   absl::flat_hash_map<std::pair<int, int>, uint64_t> read_copies_;        // the same, at the last look
   absl::flat_hash_map<std::pair<uint32_t, int>, Most> causes_of_shapes_;  // by serial and shape, at the last pull
-  CauseEvidence evidence_, ended_evidence_;                               // ended: of processes that ended
+  CauseEvidence evidence_, ended_evidence_;  // ended: of processes, and of instructions of programs, that are gone
+  absl::flat_hash_set<int> ended_;           // by index: since the last ReadPlaces()
 };
 
 }  // namespace cowprof

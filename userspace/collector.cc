@@ -5,10 +5,10 @@
 #include <sys/wait.h>
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "posix/clock.h"
@@ -99,6 +99,8 @@ void Collector::End(const FollowedProcess& process, const Tracked& tracked, Samp
   sample->events.push_back(std::move(event));
   if (tracked.index == 0) target_alive_ = false;
   sweep_.Forget(tracked.index);
+  spaces_.Forget(tracked.index);
+  verifier_.Forget(tracked.index);
 }
 
 void Collector::AddEvents(const std::vector<SeenEvent>& seen, Sample* sample) {
@@ -269,7 +271,7 @@ std::optional<VerifyFigures> Collector::Verify(const Tracked& worker, const Fini
   const std::shared_ptr<Program> program = attribution_.ProgramOf(worker.id);
   const std::optional<HeadLayout> heads = program == nullptr ? std::nullopt : program->Heads();
   if (!heads || !living_.contains(worker.parent)) return std::nullopt;
-  program->memory().Prefer(worker.id.pid);
+  program->memory().Prefer(worker.id);
   const ProcessMemory own(worker.id.pid), parent(worker.parent.pid);
   verifier_.Offer(worker.index, sweep.diverged_sample);
   verifier_.Run({worker.index, own, parent, *heads, program->Types()}, VerifyBudget());
@@ -291,15 +293,15 @@ void Collector::Attribute(const Pull& pull, absl::Duration t, bool last, Sample*
   attribution_.LogPages(pull, &page_log_);
   attribution_.ReadCollectors(pull.processes, t, sample);
   attribution_.ReadPersistence(pull.processes, t, sample);
-  const bool target_ends =
-      std::any_of(pull.processes.begin(), pull.processes.end(),
-                  [&](const FollowedProcess& process) { return process.id.pid == target_ && process.exited_ns != 0; });
-  // The names of what a process copied that was killed are told with its end: the next time may be too late.
-  const bool killed = std::any_of(pull.processes.begin(), pull.processes.end(), [](const FollowedProcess& process) {
-    return process.exited_ns != 0 && WIFSIGNALED(process.exit_status);
-  });
-  const bool tell = last || target_ends || killed || t >= next_places_;
-  if (news || tell) attribution_.ReadPlaces();
+  // What a process copied is told with its end, and what was kept of it can go. After a kill there may be no next time.
+  absl::flat_hash_set<int> ended;
+  bool tell = last || t >= next_places_;
+  for (const FollowedProcess& process : pull.processes) {
+    if (process.exited_ns == 0) continue;
+    ended.insert(living_[process.id].index);
+    tell |= process.id.pid == target_ || WIFSIGNALED(process.exit_status);
+  }
+  if (news || tell || !ended.empty()) attribution_.ReadPlaces();
   // Sooner than places, since they cost nothing: a forecast lives on them, and of young workers it is to be made soon.
   const bool forked = std::any_of(sample->events.begin(), sample->events.end(), [](const Event& event) {
     return event.kind == EventKind::kProcess && event.origin == Origin::kForked;
@@ -308,18 +310,17 @@ void Collector::Attribute(const Pull& pull, absl::Duration t, bool last, Sample*
     last_fork_ = t;
     next_pages_ = std::min(next_pages_, t + kShortestGapOfPages);
   }
-  if (tell || t >= next_pages_) {
+  if (tell || !ended.empty() || t >= next_pages_) {
     sample->pages = page_log_.Take();
     next_pages_ = t + std::clamp((t - last_fork_) / 20, kShortestGapOfPages, absl::Seconds(30));
   }
+  if (tell || !ended.empty()) attribution_.TellPlaces(tell ? nullptr : &ended, sample);
   if (!tell) return;
-  attribution_.TellPlaces(sample);
   if (page_log_.full() && std::exchange(logging_pages_, false)) {
     faults_->LogPages(false);
-    Event note = {.t = t, .kind = EventKind::kNote};
-    note.text = absl::StrCat("the map of copied pages ends here, after ", PageLog::kMostPages,
-                             " pages; copies are counted and explained as before");
-    sample->events.push_back(std::move(note));
+    sample->events.push_back({.t = t, .kind = EventKind::kNote});
+    sample->events.back().text = absl::StrCat("the map of copied pages ends here, after ", PageLog::kMostPages,
+                                              " pages; copies are counted and explained as before");
   }
   next_places_ = t + std::clamp(t / 20, absl::Milliseconds(500), absl::Seconds(30));
 }

@@ -50,13 +50,15 @@ bool LineageMemory::Read(uint64_t address, absl::Span<char> bytes) const {
 
 void LineageMemory::Add(const ProcessId& id) { members_.push_back({.id = id}); }
 
-void LineageMemory::Remove(pid_t pid) {
-  std::erase_if(members_, [&](const MemberMemory& member) { return member.id.pid == pid; });
+void LineageMemory::Remove(const ProcessId& id) {
+  const auto found =
+      std::find_if(members_.begin(), members_.end(), [&](const MemberMemory& member) { return member.id == id; });
+  if (found != members_.end()) members_.erase(found);
 }
 
-void LineageMemory::Prefer(pid_t pid) {
+void LineageMemory::Prefer(const ProcessId& id) {
   const auto found =
-      std::find_if(members_.begin(), members_.end(), [&](const MemberMemory& member) { return member.id.pid == pid; });
+      std::find_if(members_.begin(), members_.end(), [&](const MemberMemory& member) { return member.id == id; });
   if (found == members_.end() || found == members_.begin()) return;
   std::iter_swap(found, members_.begin());
   found->memory.reset();

@@ -30,8 +30,8 @@ class LineageMemory : public MemoryReader {
   explicit LineageMemory(const ProcFs& proc) : proc_(proc) {}
   bool Read(uint64_t address, absl::Span<char> bytes) const override;
   void Add(const ProcessId& id);
-  void Remove(pid_t pid);
-  void Prefer(pid_t pid);  // to be asked first, if it is one of them
+  void Remove(const ProcessId& id);  // its pid may be another's by now
+  void Prefer(const ProcessId& id);  // to be asked first, if it is one of them
   pid_t first() const { return members_.empty() ? 0 : members_.front().id.pid; }
 
  private:

@@ -32,11 +32,13 @@
 #include "survival.h"
 #include "target.h"
 #include "waiter.h"
+#include "wall_clock.h"
 
 namespace cowprof {
 namespace {
 
 constexpr absl::Duration kLeastGap = absl::Milliseconds(20);  // between two ticks, whatever happens
+constexpr size_t kMostEnded = 128;  // rows of ended processes that the recorder itself keeps; the file has all
 
 // Everything that a recording is made of, in the order of the data.
 struct Recording {
@@ -50,6 +52,7 @@ struct Recording {
   std::vector<std::unique_ptr<Sink>> sinks;
   TimelineFile* timeline = nullptr;  // one of the sinks
   AlertWatch watch;
+  WallClock wall_clock;
   std::unique_ptr<HookProcess> hook;  // or none
   std::unique_ptr<PageServer> page;   // or none
   std::vector<std::string> notes;     // to be said with the next sample
@@ -81,6 +84,8 @@ absl::Status Tick(Recording* recording, Pace* pace, bool last) {
   absl::StatusOr<Sample> sample = recording->collector->Collect(pace->interval(), last);
   if (!sample.ok()) return sample.status();
   if (std::optional<Event> note = pace->Adjust(sample->t, recording->collector->sweep_cost()))
+    sample->events.push_back(*std::move(note));
+  if (std::optional<Event> note = recording->wall_clock.Look(sample->t, absl::Now()))
     sample->events.push_back(*std::move(note));
   for (std::string& note : std::exchange(recording->notes, {}))
     sample->events.push_back({.t = sample->t, .kind = EventKind::kNote, .text = std::move(note)});
@@ -221,6 +226,7 @@ int OpenSinks(const ProcFs& proc, pid_t target, Recording* recording) {
   if (info.command.empty() && stat.ok()) info.command = stat->comm;
   info.limits = Limits(proc).Read(target);
   recording->growth.info = info;
+  recording->growth.most_ended = kMostEnded;
 
   const std::string path = options.output.empty() ? absl::StrCat("cowprof-", target, ".json") : options.output;
   absl::StatusOr<std::unique_ptr<TimelineFile>> timeline = TimelineFile::Create(path, info);
@@ -334,8 +340,10 @@ int Record(const Options& options) {
   } else if (absl::Status status = CheckTarget(proc, options.attach); !status.ok()) {
     return Fail(kNoProcess, status.message());
   }
-  // A closed stdout is an error of write(2), not our death; a program that we started keeps its own way.
+  // A closed stdout, or a file as long as `ulimit -f` allows, is an error of write(2), not our death; a program that we
+  // started keeps its own way.
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);
   const pid_t target = options.attach != 0 ? options.attach : recording.program->pid();
   recording.waiter.WatchTarget(target, /*forward_signals=*/options.attach == 0);
   if (int code = Attach(proc, target, &recording); code != kDone) return code;

@@ -4,6 +4,7 @@ Tests run build/cowprof (or COWPROF_BUILD/cowprof) as root on real processes. A 
 needs(); every skip is listed, and one that expected_skips.txt does not name fails the session.
 """
 import fnmatch
+import json
 import os
 import shutil
 import signal
@@ -68,6 +69,17 @@ def open_folder():
     shutil.rmtree(folder)
 
 
+# ---- What was measured: survival_rows.py makes the table of docs/survival.md of it ----
+
+_figures = []
+
+
+@pytest.fixture
+def figure():
+    """figure(row, hazard, text) notes what a test measured. Printed with --figures."""
+    return lambda row, hazard, text: _figures.append({"row": row, "hazard": hazard, "figure": text})
+
+
 # ---- The account of skips ----
 
 _skips = []
@@ -83,6 +95,7 @@ def pytest_configure(config):
 
 def pytest_addoption(parser):
     parser.addoption("--slow", action="store_true", help="run the long forms as well")
+    parser.addoption("--figures", metavar="FILE", help="write what the tests measured there, as JSON")
 
 
 def pytest_collection_modifyitems(config, items):
@@ -106,6 +119,8 @@ def _is_expected(test, reason):
 def pytest_sessionfinish(session):
     if os.access(harness.BUILD, os.W_OK):
         (harness.BUILD / "system_skips.txt").write_text("".join(f"{test} {reason}\n" for test, reason in _skips))
+    if session.config.getoption("--figures"):
+        Path(session.config.getoption("--figures")).write_text(json.dumps(_figures))
     session.config.unexpected_skips = [skip for skip in _skips if not _is_expected(*skip)]
     if session.config.unexpected_skips:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

@@ -160,11 +160,11 @@ TEST_CASE("attribution: what was read several times is told once, with the lates
   setting.faults.places.clear();
   setting.attribution.ReadPlaces();
   Sample told, again;
-  setting.attribution.TellPlaces(&told);
+  setting.attribution.TellPlaces(nullptr, &told);
   CHECK(told.places == std::vector<PlaceCount>{{0, 0, 12, 0, 0}});
   REQUIRE(told.new_places.size() == 1);
   CHECK_FALSE(told.new_places[0].module.empty());
-  setting.attribution.TellPlaces(&again);
+  setting.attribution.TellPlaces(nullptr, &again);
   CHECK(again == Sample{});
 }
 

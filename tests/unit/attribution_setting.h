@@ -135,7 +135,7 @@ struct Setting {
   Sample Places() {
     Sample sample;
     attribution.ReadPlaces();
-    attribution.TellPlaces(&sample);
+    attribution.TellPlaces(nullptr, &sample);
     return sample;
   }
   // It is told once more, as ended, then no longer.

@@ -100,6 +100,23 @@ TEST_CASE("a full table of causes costs the cause of a copy, never its count") {
   CHECK((pull->losses.unclassified_copies > 0) == (room != 0));
 }
 
+TEST_CASE("a full table of processes costs whose copies they are, never how many: the overflow row has them") {
+  const std::optional<Pull> all = CopyAllWith({});
+  const std::optional<Pull> few = CopyAllWith({.max_processes = 4});  // the target, the overflow row, and two workers
+  if (!all || !few) return;
+  const auto copies_of = [](const Pull& pull) {
+    uint64_t copies = pull.losses.unattributed_copies;
+    for (const FollowedProcess& process : pull.processes) copies += process.counts.copies.value_or(0);
+    return copies;
+  };
+  CHECK(all->losses.processes_dropped == 0);
+  CHECK(few->losses.processes_dropped > 0);
+  CHECK(few->processes.size() + few->losses.processes_dropped == 1 + kWorkers);
+  CHECK(few->losses.unattributed_copies >= kPages * few->losses.processes_dropped);
+  CHECK(copies_of(*few) >= kPages * kWorkers);
+  CHECK(copies_of(*few) <= kPages * kWorkers + 50 * (1 + kWorkers));
+}
+
 // As under a lockdown to confidentiality: the verifier must not meet the reads that are refused there.
 TEST_CASE("the probes load without reads of kernel memory, and count the same") {
   const std::optional<Pull> pull = CopyAllWith({.kernel_reads = false});

@@ -265,7 +265,7 @@ TEST_CASE("odd runs and zones do no harm") {
   pool.EndRecord({{5, 5, PagesKind::kOther}, {7, 3, PagesKind::kArena}, {100, UINT64_MAX, PagesKind::kArena}});
   pool.Add(1, 1 << 20, 5000);
   pool.EndRecord({});
-  for (int worker = -1; worker < 500; ++worker) pool.Forget(worker);
+  for (int worker = -1; worker < 500; ++worker) pool.Forget({worker});
   pool.EndRecord({});
   if (const auto& pages = pool.estimate()) {
     CHECK(std::isfinite(pages->low));

@@ -11,10 +11,7 @@
 namespace cowprof {
 namespace {
 
-const ProcessGrowth* ProcessOf(const Alert& alert, const Growth& growth) {
-  return alert.index >= 0 && alert.index < static_cast<int>(growth.processes.size()) ? &growth.processes[alert.index]
-                                                                                     : nullptr;
-}
+const ProcessGrowth* ProcessOf(const Alert& alert, const Growth& growth) { return growth.Find(alert.index); }
 
 std::string CauseWords(const std::string& cause) {
   if (cause == kNewMemory) return "new memory";

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/numeric/int128.h"
+#include "model/fold.h"
 
 namespace cowprof {
 namespace {
@@ -68,13 +69,13 @@ Blame BlameOf(const Growth& growth, const Scope& scope) {
   Blame blame;
   std::map<int, uint64_t> copies;  // by place
   double squares = 0, sampled = 0;
-  for (const ProcessGrowth& process : growth.processes) {
-    if (!InScope(process, scope)) continue;
+  const auto add = [&](const ProcessGrowth& process) {
+    if (!InScope(process, scope)) return;
     const uint64_t counted = process.counts.copies.value_or(0);
     blame.copies += counted;
     uint64_t stood_for = 0;
     for (const auto& [place, count] : process.places) stood_for += count.copies;
-    if (stood_for == 0) continue;
+    if (stood_for == 0) return;
     // The copies since the last sample of each thread are not in the places.
     const double scale = static_cast<double>(counted) / stood_for;
     blame.estimated |= stood_for < 0.99 * counted;
@@ -85,7 +86,10 @@ Blame BlameOf(const Growth& growth, const Scope& scope) {
       blame.samples += count.samples;
       blame.estimated |= count.samples < count.copies;
     }
-  }
+  };
+  if (!scope.index) ForEachRow(growth, add);
+  // Of each of thousands of processes this is asked for: all of them are not looked through each time.
+  if (const ProcessGrowth* one = scope.index ? growth.Find(*scope.index) : nullptr) add(*one);
   for (const auto& [place, sum] : copies) blame.places.push_back({place, sum});
   if (squares > 0) blame.effective_samples = sampled * sampled / squares;
   return blame;
@@ -119,7 +123,7 @@ std::vector<RegionRow> ByRegion(const Growth& growth, const Scope& scope) {
   std::vector<RegionRow> rows(growth.regions.size());
   uint64_t all = 0;
   for (size_t i = 0; i < rows.size(); ++i) rows[i].region = &growth.regions[i].region;
-  for (const ProcessGrowth& process : growth.processes) {
+  ForEachRow(growth, [&](const ProcessGrowth& process) {
     for (const auto& [number, count] : process.regions) {
       RegionRow& row = rows[number];
       const bool owns = growth.regions[number].index == process.index;
@@ -128,9 +132,9 @@ std::vector<RegionRow> ByRegion(const Growth& growth, const Scope& scope) {
       row.still_shared_pages += count.shared_pages;
       if (!owns && process.copied_pages.empty()) row.copied_pages += count.diverged_pages;
     }
-    if (!InScope(process, scope)) continue;
+    if (!InScope(process, scope)) return;
     for (const auto& [number, pages] : process.copied_pages) rows[number].copied_pages += pages;
-  }
+  });
   std::erase_if(rows, [](const RegionRow& row) { return row.pages == 0 && row.copied_pages == 0; });
   for (const RegionRow& row : rows) all += row.copied_pages;
   for (RegionRow& row : rows) row.share = all == 0 ? 0 : static_cast<double>(row.copied_pages) / all;
@@ -142,15 +146,15 @@ std::vector<RegionRow> ByRegion(const Growth& growth, const Scope& scope) {
 
 std::optional<VerifyFigures> VerifiedPages(const Growth& growth) {
   VerifyFigures sum;
-  for (const ProcessGrowth& process : growth.processes) {
-    if (!process.verify) continue;
+  ForEachRow(growth, [&](const ProcessGrowth& process) {
+    if (!process.verify) return;
     sum.pages += process.verify->pages;
     sum.identical += process.verify->identical;
     sum.refcount_only += process.verify->refcount_only;
     sum.gc_header_only += process.verify->gc_header_only;
     sum.hash_only += process.verify->hash_only;
     sum.data += process.verify->data;
-  }
+  });
   return sum.pages == 0 ? std::nullopt : std::optional<VerifyFigures>(sum);
 }
 

@@ -124,8 +124,7 @@ Diagnosis ParentUnshare(const Facts& facts) {
   const uint64_t copies = parent->counts.copies.value_or(0);
   // Each fork shares what the parent always writes once more: 0.5 MiB of a plain interpreter, 2 to 4 MiB of a torch
   // trainer.
-  const auto is_worker = [](const ProcessGrowth& process) { return process.role == Role::kWorker; };
-  const uint64_t workers = std::count_if(facts.growth.processes.begin(), facts.growth.processes.end(), is_worker);
+  const uint64_t workers = SumOf(facts.growth, /*living_only=*/false, /*workers_only=*/true).processes;
   if (copies * facts.page_bytes <= (2 + workers) * kNoiseBytes / 2 ||
       copies < kNoticeableShare * (copies + facts.copies))
     return {};

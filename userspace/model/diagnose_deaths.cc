@@ -39,8 +39,9 @@ std::string Dead(const Diagnosis& diagnosis, const Facts& facts) {
 // What helps depends on what the memory was: inherited pages, copied as they were read, or the grower's own.
 std::vector<std::string> AdviceAgainst(const OomKill& kill, const Growth& growth) {
   std::vector<std::string> advice;
-  if (kill.grower < 0) return advice;
-  const ProcessGrowth& grower = growth.processes[kill.grower];
+  const ProcessGrowth* const found = growth.Find(kill.grower);
+  if (found == nullptr) return advice;
+  const ProcessGrowth& grower = *found;
   const uint64_t copies = grower.counts.copies.value_or(0);
   const bool copied = copies > grower.counts.zero_fills().value_or(0);
   if (copied) {

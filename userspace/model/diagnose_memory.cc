@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "model/diagnosis_facts.h"
+#include "model/fold.h"
 #include "model/words.h"
 
 namespace cowprof {
@@ -50,9 +51,9 @@ absl::Duration LifeOf(const ProcessGrowth& process, const Growth& growth) {
 std::vector<Culprit> GrowingWorkers(const Facts& facts) {
   const Growth& growth = facts.growth;
   absl::Duration first = growth.t;
-  for (const ProcessGrowth& process : growth.processes) {
+  ForEachRow(growth, [&](const ProcessGrowth& process) {
     if (process.role == Role::kWorker) first = std::min(first, process.started);
-  }
+  });
   std::vector<Culprit> growing;
   for (const ProcessGrowth& process : growth.processes) {
     const bool gave_back =
@@ -111,8 +112,8 @@ std::optional<uint64_t> FileRise(const ProcessGrowth& process, const Facts& fact
   const Growth& growth = facts.growth;
   uint64_t before = first.file_pages, most = process.proc.file_pages.value_or(0);
   // A forked worker may have read all of a file before it is first seen: but it began with no more than its parent has.
-  if (forked && process.parent >= 0 && process.parent < static_cast<int>(growth.processes.size()))
-    before = std::min(before, growth.processes[process.parent].proc.file_pages.value_or(before));
+  if (const ProcessGrowth* parent = growth.Find(process.parent); forked && parent != nullptr)
+    before = std::min(before, parent->proc.file_pages.value_or(before));
   for (const MemoryHistory::Stretch& stretch : stretches) most = std::max(most, stretch.file_pages);
   const uint64_t bytes = (most - std::min(most, before)) * facts.page_bytes;
   const uint64_t private_before = forked ? 0 : first.private_bytes;
@@ -180,10 +181,10 @@ Diagnosis GcDisabled(const Facts& facts) {
   diagnosis.summary =
       absl::StrCat("Python's cycle collector is off in workers whose new memory grows: ", SumText(growing),
                    ". Objects that refer to each other are never freed there.");
-  const ProcessGrowth& parent = facts.growth.processes[std::max(growing[0].process->parent, 0)];
+  const ProcessGrowth* parent = facts.growth.Find(growing[0].process->parent);
   diagnosis.evidence.push_back("gc.isenabled() is False there, as read from the workers' memory");
-  if (parent.collector_on)
-    diagnosis.evidence.push_back(*parent.collector_on ? "it is on in their parent: the workers turned it off"
+  if (parent != nullptr && parent->collector_on)
+    diagnosis.evidence.push_back(*parent->collector_on ? "it is on in their parent: the workers turned it off"
                                                       : "it is off in their parent, too, and inherited");
   AddCulprits(std::move(growing), &diagnosis);
   diagnosis.advice = {

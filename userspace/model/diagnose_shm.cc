@@ -89,9 +89,10 @@ std::vector<std::string> ContentsOf(const ShmSample& sample) {
 }
 
 std::string RoleText(const Growth& growth, pid_t pid) {
-  for (const ProcessGrowth& process : growth.processes) {
-    if (process.id.pid == pid) return absl::StrCat(NameOf(process.role), " ", pid);
-  }
+  const auto is_it = [pid](const ProcessGrowth& process) { return process.id.pid == pid; };
+  // The latest: a pid is handed out again.
+  const auto found = std::find_if(growth.processes.rbegin(), growth.processes.rend(), is_it);
+  if (found != growth.processes.rend()) return absl::StrCat(NameOf(found->role), " ", pid);
   return absl::StrCat("process ", pid);
 }
 

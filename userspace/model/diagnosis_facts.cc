@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "model/fold.h"
 #include "model/words.h"
 
 namespace cowprof {
@@ -15,8 +16,7 @@ std::string Percent(double share) { return absl::StrFormat("%.0f %%", 100 * shar
 std::string Facts::Bytes(uint64_t pages) const { return HumanBytes(pages * page_bytes); }
 
 bool Facts::HasWorkers() const {
-  return std::any_of(growth.processes.begin(), growth.processes.end(),
-                     [](const ProcessGrowth& process) { return process.role == Role::kWorker; });
+  return SumOf(growth, /*living_only=*/false, /*workers_only=*/true).processes > 0;
 }
 
 // What was spawned copies pages of its libraries when it loads them, and inherited nothing.
@@ -31,17 +31,18 @@ Facts FactsOf(const Growth& growth) {
                  .page_bytes = growth.info.page_bytes,
                  .blame = BlameOf(growth, {.workers_only = true}),
                  .forecast = ForecastOf(growth)};
-  for (const ProcessGrowth& process : growth.processes) {
-    if (!HasInheritedMemory(process)) continue;
+  ForEachRow(growth, [&](const ProcessGrowth& process) {
+    if (!HasInheritedMemory(process)) return;
     uint64_t copies = 0;
     for (int cause = 0; cause < kCauses; ++cause) {
       facts.causes[cause] += (*process.causes)[cause];
       copies += (*process.causes)[cause];
     }
     facts.copies += copies;
+    if (process.index < 0) return;  // a row of many
     facts.most_of_one = std::max(facts.most_of_one, copies);
     if (copies * facts.page_bytes > kNoiseBytes) facts.pids.push_back(process.id.pid);
-  }
+  });
   return facts;
 }
 

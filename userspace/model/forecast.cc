@@ -244,8 +244,7 @@ Forecast ForecastOf(const Growth& growth) {
   forecast.unbounded_bytes_per_second = NewMemory(growth.history.new_bytes, copies, growth);
   forecast.workers_bytes = copies.private_bytes;
   forecast.ended = growth.target() != nullptr && growth.target()->ended;
-  forecast.forked = std::any_of(growth.processes.begin(), growth.processes.end(),
-                                [](const ProcessGrowth& process) { return process.role == Role::kWorker; });
+  forecast.forked = SumOf(growth, /*living_only=*/false, /*workers_only=*/true).processes > 0;
   if (growth.target() != nullptr && !forecast.ended)
     forecast.next_worker_bytes = growth.target()->proc.anon_pages.value_or(0) * growth.info.page_bytes;
   if (forecast.ended) {

@@ -18,7 +18,9 @@ double Gained(const Count& then, const Count& now) {
 
 // A process that was not there then held nothing of its own, if it was forked since; otherwise that is not known.
 Held HeldThen(const ProcessGrowth& process, const std::vector<Held>& then) {
-  if (process.index < static_cast<int>(then.size())) return then[process.index];
+  const auto found = std::lower_bound(then.begin(), then.end(), process.index,
+                                      [](const Held& held, int index) { return held.index < index; });
+  if (found != then.end() && found->index == process.index) return *found;
   const Count nothing = process.origin == Origin::kForked ? Count(0) : std::nullopt;
   return {.private_bytes = nothing, .shm_pages = nothing};
 }
@@ -49,7 +51,7 @@ std::vector<Held> HeldBy(const Growth& growth) {
   std::vector<Held> held;
   held.reserve(growth.processes.size());
   for (const ProcessGrowth& process : growth.processes) {
-    held.push_back({process.private_bytes, process.counts.shm_pages, process.counts.copies.value_or(0),
+    held.push_back({process.index, process.private_bytes, process.counts.shm_pages, process.counts.copies.value_or(0),
                     process.causes.value_or(CauseCounts{})});
   }
   return held;

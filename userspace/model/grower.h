@@ -11,13 +11,14 @@
 
 namespace cowprof {
 
-// What a process holds at one tick; by index.
+// What a process holds at one tick.
 struct Held {
+  int index = 0;
   Count private_bytes, shm_pages;
   uint64_t copies = 0;
   CauseCounts causes = {};
 };
-std::vector<Held> HeldBy(const Growth& growth);
+std::vector<Held> HeldBy(const Growth& growth);  // in the order of their index
 
 inline constexpr char kNewMemory[] = "new-memory", kSharedMemory[] = "shm", kDescriptors[] = "descriptors";
 

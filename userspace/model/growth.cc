@@ -8,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "model/fold.h"
 #include "model/oom_kill.h"
 
 namespace cowprof {
@@ -22,8 +23,7 @@ Role RoleOf(const ProcessGrowth& process, const Growth& growth) {
       absl::StartsWith(process.comm, "torch_shm_mana")) {
     return Role::kHelper;
   }
-  const bool has_parent = process.parent >= 0 && process.parent < static_cast<int>(growth.processes.size());
-  const ProcessGrowth* parent = has_parent ? &growth.processes[process.parent] : nullptr;
+  const ProcessGrowth* parent = growth.Find(process.parent);
   if (absl::StrContains(command, "multiprocessing.forkserver")) {
     // What it forks, and what that forks, has its command line.
     const bool inherited =
@@ -165,13 +165,16 @@ void AppendProcess(const ProcessSample& sample, absl::Duration t, absl::Duration
   if (sample.proc.anon_pages) process->history.Add(StretchAt(t, *process));
 }
 
-bool IsAnnounced(int index, const Growth& growth) {
-  return index >= 0 && index < static_cast<int>(growth.processes.size()) && growth.processes[index].id.pid != 0;
+// nullptr if nothing was said of it yet.
+ProcessGrowth* Announced(int index, Growth* growth) {
+  ProcessGrowth* process = growth->Find(index);
+  return process != nullptr && process->id.pid != 0 ? process : nullptr;
 }
 
 void StartProcess(const Event& event, Growth* growth) {
-  if (event.index < 0 || event.index >= static_cast<int>(growth->processes.size())) return;
-  ProcessGrowth& process = growth->processes[event.index];
+  ProcessGrowth* const found = growth->Find(event.index);
+  if (found == nullptr) return;
+  ProcessGrowth& process = *found;
   process = {.index = event.index,
              .id = event.id,
              .parent = event.parent,
@@ -182,10 +185,11 @@ void StartProcess(const Event& event, Growth* growth) {
   process.role = RoleOf(process, *growth);
   process.space = event.index;
   if (event.space < 0 || event.space >= event.index) return;
-  const ProcessGrowth& origin = growth->processes[event.space];
   process.space = event.space;
-  process.python = origin.python;
-  process.python_problem = origin.python_problem;
+  const ProcessGrowth* origin = growth->Find(event.space);
+  if (origin == nullptr) return;
+  process.python = origin->python;
+  process.python_problem = origin->python_problem;
 }
 
 // Shares a run of pages among the regions of its address space that it lies in; what lies in none is left out.
@@ -208,12 +212,12 @@ void AppendRegions(const Sample& sample, Growth* growth) {
   }
   for (const RegionCount& count : sample.regions) {
     const bool known = count.region >= 0 && count.region < static_cast<int>(growth->regions.size());
-    if (known && IsAnnounced(count.index, *growth)) growth->processes[count.index].regions[count.region] = count;
+    ProcessGrowth* process = Announced(count.index, growth);
+    if (known && process != nullptr) process->regions[count.region] = count;
   }
   for (const RegionHeads& heads : sample.heads) growth->heads[heads.region] = heads;
   for (const PageRun& run : sample.pages) {
-    if (!IsAnnounced(run.index, *growth)) continue;
-    AppendRun(run, *growth, &growth->processes[run.index]);
+    if (ProcessGrowth* process = Announced(run.index, growth)) AppendRun(run, *growth, process);
   }
 }
 
@@ -222,7 +226,8 @@ void AppendPlaces(const Sample& sample, Growth* growth) {
   growth->places.insert(growth->places.end(), sample.new_places.begin(), sample.new_places.end());
   for (const PlaceCount& count : sample.places) {
     const bool known = count.place >= 0 && count.place < static_cast<int>(growth->places.size());
-    if (known && IsAnnounced(count.index, *growth)) growth->processes[count.index].places[count.place] = count;
+    ProcessGrowth* process = Announced(count.index, growth);
+    if (known && process != nullptr) process->places[count.place] = count;
   }
   if (sample.cause_evidence) growth->cause_evidence = *sample.cause_evidence;
 }
@@ -242,8 +247,9 @@ void AppendShm(const ShmSample& sample, Growth* growth) {
 
 void AppendEvent(const Event& event, Growth* growth) {
   if (event.kind == EventKind::kProcess) return StartProcess(event, growth);
-  if (!IsAnnounced(event.index, *growth)) return;
-  ProcessGrowth& process = growth->processes[event.index];
+  ProcessGrowth* const found = Announced(event.index, growth);
+  if (found == nullptr) return;
+  ProcessGrowth& process = *found;
   if (event.kind == EventKind::kPython) {
     process.python = event.python;
     process.python_problem = event.text;
@@ -276,6 +282,8 @@ void AppendEvent(const Event& event, Growth* growth) {
     process.ended = event.t;
     process.exit = ExitOf(event.status);
     process.copies_per_second = 0;
+    process.past = {};
+    process.history.stretches.shrink_to_fit();
   }
 }
 
@@ -292,22 +300,23 @@ void Append(const Sample& sample, Growth* growth) {
   const OomScene scene = SceneBefore(sample, *growth);
   const absl::Duration elapsed = growth->samples == 0 ? absl::ZeroDuration() : sample.t - growth->t;
   // Indexes are dense, but those of one sample may come in any order: there is room for as many as it announces.
-  const auto is_new = [known = static_cast<int>(growth->processes.size())](const Event& event) {
+  const auto is_new = [known = growth->announced](const Event& event) {
     return event.kind == EventKind::kProcess && event.index >= known;
   };
-  for (auto count = std::count_if(sample.events.begin(), sample.events.end(), is_new); count > 0; --count) {
-    growth->processes.push_back({.index = static_cast<int>(growth->processes.size())});
-  }
+  for (auto count = std::count_if(sample.events.begin(), sample.events.end(), is_new); count > 0; --count)
+    growth->processes.push_back({.index = growth->announced++});
   for (const Event& event : sample.events) {
     if (event.kind != EventKind::kExit) AppendEvent(event, growth);
   }
   for (const ProcessSample& process : sample.processes) {
-    if (!IsAnnounced(process.index, *growth)) continue;
-    AppendProcess(process, sample.t, elapsed, growth->info.page_bytes, &growth->processes[process.index]);
+    if (ProcessGrowth* row = Announced(process.index, growth))
+      AppendProcess(process, sample.t, elapsed, growth->info.page_bytes, row);
   }
   for (const Event& event : sample.events) {
-    if (event.kind == EventKind::kProcess && IsAnnounced(event.index, *growth) && IsAnnounced(event.parent, *growth))
-      growth->processes[event.index].parent_anon_pages = growth->processes[event.parent].proc.anon_pages;
+    if (event.kind != EventKind::kProcess) continue;
+    ProcessGrowth* child = Announced(event.index, growth);
+    const ProcessGrowth* parent = Announced(event.parent, growth);
+    if (child != nullptr && parent != nullptr) child->parent_anon_pages = parent->proc.anon_pages;
   }
   // The last counts of a process stand in the same sample as its end.
   for (const Event& event : sample.events) {
@@ -334,26 +343,13 @@ void Append(const Sample& sample, Growth* growth) {
   growth->t = sample.t;
   ++growth->samples;
   Remember(sample, *growth, &growth->history);
+  Fold(growth);
 }
 
-Totals SumOf(const Growth& growth, bool living_only, bool workers_only) {
-  Totals totals;
-  for (const ProcessGrowth& process : growth.processes) {
-    if ((living_only && process.ended) || (workers_only && process.role != Role::kWorker)) continue;
-    ++totals.processes;
-    totals.copies_known |= process.counts.copies.has_value();
-    totals.copies += Or0(process.counts.copies);
-    totals.causes_known |= process.causes.has_value();
-    for (int cause = 0; process.causes && cause < kCauses; ++cause) totals.causes[cause] += (*process.causes)[cause];
-    totals.reuses += Or0(process.counts.reuses());
-    totals.memory_known |= process.private_bytes.has_value();
-    totals.private_bytes += Or0(process.private_bytes);
-    totals.still_shared_bytes += Or0(process.still_shared_bytes);
-    totals.pss_known |= process.pss_bytes.has_value();
-    totals.pss_bytes += Or0(process.pss_bytes);
-    totals.copies_per_second += process.copies_per_second;
-  }
-  return totals;
+const ProcessGrowth* Growth::Find(int index) const {
+  const auto found = std::lower_bound(processes.begin(), processes.end(), index,
+                                      [](const ProcessGrowth& process, int wanted) { return process.index < wanted; });
+  return found != processes.end() && found->index == index ? &*found : nullptr;
 }
 
 const char* NameOf(Cause cause) {

@@ -50,6 +50,7 @@ struct ProcessGrowth {
   absl::Duration started;
   std::optional<absl::Duration> ended;
   std::optional<Exit> exit;
+  uint64_t stands_for = 1;  // processes: more than one in Growth::folded only
 
   FaultCounts counts;
   std::optional<CauseCounts> causes;
@@ -113,7 +114,11 @@ struct Growth {
   RunInfo info;
   absl::Duration t;  // of the last sample
   uint64_t samples = 0;
-  std::vector<ProcessGrowth> processes;  // by index
+  // In the order of their index. Of those that ended, no more than some `most_ended` are kept: who forks a million times
+  // an hour is told as well, in bounded memory. The others stand in `folded`, summed up: one row for each role.
+  std::vector<ProcessGrowth> processes, folded;
+  size_t most_ended = 32768;
+  int announced = 0;                   // processes so far: the next one's index
   std::vector<LimitGrowth> limits;       // in order of appearance; one that is gone keeps its last value
   std::vector<Frame> frames;             // by number
   std::vector<Place> places;
@@ -130,6 +135,9 @@ struct Growth {
   History history;                          // what a forecast needs
 
   const ProcessGrowth* target() const { return processes.empty() ? nullptr : &processes[0]; }
+  // nullptr if there is no such process, or it is folded.
+  const ProcessGrowth* Find(int index) const;
+  ProcessGrowth* Find(int index) { return const_cast<ProcessGrowth*>(std::as_const(*this).Find(index)); }
 };
 
 // Adds a sample. Total: a process that came, went or is unknown is data.

@@ -2,7 +2,10 @@
 #include "model/history.h"
 
 #include <algorithm>
+#include <set>
 
+#include "absl/container/flat_hash_set.h"
+#include "model/fold.h"
 #include "model/growth.h"
 #include "model/worker_ceiling.h"
 
@@ -44,20 +47,30 @@ std::optional<bool> ArePersistent(const Growth& growth, int space) {
   return persistent;
 }
 
+// Of memory that nobody has any more.
+void ForgetPools(const Growth& growth, History* history) {
+  if (history->pools.size() < 2) return;  // the target's
+  std::set<int> living;
+  for (const ProcessGrowth& process : growth.processes) {
+    if (!process.ended) living.insert(process.space);
+  }
+  std::erase_if(history->pools, [&](const auto& pool) { return pool.first != 0 && !living.contains(pool.first); });
+}
+
 void RememberPages(const Sample& sample, const Growth& growth, History* history) {
-  const auto process_of = [&](int index) -> const ProcessGrowth* {
-    return index >= 0 && index < static_cast<int>(growth.processes.size()) ? &growth.processes[index] : nullptr;
-  };
   for (const PageRun& run : sample.pages) {
-    const ProcessGrowth* process = process_of(run.index);
+    const ProcessGrowth* process = growth.Find(run.index);
     // The owner's own copies are of another kind: it shares each page with all of its workers.
     if (process != nullptr && !process->ended && process->space != process->index)
       history->pools[process->space].Add(run.index, run.first_page, run.pages);
   }
+  absl::flat_hash_set<int> left;
   for (const Event& event : sample.events) {
-    const ProcessGrowth* process = process_of(event.index);
-    if (process == nullptr || (event.kind != EventKind::kExit && event.kind != EventKind::kExec)) continue;
-    for (auto& [space, pool] : history->pools) pool.Forget(event.index);
+    if (event.kind == EventKind::kExit || event.kind == EventKind::kExec) left.insert(event.index);
+  }
+  if (!left.empty()) {
+    for (auto& [space, pool] : history->pools) pool.Forget(left);
+    ForgetPools(growth, history);
   }
   if (sample.pages.empty()) return;
   for (auto& [space, pool] : history->pools) pool.EndRecord(ZonesOf(growth, space), ArePersistent(growth, space));
@@ -68,8 +81,8 @@ void RememberGenerations(const Sample& sample, const Growth& growth, size_t work
                          History* history) {
   bool started = false;
   for (const Event& event : sample.events) {
-    const bool known = event.index >= 0 && event.index < static_cast<int>(growth.processes.size());
-    if (!known || growth.processes[event.index].role != Role::kWorker) continue;
+    const ProcessGrowth* process = growth.Find(event.index);
+    if (process == nullptr || process->role != Role::kWorker) continue;
     started |= event.kind == EventKind::kProcess;
     history->generation_ended += event.kind == EventKind::kExit;
   }
@@ -98,18 +111,18 @@ void Remember(const Sample& sample, const Growth& growth, History* history) {
   double copied = 0, living_copies = 0, fresh = 0;
   uint64_t private_bytes = 0, ceiling_bytes = 0, workers_bytes = 0;
   size_t workers = 0;
-  for (const ProcessGrowth& process : growth.processes) {
+  ForEachRow(growth, [&](const ProcessGrowth& process) {
     copied += static_cast<double>(process.counts.copies.value_or(0)) * page_bytes;
-    if (process.ended) continue;
+    if (process.ended) return;
     living_copies += CopiedBytes(process, page_bytes);
     fresh += (static_cast<double>(process.proc.anon_pages.value_or(0)) - process.first_anon_pages.value_or(0)) *
              static_cast<double>(page_bytes);
     private_bytes += process.private_bytes.value_or(0);
     ceiling_bytes += process.ceiling_bytes().value_or(0);
-    if (process.role != Role::kWorker) continue;
+    if (process.role != Role::kWorker) return;
     ++workers;
     workers_bytes += process.private_bytes.value_or(0);
-  }
+  });
   history->beyond_copies.resize(growth.limits.size());
   history->earlier_peaks.resize(growth.limits.size());
   for (size_t i = 0; i < growth.limits.size(); ++i) {

@@ -26,8 +26,8 @@ struct Figures {
 // A forked process owned nothing at first. Of others, what they had before they forked their first worker is no growth:
 // they read their data then. (Their private memory says nothing: it falls at a fork, and rises as the workers copy.)
 Figures FiguresOf(const ProcessGrowth& process, const OomScene& scene, const Growth& growth) {
-  const bool is_new = process.index >= static_cast<int>(scene.processes.size());
-  const OomScene::Process before = is_new ? OomScene::Process{} : scene.processes[process.index];
+  const auto known = scene.processes.find(process.index);
+  const OomScene::Process before = known == scene.processes.end() ? OomScene::Process{} : known->second;
   const uint64_t page_bytes = growth.info.page_bytes, since = Less(OwnPages(process), before.own_pages);
   Figures figures;
   figures.private_bytes = Held(process, before.private_bytes, process.private_bytes.value_or(0), since * page_bytes);
@@ -52,15 +52,15 @@ OomScene SceneBefore(const Sample& sample, const Growth& growth) {
                    [](const Event& event) { return event.kind == EventKind::kOomVictim; }))
     return scene;
   for (const ProcessGrowth& process : growth.processes)
-    scene.processes.push_back(
-        {process.private_bytes.value_or(0), OwnPages(process), process.proc.anon_pages.value_or(0)});
+    scene.processes[process.index] = {process.private_bytes.value_or(0), OwnPages(process),
+                                      process.proc.anon_pages.value_or(0)};
   return scene;
 }
 
 void AppendOomKills(const Sample& sample, const OomScene& scene, Growth* growth) {
   for (const Event& event : sample.events) {
-    const bool known = event.index >= 0 && event.index < static_cast<int>(growth->processes.size());
-    if (event.kind != EventKind::kOomVictim || !event.limit || !known) continue;
+    ProcessGrowth* const victim = growth->Find(event.index);
+    if (event.kind != EventKind::kOomVictim || !event.limit || victim == nullptr) continue;
     // More than the limit allows was not there: it was given back in between.
     const uint64_t most = event.limit->kind == LimitKind::kHost ? UINT64_MAX : event.limit->used;
     OomKill kill = {.t = event.t, .limit = *event.limit};
@@ -82,7 +82,7 @@ void AppendOomKills(const Sample& sample, const OomScene& scene, Growth* growth)
       shared_bytes = std::max(shared_bytes, process.still_shared_bytes.value_or(0));
     }
     kill.recorded_bytes += shared_bytes;
-    growth->processes[event.index].oom = kill;
+    victim->oom = kill;
   }
 }
 

@@ -4,7 +4,7 @@
 #define COWPROF_MODEL_OOM_KILL_H_
 
 #include <cstdint>
-#include <vector>
+#include <map>
 
 #include "model/growth.h"
 
@@ -15,7 +15,7 @@ struct OomScene {
   struct Process {
     uint64_t private_bytes = 0, own_pages = 0, anon_pages = 0;
   };
-  std::vector<Process> processes;
+  std::map<int, Process> processes;
 };
 OomScene SceneBefore(const Sample& sample, const Growth& growth);
 

@@ -322,9 +322,9 @@ void PagePool::Add(int worker, uint64_t first_page, uint64_t pages) {
   }
 }
 
-void PagePool::Forget(int worker) {
+void PagePool::Forget(const absl::flat_hash_set<int>& workers) {
   estimate();  // that is due knows the worker still
-  absl::erase_if(chunks_, [worker](const auto& entry) { return entry.first.second == worker; });
+  absl::erase_if(chunks_, [&](const auto& entry) { return workers.contains(entry.first.second); });
   told_ = 0;  // the next generation begins anew
 }
 

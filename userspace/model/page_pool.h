@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/container/btree_map.h"
+#include "absl/container/flat_hash_set.h"
 
 namespace cowprof {
 
@@ -48,7 +49,7 @@ class PagePool {
   // What was added since the last call was one record; where that is next to nothing, it is left to the next one.
   // `zones`: sorted, not overlapping. `persistent`: whether the workers live for another epoch, if that is known.
   void EndRecord(std::vector<PageZone> zones, std::optional<bool> persistent = std::nullopt);
-  void Forget(int worker);
+  void Forget(const absl::flat_hash_set<int>& workers);
   // As of the last record; absent while too little was seen. Costs some milliseconds where many pages are known, so it
   // is worked out when it is asked for: a replay has records that nobody asks about.
   const std::optional<PoolEstimate>& estimate() const;

@@ -85,8 +85,9 @@ std::vector<std::string> OomEvidence(const ProcessGrowth& process, const Growth&
     lines.push_back(absl::StrCat("the recorded processes held ", HumanBytes(kill.recorded_bytes),
                                  " of it: most belongs to others, or to shared memory"));
   }
-  if (kill.grower < 0) return lines;
-  const ProcessGrowth& grower = growth.processes[kill.grower];
+  const ProcessGrowth* const found = growth.Find(kill.grower);
+  if (found == nullptr) return lines;
+  const ProcessGrowth& grower = *found;
   lines.push_back(absl::StrCat(
       grower.index == process.index ? "it had grown most itself" : absl::StrCat(NameOf(grower), " had grown most"),
       ", by ", HumanBytes(kill.grower_bytes)));

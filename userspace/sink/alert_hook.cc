@@ -86,6 +86,7 @@ absl::StatusOr<std::string> FindProgram(const std::string& name) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);  // nobody else would end it in time
   signal(SIGPIPE, SIG_DFL);
+  signal(SIGXFSZ, SIG_DFL);
   sigprocmask(SIG_SETMASK, &signals, nullptr);
   const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
   if (dup2(input, 0) == 0 && dup2(null, 1) == 1 && dup2(null, 2) == 2) execve(words[0], words, environment);
@@ -113,10 +114,9 @@ absl::StatusOr<Fd> TextFile(const std::string& text) {
 
 HookRun HookRunFor(const Alert& alert, const Growth& growth) {
   Json json = EncodeAlert(alert);
-  const int processes = static_cast<int>(growth.processes.size());
-  const bool known = alert.index >= 0 && alert.index < processes;
+  const ProcessGrowth* worker = growth.Find(alert.index);
   json["pid"] = growth.info.target.pid;
-  json["worker_pid"] = known ? Json(growth.processes[alert.index].id.pid) : Json(nullptr);
+  json["worker_pid"] = worker != nullptr ? Json(worker->id.pid) : Json(nullptr);
   const std::pair<const char*, std::string> variables[] = {
       {"ALERT_RULE", NameOf(alert.rule)},
       {"ALERT_KIND", NameOf(alert.kind)},
@@ -128,7 +128,7 @@ HookRun HookRunFor(const Alert& alert, const Growth& growth) {
       {"ALERT_TEXT", Printable(alert.text, 400)},
       {"ALERT_ADVICE", Printable(alert.advice, 400)},
       {"PID", absl::StrCat(growth.info.target.pid)},
-      {"WORKER_PID", known ? absl::StrCat(growth.processes[alert.index].id.pid) : ""}};
+      {"WORKER_PID", worker != nullptr ? absl::StrCat(worker->id.pid) : ""}};
   HookRun run = {.json = Dump(json) + "\n"};
   for (const auto& [name, value] : variables) run.environment.push_back(absl::StrCat("COWPROF_", name, "=", value));
   return run;

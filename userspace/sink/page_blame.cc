@@ -79,7 +79,7 @@ void PageBlame::Write(const Growth& growth, ColumnFile* file, Json* page) const 
   Column times_ms, index, place, steps, at, copies;
   for (const uint64_t ms : ended.checkpoints_.ms()) times_ms.Add(ms);
   for (auto& [pair, list] : ended.steps_) {
-    if (list.empty()) continue;
+    if (list.empty() || growth.Find(pair.first) == nullptr) continue;
     index.Add(pair.first);
     place.Add(pair.second);
     steps.Add(list.size());

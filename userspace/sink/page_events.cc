@@ -17,12 +17,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr size_t kMostBytes = 400;  // of a text
 
-const ProcessGrowth* ProcessAt(int index, const Growth& growth) {
-  return index >= 0 && index < static_cast<int>(growth.processes.size()) ? &growth.processes[index] : nullptr;
-}
-
 std::string Who(int index, const Growth& growth) {
-  const ProcessGrowth* process = ProcessAt(index, growth);
+  const ProcessGrowth* process = growth.Find(index);
   return process != nullptr ? NameOf(*process) : "a process";
 }
 
@@ -46,7 +42,7 @@ std::string SignalText(const Event& event, const Growth& growth) {
 
 // "worker 4711 was killed by SIGKILL: the OOM killer, limit of cgroup /job"
 std::string ExitText(int index, const Growth& growth) {
-  const ProcessGrowth* process = ProcessAt(index, growth);
+  const ProcessGrowth* process = growth.Find(index);
   if (process == nullptr || !process->exit) return absl::StrCat(Who(index, growth), " ended");
   const std::string text = PostMortemOf(*process, growth).text;
   if (process->exit->signaled) return absl::StrCat(NameOf(*process), " was ", text);
@@ -121,7 +117,7 @@ void PageEvents::Write(const Growth& growth, Json* page) const {
   Json events = Json::array();
   for (const Mark& mark : kept.marks_) {
     const bool ends = mark.kind == Kind::kExit || mark.kind == Kind::kKilled;
-    const ProcessGrowth* process = ProcessAt(mark.index, growth);
+    const ProcessGrowth* process = growth.Find(mark.index);
     events.push_back({{"t", absl::ToDoubleSeconds(mark.t)},
                       {"kind", kNames[static_cast<size_t>(mark.kind)]},
                       {"index", process != nullptr ? Json(mark.index) : Json(nullptr)},

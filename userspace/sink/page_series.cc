@@ -116,8 +116,7 @@ void PageSeries::Add(const Sample& sample, const Growth& growth) {
   const size_t at = times_ms_.size();
   times_ms_.Add(MillisecondsOf(sample.t));
   for (const ProcessSample& row : sample.processes) {
-    if (row.index >= 0 && row.index < static_cast<int>(growth.processes.size()))
-      AddProcess(growth.processes[row.index], at);
+    if (const ProcessGrowth* process = growth.Find(row.index)) AddProcess(*process, at);
   }
   AddTotals(growth);
   AddLimits(growth, at);

@@ -1,6 +1,7 @@
 // Spells cowprof.report/1. Fields that this version can't fill are present and null or empty.
 #include <nlohmann/json.hpp>
 
+#include "model/fold.h"
 #include "model/post_mortem.h"
 #include "model/words.h"
 #include "sink/json_alerts.h"
@@ -118,8 +119,8 @@ Json AlertsJson(const Growth& growth) {
   for (const Alert& alert : growth.alerts) {
     Json json = EncodeAlert(alert);
     json.erase("type");
-    const bool known = alert.index >= 0 && alert.index < static_cast<int>(growth.processes.size());
-    json["pid"] = known ? Json(growth.processes[alert.index].id.pid) : Json(nullptr);
+    const ProcessGrowth* process = growth.Find(alert.index);
+    json["pid"] = process != nullptr ? Json(process->id.pid) : Json(nullptr);
     alerts.push_back(std::move(json));
   }
   return alerts;
@@ -127,11 +128,11 @@ Json AlertsJson(const Growth& growth) {
 
 const char* StartMethod(const Growth& growth) {
   bool forked = false, spawned = false, served = false;
-  for (const ProcessGrowth& process : growth.processes) {
+  ForEachRow(growth, [&](const ProcessGrowth& process) {
     forked |= process.role == Role::kWorker && !process.execed;
     spawned |= process.role == Role::kWorker && process.command.find("--multiprocessing-fork") != std::string::npos;
     served |= process.role == Role::kForkserver;
-  }
+  });
   return served ? "forkserver" : spawned ? "spawn" : forked ? "fork" : "none";
 }
 
@@ -139,6 +140,22 @@ Json LossesJson(const Losses& losses) {
   Json json = EncodeLosses(losses);
   json["maps_full"] = losses.processes_dropped + losses.regions_dropped;
   return json;
+}
+
+// Null as long as every process is listed.
+Json UnlistedJson(const Growth& growth) {
+  Totals sum;
+  for (const ProcessGrowth& row : growth.folded) {
+    sum.processes += row.stands_for;
+    sum.copies += row.counts.copies.value_or(0);
+    sum.causes_known |= row.causes.has_value();
+    for (int cause = 0; row.causes && cause < kCauses; ++cause) sum.causes[cause] += (*row.causes)[cause];
+  }
+  if (sum.processes == 0) return nullptr;
+  return {{"processes", sum.processes},
+          {"copies", sum.copies},
+          {"copied_bytes", sum.copies * growth.info.page_bytes},
+          {"by_cause", CausesJson(sum.causes, sum.causes_known)}};
 }
 
 }  // namespace
@@ -178,6 +195,7 @@ Json ReportJson(const Growth& growth) {
         {"copy_ns", growth.info.copy_ns > 0 ? Json(growth.info.copy_ns) : Json(nullptr)}}},
       {"parent", ProcessJson(target, growth)},
       {"workers", std::move(workers)},
+      {"unlisted", UnlistedJson(growth)},
       {"totals",
        {{"copies", OrNull(copies)},
         {"copied_bytes", OrNull(copies ? Count(*copies * page_bytes) : std::nullopt)},

@@ -41,7 +41,7 @@ std::string LimitLine(const LimitGrowth& limit) {
                          figure(limit.peak));
 }
 
-// Those that copied most, and how many lines were left out.
+// Those that copied most.
 std::vector<const ProcessGrowth*> TopWorkers(const Growth& growth) {
   std::vector<const ProcessGrowth*> workers;
   for (const ProcessGrowth& process : growth.processes) {
@@ -150,9 +150,9 @@ std::string ReportText(const Growth& growth, bool complete) {
   if (growth.target() != nullptr) out += ProcessLine(*growth.target(), growth);
   const std::vector<const ProcessGrowth*> workers = TopWorkers(growth);
   for (size_t i = 0; i < std::min(workers.size(), kWorkerLines); ++i) out += ProcessLine(*workers[i], growth);
-  if (workers.size() > kWorkerLines) {
-    absl::StrAppend(&out, "  ... and ", workers.size() - kWorkerLines, " more that copied less\n");
-  }
+  uint64_t others = workers.size() - std::min(workers.size(), kWorkerLines);
+  for (const ProcessGrowth& row : growth.folded) others += row.stands_for;
+  if (others > 0) absl::StrAppend(&out, "  ... and ", others, " more that copied less\n");
   out += BlameText(growth);
   if (!growth.limits.empty()) out += "\n  limits\n";
   for (const LimitGrowth& limit : growth.limits) out += LimitLine(limit);

@@ -20,7 +20,7 @@ class TimelineFile : public Sink {
   static absl::StatusOr<std::unique_ptr<TimelineFile>> Create(const std::string& path, const RunInfo& info);
 
   // A record that can't be written (disk full) is dropped whole and counted; the file stays valid, and the next one
-  // tries again. The status says so once per row of failures.
+  // tries again. The status says so once per row of failures. A file that somebody removes is written anew at the end.
   absl::Status Write(const Sample& sample, const Growth& growth) override;
   absl::Status Finish(absl::Duration t, const std::string& reason, const Growth& growth) override;
   const std::string& path() const { return path_; }
@@ -33,13 +33,15 @@ class TimelineFile : public Sink {
  private:
   TimelineFile(std::string path, Fd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
   absl::Status Append(const std::string& record);
+  bool IsRemoved() const;
+  absl::Status WriteAnew();
 
   std::string path_;
   Fd fd_;
   RecordEncoder encoder_;
   off_t end_ = 0;  // where the closing bytes begin
   bool empty_ = true;
-  bool told_ = false;  // that a record could not be written
+  bool told_ = false, told_removed_ = false;  // that a record could not be written; that the file has no name any more
   uint64_t records_dropped_ = 0;
 };
 

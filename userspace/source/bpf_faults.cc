@@ -99,6 +99,7 @@ absl::Status BpfFaults::Load(const BpfOptions& options) {
   options_ = options;
   ChoosePrograms({options.copies, options.faults, options.signals}, skeleton_.get());
   bpf_map__set_max_entries(skeleton_->maps.regions, options.max_regions);
+  if (options.max_processes != 0) bpf_map__set_max_entries(skeleton_->maps.processes, options.max_processes);
   if (options.max_cause_rows != 0) bpf_map__set_max_entries(skeleton_->maps.causes, options.max_cause_rows);
   skeleton_->rodata->every_copy = options.every_copy;
   skeleton_->rodata->no_places = !options.places;
@@ -169,6 +170,7 @@ absl::Status BpfFaults::ReadCauses(Pull* pull) const {
   if (!rows.ok()) return rows.status();
   absl::flat_hash_map<uint32_t, FollowedProcess*> processes;
   for (FollowedProcess& process : pull->processes) processes[process.serial] = &process;
+  int room = static_cast<int>(bpf_map__max_entries(skeleton_->maps.causes)) - static_cast<int>(rows->size());
   for (const auto& [key, copies] : *rows) {
     if (key.serial == 0) pull->losses.unattributed_copies += copies;  // of processes that share the overflow row
     const auto process = processes.find(key.serial);
@@ -177,8 +179,9 @@ absl::Status BpfFaults::ReadCauses(Pull* pull) const {
     if (key.shape == COWPROF_SHAPE_KERNEL) *process->second->counts.kernel_copies += copies;
     pull->causes.push_back(
         {key.serial, key.image, static_cast<cowprof_shape>(key.shape), key.told != 0, key.ip, copies});
-    if (process->second->exited_ns != 0) bpf_map_delete_elem(map, &key);
+    if (process->second->exited_ns != 0 && bpf_map_delete_elem(map, &key) == 0) ++room;
   }
+  skeleton_->bss->cause_rows_left = room / 2;
   return absl::OkStatus();
 }
 
@@ -199,6 +202,7 @@ FollowedProcess BpfFaults::FollowedOf(const Row& row) const {
 }
 
 absl::StatusOr<Pull> BpfFaults::PullCounts() {
+  skeleton_->bss->ended_since_pull = 0;
   // Events first: they are of processes whose rows exist.
   if (int error = ring_buffer__consume(ring_.get()); error < 0) return BpfStatus(-error, "read the ring buffer");
   if (absl::StatusOr<std::string> settled = RunIterator(skeleton_->progs.settle_threads); !settled.ok())

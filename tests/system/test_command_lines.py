@@ -1,0 +1,129 @@
+"""Command lines, right and wrong: the exit status, what stands on which stream, how much memory it takes, and that it makes do with
+few descriptors. test_bad_input.py and test_command.py say of many of them in what words.
+"""
+import os
+import resource
+import subprocess
+
+import pytest
+
+import harness
+import usage
+from test_bad_input import NOT_RECORDINGS, USAGE
+
+MOST_RESIDENT = 64 * usage.MIB
+FEW_DESCRIPTORS = 24
+NOTHING, ONE_LINE, SOME = "nothing", "one line", "some"
+
+OWN = str(os.getpid())
+WRONG = {  # arguments -> status; {} are files of the fixture
+    **{f"usage: {name}": (arguments, 2) for name, arguments in USAGE.items()},
+    **{f"no pid: {pid!r}": ([f"--attach={pid}"], 2) for pid in ("0", "-1", "abc", "", "12x", "1.5")},
+    "a pid that nobody has": (["--attach", "4194300"], 4),
+    "a kernel thread": (["--attach", "2"], 4),
+    **{f"{command} of what is {name}": ([command, f"{{{name}}}"], 2)
+       for command in ("report", "view") for name in ("empty", "text", "other JSON", "no records")},
+    **{f"{command} of a file that is not there": ([command, "{folder}/none"], 2) for command in ("report", "view")},
+    **{f"{command} of a folder": ([command, "{folder}"], 2) for command in ("report", "view")},
+    "report of two files": (["report", "{recording}", "{recording}"], 2),
+    "report with a flag of recording": (["report", "--attach", OWN, "{recording}"], 2),
+    "view to no folder": (["view", "{recording}", "-o", "{folder}/none/page.html"], 6),
+    "an output that is a folder": (["--attach", OWN, "--output", "{folder}"], 6),
+    "an output in no folder": (["--attach", OWN, "--output", "{folder}/none/out.json"], 6),
+    "an output on a full device": (["--attach", OWN, "--output", "/dev/full"], 6),
+    "alert at what is no share": (["--attach", OWN, "--alert-at", "often"], 2),
+    "alert in what is no time": (["--attach", OWN, "--alert-eta", "soon"], 2),
+    "a hook that is not there": (["--attach", OWN, "--alert-at", "90%", "--on-alert", "/no/such/hook"], 2),
+    "doctor with an unknown flag": (["doctor", "--no-such-flag"], 2),
+    "shm with an unknown flag": (["shm", "--no-such-flag"], 2),
+    "doctor of no pid": (["doctor", "abc"], 2),
+    "shm of no pid": (["shm", "abc"], 2),
+}
+RIGHT = {  # arguments -> (status, stdout, stderr)
+    "help": (["--help"], (0, SOME, NOTHING)),
+    "short help": (["-h"], (0, SOME, NOTHING)),
+    "version": (["--version"], (0, SOME, NOTHING)),
+    "help of report": (["report", "--help"], (0, SOME, NOTHING)),
+    "help of view": (["view", "--help"], (0, SOME, NOTHING)),
+    "help of doctor": (["doctor", "--help"], (0, SOME, NOTHING)),
+    "help of shm": (["shm", "--help"], (0, SOME, NOTHING)),
+    "doctor": (["doctor"], (0, SOME, NOTHING)),
+    "doctor as JSON": (["doctor", "--json"], (0, SOME, NOTHING)),
+    "doctor of a process": (["doctor", OWN], (0, SOME, NOTHING)),
+    "shm": (["shm"], (0, SOME, NOTHING)),
+    "shm as JSON": (["shm", "--json"], (0, SOME, NOTHING)),
+    "report": (["report", "{recording}"], (0, SOME, NOTHING)),
+    "report as JSON": (["report", "{recording}", "--json"], (0, SOME, NOTHING)),
+    "report as JSON, flag first": (["report", "--json", "{recording}"], (0, SOME, NOTHING)),
+    "view": (["view", "{recording}", "-o", "{folder}/page.html"], (0, SOME, NOTHING)),
+    "attach": (["--attach", "{target}", "--duration=300ms"], (0, SOME, ONE_LINE)),
+    "attach quietly": (["--attach={target}", "--duration=300ms", "--quiet"], (0, NOTHING, NOTHING)),
+    "attach, flags before and after": (["--quiet", "--attach", "{target}", "--duration", "300ms"], (0, NOTHING, NOTHING)),
+    "a program": (["--quiet", "--", "echo", "its own"], (0, ONE_LINE, NOTHING)),
+    "a program that fails": (["--quiet", "--", "sh", "-c", "exit 7"], (7, NOTHING, NOTHING)),
+    "a program that is killed": (["--quiet", "--", "sh", "-c", "kill -TERM $$"], (143, NOTHING, NOTHING)),
+    "a program that is not there": (["--quiet", "--", "no-such-program"], (127, NOTHING, ONE_LINE)),
+    "a program that is none": (["--quiet", "--", "{text}"], (126, NOTHING, ONE_LINE)),
+}
+CASES = {**{name: (arguments, (status, NOTHING, ONE_LINE)) for name, (arguments, status) in WRONG.items()}, **RIGHT}
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """What the cases name in braces."""
+    folder = tmp_path_factory.mktemp("files")
+    named = {"folder": folder, "recording": folder / "recording.json"}
+    for name in ("empty", "text", "other JSON", "no records"):
+        named[name] = folder / name.replace(" ", "-")
+        named[name].write_bytes(NOT_RECORDINGS[name])
+    done = harness.run_cowprof("--quiet", "--output", named["recording"], "--", harness.WORKLOADS / "fork_copies", "--pages=100")
+    assert done.returncode == 0, done.stderr
+    target = harness.Process([harness.WORKLOADS / "fork_copies", "--pages=10", "--wait"])
+    target.await_line("role", "ready")
+    named["target"] = target.pid
+    yield named
+    target.stop()
+
+
+def filled(word, files):
+    for name, value in files.items():
+        word = word.replace(f"{{{name}}}", str(value))
+    return word
+
+
+def amount(text):
+    lines = len(text.splitlines())
+    return NOTHING if lines == 0 else ONE_LINE if lines == 1 else SOME
+
+
+def run_measured(arguments, folder, descriptors):
+    """The exit status, both streams, and the most that it had resident."""
+    with open(folder / "stdout", "w+") as stdout, open(folder / "stderr", "w+") as stderr:
+        process = subprocess.Popen([str(harness.COWPROF), *arguments], stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr,
+                                   cwd=folder,
+                                   preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors)))
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        return process.returncode, (folder / "stdout").read_text(), (folder / "stderr").read_text(), used.ru_maxrss * usage.KIB
+
+
+_measured = {}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_command_line(case, files, tmp_path):
+    arguments, (status, on_stdout, on_stderr) = CASES[case]
+    records = any(word.startswith(("--attach", "--")) for word in arguments) and "{recording}" not in arguments
+    got = run_measured([filled(word, files) for word in arguments], tmp_path, 128 if records else FEW_DESCRIPTORS)
+    assert got[0] == status, got[:3]
+    assert amount(got[2]) == on_stderr, got[2]
+    assert amount(got[1]) == on_stdout or (on_stdout == SOME and got[1]), got[1]
+    assert got[3] < MOST_RESIDENT
+    _measured[case] = got[3]
+
+
+def test_there_are_enough_of_them(figure):
+    assert len(CASES) >= 60
+    figure("R16", f"{len(CASES)} command lines",
+           f"{len(_measured)} with the right exit status and streams; resident at most {max(_measured.values(), default=0) / usage.MIB:.0f} MiB; "
+           f"those that don't record make do with {FEW_DESCRIPTORS} descriptors")

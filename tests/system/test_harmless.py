@@ -1,0 +1,123 @@
+"""The target is only read. What guarantees it is looked at here: the system calls that cowprof makes, and the helpers that its
+probes call. Neither can stop, signal, write to or reschedule another process, whatever mistake is in the code around them.
+"""
+import os
+import re
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import harness
+import truth
+from conftest import needs
+
+# Whoever makes none of these can't change another process. kill, prlimit64 and open are judged by their arguments.
+NEVER = ("ptrace", "process_vm_writev", "process_madvise", "process_mrelease", "pidfd_send_signal", "pidfd_getfd", "tkill",
+         "rt_sigqueueinfo", "rt_tgsigqueueinfo", "setpriority", "ioprio_set", "sched_setaffinity", "sched_setscheduler",
+         "sched_setparam", "sched_setattr", "move_pages", "migrate_pages", "userfaultfd", "perf_event_open")
+JUDGED = ("kill", "tgkill", "prlimit64", "open", "openat", "openat2", "creat")
+# Of the kernel's helpers for BPF those that change something outside of the probe's own maps.
+HARMFUL = re.compile(r"bpf_(probe_write_user|override_return|send_signal\w*|copy_to_user|set_retval|skb_store\w*|sys_bpf)\b")
+
+
+def traced(folder, *arguments):
+    """cowprof under strace. Returns the recording, whose process is strace's child, and the file of calls."""
+    needs("strace", shutil.which("strace"), "Debian's package strace")
+    calls, path = folder / "calls", folder / "traced.json"
+    command = ["strace", "-f", "-qq", "-e", f"trace={','.join(NEVER + JUDGED)}", "-o", calls, harness.COWPROF, "--output", path,
+               "--quiet", *map(str, arguments)]
+    process = subprocess.Popen(list(map(str, command)), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    return process, path, calls
+
+
+def written_in_proc(call):
+    """A file of /proc that is opened for writing and is not the caller's own."""
+    path = re.search(r'"(/proc/[^"]*)"', call)
+    return path and not path.group(1).startswith("/proc/self/") and re.search(r"O_(WRONLY|RDWR|CREAT|TRUNC)", call)
+
+
+def offences(calls, own):
+    """What was done to a process that is not cowprof's own."""
+    found = []
+    for line in calls.read_text().splitlines():
+        pid, call = line.split(None, 1)
+        name = call.split("(")[0]
+        if name in NEVER:
+            found.append(line)
+        elif name in ("kill", "tgkill") and int(re.search(r"\((-?\d+)", call).group(1)) not in {int(pid), *own}:
+            found.append(line)
+        elif name == "prlimit64" and not re.match(r"prlimit64\((0|%s)," % pid, call) and ", NULL, " not in call:
+            found.append(line)
+        elif name in ("open", "openat", "openat2", "creat") and written_in_proc(call):
+            found.append(line)
+    return found
+
+
+def test_no_system_call_touches_another_process(tmp_path, start_workload, figure):
+    """With every read there is: causes, places, verification, sweeps, shared memory, a target that ends workers."""
+    tree = start_workload("attach_tree", "--branches=2")
+    tree.await_line("role", "leaf")
+    process, path, calls = traced(tmp_path, "--attach", tree.pid, "--verify", "--interval=50ms", "--duration=2s")
+    _, said = process.communicate(timeout=90)
+    assert process.returncode == 0, said
+    assert tree.finish()[-1]["bad_endings"] == 0
+    seen = len(calls.read_text().splitlines())
+    assert seen > 50 and harness.load_json(path)["records"][-1]["type"] == "end"
+    found = offences(calls, own=set())
+    figure("item 7", f"cowprof's {seen} calls that could touch another process", f"{len(found)} of them do")
+    assert not found, found[:5]
+
+
+def test_offences_are_seen(tmp_path):
+    """The judge itself: a signal to a stranger, a write to its memory, a limit set."""
+    calls = tmp_path / "calls"
+    calls.write_text('100 kill(200, SIGSTOP) = 0\n100 openat(AT_FDCWD, "/proc/200/mem", O_RDWR) = 3\n'
+                     "100 prlimit64(200, RLIMIT_NOFILE, {rlim_cur=1, rlim_max=1}, NULL) = 0\n100 ptrace(PTRACE_SEIZE, 200) = 0\n"
+                     '100 kill(100, SIGTSTP) = 0\n100 openat(AT_FDCWD, "/proc/200/mem", O_RDONLY) = 3\n'
+                     "100 prlimit64(200, RLIMIT_NOFILE, NULL, {rlim_cur=1, rlim_max=1}) = 0\n")
+    assert len(offences(calls, own=set())) == 4
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_a_started_program_gets_the_signals_that_cowprof_got_and_no_other(number, tmp_path, figure):
+    process, _, calls = traced(tmp_path, "--", "sleep", "60")
+    try:
+        harness.wait_until(lambda: [pid for pid in truth.tree(process.pid)[1:] if Path(f"/proc/{pid}/comm").read_text() == "sleep\n"],
+                           "the program")
+        cowprof, program = truth.tree(process.pid)[1:3]
+        os.kill(cowprof, number)
+        process.communicate(timeout=30)
+    finally:
+        process.kill()
+    sent = [line for line in calls.read_text().splitlines() if re.search(r" t?g?kill\(", line)]
+    assert len(sent) == 1 and f"kill({program}, {number.name})" in sent[0], sent
+    figure("item 7", f"{number.name} to cowprof with a program that it started", "passed on to it once, nothing else sent")
+
+
+def helpers_of(objects):
+    """The helpers that loaded programs call, as the kernel has them."""
+    bpftool = next(path for path in ("/usr/sbin/bpftool", "/sbin/bpftool") if os.path.exists(path))
+    found = set()
+    for kind, number in objects:
+        if kind == "prog":
+            text = subprocess.run([bpftool, "prog", "dump", "xlated", "id", str(number)], capture_output=True, text=True,
+                                  check=True).stdout
+            found |= set(re.findall(r"call (bpf_\w+|__\w+|0x\w+)", text)) | set(re.findall(r"call (unknown#\d+)", text))
+    return found
+
+
+def test_no_probe_can_write_to_user_memory_or_send_a_signal(start_workload, start_recording, figure):
+    target = start_workload("fork_copies", "--pages=10", "--wait")
+    target.await_line("role", "ready")
+    recording = start_recording(target.pid)
+    recording.await_sample()
+    objects = {one for one in truth.kernel_objects(recording.pid)}
+    helpers = helpers_of(objects)
+    recording.interrupt()
+    assert len(helpers) > 5, helpers
+    harmful = {name for name in helpers if HARMFUL.match(name)}
+    figure("item 7", "helpers that the loaded probes call", f"{len(helpers)}, of them {len(harmful)} that write or signal")
+    assert not harmful

@@ -1,0 +1,339 @@
+"""What can happen to cowprof itself: a disk that fills up and is freed again, a file that goes away, a closed stdout, little memory,
+a wall clock that jumps, and two seconds in which it does not run. The target never notices, and what is lost is counted.
+"""
+import json
+import os
+import resource
+import signal
+import subprocess
+import time
+
+import pytest
+
+import harness
+import usage
+from conftest import needs
+from counting import assert_counts
+from memory_groups import MemoryGroup, memory_root
+from test_output_file import fill, small_disk  # noqa: F401  (a fixture)
+from test_survive_processes import OWN_COPIES, copies_of, listed
+
+NOT_FOUND = {"stderr": subprocess.PIPE, "stdout": subprocess.DEVNULL}
+
+
+@pytest.fixture
+def tree(start_workload):
+    """A tree that forks and copies until it is told to stop; no end of a process of it was other than it should be."""
+    process = start_workload("attach_tree", "--branches=1")
+    process.await_line("role", "leaf")
+    yield process
+    assert process.finish()[-1]["bad_endings"] == 0
+
+
+def await_time(recording, seconds):
+    """Until the file tells of what happened so many seconds from now."""
+    def last():
+        try:
+            return harness.load_json(recording.path)["records"][-1]["t"]
+        except (json.JSONDecodeError, FileNotFoundError):
+            return 0
+    begun = last()
+    harness.wait_until(lambda: last() >= begun + seconds, f"{seconds} s more of recording", pause=0.05)
+
+
+# ---- The file ----
+
+def test_a_disk_that_fills_up_and_is_freed_again(small_disk, start_workload, figure):  # noqa: F811
+    """Who came and went meanwhile, and all that was copied, is told once there is room again."""
+    storm = start_workload("many_forks", "--forks=60", "--rate=30", "--pages=50", "--wait", "--linger")
+    storm.await_line("role", "ready")
+    recording = harness.attach(storm.pid, small_disk / "out.json", "--interval", "50ms")
+    try:
+        recording.await_sample()
+        fill(small_disk)
+        storm.go()
+        storm.await_line("role", "storm")
+        before = recording.path.stat().st_size
+        (small_disk / "filler").unlink()
+        harness.wait_until(lambda: recording.path.stat().st_size > before, "the recording to go on")
+        storm.finish()
+        assert recording.wait() == 6
+    finally:
+        recording.stop()
+    assert len(recording.stderr.splitlines()) == 1 and "space" in recording.stderr.lower(), recording.stderr
+    report = recording.report(healthy=False)
+    assert listed(report) == 60 and copies_of(report) >= 60 * 50
+    dropped = report["losses"]["records_dropped"]
+    assert dropped > 0 and all(row["exit"] for row in report["workers"])
+    figure("R4", "disk full for two seconds, then free again",
+           f"one line; {dropped} ticks dropped and counted; 60 of 60 processes with all their copies told afterwards; exit status 6")
+
+
+def test_a_file_of_limited_length(tree, tmp_path, figure):
+    """`ulimit -f`, which is what a quota looks like to who writes."""
+    path = tmp_path / "out.json"
+    limit = (60_000, 60_000)
+    recording = harness.attach(tree.pid, path, "--interval=50ms", "--duration=3s",
+                               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limit))
+    try:
+        assert recording.wait() == 6, recording.stderr
+    finally:
+        recording.stop()
+    assert len(recording.stderr.splitlines()) == 1 and "out.json" in recording.stderr, recording.stderr
+    report = recording.report(healthy=False)
+    assert report["samples"] > 0 and path.stat().st_size <= limit[0]
+    figure("R4", "a file that may not grow (ulimit -f, as a quota)", "one line, exit status 6, the file opens")
+
+
+def test_a_read_only_file_system(small_disk, start_workload, figure):  # noqa: F811
+    target = start_workload("fork_copies", "--pages=10", "--wait")
+    target.await_line("role", "ready")
+    subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
+    result = harness.run_cowprof("--attach", target.pid, "--output", small_disk / "out.json", "--duration", "300ms")
+    assert result.returncode == 6 and len(result.stderr.splitlines()) == 1 and "read-only" in result.stderr.lower()
+    figure("R4", "a read-only file system", "one line, exit status 6, nothing started")
+
+
+def test_a_file_that_is_moved_while_it_is_written(tree, start_recording, tmp_path, figure):
+    recording = start_recording(tree.pid, "--interval", "50ms")
+    recording.await_sample()
+    moved = tmp_path / "elsewhere.json"
+    recording.path.rename(moved)
+    recording.path = moved
+    await_time(recording, 0.5)
+    recording.interrupt()
+    assert recording.stderr == "" and recording.timeline()["records"][-1]["type"] == "end"
+    figure("item 6", "the output file is moved", "goes on in it, whole at the end")
+
+
+def test_a_file_that_is_removed_while_it_is_written(tree, start_recording, figure):
+    recording = start_recording(tree.pid, "--interval", "50ms")
+    recording.await_sample()
+    recording.path.unlink()
+    time.sleep(0.5)  # ticks that nobody outside can see
+    recording.send(signal.SIGINT)
+    assert recording.wait() == 0, recording.stderr
+    assert len(recording.stderr.splitlines()) == 1 and "was removed" in recording.stderr
+    document = recording.timeline()
+    assert document["records"][-1]["type"] == "end" and recording.report()["samples"] > 5
+    assert recording.path.stat().st_mode & 0o777 == 0o600
+    figure("item 6", "the output file is removed", "one line, and the whole recording is written anew at the end")
+
+
+# ---- The streams ----
+
+def streams(case):
+    if case == "closed":
+        return {"stdout": None, "preexec_fn": lambda: os.close(1)}
+    if case == "/dev/full":
+        return {"stdout": open("/dev/full", "wb")}
+    reader, writer = os.pipe()
+    os.close(reader)
+    return {"stdout": writer}
+
+
+@pytest.mark.parametrize("case", ["closed", "a pipe without a reader", "/dev/full"])
+def test_nobody_reads_stdout(case, tree, tmp_path, figure):
+    path = tmp_path / "out.json"
+    options = streams(case)
+    recording = harness.Recording(path, ["--attach", tree.pid, "--output", path, "--interval", "50ms", "--duration", "700ms"],
+                                  **options)
+    try:
+        status = recording.wait()
+    finally:
+        recording.stop()
+    assert status == 0, recording.stderr
+    assert len(recording.stderr.splitlines()) == 1, recording.stderr  # whom it follows
+    assert recording.timeline()["records"][-1]["type"] == "end"
+    assert recording.report()["samples"] > 3
+    figure("R4", f"stdout is {case}", "exit status 0, the file is whole")
+
+
+# ---- Memory ----
+
+@pytest.mark.parametrize("megabytes", [64])
+def test_little_memory_for_cowprof(megabytes, start_workload, start_recording, figure):
+    """A memory cgroup around cowprof alone: its maps and its file's page cache count as well as its own memory."""
+    needs("memory cgroup", memory_root() is not None, "no memory controller of version 1 that can be divided")
+    crowd = start_workload("worker_crowd", "--workers=64", "--pages=2000")
+    crowd.await_line("role", "ready")
+    with MemoryGroup(megabytes << 20) as group:
+        recording = start_recording(crowd.pid, "--interval", "100ms", preexec_fn=group.join)
+        recording.await_sample()
+        crowd.go()
+        planted = crowd.await_line("role", "copied", seconds=60)["planted_copies"]
+        await_time(recording, 2)
+        used = int((group.folder / "memory.max_usage_in_bytes").read_text())
+        recording.interrupt()
+        kills = (group.folder / "memory.oom_control").read_text()
+    assert "oom_kill 0" in kills
+    report = recording.report()
+    assert all(planted - 8 <= row["copies"] <= planted + OWN_COPIES for row in report["workers"])
+    figure("item 6", f"a memory limit of {megabytes} MB on cowprof, 64 workers", f"at most {used / usage.MIB:.0f} MiB charged, all counts right")
+
+
+def test_no_memory_for_cowprof(tree, start_recording, figure):
+    """Less than it needs is said in one line, or the OOM killer says it; the target goes on either way."""
+    needs("memory cgroup", memory_root() is not None, "no memory controller of version 1 that can be divided")
+    with MemoryGroup(16 << 20) as group:
+        recording = start_recording(tree.pid, "--duration", "1s", preexec_fn=group.join)
+        status = recording.wait()
+    assert status in (-signal.SIGKILL, 0, 1, 5), (status, recording.stderr)
+    assert len(recording.stderr.splitlines()) <= 1, recording.stderr
+    figure("item 6", "a memory limit of 16 MB on cowprof", f"ends with {status}; the target goes on")
+
+
+@pytest.mark.parametrize("megabytes", [512, 128, 64])
+def test_little_address_space_for_cowprof(megabytes, tree, start_recording, figure):
+    bound = megabytes << 20
+    recording = start_recording(tree.pid, "--duration", "1s", "--interval", "100ms",
+                                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (bound, bound)))
+    status = recording.wait()
+    figure("item 6", f"RLIMIT_AS of {megabytes} MB on cowprof", f"exit status {status}, {len(recording.stderr.splitlines())} lines")
+    assert status in (0, 1, 5, 127, -signal.SIGABRT), recording.stderr
+    if megabytes == 512:
+        assert status == 0, recording.stderr
+
+
+# ---- Time ----
+
+CLOCK = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <time.h>
+/* The wall clock of this process jumps by an hour, forth and back, every 300 ms of its life; the other clocks are the host's. */
+int clock_gettime(clockid_t clock, struct timespec *now)
+{
+	static int (*real)(clockid_t, struct timespec *);
+	static struct timespec first;
+	struct timespec boot;
+	if (!real)
+		real = (int (*)(clockid_t, struct timespec *))dlsym(RTLD_NEXT, "clock_gettime");
+	if (real(clock, now))
+		return -1;
+	if (clock != CLOCK_REALTIME)
+		return 0;
+	real(CLOCK_BOOTTIME, &boot);
+	if (!first.tv_sec)
+		first = boot;
+	long ms = (boot.tv_sec - first.tv_sec) * 1000 + (boot.tv_nsec - first.tv_nsec) / 1000000;
+	now->tv_sec += (const int[]){0, 3600, 0, -3600}[ms / 300 % 4];
+	return 0;
+}
+"""
+
+
+def test_a_wall_clock_that_jumps(tree, start_recording, tmp_path, figure):
+    """An hour forward, back, back and forward again: the recording's own time goes on evenly, each jump is one note."""
+    (tmp_path / "clock.c").write_text(CLOCK)
+    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", tmp_path / "clock.so", tmp_path / "clock.c", "-ldl"], check=True)
+    environment = {**os.environ, "LD_PRELOAD": str(tmp_path / "clock.so")}
+    recording = start_recording(tree.pid, "--interval=50ms", "--duration=2s", env=environment)
+    assert recording.wait() == 0, recording.stderr
+    records = recording.timeline()["records"]
+    times = [record["t"] for record in records if record["type"] == "sample"]
+    assert all(later > earlier for earlier, later in zip(times, times[1:])) and 1.5 < times[-1] < 4
+    notes = [record["text"] for record in records if record.get("event") == "note" and "wall clock" in record["text"]]
+    assert len(notes) >= 3 and all("by 1 h 00 min" in text or "by 59 min" in text for text in notes), notes
+    jumps = sum("forward" in text for text in notes) - sum("back" in text for text in notes)
+    assert abs(jumps) <= 1 and len(notes) <= times[-1] / 0.3 + 1
+    report = recording.report()
+    assert all(row["started_at"] <= (row["ended_at"] or report["duration_seconds"]) for row in report["workers"])
+    figure("R7", f"{len(notes)} jumps of the wall clock by an hour", f"time strictly increasing, {len(notes)} notes, no negative rate")
+
+
+# ---- A stall ----
+
+@pytest.fixture
+def stall():
+    """stall(recording) stops cowprof, which is ours; it goes on at the latest when the test ends."""
+    stopped = []
+
+    def stop(recording):
+        recording.send(signal.SIGSTOP)
+        stopped.append(recording)
+
+    yield stop
+    for recording in stopped:
+        if recording.popen.poll() is None:
+            recording.send(signal.SIGCONT)
+
+
+def test_two_seconds_without_cowprof_under_a_flood_of_ends(stall, start_workload, start_recording, figure):
+    """The rows tell who came and went, whatever the ring buffer of events lost; and that is counted."""
+    storm = start_workload("many_forks", "--forks=9000", "--rate=4500", "--wait", "--linger")
+    storm.await_line("role", "ready")
+    recording = start_recording(storm.pid)
+    recording.await_sample()
+    stall(recording)
+    storm.go()
+    storm.await_line("role", "storm", seconds=60)
+    recording.send(signal.SIGCONT)
+    storm.finish()
+    assert recording.wait() == 0, recording.stderr
+    report = recording.report(healthy=False)
+    dropped = report["losses"]["events_dropped"]
+    assert dropped > 0 and listed(report) == 9000
+    assert report["losses"]["processes_dropped"] == 0
+    figure("R5", "cowprof stopped while 9000 processes come and go",
+           f"{dropped} events dropped and counted; 9000 of 9000 forks and ends told by the rows")
+
+
+def pages_told(document):
+    """On the map of pages: the last column begins with a run's length, then gaps and lengths take turns."""
+    return sum(sum(row[3][::2]) for record in document["records"] for row in record.get("pages", []))
+
+
+def test_two_seconds_without_cowprof_under_a_flood_of_copies(stall, start_workload, start_recording, figure):
+    crowd = start_workload("worker_crowd", "--workers=6", "--pages=95000")
+    crowd.await_line("role", "ready")
+    recording = start_recording(crowd.pid)
+    recording.await_sample()
+    stall(recording)
+    crowd.go()
+    crowd.await_line("role", "copied", seconds=120)
+    recording.send(signal.SIGCONT)
+    crowd.finish()
+    assert recording.wait() == 0, recording.stderr
+    report = recording.report(healthy=False)
+    produced, dropped = report["totals"]["copies"], report["losses"]["pages_dropped"]
+    delivered = pages_told(recording.timeline())
+    figure("R5", "cowprof stopped while 570,000 pages are copied",
+           f"produced {produced} = delivered {delivered} + dropped {dropped}")
+    assert dropped > 0 and produced == delivered + dropped
+
+
+# ---- Two of them, and the end ----
+
+def test_two_recordings_of_one_crowd(start_workload, start_recording, figure):
+    workload = start_workload("fork_copies", "--children=3", "--pages=3000", "--wait")
+    workload.await_line("role", "ready")
+    recordings = [start_recording(workload.pid) for _ in range(2)]
+    for recording in recordings:
+        recording.await_sample()
+    workload.go()
+    lines = workload.finish()
+    for recording in recordings:
+        assert recording.wait() == 0, recording.stderr
+        assert_counts(recording.report(), lines)
+    figure("item 6", "two cowprofs on one target", "both exact")
+
+
+def test_sigint_and_a_second_one(start_workload, start_recording, figure):
+    crowd = start_workload("worker_crowd", "--workers=64", "--pages=500")
+    crowd.await_line("role", "ready")
+    ends, seconds = [], []
+    for both in (False, True, True, True):
+        recording = start_recording(crowd.pid, "--interval", "200ms")
+        recording.await_sample()
+        recording.send(signal.SIGINT)
+        began = time.monotonic()
+        if both:
+            time.sleep(0.01)
+            recording.send(signal.SIGINT)
+            began = time.monotonic()
+        recording.wait()
+        (seconds if both else ends).append(time.monotonic() - began)
+        recording.report(healthy=False)
+    figure("R14", "SIGINT with 64 workers", f"the report is on disk after {ends[0]:.2f} s; a second one ends it after {min(seconds):.2f} s")
+    assert ends[0] <= 2.0 and min(seconds) <= 0.2

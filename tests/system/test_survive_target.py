@@ -1,0 +1,153 @@
+"""Targets that don't move, or are enormous: stopped, frozen, in uninterruptible sleep, 60,000 mappings, 200 GB of reserved
+addresses. cowprof records, ends when it is told to, and leaves them exactly as it found them.
+"""
+import contextlib
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+import harness
+import truth
+import usage
+from conftest import needs
+
+FREEZER = Path("/sys/fs/cgroup/freezer")
+OWN_COPIES = 60
+
+
+def record_unmoved(pid, state, start_recording):
+    """Attaches, takes samples, ends by SIGINT, with a target that can't run. Returns the seconds that attach and end took."""
+    assert truth.state(pid) == state
+    began = time.monotonic()
+    recording = start_recording(pid, "--interval", "100ms")
+    recording.await_sample()
+    attached = time.monotonic() - began
+    harness.wait_until(lambda: harness.load_json(recording.path)["records"][-1]["t"] > 0.5, "samples")
+    assert truth.state(pid) == state
+    began = time.monotonic()
+    recording.send(signal.SIGINT)
+    assert recording.wait() == 0, recording.stderr
+    ended = time.monotonic() - began
+    assert truth.state(pid) == state, "it was left in another state"
+    assert recording.report()["samples"] > 3
+    return attached, ended
+
+
+def note(figure, hazard, attached, ended):
+    figure("item 6", hazard, f"first sample after {attached:.2f} s, report {ended:.2f} s after SIGINT, state unchanged")
+    assert ended <= 2.0
+
+
+def test_a_stopped_target(start_workload, start_recording, figure):
+    tree = start_workload("attach_tree", "--branches=1")
+    tree.await_line("role", "leaf")
+    pids = truth.tree(tree.pid)
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        harness.wait_until(lambda: truth.state(tree.pid) == "T", "the stop")
+        note(figure, "a target stopped by SIGSTOP", *record_unmoved(tree.pid, "T", start_recording))
+    finally:
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+    assert tree.finish()[-1]["bad_endings"] == 0
+
+
+def test_a_target_in_uninterruptible_sleep(start_workload, start_recording, figure):
+    workload = start_workload("waiting_vfork")
+    harness.wait_until(lambda: truth.state(workload.pid) == "D", "the sleep")
+    note(figure, "a target in uninterruptible sleep (state D)", *record_unmoved(workload.pid, "D", start_recording))
+    assert workload.finish()[-1]["role"] == "woke"
+
+
+@pytest.fixture
+def freezer():
+    """A cgroup of the freezer (v1): freeze(pid), and all is thawed at the end."""
+    folder = FREEZER / f"cowprof-test-{os.getpid()}"
+    needs("freezer", os.access(FREEZER, os.W_OK), "there is no freezer cgroup here")
+    folder.mkdir()
+
+    def freeze(pid):
+        (folder / "cgroup.procs").write_text(str(pid))
+        (folder / "freezer.state").write_text("FROZEN")
+        harness.wait_until(lambda: (folder / "freezer.state").read_text().strip() == "FROZEN", "the frost")
+
+    yield freeze
+    (folder / "freezer.state").write_text("THAWED")
+    for pid in (folder / "cgroup.procs").read_text().split():
+        (FREEZER / "cgroup.procs").write_text(pid)
+    harness.wait_until(lambda: not (folder / "cgroup.procs").read_text(), "the cgroup to be empty")
+    folder.rmdir()
+
+
+def test_a_frozen_target(freezer, start_workload, start_recording, figure):
+    workload = start_workload("fork_copies", "--pages=10", "--wait")
+    workload.await_line("role", "ready")
+    freezer(workload.pid)
+    note(figure, "a target in a frozen cgroup", *record_unmoved(workload.pid, "D", start_recording))
+
+
+# ---- Enormous ones ----
+
+def next_round(worker):
+    seen = len(worker.lines)
+    worker.go()
+    harness.wait_until(lambda: len(worker.lines) > seen, "a round", seconds=60)
+    return worker.lines[-1]
+
+
+def latencies(worker, pid, start_recording, rounds=2):
+    """Rounds of mmap+munmap without and with cowprof, in turn. Returns both lists, and cowprof's largest share of a core."""
+    bare, watched, shares = [], [], []
+    next_round(worker)  # warms up
+    for _ in range(rounds):
+        bare.append(next_round(worker))
+        recording = start_recording(pid)
+        recording.await_sample()
+        meter = usage.Meter(recording.pid)
+        watched.append(next_round(worker))
+        shares.append(meter.share())
+        recording.interrupt()
+    return bare, watched, max(shares)
+
+
+def quantiles(rounds):
+    return ", ".join(f"{name.replace('_', '.')} {min(one[name] for one in rounds):.1f}" for name in ("p50", "p99", "p99_9", "worst"))
+
+
+CROWDS = {"60,000 mappings, in parent and worker": ["--mappings=60000"],
+          "200 GB reserved twice, without and with rights": ["--mappings=10", "--gib=200"]}
+
+
+@pytest.mark.parametrize("hazard", CROWDS)
+def test_an_enormous_address_space(hazard, start_workload, start_recording, figure):
+    worker = start_workload("mapping_crowd", "--seconds=3", *CROWDS[hazard])
+    told = worker.await_line("role", "ready", seconds=60)
+    bare, watched, share = latencies(worker, told["parent"], start_recording)
+    figure("P4, item 7", hazard, f"mmap+munmap in µs, bare: {quantiles(bare)}; recorded: {quantiles(watched)}; "
+                                 f"cowprof took {100 * share:.0f} % of a core")
+    assert min(one["p50"] for one in watched) < 2 * min(one["p50"] for one in bare)
+    assert min(one["p99"] for one in watched) < min(one["p99"] for one in bare) + 300
+
+
+@pytest.mark.parametrize("hazard", CROWDS)
+def test_an_enormous_address_space_is_counted(hazard, start_workload, start_recording, figure):
+    worker = start_workload("mapping_crowd", "--seconds=1", "--pages=3000", *CROWDS[hazard])
+    told = worker.await_line("role", "ready", seconds=60)
+    began = time.monotonic()
+    recording = start_recording(told["parent"])
+    recording.await_sample()
+    attached = time.monotonic() - began
+    next_round(worker)
+    began = time.monotonic()
+    recording.interrupt()
+    ended = time.monotonic() - began
+    row = harness.row_of(recording.report(), told["pid"])
+    figure("item 6", hazard, f"{row['copies']} copies counted, 3000 planted; first sample after {attached:.2f} s, "
+                             f"report {ended:.2f} s after SIGINT")
+    assert 3000 - 8 <= row["copies"] <= 3000 + OWN_COPIES
+    assert ended <= 2.0

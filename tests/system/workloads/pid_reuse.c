@@ -1,0 +1,50 @@
+// One pid for many processes: children that come one after the other, each with the pid that the last one had (clone3 with
+// set_tid, which needs CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE). Child i copies its own number of pages and ends with its own
+// code; some live a little, so that they are looked at. Another process may take the pid in between: then the next one is tried.
+//   pid_reuse [--reuses=1000] [--wait]
+#include <errno.h>
+#include <linux/sched.h>
+#include <signal.h>
+#include <sys/syscall.h>
+
+#include "workload.h"
+
+enum { kStep = 64, kSteps = 7, kExitCodes = 5, kLivesEvery = 25, kLifeNanoseconds = 20000000 };
+
+// 0 in the child; -1 if somebody else has the pid.
+static pid_t ForkAs(pid_t pid) {
+  struct clone_args arguments = {.exit_signal = SIGCHLD};
+  if (pid) {
+    arguments.set_tid = (uintptr_t)&pid;
+    arguments.set_tid_size = 1;
+  }
+  long child = syscall(SYS_clone3, &arguments, sizeof(arguments));
+  Check(child >= 0 || errno == EEXIST, "clone3");
+  return (pid_t)child;
+}
+
+static void RunChild(char* area, long number) {
+  long pages = kStep * (1 + number % kSteps);
+  WritePages(area, 0, pages);
+  if (number % kLivesEvery == 0) SleepNanoseconds(kLifeNanoseconds);
+  dprintf(STDOUT_FILENO, "{\"pid\":%ld,\"role\":\"child\",\"number\":%ld,\"planted_copies\":%ld,\"exit_code\":%ld}\n",
+          syscall(SYS_getpid), number, pages, number % kExitCodes);
+  _exit((int)(number % kExitCodes));
+}
+
+int main(int argc, char** argv) {
+  long reuses = Option(argc, argv, "--reuses", 1000), forced = 0;
+  char* area = MapWritten(kStep * kSteps);
+  pid_t pid = 0;
+  AwaitStart(argc, argv);
+  for (long i = 0; forced < reuses; ++i) {
+    pid_t child = ForkAs(pid);
+    if (child < 0) child = ForkAs(0);
+    if (!child) RunChild(area, i);
+    forced += child == pid;
+    pid = child;
+    Reap(child);
+  }
+  dprintf(STDOUT_FILENO, "{\"pid\":%d,\"role\":\"reused\",\"reuses\":%ld}\n", getpid(), forced);
+  return 0;
+}

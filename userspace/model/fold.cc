@@ -1,0 +1,132 @@
+// See fold.h.
+#include "model/fold.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+
+namespace cowprof {
+namespace {
+
+constexpr int kFirstOnes = 64;  // a run's workers, as a rule
+
+void Add(const Count& more, Count* sum) {
+  if (more) *sum = sum->value_or(0) + *more;
+}
+
+void Add(const FaultCounts& more, FaultCounts* sum) {
+  constexpr Count FaultCounts::* kCounts[] = {
+      &FaultCounts::faults,      &FaultCounts::kernel_faults, &FaultCounts::write_protect_faults,
+      &FaultCounts::copies,      &FaultCounts::kernel_copies, &FaultCounts::zero_upgrades,
+      &FaultCounts::file_copies, &FaultCounts::shm_pages,     &FaultCounts::zero_fill_pages,
+      &FaultCounts::swap_ins};
+  for (const auto count : kCounts) Add(more.*count, &(sum->*count));
+}
+
+void AddRegions(const ProcessGrowth& process, ProcessGrowth* row) {
+  for (const auto& [region, pages] : process.copied_pages) row->copied_pages[region] += pages;
+  if (!process.copied_pages.empty()) return;
+  for (const auto& [region, count] : process.regions) {
+    if (count.diverged_pages > 0) row->copied_pages[region] += count.diverged_pages;
+  }
+}
+
+void AddVerified(const VerifyFigures& more, ProcessGrowth* row) {
+  VerifyFigures& sum = row->verify ? *row->verify : row->verify.emplace();
+  sum.pages += more.pages;
+  sum.identical += more.identical;
+  sum.refcount_only += more.refcount_only;
+  sum.gc_header_only += more.gc_header_only;
+  sum.hash_only += more.hash_only;
+  sum.data += more.data;
+}
+
+void Add(const ProcessGrowth& process, ProcessGrowth* row) {
+  row->stands_for += process.stands_for;
+  row->started = std::min(row->started, process.started);
+  row->ended = std::max(row->ended, process.ended);
+  Add(process.counts, &row->counts);
+  if (process.causes) {
+    CauseCounts& causes = row->causes ? *row->causes : row->causes.emplace();
+    for (int cause = 0; cause < kCauses; ++cause) causes[cause] += (*process.causes)[cause];
+  }
+  for (const auto& [place, more] : process.places) {
+    PlaceCount& sum = row->places.try_emplace(place, PlaceCount{.index = row->index, .place = place}).first->second;
+    sum.copies += more.copies;
+    sum.samples += more.samples;
+    sum.squares += more.squares;
+  }
+  AddRegions(process, row);
+  if (process.verify) AddVerified(*process.verify, row);
+  Add(process.private_bytes, &row->private_bytes);
+  Add(process.still_shared_bytes, &row->still_shared_bytes);
+  Add(process.pss_bytes, &row->pss_bytes);
+}
+
+// Rows of one kind: what is asked of a sum must hold of each of its processes.
+ProcessGrowth& RowFor(const ProcessGrowth& process, std::vector<ProcessGrowth>* rows) {
+  const auto kind = [](const ProcessGrowth& one) { return std::make_tuple(one.role, one.execed, one.origin); };
+  const auto found = std::find_if(rows->begin(), rows->end(),
+                                  [&](const ProcessGrowth& row) { return kind(row) == kind(process); });
+  if (found != rows->end()) return *found;
+  return rows->emplace_back(ProcessGrowth{.index = -1,
+                                          .origin = process.origin,
+                                          .role = process.role,
+                                          .comm = process.comm,
+                                          .command = process.command,
+                                          .execed = process.execed,
+                                          .started = process.started,
+                                          .ended = process.ended,
+                                          .stands_for = 0});
+}
+
+// The more the rather it stays.
+std::tuple<bool, bool, uint64_t> InterestIn(const ProcessGrowth& process, uint64_t page_bytes) {
+  const uint64_t copied_bytes = process.counts.copies.value_or(0) * page_bytes;
+  return {process.index < kFirstOnes, process.oom_victim || (process.exit && process.exit->signaled),
+          std::max(copied_bytes, process.peak_private_bytes.value_or(0))};
+}
+
+}  // namespace
+
+void Fold(Growth* growth) {
+  std::vector<std::pair<std::tuple<bool, bool, uint64_t>, int>> ended;
+  for (const ProcessGrowth& process : growth->processes) {
+    if (process.ended && process.index > 0)
+      ended.emplace_back(InterestIn(process, growth->info.page_bytes), process.index);
+  }
+  if (ended.size() <= growth->most_ended + growth->most_ended / 4) return;
+  const auto kept = ended.end() - growth->most_ended;
+  std::nth_element(ended.begin(), kept, ended.end());
+  absl::flat_hash_set<int> gone;
+  for (auto one = ended.begin(); one != kept; ++one) gone.insert(one->second);
+  std::erase_if(growth->processes, [&](const ProcessGrowth& process) {
+    if (!gone.contains(process.index)) return false;
+    Add(process, &RowFor(process, &growth->folded));
+    return true;
+  });
+}
+
+Totals SumOf(const Growth& growth, bool living_only, bool workers_only) {
+  Totals totals;
+  ForEachRow(growth, [&](const ProcessGrowth& process) {
+    if ((living_only && process.ended) || (workers_only && process.role != Role::kWorker)) return;
+    totals.processes += process.stands_for;
+    totals.copies_known |= process.counts.copies.has_value();
+    totals.copies += process.counts.copies.value_or(0);
+    totals.causes_known |= process.causes.has_value();
+    for (int cause = 0; process.causes && cause < kCauses; ++cause) totals.causes[cause] += (*process.causes)[cause];
+    totals.reuses += process.counts.reuses().value_or(0);
+    totals.memory_known |= process.private_bytes.has_value();
+    totals.private_bytes += process.private_bytes.value_or(0);
+    totals.still_shared_bytes += process.still_shared_bytes.value_or(0);
+    totals.pss_known |= process.pss_bytes.has_value();
+    totals.pss_bytes += process.pss_bytes.value_or(0);
+    totals.copies_per_second += process.copies_per_second;
+  });
+  return totals;
+}
+
+}  // namespace cowprof
