@@ -238,9 +238,10 @@ std::shared_ptr<const std::vector<AddressRange>> Collector::RangesOf(const Track
 // Where the first copies of a worker lie is not known from what was there before the data was loaded.
 void Collector::LookAtInherited(const Sample& sample) {
   for (const auto& [id, tracked] : living_) {
-    const bool is_new = std::any_of(sample.events.begin(), sample.events.end(), [&](const Event& event) {
-      return event.kind == EventKind::kProcess && event.index == tracked.index;
-    });
+    const auto announces = [index = tracked.index](const Event& event) {
+      return event.kind == EventKind::kProcess && event.index == index;
+    };
+    const bool is_new = std::any_of(sample.events.begin(), sample.events.end(), announces);
     if (!is_new || tracked.space == tracked.index) continue;
     spaces_.Forked(tracked.space, sample.t);
     RangesOf(tracked, sample.t);

@@ -15,6 +15,7 @@ namespace cowprof {
 namespace {
 
 constexpr int kMostNumbers = 1'000'000;      // of frames or places in one recording; more is no recording of ours
+constexpr uint64_t kMostMissing = 16;         // in a row
 constexpr int kRegionKinds = 6;              // enumerators
 constexpr uint64_t kMostPages = 1ull << 36;  // of an address space of 48 bits
 
@@ -48,12 +49,13 @@ std::string TextAt(const Json& row, size_t i) {
   return row.is_array() && i < row.size() && row[i].is_string() ? row[i].get<std::string>() : "";
 }
 
-// Calls `add` for the row of every number, with null for those that are missing.
+// Calls `add` for the row of every number, with null for those that are missing. Ours has none; a number that leaves
+// out many more is no list of ours, and would make thirty bytes into a gigabyte.
 template <typename Add>
 void ForEachNumbered(const Json& rows, int* next, const Add& add) {
   for (const Json& row : rows) {
     const Count number = CountAt(row, 0);
-    if (!number || *number > kMostNumbers) continue;
+    if (!number || *number > kMostNumbers || *number > static_cast<uint64_t>(*next) + kMostMissing) continue;
     while (*next < static_cast<int>(*number)) {
       add(Json());
       ++*next;

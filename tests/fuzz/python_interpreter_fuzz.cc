@@ -1,0 +1,48 @@
+// What an interpreter says of itself while its memory is damaged: the interpreter, its threads, their frames and code
+// objects, whether its collector is on, the arguments of a DataLoader's worker. Of every CPython version.
+#include "hostile_memory.h"
+#include "python/frames.h"
+#include "python/page_diff.h"
+#include "python/torch_worker.h"
+
+namespace cowprof {
+namespace {
+
+void ReadThreads(const Interpreter& interpreter, const HostileMemory& memory, FuzzedDataProvider* input) {
+  CodeReader codes(interpreter, memory);
+  const std::vector<ThreadState> threads = ListThreads(interpreter, memory);
+  Require(threads.size() <= 4096, "at most so many threads");
+  for (const ThreadState& thread : threads) {
+    const std::vector<RawFrame> frames = WalkFrames(interpreter, memory, thread.address);
+    Require(frames.size() <= 128, "at most so many frames");
+    for (const RawFrame& frame : frames) {
+      const auto location = codes.Resolve(frame.code, frame.instruction);
+      if (!location) continue;
+      Require(location->line >= 0 && location->file.size() <= 1000 && location->function.size() <= kMaxNameBytes,
+              "a place of a bounded size");
+      FindLocal(interpreter.layout, memory, frame, "persistent_workers");
+      if (input->remaining_bytes() == 0) return;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cowprof
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace cowprof;
+  FuzzedDataProvider input(data, size);
+  const RecordedPython& python = RecordedPythons()[PickOne(&input, RecordedPythons().size())];
+  const bool whole = input.ConsumeBool();  // from the first byte of it, or as it was before it was damaged
+  const HostileMemory memory(python.recording, &input);
+  PythonModule module = python.recording.module;
+  if (input.ConsumeBool()) module.py_version = 0;
+  if (input.ConsumeBool()) module.interp_head = module.thread_state_current = module.auto_tls_key = 0;
+  const absl::StatusOr<Interpreter> read = whole ? ReadInterpreter(module, memory) : python.interpreter;
+  if (!read.ok() || !read->layout.usable) return 0;
+  static_cast<void>(CollectorOn(*read, memory));
+  static_cast<void>(HeadLayoutOf(*read));
+  ReadThreads(*read, memory, &input);
+  static_cast<void>(PersistentWorkers(*read, memory));
+  return 0;
+}
