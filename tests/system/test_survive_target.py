@@ -25,14 +25,14 @@ def record_unmoved(pid, state, start_recording):
     recording = start_recording(pid, "--interval", "100ms")
     recording.await_sample()
     attached = time.monotonic() - began
-    harness.wait_until(lambda: harness.load_json(recording.path)["records"][-1]["t"] > 0.5, "samples")
+    harness.wait_until(lambda: harness.load_json(recording.path)["records"][-1]["t"] > 0.8, "samples", pause=0.05)
     assert truth.state(pid) == state
     began = time.monotonic()
     recording.send(signal.SIGINT)
     assert recording.wait() == 0, recording.stderr
     ended = time.monotonic() - began
     assert truth.state(pid) == state, "it was left in another state"
-    assert recording.report()["samples"] > 3
+    assert recording.report()["samples"] > 2
     return attached, ended
 
 
@@ -77,14 +77,14 @@ def freezer():
         harness.wait_until(lambda: (folder / "freezer.state").read_text().strip() == "FROZEN", "the frost")
 
     yield freeze
-    (folder / "freezer.state").write_text("THAWED")
+    (folder / "freezer.state").write_text("THAWED")  # before the workload is waited for: it can't end, frozen
     for pid in (folder / "cgroup.procs").read_text().split():
         (FREEZER / "cgroup.procs").write_text(pid)
     harness.wait_until(lambda: not (folder / "cgroup.procs").read_text(), "the cgroup to be empty")
     folder.rmdir()
 
 
-def test_a_frozen_target(freezer, start_workload, start_recording, figure):
+def test_a_frozen_target(start_workload, freezer, start_recording, figure):
     workload = start_workload("fork_copies", "--pages=10", "--wait")
     workload.await_line("role", "ready")
     freezer(workload.pid)

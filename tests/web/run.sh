@@ -13,6 +13,11 @@ if [ "$(id -u)" -eq 0 ]; then
   "$cowprof" --attach $trainer --quiet --interval 200ms --output "$out/timeline.json"
   "$cowprof" view "$out/timeline.json" -o "$out/timeline.html" >/dev/null
   "$cowprof" report "$out/timeline.json" --json >"$out/report.json"
+  names=../tests/system/workloads/hostile_names.py
+  /usr/bin/python3 $names --list >"$out/hostile.names"
+  "$cowprof" --quiet --every-copy --output "$out/hostile.json" -- /usr/bin/python3 $names '<script>globalThis.pwned=1</script>' </dev/null >/dev/null
+  "$cowprof" view "$out/hostile.json" -o "$out/hostile.html" >/dev/null
+  export COWPROF_HOSTILE_PAGE=$out/hostile.html COWPROF_HOSTILE_NAMES=$out/hostile.names
   export COWPROF_PAGE=$out/timeline.html COWPROF_REPORT=$out/report.json
 fi
 npm --silent test
