@@ -176,6 +176,7 @@ std::string DoctorText(const HostFacts& facts, const std::vector<Rung>& ladder, 
 }  // namespace
 
 int Doctor(const Options& options) {
+  if (absl::Status known = CheckWithout(options.without); !known.ok()) return Fail(kUsage, known.message());
   if (options.pid != 0) {
     if (absl::Status status = CheckTarget(ProcFs(), options.pid); !status.ok())
       return Fail(kNoProcess, status.message());

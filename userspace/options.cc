@@ -41,6 +41,14 @@ std::string ParsePid(const std::string& text, pid_t* out) {
   return "";
 }
 
+void AddWithout(CLI::App* app, Options* options) {
+  app->add_option("--without", options->without,
+                  "Do without this: a rung that doctor lists, or a step down for faults, copies, follow or signals, or "
+                  "no causes, or no stacks; repeatable")
+      ->type_name("CAPABILITY")
+      ->allow_extra_args(false);
+}
+
 void AddRecordOptions(CLI::App* app, Options* options) {
   app->add_option_function<std::string>(
          "--attach",
@@ -79,10 +87,7 @@ void AddRecordOptions(CLI::App* app, Options* options) {
       "--every-copy", options->every_copy,
       "Look at the stack and the type of every copy, not of one in a few: exact, and a copy takes twice as long");
   app->add_flag("--verify", options->verify, "Compare a sample of the copied pages with the parent's, byte by byte");
-  app->add_option("--without", options->without,
-                  "Do without this: a way of counting that doctor lists, or causes, or stacks; repeatable")
-      ->type_name("CAPABILITY")
-      ->allow_extra_args(false);
+  AddWithout(app, options);
 }
 
 void AddPid(CLI::App* command, const char* help, Options* options) {
@@ -133,6 +138,7 @@ void AddSubcommands(CLI::App* app, Options* options) {
       ->type_name("FILE.html");
   CLI::App* doctor = app->add_subcommand("doctor", "What this host, and a process on it, allows cowprof to do");
   doctor->add_flag("--json", options->json, "As cowprof.doctor/1");
+  AddWithout(doctor, options);
   AddPid(doctor, "Process to look at", options);
   doctor->add_option("--workers", options->workers, "What so many workers of the process will cost at most")
       ->type_name("N")

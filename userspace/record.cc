@@ -308,12 +308,7 @@ void Conclude(const std::string& path, Recording* recording) {
 }  // namespace
 
 int Record(const Options& options) {
-  for (const std::string& name : options.without) {
-    if (!IsKnownCapability(name)) {
-      return Fail(kUsage,
-                  absl::StrCat("--without: there is no capability '", Printable(name), "'; cowprof doctor lists them"));
-    }
-  }
+  if (absl::Status known = CheckWithout(options.without); !known.ok()) return Fail(kUsage, known.message());
   Recording recording = {.options = options, .watch = AlertWatch(options.alerts)};
   if (int code = OpenHook(&recording); code != kDone) return code;
   if (int code = OpenPage(&recording); code != kDone) return code;

@@ -4,11 +4,16 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <functional>
+#include <iterator>
 #include <string>
+#include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace cowprof {
 namespace {
@@ -23,6 +28,8 @@ HostFacts Everything() {
           .cap_sys_ptrace = true,
           .cap_sys_admin = true,
           .host_namespaces = true,
+          .bpf_threads = true,
+          .bpf_find_vma = true,
           .fault_tracepoint = true};
 }
 
@@ -32,6 +39,24 @@ const Rung& RungOf(const std::vector<Rung>& ladder, const std::string& name) {
   }
   FAIL("no rung " << name);
   return ladder[0];
+}
+
+using Strings = std::vector<std::string>;
+
+constexpr absl::string_view kBpfRungs[] = {"btf-tracepoints", "fentry", "perf-event", "process-tracepoints"};
+
+bool UsesBpf(const std::vector<Rung>& ladder) {
+  const Rung* chosen = ChosenRung(ladder);
+  return chosen != nullptr && std::find(std::begin(kBpfRungs), std::end(kBpfRungs), chosen->name) != std::end(kBpfRungs);
+}
+
+// Who gives faults, copies, follow and signals; "": nobody.
+Strings Names(const std::vector<Rung>& ladder) {
+  const ChosenRungs chosen = ChooseRungs(ladder);
+  Strings names;
+  for (const Rung* rung : {chosen.faults, chosen.copies, chosen.follow, chosen.signals})
+    names.push_back(rung != nullptr ? rung->name : "");
+  return names;
 }
 
 }  // namespace
@@ -46,29 +71,92 @@ TEST_CASE("a host that allows everything counts exactly, by BTF tracepoints") {
   CHECK(chosen->remedy.empty());
 }
 
-TEST_CASE("each missing fact is named with its remedy") {
+TEST_CASE("what keeps every program out of the kernel is named with its remedy") {
   struct Missing {
     std::function<void(HostFacts*)> take_away;
     const char *reason, *remedy;
   };
   const Missing missing = GENERATE(values<Missing>(
       {{[](HostFacts* facts) { facts->kernel_btf = false; }, "no BTF", "CONFIG_DEBUG_INFO_BTF"},
-       {[](HostFacts* facts) { facts->fault_tracepoint = false, facts->architecture = "riscv64"; }, "riscv64",
-        "x86-64"},
+       {[](HostFacts* facts) { facts->bpf_threads = false; }, "state for a thread", "5.15"},
        {[](HostFacts* facts) { facts->host_namespaces = false; }, "namespace", "--pid=host"},
        {[](HostFacts* facts) { facts->cap_bpf = facts->cap_sys_admin = false; }, "CAP_BPF missing", "sudo"},
        {[](HostFacts* facts) { facts->cap_perfmon = facts->cap_sys_admin = false; }, "CAP_PERFMON missing", "sudo"},
-       {[](HostFacts* facts) { facts->cap_sys_ptrace = false; }, "CAP_SYS_PTRACE missing", "--cap-add"},
-       {[](HostFacts* facts) { facts->refused["btf-tracepoints"] = absl::PermissionDeniedError("load refused"); },
-        "load refused", "seccomp"}}));
+       {[](HostFacts* facts) { facts->cap_sys_ptrace = false; }, "CAP_SYS_PTRACE missing", "--cap-add"}}));
   HostFacts facts = Everything();
   missing.take_away(&facts);
   const std::vector<Rung> ladder = PlanProbes(facts, {});
-  CHECK(ChosenRung(ladder) == nullptr);
-  const Rung& rung = RungOf(ladder, "btf-tracepoints");
+  CHECK_FALSE(UsesBpf(ladder));
+  for (const absl::string_view name : kBpfRungs) {
+    const Rung& rung = RungOf(ladder, std::string(name));
+    CHECK_FALSE(rung.usable);
+    CHECK(absl::StrContains(rung.reason, missing.reason));
+    CHECK(absl::StrContains(rung.remedy, missing.remedy));
+  }
+}
+
+TEST_CASE("a rung that is missing is named with its remedy, and the next one is taken") {
+  struct Missing {
+    std::function<void(HostFacts*)> take_away;
+    const char *rung, *reason, *remedy, *copies, *faults;
+  };
+  const Missing missing = GENERATE(values<Missing>(
+      {{[](HostFacts* facts) { facts->fault_tracepoint = false, facts->architecture = "aarch64"; }, "btf-tracepoints",
+        "aarch64", "x86-64", "fentry", "perf-event"},
+       {[](HostFacts* facts) { facts->refused["btf-tracepoints"] = absl::PermissionDeniedError("load refused"); },
+        "btf-tracepoints", "load refused", "seccomp", "fentry", "perf-event"},
+       {[](HostFacts* facts) { facts->fentry = absl::PermissionDeniedError("not this one"); }, "fentry", "not this one",
+        "none needed", "btf-tracepoints", "btf-tracepoints"},
+       {[](HostFacts* facts) { facts->perf_event = absl::PermissionDeniedError("no event"); }, "perf-event", "no event",
+        "CAP_PERFMON", "btf-tracepoints", "btf-tracepoints"},
+       {[](HostFacts* facts) { facts->bpf_find_vma = false; }, "perf-event", "mapped", "5.17", "btf-tracepoints",
+        "btf-tracepoints"}}));
+  HostFacts facts = Everything();
+  missing.take_away(&facts);
+  const std::vector<Rung> ladder = PlanProbes(facts, {});
+  const Rung& rung = RungOf(ladder, missing.rung);
   CHECK_FALSE(rung.usable);
   CHECK(absl::StrContains(rung.reason, missing.reason));
   CHECK(absl::StrContains(rung.remedy, missing.remedy));
+  CHECK(Names(ladder) == Strings{missing.faults, missing.copies, "process-tracepoints", "process-tracepoints"});
+}
+
+TEST_CASE("without fentry and tracepoints of faults copies are an upper bound") {
+  HostFacts facts = Everything();
+  facts.fault_tracepoint = false;
+  facts.fentry = absl::NotFoundError("no do_wp_page");
+  const std::vector<Rung> ladder = PlanProbes(facts, {});
+  REQUIRE(ChosenRung(ladder) != nullptr);
+  CHECK(ChosenRung(ladder)->name == "perf-event");
+  CHECK(ChosenRung(ladder)->exactness == Exactness::kUpperBound);
+}
+
+TEST_CASE("fentry needs somebody who tells the faults") {
+  HostFacts facts = Everything();
+  facts.fault_tracepoint = false;
+  facts.perf_event = absl::PermissionDeniedError("no event");
+  const std::vector<Rung> ladder = PlanProbes(facts, {});
+  CHECK_FALSE(UsesBpf(ladder));
+  CHECK(absl::StrContains(RungOf(ladder, "fentry").reason, "needs the faults of btf-tracepoints or perf-event"));
+}
+
+TEST_CASE("processes that can't be followed leave no rung with programs") {
+  HostFacts facts = Everything();
+  facts.refused["process-tracepoints"] = absl::PermissionDeniedError("refused");
+  const std::vector<Rung> ladder = PlanProbes(facts, {});
+  CHECK_FALSE(UsesBpf(ladder));
+  CHECK(absl::StrContains(RungOf(ladder, "btf-tracepoints").reason, "needs process-tracepoints"));
+}
+
+TEST_CASE("deaths that can't be told are no reason not to count, and it is said") {
+  HostFacts facts = Everything();
+  facts.refused["signals"] = absl::PermissionDeniedError("no such tracepoint");
+  const std::vector<Rung> ladder = PlanProbes(facts, {});
+  CHECK(Names(ladder) == Strings{"btf-tracepoints", "btf-tracepoints", "process-tracepoints", ""});
+  const Rung& rung = RungOf(ladder, "process-tracepoints");
+  CHECK(rung.usable);
+  CHECK(rung.reason == "without signals: no such tracepoint");
+  CHECK_FALSE(rung.gives("signals"));
 }
 
 TEST_CASE("facts that change nothing") {
@@ -79,8 +167,7 @@ TEST_CASE("facts that change nothing") {
   } else {
     facts.cap_sys_admin = false;
   }
-  facts.fentry = absl::NotFoundError("no do_wp_page");
-  CHECK(ChosenRung(PlanProbes(facts, {})) != nullptr);
+  CHECK(Names(PlanProbes(facts, {})) == Names(PlanProbes(Everything(), {})));
 }
 
 TEST_CASE("all missing capabilities are named at once") {
@@ -90,29 +177,55 @@ TEST_CASE("all missing capabilities are named at once") {
   CHECK(absl::StrContains(ladder[0].reason, "CAP_BPF, CAP_PERFMON, CAP_SYS_PTRACE missing"));
 }
 
-TEST_CASE("--without forbids a rung by its name and by each of its capabilities") {
-  const std::string name = GENERATE(as<std::string>(), "btf-tracepoints", "faults", "copies", "follow", "signals");
-  const std::vector<Rung> ladder = PlanProbes(Everything(), {"nonsense", name});
-  CHECK(ChosenRung(ladder) == nullptr);
-  CHECK(absl::StrContains(RungOf(ladder, "btf-tracepoints").reason, "--without " + name));
-  CHECK_FALSE(RungOf(ladder, "btf-tracepoints").remedy.empty());
+TEST_CASE("--without steps down: a rung by its name, a capability from its best rung") {
+  struct Step {
+    Strings without, names;  // faults, copies, follow, signals
+  };
+  const std::string all = "btf-tracepoints", fentry = "fentry", event = "perf-event", tree = "process-tracepoints";
+  const Step step = GENERATE_COPY(values<Step>({{{"nonsense", ""}, {all, all, tree, tree}},
+                                                {{fentry}, {all, all, tree, tree}},
+                                                {{all}, {event, fentry, tree, tree}},
+                                                {{"copies"}, {all, fentry, tree, tree}},
+                                                {{"faults"}, {event, fentry, tree, tree}},
+                                                {{all, fentry}, {event, event, tree, tree}},
+                                                {{"copies", "copies"}, {event, event, tree, tree}},
+                                                {{"copies", event}, {all, fentry, tree, tree}},
+                                                {{"signals"}, {all, all, tree, ""}}}));
+  INFO(absl::StrJoin(step.without, " "));
+  CHECK(Names(PlanProbes(Everything(), step.without)) == step.names);
 }
 
-TEST_CASE("--without leaves other rungs, and the true reason of an unusable one, alone") {
-  CHECK(ChosenRung(PlanProbes(Everything(), {"fentry", "", "btf"})) != nullptr);
+TEST_CASE("--without as often as there are rungs leaves none with programs") {
+  const Strings without = GENERATE(values<Strings>({{"follow"},
+                                                    {"process-tracepoints"},
+                                                    {"copies", "copies", "copies"},
+                                                    {"faults", "faults"},
+                                                    {"btf-tracepoints", "fentry", "perf-event"}}));
+  CHECK_FALSE(UsesBpf(PlanProbes(Everything(), without)));
+}
+
+TEST_CASE("--without is named as the reason, beside the true one of what was not usable anyway") {
+  const std::vector<Rung> ladder = PlanProbes(Everything(), {"copies"});
+  CHECK(RungOf(ladder, "btf-tracepoints").usable);
+  CHECK(RungOf(ladder, "btf-tracepoints").reason == "without copies: forbidden by --without copies");
+  CHECK(RungOf(PlanProbes(Everything(), {"fentry"}), "fentry").reason == "forbidden by --without fentry");
   HostFacts facts = Everything();
   facts.kernel_btf = false;
   CHECK(absl::StrContains(PlanProbes(facts, {"copies"})[0].reason, "no BTF"));
 }
 
 TEST_CASE("what --without may name") {
-  for (const char* name : {"btf-tracepoints", "fentry", "faults", "copies", "follow", "signals"})
-    CHECK(IsKnownCapability(name));
-  for (const char* name : {"", "copy", "Copies", "copies ", "nonsense"}) CHECK_FALSE(IsKnownCapability(name));
+  for (const char* name :
+       {"btf-tracepoints", "fentry", "perf-event", "process-tracepoints", "faults", "copies", "follow", "signals"})
+    CHECK(CheckWithout({"causes", name}).ok());
+  for (const char* name : {"", "copy", "Copies", "copies ", "nonsense"}) {
+    const absl::Status status = CheckWithout({"stacks", name});
+    CHECK(absl::StrContains(status.message(), absl::StrCat("'", name, "'")));
+  }
 }
 
-TEST_CASE("every rung that is not taken says why, whatever the facts") {
-  for (int bits = 0; bits < 256; ++bits) {
+TEST_CASE("every rung that can't be used says why, whatever the facts") {
+  for (int bits = 0; bits < 1 << 11; ++bits) {
     HostFacts facts = Everything();
     facts.kernel_btf = bits & 1;
     facts.cap_bpf = bits & 2;
@@ -120,18 +233,21 @@ TEST_CASE("every rung that is not taken says why, whatever the facts") {
     facts.cap_sys_ptrace = bits & 8;
     facts.cap_sys_admin = bits & 16;
     facts.fault_tracepoint = bits & 32;
-    if (bits & 64) facts.refused["btf-tracepoints"] = absl::PermissionDeniedError("refused");
-    if (bits & 128) facts.fentry = absl::PermissionDeniedError("refused");
+    facts.bpf_threads = bits & 64;
+    facts.bpf_find_vma = bits & 128;
+    if (bits & 256) facts.refused["btf-tracepoints"] = absl::PermissionDeniedError("refused");
+    if (bits & 512) facts.fentry = absl::PermissionDeniedError("refused");
+    if (bits & 1024) facts.perf_event = absl::PermissionDeniedError("refused");
     const std::vector<Rung> ladder = PlanProbes(facts, {});
-    REQUIRE(ladder.size() >= 2);
     for (const Rung& rung : ladder) {
       INFO(bits << " " << rung.name);
       REQUIRE(rung.usable == rung.reason.empty());
       REQUIRE(rung.usable == rung.remedy.empty());
       REQUIRE_FALSE(rung.capabilities.empty());
     }
-    const bool all = (bits & 1) && (bits & 8) && (bits & 32) && !(bits & 64) && ((bits & 16) || (bits & 6) == 6);
-    REQUIRE((ChosenRung(ladder) != nullptr) == all);
+    const bool bpf = (bits & 1) && (bits & 8) && (bits & 64) && ((bits & 16) || (bits & 6) == 6);
+    const bool tracepoints = (bits & 32) && !(bits & 256), event = (bits & 128) && !(bits & 1024);
+    REQUIRE(UsesBpf(ladder) == (bpf && (tracepoints || event)));
   }
 }
 

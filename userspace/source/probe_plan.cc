@@ -19,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "model/words.h"
 #include "posix/fd.h"
 #include "source/bpf_programs.h"
 #include "source/procfs.h"
@@ -47,8 +48,8 @@ bool KnowsHelper(const btf* kernel, absl::string_view helper) {
   const int id = btf__find_by_name_kind(kernel, "bpf_func_id", BTF_KIND_ENUM);
   if (id < 0) return false;
   const btf_type* type = btf__type_by_id(kernel, id);
-  const btf_enum* values = btf_enum(type);
-  return std::any_of(values, values + btf_vlen(type), [&](const btf_enum& value) {
+  const auto* values = btf_enum(type);
+  return std::any_of(values, values + btf_vlen(type), [&](const auto& value) {
     return helper == btf__name_by_offset(kernel, value.name_off);
   });
 }
@@ -278,12 +279,19 @@ std::vector<Rung> PlanProbes(const HostFacts& facts, const std::vector<std::stri
   return ladder;
 }
 
-bool IsKnownCapability(absl::string_view name) {
-  if (name == kWithoutCauses || name == kWithoutStacks) return true;
-  return std::any_of(Rows().begin(), Rows().end(), [&](const RungRow& row) {
-    return name == row.name ||
-           std::find(row.capabilities.begin(), row.capabilities.end(), name) != row.capabilities.end();
-  });
+absl::Status CheckWithout(const std::vector<std::string>& names) {
+  const auto is_known = [](const std::string& name) {
+    return name == kWithoutCauses || name == kWithoutStacks ||
+           std::any_of(Rows().begin(), Rows().end(), [&](const RungRow& row) {
+             return name == row.name ||
+                    std::find(row.capabilities.begin(), row.capabilities.end(), name) != row.capabilities.end();
+           });
+  };
+  const auto unknown = std::find_if_not(names.begin(), names.end(), is_known);
+  if (unknown == names.end()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("--without: there is no capability '", Printable(*unknown),
+                                                 "'; it may be a rung that cowprof doctor lists, faults, copies, follow, "
+                                                 "signals, causes or stacks"));
 }
 
 ChosenRungs ChooseRungs(const std::vector<Rung>& ladder) {

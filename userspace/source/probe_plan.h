@@ -55,8 +55,8 @@ std::vector<Rung> PlanProbes(const HostFacts& facts, const std::vector<std::stri
 // What every rung can go without: reading Python's memory, and of that the types and stacks.
 inline constexpr absl::string_view kWithoutCauses = "causes", kWithoutStacks = "stacks";
 
-// What --without may name: the rungs, what they give, and these two.
-bool IsKnownCapability(absl::string_view name);
+// What --without may name: the rungs, what they give, and these two. An error says which name is none.
+absl::Status CheckWithout(const std::vector<std::string>& names);
 
 // Who gives each capability; null: nobody does. All follow from who gives copies; without that, nothing can be done.
 struct ChosenRungs {
