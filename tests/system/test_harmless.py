@@ -81,13 +81,20 @@ def test_offences_are_seen(tmp_path):
     assert len(offences(calls, own=set())) == 4
 
 
+def started(strace):
+    """(cowprof, its program) once that runs."""
+    try:
+        pids = truth.tree(strace)[1:]
+        return pids if len(pids) == 2 and Path(f"/proc/{pids[1]}/comm").read_text() == "sleep\n" else None
+    except (FileNotFoundError, ProcessLookupError):  # it ended while it was looked at
+        return None
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
 def test_a_started_program_gets_the_signals_that_cowprof_got_and_no_other(number, tmp_path, figure):
     process, _, calls = traced(tmp_path, "--", "sleep", "60")
     try:
-        harness.wait_until(lambda: [pid for pid in truth.tree(process.pid)[1:] if Path(f"/proc/{pid}/comm").read_text() == "sleep\n"],
-                           "the program")
-        cowprof, program = truth.tree(process.pid)[1:3]
+        cowprof, program = harness.wait_until(lambda: started(process.pid), "the program")
         os.kill(cowprof, number)
         process.communicate(timeout=30)
     finally:

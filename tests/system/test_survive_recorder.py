@@ -18,8 +18,6 @@ from memory_groups import MemoryGroup, memory_root
 from test_output_file import fill, small_disk  # noqa: F401  (a fixture)
 from test_survive_processes import OWN_COPIES, copies_of, listed
 
-NOT_FOUND = {"stderr": subprocess.PIPE, "stdout": subprocess.DEVNULL}
-
 
 @pytest.fixture
 def tree(start_workload):
@@ -69,19 +67,19 @@ def test_a_disk_that_fills_up_and_is_freed_again(small_disk, start_workload, fig
            f"one line; {dropped} ticks dropped and counted; 60 of 60 processes with all their copies told afterwards; exit status 6")
 
 
-def test_a_file_of_limited_length(tree, tmp_path, figure):
+def test_a_file_of_limited_length(tree, start_recording, figure):
     """`ulimit -f`, which is what a quota looks like to who writes."""
-    path = tmp_path / "out.json"
-    limit = (60_000, 60_000)
-    recording = harness.attach(tree.pid, path, "--interval=50ms", "--duration=3s",
-                               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limit))
-    try:
-        assert recording.wait() == 6, recording.stderr
-    finally:
-        recording.stop()
+    recording = start_recording(tree.pid, "--interval=50ms")
+    recording.await_sample()
+    most = recording.path.stat().st_size + 4000
+    resource.prlimit(recording.pid, resource.RLIMIT_FSIZE, (most, most))
+    forks = len(tree.lines)
+    harness.wait_until(lambda: len(tree.lines) > forks + 50, "more to tell than there is room for")
+    recording.send(signal.SIGINT)
+    assert recording.wait() == 6, recording.stderr
     assert len(recording.stderr.splitlines()) == 1 and "out.json" in recording.stderr, recording.stderr
     report = recording.report(healthy=False)
-    assert report["samples"] > 0 and path.stat().st_size <= limit[0]
+    assert report["samples"] > 0 and recording.path.stat().st_size <= most
     figure("R4", "a file that may not grow (ulimit -f, as a quota)", "one line, exit status 6, the file opens")
 
 
@@ -138,6 +136,8 @@ def test_nobody_reads_stdout(case, tree, tmp_path, figure):
     options = streams(case)
     recording = harness.Recording(path, ["--attach", tree.pid, "--output", path, "--interval", "50ms", "--duration", "700ms"],
                                   **options)
+    if isinstance(options["stdout"], int):
+        os.close(options["stdout"])
     try:
         status = recording.wait()
     finally:
@@ -228,13 +228,13 @@ def test_a_wall_clock_that_jumps(tree, start_recording, tmp_path, figure):
     (tmp_path / "clock.c").write_text(CLOCK)
     subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", tmp_path / "clock.so", tmp_path / "clock.c", "-ldl"], check=True)
     environment = {**os.environ, "LD_PRELOAD": str(tmp_path / "clock.so")}
-    recording = start_recording(tree.pid, "--interval=50ms", "--duration=2s", env=environment)
+    recording = start_recording(tree.pid, "--interval=50ms", "--duration=3s", env=environment)
     assert recording.wait() == 0, recording.stderr
     records = recording.timeline()["records"]
     times = [record["t"] for record in records if record["type"] == "sample"]
-    assert all(later > earlier for earlier, later in zip(times, times[1:])) and 1.5 < times[-1] < 4
+    assert all(later > earlier for earlier, later in zip(times, times[1:])) and times[-1] < 30
     notes = [record["text"] for record in records if record.get("event") == "note" and "wall clock" in record["text"]]
-    assert len(notes) >= 3 and all("by 1 h 00 min" in text or "by 59 min" in text for text in notes), notes
+    assert len(notes) >= 2 and all("by 1 h 00 min" in text or "by 59 min" in text for text in notes), notes
     jumps = sum("forward" in text for text in notes) - sum("back" in text for text in notes)
     assert abs(jumps) <= 1 and len(notes) <= times[-1] / 0.3 + 1
     report = recording.report()
@@ -270,7 +270,7 @@ def test_two_seconds_without_cowprof_under_a_flood_of_ends(stall, start_workload
     storm.await_line("role", "storm", seconds=60)
     recording.send(signal.SIGCONT)
     storm.finish()
-    assert recording.wait() == 0, recording.stderr
+    assert recording.wait(90) == 0, recording.stderr
     report = recording.report(healthy=False)
     dropped = report["losses"]["events_dropped"]
     assert dropped > 0 and listed(report) == 9000
@@ -294,7 +294,7 @@ def test_two_seconds_without_cowprof_under_a_flood_of_copies(stall, start_worklo
     crowd.await_line("role", "copied", seconds=120)
     recording.send(signal.SIGCONT)
     crowd.finish()
-    assert recording.wait() == 0, recording.stderr
+    assert recording.wait(90) == 0, recording.stderr
     report = recording.report(healthy=False)
     produced, dropped = report["totals"]["copies"], report["losses"]["pages_dropped"]
     delivered = pages_told(recording.timeline())
