@@ -3,6 +3,7 @@
 // back from the file as they went in.
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/str_split.h"
 #include "cowprof.h"
 #include "fuzz.h"
 #include "model/shm.h"
@@ -60,7 +61,7 @@ ProcessSample Process(int index, FuzzedDataProvider* input) {
                        &process.proc.file_pages, &process.proc.descriptors, &process.proc.swap_pages})
     *count = Figure(input);
   if (input->ConsumeBool()) process.causes = CauseCounts{Number(input), 1, Number(input)};
-  if (input->ConsumeBool()) process.rollup = {.private_bytes = Number(input), .pss_bytes = Number(input)};
+  if (input->ConsumeBool()) process.rollup = {.pss_bytes = Number(input), .private_bytes = Number(input)};
   if (input->ConsumeBool()) {
     process.sweep = {.begin = absl::Microseconds(Number(input) >> 24),
                      .full = input->ConsumeBool(),

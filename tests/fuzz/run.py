@@ -43,7 +43,7 @@ class Target:
         failed = [path for path in known if self.call(path) != 0]
         folders = [self.corpus, self.seeds, *([self.regressions] if known else [])]
         found = self.call(f"-max_total_time={seconds}", f"-max_len={MOST_BYTES.get(self.name, 4096)}",
-                          "-print_final_stats=1", "-use_value_profile=1", *folders) != 0
+                          "-print_final_stats=1", *folders) != 0
         text = self.log.read_text(errors="replace")
         executed = re.findall(r"stat::number_of_executed_units:\s*(\d+)", text)
         state = re.findall(r"cov: (\d+) ft: (\d+)", text) or [("0", "0")]

@@ -1,5 +1,7 @@
 // A recording that anybody may have written, or that was cut off anywhere: read as `report` and `view` read it, up to
 // the bytes of the page.
+#include <fcntl.h>
+
 #include <nlohmann/json.hpp>
 
 #include "fuzz.h"

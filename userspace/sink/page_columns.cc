@@ -2,6 +2,7 @@
 #include "sink/page_columns.h"
 
 #include <nlohmann/json.hpp>
+#include <utility>
 
 namespace cowprof {
 namespace {
@@ -26,6 +27,22 @@ void Column::Add(const Count& value) {
 
 void Column::FillTo(size_t size) {
   while (size_ < size) Add(std::nullopt);
+}
+
+void Column::Halve(size_t first) {
+  const Column whole = std::exchange(*this, {});
+  int64_t value = 0;
+  for (size_t i = 0, at = 0; i < whole.size_; ++i) {
+    uint64_t code = 0, byte = 0x80;
+    for (int shift = 0; byte & 0x80; shift += 7) {
+      byte = static_cast<unsigned char>(whole.bytes_[at++]);
+      code |= (byte & 0x7f) << shift;
+    }
+    const uint64_t zigzag = code - 1;
+    if (code != 0) value += static_cast<int64_t>((zigzag >> 1) ^ -(zigzag & 1));
+    const bool stays = (first + i) % 2 == 1 || i + 1 == whole.size_;
+    if (stays) Add(code == 0 ? std::nullopt : Count(value));
+  }
 }
 
 nlohmann::ordered_json ColumnFile::Append(const Column& column) {

@@ -19,6 +19,9 @@ class Column {
   void Add(const Count& value);
   // Unknown values, until there are `size`.
   void FillTo(size_t size);
+  // Of each two neighbours the later one stays; the first value is the one of sample `first`, and what began with an
+  // odd one, or ends with an even one, has no neighbour there.
+  void Halve(size_t first);
   size_t size() const { return size_; }
   const std::string& bytes() const { return bytes_; }
 

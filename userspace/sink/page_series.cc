@@ -99,6 +99,35 @@ void PageSeries::ForecastColumns::Add(const ForecastRow& row) {
   limit.Add(row.limit);
 }
 
+void PageSeries::ForecastColumns::Halve() {
+  for (Column* column : {&low_kib, &best_kib, &high_kib, &ceiling_kib, &eta_s, &limit_eta_s, &limit}) column->Halve(0);
+}
+
+void PageSeries::Halve(size_t first, ProcessColumns* columns) {
+  for (Column* column : {&columns->private_kib, &columns->pss_kib, &columns->still_shared_kib, &columns->copies})
+    column->Halve(first);
+  for (Column& column : columns->causes.columns) column.Halve(first);
+}
+
+// Rows that say nothing new take no room in a recording, but here they do: idle workers for days, or a file of lies.
+void PageSeries::Halve() {
+  forecasts_.Add(forecast_);
+  forecasts_.Halve();
+  rows_ = 0;
+  for (ProcessColumns& columns : processes_) {
+    Halve(columns.first, &columns);
+    columns.first /= 2;
+    rows_ += columns.copies.size();
+  }
+  Halve(0, &totals_);
+  for (Column* column : {&times_ms_, &workers_private_kib_}) column->Halve(0);
+  for (LimitColumns& limit : limits_) {
+    limit.used.Halve(0);
+    limit.limit.Halve(0);
+  }
+  every_ *= 2;
+}
+
 PageSeries::ForecastRow PageSeries::ForecastOfNow(const Growth& growth) {
   const Forecast forecast = ForecastOf(growth);
   const auto& plateau = forecast.plateau_bytes;
@@ -113,6 +142,7 @@ PageSeries::ForecastRow PageSeries::ForecastOfNow(const Growth& growth) {
 }
 
 void PageSeries::Add(const Sample& sample, const Growth& growth) {
+  if (++samples_ % every_ != 0) return;
   const size_t at = times_ms_.size();
   times_ms_.Add(MillisecondsOf(sample.t));
   for (const ProcessSample& row : sample.processes) {
@@ -120,8 +150,10 @@ void PageSeries::Add(const Sample& sample, const Growth& growth) {
   }
   AddTotals(growth);
   AddLimits(growth, at);
-  if (at > 0) forecasts_.Add(forecast_);
+  if (forecasts_.limit.size() < at) forecasts_.Add(forecast_);
   if (at % std::bit_floor(std::max<size_t>(at / kForecastsAnOctave, 1)) == 0) forecast_ = ForecastOfNow(growth);
+  rows_ += sample.processes.size();
+  if (rows_ > most_rows_ && times_ms_.size() % 2 == 0) Halve();
 }
 
 // Only the causes that occur.
@@ -179,7 +211,7 @@ void PageSeries::Write(const Growth& growth, ColumnFile* file, Json* page) const
                        {"causes", CausesJson(totals_.causes, file)}};
   (*page)["limits"] = std::move(limits);
   ForecastColumns forecasts = forecasts_;
-  if (times_ms_.size() > 0) forecasts.Add(ForecastOfNow(growth));
+  if (forecasts.limit.size() < times_ms_.size()) forecasts.Add(ForecastOfNow(growth));
   (*page)["forecasts"] = ForecastsJson(forecasts, file);
 }
 

@@ -15,6 +15,8 @@ namespace cowprof {
 
 class PageSeries {
  public:
+  // `most_rows`: of processes at samples. Where there are more, of each two samples the later one stays.
+  explicit PageSeries(uint64_t most_rows = 16 << 20) : most_rows_(most_rows) {}
   // `growth` has the sample in it already.
   void Add(const Sample& sample, const Growth& growth);
   // Sets times_ms, processes, totals, limits and forecasts.
@@ -40,21 +42,26 @@ class PageSeries {
   struct ForecastColumns {
     Column low_kib, best_kib, high_kib, ceiling_kib, eta_s, limit_eta_s, limit;
     void Add(const ForecastRow& row);
+    void Halve();
   };
   void AddProcess(const ProcessGrowth& process, size_t at);
   void AddTotals(const Growth& growth);
   void AddLimits(const Growth& growth, size_t at);
+  void Halve();
+  static void Halve(size_t first, ProcessColumns* columns);
   static ForecastRow ForecastOfNow(const Growth& growth);
   static nlohmann::ordered_json ForecastsJson(const ForecastColumns& forecasts, ColumnFile* file);
   static void AddCauses(const std::optional<CauseCounts>& causes, CauseColumns* out);
   static nlohmann::ordered_json CausesJson(const CauseColumns& causes, ColumnFile* file);
 
+  uint64_t most_rows_;
+  uint64_t samples_ = 0, every_ = 1, rows_ = 0;
   Column times_ms_;
   std::vector<ProcessColumns> processes_;
   ProcessColumns totals_;
   Column workers_private_kib_;
   std::vector<LimitColumns> limits_;
-  // Of all samples but the last, whose row is not in the columns yet. A forecast costs milliseconds where many pages
+  // Of all samples, but perhaps for the last, whose row is not in the columns yet. A forecast costs milliseconds where many pages
   // are known: of a long recording it is asked for at every second, fourth... sample, and stands until the next.
   ForecastColumns forecasts_;
   ForecastRow forecast_;

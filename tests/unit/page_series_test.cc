@@ -1,0 +1,95 @@
+// A recording with more rows than the page takes: of each two samples the later one stays, for all series alike, so
+// that every value is still the one of its time.
+#include "sink/page_series.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "page_reading.h"
+#include "random_recording.h"
+
+namespace cowprof {
+namespace {
+
+struct Shown {
+  explicit Shown(uint64_t most_rows) : series(most_rows) {}
+  PageSeries series;
+  Growth growth;
+  OrderedJson json;
+  std::string bytes;
+
+  void Add(const Sample& sample) {
+    Append(sample, &growth);
+    series.Add(sample, growth);
+  }
+  void Write() {
+    ColumnFile file;
+    series.Write(growth, &file, &json);
+    bytes = file.bytes();
+  }
+  std::vector<std::optional<double>> Read(const OrderedJson& column) const {
+    const size_t offset = column[0], size = column[1], count = column[2];
+    return ReadColumn(absl::string_view(bytes).substr(offset, size), count);
+  }
+};
+
+// Value by time of one column, which begins with sample `first`.
+std::map<double, std::optional<double>> ByTime(const Shown& shown, const OrderedJson& column, size_t first) {
+  const auto times = shown.Read(shown.json["times_ms"]), values = shown.Read(column);
+  REQUIRE(first + values.size() <= times.size());
+  std::map<double, std::optional<double>> by_time;
+  for (size_t i = 0; i < values.size(); ++i) by_time[*times[first + i]] = values[i];
+  return by_time;
+}
+
+}  // namespace
+
+TEST_CASE("page: a column that is halved keeps the later of each two values") {
+  const std::vector<Count> values = {5, {}, 7, 8, 3, 3, 1};
+  const auto halved = [&](size_t first) {
+    Column column;
+    for (const Count& value : values) column.Add(value);
+    column.Halve(first);
+    return ReadColumn(column.bytes(), column.size());
+  };
+  CHECK(halved(0) == std::vector<std::optional<double>>{{}, 8, 3, 1});
+  CHECK(halved(3) == std::vector<std::optional<double>>{5, 7, 3, 1});
+  Column empty;
+  empty.Halve(0);
+  CHECK(empty.size() == 0);
+}
+
+TEST_CASE("page: more rows than it takes are told at fewer times, each as it was") {
+  RandomRecording random(11);
+  const uint64_t most = 200;
+  Shown all(UINT64_MAX), few(most);
+  for (int i = 0; i < 300; ++i) {
+    const Sample sample = random.Next();
+    all.Add(sample);
+    few.Add(sample);
+  }
+  all.Write();
+  few.Write();
+  size_t rows = 0, compared = 0;
+  for (const OrderedJson& process : few.json["processes"]) {
+    const OrderedJson& whole = all.json["processes"][process["index"].get<size_t>()];
+    for (const char* name : {"private_kib", "copies"}) {
+      const auto known = ByTime(all, whole[name], whole["first"]), kept = ByTime(few, process[name], process["first"]);
+      if (kept.empty()) continue;
+      for (auto value = kept.begin(); std::next(value) != kept.end(); ++value, ++compared)
+        CHECK(known.at(value->first) == value->second);
+      rows += kept.size();
+    }
+  }
+  CHECK(rows / 2 <= most + 40);  // of two columns; an ended process has a row left in any case
+  CHECK(compared > 0);
+  const auto totals = ByTime(all, all.json["totals"]["copies"], 0);
+  for (const auto& [t, copies] : ByTime(few, few.json["totals"]["copies"], 0)) CHECK(totals.at(t) == copies);
+  CHECK(few.Read(few.json["forecasts"]["low_kib"]).size() == few.Read(few.json["times_ms"]).size());
+  for (const OrderedJson& limit : few.json["limits"])
+    CHECK(few.Read(limit["used"]).size() <= few.Read(few.json["times_ms"]).size());
+}
+
+}  // namespace cowprof
