@@ -23,6 +23,7 @@ HostFacts Everything() {
           .cap_sys_ptrace = true,
           .cap_sys_admin = true,
           .host_namespaces = true,
+          .host_users = true,
           .fault_tracepoint = true};
 }
 
@@ -55,7 +56,7 @@ TEST_CASE("each missing fact is named with its remedy") {
       {{[](HostFacts* facts) { facts->kernel_btf = false; }, "no BTF", "CONFIG_DEBUG_INFO_BTF"},
        {[](HostFacts* facts) { facts->fault_tracepoint = false, facts->architecture = "riscv64"; }, "riscv64",
         "x86-64"},
-       {[](HostFacts* facts) { facts->host_namespaces = false; }, "namespace", "--pid=host"},
+       {[](HostFacts* facts) { facts->host_users = false; }, "user namespace of its own", "on the host"},
        {[](HostFacts* facts) { facts->cap_bpf = facts->cap_sys_admin = false; }, "CAP_BPF missing", "sudo"},
        {[](HostFacts* facts) { facts->cap_perfmon = facts->cap_sys_admin = false; }, "CAP_PERFMON missing", "sudo"},
        {[](HostFacts* facts) { facts->cap_sys_ptrace = false; }, "CAP_SYS_PTRACE missing", "--cap-add"},

@@ -3,6 +3,7 @@
 #include "source/bpf_faults.h"
 
 #include <bpf/btf.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -101,7 +102,12 @@ class BpfFaults : public FaultSource {
 
 absl::Status BpfFaults::Load(const BpfOptions& options) {
   KeepWarnings();
-  skeleton_.reset(cowprof_probes::open());
+  // Named, libbpf leaves the BTF of modules alone: to list that takes CAP_SYS_ADMIN, and it looks there, and fails, for
+  // every type that this kernel doesn't have.
+  constexpr const char* kKernelBtf = "/sys/kernel/btf/vmlinux";
+  LIBBPF_OPTS(bpf_object_open_opts, open_options);
+  if (access(kKernelBtf, R_OK) == 0) open_options.btf_custom_path = kKernelBtf;
+  skeleton_.reset(cowprof_probes::open(&open_options));
   if (skeleton_ == nullptr) return BpfStatus(errno, "open the probes");
   bpf_program* program = nullptr;
   bpf_object__for_each_program(program, skeleton_->obj) bpf_program__set_autoload(program, true);
