@@ -14,6 +14,7 @@
 #include "program.h"
 #include "source/fault_ladder.h"
 #include "source/limits.h"
+#include "source/namespaces.h"
 #include "source/procfs.h"
 #include "target.h"
 
@@ -188,6 +189,7 @@ std::string DoctorText(const HostFacts& facts, const std::vector<Rung>& ladder, 
 
 int Doctor(const Options& options) {
   if (absl::Status known = CheckWithout(options.without); !known.ok()) return Fail(kUsage, known.message());
+  if (absl::Status status = CheckProc(); !status.ok()) return Fail(kHostCannot, status.message());
   if (options.pid != 0) {
     if (absl::Status status = CheckTarget(ProcFs(), options.pid); !status.ok())
       return Fail(kNoProcess, status.message());

@@ -29,6 +29,7 @@
 #include "sink/timeline_file.h"
 #include "source/copy_cost.h"
 #include "source/fault_ladder.h"
+#include "source/namespaces.h"
 #include "survival.h"
 #include "target.h"
 #include "waiter.h"
@@ -329,6 +330,7 @@ int Record(const Options& options) {
   if (int code = OpenHook(&recording); code != kDone) return code;
   if (int code = OpenPage(&recording); code != kDone) return code;
   const ProcFs proc;
+  if (absl::Status status = CheckProc(proc); !status.ok()) return Fail(kHostCannot, status.message());
   recording.start = BootTime();
   if (options.attach == 0) {
     if (int code = StartProgram(&recording); code != kDone) return code;

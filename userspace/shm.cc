@@ -10,6 +10,7 @@
 #include "commands.h"
 #include "sink/json_shm.h"
 #include "sink/shm_text.h"
+#include "source/namespaces.h"
 #include "source/procfs.h"
 #include "source/shm.h"
 #include "target.h"
@@ -46,6 +47,7 @@ Json DocumentOf(const ShmSample& sample, pid_t pid, const std::map<pid_t, std::s
 
 int Shm(const Options& options) {
   const ProcFs proc;
+  if (absl::Status status = CheckProc(proc); !status.ok()) return Fail(kHostCannot, status.message());
   if (options.pid != 0) {
     if (absl::Status status = CheckTarget(proc, options.pid); !status.ok()) return Fail(kNoProcess, status.message());
   }

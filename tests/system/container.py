@@ -7,6 +7,7 @@ import contextlib
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -22,7 +23,7 @@ SHM_BYTES = 64 << 20
 BOOT_OFFSET = 1_000_000  # seconds that a time namespace is ahead
 NOBODY = 65534
 ENVIRONMENT = {"PATH": f"{PREFIX}/bin", "LD_LIBRARY_PATH": f"{PREFIX}/lib", "PYTHONDONTWRITEBYTECODE": "1"}
-TOOLS = ("sh", "sleep", "umount", "dd", "setpriv", "cat")
+TOOLS = ("sh", "sleep", "mount", "umount", "setpriv", "unshare")
 
 
 # ---- The image ----
@@ -91,15 +92,29 @@ exec sh -c 'umount -l /old; echo "{\\"role\\": \\"up\\"}"; exec sleep infinity'
 """
 
 
+class _Inner(harness.Process):
+    """A process in a container; `host_pid` is its pid outside, `inner_pid` inside. `pid` is that of nsenter, which waits for it."""
+
+    def __init__(self, command, **options):
+        super().__init__(command, **options)
+        self.host_pid = harness.wait_until(lambda: next(iter(truth.children(self.pid)), None), f"{command} to start")
+        self.inner_pid = inner_pid(self.host_pid)
+
+    def stop(self):
+        if self.popen.poll() is None:
+            os.kill(self.host_pid, signal.SIGKILL)
+        super().stop()
+
+
 class Container:
     """`mounts`: of "proc", "sys" and "cgroup"; `group`: its MemoryGroup; `rootless`: begun by nobody, whom it takes for root."""
 
     def __init__(self, image, mounts=("proc", "sys"), group=None, rootless=False):
-        user = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if rootless else {}
-        self._join = group.join if group else None
-        command = ["unshare", "--mount", "--pid", "--cgroup", "--ipc", "--uts", "--fork", "--kill-child"]
+        self.join = group.join if group else None
+        user = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"] if rootless else []
+        command = [*user, "unshare", "--mount", "--pid", "--cgroup", "--ipc", "--uts", "--fork", "--kill-child"]
         command += ["--user", "--map-root-user"] if rootless else ["--time", f"--boottime={BOOT_OFFSET}"]
-        self._first = harness.Process([*command, "sh", "-c", _START, "sh", image, *mounts], preexec_fn=self._join, **user)
+        self._first = harness.Process([*command, "sh", "-c", _START, "sh", image, *mounts], preexec_fn=self.join)
         self._others = []
         try:
             self._first.await_line("role", "up")
@@ -109,25 +124,20 @@ class Container:
             raise
 
     def command(self, words, capabilities=None):
-        """For the host: runs `words` in the container. `capabilities`: of those alone, as with --cap-drop=all --cap-add=..."""
+        """For the host: runs `words` in the container; with these capabilities alone, as after --cap-drop=all --cap-add=..."""
         drop = []
         if capabilities is not None:
-            listed = "-all" + "".join(f",+{name}" for name in capabilities)
-            drop = ["setpriv", f"--bounding-set={listed}", f"--inh-caps={listed}", f"--ambient-caps={listed}", "--"]
+            drop = ["setpriv", "--bounding-set", ",".join(["-all", *(f"+{name}" for name in capabilities)]), "--"]
         words = [shutil.which("nsenter"), "--target", self.init, "--all", "--root", "--wd", "--", *drop, *words]
         return [str(word) for word in words]
 
     def start(self, *words, **options):
-        """A harness.Process in the container; `host_pid` is its pid outside, `inner_pid` inside."""
-        process = harness.Process(self.command(words), preexec_fn=self._join, env=ENVIRONMENT, **options)
-        self._others.append(process)
-        process.host_pid = harness.wait_until(lambda: next(iter(truth.children(process.pid)), None), f"{words[0]} to start")
-        process.inner_pid = inner_pid(process.host_pid)
-        return process
+        self._others.append(_Inner(self.command(words), preexec_fn=self.join, env=ENVIRONMENT, **options))
+        return self._others[-1]
 
-    def run(self, *words, seconds=harness.DEADLINE, **options):
-        return subprocess.run(self.command(words), capture_output=True, text=True, timeout=seconds, stdin=subprocess.DEVNULL,
-                              preexec_fn=self._join, env=ENVIRONMENT, **options)
+    def run(self, *words, seconds=harness.DEADLINE, capabilities=None, **options):
+        return subprocess.run(self.command(words, capabilities), capture_output=True, text=True, timeout=seconds, stdin=subprocess.DEVNULL,
+                              preexec_fn=self.join, env=ENVIRONMENT, **options)
 
     def path(self, path):
         """A path of the container, for the host."""
@@ -158,10 +168,14 @@ def inner_pid(pid):
 class Outside:
     """cowprof on the host, the target in the container."""
 
-    name = "outside"
+    sees_host = True
 
     def __init__(self, container):
         self.container = container
+
+    def name_of(self, group):
+        """Of the container's cgroup, where cowprof runs."""
+        return group.path
 
     def pid_of(self, process):
         return process.host_pid
@@ -174,26 +188,57 @@ class Outside:
 
 
 class Inside(Outside):
-    """Both in the container."""
+    """Both in the container; cowprof perhaps with some of root's capabilities only."""
 
-    name = "inside"
+    sees_host = False
+
+    def __init__(self, container, capabilities=None):
+        super().__init__(container)
+        self.capabilities = capabilities
+
+    def name_of(self, group):
+        return "/"
+
+    def command(self, *arguments):
+        return self.container.command([COWPROF, *arguments], self.capabilities)
 
     def pid_of(self, process):
         return process.inner_pid
 
     def cowprof(self, *arguments):
-        return self.container.run(COWPROF, *arguments)
+        return subprocess.run(self.command(*arguments), capture_output=True, text=True, timeout=harness.DEADLINE,
+                              stdin=subprocess.DEVNULL, preexec_fn=self.join, env=ENVIRONMENT, check=False)
+
+    def join(self):
+        if self.container.join:
+            self.container.join()
 
     def record(self, process, folder, *options):
-        return _InnerRecording(self.container, ["--attach", process.inner_pid, "--output", "/tmp/recording.json", "--quiet", *options])
+        return _InnerRecording(self, ["--attach", process.inner_pid, "--output", "/tmp/recording.json", "--quiet", *options])
+
+
+class Beside(Inside):
+    """cowprof in mount and cgroup namespaces of its own, as a sidecar or a debug container; of the container it has the pids only."""
+
+    def name_of(self, group):
+        return f"/../{group.folder.name}"
+
+    def command(self, *arguments):
+        script = 'umount -l /sys/fs/cgroup; mount -t tmpfs -o size=1m tmpfs /dev/shm; exec "$@"'
+        return self.container.command(["unshare", "--mount", "--cgroup", "sh", "-c", script, "sh", COWPROF, *arguments])
+
+    def join(self):
+        if self.container.sidecar:
+            self.container.sidecar.join()
 
 
 class _InnerRecording(harness.Recording):
-    def __init__(self, container, arguments):
+    def __init__(self, view, arguments):
+        container = view.container
         self.path = container.path("/tmp/recording.json")
         self.path.unlink(missing_ok=True)
-        self.popen = subprocess.Popen(container.command([COWPROF, *arguments]), text=True, stdout=subprocess.PIPE,
-                                      stderr=subprocess.PIPE, preexec_fn=container._join, env=ENVIRONMENT)
+        self.popen = subprocess.Popen(view.command(*arguments), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                      preexec_fn=view.join, env=ENVIRONMENT)
         self.stderr = ""
 
     def send(self, number):

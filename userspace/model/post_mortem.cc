@@ -31,8 +31,8 @@ std::string Sender(const Event& sent, const ProcessGrowth& process, const Growth
     if (other.id.pid != sent.sender || !lived) continue;
     return other.index == process.parent ? "from its parent" : absl::StrCat("from ", NameOf(other));
   }
-  return absl::StrCat("from ", sent.sender_comm.empty() ? "a process" : Printable(sent.sender_comm), " (pid ",
-                      sent.sender, ")");
+  return absl::StrCat("from ", sent.sender_comm.empty() ? "a process" : Printable(sent.sender_comm),
+                      sent.sender == 0 ? " outside of this container" : absl::StrCat(" (pid ", sent.sender, ")"));
 }
 
 // The signal that killed it. The first SIGKILL does, of the others the last: the earlier ones were survived.

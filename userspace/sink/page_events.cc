@@ -36,7 +36,8 @@ std::string PythonText(const Event& event, const Growth& growth) {
 std::string SignalText(const Event& event, const Growth& growth) {
   const std::string who = Who(event.index, growth);
   if (event.kind == EventKind::kSignalSent)
-    return absl::StrCat(SignalName(event.signal), " was sent to ", who, " by pid ", event.sender);
+    return absl::StrCat(SignalName(event.signal), " was sent to ", who, " by ",
+                        event.sender == 0 ? "a process outside of this container" : absl::StrCat("pid ", event.sender));
   return absl::StrFormat("%s got %s at address 0x%x", who, SignalName(event.signal), event.address);
 }
 

@@ -3,8 +3,10 @@
 // right, no such file on this kernel) has no row; that is absence and never an error.
 #include "source/limits.h"
 
+#include <linux/magic.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/vfs.h>
 
 #include <algorithm>
 #include <optional>
@@ -41,6 +43,22 @@ void AppendShm(const Target& target, Rows* rows) {
     rows->push_back({LimitKind::kShmInodes, "/dev/shm", shm.f_files, shm.f_files - std::min(shm.f_files, shm.f_ffree)});
 }
 
+// For who stands beside the target, in a container of its own: only the target's mounts show its cgroups. What it has
+// mounted there is its own choice, so only what is a cgroup is looked at.
+std::vector<MemoryCgroup> CgroupsByOwnMounts(const ProcFs& proc, pid_t pid, absl::string_view own) {
+  const auto mounts = proc.ReadFile(pid, "mountinfo");
+  if (!mounts.ok()) return {};
+  std::vector<MemoryCgroup> levels = PlanMemoryCgroups(own, *mounts);
+  for (MemoryCgroup& level : levels) {
+    level.directory = proc.PathOf(pid, "root") + level.directory;
+    struct statfs filesystem;
+    if (statfs(level.directory.c_str(), &filesystem) != 0 ||
+        filesystem.f_type != (level.v2 ? CGROUP2_SUPER_MAGIC : CGROUP_SUPER_MAGIC))
+      return {};
+  }
+  return levels;
+}
+
 std::vector<MemoryCgroup> CgroupsOf(const ProcFs& proc, pid_t pid) {
   const auto own = proc.ReadFile(pid, "cgroup");
   const auto mounts = ReadSmallFile(proc.root() + "/self/mountinfo");
@@ -49,7 +67,8 @@ std::vector<MemoryCgroup> CgroupsOf(const ProcFs& proc, pid_t pid) {
   constexpr unsigned kPfExiting = 0x4;
   const absl::StatusOr<ProcStat> stat = proc.ReadStat(pid);
   if (stat.ok() && (stat->flags & kPfExiting) != 0) return {};
-  return PlanMemoryCgroups(*own, *mounts);
+  std::vector<MemoryCgroup> levels = PlanMemoryCgroups(*own, *mounts);
+  return levels.empty() ? CgroupsByOwnMounts(proc, pid, *own) : levels;
 }
 
 // Innermost first. The first readable level is what the process is charged to; of those above only

@@ -1,0 +1,220 @@
+"""What cowprof can tell of a container, by where it runs: each check plants something in a container and compares.
+
+    python3 tests/system/container_matrix.py        as root: every setting x every check, as a table for docs/containers.md
+
+A check returns nothing, or raises an AssertionError that says what deviates. test_containers.py runs them one by one.
+"""
+import collections
+import contextlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import container
+import harness
+import planted
+from memory_groups import MemoryGroup, memory_root
+
+MIB = 1 << 20
+LIMIT = 512 * MIB
+DOCKER_ADDED = ("bpf", "perfmon", "sys_ptrace")  # what --cap-add has to name
+
+
+@contextlib.contextmanager
+def limited_container(image, **options):
+    """With a memory limit, where the host's cgroups can be divided; `group` is None elsewhere. `sidecar`: a group beside it."""
+    with contextlib.ExitStack() as stack:
+        group = stack.enter_context(MemoryGroup(LIMIT)) if memory_root() else None
+        mounts = ("proc", "sys", *(["cgroup"] if group and not options.get("rootless") else []))
+        box = stack.enter_context(container.Container(image, mounts=mounts, group=group, **options))
+        box.group, box.sidecar = group, stack.enter_context(MemoryGroup()) if group else None
+        yield box
+
+
+@contextlib.contextmanager
+def running(process):
+    try:
+        yield process
+    finally:
+        process.stop()
+
+
+# ---- The checks ----
+
+
+def without_frames(worker, planned):
+    """In a user namespace the workload can't see its page frames: what it planned is all the truth there is."""
+    causes = collections.Counter(cause for _, cause in planned)
+    figures = {"planted_copies": len(planned), "pagemap_copies": len(planned), "missed": 0, "unplanned": 0, "by_cause": dict(causes)}
+    return worker if worker["pagemap_copies"] else {**worker, **figures}
+
+
+def check_planted(view, folder):
+    """Counts, causes, types, lines and files of Python, by an interpreter that the host does not have."""
+    box = view.container
+    with running(box.start(container.PYTHON, f"{container.WORKLOADS}/planted_python.py", "mixture_causes", "--linger=0.2",
+                           "--planned=/tmp/planned")) as target:
+        harness.wait_until(lambda: target.lines or target.popen.poll(), "the plan")
+        assert target.lines[0]["role"] == "ready", target.lines
+        assert target.inner_pid == target.lines[0]["pid"] != target.host_pid
+        recording = view.record(target, folder, "--interval", "200ms")
+        try:
+            recording.await_sample()
+            target.go()
+            assert recording.wait() == 0, recording.stderr
+        finally:
+            recording.stop()
+        worker = next(line for line in target.finish() if line["role"] == "worker")
+    report = recording.report()
+    (row,) = report["workers"]
+    assert report["target"]["pid"] == view.pid_of(target)
+    assert (row["pid"] == worker["pid"]) == (view.pid_of(target) == target.inner_pid)
+    worker = {**without_frames(worker, harness.load_json(box.path("/tmp/planned"))), "pid": row["pid"]}
+    deviations = planted.deviations(planted.Run(worker, report, recording.path))
+    assert not deviations, deviations
+    assert report["by_type"] and len(report["by_line"]) >= 3
+    assert all(line["file"].startswith(container.WORKLOADS) for line in report["by_line"][:3]), report["by_line"][:3]
+
+
+def rows_of_kind(document, prefix):
+    return [limit for limit in document["limits"] if limit["kind"].startswith(prefix)]
+
+
+def doctor(view, process):
+    result = view.cowprof("doctor", "--json", view.pid_of(process))
+    assert (result.returncode, result.stderr) == (0, ""), result.stderr
+    return json.loads(result.stdout)
+
+
+def check_limits(view, _):
+    """The container's own 64 MiB of /dev/shm, and its memory limit, by the name that its cgroup has where cowprof runs."""
+    box = view.container
+    with running(box.start("sleep", "100")) as target:
+        document = doctor(view, target)
+    assert rows_of_kind(document, "shm")[0]["limit"] == container.SHM_BYTES
+    if not box.group:
+        return
+    name = view.name_of(box.group)
+    limits = [(row["name"], row["limit"]) for row in rows_of_kind(document, "cgroup") if row["limit"]]
+    assert limits == [(name, LIMIT)], limits
+
+
+def check_shm(view, _):
+    """Segments of the container's own /dev/shm, and whether who made them lives: its name has the pid inside."""
+    box = view.container
+    with running(box.start("sleep", "100")) as target:
+        alive, dead = f"torch_{target.inner_pid}_1_0", "torch_99999_1_0"
+        for name in alive, dead:
+            with open(box.path(f"/dev/shm/{name}"), "wb") as file:
+                file.write(b"x" * MIB)
+        result = view.cowprof("shm", "--json", view.pid_of(target))
+        for name in alive, dead:
+            box.path(f"/dev/shm/{name}").unlink()
+    assert result.returncode == 0, result.stderr
+    document = json.loads(result.stdout)
+    assert document["capacity_bytes"] == container.SHM_BYTES
+    ownership = {segment["name"]: segment["ownership"] for segment in document["segments"]}
+    assert set(ownership) == {alive, dead} and ownership[alive] != "leaked", ownership
+    assert document["used_bytes"] == 2 * MIB
+
+
+def end_workers(view, folder, *ways):
+    """Returns the report of workers that end in these ways, and what they said."""
+    box = view.container
+    command = [container.PYTHON, f"{container.WORKLOADS}/dying_workers.py", *ways]
+    with running(box.start(*command, stderr=subprocess.DEVNULL)) as target:
+        target.await_line("role", "ready")
+        recording = view.record(target, folder)
+        try:
+            recording.await_sample()
+            harness.wait_until(lambda: '"python"' in recording.path.read_text(errors="replace"), "the interpreter to be known")
+            target.go()
+            for way in ways:
+                if way == "killed_from_outside":
+                    kill_from_host(box, target.await_line("by", way)["pid"])
+            target.await_line("role", "done")
+            harness.wait_until(lambda: recording.path.read_text(errors="replace").count('"exit"') >= len(ways), "the ends in the file")
+            target.finish()
+            assert recording.wait() == 0, recording.stderr
+        finally:
+            recording.stop()
+    return recording.report()
+
+
+def kill_from_host(box, inner_pid):
+    """Kills what has that pid in the container, from outside of it."""
+    namespace = os.readlink(f"/proc/{box.init}/ns/pid")
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if os.readlink(folder / "ns/pid") == namespace and container.inner_pid(folder.name) == inner_pid:
+                return os.kill(int(folder.name), 9)
+    raise AssertionError(f"no process {inner_pid} in the container")
+
+
+def check_post_mortem(view, folder):
+    """A bus error on the container's own full /dev/shm, and a crash in a library that the host does not have."""
+    box = view.container
+    box.path("/dev/shm/filler").write_bytes(bytes(60 * MIB))
+    try:
+        report = end_workers(view, folder, "full:/dev/shm/array", "segfault", "killed_from_outside")
+    finally:
+        for name in "filler", "array":
+            box.path(f"/dev/shm/{name}").unlink(missing_ok=True)
+    bus, crash, killed = (worker["exit"] for worker in report["workers"])
+    assert bus["cause"] == "shm-full", bus
+    assert bus["text"].startswith("killed by SIGBUS: /dev/shm (64.0 MiB) is full"), bus
+    assert re.match(rf"killed by SIGSEGV in .*\.so\S* at {container.PREFIX}/lib/\S+/ctypes/__init__.py:\d+ in string_at$", crash["text"]), crash
+    if not view.sees_host:
+        assert killed["text"].endswith("outside of this container"), killed
+    else:
+        assert killed["text"].endswith(f"(pid {os.getpid()})"), killed
+
+
+CHECKS = {"counts, causes, types, lines": check_planted, "limits": check_limits, "cowprof shm": check_shm,
+          "post-mortem": check_post_mortem}
+
+# name: (of the container, where cowprof runs)
+SETTINGS = {
+    "on the host": ({}, container.Outside),
+    "on the host, rootless container": ({"rootless": True}, container.Outside),
+    "inside, privileged": ({}, container.Inside),
+    "inside, --cap-add BPF, PERFMON, SYS_PTRACE": ({}, lambda box: container.Inside(box, DOCKER_ADDED)),
+    "in a container of its own, in the same pid namespace (sidecar)": ({}, container.Beside),
+    "inside a rootless container": ({"rootless": True}, container.Inside),
+}
+
+
+# ---- The table ----
+
+
+def cell_of(check, view, folder):
+    try:
+        check(view, folder)
+        return "yes"
+    except Exception as error:  # the next one may do
+        return "no: " + (str(error).splitlines() or [type(error).__name__])[0][:160].replace("|", "\\|")
+
+
+def print_table():
+    image = Path(tempfile.mkdtemp(prefix="cowprof-image-"))
+    image.chmod(0o755)
+    print("| cowprof runs | " + " | ".join(CHECKS) + " |\n|" + " --- |" * (len(CHECKS) + 1))
+    try:
+        container.make_image(image)
+        for name, (options, make_view) in SETTINGS.items():
+            with limited_container(image, **options) as box, tempfile.TemporaryDirectory() as folder:
+                cells = []
+                for number, check in enumerate(CHECKS.values()):
+                    (Path(folder) / str(number)).mkdir()
+                    cells.append(cell_of(check, make_view(box), Path(folder) / str(number)))
+                print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
+    finally:
+        shutil.rmtree(image)
+
+
+if __name__ == "__main__":
+    print_table()
