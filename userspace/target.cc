@@ -50,7 +50,7 @@ absl::Status CheckTarget(const ProcFs& proc, pid_t pid) {
   if (!pagemap.ok()) {
     return absl::PermissionDeniedError(absl::StrCat(
         "may not look at process ", pid, ": ", strerror(errno),
-        geteuid() == 0 ? "; not even root may from in here: run cowprof on the host" : "; run cowprof with sudo"));
+        geteuid() == 0 ? "; not even root may from in here: run cowprof on the host" : "; run cowprof as the user that it runs as, or with sudo"));
   }
   return absl::OkStatus();
 }

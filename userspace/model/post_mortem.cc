@@ -202,7 +202,7 @@ std::string NameOf(const ProcessGrowth& process) {
 }
 
 PostMortem PostMortemOf(const ProcessGrowth& process, const Growth& growth) {
-  if (!process.exit) return {.text = "running"};
+  if (!process.exit) return {.text = process.ended ? "ended, exit status not known" : "running"};
   if (process.exit->signaled) return OfSignal(process, growth);
   if (process.exit->code != 0 && process.role == Role::kWorker)
     return {.text = absl::StrCat("exited unexpectedly with code ", process.exit->code)};

@@ -107,6 +107,19 @@ Rung PlanFentry(const HostFacts& facts) {
   return rung;
 }
 
+// Always worth a try: whether the target's page map may be read depends on the target.
+Rung PlanPageMap(const HostFacts& facts) {
+  Rung rung = {.name = std::string(kRungPageMap),
+               .capabilities = {"faults", "copies", "follow"},
+               .exactness = Exactness::kPageMap};
+  const auto refused = facts.refused.find(rung.name);
+  rung.usable = refused == facts.refused.end();
+  if (rung.usable) return rung;
+  rung.reason = std::string(refused->second.message());
+  rung.remedy = "run cowprof as the user that the process runs as, in the same container; then no privilege is needed";
+  return rung;
+}
+
 }  // namespace
 
 HostFacts ReadHostFacts() {
@@ -135,7 +148,7 @@ HostFacts ReadHostFacts() {
 }
 
 std::vector<Rung> PlanProbes(const HostFacts& facts, const std::vector<std::string>& without) {
-  std::vector<Rung> ladder = {PlanTracepoints(facts), PlanFentry(facts)};
+  std::vector<Rung> ladder = {PlanTracepoints(facts), PlanFentry(facts), PlanPageMap(facts)};
   for (Rung& rung : ladder) {
     for (const std::string& name : without) {
       const bool forbids = name == rung.name || std::find(rung.capabilities.begin(), rung.capabilities.end(), name) !=

@@ -31,7 +31,8 @@ struct HostFacts {
 // `refused` is left to who loads the rungs (fault_ladder.h). Tries fentry.
 HostFacts ReadHostFacts();
 
-inline constexpr absl::string_view kRungTracepoints = "btf-tracepoints", kRungFentry = "fentry";
+inline constexpr absl::string_view kRungTracepoints = "btf-tracepoints", kRungFentry = "fentry",
+                                   kRungPageMap = "page-map";
 
 // One way of counting, and whether this host has it.
 struct Rung {
