@@ -314,6 +314,7 @@ absl::StatusOr<Sample> Collector::Collect(absl::Duration interval, bool last) {
   if (!counting) sweep();
   spaces_.Take(&sample);
   if (target_alive_) sample.limits = limits_.Read(target_);
+  if (counting) AddOomVictims(&sample);
   LookAtShm(interval, last, &sample);
   // Those seen before stay: a process that is about to end is said to be in the root.
   for (const LimitSample& limit : sample.limits) {

@@ -81,6 +81,7 @@ class Collector {
   void RunSweep(absl::Duration budget, Pull* pull, Sample* sample);
   void Count(const Tracked& tracked, const FinishedSweep& sweep);
   absl::Duration SweepBudget(absl::Duration interval, bool last) const;
+  void AddOomVictims(Sample* sample);
   void LookAtShm(absl::Duration interval, bool last, Sample* sample);
 
   // A program may have new places, or start others, all the time.
@@ -114,6 +115,8 @@ class Collector {
   absl::Duration next_sweep_, sweep_cost_before_;  // before: when the current round began
   double rollup_ns_per_page_ = 60;  // 55 ms for 4 GiB of 4 KiB pages on a 2.5 GHz virtual CPU; then as measured
   uint64_t unreadable_ = 0;
+  std::vector<LimitSample> limits_before_;  // as they were at most kKillWindow ago, for AddOomVictims
+  absl::Duration limits_before_at_;
 };
 
 }  // namespace cowprof

@@ -4,6 +4,7 @@
 
 #include "absl/algorithm/container.h"
 #include "collector.h"
+#include "model/kill_evidence.h"
 
 namespace cowprof {
 namespace {
@@ -14,6 +15,9 @@ constexpr double kSweepShare = 0.03, kLongSweepShare = 0.008;
 constexpr double kCountingShare = 0.05, kLongCountingShare = 0.02, kBytesShare = 0.01;
 
 constexpr absl::Duration kFirstSweeps = absl::Milliseconds(200);  // CPU time that they may take at once
+
+// A kill is counted before the process is gone; between the two there may be a look at the limits.
+constexpr absl::Duration kKillWindow = absl::Seconds(2);
 
 }  // namespace
 
@@ -118,6 +122,19 @@ std::optional<VerifyFigures> Collector::Verify(const Tracked& worker, const Fini
   verifier_.Offer(worker.index, sweep.diverged_sample);
   verifier_.Run({worker.index, own, parent, *heads, program->Types()}, VerifyBudget());
   return verifier_.FiguresOf(worker.index);
+}
+
+// The cgroup's own count is all that tells of the OOM killer without probes.
+void Collector::AddOomVictims(Sample* sample) {
+  std::vector<LimitSample> now = sample->limits;
+  if (now.empty()) now = limits_before_;
+  std::vector<Event> victims = OomVictims(limits_before_, now, sample->events);
+  sample->events.insert(sample->events.end(), victims.begin(), victims.end());
+  absl::c_stable_sort(sample->events, [](const Event& a, const Event& b) { return a.t < b.t; });
+  if (!victims.empty() || limits_before_.empty() || sample->t >= limits_before_at_ + kKillWindow) {
+    limits_before_ = std::move(now);
+    limits_before_at_ = sample->t;
+  }
 }
 
 }  // namespace cowprof

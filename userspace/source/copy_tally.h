@@ -25,7 +25,8 @@ using ParentsCopies = absl::flat_hash_map<uint64_t, PageBits>;
 class CopyTally {
  public:
   // `was_there`: it was not forked under our eyes. What the first look finds may be old, and is not counted.
-  explicit CopyTally(bool was_there = false) : was_there_(was_there) {}
+  CopyTally() = default;
+  explicit CopyTally(bool was_there) : was_there_(was_there) {}
 
   // One look at all of the process against its parent. `most`: how many copies it can have made since the last look, by
   // its page faults. A page that both sides have alone is this process's copy as long as it had the faults for it; the
@@ -40,7 +41,7 @@ class CopyTally {
     PageBits copied;  // by it, at any time: it may have handed the page on to a child
   };
   absl::flat_hash_map<uint64_t, Known> known_;
-  bool was_there_, first_ = true;
+  bool was_there_ = false, first_ = true;
 };
 
 }  // namespace cowprof
