@@ -150,6 +150,7 @@ void Attribution::Judge(const Pull& pull, Sample* sample) {
     causes[row.serial][static_cast<int>(cause)] += row.copies;
     if (Most& most = causes_of_shapes_[{row.serial, row.shape}]; row.copies >= most.copies) most = {row.copies, cause};
     if (row.shape == COWPROF_SHAPE_UNREAD || row.shape == COWPROF_SHAPE_KERNEL) continue;
+    if (faults_->counts_by_sweep()) continue;  // a sample of pages, which no instruction is known of
     (row.told ? now.told : now.looked) += row.copies;
     if (ended.contains(row.serial)) (row.told ? ended_evidence_.told : ended_evidence_.looked) += row.copies;
     if (row.told || row.ip == 0) continue;
@@ -289,7 +290,7 @@ int Attribution::PlaceOf(const PlaceRow& row, const Member& member) {
   const PlaceKey key = {row.image != 0 ? row.image : program.image(), row.shape, row.ip, row.type, row.stack};
   if (const auto known = known_places_.find(key); known != known_places_.end()) return known->second;
   program.memory().Prefer(member.id);
-  const NativeSymbol symbol = program.SymbolOf(row.ip);
+  const NativeSymbol symbol = row.ip != 0 ? program.SymbolOf(row.ip) : NativeSymbol{};
   Place place = {.cause = CauseOfRow(program, row.image, row.shape, row.ip),
                  .type = program.TypeName(row.type),
                  .module = symbol.module,

@@ -16,12 +16,10 @@
 namespace cowprof {
 namespace {
 
-// Shares of one CPU: while a round of the sweep runs, of it in the long run, and of the rollups.
-constexpr double kSweepShare = 0.03, kLongSweepShare = 0.008, kRollupShare = 0.004;
+constexpr double kRollupShare = 0.004;  // of one CPU
 
 constexpr size_t kMostCgroups = 256;  // that are remembered by name
 constexpr absl::Duration kShortestGapOfPages = absl::Milliseconds(100);
-constexpr absl::Duration kFirstSweeps = absl::Milliseconds(200);  // CPU time that they may take at once
 
 absl::StatusOr<RollupFigures> TimedRollup(const ProcFs& proc, pid_t pid, absl::Duration t) {
   const absl::Duration before = BootTime();
@@ -72,6 +70,7 @@ Collector::Tracked& Collector::Track(const FollowedProcess& process, absl::Durat
   Tracked& tracked = found->second;
   if (!is_new) return tracked;
   const auto parent = living_.find(process.parent);
+  const bool by_probes = process.origin == Origin::kForked && !faults_->counts_by_sweep();
   tracked = {.index = next_index_++,
              .serial = process.serial,
              .id = process.id,
@@ -79,7 +78,7 @@ Collector::Tracked& Collector::Track(const FollowedProcess& process, absl::Durat
              .origin = process.origin,
              .next_rollup = process.origin == Origin::kForked ? t + options_.rollup_interval : t,
              // What was there before the probes may have copied long ago: only a look at all of it tells.
-             .next_full_sweep = process.origin == Origin::kForked ? t + options_.full_sweep_interval : t};
+             .next_full_sweep = by_probes ? t + options_.full_sweep_interval : t};
   const bool inherits = parent != living_.end() && process.origin != Origin::kTarget &&
                         (process.origin == Origin::kForked || HasNotExeced(proc_, process.id.pid));
   tracked.space = inherits ? parent->second.space : tracked.index;
@@ -154,6 +153,7 @@ ProcessSample Collector::ReadProcess(const FollowedProcess& process, Tracked* tr
   ProcessSample out = {.index = tracked->index, .counts = process.counts};
   const FaultCounts& counts = process.counts;
   tracked->own_pages = counts.copies.value_or(0) + counts.zero_fills().value_or(0) + counts.file_copies.value_or(0);
+  if (faults_->counts_by_sweep()) tracked->own_pages = counts.faults.value_or(0);  // none without a fault
   if (process.exited_ns != 0) return out;
   absl::StatusOr<ProcFigures> figures = proc_.ReadFigures(process.id, options_.page_bytes);
   if (figures.ok()) {
@@ -190,51 +190,6 @@ void Collector::ReadRollups(absl::Duration t, absl::Duration budget, bool last, 
   }
 }
 
-// Every sweep_interval. All of the target: its pages become its own without a fault when a worker ends. Of the others
-// the regions in which they got pages of their own, if they did so since the last time; once in a while all of them.
-void Collector::PlanSweeps(absl::Duration t) {
-  if (!sweep_.idle() || t < next_sweep_) return;
-  // A round that was costly makes the next one wait longer.
-  const absl::Duration cost = sweep_.cost() - std::exchange(sweep_cost_before_, sweep_.cost());
-  next_sweep_ = t + std::max(options_.sweep_interval, cost / kLongSweepShare);
-  absl::flat_hash_map<uint32_t, std::vector<uint64_t>> touched;
-  if (absl::StatusOr<std::vector<TouchedRegion>> regions = faults_->PullRegions(); regions.ok()) {
-    for (const TouchedRegion& region : *regions) touched[region.serial].push_back(region.address);
-  }
-  std::vector<Tracked*> in_order;
-  for (auto& [id, tracked] : living_) in_order.push_back(&tracked);
-  std::sort(in_order.begin(), in_order.end(), [](const Tracked* a, const Tracked* b) { return a->index < b->index; });
-  for (Tracked* tracked : in_order) {
-    if (std::optional<SweepJob> job = PlanSweep(tracked, t, std::move(touched[tracked->serial])))
-      sweep_.Add(*std::move(job));
-  }
-}
-
-std::optional<SweepJob> Collector::PlanSweep(Tracked* tracked, absl::Duration t, std::vector<uint64_t> touched) {
-  SweepJob job = {.index = tracked->index,
-                  .process = tracked->id,
-                  .full = tracked->index == 0 || t >= tracked->next_full_sweep,
-                  .sample_diverged = options_.verify ? kMaxDivergedSample : 0};
-  if (living_.contains(tracked->parent)) job.peer = tracked->parent;
-  if (!job.full && tracked->own_pages == tracked->swept_own_pages) return std::nullopt;
-  if (job.full) {
-    tracked->next_full_sweep = t + options_.full_sweep_interval;
-  } else {
-    job.regions = std::move(touched);
-    std::sort(job.regions.begin(), job.regions.end());
-  }
-  tracked->swept_own_pages = tracked->own_pages;
-  job.ranges = RangesOf(*tracked, t);
-  return job;
-}
-
-std::shared_ptr<const std::vector<AddressRange>> Collector::RangesOf(const Tracked& tracked, absl::Duration t) {
-  const std::shared_ptr<Program> program = attribution_.ProgramOf(tracked.id);
-  const uint64_t pool_bytes = program != nullptr ? program->interpreter().pool_bytes : 0;
-  // Through the target where it can be: its mappings are what all of its workers inherited.
-  return spaces_.RangesOf(tracked.space, tracked.space == 0 ? target_ : tracked.id.pid, pool_bytes, t);
-}
-
 // Where the first copies of a worker lie is not known from what was there before the data was loaded.
 void Collector::LookAtInherited(const Sample& sample) {
   for (const auto& [id, tracked] : living_) {
@@ -250,33 +205,6 @@ void Collector::LookAtInherited(const Sample& sample) {
     if (heads && program->python() == Program::Python::kReadable)
       spaces_.LookForHeads(tracked.space, id.pid, *heads, program->Types());
   }
-}
-
-void Collector::RunSweep(absl::Duration budget, Sample* sample) {
-  for (const FinishedSweep& finished : sweep_.Run(budget)) {
-    const auto row = std::find_if(sample->processes.begin(), sample->processes.end(),
-                                  [&](const ProcessSample& process) { return process.index == finished.index; });
-    if (row == sample->processes.end()) continue;
-    row->sweep = finished.figures;
-    const auto tracked = std::find_if(living_.begin(), living_.end(),
-                                      [&](const auto& entry) { return entry.second.index == finished.index; });
-    if (tracked == living_.end()) continue;
-    spaces_.Add(tracked->second.space, finished);
-    if (!finished.diverged_sample.empty()) row->verify = Verify(tracked->second, finished);
-  }
-  spaces_.Take(sample);
-}
-
-// Compares a sample of the pages that the sweep found to have left the parent's; nullopt if that can't be done.
-std::optional<VerifyFigures> Collector::Verify(const Tracked& worker, const FinishedSweep& sweep) {
-  const std::shared_ptr<Program> program = attribution_.ProgramOf(worker.id);
-  const std::optional<HeadLayout> heads = program == nullptr ? std::nullopt : program->Heads();
-  if (!heads || !living_.contains(worker.parent)) return std::nullopt;
-  program->memory().Prefer(worker.id);
-  const ProcessMemory own(worker.id.pid), parent(worker.parent.pid);
-  verifier_.Offer(worker.index, sweep.diverged_sample);
-  verifier_.Run({worker.index, own, parent, *heads, program->Types()}, VerifyBudget());
-  return verifier_.FiguresOf(worker.index);
 }
 
 // Places are told at longer and longer intervals, so that a recording of hours keeps its size: after t seconds about
@@ -300,7 +228,7 @@ void Collector::Attribute(const Pull& pull, absl::Duration t, bool last, Sample*
   for (const FollowedProcess& process : pull.processes) {
     if (process.exited_ns == 0) continue;
     ended.insert(living_[process.id].index);
-    tell |= process.id.pid == target_ || WIFSIGNALED(process.exit_status);
+    tell |= process.id.pid == target_ || (process.exit_status && WIFSIGNALED(*process.exit_status));
   }
   if (news || tell || !ended.empty()) attribution_.ReadPlaces();
   // Sooner than places, since they cost nothing: a forecast lives on them, and of young workers it is to be made soon.
@@ -365,6 +293,13 @@ absl::StatusOr<Sample> Collector::Collect(absl::Duration interval, bool last) {
     if (process.exited_ns != 0) ended.emplace_back(&process, tracked);
   }
   AddEvents(pull->events, &sample);
+  // Copies come first where they come from the sweep.
+  const bool counting = faults_->counts_by_sweep();
+  const auto sweep = [&] {
+    PlanSweeps(t, last);
+    RunSweep(SweepBudget(interval, last), &*pull, &sample);
+  };
+  if (counting) sweep();
   Attribute(*pull, t, last, &sample);
   for (const auto& [process, tracked] : ended) {
     End(*process, tracked, &sample);
@@ -378,12 +313,10 @@ absl::StatusOr<Sample> Collector::Collect(absl::Duration interval, bool last) {
                    [](const Event& a, const Event& b) { return a.t < b.t; });
   ReadRollups(t, interval * kRollupShare, last, &sample);
   LookAtInherited(sample);
-  PlanSweeps(t);
-  // The first looks at all memory are worth some haste: until they are done, private memory is known from its growth
-  // only.
-  const absl::Duration hasty = std::clamp(kFirstSweeps - sweep_.cost(), absl::ZeroDuration(), absl::Milliseconds(50));
-  RunSweep(last ? absl::Milliseconds(100) : std::max(interval * kSweepShare, hasty), &sample);
+  if (!counting) sweep();
+  spaces_.Take(&sample);
   if (target_alive_) sample.limits = limits_.Read(target_);
+  if (counting) AddOomVictims(&sample);
   LookAtShm(interval, last, &sample);
   // Those seen before stay: a process that is about to end is said to be in the root.
   for (const LimitSample& limit : sample.limits) {

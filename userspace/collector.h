@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "address_spaces.h"
 #include "attribution.h"
+#include "copied_bytes.h"
 #include "model/sample.h"
 #include "shm_watch.h"
 #include "source/fault_source.h"
@@ -74,10 +75,13 @@ class Collector {
   void NameCgroup(const SeenEvent& seen, LimitSample* limit) const;
   ProcessSample ReadProcess(const FollowedProcess& process, Tracked* tracked);
   void ReadRollups(absl::Duration t, absl::Duration budget, bool last, Sample* sample);
-  void PlanSweeps(absl::Duration t);
+  void PlanSweeps(absl::Duration t, bool last);
   std::shared_ptr<const std::vector<AddressRange>> RangesOf(const Tracked& tracked, absl::Duration t);
   void LookAtInherited(const Sample& sample);
-  void RunSweep(absl::Duration budget, Sample* sample);
+  void RunSweep(absl::Duration budget, Pull* pull, Sample* sample);
+  void Count(const Tracked& tracked, const FinishedSweep& sweep);
+  absl::Duration SweepBudget(absl::Duration interval, bool last) const;
+  void AddOomVictims(Sample* sample);
   void LookAtShm(absl::Duration interval, bool last, Sample* sample);
 
   // A program may have new places, or start others, all the time.
@@ -104,12 +108,15 @@ class Collector {
   bool logging_pages_ = true;
   AddressSpaces spaces_;
   Verifier verifier_{/*seed=*/1};
+  CopiedBytes copied_bytes_;
   absl::Duration next_places_, next_pages_, last_attributed_;
   absl::Duration last_fork_;
   double extra_ticks_ = kMostExtraTicks;           // left of those that names to be read are worth
   absl::Duration next_sweep_, sweep_cost_before_;  // before: when the current round began
   double rollup_ns_per_page_ = 60;  // 55 ms for 4 GiB of 4 KiB pages on a 2.5 GHz virtual CPU; then as measured
   uint64_t unreadable_ = 0;
+  std::vector<LimitSample> limits_before_;  // as they were at most kKillWindow ago, for AddOomVictims
+  absl::Duration limits_before_at_;
 };
 
 }  // namespace cowprof

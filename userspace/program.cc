@@ -130,6 +130,13 @@ std::optional<bool> Program::CollectorOn(pid_t pid) const {
   return cowprof::CollectorOn(interpreter_, ProcessMemory(pid));
 }
 
+// struct _gc_runtime_state: generation_stats[3] of three words each stands before `collecting`, from 3.6 to 3.14.
+std::optional<uint64_t> Program::FullCollections(pid_t pid) const {
+  if (interpreter_.collecting_address == 0) return std::nullopt;
+  const auto collections = ReadValue<uint64_t>(ProcessMemory(pid), interpreter_.collecting_address - 24);
+  return collections && *collections <= UINT32_MAX ? collections : std::nullopt;
+}
+
 std::optional<bool> Program::PersistentWorkers(pid_t pid) const {
   if (python_ != Python::kReadable) return std::nullopt;
   return cowprof::PersistentWorkers(interpreter_, ProcessMemory(pid));

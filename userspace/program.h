@@ -68,6 +68,9 @@ class Program {
 
   // gc.isenabled() in that process; nullopt where it can't be told.
   std::optional<bool> CollectorOn(pid_t pid) const;
+  // How often the collector has gone through all objects: gc.get_stats()[2]["collections"]; nullopt where it can't be
+  // told.
+  std::optional<uint64_t> FullCollections(pid_t pid) const;
   // See torch_worker.h; nullopt where it can't be told, too.
   std::optional<bool> PersistentWorkers(pid_t pid) const;
 

@@ -39,7 +39,8 @@ std::string WhatIsMissing() {
   if ((held & SetOf({CAP_SYS_PTRACE})) == 0) missing.push_back("CAP_SYS_PTRACE");
   if (geteuid() != 0 && (held & SetOf({CAP_DAC_READ_SEARCH})) == 0) missing.push_back("CAP_DAC_READ_SEARCH");
   if (missing.empty()) return "; not even root may from in here: run cowprof on the host";
-  return absl::StrCat("; ", absl::StrJoin(missing, ", "), " missing: run cowprof with sudo, or give it that, ",
+  return absl::StrCat("; ", absl::StrJoin(missing, ", "),
+                      " missing: run cowprof as the user that it runs as, with sudo, or give it that, ",
                       "in a container with --cap-add");
 }
 

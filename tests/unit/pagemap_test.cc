@@ -360,7 +360,6 @@ TEST_CASE("pages are counted by range, across the pieces that are read, and summ
   CHECK(found.figures.shared_pages == 1470);
   CHECK(found.figures.swapped_pages == 5);
   CHECK(found.diverged_sample.empty());
-  CHECK(found.page_states.empty());
   // Read again, a piece has what it has now; the others stand. Number 3 is gone from the list, not from what is known.
   worker.Set(120, 30, kPresent | kExclusive, 9000);
   job.full = false;
@@ -387,11 +386,9 @@ TEST_CASE("without a peer, ranges have private and shared pages only") {
                                               .process = worker.id(),
                                               .full = true,
                                               .ranges = Ranges({{AddressOf(10), AddressOf(600), 0}}),
-                                              .sample_diverged = 5,
-                                              .page_states = true});
+                                              .sample_diverged = 5});
   CHECK(found.ranges == std::vector<RangePages>{{0, 30, 560, 0, 0, 0}});
   CHECK(found.diverged_met == 0);
-  CHECK(found.page_states.empty());
 }
 
 TEST_CASE("diverged pages are handed out: all if they are few, otherwise a fair sample") {
@@ -424,31 +421,27 @@ TEST_CASE("diverged pages are handed out: all if they are few, otherwise a fair 
   CHECK(sampled(100).diverged_sample == std::vector<uint64_t>{AddressOf(511), AddressOf(512)});
 }
 
-TEST_CASE("the state of each page is handed out for the ranges, or for all") {
+TEST_CASE("who shares each page is handed out where it is asked for") {
   FixtureTree tree;
   FakeProcess parent(tree, 10), worker(tree, 11);
   parent.Set(0, 520, kPresent, 5000);
   worker.Set(0, 530, kPresent, 5000);
   worker.Set(3, 2, kPresent | kExclusive, 9000);
+  worker.Set(520, 10, kPresent | kExclusive, 9000);
   PagemapSweep sweep(ProcFs(tree.root()), 4096, 0);
-  SweepJob job = {
-      .index = 1, .process = worker.id(), .peer = parent.id(), .full = true, .ranges = nullptr, .page_states = true};
-  std::vector<RegionStates> states = RunOne(&sweep, job).page_states;
-  REQUIRE(states.size() == 2);
-  CHECK(states[0].address == AddressOf(0));
-  CHECK(states[0].states[0] == (1 | 1 << 2 | 1 << 4 | 2 << 6));
-  CHECK(states[0].At(4) == PageState::kDiverged);
-  CHECK(states[0].At(511) == PageState::kSame);
-  CHECK(states[1].At(7) == PageState::kSame);
-  CHECK(states[1].At(8) == PageState::kNew);
-  CHECK(states[1].At(18) == PageState::kOther);
-  job.ranges = Ranges({{AddressOf(4), AddressOf(6), 0}, {AddressOf(8), AddressOf(10), 1}});
-  states = RunOne(&sweep, job).page_states;
-  REQUIRE(states.size() == 1);
-  CHECK(states[0].states[0] == 0);
-  CHECK(states[0].states[1] == (2 | 1 << 2));
-  CHECK(states[0].states[2] == (1 | 1 << 2));
-  CHECK(states[0].states[3] == 0);
+  SweepJob job = {.index = 1, .process = worker.id(), .peer = parent.id(), .full = true, .ranges = nullptr, .sharing = true};
+  const std::vector<RegionSharing> sharing = RunOne(&sweep, job).sharing;
+  REQUIRE(sharing.size() == 2);
+  CHECK(sharing[0].address == AddressOf(0));
+  CHECK(sharing[0].exclusive.count() == 2);
+  CHECK(sharing[0].exclusive[3]);
+  CHECK(sharing[0].shared.count() == 510);
+  CHECK(sharing[0].peer.count() == 512);
+  CHECK(sharing[1].shared.count() == 8);
+  CHECK(sharing[1].exclusive.count() == 10);
+  CHECK(sharing[1].peer.count() == 8);
+  job.sharing = false;
+  CHECK(RunOne(&sweep, job).sharing.empty());
 }
 
 TEST_CASE("live: ranges of a forked child have exactly what it wrote in each") {

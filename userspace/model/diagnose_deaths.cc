@@ -10,13 +10,15 @@ namespace cowprof {
 namespace {
 
 constexpr size_t kMostTold = 3;  // of processes that died of the same
+constexpr double kSeen = 0.99, kConcluded = 0.8;  // by a probe; from counts that rose at the same time
 
 // What happened to the first few is the evidence: hundreds may have died.
 Diagnosis FromDeaths(const Facts& facts, const char* id) {
   Diagnosis diagnosis;
   const std::vector<const ProcessGrowth*> dead = EndedBy(id, facts.growth);
   if (dead.empty()) return diagnosis;
-  diagnosis = {.id = id, .confidence = 0.99};
+  const bool seen = facts.growth.info.exactness != Exactness::kPageMap;
+  diagnosis = {.id = id, .confidence = seen ? kSeen : kConcluded};
   for (const ProcessGrowth* process : dead) {
     diagnosis.pids.push_back(process->id.pid);
     if (diagnosis.pids.size() > kMostTold) continue;

@@ -78,15 +78,17 @@ absl::Duration MiddleOf(const SweepFigures& sweep) { return (sweep.begin + sweep
 // A sweep of the touched regions updates what a full one found, and a forked child owned nothing before it touched. A
 // busy machine may stop cowprof between the counters of a sample and its sweep: what was copied in between is known
 // with the next sample only, and the past is kept until then.
-void RebaseOnSweep(ProcessGrowth* process) {
+void RebaseOnSweep(Exactness exactness, ProcessGrowth* process) {
   const SweepFigures& sweep = *process->sweep;
   const bool timed = sweep.end > absl::ZeroDuration();
   const ProcessGrowth::Past then = timed ? PastAt(MiddleOf(sweep), *process) : process->past.back();
-  process->anonymous = {sweep.private_pages, then.copies, then.anon_pages};
+  // Where copies are known from sweeps alone, those of this one stand in this very sample.
+  const uint64_t copies = exactness == Exactness::kPageMap ? process->past.back().copies : then.copies;
+  process->anonymous = {sweep.private_pages, copies, then.anon_pages};
   if (!timed || MiddleOf(sweep) <= process->past.back().t) process->past.clear();
 }
 
-void RebaseOnTruth(const ProcessSample& sample, uint64_t page_bytes, ProcessGrowth* process) {
+void RebaseOnTruth(const ProcessSample& sample, const RunInfo& info, ProcessGrowth* process) {
   const uint64_t copies = Or0(process->counts.copies), anon_pages = Or0(process->proc.anon_pages);
   const bool forked = process->origin == Origin::kForked && !process->execed;
   if (forked && (!process->anonymous || !process->seen) && process->counts.copies)
@@ -95,15 +97,15 @@ void RebaseOnTruth(const ProcessSample& sample, uint64_t page_bytes, ProcessGrow
   if (sample.sweep) {
     process->sweep = sample.sweep;
     const uint64_t total_bytes = process->private_bytes.value_or(0),
-                   anonymous_bytes = sample.sweep->private_pages * page_bytes;
+                   anonymous_bytes = sample.sweep->private_pages * info.page_bytes;
     // The rollup at attach is older than the first sweep: what it found beyond the sweep's pages are private pages of
     // files.
     if (!process->anonymous && process->rollup_basis)
       process->private_other_bytes = total_bytes - std::min(total_bytes, anonymous_bytes);
-    RebaseOnSweep(process);
+    RebaseOnSweep(info.exactness, process);
   } else if (process->sweep && process->past.size() >= 2 &&
              MiddleOf(*process->sweep) > process->past[process->past.size() - 2].t) {
-    RebaseOnSweep(process);
+    RebaseOnSweep(info.exactness, process);
   }
   if (sample.rollup) {
     process->rollup = sample.rollup;
@@ -140,7 +142,7 @@ MemoryHistory::Stretch StretchAt(absl::Duration t, const ProcessGrowth& process)
           .private_bytes = Or0(process.private_bytes)};
 }
 
-void AppendProcess(const ProcessSample& sample, absl::Duration t, absl::Duration elapsed, uint64_t page_bytes,
+void AppendProcess(const ProcessSample& sample, absl::Duration t, absl::Duration elapsed, const RunInfo& info,
                    ProcessGrowth* process) {
   const uint64_t copied = Rise(Or0(process->counts.copies), Or0(sample.counts.copies));
   process->copies_per_second = elapsed > absl::ZeroDuration() ? copied / absl::ToDoubleSeconds(elapsed) : 0;
@@ -155,12 +157,12 @@ void AppendProcess(const ProcessSample& sample, absl::Duration t, absl::Duration
   if (!process->first_anon_pages) process->first_anon_pages = sample.proc.anon_pages;
   if (process->past.size() == kLongestPast) process->past.erase(process->past.begin());
   process->past.push_back({t, Or0(process->counts.copies), Or0(process->proc.anon_pages)});
-  RebaseOnTruth(sample, page_bytes, process);
-  DeriveMemory(page_bytes, process);
+  RebaseOnTruth(sample, info, process);
+  DeriveMemory(info.page_bytes, process);
   if (sample.rollup && process->anonymous) {
     const uint64_t anonymous = *process->private_bytes - process->private_other_bytes;
     process->private_other_bytes = sample.rollup->private_bytes - std::min(sample.rollup->private_bytes, anonymous);
-    DeriveMemory(page_bytes, process);
+    DeriveMemory(info.page_bytes, process);
   }
   if (sample.proc.anon_pages) process->history.Add(StretchAt(t, *process));
 }
@@ -280,7 +282,7 @@ void AppendEvent(const Event& event, Growth* growth) {
     process.oom_victim = true;
   } else if (event.kind == EventKind::kExit) {
     process.ended = event.t;
-    process.exit = ExitOf(event.status);
+    if (event.status) process.exit = ExitOf(*event.status);
     process.copies_per_second = 0;
     process.past = {};
     process.history.stretches.shrink_to_fit();
@@ -310,7 +312,7 @@ void Append(const Sample& sample, Growth* growth) {
   }
   for (const ProcessSample& process : sample.processes) {
     if (ProcessGrowth* row = Announced(process.index, growth))
-      AppendProcess(process, sample.t, elapsed, growth->info.page_bytes, row);
+      AppendProcess(process, sample.t, elapsed, growth->info, row);
   }
   for (const Event& event : sample.events) {
     if (event.kind != EventKind::kProcess) continue;

@@ -80,6 +80,8 @@ std::vector<std::string> OomEvidence(const ProcessGrowth& process, const Growth&
                    host ? ": no cgroup of it had met its limit, the host had no memory left"
                         : absl::StrCat(": ", LimitWords(kill.limit), " used ", HumanBytes(kill.limit.used), " of ",
                                        HumanBytes(kill.limit.limit)))};
+  if (growth.info.exactness == Exactness::kPageMap)
+    lines.push_back("no probe saw that: the cgroup's count of such kills rose as it was killed");
   lines.push_back(absl::StrCat(NameOf(process), " held ", HumanBytes(kill.victim_bytes), " of private memory"));
   if (!host && kill.recorded_bytes < kMostOfIt * kill.limit.used) {
     lines.push_back(absl::StrCat("the recorded processes held ", HumanBytes(kill.recorded_bytes),
@@ -203,7 +205,7 @@ std::string NameOf(const ProcessGrowth& process) {
 }
 
 PostMortem PostMortemOf(const ProcessGrowth& process, const Growth& growth) {
-  if (!process.exit) return {.text = "running"};
+  if (!process.exit) return {.text = process.ended ? "ended, exit status not known" : "running"};
   if (process.exit->signaled) return OfSignal(process, growth);
   if (process.exit->code != 0 && process.role == Role::kWorker)
     return {.text = absl::StrCat("exited unexpectedly with code ", process.exit->code)};

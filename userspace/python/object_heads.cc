@@ -15,14 +15,18 @@ constexpr uint32_t kMostReferences = 1 << 30;        // immortal objects (PEP 68
 
 }  // namespace
 
-uint64_t CountHeads(absl::Span<const uint64_t> words, const HeadLayout& layout, const TypeLookup& types) {
-  uint64_t heads = 0;
+std::vector<ObjectHead> FindHeads(absl::Span<const uint64_t> words, const HeadLayout& layout, const TypeLookup& types) {
+  std::vector<ObjectHead> heads;
   for (size_t i = 0; i + 1 < words.size(); i += 2) {
     const uint64_t references = layout.count_has_flags ? words[i] & UINT32_MAX : words[i];
     if (references == 0 || references > kMostReferences || !IsUserPointer(words[i + 1])) continue;
-    heads += types(words[i + 1]).has_value();
+    if (const std::optional<TypeTraits> traits = types(words[i + 1])) heads.push_back({i, words[i + 1], *traits});
   }
   return heads;
+}
+
+uint64_t CountHeads(absl::Span<const uint64_t> words, const HeadLayout& layout, const TypeLookup& types) {
+  return FindHeads(words, layout, types).size();
 }
 
 RegionHeads LookForHeads(const Region& region, const MemoryReader& memory, const HeadLayout& layout,

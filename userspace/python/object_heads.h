@@ -4,7 +4,9 @@
 #ifndef COWPROF_PYTHON_OBJECT_HEADS_H_
 #define COWPROF_PYTHON_OBJECT_HEADS_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "absl/types/span.h"
 #include "model/sample.h"
@@ -12,6 +14,15 @@
 #include "python/page_diff.h"
 
 namespace cowprof {
+
+// The head of an object in a piece of memory: where its count stands, as a number of words, and what its type is.
+struct ObjectHead {
+  size_t word = 0;
+  uint64_t type = 0;
+  TypeTraits traits;
+};
+// Of objects that are not immortal, in a piece of memory that begins at a multiple of 16.
+std::vector<ObjectHead> FindHeads(absl::Span<const uint64_t> words, const HeadLayout& layout, const TypeLookup& types);
 
 // Heads in a piece of memory that begins at a multiple of 16: words that can be a count before the address of a type.
 uint64_t CountHeads(absl::Span<const uint64_t> words, const HeadLayout& layout, const TypeLookup& types);

@@ -98,7 +98,7 @@ Json EncodeEvent(const Event& event) {
       json["command"] = event.command;
       break;
     case EventKind::kExit:
-      json["status"] = event.status;
+      json["status"] = event.status ? Json(*event.status) : Json(nullptr);
       break;
     case EventKind::kSignalSent:
       json["signal"] = event.signal;
@@ -135,7 +135,7 @@ Event DecodeEvent(const Json& json) {
   event.origin = IndexedBy(kOrigins, TextOf(json, "origin"), Origin::kForked);
   event.comm = TextOf(json, "comm");
   event.command = TextOf(json, "command");
-  event.status = NumberOf<int>(json, "status");
+  if (json.contains("status")) event.status = NumberIn<int>(json["status"]);
   event.signal = NumberOf<int>(json, "signal");
   event.code = NumberOf<int>(json, "code");
   event.sender = NumberOf<pid_t>(json, "sender");

@@ -65,7 +65,7 @@ PageEvents::Mark PageEvents::MarkOf(const Event& event, const Growth& growth) {
                                Printable(event.command.empty() ? event.comm : event.command, kMostBytes));
       break;
     case EventKind::kExit:
-      mark.kind = ExitOf(event.status).signaled ? Kind::kKilled : Kind::kExit;
+      mark.kind = event.status && ExitOf(*event.status).signaled ? Kind::kKilled : Kind::kExit;
       break;
     case EventKind::kSignalSent:
     case EventKind::kSignalDelivered:

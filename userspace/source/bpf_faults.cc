@@ -196,7 +196,7 @@ FollowedProcess BpfFaults::FollowedOf(const Row& row) const {
           .image = row.image,
           .forked_ns = row.forked_ns,
           .exited_ns = row.exited_ns,
-          .exit_status = row.exit_code,
+          .exit_status = row.exited_ns != 0 ? std::optional<int>(row.exit_code) : std::nullopt,
           .comm = TextIn(row.comm),
           .counts = CountsOf(row.counts, options_)};
 }

@@ -3,12 +3,17 @@
 
 #include <utility>
 
+#include "source/pagemap_faults.h"
+
 namespace cowprof {
 namespace {
 
 // The source of the rung that was chosen; its status is a fact that the next plan is made with. Deaths are told where
 // that is allowed: it is no reason not to count.
-absl::StatusOr<std::unique_ptr<FaultSource>> Load(const ChosenRungs& chosen, BpfOptions options, HostFacts* facts) {
+absl::StatusOr<std::unique_ptr<FaultSource>> Load(const ChosenRungs& chosen, const LadderOptions& wanted,
+                                                  HostFacts* facts) {
+  if (chosen.copies->name == kRungPageMap) return LoadPagemapFaults(wanted.target, facts->page_bytes);
+  BpfOptions options = wanted.bpf;
   options.copies = chosen.copies->name;
   options.faults = chosen.faults->name;
   options.signals = chosen.signals != nullptr;
@@ -29,7 +34,7 @@ LoadedFaults LoadFaults(const HostFacts& facts, const LadderOptions& options) {
     loaded.ladder = PlanProbes(loaded.facts, options.without);
     const ChosenRungs chosen = ChooseRungs(loaded.ladder);
     if (chosen.copies == nullptr) return loaded;
-    absl::StatusOr<std::unique_ptr<FaultSource>> source = Load(chosen, options.bpf, &loaded.facts);
+    absl::StatusOr<std::unique_ptr<FaultSource>> source = Load(chosen, options, &loaded.facts);
     if (source.ok()) {
       loaded.source = *std::move(source);
       loaded.ladder = PlanProbes(loaded.facts, options.without);

@@ -24,7 +24,7 @@ struct FollowedProcess {
   uint32_t image = 0;      // program that it runs, as LearnImage() named it; 0: not learned. Inherited at a fork
   uint64_t forked_ns = 0;  // CLOCK_BOOTTIME; 0 where it was there at attach
   uint64_t exited_ns = 0;  // CLOCK_BOOTTIME; 0 while it lives
-  int exit_status = 0;     // as wait(2) reports it
+  std::optional<int> exit_status;  // as wait(2) reports it; absent: it lives, or nobody says how it ended
   std::string comm;
   FaultCounts counts;
 };
@@ -88,6 +88,15 @@ struct TouchedRegion {
   uint64_t address = 0;  // bytes, multiple of 2 MiB
 };
 
+// A copied page that was read, and what the bytes say of its first write.
+struct ExplainedPage {
+  uint64_t address = 0;
+  cowprof_shape shape = COWPROF_SHAPE_UNREAD;
+  uint64_t type = 0;  // of an object that was written; 0: none
+};
+
+struct FinishedSweep;  // source/pagemap.h
+
 class FaultSource {
  public:
   virtual ~FaultSource() = default;
@@ -111,6 +120,18 @@ class FaultSource {
   virtual void LogPages(bool on) = 0;
   // Readable when an event is worth waking up for before the next tick; -1: none.
   virtual int wake_fd() const = 0;
+
+  // ---- Where the page map is all there is ----
+
+  // Copies are known from sweeps alone, which the collector makes of every followed process and hands in after
+  // PullCounts(). If not, none of the following is called.
+  virtual bool counts_by_sweep() const { return false; }
+  // A sweep with `sharing`. Returns pages that the process is known to have copied since its last one.
+  virtual std::vector<uint64_t> TakeSweep(uint32_t, const FinishedSweep&) { return {}; }
+  // Of a sample of the pages that the last TakeSweep() of this process returned: the others are taken to be like them.
+  virtual void Explain(uint32_t, const std::vector<ExplainedPage>&) {}
+  // Adds to a pull what the sweeps since found: counts, causes and pages.
+  virtual void AddSwept(Pull*) {}
 };
 
 }  // namespace cowprof

@@ -16,13 +16,12 @@
 namespace cowprof {
 namespace {
 
-constexpr uint64_t kSwapped = 1ull << 62, kFileOrShared = 1ull << 61, kExclusive = 1ull << 56;
-constexpr uint64_t kPfnMask = (1ull << 55) - 1;
+constexpr uint64_t kSwapped = kPageSwapped, kFileOrShared = kPageOfFile, kExclusive = kPageExclusive;
 constexpr timespec kPause = {.tv_sec = 0, .tv_nsec = 60'000};  // between pieces: lets a waiting writer of mmap_lock in
 
 constexpr absl::Duration kCheap = absl::Microseconds(6);  // a hole: no pause needed
 
-uint64_t PfnOf(uint64_t entry) { return entry & kPagePresent ? entry & kPfnMask : 0; }
+uint64_t PfnOf(uint64_t entry) { return entry & kPagePresent ? entry & kPageFrame : 0; }
 
 // The frame behind every page of zeroes, learned from a page of our own that was only read. 0 if PFNs are hidden.
 uint64_t ReadZeroPfn(const ProcFs& proc, uint64_t page_bytes) {
@@ -71,7 +70,8 @@ PageState StateOfPage(uint64_t own, uint64_t peer, uint64_t zero_pfn) {
   const uint64_t pfn = PfnOf(own);
   if (pfn == 0 || pfn == zero_pfn || own & kFileOrShared) return PageState::kOther;
   if (pfn == PfnOf(peer)) return PageState::kSame;
-  if (peer & kPagePresent && PfnOf(peer) != zero_pfn) return PageState::kDiverged;
+  const bool peer_has = (peer & kPagePresent) && !(peer & kFileOrShared) && PfnOf(peer) != zero_pfn;
+  if (peer_has) return PageState::kDiverged;
   return peer & kSwapped ? PageState::kOther : PageState::kNew;  // what the peer has in swap can't be compared
 }
 
@@ -98,6 +98,8 @@ RegionPages ClassifyPages(absl::Span<const uint64_t> own, absl::Span<const uint6
 
 PagemapSweep::PagemapSweep(ProcFs proc, uint64_t page_bytes, uint64_t t0_ns)
     : proc_(std::move(proc)), page_bytes_(page_bytes), t0_ns_(t0_ns), zero_pfn_(ReadZeroPfn(proc_, page_bytes)) {
+  frames_hidden_ = zero_pfn_ == 0;
+  if (frames_hidden_) zero_pfn_ = kStandInForZero;
   prctl(PR_SET_TIMERSLACK, 1000);  // ns; the default of 50 us would double the pause
 }
 
@@ -128,19 +130,30 @@ bool PagemapSweep::Open(SweepJob& job) {
   return true;
 }
 
-// False if the process is gone.
-bool PagemapSweep::ReadLook(uint64_t address, Look* look) const {
+// False if the process is gone. The peer is read first: a page that this process copies in between has left the peer's,
+// and not the peer this one's.
+bool PagemapSweep::ReadLook(const SweepJob& job, uint64_t address, Look* look) {
   const size_t pages = kRegionBytes / page_bytes_;
   const off_t offset = address / page_bytes_ * sizeof(uint64_t);
+  look->peer.resize(pages);
+  const ssize_t peer_got = peer_.ok() ? pread(peer_.fd(), look->peer.data(), pages * sizeof(uint64_t), offset) : 0;
   look->own.resize(pages);
   const ssize_t got = pread(own_.fd(), look->own.data(), pages * sizeof(uint64_t), offset);
   if (got <= 0) return false;  // 0: the address space is gone
   look->own.resize(got / sizeof(uint64_t));
-  look->peer.resize(pages);
-  const ssize_t peer_got = peer_.ok() ? pread(peer_.fd(), look->peer.data(), pages * sizeof(uint64_t), offset) : 0;
   look->has_peer = peer_got > 0;
   look->peer.resize(std::max<ssize_t>(peer_got, 0) / sizeof(uint64_t));
   if (look->has_peer) look->peer.resize(look->own.size());
+  if (!frames_hidden_) return true;
+  const auto has_data = [](uint64_t entry) { return (entry & kPagePresent) && !(entry & kFileOrShared); };
+  if (std::none_of(look->own.begin(), look->own.end(), has_data)) return true;
+  const auto scan = [&](int pagemap, std::vector<uint64_t>* entries) {
+    if (kinds_known_ && !entries->empty())
+      kinds_known_ = ScanKinds(pagemap, address, page_bytes_, absl::MakeSpan(*entries));
+  };
+  scan(own_.fd(), &look->own);
+  if (look->has_peer) scan(peer_.fd(), &look->peer);
+  FillInFrames(address / page_bytes_, job.has_children, absl::MakeSpan(look->own), absl::MakeSpan(look->peer));
   return true;
 }
 
@@ -172,35 +185,26 @@ void PagemapSweep::CountLook(const SweepJob& job, uint64_t address, Look* look) 
 // False if the process is gone.
 bool PagemapSweep::ReadPiece(const SweepJob& job, uint64_t address) {
   const Look* best = nullptr;
-  // A page that migrates between the two reads looks diverged: a second look tells.
+  // A page that migrates between the two reads looks diverged by its frames: a second look tells.
   for (Look& look : looks_) {
-    if (!ReadLook(address, &look)) return false;
+    if (!ReadLook(job, address, &look)) return false;
     CountLook(job, address, &look);
     if (best == nullptr || look.diverged_pages < best->diverged_pages) best = &look;
-    if (best->diverged_pages == 0 || !look.has_peer) break;
+    if (best->diverged_pages == 0 || !look.has_peer || frames_hidden_) break;
   }
   progress_.read.insert(progress_.read.end(), best->counts.begin(), best->counts.end());
-  if (best->has_peer && (job.page_states || (job.sample_diverged > 0 && best->diverged_pages > 0))) {
-    NotePages(job, address, *best);
-  }
+  if (best->has_peer && job.sample_diverged > 0 && best->diverged_pages > 0) NotePages(job, address, *best);
+  if (job.sharing && !best->counts.empty())
+    progress_.found.sharing.push_back(SharingOf(address, best->own, best->peer, zero_pfn_));
   return true;
 }
 
 // What is asked for page by page.
 void PagemapSweep::NotePages(const SweepJob& job, uint64_t address, const Look& look) {
   FinishedSweep& found = progress_.found;
-  RegionStates states = {.address = address};
-  bool any = false;
-  absl::Span<const AddressRange> ranges = RangesFrom(job.ranges.get(), address);
   for (size_t i = 0; i < look.own.size(); ++i) {
-    const PageState state = StateOfPage(look.own[i], look.peer[i], zero_pfn_);
+    if (StateOfPage(look.own[i], look.peer[i], zero_pfn_) != PageState::kDiverged) continue;
     const uint64_t page = address + i * page_bytes_;
-    while (!ranges.empty() && ranges.front().end <= page) ranges.remove_prefix(1);
-    if (job.ranges == nullptr || (!ranges.empty() && ranges.front().start <= page)) {
-      states.states[i / 4] |= static_cast<uint8_t>(state) << (i % 4 * 2);
-      any |= state != PageState::kOther;
-    }
-    if (state != PageState::kDiverged || job.sample_diverged == 0) continue;
     // Vitter's algorithm R: each page that was met stays with the same chance.
     ++found.diverged_met;
     if (found.diverged_sample.size() < std::min(job.sample_diverged, kMaxDivergedSample)) {
@@ -209,7 +213,6 @@ void PagemapSweep::NotePages(const SweepJob& job, uint64_t address, const Look& 
       found.diverged_sample[slot] = page;
     }
   }
-  if (job.page_states && any) found.page_states.push_back(states);
 }
 
 // What was read takes the place of what was known of the same regions; of a full sweep, of all that was known.

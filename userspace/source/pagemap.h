@@ -21,12 +21,12 @@
 #include "absl/types/span.h"
 #include "model/sample.h"
 #include "posix/fd.h"
+#include "source/page_sharing.h"
 #include "source/procfs.h"
 
 namespace cowprof {
 
 inline constexpr uint64_t kRegionBytes = 2 << 20;
-inline constexpr uint64_t kPagePresent = 1ull << 63;  // of an entry: the page is in memory
 
 // Pages of one region (at most 512 of 4 KiB), by what pagemap says.
 struct RegionPages {
@@ -37,8 +37,8 @@ struct RegionPages {
 };
 
 // Classifies entries of a pagemap (Documentation/admin-guide/mm/pagemap.rst) against the same addresses of a peer, the
-// parent of a worker or a worker of the parent. `peer` may be empty: nothing is known of it. PFNs are 0 without
-// CAP_SYS_ADMIN; then only bit 56 tells. Equal PFNs mean shared whatever bit 56 says: since 6.17 it is wrong for
+// parent of a worker or a worker of the parent. `peer` may be empty: nothing is known of it. Without CAP_SYS_ADMIN PFNs
+// are 0, and FillInFrames puts numbers in their place. Equal PFNs mean shared whatever bit 56 says: since 6.17 it is wrong for
 // PMD-mapped huge pages.
 RegionPages ClassifyPages(absl::Span<const uint64_t> own, absl::Span<const uint64_t> peer, uint64_t zero_pfn);
 
@@ -64,13 +64,6 @@ struct RangePages {
   bool operator==(const RangePages&) const = default;
 };
 
-// The pages of 2 MiB: page i is in bits 2 * (i % 4) and the next of byte i / 4.
-struct RegionStates {
-  uint64_t address = 0;
-  std::array<uint8_t, 128> states = {};
-  PageState At(size_t page) const { return static_cast<PageState>(states[page / 4] >> (page % 4 * 2) & 3); }
-};
-
 inline constexpr size_t kMaxDivergedSample = 512;
 
 struct SweepJob {
@@ -80,7 +73,8 @@ struct SweepJob {
   std::vector<uint64_t> regions;                            // addresses, multiples of 2 MiB; filled from maps if full
   std::shared_ptr<const std::vector<AddressRange>> ranges;  // sorted, none overlaps another; null: none
   size_t sample_diverged = 0;  // how many addresses of diverged pages to keep, kMaxDivergedSample at most
-  bool page_states = false;    // of the pages read by this job that are in `ranges` (of all, if there are none)
+  bool sharing = false;        // page by page, for who counts copies by it
+  bool has_children = false;   // that may map parts of its huge pages: see FillInFrames
 };
 
 struct FinishedSweep {
@@ -92,7 +86,7 @@ struct FinishedSweep {
   // Of this job only. The sample is uniform over the pages that were met, and sorted.
   uint64_t diverged_met = 0;
   std::vector<uint64_t> diverged_sample;
-  std::vector<RegionStates> page_states;  // sorted; those where every page is kOther are left out
+  std::vector<RegionSharing> sharing;  // sorted; of regions with anonymous pages of the process
 };
 
 class PagemapSweep {
@@ -137,7 +131,7 @@ class PagemapSweep {
 
   Fd OpenPagemap(const ProcessId& process) const;
   bool Open(SweepJob& job);
-  bool ReadLook(uint64_t address, Look* look) const;
+  bool ReadLook(const SweepJob& job, uint64_t address, Look* look);
   void CountLook(const SweepJob& job, uint64_t address, Look* look) const;
   bool ReadPiece(const SweepJob& job, uint64_t address);
   void NotePages(const SweepJob& job, uint64_t address, const Look& look);
@@ -147,6 +141,7 @@ class PagemapSweep {
 
   ProcFs proc_;
   uint64_t page_bytes_, t0_ns_, zero_pfn_;
+  bool frames_hidden_, kinds_known_ = true;  // by the kernel: no CAP_SYS_ADMIN; PAGEMAP_SCAN
   std::deque<SweepJob> jobs_;
   absl::Duration cost_;
   Progress progress_;

@@ -119,7 +119,8 @@ Obstacle ObstacleToPerfEvent(const HostFacts& facts) {
           "use a kernel that has bpf_find_vma: Linux 5.17"};
 }
 
-Obstacle ObstacleToProcesses(const HostFacts&) { return {}; }
+// Trying tells.
+Obstacle NoObstacle(const HostFacts&) { return {}; }
 
 struct RungRow {
   absl::string_view name;
@@ -136,7 +137,8 @@ const std::vector<RungRow>& Rows() {
       {kRungTracepoints, {kFaults, kCopies}, kFaults, Exactness::kExact, ObstacleToTracepoints, true},
       {kRungFentry, {kCopies}, kCopies, Exactness::kExact, ObstacleToFentry, true},
       {kRungPerfEvent, {kFaults, kCopies}, kFaults, Exactness::kUpperBound, ObstacleToPerfEvent, true},
-      {kRungProcesses, {kFollow, kSignals}, kFollow, Exactness::kUnavailable, ObstacleToProcesses, true},
+      {kRungProcesses, {kFollow, kSignals}, kFollow, Exactness::kUnavailable, NoObstacle, true},
+      {kRungPageMap, {kFaults, kCopies, kFollow}, kCopies, Exactness::kPageMap, NoObstacle, false},
   };
   return rows;
 }
@@ -149,7 +151,8 @@ Rung PlanRung(const RungRow& row, const HostFacts& facts) {
   if (obstacle.reason.empty()) obstacle = row.obstacle(facts);
   if (const auto refused = facts.refused.find(rung.name); obstacle.reason.empty() && refused != facts.refused.end()) {
     obstacle = {std::string(refused->second.message()),
-                "the kernel or the container's seccomp profile refuses bpf(2); run cowprof on the host"};
+                row.bpf ? "the kernel or the container's seccomp profile refuses bpf(2); run cowprof on the host"
+                        : "run cowprof as the user that the process runs as, in the same container"};
   }
   rung.usable = obstacle.reason.empty();
   rung.reason = std::move(obstacle.reason);

@@ -35,7 +35,8 @@ struct HostFacts {
 HostFacts ReadHostFacts();
 
 inline constexpr absl::string_view kRungTracepoints = "btf-tracepoints", kRungFentry = "fentry",
-                                   kRungPerfEvent = "perf-event", kRungProcesses = "process-tracepoints";
+                                   kRungPerfEvent = "perf-event", kRungProcesses = "process-tracepoints",
+                                   kRungPageMap = "page-map";
 inline constexpr absl::string_view kFaults = "faults", kCopies = "copies", kFollow = "follow", kSignals = "signals";
 
 // One way of counting, and whether this host has it.

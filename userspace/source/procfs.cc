@@ -240,6 +240,13 @@ absl::StatusOr<ProcStat> ParseStat(absl::string_view text) {
     return absl::InvalidArgumentError("parse stat: a field is missing or is no number");
   }
   stat.state = field[3][0];
+  uint64_t minor = 0, major = 0;
+  stat.faults = ParseNumber(field[10], &minor) && ParseNumber(field[12], &major) ? minor + major : 0;
+  for (size_t n = 24; n <= 52; ++n) {
+    const absl::string_view word = TakeWord(&text);
+    if (n == 28) ParseNumber(word, &stat.stack_start);
+    if (n == 52) ParseNumber(word, &stat.exit_status);
+  }
   return stat;
 }
 

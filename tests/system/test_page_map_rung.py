@@ -1,0 +1,303 @@
+"""The rung without probes and without privileges: cowprof and its target run as an ordinary user, and the report has the same
+shape. What it counts is held against page frames, which the test reads as root, at the moment of the last sample."""
+import os
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import harness
+import memory_groups
+import planted
+import truth
+
+NOBODY = 65534
+AS_NOBODY = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
+PAGES = 8192  # 32 MiB; in whole huge pages
+STRAY = 80  # pages that a process copies by itself: stack, libc, stdio
+
+
+@pytest.fixture
+def folder(open_folder):
+    os.chown(open_folder, NOBODY, NOBODY)
+    return open_folder
+
+
+@pytest.fixture
+def record(folder):
+    """record(pid, *options) attaches cowprof as an ordinary user."""
+    started = []
+
+    def start(pid, *options, **popen_options):
+        path = folder / f"recording-{len(started)}.json"
+        started.append(harness.attach(pid, path, *options, **{**AS_NOBODY, **popen_options}))
+        started[-1].await_sample()
+        return started[-1]
+
+    yield start
+    for recording in started:
+        recording.stop()
+
+
+class Pages:
+    """The workload shared_pages, as an ordinary user."""
+
+    def __init__(self, start_workload, mode, workers=1, pages=PAGES, **options):
+        self.process = start_workload("shared_pages", f"--mode={mode}", f"--pages={pages}", f"--workers={workers}",
+                                      **{**AS_NOBODY, **options})
+        self.process.await_line("role", "ready")
+        self.pid, self.workers = self.process.pid, workers
+
+    def _pids(self, role):
+        return [line["pid"] for line in self.process.lines if line["role"] == role]
+
+    def step(self, role, count):
+        """Goes on, and returns the pids of whoever says `role`, once `count` have done so in all."""
+        self.process.go()
+        harness.wait_until(lambda: len(self._pids(role)) >= count, f"{count} lines of role {role}")
+        return self._pids(role)
+
+    def fork(self, generation=1):
+        return self.step("worker", generation * self.workers)[-self.workers:]
+
+    def act(self, generation=1):
+        self.step("acted", generation * (self.workers + 1))
+
+
+def await_sweep(recording, pids):
+    for pid in pids:
+        harness.wait_until(lambda: has_copies(recording, pid), f"a sweep of {pid}", pause=0.05)
+
+
+def has_copies(recording, pid):
+    result = harness.run_cowprof("report", recording.path, "--json")
+    if result.returncode != 0:
+        return False
+    rows = harness.rows_of(harness.json.loads(result.stdout), pid)
+    return bool(rows) and rows[0]["page_map"] is not None
+
+
+def diverged(worker, parent):
+    return truth.diverged(truth.anonymous_frames(parent), truth.anonymous_frames(worker))
+
+
+def run(start_workload, record, mode, **options):
+    """One generation that was seen before it writes. Returns the workload, its workers and the report of that moment."""
+    pages = Pages(start_workload, mode, **options)
+    recording = record(pages.pid, "--interval", "200ms")
+    workers = pages.fork()
+    await_sweep(recording, workers)
+    pages.act()
+    frames = {worker: diverged(worker, pages.pid) for worker in workers} if mode != "exec" else {}
+    recording.interrupt()
+    report = recording.report()
+    assert report["exactness"]["copies"] == "page-map" and report["exactness"]["rung"] == "page-map"
+    return pages, workers, frames, report
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_copies_are_exact_at_the_last_sample(start_workload, record, workers):
+    pages, pids, frames, report = run(start_workload, record, "copies", workers=workers)
+    for pid in pids:
+        row = harness.row_of(report, pid)
+        assert PAGES <= row["copies"] <= PAGES + STRAY
+        assert abs(row["copies"] - frames[pid]) <= 0.005 * PAGES
+        assert row["by_cause"]["data"] == row["copies"]  # no Python
+        assert row["faults"] >= row["copies"]
+        assert row["write_protect_faults"] is None and row["zero_fills"] is None and row["reuses"] is None
+        assert abs(row["private_bytes"] - truth.private_bytes(pid)) <= 0.05 * row["private_bytes"] + (1 << 20)
+    assert harness.row_of(report, pages.pid)["copies"] <= STRAY
+    assert report["by_line"] == []
+    assert sum(region["copied_pages"] for region in report["by_region"]) == pytest.approx(report["totals"]["copies"], rel=0.02)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_the_parent_copies_is_not_the_workers(start_workload, record, workers):
+    pages, pids, _, report = run(start_workload, record, "parent", workers=workers)
+    for pid in pids:
+        assert harness.row_of(report, pid)["copies"] <= 0.05 * PAGES
+    assert abs(harness.row_of(report, pages.pid)["copies"] - PAGES) <= 0.05 * PAGES
+
+
+def test_both_sides_write(start_workload, record):
+    """With two workers it is seen whose copies are whose."""
+    pages, pids, _, report = run(start_workload, record, "both", workers=2)
+    for pid in pids:
+        assert PAGES / 2 <= harness.row_of(report, pid)["copies"] <= PAGES / 2 + STRAY
+    assert abs(harness.row_of(report, pages.pid)["copies"] - PAGES / 2) <= STRAY
+
+
+@pytest.mark.parametrize("mode", ["zero", "new", "file", "drop"])
+def test_what_was_not_shared_is_no_copy(start_workload, record, mode):
+    _, (pid,), _, report = run(start_workload, record, mode)
+    row = harness.row_of(report, pid)
+    assert row["copies"] <= STRAY
+    assert row["private_bytes"] >= PAGES * harness.PAGE
+
+
+def test_huge_pages_are_counted_by_what_was_copied_of_them(start_workload, record):
+    """Bit 56 of the parent's huge page says of all its 512 pages what holds for the first."""
+    pages, pids, frames, report = run(start_workload, record, "huge", workers=2)
+    for pid in pids:
+        row = harness.row_of(report, pid)
+        assert PAGES / 8 <= row["copies"] <= PAGES / 8 + STRAY
+        assert abs(row["copies"] - frames[pid]) <= STRAY
+    assert harness.row_of(report, pages.pid)["still_shared_bytes"] >= 0.8 * PAGES * harness.PAGE
+
+
+def test_generations(start_workload, record):
+    """The pages that a generation left to the parent are shared with the next, and copied again."""
+    pages = Pages(start_workload, "copies")
+    recording = record(pages.pid, "--interval", "200ms")
+    for generation in 1, 2:
+        (worker,) = pages.fork(generation)
+        await_sweep(recording, [worker])
+        pages.act(generation)
+        if generation == 1:
+            harness.wait_until(lambda: (has_copied(recording, worker)), "the copies of the first worker", pause=0.1)
+            os.kill(worker, signal.SIGKILL)
+            harness.wait_until(lambda: truth.state(worker) is None, "its end")
+    recording.interrupt()
+    rows = recording.report()["workers"]
+    assert len(rows) == 2
+    for row in rows:
+        assert PAGES <= row["copies"] <= PAGES + STRAY
+    assert rows[0]["ended_at"] is not None
+
+
+def has_copied(recording, pid):
+    result = harness.run_cowprof("report", recording.path, "--json")
+    return result.returncode == 0 and (harness.row_of(harness.json.loads(result.stdout), pid)["copies"] or 0) >= PAGES
+
+
+def test_a_worker_that_becomes_another_program_inherits_nothing(start_workload, record):
+    pages = Pages(start_workload, "exec")
+    recording = record(pages.pid, "--interval", "200ms")
+    (worker,) = pages.fork()
+    await_sweep(recording, [worker])
+    pages.act()
+    harness.wait_until(lambda: Path(f"/proc/{worker}/comm").read_text() == "sleep\n", "the exec")
+    recording.interrupt()
+    row = harness.row_of(recording.report(), worker)
+    assert row["command"] == "sleep 1000"
+    assert row["still_shared_bytes"] <= 1 << 20 and row["private_bytes"] <= 4 << 20
+
+
+def test_short_lived_workers_are_seen_or_not_and_nothing_is_made_up(folder):
+    result = harness.run_cowprof("--output", folder / "r.json", "--interval", "100ms", "--", harness.WORKLOADS / "fork_storm",
+                                 "--forks=300", "--rate=400", "--pages=64", **AS_NOBODY)
+    assert result.returncode == 0, result.stderr
+    report = harness.json.loads(harness.run_cowprof("report", folder / "r.json", "--json").stdout)
+    harness.validate(report, "report.schema.json")
+    assert 0 < len(report["workers"]) <= 300
+    for row in report["workers"]:
+        assert row["copies"] is None or row["copies"] <= 64 + STRAY
+        assert row["ended_at"] is not None
+
+
+def test_an_end_that_nobody_tells_has_no_status(start_workload, record, folder):
+    """A worker that its parent waits for at once: where the kernel keeps the status (6.15) it is told, and the same one."""
+    pages = Pages(start_workload, "copies")
+    recording = record(pages.pid, "--interval", "200ms")
+    (worker,) = pages.fork()
+    await_sweep(recording, [worker])
+    os.kill(worker, signal.SIGKILL)
+    harness.wait_until(lambda: any(record.get("event") == "exit" for record in harness.load_json(recording.path)["records"]), "the end")
+    recording.interrupt()
+    row = harness.row_of(recording.report(), worker)
+    assert row["ended_at"] is not None
+    assert row["exit"] is None or (row["exit"]["signal"], row["exit"]["cause"]) == ("SIGKILL", None)
+    text = harness.run_cowprof("report", recording.path).stdout
+    assert ("killed by SIGKILL" in text) == (row["exit"] is not None)
+    assert "as the page map shows them at each sample (page-map)" in text and "every copy counted" not in text
+    page = folder / "page.html"
+    assert harness.run_cowprof("view", recording.path, "-o", page).returncode == 0 and page.stat().st_size > 10000
+
+
+# ---- Python ----
+
+CAUSES = {  # what the bytes tell, of what was planted: {planted cause: (cause that is reported, tolerance)}
+    "str_list": ("refcount", "str"), "gc_collect": ("gc_header", None), "array_write": ("data", None),
+}
+
+
+@pytest.mark.parametrize("scenario", CAUSES)
+def test_causes_and_types_from_bytes(scenario, folder):
+    cause, kind = CAUSES[scenario]
+    process = harness.Process([harness.PYTHON, planted.WORKLOAD, scenario, "--linger=2.5"])  # as root: it reads page frames
+    try:
+        harness.wait_until(lambda: process.lines, "the workload")
+        recording = harness.attach(process.pid, folder / "r.json", "--interval", "200ms", "--without=btf-tracepoints",
+                                   "--without=fentry", "--without=perf-event", "--without=process-tracepoints")
+        recording.await_sample()
+        process.go()
+        assert recording.wait() == 0, recording.stderr
+        worker = next(line for line in process.finish() if line["role"] == "worker")
+    finally:
+        process.stop()
+    report = recording.report()
+    row = harness.row_of(report, worker["pid"])
+    assert abs(row["copies"] - worker["pagemap_copies"]) <= 0.01 * worker["pagemap_copies"] + STRAY
+    assert row["by_cause"][cause] >= 0.9 * row["copies"]
+    if kind:
+        assert report["by_type"][0]["type"] == kind and report["by_type"][0]["share"] >= 0.9
+    assert report["by_line"] == []
+
+
+# ---- Limits ----
+
+
+def test_a_cgroup_limit_is_forecast_and_said_before_it_is_met(start_workload, record):
+    conftest_needs_memory_group()
+    with memory_groups.MemoryGroup(256 * memory_groups.MB) as group:
+        process = start_workload("ramp", "--kind=copy", "--rate=20", "--mb=240", "--base=0", preexec_fn=group.join, **AS_NOBODY)
+        recording = record(process.pid, "--interval", "200ms", "--alert-at=70%")
+        harness.wait_until(lambda: any(record["type"] == "alert" for record in harness.load_json(recording.path)["records"]),
+                           "an alert", pause=0.1)
+        recording.interrupt()
+        report = recording.report()
+        (limit,) = [limit for limit in report["limits"] if limit["kind"].startswith("cgroup")]
+        assert limit["limit"] == 256 * memory_groups.MB and report["alerts"]
+        assert report["forecast"]["verdict"] in ("tight", "will-exceed")
+        assert report["forecast"]["first_limit"] == limit["kind"]
+
+
+def conftest_needs_memory_group():
+    if memory_groups.memory_root() is None:
+        pytest.skip("memory controller v1: none that can be divided")
+
+
+# ---- Elsewhere ----
+
+
+def test_it_works_in_a_user_pid_and_mount_namespace(folder):
+    script = (f"{harness.COWPROF} --quiet --output {folder}/r.json --interval 100ms -- "
+              f"{harness.WORKLOADS}/fork_copies --pages=4000 --linger")
+    result = subprocess.run(["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc", "sh", "-c", script],
+                            capture_output=True, text=True, timeout=harness.DEADLINE, stdin=subprocess.DEVNULL, **AS_NOBODY)
+    assert result.returncode == 0, result.stderr
+    report = harness.json.loads(harness.run_cowprof("report", folder / "r.json", "--json").stdout)
+    assert report["exactness"]["rung"] == "page-map" and report["target"]["pid"] < 100
+
+
+def test_hidepid_hides_nothing_that_it_needs(folder):
+    script = (f"mount -t proc -o hidepid=2 proc /proc && exec setpriv --reuid={NOBODY} --regid={NOBODY} --clear-groups "
+              f"{harness.COWPROF} --quiet --output {folder}/r.json --interval 100ms -- "
+              f"{harness.WORKLOADS}/fork_copies --pages=4000 --linger")
+    result = subprocess.run(["unshare", "--mount", "--pid", "--fork", "sh", "-c", script], capture_output=True, text=True,
+                            timeout=harness.DEADLINE, stdin=subprocess.DEVNULL)
+    assert result.returncode == 0, result.stderr
+    report = harness.json.loads(harness.run_cowprof("report", folder / "r.json", "--json").stdout)
+    assert report["exactness"]["rung"] == "page-map" and len(report["workers"]) >= 0
+
+
+def test_another_users_process_is_refused_with_the_remedy(start_workload, folder):
+    process = start_workload("shared_pages")
+    process.await_line("role", "ready")
+    result = harness.run_cowprof("--attach", process.pid, "--output", folder / "r.json", **AS_NOBODY)
+    assert result.returncode == 4
+    assert re.search(rf"may not look at process {process.pid}.*as the user", result.stderr)
+    doctor = harness.run_cowprof("doctor", "--json", **AS_NOBODY)
+    assert doctor.returncode == 0 and harness.json.loads(doctor.stdout)["rung"] == "page-map"

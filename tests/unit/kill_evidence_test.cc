@@ -1,0 +1,44 @@
+// Whose end the OOM killer is said to have caused, where only a cgroup's count of kills tells.
+#include "model/kill_evidence.h"
+
+#include <signal.h>
+
+#include <catch2/catch.hpp>
+
+namespace cowprof {
+namespace {
+
+LimitSample Group(uint64_t kills, const char* name = "/job") {
+  LimitSample limit = {LimitKind::kCgroupV2, name, 1000, 900};
+  limit.kills = kills;
+  return limit;
+}
+
+Event End(int index, std::optional<int> status) {
+  Event event = {.kind = EventKind::kExit, .index = index};
+  event.status = status;
+  return event;
+}
+
+}  // namespace
+
+TEST_CASE("a process that is killed as its cgroup counts a kill was the OOM killer's victim") {
+  const std::vector<Event> victims = OomVictims({Group(3)}, {Group(4)}, {End(1, 0), End(2, SIGKILL)});
+  REQUIRE(victims.size() == 1);
+  CHECK(victims[0].index == 2);
+  CHECK(victims[0].limit->name == "/job");
+}
+
+TEST_CASE("without a new kill, without a limit, or of an unknown end, nothing is said") {
+  CHECK(OomVictims({Group(4)}, {Group(4)}, {End(2, SIGKILL)}).empty());
+  CHECK(OomVictims({}, {Group(4)}, {End(2, SIGKILL)}).empty());
+  CHECK(OomVictims({Group(3, "/other")}, {Group(4)}, {End(2, SIGKILL)}).empty());
+  CHECK(OomVictims({Group(3)}, {Group(4)}, {End(2, std::nullopt), End(3, SIGTERM)}).empty());
+}
+
+TEST_CASE("where more were killed than the cgroup counted, it is not known who") {
+  CHECK(OomVictims({Group(3)}, {Group(4)}, {End(1, SIGKILL), End(2, SIGKILL)}).empty());
+  CHECK(OomVictims({Group(3)}, {Group(5)}, {End(1, SIGKILL), End(2, SIGKILL)}).size() == 2);
+}
+
+}  // namespace cowprof

@@ -1,0 +1,98 @@
+// Entries as the kernel shows them without CAP_SYS_ADMIN, as recorded on Linux 6.18 from a parent and its children: bit 56
+// and no frames.
+#include "source/page_sharing.h"
+
+#include <catch2/catch.hpp>
+#include <vector>
+
+#include "source/pagemap.h"
+
+namespace cowprof {
+namespace {
+
+constexpr uint64_t kShared = kPagePresent, kAlone = kPagePresent | kPageExclusive;
+constexpr uint64_t kHugeShared = kShared | kPageHuge, kHugeAlone = kAlone | kPageHuge;
+constexpr uint64_t kZero = kPagePresent | kPageOfZeroes, kFile = kPagePresent | kPageOfFile;
+constexpr uint64_t kAddress = 0x7f0000000000;
+
+struct Seen {
+  PageState state;
+  RegionSharing sharing;
+  RegionPages counts;
+};
+
+Seen See(uint64_t own, uint64_t peer, bool huge_is_shared = false) {
+  std::vector<uint64_t> owns = {own}, peers = {peer};
+  FillInFrames(kAddress / 4096, huge_is_shared, absl::MakeSpan(owns), absl::MakeSpan(peers));
+  return {StateOfPage(owns[0], peers[0], kStandInForZero), SharingOf(kAddress, owns, peers, kStandInForZero),
+          ClassifyPages(owns, peers, kStandInForZero)};
+}
+
+}  // namespace
+
+TEST_CASE("without frames, a page that neither side has alone is the same page") {
+  const Seen seen = See(kShared, kShared);
+  CHECK(seen.state == PageState::kSame);
+  CHECK(seen.sharing.shared[0]);
+  CHECK(seen.sharing.peer[0]);
+  CHECK_FALSE(seen.sharing.peer_exclusive[0]);
+  CHECK(seen.counts.shared_pages == 1);
+}
+
+TEST_CASE("without frames, a page that one side has alone has diverged") {
+  CHECK(See(kAlone, kShared).state == PageState::kDiverged);
+  CHECK(See(kAlone, kShared).sharing.exclusive[0]);
+  CHECK(See(kAlone, kAlone).sharing.peer_exclusive[0]);
+  const Seen left = See(kShared, kAlone);  // the parent copied it; others share the old page with this one
+  CHECK(left.state == PageState::kDiverged);
+  CHECK(left.sharing.shared[0]);
+  CHECK(left.sharing.peer_exclusive[0]);
+}
+
+TEST_CASE("without frames, pages of zeroes and of files are nobody's copies") {
+  CHECK(See(kAlone, kZero).state == PageState::kNew);
+  CHECK_FALSE(See(kAlone, kZero).sharing.peer[0]);
+  CHECK(See(kZero, kZero).state == PageState::kOther);
+  CHECK(See(kZero, kZero).counts.zero_pages == 1);
+  CHECK_FALSE(See(kZero, kShared).sharing.shared[0]);
+  CHECK(See(kAlone, kFile).state == PageState::kNew);
+  CHECK_FALSE(See(kAlone, kFile).sharing.peer[0]);
+  CHECK(See(kFile, kShared).state == PageState::kOther);
+  CHECK(See(kAlone, 0).state == PageState::kNew);
+  CHECK(See(kPageSwapped, kShared).counts.swapped_pages == 1);
+}
+
+TEST_CASE("of a huge page that one side maps in small pages, that side is believed") {
+  // The worker copied the first 4 KiB: its parent's huge page says "alone" of all 512.
+  CHECK(See(kAlone, kHugeAlone).sharing.exclusive[0]);
+  CHECK_FALSE(See(kAlone, kHugeShared).sharing.peer_exclusive[0]);
+  const Seen untouched = See(kShared, kHugeAlone);
+  CHECK(untouched.state == PageState::kSame);
+  CHECK_FALSE(untouched.sharing.peer_exclusive[0]);
+  // The parent copied: it maps small pages now, and the worker still the whole.
+  CHECK(See(kHugeAlone, kShared).state == PageState::kSame);
+  CHECK(See(kHugeAlone, kAlone).state == PageState::kDiverged);
+  CHECK(See(kHugeShared, kHugeShared).state == PageState::kSame);
+}
+
+TEST_CASE("a huge page of a parent counts as shared, where its children may map parts of it") {
+  std::vector<uint64_t> own = {kHugeAlone};
+  FillInFrames(1000, /*huge_is_shared=*/true, absl::MakeSpan(own), {});
+  CHECK(ClassifyPages(own, {}, kStandInForZero).shared_pages == 1);
+  own = {kHugeAlone};
+  FillInFrames(1000, /*huge_is_shared=*/false, absl::MakeSpan(own), {});
+  CHECK(ClassifyPages(own, {}, kStandInForZero).private_pages == 1);
+}
+
+TEST_CASE("with frames, equal ones are the same page whatever bit 56 says") {
+  const std::vector<uint64_t> own = {kAlone | 9, kAlone | 9, kShared | 9}, peer = {kAlone | 9, kAlone | 8, kAlone | 8};
+  const RegionSharing sharing = SharingOf(kAddress, own, peer, /*zero_pfn=*/77);
+  CHECK(sharing.shared[0]);
+  CHECK_FALSE(sharing.peer_exclusive[0]);
+  CHECK(sharing.exclusive[1]);
+  CHECK(sharing.peer_exclusive[1]);
+  CHECK(sharing.shared[2]);
+  CHECK(sharing.peer_exclusive[2]);
+}
+
+}  // namespace cowprof

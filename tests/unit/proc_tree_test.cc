@@ -1,0 +1,136 @@
+// The tree of real processes, followed by looks at /proc: who comes, who goes, and how.
+#include "source/proc_tree.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <functional>
+#include <vector>
+
+#include "absl/algorithm/container.h"
+
+namespace cowprof {
+namespace {
+
+// A process with one child, which it forks and ends when it is told to.
+class Family {
+ public:
+  Family() {
+    REQUIRE(pipe(words_) == 0);
+    REQUIRE(pipe(answers_) == 0);
+    parent_ = fork();
+    if (parent_ == 0) Run();
+  }
+  ~Family() {
+    kill(parent_, SIGKILL);
+    waitpid(parent_, nullptr, 0);
+    for (const int fd : {words_[0], words_[1], answers_[0], answers_[1]}) close(fd);
+  }
+  pid_t parent() const { return parent_; }
+  // 'f' forks a child, 'k' kills it, 'w' waits for it, 'e' lets it end with status 3. Returns the child's pid.
+  pid_t Tell(char word) {
+    pid_t child = 0;
+    REQUIRE(write(words_[1], &word, 1) == 1);
+    REQUIRE(read(answers_[0], &child, sizeof(child)) == sizeof(child));
+    return child;
+  }
+
+ private:
+  [[noreturn]] void Run() {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    int ends[2];
+    pid_t child = 0;
+    char word;
+    while (read(words_[0], &word, 1) == 1) {
+      if (word == 'f' && pipe(ends) == 0 && (child = fork()) == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        _exit(read(ends[0], &word, 1) == 1 ? 3 : 4);
+      }
+      if (word == 'k') kill(child, SIGKILL);
+      if (word == 'e' && write(ends[1], "e", 1) != 1) _exit(1);
+      siginfo_t info;
+      if (word == 'k' || word == 'e') waitid(P_PID, child, &info, WEXITED | WNOWAIT);
+      if (word == 'w') waitpid(child, nullptr, 0);
+      if (write(answers_[1], &child, sizeof(child)) != sizeof(child)) _exit(1);
+    }
+    _exit(0);
+  }
+
+  int words_[2], answers_[2];
+  pid_t parent_;
+};
+
+std::optional<TreeMember> Find(const std::vector<TreeMember>& members, pid_t pid) {
+  const auto found = absl::c_find_if(members, [&](const TreeMember& member) { return member.id.pid == pid; });
+  return found == members.end() ? std::nullopt : std::optional<TreeMember>(*found);
+}
+
+bool IsReadable(int fd) {
+  pollfd one = {fd, POLLIN, 0};
+  return poll(&one, 1, 0) == 1;
+}
+
+}  // namespace
+
+TEST_CASE("a child that is forked is found with its parent, and one that was there is told from it") {
+  Family family;
+  const pid_t old_child = family.Tell('f');
+  ProcTree tree((ProcFs()));
+  REQUIRE(tree.Follow(family.parent()).ok());
+  const pid_t new_child = family.Tell('f');
+  const std::vector<TreeMember> members = tree.Look();
+  REQUIRE(members.size() == 3);
+  CHECK(Find(members, family.parent())->origin == Origin::kTarget);
+  CHECK(Find(members, old_child)->origin == Origin::kFoundAtAttach);
+  CHECK(Find(members, new_child)->origin == Origin::kForked);
+  CHECK(Find(members, new_child)->parent.pid == family.parent());
+  CHECK(Find(members, new_child)->faults > 0);
+  CHECK(tree.Look().size() == 3);
+  kill(old_child, SIGKILL);
+  kill(new_child, SIGKILL);
+}
+
+TEST_CASE("a zombie's exit status is told, once, and its end wakes") {
+  Family family;
+  ProcTree tree((ProcFs()));
+  REQUIRE(tree.Follow(family.parent()).ok());
+  const pid_t child = family.Tell('f');
+  CHECK_FALSE(Find(tree.Look(), child)->ended);
+  CHECK_FALSE(IsReadable(tree.wake_fd()));
+  family.Tell('e');
+  CHECK(IsReadable(tree.wake_fd()));
+  const std::optional<TreeMember> ended = Find(tree.Look(), child);
+  REQUIRE(ended);
+  CHECK(ended->ended);
+  CHECK(ended->exit_status == 3 << 8);
+  CHECK_FALSE(IsReadable(tree.wake_fd()));
+  CHECK(tree.Look().size() == 1);
+}
+
+TEST_CASE("of a child that was waited for, the end is known, and its status where the kernel keeps it") {
+  Family family;
+  ProcTree tree((ProcFs()));
+  REQUIRE(tree.Follow(family.parent()).ok());
+  const pid_t child = family.Tell('f');
+  tree.Look();
+  family.Tell('k');
+  family.Tell('w');
+  const std::optional<TreeMember> ended = Find(tree.Look(), child);
+  REQUIRE(ended);
+  CHECK(ended->ended);
+  CHECK((!ended->exit_status || *ended->exit_status == SIGKILL));  // absent before Linux 6.15
+}
+
+TEST_CASE("there is nothing to follow of a process that is not there") {
+  const pid_t gone = fork();
+  if (gone == 0) _exit(0);
+  waitpid(gone, nullptr, 0);
+  ProcTree tree((ProcFs()));
+  CHECK(absl::IsNotFound(tree.Follow(gone)));
+}
+
+}  // namespace cowprof

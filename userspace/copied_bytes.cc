@@ -1,0 +1,102 @@
+// See copied_bytes.h.
+#include "copied_bytes.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "posix/clock.h"
+#include "python/object_heads.h"
+
+namespace cowprof {
+namespace {
+
+constexpr absl::Duration kMostAllowance = absl::Milliseconds(100);
+constexpr size_t kPageWords = Verifier::kPageBytes / sizeof(uint64_t);
+using PageWords = std::array<uint64_t, kPageWords>;
+
+bool ReadPage(const MemoryReader& memory, uint64_t address, PageWords* words) {
+  return memory.Read(address, absl::MakeSpan(reinterpret_cast<char*>(words->data()), Verifier::kPageBytes));
+}
+
+// The type of one of the objects that the first write may have hit, by chance. 0: none has its head on the page.
+uint64_t TypeOn(absl::Span<const ObjectHead> heads, const PageWords& own, const PageWords& parents, cowprof_shape shape,
+                uint64_t chance) {
+  std::vector<uint64_t> types, of_changed;
+  for (const ObjectHead& head : heads) {
+    if (shape == COWPROF_SHAPE_COLLECTION && !head.traits.has_gc) continue;
+    if (shape == COWPROF_SHAPE_HASH && !head.traits.caches_hash) continue;
+    types.push_back(head.type);
+    const size_t written = head.word + (shape == COWPROF_SHAPE_HASH ? 3 : 0);
+    if (written < kPageWords && own[written] != parents[written]) of_changed.push_back(head.type);
+  }
+  const std::vector<uint64_t>& likely = of_changed.empty() ? types : of_changed;
+  return likely.empty() ? 0 : likely[chance % likely.size()];
+}
+
+}  // namespace
+
+cowprof_shape ShapeOf(PageDiff diff, bool heads, bool tracked, Collected collected) {
+  switch (diff) {
+    case PageDiff::kData:
+      return COWPROF_SHAPE_OUTSIDE;
+    case PageDiff::kHashOnly:
+      return COWPROF_SHAPE_HASH;
+    case PageDiff::kGcHeaderOnly:
+      return COWPROF_SHAPE_COLLECTION;
+    case PageDiff::kIdentical:
+    case PageDiff::kRefcountOnly:
+      break;
+  }
+  // A count went up, and mostly down again; or a collection came by, which writes to the header of every object that it
+  // tracks and puts it back.
+  if (!heads) return COWPROF_SHAPE_UNREAD;
+  if (!tracked || collected == Collected::kNo) return COWPROF_SHAPE_REFCOUNT;
+  return collected == Collected::kYes ? COWPROF_SHAPE_COLLECTION : COWPROF_SHAPE_UNREAD;
+}
+
+void CopiedBytes::AddAllowance(absl::Duration now, double share) {
+  allowance_ = std::min(kMostAllowance, allowance_ + share * (now - std::exchange(last_, now)));
+}
+
+void CopiedBytes::NoteCollections(const ProcessId& id, const Program& program) {
+  Collections& known = collections_[id];
+  known.before = std::exchange(known.now, program.FullCollections(id.pid));
+}
+
+// A new worker has its parent's count as of its fork: if the parent's has not moved since, that is known.
+Collected CopiedBytes::CollectedIn(const ProcessId& worker, const ProcessId& parent) {
+  const Collections own = collections_[worker], parents = collections_[parent];
+  if (!own.now) return Collected::kUnknown;
+  if (own.before) return *own.now > *own.before ? Collected::kYes : Collected::kNo;
+  if (!parents.now || *own.now > *parents.now) return parents.now ? Collected::kYes : Collected::kUnknown;
+  return parents.before && *own.now > *parents.before ? Collected::kUnknown : Collected::kNo;
+}
+
+std::vector<ExplainedPage> CopiedBytes::Read(const ProcessId& worker, const ProcessId& parent, Program& program,
+                                             const std::vector<uint64_t>& copied) {
+  const std::optional<HeadLayout> layout = program.Heads();
+  if (copied.empty() || !layout || program.python() != Program::Python::kReadable) return {};
+  const absl::Duration before = ReadClock(CLOCK_THREAD_CPUTIME_ID);
+  if (allowance_ <= absl::ZeroDuration()) return {};
+  program.memory().Prefer(worker);
+  const ProcessMemory own_memory(worker.pid), parent_memory(parent.pid);
+  const VerifyTarget target = {0, own_memory, parent_memory, *layout, program.Types()};
+  const Collected collected = CollectedIn(worker, parent);
+  verifier_.Forget(0);
+  verifier_.Offer(0, copied);
+  std::vector<ExplainedPage> pages;
+  PageWords own, parents;
+  for (const PageVerdict& verdict : verifier_.Run(target, {.cpu = allowance_})) {
+    if (!ReadPage(own_memory, verdict.address, &own) || !ReadPage(parent_memory, verdict.address, &parents)) continue;
+    const std::vector<ObjectHead> heads = FindHeads(own, *layout, target.types);
+    const bool tracked = std::any_of(heads.begin(), heads.end(), [](const ObjectHead& head) { return head.traits.has_gc; });
+    const cowprof_shape shape = ShapeOf(verdict.diff, !heads.empty(), tracked, collected);
+    const bool of_object = shape != COWPROF_SHAPE_OUTSIDE && shape != COWPROF_SHAPE_UNREAD;
+    pages.push_back({verdict.address, shape, of_object ? TypeOn(heads, own, parents, shape, random_()) : 0});
+  }
+  allowance_ -= ReadClock(CLOCK_THREAD_CPUTIME_ID) - before;
+  return pages;
+}
+
+}  // namespace cowprof

@@ -1,0 +1,49 @@
+// Counts the copies of one process from what its page map shows, look after look: a page that was shared and now is its
+// own was copied in between, by it or by the other side. Pure: pagemap_faults.cc hands in each finished look and what
+// bounds the count. Keeps two bits a page.
+#ifndef COWPROF_SOURCE_COPY_TALLY_H_
+#define COWPROF_SOURCE_COPY_TALLY_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/types/span.h"
+#include "source/page_sharing.h"
+
+namespace cowprof {
+
+// Found by one look. Addresses of pages are told where it is clear whose copies they are.
+struct NewCopies {
+  uint64_t own = 0, parents = 0;  // copied by this process; by its parent
+  std::vector<uint64_t> own_pages, parents_pages;
+};
+
+// By region: pages that the parent copied, as the looks at all of its workers say, and has not shared again since.
+using ParentsCopies = absl::flat_hash_map<uint64_t, PageBits>;
+
+class CopyTally {
+ public:
+  // `was_there`: it was not forked under our eyes. What the first look finds may be old, and is not counted.
+  CopyTally() = default;
+  explicit CopyTally(bool was_there) : was_there_(was_there) {}
+
+  // One look at all of the process against its parent. `most`: how many copies it can have made since the last look, by
+  // its page faults. A page that both sides have alone is this process's copy as long as it had the faults for it; the
+  // rest are the parent's. So where both write at once, the count is an upper bound.
+  NewCopies Take(absl::Span<const RegionSharing> look, uint64_t page_bytes, uint64_t most, ParentsCopies* parent);
+  // It runs another program: nothing is inherited.
+  void Exec() { *this = CopyTally(/*was_there=*/true); }
+
+ private:
+  struct Known {
+    PageBits shared;  // at the last look: what can be copied
+    PageBits copied;  // by it, at any time: it may have handed the page on to a child
+  };
+  absl::flat_hash_map<uint64_t, Known> known_;
+  bool was_there_ = false, first_ = true;
+};
+
+}  // namespace cowprof
+
+#endif  // COWPROF_SOURCE_COPY_TALLY_H_

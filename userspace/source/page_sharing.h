@@ -1,0 +1,57 @@
+// Which pages two processes share, where the kernel hides page frames from whoever lacks CAP_SYS_ADMIN: what bit 56 of
+// a pagemap entry ("mapped by this process only") and the kinds of pages that PAGEMAP_SCAN knows tell together. Called
+// by pagemap.cc for every piece that it reads. Pure but for ScanKinds.
+#ifndef COWPROF_SOURCE_PAGE_SHARING_H_
+#define COWPROF_SOURCE_PAGE_SHARING_H_
+
+#include <array>
+#include <bitset>
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/types/span.h"
+
+namespace cowprof {
+
+// Of an entry of a pagemap (Documentation/admin-guide/mm/pagemap.rst).
+inline constexpr uint64_t kPagePresent = 1ull << 63;  // in memory
+inline constexpr uint64_t kPageSwapped = 1ull << 62;
+inline constexpr uint64_t kPageOfFile = 1ull << 61;  // or shared memory
+inline constexpr uint64_t kPageExclusive = 1ull << 56;
+inline constexpr uint64_t kPageFrame = (1ull << 55) - 1;
+// Bits of an entry that the kernel leaves at 0: what ScanKinds found.
+inline constexpr uint64_t kPageOfZeroes = 1ull << 60, kPageHuge = 1ull << 59;
+
+// What FillInFrames gives to a page of zeroes. The first pages of an address space are never mapped, so that no other
+// page gets it.
+inline constexpr uint64_t kStandInForZero = 4;
+
+// Marks the entries of the pages from `address` on that are pages of zeroes or parts of a huge page which this process
+// maps as one. False where the kernel can't tell (before Linux 6.7): then a page of zeroes looks like a shared page, and
+// bit 56 is right of huge pages, too.
+bool ScanKinds(int pagemap, uint64_t address, uint64_t page_bytes, absl::Span<uint64_t> entries);
+
+// Gives entries without frames numbers that stand for them: equal where both processes map the same page, so that what
+// compares frames (StateOfPage, ClassifyPages) needs no second way. `first_page` is the number of the first page; `peer`
+// is empty or as long as `own`. Corrects bit 56 where it lies: since 6.13 or later it speaks of all of a huge page that
+// is mapped as one as of its first 4 KiB, and those another process may have copied. The side that maps it in small
+// pages is right; where there is none, and `huge_is_shared`, it counts as shared.
+void FillInFrames(uint64_t first_page, bool huge_is_shared, absl::Span<uint64_t> own, absl::Span<uint64_t> peer);
+
+inline constexpr size_t kPagesOfRegion = 512;
+using PageBits = std::bitset<kPagesOfRegion>;
+
+// The anonymous pages of 2 MiB of a process: page i is bit i.
+struct RegionSharing {
+  uint64_t address = 0;
+  PageBits shared, exclusive;     // it maps the page with others; it alone
+  PageBits peer, peer_exclusive;  // the peer has an anonymous page there; and maps that alone
+  bool operator==(const RegionSharing&) const = default;
+};
+// Of at most kPagesOfRegion entries, with frames or what stands for them.
+RegionSharing SharingOf(uint64_t address, absl::Span<const uint64_t> own, absl::Span<const uint64_t> peer,
+                        uint64_t zero_pfn);
+
+}  // namespace cowprof
+
+#endif  // COWPROF_SOURCE_PAGE_SHARING_H_

@@ -1,0 +1,153 @@
+// See proc_tree.h.
+#include "source/proc_tree.h"
+
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "posix/clock.h"
+
+namespace cowprof {
+namespace {
+
+constexpr unsigned kForkNoExec = 0x40;  // PF_FORKNOEXEC, include/linux/sched.h
+
+// A leader that has called pthread_exit is a zombie while its other threads run on.
+bool HasEnded(const ProcStat& stat) { return stat.state == 'X' || (stat.state == 'Z' && stat.threads <= 1); }
+
+// include/uapi/linux/pidfd.h; the exit status since 6.15, of a process that has been waited for.
+struct PidfdInfo {
+  uint64_t mask, cgroup;
+  uint32_t ids[11];
+  int32_t exit_status;
+};
+constexpr uint64_t kInfoExit = 1 << 3;
+
+std::optional<int> ExitStatusOf(const Fd& pidfd) {
+  PidfdInfo info = {.mask = kInfoExit};
+  if (!pidfd.ok() || ioctl(pidfd.fd(), _IOWR(0xFF, 11, PidfdInfo), &info) != 0) return std::nullopt;
+  return info.mask & kInfoExit ? std::optional<int>(info.exit_status) : std::nullopt;
+}
+
+void AppendPids(const std::string& text, std::vector<pid_t>* pids) {
+  for (const absl::string_view word : absl::StrSplit(text, ' ', absl::SkipWhitespace())) {
+    pid_t pid = 0;
+    if (absl::SimpleAtoi(word, &pid) && pid > 0) pids->push_back(pid);
+  }
+}
+
+}  // namespace
+
+ProcTree::ProcTree(ProcFs proc) : proc_(std::move(proc)), ends_(epoll_create1(EPOLL_CLOEXEC)) {
+  const std::string self = absl::StrCat("task/", getpid(), "/children");
+  lists_children_ = proc_.ReadFile(getpid(), self).ok();
+}
+
+std::vector<pid_t> ProcTree::ChildrenOf(pid_t pid) const {
+  std::vector<pid_t> children;
+  std::error_code gone;
+  for (const auto& thread : std::filesystem::directory_iterator(proc_.PathOf(pid, "task"), gone))
+    AppendPids(ReadSmallFile(thread.path().string() + "/children").value_or(""), &children);
+  return children;
+}
+
+ProcTree::Known* ProcTree::Add(pid_t pid, const ProcessId& parent, Origin origin) {
+  const absl::StatusOr<ProcStat> stat = proc_.ReadStat(pid);
+  if (!stat.ok()) return nullptr;
+  Known known;
+  known.member = {.id = {pid, stat->start_ticks * 10'000'000},
+                  .parent = parent,
+                  .origin = origin,
+                  .serial = ++last_serial_,
+                  .comm = stat->comm,
+                  .faults = stat->faults};
+  known.may_exec = (stat->flags & kForkNoExec) != 0;
+  known.stack_start = stat->stack_start;
+  known.may_look = stat->stack_start != 0;
+  known.pidfd = Fd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  // The pid may have got a new owner in between: then that one was opened, and its end would be taken for this one's.
+  const absl::StatusOr<ProcStat> again = proc_.ReadStat(pid);
+  if (!again.ok() || again->start_ticks != stat->start_ticks) known.pidfd.Close();
+  epoll_event readable = {.events = EPOLLIN, .data = {}};
+  if (known.pidfd.ok() && !HasEnded(*stat)) epoll_ctl(ends_.fd(), EPOLL_CTL_ADD, known.pidfd.fd(), &readable);
+  members_.push_back(std::move(known));
+  return &members_.back();
+}
+
+absl::Status ProcTree::Follow(pid_t target) {
+  Known* known = Add(target, {}, Origin::kTarget);
+  if (known == nullptr) return absl::NotFoundError(absl::StrCat("no process ", target));
+  Refresh(known);
+  if (known->member.ended) return absl::NotFoundError("it has just ended");
+  Discover(Origin::kFoundAtAttach);
+  return absl::OkStatus();
+}
+
+void ProcTree::Refresh(Known* known) const {
+  TreeMember& member = known->member;
+  const absl::StatusOr<ProcStat> stat = proc_.ReadStat(member.id.pid);
+  const bool same = stat.ok() && stat->start_ticks == member.id.start_ticks();
+  member.execed = false;
+  if (same) member.faults = std::max(member.faults, stat->faults);
+  if (!same || HasEnded(*stat)) {
+    member.ended = true;
+    member.exited_ns = absl::ToInt64Nanoseconds(BootTime());
+    // Who may not look is told 0 of a zombie.
+    if (same && (known->may_look || stat->exit_status != 0)) member.exit_status = stat->exit_status;
+    if (!same) member.exit_status = ExitStatusOf(known->pidfd);
+    return;
+  }
+  // Another stack: the kernel chooses a new place for it at each exec.
+  const bool moved = stat->stack_start != 0 && known->stack_start != 0 && stat->stack_start != known->stack_start;
+  const bool first = known->may_exec && !(stat->flags & kForkNoExec);
+  member.execed = moved || first;
+  member.comm = stat->comm;
+  known->may_exec = (stat->flags & kForkNoExec) != 0;
+  if (stat->stack_start != 0) known->stack_start = stat->stack_start;
+  known->may_look |= stat->stack_start != 0;
+}
+
+// Of everybody, also of those found on the way: what an orphan's new parent has forked is not followed.
+void ProcTree::Discover(Origin origin) {
+  absl::flat_hash_set<ProcessId> followed;
+  for (const Known& known : members_) followed.insert(known.member.id);
+  absl::flat_hash_map<pid_t, std::vector<pid_t>> by_parent;
+  if (!lists_children_) {
+    for (const pid_t pid : proc_.ListPids()) {
+      if (const absl::StatusOr<ProcStat> stat = proc_.ReadStat(pid); stat.ok()) by_parent[stat->parent].push_back(pid);
+    }
+  }
+  for (size_t i = 0; i < members_.size(); ++i) {
+    if (members_[i].member.ended) continue;
+    const ProcessId parent = members_[i].member.id;
+    for (const pid_t pid : lists_children_ ? ChildrenOf(parent.pid) : by_parent[parent.pid]) {
+      const absl::StatusOr<ProcStat> stat = proc_.ReadStat(pid);
+      if (!stat.ok() || stat->parent != parent.pid) continue;
+      if (!followed.insert({pid, stat->start_ticks * 10'000'000}).second) continue;
+      if (Known* known = Add(pid, parent, origin)) {
+        if (HasEnded(*stat)) Refresh(known);
+      }
+    }
+  }
+}
+
+std::vector<TreeMember> ProcTree::Look() {
+  for (Known& known : members_) Refresh(&known);
+  Discover(Origin::kForked);
+  std::vector<TreeMember> told;
+  for (const Known& known : members_) told.push_back(known.member);
+  std::erase_if(members_, [](const Known& known) { return known.member.ended; });
+  return told;
+}
+
+}  // namespace cowprof
