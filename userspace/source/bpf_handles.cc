@@ -13,8 +13,9 @@
 namespace cowprof {
 namespace {
 
-// libbpf explains itself through a print function only: its last warning becomes part of our message.
-std::string& LastWarning() {
+// libbpf explains itself through a print function only: its first warning becomes part of our message. Those that follow
+// say what fails in consequence.
+std::string& FirstWarning() {
   static std::string text;
   return text;
 }
@@ -24,9 +25,9 @@ int KeepWarning(libbpf_print_level level, const char* format, va_list arguments)
   char line[512];
   vsnprintf(line, sizeof(line), format, arguments);
   // A failed raise of RLIMIT_MEMLOCK is no failure: kernels since 5.11 charge BPF memory to the cgroup.
-  if (strstr(line, "RLIMIT_MEMLOCK") == nullptr) {
+  if (FirstWarning().empty() && strstr(line, "RLIMIT_MEMLOCK") == nullptr) {
     const absl::string_view one_line = absl::StripAsciiWhitespace(line);
-    LastWarning() = std::string(one_line.substr(0, one_line.find('\n')));
+    FirstWarning() = std::string(one_line.substr(0, one_line.find('\n')));
   }
   return 0;
 }
@@ -35,12 +36,12 @@ int KeepWarning(libbpf_print_level level, const char* format, va_list arguments)
 
 void KeepWarnings() {
   libbpf_set_print(KeepWarning);
-  LastWarning().clear();
+  FirstWarning().clear();
 }
 
 absl::Status BpfStatus(int error, absl::string_view attempted) {
   std::string message = absl::StrCat(attempted, ": ", strerror(error));
-  if (!LastWarning().empty()) absl::StrAppend(&message, " (", LastWarning(), ")");
+  if (!FirstWarning().empty()) absl::StrAppend(&message, " (", FirstWarning(), ")");
   return absl::Status(absl::ErrnoToStatusCode(error), message);
 }
 
