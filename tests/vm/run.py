@@ -9,6 +9,7 @@ Run it as root. What it fetches and makes stays in BUILD/vm.
 """
 import argparse
 import os
+import platform
 import shutil
 import sys
 from pathlib import Path
@@ -70,6 +71,8 @@ def run_guests(images, disk, arguments, build):
 def main():
     arguments = parse_arguments()
     build = Path(os.environ.get("COWPROF_BUILD", REPOSITORY / "build")).resolve()
+    if platform.machine() != "x86_64":
+        sys.exit(f"tests/vm: boots x86-64 kernels only, with programs built here, for {platform.machine()}")
     missing = [program for program in NEEDED if not shutil.which(program)]
     if missing:
         sys.exit(f"tests/vm: {', '.join(missing)} is missing; run scripts/install-deps.sh tests")
