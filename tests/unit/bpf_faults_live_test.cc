@@ -100,6 +100,21 @@ TEST_CASE("a full table of causes costs the cause of a copy, never its count") {
   CHECK((pull->losses.unclassified_copies > 0) == (room != 0));
 }
 
+TEST_CASE("the perf event counts the same, and says nothing of what it can't tell") {
+  const std::optional<Pull> pull = CopyAllWith({.copies = "perf-event", .faults = "perf-event", .signals = false});
+  if (!pull) return;
+  for (const FollowedProcess& process : pull->processes) {
+    if (process.origin != Origin::kForked) continue;
+    CHECK(*process.counts.copies >= kPages);
+    CHECK(*process.counts.copies <= kPages + 50);
+    CHECK(*process.counts.faults >= kPages);
+    CHECK_FALSE(process.counts.write_protect_faults);
+    CHECK_FALSE(process.counts.reuses());
+    CHECK_FALSE(process.counts.file_copies);
+    CHECK(process.counts.zero_fills());
+  }
+}
+
 // As under a lockdown to confidentiality: the verifier must not meet the reads that are refused there.
 TEST_CASE("the probes load without reads of kernel memory, and count the same") {
   const std::optional<Pull> pull = CopyAllWith({.kernel_reads = false});
