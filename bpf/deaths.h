@@ -149,31 +149,30 @@ static int is_limiting(struct mem_cgroup *group, __u64 limit, __u64 used, int fo
 	return BPF_CORE_READ(group, oom_lock) || (!found && used > limit);
 }
 
-static __noinline void tell_if_limiting(struct page_counter *memory, struct cowprof_oom *oom)
+static __noinline int tell_if_limiting(struct page_counter *memory, struct cowprof_oom *oom)
 {
 	struct mem_cgroup *group = (void *)memory - bpf_core_field_offset(struct mem_cgroup, memory);
 	__u64 limit = BPF_CORE_READ(memory, max), used = BPF_CORE_READ(memory, usage.counter);
 
 	if (!is_limiting(group, limit, used, oom->cgroup != 0))
-		return;
+		return 0;
 	oom->cgroup = BPF_CORE_READ(group, css.cgroup, kn, id);
 	oom->limit_pages = limit;
 	oom->used_pages = used;
 	bpf_probe_read_kernel_str(oom->name, sizeof(oom->name), BPF_CORE_READ(group, css.cgroup, kn, name));
+	return 0;
 }
 
-// The verifier of 6.1 takes a loop only if it ends with its condition.
+// The body of the loop is a function: kernels before 6.4 refuse a loop that is closed by anything but a jump ("back-edge"), and clang
+// lays out the long one so.
 static void tell_limit(struct task_struct *task, struct cowprof_oom *oom)
 {
 	struct page_counter *memory = memory_of(task);
-	int levels = 0;
 
-	if (!memory)
-		return;
-	do {
+	for (int i = 0; i < MOST_CGROUP_LEVELS && memory; i++) {
 		tell_if_limiting(memory, oom);
 		memory = BPF_CORE_READ(memory, parent);
-	} while (memory && ++levels < MOST_CGROUP_LEVELS);
+	}
 }
 
 // `task` is in the cgroup that has met its limit, or below: the victim is, and so is who asked for memory.

@@ -1,5 +1,5 @@
-"""Real limits for the system tests: a memory cgroup (v1), and a small tmpfs on /dev/shm in a mount namespace, as a container
-has it. Each is gone when its block ends. Where the memory controller is one of version 2, what needs one is skipped.
+"""Real limits for the system tests: a memory cgroup, of version 1 or 2 as this host has it, and a small tmpfs on /dev/shm in a mount
+namespace, as a container has it. Each is gone when its block ends.
 """
 import itertools
 import os
@@ -9,27 +9,43 @@ from pathlib import Path
 import harness
 
 _numbers = itertools.count()
-_MOUNT = Path("/sys/fs/cgroup/memory")
+_MOUNTS = {1: Path("/sys/fs/cgroup/memory"), 2: Path("/sys/fs/cgroup")}
+_LIMIT = {1: "memory.limit_in_bytes", 2: "memory.max"}
+_USED = {1: "memory.usage_in_bytes", 2: "memory.current"}
 MB = 1 << 20
 
 
-def memory_root():
-    """Our own memory cgroup (v1) as a folder; None where there is none that can be divided."""
+def _find_root():
+    """(version, our own memory cgroup as a folder); (None, None) where there is none that can be divided."""
     for line in Path("/proc/self/cgroup").read_text().splitlines():
-        _, controllers, path = line.split(":", 2)
-        folder = _MOUNT / path.lstrip("/")
-        if "memory" in controllers.split(",") and os.access(folder / "memory.limit_in_bytes", os.W_OK):
-            return folder
-    return None
+        number, controllers, path = line.split(":", 2)
+        version = 2 if number == "0" and not controllers else 1
+        folder = _MOUNTS[version] / path.lstrip("/")
+        if version == 1 and "memory" in controllers.split(",") and os.access(folder / _LIMIT[1], os.W_OK):
+            return 1, folder
+        divided = folder / "cgroup.subtree_control"
+        if version == 2 and divided.exists() and "memory" in divided.read_text().split() and os.access(folder, os.W_OK):
+            return 2, folder
+    return None, None
+
+
+_version, _root = _find_root()
+KIND = f"cgroup-v{_version}"  # what cowprof calls such a limit
+
+
+def memory_root():
+    return _root
 
 
 class MemoryGroup:
     """A memory cgroup. `join` is for preexec_fn; `folder` has its files; `path` is what the kernel calls it."""
 
     def __init__(self, limit_bytes=None, parent=None):
-        self.folder = (parent.folder if parent else memory_root()) / f"cowprof-test-{os.getpid()}-{next(_numbers)}"
-        self.path = f"/{self.folder.relative_to(_MOUNT)}"
+        self.folder = (parent.folder if parent else _root) / f"cowprof-test-{os.getpid()}-{next(_numbers)}"
+        self.path = f"/{self.folder.relative_to(_MOUNTS[_version])}"
         self.folder.mkdir()
+        if parent and _version == 2:
+            (parent.folder / "cgroup.subtree_control").write_text("+memory\n")
         self._try("memory.use_hierarchy", 1)
         if limit_bytes is not None:
             self.resize(limit_bytes)
@@ -42,10 +58,10 @@ class MemoryGroup:
             pass
 
     def resize(self, limit_bytes):
-        (self.folder / "memory.limit_in_bytes").write_text(f"{limit_bytes}\n")
+        (self.folder / _LIMIT[_version]).write_text(f"{limit_bytes}\n")
 
     def used_bytes(self):
-        return int((self.folder / "memory.usage_in_bytes").read_text())
+        return int((self.folder / _USED[_version]).read_text())
 
     def join(self):
         self.add(os.getpid())

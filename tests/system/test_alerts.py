@@ -14,7 +14,7 @@ import alerts_proof
 import harness
 import truth
 from conftest import needs
-from memory_groups import MB, MemoryGroup, in_small_shm, memory_root
+from memory_groups import KIND, MB, MemoryGroup, in_small_shm, memory_root
 
 OPEN_FILES = [harness.PYTHON, harness.REPOSITORY / "tests/system/workloads/open_files.py"]
 TRAINER = [harness.PYTHON, harness.REPOSITORY / "tests/system/workloads/checkpointing_trainer.py"]
@@ -24,7 +24,7 @@ QUICK_FDS = ["--alert-at", "off", "--alert-eta", "off", "--alert-at", "fds=50%:1
 
 @pytest.fixture(autouse=True)
 def memory_controller():
-    needs("memory-cgroup-v1", memory_root() is not None, "no memory controller of version 1 is mounted")
+    needs("memory-cgroup", memory_root() is not None, "no memory cgroup that can be divided")
 
 
 def alerts_of(document, over=False):
@@ -213,10 +213,10 @@ def test_cgroup_is_resized(start_workload, start_recording):
         target.go()
         harness.wait_until(lambda: truth.private_bytes(target.pid) > 190 * MB, "the memory")
         group.resize(230 * MB)
-        alert = await_alert(recording, "cgroup-v1")
+        alert = await_alert(recording, KIND)
         assert alert["limit"] == 230 * MB and alert["used"] > 180 * MB
         group.resize(400 * MB)
-        await_alert(recording, "cgroup-v1", over=True)
+        await_alert(recording, KIND, over=True)
         for pid in truth.tree(target.pid):
             os.kill(pid, signal.SIGKILL)
         recording.wait()
@@ -234,11 +234,11 @@ def test_process_moves_to_another_cgroup_and_its_old_one_is_removed(start_worklo
             for pid in truth.tree(target.pid):
                 narrow.add(pid)
             target.go()  # what it writes from here on is charged to the narrow one
-            alert = await_alert(recording, "cgroup-v1")
+            alert = await_alert(recording, KIND)
             assert alert["name"].endswith(narrow.folder.name)
             for pid in truth.tree(target.pid):
                 wide.add(pid)
-        over = await_alert(recording, "cgroup-v1", over=True)
+        over = await_alert(recording, KIND, over=True)
         assert over["name"] == alert["name"]
         assert recording.popen.poll() is None
         for pid in truth.tree(target.pid):

@@ -47,7 +47,7 @@ def start(start_recording):
 @pytest.fixture
 def cgroup():
     """cgroup(parent=None) makes a memory cgroup."""
-    needs("memory-cgroup", memory_root() is not None, "no memory cgroup of version 1 that can be divided")
+    needs("memory-cgroup", memory_root() is not None, "no memory cgroup that can be divided")
     made = []
 
     def make(parent=None):
@@ -272,8 +272,8 @@ def test_worker_that_copies_is_killed_and_it_is_known_within_a_second(start, cgr
     process.await_line("ended", "exit_code")
     limit = group.used_bytes() // MB + 12
     group.resize(limit * MB)
-    victim = process.await_line("ended", "read_objects", 60)["pid"]
-    harness.wait_until(lambda: recording_deaths(recording), "the death in the file", 1.0)
+    victim = process.await_line("ended", "read_objects", 60 * harness.PATIENCE)["pid"]
+    harness.wait_until(lambda: recording_deaths(recording), "the death in the file", 1.0 * harness.PATIENCE)
     report = oom_report(recording)
     diagnosis = assert_oom(report, victim, group, limit)
     row = harness.row_of(report, victim)
@@ -292,7 +292,7 @@ def test_the_grower_and_the_victim_may_be_two(start, cgroup):
     group.resize((group.used_bytes() // MB + 150) * MB)
     victim = process.await_line("role", "bystander")["pid"]
     grower = ended(process, "grow_beside_victim")
-    harness.wait_until(lambda: len(recording_deaths(recording)) == 2, "two deaths", 60, 0.1)
+    harness.wait_until(lambda: len(recording_deaths(recording)) == 2, "two deaths", 60 * harness.PATIENCE, 0.1)
     report = oom_report(recording)
     diagnosis = assert_oom(report, victim, group, report_limit(report))
     assert diagnosis["pids"] == [grower, victim] or diagnosis["pids"] == [victim, grower]
@@ -336,7 +336,7 @@ def test_nested_cgroups(start, cgroup):
     hog = subprocess.Popen([sys.executable, "-c", "kept = [b'x' * (1 << 20) for _ in range(1000)]; input()"], preexec_fn=other.join,
                            stdin=subprocess.PIPE)
     outer.resize((outer.used_bytes() // MB + 100) * MB)
-    harness.wait_until(lambda: recording_deaths(recording), "the OOM kill", 60, 0.1)
+    harness.wait_until(lambda: recording_deaths(recording), "the OOM kill", 60 * harness.PATIENCE, 0.1)
     report = oom_report(recording)
     assert_oom(report, pid, outer, report_limit(report))
     hog.kill()

@@ -3,31 +3,52 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "posix/fd.h"
 
 namespace cowprof {
 namespace {
 
-// libbpf explains itself through a print function only: its first warning becomes part of our message. Those that follow
-// say what fails in consequence.
-std::string& FirstWarning() {
+// libbpf explains itself through a print function only: its last warning becomes part of our message.
+std::string& LastWarning() {
   static std::string text;
   return text;
 }
 
+std::string Format(const char* format, va_list arguments) {
+  va_list again;
+  va_copy(again, arguments);
+  std::string text(std::max(0, vsnprintf(nullptr, 0, format, again)), '\0');
+  va_end(again);
+  vsnprintf(text.data(), text.size() + 1, format, arguments);
+  return text;
+}
+
+// "prog 'NAME': -- BEGIN PROG LOAD LOG --", many lines, the refusal, "processed N insns ...", "-- END PROG LOAD LOG --".
+std::string RefusalIn(absl::string_view log) {
+  absl::string_view before = absl::StripAsciiWhitespace(log.substr(0, log.find("processed ")));
+  before = before.substr(0, before.find("-- END PROG LOAD LOG"));
+  before = absl::StripTrailingAsciiWhitespace(before);
+  return absl::StrCat(log.substr(0, log.find(':')), ": ", before.substr(before.rfind('\n') + 1));
+}
+
 int KeepWarning(libbpf_print_level level, const char* format, va_list arguments) {
   if (level != LIBBPF_WARN) return 0;
-  char line[512];
-  vsnprintf(line, sizeof(line), format, arguments);
+  const std::string text = Format(format, arguments);
   // A failed raise of RLIMIT_MEMLOCK is no failure: kernels since 5.11 charge BPF memory to the cgroup.
-  if (FirstWarning().empty() && strstr(line, "RLIMIT_MEMLOCK") == nullptr) {
-    const absl::string_view one_line = absl::StripAsciiWhitespace(line);
-    FirstWarning() = std::string(one_line.substr(0, one_line.find('\n')));
+  if (absl::StrContains(text, "RLIMIT_MEMLOCK")) return 0;
+  if (absl::StrContains(text, "BEGIN PROG LOAD LOG")) {
+    LastWarning() = RefusalIn(text);
+  } else if (!absl::StartsWith(LastWarning(), "prog '")) {  // what the verifier said is told; what failed with it adds nothing
+    const absl::string_view one_line = absl::StripAsciiWhitespace(text);
+    LastWarning() = std::string(one_line.substr(0, one_line.find('\n')));
   }
   return 0;
 }
@@ -36,12 +57,12 @@ int KeepWarning(libbpf_print_level level, const char* format, va_list arguments)
 
 void KeepWarnings() {
   libbpf_set_print(KeepWarning);
-  FirstWarning().clear();
+  LastWarning().clear();
 }
 
 absl::Status BpfStatus(int error, absl::string_view attempted) {
   std::string message = absl::StrCat(attempted, ": ", strerror(error));
-  if (!FirstWarning().empty()) absl::StrAppend(&message, " (", FirstWarning(), ")");
+  if (!LastWarning().empty()) absl::StrAppend(&message, " (", LastWarning(), ")");
   return absl::Status(absl::ErrnoToStatusCode(error), message);
 }
 

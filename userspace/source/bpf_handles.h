@@ -32,7 +32,7 @@ struct RingDeleter {
 using Skeleton = std::unique_ptr<cowprof_probes, SkeletonDeleter>;
 using Ring = std::unique_ptr<ring_buffer, RingDeleter>;
 
-// From here on libbpf's first warning is kept for BpfStatus() and goes nowhere else.
+// From here on libbpf's last warning is kept for BpfStatus() and goes nowhere else.
 void KeepWarnings();
 // "attempted: what errno says (what libbpf said)".
 absl::Status BpfStatus(int error, absl::string_view attempted);

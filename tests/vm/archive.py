@@ -1,0 +1,84 @@
+"""Fetches distribution kernels: packages of the Debian archive that this machine's apt already uses, unpacked, not installed.
+
+Each suite has an apt configuration of its own below the build directory, so that the machine's stays as it is; apt checks the
+signatures. Knows which suite has which kernel; doesn't know what is done with one.
+"""
+import re
+import subprocess
+from pathlib import Path
+
+KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
+# What --kernel takes -> the suite whose newest cloud kernel it is. Cloud kernels have NVMe and ext4 built in, so that they boot a
+# disk without modules and without an initramfs.
+SUITES = {"5.10": "bullseye", "6.1": "bookworm", "6.12": "bookworm-backports", "sid": "sid",
+          "backports": "trixie-backports"}
+
+
+class Unreachable(Exception):
+    """Why there is no such kernel: one line."""
+
+
+def _run(command):
+    result = subprocess.run([str(word) for word in command], capture_output=True, text=True)
+    if result.returncode:
+        lines = (result.stderr or result.stdout).strip().splitlines() or ["no message"]
+        raise Unreachable(f"{' '.join(map(str, command[:1]))}: {lines[-1]}")
+    return result.stdout
+
+
+def mirror():
+    """The address of the Debian archive in the configuration of this machine's apt."""
+    targets = _run(["apt-get", "indextargets", "--format", "$(ORIGIN) $(LABEL) $(REPO_URI)", "Created-By: Packages"])
+    found = re.findall(r"^Debian Debian (\S+)$", targets, re.M)
+    if not found:
+        raise Unreachable("apt has no list of the Debian archive; run apt-get update first")
+    return found[0]
+
+
+class Archive:
+    """One suite, seen through an apt of its own in `folder`."""
+
+    def __init__(self, suite, folder):
+        self.suite, self.folder = suite, folder
+        for name in ("lists/partial", "cache/archives/partial", "parts"):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+        (folder / "sources.list").write_text(f"deb [signed-by={KEYRING}] {mirror()} {suite} main\n")
+        (folder / "status").touch()
+        options = {"Dir::Etc::SourceList": folder / "sources.list", "Dir::Etc::SourceParts": folder / "parts",
+                   "Dir::Etc::Preferences": "/dev/null", "Dir::Etc::PreferencesParts": folder / "parts",
+                   "Dir::State::Lists": folder / "lists", "Dir::State::status": folder / "status",
+                   "Dir::Cache": folder / "cache", "APT::Sandbox::User": "root", "Acquire::Languages": "none",
+                   "APT::Update::Error-Mode": "any"}
+        self._options = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
+
+    def apt(self, tool, *arguments):
+        return _run([tool, *self._options, *arguments])
+
+    def download(self, packages):
+        """Fetches and unpacks packages into the folder."""
+        subprocess.run(["apt-get", *self._options, "download", "-q", *packages], cwd=self.folder, check=True, text=True,
+                       stdout=subprocess.DEVNULL)
+        for file in self.folder.glob("*.deb"):
+            _run(["dpkg-deb", "-x", file, self.folder / "root"])
+            file.unlink()
+
+
+def _image_of(folder):
+    """The kernel below a folder: /boot/vmlinuz-VERSION, or (since 7.0) /usr/lib/modules/VERSION/vmlinuz."""
+    found = [*folder.glob("root/boot/vmlinuz-*"), *folder.glob("root/usr/lib/modules/*/vmlinuz")]
+    return found[0] if found else None
+
+
+def fetch_kernel(name, build):
+    """The path of a kernel image; raises Unreachable. Once fetched it stays: the folder may be removed for a newer one."""
+    suite = SUITES[name]
+    folder = Path(build) / "kernels" / suite
+    if not _image_of(folder):
+        archive = Archive(suite, folder)
+        archive.apt("apt-get", "update", "-q")
+        names = archive.apt("apt-cache", "depends", "--recurse", "--important", "linux-image-cloud-amd64")
+        archive.download(re.findall(r"^linux-(?:image|binary)-\d\S*$", names, re.M))
+    image = _image_of(folder)
+    if not image:
+        raise Unreachable(f"{suite}: its kernel package holds no vmlinuz")
+    return image

@@ -1,0 +1,86 @@
+"""Runs inside a guest, started by init: forces each rung and counts planted workloads with it, then runs system tests.
+
+Says what it finds in JSON lines on descriptor 3, which run.py reads; what else is printed is for the console. Judges nothing.
+"""
+import base64
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "system"))
+import counting  # noqa: E402
+import harness  # noqa: E402
+
+LINES = 3
+# What is planted at every rung. The last two plant no copy: what is counted there is counted in error.
+PLANTED = {
+    "fork": ["fork_copies", "--pages=20000"],
+    "threads": ["thread_copies"],
+    "by the kernel": ["kernel_copies"],
+    "reuses": ["parent_reuses"],
+    "new memory": ["zero_fills"],
+}
+
+
+def tell(**line):
+    os.write(LINES, f"{json.dumps(line)}\n".encode())
+
+
+def count(rung, above, name, command):
+    """One workload at one rung: every rung above it is taken away."""
+    options = [word for other in above for word in ("--without", other)]
+    with tempfile.TemporaryDirectory() as folder, mock.patch.object(harness, "validate"):  # the tests do that; it's slow here
+        report, lines = counting.run_attached(command, Path(folder), *options)
+    truth = counting.planted(lines)
+    rows = {row["pid"]: row for row in [report["parent"], *report["workers"]]}
+    counted = [rows[pid]["copies"] if pid in rows else None for pid in truth]
+    tell(rung=rung, workload=name, used=report["exactness"]["rung"], exactness=report["exactness"]["copies"],
+         processes=len(truth), planted=sum(figures["copies"] for figures in truth.values()),
+         counted=None if None in counted else sum(counted), losses=report["losses"])
+
+
+def count_at_every_rung(rungs, wanted):
+    """`rungs`: as doctor lists them, best first; of these the `wanted`, or all."""
+    for number, rung in enumerate(rungs):
+        if not rung["usable"] or (wanted and rung["rung"] not in wanted):
+            continue
+        above = [other["rung"] for other in rungs[:number]]
+        for name, command in PLANTED.items():
+            try:
+                count(rung["rung"], above, name, command)
+            except Exception as error:  # told, and the other workloads go on
+                tell(rung=rung["rung"], workload=name, error=f"{type(error).__name__}: {error}"[:2000])
+
+
+class Outcomes:
+    """A pytest plugin that tells how each test ended."""
+
+    @staticmethod
+    def pytest_runtest_logreport(report):
+        if report.when == "call" or report.outcome != "passed":
+            reason = report.longrepr[2] if report.skipped else str(report.longrepr or "")
+            tell(test=report.nodeid.split("/")[-1], outcome=report.outcome, seconds=round(report.duration, 1), reason=reason[-4000:])
+
+
+def main():
+    job = json.loads(base64.urlsafe_b64decode(sys.argv[1]))
+    doctor = json.loads(harness.run_cowprof("doctor", "--json").stdout)
+    tell(kernel=os.uname().release, doctor=doctor)
+    count_at_every_rung(doctor["rungs"], job["rungs"])
+    if job["tests"]:
+        pytest.main(["-q", "-p", "no:cacheprovider", "--tb=short", *[f"tests/system/{test}" for test in job["tests"]]],
+                    plugins=[Outcomes()])
+    for command in job["commands"]:
+        result = subprocess.run(["bash", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+        tell(command=command, status=result.returncode, output=result.stdout)
+    tell(done=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+#!/usr/bin/python3
+"""Boots distribution kernels under qemu and tries cowprof on each: every rung against planted truth, then system tests.
+
+    tests/vm/run.py                                   the two that CI runs
+    tests/vm/run.py --kernel 5.10 --rung fentry --test test_doctor.py
+    tests/vm/run.py --kernel all --docs               all of archive.py; writes the table of docs/kernels.md
+
+Run it as root. What it fetches and makes stays in BUILD/vm.
+"""
+import argparse
+import os
+import platform
+import shutil
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import table
+from archive import SUITES, Unreachable, fetch_kernel
+from disk import make_disk
+from machine import Guest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+TESTS = Path(__file__).with_name("guest_tests.txt")
+NEEDED = ("qemu-system-x86_64", "apt-get", "dpkg-deb")
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--kernel", action="append", choices=[*SUITES, "all"], help="may be repeated; by default 6.1 and 6.12")
+    parser.add_argument("--rung", action="append", default=[], help="count only at these; by default at all that doctor lists")
+    parser.add_argument("--test", action="append", help=f"what pytest takes, below tests/system; by default {TESTS.name}; '' for none")
+    parser.add_argument("--command", action="append", default=[], help="a line of bash to run at the end in /project, and print")
+    parser.add_argument("--timeout", type=float, default=600, help="seconds for one guest")
+    parser.add_argument("--side-by-side", type=int, default=2, help="guests at a time")
+    parser.add_argument("--accel", default="tcg,thread=multi", help="qemu's -accel: kvm where that works")
+    parser.add_argument("--docs", action="store_true", help="write the table of docs/kernels.md")
+    arguments = parser.parse_args()
+    arguments.kernel = list(SUITES) if "all" in (arguments.kernel or []) else arguments.kernel or ["6.1", "6.12"]
+    if arguments.test is None:
+        lines = [line.split("#")[0].strip() for line in TESTS.read_text().splitlines()]
+        arguments.test = [line for line in lines if line]
+    arguments.test = [test for test in arguments.test if test]
+    return arguments
+
+
+def fetch_kernels(names, build):
+    """{name: image}, and (name, reason) of those that can't be had."""
+    images, missing = {}, []
+    for name in names:
+        try:
+            images[name] = fetch_kernel(name, build)
+        except Unreachable as error:
+            missing.append((name, f"package archive: {error}"))
+    return images, missing
+
+
+def run_guests(images, disk, arguments, build):
+    job = {"rungs": arguments.rung, "tests": arguments.test, "commands": arguments.command}
+
+    def run_guest(name):
+        guest = Guest(images[name], disk, job, build / name, arguments.accel)
+        lines, problem = guest.await_end(arguments.timeout)
+        return table.read_finding(name, lines, problem, guest.seconds)
+
+    with ThreadPoolExecutor(arguments.side_by_side) as pool:
+        return list(pool.map(run_guest, images))
+
+
+def main():
+    arguments = parse_arguments()
+    build = Path(os.environ.get("COWPROF_BUILD", REPOSITORY / "build")).resolve()
+    if platform.machine() != "x86_64":
+        sys.exit(f"tests/vm: boots x86-64 kernels only, with programs built here, for {platform.machine()}")
+    missing = [program for program in NEEDED if not shutil.which(program)]
+    if missing:
+        sys.exit(f"tests/vm: {', '.join(missing)} is missing; run scripts/install-deps.sh tests")
+    images, absent = fetch_kernels(arguments.kernel, build / "vm")
+    disk = make_disk(REPOSITORY, build, build / "vm")
+    findings = run_guests(images, disk, arguments, build / "vm")
+    if arguments.docs:
+        table.write_docs(findings, REPOSITORY / "docs" / "kernels.md", f"qemu -accel {arguments.accel}")
+    sys.exit(table.print_results(findings, absent))
+
+
+if __name__ == "__main__":
+    main()
