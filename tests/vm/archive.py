@@ -3,7 +3,6 @@
 Each suite has an apt configuration of its own below the build directory, so that the machine's stays as it is; apt checks the
 signatures. Knows which suite has which kernel; doesn't know what is done with one.
 """
-import platform
 import re
 import subprocess
 from pathlib import Path
@@ -13,7 +12,6 @@ KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 # disk without modules and without an initramfs.
 SUITES = {"5.10": "bullseye", "6.1": "bookworm", "6.12": "bookworm-backports", "sid": "sid",
           "backports": "trixie-backports"}
-ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 class Unreachable(Exception):
@@ -78,8 +76,7 @@ def fetch_kernel(name, build):
     if not _image_of(folder):
         archive = Archive(suite, folder)
         archive.apt("apt-get", "update", "-q")
-        names = archive.apt("apt-cache", "depends", "--recurse", "--important",
-                            f"linux-image-cloud-{ARCHITECTURES[platform.machine()]}")
+        names = archive.apt("apt-cache", "depends", "--recurse", "--important", "linux-image-cloud-amd64")
         archive.download(re.findall(r"^linux-(?:image|binary)-\d\S*$", names, re.M))
     image = _image_of(folder)
     if not image:

@@ -9,8 +9,10 @@ Run it as root. What it fetches and makes stays in BUILD/vm.
 """
 import argparse
 import os
+import platform
 import shutil
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import table
@@ -55,21 +57,21 @@ def fetch_kernels(names, build):
 
 def run_guests(images, disk, arguments, build):
     job = {"rungs": arguments.rung, "tests": arguments.test, "commands": arguments.command}
-    findings, waiting, running = [], list(images), {}
-    while waiting or running:
-        while waiting and len(running) < arguments.side_by_side:
-            name = waiting.pop(0)
-            running[name] = Guest(images[name], disk, job, build / name, arguments.accel)
-        name = next(iter(running))
-        guest = running.pop(name)
+
+    def run_guest(name):
+        guest = Guest(images[name], disk, job, build / name, arguments.accel)
         lines, problem = guest.await_end(arguments.timeout)
-        findings.append(table.read_finding(name, lines, problem, guest.seconds))
-    return findings
+        return table.read_finding(name, lines, problem, guest.seconds)
+
+    with ThreadPoolExecutor(arguments.side_by_side) as pool:
+        return list(pool.map(run_guest, images))
 
 
 def main():
     arguments = parse_arguments()
     build = Path(os.environ.get("COWPROF_BUILD", REPOSITORY / "build")).resolve()
+    if platform.machine() != "x86_64":
+        sys.exit(f"tests/vm: boots x86-64 kernels only, with programs built here, for {platform.machine()}")
     missing = [program for program in NEEDED if not shutil.which(program)]
     if missing:
         sys.exit(f"tests/vm: {', '.join(missing)} is missing; run scripts/install-deps.sh tests")
