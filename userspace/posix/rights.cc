@@ -98,12 +98,7 @@ absl::StatusOr<std::string> GiveUpRights(const UserIds& user, CapabilitySet kept
   return note;
 }
 
-CallFilter::CallFilter([[maybe_unused]] int error)
-#ifdef COWPROF_FILTER_KILLS
-    : filter_(seccomp_init(SCMP_ACT_KILL_PROCESS), seccomp_release) {
-#else
-    : filter_(seccomp_init(SCMP_ACT_ERRNO(error)), seccomp_release) {
-#endif
+CallFilter::CallFilter(uint32_t otherwise) : filter_(seccomp_init(otherwise), seccomp_release) {
   if (filter_ == nullptr) failed_ = -ENOSYS;
 }
 

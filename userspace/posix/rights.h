@@ -46,11 +46,10 @@ absl::Status SetEffective(CapabilitySet set);
 // status names the step that failed. The text, if any, is of what this host does not offer and the rest makes up for.
 absl::StatusOr<std::string> GiveUpRights(const UserIds& user, CapabilitySet kept);
 
-// A list of system calls; whatever is not on it fails with `error`, and the process goes on: with another libc it may
-// make calls that nobody foresaw. A build with COWPROF_FILTER_KILLS ends it instead: so that tests find them.
+// A list of system calls; `otherwise` (SCMP_ACT_...) is what happens at any other.
 class CallFilter {
  public:
-  explicit CallFilter(int error);
+  explicit CallFilter(uint32_t otherwise);
   void Allow(absl::Span<const int> calls);
   void AllowIf(int call, const scmp_arg_cmp& condition);
   // From here on it holds, for good.

@@ -38,7 +38,8 @@ constexpr int kAllowedUnlessExecutable[] = {SCMP_SYS(mmap), SCMP_SYS(mmap2), SCM
 absl::Status StepError(const char* step) { return absl::ErrnoToStatus(errno, step); }
 
 absl::Status FilterSystemCalls() {
-  CallFilter filter(EPERM);
+  // A library that tries and can do without goes on.
+  CallFilter filter(SCMP_ACT_ERRNO(EPERM));
   filter.Allow(kAllowed);
   for (int call : kAllowedUnlessExecutable) filter.AllowIf(call, SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
   return filter.Load();
