@@ -127,12 +127,12 @@ class Recording:
         self.pid = self.popen.pid
         self.stderr = ""
 
-    def await_sample(self):
+    def await_sample(self, seconds=DEADLINE):
         def sampled():
             ended = self.popen.poll()
             assert ended is None, f"cowprof ended with {ended}: {self.popen.stderr.read()}"
             return has_sample(self.path)
-        wait_until(sampled, f"the first sample in {self.path}")
+        wait_until(sampled, f"the first sample in {self.path}", seconds)
 
     def send(self, number):
         self.popen.send_signal(number)
@@ -156,8 +156,8 @@ class Recording:
         validate(document, "timeline.schema.json")
         return document
 
-    def report(self, healthy=True):
-        result = run_cowprof("report", self.path, "--json")
+    def report(self, healthy=True, seconds=DEADLINE):
+        result = run_cowprof("report", self.path, "--json", seconds=seconds)
         assert result.returncode == 0, result.stderr
         document = json.loads(result.stdout)
         validate(document, "report.schema.json")

@@ -113,8 +113,8 @@ _measured = {}
 @pytest.mark.parametrize("case", CASES)
 def test_a_command_line(case, files, tmp_path):
     arguments, (status, on_stdout, on_stderr) = CASES[case]
-    records = any(word.startswith(("--attach", "--")) for word in arguments) and "{recording}" not in arguments
-    got = run_measured([filled(word, files) for word in arguments], tmp_path, 128 if records else FEW_DESCRIPTORS)
+    probes = "doctor" in arguments or any(word in ("--", "{target}", "--attach={target}") for word in arguments)
+    got = run_measured([filled(word, files) for word in arguments], tmp_path, 128 if probes else FEW_DESCRIPTORS)
     assert got[0] == status, got[:3]
     assert amount(got[2]) == on_stderr, got[2]
     assert amount(got[1]) == on_stdout or (on_stdout == SOME and got[1]), got[1]
@@ -126,4 +126,4 @@ def test_there_are_enough_of_them(figure):
     assert len(CASES) >= 60
     figure("R16", f"{len(CASES)} command lines",
            f"{len(_measured)} with the right exit status and streams; resident at most {max(_measured.values(), default=0) / usage.MIB:.0f} MiB; "
-           f"those that don't record make do with {FEW_DESCRIPTORS} descriptors")
+           f"those that load no probes make do with {FEW_DESCRIPTORS} descriptors")

@@ -77,7 +77,7 @@ def test_a_file_of_limited_length(tree, start_recording, figure):
     harness.wait_until(lambda: len(tree.lines) > forks + 50, "more to tell than there is room for")
     recording.send(signal.SIGINT)
     assert recording.wait() == 6, recording.stderr
-    assert len(recording.stderr.splitlines()) == 1 and "out.json" in recording.stderr, recording.stderr
+    assert len(recording.stderr.splitlines()) == 1 and "too large" in recording.stderr, recording.stderr
     report = recording.report(healthy=False)
     assert report["samples"] > 0 and recording.path.stat().st_size <= most
     figure("R4", "a file that may not grow (ulimit -f, as a quota)", "one line, exit status 6, the file opens")
@@ -145,7 +145,7 @@ def test_nobody_reads_stdout(case, tree, tmp_path, figure):
     assert status == 0, recording.stderr
     assert len(recording.stderr.splitlines()) == 1, recording.stderr  # whom it follows
     assert recording.timeline()["records"][-1]["type"] == "end"
-    assert recording.report()["samples"] > 3
+    assert recording.report()["samples"] >= 2
     figure("R4", f"stdout is {case}", "exit status 0, the file is whole")
 
 
@@ -200,46 +200,60 @@ def test_little_address_space_for_cowprof(megabytes, tree, start_recording, figu
 CLOCK = """
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
-/* The wall clock of this process jumps by an hour, forth and back, every 300 ms of its life; the other clocks are the host's. */
+/* The wall clock of this process is as many seconds ahead as the file CLOCK_OFFSET says; its other clocks are the host's. */
 int clock_gettime(clockid_t clock, struct timespec *now)
 {
 	static int (*real)(clockid_t, struct timespec *);
-	static struct timespec first;
-	struct timespec boot;
+	long ahead = 0;
+	FILE *file;
 	if (!real)
 		real = (int (*)(clockid_t, struct timespec *))dlsym(RTLD_NEXT, "clock_gettime");
 	if (real(clock, now))
 		return -1;
-	if (clock != CLOCK_REALTIME)
+	if (clock != CLOCK_REALTIME || !(file = fopen(getenv("CLOCK_OFFSET"), "r")))
 		return 0;
-	real(CLOCK_BOOTTIME, &boot);
-	if (!first.tv_sec)
-		first = boot;
-	long ms = (boot.tv_sec - first.tv_sec) * 1000 + (boot.tv_nsec - first.tv_nsec) / 1000000;
-	now->tv_sec += (const int[]){0, 3600, 0, -3600}[ms / 300 % 4];
+	if (fscanf(file, "%ld", &ahead) == 1)
+		now->tv_sec += ahead;
+	fclose(file);
 	return 0;
 }
 """
 
 
+def clock_notes(path):
+    try:
+        records = harness.load_json(path)["records"]
+    except json.JSONDecodeError:  # read while it is being written
+        return []
+    return [record["text"] for record in records if record.get("event") == "note" and "wall clock" in record["text"]]
+
+
 def test_a_wall_clock_that_jumps(tree, start_recording, tmp_path, figure):
-    """An hour forward, back, back and forward again: the recording's own time goes on evenly, each jump is one note."""
+    """An hour forward, back, and back once more: the recording's own time goes on evenly, each jump is one note."""
     (tmp_path / "clock.c").write_text(CLOCK)
     subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", tmp_path / "clock.so", tmp_path / "clock.c", "-ldl"], check=True)
-    environment = {**os.environ, "LD_PRELOAD": str(tmp_path / "clock.so")}
-    recording = start_recording(tree.pid, "--interval=50ms", "--duration=3s", env=environment)
-    assert recording.wait() == 0, recording.stderr
+    ahead = tmp_path / "ahead"
+    ahead.write_text("0")
+    environment = {**os.environ, "LD_PRELOAD": str(tmp_path / "clock.so"), "CLOCK_OFFSET": str(ahead)}
+    recording = start_recording(tree.pid, "--interval=50ms", env=environment)
+    recording.await_sample()
+    for jumps, seconds in enumerate((3600, 0, -3600), start=1):
+        (tmp_path / "next").write_text(str(seconds))
+        (tmp_path / "next").rename(ahead)
+        harness.wait_until(lambda: len(clock_notes(recording.path)) >= jumps, "the note of a jump", pause=0.05)
+        await_time(recording, 0.3)
+    recording.interrupt()
     records = recording.timeline()["records"]
     times = [record["t"] for record in records if record["type"] == "sample"]
-    assert all(later > earlier for earlier, later in zip(times, times[1:])) and times[-1] < 30
-    notes = [record["text"] for record in records if record.get("event") == "note" and "wall clock" in record["text"]]
-    assert len(notes) >= 2 and all("by 1 h 00 min" in text or "by 59 min" in text for text in notes), notes
-    jumps = sum("forward" in text for text in notes) - sum("back" in text for text in notes)
-    assert abs(jumps) <= 1 and len(notes) <= times[-1] / 0.3 + 1
+    assert all(later > earlier for earlier, later in zip(times, times[1:])) and times[-1] < 600
+    notes = clock_notes(recording.path)
+    assert [text.split(";")[0] for text in notes] == [f"the wall clock was set {way} by 1 h 00 min" for way in ("forward", "back", "back")]
     report = recording.report()
     assert all(row["started_at"] <= (row["ended_at"] or report["duration_seconds"]) for row in report["workers"])
-    figure("R7", f"{len(notes)} jumps of the wall clock by an hour", f"time strictly increasing, {len(notes)} notes, no negative rate")
+    figure("R7", "three jumps of the wall clock by an hour", f"time strictly increasing, {len(notes)} notes, no negative rate")
 
 
 # ---- A stall ----
@@ -270,7 +284,7 @@ def test_two_seconds_without_cowprof_under_a_flood_of_ends(stall, start_workload
     storm.await_line("role", "storm", seconds=60)
     recording.send(signal.SIGCONT)
     storm.finish()
-    assert recording.wait(90) == 0, recording.stderr
+    assert recording.wait(90 * usage.crowding()) == 0, recording.stderr
     report = recording.report(healthy=False)
     dropped = report["losses"]["events_dropped"]
     assert dropped > 0 and listed(report) == 9000
@@ -294,7 +308,7 @@ def test_two_seconds_without_cowprof_under_a_flood_of_copies(stall, start_worklo
     crowd.await_line("role", "copied", seconds=120)
     recording.send(signal.SIGCONT)
     crowd.finish()
-    assert recording.wait(90) == 0, recording.stderr
+    assert recording.wait(90 * usage.crowding()) == 0, recording.stderr
     report = recording.report(healthy=False)
     produced, dropped = report["totals"]["copies"], report["losses"]["pages_dropped"]
     delivered = pages_told(recording.timeline())
@@ -336,4 +350,4 @@ def test_sigint_and_a_second_one(start_workload, start_recording, figure):
         (seconds if both else ends).append(time.monotonic() - began)
         recording.report(healthy=False)
     figure("R14", "SIGINT with 64 workers", f"the report is on disk after {ends[0]:.2f} s; a second one ends it after {min(seconds):.2f} s")
-    assert ends[0] <= 2.0 and min(seconds) <= 0.2
+    assert ends[0] <= 2.0 * usage.crowding() and min(seconds) <= 0.2 * usage.crowding()

@@ -53,3 +53,8 @@ class Meter:
     def share(self):
         """Of one core, since start()."""
         return (cpu_seconds(self.pid) - self.cpu) / max(time.monotonic() - self.began, 0.001)
+
+
+def crowding():
+    """How much longer than on an idle machine something may take: bounds of wall time are multiplied by it."""
+    return max(1.0, os.getloadavg()[0] / os.cpu_count())
