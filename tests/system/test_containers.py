@@ -170,7 +170,7 @@ HIDDEN = """
 mount -t proc -o "$1" proc /proc || exit 99
 shift
 sleep 100 > /dev/null & root=$!
-setpriv --reuid 65534 --clear-groups sleep 100 > /dev/null & nobodys=$!
+setpriv --reuid 65534 --regid 65534 --clear-groups sleep 100 > /dev/null & nobodys=$!
 until grep -q sleep /proc/$nobodys/comm; do :; done
 eval "setpriv $1 $2 doctor $3"
 """
