@@ -54,9 +54,11 @@ absl::Status CheckTarget(const ProcFs& proc, pid_t pid) {
     return absl::FailedPreconditionError(
         absl::StrCat("process ", pid, " is a kernel thread: it has no memory to copy; give the pid of a program"));
   }
-  // pagemap asks for the same right (PTRACE_MODE_READ) as all that follows.
+  // Both ask for the right (PTRACE_MODE_READ) that all that follows needs; new kernels give the first, and little else,
+  // to who has CAP_PERFMON.
   Fd pagemap(open(proc.PathOf(pid, "pagemap").c_str(), O_RDONLY | O_CLOEXEC));
-  if (!pagemap.ok()) {
+  char link;
+  if (!pagemap.ok() || (readlink(proc.PathOf(pid, "exe").c_str(), &link, 1) < 0 && errno != ENOENT)) {
     return absl::PermissionDeniedError(absl::StrCat(
         "may not look at process ", pid, ": ", strerror(errno),
         geteuid() == 0 ? "; not even root may from in here without CAP_SYS_PTRACE over it: start the container with "
