@@ -108,12 +108,9 @@ def check_shm(view, _):
     box = view.container
     with running(box.start("sleep", "100")) as target:
         alive, dead = f"torch_{target.inner_pid}_1_0", "torch_99999_1_0"
-        for name in alive, dead:
-            with open(box.path(f"/dev/shm/{name}"), "wb") as file:
-                file.write(b"x" * MIB)
+        box.fill_shm({alive: MIB, dead: MIB})
         result = view.cowprof("shm", "--json", view.pid_of(target))
-        for name in alive, dead:
-            box.path(f"/dev/shm/{name}").unlink()
+        box.fill_shm({alive: None, dead: None})
     assert result.returncode == 0, result.stderr
     document = json.loads(result.stdout)
     assert document["capacity_bytes"] == container.SHM_BYTES
@@ -158,12 +155,9 @@ def kill_from_host(box, inner_pid):
 def check_post_mortem(view, folder):
     """A bus error on the container's own full /dev/shm, and a crash in a library that the host does not have."""
     box = view.container
-    box.path("/dev/shm/filler").write_bytes(bytes(60 * MIB))
-    try:
-        report = end_workers(view, folder, "full:/dev/shm/array", "segfault", "killed_from_outside")
-    finally:
-        for name in "filler", "array":
-            box.path(f"/dev/shm/{name}").unlink(missing_ok=True)
+    box.fill_shm({"filler": 60 * MIB})
+    report = end_workers(view, folder, "full:/dev/shm/array", "segfault", "killed_from_outside")
+    box.fill_shm({"filler": None, "array": None})
     bus, crash, killed = (worker["exit"] for worker in report["workers"])
     assert bus["cause"] == "shm-full", bus
     assert bus["text"].startswith("killed by SIGBUS: /dev/shm (64.0 MiB) is full"), bus

@@ -170,7 +170,7 @@ HIDDEN = """
 mount -t proc -o "$1" proc /proc || exit 99
 shift
 sleep 100 > /dev/null & root=$!
-setpriv --reuid 65534 --clear-groups sleep 100 > /dev/null & nobodys=$!
+setpriv --reuid 65534 --regid 65534 --clear-groups sleep 100 > /dev/null & nobodys=$!
 until grep -q sleep /proc/$nobodys/comm; do :; done
 eval "setpriv $1 $2 doctor $3"
 """
@@ -193,7 +193,7 @@ def test_processes_that_proc_hides(image, hidepid):
     assert look(image, options, "--", "$root").returncode == 0  # root has CAP_SYS_PTRACE, which hidepid asks for
     assert look(image, options, ORDINARY, "$nobodys").returncode in (0, 5)  # no probes, but no hiding
     refused(lambda: look(image, options, ORDINARY, "$root"), 4, "/proc hides process", "hidepid", "sudo")
-    refused(lambda: look(image, options, "--bounding-set -sys_ptrace", "$nobodys"), 4, "hidepid", "CAP_SYS_PTRACE")
+    refused(lambda: look(image, options, "--bounding-set -sys_ptrace", "$nobodys"), 4, "CAP_SYS_PTRACE")
     refused(lambda: look(image, options, ORDINARY, "99999"), 4, "there is no process 99999")
 
 
