@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 packages=(build-essential cmake ninja-build pkg-config clang llvm bpftool libbpf-dev libelf-dev libmicrohttpd-dev libseccomp-dev zlib1g-dev libabsl-dev
   nlohmann-json3-dev libcli11-dev catch2 nodejs python3 python3-torch)
 if [ "${1:-}" = tests ]; then
-  packages+=(python3-pytest python3-jsonschema python3-psutil python3-pyte linux-perf chromium python3-pandas procps util-linux passwd)
+  packages+=(python3-pytest python3-jsonschema python3-psutil python3-pyte linux-perf chromium python3-pandas procps util-linux passwd strace libcap2-bin)
 fi
 
 installed() { dpkg-query -W -f '${Status}' "$1" 2>/dev/null | grep -q 'ok installed'; }
