@@ -8,7 +8,7 @@ packages=(build-essential cmake ninja-build pkg-config clang llvm bpftool libbpf
   nlohmann-json3-dev libcli11-dev catch2 nodejs python3 python3-torch)
 if [ "${1:-}" = tests ]; then
   packages+=(libclang-rt-dev python3-pytest python3-jsonschema python3-psutil python3-pyte linux-perf chromium python3-pandas procps util-linux passwd
-    qemu-system-x86 e2fsprogs)
+    strace libcap2-bin qemu-system-x86 e2fsprogs)
 fi
 
 installed() { dpkg-query -W -f '${Status}' "$1" 2>/dev/null | grep -q 'ok installed'; }

@@ -30,10 +30,10 @@ constexpr int kAllowed[] = {
     SCMP_SYS(statfs), SCMP_SYS(statfs64), SCMP_SYS(fstatfs), SCMP_SYS(fstatfs64), SCMP_SYS(access), SCMP_SYS(faccessat),
     SCMP_SYS(faccessat2), SCMP_SYS(readlink), SCMP_SYS(readlinkat), SCMP_SYS(getdents64), SCMP_SYS(getcwd),
     // waiting
-    SCMP_SYS(poll), SCMP_SYS(ppoll), SCMP_SYS(ppoll_time64), SCMP_SYS(epoll_wait), SCMP_SYS(epoll_pwait),
-    SCMP_SYS(nanosleep), SCMP_SYS(clock_nanosleep), SCMP_SYS(clock_nanosleep_time64), SCMP_SYS(clock_gettime),
-    SCMP_SYS(clock_gettime64), SCMP_SYS(gettimeofday), SCMP_SYS(time), SCMP_SYS(futex), SCMP_SYS(sched_yield),
-    SCMP_SYS(wait4), SCMP_SYS(waitid), SCMP_SYS(pidfd_open), SCMP_SYS(restart_syscall),
+    SCMP_SYS(poll), SCMP_SYS(ppoll), SCMP_SYS(ppoll_time64), SCMP_SYS(epoll_ctl), SCMP_SYS(epoll_wait),
+    SCMP_SYS(epoll_pwait), SCMP_SYS(nanosleep), SCMP_SYS(clock_nanosleep), SCMP_SYS(clock_nanosleep_time64),
+    SCMP_SYS(clock_gettime), SCMP_SYS(clock_gettime64), SCMP_SYS(gettimeofday), SCMP_SYS(time), SCMP_SYS(futex),
+    SCMP_SYS(sched_yield), SCMP_SYS(wait4), SCMP_SYS(waitid), SCMP_SYS(pidfd_open), SCMP_SYS(restart_syscall),
     // signals: to itself, to the program that it started, to the page's server
     SCMP_SYS(kill), SCMP_SYS(tgkill), SCMP_SYS(rt_sigaction), SCMP_SYS(rt_sigprocmask), SCMP_SYS(rt_sigreturn),
     SCMP_SYS(sigreturn), SCMP_SYS(signalfd4), SCMP_SYS(sigaltstack),
@@ -52,6 +52,7 @@ constexpr unsigned long kPagemapScan = 0xc0606610, kProcmapQuery = 0xc0686611;  
 constexpr unsigned long kIoctls[] = {TCGETS,   TCSETS,   TCSETSW,    TCSETSF,   TCGETS2,      TCSETS2,
                                      TCSETSW2, TCSETSF2, TIOCGWINSZ, TIOCGPGRP, kPagemapScan, kProcmapQuery};
 constexpr unsigned long kPerfIoctls = '$' << 8;
+constexpr unsigned long kPidfdGetInfo = 0xff0b;  // without the size of its argument, which grows; 6.13
 
 constexpr int kBpfCommands[] = {BPF_MAP_LOOKUP_ELEM,    BPF_MAP_UPDATE_ELEM,
                                 BPF_MAP_DELETE_ELEM,    BPF_MAP_GET_NEXT_KEY,
@@ -79,6 +80,7 @@ absl::Status FilterSystemCalls() {
     filter.AllowIf(call, SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
   for (unsigned long request : kIoctls) filter.AllowIf(SCMP_SYS(ioctl), SCMP_A1(SCMP_CMP_EQ, request));
   filter.AllowIf(SCMP_SYS(ioctl), SCMP_A1(SCMP_CMP_MASKED_EQ, 0xff00, kPerfIoctls));
+  filter.AllowIf(SCMP_SYS(ioctl), SCMP_A1(SCMP_CMP_MASKED_EQ, 0xffff, kPidfdGetInfo));
   for (int command : kBpfCommands)
     filter.AllowIf(SCMP_SYS(bpf), SCMP_A0(SCMP_CMP_EQ, static_cast<scmp_datum_t>(command)));
   // Its own limits and those of the target; a limit is set by a pointer that is not null.

@@ -42,7 +42,8 @@ def record_hostile_page(folder):
     """The variables that tests/web/hostile.test.mjs asks for."""
     program, page, names = HERE / "workloads" / "hostile_names.py", folder / "hostile.html", folder / "hostile.names"
     names.write_text(subprocess.run([sys.executable, program, "--list"], capture_output=True, text=True, check=True).stdout)
-    subprocess.run([BUILD / "cowprof", "--quiet", "--every-copy", "--output", folder / "hostile.json", "--", sys.executable, program],
+    subprocess.run([BUILD / "cowprof", "--quiet", "--every-copy", "--output", folder / "hostile.json", "--", sys.executable, program,
+                    json.loads(names.read_text())[0]],
                    stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True)
     subprocess.run([BUILD / "cowprof", "view", folder / "hostile.json", "-o", page], capture_output=True, check=True)
     return {"COWPROF_HOSTILE_PAGE": str(page), "COWPROF_HOSTILE_NAMES": str(names)}
