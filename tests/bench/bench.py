@@ -86,11 +86,18 @@ def watched_by_psutil(pid, _folder):
         loop.kill()
 
 
-OBSERVERS = {"bare": unwatched, "cowprof": watched_by_cowprof, "perf": watched_by_perf, "psutil": watched_by_psutil}
+def watched_by_events(pid, folder):
+    """cowprof on the rung that needs neither tracepoints of faults nor fentry."""
+    return watched_by_cowprof(pid, folder, "--without=btf-tracepoints", "--without=fentry")
+
+
+OBSERVERS = {"bare": unwatched, "cowprof": watched_by_cowprof, "perf": watched_by_perf, "psutil": watched_by_psutil,
+             "events": watched_by_events}
 
 
 def usable_observers():
     chosen = dict(OBSERVERS)
+    del chosen["events"]  # only if it is asked for
     if not shutil.which("perf"):
         del chosen["perf"]
     if subprocess.run([harness.PYTHON, "-c", "import psutil"], capture_output=True, check=False).returncode:
