@@ -163,7 +163,7 @@ static __noinline int tell_if_limiting(struct page_counter *memory, struct cowpr
 	return 0;
 }
 
-// The body of the loop is a function: kernels before 6.4 refuse a loop that is closed by anything but a jump ("back-edge"), and clang
+// The body of the loop is a function: the verifier of 6.1 refuses a loop that is closed by anything but a jump ("back-edge"), and clang
 // lays out the long one so.
 static void tell_limit(struct task_struct *task, struct cowprof_oom *oom)
 {

@@ -46,7 +46,7 @@ def count(rung, above, name, command):
 
 
 def count_at_every_rung(rungs, wanted):
-    """`rungs`: as doctor lists them, best first; of these the `wanted`, or all."""
+    """`rungs`: those of doctor that count copies, best first; of these the `wanted`, or all."""
     for number, rung in enumerate(rungs):
         if not rung["usable"] or (wanted and rung["rung"] not in wanted):
             continue
@@ -72,7 +72,7 @@ def main():
     job = json.loads(base64.urlsafe_b64decode(sys.argv[1]))
     doctor = json.loads(harness.run_cowprof("doctor", "--json").stdout)
     tell(kernel=os.uname().release, doctor=doctor)
-    count_at_every_rung(doctor["rungs"], job["rungs"])
+    count_at_every_rung([rung for rung in doctor["rungs"] if "copies" in rung["capabilities"]], job["rungs"])
     if job["tests"]:
         pytest.main(["-q", "-p", "no:cacheprovider", "--tb=short", *[f"tests/system/{test}" for test in job["tests"]]],
                     plugins=[Outcomes()])
