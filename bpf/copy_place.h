@@ -53,6 +53,7 @@ static void add_place(struct cowprof_place_key *key, __u64 copies)
 	struct cowprof_place *place = bpf_map_lookup_elem(&places, key);
 
 	if (!place && !bpf_map_update_elem(&places, key, &one, BPF_NOEXIST)) {
+		__sync_fetch_and_add(&place_rows_left, -1);
 		if (key->stack)
 			tell_news();
 		return;

@@ -35,7 +35,7 @@ struct {
 struct cowprof_losses losses;
 __u32 images_learned;	// changes whenever learned_images does
 int log_pages;	// tell which pages were copied
-int cause_rows_left;	// until the table of causes is half as empty as at the last pull; set by user space
+int cause_rows_left, place_rows_left;	// until that table is half as empty as at the last pull; set by user space
 
 // What only the thread itself writes; `settled` of it is in the row already.
 struct own_count {

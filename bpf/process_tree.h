@@ -113,8 +113,8 @@ int BPF_PROG(process_exit, struct task_struct *task)
 	__builtin_memcpy(row->comm, task->comm, sizeof(row->comm));
 	row->exited_ns = now_ns();
 	many = __sync_fetch_and_add(&ended_since_pull, 1) == COWPROF_MANY_ENDED;
-	if (READ(cause_rows_left) < 0) {	// workers of Python leave hundreds of rows each
-		cause_rows_left = COWPROF_MAX_CAUSE_ROWS;
+	if (READ(cause_rows_left) < 0 || READ(place_rows_left) < 0) {	// workers of Python leave hundreds of rows each
+		cause_rows_left = place_rows_left = COWPROF_MAX_CAUSE_ROWS;
 		many = 1;
 	}
 	event = new_event(COWPROF_EXIT, row->id);

@@ -282,11 +282,13 @@ absl::StatusOr<std::vector<PlaceRow>> BpfFaults::PullPlaces() {
   const auto rows = ReadHash<cowprof_place_key, cowprof_place>(map, "places");
   if (!rows.ok()) return rows.status();
   std::vector<PlaceRow> places;
+  int room = COWPROF_MAX_PLACE_ROWS - static_cast<int>(rows->size());
   for (const auto& [key, place] : *rows) {
     places.push_back({key.cause.serial, key.cause.image, static_cast<cowprof_shape>(key.cause.shape), key.cause.ip,
                       key.type, key.stack, place.copies, place.samples, place.squares});
-    if (ended_with_places_.contains(key.cause.serial)) bpf_map_delete_elem(map, &key);
+    if (ended_with_places_.contains(key.cause.serial) && bpf_map_delete_elem(map, &key) == 0) ++room;
   }
+  skeleton_->bss->place_rows_left = room / 2;
   ended_with_places_.clear();
   return places;
 }
