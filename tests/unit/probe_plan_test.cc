@@ -47,7 +47,8 @@ constexpr absl::string_view kBpfRungs[] = {"btf-tracepoints", "fentry", "perf-ev
 
 bool UsesBpf(const std::vector<Rung>& ladder) {
   const Rung* chosen = ChosenRung(ladder);
-  return chosen != nullptr && std::find(std::begin(kBpfRungs), std::end(kBpfRungs), chosen->name) != std::end(kBpfRungs);
+  return chosen != nullptr &&
+         std::find(std::begin(kBpfRungs), std::end(kBpfRungs), chosen->name) != std::end(kBpfRungs);
 }
 
 // Who gives faults, copies, follow and signals; "": nobody.

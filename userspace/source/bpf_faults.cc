@@ -97,7 +97,8 @@ absl::Status BpfFaults::Load(const BpfOptions& options) {
   skeleton_->rodata->kernel_reads =
       options.kernel_reads &&
       libbpf_probe_bpf_helper(BPF_PROG_TYPE_RAW_TRACEPOINT, BPF_FUNC_probe_read_kernel, nullptr) == 1;
-  if (int error = cowprof_probes::load(skeleton_.get())) return BpfStatus(-error, absl::StrCat("load the programs of ", options.copies));
+  if (int error = cowprof_probes::load(skeleton_.get()))
+    return BpfStatus(-error, absl::StrCat("load the programs of ", options.copies));
   ring_.reset(ring_buffer__new(bpf_map__fd(skeleton_->maps.events), &BpfFaults::OnEvent, this, nullptr));
   if (ring_ == nullptr) return BpfStatus(errno, "map the ring buffer of events");
   if (int error = ring_buffer__add(ring_.get(), bpf_map__fd(skeleton_->maps.copied_pages), &BpfFaults::OnPages, this)) {

@@ -49,9 +49,8 @@ bool KnowsHelper(const btf* kernel, absl::string_view helper) {
   if (id < 0) return false;
   const btf_type* type = btf__type_by_id(kernel, id);
   const auto* values = btf_enum(type);
-  return std::any_of(values, values + btf_vlen(type), [&](const auto& value) {
-    return helper == btf__name_by_offset(kernel, value.name_off);
-  });
+  return std::any_of(values, values + btf_vlen(type),
+                     [&](const auto& value) { return helper == btf__name_by_offset(kernel, value.name_off); });
 }
 
 // An fentry program that does nothing, on the function that decides between copy and reuse.
@@ -137,7 +136,8 @@ Obstacle ObstacleToFentry(const HostFacts& facts) {
 
 Obstacle ObstacleToPerfEvent(const HostFacts& facts) {
   if (!facts.perf_event.ok())
-    return {std::string(facts.perf_event.message()), "run as root, or with CAP_PERFMON; a seccomp profile may forbid it"};
+    return {std::string(facts.perf_event.message()),
+            "run as root, or with CAP_PERFMON; a seccomp profile may forbid it"};
   if (facts.bpf_find_vma) return {};
   return {"BPF programs of this kernel can't tell what an address is mapped to, nor a copy from shared memory",
           "use a kernel that has bpf_find_vma: Linux 5.17"};
@@ -197,9 +197,8 @@ void TakeAway(absl::string_view capability, const RungRow& row, Obstacle obstacl
 }
 
 const Rung* FirstThatGives(absl::string_view capability, const std::vector<Rung>& ladder) {
-  const auto found = std::find_if(ladder.begin(), ladder.end(), [&](const Rung& rung) {
-    return rung.usable && rung.gives(capability);
-  });
+  const auto found = std::find_if(ladder.begin(), ladder.end(),
+                                  [&](const Rung& rung) { return rung.usable && rung.gives(capability); });
   return found == ladder.end() ? nullptr : &*found;
 }
 
@@ -254,7 +253,8 @@ HostFacts ReadHostFacts() {
   if (btf* kernel = btf__load_vmlinux_btf()) {
     facts.kernel_btf = true;
     facts.fault_tracepoint = Knows(kernel, "btf_trace_page_fault_user", BTF_KIND_TYPEDEF);
-    facts.bpf_threads = KnowsHelper(kernel, "BPF_FUNC_task_storage_get") && KnowsHelper(kernel, "BPF_FUNC_task_pt_regs");
+    facts.bpf_threads =
+        KnowsHelper(kernel, "BPF_FUNC_task_storage_get") && KnowsHelper(kernel, "BPF_FUNC_task_pt_regs");
     facts.bpf_find_vma = KnowsHelper(kernel, "BPF_FUNC_find_vma");
     facts.fentry = TryFentry(kernel);
     btf__free(kernel);
@@ -272,7 +272,8 @@ std::vector<Rung> PlanProbes(const HostFacts& facts, const std::vector<std::stri
   for (const RungRow& row : Rows()) {
     ladder.push_back(PlanRung(row, facts));
     if (const auto refused = facts.refused.find(std::string(kSignals)); refused != facts.refused.end())
-      TakeAway(kSignals, row, {std::string(refused->second.message()), "none is needed to count copies"}, &ladder.back());
+      TakeAway(kSignals, row, {std::string(refused->second.message()), "none is needed to count copies"},
+               &ladder.back());
   }
   Settle(&ladder);
   for (const std::string& name : without) Forbid(name, &ladder);
@@ -289,9 +290,10 @@ absl::Status CheckWithout(const std::vector<std::string>& names) {
   };
   const auto unknown = std::find_if_not(names.begin(), names.end(), is_known);
   if (unknown == names.end()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("--without: there is no capability '", Printable(*unknown),
-                                                 "'; it may be a rung that cowprof doctor lists, faults, copies, follow, "
-                                                 "signals, causes or stacks"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("--without: there is no capability '", Printable(*unknown),
+                   "'; it may be a rung that cowprof doctor lists, faults, copies, follow, "
+                   "signals, causes or stacks"));
 }
 
 ChosenRungs ChooseRungs(const std::vector<Rung>& ladder) {

@@ -41,7 +41,7 @@ inline constexpr absl::string_view kFaults = "faults", kCopies = "copies", kFoll
 // One way of counting, and whether this host has it.
 struct Rung {
   std::string name;
-  std::vector<std::string> capabilities;  // what it gives: kFaults, kCopies, kFollow, kSignals
+  std::vector<std::string> capabilities;          // what it gives: kFaults, kCopies, kFollow, kSignals
   Exactness exactness = Exactness::kUnavailable;  // of copies
   bool usable = false;
   std::string reason, remedy;  // where it is not; `reason` of a usable one: why it does not give all that it could
