@@ -1,5 +1,6 @@
-// Somebody else writes into the pages that a child shares with its parent: by process_vm_writev(2), or with --mem by its /proc/PID/mem.
-// It is the parent, or with --outside a process that belongs to no target: an orphan. No exception is raised.
+// Somebody else writes into the pages that a child shares with its parent: by process_vm_writev(2), or with --mem by
+// its /proc/PID/mem. It is the parent, or with --outside a process that belongs to no target: an orphan. No exception
+// is raised.
 //   foreign_writes [--pages=4000] [--mem] [--outside] [--wait] [--linger]
 #include <sys/uio.h>
 

@@ -1,5 +1,5 @@
-// A child writes one byte in each page, or in each huge page, of memory that it shares as huge pages of 2 MiB with its parent: the
-// kernel splits the huge page and copies only what is written, 4 KiB.
+// A child writes one byte in each page, or in each huge page, of memory that it shares as huge pages of 2 MiB with its
+// parent: the kernel splits the huge page and copies only what is written, 4 KiB.
 //   huge_pages [--huge=8] [--sparse] [--wait] [--linger]
 #include "workload.h"
 
