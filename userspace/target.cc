@@ -30,23 +30,23 @@ constexpr unsigned kKernelThread = 0x00200000;  // PF_KTHREAD, include/linux/sch
   _exit(error == ENOENT ? 127 : 126);
 }
 
+// kill(2) knows the process where /proc hides it. Of those that it shows everybody may open stat.
+absl::Status WhyNotShown(pid_t pid) {
+  if (kill(pid, 0) != 0 && errno != EPERM) {
+    return absl::NotFoundError(
+        absl::StrCat("there is no process ", pid, "; find the trainer's id with: pgrep -af python"));
+  }
+  return absl::PermissionDeniedError(
+      absl::StrCat("no right to look: /proc hides process ", pid, " (it is mounted with hidepid); run cowprof ",
+                   geteuid() != 0 ? "with sudo, or as the user that the process runs as"
+                                  : "with CAP_SYS_PTRACE, in a container with --cap-add SYS_PTRACE"));
+}
+
 }  // namespace
 
 absl::Status CheckTarget(const ProcFs& proc, pid_t pid) {
   const absl::StatusOr<ProcStat> stat = proc.ReadStat(pid);
-  // Every /proc/PID/stat that is shown can be opened by all; kill(2) knows the process where /proc hides it.
-  const bool exists = stat.ok() || kill(pid, 0) == 0 || errno == EPERM;
-  if (!exists) {
-    return absl::NotFoundError(
-        absl::StrCat("there is no process ", pid, "; find the trainer's id with: pgrep -af python"));
-  }
-  if (absl::IsNotFound(stat.status()) || absl::IsPermissionDenied(stat.status())) {
-    return absl::PermissionDeniedError(absl::StrCat(
-        "no right to look: /proc hides process ", pid, " from this user (it is mounted with hidepid); run cowprof ",
-        geteuid() == 0 ? "with CAP_SYS_PTRACE (in a container: --cap-add SYS_PTRACE)"
-                       : "with sudo, or as the user "
-                         "whose process it is"));
-  }
+  if (absl::IsNotFound(stat.status()) || absl::IsPermissionDenied(stat.status())) return WhyNotShown(pid);
   if (!stat.ok()) return stat.status();
   if (stat->state == 'Z' || stat->state == 'X')
     return absl::NotFoundError(absl::StrCat("process ", pid, " has ended already (it is a zombie)"));
@@ -54,16 +54,12 @@ absl::Status CheckTarget(const ProcFs& proc, pid_t pid) {
     return absl::FailedPreconditionError(
         absl::StrCat("process ", pid, " is a kernel thread: it has no memory to copy; give the pid of a program"));
   }
-  // Both ask for the right (PTRACE_MODE_READ) that all that follows needs; new kernels give the first, and little else,
-  // to who has CAP_PERFMON.
+  // pagemap asks for the same right (PTRACE_MODE_READ) as all that follows.
   Fd pagemap(open(proc.PathOf(pid, "pagemap").c_str(), O_RDONLY | O_CLOEXEC));
-  char link;
-  if (!pagemap.ok() || (readlink(proc.PathOf(pid, "exe").c_str(), &link, 1) < 0 && errno != ENOENT)) {
+  if (!pagemap.ok()) {
     return absl::PermissionDeniedError(absl::StrCat(
         "may not look at process ", pid, ": ", strerror(errno),
-        geteuid() == 0 ? "; not even root may from in here without CAP_SYS_PTRACE over it: start the container with "
-                         "--cap-add SYS_PTRACE, or run cowprof on the host"
-                       : "; run cowprof with sudo"));
+        geteuid() == 0 ? "; not even root may from in here: run cowprof on the host" : "; run cowprof with sudo"));
   }
   return absl::OkStatus();
 }

@@ -168,8 +168,7 @@ struct Event {
   int space = -1;   // index of the process whose address space it inherited, and has until it calls exec; -1: its own
   Origin origin = Origin::kForked;
   std::string comm, command;  // kProcess, kExec: name, and command line joined by blanks
-  // kExit: wait(2) status. kSignal*: number, si_code, and the sender's pid (0: outside of our pid namespace) or the
-  // faulting address.
+  // kExit: wait(2) status. kSignal*: number, si_code, and the sender's pid or the faulting address.
   int status = 0;
   int signal = 0, code = 0;
   pid_t sender = 0;

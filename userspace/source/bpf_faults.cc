@@ -26,6 +26,10 @@ namespace {
 using Key = cowprof_process_key;
 using Row = cowprof_process_row;
 
+// Named to libbpf, so that a type which the kernel does not have is not looked for in its modules: that asks for
+// CAP_SYS_ADMIN (BPF_BTF_GET_NEXT_ID), and without it libbpf loads nothing.
+constexpr char kKernelBtf[] = "/sys/kernel/btf/vmlinux";
+
 FaultCounts CountsOf(const cowprof_counts& c) {
   return {.faults = c.faults,
           .kernel_faults = c.kernel_faults,
@@ -102,12 +106,8 @@ class BpfFaults : public FaultSource {
 
 absl::Status BpfFaults::Load(const BpfOptions& options) {
   KeepWarnings();
-  // Named, libbpf leaves the BTF of modules alone: to list that takes CAP_SYS_ADMIN, and it looks there, and fails, for
-  // every type that this kernel doesn't have.
-  constexpr const char* kKernelBtf = "/sys/kernel/btf/vmlinux";
-  LIBBPF_OPTS(bpf_object_open_opts, open_options);
-  if (access(kKernelBtf, R_OK) == 0) open_options.btf_custom_path = kKernelBtf;
-  skeleton_.reset(cowprof_probes::open(&open_options));
+  LIBBPF_OPTS(bpf_object_open_opts, open_options, .btf_custom_path = kKernelBtf);
+  skeleton_.reset(cowprof_probes::open(access(kKernelBtf, R_OK) == 0 ? &open_options : nullptr));
   if (skeleton_ == nullptr) return BpfStatus(errno, "open the probes");
   bpf_program* program = nullptr;
   bpf_object__for_each_program(program, skeleton_->obj) bpf_program__set_autoload(program, true);
