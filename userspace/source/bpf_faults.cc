@@ -99,7 +99,7 @@ class BpfFaults : public FaultSource {
   // Whose regions, and whose places, are still in the table.
   absl::flat_hash_set<uint32_t> ended_with_regions_, ended_with_places_;
   std::vector<cowprof_task> forks_;  // that the tree is to look at, seen while it was being scanned
-  std::vector<SeenEvent> seen_;       // since the last pull
+  std::vector<SeenEvent> seen_;      // since the last pull
   std::vector<CopiedPage> pages_;
   std::vector<uint64_t> stacks_read_;  // and still in the table
 };
@@ -117,13 +117,13 @@ absl::Status BpfFaults::Load(const BpfOptions& options) {
   if (options.max_cause_rows != 0) bpf_map__set_max_entries(skeleton_->maps.causes, options.max_cause_rows);
   skeleton_->rodata->every_copy = options.every_copy;
   skeleton_->rodata->no_places = !options.places;
-  const bool may_read =
-      libbpf_probe_bpf_helper(BPF_PROG_TYPE_RAW_TRACEPOINT, BPF_FUNC_probe_read_kernel, nullptr) == 1;
+  const bool may_read = libbpf_probe_bpf_helper(BPF_PROG_TYPE_RAW_TRACEPOINT, BPF_FUNC_probe_read_kernel, nullptr) == 1;
   skeleton_->rodata->kernel_reads = options.kernel_reads && may_read;
   skeleton_->rodata->own_pids = !HasHostPids();
   if (!may_read && !HasHostPids()) {
     return absl::PermissionDeniedError(
-        "cowprof runs in a pid namespace of its own, and this kernel does not let probes look up the ids that processes "
+        "cowprof runs in a pid namespace of its own, and this kernel does not let probes look up the ids that "
+        "processes "
         "have in it (it is locked down)");
   }
   if (int error = cowprof_probes::load(skeleton_.get())) return BpfStatus(-error, "load the BTF tracepoint programs");
