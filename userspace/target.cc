@@ -44,23 +44,23 @@ std::string WhatIsMissing() {
                       "in a container with --cap-add");
 }
 
+// kill(2) knows the process where /proc hides it. Of those that it shows everybody may open stat.
+absl::Status WhyNotShown(pid_t pid) {
+  if (kill(pid, 0) != 0 && errno != EPERM) {
+    return absl::NotFoundError(
+        absl::StrCat("there is no process ", pid, "; find the trainer's id with: pgrep -af python"));
+  }
+  return absl::PermissionDeniedError(
+      absl::StrCat("no right to look: /proc hides process ", pid, " (it is mounted with hidepid); run cowprof ",
+                   geteuid() != 0 ? "with sudo, or as the user that the process runs as"
+                                  : "with CAP_SYS_PTRACE, in a container with --cap-add SYS_PTRACE"));
+}
+
 }  // namespace
 
 absl::Status CheckTarget(const ProcFs& proc, pid_t pid) {
   const absl::StatusOr<ProcStat> stat = proc.ReadStat(pid);
-  // Every /proc/PID/stat that is shown can be opened by all; kill(2) knows the process where /proc hides it.
-  const bool exists = stat.ok() || kill(pid, 0) == 0 || errno == EPERM;
-  if (!exists) {
-    return absl::NotFoundError(
-        absl::StrCat("there is no process ", pid, "; find the trainer's id with: pgrep -af python"));
-  }
-  if (absl::IsNotFound(stat.status()) || absl::IsPermissionDenied(stat.status())) {
-    return absl::PermissionDeniedError(absl::StrCat(
-        "no right to look: /proc hides process ", pid, " from this user (it is mounted with hidepid); run cowprof ",
-        geteuid() == 0 ? "with CAP_SYS_PTRACE (in a container: --cap-add SYS_PTRACE)"
-                       : "with sudo, or as the user "
-                         "whose process it is"));
-  }
+  if (absl::IsNotFound(stat.status()) || absl::IsPermissionDenied(stat.status())) return WhyNotShown(pid);
   if (!stat.ok()) return stat.status();
   if (stat->state == 'Z' || stat->state == 'X')
     return absl::NotFoundError(absl::StrCat("process ", pid, " has ended already (it is a zombie)"));

@@ -86,7 +86,7 @@ def rows_of_kind(document, prefix):
 
 def doctor(view, process):
     result = view.cowprof("doctor", "--json", view.pid_of(process))
-    assert (result.returncode, result.stderr) == (0, ""), result.stderr
+    assert result.returncode in (0, 5) and result.stderr == "", result.stderr  # 5: no rung; the rest is told all the same
     return json.loads(result.stdout)
 
 

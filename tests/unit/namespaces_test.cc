@@ -1,0 +1,36 @@
+// Whether /proc is that of the processes that we know by their pids.
+#include "source/namespaces.h"
+
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "fixture_tree.h"
+
+using namespace cowprof;
+
+TEST_CASE("the proc of this process is its own") { CHECK(CheckProc().ok()); }
+
+TEST_CASE("a proc that shows us by our pid") {
+  FixtureTree tree;
+  tree.Link("/proc/self", absl::StrCat(getpid()));
+  CHECK(CheckProc(ProcFs(tree.root() + "/proc")).ok());
+}
+
+TEST_CASE("a proc where we are another pid, or no pid at all") {
+  FixtureTree tree;
+  tree.Link("/proc/self", GENERATE(as<std::string>(), "1", "12345678901234567890", "elsewhere"));
+  const absl::Status status = CheckProc(ProcFs(tree.root() + "/proc"));
+  CHECK(absl::StrContains(status.message(), "another pid namespace"));
+  CHECK(absl::StrContains(status.message(), "mount -t proc"));
+}
+
+TEST_CASE("no proc") {
+  FixtureTree tree;
+  const absl::Status status = CheckProc(ProcFs(tree.root() + "/proc"));
+  CHECK(absl::StrContains(status.message(), "is not mounted"));
+  CHECK(absl::StrContains(status.message(), "mount -t proc"));
+}
