@@ -210,7 +210,8 @@ int Attach(const ProcFs& proc, pid_t target, Recording* recording) {
                                     .t0_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(recording->start)),
                                     .causes = !Without(recording->options, kWithoutCauses),
                                     .verify = recording->options.verify,
-                                    .sweep_interval = absl::Seconds(recording->options.verify ? 1 : 5)};
+                                    .sweep_interval = absl::Seconds(
+                                        recording->options.verify || faults->counts_by_sweep() ? 1 : 5)};
   recording->collector = std::make_unique<Collector>(std::move(faults), proc, Limits(proc), options);
   return kDone;
 }

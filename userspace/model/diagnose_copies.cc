@@ -132,8 +132,10 @@ Diagnosis ParentUnshare(const Facts& facts) {
   diagnosis.summary = absl::StrCat(
       "The parent goes on writing to memory that its workers inherited, and copies it itself: ", facts.Bytes(copies),
       ".");
-  diagnosis.evidence = {absl::StrCat(HumanCount(copies), " copies in the parent, ", HumanCount(parent->counts.reuses()),
-                                     " pages taken over without a copy")};
+  const Count reuses = parent->counts.reuses();
+  diagnosis.evidence = {
+      absl::StrCat(HumanCount(copies), " copies in the parent",
+                   reuses ? absl::StrCat(", ", HumanCount(reuses), " pages taken over without a copy") : "")};
   diagnosis.advice = {
       "Let the parent leave the data set alone once the workers run, or make what it goes on changing after the fork."};
   return diagnosis;

@@ -110,7 +110,8 @@ absl::StatusOr<Pull> PagemapFaults::PullCounts() {
                               .forked_ns = member.origin == Origin::kForked ? member.id.start_ns : 0,
                               .exited_ns = member.exited_ns,
                               .exit_status = member.exit_status,
-                              .comm = member.comm});
+                              .comm = member.comm,
+                              .counts = {.faults = process.faults, .copies = process.copies}});
   }
   return pull;
 }
@@ -180,7 +181,6 @@ void PagemapFaults::AddSwept(Pull* pull) {
   pull->pages = std::exchange(pages_, {});
   for (FollowedProcess& followed : pull->processes) {
     Process& process = processes_.at(followed.serial);
-    followed.counts.faults = process.faults;
     followed.counts.copies = process.copies;
     for (const auto& [key, place] : process.places)
       pull->causes.push_back({.serial = followed.serial, .shape = key.first, .copies = place.copies});
