@@ -165,9 +165,11 @@ def test_short_lives_during_reads(forks, start_workload, start_recording, figure
     storm.await_line("role", "storm", seconds=120)
     storm.finish()
     assert recording.wait(60 * usage.crowding()) == 0, recording.stderr
-    report = recording.report(seconds=30 * usage.crowding())
+    # A crowded machine may keep cowprof from running for a second: then names are lost, and counted. No process ever is.
+    report = recording.report(healthy=False, seconds=30 * usage.crowding())
     assert recording.stderr == "" and listed(report) == forks
-    assert report["losses"]["unreadable"] == 0
+    assert report["losses"]["unreadable"] == report["losses"]["processes_dropped"] == 0
+    assert report["totals"]["copies"] >= 8 * forks
     figure("R2", f"{forks} short-lived children during reads", "0 crashes, 0 lines of error, 0 reads lost")
 
 
