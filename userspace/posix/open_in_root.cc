@@ -45,6 +45,7 @@ Fd OpenFolderInRoot(const std::string& root, absl::string_view path) {
     if (target[0] == '/') folders.resize(1);
     AddNames({target, static_cast<size_t>(length)}, &names);
   }
+  if (!folders.back().ok()) return Fd();  // errno says why
   return Fd(openat(folders.back().fd(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 }
 
