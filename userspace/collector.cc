@@ -297,7 +297,7 @@ absl::StatusOr<Sample> Collector::Collect(absl::Duration interval, bool last) {
   const bool counting = faults_->counts_by_sweep();
   const auto sweep = [&] {
     PlanSweeps(t, last);
-    RunSweep(SweepBudget(interval, last), &*pull, &sample);
+    RunSweep(interval, last, &*pull, &sample);
   };
   if (counting) sweep();
   Attribute(*pull, t, last, &sample);

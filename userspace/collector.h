@@ -78,8 +78,8 @@ class Collector {
   void PlanSweeps(absl::Duration t, bool last);
   std::shared_ptr<const std::vector<AddressRange>> RangesOf(const Tracked& tracked, absl::Duration t);
   void LookAtInherited(const Sample& sample);
-  void RunSweep(absl::Duration budget, Pull* pull, Sample* sample);
-  void Count(const Tracked& tracked, const FinishedSweep& sweep);
+  void RunSweep(absl::Duration interval, bool last, Pull* pull, Sample* sample);
+  void Count(const Tracked& tracked, const FinishedSweep& sweep, bool last);
   absl::Duration SweepBudget(absl::Duration interval, bool last) const;
   void AddOomVictims(Sample* sample);
   void LookAtShm(absl::Duration interval, bool last, Sample* sample);

@@ -50,7 +50,11 @@ std::optional<SweepJob> Collector::PlanSweep(Tracked* tracked, absl::Duration t,
                   .sharing = faults_->counts_by_sweep()};
   if (living_.contains(tracked->parent)) job.peer = tracked->parent;
   job.has_children = absl::c_any_of(living_, [&](const auto& other) { return other.second.parent == tracked->id; });
-  if (!job.full && tracked->own_pages == tracked->swept_own_pages) return std::nullopt;
+  uint64_t pages = tracked->own_pages;
+  // What the parent copies makes pages its workers' own, too.
+  if (const auto parent = living_.find(tracked->parent); job.sharing && parent != living_.end())
+    pages += parent->second.own_pages;
+  if (!job.full && pages == tracked->swept_own_pages) return std::nullopt;
   job.full |= job.sharing;  // nobody says where it wrote
   if (job.full) {
     tracked->next_full_sweep = t + options_.full_sweep_interval;
@@ -58,7 +62,7 @@ std::optional<SweepJob> Collector::PlanSweep(Tracked* tracked, absl::Duration t,
     job.regions = std::move(touched);
     std::sort(job.regions.begin(), job.regions.end());
   }
-  tracked->swept_own_pages = tracked->own_pages;
+  tracked->swept_own_pages = pages;
   job.ranges = RangesOf(*tracked, t);
   return job;
 }
@@ -78,9 +82,9 @@ absl::Duration Collector::SweepBudget(absl::Duration interval, bool last) const 
   return std::max(interval * (counting ? kCountingShare : kSweepShare), hasty);
 }
 
-void Collector::RunSweep(absl::Duration budget, Pull* pull, Sample* sample) {
+void Collector::RunSweep(absl::Duration interval, bool last, Pull* pull, Sample* sample) {
   copied_bytes_.AddAllowance(sample->t, kBytesShare);
-  for (const FinishedSweep& finished : sweep_.Run(budget)) {
+  for (const FinishedSweep& finished : sweep_.Run(SweepBudget(interval, last))) {
     const auto row = std::find_if(sample->processes.begin(), sample->processes.end(),
                                   [&](const ProcessSample& process) { return process.index == finished.index; });
     if (row == sample->processes.end()) continue;
@@ -89,7 +93,7 @@ void Collector::RunSweep(absl::Duration budget, Pull* pull, Sample* sample) {
                                       [&](const auto& entry) { return entry.second.index == finished.index; });
     if (tracked == living_.end()) continue;
     spaces_.Add(tracked->second.space, finished);
-    if (faults_->counts_by_sweep()) Count(tracked->second, finished);
+    if (faults_->counts_by_sweep()) Count(tracked->second, finished, last);
     if (!finished.diverged_sample.empty()) row->verify = Verify(tracked->second, finished);
   }
   if (!faults_->counts_by_sweep()) return;
@@ -103,13 +107,15 @@ void Collector::RunSweep(absl::Duration budget, Pull* pull, Sample* sample) {
 }
 
 // Where the page map is all there is: what a sweep found, and what the bytes say of it.
-void Collector::Count(const Tracked& tracked, const FinishedSweep& sweep) {
+void Collector::Count(const Tracked& tracked, const FinishedSweep& sweep, bool last) {
   const std::vector<uint64_t> copied = faults_->TakeSweep(tracked.serial, sweep);
   const std::shared_ptr<Program> program = options_.causes ? attribution_.ProgramOf(tracked.id) : nullptr;
   if (program != nullptr) copied_bytes_.NoteCollections(tracked.id, *program);
-  const bool both = program != nullptr && living_.contains(tracked.parent);
-  faults_->Explain(tracked.serial, both ? copied_bytes_.Read(tracked.id, tracked.parent, *program, copied)
-                                        : std::vector<ExplainedPage>());
+  std::optional<std::vector<ExplainedPage>> explained = std::vector<ExplainedPage>();
+  if (program != nullptr && living_.contains(tracked.parent))
+    explained = copied_bytes_.Read(tracked.id, tracked.parent, *program, copied);
+  if (!explained && last) explained.emplace();
+  if (explained) faults_->Explain(tracked.serial, *explained);
 }
 
 // Compares a sample of the pages that the sweep found to have left the parent's; nullopt if that can't be done.

@@ -73,19 +73,20 @@ Collected CopiedBytes::CollectedIn(const ProcessId& worker, const ProcessId& par
   return parents.before && *own.now > *parents.before ? Collected::kUnknown : Collected::kNo;
 }
 
-std::vector<ExplainedPage> CopiedBytes::Read(const ProcessId& worker, const ProcessId& parent, Program& program,
-                                             const std::vector<uint64_t>& copied) {
+std::optional<std::vector<ExplainedPage>> CopiedBytes::Read(const ProcessId& worker, const ProcessId& parent,
+                                                            Program& program, const std::vector<uint64_t>& copied) {
+  std::vector<ExplainedPage> pages;
+  if (program.python() == Program::Python::kNotKnownYet) return std::nullopt;
   const std::optional<HeadLayout> layout = program.Heads();
-  if (copied.empty() || !layout || program.python() != Program::Python::kReadable) return {};
+  if (copied.empty() || !layout || program.python() != Program::Python::kReadable) return pages;
+  if (allowance_ <= absl::ZeroDuration()) return std::nullopt;
   const absl::Duration before = ReadClock(CLOCK_THREAD_CPUTIME_ID);
-  if (allowance_ <= absl::ZeroDuration()) return {};
   program.memory().Prefer(worker);
   const ProcessMemory own_memory(worker.pid), parent_memory(parent.pid);
   const VerifyTarget target = {0, own_memory, parent_memory, *layout, program.Types()};
   const Collected collected = CollectedIn(worker, parent);
   verifier_.Forget(0);
   verifier_.Offer(0, copied);
-  std::vector<ExplainedPage> pages;
   PageWords own, parents;
   for (const PageVerdict& verdict : verifier_.Run(target, {.cpu = allowance_})) {
     if (!ReadPage(own_memory, verdict.address, &own) || !ReadPage(parent_memory, verdict.address, &parents)) continue;

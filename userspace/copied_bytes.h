@@ -35,9 +35,9 @@ class CopiedBytes {
   // To be called for each process once a round, parents first: how often its collector has gone through all objects.
   void NoteCollections(const ProcessId& id, const Program& program);
   // Of `copied`, addresses of pages that `worker` copied lately, a random sample. Empty where no bytes may be read, or
-  // nothing is known of the program.
-  std::vector<ExplainedPage> Read(const ProcessId& worker, const ProcessId& parent, Program& program,
-                                  const std::vector<uint64_t>& copied);
+  // the program is not understood; nullopt: not now, it would cost too much or the program is not known yet.
+  std::optional<std::vector<ExplainedPage>> Read(const ProcessId& worker, const ProcessId& parent, Program& program,
+                                                 const std::vector<uint64_t>& copied);
 
  private:
   struct Collections {

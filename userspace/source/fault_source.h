@@ -126,9 +126,10 @@ class FaultSource {
   // Copies are known from sweeps alone, which the collector makes of every followed process and hands in after
   // PullCounts(). If not, none of the following is called.
   virtual bool counts_by_sweep() const { return false; }
-  // A sweep with `sharing`. Returns pages that the process is known to have copied since its last one.
+  // A sweep with `sharing`. Returns pages that the process is known to have copied and that were not explained yet.
   virtual std::vector<uint64_t> TakeSweep(uint32_t, const FinishedSweep&) { return {}; }
   // Of a sample of the pages that the last TakeSweep() of this process returned: the others are taken to be like them.
+  // Empty: nothing can be said of them.
   virtual void Explain(uint32_t, const std::vector<ExplainedPage>&) {}
   // Adds to a pull what the sweeps since found: counts, causes and pages.
   virtual void AddSwept(Pull*) {}

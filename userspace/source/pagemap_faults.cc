@@ -59,8 +59,8 @@ class PagemapFaults : public FaultSource {
     CopyTally tally;
     uint64_t swept_faults = 0, swept_faults_before = 0;  // at the last sweep, and at the one before it
     uint64_t last_copies = 0;                            // that the last sweep found
-    uint64_t unexplained = 0;                            // of these
-    std::vector<uint64_t> last_pages;
+    uint64_t unexplained = 0;                            // of all
+    std::vector<uint64_t> unexplained_pages;
     ParentsCopies copies_of_it;  // as its children see them
     std::map<std::pair<cowprof_shape, uint64_t>, Place> places;  // by shape and type
   };
@@ -133,17 +133,17 @@ std::vector<uint64_t> PagemapFaults::TakeSweep(uint32_t serial, const FinishedSw
   const auto parent = processes_.find(process.parent);
   ParentsCopies nobodys;
   ParentsCopies* parents = parent == processes_.end() ? &nobodys : &parent->second.copies_of_it;
-  NewCopies copies = process.tally.Take(sweep.sharing, page_bytes_, MostCopies(&process), parents);
+  const NewCopies copies = process.tally.Take(sweep.sharing, page_bytes_, MostCopies(&process), parents);
   process.last_copies = copies.own;
   process.unexplained += copies.own;
   process.copies = process.copies.value_or(0) + copies.own;
-  process.last_pages = copies.own_pages;
+  process.unexplained_pages.insert(process.unexplained_pages.end(), copies.own_pages.begin(), copies.own_pages.end());
   if (parent != processes_.end()) {
     parent->second.copies = parent->second.copies.value_or(0) + copies.parents;
     if (copies.parents > 0) parent->second.places[{COWPROF_SHAPE_UNREAD, 0}].copies += copies.parents;
     Log(process.parent, copies.parents_pages, COWPROF_SHAPE_UNREAD);
   }
-  return std::move(copies.own_pages);
+  return process.unexplained_pages;
 }
 
 // Each page that was read stands for as many copies as any other, give or take one.
@@ -168,7 +168,7 @@ void PagemapFaults::Explain(uint32_t serial, const std::vector<ExplainedPage>& r
     if (read.size() >= kEnoughRead && count >= kNearlyAll * read.size()) others = shape;
   }
   // A page that is told twice has the cause that was told first.
-  Log(serial, std::exchange(process.last_pages, {}), others);
+  Log(serial, std::exchange(process.unexplained_pages, {}), others);
   news_ = true;
 }
 
@@ -178,12 +178,16 @@ void PagemapFaults::Log(uint32_t serial, const std::vector<uint64_t>& pages, cow
 }
 
 void PagemapFaults::AddSwept(Pull* pull) {
+  for (const FollowedProcess& followed : pull->processes) {
+    if (followed.exited_ns != 0) Explain(followed.serial, {});
+  }
   pull->pages = std::exchange(pages_, {});
   for (FollowedProcess& followed : pull->processes) {
     Process& process = processes_.at(followed.serial);
     followed.counts.copies = process.copies;
     for (const auto& [key, place] : process.places)
       pull->causes.push_back({.serial = followed.serial, .shape = key.first, .copies = place.copies});
+    pull->causes.push_back({.serial = followed.serial, .copies = process.unexplained});
     if (followed.exited_ns == 0) continue;
     ended_.push_back(followed.serial);
     serials_.erase(followed.id);

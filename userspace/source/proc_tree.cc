@@ -121,6 +121,7 @@ void ProcTree::Refresh(Known* known) const {
 void ProcTree::Discover(Origin origin) {
   absl::flat_hash_set<ProcessId> followed;
   for (const Known& known : members_) followed.insert(known.member.id);
+  const absl::flat_hash_set<ProcessId> told = std::exchange(zombies_, {});
   absl::flat_hash_map<pid_t, std::vector<pid_t>> by_parent;
   if (!lists_children_) {
     for (const pid_t pid : proc_.ListPids()) {
@@ -133,7 +134,9 @@ void ProcTree::Discover(Origin origin) {
     for (const pid_t pid : lists_children_ ? ChildrenOf(parent.pid) : by_parent[parent.pid]) {
       const absl::StatusOr<ProcStat> stat = proc_.ReadStat(pid);
       if (!stat.ok() || stat->parent != parent.pid) continue;
-      if (!followed.insert({pid, stat->start_ticks * 10'000'000}).second) continue;
+      const ProcessId id = {pid, stat->start_ticks * 10'000'000};
+      if (told.contains(id)) zombies_.insert(id);
+      if (told.contains(id) || !followed.insert(id).second) continue;
       if (Known* known = Add(pid, parent, origin)) {
         if (HasEnded(*stat)) Refresh(known);
       }
@@ -145,7 +148,10 @@ std::vector<TreeMember> ProcTree::Look() {
   for (Known& known : members_) Refresh(&known);
   Discover(Origin::kForked);
   std::vector<TreeMember> told;
-  for (const Known& known : members_) told.push_back(known.member);
+  for (const Known& known : members_) {
+    told.push_back(known.member);
+    if (known.member.ended) zombies_.insert(known.member.id);
+  }
   std::erase_if(members_, [](const Known& known) { return known.member.ended; });
   return told;
 }
