@@ -223,6 +223,7 @@ struct cowprof_losses {
 	unsigned long long cause_rows_dropped;	// copies without a row
 	unsigned long long place_rows_dropped;	// sampled copies without a row
 	unsigned long long pages_dropped;	// of the page log
+	unsigned long long threads_refused;	// times that the kernel gave no memory for a thread's state
 };
 
 #endif

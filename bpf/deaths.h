@@ -23,6 +23,13 @@ static int is_deadly(int signal)
 				 1 << 15 | 1 << 24 | 1 << 25 | 1ull << 31);
 }
 
+// The kernel's own signals have 0 or 1 in place of an address, so newer verifiers (7.2's does) take `info` for a number that can't be
+// followed: with the helper it can, and where that is refused, as a pointer.
+static int signal_code(struct kernel_siginfo *info)
+{
+	return kernel_reads ? BPF_CORE_READ(info, si_code) : info->si_code;
+}
+
 SEC("?tp_btf/signal_generate")
 int BPF_PROG(signal_sent, int signal, struct kernel_siginfo *info, struct task_struct *task, int group, int result)
 {
@@ -37,7 +44,7 @@ int BPF_PROG(signal_sent, int signal, struct kernel_siginfo *info, struct task_s
 	event->sender = pid_of(bpf_get_current_task_btf());
 	bpf_get_current_comm(event->comm, sizeof(event->comm));
 	if ((unsigned long)info > 1)	// 0 and 1 are SEND_SIG_NOINFO and SEND_SIG_PRIV: the kernel itself, as the OOM killer
-		event->code = info->si_code;
+		event->code = signal_code(info);
 	else if ((unsigned long)info == 1)
 		event->code = SI_KERNEL;
 	submit(event, signal == 9);
@@ -99,6 +106,12 @@ static void tell_file(struct task_struct *task, struct cowprof_delivery *deliver
 // _sifields._sigfault._addr, in halves: of a union the verifier of 6.1 lets only the first members be read, _kill's.
 static __u64 fault_address(struct kernel_siginfo *info)
 {
+	__u64 address = 0;
+
+	if (kernel_reads) {
+		bpf_core_read(&address, sizeof(address), &info->_sifields);
+		return address;
+	}
 	return (__u32)info->_sifields._kill._pid | (__u64)info->_sifields._kill._uid << 32;
 }
 
@@ -118,9 +131,9 @@ int BPF_PROG(signal_delivered, int signal, struct kernel_siginfo *info)
 	if (!delivery)
 		return 0;
 	delivery->event.signal = signal;
-	delivery->event.code = info->si_code;
+	delivery->event.code = signal_code(info);
 	delivery->ip = REGS_IP((struct pt_regs *)bpf_task_pt_regs(task));
-	if (info->si_code > 0)
+	if (delivery->event.code > 0)
 		delivery->event.address = fault_address(info);
 	tell_file(task, delivery);
 	tell_frames(state, delivery);

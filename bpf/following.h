@@ -119,8 +119,10 @@ static struct thread_state *state_of(struct task_struct *task)
 	if (!row)
 		return 0;
 	state = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!state)
+	if (!state) {	// since f484f4a3e058 (6.19) from kmalloc_nolock(), which may fail, and does always without CMPXCHG16B
+		__sync_fetch_and_add(&losses.threads_refused, 1);
 		return 0;
+	}
 	state->process = key_of(task);
 	state->serial = row->serial;
 	state->images_learned = images_learned;

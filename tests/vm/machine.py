@@ -5,19 +5,27 @@ import base64
 import json
 import subprocess
 import time
+from dataclasses import dataclass
 
 MEMORY_MIB = 2048
-# cx16: qemu 7.2's emulation of CMPXCHG16B now and then leaves garbage in the flags, and Linux 6.12's slab allocator crashes on it. Without
-# the fifth level of page tables each emulated walk is shorter.
-CPU = "max,cx16=off,la57=off"
 
 
-def _command(kernel, disk, job, lines, accelerator):
+@dataclass
+class Emulator:
+    """How qemu is run."""
+    program: str = "qemu-system-x86_64"
+    accelerator: str = "tcg,thread=multi"
+    # cx16: where qemu 7.2 emulates CMPXCHG16B, Linux 6.12 crashed at its start in the slab allocator, with garbage in the flags behind that
+    # instruction. Without the fifth level of page tables each emulated walk is shorter.
+    cpu: str = "max,cx16=off,la57=off"
+
+
+def _command(kernel, disk, job, lines, emulator):
     wanted = base64.urlsafe_b64encode(json.dumps(job).encode()).decode()
     # no_timer_check: on a busy host the emulated timer is late, and the kernel would give up in its first second.
     words = ["root=/dev/nvme0n1", "rw", "init=/project/tests/vm/init", "panic=-1", "no_timer_check", "nowatchdog", "mitigations=off",
              "console=ttyS0", f"job={wanted}"]
-    return ["qemu-system-x86_64", "-accel", accelerator, "-cpu", CPU, "-smp", "2", "-m", str(MEMORY_MIB), "-display", "none",
+    return [emulator.program, "-accel", emulator.accelerator, "-cpu", emulator.cpu, "-smp", "2", "-m", str(MEMORY_MIB), "-display", "none",
             "-no-reboot", "-nic", "none", "-serial", "stdio", "-serial", f"file:{lines}",
             "-drive", f"file={disk},if=none,id=disk,format=raw,snapshot=on", "-device", "nvme,drive=disk,serial=disk",
             "-kernel", kernel, "-append", " ".join(words)]
@@ -26,13 +34,13 @@ def _command(kernel, disk, job, lines, accelerator):
 class Guest:
     """A running machine; await_end() gives what it told."""
 
-    def __init__(self, kernel, disk, job, folder, accelerator="tcg,thread=multi"):
+    def __init__(self, kernel, disk, job, folder, emulator):
         folder.mkdir(parents=True, exist_ok=True)
         self.console, self._lines = folder / "console.txt", folder / "lines.json"
         self._lines.unlink(missing_ok=True)
         self._started = time.monotonic()
         with open(self.console, "wb") as console:
-            self._popen = subprocess.Popen([str(word) for word in _command(kernel, disk, job, self._lines, accelerator)],
+            self._popen = subprocess.Popen([str(word) for word in _command(kernel, disk, job, self._lines, emulator)],
                                            stdin=subprocess.DEVNULL, stdout=console, stderr=subprocess.STDOUT)
 
     def await_end(self, seconds):

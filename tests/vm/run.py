@@ -18,11 +18,10 @@ from pathlib import Path
 import table
 from archive import SUITES, Unreachable, fetch_kernel
 from disk import make_disk
-from machine import Guest
+from machine import Emulator, Guest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 TESTS = Path(__file__).with_name("guest_tests.txt")
-NEEDED = ("qemu-system-x86_64", "apt-get", "dpkg-deb")
 
 
 def parse_arguments():
@@ -33,7 +32,9 @@ def parse_arguments():
     parser.add_argument("--command", action="append", default=[], help="a line of bash to run at the end in /project, and print")
     parser.add_argument("--timeout", type=float, default=600, help="seconds for one guest")
     parser.add_argument("--side-by-side", type=int, default=2, help="guests at a time")
-    parser.add_argument("--accel", default="tcg,thread=multi", help="qemu's -accel: kvm where that works")
+    parser.add_argument("--accel", default=Emulator.accelerator, help="qemu's -accel: kvm where that works")
+    parser.add_argument("--cpu", default=Emulator.cpu, help="qemu's -cpu; kernels from 6.19 need one with cx16, thus a newer qemu than 7.2")
+    parser.add_argument("--qemu", default=Emulator.program, help="the program")
     parser.add_argument("--docs", action="store_true", help="write the table of docs/kernels.md")
     arguments = parser.parse_args()
     arguments.kernel = list(SUITES) if "all" in (arguments.kernel or []) else arguments.kernel or ["6.1", "6.12"]
@@ -58,8 +59,10 @@ def fetch_kernels(names, build):
 def run_guests(images, disk, arguments, build):
     job = {"rungs": arguments.rung, "tests": arguments.test, "commands": arguments.command}
 
+    emulator = Emulator(arguments.qemu, arguments.accel, arguments.cpu)
+
     def run_guest(name):
-        guest = Guest(images[name], disk, job, build / name, arguments.accel)
+        guest = Guest(images[name], disk, job, build / name, emulator)
         lines, problem = guest.await_end(arguments.timeout)
         return table.read_finding(name, lines, problem, guest.seconds)
 
@@ -72,14 +75,14 @@ def main():
     build = Path(os.environ.get("COWPROF_BUILD", REPOSITORY / "build")).resolve()
     if platform.machine() != "x86_64":
         sys.exit(f"tests/vm: boots x86-64 kernels only, with programs built here, for {platform.machine()}")
-    missing = [program for program in NEEDED if not shutil.which(program)]
+    missing = [program for program in (arguments.qemu, "apt-get", "dpkg-deb") if not shutil.which(program)]
     if missing:
         sys.exit(f"tests/vm: {', '.join(missing)} is missing; run scripts/install-deps.sh tests")
     images, absent = fetch_kernels(arguments.kernel, build / "vm")
     disk = make_disk(REPOSITORY, build, build / "vm")
     findings = run_guests(images, disk, arguments, build / "vm")
     if arguments.docs:
-        table.write_docs(findings, REPOSITORY / "docs" / "kernels.md", f"qemu -accel {arguments.accel}")
+        table.write_docs(findings, REPOSITORY / "docs" / "kernels.md", f"qemu -accel {arguments.accel} -cpu {arguments.cpu}")
     sys.exit(table.print_results(findings, absent))
 
 

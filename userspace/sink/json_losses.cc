@@ -16,6 +16,7 @@ constexpr struct {
                {"unclassified_copies", &Losses::unclassified_copies},
                {"unplaced_copies", &Losses::unplaced_copies},
                {"pages_dropped", &Losses::pages_dropped},
+               {"threads_refused", &Losses::threads_refused},
                {"unreadable", &Losses::unreadable},
                {"records_dropped", &Losses::records_dropped}};
 

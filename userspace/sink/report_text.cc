@@ -94,6 +94,7 @@ std::string LossesText(const Losses& losses) {
                                                     {losses.unclassified_copies, "unclassified page"},
                                                     {losses.unplaced_copies, "unplaced page"},
                                                     {losses.pages_dropped, "page of the map"},
+                                                    {losses.threads_refused, "unseen fault"},
                                                     {losses.unreadable, "read"},
                                                     {losses.records_dropped, "sample"}};
   std::vector<std::string> parts;

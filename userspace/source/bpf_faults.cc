@@ -216,7 +216,8 @@ absl::StatusOr<Pull> BpfFaults::PullCounts() {
                  .regions_dropped = losses.regions_dropped,
                  .unclassified_copies = losses.cause_rows_dropped,
                  .unplaced_copies = losses.place_rows_dropped,
-                 .pages_dropped = losses.pages_dropped};
+                 .pages_dropped = losses.pages_dropped,
+                 .threads_refused = losses.threads_refused};
   for (const auto& [key, row] : *rows) {
     if (key.pid == 0) {
       pull.losses.unattributed_copies = row.counts.rowless_copies;  // the overflow row
