@@ -86,6 +86,10 @@ TEST_CASE("command lines that are accepted") {
       {{"view", "--output=p.html", "t.json"}, [](auto& o) { return o.output == "p.html"; }},
       {{"doctor"}, [](auto& o) { return o.command == "doctor" && o.pid == 0 && !o.json; }},
       {{"doctor", "12"}, [](auto& o) { return o.pid == 12; }},
+      {{"doctor", "--without=fentry", "--without", "copies"},
+       [](auto& o) {
+         return o.without == Words{"fentry", "copies"};
+       }},
       {{"doctor", "--json", "12"}, [](auto& o) { return o.pid == 12 && o.json; }},
       {{"doctor", "12", "--json"}, [](auto& o) { return o.pid == 12 && o.json; }},
   };
