@@ -12,7 +12,7 @@ namespace {
 // Shares of one CPU: while a round of the sweep runs, and of it in the long run.
 constexpr double kSweepShare = 0.03, kLongSweepShare = 0.008;
 // The same where it alone counts copies; and of reading what was copied.
-constexpr double kCountingShare = 0.05, kLongCountingShare = 0.02, kBytesShare = 0.01;
+constexpr double kCountingShare = 0.05, kLongCountingShare = 0.02, kBytesShare = 0.02;
 
 constexpr absl::Duration kFirstSweeps = absl::Milliseconds(200);  // CPU time that they may take at once
 

@@ -11,7 +11,8 @@
 namespace cowprof {
 namespace {
 
-constexpr absl::Duration kMostAllowance = absl::Milliseconds(100);
+constexpr absl::Duration kMostAllowance = absl::Milliseconds(200);
+constexpr size_t kEnoughForNow = 32;  // pages, whatever they cost
 constexpr size_t kPageWords = Verifier::kPageBytes / sizeof(uint64_t);
 using PageWords = std::array<uint64_t, kPageWords>;
 
@@ -65,12 +66,19 @@ void CopiedBytes::NoteCollections(const ProcessId& id, const Program& program) {
 }
 
 // A new worker has its parent's count as of its fork: if the parent's has not moved since, that is known.
-Collected CopiedBytes::CollectedIn(const ProcessId& worker, const ProcessId& parent) {
-  const Collections own = collections_[worker], parents = collections_[parent];
-  if (!own.now) return Collected::kUnknown;
-  if (own.before) return *own.now > *own.before ? Collected::kYes : Collected::kNo;
-  if (!parents.now || *own.now > *parents.now) return parents.now ? Collected::kYes : Collected::kUnknown;
-  return parents.before && *own.now > *parents.before ? Collected::kUnknown : Collected::kNo;
+void CopiedBytes::NoteBase(const ProcessId& worker, const ProcessId& parent) {
+  const Collections parents = collections_[parent];
+  Collections& own = collections_[worker];
+  if (own.base || !own.now || !parents.now) return;
+  own.base = std::min(*own.now, *parents.now);
+  own.unclear = *own.base > parents.before.value_or(*own.base);
+}
+
+Collected CopiedBytes::CollectedIn(const ProcessId& worker) const {
+  const auto own = collections_.find(worker);
+  if (own == collections_.end() || !own->second.now || !own->second.base) return Collected::kUnknown;
+  if (*own->second.now > *own->second.base) return Collected::kYes;
+  return own->second.unclear ? Collected::kUnknown : Collected::kNo;
 }
 
 std::optional<std::vector<ExplainedPage>> CopiedBytes::Read(const ProcessId& worker, const ProcessId& parent,
@@ -78,17 +86,20 @@ std::optional<std::vector<ExplainedPage>> CopiedBytes::Read(const ProcessId& wor
   std::vector<ExplainedPage> pages;
   if (program.python() == Program::Python::kNotKnownYet) return std::nullopt;
   const std::optional<HeadLayout> layout = program.Heads();
+  NoteBase(worker, parent);
   if (copied.empty() || !layout || program.python() != Program::Python::kReadable) return pages;
   if (allowance_ <= absl::ZeroDuration()) return std::nullopt;
   const absl::Duration before = ReadClock(CLOCK_THREAD_CPUTIME_ID);
   program.memory().Prefer(worker);
   const ProcessMemory own_memory(worker.pid), parent_memory(parent.pid);
   const VerifyTarget target = {0, own_memory, parent_memory, *layout, program.Types()};
-  const Collected collected = CollectedIn(worker, parent);
+  const Collected collected = CollectedIn(worker);
   verifier_.Forget(0);
   verifier_.Offer(0, copied);
   PageWords own, parents;
   for (const PageVerdict& verdict : verifier_.Run(target, {.cpu = allowance_})) {
+    // The verdicts are in no order: those that were looked at are a random sample, too.
+    if (pages.size() >= kEnoughForNow && ReadClock(CLOCK_THREAD_CPUTIME_ID) - before > allowance_) break;
     if (!ReadPage(own_memory, verdict.address, &own) || !ReadPage(parent_memory, verdict.address, &parents)) continue;
     const std::vector<ObjectHead> heads = FindHeads(own, *layout, target.types);
     const bool tracked = std::any_of(heads.begin(), heads.end(), [](const ObjectHead& head) { return head.traits.has_gc; });
@@ -97,6 +108,11 @@ std::optional<std::vector<ExplainedPage>> CopiedBytes::Read(const ProcessId& wor
     pages.push_back({verdict.address, shape, of_object ? TypeOn(heads, own, parents, shape, random_()) : 0});
   }
   allowance_ -= ReadClock(CLOCK_THREAD_CPUTIME_ID) - before;
+  // What a collection of the last round copied may come with the next sweep.
+  if (Collections& own = collections_[worker]; own.before && own.base) {
+    own.base = *own.before;
+    own.unclear = false;
+  }
   return pages;
 }
 

@@ -42,12 +42,15 @@ class CopiedBytes {
  private:
   struct Collections {
     std::optional<uint64_t> before, now;  // at the last two rounds
+    std::optional<uint64_t> base;         // of a worker: before what is still to be explained
+    bool unclear = false;                 // it may have been more
   };
-  Collected CollectedIn(const ProcessId& worker, const ProcessId& parent);
+  void NoteBase(const ProcessId& worker, const ProcessId& parent);
+  Collected CollectedIn(const ProcessId& worker) const;
 
-  Verifier verifier_{/*seed=*/1, /*pages_per_round=*/256};
+  Verifier verifier_{/*seed=*/1, /*pages_per_round=*/128};
   std::mt19937_64 random_;  // the same in every run
-  absl::Duration last_, allowance_ = absl::Milliseconds(50);
+  absl::Duration last_, allowance_ = absl::Milliseconds(200);
   absl::flat_hash_map<ProcessId, Collections> collections_;
 };
 

@@ -7,6 +7,8 @@
 namespace cowprof {
 namespace {
 
+constexpr double kNearlyAll = 0.9;  // then all pages are told as its own, though a few are the parent's
+
 void Append(uint64_t address, const PageBits& pages, uint64_t page_bytes, std::vector<uint64_t>* addresses) {
   for (size_t i = pages._Find_first(); i < pages.size(); i = pages._Find_next(i))
     addresses->push_back(address + i * page_bytes);
@@ -40,7 +42,7 @@ NewCopies CopyTally::Take(absl::Span<const RegionSharing> look, uint64_t page_by
   const uint64_t own_of_unclear = std::min<uint64_t>(unclear.size(), most - found.own);
   found.own += own_of_unclear;
   found.parents = found.parents_pages.size() + unclear.size() - own_of_unclear;
-  if (own_of_unclear == unclear.size())
+  if (own_of_unclear >= kNearlyAll * unclear.size())
     found.own_pages.insert(found.own_pages.end(), unclear.begin(), unclear.end());
   std::sort(found.own_pages.begin(), found.own_pages.end());
   return found;
