@@ -206,12 +206,12 @@ int Attach(const ProcFs& proc, pid_t target, Recording* recording) {
                 absl::StrCat("follow process ", target, ": ", status.message()));
   }
   recording->waiter.WatchEvents(faults->wake_fd());
-  const CollectorOptions options = {.page_bytes = info.page_bytes,
-                                    .t0_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(recording->start)),
-                                    .causes = !Without(recording->options, kWithoutCauses),
-                                    .verify = recording->options.verify,
-                                    .sweep_interval = absl::Seconds(
-                                        recording->options.verify || faults->counts_by_sweep() ? 1 : 5)};
+  const CollectorOptions options = {
+      .page_bytes = info.page_bytes,
+      .t0_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(recording->start)),
+      .causes = !Without(recording->options, kWithoutCauses),
+      .verify = recording->options.verify,
+      .sweep_interval = absl::Seconds(recording->options.verify || faults->counts_by_sweep() ? 1 : 5)};
   recording->collector = std::make_unique<Collector>(std::move(faults), proc, Limits(proc), options);
   return kDone;
 }

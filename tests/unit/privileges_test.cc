@@ -114,24 +114,24 @@ TEST_CASE("root becomes nobody, or who called sudo") {
 
 TEST_CASE("links in another root stay in it") {
   FixtureTree tree;
-  const std::string root = tree.root() + "/root";
-  tree.Write("/root/run/shm/in", "");
+  const std::string root = tree.root() + "/top";
+  tree.Write("/top/run/shm/in", "");
   tree.Write("/out/shm/out", "");
-  tree.Write("/root/dev/x", "");
+  tree.Write("/top/dev/x", "");
   const auto has = [&](const char* path, const char* file) {
     const Fd folder = OpenFolderInRoot(root, path);
     return folder.ok() && faccessat(folder.fd(), file, F_OK, 0) == 0;
   };
-  tree.Link("/root/dev/absolute", "/run/shm");
-  tree.Link("/root/dev/relative", "../run/./shm");
-  tree.Link("/root/dev/above", "../../../../../../run/shm");
-  tree.Link("/root/dev/twice", "absolute/../shm");
+  tree.Link("/top/dev/absolute", "/run/shm");
+  tree.Link("/top/dev/relative", "../run/./shm");
+  tree.Link("/top/dev/above", "../../../../../../run/shm");
+  tree.Link("/top/dev/twice", "absolute/../shm");
   for (const char* path : {"run/shm", "dev/absolute", "dev/relative", "dev/above", "dev/twice"}) {
     INFO(path);
     CHECK(has(path, "in"));
   }
-  tree.Link("/root/dev/outside", "../../out/shm");
-  tree.Link("/root/dev/loop", "loop");
+  tree.Link("/top/dev/outside", "../../out/shm");
+  tree.Link("/top/dev/loop", "loop");
   for (const char* path : {"dev/outside", "dev/loop", "dev/none", "dev/x", "dev/x/y"}) {
     INFO(path);
     CHECK_FALSE(OpenFolderInRoot(root, path).ok());
