@@ -45,16 +45,16 @@ absl::Status PathError(int error, absl::string_view attempted, const std::string
 }
 
 // A name in a folder that stands open: whoever renames the folders above it meanwhile changes nothing.
-struct Place {
+struct OutputPlace {
   std::string path;  // for messages
   Fd folder;
   std::string name, aside;
 };
 
-absl::StatusOr<Place> PlaceOf(const std::string& path) {
+absl::StatusOr<OutputPlace> OutputPlaceOf(const std::string& path) {
   const size_t slash = path.rfind('/');
   const std::string folder = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
-  Place place = {.path = path, .name = slash == std::string::npos ? path : path.substr(slash + 1)};
+  OutputPlace place = {.path = path, .name = slash == std::string::npos ? path : path.substr(slash + 1)};
   if (place.name.empty())
     return absl::FailedPreconditionError(absl::StrCat("create ", path, ": it names no file; name one with --output"));
   place.aside = absl::StrCat(place.name, ".", getpid(), ".tmp");
@@ -64,7 +64,7 @@ absl::StatusOr<Place> PlaceOf(const std::string& path) {
 }
 
 // Whether a regular file stands there that the user owns under this name alone; anything else there is refused.
-absl::StatusOr<bool> IsThere(const Place& place) {
+absl::StatusOr<bool> IsThere(const OutputPlace& place) {
   struct stat existing;
   if (fstatat(place.folder.fd(), place.name.c_str(), &existing, AT_SYMLINK_NOFOLLOW) != 0) return false;
   const std::string problem = !S_ISREG(existing.st_mode)     ? "is no regular file"
@@ -76,7 +76,7 @@ absl::StatusOr<bool> IsThere(const Place& place) {
       absl::StrCat("create ", place.path, ": it exists and ", problem, "; name another with --output"));
 }
 
-absl::StatusOr<Fd> WriteAside(const Place& place, absl::string_view bytes) {
+absl::StatusOr<Fd> WriteAside(const OutputPlace& place, absl::string_view bytes) {
   Fd fd(openat(place.folder.fd(), place.aside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!fd.ok()) return PathError(errno, "create", place.path);
   if (absl::Status status = WriteFully(fd.fd(), bytes, 0); !status.ok()) {
@@ -86,7 +86,7 @@ absl::StatusOr<Fd> WriteAside(const Place& place, absl::string_view bytes) {
   return fd;
 }
 
-absl::Status MoveIntoPlace(const Place& place, unsigned flags) {
+absl::Status MoveIntoPlace(const OutputPlace& place, unsigned flags) {
   const int folder = place.folder.fd();
   if (renameat2(folder, place.aside.c_str(), folder, place.name.c_str(), flags) == 0) return absl::OkStatus();
   // Not every file system knows the flag (EINVAL): link() refuses to replace, too.
@@ -112,7 +112,7 @@ absl::Status WriteFully(int fd, absl::string_view bytes, off_t offset) {
 
 absl::StatusOr<Fd> CreateOutputFile(const std::string& path, absl::string_view bytes) {
   AsInvokingUser user;
-  const absl::StatusOr<Place> place = PlaceOf(path);
+  const absl::StatusOr<OutputPlace> place = OutputPlaceOf(path);
   if (!place.ok()) return place.status();
   const absl::StatusOr<bool> there = IsThere(*place);
   if (!there.ok()) return there.status();
@@ -131,7 +131,7 @@ absl::StatusOr<Fd> CreateOutputFile(const std::string& path, absl::string_view b
 
 absl::Status ReplaceOutputFile(const std::string& path, absl::string_view bytes) {
   AsInvokingUser user;
-  const absl::StatusOr<Place> place = PlaceOf(path);
+  const absl::StatusOr<OutputPlace> place = OutputPlaceOf(path);
   if (!place.ok()) return place.status();
   if (const absl::StatusOr<bool> there = IsThere(*place); !there.ok()) return there.status();
   if (const absl::StatusOr<Fd> fd = WriteAside(*place, bytes); !fd.ok()) return fd.status();
