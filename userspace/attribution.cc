@@ -172,7 +172,7 @@ void Attribution::Judge(const Pull& pull, Sample* sample) {
     for (const uint64_t copies : counts) sum += copies;
     // Copies for which the table had no room.
     counts[static_cast<int>(Cause::kUnknown)] += std::max(process.counts.copies.value_or(sum), sum) - sum;
-    row->causes = counts;
+    if (process.counts.copies) row->causes = counts;  // nobody has looked yet
   }
   if (!(now == evidence_)) sample->cause_evidence = evidence_ = now;
 }

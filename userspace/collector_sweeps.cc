@@ -25,10 +25,13 @@ constexpr absl::Duration kKillWindow = absl::Seconds(2);
 // the regions in which they got pages of their own, if they did so since the last time; once in a while all of them.
 void Collector::PlanSweeps(absl::Duration t, bool last) {
   const bool counting = faults_->counts_by_sweep();
-  if (!sweep_.idle() || (t < next_sweep_ && !(counting && last))) return;
-  // A round that was costly makes the next one wait longer.
-  const absl::Duration cost = sweep_.cost() - std::exchange(sweep_cost_before_, sweep_.cost());
-  next_sweep_ = t + std::max(options_.sweep_interval, cost / (counting ? kLongCountingShare : kLongSweepShare));
+  const bool round = t >= next_sweep_ || (counting && last);
+  if (!sweep_.idle() || !(round || counting)) return;
+  if (round) {
+    // One that was costly makes the next one wait longer.
+    const absl::Duration cost = sweep_.cost() - std::exchange(sweep_cost_before_, sweep_.cost());
+    next_sweep_ = t + std::max(options_.sweep_interval, cost / (counting ? kLongCountingShare : kLongSweepShare));
+  }
   absl::flat_hash_map<uint32_t, std::vector<uint64_t>> touched;
   if (absl::StatusOr<std::vector<TouchedRegion>> regions = faults_->PullRegions(); regions.ok()) {
     for (const TouchedRegion& region : *regions) touched[region.serial].push_back(region.address);
@@ -37,6 +40,8 @@ void Collector::PlanSweeps(absl::Duration t, bool last) {
   for (auto& [id, tracked] : living_) in_order.push_back(&tracked);
   std::sort(in_order.begin(), in_order.end(), [](const Tracked* a, const Tracked* b) { return a->index < b->index; });
   for (Tracked* tracked : in_order) {
+    // Between rounds only who is new: what it inherited is known as long as it has not copied it.
+    if (!round && (tracked->index == 0 || t < tracked->next_full_sweep)) continue;
     if (std::optional<SweepJob> job = PlanSweep(tracked, t, std::move(touched[tracked->serial])))
       sweep_.Add(*std::move(job));
   }

@@ -66,12 +66,13 @@ void CopiedBytes::NoteCollections(const ProcessId& id, const Program& program) {
 }
 
 // A new worker has its parent's count as of its fork: if the parent's has not moved since, that is known.
-void CopiedBytes::NoteBase(const ProcessId& worker, const ProcessId& parent) {
-  const Collections parents = collections_[parent];
+void CopiedBytes::NoteBase(const ProcessId& worker, const ProcessId& parent, const Program& program) {
+  const std::optional<uint64_t> parents = program.FullCollections(parent.pid);
+  const std::optional<uint64_t> before = collections_[parent].before;
   Collections& own = collections_[worker];
-  if (own.base || !own.now || !parents.now) return;
-  own.base = std::min(*own.now, *parents.now);
-  own.unclear = *own.base > parents.before.value_or(*own.base);
+  if (own.base || !own.now || !parents) return;
+  own.base = std::min(*own.now, *parents);
+  own.unclear = *own.base > before.value_or(*own.base);
 }
 
 Collected CopiedBytes::CollectedIn(const ProcessId& worker) const {
@@ -86,7 +87,7 @@ std::optional<std::vector<ExplainedPage>> CopiedBytes::Read(const ProcessId& wor
   std::vector<ExplainedPage> pages;
   if (program.python() == Program::Python::kNotKnownYet) return std::nullopt;
   const std::optional<HeadLayout> layout = program.Heads();
-  NoteBase(worker, parent);
+  NoteBase(worker, parent, program);
   if (copied.empty() || !layout || program.python() != Program::Python::kReadable) return pages;
   if (allowance_ <= absl::ZeroDuration()) return std::nullopt;
   const absl::Duration before = ReadClock(CLOCK_THREAD_CPUTIME_ID);

@@ -45,7 +45,7 @@ class CopiedBytes {
     std::optional<uint64_t> base;         // of a worker: before what is still to be explained
     bool unclear = false;                 // it may have been more
   };
-  void NoteBase(const ProcessId& worker, const ProcessId& parent);
+  void NoteBase(const ProcessId& worker, const ProcessId& parent, const Program& program);
   Collected CollectedIn(const ProcessId& worker) const;
 
   Verifier verifier_{/*seed=*/1, /*pages_per_round=*/128};

@@ -68,7 +68,11 @@ std::vector<Diagnosis> Diagnose(const Growth& growth) {
   // Where kernel memory can't be read nobody knows whose limit an OOM kill served: no finding, and not clean either.
   const bool killed = std::any_of(growth.processes.begin(), growth.processes.end(),
                                   [](const ProcessGrowth& process) { return process.oom_victim && !process.oom; });
-  if (found.empty() && causes_known && !killed) found.push_back(Clean(facts));
+  // One that ended before its pages were looked at may have copied anything.
+  const bool unseen = std::any_of(growth.processes.begin(), growth.processes.end(), [](const ProcessGrowth& process) {
+    return process.role == Role::kWorker && !process.counts.copies;
+  });
+  if (found.empty() && causes_known && !killed && !unseen) found.push_back(Clean(facts));
   const Container container = ContainerOf(ByType(growth, facts.blame));
   for (Diagnosis& diagnosis : found) diagnosis.sketch = FixSketch(diagnosis.id, container);
   return found;

@@ -117,6 +117,10 @@ std::string CopiesSentence(const Growth& growth) {
     return absl::StrCat("No worker was forked; the target copied ", CopiedBytes(*growth.target(), page_bytes),
                         " itself.");
   }
+  if (!workers.copies_known) {
+    return absl::StrCat(Plural(workers.processes, "worker"), " ended before ", workers.processes == 1 ? "its" : "their",
+                        " pages were looked at: what was copied is not known.");
+  }
   // What a worker copied before cowprof came is in its private memory, not in the count.
   const bool late = std::any_of(growth.processes.begin(), growth.processes.end(), [](const ProcessGrowth& process) {
     return process.role == Role::kWorker && process.origin == Origin::kFoundAtAttach;
