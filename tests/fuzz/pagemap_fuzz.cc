@@ -3,6 +3,7 @@
 #include "fixture_tree.h"
 #include "fuzz.h"
 #include "regions.h"
+#include "source/page_sharing.h"
 #include "source/pagemap.h"
 
 namespace cowprof {
@@ -31,6 +32,16 @@ void FuzzClassify(FuzzedDataProvider* input) {
   Require(pages.swapped_pages <= own.size(), "a page is counted once");
 }
 
+void FuzzSharing(FuzzedDataProvider* input) {
+  const uint64_t first_page = input->ConsumeIntegralInRange<uint64_t>(0, 1ull << 35);
+  std::vector<uint64_t> own = Entries(input, kPagesOfRegion), peer = Entries(input, kPagesOfRegion);
+  if (!peer.empty()) peer.resize(own.size());
+  FillInFrames(first_page, input->ConsumeBool(), absl::MakeSpan(own), absl::MakeSpan(peer));
+  const RegionSharing sharing = SharingOf(0, own, peer, kStandInForZero);
+  Require((sharing.shared & sharing.exclusive).none(), "a page is shared or not");
+  Require((sharing.peer_exclusive & ~sharing.peer).none(), "what the peer has alone, it has");
+}
+
 // A process and its peer, pids 12 and 13, in a /proc of files in memory.
 class MadeUpProc {
  public:
@@ -57,7 +68,8 @@ void FuzzSweep(FuzzedDataProvider* input) {
                   .peer = {input->ConsumeBool() ? 13 : 0, 770'000'000},
                   .full = input->ConsumeBool(),
                   .sample_diverged = input->ConsumeIntegralInRange<size_t>(0, 700),
-                  .page_states = input->ConsumeBool()};
+                  .sharing = input->ConsumeBool(),
+                  .has_children = input->ConsumeBool()};
   const uint64_t at = input->ConsumeIntegralInRange<uint64_t>(0, 1ull << 35) * kPageBytes;
   proc.own_.Clear();
   proc.peer_.Clear();
@@ -100,10 +112,15 @@ void FuzzSweep(FuzzedDataProvider* input) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   FuzzedDataProvider input(data, size);
-  if (cowprof::PickOne(&input, 2) == 0) {
-    cowprof::FuzzClassify(&input);
-  } else {
-    cowprof::FuzzSweep(&input);
+  switch (cowprof::PickOne(&input, 3)) {
+    case 0:
+      cowprof::FuzzClassify(&input);
+      break;
+    case 1:
+      cowprof::FuzzSharing(&input);
+      break;
+    default:
+      cowprof::FuzzSweep(&input);
   }
   return 0;
 }
