@@ -253,8 +253,11 @@ def test_causes_and_types_from_bytes(scenario, folder):
 def test_a_cgroup_limit_is_forecast_and_said_before_it_is_met(start_workload, record):
     conftest_needs_memory_group()
     with memory_groups.MemoryGroup(256 * memory_groups.MB) as group:
-        process = start_workload("ramp", "--kind=copy", "--rate=20", "--mb=240", "--base=0", preexec_fn=group.join, **AS_NOBODY)
+        process = start_workload("ramp", "--kind=copy", "--rate=20", "--mb=240", "--wait", **AS_NOBODY)
+        process.await_line("role", "ready")
+        group.add(process.pid)
         recording = record(process.pid, "--interval", "200ms", "--alert-at=70%")
+        process.go()
         harness.wait_until(lambda: any(record["type"] == "alert" for record in harness.load_json(recording.path)["records"]),
                            "an alert", pause=0.1)
         recording.interrupt()

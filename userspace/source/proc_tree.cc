@@ -11,6 +11,7 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -119,7 +120,11 @@ void ProcTree::Refresh(Known* known) const {
 
 // Of everybody, also of those found on the way: what an orphan's new parent has forked is not followed.
 void ProcTree::Discover(Origin origin) {
-  absl::flat_hash_set<ProcessId> followed;
+  absl::erase_if(zombies_, [&](const ProcessId& id) {
+    const absl::StatusOr<ProcStat> stat = proc_.ReadStat(id.pid);
+    return !stat.ok() || stat->start_ticks != id.start_ticks();
+  });
+  absl::flat_hash_set<ProcessId> followed = zombies_;
   for (const Known& known : members_) followed.insert(known.member.id);
   absl::flat_hash_map<pid_t, std::vector<pid_t>> by_parent;
   if (!lists_children_) {
@@ -145,7 +150,10 @@ std::vector<TreeMember> ProcTree::Look() {
   for (Known& known : members_) Refresh(&known);
   Discover(Origin::kForked);
   std::vector<TreeMember> told;
-  for (const Known& known : members_) told.push_back(known.member);
+  for (const Known& known : members_) {
+    told.push_back(known.member);
+    if (known.member.ended) zombies_.insert(known.member.id);
+  }
   std::erase_if(members_, [](const Known& known) { return known.member.ended; });
   return told;
 }

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "model/sample.h"
 #include "posix/fd.h"
@@ -61,6 +61,7 @@ class ProcTree {
   Fd ends_;              // epoll on the pidfds
   uint32_t last_serial_ = 0;
   std::vector<Known> members_;  // by serial
+  absl::flat_hash_set<ProcessId> zombies_;  // told, but nobody has waited for them yet
 };
 
 }  // namespace cowprof
