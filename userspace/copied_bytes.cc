@@ -89,7 +89,8 @@ std::optional<std::vector<ExplainedPage>> CopiedBytes::Read(const ProcessId& wor
   const std::optional<HeadLayout> layout = program.Heads();
   NoteBase(worker, parent, program);
   if (copied.empty() || !layout || program.python() != Program::Python::kReadable) return pages;
-  if (allowance_ <= absl::ZeroDuration()) return std::nullopt;
+  // A collection is counted when it is over, and writes before.
+  if (allowance_ <= absl::ZeroDuration() || program.IsCollecting(worker.pid)) return std::nullopt;
   const absl::Duration before = ReadClock(CLOCK_THREAD_CPUTIME_ID);
   program.memory().Prefer(worker);
   const ProcessMemory own_memory(worker.pid), parent_memory(parent.pid);

@@ -137,6 +137,11 @@ std::optional<uint64_t> Program::FullCollections(pid_t pid) const {
   return collections && *collections <= UINT32_MAX ? collections : std::nullopt;
 }
 
+bool Program::IsCollecting(pid_t pid) const {
+  const uint64_t address = interpreter_.collecting_address;
+  return address != 0 && ReadValue<uint32_t>(ProcessMemory(pid), address) == 1;
+}
+
 std::optional<bool> Program::PersistentWorkers(pid_t pid) const {
   if (python_ != Python::kReadable) return std::nullopt;
   return cowprof::PersistentWorkers(interpreter_, ProcessMemory(pid));

@@ -71,6 +71,7 @@ class Program {
   // How often the collector has gone through all objects: gc.get_stats()[2]["collections"]; nullopt where it can't be
   // told.
   std::optional<uint64_t> FullCollections(pid_t pid) const;
+  bool IsCollecting(pid_t pid) const;  // false where it can't be told
   // See torch_worker.h; nullopt where it can't be told, too.
   std::optional<bool> PersistentWorkers(pid_t pid) const;
 

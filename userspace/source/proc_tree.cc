@@ -11,6 +11,7 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -119,9 +120,12 @@ void ProcTree::Refresh(Known* known) const {
 
 // Of everybody, also of those found on the way: what an orphan's new parent has forked is not followed.
 void ProcTree::Discover(Origin origin) {
-  absl::flat_hash_set<ProcessId> followed;
+  absl::erase_if(zombies_, [&](const ProcessId& id) {
+    const absl::StatusOr<ProcStat> stat = proc_.ReadStat(id.pid);
+    return !stat.ok() || stat->start_ticks != id.start_ticks();
+  });
+  absl::flat_hash_set<ProcessId> followed = zombies_;
   for (const Known& known : members_) followed.insert(known.member.id);
-  const absl::flat_hash_set<ProcessId> told = std::exchange(zombies_, {});
   absl::flat_hash_map<pid_t, std::vector<pid_t>> by_parent;
   if (!lists_children_) {
     for (const pid_t pid : proc_.ListPids()) {
@@ -134,9 +138,7 @@ void ProcTree::Discover(Origin origin) {
     for (const pid_t pid : lists_children_ ? ChildrenOf(parent.pid) : by_parent[parent.pid]) {
       const absl::StatusOr<ProcStat> stat = proc_.ReadStat(pid);
       if (!stat.ok() || stat->parent != parent.pid) continue;
-      const ProcessId id = {pid, stat->start_ticks * 10'000'000};
-      if (told.contains(id)) zombies_.insert(id);
-      if (told.contains(id) || !followed.insert(id).second) continue;
+      if (!followed.insert({pid, stat->start_ticks * 10'000'000}).second) continue;
       if (Known* known = Add(pid, parent, origin)) {
         if (HasEnded(*stat)) Refresh(known);
       }

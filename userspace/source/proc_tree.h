@@ -11,7 +11,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "model/sample.h"
@@ -46,7 +45,7 @@ class ProcTree {
  private:
   struct Known {
     TreeMember member;
-    Fd pidfd;               // none on kernels before 5.3, or where there are no descriptors left
+    Fd pidfd;  // none on kernels before 5.3, or where there are no descriptors left
     bool may_look = false;  // at its memory: then its exit status is told, too
     bool may_exec = false;  // it has not called exec since its fork: PF_FORKNOEXEC
     uint64_t stack_start = 0;
@@ -61,8 +60,8 @@ class ProcTree {
   bool lists_children_;  // CONFIG_PROC_CHILDREN; otherwise every process is asked for its parent
   Fd ends_;              // epoll on the pidfds
   uint32_t last_serial_ = 0;
-  std::vector<Known> members_;              // by serial
-  absl::flat_hash_set<ProcessId> zombies_;  // whose end was told, and whom nobody has waited for yet
+  std::vector<Known> members_;  // by serial
+  absl::flat_hash_set<ProcessId> zombies_;  // told, but nobody has waited for them yet
 };
 
 }  // namespace cowprof
