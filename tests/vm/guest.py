@@ -50,6 +50,8 @@ def count_at_every_rung(rungs, wanted):
     for number, rung in enumerate(rungs):
         if not rung["usable"] or (wanted and rung["rung"] not in wanted):
             continue
+        if rung["exactness"] == "page-map":  # tells what a sweep saw of the living: test_page_map_rung.py
+            continue
         above = [other["rung"] for other in rungs[:number]]
         for name, command in PLANTED.items():
             try:
