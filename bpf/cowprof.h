@@ -90,6 +90,7 @@ enum cowprof_shape {
 	COWPROF_SHAPE_OBJECT,	// elsewhere in a live object
 	COWPROF_SHAPE_OUTSIDE,	// no pool, no object's head
 	COWPROF_SHAPES,
+	COWPROF_SHAPE_ANY = 4095,	// whatever the bits in a row say (12 in a page log) is a value of this type: C++ wants that
 };
 
 // A row of the table of causes: every copy stands in exactly one (or in rowless_copies). Value: copies, 8 bytes.

@@ -55,6 +55,7 @@ Cause CauseOf(cowprof_shape shape, WriteKind kind, absl::string_view symbol) {
       return Cause::kData;
     case COWPROF_SHAPE_UNREAD:
     case COWPROF_SHAPES:
+    case COWPROF_SHAPE_ANY:
       break;
   }
   return Cause::kUnknown;
