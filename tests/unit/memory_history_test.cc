@@ -1,6 +1,7 @@
 // Which curves go on growing, and that a long recording keeps the least of each stretch in a few points.
 #include "model/memory_history.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <functional>
@@ -13,7 +14,7 @@ MemoryHistory Curve(const std::function<double(double)>& pages, int samples = 40
   MemoryHistory history;
   for (int i = 0; i < samples; ++i) {
     const double part = i / (samples - 1.0);
-    history.Add({.t = absl::Seconds(i), .new_pages = static_cast<uint64_t>(pages(part))});
+    history.Add({.t = absl::Seconds(i), .new_pages = static_cast<uint64_t>(std::max(pages(part), 0.0))});
   }
   return history;
 }
