@@ -139,8 +139,11 @@ def test_an_ordinary_user_and_the_own_rootless_container(rootless):
         program = rootless.path(container.COWPROF)
         result = subprocess.run([program, "doctor", "--json", str(target.host_pid)], capture_output=True, text=True, user=NOBODY,
                                 group=NOBODY, extra_groups=[], check=False, cwd="/")
-    assert result.returncode in (0, 5), result.stderr
-    assert "CAP_BPF" in json.loads(result.stdout)["rungs"][0]["reason"]
+    assert result.returncode in (0, 4), result.stderr
+    if result.returncode == 4:  # the user namespace of a container that has just begun may not be looked into
+        assert "may not look" in result.stderr
+    else:
+        assert "CAP_BPF" in json.loads(result.stdout)["rungs"][0]["reason"]
 
 
 @pytest.mark.parametrize("mounts, word", [((), "mount -t proc"), (("proc",), "/sys/kernel/btf/vmlinux")], ids=["no proc", "no sys"])

@@ -85,7 +85,8 @@ absl::Status TimelineFile::Write(const Sample& sample, const Growth&) {
   if (records_dropped_ == dropped_before) encoder_.Commit();
   if (status.ok() && IsRemoved() && !std::exchange(told_removed_, true)) {
     return absl::FailedPreconditionError(
-        absl::StrCat(path_, " was removed; recording goes on, and it is written anew at the end"));
+        absl::StrCat(path_, " was removed; recording goes on. Until it ends, this saves it: cp /proc/", getpid(), "/fd/",
+                     fd_.fd(), " ", path_));
   }
   return status;
 }
@@ -95,26 +96,10 @@ bool TimelineFile::IsRemoved() const {
   return fstat(fd_.fd(), &now) == 0 && now.st_nlink == 0;
 }
 
-// As long as we hold it, all of it still is on disk.
-absl::Status TimelineFile::WriteAnew() {
-  const absl::StatusOr<Fd> from = OpenToRead();
-  if (!from.ok()) return from.status();
-  absl::StatusOr<Fd> to = CreateOutputFile(path_, "");
-  if (!to.ok()) return to.status();
-  std::string bytes(1 << 20, '\0');
-  for (off_t offset = 0;;) {
-    const ssize_t got = pread(from->fd(), bytes.data(), bytes.size(), offset);
-    if (got < 0) return absl::ErrnoToStatus(errno, absl::StrCat("write ", path_, " anew: read what was removed"));
-    if (got == 0) return absl::OkStatus();
-    const absl::Status status = WriteFully(to->fd(), absl::string_view(bytes.data(), got), offset);
-    if (!status.ok()) return absl::Status(status.code(), absl::StrCat("write ", path_, " anew: ", status.message()));
-    offset += got;
-  }
-}
-
 absl::Status TimelineFile::Finish(absl::Duration t, const std::string& reason, const Growth&) {
   absl::Status status = Append(EncodeEnd(t, reason));
-  if (IsRemoved()) status.Update(WriteAnew());
+  // By now we may not make a new one: see privileges.h.
+  if (IsRemoved()) status.Update(absl::FailedPreconditionError(absl::StrCat(path_, " was removed: nothing is kept")));
   return status;
 }
 

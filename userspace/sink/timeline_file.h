@@ -20,7 +20,7 @@ class TimelineFile : public Sink {
   static absl::StatusOr<std::unique_ptr<TimelineFile>> Create(const std::string& path, const RunInfo& info);
 
   // A record that can't be written (disk full) is dropped whole and counted; the file stays valid, and the next one
-  // tries again. The status says so once per row of failures. A file that somebody removes is written anew at the end.
+  // tries again. The status says so once per row of failures. Of a file that somebody removes it says how to save it.
   absl::Status Write(const Sample& sample, const Growth& growth) override;
   absl::Status Finish(absl::Duration t, const std::string& reason, const Growth& growth) override;
   const std::string& path() const { return path_; }
@@ -34,7 +34,6 @@ class TimelineFile : public Sink {
   TimelineFile(std::string path, Fd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
   absl::Status Append(const std::string& record);
   bool IsRemoved() const;
-  absl::Status WriteAnew();
 
   std::string path_;
   Fd fd_;
