@@ -3,10 +3,12 @@
 #include "model/words.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <limits>
 #include <string>
 
 #include "absl/strings/match.h"
+#include "model/saturated.h"
 
 namespace cowprof {
 
@@ -42,6 +44,15 @@ TEST_CASE("counts are grouped by thousands") {
   CHECK(HumanCount(std::numeric_limits<uint64_t>::max()) == "18,446,744,073,709,551,615");
   CHECK(HumanCount(Count()) == "-");
   CHECK(HumanCount(Count(1234)) == "1,234");
+}
+
+TEST_CASE("a count made of an estimate is the nearest that there is") {
+  CHECK(SaturatedCount(41.9) == 41);
+  CHECK(SaturatedCount(-0.5) == 0);
+  CHECK(SaturatedCount(std::nan("")) == 0);
+  CHECK(SaturatedCount(18446744073709551615.0) == UINT64_MAX);  // 2^64, as a double
+  CHECK(SaturatedCount(HUGE_VAL) == UINT64_MAX);
+  CHECK(HumanDuration(absl::InfiniteDuration()) == HumanDuration(absl::Seconds(1'000'000'000'000'000)));
 }
 
 TEST_CASE("durations at the turns of the unit") {

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "model/grower.h"
+#include "model/saturated.h"
 #include "model/words.h"
 
 namespace cowprof {
@@ -55,7 +56,7 @@ std::string AlertText(const Alert& alert, double per_second, const Growth& growt
   std::string text = alert.rule == AlertRule::kEta
                          ? absl::StrCat(LimitWords(limit), " is met in about ", HumanDuration(*alert.eta), ": ", use)
                          : absl::StrFormat("%s is %.0f %% full: %s", LimitWords(limit), 100 * *limit.ratio(), use);
-  if (per_second > 0) absl::StrAppend(&text, ", +", figure(static_cast<uint64_t>(per_second)), "/s");
+  if (per_second > 0) absl::StrAppend(&text, ", +", figure(SaturatedCount(per_second)), "/s");
   if (alert.rule == AlertRule::kRatio && alert.eta) absl::StrAppend(&text, ", met in ", HumanDuration(*alert.eta));
   if (std::string grower = GrowerWords(alert, growth); !grower.empty() && alert.eta)
     absl::StrAppend(&text, "; ", grower);

@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "model/diagnosis_facts.h"
 #include "model/fold.h"
+#include "model/saturated.h"
 #include "model/words.h"
 
 namespace cowprof {
@@ -64,7 +65,7 @@ std::vector<Culprit> GrowingWorkers(const Facts& facts) {
     const uint64_t bytes = rise->pages * facts.page_bytes;
     const double per_second = bytes / std::max(absl::ToDoubleSeconds(rise->duration), 0.001);
     std::string text = absl::StrCat(HumanBytes(bytes), " of new memory in ", HumanDuration(rise->duration), ", ",
-                                    HumanBytes(static_cast<uint64_t>(per_second)), " each second and not slowing down");
+                                    HumanBytes(SaturatedCount(per_second)), " each second and not slowing down");
     if (process.counts.copies) absl::StrAppend(&text, "; in all it copied ", facts.Bytes(*process.counts.copies));
     growing.push_back({&process, bytes, std::move(text)});
   }

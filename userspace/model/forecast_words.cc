@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "model/saturated.h"
 #include "model/words.h"
 
 namespace cowprof {
@@ -19,7 +20,7 @@ std::string About(double seconds) {
 }
 
 std::string Figure(const LimitSample& limit, double value) {
-  const uint64_t whole = static_cast<uint64_t>(std::max(value, 0.0));
+  const uint64_t whole = SaturatedCount(value);
   return limit.counts_bytes() ? HumanBytes(whole) : HumanCount(whole);
 }
 
@@ -41,7 +42,7 @@ std::string LimitPart(const Forecast& forecast) {
 
 std::string ShapePart(const Forecast& forecast) {
   if (!forecast.shape) return "too early to tell how far it grows";
-  const std::string height = forecast.plateau_bytes ? HumanBytes(static_cast<uint64_t>(forecast.plateau_bytes->best))
+  const std::string height = forecast.plateau_bytes ? HumanBytes(SaturatedCount(forecast.plateau_bytes->best))
                                                     : HumanBytes(forecast.private_bytes);
   if (forecast.ended) return absl::StrCat("the workers reached ", height, " of their own");
   if (!forecast.forked && forecast.shape == Shape::kFlat)
@@ -52,7 +53,7 @@ std::string ShapePart(const Forecast& forecast) {
     case Shape::kFlat:
       return absl::StrCat("flat: the workers own ", height);
     case Shape::kUnbounded:
-      return absl::StrCat("grows by ", HumanBytes(static_cast<uint64_t>(forecast.unbounded_bytes_per_second)),
+      return absl::StrCat("grows by ", HumanBytes(SaturatedCount(forecast.unbounded_bytes_per_second)),
                           "/s without bound (new memory)");
     case Shape::kBounded:
       break;

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "model/fold.h"
 #include "model/oom_kill.h"
+#include "model/saturated.h"
 
 namespace cowprof {
 namespace {
@@ -66,7 +67,7 @@ ProcessGrowth::Past PastAt(absl::Duration t, const ProcessGrowth& process) {
   const ProcessGrowth::Past& before = *std::prev(after);
   const double part = absl::FDivDuration(t - before.t, after->t - before.t);
   const auto between = [&](uint64_t a, uint64_t b) {
-    return static_cast<uint64_t>(a + part * (static_cast<double>(b) - static_cast<double>(a)) + 0.5);
+    return SaturatedCount(a + part * (static_cast<double>(b) - static_cast<double>(a)) + 0.5);
   };
   return {t, between(before.copies, after->copies), between(before.anon_pages, after->anon_pages)};
 }

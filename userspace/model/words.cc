@@ -55,7 +55,7 @@ std::string HumanCount(uint64_t count) {
 std::string HumanCount(const Count& count) { return count ? HumanCount(*count) : "-"; }
 
 std::string HumanDuration(absl::Duration t) {
-  const double seconds = std::max(absl::ToDoubleSeconds(t), 0.0);
+  const double seconds = std::clamp(absl::ToDoubleSeconds(t), 0.0, 1e15);
   if (seconds < 99.95) return absl::StrFormat("%.1f s", seconds);
   const int64_t whole = static_cast<int64_t>(seconds + 0.5);
   if (whole < 3600) return absl::StrFormat("%d min %02d s", whole / 60, whole % 60);

@@ -7,12 +7,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "model/saturated.h"
 #include "model/words.h"
 
 namespace cowprof {
 
 std::string RateWords(double copies_per_second, uint64_t page_bytes) {
-  return absl::StrCat("+", HumanBytes(static_cast<uint64_t>(copies_per_second * page_bytes)), "/s");
+  return absl::StrCat("+", HumanBytes(SaturatedCount(copies_per_second * page_bytes)), "/s");
 }
 
 std::string CausesWords(const Growth& growth, size_t most) {

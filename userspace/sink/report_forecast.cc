@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "model/saturated.h"
 #include "model/words.h"
 
 namespace cowprof {
@@ -63,7 +64,7 @@ Json ForecastJson(const Forecast& forecast) {
 std::string ForecastWords(const Forecast& forecast) {
   if (!forecast.shape || !forecast.plateau_bytes) return "";
   const std::string height =
-      *forecast.shape == Shape::kUnbounded ? "no end" : HumanBytes(static_cast<uint64_t>(forecast.plateau_bytes->best));
+      *forecast.shape == Shape::kUnbounded ? "no end" : HumanBytes(SaturatedCount(forecast.plateau_bytes->best));
   return absl::StrCat("-> ", height, ": ", NameOf(forecast.outlook));
 }
 
