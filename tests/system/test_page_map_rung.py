@@ -253,7 +253,7 @@ def test_causes_and_types_from_bytes(scenario, folder):
 def test_a_cgroup_limit_is_forecast_and_said_before_it_is_met(start_workload, record):
     conftest_needs_memory_group()
     with memory_groups.MemoryGroup(256 * memory_groups.MB) as group:
-        process = start_workload("ramp", "--kind=copy", "--rate=20", "--mb=320", "--wait", **AS_NOBODY)
+        process = start_workload("ramp", "--kind=copy", "--rate=20", "--mb=400", "--wait", **AS_NOBODY)
         process.await_line("role", "ready")
         group.add(process.pid)
         recording = record(process.pid, "--interval", "200ms", "--alert-at=70%")
