@@ -96,7 +96,7 @@ class Collector {
   absl::flat_hash_map<ProcessId, Tracked> living_;
   int next_index_ = 0;
   pid_t target_ = 0;
-  uint64_t shm_device_ = 0;               // that the target has at /dev/shm
+  uint64_t shm_device_ = 0;                // that the target has at /dev/shm
   std::vector<LimitSample> cgroups_seen_;  // those of `limits`, while the target could be asked
   absl::Duration last_t_;
   bool target_alive_ = true;

@@ -1,4 +1,5 @@
-// The sweeps of the collector: which process is due, what may be spent on it, and where the findings go. See collector.h.
+// The sweeps of the collector: which process is due, what may be spent on it, and where the findings go. See
+// collector.h.
 #include <algorithm>
 #include <utility>
 
@@ -79,7 +80,8 @@ std::shared_ptr<const std::vector<AddressRange>> Collector::RangesOf(const Track
   return spaces_.RangesOf(tracked.space, tracked.space == 0 ? target_ : tracked.id.pid, pool_bytes, t);
 }
 
-// The first looks at all memory are worth some haste: until they are done, private memory is known from its growth only.
+// The first looks at all memory are worth some haste: until they are done, private memory is known from its growth
+// only.
 absl::Duration Collector::SweepBudget(absl::Duration interval, bool last) const {
   const bool counting = faults_->counts_by_sweep();
   if (last) return absl::Milliseconds(counting ? 500 : 100);
@@ -104,9 +106,8 @@ void Collector::RunSweep(absl::Duration interval, bool last, Pull* pull, Sample*
   if (!faults_->counts_by_sweep()) return;
   faults_->AddSwept(pull);
   for (const FollowedProcess& process : pull->processes) {
-    const auto row = absl::c_find_if(sample->processes, [&](const ProcessSample& one) {
-      return one.index == living_.at(process.id).index;
-    });
+    const auto row = absl::c_find_if(
+        sample->processes, [&](const ProcessSample& one) { return one.index == living_.at(process.id).index; });
     if (row != sample->processes.end()) row->counts = process.counts;
   }
 }

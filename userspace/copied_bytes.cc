@@ -104,7 +104,8 @@ std::optional<std::vector<ExplainedPage>> CopiedBytes::Read(const ProcessId& wor
     if (pages.size() >= kEnoughForNow && ReadClock(CLOCK_THREAD_CPUTIME_ID) - before > allowance_) break;
     if (!ReadPage(own_memory, verdict.address, &own) || !ReadPage(parent_memory, verdict.address, &parents)) continue;
     const std::vector<ObjectHead> heads = FindHeads(own, *layout, target.types);
-    const bool tracked = std::any_of(heads.begin(), heads.end(), [](const ObjectHead& head) { return head.traits.has_gc; });
+    const bool tracked =
+        std::any_of(heads.begin(), heads.end(), [](const ObjectHead& head) { return head.traits.has_gc; });
     const cowprof_shape shape = ShapeOf(verdict.diff, !heads.empty(), tracked, collected);
     const bool of_object = shape != COWPROF_SHAPE_OUTSIDE && shape != COWPROF_SHAPE_UNREAD;
     pages.push_back({verdict.address, shape, of_object ? TypeOn(heads, own, parents, shape, random_()) : 0});

@@ -24,8 +24,8 @@ namespace cowprof {
 // to few inherited objects, and is left out.
 enum class Collected { kNo, kYes, kUnknown };
 
-// What the first write to a page hit, as far as its bytes tell: `diff` of the two pages; `tracked`: of objects with their
-// heads on the page, one is of a type that the collector tracks; `heads`: there is any.
+// What the first write to a page hit, as far as its bytes tell: `diff` of the two pages; `tracked`: of objects with
+// their heads on the page, one is of a type that the collector tracks; `heads`: there is any.
 cowprof_shape ShapeOf(PageDiff diff, bool heads, bool tracked, Collected collected);
 
 class CopiedBytes {

@@ -1,5 +1,5 @@
-// What copy_tally.cc makes of planted looks at a worker's pages: whose copies they are, when a page counts again, and that
-// nothing is counted that no fault can have copied.
+// What copy_tally.cc makes of planted looks at a worker's pages: whose copies they are, when a page counts again, and
+// that nothing is counted that no fault can have copied.
 #include "source/copy_tally.h"
 
 #include <catch2/catch.hpp>
@@ -87,7 +87,8 @@ TEST_CASE("pages that both sides have alone are the worker's as far as its fault
   CHECK(worker.Take(Look(From(0, 300), From(100, 200))).own == 0);
 }
 
-TEST_CASE("pages that the parent alone has, while workers share the old ones, are the parent's: once, for all workers") {
+TEST_CASE(
+    "pages that the parent alone has, while workers share the old ones, are the parent's: once, for all workers") {
   Worker first, second;
   first.Take(Look({}));
   const NewCopies found = first.Take(Look({}, From(0, 40)));

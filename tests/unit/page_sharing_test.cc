@@ -1,5 +1,5 @@
-// Entries as the kernel shows them without CAP_SYS_ADMIN, as recorded on Linux 6.18 from a parent and its children: bit 56
-// and no frames.
+// Entries as the kernel shows them without CAP_SYS_ADMIN, as recorded on Linux 6.18 from a parent and its children: bit
+// 56 and no frames.
 #include "source/page_sharing.h"
 
 #include <catch2/catch.hpp>

@@ -429,7 +429,8 @@ TEST_CASE("who shares each page is handed out where it is asked for") {
   worker.Set(3, 2, kPresent | kExclusive, 9000);
   worker.Set(520, 10, kPresent | kExclusive, 9000);
   PagemapSweep sweep(ProcFs(tree.root()), 4096, 0);
-  SweepJob job = {.index = 1, .process = worker.id(), .peer = parent.id(), .full = true, .ranges = nullptr, .sharing = true};
+  SweepJob job = {
+      .index = 1, .process = worker.id(), .peer = parent.id(), .full = true, .ranges = nullptr, .sharing = true};
   const std::vector<RegionSharing> sharing = RunOne(&sweep, job).sharing;
   REQUIRE(sharing.size() == 2);
   CHECK(sharing[0].address == AddressOf(0));

@@ -9,7 +9,7 @@
 namespace cowprof {
 namespace {
 
-constexpr size_t kMostTold = 3;  // of processes that died of the same
+constexpr size_t kMostTold = 3;                   // of processes that died of the same
 constexpr double kSeen = 0.99, kConcluded = 0.8;  // by a probe; from counts that rose at the same time
 
 // What happened to the first few is the evidence: hundreds may have died.

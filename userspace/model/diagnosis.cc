@@ -24,10 +24,10 @@ Diagnosis Clean(const Facts& facts) {
 }
 
 constexpr Diagnosis (*kDiagnoses[])(const Facts&) = {
-    OomCgroup,      OomHost,         SigbusFile,  ShmFullDeath,              // diagnose_deaths.cc
-    CowRefcount,    CowGcHeader,     CowData,     ParentUnshare,             // diagnose_copies.cc
-    PrivateBySpawn, NewMemoryGrowth, GcDisabled,  FileBacked,                // diagnose_memory.cc
-    ShmFull,        ShmNearFull,     ShmUnlinked, ShmLeaked, FdExhaustion};  // diagnose_shm.cc
+    OomCgroup,      OomHost,         SigbusFile,  ShmFullDeath,                  // diagnose_deaths.cc
+    CowRefcount,    CowGcHeader,     CowData,     ParentUnshare,                 // diagnose_copies.cc
+    PrivateBySpawn, NewMemoryGrowth, GcDisabled,  FileBacked,                    // diagnose_memory.cc
+    ShmFull,        ShmNearFull,     ShmUnlinked, ShmLeaked,     FdExhaustion};  // diagnose_shm.cc
 
 // Two ways may lead to one finding: it is told once, with the evidence of both.
 void Add(Diagnosis diagnosis, std::vector<Diagnosis>* found) {

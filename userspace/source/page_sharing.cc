@@ -45,8 +45,8 @@ bool ScanKinds(int pagemap, uint64_t address, uint64_t page_bytes, absl::Span<ui
     const int found = ioctl(pagemap, kScan, &scan);
     if (found < 0 || scan.walk_end <= at) return false;
     for (const ScanRange& range : absl::MakeConstSpan(ranges).subspan(0, found)) {
-      const uint64_t marks = (range.categories & kScanZero ? kPageOfZeroes : 0) |
-                             (range.categories & kScanHuge ? kPageHuge : 0);
+      const uint64_t marks =
+          (range.categories & kScanZero ? kPageOfZeroes : 0) | (range.categories & kScanHuge ? kPageHuge : 0);
       for (uint64_t page = range.start; page < range.end; page += page_bytes)
         entries[(page - address) / page_bytes] |= marks;
     }

@@ -27,15 +27,15 @@ inline constexpr uint64_t kPageOfZeroes = 1ull << 60, kPageHuge = 1ull << 59;
 inline constexpr uint64_t kStandInForZero = 4;
 
 // Marks the entries of the pages from `address` on that are pages of zeroes or parts of a huge page which this process
-// maps as one. False where the kernel can't tell (before Linux 6.7): then a page of zeroes looks like a shared page, and
-// bit 56 is right of huge pages, too.
+// maps as one. False where the kernel can't tell (before Linux 6.7): then a page of zeroes looks like a shared page,
+// and bit 56 is right of huge pages, too.
 bool ScanKinds(int pagemap, uint64_t address, uint64_t page_bytes, absl::Span<uint64_t> entries);
 
 // Gives entries without frames numbers that stand for them: equal where both processes map the same page, so that what
-// compares frames (StateOfPage, ClassifyPages) needs no second way. `first_page` is the number of the first page; `peer`
-// is empty or as long as `own`. Corrects bit 56 where it lies: since 6.13 or later it speaks of all of a huge page that
-// is mapped as one as of its first 4 KiB, and those another process may have copied. The side that maps it in small
-// pages is right; where there is none, and `huge_is_shared`, it counts as shared.
+// compares frames (StateOfPage, ClassifyPages) needs no second way. `first_page` is the number of the first page;
+// `peer` is empty or as long as `own`. Corrects bit 56 where it lies: since 6.13 or later it speaks of all of a huge
+// page that is mapped as one as of its first 4 KiB, and those another process may have copied. The side that maps it in
+// small pages is right; where there is none, and `huge_is_shared`, it counts as shared.
 void FillInFrames(uint64_t first_page, bool huge_is_shared, absl::Span<uint64_t> own, absl::Span<uint64_t> peer);
 
 inline constexpr size_t kPagesOfRegion = 512;

@@ -61,7 +61,7 @@ class PagemapFaults : public FaultSource {
     uint64_t last_copies = 0;                            // that the last sweep found
     uint64_t unexplained = 0;                            // of all
     std::vector<uint64_t> unexplained_pages;
-    ParentsCopies copies_of_it;  // as its children see them
+    ParentsCopies copies_of_it;                                  // as its children see them
     std::map<std::pair<cowprof_shape, uint64_t>, Place> places;  // by shape and type
   };
 
@@ -116,7 +116,8 @@ absl::StatusOr<Pull> PagemapFaults::PullCounts() {
   return pull;
 }
 
-// A copy takes a fault. Those of the time since the sweep before the last one began count, less what they were spent on.
+// A copy takes a fault. Those of the time since the sweep before the last one began count, less what they were spent
+// on.
 uint64_t PagemapFaults::MostCopies(Process* process) const {
   const absl::StatusOr<ProcStat> stat = proc_.ReadStat(process->id.pid);
   const bool same = stat.ok() && stat->start_ticks == process->id.start_ticks();
@@ -197,8 +198,8 @@ void PagemapFaults::AddSwept(Pull* pull) {
 absl::StatusOr<std::vector<PlaceRow>> PagemapFaults::PullPlaces() {
   std::vector<PlaceRow> rows;
   for (const auto& [serial, process] : processes_) {
-    const bool was_read =
-        std::any_of(process.places.begin(), process.places.end(), [](const auto& entry) { return entry.second.samples > 0; });
+    const bool was_read = std::any_of(process.places.begin(), process.places.end(),
+                                      [](const auto& entry) { return entry.second.samples > 0; });
     if (!was_read) continue;
     for (const auto& [key, place] : process.places) {
       rows.push_back({.serial = serial,

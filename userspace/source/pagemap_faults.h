@@ -15,7 +15,8 @@
 namespace cowprof {
 
 // Fails if the page map of `target` (0: of cowprof itself) can't be read.
-absl::StatusOr<std::unique_ptr<FaultSource>> LoadPagemapFaults(pid_t target, uint64_t page_bytes, ProcFs proc = ProcFs());
+absl::StatusOr<std::unique_ptr<FaultSource>> LoadPagemapFaults(pid_t target, uint64_t page_bytes,
+                                                               ProcFs proc = ProcFs());
 
 }  // namespace cowprof
 

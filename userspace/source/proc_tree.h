@@ -45,7 +45,7 @@ class ProcTree {
  private:
   struct Known {
     TreeMember member;
-    Fd pidfd;  // none on kernels before 5.3, or where there are no descriptors left
+    Fd pidfd;               // none on kernels before 5.3, or where there are no descriptors left
     bool may_look = false;  // at its memory: then its exit status is told, too
     bool may_exec = false;  // it has not called exec since its fork: PF_FORKNOEXEC
     uint64_t stack_start = 0;
@@ -60,7 +60,7 @@ class ProcTree {
   bool lists_children_;  // CONFIG_PROC_CHILDREN; otherwise every process is asked for its parent
   Fd ends_;              // epoll on the pidfds
   uint32_t last_serial_ = 0;
-  std::vector<Known> members_;  // by serial
+  std::vector<Known> members_;              // by serial
   absl::flat_hash_set<ProcessId> zombies_;  // told, but nobody has waited for them yet
 };
 

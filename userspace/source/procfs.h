@@ -27,7 +27,7 @@ struct ProcStat {
   uint64_t threads = 0;
   uint64_t start_ticks = 0;
   uint64_t virtual_bytes = 0;
-  unsigned flags = 0;  // PF_*; PF_KTHREAD = 0x00200000
+  unsigned flags = 0;   // PF_*; PF_KTHREAD = 0x00200000
   uint64_t faults = 0;  // page faults of all its threads, minor and major, since its fork
   // Both are told only to who may look at its memory, and are 0 for others.
   uint64_t stack_start = 0;
