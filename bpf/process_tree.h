@@ -16,17 +16,18 @@ static void add_child(struct thread_state *parent, struct task_struct *child)
 	if (!forker)
 		return;
 	__sync_fetch_and_add(&forker->forks, 1);
-	if (bpf_map_update_elem(&processes, &key, &zero_row, BPF_NOEXIST)) {
+	// Fails as well if the scan has found the child before its fork came to here: then it has a row.
+	bpf_map_update_elem(&processes, &key, &zero_row, BPF_NOEXIST);
+	row = bpf_map_lookup_elem(&processes, &key);
+	if (!row) {
 		__sync_fetch_and_add(&losses.processes_dropped, 1);
 		state = bpf_task_storage_get(&threads, child, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 		if (state)	// its process is the all-zero key: the overflow row
 			state->serial = 0;
 		return;
 	}
-	row = bpf_map_lookup_elem(&processes, &key);
-	if (!row)
-		return;
-	row->serial = __sync_fetch_and_add(&last_serial, 1) + 1;
+	if (!row->serial)
+		row->serial = __sync_fetch_and_add(&last_serial, 1) + 1;
 	row->image = image_of(forker);
 	row->id = id_of(child);
 	row->parent = forker->id;

@@ -253,6 +253,15 @@ TEST_CASE("every rung that can't be used says why, whatever the facts") {
   }
 }
 
+TEST_CASE("the page map needs nothing of the host, and is the last resort until the target's can't be read") {
+  HostFacts facts;
+  CHECK(ChosenRung(PlanProbes(facts, {}))->name == kRungPageMap);
+  CHECK(ChosenRung(PlanProbes(facts, {}))->exactness == Exactness::kPageMap);
+  CHECK(ChosenRung(PlanProbes(Everything(), {}))->name != kRungPageMap);
+  facts.refused[std::string(kRungPageMap)] = absl::PermissionDeniedError("open /proc/7/pagemap");
+  CHECK(ChosenRung(PlanProbes(facts, {})) == nullptr);
+}
+
 TEST_CASE("an empty ladder has no rung") { CHECK(ChosenRung({}) == nullptr); }
 
 TEST_CASE("live: what this host says of itself") {
