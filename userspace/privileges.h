@@ -9,8 +9,8 @@
 namespace cowprof {
 
 // For good: the process becomes who called sudo, or nobody where root itself did; keeps the capabilities that reading
-// other processes needs; can't gain any; and makes no system calls but those of a reader: it can't execute, fork, trace,
-// connect, or open a file to write it. `signals_program`: it started a program that it passes signals on to.
+// other processes needs; can't gain any; and makes no system calls but those of a reader: it can't execute, fork,
+// trace, connect, or open a file to write it. `signals_program`: it started a program that it passes signals on to.
 // Returns what this host does not offer, one sentence each: recording goes on without that.
 std::vector<std::string> GiveUpPrivileges(bool signals_program);
 

@@ -1,5 +1,5 @@
-// Notices that the wall clock was set. A recording counts on CLOCK_BOOTTIME, which nobody can set; but who compares its times
-// with the dates in a log file has to know. Pure: both times are passed in. Called by the recording loop.
+// Notices that the wall clock was set. A recording counts on CLOCK_BOOTTIME, which nobody can set; but who compares its
+// times with the dates in a log file has to know. Pure: both times are passed in. Called by the recording loop.
 #ifndef COWPROF_WALL_CLOCK_H_
 #define COWPROF_WALL_CLOCK_H_
 

@@ -45,8 +45,7 @@ class Hook {
     return tree_.root() + name;
   }
   void Raise() {
-    Alert alert = {
-        .t = absl::Seconds(3), .rule = AlertRule::kEta, .kind = LimitKind::kShm, .name = "/dev/shm"};
+    Alert alert = {.t = absl::Seconds(3), .rule = AlertRule::kEta, .kind = LimitKind::kShm, .name = "/dev/shm"};
     alert.limit = 64;
     alert.used = 48;
     alert.eta = absl::Seconds(12.5);

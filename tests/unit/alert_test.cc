@@ -272,9 +272,8 @@ TEST_CASE("shared memory names who fills it, and what helps") {
 }
 
 TEST_CASE("a climb that has stopped is no alert, however fast it was") {
-  const Run run = {.used = [](double t) { return std::clamp(100 + 200 * (t - 4), 100.0, 600.0); },
-                   .worker_from = -1,
-                   .until = 12};
+  const Run run = {
+      .used = [](double t) { return std::clamp(100 + 200 * (t - 4), 100.0, 600.0); }, .worker_from = -1, .until = 12};
   const std::vector<Alert> alerts = AlertsOf(run);
   INFO(Told(alerts));
   // It may be told while it climbs, not after.

@@ -1,5 +1,5 @@
-// Folding loses no count: whatever stays and whatever is summed up, the sums over all rows are the same, and what a reader
-// wants to see of the ended processes stays.
+// Folding loses no count: whatever stays and whatever is summed up, the sums over all rows are the same, and what a
+// reader wants to see of the ended processes stays.
 #include "model/fold.h"
 
 #include <signal.h>

@@ -361,8 +361,9 @@ Forecast ReadHalves(uint64_t pages, std::array<std::optional<bool>, 2> persisten
 }  // namespace
 
 TEST_CASE("a plateau that may as well be half or twice as high is not told") {
-  const auto persistent = GENERATE(std::array<std::optional<bool>, 2>{}, std::array<std::optional<bool>, 2>{true, false},
-                                   std::array<std::optional<bool>, 2>{std::nullopt, false});
+  const auto persistent =
+      GENERATE(std::array<std::optional<bool>, 2>{}, std::array<std::optional<bool>, 2>{true, false},
+               std::array<std::optional<bool>, 2>{std::nullopt, false});
   const Forecast forecast = ReadHalves(60'000, persistent, true);
   CHECK(forecast.shape == Shape::kBounded);
   CHECK_FALSE(forecast.plateau_bytes);

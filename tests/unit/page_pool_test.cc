@@ -1,5 +1,5 @@
-// The plateau that page_pool.cc tells from the first copied pages, against planted pools: a data set of small objects in
-// arenas or of large ones elsewhere, read shuffled or in order by one worker or several.
+// The plateau that page_pool.cc tells from the first copied pages, against planted pools: a data set of small objects
+// in arenas or of large ones elsewhere, read shuffled or in order by one worker or several.
 #include "model/page_pool.h"
 
 #include <catch2/catch.hpp>
@@ -112,7 +112,8 @@ TEST_CASE("pools that are shared with what is not read") {
 }
 
 TEST_CASE("memory whose copies move on without an order of addresses comes as far as the rest") {
-  // Each item has a head on the heap, which marches, and a small part in one of 64 arenas, which were not taken in order.
+  // Each item has a head on the heap, which marches, and a small part in one of 64 arenas, which were not taken in
+  // order.
   constexpr uint64_t kHeap = 40'000, kArenas = 64, kArenaPages = 256, kArenaBase = kBase + (1 << 20);
   PagePool pool;
   const std::vector<PageZone> zones = {{kBase, kBase + kHeap, PagesKind::kOther},

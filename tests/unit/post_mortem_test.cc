@@ -140,8 +140,8 @@ TEST_CASE("post-mortem: exits") {
 
 TEST_CASE("post-mortem: who sent the signal") {
   Story story(6);
-  story.Add({Sent(6, SIGKILL, 0, 0), Exited(6, SIGKILL),
-             Sent(1, SIGKILL, 0, 4242), Sent(1, SIGKILL, 0, 1000), Exited(1, SIGKILL),  // the first one kills
+  story.Add({Sent(6, SIGKILL, 0, 0), Exited(6, SIGKILL), Sent(1, SIGKILL, 0, 4242), Sent(1, SIGKILL, 0, 1000),
+             Exited(1, SIGKILL),  // the first one kills
              Sent(2, SIGTERM, 0, 1000), Exited(2, SIGTERM), Sent(3, SIGTERM, 0, 1003), Exited(3, SIGTERM),
              Sent(4, SIGKILL, 0, 1005), Exited(4, SIGKILL), Sent(5, SIGKILL, kKernel, 77), Exited(5, SIGKILL)});
   CHECK(Of(story, 1).text == "killed by SIGKILL from sh (pid 4242)");

@@ -9,8 +9,7 @@ namespace cowprof {
 namespace {
 
 constexpr size_t kMostPoints = 512;  // then every other one is dropped
-constexpr absl::Duration kStandstill = absl::Seconds(3), kLately = absl::Seconds(1),
-                         kJustNow = absl::Milliseconds(300);
+constexpr absl::Duration kStandstill = absl::Seconds(3), kLately = absl::Seconds(1), kJustNow = absl::Milliseconds(300);
 // Less than that at both ends of a climb is no rate yet, but the grain of the looks.
 constexpr absl::Duration kLeastLength = absl::Milliseconds(60), kLeastToLevelOff = absl::Milliseconds(400);
 // Throughput on a busy machine varies by that much without any reason.

@@ -186,7 +186,7 @@ Diagnosis GcDisabled(const Facts& facts) {
   diagnosis.evidence.push_back("gc.isenabled() is False there, as read from the workers' memory");
   if (parent != nullptr && parent->collector_on)
     diagnosis.evidence.push_back(*parent->collector_on ? "it is on in their parent: the workers turned it off"
-                                                      : "it is off in their parent, too, and inherited");
+                                                       : "it is off in their parent, too, and inherited");
   AddCulprits(std::move(growing), &diagnosis);
   diagnosis.advice = {
       "Call gc.enable() in the workers (worker_init_fn of the DataLoader), after gc.freeze() in the parent if "

@@ -15,7 +15,7 @@ namespace cowprof {
 namespace {
 
 constexpr double kFull = 0.99, kNearFull = 0.8;
-constexpr double kHalfFull = 0.5;  // before that, what fills it may as well end
+constexpr double kHalfFull = 0.5;        // before that, what fills it may as well end
 constexpr uint64_t kLooksToBelieve = 2;  // that nobody owns it: a segment may change hands while a look goes on
 constexpr double kLeakShare = 0.001;     // of the capacity; less is no finding
 

@@ -15,9 +15,7 @@ std::string Percent(double share) { return absl::StrFormat("%.0f %%", 100 * shar
 
 std::string Facts::Bytes(uint64_t pages) const { return HumanBytes(pages * page_bytes); }
 
-bool Facts::HasWorkers() const {
-  return SumOf(growth, /*living_only=*/false, /*workers_only=*/true).processes > 0;
-}
+bool Facts::HasWorkers() const { return SumOf(growth, /*living_only=*/false, /*workers_only=*/true).processes > 0; }
 
 // What was spawned copies pages of its libraries when it loads them, and inherited nothing.
 bool HasInheritedMemory(const ProcessGrowth& process) {

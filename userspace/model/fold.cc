@@ -17,7 +17,7 @@ void Add(const Count& more, Count* sum) {
 }
 
 void Add(const FaultCounts& more, FaultCounts* sum) {
-  constexpr Count FaultCounts::* kCounts[] = {
+  constexpr Count FaultCounts::*kCounts[] = {
       &FaultCounts::faults,      &FaultCounts::kernel_faults, &FaultCounts::write_protect_faults,
       &FaultCounts::copies,      &FaultCounts::kernel_copies, &FaultCounts::zero_upgrades,
       &FaultCounts::file_copies, &FaultCounts::shm_pages,     &FaultCounts::zero_fill_pages,
@@ -68,8 +68,8 @@ void Add(const ProcessGrowth& process, ProcessGrowth* row) {
 // Rows of one kind: what is asked of a sum must hold of each of its processes.
 ProcessGrowth& RowFor(const ProcessGrowth& process, std::vector<ProcessGrowth>* rows) {
   const auto kind = [](const ProcessGrowth& one) { return std::make_tuple(one.role, one.execed, one.origin); };
-  const auto found = std::find_if(rows->begin(), rows->end(),
-                                  [&](const ProcessGrowth& row) { return kind(row) == kind(process); });
+  const auto found =
+      std::find_if(rows->begin(), rows->end(), [&](const ProcessGrowth& row) { return kind(row) == kind(process); });
   if (found != rows->end()) return *found;
   return rows->emplace_back(ProcessGrowth{.index = -1,
                                           .origin = process.origin,

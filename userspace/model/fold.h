@@ -1,5 +1,6 @@
-// Rows of many: ended processes that are no longer told one by one, summed up, so that a recording's memory does not grow
-// with every process that ever lived. Called by growth.cc at the end of each sample; read by whoever sums all rows.
+// Rows of many: ended processes that are no longer told one by one, summed up, so that a recording's memory does not
+// grow with every process that ever lived. Called by growth.cc at the end of each sample; read by whoever sums all
+// rows.
 #ifndef COWPROF_MODEL_FOLD_H_
 #define COWPROF_MODEL_FOLD_H_
 

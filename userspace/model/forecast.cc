@@ -226,9 +226,9 @@ void Conclude(const Growth& growth, Forecast* forecast) {
     const bool killed = start != growth.info.limits.end() && limit.now.kills.value_or(0) > start->kills.value_or(0);
     forecast->limits.push_back({.now = limit.now,
                                 .peak = {peak, peak, peak},
-                                .outlook = killed || peak >= bound     ? Outlook::kWillExceed
+                                .outlook = killed || peak >= bound      ? Outlook::kWillExceed
                                            : peak >= kTightFrom * bound ? Outlook::kTight
-                                                                       : Outlook::kSafe});
+                                                                        : Outlook::kSafe});
   }
 }
 

@@ -95,7 +95,7 @@ struct ProcessGrowth {
     uint64_t copies = 0, anon_pages = 0;
   };
   std::vector<Past> past;
-  bool seen = false;       // in /proc, at least once
+  bool seen = false;  // in /proc, at least once
   MemoryHistory history;
   struct RollupBasis {
     uint64_t private_bytes = 0, copies = 0, anon_pages = 0;
@@ -114,16 +114,16 @@ struct Growth {
   RunInfo info;
   absl::Duration t;  // of the last sample
   uint64_t samples = 0;
-  // In the order of their index. Of those that ended, no more than some `most_ended` are kept: who forks a million times
-  // an hour is told as well, in bounded memory. The others stand in `folded`, summed up: one row for each role.
+  // In the order of their index. Of those that ended, no more than some `most_ended` are kept: who forks a million
+  // times an hour is told as well, in bounded memory. The others stand in `folded`, summed up: one row for each role.
   std::vector<ProcessGrowth> processes, folded;
   size_t most_ended = 32768;
-  int announced = 0;                   // processes so far: the next one's index
-  std::vector<LimitGrowth> limits;       // in order of appearance; one that is gone keeps its last value
-  std::vector<Frame> frames;             // by number
+  int announced = 0;                // processes so far: the next one's index
+  std::vector<LimitGrowth> limits;  // in order of appearance; one that is gone keeps its last value
+  std::vector<Frame> frames;        // by number
   std::vector<Place> places;
   std::vector<NumberedRegion> regions;
-  std::map<int, RegionHeads> heads;  // by region, the latest
+  std::map<int, RegionHeads> heads;                          // by region, the latest
   std::map<std::pair<int, uint64_t>, int> regions_by_start;  // address space and start -> number; the latest
   CauseEvidence cause_evidence;
   std::optional<ShmSample> shm;          // the latest

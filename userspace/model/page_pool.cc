@@ -131,7 +131,8 @@ double StretchOf(const Rates& rates, double end) {
 
 PoolEstimate PagesOf(const Caught& groups, const Zone& zone) {
   const double seen = kGroupPages * groups.Seen(), unseen = kGroupPages * groups.Unseen();
-  if (zone.kind != PagesKind::kArena || seen == 0) return {seen + 0.8 * unseen, seen + unseen, 1.03 * seen + 2.5 * unseen};
+  if (zone.kind != PagesKind::kArena || seen == 0)
+    return {seen + 0.8 * unseen, seen + unseen, 1.03 * seen + 2.5 * unseen};
   const Rates rates(groups);
   const auto end_of = [&](const Reading& reading) {
     return std::clamp(reading.hits / rates.Usual(), reading.least, reading.most);

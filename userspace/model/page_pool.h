@@ -18,8 +18,8 @@ namespace cowprof {
 struct PoolEstimate {
   double low = 0, best = 0, high = 0;
   bool sequential = false;  // the copies march through memory, in place of falling everywhere
-  // So many times as long as all of the rest would take at the pace of the last quarter of the reading, 95 % of it take:
-  // 0.95 where the pace stays as it is, 3 where it falls as what is left does.
+  // So many times as long as all of the rest would take at the pace of the last quarter of the reading, 95 % of it
+  // take: 0.95 where the pace stays as it is, 3 where it falls as what is left does.
   double stretch = 3;
 };
 
@@ -68,8 +68,8 @@ class PagePool {
   std::optional<PoolEstimate> Estimate(int record) const;
 
   absl::btree_map<Key, Chunk> chunks_;
-  int level_ = 0;   // one chunk in 2^level is kept
-  int record_ = 0;  // that is being added
+  int level_ = 0;                  // one chunk in 2^level is kept
+  int record_ = 0;                 // that is being added
   uint64_t added_ = 0, told_ = 0;  // pages of the sample: since the last record, and then
   std::optional<bool> persistent_;
   std::vector<PageZone> zones_;

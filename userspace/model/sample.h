@@ -169,8 +169,8 @@ struct Event {
   int space = -1;   // index of the process whose address space it inherited, and has until it calls exec; -1: its own
   Origin origin = Origin::kForked;
   std::string comm, command;  // kProcess, kExec: name, and command line joined by blanks
-  // kExit: wait(2) status; absent: nobody could tell. kSignal*: number, si_code, and the sender's pid (0: outside of our
-  // pid namespace) or the faulting address.
+  // kExit: wait(2) status; absent: nobody could tell. kSignal*: number, si_code, and the sender's pid (0: outside of
+  // our pid namespace) or the faulting address.
   std::optional<int> status;
   int signal = 0, code = 0;
   pid_t sender = 0;
@@ -255,9 +255,9 @@ struct Losses {
   uint64_t unclassified_copies = 0;  // table of causes full: counted as unknown
   uint64_t unplaced_copies = 0;      // table of places full: without a type and a line
   uint64_t pages_dropped = 0;        // copied pages that are missing on the map of pages
-  uint64_t threads_refused = 0;      // faults, forks and signals not seen: the kernel had no memory for a thread's state
-  uint64_t unreadable = 0;           // reads of a living process that failed
-  uint64_t records_dropped = 0;      // ticks that could not be written, as on a full disk
+  uint64_t threads_refused = 0;  // faults, forks and signals not seen: the kernel had no memory for a thread's state
+  uint64_t unreadable = 0;       // reads of a living process that failed
+  uint64_t records_dropped = 0;  // ticks that could not be written, as on a full disk
   bool operator==(const Losses&) const = default;
 };
 

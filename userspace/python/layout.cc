@@ -44,8 +44,9 @@ constexpr CodeOffsets OldCode(uint32_t first_line, uint32_t filename, LineTableK
 }
 // filename, name, qualname and line table are neighbours in this order.
 constexpr CodeOffsets Code(uint32_t first_line, uint32_t filename, uint32_t adaptive, uint32_t tlbc = kNone) {
-  return {first_line, filename, filename + 8,  filename + 16,             filename + 24,
-          adaptive,   tlbc,     filename - 16, LineTableKind::kLocations};
+  return {first_line,    filename,      filename + 8,
+          filename + 16, filename + 24, adaptive,
+          tlbc,          filename - 16, LineTableKind::kLocations};
 }
 constexpr StringOffsets kString36 = {16, 32, 48, 72, 2};
 constexpr StringOffsets kString312 = {16, 32, 40, 56, 2};  // wstr is gone, PEP 623

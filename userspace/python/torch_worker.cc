@@ -29,8 +29,8 @@ bool IsLoop(const PythonLayout& layout, const MemoryReader& memory, uint64_t cod
 
 // An int's first digit follows its size, which from 3.12 on is its tag: Include/cpython/longintrepr.h.
 std::optional<bool> BoolAt(const Interpreter& interpreter, const MemoryReader& memory, uint64_t object) {
-  if (!IsUserPointer(object) || TypeReader(interpreter, memory).NameOf(Pointer(
-                                    memory, object + interpreter.layout.object.type)) != "bool")
+  if (!IsUserPointer(object) ||
+      TypeReader(interpreter, memory).NameOf(Pointer(memory, object + interpreter.layout.object.type)) != "bool")
     return std::nullopt;
   const auto digit = ReadValue<uint32_t>(memory, object + interpreter.layout.object.var_size + sizeof(uint64_t));
   if (!digit || *digit > 1) return std::nullopt;

@@ -15,7 +15,7 @@ namespace cowprof {
 namespace {
 
 constexpr int kMostNumbers = 1'000'000;      // of frames or places in one recording; more is no recording of ours
-constexpr uint64_t kMostMissing = 16;         // in a row
+constexpr uint64_t kMostMissing = 16;        // in a row
 constexpr int kRegionKinds = 6;              // enumerators
 constexpr uint64_t kMostPages = 1ull << 36;  // of an address space of 48 bits
 
@@ -136,8 +136,7 @@ void EncodePlaces(const Sample& sample, PlaceNumbers* numbers, std::string* out)
   }
   const std::pair<const char*, const Json*> lists[] = {
       {"frames", &frames},   {"new_places", &new_places}, {"places", &places}, {"new_regions", &new_regions},
-      {"regions", &regions}, {"pages", &pages},           {"verify", &verify},
-      {"heads", &heads}};
+      {"regions", &regions}, {"pages", &pages},           {"verify", &verify}, {"heads", &heads}};
   for (const auto& [key, list] : lists) {
     if (!list->empty()) absl::StrAppend(out, ",\"", key, "\":", Dump(*list));
   }

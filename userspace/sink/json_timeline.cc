@@ -197,8 +197,7 @@ void RecordEncoder::EncodeProcesses(const Sample& sample, std::string* out) {
       if (!same_causes) AppendCauses(process.index, *process.causes, cause_rows.Next());
       if (last.collector_on != process.collector_on)
         AppendFlag(process.index, process.collector_on, collector_rows.Next());
-      if (last.persistent != process.persistent)
-        AppendFlag(process.index, process.persistent, persistent_rows.Next());
+      if (last.persistent != process.persistent) AppendFlag(process.index, process.persistent, persistent_rows.Next());
       const bool same = last.index == process.index && last.counts == process.counts && last.proc == process.proc;
       last = process;
       if (!same) AppendRow(process, rows.Next());
@@ -321,7 +320,7 @@ void RecordDecoder::DecodeProcesses(const nlohmann::ordered_json& record) {
     if (index && *index <= kMaxProcesses && processes_.contains(static_cast<int>(*index)))
       processes_[static_cast<int>(*index)].causes = DecodeCauses(row);
   }
-  const auto decode_flags = [&](const char* key, std::optional<bool> ProcessSample::* flag) {
+  const auto decode_flags = [&](const char* key, std::optional<bool> ProcessSample::*flag) {
     for (const Json& row : ListOf(record, key)) {
       const Count index = CountAt(row, 0), on = CountAt(row, 1);
       if (index && *index <= kMaxProcesses && processes_.contains(static_cast<int>(*index)))

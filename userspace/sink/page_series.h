@@ -61,8 +61,9 @@ class PageSeries {
   ProcessColumns totals_;
   Column workers_private_kib_;
   std::vector<LimitColumns> limits_;
-  // Of all samples, but perhaps for the last, whose row is not in the columns yet. A forecast costs milliseconds where many pages
-  // are known: of a long recording it is asked for at every second, fourth... sample, and stands until the next.
+  // Of all samples, but perhaps for the last, whose row is not in the columns yet. A forecast costs milliseconds where
+  // many pages are known: of a long recording it is asked for at every second, fourth... sample, and stands until the
+  // next.
   ForecastColumns forecasts_;
   ForecastRow forecast_;
 };

@@ -15,11 +15,11 @@ namespace cowprof {
 struct BpfOptions {
   std::string copies = "btf-tracepoints", faults = "btf-tracepoints";  // rungs that give them, see probe_plan.h
   bool signals = true;                                                 // take the evidence of deaths
-  uint64_t max_regions = 65536;  // rows of the 2 MiB region table; 80 bytes of kernel memory each
+  uint64_t max_regions = 65536;                    // rows of the 2 MiB region table; 80 bytes of kernel memory each
   uint32_t max_cause_rows = 0, max_processes = 0;  // 0: as many as the probes are made for
-  bool every_copy = false;       // look at each copy and its stack, whatever it costs
-  bool places = true;            // take types and stacks at all
-  bool kernel_reads = true;      // read kernel memory for the evidence of deaths, where the kernel lets us
+  bool every_copy = false;                         // look at each copy and its stack, whatever it costs
+  bool places = true;                              // take types and stacks at all
+  bool kernel_reads = true;  // read kernel memory for the evidence of deaths, where the kernel lets us
 };
 
 // Loads and attaches the programs of those rungs. PermissionDenied or Unimplemented with the reason where the kernel

@@ -31,7 +31,8 @@ std::string Format(const char* format, va_list arguments) {
   return text;
 }
 
-// "prog 'NAME': -- BEGIN PROG LOAD LOG --", many lines, the refusal, "processed N insns ...", "-- END PROG LOAD LOG --".
+// "prog 'NAME': -- BEGIN PROG LOAD LOG --", many lines, the refusal, "processed N insns ...", "-- END PROG LOAD LOG
+// --".
 std::string RefusalIn(absl::string_view log) {
   absl::string_view before = absl::StripAsciiWhitespace(log.substr(0, log.find("processed ")));
   before = before.substr(0, before.find("-- END PROG LOAD LOG"));
@@ -46,7 +47,8 @@ int KeepWarning(libbpf_print_level level, const char* format, va_list arguments)
   if (absl::StrContains(text, "RLIMIT_MEMLOCK")) return 0;
   if (absl::StrContains(text, "BEGIN PROG LOAD LOG")) {
     LastWarning() = RefusalIn(text);
-  } else if (!absl::StartsWith(LastWarning(), "prog '")) {  // what the verifier said is told; what failed with it adds nothing
+  } else if (!absl::StartsWith(LastWarning(),
+                               "prog '")) {  // what the verifier said is told; what failed with it adds nothing
     const absl::string_view one_line = absl::StripAsciiWhitespace(text);
     LastWarning() = std::string(one_line.substr(0, one_line.find('\n')));
   }

@@ -20,10 +20,10 @@ class Limits {
   explicit Limits(ProcFs proc = ProcFs(), std::string filesystem_root = "")
       : proc_(std::move(proc)), filesystem_root_(std::move(filesystem_root)) {}
 
-  // One row each for: shm (statfs of /dev/shm below the process's root), each memory cgroup level that has a limit and the
-  // innermost one in any case, host memory, RLIMIT_AS and RLIMIT_NOFILE of the process. What can't be read has no row.
-  // For cgroups `used` is the usage without file pages and reclaimable slabs, which the kernel takes back before it
-  // kills; for the host MemTotal + SwapTotal against what MemAvailable + SwapFree leave.
+  // One row each for: shm (statfs of /dev/shm below the process's root), each memory cgroup level that has a limit and
+  // the innermost one in any case, host memory, RLIMIT_AS and RLIMIT_NOFILE of the process. What can't be read has no
+  // row. For cgroups `used` is the usage without file pages and reclaimable slabs, which the kernel takes back before
+  // it kills; for the host MemTotal + SwapTotal against what MemAvailable + SwapFree leave.
   std::vector<LimitSample> Read(pid_t pid) const;
   // The file system that the process has at /dev/shm, as stat(2) numbers it; 0: none, or the process is gone.
   uint64_t ShmDevice(pid_t pid) const;

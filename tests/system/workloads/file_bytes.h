@@ -1,5 +1,5 @@
-// A file of N pages to read from: in memory, or on disk and cold, read without read-ahead so that every page that the page cache
-// takes is taken inside the read(2) under test, beside the copies of the reader's own pages.
+// A file of N pages to read from: in memory, or on disk and cold, read without read-ahead so that every page that the
+// page cache takes is taken inside the read(2) under test, beside the copies of the reader's own pages.
 #ifndef COWPROF_TESTS_SYSTEM_WORKLOADS_FILE_BYTES_H_
 #define COWPROF_TESTS_SYSTEM_WORKLOADS_FILE_BYTES_H_
 

@@ -1,6 +1,7 @@
-// What every planted workload shares: areas without huge pages, frames read from pagemap (the truth that owes nothing to the
-// tool under test), one JSON line per process on stdout, and the handshake with the test. Plain functions, no state; each
-// workload is one file that includes this. Children end with _exit, so that they write nothing that was not planted.
+// What every planted workload shares: areas without huge pages, frames read from pagemap (the truth that owes nothing
+// to the tool under test), one JSON line per process on stdout, and the handshake with the test. Plain functions, no
+// state; each workload is one file that includes this. Children end with _exit, so that they write nothing that was not
+// planted.
 #ifndef COWPROF_TESTS_SYSTEM_WORKLOADS_WORKLOAD_H_
 #define COWPROF_TESTS_SYSTEM_WORKLOADS_WORKLOAD_H_
 
@@ -98,8 +99,8 @@ static inline void ReadEntries(int pagemap, const char* at, long pages, uint64_t
 
 static inline long Smaller(long a, long b) { return a < b ? a : b; }
 
-// Pages of `area` whose frame differs between this process and `other`. Without the right to see frames: pages that nobody
-// else maps.
+// Pages of `area` whose frame differs between this process and `other`. Without the right to see frames: pages that
+// nobody else maps.
 static inline long CountDiverged(pid_t other, const char* area, long pages) {
   static uint64_t mine[kEntriesPerRead], theirs[kEntriesPerRead];
   int my_map = OpenPagemap(getpid()), their_map = OpenPagemap(other);
@@ -157,11 +158,13 @@ static inline long FaultsSoFar(void) {
 }
 
 static inline void Tell(const struct Truth* truth) {
-  dprintf(STDOUT_FILENO,
-          "{\"pid\":%d,\"parent\":%d,\"role\":\"%s\",\"planted_copies\":%ld,\"planted_reuses\":%ld,\"planted_zero_fills\":%ld,"
-          "\"planted_file_copies\":%ld,\"planted_shm_pages\":%ld,\"pagemap_copies\":%ld,\"exit_code\":%d,\"faults\":%ld}\n",
-          getpid(), getppid(), truth->role, truth->copies, truth->reuses, truth->zero_fills, truth->file_copies,
-          truth->shm_pages, truth->pagemap_copies, truth->exit_code, FaultsSoFar());
+  dprintf(
+      STDOUT_FILENO,
+      "{\"pid\":%d,\"parent\":%d,\"role\":\"%s\",\"planted_copies\":%ld,\"planted_reuses\":%ld,\"planted_zero_fills\":%"
+      "ld,"
+      "\"planted_file_copies\":%ld,\"planted_shm_pages\":%ld,\"pagemap_copies\":%ld,\"exit_code\":%d,\"faults\":%ld}\n",
+      getpid(), getppid(), truth->role, truth->copies, truth->reuses, truth->zero_fills, truth->file_copies,
+      truth->shm_pages, truth->pagemap_copies, truth->exit_code, FaultsSoFar());
 }
 
 // ---- The handshake ----
