@@ -26,6 +26,7 @@ using Json = nlohmann::ordered_json;
 // What can be read of the process's Python; "" where no process was named.
 struct PythonFacts {
   std::string version, problem;  // version "": it runs no Python
+  std::string note;              // what of the process can't be read
   std::optional<bool> collector_on;
 };
 
@@ -34,8 +35,9 @@ PythonFacts ReadPython(pid_t pid) {
   Program program(/*image=*/1, ProcFs(), nullptr, /*starting=*/false);
   program.memory().Add({.pid = pid});
   program.Inspect(absl::ZeroDuration());
-  if (program.python() == Program::Python::kNotKnownYet) return {"", "its interpreter is still starting", {}};
-  return {program.version(), program.reason(), program.CollectorOn(pid)};
+  const std::string note = NoteOnTarget(ProcFs(), pid);
+  if (program.python() == Program::Python::kNotKnownYet) return {"", "its interpreter is still starting", note, {}};
+  return {program.version(), program.reason(), note, program.CollectorOn(pid)};
 }
 
 std::string PythonText(const PythonFacts& python) {
@@ -156,6 +158,7 @@ Json DoctorJson(const HostFacts& facts, const std::vector<Rung>& ladder, const s
           {"pid", pid != 0 ? Json(pid) : Json(nullptr)},
           {"python", python.version.empty() ? Json(nullptr) : Json(python.version)},
           {"python_problem", python.problem.empty() ? Json(nullptr) : Json(python.problem)},
+          {"note", python.note.empty() ? Json(nullptr) : Json(python.note)},
           {"collector_on", python.collector_on ? Json(*python.collector_on) : Json(nullptr)},
           {"limits", std::move(limit_rows)}};
 }
@@ -174,6 +177,7 @@ std::string DoctorText(const HostFacts& facts, const std::vector<Rung>& ladder, 
   }
   out += CapabilityText(ReadCapabilityFacts());
   if (pid != 0) absl::StrAppend(&out, "\n  process ", pid, ": ", PythonText(python), "\n");
+  if (!python.note.empty()) absl::StrAppend(&out, "  ", python.note, "\n");
   absl::StrAppend(&out, "\n  limits of ", pid != 0 ? absl::StrCat("process ", pid) : "this shell", "\n");
   for (const LimitSample& limit : limits) {
     const std::string used = limit.counts_bytes() ? HumanBytes(limit.used) : HumanCount(limit.used);

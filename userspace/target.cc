@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "posix/rights.h"
@@ -76,12 +77,18 @@ absl::Status CheckTarget(const ProcFs& proc, pid_t pid) {
       absl::StrCat("may not look at process ", pid, ": ", strerror(error), WhatIsMissing()));
 }
 
-// Since 6.15, CAP_PERFMON is enough for the page map, but not for the memory itself.
+// Since 6.15, CAP_PERFMON is enough for the page map, but not for the memory itself; where Yama is on, neither is being its user.
 std::string NoteOnTarget(const ProcFs& proc, pid_t pid) {
   const Fd memory(open(proc.PathOf(pid, "mem").c_str(), O_RDONLY | O_CLOEXEC));
   if (memory.ok() || errno == ENOENT || errno == ESRCH) return "";
   const int error = errno;
-  return absl::StrCat("may not read the memory of process ", pid, ": ", strerror(error), WhatIsMissing(),
+  const std::string scope = ReadSmallFile(proc.root() + "/sys/kernel/yama/ptrace_scope").value_or("0\n");
+  const std::string remedy =
+      scope == "0\n" || (EffectiveCapabilities() & SetOf({CAP_SYS_PTRACE})) != 0
+          ? WhatIsMissing()
+          : absl::StrCat(" (kernel.yama.ptrace_scope is ", absl::StripAsciiWhitespace(scope),
+                         "): start it with `cowprof -- COMMAND`, or run cowprof with sudo");
+  return absl::StrCat("may not read the memory of process ", pid, ": ", strerror(error), remedy,
                       "; copies are counted, but without causes, types and lines");
 }
 

@@ -12,6 +12,7 @@ import harness
 import memory_groups
 import planted
 import truth
+from conftest import needs
 
 NOBODY = 65534
 AS_NOBODY = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
@@ -305,3 +306,26 @@ def test_another_users_process_is_refused_with_the_remedy(start_workload, folder
     assert re.search(rf"may not look at process {process.pid}.*as the user", result.stderr)
     doctor = harness.run_cowprof("doctor", "--json", **AS_NOBODY)
     assert doctor.returncode == 0 and harness.json.loads(doctor.stdout)["rung"] == "page-map"
+
+
+YAMA = Path("/proc/sys/kernel/yama/ptrace_scope")
+
+
+def test_yama_is_named_where_it_forbids_to_read_memory(record, start_workload):
+    """Copies are counted, since page maps need less; what to do for the rest is said by the recording and by doctor."""
+    needs("Yama", YAMA.exists(), f"no {YAMA}")
+    before = YAMA.read_text()
+    YAMA.write_text("1")
+    try:
+        work = Pages(start_workload, "copies")
+        recording = record(work.pid)
+        pids = work.fork()
+        work.act()
+        await_sweep(recording, pids)
+        recording.interrupt()
+        doctor = harness.run_cowprof("doctor", "--json", work.pid, **AS_NOBODY)
+    finally:
+        YAMA.write_text(before)
+    for said in (harness.json.loads(doctor.stdout)["note"], str(recording.timeline()["records"])):
+        assert "kernel.yama.ptrace_scope is 1" in said and "cowprof -- COMMAND" in said
+    assert recording.report()["exactness"]["copies"] == "page-map"

@@ -262,6 +262,12 @@ TEST_CASE("the page map needs nothing of the host, and is the last resort until 
   CHECK(ChosenRung(PlanProbes(facts, {})) == nullptr);
 }
 
+TEST_CASE("what a limit of this process refused is remedied by raising it") {
+  HostFacts facts = Everything();
+  facts.refused["process-tracepoints"] = absl::ResourceExhaustedError("create a map: Too many open files");
+  CHECK(absl::StrContains(RungOf(PlanProbes(facts, {}), "process-tracepoints").remedy, "ulimit -n"));
+}
+
 TEST_CASE("an empty ladder has no rung") { CHECK(ChosenRung({}) == nullptr); }
 
 TEST_CASE("live: what this host says of itself") {

@@ -20,6 +20,10 @@ constexpr size_t kRowsOfProcess = 10, kRowsOfAll = 1000;
 
 Json OrNull(const Count& count) { return count ? Json(*count) : Json(nullptr); }
 
+Count BytesOf(const Count& pages, const RunInfo& info) {
+  return pages ? Count(*pages * info.page_bytes) : std::nullopt;
+}
+
 // Kernel time spent in copies, by what one costs here.
 Json CopySeconds(const Count& copies, const RunInfo& info) {
   if (!copies || info.copy_ns <= 0) return nullptr;
@@ -78,7 +82,7 @@ Json ProcessJson(const ProcessGrowth& process, const Growth& growth) {
       {"file_copies", counts.file_copies},
       {"shm_pages", counts.shm_pages},
       {"swap_ins", counts.swap_ins},
-      {"copied_bytes", counts.copies ? Count(*counts.copies * page_bytes) : std::nullopt},
+      {"copied_bytes", BytesOf(counts.copies, growth.info)},
       {"private_bytes", process.private_bytes},
       {"peak_private_bytes", process.peak_private_bytes},
       {"pss_bytes", process.pss_bytes},
@@ -148,20 +152,21 @@ Json UnlistedJson(const Growth& growth) {
   for (const ProcessGrowth& row : growth.folded) {
     sum.processes += row.stands_for;
     sum.copies += row.counts.copies.value_or(0);
+    sum.copies_known |= row.counts.copies.has_value();
     sum.causes_known |= row.causes.has_value();
     for (int cause = 0; row.causes && cause < kCauses; ++cause) sum.causes[cause] += (*row.causes)[cause];
   }
   if (sum.processes == 0) return nullptr;
+  const Count copies = sum.copies_known ? Count(sum.copies) : std::nullopt;
   return {{"processes", sum.processes},
-          {"copies", sum.copies},
-          {"copied_bytes", sum.copies * growth.info.page_bytes},
+          {"copies", OrNull(copies)},
+          {"copied_bytes", OrNull(BytesOf(copies, growth.info))},
           {"by_cause", CausesJson(sum.causes, sum.causes_known)}};
 }
 
 }  // namespace
 
 Json ReportJson(const Growth& growth) {
-  const uint64_t page_bytes = growth.info.page_bytes;
   const Totals totals = SumOf(growth, /*living_only=*/false, /*workers_only=*/false);
   const ProcessGrowth unknown = {.role = Role::kParent};
   const ProcessGrowth& target = growth.target() != nullptr ? *growth.target() : unknown;
@@ -198,7 +203,7 @@ Json ReportJson(const Growth& growth) {
       {"unlisted", UnlistedJson(growth)},
       {"totals",
        {{"copies", OrNull(copies)},
-        {"copied_bytes", OrNull(copies ? Count(*copies * page_bytes) : std::nullopt)},
+        {"copied_bytes", OrNull(BytesOf(copies, growth.info))},
         {"peak_workers_private_bytes", growth.peak_workers_private_bytes},
         {"by_cause", CausesJson(totals.causes, totals.causes_known)},
         {"copy_seconds", CopySeconds(copies, growth.info)}}},

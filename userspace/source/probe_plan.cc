@@ -143,6 +143,12 @@ const std::vector<RungRow>& Rows() {
   return rows;
 }
 
+const char* RemedyOfRefusal(const RungRow& row, const absl::Status& refused) {
+  if (!row.bpf) return "run cowprof as the user that the process runs as, in the same container";
+  if (absl::IsResourceExhausted(refused)) return "raise the limit of open files or memory (ulimit -n, ulimit -v)";
+  return "the kernel or the container's seccomp profile refuses bpf(2); run cowprof on the host";
+}
+
 Rung PlanRung(const RungRow& row, const HostFacts& facts) {
   Rung rung = {.name = std::string(row.name),
                .capabilities = {row.capabilities.begin(), row.capabilities.end()},
@@ -150,9 +156,7 @@ Rung PlanRung(const RungRow& row, const HostFacts& facts) {
   Obstacle obstacle = row.bpf ? ObstacleToBpf(facts) : Obstacle{};
   if (obstacle.reason.empty()) obstacle = row.obstacle(facts);
   if (const auto refused = facts.refused.find(rung.name); obstacle.reason.empty() && refused != facts.refused.end()) {
-    obstacle = {std::string(refused->second.message()),
-                row.bpf ? "the kernel or the container's seccomp profile refuses bpf(2); run cowprof on the host"
-                        : "run cowprof as the user that the process runs as, in the same container"};
+    obstacle = {std::string(refused->second.message()), RemedyOfRefusal(row, refused->second)};
   }
   rung.usable = obstacle.reason.empty();
   rung.reason = std::move(obstacle.reason);
