@@ -130,11 +130,15 @@ def test_both_sides_write(start_workload, record):
     assert abs(harness.row_of(report, pages.pid)["copies"] - PAGES / 2) <= STRAY
 
 
+# PAGEMAP_SCAN, since 6.7: what tells pages of zeroes from shared ones.
+KNOWS_ZEROES = tuple(map(int, re.findall(r"\d+", os.uname().release)[:2])) >= (6, 7)
+
+
 @pytest.mark.parametrize("mode", ["zero", "new", "file"])
 def test_what_was_not_shared_is_no_copy(start_workload, record, mode):
     _, (pid,), _, report = run(start_workload, record, mode)
     row = harness.row_of(report, pid)
-    assert row["copies"] <= STRAY
+    assert row["copies"] <= STRAY + (PAGES if mode == "zero" and not KNOWS_ZEROES else 0)
     assert row["private_bytes"] >= PAGES * harness.PAGE
 
 
@@ -179,7 +183,7 @@ def test_a_worker_that_becomes_another_program_inherits_nothing(start_workload, 
     (worker,) = pages.fork()
     await_sweep(recording, [worker])
     pages.act()
-    harness.wait_until(lambda: Path(f"/proc/{worker}/comm").read_text() == "sleep\n", "the exec")
+    harness.wait_until(lambda: Path(f"/proc/{worker}/cmdline").read_bytes() == b"sleep\x001000\x00", "the exec")
     recording.interrupt()
     row = harness.row_of(recording.report(), worker)
     assert row["command"] == "sleep 1000"
