@@ -26,13 +26,13 @@ static void add_child(struct thread_state *parent, struct task_struct *child)
 			state->serial = 0;
 		return;
 	}
-	if (!row->serial)
-		row->serial = __sync_fetch_and_add(&last_serial, 1) + 1;
 	row->image = image_of(forker);
 	row->id = id_of(child);
 	row->parent = forker->id;
 	row->forked_ns = now_ns();
 	__builtin_memcpy(row->comm, child->comm, sizeof(row->comm));
+	if (!row->serial)	// last: a row without is not whole
+		row->serial = __sync_fetch_and_add(&last_serial, 1) + 1;
 }
 
 static void describe_task(struct task_struct *task, struct task_struct *parent, struct cowprof_task *out)

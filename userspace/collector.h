@@ -115,8 +115,9 @@ class Collector {
   absl::Duration next_sweep_, sweep_cost_before_;  // before: when the current round began
   double rollup_ns_per_page_ = 60;  // 55 ms for 4 GiB of 4 KiB pages on a 2.5 GHz virtual CPU; then as measured
   uint64_t unreadable_ = 0;
-  std::vector<LimitSample> limits_before_;  // as they were at most kKillWindow ago, for AddOomVictims
-  absl::Duration limits_before_at_;
+  // As they were at least kKillWindow ago, and since then, for AddOomVictims: a large process takes long to come apart.
+  std::vector<LimitSample> limits_before_, limits_since_;
+  absl::Duration limits_since_at_;
 };
 
 }  // namespace cowprof

@@ -138,14 +138,15 @@ std::optional<VerifyFigures> Collector::Verify(const Tracked& worker, const Fini
 
 // The cgroup's own count is all that tells of the OOM killer without probes.
 void Collector::AddOomVictims(Sample* sample) {
-  std::vector<LimitSample> now = sample->limits;
-  if (now.empty()) now = limits_before_;
+  const std::vector<LimitSample> now = target_alive_ ? sample->limits : limits_.ReadLastCgroups();
+  if (limits_before_.empty()) limits_before_ = limits_since_ = now;
   std::vector<Event> victims = OomVictims(limits_before_, now, sample->events);
   sample->events.insert(sample->events.end(), victims.begin(), victims.end());
   absl::c_stable_sort(sample->events, [](const Event& a, const Event& b) { return a.t < b.t; });
-  if (!victims.empty() || limits_before_.empty() || sample->t >= limits_before_at_ + kKillWindow) {
-    limits_before_ = std::move(now);
-    limits_before_at_ = sample->t;
+  if (!victims.empty()) limits_since_ = now;  // these kills are told
+  if (!victims.empty() || sample->t >= limits_since_at_ + kKillWindow) {
+    limits_before_ = std::exchange(limits_since_, now);
+    limits_since_at_ = sample->t;
   }
 }
 

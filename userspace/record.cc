@@ -151,7 +151,8 @@ absl::StatusOr<std::string> RunLoop(Recording* recording) {
 }
 
 absl::Status Finish(const std::string& reason, Recording* recording) {
-  recording->waiter.LetSignalsKill();
+  // A program that runs on (--duration) still gets its signals.
+  if (!recording->program || !recording->collector->target_alive()) recording->waiter.LetSignalsKill();
   Pace pace(recording->options.interval);
   absl::Status status;
   if (recording->collector->target_alive()) status = Tick(recording, &pace, /*last=*/true);
@@ -188,8 +189,11 @@ int Attach(const ProcFs& proc, pid_t target, Recording* recording) {
   const std::vector<Rung>& ladder = loaded.ladder;
   const Rung* rung = ChosenRung(ladder);
   if (rung == nullptr) {
-    return Fail(kHostCannot, absl::StrCat("can't count copies here: ", ladder[0].name, ": ", ladder[0].reason, "; ",
-                                          ladder[0].remedy));
+    // The one that asks for least, and the best that this architecture can have.
+    const Rung& last = ladder.back();
+    const Rung& best = ladder[loaded.facts.fault_tracepoint ? 0 : 1];
+    return Fail(kHostCannot, absl::StrCat("can't count copies here: ", best.name, ": ", best.reason, "; ", best.remedy,
+                                          "; ", last.name, ": ", last.reason, "; ", last.remedy));
   }
   info.version = COWPROF_VERSION;
   info.kernel = facts.kernel;
@@ -367,6 +371,7 @@ int Record(const Options& options) {
   const auto raised = std::find_if(recording.growth.alerts.begin(), recording.growth.alerts.end(),
                                    [](const Alert& alert) { return !alert.over; });
   const bool failed = options.fail_on_alert && raised != recording.growth.alerts.end();
+  if (recording.program) recording.waiter.ForwardUntilTargetEnds();
   const int code = recording.program ? ExitOf(recording.program->Wait()).code : kDone;
   if (failed)
     return Fail(kGateHit, absl::StrCat("there was an alert (--fail-on-alert): ", Printable(raised->text, 400)));

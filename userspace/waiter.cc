@@ -16,6 +16,16 @@ namespace {
 // What a terminal, a shell or a job scheduler sends to a program that it runs.
 constexpr int kTaken[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH};
 
+// Who has said `nohup` means it. SIGINT is taken even so: shells let what they run in the background ignore it.
+sigset_t Taken() {
+  sigset_t taken;
+  sigemptyset(&taken);
+  for (int signal : kTaken) sigaddset(&taken, signal);
+  struct sigaction hangup;
+  if (sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler == SIG_IGN) sigdelset(&taken, SIGHUP);
+  return taken;
+}
+
 bool EndsRecording(int signal) {
   return signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT;
 }
@@ -23,9 +33,7 @@ bool EndsRecording(int signal) {
 }  // namespace
 
 Waiter::Waiter() {
-  sigset_t taken;
-  sigemptyset(&taken);
-  for (int signal : kTaken) sigaddset(&taken, signal);
+  const sigset_t taken = Taken();
   sigprocmask(SIG_BLOCK, &taken, &inherited_);
   signals_ = Fd(signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK));
 }
@@ -37,9 +45,7 @@ void Waiter::WatchTarget(pid_t target, bool forward_signals) {
 }
 
 void Waiter::TakeJobControl() {
-  sigset_t taken;
-  sigemptyset(&taken);
-  for (int signal : kTaken) sigaddset(&taken, signal);
+  sigset_t taken = Taken();
   sigaddset(&taken, SIGTSTP);
   sigaddset(&taken, SIGCONT);
   sigprocmask(SIG_BLOCK, &taken, nullptr);
@@ -90,6 +96,11 @@ Wake Waiter::WaitUntil(absl::Duration deadline) {
     }
     if (fds[2].revents) return Wake::kEvent;
   }
+}
+
+void Waiter::ForwardUntilTargetEnds() {
+  event_fd_ = -1;
+  while (target_.ok()) WaitUntil(absl::InfiniteDuration());
 }
 
 void Waiter::LetSignalsKill() {

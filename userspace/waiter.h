@@ -37,6 +37,9 @@ class Waiter {
   void TakeJobControl();
   void Suspend();
 
+  // For a program that runs on when its recording is over.
+  void ForwardUntilTargetEnds();
+
   // From here on a signal ends cowprof at once: everything of worth is on disk.
   void LetSignalsKill();
 

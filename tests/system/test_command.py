@@ -134,3 +134,14 @@ def test_signal_dispositions_and_mask_are_the_commands_own(tmp_path):
     bare = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True).stdout
     result, _ = run_command(tmp_path, "sh", "-c", script)
     assert result.stdout == bare
+
+
+def test_signals_still_reach_a_command_that_outlives_its_recording(tmp_path):
+    path = tmp_path / "command.json"
+    script = "trap 'kill $!; exit 7' TERM; sleep 60 & wait"
+    with subprocess.Popen([harness.COWPROF, "--output", path, "--quiet", "--duration", "300ms", "--", "sh", "-c", script]) as cowprof:
+        harness.wait_until(lambda: path.exists() and harness.load_json(path)["records"][-1:] and
+                           harness.load_json(path)["records"][-1]["type"] == "end", "the end of the recording")
+        assert cowprof.poll() is None
+        cowprof.terminate()
+        assert cowprof.wait(harness.DEADLINE) == 7

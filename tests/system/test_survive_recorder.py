@@ -119,7 +119,7 @@ def test_a_file_that_is_removed_while_it_is_written(tree, start_recording, figur
     saved.write_bytes(held.read_bytes())
     recording.send(signal.SIGINT)
     assert recording.wait() == 6, recording.stderr
-    assert f"cp /proc/{recording.pid}/fd/{held.name}" in recording.stderr and "nothing is kept" in recording.stderr
+    assert f", as root: cp /proc/{recording.pid}/fd/{held.name}" in recording.stderr and "nothing is kept" in recording.stderr
     recording.path = saved
     assert recording.report()["samples"] > 5
     figure("item 6", "the output file is removed", "one line that says how to save it while it runs; exit status 6")

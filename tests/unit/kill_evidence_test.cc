@@ -10,7 +10,7 @@ namespace {
 
 LimitSample Group(uint64_t kills, const char* name = "/job") {
   LimitSample limit = {LimitKind::kCgroupV2, name, 1000, 900};
-  limit.kills = kills;
+  limit.kills = limit.failures = kills;
   return limit;
 }
 
@@ -39,6 +39,19 @@ TEST_CASE("without a new kill, without a limit, or of an unknown end, nothing is
 TEST_CASE("where more were killed than the cgroup counted, it is not known who") {
   CHECK(OomVictims({Group(3)}, {Group(4)}, {End(1, SIGKILL), End(2, SIGKILL)}).empty());
   CHECK(OomVictims({Group(3)}, {Group(5)}, {End(1, SIGKILL), End(2, SIGKILL)}).size() == 2);
+}
+
+TEST_CASE(
+    "the limit that was met is that of the cgroup that counted a failure, not of the one that the victim was in") {
+  LimitSample inner = Group(3, "/job/step"), outer = Group(7);
+  const std::vector<LimitSample> before = {inner, outer};
+  inner.kills = 4;
+  ++*outer.failures;
+  REQUIRE(OomVictims(before, {inner, outer}, {End(1, SIGKILL)}).size() == 1);
+  CHECK(OomVictims(before, {inner, outer}, {End(1, SIGKILL)})[0].limit->name == "/job");
+  outer = Group(7);
+  REQUIRE(OomVictims(before, {inner, outer}, {End(1, SIGKILL)}).size() == 1);
+  CHECK_FALSE(OomVictims(before, {inner, outer}, {End(1, SIGKILL)})[0].limit);
 }
 
 }  // namespace cowprof

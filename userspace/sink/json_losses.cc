@@ -17,6 +17,7 @@ constexpr struct {
                {"unplaced_copies", &Losses::unplaced_copies},
                {"pages_dropped", &Losses::pages_dropped},
                {"threads_refused", &Losses::threads_refused},
+               {"probes_skipped", &Losses::probes_skipped},
                {"unreadable", &Losses::unreadable},
                {"records_dropped", &Losses::records_dropped}};
 

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <grp.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -40,8 +41,12 @@ class AsInvokingUser {
   bool active_ = false;
 };
 
+// To be called as the invoking user, if there is one.
 absl::Status PathError(int error, absl::string_view attempted, const std::string& path) {
-  return absl::ErrnoToStatus(error, absl::StrCat(attempted, " ", path));
+  const absl::Status status = absl::ErrnoToStatus(error, absl::StrCat(attempted, " ", path));
+  if (!absl::IsPermissionDenied(status) || geteuid() == getuid()) return status;
+  return absl::PermissionDeniedError(absl::StrCat(status.message(), " to user ", geteuid(),
+                                                  ", who called sudo; name a file that they may write with --output"));
 }
 
 // A name in a folder that stands open: whoever renames the folders above it meanwhile changes nothing.
@@ -57,7 +62,9 @@ absl::StatusOr<OutputPlace> OutputPlaceOf(const std::string& path) {
   OutputPlace place = {.path = path, .name = slash == std::string::npos ? path : path.substr(slash + 1)};
   if (place.name.empty())
     return absl::FailedPreconditionError(absl::StrCat("create ", path, ": it names no file; name one with --output"));
-  place.aside = absl::StrCat(place.name, ".", getpid(), ".tmp");
+  uint64_t random = 0;
+  static_cast<void>(!getrandom(&random, sizeof(random), 0));  // else what a kill left aside, or a stranger put there
+  place.aside = absl::StrCat(place.name, ".", absl::Hex(random, absl::kZeroPad16), ".tmp");
   place.folder = Fd(open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!place.folder.ok()) return PathError(errno, "create", path);
   return place;

@@ -95,6 +95,7 @@ std::string LossesText(const Losses& losses) {
                                                     {losses.unplaced_copies, "unplaced page"},
                                                     {losses.pages_dropped, "page of the map"},
                                                     {losses.threads_refused, "unseen fault"},
+                                                    {losses.probes_skipped, "skipped probe"},
                                                     {losses.unreadable, "read"},
                                                     {losses.records_dropped, "sample"}};
   std::vector<std::string> parts;

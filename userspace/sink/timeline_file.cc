@@ -85,8 +85,8 @@ absl::Status TimelineFile::Write(const Sample& sample, const Growth&) {
   if (records_dropped_ == dropped_before) encoder_.Commit();
   if (status.ok() && IsRemoved() && !std::exchange(told_removed_, true)) {
     return absl::FailedPreconditionError(
-        absl::StrCat(path_, " was removed; recording goes on. Until it ends, this saves it: cp /proc/", getpid(),
-                     "/fd/", fd_.fd(), " ", path_));
+        absl::StrCat(path_, " was removed; recording goes on. Until it ends, this saves it",
+                     privileged_ ? ", as root" : "", ": cp /proc/", getpid(), "/fd/", fd_.fd(), " ", path_));
   }
   return status;
 }

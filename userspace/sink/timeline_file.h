@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "posix/fd.h"
+#include "posix/rights.h"
 #include "sink/json_timeline.h"
 #include "sink/output_file.h"
 #include "sink/sink.h"
@@ -40,6 +41,7 @@ class TimelineFile : public Sink {
   RecordEncoder encoder_;
   off_t end_ = 0;  // where the closing bytes begin
   bool empty_ = true;
+  const bool privileged_ = EffectiveCapabilities() != 0;  // as it was then: /proc/PID/fd is root's from the attach on
   bool told_ = false, told_removed_ = false;  // that a record could not be written; that the file has no name any more
   uint64_t records_dropped_ = 0;
 };

@@ -217,12 +217,14 @@ absl::StatusOr<Pull> BpfFaults::PullCounts() {
                  .unclassified_copies = losses.cause_rows_dropped,
                  .unplaced_copies = losses.place_rows_dropped,
                  .pages_dropped = losses.pages_dropped,
-                 .threads_refused = losses.threads_refused};
+                 .threads_refused = losses.threads_refused,
+                 .probes_skipped = SkippedRuns(*skeleton_)};
   for (const auto& [key, row] : *rows) {
     if (key.pid == 0) {
       pull.losses.unattributed_copies = row.counts.rowless_copies;  // the overflow row
       continue;
     }
+    if (row.serial == 0) continue;  // a fork that is being written down: the next pull has it
     pull.processes.push_back(FollowedOf(row));
     if (row.exited_ns != 0) {
       bpf_map_delete_elem(bpf_map__fd(skeleton_->maps.processes), &key);

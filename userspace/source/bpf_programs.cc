@@ -62,6 +62,18 @@ void ChoosePrograms(const ProgramChoice& choice, cowprof_probes* skeleton) {
   skeleton->rodata->faults_by_event = choice.faults == kRungPerfEvent;
 }
 
+uint64_t SkippedRuns(const cowprof_probes& skeleton) {
+  const auto& all = skeleton.progs;
+  uint64_t skipped = 0;
+  for (const bpf_program* program : {all.wp_begin, all.folio_added, all.page_added, all.wp_end}) {
+    bpf_prog_info info = {};
+    __u32 length = sizeof(info);
+    if (const int fd = bpf_program__fd(program); fd >= 0 && bpf_obj_get_info_by_fd(fd, &info, &length) == 0)
+      skipped += info.recursion_misses;
+  }
+  return skipped;
+}
+
 int OpenFaultEvent(int cpu) {
   perf_event_attr attributes = {
       .type = PERF_TYPE_SOFTWARE, .size = sizeof(attributes), .config = PERF_COUNT_SW_PAGE_FAULTS, .sample_period = 1};

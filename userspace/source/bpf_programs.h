@@ -25,6 +25,10 @@ void ChoosePrograms(const ProgramChoice& choice, cowprof_probes* skeleton);
 // The software event of page faults, every one of them, on one CPU; -1 and errno.
 int OpenFaultEvent(int cpu);
 
+// How often the kernel left a program of fentry out, as it does while another thread that was preempted inside of it
+// waits for the same CPU: up to as many copies were not seen. 0 for every other rung.
+uint64_t SkippedRuns(const cowprof_probes& skeleton);
+
 struct LinkDeleter {
   void operator()(bpf_link* link) const;
 };

@@ -12,6 +12,7 @@
 #include <optional>
 #include <utility>
 
+#include "posix/open_in_root.h"
 #include "source/cgroup.h"
 
 namespace cowprof {
@@ -22,6 +23,7 @@ struct Target {
   const ProcFs& proc;
   const std::string& filesystem_root;
   pid_t pid;
+  const std::vector<MemoryCgroup>& cgroups;
   std::string rlimits;  // /proc/PID/limits, read once for all its rows; "" if it can't be read
 };
 
@@ -32,7 +34,8 @@ LimitKind KindOf(const MemoryCgroup& cgroup) { return cgroup.v2 ? LimitKind::kCg
 // Through the process's own root: a container has its own /dev/shm, 64 MiB by default.
 void AppendShm(const Target& target, Rows* rows) {
   struct statvfs shm;
-  if (statvfs(target.proc.PathOf(target.pid, "root/dev/shm").c_str(), &shm) != 0) return;
+  const Fd folder = OpenFolderInRoot(target.proc.PathOf(target.pid, "root"), "dev/shm");
+  if (!folder.ok() || fstatvfs(folder.fd(), &shm) != 0) return;
   LimitSample row{LimitKind::kShm, "/dev/shm", std::nullopt, 0};
   // tmpfs mounted with size=0 has no bound and says 0 blocks.
   if (shm.f_blocks > 0) row.limit = uint64_t{shm.f_blocks} * shm.f_frsize;
@@ -75,7 +78,7 @@ std::vector<MemoryCgroup> CgroupsOf(const ProcFs& proc, pid_t pid) {
 // the limited ones matter.
 void AppendCgroups(const Target& target, Rows* rows) {
   bool innermost = true;
-  for (const MemoryCgroup& cgroup : CgroupsOf(target.proc, target.pid)) {
+  for (const MemoryCgroup& cgroup : target.cgroups) {
     const absl::StatusOr<Count> limit = ReadMemoryLimit(cgroup, target.filesystem_root);
     if (!limit.ok() || (!innermost && !limit->has_value())) continue;
     if (!innermost && !CountsChildren(cgroup, target.filesystem_root)) continue;
@@ -122,15 +125,24 @@ constexpr void (*kLimits[])(const Target&, Rows*) = {
 }  // namespace
 
 std::vector<LimitSample> Limits::Read(pid_t pid) const {
-  const Target target{proc_, filesystem_root_, pid, proc_.ReadFile(pid, "limits").value_or("")};
+  std::vector<MemoryCgroup> cgroups = CgroupsOf(proc_, pid);
+  const Target target{proc_, filesystem_root_, pid, cgroups, proc_.ReadFile(pid, "limits").value_or("")};
   Rows rows;
   for (const auto append : kLimits) append(target, &rows);
+  if (!cgroups.empty()) last_cgroups_ = std::move(cgroups);
+  return rows;
+}
+
+std::vector<LimitSample> Limits::ReadLastCgroups() const {
+  Rows rows;
+  AppendCgroups({proc_, filesystem_root_, 0, last_cgroups_, ""}, &rows);
   return rows;
 }
 
 uint64_t Limits::ShmDevice(pid_t pid) const {
-  struct stat folder;
-  return stat(proc_.PathOf(pid, "root/dev/shm").c_str(), &folder) == 0 ? folder.st_dev : 0;
+  const Fd folder = OpenFolderInRoot(proc_.PathOf(pid, "root"), "dev/shm");
+  struct stat found;
+  return folder.ok() && fstat(folder.fd(), &found) == 0 ? found.st_dev : 0;
 }
 
 bool Limits::NameCgroup(pid_t pid, uint64_t inode, LimitSample* limit) const {

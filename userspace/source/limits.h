@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "model/sample.h"
+#include "source/cgroup.h"
 #include "source/procfs.h"
 
 namespace cowprof {
@@ -25,6 +26,8 @@ class Limits {
   // row. For cgroups `used` is the usage without file pages and reclaimable slabs, which the kernel takes back before
   // it kills; for the host MemTotal + SwapTotal against what MemAvailable + SwapFree leave.
   std::vector<LimitSample> Read(pid_t pid) const;
+  // The cgroups that Read() found last, as they are now: for a process that has just ended.
+  std::vector<LimitSample> ReadLastCgroups() const;
   // The file system that the process has at /dev/shm, as stat(2) numbers it; 0: none, or the process is gone.
   uint64_t ShmDevice(pid_t pid) const;
   // Gives the limit of a cgroup its whole name: of those that the process is in, the one whose directory has this
@@ -34,6 +37,7 @@ class Limits {
  private:
   ProcFs proc_;
   std::string filesystem_root_;  // prefix of the directories in MemoryCgroup
+  mutable std::vector<MemoryCgroup> last_cgroups_;
 };
 
 }  // namespace cowprof

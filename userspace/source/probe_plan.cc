@@ -37,7 +37,8 @@ bool KnowsHelper(const btf* kernel, absl::string_view helper) {
                      [&](const auto& value) { return helper == btf__name_by_offset(kernel, value.name_off); });
 }
 
-// An fentry program that does nothing, on the function that decides between copy and reuse.
+// An fentry program that does nothing, on the function that decides between copy and reuse. It is not attached: that
+// changes the text of the kernel, and is left to who uses it.
 absl::Status TryFentry(const btf* kernel) {
   const int function = btf__find_by_name_kind(kernel, "do_wp_page", BTF_KIND_FUNC);
   if (function < 0) return absl::ErrnoToStatus(-function, "find do_wp_page in the kernel's BTF");
@@ -48,10 +49,8 @@ absl::Status TryFentry(const btf* kernel) {
   const bpf_insn body[] = {{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0}, {.code = BPF_JMP | BPF_EXIT}};
   LIBBPF_OPTS(bpf_prog_load_opts, options, .expected_attach_type = BPF_TRACE_FENTRY,
               .attach_btf_id = static_cast<__u32>(function));
-  Fd program(bpf_prog_load(BPF_PROG_TYPE_TRACING, "cowprof_try", "GPL", body, 2, &options));
-  if (!program.ok()) return absl::ErrnoToStatus(errno, "load fentry/do_wp_page");
-  Fd link(bpf_raw_tracepoint_open(nullptr, program.fd()));
-  return link.ok() ? absl::OkStatus() : absl::ErrnoToStatus(errno, "attach fentry/do_wp_page");
+  const Fd program(bpf_prog_load(BPF_PROG_TYPE_TRACING, "cowprof_try", "GPL", body, 2, &options));
+  return program.ok() ? absl::OkStatus() : absl::ErrnoToStatus(errno, "load fentry/do_wp_page");
 }
 
 absl::Status TryPerfEvent() {
@@ -107,7 +106,10 @@ Obstacle ObstacleToTracepoints(const HostFacts& facts) {
 
 Obstacle ObstacleToFentry(const HostFacts& facts) {
   if (facts.fentry.ok()) return {};
-  return {std::string(facts.fentry.message()), "none needed where btf-tracepoints is usable"};
+  return {std::string(facts.fentry.message()),
+          facts.fault_tracepoint
+              ? "none needed where btf-tracepoints is usable"
+              : "run as root on the host, without lockdown; the kernel needs CONFIG_FUNCTION_TRACER"};
 }
 
 Obstacle ObstacleToPerfEvent(const HostFacts& facts) {
@@ -146,7 +148,9 @@ const std::vector<RungRow>& Rows() {
 const char* RemedyOfRefusal(const RungRow& row, const absl::Status& refused) {
   if (!row.bpf) return "run cowprof as the user that the process runs as, in the same container";
   if (absl::IsResourceExhausted(refused)) return "raise the limit of open files or memory (ulimit -n, ulimit -v)";
-  return "the kernel or the container's seccomp profile refuses bpf(2); run cowprof on the host";
+  if (absl::IsPermissionDenied(refused))
+    return "the kernel or the container's seccomp profile refuses bpf(2); run cowprof on the host";
+  return "none known for this kernel; please report it with these words";
 }
 
 Rung PlanRung(const RungRow& row, const HostFacts& facts) {

@@ -1,6 +1,5 @@
 // What the host allows, and which way of counting follows from it. Facts are read by ReadHostFacts, the decision is
-// PlanProbes, a pure function that is tested by taking one fact away at a time. One of the two files that include
-// libbpf.
+// PlanProbes, a pure function that is tested by taking one fact away at a time.
 #ifndef COWPROF_SOURCE_PROBE_PLAN_H_
 #define COWPROF_SOURCE_PROBE_PLAN_H_
 

@@ -167,7 +167,8 @@ absl::Status Failure(absl::string_view verb, absl::string_view path) {
 // a short read means nothing. `shown` is the path that a message names.
 absl::StatusOr<absl::string_view> ReadInto(std::string* buffer, int directory, const char* path,
                                            absl::string_view shown) {
-  const Fd file(openat(directory, path, O_RDONLY | O_CLOEXEC));
+  // A target may have mounted a FIFO over what we take for a file.
+  const Fd file(openat(directory, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   if (!file.ok()) return Failure("open", shown);
   size_t filled = 0;
   while (true) {
