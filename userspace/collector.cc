@@ -100,6 +100,7 @@ void Collector::End(const FollowedProcess& process, const Tracked& tracked, Samp
   sweep_.Forget(tracked.index);
   spaces_.Forget(tracked.index);
   verifier_.Forget(tracked.index);
+  copied_bytes_.Forget(tracked.id);
 }
 
 void Collector::AddEvents(const std::vector<SeenEvent>& seen, Sample* sample) {
@@ -120,6 +121,7 @@ void Collector::AddEvents(const std::vector<SeenEvent>& seen, Sample* sample) {
       tracked->second.space = event.index;
       spaces_.Forget(event.index);
       verifier_.Forget(event.index);
+      copied_bytes_.Forget(one.process);
     }
     AddEvidence(one, &event);
     sample->events.push_back(std::move(event));

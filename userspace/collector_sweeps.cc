@@ -15,6 +15,9 @@ constexpr double kSweepShare = 0.03, kLongSweepShare = 0.008;
 // The same where it alone counts copies; and of reading what was copied.
 constexpr double kCountingShare = 0.05, kLongCountingShare = 0.02, kBytesShare = 0.02;
 
+// By the clock: a report is due two seconds after SIGINT. What is not reached stands as it was last swept.
+constexpr absl::Duration kLongestLastSweep = absl::Seconds(1);
+
 constexpr absl::Duration kFirstSweeps = absl::Milliseconds(200);  // CPU time that they may take at once
 
 // A kill is counted before the process is gone; between the two there may be a look at the limits.
@@ -54,12 +57,16 @@ std::optional<SweepJob> Collector::PlanSweep(Tracked* tracked, absl::Duration t,
                   .full = tracked->index == 0 || t >= tracked->next_full_sweep,
                   .sample_diverged = options_.verify ? kMaxDivergedSample : 0,
                   .sharing = faults_->counts_by_sweep()};
-  if (living_.contains(tracked->parent)) job.peer = tracked->parent;
-  job.has_children = absl::c_any_of(living_, [&](const auto& other) { return other.second.parent == tracked->id; });
+  // Who runs another program shares nothing with who forked it.
+  const auto parent = living_.find(tracked->parent);
+  const bool inherits = parent != living_.end() && parent->second.space == tracked->space;
+  if (inherits) job.peer = tracked->parent;
+  job.has_children = absl::c_any_of(living_, [&](const auto& other) {
+    return other.second.parent == tracked->id && other.second.space == tracked->space;
+  });
   uint64_t pages = tracked->own_pages;
   // What the parent copies makes pages its workers' own, too.
-  if (const auto parent = living_.find(tracked->parent); job.sharing && parent != living_.end())
-    pages += parent->second.own_pages;
+  if (job.sharing && inherits) pages += parent->second.own_pages;
   if (!job.full && pages == tracked->swept_own_pages) return std::nullopt;
   job.full |= job.sharing;  // nobody says where it wrote
   if (job.full) {
@@ -91,7 +98,8 @@ absl::Duration Collector::SweepBudget(absl::Duration interval, bool last) const 
 
 void Collector::RunSweep(absl::Duration interval, bool last, Pull* pull, Sample* sample) {
   copied_bytes_.AddAllowance(sample->t, kBytesShare);
-  for (const FinishedSweep& finished : sweep_.Run(SweepBudget(interval, last))) {
+  const absl::Duration longest = last ? kLongestLastSweep : absl::InfiniteDuration();
+  for (const FinishedSweep& finished : sweep_.Run(SweepBudget(interval, last), longest)) {
     const auto row = std::find_if(sample->processes.begin(), sample->processes.end(),
                                   [&](const ProcessSample& process) { return process.index == finished.index; });
     if (row == sample->processes.end()) continue;

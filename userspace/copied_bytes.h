@@ -38,6 +38,9 @@ class CopiedBytes {
   // the program is not understood; nullopt: not now, it would cost too much or the program is not known yet.
   std::optional<std::vector<ExplainedPage>> Read(const ProcessId& worker, const ProcessId& parent, Program& program,
                                                  const std::vector<uint64_t>& copied);
+  // It ended, or runs another program.
+  void Forget(const ProcessId& id) { collections_.erase(id); }
+  size_t processes() const { return collections_.size(); }  // of which something is kept
 
  private:
   struct Collections {

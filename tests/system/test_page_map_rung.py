@@ -152,6 +152,77 @@ def test_huge_pages_are_counted_by_what_was_copied_of_them(start_workload, recor
     assert harness.row_of(report, pages.pid)["still_shared_bytes"] >= 0.8 * PAGES * harness.PAGE
 
 
+@pytest.mark.parametrize("mode", ["busy", "still"])
+def test_the_last_sibling_to_let_go_leaves_no_copies(start_workload, record, mode):
+    """What the parent copied stays with the workers, which share it; the last of them has it alone, and copied nothing, whether
+    it has page faults for as many or not."""
+    pages = Pages(start_workload, mode, workers=2)
+    recording = record(pages.pid, "--interval", "200ms")
+    remaining, leaving = pages.fork()
+    await_sweep(recording, [remaining, leaving])
+    pages.act()
+    harness.wait_until(lambda: has_copied(recording, pages.pid), "the copies of the parent", pause=0.1)
+    os.kill(leaving, signal.SIGKILL)
+    harness.wait_until(lambda: truth.state(leaving) is None, "its end")
+    pages.step("again", 1)
+    recording.interrupt()
+    report = recording.report()
+    assert PAGES <= harness.row_of(report, pages.pid)["copies"] <= PAGES + STRAY
+    assert harness.row_of(report, remaining)["copies"] <= STRAY
+
+
+def test_what_the_parent_left_is_copied_by_all_workers_but_the_last(start_workload, record):
+    pages = Pages(start_workload, "left", workers=3)
+    recording = record(pages.pid, "--interval", "200ms")
+    pids = pages.fork()
+    await_sweep(recording, pids)
+    pages.act()
+    harness.wait_until(lambda: has_copied(recording, pages.pid), "the copies of the parent", pause=0.1)
+    pages.step("again", 3)
+    recording.interrupt()
+    report = recording.report()
+    assert PAGES <= harness.row_of(report, pages.pid)["copies"] <= PAGES + STRAY
+    assert 2 * PAGES <= sum(harness.row_of(report, pid)["copies"] for pid in pids) <= 2 * PAGES + 3 * STRAY
+
+
+def test_a_program_that_is_started_is_no_worker_of_inherited_pages(folder):
+    """It was forked and became another program between two looks, as `bash train.sh` starts it."""
+    path = folder / "r.json"
+    result = harness.run_cowprof("--quiet", "--output", path, "--interval", "100ms", "--", "sh", "-c", "sleep 2; true", **AS_NOBODY)
+    assert result.returncode == 0, result.stderr
+    records = harness.load_json(path)["records"]
+    (started,) = [row["index"] for row in records if row.get("event") == "process" and row["origin"] == "fork"]
+    assert started in [row["index"] for row in records if row.get("event") == "exec"]
+
+
+HUGE_PAGES_AND_A_PROGRAM = """
+import json, mmap, subprocess
+program = subprocess.Popen(["sleep", "1000"])
+area = mmap.mmap(-1, 64 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+area.madvise(mmap.MADV_HUGEPAGE)
+area[:] = bytes(64 << 20)
+print(json.dumps({"role": "ready"}), flush=True)
+input()
+program.kill()
+"""
+
+
+def test_huge_pages_of_who_started_other_programs_are_its_own(record):
+    process = harness.Process([harness.PYTHON, "-c", HUGE_PAGES_AND_A_PROGRAM], **AS_NOBODY)
+    try:
+        process.await_line("role", "ready")
+        assert re.search(r"AnonHugePages: +[1-9]", Path(f"/proc/{process.pid}/smaps_rollup").read_text())
+        recording = record(process.pid, "--interval", "200ms")
+        await_sweep(recording, [process.pid])
+        recording.interrupt()
+        row = harness.row_of(recording.report(), process.pid)
+        assert row["still_shared_bytes"] <= 4 << 20 and row["private_bytes"] >= 64 << 20
+        process.go()
+        process.finish()
+    finally:
+        process.stop()
+
+
 def test_generations(start_workload, record):
     """The pages that a generation left to the parent are shared with the next, and copied again."""
     pages = Pages(start_workload, "copies")
@@ -281,25 +352,47 @@ def conftest_needs_memory_group():
 # ---- Elsewhere ----
 
 
-def test_it_works_in_a_user_pid_and_mount_namespace(folder):
-    script = (f"{harness.COWPROF} --quiet --output {folder}/r.json --interval 100ms -- "
-              f"{harness.WORKLOADS}/fork_copies --pages=4000 --linger")
-    result = subprocess.run(["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc", "sh", "-c", script],
-                            capture_output=True, text=True, timeout=harness.DEADLINE, stdin=subprocess.DEVNULL, **AS_NOBODY)
-    assert result.returncode == 0, result.stderr
-    report = harness.json.loads(harness.run_cowprof("report", folder / "r.json", "--json").stdout)
+def record_inside(folder, setup, *unshare, **options):
+    """In new namespaces: two workers that copy all pages. Asserts that all of it is counted, by the pids inside."""
+    path = folder / "r.json"
+    script = (f"{setup} {harness.COWPROF} --quiet --output {path} --interval 100ms -- "
+              f"{harness.WORKLOADS}/shared_pages --mode=copies --workers=2 --pages={PAGES}")
+    process = subprocess.Popen(["unshare", *unshare, "--fork", "sh", "-c", script], stdin=subprocess.PIPE, text=True,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, **options)
+
+    def step(done, what):
+        process.stdin.write("\n")
+        process.stdin.flush()
+        harness.wait_until(lambda: process.poll() is not None or done(workers_of(path)), what, pause=0.1)
+        assert process.poll() is None, process.stderr.read()
+
+    try:
+        step(lambda rows: [row["page_map"] is not None for row in rows] == [True, True], "a sweep of both workers")
+        step(lambda rows: all((row["copies"] or 0) >= PAGES for row in rows), "the copies of both")
+        _, stderr = process.communicate(timeout=harness.DEADLINE)
+    finally:
+        process.kill()
+    assert process.returncode == 0, stderr
+    report = harness.json.loads(harness.run_cowprof("report", path, "--json").stdout)
     assert report["exactness"]["rung"] == "page-map" and report["target"]["pid"] < 100
+    assert report["parent"]["copies"] <= STRAY
+    assert len(report["workers"]) == 2
+    for row in report["workers"]:
+        assert row["pid"] < 100 and PAGES <= row["copies"] <= PAGES + STRAY
+
+
+def workers_of(path):
+    result = harness.run_cowprof("report", path, "--json")
+    return harness.json.loads(result.stdout)["workers"] if result.returncode == 0 else []
+
+
+def test_it_works_in_a_user_pid_and_mount_namespace(folder):
+    record_inside(folder, "exec", "--user", "--map-root-user", "--pid", "--mount-proc", **AS_NOBODY)
 
 
 def test_hidepid_hides_nothing_that_it_needs(folder):
-    script = (f"mount -t proc -o hidepid=2 proc /proc && exec setpriv --reuid={NOBODY} --regid={NOBODY} --clear-groups "
-              f"{harness.COWPROF} --quiet --output {folder}/r.json --interval 100ms -- "
-              f"{harness.WORKLOADS}/fork_copies --pages=4000 --linger")
-    result = subprocess.run(["unshare", "--mount", "--pid", "--fork", "sh", "-c", script], capture_output=True, text=True,
-                            timeout=harness.DEADLINE, stdin=subprocess.DEVNULL)
-    assert result.returncode == 0, result.stderr
-    report = harness.json.loads(harness.run_cowprof("report", folder / "r.json", "--json").stdout)
-    assert report["exactness"]["rung"] == "page-map" and len(report["workers"]) >= 0
+    record_inside(folder, f"mount -t proc -o hidepid=2 proc /proc && exec setpriv --reuid={NOBODY} --regid={NOBODY} --clear-groups",
+                  "--mount", "--pid")
 
 
 def test_another_users_process_is_refused_with_the_remedy(start_workload, folder):

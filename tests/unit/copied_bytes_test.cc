@@ -25,4 +25,15 @@ TEST_CASE("of an identical page without objects nothing is said") {
   CHECK(ShapeOf(PageDiff::kIdentical, false, false, Collected::kNo) == COWPROF_SHAPE_UNREAD);
 }
 
+TEST_CASE("of a process that ended nothing is kept") {
+  ElfCache elf_cache;
+  const Program program(/*image=*/1, ProcFs(), &elf_cache, /*starting=*/false);
+  CopiedBytes bytes;
+  bytes.NoteCollections({.pid = 1, .start_ns = 1}, program);
+  bytes.NoteCollections({.pid = 2, .start_ns = 1}, program);
+  CHECK(bytes.processes() == 2);
+  bytes.Forget({.pid = 1, .start_ns = 1});
+  CHECK(bytes.processes() == 1);
+}
+
 }  // namespace cowprof

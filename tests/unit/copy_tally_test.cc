@@ -25,12 +25,39 @@ RegionSharing Look(PageBits exclusive, PageBits peer_exclusive = {}) {
           .peer_exclusive = peer_exclusive};
 }
 
-struct Worker {
+struct Worker {  // without siblings
   CopyTally tally;
   ParentsCopies parents;
-  NewCopies Take(const RegionSharing& look, uint64_t most = kPlenty) {
-    return tally.Take(std::vector<RegionSharing>{look}, 4096, most, &parents);
+  NewCopies Take(const RegionSharing& look, uint64_t most = kPlenty) { return TakeWith(look, most, &parents, {}); }
+  // With `siblings`, all of which live.
+  NewCopies TakeWith(const RegionSharing& look, uint64_t most, ParentsCopies* all,
+                     const std::vector<const Worker*>& siblings) {
+    const auto held = [&](uint64_t address, const PageBits& pages) {
+      PageBits bits;
+      for (const Worker* sibling : siblings) bits |= sibling->tally.HoldsOfLeft(address, (*all)[address]) & pages;
+      return bits;
+    };
+    return tally.Take(std::vector<RegionSharing>{look}, 4096, most, {all, held});
   }
+};
+
+// Workers of a parent that has copied 40 pages, as they have seen.
+struct Workers {
+  explicit Workers(int count) : of(count) {
+    for (Worker& worker : of) worker.Take(Look({}));
+    for (Worker& worker : of) copies += Take(&worker, Look({}, From(0, 40))).parents;
+  }
+  NewCopies Take(Worker* worker, const RegionSharing& look, uint64_t most = kPlenty) {
+    std::vector<const Worker*> siblings;
+    for (const Worker& one : of) {
+      if (&one != worker && &one != gone) siblings.push_back(&one);
+    }
+    return worker->TakeWith(look, most, &parents, siblings);
+  }
+  std::vector<Worker> of;
+  const Worker* gone = nullptr;
+  ParentsCopies parents;
+  uint64_t copies = 0;  // of the parent
 };
 
 }  // namespace
@@ -65,7 +92,7 @@ TEST_CASE("new memory is no copy, also where the parent has a page at that addre
   look.exclusive = From(256, 256);
   CHECK(worker.Take(look).own == 0);
   const RegionSharing elsewhere = {.address = kRegion + (2 << 20), .exclusive = ~PageBits(), .peer = ~PageBits()};
-  CHECK(worker.tally.Take(std::vector<RegionSharing>{elsewhere}, 4096, kPlenty, &worker.parents).own == 0);
+  CHECK(worker.Take(elsewhere).own == 0);
 }
 
 TEST_CASE("a page that was given back and taken anew is no copy") {
@@ -89,19 +116,58 @@ TEST_CASE("pages that both sides have alone are the worker's as far as its fault
 
 TEST_CASE(
     "pages that the parent alone has, while workers share the old ones, are the parent's: once, for all workers") {
-  Worker first, second;
+  Worker first, second, third;
   first.Take(Look({}));
   const NewCopies found = first.Take(Look({}, From(0, 40)));
   CHECK(found.own == 0);
   CHECK(found.parents == 40);
   CHECK(first.Take(Look({}, From(0, 40))).parents == 0);
-  ParentsCopies& parents = first.parents;
-  const auto see = [&](const RegionSharing& look) {
-    return second.tally.Take(std::vector<RegionSharing>{look}, 4096, kPlenty, &parents).parents;
+  const auto see = [&](Worker* worker, const RegionSharing& look) {
+    return worker->TakeWith(look, kPlenty, &first.parents, {}).parents;
   };
-  CHECK(see(Look({}, From(0, 41))) == 1);
-  CHECK(see(Look({})) == 0);  // shared with a new worker
-  CHECK(see(Look({}, From(0, 41))) == 41);
+  CHECK(see(&second, Look({}, From(0, 41))) == 1);
+  CHECK(see(&second, Look({})) == 0);  // the parent shares them with a new worker
+  CHECK(see(&third, Look({})) == 0);
+  // Alone the parent's again: by a copy of its own, which the new worker sees, or of the new worker or its end.
+  CHECK(see(&second, Look({}, From(0, 41))) == 0);
+  CHECK(see(&third, Look({}, From(0, 41))) == 41);
+}
+
+TEST_CASE("what the parent had left is nobody's copy when the last sibling lets go of it") {
+  for (const uint64_t most : {uint64_t{0}, kPlenty}) {
+    Workers two(2);
+    CHECK(two.copies == 40);
+    two.gone = &two.of[1];
+    const NewCopies found = two.Take(&two.of[0], Look(From(0, 40), From(0, 40)), most);
+    CHECK(found.own == 0);
+    CHECK(found.own_pages.empty());
+    CHECK(found.parents == 0);
+  }
+}
+
+TEST_CASE("it is nobody's either after the parent shared its copy with a new worker") {
+  Workers two(2);
+  two.Take(&two.of[0], Look({}));
+  two.gone = &two.of[1];
+  CHECK(two.Take(&two.of[0], Look(From(0, 40))).own == 0);
+}
+
+TEST_CASE("of what the parent had left, all that hold it copy it but the last") {
+  Workers three(3);
+  const RegionSharing all = Look(From(0, 40), From(0, 40));
+  uint64_t own = 0;
+  for (Worker& worker : three.of) own += three.Take(&worker, all).own;
+  CHECK(own == 2 * 40);
+  CHECK(three.copies == 40);
+}
+
+TEST_CASE("of two that had what the parent left, the one with the faults copied it, whichever is looked at first") {
+  for (const int writer : {0, 1}) {
+    Workers two(2);
+    const RegionSharing all = Look(From(0, 40), From(0, 40));
+    CHECK(two.Take(&two.of[0], all, writer == 0 ? kPlenty : 1).own == (writer == 0 ? 40 : 1));
+    CHECK(two.Take(&two.of[1], all, writer == 1 ? kPlenty : 0).own == (writer == 1 ? 40 : 0));
+  }
 }
 
 TEST_CASE("a copy that a worker shares with its own child is not its parent's") {

@@ -2,6 +2,9 @@
 // 56 and no frames.
 #include "source/page_sharing.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 #include <vector>
 
@@ -82,6 +85,14 @@ TEST_CASE("a huge page of a parent counts as shared, where its children may map 
   own = {kHugeAlone};
   FillInFrames(1000, /*huge_is_shared=*/false, absl::MakeSpan(own), {});
   CHECK(ClassifyPages(own, {}, kStandInForZero).private_pages == 1);
+}
+
+TEST_CASE("what a host can't tell of any page is told from what failed this once") {
+  std::vector<uint64_t> entries(4);
+  CHECK(ScanKinds(/*pagemap=*/-1, kAddress, 4096, absl::MakeSpan(entries)) == KindsScan::kFailed);
+  const int no_pagemap = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  CHECK(ScanKinds(no_pagemap, kAddress, 4096, absl::MakeSpan(entries)) == KindsScan::kUnknown);
+  close(no_pagemap);
 }
 
 TEST_CASE("with frames, equal ones are the same page whatever bit 56 says") {

@@ -310,6 +310,15 @@ TEST_CASE("live: a process that is gone, or another of the same pid, has no resu
   CHECK(finished[0].figures.private_pages == 0);
 }
 
+TEST_CASE("live: a run stops at its time by the clock, whatever CPU time it has left") {
+  Memory memory(3);
+  PagemapSweep sweep(ProcFs(), getpagesize(), BootNs());
+  sweep.Add({.index = 1, .process = IdOf(getpid()), .regions = memory.regions()});
+  CHECK(sweep.Run(absl::Seconds(100), /*longest=*/absl::Nanoseconds(1)).empty());
+  CHECK_FALSE(sweep.idle());
+  CHECK(sweep.Run(absl::Seconds(100)).size() == 1);
+}
+
 TEST_CASE("live: a sweep of a few regions adds to what is known of the others") {
   Memory memory(3);
   Child child([&] {

@@ -32,7 +32,8 @@ class Family {
     for (const int fd : {words_[0], words_[1], answers_[0], answers_[1]}) close(fd);
   }
   pid_t parent() const { return parent_; }
-  // 'f' forks a child, 'k' kills it, 'w' waits for it, 'e' lets it end with status 3. Returns the child's pid.
+  // 'f' forks a child, 'x' one that becomes another program, 'k' kills it, 'w' waits for it, 'e' lets it end with
+  // status 3. Returns the child's pid.
   pid_t Tell(char word) {
     pid_t child = 0;
     REQUIRE(write(words_[1], &word, 1) == 1);
@@ -53,6 +54,11 @@ class Family {
       }
       if (word == 'k') kill(child, SIGKILL);
       if (word == 'e' && write(ends[1], "e", 1) != 1) _exit(1);
+      if (word == 'x' && (child = fork()) == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        execl("/bin/sleep", "sleep", "1000", nullptr);
+        _exit(1);
+      }
       siginfo_t info;
       if (word == 'k' || word == 'e') waitid(P_PID, child, &info, WEXITED | WNOWAIT);
       if (word == 'w') waitpid(child, nullptr, 0);
@@ -94,6 +100,21 @@ TEST_CASE("a child that is forked is found with its parent, and one that was the
   CHECK(tree.Look().size() == 3);
   kill(old_child, SIGKILL);
   kill(new_child, SIGKILL);
+}
+
+TEST_CASE("a child that ran another program before it was first seen is told to have done so, once") {
+  Family family;
+  ProcTree tree((ProcFs()));
+  REQUIRE(tree.Follow(family.parent()).ok());
+  const pid_t worker = family.Tell('f'), other = family.Tell('x');
+  const absl::Duration deadline = BootTime() + absl::Seconds(10);
+  while (ProcFs().ReadStat(other)->flags & 0x40) REQUIRE(BootTime() < deadline);  // PF_FORKNOEXEC
+  const std::vector<TreeMember> members = tree.Look();
+  CHECK_FALSE(Find(members, worker)->execed);
+  CHECK(Find(members, other)->execed);
+  CHECK_FALSE(Find(tree.Look(), other)->execed);
+  kill(worker, SIGKILL);
+  kill(other, SIGKILL);
 }
 
 TEST_CASE("a zombie's exit status is told, once, and its end wakes") {

@@ -14,38 +14,66 @@ void Append(uint64_t address, const PageBits& pages, uint64_t page_bytes, std::v
     addresses->push_back(address + i * page_bytes);
 }
 
+// Of pages that count if it had the faults for them: how many do, from what is left of `most`.
+uint64_t Spend(const std::vector<uint64_t>& pages, uint64_t* most, std::vector<uint64_t>* own_pages) {
+  const uint64_t own = std::min<uint64_t>(pages.size(), *most);
+  *most -= own;
+  if (own >= kNearlyAll * pages.size()) own_pages->insert(own_pages->end(), pages.begin(), pages.end());
+  return own;
+}
+
 }  // namespace
 
 NewCopies CopyTally::Take(absl::Span<const RegionSharing> look, uint64_t page_bytes, uint64_t most,
-                          ParentsCopies* parent) {
+                          const Family& family) {
   const bool first = std::exchange(first_, false), all_is_old = first && was_there_;
   NewCopies found;
-  std::vector<uint64_t> unclear;
+  std::vector<uint64_t> likely, unclear;              // its own, or nobody's; its own, or the parent's
+  absl::flat_hash_map<uint64_t, PageBits> of_likely;  // that the parent had left
   absl::flat_hash_map<uint64_t, Known> now;
   for (const RegionSharing& region : look) {
     const auto before = known_.find(region.address);
     const Known was = before != known_.end() ? before->second : Known{.shared = first ? ~PageBits() : PageBits()};
-    const PageBits copied = was.shared & region.exclusive & region.peer;
-    now[region.address] = {.shared = region.shared, .copied = was.copied | copied};
+    PageBits& parents = (*family.parent)[region.address];
+    const PageBits left = was.shared & ~was.own & (was.left | parents);
+    const PageBits became_own = was.shared & region.exclusive & region.peer;
+    const PageBits held = (became_own & left).any() ? family.siblings(region.address, became_own & left) : PageBits();
     // It shares the page with others than the parent; a copy of its own it would share with its children.
-    const PageBits parents = region.shared & region.peer_exclusive & ~was.copied;
-    PageBits& known_parents = (*parent)[region.address];
-    const PageBits new_parents = parents & ~known_parents;
-    known_parents = (known_parents & ~(region.peer & ~region.peer_exclusive)) | parents;
+    const PageBits just_left = region.shared & region.peer_exclusive & ~was.own & ~was.left;
+    now[region.address] = {.shared = region.shared,
+                           .own = was.own | became_own,
+                           .left = region.shared & (left | just_left),
+                           .inherited = became_own & left & ~held};
+    const PageBits new_parents = just_left & ~parents;
+    parents = (parents & ~(region.peer & ~region.peer_exclusive)) | just_left;
     if (all_is_old) continue;
-    Append(region.address, copied & ~region.peer_exclusive, page_bytes, &found.own_pages);
-    Append(region.address, copied & region.peer_exclusive, page_bytes, &unclear);
+    const PageBits both = region.peer_exclusive & ~left;
+    Append(region.address, became_own & ~region.peer_exclusive & ~left, page_bytes, &found.own_pages);
+    Append(region.address, held | (became_own & both & was.own), page_bytes, &likely);
+    Append(region.address, became_own & both & ~was.own, page_bytes, &unclear);
     Append(region.address, new_parents, page_bytes, &found.parents_pages);
+    if (held.any()) of_likely[region.address] = held;
   }
   known_ = std::move(now);
   found.own = std::min<uint64_t>(found.own_pages.size(), most);
-  const uint64_t own_of_unclear = std::min<uint64_t>(unclear.size(), most - found.own);
-  found.own += own_of_unclear;
+  most -= found.own;
+  const uint64_t own_of_likely = Spend(likely, &most, &found.own_pages);
+  const uint64_t own_of_unclear = Spend(unclear, &most, &found.own_pages);
+  found.own += own_of_likely + own_of_unclear;
   found.parents = found.parents_pages.size() + unclear.size() - own_of_unclear;
-  if (own_of_unclear >= kNearlyAll * unclear.size())
-    found.own_pages.insert(found.own_pages.end(), unclear.begin(), unclear.end());
+  // Then it was the sibling that copied them, which will be seen to have.
+  if (own_of_likely < kNearlyAll * likely.size()) {
+    for (const auto& [address, pages] : of_likely) known_[address].inherited |= pages;
+  }
   std::sort(found.own_pages.begin(), found.own_pages.end());
   return found;
+}
+
+PageBits CopyTally::HoldsOfLeft(uint64_t address, const PageBits& parents) const {
+  const auto known = known_.find(address);
+  if (known == known_.end()) return {};
+  const Known& of_it = known->second;
+  return (of_it.shared & ~of_it.own & (of_it.left | parents)) | of_it.inherited;
 }
 
 }  // namespace cowprof

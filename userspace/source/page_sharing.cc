@@ -4,6 +4,7 @@
 #include <sys/ioctl.h>
 
 #include <algorithm>
+#include <cerrno>
 
 namespace cowprof {
 namespace {
@@ -31,7 +32,7 @@ bool IsData(uint64_t entry) { return (entry & kPagePresent) && !(entry & (kPageO
 
 }  // namespace
 
-bool ScanKinds(int pagemap, uint64_t address, uint64_t page_bytes, absl::Span<uint64_t> entries) {
+KindsScan ScanKinds(int pagemap, uint64_t address, uint64_t page_bytes, absl::Span<uint64_t> entries) {
   std::array<ScanRange, 64> ranges;
   const uint64_t end = address + entries.size() * page_bytes;
   for (uint64_t at = address; at < end;) {
@@ -43,7 +44,9 @@ bool ScanKinds(int pagemap, uint64_t address, uint64_t page_bytes, absl::Span<ui
                           .category_anyof_mask = kScanZero | kScanHuge,
                           .return_mask = kScanZero | kScanHuge};
     const int found = ioctl(pagemap, kScan, &scan);
-    if (found < 0 || scan.walk_end <= at) return false;
+    if (found < 0 && (errno == ENOTTY || errno == EINVAL || errno == ENOSYS || errno == EPERM))
+      return KindsScan::kUnknown;
+    if (found < 0 || scan.walk_end <= at) return KindsScan::kFailed;
     for (const ScanRange& range : absl::MakeConstSpan(ranges).subspan(0, found)) {
       const uint64_t marks =
           (range.categories & kScanZero ? kPageOfZeroes : 0) | (range.categories & kScanHuge ? kPageHuge : 0);
@@ -52,7 +55,7 @@ bool ScanKinds(int pagemap, uint64_t address, uint64_t page_bytes, absl::Span<ui
     }
     at = scan.walk_end;
   }
-  return true;
+  return KindsScan::kDone;
 }
 
 void FillInFrames(uint64_t first_page, bool huge_is_shared, absl::Span<uint64_t> own, absl::Span<uint64_t> peer) {

@@ -27,9 +27,11 @@ inline constexpr uint64_t kPageOfZeroes = 1ull << 60, kPageHuge = 1ull << 59;
 inline constexpr uint64_t kStandInForZero = 4;
 
 // Marks the entries of the pages from `address` on that are pages of zeroes or parts of a huge page which this process
-// maps as one. False where the kernel can't tell (before Linux 6.7): then a page of zeroes looks like a shared page,
-// and bit 56 is right of huge pages, too.
-bool ScanKinds(int pagemap, uint64_t address, uint64_t page_bytes, absl::Span<uint64_t> entries);
+// maps as one. Unmarked, a page of zeroes looks like a shared page, and bit 56 is all that is known of a huge page.
+// kUnknown: this host tells it of no process (before Linux 6.7, where bit 56 is right of huge pages, too; a filter of
+// system calls). kFailed: not now, not of this one.
+enum class KindsScan { kDone, kFailed, kUnknown };
+KindsScan ScanKinds(int pagemap, uint64_t address, uint64_t page_bytes, absl::Span<uint64_t> entries);
 
 // Gives entries without frames numbers that stand for them: equal where both processes map the same page, so that what
 // compares frames (StateOfPage, ClassifyPages) needs no second way. `first_page` is the number of the first page;

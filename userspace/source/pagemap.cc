@@ -149,7 +149,7 @@ bool PagemapSweep::ReadLook(const SweepJob& job, uint64_t address, Look* look) {
   if (std::none_of(look->own.begin(), look->own.end(), has_data)) return true;
   const auto scan = [&](int pagemap, std::vector<uint64_t>* entries) {
     if (kinds_known_ && !entries->empty())
-      kinds_known_ = ScanKinds(pagemap, address, page_bytes_, absl::MakeSpan(*entries));
+      kinds_known_ = ScanKinds(pagemap, address, page_bytes_, absl::MakeSpan(*entries)) != KindsScan::kUnknown;
   };
   scan(own_.fd(), &look->own);
   if (look->has_peer) scan(peer_.fd(), &look->peer);
@@ -266,10 +266,10 @@ void PagemapSweep::Forget(int index) {
   std::erase_if(jobs_, [&](const SweepJob& job) { return job.index == index; });
 }
 
-std::vector<FinishedSweep> PagemapSweep::Run(absl::Duration budget) {
+std::vector<FinishedSweep> PagemapSweep::Run(absl::Duration budget, absl::Duration longest) {
   std::vector<FinishedSweep> finished;
   const absl::Duration cpu_start = ReadClock(CLOCK_THREAD_CPUTIME_ID);
-  const absl::Duration deadline = ReadClock(CLOCK_MONOTONIC) + 10 * budget + absl::Milliseconds(1);
+  const absl::Duration deadline = ReadClock(CLOCK_MONOTONIC) + std::min(longest, 10 * budget + absl::Milliseconds(1));
   while (!jobs_.empty()) {
     SweepJob& job = jobs_.front();
     const absl::Duration cpu_before = ReadClock(CLOCK_THREAD_CPUTIME_ID);

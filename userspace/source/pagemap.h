@@ -98,8 +98,8 @@ class PagemapSweep {
   bool idle() const { return jobs_.empty(); }
   absl::Duration cost() const { return cost_; }  // CPU time so far
   // Works for `budget` of CPU time, and for ten times that by the clock (it sleeps most of the time, longer on a busy
-  // host); keeps its place for the next call. A process that ends meanwhile has no result.
-  std::vector<FinishedSweep> Run(absl::Duration budget);
+  // host), `longest` at most; keeps its place for the next call. A process that ends meanwhile has no result.
+  std::vector<FinishedSweep> Run(absl::Duration budget, absl::Duration longest = absl::InfiniteDuration());
   // Drops what is kept and what is planned of a process that ended or got another address space.
   void Forget(int index);
 

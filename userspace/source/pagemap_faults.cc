@@ -26,6 +26,9 @@ namespace {
 constexpr double kNearlyAll = 0.95;
 constexpr size_t kEnoughRead = 20;
 
+// include/linux/sched.h: PF_EXITING is set before the memory is given back; PF_FORKNOEXEC is gone after an exec.
+constexpr unsigned kExiting = 0x4, kForkNoExec = 0x40;
+
 class PagemapFaults : public FaultSource {
  public:
   PagemapFaults(uint64_t page_bytes, ProcFs proc) : page_bytes_(page_bytes), proc_(proc), tree_(std::move(proc)) {}
@@ -67,6 +70,8 @@ class PagemapFaults : public FaultSource {
 
   void Begin(const TreeMember& member);
   uint64_t MostCopies(Process* process) const;
+  NewCopies Tally(uint32_t serial, const FinishedSweep& sweep);
+  bool HoldsItsPages(const ProcessId& id) const;
   void Log(uint32_t serial, const std::vector<uint64_t>& pages, cowprof_shape shape);
 
   uint64_t page_bytes_;
@@ -86,6 +91,8 @@ void PagemapFaults::Begin(const TreeMember& member) {
   process.faults_before = was_there ? member.faults : 0;
   process.swept_faults = process.swept_faults_before = process.faults_before;
   process.tally = CopyTally(was_there);
+  // A fork shares all again.
+  if (!was_there && !member.execed && process.parent != 0) processes_.at(process.parent).copies_of_it.clear();
   serials_[member.id] = member.serial;
   processes_.emplace(member.serial, std::move(process));
 }
@@ -99,6 +106,7 @@ absl::StatusOr<Pull> PagemapFaults::PullCounts() {
     if (member.execed) {
       process.tally.Exec();
       process.copies_of_it.clear();
+      process.unexplained_pages.clear();
       const auto now_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(BootTime()));
       pull.events.push_back({.process = member.id, .time_ns = now_ns, .event = {.kind = EventKind::kExec}});
       pull.events.back().event.comm = member.comm;
@@ -127,14 +135,41 @@ uint64_t PagemapFaults::MostCopies(Process* process) const {
   return since - std::min(since, process->last_copies);
 }
 
+bool PagemapFaults::HoldsItsPages(const ProcessId& id) const {
+  const absl::StatusOr<ProcStat> stat = proc_.ReadStat(id.pid);
+  return stat.ok() && stat->start_ticks == id.start_ticks() && (stat->flags & (kExiting | kForkNoExec)) == kForkNoExec;
+}
+
+// A sibling that let go of a page meanwhile is no proof that this process copied it: whether it still lives is asked
+// now, after the look, and only of those that it depends on.
+NewCopies PagemapFaults::Tally(uint32_t serial, const FinishedSweep& sweep) {
+  Process& process = processes_.at(serial);
+  const auto parent = processes_.find(process.parent);
+  ParentsCopies nobodys;
+  ParentsCopies* parents = parent == processes_.end() ? &nobodys : &parent->second.copies_of_it;
+  absl::flat_hash_map<uint32_t, bool> lives;
+  const auto siblings = [&](uint64_t address, const PageBits& pages) {
+    PageBits held;
+    for (const auto& [other, sibling] : processes_) {
+      if (other == serial || process.parent == 0 || sibling.parent != process.parent) continue;
+      const PageBits more = sibling.tally.HoldsOfLeft(address, (*parents)[address]) & pages & ~held;
+      if (more.none()) continue;
+      const auto [known, is_new] = lives.try_emplace(other, false);
+      if (is_new) known->second = HoldsItsPages(sibling.id);
+      if (known->second) held |= more;
+      if (held == pages) break;
+    }
+    return held;
+  };
+  return process.tally.Take(sweep.sharing, page_bytes_, MostCopies(&process), {parents, siblings});
+}
+
 std::vector<uint64_t> PagemapFaults::TakeSweep(uint32_t serial, const FinishedSweep& sweep) {
   const auto found = processes_.find(serial);
   if (found == processes_.end()) return {};
   Process& process = found->second;
   const auto parent = processes_.find(process.parent);
-  ParentsCopies nobodys;
-  ParentsCopies* parents = parent == processes_.end() ? &nobodys : &parent->second.copies_of_it;
-  const NewCopies copies = process.tally.Take(sweep.sharing, page_bytes_, MostCopies(&process), parents);
+  const NewCopies copies = Tally(serial, sweep);
   process.last_copies = copies.own;
   process.unexplained += copies.own;
   process.copies = process.copies.value_or(0) + copies.own;

@@ -73,6 +73,7 @@ ProcTree::Known* ProcTree::Add(pid_t pid, const ProcessId& parent, Origin origin
                   .comm = stat->comm,
                   .faults = stat->faults};
   known.may_exec = (stat->flags & kForkNoExec) != 0;
+  known.member.execed = origin == Origin::kForked && !known.may_exec;  // since the last look
   known.stack_start = stat->stack_start;
   known.may_look = stat->stack_start != 0;
   known.pidfd = Fd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
@@ -98,7 +99,6 @@ void ProcTree::Refresh(Known* known) const {
   TreeMember& member = known->member;
   const absl::StatusOr<ProcStat> stat = proc_.ReadStat(member.id.pid);
   const bool same = stat.ok() && stat->start_ticks == member.id.start_ticks();
-  member.execed = false;
   if (same) member.faults = std::max(member.faults, stat->faults);
   if (!same || HasEnded(*stat)) {
     member.ended = true;
@@ -111,7 +111,7 @@ void ProcTree::Refresh(Known* known) const {
   // Another stack: the kernel chooses a new place for it at each exec.
   const bool moved = stat->stack_start != 0 && known->stack_start != 0 && stat->stack_start != known->stack_start;
   const bool first = known->may_exec && !(stat->flags & kForkNoExec);
-  member.execed = moved || first;
+  member.execed |= moved || first;
   member.comm = stat->comm;
   known->may_exec = (stat->flags & kForkNoExec) != 0;
   if (stat->stack_start != 0) known->stack_start = stat->stack_start;
@@ -147,7 +147,10 @@ void ProcTree::Discover(Origin origin) {
 }
 
 std::vector<TreeMember> ProcTree::Look() {
-  for (Known& known : members_) Refresh(&known);
+  for (Known& known : members_) {
+    known.member.execed = false;
+    Refresh(&known);
+  }
   Discover(Origin::kForked);
   std::vector<TreeMember> told;
   for (const Known& known : members_) {

@@ -6,6 +6,8 @@
 //   new      parent and workers map the same new addresses and write there      file   workers write a private file mapping
 //   huge     of each 8 pages in huge pages the workers write the second          drop   workers give the pages back, then write
 //   exec     workers write the pages, then become another program
+// The parent writes all pages, and one more step later:
+//   left     the workers write them, too       busy     the workers write new memory       still    the parent writes new memory
 //   shared_pages --mode=copies [--pages=20000] [--workers=1]
 #include "workload.h"
 
@@ -45,35 +47,55 @@ static void ActAsWorker(void) {
   }
 }
 
+static int ActsAgain(void) { return Is("left") || Is("busy") || Is("still"); }
+
 static void Say(const char* role) {
   char line[96];
   int length = snprintf(line, sizeof(line), "{\"pid\":%d,\"role\":\"%s\"}\n", getpid(), role);
   Check(write(STDOUT_FILENO, line, length) == length, "write");
 }
 
-static void RunWorker(int go) {
+static void RunWorker(int go, int again) {
   char c;
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   Say("worker");
   if (read(go, &c, 1) != 1) _exit(0);
   ActAsWorker();
   Say("acted");
+  if (ActsAgain() && read(again, &c, 1) == 1) {
+    if (Is("left")) WritePages(area, 0, pages);
+    if (Is("busy")) WriteNewPages();
+    Say("again");
+  }
   if (Is("exec")) execl("/bin/sleep", "sleep", "1000", NULL);
   for (;;) pause();
 }
 
+static void LetGo(int go, long workers) {
+  for (long i = 0; i < workers; ++i) Check(write(go, "g", 1) == 1, "write");
+}
+
 // Forks workers, and at the next step lets them write. 0 at the end of stdin.
 static int RunGeneration(long workers) {
-  int go[2];
-  Check(!pipe2(go, O_CLOEXEC), "pipe2");
+  int go[2], again[2];
+  Check(!pipe2(go, O_CLOEXEC) && !pipe2(again, O_CLOEXEC), "pipe2");
   for (long i = 0; i < workers; ++i)
-    if (!Fork()) RunWorker(go[0]);
+    if (!Fork()) RunWorker(go[0], again[0]);
   if (!Step()) return 0;
-  for (long i = 0; i < workers; ++i) Check(write(go[1], "g", 1) == 1, "write");
-  if (Is("parent")) WritePages(area, 0, pages);
+  LetGo(go[1], workers);
+  if (Is("parent") || ActsAgain()) WritePages(area, 0, pages);
   if (Is("both")) WritePages(area, pages / 2, pages - pages / 2);
   if (Is("new")) WriteNewPages();
   Say("acted");
+  if (ActsAgain()) {
+    if (!Step()) return 0;
+    if (Is("still")) {
+      WriteNewPages();
+      Say("again");
+    } else {
+      LetGo(again[1], workers);
+    }
+  }
   return Step();
 }
 
