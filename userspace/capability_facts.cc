@@ -23,7 +23,7 @@ constexpr struct {
     {CAP_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH", "their files of /proc that only the owner may open",
      "one's own processes only"},
     {CAP_SYS_ADMIN, "CAP_SYS_ADMIN", "page frames: which pages are the parent's very own",
-     "private and shared pages are told apart, but not by whom they are shared; --verify compares nothing"},
+     "private and shared pages are told apart, but not with whom they are shared"},
     {CAP_IPC_LOCK, "CAP_IPC_LOCK", "memory of the recorder that stays when the host's runs out",
      "it may come late to what it should record"},
 };

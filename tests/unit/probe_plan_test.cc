@@ -81,6 +81,7 @@ TEST_CASE("what keeps every program out of the kernel is named with its remedy")
   const Missing missing = GENERATE(values<Missing>(
       {{[](HostFacts* facts) { facts->kernel_btf = false; }, "no BTF", "CONFIG_DEBUG_INFO_BTF"},
        {[](HostFacts* facts) { facts->bpf_threads = false; }, "state for a thread", "5.15"},
+       {[](HostFacts* facts) { facts->page_bytes = 65536; }, "pages of 64 KiB", "page map"},
        {[](HostFacts* facts) { facts->host_users = false; }, "user namespace", "on the host"},
        {[](HostFacts* facts) { facts->cap_bpf = facts->cap_sys_admin = false; }, "CAP_BPF missing", "sudo"},
        {[](HostFacts* facts) { facts->cap_perfmon = facts->cap_sys_admin = false; }, "CAP_PERFMON missing",

@@ -11,7 +11,7 @@
 namespace cowprof {
 namespace {
 
-constexpr uint64_t kPageBytes = 4096;  // the probes are x86's
+constexpr uint64_t kPageBytes = 4096;  // others are refused: see probe_plan.cc
 
 // Absent where the record is too short to be one.
 template <typename Record>

@@ -1,4 +1,4 @@
-// Counts faults and copies with the probes of bpf/cowprof.bpf.c. One of the two files that include libbpf. Called by
+// Counts faults and copies with the probes of bpf/cowprof.bpf.c. Called by
 // the commands (Load) and by the collector (as a FaultSource).
 #ifndef COWPROF_SOURCE_BPF_FAULTS_H_
 #define COWPROF_SOURCE_BPF_FAULTS_H_

@@ -81,6 +81,11 @@ Obstacle ObstacleToBpf(const HostFacts& facts) {
     return {"this kernel has no BTF (/sys/kernel/btf/vmlinux can't be read)",
             "use a kernel with CONFIG_DEBUG_INFO_BTF, or mount /sys in the container"};
   }
+  if (facts.page_bytes != 4096) {
+    return {
+        absl::StrCat("the probes count pages of 4 KiB, and this kernel has pages of ", facts.page_bytes / 1024, " KiB"),
+        "none is needed for the page map"};
+  }
   if (!facts.bpf_threads) {
     return {"BPF programs of this kernel can't keep state for a thread or see its registers",
             "use a kernel that has bpf_task_storage_get and bpf_task_pt_regs for tracing: Linux 5.15"};
