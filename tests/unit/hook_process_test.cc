@@ -2,6 +2,7 @@
 // should. What a hook may do wrong is in alert_hook_test.cc.
 #include "sink/hook_process.h"
 
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -68,6 +69,19 @@ TEST_CASE("the hook process passes an alert on, and nothing for one that is over
   CHECK(absl::StrContains(setting.Read("/json"), "\"pid\":77"));
   CHECK_FALSE(setting.Has("/evil"));
   CHECK(setting.said() == "");
+}
+
+TEST_CASE("a recorder that somebody took over chooses values, and no name of a variable") {
+  Setting setting("echo \"${EVIL-unset} ${COWPROF_EVIL-unset} $COWPROF_ALERT_RULE\" > out; mv out done");
+  const int socket = dup(STDERR_FILENO);  // where the recorder's end will be
+  close(socket);
+  auto hook = setting.Start();
+  REQUIRE(hook.ok());
+  std::string packet("{}\0EVIL=1\0COWPROF_EVIL=1\0", 25);
+  for (int i = 0; i < 20; ++i) packet += std::string("EVIL=1\0", 7);
+  REQUIRE(send(socket, packet.data(), packet.size(), 0) == static_cast<ssize_t>(packet.size()));
+  setting.Await("/done");
+  CHECK(setting.Read("/done") == "unset unset EVIL=1\n");
 }
 
 TEST_CASE("the hook process refuses at its start what must not run") {

@@ -117,21 +117,11 @@ HookRun HookRunFor(const Alert& alert, const Growth& growth) {
   const ProcessGrowth* worker = growth.Find(alert.index);
   json["pid"] = growth.info.target.pid;
   json["worker_pid"] = worker != nullptr ? Json(worker->id.pid) : Json(nullptr);
-  const std::pair<const char*, std::string> variables[] = {
-      {"ALERT_RULE", NameOf(alert.rule)},
-      {"ALERT_KIND", NameOf(alert.kind)},
-      {"ALERT_NAME", Printable(alert.name, 400)},
-      {"ALERT_LIMIT", absl::StrCat(alert.limit)},
-      {"ALERT_USED", absl::StrCat(alert.used)},
-      {"ALERT_ETA_SECONDS", alert.eta ? absl::StrCat(absl::ToDoubleSeconds(*alert.eta)) : ""},
-      {"ALERT_CAUSE", alert.cause},
-      {"ALERT_TEXT", Printable(alert.text, 400)},
-      {"ALERT_ADVICE", Printable(alert.advice, 400)},
-      {"PID", absl::StrCat(growth.info.target.pid)},
-      {"WORKER_PID", worker != nullptr ? absl::StrCat(worker->id.pid) : ""}};
-  HookRun run = {.json = Dump(json) + "\n"};
-  for (const auto& [name, value] : variables) run.environment.push_back(absl::StrCat("COWPROF_", name, "=", value));
-  return run;
+  return {.json = Dump(json) + "\n",
+          .values = {NameOf(alert.rule), NameOf(alert.kind), Printable(alert.name, 400), absl::StrCat(alert.limit),
+                     absl::StrCat(alert.used), alert.eta ? absl::StrCat(absl::ToDoubleSeconds(*alert.eta)) : "",
+                     alert.cause, Printable(alert.text, 400), Printable(alert.advice, 400),
+                     absl::StrCat(growth.info.target.pid), worker != nullptr ? absl::StrCat(worker->id.pid) : ""}};
 }
 
 absl::StatusOr<std::vector<std::string>> SplitWords(absl::string_view text) {
@@ -238,7 +228,9 @@ absl::Status AlertHook::Start(const HookRun& run) {
   if (absl::StatusOr<std::string> checked = CheckHook(words_, InvokingUser()); !checked.ok()) return checked.status();
   absl::StatusOr<Fd> input = TextFile(run.json);
   if (!input.ok()) return input.status();
-  std::vector<std::string> environment = run.environment;
+  std::vector<std::string> environment;
+  for (size_t i = 0; i < run.values.size(); ++i)
+    environment.push_back(absl::StrCat(kHookVariables[i], "=", run.values[i]));
   for (char** variable = environ; *variable != nullptr; ++variable) {
     if (!absl::StartsWith(*variable, "COWPROF_")) environment.emplace_back(*variable);
   }

@@ -1,4 +1,4 @@
-// A run is one packet: what goes to stdin and each variable, with a NUL behind each. See hook_process.h.
+// A run is one packet: what goes to stdin and the value of each variable, with a NUL behind each. See hook_process.h.
 #include "sink/hook_process.h"
 
 #include <grp.h>
@@ -38,13 +38,14 @@ std::string Receive(int socket) {
 
 std::string Encode(const HookRun& run) {
   const std::string zero(1, '\0');
-  return absl::StrCat(run.json, zero, absl::StrJoin(run.environment, zero), zero);
+  return absl::StrCat(run.json, zero, absl::StrJoin(run.values, zero), zero);
 }
 
+// Whatever the packet is: values too many are passed over, those that are missing are empty.
 HookRun Decode(const std::string& packet) {
   std::vector<std::string> words = absl::StrSplit(packet.substr(0, packet.size() - 1), '\0');
   HookRun run = {.json = std::move(words[0])};
-  run.environment.assign(words.begin() + 1, words.end());
+  for (size_t i = 0; i < run.values.size() && i + 1 < words.size(); ++i) run.values[i] = std::move(words[i + 1]);
   return run;
 }
 
