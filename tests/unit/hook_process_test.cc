@@ -134,7 +134,7 @@ TEST_CASE("a hook is run as who called sudo, with what a hook may do, whatever t
   if (pid == 0) {
     auto hook = setting.Start();
     if (!hook.ok()) _exit(1);
-    GiveUpPrivileges(/*signals_program=*/false);
+    GiveUpPrivileges({});
     (*hook)->Take({setting.AlertOf("text")}, setting.growth());
     (*hook)->Finish();
     _exit(setting.said().empty() ? 0 : 2);
