@@ -186,9 +186,8 @@ absl::StatusOr<std::unique_ptr<AlertHook>> AlertHook::Create(absl::string_view c
 }
 
 AlertHook::~AlertHook() {
-  if (pid_ == 0) return;
-  kill(-pid_, SIGKILL);
-  Reap(/*wait=*/true);
+  if (pid_ != 0) Kill();
+  if (pid_ != 0) Reap(/*wait=*/true);
 }
 
 void AlertHook::Take(HookRun run) {
@@ -202,8 +201,8 @@ void AlertHook::Take(HookRun run) {
 
 void AlertHook::Poll() {
   if (pid_ != 0) {
-    if (BootTime() - started_ >= limits_.time && !std::exchange(killed_, true)) kill(-pid_, SIGKILL);
     Reap(/*wait=*/false);
+    if (pid_ != 0 && BootTime() - started_ >= limits_.time && !killed_) Kill();
   }
   if (pid_ != 0 || waiting_.empty() || BootTime() - started_ < limits_.gap) return;
   if (absl::Status status = Start(waiting_.front()); !status.ok()) Report(std::string(status.message()));
@@ -213,11 +212,8 @@ void AlertHook::Poll() {
 void AlertHook::Finish() {
   for (const absl::Duration end = BootTime() + limits_.time; busy() && BootTime() < end; Poll())
     absl::SleepFor(absl::Milliseconds(10));
-  if (pid_ != 0) {
-    kill(-pid_, SIGKILL);
-    killed_ = true;
-    Reap(/*wait=*/true);
-  }
+  if (pid_ != 0) Kill();
+  if (pid_ != 0) Reap(/*wait=*/true);
   dropped_ += std::exchange(waiting_, {}).size();
   if (dropped_ > 0) report_(absl::StrCat("--on-alert was not run for ", Plural(dropped_, "alert"), ": one at a time"));
 }
@@ -242,6 +238,16 @@ absl::Status AlertHook::Start(const HookRun& run) {
   pid_ = pid;
   killed_ = false;
   return absl::OkStatus();
+}
+
+// One that became another user (sudo) is given up: to wait for it is to wait for as long as it likes.
+void AlertHook::Kill() {
+  killed_ = true;
+  kill(-pid_, SIGKILL);
+  if (kill(pid_, SIGKILL) == 0 || errno != EPERM) return;
+  pid_ = 0;
+  Report(absl::StrCat("took longer than ", HumanDuration(limits_.time),
+                      " and can't be killed: it became another user; it goes on"));
 }
 
 void AlertHook::Reap(bool wait) {

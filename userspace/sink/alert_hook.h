@@ -70,6 +70,7 @@ class AlertHook {
             const HookLimits& limits)
       : words_(std::move(words)), signals_(signals), report_(std::move(report)), limits_(limits) {}
   absl::Status Start(const HookRun& run);
+  void Kill();
   void Reap(bool wait);
   void Report(const std::string& what);
 
