@@ -305,8 +305,7 @@ void Survive(const ProcFs& proc, Recording* recording) {
 void GiveUp(Recording* recording) {
   const Signalled signalled = {.program = recording->program ? recording->program->pid() : 0,
                                .page_server = recording->page != nullptr ? recording->page->pid() : 0};
-  for (std::string& note : GiveUpPrivileges(signalled))
-    AddNote(std::move(note), recording);
+  for (std::string& note : GiveUpPrivileges(signalled)) AddNote(std::move(note), recording);
 }
 
 int StartProgram(Recording* recording) {

@@ -256,8 +256,11 @@ void AlertHook::Reap(bool wait) {
   while ((got = waitpid(pid_, &status, wait ? 0 : WNOHANG)) < 0 && errno == EINTR) {
   }
   if (got == 0) return;
+  const bool some_live = killed_ && kill(-pid_, 0) != 0 && errno == EPERM;
   pid_ = 0;
-  if (killed_) return Report(absl::StrCat("took longer than ", HumanDuration(limits_.time), " and was killed"));
+  if (killed_)
+    return Report(absl::StrCat("took longer than ", HumanDuration(limits_.time), " and was killed",
+                               some_live ? ", but not what became another user" : ""));
   const Exit exit = ExitOf(status);
   if (exit.signaled) return Report(absl::StrCat("was killed by ", SignalName(exit.signal)));
   if (exit.code == kCannotExec) return Report("could not be run, or ended with status 126; try it by hand");

@@ -54,16 +54,12 @@ HookRun Decode(const std::string& packet) {
 
 // What programs go by to find their files.
 void SetVariablesOf(uid_t user) {
+  for (const char* name : {"HOME", "USER", "LOGNAME"}) unsetenv(name);  // rather none than root's
   const passwd* const entry = getpwuid(user);
-  for (const auto& [name, value] : {std::pair("HOME", entry != nullptr ? entry->pw_dir : nullptr),
-                                    std::pair("USER", entry != nullptr ? entry->pw_name : nullptr),
-                                    std::pair("LOGNAME", entry != nullptr ? entry->pw_name : nullptr)}) {
-    if (value != nullptr) {
-      setenv(name, value, 1);
-    } else {
-      unsetenv(name);  // rather none than root's
-    }
-  }
+  if (entry == nullptr) return;
+  setenv("HOME", entry->pw_dir, 1);
+  setenv("USER", entry->pw_name, 1);
+  setenv("LOGNAME", entry->pw_name, 1);
 }
 
 // With all groups, as sudo found them. Where it can't be done (a user namespace), root is but a name.
