@@ -24,19 +24,19 @@ constexpr int kAllowed[] = {
     // files
     SCMP_SYS(read), SCMP_SYS(pread64), SCMP_SYS(readv), SCMP_SYS(write), SCMP_SYS(pwrite64), SCMP_SYS(writev),
     SCMP_SYS(send), SCMP_SYS(sendto), SCMP_SYS(recv), SCMP_SYS(recvfrom), SCMP_SYS(close), SCMP_SYS(lseek),
-    SCMP_SYS(_llseek), SCMP_SYS(fcntl), SCMP_SYS(fcntl64), SCMP_SYS(dup), SCMP_SYS(ftruncate), SCMP_SYS(ftruncate64),
-    SCMP_SYS(fsync), SCMP_SYS(fdatasync), SCMP_SYS(fadvise64), SCMP_SYS(stat), SCMP_SYS(stat64), SCMP_SYS(lstat),
-    SCMP_SYS(lstat64), SCMP_SYS(fstat), SCMP_SYS(fstat64), SCMP_SYS(newfstatat), SCMP_SYS(fstatat64), SCMP_SYS(statx),
-    SCMP_SYS(statfs), SCMP_SYS(statfs64), SCMP_SYS(fstatfs), SCMP_SYS(fstatfs64), SCMP_SYS(access), SCMP_SYS(faccessat),
-    SCMP_SYS(faccessat2), SCMP_SYS(readlink), SCMP_SYS(readlinkat), SCMP_SYS(getdents64), SCMP_SYS(getcwd),
+    SCMP_SYS(_llseek), SCMP_SYS(dup), SCMP_SYS(ftruncate), SCMP_SYS(ftruncate64), SCMP_SYS(fsync), SCMP_SYS(fdatasync),
+    SCMP_SYS(fadvise64), SCMP_SYS(stat), SCMP_SYS(stat64), SCMP_SYS(lstat), SCMP_SYS(lstat64), SCMP_SYS(fstat),
+    SCMP_SYS(fstat64), SCMP_SYS(newfstatat), SCMP_SYS(fstatat64), SCMP_SYS(statx), SCMP_SYS(statfs), SCMP_SYS(statfs64),
+    SCMP_SYS(fstatfs), SCMP_SYS(fstatfs64), SCMP_SYS(access), SCMP_SYS(faccessat), SCMP_SYS(faccessat2),
+    SCMP_SYS(readlink), SCMP_SYS(readlinkat), SCMP_SYS(getdents64), SCMP_SYS(getcwd),
     // waiting
     SCMP_SYS(poll), SCMP_SYS(ppoll), SCMP_SYS(ppoll_time64), SCMP_SYS(epoll_ctl), SCMP_SYS(epoll_wait),
     SCMP_SYS(epoll_pwait), SCMP_SYS(nanosleep), SCMP_SYS(clock_nanosleep), SCMP_SYS(clock_nanosleep_time64),
     SCMP_SYS(clock_gettime), SCMP_SYS(clock_gettime64), SCMP_SYS(gettimeofday), SCMP_SYS(time), SCMP_SYS(futex),
     SCMP_SYS(sched_yield), SCMP_SYS(wait4), SCMP_SYS(waitid), SCMP_SYS(pidfd_open), SCMP_SYS(restart_syscall),
-    // signals: to itself, to the program that it started, to the page's server
-    SCMP_SYS(kill), SCMP_SYS(tgkill), SCMP_SYS(rt_sigaction), SCMP_SYS(rt_sigprocmask), SCMP_SYS(rt_sigreturn),
-    SCMP_SYS(sigreturn), SCMP_SYS(signalfd4), SCMP_SYS(sigaltstack),
+    // signals; to whom: below
+    SCMP_SYS(rt_sigaction), SCMP_SYS(rt_sigprocmask), SCMP_SYS(rt_sigreturn), SCMP_SYS(sigreturn), SCMP_SYS(signalfd4),
+    SCMP_SYS(sigaltstack),
     // memory
     SCMP_SYS(brk), SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(madvise), SCMP_SYS(process_vm_readv),
     // itself and the host
@@ -54,6 +54,9 @@ constexpr unsigned long kIoctls[] = {TCGETS,   TCSETS,   TCSETSW,    TCSETSF,   
 constexpr unsigned long kPerfIoctls = '$' << 8;
 constexpr unsigned long kPidfdGetInfo = 0xff0b;  // without the size of its argument, which grows; 6.13
 
+// Not F_SETOWN, by which the kernel sends signals for whoever asks it to.
+constexpr int kFcntls[] = {F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL, F_SETFL};
+
 constexpr int kBpfCommands[] = {BPF_MAP_LOOKUP_ELEM,    BPF_MAP_UPDATE_ELEM,
                                 BPF_MAP_DELETE_ELEM,    BPF_MAP_GET_NEXT_KEY,
                                 BPF_MAP_LOOKUP_BATCH,   BPF_MAP_LOOKUP_AND_DELETE_ELEM,
@@ -69,7 +72,7 @@ constexpr uint32_t kOtherwise = SCMP_ACT_KILL_PROCESS;
 constexpr uint32_t kOtherwise = SCMP_ACT_ERRNO(ENOSYS);
 #endif
 
-absl::Status FilterSystemCalls() {
+absl::Status FilterSystemCalls(const Signalled& signalled) {
   CallFilter filter(kOtherwise);
   filter.Allow(kAllowed);
   // Only to read. What stands open may be written; no file can become so.
@@ -78,6 +81,15 @@ absl::Status FilterSystemCalls() {
   filter.AllowIf(SCMP_SYS(openat), SCMP_A2(SCMP_CMP_MASKED_EQ, kWrites, O_RDONLY));
   for (int call : {SCMP_SYS(mmap), SCMP_SYS(mmap2), SCMP_SYS(mprotect)})
     filter.AllowIf(call, SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
+  for (int call : {SCMP_SYS(fcntl), SCMP_SYS(fcntl64)}) {
+    for (int command : kFcntls) filter.AllowIf(call, SCMP_A1(SCMP_CMP_EQ, static_cast<scmp_datum_t>(command)));
+  }
+  // CAP_KILL is for one process, not for all.
+  for (pid_t pid : {getpid(), signalled.program, signalled.page_server}) {
+    const scmp_arg_cmp is_pid = SCMP_A0(SCMP_CMP_MASKED_EQ, UINT32_MAX, static_cast<scmp_datum_t>(pid));
+    if (pid > 0) filter.AllowIf(SCMP_SYS(kill), is_pid);
+    if (pid == getpid()) filter.AllowIf(SCMP_SYS(tgkill), is_pid);
+  }
   for (unsigned long request : kIoctls) filter.AllowIf(SCMP_SYS(ioctl), SCMP_A1(SCMP_CMP_EQ, request));
   filter.AllowIf(SCMP_SYS(ioctl), SCMP_A1(SCMP_CMP_MASKED_EQ, 0xff00, kPerfIoctls));
   filter.AllowIf(SCMP_SYS(ioctl), SCMP_A1(SCMP_CMP_MASKED_EQ, 0xffff, kPidfdGetInfo));
@@ -118,19 +130,19 @@ CapabilitySet NeededCapabilities(bool signals_program) {
 // Why not user 0 without capabilities, where root itself called: root's files would still be its own to read and to
 // write. A stranger that is nobody, too, can end the recording, no more: a process with capabilities that the stranger
 // lacks can't be traced by it.
-std::vector<std::string> GiveUpPrivileges(bool signals_program) {
+std::vector<std::string> GiveUpPrivileges(const Signalled& signalled) {
   std::vector<std::string> notes;
   const auto note = [&](absl::string_view what) {
     notes.push_back(absl::StrCat("give up privileges: ", what, "; recording goes on"));
   };
-  absl::StatusOr<std::string> given_up = GiveUpRights(LesserUser(), NeededCapabilities(signals_program));
+  absl::StatusOr<std::string> given_up = GiveUpRights(LesserUser(), NeededCapabilities(signalled.program != 0));
   if (!given_up.ok()) {
     note(given_up.status().message());
   } else if (!given_up->empty()) {
     note(*given_up);
   }
 #ifndef __SANITIZE_ADDRESS__  // whose leak check forks and traces
-  if (absl::Status status = FilterSystemCalls(); !status.ok()) note(status.message());
+  if (absl::Status status = FilterSystemCalls(signalled); !status.ok()) note(status.message());
 #endif
   return notes;
 }

@@ -3,16 +3,24 @@
 #ifndef COWPROF_PRIVILEGES_H_
 #define COWPROF_PRIVILEGES_H_
 
+#include <sys/types.h>
+
 #include <string>
 #include <vector>
 
 namespace cowprof {
 
+// Whom the recorder may signal besides itself; 0: there is none.
+struct Signalled {
+  pid_t program = 0;      // that it started, and that may be root's
+  pid_t page_server = 0;  // of its own user
+};
+
 // For good: the process becomes who called sudo, or nobody where root itself did; keeps the capabilities that reading
 // other processes needs; can't gain any; and makes no system calls but those of a reader: it can't execute, fork,
-// trace, connect, or open a file to write it. `signals_program`: it started a program that it passes signals on to.
+// trace, connect, signal others, or open a file to write it.
 // Returns what this host does not offer, one sentence each: recording goes on without that.
-std::vector<std::string> GiveUpPrivileges(bool signals_program);
+std::vector<std::string> GiveUpPrivileges(const Signalled& signalled);
 
 // Of a command that only reads a recording: a cowprof with file capabilities must not read what its user may not.
 void GiveUpCapabilities();

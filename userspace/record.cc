@@ -307,8 +307,9 @@ void Survive(const ProcFs& proc, Recording* recording) {
 
 // What the target chose is read from now on: with no more rights than that takes.
 void GiveUp(Recording* recording) {
-  for (std::string& note : GiveUpPrivileges(/*signals_program=*/recording->program.has_value()))
-    AddNote(std::move(note), recording);
+  const Signalled signalled = {.program = recording->program ? recording->program->pid() : 0,
+                               .page_server = recording->page != nullptr ? recording->page->pid() : 0};
+  for (std::string& note : GiveUpPrivileges(signalled)) AddNote(std::move(note), recording);
 }
 
 int StartProgram(Recording* recording) {

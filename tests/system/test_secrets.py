@@ -44,9 +44,12 @@ def test_of_a_hook_that_is_no_program(open_folder):
     hook.write_text(f"{SECRET}\n")
     for mode in 0o644, 0o755:
         hook.chmod(mode)
-        result = harness.run_cowprof("--quiet", "--on-alert", hook, "--output", open_folder / "out.json", "--alert-at", "fds=1%:0s", "--",
-                                     harness.PYTHON, "-c", "f = [open('/dev/null') for i in range(300)]; import time; time.sleep(1)",
+        result = harness.run_cowprof("--quiet", "--on-alert", hook, "--output", open_folder / "out.json", "--alert-at", "fds=1%:100ms",
+                                     "--", harness.PYTHON, "-c",
+                                     "f = [open('/dev/null') for i in range(300)]; import time; time.sleep(2)",
                                      preexec_fn=limit_descriptors)
+        status, says = (2, "chmod +x") if mode == 0o644 else (0, "could not be run")  # refused at the start; run in vain
+        assert result.returncode == status and result.stderr.count("--on-alert") == 1 and says in result.stderr, result
         assert SECRET not in result.stdout + result.stderr
 
 

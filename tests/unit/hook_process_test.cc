@@ -2,12 +2,18 @@
 // should. What a hook may do wrong is in alert_hook_test.cc.
 #include "sink/hook_process.h"
 
+#include <pwd.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
+#include <filesystem>
+#include <optional>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -16,6 +22,7 @@
 #include "fixture_tree.h"
 #include "json_schema.h"
 #include "posix/clock.h"
+#include "posix/rights.h"
 #include "privileges.h"
 
 namespace cowprof {
@@ -55,6 +62,19 @@ class Setting {
   std::vector<std::string> said_;
 };
 
+// As sudo says it.
+class InvokedBy {
+ public:
+  explicit InvokedBy(uid_t uid) {
+    setenv("SUDO_UID", absl::StrCat(uid).c_str(), 1);
+    setenv("SUDO_GID", absl::StrCat(uid).c_str(), 1);
+  }
+  ~InvokedBy() {
+    unsetenv("SUDO_UID");
+    unsetenv("SUDO_GID");
+  }
+};
+
 }  // namespace
 
 TEST_CASE("the hook process passes an alert on, and nothing for one that is over") {
@@ -68,6 +88,19 @@ TEST_CASE("the hook process passes an alert on, and nothing for one that is over
   CHECK(absl::StrContains(setting.Read("/json"), "\"pid\":77"));
   CHECK_FALSE(setting.Has("/evil"));
   CHECK(setting.said() == "");
+}
+
+TEST_CASE("a recorder that somebody took over chooses values, and no name of a variable") {
+  Setting setting("echo \"${EVIL-unset} ${COWPROF_EVIL-unset} $COWPROF_ALERT_RULE\" > out; mv out done");
+  const int socket = dup(STDERR_FILENO);  // where the recorder's end will be
+  close(socket);
+  auto hook = setting.Start();
+  REQUIRE(hook.ok());
+  std::string packet("{}\0EVIL=1\0COWPROF_EVIL=1\0", 25);
+  for (int i = 0; i < 20; ++i) packet += std::string("EVIL=1\0", 7);
+  REQUIRE(send(socket, packet.data(), packet.size(), 0) == static_cast<ssize_t>(packet.size()));
+  setting.Await("/done");
+  CHECK(setting.Read("/done") == "unset unset EVIL=1\n");
 }
 
 TEST_CASE("the hook process refuses at its start what must not run") {
@@ -103,6 +136,90 @@ TEST_CASE("no tick waits for a hook, and a hook that hangs ends with the recordi
   CHECK(BootTime() - end < absl::Seconds(10));
 }
 
+// As sudo(8) does it: a setuid copy of setpriv(1) that the hook becomes.
+TEST_CASE("a hook that became another user is given up, and said to be") {
+  if (geteuid() != 0 || access("/usr/bin/setpriv", X_OK) != 0) {
+    WARN("not root, or no setpriv: not tested");
+    return;
+  }
+  const InvokedBy user(4321);
+  const auto [words, says] = GENERATE(table<std::string, std::string>(
+      {{"exec ./setpriv --reuid 0 sleep 60", "can't be killed: it became another user"},
+       {"./setpriv --reuid 0 sleep 60; exit 1", "was killed, but not what became another user"}}));
+  Setting setting("echo $$ > pid; mv pid started; " + words);
+  const std::string setuid = setting.root() + "/setpriv";
+  std::filesystem::copy_file("/usr/bin/setpriv", setuid);
+  REQUIRE(chmod(setuid.c_str(), 04755) == 0);
+  REQUIRE(chown(setting.root().c_str(), 4321, 4321) == 0);
+  auto hook = setting.Start("", absl::Seconds(2));
+  REQUIRE(hook.ok());
+  (*hook)->Take({setting.AlertOf("text")}, setting.growth());
+  setting.Await("/started");
+  const absl::Duration end = BootTime();
+  (*hook)->Finish();
+  hook->reset();
+  CHECK(BootTime() - end < absl::Seconds(10));
+  CHECK(absl::StrContains(setting.said(), says));
+  const pid_t group = atoi(setting.Read("/started").c_str());
+  REQUIRE(group > 1);
+  CHECK(kill(-group, SIGKILL) == 0);  // it lives
+}
+
+// As capabilities of cowprof's file would: what is in a folder that is not its user's is not told.
+TEST_CASE("a hook is looked for with its user's rights, without capabilities") {
+  if (geteuid() != 0) {
+    WARN("not root: not tested");
+    return;
+  }
+  Setting setting("grep CapPrm /proc/self/status > out; mv out done");
+  REQUIRE(mkdir((setting.root() + "/hidden").c_str(), 0700) == 0);
+  std::filesystem::copy_file(setting.root() + "/hook", setting.root() + "/hidden/hook");
+  REQUIRE(chown(setting.root().c_str(), 4321, 4321) == 0);
+  const auto start = [&](const std::string& path) -> std::string {  // as a user with capabilities
+    prctl(PR_SET_KEEPCAPS, 1);
+    if (setresuid(4321, 4321, 4321) != 0 || !SetEffective(SetOf({CAP_DAC_READ_SEARCH})).ok()) return "failed";
+    sigset_t none;
+    sigemptyset(&none);
+    auto hook = HookProcess::Start(setting.root() + path, none, [](const std::string&) {});
+    if (!hook.ok()) return std::string(hook.status().message());
+    (*hook)->Take({setting.AlertOf("text")}, setting.growth());
+    (*hook)->Finish();
+    return "";
+  };
+  const auto [path, expected] = GENERATE(table<std::string, std::string>(
+      {{"/hidden/hook", "there is no program"}, {"/hidden/none", "there is no program"}, {"/hook", ""}}));
+  const pid_t pid = fork();
+  if (pid == 0) {
+    const std::string said = start(path);
+    _exit(absl::StartsWith(said, expected) && said.empty() == expected.empty() ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(pid, &status, 0);
+  INFO(path);
+  CHECK(status == 0);
+  if (path == "/hook") CHECK(setting.Read("/done") == "CapPrm:\t0000000000000000\n");
+}
+
+TEST_CASE("a hook of who called sudo finds that user's home and name") {
+  if (geteuid() != 0) {
+    WARN("not root: not tested");
+    return;
+  }
+  const uid_t uid = GENERATE(1, 4321);
+  const InvokedBy user(uid);
+  const passwd* const entry = getpwuid(uid);
+  const std::string expected = entry != nullptr
+                                   ? absl::StrCat(entry->pw_dir, " ", entry->pw_name, " ", entry->pw_name, "\n")
+                                   : "none none none\n";
+  Setting setting("echo ${HOME-none} ${USER-none} ${LOGNAME-none} > out; mv out done");
+  REQUIRE(chown(setting.root().c_str(), uid, uid) == 0);
+  auto hook = setting.Start();
+  REQUIRE(hook.ok());
+  (*hook)->Take({setting.AlertOf("text")}, setting.growth());
+  (*hook)->Finish();
+  CHECK(setting.Read("/done") == expected);
+}
+
 TEST_CASE("a hook is run as who called sudo, with what a hook may do, whatever the recorder gave up") {
   if (geteuid() != 0) {
     WARN("not root: not tested");
@@ -110,9 +227,9 @@ TEST_CASE("a hook is run as who called sudo, with what a hook may do, whatever t
   }
   Setting setting("id -u > out; grep -E 'CapEff|NoNewPrivs|Seccomp:' /proc/self/status >> out; echo > done");
   const bool sudo = GENERATE(true, false);
+  std::optional<InvokedBy> user;
   if (sudo) {
-    setenv("SUDO_UID", "4321", 1);
-    setenv("SUDO_GID", "4321", 1);
+    user.emplace(4321);
     REQUIRE(chown(setting.root().c_str(), 4321, 4321) == 0);
   }
   // In a child: giving up is for good.
@@ -120,15 +237,13 @@ TEST_CASE("a hook is run as who called sudo, with what a hook may do, whatever t
   if (pid == 0) {
     auto hook = setting.Start();
     if (!hook.ok()) _exit(1);
-    GiveUpPrivileges(/*signals_program=*/false);
+    GiveUpPrivileges({});
     (*hook)->Take({setting.AlertOf("text")}, setting.growth());
     (*hook)->Finish();
     _exit(setting.said().empty() ? 0 : 2);
   }
   int status = 0;
   waitpid(pid, &status, 0);
-  unsetenv("SUDO_UID");
-  unsetenv("SUDO_GID");
   CHECK(status == 0);
   setting.Await("/done");
   const std::string out = setting.Read("/out");

@@ -26,10 +26,10 @@ namespace cowprof {
 namespace {
 
 // Exit status of a child that gives up its rights and then returns `body()`.
-int Afterwards(int (*body)()) {
+int Afterwards(int (*body)(), const Signalled& signalled = {}) {
   const pid_t pid = fork();
   if (pid == 0) {
-    GiveUpPrivileges(/*signals_program=*/false);
+    GiveUpPrivileges(signalled);
     _exit(body());
   }
   int status = 0;
@@ -38,6 +38,7 @@ int Afterwards(int (*body)()) {
 }
 
 int Refused(long result) { return result == -1 && (errno == ENOSYS || errno == EPERM) ? 0 : 1; }
+int Filtered(long result) { return result == -1 && errno == ENOSYS ? 0 : 1; }  // by the filter, before rights are asked
 int Works(long result) { return result >= 0 ? 0 : 1; }
 
 struct Case {
@@ -81,6 +82,24 @@ TEST_CASE("what a recorder can't do after the attach") {
            }});
   INFO(row.what);
   CHECK(Afterwards(row.tried) == 0);
+}
+
+// As `cowprof -- CMD` has it, with CAP_KILL where root calls it. Signal 0 only asks.
+TEST_CASE("a recorder signals the program that it started, the page's server and itself, nobody else") {
+  const Signalled signalled = {.program = getpid(), .page_server = 1};
+  const Case allowed = GENERATE(Case{"the program", [] { return Works(kill(getppid(), 0)); }},
+                                Case{"the server", [] { return kill(1, 0) == 0 || errno == EPERM ? 0 : 1; }},
+                                Case{"itself", [] { return Works(kill(getpid(), 0)); }},
+                                Case{"its thread", [] { return Works(tgkill(getpid(), gettid(), 0)); }});
+  INFO(allowed.what);
+  CHECK(Afterwards(allowed.tried, signalled) == 0);
+  const Case refused = GENERATE(Case{"another one", [] { return Filtered(kill(getppid() + 1, 0)); }},
+                                Case{"all", [] { return Filtered(kill(-1, 0)); }},
+                                Case{"its group", [] { return Filtered(kill(0, 0)); }},
+                                Case{"another's thread", [] { return Filtered(tgkill(getppid(), getppid(), 0)); }},
+                                Case{"by a descriptor", [] { return Filtered(fcntl(0, F_SETOWN, getppid())); }});
+  INFO(refused.what);
+  CHECK(Afterwards(refused.tried, signalled) == 0);
 }
 #endif
 

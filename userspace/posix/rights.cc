@@ -33,19 +33,6 @@ void DropBoundingSet() {
     prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
 }
 
-// Keeps those in `set`, effective; none is inherited by what is executed.
-absl::Status KeepCapabilities(CapabilitySet set) {
-  CapabilityWords words;
-  if (!words.Read()) return StepError("read the capabilities");
-  for (int i = 0; i < 2; ++i) {
-    words.data[i].effective = words.data[i].permitted &= static_cast<uint32_t>(set >> 32 * i);
-    words.data[i].inheritable = 0;
-  }
-  if (!words.Write()) return StepError("drop capabilities");
-  prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);  // follows from the empty set; older kernels have none
-  return absl::OkStatus();
-}
-
 // "", or what could not be done.
 std::string BecomeUser(const UserIds& user) {
   if (geteuid() != 0 || user.uid == 0) return "";
@@ -86,6 +73,18 @@ absl::Status SetEffective(CapabilitySet set) {
   if (!words.Read()) return StepError("read the capabilities");
   for (int i = 0; i < 2; ++i) words.data[i].effective = words.data[i].permitted & static_cast<uint32_t>(set >> 32 * i);
   return words.Write() ? absl::OkStatus() : StepError("lower capabilities");
+}
+
+absl::Status KeepCapabilities(CapabilitySet set) {
+  CapabilityWords words;
+  if (!words.Read()) return StepError("read the capabilities");
+  for (int i = 0; i < 2; ++i) {
+    words.data[i].effective = words.data[i].permitted &= static_cast<uint32_t>(set >> 32 * i);
+    words.data[i].inheritable = 0;
+  }
+  if (!words.Write()) return StepError("drop capabilities");
+  prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);  // follows from the empty set; older kernels have none
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::string> GiveUpRights(const UserIds& user, CapabilitySet kept) {

@@ -42,6 +42,9 @@ CapabilitySet EffectiveCapabilities();
 // Of those that the process may use, the ones in `set` count from now on, until set otherwise.
 absl::Status SetEffective(CapabilitySet set);
 
+// Keeps those in `set`, effective, for good; none is inherited by what is executed.
+absl::Status KeepCapabilities(CapabilitySet set);
+
 // Becomes `user`, without other groups, keeps the capabilities in `kept`, and can never gain any (no_new_privs). The
 // status names the step that failed. The text, if any, is of what this host does not offer and the rest makes up for.
 absl::StatusOr<std::string> GiveUpRights(const UserIds& user, CapabilitySet kept);

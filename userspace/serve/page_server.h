@@ -35,6 +35,8 @@ class PageServer {
   // With its token: whoever knows it may look.
   std::string address() const { return AddressOf(door_); }
 
+  pid_t pid() const { return pid_; }  // of its process; 0: there is none
+
   // Why there is no page any more; once.
   std::optional<std::string> Death();
   // The recording ended: lets open pages take the last of it, which is over in a few seconds, and ends the process.

@@ -117,21 +117,11 @@ HookRun HookRunFor(const Alert& alert, const Growth& growth) {
   const ProcessGrowth* worker = growth.Find(alert.index);
   json["pid"] = growth.info.target.pid;
   json["worker_pid"] = worker != nullptr ? Json(worker->id.pid) : Json(nullptr);
-  const std::pair<const char*, std::string> variables[] = {
-      {"ALERT_RULE", NameOf(alert.rule)},
-      {"ALERT_KIND", NameOf(alert.kind)},
-      {"ALERT_NAME", Printable(alert.name, 400)},
-      {"ALERT_LIMIT", absl::StrCat(alert.limit)},
-      {"ALERT_USED", absl::StrCat(alert.used)},
-      {"ALERT_ETA_SECONDS", alert.eta ? absl::StrCat(absl::ToDoubleSeconds(*alert.eta)) : ""},
-      {"ALERT_CAUSE", alert.cause},
-      {"ALERT_TEXT", Printable(alert.text, 400)},
-      {"ALERT_ADVICE", Printable(alert.advice, 400)},
-      {"PID", absl::StrCat(growth.info.target.pid)},
-      {"WORKER_PID", worker != nullptr ? absl::StrCat(worker->id.pid) : ""}};
-  HookRun run = {.json = Dump(json) + "\n"};
-  for (const auto& [name, value] : variables) run.environment.push_back(absl::StrCat("COWPROF_", name, "=", value));
-  return run;
+  return {.json = Dump(json) + "\n",
+          .values = {NameOf(alert.rule), NameOf(alert.kind), Printable(alert.name, 400), absl::StrCat(alert.limit),
+                     absl::StrCat(alert.used), alert.eta ? absl::StrCat(absl::ToDoubleSeconds(*alert.eta)) : "",
+                     alert.cause, Printable(alert.text, 400), Printable(alert.advice, 400),
+                     absl::StrCat(growth.info.target.pid), worker != nullptr ? absl::StrCat(worker->id.pid) : ""}};
 }
 
 absl::StatusOr<std::vector<std::string>> SplitWords(absl::string_view text) {
@@ -196,9 +186,8 @@ absl::StatusOr<std::unique_ptr<AlertHook>> AlertHook::Create(absl::string_view c
 }
 
 AlertHook::~AlertHook() {
-  if (pid_ == 0) return;
-  kill(-pid_, SIGKILL);
-  Reap(/*wait=*/true);
+  if (pid_ != 0) Kill();
+  if (pid_ != 0) Reap(/*wait=*/true);
 }
 
 void AlertHook::Take(HookRun run) {
@@ -212,8 +201,8 @@ void AlertHook::Take(HookRun run) {
 
 void AlertHook::Poll() {
   if (pid_ != 0) {
-    if (BootTime() - started_ >= limits_.time && !std::exchange(killed_, true)) kill(-pid_, SIGKILL);
     Reap(/*wait=*/false);
+    if (pid_ != 0 && BootTime() - started_ >= limits_.time && !killed_) Kill();
   }
   if (pid_ != 0 || waiting_.empty() || BootTime() - started_ < limits_.gap) return;
   if (absl::Status status = Start(waiting_.front()); !status.ok()) Report(std::string(status.message()));
@@ -223,11 +212,8 @@ void AlertHook::Poll() {
 void AlertHook::Finish() {
   for (const absl::Duration end = BootTime() + limits_.time; busy() && BootTime() < end; Poll())
     absl::SleepFor(absl::Milliseconds(10));
-  if (pid_ != 0) {
-    kill(-pid_, SIGKILL);
-    killed_ = true;
-    Reap(/*wait=*/true);
-  }
+  if (pid_ != 0) Kill();
+  if (pid_ != 0) Reap(/*wait=*/true);
   dropped_ += std::exchange(waiting_, {}).size();
   if (dropped_ > 0) report_(absl::StrCat("--on-alert was not run for ", Plural(dropped_, "alert"), ": one at a time"));
 }
@@ -238,7 +224,9 @@ absl::Status AlertHook::Start(const HookRun& run) {
   if (absl::StatusOr<std::string> checked = CheckHook(words_, InvokingUser()); !checked.ok()) return checked.status();
   absl::StatusOr<Fd> input = TextFile(run.json);
   if (!input.ok()) return input.status();
-  std::vector<std::string> environment = run.environment;
+  std::vector<std::string> environment;
+  for (size_t i = 0; i < run.values.size(); ++i)
+    environment.push_back(absl::StrCat(kHookVariables[i], "=", run.values[i]));
   for (char** variable = environ; *variable != nullptr; ++variable) {
     if (!absl::StartsWith(*variable, "COWPROF_")) environment.emplace_back(*variable);
   }
@@ -252,14 +240,27 @@ absl::Status AlertHook::Start(const HookRun& run) {
   return absl::OkStatus();
 }
 
+// One that became another user (sudo) is given up: to wait for it is to wait for as long as it likes.
+void AlertHook::Kill() {
+  killed_ = true;
+  kill(-pid_, SIGKILL);
+  if (kill(pid_, SIGKILL) == 0 || errno != EPERM) return;
+  pid_ = 0;
+  Report(absl::StrCat("took longer than ", HumanDuration(limits_.time),
+                      " and can't be killed: it became another user; it goes on"));
+}
+
 void AlertHook::Reap(bool wait) {
   int status = 0;
   pid_t got;
   while ((got = waitpid(pid_, &status, wait ? 0 : WNOHANG)) < 0 && errno == EINTR) {
   }
   if (got == 0) return;
+  const bool some_live = killed_ && kill(-pid_, 0) != 0 && errno == EPERM;
   pid_ = 0;
-  if (killed_) return Report(absl::StrCat("took longer than ", HumanDuration(limits_.time), " and was killed"));
+  if (killed_)
+    return Report(absl::StrCat("took longer than ", HumanDuration(limits_.time), " and was killed",
+                               some_live ? ", but not what became another user" : ""));
   const Exit exit = ExitOf(status);
   if (exit.signaled) return Report(absl::StrCat("was killed by ", SignalName(exit.signal)));
   if (exit.code == kCannotExec) return Report("could not be run, or ended with status 126; try it by hand");

@@ -7,8 +7,10 @@
 #include <signal.h>
 #include <sys/types.h>
 
+#include <array>
 #include <deque>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
@@ -35,10 +37,16 @@ struct HookLimits {
   size_t waiting = 16;                      // alerts that wait for their turn; more are dropped and counted
 };
 
-// What one run is told.
+// What one run is told. The names of its variables are AlertHook's own: who says what they hold, as a recorder that
+// runs somebody else's code may, can't set another one (LD_PRELOAD, BASH_ENV).
+inline constexpr const char* kHookVariables[] = {
+    "COWPROF_ALERT_RULE",  "COWPROF_ALERT_KIND", "COWPROF_ALERT_NAME",
+    "COWPROF_ALERT_LIMIT", "COWPROF_ALERT_USED", "COWPROF_ALERT_ETA_SECONDS",
+    "COWPROF_ALERT_CAUSE", "COWPROF_ALERT_TEXT", "COWPROF_ALERT_ADVICE",
+    "COWPROF_PID",         "COWPROF_WORKER_PID"};
 struct HookRun {
-  std::string json;                      // for stdin
-  std::vector<std::string> environment;  // added to our own
+  std::string json;                                           // for stdin
+  std::array<std::string, std::size(kHookVariables)> values;  // of kHookVariables
 };
 HookRun HookRunFor(const Alert& alert, const Growth& growth);
 
@@ -62,6 +70,7 @@ class AlertHook {
             const HookLimits& limits)
       : words_(std::move(words)), signals_(signals), report_(std::move(report)), limits_(limits) {}
   absl::Status Start(const HookRun& run);
+  void Kill();
   void Reap(bool wait);
   void Report(const std::string& what);
 

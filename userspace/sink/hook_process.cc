@@ -1,8 +1,9 @@
-// A run is one packet: what goes to stdin and each variable, with a NUL behind each. See hook_process.h.
+// A run is one packet: what goes to stdin and the value of each variable, with a NUL behind each. See hook_process.h.
 #include "sink/hook_process.h"
 
 #include <grp.h>
 #include <poll.h>
+#include <pwd.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -14,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "posix/clock.h"
 #include "posix/rights.h"
@@ -24,6 +26,7 @@ namespace {
 constexpr size_t kMostBytes = 64 << 10;      // of a packet
 constexpr char kFinish = '.', kReady = '+';  // packets of one byte
 constexpr int kLookMs = 20;                  // after a hook that runs
+constexpr absl::Duration kFarewell = absl::Seconds(1);
 
 // Nothing where the other end is gone; never waits, so that a hook can't hold up a tick.
 bool Send(int socket, absl::string_view packet) {
@@ -38,14 +41,25 @@ std::string Receive(int socket) {
 
 std::string Encode(const HookRun& run) {
   const std::string zero(1, '\0');
-  return absl::StrCat(run.json, zero, absl::StrJoin(run.environment, zero), zero);
+  return absl::StrCat(run.json, zero, absl::StrJoin(run.values, zero), zero);
 }
 
+// Whatever the packet is: values too many are passed over, those that are missing are empty.
 HookRun Decode(const std::string& packet) {
   std::vector<std::string> words = absl::StrSplit(packet.substr(0, packet.size() - 1), '\0');
   HookRun run = {.json = std::move(words[0])};
-  run.environment.assign(words.begin() + 1, words.end());
+  for (size_t i = 0; i < run.values.size() && i + 1 < words.size(); ++i) run.values[i] = std::move(words[i + 1]);
   return run;
+}
+
+// What programs go by to find their files.
+void SetVariablesOf(uid_t user) {
+  for (const char* name : {"HOME", "USER", "LOGNAME"}) unsetenv(name);  // rather none than root's
+  const passwd* const entry = getpwuid(user);
+  if (entry == nullptr) return;
+  setenv("HOME", entry->pw_dir, 1);
+  setenv("USER", entry->pw_name, 1);
+  setenv("LOGNAME", entry->pw_name, 1);
 }
 
 // With all groups, as sudo found them. Where it can't be done (a user namespace), root is but a name.
@@ -54,7 +68,8 @@ void BecomeInvokingUser() {
   if (!user) return;
   const char* name = getenv("SUDO_USER");
   if (name == nullptr || initgroups(name, user->gid) != 0) static_cast<void>(setgroups(1, &user->gid));
-  static_cast<void>(setresgid(user->gid, user->gid, user->gid) == 0 && setresuid(user->uid, user->uid, user->uid) == 0);
+  if (setresgid(user->gid, user->gid, user->gid) == 0 && setresuid(user->uid, user->uid, user->uid) == 0)
+    SetVariablesOf(user->uid);
 }
 
 // What the process does, from its fork to its end.
@@ -92,6 +107,12 @@ absl::StatusOr<std::unique_ptr<HookProcess>> HookProcess::Start(absl::string_vie
   if (pid == 0) {
     ours.Close();
     BecomeInvokingUser();
+    // Before the command is looked up: capabilities of cowprof's file don't tell its user what is in hidden folders.
+    // Not no_new_privs: a hook may call sudo.
+    if (absl::Status status = geteuid() != 0 ? KeepCapabilities(0) : absl::OkStatus(); !status.ok()) {
+      Send(theirs.fd(), status.message());
+      _exit(0);
+    }
     RunHooks(AlertHook::Create(
                  command, signals, [&](const std::string& what) { Send(theirs.fd(), what); }, limits),
              theirs.fd());
@@ -104,9 +125,15 @@ absl::StatusOr<std::unique_ptr<HookProcess>> HookProcess::Start(absl::string_vie
   return absl::InvalidArgumentError(answer.empty() ? "the process that runs it ended at once" : answer);
 }
 
-HookProcess::~HookProcess() {
+HookProcess::~HookProcess() { Reap(); }
+
+// It ends by itself now, and by our own death at the latest; what holds it up must not hold us up.
+void HookProcess::Reap() {
   socket_.Close();
-  if (pid_ != 0) waitpid(pid_, nullptr, 0);
+  const pid_t pid = std::exchange(pid_, 0);
+  if (pid == 0) return;
+  for (const absl::Duration end = BootTime() + kFarewell; waitpid(pid, nullptr, WNOHANG) == 0 && BootTime() < end;)
+    absl::SleepFor(absl::Milliseconds(5));
 }
 
 void HookProcess::Take(const std::vector<Alert>& alerts, const Growth& growth) {
@@ -130,19 +157,17 @@ bool HookProcess::Listen(int wait_ms) {
 
 void HookProcess::Poll() {
   if (pid_ == 0 || Listen(0)) return;
-  waitpid(pid_, nullptr, 0);
-  pid_ = 0;
+  Reap();
   report_("--on-alert: the process that runs it is gone; no alert runs it any more");
 }
 
 void HookProcess::Finish() {
   if (pid_ == 0) return;
   Send(socket_.fd(), {&kFinish, 1});
-  const absl::Duration end = BootTime() + limits_.time + absl::Seconds(1);
+  const absl::Duration end = BootTime() + limits_.time + kFarewell;
   while (BootTime() < end && Listen(kLookMs)) {
   }
-  socket_.Close();
-  waitpid(std::exchange(pid_, 0), nullptr, 0);
+  Reap();
 }
 
 }  // namespace cowprof

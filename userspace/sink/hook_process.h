@@ -26,7 +26,7 @@ class HookProcess {
   static absl::StatusOr<std::unique_ptr<HookProcess>> Start(absl::string_view command, const sigset_t& signals,
                                                             std::function<void(const std::string&)> report,
                                                             const HookLimits& limits = {});
-  ~HookProcess();  // it, and a hook that runs, end at once
+  ~HookProcess();  // it ends at once, and so does a hook that runs, unless that became another user
 
   // To be run for each of them; those that say that one is over are no reason to.
   void Take(const std::vector<Alert>& alerts, const Growth& growth);
@@ -39,6 +39,7 @@ class HookProcess {
   HookProcess(pid_t pid, Fd socket, std::function<void(const std::string&)> report, const HookLimits& limits)
       : pid_(pid), socket_(std::move(socket)), report_(std::move(report)), limits_(limits) {}
   bool Listen(int wait_ms);
+  void Reap();
 
   pid_t pid_;
   Fd socket_;  // of packets; runs go there, sentences come back
