@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
@@ -326,3 +327,21 @@ def test_many_descriptors_but_as_many_as_ever(start, record):
     process.go()
     process.finish()
     assert shm_ids(finished(recording)) == set()
+
+
+# ---- The limit, as the target has mounted it ----
+
+LAYOUTS = {"linked": ("mount -t tmpfs -o size=64m tmpfs /mnt && mount -t tmpfs tmpfs /dev && mkdir -p /dev && ln -s /mnt /dev/shm", CAPACITY),
+           "without a bound": ("mount -t tmpfs -o size=0 tmpfs /dev/shm", None)}
+
+
+@pytest.mark.parametrize("script,limit", LAYOUTS.values(), ids=LAYOUTS)
+def test_the_limit_is_that_of_the_targets_own_mount(script, limit):
+    target = subprocess.Popen(["unshare", "--mount", "sh", "-c", f"{script} && exec sleep 60"])
+    try:
+        harness.wait_until(lambda: Path(f"/proc/{target.pid}/comm").read_text() == "sleep\n", "the mount")
+        limits = json.loads(harness.run_cowprof("doctor", "--json", target.pid).stdout)["limits"]
+    finally:
+        target.kill()
+        target.wait()
+    assert [row["limit"] for row in limits if row["kind"] == "shm"] == [limit]

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "model/forecast_words.h"
+#include "model/saturated.h"
 #include "model/worker_ceiling.h"
 
 namespace cowprof {
@@ -242,7 +243,7 @@ Forecast ForecastOf(const Growth& growth) {
                        .ceiling_bytes = living.private_bytes + living.still_shared_bytes};
   forecast.sawtooth = IsSawtooth(growth.history);
   forecast.unbounded_bytes_per_second = NewMemory(growth.history.new_bytes, copies, growth);
-  forecast.workers_bytes = copies.private_bytes;
+  forecast.workers_bytes = SaturatedCount(copies.private_bytes);
   forecast.ended = growth.target() != nullptr && growth.target()->ended;
   forecast.forked = SumOf(growth, /*living_only=*/false, /*workers_only=*/true).processes > 0;
   if (growth.target() != nullptr && !forecast.ended)
