@@ -16,8 +16,9 @@ from pathlib import Path
 
 import harness
 
-TESTS = ("test_survive_processes.py", "test_survive_target.py", "test_survive_recorder.py", "test_harmless.py",
-         "test_command_lines.py", "test_soak.py", "test_lifecycle.py::test_killed_at_any_moment_leaves_a_valid_file")
+# The command lines first: the memory of who forks counts as the child's.
+TESTS = ("test_command_lines.py", "test_survive_processes.py", "test_survive_target.py", "test_survive_recorder.py", "test_harmless.py",
+         "test_soak.py", "test_lifecycle.py::test_killed_at_any_moment_leaves_a_valid_file")
 
 
 def main():
