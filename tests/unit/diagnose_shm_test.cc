@@ -165,6 +165,24 @@ TEST_CASE("near full by the forecast, from half full on") {
   CHECK(ShmNearFull(facts).id.empty());
 }
 
+// A recording may be anybody's. tests/fuzz/regressions/timeline/shm-that-no-size-doubles.json
+TEST_CASE("the room to ask for is twice what was used, and never beyond a count") {
+  const auto [used_bytes, size] = GENERATE(table<uint64_t, std::string>({
+      {60 * kMiB, "--shm-size=128m"},
+      {64 * kMiB, "--shm-size=128m"},
+      {65 * kMiB, "--shm-size=256m"},
+      {uint64_t{1} << 62, "--shm-size=8796093022208m"},
+      {~uint64_t{0}, "--shm-size=8796093022208m"},
+  }));
+  LimitSample full = Mount(0);
+  full.used = used_bytes;
+  full.limit = used_bytes;
+  const std::vector<Diagnosis> found = Diagnose(Of({Tree({full})}));
+  REQUIRE(found.size() == 1);
+  INFO(TextOf(found[0]));
+  CHECK(absl::StrContains(TextOf(found[0]), size));
+}
+
 TEST_CASE("names that were removed while in use, and never where it was full") {
   ShmSegment lost = Left("psm_a", 8, 0);
   lost.deleted = lost.lost_name = true;

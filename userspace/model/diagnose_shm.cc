@@ -108,8 +108,11 @@ std::string RoomText(const ShmSample& sample, const Batches& batches) {
       ": num_workers x prefetch_factor, and one or two that the trainer still uses, must stay below that");
 }
 
-// Twice what was used, in whole powers of two: "512m".
-std::string SizeText(uint64_t used_bytes) { return absl::StrCat(std::bit_ceil(used_bytes * 2) >> 20, "m"); }
+// Twice what was used, in whole powers of two: "512m". A recording may claim what no 64 bits could double.
+std::string SizeText(uint64_t used_bytes) {
+  constexpr uint64_t kLargest = uint64_t{1} << 62;
+  return absl::StrCat(std::bit_ceil(std::min(used_bytes, kLargest) * 2) >> 20, "m");
+}
 
 std::vector<std::string> RoomAdvice(const Growth& growth, uint64_t used_bytes) {
   std::vector<std::string> advice;

@@ -166,7 +166,7 @@ std::string ReportText(const Growth& growth, bool complete) {
   for (const Alert& alert : growth.alerts)
     absl::StrAppend(&out, "  ", HumanDuration(alert.t), "  ", AlertLine(alert), "\n");
   out += ShmSection(growth);
-  absl::StrAppend(&out, "\n  ", ExactnessText(growth.info.exactness), " (", growth.info.rung, "), ",
+  absl::StrAppend(&out, "\n  ", ExactnessText(growth.info.exactness), " (", Printable(growth.info.rung), "), ",
                   HumanDuration(growth.t), ", ", Plural(growth.samples, "sample"),
                   "; target: ", Printable(growth.info.command), "\n");
   const std::string losses = LossesText(growth.losses);

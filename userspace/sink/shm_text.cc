@@ -96,7 +96,7 @@ std::string ShmSection(const Growth& growth) {
   if (!growth.shm_peak || growth.shm_peak->used_bytes < (1 << 20)) return "";
   std::map<pid_t, std::string> names;
   for (const ProcessGrowth& process : growth.processes) names[process.id.pid] = NameOf(process.role);
-  return absl::StrCat("\n  shared memory (", growth.shm_peak->mount, "), at the look that found most\n",
+  return absl::StrCat("\n  shared memory (", Printable(growth.shm_peak->mount), "), at the look that found most\n",
                       ShmText(*growth.shm_peak, kRowsOfReport, names));
 }
 
