@@ -161,7 +161,9 @@ class Recording:
         assert result.returncode == 0, result.stderr
         document = json.loads(result.stdout)
         validate(document, "report.schema.json")
-        assert not healthy or not any(document["losses"].values()), document["losses"]
+        # probes_skipped says how many copies may be missing at most, on kernels where probes can be preempted.
+        lost = {name: count for name, count in document["losses"].items() if count and name != "probes_skipped"}
+        assert not healthy or not lost, lost
         return document
 
 

@@ -59,6 +59,22 @@ def cgroup():
         group.remove()
 
 
+@pytest.fixture
+def hog():
+    """hog(group) starts a process of that cgroup that takes a gigabyte and keeps it."""
+    started = []
+
+    def start(group):
+        code = "kept = [b'x' * (1 << 20) for _ in range(1000)]; input()"
+        started.append(subprocess.Popen([sys.executable, "-c", code], preexec_fn=group.join, stdin=subprocess.PIPE))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
 def events_of(recording, kind):
     """Those in the file now; none if it is being written at this moment."""
     try:
@@ -309,49 +325,42 @@ def report_limit(report):
     return event["limit"]["limit"] >> 20
 
 
-def test_the_trainer_itself_is_killed(start, cgroup):
+def test_the_trainer_itself_is_killed(start, cgroup, hog):
     """With it the recording ends, and has the cause."""
     group = cgroup()
     process, recording = start("exit_code:0", "killed_from_outside", preexec_fn=group.join)
     ended(process, "killed_from_outside")
     Path(f"/proc/{process.pid}/oom_score_adj").write_text("1000")
-    hog = subprocess.Popen([sys.executable, "-c", "kept = [b'x' * (1 << 20) for _ in range(1000)]"], preexec_fn=group.join)
     group.resize((group.used_bytes() // MB + 60) * MB)
+    hog(group)
     assert recording.wait() == 0, recording.stderr
     report = oom_report(recording)
     assert report["timeline"]["records"][-1]["reason"] == "target ended"
     diagnosis = assert_oom(report, process.pid, group, report_limit(report))
     assert any("most belongs to others" in line for line in diagnosis["evidence"]), diagnosis
-    hog.kill()
-    hog.wait()
 
 
-def test_nested_cgroups(start, cgroup):
+def test_nested_cgroups(start, cgroup, hog):
     """The limit of the outer one is met, by somebody else; the inner one's is far."""
     outer = cgroup()
     inner, other = cgroup(outer), cgroup(outer)
     process, recording = start("read_objects", preexec_fn=inner.join)
     pid = ended(process, "read_objects")
     inner.resize(4000 * MB)
-    hog = subprocess.Popen([sys.executable, "-c", "kept = [b'x' * (1 << 20) for _ in range(1000)]; input()"], preexec_fn=other.join,
-                           stdin=subprocess.PIPE)
     outer.resize((outer.used_bytes() // MB + 100) * MB)
+    hog(other)
     harness.wait_until(lambda: recording_deaths(recording), "the OOM kill", 60 * harness.PATIENCE, 0.1)
     report = oom_report(recording)
     assert_oom(report, pid, outer, report_limit(report))
-    hog.kill()
-    hog.communicate()
 
 
-def test_an_oom_kill_elsewhere_is_not_blamed_for_a_plain_kill(start, cgroup):
+def test_an_oom_kill_elsewhere_is_not_blamed_for_a_plain_kill(start, cgroup, hog):
     group = cgroup()
     process, recording = start("killed_from_outside")
     victim = ended(process, "killed_from_outside")
     group.resize(60 * MB)
-    hog = subprocess.Popen([sys.executable, "-c", "kept = [b'x' * (1 << 20) for _ in range(1000)]"], preexec_fn=group.join)
-    hog.wait(30)
+    assert hog(group).wait(30) == -signal.SIGKILL
     os.kill(victim, signal.SIGKILL)
-    assert hog.returncode == -signal.SIGKILL
     report = finished_report(process, recording)
     assert_no_cause(report)
     assert f"(pid {os.getpid()})" in exit_of(report, victim)["text"]

@@ -18,6 +18,7 @@ import counting  # noqa: E402
 import harness  # noqa: E402
 
 LINES = 3
+STUCK_SECONDS = 240  # a test that takes longer has its stacks printed on the console
 # What is planted at every rung. The last two plant no copy: what is counted there is counted in error.
 PLANTED = {
     "fork": ["fork_copies", "--pages=20000"],
@@ -61,7 +62,11 @@ def count_at_every_rung(rungs, wanted):
 
 
 class Outcomes:
-    """A pytest plugin that tells how each test ended."""
+    """A pytest plugin that tells which test is running, and how each one ended."""
+
+    @staticmethod
+    def pytest_runtest_logstart(nodeid):
+        tell(running=nodeid.split("/")[-1])
 
     @staticmethod
     def pytest_runtest_logreport(report):
@@ -76,8 +81,8 @@ def main():
     tell(kernel=os.uname().release, doctor=doctor)
     count_at_every_rung([rung for rung in doctor["rungs"] if "copies" in rung["capabilities"]], job["rungs"])
     if job["tests"]:
-        pytest.main(["-q", "-p", "no:cacheprovider", "--tb=short", *[f"tests/system/{test}" for test in job["tests"]]],
-                    plugins=[Outcomes()])
+        options = ["-q", "-p", "no:cacheprovider", "--tb=short", "-o", f"faulthandler_timeout={STUCK_SECONDS}"]
+        pytest.main([*options, *[f"tests/system/{test}" for test in job["tests"]]], plugins=[Outcomes()])
     for command in job["commands"]:
         result = subprocess.run(["bash", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
         tell(command=command, status=result.returncode, output=result.stdout)
