@@ -10,6 +10,7 @@ enum {
 	PAGE_BITS = 12,
 	MOST_CGROUP_LEVELS = 16,
 	CHARGE_BATCH = 64,	// pages that a charge asks for at once, mm/memcontrol.c
+	SAME_OOM_NS = 2000000000,
 };
 
 // A kernel that is locked down to confidentiality refuses bpf_probe_read_kernel(): then there is no name of a file and no limit of an
@@ -153,6 +154,10 @@ static struct page_counter *memory_of(struct task_struct *task)
 	return group ? (void *)group + bpf_core_field_offset(struct mem_cgroup, memory) : 0;
 }
 
+struct {
+	__u64 cgroup, ns;
+} last_oom;	// the last limit that was known to be met
+
 // mem_cgroup_oom() locks the cgroup whose limit was met and all below it: the outermost locked one is it. A limit that was lowered
 // (memory.max) kills without, as kernels do that have no such lock: there it is the innermost that has met its limit.
 static int is_limiting(struct mem_cgroup *group, __u64 limit, __u64 used, int found)
@@ -162,14 +167,26 @@ static int is_limiting(struct mem_cgroup *group, __u64 limit, __u64 used, int fo
 	return BPF_CORE_READ(group, oom_lock) || (!found && used > limit);
 }
 
+// Who meets a limit while another one is being killed for it waits for that, finds the cgroup unlocked, and may kill all the same, even
+// if there is room by now.
+static int was_limiting(__u64 cgroup)
+{
+	return cgroup == last_oom.cgroup && now_ns() - last_oom.ns < SAME_OOM_NS;
+}
+
 static __noinline int tell_if_limiting(struct page_counter *memory, struct cowprof_oom *oom)
 {
 	struct mem_cgroup *group = (void *)memory - bpf_core_field_offset(struct mem_cgroup, memory);
 	__u64 limit = BPF_CORE_READ(memory, max), used = BPF_CORE_READ(memory, usage.counter);
+	__u64 cgroup = BPF_CORE_READ(group, css.cgroup, kn, id);
 
-	if (!is_limiting(group, limit, used, oom->cgroup != 0))
+	if (is_limiting(group, limit, used, oom->cgroup != 0)) {
+		last_oom.cgroup = cgroup;
+		last_oom.ns = now_ns();
+	} else if (oom->cgroup != 0 || !was_limiting(cgroup)) {
 		return 0;
-	oom->cgroup = BPF_CORE_READ(group, css.cgroup, kn, id);
+	}
+	oom->cgroup = cgroup;
 	oom->limit_pages = limit;
 	oom->used_pages = used;
 	bpf_probe_read_kernel_str(oom->name, sizeof(oom->name), BPF_CORE_READ(group, css.cgroup, kn, name));
