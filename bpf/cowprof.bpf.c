@@ -10,6 +10,7 @@
 #include <bpf/bpf_tracing.h>
 
 #include "cowprof.h"
+#include "preemption.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 

@@ -56,7 +56,7 @@ struct thread_state {
 	__u64 address;
 	__u64 ip, sp, call;	// user registers; of the system call, if the kernel faulted
 	cowprof_region_key last_region;
-	__u32 serial, image, images_learned;
+	__u32 serial, image, images_learned, execs;
 	struct own_count faults, write_protect_faults, zero_fill_pages;
 	__u8 pending;
 	__u8 present, write;	// from the error code

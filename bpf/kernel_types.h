@@ -104,6 +104,7 @@ struct task_struct {
 	struct thread_struct thread;
 	struct css_set *cgroups;
 	struct mm_struct *mm;
+	__u32 self_exec_id;
 } CORE;
 
 struct mm_struct {

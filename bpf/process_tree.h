@@ -44,9 +44,15 @@ static void describe_task(struct task_struct *task, struct task_struct *parent, 
 	__builtin_memcpy(out->comm, task->comm, sizeof(out->comm));
 }
 
+static int is_added(struct task_struct *child)
+{
+	struct cowprof_process_row *row = row_of(child);
+
+	return row ? row->forked_ns != 0 : !!bpf_task_storage_get(&threads, child, 0, 0);
+}
+
 // Runs before the child does.
-SEC("?tp_btf/sched_process_fork")
-int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child)
+PROG_TWICE("?tp_btf/sched_process_fork", process_fork, struct task_struct *parent, struct task_struct *child)
 {
 	struct thread_state *state = state_of(parent);
 	struct cowprof_fork_seen *seen;
@@ -55,6 +61,8 @@ int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child
 	if (parent->tgid == child->tgid)	// a thread
 		return 0;
 	if (state) {
+		if (is_added(child))
+			return 0;
 		add_child(state, child);
 		event = new_event(COWPROF_FORK, id_of(child));
 		if (event)
@@ -69,15 +77,15 @@ int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child
 	return 0;
 }
 
-SEC("?tp_btf/sched_process_exec")
-int BPF_PROG(process_exec, struct task_struct *task)
+PROG_TWICE("?tp_btf/sched_process_exec", process_exec, struct task_struct *task)
 {
 	struct thread_state *state = state_of(task);
 	struct cowprof_process_row *row;
 	struct cowprof_event *event;
 
-	if (!state)
+	if (!state || state->execs == task->self_exec_id)
 		return 0;
+	state->execs = task->self_exec_id;	// counted up before
 	row = bpf_map_lookup_elem(&processes, &state->process);
 	if (row) {	// another program, whose image is to be learned
 		bpf_map_delete_elem(&learned_images, &row->serial);
@@ -94,8 +102,7 @@ int BPF_PROG(process_exec, struct task_struct *task)
 
 // The row itself keeps the end, so that a full ring buffer can't lose it. do_exit() has counted this thread out of
 // signal->live before the tracepoint; two threads that leave at once may both read 0, and write the same twice.
-SEC("?tp_btf/sched_process_exit")
-int BPF_PROG(process_exit, struct task_struct *task)
+PROG_TWICE("?tp_btf/sched_process_exit", process_exit, struct task_struct *task)
 {
 	struct thread_state *state = bpf_task_storage_get(&threads, task, 0, 0);
 	struct cowprof_process_row *row = row_of(task);
@@ -108,7 +115,7 @@ int BPF_PROG(process_exit, struct task_struct *task)
 		settle(row, state);
 		tell_pages(state);
 	}
-	if (task->signal->live.counter)
+	if (task->signal->live.counter || row->exited_ns)
 		return 0;
 	row->exit_code = task->signal->group_exit_code ? task->signal->group_exit_code : task->exit_code;
 	__builtin_memcpy(row->comm, task->comm, sizeof(row->comm));

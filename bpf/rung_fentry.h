@@ -68,8 +68,7 @@ static void begin_own(struct task_struct *task, struct thread_state *state, stru
 	state->installed = 0;
 }
 
-SEC("?fentry/do_wp_page")
-int BPF_PROG(wp_begin, struct vm_fault *fault)
+PROG_TWICE("?fentry/do_wp_page", wp_begin, struct vm_fault *fault)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct thread_state *state;
@@ -80,7 +79,7 @@ int BPF_PROG(wp_begin, struct vm_fault *fault)
 		return 0;
 	}
 	state = state_of(task);
-	if (state)
+	if (state && !state->replacing)
 		begin_own(task, state, fault);
 	return 0;
 }
@@ -98,14 +97,13 @@ static int add_page(void)
 	return 0;
 }
 
-SEC("?fentry/folio_add_new_anon_rmap")
-int BPF_PROG(folio_added)
+PROG_TWICE("?fentry/folio_add_new_anon_rmap", folio_added)
 {
 	return add_page();
 }
 
-SEC("?fentry/page_add_new_anon_rmap")	// before 6.5
-int BPF_PROG(page_added)
+// before 6.5
+PROG_TWICE("?fentry/page_add_new_anon_rmap", page_added)
 {
 	return add_page();
 }
@@ -142,8 +140,7 @@ static void end_own(struct thread_state *state, int upgrade)
 }
 
 // The page that was replaced stands in `page`; of the shared page of zeroes there is none.
-SEC("?fexit/do_wp_page")
-int BPF_PROG(wp_end, struct vm_fault *fault, unsigned int result)
+PROG_TWICE("?fexit/do_wp_page", wp_end, struct vm_fault *fault, unsigned int result)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct thread_state *state = bpf_task_storage_get(&threads, task, 0, 0);
@@ -164,8 +161,7 @@ int BPF_PROG(wp_end, struct vm_fault *fault, unsigned int result)
 }
 
 // All but copies and upgrades, which do_wp_page() tells.
-SEC("?tp_btf/mm_page_alloc")
-int BPF_PROG(other_page_alloc, struct page *page, unsigned int order, unsigned int gfp, int migratetype)
+PROG_TWICE("?tp_btf/mm_page_alloc", other_page_alloc, struct page *page, unsigned int order, unsigned int gfp, int migratetype)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct thread_state *state = close_fault(task, gfp);

@@ -80,8 +80,7 @@ static void count_unknown(struct task_struct *task, struct thread_state *state, 
 		count_copy(state);
 }
 
-SEC("?tp_btf/mm_page_alloc")
-int BPF_PROG(event_page_alloc, struct page *page, unsigned int order, unsigned int gfp, int migratetype)
+PROG_TWICE("?tp_btf/mm_page_alloc", event_page_alloc, struct page *page, unsigned int order, unsigned int gfp, int migratetype)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct thread_state *state = close_fault(task, gfp);

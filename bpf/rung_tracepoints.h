@@ -46,8 +46,7 @@ int BPF_PROG(fault_kernel, unsigned long address, struct pt_regs *regs, unsigned
 	return open_fault(address, (void *)bpf_task_pt_regs(bpf_get_current_task_btf()), error_code, 1);
 }
 
-SEC("?tp_btf/mm_page_alloc")
-int BPF_PROG(page_alloc, struct page *page, unsigned int order, unsigned int gfp, int migratetype)
+PROG_TWICE("?tp_btf/mm_page_alloc", page_alloc, struct page *page, unsigned int order, unsigned int gfp, int migratetype)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct cowprof_process_row *row;

@@ -6,9 +6,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
+#include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "source/bpf_handles.h"
 #include "source/probe_plan.h"
 
@@ -27,49 +31,93 @@ bool MarkVictimTakesTask(const btf* kernel) {
   return btf_is_ptr(btf__type_by_id(kernel, btf_params(type)[1].type));
 }
 
-std::vector<bpf_program*> ProgramsOf(const ProgramChoice& choice, bool folios, bool takes_task,
+struct KernelKind {
+  bool folios = true;  // where there are both, copies go to that of folios
+  bool mark_victim_takes_task = true;
+  bool tracepoints_are_preemptible = false;
+};
+KernelKind KindOfKernel() {
+  btf* kernel = btf__load_vmlinux_btf();
+  if (kernel == nullptr) return {};
+  const KernelKind kind = {
+      .folios = btf__find_by_name_kind(kernel, "folio_add_new_anon_rmap", BTF_KIND_FUNC) > 0,
+      .mark_victim_takes_task = MarkVictimTakesTask(kernel),
+      // Per-CPU variables are in the BTF: this is a part of tracepoint_srcu, under which they run where preemption
+      // stays on.
+      .tracepoints_are_preemptible = btf__find_by_name_kind(kernel, "tracepoint_srcu_srcu_data", BTF_KIND_VAR) > 0};
+  btf__free(kernel);
+  return kind;
+}
+
+// What one copy misses, the other sees: bpf/preemption.h.
+using Twice = std::array<bpf_program*, 2>;
+
+std::vector<Twice> ProgramsOfCopies(const ProgramChoice& choice, bool folios, const cowprof_probes& skeleton) {
+  const auto& all = skeleton.progs;
+  if (choice.copies == kRungTracepoints) return {{all.page_alloc, all.page_alloc_again}};
+  if (choice.copies == kRungPerfEvent) return {{all.event_page_alloc, all.event_page_alloc_again}};
+  if (choice.copies != kRungFentry) return {};
+  return {{all.wp_begin, all.wp_begin_again},
+          {all.wp_end, all.wp_end_again},
+          {all.other_page_alloc, all.other_page_alloc_again},
+          folios ? Twice{all.folio_added, all.folio_added_again} : Twice{all.page_added, all.page_added_again}};
+}
+
+std::vector<Twice> ProgramsOfTree(const cowprof_probes& skeleton) {
+  const auto& all = skeleton.progs;
+  return {{all.process_fork, all.process_fork_again},
+          {all.process_exec, all.process_exec_again},
+          {all.process_exit, all.process_exit_again}};
+}
+
+std::vector<bpf_program*> ProgramsOf(const ProgramChoice& choice, const KernelKind& kernel,
                                      const cowprof_probes& skeleton) {
   const auto& all = skeleton.progs;
-  std::vector<bpf_program*> wanted = {all.process_fork, all.process_exec, all.process_exit, all.list_tasks,
-                                      all.settle_threads};
+  std::vector<bpf_program*> wanted = {all.list_tasks, all.settle_threads};
   const auto want = [&](std::initializer_list<bpf_program*> programs) {
     wanted.insert(wanted.end(), programs.begin(), programs.end());
   };
-  if (choice.signals)
-    want({all.signal_sent, all.signal_delivered, takes_task ? all.oom_victim_task : all.oom_victim_pid});
+  const auto want_twice = [&](const std::vector<Twice>& programs, bool preemptible) {
+    for (const auto& [program, again] : programs) {
+      want({program});
+      if (preemptible) want({again});
+    }
+  };
+  want_twice(ProgramsOfTree(skeleton), kernel.tracepoints_are_preemptible);
+  want_twice(ProgramsOfCopies(choice, kernel.folios, skeleton),
+             kernel.tracepoints_are_preemptible || choice.copies == kRungFentry);
+  if (choice.signals) {
+    want({all.signal_sent, all.signal_delivered,
+          kernel.mark_victim_takes_task ? all.oom_victim_task : all.oom_victim_pid});
+  }
   if (choice.faults == kRungTracepoints) want({all.fault_user, all.fault_kernel});
   if (choice.faults == kRungPerfEvent) want({all.fault_event});
-  if (choice.copies == kRungTracepoints) want({all.page_alloc});
-  if (choice.copies == kRungPerfEvent) want({all.event_page_alloc});
-  if (choice.copies == kRungFentry)
-    want({all.wp_begin, folios ? all.folio_added : all.page_added, all.wp_end, all.other_page_alloc});
   return wanted;
+}
+
+uint64_t SkippedRuns(const bpf_program* program) {
+  bpf_prog_info info = {};
+  __u32 length = sizeof(info);
+  const int fd = bpf_program__fd(program);
+  return fd >= 0 && bpf_obj_get_info_by_fd(fd, &info, &length) == 0 ? info.recursion_misses : 0;
 }
 
 }  // namespace
 
 void ChoosePrograms(const ProgramChoice& choice, cowprof_probes* skeleton) {
-  bool folios = true, takes_task = true;
-  if (btf* kernel = btf__load_vmlinux_btf()) {
-    // Where there are both, copies go to that of folios.
-    folios = btf__find_by_name_kind(kernel, "folio_add_new_anon_rmap", BTF_KIND_FUNC) > 0;
-    takes_task = MarkVictimTakesTask(kernel);
-    btf__free(kernel);
-  }
-  for (bpf_program* program : ProgramsOf(choice, folios, takes_task, *skeleton))
-    bpf_program__set_autoload(program, true);
+  for (bpf_program* program : ProgramsOf(choice, KindOfKernel(), *skeleton)) bpf_program__set_autoload(program, true);
   bpf_map__set_autocreate(skeleton->maps.foreign_writes, choice.copies == kRungFentry);
   skeleton->rodata->faults_by_event = choice.faults == kRungPerfEvent;
 }
 
 uint64_t SkippedRuns(const cowprof_probes& skeleton) {
-  const auto& all = skeleton.progs;
   uint64_t skipped = 0;
-  for (const bpf_program* program : {all.wp_begin, all.folio_added, all.page_added, all.wp_end}) {
-    bpf_prog_info info = {};
-    __u32 length = sizeof(info);
-    if (const int fd = bpf_program__fd(program); fd >= 0 && bpf_obj_get_info_by_fd(fd, &info, &length) == 0)
-      skipped += info.recursion_misses;
+  bpf_program* again = nullptr;
+  bpf_object__for_each_program(again, skeleton.obj) {
+    absl::string_view name = bpf_program__name(again);
+    if (!absl::ConsumeSuffix(&name, "_again")) continue;
+    const bpf_program* program = bpf_object__find_program_by_name(skeleton.obj, std::string(name).c_str());
+    skipped += std::min(SkippedRuns(program), SkippedRuns(again));
   }
   return skipped;
 }

@@ -25,8 +25,9 @@ void ChoosePrograms(const ProgramChoice& choice, cowprof_probes* skeleton);
 // The software event of page faults, every one of them, on one CPU; -1 and errno.
 int OpenFaultEvent(int cpu);
 
-// How often the kernel left a program of fentry out, as it does while another thread that was preempted inside of it
-// waits for the same CPU: up to as many copies were not seen. 0 for every other rung.
+// How often the kernel may have left out both copies of a program, or one of those that follow the tree of processes,
+// as it does while a thread that was preempted inside of them waits for the same CPU: up to as many copies were not
+// seen, mostly none.
 uint64_t SkippedRuns(const cowprof_probes& skeleton);
 
 struct LinkDeleter {
