@@ -20,6 +20,7 @@ struct BpfOptions {
   bool every_copy = false;                         // look at each copy and its stack, whatever it costs
   bool places = true;                              // take types and stacks at all
   bool kernel_reads = true;  // read kernel memory for the evidence of deaths, where the kernel lets us
+  bool preemptible = false;  // load them twice, as is done anyway where they can be preempted
 };
 
 // Loads and attaches the programs of those rungs. PermissionDenied or Unimplemented with the reason where the kernel

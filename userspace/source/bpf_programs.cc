@@ -83,9 +83,9 @@ std::vector<bpf_program*> ProgramsOf(const ProgramChoice& choice, const KernelKi
       if (preemptible) want({again});
     }
   };
-  want_twice(ProgramsOfTree(skeleton), kernel.tracepoints_are_preemptible);
-  want_twice(ProgramsOfCopies(choice, kernel.folios, skeleton),
-             kernel.tracepoints_are_preemptible || choice.copies == kRungFentry);
+  const bool preemptible = kernel.tracepoints_are_preemptible || choice.preemptible;
+  want_twice(ProgramsOfTree(skeleton), preemptible);
+  want_twice(ProgramsOfCopies(choice, kernel.folios, skeleton), preemptible || choice.copies == kRungFentry);
   if (choice.signals) {
     want({all.signal_sent, all.signal_delivered,
           kernel.mark_victim_takes_task ? all.oom_victim_task : all.oom_victim_pid});

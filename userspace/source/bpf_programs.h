@@ -18,6 +18,7 @@ namespace cowprof {
 struct ProgramChoice {
   absl::string_view copies, faults;  // names of rungs; what gives faults is another where copies is fentry
   bool signals = true;               // tell deaths
+  bool preemptible = false;          // whatever the kernel is like
 };
 // To be called before loading.
 void ChoosePrograms(const ProgramChoice& choice, cowprof_probes* skeleton);
