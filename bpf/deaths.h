@@ -205,8 +205,9 @@ static void tell_limit(struct task_struct *task, struct cowprof_oom *oom)
 	}
 }
 
-// `task` is in the cgroup that has met its limit, or below: the victim is, and so is who asked for memory.
-static int tell_victim(const struct cowprof_process_id *victim, struct task_struct *task)
+// `task` is in the cgroup that has met its limit, or below: the victim is, and so is who asked for memory. Of a stranger only its limit is
+// noted.
+static int tell_victim(const struct cowprof_process_id *victim, struct task_struct *task, int followed)
 {
 	struct cowprof_oom *oom = new_record(struct cowprof_oom, COWPROF_OOM_VICTIM, *victim);
 
@@ -215,7 +216,10 @@ static int tell_victim(const struct cowprof_process_id *victim, struct task_stru
 	oom->looked = kernel_reads;
 	if (kernel_reads && bpf_core_type_exists(struct mem_cgroup))
 		tell_limit(task, oom);
-	submit(oom, 1);
+	if (followed)
+		submit(oom, 1);
+	else
+		bpf_ringbuf_discard(oom, BPF_RB_NO_WAKEUP);
 	return 0;
 }
 
@@ -226,7 +230,7 @@ int BPF_PROG(oom_victim_task, struct task_struct *task)
 {
 	struct cowprof_process_id victim = id_of(task);
 
-	return row_of(task) ? tell_victim(&victim, task) : 0;
+	return tell_victim(&victim, task, row_of(task) != 0);
 }
 
 SEC("?tp_btf/mark_victim")
@@ -235,7 +239,7 @@ int BPF_PROG(oom_victim_pid, int pid)
 	// Start unknown: user space finds the living process of that pid. It is the host's.
 	struct cowprof_process_id victim = {.pid = own_pids ? 0 : pid};
 
-	return tell_victim(&victim, bpf_get_current_task_btf());
+	return tell_victim(&victim, bpf_get_current_task_btf(), 1);
 }
 
 #endif

@@ -60,6 +60,8 @@ static int lost_race(struct cowprof_process_row *row, __u64 address, __u32 tid)
 	__u64 *slot = &row->recent[page & (COWPROF_RECENT_COPIES - 1)];
 	__u64 old = __sync_lock_test_and_set(slot, key | (tid & 0x3fffff));
 
+	if (!row->serial)	// the overflow row is of many address spaces
+		return 0;
 	return (old ^ key) >> 22 == 0 && (old & 0x3fffff) != (tid & 0x3fffff);
 }
 

@@ -1,6 +1,6 @@
 // Programs in two copies. While a thread waits for its CPU that was preempted inside of a program, the kernel leaves this program out for
 // every other thread on that CPU (each counts its runs there, so that it cannot recurse). Trampolines (fentry) can be preempted since
-// 5.12, tracepoints on kernels that have tracepoint_srcu (7.2; not 6.18). The second copy runs then; else it finds nothing left to do. To
+// 5.12, tracepoints since they run under tracepoint_srcu alone (7.2; not 6.18). The second copy runs then; else it finds nothing left to do. To
 // keep preemption off inside, with bpf_preempt_disable(), does not help: it is made up for where it ends, which is inside as well. Included by
 // cowprof.bpf.c only.
 #ifndef COWPROF_BPF_PREEMPTION_H_

@@ -79,7 +79,7 @@ PROG_TWICE("?fentry/do_wp_page", wp_begin, struct vm_fault *fault)
 		return 0;
 	}
 	state = state_of(task);
-	if (state && !state->replacing)
+	if (state)
 		begin_own(task, state, fault);
 	return 0;
 }

@@ -27,6 +27,7 @@ static void open_unknown_fault(struct thread_state *state, struct pt_regs *user_
 	state->address = address;
 	take_registers(state, user_regs);
 	state->kernel_mode = kernel_mode;
+	state->replacing = 0;
 	state->present = state->pending = 1;
 	state->write = 0;
 	if (state->images_learned != images_learned)

@@ -22,6 +22,7 @@ static int open_fault(__u64 address, struct pt_regs *user_regs, __u64 error_code
 	state->address = address;
 	take_registers(state, user_regs);
 	state->kernel_mode = kernel_mode;
+	state->replacing = 0;
 	state->pending = 1;
 	if (!state->present || !state->write)
 		return 0;

@@ -68,17 +68,18 @@ std::string WithOddValue(absl::string_view line, std::mt19937* random) {
       0,          1,      -1,        2,         255,          65536,         1LL << 31,      1LL << 32, 1LL << 53,
       1ULL << 62, ~0ULL,  INT64_MAX, INT64_MIN, ~0ULL - 4095, 0.5,           -0.5,           1e15,      1e19,
       1e300,      -1e300, nullptr,   true,      "",           Json::array(), Json::object(), "\x1b[2J", "refcount"};
+  const std::string whole(line);
   // The first line opens an object and a list that the last one closes.
   const bool first = absl::ConsumeSuffix(&line, "\"records\":[");
-  const bool comma = absl::ConsumeSuffix(&line, ",");
+  const bool before = absl::ConsumePrefix(&line, ","), after = absl::ConsumeSuffix(&line, ",");
   Json json = Json::parse(absl::StrCat(line, first ? "}" : ""), nullptr, false);
-  if (json.is_discarded()) return std::string(line);
+  if (json.is_discarded()) return whole;
   std::vector<Json*> leaves;
   CollectLeaves(&json, &leaves);
   *leaves[(*random)() % leaves.size()] = kOdd[(*random)() % kOdd.size()];
   std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
   if (first) text.pop_back();
-  return absl::StrCat(text, comma ? "," : "", first ? "\"records\":[" : "");
+  return absl::StrCat(before ? "," : "", text, after ? "," : "", first ? "\"records\":[" : "");
 }
 
 }  // namespace

@@ -185,6 +185,7 @@ test("a selected time: lines, types, native code, regions, workers and causes fo
     assert.ok(await page.locator("#by-region-then tbody tr").count() > 3, "regions, as of the end of it");
     assert.match(await page.textContent(".why-total"), /copied by all processes, [\d.]+ s to [\d.]+ s/);
     await page.keyboard.press("Escape");
+    await page.locator(".selection-status").waitFor({ state: "hidden" });
     await followed(page);
     assertBytes((await rowsOf(page, "by-line"))[0].cells[1], data.report.by_line[0].bytes, "the report's own rows again");
   });

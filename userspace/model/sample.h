@@ -256,7 +256,7 @@ struct Losses {
   uint64_t unplaced_copies = 0;      // table of places full: without a type and a line
   uint64_t pages_dropped = 0;        // copied pages that are missing on the map of pages
   uint64_t threads_refused = 0;  // faults, forks and signals not seen: the kernel had no memory for a thread's state
-  uint64_t probes_skipped = 0;   // runs that the kernel may have left out: up to as many copies not seen
+  uint64_t probes_skipped = 0;   // runs that the kernel may have left out: each a copy not seen, or a child
   uint64_t unreadable = 0;       // reads of a living process that failed
   uint64_t records_dropped = 0;  // ticks that could not be written, as on a full disk
   bool operator==(const Losses&) const = default;

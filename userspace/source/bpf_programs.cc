@@ -42,9 +42,10 @@ KernelKind KindOfKernel() {
   const KernelKind kind = {
       .folios = btf__find_by_name_kind(kernel, "folio_add_new_anon_rmap", BTF_KIND_FUNC) > 0,
       .mark_victim_takes_task = MarkVictimTakesTask(kernel),
-      // Per-CPU variables are in the BTF: this is a part of tracepoint_srcu, under which they run where preemption
-      // stays on.
-      .tracepoints_are_preemptible = btf__find_by_name_kind(kernel, "tracepoint_srcu_srcu_data", BTF_KIND_VAR) > 0};
+      // Per-CPU variables are in the BTF: this one is a part of tracepoint_srcu, under which tracepoints run where
+      // preemption stays on. Before 6.13 that was for idle CPUs only, and had no such guard.
+      .tracepoints_are_preemptible = btf__find_by_name_kind(kernel, "tracepoint_srcu_srcu_data", BTF_KIND_VAR) > 0 &&
+                                     btf__find_by_name_kind(kernel, "class_srcu_fast_notrace_t", BTF_KIND_TYPEDEF) > 0};
   btf__free(kernel);
   return kind;
 }
@@ -77,15 +78,16 @@ std::vector<bpf_program*> ProgramsOf(const ProgramChoice& choice, const KernelKi
   const auto want = [&](std::initializer_list<bpf_program*> programs) {
     wanted.insert(wanted.end(), programs.begin(), programs.end());
   };
-  const auto want_twice = [&](const std::vector<Twice>& programs, bool preemptible) {
+  const bool preemptible = kernel.tracepoints_are_preemptible || choice.preemptible;
+  const auto want_twice = [&](const std::vector<Twice>& programs) {
     for (const auto& [program, again] : programs) {
       want({program});
-      if (preemptible) want({again});
+      const bool tracepoint = bpf_program__expected_attach_type(program) == BPF_TRACE_RAW_TP;
+      if (preemptible || !tracepoint) want({again});
     }
   };
-  const bool preemptible = kernel.tracepoints_are_preemptible || choice.preemptible;
-  want_twice(ProgramsOfTree(skeleton), preemptible);
-  want_twice(ProgramsOfCopies(choice, kernel.folios, skeleton), preemptible || choice.copies == kRungFentry);
+  want_twice(ProgramsOfTree(skeleton));
+  want_twice(ProgramsOfCopies(choice, kernel.folios, skeleton));
   if (choice.signals) {
     want({all.signal_sent, all.signal_delivered,
           kernel.mark_victim_takes_task ? all.oom_victim_task : all.oom_victim_pid});

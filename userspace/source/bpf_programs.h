@@ -26,9 +26,8 @@ void ChoosePrograms(const ProgramChoice& choice, cowprof_probes* skeleton);
 // The software event of page faults, every one of them, on one CPU; -1 and errno.
 int OpenFaultEvent(int cpu);
 
-// How often the kernel may have left out both copies of a program, or one of those that follow the tree of processes,
-// as it does while a thread that was preempted inside of them waits for the same CPU: up to as many copies were not
-// seen, mostly none.
+// How often the kernel may have left out both copies of a program, as it does while threads that were preempted inside
+// of them wait for the same CPU. Each is a copy that was not seen, or a child; mostly it is none.
 uint64_t SkippedRuns(const cowprof_probes& skeleton);
 
 struct LinkDeleter {
