@@ -1,5 +1,6 @@
-// Where in the program was it? One copy in a few is looked at with its stack: of a Python thread the first thousands at most every 0.2 ms, else
-// every 2 ms. Each sample stands for the copies since the last one. The gaps are random, so that no rhythm of the program meets ours.
+// Where in the program was it? One copy in a few is looked at with its stack, at most every 2 ms; of a Python thread the first ones every 0.2 ms,
+// the next ones less and less often, since what a sample adds to what is known shrinks with the samples there are. Each stands for the copies
+// since the last one. The gaps are random, so that no rhythm of the program meets ours.
 #ifndef COWPROF_BPF_COPY_PLACE_H_
 #define COWPROF_BPF_COPY_PLACE_H_
 
@@ -21,7 +22,7 @@ const volatile int every_copy;
 const volatile int no_places;
 
 enum {
-	FIRST_SAMPLES = 2048,
+	FIRST_SAMPLES = 2048,	// taken while the gap grows
 	FIRST_GAP_NS = 200000,
 	GAP_NS = 2000000,
 	LONGEST_PERIOD = 4096,
@@ -72,8 +73,10 @@ static void add_place(struct cowprof_place_key *key, __u64 copies)
 static void plan_next_sample(struct thread_state *state)
 {
 	__u64 now = bpf_ktime_get_ns(), elapsed = now - state->sampled_ns;
-	__u64 wanted = state->image && state->samples++ < FIRST_SAMPLES ? FIRST_GAP_NS : GAP_NS;
+	__u64 wanted = GAP_NS;
 
+	if (state->image && state->samples < FIRST_SAMPLES)
+		wanted = FIRST_GAP_NS + (GAP_NS - FIRST_GAP_NS) * state->samples++ / FIRST_SAMPLES;
 	if (elapsed < wanted && state->period < LONGEST_PERIOD)
 		state->period = 2 * state->period + 1;
 	else if (elapsed > 4 * wanted)

@@ -133,4 +133,19 @@ static int belongs_to_fault(struct task_struct *task, struct thread_state *state
 	return same_registers(state, regs);
 }
 
+// The pending fault that this allocation of user memory belongs to, or NULL. It is closed by it.
+static __always_inline struct thread_state *close_fault(struct task_struct *task, unsigned int gfp)
+{
+	struct thread_state *state;
+
+	if ((gfp & GFP_MOVABLE_USER) != GFP_MOVABLE_USER)
+		return 0;
+	state = bpf_task_storage_get(&threads, task, 0, 0);
+	if (!state || !state->pending || !belongs_to_fault(task, state, gfp))
+		return 0;
+	state->pending = 0;
+	touch_region(state);
+	return state;
+}
+
 #endif

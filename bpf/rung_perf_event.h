@@ -48,21 +48,6 @@ int fault_event(struct fault_event *event)
 	return 0;
 }
 
-// The pending fault that this allocation of user memory belongs to, or NULL. It is closed by it.
-static struct thread_state *close_fault(struct task_struct *task, unsigned int gfp)
-{
-	struct thread_state *state;
-
-	if ((gfp & GFP_MOVABLE_USER) != GFP_MOVABLE_USER)
-		return 0;
-	state = bpf_task_storage_get(&threads, task, 0, 0);
-	if (!state || !state->pending || !belongs_to_fault(task, state, gfp))
-		return 0;
-	state->pending = 0;
-	touch_region(state);
-	return state;
-}
-
 // Where the mappings are being changed by another thread the address can't be looked up: it is taken for what most are.
 static void count_unknown(struct task_struct *task, struct thread_state *state, unsigned int order)
 {

@@ -50,18 +50,12 @@ int BPF_PROG(fault_kernel, unsigned long address, struct pt_regs *regs, unsigned
 PROG_TWICE("?tp_btf/mm_page_alloc", page_alloc, struct page *page, unsigned int order, unsigned int gfp, int migratetype)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
+	struct thread_state *state = close_fault(task, gfp);
 	struct cowprof_process_row *row;
-	struct thread_state *state;
-	unsigned int zeroed;
+	unsigned int zeroed = gfp & GFP_ZERO;
 
-	if ((gfp & GFP_MOVABLE_USER) != GFP_MOVABLE_USER)
+	if (!state)
 		return 0;
-	state = bpf_task_storage_get(&threads, task, 0, 0);
-	if (!state || !state->pending || !belongs_to_fault(task, state, gfp))
-		return 0;
-	state->pending = 0;
-	touch_region(state);
-	zeroed = gfp & GFP_ZERO;
 	// The two that come by the million need no row, unless another thread or a system call is about.
 	if (order == 0 && !state->present && zeroed) {
 		state->zero_fill_pages.now++;
