@@ -7,6 +7,7 @@
 #include "elf_image.h"
 #include "fuzz.h"
 #include "hostile_memory.h"
+#include "python/debug_offsets.h"
 #include "random_recording.h"
 #include "sink/json_timeline.h"
 #include "source/procfs.h"

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "fuzz.h"
+#include "python/debug_offsets.h"
 #include "python/frames.h"
 #include "python/instruction.h"
 #include "python/object_heads.h"

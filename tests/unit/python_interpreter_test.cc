@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "absl/strings/match.h"
+#include "python/debug_offsets.h"
 #include "python/interpreter.h"
 #include "python_memory.h"
 

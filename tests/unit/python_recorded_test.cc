@@ -11,6 +11,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
+#include "python/debug_offsets.h"
 #include "python/objects.h"
 #include "python_recording.h"
 

@@ -12,6 +12,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "python/debug_offsets.h"
 #include "python/frames.h"
 
 namespace cowprof {

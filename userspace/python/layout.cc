@@ -1,9 +1,8 @@
-// The numbers of layout.h, one row a version, and what _Py_DebugOffsets puts in their place. Nothing else in cowprof
-// spells an offset of CPython. Measured with offsetof against the headers of 3.6.15, 3.7.16, 3.8.18, 3.9.18, 3.10.13,
-// 3.11.7, 3.12.1, 3.13.0 and 3.14.10 (x86-64); the free-threaded rows with Py_GIL_DISABLED against the last two.
+// The numbers of layout.h, one row a version; nothing but this and debug_offsets.cc spells an offset of CPython. Measured with
+// offsetof against the headers of 3.6.15, 3.7.16, 3.8.18, 3.9.18, 3.10.13, 3.11.7, 3.12.1, 3.13.0 and 3.14.10 (x86-64); the
+// free-threaded rows with Py_GIL_DISABLED against the last two.
 #include "python/layout.h"
 
-#include <cstring>
 #include <initializer_list>
 
 namespace cowprof {
@@ -224,83 +223,13 @@ constexpr PythonLayout kRows[] = {
      .preheader_flags = kManagedDict | kManagedWeakref},
 };
 
-// ---- _Py_DebugOffsets ----
-
-// The table is an array of u64: cookie, version, free_threaded, then groups that each begin with the size of their
-// structure. Indexes by version, {3.13, 3.14}: struct _Py_DebugOffsets in Include/internal/pycore_runtime.h of 3.13.0
-// and pycore_debug_offsets.h of 3.14.10.
-constexpr uint32_t kTableMinors[] = {13, 14};
-constexpr uint32_t kTableWords[] = {73, 95};
-
-struct TableRow {
-  uint32_t index[2];       // of the field's offset
-  uint32_t size_index[2];  // of the size of the structure that holds it
-  uint32_t bytes;          // of the field; 8: a pointer, so its offset is a multiple of 8
-  uint32_t* (*field)(PythonLayout*);
-};
-
-#define COWPROF_FIELD(name) [](PythonLayout* layout) { return &layout->name; }
-constexpr TableRow kTable[] = {
-    {{5, 5}, {3, 3}, 8, COWPROF_FIELD(runtime.interpreters_head)},
-    {{8, 8}, {6, 6}, 8, COWPROF_FIELD(interpreter.next)},
-    {{9, 9}, {6, 6}, 8, COWPROF_FIELD(interpreter.threads_head)},
-    {{21, 24}, {19, 22}, 8, COWPROF_FIELD(thread.next)},
-    {{22, 25}, {19, 22}, 8, COWPROF_FIELD(thread.interpreter)},
-    {{23, 26}, {19, 22}, 8, COWPROF_FIELD(thread.frame)},
-    {{24, 27}, {19, 22}, 8, COWPROF_FIELD(thread.thread_id)},
-    {{25, 28}, {19, 22}, 8, COWPROF_FIELD(thread.native_thread_id)},
-    {{29, 32}, {28, 31}, 8, COWPROF_FIELD(frame.previous)},
-    {{30, 33}, {28, 31}, 8, COWPROF_FIELD(frame.code)},
-    {{31, 34}, {28, 31}, 8, COWPROF_FIELD(frame.instruction)},
-    {{32, 35}, {28, 31}, 8, COWPROF_FIELD(frame.locals)},
-    {{33, 36}, {28, 31}, 1, COWPROF_FIELD(frame.owner)},
-    {{35, 40}, {34, 39}, 8, COWPROF_FIELD(code.filename)},
-    {{36, 41}, {34, 39}, 8, COWPROF_FIELD(code.name)},
-    {{37, 42}, {34, 39}, 8, COWPROF_FIELD(code.qualname)},
-    {{38, 43}, {34, 39}, 8, COWPROF_FIELD(code.line_table)},
-    {{39, 44}, {34, 39}, 4, COWPROF_FIELD(code.first_line)},
-    {{41, 46}, {34, 39}, 8, COWPROF_FIELD(code.locals)},
-    {{43, 48}, {34, 39}, 2, COWPROF_FIELD(code.adaptive)},
-    {{45, 51}, {44, 50}, 8, COWPROF_FIELD(object.type)},
-    {{47, 53}, {46, 52}, 8, COWPROF_FIELD(type.name)},
-    {{49, 55}, {46, 52}, 8, COWPROF_FIELD(type.flags)},
-    {{51, 57}, {50, 56}, 8, COWPROF_FIELD(container.tuple_items)},
-    {{52, 58}, {50, 56}, 8, COWPROF_FIELD(object.var_size)},
-    {{57, 67}, {56, 66}, 8, COWPROF_FIELD(container.dict_keys)},
-    {{58, 68}, {56, 66}, 8, COWPROF_FIELD(container.dict_values)},
-    {{66, 76}, {64, 74}, 1, COWPROF_FIELD(container.bytes_data)},
-    {{68, 78}, {67, 77}, 4, COWPROF_FIELD(string.state)},
-    {{69, 79}, {67, 77}, 8, COWPROF_FIELD(string.length)},
-    {{70, 80}, {67, 77}, 1, COWPROF_FIELD(string.ascii_data)},
-};
-#undef COWPROF_FIELD
-// gc.collecting lies in `gc` of the interpreter.
-constexpr uint32_t kGcIndex[] = {10, 11}, kGcSizeIndex[] = {71, 81}, kCollectingIndex[] = {72, 82};
-
-constexpr uint64_t kEnabledInGc = 12;  // 3.7 to 3.14, with a GIL and without; the table doesn't say
-
-constexpr char kCookie[] = "xdebugpy";
-constexpr uint64_t kMaxStructureBytes = 16 << 20;  // _PyRuntimeState holds every static object: 400 KB in 3.14
-
-uint64_t WordAt(absl::Span<const char> bytes, size_t index) {
-  uint64_t word = 0;
-  memcpy(&word, bytes.data() + index * sizeof(word), sizeof(word));
-  return word;
-}
+}  // namespace
 
 PythonLayout Unusable(PythonLayout layout, const char* reason) {
   layout.usable = false;
   layout.reason = reason;
   return layout;
 }
-
-// An offset that lies, with its field, inside a structure of a size that can be.
-bool IsSane(uint64_t offset, uint64_t structure_bytes, uint32_t field_bytes) {
-  return structure_bytes <= kMaxStructureBytes && offset < structure_bytes && field_bytes <= structure_bytes - offset &&
-         offset % field_bytes == 0;
-}
-
-}  // namespace
 
 PythonLayout LayoutOf(uint32_t minor, uint32_t micro, bool free_threaded) {
   for (const PythonLayout& row : kRows) {
@@ -354,47 +283,6 @@ PythonLayout WithTraceRefs(PythonLayout layout) {
   if (frame.instruction_kind != InstructionKind::kPointer) {
     for (uint32_t* offset : {&frame.code, &frame.previous, &frame.instruction, &frame.locals}) *offset += kShift;
   }
-  return layout;
-}
-
-bool ParseDebugOffsetsHead(absl::Span<const char> bytes, DebugOffsetsHead* head) {
-  if (bytes.size() < 24 || memcmp(bytes.data(), kCookie, 8) != 0) return false;
-  const uint64_t version = WordAt(bytes, 1);
-  if (version >> 24 != 3) return false;
-  head->version_hex = static_cast<uint32_t>(version);
-  head->free_threaded = WordAt(bytes, 2) != 0;
-  return true;
-}
-
-PythonLayout WithDebugOffsets(PythonLayout layout, absl::Span<const char> bytes) {
-  DebugOffsetsHead head;
-  if (!ParseDebugOffsetsHead(bytes, &head)) return Unusable(layout, "its table of offsets has no head");
-  const uint32_t minor = head.version_hex >> 16 & 0xff;
-  size_t version = 0;
-  while (version < std::size(kTableMinors) && kTableMinors[version] != minor) ++version;
-  if (version == std::size(kTableMinors)) {
-    return Unusable(layout, "it publishes a table of offsets whose order cowprof doesn't know yet");
-  }
-  if (minor != layout.minor || head.free_threaded != layout.free_threaded) {
-    return Unusable(layout, "its table of offsets is of another version than the interpreter");
-  }
-  if (bytes.size() < kTableWords[version] * sizeof(uint64_t))
-    return Unusable(layout, "its table of offsets is cut off");
-  for (const TableRow& row : kTable) {
-    const uint64_t offset = WordAt(bytes, row.index[version]);
-    if (!IsSane(offset, WordAt(bytes, row.size_index[version]), row.bytes)) {
-      return Unusable(layout, "its table of offsets says what can't be");
-    }
-    *row.field(&layout) = static_cast<uint32_t>(offset);
-  }
-  const uint64_t gc = WordAt(bytes, kGcIndex[version]), collecting = WordAt(bytes, kCollectingIndex[version]);
-  const uint64_t gc_bytes = WordAt(bytes, kGcSizeIndex[version]);
-  if (!IsSane(collecting, gc_bytes, 4) || collecting <= kEnabledInGc || !IsSane(gc, WordAt(bytes, 6), 8)) {
-    return Unusable(layout, "its table of offsets says what can't be");
-  }
-  layout.interpreter.collecting = static_cast<uint32_t>(gc + collecting);
-  layout.enabled_to_collecting = static_cast<uint32_t>(collecting - kEnabledInGc);
-  layout.runtime.interpreters_main = layout.runtime.interpreters_head + 8;  // struct pyinterpreters, 3.7 to 3.14
   return layout;
 }
 

@@ -1,14 +1,11 @@
 // Where CPython keeps what cowprof reads, as data: one row a version, no knowledge outside it. Called by
 // interpreter.cc; the BPF side is given the same numbers. Every number is a byte offset on x86-64, measured with
 // offsetof against the headers of that version and verified against live processes (tests/fixtures/python/README.md).
-// From 3.13 on the interpreter's own table (_Py_DebugOffsets, Include/internal/pycore_runtime.h) overrides the row.
+// From 3.13 on the interpreter's own table (debug_offsets.h) overrides the row.
 #ifndef COWPROF_PYTHON_LAYOUT_H_
 #define COWPROF_PYTHON_LAYOUT_H_
 
 #include <cstdint>
-
-#include "absl/strings/string_view.h"
-#include "absl/types/span.h"
 
 namespace cowprof {
 
@@ -93,23 +90,11 @@ struct PythonLayout {
 // The row of 3.`minor`; not usable, with a reason, if there is none. `micro` matters for 3.7.0 to 3.7.3 only.
 PythonLayout LayoutOf(uint32_t minor, uint32_t micro, bool free_threaded);
 
+// `layout`, which is not to be used for that reason (a literal).
+PythonLayout Unusable(PythonLayout layout, const char* reason);
+
 // The row of a build with Py_TRACE_REFS (every debug build up to 3.7): two pointers come first in every object.
 PythonLayout WithTraceRefs(PythonLayout layout);
-
-// What the interpreter publishes about itself.
-struct DebugOffsetsHead {
-  uint32_t version_hex = 0;
-  bool free_threaded = false;
-};
-
-inline constexpr uint32_t kDebugOffsetsBytes = 1024;  // 584 in 3.13, 760 in 3.14, 888 in 3.15
-
-// Parses cookie and version of the bytes at _PyRuntime; false if they are no such table (3.12 and older).
-bool ParseDebugOffsetsHead(absl::Span<const char> bytes, DebugOffsetsHead* head);
-
-// `layout` with what the table says in place of the row. Not usable, with a reason, if the table's own layout is
-// unknown (3.15 and later) or it says something that can't be.
-PythonLayout WithDebugOffsets(PythonLayout layout, absl::Span<const char> bytes);
 
 }  // namespace cowprof
 

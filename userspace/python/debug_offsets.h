@@ -1,0 +1,30 @@
+// _Py_DebugOffsets: the offsets that an interpreter publishes about itself from 3.13 on, at the start of _PyRuntime
+// (Include/internal/pycore_debug_offsets.h; pycore_runtime.h in 3.13). They take the place of the row of layout.h. Called by
+// interpreter.cc. Pure: bytes that may be anything in, a layout out.
+#ifndef COWPROF_PYTHON_DEBUG_OFFSETS_H_
+#define COWPROF_PYTHON_DEBUG_OFFSETS_H_
+
+#include <cstdint>
+
+#include "absl/types/span.h"
+#include "python/layout.h"
+
+namespace cowprof {
+
+struct DebugOffsetsHead {
+  uint32_t version_hex = 0;
+  bool free_threaded = false;
+};
+
+inline constexpr uint32_t kDebugOffsetsBytes = 1024;  // 584 in 3.13, 760 in 3.14, 888 in 3.15
+
+// Parses cookie and version of the bytes at _PyRuntime; false if they are no such table (3.12 and older).
+bool ParseDebugOffsetsHead(absl::Span<const char> bytes, DebugOffsetsHead* head);
+
+// `layout` with what the table says in place of the row. Not usable, with a reason, if the table's own layout is
+// unknown (3.15 and later) or it says something that can't be.
+PythonLayout WithDebugOffsets(PythonLayout layout, absl::Span<const char> bytes);
+
+}  // namespace cowprof
+
+#endif  // COWPROF_PYTHON_DEBUG_OFFSETS_H_
