@@ -2,7 +2,7 @@
 // are its own choice, and so are the paths it maps.
 #include "fuzz.h"
 #include "regions.h"
-#include "source/procfs.h"
+#include "source/proc_text.h"
 
 namespace cowprof {
 namespace {
