@@ -69,6 +69,28 @@ def open_folder():
     shutil.rmtree(folder)
 
 
+@pytest.fixture
+def nobodys_folder(open_folder):
+    os.chown(open_folder, harness.NOBODY, harness.NOBODY)
+    return open_folder
+
+
+@pytest.fixture
+def record_as_nobody(nobodys_folder):
+    """record_as_nobody(pid, *options) attaches cowprof as an ordinary user; stops it at the end of the test."""
+    started = []
+
+    def start(pid, *options, **popen_options):
+        path = nobodys_folder / f"recording-{len(started)}.json"
+        started.append(harness.attach(pid, path, *options, **{**harness.AS_NOBODY, **popen_options}))
+        started[-1].await_sample()
+        return started[-1]
+
+    yield start
+    for recording in started:
+        recording.stop()
+
+
 # ---- What was measured: survival_rows.py makes the table of docs/survival.md of it ----
 
 _figures = []

@@ -21,7 +21,6 @@ COWPROF = f"{PREFIX}/bin/cowprof"
 WORKLOADS = f"{PREFIX}/workloads"
 SHM_BYTES = 64 << 20
 BOOT_OFFSET = 1_000_000  # seconds that a time namespace is ahead
-NOBODY = 65534
 ENVIRONMENT = {"PATH": f"{PREFIX}/bin", "LD_LIBRARY_PATH": f"{PREFIX}/lib", "PYTHONDONTWRITEBYTECODE": "1"}
 TOOLS = ("sh", "sleep", "mount", "umount", "setpriv", "unshare")
 
@@ -111,7 +110,7 @@ class Container:
 
     def __init__(self, image, mounts=("proc", "sys"), group=None, rootless=False):
         self.join = group.join if group else None
-        user = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"] if rootless else []
+        user = ["setpriv", f"--reuid={harness.NOBODY}", f"--regid={harness.NOBODY}", "--clear-groups"] if rootless else []
         command = [*user, "unshare", "--mount", "--pid", "--cgroup", "--ipc", "--uts", "--fork", "--kill-child"]
         command += ["--user", "--map-root-user"] if rootless else ["--time", f"--boottime={BOOT_OFFSET}"]
         self._first = harness.Process([*command, "sh", "-c", _START, "sh", image, *mounts], preexec_fn=self.join)

@@ -23,6 +23,8 @@ PYTHON = "/usr/bin/python3"  # the distribution's: it has torch
 PATIENCE = float(os.environ.get("COWPROF_TEST_PATIENCE", 1))
 DEADLINE = 30.0 * PATIENCE  # seconds; for what takes a second on an idle machine
 PAGE = os.sysconf("SC_PAGE_SIZE")
+NOBODY = 65534
+AS_NOBODY = {"user": NOBODY, "group": NOBODY, "extra_groups": []}  # options of Popen
 
 
 def wait_until(condition, what, seconds=DEADLINE, pause=0.005):

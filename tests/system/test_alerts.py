@@ -188,7 +188,7 @@ def test_unsafe_hooks_are_refused_at_the_start(open_folder):
     open_folder.chmod(0o777)
     assert "chmod go-w" in refused("--on-alert", hook)
     open_folder.chmod(0o755)
-    os.chown(hook, 65534, 65534)
+    os.chown(hook, harness.NOBODY, harness.NOBODY)
     assert "chown" in refused("--on-alert", hook)
     assert "never closed" in refused("--on-alert", f"{hook} 'x")
     assert "no command" in refused("--on-alert", " ")

@@ -14,7 +14,7 @@ import container_matrix as matrix
 import harness
 import truth
 from conftest import needs
-from container import NOBODY, Beside, Container, Inside, Outside
+from container import Beside, Container, Inside, Outside
 from memory_groups import MemoryGroup, memory_root
 
 
@@ -137,8 +137,8 @@ def test_root_of_a_user_namespace_may_not_load_probes(rootless):
 def test_an_ordinary_user_and_the_own_rootless_container(rootless):
     with matrix.running(rootless.start("sleep", "100")) as target:
         program = rootless.path(container.COWPROF)
-        result = subprocess.run([program, "doctor", "--json", str(target.host_pid)], capture_output=True, text=True, user=NOBODY,
-                                group=NOBODY, extra_groups=[], check=False, cwd="/")
+        result = subprocess.run([program, "doctor", "--json", str(target.host_pid)], capture_output=True, text=True, check=False,
+                                cwd="/", **harness.AS_NOBODY)
     assert result.returncode in (0, 4), result.stderr
     if result.returncode == 4:  # the user namespace of a container that has just begun may not be looked into
         assert "may not look" in result.stderr

@@ -3,91 +3,25 @@ shape. What it counts is held against page frames, which the test reads as root,
 import os
 import re
 import signal
-import subprocess
 from pathlib import Path
 
 import pytest
 
 import harness
-import memory_groups
 import planted
 import truth
 from conftest import needs
-
-NOBODY = 65534
-AS_NOBODY = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
-PAGES = 8192  # 32 MiB; in whole huge pages
-STRAY = 80  # pages that a process copies by itself: stack, libc, stdio
-
-
-@pytest.fixture
-def folder(open_folder):
-    os.chown(open_folder, NOBODY, NOBODY)
-    return open_folder
-
-
-@pytest.fixture
-def record(folder):
-    """record(pid, *options) attaches cowprof as an ordinary user."""
-    started = []
-
-    def start(pid, *options, **popen_options):
-        path = folder / f"recording-{len(started)}.json"
-        started.append(harness.attach(pid, path, *options, **{**AS_NOBODY, **popen_options}))
-        started[-1].await_sample()
-        return started[-1]
-
-    yield start
-    for recording in started:
-        recording.stop()
-
-
-class Pages:
-    """The workload shared_pages, as an ordinary user."""
-
-    def __init__(self, start_workload, mode, workers=1, pages=PAGES, **options):
-        self.process = start_workload("shared_pages", f"--mode={mode}", f"--pages={pages}", f"--workers={workers}",
-                                      **{**AS_NOBODY, **options})
-        self.process.await_line("role", "ready")
-        self.pid, self.workers = self.process.pid, workers
-
-    def _pids(self, role):
-        return [line["pid"] for line in self.process.lines if line["role"] == role]
-
-    def step(self, role, count):
-        """Goes on, and returns the pids of whoever says `role`, once `count` have done so in all."""
-        self.process.go()
-        harness.wait_until(lambda: len(self._pids(role)) >= count, f"{count} lines of role {role}")
-        return self._pids(role)
-
-    def fork(self, generation=1):
-        return self.step("worker", generation * self.workers)[-self.workers:]
-
-    def act(self, generation=1):
-        self.step("acted", generation * (self.workers + 1))
-
-
-def await_sweep(recording, pids):
-    for pid in pids:
-        harness.wait_until(lambda: has_copies(recording, pid), f"a sweep of {pid}", pause=0.05)
-
-
-def has_copies(recording, pid):
-    result = harness.run_cowprof("report", recording.path, "--json")
-    if result.returncode != 0:
-        return False
-    rows = harness.rows_of(harness.json.loads(result.stdout), pid)
-    return bool(rows) and rows[0]["page_map"] is not None
+from shared_pages import PAGES, STRAY, Pages, await_sweep, has_copied
 
 
 def diverged(worker, parent):
     return truth.diverged(truth.anonymous_frames(parent), truth.anonymous_frames(worker))
 
 
-def run(start_workload, record, mode, **options):
+def run(start_workload, record_as_nobody, mode, **options):
     """One generation that was seen before it writes. Returns the workload, its workers and the report of that moment."""
     pages = Pages(start_workload, mode, **options)
-    recording = record(pages.pid, "--interval", "200ms")
+    recording = record_as_nobody(pages.pid, "--interval", "200ms")
     workers = pages.fork()
     await_sweep(recording, workers)
     pages.act()
@@ -99,8 +33,8 @@ def run(start_workload, record, mode, **options):
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_copies_are_exact_at_the_last_sample(start_workload, record, workers):
-    pages, pids, frames, report = run(start_workload, record, "copies", workers=workers)
+def test_copies_are_exact_at_the_last_sample(start_workload, record_as_nobody, workers):
+    pages, pids, frames, report = run(start_workload, record_as_nobody, "copies", workers=workers)
     for pid in pids:
         row = harness.row_of(report, pid)
         assert PAGES <= row["copies"] <= PAGES + STRAY
@@ -115,19 +49,27 @@ def test_copies_are_exact_at_the_last_sample(start_workload, record, workers):
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_what_the_parent_copies_is_not_the_workers(start_workload, record, workers):
-    pages, pids, _, report = run(start_workload, record, "parent", workers=workers)
+def test_what_the_parent_copies_is_not_the_workers(start_workload, record_as_nobody, workers):
+    pages, pids, _, report = run(start_workload, record_as_nobody, "parent", workers=workers)
     for pid in pids:
         assert harness.row_of(report, pid)["copies"] <= 0.05 * PAGES
     assert abs(harness.row_of(report, pages.pid)["copies"] - PAGES) <= 0.05 * PAGES
 
 
-def test_both_sides_write(start_workload, record):
+def test_both_sides_write(start_workload, record_as_nobody):
     """With two workers it is seen whose copies are whose."""
-    pages, pids, _, report = run(start_workload, record, "both", workers=2)
+    pages, pids, _, report = run(start_workload, record_as_nobody, "both", workers=2)
     for pid in pids:
         assert PAGES / 2 <= harness.row_of(report, pid)["copies"] <= PAGES / 2 + STRAY
     assert abs(harness.row_of(report, pages.pid)["copies"] - PAGES / 2) <= STRAY
+
+
+def test_copies_of_a_worker_with_children_count_once(start_workload, record_as_nobody):
+    """The worker's page differs from its parent's, and its child's from the worker's: one copy all the same."""
+    pages, (pid,), _, report = run(start_workload, record_as_nobody, "middle")
+    assert PAGES <= harness.row_of(report, pid)["copies"] <= PAGES + STRAY
+    assert report["totals"]["copies"] <= PAGES + 3 * STRAY
+    assert harness.row_of(report, pages.pid)["copies"] <= STRAY
 
 
 # PAGEMAP_SCAN, since 6.7: what tells pages of zeroes from shared ones.
@@ -135,16 +77,16 @@ KNOWS_ZEROES = tuple(map(int, re.findall(r"\d+", os.uname().release)[:2])) >= (6
 
 
 @pytest.mark.parametrize("mode", ["zero", "new", "file"])
-def test_what_was_not_shared_is_no_copy(start_workload, record, mode):
-    _, (pid,), _, report = run(start_workload, record, mode)
+def test_what_was_not_shared_is_no_copy(start_workload, record_as_nobody, mode):
+    _, (pid,), _, report = run(start_workload, record_as_nobody, mode)
     row = harness.row_of(report, pid)
     assert row["copies"] <= STRAY + (PAGES if mode == "zero" and not KNOWS_ZEROES else 0)
     assert row["private_bytes"] >= PAGES * harness.PAGE
 
 
-def test_huge_pages_are_counted_by_what_was_copied_of_them(start_workload, record):
+def test_huge_pages_are_counted_by_what_was_copied_of_them(start_workload, record_as_nobody):
     """Bit 56 of the parent's huge page says of all its 512 pages what holds for the first."""
-    pages, pids, frames, report = run(start_workload, record, "huge", workers=2)
+    pages, pids, frames, report = run(start_workload, record_as_nobody, "huge", workers=2)
     for pid in pids:
         row = harness.row_of(report, pid)
         assert PAGES / 8 <= row["copies"] <= PAGES / 8 + STRAY
@@ -152,12 +94,36 @@ def test_huge_pages_are_counted_by_what_was_copied_of_them(start_workload, recor
     assert harness.row_of(report, pages.pid)["still_shared_bytes"] >= 0.8 * PAGES * harness.PAGE
 
 
+@pytest.fixture
+def hugetlb_pool():
+    """Room for PAGES and their copies in hugetlb's pool."""
+    pool = Path("/proc/sys/vm/nr_hugepages")
+    needs("hugetlb", os.access(pool, os.W_OK), f"{pool} can't be raised")
+    before = pool.read_text()
+    pool.write_text(str(int(before) + 32))
+    try:
+        needs("hugetlb", int(pool.read_text()) >= int(before) + 32, "no 32 huge pages are free")
+        yield
+    finally:
+        pool.write_text(before)
+
+
+@pytest.mark.usefixtures("hugetlb_pool")
+def test_pages_of_hugetlb_are_counted_by_bytes(start_workload, record_as_nobody):
+    """One write to each copies 2 MiB, from a pool that no probe sees."""
+    _, (pid,), frames, report = run(start_workload, record_as_nobody, "hugetlb")
+    row = harness.row_of(report, pid)
+    assert PAGES / 2 <= row["copies"] <= PAGES / 2 + STRAY
+    assert abs(row["copies"] - frames[pid]) <= STRAY
+    assert row["private_bytes"] >= PAGES / 2 * harness.PAGE
+
+
 @pytest.mark.parametrize("mode", ["busy", "still"])
-def test_the_last_sibling_to_let_go_leaves_no_copies(start_workload, record, mode):
+def test_the_last_sibling_to_let_go_leaves_no_copies(start_workload, record_as_nobody, mode):
     """What the parent copied stays with the workers, which share it; the last of them has it alone, and copied nothing, whether
     it has page faults for as many or not."""
     pages = Pages(start_workload, mode, workers=2)
-    recording = record(pages.pid, "--interval", "200ms")
+    recording = record_as_nobody(pages.pid, "--interval", "200ms")
     remaining, leaving = pages.fork()
     await_sweep(recording, [remaining, leaving])
     pages.act()
@@ -171,9 +137,9 @@ def test_the_last_sibling_to_let_go_leaves_no_copies(start_workload, record, mod
     assert harness.row_of(report, remaining)["copies"] <= STRAY
 
 
-def test_what_the_parent_left_is_copied_by_all_workers_but_the_last(start_workload, record):
+def test_what_the_parent_left_is_copied_by_all_workers_but_the_last(start_workload, record_as_nobody):
     pages = Pages(start_workload, "left", workers=3)
-    recording = record(pages.pid, "--interval", "200ms")
+    recording = record_as_nobody(pages.pid, "--interval", "200ms")
     pids = pages.fork()
     await_sweep(recording, pids)
     pages.act()
@@ -185,10 +151,10 @@ def test_what_the_parent_left_is_copied_by_all_workers_but_the_last(start_worklo
     assert 2 * PAGES <= sum(harness.row_of(report, pid)["copies"] for pid in pids) <= 2 * PAGES + 3 * STRAY
 
 
-def test_a_program_that_is_started_is_no_worker_of_inherited_pages(folder):
+def test_a_program_that_is_started_is_no_worker_of_inherited_pages(nobodys_folder):
     """It was forked and became another program between two looks, as `bash train.sh` starts it."""
-    path = folder / "r.json"
-    result = harness.run_cowprof("--quiet", "--output", path, "--interval", "100ms", "--", "sh", "-c", "sleep 2; true", **AS_NOBODY)
+    path = nobodys_folder / "r.json"
+    result = harness.run_cowprof("--quiet", "--output", path, "--interval", "100ms", "--", "sh", "-c", "sleep 2; true", **harness.AS_NOBODY)
     assert result.returncode == 0, result.stderr
     records = harness.load_json(path)["records"]
     (started,) = [row["index"] for row in records if row.get("event") == "process" and row["origin"] == "fork"]
@@ -207,12 +173,12 @@ program.kill()
 """
 
 
-def test_huge_pages_of_who_started_other_programs_are_its_own(record):
-    process = harness.Process([harness.PYTHON, "-c", HUGE_PAGES_AND_A_PROGRAM], **AS_NOBODY)
+def test_huge_pages_of_who_started_other_programs_are_its_own(record_as_nobody):
+    process = harness.Process([harness.PYTHON, "-c", HUGE_PAGES_AND_A_PROGRAM], **harness.AS_NOBODY)
     try:
         process.await_line("role", "ready")
         assert re.search(r"AnonHugePages: +[1-9]", Path(f"/proc/{process.pid}/smaps_rollup").read_text())
-        recording = record(process.pid, "--interval", "200ms")
+        recording = record_as_nobody(process.pid, "--interval", "200ms")
         await_sweep(recording, [process.pid])
         recording.interrupt()
         row = harness.row_of(recording.report(), process.pid)
@@ -223,10 +189,10 @@ def test_huge_pages_of_who_started_other_programs_are_its_own(record):
         process.stop()
 
 
-def test_generations(start_workload, record):
+def test_generations(start_workload, record_as_nobody):
     """The pages that a generation left to the parent are shared with the next, and copied again."""
     pages = Pages(start_workload, "copies")
-    recording = record(pages.pid, "--interval", "200ms")
+    recording = record_as_nobody(pages.pid, "--interval", "200ms")
     for generation in 1, 2:
         (worker,) = pages.fork(generation)
         await_sweep(recording, [worker])
@@ -243,14 +209,9 @@ def test_generations(start_workload, record):
     assert rows[0]["ended_at"] is not None
 
 
-def has_copied(recording, pid):
-    result = harness.run_cowprof("report", recording.path, "--json")
-    return result.returncode == 0 and (harness.row_of(harness.json.loads(result.stdout), pid)["copies"] or 0) >= PAGES
-
-
-def test_a_worker_that_becomes_another_program_inherits_nothing(start_workload, record):
+def test_a_worker_that_becomes_another_program_inherits_nothing(start_workload, record_as_nobody):
     pages = Pages(start_workload, "exec")
-    recording = record(pages.pid, "--interval", "200ms")
+    recording = record_as_nobody(pages.pid, "--interval", "200ms")
     (worker,) = pages.fork()
     await_sweep(recording, [worker])
     pages.act()
@@ -261,11 +222,12 @@ def test_a_worker_that_becomes_another_program_inherits_nothing(start_workload, 
     assert row["still_shared_bytes"] <= 1 << 20 and row["private_bytes"] <= 4 << 20
 
 
-def test_short_lived_workers_are_seen_or_not_and_nothing_is_made_up(folder):
-    result = harness.run_cowprof("--output", folder / "r.json", "--interval", "100ms", "--", harness.WORKLOADS / "fork_storm",
-                                 "--forks=300", "--rate=400", "--pages=64", **AS_NOBODY)
+def test_short_lived_workers_are_seen_or_not_and_nothing_is_made_up(nobodys_folder):
+    path = nobodys_folder / "r.json"
+    result = harness.run_cowprof("--output", path, "--interval", "100ms", "--", harness.WORKLOADS / "fork_storm",
+                                 "--forks=300", "--rate=400", "--pages=64", **harness.AS_NOBODY)
     assert result.returncode == 0, result.stderr
-    report = harness.json.loads(harness.run_cowprof("report", folder / "r.json", "--json").stdout)
+    report = harness.json.loads(harness.run_cowprof("report", path, "--json").stdout)
     harness.validate(report, "report.schema.json")
     assert 0 < len(report["workers"]) <= 300
     for row in report["workers"]:
@@ -273,10 +235,10 @@ def test_short_lived_workers_are_seen_or_not_and_nothing_is_made_up(folder):
         assert row["ended_at"] is not None
 
 
-def test_an_end_that_nobody_tells_has_no_status(start_workload, record, folder):
+def test_an_end_that_nobody_tells_has_no_status(start_workload, record_as_nobody, nobodys_folder):
     """A worker that its parent waits for at once: where the kernel keeps the status (6.15) it is told, and the same one."""
     pages = Pages(start_workload, "copies")
-    recording = record(pages.pid, "--interval", "200ms")
+    recording = record_as_nobody(pages.pid, "--interval", "200ms")
     (worker,) = pages.fork()
     await_sweep(recording, [worker])
     os.kill(worker, signal.SIGKILL)
@@ -288,7 +250,7 @@ def test_an_end_that_nobody_tells_has_no_status(start_workload, record, folder):
     text = harness.run_cowprof("report", recording.path).stdout
     assert ("killed by SIGKILL" in text) == (row["exit"] is not None)
     assert "as the page map shows them at each sample (page-map)" in text and "every copy counted" not in text
-    page = folder / "page.html"
+    page = nobodys_folder / "page.html"
     assert harness.run_cowprof("view", recording.path, "-o", page).returncode == 0 and page.stat().st_size > 10000
 
 
@@ -300,13 +262,13 @@ CAUSES = {  # what the bytes tell, of what was planted: {planted cause: (cause t
 
 
 @pytest.mark.parametrize("scenario", CAUSES)
-def test_causes_and_types_from_bytes(scenario, folder):
+def test_causes_and_types_from_bytes(scenario, nobodys_folder):
     cause, kind = CAUSES[scenario]
     process = harness.Process([harness.PYTHON, planted.WORKLOAD, scenario, "--linger=2.5"])  # as root: it reads page frames
     try:
         harness.wait_until(lambda: process.lines, "the workload")
         rungs = [row["rung"] for row in harness.json.loads(harness.run_cowprof("doctor", "--json").stdout)["rungs"]]
-        recording = harness.attach(process.pid, folder / "r.json", "--interval", "200ms",
+        recording = harness.attach(process.pid, nobodys_folder / "r.json", "--interval", "200ms",
                                    *[f"--without={rung}" for rung in rungs if rung != "page-map"])
         recording.await_sample()
         process.go()
@@ -321,108 +283,3 @@ def test_causes_and_types_from_bytes(scenario, folder):
     if kind:
         assert report["by_type"][0]["type"] == kind and report["by_type"][0]["share"] >= 0.9
     assert report["by_line"] == []
-
-
-# ---- Limits ----
-
-
-def test_a_cgroup_limit_is_forecast_and_said_before_it_is_met(start_workload, record):
-    conftest_needs_memory_group()
-    with memory_groups.MemoryGroup(256 * memory_groups.MB) as group:
-        process = start_workload("ramp", "--kind=copy", "--rate=20", "--mb=400", "--wait", **AS_NOBODY)
-        process.await_line("role", "ready")
-        group.add(process.pid)
-        recording = record(process.pid, "--interval", "200ms", "--alert-at=70%")
-        process.go()
-        harness.wait_until(lambda: any(record["type"] == "alert" for record in harness.load_json(recording.path)["records"]),
-                           "an alert", pause=0.1)
-        recording.interrupt()
-        report = recording.report()
-        (limit,) = [limit for limit in report["limits"] if limit["kind"].startswith("cgroup")]
-        assert limit["limit"] == 256 * memory_groups.MB and report["alerts"]
-        assert report["forecast"]["verdict"] in ("tight", "will-exceed")
-        assert report["forecast"]["first_limit"] == limit["kind"]
-
-
-def conftest_needs_memory_group():
-    if memory_groups.memory_root() is None:
-        pytest.skip("memory controller v1: none that can be divided")
-
-
-# ---- Elsewhere ----
-
-
-def record_inside(folder, setup, *unshare, **options):
-    """In new namespaces: two workers that copy all pages. Asserts that all of it is counted, by the pids inside."""
-    path = folder / "r.json"
-    script = (f"{setup} {harness.COWPROF} --quiet --output {path} --interval 100ms -- "
-              f"{harness.WORKLOADS}/shared_pages --mode=copies --workers=2 --pages={PAGES}")
-    process = subprocess.Popen(["unshare", *unshare, "--fork", "sh", "-c", script], stdin=subprocess.PIPE, text=True,
-                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, **options)
-
-    def step(done, what):
-        process.stdin.write("\n")
-        process.stdin.flush()
-        harness.wait_until(lambda: process.poll() is not None or done(workers_of(path)), what, pause=0.1)
-        assert process.poll() is None, process.stderr.read()
-
-    try:
-        step(lambda rows: [row["page_map"] is not None for row in rows] == [True, True], "a sweep of both workers")
-        step(lambda rows: all((row["copies"] or 0) >= PAGES for row in rows), "the copies of both")
-        _, stderr = process.communicate(timeout=harness.DEADLINE)
-    finally:
-        process.kill()
-    assert process.returncode == 0, stderr
-    report = harness.json.loads(harness.run_cowprof("report", path, "--json").stdout)
-    assert report["exactness"]["rung"] == "page-map" and report["target"]["pid"] < 100
-    assert report["parent"]["copies"] <= STRAY
-    assert len(report["workers"]) == 2
-    for row in report["workers"]:
-        assert row["pid"] < 100 and PAGES <= row["copies"] <= PAGES + STRAY
-
-
-def workers_of(path):
-    result = harness.run_cowprof("report", path, "--json")
-    return harness.json.loads(result.stdout)["workers"] if result.returncode == 0 else []
-
-
-def test_it_works_in_a_user_pid_and_mount_namespace(folder):
-    record_inside(folder, "exec", "--user", "--map-root-user", "--pid", "--mount-proc", **AS_NOBODY)
-
-
-def test_hidepid_hides_nothing_that_it_needs(folder):
-    record_inside(folder, f"mount -t proc -o hidepid=2 proc /proc && exec setpriv --reuid={NOBODY} --regid={NOBODY} --clear-groups",
-                  "--mount", "--pid")
-
-
-def test_another_users_process_is_refused_with_the_remedy(start_workload, folder):
-    process = start_workload("shared_pages")
-    process.await_line("role", "ready")
-    result = harness.run_cowprof("--attach", process.pid, "--output", folder / "r.json", **AS_NOBODY)
-    assert result.returncode == 4
-    assert re.search(rf"may not look at process {process.pid}.*as the user", result.stderr)
-    doctor = harness.run_cowprof("doctor", "--json", **AS_NOBODY)
-    assert doctor.returncode == 0 and harness.json.loads(doctor.stdout)["rung"] == "page-map"
-
-
-YAMA = Path("/proc/sys/kernel/yama/ptrace_scope")
-
-
-def test_yama_is_named_where_it_forbids_to_read_memory(record, start_workload):
-    """Copies are counted, since page maps need less; what to do for the rest is said by the recording and by doctor."""
-    needs("Yama", YAMA.exists(), f"no {YAMA}")
-    before = YAMA.read_text()
-    YAMA.write_text("1")
-    try:
-        work = Pages(start_workload, "copies")
-        recording = record(work.pid)
-        pids = work.fork()
-        work.act()
-        await_sweep(recording, pids)
-        recording.interrupt()
-        doctor = harness.run_cowprof("doctor", "--json", work.pid, **AS_NOBODY)
-    finally:
-        YAMA.write_text(before)
-    for said in (harness.json.loads(doctor.stdout)["note"], str(recording.timeline()["records"])):
-        assert "kernel.yama.ptrace_scope is 1" in said and "cowprof -- COMMAND" in said
-    assert recording.report()["exactness"]["copies"] == "page-map"

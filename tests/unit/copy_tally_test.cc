@@ -176,6 +176,43 @@ TEST_CASE("a copy that a worker shares with its own child is not its parent's") 
   CHECK(worker.Take(Look({}, From(0, 10))).parents == 0);
 }
 
+TEST_CASE("one fault copies a page of hugetlb whole, and no more than the faults that there were") {
+  RegionSharing look = Look(From(0, 512), From(0, 512));
+  look.hugetlb = true;
+  for (const uint64_t faults : {0, 1, 7}) {
+    Worker worker;
+    worker.Take(Look({}));
+    CHECK(worker.Take(look, faults).own == (faults == 0 ? 0 : 512));
+    Worker of_small_pages;
+    of_small_pages.Take(Look({}));
+    CHECK(of_small_pages.Take(Look(From(0, 512), From(0, 512)), faults).own == faults);
+  }
+}
+
+TEST_CASE("what a worker copied of its parent's pages its child's look does not count again") {
+  Worker worker;
+  worker.Take(Look({}));
+  const auto look_of_child = [&](CopyTally* child, const RegionSharing& look) {
+    ParentsCopies workers_copies;
+    const auto nobody = [](uint64_t, const PageBits&) { return PageBits(); };
+    return child->Take(std::vector<RegionSharing>{look}, 4096, 0, {&workers_copies, nobody, &worker.tally});
+  };
+  CopyTally holds, is_the_last;
+  look_of_child(&holds, Look({}));
+  look_of_child(&is_the_last, Look({}));
+  // Either look may come first. The child shares the old page with its grandparent, or has it alone.
+  CHECK(look_of_child(&holds, Look({}, From(0, 40))).parents == 0);
+  CHECK(worker.Take(Look(From(0, 40))).own == 40);
+  CHECK(look_of_child(&is_the_last, Look(From(0, 40), From(0, 40))).parents == 0);
+  // Pages that the grandparent never had: only the child's look tells.
+  RegionSharing alone = Look({});
+  alone.peer.reset();
+  worker.Take(alone);
+  CopyTally other;
+  look_of_child(&other, Look({}));
+  CHECK(look_of_child(&other, Look({}, From(0, 40))).parents == 40);
+}
+
 TEST_CASE("after an exec nothing is inherited") {
   Worker worker;
   worker.Take(Look({}));

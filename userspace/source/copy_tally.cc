@@ -31,6 +31,7 @@ NewCopies CopyTally::Take(absl::Span<const RegionSharing> look, uint64_t page_by
   std::vector<uint64_t> likely, unclear;              // its own, or nobody's; its own, or the parent's
   absl::flat_hash_map<uint64_t, PageBits> of_likely;  // that the parent had left
   absl::flat_hash_map<uint64_t, Known> now;
+  uint64_t most_huge = most;
   for (const RegionSharing& region : look) {
     const auto before = known_.find(region.address);
     const Known was = before != known_.end() ? before->second : Known{.shared = first ? ~PageBits() : PageBits()};
@@ -43,14 +44,21 @@ NewCopies CopyTally::Take(absl::Span<const RegionSharing> look, uint64_t page_by
     now[region.address] = {.shared = region.shared,
                            .own = was.own | became_own,
                            .left = region.shared & (left | just_left),
-                           .inherited = became_own & left & ~held};
-    const PageBits new_parents = just_left & ~parents;
+                           .inherited = became_own & left & ~held,
+                           .peer = region.peer};
+    const PageBits told_by_parent = family.of_parent ? family.of_parent->OfItsParent(region.address) : PageBits();
+    const PageBits new_parents = just_left & ~parents & ~told_by_parent;
     parents = (parents & ~(region.peer & ~region.peer_exclusive)) | just_left;
     if (all_is_old) continue;
+    if (region.hugetlb && became_own.any() && most_huge > 0) {
+      --most_huge;
+      most += became_own.count() - 1;
+    }
     const PageBits both = region.peer_exclusive & ~left;
     Append(region.address, became_own & ~region.peer_exclusive & ~left, page_bytes, &found.own_pages);
-    Append(region.address, held | (became_own & both & was.own), page_bytes, &likely);
-    Append(region.address, became_own & both & ~was.own, page_bytes, &unclear);
+    const PageBits nobodys = became_own & both & (was.own | told_by_parent);
+    Append(region.address, held | nobodys, page_bytes, &likely);
+    Append(region.address, became_own & both & ~nobodys, page_bytes, &unclear);
     Append(region.address, new_parents, page_bytes, &found.parents_pages);
     if (held.any()) of_likely[region.address] = held;
   }
@@ -74,6 +82,11 @@ PageBits CopyTally::HoldsOfLeft(uint64_t address, const PageBits& parents) const
   if (known == known_.end()) return {};
   const Known& of_it = known->second;
   return (of_it.shared & ~of_it.own & (of_it.left | parents)) | of_it.inherited;
+}
+
+PageBits CopyTally::OfItsParent(uint64_t address) const {
+  const auto known = known_.find(address);
+  return known == known_.end() ? PageBits() : known->second.peer;
 }
 
 }  // namespace cowprof

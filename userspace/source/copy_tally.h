@@ -1,6 +1,6 @@
 // Counts the copies of one process from what its page map shows, look after look: a page that was shared and now is its
 // own was copied in between, by it or by the other side. Pure: pagemap_faults.cc hands in each finished look and what
-// bounds the count. Keeps four bits a page.
+// bounds the count. Keeps five bits a page.
 #ifndef COWPROF_SOURCE_COPY_TALLY_H_
 #define COWPROF_SOURCE_COPY_TALLY_H_
 
@@ -23,11 +23,14 @@ struct NewCopies {
 // By region: pages that the parent copied, as the looks at all of its workers say, and has not shared again since.
 using ParentsCopies = absl::flat_hash_map<uint64_t, PageBits>;
 
+class CopyTally;
+
 // Who else has to do with a page. `siblings` returns those of the pages at an address that a living sibling holds, as
-// HoldsOfLeft() tells of each.
+// HoldsOfLeft() tells of each. `of_parent`: the parent's own looks, which count what it copied of its own parent's.
 struct Family {
   ParentsCopies* parent;
   absl::FunctionRef<PageBits(uint64_t address, const PageBits& pages)> siblings;
+  const CopyTally* of_parent = nullptr;
 };
 
 class CopyTally {
@@ -38,13 +41,15 @@ class CopyTally {
 
   // One look at all of the process against its parent. `most`: how many copies it can have made since the last look, by
   // its page faults. A page that both sides have alone is this process's copy as long as it had the faults for it; the
-  // rest are the parent's. So where both write at once, the count is an upper bound.
-  // A page that the parent left by a copy is shared by workers only. The last of them has it alone without a copy: of
-  // those that were seen to hold it, and still live, all count a copy but one.
+  // rest are the parent's. So where both write at once, the count is an upper bound. Of hugetlb's pages one fault
+  // copies all that a region has. A page that the parent left by a copy is shared by workers only. The last of them has
+  // it alone without a copy: of those that were seen to hold it, and still live, all count a copy but one.
   NewCopies Take(absl::Span<const RegionSharing> look, uint64_t page_bytes, uint64_t most, const Family& family);
   // The pages that the parent left (`parents`: those it is known to have copied) which this process holds: it shares
   // them, or has become the only one to have them and did not count a copy.
   PageBits HoldsOfLeft(uint64_t address, const PageBits& parents) const;
+  // The pages that its parent has as well, as it was last looked at: their copies are found by its own looks.
+  PageBits OfItsParent(uint64_t address) const;
   // It runs another program: nothing is inherited.
   void Exec() { *this = CopyTally(/*was_there=*/true); }
 
@@ -54,6 +59,7 @@ class CopyTally {
     PageBits own;        // has been alone its own, at any time: it may have handed the page on to a child
     PageBits left;       // of `shared`: by the parent, which has a copy of its own
     PageBits inherited;  // at the last look: alone its own since, not counted as its copy, and the parent had left it
+    PageBits peer;       // at the last look: the parent has a page there
   };
   absl::flat_hash_map<uint64_t, Known> known_;
   bool was_there_ = false, first_ = true;

@@ -48,6 +48,7 @@ struct RegionSharing {
   uint64_t address = 0;
   PageBits shared, exclusive;     // it maps the page with others; it alone
   PageBits peer, peer_exclusive;  // the peer has an anonymous page there; and maps that alone
+  bool hugetlb = false;           // the kernel copies all of it at one fault
   bool operator==(const RegionSharing&) const = default;
 };
 // Of at most kPagesOfRegion entries, with frames or what stands for them.

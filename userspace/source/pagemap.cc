@@ -56,6 +56,12 @@ std::vector<uint64_t> RegionsOf(const std::vector<Mapping>& mappings) {
   return regions;
 }
 
+// As far as the name tells: that of a file on a hugetlbfs could be any.
+std::vector<uint64_t> HugetlbRegionsOf(std::vector<Mapping> mappings) {
+  std::erase_if(mappings, [](const Mapping& mapping) { return !absl::StartsWith(mapping.name, "/anon_hugepage"); });
+  return RegionsOf(mappings);
+}
+
 // Those that end behind `address`.
 absl::Span<const AddressRange> RangesFrom(const std::vector<AddressRange>* ranges, uint64_t address) {
   if (ranges == nullptr) return {};
@@ -119,14 +125,16 @@ bool PagemapSweep::Open(SweepJob& job) {
   own_ = OpenPagemap(job.process);
   peer_ = OpenPagemap(job.peer);
   if (!own_.ok()) return false;
+  std::vector<uint64_t> hugetlb;
   if (job.full) {
     absl::StatusOr<std::vector<Mapping>> mappings = proc_.ReadMaps(job.process.pid);
     if (!mappings.ok()) return false;
     job.regions = RegionsOf(*mappings);
+    hugetlb = HugetlbRegionsOf(*std::move(mappings));
   }
   std::sort(job.regions.begin(), job.regions.end());
   job.regions.erase(std::unique(job.regions.begin(), job.regions.end()), job.regions.end());
-  progress_ = {.open = true, .begin = Now()};
+  progress_ = {.open = true, .hugetlb = std::move(hugetlb), .begin = Now()};
   return true;
 }
 
@@ -194,8 +202,11 @@ bool PagemapSweep::ReadPiece(const SweepJob& job, uint64_t address) {
   }
   progress_.read.insert(progress_.read.end(), best->counts.begin(), best->counts.end());
   if (best->has_peer && job.sample_diverged > 0 && best->diverged_pages > 0) NotePages(job, address, *best);
-  if (job.sharing && !best->counts.empty())
-    progress_.found.sharing.push_back(SharingOf(address, best->own, best->peer, zero_pfn_));
+  if (job.sharing && !best->counts.empty()) {
+    std::vector<RegionSharing>& sharing = progress_.found.sharing;
+    sharing.push_back(SharingOf(address, best->own, best->peer, zero_pfn_));
+    sharing.back().hugetlb = std::binary_search(progress_.hugetlb.begin(), progress_.hugetlb.end(), address);
+  }
   return true;
 }
 

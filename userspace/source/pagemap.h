@@ -124,6 +124,7 @@ class PagemapSweep {
   struct Progress {
     bool open = false;
     size_t next = 0;
+    std::vector<uint64_t> hugetlb;  // regions, sorted
     absl::Duration begin, cost;
     std::vector<KeptPages> read;  // by this job so far, sorted by region
     FinishedSweep found;

@@ -161,7 +161,8 @@ NewCopies PagemapFaults::Tally(uint32_t serial, const FinishedSweep& sweep) {
     }
     return held;
   };
-  return process.tally.Take(sweep.sharing, page_bytes_, MostCopies(&process), {parents, siblings});
+  const CopyTally* of_parent = parent == processes_.end() ? nullptr : &parent->second.tally;
+  return process.tally.Take(sweep.sharing, page_bytes_, MostCopies(&process), {parents, siblings, of_parent});
 }
 
 std::vector<uint64_t> PagemapFaults::TakeSweep(uint32_t serial, const FinishedSweep& sweep) {

@@ -5,7 +5,8 @@
 //   both     workers write the first half, the parent the rest  zero    the parent has only read its pages, workers write them
 //   new      parent and workers map the same new addresses and write there      file   workers write a private file mapping
 //   huge     of each 8 pages in huge pages the workers write the second          drop   workers give the pages back, then write
-//   exec     workers write the pages, then become another program
+//   middle   as copies, and each worker has a child that only holds them
+//   exec     workers write the pages, then become another program      hugetlb  of hugetlb's pages, workers write to half of them
 // The parent writes all pages, and one more step later:
 //   left     the workers write them, too       busy     the workers write new memory       still    the parent writes new memory
 //   shared_pages --mode=copies [--pages=20000] [--workers=1]
@@ -13,6 +14,8 @@
 
 #include <signal.h>
 #include <sys/prctl.h>
+
+enum { kHugePages = 512 };  // in one of 2 MiB
 
 static const char* mode;
 static char* area;
@@ -31,8 +34,10 @@ static int Step(void) {
 static void WriteNewPages(void) { WritePages(MapPrivate(pages), 0, pages); }
 
 static void ActAsWorker(void) {
-  if (Is("copies") || Is("zero") || Is("exec")) WritePages(area, 0, pages);
+  if (Is("copies") || Is("middle") || Is("zero") || Is("exec")) WritePages(area, 0, pages);
   if (Is("both")) WritePages(area, 0, pages / 2);
+  if (Is("hugetlb"))
+    for (long i = 0; i < pages / 2; i += kHugePages) area[i * kPageBytes] = 3;
   if (Is("new")) WriteNewPages();
   if (Is("huge"))
     for (long i = 1; i < pages; i += 8) area[i * kPageBytes] = 3;
@@ -58,6 +63,10 @@ static void Say(const char* role) {
 static void RunWorker(int go, int again) {
   char c;
   prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (Is("middle") && !Fork()) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (;;) pause();
+  }
   Say("worker");
   if (read(go, &c, 1) != 1) _exit(0);
   ActAsWorker();
@@ -106,11 +115,15 @@ int main(int argc, char** argv) {
   signal(SIGCHLD, SIG_IGN);
   area = MapPrivate(pages);
   if (Is("huge")) {
-    uint64_t huge = 2 << 20;
+    uint64_t huge = kHugePages * kPageBytes;
     area = mmap(NULL, pages * kPageBytes + huge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     Check(area != MAP_FAILED, "mmap");
     area = (char*)(((uintptr_t)area + huge - 1) / huge * huge);
     madvise(area, pages * kPageBytes, MADV_HUGEPAGE);
+  }
+  if (Is("hugetlb")) {
+    area = mmap(NULL, pages * kPageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+    Check(area != MAP_FAILED, "mmap of huge pages");
   }
   file = fileno(tmpfile());
   Check(!ftruncate(file, pages * kPageBytes), "ftruncate");

@@ -1,0 +1,48 @@
+"""The workload shared_pages, run by an ordinary user and recorded by the page map alone, and what a report of it knows so far."""
+import harness
+
+PAGES = 8192  # 32 MiB; in whole huge pages
+STRAY = 80  # pages that a process copies by itself: stack, libc, stdio
+
+
+class Pages:
+    """The workload shared_pages, as an ordinary user."""
+
+    def __init__(self, start_workload, mode, workers=1, pages=PAGES, **options):
+        self.process = start_workload("shared_pages", f"--mode={mode}", f"--pages={pages}", f"--workers={workers}",
+                                      **{**harness.AS_NOBODY, **options})
+        self.process.await_line("role", "ready")
+        self.pid, self.workers = self.process.pid, workers
+
+    def _pids(self, role):
+        return [line["pid"] for line in self.process.lines if line["role"] == role]
+
+    def step(self, role, count):
+        """Goes on, and returns the pids of whoever says `role`, once `count` have done so in all."""
+        self.process.go()
+        harness.wait_until(lambda: len(self._pids(role)) >= count, f"{count} lines of role {role}")
+        return self._pids(role)
+
+    def fork(self, generation=1):
+        return self.step("worker", generation * self.workers)[-self.workers:]
+
+    def act(self, generation=1):
+        self.step("acted", generation * (self.workers + 1))
+
+
+def await_sweep(recording, pids):
+    for pid in pids:
+        harness.wait_until(lambda: has_copies(recording, pid), f"a sweep of {pid}", pause=0.05)
+
+
+def has_copies(recording, pid):
+    result = harness.run_cowprof("report", recording.path, "--json")
+    if result.returncode != 0:
+        return False
+    rows = harness.rows_of(harness.json.loads(result.stdout), pid)
+    return bool(rows) and rows[0]["page_map"] is not None
+
+
+def has_copied(recording, pid):
+    result = harness.run_cowprof("report", recording.path, "--json")
+    return result.returncode == 0 and (harness.row_of(harness.json.loads(result.stdout), pid)["copies"] or 0) >= PAGES
