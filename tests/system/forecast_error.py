@@ -118,7 +118,8 @@ def errors(path):
         rows.append((t, private / truth, plateau and plateau["best"] / truth - 1,
                      plateau and plateau["low"] <= truth * 1.001 and plateau["high"] >= truth * 0.999))
     # From the peak on there is nothing to forecast: workers end one by one.
-    end = next((number for number, row in enumerate(rows) if row[1] >= 0.995), len(rows))
+    peak = max((row[1] for row in rows), default=0)
+    end = next((number for number, row in enumerate(rows) if row[1] >= min(0.995, peak)), len(rows))
     return truth, rows[:end]
 
 

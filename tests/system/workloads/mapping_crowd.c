@@ -1,7 +1,7 @@
 // A worker with very many mappings, or very much of reserved address space. The root makes M mappings that can't be merged and
 // reserves G GiB, once without rights and once with, touching a page in each; then it forks a worker. For each line on stdin
 // the worker copies K of the inherited pages and times mmap+munmap for S seconds, in microseconds.
-//   mapping_crowd [--mappings=60000] [--gib=0] [--seconds=2] [--pages=1000]
+//   mapping_crowd [--mappings=100000] [--gib=0] [--seconds=2] [--pages=1000]
 #include "workload.h"
 
 enum { kMostSamples = 4 << 20 };
@@ -49,7 +49,7 @@ static void RunRound(char* area, long pages, long seconds) {
 }
 
 int main(int argc, char** argv) {
-  long mappings = Option(argc, argv, "--mappings", 60000), gib = Option(argc, argv, "--gib", 0);
+  long mappings = Option(argc, argv, "--mappings", 100000), gib = Option(argc, argv, "--gib", 0);
   long seconds = Option(argc, argv, "--seconds", 2), pages = Option(argc, argv, "--pages", 1000);
   char* area = MapWritten(pages);
   char line[64];
