@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "python/object_heads.h"
+#include "python/process_memory.h"
 
 namespace cowprof {
 namespace {
@@ -23,7 +24,7 @@ std::shared_ptr<const std::vector<AddressRange>> AddressSpaces::RangesOf(int own
   if (!mappings.ok()) return space.ranges;
   std::vector<Region> regions = ClassifyMappings(*mappings);
   if (pool_bytes != 0) {
-    regions = SplitArenas(regions, PresentMemory(proc_, pid, page_bytes_), pool_bytes, kPoolsInArena * pool_bytes);
+    regions = SplitArenas(regions, PresentMemory(pid, proc_), pool_bytes, kPoolsInArena * pool_bytes);
   }
   space.ranges = std::make_shared<const std::vector<AddressRange>>(NumberRegions(regions, &space.known));
   space.looked = t;
@@ -56,7 +57,7 @@ void AddressSpaces::LookForHeads(int owner, pid_t pid, const HeadLayout& layout,
   const auto bytes_of = [&](size_t i) { return space.known[i].end - space.known[i].start; };
   std::sort(due.begin(), due.end(), [&](size_t a, size_t b) { return bytes_of(a) > bytes_of(b); });
   due.resize(std::min<size_t>(due.size(), kMostLooks));
-  const PresentMemory memory(proc_, pid, page_bytes_);
+  const PresentMemory memory(pid, proc_);
   for (const size_t i : due) {
     space.looked_bytes[i] = bytes_of(i);
     RegionHeads heads = cowprof::LookForHeads(space.known[i], memory, layout, types);

@@ -6,6 +6,7 @@
 #include "absl/algorithm/container.h"
 #include "collector.h"
 #include "model/kill_evidence.h"
+#include "python/process_memory.h"
 
 namespace cowprof {
 namespace {
@@ -138,7 +139,7 @@ std::optional<VerifyFigures> Collector::Verify(const Tracked& worker, const Fini
   const std::optional<HeadLayout> heads = program == nullptr ? std::nullopt : program->Heads();
   if (!heads || !living_.contains(worker.parent)) return std::nullopt;
   program->memory().Prefer(worker.id);
-  const ProcessMemory own(worker.id.pid), parent(worker.parent.pid);
+  const PresentMemory own(worker.id.pid, proc_), parent(worker.parent.pid, proc_);
   verifier_.Offer(worker.index, sweep.diverged_sample);
   verifier_.Run({worker.index, own, parent, *heads, program->Types()}, VerifyBudget());
   return verifier_.FiguresOf(worker.index);

@@ -19,6 +19,7 @@
 #include "python/interpreter.h"
 #include "python/objects.h"
 #include "python/page_diff.h"
+#include "python/process_memory.h"
 #include "source/native_symbols.h"
 
 namespace cowprof {

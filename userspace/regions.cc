@@ -265,11 +265,6 @@ std::vector<Region> Cut(const std::vector<Region>& regions, const std::vector<Ar
   return out;
 }
 
-// ---- Pages in memory ----
-
-constexpr uint64_t kMaxRunPages = 512;  // of one read of a pagemap, which holds mmap_lock meanwhile
-constexpr uint64_t kMaxSkippedPages = 32;
-
 }  // namespace
 
 std::vector<Region> ClassifyMappings(const std::vector<Mapping>& mappings) {
@@ -341,51 +336,6 @@ std::vector<AddressRange> NumberRegions(const std::vector<Region>& now, std::vec
     ranges.push_back({region.start, region.end, static_cast<uint16_t>(number)});
   }
   return ranges;
-}
-
-PresentMemory::PresentMemory(const ProcFs& proc, pid_t pid, uint64_t page_bytes)
-    : memory_(pid),
-      pagemap_(open(proc.PathOf(pid, "pagemap").c_str(), O_RDONLY | O_CLOEXEC)),
-      page_bytes_(page_bytes) {}
-
-bool PresentMemory::Read(uint64_t address, absl::Span<char> bytes) const {
-  ReadRequest request = {address, bytes};
-  ReadMany(absl::MakeSpan(&request, 1));
-  return request.ok;
-}
-
-void PresentMemory::ReadMany(absl::Span<ReadRequest> requests) const {
-  const auto first_page = [&](size_t i) { return requests[i].address / page_bytes_; };
-  const auto end_page = [&](size_t i) {
-    return (requests[i].address + requests[i].bytes.size() + page_bytes_ - 1) / page_bytes_;
-  };
-  std::vector<ReadRequest> asked;
-  std::vector<size_t> places;
-  std::vector<uint64_t> entries;
-  for (size_t i = 0, next = 0; i < requests.size(); i = next) {
-    const uint64_t first = first_page(i);
-    uint64_t end = end_page(i);
-    for (next = i + 1; next < requests.size() && first_page(next) >= first &&
-                       first_page(next) <= end + kMaxSkippedPages && end_page(next) <= first + kMaxRunPages;
-         ++next) {
-      end = std::max(end, end_page(next));
-    }
-    entries.assign(end - first, 0);
-    const ssize_t got =
-        pread(pagemap_.fd(), entries.data(), entries.size() * sizeof(uint64_t), first * sizeof(uint64_t));
-    if (got < 0) entries.assign(end - first, 0);
-    for (size_t j = i; j < next; ++j) {
-      requests[j].ok = false;
-      if (!std::all_of(entries.begin() + (first_page(j) - first), entries.begin() + (end_page(j) - first),
-                       [](uint64_t entry) { return entry & kPagePresent; })) {
-        continue;
-      }
-      asked.push_back(requests[j]);
-      places.push_back(j);
-    }
-  }
-  memory_.ReadMany(absl::MakeSpan(asked));
-  for (size_t i = 0; i < asked.size(); ++i) requests[places[i]].ok = asked[i].ok;
 }
 
 }  // namespace cowprof

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "model/sample.h"
-#include "posix/fd.h"
 #include "python/memory_reader.h"
 #include "source/pagemap.h"
 #include "source/procfs.h"
@@ -37,21 +36,6 @@ std::vector<Region> SplitArenas(const std::vector<Region>& regions, const Memory
 // brought up to date, those that are gone stay. Returns the ranges of `now`; a region has none if kMaxRanges are known
 // already.
 std::vector<AddressRange> NumberRegions(const std::vector<Region>& now, std::vector<Region>* known);
-
-// A live process of which only pages in memory are read: to read a hole makes the kernel map a page of zeroes there
-// (and the page tables it needs), to read swap brings the page back. Anything else reads as unreadable.
-class PresentMemory : public MemoryReader {
- public:
-  PresentMemory(const ProcFs& proc, pid_t pid, uint64_t page_bytes);
-  bool Read(uint64_t address, absl::Span<char> bytes) const override;
-  // Fastest when the addresses ascend.
-  void ReadMany(absl::Span<ReadRequest> requests) const override;
-
- private:
-  ProcessMemory memory_;
-  Fd pagemap_;
-  uint64_t page_bytes_;
-};
 
 }  // namespace cowprof
 

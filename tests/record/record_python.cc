@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "python/interpreter.h"
+#include "python/process_memory.h"
 #include "python_recording.h"
 #include "source/procfs.h"
 

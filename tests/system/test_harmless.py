@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import harness
+import planted
 import truth
 from conftest import needs
 
@@ -128,3 +129,49 @@ def test_no_probe_can_write_to_user_memory_or_send_a_signal(start_workload, star
     harmful = {name for name in helpers if HARMFUL.match(name)}
     figure("item 7", "helpers that the loaded probes call", f"{len(helpers)}, of them {len(harmful)} that write or signal")
     assert not harmful
+
+
+@pytest.fixture
+def write_locks():
+    """write_locks() returns {thread: address spaces whose mmap_lock it took for writing} since it was first called."""
+    tracing = Path("/sys/kernel/tracing")
+    mounted = not (tracing / "events").exists() and subprocess.run(["mount", "-t", "tracefs", "tracefs", tracing],
+                                                                   check=False).returncode == 0
+    needs("tracefs", (tracing / "events/mmap_lock").exists(), "no tracepoint mmap_lock_start_locking (Linux 5.11)")
+    instance = tracing / f"instances/cowprof-test-{os.getpid()}"
+    instance.mkdir()
+    event = instance / "events/mmap_lock/mmap_lock_start_locking"
+
+    def read():
+        taken = {}
+        (event / "filter").write_text("write==1")
+        (event / "enable").write_text("1")
+        for thread, space in re.findall(r"-(\d+) .* mm=(\w+) .*write=true", (instance / "trace").read_text()):
+            taken.setdefault(int(thread), set()).add(space)
+        return taken
+
+    yield read
+    (event / "enable").write_text("0")
+    instance.rmdir()
+    if mounted:
+        subprocess.run(["umount", tracing], check=True)
+
+
+def test_no_read_takes_a_lock_of_the_target_for_writing(write_locks, start_recording, figure):
+    """As the kernel does for a read of an address that nothing is mapped at: pointers are followed that may be none."""
+    process = harness.Process([harness.PYTHON, planted.WORKLOAD, "str_list", "--linger=2"])
+    try:
+        harness.wait_until(lambda: process.lines, "the workload")
+        write_locks()
+        recording = start_recording(process.pid, "--interval", "200ms", "--verify")
+        recording.await_sample()
+        process.go()
+        assert recording.wait() == 0, recording.stderr
+        taken = write_locks()
+    finally:
+        process.stop()
+    assert recording.report()["by_type"][0]["type"] == "str"
+    assert len(taken[process.pid]) == 2, taken  # its own, and that of its worker, which it forked
+    harmed = taken[recording.pid] & taken[process.pid]
+    figure("item 7", "address spaces whose mmap_lock cowprof took for writing to read the target", f"{len(harmed)}")
+    assert not harmed

@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "python/debug_offsets.h"
 #include "python/interpreter.h"
+#include "python/process_memory.h"
 #include "python_memory.h"
 
 namespace cowprof {

@@ -1,12 +1,17 @@
-// Reading a live process, this one: values, text, many pieces, and holes in all of them.
+// Reading live processes, this one and a child: values, text, many pieces, holes in all of them, and that nothing is
+// changed.
+#include <fcntl.h>
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <vector>
 
-#include "python/memory_reader.h"
+#include "posix/fd.h"
+#include "python/process_memory.h"
 
 namespace cowprof {
 namespace {
@@ -81,6 +86,105 @@ TEST_CASE("memory reader: many pieces, each on its own") {
     CHECK(requests[i].ok == (i % 3 != 2));
     if (requests[i].ok) CHECK(bytes[2 * i] == static_cast<char>(i % 4000));
   }
+}
+
+namespace {
+
+// A child that waits; it shares what this process has.
+class Child {
+ public:
+  Child() : pid_(fork()) {
+    while (pid_ == 0) pause();
+    while (ProcFs().ReadStat(pid_).value().state != 'S') usleep(1000);  // from here on it touches nothing
+  }
+  ~Child() {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  pid_t pid() const { return pid_; }
+  uint64_t EntryOf(uint64_t address) const {
+    const Fd pagemap(open(ProcFs().PathOf(pid_, "pagemap").c_str(), O_RDONLY));
+    uint64_t entry = 0;
+    return pread(pagemap.fd(), &entry, sizeof(entry), address / kPage * sizeof(entry)) == sizeof(entry) ? entry : 0;
+  }
+  Mapping Find(const char* name) const {
+    for (const Mapping& mapping : ProcFs().ReadMaps(pid_).value()) {
+      if (mapping.name == name) return mapping;
+    }
+    return {};
+  }
+
+ private:
+  pid_t pid_;
+};
+
+}  // namespace
+
+TEST_CASE("process memory: a stack does not grow by being asked for what is below it") {
+  const Child child;
+  const Mapping stack = child.Find("[stack]");
+  REQUIRE(stack.begin != 0);
+  const ProcessMemory memory(child.pid());
+  for (const uint64_t below : {uint64_t{8}, uint64_t{kPage}, uint64_t{64} << 10, uint64_t{1} << 20}) {
+    CHECK_FALSE(ReadValue<uint64_t>(memory, stack.begin - below));
+    CHECK_FALSE(ReadValue<uint64_t>(PresentMemory(child.pid()), stack.begin - below));
+  }
+  CHECK_FALSE(ReadValue<uint64_t>(memory, stack.begin - 4));
+  CHECK(child.Find("[stack]").begin == stack.begin);
+  CHECK(ReadValue<uint64_t>(memory, stack.end - 8));
+}
+
+TEST_CASE("process memory: holes stay holes") {
+  char* anonymous = static_cast<char*>(mmap(nullptr, kPage, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  const Fd file(memfd_create("hole", 0));
+  REQUIRE(ftruncate(file.fd(), kPage) == 0);
+  char* shared = static_cast<char*>(mmap(nullptr, kPage, PROT_READ, MAP_SHARED, file.fd(), 0));
+  char* privately = static_cast<char*>(mmap(nullptr, kPage, PROT_READ, MAP_PRIVATE, file.fd(), 0));
+  const Child child;
+  const ProcessMemory memory(child.pid());
+  for (char* map : {anonymous, shared, privately}) {
+    CHECK_FALSE(ReadValue<char>(memory, reinterpret_cast<uint64_t>(map)));
+    CHECK(child.EntryOf(reinterpret_cast<uint64_t>(map)) == 0);
+    munmap(map, kPage);
+  }
+}
+
+TEST_CASE("process memory: of a program also what it has not touched") {
+  const Child child;
+  const ProcessMemory memory(child.pid());
+  // A page of this program's that the child has no entry for: it is not copied at the fork.
+  uint64_t untouched = 0;
+  for (const Mapping& mapping : ProcFs().ReadMaps(child.pid()).value()) {
+    if (mapping.inode == 0 || !mapping.executable) continue;
+    for (uint64_t page = mapping.begin; page < mapping.end && untouched == 0; page += kPage) {
+      if (child.EntryOf(page) == 0) untouched = page;
+    }
+  }
+  REQUIRE(untouched != 0);
+  CHECK_FALSE(ReadValue<uint64_t>(PresentMemory(child.pid()), untouched));
+  uint64_t own;
+  memcpy(&own, reinterpret_cast<const void*>(untouched), sizeof(own));
+  CHECK(ReadValue<uint64_t>(memory, untouched) == own);
+}
+
+TEST_CASE("process memory: addresses that no process has") {
+  std::vector<char> bytes(3 * kPage);
+  const ProcessMemory memory(getpid());
+  const PresentMemory present(getpid());
+  for (const uint64_t address :
+       {uint64_t{0}, (uint64_t{1} << 47) - 8, uint64_t{1} << 63, UINT64_MAX - kPage, UINT64_MAX}) {
+    CHECK_FALSE(memory.Read(address, absl::MakeSpan(bytes)));
+    CHECK_FALSE(present.Read(address, absl::MakeSpan(bytes)));
+    CHECK(present.Read(address, {}));
+  }
+}
+
+TEST_CASE("memory reader: a range with holes") {
+  const Pages pages(2);
+  memset(pages.memory(), 'n', 2 * kPage);
+  std::string bytes(3 * kPage - 10, 'x');
+  ReadOrZero(ProcessMemory(getpid()), pages.address() + 10, absl::MakeSpan(bytes.data(), bytes.size()));
+  CHECK((bytes == std::string(2 * kPage - 10, 'n') + std::string(kPage, '\0')));
 }
 
 TEST_CASE("memory reader: what can be a pointer") {

@@ -12,6 +12,7 @@
 #include <random>
 
 #include "python/objects.h"
+#include "python/process_memory.h"
 
 namespace cowprof {
 namespace {
@@ -346,7 +347,7 @@ TEST_CASE("live: arenas of a process are found without filling its holes") {
       memcpy(reinterpret_cast<char*>(frame), header.data(), header.size());
     }
   }
-  const PresentMemory memory(ProcFs(), getpid(), page);
+  const PresentMemory memory(getpid());
   const std::vector<Region> mapping = {
       Anonymous(reinterpret_cast<uint64_t>(map), reinterpret_cast<uint64_t>(map) + bytes)};
   CHECK(CountArenas(Split(mapping, Pools())) == 0);
@@ -361,7 +362,7 @@ TEST_CASE("live: arenas of a process are found without filling its holes") {
   CHECK_FALSE(memory.Read(start + kPool - 4, into.subspan(0, 4)));
   CHECK_FALSE(memory.Read(start + page - 4, into));  // its second page is none
   munmap(map, bytes);
-  CHECK_FALSE(PresentMemory(ProcFs("/nonexistent"), getpid(), page).Read(start, into));
+  CHECK_FALSE(PresentMemory(getpid(), ProcFs("/nonexistent")).Read(start, into));
 }
 
 }  // namespace cowprof

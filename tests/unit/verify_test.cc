@@ -19,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "posix/fd.h"
+#include "python/process_memory.h"
 
 namespace cowprof {
 namespace {
@@ -298,7 +299,7 @@ TEST_CASE("a real child: written with what was there, and with something else") 
 
   std::vector<uint64_t> pages;
   for (size_t i = 0; i < kPages; ++i) pages.push_back(reinterpret_cast<uint64_t>(word(i)));
-  const ProcessMemory worker(child), parent(getpid());
+  const PresentMemory worker(child), parent(getpid());
   if (ReadValue<char>(worker, pages[0])) {
     Verifier verifier(1);
     verifier.Offer(0, pages);
@@ -351,7 +352,7 @@ TEST_CASE("comparing copies no page: what the parent shares with its other worke
     Verifier verifier(1);
     verifier.Offer(0, pages);
     const auto verdicts =
-        verifier.Run({.worker = ProcessMemory(worker), .parent = ProcessMemory(getpid()), .types = LookUp}, kPlenty);
+        verifier.Run({.worker = PresentMemory(worker), .parent = PresentMemory(getpid()), .types = LookUp}, kPlenty);
     CHECK(verdicts.size() == kPages);
     CHECK(shared() == kPages);
   } else {

@@ -1,6 +1,6 @@
 // _Py_DebugOffsets: the offsets that an interpreter publishes about itself from 3.13 on, at the start of _PyRuntime
-// (Include/internal/pycore_debug_offsets.h; pycore_runtime.h in 3.13). They take the place of the row of layout.h. Called by
-// interpreter.cc. Pure: bytes that may be anything in, a layout out.
+// (Include/internal/pycore_debug_offsets.h; pycore_runtime.h in 3.13). They take the place of the row of layout.h.
+// Called by interpreter.cc. Pure: bytes that may be anything in, a layout out.
 #ifndef COWPROF_PYTHON_DEBUG_OFFSETS_H_
 #define COWPROF_PYTHON_DEBUG_OFFSETS_H_
 

@@ -86,7 +86,7 @@ std::optional<Version> ScanForVersionText(const PythonModule& module, const Memo
   for (uint64_t at = module.bss_begin; at < end; at += kChunkBytes) {
     // Each chunk with the beginning of the next, so that no text falls between two.
     chunk.resize(std::min<uint64_t>(kChunkBytes + kVersionTextBytes, end - at));
-    if (!memory.Read(at, absl::MakeSpan(chunk.data(), chunk.size()))) continue;
+    ReadOrZero(memory, at, absl::MakeSpan(chunk.data(), chunk.size()));
     const absl::string_view text = chunk;
     for (size_t dot = text.find('.'); dot != text.npos; dot = text.find('.', dot + 1)) {
       if (dot == 0 || (text[dot - 1] != '3' && text[dot - 1] != '2')) continue;
@@ -132,7 +132,7 @@ uint64_t ScanForInterpreter(const PythonModule& module, const PythonLayout& layo
   std::vector<uint64_t> words;
   for (uint64_t at = module.bss_begin & ~uint64_t{7}; at + 8 <= end; at += kChunkBytes) {
     words.assign(std::min<uint64_t>(kChunkBytes, end - at) / 8, 0);
-    if (!memory.Read(at, absl::MakeSpan(reinterpret_cast<char*>(words.data()), words.size() * 8))) continue;
+    ReadOrZero(memory, at, absl::MakeSpan(reinterpret_cast<char*>(words.data()), words.size() * 8));
     // The first two words of a PyInterpreterState: next and tstate_head.
     std::vector<std::array<uint64_t, 2>> heads(words.size());
     std::vector<ReadRequest> requests;

@@ -1,6 +1,6 @@
-// The numbers of layout.h, one row a version; nothing but this and debug_offsets.cc spells an offset of CPython. Measured with
-// offsetof against the headers of 3.6.15, 3.7.16, 3.8.18, 3.9.18, 3.10.13, 3.11.7, 3.12.1, 3.13.0 and 3.14.10 (x86-64); the
-// free-threaded rows with Py_GIL_DISABLED against the last two.
+// The numbers of layout.h, one row a version; nothing but this and debug_offsets.cc spells an offset of CPython.
+// Measured with offsetof against the headers of 3.6.15, 3.7.16, 3.8.18, 3.9.18, 3.10.13, 3.11.7, 3.12.1, 3.13.0
+// and 3.14.10 (x86-64); the free-threaded rows with Py_GIL_DISABLED against the last two.
 #include "python/layout.h"
 
 #include <initializer_list>

@@ -1,13 +1,8 @@
-// Reads a live process. Called through MemoryReader; keeps nothing and believes nothing.
+// Text and ranges of a target, which may end at any page.
 #include "python/memory_reader.h"
-
-#include <fcntl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
-
-#include "absl/strings/str_cat.h"
 
 namespace cowprof {
 namespace {
@@ -36,14 +31,13 @@ std::optional<std::string> ReadCString(const MemoryReader& memory, uint64_t addr
   return text;
 }
 
-ProcessMemory::ProcessMemory(pid_t pid)
-    : pid_(pid), memory_(open(absl::StrCat("/proc/", pid, "/mem").c_str(), O_RDONLY | O_CLOEXEC)) {}
-
-bool ProcessMemory::Read(uint64_t address, absl::Span<char> bytes) const {
-  if (bytes.empty()) return true;
-  // A short read is a hole within the range.
-  return memory_.ok() && pread(memory_.fd(), bytes.data(), bytes.size(), static_cast<off_t>(address)) ==
-                             static_cast<ssize_t>(bytes.size());
+void ReadOrZero(const MemoryReader& memory, uint64_t address, absl::Span<char> bytes) {
+  while (!bytes.empty()) {
+    const absl::Span<char> piece = bytes.first(std::min(bytes.size(), size_t{kPageBytes - address % kPageBytes}));
+    if (!memory.Read(address, piece)) std::fill(piece.begin(), piece.end(), '\0');
+    address += piece.size();
+    bytes.remove_prefix(piece.size());
+  }
 }
 
 }  // namespace cowprof

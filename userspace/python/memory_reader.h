@@ -1,10 +1,8 @@
-// Reads the memory of a process from outside: the seam between everything in python/ and the world. Two real readers:
-// a live process, and the bytes recorded from one (tests/unit/recorded_memory.h). The target is only read: no ptrace
-// stop, no signal, no code run in it. So what is read is a moving picture, and every reader of it must take any bytes.
+// The memory of a process as everything in python/ sees it. Two kinds of real readers: of a live process
+// (process_memory.h), and of the bytes recorded from one (tests/unit/python_recording.h). A live one runs on while it
+// is read: what is read is a moving picture, and every reader of it must take any bytes.
 #ifndef COWPROF_PYTHON_MEMORY_READER_H_
 #define COWPROF_PYTHON_MEMORY_READER_H_
-
-#include <sys/types.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +11,6 @@
 #include <type_traits>
 
 #include "absl/types/span.h"
-#include "posix/fd.h"
 
 namespace cowprof {
 
@@ -48,25 +45,12 @@ std::optional<T> ReadValue(const MemoryReader& memory, uint64_t address) {
 // can't be read. Reads no further than the page that the end is on.
 std::optional<std::string> ReadCString(const MemoryReader& memory, uint64_t address, size_t max_bytes);
 
+// Fills `bytes` from `address` on, page by page; zeroes where nothing can be read.
+void ReadOrZero(const MemoryReader& memory, uint64_t address, absl::Span<char> bytes);
+
 // User addresses of x86-64 with four-level page tables, the first page left out: what a pointer can be at all.
 inline bool IsUserAddress(uint64_t address) { return address >= 4096 && address < (uint64_t{1} << 47); }
 inline bool IsUserPointer(uint64_t address) { return IsUserAddress(address) && address % 8 == 0; }
-
-// A live process, read through /proc/PID/mem: needs PTRACE_MODE_ATTACH_FSCREDS (root, or the same user where Yama
-// allows it), when it is made. Not process_vm_readv(2): that pins pages, and since Linux 5.19 pinning one that is
-// shared copy-on-write copies it first, for the target (commit a7f226604170, GUP's FAULT_FLAG_UNSHARE). Reading a hole
-// inside a mapping may give the target page tables, so callers follow pointers only. The descriptor holds on to the
-// address space: a pid that has a new owner reads as gone.
-class ProcessMemory : public MemoryReader {
- public:
-  explicit ProcessMemory(pid_t pid);
-  pid_t pid() const { return pid_; }
-  bool Read(uint64_t address, absl::Span<char> bytes) const override;
-
- private:
-  pid_t pid_;
-  Fd memory_;
-};
 
 }  // namespace cowprof
 

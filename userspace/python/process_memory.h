@@ -1,0 +1,62 @@
+// Reads the memory of a live process through /proc/PID/mem, which needs PTRACE_MODE_ATTACH_FSCREDS (root, or the same
+// user where Yama allows it) when it is opened. The target is only read: no ptrace stop, no signal, no code run in it.
+// Not process_vm_readv(2): that pins pages, and since Linux 5.19 pinning one that is shared copy-on-write copies it
+// first, for the target (commit a7f226604170, GUP's FAULT_FLAG_UNSHARE). Both descriptors hold on to the address space:
+// a pid that has a new owner reads as gone.
+//
+// Even a read changes a process where nothing is. Of an address without a mapping the kernel takes mmap_lock for writing
+// (since 6.5, stable ones since 6.1.37: expand_stack() in __access_remote_vm()) and lets the stack grow down to it, if
+// that can reach there; older ones do the latter, too. In a hole of a mapping it maps a page of zeroes, and where that
+// is of shared memory it takes a new page. So nothing is asked for but what the page map says is there.
+#ifndef COWPROF_PYTHON_PROCESS_MEMORY_H_
+#define COWPROF_PYTHON_PROCESS_MEMORY_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "posix/fd.h"
+#include "python/memory_reader.h"
+#include "source/procfs.h"
+
+namespace cowprof {
+
+// Only pages in memory: to read swap brings a page back. Anything else is unreadable.
+class PresentMemory : public MemoryReader {
+ public:
+  explicit PresentMemory(pid_t pid, const ProcFs& proc = ProcFs());
+  bool Read(uint64_t address, absl::Span<char> bytes) const override;
+  // Fastest when the addresses ascend.
+  void ReadMany(absl::Span<ReadRequest> requests) const override;
+
+ protected:
+  // Page map entries of `pages` from `first` on, 0 for those that can't be read.
+  void ReadEntries(uint64_t first, absl::Span<uint64_t> entries) const;
+  bool ReadUnchecked(uint64_t address, absl::Span<char> bytes) const;
+  const uint64_t page_bytes_;
+
+ private:
+  Fd memory_, pagemap_;
+};
+
+// All of its pages, swapped ones, too, and what it has not touched yet of its programs and libraries (private mappings
+// of files that have code). Their mappings are looked at when something else is asked for, at most every 10 s.
+class ProcessMemory : public PresentMemory {
+ public:
+  explicit ProcessMemory(pid_t pid) : PresentMemory(pid), pid_(pid) {}
+  bool Read(uint64_t address, absl::Span<char> bytes) const override;
+  void ReadMany(absl::Span<ReadRequest> requests) const override { MemoryReader::ReadMany(requests); }
+
+ private:
+  bool IsOfProgram(uint64_t address) const;
+  pid_t pid_;
+  mutable std::vector<Mapping> programs_;
+  mutable absl::Duration looked_ = -absl::InfiniteDuration();
+};
+
+}  // namespace cowprof
+
+#endif  // COWPROF_PYTHON_PROCESS_MEMORY_H_
