@@ -182,7 +182,10 @@ TEST_CASE("one fault copies a page of hugetlb whole, and no more than the faults
   for (const uint64_t faults : {0, 1, 7}) {
     Worker worker;
     worker.Take(Look({}));
-    CHECK(worker.Take(look, faults).own == (faults == 0 ? 0 : 512));
+    const NewCopies found = worker.Take(look, faults);
+    CHECK(found.own == (faults == 0 ? 0 : 512));
+    CHECK(found.parents == 512 - found.own);
+    CHECK(found.faults == (faults == 0 ? 0 : 1));  // the rest is for what comes next
     Worker of_small_pages;
     of_small_pages.Take(Look({}));
     CHECK(of_small_pages.Take(Look(From(0, 512), From(0, 512)), faults).own == faults);
@@ -204,6 +207,11 @@ TEST_CASE("what a worker copied of its parent's pages its child's look does not 
   CHECK(look_of_child(&holds, Look({}, From(0, 40))).parents == 0);
   CHECK(worker.Take(Look(From(0, 40))).own == 40);
   CHECK(look_of_child(&is_the_last, Look(From(0, 40), From(0, 40))).parents == 0);
+  // It forks again and copies what it now shares with the new child, before the next look at it.
+  worker.tally.Forked();
+  CopyTally younger;
+  look_of_child(&younger, Look({}));
+  CHECK(look_of_child(&younger, Look({}, From(0, 40))).parents == 40);
   // Pages that the grandparent never had: only the child's look tells.
   RegionSharing alone = Look({});
   alone.peer.reset();

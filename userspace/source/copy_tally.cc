@@ -4,34 +4,57 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/algorithm/container.h"
+
 namespace cowprof {
 namespace {
 
 constexpr double kNearlyAll = 0.9;  // then all pages are told as its own, though a few are the parent's
 
-void Append(uint64_t address, const PageBits& pages, uint64_t page_bytes, std::vector<uint64_t>* addresses) {
+using Addresses = std::vector<uint64_t>;
+
+void Append(uint64_t address, const PageBits& pages, uint64_t page_bytes, Addresses* addresses) {
   for (size_t i = pages._Find_first(); i < pages.size(); i = pages._Find_next(i))
     addresses->push_back(address + i * page_bytes);
 }
 
-// Of pages that count if it had the faults for them: how many do, from what is left of `most`.
-uint64_t Spend(const std::vector<uint64_t>& pages, uint64_t* most, std::vector<uint64_t>* own_pages) {
-  const uint64_t own = std::min<uint64_t>(pages.size(), *most);
-  *most -= own;
+// Pages that count if it had the faults for them.
+struct Candidates {
+  Addresses pages;
+  std::vector<Addresses> huge;  // of hugetlb: one fault copies all of one
+
+  void Add(const RegionSharing& region, const PageBits& found, uint64_t page_bytes) {
+    if (found.any()) Append(region.address, found, page_bytes, region.hugetlb ? &huge.emplace_back() : &pages);
+  }
+  uint64_t count() const {
+    return absl::c_accumulate(huge, pages.size(), [](uint64_t sum, const Addresses& one) { return sum + one.size(); });
+  }
+};
+
+// How many of them do, from what is left of `faults`.
+uint64_t Spend(const Candidates& candidates, uint64_t* faults, Addresses* own_pages) {
+  const Addresses& pages = candidates.pages;
+  uint64_t own = std::min<uint64_t>(pages.size(), *faults);
+  *faults -= own;
   if (own >= kNearlyAll * pages.size()) own_pages->insert(own_pages->end(), pages.begin(), pages.end());
+  for (const Addresses& huge : candidates.huge) {
+    if (*faults == 0) break;
+    --*faults;
+    own += huge.size();
+    own_pages->insert(own_pages->end(), huge.begin(), huge.end());
+  }
   return own;
 }
 
 }  // namespace
 
-NewCopies CopyTally::Take(absl::Span<const RegionSharing> look, uint64_t page_bytes, uint64_t most,
+NewCopies CopyTally::Take(absl::Span<const RegionSharing> look, uint64_t page_bytes, uint64_t faults,
                           const Family& family) {
   const bool first = std::exchange(first_, false), all_is_old = first && was_there_;
   NewCopies found;
-  std::vector<uint64_t> likely, unclear;              // its own, or nobody's; its own, or the parent's
+  Candidates own, likely, unclear;                    // its own; its own, or nobody's; its own, or the parent's
   absl::flat_hash_map<uint64_t, PageBits> of_likely;  // that the parent had left
   absl::flat_hash_map<uint64_t, Known> now;
-  uint64_t most_huge = most;
   for (const RegionSharing& region : look) {
     const auto before = known_.find(region.address);
     const Known was = before != known_.end() ? before->second : Known{.shared = first ? ~PageBits() : PageBits()};
@@ -45,32 +68,31 @@ NewCopies CopyTally::Take(absl::Span<const RegionSharing> look, uint64_t page_by
                            .own = was.own | became_own,
                            .left = region.shared & (left | just_left),
                            .inherited = became_own & left & ~held,
-                           .peer = region.peer};
+                           .peer = region.peer,
+                           .copied = (was.forks == forks_ ? was.copied : PageBits()) | became_own,
+                           .forks = forks_};
     const PageBits told_by_parent = family.of_parent ? family.of_parent->OfItsParent(region.address) : PageBits();
     const PageBits new_parents = just_left & ~parents & ~told_by_parent;
     parents = (parents & ~(region.peer & ~region.peer_exclusive)) | just_left;
     if (all_is_old) continue;
-    if (region.hugetlb && became_own.any() && most_huge > 0) {
-      --most_huge;
-      most += became_own.count() - 1;
-    }
     const PageBits both = region.peer_exclusive & ~left;
-    Append(region.address, became_own & ~region.peer_exclusive & ~left, page_bytes, &found.own_pages);
+    own.Add(region, became_own & ~region.peer_exclusive & ~left, page_bytes);
     const PageBits nobodys = became_own & both & (was.own | told_by_parent);
-    Append(region.address, held | nobodys, page_bytes, &likely);
-    Append(region.address, became_own & both & ~nobodys, page_bytes, &unclear);
+    likely.Add(region, held | nobodys, page_bytes);
+    unclear.Add(region, became_own & both & ~nobodys, page_bytes);
     Append(region.address, new_parents, page_bytes, &found.parents_pages);
     if (held.any()) of_likely[region.address] = held;
   }
   known_ = std::move(now);
-  found.own = std::min<uint64_t>(found.own_pages.size(), most);
-  most -= found.own;
-  const uint64_t own_of_likely = Spend(likely, &most, &found.own_pages);
-  const uint64_t own_of_unclear = Spend(unclear, &most, &found.own_pages);
-  found.own += own_of_likely + own_of_unclear;
-  found.parents = found.parents_pages.size() + unclear.size() - own_of_unclear;
+  uint64_t left_over = faults;
+  const uint64_t of_own = Spend(own, &left_over, &found.own_pages);
+  const uint64_t of_likely_pages = Spend(likely, &left_over, &found.own_pages);
+  const uint64_t of_unclear = Spend(unclear, &left_over, &found.own_pages);
+  found.own = of_own + of_likely_pages + of_unclear;
+  found.faults = faults - left_over;
+  found.parents = found.parents_pages.size() + unclear.count() - of_unclear;
   // Then it was the sibling that copied them, which will be seen to have.
-  if (own_of_likely < kNearlyAll * likely.size()) {
+  if (of_likely_pages < kNearlyAll * likely.count()) {
     for (const auto& [address, pages] : of_likely) known_[address].inherited |= pages;
   }
   std::sort(found.own_pages.begin(), found.own_pages.end());
@@ -86,7 +108,9 @@ PageBits CopyTally::HoldsOfLeft(uint64_t address, const PageBits& parents) const
 
 PageBits CopyTally::OfItsParent(uint64_t address) const {
   const auto known = known_.find(address);
-  return known == known_.end() ? PageBits() : known->second.peer;
+  if (known == known_.end()) return {};
+  const Known& of_it = known->second;
+  return of_it.peer & (of_it.forks == forks_ ? of_it.shared | of_it.copied : of_it.shared);
 }
 
 }  // namespace cowprof

@@ -1,6 +1,6 @@
 // Counts the copies of one process from what its page map shows, look after look: a page that was shared and now is its
 // own was copied in between, by it or by the other side. Pure: pagemap_faults.cc hands in each finished look and what
-// bounds the count. Keeps five bits a page.
+// bounds the count. Keeps six bits a page.
 #ifndef COWPROF_SOURCE_COPY_TALLY_H_
 #define COWPROF_SOURCE_COPY_TALLY_H_
 
@@ -16,7 +16,8 @@ namespace cowprof {
 
 // Found by one look. Addresses of pages are told where it is clear whose copies they are.
 struct NewCopies {
-  uint64_t own = 0, parents = 0;  // copied by this process; by its parent
+  uint64_t own = 0, parents = 0;  // pages copied by this process; by its parent
+  uint64_t faults = 0;            // of this process, that its copies took
   std::vector<uint64_t> own_pages, parents_pages;
 };
 
@@ -39,17 +40,21 @@ class CopyTally {
   CopyTally() = default;
   explicit CopyTally(bool was_there) : was_there_(was_there) {}
 
-  // One look at all of the process against its parent. `most`: how many copies it can have made since the last look, by
-  // its page faults. A page that both sides have alone is this process's copy as long as it had the faults for it; the
-  // rest are the parent's. So where both write at once, the count is an upper bound. Of hugetlb's pages one fault
-  // copies all that a region has. A page that the parent left by a copy is shared by workers only. The last of them has
-  // it alone without a copy: of those that were seen to hold it, and still live, all count a copy but one.
-  NewCopies Take(absl::Span<const RegionSharing> look, uint64_t page_bytes, uint64_t most, const Family& family);
+  // One look at all of the process against its parent. `faults`: its page faults since the last look that can have been
+  // copies. A page that both sides have alone is this process's copy as long as it had the faults for it; the rest are
+  // the parent's. So where both write at once, the count is an upper bound. Of hugetlb's pages one fault copies all
+  // that a region has: there a few faults for something else are enough to be taken for the parent's copies. A page
+  // that the parent left by a copy is shared by workers only. The last of them has it alone without a copy: of those
+  // that were seen to hold it, and still live, all count a copy but one.
+  NewCopies Take(absl::Span<const RegionSharing> look, uint64_t page_bytes, uint64_t faults, const Family& family);
   // The pages that the parent left (`parents`: those it is known to have copied) which this process holds: it shares
   // them, or has become the only one to have them and did not count a copy.
   PageBits HoldsOfLeft(uint64_t address, const PageBits& parents) const;
-  // The pages that its parent has as well, as it was last looked at: their copies are found by its own looks.
+  // The pages that its parent has as well and whose copies its own looks find: it shares them, or copied them since it
+  // last forked, as far as it was looked at.
   PageBits OfItsParent(uint64_t address) const;
+  // It has a new child, which shares all that it has.
+  void Forked() { ++forks_; }
   // It runs another program: nothing is inherited.
   void Exec() { *this = CopyTally(/*was_there=*/true); }
 
@@ -60,9 +65,12 @@ class CopyTally {
     PageBits left;       // of `shared`: by the parent, which has a copy of its own
     PageBits inherited;  // at the last look: alone its own since, not counted as its copy, and the parent had left it
     PageBits peer;       // at the last look: the parent has a page there
+    PageBits copied;     // has become alone its own since it forked
+    uint32_t forks = 0;  // when that was
   };
   absl::flat_hash_map<uint64_t, Known> known_;
   bool was_there_ = false, first_ = true;
+  uint32_t forks_ = 0;
 };
 
 }  // namespace cowprof

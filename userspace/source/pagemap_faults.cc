@@ -61,7 +61,7 @@ class PagemapFaults : public FaultSource {
     Count copies;
     CopyTally tally;
     uint64_t swept_faults = 0, swept_faults_before = 0;  // at the last sweep, and at the one before it
-    uint64_t last_copies = 0;                            // that the last sweep found
+    uint64_t copy_faults = 0;                            // that the copies took which the last sweep found
     uint64_t unexplained = 0;                            // of all
     std::vector<uint64_t> unexplained_pages;
     ParentsCopies copies_of_it;                                  // as its children see them
@@ -69,7 +69,7 @@ class PagemapFaults : public FaultSource {
   };
 
   void Begin(const TreeMember& member);
-  uint64_t MostCopies(Process* process) const;
+  uint64_t FreeFaults(Process* process) const;
   NewCopies Tally(uint32_t serial, const FinishedSweep& sweep);
   bool HoldsItsPages(const ProcessId& id) const;
   void Log(uint32_t serial, const std::vector<uint64_t>& pages, cowprof_shape shape);
@@ -92,7 +92,11 @@ void PagemapFaults::Begin(const TreeMember& member) {
   process.swept_faults = process.swept_faults_before = process.faults_before;
   process.tally = CopyTally(was_there);
   // A fork shares all again.
-  if (!was_there && !member.execed && process.parent != 0) processes_.at(process.parent).copies_of_it.clear();
+  if (!was_there && !member.execed && process.parent != 0) {
+    Process& forked = processes_.at(process.parent);
+    forked.copies_of_it.clear();
+    forked.tally.Forked();
+  }
   serials_[member.id] = member.serial;
   processes_.emplace(member.serial, std::move(process));
 }
@@ -126,13 +130,13 @@ absl::StatusOr<Pull> PagemapFaults::PullCounts() {
 
 // A copy takes a fault. Those of the time since the sweep before the last one began count, less what they were spent
 // on.
-uint64_t PagemapFaults::MostCopies(Process* process) const {
+uint64_t PagemapFaults::FreeFaults(Process* process) const {
   const absl::StatusOr<ProcStat> stat = proc_.ReadStat(process->id.pid);
   const bool same = stat.ok() && stat->start_ticks == process->id.start_ticks();
   const uint64_t now = same ? stat->faults : process->faults + process->faults_before;
   const uint64_t since = now - std::min(now, process->swept_faults_before);
   process->swept_faults_before = std::exchange(process->swept_faults, now);
-  return since - std::min(since, process->last_copies);
+  return since - std::min(since, process->copy_faults);
 }
 
 bool PagemapFaults::HoldsItsPages(const ProcessId& id) const {
@@ -162,7 +166,7 @@ NewCopies PagemapFaults::Tally(uint32_t serial, const FinishedSweep& sweep) {
     return held;
   };
   const CopyTally* of_parent = parent == processes_.end() ? nullptr : &parent->second.tally;
-  return process.tally.Take(sweep.sharing, page_bytes_, MostCopies(&process), {parents, siblings, of_parent});
+  return process.tally.Take(sweep.sharing, page_bytes_, FreeFaults(&process), {parents, siblings, of_parent});
 }
 
 std::vector<uint64_t> PagemapFaults::TakeSweep(uint32_t serial, const FinishedSweep& sweep) {
@@ -171,7 +175,7 @@ std::vector<uint64_t> PagemapFaults::TakeSweep(uint32_t serial, const FinishedSw
   Process& process = found->second;
   const auto parent = processes_.find(process.parent);
   const NewCopies copies = Tally(serial, sweep);
-  process.last_copies = copies.own;
+  process.copy_faults = copies.faults;
   process.unexplained += copies.own;
   process.copies = process.copies.value_or(0) + copies.own;
   process.unexplained_pages.insert(process.unexplained_pages.end(), copies.own_pages.begin(), copies.own_pages.end());
