@@ -22,7 +22,7 @@ namespace cowprof {
 
 class AddressSpaces {
  public:
-  AddressSpaces(ProcFs proc, uint64_t page_bytes) : proc_(std::move(proc)), page_bytes_(page_bytes) {}
+  explicit AddressSpaces(ProcFs proc) : proc_(std::move(proc)) {}
 
   // The ranges for a sweep of a process of the address space that `owner` has. Its mappings, read through `pid`, are
   // looked at anew when they are older than 10 s. `pool_bytes`: of pymalloc there, 0 if there is none.
@@ -50,7 +50,6 @@ class AddressSpaces {
     bool has_forked = false;
   };
   ProcFs proc_;
-  uint64_t page_bytes_;
   absl::flat_hash_map<int, Space> spaces_;  // by owner
   int next_number_ = 0;
   std::vector<NumberedRegion> new_regions_;

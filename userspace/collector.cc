@@ -61,7 +61,7 @@ Collector::Collector(std::unique_ptr<FaultSource> faults, ProcFs proc, Limits li
       sweep_(proc, options.page_bytes, options.t0_ns),
       shm_watch_(proc),
       attribution_(proc, faults_.get()),
-      spaces_(proc, options.page_bytes) {
+      spaces_(proc) {
   faults_->LogPages(true);
 }
 

@@ -30,8 +30,8 @@ bool UsesOtherAllocator(const ProcFs& proc, pid_t pid) {
 }
 
 // The open file stays with its process; a pid alone may be another's by now, and then nothing is read.
-std::unique_ptr<ProcessMemory> OpenMemory(const ProcFs& proc, const ProcessId& id) {
-  auto memory = std::make_unique<ProcessMemory>(id.pid);
+std::unique_ptr<ProcessMemory> OpenMemory(const ProcFs& proc, const ProcessId& id, ProgramFiles* files) {
+  auto memory = std::make_unique<ProcessMemory>(id.pid, proc, files);
   const absl::StatusOr<ProcStat> stat = proc.ReadStat(id.pid);
   const bool same = stat.ok() && (id.start_ns == 0 || stat->start_ticks == id.start_ticks());
   return same ? std::move(memory) : std::make_unique<ProcessMemory>(0);
@@ -42,7 +42,7 @@ std::unique_ptr<ProcessMemory> OpenMemory(const ProcFs& proc, const ProcessId& i
 bool LineageMemory::Read(uint64_t address, absl::Span<char> bytes) const {
   for (size_t i = 0; i < std::min(members_.size(), kMostOpen); ++i) {
     const MemberMemory& member = members_[i];
-    if (member.memory == nullptr) member.memory = OpenMemory(proc_, member.id);
+    if (member.memory == nullptr) member.memory = OpenMemory(proc_, member.id, &files_);
     if (member.memory->Read(address, bytes)) return true;
   }
   return false;
@@ -71,6 +71,7 @@ bool Program::Inspect(absl::Duration now) {
   if (now < next_look_ || memory_.first() == 0) return false;
   next_look_ = now + gap_;
   gap_ = std::min(2 * gap_, kLongestGap);
+  memory_.LookAgain();
   absl::StatusOr<Interpreter> found = FindInterpreter(proc_, memory_.first(), memory_);
   if (absl::IsNotFound(found.status())) {
     // One that has ended may have been one.

@@ -33,6 +33,7 @@ class LineageMemory : public MemoryReader {
   void Add(const ProcessId& id);
   void Remove(const ProcessId& id);  // its pid may be another's by now
   void Prefer(const ProcessId& id);  // to be asked first, if it is one of them
+  void LookAgain() { files_ = {}; }  // where its files are mapped: it may have loaded a library just now
   pid_t first() const { return members_.empty() ? 0 : members_.front().id.pid; }
 
  private:
@@ -43,6 +44,7 @@ class LineageMemory : public MemoryReader {
   };
   ProcFs proc_;
   std::vector<MemberMemory> members_;
+  mutable ProgramFiles files_;
 };
 
 class Program {

@@ -302,6 +302,7 @@ void AddNote(std::string note, Recording* recording) {
 // The recorder outlives what it records, if it may.
 void Survive(const ProcFs& proc, Recording* recording) {
   LockMemory();
+  RaiseDescriptorLimit();
   AddNote(SharedFateNote(recording->info.limits, Limits(proc).Read(getpid())), recording);
 }
 

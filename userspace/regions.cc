@@ -2,9 +2,6 @@
 // their pools. See regions.h.
 #include "regions.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cstring>

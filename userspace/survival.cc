@@ -20,6 +20,13 @@ void LockMemory() {
   setrlimit(RLIMIT_MEMLOCK, &bound);
 }
 
+void RaiseDescriptorLimit() {
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 std::string SharedFateNote(const std::vector<LimitSample>& target, const std::vector<LimitSample>& own) {
   for (const LimitSample& limit : target) {
     if (!limit.limit || (limit.kind != LimitKind::kCgroupV1 && limit.kind != LimitKind::kCgroupV2)) continue;

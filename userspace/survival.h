@@ -14,6 +14,10 @@ namespace cowprof {
 // writes nothing in time. Where it may not, nothing is lost but that.
 void LockMemory();
 
+// As many descriptors as we may have: each program of the target takes some, and a soft limit of 1024 is met by 500
+// workers that each call exec. A program that we start has been forked before, and keeps its own limit.
+void RaiseDescriptorLimit();
+
 // A sentence if we are in a memory cgroup whose limit the target's memory meets: then the OOM killer may choose us. ""
 // otherwise. Both are the limits that a process meets.
 std::string SharedFateNote(const std::vector<LimitSample>& target, const std::vector<LimitSample>& own);

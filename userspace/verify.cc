@@ -1,5 +1,5 @@
 // Draws, reads and counts. Most pages are identical, so that two bulk reads are all they cost; the neighbours are read
-// only where an object may reach over the page's end, because reading a hole would give the target a page table.
+// only where an object may reach over the page's end.
 #include "verify.h"
 
 #include <algorithm>

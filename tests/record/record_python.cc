@@ -88,7 +88,7 @@ absl::StatusOr<PythonModule> FindModule(const ProcFs& proc, pid_t pid, const Int
 // Of .bss only the place of the version's text is worth keeping: narrows the search to that.
 void NarrowBss(const MemoryReader& memory, absl::string_view version, PythonModule* module) {
   std::string bss(module->bss_end - module->bss_begin, '\0');
-  if (!memory.Read(module->bss_begin, absl::MakeSpan(bss.data(), bss.size()))) return;
+  ReadOrZero(memory, module->bss_begin, absl::MakeSpan(bss.data(), bss.size()));
   const size_t at = bss.find(absl::StrCat(version, " ("));
   if (at == bss.npos) return;
   module->bss_end = module->bss_begin + at + 256;

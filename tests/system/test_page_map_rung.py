@@ -73,7 +73,7 @@ def test_copies_of_a_worker_with_children_count_once(start_workload, record_as_n
 
 
 # PAGEMAP_SCAN, since 6.7: what tells pages of zeroes from shared ones.
-KNOWS_ZEROES = tuple(map(int, re.findall(r"\d+", os.uname().release)[:2])) >= (6, 7)
+KNOWS_ZEROES = truth.KERNEL >= (6, 7)
 
 
 @pytest.mark.parametrize("mode", ["zero", "new", "file"])

@@ -3,11 +3,12 @@ a wall clock that jumps, and two seconds in which it does not run. The target ne
 """
 import json
 import os
-from pathlib import Path
+import re
 import resource
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
@@ -188,6 +189,21 @@ def test_no_memory_for_cowprof(tree, start_recording, figure):
     assert status in (-signal.SIGKILL, 0, 1, 5), (status, recording.stderr)
     assert len(recording.stderr.splitlines()) <= 1, recording.stderr
     figure("item 6", "a memory limit of 16 MB on cowprof", f"ends with {status}; the target goes on")
+
+
+def test_few_descriptors_for_cowprof(tmp_path, figure):
+    """It takes what it may have; a program that it starts has what it would have had."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    code = "import os, resource; print(os.getppid(), resource.getrlimit(resource.RLIMIT_NOFILE)[0], flush=True); input()"
+    process = subprocess.Popen([harness.COWPROF, "--quiet", "--output", tmp_path / "r.json", "--", harness.PYTHON, "-c", code],
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard)))
+    recorder, limit = map(int, process.stdout.readline().split())
+    own = int(re.search(r"^Max open files +(\d+)", Path(f"/proc/{recorder}/limits").read_text(), re.M).group(1))
+    process.communicate("\n", timeout=harness.DEADLINE)
+    assert process.returncode == 0
+    assert limit == 256 and own == hard
+    figure("item 6", "a soft limit of 256 descriptors", f"{own} for cowprof, 256 for the program that it started")
 
 
 @pytest.mark.parametrize("megabytes", [512, 128, 64])

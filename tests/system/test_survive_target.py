@@ -133,7 +133,7 @@ def room_for_mappings():
     """The kernel's default is 65,530 mappings a process; it is back at the end, when the workload has ended."""
     needs("mappings", os.access(MAPPINGS, os.W_OK), f"{MAPPINGS} can't be raised")
     before = MAPPINGS.read_text()
-    MAPPINGS.write_text("262144")
+    MAPPINGS.write_text(str(max(int(before), 262144)))
     yield
     MAPPINGS.write_text(before)
 

@@ -9,6 +9,7 @@ import re
 import subprocess
 from pathlib import Path
 
+KERNEL = tuple(map(int, re.findall(r"\d+", os.uname().release)[:2]))
 PRESENT = 1 << 63
 FRAME = (1 << 55) - 1
 FILE_OR_SHARED = 1 << 61

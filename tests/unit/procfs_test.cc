@@ -1,4 +1,4 @@
-// What procfs.cc makes of text recorded from a 6.18 machine, of hostile text, and of a folder that
+// What proc_text.cc and procfs.cc make of text recorded from a 6.18 machine, of hostile text, and of a folder that
 // poses as /proc. Every text is one that a process or a kernel could hand out, whole or cut off.
 // The real /proc is the matter of procfs_live_test.cc.
 #include "source/procfs.h"

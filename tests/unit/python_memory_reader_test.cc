@@ -10,6 +10,7 @@
 #include <cstring>
 #include <vector>
 
+#include "fixture_tree.h"
 #include "posix/fd.h"
 #include "python/process_memory.h"
 
@@ -165,6 +166,28 @@ TEST_CASE("process memory: of a program also what it has not touched") {
   uint64_t own;
   memcpy(&own, reinterpret_cast<const void*>(untouched), sizeof(own));
   CHECK(ReadValue<uint64_t>(memory, untouched) == own);
+}
+
+TEST_CASE("process memory: what is mapped of a program's files is believed for 10 s") {
+  const FixtureTree tree;
+  const ProcFs proc(tree.root());
+  auto have = [&, files = ProgramFiles()](uint64_t address, int seconds) mutable {
+    return files.Have(proc, 7, address, absl::Seconds(seconds));
+  };
+  tree.Write("/7/maps",
+             "00400000-00401000 r--p 00000000 08:01 5 /bin/python\n"
+             "00401000-00402000 r-xp 00001000 08:01 5 /bin/python\n"
+             "00402000-00403000 rw-s 00001000 08:01 5 /bin/python\n"
+             "00403000-00404000 r--p 00000000 08:01 6 /data\n"
+             "00404000-00405000 rwxp 00000000 00:00 0 \n");
+  CHECK(have(0x400000, 0));
+  CHECK(have(0x401fff, 0));
+  for (const uint64_t address : {0x3fffff, 0x402000, 0x403000, 0x404000, 0x405000}) CHECK_FALSE(have(address, 0));
+  tree.Write("/7/maps", "00500000-00501000 r-xp 00000000 08:01 6 /lib\n");
+  CHECK(have(0x400000, 9));
+  CHECK_FALSE(have(0x500000, 9));
+  CHECK_FALSE(have(0x400000, 10));
+  CHECK(have(0x500000, 10));
 }
 
 TEST_CASE("process memory: addresses that no process has") {

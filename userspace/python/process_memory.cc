@@ -9,7 +9,6 @@
 
 #include "absl/container/fixed_array.h"
 #include "absl/container/flat_hash_set.h"
-#include "posix/clock.h"
 #include "source/page_sharing.h"
 
 namespace cowprof {
@@ -21,19 +20,6 @@ constexpr absl::Duration kLookAgain = absl::Seconds(10);
 
 Fd OpenFile(const ProcFs& proc, pid_t pid, const char* name) {
   return Fd(open(proc.PathOf(pid, name).c_str(), O_RDONLY | O_CLOEXEC));
-}
-
-// Private mappings of files that have code, in their order.
-std::vector<Mapping> ProgramsAmong(std::vector<Mapping> mappings) {
-  using File = std::pair<uint64_t, uint64_t>;
-  absl::flat_hash_set<File> with_code;
-  for (const Mapping& mapping : mappings) {
-    if (mapping.executable && mapping.inode != 0) with_code.insert({mapping.device, mapping.inode});
-  }
-  std::erase_if(mappings, [&](const Mapping& mapping) {
-    return mapping.shared || !with_code.contains({mapping.device, mapping.inode});
-  });
-  return mappings;
 }
 
 }  // namespace
@@ -94,23 +80,28 @@ bool ProcessMemory::Read(uint64_t address, absl::Span<char> bytes) const {
   ReadEntries(first, absl::MakeSpan(entries));
   for (size_t i = 0; i < entries.size(); ++i) {
     const bool is_there = entries[i] & (kPagePresent | kPageSwapped);
-    if (!is_there && !IsOfProgram((first + i) * page_bytes_)) return false;
+    if (!is_there && !files_->Have(proc_, pid_, (first + i) * page_bytes_)) return false;
   }
   return ReadUnchecked(address, bytes);
 }
 
-bool ProcessMemory::IsOfProgram(uint64_t address) const {
-  const auto is_known = [&] {
-    const auto behind = std::partition_point(programs_.begin(), programs_.end(),
-                                             [&](const Mapping& mapping) { return mapping.end <= address; });
-    return behind != programs_.end() && behind->begin <= address;
-  };
-  if (is_known()) return true;
-  const absl::Duration now = BootTime();
-  if (now - looked_ < kLookAgain) return false;
-  looked_ = now;
-  programs_ = ProgramsAmong(ProcFs().ReadMaps(pid_).value_or(std::vector<Mapping>()));
-  return is_known();
+bool ProgramFiles::Have(const ProcFs& proc, pid_t pid, uint64_t address, absl::Duration now) {
+  if (now - looked_ >= kLookAgain) {
+    looked_ = now;
+    ranges_.clear();
+    const std::vector<Mapping> mappings = proc.ReadMaps(pid).value_or(std::vector<Mapping>());
+    absl::flat_hash_set<std::pair<uint64_t, uint64_t>> with_code;
+    for (const Mapping& mapping : mappings) {
+      if (mapping.executable && mapping.inode != 0) with_code.insert({mapping.device, mapping.inode});
+    }
+    for (const Mapping& mapping : mappings) {
+      const bool has = !mapping.shared && with_code.contains({mapping.device, mapping.inode});
+      if (has) ranges_.emplace_back(mapping.begin, mapping.end);
+    }
+  }
+  const auto behind =
+      std::partition_point(ranges_.begin(), ranges_.end(), [&](const auto& range) { return range.second <= address; });
+  return behind != ranges_.end() && behind->first <= address;
 }
 
 }  // namespace cowprof

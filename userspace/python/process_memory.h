@@ -4,20 +4,22 @@
 // first, for the target (commit a7f226604170, GUP's FAULT_FLAG_UNSHARE). Both descriptors hold on to the address space:
 // a pid that has a new owner reads as gone.
 //
-// Even a read changes a process where nothing is. Of an address without a mapping the kernel takes mmap_lock for writing
-// (since 6.5, stable ones since 6.1.37: expand_stack() in __access_remote_vm()) and lets the stack grow down to it, if
-// that can reach there; older ones do the latter, too. In a hole of a mapping it maps a page of zeroes, and where that
-// is of shared memory it takes a new page. So nothing is asked for but what the page map says is there.
+// Even a read changes a process where nothing is. Of an address without a mapping the kernel takes mmap_lock for
+// writing (since 6.5, stable ones since 6.1.37: expand_stack() in __access_remote_vm()) and lets the stack grow down to
+// it, if that can reach there; older ones do the latter, too. In a hole of a mapping it maps a page of zeroes, and
+// where that is of shared memory it takes a new page. So nothing is asked for but what the page map says is there.
 #ifndef COWPROF_PYTHON_PROCESS_MEMORY_H_
 #define COWPROF_PYTHON_PROCESS_MEMORY_H_
 
 #include <sys/types.h>
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "posix/clock.h"
 #include "posix/fd.h"
 #include "python/memory_reader.h"
 #include "source/procfs.h"
@@ -42,19 +44,33 @@ class PresentMemory : public MemoryReader {
   Fd memory_, pagemap_;
 };
 
-// All of its pages, swapped ones, too, and what it has not touched yet of its programs and libraries (private mappings
-// of files that have code). Their mappings are looked at when something else is asked for, at most every 10 s.
+// Where a program's own files are mapped: private mappings of files that have code. Read when it is asked and older
+// than 10 s; that is long, since with 100,000 mappings it takes a tenth of a second.
+class ProgramFiles {
+ public:
+  // `pid` runs the program. `now`: of any one clock.
+  bool Have(const ProcFs& proc, pid_t pid, uint64_t address, absl::Duration now = BootTime());
+
+ private:
+  std::vector<std::pair<uint64_t, uint64_t>> ranges_;  // begin and end, ascending
+  absl::Duration looked_ = -absl::InfiniteDuration();
+};
+
+// All of its pages, swapped ones, too, and what it has not touched yet of its program's files. `files`: of the program
+// that it runs, shared with others that run it and not owned; nullptr: its own.
 class ProcessMemory : public PresentMemory {
  public:
-  explicit ProcessMemory(pid_t pid) : PresentMemory(pid), pid_(pid) {}
+  explicit ProcessMemory(pid_t pid, const ProcFs& proc = ProcFs(), ProgramFiles* files = nullptr)
+      : PresentMemory(pid, proc), pid_(pid), proc_(proc), files_(files == nullptr ? &own_files_ : files) {}
+  ProcessMemory(const ProcessMemory&) = delete;
   bool Read(uint64_t address, absl::Span<char> bytes) const override;
   void ReadMany(absl::Span<ReadRequest> requests) const override { MemoryReader::ReadMany(requests); }
 
  private:
-  bool IsOfProgram(uint64_t address) const;
-  pid_t pid_;
-  mutable std::vector<Mapping> programs_;
-  mutable absl::Duration looked_ = -absl::InfiniteDuration();
+  const pid_t pid_;
+  const ProcFs proc_;
+  mutable ProgramFiles own_files_;
+  ProgramFiles* const files_;
 };
 
 }  // namespace cowprof
