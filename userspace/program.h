@@ -29,6 +29,7 @@ namespace cowprof {
 class LineageMemory : public MemoryReader {
  public:
   explicit LineageMemory(const ProcFs& proc) : proc_(proc) {}
+  LineageMemory(const LineageMemory&) = delete;
   bool Read(uint64_t address, absl::Span<char> bytes) const override;
   void Add(const ProcessId& id);
   void Remove(const ProcessId& id);  // its pid may be another's by now

@@ -195,6 +195,7 @@ TEST_CASE("one fault copies a page of hugetlb whole, and no more than the faults
 TEST_CASE("what a worker copied of its parent's pages its child's look does not count again") {
   Worker worker;
   worker.Take(Look({}));
+  worker.tally.Forked();
   const auto look_of_child = [&](CopyTally* child, const RegionSharing& look) {
     ParentsCopies workers_copies;
     const auto nobody = [](uint64_t, const PageBits&) { return PageBits(); };

@@ -68,9 +68,8 @@ NewCopies CopyTally::Take(absl::Span<const RegionSharing> look, uint64_t page_by
                            .own = was.own | became_own,
                            .left = region.shared & (left | just_left),
                            .inherited = became_own & left & ~held,
-                           .peer = region.peer,
-                           .copied = (was.forks == forks_ ? was.copied : PageBits()) | became_own,
-                           .forks = forks_};
+                           .peer = region.peer};
+    if (has_children_ && became_own.any()) copied_[region.address] |= became_own;
     const PageBits told_by_parent = family.of_parent ? family.of_parent->OfItsParent(region.address) : PageBits();
     const PageBits new_parents = just_left & ~parents & ~told_by_parent;
     parents = (parents & ~(region.peer & ~region.peer_exclusive)) | just_left;
@@ -108,9 +107,9 @@ PageBits CopyTally::HoldsOfLeft(uint64_t address, const PageBits& parents) const
 
 PageBits CopyTally::OfItsParent(uint64_t address) const {
   const auto known = known_.find(address);
+  const auto copied = copied_.find(address);
   if (known == known_.end()) return {};
-  const Known& of_it = known->second;
-  return of_it.peer & (of_it.forks == forks_ ? of_it.shared | of_it.copied : of_it.shared);
+  return known->second.peer & (known->second.shared | (copied == copied_.end() ? PageBits() : copied->second));
 }
 
 }  // namespace cowprof

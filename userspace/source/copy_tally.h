@@ -1,6 +1,6 @@
 // Counts the copies of one process from what its page map shows, look after look: a page that was shared and now is its
 // own was copied in between, by it or by the other side. Pure: pagemap_faults.cc hands in each finished look and what
-// bounds the count. Keeps six bits a page.
+// bounds the count. Keeps five bits a page.
 #ifndef COWPROF_SOURCE_COPY_TALLY_H_
 #define COWPROF_SOURCE_COPY_TALLY_H_
 
@@ -54,7 +54,10 @@ class CopyTally {
   // last forked, as far as it was looked at.
   PageBits OfItsParent(uint64_t address) const;
   // It has a new child, which shares all that it has.
-  void Forked() { ++forks_; }
+  void Forked() {
+    has_children_ = true;
+    copied_.clear();
+  }
   // It runs another program: nothing is inherited.
   void Exec() { *this = CopyTally(/*was_there=*/true); }
 
@@ -65,12 +68,10 @@ class CopyTally {
     PageBits left;       // of `shared`: by the parent, which has a copy of its own
     PageBits inherited;  // at the last look: alone its own since, not counted as its copy, and the parent had left it
     PageBits peer;       // at the last look: the parent has a page there
-    PageBits copied;     // has become alone its own since it forked
-    uint32_t forks = 0;  // when that was
   };
   absl::flat_hash_map<uint64_t, Known> known_;
-  bool was_there_ = false, first_ = true;
-  uint32_t forks_ = 0;
+  absl::flat_hash_map<uint64_t, PageBits> copied_;  // have become alone its own since it forked, if it has
+  bool was_there_ = false, first_ = true, has_children_ = false;
 };
 
 }  // namespace cowprof

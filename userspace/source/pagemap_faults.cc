@@ -91,11 +91,10 @@ void PagemapFaults::Begin(const TreeMember& member) {
   process.faults_before = was_there ? member.faults : 0;
   process.swept_faults = process.swept_faults_before = process.faults_before;
   process.tally = CopyTally(was_there);
-  // A fork shares all again.
-  if (!was_there && !member.execed && process.parent != 0) {
+  if (!member.execed && process.parent != 0) {
     Process& forked = processes_.at(process.parent);
-    forked.copies_of_it.clear();
     forked.tally.Forked();
+    if (!was_there) forked.copies_of_it.clear();  // a fork shares all again
   }
   serials_[member.id] = member.serial;
   processes_.emplace(member.serial, std::move(process));
