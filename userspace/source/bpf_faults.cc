@@ -2,6 +2,7 @@
 // only spelling of the maps' layout in user space; what a row means is documented in model/sample.h.
 #include "source/bpf_faults.h"
 
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "cowprof.h"
+#include "posix/fd.h"
 #include "source/bpf_events.h"
 #include "source/bpf_handles.h"
 #include "source/bpf_programs.h"
@@ -68,11 +70,12 @@ class BpfFaults : public FaultSource {
   void ForgetImage(uint32_t image) override { bpf_map_delete_elem(bpf_map__fd(skeleton_->maps.images), &image); }
   absl::Status TrustSites(const std::vector<SiteVerdict>& verdicts) override;
   void LogPages(bool on) override { skeleton_->bss->log_pages = on; }
-  int wake_fd() const override { return ring_buffer__epoll_fd(ring_.get()); }
+  int wake_fd() const override { return woken_.fd(); }
 
  private:
   absl::Status ReadCauses(Pull* pull) const;
   absl::Status TakeLate(Pull* pull);
+  absl::Status WatchRings();
   FollowedProcess FollowedOf(const Row& row) const;
   static int OnEvent(void* context, void* data, size_t size);
   static int OnPages(void* context, void* data, size_t size);
@@ -82,6 +85,7 @@ class BpfFaults : public FaultSource {
   Skeleton skeleton_;
   std::vector<Link> fault_events_;
   Ring ring_;
+  Fd woken_;  // epoll on both rings, by edge: what waits for the next tick does not make it readable again
   std::unique_ptr<FollowedTree> tree_;
   // Whose regions, and whose places, are still in the table.
   absl::flat_hash_set<uint32_t> ended_with_regions_, ended_with_places_;
@@ -119,6 +123,7 @@ absl::Status BpfFaults::Load(const BpfOptions& options) {
   if (int error = ring_buffer__add(ring_.get(), bpf_map__fd(skeleton_->maps.copied_pages), &BpfFaults::OnPages, this)) {
     return BpfStatus(-error, "map the ring buffer of pages");
   }
+  if (absl::Status status = WatchRings(); !status.ok()) return status;
   tree_ = std::make_unique<FollowedTree>(*skeleton_, ring_.get(), forks_);
   // The first run also learns the namespaces that we live in: to be known before anything is told.
   if (absl::StatusOr<std::string> tasks = RunIterator(skeleton_->progs.list_tasks); !tasks.ok()) return tasks.status();
@@ -201,8 +206,22 @@ FollowedProcess BpfFaults::FollowedOf(const Row& row) const {
           .counts = CountsOf(row.counts, options_)};
 }
 
+// Not libbpf's own epoll: once a ring was woken, that is readable for as long as anything is in it, and a target that
+// forks all the time made every tick come at once.
+absl::Status BpfFaults::WatchRings() {
+  woken_ = Fd(epoll_create1(EPOLL_CLOEXEC));
+  for (const bpf_map* ring : {skeleton_->maps.events, skeleton_->maps.copied_pages}) {
+    epoll_event event = {.events = EPOLLIN | EPOLLET, .data = {}};
+    if (epoll_ctl(woken_.fd(), EPOLL_CTL_ADD, bpf_map__fd(ring), &event) != 0)
+      return BpfStatus(errno, "wait for the ring buffers");
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Pull> BpfFaults::PullCounts() {
   skeleton_->bss->ended_since_pull = 0;
+  epoll_event taken[2];
+  epoll_wait(woken_.fd(), taken, std::size(taken), 0);
   // Events first: they are of processes whose rows exist.
   if (int error = ring_buffer__consume(ring_.get()); error < 0) return BpfStatus(-error, "read the ring buffer");
   if (absl::StatusOr<std::string> settled = RunIterator(skeleton_->progs.settle_threads); !settled.ok())
