@@ -27,6 +27,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 #include "fault_counts.h"
 
+#include "hugetlb.h"
 #include "rung_perf_event.h"
 #include "rung_tracepoints.h"
 

@@ -121,6 +121,14 @@ struct shmem_sb_info {
 	unsigned long max_blocks;	// 0: without a bound
 } CORE;
 
+struct hstate {
+	unsigned int order;
+} CORE;
+
+struct hugetlbfs_sb_info {
+	struct hstate *hstate;
+} CORE;
+
 struct inode {
 	struct super_block *i_sb;
 	unsigned long i_ino;
@@ -153,6 +161,7 @@ struct vm_area_struct {
 } CORE;
 
 struct page;
+struct folio;
 
 enum fault_flag {	// since 5.15; the same numbers before
 	FAULT_FLAG_USER = 1 << 6,

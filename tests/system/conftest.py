@@ -91,6 +91,20 @@ def record_as_nobody(nobodys_folder):
         recording.stop()
 
 
+@pytest.fixture
+def hugetlb_pool():
+    """Room for 32 pages of 2 MiB in hugetlb's pool."""
+    pool = Path("/proc/sys/vm/nr_hugepages")
+    needs("hugetlb", os.access(pool, os.W_OK), f"{pool} can't be raised")
+    before = pool.read_text()
+    pool.write_text(str(int(before) + 32))
+    try:
+        needs("hugetlb", int(pool.read_text()) >= int(before) + 32, "no 32 huge pages are free")
+        yield
+    finally:
+        pool.write_text(before)
+
+
 # ---- What was measured: survival_rows.py makes the table of docs/survival.md of it ----
 
 _figures = []

@@ -94,20 +94,6 @@ def test_huge_pages_are_counted_by_what_was_copied_of_them(start_workload, recor
     assert harness.row_of(report, pages.pid)["still_shared_bytes"] >= 0.8 * PAGES * harness.PAGE
 
 
-@pytest.fixture
-def hugetlb_pool():
-    """Room for PAGES and their copies in hugetlb's pool."""
-    pool = Path("/proc/sys/vm/nr_hugepages")
-    needs("hugetlb", os.access(pool, os.W_OK), f"{pool} can't be raised")
-    before = pool.read_text()
-    pool.write_text(str(int(before) + 32))
-    try:
-        needs("hugetlb", int(pool.read_text()) >= int(before) + 32, "no 32 huge pages are free")
-        yield
-    finally:
-        pool.write_text(before)
-
-
 @pytest.mark.usefixtures("hugetlb_pool")
 def test_pages_of_hugetlb_are_counted_by_bytes(start_workload, record_as_nobody):
     """One write to each copies 2 MiB, from a pool that no probe sees."""

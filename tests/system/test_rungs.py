@@ -11,6 +11,7 @@ import harness
 import planted
 from conftest import needs
 from counting import assert_counts, planted as planted_counts, run_attached
+from shared_pages import PAGES, Pages
 
 # How each is forced: what --without takes away. fentry takes the faults from the tracepoint where there is one, else from the event.
 FORCED = {
@@ -75,6 +76,21 @@ def test_a_huge_page_is_copied_by_the_pages_that_are_written(way, option, tmp_pa
     for pid, truth in planted_counts(lines).items():
         assert truth["moved"] == truth["copies"]
         assert truth["copies"] <= harness.row_of(report, pid)["copies"] <= truth["copies"] + FEW
+
+
+@pytest.mark.usefixtures("hugetlb_pool")
+def test_pages_of_hugetlb(way, start_workload, start_recording):
+    """They come from a pool of their own: only fentry sees them, and tells copies by the fault's error code. The sweep always sees them."""
+    sees = way in HAS_ERROR_CODE and any(rung["rung"] == "fentry" and rung["usable"] for rung in doctor(*FORCED[way])[0]["rungs"])
+    pages = Pages(start_workload, "hugetlb")
+    recording = start_recording(pages.pid, "--interval", "200ms", *FORCED[way])
+    (worker,) = pages.fork()
+    pages.act()
+    recording.interrupt()
+    row, written = harness.row_of(recording.report(), worker), PAGES // 2
+    seen = written if sees else 0
+    assert seen <= row["copies"] <= seen + FEW
+    assert row["private_bytes"] >= written * harness.PAGE
 
 
 @pytest.mark.parametrize("options", FOREIGN.values(), ids=FOREIGN.keys())

@@ -73,6 +73,16 @@ TEST_CASE("a host that allows everything counts exactly, by BTF tracepoints") {
   CHECK(chosen->remedy.empty());
 }
 
+TEST_CASE("hugetlb is counted where fentry works and faults have error codes, whatever counts the other copies") {
+  CHECK(ChooseRungs(PlanProbes(Everything(), {})).hugetlb);
+  CHECK(ChooseRungs(PlanProbes(Everything(), {"copies"})).hugetlb);
+  CHECK_FALSE(ChooseRungs(PlanProbes(Everything(), {"fentry"})).hugetlb);
+  CHECK_FALSE(ChooseRungs(PlanProbes(Everything(), {"btf-tracepoints"})).hugetlb);
+  HostFacts facts = Everything();
+  facts.fentry = absl::PermissionDeniedError("locked down");
+  CHECK_FALSE(ChooseRungs(PlanProbes(facts, {})).hugetlb);
+}
+
 TEST_CASE("what keeps every program out of the kernel is named with its remedy") {
   struct Missing {
     std::function<void(HostFacts*)> take_away;

@@ -101,7 +101,8 @@ absl::Status BpfFaults::Load(const BpfOptions& options) {
   skeleton_.reset(cowprof_probes::open(access(kKernelBtf, R_OK) == 0 ? &open_options : nullptr));
   if (skeleton_ == nullptr) return BpfStatus(errno, "open the probes");
   options_ = options;
-  ChoosePrograms({options.copies, options.faults, options.signals, options.preemptible}, skeleton_.get());
+  ChoosePrograms({options.copies, options.faults, options.signals, options.hugetlb, options.preemptible},
+                 skeleton_.get());
   bpf_map__set_max_entries(skeleton_->maps.regions, options.max_regions);
   if (options.max_processes != 0) bpf_map__set_max_entries(skeleton_->maps.processes, options.max_processes);
   if (options.max_cause_rows != 0) bpf_map__set_max_entries(skeleton_->maps.causes, options.max_cause_rows);

@@ -15,6 +15,7 @@ namespace cowprof {
 struct BpfOptions {
   std::string copies = "btf-tracepoints", faults = "btf-tracepoints";  // rungs that give them, see probe_plan.h
   bool signals = true;                                                 // take the evidence of deaths
+  bool hugetlb = false;                                                // count copies of its pages, by fentry
   uint64_t max_regions = 65536;                    // rows of the 2 MiB region table; 80 bytes of kernel memory each
   uint32_t max_cause_rows = 0, max_processes = 0;  // 0: as many as the probes are made for
   bool every_copy = false;                         // look at each copy and its stack, whatever it costs

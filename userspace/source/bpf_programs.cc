@@ -32,15 +32,18 @@ bool MarkVictimTakesTask(const btf* kernel) {
 }
 
 struct KernelKind {
-  bool folios = true;  // where there are both, copies go to that of folios
+  bool folios = true;                                  // where there are both, copies go to that of folios
+  bool hugetlb_folios = false, hugetlb_pages = false;  // which of the two functions it has
   bool mark_victim_takes_task = true;
   bool tracepoints_are_preemptible = false;
 };
-KernelKind KindOfKernel() {
+KernelKind KindOfKernel(bool hugetlb) {
   btf* kernel = btf__load_vmlinux_btf();
   if (kernel == nullptr) return {};
   const KernelKind kind = {
       .folios = btf__find_by_name_kind(kernel, "folio_add_new_anon_rmap", BTF_KIND_FUNC) > 0,
+      .hugetlb_folios = hugetlb && btf__find_by_name_kind(kernel, "hugetlb_add_new_anon_rmap", BTF_KIND_FUNC) > 0,
+      .hugetlb_pages = hugetlb && btf__find_by_name_kind(kernel, "hugepage_add_new_anon_rmap", BTF_KIND_FUNC) > 0,
       .mark_victim_takes_task = MarkVictimTakesTask(kernel),
       // Per-CPU variables are in the BTF: this one is a part of tracepoint_srcu, under which tracepoints run where
       // preemption stays on. Before 6.13 that was for idle CPUs only, and had no such guard.
@@ -88,6 +91,8 @@ std::vector<bpf_program*> ProgramsOf(const ProgramChoice& choice, const KernelKi
   };
   want_twice(ProgramsOfTree(skeleton));
   want_twice(ProgramsOfCopies(choice, kernel.folios, skeleton));
+  if (choice.hugetlb && kernel.hugetlb_folios) want_twice({{all.hugetlb_added, all.hugetlb_added_again}});
+  if (choice.hugetlb && kernel.hugetlb_pages) want_twice({{all.hugepage_added, all.hugepage_added_again}});
   if (choice.signals) {
     want({all.signal_sent, all.signal_delivered,
           kernel.mark_victim_takes_task ? all.oom_victim_task : all.oom_victim_pid});
@@ -107,7 +112,8 @@ uint64_t SkippedRuns(const bpf_program* program) {
 }  // namespace
 
 void ChoosePrograms(const ProgramChoice& choice, cowprof_probes* skeleton) {
-  for (bpf_program* program : ProgramsOf(choice, KindOfKernel(), *skeleton)) bpf_program__set_autoload(program, true);
+  for (bpf_program* program : ProgramsOf(choice, KindOfKernel(choice.hugetlb), *skeleton))
+    bpf_program__set_autoload(program, true);
   bpf_map__set_autocreate(skeleton->maps.foreign_writes, choice.copies == kRungFentry);
   skeleton->rodata->faults_by_event = choice.faults == kRungPerfEvent;
 }

@@ -18,6 +18,7 @@ namespace cowprof {
 struct ProgramChoice {
   absl::string_view copies, faults;  // names of rungs; what gives faults is another where copies is fentry
   bool signals = true;               // tell deaths
+  bool hugetlb = false;              // copies of its pages, by fentry, if this kernel has a function that tells them
   bool preemptible = false;          // whatever the kernel is like
 };
 // To be called before loading.

@@ -17,7 +17,9 @@ absl::StatusOr<std::unique_ptr<FaultSource>> Load(const ChosenRungs& chosen, con
   options.copies = chosen.copies->name;
   options.faults = chosen.faults->name;
   options.signals = chosen.signals != nullptr;
+  options.hugetlb = chosen.hugetlb;
   absl::StatusOr<std::unique_ptr<FaultSource>> source = LoadBpfFaults(options);
+  if (!source.ok() && std::exchange(options.hugetlb, false)) source = LoadBpfFaults(options);
   if (source.ok() || !options.signals) return source;
   options.signals = false;
   absl::StatusOr<std::unique_ptr<FaultSource>> without_signals = LoadBpfFaults(options);

@@ -296,6 +296,9 @@ ChosenRungs ChooseRungs(const std::vector<Rung>& ladder) {
   chosen.faults = chosen.copies->gives(kFaults) ? chosen.copies : FirstThatGives(kFaults, ladder);
   chosen.follow = chosen.copies->gives(kFollow) ? chosen.copies : FirstThatGives(kFollow, ladder);
   if (chosen.follow != nullptr && chosen.follow->gives(kSignals)) chosen.signals = chosen.follow;
+  chosen.hugetlb = chosen.faults != nullptr && chosen.faults->name == kRungTracepoints &&
+                   std::any_of(ladder.begin(), ladder.end(),
+                               [](const Rung& rung) { return rung.name == kRungFentry && rung.usable; });
   return chosen;
 }
 

@@ -1,0 +1,48 @@
+// Copies of hugetlb's pages: they come from a pool of their own, with no tracepoint, and one fault copies one whole. Such a page that is
+// added to anonymous memory while a fault on a page that was there is open in the same thread is a copy, by the pages that it has; one
+// for a fault where nothing was is new memory. Taken with any rung whose faults have error codes, where fentry works. Included by
+// cowprof.bpf.c only.
+#ifndef COWPROF_BPF_HUGETLB_H_
+#define COWPROF_BPF_HUGETLB_H_
+
+enum { HUGE_PAGE = 512 };	// pages of one, where its size can't be read
+
+static unsigned int pages_of_one(struct vm_area_struct *vma)
+{
+	struct hugetlbfs_sb_info *pool = vma->vm_file->f_inode->i_sb->s_fs_info;
+
+	return kernel_reads ? 1u << (BPF_CORE_READ(pool, hstate, order) & 31) : HUGE_PAGE;
+}
+
+static int add_huge_page(struct vm_area_struct *vma)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct thread_state *state = bpf_task_storage_get(&threads, task, 0, 0);
+	struct cowprof_cause_key key = {.shape = COWPROF_SHAPE_UNREAD};
+	struct cowprof_process_row *row;
+
+	if (!state || !state->pending || !state->present || !state->write ||
+	    !same_registers(state, (void *)bpf_task_pt_regs(task)))
+		return 0;
+	state->pending = 0;
+	touch_region(state);
+	row = bpf_map_lookup_elem(&processes, &state->process);
+	if (!row)
+		return 0;
+	key.serial = row->serial;
+	add_cause(row, &key, pages_of_one(vma));
+	return 0;
+}
+
+PROG_TWICE("?fentry/hugetlb_add_new_anon_rmap", hugetlb_added, struct folio *folio, struct vm_area_struct *vma)
+{
+	return add_huge_page(vma);
+}
+
+// before 6.7
+PROG_TWICE("?fentry/hugepage_add_new_anon_rmap", hugepage_added, struct page *page, struct vm_area_struct *vma)
+{
+	return add_huge_page(vma);
+}
+
+#endif
