@@ -30,19 +30,17 @@ class Pages:
         self.step("acted", generation * (self.workers + 1))
 
 
+def row_now(recording, pid):
+    """Its row of a report that is made now; None if it has none yet."""
+    result = harness.run_cowprof("report", recording.path, "--json")
+    rows = harness.rows_of(harness.json.loads(result.stdout), pid) if result.returncode == 0 else []
+    return rows[0] if rows else None
+
+
 def await_sweep(recording, pids):
     for pid in pids:
-        harness.wait_until(lambda: has_copies(recording, pid), f"a sweep of {pid}", pause=0.05)
-
-
-def has_copies(recording, pid):
-    result = harness.run_cowprof("report", recording.path, "--json")
-    if result.returncode != 0:
-        return False
-    rows = harness.rows_of(harness.json.loads(result.stdout), pid)
-    return bool(rows) and rows[0]["page_map"] is not None
+        harness.wait_until(lambda: (row_now(recording, pid) or {}).get("page_map") is not None, f"a sweep of {pid}", pause=0.05)
 
 
 def has_copied(recording, pid):
-    result = harness.run_cowprof("report", recording.path, "--json")
-    return result.returncode == 0 and (harness.row_of(harness.json.loads(result.stdout), pid)["copies"] or 0) >= PAGES
+    return ((row_now(recording, pid) or {}).get("copies") or 0) >= PAGES
