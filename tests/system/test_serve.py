@@ -79,7 +79,10 @@ def status_of(pid):
 
 def listening_sockets(pid):
     """Inodes of TCP sockets of that process that listen."""
-    inodes = {os.readlink(entry) for entry in harness.Path(f"/proc/{pid}/fd").iterdir() if entry.is_symlink()}
+    inodes = set()
+    for entry in harness.Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+            inodes.add(os.readlink(entry))
     rows = [line.split() for name in ("tcp", "tcp6") for line in harness.Path(f"/proc/{pid}/net/{name}").read_text().splitlines()[1:]]
     return [row for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in inodes]
 
