@@ -25,6 +25,7 @@ struct Run {
   std::function<double(double)> copied = [](double) { return 0.0; };  // by the worker; the rest is its new memory
   double still_shared = 0;                                            // that it could copy besides
   double worker_from = 0;                                             // < 0: there is none
+  double worker_until = 1e9;                                          // then it has ended
   bool started = false;                                               // the target, by cowprof
   double until = 60;
   double gone_from = 1e9, resized_from = 1e9, resized_to = 0;
@@ -68,8 +69,9 @@ class Player {
     return limits;
   }
 
-  void Tick(double t) {
+  void Tick(const double now) {
     ++ticks_;
+    double t = now;
     const auto bytes = [](double mb) { return static_cast<uint64_t>(std::max(mb, 0.0) * kMb); };
     if (run_.worker_from >= 0 && t >= run_.worker_from) {
       if (growth_.processes.size() == 1) {
@@ -77,6 +79,10 @@ class Player {
         growth_.processes[1].started = absl::Seconds(run_.worker_from);
       }
       ProcessGrowth& worker = growth_.processes[1];
+      if (t >= run_.worker_until) {
+        worker.ended = absl::Seconds(run_.worker_until);
+        t = run_.worker_until;  // its figures stay
+      }
       worker.private_bytes = bytes(run_.used(t) - run_.used(run_.worker_from));
       worker.counts.copies = static_cast<uint64_t>(run_.copied(t) * kPagesOfMb);
       worker.counts.shm_pages = run_.kind == LimitKind::kShm ? bytes(run_.used(t)) / 4096 : 0;
@@ -85,8 +91,8 @@ class Player {
     } else {
       growth_.processes[0].proc.anon_pages = bytes(run_.used(t)) / 4096;
     }
-    growth_.t = absl::Seconds(t);
-    Sample sample = {.t = absl::Seconds(t), .limits = Limits(t)};
+    growth_.t = absl::Seconds(now);
+    Sample sample = {.t = absl::Seconds(now), .limits = Limits(now)};
     Forecast forecast;
     for (const LimitSample& limit : sample.limits) forecast.limits.push_back({.now = limit, .outlook = run_.outlook});
     for (Alert& alert : watch_.Judge(sample, growth_, forecast)) growth_.alerts.push_back(std::move(alert));
@@ -187,6 +193,20 @@ TEST_CASE("healthy shapes are silent") {
   }));
   INFO(name);
   CHECK(Told(AlertsOf(run)) == "");
+}
+
+TEST_CASE("memory of a worker that has ended and is not given back yet is no danger") {
+  for (double end = 0.4; end < 0.65; end += 0.01) {
+    const auto used = [end](double t) { return t < end + 0.1 ? 250 + 400 * std::min(t, end) : 250; };
+    const Run run = {.limit = 600,
+                     .used = used,
+                     .copied = [](double t) { return 400 * t; },
+                     .still_shared = 250,
+                     .worker_until = end,
+                     .until = 2};
+    INFO(end);
+    CHECK(Told(AlertsOf(run)) == "");
+  }
 }
 
 TEST_CASE("what is due but no danger does not cost a tick at every look") {

@@ -57,7 +57,8 @@ std::vector<Held> HeldBy(const Growth& growth) {
   return held;
 }
 
-Grower GrowerOf(LimitKind kind, double gained, const std::vector<Held>& then, const Growth& growth) {
+Grower GrowerOf(LimitKind kind, double gained, const std::vector<Held>& then, absl::Duration last,
+                const Growth& growth) {
   if (kind == LimitKind::kDescriptors) return {.index = 0, .cause = kDescriptors};
   if (kind == LimitKind::kAddressSpace) return {.index = 0, .cause = kNewMemory};
   const bool shm_only = kind == LimitKind::kShm || kind == LimitKind::kShmInodes;
@@ -65,12 +66,16 @@ Grower GrowerOf(LimitKind kind, double gained, const std::vector<Held>& then, co
   Grower grower;
   double all = 0, most = 0;
   for (const ProcessGrowth& process : growth.processes) {
-    if (process.ended) continue;
+    if (process.ended && *process.ended <= last) continue;
     const Held before = HeldThen(process, then);
     const uint64_t copies = process.counts.copies.value_or(0);
     const double copied = shm_only ? 0 : (copies - std::min(copies, before.copies)) * page_bytes;
     const double fresh = shm_only ? 0 : std::max(Gained(before.private_bytes, process.private_bytes) - copied, 0.0);
     const double shared = Gained(before.shm_pages, process.counts.shm_pages) * page_bytes;
+    if (process.ended) {
+      grower.leaving_bytes += copied + fresh;
+      continue;
+    }
     grower.copied_bytes += copied;
     all += copied + fresh + shared;
     const double gain = (copied + fresh + shared) * (process.index == 0 ? kWeightOfTarget : 1);
@@ -85,7 +90,7 @@ Grower GrowerOf(LimitKind kind, double gained, const std::vector<Held>& then, co
     if (grower.index < 0) grower.index = LargestCreator(growth);
     grower.cause = kSharedMemory;
   } else if (all < kLeastShare * gained) {
-    return {.copied_bytes = grower.copied_bytes};
+    return {.copied_bytes = grower.copied_bytes, .leaving_bytes = grower.leaving_bytes};
   }
   return grower;
 }

@@ -23,12 +23,15 @@ std::vector<Held> HeldBy(const Growth& growth);  // in the order of their index
 inline constexpr char kNewMemory[] = "new-memory", kSharedMemory[] = "shm", kDescriptors[] = "descriptors";
 
 struct Grower {
-  int index = -1;           // -1: none of the processes that are followed
-  std::string cause;        // as Alert has it
-  double copied_bytes = 0;  // by all of them together
+  int index = -1;            // -1: none of the processes that are followed
+  std::string cause;         // as Alert has it
+  double copied_bytes = 0;   // by all of them together
+  double leaving_bytes = 0;  // what those had gained that have ended since
 };
-// `then`: what they held before. `gained`: what the limit's figure gained since, in its unit.
-Grower GrowerOf(LimitKind kind, double gained, const std::vector<Held>& then, const Growth& growth);
+// `then`: what they held before. `gained`: what the limit's figure gained since, in its unit. `last`: the tick before
+// this one.
+Grower GrowerOf(LimitKind kind, double gained, const std::vector<Held>& then, absl::Duration last,
+                const Growth& growth);
 
 }  // namespace cowprof
 
