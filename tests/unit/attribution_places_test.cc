@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -32,6 +33,7 @@ class PythonProcess {
     pid_ = fork();
     if (pid_ == 0) {
       setpgid(0, 0);
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
       dup2(out[1], STDOUT_FILENO);
       close(out[0]);
       close(out[1]);
@@ -122,6 +124,7 @@ TEST_CASE("attribution: code that was mapped after the first look has its file's
   REQUIRE((pipe(go) == 0 && pipe(done) == 0));
   const pid_t pid = fork();
   if (pid == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     char c;
     if (read(go[0], &c, 1) != 1) _exit(1);
     void* code = mmap(nullptr, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE,

@@ -3,18 +3,14 @@
 #ifndef COWPROF_TESTS_UNIT_ATTRIBUTION_SETTING_H_
 #define COWPROF_TESTS_UNIT_ATTRIBUTION_SETTING_H_
 
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <catch2/catch.hpp>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "attribution.h"
+#include "child.h"
 
 namespace cowprof {
 
@@ -62,29 +58,6 @@ class FakeFaults : public FaultSource {
   std::vector<Learned> learned;
   std::vector<SiteVerdict> verdicts;
   std::vector<uint32_t> forgotten;
-};
-
-// A forked child that waits; ends with its owner.
-class Child {
- public:
-  Child() {
-    pid_ = fork();
-    REQUIRE(pid_ >= 0);
-    while (pid_ == 0) pause();
-  }
-  Child(const Child&) = delete;
-  Child& operator=(const Child&) = delete;
-  ~Child() { End(); }
-  void End() {
-    if (pid_ <= 0) return;
-    kill(pid_, SIGKILL);
-    waitpid(pid_, nullptr, 0);
-    pid_ = 0;
-  }
-  pid_t pid() const { return pid_; }
-
- private:
-  pid_t pid_;
 };
 
 // A collector's part of the work: processes by serial; the index in the recording is serial - 1.

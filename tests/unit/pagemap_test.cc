@@ -2,17 +2,16 @@
 // pages they inherited: as root the figures must be exact, without PFNs bit 56 alone must do.
 #include "source/pagemap.h"
 
-#include <signal.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
-#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
+
+#include "child.h"
 
 namespace cowprof {
 namespace {
@@ -65,33 +64,6 @@ class Memory {
   void* map_;
   uint64_t start_;
   size_t bytes_;
-};
-
-// A forked child that has run `body` and waits; ends with its owner.
-class Child {
- public:
-  explicit Child(const std::function<void()>& body) {
-    int ready[2];
-    REQUIRE(pipe(ready) == 0);
-    pid_ = fork();
-    if (pid_ == 0) {
-      body();
-      static_cast<void>(!write(ready[1], "x", 1));
-      while (true) pause();
-    }
-    close(ready[1]);
-    char byte;
-    REQUIRE(read(ready[0], &byte, 1) == 1);
-    close(ready[0]);
-  }
-  ~Child() {
-    kill(pid_, SIGKILL);
-    waitpid(pid_, nullptr, 0);
-  }
-  pid_t pid() const { return pid_; }
-
- private:
-  pid_t pid_;
 };
 
 FinishedSweep SweepOnce(SweepJob job, int* runs = nullptr) {
@@ -247,7 +219,7 @@ TEST_CASE("live: a process that is gone, or another of the same pid, has no resu
   PagemapSweep sweep(ProcFs(), getpagesize(), BootNs());
   pid_t gone;
   {
-    Child child([] {});
+    Child child;
     gone = child.pid();
     ProcessId other = IdOf(gone);
     other.start_ns += 20'000'000;

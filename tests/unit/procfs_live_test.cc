@@ -10,11 +10,11 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "child.h"
 #include "posix/fd.h"
 #include "source/procfs.h"
 
@@ -26,43 +26,6 @@ ProcessId IdOf(pid_t pid) {
   REQUIRE(stat.ok());
   return ProcessId{pid, stat->start_ticks * 10'000'000 + 1'234'567};
 }
-
-// Forks a child that runs `body` and waits to be killed; ends and reaps it with its owner.
-class Child {
- public:
-  explicit Child(const std::function<void()>& body) {
-    int ready[2];
-    REQUIRE(pipe(ready) == 0);
-    pid_ = fork();
-    if (pid_ == 0) {
-      body();
-      (void)!write(ready[1], "x", 1);
-      while (true) pause();
-    }
-    char byte;
-    REQUIRE(read(ready[0], &byte, 1) == 1);
-    close(ready[0]);
-    close(ready[1]);
-  }
-  ~Child() { Reap(); }
-
-  pid_t pid() const { return pid_; }
-  void KillToZombie() const {
-    kill(pid_, SIGKILL);
-    siginfo_t info;
-    waitid(P_PID, pid_, &info, WEXITED | WNOWAIT);
-  }
-  void Reap() {
-    if (pid_ > 0) {
-      kill(pid_, SIGKILL);
-      waitpid(pid_, nullptr, 0);
-    }
-    pid_ = -1;
-  }
-
- private:
-  pid_t pid_ = -1;
-};
 
 }  // namespace
 
@@ -151,19 +114,19 @@ TEST_CASE("live: a hostile name") {
 
 TEST_CASE("live: a zombie has no memory, a reaped process is not found") {
   const ProcFs proc;
-  Child child([] {});
+  Child child;
   const pid_t pid = child.pid();
   const ProcessId id = IdOf(pid);
   REQUIRE(proc.ReadFigures(id, 4096)->anon_pages);
 
-  child.KillToZombie();
+  child.Kill();
   // Its figures shrink while it gives its memory back: none are better than those.
   CHECK(absl::IsNotFound(proc.ReadFigures(id, 4096).status()));
   CHECK(proc.ReadStat(pid)->state == 'Z');
   CHECK(absl::IsNotFound(proc.ReadRollup(pid).status()));
   CHECK(proc.ReadCommandLine(pid).empty());
 
-  child.Reap();
+  child.End();
   CHECK(absl::IsNotFound(proc.ReadFigures(id, 4096).status()));
   CHECK(absl::IsNotFound(proc.ReadStat(pid).status()));
   CHECK(absl::IsNotFound(proc.ReadMaps(pid).status()));

@@ -1,15 +1,15 @@
 // Reading live processes, this one and a child: values, text, many pieces, holes in all of them, and that nothing is
 // changed.
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <vector>
 
+#include "absl/algorithm/container.h"
+#include "child.h"
 #include "fixture_tree.h"
 #include "posix/fd.h"
 #include "python/process_memory.h"
@@ -91,47 +91,31 @@ TEST_CASE("memory reader: many pieces, each on its own") {
 
 namespace {
 
-// A child that waits; it shares what this process has.
-class Child {
- public:
-  Child() : pid_(fork()) {
-    while (pid_ == 0) pause();
-    while (ProcFs().ReadStat(pid_).value().state != 'S') usleep(1000);  // from here on it touches nothing
-  }
-  ~Child() {
-    kill(pid_, SIGKILL);
-    waitpid(pid_, nullptr, 0);
-  }
-  pid_t pid() const { return pid_; }
-  uint64_t EntryOf(uint64_t address) const {
-    const Fd pagemap(open(ProcFs().PathOf(pid_, "pagemap").c_str(), O_RDONLY));
-    uint64_t entry = 0;
-    return pread(pagemap.fd(), &entry, sizeof(entry), address / kPage * sizeof(entry)) == sizeof(entry) ? entry : 0;
-  }
-  Mapping Find(const char* name) const {
-    for (const Mapping& mapping : ProcFs().ReadMaps(pid_).value()) {
-      if (mapping.name == name) return mapping;
-    }
-    return {};
-  }
+uint64_t EntryOf(pid_t pid, uint64_t address) {
+  const Fd pagemap(open(ProcFs().PathOf(pid, "pagemap").c_str(), O_RDONLY));
+  uint64_t entry = 0;
+  return pread(pagemap.fd(), &entry, sizeof(entry), address / kPage * sizeof(entry)) == sizeof(entry) ? entry : 0;
+}
 
- private:
-  pid_t pid_;
-};
+Mapping StackOf(pid_t pid) {
+  const std::vector<Mapping> mappings = ProcFs().ReadMaps(pid).value();
+  const auto stack = absl::c_find_if(mappings, [](const Mapping& mapping) { return mapping.name == "[stack]"; });
+  REQUIRE(stack != mappings.end());
+  return *stack;
+}
 
 }  // namespace
 
 TEST_CASE("process memory: a stack does not grow by being asked for what is below it") {
   const Child child;
-  const Mapping stack = child.Find("[stack]");
-  REQUIRE(stack.begin != 0);
+  const Mapping stack = StackOf(child.pid());
   const ProcessMemory memory(child.pid());
   for (const uint64_t below : {uint64_t{8}, uint64_t{kPage}, uint64_t{64} << 10, uint64_t{1} << 20}) {
     CHECK_FALSE(ReadValue<uint64_t>(memory, stack.begin - below));
     CHECK_FALSE(ReadValue<uint64_t>(PresentMemory(child.pid()), stack.begin - below));
   }
   CHECK_FALSE(ReadValue<uint64_t>(memory, stack.begin - 4));
-  CHECK(child.Find("[stack]").begin == stack.begin);
+  CHECK(StackOf(child.pid()).begin == stack.begin);
   CHECK(ReadValue<uint64_t>(memory, stack.end - 8));
 }
 
@@ -145,7 +129,7 @@ TEST_CASE("process memory: holes stay holes") {
   const ProcessMemory memory(child.pid());
   for (char* map : {anonymous, shared, privately}) {
     CHECK_FALSE(ReadValue<char>(memory, reinterpret_cast<uint64_t>(map)));
-    CHECK(child.EntryOf(reinterpret_cast<uint64_t>(map)) == 0);
+    CHECK(EntryOf(child.pid(), reinterpret_cast<uint64_t>(map)) == 0);
     munmap(map, kPage);
   }
 }
@@ -155,10 +139,11 @@ TEST_CASE("process memory: of a program also what it has not touched") {
   const ProcessMemory memory(child.pid());
   // A page of this program's that the child has no entry for: it is not copied at the fork.
   uint64_t untouched = 0;
-  for (const Mapping& mapping : ProcFs().ReadMaps(child.pid()).value()) {
+  const std::vector<Mapping> mappings = ProcFs().ReadMaps(child.pid()).value();
+  for (const Mapping& mapping : mappings) {
     if (mapping.inode == 0 || !mapping.executable) continue;
     for (uint64_t page = mapping.begin; page < mapping.end && untouched == 0; page += kPage) {
-      if (child.EntryOf(page) == 0) untouched = page;
+      if (EntryOf(child.pid(), page) == 0) untouched = page;
     }
   }
   REQUIRE(untouched != 0);

@@ -3,9 +3,7 @@
 #include "verify.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +16,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "child.h"
 #include "posix/fd.h"
 #include "python/process_memory.h"
 
@@ -286,20 +285,13 @@ TEST_CASE("a real child: written with what was there, and with something else") 
     return reinterpret_cast<volatile uint64_t*>(static_cast<char*>(map) + page * kPageBytes);
   };
   for (size_t i = 0; i < kPages; ++i) *word(i) = i + 1;
-  int ready[2];
-  REQUIRE(pipe(ready) == 0);
-  const pid_t child = fork();
-  if (child == 0) {
+  Child child([&] {
     for (size_t i = 0; i < kPages; ++i) *word(i) = i % 4 == 0 ? 0 : i + 1;
-    static_cast<void>(!write(ready[1], "x", 1));
-    while (true) pause();
-  }
-  char byte;
-  REQUIRE(read(ready[0], &byte, 1) == 1);
+  });
 
   std::vector<uint64_t> pages;
   for (size_t i = 0; i < kPages; ++i) pages.push_back(reinterpret_cast<uint64_t>(word(i)));
-  const PresentMemory worker(child), parent(getpid());
+  const PresentMemory worker(child.pid()), parent(getpid());
   if (ReadValue<char>(worker, pages[0])) {
     Verifier verifier(1);
     verifier.Offer(0, pages);
@@ -308,14 +300,12 @@ TEST_CASE("a real child: written with what was there, and with something else") 
   } else {
     WARN("skipped: this machine does not let a parent read its child (CAP_SYS_PTRACE)");
   }
-  kill(child, SIGKILL);
-  waitpid(child, nullptr, 0);
+  child.End();
   if (!ReadValue<char>(worker, pages[0])) {
     Verifier verifier(1);
     verifier.Offer(0, pages);
     CHECK(verifier.Run({.worker = worker, .parent = parent, .types = LookUp}, kPlenty).empty());
   }
-  for (const int end : ready) close(end);
   munmap(map, kPages * kPageBytes);
 }
 
@@ -324,12 +314,6 @@ uint64_t FrameOf(pid_t pid, uint64_t address) {
   uint64_t entry = 0;
   if (pread(pagemap.fd(), &entry, sizeof(entry), address / kPageBytes * sizeof(entry)) != sizeof(entry)) return 0;
   return entry & ((uint64_t{1} << 55) - 1);
-}
-
-pid_t ForkWaiting() {
-  const pid_t child = fork();
-  while (child == 0) pause();
-  return child;
 }
 
 TEST_CASE("comparing copies no page: what the parent shares with its other workers stays shared") {
@@ -342,25 +326,21 @@ TEST_CASE("comparing copies no page: what the parent shares with its other worke
     static_cast<char*>(map)[i * kPageBytes] = 1;
     pages.push_back(reinterpret_cast<uint64_t>(map) + i * kPageBytes);
   }
-  const pid_t worker = ForkWaiting(), other = ForkWaiting();
-  const auto shared = [&pages, other] {
+  const Child worker, other;
+  const auto shared = [&pages, &other] {
     return std::count_if(pages.begin(), pages.end(),
-                         [other](uint64_t page) { return FrameOf(getpid(), page) == FrameOf(other, page); });
+                         [&other](uint64_t page) { return FrameOf(getpid(), page) == FrameOf(other.pid(), page); });
   };
-  if (FrameOf(other, pages[0]) != 0) {
+  if (FrameOf(other.pid(), pages[0]) != 0) {
     REQUIRE(shared() == kPages);
     Verifier verifier(1);
     verifier.Offer(0, pages);
-    const auto verdicts =
-        verifier.Run({.worker = PresentMemory(worker), .parent = PresentMemory(getpid()), .types = LookUp}, kPlenty);
+    const auto verdicts = verifier.Run(
+        {.worker = PresentMemory(worker.pid()), .parent = PresentMemory(getpid()), .types = LookUp}, kPlenty);
     CHECK(verdicts.size() == kPages);
     CHECK(shared() == kPages);
   } else {
     WARN("skipped: frame numbers are hidden (CAP_SYS_ADMIN)");
-  }
-  for (const pid_t child : {worker, other}) {
-    kill(child, SIGKILL);
-    waitpid(child, nullptr, 0);
   }
   munmap(map, kPages * kPageBytes);
 }

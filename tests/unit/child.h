@@ -1,0 +1,63 @@
+// A forked child of the unit tests.
+#ifndef COWPROF_TESTS_UNIT_CHILD_H_
+#define COWPROF_TESTS_UNIT_CHILD_H_
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <functional>
+
+#include "source/procfs.h"
+
+namespace cowprof {
+
+// It runs `body`, and then waits and touches nothing. It ends with its owner, also with one that crashed: a child that
+// is left over holds the test's output open, and who reads that waits for it.
+class Child {
+ public:
+  explicit Child(const std::function<void()>& body = [] {}) {
+    int ready[2];
+    REQUIRE(pipe(ready) == 0);
+    pid_ = fork();
+    REQUIRE(pid_ >= 0);
+    if (pid_ == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      body();
+      static_cast<void>(!write(ready[1], "x", 1));
+      while (true) pause();
+    }
+    close(ready[1]);
+    char byte;
+    const bool ran = read(ready[0], &byte, 1) == 1;
+    close(ready[0]);
+    REQUIRE(ran);
+    while (ProcFs().ReadStat(pid_).value().state != 'S') usleep(1000);
+  }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+  ~Child() { End(); }
+
+  pid_t pid() const { return pid_; }
+  // Ends it, and leaves it a zombie.
+  void Kill() const {
+    kill(pid_, SIGKILL);
+    siginfo_t info;
+    waitid(P_PID, pid_, &info, WEXITED | WNOWAIT);
+  }
+  void End() {
+    if (pid_ <= 0) return;
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+    pid_ = 0;
+  }
+
+ private:
+  pid_t pid_;
+};
+
+}  // namespace cowprof
+
+#endif  // COWPROF_TESTS_UNIT_CHILD_H_
