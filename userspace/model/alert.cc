@@ -235,8 +235,8 @@ void AlertWatch::JudgeLimit(bool gone, const Growth& growth, const Forecast& for
       GrowerOf(limit.kind, climb.gained(), watched->then ? *watched->then : nothing, last_tick_, growth);
   const std::optional<absl::Duration> left =
       TimeLeft(limit, climb, {grower.copied_bytes, CopiesLeft(growth)}, forecast);
-  // An end is told before the memory is given back (Linux 6.17; that of 10 GB takes a second): what is leaving meets no
-  // limit. The next tick knows what is left.
+  // An end is told before the memory is given back (seen on Linux 6.18; older kernels tell it after exit_mm()): what is
+  // leaving meets no limit. The next tick knows what is left.
   const bool leaving = IsMemory(limit.kind) && grower.leaving_bytes >= kMostlyLeaving * climb.gained();
   if (eta && !leaving && left && *left <= *settings_.of(limit.kind).eta) {
     watched->eta.raised = true;
