@@ -3,6 +3,7 @@
 Tests run build/cowprof (or COWPROF_BUILD/cowprof) as root on real processes. A test that needs what the host lacks says so with
 needs(); every skip is listed, and one that expected_skips.txt does not name fails the session.
 """
+import contextlib
 import fnmatch
 import json
 import os
@@ -45,19 +46,27 @@ def start_workload():
         process.stop()
 
 
-@pytest.fixture
-def start_recording(tmp_path):
-    """start_recording(pid, *options) attaches cowprof; stops it at the end of the test."""
+@contextlib.contextmanager
+def recordings(folder, **defaults):
     started = []
 
     def start(pid, *options, **popen_options):
-        path = tmp_path / f"recording-{len(started)}.json"
-        started.append(harness.attach(pid, path, *options, **popen_options))
+        path = folder / f"recording-{len(started)}.json"
+        started.append(harness.attach(pid, path, *options, **{**defaults, **popen_options}))
         return started[-1]
 
-    yield start
-    for recording in started:
-        recording.stop()
+    try:
+        yield start
+    finally:
+        for recording in started:
+            recording.stop()
+
+
+@pytest.fixture
+def start_recording(tmp_path):
+    """start_recording(pid, *options) attaches cowprof; stops it at the end of the test."""
+    with recordings(tmp_path) as start:
+        yield start
 
 
 @pytest.fixture
@@ -77,24 +86,21 @@ def nobodys_folder(open_folder):
 
 @pytest.fixture
 def record_as_nobody(nobodys_folder):
-    """record_as_nobody(pid, *options) attaches cowprof as an ordinary user; stops it at the end of the test."""
-    started = []
+    """record_as_nobody(pid, *options) attaches cowprof as an ordinary user, and awaits a sample; stops it at the end of the test."""
+    with recordings(nobodys_folder, **harness.AS_NOBODY) as attach:
 
-    def start(pid, *options, **popen_options):
-        path = nobodys_folder / f"recording-{len(started)}.json"
-        started.append(harness.attach(pid, path, *options, **{**harness.AS_NOBODY, **popen_options}))
-        started[-1].await_sample()
-        return started[-1]
+        def start(pid, *options):
+            recording = attach(pid, *options)
+            recording.await_sample()
+            return recording
 
-    yield start
-    for recording in started:
-        recording.stop()
+        yield start
 
 
 @pytest.fixture
 def hugetlb_pool():
     """Room for 32 pages of 2 MiB in hugetlb's pool."""
-    pool = Path("/proc/sys/vm/nr_hugepages")
+    pool = Path("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages")
     needs("hugetlb", os.access(pool, os.W_OK), f"{pool} can't be raised")
     before = pool.read_text()
     pool.write_text(str(int(before) + 32))

@@ -110,7 +110,7 @@ class Container:
 
     def __init__(self, image, mounts=("proc", "sys"), group=None, rootless=False):
         self.join = group.join if group else None
-        user = ["setpriv", f"--reuid={harness.NOBODY}", f"--regid={harness.NOBODY}", "--clear-groups"] if rootless else []
+        user = harness.TO_NOBODY if rootless else []
         command = [*user, "unshare", "--mount", "--pid", "--cgroup", "--ipc", "--uts", "--fork", "--kill-child"]
         command += ["--user", "--map-root-user"] if rootless else ["--time", f"--boottime={BOOT_OFFSET}"]
         self._first = harness.Process([*command, "sh", "-c", _START, "sh", image, *mounts], preexec_fn=self.join)

@@ -25,6 +25,7 @@ DEADLINE = 30.0 * PATIENCE  # seconds; for what takes a second on an idle machin
 PAGE = os.sysconf("SC_PAGE_SIZE")
 NOBODY = 65534
 AS_NOBODY = {"user": NOBODY, "group": NOBODY, "extra_groups": []}  # options of Popen
+TO_NOBODY = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]  # before a command
 
 
 def wait_until(condition, what, seconds=DEADLINE, pause=0.005):
@@ -105,12 +106,22 @@ def validate(document, schema_file):
     jsonschema.Draft202012Validator(load_json(path)).validate(document)
 
 
+def records_of(path):
+    """Of a recording that goes on; none if it is not there yet, or is being written at this moment."""
+    try:
+        return load_json(path)["records"]
+    except (FileNotFoundError, json.JSONDecodeError):
+        return []
+
+
+def end_of(path):
+    """Seconds that the recording at `path` covers so far."""
+    return max((record["t"] for record in records_of(path)), default=0)
+
+
 def has_sample(path):
     """True once the recording at `path` holds a sample: from then on the target is followed."""
-    try:
-        return any(record["type"] == "sample" for record in load_json(path)["records"])
-    except (FileNotFoundError, json.JSONDecodeError):  # not there yet, or read while it is being written
-        return False
+    return any(record["type"] == "sample" for record in records_of(path))
 
 
 def run_cowprof(*arguments, seconds=DEADLINE, **options):

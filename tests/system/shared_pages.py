@@ -1,4 +1,4 @@
-"""The workload shared_pages, run by an ordinary user and recorded by the page map alone, and what a report of it knows so far."""
+"""The workload shared_pages, run by an ordinary user, and what a report of it knows so far."""
 import harness
 
 PAGES = 8192  # 32 MiB; in whole huge pages

@@ -27,15 +27,12 @@ def memory_controller():
     needs("memory-cgroup", memory_root() is not None, "no memory cgroup that can be divided")
 
 
-def alerts_of(document, over=False):
-    return [record for record in document["records"] if record["type"] == "alert" and record["over"] == over]
+def alerts_of(records, over=False):
+    return [record for record in records if record["type"] == "alert" and record["over"] == over]
 
 
 def read_alerts(path, over=False):
-    try:
-        return alerts_of(harness.load_json(path), over)
-    except (FileNotFoundError, json.JSONDecodeError):
-        return []
+    return alerts_of(harness.records_of(path), over)
 
 
 def await_alert(recording, kind, over=False):
@@ -87,7 +84,7 @@ def test_alert_of_a_started_program_is_everywhere(tmp_path):
     assert lines[0].startswith("!!! cowprof: ALERT file descriptors is 9") and "ulimit -n" in lines[0]
     document = harness.load_json(path)
     harness.validate(document, "timeline.schema.json")
-    (alert,) = alerts_of(document)
+    (alert,) = alerts_of(document["records"])
     assert (alert["kind"], alert["rule"], alert["limit"], alert["index"], alert["cause"]) == ("fds", "ratio", 256, 0, "descriptors")
     assert 128 <= alert["used"] <= 256
     assert "ALERT file descriptors" in harness.run_cowprof("report", path).stdout
@@ -114,7 +111,7 @@ def test_once_for_each_crossing(start_recording):
     target.finish()
     recording.wait()
     document = recording.timeline()
-    assert len(alerts_of(document)) == 1 and len(alerts_of(document, over=True)) == 1
+    assert len(alerts_of(document["records"])) == 1 and len(alerts_of(document["records"], over=True)) == 1
 
 
 # ---- The hook ----
@@ -167,7 +164,7 @@ def test_hook_that_misbehaves_is_told_once_and_not_fatal(script, says, open_fold
     result = harness.run_cowprof("--output", path, "--quiet", *QUICK_FDS, "--on-alert", hook, "--", *OPEN_FILES, "--hold=2")
     assert result.returncode == 0, result.stderr
     document = harness.load_json(path)
-    assert document["records"][-1]["type"] == "end" and len(alerts_of(document)) == 1
+    assert document["records"][-1]["type"] == "end" and len(alerts_of(document["records"])) == 1
     assert result.stderr.count("--on-alert") == 1 and says in result.stderr
 
 
@@ -220,7 +217,7 @@ def test_cgroup_is_resized(start_workload, start_recording):
         for pid in truth.tree(target.pid):
             os.kill(pid, signal.SIGKILL)
         recording.wait()
-    assert len(alerts_of(recording.timeline())) == 1
+    assert len(alerts_of(recording.timeline()["records"])) == 1
 
 
 def test_process_moves_to_another_cgroup_and_its_old_one_is_removed(start_workload, start_recording):

@@ -9,7 +9,7 @@ import pytest
 import harness
 import truth
 
-UNPRIVILEGED = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all"]
+UNPRIVILEGED = [*harness.TO_NOBODY, "--inh-caps=-all", "--bounding-set=-all"]
 TRACES = ("terminate called", "Aborted", "Segmentation fault", "AddressSanitizer", ".cc:", "what():")
 
 
@@ -126,7 +126,7 @@ def test_ones_own_process_without_privilege(public_cowprof, open_folder):
     open_folder.chmod(0o777)
     with subprocess.Popen([*UNPRIVILEGED, "sleep", "60"]) as target:
         try:
-            harness.wait_until(lambda: truth.real_uid(target.pid) == 65534, "the other user's process")
+            harness.wait_until(lambda: truth.real_uid(target.pid) == harness.NOBODY, "the other user's process")
             result = run_unprivileged(public_cowprof, open_folder, "--attach", target.pid, "--output", "out.json", "--quiet",
                                       "--duration", "300ms")
         finally:

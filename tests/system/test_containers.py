@@ -187,7 +187,7 @@ def look(image, options, who, target):
     return result
 
 
-ORDINARY = "--reuid 65534 --regid 65534 --clear-groups"
+ORDINARY = " ".join(harness.TO_NOBODY[1:])
 
 
 @pytest.mark.parametrize("hidepid", ["1", "2", "4"])

@@ -77,10 +77,7 @@ def hog():
 
 def events_of(recording, kind):
     """Those in the file now; none if it is being written at this moment."""
-    try:
-        return [record for record in harness.load_json(recording.path)["records"] if record.get("event") == kind]
-    except json.JSONDecodeError:
-        return []
+    return [record for record in harness.records_of(recording.path) if record.get("event") == kind]
 
 
 def await_python(recording):

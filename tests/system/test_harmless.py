@@ -135,7 +135,7 @@ def test_no_probe_can_write_to_user_memory_or_send_a_signal(start_workload, star
 
 @pytest.fixture
 def write_locks():
-    """write_locks() returns (thread, address space) of every time that a mmap_lock was taken for writing since the fixture began."""
+    """write_locks() returns (thread, address space) of every time that this test, or what it starts, took a mmap_lock for writing."""
     tracing = Path("/sys/kernel/tracing")
     with contextlib.ExitStack() as cleanup:
         if not (tracing / "events").exists() and subprocess.run(["mount", "-t", "tracefs", "tracefs", tracing],
@@ -145,6 +145,8 @@ def write_locks():
         instance = tracing / f"instances/cowprof-test-{os.getpid()}"
         instance.mkdir()
         cleanup.callback(instance.rmdir)
+        (instance / "options/event-fork").write_text("1")  # this thread's, and those of what it starts
+        (instance / "set_event_pid").write_text(str(threading.get_native_id()))
         event = instance / "events/mmap_lock/mmap_lock_start_locking"
         (event / "filter").write_text("write==1")
         (event / "enable").write_text("1")

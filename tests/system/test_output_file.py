@@ -13,7 +13,6 @@ import pytest
 
 import harness
 
-NOBODY = 65534
 
 
 @pytest.fixture(scope="module")
@@ -122,25 +121,19 @@ def test_a_recording_is_json_whatever_its_layout(recorded, layout, tmp_path):
 
 # ---- Under sudo ----
 
-@pytest.fixture
-def sudo_folder(open_folder):
-    os.chown(open_folder, NOBODY, NOBODY)
-    return open_folder
-
-
-def test_output_under_sudo_belongs_to_the_invoking_user(sudo_folder, start_workload):
+def test_output_under_sudo_belongs_to_the_invoking_user(nobodys_folder, start_workload):
     target = start_workload("fork_copies", "--pages=10", "--wait")
     target.await_line("role", "ready")
-    environment = {**os.environ, "SUDO_UID": str(NOBODY), "SUDO_GID": str(NOBODY), "SUDO_USER": "nobody"}
-    recording = harness.attach(target.pid, sudo_folder / "out.json", "--duration", "300ms", env=environment)
+    environment = {**os.environ, "SUDO_UID": str(harness.NOBODY), "SUDO_GID": str(harness.NOBODY), "SUDO_USER": "nobody"}
+    recording = harness.attach(target.pid, nobodys_folder / "out.json", "--duration", "300ms", env=environment)
     assert recording.wait() == 0, recording.stderr
-    status = (sudo_folder / "out.json").stat()
-    assert (status.st_uid, status.st_gid) == (NOBODY, NOBODY)
+    status = (nobodys_folder / "out.json").stat()
+    assert (status.st_uid, status.st_gid) == (harness.NOBODY, harness.NOBODY)
     assert stat.S_IMODE(status.st_mode) == 0o600
     recording.report()
 
 
-SUDO = {"SUDO_UID": str(NOBODY), "SUDO_GID": str(NOBODY), "SUDO_USER": "nobody"}
+SUDO = {"SUDO_UID": str(harness.NOBODY), "SUDO_GID": str(harness.NOBODY), "SUDO_USER": "nobody"}
 PRECIOUS = "precious\n"
 
 
@@ -158,12 +151,12 @@ def refuse_hard_link(path, victim):
 
 def refuse_fifo(path, victim):
     os.mkfifo(path)
-    os.chown(path, NOBODY, NOBODY)
+    os.chown(path, harness.NOBODY, harness.NOBODY)
 
 
 def refuse_directory(path, victim):
     path.mkdir()
-    os.chown(path, NOBODY, NOBODY)
+    os.chown(path, harness.NOBODY, harness.NOBODY)
 
 
 def refuse_file_of_another(path, victim):
@@ -204,23 +197,23 @@ def write_output(command, path, pid, recorded):
 
 @pytest.mark.parametrize("command", ["record", "view"])
 @pytest.mark.parametrize("plant", REFUSED, ids=lambda plant: plant.__name__.removeprefix("refuse_"))
-def test_under_sudo_what_the_user_could_not_write_is_refused(plant, command, sudo_folder, victim, living, recorded):
-    path = sudo_folder / "out"
+def test_under_sudo_what_the_user_could_not_write_is_refused(plant, command, nobodys_folder, victim, living, recorded):
+    path = nobodys_folder / "out"
     plant(path, victim)
-    before = sorted((entry.name, entry.lstat().st_mode, entry.lstat().st_uid) for entry in sudo_folder.iterdir())
+    before = sorted((entry.name, entry.lstat().st_mode, entry.lstat().st_uid) for entry in nobodys_folder.iterdir())
     result = write_output(command, path, living, recorded)
     assert result.returncode == 6 and len(result.stderr.splitlines()) == 1 and str(path) in result.stderr, result
     assert victim.read_text() == PRECIOUS and list(victim.parent.iterdir()) == [victim]
-    assert before == sorted((entry.name, entry.lstat().st_mode, entry.lstat().st_uid) for entry in sudo_folder.iterdir())
+    assert before == sorted((entry.name, entry.lstat().st_mode, entry.lstat().st_uid) for entry in nobodys_folder.iterdir())
 
 
 @pytest.mark.parametrize("command", ["record", "view"])
-def test_under_sudo_a_race_gains_nothing(command, sudo_folder, victim, living, recorded):
+def test_under_sudo_a_race_gains_nothing(command, nobodys_folder, victim, living, recorded):
     """Links to a file of root's, and to its folder, come and go as fast as they can where cowprof writes."""
-    path = sudo_folder / "folder" / "out"
-    folder, away, root = path.parent, sudo_folder / "away", victim.parent
+    path = nobodys_folder / "folder" / "out"
+    folder, away, root = path.parent, nobodys_folder / "away", victim.parent
     folder.mkdir()
-    os.chown(folder, NOBODY, NOBODY)
+    os.chown(folder, harness.NOBODY, harness.NOBODY)
     (root / "out").write_text(PRECIOUS)
     stop = threading.Event()
 
@@ -247,15 +240,15 @@ def test_under_sudo_a_race_gains_nothing(command, sudo_folder, victim, living, r
     assert victim.read_text() == PRECIOUS and sorted(p.name for p in root.iterdir()) == ["out", "victim"]
     assert (root / "out").read_text() == PRECIOUS
     for file in folder.iterdir():
-        assert file.is_symlink() or (file.stat().st_uid == NOBODY and stat.S_IMODE(file.stat().st_mode) == 0o600)
+        assert file.is_symlink() or (file.stat().st_uid == harness.NOBODY and stat.S_IMODE(file.stat().st_mode) == 0o600)
 
 
 def test_another_users_file_is_refused_to_root_too(open_folder, living):
     path = open_folder / "out.json"
     path.write_text(PRECIOUS)
-    os.chown(path, NOBODY, NOBODY)
+    os.chown(path, harness.NOBODY, harness.NOBODY)
     result = harness.run_cowprof("--attach", living, "--output", path, "--duration", "100ms")
-    assert result.returncode == 6 and f"belongs to user {NOBODY}" in result.stderr
+    assert result.returncode == 6 and f"belongs to user {harness.NOBODY}" in result.stderr
     assert path.read_text() == PRECIOUS
 
 

@@ -228,7 +228,7 @@ def test_an_end_that_nobody_tells_has_no_status(start_workload, record_as_nobody
     (worker,) = pages.fork()
     await_sweep(recording, [worker])
     os.kill(worker, signal.SIGKILL)
-    harness.wait_until(lambda: any(record.get("event") == "exit" for record in harness.load_json(recording.path)["records"]), "the end")
+    harness.wait_until(lambda: any(record.get("event") == "exit" for record in harness.records_of(recording.path)), "the end")
     recording.interrupt()
     row = harness.row_of(recording.report(), worker)
     assert row["ended_at"] is not None

@@ -17,7 +17,7 @@ def test_a_cgroup_limit_is_forecast_and_said_before_it_is_met(start_workload, re
         group.add(process.pid)
         recording = record_as_nobody(process.pid, "--interval", "200ms", "--alert-at=70%")
         process.go()
-        harness.wait_until(lambda: any(record["type"] == "alert" for record in harness.load_json(recording.path)["records"]),
+        harness.wait_until(lambda: any(record["type"] == "alert" for record in harness.records_of(recording.path)),
                            "an alert", pause=0.1)
         recording.interrupt()
         report = recording.report()
@@ -31,8 +31,8 @@ def record_inside(folder, setup, *unshare, **options):
     """In new namespaces: two workers that copy all pages. Asserts that all of it is counted, by the pids inside."""
     path = folder / "r.json"
     script = (f"{setup} {harness.COWPROF} --quiet --output {path} --interval 100ms -- "
-              f"{harness.WORKLOADS}/shared_pages --mode=copies --workers=2 --pages={PAGES}")
-    process = subprocess.Popen(["unshare", *unshare, "--fork", "sh", "-c", script], stdin=subprocess.PIPE, text=True,
+              f"{harness.WORKLOADS}/shared_pages --mode=copies --workers=2 --pages={PAGES}; exit")
+    process = subprocess.Popen(["unshare", *unshare, "--fork", "--kill-child", "sh", "-c", script], stdin=subprocess.PIPE, text=True,
                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, **options)
 
     def step(done, what):
@@ -46,7 +46,8 @@ def record_inside(folder, setup, *unshare, **options):
         step(lambda rows: all((row["copies"] or 0) >= PAGES for row in rows), "the copies of both")
         _, stderr = process.communicate(timeout=harness.DEADLINE)
     finally:
-        process.kill()
+        process.kill()  # and with it all that is in the namespace
+        process.communicate()
     assert process.returncode == 0, stderr
     report = harness.json.loads(harness.run_cowprof("report", path, "--json").stdout)
     assert report["exactness"]["rung"] == "page-map" and report["target"]["pid"] < 100
@@ -66,8 +67,8 @@ def test_it_works_in_a_user_pid_and_mount_namespace(nobodys_folder):
 
 
 def test_hidepid_hides_nothing_that_it_needs(nobodys_folder):
-    user = f"setpriv --reuid={harness.NOBODY} --regid={harness.NOBODY} --clear-groups"
-    record_inside(nobodys_folder, f"mount -t proc -o hidepid=2 proc /proc && exec {user}", "--mount", "--pid")
+    user = " ".join(harness.TO_NOBODY)
+    record_inside(nobodys_folder, f"mount -t proc -o hidepid=2 proc /proc && {user}", "--mount", "--pid")
 
 
 def test_another_users_process_is_refused_with_the_remedy(start_workload, nobodys_folder):

@@ -19,7 +19,6 @@ from conftest import needs
 from counting import assert_near
 
 USER = 4321  # of no meaning here
-NOBODY = 65534
 NUMBERS = {"dac_read_search": 2, "kill": 5, "ipc_lock": 14, "sys_ptrace": 19, "sys_admin": 21, "perfmon": 38, "bpf": 39}
 PROBES = {"bpf", "perfmon"}
 OWN = PROBES | {"sys_ptrace"}
@@ -232,7 +231,7 @@ def test_of_root_nothing_is_left_but_to_read(sudo, open_folder, start_workload):
         recording.interrupt()
     finally:
         recording.stop()
-    assert_reader(rights, READS, USER if sudo else NOBODY)
+    assert_reader(rights, READS, USER if sudo else harness.NOBODY)
     assert rights["bounding"] == set()
     recording.report()
 
@@ -262,7 +261,7 @@ def test_the_program_that_is_started_keeps_all_of_its_rights(sudo, open_folder):
         try:
             recording.await_sample()
             harness.wait_until(lambda: "voluntary" in Path(stdout.name).read_text(), "the program's status")
-            assert_reader(rights_of(recording.pid), READS | {"kill"}, USER if sudo else NOBODY)
+            assert_reader(rights_of(recording.pid), READS | {"kill"}, USER if sudo else harness.NOBODY)
             recording.send(signal.SIGTERM)
             harness.wait_until(lambda: recording.popen.poll() is not None, "the program to end by it")
             assert recording.wait() == 128 + signal.SIGTERM, recording.stderr

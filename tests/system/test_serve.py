@@ -17,7 +17,6 @@ import harness
 from conftest import needs
 
 READERS = harness.REPOSITORY / "tests" / "system" / "workloads" / "steady_readers.py"
-NOBODY = 65534
 SANDBOX = {"CapInh": "0" * 16, "CapPrm": "0" * 16, "CapEff": "0" * 16, "CapBnd": "0" * 16, "CapAmb": "0" * 16,
            "NoNewPrivs": "1", "Seccomp": "2"}
 
@@ -265,7 +264,7 @@ def test_it_holds_no_right_and_nothing_but_the_timeline(served):
     pid = served.server()
     status = status_of(pid)
     assert {name: status[name] for name in SANDBOX} == SANDBOX
-    assert status["Uid"].split() == status["Gid"].split() == [str(NOBODY)] * 4
+    assert status["Uid"].split() == status["Gid"].split() == [str(harness.NOBODY)] * 4
     assert status["Groups"] == "" and status["Threads"] == "1"
     links = {entry.name: os.readlink(entry) for entry in harness.Path(f"/proc/{pid}/fd").iterdir()}
     links = {name: link for name, link in links.items() if not link.startswith("socket:") or name == "3"}  # requests come and go
@@ -282,10 +281,10 @@ def test_it_holds_no_right_and_nothing_but_the_timeline(served):
 
 
 def test_it_is_the_user_who_called_sudo(open_folder, readers):
-    os.chown(open_folder, NOBODY - 1, NOBODY - 1)
-    one = Served(readers, open_folder / "sudo.json", env={**os.environ, "SUDO_UID": str(NOBODY - 1), "SUDO_GID": str(NOBODY - 1)})
+    os.chown(open_folder, harness.NOBODY - 1, harness.NOBODY - 1)
+    one = Served(readers, open_folder / "sudo.json", env={**os.environ, "SUDO_UID": str(harness.NOBODY - 1), "SUDO_GID": str(harness.NOBODY - 1)})
     try:
-        assert status_of(one.server())["Uid"].split() == [str(NOBODY - 1)] * 4
+        assert status_of(one.server())["Uid"].split() == [str(harness.NOBODY - 1)] * 4
     finally:
         one.recording.stop()
 
@@ -310,8 +309,8 @@ def test_a_server_that_is_killed_is_no_harm(start_served):
     assert "killed by SIGKILL" in one.recording.popen.stderr.readline()
     with pytest.raises(ConnectionRefusedError):
         one.ask()
-    harness.wait_until(lambda: len([1 for record in harness.load_json(one.recording.path)["records"] if record["type"] == "sample"]) > before + 2
-                       if harness.has_sample(one.recording.path) else False, "more samples")
+    harness.wait_until(lambda: sum(record["type"] == "sample" for record in harness.records_of(one.recording.path)) > before + 2,
+                       "more samples")
     one.recording.interrupt()
     assert one.recording.stderr == "", "it is said once"
 

@@ -93,8 +93,8 @@ def test_a_crowd(workers, start_workload, start_recording, figure):
     crowd, recording, attach_seconds = attach_to_crowd(workers, start_workload, start_recording)
     crowd.go()
     planted = crowd.await_line("role", "copied", seconds=60)["planted_copies"]
-    seen = harness.load_json(recording.path)["records"][-1]["t"]
-    harness.wait_until(lambda: harness.load_json(recording.path)["records"][-1]["t"] > seen + 1, "two more samples", pause=0.1)
+    seen = harness.end_of(recording.path)
+    harness.wait_until(lambda: harness.end_of(recording.path) > seen + 1, "two more samples", pause=0.1)
     resident, maps = usage.resident_bytes(recording.pid), usage.map_bytes(recording.pid)
     began = time.monotonic()
     recording.send(signal.SIGINT)
@@ -212,7 +212,7 @@ def test_a_setuid_program_is_followed(open_folder, start_recording, figure):
     shutil.copy(harness.WORKLOADS / "fork_copies", open_folder / "privileged")
     (open_folder / "privileged").chmod(0o4755)
     script = f'echo "{{\\"role\\":\\"ready\\"}}"; read line; {open_folder}/privileged --pages=5000; exit 0'
-    target = harness.Process(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "sh", "-c", script])
+    target = harness.Process([*harness.TO_NOBODY, "sh", "-c", script])
     try:
         target.await_line("role", "ready")
         recording = start_recording(target.pid)

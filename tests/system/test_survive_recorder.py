@@ -1,7 +1,6 @@
 """What can happen to cowprof itself: a disk that fills up and is freed again, a file that goes away, a closed stdout, little memory,
 a wall clock that jumps, and two seconds in which it does not run. The target never notices, and what is lost is counted.
 """
-import json
 import os
 import re
 import resource
@@ -32,13 +31,8 @@ def tree(start_workload):
 
 def await_time(recording, seconds):
     """Until the file tells of what happened so many seconds from now."""
-    def last():
-        try:
-            return harness.load_json(recording.path)["records"][-1]["t"]
-        except (json.JSONDecodeError, FileNotFoundError):
-            return 0
-    begun = last()
-    harness.wait_until(lambda: last() >= begun + seconds, f"{seconds} s more of recording", pause=0.05)
+    begun = harness.end_of(recording.path)
+    harness.wait_until(lambda: harness.end_of(recording.path) >= begun + seconds, f"{seconds} s more of recording", pause=0.05)
 
 
 # ---- The file ----
@@ -194,14 +188,17 @@ def test_no_memory_for_cowprof(tree, start_recording, figure):
 def test_few_descriptors_for_cowprof(tmp_path, figure):
     """It takes what it may have; a program that it starts has what it would have had."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    code = "import os, resource; print(os.getppid(), resource.getrlimit(resource.RLIMIT_NOFILE)[0], flush=True); input()"
-    process = subprocess.Popen([harness.COWPROF, "--quiet", "--output", tmp_path / "r.json", "--", harness.PYTHON, "-c", code],
-                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard)))
-    recorder, limit = map(int, process.stdout.readline().split())
-    own = int(re.search(r"^Max open files +(\d+)", Path(f"/proc/{recorder}/limits").read_text(), re.M).group(1))
-    process.communicate("\n", timeout=harness.DEADLINE)
-    assert process.returncode == 0
+    code = "import os, resource, sys; print([os.getppid(), resource.getrlimit(resource.RLIMIT_NOFILE)[0]], flush=True); sys.stdin.read()"
+    process = harness.Process([harness.COWPROF, "--quiet", "--output", tmp_path / "r.json", "--", harness.PYTHON, "-c", code],
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard)))
+    try:
+        harness.wait_until(lambda: process.lines, "the program's line")
+        recorder, limit = process.lines[0]
+        own = int(re.search(r"^Max open files +(\d+)", Path(f"/proc/{recorder}/limits").read_text(), re.M).group(1))
+        process.finish()
+        assert process.popen.returncode == 0
+    finally:
+        process.stop()
     assert limit == 256 and own == hard
     figure("item 6", "a soft limit of 256 descriptors", f"{own} for cowprof, 256 for the program that it started")
 
@@ -247,11 +244,7 @@ int clock_gettime(clockid_t clock, struct timespec *now)
 
 
 def clock_notes(path):
-    try:
-        records = harness.load_json(path)["records"]
-    except json.JSONDecodeError:  # read while it is being written
-        return []
-    return [record["text"] for record in records if record.get("event") == "note" and "wall clock" in record["text"]]
+    return [record["text"] for record in harness.records_of(path) if record.get("event") == "note" and "wall clock" in record["text"]]
 
 
 def test_a_wall_clock_that_jumps(tree, start_recording, tmp_path, figure):

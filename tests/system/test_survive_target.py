@@ -16,6 +16,7 @@ from conftest import needs
 
 FREEZER = Path("/sys/fs/cgroup/freezer")
 MAPPINGS = Path("/proc/sys/vm/max_map_count")
+ROOM = 262144
 OWN_COPIES = 60
 
 
@@ -26,7 +27,7 @@ def record_unmoved(pid, state, start_recording):
     recording = start_recording(pid, "--interval", "100ms")
     recording.await_sample()
     attached = time.monotonic() - began
-    harness.wait_until(lambda: harness.load_json(recording.path)["records"][-1]["t"] > 0.8, "samples", pause=0.05)
+    harness.wait_until(lambda: harness.end_of(recording.path) > 0.8, "samples", pause=0.05)
     assert truth.state(pid) == state
     began = time.monotonic()
     recording.send(signal.SIGINT)
@@ -42,18 +43,21 @@ def note(figure, hazard, attached, ended):
     assert ended <= 2.0 * usage.crowding()
 
 
-def stop_tree(pid):
-    """Stops parents before their children: nobody is reaped in between. Whom it has stopped, the process first."""
+def stop_tree(pid, stopped):
+    """Stops parents before their children: nobody is reaped in between. `stopped`: whom it has stopped."""
     os.kill(pid, signal.SIGSTOP)
+    stopped.append(pid)
     harness.wait_until(lambda: truth.state(pid) in "TZ", "the stop")
-    return [pid] + [stopped for child in truth.children(pid) for stopped in stop_tree(child)]
+    for child in truth.children(pid):
+        stop_tree(child, stopped)
 
 
 def test_a_stopped_target(start_workload, start_recording, figure):
     tree = start_workload("attach_tree", "--branches=1")
     tree.await_line("role", "leaf")
-    pids = stop_tree(tree.pid)
+    pids = []
     try:
+        stop_tree(tree.pid, pids)
         note(figure, "a target stopped by SIGSTOP", *record_unmoved(tree.pid, "T", start_recording))
     finally:
         for pid in pids:
@@ -131,11 +135,13 @@ CROWDS = {"100,000 mappings, in parent and worker": ["--mappings=100000"],
 @pytest.fixture
 def room_for_mappings():
     """The kernel's default is 65,530 mappings a process; it is back at the end, when the workload has ended."""
-    needs("mappings", os.access(MAPPINGS, os.W_OK), f"{MAPPINGS} can't be raised")
     before = MAPPINGS.read_text()
-    MAPPINGS.write_text(str(max(int(before), 262144)))
-    yield
-    MAPPINGS.write_text(before)
+    with contextlib.ExitStack() as cleanup:
+        if int(before) < ROOM:
+            needs("mappings", os.access(MAPPINGS, os.W_OK), f"{MAPPINGS} can't be raised")
+            MAPPINGS.write_text(str(ROOM))
+            cleanup.callback(MAPPINGS.write_text, before)
+        yield
 
 
 @pytest.mark.usefixtures("room_for_mappings")

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 
+#include "skip.h"
 #include "source/bpf_faults.h"
 
 namespace cowprof {
@@ -72,10 +73,7 @@ class Target {
 // once all have ended.
 std::optional<Pull> CopyAllWith(const BpfOptions& options, Pull* ended = nullptr) {
   auto faults = LoadBpfFaults(options);
-  if (!faults.ok()) {
-    WARN("the probes can't be loaded here, not tested: " << faults.status().message());
-    return std::nullopt;
-  }
+  if (Lacks("probes", faults.ok(), std::string(faults.status().message()))) return std::nullopt;
   auto target = std::make_unique<Target>();
   REQUIRE((*faults)->Follow(target->pid()).ok());
   target->CopyAll();

@@ -34,7 +34,8 @@ class Child {
     const bool ran = read(ready[0], &byte, 1) == 1;
     close(ready[0]);
     REQUIRE(ran);
-    while (ProcFs().ReadStat(pid_).value().state != 'S') usleep(1000);
+    for (int ms = 0; ms < 30'000 && ProcFs().ReadStat(pid_).value().state != 'S'; ++ms) usleep(1000);
+    REQUIRE(ProcFs().ReadStat(pid_).value().state == 'S');
   }
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;

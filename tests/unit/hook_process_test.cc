@@ -24,6 +24,7 @@
 #include "posix/clock.h"
 #include "posix/rights.h"
 #include "privileges.h"
+#include "skip.h"
 
 namespace cowprof {
 namespace {
@@ -138,10 +139,7 @@ TEST_CASE("no tick waits for a hook, and a hook that hangs ends with the recordi
 
 // As sudo(8) does it: a setuid copy of setpriv(1) that the hook becomes.
 TEST_CASE("a hook that became another user is given up, and said to be") {
-  if (geteuid() != 0 || access("/usr/bin/setpriv", X_OK) != 0) {
-    WARN("not root, or no setpriv: not tested");
-    return;
-  }
+  if (LacksRoot()) return;
   const InvokedBy user(4321);
   const auto [words, says] = GENERATE(table<std::string, std::string>(
       {{"exec ./setpriv --reuid 0 sleep 60", "can't be killed: it became another user"},
@@ -167,10 +165,7 @@ TEST_CASE("a hook that became another user is given up, and said to be") {
 
 // As capabilities of cowprof's file would: what is in a folder that is not its user's is not told.
 TEST_CASE("a hook is looked for with its user's rights, without capabilities") {
-  if (geteuid() != 0) {
-    WARN("not root: not tested");
-    return;
-  }
+  if (LacksRoot()) return;
   Setting setting("grep CapPrm /proc/self/status > out; mv out done");
   REQUIRE(mkdir((setting.root() + "/hidden").c_str(), 0700) == 0);
   std::filesystem::copy_file(setting.root() + "/hook", setting.root() + "/hidden/hook");
@@ -201,10 +196,7 @@ TEST_CASE("a hook is looked for with its user's rights, without capabilities") {
 }
 
 TEST_CASE("a hook of who called sudo finds that user's home and name") {
-  if (geteuid() != 0) {
-    WARN("not root: not tested");
-    return;
-  }
+  if (LacksRoot()) return;
   const uid_t uid = GENERATE(1, 4321);
   const InvokedBy user(uid);
   const passwd* const entry = getpwuid(uid);
@@ -221,10 +213,7 @@ TEST_CASE("a hook of who called sudo finds that user's home and name") {
 }
 
 TEST_CASE("a hook is run as who called sudo, with what a hook may do, whatever the recorder gave up") {
-  if (geteuid() != 0) {
-    WARN("not root: not tested");
-    return;
-  }
+  if (LacksRoot()) return;
   Setting setting("id -u > out; grep -E 'CapEff|NoNewPrivs|Seccomp:' /proc/self/status >> out; echo > done");
   const bool sudo = GENERATE(true, false);
   std::optional<InvokedBy> user;

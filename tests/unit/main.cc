@@ -1,3 +1,47 @@
-// The one place that builds Catch2's own main(); every *_test.cc beside it mirrors a file of userspace/.
-#define CATCH_CONFIG_MAIN
+// The one place that builds Catch2's main(), and the account of what was skipped; every *_test.cc beside it mirrors a
+// file of userspace/.
+#define CATCH_CONFIG_RUNNER
+#include <unistd.h>
+
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <cstdio>
+#include <iterator>
+#include <map>
+
+#include "skip.h"
+
+namespace cowprof {
+namespace {
+
+// What root may lack as well. Any other skip of a run as root fails it.
+constexpr const char* kExpected[] = {"a small address space", "python3"};
+
+std::map<std::string, int> skips;
+
+bool AllExpected() {
+  return geteuid() != 0 || std::all_of(skips.begin(), skips.end(), [](const auto& skip) {
+           return std::find(std::begin(kExpected), std::end(kExpected), skip.first) != std::end(kExpected);
+         });
+}
+
+}  // namespace
+
+bool Lacks(const std::string& capability, bool is_there, const std::string& reason) {
+  if (is_there) return false;
+  WARN("skipped: " << capability << ": " << reason);
+  ++skips[capability];
+  return true;
+}
+
+bool LacksRoot() { return Lacks("root", geteuid() == 0, "run as root"); }
+
+}  // namespace cowprof
+
+int main(int argc, char** argv) {
+  const int result = Catch::Session().run(argc, argv);
+  for (const auto& [capability, tests] : cowprof::skips) printf("skipped %d: %s\n", tests, capability.c_str());
+  if (cowprof::AllExpected()) return result;
+  puts("UNEXPECTED SKIP, not in kExpected of tests/unit/main.cc");
+  return result == 0 ? 1 : result;
+}

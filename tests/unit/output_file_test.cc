@@ -14,6 +14,7 @@
 #include "absl/strings/match.h"
 #include "fixture_tree.h"
 #include "json_schema.h"
+#include "skip.h"
 
 namespace cowprof {
 namespace {
@@ -171,10 +172,7 @@ TEST_CASE("a page that can't be written leaves the earlier one") {
 }
 
 TEST_CASE("under sudo a file is the invoking user's, made with their rights") {
-  if (geteuid() != 0) {
-    WARN("not root: not tested");
-    return;
-  }
+  if (LacksRoot()) return;
   FixtureTree tree;
   const std::string root = tree.root();
   REQUIRE(chmod(root.c_str(), 0755) == 0);
@@ -200,10 +198,7 @@ TEST_CASE("under sudo a file is the invoking user's, made with their rights") {
 }
 
 TEST_CASE("a sudo environment that makes no sense is ignored") {
-  if (geteuid() != 0) {
-    WARN("not root: not tested");
-    return;
-  }
+  if (LacksRoot()) return;
   const char* uid = GENERATE("", "x", "-1", "99999999999", "12 ;");
   FixtureTree tree;
   SudoBy user(uid, "0");

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "child.h"
+#include "skip.h"
 
 namespace cowprof {
 namespace {
@@ -143,10 +144,7 @@ TEST_CASE("a whole region of each kind is counted without overflow") {
 }
 
 TEST_CASE("live: a child that wrote N of M pages has N private ones") {
-  if (!PfnsVisible()) {
-    WARN("PFNs are hidden (no CAP_SYS_ADMIN): not tested");
-    return;
-  }
+  if (Lacks("page frames", PfnsVisible(), "CAP_SYS_ADMIN")) return;
   Memory memory(3);
   const uint64_t all = memory.pages(), written = GENERATE(0, 1, 300, 1536);
   Child child([&] {
@@ -172,10 +170,7 @@ TEST_CASE("live: a child that wrote N of M pages has N private ones") {
 }
 
 TEST_CASE("live: new pages, dropped ones and the page of zeroes") {
-  if (!PfnsVisible()) {
-    WARN("PFNs are hidden (no CAP_SYS_ADMIN): not tested");
-    return;
-  }
+  if (Lacks("page frames", PfnsVisible(), "CAP_SYS_ADMIN")) return;
   Memory memory(2);
   for (size_t page = 0; page < 40; ++page) memory.Drop(page);  // the parent lacks 0..39
   Child child([&] {
@@ -196,8 +191,8 @@ TEST_CASE("live: new pages, dropped ones and the page of zeroes") {
 
 TEST_CASE("live: a full sweep finds the same by itself, in pieces as small as they come") {
 #ifdef __SANITIZE_ADDRESS__
-  WARN("AddressSanitizer maps terabytes of shadow memory, which a full sweep reads: not tested");
-  return;
+  if (Lacks("a small address space", false, "AddressSanitizer maps terabytes of shadow, which a full sweep reads"))
+    return;
 #endif
   Memory memory(4);
   Child child([&] {
@@ -279,10 +274,7 @@ TEST_CASE("a page is the peer's, diverged or new, as it is counted") {
 }
 
 TEST_CASE("live: ranges of a forked child have exactly what it wrote in each") {
-  if (!PfnsVisible()) {
-    WARN("PFNs are hidden (no CAP_SYS_ADMIN): not tested");
-    return;
-  }
+  if (Lacks("page frames", PfnsVisible(), "CAP_SYS_ADMIN")) return;
   Memory memory(3);
   Child child([&] {
     for (size_t page = 90; page < 130; ++page) memory.Write(page);

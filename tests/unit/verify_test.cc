@@ -19,6 +19,7 @@
 #include "child.h"
 #include "posix/fd.h"
 #include "python/process_memory.h"
+#include "skip.h"
 
 namespace cowprof {
 namespace {
@@ -298,7 +299,7 @@ TEST_CASE("a real child: written with what was there, and with something else") 
     verifier.Run({.worker = worker, .parent = parent, .types = LookUp}, kPlenty);
     CHECK(verifier.FiguresOf(0) == VerifyFigures{.pages = kPages, .identical = kPages * 3 / 4, .data = kPages / 4});
   } else {
-    WARN("skipped: this machine does not let a parent read its child (CAP_SYS_PTRACE)");
+    Lacks("reading a child", false, "CAP_SYS_PTRACE");
   }
   child.End();
   if (!ReadValue<char>(worker, pages[0])) {
@@ -340,7 +341,7 @@ TEST_CASE("comparing copies no page: what the parent shares with its other worke
     CHECK(verdicts.size() == kPages);
     CHECK(shared() == kPages);
   } else {
-    WARN("skipped: frame numbers are hidden (CAP_SYS_ADMIN)");
+    Lacks("page frames", false, "CAP_SYS_ADMIN");
   }
   munmap(map, kPages * kPageBytes);
 }

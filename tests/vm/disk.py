@@ -88,7 +88,8 @@ def _lay_project(root, repository, build):
     for name in ("tests/system", "tests/vm", "schema"):
         shutil.copytree(repository / name, project / name, ignore=hidden)
     shutil.copytree(build / "workloads", project / "build" / "workloads")
-    subprocess.run(["strip", "-o", project / "build" / "cowprof", build / "cowprof"], check=True)
+    for program in ("cowprof", "unit_tests"):
+        subprocess.run(["strip", "-o", project / "build" / program, build / program], check=True)
 
 
 def make_disk(repository, build, folder):

@@ -15,7 +15,7 @@
 #include <signal.h>
 #include <sys/prctl.h>
 
-enum { kHugePages = 512 };  // in one of 2 MiB
+enum { kHugePages = 512, kHuge2Mib = 21 << MAP_HUGE_SHIFT };  // pages in one of 2 MiB; its flag of mmap
 
 static const char* mode;
 static char* area;
@@ -122,7 +122,7 @@ int main(int argc, char** argv) {
     madvise(area, pages * kPageBytes, MADV_HUGEPAGE);
   }
   if (Is("hugetlb")) {
-    area = mmap(NULL, pages * kPageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+    area = mmap(NULL, pages * kPageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | kHuge2Mib, -1, 0);
     Check(area != MAP_FAILED, "mmap of huge pages");
   }
   file = fileno(tmpfile());

@@ -1,0 +1,15 @@
+// What a unit test says where this machine lacks what it needs. main.cc prints and counts it.
+#ifndef COWPROF_TESTS_UNIT_SKIP_H_
+#define COWPROF_TESTS_UNIT_SKIP_H_
+
+#include <string>
+
+namespace cowprof {
+
+// "if (Lacks(capability, is_there, reason)) return;"
+bool Lacks(const std::string& capability, bool is_there, const std::string& reason);
+bool LacksRoot();
+
+}  // namespace cowprof
+
+#endif  // COWPROF_TESTS_UNIT_SKIP_H_
