@@ -18,7 +18,7 @@ static int add_huge_page(struct vm_area_struct *vma)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct thread_state *state = bpf_task_storage_get(&threads, task, 0, 0);
-	struct cowprof_cause_key key = {.shape = COWPROF_SHAPE_UNREAD};
+	struct cowprof_cause_key key = {};
 	struct cowprof_process_row *row;
 
 	if (!state || !state->pending || !state->present || !state->write ||
@@ -30,6 +30,7 @@ static int add_huge_page(struct vm_area_struct *vma)
 	if (!row)
 		return 0;
 	key.serial = row->serial;
+	key.shape = state->kernel_mode ? COWPROF_SHAPE_KERNEL : COWPROF_SHAPE_UNREAD;
 	add_cause(row, &key, pages_of_one(vma));
 	return 0;
 }

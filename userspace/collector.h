@@ -108,7 +108,7 @@ class Collector {
   bool logging_pages_ = true;
   AddressSpaces spaces_;
   Verifier verifier_{/*seed=*/1};
-  CopiedBytes copied_bytes_;
+  CopiedBytes copied_bytes_{proc_};
   absl::Duration next_places_, next_pages_, last_attributed_;
   absl::Duration last_fork_;
   double extra_ticks_ = kMostExtraTicks;           // left of those that names to be read are worth

@@ -94,7 +94,7 @@ std::optional<std::vector<ExplainedPage>> CopiedBytes::Read(const ProcessId& wor
   if (allowance_ <= absl::ZeroDuration() || program.IsCollecting(worker.pid)) return std::nullopt;
   const absl::Duration before = ReadClock(CLOCK_THREAD_CPUTIME_ID);
   program.memory().Prefer(worker);
-  const PresentMemory own_memory(worker.pid), parent_memory(parent.pid);
+  const PresentMemory own_memory(worker.pid, proc_), parent_memory(parent.pid, proc_);
   const VerifyTarget target = {0, own_memory, parent_memory, *layout, program.Types()};
   const Collected collected = CollectedIn(worker);
   verifier_.Forget(0);

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -30,6 +31,7 @@ cowprof_shape ShapeOf(PageDiff diff, bool heads, bool tracked, Collected collect
 
 class CopiedBytes {
  public:
+  explicit CopiedBytes(ProcFs proc) : proc_(std::move(proc)) {}
   // Reads cost CPU time, of which `share` is allowed from now on; `now` counts from anywhere.
   void AddAllowance(absl::Duration now, double share);
   // To be called for each process once a round, parents first: how often its collector has gone through all objects.
@@ -51,6 +53,7 @@ class CopiedBytes {
   void NoteBase(const ProcessId& worker, const ProcessId& parent, const Program& program);
   Collected CollectedIn(const ProcessId& worker) const;
 
+  ProcFs proc_;
   Verifier verifier_{/*seed=*/1, /*pages_per_round=*/128};
   std::mt19937_64 random_;  // the same in every run
   absl::Duration last_, allowance_ = absl::Milliseconds(200);

@@ -34,7 +34,7 @@ std::unique_ptr<ProcessMemory> OpenMemory(const ProcFs& proc, const ProcessId& i
   auto memory = std::make_unique<ProcessMemory>(id.pid, proc, files);
   const absl::StatusOr<ProcStat> stat = proc.ReadStat(id.pid);
   const bool same = stat.ok() && (id.start_ns == 0 || stat->start_ticks == id.start_ticks());
-  return same ? std::move(memory) : std::make_unique<ProcessMemory>(0);
+  return same ? std::move(memory) : std::make_unique<ProcessMemory>(0, proc, files);
 }
 
 }  // namespace
@@ -79,8 +79,9 @@ bool Program::Inspect(absl::Duration now) {
     return false;
   }
   // An old interpreter writes down its version a little later than it runs; one that never does is taken as it is.
+  // What ld.so has not relocated yet is no interpreter, yet.
   const bool starting = gap_ < kFirstGap;
-  if (found.ok() && (!found->ready || (starting && !found->patch_known))) {
+  if ((found.ok() && !found->ready) || (starting && (!found.ok() || !found->patch_known))) {
     python_ = Python::kNotKnownYet;
     return false;
   }
@@ -128,24 +129,24 @@ cowprof_image Program::ProbeImage() const {
 
 std::optional<bool> Program::CollectorOn(pid_t pid) const {
   if (interpreter_.enabled_address == 0) return std::nullopt;
-  return cowprof::CollectorOn(interpreter_, ProcessMemory(pid));
+  return cowprof::CollectorOn(interpreter_, memory_.Of(pid));
 }
 
 // struct _gc_runtime_state: generation_stats[3] of three words each stands before `collecting`, from 3.6 to 3.14.
 std::optional<uint64_t> Program::FullCollections(pid_t pid) const {
   if (interpreter_.collecting_address == 0) return std::nullopt;
-  const auto collections = ReadValue<uint64_t>(ProcessMemory(pid), interpreter_.collecting_address - 24);
+  const auto collections = ReadValue<uint64_t>(memory_.Of(pid), interpreter_.collecting_address - 24);
   return collections && *collections <= UINT32_MAX ? collections : std::nullopt;
 }
 
 bool Program::IsCollecting(pid_t pid) const {
   const uint64_t address = interpreter_.collecting_address;
-  return address != 0 && ReadValue<uint32_t>(ProcessMemory(pid), address) == 1;
+  return address != 0 && ReadValue<uint32_t>(memory_.Of(pid), address) == 1;
 }
 
 std::optional<bool> Program::PersistentWorkers(pid_t pid) const {
   if (python_ != Python::kReadable) return std::nullopt;
-  return cowprof::PersistentWorkers(interpreter_, ProcessMemory(pid));
+  return cowprof::PersistentWorkers(interpreter_, memory_.Of(pid));
 }
 
 std::optional<HeadLayout> Program::Heads() const {

@@ -35,6 +35,7 @@ class LineageMemory : public MemoryReader {
   void Remove(const ProcessId& id);  // its pid may be another's by now
   void Prefer(const ProcessId& id);  // to be asked first, if it is one of them
   void LookAgain() { files_ = {}; }  // where its files are mapped: it may have loaded a library just now
+  ProcessMemory Of(pid_t pid) const { return ProcessMemory(pid, proc_, &files_); }  // of one member alone
   pid_t first() const { return members_.empty() ? 0 : members_.front().id.pid; }
 
  private:

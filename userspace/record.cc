@@ -302,7 +302,6 @@ void AddNote(std::string note, Recording* recording) {
 // The recorder outlives what it records, if it may.
 void Survive(const ProcFs& proc, Recording* recording) {
   LockMemory();
-  RaiseDescriptorLimit();
   AddNote(SharedFateNote(recording->info.limits, Limits(proc).Read(getpid())), recording);
 }
 
@@ -349,6 +348,7 @@ int Record(const Options& options) {
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);
   const pid_t target = options.attach != 0 ? options.attach : recording.program->pid();
+  RaiseDescriptorLimit();
   recording.waiter.WatchTarget(target, /*forward_signals=*/options.attach == 0);
   if (int code = Attach(proc, target, &recording); code != kDone) return code;
   if (int code = OpenSinks(proc, target, &recording); code != kDone) return code;

@@ -99,7 +99,8 @@ int Record(const std::string& fixture, char** command) {
   Workload workload(command);
   if (workload.pid() == 0) return Fail("start the workload");
   const ProcFs proc;
-  const ProcessMemory live(workload.pid());
+  ProgramFiles files;
+  const ProcessMemory live(workload.pid(), ProcFs(), &files);
   PythonRecording recording;
   std::vector<std::string> mistakes;
   std::string line;

@@ -26,6 +26,8 @@ struct Run {
   double still_shared = 0;                                            // that it could copy besides
   double worker_from = 0;                                             // < 0: there is none
   double worker_until = 1e9;                                          // then it has ended
+  std::function<double(double)> leaked = [](double) { return 0.0; };  // of what is used, by the target
+  double pool = 0;                                                    // of workers that ended since the last tick
   bool started = false;                                               // the target, by cowprof
   double until = 60;
   double gone_from = 1e9, resized_from = 1e9, resized_to = 0;
@@ -72,6 +74,7 @@ class Player {
   void Tick(const double now) {
     ++ticks_;
     double t = now;
+    growth_.processes[0].private_bytes = static_cast<uint64_t>((50 + run_.leaked(t)) * kMb);
     const auto bytes = [](double mb) { return static_cast<uint64_t>(std::max(mb, 0.0) * kMb); };
     if (run_.worker_from >= 0 && t >= run_.worker_from) {
       if (growth_.processes.size() == 1) {
@@ -90,6 +93,14 @@ class Player {
       worker.causes = CauseCounts{*worker.counts.copies};
     } else {
       growth_.processes[0].proc.anon_pages = bytes(run_.used(t)) / 4096;
+    }
+    if (run_.pool > 0) {
+      growth_.processes.push_back({.index = static_cast<int>(growth_.processes.size()),
+                                   .parent = 0,
+                                   .origin = Origin::kForked,
+                                   .role = Role::kWorker,
+                                   .ended = absl::Seconds(now)});
+      growth_.processes.back().private_bytes = bytes(run_.pool);
     }
     growth_.t = absl::Seconds(now);
     Sample sample = {.t = absl::Seconds(now), .limits = Limits(now)};
@@ -207,6 +218,14 @@ TEST_CASE("memory of a worker that has ended and is not given back yet is no dan
     INFO(end);
     CHECK(Told(AlertsOf(run)) == "");
   }
+}
+
+TEST_CASE("workers that come and go do not hide a leak") {
+  const auto leaked = [](double t) { return 20 * t; };
+  const Run run = {.used = [=](double t) { return 300 + leaked(t); }, .leaked = leaked, .pool = 400, .until = 30};
+  const std::vector<Alert> alerts = AlertsOf(run);
+  REQUIRE(alerts.size() == 1);
+  CHECK(alerts[0].t < absl::Seconds(20));
 }
 
 TEST_CASE("what is due but no danger does not cost a tick at every look") {

@@ -62,6 +62,14 @@ struct Workers {
 
 }  // namespace
 
+TEST_CASE("pages that can be nobody else's are told, whatever faults there were for them") {
+  Worker worker;
+  worker.Take(Look({}));
+  const NewCopies found = worker.Take(Look(From(10, 100)), 1);
+  CHECK(found.own == 1);
+  CHECK(found.own_pages.size() == 100);
+}
+
 TEST_CASE("pages that a worker has alone at its first look were copied since the fork") {
   Worker worker;
   const NewCopies found = worker.Take(Look(From(10, 3)));

@@ -170,7 +170,8 @@ TEST_CASE("python interpreter: objects that begin later are seen as they are") {
 
 TEST_CASE("python interpreter: a process without Python, and none") {
   const ProcFs proc;
-  const ProcessMemory memory(getpid());
+  ProgramFiles files;
+  const ProcessMemory memory(getpid(), ProcFs(), &files);
   CHECK(absl::IsNotFound(FindInterpreter(proc, getpid(), memory).status()));
   CHECK(absl::IsNotFound(FindInterpreter(proc, 0x7fffffff, memory).status()));
 }

@@ -6,6 +6,7 @@
 
 #include <catch2/catch.hpp>
 #include <cstring>
+#include <filesystem>
 #include <vector>
 
 #include "absl/algorithm/container.h"
@@ -40,7 +41,8 @@ class Pages {
 
 TEST_CASE("memory reader: values and holes") {
   const Pages pages(1);
-  const ProcessMemory memory(getpid());
+  ProgramFiles files;
+  const ProcessMemory memory(getpid(), ProcFs(), &files);
   strcpy(pages.memory() + kPage - 8, "1234567");
   CHECK(ReadValue<char>(memory, pages.address() + kPage - 8) == '1');
   CHECK(ReadValue<uint64_t>(memory, pages.address() + kPage - 8));
@@ -48,12 +50,13 @@ TEST_CASE("memory reader: values and holes") {
   CHECK_FALSE(ReadValue<uint64_t>(memory, 0));
   CHECK_FALSE(ReadValue<uint64_t>(memory, UINT64_MAX - 3));
   CHECK(memory.Read(0, {}));
-  CHECK_FALSE(ReadValue<uint64_t>(ProcessMemory(0x7fffffff), pages.address()));
+  CHECK_FALSE(ReadValue<uint64_t>(ProcessMemory(0x7fffffff, ProcFs(), &files), pages.address()));
 }
 
 TEST_CASE("memory reader: text up to its end, or up to the hole") {
   const Pages pages(2);
-  const ProcessMemory memory(getpid());
+  ProgramFiles files;
+  const ProcessMemory memory(getpid(), ProcFs(), &files);
   char* end = pages.memory() + 2 * kPage;
   const auto text_at = [&](const char* at, size_t max) {
     return ReadCString(memory, reinterpret_cast<uint64_t>(at), max);
@@ -72,7 +75,8 @@ TEST_CASE("memory reader: text up to its end, or up to the hole") {
 
 TEST_CASE("memory reader: many pieces, each on its own") {
   const Pages pages(1);
-  const ProcessMemory memory(getpid());
+  ProgramFiles files;
+  const ProcessMemory memory(getpid(), ProcFs(), &files);
   for (size_t i = 0; i < kPage; ++i) pages.memory()[i] = static_cast<char>(i);
   const size_t count = GENERATE(size_t{0}, 1, 511, 512, 513, 3000);
   std::vector<char> bytes(count * 2);
@@ -111,10 +115,11 @@ Mapping StackOf(pid_t pid) {
 TEST_CASE("process memory: a stack does not grow by being asked for what is below it") {
   const Child child;
   const Mapping stack = StackOf(child.pid());
-  const ProcessMemory memory(child.pid());
+  ProgramFiles files;
+  const ProcessMemory memory(child.pid(), ProcFs(), &files);
   for (const uint64_t below : {uint64_t{8}, uint64_t{kPage}, uint64_t{64} << 10, uint64_t{1} << 20}) {
     CHECK_FALSE(ReadValue<uint64_t>(memory, stack.begin - below));
-    CHECK_FALSE(ReadValue<uint64_t>(PresentMemory(child.pid()), stack.begin - below));
+    CHECK_FALSE(ReadValue<uint64_t>(PresentMemory(child.pid(), ProcFs()), stack.begin - below));
   }
   CHECK_FALSE(ReadValue<uint64_t>(memory, stack.begin - 4));
   CHECK(StackOf(child.pid()).begin == stack.begin);
@@ -128,7 +133,8 @@ TEST_CASE("process memory: holes stay holes") {
   char* shared = static_cast<char*>(mmap(nullptr, kPage, PROT_READ, MAP_SHARED, file.fd(), 0));
   char* privately = static_cast<char*>(mmap(nullptr, kPage, PROT_READ, MAP_PRIVATE, file.fd(), 0));
   const Child child;
-  const ProcessMemory memory(child.pid());
+  ProgramFiles files;
+  const ProcessMemory memory(child.pid(), ProcFs(), &files);
   for (char* map : {anonymous, shared, privately}) {
     CHECK_FALSE(ReadValue<char>(memory, reinterpret_cast<uint64_t>(map)));
     CHECK_FALSE(Has(child.pid(), reinterpret_cast<uint64_t>(map)));
@@ -138,7 +144,8 @@ TEST_CASE("process memory: holes stay holes") {
 
 TEST_CASE("process memory: of a program also what it has not touched") {
   const Child child;
-  const ProcessMemory memory(child.pid());
+  ProgramFiles files;
+  const ProcessMemory memory(child.pid(), ProcFs(), &files);
   // A page of this program's that the child has no entry for: it is not copied at the fork.
   uint64_t untouched = 0;
   const std::vector<Mapping> mappings = ProcFs().ReadMaps(child.pid()).value();
@@ -149,7 +156,7 @@ TEST_CASE("process memory: of a program also what it has not touched") {
     }
   }
   REQUIRE(untouched != 0);
-  CHECK_FALSE(ReadValue<uint64_t>(PresentMemory(child.pid()), untouched));
+  CHECK_FALSE(ReadValue<uint64_t>(PresentMemory(child.pid(), ProcFs()), untouched));
   uint64_t own;
   memcpy(&own, reinterpret_cast<const void*>(untouched), sizeof(own));
   CHECK(ReadValue<uint64_t>(memory, untouched) == own);
@@ -175,12 +182,28 @@ TEST_CASE("process memory: what is mapped of a program's files is believed for 1
   CHECK_FALSE(have(0x500000, 9));
   CHECK_FALSE(have(0x400000, 10));
   CHECK(have(0x500000, 10));
+  // Ended, a zombie or reaped: of others that run the program it is still true.
+  tree.Write("/7/maps", "");
+  CHECK(have(0x500000, 20));
+  std::filesystem::remove(tree.root() + "/7/maps");
+  CHECK(have(0x500000, 30));
+}
+
+TEST_CASE("process memory: nothing is learned of a process that has ended") {
+  Child child;
+  ProgramFiles files;
+  const ProcessMemory memory(child.pid(), ProcFs(), &files);
+  const Pages pages(1);
+  child.Kill();
+  CHECK_FALSE(ReadValue<char>(memory, pages.address()));
+  CHECK_FALSE(ReadValue<char>(memory, reinterpret_cast<uint64_t>(&kPage)));
 }
 
 TEST_CASE("process memory: addresses that no process has") {
   std::vector<char> bytes(3 * kPage);
-  const ProcessMemory memory(getpid());
-  const PresentMemory present(getpid());
+  ProgramFiles files;
+  const ProcessMemory memory(getpid(), ProcFs(), &files);
+  const PresentMemory present(getpid(), ProcFs());
   for (const uint64_t address :
        {uint64_t{0}, (uint64_t{1} << 47) - 8, uint64_t{1} << 63, UINT64_MAX - kPage, UINT64_MAX}) {
     CHECK_FALSE(memory.Read(address, absl::MakeSpan(bytes)));
@@ -193,7 +216,9 @@ TEST_CASE("memory reader: a range with holes") {
   const Pages pages(2);
   memset(pages.memory(), 'n', 2 * kPage);
   std::string bytes(3 * kPage - 10, 'x');
-  ReadOrZero(ProcessMemory(getpid()), pages.address() + 10, absl::MakeSpan(bytes.data(), bytes.size()));
+  ProgramFiles files;
+  ReadOrZero(ProcessMemory(getpid(), ProcFs(), &files), pages.address() + 10,
+             absl::MakeSpan(bytes.data(), bytes.size()));
   CHECK((bytes == std::string(2 * kPage - 10, 'n') + std::string(kPage, '\0')));
 }
 

@@ -347,7 +347,7 @@ TEST_CASE("live: arenas of a process are found without filling its holes") {
       memcpy(reinterpret_cast<char*>(frame), header.data(), header.size());
     }
   }
-  const PresentMemory memory(getpid());
+  const PresentMemory memory(getpid(), ProcFs());
   const std::vector<Region> mapping = {
       Anonymous(reinterpret_cast<uint64_t>(map), reinterpret_cast<uint64_t>(map) + bytes)};
   CHECK(CountArenas(Split(mapping, Pools())) == 0);

@@ -292,7 +292,7 @@ TEST_CASE("a real child: written with what was there, and with something else") 
 
   std::vector<uint64_t> pages;
   for (size_t i = 0; i < kPages; ++i) pages.push_back(reinterpret_cast<uint64_t>(word(i)));
-  const PresentMemory worker(child.pid()), parent(getpid());
+  const PresentMemory worker(child.pid(), ProcFs()), parent(getpid(), ProcFs());
   if (ReadValue<char>(worker, pages[0])) {
     Verifier verifier(1);
     verifier.Offer(0, pages);
@@ -337,7 +337,8 @@ TEST_CASE("comparing copies no page: what the parent shares with its other worke
     Verifier verifier(1);
     verifier.Offer(0, pages);
     const auto verdicts = verifier.Run(
-        {.worker = PresentMemory(worker.pid()), .parent = PresentMemory(getpid()), .types = LookUp}, kPlenty);
+        {.worker = PresentMemory(worker.pid(), ProcFs()), .parent = PresentMemory(getpid(), ProcFs()), .types = LookUp},
+        kPlenty);
     CHECK(verdicts.size() == kPages);
     CHECK(shared() == kPages);
   } else {

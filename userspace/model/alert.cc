@@ -232,12 +232,13 @@ void AlertWatch::JudgeLimit(bool gone, const Growth& growth, const Forecast& for
   if (gone || (!ratio && !eta)) return;
   const std::vector<Held> nothing;
   const Grower grower =
-      GrowerOf(limit.kind, climb.gained(), watched->then ? *watched->then : nothing, last_tick_, growth);
+      GrowerOf(limit.kind, climb.gained(), {watched->then ? *watched->then : nothing, last_tick_}, growth);
   const std::optional<absl::Duration> left =
       TimeLeft(limit, climb, {grower.copied_bytes, CopiesLeft(growth)}, forecast);
   // An end is told before the memory is given back (seen on Linux 6.18; older kernels tell it after exit_mm()): what is
-  // leaving meets no limit. The next tick knows what is left.
-  const bool leaving = IsMemory(limit.kind) && grower.leaving_bytes >= kMostlyLeaving * climb.gained();
+  // leaving meets no limit, unless the others make up for it. The next tick knows what is left.
+  const double much = kMostlyLeaving * climb.gained();
+  const bool leaving = IsMemory(limit.kind) && grower.leaving_bytes >= much && grower.gained_bytes <= much;
   if (eta && !leaving && left && *left <= *settings_.of(limit.kind).eta) {
     watched->eta.raised = true;
     say(AlertRule::kEta, left, grower, /*over=*/false);

@@ -57,40 +57,40 @@ std::vector<Held> HeldBy(const Growth& growth) {
   return held;
 }
 
-Grower GrowerOf(LimitKind kind, double gained, const std::vector<Held>& then, absl::Duration last,
-                const Growth& growth) {
+Grower GrowerOf(LimitKind kind, double gained, const Before& before, const Growth& growth) {
   if (kind == LimitKind::kDescriptors) return {.index = 0, .cause = kDescriptors};
   if (kind == LimitKind::kAddressSpace) return {.index = 0, .cause = kNewMemory};
   const bool shm_only = kind == LimitKind::kShm || kind == LimitKind::kShmInodes;
   const double page_bytes = growth.info.page_bytes;
   Grower grower;
-  double all = 0, most = 0;
+  double most = 0;
   for (const ProcessGrowth& process : growth.processes) {
-    if (process.ended && *process.ended <= last) continue;
-    const Held before = HeldThen(process, then);
+    if (process.ended && *process.ended < before.last_tick) continue;
+    const Held then = HeldThen(process, before.held);
     const uint64_t copies = process.counts.copies.value_or(0);
-    const double copied = shm_only ? 0 : (copies - std::min(copies, before.copies)) * page_bytes;
-    const double fresh = shm_only ? 0 : std::max(Gained(before.private_bytes, process.private_bytes) - copied, 0.0);
-    const double shared = Gained(before.shm_pages, process.counts.shm_pages) * page_bytes;
+    const double copied = shm_only ? 0 : (copies - std::min(copies, then.copies)) * page_bytes;
+    const double fresh = shm_only ? 0 : std::max(Gained(then.private_bytes, process.private_bytes) - copied, 0.0);
+    const double shared = Gained(then.shm_pages, process.counts.shm_pages) * page_bytes;
     if (process.ended) {
       grower.leaving_bytes += copied + fresh;
       continue;
     }
     grower.copied_bytes += copied;
-    all += copied + fresh + shared;
+    grower.gained_bytes += copied + fresh + shared;
     const double gain = (copied + fresh + shared) * (process.index == 0 ? kWeightOfTarget : 1);
     if (gain <= most) continue;
     most = gain;
     grower.index = process.index;
     grower.cause = shared > std::max(copied, fresh) ? kSharedMemory
                    : fresh > copied                 ? kNewMemory
-                                    : LargestCause(before.causes, process.causes.value_or(CauseCounts{}));
+                                                    : LargestCause(then.causes, process.causes.value_or(CauseCounts{}));
   }
   if (shm_only) {
     if (grower.index < 0) grower.index = LargestCreator(growth);
     grower.cause = kSharedMemory;
-  } else if (all < kLeastShare * gained) {
-    return {.copied_bytes = grower.copied_bytes, .leaving_bytes = grower.leaving_bytes};
+  } else if (grower.gained_bytes < kLeastShare * gained) {
+    grower.index = -1;
+    grower.cause.clear();
   }
   return grower;
 }

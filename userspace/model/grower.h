@@ -26,12 +26,15 @@ struct Grower {
   int index = -1;            // -1: none of the processes that are followed
   std::string cause;         // as Alert has it
   double copied_bytes = 0;   // by all of them together
-  double leaving_bytes = 0;  // what those had gained that have ended since
+  double gained_bytes = 0;   // by all of them together, copies and what is new
+  double leaving_bytes = 0;  // what those had gained that have ended since the last tick
 };
-// `then`: what they held before. `gained`: what the limit's figure gained since, in its unit. `last`: the tick before
-// this one.
-Grower GrowerOf(LimitKind kind, double gained, const std::vector<Held>& then, absl::Duration last,
-                const Growth& growth);
+struct Before {
+  const std::vector<Held>& held;  // what they held
+  absl::Duration last_tick;       // when the tick before this one was
+};
+// `gained`: what the limit's figure gained since they held that, in its unit.
+Grower GrowerOf(LimitKind kind, double gained, const Before& before, const Growth& growth);
 
 }  // namespace cowprof
 

@@ -56,7 +56,7 @@ struct FaultCounts {
   }
 
   // Write-protection faults that copied nothing: the last holder took the page over, or a shared mapping became
-  // writable.
+  // writable. A lower bound where pages of hugetlb were copied: one fault, many copies.
   Count reuses() const {
     if (!write_protect_faults || !copies || !zero_upgrades) return std::nullopt;
     const uint64_t explained = *copies + *zero_upgrades;

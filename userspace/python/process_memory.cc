@@ -29,9 +29,10 @@ PresentMemory::PresentMemory(pid_t pid, const ProcFs& proc)
       memory_(OpenFile(proc, pid, "mem")),
       pagemap_(OpenFile(proc, pid, "pagemap")) {}
 
-void PresentMemory::ReadEntries(uint64_t first, absl::Span<uint64_t> entries) const {
+bool PresentMemory::ReadEntries(uint64_t first, absl::Span<uint64_t> entries) const {
   const ssize_t got = pread(pagemap_.fd(), entries.data(), entries.size() * sizeof(uint64_t), first * sizeof(uint64_t));
   std::fill(entries.begin() + std::max<ssize_t>(got, 0) / sizeof(uint64_t), entries.end(), 0);
+  return got > 0;
 }
 
 bool PresentMemory::ReadUnchecked(uint64_t address, absl::Span<char> bytes) const {
@@ -77,7 +78,7 @@ bool ProcessMemory::Read(uint64_t address, absl::Span<char> bytes) const {
   if (last < address || !IsUserAddress(last)) return false;
   const uint64_t first = address / page_bytes_;
   absl::FixedArray<uint64_t> entries(last / page_bytes_ - first + 1);
-  ReadEntries(first, absl::MakeSpan(entries));
+  if (!ReadEntries(first, absl::MakeSpan(entries))) return false;
   for (size_t i = 0; i < entries.size(); ++i) {
     const bool is_there = entries[i] & (kPagePresent | kPageSwapped);
     if (!is_there && !files_->Have(proc_, pid_, (first + i) * page_bytes_)) return false;
@@ -85,18 +86,25 @@ bool ProcessMemory::Read(uint64_t address, absl::Span<char> bytes) const {
   return ReadUnchecked(address, bytes);
 }
 
+AddressRanges RangesOfFiles(const std::vector<Mapping>& mappings) {
+  absl::flat_hash_set<std::pair<uint64_t, uint64_t>> with_code;
+  for (const Mapping& mapping : mappings) {
+    if (mapping.executable && mapping.inode != 0) with_code.insert({mapping.device, mapping.inode});
+  }
+  AddressRanges ranges;
+  for (const Mapping& mapping : mappings) {
+    const bool has = !mapping.shared && with_code.contains({mapping.device, mapping.inode});
+    if (has) ranges.emplace_back(mapping.begin, mapping.end);
+  }
+  return ranges;
+}
+
 bool ProgramFiles::Have(const ProcFs& proc, pid_t pid, uint64_t address, absl::Duration now) {
   if (now - looked_ >= kLookAgain) {
-    looked_ = now;
-    ranges_.clear();
-    const std::vector<Mapping> mappings = proc.ReadMaps(pid).value_or(std::vector<Mapping>());
-    absl::flat_hash_set<std::pair<uint64_t, uint64_t>> with_code;
-    for (const Mapping& mapping : mappings) {
-      if (mapping.executable && mapping.inode != 0) with_code.insert({mapping.device, mapping.inode});
-    }
-    for (const Mapping& mapping : mappings) {
-      const bool has = !mapping.shared && with_code.contains({mapping.device, mapping.inode});
-      if (has) ranges_.emplace_back(mapping.begin, mapping.end);
+    const absl::StatusOr<std::vector<Mapping>> mappings = proc.ReadMaps(pid);
+    if (mappings.ok() && !mappings->empty()) {
+      looked_ = now;
+      ranges_ = RangesOfFiles(*mappings);
     }
   }
   const auto behind =

@@ -7,7 +7,8 @@
 // Even a read changes a process where nothing is. Of an address without a mapping the kernel takes mmap_lock for
 // writing (since 6.5, stable ones since 6.1.37: expand_stack() in __access_remote_vm()) and lets the stack grow down to
 // it, if that can reach there; older ones do the latter, too. In a hole of a mapping it maps a page of zeroes, and
-// where that is of shared memory it takes a new page. So nothing is asked for but what the page map says is there.
+// where that is of shared memory it takes a new page. So nothing is asked for but what the page map says is there, and
+// pages of a program's own files.
 #ifndef COWPROF_PYTHON_PROCESS_MEMORY_H_
 #define COWPROF_PYTHON_PROCESS_MEMORY_H_
 
@@ -29,14 +30,14 @@ namespace cowprof {
 // Only pages in memory: to read swap brings a page back. Anything else is unreadable.
 class PresentMemory : public MemoryReader {
  public:
-  explicit PresentMemory(pid_t pid, const ProcFs& proc = ProcFs());
+  PresentMemory(pid_t pid, const ProcFs& proc);
   bool Read(uint64_t address, absl::Span<char> bytes) const override;
   // Fastest when the addresses ascend.
   void ReadMany(absl::Span<ReadRequest> requests) const override;
 
  protected:
-  // Page map entries of `pages` from `first` on, 0 for those that can't be read.
-  void ReadEntries(uint64_t first, absl::Span<uint64_t> entries) const;
+  // Page map entries of `pages` from `first` on, 0 for those that can't be read. False if the address space is gone.
+  bool ReadEntries(uint64_t first, absl::Span<uint64_t> entries) const;
   bool ReadUnchecked(uint64_t address, absl::Span<char> bytes) const;
   const uint64_t page_bytes_;
 
@@ -44,24 +45,29 @@ class PresentMemory : public MemoryReader {
   Fd memory_, pagemap_;
 };
 
-// Where a program's own files are mapped: private mappings of files that have code. Read when it is asked and older
-// than 10 s; that is long, since with 100,000 mappings it takes a tenth of a second.
+using AddressRanges = std::vector<std::pair<uint64_t, uint64_t>>;  // begin and end, ascending
+
+// Private mappings of files that have code: a program's own.
+AddressRanges RangesOfFiles(const std::vector<Mapping>& mappings);
+
+// Where a program's own files are mapped. Read when it is asked and older than 10 s; that is long, since with 100,000
+// mappings it takes a tenth of a second.
 class ProgramFiles {
  public:
-  // `pid` runs the program. `now`: of any one clock.
+  // `pid` runs the program, and lives; of one that has ended nothing is learned. `now`: of any one clock.
   bool Have(const ProcFs& proc, pid_t pid, uint64_t address, absl::Duration now = BootTime());
 
  private:
-  std::vector<std::pair<uint64_t, uint64_t>> ranges_;  // begin and end, ascending
+  AddressRanges ranges_;
   absl::Duration looked_ = -absl::InfiniteDuration();
 };
 
 // All of its pages, swapped ones, too, and what it has not touched yet of its program's files. `files`: of the program
-// that it runs, shared with others that run it and not owned; nullptr: its own.
+// that it runs, shared with others that run it and not owned.
 class ProcessMemory : public PresentMemory {
  public:
-  explicit ProcessMemory(pid_t pid, const ProcFs& proc = ProcFs(), ProgramFiles* files = nullptr)
-      : PresentMemory(pid, proc), pid_(pid), proc_(proc), files_(files == nullptr ? &own_files_ : files) {}
+  ProcessMemory(pid_t pid, const ProcFs& proc, ProgramFiles* files)
+      : PresentMemory(pid, proc), pid_(pid), proc_(proc), files_(files) {}
   ProcessMemory(const ProcessMemory&) = delete;
   bool Read(uint64_t address, absl::Span<char> bytes) const override;
   void ReadMany(absl::Span<ReadRequest> requests) const override { MemoryReader::ReadMany(requests); }
@@ -69,7 +75,6 @@ class ProcessMemory : public PresentMemory {
  private:
   const pid_t pid_;
   const ProcFs proc_;
-  mutable ProgramFiles own_files_;
   ProgramFiles* const files_;
 };
 

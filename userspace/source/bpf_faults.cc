@@ -211,6 +211,7 @@ FollowedProcess BpfFaults::FollowedOf(const Row& row) const {
 // forks all the time made every tick come at once.
 absl::Status BpfFaults::WatchRings() {
   woken_ = Fd(epoll_create1(EPOLL_CLOEXEC));
+  if (!woken_.ok()) return BpfStatus(errno, "make an epoll instance");
   for (const bpf_map* ring : {skeleton_->maps.events, skeleton_->maps.copied_pages}) {
     epoll_event event = {.events = EPOLLIN | EPOLLET, .data = {}};
     if (epoll_ctl(woken_.fd(), EPOLL_CTL_ADD, bpf_map__fd(ring), &event) != 0)

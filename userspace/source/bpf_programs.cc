@@ -91,8 +91,8 @@ std::vector<bpf_program*> ProgramsOf(const ProgramChoice& choice, const KernelKi
   };
   want_twice(ProgramsOfTree(skeleton));
   want_twice(ProgramsOfCopies(choice, kernel.folios, skeleton));
-  if (choice.hugetlb && kernel.hugetlb_folios) want_twice({{all.hugetlb_added, all.hugetlb_added_again}});
-  if (choice.hugetlb && kernel.hugetlb_pages) want_twice({{all.hugepage_added, all.hugepage_added_again}});
+  if (kernel.hugetlb_folios) want_twice({{all.hugetlb_added, all.hugetlb_added_again}});
+  if (kernel.hugetlb_pages) want_twice({{all.hugepage_added, all.hugepage_added_again}});
   if (choice.signals) {
     want({all.signal_sent, all.signal_delivered,
           kernel.mark_victim_takes_task ? all.oom_victim_task : all.oom_victim_pid});

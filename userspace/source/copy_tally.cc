@@ -31,17 +31,17 @@ struct Candidates {
   }
 };
 
-// How many of them do, from what is left of `faults`.
-uint64_t Spend(const Candidates& candidates, uint64_t* faults, Addresses* own_pages) {
+// How many of them do, from what is left of `faults`. `certain`: they can be nobody else's, and are told in any case.
+uint64_t Spend(const Candidates& candidates, bool certain, uint64_t* faults, Addresses* own_pages) {
   const Addresses& pages = candidates.pages;
   uint64_t own = std::min<uint64_t>(pages.size(), *faults);
   *faults -= own;
-  if (own >= kNearlyAll * pages.size()) own_pages->insert(own_pages->end(), pages.begin(), pages.end());
+  if (certain || own >= kNearlyAll * pages.size()) own_pages->insert(own_pages->end(), pages.begin(), pages.end());
   for (const Addresses& huge : candidates.huge) {
-    if (*faults == 0) break;
-    --*faults;
-    own += huge.size();
-    own_pages->insert(own_pages->end(), huge.begin(), huge.end());
+    const bool counts = *faults > 0;
+    *faults -= counts;
+    own += counts ? huge.size() : 0;
+    if (certain || counts) own_pages->insert(own_pages->end(), huge.begin(), huge.end());
   }
   return own;
 }
@@ -84,9 +84,9 @@ NewCopies CopyTally::Take(absl::Span<const RegionSharing> look, uint64_t page_by
   }
   known_ = std::move(now);
   uint64_t left_over = faults;
-  const uint64_t of_own = Spend(own, &left_over, &found.own_pages);
-  const uint64_t of_likely_pages = Spend(likely, &left_over, &found.own_pages);
-  const uint64_t of_unclear = Spend(unclear, &left_over, &found.own_pages);
+  const uint64_t of_own = Spend(own, true, &left_over, &found.own_pages);
+  const uint64_t of_likely_pages = Spend(likely, false, &left_over, &found.own_pages);
+  const uint64_t of_unclear = Spend(unclear, false, &left_over, &found.own_pages);
   found.own = of_own + of_likely_pages + of_unclear;
   found.faults = faults - left_over;
   found.parents = found.parents_pages.size() + unclear.count() - of_unclear;

@@ -43,9 +43,9 @@ class CopyTally {
   // One look at all of the process against its parent. `faults`: its page faults since the last look that can have been
   // copies. A page that both sides have alone is this process's copy as long as it had the faults for it; the rest are
   // the parent's. So where both write at once, the count is an upper bound. Of hugetlb's pages one fault copies all
-  // that a region has: there a few faults for something else are enough to be taken for the parent's copies. A page
-  // that the parent left by a copy is shared by workers only. The last of them has it alone without a copy: of those
-  // that were seen to hold it, and still live, all count a copy but one.
+  // that a region has: there a few faults for something else are enough for the parent's copies to be taken for its
+  // own. A page that the parent left by a copy is shared by workers only. The last of them has it alone without a copy:
+  // of those that were seen to hold it, and still live, all count a copy but one.
   NewCopies Take(absl::Span<const RegionSharing> look, uint64_t page_bytes, uint64_t faults, const Family& family);
   // The pages that the parent left (`parents`: those it is known to have copied) which this process holds: it shares
   // them, or has become the only one to have them and did not count a copy.

@@ -130,7 +130,7 @@ bool PagemapSweep::Open(SweepJob& job) {
     absl::StatusOr<std::vector<Mapping>> mappings = proc_.ReadMaps(job.process.pid);
     if (!mappings.ok()) return false;
     job.regions = RegionsOf(*mappings);
-    hugetlb = HugetlbRegionsOf(*std::move(mappings));
+    if (job.sharing) hugetlb = HugetlbRegionsOf(*std::move(mappings));
   }
   std::sort(job.regions.begin(), job.regions.end());
   job.regions.erase(std::unique(job.regions.begin(), job.regions.end()), job.regions.end());

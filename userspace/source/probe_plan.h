@@ -61,7 +61,7 @@ absl::Status CheckWithout(const std::vector<std::string>& names);
 // Who gives each capability; null: nobody does. All follow from who gives copies; without that, nothing can be done.
 struct ChosenRungs {
   const Rung *faults = nullptr, *copies = nullptr, *follow = nullptr, *signals = nullptr;
-  bool hugetlb = false;  // its copies are seen: by fentry, whatever counts others, where faults have error codes
+  bool hugetlb = false;  // its copies may be seen: by fentry, whatever counts others, where faults have error codes
 };
 ChosenRungs ChooseRungs(const std::vector<Rung>& ladder);
 inline const Rung* ChosenRung(const std::vector<Rung>& ladder) { return ChooseRungs(ladder).copies; }
