@@ -46,7 +46,7 @@ class Collector {
   // False once the target has ended (and its end stands in a sample).
   bool target_alive() const { return target_alive_; }
   // The limits alone, as the target meets them now: cheap enough for several times between two ticks.
-  std::vector<LimitSample> ReadLimits() const { return limits_.Read(target_); }
+  std::vector<LimitSample> LookAtLimits(absl::Duration now) { return limits_.Look(target_, now); }
   int wake_fd() const { return faults_->wake_fd(); }
   // When to collect at the latest, on CLOCK_BOOTTIME: a program that has just started is to be known before it copies.
   absl::Duration next_extra_tick() const;

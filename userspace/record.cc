@@ -116,7 +116,8 @@ Wake WaitForTick(absl::Duration deadline, Recording* recording) {
     }
     if (wake != Wake::kTick || BootTime() >= deadline) return wake;
     if (recording->hook != nullptr) recording->hook->Poll();
-    if (recording->watch.Look(BootTime() - recording->start, recording->collector->ReadLimits())) return Wake::kTick;
+    const absl::Duration now = BootTime() - recording->start;
+    if (recording->watch.Look(now, recording->collector->LookAtLimits(now))) return Wake::kTick;
   }
 }
 

@@ -197,6 +197,23 @@ TEST_CASE("one file is missing or is garbage: no row of that level") {
   }
 }
 
+TEST_CASE("a look has the figures of now, and the cgroups of the last second") {
+  Host host;
+  host.Process("0::/job\n", kMountV2);
+  host.V2("/cg/job", "1000\n", 700, 200);
+  host.V2("/cg/other", "3000\n", 400, 200);
+  Limits limits(ProcFs(host.tree.root() + "/proc"), host.tree.root());
+  const auto look = [&](double t) { return limits.Look(12, absl::Seconds(t)); };
+  CHECK(look(5) == Rows{{LimitKind::kCgroupV2, "/job", 1000, 500}});
+  host.V2("/cg/job", "1000\n", 800, 200);
+  CHECK(look(5.1) == Rows{{LimitKind::kCgroupV2, "/job", 1000, 600}});
+  host.Process("0::/other\n", kMountV2);
+  CHECK(look(5.9) == Rows{{LimitKind::kCgroupV2, "/job", 1000, 600}});
+  CHECK(look(6) == Rows{{LimitKind::kCgroupV2, "/other", 3000, 200}});
+  host.Process("", "");
+  CHECK(look(7).empty());
+}
+
 TEST_CASE("limit 0, and a part larger than the whole") {
   Host host;
   host.Process("0::/job\n", kMountV2);

@@ -124,13 +124,27 @@ constexpr void (*kLimits[])(const Target&, Rows*) = {
 
 }  // namespace
 
-std::vector<LimitSample> Limits::Read(pid_t pid) const {
-  std::vector<MemoryCgroup> cgroups = CgroupsOf(proc_, pid);
+std::vector<LimitSample> Limits::RowsOf(pid_t pid, const std::vector<MemoryCgroup>& cgroups) const {
   const Target target{proc_, filesystem_root_, pid, cgroups, proc_.ReadFile(pid, "limits").value_or("")};
   Rows rows;
   for (const auto append : kLimits) append(target, &rows);
+  return rows;
+}
+
+std::vector<LimitSample> Limits::Read(pid_t pid) const {
+  std::vector<MemoryCgroup> cgroups = CgroupsOf(proc_, pid);
+  Rows rows = RowsOf(pid, cgroups);
   if (!cgroups.empty()) last_cgroups_ = std::move(cgroups);
   return rows;
+}
+
+// Mounts and memberships are two fifths of what Read() costs.
+std::vector<LimitSample> Limits::Look(pid_t pid, absl::Duration now) {
+  if (now - looked_up_ >= absl::Seconds(1)) {
+    looked_up_ = now;
+    cgroups_ = CgroupsOf(proc_, pid);
+  }
+  return RowsOf(pid, cgroups_);
 }
 
 std::vector<LimitSample> Limits::ReadLastCgroups() const {

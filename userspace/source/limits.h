@@ -26,6 +26,9 @@ class Limits {
   // row. For cgroups `used` is the usage without file pages and reclaimable slabs, which the kernel takes back before
   // it kills; for the host MemTotal + SwapTotal against what MemAvailable + SwapFree leave.
   std::vector<LimitSample> Read(pid_t pid) const;
+  // The same, of one process often: which cgroups it is in may be what was so within the last second. `now`: of any one
+  // clock.
+  std::vector<LimitSample> Look(pid_t pid, absl::Duration now);
   // The cgroups that Read() found last, as they are now: for a process that has just ended.
   std::vector<LimitSample> ReadLastCgroups() const;
   // The file system that the process has at /dev/shm, as stat(2) numbers it; 0: none, or the process is gone.
@@ -37,7 +40,11 @@ class Limits {
  private:
   ProcFs proc_;
   std::string filesystem_root_;  // prefix of the directories in MemoryCgroup
+  std::vector<LimitSample> RowsOf(pid_t pid, const std::vector<MemoryCgroup>& cgroups) const;
+
   mutable std::vector<MemoryCgroup> last_cgroups_;
+  std::vector<MemoryCgroup> cgroups_;  // of the last Look()
+  absl::Duration looked_up_ = -absl::InfiniteDuration();
 };
 
 }  // namespace cowprof
