@@ -196,10 +196,10 @@ TEST_CASE("hooks that misbehave are told once and harm nobody") {
 }
 
 TEST_CASE("one at a time: others wait, and beyond that are counted") {
-  Hook hook("echo x >> runs; while [ ! -e go ]; do sleep 0.01; done",
+  Hook hook("echo x >> runs; touch begun; while [ ! -e go ]; do sleep 0.01; done",
             {.time = absl::Seconds(20), .gap = {}, .waiting = 3});
   for (int i = 0; i < 1000; ++i) hook.Raise();
-  hook.Await("/runs");
+  hook.Await("/begun");
   hook.hook().Poll();
   CHECK(hook.Read("/runs") == "x\n");
   hook.Script("/go", "");
@@ -218,13 +218,14 @@ TEST_CASE("a hook that was replaced by somebody else's is not run") {
 }
 
 TEST_CASE("the end of a recording ends a hook that hangs, and all that it started") {
-  Hook hook("echo $$ > pid; sleep 100 & wait", {.time = absl::Seconds(0.5), .gap = {}});
+  Hook hook("sleep 100 & echo $$ > new; mv new pid; wait", {.time = absl::Seconds(0.5), .gap = {}});
   hook.Raise();
   hook.Await("/pid");
   SECTION("orderly") { hook.hook().Finish(); }
   SECTION("at once") { hook.Drop(); }
   pid_t pid = 0;
   std::ifstream(hook.root() + "/pid") >> pid;
+  REQUIRE(pid > 0);
   for (const absl::Duration end = BootTime() + absl::Seconds(20); kill(-pid, 0) == 0;
        absl::SleepFor(absl::Milliseconds(5)))
     REQUIRE(BootTime() < end);

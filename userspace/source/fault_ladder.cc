@@ -16,23 +16,20 @@ absl::StatusOr<std::unique_ptr<FaultSource>> Load(const ChosenRungs& chosen, con
   BpfOptions options = wanted.bpf;
   options.copies = chosen.copies->name;
   options.faults = chosen.faults->name;
-  const auto load = [&](bool hugetlb, bool signals) {
-    options.hugetlb = hugetlb;
-    options.signals = signals;
-    return LoadBpfFaults(options);
-  };
   const bool signals = chosen.signals != nullptr;
-  absl::StatusOr<std::unique_ptr<FaultSource>> source = load(chosen.hugetlb, signals);
-  if (!source.ok() && chosen.hugetlb) source = load(false, signals);
-  if (source.ok() || !signals) return source;
-  for (const bool hugetlb : {true, false}) {
-    if (hugetlb > chosen.hugetlb) continue;
-    absl::StatusOr<std::unique_ptr<FaultSource>> without_signals = load(hugetlb, false);
-    if (!without_signals.ok()) continue;
-    facts->refused[std::string(kSignals)] = source.status();
-    return without_signals;
+  absl::Status refused;
+  for (const bool with_signals : {true, false}) {
+    for (const bool with_hugetlb : {true, false}) {
+      if (with_signals > signals || with_hugetlb > chosen.hugetlb) continue;
+      options.signals = with_signals;
+      options.hugetlb = with_hugetlb;
+      absl::StatusOr<std::unique_ptr<FaultSource>> source = LoadBpfFaults(options);
+      if (source.ok() && with_signals < signals) facts->refused[std::string(kSignals)] = refused;
+      if (source.ok()) return source;
+      refused = source.status();
+    }
   }
-  return source;
+  return refused;
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ class Limits {
   // row. For cgroups `used` is the usage without file pages and reclaimable slabs, which the kernel takes back before
   // it kills; for the host MemTotal + SwapTotal against what MemAvailable + SwapFree leave.
   std::vector<LimitSample> Read(pid_t pid) const;
-  // The same, of one process often: which cgroups it is in may be what was so within the last second. `now`: of any one
+  // The same, of one process often: which cgroups it is in is what was so within the last second. `now`: of any one
   // clock.
   std::vector<LimitSample> Look(pid_t pid, absl::Duration now);
   // The cgroups that Read() found last, as they are now: for a process that has just ended.
