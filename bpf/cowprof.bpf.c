@@ -4,6 +4,7 @@
 #include "kernel_types.h"
 
 #include <linux/bpf.h>
+#include <linux/errno.h>
 
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
@@ -44,7 +45,7 @@ int settle_threads(struct bpf_iter__task *ctx)
 
 	if (!task)
 		return 0;
-	state = bpf_task_storage_get(&threads, task, 0, 0);
+	state = own_state(task);
 	if (!state)
 		return 0;
 	row = bpf_map_lookup_elem(&processes, &state->process);

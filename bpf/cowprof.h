@@ -5,6 +5,7 @@
 
 enum {
 	COWPROF_MAX_PROCESSES = 16384,	 // living ones, and ended ones until the next tick takes them
+	COWPROF_FOLLOWED_SLOTS = 4096,	// power of two
 	COWPROF_MANY_ENDED = 1024,	// between two ticks: then the next one comes at once
 	COWPROF_RING_BYTES = 1 << 20,
 	COWPROF_PAGE_RING_BYTES = 4 << 20,

@@ -140,7 +140,7 @@ static __always_inline struct thread_state *close_fault(struct task_struct *task
 
 	if ((gfp & GFP_MOVABLE_USER) != GFP_MOVABLE_USER)
 		return 0;
-	state = bpf_task_storage_get(&threads, task, 0, 0);
+	state = own_state(task);
 	if (!state || !state->pending || !belongs_to_fault(task, state, gfp))
 		return 0;
 	state->pending = 0;

@@ -32,6 +32,11 @@ struct {
 	__uint(max_entries, COWPROF_PAGE_RING_BYTES);
 } copied_pages SEC(".maps");
 
+// How many rows `processes` has for pids with these low bits: faults of strangers, which all come by, mostly end at a 0 here, without a call.
+// Added to before a row is made and taken from after it is deleted, so never 0 where there is one. A process that the table had no room
+// for stays in.
+__u32 followed[COWPROF_FOLLOWED_SLOTS];
+
 struct cowprof_losses losses;
 __u32 images_learned;	// changes whenever learned_images does
 int log_pages;	// tell which pages were copied
@@ -83,6 +88,16 @@ struct {
 	__type(value, struct thread_state);
 } threads SEC(".maps");
 
+static __always_inline __u32 *followed_slot(struct task_struct *task)
+{
+	return &followed[(__u32)task->tgid & (COWPROF_FOLLOWED_SLOTS - 1)];
+}
+
+static __always_inline int may_be_followed(struct task_struct *task)
+{
+	return *followed_slot(task) != 0;
+}
+
 static struct cowprof_process_key key_of(struct task_struct *task)
 {
 	struct task_struct *leader = task->group_leader;
@@ -107,15 +122,17 @@ static __u32 image_of(struct cowprof_process_row *row)
 	return row->image;
 }
 
-// The state of a thread of a followed process, or NULL for everybody else. `task` is the current task or its new child.
-static struct thread_state *state_of(struct task_struct *task)
+// The state that a thread has already.
+static __always_inline struct thread_state *own_state(struct task_struct *task)
 {
-	struct thread_state *state = bpf_task_storage_get(&threads, task, 0, 0);
-	struct cowprof_process_row *row;
+	return may_be_followed(task) ? bpf_task_storage_get(&threads, task, 0, 0) : 0;
+}
 
-	if (state)
-		return state;
-	row = row_of(task);
+static struct thread_state *new_state(struct task_struct *task)
+{
+	struct cowprof_process_row *row = row_of(task);
+	struct thread_state *state;
+
 	if (!row)
 		return 0;
 	state = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
@@ -129,6 +146,17 @@ static struct thread_state *state_of(struct task_struct *task)
 	state->image = image_of(row);
 	state->sample = 1;	// the first copy of all
 	return state;
+}
+
+// The state of a thread of a followed process, or NULL for everybody else. `task` is the current task or its new child.
+static __always_inline struct thread_state *state_of(struct task_struct *task)
+{
+	struct thread_state *state;
+
+	if (!may_be_followed(task))
+		return 0;
+	state = bpf_task_storage_get(&threads, task, 0, 0);
+	return state ? state : new_state(task);
 }
 
 static void learn_image(struct thread_state *state)

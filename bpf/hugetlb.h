@@ -17,7 +17,7 @@ static unsigned int pages_of_one(struct vm_area_struct *vma)
 static int add_huge_page(struct vm_area_struct *vma)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct thread_state *state = bpf_task_storage_get(&threads, task, 0, 0);
+	struct thread_state *state = own_state(task);
 	struct cowprof_cause_key key = {};
 	struct cowprof_process_row *row;
 

@@ -16,8 +16,10 @@ static void add_child(struct thread_state *parent, struct task_struct *child)
 	if (!forker)
 		return;
 	__sync_fetch_and_add(&forker->forks, 1);
-	// Fails as well if the scan has found the child before its fork came to here: then it has a row.
-	bpf_map_update_elem(&processes, &key, &zero_row, BPF_NOEXIST);
+	__sync_fetch_and_add(followed_slot(child), 1);
+	// It has a row already if the scan has found the child before its fork came to here.
+	if (bpf_map_update_elem(&processes, &key, &zero_row, BPF_NOEXIST) == -EEXIST)
+		__sync_fetch_and_add(followed_slot(child), -1);
 	row = bpf_map_lookup_elem(&processes, &key);
 	if (!row) {
 		__sync_fetch_and_add(&losses.processes_dropped, 1);
@@ -48,7 +50,7 @@ static int is_added(struct task_struct *child)
 {
 	struct cowprof_process_row *row = row_of(child);
 
-	return row ? row->forked_ns != 0 : !!bpf_task_storage_get(&threads, child, 0, 0);
+	return row ? row->forked_ns != 0 : !!own_state(child);
 }
 
 // Runs before the child does.
@@ -104,7 +106,7 @@ PROG_TWICE("?tp_btf/sched_process_exec", process_exec, struct task_struct *task)
 // signal->live before the tracepoint; two threads that leave at once may both read 0, and write the same twice.
 PROG_TWICE("?tp_btf/sched_process_exit", process_exit, struct task_struct *task)
 {
-	struct thread_state *state = bpf_task_storage_get(&threads, task, 0, 0);
+	struct thread_state *state = own_state(task);
 	struct cowprof_process_row *row = row_of(task);
 	struct cowprof_event *event;
 	int many;

@@ -87,7 +87,7 @@ PROG_TWICE("?fentry/do_wp_page", wp_begin, struct vm_fault *fault)
 static int add_page(void)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct thread_state *state = bpf_task_storage_get(&threads, task, 0, 0);
+	struct thread_state *state = own_state(task);
 	struct foreign_write *write = bpf_task_storage_get(&foreign_writes, task, 0, 0);
 
 	if (state)
@@ -143,7 +143,7 @@ static void end_own(struct thread_state *state, int upgrade)
 PROG_TWICE("?fexit/do_wp_page", wp_end, struct vm_fault *fault, unsigned int result)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct thread_state *state = bpf_task_storage_get(&threads, task, 0, 0);
+	struct thread_state *state = own_state(task);
 	struct foreign_write *write = bpf_task_storage_get(&foreign_writes, task, 0, 0);
 
 	if (write && write->replacing) {

@@ -4,8 +4,6 @@
 #ifndef COWPROF_BPF_RUNG_PERF_EVENT_H_
 #define COWPROF_BPF_RUNG_PERF_EVENT_H_
 
-enum { EBUSY = 16 };
-
 // struct bpf_perf_event_data of the kernel's ABI (include/uapi/linux/bpf_perf_event.h), whose struct pt_regs would meet the kernel's own.
 struct fault_event {
 #if defined(__TARGET_ARCH_x86)

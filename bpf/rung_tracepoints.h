@@ -3,12 +3,11 @@
 #ifndef COWPROF_BPF_RUNG_TRACEPOINTS_H_
 #define COWPROF_BPF_RUNG_TRACEPOINTS_H_
 
-static int open_fault(__u64 address, struct pt_regs *user_regs, __u64 error_code, int kernel_mode)
+static int open_fault(struct thread_state *state, __u64 address, struct pt_regs *user_regs, __u64 error_code, int kernel_mode)
 {
-	struct thread_state *state = state_of(bpf_get_current_task_btf());
 	struct cowprof_process_row *row;
 
-	if (!state || state->reading)
+	if (state->reading)
 		return 0;
 	if (kernel_mode) {
 		row = bpf_map_lookup_elem(&processes, &state->process);
@@ -36,15 +35,20 @@ static int open_fault(__u64 address, struct pt_regs *user_regs, __u64 error_code
 SEC("?tp_btf/page_fault_user")
 int BPF_PROG(fault_user, unsigned long address, struct pt_regs *regs, unsigned long error_code)
 {
-	return open_fault(address, regs, error_code, 0);
+	struct thread_state *state = state_of(bpf_get_current_task_btf());
+
+	return state ? open_fault(state, address, regs, error_code, 0) : 0;
 }
 
 SEC("?tp_btf/page_fault_kernel")
 int BPF_PROG(fault_kernel, unsigned long address, struct pt_regs *regs, unsigned long error_code)
 {
-	if ((long)address < 0)	// kernel space
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct thread_state *state = state_of(task);
+
+	if (!state || (long)address < 0)	// kernel space
 		return 0;
-	return open_fault(address, (void *)bpf_task_pt_regs(bpf_get_current_task_btf()), error_code, 1);
+	return open_fault(state, address, (void *)bpf_task_pt_regs(task), error_code, 1);
 }
 
 PROG_TWICE("?tp_btf/mm_page_alloc", page_alloc, struct page *page, unsigned int order, unsigned int gfp, int migratetype)

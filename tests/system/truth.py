@@ -3,6 +3,8 @@
 The tests compare cowprof's figures with these. Needs root for page frames.
 """
 import array
+import contextlib
+import glob
 import json
 import os
 import re
@@ -34,10 +36,11 @@ def real_uid(pid):
 
 
 def children(pid):
-    """Direct children that are processes and still there."""
+    """Direct children that are processes and still there, of its threads that still are."""
     found = []
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        found += [int(child) for child in (task / "children").read_text().split()]
+    for path in glob.glob(f"/proc/{pid}/task/*/children"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            found += [int(child) for child in Path(path).read_text().split()]
     return found
 
 
@@ -97,11 +100,21 @@ def kernel_objects(pid):
     return found
 
 
+def bpftool(*words):
+    """What it prints as JSON."""
+    program = next(path for path in ("/usr/sbin/bpftool", "/sbin/bpftool", "/usr/bin/bpftool") if os.path.exists(path))
+    return json.loads(subprocess.run([program, "--json", *words], capture_output=True, text=True, check=True).stdout or "[]")
+
+
 def living_kernel_objects():
     """{(kind, id)} of all BPF programs, maps and links of the machine."""
-    bpftool = next(path for path in ("/usr/sbin/bpftool", "/sbin/bpftool", "/usr/bin/bpftool") if os.path.exists(path))
-    found = set()
-    for kind in ("prog", "map", "link"):
-        listed = subprocess.run([bpftool, "--json", kind, "show"], capture_output=True, text=True, check=True).stdout
-        found |= {(kind, thing["id"]) for thing in json.loads(listed or "[]")}
-    return found
+    return {(kind, thing["id"]) for kind in ("prog", "map", "link") for thing in bpftool(kind, "show")}
+
+
+def probe_variables(pid):
+    """{name: value} of the global variables of the probes that process `pid` has loaded."""
+    for kind, number in kernel_objects(pid):
+        if kind == "map" and bpftool("map", "show", "id", str(number))["name"].endswith(".bss"):
+            (dump,) = bpftool("map", "dump", "id", str(number))
+            return {name: value for variable in dump["formatted"]["value"][".bss"] for name, value in variable.items()}
+    return {}

@@ -248,9 +248,8 @@ absl::StatusOr<Pull> BpfFaults::PullCounts() {
     if (row.serial == 0) continue;  // a fork that is being written down: the next pull has it
     pull.processes.push_back(FollowedOf(row));
     if (row.exited_ns != 0) {
-      bpf_map_delete_elem(bpf_map__fd(skeleton_->maps.processes), &key);
       bpf_map_delete_elem(bpf_map__fd(skeleton_->maps.learned_images), &row.serial);
-      tree_->Forget(IdOf(row.id));
+      tree_->Forget(key, IdOf(row.id));
       ended_with_regions_.insert(row.serial);
       ended_with_places_.insert(row.serial);
     }

@@ -25,6 +25,21 @@ absl::StatusOr<std::vector<cowprof_task>> FollowedTree::ListTasks() const {
   return tasks;
 }
 
+// How many rows there are whose pid has the low bits of this one's, as the probes ask before they look for a row.
+static uint32_t& Followed(cowprof_probes& skeleton, const Key& key) {
+  return skeleton.bss->followed[key.pid & (COWPROF_FOLLOWED_SLOTS - 1)];
+}
+
+void FollowedTree::DeleteRow(const Key& key) {
+  if (bpf_map_delete_elem(bpf_map__fd(skeleton_.maps.processes), &key) == 0)
+    __atomic_sub_fetch(&Followed(skeleton_, key), 1, __ATOMIC_RELEASE);
+}
+
+void FollowedTree::Forget(const Key& key, const ProcessId& id) {
+  DeleteRow(key);
+  inserted_.erase(id);
+}
+
 // False if the process has a row already, made by us or by the fork probe.
 bool FollowedTree::Insert(const cowprof_task& task) {
   Row row = {};
@@ -32,7 +47,9 @@ bool FollowedTree::Insert(const cowprof_task& task) {
   row.parent = task.parent_id;
   row.serial = __atomic_add_fetch(&skeleton_.bss->last_serial, 1, __ATOMIC_RELAXED);
   memcpy(row.comm, task.comm, sizeof(row.comm));
+  __atomic_add_fetch(&Followed(skeleton_, task.process), 1, __ATOMIC_RELEASE);
   if (bpf_map_update_elem(bpf_map__fd(skeleton_.maps.processes), &task.process, &row, BPF_NOEXIST) != 0) {
+    __atomic_sub_fetch(&Followed(skeleton_, task.process), 1, __ATOMIC_RELEASE);
     // The fork probe was first (EEXIST): nothing to do. A full table is counted like a fork's.
     if (errno != EEXIST) __atomic_fetch_add(&skeleton_.bss->losses.processes_dropped, 1, __ATOMIC_RELAXED);
     return false;
@@ -104,7 +121,7 @@ absl::Status FollowedTree::DropTheDead() {
     const auto& [id, key] = entry;
     Row row;
     if (living.contains(id) || bpf_map_lookup_elem(map, &key, &row) != 0 || row.exited_ns != 0) return false;
-    bpf_map_delete_elem(map, &key);
+    DeleteRow(key);
     return true;
   });
   return absl::OkStatus();

@@ -26,11 +26,13 @@ class FollowedTree {
   bool is_target(const ProcessId& id) const { return id == target_; }
   // It was there at attach, not forked under our eyes.
   bool was_there(const ProcessId& id) const { return inserted_.contains(id); }
-  void Forget(const ProcessId& id) { inserted_.erase(id); }
+  // Its row has been taken.
+  void Forget(const cowprof_process_key& key, const ProcessId& id);
 
  private:
   absl::StatusOr<std::vector<cowprof_task>> ListTasks() const;
   bool Insert(const cowprof_task& task);
+  void DeleteRow(const cowprof_process_key& key);
   void FollowDescendants(const std::vector<cowprof_task>& tasks);
   absl::Status FollowUnseenForks();
   absl::Status DropTheDead();

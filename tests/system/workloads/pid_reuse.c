@@ -1,7 +1,8 @@
 // One pid for many processes: children that come one after the other, each with the pid that the last one had (clone3 with
 // set_tid, which needs CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE). Child i copies its own number of pages and ends with its own
-// code; some live a little, so that they are looked at. Another process may take the pid in between: then the next one is tried.
-//   pid_reuse [--reuses=1000] [--wait]
+// code; some live a little, so that they are looked at. Another process may take the pid in between: then the child has another.
+// That pid is the parent's own and 4096, so that whoever looks at the low bits of pids meets both. At the end the parent touches new pages.
+//   pid_reuse [--reuses=1000] [--touches=20000] [--wait] [--linger]
 #include <errno.h>
 #include <linux/sched.h>
 #include <signal.h>
@@ -9,9 +10,9 @@
 
 #include "workload.h"
 
-enum { kStep = 64, kSteps = 7, kExitCodes = 5, kLivesEvery = 25, kLifeNanoseconds = 20000000 };
+enum { kStep = 64, kSteps = 7, kExitCodes = 5, kLivesEvery = 25, kLifeNanoseconds = 20000000, kLowBits = 4096 };
 
-// 0 in the child; -1 if somebody else has the pid.
+// 0 in the child; -1 if somebody else has the pid. Any pid: 0.
 static pid_t ForkAs(pid_t pid) {
   struct clone_args arguments = {.exit_signal = SIGCHLD};
   if (pid) {
@@ -33,18 +34,20 @@ static void RunChild(char* area, long number) {
 }
 
 int main(int argc, char** argv) {
-  long reuses = Option(argc, argv, "--reuses", 1000), forced = 0;
+  long reuses = Option(argc, argv, "--reuses", 1000), forced = -1;  // the first one is none
+  long touches = Option(argc, argv, "--touches", 20000);
   char* area = MapWritten(kStep * kSteps);
-  pid_t pid = 0;
+  pid_t pid = getpid() > 2 * kLowBits ? getpid() - kLowBits : getpid() + kLowBits;
   AwaitStart(argc, argv);
   for (long i = 0; forced < reuses; ++i) {
     pid_t child = ForkAs(pid);
     if (child < 0) child = ForkAs(0);
     if (!child) RunChild(area, i);
     forced += child == pid;
-    pid = child;
     Reap(child);
   }
   dprintf(STDOUT_FILENO, "{\"pid\":%d,\"role\":\"reused\",\"reuses\":%ld}\n", getpid(), forced);
+  Linger(argc, argv);
+  WritePages(MapPrivate(touches), 0, touches);
   return 0;
 }
