@@ -108,7 +108,8 @@ void ProcTree::Refresh(Known* known) const {
     if (!same) member.exit_status = ExitStatusOf(known->pidfd);
     return;
   }
-  // Another stack: the kernel chooses a new place for it at each exec.
+  // Another stack: the kernel chooses a new place for it at each exec. It moves twice in one, so a look that falls
+  // within (some 50 µs) has it told twice.
   const bool moved = stat->stack_start != 0 && known->stack_start != 0 && stat->stack_start != known->stack_start;
   const bool first = known->may_exec && !(stat->flags & kForkNoExec);
   member.execed |= moved || first;
