@@ -1,9 +1,9 @@
-// Parses the command line, runs the command, gives back its exit status. Nothing else.
+// Parses the command line, runs the command and returns its exit status. Nothing else.
 #include <cstdio>
 
-#include "commands.h"
-#include "options.h"
-#include "privileges.h"
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "recorder/privileges.h"
 
 int main(int argc, char** argv) {
   const cowprof::ParsedOptions parsed = cowprof::ParseOptions(argc, argv);

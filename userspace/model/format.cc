@@ -1,5 +1,5 @@
-// Puts figures into words. See words.h.
-#include "model/words.h"
+// Puts figures into words. See format.h.
+#include "model/format.h"
 
 #include <algorithm>
 #include <array>
@@ -79,7 +79,7 @@ std::string Printable(absl::string_view text, size_t max_bytes) {
   return out;
 }
 
-std::string LimitWords(const LimitSample& limit) {
+std::string FormatLimit(const LimitSample& limit) {
   switch (limit.kind) {
     case LimitKind::kShm:
       return "shared memory (/dev/shm)";
@@ -96,6 +96,10 @@ std::string LimitWords(const LimitSample& limit) {
       return "file descriptors";
   }
   return "";
+}
+
+std::string HumanAmount(LimitKind kind, const Count& amount) {
+  return CountsBytes(kind) ? HumanBytes(amount) : HumanCount(amount);
 }
 
 }  // namespace cowprof

@@ -1,14 +1,15 @@
 // How figures and names are put into words, for the terminal and the report. Pure; knows nothing of what the figures
 // mean.
-#ifndef COWPROF_MODEL_WORDS_H_
-#define COWPROF_MODEL_WORDS_H_
+#ifndef COWPROF_MODEL_FORMAT_H_
+#define COWPROF_MODEL_FORMAT_H_
 
 #include <cstdint>
 #include <string>
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "model/sample.h"
+#include "model/facts/count.h"
+#include "model/facts/limit.h"
 
 namespace cowprof {
 
@@ -24,8 +25,10 @@ std::string Plural(uint64_t count, absl::string_view noun);  // "1 worker", "2 w
 std::string Printable(absl::string_view text, size_t max_bytes = 120);
 
 // What a person calls a limit: "shared memory (/dev/shm)".
-std::string LimitWords(const LimitSample& limit);
+std::string FormatLimit(const LimitSample& limit);
+// So much of what limits of this kind count: "312.4 MiB", "1,024"; "-" if absent.
+std::string HumanAmount(LimitKind kind, const Count& amount);
 
 }  // namespace cowprof
 
-#endif  // COWPROF_MODEL_WORDS_H_
+#endif  // COWPROF_MODEL_FORMAT_H_

@@ -1,18 +1,25 @@
-// From figures that are reckoned with doubles back to whole numbers. Pure; called wherever a count is made of an
-// estimate: to convert what no count can be is undefined, and a recording may say anything.
-#ifndef COWPROF_MODEL_SATURATED_H_
-#define COWPROF_MODEL_SATURATED_H_
+// Arithmetic on counts that stays within what a count can be, whatever a recording says.
+#ifndef COWPROF_MODEL_SATURATING_H_
+#define COWPROF_MODEL_SATURATING_H_
 
+#include <concepts>
 #include <cstdint>
+#include <type_traits>
 
 namespace cowprof {
 
-// The nearest that a count can be; 0 for what is no number.
-inline uint64_t SaturatedCount(double value) {
+// Converts a double to uint64_t, clamping NaN, negatives and overflow.
+inline uint64_t SaturatingCast(double value) {
   if (value >= 0x1p64) return UINT64_MAX;
   return value > 0 ? static_cast<uint64_t>(value) : 0;
 }
 
+// minuend - subtrahend, or 0 where the subtrahend is larger: figures of different moments may contradict each other.
+template <std::unsigned_integral T>
+constexpr T SaturatingSubtract(T minuend, std::type_identity_t<T> subtrahend) {
+  return minuend > subtrahend ? minuend - subtrahend : 0;
+}
+
 }  // namespace cowprof
 
-#endif  // COWPROF_MODEL_SATURATED_H_
+#endif  // COWPROF_MODEL_SATURATING_H_

@@ -1,30 +1,28 @@
-// See history.h.
-#include "model/history.h"
+#include "model/estimate/forecast_inputs.h"
 
 #include <algorithm>
 #include <set>
 
 #include "absl/container/flat_hash_set.h"
-#include "model/fold.h"
-#include "model/growth.h"
-#include "model/worker_ceiling.h"
+#include "model/facts/ended_aggregate.h"
+#include "model/facts/run_model.h"
 
 namespace cowprof {
 namespace {
 
 constexpr uint64_t kLargeArenaBytes = 512 << 10;  // pymalloc's are of 1 MiB from CPython 3.10 on, of 256 KiB before
 
-std::vector<PageZone> ZonesOf(const Growth& growth, int space) {
-  const uint64_t page_bytes = growth.info.page_bytes;
+std::vector<PageZone> ZonesOf(const RunModel& model, int space) {
+  const uint64_t page_bytes = model.info.page_bytes;
   std::vector<PageZone> zones;
-  for (auto next = growth.regions_by_start.lower_bound({space, 0});
-       next != growth.regions_by_start.end() && next->first.first == space; ++next) {
-    const Region& region = growth.regions[next->second].region;
+  for (auto next = model.regions_by_start.lower_bound({space, 0});
+       next != model.regions_by_start.end() && next->first.first == space; ++next) {
+    const Region& region = model.regions[next->second].region;
     const PagesKind kind = region.kind != RegionKind::kPymallocArena      ? PagesKind::kOther
                            : region.end - region.start < kLargeArenaBytes ? PagesKind::kSmallPool
                                                                           : PagesKind::kArena;
     PageZone zone = {region.start / page_bytes, region.end / page_bytes, kind};
-    if (const auto found = growth.heads.find(next->second); found != growth.heads.end() && found->second.pages > 0) {
+    if (const auto found = model.heads.find(next->second); found != model.heads.end() && found->second.pages > 0) {
       const RegionHeads& heads = found->second;
       zone.headed = static_cast<double>(heads.with_heads) / heads.pages;
       zone.heads_each = static_cast<double>(heads.heads) / std::max<uint64_t>(heads.with_heads, 1);
@@ -37,9 +35,9 @@ std::vector<PageZone> ZonesOf(const Growth& growth, int space) {
 }
 
 // Absent where it is not known of all living workers of that memory, or they are not of one kind.
-std::optional<bool> ArePersistent(const Growth& growth, int space) {
+std::optional<bool> ArePersistent(const RunModel& model, int space) {
   std::optional<bool> persistent;
-  for (const ProcessGrowth& process : growth.processes) {
+  for (const ProcessModel& process : model.processes) {
     if (process.ended || process.role != Role::kWorker || process.space != space) continue;
     if (!process.persistent || (persistent && *persistent != *process.persistent)) return std::nullopt;
     persistent = process.persistent;
@@ -48,70 +46,70 @@ std::optional<bool> ArePersistent(const Growth& growth, int space) {
 }
 
 // Of memory that nobody has any more.
-void ForgetPools(const Growth& growth, History* history) {
-  if (history->pools.size() < 2) return;  // the target's
+void ForgetPools(const RunModel& model, ForecastInputs* inputs) {
+  if (inputs->pools.size() < 2) return;  // the target's
   std::set<int> living;
-  for (const ProcessGrowth& process : growth.processes) {
+  for (const ProcessModel& process : model.processes) {
     if (!process.ended) living.insert(process.space);
   }
-  std::erase_if(history->pools, [&](const auto& pool) { return pool.first != 0 && !living.contains(pool.first); });
+  std::erase_if(inputs->pools, [&](const auto& pool) { return pool.first != 0 && !living.contains(pool.first); });
 }
 
-void RememberPages(const Sample& sample, const Growth& growth, History* history) {
+void RememberPages(const Sample& sample, const RunModel& model, ForecastInputs* inputs) {
   for (const PageRun& run : sample.pages) {
-    const ProcessGrowth* process = growth.Find(run.index);
+    const ProcessModel* process = model.Find(run.index);
     // The owner's own copies are of another kind: it shares each page with all of its workers.
     if (process != nullptr && !process->ended && process->space != process->index)
-      history->pools[process->space].Add(run.index, run.first_page, run.pages);
+      inputs->pools[process->space].Add(run.index, run.first_page, run.pages);
   }
   absl::flat_hash_set<int> left;
   for (const Event& event : sample.events) {
-    if (event.kind == EventKind::kExit || event.kind == EventKind::kExec) left.insert(event.index);
+    if (event.Is<ProcessExited>() || event.Is<ProcessExeced>()) left.insert(event.index);
   }
   if (!left.empty()) {
-    for (auto& [space, pool] : history->pools) pool.Forget(left);
-    ForgetPools(growth, history);
+    for (auto& [space, pool] : inputs->pools) pool.Forget(left);
+    ForgetPools(model, inputs);
   }
   if (sample.pages.empty()) return;
-  for (auto& [space, pool] : history->pools) pool.EndRecord(ZonesOf(growth, space), ArePersistent(growth, space));
+  for (auto& [space, pool] : inputs->pools) pool.EndRecord(ZonesOf(model, space), ArePersistent(model, space));
 }
 
 // The next generation may be forked in the very sample in which the last one ends.
-void RememberGenerations(const Sample& sample, const Growth& growth, size_t workers, uint64_t workers_bytes,
-                         History* history) {
+void RememberGenerations(const Sample& sample, const RunModel& model, size_t workers, uint64_t workers_bytes,
+                         ForecastInputs* inputs) {
   bool started = false;
   for (const Event& event : sample.events) {
-    const ProcessGrowth* process = growth.Find(event.index);
+    const ProcessModel* process = model.Find(event.index);
     if (process == nullptr || process->role != Role::kWorker) continue;
-    started |= event.kind == EventKind::kProcess;
-    history->generation_ended += event.kind == EventKind::kExit;
+    started |= event.Is<ProcessStarted>();
+    inputs->generation_ended += event.Is<ProcessExited>();
   }
-  if (started && GenerationIsOver(*history)) {
-    ++history->generations;
-    history->earlier_bytes = std::max(history->earlier_bytes, history->generation_bytes);
-    for (size_t i = 0; i < growth.limits.size(); ++i)
-      history->earlier_peaks[i] = std::max(history->earlier_peaks[i], growth.limits[i].peak);
-    history->generation_workers = history->generation_ended = 0;
-    history->generation_bytes = 0;
+  if (started && GenerationIsOver(*inputs)) {
+    ++inputs->generations;
+    inputs->earlier_bytes = std::max(inputs->earlier_bytes, inputs->generation_bytes);
+    for (size_t i = 0; i < model.limits.size(); ++i)
+      inputs->earlier_peaks[i] = std::max(inputs->earlier_peaks[i], model.limits[i].peak);
+    inputs->generation_workers = inputs->generation_ended = 0;
+    inputs->generation_bytes = 0;
   }
-  history->generation_workers = std::max(history->generation_workers, workers);
-  history->generation_bytes = std::max(history->generation_bytes, workers_bytes);
+  inputs->generation_workers = std::max(inputs->generation_workers, workers);
+  inputs->generation_bytes = std::max(inputs->generation_bytes, workers_bytes);
 }
 
 // What it has copied and still owns.
-uint64_t CopiedBytes(const ProcessGrowth& process, uint64_t page_bytes) {
+uint64_t CopiedBytes(const ProcessModel& process, uint64_t page_bytes) {
   return std::min(process.counts.copies.value_or(0) * page_bytes, process.private_bytes.value_or(0));
 }
 
 }  // namespace
 
-void Remember(const Sample& sample, const Growth& growth, History* history) {
-  const double t = absl::ToDoubleSeconds(growth.t);
-  const uint64_t page_bytes = growth.info.page_bytes;
+void Remember(const Sample& sample, const RunModel& model, ForecastInputs* inputs) {
+  const double t = absl::ToDoubleSeconds(model.t);
+  const uint64_t page_bytes = model.info.page_bytes;
   double copied = 0, living_copies = 0, fresh = 0;
   uint64_t private_bytes = 0, ceiling_bytes = 0, workers_bytes = 0;
   size_t workers = 0;
-  ForEachRow(growth, [&](const ProcessGrowth& process) {
+  ForEachRow(model, [&](const ProcessModel& process) {
     copied += static_cast<double>(process.counts.copies.value_or(0)) * page_bytes;
     if (process.ended) return;
     living_copies += CopiedBytes(process, page_bytes);
@@ -123,21 +121,20 @@ void Remember(const Sample& sample, const Growth& growth, History* history) {
     ++workers;
     workers_bytes += process.private_bytes.value_or(0);
   });
-  history->beyond_copies.resize(growth.limits.size());
-  history->earlier_peaks.resize(growth.limits.size());
-  for (size_t i = 0; i < growth.limits.size(); ++i) {
-    const LimitSample& limit = growth.limits[i].now;
-    const bool charged =
-        limit.kind == LimitKind::kCgroupV1 || limit.kind == LimitKind::kCgroupV2 || limit.kind == LimitKind::kHost;
+  inputs->beyond_copies.resize(model.limits.size());
+  inputs->earlier_peaks.resize(model.limits.size());
+  for (size_t i = 0; i < model.limits.size(); ++i) {
+    const LimitSample& limit = model.limits[i].now;
     if (limit.kind == LimitKind::kShm) fresh += limit.used;
-    AppendPoint({t, static_cast<double>(limit.used) - (charged ? living_copies : 0)}, &history->beyond_copies[i]);
+    AppendPoint({t, static_cast<double>(limit.used) - (IsMemory(limit.kind) ? living_copies : 0)},
+                &inputs->beyond_copies[i]);
   }
-  AppendPoint({t, copied}, &history->copied_bytes);
-  AppendPoint({t, fresh}, &history->new_bytes);
-  RememberPages(sample, growth, history);
-  RememberGenerations(sample, growth, workers, workers_bytes, history);
-  history->peak_private_bytes = std::max(history->peak_private_bytes, private_bytes);
-  history->peak_ceiling_bytes = std::max(history->peak_ceiling_bytes, ceiling_bytes);
+  AppendPoint({t, copied}, &inputs->copied_bytes);
+  AppendPoint({t, fresh}, &inputs->new_bytes);
+  RememberPages(sample, model, inputs);
+  RememberGenerations(sample, model, workers, workers_bytes, inputs);
+  inputs->peak_private_bytes = std::max(inputs->peak_private_bytes, private_bytes);
+  inputs->peak_ceiling_bytes = std::max(inputs->peak_ceiling_bytes, ceiling_bytes);
 }
 
 }  // namespace cowprof

@@ -1,12 +1,11 @@
-// See memory_history.h.
-#include "model/memory_history.h"
+#include "model/estimate/memory_series.h"
 
 #include <algorithm>
 
 namespace cowprof {
 namespace {
 
-using Stretch = MemoryHistory::Stretch;
+using Stretch = MemorySeries::Stretch;
 
 // `into` is followed by, or goes on with, `next`.
 void Join(const Stretch& next, Stretch* into) {
@@ -17,7 +16,7 @@ void Join(const Stretch& next, Stretch* into) {
 
 }  // namespace
 
-void MemoryHistory::Add(const Stretch& sample) {
+void MemorySeries::Add(const Stretch& sample) {
   if (!stretches.empty() && samples_in_last < samples_per_stretch) {
     Join(sample, &stretches.back());
     ++samples_in_last;
@@ -36,19 +35,19 @@ void MemoryHistory::Add(const Stretch& sample) {
   samples_in_last = 1;
 }
 
-std::optional<Rise> SustainedRise(const MemoryHistory& history, bool ended) {
+std::optional<Rise> SustainedRise(const MemorySeries& series, bool ended) {
   constexpr int kParts = 6;
   constexpr double kVisibleStep = 0.25;  // of the mean one
   constexpr double kNotSlower = 0.7;     // of how fast it rose at first; what saturates has less left after half of it
   constexpr double kEnding = 0.125;      // of its life, at most: an interpreter that ends frees, and then takes a while
-  if (history.stretches.empty()) return std::nullopt;
+  if (series.stretches.empty()) return std::nullopt;
   const auto less = [](const Stretch& a, const Stretch& b) { return a.new_pages < b.new_pages; };
-  auto end = history.stretches.end();
-  const absl::Duration first = history.stretches.front().t;
-  const auto peak = std::max_element(history.stretches.begin(), end, less);
+  auto end = series.stretches.end();
+  const absl::Duration first = series.stretches.front().t;
+  const auto peak = std::max_element(series.stretches.begin(), end, less);
   if (ended && end[-1].t - peak->t <= kEnding * (end[-1].t - first)) end = peak + 1;
   const absl::Duration last = end[-1].t;
-  const auto begin = std::find_if(history.stretches.begin(), end,
+  const auto begin = std::find_if(series.stretches.begin(), end,
                                   [&](const Stretch& one) { return one.t >= first + (last - first) / 4; });
   const auto count = end - begin;
   if (count < kParts) return std::nullopt;

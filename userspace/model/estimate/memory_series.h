@@ -1,7 +1,7 @@
 // How much memory a process had over its life, in a few points: what tells growth that goes on from a start-up, a
-// sawtooth and a plateau. Filled by growth.cc, judged by diagnose_memory.cc. Pure.
-#ifndef COWPROF_MODEL_MEMORY_HISTORY_H_
-#define COWPROF_MODEL_MEMORY_HISTORY_H_
+// sawtooth and a plateau. Filled by run_model.cc, judged by diagnose_memory.cc. Pure.
+#ifndef COWPROF_MODEL_ESTIMATE_MEMORY_SERIES_H_
+#define COWPROF_MODEL_ESTIMATE_MEMORY_SERIES_H_
 
 #include <cstdint>
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace cowprof {
 
-struct MemoryHistory {
+struct MemorySeries {
   // A stretch of time that begins at `t`, and the least of each figure in it: what is freed again is not grown.
   struct Stretch {
     absl::Duration t;
@@ -34,8 +34,8 @@ struct Rise {
 // What new memory gained, if it went on growing through the last three quarters of what is known and did not slow down:
 // a leak is straight, a cache that fills bends. nullopt otherwise, and where too little is known. Of a process that has
 // `ended`, what it freed in the end doesn't count.
-std::optional<Rise> SustainedRise(const MemoryHistory& history, bool ended);
+std::optional<Rise> SustainedRise(const MemorySeries& series, bool ended);
 
 }  // namespace cowprof
 
-#endif  // COWPROF_MODEL_MEMORY_HISTORY_H_
+#endif  // COWPROF_MODEL_ESTIMATE_MEMORY_SERIES_H_

@@ -1,8 +1,10 @@
 // Slopes by Theil and Sen: the median over all pairs of points, which up to 29 % of outliers don't move.
-#include "model/trend.h"
+#include "model/estimate/robust_slope.h"
 
 #include <algorithm>
 #include <cmath>
+
+#include "model/saturating.h"
 
 namespace cowprof {
 namespace {
@@ -85,7 +87,7 @@ Slope SlopeOf(const Series& series, double floor) {
   if (series.size() < 2) return {};
   // Newest first: a ramp that began a moment ago is seen in the last few points only, a slow one in all of them.
   for (const size_t points : {kRecent, size_t{4}}) {
-    const size_t first = series.size() - std::min(points, series.size());
+    const size_t first = SaturatingSubtract(series.size(), points);
     if (const Slope slope = SlopeOfAll(Series(series.begin() + first, series.end()), floor); slope.best > 0)
       return slope;
   }

@@ -1,7 +1,7 @@
 // Does a figure rise, and how fast: robust slopes of a series that ends now. A step, a sawtooth and noise are no rise.
-// Pure; called by forecast.cc. Keeps series short, too: model/history.h appends to them.
-#ifndef COWPROF_MODEL_TREND_H_
-#define COWPROF_MODEL_TREND_H_
+// Pure; called by forecast.cc. Keeps series short, too: forecast_inputs.h appends to them.
+#ifndef COWPROF_MODEL_ESTIMATE_ROBUST_SLOPE_H_
+#define COWPROF_MODEL_ESTIMATE_ROBUST_SLOPE_H_
 
 #include <vector>
 
@@ -30,4 +30,4 @@ double ValueAt(const Series& series, double t);
 
 }  // namespace cowprof
 
-#endif  // COWPROF_MODEL_TREND_H_
+#endif  // COWPROF_MODEL_ESTIMATE_ROBUST_SLOPE_H_

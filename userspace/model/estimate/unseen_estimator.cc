@@ -1,5 +1,4 @@
-// See recapture.h.
-#include "model/recapture.h"
+#include "model/estimate/unseen_estimator.h"
 
 #include <algorithm>
 #include <cmath>
@@ -38,30 +37,30 @@ Rates::Rates(const Caught& caught) {
       seen.back().second[i] = std::exp(log) / Hit(trials * rate_[i]);
     }
   }
-  places_.fill(seen.empty() ? 0 : 1.0 / kRates);
+  copy_sites_.fill(seen.empty() ? 0 : 1.0 / kRates);
   for (int step = 0; step < kSteps; ++step) {
     std::array<double, kRates> next = {};
-    for (const auto& [places, likely] : seen) {
-      const double all = std::inner_product(likely.begin(), likely.end(), places_.begin(), 0.0);
+    for (const auto& [copy_sites, likely] : seen) {
+      const double all = std::inner_product(likely.begin(), likely.end(), copy_sites_.begin(), 0.0);
       if (all <= 0) continue;
-      for (int i = 0; i < kRates; ++i) next[i] += places * likely[i] * places_[i] / all;
+      for (int i = 0; i < kRates; ++i) next[i] += copy_sites * likely[i] * copy_sites_[i] / all;
     }
-    places_ = next;
+    copy_sites_ = next;
   }
   // Those that were seen, and now with those that were not.
-  for (int i = 0; i < kRates; ++i) places_[i] /= Hit(std::max(trials, 1) * rate_[i]);
+  for (int i = 0; i < kRates; ++i) copy_sites_[i] /= Hit(std::max(trials, 1) * rate_[i]);
 }
 
 double Rates::HitAfter(double time) const {
   double sum = 0;
-  for (int i = 0; i < kRates; ++i) sum += places_[i] * Hit(rate_[i] * time);
+  for (int i = 0; i < kRates; ++i) sum += copy_sites_[i] * Hit(rate_[i] * time);
   return sum;
 }
 
 double Rates::Usual() const {
   double sum = 0, logs = 0;
   for (int i = 0; i < kRates; ++i) {
-    const double hit = places_[i] * Hit(rate_[i]);
+    const double hit = copy_sites_[i] * Hit(rate_[i]);
     sum += hit, logs += hit * std::log(rate_[i]);
   }
   return sum > 0 ? std::exp(logs / sum) : kHighestRate;

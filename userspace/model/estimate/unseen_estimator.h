@@ -1,8 +1,8 @@
 // How many places there are, and how many of them will be hit, from how often those seen so far were hit: the figures
-// of capture and recapture. Called by page_pool.cc, whose places are groups of pages and whose trials are their pages
-// in each worker. Pure; knows nothing of pages.
-#ifndef COWPROF_MODEL_RECAPTURE_H_
-#define COWPROF_MODEL_RECAPTURE_H_
+// of capture and recapture. Called by working_set_estimator.cc, whose places are groups of pages and whose trials are
+// their pages in each worker. Pure; knows nothing of pages.
+#ifndef COWPROF_MODEL_ESTIMATE_UNSEEN_ESTIMATOR_H_
+#define COWPROF_MODEL_ESTIMATE_UNSEEN_ESTIMATOR_H_
 
 #include <array>
 #include <vector>
@@ -37,9 +37,9 @@ class Rates {
 
  private:
   static constexpr int kRates = 48;
-  std::array<double, kRates> rate_, places_;
+  std::array<double, kRates> rate_, copy_sites_;
 };
 
 }  // namespace cowprof
 
-#endif  // COWPROF_MODEL_RECAPTURE_H_
+#endif  // COWPROF_MODEL_ESTIMATE_UNSEEN_ESTIMATOR_H_

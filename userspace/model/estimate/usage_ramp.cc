@@ -1,5 +1,4 @@
-// See climb.h.
-#include "model/climb.h"
+#include "model/estimate/usage_ramp.h"
 
 #include <algorithm>
 #include <cmath>
@@ -17,7 +16,7 @@ constexpr double kSlowedDown = 1.4;
 
 }  // namespace
 
-double Climb::MeanRate(absl::Duration from, absl::Duration to) const {
+double UsageRamp::MeanRate(absl::Duration from, absl::Duration to) const {
   const auto at = [&](absl::Duration t) {
     const auto after =
         std::lower_bound(points_.begin(), points_.end(), t, [](const Point& p, auto t) { return p.t < t; });
@@ -27,7 +26,7 @@ double Climb::MeanRate(absl::Duration from, absl::Duration to) const {
   return last.t > first.t ? (last.value - first.value) / absl::ToDoubleSeconds(last.t - first.t) : 0;
 }
 
-void Climb::Add(absl::Duration t, uint64_t value) {
+void UsageRamp::Add(absl::Duration t, uint64_t value) {
   const Point point = {t, static_cast<double>(value)};
   if (points_.empty() || point.value <= base() || point.value < peak_ - (peak_ - base()) / 4) {
     if (!points_.empty() && point.value < peak_) earlier_peak_ = std::max(earlier_peak_, peak_);
@@ -45,26 +44,26 @@ void Climb::Add(absl::Duration t, uint64_t value) {
   if (length() > last_part && MeanRate(t - last_part, t) < MeanRate(began(), t) / 4) points_ = {point};
 }
 
-void Climb::StartAt(absl::Duration t) {
+void UsageRamp::StartAt(absl::Duration t) {
   const auto first = std::find_if(points_.begin(), points_.end(), [&](const Point& point) { return point.t >= t; });
   if (first == points_.end()) return;
   points_.erase(points_.begin(), first);
 }
 
-double Climb::rate() const {
+double UsageRamp::rate() const {
   if (points_.empty() || length() < kLeastLength) return 0;
   const absl::Duration end = points_.back().t;
   return MeanRate(end - std::max(kLately, length() / 4), end);
 }
 
-bool Climb::goes_on() const {
+bool UsageRamp::goes_on() const {
   if (points_.empty()) return false;
   const absl::Duration end = points_.back().t;
   return MeanRate(end - kJustNow, end) >= rate() / 4;
 }
 
 // An exponential through two rates: of the first three quarters of the climb and of the last one.
-double Climb::still_to_come() const {
+double UsageRamp::still_to_come() const {
   const double forever = std::numeric_limits<double>::infinity();
   if (points_.empty() || length() < kLeastToLevelOff) return forever;
   const absl::Duration end = points_.back().t;

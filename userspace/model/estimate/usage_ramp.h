@@ -1,7 +1,7 @@
 // How one figure climbs towards its limit: since when, how fast lately, whether it levels off, and how high it stood
 // before it was given back. Pure; fed by the alerts, several times a second. Judges nothing.
-#ifndef COWPROF_MODEL_CLIMB_H_
-#define COWPROF_MODEL_CLIMB_H_
+#ifndef COWPROF_MODEL_ESTIMATE_USAGE_RAMP_H_
+#define COWPROF_MODEL_ESTIMATE_USAGE_RAMP_H_
 
 #include <cstdint>
 #include <vector>
@@ -10,7 +10,7 @@
 
 namespace cowprof {
 
-class Climb {
+class UsageRamp {
  public:
   // A climb ends, and another begins, where the figure falls below its start, gives back a quarter of what it gained,
   // or stands still for 3 s and for a quarter of the time that it took.
@@ -45,4 +45,4 @@ class Climb {
 
 }  // namespace cowprof
 
-#endif  // COWPROF_MODEL_CLIMB_H_
+#endif  // COWPROF_MODEL_ESTIMATE_USAGE_RAMP_H_

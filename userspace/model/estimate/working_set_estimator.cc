@@ -1,8 +1,8 @@
 // Two ways of filling memory are told apart. Where copies march (data read in order), what lies ahead will be copied as
 // densely as what lies behind. Where they fall everywhere (shuffled), it is the question how many kinds of birds live
-// in a forest of which some were seen once, some twice (recapture.h). No clock is used, so stalls and a loaded machine
-// don't matter.
-#include "model/page_pool.h"
+// in a forest of which some were seen once, some twice (unseen_estimator.h). No clock is used, so stalls and a loaded
+// machine don't matter.
+#include "model/estimate/working_set_estimator.h"
 
 #include <algorithm>
 #include <bit>
@@ -10,7 +10,7 @@
 #include <map>
 #include <utility>
 
-#include "model/recapture.h"
+#include "model/estimate/unseen_estimator.h"
 
 namespace cowprof {
 namespace {
@@ -293,18 +293,18 @@ std::vector<Zone> ZonesOf(const std::vector<Row>& rows, const std::vector<PageZo
 
 }  // namespace
 
-bool PagePool::IsSampled(uint64_t chunk) const {
+bool WorkingSetEstimator::IsSampled(uint64_t chunk) const {
   return (chunk * 0x9e3779b97f4a7c15 >> 40 & ((uint64_t{1} << level_) - 1)) == 0;
 }
 
-void PagePool::Shrink() {
+void WorkingSetEstimator::Shrink() {
   while (chunks_.size() >= kMostChunks && level_ < 20) {
     ++level_;
     absl::erase_if(chunks_, [this](const auto& entry) { return !IsSampled(entry.first.first); });
   }
 }
 
-void PagePool::Add(int worker, uint64_t first_page, uint64_t pages) {
+void WorkingSetEstimator::Add(int worker, uint64_t first_page, uint64_t pages) {
   // A run has at most as many pages as the page log; what a damaged file says is cut.
   const uint64_t end = first_page + std::min<uint64_t>(pages, 1 << 20);
   for (uint64_t page = first_page; page < end; page = (page / kChunkPages + 1) * kChunkPages) {
@@ -323,13 +323,13 @@ void PagePool::Add(int worker, uint64_t first_page, uint64_t pages) {
   }
 }
 
-void PagePool::Forget(const absl::flat_hash_set<int>& workers) {
+void WorkingSetEstimator::Forget(const absl::flat_hash_set<int>& workers) {
   estimate();  // that is due knows the worker still
   absl::erase_if(chunks_, [&](const auto& entry) { return workers.contains(entry.first.second); });
   told_ = 0;  // the next generation begins anew
 }
 
-void PagePool::EndRecord(std::vector<PageZone> zones, std::optional<bool> persistent) {
+void WorkingSetEstimator::EndRecord(std::vector<PageZone> zones, std::optional<bool> persistent) {
   const bool next_to_nothing = added_ < std::max(kLeastOfRecord, told_ / kRecordsPart);
   if (next_to_nothing && std::exchange(persistent_, persistent) == persistent) return;
   persistent_ = persistent;
@@ -340,12 +340,12 @@ void PagePool::EndRecord(std::vector<PageZone> zones, std::optional<bool> persis
   ++record_;
 }
 
-const std::optional<PoolEstimate>& PagePool::estimate() const {
+const std::optional<PoolEstimate>& WorkingSetEstimator::estimate() const {
   if (std::exchange(stale_, false)) estimate_ = Estimate(record_ - 1);
   return estimate_;
 }
 
-std::optional<PoolEstimate> PagePool::Estimate(int record) const {
+std::optional<PoolEstimate> WorkingSetEstimator::Estimate(int record) const {
   std::vector<Row> rows;
   std::map<int, uint64_t> workers;
   for (const auto& [key, chunk] : chunks_) {

@@ -1,8 +1,8 @@
 // How many of the pages that workers inherited will their reads copy in the end: learned from where the first ones lie.
 // Holds a sample of the copied pages of the living workers of one address space, bounded in size, and estimates from
-// it. Pure. Fed by history.cc with what Sample.pages tells; docs/forecast.md has the method and its errors.
-#ifndef COWPROF_MODEL_PAGE_POOL_H_
-#define COWPROF_MODEL_PAGE_POOL_H_
+// it. Pure. Fed by forecast_inputs.cc with what Sample.pages tells; docs/forecast.md has the method and its errors.
+#ifndef COWPROF_MODEL_ESTIMATE_WORKING_SET_ESTIMATOR_H_
+#define COWPROF_MODEL_ESTIMATE_WORKING_SET_ESTIMATOR_H_
 
 #include <cstdint>
 #include <optional>
@@ -40,7 +40,7 @@ struct PageZone {
   double heads_each = 1;
 };
 
-class PagePool {
+class WorkingSetEstimator {
  public:
   static constexpr size_t kMostChunks = 24'576;  // some 2 MiB
 
@@ -79,4 +79,4 @@ class PagePool {
 
 }  // namespace cowprof
 
-#endif  // COWPROF_MODEL_PAGE_POOL_H_
+#endif  // COWPROF_MODEL_ESTIMATE_WORKING_SET_ESTIMATOR_H_

@@ -1,12 +1,16 @@
 // Why and where pages were copied, as plain data: causes, places in the program, regions and pages of an address space.
 // Part of a Sample (model/sample.h, which includes it). No I/O, no clock, no pointer.
-#ifndef COWPROF_MODEL_PLACE_H_
-#define COWPROF_MODEL_PLACE_H_
+#ifndef COWPROF_MODEL_FACTS_COPY_SITE_H_
+#define COWPROF_MODEL_FACTS_COPY_SITE_H_
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <string>
 #include <vector>
+
+#include "model/facts/enum_names.h"
 
 namespace cowprof {
 
@@ -22,8 +26,18 @@ enum class Cause {
   kKernel,     // the kernel wrote, in a system call
   kUnknown,
 };
-inline constexpr int kCauses = 9;
+template <>
+inline constexpr auto kNamesOf<Cause> = NamesFor<Cause>("refcount", "gc_header", "allocator", "bytecode", "hash",
+                                                        "data", "free", "kernel", "unknown");
+inline constexpr int kCauses = kCountOf<Cause>;
 using CauseCounts = std::array<uint64_t, kCauses>;  // copies, by Cause
+
+// Copies by all causes together.
+inline uint64_t Sum(const CauseCounts& counts) { return std::accumulate(counts.begin(), counts.end(), uint64_t{0}); }
+
+inline void Add(const CauseCounts& counts, CauseCounts* sum) {
+  for (size_t cause = 0; cause < counts.size(); ++cause) (*sum)[cause] += counts[cause];
+}
 
 // How the causes were found: by reading memory at the copy, or by an instruction that always writes the same field. Of
 // those that are trusted, one copy in a few is looked at all the same; contradicted: these, where it was another cause.
@@ -40,21 +54,21 @@ struct Frame {
 };
 
 // What was written, by which native code and on which line. Copies that agree in all of it share one place.
-struct Place {
+struct CopySite {
   Cause cause = Cause::kUnknown;
   std::string type;            // of the object that was written; "": none
   std::string module, symbol;  // native code: file and function; "": not known
   std::vector<int> frames;     // the Python stack, innermost first, as numbers of frames
-  bool operator==(const Place&) const = default;
+  bool operator==(const CopySite&) const = default;
 };
 
 // Copies of one process at one place, cumulative: a sample of `samples` copies that stands for `copies` of them.
 // `squares`: sum of the squares of what each stands for; copies^2 / squares is what the sample is worth.
-struct PlaceCount {
+struct CopySiteCount {
   int index = 0;  // of the process
-  int place = 0;
+  int copy_site = 0;
   uint64_t copies = 0, samples = 0, squares = 0;
-  bool operator==(const PlaceCount&) const = default;
+  bool operator==(const CopySiteCount&) const = default;
 };
 
 // `pages` neighbouring pages of one process were copied, since the last record of pages, by the same cause.
@@ -67,6 +81,9 @@ struct PageRun {
 };
 
 enum class RegionKind { kPymallocArena, kHeap, kMmap, kFile, kStack, kOther };
+template <>
+inline constexpr auto kNamesOf<RegionKind> = NamesFor<RegionKind>("pymalloc-arena", "heap", "mmap", "file", "stack",
+                                                                  "other");
 
 // A part of an address space that can hold private pages.
 struct Region {
@@ -108,4 +125,4 @@ struct VerifyFigures {
 
 }  // namespace cowprof
 
-#endif  // COWPROF_MODEL_PLACE_H_
+#endif  // COWPROF_MODEL_FACTS_COPY_SITE_H_

@@ -1,5 +1,4 @@
-// See fold.h.
-#include "model/fold.h"
+#include "model/facts/ended_aggregate.h"
 
 #include <algorithm>
 #include <tuple>
@@ -25,7 +24,7 @@ void Add(const FaultCounts& more, FaultCounts* sum) {
   for (const auto count : kCounts) Add(more.*count, &(sum->*count));
 }
 
-void AddRegions(const ProcessGrowth& process, ProcessGrowth* row) {
+void AddRegions(const ProcessModel& process, ProcessModel* row) {
   for (const auto& [region, pages] : process.copied_pages) row->copied_pages[region] += pages;
   if (!process.copied_pages.empty()) return;
   for (const auto& [region, count] : process.regions) {
@@ -33,7 +32,7 @@ void AddRegions(const ProcessGrowth& process, ProcessGrowth* row) {
   }
 }
 
-void AddVerified(const VerifyFigures& more, ProcessGrowth* row) {
+void AddVerified(const VerifyFigures& more, ProcessModel* row) {
   VerifyFigures& sum = row->verify ? *row->verify : row->verify.emplace();
   sum.pages += more.pages;
   sum.identical += more.identical;
@@ -43,17 +42,19 @@ void AddVerified(const VerifyFigures& more, ProcessGrowth* row) {
   sum.data += more.data;
 }
 
-void Add(const ProcessGrowth& process, ProcessGrowth* row) {
+void Add(const ProcessModel& process, ProcessModel* row) {
   row->stands_for += process.stands_for;
   row->started = std::min(row->started, process.started);
   row->ended = std::max(row->ended, process.ended);
   Add(process.counts, &row->counts);
   if (process.causes) {
-    CauseCounts& causes = row->causes ? *row->causes : row->causes.emplace();
-    for (int cause = 0; cause < kCauses; ++cause) causes[cause] += (*process.causes)[cause];
+    if (!row->causes) row->causes.emplace();
+    cowprof::Add(*process.causes, &*row->causes);
   }
-  for (const auto& [place, more] : process.places) {
-    PlaceCount& sum = row->places.try_emplace(place, PlaceCount{.index = row->index, .place = place}).first->second;
+  for (const auto& [copy_site, more] : process.copy_sites) {
+    CopySiteCount& sum =
+        row->copy_sites.try_emplace(copy_site, CopySiteCount{.index = row->index, .copy_site = copy_site})
+            .first->second;
     sum.copies += more.copies;
     sum.samples += more.samples;
     sum.squares += more.squares;
@@ -66,24 +67,24 @@ void Add(const ProcessGrowth& process, ProcessGrowth* row) {
 }
 
 // Rows of one kind: what is asked of a sum must hold of each of its processes.
-ProcessGrowth& RowFor(const ProcessGrowth& process, std::vector<ProcessGrowth>* rows) {
-  const auto kind = [](const ProcessGrowth& one) { return std::make_tuple(one.role, one.execed, one.origin); };
+ProcessModel& RowFor(const ProcessModel& process, std::vector<ProcessModel>* rows) {
+  const auto kind = [](const ProcessModel& one) { return std::make_tuple(one.role, one.execed, one.origin); };
   const auto found =
-      std::find_if(rows->begin(), rows->end(), [&](const ProcessGrowth& row) { return kind(row) == kind(process); });
+      std::find_if(rows->begin(), rows->end(), [&](const ProcessModel& row) { return kind(row) == kind(process); });
   if (found != rows->end()) return *found;
-  return rows->emplace_back(ProcessGrowth{.index = -1,
-                                          .origin = process.origin,
-                                          .role = process.role,
-                                          .comm = process.comm,
-                                          .command = process.command,
-                                          .execed = process.execed,
-                                          .started = process.started,
-                                          .ended = process.ended,
-                                          .stands_for = 0});
+  return rows->emplace_back(ProcessModel{.index = -1,
+                                         .origin = process.origin,
+                                         .role = process.role,
+                                         .comm = process.comm,
+                                         .command = process.command,
+                                         .execed = process.execed,
+                                         .started = process.started,
+                                         .ended = process.ended,
+                                         .stands_for = 0});
 }
 
 // The more the rather it stays.
-std::tuple<bool, bool, uint64_t> InterestIn(const ProcessGrowth& process, uint64_t page_bytes) {
+std::tuple<bool, bool, uint64_t> InterestIn(const ProcessModel& process, uint64_t page_bytes) {
   const uint64_t copied_bytes = process.counts.copies.value_or(0) * page_bytes;
   return {process.index < kFirstOnes, process.oom_victim || (process.exit && process.exit->signaled),
           std::max(copied_bytes, process.peak_private_bytes.value_or(0))};
@@ -91,33 +92,34 @@ std::tuple<bool, bool, uint64_t> InterestIn(const ProcessGrowth& process, uint64
 
 }  // namespace
 
-void Fold(Growth* growth) {
+void AggregateEnded(RunModel* model) {
   std::vector<std::pair<std::tuple<bool, bool, uint64_t>, int>> ended;
-  for (const ProcessGrowth& process : growth->processes) {
+  for (const ProcessModel& process : model->processes) {
     if (process.ended && process.index > 0)
-      ended.emplace_back(InterestIn(process, growth->info.page_bytes), process.index);
+      ended.emplace_back(InterestIn(process, model->info.page_bytes), process.index);
   }
-  if (ended.size() <= growth->most_ended + growth->most_ended / 4) return;
-  const auto kept = ended.end() - growth->most_ended;
+  if (ended.size() <= model->most_ended + model->most_ended / 4) return;
+  const auto kept = ended.end() - model->most_ended;
   std::nth_element(ended.begin(), kept, ended.end());
   absl::flat_hash_set<int> gone;
   for (auto one = ended.begin(); one != kept; ++one) gone.insert(one->second);
-  std::erase_if(growth->processes, [&](const ProcessGrowth& process) {
+  std::erase_if(model->processes, [&](const ProcessModel& process) {
     if (!gone.contains(process.index)) return false;
-    Add(process, &RowFor(process, &growth->folded));
+    Add(process, &RowFor(process, &model->ended_aggregates));
+    model->private_memory.erase(process.index);
     return true;
   });
 }
 
-Totals SumOf(const Growth& growth, bool living_only, bool workers_only) {
+Totals SumOf(const RunModel& model, bool living_only, bool workers_only) {
   Totals totals;
-  ForEachRow(growth, [&](const ProcessGrowth& process) {
+  ForEachRow(model, [&](const ProcessModel& process) {
     if ((living_only && process.ended) || (workers_only && process.role != Role::kWorker)) return;
     totals.processes += process.stands_for;
     totals.copies_known |= process.counts.copies.has_value();
     totals.copies += process.counts.copies.value_or(0);
     totals.causes_known |= process.causes.has_value();
-    for (int cause = 0; process.causes && cause < kCauses; ++cause) totals.causes[cause] += (*process.causes)[cause];
+    if (process.causes) Add(*process.causes, &totals.causes);
     totals.reuses += process.counts.reuses().value_or(0);
     totals.memory_known |= process.private_bytes.has_value();
     totals.private_bytes += process.private_bytes.value_or(0);

@@ -1,21 +1,55 @@
-// See oom_kill.h.
-#include "model/oom_kill.h"
+// Finds the victims by the counts of cgroups, and what every process held when the OOM killer chose.
+#include "model/facts/oom_evidence.h"
+
+#include <signal.h>
 
 #include <algorithm>
+#include <optional>
+
+#include "model/saturating.h"
 
 namespace cowprof {
 namespace {
 
-uint64_t Less(uint64_t a, uint64_t b) { return a - std::min(a, b); }
+// ---- Who was the victim ----
 
-// Pages that became its own since it is followed; some were given back.
-uint64_t OwnPages(const ProcessGrowth& process) {
+uint64_t Risen(const Count& before, const Count& now) { return before && now ? SaturatingSubtract(*now, *before) : 0; }
+
+// A cgroup counts the kills among its own processes, whichever cgroup's limit was met; the latter counts a failure. Of
+// both the one nearest to the process.
+struct Kills {
+  std::optional<LimitSample> limit;  // `used`: the larger of the two looks, since it was nearly full when it was met
+  uint64_t count = 0;
+};
+Kills NewKills(const std::vector<LimitSample>& before, const std::vector<LimitSample>& now) {
+  Kills kills;
+  for (const LimitSample& limit : now) {
+    const auto same = [&](const LimitSample& one) { return one.key() == limit.key(); };
+    const auto was = std::find_if(before.begin(), before.end(), same);
+    if (was == before.end()) continue;
+    if (kills.count == 0) kills.count = Risen(was->kills, limit.kills);
+    if (kills.limit || !limit.limit || Risen(was->failures, limit.failures) == 0) continue;
+    kills.limit = limit;
+    kills.limit->used = std::max(was->used, limit.used);
+  }
+  return kills;
+}
+
+bool WasKilled(const Event& event) {
+  const auto* exited = event.As<ProcessExited>();
+  return exited != nullptr && exited->status && ExitOf(*exited->status).signal == SIGKILL;
+}
+
+// ---- What each process held ----
+
+// Pages that became the process's own since it was first followed, including those given back since.
+uint64_t OwnPages(const ProcessModel& process) {
   return process.counts.copies.value_or(0) + process.counts.zero_fills().value_or(0);
 }
 
-// What it has of `now`, which was `before` at the sample before. Of a victim /proc shows what is left of it: there the
-// sample before counts, and what it got since.
-uint64_t Held(const ProcessGrowth& process, uint64_t before, uint64_t now, uint64_t since) {
+// How much the process held at the kill: `before` at the sample before it, `now` at the sample with it, `since` gained
+// in between. A victim's /proc shows only what is left, so `before` and `since` stand in for it.
+uint64_t Held(const ProcessModel& process, uint64_t before, uint64_t now, uint64_t since) {
   return std::max(now, process.oom_victim ? before + since : before);
 }
 
@@ -23,55 +57,68 @@ struct Figures {
   uint64_t private_bytes = 0, grown_bytes = 0;
 };
 
-// A forked process owned nothing at first. Of others, what they had before they forked their first worker is no growth:
-// they read their data then. (Their private memory says nothing: it falls at a fork, and rises as the workers copy.)
-Figures FiguresOf(const ProcessGrowth& process, const OomScene& scene, const Growth& growth) {
+// A forked process owned nothing at first. What another process had before it forked its first worker is not growth: it
+// read its data then. (Its private memory says nothing: it falls at a fork, and rises as the workers copy.)
+Figures FiguresOf(const ProcessModel& process, const OomScene& scene, const RunModel& model) {
   const auto known = scene.processes.find(process.index);
   const OomScene::Process before = known == scene.processes.end() ? OomScene::Process{} : known->second;
-  const uint64_t page_bytes = growth.info.page_bytes, since = Less(OwnPages(process), before.own_pages);
+  const uint64_t page_bytes = model.info.page_bytes, since = SaturatingSubtract(OwnPages(process), before.own_pages);
   Figures figures;
   figures.private_bytes = Held(process, before.private_bytes, process.private_bytes.value_or(0), since * page_bytes);
   figures.grown_bytes = figures.private_bytes;
   if (process.origin == Origin::kForked) return figures;
   Count first = process.first_anon_pages;
-  for (const ProcessGrowth& child : growth.processes) {
+  for (const ProcessModel& child : model.processes) {
     if (child.parent != process.index || child.role != Role::kWorker || !child.parent_anon_pages) continue;
     first = child.parent_anon_pages;
     break;
   }
   const uint64_t anon_pages = Held(process, before.anon_pages, process.proc.anon_pages.value_or(0), since);
-  figures.grown_bytes = (process.counts.copies.value_or(0) + Less(anon_pages, first.value_or(anon_pages))) * page_bytes;
+  figures.grown_bytes =
+      (process.counts.copies.value_or(0) + SaturatingSubtract(anon_pages, first.value_or(anon_pages))) * page_bytes;
   return figures;
 }
 
 }  // namespace
 
-OomScene SceneBefore(const Sample& sample, const Growth& growth) {
+std::vector<Event> OomVictims(const std::vector<LimitSample>& before, const std::vector<LimitSample>& now,
+                              const std::vector<Event>& events) {
+  std::vector<Event> victims;
+  const Kills kills = NewKills(before, now);
+  for (const Event& event : events) {
+    if (WasKilled(event)) victims.push_back({.t = event.t, .index = event.index, .what = OomVictim{kills.limit}});
+  }
+  if (victims.size() > kills.count) victims.clear();
+  return victims;
+}
+
+OomScene SceneBefore(const Sample& sample, const RunModel& model) {
   OomScene scene;
   if (std::none_of(sample.events.begin(), sample.events.end(),
-                   [](const Event& event) { return event.kind == EventKind::kOomVictim; }))
+                   [](const Event& event) { return event.Is<OomVictim>(); }))
     return scene;
-  for (const ProcessGrowth& process : growth.processes)
+  for (const ProcessModel& process : model.processes)
     scene.processes[process.index] = {process.private_bytes.value_or(0), OwnPages(process),
                                       process.proc.anon_pages.value_or(0)};
   return scene;
 }
 
-void AppendOomKills(const Sample& sample, const OomScene& scene, Growth* growth) {
+void AppendOomKills(const Sample& sample, const OomScene& scene, RunModel* model) {
   for (const Event& event : sample.events) {
-    ProcessGrowth* const victim = growth->Find(event.index);
-    if (event.kind != EventKind::kOomVictim || !event.limit || victim == nullptr) continue;
-    // More than the limit allows was not there: it was given back in between.
-    const uint64_t most = event.limit->kind == LimitKind::kHost ? UINT64_MAX : event.limit->used;
-    OomKill kill = {.t = event.t, .limit = *event.limit};
+    const auto* chosen = event.As<OomVictim>();
+    ProcessModel* const victim = model->Find(event.index);
+    if (chosen == nullptr || !chosen->limit || victim == nullptr) continue;
+    // Nothing beyond the limit was held at once: the excess was given back in between.
+    const uint64_t most = chosen->limit->kind == LimitKind::kHost ? UINT64_MAX : chosen->limit->used;
+    OomKill kill = {.t = event.t, .limit = *chosen->limit};
     uint64_t shared_bytes = 0;
-    for (const ProcessGrowth& process : growth->processes) {
+    for (const ProcessModel& process : model->processes) {
       if (process.ended && *process.ended < event.t) continue;
-      const Figures figures = FiguresOf(process, scene, *growth);
+      const Figures figures = FiguresOf(process, scene, *model);
       const uint64_t bytes = std::min(most, figures.private_bytes), grown = std::min(most, figures.grown_bytes);
-      if (grown > kill.grower_bytes) {
-        kill.grower = process.index;
-        kill.grower_bytes = grown;
+      if (grown > kill.top_contributor_bytes) {
+        kill.top_contributor = process.index;
+        kill.top_contributor_bytes = grown;
       }
       if (process.index == event.index) kill.victim_bytes = bytes;
       kill.recorded_bytes += bytes;

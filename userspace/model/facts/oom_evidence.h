@@ -1,27 +1,36 @@
-// The moment of an OOM kill: how much memory each process had, while the victim's is being taken away. Pure; called by
-// Append() in growth.cc, since later samples would blame who grew later.
-#ifndef COWPROF_MODEL_OOM_KILL_H_
-#define COWPROF_MODEL_OOM_KILL_H_
+// What a recording knows of an OOM kill: which process was the victim where no probe saw the OOM killer at work, and
+// how much memory each process had at that moment. Pure.
+#ifndef COWPROF_MODEL_FACTS_OOM_EVIDENCE_H_
+#define COWPROF_MODEL_FACTS_OOM_EVIDENCE_H_
 
 #include <cstdint>
 #include <map>
+#include <vector>
 
-#include "model/growth.h"
+#include "model/facts/run_model.h"
+#include "model/facts/sample.h"
 
 namespace cowprof {
 
-// What is needed of the sample before, by index; empty where the sample tells of no OOM kill.
+// Without probes a cgroup's count of kills is the only evidence. Returns one OomVictim for each process that `events`
+// say was ended by SIGKILL, if a cgroup of `now` has counted at least as many kills since `before`, a moment ago. Empty
+// if more processes were killed than the cgroup counted: then it is unknown which of them were victims.
+std::vector<Event> OomVictims(const std::vector<LimitSample>& before, const std::vector<LimitSample>& now,
+                              const std::vector<Event>& events);
+
+// What a kill's figures need of the sample before, by index of the process; empty if `sample` has no OomVictim. A
+// victim's memory is being taken away while it is sampled, and later samples would blame whatever grew afterwards.
 struct OomScene {
   struct Process {
     uint64_t private_bytes = 0, own_pages = 0, anon_pages = 0;
   };
   std::map<int, Process> processes;
 };
-OomScene SceneBefore(const Sample& sample, const Growth& growth);
+OomScene SceneBefore(const Sample& sample, const RunModel& model);
 
-// Fills ProcessGrowth::oom of the sample's victims, whose rows have been appended.
-void AppendOomKills(const Sample& sample, const OomScene& scene, Growth* growth);
+// Fills ProcessModel::oom of the sample's victims. The sample's rows must have been appended.
+void AppendOomKills(const Sample& sample, const OomScene& scene, RunModel* model);
 
 }  // namespace cowprof
 
-#endif  // COWPROF_MODEL_OOM_KILL_H_
+#endif  // COWPROF_MODEL_FACTS_OOM_EVIDENCE_H_

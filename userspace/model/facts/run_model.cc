@@ -1,22 +1,23 @@
-// Derives every process's memory figures from raw samples. One formula lives in one place, and the place is here.
-#include "model/growth.h"
+// Adds samples to the model of a run, row by row.
+#include "model/facts/run_model.h"
 
 #include <string.h>
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <variant>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "model/fold.h"
-#include "model/oom_kill.h"
-#include "model/saturated.h"
+#include "model/facts/ended_aggregate.h"
+#include "model/facts/oom_evidence.h"
+#include "model/saturating.h"
 
 namespace cowprof {
 namespace {
 
 // How multiprocessing's processes look from outside (Lib/multiprocessing/popen_*.py, 3.6 to 3.14).
-Role RoleOf(const ProcessGrowth& process, const Growth& growth) {
+Role RoleOf(const ProcessModel& process, const RunModel& model) {
   if (process.index == 0) return Role::kParent;
   const std::string& command = process.command;
   if (absl::StrContains(command, "multiprocessing.resource_tracker") ||
@@ -24,7 +25,7 @@ Role RoleOf(const ProcessGrowth& process, const Growth& growth) {
       absl::StartsWith(process.comm, "torch_shm_mana")) {
     return Role::kHelper;
   }
-  const ProcessGrowth* parent = growth.Find(process.parent);
+  const ProcessModel* parent = model.Find(process.parent);
   if (absl::StrContains(command, "multiprocessing.forkserver")) {
     // What it forks, and what that forks, has its command line.
     const bool inherited =
@@ -40,112 +41,11 @@ Role RoleOf(const ProcessGrowth& process, const Growth& growth) {
 
 uint64_t Or0(const Count& count) { return count.value_or(0); }
 
-// `base` + rise of a counter - its fall, never below 0.
-uint64_t Moved(uint64_t base, uint64_t then, uint64_t now) {
-  return now >= then ? base + (now - then) : base - std::min(base, then - now);
-}
-
-// What a counter rose by; one that fell or is gone rose by nothing.
-uint64_t Rise(uint64_t then, uint64_t now) { return now - std::min(now, then); }
-
-// A forked child owns no anonymous page at first. How many it inherited: what it has now, less what was new since. One
-// that ended between two ticks was never seen in /proc: then what it inherited stays unknown, and what was new counts
-// as kept.
-ProcessGrowth::Basis BasisAtFork(const ProcessGrowth& process) {
-  const uint64_t fresh = Or0(process.counts.zero_fills()) + Or0(process.counts.file_copies);
-  if (!process.proc.anon_pages) return {.private_pages = fresh};
-  const uint64_t now = *process.proc.anon_pages;
-  return {.anon_pages = now - std::min(now, fresh)};
-}
-
-// A sweep takes a while and finds each page as it is when it comes by: on average as of its middle.
-ProcessGrowth::Past PastAt(absl::Duration t, const ProcessGrowth& process) {
-  const std::vector<ProcessGrowth::Past>& past = process.past;
-  const auto after = std::find_if(past.begin(), past.end(), [&](const auto& one) { return one.t >= t; });
-  if (after == past.end()) return past.back();
-  if (after == past.begin()) return *after;
-  const ProcessGrowth::Past& before = *std::prev(after);
-  const double part = absl::FDivDuration(t - before.t, after->t - before.t);
-  const auto between = [&](uint64_t a, uint64_t b) {
-    return SaturatedCount(a + part * (static_cast<double>(b) - static_cast<double>(a)) + 0.5);
-  };
-  return {t, between(before.copies, after->copies), between(before.anon_pages, after->anon_pages)};
-}
-
-constexpr size_t kLongestPast = 1024, kMostSignals = 16, kMostUnlinked = 16;
-
-absl::Duration MiddleOf(const SweepFigures& sweep) { return (sweep.begin + sweep.end) / 2; }
-
-// A sweep of the touched regions updates what a full one found, and a forked child owned nothing before it touched. A
-// busy machine may stop cowprof between the counters of a sample and its sweep: what was copied in between is known
-// with the next sample only, and the past is kept until then.
-void RebaseOnSweep(Exactness exactness, ProcessGrowth* process) {
-  const SweepFigures& sweep = *process->sweep;
-  const bool timed = sweep.end > absl::ZeroDuration();
-  const ProcessGrowth::Past then = timed ? PastAt(MiddleOf(sweep), *process) : process->past.back();
-  // Where copies are known from sweeps alone, those of this one stand in this very sample.
-  const uint64_t copies = exactness == Exactness::kPageMap ? process->past.back().copies : then.copies;
-  process->anonymous = {sweep.private_pages, copies, then.anon_pages};
-  if (!timed || MiddleOf(sweep) <= process->past.back().t) process->past.clear();
-}
-
-void RebaseOnTruth(const ProcessSample& sample, const RunInfo& info, ProcessGrowth* process) {
-  const uint64_t copies = Or0(process->counts.copies), anon_pages = Or0(process->proc.anon_pages);
-  const bool forked = process->origin == Origin::kForked && !process->execed;
-  if (forked && (!process->anonymous || !process->seen) && process->counts.copies)
-    process->anonymous = BasisAtFork(*process);
-  process->seen |= process->proc.anon_pages.has_value();
-  if (sample.sweep) {
-    process->sweep = sample.sweep;
-    const uint64_t total_bytes = process->private_bytes.value_or(0),
-                   anonymous_bytes = sample.sweep->private_pages * info.page_bytes;
-    // The rollup at attach is older than the first sweep: what it found beyond the sweep's pages are private pages of
-    // files.
-    if (!process->anonymous && process->rollup_basis)
-      process->private_other_bytes = total_bytes - std::min(total_bytes, anonymous_bytes);
-    RebaseOnSweep(info.exactness, process);
-  } else if (process->sweep && process->past.size() >= 2 &&
-             MiddleOf(*process->sweep) > process->past[process->past.size() - 2].t) {
-    RebaseOnSweep(info.exactness, process);
-  }
-  if (sample.rollup) {
-    process->rollup = sample.rollup;
-    process->rollup_basis = {sample.rollup->private_bytes, copies, anon_pages};
-  }
-}
-
-void DeriveMemory(uint64_t page_bytes, ProcessGrowth* process) {
-  const uint64_t copies = Or0(process->counts.copies), anon_pages = Or0(process->proc.anon_pages);
-  if (const auto& basis = process->anonymous) {
-    uint64_t private_pages = Moved(basis->private_pages, basis->anon_pages, anon_pages) + Rise(basis->copies, copies);
-    if (process->proc.anon_pages) {
-      private_pages = std::min(private_pages, std::max(anon_pages, basis->private_pages));
-      process->still_shared_bytes = (anon_pages - std::min(anon_pages, private_pages)) * page_bytes;
-    }
-    process->private_bytes = private_pages * page_bytes + process->private_other_bytes;
-  } else if (const auto& rollup = process->rollup_basis) {
-    process->private_bytes = Moved(rollup->private_bytes, rollup->anon_pages * page_bytes, anon_pages * page_bytes) +
-                             Rise(rollup->copies, copies) * page_bytes;
-  }
-  if (process->rollup) process->pss_bytes = process->rollup->pss_bytes;
-  if (process->private_bytes) {
-    process->peak_private_bytes = std::max(Or0(process->peak_private_bytes), *process->private_bytes);
-  }
-}
-
-// New memory is what RssAnon rises by: a copy leaves it alone. Pages that went to swap are there still, and first
-// writes to private file mappings only make file pages anonymous.
-MemoryHistory::Stretch StretchAt(absl::Duration t, const ProcessGrowth& process) {
-  const uint64_t anonymous = Or0(process.proc.anon_pages) + Or0(process.proc.swap_pages);
-  return {.t = t,
-          .new_pages = Rise(Or0(process.counts.file_copies), anonymous),
-          .file_pages = Or0(process.proc.file_pages),
-          .private_bytes = Or0(process.private_bytes)};
-}
+constexpr size_t kMostSignals = 16, kMostUnlinked = 16;
 
 void AppendProcess(const ProcessSample& sample, absl::Duration t, absl::Duration elapsed, const RunInfo& info,
-                   ProcessGrowth* process) {
-  const uint64_t copied = Rise(Or0(process->counts.copies), Or0(sample.counts.copies));
+                   PrivateMemory* memory, ProcessModel* process) {
+  const uint64_t copied = SaturatingSubtract(Or0(sample.counts.copies), Or0(process->counts.copies));
   process->copies_per_second = elapsed > absl::ZeroDuration() ? copied / absl::ToDoubleSeconds(elapsed) : 0;
   process->counts = sample.counts;
   if (sample.causes) process->causes = sample.causes;
@@ -156,138 +56,139 @@ void AppendProcess(const ProcessSample& sample, absl::Duration t, absl::Duration
   if (sample.proc.anon_pages) process->proc = sample.proc;
   if (sample.proc.descriptors) process->peak_descriptors = std::max(process->peak_descriptors, sample.proc.descriptors);
   if (!process->first_anon_pages) process->first_anon_pages = sample.proc.anon_pages;
-  if (process->past.size() == kLongestPast) process->past.erase(process->past.begin());
-  process->past.push_back({t, Or0(process->counts.copies), Or0(process->proc.anon_pages)});
-  RebaseOnTruth(sample, info, process);
-  DeriveMemory(info.page_bytes, process);
-  if (sample.rollup && process->anonymous) {
-    const uint64_t anonymous = *process->private_bytes - process->private_other_bytes;
-    process->private_other_bytes = sample.rollup->private_bytes - std::min(sample.rollup->private_bytes, anonymous);
-    DeriveMemory(info.page_bytes, process);
-  }
-  if (sample.proc.anon_pages) process->history.Add(StretchAt(t, *process));
+  memory->Append(sample, t, info, process);
 }
 
 // nullptr if nothing was said of it yet.
-ProcessGrowth* Announced(int index, Growth* growth) {
-  ProcessGrowth* process = growth->Find(index);
+ProcessModel* Announced(int index, RunModel* model) {
+  ProcessModel* process = model->Find(index);
   return process != nullptr && process->id.pid != 0 ? process : nullptr;
 }
 
-void StartProcess(const Event& event, Growth* growth) {
-  ProcessGrowth* const found = growth->Find(event.index);
+void StartProcess(const Event& event, const ProcessStarted& started, RunModel* model) {
+  ProcessModel* const found = model->Find(event.index);
   if (found == nullptr) return;
-  ProcessGrowth& process = *found;
+  ProcessModel& process = *found;
+  model->private_memory.erase(event.index);
   process = {.index = event.index,
-             .id = event.id,
-             .parent = event.parent,
-             .origin = event.origin,
-             .comm = event.comm,
-             .command = event.command,
+             .id = started.id,
+             .parent = started.parent,
+             .origin = started.origin,
+             .comm = started.comm,
+             .command = started.command,
              .started = event.t};
-  process.role = RoleOf(process, *growth);
+  process.role = RoleOf(process, *model);
   process.space = event.index;
-  if (event.space < 0 || event.space >= event.index) return;
-  process.space = event.space;
-  const ProcessGrowth* origin = growth->Find(event.space);
+  if (started.space < 0 || started.space >= event.index) return;
+  process.space = started.space;
+  const ProcessModel* origin = model->Find(started.space);
   if (origin == nullptr) return;
   process.python = origin->python;
   process.python_problem = origin->python_problem;
 }
 
+void ExecProcess(const ProcessExeced& execed, RunModel* model, ProcessModel* process) {
+  process->python.clear();
+  process->space = process->index;
+  process->regions.clear();
+  process->python_problem.clear();
+  process->comm = execed.comm;
+  process->command = execed.command;
+  process->execed = true;
+  process->role = RoleOf(*process, *model);
+  // A new address space: nothing inherited, everything its own.
+  model->private_memory[process->index].Exec(Or0(process->counts.copies));
+  process->first_anon_pages = 0;
+  process->rollup.reset();
+  process->sweep.reset();
+  process->pss_bytes.reset();
+  process->collector_on.reset();
+  process->persistent.reset();
+}
+
+void EndProcess(absl::Duration t, const ProcessExited& exited, RunModel* model, ProcessModel* process) {
+  process->ended = t;
+  if (exited.status) process->exit = ExitOf(*exited.status);
+  process->copies_per_second = 0;
+  model->private_memory[process->index].End();
+}
+
+void AppendSignal(const Event& signal, ProcessModel* process) {
+  if (process->signals.size() == kMostSignals) process->signals.erase(process->signals.begin());
+  process->signals.push_back(signal);
+}
+
 // Shares a run of pages among the regions of its address space that it lies in; what lies in none is left out.
-void AppendRun(const PageRun& run, const Growth& growth, ProcessGrowth* process) {
-  const uint64_t page_bytes = growth.info.page_bytes, end = (run.first_page + run.pages) * page_bytes;
-  auto next = growth.regions_by_start.upper_bound({process->space, run.first_page * page_bytes});
-  if (next != growth.regions_by_start.begin()) --next;
-  for (; next != growth.regions_by_start.end() && next->first < std::make_pair(process->space, end); ++next) {
+void AppendRun(const PageRun& run, const RunModel& model, ProcessModel* process) {
+  const uint64_t page_bytes = model.info.page_bytes, end = (run.first_page + run.pages) * page_bytes;
+  auto next = model.regions_by_start.upper_bound({process->space, run.first_page * page_bytes});
+  if (next != model.regions_by_start.begin()) --next;
+  for (; next != model.regions_by_start.end() && next->first < std::make_pair(process->space, end); ++next) {
     if (next->first.first != process->space) continue;
-    const Region& region = growth.regions[next->second].region;
+    const Region& region = model.regions[next->second].region;
     const uint64_t from = std::max(region.start, run.first_page * page_bytes), to = std::min(region.end, end);
     if (from < to) process->copied_pages[next->second] += (to - from) / page_bytes;
   }
 }
 
-void AppendRegions(const Sample& sample, Growth* growth) {
+void AppendRegions(const Sample& sample, RunModel* model) {
   for (const NumberedRegion& region : sample.new_regions) {
-    growth->regions_by_start[{region.index, region.region.start}] = static_cast<int>(growth->regions.size());
-    growth->regions.push_back(region);
+    model->regions_by_start[{region.index, region.region.start}] = static_cast<int>(model->regions.size());
+    model->regions.push_back(region);
   }
   for (const RegionCount& count : sample.regions) {
-    const bool known = count.region >= 0 && count.region < static_cast<int>(growth->regions.size());
-    ProcessGrowth* process = Announced(count.index, growth);
+    const bool known = count.region >= 0 && count.region < static_cast<int>(model->regions.size());
+    ProcessModel* process = Announced(count.index, model);
     if (known && process != nullptr) process->regions[count.region] = count;
   }
-  for (const RegionHeads& heads : sample.heads) growth->heads[heads.region] = heads;
+  for (const RegionHeads& heads : sample.heads) model->heads[heads.region] = heads;
   for (const PageRun& run : sample.pages) {
-    if (ProcessGrowth* process = Announced(run.index, growth)) AppendRun(run, *growth, process);
+    if (ProcessModel* process = Announced(run.index, model)) AppendRun(run, *model, process);
   }
 }
 
-void AppendPlaces(const Sample& sample, Growth* growth) {
-  growth->frames.insert(growth->frames.end(), sample.new_frames.begin(), sample.new_frames.end());
-  growth->places.insert(growth->places.end(), sample.new_places.begin(), sample.new_places.end());
-  for (const PlaceCount& count : sample.places) {
-    const bool known = count.place >= 0 && count.place < static_cast<int>(growth->places.size());
-    ProcessGrowth* process = Announced(count.index, growth);
-    if (known && process != nullptr) process->places[count.place] = count;
+void AppendCopySites(const Sample& sample, RunModel* model) {
+  model->frames.insert(model->frames.end(), sample.new_frames.begin(), sample.new_frames.end());
+  model->copy_sites.insert(model->copy_sites.end(), sample.new_copy_sites.begin(), sample.new_copy_sites.end());
+  for (const CopySiteCount& count : sample.copy_sites) {
+    const bool known = count.copy_site >= 0 && count.copy_site < static_cast<int>(model->copy_sites.size());
+    ProcessModel* process = Announced(count.index, model);
+    if (known && process != nullptr) process->copy_sites[count.copy_site] = count;
   }
-  if (sample.cause_evidence) growth->cause_evidence = *sample.cause_evidence;
+  if (sample.cause_evidence) model->cause_evidence = *sample.cause_evidence;
 }
 
-void AppendShm(const ShmSample& sample, Growth* growth) {
+void AppendShm(const ShmSample& sample, RunModel* model) {
   for (const ShmSegment& segment : sample.segments) {
     const auto same = [&](const ShmSegment& known) {
       return known.device == segment.device && known.inode == segment.inode;
     };
-    const bool is_new = std::none_of(growth->shm_unlinked.begin(), growth->shm_unlinked.end(), same);
-    if (segment.lost_name && is_new && growth->shm_unlinked.size() < kMostUnlinked)
-      growth->shm_unlinked.push_back(segment);
+    const bool is_new = std::none_of(model->shm_unlinked.begin(), model->shm_unlinked.end(), same);
+    if (segment.lost_name && is_new && model->shm_unlinked.size() < kMostUnlinked)
+      model->shm_unlinked.push_back(segment);
   }
-  growth->shm = sample;
-  if (!growth->shm_peak || sample.used_bytes >= growth->shm_peak->used_bytes) growth->shm_peak = sample;
+  model->shm = sample;
+  if (!model->shm_peak || sample.used_bytes >= model->shm_peak->used_bytes) model->shm_peak = sample;
 }
 
-void AppendEvent(const Event& event, Growth* growth) {
-  if (event.kind == EventKind::kProcess) return StartProcess(event, growth);
-  ProcessGrowth* const found = Announced(event.index, growth);
-  if (found == nullptr) return;
-  ProcessGrowth& process = *found;
-  if (event.kind == EventKind::kPython) {
-    process.python = event.python;
-    process.python_problem = event.text;
-  } else if (event.kind == EventKind::kExec) {
-    process.python.clear();
-    process.space = event.index;
-    process.regions.clear();
-    process.python_problem.clear();
-    process.comm = event.comm;
-    process.command = event.command;
-    process.execed = true;
-    process.role = RoleOf(process, *growth);
-    // A new address space: nothing inherited, everything its own.
-    process.anonymous = {.copies = Or0(process.counts.copies)};
-    process.first_anon_pages = 0;
-    process.rollup_basis.reset();
-    process.rollup.reset();
-    process.sweep.reset();
-    process.pss_bytes.reset();
-    process.private_other_bytes = 0;
-    process.history = {};
-    process.collector_on.reset();
-    process.persistent.reset();
-  } else if (event.kind == EventKind::kSignalSent || event.kind == EventKind::kSignalDelivered) {
-    if (process.signals.size() == kMostSignals) process.signals.erase(process.signals.begin());
-    process.signals.push_back(event);
-  } else if (event.kind == EventKind::kOomVictim) {
-    process.oom_victim = true;
-  } else if (event.kind == EventKind::kExit) {
-    process.ended = event.t;
-    if (event.status) process.exit = ExitOf(*event.status);
-    process.copies_per_second = 0;
-    process.past = {};
-    process.history.stretches.shrink_to_fit();
-  }
+void AppendEvent(const Event& event, RunModel* model) {
+  if (const auto* started = event.As<ProcessStarted>()) return StartProcess(event, *started, model);
+  ProcessModel* const process = Announced(event.index, model);
+  if (process == nullptr) return;
+  std::visit(Overloaded{
+                 [](const ProcessStarted&) {},  // above: it need not be announced
+                 [&](const ProcessExeced& execed) { ExecProcess(execed, model, process); },
+                 [&](const ProcessExited& exited) { EndProcess(event.t, exited, model, process); },
+                 [&](const SignalSent&) { AppendSignal(event, process); },
+                 [&](const SignalDelivered&) { AppendSignal(event, process); },
+                 [&](const OomVictim&) { process->oom_victim = true; },
+                 [](const Note&) {},
+                 [&](const PythonFound& python) {
+                   process->python = python.version;
+                   process->python_problem = python.problem;
+                 },
+             },
+             event.what);
 }
 
 }  // namespace
@@ -299,86 +200,56 @@ Exit ExitOf(int wait_status) {
   return {.code = WEXITSTATUS(wait_status)};
 }
 
-void Append(const Sample& sample, Growth* growth) {
-  const OomScene scene = SceneBefore(sample, *growth);
-  const absl::Duration elapsed = growth->samples == 0 ? absl::ZeroDuration() : sample.t - growth->t;
+void Append(const Sample& sample, RunModel* model) {
+  const OomScene scene = SceneBefore(sample, *model);
+  const absl::Duration elapsed = model->samples == 0 ? absl::ZeroDuration() : sample.t - model->t;
   // Indexes are dense, but those of one sample may come in any order: there is room for as many as it announces.
-  const auto is_new = [known = growth->announced](const Event& event) {
-    return event.kind == EventKind::kProcess && event.index >= known;
+  const auto is_new = [known = model->announced](const Event& event) {
+    return event.Is<ProcessStarted>() && event.index >= known;
   };
   for (auto count = std::count_if(sample.events.begin(), sample.events.end(), is_new); count > 0; --count)
-    growth->processes.push_back({.index = growth->announced++});
+    model->processes.push_back({.index = model->announced++});
   for (const Event& event : sample.events) {
-    if (event.kind != EventKind::kExit) AppendEvent(event, growth);
+    if (!event.Is<ProcessExited>()) AppendEvent(event, model);
   }
   for (const ProcessSample& process : sample.processes) {
-    if (ProcessGrowth* row = Announced(process.index, growth))
-      AppendProcess(process, sample.t, elapsed, growth->info, row);
+    if (ProcessModel* row = Announced(process.index, model))
+      AppendProcess(process, sample.t, elapsed, model->info, &model->private_memory[process.index], row);
   }
   for (const Event& event : sample.events) {
-    if (event.kind != EventKind::kProcess) continue;
-    ProcessGrowth* child = Announced(event.index, growth);
-    const ProcessGrowth* parent = Announced(event.parent, growth);
+    const auto* started = event.As<ProcessStarted>();
+    if (started == nullptr) continue;
+    ProcessModel* child = Announced(event.index, model);
+    const ProcessModel* parent = Announced(started->parent, model);
     if (child != nullptr && parent != nullptr) child->parent_anon_pages = parent->proc.anon_pages;
   }
   // The last counts of a process stand in the same sample as its end.
   for (const Event& event : sample.events) {
-    if (event.kind == EventKind::kExit) AppendEvent(event, growth);
+    if (event.Is<ProcessExited>()) AppendEvent(event, model);
   }
-  AppendOomKills(sample, scene, growth);
-  AppendPlaces(sample, growth);
-  AppendRegions(sample, growth);
-  if (sample.shm) AppendShm(*sample.shm, growth);
-  growth->alerts.insert(growth->alerts.end(), sample.alerts.begin(), sample.alerts.end());
+  AppendOomKills(sample, scene, model);
+  AppendCopySites(sample, model);
+  AppendRegions(sample, model);
+  if (sample.shm) AppendShm(*sample.shm, model);
   for (const LimitSample& limit : sample.limits) {
-    const auto same = [&](const LimitGrowth& known) {
-      return known.now.kind == limit.kind && known.now.name == limit.name;
-    };
-    auto known = std::find_if(growth->limits.begin(), growth->limits.end(), same);
-    if (known == growth->limits.end()) known = growth->limits.insert(known, LimitGrowth{});
+    const auto same = [&](const LimitModel& known) { return known.now.key() == limit.key(); };
+    auto known = std::find_if(model->limits.begin(), model->limits.end(), same);
+    if (known == model->limits.end()) known = model->limits.insert(known, LimitModel{});
     known->now = limit;
     known->peak = std::max(known->peak, limit.used);
     known->peak_ratio = std::max(known->peak_ratio, limit.ratio().value_or(0));
   }
-  const uint64_t workers_private_bytes = SumOf(*growth, /*living_only=*/true, /*workers_only=*/true).private_bytes;
-  growth->peak_workers_private_bytes = std::max(growth->peak_workers_private_bytes, workers_private_bytes);
-  growth->losses = sample.losses;
-  growth->t = sample.t;
-  ++growth->samples;
-  Remember(sample, *growth, &growth->history);
-  Fold(growth);
+  const uint64_t workers_private_bytes = SumOf(*model, /*living_only=*/true, /*workers_only=*/true).private_bytes;
+  model->peak_workers_private_bytes = std::max(model->peak_workers_private_bytes, workers_private_bytes);
+  model->losses = sample.losses;
+  model->t = sample.t;
+  ++model->samples;
 }
 
-const ProcessGrowth* Growth::Find(int index) const {
+const ProcessModel* RunModel::Find(int index) const {
   const auto found = std::lower_bound(processes.begin(), processes.end(), index,
-                                      [](const ProcessGrowth& process, int wanted) { return process.index < wanted; });
+                                      [](const ProcessModel& process, int wanted) { return process.index < wanted; });
   return found != processes.end() && found->index == index ? &*found : nullptr;
-}
-
-const char* NameOf(Cause cause) {
-  constexpr const char* kNames[] = {"refcount", "gc_header", "allocator", "bytecode", "hash",
-                                    "data",     "free",      "kernel",    "unknown"};
-  return kNames[static_cast<int>(cause)];
-}
-
-const char* NameOf(RegionKind kind) {
-  constexpr const char* kNames[] = {"pymalloc-arena", "heap", "mmap", "file", "stack", "other"};
-  return kNames[static_cast<int>(kind)];
-}
-
-const char* NameOf(Role role) {
-  constexpr const char* kNames[] = {"parent", "worker", "forkserver", "helper", "other"};
-  return kNames[static_cast<int>(role)];
-}
-
-const char* NameOf(LimitKind kind) {
-  constexpr const char* kNames[] = {"shm", "cgroup-v1", "cgroup-v2", "host", "address-space", "fds", "shm-inodes"};
-  return kNames[static_cast<int>(kind)];
-}
-
-const char* NameOf(Exactness exactness) {
-  constexpr const char* kNames[] = {"exact", "upper-bound", "sampled", "page-map", "unavailable"};
-  return kNames[static_cast<int>(exactness)];
 }
 
 std::string SignalName(int signal) {

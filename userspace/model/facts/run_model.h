@@ -1,8 +1,8 @@
 // What a recording says so far: samples are appended one by one, live and on replay alike, and each process's memory
 // figures are derived here and nowhere else. Pure: no I/O, no clock. Called by the loop, by `report` and by `view`;
 // sinks read the result.
-#ifndef COWPROF_MODEL_GROWTH_H_
-#define COWPROF_MODEL_GROWTH_H_
+#ifndef COWPROF_MODEL_FACTS_RUN_MODEL_H_
+#define COWPROF_MODEL_FACTS_RUN_MODEL_H_
 
 #include <map>
 #include <optional>
@@ -11,13 +11,15 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "model/history.h"
-#include "model/memory_history.h"
-#include "model/sample.h"
+#include "model/facts/enum_names.h"
+#include "model/facts/private_memory.h"
+#include "model/facts/sample.h"
 
 namespace cowprof {
 
 enum class Role { kParent, kWorker, kForkserver, kHelper, kOther };
+template <>
+inline constexpr auto kNamesOf<Role> = NamesFor<Role>("parent", "worker", "forkserver", "helper", "other");
 
 // How a process ended, from its wait(2) status.
 struct Exit {
@@ -30,16 +32,16 @@ Exit ExitOf(int wait_status);
 // The OOM killer's choice of a process, with the figures of that moment.
 struct OomKill {
   absl::Duration t;
-  LimitSample limit;          // that was met
-  uint64_t victim_bytes = 0;  // private memory of the process
-  int grower = -1;            // the process that had grown most; -1: none had
-  uint64_t grower_bytes = 0;  // by how much: since its fork; a parent since it forked its first worker
+  LimitSample limit;                   // that was met
+  uint64_t victim_bytes = 0;           // private memory of the process
+  int top_contributor = -1;            // the process that had grown most; -1: none had
+  uint64_t top_contributor_bytes = 0;  // by how much: since its fork; a parent since it forked its first worker
   uint64_t workers = 0, workers_grown_bytes = 0;  // that lived then, and what they had grown by together
   uint64_t recorded_bytes = 0;                    // private memory of all recorded processes, and what they share
 };
 
 // One process, now (or at its end).
-struct ProcessGrowth {
+struct ProcessModel {
   int index = 0;
   ProcessId id;
   int parent = -1;
@@ -50,18 +52,18 @@ struct ProcessGrowth {
   absl::Duration started;
   std::optional<absl::Duration> ended;
   std::optional<Exit> exit;
-  uint64_t stands_for = 1;  // processes: more than one in Growth::folded only
+  uint64_t stands_for = 1;  // processes: more than one in RunModel::folded only
 
   FaultCounts counts;
   std::optional<CauseCounts> causes;
-  std::map<int, PlaceCount> places;      // by place
-  std::map<int, RegionCount> regions;    // by region, as the last sweep found them
-  std::map<int, uint64_t> copied_pages;  // by region, as the probes told page by page
+  std::map<int, CopySiteCount> copy_sites;  // by place
+  std::map<int, RegionCount> regions;       // by region, as the last sweep found them
+  std::map<int, uint64_t> copied_pages;     // by region, as the probes told page by page
   std::optional<VerifyFigures> verify;
   int space = 0;  // index of the process whose address space it has: its own since an exec, its parent's since a fork
   std::optional<bool> collector_on;  // Python's cycle collector, as last read
   std::optional<bool> persistent;    // a worker of PyTorch's: it lives for the next epoch, too
-  std::vector<Event> signals;        // deadly ones, sent and delivered; the last few
+  std::vector<Event> signals;        // SignalSent and SignalDelivered; the last few
   bool oom_victim = false;           // the OOM killer chose it
   std::optional<OomKill> oom;        // the same, if its limit is known
   std::string python;                // version of the interpreter; "": none, or not known
@@ -82,46 +84,26 @@ struct ProcessGrowth {
     return *private_bytes + *still_shared_bytes;
   }
   double copies_per_second = 0;  // between the last two samples
-
-  // The truth that the live figures start from.
-  struct Basis {
-    uint64_t private_pages = 0;  // anonymous
-    uint64_t copies = 0, anon_pages = 0;
-  };
-  std::optional<Basis> anonymous;
-  // Copies and anonymous pages at the latest samples, back to the beginning of the sweep that runs.
-  struct Past {
-    absl::Duration t;
-    uint64_t copies = 0, anon_pages = 0;
-  };
-  std::vector<Past> past;
-  bool seen = false;  // in /proc, at least once
-  MemoryHistory history;
-  struct RollupBasis {
-    uint64_t private_bytes = 0, copies = 0, anon_pages = 0;
-  };
-  std::optional<RollupBasis> rollup_basis;
-  uint64_t private_other_bytes = 0;  // private pages of files and shared memory, at the last rollup
 };
 
-struct LimitGrowth {
+struct LimitModel {
   LimitSample now;
   uint64_t peak = 0;
   double peak_ratio = 0;  // of the limit that held then: it can be changed meanwhile
 };
 
-struct Growth {
+struct RunModel {
   RunInfo info;
   absl::Duration t;  // of the last sample
   uint64_t samples = 0;
   // In the order of their index. Of those that ended, no more than some `most_ended` are kept: who forks a million
   // times an hour is told as well, in bounded memory. The others stand in `folded`, summed up: one row for each role.
-  std::vector<ProcessGrowth> processes, folded;
+  std::vector<ProcessModel> processes, ended_aggregates;
   size_t most_ended = 32768;
-  int announced = 0;                // processes so far: the next one's index
-  std::vector<LimitGrowth> limits;  // in order of appearance; one that is gone keeps its last value
-  std::vector<Frame> frames;        // by number
-  std::vector<Place> places;
+  int announced = 0;               // processes so far: the next one's index
+  std::vector<LimitModel> limits;  // in order of appearance; one that is gone keeps its last value
+  std::vector<Frame> frames;       // by number
+  std::vector<CopySite> copy_sites;
   std::vector<NumberedRegion> regions;
   std::map<int, RegionHeads> heads;                          // by region, the latest
   std::map<std::pair<int, uint64_t>, int> regions_by_start;  // address space and start -> number; the latest
@@ -129,19 +111,18 @@ struct Growth {
   std::optional<ShmSample> shm;          // the latest
   std::optional<ShmSample> shm_peak;     // the one with most used
   std::vector<ShmSegment> shm_unlinked;  // that lost their name while in use, as first seen so; the first few
-  std::vector<Alert> alerts;             // all, in order of time
   Losses losses;
-  uint64_t peak_workers_private_bytes = 0;  // of all workers that lived at one sample together
-  History history;                          // what a forecast needs
+  uint64_t peak_workers_private_bytes = 0;      // of all workers that lived at one sample together
+  std::map<int, PrivateMemory> private_memory;  // by index: how the figures of `processes` are derived
 
-  const ProcessGrowth* target() const { return processes.empty() ? nullptr : &processes[0]; }
+  const ProcessModel* target() const { return processes.empty() ? nullptr : &processes[0]; }
   // nullptr if there is no such process, or it is folded.
-  const ProcessGrowth* Find(int index) const;
-  ProcessGrowth* Find(int index) { return const_cast<ProcessGrowth*>(std::as_const(*this).Find(index)); }
+  const ProcessModel* Find(int index) const;
+  ProcessModel* Find(int index) { return const_cast<ProcessModel*>(std::as_const(*this).Find(index)); }
 };
 
 // Adds a sample. Total: a process that came, went or is unknown is data.
-void Append(const Sample& sample, Growth* growth);
+void Append(const Sample& sample, RunModel* model);
 
 // Sums over all processes, ended ones with their last figures where `living_only` is false.
 struct Totals {
@@ -150,16 +131,12 @@ struct Totals {
   CauseCounts causes = {};
   double copies_per_second = 0;
   bool copies_known = false, causes_known = false, memory_known = false, pss_known = false;  // of at least one process
+  bool operator==(const Totals&) const = default;
 };
-Totals SumOf(const Growth& growth, bool living_only, bool workers_only);
+Totals SumOf(const RunModel& model, bool living_only, bool workers_only);
 
-const char* NameOf(Cause cause);          // "gc_header"
-const char* NameOf(RegionKind kind);      // "pymalloc-arena"
-const char* NameOf(Role role);            // "worker"
-const char* NameOf(LimitKind kind);       // "cgroup-v1"
-const char* NameOf(Exactness exactness);  // "exact"
-std::string SignalName(int signal);       // "SIGKILL"
+std::string SignalName(int signal);  // "SIGKILL"
 
 }  // namespace cowprof
 
-#endif  // COWPROF_MODEL_GROWTH_H_
+#endif  // COWPROF_MODEL_FACTS_RUN_MODEL_H_

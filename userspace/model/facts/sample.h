@@ -1,38 +1,25 @@
 // Everything that cowprof can know at one instant, as plain data: the only currency between the sources (which fill
 // it), the timeline file (which stores it raw) and the pure functions that judge it. No I/O, no clock, no pointer.
-#ifndef COWPROF_MODEL_SAMPLE_H_
-#define COWPROF_MODEL_SAMPLE_H_
+#ifndef COWPROF_MODEL_FACTS_SAMPLE_H_
+#define COWPROF_MODEL_FACTS_SAMPLE_H_
 
 #include <sys/types.h>
 
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "absl/time/time.h"
-#include "model/place.h"
+#include "model/facts/copy_site.h"
+#include "model/facts/count.h"
+#include "model/facts/enum_names.h"
+#include "model/facts/event.h"
+#include "model/facts/limit.h"
+#include "model/facts/process_id.h"
+#include "model/saturating.h"
 
 namespace cowprof {
-
-// Identity of a process. A pid alone is never a key: the kernel hands it out again. `start_ns` is task->start_boottime
-// of the group leader (ns since boot); where only /proc is at hand it is /proc/PID/stat field 22 in ns, cut to 10 ms.
-struct ProcessId {
-  pid_t pid = 0;
-  uint64_t start_ns = 0;
-
-  // Field 22 of /proc/PID/stat counts in USER_HZ, which is 100 on every Linux architecture that cowprof runs on.
-  uint64_t start_ticks() const { return start_ns / 10'000'000; }
-  bool operator==(const ProcessId&) const = default;
-  template <typename H>
-  friend H AbslHashValue(H h, const ProcessId& id) {
-    return H::combine(std::move(h), id.pid, id.start_ns);
-  }
-};
-
-// A figure that may be unknown. Absent is not 0.
-using Count = std::optional<uint64_t>;
 
 // Monotonic counters of one process since it was first followed. Differences are taken in model/ only.
 struct FaultCounts {
@@ -59,8 +46,7 @@ struct FaultCounts {
   // writable. A lower bound where pages of hugetlb were copied: one fault, many copies.
   Count reuses() const {
     if (!write_protect_faults || !copies || !zero_upgrades) return std::nullopt;
-    const uint64_t explained = *copies + *zero_upgrades;
-    return *write_protect_faults > explained ? *write_protect_faults - explained : 0;
+    return SaturatingSubtract(*write_protect_faults, *copies + *zero_upgrades);
   }
 };
 
@@ -122,74 +108,12 @@ struct ProcessSample {
   bool operator==(const ProcessSample&) const = default;
 };
 
-enum class LimitKind { kShm, kCgroupV1, kCgroupV2, kHost, kAddressSpace, kDescriptors, kShmInodes };
-
-// One limit at one instant, as the target meets it. `limit` absent: none is set. `used` of memory is what can't be
-// given back: page cache and reclaimable slabs are left out.
-struct LimitSample {
-  LimitKind kind = LimitKind::kHost;
-  std::string name;  // mount point, cgroup path, "MemTotal+SwapTotal", "RLIMIT_NOFILE"
-  Count limit;
-  uint64_t used = 0;
-  // Of cgroups, cumulative since they were made: how often memory was asked for and the limit was met (v1 failcnt, v2
-  // max of memory.events), and the processes in it that the OOM killer ended.
-  Count failures, kills;
-  bool operator==(const LimitSample&) const = default;
-
-  bool counts_bytes() const { return kind != LimitKind::kDescriptors && kind != LimitKind::kShmInodes; }
-  std::optional<double> ratio() const {
-    if (!limit || *limit == 0) return std::nullopt;
-    return static_cast<double>(used) / static_cast<double>(*limit);
-  }
-};
-
-enum class Origin { kTarget, kFoundAtAttach, kForked };
-enum class EventKind { kProcess, kExec, kExit, kSignalSent, kSignalDelivered, kOomVictim, kNote, kPython };
-
-// The file behind an address that could not be accessed, as the kernel had it at that moment.
-struct FaultFile {
-  std::string name;         // last component of its path
-  uint64_t file_bytes = 0;  // its length
-  uint64_t offset = 0;      // of the address in it; at or beyond `file_bytes`: it was truncated
-  bool in_memory = false;   // of a tmpfs or a memfd
-  uint64_t device = 0, inode = 0;
-  bool on_dev_shm = false;  // of the file system that the target has as /dev/shm
-  Count capacity_bytes;     // of its tmpfs; absent: that has no bound, or it is none
-  bool operator==(const FaultFile&) const = default;
-};
-
-// Something that happened between two ticks. Which fields mean something depends on the kind.
-struct Event {
-  absl::Duration t;  // since the start of the recording
-  EventKind kind = EventKind::kNote;
-  int index = -1;  // the process it happened to; -1: none
-  // kProcess: a process is followed from here on.
-  ProcessId id;
-  int parent = -1;  // index of the process that forked it
-  int space = -1;   // index of the process whose address space it inherited, and has until it calls exec; -1: its own
-  Origin origin = Origin::kForked;
-  std::string comm, command;  // kProcess, kExec: name, and command line joined by blanks
-  // kExit: wait(2) status; absent: nobody could tell. kSignal*: number, si_code, and the sender's pid (0: outside of
-  // our pid namespace) or the faulting address.
-  std::optional<int> status;
-  int signal = 0, code = 0;
-  pid_t sender = 0;
-  std::string sender_comm;  // kSignalSent
-  uint64_t address = 0;
-  // kSignalDelivered: where the program was.
-  std::string module, symbol;     // native code; "": not known
-  std::optional<Frame> frame;     // the innermost line of Python
-  std::optional<FaultFile> file;  // SIGBUS: that `address` lies in
-  std::optional<LimitSample>
-      limit;           // kOomVictim: that was met, as the kernel had it, page cache included; "": the host's
-  std::string text;    // kNote: one sentence, as "interval stretched to 2s: ..."; kPython: why it can't be read, or ""
-  std::string python;  // kPython: version of the interpreter that the process runs
-  bool operator==(const Event&) const = default;
-};
-
 // ---- Shared memory ----
 
 enum class SegmentKind { kTorch, kMultiprocessing, kSemaphore, kArray, kFile, kMemfd, kSysV };
+template <>
+inline constexpr auto kNamesOf<SegmentKind> = NamesFor<SegmentKind>("torch", "multiprocessing", "semaphore", "array",
+                                                                    "file", "memfd", "sysv");
 
 // One piece of shared memory: a file of the tmpfs behind /dev/shm, with or without a name, a memfd or a System V
 // segment.
@@ -227,25 +151,6 @@ struct ShmSample {
   bool operator==(const ShmSample&) const = default;
 };
 
-// ---- Alerts ----
-
-enum class AlertRule { kRatio, kEta };
-
-// A limit is about to be met: what is said once for each crossing. Judged by model/alert.h, kept for the record.
-struct Alert {
-  absl::Duration t;
-  AlertRule rule = AlertRule::kRatio;
-  bool over = false;  // the alert of this rule and limit has ended: it fell below again
-  LimitKind kind = LimitKind::kHost;
-  std::string name;  // of the limit
-  uint64_t limit = 0, used = 0;
-  std::optional<absl::Duration> eta;  // until the limit is met; absent: nothing grows
-  int index = -1;                     // process that grows most; -1: none is known
-  std::string cause;                  // what grows: a Cause's name, "new-memory", "shm", "descriptors"; "": not known
-  std::string text, advice;           // one sentence each
-  bool operator==(const Alert&) const = default;
-};
-
 // What was lost, cumulative. All zero on a healthy run.
 struct Losses {
   uint64_t events_dropped = 0;       // ring buffer full
@@ -269,11 +174,10 @@ struct Sample {
   std::vector<ProcessSample> processes;  // living ones, and once more each that ended since the last tick
   std::vector<LimitSample> limits;
   std::optional<ShmSample> shm;  // now and then
-  std::vector<Alert> alerts;     // that this sample gave cause for
   // Where copies happened: now and then, not at each tick. Frames and places are numbered as they appear.
   std::vector<Frame> new_frames;
-  std::vector<Place> new_places;
-  std::vector<PlaceCount> places;  // those that changed
+  std::vector<CopySite> new_copy_sites;
+  std::vector<CopySiteCount> copy_sites;  // those that changed
   std::vector<PageRun> pages;
   std::vector<NumberedRegion> new_regions;
   std::vector<RegionCount> regions;  // those that changed
@@ -285,8 +189,11 @@ struct Sample {
 
 // ---- What holds for the whole recording ----
 
-// How sure the count of copies is (contract: report.exactness.copies).
+// How sure the count of copies is. No rung of this version samples; the schemas name it, so a reader knows it.
 enum class Exactness { kExact, kUpperBound, kSampled, kPageMap, kUnavailable };
+template <>
+inline constexpr auto kNamesOf<Exactness> = NamesFor<Exactness>("exact", "upper-bound", "sampled", "page-map",
+                                                                "unavailable");
 
 // A way of counting that was considered, and why it was not taken.
 struct RejectedRung {
@@ -314,4 +221,4 @@ struct RunInfo {
 
 }  // namespace cowprof
 
-#endif  // COWPROF_MODEL_SAMPLE_H_
+#endif  // COWPROF_MODEL_FACTS_SAMPLE_H_

@@ -1,5 +1,4 @@
-// See shm.h.
-#include "model/shm.h"
+#include "model/facts/shm.h"
 
 #include <algorithm>
 #include <set>
@@ -9,7 +8,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "model/words.h"
+#include "model/format.h"
+#include "model/saturating.h"
 
 namespace cowprof {
 namespace {
@@ -59,12 +59,7 @@ pid_t CreatorInName(absl::string_view name) {
   return std::max(PidAfter("torch_", '_', name), PidAfter("pym-", '-', name));
 }
 
-const char* NameOf(SegmentKind kind) {
-  constexpr const char* kNames[] = {"torch", "multiprocessing", "semaphore", "array", "file", "memfd", "sysv"};
-  return kNames[static_cast<int>(kind)];
-}
-
-std::string SegmentWords(const ShmSegment& segment) {
+std::string FormatSegment(const ShmSegment& segment) {
   const std::string name = absl::AsciiStrToLower(segment.name);
   const bool numpy = absl::EndsWith(name, ".npy") || absl::EndsWith(name, ".npz");
   const bool arrow = absl::EndsWith(name, ".arrow") || absl::EndsWith(name, ".feather");
@@ -118,7 +113,7 @@ ShmTotal LeakedIn(const ShmSample& sample) {
 uint64_t UnexplainedBytes(const ShmSample& sample) {
   uint64_t explained = sample.omitted_bytes;
   for (const auto& [kind, total] : TotalsByKind(sample)) explained += total.bytes;
-  return sample.used_bytes - std::min(sample.used_bytes, explained);
+  return SaturatingSubtract(sample.used_bytes, explained);
 }
 
 std::optional<Batches> BatchesIn(const ShmSample& sample) {

@@ -1,8 +1,8 @@
 // What the pieces of shared memory mean: whose name it is, who left one behind, how many batches wait in it, and what
 // became of each since the last look. Pure: no I/O, no clock. Called by the watch, the command, the sinks and the
 // diagnoses; source/shm.h reads the facts.
-#ifndef COWPROF_MODEL_SHM_H_
-#define COWPROF_MODEL_SHM_H_
+#ifndef COWPROF_MODEL_FACTS_SHM_H_
+#define COWPROF_MODEL_FACTS_SHM_H_
 
 #include <sys/types.h>
 
@@ -13,11 +13,10 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "model/sample.h"
+#include "model/facts/enum_names.h"
+#include "model/facts/sample.h"
 
 namespace cowprof {
-
-inline constexpr int kSegmentKinds = 7;  // enumerators
 
 // By a name in /dev/shm: "torch_<pid>_<random>_<n>" (torch, both strategies), "psm_<hex>"
 // (multiprocessing.shared_memory), "pym-<pid>-<random>" (multiprocessing.heap: Array, Value), "sem.<name>"
@@ -26,13 +25,14 @@ SegmentKind KindOfName(absl::string_view name);
 // The pid in such a name; 0 where there is none.
 pid_t CreatorInName(absl::string_view name);
 
-const char* NameOf(SegmentKind kind);                                // "multiprocessing"
-std::string SegmentWords(const ShmSegment& segment);                 // "numpy file", "torch, unlinked"
+std::string FormatSegment(const ShmSegment& segment);                // "numpy file", "torch, unlinked"
 std::vector<pid_t> OwnersOf(const ShmSegment& segment);              // that map or hold it, each once, ascending
 bool IsOnMount(const ShmSample& sample, const ShmSegment& segment);  // counts against its capacity
 
 // It has a name, is of a kind that ends with its processes, and none that could own it is left.
 enum class Ownership { kOwned, kLeaked, kUnknown };
+template <>
+inline constexpr auto kNamesOf<Ownership> = NamesFor<Ownership>("owned", "leaked", "unknown");
 Ownership OwnershipOf(const ShmSample& sample, const ShmSegment& segment);
 
 struct ShmTotal {
@@ -60,4 +60,4 @@ void KeepLargest(size_t most, ShmSample* sample);
 
 }  // namespace cowprof
 
-#endif  // COWPROF_MODEL_SHM_H_
+#endif  // COWPROF_MODEL_FACTS_SHM_H_

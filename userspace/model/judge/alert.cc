@@ -1,12 +1,13 @@
 // The policy, in two steps: between ticks the limits' figures alone say that something may be wrong (Meets, IsDue); at
 // a tick what is known of the processes decides (TimeLeft). docs/alerts.md has the reasons of every figure here.
-#include "model/alert.h"
+#include "model/judge/alert.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "model/alert_words.h"
-#include "model/forecast.h"
+#include "model/judge/alert_format.h"
+#include "model/judge/forecast.h"
+#include "model/saturating.h"
 
 namespace cowprof {
 namespace {
@@ -27,15 +28,11 @@ constexpr absl::Duration kLeastHold = absl::Milliseconds(50), kRatioHold = absl:
 constexpr absl::Duration kLookGap = absl::Milliseconds(100), kLeastLookGap = absl::Milliseconds(20),
                          kFirstAskGap = absl::Milliseconds(200), kLongestAskGap = absl::Seconds(5);
 
-bool IsMemory(LimitKind kind) {
-  return kind == LimitKind::kCgroupV1 || kind == LimitKind::kCgroupV2 || kind == LimitKind::kHost;
-}
-
-double Left(const LimitSample& limit) { return *limit.limit - std::min<double>(*limit.limit, limit.used); }
+double Left(const LimitSample& limit) { return SaturatingSubtract(*limit.limit, limit.used); }
 
 // Until the limit is met at the rate of now; infinite where nothing grows.
-absl::Duration StraightEta(const LimitSample& limit, const Climb& climb) {
-  const double rate = climb.rate();
+absl::Duration StraightEta(const LimitSample& limit, const UsageRamp& ramp) {
+  const double rate = ramp.rate();
   return rate > 0 && limit.limit ? absl::Seconds(Left(limit) / rate) : absl::InfiniteDuration();
 }
 
@@ -43,9 +40,9 @@ bool MeetsRatio(const LimitSample& limit, const AlertRules& rules, double slack)
   return rules.ratio && limit.ratio() && *limit.ratio() >= *rules.ratio - slack;
 }
 
-bool IsPast(const LimitSample& limit, const Climb& climb, double floor) {
+bool IsPast(const LimitSample& limit, const UsageRamp& ramp, double floor) {
   const double bound = *limit.limit;
-  return limit.used >= floor * bound && climb.gained() >= floor * (bound - climb.base());
+  return limit.used >= floor * bound && ramp.gained() >= floor * (bound - ramp.base());
 }
 
 // What was copied since the climb began, and what the workers could still copy: the last holder of a page takes it
@@ -54,9 +51,9 @@ struct Copies {
   double done_bytes = 0, left_bytes = 0;
 };
 
-double CopiesLeft(const Growth& growth) {
+double CopiesLeft(const RunModel& model) {
   double bytes = 0;
-  for (const ProcessGrowth& process : growth.processes) {
+  for (const ProcessModel& process : model.processes) {
     if (process.index > 0 && !process.ended) bytes += process.still_shared_bytes.value_or(0);
   }
   return bytes;
@@ -64,20 +61,20 @@ double CopiesLeft(const Growth& growth) {
 
 // Copies can't go on for ever: while all that could still be copied fits, they meet no limit. Where it does not fit,
 // the forecast knows the shape of what is left; where it has no opinion, the straight line stands.
-std::optional<absl::Duration> TimeLeft(const LimitSample& limit, const Climb& climb, const Copies& copies,
+std::optional<absl::Duration> TimeLeft(const LimitSample& limit, const UsageRamp& ramp, const Copies& copies,
                                        const Forecast& forecast) {
-  const absl::Duration straight = StraightEta(limit, climb);
+  const absl::Duration straight = StraightEta(limit, ramp);
   if (straight == absl::InfiniteDuration()) return std::nullopt;
-  const double share = climb.gained() > 0 ? std::min(copies.done_bytes / climb.gained(), 1.0) : 0;
+  const double share = ramp.gained() > 0 ? std::min(copies.done_bytes / ramp.gained(), 1.0) : 0;
   if (!IsMemory(limit.kind) || share == 0) return straight;
-  const double unbounded = share > kMostlyCopies ? 0 : (1 - share) * climb.rate();
-  const double copied_by_then = absl::ToDoubleSeconds(straight) * (climb.rate() - unbounded);
+  const double unbounded = share > kMostlyCopies ? 0 : (1 - share) * ramp.rate();
+  const double copied_by_then = absl::ToDoubleSeconds(straight) * (ramp.rate() - unbounded);
   if (copied_by_then > copies.left_bytes) {
     if (unbounded <= 0) return std::nullopt;
     return absl::Seconds((Left(limit) - copies.left_bytes) / unbounded);
   }
   if (unbounded > 0) return straight;
-  const auto same = [&](const LimitForecast& one) { return one.now.kind == limit.kind && one.now.name == limit.name; };
+  const auto same = [&](const LimitForecast& one) { return one.now.key() == limit.key(); };
   const auto found = std::find_if(forecast.limits.begin(), forecast.limits.end(), same);
   if (found == forecast.limits.end() || found->outlook == Outlook::kUnknown) return straight;
   return found->outlook == Outlook::kSafe ? std::nullopt : found->eta;
@@ -90,12 +87,12 @@ bool AlertSettings::any() const {
 }
 
 AlertWatch::Watched& AlertWatch::Observe(absl::Duration t, const LimitSample& limit) {
-  const auto same = [&](const Watched& one) { return one.now.kind == limit.kind && one.now.name == limit.name; };
+  const auto same = [&](const Watched& one) { return one.now.key() == limit.key(); };
   auto found = std::find_if(watched_.begin(), watched_.end(), same);
   if (found == watched_.end()) found = watched_.insert(found, Watched{});
   Watched& watched = *found;
   watched.now = limit;
-  watched.climb.Add(t, limit.used);
+  watched.ramp.Add(t, limit.used);
   const AlertRules& rules = settings_.of(limit.kind);
   const auto note = [&](bool met, bool calm, Rule* rule) {
     if (!met) rule->met_since.reset();
@@ -107,10 +104,10 @@ AlertWatch::Watched& AlertWatch::Observe(absl::Duration t, const LimitSample& li
     if (calm && !rule->calm_since) rule->calm_since = t;
   };
   note(MeetsRatio(limit, rules, 0), !MeetsRatio(limit, rules, kHysteresis), &watched.ratio);
-  const Climb& climb = watched.climb;
-  const bool eta_met = rules.eta && limit.limit && StraightEta(limit, climb) <= *rules.eta &&
-                       IsPast(limit, climb, IsMemory(limit.kind) ? kFloor : kFloorOfOthers) &&
-                       limit.used > climb.earlier_peak() && limit.used + climb.still_to_come() > *limit.limit;
+  const UsageRamp& ramp = watched.ramp;
+  const bool eta_met = rules.eta && limit.limit && StraightEta(limit, ramp) <= *rules.eta &&
+                       IsPast(limit, ramp, IsMemory(limit.kind) ? kFloor : kFloorOfOthers) &&
+                       limit.used > ramp.earlier_peak() && limit.used + ramp.still_to_come() > *limit.limit;
   note(eta_met, !eta_met, &watched.eta);
   return watched;
 }
@@ -118,15 +115,15 @@ AlertWatch::Watched& AlertWatch::Observe(absl::Duration t, const LimitSample& li
 // Held for the time that was asked for, or for one in proportion to what is left; and still growing.
 bool AlertWatch::EtaHeld(const Watched& watched, absl::Duration t) const {
   if (!watched.eta.met_since) return false;
-  const absl::Duration left = StraightEta(watched.now, watched.climb), held = t - *watched.eta.met_since;
+  const absl::Duration left = StraightEta(watched.now, watched.ramp), held = t - *watched.eta.met_since;
   const double gained = watched.now.used - watched.eta.value_then;
   return held >= settings_.of(watched.now.kind).eta_hold.value_or(std::clamp(left / 8, kLeastHold, kEtaHold)) &&
-         gained >= watched.climb.rate() * absl::ToDoubleSeconds(held) / 2 && watched.climb.goes_on();
+         gained >= watched.ramp.rate() * absl::ToDoubleSeconds(held) / 2 && watched.ramp.goes_on();
 }
 
 bool AlertWatch::RatioHeld(const Watched& watched, absl::Duration t) const {
   if (!watched.ratio.met_since) return false;
-  const absl::Duration left = StraightEta(watched.now, watched.climb);
+  const absl::Duration left = StraightEta(watched.now, watched.ramp);
   const std::optional<absl::Duration> hold = settings_.of(watched.now.kind).ratio_hold;
   return t - *watched.ratio.met_since >= hold.value_or(std::clamp(left / 2, kLeastHold, kRatioHold));
 }
@@ -148,7 +145,7 @@ bool AlertWatch::Look(absl::Duration t, const std::vector<LimitSample>& limits) 
   for (const LimitSample& limit : limits) {
     const Watched& watched = Observe(t, limit);
     due |= IsDue(watched, t);
-    left = std::min(left, StraightEta(limit, watched.climb));
+    left = std::min(left, StraightEta(limit, watched.ramp));
   }
   if (!due) ask_gap_ = kFirstAskGap;
   if (!due || t < next_ask_) return false;
@@ -160,65 +157,64 @@ bool AlertWatch::Look(absl::Duration t, const std::vector<LimitSample>& limits) 
 absl::Duration AlertWatch::next_look() const {
   if (!settings_.any()) return absl::InfiniteDuration();
   absl::Duration left = absl::InfiniteDuration();
-  for (const Watched& watched : watched_) left = std::min(left, StraightEta(watched.now, watched.climb));
+  for (const Watched& watched : watched_) left = std::min(left, StraightEta(watched.now, watched.ramp));
   return t_ + std::clamp(left / 20, kLeastLookGap, kLookGap);
 }
 
-void AlertWatch::LearnWorkers(const Sample& sample, const Growth& growth) {
-  const auto worker = std::find_if(growth.processes.begin(), growth.processes.end(),
-                                   [](const ProcessGrowth& process) { return process.role == Role::kWorker; });
-  if (worker != growth.processes.end() && !std::exchange(workers_, true)) {
+void AlertWatch::LearnWorkers(const Sample& sample, const RunModel& model) {
+  const auto worker = std::find_if(model.processes.begin(), model.processes.end(),
+                                   [](const ProcessModel& process) { return process.role == Role::kWorker; });
+  if (worker != model.processes.end() && !std::exchange(workers_, true)) {
     loading_ = false;
-    for (Watched& watched : watched_) watched.climb.StartAt(worker->started);
+    for (Watched& watched : watched_) watched.ramp.StartAt(worker->started);
   }
-  if (growth.target() == nullptr || growth.info.started_target) return;
-  const Count pages = growth.target()->proc.anon_pages;
+  if (model.target() == nullptr || model.info.started_target) return;
+  const Count pages = model.target()->proc.anon_pages;
   if (pages && (!target_pages_ || *pages > *target_pages_ + kLoadedPages)) {
     target_pages_ = pages;
     rose_ = sample.t;
   }
   if (loading_ && target_pages_ && sample.t - rose_ >= kPauseOfLoad) {
     loading_ = false;
-    for (Watched& watched : watched_) watched.climb.StartAt(sample.t);
+    for (Watched& watched : watched_) watched.ramp.StartAt(sample.t);
   }
 }
 
-std::vector<Alert> AlertWatch::Judge(const Sample& sample, const Growth& growth, const Forecast& forecast) {
+std::vector<Alert> AlertWatch::Judge(const Sample& sample, const RunModel& model, const Forecast& forecast) {
   t_ = sample.t;
   std::vector<Alert> alerts;
   if (!settings_.any() || sample.limits.empty()) return alerts;  // the target is gone, and its limits with it
   for (const LimitSample& limit : sample.limits) Observe(t_, limit);
-  LearnWorkers(sample, growth);
+  LearnWorkers(sample, model);
   for (auto watched = watched_.begin(); watched != watched_.end();) {
-    const auto is_it = [&](const LimitSample& one) {
-      return one.kind == watched->now.kind && one.name == watched->now.name;
-    };
+    const auto is_it = [&](const LimitSample& one) { return one.key() == watched->now.key(); };
     const bool gone = std::none_of(sample.limits.begin(), sample.limits.end(), is_it);
-    if (watched->climb.began() >= last_tick_) watched->then = last_held_;
-    JudgeLimit(gone, growth, forecast, &*watched, &alerts);
+    if (watched->ramp.began() >= last_tick_) watched->then = last_held_;
+    JudgeLimit(gone, model, forecast, &*watched, &alerts);
     watched = gone ? watched_.erase(watched) : std::next(watched);
   }
   if (!alerts.empty()) ask_gap_ = kFirstAskGap;
-  last_held_ = std::make_shared<const std::vector<Held>>(HeldBy(growth));
+  last_held_ = std::make_shared<const std::vector<Held>>(HeldBy(model));
   last_tick_ = t_;
   return alerts;
 }
 
-void AlertWatch::JudgeLimit(bool gone, const Growth& growth, const Forecast& forecast, Watched* watched,
+void AlertWatch::JudgeLimit(bool gone, const RunModel& model, const Forecast& forecast, Watched* watched,
                             std::vector<Alert>* alerts) {
   const LimitSample& limit = watched->now;
-  const Climb& climb = watched->climb;
-  const auto say = [&](AlertRule rule, std::optional<absl::Duration> eta, const Grower& grower, bool over) {
+  const UsageRamp& ramp = watched->ramp;
+  const auto say = [&](AlertRule rule, std::optional<absl::Duration> eta, const TopContributor& top_contributor,
+                       bool over) {
     Alert alert = {.t = t_, .rule = rule, .over = over, .kind = limit.kind, .name = limit.name};
     alert.limit = limit.limit.value_or(0);
     alert.used = limit.used;
     if (!over) {
       alert.eta = eta;
-      alert.index = grower.index;
-      alert.cause = grower.cause;
+      alert.index = top_contributor.index;
+      alert.cause = top_contributor.cause;
       alert.advice = AlertAdvice(alert);
     }
-    alert.text = AlertText(alert, climb.rate(), growth);
+    alert.text = AlertText(alert, ramp.rate(), model);
     alerts->push_back(std::move(alert));
   };
   for (const auto& [which, rule, calm] : {std::tuple(AlertRule::kRatio, &watched->ratio, kRatioCalm),
@@ -228,24 +224,25 @@ void AlertWatch::JudgeLimit(bool gone, const Growth& growth, const Forecast& for
     say(which, std::nullopt, {}, /*over=*/true);
   }
   const bool ratio = !watched->ratio.raised && RatioHeld(*watched, t_);
-  const bool eta = !watched->eta.raised && EtaHeld(*watched, t_) && (!loading_ || IsPast(limit, climb, kLoadingFloor));
+  const bool eta = !watched->eta.raised && EtaHeld(*watched, t_) && (!loading_ || IsPast(limit, ramp, kLoadingFloor));
   if (gone || (!ratio && !eta)) return;
   const std::vector<Held> nothing;
-  const Grower grower =
-      GrowerOf(limit.kind, climb.gained(), {watched->then ? *watched->then : nothing, last_tick_}, growth);
+  const TopContributor top_contributor =
+      TopContributorOf(limit.kind, ramp.gained(), {watched->then ? *watched->then : nothing, last_tick_}, model);
   const std::optional<absl::Duration> left =
-      TimeLeft(limit, climb, {grower.copied_bytes, CopiesLeft(growth)}, forecast);
+      TimeLeft(limit, ramp, {top_contributor.copied_bytes, CopiesLeft(model)}, forecast);
   // An end is told before the memory is given back (seen on Linux 6.18; older kernels tell it after exit_mm()): what is
   // leaving meets no limit, unless the others make up for it. The next tick knows what is left.
-  const double much = kMostlyLeaving * climb.gained();
-  const bool leaving = IsMemory(limit.kind) && grower.leaving_bytes >= much && grower.gained_bytes <= much;
+  const double much = kMostlyLeaving * ramp.gained();
+  const bool leaving =
+      IsMemory(limit.kind) && top_contributor.leaving_bytes >= much && top_contributor.gained_bytes <= much;
   if (eta && !leaving && left && *left <= *settings_.of(limit.kind).eta) {
     watched->eta.raised = true;
-    say(AlertRule::kEta, left, grower, /*over=*/false);
+    say(AlertRule::kEta, left, top_contributor, /*over=*/false);
   }
   if (ratio) {
     watched->ratio.raised = true;
-    say(AlertRule::kRatio, left, grower, /*over=*/false);
+    say(AlertRule::kRatio, left, top_contributor, /*over=*/false);
   }
 }
 

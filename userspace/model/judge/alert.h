@@ -1,24 +1,43 @@
 // When a limit is about to be met: rules with a threshold and a time that it must hold, for each kind of limit, said
 // once for each crossing. Pure: time and figures are passed in. Called by the recording loop, at every tick and, with
 // the limits' figures alone, several times between two ticks; docs/alerts.md says what it promises.
-#ifndef COWPROF_MODEL_ALERT_H_
-#define COWPROF_MODEL_ALERT_H_
+#ifndef COWPROF_MODEL_JUDGE_ALERT_H_
+#define COWPROF_MODEL_JUDGE_ALERT_H_
 
 #include <array>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/time/time.h"
-#include "model/climb.h"
-#include "model/grower.h"
-#include "model/sample.h"
+#include "model/estimate/usage_ramp.h"
+#include "model/facts/sample.h"
+#include "model/judge/top_contributor.h"
 
 namespace cowprof {
 
 struct Forecast;
 
-inline constexpr int kKindsOfLimit = 7;
+enum class AlertRule { kRatio, kEta };
+template <>
+inline constexpr auto kNamesOf<AlertRule> = NamesFor<AlertRule>("ratio", "eta");
+
+// A limit is about to be met: what is said once for each crossing.
+struct Alert {
+  absl::Duration t;
+  AlertRule rule = AlertRule::kRatio;
+  bool over = false;  // the alert of this rule and limit has ended: it fell below again
+  LimitKind kind = LimitKind::kHost;
+  std::string name;  // of the limit
+  uint64_t limit = 0, used = 0;
+  std::optional<absl::Duration> eta;  // until the limit is met; absent: nothing grows
+  int index = -1;                     // process that grows most; -1: none is known
+  std::string cause;                  // what grows: a Cause's name, "new-memory", "shm", "descriptors"; "": not known
+  std::string text, advice;           // one sentence each
+  bool operator==(const Alert&) const = default;
+  LimitKey limit_key() const { return {kind, name}; }
+};
 
 // Both rules of one kind of limit. A threshold that is absent: the rule is off. A hold that is absent: in proportion to
 // the time that is left.
@@ -29,7 +48,7 @@ struct AlertRules {
 };
 
 struct AlertSettings {
-  std::array<AlertRules, kKindsOfLimit> of_kind;
+  std::array<AlertRules, kCountOf<LimitKind>> of_kind;
   const AlertRules& of(LimitKind kind) const { return of_kind[static_cast<size_t>(kind)]; }
   bool any() const;
 };
@@ -43,7 +62,7 @@ class AlertWatch {
   // When to look again, on the clock of the samples; infinite where every rule is off.
   absl::Duration next_look() const;
   // At a tick; `growth` has the sample in it already. What is to be said now.
-  std::vector<Alert> Judge(const Sample& sample, const Growth& growth, const Forecast& forecast);
+  std::vector<Alert> Judge(const Sample& sample, const RunModel& model, const Forecast& forecast);
 
  private:
   struct Rule {
@@ -53,7 +72,7 @@ class AlertWatch {
   };
   struct Watched {
     LimitSample now;
-    Climb climb;
+    UsageRamp ramp;
     Rule ratio, eta;
     std::shared_ptr<const std::vector<Held>> then;  // what every process held before the climb
   };
@@ -62,8 +81,8 @@ class AlertWatch {
   bool RatioHeld(const Watched& watched, absl::Duration t) const;
   bool EtaHeld(const Watched& watched, absl::Duration t) const;
   bool IsDue(const Watched& watched, absl::Duration t) const;
-  void LearnWorkers(const Sample& sample, const Growth& growth);
-  void JudgeLimit(bool gone, const Growth& growth, const Forecast& forecast, Watched* watched,
+  void LearnWorkers(const Sample& sample, const RunModel& model);
+  void JudgeLimit(bool gone, const RunModel& model, const Forecast& forecast, Watched* watched,
                   std::vector<Alert>* alerts);
 
   AlertSettings settings_;
@@ -79,4 +98,4 @@ class AlertWatch {
 
 }  // namespace cowprof
 
-#endif  // COWPROF_MODEL_ALERT_H_
+#endif  // COWPROF_MODEL_JUDGE_ALERT_H_

@@ -1,20 +1,19 @@
-// See alert_words.h.
-#include "model/alert_words.h"
+#include "model/judge/alert_format.h"
 
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "model/grower.h"
-#include "model/saturated.h"
-#include "model/words.h"
+#include "model/format.h"
+#include "model/judge/top_contributor.h"
+#include "model/saturating.h"
 
 namespace cowprof {
 namespace {
 
-const ProcessGrowth* ProcessOf(const Alert& alert, const Growth& growth) { return growth.Find(alert.index); }
+const ProcessModel* ProcessOf(const Alert& alert, const RunModel& model) { return model.Find(alert.index); }
 
-std::string CauseWords(const std::string& cause) {
+std::string FormatCause(const std::string& cause) {
   if (cause == kNewMemory) return "new memory";
   if (cause == kSharedMemory) return "shared memory";
   if (cause == kDescriptors) return "open files";
@@ -22,11 +21,11 @@ std::string CauseWords(const std::string& cause) {
   return absl::StrCat("copies of inherited memory (", cause, ")");
 }
 
-std::string GrowerWords(const Alert& alert, const Growth& growth) {
-  const ProcessGrowth* process = ProcessOf(alert, growth);
+std::string FormatTopContributor(const Alert& alert, const RunModel& model) {
+  const ProcessModel* process = ProcessOf(alert, model);
   if (process == nullptr) return alert.cause.empty() ? "it is none of the processes that are followed" : "";
   const char* role = process->index == 0 ? "the target" : NameOf(process->role);
-  return absl::StrCat(role, " ", process->id.pid, " grows most: ", CauseWords(alert.cause));
+  return absl::StrCat(role, " ", process->id.pid, " grows most: ", FormatCause(alert.cause));
 }
 
 std::string MemoryAdvice(const std::string& cause, bool parent) {
@@ -48,18 +47,18 @@ std::string MemoryAdvice(const std::string& cause, bool parent) {
 
 }  // namespace
 
-std::string AlertText(const Alert& alert, double per_second, const Growth& growth) {
+std::string AlertText(const Alert& alert, double per_second, const RunModel& model) {
   const LimitSample limit = {.kind = alert.kind, .name = alert.name, .limit = alert.limit, .used = alert.used};
-  const auto figure = [&](uint64_t value) { return limit.counts_bytes() ? HumanBytes(value) : HumanCount(value); };
+  const auto figure = [&](uint64_t value) { return HumanAmount(limit.kind, value); };
   const std::string use = absl::StrCat(figure(alert.used), " of ", figure(alert.limit), " used");
-  if (alert.over) return absl::StrCat(LimitWords(limit), ": over, ", use);
+  if (alert.over) return absl::StrCat(FormatLimit(limit), ": over, ", use);
   std::string text = alert.rule == AlertRule::kEta
-                         ? absl::StrCat(LimitWords(limit), " is met in about ", HumanDuration(*alert.eta), ": ", use)
-                         : absl::StrFormat("%s is %.0f %% full: %s", LimitWords(limit), 100 * *limit.ratio(), use);
-  if (per_second > 0) absl::StrAppend(&text, ", +", figure(SaturatedCount(per_second)), "/s");
+                         ? absl::StrCat(FormatLimit(limit), " is met in about ", HumanDuration(*alert.eta), ": ", use)
+                         : absl::StrFormat("%s is %.0f %% full: %s", FormatLimit(limit), 100 * *limit.ratio(), use);
+  if (per_second > 0) absl::StrAppend(&text, ", +", figure(SaturatingCast(per_second)), "/s");
   if (alert.rule == AlertRule::kRatio && alert.eta) absl::StrAppend(&text, ", met in ", HumanDuration(*alert.eta));
-  if (std::string grower = GrowerWords(alert, growth); !grower.empty() && alert.eta)
-    absl::StrAppend(&text, "; ", grower);
+  if (std::string top_contributor = FormatTopContributor(alert, model); !top_contributor.empty() && alert.eta)
+    absl::StrAppend(&text, "; ", top_contributor);
   return text;
 }
 
@@ -89,7 +88,5 @@ std::string AlertLine(const Alert& alert) {
   if (alert.over) return absl::StrCat("alert ended: ", Printable(alert.text, 400));
   return absl::StrCat("ALERT ", Printable(alert.text, 400), ". Do: ", Printable(alert.advice, 400));
 }
-
-const char* NameOf(AlertRule rule) { return rule == AlertRule::kRatio ? "ratio" : "eta"; }
 
 }  // namespace cowprof

@@ -1,23 +1,22 @@
 // What an alert says and advises, one sentence each. Pure; called by alert.cc, and by the sinks for the line of an
 // alert.
-#ifndef COWPROF_MODEL_ALERT_WORDS_H_
-#define COWPROF_MODEL_ALERT_WORDS_H_
+#ifndef COWPROF_MODEL_JUDGE_ALERT_FORMAT_H_
+#define COWPROF_MODEL_JUDGE_ALERT_FORMAT_H_
 
 #include <string>
 
-#include "model/growth.h"
+#include "model/facts/run_model.h"
+#include "model/judge/alert.h"
 
 namespace cowprof {
 
 // "cgroup /job is met in about 12.0 s: 312.0 MiB of 500.0 MiB used, +18.0 MiB/s; worker 4242 grows most: new memory".
-std::string AlertText(const Alert& alert, double per_second, const Growth& growth);
+std::string AlertText(const Alert& alert, double per_second, const RunModel& model);
 // The one thing to do.
 std::string AlertAdvice(const Alert& alert);
 // "ALERT cgroup /job is met in ...; advice", for a terminal and the report.
 std::string AlertLine(const Alert& alert);
 
-const char* NameOf(AlertRule rule);  // "ratio"
-
 }  // namespace cowprof
 
-#endif  // COWPROF_MODEL_ALERT_WORDS_H_
+#endif  // COWPROF_MODEL_JUDGE_ALERT_FORMAT_H_

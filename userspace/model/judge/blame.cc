@@ -1,34 +1,32 @@
-// See blame.h.
-#include "model/blame.h"
+#include "model/judge/blame.h"
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <tuple>
 #include <utility>
 
 #include "absl/numeric/int128.h"
-#include "model/fold.h"
+#include "model/facts/ended_aggregate.h"
 
 namespace cowprof {
 namespace {
 
-bool InScope(const ProcessGrowth& process, const Scope& scope) {
+bool InScope(const ProcessModel& process, const Scope& scope) {
   if (scope.index) return process.index == *scope.index;
   return !scope.workers_only || process.role == Role::kWorker;
 }
 
 // Sums places by what `key_of` makes of them.
 template <typename Key, typename KeyOf, typename Fill>
-std::vector<BlameRow> GroupBy(const Growth& growth, const Blame& blame, const KeyOf& key_of, const Fill& fill) {
+std::vector<BlameRow> GroupBy(const RunModel& model, const Blame& blame, const KeyOf& key_of, const Fill& fill) {
   std::map<Key, CauseCounts> sums;
-  for (const PlaceShare& share : blame.places) {
-    const Place& place = growth.places[share.place];
-    sums[key_of(place)][static_cast<int>(place.cause)] += share.copies;
+  for (const CopySiteShare& share : blame.copy_sites) {
+    const CopySite& copy_site = model.copy_sites[share.copy_site];
+    sums[key_of(copy_site)][static_cast<int>(copy_site.cause)] += share.copies;
   }
   std::vector<BlameRow> rows;
   for (const auto& [key, causes] : sums) {
-    BlameRow row = {.causes = causes, .copies = std::accumulate(causes.begin(), causes.end(), uint64_t{0})};
+    BlameRow row = {.causes = causes, .copies = Sum(causes)};
     fill(key, &row);
     row.share = blame.copies == 0 ? 0 : static_cast<double>(row.copies) / blame.copies;
     rows.push_back(std::move(row));
@@ -45,18 +43,18 @@ double Blame::Uncertainty(double share) const {
   return 1.96 * std::sqrt(p * (1 - p) / effective_samples);
 }
 
-std::vector<PlaceShare> CopiesByPlace(const ProcessGrowth& process) {
+std::vector<CopySiteShare> CopiesByCopySite(const ProcessModel& process) {
   const uint64_t counted = process.counts.copies.value_or(0);
   absl::uint128 stood_for = 0;
-  for (const auto& [place, count] : process.places) stood_for += count.copies;
+  for (const auto& [copy_site, count] : process.copy_sites) stood_for += count.copies;
   if (stood_for == 0) return {};
-  std::vector<PlaceShare> shares;
+  std::vector<CopySiteShare> shares;
   std::vector<std::pair<absl::uint128, size_t>> remainders;
   uint64_t rest = counted;
-  for (const auto& [place, count] : process.places) {
+  for (const auto& [copy_site, count] : process.copy_sites) {
     const absl::uint128 part = absl::uint128(count.copies) * counted;
     remainders.emplace_back(part % stood_for, shares.size());
-    shares.push_back({place, static_cast<uint64_t>(part / stood_for)});
+    shares.push_back({copy_site, static_cast<uint64_t>(part / stood_for)});
     rest -= shares.back().copies;
   }
   std::stable_sort(remainders.begin(), remainders.end(),
@@ -65,47 +63,47 @@ std::vector<PlaceShare> CopiesByPlace(const ProcessGrowth& process) {
   return shares;
 }
 
-Blame BlameOf(const Growth& growth, const Scope& scope) {
+Blame BlameOf(const RunModel& model, const Scope& scope) {
   Blame blame;
   std::map<int, uint64_t> copies;  // by place
   double squares = 0, sampled = 0;
-  const auto add = [&](const ProcessGrowth& process) {
+  const auto add = [&](const ProcessModel& process) {
     if (!InScope(process, scope)) return;
     const uint64_t counted = process.counts.copies.value_or(0);
     blame.copies += counted;
     uint64_t stood_for = 0;
-    for (const auto& [place, count] : process.places) stood_for += count.copies;
+    for (const auto& [copy_site, count] : process.copy_sites) stood_for += count.copies;
     if (stood_for == 0) return;
     // The copies since the last sample of each thread are not in the places.
     const double scale = static_cast<double>(counted) / stood_for;
     blame.estimated |= stood_for < 0.99 * counted;
-    for (const PlaceShare& share : CopiesByPlace(process)) copies[share.place] += share.copies;
-    for (const auto& [place, count] : process.places) {
+    for (const CopySiteShare& share : CopiesByCopySite(process)) copies[share.copy_site] += share.copies;
+    for (const auto& [copy_site, count] : process.copy_sites) {
       sampled += count.copies * scale;
       squares += count.squares * scale * scale;
       blame.samples += count.samples;
       blame.estimated |= count.samples < count.copies;
     }
   };
-  if (!scope.index) ForEachRow(growth, add);
+  if (!scope.index) ForEachRow(model, add);
   // Of each of thousands of processes this is asked for: all of them are not looked through each time.
-  if (const ProcessGrowth* one = scope.index ? growth.Find(*scope.index) : nullptr) add(*one);
-  for (const auto& [place, sum] : copies) blame.places.push_back({place, sum});
+  if (const ProcessModel* one = scope.index ? model.Find(*scope.index) : nullptr) add(*one);
+  for (const auto& [copy_site, sum] : copies) blame.copy_sites.push_back({copy_site, sum});
   if (squares > 0) blame.effective_samples = sampled * sampled / squares;
   return blame;
 }
 
-std::vector<BlameRow> ByType(const Growth& growth, const Blame& blame) {
+std::vector<BlameRow> ByType(const RunModel& model, const Blame& blame) {
   return GroupBy<std::string>(
-      growth, blame, [](const Place& place) { return place.type; },
+      model, blame, [](const CopySite& copy_site) { return copy_site.type; },
       [](const std::string& type, BlameRow* row) { row->type = type; });
 }
 
-std::vector<BlameRow> ByLine(const Growth& growth, const Blame& blame) {
+std::vector<BlameRow> ByLine(const RunModel& model, const Blame& blame) {
   return GroupBy<std::tuple<std::string, std::string, int>>(
-      growth, blame,
-      [&](const Place& place) {
-        const Frame frame = place.frames.empty() ? Frame{} : growth.frames[place.frames.front()];
+      model, blame,
+      [&](const CopySite& copy_site) {
+        const Frame frame = copy_site.frames.empty() ? Frame{} : model.frames[copy_site.frames.front()];
         return std::make_tuple(frame.file, frame.function, frame.line);
       },
       [](const auto& key, BlameRow* row) {
@@ -113,20 +111,20 @@ std::vector<BlameRow> ByLine(const Growth& growth, const Blame& blame) {
       });
 }
 
-std::vector<BlameRow> ByNative(const Growth& growth, const Blame& blame) {
+std::vector<BlameRow> ByNative(const RunModel& model, const Blame& blame) {
   return GroupBy<std::pair<std::string, std::string>>(
-      growth, blame, [](const Place& place) { return std::make_pair(place.module, place.symbol); },
+      model, blame, [](const CopySite& copy_site) { return std::make_pair(copy_site.module, copy_site.symbol); },
       [](const auto& key, BlameRow* row) { std::tie(row->module, row->symbol) = key; });
 }
 
-std::vector<RegionRow> ByRegion(const Growth& growth, const Scope& scope) {
-  std::vector<RegionRow> rows(growth.regions.size());
+std::vector<RegionRow> ByRegion(const RunModel& model, const Scope& scope) {
+  std::vector<RegionRow> rows(model.regions.size());
   uint64_t all = 0;
-  for (size_t i = 0; i < rows.size(); ++i) rows[i].region = &growth.regions[i].region;
-  ForEachRow(growth, [&](const ProcessGrowth& process) {
+  for (size_t i = 0; i < rows.size(); ++i) rows[i].region = static_cast<int>(i);
+  ForEachRow(model, [&](const ProcessModel& process) {
     for (const auto& [number, count] : process.regions) {
       RegionRow& row = rows[number];
-      const bool owns = growth.regions[number].index == process.index;
+      const bool owns = model.regions[number].index == process.index;
       if (owns) row.pages = count.private_pages + count.shared_pages;
       if (!InScope(process, scope)) continue;
       row.still_shared_pages += count.shared_pages;
@@ -138,15 +136,16 @@ std::vector<RegionRow> ByRegion(const Growth& growth, const Scope& scope) {
   std::erase_if(rows, [](const RegionRow& row) { return row.pages == 0 && row.copied_pages == 0; });
   for (const RegionRow& row : rows) all += row.copied_pages;
   for (RegionRow& row : rows) row.share = all == 0 ? 0 : static_cast<double>(row.copied_pages) / all;
-  std::stable_sort(rows.begin(), rows.end(), [](const RegionRow& a, const RegionRow& b) {
-    return std::tie(b.copied_pages, a.region->start) < std::tie(a.copied_pages, b.region->start);
+  const auto start = [&](const RegionRow& row) { return model.regions[row.region].region.start; };
+  std::stable_sort(rows.begin(), rows.end(), [&](const RegionRow& a, const RegionRow& b) {
+    return std::make_tuple(b.copied_pages, start(a)) < std::make_tuple(a.copied_pages, start(b));
   });
   return rows;
 }
 
-std::optional<VerifyFigures> VerifiedPages(const Growth& growth) {
+std::optional<VerifyFigures> VerifiedPages(const RunModel& model) {
   VerifyFigures sum;
-  ForEachRow(growth, [&](const ProcessGrowth& process) {
+  ForEachRow(model, [&](const ProcessModel& process) {
     if (!process.verify) return;
     sum.pages += process.verify->pages;
     sum.identical += process.verify->identical;
@@ -158,11 +157,12 @@ std::optional<VerifyFigures> VerifiedPages(const Growth& growth) {
   return sum.pages == 0 ? std::nullopt : std::optional<VerifyFigures>(sum);
 }
 
-std::vector<PlaceShare> ByPlace(const Blame& blame) {
-  std::vector<PlaceShare> places = blame.places;
-  std::stable_sort(places.begin(), places.end(),
-                   [](const PlaceShare& a, const PlaceShare& b) { return a.copies > b.copies; });
-  return places;
+BlameTables TablesOf(const RunModel& model, const Scope& scope) {
+  BlameTables tables = {.blame = BlameOf(model, scope)};
+  tables.by_type = ByType(model, tables.blame);
+  tables.by_line = ByLine(model, tables.blame);
+  tables.by_native = ByNative(model, tables.blame);
+  return tables;
 }
 
 }  // namespace cowprof

@@ -1,7 +1,7 @@
 // Who copied how much: the samples of places summed by type, by line and by native code. Pure; called by the sinks and
 // by diagnosis.cc. Where one copy in a few was looked at, a figure is an estimate, and says how good it is.
-#ifndef COWPROF_MODEL_BLAME_H_
-#define COWPROF_MODEL_BLAME_H_
+#ifndef COWPROF_MODEL_JUDGE_BLAME_H_
+#define COWPROF_MODEL_JUDGE_BLAME_H_
 
 #include <cstdint>
 #include <map>
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "model/growth.h"
+#include "model/facts/run_model.h"
 
 namespace cowprof {
 
@@ -20,26 +20,27 @@ struct Scope {
 };
 
 // Copies at one place, scaled to all copies that were counted.
-struct PlaceShare {
-  int place = 0;  // number in Growth::places
+struct CopySiteShare {
+  int copy_site = 0;  // number in RunModel::places
   uint64_t copies = 0;
-  bool operator==(const PlaceShare&) const = default;
+  bool operator==(const CopySiteShare&) const = default;
 };
 // Of one process, in the order of places: whole copies that sum to what was counted, by the largest remainders. All
 // tables, of the report and of the page, are sums of these. Empty where nothing is known of places.
-std::vector<PlaceShare> CopiesByPlace(const ProcessGrowth& process);
+std::vector<CopySiteShare> CopiesByCopySite(const ProcessModel& process);
 
 struct Blame {
   uint64_t copies = 0;  // all of the scope, exact
-  std::vector<PlaceShare> places;
+  std::vector<CopySiteShare> copy_sites;
   bool estimated = false;  // one sample stood for more than one copy
   uint64_t samples = 0;
   double effective_samples = 0;  // Kish: square of the sum of the weights / sum of their squares
 
   // Half the width of the interval that holds the true share in 19 of 20 cases: 1.96 * sqrt(p (1 - p) / n). 0 if exact.
   double Uncertainty(double share) const;
+  bool operator==(const Blame&) const = default;
 };
-Blame BlameOf(const Growth& growth, const Scope& scope);
+Blame BlameOf(const RunModel& model, const Scope& scope);
 
 // One row of a table; `share` of all copies of the scope.
 struct BlameRow {
@@ -49,26 +50,33 @@ struct BlameRow {
   CauseCounts causes = {};
   uint64_t copies = 0;
   double share = 0;
+  bool operator==(const BlameRow&) const = default;
 };
 // Largest first; ties by name.
-std::vector<BlameRow> ByType(const Growth& growth, const Blame& blame);
-std::vector<BlameRow> ByLine(const Growth& growth, const Blame& blame);  // of the innermost Python frame
-std::vector<BlameRow> ByNative(const Growth& growth, const Blame& blame);
+std::vector<BlameRow> ByType(const RunModel& model, const Blame& blame);
+std::vector<BlameRow> ByLine(const RunModel& model, const Blame& blame);  // of the innermost Python frame
+std::vector<BlameRow> ByNative(const RunModel& model, const Blame& blame);
 // One row a region that has pages. `copied_pages`: page by page as the probes told; by the page map where they could
 // not.
 struct RegionRow {
-  const Region* region = nullptr;
+  int region = 0;      // number in RunModel::regions
   uint64_t pages = 0;  // that the owner of the address space has there; its workers inherited them at their forks
   uint64_t copied_pages = 0;        // by the processes of the scope
   uint64_t still_shared_pages = 0;  // of the processes of the scope, at their last sweep
   double share = 0;                 // of all copied pages of the scope
+  bool operator==(const RegionRow&) const = default;
 };
-std::vector<RegionRow> ByRegion(const Growth& growth, const Scope& scope);  // most copied first
+std::vector<RegionRow> ByRegion(const RunModel& model, const Scope& scope);  // most copied first
 // The sum over the workers; nullopt if nothing was compared.
-std::optional<VerifyFigures> VerifiedPages(const Growth& growth);
-// The stacks themselves, for a flame graph: rows of places, largest first.
-std::vector<PlaceShare> ByPlace(const Blame& blame);
+std::optional<VerifyFigures> VerifiedPages(const RunModel& model);
+// All tables of one scope.
+struct BlameTables {
+  Blame blame;
+  std::vector<BlameRow> by_type, by_line, by_native;
+  bool operator==(const BlameTables&) const = default;
+};
+BlameTables TablesOf(const RunModel& model, const Scope& scope);
 
 }  // namespace cowprof
 
-#endif  // COWPROF_MODEL_BLAME_H_
+#endif  // COWPROF_MODEL_JUDGE_BLAME_H_

@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "model/diagnosis_facts.h"
-#include "model/words.h"
+#include "model/format.h"
+#include "model/judge/diagnosis_facts.h"
 
 namespace cowprof {
 namespace {
@@ -22,13 +22,14 @@ std::vector<std::string> TopOf(const Facts& facts, Cause cause) {
     for (size_t i = 0; i < std::min<size_t>(named.size(), 3); ++i) {
       const double share = static_cast<double>(named[i].first) / std::max<uint64_t>(facts.Of(cause), 1);
       if (share >= 0.05)
-        lines.push_back(absl::StrCat(Percent(share), facts.blame.estimated ? " (estimated): " : ": ", named[i].second));
+        lines.push_back(absl::StrCat(
+            Percent(share), facts.findings.of_workers.blame.estimated ? " (estimated): " : ": ", named[i].second));
     }
   };
-  add(ByType(facts.growth, facts.blame), [](const BlameRow& row) {
+  add(facts.findings.of_workers.by_type, [](const BlameRow& row) {
     return row.type.empty() ? "" : absl::StrCat("objects of type ", Printable(row.type));
   });
-  add(ByLine(facts.growth, facts.blame), [](const BlameRow& row) { return LineText(row.frame); });
+  add(facts.findings.of_workers.by_line, [](const BlameRow& row) { return LineText(row.frame); });
   return lines;
 }
 
@@ -41,10 +42,9 @@ uint64_t CopiesBy(std::initializer_list<Cause> causes, const CauseCounts& counts
 // Of the workers that copied more than noise, those in which these causes are a noticeable part of it.
 std::vector<pid_t> PidsOf(const Facts& facts, std::initializer_list<Cause> causes) {
   std::vector<pid_t> pids;
-  for (const ProcessGrowth& process : facts.growth.processes) {
+  for (const ProcessModel& process : facts.model.processes) {
     if (!HasInheritedMemory(process)) continue;
-    uint64_t all = 0;
-    for (const uint64_t copies : *process.causes) all += copies;
+    const uint64_t all = Sum(*process.causes);
     if (all * facts.page_bytes > kNoiseBytes && CopiesBy(causes, *process.causes) >= kNoticeableShare * all)
       pids.push_back(process.id.pid);
   }
@@ -119,12 +119,12 @@ Diagnosis CowData(const Facts& facts) {
 }
 
 Diagnosis ParentUnshare(const Facts& facts) {
-  const ProcessGrowth* parent = facts.growth.target();
+  const ProcessModel* parent = facts.model.target();
   if (parent == nullptr || !parent->causes || !facts.HasWorkers()) return {};
   const uint64_t copies = parent->counts.copies.value_or(0);
   // Each fork shares what the parent always writes once more: 0.5 MiB of a plain interpreter, 2 to 4 MiB of a torch
   // trainer.
-  const uint64_t workers = SumOf(facts.growth, /*living_only=*/false, /*workers_only=*/true).processes;
+  const uint64_t workers = facts.findings.workers.processes;
   if (copies * facts.page_bytes <= (2 + workers) * kNoiseBytes / 2 ||
       copies < kNoticeableShare * (copies + facts.copies))
     return {};

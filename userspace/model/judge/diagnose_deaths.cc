@@ -2,9 +2,9 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "model/diagnosis_facts.h"
-#include "model/post_mortem.h"
-#include "model/words.h"
+#include "model/format.h"
+#include "model/judge/diagnosis_facts.h"
+#include "model/judge/post_mortem.h"
 
 namespace cowprof {
 namespace {
@@ -12,17 +12,27 @@ namespace {
 constexpr size_t kMostTold = 3;                   // of processes that died of the same
 constexpr double kSeen = 0.99, kConcluded = 0.8;  // by a probe; from counts that rose at the same time
 
+// Those whose end this diagnosis explains, as "shm-full".
+std::vector<const ProcessModel*> EndedBy(absl::string_view cause, const Facts& facts) {
+  std::vector<const ProcessModel*> ended;
+  for (const ProcessModel& process : facts.model.processes) {
+    if (process.exit && process.exit->signaled && facts.findings.EndOf(process).cause == cause)
+      ended.push_back(&process);
+  }
+  return ended;
+}
+
 // What happened to the first few is the evidence: hundreds may have died.
 Diagnosis FromDeaths(const Facts& facts, const char* id) {
   Diagnosis diagnosis;
-  const std::vector<const ProcessGrowth*> dead = EndedBy(id, facts.growth);
+  const std::vector<const ProcessModel*> dead = EndedBy(id, facts);
   if (dead.empty()) return diagnosis;
-  const bool seen = facts.growth.info.exactness != Exactness::kPageMap;
+  const bool seen = facts.model.info.exactness != Exactness::kPageMap;
   diagnosis = {.id = id, .confidence = seen ? kSeen : kConcluded};
-  for (const ProcessGrowth* process : dead) {
+  for (const ProcessModel* process : dead) {
     diagnosis.pids.push_back(process->id.pid);
     if (diagnosis.pids.size() > kMostTold) continue;
-    const PostMortem found = PostMortemOf(*process, facts.growth);
+    const PostMortem& found = facts.findings.EndOf(*process);
     diagnosis.evidence.push_back(
         absl::StrCat(NameOf(*process), " ended at ", HumanDuration(*process->ended), ": ", found.text));
     diagnosis.evidence.insert(diagnosis.evidence.end(), found.evidence.begin(), found.evidence.end());
@@ -33,19 +43,19 @@ Diagnosis FromDeaths(const Facts& facts, const char* id) {
 
 // "worker 4711", "worker 4711 and 3 others"
 std::string Dead(const Diagnosis& diagnosis, const Facts& facts) {
-  const std::string first = NameOf(*EndedBy(diagnosis.id, facts.growth).front());
+  const std::string first = NameOf(*EndedBy(diagnosis.id, facts).front());
   const size_t others = diagnosis.pids.size() - 1;
   return others == 0 ? first : absl::StrCat(first, " and ", Plural(others, "other"));
 }
 
 // What helps depends on what the memory was: inherited pages, copied as they were read, or the grower's own.
-std::vector<std::string> AdviceAgainst(const OomKill& kill, const Growth& growth) {
+std::vector<std::string> AdviceAgainst(const OomKill& kill, const RunModel& model) {
   std::vector<std::string> advice;
-  const ProcessGrowth* const found = growth.Find(kill.grower);
+  const ProcessModel* const found = model.Find(kill.top_contributor);
   if (found == nullptr) return advice;
-  const ProcessGrowth& grower = *found;
-  const uint64_t copies = grower.counts.copies.value_or(0);
-  const bool copied = copies > grower.counts.zero_fills().value_or(0);
+  const ProcessModel& top_contributor = *found;
+  const uint64_t copies = top_contributor.counts.copies.value_or(0);
+  const bool copied = copies > top_contributor.counts.zero_fills().value_or(0);
   if (copied) {
     advice.push_back(
         "Most of the growth is copies of what the parent holds: keep that in columns (numpy arrays, Arrow tables, "
@@ -55,13 +65,13 @@ std::vector<std::string> AdviceAgainst(const OomKill& kill, const Growth& growth
         "Most of the growth is new memory: look for a cache or a list that only grows, or make batches and "
         "prefetch_factor smaller.");
   }
-  if (grower.role == Role::kWorker)
+  if (top_contributor.role == Role::kWorker)
     advice.push_back("Use fewer workers: each of them can grow like this one. num_workers=0 needs none of it.");
   return advice;
 }
 
 const OomKill& FirstKill(const Diagnosis& diagnosis, const Facts& facts) {
-  return *EndedBy(diagnosis.id, facts.growth).front()->oom;
+  return *EndedBy(diagnosis.id, facts).front()->oom;
 }
 
 }  // namespace
@@ -71,8 +81,8 @@ Diagnosis OomCgroup(const Facts& facts) {
   if (diagnosis.id.empty()) return diagnosis;
   const OomKill& kill = FirstKill(diagnosis, facts);
   diagnosis.summary = absl::StrCat("The kernel's OOM killer ended ", Dead(diagnosis, facts), ": ",
-                                   LimitWords(kill.limit), " met its limit of ", HumanBytes(kill.limit.limit), ".");
-  diagnosis.advice = AdviceAgainst(kill, facts.growth);
+                                   FormatLimit(kill.limit), " met its limit of ", HumanBytes(kill.limit.limit), ".");
+  diagnosis.advice = AdviceAgainst(kill, facts.model);
   diagnosis.advice.push_back(
       "Or raise the limit: docker run --memory, resources.limits.memory of the pod, MemoryMax= of the unit.");
   return diagnosis;
@@ -84,7 +94,7 @@ Diagnosis OomHost(const Facts& facts) {
   const OomKill& kill = FirstKill(diagnosis, facts);
   diagnosis.summary =
       absl::StrCat("The kernel's OOM killer ended ", Dead(diagnosis, facts), ": the host had no memory left.");
-  diagnosis.advice = AdviceAgainst(kill, facts.growth);
+  diagnosis.advice = AdviceAgainst(kill, facts.model);
   diagnosis.advice.push_back(
       "Look for who else is large on this host, and give the job a cgroup of its own with a limit: then it is told "
       "from the others, and dies alone.");

@@ -5,10 +5,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "model/diagnosis_facts.h"
-#include "model/fold.h"
-#include "model/saturated.h"
-#include "model/words.h"
+#include "model/facts/ended_aggregate.h"
+#include "model/format.h"
+#include "model/judge/diagnosis_facts.h"
+#include "model/saturating.h"
 
 namespace cowprof {
 namespace {
@@ -20,7 +20,7 @@ constexpr size_t kMostEvidence = 4;            // lines of single processes; tha
 
 // What is said of one process, with its size: the largest come first.
 struct Culprit {
-  const ProcessGrowth* process;
+  const ProcessModel* process;
   uint64_t bytes = 0;
   std::string text;
 };
@@ -43,29 +43,28 @@ std::string SumText(const std::vector<Culprit>& culprits) {
   return absl::StrCat(HumanBytes(bytes), " in ", culprits.size(), culprits.size() == 1 ? " process" : " processes");
 }
 
-absl::Duration LifeOf(const ProcessGrowth& process, const Growth& growth) {
-  return process.ended.value_or(growth.t) - process.started;
+absl::Duration LifeOf(const ProcessModel& process, const RunModel& model) {
+  return process.ended.value_or(model.t) - process.started;
 }
 
 // Workers whose new memory goes on growing. One that ended of its own accord, long before the workers as a whole did,
 // has given it back, as after each epoch.
 std::vector<Culprit> GrowingWorkers(const Facts& facts) {
-  const Growth& growth = facts.growth;
-  absl::Duration first = growth.t;
-  ForEachRow(growth, [&](const ProcessGrowth& process) {
+  const RunModel& model = facts.model;
+  absl::Duration first = model.t;
+  ForEachRow(model, [&](const ProcessModel& process) {
     if (process.role == Role::kWorker) first = std::min(first, process.started);
   });
   std::vector<Culprit> growing;
-  for (const ProcessGrowth& process : growth.processes) {
-    const bool gave_back =
-        process.exit && !process.exit->signaled && LifeOf(process, growth) < 0.6 * (growth.t - first);
+  for (const ProcessModel& process : model.processes) {
+    const bool gave_back = process.exit && !process.exit->signaled && LifeOf(process, model) < 0.6 * (model.t - first);
     if (process.role != Role::kWorker || gave_back) continue;
-    const std::optional<Rise> rise = SustainedRise(process.history, process.ended.has_value());
+    const std::optional<Rise> rise = SustainedRise(facts.estimates.MemoryOf(process.index), process.ended.has_value());
     if (!rise || rise->pages * facts.page_bytes < kLeastRiseBytes) continue;
     const uint64_t bytes = rise->pages * facts.page_bytes;
     const double per_second = bytes / std::max(absl::ToDoubleSeconds(rise->duration), 0.001);
     std::string text = absl::StrCat(HumanBytes(bytes), " of new memory in ", HumanDuration(rise->duration), ", ",
-                                    HumanBytes(SaturatedCount(per_second)), " each second and not slowing down");
+                                    HumanBytes(SaturatingCast(per_second)), " each second and not slowing down");
     if (process.counts.copies) absl::StrAppend(&text, "; in all it copied ", facts.Bytes(*process.counts.copies));
     growing.push_back({&process, bytes, std::move(text)});
   }
@@ -73,16 +72,16 @@ std::vector<Culprit> GrowingWorkers(const Facts& facts) {
 }
 
 // "spawn", "forkserver", or "" of a worker that was forked from the program itself.
-absl::string_view PicklingMethodOf(const ProcessGrowth& process) {
+absl::string_view PicklingMethodOf(const ProcessModel& process) {
   if (process.role != Role::kWorker) return "";
   if (absl::StrContains(process.command, "multiprocessing.forkserver")) return "forkserver";
   return absl::StrContains(process.command, "--multiprocessing-fork") ? "spawn" : "";
 }
 
 // What the program itself had at most: of what was pickled, it had the original.
-uint64_t MostOfOthers(const Growth& growth) {
+uint64_t MostOfOthers(const RunModel& model) {
   uint64_t most = 0;
-  for (const ProcessGrowth& process : growth.processes) {
+  for (const ProcessModel& process : model.processes) {
     if (process.role != Role::kParent && process.role != Role::kOther) continue;
     most = std::max(most, process.peak_private_bytes.value_or(0));
   }
@@ -92,9 +91,9 @@ uint64_t MostOfOthers(const Growth& growth) {
 // Private memory of a worker in the middle of its life, if that is most of what it ever had (of a leak it is half),
 // more than what the libraries of this size need (importing torch: 112 MiB, with as much of file pages), and not
 // copied. Not sooner: importing and unpickling take many seconds on a busy host.
-std::optional<uint64_t> PrivateFromTheStart(const ProcessGrowth& worker, const Facts& facts) {
-  const std::vector<MemoryHistory::Stretch>& stretches = worker.history.stretches;
-  const absl::Duration middle = worker.started + LifeOf(worker, facts.growth) / 2;
+std::optional<uint64_t> PrivateFromTheStart(const ProcessModel& worker, const Facts& facts) {
+  const std::vector<MemorySeries::Stretch>& stretches = facts.estimates.MemoryOf(worker.index).stretches;
+  const absl::Duration middle = worker.started + LifeOf(worker, facts.model) / 2;
   const auto at = std::find_if(stretches.begin(), stretches.end(), [&](const auto& one) { return one.t >= middle; });
   if (at == stretches.end()) return std::nullopt;
   const uint64_t bytes = at->private_bytes;
@@ -105,20 +104,20 @@ std::optional<uint64_t> PrivateFromTheStart(const ProcessGrowth& worker, const F
 }
 
 // What the resident file pages of a process rose by, if private memory next to did not.
-std::optional<uint64_t> FileRise(const ProcessGrowth& process, const Facts& facts) {
-  const std::vector<MemoryHistory::Stretch>& stretches = process.history.stretches;
+std::optional<uint64_t> FileRise(const ProcessModel& process, const Facts& facts) {
+  const std::vector<MemorySeries::Stretch>& stretches = facts.estimates.MemoryOf(process.index).stretches;
   if (stretches.empty() || !process.private_bytes) return std::nullopt;
-  const MemoryHistory::Stretch& first = stretches.front();
+  const MemorySeries::Stretch& first = stretches.front();
   const bool forked = process.origin == Origin::kForked && !process.execed;
-  const Growth& growth = facts.growth;
+  const RunModel& model = facts.model;
   uint64_t before = first.file_pages, most = process.proc.file_pages.value_or(0);
   // A forked worker may have read all of a file before it is first seen: but it began with no more than its parent has.
-  if (const ProcessGrowth* parent = growth.Find(process.parent); forked && parent != nullptr)
+  if (const ProcessModel* parent = model.Find(process.parent); forked && parent != nullptr)
     before = std::min(before, parent->proc.file_pages.value_or(before));
-  for (const MemoryHistory::Stretch& stretch : stretches) most = std::max(most, stretch.file_pages);
-  const uint64_t bytes = (most - std::min(most, before)) * facts.page_bytes;
+  for (const MemorySeries::Stretch& stretch : stretches) most = std::max(most, stretch.file_pages);
+  const uint64_t bytes = SaturatingSubtract(most, before) * facts.page_bytes;
   const uint64_t private_before = forked ? 0 : first.private_bytes;
-  const uint64_t private_rise = *process.peak_private_bytes - std::min(*process.peak_private_bytes, private_before);
+  const uint64_t private_rise = SaturatingSubtract(*process.peak_private_bytes, private_before);
   return bytes >= kSizeableBytes && 4 * private_rise <= bytes ? std::optional<uint64_t>(bytes) : std::nullopt;
 }
 
@@ -127,8 +126,8 @@ std::optional<uint64_t> FileRise(const ProcessGrowth& process, const Facts& fact
 Diagnosis PrivateBySpawn(const Facts& facts) {
   std::vector<Culprit> culprits;
   absl::string_view method;
-  const uint64_t most_of_others = MostOfOthers(facts.growth);
-  for (const ProcessGrowth& process : facts.growth.processes) {
+  const uint64_t most_of_others = MostOfOthers(facts.model);
+  for (const ProcessModel& process : facts.model.processes) {
     const absl::string_view its_method = PicklingMethodOf(process);
     const std::optional<uint64_t> bytes = PrivateFromTheStart(process, facts);
     if (its_method.empty() || !bytes || 2 * most_of_others < *bytes) continue;
@@ -142,7 +141,7 @@ Diagnosis PrivateBySpawn(const Facts& facts) {
   Diagnosis diagnosis = {.id = "private-by-spawn", .confidence = 0.9};
   diagnosis.summary = absl::StrCat("Each worker began with memory of its own, which the ", method,
                                    " start method pickled to it or had it make again: ", SumText(culprits),
-                                   ". That is no copy-on-write: nothing was shared that could be lost.");
+                                   ". That is not copy-on-write: nothing was shared that could be lost.");
   diagnosis.evidence.push_back(
       absl::StrCat("start method ", method, "; the program itself had ", HumanBytes(most_of_others), " at most"));
   AddCulprits(std::move(culprits), &diagnosis);
@@ -182,7 +181,7 @@ Diagnosis GcDisabled(const Facts& facts) {
   diagnosis.summary =
       absl::StrCat("Python's cycle collector is off in workers whose new memory grows: ", SumText(growing),
                    ". Objects that refer to each other are never freed there.");
-  const ProcessGrowth* parent = facts.growth.Find(growing[0].process->parent);
+  const ProcessModel* parent = facts.model.Find(growing[0].process->parent);
   diagnosis.evidence.push_back("gc.isenabled() is False there, as read from the workers' memory");
   if (parent != nullptr && parent->collector_on)
     diagnosis.evidence.push_back(*parent->collector_on ? "it is on in their parent: the workers turned it off"
@@ -192,13 +191,13 @@ Diagnosis GcDisabled(const Facts& facts) {
       "Call gc.enable() in the workers (worker_init_fn of the DataLoader), after gc.freeze() in the parent if "
       "collections copied too much; or gc.collect() once in a while, as at the end of a batch.",
       "Or break the cycles: weakref for the way back, no exception kept with its traceback, no closure that holds "
-      "itself. If the growth stays with the collector on, it is no garbage but kept: see new-memory-growth."};
+      "itself. If the growth stays with the collector on, it is not garbage but kept: see new-memory-growth."};
   return diagnosis;
 }
 
 Diagnosis FileBacked(const Facts& facts) {
   std::vector<Culprit> culprits;
-  for (const ProcessGrowth& process : facts.growth.processes) {
+  for (const ProcessModel& process : facts.model.processes) {
     if (process.role != Role::kWorker && process.role != Role::kParent) continue;
     const std::optional<uint64_t> bytes = FileRise(process, facts);
     if (!bytes) continue;

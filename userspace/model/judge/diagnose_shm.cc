@@ -7,9 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "model/diagnosis_facts.h"
-#include "model/shm.h"
-#include "model/words.h"
+#include "model/facts/shm.h"
+#include "model/format.h"
+#include "model/judge/diagnosis_facts.h"
+#include "model/saturating.h"
 
 namespace cowprof {
 namespace {
@@ -19,45 +20,47 @@ constexpr double kHalfFull = 0.5;        // before that, what fills it may as we
 constexpr uint64_t kLooksToBelieve = 2;  // that nobody owns it: a segment may change hands while a look goes on
 constexpr double kLeakShare = 0.001;     // of the capacity; less is no finding
 
-const LimitGrowth* LimitOf(const Growth& growth, LimitKind kind) {
-  const auto found = std::find_if(growth.limits.begin(), growth.limits.end(),
-                                  [kind](const LimitGrowth& limit) { return limit.now.kind == kind; });
-  return found == growth.limits.end() ? nullptr : &*found;
+const LimitModel* LimitOf(const RunModel& model, LimitKind kind) {
+  const auto found = std::find_if(model.limits.begin(), model.limits.end(),
+                                  [kind](const LimitModel& limit) { return limit.now.kind == kind; });
+  return found == model.limits.end() ? nullptr : &*found;
 }
 
-double PeakRatio(const Growth& growth, LimitKind kind) {
-  const LimitGrowth* limit = LimitOf(growth, kind);
+double PeakRatio(const RunModel& model, LimitKind kind) {
+  const LimitModel* limit = LimitOf(model, kind);
   return limit == nullptr ? 0 : limit->peak_ratio;
 }
 
 bool WillExceed(const Facts& facts, LimitKind kind) {
-  return std::any_of(facts.forecast.limits.begin(), facts.forecast.limits.end(), [kind](const LimitForecast& limit) {
-    return limit.now.kind == kind && limit.outlook == Outlook::kWillExceed;
-  });
+  return std::any_of(
+      facts.findings.forecast.limits.begin(), facts.findings.forecast.limits.end(),
+      [kind](const LimitForecast& limit) { return limit.now.kind == kind && limit.outlook == Outlook::kWillExceed; });
 }
 
-// A write to shared memory found no room: SIGBUS inside of a file of that mount. Where the file is not known, on a
-// mount that was nearly full.
-bool WriteFailed(const Growth& growth, const Event& event) {
-  if (event.kind != EventKind::kSignalDelivered || event.signal != SIGBUS) return false;
-  if (!event.file) return PeakRatio(growth, LimitKind::kShm) >= kNearFull;
-  const bool on_mount = !growth.shm || event.file->device == growth.shm->device;
-  return event.file->in_memory && on_mount && event.file->offset < event.file->file_bytes;
+// A write to shared memory found no room: SIGBUS inside a file of that mount or, if the file is unknown, while the
+// mount was nearly full.
+bool WriteFailed(const RunModel& model, const Event& event) {
+  const auto* delivered = event.As<SignalDelivered>();
+  if (delivered == nullptr || delivered->signal != SIGBUS) return false;
+  const std::optional<FaultFile>& file = delivered->file;
+  if (!file) return PeakRatio(model, LimitKind::kShm) >= kNearFull;
+  const bool on_mount = !model.shm || file->device == model.shm->device;
+  return file->in_memory && on_mount && file->offset < file->file_bytes;
 }
 
-std::vector<pid_t> FailedWriters(const Growth& growth) {
+std::vector<pid_t> FailedWriters(const RunModel& model) {
   std::vector<pid_t> pids;
-  for (const ProcessGrowth& process : growth.processes) {
-    const auto failed = [&](const Event& event) { return WriteFailed(growth, event); };
+  for (const ProcessModel& process : model.processes) {
+    const auto failed = [&](const Event& event) { return WriteFailed(model, event); };
     if (std::any_of(process.signals.begin(), process.signals.end(), failed)) pids.push_back(process.id.pid);
   }
   return pids;
 }
 
-bool FullOfFiles(const Growth& growth) { return PeakRatio(growth, LimitKind::kShmInodes) >= kFull; }
+bool FullOfFiles(const RunModel& model) { return PeakRatio(model, LimitKind::kShmInodes) >= kFull; }
 
-bool IsFull(const Growth& growth) {
-  return PeakRatio(growth, LimitKind::kShm) >= kFull || FullOfFiles(growth) || !FailedWriters(growth).empty();
+bool IsFull(const RunModel& model) {
+  return PeakRatio(model, LimitKind::kShm) >= kFull || FullOfFiles(model) || !FailedWriters(model).empty();
 }
 
 // ---- Who has it ----
@@ -88,11 +91,11 @@ std::vector<std::string> ContentsOf(const ShmSample& sample) {
   return lines;
 }
 
-std::string RoleText(const Growth& growth, pid_t pid) {
-  const auto is_it = [pid](const ProcessGrowth& process) { return process.id.pid == pid; };
+std::string RoleText(const RunModel& model, pid_t pid) {
+  const auto is_it = [pid](const ProcessModel& process) { return process.id.pid == pid; };
   // The latest: a pid is handed out again.
-  const auto found = std::find_if(growth.processes.rbegin(), growth.processes.rend(), is_it);
-  if (found != growth.processes.rend()) return absl::StrCat(NameOf(found->role), " ", pid);
+  const auto found = std::find_if(model.processes.rbegin(), model.processes.rend(), is_it);
+  if (found != model.processes.rend()) return absl::StrCat(NameOf(found->role), " ", pid);
   return absl::StrCat("process ", pid);
 }
 
@@ -100,8 +103,8 @@ std::string RoleText(const Growth& growth, pid_t pid) {
 
 std::string RoomText(const ShmSample& sample, const Batches& batches) {
   const uint64_t capacity = sample.capacity_bytes.value_or(0);
-  const uint64_t other = sample.used_bytes - std::min(sample.used_bytes, batches.bytes());
-  const uint64_t fit = (capacity - std::min(capacity, other)) / std::max<uint64_t>(batches.bytes_each, 1);
+  const uint64_t other = SaturatingSubtract(sample.used_bytes, batches.bytes());
+  const uint64_t fit = SaturatingSubtract(capacity, other) / std::max<uint64_t>(batches.bytes_each, 1);
   return absl::StrCat(
       HumanBytes(capacity), " less ", HumanBytes(other), " of other things hold ", fit, " tensors of ",
       HumanBytes(batches.bytes_each),
@@ -114,16 +117,16 @@ std::string SizeText(uint64_t used_bytes) {
   return absl::StrCat(std::bit_ceil(std::min(used_bytes, kLargest) * 2) >> 20, "m");
 }
 
-std::vector<std::string> RoomAdvice(const Growth& growth, uint64_t used_bytes) {
+std::vector<std::string> RoomAdvice(const RunModel& model, uint64_t used_bytes) {
   std::vector<std::string> advice;
   const std::string size = SizeText(std::max<uint64_t>(used_bytes, 64 << 20));
   advice.push_back(absl::StrCat("Give it more room: docker run --shm-size=", size,
                                 " (or --ipc=host, which takes the host's), in Kubernetes an emptyDir with medium: "
                                 "Memory on /dev/shm, on the host itself mount -o remount,size=",
                                 size, " /dev/shm."));
-  const std::optional<Batches> batches = growth.shm_peak ? BatchesIn(*growth.shm_peak) : std::nullopt;
+  const std::optional<Batches> batches = model.shm_peak ? BatchesIn(*model.shm_peak) : std::nullopt;
   advice.push_back(absl::StrCat("Or let less be in flight: fewer workers, a smaller prefetch_factor or batch_size",
-                                batches ? absl::StrCat(" (", RoomText(*growth.shm_peak, *batches), ")") : "",
+                                batches ? absl::StrCat(" (", RoomText(*model.shm_peak, *batches), ")") : "",
                                 "; num_workers=0 needs no shared memory."));
   if (batches) {
     advice.push_back(
@@ -135,47 +138,47 @@ std::vector<std::string> RoomAdvice(const Growth& growth, uint64_t used_bytes) {
 }
 
 Diagnosis Crowded(const Facts& facts, const char* id, double confidence) {
-  const Growth& growth = facts.growth;
+  const RunModel& model = facts.model;
   Diagnosis diagnosis = {.id = id, .confidence = confidence};
-  const LimitGrowth* limit = LimitOf(growth, LimitKind::kShm);
+  const LimitModel* limit = LimitOf(model, LimitKind::kShm);
   const uint64_t peak = limit != nullptr ? limit->peak : 0;
   if (limit != nullptr) {
     diagnosis.evidence.push_back(absl::StrCat("at most ", HumanBytes(limit->peak), " used, ",
                                               Percent(limit->peak_ratio), " of the capacity that it had then; now ",
                                               HumanBytes(limit->now.used), " of ", HumanBytes(limit->now.limit)));
   }
-  if (growth.shm_peak) {
-    for (std::string& line : ContentsOf(*growth.shm_peak)) diagnosis.evidence.push_back(std::move(line));
-    if (const std::optional<Batches> batches = BatchesIn(*growth.shm_peak)) {
+  if (model.shm_peak) {
+    for (std::string& line : ContentsOf(*model.shm_peak)) diagnosis.evidence.push_back(std::move(line));
+    if (const std::optional<Batches> batches = BatchesIn(*model.shm_peak)) {
       diagnosis.evidence.push_back(
-          absl::StrCat(BatchesText(*batches), "; capacity ", HumanBytes(growth.shm_peak->capacity_bytes)));
+          absl::StrCat(BatchesText(*batches), "; capacity ", HumanBytes(model.shm_peak->capacity_bytes)));
     }
-    diagnosis.pids = OwnersIn(*growth.shm_peak);
+    diagnosis.pids = OwnersIn(*model.shm_peak);
   }
-  diagnosis.advice = RoomAdvice(growth, peak);
+  diagnosis.advice = RoomAdvice(model, peak);
   return diagnosis;
 }
 
 }  // namespace
 
 Diagnosis ShmFull(const Facts& facts) {
-  const Growth& growth = facts.growth;
-  if (!IsFull(growth)) return {};
-  const std::vector<pid_t> failed = FailedWriters(growth);
+  const RunModel& model = facts.model;
+  if (!IsFull(model)) return {};
+  const std::vector<pid_t> failed = FailedWriters(model);
   Diagnosis diagnosis = Crowded(facts, "shm-full", failed.empty() ? 0.97 : 0.95);
-  diagnosis.summary = FullOfFiles(growth) ? "/dev/shm has no room for one more file: its inodes are used up."
-                                          : "/dev/shm was full: the next write gets SIGBUS, or a RuntimeError from "
-                                            "torch 2.10 on, and the worker is lost.";
+  diagnosis.summary = FullOfFiles(model) ? "/dev/shm has no room for one more file: its inodes are used up."
+                                         : "/dev/shm was full: the next write gets SIGBUS, or a RuntimeError from "
+                                           "torch 2.10 on, and the worker is lost.";
   for (const pid_t pid : failed)
     diagnosis.evidence.insert(diagnosis.evidence.begin(),
-                              absl::StrCat(RoleText(growth, pid), " got SIGBUS writing to shared memory"));
+                              absl::StrCat(RoleText(model, pid), " got SIGBUS writing to shared memory"));
   if (!failed.empty()) diagnosis.pids = failed;
   return diagnosis;
 }
 
 Diagnosis ShmNearFull(const Facts& facts) {
-  if (IsFull(facts.growth)) return {};
-  const double ratio = PeakRatio(facts.growth, LimitKind::kShm);
+  if (IsFull(facts.model)) return {};
+  const double ratio = PeakRatio(facts.model, LimitKind::kShm);
   const bool near = ratio >= kNearFull;
   if (!near && (ratio < kHalfFull || !WillExceed(facts, LimitKind::kShm))) return {};
   Diagnosis diagnosis = Crowded(facts, "shm-near-full", near ? 0.9 : 0.75);
@@ -185,19 +188,19 @@ Diagnosis ShmNearFull(const Facts& facts) {
 }
 
 Diagnosis ShmUnlinked(const Facts& facts) {
-  const Growth& growth = facts.growth;
-  if (growth.shm_unlinked.empty() || IsFull(growth)) return {};
+  const RunModel& model = facts.model;
+  if (model.shm_unlinked.empty() || IsFull(model)) return {};
   Diagnosis diagnosis = {.id = "shm-unlinked", .confidence = 0.8};
-  const uint64_t count = std::max<uint64_t>(growth.shm ? growth.shm->unlinked : 0, growth.shm_unlinked.size());
+  const uint64_t count = std::max<uint64_t>(model.shm ? model.shm->unlinked : 0, model.shm_unlinked.size());
   diagnosis.summary = absl::StrCat(Plural(count, "name"),
                                    " of shared memory was removed while processes still use it: whoever opens it next "
                                    "gets FileNotFoundError.");
   std::set<pid_t> owners;
-  for (const ShmSegment& segment : growth.shm_unlinked) {
+  for (const ShmSegment& segment : model.shm_unlinked) {
     std::vector<std::string> who;
     for (const pid_t pid : OwnersOf(segment)) {
       owners.insert(pid);
-      who.push_back(RoleText(growth, pid));
+      who.push_back(RoleText(model, pid));
     }
     diagnosis.evidence.push_back(absl::StrCat(Printable(segment.name), " (", NameOf(segment.kind), ", ",
                                               HumanBytes(segment.bytes), ") lost its name; still in use by ",
@@ -213,17 +216,17 @@ Diagnosis ShmUnlinked(const Facts& facts) {
 }
 
 Diagnosis ShmLeaked(const Facts& facts) {
-  const Growth& growth = facts.growth;
-  if (!growth.shm) return {};
+  const RunModel& model = facts.model;
+  if (!model.shm) return {};
   std::vector<const ShmSegment*> leaked;
   uint64_t bytes = 0;
-  for (const ShmSegment& segment : growth.shm->segments) {
+  for (const ShmSegment& segment : model.shm->segments) {
     const bool sure = segment.looks_unowned >= kLooksToBelieve;
-    if (!sure || OwnershipOf(*growth.shm, segment) != Ownership::kLeaked) continue;
+    if (!sure || OwnershipOf(*model.shm, segment) != Ownership::kLeaked) continue;
     leaked.push_back(&segment);
     bytes += segment.bytes;
   }
-  const uint64_t capacity = growth.shm->capacity_bytes.value_or(0);
+  const uint64_t capacity = model.shm->capacity_bytes.value_or(0);
   if (bytes < kNoiseBytes || bytes < kLeakShare * capacity) return {};
   const double share = capacity == 0 ? 0 : static_cast<double>(bytes) / capacity;
   Diagnosis diagnosis = {.id = "shm-leaked", .confidence = std::min(0.95, 0.6 + share)};
@@ -246,11 +249,11 @@ Diagnosis ShmLeaked(const Facts& facts) {
 }
 
 Diagnosis FdExhaustion(const Facts& facts) {
-  const Growth& growth = facts.growth;
-  const LimitGrowth* limit = LimitOf(growth, LimitKind::kDescriptors);
+  const RunModel& model = facts.model;
+  const LimitModel* limit = LimitOf(model, LimitKind::kDescriptors);
   if (limit == nullptr || limit->now.limit.value_or(0) == 0) return {};
-  const ProcessGrowth* most = nullptr;
-  for (const ProcessGrowth& process : growth.processes) {
+  const ProcessModel* most = nullptr;
+  for (const ProcessModel& process : model.processes) {
     if (most == nullptr || process.peak_descriptors > most->peak_descriptors) most = &process;
   }
   const uint64_t peak = most == nullptr ? 0 : most->peak_descriptors.value_or(0), bound = *limit->now.limit;
@@ -258,7 +261,7 @@ Diagnosis FdExhaustion(const Facts& facts) {
   if (!near && !WillExceed(facts, LimitKind::kDescriptors)) return {};
   const pid_t pid = most == nullptr ? 0 : most->id.pid;
   uint64_t held = 0;
-  for (const std::optional<ShmSample>* look : {&growth.shm, &growth.shm_peak}) {
+  for (const std::optional<ShmSample>* look : {&model.shm, &model.shm_peak}) {
     if (!*look) continue;
     const auto holds = [pid](const ShmSegment& segment) {
       return segment.kind == SegmentKind::kTorch &&
@@ -268,7 +271,7 @@ Diagnosis FdExhaustion(const Facts& facts) {
   }
   Diagnosis diagnosis = {.id = "fd-exhaustion", .confidence = near ? 0.9 : 0.7, .pids = {pid}};
   diagnosis.summary =
-      absl::StrCat(RoleText(growth, pid), near ? " nearly used up" : " heads for the end of",
+      absl::StrCat(RoleText(model, pid), near ? " nearly used up" : " heads for the end of",
                    " the descriptors that it may have: the next open, or batch, fails (Too many open files).");
   diagnosis.evidence = {absl::StrCat(HumanCount(peak), " of ", HumanCount(bound), " descriptors open (RLIMIT_NOFILE)")};
   if (held > 0) {

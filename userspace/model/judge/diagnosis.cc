@@ -1,15 +1,14 @@
-// See diagnosis.h.
-#include "model/diagnosis.h"
+#include "model/judge/diagnosis.h"
 
 #include <algorithm>
 #include <map>
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
-#include "model/blame.h"
-#include "model/diagnosis_facts.h"
-#include "model/fix_sketch.h"
-#include "model/words.h"
+#include "model/format.h"
+#include "model/judge/blame.h"
+#include "model/judge/diagnosis_facts.h"
+#include "model/judge/fix_sketch.h"
 
 namespace cowprof {
 namespace {
@@ -40,62 +39,29 @@ void Add(Diagnosis diagnosis, std::vector<Diagnosis>* found) {
   }
 }
 
-const char* WordsOf(Cause cause) {
-  constexpr const char* kWords[] = {"reference counts",
-                                    "the collector's headers",
-                                    "pymalloc's book-keeping",
-                                    "bytecode that specialises itself",
-                                    "cached hashes",
-                                    "data",
-                                    "released objects",
-                                    "writes of the kernel",
-                                    "unknown"};
-  return kWords[static_cast<int>(cause)];
-}
-
 }  // namespace
 
-std::vector<Diagnosis> Diagnose(const Growth& growth) {
+std::vector<Diagnosis> Diagnose(const Run& run, const Findings& findings) {
   std::vector<Diagnosis> found;
-  const Facts facts = FactsOf(growth);
+  const Facts facts = FactsOf(run, findings);
+  const RunModel& model = run.model;
   for (const auto& diagnose : kDiagnoses) {
     Diagnosis diagnosis = diagnose(facts);
     if (!diagnosis.id.empty()) Add(std::move(diagnosis), &found);
   }
   std::stable_sort(found.begin(), found.end(),
                    [](const Diagnosis& a, const Diagnosis& b) { return a.confidence > b.confidence; });
-  const bool causes_known = SumOf(growth, /*living_only=*/false, /*workers_only=*/false).causes_known;
   // Where kernel memory can't be read nobody knows whose limit an OOM kill served: no finding, and not clean either.
-  const bool killed = std::any_of(growth.processes.begin(), growth.processes.end(),
-                                  [](const ProcessGrowth& process) { return process.oom_victim && !process.oom; });
+  const bool killed = std::any_of(model.processes.begin(), model.processes.end(),
+                                  [](const ProcessModel& process) { return process.oom_victim && !process.oom; });
   // One that ended before its pages were looked at may have copied anything.
-  const bool unseen = std::any_of(growth.processes.begin(), growth.processes.end(), [](const ProcessGrowth& process) {
+  const bool unseen = std::any_of(model.processes.begin(), model.processes.end(), [](const ProcessModel& process) {
     return process.role == Role::kWorker && !process.counts.copies;
   });
-  if (found.empty() && causes_known && !killed && !unseen) found.push_back(Clean(facts));
-  const Container container = ContainerOf(ByType(growth, facts.blame));
+  if (found.empty() && findings.all.causes_known && !killed && !unseen) found.push_back(Clean(facts));
+  const Container container = ContainerOf(findings.of_workers.by_type);
   for (Diagnosis& diagnosis : found) diagnosis.sketch = FixSketch(diagnosis.id, container);
   return found;
-}
-
-std::string TopFinding(const Growth& growth) {
-  const Blame blame = BlameOf(growth, {.workers_only = true});
-  if (blame.copies * growth.info.page_bytes <= kNoiseBytes) return "";
-  std::map<std::tuple<Cause, std::string, std::string>, double> groups;
-  for (const PlaceShare& share : blame.places) {
-    const Place& place = growth.places[share.place];
-    Frame frame = place.frames.empty() ? Frame{} : growth.frames[place.frames.front()];
-    frame.file.erase(0, frame.file.rfind('/') + 1);  // one sentence has no room for the folder
-    groups[{place.cause, place.type, LineText(frame)}] += share.copies;
-  }
-  const auto largest =
-      std::max_element(groups.begin(), groups.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-  if (largest == groups.end()) return "";
-  const auto& [cause, type, line] = largest->first;
-  return absl::StrCat(Percent(largest->second / blame.copies), " of ",
-                      HumanBytes(blame.copies * growth.info.page_bytes), ": ", WordsOf(cause),
-                      type.empty() ? "" : absl::StrCat(" of ", Printable(type)),
-                      line.empty() ? "" : absl::StrCat(", at ", line), blame.estimated ? " (estimated)." : ".");
 }
 
 }  // namespace cowprof

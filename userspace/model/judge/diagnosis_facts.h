@@ -1,15 +1,13 @@
 // What the diagnoses are made of, and the list of them: called by diagnosis.cc only. A diagnosis is one pure function
 // in a diagnose_*.cc; an empty id says that it is not the case.
-#ifndef COWPROF_MODEL_DIAGNOSIS_FACTS_H_
-#define COWPROF_MODEL_DIAGNOSIS_FACTS_H_
+#ifndef COWPROF_MODEL_JUDGE_DIAGNOSIS_FACTS_H_
+#define COWPROF_MODEL_JUDGE_DIAGNOSIS_FACTS_H_
 
 #include <string>
 #include <vector>
 
-#include "model/blame.h"
-#include "model/diagnosis.h"
-#include "model/forecast.h"
-#include "model/growth.h"
+#include "model/judge/diagnosis.h"
+#include "model/judge/findings.h"
 
 namespace cowprof {
 
@@ -20,13 +18,13 @@ inline constexpr double kNoticeableShare = 0.1;  // of what the workers copied
 
 // What the diagnoses look at: the workers' copies, by cause, and all else of the recording.
 struct Facts {
-  const Growth& growth;
+  const RunModel& model;
+  const Estimates& estimates;
+  const Findings& findings;  // all but the diagnoses
   uint64_t page_bytes = 0;
   uint64_t copies = 0, most_of_one = 0;  // by workers that inherited memory
   CauseCounts causes = {};
   std::vector<pid_t> pids;  // of workers that copied more than noise
-  Blame blame;
-  Forecast forecast;
 
   uint64_t Of(Cause cause) const { return causes[static_cast<int>(cause)]; }
   std::string Bytes(uint64_t pages) const;
@@ -35,10 +33,10 @@ struct Facts {
   }
   bool HasWorkers() const;
 };
-Facts FactsOf(const Growth& growth);
+Facts FactsOf(const Run& run, const Findings& findings);
 
 // A worker whose causes are known, and that has inherited memory.
-bool HasInheritedMemory(const ProcessGrowth& process);
+bool HasInheritedMemory(const ProcessModel& process);
 
 std::string Percent(double share);         // "63 %"
 std::string LineText(const Frame& frame);  // "coco.py:41 in CocoDataset.__getitem__"; "" where it is not known
@@ -68,4 +66,4 @@ Diagnosis ShmFullDeath(const Facts& facts);  // "shm-full" by who died of it
 
 }  // namespace cowprof
 
-#endif  // COWPROF_MODEL_DIAGNOSIS_FACTS_H_
+#endif  // COWPROF_MODEL_JUDGE_DIAGNOSIS_FACTS_H_

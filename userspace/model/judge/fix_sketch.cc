@@ -1,6 +1,6 @@
 // See fix_sketch.h. Each sketch has a part "# before" and a part "# after". Names that a reader knows are not imported:
 // numpy, torch, gc, pickle, SimpleNamespace, Dataset, DataLoader.
-#include "model/fix_sketch.h"
+#include "model/judge/fix_sketch.h"
 
 #include <algorithm>
 

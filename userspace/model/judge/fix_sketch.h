@@ -1,13 +1,13 @@
 // What a fix looks like in Python: a few lines before and after, by diagnosis and by the kind of container that was
 // found. Pure. Called by diagnosis.cc; tests/system/test_fix_sketch.py runs every one of them.
-#ifndef COWPROF_MODEL_FIX_SKETCH_H_
-#define COWPROF_MODEL_FIX_SKETCH_H_
+#ifndef COWPROF_MODEL_JUDGE_FIX_SKETCH_H_
+#define COWPROF_MODEL_JUDGE_FIX_SKETCH_H_
 
 #include <string>
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "model/blame.h"
+#include "model/judge/blame.h"
 
 namespace cowprof {
 
@@ -23,4 +23,4 @@ std::string FixSketch(absl::string_view diagnosis, Container container);
 
 }  // namespace cowprof
 
-#endif  // COWPROF_MODEL_FIX_SKETCH_H_
+#endif  // COWPROF_MODEL_JUDGE_FIX_SKETCH_H_

@@ -1,14 +1,15 @@
-// See forecast.h. Growth has two parts that are looked at apart: copies, which end when all that the workers read is
-// theirs (page_pool.h says how much that is), and new memory, which need not end (trend.h says how fast it comes).
-#include "model/forecast.h"
+// See forecast.h. RunModel has two parts that are looked at apart: copies, which end when all that the workers read is
+// theirs (working_set_estimator.h says how much that is), and new memory, which need not end (robust_slope.h says how
+// fast it comes).
+#include "model/judge/forecast.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "model/forecast_words.h"
-#include "model/saturated.h"
-#include "model/worker_ceiling.h"
+#include "model/judge/forecast_format.h"
+#include "model/judge/worker_ceiling.h"
+#include "model/saturating.h"
 
 namespace cowprof {
 namespace {
@@ -41,21 +42,21 @@ struct Copies {
   }
 };
 
-bool Copying(const ProcessGrowth& process) { return !process.ended && process.role == Role::kWorker; }
+bool Copying(const ProcessModel& process) { return !process.ended && process.role == Role::kWorker; }
 
-Copies CopiesOf(const Growth& growth) {
-  const double page_bytes = growth.info.page_bytes, now = absl::ToDoubleSeconds(growth.t);
+Copies CopiesOf(const RunModel& model, const ForecastInputs& inputs) {
+  const double page_bytes = model.info.page_bytes, now = absl::ToDoubleSeconds(model.t);
   Copies copies = {.known = true};
   double began = now, stretched = 0;
-  for (const ProcessGrowth& process : growth.processes) {
+  for (const ProcessModel& process : model.processes) {
     if (!Copying(process)) continue;
     const double shared = process.still_shared_bytes.value_or(0);
     const double copied = process.counts.copies.value_or(0) * page_bytes;
     copies.private_bytes += process.private_bytes.value_or(0);
     copies.shared_bytes += shared;
     began = std::min(began, absl::ToDoubleSeconds(process.started));
-    const auto pool = growth.history.pools.find(process.space);
-    const bool known = pool != growth.history.pools.end() && pool->second.estimate();
+    const auto pool = inputs.pools.find(process.space);
+    const bool known = pool != inputs.pools.end() && pool->second.estimate();
     copies.known &= known || shared == 0;
     const PoolEstimate pages = known ? *pool->second.estimate() : PoolEstimate{.high = HUGE_VAL};
     const auto rest = [&](double most) { return std::clamp(most * page_bytes - copied, 0.0, shared); };
@@ -67,7 +68,7 @@ Copies CopiesOf(const Growth& growth) {
   if (copies.rest.best > 0) copies.stretch = stretched / copies.rest.best;
   const double elapsed = now - began;
   if (elapsed <= 0) return copies;
-  const Series& series = growth.history.copied_bytes;
+  const Series& series = inputs.copied_bytes;
   const auto rate_since = [&](double part) {
     return std::max(0.0, ValueAt(series, now) - ValueAt(series, now - part * elapsed)) / (part * elapsed);
   };
@@ -88,22 +89,22 @@ Copies CopiesOf(const Growth& growth) {
 }
 
 // Memory that comes back when workers end, so that what the next ones take is known from those before.
-bool IsSawtooth(const History& history) { return history.generations > 0; }
+bool IsSawtooth(const ForecastInputs& inputs) { return inputs.generations > 0; }
 
 // The workers have not yet taken what those before them did.
-bool BelowEarlier(const Copies& copies, const History& history) {
-  return IsSawtooth(history) && copies.private_bytes < 1.05 * history.earlier_bytes;
+bool BelowEarlier(const Copies& copies, const ForecastInputs& inputs) {
+  return IsSawtooth(inputs) && copies.private_bytes < 1.05 * inputs.earlier_bytes;
 }
 
-Estimate PlateauOf(const Copies& copies, const History& history) {
+Estimate PlateauOf(const Copies& copies, const ForecastInputs& inputs) {
   const double now = copies.private_bytes;
   // Between two generations.
-  if (now == 0 && GenerationIsOver(history)) {
-    const double earlier = std::max(history.earlier_bytes, history.generation_bytes);
+  if (now == 0 && GenerationIsOver(inputs)) {
+    const double earlier = std::max(inputs.earlier_bytes, inputs.generation_bytes);
     return {0.9 * earlier, earlier, 1.1 * earlier};
   }
-  if (BelowEarlier(copies, history)) {
-    const double earlier = history.earlier_bytes;
+  if (BelowEarlier(copies, inputs)) {
+    const double earlier = inputs.earlier_bytes;
     return {std::max(now, 0.9 * earlier), std::max(now, earlier), std::max(now, 1.1 * earlier)};
   }
   return {now + copies.rest.low, now + copies.rest.best, now + copies.rest.high};
@@ -152,21 +153,23 @@ Outlook OutlookOf(const LimitForecast& limit, bool known, bool early) {
   return known ? Outlook::kTight : Outlook::kUnknown;
 }
 
-LimitForecast ForecastOfLimit(const Growth& growth, size_t number, const Copies& copies, bool target_grows) {
-  const LimitSample& now = growth.limits[number].now;
-  const History& history = growth.history;
+// What a limit is forecast from, beside itself.
+struct LimitInputs {
+  Slope slope;         // of its use beyond copies
+  double earlier = 0;  // peak of its use while earlier generations lived
+  bool early = false;  // too few samples for a trend
+};
+
+LimitForecast ForecastOfLimit(const LimitSample& now, const LimitInputs& inputs, const Copies& copies, bool sawtooth) {
   LimitForecast forecast = {.now = now};
   const double used = now.used, room = static_cast<double>(*now.limit) - used;
-  Estimate rest = IsChargedForCopies(now.kind) ? copies.rest : Estimate{};
-  Slope slope = SlopeOf(history.beyond_copies[number], FloorOf(now, target_grows));
-  double earlier = 0;
-  if (BelowEarlier(copies, history) && IsChargedForCopies(now.kind)) {
-    // What grows now was there before and went away again.
-    earlier = history.earlier_peaks[number];
-    if (used < 1.05 * earlier) {
-      slope = {};
-      rest = {};
-    }
+  Estimate rest = IsMemory(now.kind) ? copies.rest : Estimate{};
+  Slope slope = inputs.slope;
+  // What grows now was there before and went away again.
+  const double earlier = sawtooth && IsMemory(now.kind) ? inputs.earlier : 0;
+  if (used < 1.05 * earlier) {
+    slope = {};
+    rest = {};
   }
   const auto peak = [&](double rate, double more) {
     return rate > 0 ? std::numeric_limits<double>::infinity() : std::max(used + more, earlier);
@@ -174,8 +177,23 @@ LimitForecast ForecastOfLimit(const Growth& growth, size_t number, const Copies&
   forecast.peak = {peak(slope.low, rest.low), peak(slope.best, rest.best), peak(slope.high, rest.high)};
   forecast.eta = Time(TimeToFill(copies, rest.best, slope.best, room));
   forecast.eta_earliest = Time(TimeToFill(copies, rest.high, slope.high, room));
-  forecast.outlook = OutlookOf(forecast, copies.known, growth.samples < kLeastSamples);
+  forecast.outlook = OutlookOf(forecast, copies.known, inputs.early);
   return forecast;
+}
+
+std::vector<LimitForecast> ForecastLimits(const RunModel& model, const ForecastInputs& inputs, const Copies& copies,
+                                          bool target_grows) {
+  std::vector<LimitForecast> limits;
+  for (size_t i = 0; i < model.limits.size(); ++i) {
+    const LimitSample& now = model.limits[i].now;
+    if (now.limit.value_or(0) == 0) continue;
+    if (i >= inputs.beyond_copies.size()) break;  // nothing is remembered of it
+    const LimitInputs of_limit = {.slope = SlopeOf(inputs.beyond_copies[i], FloorOf(now, target_grows)),
+                                  .earlier = static_cast<double>(inputs.earlier_peaks[i]),
+                                  .early = model.samples < kLeastSamples};
+    limits.push_back(ForecastOfLimit(now, of_limit, copies, BelowEarlier(copies, inputs)));
+  }
+  return limits;
 }
 
 // ---- All together ----
@@ -199,32 +217,32 @@ void JudgeLimits(Forecast* forecast) {
 }
 
 // The bytes a second that come without an end in sight.
-double NewMemory(Series series, const Copies& copies, const Growth& growth) {
-  const ProcessGrowth* target = growth.target();
+double NewMemory(const Copies& copies, const RunModel& model, const ForecastInputs& inputs) {
+  Series series = inputs.new_bytes;
+  const ProcessModel* target = model.target();
   if (target != nullptr && target->ended) {
     while (!series.empty() && series.back().t >= absl::ToDoubleSeconds(*target->ended)) series.pop_back();
   }
-  const double floor = std::max(2 * kNoise, kNoticeable * growth.history.peak_private_bytes);
-  return BelowEarlier(copies, growth.history) ? 0 : SlopeOf(series, floor).best;
+  const double floor = std::max(2 * kNoise, kNoticeable * inputs.peak_private_bytes);
+  return BelowEarlier(copies, inputs) ? 0 : SlopeOf(series, floor).best;
 }
 
 // A program that has ended gets no forecast: what is said is what it came to.
-void Conclude(const Growth& growth, Forecast* forecast) {
-  const double reached = growth.peak_workers_private_bytes;
-  forecast->private_bytes = growth.history.peak_private_bytes;
-  forecast->ceiling_bytes = growth.history.peak_ceiling_bytes;
+void Conclude(const RunModel& model, const ForecastInputs& inputs, Forecast* forecast) {
+  const double reached = model.peak_workers_private_bytes;
+  forecast->private_bytes = inputs.peak_private_bytes;
+  forecast->ceiling_bytes = inputs.peak_ceiling_bytes;
   forecast->plateau_bytes = Estimate{reached, reached, reached};
-  forecast->shape = forecast->unbounded_bytes_per_second > 0                  ? Shape::kUnbounded
-                    : ValueAt(growth.history.copied_bytes, HUGE_VAL) > kNoise ? Shape::kBounded
-                                                                              : Shape::kFlat;
-  for (size_t i = 0; i < growth.limits.size(); ++i) {
-    const LimitGrowth& limit = growth.limits[i];
+  forecast->shape = forecast->unbounded_bytes_per_second > 0          ? Shape::kUnbounded
+                    : ValueAt(inputs.copied_bytes, HUGE_VAL) > kNoise ? Shape::kBounded
+                                                                      : Shape::kFlat;
+  for (size_t i = 0; i < model.limits.size(); ++i) {
+    const LimitModel& limit = model.limits[i];
     if (!limit.now.limit || *limit.now.limit == 0) continue;
     const double peak = limit.peak, bound = *limit.now.limit;
-    const auto start = std::find_if(growth.info.limits.begin(), growth.info.limits.end(), [&](const auto& other) {
-      return other.kind == limit.now.kind && other.name == limit.now.name;
-    });
-    const bool killed = start != growth.info.limits.end() && limit.now.kills.value_or(0) > start->kills.value_or(0);
+    const auto start = std::find_if(model.info.limits.begin(), model.info.limits.end(),
+                                    [&](const LimitSample& other) { return other.key() == limit.now.key(); });
+    const bool killed = start != model.info.limits.end() && limit.now.kills.value_or(0) > start->kills.value_or(0);
     forecast->limits.push_back({.now = limit.now,
                                 .peak = {peak, peak, peak},
                                 .outlook = killed || peak >= bound      ? Outlook::kWillExceed
@@ -235,26 +253,26 @@ void Conclude(const Growth& growth, Forecast* forecast) {
 
 }  // namespace
 
-Forecast ForecastOf(const Growth& growth) {
-  const Totals living = SumOf(growth, /*living_only=*/true, /*workers_only=*/false);
-  const Copies copies = CopiesOf(growth);
+Forecast ForecastOf(const RunModel& model, const ForecastInputs& inputs) {
+  const Totals living = SumOf(model, /*living_only=*/true, /*workers_only=*/false);
+  const Copies copies = CopiesOf(model, inputs);
   Forecast forecast = {.private_bytes = living.private_bytes,
                        .still_shared_bytes = living.still_shared_bytes,
                        .ceiling_bytes = living.private_bytes + living.still_shared_bytes};
-  forecast.sawtooth = IsSawtooth(growth.history);
-  forecast.unbounded_bytes_per_second = NewMemory(growth.history.new_bytes, copies, growth);
-  forecast.workers_bytes = SaturatedCount(copies.private_bytes);
-  forecast.ended = growth.target() != nullptr && growth.target()->ended;
-  forecast.forked = SumOf(growth, /*living_only=*/false, /*workers_only=*/true).processes > 0;
-  if (growth.target() != nullptr && !forecast.ended)
-    forecast.next_worker_bytes = growth.target()->proc.anon_pages.value_or(0) * growth.info.page_bytes;
+  forecast.sawtooth = IsSawtooth(inputs);
+  forecast.unbounded_bytes_per_second = NewMemory(copies, model, inputs);
+  forecast.workers_bytes = SaturatingCast(copies.private_bytes);
+  forecast.ended = model.target() != nullptr && model.target()->ended;
+  forecast.forked = SumOf(model, /*living_only=*/false, /*workers_only=*/true).processes > 0;
+  if (model.target() != nullptr && !forecast.ended)
+    forecast.next_worker_bytes = model.target()->proc.anon_pages.value_or(0) * model.info.page_bytes;
   if (forecast.ended) {
-    Conclude(growth, &forecast);
+    Conclude(model, inputs, &forecast);
   } else {
-    const Estimate plateau = PlateauOf(copies, growth.history);
+    const Estimate plateau = PlateauOf(copies, inputs);
     const bool copied =
         copies.private_bytes > 0 && plateau.best - copies.private_bytes >= std::max(kNoise, 0.02 * plateau.best);
-    if (growth.samples >= kLeastSamples && (copies.known || BelowEarlier(copies, growth.history))) {
+    if (model.samples >= kLeastSamples && (copies.known || BelowEarlier(copies, inputs))) {
       const bool vague = plateau.high > kVague * plateau.low;
       if (!vague) forecast.plateau_bytes = plateau;
       forecast.shape = forecast.unbounded_bytes_per_second > 0 ? Shape::kUnbounded
@@ -265,24 +283,11 @@ Forecast ForecastOf(const Growth& growth) {
       forecast.shape = Shape::kUnbounded;
     }
     const bool grows = forecast.unbounded_bytes_per_second > 0;
-    for (size_t i = 0; i < growth.limits.size(); ++i) {
-      if (growth.limits[i].now.limit.value_or(0) > 0)
-        forecast.limits.push_back(ForecastOfLimit(growth, i, copies, grows));
-    }
+    forecast.limits = ForecastLimits(model, inputs, copies, grows);
   }
   JudgeLimits(&forecast);
   forecast.sentence = SentenceOf(forecast);
   return forecast;
-}
-
-const char* NameOf(Shape shape) {
-  constexpr const char* kNames[] = {"flat", "bounded", "unbounded"};
-  return kNames[static_cast<int>(shape)];
-}
-
-const char* NameOf(Outlook outlook) {
-  constexpr const char* kNames[] = {"safe", "tight", "will-exceed", "unknown"};
-  return kNames[static_cast<int>(outlook)];
 }
 
 }  // namespace cowprof

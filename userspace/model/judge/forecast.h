@@ -1,7 +1,7 @@
 // How far it will go: the ceiling of what copying can cost, the plateau that it heads for, and which limit is met when.
 // Pure: no I/O, no clock. Called by the loop once a tick, by the sinks and by the alerts.
-#ifndef COWPROF_MODEL_FORECAST_H_
-#define COWPROF_MODEL_FORECAST_H_
+#ifndef COWPROF_MODEL_JUDGE_FORECAST_H_
+#define COWPROF_MODEL_JUDGE_FORECAST_H_
 
 #include <cstdint>
 #include <optional>
@@ -9,12 +9,18 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "model/growth.h"
+#include "model/estimate/forecast_inputs.h"
+#include "model/facts/run_model.h"
 
 namespace cowprof {
 
 enum class Shape { kFlat, kBounded, kUnbounded };
+template <>
+inline constexpr auto kNamesOf<Shape> = NamesFor<Shape>("flat", "bounded", "unbounded");
+
 enum class Outlook { kSafe, kTight, kWillExceed, kUnknown };
+template <>
+inline constexpr auto kNamesOf<Outlook> = NamesFor<Outlook>("safe", "tight", "will-exceed", "unknown");
 
 // An estimate with the interval in which the truth lies nine times of ten.
 struct Estimate {
@@ -30,6 +36,7 @@ struct LimitForecast {
   std::optional<absl::Duration> eta;  // from now until it is met, by the best estimate; absent: it is not met
   std::optional<absl::Duration> eta_earliest;  // by the worst one
   Outlook outlook = Outlook::kUnknown;
+  bool operator==(const LimitForecast&) const = default;
 };
 
 struct Forecast {
@@ -49,13 +56,11 @@ struct Forecast {
   int nearest_limit = -1;  // the same or, where none is met, what fills its limit most; -1: no limit
   Outlook outlook = Outlook::kUnknown;
   std::string sentence;  // "plateaus at 41 GB in about 12 min; limit 64 GB: safe"
+  bool operator==(const Forecast&) const = default;
 };
 
-Forecast ForecastOf(const Growth& growth);
-
-const char* NameOf(Shape shape);      // "bounded"
-const char* NameOf(Outlook outlook);  // "will-exceed"
+Forecast ForecastOf(const RunModel& model, const ForecastInputs& inputs);
 
 }  // namespace cowprof
 
-#endif  // COWPROF_MODEL_FORECAST_H_
+#endif  // COWPROF_MODEL_JUDGE_FORECAST_H_

@@ -1,12 +1,11 @@
-// See forecast_words.h.
-#include "model/forecast_words.h"
+#include "model/judge/forecast_format.h"
 
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "model/saturated.h"
-#include "model/words.h"
+#include "model/format.h"
+#include "model/saturating.h"
 
 namespace cowprof {
 namespace {
@@ -19,15 +18,12 @@ std::string About(double seconds) {
                              : absl::StrFormat("%.0f days", seconds / 86400);
 }
 
-std::string Figure(const LimitSample& limit, double value) {
-  const uint64_t whole = SaturatedCount(value);
-  return limit.counts_bytes() ? HumanBytes(whole) : HumanCount(whole);
-}
+std::string Figure(const LimitSample& limit, double value) { return HumanAmount(limit.kind, SaturatingCast(value)); }
 
 std::string LimitPart(const Forecast& forecast) {
   if (forecast.nearest_limit < 0) return "";
   const LimitForecast* limit = &forecast.limits[forecast.nearest_limit];
-  const std::string what = LimitWords(limit->now), bound = Figure(limit->now, *limit->now.limit);
+  const std::string what = FormatLimit(limit->now), bound = Figure(limit->now, *limit->now.limit);
   if (limit->eta)
     return absl::StrCat("; ", what, " (", bound, ") is full in about ", About(absl::ToDoubleSeconds(*limit->eta)));
   // Of the limits that are told, it is this one's outlook that counts: "safe" of all.
@@ -42,7 +38,7 @@ std::string LimitPart(const Forecast& forecast) {
 
 std::string ShapePart(const Forecast& forecast) {
   if (!forecast.shape) return "too early to tell how far it grows";
-  const std::string height = forecast.plateau_bytes ? HumanBytes(SaturatedCount(forecast.plateau_bytes->best))
+  const std::string height = forecast.plateau_bytes ? HumanBytes(SaturatingCast(forecast.plateau_bytes->best))
                                                     : HumanBytes(forecast.private_bytes);
   if (forecast.ended) return absl::StrCat("the workers reached ", height, " of their own");
   if (!forecast.forked && forecast.shape == Shape::kFlat)
@@ -53,7 +49,7 @@ std::string ShapePart(const Forecast& forecast) {
     case Shape::kFlat:
       return absl::StrCat("flat: the workers own ", height);
     case Shape::kUnbounded:
-      return absl::StrCat("grows by ", HumanBytes(SaturatedCount(forecast.unbounded_bytes_per_second)),
+      return absl::StrCat("grows by ", HumanBytes(SaturatingCast(forecast.unbounded_bytes_per_second)),
                           "/s without bound (new memory)");
     case Shape::kBounded:
       break;

@@ -1,10 +1,10 @@
 // The sentence that a person needs of a forecast. Called by forecast.cc only; judges nothing.
-#ifndef COWPROF_MODEL_FORECAST_WORDS_H_
-#define COWPROF_MODEL_FORECAST_WORDS_H_
+#ifndef COWPROF_MODEL_JUDGE_FORECAST_FORMAT_H_
+#define COWPROF_MODEL_JUDGE_FORECAST_FORMAT_H_
 
 #include <string>
 
-#include "model/forecast.h"
+#include "model/judge/forecast.h"
 
 namespace cowprof {
 
@@ -13,4 +13,4 @@ std::string SentenceOf(const Forecast& forecast);
 
 }  // namespace cowprof
 
-#endif  // COWPROF_MODEL_FORECAST_WORDS_H_
+#endif  // COWPROF_MODEL_JUDGE_FORECAST_FORMAT_H_

@@ -1,14 +1,13 @@
-// See post_mortem.h.
-#include "model/post_mortem.h"
+#include "model/judge/post_mortem.h"
 
 #include <signal.h>
 
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "model/blame.h"
-#include "model/diagnosis_facts.h"
-#include "model/words.h"
+#include "model/format.h"
+#include "model/judge/blame.h"
+#include "model/judge/diagnosis_facts.h"
 
 namespace cowprof {
 namespace {
@@ -16,18 +15,16 @@ namespace {
 // Of what met a limit, the recorded processes may be the smaller part: then somebody else is to blame.
 constexpr double kMostOfIt = 0.5;
 
-bool IsFault(const Event& event) {
-  return event.kind == EventKind::kSignalDelivered && event.code > 0;  // others were sent, by a process
-}
+bool IsFault(const SignalDelivered& delivered) { return delivered.code > 0; }  // others were sent, by a process
 
 // ---- SIGKILL ----
 
 // "from its parent", "from bash (pid 4242)"
-std::string Sender(const Event& sent, const ProcessGrowth& process, const Growth& growth) {
+std::string Sender(absl::Duration t, const SignalSent& sent, const ProcessModel& process, const RunModel& model) {
   if (sent.code == SI_KERNEL) return "from the kernel";
   if (sent.sender == process.id.pid) return "from itself";
-  for (const ProcessGrowth& other : growth.processes) {
-    const bool lived = other.started <= sent.t && (!other.ended || *other.ended >= sent.t);
+  for (const ProcessModel& other : model.processes) {
+    const bool lived = other.started <= t && (!other.ended || *other.ended >= t);
     if (other.id.pid != sent.sender || !lived) continue;
     return other.index == process.parent ? "from its parent" : absl::StrCat("from ", NameOf(other));
   }
@@ -35,34 +32,42 @@ std::string Sender(const Event& sent, const ProcessGrowth& process, const Growth
                       sent.sender == 0 ? " outside of this container" : absl::StrCat(" (pid ", sent.sender, ")"));
 }
 
-// The signal that killed it. The first SIGKILL does, of the others the last: the earlier ones were survived.
-const Event* KillingSignal(const ProcessGrowth& process) {
-  const Event* found = nullptr;
+// The signal that killed the process, and when it was sent: the first SIGKILL, or the last of any other signal, since
+// the process survived the earlier ones. Null: the sending was not seen.
+struct Killing {
+  absl::Duration t;
+  const SignalSent* sent = nullptr;
+};
+Killing KillingSignal(const ProcessModel& process) {
+  Killing found;
   for (const Event& event : process.signals) {
-    if (event.kind != EventKind::kSignalSent || event.signal != process.exit->signal) continue;
-    if (found == nullptr || event.signal != SIGKILL) found = &event;
+    const auto* sent = event.As<SignalSent>();
+    if (sent == nullptr || sent->signal != process.exit->signal) continue;
+    if (found.sent == nullptr || sent->signal != SIGKILL) found = {event.t, sent};
   }
   return found;
 }
 
-std::string OomWords(const LimitSample& limit) {
-  return limit.kind == LimitKind::kHost ? "the host's memory" : absl::StrCat("limit of ", LimitWords(limit));
+std::string FormatOom(const LimitSample& limit) {
+  return limit.kind == LimitKind::kHost ? "the host's memory" : absl::StrCat("limit of ", FormatLimit(limit));
 }
 
 // What it grew by: copies of shared pages, with the types, or new memory.
-std::vector<std::string> GrowthLines(const ProcessGrowth& grower, const Growth& growth) {
-  const uint64_t copies = grower.counts.copies.value_or(0), fresh = grower.counts.zero_fills().value_or(0);
-  std::vector<std::string> lines = {absl::StrCat(
-      NameOf(grower), " has copied ", HumanBytes(copies * growth.info.page_bytes), " of shared pages and was given ",
-      HumanBytes(fresh * growth.info.page_bytes), " of new memory (part of that it gave back)")};
+std::vector<std::string> ProcessLines(const ProcessModel& top_contributor, const RunModel& model) {
+  const uint64_t copies = top_contributor.counts.copies.value_or(0),
+                 fresh = top_contributor.counts.zero_fills().value_or(0);
+  std::vector<std::string> lines = {
+      absl::StrCat(NameOf(top_contributor), " has copied ", HumanBytes(copies * model.info.page_bytes),
+                   " of shared pages and was given ", HumanBytes(fresh * model.info.page_bytes),
+                   " of new memory (part of that it gave back)")};
   if (copies < fresh / 4) return lines;
-  const Blame blame = BlameOf(growth, {.index = grower.index});
-  for (const BlameRow& row : ByType(growth, blame)) {
+  const Blame blame = BlameOf(model, {.index = top_contributor.index});
+  for (const BlameRow& row : ByType(model, blame)) {
     if (row.share < kNoticeableShare || row.type.empty() || lines.size() > 3) continue;
     lines.push_back(absl::StrCat(Percent(row.share), blame.estimated ? " (estimated)" : "",
                                  " of its copies: objects of type ", Printable(row.type)));
   }
-  for (const BlameRow& row : ByLine(growth, blame)) {
+  for (const BlameRow& row : ByLine(model, blame)) {
     const std::string line = LineText(row.frame);
     if (row.share < kNoticeableShare || line.empty()) continue;
     lines.push_back(
@@ -72,40 +77,41 @@ std::vector<std::string> GrowthLines(const ProcessGrowth& grower, const Growth& 
   return lines;
 }
 
-std::vector<std::string> OomEvidence(const ProcessGrowth& process, const Growth& growth) {
+std::vector<std::string> OomEvidence(const ProcessModel& process, const RunModel& model) {
   const OomKill& kill = *process.oom;
   const bool host = kill.limit.kind == LimitKind::kHost;
   std::vector<std::string> lines = {
       absl::StrCat("at ", HumanDuration(kill.t), " the OOM killer chose ", NameOf(process),
                    host ? ": no cgroup of it had met its limit, the host had no memory left"
-                        : absl::StrCat(": ", LimitWords(kill.limit), " used ", HumanBytes(kill.limit.used), " of ",
+                        : absl::StrCat(": ", FormatLimit(kill.limit), " used ", HumanBytes(kill.limit.used), " of ",
                                        HumanBytes(kill.limit.limit)))};
-  if (growth.info.exactness == Exactness::kPageMap)
+  if (model.info.exactness == Exactness::kPageMap)
     lines.push_back("no probe saw that: the cgroup's count of such kills rose as it was killed");
   lines.push_back(absl::StrCat(NameOf(process), " held ", HumanBytes(kill.victim_bytes), " of private memory"));
   if (!host && kill.recorded_bytes < kMostOfIt * kill.limit.used) {
     lines.push_back(absl::StrCat("the recorded processes held ", HumanBytes(kill.recorded_bytes),
                                  " of it: most belongs to others, or to shared memory"));
   }
-  const ProcessGrowth* const found = growth.Find(kill.grower);
+  const ProcessModel* const found = model.Find(kill.top_contributor);
   if (found == nullptr) return lines;
-  const ProcessGrowth& grower = *found;
-  lines.push_back(absl::StrCat(
-      grower.index == process.index ? "it had grown most itself" : absl::StrCat(NameOf(grower), " had grown most"),
-      ", by ", HumanBytes(kill.grower_bytes)));
+  const ProcessModel& top_contributor = *found;
+  lines.push_back(absl::StrCat(top_contributor.index == process.index
+                                   ? "it had grown most itself"
+                                   : absl::StrCat(NameOf(top_contributor), " had grown most"),
+                               ", by ", HumanBytes(kill.top_contributor_bytes)));
   if (kill.workers > 1) {
     lines.push_back(absl::StrCat("all ", Plural(kill.workers, "worker"), " together had grown by ",
                                  HumanBytes(kill.workers_grown_bytes)));
   }
-  for (std::string& line : GrowthLines(grower, growth)) lines.push_back(std::move(line));
+  for (std::string& line : ProcessLines(top_contributor, model)) lines.push_back(std::move(line));
   return lines;
 }
 
-PostMortem OfKill(const ProcessGrowth& process, const Growth& growth) {
+PostMortem OfKill(const ProcessModel& process, const RunModel& model) {
   if (process.oom) {
     return {.cause = process.oom->limit.kind == LimitKind::kHost ? "oom-host" : "oom-cgroup",
-            .text = absl::StrCat(": the OOM killer, ", OomWords(process.oom->limit)),
-            .evidence = OomEvidence(process, growth)};
+            .text = absl::StrCat(": the OOM killer, ", FormatOom(process.oom->limit)),
+            .evidence = OomEvidence(process, model)};
   }
   if (process.oom_victim) return {.text = ": the OOM killer"};
   return {};
@@ -123,12 +129,12 @@ bool IsBeyondEnd(const FaultFile& file, uint64_t page_bytes) {
   return file.offset / page_bytes >= (file.file_bytes + page_bytes - 1) / page_bytes;
 }
 
-PostMortem OfMappedFile(const Event& fault, const Growth& growth) {
+PostMortem OfMappedFile(const SignalDelivered& fault, const RunModel& model) {
   const FaultFile& file = *fault.file;
   std::vector<std::string> evidence = {absl::StrCat(
       "address 0x", absl::Hex(fault.address), " is byte ", HumanCount(file.offset), " of ", FileWords(file),
       ", which is ", HumanCount(file.file_bytes), " bytes long (device ", file.device, ", inode ", file.inode, ")")};
-  if (IsBeyondEnd(file, growth.info.page_bytes))
+  if (IsBeyondEnd(file, model.info.page_bytes))
     return {"sigbus-file", absl::StrCat(": ", FileWords(file), " was truncated while it was mapped"), evidence};
   if (!file.in_memory)
     return {"sigbus-file", absl::StrCat(": no room on the disk of ", FileWords(file), ", or it failed"), evidence};
@@ -137,41 +143,43 @@ PostMortem OfMappedFile(const Event& fault, const Growth& growth) {
   evidence.push_back(absl::StrCat("the page is within the file, and its file system", size, " had no room for it"));
   if (!file.on_dev_shm)
     return {"sigbus-file", absl::StrCat(": the tmpfs of ", FileWords(file), size, " is full"), evidence};
-  for (const LimitGrowth& limit : growth.limits) {
+  for (const LimitModel& limit : model.limits) {
     if (limit.now.kind == LimitKind::kShm)
       evidence.push_back(absl::StrCat("of /dev/shm at most ", HumanBytes(limit.peak), " were seen in use"));
   }
   return {"shm-full", absl::StrCat(": /dev/shm", size, " is full"), evidence};
 }
 
-PostMortem OfBusError(const Event& fault, const Growth& growth) {
+PostMortem OfBusError(const SignalDelivered& fault, const RunModel& model) {
   if (fault.code == BUS_MCEERR_AR || fault.code == BUS_MCEERR_AO) return {.text = ": the memory itself is damaged"};
   if (fault.code != BUS_ADRERR || !fault.file) return {};
-  return OfMappedFile(fault, growth);
+  return OfMappedFile(fault, model);
 }
 
 // ---- Signals that a program brings upon itself ----
 
-std::string CodeWords(const Event& event) {
-  if (event.symbol.empty()) return Printable(event.module);
-  return absl::StrCat(Printable(event.symbol), " (", Printable(event.module), ")");
+std::string CodeWords(const SignalDelivered& delivered) {
+  if (delivered.symbol.empty()) return Printable(delivered.module);
+  return absl::StrCat(Printable(delivered.symbol), " (", Printable(delivered.module), ")");
 }
 
-// A handler, as those of torch and of faulthandler, may have raised the signal again: the first delivery knows where.
-const Event* FatalDelivery(const ProcessGrowth& process) {
-  const Event *fault = nullptr, *last = nullptr;
+// A handler, such as torch's or faulthandler's, may have raised the signal again: the delivery of the fault knows
+// where.
+const SignalDelivered* FatalDelivery(const ProcessModel& process) {
+  const SignalDelivered *fault = nullptr, *last = nullptr;
   for (const Event& event : process.signals) {
-    if (event.signal != process.exit->signal) continue;
-    if (IsFault(event)) fault = &event;
-    if (event.kind == EventKind::kSignalDelivered) last = &event;
+    const auto* delivered = event.As<SignalDelivered>();
+    if (delivered == nullptr || delivered->signal != process.exit->signal) continue;
+    if (IsFault(*delivered)) fault = delivered;
+    last = delivered;
   }
-  const Event* sent = KillingSignal(process);
+  const SignalSent* sent = KillingSignal(process).sent;
   const bool from_outside = sent != nullptr && sent->code <= 0 && sent->sender != process.id.pid;
   return from_outside ? nullptr : fault != nullptr ? fault : last;
 }
 
-PostMortem OfDelivery(const Event& delivery, const Growth& growth) {
-  PostMortem found = delivery.signal == SIGBUS ? OfBusError(delivery, growth) : PostMortem{};
+PostMortem OfDelivery(const SignalDelivered& delivery, const RunModel& model) {
+  PostMortem found = delivery.signal == SIGBUS ? OfBusError(delivery, model) : PostMortem{};
   const std::string code = CodeWords(delivery), at = delivery.frame ? LineText(*delivery.frame) : "";
   if (found.text.empty() && !code.empty()) found.text = absl::StrCat(" in ", code);
   if (!at.empty()) absl::StrAppend(&found.text, found.cause.empty() ? " at " : ", at ", at);
@@ -182,43 +190,34 @@ PostMortem OfDelivery(const Event& delivery, const Growth& growth) {
   return found;
 }
 
-PostMortem OfSignal(const ProcessGrowth& process, const Growth& growth) {
+PostMortem OfSignal(const ProcessModel& process, const RunModel& model) {
   PostMortem found;
   if (process.exit->signal == SIGKILL) {
-    found = OfKill(process, growth);
-  } else if (const Event* delivery = FatalDelivery(process)) {
-    found = OfDelivery(*delivery, growth);
+    found = OfKill(process, model);
+  } else if (const SignalDelivered* delivery = FatalDelivery(process)) {
+    found = OfDelivery(*delivery, model);
   }
-  const Event* sent = KillingSignal(process);
+  const auto [t, sent] = KillingSignal(process);
   if (found.text.empty() && sent != nullptr && sent->code != SI_KERNEL)
-    found.text = absl::StrCat(" ", Sender(*sent, process, growth));
+    found.text = absl::StrCat(" ", Sender(t, *sent, process, model));
   if (sent != nullptr && found.cause.empty() && found.evidence.empty())
-    found.evidence.push_back(absl::StrCat(SignalName(sent->signal), " came ", Sender(*sent, process, growth)));
+    found.evidence.push_back(absl::StrCat(SignalName(sent->signal), " came ", Sender(t, *sent, process, model)));
   found.text = absl::StrCat("killed by ", SignalName(process.exit->signal), found.text);
   return found;
 }
 
 }  // namespace
 
-std::string NameOf(const ProcessGrowth& process) {
+std::string NameOf(const ProcessModel& process) {
   return absl::StrCat(process.role == Role::kOther ? "process" : NameOf(process.role), " ", process.id.pid);
 }
 
-PostMortem PostMortemOf(const ProcessGrowth& process, const Growth& growth) {
+PostMortem PostMortemOf(const ProcessModel& process, const RunModel& model) {
   if (!process.exit) return {.text = process.ended ? "ended, exit status not known" : "running"};
-  if (process.exit->signaled) return OfSignal(process, growth);
+  if (process.exit->signaled) return OfSignal(process, model);
   if (process.exit->code != 0 && process.role == Role::kWorker)
     return {.text = absl::StrCat("exited unexpectedly with code ", process.exit->code)};
   return {.text = absl::StrCat("exit ", process.exit->code)};
-}
-
-std::vector<const ProcessGrowth*> EndedBy(absl::string_view cause, const Growth& growth) {
-  std::vector<const ProcessGrowth*> ended;
-  for (const ProcessGrowth& process : growth.processes) {
-    if (process.exit && process.exit->signaled && PostMortemOf(process, growth).cause == cause)
-      ended.push_back(&process);
-  }
-  return ended;
 }
 
 }  // namespace cowprof

@@ -1,14 +1,14 @@
 // Why a process ended, from evidence: who sent the signal, which file was behind the address, whose limit the OOM
 // killer served. Pure; called by the report and by the diagnoses of deaths. What evidence there is, is taken in
-// bpf/deaths.h.
-#ifndef COWPROF_MODEL_POST_MORTEM_H_
-#define COWPROF_MODEL_POST_MORTEM_H_
+// bpf/signals.h.
+#ifndef COWPROF_MODEL_JUDGE_POST_MORTEM_H_
+#define COWPROF_MODEL_JUDGE_POST_MORTEM_H_
 
 #include <string>
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "model/growth.h"
+#include "model/facts/run_model.h"
 
 namespace cowprof {
 
@@ -16,15 +16,13 @@ struct PostMortem {
   std::string cause;  // id of the diagnosis that explains it; "": none does
   std::string text;   // "killed by SIGKILL: the OOM killer, limit of cgroup /job"
   std::vector<std::string> evidence;
+  bool operator==(const PostMortem&) const = default;
 };
 // Of a process that has ended; "running" where it hasn't.
-PostMortem PostMortemOf(const ProcessGrowth& process, const Growth& growth);
+PostMortem PostMortemOf(const ProcessModel& process, const RunModel& model);
 
-// Those whose end a diagnosis explains, as "shm-full".
-std::vector<const ProcessGrowth*> EndedBy(absl::string_view cause, const Growth& growth);
-
-std::string NameOf(const ProcessGrowth& process);  // "worker 4711"
+std::string NameOf(const ProcessModel& process);  // "worker 4711"
 
 }  // namespace cowprof
 
-#endif  // COWPROF_MODEL_POST_MORTEM_H_
+#endif  // COWPROF_MODEL_JUDGE_POST_MORTEM_H_

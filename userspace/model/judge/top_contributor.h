@@ -1,13 +1,13 @@
 // Who it is that fills a limit, and with what: the process that gained most between two ticks. Pure; called by the
 // alerts.
-#ifndef COWPROF_MODEL_GROWER_H_
-#define COWPROF_MODEL_GROWER_H_
+#ifndef COWPROF_MODEL_JUDGE_TOP_CONTRIBUTOR_H_
+#define COWPROF_MODEL_JUDGE_TOP_CONTRIBUTOR_H_
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "model/growth.h"
+#include "model/facts/run_model.h"
 
 namespace cowprof {
 
@@ -18,11 +18,11 @@ struct Held {
   uint64_t copies = 0;
   CauseCounts causes = {};
 };
-std::vector<Held> HeldBy(const Growth& growth);  // in the order of their index
+std::vector<Held> HeldBy(const RunModel& model);  // in the order of their index
 
 inline constexpr char kNewMemory[] = "new-memory", kSharedMemory[] = "shm", kDescriptors[] = "descriptors";
 
-struct Grower {
+struct TopContributor {
   int index = -1;            // -1: none of the processes that are followed
   std::string cause;         // as Alert has it
   double copied_bytes = 0;   // by all of them together
@@ -34,8 +34,8 @@ struct Before {
   absl::Duration last_tick;       // when the tick before this one was
 };
 // `gained`: what the limit's figure gained since they held that, in its unit.
-Grower GrowerOf(LimitKind kind, double gained, const Before& before, const Growth& growth);
+TopContributor TopContributorOf(LimitKind kind, double gained, const Before& before, const RunModel& model);
 
 }  // namespace cowprof
 
-#endif  // COWPROF_MODEL_GROWER_H_
+#endif  // COWPROF_MODEL_JUDGE_TOP_CONTRIBUTOR_H_

@@ -1,5 +1,4 @@
-// See worker_ceiling.h.
-#include "model/worker_ceiling.h"
+#include "model/judge/worker_ceiling.h"
 
 #include "absl/numeric/int128.h"
 
@@ -15,16 +14,12 @@ uint64_t Saturated(absl::uint128 value) { return value > UINT64_MAX ? UINT64_MAX
 
 }  // namespace
 
-bool IsChargedForCopies(LimitKind kind) {
-  return kind == LimitKind::kCgroupV1 || kind == LimitKind::kCgroupV2 || kind == LimitKind::kHost;
-}
-
 WorkerCeiling CeilingOfWorkers(uint64_t workers, uint64_t parent_anonymous_bytes,
                                const std::vector<LimitSample>& limits) {
   WorkerCeiling ceiling = {.workers = workers, .bytes_each = parent_anonymous_bytes};
   ceiling.bytes = Saturated(absl::uint128(workers) * parent_anonymous_bytes);
   for (const LimitSample& limit : limits) {
-    if (!limit.limit || !IsChargedForCopies(limit.kind)) continue;
+    if (!limit.limit || !IsMemory(limit.kind)) continue;
     const uint64_t used = Saturated(absl::uint128(limit.used) + ceiling.bytes);
     ceiling.limits.push_back({limit, used, OutlookOf(used, *limit.limit)});
   }

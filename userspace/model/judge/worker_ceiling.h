@@ -1,13 +1,13 @@
 // What workers that are not forked yet will cost at most, against each limit. Pure; called by doctor.cc. An expectation
 // would be a guess: how much of its memory a program makes its workers read shows only when they do.
-#ifndef COWPROF_MODEL_WORKER_CEILING_H_
-#define COWPROF_MODEL_WORKER_CEILING_H_
+#ifndef COWPROF_MODEL_JUDGE_WORKER_CEILING_H_
+#define COWPROF_MODEL_JUDGE_WORKER_CEILING_H_
 
 #include <cstdint>
 #include <vector>
 
-#include "model/forecast.h"
-#include "model/sample.h"
+#include "model/facts/sample.h"
+#include "model/judge/forecast.h"
 
 namespace cowprof {
 
@@ -20,7 +20,7 @@ struct LimitAfter {
 struct WorkerCeiling {
   uint64_t workers = 0, bytes_each = 0;
   uint64_t bytes = 0;              // of all workers together, beyond what there is
-  std::vector<LimitAfter> limits;  // those that are charged for copies
+  std::vector<LimitAfter> limits;  // those on memory, to which copies are charged
 };
 
 // A page that the parent and n workers share can become n + 1 pages, one of which exists: so n workers cost at most n
@@ -28,9 +28,6 @@ struct WorkerCeiling {
 WorkerCeiling CeilingOfWorkers(uint64_t workers, uint64_t parent_anonymous_bytes,
                                const std::vector<LimitSample>& limits);
 
-// Whether copies count against it.
-bool IsChargedForCopies(LimitKind kind);
-
 }  // namespace cowprof
 
-#endif  // COWPROF_MODEL_WORKER_CEILING_H_
+#endif  // COWPROF_MODEL_JUDGE_WORKER_CEILING_H_

@@ -1,0 +1,51 @@
+// Keeps the estimators up to date with a run's model.
+#include "model/estimate/estimates.h"
+
+#include "model/saturating.h"
+
+namespace cowprof {
+namespace {
+
+// New memory is what RssAnon rises by: a copy leaves it alone. Pages in swap are still there, and first writes to
+// private file mappings only make file pages anonymous.
+MemorySeries::Stretch StretchAt(absl::Duration t, const ProcessModel& process) {
+  const uint64_t anonymous = process.proc.anon_pages.value_or(0) + process.proc.swap_pages.value_or(0);
+  const uint64_t copied_of_files = process.counts.file_copies.value_or(0);
+  return {.t = t,
+          .new_pages = SaturatingSubtract(anonymous, copied_of_files),
+          .file_pages = process.proc.file_pages.value_or(0),
+          .private_bytes = process.private_bytes.value_or(0)};
+}
+
+}  // namespace
+
+const MemorySeries& Estimates::MemoryOf(int index) const {
+  static const MemorySeries kNone;
+  const auto found = memory.find(index);
+  return found == memory.end() ? kNone : found->second;
+}
+
+void Remember(const Sample& sample, const RunModel& model, Estimates* estimates) {
+  // A new program is a new address space: what was before it is another story.
+  for (const Event& event : sample.events) {
+    if (event.Is<ProcessStarted>() || event.Is<ProcessExeced>()) estimates->memory.erase(event.index);
+  }
+  for (const ProcessSample& row : sample.processes) {
+    const ProcessModel* process = model.Find(row.index);
+    if (row.proc.anon_pages && process != nullptr && process->id.pid != 0)
+      estimates->memory[row.index].Add(StretchAt(sample.t, *process));
+  }
+  for (const Event& event : sample.events) {
+    if (!event.Is<ProcessExited>()) continue;
+    const auto ended = estimates->memory.find(event.index);
+    if (ended != estimates->memory.end()) ended->second.stretches.shrink_to_fit();
+  }
+  Remember(sample, model, &estimates->forecast);
+}
+
+void ForgetUnlisted(const RunModel& model, Estimates* estimates) {
+  if (estimates->memory.size() <= model.processes.size()) return;
+  std::erase_if(estimates->memory, [&](const auto& one) { return model.Find(one.first) == nullptr; });
+}
+
+}  // namespace cowprof

@@ -1,0 +1,132 @@
+// What can happen between two ticks, one struct per kind. A kind is added to Event::what; every std::visit over it
+// fails to compile until it handles the new kind.
+#ifndef COWPROF_MODEL_FACTS_EVENT_H_
+#define COWPROF_MODEL_FACTS_EVENT_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "absl/time/time.h"
+#include "model/facts/copy_site.h"
+#include "model/facts/count.h"
+#include "model/facts/enum_names.h"
+#include "model/facts/limit.h"
+#include "model/facts/process_id.h"
+
+namespace cowprof {
+
+enum class Origin { kTarget, kFoundAtAttach, kForked };
+template <>
+inline constexpr auto kNamesOf<Origin> = NamesFor<Origin>("target", "attach", "fork");
+
+// The process is followed from here on.
+struct ProcessStarted {
+  ProcessId id;
+  int parent = -1;  // index of the process that forked it; -1: none is recorded
+  int space = -1;   // index of the process whose address space it inherited, and keeps until it calls exec; -1: its own
+  Origin origin = Origin::kForked;
+  std::string comm, command;  // the kernel's name of it, and its command line joined by blanks
+  bool operator==(const ProcessStarted&) const = default;
+};
+
+// The process called exec: a new program in a new address space.
+struct ProcessExeced {
+  std::string comm, command;  // as in ProcessStarted
+  bool operator==(const ProcessExeced&) const = default;
+};
+
+struct ProcessExited {
+  std::optional<int> status;  // wait(2) status; absent: unknown
+  bool operator==(const ProcessExited&) const = default;
+};
+
+// A deadly signal was sent to the process.
+struct SignalSent {
+  int signal = 0;
+  int code = 0;      // si_code
+  pid_t sender = 0;  // 0: outside of our pid namespace
+  std::string sender_comm;
+  bool operator==(const SignalSent&) const = default;
+};
+
+// The file behind an address that could not be accessed, as the kernel had it at that moment.
+struct FaultFile {
+  std::string name;         // last component of its path
+  uint64_t file_bytes = 0;  // its length
+  uint64_t offset = 0;      // of the address in it; at or beyond `file_bytes`: it was truncated
+  bool in_memory = false;   // on a tmpfs, or a memfd
+  uint64_t device = 0, inode = 0;
+  bool on_dev_shm = false;  // on the file system that the target has as /dev/shm
+  Count capacity_bytes;     // of its tmpfs; absent: unbounded, or not a tmpfs
+  bool operator==(const FaultFile&) const = default;
+};
+
+// The process took a deadly signal.
+struct SignalDelivered {
+  int signal = 0;
+  int code = 0;                   // si_code
+  uint64_t address = 0;           // that could not be accessed; 0: the signal was not raised by a fault
+  std::string module, symbol;     // the native code that was running; "": unknown
+  std::optional<Frame> frame;     // the innermost line of Python
+  std::optional<FaultFile> file;  // SIGBUS: the file that `address` lies in
+  bool operator==(const SignalDelivered&) const = default;
+};
+
+// The OOM killer chose the process.
+struct OomVictim {
+  // The limit that was met, as the kernel had it, page cache included. Kind kHost with name "": the host's memory.
+  // Absent: unknown.
+  std::optional<LimitSample> limit;
+  bool operator==(const OomVictim&) const = default;
+};
+
+// A remark of cowprof's own on the recording.
+struct Note {
+  std::string text;  // one sentence, such as "interval stretched to 2s: ..."
+  bool operator==(const Note&) const = default;
+};
+
+// The process runs Python.
+struct PythonFound {
+  std::string version;  // of the interpreter
+  std::string problem;  // why cowprof cannot read it; "": it can
+  bool operator==(const PythonFound&) const = default;
+};
+
+struct Event {
+  absl::Duration t;  // since the start of the recording
+  int index = -1;    // the process it happened to; -1: none
+  std::variant<ProcessStarted, ProcessExeced, ProcessExited, SignalSent, SignalDelivered, OomVictim, Note, PythonFound>
+      what;
+  bool operator==(const Event&) const = default;
+
+  template <typename What>
+  bool Is() const {
+    return std::holds_alternative<What>(what);
+  }
+  // nullptr if the event is of another kind.
+  template <typename What>
+  const What* As() const {
+    return std::get_if<What>(&what);
+  }
+  template <typename What>
+  What* As() {
+    return std::get_if<What>(&what);
+  }
+};
+
+// One function out of one lambda per kind, for std::visit.
+template <typename... Lambdas>
+struct Overloaded : Lambdas... {
+  using Lambdas::operator()...;
+};
+template <typename... Lambdas>
+Overloaded(Lambdas...) -> Overloaded<Lambdas...>;
+
+}  // namespace cowprof
+
+#endif  // COWPROF_MODEL_FACTS_EVENT_H_

@@ -1,0 +1,58 @@
+// Owns what it takes to follow the private memory of one process between two looks at its page map: the last truth, and
+// the counters as they stood then. Pure.
+//
+// The truth is a sweep, a smaps_rollup or the fork, when a child owns no anonymous page. Since then
+//   private = truth + pages copied + growth of RssAnon,
+// because a copy leaves RssAnon alone and new memory raises it.
+#ifndef COWPROF_MODEL_FACTS_PRIVATE_MEMORY_H_
+#define COWPROF_MODEL_FACTS_PRIVATE_MEMORY_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "model/facts/sample.h"
+
+namespace cowprof {
+
+struct ProcessModel;
+
+class PrivateMemory {
+ public:
+  // Takes in the process's row of the sample at `t`; `process` has its counts and /proc figures already. Sets the
+  // figures of `process` that are derived: private, peak, still shared and PSS bytes, and its latest sweep and rollup.
+  void Append(const ProcessSample& sample, absl::Duration t, const RunInfo& info, ProcessModel* process);
+  // The process runs another program: it inherits nothing and owns nothing yet. `copies`: its count so far.
+  void Exec(uint64_t copies);
+  // The process ended: its history is not needed any more.
+  void End() { past_ = {}; }
+
+ private:
+  struct Basis {
+    uint64_t private_pages = 0;  // anonymous
+    uint64_t copies = 0, anon_pages = 0;
+  };
+  struct Past {
+    absl::Duration t;
+    uint64_t copies = 0, anon_pages = 0;
+  };
+  struct RollupBasis {
+    uint64_t private_bytes = 0, copies = 0, anon_pages = 0;
+  };
+  static Basis BasisAtFork(const ProcessModel& process);
+  Past PastAt(absl::Duration t) const;
+  void RebaseOnSweep(const SweepFigures& sweep, Exactness exactness);
+  void RebaseOnTruth(const ProcessSample& sample, const RunInfo& info, ProcessModel* process);
+  void Derive(uint64_t page_bytes, ProcessModel* process) const;
+
+  std::optional<Basis> anonymous_;
+  std::optional<RollupBasis> rollup_;
+  std::vector<Past> past_;            // at the latest samples, back to the beginning of the sweep that runs
+  uint64_t private_other_bytes_ = 0;  // private pages of files and shared memory, at the last rollup
+  bool seen_ = false;                 // in /proc, at least once
+};
+
+}  // namespace cowprof
+
+#endif  // COWPROF_MODEL_FACTS_PRIVATE_MEMORY_H_
