@@ -1,4 +1,4 @@
-// The clocks that cowprof reads. Time is a value everywhere else.
+// The only place that reads a clock of the kernel; everywhere else time is a value passed in.
 #ifndef COWPROF_POSIX_CLOCK_H_
 #define COWPROF_POSIX_CLOCK_H_
 
@@ -14,7 +14,7 @@ inline absl::Duration ReadClock(clockid_t clock) {
   return absl::DurationFromTimespec(now);
 }
 
-// Time since boot, suspended time included: the clock of every time in a recording, and of the probes.
+// Time since boot, suspend included: the clock of all times in a recording, and of the probes.
 inline absl::Duration BootTime() { return ReadClock(CLOCK_BOOTTIME); }
 
 }  // namespace cowprof

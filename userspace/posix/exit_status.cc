@@ -1,5 +1,5 @@
-// What all commands share: how a failure is said.
-#include "commands.h"
+// Writes the line with one fputs(), so that lines of several processes do not mix.
+#include "posix/exit_status.h"
 
 #include <cstdio>
 

@@ -1,4 +1,4 @@
-// The one owner of a file descriptor. Called by everything that opens one; it decides nothing else.
+// Owns a file descriptor and closes it.
 #ifndef COWPROF_POSIX_FD_H_
 #define COWPROF_POSIX_FD_H_
 

@@ -1,4 +1,4 @@
-// See open_in_root.h.
+// Walks the path component by component with O_PATH descriptors and resolves symbolic links itself.
 #include "posix/open_in_root.h"
 
 #include <fcntl.h>
@@ -11,9 +11,9 @@
 namespace cowprof {
 namespace {
 
-constexpr int kMostLinks = 40;  // as the kernel has it: MAXSYMLINKS
+constexpr int kMostLinks = 40;  // the kernel's own bound, MAXSYMLINKS
 
-// In reverse, so that the next one to be opened is the last.
+// Reversed, so that the next component to open is the last element.
 void AddNames(absl::string_view path, std::vector<std::string>* names) {
   const std::vector<std::string> more = absl::StrSplit(path, '/', absl::SkipEmpty());
   names->insert(names->end(), more.rbegin(), more.rend());
@@ -22,7 +22,7 @@ void AddNames(absl::string_view path, std::vector<std::string>* names) {
 }  // namespace
 
 Fd OpenFolderInRoot(const std::string& root, absl::string_view path) {
-  std::vector<Fd> folders;  // from the root to where we are: ".." goes back by them
+  std::vector<Fd> folders;  // from the root to the current folder; ".." pops one
   folders.emplace_back(open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   std::vector<std::string> names;
   AddNames(path, &names);
@@ -37,7 +37,7 @@ Fd OpenFolderInRoot(const std::string& root, absl::string_view path) {
     Fd next(openat(folders.back().fd(), name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
     char target[PATH_MAX];
     const ssize_t length = next.ok() ? readlinkat(next.fd(), "", target, sizeof(target)) : -1;
-    if (length < 0) {  // no link
+    if (length < 0) {  // not a link
       folders.push_back(std::move(next));
       continue;
     }

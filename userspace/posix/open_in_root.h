@@ -1,4 +1,4 @@
-// Opens a folder that another root folder has, such as a container's. Called by source/shm; knows no path by itself.
+// Opens a folder below another root, such as a container's, without ever leaving that root.
 #ifndef COWPROF_POSIX_OPEN_IN_ROOT_H_
 #define COWPROF_POSIX_OPEN_IN_ROOT_H_
 
@@ -9,8 +9,9 @@
 
 namespace cowprof {
 
-// Links are followed inside of `root`, never to folders of the host; whoever renames folders meanwhile gains nothing.
-// By hand, as openat2(2) has its flags behind a pointer: a filter that lets it pass lets files be opened to write them.
+// Resolves symbolic links inside `root`, never to folders of the host; renaming folders during the walk gains nothing.
+// openat2(2) with RESOLVE_IN_ROOT would do the same, but it takes its flags through a pointer: a seccomp filter that
+// allows it cannot rule out opening files for writing.
 Fd OpenFolderInRoot(const std::string& root, absl::string_view path);
 
 }  // namespace cowprof

@@ -1,5 +1,5 @@
-// Creates output files with the rights of the user who asked. See output_file.h.
-#include "sink/output_file.h"
+// Creates output files with the rights of the invoking user, under a temporary name that is then renamed into place.
+#include "posix/output_file.h"
 
 #include <fcntl.h>
 #include <grp.h>
@@ -19,13 +19,13 @@
 namespace cowprof {
 namespace {
 
-// Acts as the user who called sudo, while it lives.
+// Acts as the user who called sudo for as long as it lives.
 class AsInvokingUser {
  public:
   AsInvokingUser() {
     const std::optional<UserIds> user = InvokedBySudo();
     if (!user) return;
-    // The groups first: without root they can't be changed any more.
+    // Groups first: once root is given up they can no longer be changed.
     groups_.resize(std::max(getgroups(0, nullptr), 0));
     groups_.resize(std::max(getgroups(static_cast<int>(groups_.size()), groups_.data()), 0));
     active_ = setgroups(1, &user->gid) == 0 && setegid(user->gid) == 0 && seteuid(user->uid) == 0;
@@ -41,7 +41,7 @@ class AsInvokingUser {
   bool active_ = false;
 };
 
-// To be called as the invoking user, if there is one.
+// Call while acting as the invoking user, if there is one.
 absl::Status PathError(int error, absl::string_view attempted, const std::string& path) {
   const absl::Status status = absl::ErrnoToStatus(error, absl::StrCat(attempted, " ", path));
   if (!absl::IsPermissionDenied(status) || geteuid() == getuid()) return status;
@@ -49,7 +49,7 @@ absl::Status PathError(int error, absl::string_view attempted, const std::string
                                                   ", who called sudo; name a file that they may write with --output"));
 }
 
-// A name in a folder that stands open: whoever renames the folders above it meanwhile changes nothing.
+// A name in an open folder, so that renaming a folder above it has no effect.
 struct OutputPlace {
   std::string path;  // for messages
   Fd folder;
@@ -61,26 +61,26 @@ absl::StatusOr<OutputPlace> OutputPlaceOf(const std::string& path) {
   const std::string folder = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
   OutputPlace place = {.path = path, .name = slash == std::string::npos ? path : path.substr(slash + 1)};
   if (place.name.empty())
-    return absl::FailedPreconditionError(absl::StrCat("create ", path, ": it names no file; name one with --output"));
+    return absl::FailedPreconditionError(absl::StrCat("create ", path, ": not a file name; give one with --output"));
   uint64_t random = 0;
-  static_cast<void>(!getrandom(&random, sizeof(random), 0));  // else what a kill left aside, or a stranger put there
+  static_cast<void>(!getrandom(&random, sizeof(random), 0));  // avoids leftovers of a killed run, and planted files
   place.aside = absl::StrCat(place.name, ".", absl::Hex(random, absl::kZeroPad16), ".tmp");
   place.folder = Fd(open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!place.folder.ok()) return PathError(errno, "create", path);
   return place;
 }
 
-// Whether a regular file stands there that the user owns under this name alone; anything else there is refused.
+// True if a regular file exists there that the user owns and that has no other name; an error if anything else does.
 absl::StatusOr<bool> IsThere(const OutputPlace& place) {
   struct stat existing;
   if (fstatat(place.folder.fd(), place.name.c_str(), &existing, AT_SYMLINK_NOFOLLOW) != 0) return false;
-  const std::string problem = !S_ISREG(existing.st_mode)     ? "is no regular file"
+  const std::string problem = !S_ISREG(existing.st_mode)     ? "is not a regular file"
                               : existing.st_uid != geteuid() ? absl::StrCat("belongs to user ", existing.st_uid)
-                              : existing.st_nlink != 1       ? "has other names as well (hard links)"
+                              : existing.st_nlink != 1       ? "has other hard links"
                                                              : "";
   if (problem.empty()) return true;
   return absl::FailedPreconditionError(
-      absl::StrCat("create ", place.path, ": it exists and ", problem, "; name another with --output"));
+      absl::StrCat("create ", place.path, ": it exists and ", problem, "; choose another with --output"));
 }
 
 absl::StatusOr<Fd> WriteAside(const OutputPlace& place, absl::string_view bytes) {
@@ -96,7 +96,7 @@ absl::StatusOr<Fd> WriteAside(const OutputPlace& place, absl::string_view bytes)
 absl::Status MoveIntoPlace(const OutputPlace& place, unsigned flags) {
   const int folder = place.folder.fd();
   if (renameat2(folder, place.aside.c_str(), folder, place.name.c_str(), flags) == 0) return absl::OkStatus();
-  // Not every file system knows the flag (EINVAL): link() refuses to replace, too.
+  // Some file systems do not support the flag (EINVAL). linkat() never replaces a file either.
   const bool linked =
       flags != 0 && errno == EINVAL && linkat(folder, place.aside.c_str(), folder, place.name.c_str(), 0) == 0;
   const int error = errno;
@@ -131,7 +131,7 @@ absl::StatusOr<Fd> CreateOutputFile(const std::string& path, absl::string_view b
     unlinkat(folder, place->aside.c_str(), 0);
     return PathError(error, "keep an earlier recording: rename", path);
   }
-  // What somebody put there in the meantime is not ours to replace.
+  // Do not replace a file that was created here in the meantime.
   if (absl::Status status = MoveIntoPlace(*place, RENAME_NOREPLACE); !status.ok()) return status;
   return fd;
 }
@@ -154,7 +154,7 @@ void RemoveOutputFile(const std::string& path, const Fd& fd) {
 }
 
 absl::StatusOr<Fd> OpenToRead(const Fd& fd) {
-  AsInvokingUser user;  // root may have less rights than its owner has, as on NFS
+  AsInvokingUser user;  // on NFS root may have fewer rights than the owner
   Fd reading(open(absl::StrCat("/proc/self/fd/", fd.fd()).c_str(), O_RDONLY | O_CLOEXEC));
   if (!reading.ok()) return absl::ErrnoToStatus(errno, "open the recording to read it");
   return reading;

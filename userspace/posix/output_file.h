@@ -1,7 +1,7 @@
-// Files that cowprof writes: created so that nobody can make a privileged cowprof write where its user could not.
-// Called by the timeline and by `view`; knows nothing of the contents.
-#ifndef COWPROF_SINK_OUTPUT_FILE_H_
-#define COWPROF_SINK_OUTPUT_FILE_H_
+// Creates the files that cowprof writes, such that a privileged cowprof never writes where its user could not. Knows
+// nothing about their contents.
+#ifndef COWPROF_POSIX_OUTPUT_FILE_H_
+#define COWPROF_POSIX_OUTPUT_FILE_H_
 
 #include <sys/types.h>
 
@@ -13,24 +13,24 @@
 
 namespace cowprof {
 
-// Creates `path` anew with `bytes` in it, mode 0600: written aside and renamed, so that it is never seen empty. An
-// earlier regular file of that name is kept as `path`.old. Under sudo the file is created as the invoking user
-// (SUDO_UID), so that it is theirs and nothing is opened with more rights than they have. Links are not followed; a
-// file of somebody else's, or one that has other names, is refused. The status names the path.
+// Creates `path` with mode 0600 and `bytes` as its contents: written under a temporary name and renamed, so that it is
+// never seen empty. An earlier regular file of that name is kept as `path`.old. Under sudo the file is created as the
+// invoking user (SUDO_UID): they own it, and nothing is opened with more rights than they have. Does not follow links,
+// and refuses to touch a file that belongs to another user or has other hard links. The status names the path.
 absl::StatusOr<Fd> CreateOutputFile(const std::string& path, absl::string_view bytes = "");
 
-// The same for a file that is finished by that; an earlier regular file is replaced.
+// The same for a file that is complete at once; replaces an earlier regular file.
 absl::Status ReplaceOutputFile(const std::string& path, absl::string_view bytes);
 
-// Removes the file that `fd` writes, if it still stands at `path`.
+// Removes `path` if it still is the file that `fd` writes.
 void RemoveOutputFile(const std::string& path, const Fd& fd);
 
-// The file that `fd` writes, open for reading alone: the same one, whatever stands at its path by now.
+// Opens the file that `fd` writes for reading only: the same file, whatever is at its path by now.
 absl::StatusOr<Fd> OpenToRead(const Fd& fd);
 
-// All of `bytes` at `offset`, or the errno of the first write that failed.
+// Writes all of `bytes` at `offset`; otherwise the status has the errno of the first write that failed.
 absl::Status WriteFully(int fd, absl::string_view bytes, off_t offset);
 
 }  // namespace cowprof
 
-#endif  // COWPROF_SINK_OUTPUT_FILE_H_
+#endif  // COWPROF_POSIX_OUTPUT_FILE_H_

@@ -1,4 +1,4 @@
-// The order matters: groups before the user, capabilities after it. See rights.h.
+// Drops rights in the order that the kernel requires: groups, then the user, then capabilities.
 #include "posix/rights.h"
 
 #include <grp.h>
@@ -28,20 +28,20 @@ struct CapabilityWords {
 absl::Status StepError(const char* step) { return absl::ErrnoToStatus(errno, step); }
 
 void DropBoundingSet() {
-  // Without CAP_SETPCAP this can't be done, and need not: no_new_privs keeps the set from ever being used.
+  // Fails without CAP_SETPCAP, which is harmless: no_new_privs keeps the bounding set from ever mattering.
   for (int capability = 0; prctl(PR_CAPBSET_READ, capability, 0, 0, 0) >= 0; ++capability)
     prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
 }
 
-// "", or what could not be done.
+// Returns what could not be done, or "".
 std::string BecomeUser(const UserIds& user) {
   if (geteuid() != 0 || user.uid == 0) return "";
   if (setgroups(0, nullptr) == 0 && setresgid(user.gid, user.gid, user.gid) == 0 &&
       setresuid(user.uid, user.uid, user.uid) == 0)
     return "";
-  // In a user namespace that has no other user (EINVAL) or no say over groups (EPERM), "root" is but a name.
+  // In a user namespace that maps no other user (EINVAL) or may not set groups (EPERM), "root" has no special rights.
   return absl::StrCat("become user ", user.uid, ": ", strerror(errno),
-                      "; it stays user 0, without the capabilities that it needs no more");
+                      "; it stays user 0, without the capabilities that it no longer needs");
 }
 
 }  // namespace
@@ -83,13 +83,13 @@ absl::Status KeepCapabilities(CapabilitySet set) {
     words.data[i].inheritable = 0;
   }
   if (!words.Write()) return StepError("drop capabilities");
-  prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);  // follows from the empty set; older kernels have none
+  prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);  // implied by the empty set; fails before Linux 4.3
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::string> GiveUpRights(const UserIds& user, CapabilitySet kept) {
   DropBoundingSet();
-  // Otherwise a change from user 0 clears all; it clears the effective ones in any case.
+  // Otherwise setresuid() away from 0 clears the permitted set too; it always clears the effective one.
   prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0);
   std::string note = BecomeUser(user);
   if (absl::Status status = KeepCapabilities(kept); !status.ok()) return status;
@@ -102,8 +102,8 @@ CallFilter::CallFilter(uint32_t otherwise) : filter_(seccomp_init(otherwise), se
     failed_ = -ENOSYS;
     return;
   }
-  // A tree instead of a list; and before 5.16 a filter would slow down all code by a mitigation (SSBD) that is meant
-  // for programs that run code of strangers. Where it can't be had, it is only slower.
+  // A binary tree instead of a list. And without SSB: before Linux 5.16 loading a filter also turned on SSBD, a
+  // mitigation for programs that run untrusted code, which slows down everything. Either failing only costs time.
   seccomp_attr_set(filter_.get(), SCMP_FLTATR_CTL_OPTIMIZE, 2);
   seccomp_attr_set(filter_.get(), SCMP_FLTATR_CTL_SSB, 1);
 }
@@ -111,7 +111,7 @@ CallFilter::CallFilter(uint32_t otherwise) : filter_(seccomp_init(otherwise), se
 void CallFilter::Add(int call, absl::Span<const scmp_arg_cmp> conditions) {
   if (filter_ == nullptr) return;
   const int result = seccomp_rule_add_array(filter_.get(), SCMP_ACT_ALLOW, call, conditions.size(), conditions.data());
-  // A call that this machine does not have needs no rule.
+  // A system call that this architecture does not have needs no rule.
   if (result != 0 && result != -EDOM) failed_ = result;
 }
 

@@ -1,5 +1,5 @@
-// What the kernel lets this process do, and giving it up for good: identity, capabilities, system calls. Called by the
-// recorder (privileges.h), the page's server (serve/sandbox.h) and what runs hooks; they know what each of them needs.
+// What the kernel lets this process do, and how to give it up for good: identity, capabilities, system calls. Which of
+// them a process keeps is decided by its owner, such as recorder/privileges.h and serve/sandbox.h.
 #ifndef COWPROF_POSIX_RIGHTS_H_
 #define COWPROF_POSIX_RIGHTS_H_
 
@@ -23,39 +23,39 @@ struct UserIds {
   uid_t uid = 0;
   gid_t gid = 0;
 };
-// Who called sudo, where root was made of them that way.
+// The user who called sudo, if this process became root that way.
 std::optional<UserIds> InvokedBySudo();
-// Whom a process becomes that needs root no more: who called sudo, or nobody; one that is not root stays itself.
+// The user to become when root is no longer needed: who called sudo, else nobody. Without root, the current user.
 UserIds LesserUser();
 
 using CapabilitySet = uint64_t;                       // bit n: capability n
-inline constexpr int kCapPerfmon = 38, kCapBpf = 39;  // since 5.8; older headers don't know them
+inline constexpr int kCapPerfmon = 38, kCapBpf = 39;  // since Linux 5.8; missing in older headers
 
 constexpr CapabilitySet SetOf(std::initializer_list<int> capabilities) {
   CapabilitySet set = 0;
   for (int capability : capabilities) set |= CapabilitySet{1} << capability;
   return set;
 }
-// Those that count now; none where it can't be told.
+// The effective set; empty if it can't be read.
 CapabilitySet EffectiveCapabilities();
 
-// Of those that the process may use, the ones in `set` count from now on, until set otherwise.
+// Makes the permitted capabilities in `set`, and no others, effective. Can be undone.
 absl::Status SetEffective(CapabilitySet set);
 
-// Keeps those in `set`, effective, for good; none is inherited by what is executed.
+// Keeps those in `set`, effective, and drops all others for good; an exec inherits none.
 absl::Status KeepCapabilities(CapabilitySet set);
 
-// Becomes `user`, without other groups, keeps the capabilities in `kept`, and can never gain any (no_new_privs). The
-// status names the step that failed. The text, if any, is of what this host does not offer and the rest makes up for.
+// Becomes `user` without supplementary groups, keeps the capabilities in `kept` and sets no_new_privs. The status names
+// the step that failed. The text, if any, names a step that this host does not support and that the others cover.
 absl::StatusOr<std::string> GiveUpRights(const UserIds& user, CapabilitySet kept);
 
-// A list of system calls; `otherwise` (SCMP_ACT_...) is what happens at any other.
+// A seccomp filter: a list of allowed system calls; `otherwise` (SCMP_ACT_...) is what happens at any other.
 class CallFilter {
  public:
   explicit CallFilter(uint32_t otherwise);
   void Allow(absl::Span<const int> calls);
   void AllowIf(int call, const scmp_arg_cmp& condition);
-  // From here on it holds, for good.
+  // Installs the filter, for good.
   absl::Status Load();
 
  private:

@@ -1,4 +1,4 @@
-// See cause.h.
+// Recognizes functions that allocate and free by their names, and maps shape, write and function to a cause.
 #include "python/cause.h"
 
 #include "absl/strings/match.h"
@@ -6,7 +6,7 @@
 namespace cowprof {
 namespace {
 
-// Functions of CPython and of the C library that give memory back: dict_dealloc, _PyObject_Free, PyObject_GC_UnTrack,
+// Functions of CPython and of the C library that free memory: dict_dealloc, _PyObject_Free, PyObject_GC_UnTrack,
 // free.
 bool Releases(absl::string_view symbol) {
   return absl::StrContains(symbol, "dealloc") || absl::StrContains(symbol, "Dealloc") ||
@@ -15,7 +15,7 @@ bool Releases(absl::string_view symbol) {
          absl::EndsWith(symbol, "GC_Del");
 }
 
-// Functions that make an object put it at the end of the collector's list, which writes the header of the one before.
+// Creating an object appends it to the collector's list, which writes the GC head of the object before it.
 bool Creates(absl::string_view symbol) {
   return absl::StrContains(symbol, "New") || absl::StrContains(symbol, "_new") || absl::StrContains(symbol, "lloc") ||
          absl::EndsWith(symbol, "GC_Track") || absl::EndsWith(symbol, "GC_Link");
@@ -38,7 +38,7 @@ Cause CauseOf(cowprof_shape shape, WriteKind kind, absl::string_view symbol) {
     case COWPROF_SHAPE_COLLECTION:
       return Cause::kGcHeader;
     case COWPROF_SHAPE_LINK:
-      // Without a name: of all neighbours that come only the newest object's page is written, of those that go all are.
+      // Without a name, assume a free: creation writes only the newest object's neighbour, frees write everyone's.
       return Creates(symbol) && !Releases(symbol) ? Cause::kAllocator : Cause::kFree;
     case COWPROF_SHAPE_HASH:
       return Cause::kHash;

@@ -1,5 +1,5 @@
-// The strings and dicts of a target, as far as naming types and code needs them (declared in objects.h). Bounded: no
-// length or table that the target claims is read further than the limits here.
+// Reads strings and dicts of a target as far as naming types and code requires (declared in objects.h). Every length
+// and table that the target claims is bounded by the limits here.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -22,12 +22,12 @@ uint64_t WordAt(const char* bytes, size_t offset) {
 
 struct StringHead {
   uint64_t type = 0, length = 0;  // length in characters
-  uint32_t kind = 0;              // bytes a character: 1, 2, 4
+  uint32_t kind = 0;              // bytes per character: 1, 2, 4
   bool ascii = false;
   uint64_t data = 0;  // address
 };
 
-// nullopt if the bytes can't be the head of a compact string (PEP 393). Others exist for subclasses of str only.
+// nullopt if the bytes can't be the head of a compact string (PEP 393). Only subclasses of str have other strings.
 std::optional<StringHead> ParseStringHead(const PythonLayout& layout, uint64_t address, const char* bytes) {
   const StringOffsets& offsets = layout.string;
   uint32_t state;
@@ -104,7 +104,7 @@ std::optional<KeysTable> ReadKeysTable(const PythonLayout& layout, const MemoryR
   return table;
 }
 
-// Which of `objects` is a str that reads `key`: its index, or the size.
+// The index of the element of `objects` that is a str equal to `key`, or objects.size().
 size_t FindString(const PythonLayout& layout, const MemoryReader& memory, const std::vector<uint64_t>& objects,
                   absl::string_view key) {
   const size_t bytes = layout.string.ascii_data + key.size();
@@ -118,7 +118,7 @@ size_t FindString(const PythonLayout& layout, const MemoryReader& memory, const 
   }
   memory.ReadMany(absl::MakeSpan(requests));
   for (size_t i = 0; i < requests.size(); ++i) {
-    // A shorter string at the end of its page may not be readable so far: then it isn't the key either.
+    // Unreadable: possibly a shorter string at the end of its page, which can't be the key either.
     if (!requests[i].ok) continue;
     const char* head_bytes = requests[i].bytes.data();
     const auto head = ParseStringHead(layout, requests[i].address, head_bytes);
@@ -179,7 +179,7 @@ uint64_t FindInDict(const PythonLayout& layout, const MemoryReader& memory, uint
     for (size_t i = 0; i < count; ++i) objects[i] = WordAt(entries.data(), i * table->entry_bytes + table->key_offset);
     const size_t found = FindString(layout, memory, objects, key);
     if (found == count) continue;
-    // A split table keeps the values apart, in the order of the keys.
+    // A split table stores the values separately, in the order of the keys.
     if (*values != 0) {
       return ReadValue<uint64_t>(memory, *values + offsets.first_value + (first + found) * 8).value_or(0);
     }

@@ -1,4 +1,4 @@
-// The order of the table in each version, and the bounds that make an entry believable.
+// Knows the order of the table in each version, and the bounds that an entry must be within.
 #include "python/debug_offsets.h"
 
 #include <cstring>
@@ -16,7 +16,7 @@ constexpr uint32_t kTableWords[] = {73, 95};
 struct TableRow {
   uint32_t index[2];       // of the field's offset
   uint32_t size_index[2];  // of the size of the structure that holds it
-  uint32_t bytes;          // of the field; 8: a pointer, so its offset is a multiple of 8
+  uint32_t bytes;          // of the field; 8: a pointer, whose offset is a multiple of 8
   uint32_t* (*field)(PythonLayout*);
 };
 
@@ -55,10 +55,10 @@ constexpr TableRow kTable[] = {
     {{70, 80}, {67, 77}, 1, COWPROF_FIELD(string.ascii_data)},
 };
 #undef COWPROF_FIELD
-// gc.collecting lies in `gc` of the interpreter.
+// gc.collecting is a field of the interpreter's `gc`.
 constexpr uint32_t kGcIndex[] = {10, 11}, kGcSizeIndex[] = {71, 81}, kCollectingIndex[] = {72, 82};
 
-constexpr uint64_t kEnabledInGc = 12;  // 3.7 to 3.14, with a GIL and without; the table doesn't say
+constexpr uint64_t kEnabledInGc = 12;  // 3.7 to 3.14, with and without a GIL; the table does not have it
 
 constexpr char kCookie[] = "xdebugpy";
 constexpr uint64_t kMaxStructureBytes = 16 << 20;  // _PyRuntimeState holds every static object: 400 KB in 3.14
@@ -69,7 +69,7 @@ uint64_t WordAt(absl::Span<const char> bytes, size_t index) {
   return word;
 }
 
-// An offset that lies, with its field, inside a structure of a size that can be.
+// Whether the field lies within its structure, and that structure has a plausible size.
 bool IsSane(uint64_t offset, uint64_t structure_bytes, uint32_t field_bytes) {
   return structure_bytes <= kMaxStructureBytes && offset < structure_bytes && field_bytes <= structure_bytes - offset &&
          offset % field_bytes == 0;
@@ -88,29 +88,29 @@ bool ParseDebugOffsetsHead(absl::Span<const char> bytes, DebugOffsetsHead* head)
 
 PythonLayout WithDebugOffsets(PythonLayout layout, absl::Span<const char> bytes) {
   DebugOffsetsHead head;
-  if (!ParseDebugOffsetsHead(bytes, &head)) return Unusable(layout, "its table of offsets has no head");
+  if (!ParseDebugOffsetsHead(bytes, &head)) return Unusable(layout, "its table of offsets has no header");
   const uint32_t minor = head.version_hex >> 16 & 0xff;
   size_t version = 0;
   while (version < std::size(kTableMinors) && kTableMinors[version] != minor) ++version;
   if (version == std::size(kTableMinors)) {
-    return Unusable(layout, "it publishes a table of offsets whose order cowprof doesn't know yet");
+    return Unusable(layout, "it publishes a table of offsets in an order that cowprof does not know yet");
   }
   if (minor != layout.minor || head.free_threaded != layout.free_threaded) {
-    return Unusable(layout, "its table of offsets is of another version than the interpreter");
+    return Unusable(layout, "its table of offsets belongs to another version than the interpreter");
   }
   if (bytes.size() < kTableWords[version] * sizeof(uint64_t))
-    return Unusable(layout, "its table of offsets is cut off");
+    return Unusable(layout, "its table of offsets is truncated");
   for (const TableRow& row : kTable) {
     const uint64_t offset = WordAt(bytes, row.index[version]);
     if (!IsSane(offset, WordAt(bytes, row.size_index[version]), row.bytes)) {
-      return Unusable(layout, "its table of offsets says what can't be");
+      return Unusable(layout, "its table of offsets has an impossible entry");
     }
     *row.field(&layout) = static_cast<uint32_t>(offset);
   }
   const uint64_t gc = WordAt(bytes, kGcIndex[version]), collecting = WordAt(bytes, kCollectingIndex[version]);
   const uint64_t gc_bytes = WordAt(bytes, kGcSizeIndex[version]);
   if (!IsSane(collecting, gc_bytes, 4) || collecting <= kEnabledInGc || !IsSane(gc, WordAt(bytes, 6), 8)) {
-    return Unusable(layout, "its table of offsets says what can't be");
+    return Unusable(layout, "its table of offsets has an impossible entry");
   }
   layout.interpreter.collecting = static_cast<uint32_t>(gc + collecting);
   layout.enabled_to_collecting = static_cast<uint32_t>(collecting - kEnabledInGc);

@@ -1,6 +1,6 @@
-// _Py_DebugOffsets: the offsets that an interpreter publishes about itself from 3.13 on, at the start of _PyRuntime
-// (Include/internal/pycore_debug_offsets.h; pycore_runtime.h in 3.13). They take the place of the row of layout.h.
-// Called by interpreter.cc. Pure: bytes that may be anything in, a layout out.
+// _Py_DebugOffsets: the offsets that an interpreter publishes about itself since 3.13, at the start of _PyRuntime
+// (Include/internal/pycore_debug_offsets.h; pycore_runtime.h in 3.13). They replace the row of layout.h. Pure: takes
+// any bytes, returns a layout.
 #ifndef COWPROF_PYTHON_DEBUG_OFFSETS_H_
 #define COWPROF_PYTHON_DEBUG_OFFSETS_H_
 
@@ -18,11 +18,11 @@ struct DebugOffsetsHead {
 
 inline constexpr uint32_t kDebugOffsetsBytes = 1024;  // 584 in 3.13, 760 in 3.14, 888 in 3.15
 
-// Parses cookie and version of the bytes at _PyRuntime; false if they are no such table (3.12 and older).
+// Parses cookie and version of the bytes at _PyRuntime; false if they are not such a table (3.12 and older).
 bool ParseDebugOffsetsHead(absl::Span<const char> bytes, DebugOffsetsHead* head);
 
-// `layout` with what the table says in place of the row. Not usable, with a reason, if the table's own layout is
-// unknown (3.15 and later) or it says something that can't be.
+// `layout` with the table's offsets instead of the row's. Not usable, with a reason, if the table's own layout is
+// unknown (3.15 and later) or if it contains an impossible offset.
 PythonLayout WithDebugOffsets(PythonLayout layout, absl::Span<const char> bytes);
 
 }  // namespace cowprof

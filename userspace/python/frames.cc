@@ -1,5 +1,5 @@
-// Walks frames and resolves code objects of a process that runs on meanwhile. A frame that vanished, a code object
-// whose memory is something else by now, a line table of garbage: each ends in "unknown", never in a loop or a crash.
+// Walks frames and resolves code objects of a process that keeps running. A frame that vanished, a code object whose
+// memory was reused, a garbage line table: each yields "unknown", never a loop or a crash.
 #include "python/frames.h"
 
 #include <algorithm>
@@ -12,10 +12,10 @@ namespace cowprof {
 namespace {
 
 constexpr size_t kMaxFrames = 128;
-constexpr size_t kMaxSteps = 4 * kMaxFrames;  // with the entries that are left out
+constexpr size_t kMaxSteps = 4 * kMaxFrames;  // including skipped entries
 constexpr size_t kMaxThreads = 4096;
 constexpr size_t kMaxFileBytes = 1000;
-constexpr size_t kMaxLineTableBytes = 1 << 20;  // the longest of the 3.11 library has 26,000
+constexpr size_t kMaxLineTableBytes = 1 << 20;  // the longest in the 3.11 standard library has 26,000
 constexpr size_t kMaxCacheBytes = 32 << 20;
 constexpr size_t kMaxThreadLocalCodes = 4096;
 
@@ -56,7 +56,7 @@ std::optional<CodeReader::Head> CodeReader::ReadHead(uint64_t code) const {
   if (offsets.qualname != kNoOffset) head.qualname = At<uint64_t>(bytes, offsets.qualname);
   head.line_table = At<uint64_t>(bytes, offsets.line_table);
   head.first_line = At<int32_t>(bytes, offsets.first_line);
-  // co_code is a bytes object up to 3.10, and the units themselves, counted by ob_size, from 3.11 on.
+  // Up to 3.10 co_code is a bytes object; since 3.11 the units are part of the object and ob_size counts them.
   if (offsets.adaptive != kNoOffset) head.units = At<uint64_t>(bytes, layout.object.var_size);
   return head;
 }
@@ -70,7 +70,7 @@ std::optional<CodeReader::Cached> CodeReader::ReadCode(const Head& head) const {
   return Cached{head, *std::move(file), *std::move(function), *std::move(line_table)};
 }
 
-// Bytes from the first instruction; -2 or -1 before the first one. nullopt: the instruction isn't of this code.
+// Bytes from the first instruction; -2 or -1 before it. nullopt: the instruction does not belong to this code.
 std::optional<int64_t> CodeReader::ByteOffset(uint64_t code, uint64_t instruction, uint64_t units) const {
   const PythonLayout& layout = interpreter_.layout;
   if (layout.frame.instruction_kind != InstructionKind::kPointer) {
@@ -79,14 +79,14 @@ std::optional<int64_t> CodeReader::ByteOffset(uint64_t code, uint64_t instructio
     return index < 0 ? -1 : index * unit_bytes;
   }
   const auto offset_from = [instruction, units](uint64_t first) -> std::optional<int64_t> {
-    // prev_instr of a frame that hasn't begun points one unit before the first.
+    // prev_instr of a frame that has not started points one unit before the first.
     const uint64_t shifted = instruction - first + 2;
     if (units > uint64_t{1} << 32 || shifted > units * 2 + 2) return std::nullopt;
     return static_cast<int64_t>(shifted) - 2;
   };
   if (const auto offset = offset_from(code + layout.code.adaptive)) return offset;
   if (layout.code.thread_local_code == kNoOffset) return std::nullopt;
-  // 3.14t: every thread but the first runs a copy; _PyCodeArray is {Py_ssize_t size; char* entries[]}.
+  // 3.14t: every thread except the first runs a copy; _PyCodeArray is {Py_ssize_t size; char* entries[]}.
   const auto array = ReadValue<uint64_t>(memory_, code + layout.code.thread_local_code);
   const auto size = array ? ReadValue<uint64_t>(memory_, *array) : std::nullopt;
   if (!size || *size > kMaxThreadLocalCodes) return std::nullopt;

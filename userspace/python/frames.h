@@ -1,6 +1,6 @@
-// From a code object and an instruction to file, function and line; and the whole stack of a thread, read from outside.
-// CodeReader is called by the collector with the pairs that BPF took from the interpreter's frames; WalkFrames is the
-// check of the layout that BPF uses, and shares no code with it. Neither believes what it reads.
+// Resolves a code object and an instruction to file, function and line, and reads the stack of a thread from outside.
+// CodeReader gets the pairs that BPF took from the interpreter's frames. WalkFrames verifies the layout that BPF uses
+// and shares no code with it. Neither trusts what it reads.
 #ifndef COWPROF_PYTHON_FRAMES_H_
 #define COWPROF_PYTHON_FRAMES_H_
 
@@ -21,7 +21,7 @@ namespace cowprof {
 struct CodeLocation {
   std::string file;      // co_filename, at most 1,000 bytes
   std::string function;  // co_qualname from 3.11 on ("Outer.method", "main.<locals>.inner"), co_name before
-  int line = 0;          // 0: unknown, as for code that has none
+  int line = 0;          // 0: unknown, or code without a line
   bool operator==(const CodeLocation&) const = default;
 };
 
@@ -31,8 +31,8 @@ class CodeReader {
   CodeReader(const Interpreter& interpreter, const MemoryReader& memory) : interpreter_(interpreter), memory_(memory) {}
 
   // `code`: the value of the frame's code field, tag bits or not. `instruction`: the raw value of its instruction field
-  // (FrameOffsets; an int32 is sign-extended). nullopt: no code object is there now. Every call reads the head of the
-  // object once, and believes its cache only if that is the same as before.
+  // (FrameOffsets; an int32 is sign-extended). nullopt: not a code object, or no longer. Every call reads the head of
+  // the object and uses the cache only if it is unchanged.
   std::optional<CodeLocation> Resolve(uint64_t code, uint64_t instruction);
 
   size_t cached_bytes() const { return cached_bytes_; }
@@ -60,22 +60,22 @@ class CodeReader {
   size_t cached_bytes_ = 0;  // the cache is emptied at 32 MiB
 };
 
-// The line of the instruction at `byte_offset` of the code, as PyCode_Addr2Line has it (Objects/codeobject.c of each
-// version); a negative offset is the code's first line. 0: none. Pure and total on any bytes.
+// The line of the instruction at `byte_offset` of the code, as PyCode_Addr2Line computes it (Objects/codeobject.c of
+// each version); a negative offset means the code's first line. 0: none. Pure, and accepts any bytes.
 int LineOf(LineTableKind kind, absl::string_view line_table, int first_line, int64_t byte_offset);
 
 struct RawFrame {
   uint64_t frame = 0;
   uint64_t code = 0;         // tag bits removed
-  uint64_t instruction = 0;  // as CodeReader::Resolve takes it
+  uint64_t instruction = 0;  // as CodeReader::Resolve() expects it
   uint8_t owner = 0;         // 0 before 3.11
 };
 
-// The frames of a thread, the innermost first, at most 128; entries that are no Python code (the interpreter's own
-// trampoline and entry frames, 3.12 and later) are left out. Ends at the first frame that can't be read and at a cycle.
+// The frames of a thread, innermost first, at most 128, without entries that are not Python code (the interpreter's own
+// trampoline and entry frames, 3.12 and later). Stops at the first frame that can't be read and at a cycle.
 std::vector<RawFrame> WalkFrames(const Interpreter& interpreter, const MemoryReader& memory, uint64_t thread_state);
 
-// The thread states of the main interpreter, the newest first, at most 4,096.
+// The thread states of the main interpreter, newest first, at most 4,096.
 struct ThreadState {
   uint64_t address = 0;
   uint64_t thread_id = 0;         // pthread_self(), which is fsbase on glibc

@@ -1,4 +1,4 @@
-// See instruction.h. Only the handful of forms that write a count are decoded; Intel SDM volume 2, 2.1 and appendix A.
+// Decodes only the few forms that write a count; Intel SDM volume 2, 2.1 and appendix A.
 #include "python/instruction.h"
 
 #include <cstddef>
@@ -8,7 +8,7 @@ namespace {
 
 bool IsRex(uint8_t byte) { return (byte & 0xF0) == 0x40; }
 
-// Bytes of the ModRM byte with what follows it (SIB, displacement); 0: the operand is a register, no memory.
+// Length of the ModRM byte, SIB and displacement; 0: the operand is a register, not memory.
 size_t OperandBytes(absl::Span<const uint8_t> code) {
   if (code.empty()) return 0;
   const int mod = code[0] >> 6, rm = code[0] & 7;
@@ -28,14 +28,14 @@ bool IsJumpOnZero(absl::Span<const uint8_t> code) {
   return code.size() >= 2 && code[0] == 0x0F && (code[1] == 0x84 || code[1] == 0x85);
 }
 
-// `test %reg,%reg; je` with the register of which these are the three low bits.
+// Whether `code` is `test %reg,%reg; je` of the register whose low three bits are `reg`.
 bool IsTestOf(absl::Span<const uint8_t> code, int reg) {
   if (!code.empty() && IsRex(code[0])) code.remove_prefix(1);
   return code.size() > 2 && code[0] == 0x85 && code[1] == (0xC0 | reg << 3 | reg) && IsJumpOnZero(code.subspan(2));
 }
 
-// The instruction right before compares something: the branch to come is on that. cmp or test of two operands, with and
-// without a displacement, and cmp with a small number.
+// Whether the instruction right before compares something, so that the next branch depends on it: cmp or test of two
+// operands, with and without a displacement, and cmp with a small number.
 bool EndsInComparison(absl::Span<const uint8_t> before) {
   const auto compares = [](uint8_t opcode) { return opcode == 0x39 || opcode == 0x3B || opcode == 0x85; };
   const auto at = [&](size_t from_end) { return from_end <= before.size() ? before[before.size() - from_end] : 0; };
@@ -63,7 +63,7 @@ WriteKind WriteKindOf(absl::Span<const uint8_t> code, absl::Span<const uint8_t> 
   if (opcode == 0xFF)  // group 5
     return extension == 0 ? WriteKind::kIncrement : extension == 1 ? WriteKind::kDecrement : WriteKind::kOther;
   if (opcode != 0x89) return WriteKind::kOther;
-  // A plain store of a register leaves the flags of the subtraction before it.
+  // A plain store of a register preserves the flags of the subtraction before it.
   const absl::Span<const uint8_t> next = code.subspan(end);
   const bool on_zero = (IsJumpOnZero(next) && !EndsInComparison(before)) || IsTestOf(next, extension);
   return on_zero ? WriteKind::kDecrement : WriteKind::kOther;

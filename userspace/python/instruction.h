@@ -1,6 +1,5 @@
-// What kind of write an instruction is, as far as its bytes tell: the same address may be an object's reference count
-// going up (something was read) or down to 0 (it dies). Pure; called by cause.cc with bytes read from the process.
-// x86-64.
+// What kind of write an x86-64 instruction is, as far as its bytes tell: a write to a reference count may increment it
+// (the object was read) or decrement it to 0 (the object dies). Pure.
 #ifndef COWPROF_PYTHON_INSTRUCTION_H_
 #define COWPROF_PYTHON_INSTRUCTION_H_
 
@@ -11,15 +10,15 @@
 namespace cowprof {
 
 enum class WriteKind {
-  kOther,      // a store, or nothing that is understood
-  kIncrement,  // adds 1 to memory, or stores a value that is not compared with 0 right after
-  kDecrement,  // takes 1 from memory, or stores a value and branches on whether it is 0
+  kOther,      // another store, or not understood
+  kIncrement,  // adds 1 to memory, or stores a value that is not compared with 0 right afterwards
+  kDecrement,  // subtracts 1 from memory, or stores a value and branches on whether it is 0
 };
 
-// `code`: 15 bytes from the instruction on, `before`: 8 bytes up to it, fewer where they can't be read. gcc compiles
-// Py_INCREF to `add $1,(reg)`, from 3.12 on to `add $1,%reg32; je; mov %reg32,(reg)`; Py_DECREF to `sub $1,(reg)` or
-// `sub $1,%reg; mov %reg,(reg)`, and then always branches on zero, on the flags of the subtraction or by `test
-// %reg,%reg` (Include/object.h).
+// `code`: 15 bytes starting at the instruction; `before`: the 8 bytes before it; fewer if they can't be read. gcc
+// compiles Py_INCREF to `add $1,(reg)`, since 3.12 to `add $1,%reg32; je; mov %reg32,(reg)`, and Py_DECREF to `sub
+// $1,(reg)` or `sub $1,%reg; mov %reg,(reg)`, always followed by a branch on zero, on the flags of the subtraction or
+// after `test %reg,%reg` (Include/object.h).
 WriteKind WriteKindOf(absl::Span<const uint8_t> code, absl::Span<const uint8_t> before = {});
 
 }  // namespace cowprof

@@ -1,5 +1,5 @@
-// Reads what a CPython says of itself. The order: the shape of an object from PyType_Type, which is its own type; then
-// the version; then the row of layout.cc; then the addresses, each checked against something that points back.
+// Reads what a CPython reveals about itself, in this order: the shape of an object from PyType_Type, which is its own
+// type; the version; the row of layout.cc; the addresses, each verified by a pointer back to it.
 #include "python/interpreter.h"
 
 #include <algorithm>
@@ -20,11 +20,11 @@ namespace {
 
 constexpr uint64_t kMaxBssBytes = 64 << 20;
 constexpr size_t kChunkBytes = 1 << 16;
-constexpr size_t kVersionTextBytes = 250;  // of the buffer in Py_GetVersion(), Python/getversion.c
+constexpr size_t kVersionTextBytes = 250;  // size of the buffer in Py_GetVersion(), Python/getversion.c
 constexpr uint64_t kReadyFlag = 1 << 12;   // Py_TPFLAGS_READY
 constexpr size_t kMaxThreadsToCheck = 64;
 
-// glibc x86-64, 2.26 to 2.43: struct pthread.specific_1stblock, 32 entries of {seq, data} (facts §4.2).
+// glibc x86-64, 2.26 to 2.43: struct pthread.specific_1stblock, 32 entries of {seq, data} (nptl/descr.h).
 constexpr uint64_t kSpecificBlock = 0x310;
 constexpr uint32_t kFirstBlockKeys = 32;
 
@@ -33,7 +33,7 @@ struct Version {
   uint32_t major() const { return hex >> 24; }
   uint32_t minor() const { return hex >> 16 & 0xff; }
   uint32_t micro() const { return hex >> 8 & 0xff; }
-  // PY_RELEASE_LEVEL_ALPHA and _BETA; 0 where only the text was found.
+  // PY_RELEASE_LEVEL_ALPHA and _BETA; 0 if only the text was found.
   bool unfinished() const { return (hex >> 4 & 0xf) == 0xa || (hex >> 4 & 0xf) == 0xb; }
 };
 
@@ -48,8 +48,8 @@ struct Shape {
   uint32_t type_offset = 0;  // of ob_type: 8, or 24 with Py_TRACE_REFS or when free-threaded
 };
 
-// PyType_Type is its own type. Where a program took a copy of it (R_X86_64_COPY), the symbol's ob_type leads to the one
-// that is used.
+// PyType_Type is its own type. If the program has a copy of it (R_X86_64_COPY), the symbol's ob_type leads to the one
+// in use.
 std::optional<Shape> ReadShape(uint64_t symbol, const MemoryReader& memory) {
   for (const uint32_t offset : {8u, 24u}) {
     const uint64_t type = Pointer(memory, symbol + offset);
@@ -60,7 +60,7 @@ std::optional<Shape> ReadShape(uint64_t symbol, const MemoryReader& memory) {
 
 // ---- The version ----
 
-// "3.8.18 (default, ...) \n[GCC 12.2.0]", "2.7.18 (...": the format of Py_GetVersion() in every version.
+// "3.8.18 (default, ...) \n[GCC 12.2.0]", "2.7.18 (...": what Py_GetVersion() returns in every version.
 std::optional<Version> ParseVersionText(absl::string_view text) {
   const absl::string_view shown = text.substr(0, text.find('\0'));
   const size_t blank = shown.find(" (");
@@ -84,7 +84,7 @@ std::optional<Version> ScanForVersionText(const PythonModule& module, const Memo
   const uint64_t end = std::min(module.bss_end, module.bss_begin + kMaxBssBytes);
   std::string chunk;
   for (uint64_t at = module.bss_begin; at < end; at += kChunkBytes) {
-    // Each chunk with the beginning of the next, so that no text falls between two.
+    // Chunks overlap by the length of a text, so that none is split.
     chunk.resize(std::min<uint64_t>(kChunkBytes + kVersionTextBytes, end - at));
     ReadOrZero(memory, at, absl::MakeSpan(chunk.data(), chunk.size()));
     const absl::string_view text = chunk;
@@ -98,8 +98,8 @@ std::optional<Version> ScanForVersionText(const PythonModule& module, const Memo
   return std::nullopt;
 }
 
-// From the surest to the weakest: Py_Version (3.11 and later), the table of offsets (3.13 and later), the text. Nothing
-// yet while an old interpreter starts; then its file's name says the minor version, and micro is taken as late.
+// Most to least reliable: Py_Version (3.11 and later), the table of offsets (3.13 and later), the text. An old
+// interpreter that is starting has none of these: take the minor version from its file name and assume a late micro.
 Version ReadVersion(const PythonModule& module, const MemoryReader& memory, absl::Span<const char> table) {
   if (module.py_version != 0) {
     const auto version = ReadValue<uint32_t>(memory, module.py_version);
@@ -126,7 +126,7 @@ bool IsInterpreter(const PythonLayout& layout, const MemoryReader& memory, uint6
   return IsUserPointer(thread) && Pointer(memory, thread + layout.thread.interpreter) == address;
 }
 
-// 3.6 has no _PyRuntime, and a stripped one no interp_head: any pointer in its .bss that proves to be an interpreter.
+// 3.6 has no _PyRuntime, and if stripped no interp_head: search its .bss for a pointer to an interpreter state.
 uint64_t ScanForInterpreter(const PythonModule& module, const PythonLayout& layout, const MemoryReader& memory) {
   const uint64_t end = std::min(module.bss_end, module.bss_begin + kMaxBssBytes);
   std::vector<uint64_t> words;
@@ -137,7 +137,7 @@ uint64_t ScanForInterpreter(const PythonModule& module, const PythonLayout& layo
     std::vector<std::array<uint64_t, 2>> heads(words.size());
     std::vector<ReadRequest> requests;
     for (size_t i = 0; i < words.size(); ++i) {
-      // It is malloc'd, so the module's own data is out.
+      // It was allocated with malloc(), so it is not in the module's own data.
       if (!IsUserPointer(words[i]) || (words[i] >= module.bss_begin && words[i] < module.bss_end)) continue;
       requests.push_back({words[i], absl::MakeSpan(reinterpret_cast<char*>(&heads[i]), 16)});
     }
@@ -165,8 +165,8 @@ uint64_t FindMainInterpreter(const PythonModule& module, const PythonLayout& lay
 
 // ---- The thread state of a thread ----
 
-// A key is right if some thread's slot holds that thread's state: which also proves the C library to be glibc. Where
-// the key is unknown (3.6 stripped), all are tried.
+// A key is right if some thread's slot holds that thread's state, which also proves that the C library is glibc. Tries
+// all keys if the key is unknown (3.6, stripped).
 uint64_t FindTsdOffset(const PythonModule& module, const Interpreter& interpreter, const MemoryReader& memory) {
   std::optional<uint32_t> known;
   if (interpreter.layout.runtime.tss_key != kNoOffset) {
@@ -179,7 +179,7 @@ uint64_t FindTsdOffset(const PythonModule& module, const Interpreter& interprete
   for (uint32_t key = first; key <= last && key < kFirstBlockKeys; ++key) {
     const uint64_t offset = kSpecificBlock + 16 * key + 8;
     for (size_t i = 0; i < std::min(threads.size(), kMaxThreadsToCheck); ++i) {
-      const ThreadState& thread = threads[threads.size() - 1 - i];  // the main thread's comes last
+      const ThreadState& thread = threads[threads.size() - 1 - i];  // the main thread is last
       if (IsUserPointer(thread.thread_id) && Pointer(memory, thread.thread_id + offset) == thread.address) {
         return offset;
       }
@@ -220,7 +220,7 @@ PythonLayout LayoutFor(Version version, bool free_threaded, bool trace_refs, abs
 absl::StatusOr<Interpreter> ReadInterpreter(const PythonModule& module, const MemoryReader& memory) {
   if (!ReadValue<uint64_t>(memory, module.type_type)) {
     return absl::PermissionDeniedError(absl::StrCat("read PyType_Type of ", module.path,
-                                                    " in the process's memory: it ended, or it may not be read; run "
+                                                    " in the process's memory: it ended or may not be read; run "
                                                     "cowprof as root or as the owner of the process"));
   }
   Interpreter interpreter;
@@ -232,7 +232,7 @@ absl::StatusOr<Interpreter> ReadInterpreter(const PythonModule& module, const Me
   if (!shape) return interpreter;  // not relocated yet
   interpreter.type_type = shape->type_type;
 
-  // A table of 1,024 bytes lies inside every _PyRuntimeState that has one.
+  // Every _PyRuntimeState that has a table is larger than 1,024 bytes.
   std::string table(kDebugOffsetsBytes, '\0');
   if (module.runtime == 0 || !memory.Read(module.runtime, absl::MakeSpan(table.data(), table.size()))) table.clear();
   const Version version = ReadVersion(module, memory, table);
@@ -243,17 +243,17 @@ absl::StatusOr<Interpreter> ReadInterpreter(const PythonModule& module, const Me
   if (version.major() != 3) return CanNotUse(module, interpreter.version, "cowprof knows Python 3 only");
   if (version.unfinished()) return CanNotUse(module, interpreter.version, "alphas and betas have no fixed layout");
 
-  // Objects begin 16 bytes later: since 3.13 (no more Py_TRACE_REFS in the header) without a GIL, before by tracing.
+  // ob_type is 16 bytes further: free-threaded since 3.13, where Py_TRACE_REFS adds nothing to the header; else traced.
   interpreter.free_threaded = shape->type_offset == 24 && version.minor() >= 13;
   interpreter.trace_refs = shape->type_offset == 24 && !interpreter.free_threaded;
   interpreter.layout = LayoutFor(version, interpreter.free_threaded, interpreter.trace_refs, table);
   const PythonLayout& layout = interpreter.layout;
   if (!layout.usable) return CanNotUse(module, interpreter.version, layout.reason);
   if (layout.object.type != shape->type_offset) {
-    return CanNotUse(module, interpreter.version, "its objects are not laid out as this version's are");
+    return CanNotUse(module, interpreter.version, "its objects do not have this version's layout");
   }
   if (Pointer(memory, module.code_type + layout.object.type) != shape->type_type) {
-    return CanNotUse(module, interpreter.version, "PyCode_Type is missing or no type");
+    return CanNotUse(module, interpreter.version, "PyCode_Type is missing or not a type");
   }
   interpreter.pool_bytes = layout.pool_bytes;
   interpreter.main_interpreter = FindMainInterpreter(module, layout, memory);
@@ -279,7 +279,7 @@ absl::StatusOr<Interpreter> FindInterpreter(const ProcFs& proc, pid_t pid, const
       absl::NotFoundError(absl::StrCat("find CPython in process ", pid, ": no mapped file defines PyType_Type"));
   for (const PythonModule& module : FindPythonModules(proc, pid, *mappings)) {
     absl::StatusOr<Interpreter> interpreter = ReadInterpreter(module, memory);
-    // Two of them in one process (a static program that loads libpython): the one that was started is used.
+    // With two of them in one process (a static program that loads libpython), use the one that was started.
     if (interpreter.ok() && interpreter->ready) return interpreter;
     if (!best.ok() && (interpreter.ok() || absl::IsNotFound(best.status()))) best = std::move(interpreter);
   }

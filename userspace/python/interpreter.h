@@ -1,6 +1,6 @@
-// Finds the CPython of a process from outside and says where its parts are. Called by the collector once a process
-// image (again while `ready` is false). Reads files and memory, judges nothing about the program. Works for static and
-// shared, stripped, PIE and renamed interpreters, through /proc/PID/root, and for a libpython inside another program.
+// Finds the CPython of a process from outside, and where its parts are. Works for static and shared, stripped, PIE and
+// renamed interpreters, through /proc/PID/root, and for a libpython inside another program. Call once per process
+// image, and again while `ready` is false.
 #ifndef COWPROF_PYTHON_INTERPRETER_H_
 #define COWPROF_PYTHON_INTERPRETER_H_
 
@@ -30,42 +30,42 @@ struct Interpreter {
   uint64_t main_interpreter = 0;  // PyInterpreterState, the one made first
   uint64_t type_type = 0, code_type = 0, none = 0;
 
-  // The thread's PyThreadState is *(u64*)(fsbase + tsd_offset). From the pthread key, glibc's layout of struct pthread;
+  // A thread's PyThreadState is *(u64*)(fsbase + tsd_offset). Derived from the pthread key and glibc's struct pthread;
   // checked against a live thread. 0: unknown (another C library, or no thread to check against).
   uint64_t tsd_offset = 0;
   // int: 1 while the main interpreter's collector runs. 0: unknown (3.6 stripped).
   uint64_t collecting_address = 0;
   uint64_t enabled_address = 0;  // int: 0 after gc.disable() in the main interpreter. 0: unknown, as above
-  uint64_t pool_bytes = 0;  // of a pymalloc pool: 4,096 up to 3.9, 16,384 from 3.10; 0: no pymalloc (free-threaded)
+  uint64_t pool_bytes = 0;  // of a pymalloc pool: 4,096 up to 3.9, 16,384 since 3.10; 0: no pymalloc (free-threaded)
 
-  // False: the interpreter is still starting (or ending); what is 0 above may become known later.
+  // False: the interpreter is still starting (or finalizing); a 0 above may become known later.
   bool ready = false;
 };
 
-// NotFound: no Python in this process, or no process. FailedPrecondition: a Python that can't be used, and why.
+// NotFound: no Python in this process, or no process. FailedPrecondition: an unsupported Python, and why.
 // PermissionDenied: the process may not be read.
 absl::StatusOr<Interpreter> FindInterpreter(const ProcFs& proc, pid_t pid, const MemoryReader& memory);
 
-// gc.isenabled() of a process that runs `interpreter`; nullopt where that can't be told.
+// gc.isenabled() of a process that runs `interpreter`; nullopt if that can't be read.
 std::optional<bool> CollectorOn(const Interpreter& interpreter, const MemoryReader& memory);
 
-// ---- The two halves of it, for tests ----
+// ---- Its two halves, for tests ----
 
-// What the files say: addresses of the target, 0 where the symbol or section doesn't exist.
+// What the ELF file says: addresses in the target, 0 where the symbol or section does not exist.
 struct PythonModule {
-  std::string path;            // as in maps
+  std::string path;            // as in /proc/PID/maps
   uint32_t minor_of_path = 0;  // 11 for ".../libpython3.11.so.1.0"; 0 if the name says nothing
   uint64_t type_type = 0, code_type = 0, none = 0;
   uint64_t runtime = 0;     // symbol _PyRuntime, else section .PyRuntime
   uint64_t py_version = 0;  // symbol Py_Version, 3.11 and later
   bool debug = false;       // exports _Py_NegativeRefcount: built with Py_REF_DEBUG, as Py_DEBUG implies
-  // 3.6 only; the static ones exist in .symtab only.
+  // 3.6 only; static ones are in .symtab only.
   uint64_t thread_state_current = 0, interp_head = 0, auto_tls_key = 0, collecting = 0, enabled = 0;
   // Zeroed memory of the module (.bss), where Py_GetVersion() keeps its text and 3.6 its list of interpreters.
   uint64_t bss_begin = 0, bss_end = 0;
 };
 
-// The modules of a process that define PyType_Type, the likeliest first. Empty: no Python.
+// The modules of a process that define PyType_Type, most likely first. Empty: no Python.
 std::vector<PythonModule> FindPythonModules(const ProcFs& proc, pid_t pid, const std::vector<Mapping>& mappings);
 
 // Pure over its reader. FailedPrecondition as above.

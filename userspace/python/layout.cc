@@ -1,4 +1,4 @@
-// The numbers of layout.h, one row a version; nothing but this and debug_offsets.cc spells an offset of CPython.
+// The numbers of layout.h, one row per version. Only this file and debug_offsets.cc spell an offset of CPython.
 // Measured with offsetof against the headers of 3.6.15, 3.7.16, 3.8.18, 3.9.18, 3.10.13, 3.11.7, 3.12.1, 3.13.0
 // and 3.14.10 (x86-64); the free-threaded rows with Py_GIL_DISABLED against the last two.
 #include "python/layout.h"
@@ -9,9 +9,9 @@ namespace cowprof {
 namespace {
 
 constexpr uint32_t kNone = kNoOffset;
-constexpr uint32_t kAnyOwner = 256;  // before 3.12 no frame stands for anything but Python code
+constexpr uint32_t kAnyOwner = 256;  // before 3.12 every frame is Python code
 
-// Parts that many versions share. PyTypeObject lost tp_print and gained tp_vectorcall, so that only its end moves.
+// Parts that versions share. PyTypeObject lost tp_print and gained tp_vectorcall, so only its end moved.
 constexpr ObjectOffsets kObject = {.refcount = 0, .type = 8, .var_size = 16};
 constexpr ObjectOffsets kObjectFt = {.refcount = 12, .type = 24, .var_size = 32};
 
@@ -41,7 +41,7 @@ constexpr FrameOffsets FrameObject(uint32_t lasti, uint32_t locals, InstructionK
 constexpr CodeOffsets OldCode(uint32_t first_line, uint32_t filename, LineTableKind kind) {
   return {first_line, filename, filename + 8, kNone, filename + 16, kNone, kNone, filename - 32, kind};
 }
-// filename, name, qualname and line table are neighbours in this order.
+// filename, name, qualname and line table are adjacent, in this order.
 constexpr CodeOffsets Code(uint32_t first_line, uint32_t filename, uint32_t adaptive, uint32_t tlbc = kNone) {
   return {first_line,    filename,      filename + 8,
           filename + 16, filename + 24, adaptive,
@@ -50,7 +50,7 @@ constexpr CodeOffsets Code(uint32_t first_line, uint32_t filename, uint32_t adap
 constexpr StringOffsets kString36 = {16, 32, 48, 72, 2};
 constexpr StringOffsets kString312 = {16, 32, 40, 56, 2};  // wstr is gone, PEP 623
 constexpr StringOffsets kString313Ft = {32, 48, 56, 72, 2};
-// A byte of its own for `interned`, Include/cpython/unicodeobject.h.
+// `interned` has a byte of its own, Include/cpython/unicodeobject.h.
 constexpr StringOffsets kString314Ft = {32, 48, 56, 72, 8};
 
 constexpr ContainerOffsets kContainer36 = {32, 24, 32, 40, 0, DictKeysKind::kSized};
@@ -235,15 +235,15 @@ PythonLayout LayoutOf(uint32_t minor, uint32_t micro, bool free_threaded) {
   for (const PythonLayout& row : kRows) {
     if (row.minor != minor || row.free_threaded != free_threaded) continue;
     PythonLayout layout = row;
-    // _PyRuntimeState grew in 3.7.4: py-spy's bindings of 3.7.0 to 3.7.3, not measured here.
+    // _PyRuntimeState grew in 3.7.4. The value for 3.7.0 to 3.7.3 is from py-spy's bindings, not measured.
     if (minor == 7 && micro <= 3) layout.runtime.tss_key = 1420;
     return layout;
   }
   PythonLayout layout;
   layout.minor = minor;
   layout.free_threaded = free_threaded;
-  return Unusable(layout, minor < 6 ? "it is older than CPython 3.6, the first one that cowprof knows"
-                                    : "it is newer than CPython 3.14, the last one whose layout cowprof knows");
+  return Unusable(layout, minor < 6 ? "it is older than CPython 3.6, the oldest version that cowprof knows"
+                                    : "it is newer than CPython 3.14, the newest version whose layout cowprof knows");
 }
 
 PythonLayout WithTraceRefs(PythonLayout layout) {
@@ -279,7 +279,7 @@ PythonLayout WithTraceRefs(PythonLayout layout) {
   for (uint32_t* offset : in_objects) {
     if (*offset != kNone) *offset += kShift;
   }
-  // Frames are objects up to 3.10.
+  // Up to 3.10 frames are objects.
   if (frame.instruction_kind != InstructionKind::kPointer) {
     for (uint32_t* offset : {&frame.code, &frame.previous, &frame.instruction, &frame.locals}) *offset += kShift;
   }

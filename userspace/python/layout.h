@@ -1,7 +1,7 @@
-// Where CPython keeps what cowprof reads, as data: one row a version, no knowledge outside it. Called by
-// interpreter.cc; the BPF side is given the same numbers. Every number is a byte offset on x86-64, measured with
-// offsetof against the headers of that version and verified against live processes (tests/fixtures/python/README.md).
-// From 3.13 on the interpreter's own table (debug_offsets.h) overrides the row.
+// Offsets of the CPython structures that cowprof reads, as data: one row per version. BPF gets the same numbers. Every
+// number is a byte offset on x86-64, measured with offsetof against the headers of that version and verified against
+// live processes (tests/fixtures/python/README.md). Since 3.13 the interpreter's own table (debug_offsets.h) overrides
+// the row.
 #ifndef COWPROF_PYTHON_LAYOUT_H_
 #define COWPROF_PYTHON_LAYOUT_H_
 
@@ -25,8 +25,8 @@ enum class LineTableKind : uint32_t {
 };
 
 enum class DictKeysKind : uint32_t {
-  kSized,  // dk_size, dk_lookup; entries of 24 bytes; 3.6 to 3.10
-  kLog2,   // dk_log2_size, dk_log2_index_bytes, dk_kind; entries of 16 bytes where dk_kind isn't 0; 3.11 and later
+  kSized,  // dk_size, dk_lookup; 24-byte entries; 3.6 to 3.10
+  kLog2,   // dk_log2_size, dk_log2_index_bytes, dk_kind; 16-byte entries unless dk_kind is 0; 3.11 and later
 };
 
 struct ObjectOffsets {
@@ -47,7 +47,7 @@ struct ThreadOffsets {  // PyThreadState. With `frame_hop` the frame is *(*(tsta
 };
 struct FrameOffsets {  // PyFrameObject, _PyInterpreterFrame
   uint32_t code, previous, instruction, owner /* u8, 3.11 and later */, locals /* parameters first */;
-  // Bits of `code` that are a tag (_PyStackRef, 3.14), and the first value of `owner` that stands for no Python code.
+  // Bits of `code` that are a tag (_PyStackRef, 3.14), and the first value of `owner` that means "not Python code".
   uint32_t code_tag_mask, first_native_owner;
   InstructionKind instruction_kind;
 };
@@ -68,7 +68,7 @@ struct PythonLayout {
   uint32_t minor = 0;
   bool free_threaded = false;
   bool usable = false;
-  const char* reason = "";  // why it isn't usable; a literal
+  const char* reason = "";  // why it is not usable; a literal
 
   ObjectOffsets object = {};
   TypeOffsets type = {};
@@ -80,20 +80,20 @@ struct PythonLayout {
   StringOffsets string = {};
   ContainerOffsets container = {};
 
-  uint32_t enabled_to_collecting = 0;  // bytes between the two in struct _gc_runtime_state; 0: it has none (3.6)
-  uint32_t gc_head_bytes = 0;          // before a collected object: 32 to 3.7, then 16; 0 when free-threaded
-  uint32_t pool_bytes = 0;             // pymalloc pools, 0 when free-threaded (mimalloc)
-  // tp_flags that put 16 more bytes before the GC head: managed weakref (bit 3) and dict (bit 4).
+  uint32_t enabled_to_collecting = 0;  // distance of the two in struct _gc_runtime_state; 0: no such struct (3.6)
+  uint32_t gc_head_bytes = 0;          // before a GC-tracked object: 32 up to 3.7, then 16; 0 if free-threaded
+  uint32_t pool_bytes = 0;             // pymalloc pools; 0 if free-threaded (mimalloc)
+  // tp_flags that add 16 bytes before the GC head: managed weakref (bit 3) and dict (bit 4).
   uint64_t preheader_flags = 0;
 };
 
-// The row of 3.`minor`; not usable, with a reason, if there is none. `micro` matters for 3.7.0 to 3.7.3 only.
+// The row of 3.`minor`; not usable, with a reason, if there is none. `micro` matters only for 3.7.0 to 3.7.3.
 PythonLayout LayoutOf(uint32_t minor, uint32_t micro, bool free_threaded);
 
-// `layout`, which is not to be used for that reason (a literal).
+// `layout`, marked as not usable for `reason` (a literal).
 PythonLayout Unusable(PythonLayout layout, const char* reason);
 
-// The row of a build with Py_TRACE_REFS (every debug build up to 3.7): two pointers come first in every object.
+// The row of a build with Py_TRACE_REFS (every debug build up to 3.7): each object begins with two more pointers.
 PythonLayout WithTraceRefs(PythonLayout layout);
 
 }  // namespace cowprof

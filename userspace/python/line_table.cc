@@ -1,5 +1,5 @@
-// The three line tables of CPython, decoded as PyCode_Addr2Line does (declared in frames.h). Pure and total on any
-// bytes: a table may be cut off anywhere or hold anything.
+// Decodes the three line tables of CPython as PyCode_Addr2Line does (declared in frames.h). Pure; accepts any bytes: a
+// table may be truncated anywhere or contain garbage.
 #include "python/frames.h"
 
 namespace cowprof {
@@ -7,7 +7,7 @@ namespace {
 
 unsigned char ByteAt(absl::string_view table, size_t index) { return static_cast<unsigned char>(table[index]); }
 
-// Lines of garbage may leave the range of an int: wrap as unsigned numbers do.
+// Garbage may exceed the range of an int: wrap around as unsigned numbers do.
 int Add(int line, int delta) { return static_cast<int>(static_cast<unsigned>(line) + static_cast<unsigned>(delta)); }
 
 // 3.6 to 3.9, Objects/codeobject.c PyCode_Addr2Line: pairs of u8 bytes and i8 lines.
@@ -21,7 +21,7 @@ int LineOfLnotab(absl::string_view table, int line, int64_t byte_offset) {
   return line;
 }
 
-// 3.10, Objects/codeobject.c advance(): pairs of u8 bytes and i8 lines, where -128 says that there is no line.
+// 3.10, Objects/codeobject.c advance(): pairs of u8 bytes and i8 lines, where -128 means no line.
 int LineOfLinetable(absl::string_view table, int line, int64_t byte_offset) {
   int64_t end = 0;
   for (size_t i = 0; i + 1 < table.size(); i += 2) {
@@ -33,7 +33,7 @@ int LineOfLinetable(absl::string_view table, int line, int64_t byte_offset) {
   return 0;
 }
 
-// Objects/codeobject.c scan_varint(), scan_signed_varint(): 6 bits a byte, bit 6 says that more follow.
+// Objects/codeobject.c scan_varint(), scan_signed_varint(): 6 bits per byte, bit 6 set if more follow.
 int SignedVarint(absl::string_view table, size_t index) {
   uint32_t value = 0;
   for (unsigned shift = 0; index < table.size() && shift < 32; ++index, shift += 6) {
@@ -45,7 +45,7 @@ int SignedVarint(absl::string_view table, size_t index) {
 }
 
 // 3.11 and later, Objects/codeobject.c get_line_delta() and advance(), Objects/locations.md. An entry begins with a
-// byte whose bit 7 is set: its form in bits 3 to 6, its length in units less one in bits 0 to 2.
+// byte that has bit 7 set, its form in bits 3 to 6 and its length in units minus one in bits 0 to 2.
 int LineOfLocations(absl::string_view table, int line, int64_t byte_offset) {
   constexpr unsigned kOneLine0 = 10, kOneLine2 = 12, kNoColumns = 13, kLong = 14, kNone = 15;
   int64_t end = 0;

@@ -1,6 +1,6 @@
-// The memory of a process as everything in python/ sees it. Two kinds of real readers: of a live process
-// (process_memory.h), and of the bytes recorded from one (tests/unit/python_recording.h). A live one runs on while it
-// is read: what is read is a moving picture, and every reader of it must take any bytes.
+// The memory of a process, as everything in python/ reads it: that of a live process (process_memory.h) or bytes that
+// were recorded from one (tests/unit/python_recording.h). A live process keeps running while it is read, so what is
+// read may be inconsistent, and every caller must accept any bytes.
 #ifndef COWPROF_PYTHON_MEMORY_READER_H_
 #define COWPROF_PYTHON_MEMORY_READER_H_
 
@@ -14,7 +14,7 @@
 
 namespace cowprof {
 
-// One piece of a bulk read; `ok` is the answer.
+// One piece of a bulk read; ReadMany() sets `ok`.
 struct ReadRequest {
   uint64_t address = 0;
   absl::Span<char> bytes;
@@ -24,10 +24,10 @@ struct ReadRequest {
 class MemoryReader {
  public:
   virtual ~MemoryReader() = default;
-  // Fills all of `bytes` from `address` on; false if any byte can't be read (then `bytes` holds anything). An empty
+  // Fills `bytes` from `address` on; false if any byte can't be read (`bytes` is then unspecified). An empty
   // read succeeds anywhere.
   virtual bool Read(uint64_t address, absl::Span<char> bytes) const = 0;
-  // The same for many pieces, each on its own.
+  // The same for many pieces, each independently.
   virtual void ReadMany(absl::Span<ReadRequest> requests) const {
     for (ReadRequest& request : requests) request.ok = Read(request.address, request.bytes);
   }
@@ -41,15 +41,18 @@ std::optional<T> ReadValue(const MemoryReader& memory, uint64_t address) {
   return value;
 }
 
-// A string of the target up to its NUL, at most `max_bytes` long (then it was cut). nullopt if a byte before the end
-// can't be read. Reads no further than the page that the end is on.
+// A NUL-terminated string of the target, cut at `max_bytes`. nullopt if a byte before the end can't be read. Reads no
+// further than the page that contains the end.
 std::optional<std::string> ReadCString(const MemoryReader& memory, uint64_t address, size_t max_bytes);
 
-// Fills `bytes` from `address` on, page by page; zeroes where nothing can be read.
+// Fills `bytes` from `address` on, page by page, with zeroes for pages that can't be read.
 void ReadOrZero(const MemoryReader& memory, uint64_t address, absl::Span<char> bytes);
 
-// User addresses of x86-64 with four-level page tables, the first page left out: what a pointer can be at all.
-inline bool IsUserAddress(uint64_t address) { return address >= 4096 && address < (uint64_t{1} << 47); }
+// Every architecture has pages of a multiple of this: what crosses no multiple of it crosses no page.
+inline constexpr uint64_t kLeastPageBytes = 4096;
+
+// User addresses of x86-64 with four-level page tables, without the first page: the possible values of a pointer.
+inline bool IsUserAddress(uint64_t address) { return address >= kLeastPageBytes && address < (uint64_t{1} << 47); }
 inline bool IsUserPointer(uint64_t address) { return IsUserAddress(address) && address % 8 == 0; }
 
 }  // namespace cowprof

@@ -1,5 +1,5 @@
-// Which mapped files of a process hold a CPython, and where their symbols are in its memory (declared in
-// interpreter.h). Opens files only; what the symbols mean is the matter of interpreter.cc.
+// Finds the mapped files of a process that contain a CPython, and the addresses of their symbols (declared in
+// interpreter.h). Opens files only; interpreter.cc interprets the symbols.
 #include <unistd.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ uint32_t MinorOfPath(absl::string_view path) {
   return minor;
 }
 
-// Added to an address of the file it gives the process's. nullopt: the first mapping is no segment's beginning.
+// The difference between an address in the process and in the file. nullopt: no segment begins at the first mapping.
 std::optional<uint64_t> LoadBias(const ElfFile& file, const Mapping& first) {
   if (!file.position_independent()) return 0;
   for (const ElfSegment& segment : file.segments()) {
@@ -79,7 +79,7 @@ std::optional<PythonModule> ReadModule(const ElfFile& file, const Mapping& first
   return module;
 }
 
-// How likely a file holds the interpreter: 0 is the best.
+// How likely a file contains the interpreter; 0 is most likely.
 int RankOf(const Mapping& mapping, absl::string_view executable) {
   if (absl::StrContains(BaseName(mapping.name), "libpython")) return 0;
   if (mapping.name == executable || absl::StartsWith(BaseName(mapping.name), "python")) return 1;
@@ -92,12 +92,12 @@ std::string ReadLink(const std::string& path) {
   return bytes > 0 ? std::string(target, bytes) : "";
 }
 
-// The first mapping of every file of which some mapping is executable.
+// The first mapping of each file that has an executable mapping.
 std::vector<Mapping> MappedPrograms(const std::vector<Mapping>& mappings) {
   std::vector<Mapping> programs;
   const Mapping* first = nullptr;
   for (const Mapping& mapping : mappings) {
-    // The mappings of one file follow each other, with its .bss and gaps between them.
+    // The mappings of one file are consecutive, with its .bss and gaps between them.
     if (!absl::StartsWith(mapping.name, "/")) continue;
     if (first == nullptr || first->name != mapping.name) first = &mapping;
     if (mapping.executable && (programs.empty() || programs.back().begin != first->begin)) programs.push_back(*first);
@@ -107,11 +107,11 @@ std::vector<Mapping> MappedPrograms(const std::vector<Mapping>& mappings) {
 
 std::optional<PythonModule> OpenModule(const ProcFs& proc, pid_t pid, const Mapping& program, bool is_executable) {
   std::vector<std::string> paths = PathsOfMapping(proc.PathOf(pid, ""), program);
-  if (is_executable) paths.insert(paths.begin(), proc.PathOf(pid, "exe"));  // right even for a deleted one
+  if (is_executable) paths.insert(paths.begin(), proc.PathOf(pid, "exe"));  // works even for a deleted file
   for (const std::string& path : paths) {
     const absl::StatusOr<ElfFile> file = ElfFile::Open(path);
     if (!file.ok()) continue;
-    // Such a program has at most copies of libpython's objects.
+    // A program that needs libpython has at most copies of its objects.
     for (const std::string& needed : file->needed()) {
       if (absl::StartsWith(needed, "libpython")) return std::nullopt;
     }
@@ -132,7 +132,7 @@ std::vector<PythonModule> FindPythonModules(const ProcFs& proc, pid_t pid, const
   size_t others = 0;
   for (const Mapping& program : programs) {
     const int rank = RankOf(program, executable);
-    // Any other file only if the likely ones hold none: a process maps hundreds.
+    // Open other files only if no likely one has it: a process maps hundreds.
     if (rank == 2 && (!modules.empty() || ++others > kMaxOtherFiles)) break;
     std::optional<PythonModule> module = OpenModule(proc, pid, program, program.name == executable);
     if (module) modules.push_back(*std::move(module));

@@ -1,17 +1,17 @@
-// See object_heads.h.
+// Chooses pages at multiples of the golden ratio, which spread evenly and match no stride.
 #include "python/object_heads.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <vector>
 
 namespace cowprof {
 namespace {
 
-constexpr uint64_t kPageBytes = 4096, kMostPages = 256;
-constexpr uint64_t kMostOfPage = 2;  // what a few pages are full of says nothing of the large objects on the others
-constexpr double kGoldenRatio = 0.6180339887498949;  // its multiples fall evenly, and into step with nothing
-constexpr uint32_t kMostReferences = 1 << 30;        // immortal objects (PEP 683) have more, and are not written
+constexpr uint64_t kMostPages = 256;
+constexpr uint64_t kMostOfPage = 2;  // a few pages full of small objects say nothing about large objects on the others
+constexpr double kGoldenRatio = 0.6180339887498949;  // multiples modulo 1 spread evenly
+constexpr uint32_t kMostReferences = 1 << 30;        // immortal objects (PEP 683) have more and are never written
 
 }  // namespace
 
@@ -29,16 +29,16 @@ uint64_t CountHeads(absl::Span<const uint64_t> words, const HeadLayout& layout, 
   return FindHeads(words, layout, types).size();
 }
 
-RegionHeads LookForHeads(const Region& region, const MemoryReader& memory, const HeadLayout& layout,
-                         const TypeLookup& types) {
+RegionHeads LookForHeads(const Region& region, uint64_t page_bytes, const MemoryReader& memory,
+                         const HeadLayout& layout, const TypeLookup& types) {
   RegionHeads found;
-  const uint64_t pages = (region.end - region.start) / kPageBytes, looks = std::min(pages, kMostPages);
-  std::array<uint64_t, kPageBytes / sizeof(uint64_t)> words;
-  const absl::Span<char> bytes(reinterpret_cast<char*>(words.data()), kPageBytes);
+  const uint64_t pages = (region.end - region.start) / page_bytes, looks = std::min(pages, kMostPages);
+  std::vector<uint64_t> words(page_bytes / sizeof(uint64_t));
+  const absl::Span<char> bytes(reinterpret_cast<char*>(words.data()), page_bytes);
   for (uint64_t i = 0; i < looks; ++i) {
     const double part = std::fmod(i * kGoldenRatio, 1);
     const uint64_t page = looks == pages ? i : static_cast<uint64_t>(part * pages);
-    if (!memory.Read(region.start + page * kPageBytes, bytes)) continue;
+    if (!memory.Read(region.start + page * page_bytes, bytes)) continue;
     const uint64_t heads = CountHeads(words, layout, types);
     ++found.pages;
     found.with_heads += heads > 0;

@@ -1,6 +1,5 @@
-// Decides whether an address is a Python type, and names it. Everything is read from a process that runs on meanwhile:
-// each pointer is checked before it is followed, each loop and each size is bounded, and what makes no sense is no
-// type.
+// Decides whether an address is a Python type, and names it. The process keeps running while it is read: every pointer
+// is checked before it is followed, every loop and size is bounded, and anything implausible is not a type.
 #include "python/objects.h"
 
 #include <algorithm>
@@ -39,7 +38,7 @@ std::optional<TypeReader::Head> TypeReader::ReadHead(uint64_t address) const {
               WordAt(bytes, offsets.basic_size), WordAt(bytes, offsets.item_size), WordAt(bytes, offsets.flags)};
 }
 
-// Facts §3.6. The chain: type(t), type(type(t)), ...: each a type of types, the last one `type` itself.
+// Follows type(t), type(type(t)), ...: each must be a metatype, the last one `type` itself.
 bool TypeReader::IsType(uint64_t address, const Head& head) const {
   if (!(head.flags & kReady) || head.basic_size == 0 || head.basic_size > kMaxBasicBytes ||
       head.item_size > kMaxItemBytes || !IsUserAddress(head.name)) {
@@ -67,7 +66,7 @@ std::string TypeReader::QualifiedName(uint64_t address, const Head& head) const 
   if (!name) return plain;
   const uint64_t module_at = dict ? FindInDict(layout, memory_, *dict, "__module__") : 0;
   const auto module = ReadString(layout, memory_, module_at, kMaxNameBytes);
-  // A module that isn't a str (a property, None) says nothing.
+  // Ignore a __module__ that is not a str (a property, None).
   if (!module || module->empty() || *module == "builtins") return *name;
   return absl::StrCat(*module, ".", *name).substr(0, kMaxNameBytes);
 }
@@ -87,7 +86,7 @@ std::optional<TypeInfo> TypeReader::Read(uint64_t address) {
     info->item_size = head.item_size;
     info->has_gc = (head.flags & kHasGc) != 0;
     info->has_preheader = (head.flags & interpreter_.layout.preheader_flags) != 0;
-    if (info->name.empty()) info.reset();  // its name could not be read: not a type, or not yet
+    if (info->name.empty()) info.reset();  // no readable name: not a type, or not yet
   }
   if (cache_.size() >= kMaxCachedTypes) cache_.clear();
   cache_[address] = {head, info};
@@ -105,8 +104,8 @@ std::optional<TypeInfo> TypeReader::TypeOfObject(uint64_t address) {
   if (!IsUserPointer(address)) return std::nullopt;
   char bytes[64];
   if (!memory_.Read(address, absl::MakeSpan(bytes, object.type + sizeof(uint64_t)))) return std::nullopt;
-  // Up to 3.11 the count is a word and never large; later its upper half holds flags or nothing (facts §3.1). The
-  // free-threaded counts are split and biased: they tell nothing.
+  // Up to 3.11 the count is a word and never large; later its upper half has flags or nothing (Include/object.h,
+  // Include/refcount.h). Free-threaded counts are split and biased: they reveal nothing.
   if (!interpreter_.layout.free_threaded) {
     const uint64_t count = WordAt(bytes, object.refcount);
     const bool whole_word = interpreter_.layout.minor < 14;
@@ -116,7 +115,7 @@ std::optional<TypeInfo> TypeReader::TypeOfObject(uint64_t address) {
 }
 
 std::optional<PoolBlock> ParsePool(absl::Span<const char> header, uint64_t address, uint64_t pool_bytes) {
-  if (header.size() < kPoolHeaderBytes || pool_bytes < 4096 || (pool_bytes & (pool_bytes - 1)) != 0) {
+  if (header.size() < kPoolHeaderBytes || pool_bytes < kLeastPoolBytes || (pool_bytes & (pool_bytes - 1)) != 0) {
     return std::nullopt;
   }
   // struct pool_header: ref.count 0, freeblock 8, nextpool 16, prevpool 24, arenaindex 32, szidx 36, nextoffset 40,

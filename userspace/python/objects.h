@@ -1,5 +1,5 @@
-// From an address to the Python type that lives there. Called by the collector with pointers that BPF took from memory
-// it didn't understand: most are no types at all, and whatever they point at must not be believed. Judges no write.
+// Resolves an address to the Python type that lives there. The addresses are whatever BPF found in memory that it does
+// not understand: most are not types, and nothing that they point at can be trusted.
 #ifndef COWPROF_PYTHON_OBJECTS_H_
 #define COWPROF_PYTHON_OBJECTS_H_
 
@@ -16,11 +16,11 @@
 
 namespace cowprof {
 
-inline constexpr size_t kMaxNameBytes = 200;  // of a type or a function; longer names are cut
+inline constexpr size_t kMaxNameBytes = 200;  // of a type or a function; longer names are truncated
 
 struct TypeInfo {
-  // Static types as tp_name says ("numpy.ndarray", "str"); others module and qualified name ("__main__.Outer.Inner"),
-  // "builtins." left away. Bytes as the target chose them, control characters included.
+  // tp_name of static types ("numpy.ndarray", "str"); module and qualified name of others ("__main__.Outer.Inner"),
+  // without "builtins.". Bytes as the target chose them, control characters included.
   std::string name;
   uint64_t flags = 0;       // tp_flags
   uint64_t basic_size = 0;  // bytes, tp_basicsize
@@ -35,13 +35,13 @@ class TypeReader {
  public:
   TypeReader(const Interpreter& interpreter, const MemoryReader& memory) : interpreter_(interpreter), memory_(memory) {}
 
-  // The type at `address`, if it is one: its metaclass chain ends, after at most 4 hops, in this interpreter's
-  // PyType_Type, and its flags and sizes are sane (facts §3.6). Every call reads the head of the object once, and
-  // believes its cache only if that is the same as before: a class's memory may have become another's.
+  // The type at `address`, if it is one: its metaclass chain ends in this interpreter's PyType_Type after at most 4
+  // hops, and its flags and sizes are plausible. Every call reads the head of the object and uses the cache only if it
+  // is unchanged: the memory of a class may have been reused.
   std::optional<TypeInfo> Read(uint64_t address);
   std::optional<std::string> NameOf(uint64_t address);
 
-  // The type of the object at `address`, if it looks like an object: a type, and a refcount that can be.
+  // The type of the object at `address`, if it looks like an object: a type and a plausible reference count.
   std::optional<TypeInfo> TypeOfObject(uint64_t address);
 
   size_t cached() const { return cache_.size(); }
@@ -65,30 +65,30 @@ class TypeReader {
   absl::flat_hash_map<uint64_t, Cached> cache_;  // emptied when it reaches 64 Ki entries
 };
 
-// A str of the target in UTF-8, cut at `max_bytes`. nullopt if it is no compact string or can't be read. Lone
+// A str of the target in UTF-8, cut at `max_bytes`. nullopt if it is not a compact string or can't be read. Lone
 // surrogates become '?'.
 std::optional<std::string> ReadString(const PythonLayout& layout, const MemoryReader& memory, uint64_t address,
                                       size_t max_bytes);
 
-// The value of `key` (a str) in the dict at `address`: the object's address, 0 if there is none. Reads at most 4 Ki
+// The address of the value of `key` (a str) in the dict at `address`, 0 if there is none. Reads at most 4 Ki
 // entries.
 uint64_t FindInDict(const PythonLayout& layout, const MemoryReader& memory, uint64_t address, absl::string_view key);
 
 // ---- pymalloc ----
 
-inline constexpr size_t kPoolHeaderBytes = 48;  // struct pool_header, Objects/obmalloc.c, the same from 3.6 to 3.14
+inline constexpr uint64_t kLeastPoolBytes = 4096;  // POOL_SIZE there up to 3.9, whatever the page size; larger since
+inline constexpr size_t kPoolHeaderBytes = 48;     // struct pool_header, Objects/obmalloc.c, the same from 3.6 to 3.14
 
 struct PoolBlock {
   uint64_t pool = 0;         // address of the pool
   uint32_t block_bytes = 0;  // 8 to 512
-  bool in_header = false;    // the address lies in the header: then `block` is 0
+  bool in_header = false;    // the address lies in the header; `block` is 0
   uint64_t block = 0;        // address of the block's first byte
-  bool ever_used = false;    // below `nextoffset`: it was handed out at least once
+  bool ever_used = false;    // below `nextoffset`: it was allocated at least once
 };
 
-// Whether `header`, the 48 bytes at `address` rounded down to `pool_bytes`, is the header of a pool in use, and which
-// of its blocks holds `address` (facts §3.5). nullopt: no valid pool, or the address lies in the rest behind the last
-// block.
+// Interprets `header`, the 48 bytes at `address` rounded down to `pool_bytes`, as the header of a pool in use, and
+// finds the block that contains `address`. nullopt: not a valid pool, or the address is behind its last block.
 std::optional<PoolBlock> ParsePool(absl::Span<const char> header, uint64_t address, uint64_t pool_bytes);
 
 }  // namespace cowprof

@@ -1,5 +1,5 @@
-// Classifies the differing words of a page by the objects around them. Whatever bytes come in, nothing outside the
-// page and its neighbours is looked at, and a word is called harmless only on evidence from both processes.
+// Classifies the differing words of a page by the objects around them. Reads nothing outside the page and its
+// neighbours, whatever the bytes are, and calls a word harmless only with evidence from both processes.
 #include "python/page_diff.h"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ class Comparison {
   Comparison(const PageContext& context, absl::Span<const uint64_t> parent, absl::Span<const uint64_t> worker)
       : context_(context), parent_(parent), worker_(worker) {}
 
-  // Of the word at `index`, which differs.
+  // Classifies the differing word at `index`.
   PageDiff Classify(ptrdiff_t index) const {
     if (!context_.types) return PageDiff::kData;
     if (TypeOfHead(index)) return PageDiff::kRefcountOnly;
@@ -59,9 +59,9 @@ class Comparison {
 
   uint64_t AddressOf(ptrdiff_t index) const { return context_.address + 8 * static_cast<uint64_t>(index); }
 
-  // A count is never 0 while the object lives and never as large as 2^32: from 3.12 on only the lower half is written,
-  // and 3.14's upper half is a constant. Two numbers that both look like pointers are pointers: the slot before one
-  // that holds a class, in an executable whose static objects lie below 4 GiB (non-PIE).
+  // A live object's count is never 0 and never reaches 2^32: since 3.12 only the lower half is written, and 3.14's
+  // upper half is constant. Two values that both look like pointers are pointers: the slot before one that points to a
+  // class, in a non-PIE executable, whose static objects are below 4 GiB.
   bool MayBeCounts(const WordPair& pair) const {
     const uint64_t mask = context_.layout.count_has_flags ? (uint64_t{1} << 48) - 1 : ~uint64_t{0};
     if ((pair.parent & ~mask) != (pair.worker & ~mask)) return false;
@@ -70,7 +70,7 @@ class Comparison {
     return parent == worker || !MayBePointer(parent) || !MayBePointer(worker);
   }
 
-  // The type of the object whose head is at `index`, if an object's head is there in both processes.
+  // The type of the object whose head is at `index`, if both processes have one there.
   std::optional<TypeTraits> TypeOfHead(ptrdiff_t index) const {
     const auto counts = At(index), type = At(index + 1);
     if (!counts || !type || type->parent != type->worker || !IsUserPointer(type->worker) || !MayBeCounts(*counts)) {
@@ -87,8 +87,8 @@ class Comparison {
     return itself && itself->on_heap;
   }
 
-  // 16 bytes are next and prev; 32 bytes are next, prev, gc_refs and 8 that long double's alignment adds and nobody
-  // writes (PyGC_Head, Include/objimpl.h of 3.7).
+  // 16 bytes are next and prev; 32 bytes are next, prev, gc_refs and 8 bytes of padding for the alignment of long
+  // double (PyGC_Head, Include/objimpl.h of 3.7).
   bool IsInGcHead(ptrdiff_t index) const {
     const ptrdiff_t words = context_.layout.gc_head_bytes / 8;
     for (ptrdiff_t distance = words == 4 ? 2 : 1; distance <= words; ++distance) {
@@ -110,12 +110,6 @@ class Comparison {
 
 }  // namespace
 
-absl::string_view NameOf(PageDiff diff) {
-  constexpr absl::string_view kNames[kPageDiffs] = {"identical", "refcount_only", "gc_header_only", "hash_only",
-                                                    "data"};
-  return kNames[static_cast<size_t>(diff)];
-}
-
 std::optional<HeadLayout> HeadLayoutOf(const Interpreter& interpreter) {
   const PythonLayout& layout = interpreter.layout;
   if (!layout.usable || interpreter.free_threaded || layout.free_threaded || interpreter.trace_refs ||
@@ -134,7 +128,7 @@ TypeTraits TraitsOf(uint64_t tp_flags, uint32_t minor) {
 }
 
 TypeLookup LookUpIn(TypeReader& types, uint32_t minor) {
-  // Shared by the copies that std::function makes.
+  // Shared, because std::function copies its target.
   auto known = std::make_shared<absl::flat_hash_map<uint64_t, std::optional<TypeTraits>>>();
   return [&types, minor, known](uint64_t address) {
     const auto [entry, is_new] = known->try_emplace(address);
@@ -150,14 +144,14 @@ PageDiff ComparePages(const PageContext& context, absl::Span<const uint64_t> par
                       absl::Span<const uint64_t> worker_page) {
   if (parent_page.size() != worker_page.size()) return PageDiff::kData;
   const Comparison comparison(context, parent_page, worker_page);
-  std::array<size_t, kPageDiffs> words = {};
+  std::array<size_t, kCountOf<PageDiff>> words = {};
   for (size_t i = 0; i < parent_page.size(); ++i) {
     if (parent_page[i] == worker_page[i]) continue;
     const PageDiff kind = comparison.Classify(i);
     if (kind == PageDiff::kData) return kind;
     ++words[static_cast<size_t>(kind)];
   }
-  // The first of the largest; with no differing word all are 0, and the first is kIdentical.
+  // The first maximum; without differing words all are 0 and the first is kIdentical.
   return static_cast<PageDiff>(std::max_element(words.begin(), words.end()) - words.begin());
 }
 

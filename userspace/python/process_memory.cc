@@ -1,4 +1,4 @@
-// Asks the page map before it reads. See process_memory.h.
+// Consults the page map before every read.
 #include "python/process_memory.h"
 
 #include <fcntl.h>
@@ -9,12 +9,12 @@
 
 #include "absl/container/fixed_array.h"
 #include "absl/container/flat_hash_set.h"
-#include "source/page_sharing.h"
+#include "source/pagemap_entry.h"
 
 namespace cowprof {
 namespace {
 
-constexpr uint64_t kMaxRunPages = 512;  // of one read of a pagemap, which holds mmap_lock meanwhile
+constexpr uint64_t kMaxRunPages = 512;  // per read of a pagemap, which holds mmap_lock meanwhile
 constexpr uint64_t kMaxSkippedPages = 32;
 constexpr absl::Duration kLookAgain = absl::Seconds(10);
 
@@ -50,7 +50,7 @@ void PresentMemory::ReadMany(absl::Span<ReadRequest> requests) const {
   const auto first_page = [&](size_t i) { return requests[i].address / page_bytes_; };
   const auto end_page = [&](size_t i) {
     const uint64_t end = requests[i].address + requests[i].bytes.size();
-    if (end < requests[i].address) return first_page(i) + 1;  // the kernel's: nothing is there
+    if (end < requests[i].address) return first_page(i) + 1;  // wraps around: a kernel address, never readable
     return end == requests[i].address ? first_page(i) : (end - 1) / page_bytes_ + 1;
   };
   std::vector<uint64_t> entries;

@@ -1,4 +1,4 @@
-// See torch_worker.h.
+// Finds the frame of _worker_loop by function and file name, then the argument by its name.
 #include "python/torch_worker.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace cowprof {
 namespace {
 
-// torch/utils/data/_utils/worker.py since 1.0; the argument since 1.7, and at another place in each few versions.
+// torch/utils/data/_utils/worker.py since 1.0; the argument exists since 1.7, its position varies.
 constexpr absl::string_view kLoop = "_worker_loop", kFile = "torch/utils/data/_utils/worker.py",
                             kArgument = "persistent_workers";
 constexpr size_t kMostFileBytes = 1000, kMostThreads = 8;
@@ -27,7 +27,7 @@ bool IsLoop(const PythonLayout& layout, const MemoryReader& memory, uint64_t cod
          absl::EndsWith(text(layout.code.filename, kMostFileBytes), kFile);
 }
 
-// An int's first digit follows its size, which from 3.12 on is its tag: Include/cpython/longintrepr.h.
+// An int's first digit follows its size, which became a tag in 3.12: Include/cpython/longintrepr.h.
 std::optional<bool> BoolAt(const Interpreter& interpreter, const MemoryReader& memory, uint64_t object) {
   if (!IsUserPointer(object) ||
       TypeReader(interpreter, memory).NameOf(Pointer(memory, object + interpreter.layout.object.type)) != "bool")
@@ -55,7 +55,7 @@ uint64_t FindLocal(const PythonLayout& layout, const MemoryReader& memory, const
 std::optional<bool> PersistentWorkers(const Interpreter& interpreter, const MemoryReader& memory) {
   if (!interpreter.layout.usable || interpreter.free_threaded) return std::nullopt;
   const std::vector<ThreadState> threads = ListThreads(interpreter, memory);
-  // The loop is the main thread's, which comes last; a feeder of its queue may stand before it.
+  // The loop runs in the main thread, which is last; the queue's feeder thread may come before it.
   for (size_t i = 0; i < std::min(threads.size(), kMostThreads); ++i) {
     for (const RawFrame& frame : WalkFrames(interpreter, memory, threads[threads.size() - 1 - i].address)) {
       if (!IsLoop(interpreter.layout, memory, frame.code)) continue;

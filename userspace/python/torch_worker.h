@@ -1,5 +1,5 @@
-// Whether a worker of PyTorch's DataLoader lives for another epoch: the argument persistent_workers of the loop that it
-// runs, read from its frame. Called by the collector through Program. Believes nothing that it reads.
+// Whether a worker of PyTorch's DataLoader outlives the epoch: reads the argument persistent_workers from the frame of
+// the worker's main loop. Trusts nothing that it reads.
 #ifndef COWPROF_PYTHON_TORCH_WORKER_H_
 #define COWPROF_PYTHON_TORCH_WORKER_H_
 
@@ -12,11 +12,10 @@
 
 namespace cowprof {
 
-// nullopt: it is no such worker, or has not begun its work yet, or can't be read, or its torch is older than 1.7, which
-// has no such argument.
+// nullopt: not such a worker, not started yet, unreadable, or torch before 1.7, which does not have the argument.
 std::optional<bool> PersistentWorkers(const Interpreter& interpreter, const MemoryReader& memory);
 
-// The parameter or local variable `name` of a frame: the object's address; 0 if it has none, or it is not set.
+// The address of the object that the parameter or local variable `name` refers to; 0 if there is none or it is unset.
 uint64_t FindLocal(const PythonLayout& layout, const MemoryReader& memory, const RawFrame& frame,
                    absl::string_view name);
 

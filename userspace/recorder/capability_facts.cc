@@ -1,13 +1,12 @@
-// See capability_facts.h.
-#include "capability_facts.h"
-
-#include <sys/stat.h>
+// The table, and which of its capabilities are effective.
+#include "recorder/capability_facts.h"
 
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "posix/rights.h"
+#include "source/namespaces.h"
 
 namespace cowprof {
 namespace {
@@ -28,16 +27,10 @@ constexpr struct {
      "it may come late to what it should record"},
 };
 
-// The first user namespace has a fixed inode number, include/linux/proc_ns.h.
-bool InHostUserNamespace() {
-  struct stat file;
-  return stat("/proc/self/ns/user", &file) != 0 || file.st_ino == 0xEFFFFFFD;
-}
-
 }  // namespace
 
 std::vector<CapabilityFact> ReadCapabilityFacts() {
-  const CapabilitySet held = InHostUserNamespace() ? EffectiveCapabilities() : 0;
+  const CapabilitySet held = HasHostUsers() ? EffectiveCapabilities() : 0;
   std::vector<CapabilityFact> facts;
   for (const auto& row : kTable) facts.push_back({row.name, row.gives, row.without, (held & SetOf({row.number})) != 0});
   return facts;
@@ -50,7 +43,7 @@ std::string CapabilityText(const std::vector<CapabilityFact>& facts) {
                           fact.held ? "" : "; without: ", fact.held ? "" : fact.without);
   }
   if (std::all_of(facts.begin(), facts.end(), [](const CapabilityFact& fact) { return fact.held; })) return out;
-  return absl::StrCat(out, "      do:  run with sudo, or give them to the file: docs/privileges.md\n");
+  return absl::StrCat(out, "      do:  run with sudo, or grant them to the file: docs/privileges.md\n");
 }
 
 }  // namespace cowprof

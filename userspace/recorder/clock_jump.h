@@ -1,25 +1,25 @@
-// Notices that the wall clock was set. A recording counts on CLOCK_BOOTTIME, which nobody can set; but who compares its
-// times with the dates in a log file has to know. Pure: both times are passed in. Called by the recording loop.
-#ifndef COWPROF_WALL_CLOCK_H_
-#define COWPROF_WALL_CLOCK_H_
+// Notices that the wall clock was set. A recording uses CLOCK_BOOTTIME, which can't be set, but readers who compare its
+// times with dates in a log file must know. Pure: both times are passed in.
+#ifndef COWPROF_RECORDER_CLOCK_JUMP_H_
+#define COWPROF_RECORDER_CLOCK_JUMP_H_
 
 #include <optional>
 
 #include "absl/time/time.h"
-#include "model/sample.h"
+#include "model/facts/event.h"
 
 namespace cowprof {
 
-class WallClock {
+class ClockJump {
  public:
-  // Once a tick at `t`, with what the wall clock says: one note for each time that it was set by more than a second.
-  // What NTP corrects little by little is none.
+  // Call once per tick, at `t`, with the wall clock's time. Returns a note each time it was set by more than a second.
+  // Gradual corrections by NTP do not count.
   std::optional<Event> Look(absl::Duration t, absl::Time wall);
 
  private:
-  std::optional<absl::Time> start_;  // what the wall clock would have said at t = 0, as of the last look
+  std::optional<absl::Time> start_;  // wall clock time of t = 0, as of the last call
 };
 
 }  // namespace cowprof
 
-#endif  // COWPROF_WALL_CLOCK_H_
+#endif  // COWPROF_RECORDER_CLOCK_JUMP_H_

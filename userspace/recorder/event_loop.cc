@@ -1,5 +1,5 @@
-// Sleeps in ppoll(2) on a signalfd, the target's pidfd and the probes' ring. See waiter.h.
-#include "waiter.h"
+// Sleeps in ppoll(2) on a signalfd, the target's pidfd and the probes' ring buffer.
+#include "recorder/event_loop.h"
 
 #include <poll.h>
 #include <sys/signalfd.h>
@@ -13,10 +13,10 @@
 namespace cowprof {
 namespace {
 
-// What a terminal, a shell or a job scheduler sends to a program that it runs.
+// Signals that a terminal, a shell or a job scheduler sends to a program.
 constexpr int kTaken[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH};
 
-// Who has said `nohup` means it. SIGINT is taken even so: shells let what they run in the background ignore it.
+// Respects `nohup`. But takes an ignored SIGINT: shells make background jobs ignore it.
 sigset_t Taken() {
   sigset_t taken;
   sigemptyset(&taken);
@@ -32,19 +32,19 @@ bool EndsRecording(int signal) {
 
 }  // namespace
 
-Waiter::Waiter() {
+EventLoop::EventLoop() {
   const sigset_t taken = Taken();
   sigprocmask(SIG_BLOCK, &taken, &inherited_);
   signals_ = Fd(signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
-void Waiter::WatchTarget(pid_t target, bool forward_signals) {
+void EventLoop::WatchTarget(pid_t target, bool forward_signals) {
   target_pid_ = target;
   forward_ = forward_signals;
   target_ = Fd(static_cast<int>(syscall(SYS_pidfd_open, target, 0)));
 }
 
-void Waiter::TakeJobControl() {
+void EventLoop::TakeJobControl() {
   sigset_t taken = Taken();
   sigaddset(&taken, SIGTSTP);
   sigaddset(&taken, SIGCONT);
@@ -52,34 +52,34 @@ void Waiter::TakeJobControl() {
   signalfd(signals_.fd(), &taken, 0);
 }
 
-void Waiter::Suspend() {
+void EventLoop::Suspend() {
   sigset_t stop;
   sigemptyset(&stop);
   sigaddset(&stop, SIGTSTP);
   raise(SIGTSTP);
-  sigprocmask(SIG_UNBLOCK, &stop, nullptr);  // stops here, unless nobody is there to let it go on
+  sigprocmask(SIG_UNBLOCK, &stop, nullptr);  // stops here, unless the process group is orphaned
   sigprocmask(SIG_BLOCK, &stop, nullptr);
 }
 
-Wake Waiter::TakeSignals() {
+Wake EventLoop::TakeSignals() {
   Wake wake = Wake::kTick;
   signalfd_siginfo info;
   while (read(signals_.fd(), &info, sizeof(info)) == sizeof(info)) {
     const int signal = static_cast<int>(info.ssi_signo);
     if (signal == SIGTSTP && wake != Wake::kStop) wake = Wake::kSuspend;
     if ((signal == SIGWINCH || signal == SIGCONT) && wake == Wake::kTick) wake = Wake::kRepaint;
-    if (signal == SIGTSTP || signal == SIGCONT) continue;  // the program is stopped by itself
+    if (signal == SIGTSTP || signal == SIGCONT) continue;  // the program gets these from the terminal itself
     if (!forward_) {
       if (EndsRecording(signal)) wake = Wake::kStop;
     } else if (info.ssi_code != SI_KERNEL) {
-      // What the terminal sends (SI_KERNEL) reaches the program by itself: it is of the same foreground group.
+      // Signals of the terminal (SI_KERNEL) reach the program anyway: it is in the same foreground group.
       kill(target_pid_, signal);
     }
   }
   return wake;
 }
 
-Wake Waiter::WaitUntil(absl::Duration deadline) {
+Wake EventLoop::WaitUntil(absl::Duration deadline) {
   for (;;) {
     const absl::Duration left = std::max(deadline - BootTime(), absl::ZeroDuration());
     const timespec timeout = absl::ToTimespec(left);
@@ -98,12 +98,12 @@ Wake Waiter::WaitUntil(absl::Duration deadline) {
   }
 }
 
-void Waiter::ForwardUntilTargetEnds() {
+void EventLoop::ForwardUntilTargetEnds() {
   event_fd_ = -1;
   while (target_.ok()) WaitUntil(absl::InfiniteDuration());
 }
 
-void Waiter::LetSignalsKill() {
+void EventLoop::LetSignalsKill() {
   signals_.Close();
   sigprocmask(SIG_SETMASK, &inherited_, nullptr);
 }

@@ -1,6 +1,6 @@
-// The one call in which cowprof sleeps: clock, shutdown and wake-up in one. Called by the recording loop.
-#ifndef COWPROF_WAITER_H_
-#define COWPROF_WAITER_H_
+// The only call in which the recorder sleeps. It wakes for the clock, for signals, and for events of the target.
+#ifndef COWPROF_RECORDER_EVENT_LOOP_H_
+#define COWPROF_RECORDER_EVENT_LOOP_H_
 
 #include <signal.h>
 #include <sys/types.h>
@@ -15,36 +15,36 @@ enum class Wake {
   kEvent,
   kTargetEnded,
   kStop,
-  kRepaint,  // the terminal has another size, or cowprof goes on after it was stopped
+  kRepaint,  // the terminal was resized, or cowprof continues after a stop
   kSuspend,  // Ctrl-Z
 };
 
-class Waiter {
+class EventLoop {
  public:
-  // Blocks the signals that end or steer a recording and takes them by descriptor. `forward_to` != 0: they are passed
-  // on to that process (a program that cowprof started) instead of ending the recording.
-  Waiter();
+  // Blocks the signals that end or control a recording and receives them through a descriptor.
+  EventLoop();
+  // `forward_signals`: pass them on to `target` (a program that cowprof started) instead of ending the recording.
   void WatchTarget(pid_t target, bool forward_signals);
   void WatchEvents(int fd) { event_fd_ = fd; }
 
-  // The mask as it was before, for programs that are started.
+  // The original signal mask, for programs that cowprof starts.
   const sigset_t& inherited_signals() const { return inherited_; }
 
   // Sleeps until `deadline` (CLOCK_BOOTTIME) or until something happens.
   Wake WaitUntil(absl::Duration deadline);
 
-  // For who has the terminal's screen: stopping and going on become wakes, and Suspend() stops.
+  // For the full-screen display: SIGTSTP and SIGCONT become wakes, and Suspend() stops cowprof.
   void TakeJobControl();
   void Suspend();
 
-  // For a program that runs on when its recording is over.
+  // For a program that continues to run after its recording has ended.
   void ForwardUntilTargetEnds();
 
-  // From here on a signal ends cowprof at once: everything of worth is on disk.
+  // From now on a signal ends cowprof at once: everything is on disk.
   void LetSignalsKill();
 
  private:
-  // What the signals that are there call for; kTick: nothing.
+  // Reads pending signals and returns what they ask for; kTick: nothing.
   Wake TakeSignals();
 
   sigset_t inherited_;
@@ -56,4 +56,4 @@ class Waiter {
 
 }  // namespace cowprof
 
-#endif  // COWPROF_WAITER_H_
+#endif  // COWPROF_RECORDER_EVENT_LOOP_H_

@@ -1,5 +1,5 @@
-// See privileges.h. What each capability gives is a table of docs/privileges.md.
-#include "privileges.h"
+// The system calls that are allowed, and the capabilities that are kept. docs/privileges.md has both as tables.
+#include "recorder/privileges.h"
 
 #include <asm/ioctls.h>
 #include <asm/termbits.h>
@@ -19,7 +19,7 @@
 namespace cowprof {
 namespace {
 
-// What a reader of /proc, of cgroups and of BPF maps does, and a writer of descriptors that stand open.
+// System calls for reading /proc, cgroups and BPF maps, and for writing to descriptors that are open already.
 constexpr int kAllowed[] = {
     // files
     SCMP_SYS(read), SCMP_SYS(pread64), SCMP_SYS(readv), SCMP_SYS(write), SCMP_SYS(pwrite64), SCMP_SYS(writev),
@@ -34,7 +34,7 @@ constexpr int kAllowed[] = {
     SCMP_SYS(epoll_pwait), SCMP_SYS(nanosleep), SCMP_SYS(clock_nanosleep), SCMP_SYS(clock_nanosleep_time64),
     SCMP_SYS(clock_gettime), SCMP_SYS(clock_gettime64), SCMP_SYS(gettimeofday), SCMP_SYS(time), SCMP_SYS(futex),
     SCMP_SYS(sched_yield), SCMP_SYS(wait4), SCMP_SYS(waitid), SCMP_SYS(pidfd_open), SCMP_SYS(restart_syscall),
-    // signals; to whom: below
+    // signals; kill(2) is restricted below
     SCMP_SYS(rt_sigaction), SCMP_SYS(rt_sigprocmask), SCMP_SYS(rt_sigreturn), SCMP_SYS(sigreturn), SCMP_SYS(signalfd4),
     SCMP_SYS(sigaltstack),
     // memory
@@ -44,17 +44,17 @@ constexpr int kAllowed[] = {
     SCMP_SYS(geteuid), SCMP_SYS(getgid), SCMP_SYS(getegid), SCMP_SYS(getrusage), SCMP_SYS(getrandom), SCMP_SYS(uname),
     SCMP_SYS(sysinfo), SCMP_SYS(sched_getaffinity), SCMP_SYS(getcpu), SCMP_SYS(rseq), SCMP_SYS(exit),
     SCMP_SYS(exit_group),
-    // counters of a rung without tracepoints; CAP_PERFMON is gone by now, and so is what it gives
+    // counters of a rung without tracepoints; without CAP_PERFMON it can no longer observe others
     SCMP_SYS(perf_event_open)};
 
-// A terminal's size and echo, the page map, counters; not TIOCSTI, which types into the shell that started us.
+// A terminal's size and echo, the page map, counters; not TIOCSTI, which injects input into the parent shell.
 constexpr unsigned long kPagemapScan = 0xc0606610, kProcmapQuery = 0xc0686611;  // include/uapi/linux/fs.h, 6.7, 6.11
 constexpr unsigned long kIoctls[] = {TCGETS,   TCSETS,   TCSETSW,    TCSETSF,   TCGETS2,      TCSETS2,
                                      TCSETSW2, TCSETSF2, TIOCGWINSZ, TIOCGPGRP, kPagemapScan, kProcmapQuery};
 constexpr unsigned long kPerfIoctls = '$' << 8;
-constexpr unsigned long kPidfdGetInfo = 0xff0b;  // without the size of its argument, which grows; 6.13
+constexpr unsigned long kPidfdGetInfo = 0xff0b;  // without the size of its argument, which may grow; 6.13
 
-// Not F_SETOWN, by which the kernel sends signals for whoever asks it to.
+// Not F_SETOWN, with which the kernel can be made to send signals.
 constexpr int kFcntls[] = {F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL, F_SETFL};
 
 constexpr int kBpfCommands[] = {BPF_MAP_LOOKUP_ELEM,    BPF_MAP_UPDATE_ELEM,
@@ -64,8 +64,8 @@ constexpr int kBpfCommands[] = {BPF_MAP_LOOKUP_ELEM,    BPF_MAP_UPDATE_ELEM,
                                 BPF_LINK_DETACH,        BPF_MAP_LOOKUP_AND_DELETE_BATCH,
                                 BPF_OBJ_GET_INFO_BY_FD, BPF_MAP_DELETE_BATCH};
 
-// What a libc finds missing, it does in an older way: with another one there may be calls that nobody foresaw, and a
-// profiler that its own filter kills is worth less than one whose filter has a gap. Tests want to find such calls.
+// ENOSYS, because a libc falls back to an older call: another libc may make calls that nobody foresaw, and a profiler
+// that its own filter kills is worse than one that lacks a call. Tests, which must find such calls, kill.
 #ifdef COWPROF_FILTER_KILLS
 constexpr uint32_t kOtherwise = SCMP_ACT_KILL_PROCESS;
 #else
@@ -75,7 +75,7 @@ constexpr uint32_t kOtherwise = SCMP_ACT_ERRNO(ENOSYS);
 absl::Status FilterSystemCalls(const Signalled& signalled) {
   CallFilter filter(kOtherwise);
   filter.Allow(kAllowed);
-  // Only to read. What stands open may be written; no file can become so.
+  // Reading only: descriptors that are open for writing keep working, but no file can be opened for writing.
   constexpr scmp_datum_t kWrites = O_ACCMODE | O_CREAT | O_TRUNC;
   filter.AllowIf(SCMP_SYS(open), SCMP_A1(SCMP_CMP_MASKED_EQ, kWrites, O_RDONLY));
   filter.AllowIf(SCMP_SYS(openat), SCMP_A2(SCMP_CMP_MASKED_EQ, kWrites, O_RDONLY));
@@ -84,7 +84,7 @@ absl::Status FilterSystemCalls(const Signalled& signalled) {
   for (int call : {SCMP_SYS(fcntl), SCMP_SYS(fcntl64)}) {
     for (int command : kFcntls) filter.AllowIf(call, SCMP_A1(SCMP_CMP_EQ, static_cast<scmp_datum_t>(command)));
   }
-  // CAP_KILL is for one process, not for all.
+  // CAP_KILL is meant for one process, not for all.
   for (pid_t pid : {getpid(), signalled.program, signalled.page_server}) {
     const scmp_arg_cmp is_pid = SCMP_A0(SCMP_CMP_MASKED_EQ, UINT32_MAX, static_cast<scmp_datum_t>(pid));
     if (pid > 0) filter.AllowIf(SCMP_SYS(kill), is_pid);
@@ -95,14 +95,14 @@ absl::Status FilterSystemCalls(const Signalled& signalled) {
   filter.AllowIf(SCMP_SYS(ioctl), SCMP_A1(SCMP_CMP_MASKED_EQ, 0xffff, kPidfdGetInfo));
   for (int command : kBpfCommands)
     filter.AllowIf(SCMP_SYS(bpf), SCMP_A0(SCMP_CMP_EQ, static_cast<scmp_datum_t>(command)));
-  // Its own limits and those of the target; a limit is set by a pointer that is not null.
+  // Reading its own limits and the target's; a non-null third argument would set a limit.
   filter.AllowIf(SCMP_SYS(prlimit64), SCMP_A2(SCMP_CMP_EQ, 0));
   filter.Allow({SCMP_SYS(getrlimit), SCMP_SYS(ugetrlimit)});
   return filter.Load();
 }
 
-// Kernels before 5.19 (c8644cd0efe7) ask for CAP_BPF at every bpf(2) where unprivileged_bpf_disabled is set; since then
-// only to make maps and load programs. A call on no map tells which: EPERM or EBADF.
+// With unprivileged_bpf_disabled set, kernels before 5.19 (c8644cd0efe7) require CAP_BPF for every bpf(2), later ones
+// only to create maps and load programs. A call with an invalid map tells: EPERM or EBADF.
 bool BpfNeedsCapability(CapabilitySet without) {
   const CapabilitySet held = EffectiveCapabilities();
   if (!SetEffective(without).ok()) return true;
@@ -113,13 +113,13 @@ bool BpfNeedsCapability(CapabilitySet without) {
   return refused;
 }
 
-// CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH: memory, page maps, descriptors of other users' processes, now and of those to
-// come. CAP_SYS_ADMIN: page frames, hidden from whoever opens a page map without it. It stays effective instead of
-// being raised for each open: who runs code in here could raise it as well, and the filter leaves it nothing to do but
-// read. CAP_IPC_LOCK: with mlockall(MCL_FUTURE), later memory beyond RLIMIT_MEMLOCK is refused without it.
+// CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH: memory, page maps and descriptors of other users' processes, present and
+// future. CAP_SYS_ADMIN: page frames, which a page map opened without it hides. It stays effective instead of being
+// raised for each open(): code injected here could raise it as well, and the filter restricts it to reading anyway.
+// CAP_IPC_LOCK: after mlockall(MCL_FUTURE), memory beyond RLIMIT_MEMLOCK can't be allocated without it.
 CapabilitySet NeededCapabilities(bool signals_program) {
   CapabilitySet kept = SetOf({CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH, CAP_SYS_ADMIN, CAP_IPC_LOCK});
-  // The program stays root's where we don't.
+  // The program may keep running as root when cowprof does not.
   if (signals_program) kept |= SetOf({CAP_KILL});
   if (BpfNeedsCapability(kept & ~SetOf({CAP_SYS_ADMIN}))) kept |= SetOf({kCapBpf, kCapPerfmon});
   return kept;
@@ -127,13 +127,13 @@ CapabilitySet NeededCapabilities(bool signals_program) {
 
 }  // namespace
 
-// Why not user 0 without capabilities, where root itself called: root's files would still be its own to read and to
-// write. A stranger that is nobody, too, can end the recording, no more: a process with capabilities that the stranger
-// lacks can't be traced by it.
+// If root called, why not stay user 0 without capabilities: root's files could still be read and written. Another
+// process of user nobody can end the recording, but nothing else: it can't trace a process that has capabilities which
+// it lacks.
 std::vector<std::string> GiveUpPrivileges(const Signalled& signalled) {
   std::vector<std::string> notes;
   const auto note = [&](absl::string_view what) {
-    notes.push_back(absl::StrCat("give up privileges: ", what, "; recording goes on"));
+    notes.push_back(absl::StrCat("give up privileges: ", what, "; recording continues"));
   };
   absl::StatusOr<std::string> given_up = GiveUpRights(LesserUser(), NeededCapabilities(signalled.program != 0));
   if (!given_up.ok()) {
@@ -141,7 +141,7 @@ std::vector<std::string> GiveUpPrivileges(const Signalled& signalled) {
   } else if (!given_up->empty()) {
     note(*given_up);
   }
-#ifndef __SANITIZE_ADDRESS__  // whose leak check forks and traces
+#ifndef __SANITIZE_ADDRESS__  // its leak check forks and traces
   if (absl::Status status = FilterSystemCalls(signalled); !status.ok()) note(status.message());
 #endif
   return notes;

@@ -1,7 +1,7 @@
-// What the recorder gives up once its probes run and its files stand open, and what the commands that only read a file
-// give up at their start. Owns the choice of what is kept, with the reason for each; posix/rights.h does it.
-#ifndef COWPROF_PRIVILEGES_H_
-#define COWPROF_PRIVILEGES_H_
+// What the recorder gives up once its probes run and its files are open, and what commands that only read a file give
+// up at their start. Owns the choice of what is kept, with a reason for each; posix/rights.h has the mechanism.
+#ifndef COWPROF_RECORDER_PRIVILEGES_H_
+#define COWPROF_RECORDER_PRIVILEGES_H_
 
 #include <sys/types.h>
 
@@ -10,21 +10,21 @@
 
 namespace cowprof {
 
-// Whom the recorder may signal besides itself; 0: there is none.
+// The processes that the recorder may signal besides itself; 0: none.
 struct Signalled {
-  pid_t program = 0;      // that it started, and that may be root's
-  pid_t page_server = 0;  // of its own user
+  pid_t program = 0;      // started by the recorder; may run as root
+  pid_t page_server = 0;  // runs as the recorder's user
 };
 
-// For good: the process becomes who called sudo, or nobody where root itself did; keeps the capabilities that reading
-// other processes needs; can't gain any; and makes no system calls but those of a reader: it can't execute, fork,
-// trace, connect, signal others, or open a file to write it.
-// Returns what this host does not offer, one sentence each: recording goes on without that.
+// Permanently becomes the user who called sudo, or nobody if root did; keeps the capabilities that reading other
+// processes needs and can never gain others; and allows only a reader's system calls: the process can't execute, fork,
+// trace, connect, signal others, or open a file for writing. Returns what this host does not support, one sentence
+// each: recording continues without it.
 std::vector<std::string> GiveUpPrivileges(const Signalled& signalled);
 
-// Of a command that only reads a recording: a cowprof with file capabilities must not read what its user may not.
+// For commands that only read a recording: with file capabilities, cowprof must not read what its user may not.
 void GiveUpCapabilities();
 
 }  // namespace cowprof
 
-#endif  // COWPROF_PRIVILEGES_H_
+#endif  // COWPROF_RECORDER_PRIVILEGES_H_

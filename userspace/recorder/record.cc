@@ -1,5 +1,7 @@
-// `cowprof --attach PID` and `cowprof -- CMD`: sets up the way of the data, runs it tick by tick, and ends with the
+// Sets up the way of the data, runs it tick by tick, and ends with the
 // verdict. The loop is the page to read first: wait, collect, append, write.
+#include "recorder/record.h"
+
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,27 +15,27 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
-#include "collector.h"
-#include "commands.h"
-#include "model/alert.h"
-#include "model/forecast.h"
-#include "model/growth.h"
-#include "model/words.h"
-#include "pace.h"
+#include "model/format.h"
+#include "model/judge/alert.h"
+#include "model/judge/findings.h"
 #include "posix/clock.h"
-#include "privileges.h"
+#include "posix/exit_status.h"
+#include "recorder/clock_jump.h"
+#include "recorder/collector.h"
+#include "recorder/event_loop.h"
+#include "recorder/privileges.h"
+#include "recorder/self_protection.h"
+#include "recorder/self_throttle.h"
+#include "recorder/target.h"
 #include "serve/page_server.h"
-#include "sink/hook_process.h"
-#include "sink/report.h"
-#include "sink/terminal.h"
-#include "sink/timeline_file.h"
-#include "source/copy_cost.h"
+#include "sink/hook/hook_process.h"
+#include "sink/report/report.h"
+#include "sink/terminal/terminal.h"
+#include "sink/timeline_sink.h"
+#include "source/copy_calibration.h"
 #include "source/fault_ladder.h"
 #include "source/namespaces.h"
-#include "survival.h"
-#include "target.h"
-#include "waiter.h"
-#include "wall_clock.h"
+#include "timeline/timeline_file.h"
 
 namespace cowprof {
 namespace {
@@ -43,27 +45,34 @@ constexpr size_t kMostEnded = 128;  // rows of ended processes that the recorder
 
 // Everything that a recording is made of, in the order of the data.
 struct Recording {
-  Options options;
-  Waiter waiter;
+  RecordOptions options;
+  EventLoop event_loop;
   std::optional<HeldProgram> program;
   RunInfo info;
   absl::Duration start;  // BootTime() at t = 0
   std::unique_ptr<Collector> collector;
-  Growth growth;
-  std::vector<std::unique_ptr<Sink>> sinks;
-  TimelineFile* timeline = nullptr;  // one of the sinks
+  Run run;
+  Findings findings;  // of the last tick
+  std::unique_ptr<TimelineFile> timeline;
+  std::vector<std::unique_ptr<Sink>> sinks;  // the first one writes the timeline
   AlertWatch watch;
-  WallClock wall_clock;
+  ClockJump clock_jump;
   std::unique_ptr<HookProcess> hook;  // or none
   std::unique_ptr<PageServer> page;   // or none
   std::vector<std::string> notes;     // to be said with the next sample
 };
 
-// Judges what the sample says: the alerts go where the sample goes.
-void RaiseAlerts(Sample* sample, Recording* recording) {
-  Growth& growth = recording->growth;
-  sample->alerts = recording->watch.Judge(*sample, growth, ForecastOf(growth));
-  growth.alerts.insert(growth.alerts.end(), sample->alerts.begin(), sample->alerts.end());
+// Judges the run with this sample in it. Alerts rest on the findings, and are findings themselves.
+std::vector<Alert> JudgeTick(const Sample& sample, Recording* recording) {
+  Run& run = recording->run;
+  Findings& findings = recording->findings;
+  Detail detail = Detail::kTick;
+  for (const std::unique_ptr<Sink>& sink : recording->sinks) detail = std::max(detail, sink->detail());
+  findings = Judge(run, detail);
+  std::vector<Alert> raised = recording->watch.Judge(sample, run.model, findings.forecast);
+  run.alerts.insert(run.alerts.end(), raised.begin(), raised.end());
+  findings.alerts = run.alerts;
+  return raised;
 }
 
 // What is not to be lost behind a screen.
@@ -72,27 +81,27 @@ void Say(absl::string_view sentence, Recording* recording) {
   Fail(kDone, sentence);
 }
 
-void WriteAll(const Sample& sample, Recording* recording) {
+void WriteAll(const Sample& sample, const std::vector<Alert>& raised, Recording* recording) {
+  const Tick tick = {sample, recording->run.model, recording->findings, raised};
   for (const std::unique_ptr<Sink>& sink : recording->sinks) {
-    if (absl::Status status = sink->Write(sample, recording->growth); !status.ok()) Say(status.message(), recording);
+    if (absl::Status status = sink->Write(tick); !status.ok()) Say(status.message(), recording);
   }
-  if (recording->hook != nullptr) recording->hook->Take(sample.alerts, recording->growth);
+  if (recording->hook != nullptr) recording->hook->Take(raised, recording->run.model);
   if (recording->page == nullptr) return;
   if (const std::optional<std::string> death = recording->page->Death()) Say(*death, recording);
 }
 
-absl::Status Tick(Recording* recording, Pace* pace, bool last) {
-  absl::StatusOr<Sample> sample = recording->collector->Collect(pace->interval(), last);
+absl::Status RunTick(Recording* recording, SelfThrottle* throttle, bool last) {
+  absl::StatusOr<Sample> sample = recording->collector->Collect(throttle->interval(), last);
   if (!sample.ok()) return sample.status();
-  if (std::optional<Event> note = pace->Adjust(sample->t, recording->collector->sweep_cost()))
+  if (std::optional<Event> note = throttle->Adjust(sample->t, recording->collector->sweep_cost()))
     sample->events.push_back(*std::move(note));
-  if (std::optional<Event> note = recording->wall_clock.Look(sample->t, absl::Now()))
+  if (std::optional<Event> note = recording->clock_jump.Look(sample->t, absl::Now()))
     sample->events.push_back(*std::move(note));
   for (std::string& note : std::exchange(recording->notes, {}))
-    sample->events.push_back({.t = sample->t, .kind = EventKind::kNote, .text = std::move(note)});
-  Append(*sample, &recording->growth);
-  if (recording->options.alerts.any()) RaiseAlerts(&*sample, recording);
-  WriteAll(*sample, recording);
+    sample->events.push_back({.t = sample->t, .what = Note{std::move(note)}});
+  Append(*sample, &recording->run);
+  WriteAll(*sample, JudgeTick(*sample, recording), recording);
   return absl::OkStatus();
 }
 
@@ -101,15 +110,15 @@ void RepaintAll(bool suspend, Recording* recording) {
   for (const std::unique_ptr<Sink>& sink : recording->sinks) {
     if (suspend) sink->Yield();
   }
-  if (suspend) recording->waiter.Suspend();
-  for (const std::unique_ptr<Sink>& sink : recording->sinks) sink->Repaint(recording->growth);
+  if (suspend) recording->event_loop.Suspend();
+  for (const std::unique_ptr<Sink>& sink : recording->sinks) sink->Repaint(recording->run.model, recording->findings);
 }
 
 // Until the next tick is due, or a look at the limits says that it is worth one now.
 Wake WaitForTick(absl::Duration deadline, Recording* recording) {
   for (;;) {
     const absl::Duration look = recording->start + recording->watch.next_look();
-    const Wake wake = recording->waiter.WaitUntil(std::min(deadline, look));
+    const Wake wake = recording->event_loop.WaitUntil(std::min(deadline, look));
     if (wake == Wake::kSuspend || wake == Wake::kRepaint) {
       RepaintAll(wake == Wake::kSuspend, recording);
       continue;
@@ -123,15 +132,15 @@ Wake WaitForTick(absl::Duration deadline, Recording* recording) {
 
 // Runs until the target ends, a signal says stop or the duration is over; says which.
 absl::StatusOr<std::string> RunLoop(Recording* recording) {
-  Pace pace(recording->options.interval);
+  SelfThrottle throttle(recording->options.interval);
   const absl::Duration end = recording->start + recording->options.duration;
   absl::Duration next = BootTime();
   for (;;) {
     const absl::Duration began = BootTime();
-    if (absl::Status status = Tick(recording, &pace, /*last=*/false); !status.ok()) return status;
+    if (absl::Status status = RunTick(recording, &throttle, /*last=*/false); !status.ok()) return status;
     if (!recording->collector->target_alive()) return "target ended";
     if (BootTime() >= end) return "duration reached";
-    next = std::max(next + pace.interval(), BootTime());
+    next = std::max(next + throttle.interval(), BootTime());
     switch (WaitForTick(std::min({next, end, recording->collector->next_extra_tick()}), recording)) {
       case Wake::kStop:
         return "interrupted";
@@ -153,12 +162,12 @@ absl::StatusOr<std::string> RunLoop(Recording* recording) {
 
 absl::Status Finish(const std::string& reason, Recording* recording) {
   // A program that runs on (--duration) still gets its signals.
-  if (!recording->program || !recording->collector->target_alive()) recording->waiter.LetSignalsKill();
-  Pace pace(recording->options.interval);
+  if (!recording->program || !recording->collector->target_alive()) recording->event_loop.LetSignalsKill();
+  SelfThrottle throttle(recording->options.interval);
   absl::Status status;
-  if (recording->collector->target_alive()) status = Tick(recording, &pace, /*last=*/true);
+  if (recording->collector->target_alive()) status = RunTick(recording, &throttle, /*last=*/true);
   for (const std::unique_ptr<Sink>& sink : recording->sinks)
-    status.Update(sink->Finish(recording->growth.t, reason, recording->growth));
+    status.Update(sink->Finish(recording->run.model.t, reason));
   return status;
 }
 
@@ -173,7 +182,7 @@ uint64_t RegionsFor(const ProcFs& proc, pid_t target) {
   return std::min<uint64_t>(std::max<uint64_t>(wanted, 65536), 491'520);  // 5 to 39 MiB of kernel memory
 }
 
-bool Without(const Options& options, absl::string_view name) {
+bool Without(const RecordOptions& options, absl::string_view name) {
   return std::find(options.without.begin(), options.without.end(), name) != options.without.end();
 }
 
@@ -181,12 +190,15 @@ bool Without(const Options& options, absl::string_view name) {
 int Attach(const ProcFs& proc, pid_t target, Recording* recording) {
   RunInfo& info = recording->info;
   const HostFacts facts = ReadHostFacts();
-  info.copy_ns = ReadCopyCost(facts.page_bytes);  // before the probes make it dearer
+  info.copy_ns = CalibrateCopy(facts.page_bytes);  // before the probes make it dearer
+  const auto t0_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(recording->start));
+  const size_t sample_diverged = recording->options.verify ? kMaxDivergedSample : 0;
   LoadedFaults loaded = LoadFaults(facts, {.target = target,
                                            .without = recording->options.without,
                                            .bpf = {.max_regions = RegionsFor(proc, target),
                                                    .every_copy = recording->options.every_copy,
-                                                   .places = !Without(recording->options, kWithoutStacks)}});
+                                                   .copy_sites = !Without(recording->options, kWithoutStacks)},
+                                           .pagemap = {.t0_ns = t0_ns, .sample_diverged = sample_diverged}});
   const std::vector<Rung>& ladder = loaded.ladder;
   const Rung* rung = ChosenRung(ladder);
   if (rung == nullptr) {
@@ -210,41 +222,40 @@ int Attach(const ProcFs& proc, pid_t target, Recording* recording) {
     return Fail(absl::IsNotFound(status) ? kNoProcess : kInternalFailure,
                 absl::StrCat("follow process ", target, ": ", status.message()));
   }
-  recording->waiter.WatchEvents(faults->wake_fd());
-  const CollectorOptions options = {
-      .page_bytes = info.page_bytes,
-      .t0_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(recording->start)),
-      .causes = !Without(recording->options, kWithoutCauses),
-      .verify = recording->options.verify,
-      .sweep_interval = absl::Seconds(recording->options.verify || faults->counts_by_sweep() ? 1 : 5)};
+  recording->event_loop.WatchEvents(faults->wake_fd());
+  const CollectorOptions options = {.page_bytes = info.page_bytes,
+                                    .t0_ns = t0_ns,
+                                    .probes = rung->name != kRungPageMap,
+                                    .causes = !Without(recording->options, kWithoutCauses),
+                                    .verify = recording->options.verify};
   recording->collector = std::make_unique<Collector>(std::move(faults), proc, Limits(proc), options);
   return kDone;
 }
 
 int OpenSinks(const ProcFs& proc, pid_t target, Recording* recording) {
-  const Options& options = recording->options;
+  const RecordOptions& options = recording->options;
   RunInfo& info = recording->info;
   const absl::StatusOr<ProcStat> stat = proc.ReadStat(target);
-  info.target = {target, stat.ok() ? stat->start_ticks * 10'000'000 : 0};
+  info.target = {target, stat.ok() ? stat->start_ns() : 0};
   info.started = absl::Now() - (BootTime() - recording->start);  // t = 0 was before the probes were loaded
   info.interval = options.interval;
   info.started_target = recording->program.has_value();
   info.command = info.started_target ? absl::StrJoin(options.program, " ") : proc.ReadCommandLine(target);
   if (info.command.empty() && stat.ok()) info.command = stat->comm;
   info.limits = Limits(proc).Read(target);
-  recording->growth.info = info;
-  recording->growth.most_ended = kMostEnded;
+  recording->run.model.info = info;
+  recording->run.model.most_ended = kMostEnded;
 
   const std::string path = options.output.empty() ? absl::StrCat("cowprof-", target, ".json") : options.output;
   absl::StatusOr<std::unique_ptr<TimelineFile>> timeline = TimelineFile::Create(path, info);
   if (!timeline.ok()) return Fail(kCannotWrite, timeline.status().message());
-  recording->timeline = timeline->get();
-  recording->sinks.push_back(*std::move(timeline));
+  recording->timeline = *std::move(timeline);
+  recording->sinks.push_back(std::make_unique<TimelineSink>(recording->timeline.get()));
   // A program that we started owns stdout: what we say goes to stderr, and only if it was asked for.
   FILE* out = info.started_target ? stderr : stdout;
   const bool lines = options.live || !info.started_target;
   const bool screen = options.live && !options.quiet && CanShowScreen(out);
-  if (screen) recording->waiter.TakeJobControl();
+  if (screen) recording->event_loop.TakeJobControl();
   recording->sinks.push_back(NewTerminal(options.quiet ? TerminalMode::kQuiet
                                          : !lines      ? TerminalMode::kAlerts
                                          : screen      ? TerminalMode::kScreen
@@ -262,7 +273,7 @@ int OpenHook(Recording* recording) {
   const std::string& command = recording->options.on_alert;
   if (command.empty()) return kDone;
   absl::StatusOr<std::unique_ptr<HookProcess>> hook =
-      HookProcess::Start(command, recording->waiter.inherited_signals(),
+      HookProcess::Start(command, recording->event_loop.inherited_signals(),
                          [recording](const std::string& failure) { Say(failure, recording); });
   if (!hook.ok()) return Fail(kUsage, absl::StrCat("--on-alert '", Printable(command), "': ", hook.status().message()));
   recording->hook = *std::move(hook);
@@ -285,7 +296,7 @@ void StartPage(Recording* recording) {
   absl::Status status = timeline.status();
   if (status.ok())
     status = recording->page->Start(*std::move(timeline), recording->timeline->path(),
-                                    recording->waiter.inherited_signals());
+                                    recording->event_loop.inherited_signals());
   if (status.ok()) {
     absl::FPrintF(stderr, "cowprof: the page follows the run at %s\n", recording->page->address());
     return;
@@ -301,7 +312,7 @@ void AddNote(std::string note, Recording* recording) {
 }
 
 // The recorder outlives what it records, if it may.
-void Survive(const ProcFs& proc, Recording* recording) {
+void ProtectSelf(const ProcFs& proc, Recording* recording) {
   LockMemory();
   AddNote(SharedFateNote(recording->info.limits, Limits(proc).Read(getpid())), recording);
 }
@@ -315,7 +326,7 @@ void GiveUp(Recording* recording) {
 
 int StartProgram(Recording* recording) {
   absl::StatusOr<HeldProgram> program =
-      HeldProgram::Start(recording->options.program, recording->waiter.inherited_signals());
+      HeldProgram::Start(recording->options.program, recording->event_loop.inherited_signals());
   if (!program.ok()) return Fail(kInternalFailure, program.status().message());
   recording->program.emplace(*std::move(program));
   return kDone;
@@ -326,12 +337,12 @@ void Conclude(const std::string& path, Recording* recording) {
   if (recording->options.quiet) return;
   FILE* out = recording->info.started_target ? stderr : stdout;
   absl::FPrintF(out, "\n%s\nrecorded in %s; as a page: cowprof view %s\n",
-                ReportText(recording->growth, /*complete=*/true), path, path);
+                ReportText(recording->run.model, Judge(recording->run), /*complete=*/true), path, path);
 }
 
 }  // namespace
 
-int Record(const Options& options) {
+int RunRecording(const RecordOptions& options) {
   if (absl::Status known = CheckWithout(options.without); !known.ok()) return Fail(kUsage, known.message());
   Recording recording = {.options = options, .watch = AlertWatch(options.alerts)};
   if (int code = OpenHook(&recording); code != kDone) return code;
@@ -350,12 +361,12 @@ int Record(const Options& options) {
   signal(SIGXFSZ, SIG_IGN);
   const pid_t target = options.attach != 0 ? options.attach : recording.program->pid();
   RaiseDescriptorLimit();
-  recording.waiter.WatchTarget(target, /*forward_signals=*/options.attach == 0);
+  recording.event_loop.WatchTarget(target, /*forward_signals=*/options.attach == 0);
   if (int code = Attach(proc, target, &recording); code != kDone) return code;
   if (int code = OpenSinks(proc, target, &recording); code != kDone) return code;
   StartPage(&recording);
   AddNote(NoteOnTarget(proc, target), &recording);
-  Survive(proc, &recording);
+  ProtectSelf(proc, &recording);
   if (recording.program) {
     if (absl::Status status = recording.program->Release(); !status.ok()) {
       recording.timeline->Remove();  // nothing ran: there is nothing to keep
@@ -371,10 +382,10 @@ int Record(const Options& options) {
   if (recording.page != nullptr) recording.page->Finish();
   if (!status.ok()) return Fail(absl::IsInternal(status) ? kInternalFailure : kCannotWrite, status.message());
   if (recording.timeline->records_dropped() > 0) return kCannotWrite;
-  const auto raised = std::find_if(recording.growth.alerts.begin(), recording.growth.alerts.end(),
-                                   [](const Alert& alert) { return !alert.over; });
-  const bool failed = options.fail_on_alert && raised != recording.growth.alerts.end();
-  if (recording.program) recording.waiter.ForwardUntilTargetEnds();
+  const std::vector<Alert>& alerts = recording.run.alerts;
+  const auto raised = std::find_if(alerts.begin(), alerts.end(), [](const Alert& alert) { return !alert.over; });
+  const bool failed = options.fail_on_alert && raised != alerts.end();
+  if (recording.program) recording.event_loop.ForwardUntilTargetEnds();
   const int code = recording.program ? ExitOf(recording.program->Wait()).code : kDone;
   if (failed)
     return Fail(kGateHit, absl::StrCat("there was an alert (--fail-on-alert): ", Printable(raised->text, 400)));

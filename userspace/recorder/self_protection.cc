@@ -1,19 +1,19 @@
-// See survival.h.
-#include "survival.h"
+// mlockall(2), RLIMIT_NOFILE, and a comparison of cgroups.
+#include "recorder/self_protection.h"
 
 #include <sys/mman.h>
 #include <sys/resource.h>
 
 #include "absl/strings/str_cat.h"
-#include "model/words.h"
+#include "model/format.h"
 
 namespace cowprof {
 
 void LockMemory() {
   rlimit bound = {};
   getrlimit(RLIMIT_MEMLOCK, &bound);
-  // Where the bound counts (without CAP_IPC_LOCK), every later mmap beyond it would fail: then rather not. With a bound
-  // of 0 mlockall tells which it is.
+  // Without CAP_IPC_LOCK the bound applies, and after mlockall() every mmap() beyond it would fail: do not lock then. A
+  // temporary bound of 0 makes mlockall() fail in exactly that case.
   const rlimit nothing = {0, bound.rlim_max};
   setrlimit(RLIMIT_MEMLOCK, &nothing);
   mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT);
@@ -29,13 +29,13 @@ void RaiseDescriptorLimit() {
 
 std::string SharedFateNote(const std::vector<LimitSample>& target, const std::vector<LimitSample>& own) {
   for (const LimitSample& limit : target) {
-    if (!limit.limit || (limit.kind != LimitKind::kCgroupV1 && limit.kind != LimitKind::kCgroupV2)) continue;
+    if (!limit.limit || !IsCgroup(limit.kind)) continue;
     for (const LimitSample& same : own) {
-      if (same.kind != limit.kind || same.name != limit.name) continue;
-      return absl::StrCat("this recording itself runs in ", LimitWords(limit), ", whose limit of ",
+      if (same.key() != limit.key()) continue;
+      return absl::StrCat("this recording itself runs in ", FormatLimit(limit), ", whose limit of ",
                           HumanBytes(limit.limit),
-                          " the target's memory meets: the OOM killer may end the recording with it; to be safe, "
-                          "run cowprof outside of that cgroup, as on the host");
+                          " applies to the target, too: the OOM killer may end the recording with it; to be safe, "
+                          "run cowprof outside that cgroup, for example on the host");
     }
   }
   return "";

@@ -1,26 +1,26 @@
-// What keeps the recorder alive while memory runs out, and what it has to admit. Called by the recording command, once.
-#ifndef COWPROF_SURVIVAL_H_
-#define COWPROF_SURVIVAL_H_
+// Keeps the recorder alive while memory runs out, and reports if that can't be guaranteed.
+#ifndef COWPROF_RECORDER_SELF_PROTECTION_H_
+#define COWPROF_RECORDER_SELF_PROTECTION_H_
 
 #include <string>
 #include <vector>
 
-#include "model/sample.h"
+#include "model/facts/sample.h"
 
 namespace cowprof {
 
-// Keeps our pages in memory from their first touch on: a recorder that waits for its own code to be read back from disk
-// writes nothing in time. Where it may not, nothing is lost but that. When everything is set up.
+// Locks cowprof's pages in memory from their first touch on: a recorder that waits for its own code to be read from
+// disk writes nothing in time. Call when everything is set up. Has no effect if not permitted.
 void LockMemory();
 
-// As many descriptors as we may have: probes take some for each CPU, and each program of the target does; a soft limit
-// of 1024 is met by 500 workers that each call exec. Once what we start is forked: that keeps its own limit.
+// Raises the soft limit on descriptors to the hard limit: probes need some per CPU and per program of the target, and
+// 500 workers that each call exec reach a soft limit of 1024. Call after forking the target, which keeps its own limit.
 void RaiseDescriptorLimit();
 
-// A sentence if we are in a memory cgroup whose limit the target's memory meets: then the OOM killer may choose us. ""
-// otherwise. Both are the limits that a process meets.
+// A sentence if cowprof is in a memory cgroup whose limit also applies to the target, so that the OOM killer may choose
+// cowprof; otherwise "". The arguments are the limits of each process.
 std::string SharedFateNote(const std::vector<LimitSample>& target, const std::vector<LimitSample>& own);
 
 }  // namespace cowprof
 
-#endif  // COWPROF_SURVIVAL_H_
+#endif  // COWPROF_RECORDER_SELF_PROTECTION_H_

@@ -1,5 +1,5 @@
-// Measures cowprof's own CPU time and stretches the interval. See pace.h.
-#include "pace.h"
+// Compares cowprof's CPU time with elapsed time every few seconds.
+#include "recorder/self_throttle.h"
 
 #include <algorithm>
 #include <utility>
@@ -21,10 +21,10 @@ absl::Duration NextInterval(absl::Duration interval, absl::Duration wanted, doub
   return interval;
 }
 
-std::optional<Event> Pace::Adjust(absl::Duration t, absl::Duration elsewhere) {
+std::optional<Event> SelfThrottle::Adjust(absl::Duration t, absl::Duration elsewhere) {
   const absl::Duration cpu = ReadClock(CLOCK_PROCESS_CPUTIME_ID) - elsewhere;
   first_ *= 2;
-  // The first tick pays for the start: it is not measured.
+  // Ignore the first tick, which includes the cost of starting up.
   if (measured_at_ == -absl::InfiniteDuration()) {
     measured_at_ = t;
     cpu_then_ = cpu;
@@ -36,11 +36,10 @@ std::optional<Event> Pace::Adjust(absl::Duration t, absl::Duration elsewhere) {
   cpu_then_ = cpu;
   const absl::Duration before = std::exchange(interval_, NextInterval(interval_, wanted_, share));
   if (interval_ == before) return std::nullopt;
-  Event note = {.t = t, .kind = EventKind::kNote};
-  note.text = absl::StrFormat("interval %s from %s to %s: cowprof used %.1f %% of a core",
-                              interval_ > before ? "stretched" : "shortened", absl::FormatDuration(before),
-                              absl::FormatDuration(interval_), 100 * share);
-  return note;
+  const std::string text = absl::StrFormat("interval %s from %s to %s: cowprof used %.1f %% of a core",
+                                           interval_ > before ? "stretched" : "shortened", absl::FormatDuration(before),
+                                           absl::FormatDuration(interval_), 100 * share);
+  return Event{.t = t, .what = Note{text}};
 }
 
 }  // namespace cowprof

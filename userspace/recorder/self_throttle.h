@@ -1,29 +1,29 @@
-// Keeps cowprof below 2 % of a core by stretching the interval between ticks, and says so. Pure but for reading
-// cowprof's own CPU clock.
-#ifndef COWPROF_PACE_H_
-#define COWPROF_PACE_H_
+// Keeps cowprof below 2 % of a core by stretching the interval between ticks, and notes that in the recording. Pure
+// except for reading cowprof's own CPU clock.
+#ifndef COWPROF_RECORDER_SELF_THROTTLE_H_
+#define COWPROF_RECORDER_SELF_THROTTLE_H_
 
 #include <algorithm>
 #include <optional>
 
 #include "absl/time/time.h"
-#include "model/sample.h"
+#include "model/facts/event.h"
 
 namespace cowprof {
 
-// `interval` if the share of a core that was used stays below 2 %, otherwise twice as long, up to four times `wanted`;
-// back again once half of that would do.
+// `interval` if cowprof used less than 2 % of a core, otherwise twice that, up to four times `wanted`; halved again
+// once usage is below a third of 2 %, down to `wanted`.
 absl::Duration NextInterval(absl::Duration interval, absl::Duration wanted, double cpu_share);
 
-class Pace {
+class SelfThrottle {
  public:
-  explicit Pace(absl::Duration wanted)
+  explicit SelfThrottle(absl::Duration wanted)
       : wanted_(wanted), interval_(wanted), first_(std::min(wanted, absl::Milliseconds(100))) {}
 
-  // What holds now. The first ticks come quicker, 100 ms and then twice as long each: a short run is seen, too.
+  // The current interval. The first ticks come sooner, after 100 ms and then twice as long each, to see short runs too.
   absl::Duration interval() const { return std::min(interval_, first_); }
-  // Once a tick at `t`: measures every 5 s; a note for the recording where the interval changes. `elsewhere`: CPU time
-  // so far that has a bound of its own and does not count.
+  // Call once per tick, at `t`. Measures every 5 s; returns a note for the recording if the interval changes.
+  // `elsewhere`: CPU time so far that has a bound of its own and does not count.
   std::optional<Event> Adjust(absl::Duration t, absl::Duration elsewhere);
 
  private:
@@ -33,4 +33,4 @@ class Pace {
 
 }  // namespace cowprof
 
-#endif  // COWPROF_PACE_H_
+#endif  // COWPROF_RECORDER_SELF_THROTTLE_H_

@@ -1,39 +1,39 @@
-// See shm_watch.h.
-#include "shm_watch.h"
+// Bounds the CPU time of looks, per tick and in the long run.
+#include "recorder/shm_watch.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "absl/time/clock.h"
-#include "model/shm.h"
+#include "model/facts/shm.h"
 #include "posix/clock.h"
 
 namespace cowprof {
 namespace {
 
-// Shares of one core: in the long run, and while a look goes on, whose steps take no tick longer than this.
+// Shares of one core, in the long run and during a look, and the longest time that a look may take of one tick.
 constexpr double kLongShare = 0.005, kTickShare = 0.02;
 constexpr absl::Duration kLongestStep = absl::Milliseconds(20);
 constexpr int kTicksBetweenLooks = 10;
-// Of one look: entries of the folder that are read, segments that the next one is compared with, and that are told.
+// Per look: entries of the folder to read, segments to compare the next look with, segments to report.
 constexpr uint64_t kMostEntries = 10'000;
 constexpr size_t kMostCompared = 2000, kMostTold = 200;
 constexpr absl::Duration kLastLook = absl::Milliseconds(300);
-// How long the end of a process, and those that tidy up after it, may take.
+// How long the end of a process and the cleanup after it may take.
 constexpr absl::Duration kTidying = absl::Milliseconds(500), kPause = absl::Milliseconds(20);
 
 bool HasLeftovers(const ShmSample& sample) { return LeakedIn(sample).segments > 0; }
 
 }  // namespace
 
-// A name that is removed frees nothing while somebody uses what it named.
+// Also checks usage: removing a name frees nothing while the file is still in use.
 void ShmWatch::NoteChanges(const ShmTick& tick) {
   const absl::Time names = LastNameChange(proc_, tick.target);
   changed_ |= tick.processes_changed || std::exchange(names_changed_, names) != names ||
               (tick.mount != nullptr && Count(tick.mount->used) != whole_.used_then);
 }
 
-// At the start, and when a part of the capacity was filled since the last one: before the workers die of it.
+// At the start, and whenever an eighth of the capacity was filled since the last one, to see the cause of a SIGBUS.
 bool ShmWatch::IsQuickDue(const ShmTick& tick) const {
   if (device_ == 0) return tick.t >= quick_.next;
   if (tick.mount == nullptr || !tick.mount->limit || tick.t < quick_.next) return false;
@@ -44,7 +44,7 @@ bool ShmWatch::IsQuickDue(const ShmTick& tick) const {
 void ShmWatch::Begin(const ShmTick& tick, bool whole, std::vector<pid_t> followed) {
   Look& begun = whole ? whole_ : quick_;
   begun.used_then = tick.mount != nullptr ? Count(tick.mount->used) : std::nullopt;
-  // A leftover is one only if it is still there next time.
+  // A leftover counts only if the next look finds it again.
   if (whole) changed_ = before_ && HasLeftovers(*before_);
   begun.cost = absl::ZeroDuration();
   begun.next = tick.t + kTicksBetweenLooks * tick.interval;
@@ -87,17 +87,17 @@ std::optional<ShmSample> ShmWatch::GoOn(const ShmTick& tick, Look* look) {
 
 // ---- The last look ----
 
-// The target's own view is gone with it; another process, or we ourselves, may see the same mount. Where nobody does,
-// it is gone, too.
+// The target's view is gone, but another process or cowprof itself may see the same mount. If none does, the mount is
+// gone as well.
 std::optional<pid_t> ShmWatch::ViewerAfterEnd(pid_t target) {
   const absl::Duration end = BootTime() + kTidying;
-  const auto is_going = [&] {  // it was heard to end, but may still have its memory
+  const auto is_going = [&] {  // its end was reported, but it may still have its memory
     const absl::StatusOr<ProcStat> stat = proc_.ReadStat(target);
     return stat.ok() && stat->state != 'Z';
   };
   while (is_going() && BootTime() < end) absl::SleepFor(kPause);
   if (device_ == 0) return std::nullopt;
-  // Names that go with the target, by its tracker, while workers still end are no loss.
+  // Names that the target's tracker removes while workers are still ending are not lost names.
   if (before_) {
     for (ShmSegment& segment : before_->segments) segment.lasting_name = false;
   }
@@ -120,14 +120,14 @@ std::optional<ShmSample> ShmWatch::LookLast(const ShmTick& tick, std::vector<pid
   const uint64_t leaked_before = before_ ? LeakedIn(*before_).segments : 0;
   const absl::Duration end = BootTime() + kTidying;
   std::optional<ShmSample> found = LookOnce(plan);
-  // Again while something seems to have been left behind: multiprocessing's resource tracker and torch's manager tidy
-  // up when their processes have ended.
+  // Look again while something seems to be left behind: multiprocessing's resource tracker and torch's manager clean up
+  // after their processes have ended.
   while (!tick.target_alive && found && LeakedIn(*found).segments > leaked_before && BootTime() < end) {
     absl::SleepFor(kPause);
     found = LookOnce(plan);
   }
   if (found) return found;
-  plan.whole = false;  // a host too large for a look at all of it now
+  plan.whole = false;  // the host is too large for a whole look now
   return LookOnce(plan);
 }
 

@@ -1,7 +1,7 @@
-// When to look at shared memory while a recording runs: at its start, then now and then if something changed, at once
-// while it fills up, and at the end. Called by the collector once a tick; what a look finds is source/shm.h's.
-#ifndef COWPROF_SHM_WATCH_H_
-#define COWPROF_SHM_WATCH_H_
+// Decides when to look at shared memory during a recording: at the start, at the end, from time to time if something
+// changed, and at once while it fills up. source/shm.h does the looking.
+#ifndef COWPROF_RECORDER_SHM_WATCH_H_
+#define COWPROF_RECORDER_SHM_WATCH_H_
 
 #include <sys/types.h>
 
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "model/sample.h"
+#include "model/facts/sample.h"
 #include "source/shm.h"
 
 namespace cowprof {
@@ -18,15 +18,15 @@ struct ShmTick {
   absl::Duration t, interval;
   pid_t target = 0;
   bool target_alive = true, last = false;
-  const LimitSample* mount = nullptr;  // what the target's mount has now; null: it has none
-  bool processes_changed = false;      // one came or ended since the last tick
+  const LimitSample* mount = nullptr;  // usage of the target's mount; null: it has none
+  bool processes_changed = false;      // a process came or ended since the last tick
 };
 
 class ShmWatch {
  public:
   explicit ShmWatch(const ProcFs& proc) : proc_(proc) {}
 
-  // What a look that ended with this tick found. `followed()` is called only where a look begins.
+  // Returns the result of a look that finished in this tick. Calls `followed()` only if a look begins.
   template <typename ListFollowed>
   std::optional<ShmSample> Run(const ShmTick& tick, ListFollowed followed) {
     if (!tick.target_alive || tick.last) return LookLast(tick, followed());
@@ -39,11 +39,11 @@ class ShmWatch {
   absl::Duration cost() const { return cost_; }  // CPU time so far
 
  private:
-  // At the followed processes only, or at all: that can take many ticks, and quick ones come in between.
+  // Quick looks cover followed processes only. Whole looks cover all and can take many ticks, with quick ones between.
   struct Look {
-    std::optional<ShmLook> look;  // that goes on
+    std::optional<ShmLook> look;  // in progress
     absl::Duration cost, next;
-    Count used_then;  // when the last one began
+    Count used_then;  // usage when the last one began
   };
   void NoteChanges(const ShmTick& tick);
   bool IsQuickDue(const ShmTick& tick) const;
@@ -57,13 +57,13 @@ class ShmWatch {
 
   ProcFs proc_;
   Look quick_, whole_;
-  std::optional<ShmSample> before_;                  // what the last whole one found
-  uint64_t device_ = 0;                              // of the mount; 0: not known yet
-  bool changed_ = true;                              // since the last whole one began
-  absl::Time names_changed_ = absl::InfinitePast();  // the last time that a name came or went
+  std::optional<ShmSample> before_;                  // result of the last whole look
+  uint64_t device_ = 0;                              // of the mount; 0: unknown yet
+  bool changed_ = true;                              // since the last whole look began
+  absl::Time names_changed_ = absl::InfinitePast();  // when a name was last added or removed
   absl::Duration cost_;
 };
 
 }  // namespace cowprof
 
-#endif  // COWPROF_SHM_WATCH_H_
+#endif  // COWPROF_RECORDER_SHM_WATCH_H_

@@ -1,5 +1,5 @@
-// Looks at a target before anything is attached, and starts one held back. See target.h.
-#include "target.h"
+// Checks permissions by opening what will be read. A held program waits for a byte on a pipe.
+#include "recorder/target.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -17,9 +17,7 @@
 namespace cowprof {
 namespace {
 
-constexpr unsigned kKernelThread = 0x00200000;  // PF_KTHREAD, include/linux/sched.h
-
-// Only calls that are safe between fork and exec.
+// Makes only calls that are safe between fork and exec.
 [[noreturn]] void RunHeld(int go, int failure, char* const* words, const sigset_t& signals) {
   char byte = 0;
   ssize_t got;
@@ -33,26 +31,26 @@ constexpr unsigned kKernelThread = 0x00200000;  // PF_KTHREAD, include/linux/sch
   _exit(error == ENOENT ? 127 : 126);
 }
 
-// Somebody else's process, or one that changed its user. See docs/privileges.md.
+// The missing capabilities, for a process of another user or one that changed its user. See docs/privileges.md.
 std::string WhatIsMissing() {
   const CapabilitySet held = EffectiveCapabilities();
   std::vector<const char*> missing;
   if ((held & SetOf({CAP_SYS_PTRACE})) == 0) missing.push_back("CAP_SYS_PTRACE");
   if (geteuid() != 0 && (held & SetOf({CAP_DAC_READ_SEARCH})) == 0) missing.push_back("CAP_DAC_READ_SEARCH");
-  if (missing.empty()) return "; not even root may from in here: run cowprof on the host";
+  if (missing.empty()) return "; from here not even root may: run cowprof on the host";
   return absl::StrCat("; ", absl::StrJoin(missing, ", "),
-                      " missing: run cowprof as the user that it runs as, with sudo, or give it that, ",
+                      " missing: run cowprof as the user that it runs as, with sudo, or with that capability, ",
                       "in a container with --cap-add");
 }
 
-// kill(2) knows the process where /proc hides it. Of those that it shows everybody may open stat.
+// kill(2) finds processes that /proc hides. Of those that /proc shows, everyone may open stat.
 absl::Status WhyNotShown(pid_t pid) {
   if (kill(pid, 0) != 0 && errno != EPERM) {
     return absl::NotFoundError(
         absl::StrCat("there is no process ", pid, "; find the trainer's id with: pgrep -af python"));
   }
   return absl::PermissionDeniedError(
-      absl::StrCat("no right to look: /proc hides process ", pid, " (it is mounted with hidepid); run cowprof ",
+      absl::StrCat("not permitted: /proc hides process ", pid, " (it is mounted with hidepid); run cowprof ",
                    geteuid() != 0 ? "with sudo, or as the user that the process runs as"
                                   : "with CAP_SYS_PTRACE, in a container with --cap-add SYS_PTRACE"));
 }
@@ -65,11 +63,11 @@ absl::Status CheckTarget(const ProcFs& proc, pid_t pid) {
   if (!stat.ok()) return stat.status();
   if (stat->state == 'Z' || stat->state == 'X')
     return absl::NotFoundError(absl::StrCat("process ", pid, " has ended already (it is a zombie)"));
-  if (stat->flags & kKernelThread) {
+  if (stat->is_kernel_thread()) {
     return absl::FailedPreconditionError(
         absl::StrCat("process ", pid, " is a kernel thread: it has no memory to copy; give the pid of a program"));
   }
-  // pagemap asks for the same rights as all that follows: PTRACE_MODE_READ, and to be its owner.
+  // pagemap requires the same as everything that follows: PTRACE_MODE_READ and ownership of the file.
   Fd pagemap(open(proc.PathOf(pid, "pagemap").c_str(), O_RDONLY | O_CLOEXEC));
   if (pagemap.ok()) return absl::OkStatus();
   const int error = errno;
@@ -77,17 +75,17 @@ absl::Status CheckTarget(const ProcFs& proc, pid_t pid) {
       absl::StrCat("may not look at process ", pid, ": ", strerror(error), WhatIsMissing()));
 }
 
-// Since 6.15, CAP_PERFMON is enough for the page map, but not for the memory itself; where Yama is on, neither is being its user.
+// Since Linux 6.15 CAP_PERFMON suffices for the page map, but not for memory. With Yama, being the same user does not
+// suffice for memory either.
 std::string NoteOnTarget(const ProcFs& proc, pid_t pid) {
   const Fd memory(open(proc.PathOf(pid, "mem").c_str(), O_RDONLY | O_CLOEXEC));
   if (memory.ok() || errno == ENOENT || errno == ESRCH) return "";
   const int error = errno;
   const std::string scope = ReadSmallFile(proc.root() + "/sys/kernel/yama/ptrace_scope").value_or("0\n");
-  const std::string remedy =
-      scope == "0\n" || (EffectiveCapabilities() & SetOf({CAP_SYS_PTRACE})) != 0
-          ? WhatIsMissing()
-          : absl::StrCat(" (kernel.yama.ptrace_scope is ", absl::StripAsciiWhitespace(scope),
-                         "): start it with `cowprof -- COMMAND`, or run cowprof with sudo");
+  const std::string remedy = scope == "0\n" || (EffectiveCapabilities() & SetOf({CAP_SYS_PTRACE})) != 0
+                                 ? WhatIsMissing()
+                                 : absl::StrCat(" (kernel.yama.ptrace_scope is ", absl::StripAsciiWhitespace(scope),
+                                                "): start it with `cowprof -- COMMAND`, or run cowprof with sudo");
   return absl::StrCat("may not read the memory of process ", pid, ": ", strerror(error), remedy,
                       "; copies are counted, but without causes, types and lines");
 }
@@ -105,7 +103,7 @@ absl::StatusOr<HeldProgram> HeldProgram::Start(const std::vector<std::string>& w
   const pid_t pid = fork();
   if (pid < 0) return absl::ErrnoToStatus(errno, absl::StrCat("fork to start ", words[0]));
   if (pid == 0) {
-    close(go_write.fd());  // else the program would hold its own leash
+    close(go_write.fd());  // otherwise the program would keep its own pipe open
     RunHeld(go_read.fd(), failure_write.fd(), arguments.data(), inherited_signals);
   }
   return HeldProgram(pid, std::move(go_write), std::move(failure_read), words[0]);

@@ -1,6 +1,6 @@
-// The process that is profiled: whether it may be looked at, and how one is started held back. Called by the commands.
-#ifndef COWPROF_TARGET_H_
-#define COWPROF_TARGET_H_
+// The process to profile: whether it may be read, and how to start one that waits for the probes.
+#ifndef COWPROF_RECORDER_TARGET_H_
+#define COWPROF_RECORDER_TARGET_H_
 
 #include <sys/types.h>
 
@@ -14,25 +14,25 @@
 
 namespace cowprof {
 
-// OK if `pid` is a living user process whose memory may be read. The message is the sentence for the user.
+// OK if `pid` is a live user process that may be profiled. Otherwise the message is meant for the user.
 absl::Status CheckTarget(const ProcFs& proc, pid_t pid);
-// What of it can't be read although it may be looked at, with the reason and the remedy; "": nothing.
+// What can't be read of a process that passed CheckTarget(), with reason and remedy; "": nothing.
 std::string NoteOnTarget(const ProcFs& proc, pid_t pid);
 
-// A program that was forked and waits before its exec, so that probes can be attached first. Streams, environment,
-// working directory and signal dispositions are the caller's.
+// A program that was forked and waits before its exec, so that probes can be attached first. Inherits streams,
+// environment, working directory and signal dispositions.
 class HeldProgram {
  public:
-  // Forks. `inherited_signals` is the mask that the program shall start with.
+  // Forks. `inherited_signals`: the signal mask that the program starts with.
   static absl::StatusOr<HeldProgram> Start(const std::vector<std::string>& words, const sigset_t& inherited_signals);
   HeldProgram(HeldProgram&&) = default;
-  // A program that was never released ends without having run.
+  // A program that was not released ends without having run.
   ~HeldProgram();
 
   pid_t pid() const { return pid_; }
   // Lets it run. The error says why the exec failed; errno's ENOENT maps to NotFound.
   absl::Status Release();
-  // After its end: its wait(2) status.
+  // Waits for its end and returns its wait(2) status.
   int Wait();
 
  private:
@@ -40,11 +40,11 @@ class HeldProgram {
       : pid_(pid), go_(std::move(go)), failure_(std::move(failure)), name_(std::move(name)) {}
 
   pid_t pid_ = 0;
-  Fd go_;       // a byte lets it run
+  Fd go_;       // a byte written here lets it run
   Fd failure_;  // errno of a failed exec; closed by a successful one
   std::string name_;
 };
 
 }  // namespace cowprof
 
-#endif  // COWPROF_TARGET_H_
+#endif  // COWPROF_RECORDER_TARGET_H_

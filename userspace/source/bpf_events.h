@@ -1,5 +1,4 @@
-// The records of the ring buffer of events, as user space knows them. Pure; called by bpf_faults.cc only, for each
-// record.
+// Decodes the records of the event ring buffer. Pure.
 #ifndef COWPROF_SOURCE_BPF_EVENTS_H_
 #define COWPROF_SOURCE_BPF_EVENTS_H_
 
@@ -10,7 +9,7 @@
 
 namespace cowprof {
 
-// nullopt: no event of its own. Forks and exits stand in the rows, which a full ring buffer can't lose.
+// nullopt: not an event. Forks and exits come from the table's rows, which a full ring buffer can't lose.
 std::optional<SeenEvent> SeenEventOf(const void* record, size_t size);
 
 }  // namespace cowprof

@@ -1,5 +1,5 @@
 // Loads the probes, finds the processes that exist already without a gap, and pulls rows and events once a tick. The
-// only spelling of the maps' layout in user space; what a row means is documented in model/sample.h.
+// only place in user space that spells the layout of the maps.
 #include "source/bpf_faults.h"
 
 #include <sys/epoll.h>
@@ -29,11 +29,11 @@ namespace {
 using Key = cowprof_process_key;
 using Row = cowprof_process_row;
 
-// Named to libbpf, so that a type which the kernel does not have is not looked for in its modules: that asks for
+// Named to libbpf, so that it does not search the kernel's modules for types that the kernel lacks: that requires
 // CAP_SYS_ADMIN (BPF_BTF_GET_NEXT_ID), and without it libbpf loads nothing.
 constexpr char kKernelBtf[] = "/sys/kernel/btf/vmlinux";
 
-// An event has no error code: what that alone tells is null. fentry sees the rest in what the kernel does.
+// A perf event has no error code: what only that tells is absent. fentry sees most of it in what the kernel does.
 FaultCounts CountsOf(const cowprof_counts& c, const BpfOptions& options) {
   const bool error_code = options.faults == kRungTracepoints, outcome = error_code || options.copies == kRungFentry;
   const auto known = [](bool is, uint64_t count) { return is ? Count(count) : std::nullopt; };
@@ -49,7 +49,7 @@ FaultCounts CountsOf(const cowprof_counts& c, const BpfOptions& options) {
           .swap_ins = known(outcome, c.swap_ins)};
 }
 
-// Moves what is wanted to the end of `to`.
+// Moves wanted elements to the end of `to`.
 template <typename T, typename Predicate>
 void MoveIf(std::vector<T>* from, Predicate wanted, std::vector<T>* to) {
   const auto rest = std::stable_partition(from->begin(), from->end(), wanted);
@@ -61,9 +61,10 @@ class BpfFaults : public FaultSource {
  public:
   absl::Status Load(const BpfOptions& options);
   absl::Status Follow(pid_t target) override { return tree_->Follow(target); }
-  absl::StatusOr<Pull> PullCounts() override;
+  absl::StatusOr<TreeLook> LookAtTree() override;
+  absl::StatusOr<Pull> PullCounts(const PullRequest&) override { return std::exchange(pulled_, {}); }
   absl::StatusOr<std::vector<TouchedRegion>> PullRegions() override;
-  absl::StatusOr<std::vector<PlaceRow>> PullPlaces() override;
+  absl::StatusOr<std::vector<CopySiteRow>> PullCopySites() override;
   bool TakeNews(bool again) override;
   std::vector<cowprof_frame> ReadStack(uint64_t stack) override;
   absl::Status LearnImage(uint32_t serial, uint32_t image, const cowprof_image& facts) override;
@@ -73,8 +74,8 @@ class BpfFaults : public FaultSource {
   int wake_fd() const override { return woken_.fd(); }
 
  private:
-  absl::Status ReadCauses(Pull* pull) const;
-  absl::Status TakeLate(Pull* pull);
+  absl::Status ReadCauses(const TreeLook& look, Pull* pull) const;
+  absl::Status TakeLate(TreeLook* look, Pull* pull);
   absl::Status WatchRings();
   FollowedProcess FollowedOf(const Row& row) const;
   static int OnEvent(void* context, void* data, size_t size);
@@ -87,11 +88,12 @@ class BpfFaults : public FaultSource {
   Ring ring_;
   Fd woken_;  // epoll on both rings, by edge: what waits for the next tick does not make it readable again
   std::unique_ptr<FollowedTree> tree_;
-  // Whose regions, and whose places, are still in the table.
-  absl::flat_hash_set<uint32_t> ended_with_regions_, ended_with_places_;
+  // Processes whose regions, and whose copy sites, are still in the tables.
+  absl::flat_hash_set<uint32_t> ended_with_regions_, ended_with_copy_sites_;
   std::vector<cowprof_task> forks_;  // that the tree is to look at, seen while it was being scanned
-  std::vector<SeenEvent> seen_;      // since the last pull
+  std::vector<SeenEvent> seen_;      // since the last look
   std::vector<CopiedPage> pages_;
+  Pull pulled_;                        // read by the last look, so that processes and counts are of one moment
   std::vector<uint64_t> stacks_read_;  // and still in the table
 };
 
@@ -107,7 +109,7 @@ absl::Status BpfFaults::Load(const BpfOptions& options) {
   if (options.max_processes != 0) bpf_map__set_max_entries(skeleton_->maps.processes, options.max_processes);
   if (options.max_cause_rows != 0) bpf_map__set_max_entries(skeleton_->maps.causes, options.max_cause_rows);
   skeleton_->rodata->every_copy = options.every_copy;
-  skeleton_->rodata->no_places = !options.places;
+  skeleton_->rodata->no_places = !options.copy_sites;
   const bool may_read = libbpf_probe_bpf_helper(BPF_PROG_TYPE_RAW_TRACEPOINT, BPF_FUNC_probe_read_kernel, nullptr) == 1;
   skeleton_->rodata->kernel_reads = options.kernel_reads && may_read;
   skeleton_->rodata->own_pids = !HasHostPids();
@@ -126,7 +128,7 @@ absl::Status BpfFaults::Load(const BpfOptions& options) {
   }
   if (absl::Status status = WatchRings(); !status.ok()) return status;
   tree_ = std::make_unique<FollowedTree>(*skeleton_, ring_.get(), forks_);
-  // The first run also learns the namespaces that we live in: to be known before anything is told.
+  // The first run also learns our own namespaces, which must be known before the first event.
   if (absl::StatusOr<std::string> tasks = RunIterator(skeleton_->progs.list_tasks); !tasks.ok()) return tasks.status();
   // From here on every fork of the host is reported, until Follow() has closed the tree.
   skeleton_->bss->scanning = 1;
@@ -169,23 +171,29 @@ int BpfFaults::OnPages(void* context, void* data, size_t size) {
   return 0;
 }
 
-// Rows of a process that has ended are final, and are taken out.
-absl::Status BpfFaults::ReadCauses(Pull* pull) const {
+// Rows of a process that has ended are final; deletes them.
+absl::Status BpfFaults::ReadCauses(const TreeLook& look, Pull* pull) const {
   const int map = bpf_map__fd(skeleton_->maps.causes);
   const auto rows = ReadHash<cowprof_cause_key, uint64_t>(map, "causes");
   if (!rows.ok()) return rows.status();
-  absl::flat_hash_map<uint32_t, FollowedProcess*> processes;
-  for (FollowedProcess& process : pull->processes) processes[process.serial] = &process;
+  absl::flat_hash_set<uint32_t> ended;
+  for (const FollowedProcess& process : look.processes) {
+    if (process.exited_ns != 0) ended.insert(process.serial);
+  }
   int room = static_cast<int>(bpf_map__max_entries(skeleton_->maps.causes)) - static_cast<int>(rows->size());
   for (const auto& [key, copies] : *rows) {
     if (key.serial == 0) pull->losses.unattributed_copies += copies;  // of processes that share the overflow row
-    const auto process = processes.find(key.serial);
-    if (process == processes.end()) continue;
-    *process->second->counts.copies += copies;
-    if (key.shape == COWPROF_SHAPE_KERNEL) *process->second->counts.kernel_copies += copies;
-    pull->causes.push_back(
-        {key.serial, key.image, static_cast<cowprof_shape>(key.shape), key.told != 0, key.ip, copies});
-    if (process->second->exited_ns != 0 && bpf_map_delete_elem(map, &key) == 0) ++room;
+    const auto counts = pull->counts.find(key.serial);
+    if (counts == pull->counts.end()) continue;
+    *counts->second.copies += copies;
+    if (key.shape == COWPROF_SHAPE_KERNEL) *counts->second.kernel_copies += copies;
+    pull->causes.push_back({.serial = key.serial,
+                            .image = key.image,
+                            .shape = static_cast<cowprof_shape>(key.shape),
+                            .told = key.told != 0,
+                            .ip = key.ip,
+                            .copies = copies});
+    if (ended.contains(key.serial) && bpf_map_delete_elem(map, &key) == 0) ++room;
   }
   skeleton_->bss->cause_rows_left = room / 2;
   return absl::OkStatus();
@@ -203,12 +211,11 @@ FollowedProcess BpfFaults::FollowedOf(const Row& row) const {
           .forked_ns = row.forked_ns,
           .exited_ns = row.exited_ns,
           .exit_status = row.exited_ns != 0 ? std::optional<int>(row.exit_code) : std::nullopt,
-          .comm = TextIn(row.comm),
-          .counts = CountsOf(row.counts, options_)};
+          .comm = TextIn(row.comm)};
 }
 
-// Not libbpf's own epoll: once a ring was woken, that is readable for as long as anything is in it, and a target that
-// forks all the time made every tick come at once.
+// Not libbpf's own epoll: after a wake-up that stays readable for as long as the ring holds anything, so that a target
+// which forks all the time made every tick come at once.
 absl::Status BpfFaults::WatchRings() {
   woken_ = Fd(epoll_create1(EPOLL_CLOEXEC));
   if (!woken_.ok()) return BpfStatus(errno, "make an epoll instance");
@@ -220,7 +227,7 @@ absl::Status BpfFaults::WatchRings() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Pull> BpfFaults::PullCounts() {
+absl::StatusOr<TreeLook> BpfFaults::LookAtTree() {
   skeleton_->bss->ended_since_pull = 0;
   epoll_event taken[2];
   epoll_wait(woken_.fd(), taken, std::size(taken), 0);
@@ -230,7 +237,8 @@ absl::StatusOr<Pull> BpfFaults::PullCounts() {
     return settled.status();
   const auto rows = ReadHash<Key, Row>(bpf_map__fd(skeleton_->maps.processes), "processes");
   if (!rows.ok()) return rows.status();
-  Pull pull = {.events = std::exchange(seen_, {}), .pages = std::exchange(pages_, {})};
+  TreeLook look = {.events = std::exchange(seen_, {})};
+  Pull pull = {.pages = std::exchange(pages_, {})};
   const cowprof_losses& losses = skeleton_->bss->losses;
   pull.losses = {.events_dropped = losses.events_dropped,
                  .processes_dropped = losses.processes_dropped,
@@ -245,44 +253,46 @@ absl::StatusOr<Pull> BpfFaults::PullCounts() {
       pull.losses.unattributed_copies = row.counts.rowless_copies;  // the overflow row
       continue;
     }
-    if (row.serial == 0) continue;  // a fork that is being written down: the next pull has it
-    pull.processes.push_back(FollowedOf(row));
+    if (row.serial == 0) continue;  // a fork that is being written down: the next look has it
+    look.processes.push_back(FollowedOf(row));
+    pull.counts[row.serial] = CountsOf(row.counts, options_);
     if (row.exited_ns != 0) {
       bpf_map_delete_elem(bpf_map__fd(skeleton_->maps.learned_images), &row.serial);
       tree_->Forget(key, IdOf(row.id));
       ended_with_regions_.insert(row.serial);
-      ended_with_places_.insert(row.serial);
+      ended_with_copy_sites_.insert(row.serial);
     }
   }
-  if (absl::Status status = ReadCauses(&pull); !status.ok()) return status;
-  std::sort(pull.processes.begin(), pull.processes.end(), [](const FollowedProcess& a, const FollowedProcess& b) {
+  if (absl::Status status = ReadCauses(look, &pull); !status.ok()) return status;
+  std::sort(look.processes.begin(), look.processes.end(), [](const FollowedProcess& a, const FollowedProcess& b) {
     return std::tie(a.forked_ns, a.serial) < std::tie(b.forked_ns, b.serial);
   });
-  if (absl::Status status = TakeLate(&pull); !status.ok()) return status;
-  return pull;
+  if (absl::Status status = TakeLate(&look, &pull); !status.ok()) return status;
+  pulled_ = std::move(pull);
+  return look;
 }
 
-// Whose end stands in the rows is forgotten: all that came before it is told with it. What is of a process without a
-// row yet stays for the next pull.
-absl::Status BpfFaults::TakeLate(Pull* pull) {
-  if (std::none_of(pull->processes.begin(), pull->processes.end(),
+// A process whose end stands in the rows is forgotten after this look, so all that came before its end is told with it.
+// What belongs to a process without a row yet stays for the next look.
+absl::Status BpfFaults::TakeLate(TreeLook* look, Pull* pull) {
+  if (std::none_of(look->processes.begin(), look->processes.end(),
                    [](const FollowedProcess& process) { return process.exited_ns != 0; }))
     return absl::OkStatus();
   if (int error = ring_buffer__consume(ring_.get()); error < 0) return BpfStatus(-error, "read the ring buffer");
   absl::flat_hash_set<pid_t> pids;
   absl::flat_hash_set<uint32_t> serials;
-  for (const FollowedProcess& process : pull->processes) {
+  for (const FollowedProcess& process : look->processes) {
     pids.insert(process.id.pid);
     serials.insert(process.serial);
   }
   MoveIf(
-      &seen_, [&](const SeenEvent& event) { return pids.contains(event.process.pid); }, &pull->events);
+      &seen_, [&](const SeenEvent& event) { return pids.contains(event.process.pid); }, &look->events);
   MoveIf(
       &pages_, [&](const CopiedPage& page) { return serials.contains(page.serial); }, &pull->pages);
   return absl::OkStatus();
 }
 
-// Rows of processes that ended by the last PullCounts() are deleted here: the probes can't, knowing only addresses.
+// Deletes the rows of processes that had ended by the last look: the probes can't, since they know only addresses.
 absl::StatusOr<std::vector<TouchedRegion>> BpfFaults::PullRegions() {
   const int map = bpf_map__fd(skeleton_->maps.regions);
   const auto rows = ReadHash<cowprof_region_key, uint8_t>(map, "regions");
@@ -300,20 +310,20 @@ absl::StatusOr<std::vector<TouchedRegion>> BpfFaults::PullRegions() {
   return regions;
 }
 
-absl::StatusOr<std::vector<PlaceRow>> BpfFaults::PullPlaces() {
+absl::StatusOr<std::vector<CopySiteRow>> BpfFaults::PullCopySites() {
   const int map = bpf_map__fd(skeleton_->maps.places);
   const auto rows = ReadHash<cowprof_place_key, cowprof_place>(map, "places");
   if (!rows.ok()) return rows.status();
-  std::vector<PlaceRow> places;
+  std::vector<CopySiteRow> copy_sites;
   int room = COWPROF_MAX_PLACE_ROWS - static_cast<int>(rows->size());
-  for (const auto& [key, place] : *rows) {
-    places.push_back({key.cause.serial, key.cause.image, static_cast<cowprof_shape>(key.cause.shape), key.cause.ip,
-                      key.type, key.stack, place.copies, place.samples, place.squares});
-    if (ended_with_places_.contains(key.cause.serial) && bpf_map_delete_elem(map, &key) == 0) ++room;
+  for (const auto& [key, copy_site] : *rows) {
+    copy_sites.push_back({key.cause.serial, key.cause.image, static_cast<cowprof_shape>(key.cause.shape), key.cause.ip,
+                          key.type, key.stack, copy_site.copies, copy_site.samples, copy_site.squares});
+    if (ended_with_copy_sites_.contains(key.cause.serial) && bpf_map_delete_elem(map, &key) == 0) ++room;
   }
   skeleton_->bss->place_rows_left = room / 2;
-  ended_with_places_.clear();
-  return places;
+  ended_with_copy_sites_.clear();
+  return copy_sites;
 }
 
 bool BpfFaults::TakeNews(bool again) {
@@ -321,7 +331,7 @@ bool BpfFaults::TakeNews(bool again) {
                : __atomic_load_n(&skeleton_->bss->news, __ATOMIC_ACQUIRE) != 0;
 }
 
-// What was read makes room: a program may have more stacks than the table.
+// Deletes stacks that were read: a program may have more of them than the table has room for.
 std::vector<cowprof_frame> BpfFaults::ReadStack(uint64_t stack) {
   const int map = bpf_map__fd(skeleton_->maps.stacks);
   cowprof_stack value;

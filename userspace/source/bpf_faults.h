@@ -1,5 +1,4 @@
-// Counts faults and copies with the probes of bpf/cowprof.bpf.c. Called by
-// the commands (Load) and by the collector (as a FaultSource).
+// The rungs with probes: counts faults and copies with the programs of bpf/cowprof.bpf.c.
 #ifndef COWPROF_SOURCE_BPF_FAULTS_H_
 #define COWPROF_SOURCE_BPF_FAULTS_H_
 
@@ -13,15 +12,15 @@
 namespace cowprof {
 
 struct BpfOptions {
-  std::string copies = "btf-tracepoints", faults = "btf-tracepoints";  // rungs that give them, see probe_plan.h
+  std::string copies = "btf-tracepoints", faults = "btf-tracepoints";  // names of the rungs that give them
   bool signals = true;                                                 // take the evidence of deaths
   bool hugetlb = false;                                                // count copies of its pages, by fentry
   uint64_t max_regions = 65536;                    // rows of the 2 MiB region table; 80 bytes of kernel memory each
   uint32_t max_cause_rows = 0, max_processes = 0;  // 0: as many as the probes are made for
   bool every_copy = false;                         // look at each copy and its stack, whatever it costs
-  bool places = true;                              // take types and stacks at all
+  bool copy_sites = true;                          // take types and stacks at all
   bool kernel_reads = true;  // read kernel memory for the evidence of deaths, where the kernel lets us
-  bool preemptible = false;  // load them twice, as is done anyway where they can be preempted
+  bool preemptible = false;  // load them twice also where the kernel does not preempt them
 };
 
 // Loads and attaches the programs of those rungs. PermissionDenied or Unimplemented with the reason where the kernel

@@ -1,4 +1,4 @@
-// See bpf_handles.h.
+// Reduces libbpf's multi-line warnings and verifier logs to one line.
 #include "source/bpf_handles.h"
 
 #include <unistd.h>
@@ -16,7 +16,7 @@
 namespace cowprof {
 namespace {
 
-// libbpf explains itself through a print function only: its last warning becomes part of our message.
+// libbpf explains failures only through its print callback: keep the last warning for the message.
 std::string& LastWarning() {
   static std::string text;
   return text;
@@ -43,7 +43,7 @@ std::string RefusalIn(absl::string_view log) {
 int KeepWarning(libbpf_print_level level, const char* format, va_list arguments) {
   if (level != LIBBPF_WARN) return 0;
   const std::string text = Format(format, arguments);
-  // A failed raise of RLIMIT_MEMLOCK is no failure: kernels since 5.11 charge BPF memory to the cgroup.
+  // Failing to raise RLIMIT_MEMLOCK is harmless: since Linux 5.11 BPF memory is charged to the cgroup.
   if (absl::StrContains(text, "RLIMIT_MEMLOCK")) return 0;
   if (absl::StrContains(text, "BEGIN PROG LOAD LOG")) {
     LastWarning() = RefusalIn(text);

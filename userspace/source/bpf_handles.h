@@ -1,5 +1,5 @@
-// What the files that speak to libbpf share: owning handles, its warnings as part of our messages, and reading a whole
-// hash. Included by bpf_*.cc only.
+// Owning handles for libbpf objects, libbpf's warnings as part of status messages, and reading a whole hash map. For
+// bpf_*.cc only.
 #ifndef COWPROF_SOURCE_BPF_HANDLES_H_
 #define COWPROF_SOURCE_BPF_HANDLES_H_
 
@@ -19,7 +19,7 @@
 #include "absl/strings/string_view.h"
 #include "cowprof.h"
 #include "cowprof.skel.h"
-#include "model/sample.h"
+#include "model/facts/sample.h"
 
 namespace cowprof {
 
@@ -32,12 +32,12 @@ struct RingDeleter {
 using Skeleton = std::unique_ptr<cowprof_probes, SkeletonDeleter>;
 using Ring = std::unique_ptr<ring_buffer, RingDeleter>;
 
-// From here on libbpf's last warning is kept for BpfStatus() and goes nowhere else.
+// From now on keeps libbpf's last warning for BpfStatus() and prints none.
 void KeepWarnings();
-// "attempted: what errno says (what libbpf said)".
+// "attempted: errno text (libbpf's warning)".
 absl::Status BpfStatus(int error, absl::string_view attempted);
 
-// Runs an iterator program from beginning to end; returns what it wrote.
+// Runs an iterator program to its end and returns what it wrote.
 absl::StatusOr<std::string> RunIterator(bpf_program* program);
 
 inline ProcessId IdOf(const cowprof_process_id& id) { return {static_cast<pid_t>(id.pid), id.start_ns}; }
@@ -47,13 +47,13 @@ std::string TextIn(const char (&text)[kBytes]) {
   return std::string(text, strnlen(text, kBytes));
 }
 
-// Every row of a hash. A row that comes or goes meanwhile may be there or not; the others are there once.
+// All rows of a hash map. Rows that are added or removed meanwhile may be included or not; all others appear once.
 template <typename Key, typename Value>
 absl::StatusOr<std::vector<std::pair<Key, Value>>> ReadHash(int map, absl::string_view name) {
   std::vector<std::pair<Key, Value>> rows;
   std::vector<Key> keys(1024);
   std::vector<Value> values(keys.size());
-  uint32_t position = 0;  // the kernel's cursor of a hash is 4 bytes
+  uint32_t position = 0;  // the kernel's cursor into a hash map is 4 bytes
   for (bool first = true;; first = false) {
     uint32_t count = keys.size();
     const int error =

@@ -1,4 +1,4 @@
-// See bpf_programs.h.
+// Chooses variants of programs by what the kernel's BTF has, never by version.
 #include "source/bpf_programs.h"
 
 #include <bpf/btf.h>
@@ -19,11 +19,11 @@
 namespace cowprof {
 namespace {
 
-// Whether mark_victim takes a task (new) or a pid (old): stable kernels took the change over, so no version tells.
+// Whether mark_victim takes a task (new) or a pid (old). Stable kernels backported the change, so versions don't tell.
 bool MarkVictimTakesTask(const btf* kernel) {
   const int id = btf__find_by_name_kind(kernel, "btf_trace_mark_victim", BTF_KIND_TYPEDEF);
   if (id < 0) return true;
-  // typedef -> pointer -> function prototype, whose parameter 0 is the probe's own data.
+  // typedef -> pointer -> function prototype; its parameter 0 is the probe's private data.
   const btf_type* type = btf__type_by_id(kernel, id);
   type = btf__type_by_id(kernel, type->type);
   type = btf__type_by_id(kernel, type->type);
@@ -32,8 +32,8 @@ bool MarkVictimTakesTask(const btf* kernel) {
 }
 
 struct KernelKind {
-  bool folios = true;                                  // where there are both, copies go to that of folios
-  bool hugetlb_folios = false, hugetlb_pages = false;  // which of the two functions it has
+  bool folios = true;                                  // if both exist, copies use the one of folios
+  bool hugetlb_folios = false, hugetlb_pages = false;  // which of the two functions the kernel has
   bool mark_victim_takes_task = true;
   bool tracepoints_are_preemptible = false;
 };
@@ -45,15 +45,15 @@ KernelKind KindOfKernel(bool hugetlb) {
       .hugetlb_folios = hugetlb && btf__find_by_name_kind(kernel, "hugetlb_add_new_anon_rmap", BTF_KIND_FUNC) > 0,
       .hugetlb_pages = hugetlb && btf__find_by_name_kind(kernel, "hugepage_add_new_anon_rmap", BTF_KIND_FUNC) > 0,
       .mark_victim_takes_task = MarkVictimTakesTask(kernel),
-      // Per-CPU variables are in the BTF: this one is a part of tracepoint_srcu, under which tracepoints run where
-      // preemption stays on. Before 6.13 that was for idle CPUs only, and had no such guard.
+      // BTF lists per-CPU variables. This one belongs to tracepoint_srcu, under which tracepoints run with preemption
+      // enabled. Before 6.13 that was the case for idle CPUs only, and the guard type did not exist.
       .tracepoints_are_preemptible = btf__find_by_name_kind(kernel, "tracepoint_srcu_srcu_data", BTF_KIND_VAR) > 0 &&
                                      btf__find_by_name_kind(kernel, "class_srcu_fast_notrace_t", BTF_KIND_TYPEDEF) > 0};
   btf__free(kernel);
   return kind;
 }
 
-// What one copy misses, the other sees: bpf/preemption.h.
+// Two instances of a program: what one misses, the other sees; see bpf/preemption.h.
 using Twice = std::array<bpf_program*, 2>;
 
 std::vector<Twice> ProgramsOfCopies(const ProgramChoice& choice, bool folios, const cowprof_probes& skeleton) {
@@ -139,7 +139,7 @@ int OpenFaultEvent(int cpu) {
 
 void LinkDeleter::operator()(bpf_link* link) const { bpf_link__destroy(link); }
 
-// A CPU that comes online later is not watched: there is no event that would be told of it.
+// CPUs that come online later are not watched: nothing notifies cowprof of them.
 absl::StatusOr<std::vector<Link>> AttachToFaultEvents(bpf_program* program) {
   std::vector<Link> links;
   const int cpus = libbpf_num_possible_cpus();

@@ -1,5 +1,4 @@
-// Which programs of bpf/cowprof.bpf.c a rung needs, and the perf events that one of them is attached to. Called by
-// bpf_faults.cc, and by probe_plan.cc to try an event.
+// Which programs of bpf/cowprof.bpf.c a rung needs, and the perf events that one of them is attached to.
 #ifndef COWPROF_SOURCE_BPF_PROGRAMS_H_
 #define COWPROF_SOURCE_BPF_PROGRAMS_H_
 
@@ -16,19 +15,19 @@ struct cowprof_probes;
 namespace cowprof {
 
 struct ProgramChoice {
-  absl::string_view copies, faults;  // names of rungs; what gives faults is another where copies is fentry
-  bool signals = true;               // tell deaths
-  bool hugetlb = false;              // copies of its pages, by fentry, if this kernel has a function that tells them
-  bool preemptible = false;          // whatever the kernel is like
+  absl::string_view copies, faults;  // names of rungs; they differ if copies come from fentry
+  bool signals = true;               // report signals and deaths
+  bool hugetlb = false;              // count hugetlb copies with fentry, if this kernel has a suitable function
+  bool preemptible = false;          // assume preemptible tracepoints, whatever the kernel is
 };
-// To be called before loading.
+// Call before loading.
 void ChoosePrograms(const ProgramChoice& choice, cowprof_probes* skeleton);
 
-// The software event of page faults, every one of them, on one CPU; -1 and errno.
+// Opens the software event that counts every page fault on one CPU; -1 with errno on failure.
 int OpenFaultEvent(int cpu);
 
-// How often the kernel may have left out both copies of a program, as it does while threads that were preempted inside
-// of them wait for the same CPU. Each is a copy that was not seen, or a child; mostly it is none.
+// How often the kernel may have skipped both instances of a program, which it does while threads that were preempted
+// inside them wait for the same CPU. Each skip is at most one missed copy or child, and usually none.
 uint64_t SkippedRuns(const cowprof_probes& skeleton);
 
 struct LinkDeleter {

@@ -1,5 +1,5 @@
-// See bpf_tree.h. The order is what makes it gapless: the fork probe runs before the first look at the tree, and
-// reports every fork of the host until the tree is closed.
+// The order of the steps prevents gaps: the fork probe runs before the tree is first listed, and reports every fork of
+// the host until the tree is complete.
 #include "source/bpf_tree.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace cowprof {
 using Key = cowprof_process_key;
 using Row = cowprof_process_row;
 
-// Every process of cowprof's pid namespace with its exact start time, which /proc cuts to 10 ms.
+// Every process of cowprof's pid namespace with its exact start time, which /proc truncates to 10 ms.
 absl::StatusOr<std::vector<cowprof_task>> FollowedTree::ListTasks() const {
   absl::StatusOr<std::string> read = RunIterator(skeleton_.progs.list_tasks);
   if (!read.ok()) return read.status();
@@ -25,7 +25,7 @@ absl::StatusOr<std::vector<cowprof_task>> FollowedTree::ListTasks() const {
   return tasks;
 }
 
-// How many rows there are whose pid has the low bits of this one's, as the probes ask before they look for a row.
+// The number of rows whose pid has the same low bits; the probes check it before they look up a row.
 static uint32_t& Followed(cowprof_probes& skeleton, const Key& key) {
   return skeleton.bss->followed[key.pid & (COWPROF_FOLLOWED_SLOTS - 1)];
 }
@@ -40,7 +40,7 @@ void FollowedTree::Forget(const Key& key, const ProcessId& id) {
   inserted_.erase(id);
 }
 
-// False if the process has a row already, made by us or by the fork probe.
+// False if the process already has a row, inserted here or by the fork probe.
 bool FollowedTree::Insert(const cowprof_task& task) {
   Row row = {};
   row.id = task.id;
@@ -50,7 +50,7 @@ bool FollowedTree::Insert(const cowprof_task& task) {
   __atomic_add_fetch(&Followed(skeleton_, task.process), 1, __ATOMIC_RELEASE);
   if (bpf_map_update_elem(bpf_map__fd(skeleton_.maps.processes), &task.process, &row, BPF_NOEXIST) != 0) {
     __atomic_sub_fetch(&Followed(skeleton_, task.process), 1, __ATOMIC_RELEASE);
-    // The fork probe was first (EEXIST): nothing to do. A full table is counted like a fork's.
+    // EEXIST: the fork probe was faster. A full table counts as a lost process, as in the fork probe.
     if (errno != EEXIST) __atomic_fetch_add(&skeleton_.bss->losses.processes_dropped, 1, __ATOMIC_RELAXED);
     return false;
   }
@@ -74,9 +74,8 @@ void FollowedTree::FollowDescendants(const std::vector<cowprof_task>& tasks) {
   }
 }
 
-// A process that we had not inserted yet may have forked between the look at the tree and its insertion; its fork was
-// reported as one of a stranger. Once a pass inserts nobody, every member of the tree was followed before its next
-// fork.
+// A process may have forked after the tree was listed and before it was inserted; that fork was reported as one of an
+// untracked process. Once a pass inserts nothing, every member of the tree was followed before its next fork.
 absl::Status FollowedTree::FollowUnseenForks() {
   size_t next = 0;
   for (bool inserted = true; inserted;) {
@@ -100,7 +99,7 @@ absl::Status FollowedTree::Follow(pid_t target) {
   target_ = IdOf(root->id);
   root->parent_id = {};
   Insert(*root);
-  // The list is older than the target's row: a second one sees what was forked in between, or the probe did.
+  // The list is older than the target's row: whatever was forked in between is in a second list, or the probe saw it.
   tasks = ListTasks();
   if (!tasks.ok()) return tasks.status();
   FollowDescendants(*tasks);
@@ -110,7 +109,7 @@ absl::Status FollowedTree::Follow(pid_t target) {
   return inserted_.contains(target_) ? absl::OkStatus() : absl::NotFoundError("it has just ended");
 }
 
-// One that ended between the look at the tree and its row's insertion: the exit probe did not know it.
+// Removes processes that ended after the tree was listed and before insertion, which the exit probe did not know.
 absl::Status FollowedTree::DropTheDead() {
   const absl::StatusOr<std::vector<cowprof_task>> tasks = ListTasks();
   if (!tasks.ok()) return tasks.status();

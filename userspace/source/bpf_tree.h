@@ -1,5 +1,5 @@
-// Which processes the probes follow: puts the target and all of its descendants into the probes' table of processes,
-// none missed and none twice. Called by bpf_faults.cc only.
+// Which processes the probes follow: puts the target and all its descendants into the probes' table of processes,
+// without missing one or inserting one twice.
 #ifndef COWPROF_SOURCE_BPF_TREE_H_
 #define COWPROF_SOURCE_BPF_TREE_H_
 
@@ -10,23 +10,23 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "model/sample.h"
+#include "model/facts/sample.h"
 #include "source/bpf_handles.h"
 
 namespace cowprof {
 
 class FollowedTree {
  public:
-  // The ring appends to `forks` when it is consumed. All three outlive this.
+  // Consuming the ring appends to `forks`. All three must outlive this.
   FollowedTree(cowprof_probes& skeleton, ring_buffer* ring, const std::vector<cowprof_task>& forks)
       : skeleton_(skeleton), ring_(ring), forks_(forks) {}
 
-  // NotFound: there is no such process, or it has just ended.
+  // NotFound: no such process, or it has just ended.
   absl::Status Follow(pid_t target);
   bool is_target(const ProcessId& id) const { return id == target_; }
-  // It was there at attach, not forked under our eyes.
+  // Whether it existed at attach, as opposed to being forked later.
   bool was_there(const ProcessId& id) const { return inserted_.contains(id); }
-  // Its row has been taken.
+  // Call when its row was removed.
   void Forget(const cowprof_process_key& key, const ProcessId& id);
 
  private:

@@ -1,6 +1,5 @@
-// Finds the memory cgroups of a process by laying its path in the hierarchy over a mount of that
-// hierarchy, and reads them. Called by limits.cc once a tick. Both texts are seen through our own
-// cgroup and mount namespaces, so what lies outside of them is left out, never guessed.
+// Maps the process's path in the hierarchy onto a mount of that hierarchy, and reads the files there. Both texts are
+// seen through cowprof's own cgroup and mount namespaces: what is outside of them is left out, never guessed.
 #include "source/cgroup.h"
 
 #include <algorithm>
@@ -16,26 +15,27 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "model/saturating.h"
 #include "source/procfs.h"
 
 namespace cowprof {
 namespace {
 
-// "No limit" of v1 is LONG_MAX cut to whole pages, thus a little under 2^63 and dependent on the
-// page size. No machine has 2^62 bytes.
+// v1 writes "no limit" as LONG_MAX rounded down to whole pages, slightly below 2^63 and dependent on the page size. No
+// machine has 2^62 bytes.
 constexpr uint64_t kNoLimitFromBytes = uint64_t{1} << 62;
-// What the kernel itself can print in /proc/PID/cgroup; it bounds the number of levels.
+// The longest path that the kernel prints in /proc/PID/cgroup; bounds the number of levels.
 constexpr size_t kMaxPathBytes = 4096;
 
 struct MemoryFiles {
   absl::string_view limit, usage;
-  // Keys of memory.stat whose bytes can be taken back; the first must be there. Pages of shared memory are on neither
-  // list: they count as anonymous to the kernel's reclaim (mm/vmscan.c).
+  // Keys of memory.stat whose bytes can be reclaimed; the first is required. Shared memory is in neither list: reclaim
+  // treats it as anonymous (mm/vmscan.c).
   std::array<absl::string_view, 3> reclaimable;
   absl::string_view failures_file, failures_key;  // "": the file is the number
   absl::string_view kills_file, kills_key;
 };
-// total_*: with the cgroups below, as the usage has them. v1's usage has slabs, its statistics don't.
+// total_* include child cgroups, as the usage does. v1's usage includes slabs, its statistics do not list them.
 constexpr MemoryFiles kV1 = {"memory.limit_in_bytes",
                              "memory.usage_in_bytes",
                              {"total_inactive_file", "total_active_file", ""},
@@ -58,8 +58,8 @@ struct CgroupMount {
   std::string root, point;
 };
 
-// Lines are "4:cpu,memory:/path" (v1) and "0::/path" (v2). The path may hold colons, never a
-// newline. A host that lists memory under v1 has it there, although it mounts v2 as well.
+// Lines are "4:cpu,memory:/path" (v1) and "0::/path" (v2). The path may contain colons, but no newline. If memory is
+// listed under v1, that is where it is, even if v2 is mounted as well.
 std::optional<Membership> FindMembership(absl::string_view proc_cgroup) {
   std::optional<Membership> found;
   for (absl::string_view line : absl::StrSplit(proc_cgroup, '\n')) {
@@ -76,7 +76,7 @@ std::optional<Membership> FindMembership(absl::string_view proc_cgroup) {
   return found;
 }
 
-// mountinfo writes blank, tab, newline and backslash as three octal digits.
+// mountinfo escapes space, tab, newline and backslash as three octal digits.
 std::string Unescape(absl::string_view text) {
   const auto octal = [&text](size_t i) { return text[i] >= '0' && text[i] <= '7'; };
   std::string plain;
@@ -94,21 +94,21 @@ std::string Unescape(absl::string_view text) {
 
 // "35 31 0:32 / /sys/fs/cgroup/memory rw,relatime shared:9 - cgroup cgroup rw,memory"
 std::optional<CgroupMount> ParseMount(absl::string_view line, bool v2) {
-  // Most lines are no cgroup's; a host of containers has hundreds of them.
+  // Skip other mounts quickly; a container host has hundreds of them.
   if (!absl::StrContains(line, " - cgroup")) return std::nullopt;
   const std::pair<absl::string_view, absl::string_view> halves = absl::StrSplit(line, absl::MaxSplits(" - ", 1));
-  const std::vector<absl::string_view> place = absl::StrSplit(halves.first, ' ');
+  const std::vector<absl::string_view> mount = absl::StrSplit(halves.first, ' ');
   const std::vector<absl::string_view> what = absl::StrSplit(halves.second, ' ');
-  if (place.size() < 6 || what.size() < 3 || what[0] != (v2 ? "cgroup2" : "cgroup")) {
+  if (mount.size() < 6 || what.size() < 3 || what[0] != (v2 ? "cgroup2" : "cgroup")) {
     return std::nullopt;
   }
   const std::vector<absl::string_view> options = absl::StrSplit(what[2], ',');
   if (!v2 && std::count(options.begin(), options.end(), "memory") == 0) return std::nullopt;
-  return CgroupMount{Unescape(place[3]), Unescape(place[4])};
+  return CgroupMount{Unescape(mount[3]), Unescape(mount[4])};
 }
 
-// The part of `path` below `root`, "" for the root itself; nullopt if the mount doesn't show it. A
-// path outside our cgroup namespace starts with "/..", which a directory can't follow.
+// The part of `path` below `root`, "" for the root itself; nullopt if the mount does not show it. A path outside our
+// cgroup namespace starts with "/..", which does not exist in the mount.
 std::optional<absl::string_view> PathBelow(absl::string_view root, absl::string_view path) {
   root = absl::StripSuffix(root, "/");
   if (!absl::ConsumePrefix(&path, root)) return std::nullopt;
@@ -118,8 +118,8 @@ std::optional<absl::string_view> PathBelow(absl::string_view root, absl::string_
   return path == "/" ? "" : path;
 }
 
-// The mount that shows the most levels above the process; of equal ones the last, which hides the
-// others if they are in the same place.
+// The mount that shows the most levels above the process; among equals the last, which hides earlier ones at the same
+// mount point.
 std::optional<CgroupMount> FindMount(absl::string_view mountinfo, const Membership& own) {
   std::optional<CgroupMount> best;
   for (absl::string_view line : absl::StrSplit(mountinfo, '\n')) {
@@ -135,7 +135,7 @@ absl::StatusOr<std::string> ReadCgroupFile(const MemoryCgroup& cgroup, absl::str
   return ReadSmallFile(absl::StrCat(filesystem_root, cgroup.directory, "/", file));
 }
 
-// The number after "key " at the beginning of a line; of a text that is nothing else where `key` is "".
+// The number after "key " at the beginning of a line; if `key` is "", the number that is the whole text.
 Count ValueOf(absl::string_view text, absl::string_view key) {
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
     uint64_t value = 0;
@@ -169,7 +169,7 @@ absl::StatusOr<Count> ParseMemoryLimit(absl::string_view text) {
     return absl::InvalidArgumentError("parse memory limit: neither a number nor \"max\"");
   }
   uint64_t bytes = 0;
-  // Digits that are no number are too many: certainly no limit.
+  // Digits that do not fit are effectively no limit.
   if (!absl::SimpleAtoi(text, &bytes) || bytes >= kNoLimitFromBytes) return Count();
   return Count(bytes);
 }
@@ -188,25 +188,25 @@ absl::StatusOr<MemoryUse> ReadMemoryUse(const MemoryCgroup& cgroup, const std::s
   if (!stat.ok()) return stat.status();
   uint64_t usage = 0, reclaimable = 0;
   if (!absl::SimpleAtoi(*text, &usage)) {
-    return absl::InvalidArgumentError("parse memory usage: no number");
+    return absl::InvalidArgumentError("parse memory usage: not a number");
   }
   if (!ValueOf(*stat, files.reclaimable[0])) {
     return absl::InvalidArgumentError("parse memory.stat: no inactive_file");
   }
   for (const absl::string_view key : files.reclaimable) {
-    // A sum beyond 2^64 is no sum of memory.
+    // Saturate: a sum beyond 2^64 can't be right.
     const uint64_t bytes = ValueOf(*stat, key).value_or(0);
     reclaimable += std::min(bytes, std::numeric_limits<uint64_t>::max() - reclaimable);
   }
   const auto read_count = [&](absl::string_view file, absl::string_view key) {
     return ValueOf(ReadCgroupFile(cgroup, file, filesystem_root).value_or(""), key);
   };
-  // Both are summed over CPUs at different times, so the part can exceed the whole.
-  return MemoryUse{usage - std::min(usage, reclaimable), read_count(files.failures_file, files.failures_key),
+  // Both are summed over CPUs at different times, so the part may exceed the whole.
+  return MemoryUse{SaturatingSubtract(usage, reclaimable), read_count(files.failures_file, files.failures_key),
                    read_count(files.kills_file, files.kills_key)};
 }
 
-// Until 5.11 a v1 cgroup could be told not to; then its own processes alone meet its limit.
+// Until Linux 5.11 a v1 cgroup could exclude its children (memory.use_hierarchy 0).
 bool CountsChildren(const MemoryCgroup& cgroup, const std::string& filesystem_root) {
   if (cgroup.v2) return true;
   const absl::StatusOr<std::string> text = ReadCgroupFile(cgroup, "memory.use_hierarchy", filesystem_root);

@@ -1,5 +1,5 @@
-// See copy_cost.h.
-#include "source/copy_cost.h"
+// Forks a child per round, which reports its time through a shared page.
+#include "source/copy_calibration.h"
 
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -22,7 +22,7 @@ void WriteEachPage(volatile char* area, uint64_t page_bytes) {
 
 }  // namespace
 
-double ReadCopyCost(uint64_t page_bytes) {
+double CalibrateCopy(uint64_t page_bytes) {
   const size_t bytes = kPages * page_bytes;
   void* area = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   void* told = mmap(nullptr, sizeof(double), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -1,16 +1,16 @@
-// What a copy costs here: the "copy tax" is copies x this. Called once by `record`, before the probes are there.
-#ifndef COWPROF_SOURCE_COPY_COST_H_
-#define COWPROF_SOURCE_COPY_COST_H_
+// Measures what a copy costs on this machine: the "copy tax" is copies times this.
+#ifndef COWPROF_SOURCE_COPY_CALIBRATION_H_
+#define COWPROF_SOURCE_COPY_CALIBRATION_H_
 
 #include <cstdint>
 
 namespace cowprof {
 
-// Nanoseconds of CPU time that one copy-on-write copy of a page takes, its fault included: a forked child of ours
-// writes to pages that it shares with us, and the least of a few rounds counts. Takes about 10 ms. 0 if it can't be
-// measured.
-double ReadCopyCost(uint64_t page_bytes);
+// Nanoseconds of CPU time for one copy-on-write copy of a page, including the fault: the minimum over a few rounds in
+// which a forked child writes to pages that it shares with us. Takes about 10 ms; call it before probes are attached,
+// which slow copies down. 0 if it can't be measured.
+double CalibrateCopy(uint64_t page_bytes);
 
 }  // namespace cowprof
 
-#endif  // COWPROF_SOURCE_COPY_COST_H_
+#endif  // COWPROF_SOURCE_COPY_CALIBRATION_H_

@@ -1,6 +1,6 @@
-// Parses ELF files with libelf, by read(2) and never by mmap(2): a file that its owner cuts off while we look must be a
-// short read, not a SIGBUS. Every offset and size is checked against the file's size before libelf is asked to load it.
-// A libelf handle lives for one call only, so that an open file costs its section list and index, not its tables.
+// Parses ELF files with libelf, through read(2) and never mmap(2): a file that its owner truncates meanwhile must cause
+// a short read, not a SIGBUS. Checks every offset and size against the file's size before libelf loads anything. A
+// libelf handle lives for one call only, so that an open file costs its section list and index, not its tables.
 #include "source/elf_file.h"
 
 #include <fcntl.h>
@@ -26,17 +26,17 @@ namespace {
 constexpr uint64_t kMaxTableBytes = uint64_t{256} << 20;
 constexpr size_t kMaxHeaders = 1 << 16;  // sections or segments
 constexpr size_t kMaxNeeded = 4096;
-constexpr size_t kMaxSymbolNameBytes = 8192;  // the longest of libtorch_cpu.so 1.13 has 3,300
+constexpr size_t kMaxSymbolNameBytes = 8192;  // the longest in libtorch_cpu.so 1.13 has 3,300
 
 using ElfHandle = std::unique_ptr<Elf, int (*)(Elf*)>;
 
 ElfHandle Begin(const Fd& fd) {
-  static const unsigned version = elf_version(EV_CURRENT);  // libelf wants to be asked once
+  static const unsigned version = elf_version(EV_CURRENT);  // libelf requires this call once
   (void)version;
   return ElfHandle(elf_begin(fd.fd(), ELF_C_READ, nullptr), elf_end);
 }
 
-// The data of a section if it is of a size that can be; owned by the handle.
+// The data of a section if its size is plausible; owned by the handle.
 Elf_Data* LoadSection(Elf* elf, size_t index, uint64_t file_bytes) {
   Elf_Scn* section = elf_getscn(elf, index);
   GElf_Shdr header;
@@ -49,7 +49,7 @@ Elf_Data* LoadSection(Elf* elf, size_t index, uint64_t file_bytes) {
   return data != nullptr && data->d_buf != nullptr ? data : nullptr;
 }
 
-// The NUL-terminated text at `offset` of a string table; "" if it isn't there.
+// The NUL-terminated text at `offset` of a string table; "" if there is none.
 absl::string_view TextAt(const Elf_Data* strings, uint64_t offset) {
   if (strings == nullptr || offset >= strings->d_size) return {};
   const char* begin = static_cast<const char*>(strings->d_buf) + offset;
@@ -74,7 +74,7 @@ bool IsAddressable(const GElf_Sym& symbol) {
          type != STT_SECTION && type != STT_FILE;
 }
 
-// Of several names at one address the global one is what the source calls it.
+// Of several names at one address, prefer the global one: it is the name used in the source.
 uint32_t RankOf(const GElf_Sym& symbol) {
   const int binding = GELF_ST_BIND(symbol.st_info);
   return binding == STB_GLOBAL ? 0 : binding == STB_WEAK ? 1 : 2;
@@ -110,11 +110,11 @@ absl::StatusOr<ElfFile> ElfFile::Open(const std::string& path) {
 }
 
 absl::Status ElfFile::Load(const std::string& path) {
-  // O_NONBLOCK: a fifo of the target must not hold us up.
+  // O_NONBLOCK: a FIFO of the target must not block us.
   fd_ = Fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   struct stat info;
   if (!fd_.ok() || fstat(fd_.fd(), &info) != 0) return absl::ErrnoToStatus(errno, absl::StrCat("open ", path));
-  if (!S_ISREG(info.st_mode)) return Broken(path, "it is no regular file");
+  if (!S_ISREG(info.st_mode)) return Broken(path, "it is not a regular file");
   device_ = info.st_dev;
   inode_ = info.st_ino;
   const uint64_t file_bytes = info.st_size;
@@ -126,7 +126,7 @@ absl::Status ElfFile::Load(const std::string& path) {
   }
   if (gelf_getclass(elf.get()) != ELFCLASS64 || header.e_machine != EM_X86_64 ||
       header.e_ident[EI_DATA] != ELFDATA2LSB) {
-    return Broken(path, "it is not of x86-64");
+    return Broken(path, "it is not for x86-64");
   }
   position_independent_ = header.e_type == ET_DYN;
   segments_ = LoadSegments(elf.get());
@@ -146,7 +146,7 @@ absl::Status ElfFile::Load(const std::string& path) {
       Elf_Scn* linked = elf_getscn(elf.get(), shdr.sh_link);
       if (linked == nullptr || gelf_getshdr(linked, &strings) == nullptr || strings.sh_type != SHT_STRTAB) continue;
       const Table table{i, shdr.sh_link, strings.sh_offset, strings.sh_size};
-      // .dynsym first, wherever it stands.
+      // .dynsym first, wherever it is.
       tables_.insert(shdr.sh_type == SHT_DYNSYM ? tables_.begin() : tables_.end(), table);
     }
   }
@@ -195,7 +195,7 @@ std::vector<std::optional<ElfSymbol>> ElfFile::FindSymbols(absl::Span<const absl
       --missing;
     }
   }
-  // A name asked for twice is answered twice.
+  // A name may be requested twice.
   for (size_t i = 0; i < names.size(); ++i) found[i] = found[wanted[names[i]]];
   return found;
 }
@@ -225,7 +225,7 @@ void ElfFile::LoadIndex() {
                             static_cast<uint32_t>(std::min<uint64_t>(symbol.st_size, UINT32_MAX)), RankOf(symbol)});
     }
   }
-  // At one address: a known size before none, then by rank. Only the first of them is kept.
+  // At one address: functions with a size before those without, then by rank. Only the first is kept.
   std::sort(functions_.begin(), functions_.end(), [](const Function& a, const Function& b) {
     return std::make_tuple(a.address, a.bytes == 0, a.rank, a.name_offset) <
            std::make_tuple(b.address, b.bytes == 0, b.rank, b.name_offset);
@@ -243,7 +243,7 @@ std::string ElfFile::FunctionAt(uint64_t address) {
   if (next == functions_.begin()) return "";
   const Function& function = *std::prev(next);
   const uint64_t distance = address - function.address;
-  // Without a size the last function would reach for ever: no further than its segment.
+  // Without a size the last function extends to the end of its segment.
   if (function.bytes != 0 ? distance >= function.bytes
                           : next == functions_.end() && !IsInSegmentOf(function.address, address)) {
     return "";

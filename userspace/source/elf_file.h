@@ -1,6 +1,6 @@
-// One ELF file on disk: its segments, sections, needed libraries and symbols. Called by native_symbols.cc and by
-// python/interpreter.cc; knows nothing of processes. The file may be hostile (it comes out of a container): whatever
-// is wrong with it is an error or an absence, never a crash, and no table above 256 MiB is loaded. x86-64 only.
+// One ELF file on disk: its segments, sections, needed libraries and symbols. Knows nothing about processes. The file
+// is untrusted (it may come from a container): any defect is an error or an absence, never a crash, and tables above
+// 256 MiB are not loaded. x86-64 only.
 #ifndef COWPROF_SOURCE_ELF_FILE_H_
 #define COWPROF_SOURCE_ELF_FILE_H_
 
@@ -20,7 +20,7 @@ struct Elf;  // libelf.h
 
 namespace cowprof {
 
-// Addresses here are those of the file (p_vaddr, st_value): add the load bias for those of a process.
+// Addresses are those of the file (p_vaddr, st_value); add the load bias to get those of a process.
 struct ElfSegment {  // PT_LOAD
   uint64_t offset = 0, address = 0, file_bytes = 0, memory_bytes = 0;
   bool writable = false, executable = false;
@@ -37,13 +37,13 @@ struct ElfSymbol {
 
 class ElfFile {
  public:
-  // NotFound or PermissionDenied as the file system says; InvalidArgument: no ELF file of x86-64, or a broken one.
+  // NotFound or PermissionDenied from the file system; InvalidArgument: not a valid x86-64 ELF file.
   static absl::StatusOr<ElfFile> Open(const std::string& path);
 
   ElfFile(ElfFile&&) = default;
   ElfFile& operator=(ElfFile&&) = default;
 
-  // By address. Overlaps are left as they are.
+  // By address; may overlap.
   const std::vector<ElfSegment>& segments() const { return segments_; }
   const std::vector<std::string>& needed() const { return needed_; }  // DT_NEEDED
   bool position_independent() const { return position_independent_; }
@@ -52,26 +52,26 @@ class ElfFile {
 
   std::optional<ElfSection> FindSection(absl::string_view name) const;
 
-  // The defined symbols of these names, in their order: .dynsym first, then .symtab. One pass over both tables; nothing
-  // is kept. Thread-local symbols and imports are left out.
+  // The defined symbols with these names, in the same order; looks in .dynsym, then in .symtab. One pass over both
+  // tables, nothing is cached. Ignores thread-local symbols and imports.
   std::vector<std::optional<ElfSymbol>> FindSymbols(absl::Span<const absl::string_view> names) const;
   std::optional<ElfSymbol> FindSymbol(absl::string_view name) const { return FindSymbols({name})[0]; }
 
-  // The address of the byte at `offset` of the file; nullopt if no segment holds it.
+  // The address of the byte at file offset `offset`; nullopt if no segment contains it.
   std::optional<uint64_t> AddressOfOffset(uint64_t offset) const;
 
-  // The function that holds an address: its name as it stands in the table (mangled). The nearest one below, if the
-  // address lies within its size; a size of 0 reaches up to the next function. "" if there is none. The first call
-  // reads the symbol tables and keeps 24 bytes a function; names are read from the file when asked for.
+  // The mangled name of the function that contains an address: the nearest one below, if the address lies within its
+  // size; a size of 0 extends to the next function. "" if there is none. The first call reads the symbol tables and
+  // keeps 24 bytes per function; names are read from the file on demand.
   std::string FunctionAt(uint64_t address);
-  size_t index_bytes() const { return functions_.capacity() * sizeof(Function); }  // what the index takes now
+  size_t index_bytes() const { return functions_.capacity() * sizeof(Function); }  // current size of the index
 
  private:
   struct Function {
-    uint64_t address, name_offset;  // name_offset: of the file
-    uint32_t bytes, rank;           // rank: which of several names at one address is preferred, the smallest
+    uint64_t address, name_offset;  // name_offset: within the file
+    uint32_t bytes, rank;           // rank: of several names at one address, the one with the smallest wins
   };
-  struct Table {  // a symbol table and the strings that it refers to
+  struct Table {  // a symbol table and its string table
     size_t index, strings;
     uint64_t strings_offset, strings_bytes;
   };
@@ -84,7 +84,7 @@ class ElfFile {
   absl::Status Load(const std::string& path);
   void LoadNeeded(Elf* elf, size_t index, size_t strings_index, uint64_t file_bytes);
   void LoadIndex();
-  bool IsInSegmentOf(uint64_t first, uint64_t second) const;  // one segment holds both
+  bool IsInSegmentOf(uint64_t first, uint64_t second) const;  // whether one segment contains both
 
   Fd fd_;
   dev_t device_ = 0;

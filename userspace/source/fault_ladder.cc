@@ -1,18 +1,20 @@
-// See fault_ladder.h.
+// Plans again after each refusal, which is a new fact.
 #include "source/fault_ladder.h"
 
 #include <utility>
 
-#include "source/pagemap_faults.h"
-
 namespace cowprof {
 namespace {
 
-// The source of the rung that was chosen; its status is a fact that the next plan is made with. Deaths are told where
-// that is allowed, and copies of hugetlb counted: they are no reason not to count.
+// Loads the chosen rung; a failure becomes a fact for the next plan. Signals and hugetlb copies are included if they
+// load; otherwise cowprof counts without them.
 absl::StatusOr<std::unique_ptr<FaultSource>> Load(const ChosenRungs& chosen, const LadderOptions& wanted,
                                                   HostFacts* facts) {
-  if (chosen.copies->name == kRungPageMap) return LoadPagemapFaults(wanted.target, facts->page_bytes);
+  if (chosen.copies->name == kRungPageMap) {
+    PagemapOptions options = wanted.pagemap;
+    options.page_bytes = facts->page_bytes;
+    return LoadPagemapFaults(wanted.target, options);
+  }
   BpfOptions options = wanted.bpf;
   options.copies = chosen.copies->name;
   options.faults = chosen.faults->name;

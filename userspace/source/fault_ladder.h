@@ -1,5 +1,5 @@
-// Walks down the ladder of probe_plan.h until a way of counting loads. Called by the commands that record or say what a
-// host allows. The plan decides what is worth trying; trying is the only proof that it works.
+// Walks down the ladder of probe_plan.h until a way of counting loads. The plan decides what is worth trying; only
+// trying proves that it works.
 #ifndef COWPROF_SOURCE_FAULT_LADDER_H_
 #define COWPROF_SOURCE_FAULT_LADDER_H_
 
@@ -9,20 +9,22 @@
 
 #include "source/bpf_faults.h"
 #include "source/fault_source.h"
+#include "source/pagemap_faults.h"
 #include "source/probe_plan.h"
 
 namespace cowprof {
 
 struct LadderOptions {
-  pid_t target = 0;  // 0: none, only to see what the host allows
+  pid_t target = 0;  // 0: none, just find out what the host allows
   std::vector<std::string> without;
   BpfOptions bpf;
+  PagemapOptions pagemap;  // page_bytes: of the host, whatever stands here
 };
 
 struct LoadedFaults {
-  HostFacts facts;                      // with what each attempt came to
-  std::vector<Rung> ladder;             // what was found of each rung
-  std::unique_ptr<FaultSource> source;  // of ChosenRung(ladder); null: no rung works
+  HostFacts facts;                      // including the outcome of each attempt
+  std::vector<Rung> ladder;             // the result for each rung
+  std::unique_ptr<FaultSource> source;  // for ChosenRung(ladder); null: no rung works
 };
 LoadedFaults LoadFaults(const HostFacts& facts, const LadderOptions& options);
 

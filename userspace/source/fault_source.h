@@ -1,43 +1,54 @@
-// How page faults and the process tree enter: the seam between the collector and the ways of counting. bpf_faults
-// implements it with probes. An implementation follows a target and everything it forks; it never judges a figure.
+// How page faults and the process tree enter: the seam between the collector and the ways of counting, with probes
+// (bpf_faults) or from the page map alone (pagemap_faults). A source follows a target and everything it forks. It never
+// judges a figure.
 #ifndef COWPROF_SOURCE_FAULT_SOURCE_H_
 #define COWPROF_SOURCE_FAULT_SOURCE_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "cowprof.h"
-#include "model/sample.h"
+#include "model/facts/sample.h"
+#include "source/pagemap.h"
 
 namespace cowprof {
 
-// One followed process as the source knows it at the pull.
+// One followed process as the source knows it at a look.
 struct FollowedProcess {
   ProcessId id;
-  ProcessId parent;  // who forked it; all zero for the target
+  ProcessId parent;  // the process that forked it; all zero for the target
   Origin origin = Origin::kForked;
-  uint32_t serial = 0;     // names it in the rows below
-  uint32_t image = 0;      // program that it runs, as LearnImage() named it; 0: not learned. Inherited at a fork
-  uint64_t forked_ns = 0;  // CLOCK_BOOTTIME; 0 where it was there at attach
-  uint64_t exited_ns = 0;  // CLOCK_BOOTTIME; 0 while it lives
+  uint32_t serial = 0;             // names it in the rows below
+  uint32_t image = 0;              // the program it runs, as LearnImage() named it; 0: not learned. Inherited at a fork
+  uint64_t forked_ns = 0;          // CLOCK_BOOTTIME; 0 where it was there at attach
+  uint64_t exited_ns = 0;          // CLOCK_BOOTTIME; 0 while it lives
   std::optional<int> exit_status;  // as wait(2) reports it; absent: it lives, or nobody says how it ended
   std::string comm;
-  FaultCounts counts;
 };
 
-// An event as the source saw it; `t`, `index` and `parent` of Event are left for the collector.
+// An event as the source saw it. The collector fills in Event::t and Event::index, and names what only it can name.
 struct SeenEvent {
   ProcessId process;     // start_ns 0: known by pid only
   uint64_t time_ns = 0;  // CLOCK_BOOTTIME
   Event event;
-  // What names are still to be made of: kSignalDelivered, kOomVictim.
+  // SignalDelivered, OomVictim: what names are still to be made of.
   uint64_t ip = 0;
   std::vector<cowprof_frame> frames;  // the innermost ones, innermost first
   uint64_t cgroup = 0;                // inode of its directory
+};
+
+// Which processes are followed, and what happened since the look before.
+struct TreeLook {
+  // By time of fork, parents before children. One that has ended is reported once more and then forgotten.
+  std::vector<FollowedProcess> processes;
+  std::vector<SeenEvent> events;  // ProcessExeced, SignalSent, SignalDelivered, OomVictim
 };
 
 // Copies by one instruction of one process onto one kind of thing. Cumulative; each copy stands in one row.
@@ -45,12 +56,14 @@ struct CauseRow {
   uint32_t serial = 0, image = 0;
   cowprof_shape shape = COWPROF_SHAPE_UNREAD;
   bool told = false;  // by the instruction, see SiteVerdict; otherwise memory was read
-  uint64_t ip = 0;
+  bool sampled =
+      false;        // the memory of a sample of the pages was read, after the copies: nothing is known of the writes
+  uint64_t ip = 0;  // 0: unknown
   uint64_t copies = 0;
 };
 
 // Copies that were looked at with their stack: a sample, or all of them. Cumulative.
-struct PlaceRow {
+struct CopySiteRow {
   uint32_t serial = 0, image = 0;
   cowprof_shape shape = COWPROF_SHAPE_UNREAD;
   uint64_t ip = 0;
@@ -73,13 +86,14 @@ struct CopiedPage {
   cowprof_shape shape = COWPROF_SHAPE_UNREAD;
 };
 
+// What was counted of the processes of a look.
 struct Pull {
-  std::vector<FollowedProcess>
-      processes;  // by time of fork, parents before children; one that ended is reported once more and then forgotten
-  std::vector<SeenEvent> events;  // kExec, kSignalSent, kSignalDelivered, kOomVictim
-  std::vector<CauseRow> causes;   // of `processes`
-  std::vector<CopiedPage> pages;  // since the last pull, where LogPages() is on; a page may be told twice
-  Losses losses;                  // all but unreadable and records_dropped
+  absl::flat_hash_map<uint32_t, FaultCounts> counts;  // by serial
+  std::vector<CauseRow> causes;
+  std::vector<CopiedPage> pages;      // since the last pull, where LogPages() is on; a page may be told twice
+  Losses losses;                      // all but unreadable and records_dropped
+  std::vector<FinishedSweep> sweeps;  // of a source that counts by sweeps; those of probes make none
+  absl::Duration sweep_cost;          // CPU time of all sweeps so far
 };
 
 // A 2 MiB region in which a process got pages of its own: copies or new memory.
@@ -95,7 +109,25 @@ struct ExplainedPage {
   uint64_t type = 0;  // of an object that was written; 0: none
 };
 
-struct FinishedSweep;  // source/pagemap.h
+// What a source that counts by sweeps needs to know about the memory of the processes of its last look. `t` is the time
+// since the start of the recording.
+class PageReader {
+ public:
+  virtual ~PageReader() = default;
+  // The ranges whose pages a sweep of the process counts apart; null: none.
+  virtual std::shared_ptr<const std::vector<AddressRange>> RangesOf(uint32_t serial, absl::Duration t) = 0;
+  // Explains a random sample of `copied`, pages that the process is known to have copied; the others are taken to be
+  // like them. Empty: nothing can be said of them. nullopt: not now.
+  virtual std::optional<std::vector<ExplainedPage>> Explain(uint32_t serial, const std::vector<uint64_t>& copied,
+                                                            absl::Duration t) = 0;
+};
+
+struct PullRequest {
+  absl::Duration t;         // of the look, since the start of the recording
+  absl::Duration interval;  // until the next pull: bounds what this one may cost
+  bool last = false;        // the recording ends with this pull
+  PageReader& reader;
+};
 
 class FaultSource {
  public:
@@ -104,14 +136,17 @@ class FaultSource {
   // Starts counting for `target` and all its descendants, living and to come. None is missed between the look at the
   // process tree and the first probe, and none is taken twice. Errors say what was attempted and what to do.
   virtual absl::Status Follow(pid_t target) = 0;
-  virtual absl::StatusOr<Pull> PullCounts() = 0;
-  // Of living processes; to be called every few seconds, since it also makes room.
+  // Call in turn. In between, the caller takes note of processes that came, ended or called exec.
+  virtual absl::StatusOr<TreeLook> LookAtTree() = 0;
+  virtual absl::StatusOr<Pull> PullCounts(const PullRequest& request) = 0;
+  // Of living processes. Call every few seconds: it also makes room.
   virtual absl::StatusOr<std::vector<TouchedRegion>> PullRegions() = 0;
   // Of living processes, and once more of those that ended.
-  virtual absl::StatusOr<std::vector<PlaceRow>> PullPlaces() = 0;
-  // Whether PullPlaces() has rows that it did not have before, or a process called exec. `again`: wake up for the next.
+  virtual absl::StatusOr<std::vector<CopySiteRow>> PullCopySites() = 0;
+  // Whether PullCopySites() has new rows, or a process called exec, since the last call with `again`, which also asks
+  // to be woken up for the next.
   virtual bool TakeNews(bool again) = 0;
-  // Innermost first. To be asked for once: it may make room for others.
+  // Innermost first. To be read once: it may make room for others.
   virtual std::vector<cowprof_frame> ReadStack(uint64_t stack) = 0;
   // From now on `serial` and what it forks are read by `facts`, until it calls exec.
   virtual absl::Status LearnImage(uint32_t serial, uint32_t image, const cowprof_image& facts) = 0;
@@ -120,19 +155,6 @@ class FaultSource {
   virtual void LogPages(bool on) = 0;
   // Readable when an event is worth waking up for before the next tick; -1: none.
   virtual int wake_fd() const = 0;
-
-  // ---- Where the page map is all there is ----
-
-  // Copies are known from sweeps alone, which the collector makes of every followed process and hands in after
-  // PullCounts(). If not, none of the following is called.
-  virtual bool counts_by_sweep() const { return false; }
-  // A sweep with `sharing`. Returns pages that the process is known to have copied and that were not explained yet.
-  virtual std::vector<uint64_t> TakeSweep(uint32_t, const FinishedSweep&) { return {}; }
-  // Of a sample of the pages that the last TakeSweep() of this process returned: the others are taken to be like them.
-  // Empty: nothing can be said of them.
-  virtual void Explain(uint32_t, const std::vector<ExplainedPage>&) {}
-  // Adds to a pull what the sweeps since found: counts, causes and pages.
-  virtual void AddSwept(Pull*) {}
 };
 
 }  // namespace cowprof

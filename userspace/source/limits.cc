@@ -1,6 +1,5 @@
-// One short function per limit and one row in kLimits: that is all it takes to add one. Called by
-// the collector once a tick. A limit that can't be read (the process or its cgroup is gone, no
-// right, no such file on this kernel) has no row; that is absence and never an error.
+// Each limit is one short function and one row in kLimits. A limit that can't be read (the process or its cgroup is
+// gone, no permission, no such file on this kernel) has no row; that is absence, not an error.
 #include "source/limits.h"
 
 #include <linux/magic.h>
@@ -12,6 +11,7 @@
 #include <optional>
 #include <utility>
 
+#include "model/saturating.h"
 #include "posix/open_in_root.h"
 #include "source/cgroup.h"
 
@@ -24,7 +24,7 @@ struct Target {
   const std::string& filesystem_root;
   pid_t pid;
   const std::vector<MemoryCgroup>& cgroups;
-  std::string rlimits;  // /proc/PID/limits, read once for all its rows; "" if it can't be read
+  std::string rlimits;  // /proc/PID/limits, read once for all of its rows; "" if unreadable
 };
 
 using Rows = std::vector<LimitSample>;
@@ -37,17 +37,17 @@ void AppendShm(const Target& target, Rows* rows) {
   const Fd folder = OpenFolderInRoot(target.proc.PathOf(target.pid, "root"), "dev/shm");
   if (!folder.ok() || fstatvfs(folder.fd(), &shm) != 0) return;
   LimitSample row{LimitKind::kShm, "/dev/shm", std::nullopt, 0};
-  // tmpfs mounted with size=0 has no bound and says 0 blocks.
+  // tmpfs mounted with size=0 is unbounded and reports 0 blocks.
   if (shm.f_blocks > 0) row.limit = uint64_t{shm.f_blocks} * shm.f_frsize;
-  row.used = uint64_t{shm.f_blocks - std::min(shm.f_blocks, shm.f_bfree)} * shm.f_frsize;
+  row.used = uint64_t{SaturatingSubtract(shm.f_blocks, shm.f_bfree)} * shm.f_frsize;
   rows->push_back(std::move(row));
-  // Each file takes an inode; thousands of small tensors can use them up before the bytes.
+  // Each file takes an inode; thousands of small tensors can exhaust inodes before bytes.
   if (shm.f_files > 0)
-    rows->push_back({LimitKind::kShmInodes, "/dev/shm", shm.f_files, shm.f_files - std::min(shm.f_files, shm.f_ffree)});
+    rows->push_back({LimitKind::kShmInodes, "/dev/shm", shm.f_files, SaturatingSubtract(shm.f_files, shm.f_ffree)});
 }
 
-// For who stands beside the target, in a container of its own: only the target's mounts show its cgroups. What it has
-// mounted there is its own choice, so only what is a cgroup is looked at.
+// If cowprof runs in another container than the target, only the target's mounts show its cgroups. What is mounted
+// there is the target's choice, so only use what is really a cgroup.
 std::vector<MemoryCgroup> CgroupsByOwnMounts(const ProcFs& proc, pid_t pid, absl::string_view own) {
   const auto mounts = proc.ReadFile(pid, "mountinfo");
   if (!mounts.ok()) return {};
@@ -66,16 +66,15 @@ std::vector<MemoryCgroup> CgroupsOf(const ProcFs& proc, pid_t pid) {
   const auto own = proc.ReadFile(pid, "cgroup");
   const auto mounts = ReadSmallFile(proc.root() + "/self/mountinfo");
   if (!own.ok() || !mounts.ok()) return {};
-  // One that is ending is shown at the root of a version 1 hierarchy (proc_cgroup_show), and is charged elsewhere.
-  constexpr unsigned kPfExiting = 0x4;
+  // An exiting process is shown at the root of a v1 hierarchy (proc_cgroup_show) although it is charged elsewhere.
   const absl::StatusOr<ProcStat> stat = proc.ReadStat(pid);
-  if (stat.ok() && (stat->flags & kPfExiting) != 0) return {};
+  if (stat.ok() && stat->is_exiting()) return {};
   std::vector<MemoryCgroup> levels = PlanMemoryCgroups(*own, *mounts);
   return levels.empty() ? CgroupsByOwnMounts(proc, pid, *own) : levels;
 }
 
-// Innermost first. The first readable level is what the process is charged to; of those above only
-// the limited ones matter.
+// Innermost first. The process is charged to the first readable level; of those above, only the ones with a limit
+// matter.
 void AppendCgroups(const Target& target, Rows* rows) {
   bool innermost = true;
   for (const MemoryCgroup& cgroup : target.cgroups) {
@@ -96,7 +95,7 @@ void AppendHost(const Target& target, Rows* rows) {
   if (!host.total_bytes || !host.available_bytes) return;
   const uint64_t limit = *host.total_bytes + host.swap_total_bytes.value_or(0);
   const uint64_t left = *host.available_bytes + host.swap_free_bytes.value_or(0);
-  rows->push_back({LimitKind::kHost, "MemTotal+SwapTotal", limit, limit - std::min(limit, left)});
+  rows->push_back({LimitKind::kHost, "MemTotal+SwapTotal", limit, SaturatingSubtract(limit, left)});
 }
 
 void AppendAddressSpace(const Target& target, Rows* rows) {
@@ -107,7 +106,7 @@ void AppendAddressSpace(const Target& target, Rows* rows) {
   rows->push_back({LimitKind::kAddressSpace, "RLIMIT_AS", limit, stat->virtual_bytes});
 }
 
-// Present even if unlimited: a climb of the count is worth seeing on its own.
+// Present even if unlimited: growth of the count is interesting on its own.
 void AppendDescriptors(const Target& target, Rows* rows) {
   if (target.rlimits.empty()) return;
   const absl::StatusOr<uint64_t> used = target.proc.CountDescriptors(target.pid);
@@ -116,8 +115,7 @@ void AppendDescriptors(const Target& target, Rows* rows) {
   rows->push_back({LimitKind::kDescriptors, "RLIMIT_NOFILE", limit, *used});
 }
 
-// Every limit, in the order in which they are shown. Each function appends no row, one, or
-// (cgroups) one per level.
+// All limits, in display order. Each function appends no row, one, or (cgroups) one per level.
 constexpr void (*kLimits[])(const Target&, Rows*) = {
     AppendShm, AppendCgroups, AppendHost, AppendAddressSpace, AppendDescriptors,
 };
@@ -138,7 +136,7 @@ std::vector<LimitSample> Limits::Read(pid_t pid) const {
   return rows;
 }
 
-// Mounts and memberships are two fifths of what Read() costs.
+// Mounts and memberships are two fifths of the cost of Read().
 std::vector<LimitSample> Limits::Look(pid_t pid, absl::Duration now) {
   if (now - looked_up_ >= absl::Seconds(1)) {
     looked_up_ = now;

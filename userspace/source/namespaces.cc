@@ -1,4 +1,4 @@
-// See namespaces.h.
+// Compares namespaces by inode number, and /proc/self with our own pid.
 #include "source/namespaces.h"
 
 #include <sys/stat.h>
@@ -12,8 +12,8 @@
 namespace cowprof {
 namespace {
 
-// The first namespaces have fixed inode numbers, include/linux/proc_ns.h. Kernels without time namespaces have no such
-// link.
+// The initial namespaces have fixed inode numbers, include/linux/proc_ns.h. Kernels without time namespaces do not have
+// their link.
 bool IsFirst(const char* path, ino_t first) {
   struct stat file;
   return stat(path, &file) != 0 || file.st_ino == first;
@@ -32,7 +32,7 @@ absl::Status CheckProc(const ProcFs& proc) {
   if (length <= 0) {
     return absl::FailedPreconditionError(
         absl::StrCat(proc.root(),
-                     " is not mounted here, or shows no process: nothing can be read of any; mount it with: "
+                     " is not mounted here or shows no processes, so none can be read; mount it with: "
                      "mount -t proc proc ",
                      proc.root()));
   }
@@ -40,8 +40,8 @@ absl::Status CheckProc(const ProcFs& proc) {
   if (absl::SimpleAtoi(text, &pid) && pid == getpid()) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat(proc.root(),
-                   " is of another pid namespace than the one cowprof runs in, where ids mean other "
-                   "processes; mount one that fits with: mount -t proc proc ",
+                   " belongs to another pid namespace than cowprof, in which pids mean other processes; mount the "
+                   "right one with: mount -t proc proc ",
                    proc.root()));
 }
 

@@ -1,5 +1,4 @@
-// Which namespaces cowprof itself lives in, and whether /proc is that of its own processes. Read once by
-// ReadHostFacts() and by who needs a single fact; judges nothing.
+// Which namespaces cowprof itself runs in, and whether /proc belongs to its own pid namespace. Judges nothing.
 #ifndef COWPROF_SOURCE_NAMESPACES_H_
 #define COWPROF_SOURCE_NAMESPACES_H_
 
@@ -10,10 +9,10 @@ namespace cowprof {
 
 bool HasHostPids();  // not in a pid namespace of its own
 bool HasHostClock();
-// In a user namespace of its own root's capabilities count for nothing but what that namespace owns.
+// In another user namespace, capabilities apply only to what that namespace owns.
 bool HasHostUsers();
 
-// OK if `proc` shows processes by the pids that we know them by. Else the message says what is mounted and what to do.
+// OK if `proc` shows processes by the pids that cowprof sees. Otherwise the message says what is wrong and what to do.
 absl::Status CheckProc(const ProcFs& proc = ProcFs());
 
 }  // namespace cowprof

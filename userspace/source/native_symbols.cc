@@ -1,6 +1,6 @@
-// Joins the mappings of a process with the symbols of the files behind them. Opens files by the target's own view of
-// the file system; what they hold is hostile until elf_file.cc has looked at it, and so are the names: a mangled name
-// of 100 bytes can stand for gigabytes, so that the demangler's output is cut while it comes.
+// Joins the mappings of a process with the symbols of the files behind them. Opens files through the target's view of
+// the file system. Their contents are untrusted, and so are the names: a mangled name of 100 bytes can stand for
+// gigabytes, so names that could grow too much are not demangled.
 #include "source/native_symbols.h"
 
 #include <cxxabi.h>
@@ -30,18 +30,18 @@ constexpr absl::string_view kDeleted = " (deleted)";
 
 absl::string_view BaseName(absl::string_view path) { return path.substr(path.rfind('/') + 1); }
 
-// "_", "1A_": what follows the S of a substitution or the T of a template parameter.
+// "_", "1A_": the rest of a substitution (after S) or of a template parameter (after T).
 bool IsReference(absl::string_view rest) {
   size_t i = 0;
   while (i < rest.size() && (absl::ascii_isdigit(rest[i]) || absl::ascii_isupper(rest[i]))) ++i;
   return i < rest.size() && rest[i] == '_';
 }
 
-// Whether the demangled text stays below kMaxDemangledBytes for certain. A part of a mangled name can refer to an
-// earlier part, as a whole: a name of 387 bytes was seen to stand for 1.1 GB (and would stop us for 4 s). With r
-// references the text grows at most by 3^(r/3), when each part refers to the one before three times; a pack expansion
-// repeats what it holds once an element, of which there are fewer than bytes. Of the 23,340
-// mangled functions of libtorch_cpu.so 1.13 all but 4 pass.
+// Whether the demangled text certainly stays below kMaxDemangledBytes. A part of a mangled name can refer to a whole
+// earlier part: a name of 387 bytes was seen to stand for 1.1 GB, which would take 4 s. With r references the text
+// grows at most by 3^(r/3), when each part refers to the previous one three times; a pack expansion repeats its
+// contents once per element, and there are fewer elements than bytes. Of the 23,340 mangled functions of
+// libtorch_cpu.so 1.13 all but 4 pass.
 bool DemanglesToLittle(absl::string_view name) {
   double bytes = static_cast<double>(name.size());
   for (size_t i = 0; i + 1 < name.size(); ++i) {
@@ -65,7 +65,7 @@ std::string Demangle(const std::string& name) {
 std::shared_ptr<ElfFile> ElfCache::Open(const std::string& path) {
   struct stat info;
   if (stat(path.c_str(), &info) != 0) return nullptr;
-  // An open file keeps its inode, so this one can't be another file's that came after it.
+  // An open file keeps its inode number, so this can't be a later file that reused it.
   const auto found = files_.find({info.st_dev, info.st_ino});
   if (found != files_.end()) {
     found->second.used = ++clock_;
@@ -118,7 +118,7 @@ std::optional<NativeSymbol> NativeSymbols::Resolve(uint64_t address) const {
   const Mapping& mapping = *std::prev(next);
   if (address >= mapping.end) return std::nullopt;
   if (mapping.name == "[vdso]" || mapping.name == "[vsyscall]") return NativeSymbol{mapping.name, ""};
-  if (!absl::StartsWith(mapping.name, "/")) return std::nullopt;  // anonymous memory: written at run time
+  if (!absl::StartsWith(mapping.name, "/")) return std::nullopt;  // anonymous memory: code generated at run time
 
   NativeSymbol symbol{std::string(BaseName(absl::StripSuffix(mapping.name, kDeleted))), ""};
   const std::shared_ptr<ElfFile> file = OpenFile(mapping);
@@ -133,7 +133,7 @@ std::optional<NativeSymbol> NativeSymbols::Resolve(uint64_t address) const {
 
 std::vector<std::string> PathsOfMapping(const std::string& process_folder, const Mapping& mapping) {
   const std::string mapped = absl::StrFormat("%s/map_files/%x-%x", process_folder, mapping.begin, mapping.end);
-  // The path of a deleted file may name its successor, whose addresses are others.
+  // The path of a deleted file may now name another file with other addresses.
   if (absl::EndsWith(mapping.name, kDeleted)) return {mapped};
   const std::string path = absl::StrReplaceAll(mapping.name, {{"\\012", "\n"}});  // the kernel's only escape
   return {absl::StrCat(process_folder, "/root", path), mapped, path};

@@ -1,6 +1,5 @@
-// Names the native code at an address of a process: the file that is mapped there and the function in it. Called by
-// the collector for the instruction that wrote a page. Files are opened when first asked for, and kept in an ElfCache
-// that all processes share, since workers map the same libraries.
+// Names the native code at an address of a process: the file that is mapped there and the function in it. Opens files
+// on demand and keeps them in an ElfCache that all processes share, since workers map the same libraries.
 #ifndef COWPROF_SOURCE_NATIVE_SYMBOLS_H_
 #define COWPROF_SOURCE_NATIVE_SYMBOLS_H_
 
@@ -24,14 +23,14 @@ struct NativeSymbol {
   bool operator==(const NativeSymbol&) const = default;
 };
 
-// ELF files by (device, inode), the least recently used given back when their indexes exceed `max_bytes` or there are
-// more than 256 of them. One file may be larger than that: it stays as long as it is the last one used.
+// ELF files by (device, inode). Evicts the least recently used when their indexes exceed `max_bytes` or there are more
+// than 256 files. A single larger file stays as long as it is the last one used.
 class ElfCache {
  public:
   explicit ElfCache(size_t max_bytes = size_t{64} << 20) : max_bytes_(max_bytes) {}
-  // The file behind `path`, opened or kept; nullptr if it is no ELF file that can be read.
+  // The file at `path`, opened or cached; nullptr if it is not a readable ELF file.
   std::shared_ptr<ElfFile> Open(const std::string& path);
-  void Trim();  // called by NativeSymbols after an index grew
+  void Trim();  // call after an index grew
   size_t index_bytes() const;
   size_t files() const { return files_.size(); }
 
@@ -47,12 +46,12 @@ class ElfCache {
 
 class NativeSymbols {
  public:
-  // `process_folder` is "/proc/PID". A file is opened below process_folder/root; a deleted one, or one that isn't
-  // there, through process_folder/map_files (needs CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE), then by its plain path.
-  // `cache` must outlive this.
+  // `process_folder` is "/proc/PID". Files are opened below process_folder/root; if deleted or missing there, through
+  // process_folder/map_files (needs CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE), then by their plain path. `cache` must
+  // outlive this.
   NativeSymbols(std::vector<Mapping> mappings, std::string process_folder, ElfCache* cache);
 
-  // nullopt: no file is mapped at `address`. Answers are kept, at most 64 Ki of them.
+  // nullopt: no file is mapped at `address`. Caches up to 64 Ki answers.
   std::optional<NativeSymbol> Find(uint64_t address);
 
  private:
@@ -65,11 +64,11 @@ class NativeSymbols {
   absl::flat_hash_map<uint64_t, std::optional<NativeSymbol>> answers_;
 };
 
-// Where the file behind a mapping can be opened, the best way first. Below process_folder/root a path means what it
+// Paths at which the file behind a mapping can be opened, best first. Below process_folder/root a path means what it
 // means to the target; a deleted file has only process_folder/map_files, which needs privileges.
 std::vector<std::string> PathsOfMapping(const std::string& process_folder, const Mapping& mapping);
 
-// What abi::__cxa_demangle makes of a name; the name itself if it is no mangled one, or too long to be worth it.
+// The result of abi::__cxa_demangle(); the name itself if it is not mangled, or would become too long.
 std::string Demangle(const std::string& name);
 
 }  // namespace cowprof

@@ -23,17 +23,22 @@ constexpr absl::Duration kCheap = absl::Microseconds(6);  // a hole: no pause ne
 
 uint64_t PfnOf(uint64_t entry) { return entry & kPagePresent ? entry & kPageFrame : 0; }
 
-// The frame behind every page of zeroes, learned from a page of our own that was only read. 0 if PFNs are hidden.
+constexpr uint64_t kNoPageFrame = kPageFrame;  // beyond any physical memory
+
+// The frame behind every page of zeroes, learned from pages of our own that were only read; kNoPageFrame if the kernel
+// has none. 0 if PFNs are hidden.
 uint64_t ReadZeroPfn(const ProcFs& proc, uint64_t page_bytes) {
-  void* page = mmap(nullptr, page_bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (page == MAP_FAILED) return 0;
-  static_cast<void>(*static_cast<volatile char*>(page));
+  void* pages = mmap(nullptr, 2 * page_bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (pages == MAP_FAILED) return 0;
+  for (const uint64_t at : {uint64_t{0}, page_bytes}) static_cast<void>(static_cast<volatile char*>(pages)[at]);
   Fd pagemap(open(proc.PathOf(getpid(), "pagemap").c_str(), O_RDONLY | O_CLOEXEC));
-  uint64_t entry = 0;
-  const off_t offset = reinterpret_cast<uint64_t>(page) / page_bytes * sizeof(entry);
-  if (!pagemap.ok() || pread(pagemap.fd(), &entry, sizeof(entry), offset) != sizeof(entry)) entry = 0;
-  munmap(page, page_bytes);
-  return PfnOf(entry);
+  uint64_t entries[2] = {};
+  const off_t offset = reinterpret_cast<uint64_t>(pages) / page_bytes * sizeof(uint64_t);
+  if (!pagemap.ok() || pread(pagemap.fd(), entries, sizeof(entries), offset) != sizeof(entries)) entries[0] = 0;
+  munmap(pages, 2 * page_bytes);
+  if (PfnOf(entries[0]) == 0) return 0;
+  // Some kernels (seen: 6.18 in a Firecracker guest) give each page its own frame at its first read.
+  return PfnOf(entries[0]) == PfnOf(entries[1]) ? PfnOf(entries[0]) : kNoPageFrame;
 }
 
 // Mappings whose pages can be anonymous and private. A large read-only file mapping is a data set: its pages stay the
@@ -228,7 +233,7 @@ void PagemapSweep::NotePages(const SweepJob& job, uint64_t address, const Look& 
 
 // What was read takes the place of what was known of the same regions; of a full sweep, of all that was known.
 void PagemapSweep::Keep(const SweepJob& job) {
-  std::vector<KeptPages>& known = known_[job.index];
+  std::vector<KeptPages>& known = known_[job.serial];
   std::erase_if(known, [&](const KeptPages& kept) {
     return job.full || std::binary_search(job.regions.begin(), job.regions.end(), kept.region * kRegionBytes);
   });
@@ -242,12 +247,12 @@ void PagemapSweep::Keep(const SweepJob& job) {
 FinishedSweep PagemapSweep::Finish(const SweepJob& job) {
   Keep(job);
   FinishedSweep finished = std::move(progress_.found);
-  finished.index = job.index;
+  finished.serial = job.serial;
   SweepFigures& sum = finished.figures;
   sum = {.begin = progress_.begin, .end = Now(), .full = job.full, .regions = job.regions.size()};
   sum.cost = progress_.cost;
   std::vector<RangePages> ranges;  // by number
-  for (const auto& [region, number, pages] : known_[job.index]) {
+  for (const auto& [region, number, pages] : known_[job.serial]) {
     sum.private_pages += pages.private_pages;
     sum.shared_pages += pages.shared_pages;
     sum.diverged_pages += pages.diverged_pages;
@@ -271,10 +276,10 @@ FinishedSweep PagemapSweep::Finish(const SweepJob& job) {
   return finished;
 }
 
-void PagemapSweep::Forget(int index) {
-  known_.erase(index);
-  if (!jobs_.empty() && jobs_.front().index == index) progress_ = {};
-  std::erase_if(jobs_, [&](const SweepJob& job) { return job.index == index; });
+void PagemapSweep::Forget(uint32_t serial) {
+  known_.erase(serial);
+  if (!jobs_.empty() && jobs_.front().serial == serial) progress_ = {};
+  std::erase_if(jobs_, [&](const SweepJob& job) { return job.serial == serial; });
 }
 
 std::vector<FinishedSweep> PagemapSweep::Run(absl::Duration budget, absl::Duration longest) {

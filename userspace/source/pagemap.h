@@ -1,8 +1,8 @@
 // The truth about sharing, read from /proc/PID/pagemap and independent of the probes: which pages a process still
 // shares and which have become its own. Pieces of 2 MiB with a pause between them, because every read holds the
 // target's mmap_lock: one read of a whole 4 GiB worker stalled its mmap by up to 86 ms, pieces by 1.4 ms at most.
-// Called by the collector, which may hand in numbered ranges of addresses (arenas, files, stacks: regions.h) to have
-// their pages counted apart. A *region* in this file is a piece of 2 MiB, whatever lies in it.
+// Pages in numbered ranges of addresses (arenas, files, stacks) are counted apart, where a job has any. A *region* in
+// this file is a piece of 2 MiB, whatever lies in it.
 #ifndef COWPROF_SOURCE_PAGEMAP_H_
 #define COWPROF_SOURCE_PAGEMAP_H_
 
@@ -19,9 +19,9 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "model/sample.h"
+#include "model/facts/sample.h"
 #include "posix/fd.h"
-#include "source/page_sharing.h"
+#include "source/pagemap_entry.h"
 #include "source/procfs.h"
 
 namespace cowprof {
@@ -67,18 +67,18 @@ struct RangePages {
 inline constexpr size_t kMaxDivergedSample = 512;
 
 struct SweepJob {
-  int index = 0;                                            // of the process in the recording
+  uint32_t serial = 0;                                      // names the process in what is found
   ProcessId process, peer;                                  // peer.pid 0: none
   bool full = false;                                        // every private mapping; otherwise `regions`
   std::vector<uint64_t> regions;                            // addresses, multiples of 2 MiB; filled from maps if full
   std::shared_ptr<const std::vector<AddressRange>> ranges;  // sorted, none overlaps another; null: none
   size_t sample_diverged = 0;  // how many addresses of diverged pages to keep, kMaxDivergedSample at most
-  bool sharing = false;        // page by page, for who counts copies by it
+  bool sharing = false;        // note which pages are shared, page by page: copies are counted by it
   bool has_children = false;   // that may map parts of its huge pages: see FillInFrames
 };
 
 struct FinishedSweep {
-  int index = 0;
+  uint32_t serial = 0;
   SweepFigures figures;
   // Of the whole process, by number, only those with anonymous pages. What was not read by this job stands as it was
   // last read, under the ranges that were given then.
@@ -101,7 +101,7 @@ class PagemapSweep {
   // host), `longest` at most; keeps its place for the next call. A process that ends meanwhile has no result.
   std::vector<FinishedSweep> Run(absl::Duration budget, absl::Duration longest = absl::InfiniteDuration());
   // Drops what is kept and what is planned of a process that ended or got another address space.
-  void Forget(int index);
+  void Forget(uint32_t serial);
 
  private:
   // What a range has in one 2 MiB region: all that is kept, so that a sweep of a few regions still sums up the process
@@ -148,8 +148,8 @@ class PagemapSweep {
   Progress progress_;
   Fd own_, peer_;  // pagemaps of jobs_.front()
   std::array<Look, 2> looks_;
-  std::mt19937_64 random_;                                  // of the samples; the same in every run
-  absl::flat_hash_map<int, std::vector<KeptPages>> known_;  // by process; sorted by region
+  std::mt19937_64 random_;                                       // of the samples; the same in every run
+  absl::flat_hash_map<uint32_t, std::vector<KeptPages>> known_;  // by serial; sorted by region
 };
 
 }  // namespace cowprof

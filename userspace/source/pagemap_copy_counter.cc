@@ -1,5 +1,6 @@
-// See copy_tally.h.
-#include "source/copy_tally.h"
+// Sorts the pages that became a process's own into certain, likely and unclear copies, and spends its faults in that
+// order.
+#include "source/pagemap_copy_counter.h"
 
 #include <algorithm>
 #include <utility>
@@ -9,7 +10,7 @@
 namespace cowprof {
 namespace {
 
-constexpr double kNearlyAll = 0.9;  // then all pages are told as its own, though a few are the parent's
+constexpr double kNearlyAll = 0.9;  // of the pages: then all are told as its own, though a few are the parent's
 
 using Addresses = std::vector<uint64_t>;
 
@@ -31,7 +32,8 @@ struct Candidates {
   }
 };
 
-// How many of them do, from what is left of `faults`. `certain`: they can be nobody else's, and are told in any case.
+// How many of them count, from what is left of `faults`. `certain`: they can be nobody else's, and are told in any
+// case.
 uint64_t Spend(const Candidates& candidates, bool certain, uint64_t* faults, Addresses* own_pages) {
   const Addresses& pages = candidates.pages;
   uint64_t own = std::min<uint64_t>(pages.size(), *faults);
@@ -48,8 +50,8 @@ uint64_t Spend(const Candidates& candidates, bool certain, uint64_t* faults, Add
 
 }  // namespace
 
-NewCopies CopyTally::Take(absl::Span<const RegionSharing> look, uint64_t page_bytes, uint64_t faults,
-                          const Family& family) {
+NewCopies PagemapCopyCounter::Take(absl::Span<const RegionSharing> look, uint64_t page_bytes, uint64_t faults,
+                                   const Family& family) {
   const bool first = std::exchange(first_, false), all_is_old = first && was_there_;
   NewCopies found;
   Candidates own, likely, unclear;                    // its own; its own, or nobody's; its own, or the parent's
@@ -90,7 +92,7 @@ NewCopies CopyTally::Take(absl::Span<const RegionSharing> look, uint64_t page_by
   found.own = of_own + of_likely_pages + of_unclear;
   found.faults = faults - left_over;
   found.parents = found.parents_pages.size() + unclear.count() - of_unclear;
-  // Then it was the sibling that copied them, which will be seen to have.
+  // Otherwise the sibling copied them, as its own next look will show.
   if (of_likely_pages < kNearlyAll * likely.count()) {
     for (const auto& [address, pages] : of_likely) known_[address].inherited |= pages;
   }
@@ -98,14 +100,14 @@ NewCopies CopyTally::Take(absl::Span<const RegionSharing> look, uint64_t page_by
   return found;
 }
 
-PageBits CopyTally::HoldsOfLeft(uint64_t address, const PageBits& parents) const {
+PageBits PagemapCopyCounter::HoldsOfLeft(uint64_t address, const PageBits& parents) const {
   const auto known = known_.find(address);
   if (known == known_.end()) return {};
   const Known& of_it = known->second;
   return (of_it.shared & ~of_it.own & (of_it.left | parents)) | of_it.inherited;
 }
 
-PageBits CopyTally::OfItsParent(uint64_t address) const {
+PageBits PagemapCopyCounter::OfItsParent(uint64_t address) const {
   const auto known = known_.find(address);
   const auto copied = copied_.find(address);
   if (known == known_.end()) return {};

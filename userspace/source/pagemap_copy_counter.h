@@ -1,8 +1,7 @@
 // Counts the copies of one process from what its page map shows, look after look: a page that was shared and now is its
-// own was copied in between, by it or by the other side. Pure: pagemap_faults.cc hands in each finished look and what
-// bounds the count. Keeps five bits a page.
-#ifndef COWPROF_SOURCE_COPY_TALLY_H_
-#define COWPROF_SOURCE_COPY_TALLY_H_
+// own was copied in between, by it or by the other side. Pure. Keeps five bits a page.
+#ifndef COWPROF_SOURCE_PAGEMAP_COPY_COUNTER_H_
+#define COWPROF_SOURCE_PAGEMAP_COPY_COUNTER_H_
 
 #include <cstdint>
 #include <vector>
@@ -10,7 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
-#include "source/page_sharing.h"
+#include "source/pagemap_entry.h"
 
 namespace cowprof {
 
@@ -24,42 +23,42 @@ struct NewCopies {
 // By region: pages that the parent copied, as the looks at all of its workers say, and has not shared again since.
 using ParentsCopies = absl::flat_hash_map<uint64_t, PageBits>;
 
-class CopyTally;
+class PagemapCopyCounter;
 
-// Who else has to do with a page. `siblings` returns those of the pages at an address that a living sibling holds, as
-// HoldsOfLeft() tells of each. `of_parent`: the parent's own looks, which count what it copied of its own parent's.
+// The other processes that may hold a page. `siblings` returns which pages at an address a living sibling holds, by its
+// HoldsOfLeft(). `of_parent`: the parent's own looks, which count what it copied of its own parent's pages.
 struct Family {
   ParentsCopies* parent;
   absl::FunctionRef<PageBits(uint64_t address, const PageBits& pages)> siblings;
-  const CopyTally* of_parent = nullptr;
+  const PagemapCopyCounter* of_parent = nullptr;
 };
 
-class CopyTally {
+class PagemapCopyCounter {
  public:
-  // `was_there`: it was not forked under our eyes. What the first look finds may be old, and is not counted.
-  CopyTally() = default;
-  explicit CopyTally(bool was_there) : was_there_(was_there) {}
+  // `was_there`: it was forked before the recording began. What the first look finds may be old, and is not counted.
+  PagemapCopyCounter() = default;
+  explicit PagemapCopyCounter(bool was_there) : was_there_(was_there) {}
 
-  // One look at all of the process against its parent. `faults`: its page faults since the last look that can have been
-  // copies. A page that both sides have alone is this process's copy as long as it had the faults for it; the rest are
-  // the parent's. So where both write at once, the count is an upper bound. Of hugetlb's pages one fault copies all
-  // that a region has: there a few faults for something else are enough for the parent's copies to be taken for its
-  // own. A page that the parent left by a copy is shared by workers only. The last of them has it alone without a copy:
-  // of those that were seen to hold it, and still live, all count a copy but one.
+  // Takes one look at all of the process against its parent. `faults`: its page faults since the last look that can
+  // have been copies. A page that both sides have alone is this process's copy as long as it had the faults for it; the
+  // rest are the parent's. So where both write at once, the count is an upper bound. One fault copies all hugetlb pages
+  // of a region: there a few other faults are enough to take the parent's copies for this process's. A page that the
+  // parent left by a copy is shared by workers only, and the last of them has it alone without a copy: of those that
+  // were seen to hold it and still live, all but one count a copy.
   NewCopies Take(absl::Span<const RegionSharing> look, uint64_t page_bytes, uint64_t faults, const Family& family);
-  // The pages that the parent left (`parents`: those it is known to have copied) which this process holds: it shares
-  // them, or has become the only one to have them and did not count a copy.
+  // Of the pages that the parent left (`parents`: those it is known to have copied), those that this process holds: it
+  // shares them, or became the only one to have them without counting a copy.
   PageBits HoldsOfLeft(uint64_t address, const PageBits& parents) const;
-  // The pages that its parent has as well and whose copies its own looks find: it shares them, or copied them since it
-  // last forked, as far as it was looked at.
+  // The pages that its parent has as well and whose copies its own looks find: it shares them, or is known to have
+  // copied them since it last forked.
   PageBits OfItsParent(uint64_t address) const;
-  // It has a new child, which shares all that it has.
+  // It has a new child, which shares all its pages.
   void Forked() {
     has_children_ = true;
     copied_.clear();
   }
-  // It runs another program: nothing is inherited.
-  void Exec() { *this = CopyTally(/*was_there=*/true); }
+  // It runs another program, and has inherited nothing.
+  void Exec() { *this = PagemapCopyCounter(/*was_there=*/true); }
 
  private:
   struct Known {
@@ -76,4 +75,4 @@ class CopyTally {
 
 }  // namespace cowprof
 
-#endif  // COWPROF_SOURCE_COPY_TALLY_H_
+#endif  // COWPROF_SOURCE_PAGEMAP_COPY_COUNTER_H_

@@ -1,5 +1,4 @@
-// See page_sharing.h.
-#include "source/page_sharing.h"
+#include "source/pagemap_entry.h"
 
 #include <sys/ioctl.h>
 

@@ -1,4 +1,5 @@
-// See pagemap_faults.h. What is counted, and how sure that is, stands in docs/without-root.md.
+// Looks at the tree, sweeps, counts and explains, in this order. docs/without-root.md says what is counted, and how
+// certain that is.
 #include "source/pagemap_faults.h"
 
 #include <fcntl.h>
@@ -11,32 +12,37 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "model/saturating.h"
 #include "posix/clock.h"
 #include "posix/fd.h"
-#include "source/copy_tally.h"
 #include "source/pagemap.h"
+#include "source/pagemap_copy_counter.h"
 #include "source/proc_tree.h"
+#include "source/sweep_pace.h"
 
 namespace cowprof {
 namespace {
 
-// Of the pages of a sweep that were not read themselves, the map shows the cause that nearly all of those have that
-// were.
+// Of copied pages that were not read, the page log tells the shape that nearly all pages have that were.
 constexpr double kNearlyAll = 0.95;
 constexpr size_t kEnoughRead = 20;
 
-// include/linux/sched.h: PF_EXITING is set before the memory is given back; PF_FORKNOEXEC is gone after an exec.
-constexpr unsigned kExiting = 0x4, kForkNoExec = 0x40;
+constexpr SweepAllowance kAllowance = {
+    .interval = absl::Seconds(1), .share = 0.05, .long_share = 0.02, .last = absl::Milliseconds(500)};
+constexpr absl::Duration kFullInterval = absl::Seconds(60);  // of processes without a fault
 
 class PagemapFaults : public FaultSource {
  public:
-  PagemapFaults(uint64_t page_bytes, ProcFs proc) : page_bytes_(page_bytes), proc_(proc), tree_(std::move(proc)) {}
+  PagemapFaults(const PagemapOptions& options, ProcFs proc)
+      : options_(options), proc_(proc), tree_(proc), sweep_(std::move(proc), options.page_bytes, options.t0_ns) {}
 
   absl::Status Follow(pid_t target) override { return tree_.Follow(target); }
-  absl::StatusOr<Pull> PullCounts() override;
+  absl::StatusOr<TreeLook> LookAtTree() override;
+  absl::StatusOr<Pull> PullCounts(const PullRequest& request) override;
   absl::StatusOr<std::vector<TouchedRegion>> PullRegions() override { return std::vector<TouchedRegion>(); }
-  absl::StatusOr<std::vector<PlaceRow>> PullPlaces() override;
+  absl::StatusOr<std::vector<CopySiteRow>> PullCopySites() override;
   bool TakeNews(bool) override { return std::exchange(news_, false); }
   std::vector<cowprof_frame> ReadStack(uint64_t) override { return {}; }
   absl::Status LearnImage(uint32_t, uint32_t, const cowprof_image&) override { return absl::OkStatus(); }
@@ -45,106 +51,216 @@ class PagemapFaults : public FaultSource {
   void LogPages(bool on) override { log_pages_ = on; }
   int wake_fd() const override { return tree_.wake_fd(); }
 
-  bool counts_by_sweep() const override { return true; }
-  std::vector<uint64_t> TakeSweep(uint32_t serial, const FinishedSweep& sweep) override;
-  void Explain(uint32_t serial, const std::vector<ExplainedPage>& pages) override;
-  void AddSwept(Pull* pull) override;
-
  private:
-  struct Place {
+  struct CopySite {
     uint64_t copies = 0, samples = 0, squares = 0;
   };
   struct Process {
     ProcessId id;
     uint32_t parent = 0;  // serial; 0: not followed
+    uint32_t space = 0;   // serial of the process whose address space it has: its own since an exec, or its parent's
+    bool is_target = false;
     uint64_t faults = 0, faults_before = 0;
     Count copies;
-    CopyTally tally;
+    PagemapCopyCounter counter;
     uint64_t swept_faults = 0, swept_faults_before = 0;  // at the last sweep, and at the one before it
     uint64_t copy_faults = 0;                            // that the copies took which the last sweep found
+    uint64_t planned_faults = 0;                         // its own and its parent's, when a sweep was last planned
+    absl::Duration next_full;                            // sweep, with or without a fault
     uint64_t unexplained = 0;                            // of all
     std::vector<uint64_t> unexplained_pages;
-    ParentsCopies copies_of_it;                                  // as its children see them
-    std::map<std::pair<cowprof_shape, uint64_t>, Place> places;  // by shape and type
+    ParentsCopies copies_of_it;                                         // as its children see them
+    std::map<std::pair<cowprof_shape, uint64_t>, CopySite> copy_sites;  // by shape and type
   };
 
   void Begin(const TreeMember& member);
+  bool HasNotExeced(const ProcessId& id) const;
+  void Exec(uint32_t serial, Process* process);
+  const Process* ParentInSpace(const Process& process) const;
+  void PlanSweeps(const PullRequest& request);
+  std::optional<SweepJob> PlanSweep(uint32_t serial, bool has_children, const PullRequest& request);
+  void CountCopies(const FinishedSweep& sweep);
   uint64_t FreeFaults(Process* process) const;
   NewCopies Tally(uint32_t serial, const FinishedSweep& sweep);
   bool HoldsItsPages(const ProcessId& id) const;
+  void Explain(uint32_t serial, const std::vector<ExplainedPage>& read);
   void Log(uint32_t serial, const std::vector<uint64_t>& pages, cowprof_shape shape);
+  void AddRows(uint32_t serial, Pull* pull) const;
 
-  uint64_t page_bytes_;
+  PagemapOptions options_;
   ProcFs proc_;
   ProcTree tree_;
+  PagemapSweep sweep_;
+  SweepPace pace_{kAllowance};
   absl::flat_hash_map<uint32_t, Process> processes_;  // by serial
-  absl::flat_hash_map<ProcessId, uint32_t> serials_;
-  std::vector<uint32_t> ended_;  // told, but their places are not
+  absl::flat_hash_map<ProcessId, uint32_t> serials_;  // of those that have not ended before the last look
+  std::vector<TreeMember> members_;                   // of the last look
+  std::vector<uint32_t> ended_;                       // told, but their copy sites are not
   std::vector<CopiedPage> pages_;
   bool log_pages_ = false, news_ = false;
 };
 
+// ---- Processes ----
+
 void PagemapFaults::Begin(const TreeMember& member) {
   const bool was_there = member.origin != Origin::kForked;
   const auto parent = serials_.find(member.parent);
-  Process process = {.id = member.id, .parent = parent == serials_.end() ? 0 : parent->second};
+  Process process = {.id = member.id,
+                     .parent = parent == serials_.end() ? 0 : parent->second,
+                     .space = member.serial,
+                     .is_target = member.origin == Origin::kTarget};
   process.faults_before = was_there ? member.faults : 0;
   process.swept_faults = process.swept_faults_before = process.faults_before;
-  process.tally = CopyTally(was_there);
+  process.counter = PagemapCopyCounter(was_there);
+  if (process.parent != 0 && (!was_there || HasNotExeced(member.id)))
+    process.space = processes_.at(process.parent).space;
   if (!member.execed && process.parent != 0) {
     Process& forked = processes_.at(process.parent);
-    forked.tally.Forked();
+    forked.counter.Forked();
     if (!was_there) forked.copies_of_it.clear();  // a fork shares all again
   }
   serials_[member.id] = member.serial;
   processes_.emplace(member.serial, std::move(process));
 }
 
-absl::StatusOr<Pull> PagemapFaults::PullCounts() {
-  Pull pull;
-  for (const TreeMember& member : tree_.Look()) {
+// After exec a process shares nothing with its parent.
+void PagemapFaults::Exec(uint32_t serial, Process* process) {
+  process->counter.Exec();
+  process->copies_of_it.clear();
+  process->unexplained_pages.clear();
+  process->space = serial;
+  process->next_full = absl::ZeroDuration();
+  sweep_.Forget(serial);
+}
+
+bool PagemapFaults::HasNotExeced(const ProcessId& id) const {
+  const absl::StatusOr<ProcStat> stat = proc_.ReadStat(id.pid);
+  return stat.ok() && stat->has_not_execed();
+}
+
+absl::StatusOr<TreeLook> PagemapFaults::LookAtTree() {
+  TreeLook look;
+  members_ = tree_.Look();
+  for (const TreeMember& member : members_) {
     if (!processes_.contains(member.serial)) Begin(member);
     Process& process = processes_.at(member.serial);
     process.faults = member.faults - process.faults_before;
     if (member.execed) {
-      process.tally.Exec();
-      process.copies_of_it.clear();
-      process.unexplained_pages.clear();
+      Exec(member.serial, &process);
       const auto now_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(BootTime()));
-      pull.events.push_back({.process = member.id, .time_ns = now_ns, .event = {.kind = EventKind::kExec}});
-      pull.events.back().event.comm = member.comm;
+      look.events.push_back(
+          {.process = member.id, .time_ns = now_ns, .event = {.what = ProcessExeced{.comm = member.comm}}});
     }
-    pull.processes.push_back({.id = member.id,
+    look.processes.push_back({.id = member.id,
                               .parent = member.parent,
                               .origin = member.origin,
                               .serial = member.serial,
                               .forked_ns = member.origin == Origin::kForked ? member.id.start_ns : 0,
                               .exited_ns = member.exited_ns,
                               .exit_status = member.exit_status,
-                              .comm = member.comm,
-                              .counts = {.faults = process.faults, .copies = process.copies}});
+                              .comm = member.comm});
+  }
+  return look;
+}
+
+// ---- Sweeps ----
+
+// Whose address space it has, with what both changed since the fork; null: nobody's that is followed.
+const PagemapFaults::Process* PagemapFaults::ParentInSpace(const Process& process) const {
+  const auto parent = processes_.find(process.parent);
+  const bool shares = parent != processes_.end() && parent->second.space == process.space;
+  return shares && serials_.contains(parent->second.id) ? &parent->second : nullptr;
+}
+
+// The target is swept each round: its pages become its own without a fault when a worker ends. Others are swept if they
+// or their parent had faults since the last time, and once in a while in any case.
+void PagemapFaults::PlanSweeps(const PullRequest& request) {
+  if (!sweep_.idle()) return;
+  const bool round = pace_.BeginRound(request.t, sweep_.cost(), /*now=*/request.last);
+  absl::flat_hash_set<uint32_t> parents;
+  for (const TreeMember& member : members_) {
+    const Process& process = processes_.at(member.serial);
+    if (ParentInSpace(process) != nullptr) parents.insert(process.parent);
+  }
+  for (const TreeMember& member : members_) {
+    const Process& process = processes_.at(member.serial);
+    // Between rounds only what is new: which pages it inherited is known as long as it has not copied them.
+    if (!round && (process.is_target || request.t < process.next_full)) continue;
+    if (std::optional<SweepJob> job = PlanSweep(member.serial, parents.contains(member.serial), request))
+      sweep_.Add(*std::move(job));
+  }
+}
+
+// All of a process: nothing says where it wrote.
+std::optional<SweepJob> PagemapFaults::PlanSweep(uint32_t serial, bool has_children, const PullRequest& request) {
+  Process& process = processes_.at(serial);
+  SweepJob job = {.serial = serial,
+                  .process = process.id,
+                  .full = true,
+                  .sample_diverged = options_.sample_diverged,
+                  .sharing = true,
+                  .has_children = has_children};
+  uint64_t faults = process.faults;
+  if (const Process* parent = ParentInSpace(process)) {
+    job.peer = parent->id;
+    faults += parent->faults;  // what the parent copies makes pages its workers' own, too
+  }
+  const bool due = process.is_target || request.t >= process.next_full;
+  if (!due && faults == process.planned_faults) return std::nullopt;
+  process.next_full = request.t + kFullInterval;
+  process.planned_faults = faults;
+  job.ranges = request.reader.RangesOf(serial, request.t);
+  return job;
+}
+
+absl::StatusOr<Pull> PagemapFaults::PullCounts(const PullRequest& request) {
+  Pull pull;
+  PlanSweeps(request);
+  const absl::Duration budget = pace_.Budget(request.interval, sweep_.cost(), request.last);
+  for (FinishedSweep& sweep : sweep_.Run(budget, SweepPace::Longest(request.last))) {
+    CountCopies(sweep);
+    std::optional<std::vector<ExplainedPage>> explained =
+        request.reader.Explain(sweep.serial, processes_.at(sweep.serial).unexplained_pages, request.t);
+    if (!explained && request.last) explained.emplace();
+    if (explained) Explain(sweep.serial, *explained);
+    sweep.sharing = {};  // counted
+    pull.sweeps.push_back(std::move(sweep));
+  }
+  pull.sweep_cost = sweep_.cost();
+  for (const TreeMember& member : members_) {
+    if (member.ended) Explain(member.serial, {});
+  }
+  pull.pages = std::exchange(pages_, {});
+  for (const TreeMember& member : members_) {
+    AddRows(member.serial, &pull);
+    if (!member.ended) continue;
+    ended_.push_back(member.serial);
+    serials_.erase(member.id);
+    sweep_.Forget(member.serial);
   }
   return pull;
 }
 
-// A copy takes a fault. Those of the time since the sweep before the last one began count, less what they were spent
-// on.
+// ---- Copies ----
+
+// A copy takes a fault. Faults count since the sweep before the last one began, less those that copies found since then
+// took.
 uint64_t PagemapFaults::FreeFaults(Process* process) const {
   const absl::StatusOr<ProcStat> stat = proc_.ReadStat(process->id.pid);
   const bool same = stat.ok() && stat->start_ticks == process->id.start_ticks();
   const uint64_t now = same ? stat->faults : process->faults + process->faults_before;
-  const uint64_t since = now - std::min(now, process->swept_faults_before);
+  const uint64_t since = SaturatingSubtract(now, process->swept_faults_before);
   process->swept_faults_before = std::exchange(process->swept_faults, now);
-  return since - std::min(since, process->copy_faults);
+  return SaturatingSubtract(since, process->copy_faults);
 }
 
 bool PagemapFaults::HoldsItsPages(const ProcessId& id) const {
   const absl::StatusOr<ProcStat> stat = proc_.ReadStat(id.pid);
-  return stat.ok() && stat->start_ticks == id.start_ticks() && (stat->flags & (kExiting | kForkNoExec)) == kForkNoExec;
+  return stat.ok() && stat->start_ticks == id.start_ticks() && stat->has_not_execed() && !stat->is_exiting();
 }
 
-// A sibling that let go of a page meanwhile is no proof that this process copied it: whether it still lives is asked
-// now, after the look, and only of those that it depends on.
+// A sibling that let go of a page meanwhile is not a proof that this process copied it: whether the sibling still lives
+// is read now, after the sweep, and only of siblings that make a difference.
 NewCopies PagemapFaults::Tally(uint32_t serial, const FinishedSweep& sweep) {
   Process& process = processes_.at(serial);
   const auto parent = processes_.find(process.parent);
@@ -155,7 +271,7 @@ NewCopies PagemapFaults::Tally(uint32_t serial, const FinishedSweep& sweep) {
     PageBits held;
     for (const auto& [other, sibling] : processes_) {
       if (other == serial || process.parent == 0 || sibling.parent != process.parent) continue;
-      const PageBits more = sibling.tally.HoldsOfLeft(address, (*parents)[address]) & pages & ~held;
+      const PageBits more = sibling.counter.HoldsOfLeft(address, (*parents)[address]) & pages & ~held;
       if (more.none()) continue;
       const auto [known, is_new] = lives.try_emplace(other, false);
       if (is_new) known->second = HoldsItsPages(sibling.id);
@@ -164,50 +280,46 @@ NewCopies PagemapFaults::Tally(uint32_t serial, const FinishedSweep& sweep) {
     }
     return held;
   };
-  const CopyTally* of_parent = parent == processes_.end() ? nullptr : &parent->second.tally;
-  return process.tally.Take(sweep.sharing, page_bytes_, FreeFaults(&process), {parents, siblings, of_parent});
+  const PagemapCopyCounter* of_parent = parent == processes_.end() ? nullptr : &parent->second.counter;
+  return process.counter.Take(sweep.sharing, options_.page_bytes, FreeFaults(&process), {parents, siblings, of_parent});
 }
 
-std::vector<uint64_t> PagemapFaults::TakeSweep(uint32_t serial, const FinishedSweep& sweep) {
-  const auto found = processes_.find(serial);
-  if (found == processes_.end()) return {};
-  Process& process = found->second;
+void PagemapFaults::CountCopies(const FinishedSweep& sweep) {
+  Process& process = processes_.at(sweep.serial);
   const auto parent = processes_.find(process.parent);
-  const NewCopies copies = Tally(serial, sweep);
+  const NewCopies copies = Tally(sweep.serial, sweep);
   process.copy_faults = copies.faults;
   process.unexplained += copies.own;
   process.copies = process.copies.value_or(0) + copies.own;
   process.unexplained_pages.insert(process.unexplained_pages.end(), copies.own_pages.begin(), copies.own_pages.end());
-  if (parent != processes_.end()) {
-    parent->second.copies = parent->second.copies.value_or(0) + copies.parents;
-    if (copies.parents > 0) parent->second.places[{COWPROF_SHAPE_UNREAD, 0}].copies += copies.parents;
-    Log(process.parent, copies.parents_pages, COWPROF_SHAPE_UNREAD);
-  }
-  return process.unexplained_pages;
+  if (parent == processes_.end()) return;
+  parent->second.copies = parent->second.copies.value_or(0) + copies.parents;
+  if (copies.parents > 0) parent->second.copy_sites[{COWPROF_SHAPE_UNREAD, 0}].copies += copies.parents;
+  Log(process.parent, copies.parents_pages, COWPROF_SHAPE_UNREAD);
 }
+
+// ---- Causes ----
 
 // Each page that was read stands for as many copies as any other, give or take one.
 void PagemapFaults::Explain(uint32_t serial, const std::vector<ExplainedPage>& read) {
-  const auto found = processes_.find(serial);
-  if (found == processes_.end()) return;
-  Process& process = found->second;
+  Process& process = processes_.at(serial);
   const uint64_t copies = std::exchange(process.unexplained, 0);
   std::map<cowprof_shape, size_t> shapes;
   for (size_t i = 0; i < read.size(); ++i) {
     const uint64_t stands_for = copies / read.size() + (i < copies % read.size());
-    Place& place = process.places[{read[i].shape, read[i].type}];
-    place.copies += stands_for;
-    ++place.samples;
-    place.squares += stands_for * stands_for;
+    CopySite& copy_site = process.copy_sites[{read[i].shape, read[i].type}];
+    copy_site.copies += stands_for;
+    ++copy_site.samples;
+    copy_site.squares += stands_for * stands_for;
     ++shapes[read[i].shape];
     Log(serial, {read[i].address}, read[i].shape);
   }
-  if (read.empty() && copies > 0) process.places[{COWPROF_SHAPE_UNREAD, 0}].copies += copies;
+  if (read.empty() && copies > 0) process.copy_sites[{COWPROF_SHAPE_UNREAD, 0}].copies += copies;
   cowprof_shape others = COWPROF_SHAPE_UNREAD;
   for (const auto& [shape, count] : shapes) {
     if (read.size() >= kEnoughRead && count >= kNearlyAll * read.size()) others = shape;
   }
-  // A page that is told twice has the cause that was told first.
+  // The log keeps the first cause of a page that it is told twice.
   Log(serial, std::exchange(process.unexplained_pages, {}), others);
   news_ = true;
 }
@@ -217,36 +329,27 @@ void PagemapFaults::Log(uint32_t serial, const std::vector<uint64_t>& pages, cow
   for (const uint64_t page : pages) pages_.push_back({serial, page, shape});
 }
 
-void PagemapFaults::AddSwept(Pull* pull) {
-  for (const FollowedProcess& followed : pull->processes) {
-    if (followed.exited_ns != 0) Explain(followed.serial, {});
-  }
-  pull->pages = std::exchange(pages_, {});
-  for (FollowedProcess& followed : pull->processes) {
-    Process& process = processes_.at(followed.serial);
-    followed.counts.copies = process.copies;
-    for (const auto& [key, place] : process.places)
-      pull->causes.push_back({.serial = followed.serial, .shape = key.first, .copies = place.copies});
-    pull->causes.push_back({.serial = followed.serial, .copies = process.unexplained});
-    if (followed.exited_ns == 0) continue;
-    ended_.push_back(followed.serial);
-    serials_.erase(followed.id);
-  }
+void PagemapFaults::AddRows(uint32_t serial, Pull* pull) const {
+  const Process& process = processes_.at(serial);
+  pull->counts[serial] = {.faults = process.faults, .copies = process.copies};
+  for (const auto& [key, copy_site] : process.copy_sites)
+    pull->causes.push_back({.serial = serial, .shape = key.first, .sampled = true, .copies = copy_site.copies});
+  pull->causes.push_back({.serial = serial, .sampled = true, .copies = process.unexplained});
 }
 
-absl::StatusOr<std::vector<PlaceRow>> PagemapFaults::PullPlaces() {
-  std::vector<PlaceRow> rows;
+absl::StatusOr<std::vector<CopySiteRow>> PagemapFaults::PullCopySites() {
+  std::vector<CopySiteRow> rows;
   for (const auto& [serial, process] : processes_) {
-    const bool was_read = std::any_of(process.places.begin(), process.places.end(),
+    const bool was_read = std::any_of(process.copy_sites.begin(), process.copy_sites.end(),
                                       [](const auto& entry) { return entry.second.samples > 0; });
     if (!was_read) continue;
-    for (const auto& [key, place] : process.places) {
+    for (const auto& [key, copy_site] : process.copy_sites) {
       rows.push_back({.serial = serial,
                       .shape = key.first,
                       .type = key.second,
-                      .copies = place.copies,
-                      .samples = place.samples,
-                      .squares = place.squares});
+                      .copies = copy_site.copies,
+                      .samples = copy_site.samples,
+                      .squares = copy_site.squares});
     }
   }
   for (const uint32_t serial : std::exchange(ended_, {})) processes_.erase(serial);
@@ -255,11 +358,12 @@ absl::StatusOr<std::vector<PlaceRow>> PagemapFaults::PullPlaces() {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<FaultSource>> LoadPagemapFaults(pid_t target, uint64_t page_bytes, ProcFs proc) {
+absl::StatusOr<std::unique_ptr<FaultSource>> LoadPagemapFaults(pid_t target, const PagemapOptions& options,
+                                                               ProcFs proc) {
   const pid_t pid = target != 0 ? target : getpid();
   Fd pagemap(open(proc.PathOf(pid, "pagemap").c_str(), O_RDONLY | O_CLOEXEC));
   if (!pagemap.ok()) return absl::ErrnoToStatus(errno, absl::StrCat("open ", proc.PathOf(pid, "pagemap")));
-  return std::make_unique<PagemapFaults>(page_bytes, std::move(proc));
+  return std::make_unique<PagemapFaults>(options, std::move(proc));
 }
 
 }  // namespace cowprof

@@ -1,4 +1,4 @@
-// Reads what the host allows, and decides. See probe_plan.h.
+// Each obstacle is a function from facts to reason and remedy; the ladder is a table of rungs, best first.
 #include "source/probe_plan.h"
 
 #include <bpf/bpf.h>
@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "model/words.h"
+#include "model/format.h"
 #include "posix/fd.h"
 #include "posix/rights.h"
 #include "source/bpf_programs.h"
@@ -27,7 +27,7 @@ bool Knows(const btf* kernel, const char* name, uint32_t kind) {
   return btf__find_by_name_kind(kernel, name, kind) > 0;
 }
 
-// The kernel's BTF has every helper function's number.
+// The kernel's BTF has an enumerator for each helper function.
 bool KnowsHelper(const btf* kernel, absl::string_view helper) {
   const int id = btf__find_by_name_kind(kernel, "bpf_func_id", BTF_KIND_ENUM);
   if (id < 0) return false;
@@ -37,8 +37,8 @@ bool KnowsHelper(const btf* kernel, absl::string_view helper) {
                      [&](const auto& value) { return helper == btf__name_by_offset(kernel, value.name_off); });
 }
 
-// An fentry program that does nothing, on the function that decides between copy and reuse. It is not attached: that
-// changes the text of the kernel, and is left to who uses it.
+// Loads an empty fentry program on the function that decides between copy and reuse. Does not attach it: that would
+// patch the kernel's text just for a test.
 absl::Status TryFentry(const btf* kernel) {
   const int function = btf__find_by_name_kind(kernel, "do_wp_page", BTF_KIND_FUNC);
   if (function < 0) return absl::ErrnoToStatus(-function, "find do_wp_page in the kernel's BTF");
@@ -58,7 +58,7 @@ absl::Status TryPerfEvent() {
   return event.ok() ? absl::OkStatus() : absl::ErrnoToStatus(errno, "open the perf event of page faults");
 }
 
-// What a probe itself needs. CAP_SYS_PTRACE is asked for by reading a process of somebody else: see CheckTarget().
+// What the probes need. CAP_SYS_PTRACE is only needed to read other users' processes, which CheckTarget() checks.
 std::string MissingCapabilities(const HostFacts& facts) {
   std::string missing;
   const auto need = [&](bool held, const char* name) {
@@ -75,30 +75,30 @@ struct Obstacle {
   std::string reason, remedy;
 };
 
-// To every rung that needs a program in the kernel.
+// For every rung that needs programs in the kernel.
 Obstacle ObstacleToBpf(const HostFacts& facts) {
   if (!facts.kernel_btf) {
     return {"this kernel has no BTF (/sys/kernel/btf/vmlinux can't be read)",
             "use a kernel with CONFIG_DEBUG_INFO_BTF, or mount /sys in the container"};
   }
-  if (facts.page_bytes != 4096) {
+  if (facts.page_bytes != kProbedPageBytes) {
     return {
-        absl::StrCat("the probes count pages of 4 KiB, and this kernel has pages of ", facts.page_bytes / 1024, " KiB"),
-        "none is needed for the page map"};
+        absl::StrCat("the probes count pages of 4 KiB, but this kernel has pages of ", facts.page_bytes / 1024, " KiB"),
+        "none; the page map works with any page size"};
   }
   if (!facts.bpf_threads) {
-    return {"BPF programs of this kernel can't keep state for a thread or see its registers",
-            "use a kernel that has bpf_task_storage_get and bpf_task_pt_regs for tracing: Linux 5.15"};
+    return {"BPF programs of this kernel can't keep state per thread or read its registers",
+            "use a kernel with bpf_task_storage_get and bpf_task_pt_regs for tracing: Linux 5.15"};
   }
   if (!facts.host_users) {
     return {
-        "cowprof runs in a user namespace of its own (as in a rootless container): its capabilities are of that "
-        "namespace alone, and bpf(2) asks for the host's",
-        "run cowprof as root on the host: it looks into containers from there"};
+        "cowprof runs in a user namespace of its own (as in a rootless container): its capabilities apply to that "
+        "namespace only, and bpf(2) requires the host's",
+        "run cowprof as root on the host, from where it can see into containers"};
   }
   if (const std::string missing = MissingCapabilities(facts); !missing.empty()) {
     return {absl::StrCat("not allowed: ", missing, " missing"),
-            "run with sudo, give them to the file (docs/privileges.md), or to the container with --cap-add"};
+            "run with sudo, or grant them to the file (docs/privileges.md) or the container (--cap-add)"};
   }
   return {};
 }
@@ -106,14 +106,14 @@ Obstacle ObstacleToBpf(const HostFacts& facts) {
 Obstacle ObstacleToTracepoints(const HostFacts& facts) {
   if (facts.fault_tracepoint) return {};
   return {absl::StrCat("this kernel has no tracepoint page_fault_user (", facts.architecture, ")"),
-          "none on this architecture; x86-64 has it"};
+          "none on this architecture; only x86-64 has it"};
 }
 
 Obstacle ObstacleToFentry(const HostFacts& facts) {
   if (facts.fentry.ok()) return {};
   return {std::string(facts.fentry.message()),
           facts.fault_tracepoint
-              ? "none needed where btf-tracepoints is usable"
+              ? "none needed if btf-tracepoints is usable"
               : "run as root on the host, without lockdown; the kernel needs CONFIG_FUNCTION_TRACER"};
 }
 
@@ -122,17 +122,17 @@ Obstacle ObstacleToPerfEvent(const HostFacts& facts) {
     return {std::string(facts.perf_event.message()),
             "run as root, or with CAP_PERFMON; a seccomp profile may forbid it"};
   if (facts.bpf_find_vma) return {};
-  return {"BPF programs of this kernel can't tell what an address is mapped to, nor a copy from shared memory",
-          "use a kernel that has bpf_find_vma: Linux 5.17"};
+  return {"BPF programs of this kernel can't find the mapping of an address, to tell copies from shared memory",
+          "use a kernel with bpf_find_vma: Linux 5.17"};
 }
 
-// Trying tells.
+// Only trying tells.
 Obstacle NoObstacle(const HostFacts&) { return {}; }
 
 struct RungRow {
   absl::string_view name;
   std::vector<absl::string_view> capabilities;
-  absl::string_view essential;  // the capability that it is of no use without
+  absl::string_view essential;  // useless without this capability
   Exactness exactness;
   Obstacle (*obstacle)(const HostFacts&);
   bool bpf;  // needs programs in the kernel
@@ -152,10 +152,10 @@ const std::vector<RungRow>& Rows() {
 
 const char* RemedyOfRefusal(const RungRow& row, const absl::Status& refused) {
   if (!row.bpf) return "run cowprof as the user that the process runs as, in the same container";
-  if (absl::IsResourceExhausted(refused)) return "raise the limit of open files or memory (ulimit -n, ulimit -v)";
+  if (absl::IsResourceExhausted(refused)) return "raise the limit on open files or memory (ulimit -n, ulimit -v)";
   if (absl::IsPermissionDenied(refused))
     return "the kernel or the container's seccomp profile refuses bpf(2); run cowprof on the host";
-  return "none known for this kernel; please report it with these words";
+  return "none known for this kernel; please report this message";
 }
 
 Rung PlanRung(const RungRow& row, const HostFacts& facts) {
@@ -179,7 +179,7 @@ void Refuse(Rung* rung, Obstacle obstacle) {
   rung->remedy = std::move(obstacle.remedy);
 }
 
-// It stays usable, if it gives something without.
+// The rung stays usable if it gives something else.
 void TakeAway(absl::string_view capability, const RungRow& row, Obstacle obstacle, Rung* rung) {
   if (!rung->usable || !rung->gives(capability)) return;
   if (capability == row.essential || row.capabilities.size() == 1) return Refuse(rung, std::move(obstacle));
@@ -194,7 +194,7 @@ const Rung* FirstThatGives(absl::string_view capability, const std::vector<Rung>
   return found == ladder.end() ? nullptr : &*found;
 }
 
-// Takes away what leans on something that is not there.
+// Refuses rungs whose prerequisites are not usable.
 void Settle(std::vector<Rung>* ladder) {
   const auto usable = [&](absl::string_view name) {
     return std::any_of(ladder->begin(), ladder->end(),
@@ -204,17 +204,17 @@ void Settle(std::vector<Rung>* ladder) {
     Rung& rung = (*ladder)[i];
     if (!rung.usable) continue;
     if (Rows()[i].bpf && !usable(kRungProcesses)) {
-      Refuse(&rung, {absl::StrCat("it needs ", kRungProcesses, ", which can't be used"), "see there"});
+      Refuse(&rung, {absl::StrCat("it needs ", kRungProcesses, ", which is not usable"), "see there"});
     } else if (rung.name == kRungFentry && !usable(kRungTracepoints) && !usable(kRungPerfEvent)) {
       Refuse(&rung, {absl::StrCat("it needs the faults of ", kRungTracepoints, " or ", kRungPerfEvent,
-                                  ", and neither can be used"),
+                                  ", and neither is usable"),
                      "see there"});
     }
   }
 }
 
 void Forbid(const std::string& name, std::vector<Rung>* ladder) {
-  const Obstacle forbidden = {absl::StrCat("forbidden by --without ", name), "leave --without away"};
+  const Obstacle forbidden = {absl::StrCat("forbidden by --without ", name), "drop --without NAME"};
   const Rung* first = FirstThatGives(name, *ladder);
   for (size_t i = 0; i < ladder->size(); ++i) {
     Rung& rung = (*ladder)[i];
@@ -265,8 +265,7 @@ std::vector<Rung> PlanProbes(const HostFacts& facts, const std::vector<std::stri
   for (const RungRow& row : Rows()) {
     ladder.push_back(PlanRung(row, facts));
     if (const auto refused = facts.refused.find(std::string(kSignals)); refused != facts.refused.end())
-      TakeAway(kSignals, row, {std::string(refused->second.message()), "none is needed to count copies"},
-               &ladder.back());
+      TakeAway(kSignals, row, {std::string(refused->second.message()), "none needed to count copies"}, &ladder.back());
   }
   Settle(&ladder);
   for (const std::string& name : without) Forbid(name, &ladder);
@@ -285,14 +284,13 @@ absl::Status CheckWithout(const std::vector<std::string>& names) {
   if (unknown == names.end()) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("--without: there is no capability '", Printable(*unknown),
-                   "'; it may be a rung that cowprof doctor lists, faults, copies, follow, "
-                   "signals, causes or stacks"));
+                   "'; give a rung that cowprof doctor lists, or faults, copies, follow, signals, causes or stacks"));
 }
 
 ChosenRungs ChooseRungs(const std::vector<Rung>& ladder) {
   ChosenRungs chosen = {.copies = FirstThatGives(kCopies, ladder)};
   if (chosen.copies == nullptr) return chosen;
-  // fentry sees what became of a fault; the fault itself is another's to tell. The others go without each other.
+  // fentry sees the outcome of a fault; another rung reports the fault itself. The others are independent.
   chosen.faults = chosen.copies->gives(kFaults) ? chosen.copies : FirstThatGives(kFaults, ladder);
   chosen.follow = chosen.copies->gives(kFollow) ? chosen.copies : FirstThatGives(kFollow, ladder);
   if (chosen.follow != nullptr && chosen.follow->gives(kSignals)) chosen.signals = chosen.follow;

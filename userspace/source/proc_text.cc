@@ -1,5 +1,5 @@
-// Every function here takes any bytes at all: the name and the arguments of a process are its own choice, and a file
-// can be cut off by the process's end. It reads nothing and keeps nothing between two calls.
+// Every function accepts any bytes: a process chooses its own name and arguments, and its end can truncate a file. No
+// I/O, no state.
 #include "source/proc_text.h"
 
 #include <sys/sysmacros.h>
@@ -17,10 +17,10 @@
 namespace cowprof {
 namespace {
 
-// No address space holds 2^60 bytes; the bound also keeps sums of three such figures from wrapping.
+// No address space has 2^60 bytes; the bound also keeps sums of three such figures from overflowing.
 constexpr uint64_t kMaxKib = uint64_t{1} << 50;
 
-// The whole of `text` or nothing: no sign before an unsigned number, no blank, no wrap-around.
+// Parses all of `text` or fails: no sign before an unsigned number, no blanks, no overflow.
 template <typename T>
 bool ParseNumber(absl::string_view text, T* value, int base = 10) {
   const char* end = text.data() + text.size();
@@ -54,7 +54,7 @@ void ForEachField(absl::string_view text, Visit visit) {
   }
 }
 
-// "   112 kB". The unit must be there: without it the number may have been cut off.
+// "   112 kB". The unit is required: without it the number may have been truncated.
 Count ParseKib(absl::string_view value) {
   uint64_t kib = 0;
   if (!ParseNumber(TakeWord(&value), &kib) || kib > kMaxKib) return std::nullopt;
@@ -75,7 +75,7 @@ constexpr Field<ProcStatus, Count> kStatusFields[] = {
     {"VmSwap", &ProcStatus::swap_bytes},
 };
 
-// Rows with the same member add up.
+// Fields with the same member are added up.
 constexpr Field<RollupFigures, uint64_t> kRollupFields[] = {
     {"Rss", &RollupFigures::rss_bytes},
     {"Pss", &RollupFigures::pss_bytes},
@@ -123,7 +123,7 @@ std::optional<Mapping> ParseMapping(absl::string_view line) {
   mapping.writable = access[1] == 'w';
   mapping.executable = access[2] == 'x';
   mapping.shared = access[3] == 's';
-  // The rest of the line, since a path may hold blanks; only the padding before it goes.
+  // The rest of the line without its padding; a path may contain blanks.
   line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
   mapping.name = std::string(line);
   return mapping;
@@ -141,12 +141,12 @@ absl::StatusOr<ProcStat> ParseStat(absl::string_view text) {
   text.remove_prefix(close + 1);
   std::array<absl::string_view, 24> field;  // by the numbers of proc(5): 3 is the state
   for (size_t n = 3; n < field.size(); ++n) field[n] = TakeWord(&text);
-  // Something must follow the last number, or it may have been cut off in the middle.
+  // Something must follow the last number: otherwise it may have been truncated.
   if (text.empty() || field[3].size() != 1 || !ParseNumber(field[4], &stat.parent) || stat.parent < 0 ||
       !ParseNumber(field[9], &stat.flags) || !ParseNumber(field[14], &stat.user_ticks) ||
       !ParseNumber(field[15], &stat.system_ticks) || !ParseNumber(field[20], &stat.threads) ||
       !ParseNumber(field[22], &stat.start_ticks) || !ParseNumber(field[23], &stat.virtual_bytes)) {
-    return absl::InvalidArgumentError("parse stat: a field is missing or is no number");
+    return absl::InvalidArgumentError("parse stat: a field is missing or not a number");
   }
   stat.state = field[3][0];
   uint64_t minor = 0, major = 0;
@@ -159,8 +159,7 @@ absl::StatusOr<ProcStat> ParseStat(absl::string_view text) {
   return stat;
 }
 
-// A process can't forge a field by its name here: unlike stat, status writes a newline in it as
-// "\n".
+// A process can't forge a field through its name: unlike stat, status escapes a newline in it as "\n".
 ProcStatus ParseStatus(absl::string_view text) {
   ProcStatus status;
   ForEachField(text, [&status](absl::string_view key, absl::string_view value) {
@@ -168,8 +167,6 @@ ProcStatus ParseStatus(absl::string_view text) {
       if (key == field.key) status.*field.member = ParseKib(value);
     }
     if (key == "NSpid") status.namespace_pids = ParsePids(value);
-    uint64_t uid = 0;
-    if (key == "Uid" && ParseNumber(TakeWord(&value), &uid)) status.real_uid = uid;
   });
   return status;
 }
@@ -208,7 +205,7 @@ std::vector<Mapping> ParseMaps(absl::string_view text) {
   return mappings;
 }
 
-// A program that renames itself leaves a tail of NULs where its longer arguments were.
+// A program that sets its title leaves a tail of NULs where its longer arguments were.
 std::string JoinCommandLine(absl::string_view nul_separated) {
   while (absl::EndsWith(nul_separated, absl::string_view("\0", 1))) nul_separated.remove_suffix(1);
   std::string line(nul_separated.substr(0, kMaxCommandBytes));

@@ -1,4 +1,4 @@
-// See proc_tree.h.
+// Polls children files or, without CONFIG_PROC_CHILDREN, the parent of every process.
 #include "source/proc_tree.h"
 
 #include <sys/epoll.h>
@@ -21,12 +21,10 @@
 namespace cowprof {
 namespace {
 
-constexpr unsigned kForkNoExec = 0x40;  // PF_FORKNOEXEC, include/linux/sched.h
-
-// A leader that has called pthread_exit is a zombie while its other threads run on.
+// A leader that called pthread_exit() is a zombie while its other threads keep running.
 bool HasEnded(const ProcStat& stat) { return stat.state == 'X' || (stat.state == 'Z' && stat.threads <= 1); }
 
-// include/uapi/linux/pidfd.h; the exit status since 6.15, of a process that has been waited for.
+// include/uapi/linux/pidfd.h; has the exit status of a reaped process since Linux 6.15.
 struct PidfdInfo {
   uint64_t mask, cgroup;
   uint32_t ids[11];
@@ -66,18 +64,18 @@ ProcTree::Known* ProcTree::Add(pid_t pid, const ProcessId& parent, Origin origin
   const absl::StatusOr<ProcStat> stat = proc_.ReadStat(pid);
   if (!stat.ok()) return nullptr;
   Known known;
-  known.member = {.id = {pid, stat->start_ticks * 10'000'000},
+  known.member = {.id = {pid, stat->start_ns()},
                   .parent = parent,
                   .origin = origin,
                   .serial = ++last_serial_,
                   .comm = stat->comm,
                   .faults = stat->faults};
-  known.may_exec = (stat->flags & kForkNoExec) != 0;
+  known.may_exec = stat->has_not_execed();
   known.member.execed = origin == Origin::kForked && !known.may_exec;  // since the last look
   known.stack_start = stat->stack_start;
   known.may_look = stat->stack_start != 0;
   known.pidfd = Fd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
-  // The pid may have got a new owner in between: then that one was opened, and its end would be taken for this one's.
+  // The pid may have been reused in between: then the pidfd is the new owner's, whose end must not be taken for ours.
   const absl::StatusOr<ProcStat> again = proc_.ReadStat(pid);
   if (!again.ok() || again->start_ticks != stat->start_ticks) known.pidfd.Close();
   epoll_event readable = {.events = EPOLLIN, .data = {}};
@@ -103,23 +101,23 @@ void ProcTree::Refresh(Known* known) const {
   if (!same || HasEnded(*stat)) {
     member.ended = true;
     member.exited_ns = absl::ToInt64Nanoseconds(BootTime());
-    // Who may not look is told 0 of a zombie.
+    // Without permission a zombie's exit status reads as 0.
     if (same && (known->may_look || stat->exit_status != 0)) member.exit_status = stat->exit_status;
     if (!same) member.exit_status = ExitStatusOf(known->pidfd);
     return;
   }
-  // Another stack: the kernel chooses a new place for it at each exec. It moves twice in one, so a look that falls
-  // within (some 50 µs) has it told twice.
+  // The kernel places the stack anew at each exec. It moves twice within one, so a look in between (some 50 µs) reports
+  // that exec twice.
   const bool moved = stat->stack_start != 0 && known->stack_start != 0 && stat->stack_start != known->stack_start;
-  const bool first = known->may_exec && !(stat->flags & kForkNoExec);
+  const bool first = known->may_exec && !stat->has_not_execed();
   member.execed |= moved || first;
   member.comm = stat->comm;
-  known->may_exec = (stat->flags & kForkNoExec) != 0;
+  known->may_exec = stat->has_not_execed();
   if (stat->stack_start != 0) known->stack_start = stat->stack_start;
   known->may_look |= stat->stack_start != 0;
 }
 
-// Of everybody, also of those found on the way: what an orphan's new parent has forked is not followed.
+// Adds children of all members, including those just found. Not those of an orphan's new parent.
 void ProcTree::Discover(Origin origin) {
   absl::erase_if(zombies_, [&](const ProcessId& id) {
     const absl::StatusOr<ProcStat> stat = proc_.ReadStat(id.pid);
@@ -139,7 +137,7 @@ void ProcTree::Discover(Origin origin) {
     for (const pid_t pid : lists_children_ ? ChildrenOf(parent.pid) : by_parent[parent.pid]) {
       const absl::StatusOr<ProcStat> stat = proc_.ReadStat(pid);
       if (!stat.ok() || stat->parent != parent.pid) continue;
-      if (!followed.insert({pid, stat->start_ticks * 10'000'000}).second) continue;
+      if (!followed.insert({pid, stat->start_ns()}).second) continue;
       if (Known* known = Add(pid, parent, origin)) {
         if (HasEnded(*stat)) Refresh(known);
       }

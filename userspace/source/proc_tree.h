@@ -1,6 +1,6 @@
-// A target and all that it forks, followed by asking /proc again and again: no right is needed but to look at one's own
-// processes. Called by pagemap_faults.cc. What is forked and has ended between two looks is never seen, and never made
-// up. An end is known by a pidfd, at once; how a process ended is known where the kernel still says so.
+// Follows a target and everything it forks by polling /proc, which needs no privileges for one's own processes.
+// Processes that are forked and end between two looks are missed, never made up. Ends are noticed at once through
+// pidfds; exit statuses are known if the kernel still reports them.
 #ifndef COWPROF_SOURCE_PROC_TREE_H_
 #define COWPROF_SOURCE_PROC_TREE_H_
 
@@ -13,7 +13,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
-#include "model/sample.h"
+#include "model/facts/sample.h"
 #include "posix/fd.h"
 #include "source/procfs.h"
 
@@ -22,32 +22,32 @@ namespace cowprof {
 struct TreeMember {
   ProcessId id, parent;
   Origin origin = Origin::kForked;
-  uint32_t serial = 0;  // in the order of discovery: parents before their children
+  uint32_t serial = 0;  // in order of discovery: parents before their children
   std::string comm;
   uint64_t faults = 0;  // since its fork
   bool execed = false;  // since the last look
   bool ended = false;
-  uint64_t exited_ns = 0;          // when that was seen, CLOCK_BOOTTIME; 0 while it lives
-  std::optional<int> exit_status;  // as wait(2) reports it; absent: the kernel does not say (any more)
+  uint64_t exited_ns = 0;          // when the end was noticed, CLOCK_BOOTTIME; 0 while alive
+  std::optional<int> exit_status;  // as wait(2) reports it; absent: the kernel does not report it (any more)
 };
 
 class ProcTree {
  public:
   explicit ProcTree(ProcFs proc);
 
-  // NotFound: there is no such process, or it has just ended.
+  // NotFound: no such process, or it has just ended.
   absl::Status Follow(pid_t target);
-  // One look at everybody, by serial. One that has ended is told once more and then forgotten.
+  // Looks at all members; returns them by serial. A member that has ended is returned once more, then forgotten.
   std::vector<TreeMember> Look();
-  // Readable when a member has ended that the last look did not tell.
+  // Readable when a member has ended since the last look.
   int wake_fd() const { return ends_.fd(); }
 
  private:
   struct Known {
     TreeMember member;
-    Fd pidfd;               // none on kernels before 5.3, or where there are no descriptors left
-    bool may_look = false;  // at its memory: then its exit status is told, too
-    bool may_exec = false;  // it has not called exec since its fork: PF_FORKNOEXEC
+    Fd pidfd;               // none before Linux 5.3, or if no descriptors are left
+    bool may_look = false;  // its memory may be read: then /proc also shows its exit status
+    bool may_exec = false;  // has not called exec since its fork: PF_FORKNOEXEC
     uint64_t stack_start = 0;
   };
 
@@ -57,11 +57,11 @@ class ProcTree {
   void Discover(Origin origin);
 
   ProcFs proc_;
-  bool lists_children_;  // CONFIG_PROC_CHILDREN; otherwise every process is asked for its parent
+  bool lists_children_;  // CONFIG_PROC_CHILDREN; otherwise reads the parent of every process
   Fd ends_;              // epoll on the pidfds
   uint32_t last_serial_ = 0;
   std::vector<Known> members_;              // by serial
-  absl::flat_hash_set<ProcessId> zombies_;  // told, but nobody has waited for them yet
+  absl::flat_hash_set<ProcessId> zombies_;  // reported as ended, but not reaped yet
 };
 
 }  // namespace cowprof

@@ -1,5 +1,4 @@
-// The cheapest way to ask /proc: one buffer, a handful of system calls, no look at the target's memory. Called by the
-// collector and the commands, and by limits.cc. What the text means is the matter of proc_text.h.
+// Reads /proc as cheaply as possible: one buffer, a few system calls, nothing that walks the target's memory.
 #include "source/procfs.h"
 
 #include <dirent.h>
@@ -21,14 +20,10 @@
 namespace cowprof {
 namespace {
 
-constexpr unsigned kExiting = 0x4;  // PF_EXITING, include/linux/sched.h
-
-// Holds stat, status, smaps_rollup and meminfo whole, so that they take one read and the one that
-// finds the end.
+// Large enough for stat, status, smaps_rollup and meminfo: one read, and one that finds the end.
 constexpr size_t kFirstBufferBytes = 4096;
-// Two million mappings. More is no file of /proc but a mistake, as a device under a test's root.
+// Two million mappings. Anything larger is not a file of /proc, but for example a device below a test's root.
 constexpr size_t kMaxFileBytes = 256 << 20;
-constexpr uint64_t kMsPerTick = 10;  // USER_HZ = 100
 
 // From errno: ENOENT and ESRCH become NotFound, EACCES and EPERM PermissionDenied.
 absl::Status Failure(absl::string_view verb, absl::string_view path) {
@@ -39,12 +34,12 @@ absl::Status Failure(absl::string_view verb, absl::string_view path) {
       absl::StrCat(status.message(), "; run cowprof as root or as the owner of the process"));
 }
 
-// Fills *buffer, which grows by doubling and never shrinks, and returns the part that holds the
-// file. The end is a read of 0 bytes: the kernel hands out maps and mountinfo a page at a time, so
-// a short read means nothing. `shown` is the path that a message names.
+// Reads the file into *buffer, which grows by doubling and never shrinks, and returns the part that holds it. The end
+// is a read of 0 bytes: the kernel returns maps and mountinfo a page at a time, so a short read means nothing. `shown`
+// is the path to use in messages.
 absl::StatusOr<absl::string_view> ReadInto(std::string* buffer, int directory, const char* path,
                                            absl::string_view shown) {
-  // A target may have mounted a FIFO over what we take for a file.
+  // O_NONBLOCK: the target may have mounted a FIFO over the file.
   const Fd file(openat(directory, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   if (!file.ok()) return Failure("open", shown);
   size_t filled = 0;
@@ -72,8 +67,8 @@ Directory OpenDirectory(int at, const char* path) {
   return Directory(directory, closedir);
 }
 
-// A descriptor of /proc/PID stays with the process it was opened for: when that one is gone every
-// look-up through it fails, even if the pid has a new owner. So figures never mix two processes.
+// A descriptor of /proc/PID refers to that process for good: once it is gone, every lookup through it fails, even if
+// the pid was reused. So figures never mix two processes.
 absl::StatusOr<Fd> OpenProcess(const std::string& path) {
   Fd directory(open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!directory.ok()) return Failure("open", path);
@@ -84,8 +79,8 @@ absl::StatusOr<uint64_t> CountDescriptorsIn(const Fd& process, absl::string_view
   struct stat info;
   struct statfs filesystem;
   if (fstatat(process.fd(), "fd", &info, 0) != 0) return Failure("stat", shown);
-  // Linux 6.2 made the size the count, with no right to list needed. It was 0 before, and
-  // on another file system, as under a test's root, it means something else.
+  // Since Linux 6.2 the size is the count, and needs no permission to list. Before, it was 0; on another file system,
+  // as below a test's root, it means something else.
   if (info.st_size > 0 && fstatfs(process.fd(), &filesystem) == 0 && filesystem.f_type == PROC_SUPER_MAGIC) {
     return static_cast<uint64_t>(info.st_size);
   }
@@ -120,16 +115,16 @@ absl::StatusOr<ProcFigures> ProcFs::ReadFigures(const ProcessId& id, uint64_t pa
   const auto status_text = ReadInto(&buffer, process->fd(), "status", path);
   if (!status_text.ok()) return status_text.status();
   const ProcStatus status = ParseStatus(*status_text);
-  // stat comes second: if the process is not ending by then, it was not while status was read.
+  // Read stat second: if the process is not exiting then, it was not while status was read.
   const auto stat_text = ReadInto(&buffer, process->fd(), "stat", path);
   if (!stat_text.ok()) return stat_text.status();
   const absl::StatusOr<ProcStat> stat = ParseStat(*stat_text);
   if (!stat.ok()) return stat.status();
   if (stat->start_ticks != id.start_ticks()) {
-    return absl::NotFoundError(absl::StrCat("process ", id.pid, " is gone: its pid belongs to another process now"));
+    return absl::NotFoundError(absl::StrCat("process ", id.pid, " is gone: its pid was reused"));
   }
-  if (stat->flags & kExiting || stat->state == 'Z') {
-    return absl::NotFoundError(absl::StrCat("process ", id.pid, " is giving its memory back"));
+  if (stat->is_exiting() || stat->state == 'Z') {
+    return absl::NotFoundError(absl::StrCat("process ", id.pid, " is exiting"));
   }
   ProcFigures figures;
   figures.anon_pages = ToPages(status.anon_bytes, page_bytes);
@@ -137,9 +132,9 @@ absl::StatusOr<ProcFigures> ProcFs::ReadFigures(const ProcessId& id, uint64_t pa
   figures.shmem_pages = ToPages(status.shmem_bytes, page_bytes);
   figures.swap_pages = ToPages(status.swap_bytes, page_bytes);
   figures.virtual_pages = stat->virtual_bytes / page_bytes;
-  figures.cpu_ms = (stat->user_ticks + stat->system_ticks) * kMsPerTick;
+  figures.cpu_ms = (stat->user_ticks + stat->system_ticks) * (kNsPerTick / 1'000'000);
   figures.threads = stat->threads;
-  // Before 6.2 only the owner may count them: absence, while the other figures stand.
+  // Before 6.2 only the owner may count them: the count is then absent, the other figures remain valid.
   const absl::StatusOr<uint64_t> descriptors = CountDescriptorsIn(*process, path);
   if (descriptors.ok()) figures.descriptors = *descriptors;
   return figures;

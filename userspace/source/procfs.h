@@ -1,5 +1,5 @@
-// Reads what /proc says of a process; proc_text.h makes figures of it. Called by the collector and by the commands;
-// judges nothing. A process that is gone is NotFound, one that may not be looked at is PermissionDenied.
+// Reads the files of /proc/PID; proc_text.h parses them. Judges nothing. A process that is gone is NotFound, one that
+// may not be read is PermissionDenied.
 #ifndef COWPROF_SOURCE_PROCFS_H_
 #define COWPROF_SOURCE_PROCFS_H_
 
@@ -16,7 +16,7 @@
 
 namespace cowprof {
 
-// Reads below one root, "/proc" but in tests.
+// Reads below one root: "/proc", except in tests.
 class ProcFs {
  public:
   explicit ProcFs(std::string root = "/proc") : root_(std::move(root)) {}
@@ -25,13 +25,12 @@ class ProcFs {
   std::string PathOf(pid_t pid, absl::string_view file) const;  // "/proc/12/stat"
   absl::StatusOr<std::string> ReadFile(pid_t pid, absl::string_view file) const;
   absl::StatusOr<ProcStat> ReadStat(pid_t pid) const;
-  // status, stat and fd of `id`; NotFound if the process is gone or the pid belongs to another one now (start time is
-  // compared).
+  // status, stat and fd of `id`; NotFound if the process is gone or the pid was reused (compares the start time).
   absl::StatusOr<ProcFigures> ReadFigures(const ProcessId& id, uint64_t page_bytes) const;
   absl::StatusOr<std::vector<Mapping>> ReadMaps(pid_t pid) const;
   absl::StatusOr<RollupFigures> ReadRollup(pid_t pid) const;
   std::string ReadCommandLine(pid_t pid) const;  // "" if there is none
-  // Open descriptors: st_size of /proc/PID/fd where the kernel fills it (6.2 and later), counted otherwise.
+  // Number of open descriptors: st_size of /proc/PID/fd where the kernel sets it (6.2 and later), otherwise counted.
   absl::StatusOr<uint64_t> CountDescriptors(pid_t pid) const;
   std::vector<pid_t> ListPids() const;
 
@@ -39,7 +38,7 @@ class ProcFs {
   std::string root_;
 };
 
-// The whole of a small file; NotFound for ENOENT and ESRCH, PermissionDenied for EACCES and EPERM.
+// All of a small file; NotFound for ENOENT and ESRCH, PermissionDenied for EACCES and EPERM.
 absl::StatusOr<std::string> ReadSmallFile(const std::string& path);
 
 }  // namespace cowprof

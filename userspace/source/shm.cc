@@ -1,5 +1,5 @@
-// See shm.h. A step is one entry of the folder, one read of a maps file or one descriptor: whoever has a hundred
-// thousand of any of them can't make a tick late.
+// A step is one entry of the folder, one read of a maps file, or one descriptor, so that a hundred thousand of any of
+// them do not delay a tick.
 #include "source/shm.h"
 
 #include <dirent.h>
@@ -23,7 +23,8 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
-#include "model/shm.h"
+#include "model/facts/shm.h"
+#include "model/saturating.h"
 #include "posix/clock.h"
 #include "posix/fd.h"
 #include "posix/open_in_root.h"
@@ -32,7 +33,6 @@ namespace cowprof {
 namespace {
 
 constexpr size_t kDeepestFolder = 16;
-constexpr unsigned kKernelThread = 0x00200000;  // PF_KTHREAD, include/linux/sched.h
 constexpr absl::Duration kLasting = absl::Seconds(1);
 
 using Directory = std::unique_ptr<DIR, int (*)(DIR*)>;
@@ -43,7 +43,7 @@ Directory ListOf(int fd) {
   return Directory(directory, closedir);
 }
 
-// Without a round trip to a server: a descriptor of a dead NFS mount must not hold us. False: it is gone, or no right.
+// Without asking a server: a descriptor on a dead NFS mount must not block. False: it is gone, or not permitted.
 bool Stat(int directory, const char* name, int flags, struct statx* out) {
   return statx(directory, name, flags | AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, STATX_BASIC_STATS, out) == 0;
 }
@@ -61,17 +61,17 @@ std::string RootOf(const ProcFs& proc, pid_t viewer) {
 }  // namespace
 
 struct ShmLook::State {
-  using Key = std::tuple<uint64_t, uint64_t, bool>;  // device, inode, System V: its ids are numbered on their own
+  using Key = std::tuple<uint64_t, uint64_t, bool>;  // device, inode, System V: its ids are a space of their own
 
   ProcFs proc;
   ShmLookPlan plan;
   Fd root;
   absl::Time began = absl::Now();
   ShmSample sample;
-  std::string device_text;  // of the mount, as maps has it: "00:28 "
+  std::string device_text;  // the mount's device as maps prints it: "00:28 "
   std::map<Key, ShmSegment> segments;
   uint64_t entries = 0;
-  std::set<pid_t> creators, seen_creators;  // pids that names have; of these, those that a living process has
+  std::set<pid_t> creators, seen_creators;  // pids in names; those of them that are alive
 
   struct Folder {
     Directory entries;
@@ -81,11 +81,11 @@ struct ShmLook::State {
 
   std::vector<pid_t> pids;
   size_t next_pid = 0;
-  // Of the process that is being looked at.
+  // State of the current process.
   enum class Part { kBegin, kMaps, kDescriptors } part = Part::kBegin;
   bool has_memory = false, refused = false;
   Fd maps;
-  std::string text;  // of maps: read, and not a whole line yet
+  std::string text;  // incomplete last line of maps
   Directory descriptors{nullptr, closedir};
   std::vector<pid_t> living;
 
@@ -134,7 +134,7 @@ void ShmLook::State::ListEntry() {
   if (entry_name == "." || entry_name == "..") return;
   if (++entries > plan.most_entries) {
     ++sample.unlisted;
-    if (sample.unlisted > plan.most_entries) folders.clear();  // whoever adds entries all the time does not hold us
+    if (sample.unlisted > plan.most_entries) folders.clear();  // entries that keep being added must not hold us up
     return;
   }
   struct statx info;
@@ -148,7 +148,7 @@ void ShmLook::State::ListEntry() {
   if (inner != nullptr) folders.push_back({std::move(inner), std::move(path)});
 }
 
-// What a process maps or holds, by the name that the kernel prints; null if it is no shared memory.
+// The segment that a process maps or holds, by the name that the kernel prints; null if it is not shared memory.
 ShmSegment* ShmLook::State::Find(uint64_t device, uint64_t inode, const std::string& name) {
   const bool memfd = absl::StartsWith(name, "/memfd:"), sysv = absl::StartsWith(name, "/SYSV");
   if (device != sample.device && !memfd && !sysv) return nullptr;
@@ -169,8 +169,8 @@ void ShmLook::State::AddMapping(pid_t pid, const Mapping& mapping) {
   if (segment == nullptr) return;
   if (segment->mapped_by.empty() || segment->mapped_by.back() != pid) segment->mapped_by.push_back(pid);
   if (segment->length_bytes > 0) return;
-  // It has no name to ask by, and perhaps no descriptor either. This needs CAP_CHECKPOINT_RESTORE; without it the part
-  // that is mapped counts as used.
+  // It has no name and maybe no descriptor to stat. map_files needs CAP_CHECKPOINT_RESTORE; without it the mapped part
+  // counts as used.
   struct statx info;
   const std::string file = absl::StrFormat("map_files/%x-%x", mapping.begin, mapping.end);
   const bool known = Stat(AT_FDCWD, proc.PathOf(pid, file).c_str(), 0, &info);
@@ -192,12 +192,12 @@ void ShmLook::State::Begin(pid_t pid) {
   }
 }
 
-// Of the thousands of lines that a process has few are worth to be parsed.
+// Whether the line may be about shared memory: only few of the thousands of lines are worth parsing.
 bool ShmLook::State::MayBeShared(absl::string_view line) const {
   return absl::StrContains(line, device_text) || absl::StrContains(line, "/memfd:") || absl::StrContains(line, "/SYSV");
 }
 
-// The kernel hands out a page at a time.
+// One read: the kernel returns at most a page at a time.
 void ShmLook::State::ReadMaps(pid_t pid) {
   char buffer[16384];
   const ssize_t got = maps.ok() ? read(maps.fd(), buffer, sizeof(buffer)) : 0;
@@ -229,7 +229,7 @@ void ShmLook::State::ReadDescriptor(pid_t pid) {
   if (!Stat(directory, entry->d_name, 0, &info) || !S_ISREG(info.stx_mode)) return;
   const uint64_t device = DeviceOf(info);
   char name[4096];
-  // Its name is worth a system call only where it may be shared memory: that has no block device, hence major number 0.
+  // Read its name only if it may be shared memory, which has no block device and therefore major number 0.
   if (device != sample.device && info.stx_dev_major != 0) return;
   const ssize_t length = readlinkat(directory, entry->d_name, name, sizeof(name));
   if (length <= 0) return;
@@ -241,12 +241,11 @@ void ShmLook::State::ReadDescriptor(pid_t pid) {
   if (segment->opened_by.empty() || segment->opened_by.back() != pid) segment->opened_by.push_back(pid);
 }
 
-// On some hosts not even root may look into every process; but how much shared memory it has resident is for all to
-// read.
+// On some hosts not even root may read every process, but everyone may read how much shared memory it has resident.
 void ShmLook::State::AddUnreadable(pid_t pid) {
   const absl::StatusOr<ProcStat> stat = proc.ReadStat(pid);
   const absl::StatusOr<std::string> status = proc.ReadFile(pid, "status");
-  if (!stat.ok() || (stat->flags & kKernelThread) != 0 || stat->state == 'Z') return;
+  if (!stat.ok() || stat->is_kernel_thread() || stat->state == 'Z') return;
   const uint64_t bytes = (status.ok() ? ParseStatus(*status).shmem_bytes : std::nullopt).value_or(UINT64_MAX);
   sample.unreadable += bytes > 0;
   sample.unreadable_bytes = std::max(sample.unreadable_bytes, bytes);
@@ -260,7 +259,7 @@ void ShmLook::State::End(pid_t pid) {
   ++next_pid;
 }
 
-// One step; false when there is nothing more to do.
+// Takes one step; false if nothing is left to do.
 bool ShmLook::State::Step() {
   if (!folders.empty()) {
     ListEntry();
@@ -302,9 +301,9 @@ absl::StatusOr<ShmLook> ShmLook::Begin(const ProcFs& proc, const ShmLookPlan& pl
   sample.device = DeviceOf(info);
   state->device_text = absl::StrFormat("%02x:%02x ", info.stx_dev_major, info.stx_dev_minor);
   sample.whole = plan.whole;
-  // tmpfs mounted with size=0 has no bound and says 0 blocks.
+  // tmpfs mounted with size=0 is unbounded and reports 0 blocks.
   if (size.f_blocks > 0) sample.capacity_bytes = uint64_t{size.f_blocks} * size.f_frsize;
-  sample.used_bytes = uint64_t{size.f_blocks - std::min(size.f_blocks, size.f_bfree)} * size.f_frsize;
+  sample.used_bytes = uint64_t{SaturatingSubtract(size.f_blocks, size.f_bfree)} * size.f_frsize;
   Directory top = ListOf(openat(state->root.fd(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (top == nullptr) return absl::ErrnoToStatus(errno, absl::StrCat("list ", root, "/dev/shm"));
   state->folders.push_back({std::move(top), ""});
@@ -336,7 +335,7 @@ ShmSample ShmLook::Take() {
     const bool of_ours =
         state.plan.foreign || std::any_of(owners.begin(), owners.end(), [&](pid_t pid) { return ours.contains(pid); });
     if (!IsOnMount(state.sample, segment) && !of_ours) continue;
-    // What nobody has any more may just have been removed: while this look went on, as it should be.
+    // A segment that nobody uses may have been removed properly while this look was in progress.
     if (OwnershipOf(state.sample, segment) != Ownership::kOwned && !IsStillThere(segment)) continue;
     state.sample.segments.push_back(std::move(segment));
   }

@@ -1,6 +1,6 @@
-// One look at shared memory: the file system behind a process's /dev/shm, what has a name there, and what processes map
-// or hold open of it. It is made piece by piece, so that no tick waits for a large host. Called by the watch and by
-// `cowprof shm`. Opens no file that it lists, follows no link; judges nothing.
+// One look at shared memory: the file system behind a process's /dev/shm, the names in it, and what processes map or
+// hold open. Proceeds in small steps, so that no tick is late on a large host. Opens none of the files that it lists
+// and follows no link; judges nothing.
 #ifndef COWPROF_SOURCE_SHM_H_
 #define COWPROF_SOURCE_SHM_H_
 
@@ -13,32 +13,32 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "model/sample.h"
+#include "model/facts/sample.h"
 #include "source/procfs.h"
 
 namespace cowprof {
 
 struct ShmLookPlan {
-  pid_t viewer = 0;                 // whose /dev/shm; 0: the caller's own
-  std::vector<pid_t> first;         // looked at first
-  bool whole = true;                // and then all other processes
-  uint64_t most_entries = 100'000;  // of the folder, and of those in it
-  bool foreign = false;  // memfds and System V segments of those, too; files of the mount are told in any case
+  pid_t viewer = 0;                 // the process whose /dev/shm to look at; 0: the caller
+  std::vector<pid_t> first;         // look at these processes first
+  bool whole = true;                // then at all other processes
+  uint64_t most_entries = 100'000;  // of the folder and its subfolders
+  bool foreign = false;  // include memfds and System V segments of the other processes; files are always included
 };
 
 class ShmLook {
  public:
-  // The message says what could not be opened and why.
+  // On failure the message says what could not be opened and why.
   static absl::StatusOr<ShmLook> Begin(const ProcFs& proc, const ShmLookPlan& plan);
   ShmLook(ShmLook&&);
   ~ShmLook();
 
-  // Goes on for about `budget` of CPU time; true when all was looked at.
+  // Continues for about `budget` of CPU time; true once everything was looked at.
   bool Run(absl::Duration budget);
-  // After Run() said true, once. Segments in no particular order.
+  // Call once, after Run() returned true. Segments are in no particular order.
   ShmSample Take();
   const std::vector<pid_t>& living() const;  // processes that had memory of their own
-  // True if the name of `segment` still stands for it.
+  // True if the name of `segment` still refers to it.
   bool IsStillThere(const ShmSegment& segment) const;
 
  private:
@@ -47,11 +47,11 @@ class ShmLook {
   std::unique_ptr<State> state_;
 };
 
-// When a name came or went in the /dev/shm that `viewer` sees: cheap enough for each tick. InfinitePast if it has none.
+// When a name was last added or removed in the /dev/shm of `viewer`; InfinitePast if it has none. Cheap.
 absl::Time LastNameChange(const ProcFs& proc, pid_t viewer);
-// A living process whose /dev/shm is on `device`; 0: the caller's own is; nullopt: nobody's.
+// A live process whose /dev/shm is on `device`; 0: the caller's is; nullopt: none.
 std::optional<pid_t> FindViewer(const ProcFs& proc, uint64_t device);
-// `pid` and all that descends from it.
+// `pid` and its descendants.
 std::vector<pid_t> FamilyOf(const ProcFs& proc, pid_t pid);
 
 }  // namespace cowprof

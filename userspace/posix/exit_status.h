@@ -1,0 +1,25 @@
+// Exit statuses of the cowprof command, and how a failure is reported: one line on stderr.
+#ifndef COWPROF_POSIX_EXIT_STATUS_H_
+#define COWPROF_POSIX_EXIT_STATUS_H_
+
+#include "absl/strings/string_view.h"
+
+namespace cowprof {
+
+// Part of the command line's interface: values never change.
+enum ExitCode {
+  kDone = 0,
+  kInternalFailure = 1,
+  kUsage = 2,
+  kGateHit = 3,
+  kNoProcess = 4,    // no such process, or no permission to read it
+  kHostCannot = 5,   // the host supports nothing that this request needs
+  kCannotWrite = 6,  // the output could not be written
+};
+
+// Prints "cowprof: `sentence`" on stderr and returns `code`.
+int Fail(ExitCode code, absl::string_view sentence);
+
+}  // namespace cowprof
+
+#endif  // COWPROF_POSIX_EXIT_STATUS_H_

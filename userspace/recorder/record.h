@@ -1,0 +1,38 @@
+// Runs one recording from start to verdict. Owns what a recording can be asked to do; the flags that ask for it are
+// cli/options.h's.
+#ifndef COWPROF_RECORDER_RECORD_H_
+#define COWPROF_RECORDER_RECORD_H_
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "model/judge/alert.h"
+#include "serve/serve_address.h"
+
+namespace cowprof {
+
+struct RecordOptions {
+  pid_t attach = 0;                  // 0: start `program` instead
+  std::vector<std::string> program;  // command to start and record
+  std::string output;                // "": cowprof-PID.json
+  absl::Duration duration = absl::InfiniteDuration();
+  absl::Duration interval = absl::Seconds(1);
+  bool quiet = false, live = false;
+  std::optional<ServeAddress> serve;  // absent: no page
+  bool every_copy = false, verify = false;
+  std::vector<std::string> without;  // capabilities and rungs that must not be used
+  AlertSettings alerts;
+  std::string on_alert;  // command line to run at each alert; "": none
+  bool fail_on_alert = false;
+};
+
+// Returns the exit status. Every failure has been reported on stderr by then.
+int RunRecording(const RecordOptions& options);
+
+}  // namespace cowprof
+
+#endif  // COWPROF_RECORDER_RECORD_H_

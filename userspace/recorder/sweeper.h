@@ -1,0 +1,57 @@
+// The sweeps that go with probes: which process is due, which of its regions, and what may be spent on it. Probes count
+// the copies; these sweeps say how much memory is private now.
+#ifndef COWPROF_RECORDER_SWEEPER_H_
+#define COWPROF_RECORDER_SWEEPER_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/time/time.h"
+#include "recorder/processes.h"
+#include "source/fault_source.h"
+#include "source/pagemap.h"
+#include "source/sweep_pace.h"
+
+namespace cowprof {
+
+struct SweeperOptions {
+  uint64_t page_bytes = 4096;
+  uint64_t t0_ns = 0;          // CLOCK_BOOTTIME at the start of the recording
+  size_t sample_diverged = 0;  // see SweepJob
+  absl::Duration interval;     // between two rounds
+};
+
+class Sweeper {
+ public:
+  // `faults` says which regions were touched, and must outlive this.
+  Sweeper(ProcFs proc, const SweeperOptions& options, FaultSource* faults);
+
+  // Plans a round if one is due, and sweeps as much as the tick may cost. `pull`: of this tick.
+  std::vector<FinishedSweep> Run(const Processes& processes, const Pull& pull, const PullRequest& tick);
+  // The process has a new address space since `t`.
+  void Exec(uint32_t serial, absl::Duration t);
+  void Forget(uint32_t serial);
+  absl::Duration cost() const { return sweep_.cost(); }  // CPU time so far
+
+ private:
+  struct State {
+    absl::Duration next_full;      // sweep of all its regions
+    uint64_t swept_own_pages = 0;  // pages that it had got when its regions were last handed to the sweep
+  };
+
+  void PlanRound(const Processes& processes, const Pull& pull, const PullRequest& tick);
+  std::optional<SweepJob> PlanSweep(const LivingProcess& process, const LivingProcess* parent, uint64_t own_pages,
+                                    const PullRequest& tick);
+
+  SweeperOptions options_;
+  FaultSource* faults_;
+  PagemapSweep sweep_;
+  SweepPace pace_;
+  absl::flat_hash_map<uint32_t, State> states_;  // by serial
+};
+
+}  // namespace cowprof
+
+#endif  // COWPROF_RECORDER_SWEEPER_H_

@@ -1,0 +1,42 @@
+// The limits that the target meets, and what must be remembered of them once it is gone: the names of its cgroups and
+// its /dev/shm.
+#ifndef COWPROF_RECORDER_TARGET_LIMITS_H_
+#define COWPROF_RECORDER_TARGET_LIMITS_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "model/facts/sample.h"
+#include "source/limits.h"
+
+namespace cowprof {
+
+class TargetLimits {
+ public:
+  explicit TargetLimits(Limits limits) : limits_(std::move(limits)) {}
+
+  // All of a tick.
+  std::vector<LimitSample> Read(pid_t target);
+  // Between two ticks: cheap enough for several times.
+  std::vector<LimitSample> Look(pid_t target, absl::Duration now) { return limits_.Look(target, now); }
+  // The cgroups of the last Read(), as they are now.
+  std::vector<LimitSample> ReadLastCgroups() const { return limits_.ReadLastCgroups(); }
+
+  // Completes a cgroup's name. `inode`: of its directory; `process`: one that is in it, and may be gone.
+  void NameCgroup(pid_t process, uint64_t inode, LimitSample* limit) const;
+  // The file system that the target has at /dev/shm; 0: not known yet.
+  uint64_t shm_device() const { return shm_device_; }
+
+ private:
+  Limits limits_;
+  std::vector<LimitSample> cgroups_seen_;
+  uint64_t shm_device_ = 0;
+};
+
+}  // namespace cowprof
+
+#endif  // COWPROF_RECORDER_TARGET_LIMITS_H_
