@@ -1,5 +1,5 @@
-// See address_spaces.h.
-#include "address_spaces.h"
+// Reads mappings when they may have changed, and keeps the numbers of their regions stable.
+#include "attribution/address_spaces.h"
 
 #include <algorithm>
 
@@ -60,26 +60,26 @@ void AddressSpaces::LookForHeads(int owner, pid_t pid, const HeadLayout& layout,
   const PresentMemory memory(pid, proc_);
   for (const size_t i : due) {
     space.looked_bytes[i] = bytes_of(i);
-    RegionHeads heads = cowprof::LookForHeads(space.known[i], memory, layout, types);
+    RegionHeads heads = cowprof::LookForHeads(space.known[i], page_bytes_, memory, layout, types);
     heads.region = space.numbers[i];
     if (heads.pages > 0) heads_.push_back(heads);
   }
 }
 
-void AddressSpaces::Add(int owner, const FinishedSweep& sweep) {
+void AddressSpaces::Add(int owner, int index, const FinishedSweep& sweep) {
   const auto space = spaces_.find(owner);
   if (space == spaces_.end()) return;
   for (const RangePages& pages : sweep.ranges) {
     if (pages.number >= space->second.numbers.size()) continue;
     const int region = space->second.numbers[pages.number];
-    const RegionCount count = {.index = sweep.index,
+    const RegionCount count = {.index = index,
                                .region = region,
                                .private_pages = pages.private_pages,
                                .shared_pages = pages.shared_pages,
                                .diverged_pages = pages.diverged_pages,
                                .same_pages = pages.same_pages,
                                .new_pages = pages.new_pages};
-    RegionCount& last = counts_[sweep.index][region];
+    RegionCount& last = counts_[index][region];
     if (last == count) continue;
     last = count;
     changed_.push_back(count);

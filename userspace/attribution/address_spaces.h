@@ -1,8 +1,8 @@
-// Which region every page lies in: the regions of each address space, numbered for the recording, and what the sweeps
-// found in them. Called by the collector around every sweep. An address space is known by the process whose mappings
-// were read: what is forked from it has the same, with more or less.
-#ifndef COWPROF_ADDRESS_SPACES_H_
-#define COWPROF_ADDRESS_SPACES_H_
+// Which region every page lies in: the regions of each address space, numbered for the recording, and what sweeps found
+// in them. An address space is named by the process that owns it; processes forked from that have the same mappings,
+// give or take a few.
+#ifndef COWPROF_ATTRIBUTION_ADDRESS_SPACES_H_
+#define COWPROF_ATTRIBUTION_ADDRESS_SPACES_H_
 
 #include <sys/types.h>
 
@@ -12,9 +12,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/time/time.h"
-#include "model/sample.h"
+#include "attribution/regions.h"
+#include "model/facts/sample.h"
 #include "python/page_diff.h"
-#include "regions.h"
 #include "source/pagemap.h"
 #include "source/procfs.h"
 
@@ -22,20 +22,20 @@ namespace cowprof {
 
 class AddressSpaces {
  public:
-  explicit AddressSpaces(ProcFs proc) : proc_(std::move(proc)) {}
+  AddressSpaces(ProcFs proc, uint64_t page_bytes) : proc_(std::move(proc)), page_bytes_(page_bytes) {}
 
-  // The ranges for a sweep of a process of the address space that `owner` has. Its mappings, read through `pid`, are
-  // looked at anew when they are older than 10 s. `pool_bytes`: of pymalloc there, 0 if there is none.
+  // The ranges for a sweep of a process that has the address space of `owner`. Its mappings, read through `pid`, are
+  // read again when they are older than 10 s. `pool_bytes`: of pymalloc there, 0 if there is none.
   std::shared_ptr<const std::vector<AddressRange>> RangesOf(int owner, pid_t pid, uint64_t pool_bytes,
                                                             absl::Duration t);
-  // `owner` has forked, and may have loaded its data since its mappings were read: they are looked at anew by the next
-  // call of RangesOf, unless it forks all the time.
+  // `owner` has forked, and may have loaded its data since its mappings were read: the next call of RangesOf reads them
+  // again, unless it forks all the time.
   void Forked(int owner, absl::Duration t);
-  // Looks for the heads of objects in the larger regions of other memory than pymalloc's that `owner` has, as far as
-  // they are new or have grown. `pid`: a process that inherited them.
+  // Looks for heads of objects in the larger regions of `owner` that are not pymalloc's, if they are new or have grown.
+  // `pid`: a process that inherited them.
   void LookForHeads(int owner, pid_t pid, const HeadLayout& layout, const TypeLookup& types);
-  // What a sweep of `index` found.
-  void Add(int owner, const FinishedSweep& sweep);
+  // What a sweep of the process `index`, which has the address space of `owner`, found.
+  void Add(int owner, int index, const FinishedSweep& sweep);
   // New regions and changed counts since the last call.
   void Take(Sample* sample);
   void Forget(int index) { counts_.erase(index); }
@@ -50,6 +50,7 @@ class AddressSpaces {
     bool has_forked = false;
   };
   ProcFs proc_;
+  uint64_t page_bytes_;
   absl::flat_hash_map<int, Space> spaces_;  // by owner
   int next_number_ = 0;
   std::vector<NumberedRegion> new_regions_;
@@ -60,4 +61,4 @@ class AddressSpaces {
 
 }  // namespace cowprof
 
-#endif  // COWPROF_ADDRESS_SPACES_H_
+#endif  // COWPROF_ATTRIBUTION_ADDRESS_SPACES_H_

@@ -1,6 +1,6 @@
-// Draws, reads and counts. Most pages are identical, so that two bulk reads are all they cost; the neighbours are read
-// only where an object may reach over the page's end.
-#include "verify.h"
+// Draws, reads and counts. Most pages are identical and cost no more than two bulk reads; neighbours are read only
+// where an object may cross the edge of the page.
+#include "attribution/cause_verifier.h"
 
 #include <algorithm>
 #include <array>
@@ -13,7 +13,7 @@ namespace cowprof {
 namespace {
 
 constexpr size_t kPagesPerPiece = 32;
-constexpr size_t kPageWords = Verifier::kPageBytes / sizeof(uint64_t);
+constexpr size_t kPageWords = CauseVerifier::kPageBytes / sizeof(uint64_t);
 using PageWords = std::array<uint64_t, kPageWords>;
 
 absl::Span<char> BytesOf(absl::Span<uint64_t> words) {
@@ -40,7 +40,7 @@ PageNeighbours ReadNeighbours(const MemoryReader& memory, uint64_t address) {
   std::array<uint64_t, kNeighbourWords> before, after;
   std::array<ReadRequest, 2> requests = {
       ReadRequest{address - kBytes, BytesOf(absl::MakeSpan(before))},
-      ReadRequest{address + Verifier::kPageBytes, BytesOf(absl::MakeSpan(after))},
+      ReadRequest{address + CauseVerifier::kPageBytes, BytesOf(absl::MakeSpan(after))},
   };
   memory.ReadMany(absl::MakeSpan(requests));
   PageNeighbours near;
@@ -95,13 +95,13 @@ class Deadline {
 
 }  // namespace
 
-// std::uniform_int_distribution is another one in every library. The bias is below 2^-40 for any number of pages.
-uint64_t Verifier::Below(uint64_t bound) {
+// std::uniform_int_distribution differs between libraries. The bias is below 2^-40 for any number of pages.
+uint64_t CauseVerifier::Below(uint64_t bound) {
   return static_cast<uint64_t>(static_cast<unsigned __int128>(random_()) * bound >> 64);
 }
 
 // Algorithm R (Vitter 1985): the n-th page takes a random place with probability pages_per_round / n.
-void Verifier::Offer(int index, absl::Span<const uint64_t> page_addresses) {
+void CauseVerifier::Offer(int index, absl::Span<const uint64_t> page_addresses) {
   Worker& worker = workers_[index];
   for (const uint64_t address : page_addresses) {
     if (worker.compared.size() >= kMaxPagesPerWorker) return;
@@ -109,14 +109,14 @@ void Verifier::Offer(int index, absl::Span<const uint64_t> page_addresses) {
     ++worker.offered;
     if (worker.sample.size() < pages_per_round_) {
       worker.sample.push_back(address);
-    } else if (const uint64_t place = Below(worker.offered); place < worker.sample.size()) {
-      worker.sample[place] = address;
+    } else if (const uint64_t copy_site = Below(worker.offered); copy_site < worker.sample.size()) {
+      worker.sample[copy_site] = address;
     }
   }
 }
 
-std::vector<PageVerdict> Verifier::ComparePiece(const VerifyTarget& target,
-                                                absl::Span<const uint64_t> addresses) const {
+std::vector<PageVerdict> CauseVerifier::ComparePiece(const VerifyTarget& target,
+                                                     absl::Span<const uint64_t> addresses) const {
   const auto parent = std::make_unique<std::array<Copy, kPagesPerPiece>>();
   const auto worker = std::make_unique<std::array<Copy, kPagesPerPiece>>();
   ReadPages(target.worker, addresses, absl::MakeSpan(*worker));
@@ -131,12 +131,12 @@ std::vector<PageVerdict> Verifier::ComparePiece(const VerifyTarget& target,
   return verdicts;
 }
 
-std::vector<PageVerdict> Verifier::Run(const VerifyTarget& target, VerifyBudget budget) {
+std::vector<PageVerdict> CauseVerifier::Run(const VerifyTarget& target, VerifyBudget budget) {
   const Deadline deadline(budget);
   Worker& worker = workers_[target.index];
   std::vector<uint64_t> sample = std::exchange(worker.sample, {});
   worker.offered = 0;
-  // In the reservoir early pages stand early; the budget may leave the rest out.
+  // The reservoir keeps early pages in front, and the budget may cut off the rest: shuffle.
   for (size_t i = sample.size(); i > 1; --i) std::swap(sample[i - 1], sample[Below(i)]);
 
   std::vector<PageVerdict> verdicts;
@@ -151,33 +151,14 @@ std::vector<PageVerdict> Verifier::Run(const VerifyTarget& target, VerifyBudget 
   return verdicts;
 }
 
-VerifyFigures Verifier::FiguresOf(int index) const {
+VerifyFigures CauseVerifier::FiguresOf(int index) const {
   const auto worker = workers_.find(index);
   return worker == workers_.end() ? VerifyFigures{} : worker->second.figures;
 }
 
-void Verifier::Forget(int index) {
+void CauseVerifier::Forget(int index) {
   const auto worker = workers_.find(index);
   if (worker != workers_.end()) worker->second = {.figures = worker->second.figures};
-}
-
-Agreement CompareWithProbes(absl::Span<const ProbedPage> probed, absl::Span<const PageVerdict> verdicts) {
-  absl::flat_hash_map<uint64_t, PageDiff> by_address;
-  for (const PageVerdict& verdict : verdicts) by_address[verdict.address] = verdict.diff;
-  Agreement agreement;
-  for (const ProbedPage& page : probed) {
-    const auto verdict = by_address.find(page.address);
-    if (verdict == by_address.end()) continue;
-    const bool data_differs = verdict->second == PageDiff::kData;
-    if (page.first_write_was_data == data_differs) {
-      ++agreement.agree;
-    } else if (data_differs) {
-      ++agreement.called_harmless_but_data_differs;
-    } else {
-      ++agreement.called_data_but_nothing_differs;
-    }
-  }
-  return agreement;
 }
 
 }  // namespace cowprof

@@ -1,5 +1,5 @@
-// See copied_bytes.h.
-#include "copied_bytes.h"
+// Compares pages, finds the objects on them, and lets the collector's counters decide where bytes leave two answers.
+#include "attribution/page_evidence.h"
 
 #include <algorithm>
 #include <array>
@@ -14,14 +14,14 @@ namespace {
 
 constexpr absl::Duration kMostAllowance = absl::Milliseconds(200);
 constexpr size_t kEnoughForNow = 32;  // pages, whatever they cost
-constexpr size_t kPageWords = Verifier::kPageBytes / sizeof(uint64_t);
+constexpr size_t kPageWords = CauseVerifier::kPageBytes / sizeof(uint64_t);
 using PageWords = std::array<uint64_t, kPageWords>;
 
 bool ReadPage(const MemoryReader& memory, uint64_t address, PageWords* words) {
-  return memory.Read(address, absl::MakeSpan(reinterpret_cast<char*>(words->data()), Verifier::kPageBytes));
+  return memory.Read(address, absl::MakeSpan(reinterpret_cast<char*>(words->data()), CauseVerifier::kPageBytes));
 }
 
-// The type of one of the objects that the first write may have hit, by chance. 0: none has its head on the page.
+// The type of one of the objects that the first write may have hit, chosen at random. 0: none has its head on the page.
 uint64_t TypeOn(absl::Span<const ObjectHead> heads, const PageWords& own, const PageWords& parents, cowprof_shape shape,
                 uint64_t chance) {
   std::vector<uint64_t> types, of_changed;
@@ -50,24 +50,24 @@ cowprof_shape ShapeOf(PageDiff diff, bool heads, bool tracked, Collected collect
     case PageDiff::kRefcountOnly:
       break;
   }
-  // A count went up, and mostly down again; or a collection came by, which writes to the header of every object that it
-  // tracks and puts it back.
+  // A reference count went up, and mostly down again; or a collection wrote to the header of every tracked object, and
+  // restored it.
   if (!heads) return COWPROF_SHAPE_UNREAD;
   if (!tracked || collected == Collected::kNo) return COWPROF_SHAPE_REFCOUNT;
   return collected == Collected::kYes ? COWPROF_SHAPE_COLLECTION : COWPROF_SHAPE_UNREAD;
 }
 
-void CopiedBytes::AddAllowance(absl::Duration now, double share) {
+void PageEvidence::AddAllowance(absl::Duration now, double share) {
   allowance_ = std::min(kMostAllowance, allowance_ + share * (now - std::exchange(last_, now)));
 }
 
-void CopiedBytes::NoteCollections(const ProcessId& id, const Program& program) {
+void PageEvidence::NoteCollections(const ProcessId& id, const Program& program) {
   Collections& known = collections_[id];
   known.before = std::exchange(known.now, program.FullCollections(id.pid));
 }
 
-// A new worker has its parent's count as of its fork: if the parent's has not moved since, that is known.
-void CopiedBytes::NoteBase(const ProcessId& worker, const ProcessId& parent, const Program& program) {
+// A new worker starts with its parent's count at the fork; that is known if the parent's has not moved since.
+void PageEvidence::NoteBase(const ProcessId& worker, const ProcessId& parent, const Program& program) {
   const std::optional<uint64_t> parents = program.FullCollections(parent.pid);
   const std::optional<uint64_t> before = collections_[parent].before;
   Collections& own = collections_[worker];
@@ -76,21 +76,21 @@ void CopiedBytes::NoteBase(const ProcessId& worker, const ProcessId& parent, con
   own.unclear = *own.base > before.value_or(*own.base);
 }
 
-Collected CopiedBytes::CollectedIn(const ProcessId& worker) const {
+Collected PageEvidence::CollectedIn(const ProcessId& worker) const {
   const auto own = collections_.find(worker);
   if (own == collections_.end() || !own->second.now || !own->second.base) return Collected::kUnknown;
   if (*own->second.now > *own->second.base) return Collected::kYes;
   return own->second.unclear ? Collected::kUnknown : Collected::kNo;
 }
 
-std::optional<std::vector<ExplainedPage>> CopiedBytes::Read(const ProcessId& worker, const ProcessId& parent,
-                                                            Program& program, const std::vector<uint64_t>& copied) {
+std::optional<std::vector<ExplainedPage>> PageEvidence::Read(const ProcessId& worker, const ProcessId& parent,
+                                                             Program& program, const std::vector<uint64_t>& copied) {
   std::vector<ExplainedPage> pages;
   if (program.python() == Program::Python::kNotKnownYet) return std::nullopt;
   const std::optional<HeadLayout> layout = program.Heads();
   NoteBase(worker, parent, program);
   if (copied.empty() || !layout || program.python() != Program::Python::kReadable) return pages;
-  // A collection is counted when it is over, and writes before.
+  // A collection is counted when it is over, but writes before that.
   if (allowance_ <= absl::ZeroDuration() || program.IsCollecting(worker.pid)) return std::nullopt;
   const absl::Duration before = ReadClock(CLOCK_THREAD_CPUTIME_ID);
   program.memory().Prefer(worker);
@@ -101,7 +101,7 @@ std::optional<std::vector<ExplainedPage>> CopiedBytes::Read(const ProcessId& wor
   verifier_.Offer(0, copied);
   PageWords own, parents;
   for (const PageVerdict& verdict : verifier_.Run(target, {.cpu = allowance_})) {
-    // The verdicts are in no order: those that were looked at are a random sample, too.
+    // The verdicts are in random order, so those read before the break are a random sample, too.
     if (pages.size() >= kEnoughForNow && ReadClock(CLOCK_THREAD_CPUTIME_ID) - before > allowance_) break;
     if (!ReadPage(own_memory, verdict.address, &own) || !ReadPage(parent_memory, verdict.address, &parents)) continue;
     const std::vector<ObjectHead> heads = FindHeads(own, *layout, target.types);
@@ -112,7 +112,7 @@ std::optional<std::vector<ExplainedPage>> CopiedBytes::Read(const ProcessId& wor
     pages.push_back({verdict.address, shape, of_object ? TypeOn(heads, own, parents, shape, random_()) : 0});
   }
   allowance_ -= ReadClock(CLOCK_THREAD_CPUTIME_ID) - before;
-  // What a collection of the last round copied may come with the next sweep.
+  // The next sweep may still find copies of a collection of the last round.
   if (Collections& own = collections_[worker]; own.before && own.base) {
     own.base = *own.before;
     own.unclear = false;

@@ -1,9 +1,9 @@
-// Why and onto what, without probes: reads a sample of the pages that a worker has copied, in it and in its parent, and
-// says what their bytes tell of the first write. Called by the collector where the page map alone counts. Bytes know
-// less than a probe: what was undone leaves no trace, so that most pages of objects are identical; see
-// docs/without-root.md for what is made of that, and for how wrong it is.
-#ifndef COWPROF_COPIED_BYTES_H_
-#define COWPROF_COPIED_BYTES_H_
+// Causes and types without probes: reads a sample of the pages that a worker has copied, in the worker and in its
+// parent, and infers the first write from the bytes. Bytes tell less than a probe: a write that was undone leaves no
+// trace, so most pages of objects are identical. docs/without-root.md says what is inferred all the same, and how wrong
+// it can be.
+#ifndef COWPROF_ATTRIBUTION_PAGE_EVIDENCE_H_
+#define COWPROF_ATTRIBUTION_PAGE_EVIDENCE_H_
 
 #include <cstdint>
 #include <optional>
@@ -14,33 +14,34 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "model/sample.h"
-#include "program.h"
+#include "attribution/cause_verifier.h"
+#include "attribution/program.h"
+#include "model/facts/sample.h"
 #include "source/fault_source.h"
-#include "verify.h"
 
 namespace cowprof {
 
-// Whether Python's collector went through all objects of a process in some time. One of its young generations writes
-// to few inherited objects, and is left out.
+// Whether Python's collector went through all objects of a process in some time. A collection of a young generation
+// writes to few inherited objects and does not count.
 enum class Collected { kNo, kYes, kUnknown };
 
 // What the first write to a page hit, as far as its bytes tell: `diff` of the two pages; `tracked`: of objects with
 // their heads on the page, one is of a type that the collector tracks; `heads`: there is any.
 cowprof_shape ShapeOf(PageDiff diff, bool heads, bool tracked, Collected collected);
 
-class CopiedBytes {
+class PageEvidence {
  public:
-  explicit CopiedBytes(ProcFs proc) : proc_(std::move(proc)) {}
-  // Reads cost CPU time, of which `share` is allowed from now on; `now` counts from anywhere.
+  explicit PageEvidence(ProcFs proc) : proc_(std::move(proc)) {}
+  // Allows reads `share` of the CPU time since the last call; `now` counts from anywhere.
   void AddAllowance(absl::Duration now, double share);
-  // To be called for each process once a round, parents first: how often its collector has gone through all objects.
+  // Notes how often the process's collector has gone through all objects. Call once a round for each process, parents
+  // first.
   void NoteCollections(const ProcessId& id, const Program& program);
-  // Of `copied`, addresses of pages that `worker` copied lately, a random sample. Empty where no bytes may be read, or
-  // the program is not understood; nullopt: not now, it would cost too much or the program is not known yet.
+  // Explains a random sample of `copied`, pages that `worker` copied lately. Empty: no bytes may be read, or the
+  // program is not understood. nullopt: not now, since it would cost too much or the program is not known yet.
   std::optional<std::vector<ExplainedPage>> Read(const ProcessId& worker, const ProcessId& parent, Program& program,
                                                  const std::vector<uint64_t>& copied);
-  // It ended, or runs another program.
+  // The process ended, or runs another program.
   void Forget(const ProcessId& id) { collections_.erase(id); }
   size_t processes() const { return collections_.size(); }  // of which something is kept
 
@@ -54,7 +55,7 @@ class CopiedBytes {
   Collected CollectedIn(const ProcessId& worker) const;
 
   ProcFs proc_;
-  Verifier verifier_{/*seed=*/1, /*pages_per_round=*/128};
+  CauseVerifier verifier_{/*seed=*/1, /*pages_per_round=*/128};
   std::mt19937_64 random_;  // the same in every run
   absl::Duration last_, allowance_ = absl::Milliseconds(200);
   absl::flat_hash_map<ProcessId, Collections> collections_;
@@ -62,4 +63,4 @@ class CopiedBytes {
 
 }  // namespace cowprof
 
-#endif  // COWPROF_COPIED_BYTES_H_
+#endif  // COWPROF_ATTRIBUTION_PAGE_EVIDENCE_H_

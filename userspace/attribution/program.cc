@@ -1,5 +1,5 @@
-// See program.h.
-#include "program.h"
+// Finds the interpreter, and reads types, code objects and symbols through whatever process still has them.
+#include "attribution/program.h"
 
 #include <algorithm>
 #include <utility>
@@ -14,12 +14,12 @@ namespace {
 constexpr size_t kLongestInstruction = 15;  // bytes, Intel SDM volume 2, 2.3.11
 constexpr size_t kBytesBefore = 8;
 
-// Between two looks at a program that is no Python, or not yet: an interpreter needs 10 to 30 ms to start, a program
-// that embeds one may load it at any time.
+// Between two looks at a program that is not Python, or not yet: an interpreter takes 10 to 30 ms to start, and a
+// program that embeds one may load it at any time.
 constexpr absl::Duration kFirstGapAfterExec = absl::Milliseconds(20), kFirstGap = absl::Seconds(1);
 constexpr absl::Duration kLongestGap = absl::Seconds(60);
 
-// PYTHONMALLOC=malloc, as programs have it that bring an allocator of their own: then no object lies in a pool.
+// PYTHONMALLOC=malloc, as set by programs that bring their own allocator: then no object lies in a pool.
 bool UsesOtherAllocator(const ProcFs& proc, pid_t pid) {
   const absl::StatusOr<std::string> environment = proc.ReadFile(pid, "environ");
   if (!environment.ok()) return false;
@@ -29,7 +29,7 @@ bool UsesOtherAllocator(const ProcFs& proc, pid_t pid) {
   });
 }
 
-// The open file stays with its process; a pid alone may be another's by now, and then nothing is read.
+// An open file stays with its process. If the pid has become another's, nothing is read.
 std::unique_ptr<ProcessMemory> OpenMemory(const ProcFs& proc, const ProcessId& id, ProgramFiles* files) {
   auto memory = std::make_unique<ProcessMemory>(id.pid, proc, files);
   const absl::StatusOr<ProcStat> stat = proc.ReadStat(id.pid);
@@ -74,12 +74,12 @@ bool Program::Inspect(absl::Duration now) {
   memory_.LookAgain();
   absl::StatusOr<Interpreter> found = FindInterpreter(proc_, memory_.first(), memory_);
   if (absl::IsNotFound(found.status())) {
-    // One that has ended may have been one.
+    // A program that has ended may have been Python.
     if (proc_.ReadStat(memory_.first()).ok()) python_ = Python::kNone;
     return false;
   }
-  // An old interpreter writes down its version a little later than it runs; one that never does is taken as it is.
-  // What ld.so has not relocated yet is no interpreter, yet.
+  // An old interpreter stores its version a little after it starts to run; one that never does is taken as it is. What
+  // ld.so has not relocated yet is not an interpreter yet.
   const bool starting = gap_ < kFirstGap;
   if ((found.ok() && !found->ready) || (starting && (!found.ok() || !found->patch_known))) {
     python_ = Python::kNotKnownYet;
@@ -175,7 +175,7 @@ std::optional<Frame> Program::FrameOf(const cowprof_frame& frame) {
   return Frame{location->file, location->function, location->line};
 }
 
-// A library may have been loaded since the mappings were read: then they are read once more.
+// Reads the mappings once more if the address is in none: a library may have been loaded since.
 NativeSymbol Program::SymbolOf(uint64_t ip) {
   for (const bool fresh : {false, true}) {
     if (symbols_ == nullptr || fresh) {

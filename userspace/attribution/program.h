@@ -1,7 +1,7 @@
-// What the processes of one lineage run since the last exec: which Python, and how to make names of addresses in it. A
-// forked child has its parent's program. Called by attribution.cc only.
-#ifndef COWPROF_PROGRAM_H_
-#define COWPROF_PROGRAM_H_
+// What the processes of one lineage have run since the last exec: which Python, and the names of addresses in it. A
+// forked child has its parent's program.
+#ifndef COWPROF_ATTRIBUTION_PROGRAM_H_
+#define COWPROF_ATTRIBUTION_PROGRAM_H_
 
 #include <sys/types.h>
 
@@ -13,7 +13,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/time/time.h"
 #include "cowprof.h"
-#include "model/sample.h"
+#include "model/facts/sample.h"
 #include "python/frames.h"
 #include "python/instruction.h"
 #include "python/interpreter.h"
@@ -24,8 +24,8 @@
 
 namespace cowprof {
 
-// The memory of a lineage: what one process does not have (any more), another may. A worker that has ended leaves
-// pointers behind whose meaning its parent still knows.
+// The memory of a lineage: what one process does not have (any more), another may. A worker that ended leaves pointers
+// behind that its parent can still resolve.
 class LineageMemory : public MemoryReader {
  public:
   explicit LineageMemory(const ProcFs& proc) : proc_(proc) {}
@@ -33,13 +33,13 @@ class LineageMemory : public MemoryReader {
   bool Read(uint64_t address, absl::Span<char> bytes) const override;
   void Add(const ProcessId& id);
   void Remove(const ProcessId& id);  // its pid may be another's by now
-  void Prefer(const ProcessId& id);  // to be asked first, if it is one of them
-  void LookAgain() { files_ = {}; }  // where its files are mapped: it may have loaded a library just now
+  void Prefer(const ProcessId& id);  // read it first, if it is a member
+  void LookAgain() { files_ = {}; }  // at where files are mapped: it may have loaded a library just now
   ProcessMemory Of(pid_t pid) const { return ProcessMemory(pid, proc_, &files_); }  // of one member alone
   pid_t first() const { return members_.empty() ? 0 : members_.front().id.pid; }
 
  private:
-  static constexpr size_t kMostOpen = 8;  // of hundreds of workers, a few are enough to know what all know
+  static constexpr size_t kMostOpen = 8;  // of hundreds of workers, a few have what all have
   struct MemberMemory {
     ProcessId id;
     mutable std::unique_ptr<ProcessMemory> memory;  // opened when it is first read
@@ -51,7 +51,7 @@ class LineageMemory : public MemoryReader {
 
 class Program {
  public:
-  // kNone is what is seen by now: a program that has just called exec maps its libraries a moment later.
+  // kNone: none seen so far. A program that has just called exec maps its libraries a moment later.
   enum class Python { kNotKnownYet, kNone, kUnusable, kReadable };
 
   // `starting`: it called exec just now.
@@ -64,9 +64,9 @@ class Program {
   const Interpreter& interpreter() const { return interpreter_; }
   LineageMemory& memory() { return memory_; }
 
-  // Looks for an interpreter, if it is time to: `now` counts from anywhere. True if one became known now.
+  // Looks for an interpreter, if it is time to; `now` counts from anywhere. True if one became known by this call.
   bool Inspect(absl::Duration now);
-  // When to look again without waiting for the next tick: while it starts, copies have no cause until it is known.
+  // When to look again without waiting for the next tick: copies have no cause until a starting program is known.
   absl::Duration next_urgent_look() const;
   // How the probes read it. Only where python() is kReadable.
   cowprof_image ProbeImage() const;
@@ -77,15 +77,14 @@ class Program {
   // told.
   std::optional<uint64_t> FullCollections(pid_t pid) const;
   bool IsCollecting(pid_t pid) const;  // false where it can't be told
-  // See torch_worker.h; nullopt where it can't be told, too.
+  // Whether it is a worker of PyTorch that is persistent; nullopt if it is none, or where it can't be told.
   std::optional<bool> PersistentWorkers(pid_t pid) const;
 
-  // What is needed to compare pages of objects; nullopt where heads of objects can't be told.
+  // What the comparison of pages of objects needs; nullopt where heads of objects can't be told.
   std::optional<HeadLayout> Heads() const;
   TypeLookup Types();
   std::string TypeName(uint64_t type);
-  // nullopt: no Python code, but an entry frame of the interpreter. A Frame without a file: it can't be read (any
-  // more).
+  // nullopt: an entry frame of the interpreter, not Python code. A Frame without a file: it can't be read (any more).
   std::optional<Frame> FrameOf(const cowprof_frame& frame);
   NativeSymbol SymbolOf(uint64_t ip);
   WriteKind KindOf(uint64_t ip);
@@ -107,4 +106,4 @@ class Program {
 
 }  // namespace cowprof
 
-#endif  // COWPROF_PROGRAM_H_
+#endif  // COWPROF_ATTRIBUTION_PROGRAM_H_

@@ -1,6 +1,6 @@
-// Tells what a mapping is by its line in maps and its neighbours, and where pymalloc's arenas are by the headers of
-// their pools. See regions.h.
-#include "regions.h"
+// Classifies a mapping by its line in maps and its neighbours, and finds pymalloc's arenas by the headers of their
+// pools.
+#include "attribution/regions.h"
 
 #include <algorithm>
 #include <array>
@@ -18,7 +18,7 @@ namespace {
 
 // ---- Mappings ----
 
-// Bounds of the two guesses; see regions.h.
+// Bounds of the two guesses: stacks of threads, and zeroed data of modules.
 constexpr uint64_t kMinStackBytes = 16 << 10, kMaxStackBytes = 64 << 20, kMaxGuardBytes = 64 << 10;
 constexpr uint64_t kMaxBssBytes = 16 << 20;
 // glibc's malloc keeps a heap for each of its arenas at multiples of this, writable at the front and inaccessible up to
@@ -64,8 +64,8 @@ Region RegionOf(const Mapping& mapping, const Mapping& below, const absl::flat_h
 
 // ---- Arenas ----
 
-// Frames that are read one by one in what lies between arenas, so as to find the one that is not in use to its end:
-// there is one at most, since pymalloc takes a new arena only when no other has a free pool (Objects/obmalloc.c).
+// Frames that are read one by one between arenas, to find the one that is not in use to its end. There is at most one,
+// since pymalloc takes a new arena only when no other has a free pool (Objects/obmalloc.c).
 constexpr size_t kMaxGapFrames = 8192;
 constexpr size_t kFirstBatch = 4, kMaxBatch = 256;  // arenas a bulk read
 constexpr int64_t kNoPool = -1;
@@ -76,16 +76,16 @@ struct Arena {
 };
 
 // A *frame* is where a pool may be: pool_bytes at a multiple of pool_bytes. An arena begins at any page and has the 63
-// or 64 frames that lie wholly in it, all with its index in their headers, handed out from the first one on; those
-// behind the last one handed out were never touched.
+// or 64 frames that lie wholly in it. They are handed out from the first one on, with the arena's index in their
+// headers; frames after the last one handed out were never touched.
 class ArenaSearch {
  public:
   ArenaSearch(const MemoryReader& memory, uint64_t pool_bytes, uint64_t arena_bytes)
       : memory_(memory), pool_bytes_(pool_bytes), arena_bytes_(arena_bytes) {}
 
-  // Adds the arenas between the two addresses, all but such as have few pools in use and don't follow another one.
+  // Adds the arenas between the two addresses, except those that have few pools in use and don't follow another one.
   void Walk(uint64_t start, uint64_t end);
-  // Adds an arena that begins at any frame of the gap, and is in use there.
+  // Adds arenas that begin at a frame of the gap which is in use.
   void ScanGap(uint64_t start, uint64_t end);
   // Sets the ends of arenas once all are found.
   void Close();
@@ -95,22 +95,20 @@ class ArenaSearch {
 
  private:
   uint64_t RoundUp(uint64_t address) const { return (address + pool_bytes_ - 1) / pool_bytes_ * pool_bytes_; }
-  // The bytes from the first frame on that an arena has at least.
+  // The least that an arena has from its first frame on.
   uint64_t least_bytes() const { return pool_bytes_ == kLeastPoolBytes ? arena_bytes_ : arena_bytes_ - pool_bytes_; }
   int64_t IndexOf(absl::Span<char> header, uint64_t frame) const;
   std::vector<int64_t> ReadIndices(const std::vector<uint64_t>& frames) const;
   uint64_t FirstFrame(uint64_t hit, int64_t index, uint64_t lowest) const;
   bool Locate(uint64_t hit, int64_t index, uint64_t lowest, uint64_t end);
 
-  static constexpr uint64_t kLeastPoolBytes = 4096;
-
   const MemoryReader& memory_;
   const uint64_t pool_bytes_, arena_bytes_;
   std::vector<Arena> arenas_;
 };
 
-// The number of the arena that the pool belongs to, if it is one. A pool that is wholly free keeps its header, with a
-// count of 0.
+// The number of the arena that the pool belongs to; kNoPool if it is not a pool. A pool that is wholly free keeps its
+// header, with a count of 0.
 int64_t ArenaSearch::IndexOf(absl::Span<char> header, uint64_t frame) const {
   uint32_t used, index;  // pool_header.ref.count at 0, arenaindex at 32
   memcpy(&used, header.data(), sizeof(used));
@@ -137,8 +135,8 @@ std::vector<int64_t> ArenaSearch::ReadIndices(const std::vector<uint64_t>& frame
   return indices;
 }
 
-// The first frame of the arena that the frame `hit` is in. Reads all that may be it, since one in between may be
-// swapped out or about to change.
+// The first frame of the arena that the frame `hit` is in. Reads all candidates, since one in between may be swapped
+// out or about to change.
 uint64_t ArenaSearch::FirstFrame(uint64_t hit, int64_t index, uint64_t lowest) const {
   std::vector<uint64_t> frames;
   const uint64_t reach = arena_bytes_ - pool_bytes_;
@@ -150,7 +148,7 @@ uint64_t ArenaSearch::FirstFrame(uint64_t hit, int64_t index, uint64_t lowest) c
 
 // Adds the arena that the frame `hit` is in, if it fits in front of `end`.
 bool ArenaSearch::Locate(uint64_t hit, int64_t index, uint64_t lowest, uint64_t end) {
-  // Where the front of the arena before could not be read, it seems to reach into this one.
+  // If the front of the arena before could not be read, it seems to reach into this one.
   if (!arenas_.empty()) {
     const Arena& before = arenas_.back();
     lowest = std::max(lowest, before.start + (before.index == index ? arena_bytes_ : pool_bytes_));
@@ -161,8 +159,9 @@ bool ArenaSearch::Locate(uint64_t hit, int64_t index, uint64_t lowest, uint64_t 
   return true;
 }
 
-// The kernel puts most arenas in rows, where each begins where the one before it ends. So the first and the last frame
-// of each arena to be are read, many at a time; where they disagree, a row ends and another may begin.
+// The kernel puts most arenas in rows, where each begins where the one before it ends. So this reads the first and the
+// last frame of each arena that the row would have next, many at a time; where they disagree, a row ends and another
+// may begin.
 void ArenaSearch::Walk(uint64_t start, uint64_t end) {
   uint64_t next = RoundUp(start), to_last = arena_bytes_ - 2 * pool_bytes_;  // the last frame that each has
   size_t batch = kFirstBatch;
@@ -186,7 +185,8 @@ void ArenaSearch::Walk(uint64_t start, uint64_t end) {
       const int64_t index = first != kNoPool ? first : last;
       if (!Locate(first != kNoPool ? next : next + to_last, index, RoundUp(start), end)) return;  // nor fits another
       next = arenas_.back().start + arena_bytes_;
-      // Of this arena, or of the next if the first frame of this one could not be read: then the row is found out.
+      // A pool of this arena, or of the next if this one's first frame could not be read; the next batch finds that
+      // out.
       const bool has_64 = next <= end && ReadIndices({next - pool_bytes_})[0] != kNoPool;
       to_last = arena_bytes_ - (has_64 ? 1 : 2) * pool_bytes_;
       batch = kFirstBatch;
@@ -212,8 +212,8 @@ void ArenaSearch::ScanGap(uint64_t start, uint64_t end) {
   }
 }
 
-// An arena that begins at no multiple of the pool size has 63 frames. Behind them is less than a frame that nothing
-// touches, and then what is not the arena's: so the last two frames decide, but within a row it does not matter.
+// An arena that does not begin at a multiple of the pool size has 63 frames. After them comes less than a frame that
+// nothing touches, and then memory of others. So the last two frames decide; within a row it does not matter.
 void ArenaSearch::Close() {
   std::sort(arenas_.begin(), arenas_.end(), [](const Arena& a, const Arena& b) { return a.start < b.start; });
   std::vector<size_t> open;
@@ -234,7 +234,7 @@ void ArenaSearch::Close() {
   }
 }
 
-// Memory that the kernel may have joined with an arena: the mapping of an arena touches others of the same rights.
+// Memory that the kernel may have merged with an arena: it merges adjacent mappings of the same rights.
 bool MayHoldArenas(const Region& region) {
   return region.kind == RegionKind::kMmap || region.kind == RegionKind::kHeap ||
          (region.kind == RegionKind::kStack && region.name != "[stack]") ||
@@ -288,7 +288,7 @@ std::vector<Region> ClassifyMappings(const std::vector<Mapping>& mappings) {
 
 std::vector<Region> SplitArenas(const std::vector<Region>& regions, const MemoryReader& memory, uint64_t pool_bytes,
                                 uint64_t arena_bytes) {
-  if (pool_bytes < 4096 || (pool_bytes & (pool_bytes - 1)) != 0 || arena_bytes % pool_bytes != 0 ||
+  if (pool_bytes < kLeastPoolBytes || (pool_bytes & (pool_bytes - 1)) != 0 || arena_bytes % pool_bytes != 0 ||
       arena_bytes < 4 * pool_bytes) {
     return regions;
   }
@@ -304,7 +304,7 @@ std::vector<Region> SplitArenas(const std::vector<Region>& regions, const Memory
     if ((gap.kind == RegionKind::kMmap || gap.kind == RegionKind::kFile) && MayHoldArenas(gap) && frames > 0)
       gaps.emplace_back(frames, std::move(gap));
   }
-  // The smallest first: the largest are data, and too much of it.
+  // The smallest first: the largest are data, and too much to read.
   std::sort(gaps.begin(), gaps.end(), [](const auto& a, const auto& b) {
     return std::pair(a.first, a.second.start) < std::pair(b.first, b.second.start);
   });

@@ -1,0 +1,83 @@
+// Gives equal names equal numbers, whatever rows they come from.
+#include "attribution/copy_sites.h"
+
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace cowprof {
+
+int CopySites::FrameNumber(const Frame& frame) {
+  const auto [known, is_new] =
+      frames_.try_emplace(std::make_tuple(frame.file, frame.function, frame.line), static_cast<int>(frames_.size()));
+  if (is_new) new_frames_.push_back(frame);
+  return known->second;
+}
+
+const std::vector<int>& CopySites::StackOf(uint64_t stack, Program& program) {
+  const auto [known, is_new] = stacks_.try_emplace({program.image(), stack});
+  if (!is_new || stack == 0) return known->second;
+  for (const cowprof_frame& one : faults_->ReadStack(stack)) {
+    // A frame that can't be read any more stays in the stack without a name: its caller did not do it.
+    if (const std::optional<Frame> frame = program.FrameOf(one)) known->second.push_back(FrameNumber(*frame));
+  }
+  return known->second;
+}
+
+int CopySites::NumberOf(const CopySiteRow& row, const Member& member) {
+  Program& program = programs_->OfRow(row.image, member);
+  const Key key = {row.image != 0 ? row.image : program.image(), row.shape, row.ip, row.type, row.stack};
+  if (const auto known = known_.find(key); known != known_.end()) return known->second;
+  program.memory().Prefer(member.id);
+  const NativeSymbol symbol = row.ip != 0 ? program.SymbolOf(row.ip) : NativeSymbol{};
+  CopySite copy_site = {.cause = causes_->Of(program, row.image, row.shape, row.ip),
+                        .type = program.TypeName(row.type),
+                        .module = symbol.module,
+                        .symbol = symbol.symbol,
+                        .frames = StackOf(row.stack, program)};
+  const std::string text = absl::StrCat(static_cast<int>(copy_site.cause), "\n", copy_site.type, "\n", copy_site.module,
+                                        "\n", copy_site.symbol, "\n", absl::StrJoin(copy_site.frames, ","));
+  const auto [known, is_new] = by_text_.try_emplace(text, static_cast<int>(by_text_.size()));
+  if (is_new) new_copy_sites_.push_back(std::move(copy_site));
+  known_[key] = known->second;
+  return known->second;
+}
+
+void CopySites::Read(const std::vector<CopySiteRow>& rows) {
+  absl::flat_hash_map<std::pair<int, int>, CopySiteCount> counts;  // by process and copy site
+  for (const CopySiteRow& row : rows) {
+    const Member* member = programs_->Find(row.serial);
+    if (member == nullptr) continue;
+    const int index = member->index, copy_site = NumberOf(row, *member);
+    CopySiteCount& count = counts[{index, copy_site}];
+    count.index = index;
+    count.copy_site = copy_site;
+    count.copies += row.copies;
+    count.samples += row.samples;
+    count.squares += row.squares;
+  }
+  for (const auto& [key, count] : counts) {
+    if (std::exchange(read_copies_[key], count.copies) != count.copies) changed_[key] = count;
+  }
+}
+
+void CopySites::Tell(const absl::flat_hash_set<int>* only, Sample* sample) {
+  sample->new_frames = std::exchange(new_frames_, {});
+  sample->new_copy_sites = std::exchange(new_copy_sites_, {});
+  std::erase_if(changed_, [&](const auto& entry) {
+    const bool told = only == nullptr || only->contains(entry.first.first);
+    if (told) sample->copy_sites.push_back(entry.second);
+    return told;
+  });
+}
+
+void CopySites::Forget(const Programs::Forgotten& forgotten) {
+  if (!forgotten.indexes.empty())
+    absl::erase_if(read_copies_, [&](const auto& entry) { return forgotten.indexes.contains(entry.first.first); });
+  if (forgotten.images.empty()) return;
+  absl::erase_if(known_, [&](const auto& entry) { return forgotten.images.contains(std::get<0>(entry.first)); });
+  absl::erase_if(stacks_, [&](const auto& entry) { return forgotten.images.contains(entry.first.first); });
+}
+
+}  // namespace cowprof

@@ -1,0 +1,57 @@
+// Where pages were copied: names and numbers the copy sites and frames that the rows of the source speak of, and keeps
+// what is still to be told of their counts.
+#ifndef COWPROF_ATTRIBUTION_COPY_SITES_H_
+#define COWPROF_ATTRIBUTION_COPY_SITES_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "attribution/programs.h"
+#include "attribution/row_causes.h"
+#include "model/facts/sample.h"
+#include "source/fault_source.h"
+
+namespace cowprof {
+
+class CopySites {
+ public:
+  CopySites(Programs* programs, RowCauses* causes, FaultSource* faults)
+      : programs_(programs), causes_(causes), faults_(faults) {}
+
+  // Names what the rows speak of. Call while the processes are still there.
+  void Read(const std::vector<CopySiteRow>& rows);
+  // Tells what was read, as far as it is new or changed since it was last told: of these processes only (by index), or
+  // of all.
+  void Tell(const absl::flat_hash_set<int>* only, Sample* sample);
+  // Drops what was kept of processes and programs that are gone. What was not told yet still is.
+  void Forget(const Programs::Forgotten& forgotten);
+
+ private:
+  using Key = std::tuple<uint32_t, uint32_t, uint64_t, uint64_t, uint64_t>;  // image, shape, ip, type, stack
+
+  int NumberOf(const CopySiteRow& row, const Member& member);
+  const std::vector<int>& StackOf(uint64_t stack, Program& program);
+  int FrameNumber(const Frame& frame);
+
+  Programs* programs_;
+  RowCauses* causes_;
+  FaultSource* faults_;
+  absl::flat_hash_map<Key, int> known_;
+  absl::flat_hash_map<std::pair<uint32_t, uint64_t>, std::vector<int>> stacks_;  // by image; numbers of frames
+  absl::flat_hash_map<std::string, int> by_text_;
+  absl::flat_hash_map<std::tuple<std::string, std::string, int>, int> frames_;  // file, function, line
+  std::vector<Frame> new_frames_;                                               // not told yet, like the next two
+  std::vector<CopySite> new_copy_sites_;
+  std::map<std::pair<int, int>, CopySiteCount> changed_;            // by process and copy site
+  absl::flat_hash_map<std::pair<int, int>, uint64_t> read_copies_;  // the same, as last read
+};
+
+}  // namespace cowprof
+
+#endif  // COWPROF_ATTRIBUTION_COPY_SITES_H_

@@ -1,0 +1,50 @@
+// What running interpreters say of themselves: whether Python's collector is on, and whether workers of PyTorch are
+// persistent. Decides how often each process is asked.
+#ifndef COWPROF_ATTRIBUTION_INTERPRETER_FLAGS_H_
+#define COWPROF_ATTRIBUTION_INTERPRETER_FLAGS_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/time/time.h"
+#include "attribution/programs.h"
+#include "model/facts/sample.h"
+#include "source/fault_source.h"
+
+namespace cowprof {
+
+class InterpreterFlags {
+ public:
+  explicit InterpreterFlags(const Programs* programs) : programs_(programs) {}
+
+  // Fills the flags of the sample's processes as they were last read. Reads those that are due.
+  void Read(const std::vector<FollowedProcess>& processes, absl::Duration now, Sample* sample);
+  // These processes have ended.
+  void Forget(const absl::flat_hash_set<uint32_t>& serials);
+
+ private:
+  struct Flag {
+    std::optional<bool> value;  // as last read
+    std::optional<absl::Duration> first_look;
+    absl::Duration next_look;
+
+    bool due(absl::Duration now) const { return !first_look || now >= next_look; }
+    void Note(std::optional<bool> read, absl::Duration now, absl::Duration shortest, absl::Duration longest);
+  };
+  struct Flags {
+    uint32_t image = 0;  // of the program that they were read of
+    Flag collector_on, persistent;
+  };
+
+  static void ReadDue(const Program& program, pid_t pid, absl::Duration now, Flags* flags);
+
+  const Programs* programs_;
+  absl::flat_hash_map<uint32_t, Flags> flags_;  // by serial
+};
+
+}  // namespace cowprof
+
+#endif  // COWPROF_ATTRIBUTION_INTERPRETER_FLAGS_H_
