@@ -1,10 +1,8 @@
-// Spells the keys of an alert. See json_alerts.h.
-#include "sink/json_alerts.h"
+// Spells the keys of an alert record.
+#include "timeline/json_alerts.h"
 
-#include "model/alert.h"
-#include "model/alert_words.h"
-#include "model/growth.h"
-#include "sink/json_fields.h"
+#include "timeline/json_fields.h"
+#include "timeline/json_limits.h"
 
 namespace cowprof {
 
@@ -26,13 +24,14 @@ Json EncodeAlert(const Alert& alert) {
 }
 
 Alert DecodeAlert(const Json& json) {
+  const LimitSample limit = DecodeLimit(json);
   Alert alert = {.t = Rounded(NumberOf<double>(json, "t")),
-                 .rule = TextOf(json, "rule") == NameOf(AlertRule::kEta) ? AlertRule::kEta : AlertRule::kRatio,
+                 .rule = EnumNamed(TextOf(json, "rule"), AlertRule::kRatio),
                  .over = BoolOf(json, "over"),
-                 .kind = EnumNamed(TextOf(json, "kind"), kKindsOfLimit, LimitKind::kHost),
-                 .name = TextOf(json, "name"),
-                 .limit = NumberOf<uint64_t>(json, "limit"),
-                 .used = NumberOf<uint64_t>(json, "used")};
+                 .kind = limit.kind,
+                 .name = limit.name,
+                 .limit = limit.limit.value_or(0),
+                 .used = limit.used};
   if (const double seconds = NumberOf<double>(json, "eta_seconds", -1); seconds >= 0) alert.eta = Rounded(seconds);
   alert.index = NumberOf<int>(json, "index", -1);
   alert.cause = TextOf(json, "cause");

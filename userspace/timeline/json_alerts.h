@@ -1,18 +1,17 @@
-// The records of type "alert" of cowprof.timeline/1, which the report repeats and the alert hook reads on its stdin.
-// Part of json_timeline; pure.
-#ifndef COWPROF_SINK_JSON_ALERTS_H_
-#define COWPROF_SINK_JSON_ALERTS_H_
+// Records of type "alert" of cowprof.timeline/1, which the report repeats and an alert hook gets on its stdin. Pure.
+#ifndef COWPROF_TIMELINE_JSON_ALERTS_H_
+#define COWPROF_TIMELINE_JSON_ALERTS_H_
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "model/sample.h"
+#include "model/judge/alert.h"
 
 namespace cowprof {
 
 nlohmann::ordered_json EncodeAlert(const Alert& alert);
-// Total: what is missing or of a wrong type stays at its default.
+// Never fails: a field that is missing or has the wrong type keeps its default.
 Alert DecodeAlert(const nlohmann::ordered_json& json);
 
 }  // namespace cowprof
 
-#endif  // COWPROF_SINK_JSON_ALERTS_H_
+#endif  // COWPROF_TIMELINE_JSON_ALERTS_H_

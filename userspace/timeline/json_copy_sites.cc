@@ -1,6 +1,6 @@
-// See json_places.h. Runs of pages are written by process and cause: [index, cause, first page, [pages, gap, pages,
-// gap, ...]].
-#include "sink/json_places.h"
+// Spells the keys of copy sites, regions and copied pages. Runs of pages are written per process and cause: [index,
+// cause, first page, [pages, gap, pages, gap, ...]].
+#include "timeline/json_copy_sites.h"
 
 #include <algorithm>
 #include <map>
@@ -8,15 +8,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "model/growth.h"
-#include "sink/json_fields.h"
+#include "timeline/json_fields.h"
 
 namespace cowprof {
 namespace {
 
-constexpr int kMostNumbers = 1'000'000;      // of frames or places in one recording; more is no recording of ours
+constexpr int kMostNumbers = 1'000'000;      // of frames or places in one recording; cowprof writes fewer
 constexpr uint64_t kMostMissing = 16;        // in a row
-constexpr int kRegionKinds = 6;              // enumerators
 constexpr uint64_t kMostPages = 1ull << 36;  // of an address space of 48 bits
 
 Json EncodePage(const std::vector<PageRun>& runs) {
@@ -30,7 +28,7 @@ Json EncodePage(const std::vector<PageRun>& runs) {
   return {runs.front().index, NameOf(runs.front().cause), runs.front().first_page, std::move(gaps)};
 }
 
-// Each record's runs rise, but the runs of several records together may not.
+// Runs ascend within a record, but not necessarily across several records.
 std::vector<std::vector<PageRun>> SplitWhereItFalls(const std::vector<PageRun>& runs) {
   std::vector<std::vector<PageRun>> parts;
   for (const PageRun& run : runs) {
@@ -42,15 +40,15 @@ std::vector<std::vector<PageRun>> SplitWhereItFalls(const std::vector<PageRun>& 
 }
 
 Cause CauseNamed(const Json& json) {
-  return json.is_string() ? EnumNamed(json.get<std::string>(), kCauses, Cause::kUnknown) : Cause::kUnknown;
+  return json.is_string() ? EnumNamed(json.get<std::string>(), Cause::kUnknown) : Cause::kUnknown;
 }
 
 std::string TextAt(const Json& row, size_t i) {
   return row.is_array() && i < row.size() && row[i].is_string() ? row[i].get<std::string>() : "";
 }
 
-// Calls `add` for the row of every number, with null for those that are missing. Ours has none; a number that leaves
-// out many more is no list of ours, and would make thirty bytes into a gigabyte.
+// Calls `add` for the row of every number, with null for missing ones. cowprof leaves out none. Stop at a large gap:
+// it would let a hostile file of thirty bytes allocate a gigabyte.
 template <typename Add>
 void ForEachNumbered(const Json& rows, int* next, const Add& add) {
   for (const Json& row : rows) {
@@ -66,24 +64,24 @@ void ForEachNumbered(const Json& rows, int* next, const Add& add) {
   }
 }
 
-Place DecodePlace(const Json& row, int frames) {
-  Place place = {.cause = row.is_array() && row.size() > 1 ? CauseNamed(row[1]) : Cause::kUnknown,
-                 .type = TextAt(row, 2),
-                 .module = TextAt(row, 3),
-                 .symbol = TextAt(row, 4)};
-  if (!row.is_array() || row.size() < 6 || !row[5].is_array()) return place;
+CopySite DecodeCopySite(const Json& row, int frames) {
+  CopySite copy_site = {.cause = row.is_array() && row.size() > 1 ? CauseNamed(row[1]) : Cause::kUnknown,
+                        .type = TextAt(row, 2),
+                        .module = TextAt(row, 3),
+                        .symbol = TextAt(row, 4)};
+  if (!row.is_array() || row.size() < 6 || !row[5].is_array()) return copy_site;
   for (const Json& number : row[5]) {
     const std::optional<int> frame = NumberIn<int>(number);
-    if (frame && *frame >= 0 && *frame < frames) place.frames.push_back(*frame);
+    if (frame && *frame >= 0 && *frame < frames) copy_site.frames.push_back(*frame);
   }
-  return place;
+  return copy_site;
 }
 
 NumberedRegion DecodeRegion(const Json& row) {
   NumberedRegion region = {.index = static_cast<int>(std::min<uint64_t>(CountAt(row, 1).value_or(0), INT32_MAX))};
   const std::string kind = TextAt(row, 2);
   const uint64_t start = CountAt(row, 4).value_or(0), bytes = CountAt(row, 5).value_or(0);
-  region.region = {EnumNamed(kind, kRegionKinds, RegionKind::kOther), TextAt(row, 3), start, start + bytes};
+  region.region = {EnumNamed(kind, RegionKind::kOther), TextAt(row, 3), start, start + bytes};
   return region;
 }
 
@@ -103,16 +101,16 @@ void DecodePages(const Json& row, Sample* sample) {
 
 }  // namespace
 
-void EncodePlaces(const Sample& sample, PlaceNumbers* numbers, std::string* out) {
-  Json frames = Json::array(), new_places = Json::array(), places = Json::array(), pages = Json::array();
+void EncodeCopySites(const Sample& sample, CopySiteNumbers* numbers, std::string* out) {
+  Json frames = Json::array(), new_copy_sites = Json::array(), copy_sites = Json::array(), pages = Json::array();
   for (const Frame& frame : sample.new_frames)
     frames.push_back({numbers->frames++, frame.file, frame.function, frame.line});
-  for (const Place& place : sample.new_places) {
-    new_places.push_back(
-        {numbers->places++, NameOf(place.cause), place.type, place.module, place.symbol, place.frames});
+  for (const CopySite& copy_site : sample.new_copy_sites) {
+    new_copy_sites.push_back({numbers->copy_sites++, NameOf(copy_site.cause), copy_site.type, copy_site.module,
+                              copy_site.symbol, copy_site.frames});
   }
-  for (const PlaceCount& count : sample.places)
-    places.push_back({count.index, count.place, count.copies, count.samples, count.squares});
+  for (const CopySiteCount& count : sample.copy_sites)
+    copy_sites.push_back({count.index, count.copy_site, count.copies, count.samples, count.squares});
   std::map<std::pair<int, Cause>, std::vector<PageRun>> runs;
   for (const PageRun& run : sample.pages) runs[{run.index, run.cause}].push_back(run);
   for (const auto& [key, group] : runs) {
@@ -134,9 +132,10 @@ void EncodePlaces(const Sample& sample, PlaceNumbers* numbers, std::string* out)
       verify.push_back(
           {process.index, v->pages, v->identical, v->refcount_only, v->gc_header_only, v->hash_only, v->data});
   }
-  const std::pair<const char*, const Json*> lists[] = {
-      {"frames", &frames},   {"new_places", &new_places}, {"places", &places}, {"new_regions", &new_regions},
-      {"regions", &regions}, {"pages", &pages},           {"verify", &verify}, {"heads", &heads}};
+  const std::pair<const char*, const Json*> lists[] = {{"frames", &frames},     {"new_places", &new_copy_sites},
+                                                       {"places", &copy_sites}, {"new_regions", &new_regions},
+                                                       {"regions", &regions},   {"pages", &pages},
+                                                       {"verify", &verify},     {"heads", &heads}};
   for (const auto& [key, list] : lists) {
     if (!list->empty()) absl::StrAppend(out, ",\"", key, "\":", Dump(*list));
   }
@@ -149,23 +148,24 @@ void EncodePlaces(const Sample& sample, PlaceNumbers* numbers, std::string* out)
   }
 }
 
-void DecodePlaces(const Json& record, PlaceNumbers* numbers, Sample* sample) {
+void DecodeCopySites(const Json& record, CopySiteNumbers* numbers, Sample* sample) {
   sample->new_frames.clear();
-  sample->new_places.clear();
-  sample->places.clear();
+  sample->new_copy_sites.clear();
+  sample->copy_sites.clear();
   sample->pages.clear();
   sample->cause_evidence.reset();
   ForEachNumbered(ListOf(record, "frames"), &numbers->frames, [&](const Json& row) {
     const int line = row.is_array() && row.size() > 3 ? NumberIn<int>(row[3]).value_or(0) : 0;
     sample->new_frames.push_back({TextAt(row, 1), TextAt(row, 2), line});
   });
-  ForEachNumbered(ListOf(record, "new_places"), &numbers->places,
-                  [&](const Json& row) { sample->new_places.push_back(DecodePlace(row, numbers->frames)); });
+  ForEachNumbered(ListOf(record, "new_places"), &numbers->copy_sites,
+                  [&](const Json& row) { sample->new_copy_sites.push_back(DecodeCopySite(row, numbers->frames)); });
   for (const Json& row : ListOf(record, "places")) {
-    const Count index = CountAt(row, 0), place = CountAt(row, 1);
-    if (!index || !place || *index > INT32_MAX || *place >= static_cast<uint64_t>(numbers->places)) continue;
-    sample->places.push_back({static_cast<int>(*index), static_cast<int>(*place), CountAt(row, 2).value_or(0),
-                              CountAt(row, 3).value_or(0), CountAt(row, 4).value_or(0)});
+    const Count index = CountAt(row, 0), copy_site = CountAt(row, 1);
+    if (!index || !copy_site || *index > INT32_MAX || *copy_site >= static_cast<uint64_t>(numbers->copy_sites))
+      continue;
+    sample->copy_sites.push_back({static_cast<int>(*index), static_cast<int>(*copy_site), CountAt(row, 2).value_or(0),
+                                  CountAt(row, 3).value_or(0), CountAt(row, 4).value_or(0)});
   }
   sample->new_regions.clear();
   sample->regions.clear();
@@ -201,7 +201,7 @@ void DecodePlaces(const Json& record, PlaceNumbers* numbers, Sample* sample) {
                             NumberOf<uint64_t>(*evidence, "audited"), NumberOf<uint64_t>(*evidence, "contradicted")};
 }
 
-Json NamesOfPlaceColumns() {
+Json NamesOfCopySiteColumns() {
   return {
       {"frames", {"frame", "file", "function", "line"}},
       {"new_places", {"place", "cause", "type", "module", "symbol", "frames"}},

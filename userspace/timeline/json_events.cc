@@ -1,25 +1,17 @@
-// Spells the keys of event records. See json_events.h.
-#include "sink/json_events.h"
+// Spells the keys of event records, one group of fields per kind of event.
+#include "timeline/json_events.h"
 
-#include <array>
+#include <utility>
+#include <variant>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "model/growth.h"
-#include "sink/json_fields.h"
+#include "model/facts/run_model.h"
+#include "timeline/json_fields.h"
+#include "timeline/json_limits.h"
 
 namespace cowprof {
 namespace {
-
-constexpr std::array<const char*, 3> kOrigins = {"target", "attach", "fork"};
-constexpr std::array<const char*, 8> kEvents = {"process",          "exec",       "exit", "signal_sent",
-                                                "signal_delivered", "oom_victim", "note", "python"};
-
-template <typename Enum, size_t kSize>
-Enum IndexedBy(const std::array<const char*, kSize>& names, absl::string_view name, Enum otherwise) {
-  const auto found = std::find(names.begin(), names.end(), name);
-  return found == names.end() ? otherwise : static_cast<Enum>(found - names.begin());
-}
 
 // ---- What is known of a death ----
 
@@ -47,102 +39,129 @@ FaultFile DecodeFile(const Json& json) {
   return file;
 }
 
-Json EncodeLimit(const LimitSample& limit) {
-  Json json = {{"kind", NameOf(limit.kind)}, {"name", limit.name}, {"used", limit.used}};
-  if (limit.limit) json["limit"] = *limit.limit;
-  return json;
+// ---- One kind of event each ----
+
+const char* KindOf(const ProcessStarted&) { return "process"; }
+void Encode(const ProcessStarted& started, Json* json) {
+  (*json)["pid"] = started.id.pid;
+  (*json)["start_ns"] = started.id.start_ns;
+  (*json)["parent"] = started.parent;
+  if (started.space >= 0) (*json)["space"] = started.space;
+  (*json)["origin"] = NameOf(started.origin);
+  (*json)["comm"] = started.comm;
+  (*json)["command"] = started.command;
+}
+void Decode(const Json& json, ProcessStarted* started) {
+  started->id = {NumberOf<pid_t>(json, "pid"), NumberOf<uint64_t>(json, "start_ns")};
+  started->parent = NumberOf<int>(json, "parent", -1);
+  started->space = NumberOf<int>(json, "space", -1);
+  started->origin = EnumNamed(TextOf(json, "origin"), Origin::kForked);
+  started->comm = TextOf(json, "comm");
+  started->command = TextOf(json, "command");
 }
 
-LimitSample DecodeLimit(const Json& json) {
-  LimitSample limit = {.kind = EnumNamed(TextOf(json, "kind"), kLimitKinds, LimitKind::kHost),
-                       .name = TextOf(json, "name"),
-                       .used = NumberOf<uint64_t>(json, "used")};
-  if (json.contains("limit")) limit.limit = NumberIn<uint64_t>(json["limit"]);
-  return limit;
+const char* KindOf(const ProcessExeced&) { return "exec"; }
+void Encode(const ProcessExeced& execed, Json* json) {
+  (*json)["comm"] = execed.comm;
+  (*json)["command"] = execed.command;
+}
+void Decode(const Json& json, ProcessExeced* execed) {
+  execed->comm = TextOf(json, "comm");
+  execed->command = TextOf(json, "command");
 }
 
-void EncodePlace(const Event& event, Json* json) {
-  if (!event.module.empty()) (*json)["module"] = event.module;
-  if (!event.symbol.empty()) (*json)["symbol"] = event.symbol;
-  if (event.frame)
-    (*json)["frame"] = {{"file", event.frame->file}, {"function", event.frame->function}, {"line", event.frame->line}};
-  if (event.file) (*json)["file"] = EncodeFile(*event.file);
+const char* KindOf(const ProcessExited&) { return "exit"; }
+void Encode(const ProcessExited& exited, Json* json) {
+  (*json)["status"] = exited.status ? Json(*exited.status) : Json(nullptr);
+}
+void Decode(const Json& json, ProcessExited* exited) {
+  if (json.contains("status")) exited->status = NumberIn<int>(json["status"]);
 }
 
-void DecodeEvidence(const Json& json, Event* event) {
-  event->sender_comm = TextOf(json, "sender_comm");
-  event->module = TextOf(json, "module");
-  event->symbol = TextOf(json, "symbol");
+const char* KindOf(const SignalSent&) { return "signal_sent"; }
+void Encode(const SignalSent& sent, Json* json) {
+  (*json)["signal"] = sent.signal;
+  (*json)["code"] = sent.code;
+  (*json)["sender"] = sent.sender;
+  if (!sent.sender_comm.empty()) (*json)["sender_comm"] = sent.sender_comm;
+}
+void Decode(const Json& json, SignalSent* sent) {
+  sent->signal = NumberOf<int>(json, "signal");
+  sent->code = NumberOf<int>(json, "code");
+  sent->sender = NumberOf<pid_t>(json, "sender");
+  sent->sender_comm = TextOf(json, "sender_comm");
+}
+
+const char* KindOf(const SignalDelivered&) { return "signal_delivered"; }
+void Encode(const SignalDelivered& delivered, Json* json) {
+  (*json)["signal"] = delivered.signal;
+  (*json)["code"] = delivered.code;
+  (*json)["address"] = absl::StrCat("0x", absl::Hex(delivered.address));  // may exceed what a double holds
+  if (!delivered.module.empty()) (*json)["module"] = delivered.module;
+  if (!delivered.symbol.empty()) (*json)["symbol"] = delivered.symbol;
+  if (const std::optional<Frame>& frame = delivered.frame)
+    (*json)["frame"] = {{"file", frame->file}, {"function", frame->function}, {"line", frame->line}};
+  if (delivered.file) (*json)["file"] = EncodeFile(*delivered.file);
+}
+void Decode(const Json& json, SignalDelivered* delivered) {
+  delivered->signal = NumberOf<int>(json, "signal");
+  delivered->code = NumberOf<int>(json, "code");
+  static_cast<void>(absl::SimpleHexAtoi(TextOf(json, "address"), &delivered->address));
+  delivered->module = TextOf(json, "module");
+  delivered->symbol = TextOf(json, "symbol");
   if (const auto frame = json.find("frame"); frame != json.end())
-    event->frame = Frame{TextOf(*frame, "file"), TextOf(*frame, "function"), NumberOf<int>(*frame, "line")};
-  if (const auto file = json.find("file"); file != json.end()) event->file = DecodeFile(*file);
-  if (const auto limit = json.find("limit"); limit != json.end()) event->limit = DecodeLimit(*limit);
+    delivered->frame = Frame{TextOf(*frame, "file"), TextOf(*frame, "function"), NumberOf<int>(*frame, "line")};
+  if (const auto file = json.find("file"); file != json.end()) delivered->file = DecodeFile(*file);
+}
+
+const char* KindOf(const OomVictim&) { return "oom_victim"; }
+void Encode(const OomVictim& victim, Json* json) {
+  if (victim.limit) (*json)["limit"] = EncodeMetLimit(*victim.limit);
+}
+void Decode(const Json& json, OomVictim* victim) {
+  if (const auto limit = json.find("limit"); limit != json.end()) victim->limit = DecodeLimit(*limit);
+}
+
+const char* KindOf(const Note&) { return "note"; }
+void Encode(const Note& note, Json* json) { (*json)["text"] = note.text; }
+void Decode(const Json& json, Note* note) { note->text = TextOf(json, "text"); }
+
+const char* KindOf(const PythonFound&) { return "python"; }
+void Encode(const PythonFound& python, Json* json) {
+  (*json)["python"] = python.version;
+  (*json)["text"] = python.problem;
+}
+void Decode(const Json& json, PythonFound* python) {
+  python->version = TextOf(json, "python");
+  python->problem = TextOf(json, "text");
+}
+
+// ---- All of them ----
+
+template <typename... Kinds>
+void DecodeKind(const Json& json, std::variant<Kinds...>* what) {
+  const std::string kind = TextOf(json, "event");
+  *what = Note{};
+  const auto take = [&](auto candidate) {
+    if (kind == KindOf(candidate)) *what = std::move(candidate);
+  };
+  (take(Kinds{}), ...);
+  std::visit([&](auto& known) { Decode(json, &known); }, *what);
 }
 
 }  // namespace
 
 Json EncodeEvent(const Event& event) {
   Json json = {{"t", absl::ToInt64Microseconds(event.t) / 1e6}, {"type", "event"}};
-  json["event"] = kEvents[static_cast<size_t>(event.kind)];
+  json["event"] = std::visit([](const auto& what) { return KindOf(what); }, event.what);
   if (event.index >= 0) json["index"] = event.index;
-  switch (event.kind) {
-    case EventKind::kProcess:
-      json["pid"] = event.id.pid;
-      json["start_ns"] = event.id.start_ns;
-      json["parent"] = event.parent;
-      if (event.space >= 0) json["space"] = event.space;
-      json["origin"] = kOrigins[static_cast<size_t>(event.origin)];
-      [[fallthrough]];
-    case EventKind::kExec:
-      json["comm"] = event.comm;
-      json["command"] = event.command;
-      break;
-    case EventKind::kExit:
-      json["status"] = event.status ? Json(*event.status) : Json(nullptr);
-      break;
-    case EventKind::kSignalSent:
-      json["signal"] = event.signal;
-      json["code"] = event.code;
-      json["sender"] = event.sender;
-      if (!event.sender_comm.empty()) json["sender_comm"] = event.sender_comm;
-      break;
-    case EventKind::kSignalDelivered:
-      json["signal"] = event.signal;
-      json["code"] = event.code;
-      json["address"] = absl::StrCat("0x", absl::Hex(event.address));  // may exceed what a double holds
-      EncodePlace(event, &json);
-      break;
-    case EventKind::kOomVictim:
-      if (event.limit) json["limit"] = EncodeLimit(*event.limit);
-      break;
-    case EventKind::kPython:
-      json["python"] = event.python;
-      [[fallthrough]];
-    case EventKind::kNote:
-      json["text"] = event.text;
-      break;
-  }
+  std::visit([&](const auto& what) { Encode(what, &json); }, event.what);
   return json;
 }
 
 Event DecodeEvent(const Json& json) {
-  Event event = {.t = Rounded(NumberOf<double>(json, "t")),
-                 .kind = IndexedBy(kEvents, TextOf(json, "event"), EventKind::kNote),
-                 .index = NumberOf<int>(json, "index", -1)};
-  event.id = {NumberOf<pid_t>(json, "pid"), NumberOf<uint64_t>(json, "start_ns")};
-  event.parent = NumberOf<int>(json, "parent", -1);
-  event.space = NumberOf<int>(json, "space", -1);
-  event.origin = IndexedBy(kOrigins, TextOf(json, "origin"), Origin::kForked);
-  event.comm = TextOf(json, "comm");
-  event.command = TextOf(json, "command");
-  if (json.contains("status")) event.status = NumberIn<int>(json["status"]);
-  event.signal = NumberOf<int>(json, "signal");
-  event.code = NumberOf<int>(json, "code");
-  event.sender = NumberOf<pid_t>(json, "sender");
-  static_cast<void>(absl::SimpleHexAtoi(TextOf(json, "address"), &event.address));
-  DecodeEvidence(json, &event);
-  event.text = TextOf(json, "text");
-  event.python = TextOf(json, "python");
+  Event event = {.t = Rounded(NumberOf<double>(json, "t")), .index = NumberOf<int>(json, "index", -1)};
+  DecodeKind(json, &event.what);
   return event;
 }
 

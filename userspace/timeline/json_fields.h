@@ -1,7 +1,7 @@
-// Reads fields of JSON that anybody may have written: a field that is missing or of another type is absent, never an
-// error. For the files that own a JSON format; spells no key itself.
-#ifndef COWPROF_SINK_JSON_FIELDS_H_
-#define COWPROF_SINK_JSON_FIELDS_H_
+// Reads fields of untrusted JSON: a field that is missing or has another type is absent, never an error. Shared by the
+// files that own a JSON format; spells no key itself.
+#ifndef COWPROF_TIMELINE_JSON_FIELDS_H_
+#define COWPROF_TIMELINE_JSON_FIELDS_H_
 
 #include <algorithm>
 #include <cmath>
@@ -15,23 +15,21 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "model/sample.h"
+#include "model/facts/sample.h"
 
 namespace cowprof {
 
 using Json = nlohmann::ordered_json;
 
-// Names come from the target: whatever bytes they are, the file is valid UTF-8.
+// Names come from the target and may contain any bytes; the output is valid UTF-8 nevertheless.
 inline std::string Dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
-
-inline constexpr int kLimitKinds = 7;  // enumerators of LimitKind
 
 // To the microsecond, as it was written.
 inline absl::Duration Rounded(double seconds) {
   return absl::Microseconds(static_cast<int64_t>(std::clamp(std::round(seconds * 1e6), -9e18, 9e18)));
 }
 
-// Absent if `json` is no number, or none that a T can hold: a count of -1 must not become one of 2^64 - 1.
+// Absent if `json` is not a number or does not fit a T: a count of -1 must not become 2^64 - 1.
 template <typename T>
 std::optional<T> NumberIn(const Json& json) {
   if (!json.is_number()) return std::nullopt;
@@ -67,7 +65,7 @@ inline bool BoolOf(const Json& object, const char* key) {
   return found != object.end() && found->is_boolean() && found->get<bool>();
 }
 
-// The elements of the list `key`; empty if there is none.
+// The list `key`; empty if there is none.
 inline const Json& ListOf(const Json& object, const char* key) {
   static const Json kNone = Json::array();
   const auto found = object.find(key);
@@ -86,15 +84,6 @@ inline absl::Duration MicrosecondsAt(const Json& row, size_t i) {
   return absl::Microseconds(i < row.size() ? NumberIn<int64_t>(row[i]).value_or(0) : 0);
 }
 
-// The enumerator whose NameOf() is `name`, of `count` that there are.
-template <typename Enum>
-Enum EnumNamed(absl::string_view name, int count, Enum otherwise) {
-  for (int i = 0; i < count; ++i) {
-    if (name == NameOf(static_cast<Enum>(i))) return static_cast<Enum>(i);
-  }
-  return otherwise;
-}
-
 }  // namespace cowprof
 
-#endif  // COWPROF_SINK_JSON_FIELDS_H_
+#endif  // COWPROF_TIMELINE_JSON_FIELDS_H_

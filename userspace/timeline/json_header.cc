@@ -1,38 +1,18 @@
-// The first line of a timeline: what holds for the whole recording. See json_timeline.h.
+// The first line of a timeline: what holds for the whole recording, and the version of the format.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "model/growth.h"
-#include "sink/json_fields.h"
-#include "sink/json_timeline.h"
+#include "timeline/json_fields.h"
+#include "timeline/json_limits.h"
+#include "timeline/json_timeline.h"
 
 namespace cowprof {
 namespace {
 
 constexpr absl::string_view kSchemaPrefix = "cowprof.timeline/";
-constexpr int kExactnessKinds = 5, kLimitKinds = 6;  // enumerators of each
-
-Json EncodeLimit(const LimitSample& limit) {
-  const std::optional<double> ratio = limit.ratio();
-  return {{"kind", NameOf(limit.kind)},
-          {"name", limit.name},
-          {"unit", limit.counts_bytes() ? "bytes" : "count"},
-          {"limit", limit.limit ? Json(*limit.limit) : Json(nullptr)},
-          {"used", limit.used},
-          {"ratio", ratio ? Json(*ratio) : Json(nullptr)}};
-}
-
-LimitSample DecodeLimit(const Json& json) {
-  LimitSample limit = {.kind = EnumNamed(TextOf(json, "kind"), kLimitKinds, LimitKind::kHost),
-                       .name = TextOf(json, "name"),
-                       .used = NumberOf<uint64_t>(json, "used")};
-  const auto value = json.find("limit");
-  if (value != json.end()) limit.limit = NumberIn<uint64_t>(*value);
-  return limit;
-}
 
 }  // namespace
 
@@ -64,12 +44,12 @@ std::string EncodeHeader(const RunInfo& info) {
 
 absl::StatusOr<RunInfo> DecodeHeader(absl::string_view document_start) {
   const Json json = Json::parse(absl::StrCat(document_start, "]}"), nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) return absl::InvalidArgumentError("this is no cowprof recording: its first line is no JSON");
+  if (!json.is_object()) return absl::InvalidArgumentError("not a cowprof recording: its first line is not JSON");
   const std::string schema = TextOf(json, "schema");
   int number = 0;
   if (!absl::StartsWith(schema, kSchemaPrefix) || !absl::SimpleAtoi(schema.substr(kSchemaPrefix.size()), &number)) {
     return absl::InvalidArgumentError(
-        "this is no cowprof recording: it does not begin with {\"schema\":\"cowprof.timeline/...\"}");
+        "not a cowprof recording: it does not begin with {\"schema\":\"cowprof.timeline/...\"}");
   }
   if (number > kTimelineSchema) {
     return absl::InvalidArgumentError(absl::StrCat("it is ", kSchemaPrefix, number, " and this cowprof reads up to ",
@@ -91,7 +71,7 @@ absl::StatusOr<RunInfo> DecodeHeader(absl::string_view document_start) {
                   .copy_ns = NumberOf<double>(host, "copy_ns"),
                   .interval = absl::Seconds(NumberOf<double>(header, "interval_seconds", 1)),
                   .rung = TextOf(plan, "rung"),
-                  .exactness = EnumNamed(TextOf(plan, "exactness"), kExactnessKinds, Exactness::kUnavailable),
+                  .exactness = EnumNamed(TextOf(plan, "exactness"), Exactness::kUnavailable),
                   .target = {NumberOf<pid_t>(target, "pid"), NumberOf<uint64_t>(target, "start_ns")},
                   .command = TextOf(target, "command"),
                   .started_target = BoolOf(target, "started_by_cowprof")};

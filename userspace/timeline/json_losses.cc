@@ -1,7 +1,7 @@
-// See json_losses.h.
-#include "sink/json_losses.h"
+// Spells the keys of losses.
+#include "timeline/json_losses.h"
 
-#include "sink/json_fields.h"
+#include "timeline/json_fields.h"
 
 namespace cowprof {
 namespace {

@@ -1,10 +1,10 @@
-// Spells what was lost, in the timeline and in the report. Called by json_timeline.cc and report_json.cc.
-#ifndef COWPROF_SINK_JSON_LOSSES_H_
-#define COWPROF_SINK_JSON_LOSSES_H_
+// The losses of a recording, spelled the same in the timeline and in the report. Pure.
+#ifndef COWPROF_TIMELINE_JSON_LOSSES_H_
+#define COWPROF_TIMELINE_JSON_LOSSES_H_
 
 #include <nlohmann/json.hpp>
 
-#include "model/sample.h"
+#include "model/facts/sample.h"
 
 namespace cowprof {
 
@@ -13,4 +13,4 @@ Losses DecodeLosses(const nlohmann::ordered_json& json);
 
 }  // namespace cowprof
 
-#endif  // COWPROF_SINK_JSON_LOSSES_H_
+#endif  // COWPROF_TIMELINE_JSON_LOSSES_H_

@@ -1,12 +1,12 @@
-// See json_shm.h.
-#include "sink/json_shm.h"
+// Spells the keys of shared memory. A segment is a row of columns in a timeline and an object elsewhere.
+#include "timeline/json_shm.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "model/shm.h"
-#include "sink/json_fields.h"
+#include "model/facts/shm.h"
+#include "timeline/json_fields.h"
 
 namespace cowprof {
 namespace {
@@ -61,7 +61,7 @@ std::string TextAt(const Json& row, size_t i) {
 ShmSegment SegmentOf(const Json& row) {
   const auto number = [&](size_t i) { return CountAt(row, i).value_or(0); };
   return {.name = TextAt(row, 0),
-          .kind = EnumNamed(TextAt(row, 1), kSegmentKinds, SegmentKind::kFile),
+          .kind = EnumNamed(TextAt(row, 1), SegmentKind::kFile),
           .device = number(2),
           .inode = number(3),
           .bytes = number(4),
@@ -74,11 +74,6 @@ ShmSegment SegmentOf(const Json& row) {
           .looks_unowned = number(11),
           .mapped_by = PidsAt(row, 12),
           .opened_by = PidsAt(row, 13)};
-}
-
-const char* NameOf(Ownership ownership) {
-  constexpr const char* kNames[] = {"owned", "leaked", "unknown"};
-  return kNames[static_cast<int>(ownership)];
 }
 
 Json SegmentJson(const ShmSample& sample, const ShmSegment& segment) {
@@ -152,12 +147,12 @@ Json ShmJson(const ShmSample& sample, size_t most) {
           {"segments", std::move(segments)}};
 }
 
-Json ShmReportJson(const Growth& growth) {
-  if (!growth.shm) return nullptr;
-  Json json = ShmJson(*growth.shm, kSegmentsOfReport);
-  json["at_peak"] = ShmJson(*growth.shm_peak, kSegmentsOfReport);
+Json ShmReportJson(const RunModel& model) {
+  if (!model.shm) return nullptr;
+  Json json = ShmJson(*model.shm, kSegmentsOfReport);
+  json["at_peak"] = ShmJson(*model.shm_peak, kSegmentsOfReport);
   Json& unlinked = json["unlinked"] = Json::array();
-  for (const ShmSegment& segment : growth.shm_unlinked) unlinked.push_back(SegmentJson(*growth.shm, segment));
+  for (const ShmSegment& segment : model.shm_unlinked) unlinked.push_back(SegmentJson(*model.shm, segment));
   return json;
 }
 

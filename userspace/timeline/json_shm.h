@@ -1,14 +1,14 @@
-// Shared memory in JSON: `shm` of a sample record and of the report, and the document cowprof.shm/1. Called by
-// json_timeline.cc and report_json.cc, which own the rest, and by the command; spells the keys of this part. Pure.
-#ifndef COWPROF_SINK_JSON_SHM_H_
-#define COWPROF_SINK_JSON_SHM_H_
+// Shared memory in JSON: `shm` of a sample record and of the report, and the common part of cowprof.shm/1. Owns the
+// keys of this part. Pure.
+#ifndef COWPROF_TIMELINE_JSON_SHM_H_
+#define COWPROF_TIMELINE_JSON_SHM_H_
 
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 
-#include "model/growth.h"
-#include "model/sample.h"
+#include "model/facts/run_model.h"
+#include "model/facts/sample.h"
 
 namespace cowprof {
 
@@ -16,13 +16,13 @@ namespace cowprof {
 void EncodeShm(const ShmSample& sample, std::string* out);
 // The reverse, of a whole sample record; nullopt if it has none.
 std::optional<ShmSample> DecodeShm(const nlohmann::ordered_json& record);
-nlohmann::ordered_json NamesOfSegmentColumns();  // for the header: what stands where in a row
+nlohmann::ordered_json NamesOfSegmentColumns();  // for the header: the columns of a segment's row
 
-// What cowprof.shm/1 and the report share: mount, figures, totals, batches, segments (at most `most`).
+// The part that cowprof.shm/1 and the report share: mount, figures, totals, batches, at most `most` segments.
 nlohmann::ordered_json ShmJson(const ShmSample& sample, size_t most);
-// `shm` of a report: the latest look, and what stood out before; null if there was none.
-nlohmann::ordered_json ShmReportJson(const Growth& growth);
+// `shm` of a report: the latest look and what was notable before; null if there was no look.
+nlohmann::ordered_json ShmReportJson(const RunModel& model);
 
 }  // namespace cowprof
 
-#endif  // COWPROF_SINK_JSON_SHM_H_
+#endif  // COWPROF_TIMELINE_JSON_SHM_H_

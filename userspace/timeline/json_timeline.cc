@@ -1,6 +1,5 @@
-// Spells every key of cowprof.timeline/1. Rows are written by hand, being the bulk of a file; rare records by way of
-// nlohmann_json.
-#include "sink/json_timeline.h"
+// Writes rows, the bulk of a file, directly as text, and rare records through nlohmann_json.
+#include "timeline/json_timeline.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -11,18 +10,18 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "model/growth.h"
-#include "sink/json_alerts.h"
-#include "sink/json_events.h"
-#include "sink/json_fields.h"
-#include "sink/json_losses.h"
-#include "sink/json_places.h"
-#include "sink/json_shm.h"
+#include "timeline/json_alerts.h"
+#include "timeline/json_copy_sites.h"
+#include "timeline/json_events.h"
+#include "timeline/json_fields.h"
+#include "timeline/json_limits.h"
+#include "timeline/json_losses.h"
+#include "timeline/json_shm.h"
 
 namespace cowprof {
 namespace {
 
-// ---- The columns of a process row, in order; the header lists their names ----
+// ---- Columns of a process row, in order; the header lists their names ----
 
 struct Column {
   const char* name;
@@ -61,7 +60,7 @@ Count& CellOf(ProcessSample& process, const Column& column) {
 std::string Seconds(absl::Duration t) { return absl::StrFormat("%.6f", absl::ToDoubleSeconds(t)); }
 
 constexpr size_t kMaxUnwrittenEvents = 100'000;  // kept while the disk is full: about 30 MB
-constexpr uint64_t kMaxProcesses = 10'000'000;   // in one recording; more is no recording of ours
+constexpr uint64_t kMaxProcesses = 10'000'000;   // in one recording; cowprof writes fewer
 
 // ---- Rows of a sample ----
 
@@ -143,7 +142,7 @@ SweepFigures DecodeSweep(const Json& row) {
 
 constexpr const char* kLimitColumns[] = {"limit", "used", "limit_value", "ratio", "failures", "kills"};
 
-// Writes `,"key":[a,b]`, or nothing where there are no elements.
+// Writes `,"key":[a,b]`, or nothing if there are no elements.
 class List {
  public:
   List(const char* key, std::string* out) : key_(key), out_(out) {}
@@ -181,7 +180,7 @@ Json NamesOfColumns() {
                 {"limits", kLimitColumns}};
   names["collectors"] = Json::array({"index", "on"});
   names["persistent_workers"] = Json::array({"index", "persistent"});
-  names.update(NamesOfPlaceColumns());
+  names.update(NamesOfCopySiteColumns());
   names.update(NamesOfSegmentColumns());
   return names;
 }
@@ -215,23 +214,21 @@ void RecordEncoder::EncodeProcesses(const Sample& sample, std::string* out) {
     if (process.sweep) AppendSweep(process.index, *process.sweep, rows.Next());
   }
   for (const Event& event : sample.events) {
-    if (event.kind == EventKind::kExit) pending_.processes.erase(event.index);
+    if (event.Is<ProcessExited>()) pending_.processes.erase(event.index);
   }
 }
 
-// A limit is named once, in the sample in which it appears first.
+// A limit's name is written once, in the first sample that has it.
 void RecordEncoder::EncodeLimits(const Sample& sample, std::string* out) {
   Json named = Json::array();
   std::string rows;
   for (const LimitSample& limit : sample.limits) {
-    const auto same = [&](const LimitSample& known) { return known.kind == limit.kind && known.name == limit.name; };
+    const auto same = [&](const LimitSample& known) { return known.key() == limit.key(); };
     auto known = std::find_if(pending_.limits.begin(), pending_.limits.end(), same);
     const bool is_new = known == pending_.limits.end();
     if (is_new) {
-      named.push_back({{"limit", pending_.limits.size()},
-                       {"kind", NameOf(limit.kind)},
-                       {"name", limit.name},
-                       {"unit", limit.counts_bytes() ? "bytes" : "count"}});
+      Json& one = named.emplace_back(Json{{"limit", pending_.limits.size()}});  // its number
+      one.update(LimitNameJson(limit));
       known = pending_.limits.insert(known, limit);
     }
     if (!is_new && *known == limit) continue;
@@ -249,16 +246,18 @@ void RecordEncoder::EncodeLimits(const Sample& sample, std::string* out) {
   if (!rows.empty()) absl::StrAppend(out, ",\"limits\":[", rows, "]");
 }
 
-std::string RecordEncoder::Encode(const Sample& latest) {
+std::string RecordEncoder::Encode(const Sample& latest, const std::vector<Alert>& raised) {
   pending_ = written_;
   Sample sample = latest;
   const std::vector<ProcessSample> ended = std::exchange(unwritten_.processes, {});
   Prepend(unwritten_.events, &sample.events);
-  Prepend(unwritten_.alerts, &sample.alerts);
+  std::vector<Alert> alerts = raised;
+  Prepend(unwritten_alerts_, &alerts);
+  unwritten_alerts_ = alerts;
   Prepend(ended, &sample.processes);
   Prepend(unwritten_.new_frames, &sample.new_frames);
-  Prepend(unwritten_.new_places, &sample.new_places);
-  Prepend(unwritten_.places, &sample.places);
+  Prepend(unwritten_.new_copy_sites, &sample.new_copy_sites);
+  Prepend(unwritten_.copy_sites, &sample.copy_sites);
   Prepend(unwritten_.pages, &sample.pages);
   Prepend(unwritten_.new_regions, &sample.new_regions);
   Prepend(unwritten_.regions, &sample.regions);
@@ -267,10 +266,9 @@ std::string RecordEncoder::Encode(const Sample& latest) {
   if (!sample.shm) sample.shm = unwritten_.shm;
   unwritten_ = {.events = sample.events,
                 .shm = sample.shm,
-                .alerts = sample.alerts,
                 .new_frames = sample.new_frames,
-                .new_places = sample.new_places,
-                .places = sample.places,
+                .new_copy_sites = sample.new_copy_sites,
+                .copy_sites = sample.copy_sites,
                 .pages = sample.pages,
                 .new_regions = sample.new_regions,
                 .regions = sample.regions,
@@ -279,19 +277,19 @@ std::string RecordEncoder::Encode(const Sample& latest) {
   unwritten_.events.resize(std::min(unwritten_.events.size(), kMaxUnwrittenEvents));
   std::set<int> exited;
   for (const Event& event : unwritten_.events) {
-    if (event.kind == EventKind::kExit) exited.insert(event.index);
+    if (event.Is<ProcessExited>()) exited.insert(event.index);
   }
   for (const ProcessSample& process : sample.processes) {
     if (exited.contains(process.index)) unwritten_.processes.push_back(process);
   }
   std::string out;
   for (const Event& event : sample.events) absl::StrAppend(&out, Dump(EncodeEvent(event)), ",\n");
-  for (const Alert& alert : sample.alerts) absl::StrAppend(&out, Dump(EncodeAlert(alert)), ",\n");
+  for (const Alert& alert : alerts) absl::StrAppend(&out, Dump(EncodeAlert(alert)), ",\n");
   absl::StrAppend(&out, "{\"t\":", Seconds(sample.t), ",\"type\":\"sample\"");
   EncodeProcesses(sample, &out);
   EncodeLimits(sample, &out);
   if (sample.shm) EncodeShm(*sample.shm, &out);
-  EncodePlaces(sample, &pending_.numbers, &out);
+  EncodeCopySites(sample, &pending_.numbers, &out);
   if (!(sample.losses == pending_.losses)) absl::StrAppend(&out, ",\"losses\":", Dump(EncodeLosses(sample.losses)));
   pending_.losses = sample.losses;
   return absl::StrCat(out, "}");
@@ -300,6 +298,7 @@ std::string RecordEncoder::Encode(const Sample& latest) {
 void RecordEncoder::Commit() {
   written_ = pending_;
   unwritten_ = {};
+  unwritten_alerts_.clear();
 }
 
 std::string EncodeEnd(absl::Duration t, absl::string_view reason) {
@@ -343,15 +342,15 @@ void RecordDecoder::DecodeProcesses(const nlohmann::ordered_json& record) {
     if (ProcessSample* process = process_of(row)) process->sweep = DecodeSweep(row);
   }
   for (const Event& event : sample_.events) {
-    if (event.kind == EventKind::kExit) processes_.erase(event.index);
+    if (event.Is<ProcessExited>()) processes_.erase(event.index);
   }
 }
 
 void RecordDecoder::DecodeLimits(const nlohmann::ordered_json& record) {
   for (const Json& named : ListOf(record, "new_limits")) {
     if (!named.is_object()) continue;
-    limits_.push_back(
-        {.kind = EnumNamed(TextOf(named, "kind"), kLimitKinds, LimitKind::kHost), .name = TextOf(named, "name")});
+    const LimitSample limit = DecodeLimit(named);
+    limits_.push_back({.kind = limit.kind, .name = limit.name});  // "limit" is its number here
   }
   for (const Json& row : ListOf(record, "limits")) {
     const Count i = CountAt(row, 0);
@@ -366,7 +365,7 @@ void RecordDecoder::DecodeLimits(const nlohmann::ordered_json& record) {
 
 absl::StatusOr<RecordDecoder::Result> RecordDecoder::Decode(absl::string_view record) {
   const Json json = Json::parse(record.begin(), record.end(), nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) return absl::DataLossError("a record is no JSON object");
+  if (!json.is_object()) return absl::DataLossError("a record is not a JSON object");
   const std::string type = TextOf(json, "type");
   if (type == "event") {
     events_.push_back(DecodeEvent(json));
@@ -374,14 +373,14 @@ absl::StatusOr<RecordDecoder::Result> RecordDecoder::Decode(absl::string_view re
   }
   if (type == "alert") alerts_.push_back(DecodeAlert(json));
   if (type == "end") return Result::kEnd;
-  if (type != "sample") return Result::kMore;  // and what later versions add
+  if (type != "sample") return Result::kMore;  // also ignores types that later versions add
   sample_.t = Rounded(NumberOf<double>(json, "t"));
   sample_.events = std::exchange(events_, {});
-  sample_.alerts = std::exchange(alerts_, {});
+  raised_ = std::exchange(alerts_, {});
   DecodeProcesses(json);
   DecodeLimits(json);
   sample_.shm = DecodeShm(json);
-  DecodePlaces(json, &numbers_, &sample_);
+  DecodeCopySites(json, &numbers_, &sample_);
   const auto losses = json.find("losses");
   if (losses != json.end() && losses->is_object()) sample_.losses = DecodeLosses(*losses);
   return Result::kSample;

@@ -1,14 +1,15 @@
-// The format cowprof.timeline/1: the only place that spells a key of it. Encoding and decoding of header and records,
-// pure; the file around them is timeline_file's. docs/timeline.md describes the format for users,
-// schema/timeline.schema.json fixes it.
+// Encodes and decodes the header and records of cowprof.timeline/1. With the json_*.h beside it, the only place that
+// spells its keys. Pure; timeline_file owns the file around the records. docs/timeline.md describes the format for
+// users, schema/timeline.schema.json defines it.
 //
 //   {"schema":"cowprof.timeline/1","header":{...},"records":[
 //   {"t":0.01,"type":"event",...}
 //   ,{"t":0.01,"type":"sample",...}
 //   ]}
-#ifndef COWPROF_SINK_JSON_TIMELINE_H_
-#define COWPROF_SINK_JSON_TIMELINE_H_
+#ifndef COWPROF_TIMELINE_JSON_TIMELINE_H_
+#define COWPROF_TIMELINE_JSON_TIMELINE_H_
 
+#include <functional>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -16,33 +17,34 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "model/sample.h"
-#include "sink/json_places.h"
+#include "model/facts/sample.h"
+#include "model/judge/alert.h"
+#include "timeline/json_copy_sites.h"
 
 namespace cowprof {
 
 inline constexpr int kTimelineSchema = 1;
 
-// The document up to and with the bracket that opens `records`.
+// The document up to and including the bracket that opens `records`.
 std::string EncodeHeader(const RunInfo& info);
 absl::StatusOr<RunInfo> DecodeHeader(absl::string_view document_start);
-// What stands where in the rows of a sample, for the header.
+// The columns of the rows of a sample, for the header.
 nlohmann::ordered_json NamesOfColumns();
 
-// Turns samples into records and leaves out what did not change: a process's row, a limit, the losses.
+// Turns samples into records, leaving out what did not change: rows of processes, limits, losses.
 class RecordEncoder {
  public:
   // One record or more, joined by ",\n". Without a Commit() they count as not written: who came and who went, with its
   // last row, is told with the next sample, and what changed counts as changed still. Each sample is to be encoded
   // once.
-  std::string Encode(const Sample& latest);
+  std::string Encode(const Sample& latest, const std::vector<Alert>& raised = {});
   void Commit();
 
  private:
   struct Written {
     std::map<int, ProcessSample> processes;
     std::vector<LimitSample> limits;
-    PlaceNumbers numbers;
+    CopySiteNumbers numbers;
     Losses losses;
   };
   void EncodeProcesses(const Sample& sample, std::string* out);
@@ -50,17 +52,26 @@ class RecordEncoder {
 
   Written written_, pending_;
   Sample unwritten_;  // what is told once, since the last Commit(): events, places, the last rows of those that ended
+  std::vector<Alert> unwritten_alerts_;
 };
 
 std::string EncodeEnd(absl::Duration t, absl::string_view reason);
+
+// What a reader does with a timeline: `on_info` once before the first sample, then each sample with the alerts that
+// were raised on it.
+struct TimelineReaders {
+  std::function<void(const RunInfo&)> on_info;
+  std::function<void(const Sample&, const std::vector<Alert>&)> on_sample;
+};
 
 // The reverse: feeds records in file order, gives back whole samples.
 class RecordDecoder {
  public:
   enum class Result { kSample, kMore, kEnd };
-  // `record` is one element of `records`. kSample: `sample()` is complete; kMore: an event, belongs to the next sample.
+  // `record` is one element of `records`. kSample: sample() is complete. kMore: the record belongs to the next sample.
   absl::StatusOr<Result> Decode(absl::string_view record);
   const Sample& sample() const { return sample_; }
+  const std::vector<Alert>& raised() const { return raised_; }  // on `sample()`
   // Events after the last sample of a file that was cut off; empty otherwise.
   const std::vector<Event>& events() const { return events_; }
   const std::vector<Alert>& alerts() const { return alerts_; }  // the same
@@ -71,12 +82,12 @@ class RecordDecoder {
 
   Sample sample_;
   std::vector<Event> events_;
-  std::vector<Alert> alerts_;
+  std::vector<Alert> raised_, alerts_;
   std::map<int, ProcessSample> processes_;
   std::vector<LimitSample> limits_;
-  PlaceNumbers numbers_;
+  CopySiteNumbers numbers_;
 };
 
 }  // namespace cowprof
 
-#endif  // COWPROF_SINK_JSON_TIMELINE_H_
+#endif  // COWPROF_TIMELINE_JSON_TIMELINE_H_

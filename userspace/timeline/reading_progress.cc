@@ -1,5 +1,5 @@
-// See reading_note.h.
-#include "sink/reading_note.h"
+// Rewrites one line of stderr in place.
+#include "timeline/reading_progress.h"
 
 #include <unistd.h>
 
@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "model/words.h"
+#include "model/format.h"
 #include "posix/clock.h"
 
 namespace cowprof {

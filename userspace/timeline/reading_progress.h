@@ -1,7 +1,7 @@
-// A line on the terminal while a long recording is read: how far it is. Called by timeline_file.cc. Says nothing in the
-// first two seconds, and nothing where stderr is no terminal.
-#ifndef COWPROF_SINK_READING_NOTE_H_
-#define COWPROF_SINK_READING_NOTE_H_
+// A progress line on the terminal while a long recording is read. Prints nothing in the first two seconds, and nothing
+// if stderr is not a terminal.
+#ifndef COWPROF_TIMELINE_READING_PROGRESS_H_
+#define COWPROF_TIMELINE_READING_PROGRESS_H_
 
 #include <cstdint>
 #include <string>
@@ -12,9 +12,9 @@ namespace cowprof {
 
 class ReadingNote {
  public:
-  // `file_bytes` 0: not known, as of a pipe; then nothing is said.
+  // `file_bytes` 0: unknown, as of a pipe; then nothing is printed.
   ReadingNote(std::string path, uint64_t file_bytes);
-  ~ReadingNote();  // takes the line away
+  ~ReadingNote();  // erases the line
   ReadingNote(const ReadingNote&) = delete;
   ReadingNote& operator=(const ReadingNote&) = delete;
 
@@ -31,4 +31,4 @@ class ReadingNote {
 
 }  // namespace cowprof
 
-#endif  // COWPROF_SINK_READING_NOTE_H_
+#endif  // COWPROF_TIMELINE_READING_PROGRESS_H_

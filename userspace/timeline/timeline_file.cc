@@ -1,6 +1,6 @@
-// Appends by replacing the closing bytes in one write, and reads line by line, so that memory does not grow with the
-// file.
-#include "sink/timeline_file.h"
+// Appends by overwriting the closing bytes in one write; reads line by line, so that memory use is independent of the
+// file's size.
+#include "timeline/timeline_file.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,22 +16,21 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "sink/reading_note.h"
+#include "timeline/reading_progress.h"
 
 namespace cowprof {
 namespace {
 
 constexpr absl::string_view kClosing = "\n]}\n";
 
-// Any JSON text of a timeline as one with the header and each record on a line of its own.
+// Rewrites the JSON text of a timeline so that the header and each record are on lines of their own.
 absl::StatusOr<std::string> InOurLayout(std::istream& document) {
-  // dump() calls itself for every level: a hostile file must not choose how deep.
+  // dump() recurses once per level: a hostile file must not choose the depth.
   const auto shallow = [](int depth, nlohmann::ordered_json::parse_event_t, nlohmann::ordered_json&) {
     return depth < 16;
   };
   const nlohmann::ordered_json json = nlohmann::ordered_json::parse(document, shallow, /*allow_exceptions=*/false);
-  if (json.is_discarded())
-    return absl::InvalidArgumentError("this is no cowprof recording, or it was cut off in its first line");
+  if (json.is_discarded()) return absl::InvalidArgumentError("not a cowprof recording, or truncated in its first line");
   const auto dump = [&](const char* key, const char* otherwise) {
     const auto found = json.is_object() ? json.find(key) : json.end();
     return found == json.end() ? std::string(otherwise)
@@ -40,9 +39,9 @@ absl::StatusOr<std::string> InOurLayout(std::istream& document) {
   std::string text =
       absl::StrCat("{\"schema\":", dump("schema", "null"), ",\"header\":", dump("header", "{}"), ",\"records\":[");
   if (!json.is_object() || (json.contains("schema") && (!json.contains("records") || !json["records"].is_array()))) {
-    return absl::InvalidArgumentError("this is no cowprof recording: it has no records");
+    return absl::InvalidArgumentError("not a cowprof recording: it has no records");
   }
-  if (!json.contains("schema")) return absl::StrCat(text, kClosing);  // DecodeHeader says what is wrong
+  if (!json.contains("schema")) return absl::StrCat(text, kClosing);  // DecodeHeader() reports it
   for (const nlohmann::ordered_json& record : json["records"]) {
     absl::StrAppend(&text, "\n", record.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
   }
@@ -69,23 +68,23 @@ absl::Status TimelineFile::Append(const std::string& record) {
     return status;
   }
   ++records_dropped_;
-  // The old closing bytes have their place on disk already: writing them again needs no room.
+  // The blocks of the old closing bytes are allocated already: rewriting them needs no space.
   if (WriteFully(fd_.fd(), kClosing, end_).ok()) static_cast<void>(ftruncate(fd_.fd(), end_ + kClosing.size()));
-  // A record that still fits between two that do not makes no second message.
+  // Report once, even if a smaller record fits between two that do not.
   if (std::exchange(told_, true)) return absl::OkStatus();
   return absl::Status(status.code(), absl::StrCat("write ", path_, ": ", status.message(),
-                                                  "; recording goes on, samples are dropped until there is room"));
+                                                  "; recording continues, samples are dropped until there is space"));
 }
 
-absl::Status TimelineFile::Write(const Sample& sample, const Growth&) {
+absl::Status TimelineFile::Write(const Sample& sample, const std::vector<Alert>& raised) {
   Sample counted = sample;
   counted.losses.records_dropped = records_dropped_;
   const uint64_t dropped_before = records_dropped_;
-  absl::Status status = Append(encoder_.Encode(counted));
+  absl::Status status = Append(encoder_.Encode(counted, raised));
   if (records_dropped_ == dropped_before) encoder_.Commit();
   if (status.ok() && IsRemoved() && !std::exchange(told_removed_, true)) {
     return absl::FailedPreconditionError(
-        absl::StrCat(path_, " was removed; recording goes on. Until it ends, this saves it",
+        absl::StrCat(path_, " was removed; recording continues. Until it ends, this saves the file",
                      privileged_ ? ", as root" : "", ": cp /proc/", getpid(), "/fd/", fd_.fd(), " ", path_));
   }
   return status;
@@ -96,16 +95,14 @@ bool TimelineFile::IsRemoved() const {
   return fstat(fd_.fd(), &now) == 0 && now.st_nlink == 0;
 }
 
-absl::Status TimelineFile::Finish(absl::Duration t, const std::string& reason, const Growth&) {
+absl::Status TimelineFile::Finish(absl::Duration t, const std::string& reason) {
   absl::Status status = Append(EncodeEnd(t, reason));
-  // By now we may not make a new one: see privileges.h.
-  if (IsRemoved()) status.Update(absl::FailedPreconditionError(absl::StrCat(path_, " was removed: nothing is kept")));
+  // A new one can't be created: that right has been given up (recorder/privileges.h).
+  if (IsRemoved()) status.Update(absl::FailedPreconditionError(path_ + " was removed: the recording is lost"));
   return status;
 }
 
-absl::StatusOr<TimelineContents> ReadTimeline(const std::string& path,
-                                              const std::function<void(const RunInfo&)>& on_info,
-                                              const std::function<void(const Sample&)>& on_sample) {
+absl::StatusOr<TimelineContents> ReadTimeline(const std::string& path, const TimelineReaders& readers) {
   errno = 0;
   std::ifstream file(path);
   std::string line;
@@ -118,7 +115,7 @@ absl::StatusOr<TimelineContents> ReadTimeline(const std::string& path,
   const auto at_path = [&](const absl::Status& status) {
     return absl::Status(status.code(), absl::StrCat("read ", path, ": ", status.message()));
   };
-  // Our own layout has the header on a line of its own. Another program may have written the same document otherwise.
+  // cowprof puts the header on a line of its own; another program may have reformatted the document.
   std::stringstream relaid;
   std::istream* records = &file;
   if (!absl::EndsWith(line, "\"records\":[")) {
@@ -132,7 +129,7 @@ absl::StatusOr<TimelineContents> ReadTimeline(const std::string& path,
   }
   absl::StatusOr<RunInfo> info = DecodeHeader(line);
   if (!info.ok()) return at_path(info.status());
-  on_info(*info);
+  readers.on_info(*info);
   TimelineContents contents = {.info = *info};
   RecordDecoder decoder;
   std::error_code unknown;
@@ -144,15 +141,16 @@ absl::StatusOr<TimelineContents> ReadTimeline(const std::string& path,
     if (record.empty() || record == "]}") continue;
     absl::StatusOr<RecordDecoder::Result> result = decoder.Decode(record);
     if (!result.ok()) break;  // cut off here: what came before stands
-    if (*result == RecordDecoder::Result::kSample) on_sample(decoder.sample());
+    if (*result == RecordDecoder::Result::kSample) readers.on_sample(decoder.sample(), decoder.raised());
     contents.complete = *result == RecordDecoder::Result::kEnd;
   }
   return contents;
 }
 
-absl::StatusOr<TimelineContents> ReadGrowth(const std::string& path, Growth* growth) {
-  return ReadTimeline(
-      path, [&](const RunInfo& info) { growth->info = info; }, [&](const Sample& sample) { Append(sample, growth); });
+absl::StatusOr<TimelineContents> ReadRun(const std::string& path, Run* run) {
+  return ReadTimeline(path,
+                      {[&](const RunInfo& info) { run->model.info = info; },
+                       [&](const Sample& sample, const std::vector<Alert>& raised) { Append(sample, raised, run); }});
 }
 
 }  // namespace cowprof

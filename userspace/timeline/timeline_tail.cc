@@ -1,5 +1,5 @@
-// Reads whole lines from where the last one ended. See timeline_tail.h.
-#include "sink/timeline_tail.h"
+// Reads complete lines from where the last one ended.
+#include "timeline/timeline_tail.h"
 
 #include <unistd.h>
 
@@ -23,12 +23,12 @@ bool TimelineTail::Take(absl::string_view line) {
     return headed_ = true;
   }
   const absl::string_view record = absl::StripPrefix(absl::StripSuffix(line, ","), ",");
-  // The closing bytes: the next append replaces them.
+  // The closing bytes; the next append overwrites them.
   if (record == "]}") return false;
-  // A write(2) is not one step for who reads meanwhile: what makes no sense is half old and half new.
+  // write(2) is not atomic for readers: a line that does not parse is half old and half new.
   const absl::StatusOr<RecordDecoder::Result> result = decoder_.Decode(record);
   if (!result.ok()) return false;
-  if (*result == RecordDecoder::Result::kSample) readers_.on_sample(decoder_.sample());
+  if (*result == RecordDecoder::Result::kSample) readers_.on_sample(decoder_.sample(), decoder_.raised());
   complete_ = *result == RecordDecoder::Result::kEnd;
   return true;
 }

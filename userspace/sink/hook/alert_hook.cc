@@ -1,6 +1,6 @@
 // See alert_hook.h. The alert is data only: it goes through the environment and a file in memory as stdin, which can
 // neither block us nor fill up.
-#include "sink/alert_hook.h"
+#include "sink/hook/alert_hook.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -21,12 +21,12 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
-#include "model/alert_words.h"
-#include "model/words.h"
+#include "model/format.h"
+#include "model/judge/alert_format.h"
 #include "posix/clock.h"
 #include "posix/fd.h"
-#include "sink/json_alerts.h"
-#include "sink/json_fields.h"
+#include "timeline/json_alerts.h"
+#include "timeline/json_fields.h"
 
 namespace cowprof {
 namespace {
@@ -112,16 +112,16 @@ absl::StatusOr<Fd> TextFile(const std::string& text) {
 
 }  // namespace
 
-HookRun HookRunFor(const Alert& alert, const Growth& growth) {
+HookRun HookRunFor(const Alert& alert, const RunModel& model) {
   Json json = EncodeAlert(alert);
-  const ProcessGrowth* worker = growth.Find(alert.index);
-  json["pid"] = growth.info.target.pid;
+  const ProcessModel* worker = model.Find(alert.index);
+  json["pid"] = model.info.target.pid;
   json["worker_pid"] = worker != nullptr ? Json(worker->id.pid) : Json(nullptr);
   return {.json = Dump(json) + "\n",
           .values = {NameOf(alert.rule), NameOf(alert.kind), Printable(alert.name, 400), absl::StrCat(alert.limit),
                      absl::StrCat(alert.used), alert.eta ? absl::StrCat(absl::ToDoubleSeconds(*alert.eta)) : "",
                      alert.cause, Printable(alert.text, 400), Printable(alert.advice, 400),
-                     absl::StrCat(growth.info.target.pid), worker != nullptr ? absl::StrCat(worker->id.pid) : ""}};
+                     absl::StrCat(model.info.target.pid), worker != nullptr ? absl::StrCat(worker->id.pid) : ""}};
 }
 
 absl::StatusOr<std::vector<std::string>> SplitWords(absl::string_view text) {

@@ -1,8 +1,8 @@
 // Runs the command of --on-alert, without a shell: one at a time, spaced, never for longer than its limit. Owns its
 // command line, its environment and its process group; called by hook_process, which has the rights for it. A hook that
 // fails is reported once and changes nothing else.
-#ifndef COWPROF_SINK_ALERT_HOOK_H_
-#define COWPROF_SINK_ALERT_HOOK_H_
+#ifndef COWPROF_SINK_HOOK_ALERT_HOOK_H_
+#define COWPROF_SINK_HOOK_ALERT_HOOK_H_
 
 #include <signal.h>
 #include <sys/types.h>
@@ -17,7 +17,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "model/growth.h"
+#include "model/facts/run_model.h"
+#include "model/judge/alert.h"
 
 namespace cowprof {
 
@@ -48,7 +49,7 @@ struct HookRun {
   std::string json;                                           // for stdin
   std::array<std::string, std::size(kHookVariables)> values;  // of kHookVariables
 };
-HookRun HookRunFor(const Alert& alert, const Growth& growth);
+HookRun HookRunFor(const Alert& alert, const RunModel& model);
 
 class AlertHook {
  public:
@@ -88,4 +89,4 @@ class AlertHook {
 
 }  // namespace cowprof
 
-#endif  // COWPROF_SINK_ALERT_HOOK_H_
+#endif  // COWPROF_SINK_HOOK_ALERT_HOOK_H_

@@ -1,5 +1,5 @@
 // A run is one packet: what goes to stdin and the value of each variable, with a NUL behind each. See hook_process.h.
-#include "sink/hook_process.h"
+#include "sink/hook/hook_process.h"
 
 #include <grp.h>
 #include <poll.h>
@@ -136,9 +136,9 @@ void HookProcess::Reap() {
     absl::SleepFor(absl::Milliseconds(5));
 }
 
-void HookProcess::Take(const std::vector<Alert>& alerts, const Growth& growth) {
+void HookProcess::Take(const std::vector<Alert>& alerts, const RunModel& model) {
   for (const Alert& alert : alerts) {
-    if (!alert.over && pid_ != 0) Send(socket_.fd(), Encode(HookRunFor(alert, growth)));
+    if (!alert.over && pid_ != 0) Send(socket_.fd(), Encode(HookRunFor(alert, model)));
   }
   Poll();
 }

@@ -1,8 +1,8 @@
 // The process that runs the hook of --on-alert. It is forked before cowprof gives up its rights: a hook may do what its
 // user may, while the recorder, which reads what the target chose, can't start anything. It runs the one command that
 // it was made for, and is told nothing but what HookRunFor() says. Called by the recording loop; no tick waits for it.
-#ifndef COWPROF_SINK_HOOK_PROCESS_H_
-#define COWPROF_SINK_HOOK_PROCESS_H_
+#ifndef COWPROF_SINK_HOOK_HOOK_PROCESS_H_
+#define COWPROF_SINK_HOOK_HOOK_PROCESS_H_
 
 #include <signal.h>
 #include <sys/types.h>
@@ -14,9 +14,9 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "model/growth.h"
+#include "model/facts/run_model.h"
 #include "posix/fd.h"
-#include "sink/alert_hook.h"
+#include "sink/hook/alert_hook.h"
 
 namespace cowprof {
 
@@ -29,7 +29,7 @@ class HookProcess {
   ~HookProcess();  // it ends at once, and so does a hook that runs, unless that became another user
 
   // To be run for each of them; those that say that one is over are no reason to.
-  void Take(const std::vector<Alert>& alerts, const Growth& growth);
+  void Take(const std::vector<Alert>& alerts, const RunModel& model);
   // Passes on what it has to say.
   void Poll();
   // At the end: see AlertHook::Finish().
@@ -49,4 +49,4 @@ class HookProcess {
 
 }  // namespace cowprof
 
-#endif  // COWPROF_SINK_HOOK_PROCESS_H_
+#endif  // COWPROF_SINK_HOOK_HOOK_PROCESS_H_

@@ -1,5 +1,5 @@
 // Puts the page's data together and into the embedded viewer. See page.h.
-#include "sink/page.h"
+#include "sink/page/page.h"
 
 #include <zlib.h>
 
@@ -8,8 +8,8 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "sink/page_template.h"
-#include "sink/report.h"
+#include "sink/page/page_template.h"
+#include "sink/report/report.h"
 
 namespace cowprof {
 namespace {
@@ -18,7 +18,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr absl::string_view kPlaceholder = "__COWPROF_DATA__";
 
-Json RunJson(const RunInfo& info, const PageState& state) {
+Json RunJson(const RunInfo& info, const RecordingState& state) {
   return {{"tool", absl::StrCat("cowprof ", info.version)},
           {"kernel", info.kernel},
           {"started", absl::FormatTime(absl::RFC3339_sec, info.started, absl::UTCTimeZone())},
@@ -32,23 +32,23 @@ Json RunJson(const RunInfo& info, const PageState& state) {
 
 }  // namespace
 
-void PageBuilder::Add(const Sample& sample, const Growth& growth) {
-  series_.Add(sample, growth);
-  events_.Add(sample, growth);
-  blame_.Add(sample, growth);
+void PageBuilder::Add(const Sample& sample, const std::vector<Alert>& raised, const Run& run) {
+  series_.Add(sample, run);
+  events_.Add(sample, raised, run.model);
+  blame_.Add(sample, run.model);
   map_.Add(sample);
 }
 
-std::string PageBuilder::Data(const Growth& growth, const PageState& state) const {
+std::string PageBuilder::Data(const RunModel& model, const Findings& findings, const RecordingState& state) const {
   Json page = {{"schema", "cowprof.page/2"},
-               {"report", ReportJson(growth)},
-               {"verdict", Verdict(growth)},
-               {"run", RunJson(growth.info, state)}};
+               {"report", ReportJson(model, findings)},
+               {"verdict", findings.verdict},
+               {"run", RunJson(model.info, state)}};
   ColumnFile file;
-  series_.Write(growth, &file, &page);
-  events_.Write(growth, &page);
-  blame_.Write(growth, &file, &page);
-  map_.Write(growth, &file, &page);
+  series_.Write(model, findings.forecast, &file, &page);
+  events_.Write(model, findings, &page);
+  blame_.Write(model, &file, &page);
+  map_.Write(model, &file, &page);
   return absl::StrCat(page.dump(-1, ' ', false, Json::error_handler_t::replace), "\n", file.bytes());
 }
 

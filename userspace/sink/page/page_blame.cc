@@ -1,11 +1,10 @@
-// See page_blame.h.
-#include "sink/page_blame.h"
+#include "sink/page/page_blame.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "model/blame.h"
-#include "sink/page_series.h"
+#include "model/judge/blame.h"
+#include "sink/page/page_series.h"
 
 namespace cowprof {
 namespace {
@@ -18,34 +17,34 @@ Json FramesJson(const std::vector<Frame>& frames) {
   return json;
 }
 
-Json PlacesJson(const std::vector<Place>& places) {
+Json CopySitesJson(const std::vector<CopySite>& copy_sites) {
   Json json = Json::array();
-  for (const Place& place : places) {
-    json.push_back({{"cause", NameOf(place.cause)},
-                    {"type", place.type},
-                    {"module", place.module},
-                    {"symbol", place.symbol},
-                    {"frames", place.frames}});
+  for (const CopySite& copy_site : copy_sites) {
+    json.push_back({{"cause", NameOf(copy_site.cause)},
+                    {"type", copy_site.type},
+                    {"module", copy_site.module},
+                    {"symbol", copy_site.symbol},
+                    {"frames", copy_site.frames}});
   }
   return json;
 }
 
 }  // namespace
 
-void PageBlame::Add(const Sample& sample, const Growth& growth) {
-  if (sample.places.empty()) return;
-  for (const PlaceCount& count : sample.places) changed_.insert(count.index);
-  if (++records_ % every_ == 0) AddCheckpoint(growth);
+void PageBlame::Add(const Sample& sample, const RunModel& model) {
+  if (sample.copy_sites.empty()) return;
+  for (const CopySiteCount& count : sample.copy_sites) changed_.insert(count.index);
+  if (++records_ % every_ == 0) AddCheckpoint(model);
 }
 
-void PageBlame::AddCheckpoint(const Growth& growth) {
-  const size_t at = checkpoints_.Add(MillisecondsOf(growth.t));
-  for (const ProcessGrowth& process : growth.processes) {
+void PageBlame::AddCheckpoint(const RunModel& model) {
+  const size_t at = checkpoints_.Add(MillisecondsOf(model.t));
+  for (const ProcessModel& process : model.processes) {
     Count& counted = counted_[process.index];
     if (counted == process.counts.copies && !changed_.contains(process.index)) continue;
     counted = process.counts.copies;
-    for (const PlaceShare& share : CopiesByPlace(process)) {
-      std::vector<Step>& steps = steps_[{process.index, share.place}];
+    for (const CopySiteShare& share : CopiesByCopySite(process)) {
+      std::vector<Step>& steps = steps_[{process.index, share.copy_site}];
       if (share.copies == (steps.empty() ? 0 : steps.back().copies)) continue;
       const bool is_new = steps.empty() || steps.back().at < at;
       if (is_new) steps.push_back({.at = at});
@@ -73,15 +72,15 @@ void PageBlame::MergePairs() {
   }
 }
 
-void PageBlame::Write(const Growth& growth, ColumnFile* file, Json* page) const {
+void PageBlame::Write(const RunModel& model, ColumnFile* file, Json* page) const {
   PageBlame ended = *this;
-  if (!steps_.empty() || !changed_.empty()) ended.AddCheckpoint(growth);
-  Column times_ms, index, place, steps, at, copies;
+  if (!steps_.empty() || !changed_.empty()) ended.AddCheckpoint(model);
+  Column times_ms, index, copy_site, steps, at, copies;
   for (const uint64_t ms : ended.checkpoints_.ms()) times_ms.Add(ms);
   for (auto& [pair, list] : ended.steps_) {
-    if (list.empty() || growth.Find(pair.first) == nullptr) continue;
+    if (list.empty() || model.Find(pair.first) == nullptr) continue;
     index.Add(pair.first);
-    place.Add(pair.second);
+    copy_site.Add(pair.second);
     steps.Add(list.size());
     // Copies don't go away: where a later look found that fewer happened here than was thought, it knows better.
     for (size_t i = list.size() - 1; i > 0; --i) list[i - 1].copies = std::min(list[i - 1].copies, list[i].copies);
@@ -90,10 +89,10 @@ void PageBlame::Write(const Growth& growth, ColumnFile* file, Json* page) const 
       copies.Add(step.copies);
     }
   }
-  (*page)["frames"] = FramesJson(growth.frames);
-  (*page)["places"] = PlacesJson(growth.places);
+  (*page)["frames"] = FramesJson(model.frames);
+  (*page)["places"] = CopySitesJson(model.copy_sites);
   (*page)["blame"] = {
-      {"times_ms", file->Append(times_ms)}, {"index", file->Append(index)}, {"place", file->Append(place)},
+      {"times_ms", file->Append(times_ms)}, {"index", file->Append(index)}, {"place", file->Append(copy_site)},
       {"steps", file->Append(steps)},       {"at", file->Append(at)},       {"copies", file->Append(copies)}};
 }
 

@@ -1,7 +1,7 @@
-// Who did it, over time: at up to 512 checkpoints how many copies each process had made at each place. Called by
-// page.cc. The figures are those of CopiesByPlace(), of which the report's tables are sums, too.
-#ifndef COWPROF_SINK_PAGE_BLAME_H_
-#define COWPROF_SINK_PAGE_BLAME_H_
+// Who did it, over time: at up to 512 checkpoints how many copies each process had made at each place.
+// The figures are those of CopiesByCopySite(), of which the report's tables are sums, too.
+#ifndef COWPROF_SINK_PAGE_PAGE_BLAME_H_
+#define COWPROF_SINK_PAGE_PAGE_BLAME_H_
 
 #include <cstdint>
 #include <map>
@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "model/growth.h"
-#include "sink/page_columns.h"
-#include "sink/page_moments.h"
+#include "model/facts/run_model.h"
+#include "sink/page/page_columns.h"
+#include "sink/page/page_moments.h"
 
 namespace cowprof {
 
@@ -20,17 +20,17 @@ class PageBlame {
  public:
   static constexpr size_t kMostCheckpoints = 512, kMostSteps = 400'000;
 
-  // `growth` has the sample in it already.
-  void Add(const Sample& sample, const Growth& growth);
+  // `model` has the sample in it already.
+  void Add(const Sample& sample, const RunModel& model);
   // Sets frames, places and blame. The last checkpoint is the recording's end.
-  void Write(const Growth& growth, ColumnFile* file, nlohmann::ordered_json* page) const;
+  void Write(const RunModel& model, ColumnFile* file, nlohmann::ordered_json* page) const;
 
  private:
   struct Step {
     size_t at = 0;  // number of the checkpoint from which on
     uint64_t copies = 0;
   };
-  void AddCheckpoint(const Growth& growth);
+  void AddCheckpoint(const RunModel& model);
   void MergePairs();
 
   Moments checkpoints_;
@@ -43,4 +43,4 @@ class PageBlame {
 
 }  // namespace cowprof
 
-#endif  // COWPROF_SINK_PAGE_BLAME_H_
+#endif  // COWPROF_SINK_PAGE_PAGE_BLAME_H_

@@ -1,5 +1,4 @@
-// See page_columns.h.
-#include "sink/page_columns.h"
+#include "sink/page/page_columns.h"
 
 #include <nlohmann/json.hpp>
 #include <utility>

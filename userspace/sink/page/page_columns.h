@@ -1,13 +1,13 @@
 // The columns of the page's data (cowprof.page/2, docs/timeline.md): series of whole numbers as LEB128 varints, which
 // gzip packs well and a browser unpacks on demand. Called by page_*.cc. Knows nothing of what a column means.
-#ifndef COWPROF_SINK_PAGE_COLUMNS_H_
-#define COWPROF_SINK_PAGE_COLUMNS_H_
+#ifndef COWPROF_SINK_PAGE_PAGE_COLUMNS_H_
+#define COWPROF_SINK_PAGE_PAGE_COLUMNS_H_
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "model/sample.h"
+#include "model/facts/sample.h"
 
 namespace cowprof {
 
@@ -44,4 +44,4 @@ class ColumnFile {
 
 }  // namespace cowprof
 
-#endif  // COWPROF_SINK_PAGE_COLUMNS_H_
+#endif  // COWPROF_SINK_PAGE_PAGE_COLUMNS_H_

@@ -1,14 +1,14 @@
-// The marks of the page: what happened to whom, in a few words each. Called by page.cc. Bounded: of a recording with
-// too many, those that say least are left out, and counted.
-#ifndef COWPROF_SINK_PAGE_EVENTS_H_
-#define COWPROF_SINK_PAGE_EVENTS_H_
+// The marks of the page: what happened to which process, in a few words each. Bounded: of a recording with too many
+// events, the least telling ones are left out and counted.
+#ifndef COWPROF_SINK_PAGE_PAGE_EVENTS_H_
+#define COWPROF_SINK_PAGE_PAGE_EVENTS_H_
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
-#include "model/growth.h"
+#include "model/judge/findings.h"
 
 namespace cowprof {
 
@@ -16,10 +16,10 @@ class PageEvents {
  public:
   static constexpr size_t kMost = 20'000;
 
-  // `growth` has the sample in it already.
-  void Add(const Sample& sample, const Growth& growth);
+  // `raised`: alerts on this sample; `model` has the sample in it already.
+  void Add(const Sample& sample, const std::vector<Alert>& raised, const RunModel& model);
   // Sets events and events_dropped. An exit is told as the report explains it, which may need what came later.
-  void Write(const Growth& growth, nlohmann::ordered_json* page) const;
+  void Write(const RunModel& model, const Findings& findings, nlohmann::ordered_json* page) const;
 
  private:
   // In the order in which they are left out.
@@ -30,7 +30,7 @@ class PageEvents {
     int index = -1;
     std::string text;  // of exits: "", written at the end
   };
-  static Mark MarkOf(const Event& event, const Growth& growth);
+  static Mark MarkOf(const Event& event, const RunModel& model);
   void Thin();
 
   std::vector<Mark> marks_;
@@ -39,4 +39,4 @@ class PageEvents {
 
 }  // namespace cowprof
 
-#endif  // COWPROF_SINK_PAGE_EVENTS_H_
+#endif  // COWPROF_SINK_PAGE_PAGE_EVENTS_H_

@@ -1,11 +1,10 @@
-// See page_map.h.
-#include "sink/page_map.h"
+#include "sink/page/page_map.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <tuple>
 
-#include "sink/page_series.h"
+#include "sink/page/page_series.h"
 
 namespace cowprof {
 namespace {
@@ -77,7 +76,7 @@ void PageMap::MergeRuns() {
   runs_.resize(kept);
 }
 
-void PageMap::Write(const Growth& growth, ColumnFile* file, Json* page) const {
+void PageMap::Write(const RunModel& model, ColumnFile* file, Json* page) const {
   struct {
     Column t_ms, index, region, private_pages, shared_pages, new_pages;
   } counts;
@@ -99,7 +98,7 @@ void PageMap::Write(const Growth& growth, ColumnFile* file, Json* page) const {
     runs.first_page.Add(run.first_page);
     runs.pages.Add(run.pages);
   }
-  (*page)["regions"] = RegionsJson(growth.regions);
+  (*page)["regions"] = RegionsJson(model.regions);
   (*page)["region_counts"] = {{"t_ms", file->Append(counts.t_ms)},
                               {"index", file->Append(counts.index)},
                               {"region", file->Append(counts.region)},

@@ -1,16 +1,16 @@
 // What the page map is drawn from: the regions of address spaces, what the sweeps found in them, and which pages were
-// copied when and why. Called by page.cc. Bounded: of a long recording times are told more coarsely, and neighbours
+// copied when and why. Bounded: of a long recording times are told more coarsely, and neighbours
 // that were copied at about the same time become one run; what is too much even so is left out and counted.
-#ifndef COWPROF_SINK_PAGE_MAP_H_
-#define COWPROF_SINK_PAGE_MAP_H_
+#ifndef COWPROF_SINK_PAGE_PAGE_MAP_H_
+#define COWPROF_SINK_PAGE_PAGE_MAP_H_
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <vector>
 
-#include "model/growth.h"
-#include "sink/page_columns.h"
-#include "sink/page_moments.h"
+#include "model/facts/run_model.h"
+#include "sink/page/page_columns.h"
+#include "sink/page/page_moments.h"
 
 namespace cowprof {
 
@@ -22,7 +22,7 @@ class PageMap {
 
   void Add(const Sample& sample);
   // Sets regions, region_counts, pages and pages_dropped.
-  void Write(const Growth& growth, ColumnFile* file, nlohmann::ordered_json* page) const;
+  void Write(const RunModel& model, ColumnFile* file, nlohmann::ordered_json* page) const;
 
  private:
   template <typename Row>
@@ -43,4 +43,4 @@ class PageMap {
 
 }  // namespace cowprof
 
-#endif  // COWPROF_SINK_PAGE_MAP_H_
+#endif  // COWPROF_SINK_PAGE_PAGE_MAP_H_

@@ -1,7 +1,7 @@
 // The moments that a bounded part of the page's data is told at: where there are too many, of each two neighbours the
 // later one stays. Called by page_blame.cc and page_map.cc.
-#ifndef COWPROF_SINK_PAGE_MOMENTS_H_
-#define COWPROF_SINK_PAGE_MOMENTS_H_
+#ifndef COWPROF_SINK_PAGE_PAGE_MOMENTS_H_
+#define COWPROF_SINK_PAGE_PAGE_MOMENTS_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -31,4 +31,4 @@ class Moments {
 
 }  // namespace cowprof
 
-#endif  // COWPROF_SINK_PAGE_MOMENTS_H_
+#endif  // COWPROF_SINK_PAGE_PAGE_MOMENTS_H_

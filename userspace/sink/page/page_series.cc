@@ -1,10 +1,11 @@
-// See page_series.h.
-#include "sink/page_series.h"
+#include "sink/page/page_series.h"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <nlohmann/json.hpp>
+
+#include "timeline/json_limits.h"
 
 namespace cowprof {
 namespace {
@@ -27,13 +28,12 @@ Json SecondsOrNull(const std::optional<absl::Duration>& t) {
 Json IndexOrNull(int index) { return index >= 0 ? Json(index) : Json(nullptr); }
 
 // The number in growth.limits of the one that is met first.
-Count NumberOfFirstLimit(const Forecast& forecast, const Growth& growth) {
+Count NumberOfFirstLimit(const Forecast& forecast, const RunModel& model) {
   if (forecast.first_limit < 0) return std::nullopt;
   const LimitSample& first = forecast.limits[forecast.first_limit].now;
-  const auto found = std::find_if(growth.limits.begin(), growth.limits.end(), [&](const LimitGrowth& limit) {
-    return limit.now.kind == first.kind && limit.now.name == first.name;
-  });
-  return found - growth.limits.begin();
+  const auto found = std::find_if(model.limits.begin(), model.limits.end(),
+                                  [&](const LimitModel& limit) { return limit.now.key() == first.key(); });
+  return found - model.limits.begin();
 }
 
 }  // namespace
@@ -46,7 +46,7 @@ void PageSeries::AddCauses(const std::optional<CauseCounts>& causes, CauseColumn
   if (causes) out->last = *causes;
 }
 
-void PageSeries::AddProcess(const ProcessGrowth& process, size_t at) {
+void PageSeries::AddProcess(const ProcessModel& process, size_t at) {
   if (process.index >= static_cast<int>(processes_.size())) processes_.resize(process.index + 1);
   ProcessColumns& columns = processes_[process.index];
   if (columns.copies.size() == 0) columns.first = at;
@@ -63,10 +63,10 @@ void PageSeries::AddProcess(const ProcessGrowth& process, size_t at) {
   AddCauses(process.causes, &columns.causes);
 }
 
-void PageSeries::AddTotals(const Growth& growth) {
-  const Totals living = SumOf(growth, /*living_only=*/true, /*workers_only=*/false);
-  const Totals workers = SumOf(growth, /*living_only=*/true, /*workers_only=*/true);
-  const Totals all = SumOf(growth, /*living_only=*/false, /*workers_only=*/false);
+void PageSeries::AddTotals(const RunModel& model) {
+  const Totals living = SumOf(model, /*living_only=*/true, /*workers_only=*/false);
+  const Totals workers = SumOf(model, /*living_only=*/true, /*workers_only=*/true);
+  const Totals all = SumOf(model, /*living_only=*/false, /*workers_only=*/false);
   // Where nobody lives nothing is held, and that is known.
   const bool none = living.processes == 0, known = none || living.memory_known;
   totals_.private_kib.Add(KnownKib(known, living.private_bytes));
@@ -78,10 +78,10 @@ void PageSeries::AddTotals(const Growth& growth) {
 }
 
 // A limit that appears late was unknown before; one that is gone keeps its last value.
-void PageSeries::AddLimits(const Growth& growth, size_t at) {
-  limits_.resize(growth.limits.size());
-  for (size_t i = 0; i < growth.limits.size(); ++i) {
-    const LimitSample& limit = growth.limits[i].now;
+void PageSeries::AddLimits(const RunModel& model, size_t at) {
+  limits_.resize(model.limits.size());
+  for (size_t i = 0; i < model.limits.size(); ++i) {
+    const LimitSample& limit = model.limits[i].now;
     limits_[i].used.FillTo(at);
     limits_[i].limit.FillTo(at);
     limits_[i].used.Add(limit.counts_bytes() ? limit.used / 1024 : limit.used);
@@ -128,30 +128,31 @@ void PageSeries::Halve() {
   every_ *= 2;
 }
 
-PageSeries::ForecastRow PageSeries::ForecastOfNow(const Growth& growth) {
-  const Forecast forecast = ForecastOf(growth);
+PageSeries::ForecastRow PageSeries::RowOf(const Forecast& forecast, const RunModel& model) {
   const auto& plateau = forecast.plateau_bytes;
   const auto kib = [&](double Estimate::*height) { return plateau ? Whole((*plateau).*height / 1024) : std::nullopt; };
   ForecastRow row = {
       .low_kib = kib(&Estimate::low), .best_kib = kib(&Estimate::best), .high_kib = kib(&Estimate::high)};
   row.ceiling_kib = forecast.ceiling_bytes / 1024;
   if (const auto& eta = forecast.plateau_eta_seconds) row.eta_s = Whole(eta->best);
-  row.limit = NumberOfFirstLimit(forecast, growth);
+  row.limit = NumberOfFirstLimit(forecast, model);
   if (row.limit) row.limit_eta_s = Whole(absl::ToDoubleSeconds(*forecast.limits[forecast.first_limit].eta));
   return row;
 }
 
-void PageSeries::Add(const Sample& sample, const Growth& growth) {
+void PageSeries::Add(const Sample& sample, const Run& run) {
+  const RunModel& model = run.model;
   if (++samples_ % every_ != 0) return;
   const size_t at = times_ms_.size();
   times_ms_.Add(MillisecondsOf(sample.t));
   for (const ProcessSample& row : sample.processes) {
-    if (const ProcessGrowth* process = growth.Find(row.index)) AddProcess(*process, at);
+    if (const ProcessModel* process = model.Find(row.index)) AddProcess(*process, at);
   }
-  AddTotals(growth);
-  AddLimits(growth, at);
+  AddTotals(model);
+  AddLimits(model, at);
   if (forecasts_.limit.size() < at) forecasts_.Add(forecast_);
-  if (at % std::bit_floor(std::max<size_t>(at / kForecastsAnOctave, 1)) == 0) forecast_ = ForecastOfNow(growth);
+  if (at % std::bit_floor(std::max<size_t>(at / kForecastsAnOctave, 1)) == 0)
+    forecast_ = RowOf(Judge(run, Detail::kTick).forecast, model);
   rows_ += sample.processes.size();
   if (rows_ > most_rows_ && times_ms_.size() % 2 == 0) Halve();
 }
@@ -172,10 +173,10 @@ Json PageSeries::ForecastsJson(const ForecastColumns& forecasts, ColumnFile* fil
           {"limit", file->Append(forecasts.limit)}};
 }
 
-void PageSeries::Write(const Growth& growth, ColumnFile* file, Json* page) const {
+void PageSeries::Write(const RunModel& model, const Forecast& forecast, ColumnFile* file, Json* page) const {
   static const ProcessColumns kNone;
   Json processes = Json::array(), limits = Json::array();
-  for (const ProcessGrowth& process : growth.processes) {
+  for (const ProcessModel& process : model.processes) {
     const size_t index = process.index;
     const ProcessColumns& columns = index < processes_.size() ? processes_[index] : kNone;
     processes.push_back({{"index", index},
@@ -194,12 +195,10 @@ void PageSeries::Write(const Growth& growth, ColumnFile* file, Json* page) const
                          {"causes", CausesJson(columns.causes, file)}});
   }
   for (size_t i = 0; i < limits_.size(); ++i) {
-    const LimitSample& limit = growth.limits[i].now;
-    limits.push_back({{"kind", NameOf(limit.kind)},
-                      {"name", limit.name},
-                      {"unit", limit.counts_bytes() ? "bytes" : "count"},
-                      {"limit", file->Append(limits_[i].limit)},
-                      {"used", file->Append(limits_[i].used)}});
+    const LimitSample& limit = model.limits[i].now;
+    Json& one = limits.emplace_back(LimitNameJson(limit));
+    one["limit"] = file->Append(limits_[i].limit);
+    one["used"] = file->Append(limits_[i].used);
   }
   (*page)["times_ms"] = file->Append(times_ms_);
   (*page)["processes"] = std::move(processes);
@@ -211,7 +210,7 @@ void PageSeries::Write(const Growth& growth, ColumnFile* file, Json* page) const
                        {"causes", CausesJson(totals_.causes, file)}};
   (*page)["limits"] = std::move(limits);
   ForecastColumns forecasts = forecasts_;
-  if (forecasts.limit.size() < times_ms_.size()) forecasts.Add(ForecastOfNow(growth));
+  if (forecasts.limit.size() < times_ms_.size()) forecasts.Add(RowOf(forecast, model));
   (*page)["forecasts"] = ForecastsJson(forecasts, file);
 }
 

@@ -1,15 +1,14 @@
 // The series of the page that have a value a sample: of each process, of all together, of limits, and what was forecast
-// then. Called by page.cc. Derives nothing: the figures are those of Growth, SumOf() and ForecastOf().
-#ifndef COWPROF_SINK_PAGE_SERIES_H_
-#define COWPROF_SINK_PAGE_SERIES_H_
+// then. Derives nothing: the figures are those of RunModel, SumOf() and ForecastOf().
+#ifndef COWPROF_SINK_PAGE_PAGE_SERIES_H_
+#define COWPROF_SINK_PAGE_PAGE_SERIES_H_
 
 #include <array>
 #include <nlohmann/json_fwd.hpp>
 #include <vector>
 
-#include "model/forecast.h"
-#include "model/growth.h"
-#include "sink/page_columns.h"
+#include "model/judge/findings.h"
+#include "sink/page/page_columns.h"
 
 namespace cowprof {
 
@@ -17,10 +16,10 @@ class PageSeries {
  public:
   // `most_rows`: of processes at samples. Where there are more, of each two samples the later one stays.
   explicit PageSeries(uint64_t most_rows = 16 << 20) : most_rows_(most_rows) {}
-  // `growth` has the sample in it already.
-  void Add(const Sample& sample, const Growth& growth);
-  // Sets times_ms, processes, totals, limits and forecasts.
-  void Write(const Growth& growth, ColumnFile* file, nlohmann::ordered_json* page) const;
+  // `run` has the sample in it already.
+  void Add(const Sample& sample, const Run& run);
+  // Sets times_ms, processes, totals, limits and forecasts. `forecast`: the one of now.
+  void Write(const RunModel& model, const Forecast& forecast, ColumnFile* file, nlohmann::ordered_json* page) const;
 
  private:
   // Cumulative, in copies.
@@ -44,12 +43,12 @@ class PageSeries {
     void Add(const ForecastRow& row);
     void Halve();
   };
-  void AddProcess(const ProcessGrowth& process, size_t at);
-  void AddTotals(const Growth& growth);
-  void AddLimits(const Growth& growth, size_t at);
+  void AddProcess(const ProcessModel& process, size_t at);
+  void AddTotals(const RunModel& model);
+  void AddLimits(const RunModel& model, size_t at);
   void Halve();
   static void Halve(size_t first, ProcessColumns* columns);
-  static ForecastRow ForecastOfNow(const Growth& growth);
+  static ForecastRow RowOf(const Forecast& forecast, const RunModel& model);
   static nlohmann::ordered_json ForecastsJson(const ForecastColumns& forecasts, ColumnFile* file);
   static void AddCauses(const std::optional<CauseCounts>& causes, CauseColumns* out);
   static nlohmann::ordered_json CausesJson(const CauseColumns& causes, ColumnFile* file);
@@ -73,4 +72,4 @@ uint64_t MillisecondsOf(absl::Duration t);
 
 }  // namespace cowprof
 
-#endif  // COWPROF_SINK_PAGE_SERIES_H_
+#endif  // COWPROF_SINK_PAGE_PAGE_SERIES_H_

@@ -1,6 +1,6 @@
 // The viewer as web/ builds it: one HTML file with a placeholder for the data. The bytes come in by page_template.S.
-#ifndef COWPROF_SINK_PAGE_TEMPLATE_H_
-#define COWPROF_SINK_PAGE_TEMPLATE_H_
+#ifndef COWPROF_SINK_PAGE_PAGE_TEMPLATE_H_
+#define COWPROF_SINK_PAGE_PAGE_TEMPLATE_H_
 
 #include "absl/strings/string_view.h"
 
@@ -15,4 +15,4 @@ inline absl::string_view PageTemplate() {
 
 }  // namespace cowprof
 
-#endif  // COWPROF_SINK_PAGE_TEMPLATE_H_
+#endif  // COWPROF_SINK_PAGE_PAGE_TEMPLATE_H_

@@ -1,5 +1,4 @@
-// See report_blame.h.
-#include "sink/report_blame.h"
+#include "sink/report/report_blame.h"
 
 #include <algorithm>
 #include <map>
@@ -10,8 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
-#include "model/diagnosis.h"
-#include "model/words.h"
+#include "model/format.h"
 
 namespace cowprof {
 namespace {
@@ -22,9 +20,9 @@ constexpr size_t kRowsInText = 8;
 constexpr size_t kTextColumns = 100;
 
 // What every row of every table has.
-Json WithCounts(Json json, const BlameRow& row, const Growth& growth, const Blame& blame) {
+Json WithCounts(Json json, const BlameRow& row, uint64_t page_bytes, const Blame& blame) {
   json["copies"] = row.copies;
-  json["bytes"] = row.copies * growth.info.page_bytes;
+  json["bytes"] = row.copies * page_bytes;
   json["share"] = row.share;
   if (blame.estimated) {
     json["estimated"] = true;
@@ -39,13 +37,13 @@ Json WithCounts(Json json, const BlameRow& row, const Growth& growth, const Blam
 }
 
 template <typename NameOf>
-Json RowsJson(const std::vector<BlameRow>& rows, const Growth& growth, const Blame& blame, size_t most,
+Json RowsJson(const std::vector<BlameRow>& rows, const Blame& blame, uint64_t page_bytes, size_t most,
               const NameOf& name_of) {
   Json json = Json::array();
   for (const BlameRow& row : rows) {
     if (json.size() == most) break;
     Json name = name_of(row);
-    if (!name.is_null() && row.copies > 0) json.push_back(WithCounts(std::move(name), row, growth, blame));
+    if (!name.is_null() && row.copies > 0) json.push_back(WithCounts(std::move(name), row, page_bytes, blame));
   }
   return json;
 }
@@ -55,32 +53,33 @@ std::string Uncertain(const Blame& blame, double share) {
 }
 
 void AppendRows(absl::string_view title, const std::vector<std::pair<std::string, const BlameRow*>>& rows,
-                const Growth& growth, const Blame& blame, std::string* out) {
+                const RunModel& model, const Blame& blame, std::string* out) {
   if (rows.empty()) return;
   absl::StrAppend(out, "\n  ", title, blame.estimated ? ", estimated from " : "",
                   blame.estimated ? HumanCount(blame.samples) + " samples" : "", "\n");
   for (size_t i = 0; i < std::min(rows.size(), kRowsInText); ++i) {
     const auto& [name, row] = rows[i];
     absl::StrAppendFormat(out, "  %5.1f %%%s %11s  %s\n", 100 * row->share, Uncertain(blame, row->share),
-                          HumanBytes(row->copies * growth.info.page_bytes), name);
+                          HumanBytes(row->copies * model.info.page_bytes), name);
   }
 }
 
 // Arenas are many: one line for all of them, then the other regions.
-std::string RegionsText(const Growth& growth) {
+std::string RegionsText(const RunModel& model, const std::vector<RegionRow>& rows) {
   struct Group {
     uint64_t regions = 0, pages = 0, copied = 0;
     std::string name;
   };
   std::map<std::pair<RegionKind, std::string>, Group> groups;
   uint64_t all = 0;
-  for (const RegionRow& row : ByRegion(growth, {.workers_only = true})) {
-    const bool named = row.region->kind == RegionKind::kFile;
-    Group& group = groups[{row.region->kind, named ? row.region->name : ""}];
+  for (const RegionRow& row : rows) {
+    const Region& region = model.regions[row.region].region;
+    const bool named = region.kind == RegionKind::kFile;
+    Group& group = groups[{region.kind, named ? region.name : ""}];
     ++group.regions;
     group.pages += row.pages;
     group.copied += row.copied_pages;
-    group.name = named ? row.region->name : absl::StrCat(NameOf(row.region->kind), group.regions > 1 ? "s" : "");
+    group.name = named ? region.name : absl::StrCat(NameOf(region.kind), group.regions > 1 ? "s" : "");
     all += row.copied_pages;
   }
   std::vector<Group> sorted;
@@ -93,7 +92,7 @@ std::string RegionsText(const Growth& growth) {
   for (size_t i = 0; i < std::min(sorted.size(), kRowsInText); ++i) {
     const Group& group = sorted[i];
     absl::StrAppendFormat(&out, "  %5.1f %% %11s  %s%s\n", 100.0 * group.copied / all,
-                          HumanBytes(group.copied * growth.info.page_bytes),
+                          HumanBytes(group.copied * model.info.page_bytes),
                           group.regions > 1 ? HumanCount(group.regions) + " " : "", Printable(group.name));
   }
   return out;
@@ -133,34 +132,35 @@ Json CausesJson(const CauseCounts& causes, bool known) {
   return json;
 }
 
-Json TypesJson(const Growth& growth, const Blame& blame, size_t most) {
-  return RowsJson(ByType(growth, blame), growth, blame, most, [](const BlameRow& row) {
+Json TypesJson(const BlameTables& tables, uint64_t page_bytes, size_t most) {
+  return RowsJson(tables.by_type, tables.blame, page_bytes, most, [](const BlameRow& row) {
     return row.type.empty() ? Json(nullptr) : Json{{"type", row.type}};
   });
 }
 
-Json LinesJson(const Growth& growth, const Blame& blame, size_t most) {
-  return RowsJson(ByLine(growth, blame), growth, blame, most, [](const BlameRow& row) {
+Json LinesJson(const BlameTables& tables, uint64_t page_bytes, size_t most) {
+  return RowsJson(tables.by_line, tables.blame, page_bytes, most, [](const BlameRow& row) {
     if (row.frame.file.empty()) return Json(nullptr);
     return Json{{"file", row.frame.file}, {"function", row.frame.function}, {"line", row.frame.line}};
   });
 }
 
-Json NativeJson(const Growth& growth, const Blame& blame, size_t most) {
-  return RowsJson(ByNative(growth, blame), growth, blame, most, [](const BlameRow& row) {
+Json NativeJson(const BlameTables& tables, uint64_t page_bytes, size_t most) {
+  return RowsJson(tables.by_native, tables.blame, page_bytes, most, [](const BlameRow& row) {
     if (row.module.empty()) return Json(nullptr);
     return Json{{"module", row.module}, {"symbol", row.symbol}};
   });
 }
 
-Json RegionsJson(const Growth& growth, size_t most) {
+Json RegionsJson(const RunModel& model, const std::vector<RegionRow>& rows, size_t most) {
   Json json = Json::array();
-  for (const RegionRow& row : ByRegion(growth, {})) {
+  for (const RegionRow& row : rows) {
     if (json.size() == most) break;
-    json.push_back({{"kind", NameOf(row.region->kind)},
-                    {"name", row.region->name},
-                    {"start", row.region->start},
-                    {"bytes", row.region->end - row.region->start},
+    const Region& region = model.regions[row.region].region;
+    json.push_back({{"kind", NameOf(region.kind)},
+                    {"name", region.name},
+                    {"start", region.start},
+                    {"bytes", region.end - region.start},
                     {"pages", row.pages},
                     {"copied_pages", row.copied_pages},
                     {"still_shared_pages", row.still_shared_pages},
@@ -169,8 +169,7 @@ Json RegionsJson(const Growth& growth, size_t most) {
   return json;
 }
 
-Json VerifyJson(const Growth& growth) {
-  const std::optional<VerifyFigures> verified = VerifiedPages(growth);
+Json VerifyJson(const std::optional<VerifyFigures>& verified) {
   if (!verified) return nullptr;
   return {{"pages", verified->pages},
           {"identical", verified->identical},
@@ -180,29 +179,9 @@ Json VerifyJson(const Growth& growth) {
           {"data", verified->data}};
 }
 
-Json StacksJson(const Growth& growth, const Blame& blame, size_t most) {
+Json DiagnosesJson(const std::vector<Diagnosis>& diagnoses) {
   Json json = Json::array();
-  for (const PlaceShare& share : ByPlace(blame)) {
-    if (json.size() == most) break;
-    const Place& place = growth.places[share.place];
-    Json frames = Json::array();
-    for (const int number : place.frames) {
-      const Frame& frame = growth.frames[number];
-      frames.push_back({frame.file, frame.function, frame.line});
-    }
-    json.push_back({{"cause", NameOf(place.cause)},
-                    {"type", place.type},
-                    {"module", place.module},
-                    {"symbol", place.symbol},
-                    {"frames", std::move(frames)},
-                    {"copies", share.copies}});
-  }
-  return json;
-}
-
-Json DiagnosesJson(const Growth& growth) {
-  Json json = Json::array();
-  for (const Diagnosis& diagnosis : Diagnose(growth)) {
+  for (const Diagnosis& diagnosis : diagnoses) {
     json.push_back({{"id", diagnosis.id},
                     {"confidence", diagnosis.confidence},
                     {"summary", diagnosis.summary},
@@ -214,29 +193,27 @@ Json DiagnosesJson(const Growth& growth) {
   return json;
 }
 
-std::string BlameText(const Growth& growth) {
-  const Totals workers = SumOf(growth, /*living_only=*/false, /*workers_only=*/true);
+std::string BlameText(const RunModel& model, const Findings& findings) {
+  const Totals& workers = findings.workers;
   if (!workers.causes_known) return "";
   std::string out;
-  const Blame blame = BlameOf(growth, {.workers_only = true});
+  const Blame& blame = findings.of_workers.blame;
   if (workers.copies > 0) out += "\n  why the workers' pages were copied\n";
   for (int cause = 0; cause < kCauses; ++cause) {
     if (workers.causes[cause] == 0) continue;
     absl::StrAppendFormat(&out, "  %5.1f %% %11s  %s\n", 100.0 * workers.causes[cause] / workers.copies,
-                          HumanBytes(workers.causes[cause] * growth.info.page_bytes),
-                          NameOf(static_cast<Cause>(cause)));
+                          HumanBytes(workers.causes[cause] * model.info.page_bytes), NameOf(static_cast<Cause>(cause)));
   }
   std::vector<std::pair<std::string, const BlameRow*>> types, lines;
-  const std::vector<BlameRow> by_type = ByType(growth, blame), by_line = ByLine(growth, blame);
-  for (const BlameRow& row : by_type) {
+  for (const BlameRow& row : findings.of_workers.by_type) {
     if (!row.type.empty() && row.copies > 0) types.emplace_back(Printable(row.type), &row);
   }
-  for (const BlameRow& row : by_line) {
+  for (const BlameRow& row : findings.of_workers.by_line) {
     if (row.frame.file.empty() || row.copies == 0) continue;
     lines.emplace_back(
         absl::StrCat(Printable(row.frame.file), ":", row.frame.line, "  ", Printable(row.frame.function)), &row);
   }
-  if (const std::optional<VerifyFigures> verified = VerifiedPages(growth)) {
+  if (const std::optional<VerifyFigures>& verified = findings.verified) {
     absl::StrAppendFormat(&out,
                           "\n  %.1f %% of %s copied pages that were compared are byte for byte what they were before\n",
                           100.0 * verified->identical / verified->pages, HumanCount(verified->pages));
@@ -244,11 +221,11 @@ std::string BlameText(const Growth& growth) {
                           HumanCount(verified->refcount_only), HumanCount(verified->gc_header_only),
                           HumanCount(verified->hash_only), HumanCount(verified->data));
   }
-  AppendRows("types of the objects that were written", types, growth, blame, &out);
-  AppendRows("lines that ran", lines, growth, blame, &out);
-  out += RegionsText(growth);
+  AppendRows("types of the objects that were written", types, model, blame, &out);
+  AppendRows("lines that ran", lines, model, blame, &out);
+  out += RegionsText(model, findings.worker_regions);
   bool first = true;
-  for (const Diagnosis& diagnosis : Diagnose(growth)) {
+  for (const Diagnosis& diagnosis : findings.diagnoses) {
     absl::StrAppend(&out, "\n", Indented(absl::StrCat("  ", diagnosis.id, ": "), diagnosis.summary));
     for (const std::string& evidence : diagnosis.evidence) out += Indented("    - ", evidence);
     for (const std::string& advice : diagnosis.advice) out += Indented("    > ", advice);

@@ -1,12 +1,12 @@
-// See report_forecast.h.
-#include "sink/report_forecast.h"
+#include "sink/report/report_forecast.h"
 
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "model/saturated.h"
-#include "model/words.h"
+#include "model/format.h"
+#include "model/saturating.h"
+#include "timeline/json_limits.h"
 
 namespace cowprof {
 namespace {
@@ -21,16 +21,12 @@ Json Seconds(const std::optional<absl::Duration>& time) {
 }
 
 Json LimitJson(const LimitForecast& limit) {
-  return {
-      {"kind", NameOf(limit.now.kind)},
-      {"name", limit.now.name},
-      {"unit", limit.now.counts_bytes() ? "bytes" : "count"},
-      {"limit", *limit.now.limit},
-      {"used", limit.now.used},
-      {"peak", {{"low", Whole(limit.peak.low)}, {"best", Whole(limit.peak.best)}, {"high", Whole(limit.peak.high)}}},
-      {"eta_seconds", Seconds(limit.eta)},
-      {"eta_earliest_seconds", Seconds(limit.eta_earliest)},
-      {"verdict", NameOf(limit.outlook)}};
+  Json json = LimitUseJson(limit.now);
+  json["peak"] = {{"low", Whole(limit.peak.low)}, {"best", Whole(limit.peak.best)}, {"high", Whole(limit.peak.high)}};
+  json["eta_seconds"] = Seconds(limit.eta);
+  json["eta_earliest_seconds"] = Seconds(limit.eta_earliest);
+  json["verdict"] = NameOf(limit.outlook);
+  return json;
 }
 
 }  // namespace
@@ -61,10 +57,10 @@ Json ForecastJson(const Forecast& forecast) {
       {"sentence", forecast.sentence}};
 }
 
-std::string ForecastWords(const Forecast& forecast) {
+std::string FormatForecast(const Forecast& forecast) {
   if (!forecast.shape || !forecast.plateau_bytes) return "";
   const std::string height =
-      *forecast.shape == Shape::kUnbounded ? "no end" : HumanBytes(SaturatedCount(forecast.plateau_bytes->best));
+      *forecast.shape == Shape::kUnbounded ? "no end" : HumanBytes(SaturatingCast(forecast.plateau_bytes->best));
   return absl::StrCat("-> ", height, ": ", NameOf(forecast.outlook));
 }
 

@@ -1,19 +1,19 @@
 // How the forecast is spelled: the report's key `forecast`, and a few words for a line of the terminal. Called by
 // report_json.cc, report_text.cc and terminal.cc. Pure.
-#ifndef COWPROF_SINK_REPORT_FORECAST_H_
-#define COWPROF_SINK_REPORT_FORECAST_H_
+#ifndef COWPROF_SINK_REPORT_REPORT_FORECAST_H_
+#define COWPROF_SINK_REPORT_REPORT_FORECAST_H_
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "model/forecast.h"
+#include "model/judge/forecast.h"
 
 namespace cowprof {
 
 nlohmann::ordered_json ForecastJson(const Forecast& forecast);
 // "-> 41.0 GiB: safe"; "" while it is too early to tell.
-std::string ForecastWords(const Forecast& forecast);
+std::string FormatForecast(const Forecast& forecast);
 
 }  // namespace cowprof
 
-#endif  // COWPROF_SINK_REPORT_FORECAST_H_
+#endif  // COWPROF_SINK_REPORT_REPORT_FORECAST_H_

@@ -1,15 +1,15 @@
 // Spells cowprof.report/1. Fields that this version can't fill are present and null or empty.
 #include <nlohmann/json.hpp>
 
-#include "model/fold.h"
-#include "model/post_mortem.h"
-#include "model/words.h"
-#include "sink/json_alerts.h"
-#include "sink/json_losses.h"
-#include "sink/json_shm.h"
-#include "sink/report.h"
-#include "sink/report_blame.h"
-#include "sink/report_forecast.h"
+#include "model/facts/ended_aggregate.h"
+#include "model/format.h"
+#include "sink/report/report.h"
+#include "sink/report/report_blame.h"
+#include "sink/report/report_forecast.h"
+#include "timeline/json_alerts.h"
+#include "timeline/json_limits.h"
+#include "timeline/json_losses.h"
+#include "timeline/json_shm.h"
 
 namespace cowprof {
 namespace {
@@ -30,10 +30,9 @@ Json CopySeconds(const Count& copies, const RunInfo& info) {
   return *copies * info.copy_ns / 1e9;
 }
 
-Json ExitJson(const ProcessGrowth& process, const Growth& growth) {
+Json ExitJson(const ProcessModel& process, const PostMortem& found) {
   if (!process.exit) return nullptr;
   const Exit& exit = *process.exit;
-  const PostMortem found = PostMortemOf(process, growth);
   return {{"kind", exit.signaled ? "signaled" : "exited"},
           {"code", exit.code},
           {"signal", exit.signaled ? Json(SignalName(exit.signal)) : Json(nullptr)},
@@ -42,7 +41,7 @@ Json ExitJson(const ProcessGrowth& process, const Growth& growth) {
           {"evidence", found.evidence}};
 }
 
-Json SweepJson(const ProcessGrowth& process, uint64_t page_bytes) {
+Json SweepJson(const ProcessModel& process, uint64_t page_bytes) {
   if (!process.sweep) return nullptr;
   return {{"at", absl::ToDoubleSeconds(process.sweep->end)},
           {"private_bytes", process.sweep->private_pages * page_bytes},
@@ -52,7 +51,7 @@ Json SweepJson(const ProcessGrowth& process, uint64_t page_bytes) {
           {"full", process.sweep->full}};
 }
 
-Json RollupJson(const ProcessGrowth& process) {
+Json RollupJson(const ProcessModel& process) {
   if (!process.rollup) return nullptr;
   return {{"at", absl::ToDoubleSeconds(process.rollup->t)},
           {"rss_bytes", process.rollup->rss_bytes},
@@ -60,8 +59,8 @@ Json RollupJson(const ProcessGrowth& process) {
           {"private_bytes", process.rollup->private_bytes}};
 }
 
-Json ProcessJson(const ProcessGrowth& process, const Growth& growth) {
-  const uint64_t page_bytes = growth.info.page_bytes;
+Json ProcessJson(const ProcessModel& process, const RunModel& model, const Findings& findings) {
+  const uint64_t page_bytes = model.info.page_bytes;
   const FaultCounts& counts = process.counts;
   Json json = {{"pid", process.id.pid},
                {"index", process.index},
@@ -82,7 +81,7 @@ Json ProcessJson(const ProcessGrowth& process, const Growth& growth) {
       {"file_copies", counts.file_copies},
       {"shm_pages", counts.shm_pages},
       {"swap_ins", counts.swap_ins},
-      {"copied_bytes", BytesOf(counts.copies, growth.info)},
+      {"copied_bytes", BytesOf(counts.copies, model.info)},
       {"private_bytes", process.private_bytes},
       {"peak_private_bytes", process.peak_private_bytes},
       {"pss_bytes", process.pss_bytes},
@@ -91,48 +90,43 @@ Json ProcessJson(const ProcessGrowth& process, const Growth& growth) {
   };
   for (const auto& [name, figure] : figures) json[name] = OrNull(figure);
   json["by_cause"] = CausesJson(process.causes.value_or(CauseCounts{}), process.causes.has_value());
-  json["copy_seconds"] = CopySeconds(counts.copies, growth.info);
+  json["copy_seconds"] = CopySeconds(counts.copies, model.info);
   json["python"] = process.python.empty() ? Json(nullptr) : Json(process.python);
   json["collector_on"] = process.collector_on ? Json(*process.collector_on) : Json(nullptr);
   json["persistent_worker"] = process.persistent ? Json(*process.persistent) : Json(nullptr);
-  if (!process.places.empty()) {
-    const Blame blame = BlameOf(growth, {.index = process.index});
-    json["by_type"] = TypesJson(growth, blame, kRowsOfProcess);
-    json["by_line"] = LinesJson(growth, blame, kRowsOfProcess);
+  if (const auto tables = findings.of_process.find(process.index); tables != findings.of_process.end()) {
+    json["by_type"] = TypesJson(tables->second, model.info.page_bytes, kRowsOfProcess);
+    json["by_line"] = LinesJson(tables->second, model.info.page_bytes, kRowsOfProcess);
   }
   json["page_map"] = SweepJson(process, page_bytes);
   json["smaps_rollup"] = RollupJson(process);
-  json["exit"] = ExitJson(process, growth);
+  json["exit"] = ExitJson(process, findings.EndOf(process));
   return json;
 }
 
-Json LimitJson(const LimitGrowth& limit) {
-  const std::optional<double> ratio = limit.now.ratio();
-  return {{"kind", NameOf(limit.now.kind)},
-          {"name", limit.now.name},
-          {"unit", limit.now.counts_bytes() ? "bytes" : "count"},
-          {"limit", OrNull(limit.now.limit)},
-          {"used", limit.now.used},
-          {"peak", limit.peak},
-          {"ratio", ratio ? Json(*ratio) : Json(nullptr)}};
+Json LimitJson(const LimitModel& limit) {
+  Json json = LimitUseJson(limit.now);
+  json["peak"] = limit.peak;
+  json["ratio"] = RatioJson(limit.now);
+  return json;
 }
 
 // As the timeline has them, and with the pid of the process that grows.
-Json AlertsJson(const Growth& growth) {
+Json AlertsJson(const RunModel& model, const Findings& findings) {
   Json alerts = Json::array();
-  for (const Alert& alert : growth.alerts) {
+  for (const Alert& alert : findings.alerts) {
     Json json = EncodeAlert(alert);
     json.erase("type");
-    const ProcessGrowth* process = growth.Find(alert.index);
+    const ProcessModel* process = model.Find(alert.index);
     json["pid"] = process != nullptr ? Json(process->id.pid) : Json(nullptr);
     alerts.push_back(std::move(json));
   }
   return alerts;
 }
 
-const char* StartMethod(const Growth& growth) {
+const char* StartMethod(const RunModel& model) {
   bool forked = false, spawned = false, served = false;
-  ForEachRow(growth, [&](const ProcessGrowth& process) {
+  ForEachRow(model, [&](const ProcessModel& process) {
     forked |= process.role == Role::kWorker && !process.execed;
     spawned |= process.role == Role::kWorker && process.command.find("--multiprocessing-fork") != std::string::npos;
     served |= process.role == Role::kForkserver;
@@ -147,78 +141,78 @@ Json LossesJson(const Losses& losses) {
 }
 
 // Null as long as every process is listed.
-Json UnlistedJson(const Growth& growth) {
+Json UnlistedJson(const RunModel& model) {
   Totals sum;
-  for (const ProcessGrowth& row : growth.folded) {
+  for (const ProcessModel& row : model.ended_aggregates) {
     sum.processes += row.stands_for;
     sum.copies += row.counts.copies.value_or(0);
     sum.copies_known |= row.counts.copies.has_value();
     sum.causes_known |= row.causes.has_value();
-    for (int cause = 0; row.causes && cause < kCauses; ++cause) sum.causes[cause] += (*row.causes)[cause];
+    if (row.causes) Add(*row.causes, &sum.causes);
   }
   if (sum.processes == 0) return nullptr;
   const Count copies = sum.copies_known ? Count(sum.copies) : std::nullopt;
   return {{"processes", sum.processes},
           {"copies", OrNull(copies)},
-          {"copied_bytes", OrNull(BytesOf(copies, growth.info))},
+          {"copied_bytes", OrNull(BytesOf(copies, model.info))},
           {"by_cause", CausesJson(sum.causes, sum.causes_known)}};
 }
 
 }  // namespace
 
-Json ReportJson(const Growth& growth) {
-  const Totals totals = SumOf(growth, /*living_only=*/false, /*workers_only=*/false);
-  const ProcessGrowth unknown = {.role = Role::kParent};
-  const ProcessGrowth& target = growth.target() != nullptr ? *growth.target() : unknown;
+Json ReportJson(const RunModel& model, const Findings& findings) {
+  const Totals& totals = findings.all;
+  const uint64_t page_bytes = model.info.page_bytes;
+  const ProcessModel unknown = {.role = Role::kParent};
+  const ProcessModel& target = model.target() != nullptr ? *model.target() : unknown;
   const Count copies = totals.copies_known ? Count(totals.copies) : std::nullopt;
-  const Blame blame = BlameOf(growth, {});
-  const CauseEvidence& evidence = growth.cause_evidence;
+  const Blame& blame = findings.of_all.blame;
+  const CauseEvidence& evidence = model.cause_evidence;
   Json workers = Json::array(), limits = Json::array();
-  for (const ProcessGrowth& process : growth.processes) {
-    if (process.index > 0) workers.push_back(ProcessJson(process, growth));
+  for (const ProcessModel& process : model.processes) {
+    if (process.index > 0) workers.push_back(ProcessJson(process, model, findings));
   }
-  for (const LimitGrowth& limit : growth.limits) limits.push_back(LimitJson(limit));
-  const LimitGrowth* nearest = NearestLimit(growth);
+  for (const LimitModel& limit : model.limits) limits.push_back(LimitJson(limit));
   return {
       {"schema", "cowprof.report/1"},
       {"target",
-       {{"pid", growth.info.target.pid},
-        {"command", growth.info.command},
+       {{"pid", model.info.target.pid},
+        {"command", model.info.command},
         {"python", target.python.empty() ? Json(nullptr) : Json(target.python)},
-        {"start_method", StartMethod(growth)}}},
-      {"duration_seconds", absl::ToDoubleSeconds(growth.t)},
-      {"samples", growth.samples},
+        {"start_method", StartMethod(model)}}},
+      {"duration_seconds", absl::ToDoubleSeconds(model.t)},
+      {"samples", model.samples},
       {"exactness",
-       {{"copies", NameOf(growth.info.exactness)},
-        {"rung", growth.info.rung},
+       {{"copies", NameOf(model.info.exactness)},
+        {"rung", model.info.rung},
         {"causes",
          {{"looked", evidence.looked},
           {"told_by_instruction", evidence.told},
           {"audited", evidence.audited},
           {"contradicted", evidence.contradicted}}},
         {"stacks", {{"samples", blame.samples}, {"estimated", blame.estimated}}},
-        {"copy_ns", growth.info.copy_ns > 0 ? Json(growth.info.copy_ns) : Json(nullptr)}}},
-      {"parent", ProcessJson(target, growth)},
+        {"copy_ns", model.info.copy_ns > 0 ? Json(model.info.copy_ns) : Json(nullptr)}}},
+      {"parent", ProcessJson(target, model, findings)},
       {"workers", std::move(workers)},
-      {"unlisted", UnlistedJson(growth)},
+      {"unlisted", UnlistedJson(model)},
       {"totals",
        {{"copies", OrNull(copies)},
-        {"copied_bytes", OrNull(BytesOf(copies, growth.info))},
-        {"peak_workers_private_bytes", growth.peak_workers_private_bytes},
+        {"copied_bytes", OrNull(BytesOf(copies, model.info))},
+        {"peak_workers_private_bytes", model.peak_workers_private_bytes},
         {"by_cause", CausesJson(totals.causes, totals.causes_known)},
-        {"copy_seconds", CopySeconds(copies, growth.info)}}},
-      {"by_type", TypesJson(growth, blame, kRowsOfAll)},
-      {"by_line", LinesJson(growth, blame, kRowsOfAll)},
-      {"by_native", NativeJson(growth, blame, kRowsOfAll)},
-      {"by_region", RegionsJson(growth, kRowsOfAll)},
+        {"copy_seconds", CopySeconds(copies, model.info)}}},
+      {"by_type", TypesJson(findings.of_all, page_bytes, kRowsOfAll)},
+      {"by_line", LinesJson(findings.of_all, page_bytes, kRowsOfAll)},
+      {"by_native", NativeJson(findings.of_all, page_bytes, kRowsOfAll)},
+      {"by_region", RegionsJson(model, findings.regions, kRowsOfAll)},
       {"limits", std::move(limits)},
-      {"nearest_limit", nearest != nullptr ? Json(nearest - growth.limits.data()) : Json(nullptr)},
-      {"shm", ShmReportJson(growth)},
-      {"forecast", ForecastJson(ForecastOf(growth))},
-      {"alerts", AlertsJson(growth)},
-      {"diagnoses", DiagnosesJson(growth)},
-      {"verify", VerifyJson(growth)},
-      {"losses", LossesJson(growth.losses)},
+      {"nearest_limit", findings.nearest_limit >= 0 ? Json(findings.nearest_limit) : Json(nullptr)},
+      {"shm", ShmReportJson(model)},
+      {"forecast", ForecastJson(findings.forecast)},
+      {"alerts", AlertsJson(model, findings)},
+      {"diagnoses", DiagnosesJson(findings.diagnoses)},
+      {"verify", VerifyJson(findings.verified)},
+      {"losses", LossesJson(model.losses)},
   };
 }
 

@@ -1,5 +1,4 @@
-// See shm_text.h.
-#include "sink/shm_text.h"
+#include "sink/report/shm_format.h"
 
 #include <algorithm>
 #include <vector>
@@ -7,8 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "model/shm.h"
-#include "model/words.h"
+#include "model/facts/shm.h"
+#include "model/format.h"
+#include "model/saturating.h"
 
 namespace cowprof {
 namespace {
@@ -82,22 +82,21 @@ std::string ShmText(const ShmSample& sample, size_t most_rows, const std::map<pi
   for (size_t i = 0; i < std::min(most_rows, sample.segments.size()); ++i) {
     const ShmSegment& segment = sample.segments[i];
     absl::StrAppendFormat(&out, "  %11s %11s  %-26s %-32s %s\n", HumanBytes(segment.bytes),
-                          HumanBytes(segment.length_bytes), SegmentWords(segment), OwnersText(sample, segment, names),
+                          HumanBytes(segment.length_bytes), FormatSegment(segment), OwnersText(sample, segment, names),
                           Printable(segment.name));
   }
-  const uint64_t left_out =
-      sample.omitted + (sample.segments.size() > most_rows ? sample.segments.size() - most_rows : 0);
+  const uint64_t left_out = sample.omitted + SaturatingSubtract(sample.segments.size(), most_rows);
   if (left_out > 0) absl::StrAppend(&out, "  ... and ", HumanCount(left_out), " smaller\n");
   for (const std::string& line : Remarks(sample)) absl::StrAppend(&out, "  ", line, "\n");
   return out;
 }
 
-std::string ShmSection(const Growth& growth) {
-  if (!growth.shm_peak || growth.shm_peak->used_bytes < (1 << 20)) return "";
+std::string ShmSection(const RunModel& model) {
+  if (!model.shm_peak || model.shm_peak->used_bytes < (1 << 20)) return "";
   std::map<pid_t, std::string> names;
-  for (const ProcessGrowth& process : growth.processes) names[process.id.pid] = NameOf(process.role);
-  return absl::StrCat("\n  shared memory (", Printable(growth.shm_peak->mount), "), at the look that found most\n",
-                      ShmText(*growth.shm_peak, kRowsOfReport, names));
+  for (const ProcessModel& process : model.processes) names[process.id.pid] = NameOf(process.role);
+  return absl::StrCat("\n  shared memory (", Printable(model.shm_peak->mount), "), at the look that found most\n",
+                      ShmText(*model.shm_peak, kRowsOfReport, names));
 }
 
 }  // namespace cowprof

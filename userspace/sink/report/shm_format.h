@@ -1,22 +1,22 @@
 // Shared memory in words: the table of `cowprof shm` and the section of the report. Pure.
-#ifndef COWPROF_SINK_SHM_TEXT_H_
-#define COWPROF_SINK_SHM_TEXT_H_
+#ifndef COWPROF_SINK_REPORT_SHM_FORMAT_H_
+#define COWPROF_SINK_REPORT_SHM_FORMAT_H_
 
 #include <sys/types.h>
 
 #include <map>
 #include <string>
 
-#include "model/growth.h"
-#include "model/sample.h"
+#include "model/facts/run_model.h"
+#include "model/facts/sample.h"
 
 namespace cowprof {
 
 // Several lines, each ended. `names`: what to call an owner, by pid; one that isn't in it is its number.
 std::string ShmText(const ShmSample& sample, size_t most_rows, const std::map<pid_t, std::string>& names);
 // The same for the look at which most was used; "" where there is nothing worth a line.
-std::string ShmSection(const Growth& growth);
+std::string ShmSection(const RunModel& model);
 
 }  // namespace cowprof
 
-#endif  // COWPROF_SINK_SHM_TEXT_H_
+#endif  // COWPROF_SINK_REPORT_SHM_FORMAT_H_

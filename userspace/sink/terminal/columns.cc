@@ -1,5 +1,5 @@
 // Widths are those of glibc's wcwidth(3), as most terminals have them. See columns.h.
-#include "sink/columns.h"
+#include "sink/terminal/columns.h"
 
 #include <locale.h>
 #include <wchar.h>

@@ -1,7 +1,7 @@
 // How wide text is on a terminal: a Chinese character takes two columns, an accent none. Called by the live screen; the
-// text is printable (words.h) UTF-8.
-#ifndef COWPROF_SINK_COLUMNS_H_
-#define COWPROF_SINK_COLUMNS_H_
+// text is printable (format.h) UTF-8.
+#ifndef COWPROF_SINK_TERMINAL_COLUMNS_H_
+#define COWPROF_SINK_TERMINAL_COLUMNS_H_
 
 #include <string>
 #include <vector>
@@ -22,4 +22,4 @@ std::vector<std::string> WrapTo(absl::string_view text, size_t columns);
 
 }  // namespace cowprof
 
-#endif  // COWPROF_SINK_COLUMNS_H_
+#endif  // COWPROF_SINK_TERMINAL_COLUMNS_H_

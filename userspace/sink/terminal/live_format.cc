@@ -1,5 +1,4 @@
-// See live_words.h.
-#include "sink/live_words.h"
+#include "sink/terminal/live_format.h"
 
 #include <algorithm>
 #include <utility>
@@ -7,17 +6,16 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "model/saturated.h"
-#include "model/words.h"
+#include "model/format.h"
+#include "model/saturating.h"
 
 namespace cowprof {
 
-std::string RateWords(double copies_per_second, uint64_t page_bytes) {
-  return absl::StrCat("+", HumanBytes(SaturatedCount(copies_per_second * page_bytes)), "/s");
+std::string FormatRate(double copies_per_second, uint64_t page_bytes) {
+  return absl::StrCat("+", HumanBytes(SaturatingCast(copies_per_second * page_bytes)), "/s");
 }
 
-std::string CausesWords(const Growth& growth, size_t most) {
-  const Totals workers = SumOf(growth, /*living_only=*/false, /*workers_only=*/true);
+std::string FormatCauses(const Totals& workers, size_t most) {
   std::vector<std::pair<uint64_t, int>> causes;
   for (int cause = 0; cause < kCauses; ++cause) {
     if (100 * workers.causes[cause] >= std::max<uint64_t>(workers.copies, 1))
@@ -32,9 +30,9 @@ std::string CausesWords(const Growth& growth, size_t most) {
   return absl::StrJoin(words, ", ");
 }
 
-std::vector<const ProcessGrowth*> LivingWorkers(const Growth& growth) {
-  std::vector<const ProcessGrowth*> workers;
-  for (const ProcessGrowth& process : growth.processes) {
+std::vector<const ProcessModel*> LivingWorkers(const RunModel& model) {
+  std::vector<const ProcessModel*> workers;
+  for (const ProcessModel& process : model.processes) {
     if (process.role == Role::kWorker && !process.ended) workers.push_back(&process);
   }
   return workers;

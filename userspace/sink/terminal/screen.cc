@@ -1,6 +1,6 @@
 // Lays the screen out: blocks of lines, each with what it needs at least; the room that is left goes to them in the
-// order of what matters. See screen.h.
-#include "sink/screen.h"
+// order of what matters.
+#include "sink/terminal/screen.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,15 +9,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "model/alert_words.h"
-#include "model/blame.h"
-#include "model/diagnosis.h"
-#include "model/forecast.h"
-#include "model/words.h"
-#include "sink/columns.h"
-#include "sink/live_words.h"
-#include "sink/report.h"
-#include "sink/terminal.h"
+#include "model/format.h"
+#include "model/judge/alert_format.h"
+#include "model/saturating.h"
+#include "sink/report/report.h"
+#include "sink/terminal/columns.h"
+#include "sink/terminal/live_format.h"
+#include "sink/terminal/terminal.h"
 
 namespace cowprof {
 namespace {
@@ -43,17 +41,16 @@ Lines Wrapped(const std::string& text, int columns, Tone tone = Tone::kPlain) {
 }
 
 // "cowprof  12.3 s  python3 train.py" and, at the right end, the pid.
-Lines Title(const Growth& growth, int columns) {
-  const std::string pid = absl::StrCat("pid ", growth.info.target.pid);
-  const std::string left =
-      absl::StrCat("cowprof  ", HumanDuration(growth.t), "  ", Printable(growth.info.command, 1000));
+Lines Title(const RunModel& model, int columns) {
+  const std::string pid = absl::StrCat("pid ", model.info.target.pid);
+  const std::string left = absl::StrCat("cowprof  ", HumanDuration(model.t), "  ", Printable(model.info.command, 1000));
   return {{absl::StrCat(PadTo(left, columns - pid.size() - 2), "  ", pid), Tone::kStrong}};
 }
 
 // The latest of each limit and rule, unless it is over.
-Lines StandingAlerts(const Growth& growth, int columns) {
-  std::map<std::tuple<AlertRule, LimitKind, std::string>, const Alert*> latest;
-  for (const Alert& alert : growth.alerts) latest[{alert.rule, alert.kind, alert.name}] = &alert;
+Lines StandingAlerts(const std::vector<Alert>& alerts, int columns) {
+  std::map<std::pair<AlertRule, LimitKey>, const Alert*> latest;
+  for (const Alert& alert : alerts) latest[{alert.rule, alert.limit_key()}] = &alert;
   Lines lines;
   for (const auto& [key, alert] : latest) {
     if (alert->over) continue;
@@ -63,9 +60,7 @@ Lines StandingAlerts(const Growth& growth, int columns) {
   return lines;
 }
 
-std::string Quantity(const LimitSample& limit, const Count& value) {
-  return limit.counts_bytes() ? HumanBytes(value) : HumanCount(value);
-}
+std::string Quantity(const LimitSample& limit, const Count& value) { return HumanAmount(limit.kind, value); }
 
 // "[######........]": full to `ratio`.
 std::string Bar(double ratio, size_t columns) {
@@ -74,15 +69,15 @@ std::string Bar(double ratio, size_t columns) {
 }
 
 // One a line, the fullest first; those that don't exist last.
-Lines LimitRows(const Growth& growth, int columns) {
-  std::vector<const LimitGrowth*> limits;
-  for (const LimitGrowth& limit : growth.limits) limits.push_back(&limit);
-  std::stable_sort(limits.begin(), limits.end(), [](const LimitGrowth* a, const LimitGrowth* b) {
+Lines LimitRows(const RunModel& model, int columns) {
+  std::vector<const LimitModel*> limits;
+  for (const LimitModel& limit : model.limits) limits.push_back(&limit);
+  std::stable_sort(limits.begin(), limits.end(), [](const LimitModel* a, const LimitModel* b) {
     return a->now.ratio().value_or(-1) > b->now.ratio().value_or(-1);
   });
   const size_t bar = std::clamp(columns - 60, 8, 30);
   Lines lines;
-  for (const LimitGrowth* limit : limits) {
+  for (const LimitModel* limit : limits) {
     const LimitSample& now = limit->now;
     const std::optional<double> ratio = now.ratio();
     std::string line = absl::StrCat(
@@ -97,19 +92,18 @@ Lines LimitRows(const Growth& growth, int columns) {
 }
 
 // The lines of Python that copied most: " 71.2 %  coco.py:41  CocoDataset.__getitem__".
-Lines PythonLines(const Growth& growth, int columns) {
-  const std::string causes = CausesWords(growth, kCauses);
+Lines PythonLines(const Findings& findings, int columns) {
+  const std::string causes = FormatCauses(findings.workers, kCauses);
   if (causes.empty()) return {};
   Lines lines = {{CutTo(absl::StrCat("copied because of: ", causes), columns), Tone::kStrong}};
-  const Blame blame = BlameOf(growth, {.workers_only = true});
-  for (const BlameRow& row : ByLine(growth, blame)) {
+  for (const BlameRow& row : findings.of_workers.by_line) {
     if (lines.size() > kMostPythonLines) break;
     if (row.frame.file.empty() || row.share < 0.01) continue;
     const std::string name = Printable(row.frame.function);
     // The end of a path says most of it.
-    const std::string place = absl::StrCat(Printable(row.frame.file, 1000), ":", row.frame.line);
+    const std::string position = absl::StrCat(Printable(row.frame.file, 1000), ":", row.frame.line);
     const size_t room = columns - 10, name_room = std::min(ColumnsOf(name), room / 2);
-    const std::string where = CutTo(place, room - std::min(name_room + 2, room), Keep::kEnd);
+    const std::string where = CutTo(position, SaturatingSubtract(room, name_room + 2), Keep::kEnd);
     lines.push_back({absl::StrFormat(" %5.1f %%  %s  %s", 100 * row.share, where, CutTo(name, name_room))});
   }
   return lines;
@@ -127,11 +121,11 @@ std::string TableRow(const std::string& role, const std::string& pid, const std:
   return row;
 }
 
-std::string RowOf(const ProcessGrowth& process, uint64_t page_bytes, int columns) {
+std::string RowOf(const ProcessModel& process, uint64_t page_bytes, int columns) {
   const Count& copies = process.counts.copies;
   return TableRow(NameOf(process.role), absl::StrCat(process.id.pid),
                   {HumanBytes(process.private_bytes), HumanBytes(copies ? Count(*copies * page_bytes) : std::nullopt),
-                   RateWords(process.copies_per_second, page_bytes), HumanBytes(process.still_shared_bytes)},
+                   FormatRate(process.copies_per_second, page_bytes), HumanBytes(process.still_shared_bytes)},
                   columns);
 }
 
@@ -139,30 +133,30 @@ std::string RowOf(const std::string& name, const Totals& sum, uint64_t page_byte
   const auto known = [&](uint64_t bytes) { return sum.memory_known ? HumanBytes(bytes) : "-"; };
   return TableRow(name, HumanCount(sum.processes),
                   {known(sum.private_bytes), sum.copies_known ? HumanBytes(sum.copies * page_bytes) : "-",
-                   RateWords(sum.copies_per_second, page_bytes), known(sum.still_shared_bytes)},
+                   FormatRate(sum.copies_per_second, page_bytes), known(sum.still_shared_bytes)},
                   columns);
 }
 
 // Head, the workers' sum, the parent, and the workers, those with most private memory first.
-Lines Processes(const Growth& growth, int columns) {
-  const uint64_t page_bytes = growth.info.page_bytes;
+Lines Processes(const RunModel& model, const Totals& living_workers, int columns) {
+  const uint64_t page_bytes = model.info.page_bytes;
   Lines lines = {{TableRow("", "pid", {"private", "copied", "now", "still shared"}, columns), Tone::kStrong},
-                 {RowOf("workers", SumOf(growth, /*living_only=*/true, /*workers_only=*/true), page_bytes, columns)}};
-  if (growth.target() != nullptr) lines.push_back({RowOf(*growth.target(), page_bytes, columns)});
-  std::vector<const ProcessGrowth*> workers = LivingWorkers(growth);
-  std::stable_sort(workers.begin(), workers.end(), [](const ProcessGrowth* a, const ProcessGrowth* b) {
+                 {RowOf("workers", living_workers, page_bytes, columns)}};
+  if (model.target() != nullptr) lines.push_back({RowOf(*model.target(), page_bytes, columns)});
+  std::vector<const ProcessModel*> workers = LivingWorkers(model);
+  std::stable_sort(workers.begin(), workers.end(), [](const ProcessModel* a, const ProcessModel* b) {
     return a->private_bytes.value_or(0) > b->private_bytes.value_or(0);
   });
-  for (const ProcessGrowth* worker : workers) lines.push_back({RowOf(*worker, page_bytes, columns)});
+  for (const ProcessModel* worker : workers) lines.push_back({RowOf(*worker, page_bytes, columns)});
   return lines;
 }
 
-Lines Footer(const Growth& growth, const std::string& page, int columns) {
+Lines Footer(const RunModel& model, const std::string& page, int columns) {
   Lines lines;
-  if (const std::string losses = LossesText(growth.losses); !losses.empty())
+  if (const std::string losses = LossesText(model.losses); !losses.empty())
     lines.push_back({CutTo(absl::StrCat("lost: ", losses), columns), Tone::kAlarm});
-  lines.push_back({CutTo(absl::StrCat(ExactnessText(growth.info.exactness), "; Ctrl-C ends the recording"), columns),
-                   Tone::kQuiet});
+  lines.push_back(
+      {CutTo(absl::StrCat(ExactnessText(model.info.exactness), "; Ctrl-C ends the recording"), columns), Tone::kQuiet});
   // Half of an address is of no use.
   if (!page.empty() && page.size() <= static_cast<size_t>(columns)) lines.push_back({page, Tone::kQuiet});
   return lines;
@@ -173,7 +167,7 @@ void Share(size_t rows, const std::vector<Block*>& blocks) {
   for (const bool all : {false, true}) {
     for (Block* block : blocks) {
       const size_t wanted = all ? block->lines.size() : std::min(block->least, block->lines.size());
-      const size_t more = std::min(wanted - std::min(block->rows, wanted), rows);
+      const size_t more = std::min(SaturatingSubtract(wanted, block->rows), rows);
       block->rows += more;
       rows -= more;
     }
@@ -192,17 +186,18 @@ void Lay(const Block& block, int columns, Lines* out) {
 
 }  // namespace
 
-std::vector<ScreenLine> Screen(const Growth& growth, const ScreenSize& size, const std::string& page) {
+std::vector<ScreenLine> Screen(const RunModel& model, const Findings& findings, const ScreenFrame& frame) {
+  const ScreenSize& size = frame.size;
   const int columns = size.columns;
-  if (columns < kLeastColumns || size.rows < kLeastRows) return {{CutTo(TickLine(growth), columns)}};
-  Block title = {Title(growth, columns)};
-  Block alerts = {StandingAlerts(growth, columns), 2};
-  Block forecast = {Wrapped(absl::StrCat("Forecast: ", ForecastOf(growth).sentence), columns), 2};
-  Block finding = {Wrapped(TopFinding(growth), columns), 0};
-  Block limits = {LimitRows(growth, columns), 1};
-  Block python = {PythonLines(growth, columns), 2, 0, /*headed=*/true};
-  Block processes = {Processes(growth, columns), 3, 0, /*headed=*/true};
-  Block footer = {Footer(growth, page, columns), 1};
+  if (columns < kLeastColumns || size.rows < kLeastRows) return {{CutTo(TickLine(model, findings), columns)}};
+  Block title = {Title(model, columns)};
+  Block alerts = {StandingAlerts(findings.alerts, columns), 2};
+  Block forecast = {Wrapped(absl::StrCat("Forecast: ", findings.forecast.sentence), columns), 2};
+  Block finding = {Wrapped(findings.largest_group, columns), 0};
+  Block limits = {LimitRows(model, columns), 1};
+  Block python = {PythonLines(findings, columns), 2, 0, /*headed=*/true};
+  Block processes = {Processes(model, findings.living_workers, columns), 3, 0, /*headed=*/true};
+  Block footer = {Footer(model, frame.page, columns), 1};
   // Blocks are parted by an empty line where there is room for all of them.
   const std::vector<Block*> shown = {&title, &alerts, &forecast, &finding, &limits, &python, &processes, &footer};
   const auto filled = [&] {

@@ -1,20 +1,25 @@
 // What `--live` shows: workers, limits, the lines that copy most, the forecast, alerts and losses, for a terminal of
-// any size. Pure: figures in, lines out; terminal_screen draws them. Called by terminal.cc.
-#ifndef COWPROF_SINK_SCREEN_H_
-#define COWPROF_SINK_SCREEN_H_
+// any size. Pure: figures in, lines out; terminal_screen draws them.
+#ifndef COWPROF_SINK_TERMINAL_SCREEN_H_
+#define COWPROF_SINK_TERMINAL_SCREEN_H_
 
 #include <string>
 #include <vector>
 
-#include "model/growth.h"
-#include "sink/terminal_screen.h"
+#include "model/judge/findings.h"
+#include "sink/terminal/terminal_screen.h"
 
 namespace cowprof {
 
+struct ScreenFrame {
+  ScreenSize size;
+  std::string page;  // address of the page that follows the run; "": none
+};
+
 // At most `size.rows` lines of at most `size.columns`; what matters most is there at any size, and below 40x10 it is
-// one line. `page`: address of the page that follows the run; "": none.
-std::vector<ScreenLine> Screen(const Growth& growth, const ScreenSize& size, const std::string& page);
+// one line. `findings` of Detail::kScreen.
+std::vector<ScreenLine> Screen(const RunModel& model, const Findings& findings, const ScreenFrame& frame);
 
 }  // namespace cowprof
 
-#endif  // COWPROF_SINK_SCREEN_H_
+#endif  // COWPROF_SINK_TERMINAL_SCREEN_H_

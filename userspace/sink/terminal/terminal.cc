@@ -1,5 +1,5 @@
 // Writes the lines of the live view; the screen is screen.cc's. The final report is report_text's.
-#include "sink/terminal.h"
+#include "sink/terminal/terminal.h"
 
 #include <unistd.h>
 
@@ -10,39 +10,39 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "model/alert_words.h"
-#include "model/words.h"
-#include "sink/live_words.h"
-#include "sink/report.h"
-#include "sink/report_forecast.h"
-#include "sink/screen.h"
-#include "sink/terminal_screen.h"
+#include "model/format.h"
+#include "model/judge/alert_format.h"
+#include "sink/report/report.h"
+#include "sink/report/report_forecast.h"
+#include "sink/terminal/live_format.h"
+#include "sink/terminal/screen.h"
+#include "sink/terminal/terminal_screen.h"
 
 namespace cowprof {
 namespace {
 
 constexpr size_t kWorkersInLine = 8;
 
-std::string NearestLimitWords(const Growth& growth) {
-  const LimitGrowth* nearest = NearestLimit(growth);
-  if (nearest == nullptr) return "no limit";
-  return absl::StrFormat("%s at %.0f %%", NameOf(nearest->now.kind), 100 * *nearest->now.ratio());
+std::string FormatNearestLimit(const RunModel& model, int nearest) {
+  if (nearest < 0) return "no limit";
+  const LimitSample& now = model.limits[nearest].now;
+  return absl::StrFormat("%s at %.0f %%", NameOf(now.kind), 100 * *now.ratio());
 }
 
 class LineTerminal : public Sink {
  public:
   LineTerminal(FILE* out, bool ticks) : out_(out), ticks_(ticks), colour_(isatty(fileno(out)) && !getenv("NO_COLOR")) {}
-  absl::Status Write(const Sample& sample, const Growth& growth) override {
-    for (const Alert& alert : sample.alerts) {
+  absl::Status Write(const Tick& tick) override {
+    for (const Alert& alert : tick.raised) {
       const char* const red = colour_ && !alert.over ? "\x1b[1;31m" : "";
       absl::FPrintF(out_, "%s%scowprof: %s%s\n", alert.over ? "" : "!!! ", red, AlertLine(alert),
                     *red ? "\x1b[0m" : "");
     }
-    if (ticks_) absl::FPrintF(out_, "%s\n", TickLine(growth));
+    if (ticks_) absl::FPrintF(out_, "%s\n", TickLine(tick.model, tick.findings));
     fflush(out_);
     return absl::OkStatus();
   }
-  absl::Status Finish(absl::Duration, const std::string&, const Growth&) override { return absl::OkStatus(); }
+  absl::Status Finish(absl::Duration, const std::string&) override { return absl::OkStatus(); }
 
  private:
   FILE* out_;
@@ -53,15 +53,16 @@ class LineTerminal : public Sink {
 class ScreenTerminal : public Sink {
  public:
   ScreenTerminal(FILE* out, std::string page) : screen_(fileno(out)), page_(std::move(page)) {}
-  absl::Status Write(const Sample&, const Growth& growth) override {
-    Repaint(growth);
+  Detail detail() const override { return Detail::kScreen; }
+  absl::Status Write(const Tick& tick) override {
+    Repaint(tick.model, tick.findings);
     return absl::OkStatus();
   }
   void Yield() override { screen_.Leave(); }
-  void Repaint(const Growth& growth) override {
-    if (screen_.in_foreground()) screen_.Show(Screen(growth, screen_.size(), page_));
+  void Repaint(const RunModel& model, const Findings& findings) override {
+    if (screen_.in_foreground()) screen_.Show(Screen(model, findings, {screen_.size(), page_}));
   }
-  absl::Status Finish(absl::Duration, const std::string&, const Growth&) override {
+  absl::Status Finish(absl::Duration, const std::string&) override {
     screen_.Leave();
     return absl::OkStatus();
   }
@@ -73,24 +74,25 @@ class ScreenTerminal : public Sink {
 
 class QuietTerminal : public Sink {
  public:
-  absl::Status Write(const Sample&, const Growth&) override { return absl::OkStatus(); }
-  absl::Status Finish(absl::Duration, const std::string&, const Growth&) override { return absl::OkStatus(); }
+  absl::Status Write(const Tick&) override { return absl::OkStatus(); }
+  absl::Status Finish(absl::Duration, const std::string&) override { return absl::OkStatus(); }
 };
 
 }  // namespace
 
-std::string TickLine(const Growth& growth) {
-  const uint64_t page_bytes = growth.info.page_bytes;
-  const Totals all = SumOf(growth, /*living_only=*/false, /*workers_only=*/false);
-  const Totals living = SumOf(growth, /*living_only=*/true, /*workers_only=*/false);
-  const std::vector<const ProcessGrowth*> workers = LivingWorkers(growth);
-  std::string line = absl::StrFormat(
-      "%8s  %s  copied %s (%s)  private %s  still shared %s  %s", HumanDuration(growth.t),
-      Plural(workers.size(), "worker"), HumanBytes(all.copies * page_bytes),
-      RateWords(living.copies_per_second, page_bytes), living.memory_known ? HumanBytes(living.private_bytes) : "-",
-      living.memory_known ? HumanBytes(living.still_shared_bytes) : "-", NearestLimitWords(growth));
-  if (const std::string far = ForecastWords(ForecastOf(growth)); !far.empty()) absl::StrAppend(&line, "  ", far);
-  if (const std::string causes = CausesWords(growth, 1); !causes.empty()) absl::StrAppend(&line, "  ", causes);
+std::string TickLine(const RunModel& model, const Findings& findings) {
+  const uint64_t page_bytes = model.info.page_bytes;
+  const Totals &all = findings.all, &living = findings.living;
+  const std::vector<const ProcessModel*> workers = LivingWorkers(model);
+  std::string line = absl::StrFormat("%8s  %s  copied %s (%s)  private %s  still shared %s  %s", HumanDuration(model.t),
+                                     Plural(workers.size(), "worker"), HumanBytes(all.copies * page_bytes),
+                                     FormatRate(living.copies_per_second, page_bytes),
+                                     living.memory_known ? HumanBytes(living.private_bytes) : "-",
+                                     living.memory_known ? HumanBytes(living.still_shared_bytes) : "-",
+                                     FormatNearestLimit(model, findings.nearest_limit));
+  if (const std::string far = FormatForecast(findings.forecast); !far.empty()) absl::StrAppend(&line, "  ", far);
+  if (const std::string causes = FormatCauses(findings.workers, 1); !causes.empty())
+    absl::StrAppend(&line, "  ", causes);
   std::vector<std::string> parts;
   for (size_t i = 0; i < std::min(workers.size(), kWorkersInLine); ++i) {
     parts.push_back(

@@ -1,7 +1,7 @@
 // What a person sees while the recording runs: one line a tick, or a screen that refreshes. Plain text with a little
 // colour; names of the target's choosing are made printable.
-#ifndef COWPROF_SINK_TERMINAL_H_
-#define COWPROF_SINK_TERMINAL_H_
+#ifndef COWPROF_SINK_TERMINAL_TERMINAL_H_
+#define COWPROF_SINK_TERMINAL_TERMINAL_H_
 
 #include <cstdio>
 #include <memory>
@@ -21,7 +21,8 @@ std::unique_ptr<Sink> NewTerminal(TerminalMode mode, FILE* out, const std::strin
 bool CanShowScreen(FILE* out);
 
 // The line of a tick, without its end: "12.0 s  2 workers  copied 312.4 MiB (+12.1 MiB/s) ...".
-std::string TickLine(const Growth& growth);
+std::string TickLine(const RunModel& model, const Findings& findings);
+
 }  // namespace cowprof
 
-#endif  // COWPROF_SINK_TERMINAL_H_
+#endif  // COWPROF_SINK_TERMINAL_TERMINAL_H_

@@ -1,5 +1,5 @@
 // Draws whole screens: 4 KB once a tick. See terminal_screen.h.
-#include "sink/terminal_screen.h"
+#include "sink/terminal/terminal_screen.h"
 
 #include <signal.h>
 #include <sys/ioctl.h>

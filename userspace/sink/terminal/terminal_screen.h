@@ -4,8 +4,8 @@
 // Seven sequences of the VT100 and xterm, which every terminal of today understands. ncurses would do the same with a
 // description of the terminal that has to be there, input that we don't read, and its own handling of signals, where
 // the recording loop takes them by descriptor.
-#ifndef COWPROF_SINK_TERMINAL_SCREEN_H_
-#define COWPROF_SINK_TERMINAL_SCREEN_H_
+#ifndef COWPROF_SINK_TERMINAL_TERMINAL_SCREEN_H_
+#define COWPROF_SINK_TERMINAL_TERMINAL_SCREEN_H_
 
 #include <string>
 #include <vector>
@@ -44,4 +44,4 @@ class TerminalScreen {
 
 }  // namespace cowprof
 
-#endif  // COWPROF_SINK_TERMINAL_SCREEN_H_
+#endif  // COWPROF_SINK_TERMINAL_TERMINAL_SCREEN_H_
