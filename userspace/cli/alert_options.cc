@@ -1,5 +1,5 @@
-// See alert_options.h.
-#include "alert_options.h"
+// Applies values without a kind first, so that those with a kind override them.
+#include "cli/alert_options.h"
 
 #include <functional>
 #include <utility>
@@ -8,13 +8,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "model/growth.h"
-#include "model/words.h"
+#include "model/facts/run_model.h"
+#include "model/format.h"
 
 namespace cowprof {
 namespace {
 
-// KIND=THRESHOLD:HOLD, of which THRESHOLD alone must be there.
+// KIND=THRESHOLD:HOLD, of which only THRESHOLD is required.
 struct Value {
   absl::string_view threshold;
   std::optional<absl::string_view> kind, hold;
@@ -33,11 +33,10 @@ Value SplitValue(absl::string_view text) {
 }
 
 bool IsOfKind(const std::optional<absl::string_view>& name, LimitKind kind) {
-  const bool cgroup = kind == LimitKind::kCgroupV1 || kind == LimitKind::kCgroupV2;
-  return !name || *name == NameOf(kind) || (cgroup && *name == "cgroup");
+  return !name || *name == NameOf(kind) || (IsCgroup(kind) && *name == "cgroup");
 }
 
-// Sets one value in the rules; what is wrong with it, or "".
+// Sets one value in the rules; returns what is wrong with it, or "".
 using SetValue = std::function<std::string(const Value&, std::optional<absl::Duration> hold, AlertRules*)>;
 
 std::string ParseValues(const std::vector<std::string>& values, const SetValue& set, AlertSettings* settings) {
@@ -48,16 +47,17 @@ std::string ParseValues(const std::vector<std::string>& values, const SetValue& 
       std::optional<absl::Duration> hold;
       if (value.hold && !(hold = ParseDuration(*value.hold)))
         return absl::StrCat("'", Printable(*value.hold), "' in '", Printable(text),
-                            "' is no time that a condition can hold; give one such as 10s");
+                            "' is not a duration for which a condition can hold; give one such as 10s");
       bool known = false;
-      for (int kind = 0; kind < kKindsOfLimit; ++kind) {
-        if (!IsOfKind(value.kind, static_cast<LimitKind>(kind))) continue;
+      for (const LimitKind kind : kAll<LimitKind>) {
+        if (!IsOfKind(value.kind, kind)) continue;
         known = true;
-        if (std::string error = set(value, hold, &settings->of_kind[kind]); !error.empty()) return error;
+        if (std::string error = set(value, hold, &settings->of_kind[static_cast<size_t>(kind)]); !error.empty())
+          return error;
       }
       if (!known) {
         return absl::StrCat("there is no limit of kind '", Printable(*value.kind),
-                            "'; there are shm, shm-inodes, cgroup, host, address-space and fds");
+                            "'; give shm, shm-inodes, cgroup, host, address-space or fds");
       }
     }
   }
@@ -92,7 +92,7 @@ std::string ParseAlertRatios(const std::vector<std::string>& values, AlertSettin
     rules->ratio_hold = hold;
     if (rules->ratio || value.threshold == "off") return "";
     return absl::StrCat("'", Printable(value.threshold),
-                        "' is no ratio; give one such as 90%, 0.9, shm=80%:10s or off");
+                        "' is not a ratio; give one such as 90%, 0.9, shm=80%:10s or off");
   };
   return ParseValues(values, set, settings);
 }
@@ -103,7 +103,7 @@ std::string ParseAlertEtas(const std::vector<std::string>& values, AlertSettings
     rules->eta_hold = hold;
     if (rules->eta || value.threshold == "off") return "";
     return absl::StrCat("'", Printable(value.threshold),
-                        "' is no duration; give one such as 2m, 30s, shm=30s:5s or off");
+                        "' is not a duration; give one such as 2m, 30s, shm=30s:5s or off");
   };
   return ParseValues(values, set, settings);
 }

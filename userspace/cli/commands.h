@@ -1,12 +1,12 @@
-// The table of commands. Each stands in a file of its own name and returns an exit status; what went wrong it has said
-// in one line on stderr by then.
-#ifndef COWPROF_COMMANDS_H_
-#define COWPROF_COMMANDS_H_
+// The table of commands. Each is in a file of its own name, reports any failure in one line on stderr, and returns an
+// exit status.
+#ifndef COWPROF_CLI_COMMANDS_H_
+#define COWPROF_CLI_COMMANDS_H_
 
 #include <string>
 
 #include "absl/strings/string_view.h"
-#include "options.h"
+#include "cli/options.h"
 
 namespace cowprof {
 
@@ -15,18 +15,15 @@ int Report(const Options& options);
 int View(const Options& options);
 int Doctor(const Options& options);
 int Shm(const Options& options);
-int ServePage(const Options& options);  // of --serve, for nobody else
+int ServePage(const Options& options);  // internal: --serve starts it
 
 inline constexpr struct {
   absl::string_view name;
   int (*run)(const Options&);
-  bool looks_at_processes;  // the others need no capability
+  bool looks_at_processes;  // the others need no capabilities and drop them
 } kCommands[] = {{"record", Record, true}, {"report", Report, false}, {"view", View, false},
                  {"doctor", Doctor, true}, {"shm", Shm, true},        {"serve-page", ServePage, false}};
 
-// Prints "cowprof: `sentence`" on stderr and returns `code`.
-int Fail(ExitCode code, absl::string_view sentence);
-
 }  // namespace cowprof
 
-#endif  // COWPROF_COMMANDS_H_
+#endif  // COWPROF_CLI_COMMANDS_H_

@@ -1,32 +1,33 @@
-// `cowprof doctor [--json] [PID]`: what this host, and that process, allows; for each thing missing the remedy. Loads
-// the real probes and lets them go again. Spells cowprof.doctor/1.
+// `cowprof doctor [--json] [PID]`: what this host and that process allow, with a remedy for whatever is missing. Really
+// loads the probes, then unloads them. Owns the keys of cowprof.doctor/1.
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "capability_facts.h"
-#include "commands.h"
-#include "model/growth.h"
-#include "model/words.h"
-#include "model/worker_ceiling.h"
-#include "program.h"
+#include "attribution/program.h"
+#include "cli/commands.h"
+#include "model/facts/run_model.h"
+#include "model/format.h"
+#include "model/judge/worker_ceiling.h"
+#include "recorder/capability_facts.h"
+#include "recorder/target.h"
 #include "source/fault_ladder.h"
 #include "source/limits.h"
 #include "source/namespaces.h"
 #include "source/procfs.h"
-#include "target.h"
+#include "timeline/json_limits.h"
 
 namespace cowprof {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-// What can be read of the process's Python; "" where no process was named.
+// What can be read about the process's Python; empty without a process.
 struct PythonFacts {
-  std::string version, problem;  // version "": it runs no Python
-  std::string note;              // what of the process can't be read
+  std::string version, problem;  // version "": not a Python process
+  std::string note;              // what can't be read of the process
   std::optional<bool> collector_on;
 };
 
@@ -43,13 +44,13 @@ PythonFacts ReadPython(pid_t pid) {
 std::string PythonText(const PythonFacts& python) {
   const char* collector = !python.collector_on ? "" : *python.collector_on ? "; collector: on" : "; collector: off";
   if (python.version.empty() && python.problem.empty())
-    return "no Python: counts, regions and native code, no types and lines";
+    return "no Python: counts, regions and native code, but no types and lines";
   const std::string name = python.version.empty() ? "Python" : absl::StrCat("Python ", python.version);
   if (!python.problem.empty()) return absl::StrCat(name, ": ", Printable(python.problem, 200), collector);
-  return absl::StrCat(name, ": causes, types and lines can be told", collector);
+  return absl::StrCat(name, ": causes, types and lines are available", collector);
 }
 
-// ---- Workers to come ----
+// ---- Future workers ----
 
 WorkerCeiling ReadWorkerCeiling(const Options& options, const std::vector<LimitSample>& limits) {
   const absl::StatusOr<std::string> status = ProcFs().ReadFile(options.pid, "status");
@@ -77,7 +78,7 @@ Json WorkersJson(const WorkerCeiling& ceiling) {
 std::string WorkersText(const WorkerCeiling& ceiling) {
   if (ceiling.workers == 0) return "";
   std::string out =
-      absl::StrFormat("\n  %s: at most %s each, if all that they inherit is copied; %s together\n",
+      absl::StrFormat("\n  %s: at most %s each, if everything they inherit is copied; %s in total\n",
                       Plural(ceiling.workers, "worker"), HumanBytes(ceiling.bytes_each), HumanBytes(ceiling.bytes));
   absl::StrAppendFormat(&out, "  %-16s %11s %11s %13s  %s\n", "", "limit", "used now", "used at most", "");
   for (const LimitAfter& limit : ceiling.limits) {
@@ -89,7 +90,7 @@ std::string WorkersText(const WorkerCeiling& ceiling) {
   return out;
 }
 
-// Who gives each capability; null: nobody.
+// The rung that gives each capability; null: none.
 Json CapabilitiesJson(const std::vector<Rung>& ladder) {
   const ChosenRungs chosen = ChooseRungs(ladder);
   const auto name = [](const Rung* rung) { return rung != nullptr ? Json(rung->name) : Json(nullptr); };
@@ -99,7 +100,7 @@ Json CapabilitiesJson(const std::vector<Rung>& ladder) {
           {kSignals, name(chosen.signals)}};
 }
 
-// What of a rung will be used: "copies", or "faults, copies"; "": nothing.
+// What a rung will be used for: "copies", or "faults, copies"; "": nothing.
 std::string UseOf(const Rung& rung, const ChosenRungs& chosen) {
   std::vector<absl::string_view> uses;
   if (chosen.faults == &rung) uses.push_back(kFaults);
@@ -127,14 +128,7 @@ Json DoctorJson(const HostFacts& facts, const std::vector<Rung>& ladder, const s
                      {"reason", rung.reason.empty() ? Json(nullptr) : Json(rung.reason)},
                      {"remedy", rung.remedy.empty() ? Json(nullptr) : Json(rung.remedy)}});
   }
-  for (const LimitSample& limit : limits) {
-    limit_rows.push_back({{"kind", NameOf(limit.kind)},
-                          {"name", limit.name},
-                          {"unit", limit.counts_bytes() ? "bytes" : "count"},
-                          {"limit", limit.limit ? Json(*limit.limit) : Json(nullptr)},
-                          {"used", limit.used},
-                          {"ratio", limit.ratio() ? Json(*limit.ratio()) : Json(nullptr)}});
-  }
+  for (const LimitSample& limit : limits) limit_rows.push_back(EncodeLimit(limit));
   const Rung* chosen = ChosenRung(ladder);
   return {{"schema", "cowprof.doctor/1"},
           {"version", COWPROF_VERSION},
@@ -180,11 +174,9 @@ std::string DoctorText(const HostFacts& facts, const std::vector<Rung>& ladder, 
   if (!python.note.empty()) absl::StrAppend(&out, "  ", python.note, "\n");
   absl::StrAppend(&out, "\n  limits of ", pid != 0 ? absl::StrCat("process ", pid) : "this shell", "\n");
   for (const LimitSample& limit : limits) {
-    const std::string used = limit.counts_bytes() ? HumanBytes(limit.used) : HumanCount(limit.used);
-    const std::string of = !limit.limit           ? "no limit"
-                           : limit.counts_bytes() ? HumanBytes(*limit.limit)
-                                                  : HumanCount(*limit.limit);
-    absl::StrAppendFormat(&out, "  %-16s %11s of %11s  %s\n", NameOf(limit.kind), used, of, Printable(limit.name, 60));
+    const std::string of = limit.limit ? HumanAmount(limit.kind, limit.limit) : "no limit";
+    absl::StrAppendFormat(&out, "  %-16s %11s of %11s  %s\n", NameOf(limit.kind), HumanAmount(limit.kind, limit.used),
+                          of, Printable(limit.name, 60));
   }
   return out;
 }

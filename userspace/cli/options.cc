@@ -1,5 +1,5 @@
-// The command line, by way of CLI11.
-#include "options.h"
+// Declares the command line for CLI11, and checks what CLI11 can't.
+#include "cli/options.h"
 
 #include <CLI/CLI.hpp>
 
@@ -8,43 +8,30 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
-#include "alert_options.h"
+#include "cli/alert_options.h"
+#include "cli/serve_options.h"
 
 namespace cowprof {
 namespace {
 
 constexpr const char* kDescription =
-    "cowprof finds out what copy-on-write costs a program that forks: which worker copies how much of the memory it "
-    "shares with\n"
-    "its parent, how much it can still copy, and how far each limit is.\n\n"
+    "cowprof shows what copy-on-write costs a program that forks: how much of the memory that it shares with its "
+    "parent each\n"
+    "worker copies, how much it can still copy, and how close each limit is.\n\n"
     "  sudo cowprof --attach PID            profile a running process and every worker it has or forks\n"
     "  sudo cowprof [options] -- CMD ARGS   start CMD and profile it from its first instruction\n";
 
-// A number without a unit is seconds.
-std::string ParseTime(const std::string& text, absl::Duration* out) {
-  double seconds = 0;
-  const bool plain = absl::SimpleAtod(text, &seconds);
-  absl::Duration parsed = absl::Seconds(seconds);
-  // "inf", "nan" and 1e300 are infinite.
-  const bool known = plain || absl::ParseDuration(text, &parsed);
-  if (!known || parsed <= absl::ZeroDuration() || parsed == absl::InfiniteDuration()) {
-    return absl::StrCat("'", text, "' is no duration; give one such as 500ms, 30s or 5m");
-  }
-  *out = parsed;
-  return "";
-}
-
 std::string ParsePid(const std::string& text, pid_t* out) {
   if (!absl::SimpleAtoi(text, out) || *out <= 0) {
-    return absl::StrCat("'", text, "' is no process id; give a positive number, as ps shows it");
+    return absl::StrCat("'", text, "' is not a process id; give a positive number, as shown by ps");
   }
   return "";
 }
 
 void AddWithout(CLI::App* app, Options* options) {
   app->add_option("--without", options->without,
-                  "Do without this: a rung that doctor lists, or a step down for faults, copies, follow or signals, or "
-                  "no causes, or no stacks; repeatable")
+                  "Do not use this: a rung that doctor lists, the best rung for faults, copies, follow or signals, "
+                  "causes, or stacks; repeatable")
       ->type_name("CAPABILITY")
       ->allow_extra_args(false);
 }
@@ -64,7 +51,12 @@ void AddRecordOptions(CLI::App* app, Options* options) {
     app->add_option_function<std::string>(
            name,
            [name, out](const std::string& text) {
-             if (std::string error = ParseTime(text, out); !error.empty()) throw CLI::ValidationError(name, error);
+             const std::optional<absl::Duration> time = ParseDuration(text);
+             if (!time) {
+               throw CLI::ValidationError(
+                   name, absl::StrCat("'", text, "' is not a duration; give one such as 500ms, 30s or 5m"));
+             }
+             *out = *time;
            },
            help)
         ->type_name("TIME");
@@ -73,19 +65,18 @@ void AddRecordOptions(CLI::App* app, Options* options) {
            "Stop after this time, such as 30s (default: when the target ends, or Ctrl-C)");
   add_time("--interval", &options->interval, "Time between samples (default: 1s)");
   app->add_flag("-q,--quiet", options->quiet, "Print nothing while recording, and no report at the end");
-  app->add_flag("--live", options->live, "A screen that refreshes, where stdout is a terminal");
+  app->add_flag("--live", options->live, "Show a live screen if stdout is a terminal");
   app->add_option_function<std::string>(
          "--serve",
          [options](const std::string& text) {
            if (std::string error = ParseServeAddress(text, &options->serve.emplace()); !error.empty())
              throw CLI::ValidationError("--serve", error);
          },
-         "Show the page while it records, to this machine alone (default: 127.0.0.1 and a free port)")
+         "Serve the page during the recording, to this machine only (default: 127.0.0.1 and a free port)")
       ->type_name("[ADDRESS:]PORT")
       ->expected(0, 1);
-  app->add_flag(
-      "--every-copy", options->every_copy,
-      "Look at the stack and the type of every copy, not of one in a few: exact, and a copy takes twice as long");
+  app->add_flag("--every-copy", options->every_copy,
+                "Record stack and type of every copy instead of a sample: exact, but copies take twice as long");
   app->add_flag("--verify", options->verify, "Compare a sample of the copied pages with the parent's, byte by byte");
   AddWithout(app, options);
 }
@@ -102,51 +93,52 @@ void AddPid(CLI::App* command, const char* help, Options* options) {
       ->type_name("PID");
 }
 
-// `values`: of --alert-at and --alert-eta, in their order, to be parsed when all are there.
+// Values of --alert-at and --alert-eta in order, to be parsed once all are known.
 struct AlertValues {
   std::vector<std::string> ratios, etas;
 };
 
 void AddAlertOptions(CLI::App* app, AlertValues* values, Options* options) {
   app->add_option("--alert-at", values->ratios,
-                  "Alert when so much of a limit is used: 90% (the default), or for one kind, and held for a time, "
+                  "Alert when this much of a limit is used: 90% (the default); for one kind of limit and a hold time: "
                   "shm=80%:10s; or off; repeatable")
       ->type_name("[KIND=]RATIO[:TIME]")
       ->allow_extra_args(false);
-  app->add_option("--alert-eta", values->etas,
-                  "Alert when a limit will be met within this time: 2m (the default), shm=30s:5s, fds=off; repeatable")
+  app->add_option(
+         "--alert-eta", values->etas,
+         "Alert when a limit will be reached within this time: 2m (the default), shm=30s:5s, fds=off; repeatable")
       ->type_name("[KIND=]TIME[:TIME]")
       ->allow_extra_args(false);
   app->add_option(
          "--on-alert", options->on_alert,
-         "Run this at each alert, without a shell; the alert is on its stdin as JSON and in COWPROF_* variables")
+         "Run this at each alert, without a shell; it gets the alert as JSON on stdin and in COWPROF_* variables")
       ->type_name("CMD");
   app->add_flag("--fail-on-alert", options->fail_on_alert, "Exit with status 3 if there was an alert");
 }
 
 void AddSubcommands(CLI::App* app, Options* options) {
-  CLI::App* report = app->add_subcommand("report", "The verdict on a recording, in words or as JSON");
+  CLI::App* report = app->add_subcommand("report", "Print the verdict on a recording, as text or JSON");
   report->add_option("TIMELINE", options->timeline, "Recording made by cowprof")->required()->type_name("FILE");
-  report->add_flag("--json", options->json, "As cowprof.report/1");
+  report->add_flag("--json", options->json, "Print JSON (cowprof.report/1)");
   CLI::App* view =
-      app->add_subcommand("view", "Make one self-contained HTML page of a recording, or of two to compare");
+      app->add_subcommand("view", "Make one self-contained HTML page from a recording, or from two to compare");
   view->add_option("TIMELINE", options->timeline, "Recording made by cowprof")->required()->type_name("FILE");
-  view->add_option("OTHER", options->other_timeline, "A second one: what is different in it, on the same axes")
+  view->add_option("OTHER", options->other_timeline, "A second recording to compare with, on the same axes")
       ->type_name("FILE");
   view->add_option("-o,--output", options->output,
-                   "The page (default: TIMELINE with .html, of two TIMELINE-vs-OTHER.html)")
+                   "Where to write the page (default: TIMELINE.html, or TIMELINE-vs-OTHER.html)")
       ->type_name("FILE.html");
-  CLI::App* doctor = app->add_subcommand("doctor", "What this host, and a process on it, allows cowprof to do");
-  doctor->add_flag("--json", options->json, "As cowprof.doctor/1");
+  CLI::App* doctor = app->add_subcommand("doctor", "Show what this host, and a process on it, allows cowprof to do");
+  doctor->add_flag("--json", options->json, "Print JSON (cowprof.doctor/1)");
   AddWithout(doctor, options);
-  AddPid(doctor, "Process to look at", options);
-  doctor->add_option("--workers", options->workers, "What so many workers of the process will cost at most")
+  AddPid(doctor, "Process to check", options);
+  doctor->add_option("--workers", options->workers, "Show what this many workers of the process will cost at most")
       ->type_name("N")
       ->check(CLI::Range(1, 65536));
-  CLI::App* shm = app->add_subcommand("shm", "/dev/shm: how full, every segment, whose it is");
-  shm->add_flag("--json", options->json, "As cowprof.shm/1");
-  AddPid(shm, "Process whose /dev/shm is meant (default: that of this shell)", options);
-  app->add_subcommand("serve-page")->group("");  // --serve starts it; see serve_page.cc
+  CLI::App* shm = app->add_subcommand("shm", "Show /dev/shm: how full it is, every segment, and who owns it");
+  shm->add_flag("--json", options->json, "Print JSON (cowprof.shm/1)");
+  AddPid(shm, "Process whose /dev/shm to show (default: that of this shell)", options);
+  app->add_subcommand("serve-page")->group("");  // internal: --serve starts it
   app->require_subcommand(0, 1);
 }
 
@@ -155,18 +147,18 @@ ParsedOptions UsageError(const std::string& message) {
       .exit_now = true, .exit_code = kUsage, .message = absl::StrCat("cowprof: ", message, " (see cowprof --help)\n")};
 }
 
-// What can't be told from one option alone.
+// Checks that involve more than one option.
 std::string Contradiction(const Options& options, bool separator) {
   if (options.command == "doctor" && options.workers != 0 && options.pid == 0)
-    return "doctor --workers: of which process? give its PID, as in: cowprof doctor 4242 --workers 8";
+    return "doctor --workers needs the PID of a process, as in: cowprof doctor 4242 --workers 8";
   if (options.command != "record") {
     return separator || options.attach != 0
-               ? absl::StrCat("'", options.command, "' takes no --attach and no program to start")
+               ? absl::StrCat("'", options.command, "' takes neither --attach nor a program to start")
                : "";
   }
   if (separator && options.program.empty())
     return "nothing to start after '--'; give a command, as in: cowprof -- python3 train.py";
-  if (!options.program.empty() && options.attach != 0) return "--attach and a program to start exclude each other";
+  if (!options.program.empty() && options.attach != 0) return "--attach and a program to start are mutually exclusive";
   if (options.program.empty() && options.attach == 0) {
     return "nothing to profile; give --attach PID, or -- and a command";
   }
@@ -177,7 +169,7 @@ std::string Contradiction(const Options& options, bool separator) {
 }  // namespace
 
 ParsedOptions ParseOptions(int argc, const char* const* argv) {
-  // What follows the first "--" belongs to the program, flags included.
+  // Everything after the first "--" belongs to the program, including flags.
   std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   const auto separator = std::find(words.begin(), words.end(), "--");
   const bool separated = separator != words.end();
@@ -185,7 +177,7 @@ ParsedOptions ParseOptions(int argc, const char* const* argv) {
   Options& options = parsed.options;
   if (separated) options.program.assign(separator + 1, words.end());
   words.erase(separator, words.end());
-  std::reverse(words.begin(), words.end());  // as CLI11 wants them
+  std::reverse(words.begin(), words.end());  // CLI11 expects them reversed
 
   CLI::App app(kDescription, "cowprof");
   app.set_version_flag("--version", "cowprof " COWPROF_VERSION);

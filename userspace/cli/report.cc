@@ -1,21 +1,23 @@
 // `cowprof report TIMELINE [--json]`: reads a recording, prints the verdict.
-#include "sink/report.h"
+#include "sink/report/report.h"
 
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "commands.h"
-#include "sink/timeline_file.h"
+#include "cli/commands.h"
+#include "timeline/timeline_file.h"
 
 namespace cowprof {
 
 int Report(const Options& options) {
-  Growth growth;
-  const absl::StatusOr<TimelineContents> contents = ReadGrowth(options.timeline, &growth);
+  Run run;
+  const absl::StatusOr<TimelineContents> contents = ReadRun(options.timeline, &run);
   if (!contents.ok()) return Fail(kUsage, contents.status().message());
+  const Findings findings = Judge(run);
   const std::string text =
-      options.json ? ReportJson(growth).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n"
-                   : ReportText(growth, contents->complete);
+      options.json
+          ? ReportJson(run.model, findings).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n"
+          : ReportText(run.model, findings, contents->complete);
   if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0)
     return Fail(kCannotWrite, "write the report to stdout: failed");
   return kDone;

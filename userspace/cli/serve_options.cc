@@ -1,12 +1,12 @@
-// Parses the value of --serve. See serve_options.h.
-#include "serve_options.h"
+// Accepts loopback addresses only.
+#include "cli/serve_options.h"
 
 #include <arpa/inet.h>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "model/words.h"
+#include "model/format.h"
 
 namespace cowprof {
 namespace {
@@ -15,7 +15,7 @@ bool IsNumber(absl::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == absl::string_view::npos;
 }
 
-// "HOST:PORT", "[HOST]:PORT", "HOST" or "PORT". False: none of them.
+// Splits "HOST:PORT", "[HOST]:PORT", "HOST" or "PORT". False: none of these.
 bool Split(absl::string_view text, absl::string_view* host, absl::string_view* port) {
   if (IsNumber(text)) {
     *port = text;
@@ -40,7 +40,7 @@ std::string ParseServeAddress(absl::string_view text, ServeAddress* address) {
   uint32_t number = 0;
   if (!Split(text, &host, &port) || (!port.empty() && (!absl::SimpleAtoi(port, &number) || number > 65535))) {
     return absl::StrCat("'", Printable(text),
-                        "' is no address; give a port, or one such as 127.0.0.1:8080 or [::1]:8080");
+                        "' is not an address; give a port, or an address such as 127.0.0.1:8080 or [::1]:8080");
   }
   address->host = host == "localhost" ? "127.0.0.1" : std::string(host);
   address->port = static_cast<uint16_t>(number);
@@ -53,8 +53,8 @@ std::string ParseServeAddress(absl::string_view text, ServeAddress* address) {
   if (loopback) return "";
   const std::string wanted = number == 0 ? "8080" : absl::StrCat(number);
   return absl::StrCat("'", Printable(text),
-                      "' can be reached from other machines, and cowprof serves this one only; give 127.0.0.1:", wanted,
-                      " and look from your own by way of: ssh -L ", wanted, ":127.0.0.1:", wanted, " HOST");
+                      "' can be reached from other machines, but cowprof serves this one only; give 127.0.0.1:", wanted,
+                      " and connect from your own machine through: ssh -L ", wanted, ":127.0.0.1:", wanted, " HOST");
 }
 
 }  // namespace cowprof

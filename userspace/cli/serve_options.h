@@ -1,26 +1,19 @@
-// The value of --serve: text to the address of a page. Pure; called by options.cc alone, which knows the flag.
+// Parses the value of --serve. Pure.
 //
 //   --serve        --serve 8080        --serve 127.0.0.1:8080        --serve localhost        --serve [::1]:8080
-#ifndef COWPROF_SERVE_OPTIONS_H_
-#define COWPROF_SERVE_OPTIONS_H_
+#ifndef COWPROF_CLI_SERVE_OPTIONS_H_
+#define COWPROF_CLI_SERVE_OPTIONS_H_
 
-#include <cstdint>
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "serve/serve_address.h"
 
 namespace cowprof {
 
-// Where the page is to be served: always on this machine's loopback.
-struct ServeAddress {
-  std::string host = "127.0.0.1";  // numeric, as inet_pton(3) reads it
-  bool v6 = false;
-  uint16_t port = 0;  // 0: a free one
-};
-
-// "" is the default. Returns what is wrong, as one sentence without its end; "": nothing.
+// "" means the default. Returns what is wrong as a sentence without a final period; "": nothing.
 std::string ParseServeAddress(absl::string_view text, ServeAddress* address);
 
 }  // namespace cowprof
 
-#endif  // COWPROF_SERVE_OPTIONS_H_
+#endif  // COWPROF_CLI_SERVE_OPTIONS_H_

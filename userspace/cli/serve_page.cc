@@ -1,5 +1,5 @@
-// `cowprof serve-page`, which `--serve` starts: serves the page of a recording that goes on. Of the world it has what
-// stands open when it starts; it gives up all rights before it looks at the first request.
+// `cowprof serve-page`, which `--serve` starts: serves the page of a recording in progress. Uses only descriptors that
+// are open when it starts, and gives up all rights before it reads the first request.
 #include <poll.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -14,26 +14,26 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "commands.h"
+#include "cli/commands.h"
 #include "posix/clock.h"
-#include "serve/door.h"
 #include "serve/http.h"
 #include "serve/live_page.h"
 #include "serve/page_server.h"
+#include "serve/request_policy.h"
 #include "serve/sandbox.h"
 
 namespace cowprof {
 namespace {
 
-constexpr absl::Duration kCatchUpEvery = absl::Seconds(5);  // while nobody looks
+constexpr absl::Duration kCatchUpEvery = absl::Seconds(5);  // while no page is open
 
 struct Settings {
-  Door door;
+  RequestPolicy policy;
   UserIds user;
   std::string path;
 };
 
-// The pipe says them first. False: there is no recorder at its other end.
+// Reads them from the pipe. False: there is no recorder at its other end.
 bool ReadSettings(Settings* settings) {
   std::string text;
   while (std::count(text.begin(), text.end(), '\0') < kServeSettings) {
@@ -46,22 +46,22 @@ bool ReadSettings(Settings* settings) {
   unsigned port = 0;
   const bool numbers = absl::SimpleAtoi(words[1], &port) && absl::SimpleAtoi(words[3], &settings->user.uid) &&
                        absl::SimpleAtoi(words[4], &settings->user.gid);
-  settings->door = {.host = words[0], .port = static_cast<uint16_t>(port), .token = words[2]};
+  settings->policy = {.host = words[0], .port = static_cast<uint16_t>(port), .token = words[2]};
   settings->path = words[5];
   return numbers;
 }
 
-// Answers requests, and notes when a page was last there.
+// Answers requests and remembers when a page last fetched data.
 class Answers {
  public:
-  Answers(Door door, LiveViewer viewer, LivePage* page)
-      : door_(std::move(door)),
+  Answers(RequestPolicy policy, LiveViewer viewer, LivePage* page)
+      : request_policy_(std::move(policy)),
         html_(std::make_shared<const std::string>(std::move(viewer.html))),
         policy_(std::move(viewer.policy)),
         page_(page) {}
 
   HttpAnswer To(const HttpRequest& request) {
-    const Ruling ruling = RuleOn(request.page, door_);
+    const Ruling ruling = RuleOn(request.page, request_policy_);
     HttpAnswer answer = {
         .status = ruling.status,
         .headers = {{"Cache-Control", "no-store"},
@@ -84,7 +84,7 @@ class Answers {
     return answer;
   }
 
-  // Whether a page is open somewhere: it asks again after every poll interval.
+  // Whether a page is open: an open one asks again after every poll interval.
   bool page_open() const { return BootTime() - asked_at_ < 3 * page_->poll_interval(); }
 
  private:
@@ -101,14 +101,14 @@ class Answers {
     answer->headers.emplace_back("Content-Type", "application/octet-stream");
   }
 
-  Door door_;
+  RequestPolicy request_policy_;
   std::shared_ptr<const std::string> html_;
   std::string policy_;
   LivePage* page_;
   absl::Duration asked_at_ = -absl::InfiniteDuration();
 };
 
-// Until the recording ended and every open page had the time to take the last of it.
+// Runs until the recording has ended and open pages have had time to fetch the rest.
 void Serve(LivePage* page, const Answers& answers, HttpServer* server) {
   absl::Duration leave_at = absl::InfiniteDuration(), catch_up_at = BootTime();
   bool ended = false;
@@ -134,9 +134,9 @@ void Serve(LivePage* page, const Answers& answers, HttpServer* server) {
 int ServePage(const Options&) {
   Settings settings;
   if (!ReadSettings(&settings))
-    return Fail(kUsage, "serve-page is started by --serve; to see a recording: cowprof view");
+    return Fail(kUsage, "serve-page is internal, --serve starts it; to see a recording, use cowprof view");
   signal(SIGPIPE, SIG_IGN);
-  setpriority(PRIO_PROCESS, 0, 10);  // whoever is recorded comes first, also when memory is short
+  setpriority(PRIO_PROCESS, 0, 10);  // yield to the recorded program; below, also when memory is short
   std::ofstream("/proc/self/oom_score_adj") << 500;
   const auto refuse = [](const absl::Status& status) {
     return Fail(kInternalFailure, absl::StrCat("serve the page: ", status.message()));
@@ -145,7 +145,7 @@ int ServePage(const Options&) {
   absl::StatusOr<LiveViewer> viewer = MakeLiveViewer(settings.path);
   if (!viewer.ok()) return refuse(viewer.status());
   LivePage page((Fd(kTimelineFd)));
-  Answers answers(settings.door, *std::move(viewer), &page);
+  Answers answers(settings.policy, *std::move(viewer), &page);
   const absl::StatusOr<std::unique_ptr<HttpServer>> server =
       HttpServer::Start(Fd(kListeningFd), [&](const HttpRequest& request) { return answers.To(request); });
   if (!server.ok()) return refuse(server.status());
@@ -154,7 +154,7 @@ int ServePage(const Options&) {
   if (!note->empty()) Fail(kDone, absl::StrCat("serve the page: ", *note));
 
   Serve(&page, answers, server->get());
-  _exit(kDone);  // what a library would do at the end, the sandbox forbids
+  _exit(kDone);  // the sandbox forbids what exit handlers of libraries would do
 }
 
 }  // namespace cowprof

@@ -1,19 +1,19 @@
-// `cowprof shm [--json] [PID]`: /dev/shm as that process sees it, and whose each segment is. One look, now; spells
-// cowprof.shm/1 with sink/json_shm.h.
-#include "model/shm.h"
+// `cowprof shm [--json] [PID]`: looks once at /dev/shm as that process sees it, and at who owns each segment. Owns the
+// keys of cowprof.shm/1 that timeline/json_shm.h does not.
+#include "model/facts/shm.h"
 
 #include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "commands.h"
-#include "sink/json_shm.h"
-#include "sink/shm_text.h"
+#include "cli/commands.h"
+#include "recorder/target.h"
+#include "sink/report/shm_format.h"
 #include "source/namespaces.h"
 #include "source/procfs.h"
 #include "source/shm.h"
-#include "target.h"
+#include "timeline/json_shm.h"
 
 namespace cowprof {
 namespace {

@@ -6,25 +6,25 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "commands.h"
-#include "sink/output_file.h"
-#include "sink/page.h"
-#include "sink/timeline_file.h"
+#include "cli/commands.h"
+#include "posix/output_file.h"
+#include "sink/page/page.h"
+#include "timeline/timeline_file.h"
 
 namespace cowprof {
 namespace {
 
 absl::StatusOr<std::string> PackedRecording(const std::string& path) {
-  Growth growth;
+  Run run;
   PageBuilder builder;
-  const absl::StatusOr<TimelineContents> contents = ReadTimeline(
-      path, [&](const RunInfo& info) { growth.info = info; },
-      [&](const Sample& sample) {
-        Append(sample, &growth);
-        builder.Add(sample, growth);
-      });
+  const absl::StatusOr<TimelineContents> contents =
+      ReadTimeline(path, {[&](const RunInfo& info) { run.model.info = info; },
+                          [&](const Sample& sample, const std::vector<Alert>& raised) {
+                            Append(sample, raised, &run);
+                            builder.Add(sample, raised, run);
+                          }});
   if (!contents.ok()) return contents.status();
-  return Packed(builder.Data(growth, {.complete = contents->complete}));
+  return Packed(builder.Data(run.model, Judge(run), {.complete = contents->complete}));
 }
 
 // "a.html"; of two "a-vs-b.html", beside the first.

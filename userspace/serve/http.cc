@@ -1,4 +1,4 @@
-// Speaks to libmicrohttpd. See http.h.
+// Loads libmicrohttpd with dlopen() and implements HttpServer with it.
 #include "serve/http.h"
 
 #include <dlfcn.h>
@@ -17,12 +17,12 @@ namespace {
 
 constexpr char kLibrary[] = "libmicrohttpd.so.12";
 constexpr unsigned kMaxConnections = 64;
-constexpr size_t kMaxStrangers = 32;  // connections that have not asked for anything with the token yet
+constexpr size_t kMaxStrangers = 32;  // connections that have not sent a request with the token yet
 constexpr size_t kMaxRequestBytes = 16 << 10;
-// A connection may take so long to say what it wants, to take the answer, and until it asks again.
+// Time that a connection may take to send its request, to receive the answer, and until its next request.
 constexpr absl::Duration kAskTime = absl::Seconds(5), kAnswerTime = absl::Seconds(60), kIdleTime = absl::Seconds(30);
 
-// The functions that are used, of the library that is there.
+// The functions of the library that are used.
 struct Library {
   absl::Status Load() {
     void* const handle = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
@@ -84,7 +84,7 @@ class MicroHttpd : public HttpServer {
 
   absl::Duration WaitAtMost() const override {
     MHD_UNSIGNED_LONG_LONG milliseconds = 0;
-    // Without a connection there is nothing to be in time for.
+    // Without connections there are no deadlines to enforce.
     if (library_.timeout(daemon_, &milliseconds) == MHD_YES) return absl::Milliseconds(milliseconds);
     return connections_.empty() ? absl::InfiniteDuration() : absl::Seconds(1);
   }
@@ -102,7 +102,7 @@ class MicroHttpd : public HttpServer {
     uint64_t number;  // in order of arrival
   };
 
-  // Who is late is shut out. So is, when strangers crowd, who came first of them: a browser asks at once.
+  // Drop connections past their deadline. If too many are unauthenticated, drop the oldest: a browser asks at once.
   void ShutLate() {
     const absl::Duration now = BootTime();
     std::vector<const Connection*> strangers;
@@ -132,7 +132,7 @@ class MicroHttpd : public HttpServer {
     if (found != server->connections_.end()) found->second.deadline = BootTime() + kIdleTime;
   }
 
-  // Nothing here has a name that needs escapes; %00 would end one.
+  // No path or parameter here needs escapes, and a decoded %00 would truncate one.
   static size_t KeepEscapes(void*, MHD_Connection*, char* text) { return strlen(text); }
 
   std::vector<std::string> Values(MHD_Connection* connection, const char* name) const {
@@ -156,8 +156,8 @@ class MicroHttpd : public HttpServer {
     return value != nullptr ? value : "";
   }
 
-  // Called when the headers are there, for each piece of a body, and at the end of the request. An answer before the
-  // end refuses the rest and closes the connection: it is for those who send what nobody asked for.
+  // libmicrohttpd calls this when the headers are complete, for each piece of a body, and at the end of the request. An
+  // answer before the end refuses the rest and closes the connection: done for requests that have a body.
   static MHD_Result OnRequest(void* self, MHD_Connection* connection, const char* path, const char* method, const char*,
                               const char*, size_t* body_bytes, void** seen) {
     const bool reads = strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0;

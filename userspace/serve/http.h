@@ -1,9 +1,9 @@
-// The page's HTTP: GNU libmicrohttpd, in one thread and in our own loop. Owns connections and their limits; what is
-// answered to whom is its handler's. Called by the page's server.
+// Serves HTTP with GNU libmicrohttpd, single-threaded, in the caller's loop. Owns connections and their limits; the
+// handler decides who gets which answer.
 //
-// Of the servers that Debian keeps it is the one that runs in a loop of ours, without a thread (the sandbox allows
-// none), and bounds connections, memory and time by itself; cpp-httplib has a thread for every connection. It is loaded
-// by the server alone: linked, its TLS libraries would cost every cowprof 3 MiB and 4 ms.
+// Of the servers that Debian ships, libmicrohttpd is the one that runs in a caller's loop without threads (the sandbox
+// allows none) and bounds connections, memory and time; cpp-httplib starts a thread per connection. It is loaded with
+// dlopen() by the serving process only: linked, its TLS libraries would cost every cowprof 3 MiB and 4 ms.
 #ifndef COWPROF_SERVE_HTTP_H_
 #define COWPROF_SERVE_HTTP_H_
 
@@ -16,7 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "posix/fd.h"
-#include "serve/door.h"
+#include "serve/request_policy.h"
 
 namespace cowprof {
 
@@ -34,13 +34,13 @@ struct HttpAnswer {
 class HttpServer {
  public:
   using Handler = std::function<HttpAnswer(const HttpRequest&)>;
-  // Takes a listening socket. Unavailable: the library is not on this machine.
+  // Takes over a listening socket. Unavailable: the library is not installed.
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(Fd listening, Handler handler);
   virtual ~HttpServer() = default;
 
-  virtual int wake_fd() const = 0;                // readable when there is something to do
-  virtual absl::Duration WaitAtMost() const = 0;  // until there is something to do all the same
-  virtual void Run() = 0;                         // does what there is to do, and waits for nothing
+  virtual int wake_fd() const = 0;                // readable when Run() has something to do
+  virtual absl::Duration WaitAtMost() const = 0;  // call Run() after this time even if not
+  virtual void Run() = 0;                         // handles all that is pending; never blocks
 };
 
 }  // namespace cowprof

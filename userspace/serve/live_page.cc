@@ -1,4 +1,4 @@
-// Makes the page's data at most once a sample, and at most for a twentieth of the time. See live_page.h.
+// Rebuilds the page's data at most once per sample, and spends at most a twentieth of the time on it.
 #include "serve/live_page.h"
 
 #include <algorithm>
@@ -9,16 +9,16 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "posix/clock.h"
-#include "sink/page_template.h"
+#include "sink/page/page_template.h"
 
 namespace cowprof {
 namespace {
 
 constexpr int kShareOfTime = 20;
-// An answer of "nothing new" costs nothing. The end must be heard of soon: the server waits for that.
+// "Not modified" costs next to nothing. At most 2 s, as at the end the server waits for pages to fetch the rest.
 constexpr absl::Duration kLeastPoll = absl::Milliseconds(500), kMostPoll = absl::Seconds(2);
 
-// What the built template has, and what a served page has in its place.
+// Strings of the built template and what replaces them in a served page.
 constexpr absl::string_view kPlaceholder = "__COWPROF_DATA__";
 constexpr absl::string_view kPolicyBegin = "http-equiv=\"Content-Security-Policy\" content=\"";
 constexpr absl::string_view kNoNetwork = "default-src 'none';";
@@ -29,18 +29,18 @@ constexpr absl::string_view kOwnDataOnly = "default-src 'none'; connect-src 'sel
 LivePage::LivePage(Fd timeline)
     : tail_(std::move(timeline), {.on_info =
                                       [this](const RunInfo& info) {
-                                        growth_.info = info;
+                                        run_.model.info = info;
                                         headed_ = true;
                                       },
                                   .on_sample =
-                                      [this](const Sample& sample) {
-                                        Append(sample, &growth_);
-                                        builder_.Add(sample, growth_);
+                                      [this](const Sample& sample, const std::vector<Alert>& raised) {
+                                        Append(sample, raised, &run_);
+                                        builder_.Add(sample, raised, run_);
                                         ++samples_;
                                       }}) {}
 
 void LivePage::CatchUp() {
-  // The one error there is, of the disk, may pass: what was read stands.
+  // The only possible error is the disk's, and may be transient: what was read so far stays valid.
   tail_.Read().IgnoreError();
 }
 
@@ -52,7 +52,7 @@ const LivePage::Data& LivePage::Latest() {
   const bool due = !now.live || began - made_at_ >= kShareOfTime * cost_;
   if (!headed_ || !again || !due) return data_;
   data_.bytes = std::make_shared<const std::string>(
-      Gzip(builder_.Data(growth_, {.complete = tail_.complete(), .live = now.live}), /*level=*/1));
+      Gzip(builder_.Data(run_.model, Judge(run_), {.complete = tail_.complete(), .live = now.live}), /*level=*/1));
   ++data_.version;
   made_ = now;
   made_at_ = BootTime();
@@ -60,7 +60,7 @@ const LivePage::Data& LivePage::Latest() {
   return data_;
 }
 
-absl::Duration LivePage::poll_interval() const { return std::clamp(growth_.info.interval, kLeastPoll, kMostPoll); }
+absl::Duration LivePage::poll_interval() const { return std::clamp(run_.model.info.interval, kLeastPoll, kMostPoll); }
 
 absl::StatusOr<LiveViewer> MakeLiveViewer(absl::string_view file) {
   const std::string html = absl::StrReplaceAll(
@@ -69,7 +69,7 @@ absl::StatusOr<LiveViewer> MakeLiveViewer(absl::string_view file) {
   policy.remove_prefix(std::min(policy.find(kPolicyBegin), policy.size()));
   if (!absl::ConsumePrefix(&policy, kPolicyBegin) || !absl::StartsWith(policy, kOwnDataOnly))
     return absl::InternalError("this build of cowprof has no viewer in it that can be served");
-  // What only a header can forbid: to be shown inside of another page.
+  // frame-ancestors works in a header only, not in a <meta> element.
   return LiveViewer{html, absl::StrCat(policy.substr(0, policy.find('"')), "; frame-ancestors 'none'")};
 }
 

@@ -1,5 +1,5 @@
-// The page of a recording that goes on: follows the timeline and makes the page's data of it when asked. Called by the
-// page's server; knows nothing of HTTP.
+// The page of a recording in progress: follows the timeline and builds the page's data from it on demand. Knows nothing
+// about HTTP.
 #ifndef COWPROF_SERVE_LIVE_PAGE_H_
 #define COWPROF_SERVE_LIVE_PAGE_H_
 
@@ -8,10 +8,10 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "model/growth.h"
+#include "model/judge/run.h"
 #include "posix/fd.h"
-#include "sink/page.h"
-#include "sink/timeline_tail.h"
+#include "sink/page/page.h"
+#include "timeline/timeline_tail.h"
 
 namespace cowprof {
 
@@ -19,16 +19,16 @@ class LivePage {
  public:
   explicit LivePage(Fd timeline);
 
-  // Takes what was recorded since. To be called every few seconds, so that nobody waits for an hour of it.
+  // Reads what was recorded since the last call. Call every few seconds, so that no request waits for an hour's worth.
   void CatchUp();
-  // Nothing more will come: what is there is all.
+  // The recording has ended: nothing more will be appended.
   void End() { ended_ = true; }
 
   struct Data {
     uint64_t version = 0;                      // changes with the bytes
-    std::shared_ptr<const std::string> bytes;  // gzip of the page's data; none before the header was written
+    std::shared_ptr<const std::string> bytes;  // gzip of the page's data; null before the header was written
   };
-  // As of now, or of shortly ago where making it anew would take more than a twentieth of a core.
+  // The current data, or slightly older where rebuilding it each time would take more than a twentieth of a core.
   const Data& Latest();
   // How long a page should wait before it asks again.
   absl::Duration poll_interval() const;
@@ -41,18 +41,18 @@ class LivePage {
   };
   bool live() const { return !ended_ && !tail_.complete(); }
 
-  Growth growth_;
+  Run run_;
   PageBuilder builder_;
   TimelineTail tail_;
   bool headed_ = false, ended_ = false;
   size_t samples_ = 0;
-  Made made_;  // what `data_` is of
+  Made made_;  // what `data_` was built from
   Data data_;
-  absl::Duration cost_, made_at_ = -absl::InfiniteDuration();  // CPU time of the last making, and its end
+  absl::Duration cost_, made_at_ = -absl::InfiniteDuration();  // of the last build: CPU time and end
 };
 
-// The viewer that fetches its data from where it came from, instead of having it in itself; nothing else may it fetch.
-// `file`: the recording, for the reader.
+// The viewer that fetches its data from its own origin instead of embedding it; its policy lets it fetch nothing else.
+// `file`: name of the recording, shown to the reader.
 struct LiveViewer {
   std::string html;
   std::string policy;  // its Content-Security-Policy

@@ -1,4 +1,4 @@
-// Starts the serving process from /proc/self/exe, so that nothing of the recorder's memory is in it. See page_server.h.
+// Executes /proc/self/exe as the serving process, so that it has none of the recorder's memory.
 #include "serve/page_server.h"
 
 #include <arpa/inet.h>
@@ -16,7 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
-#include "model/growth.h"
+#include "model/facts/run_model.h"
 #include "posix/rights.h"
 
 namespace cowprof {
@@ -43,7 +43,7 @@ SocketAddress Encode(const ServeAddress& address) {
   return out;
 }
 
-// A copy of `fd` whose number can't be one of those that the process finds.
+// Duplicates `fd` to a number above the serving process's fixed ones.
 Fd Above(int fd) { return Fd(fcntl(fd, F_DUPFD_CLOEXEC, kLifelineFd + 1)); }
 
 }  // namespace
@@ -58,14 +58,14 @@ absl::StatusOr<std::unique_ptr<PageServer>> PageServer::Bind(const ServeAddress&
   const int yes = 1;
   SocketAddress bound = Encode(address);
   socklen_t size = address.v6 ? sizeof(bound.v6) : sizeof(bound.v4);
-  // The port of a server that just ended is free again at once.
+  // Makes the port of a server that has just ended available at once.
   if (!listening.ok() || setsockopt(listening.fd(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) != 0 ||
       bind(listening.fd(), &bound.any, size) != 0 || listen(listening.fd(), kBacklog) != 0 ||
       getsockname(listening.fd(), &bound.any, &size) != 0)
     return failed();
   const uint16_t port = ntohs(address.v6 ? bound.v6.sin6_port : bound.v4.sin_port);
-  Door door = {.host = address.host, .port = port, .token = NewToken()};
-  return std::unique_ptr<PageServer>(new PageServer(std::move(door), std::move(listening)));
+  RequestPolicy policy = {.host = address.host, .port = port, .token = NewToken()};
+  return std::unique_ptr<PageServer>(new PageServer(std::move(policy), std::move(listening)));
 }
 
 absl::Status PageServer::Start(Fd timeline, const std::string& path, const sigset_t& signals) {
@@ -75,11 +75,12 @@ absl::Status PageServer::Start(Fd timeline, const std::string& path, const sigse
   lifeline_ = Fd(ends[1]);
   const UserIds user = LesserUser();
   const std::string zero(1, '\0');
-  const std::string settings = absl::StrCat(absl::StrJoin({door_.host, absl::StrCat(door_.port), door_.token,
-                                                           absl::StrCat(user.uid), absl::StrCat(user.gid), path},
-                                                          zero),
-                                            zero);
-  // A pipe holds 64 KiB: this never waits.
+  const std::string settings =
+      absl::StrCat(absl::StrJoin({request_policy_.host, absl::StrCat(request_policy_.port), request_policy_.token,
+                                  absl::StrCat(user.uid), absl::StrCat(user.gid), path},
+                                 zero),
+                   zero);
+  // Never blocks: a pipe holds 64 KiB.
   if (write(lifeline_.fd(), settings.data(), settings.size()) != static_cast<ssize_t>(settings.size()))
     return absl::ErrnoToStatus(errno, "write to a pipe");
   const Fd sources[] = {Above(listening_.fd()), Above(timeline.fd()), Above(reading.fd())};
@@ -94,18 +95,18 @@ absl::Status PageServer::Start(Fd timeline, const std::string& path, const sigse
   posix_spawn_file_actions_adddup2(&actions, sources[1].fd(), kTimelineFd);
   posix_spawn_file_actions_adddup2(&actions, sources[2].fd(), kLifelineFd);
   posix_spawn_file_actions_addclosefrom_np(&actions, kLifelineFd + 1);
-  // In a session of its own, no Ctrl-C of the terminal reaches it.
+  // A session of its own, so that the terminal's Ctrl-C does not reach it.
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK);
   posix_spawnattr_setsigmask(&attributes, &signals);
 
   std::string name = "cowprof", command = "serve-page", libraries = "LD_LIBRARY_PATH=";
   if (const char* given = getenv("LD_LIBRARY_PATH")) libraries += given;
   char* arguments[] = {name.data(), command.data(), nullptr};
-  char* environment[] = {libraries.data(), nullptr};  // what else is in ours is none of its business
+  char* environment[] = {libraries.data(), nullptr};  // pass on nothing else of our environment
   const int error = posix_spawn(&pid_, "/proc/self/exe", &actions, &attributes, arguments, environment);
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
-  listening_.Close();  // so that nobody waits at the door of a server that died
+  listening_.Close();  // otherwise clients of a dead server would wait instead of being refused
   if (error == 0) return absl::OkStatus();
   pid_ = 0;
   return absl::ErrnoToStatus(error, "start the process that serves the page");
@@ -116,10 +117,10 @@ std::optional<std::string> PageServer::Death() {
   if (pid_ == 0 || waitpid(pid_, &status, WNOHANG) != pid_) return std::nullopt;
   pid_ = 0;
   const Exit exit = ExitOf(status);
-  return absl::StrCat("the page is served no more: its process ",
+  return absl::StrCat("the page is no longer served: its process ",
                       exit.signaled ? absl::StrCat("was killed by ", SignalName(exit.signal))
                                     : absl::StrCat("ended with status ", exit.code),
-                      "; the recording goes on");
+                      "; recording continues");
 }
 
 void PageServer::Finish() {
@@ -128,7 +129,7 @@ void PageServer::Finish() {
   const Fd process(static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)));
   pollfd end = {process.fd(), POLLIN, 0};
   poll(&end, 1, static_cast<int>(absl::ToInt64Milliseconds(kFarewell)));
-  kill(pid_, SIGKILL);  // of one that ended by itself, nothing is left to be killed
+  kill(pid_, SIGKILL);  // has no effect on a zombie
   waitpid(pid_, nullptr, 0);
   pid_ = 0;
 }

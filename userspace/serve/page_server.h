@@ -1,6 +1,6 @@
-// The recorder's side of a served page: binds the address, starts the process that serves, and looks whether it lives.
-// Called by `record`. All that the process gets is the listening socket, the timeline to read, stderr, and a pipe that
-// tells it what to serve and, by its end, that the recording ended; see serve_page.cc for its own side.
+// The recorder's side of a served page: binds the address, starts the serving process and checks that it is alive. That
+// process gets the listening socket, the timeline for reading, stderr, and a pipe that brings its settings and whose
+// end of file means that the recording ended. Its own side is cli/serve_page.cc.
 #ifndef COWPROF_SERVE_PAGE_SERVER_H_
 #define COWPROF_SERVE_PAGE_SERVER_H_
 
@@ -13,41 +13,42 @@
 
 #include "absl/status/statusor.h"
 #include "posix/fd.h"
-#include "serve/door.h"
-#include "serve_options.h"
+#include "serve/request_policy.h"
+#include "serve/serve_address.h"
 
 namespace cowprof {
 
-// The descriptors that the serving process finds.
+// File descriptors of the serving process.
 inline constexpr int kListeningFd = 3, kTimelineFd = 4, kLifelineFd = 5;
 
-// What it finds in the pipe, each ended by a NUL: address, port, token, user, group, path of the recording.
+// Number of settings in the pipe, each terminated by a NUL: address, port, token, user, group, path of the recording.
 inline constexpr int kServeSettings = 6;
 
 class PageServer {
  public:
-  // Before anything is started: a port that is taken is an error of the command line.
+  // Call before anything is started: a port in use is an error of the command line.
   static absl::StatusOr<std::unique_ptr<PageServer>> Bind(const ServeAddress& address);
   ~PageServer();
 
-  // `timeline`: the recording, open for reading alone. `signals`: the mask that the process starts with.
+  // `timeline`: the recording, opened for reading only. `signals`: the signal mask of the new process.
   absl::Status Start(Fd timeline, const std::string& path, const sigset_t& signals);
-  // With its token: whoever knows it may look.
-  std::string address() const { return AddressOf(door_); }
+  // Includes the token, which grants access.
+  std::string address() const { return AddressOf(request_policy_); }
 
-  pid_t pid() const { return pid_; }  // of its process; 0: there is none
+  pid_t pid() const { return pid_; }  // of the serving process; 0: none
 
-  // Why there is no page any more; once.
+  // Returns, once, why the serving process ended early.
   std::optional<std::string> Death();
-  // The recording ended: lets open pages take the last of it, which is over in a few seconds, and ends the process.
+  // The recording ended: gives open pages a few seconds to fetch the rest, then ends the process.
   void Finish();
 
  private:
-  PageServer(Door door, Fd listening) : door_(std::move(door)), listening_(std::move(listening)) {}
+  PageServer(RequestPolicy policy, Fd listening)
+      : request_policy_(std::move(policy)), listening_(std::move(listening)) {}
 
-  Door door_;
+  RequestPolicy request_policy_;
   Fd listening_, lifeline_;
-  pid_t pid_ = 0;  // 0: none, or it ended
+  pid_t pid_ = 0;  // 0: not running
 };
 
 }  // namespace cowprof

@@ -1,4 +1,4 @@
-// The order matters: the filter of system calls comes last. See sandbox.h.
+// Resource limits, then rights; the system call filter comes last, as it forbids the calls that the others make.
 #include "serve/sandbox.h"
 
 #include <signal.h>
@@ -13,11 +13,11 @@
 namespace cowprof {
 namespace {
 
-// Far above what a recording takes (300 MB for a million samples); what would need more is stopped, not swapped.
+// Far more than a recording needs (300 MB for a million samples); beyond it, fail rather than swap.
 constexpr rlim_t kMaxDataBytes = rlim_t{2} << 30;
 constexpr rlim_t kMaxDescriptors = 128;
 
-// What is used of a socket, the timeline's descriptor, memory and the clock.
+// Calls that sockets, the timeline's descriptor, memory and the clock need.
 constexpr int kAllowed[] = {SCMP_SYS(accept4),        SCMP_SYS(accept),         SCMP_SYS(read),
                             SCMP_SYS(readv),          SCMP_SYS(recvfrom),       SCMP_SYS(recvmsg),
                             SCMP_SYS(recv),           SCMP_SYS(pread64),        SCMP_SYS(write),
@@ -32,13 +32,13 @@ constexpr int kAllowed[] = {SCMP_SYS(accept4),        SCMP_SYS(accept),         
                             SCMP_SYS(futex),          SCMP_SYS(getrandom),      SCMP_SYS(exit),
                             SCMP_SYS(exit_group),     SCMP_SYS(rt_sigreturn),   SCMP_SYS(sigreturn),
                             SCMP_SYS(rt_sigprocmask), SCMP_SYS(restart_syscall)};
-// Memory, but never to be executed.
+// Allowed unless they ask for executable memory.
 constexpr int kAllowedUnlessExecutable[] = {SCMP_SYS(mmap), SCMP_SYS(mmap2), SCMP_SYS(mprotect)};
 
 absl::Status StepError(const char* step) { return absl::ErrnoToStatus(errno, step); }
 
 absl::Status FilterSystemCalls() {
-  // A library that tries and can do without goes on.
+  // EPERM rather than a kill: a library that can do without a call continues.
   CallFilter filter(SCMP_ACT_ERRNO(EPERM));
   filter.Allow(kAllowed);
   for (int call : kAllowedUnlessExecutable) filter.AllowIf(call, SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
@@ -48,7 +48,7 @@ absl::Status FilterSystemCalls() {
 void BoundResources() {
   const auto bound = [](auto resource, rlim_t most) {
     const rlimit limit = {most, most};
-    setrlimit(resource, &limit);  // lowering never needs a right
+    setrlimit(resource, &limit);  // lowering needs no privilege
   };
   bound(RLIMIT_CORE, 0);
   bound(RLIMIT_NOFILE, kMaxDescriptors);
@@ -63,7 +63,7 @@ absl::StatusOr<std::string> EnterSandbox(const UserIds& user) {
   BoundResources();
   absl::StatusOr<std::string> note = GiveUpRights(user, /*kept=*/0);
   if (!note.ok()) return note;
-  // Both are reset by a change of the user: hence after it.
+  // Changing the user resets both, so they come after it.
   if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0) return StepError("forbid being traced");
   if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0) return StepError("die with the recorder");
   if (absl::Status status = FilterSystemCalls(); !status.ok()) return status;

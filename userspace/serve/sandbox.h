@@ -1,5 +1,5 @@
-// Gives up every right that serving a page does not need, for good. Called by the page's server before it looks at the
-// first byte from outside; owns the list of system calls that it may still make.
+// Gives up every right that serving a page does not need, for good, before the first byte from outside is read. Owns
+// the list of system calls that the serving process may still make.
 #ifndef COWPROF_SERVE_SANDBOX_H_
 #define COWPROF_SERVE_SANDBOX_H_
 
@@ -10,10 +10,10 @@
 
 namespace cowprof {
 
-// From here on the process is `user` without other groups and capabilities, can't gain any, dies with the
-// process that started it, can't be traced, and may use the descriptors that it has, but open, connect, execute, fork,
-// trace and signal nothing. The status names the step that failed: then nothing must be served. The text, if any, is of
-// what this host does not offer and the rest makes up for.
+// Becomes `user` without supplementary groups or capabilities, and can never gain any. The process then dies with its
+// parent, can't be traced, and can use its open descriptors but not open, connect, execute, fork, trace or signal
+// anything. The status names the step that failed: serve nothing then. The text, if any, names a step that this host
+// does not support and that the others cover.
 absl::StatusOr<std::string> EnterSandbox(const UserIds& user);
 
 }  // namespace cowprof

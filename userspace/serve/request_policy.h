@@ -1,0 +1,45 @@
+// Who may see the page and what it consists of: judges each request by its method, path, Host, Origin and token. Pure.
+//
+// A page of another origin can make the reader's browser send requests here. The Host header reveals a page whose name
+// was resolved to this machine (DNS rebinding), Origin reveals the rest, and none of them knows the token.
+#ifndef COWPROF_SERVE_REQUEST_POLICY_H_
+#define COWPROF_SERVE_REQUEST_POLICY_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+
+namespace cowprof {
+
+struct RequestPolicy {
+  std::string host;  // numeric address that the server listens on
+  uint16_t port = 0;
+  std::string token;
+};
+
+struct PageRequest {
+  std::string method, path;                 // the path without its query
+  std::string token;                        // from the query; "": none
+  std::vector<std::string> hosts, origins;  // values of these headers, one per occurrence
+};
+
+enum class Asked { kNothing, kPage, kData };
+
+struct Ruling {
+  unsigned status = 200;
+  absl::string_view words;        // explains a `status` other than 200
+  Asked asked = Asked::kNothing;  // what to serve if it is 200
+};
+Ruling RuleOn(const PageRequest& request, const RequestPolicy& policy);
+
+// 128 bits from getrandom(2), as 32 hexadecimal digits.
+std::string NewToken();
+
+// "http://127.0.0.1:8080/?token=..."
+std::string AddressOf(const RequestPolicy& policy);
+
+}  // namespace cowprof
+
+#endif  // COWPROF_SERVE_REQUEST_POLICY_H_

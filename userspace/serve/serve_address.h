@@ -1,0 +1,19 @@
+// The address that a live page is served at. Plain data.
+#ifndef COWPROF_SERVE_SERVE_ADDRESS_H_
+#define COWPROF_SERVE_SERVE_ADDRESS_H_
+
+#include <cstdint>
+#include <string>
+
+namespace cowprof {
+
+// Always on this machine's loopback interface.
+struct ServeAddress {
+  std::string host = "127.0.0.1";  // numeric, in the form that inet_pton(3) accepts
+  bool v6 = false;
+  uint16_t port = 0;  // 0: let the kernel choose a free port
+};
+
+}  // namespace cowprof
+
+#endif  // COWPROF_SERVE_SERVE_ADDRESS_H_
