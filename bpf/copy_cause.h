@@ -1,9 +1,10 @@
-// What is it that was written? Told by the bytes around the address while the page still is as it was before the write: the
-// allocation of a copy comes before the copy. Facts only; userspace/python/cause.h makes the cause of them.
+// Classifies what a write hit (enum cowprof_shape) from the bytes around the address, and counts
+// copies by it. The bytes are those before the write: the kernel allocates the new page before it
+// copies. Records facts only; userspace/python/cause.h derives the cause.
 #ifndef COWPROF_BPF_COPY_CAUSE_H_
 #define COWPROF_BPF_COPY_CAUSE_H_
 
-// Addresses that were seen to be types. The same address may be anything in another image.
+// Addresses known to be type objects. In another image the same address may be anything.
 struct type_key {
 	__u64 address;
 	__u64 image;
@@ -22,28 +23,29 @@ struct {
 	__type(value, __u8);
 } sites SEC(".maps");
 
-__u32 verdicts_known;	// changes whenever `sites` does
+__u32 verdicts_known; // generation of `sites`
 
 enum {
 	PAGE = 4096,
 	POOL_HEADER = 48,
 	POOL_BLOCK_MAX = 512,
-	HEADERS = 32,	// that may come before an object
-	TYPE_SIZES = 32,	// PyTypeObject.tp_basicsize, tp_itemsize
-	TYPE_FLAGS = 168,	// tp_flags
+	HEADERS = 32, // most bytes of headers before an object
+	TYPE_SIZES = 32, // offset of PyTypeObject.tp_basicsize, followed by tp_itemsize
+	TYPE_FLAGS = 168, // offset of PyTypeObject.tp_flags
 };
-#define TYPE_SUBCLASS (1ull << 31)
-#define UNICODE_SUBCLASS (1ull << 28)
+#define TYPE_SUBCLASS (1ull << 31) // Py_TPFLAGS_TYPE_SUBCLASS
+#define UNICODE_SUBCLASS (1ull << 28) // Py_TPFLAGS_UNICODE_SUBCLASS
 
 static int is_pointer(__u64 word)
 {
 	return word >= 65536 && word < 1ull << USER_ADDRESS_BITS && !(word & 7);
 }
 
-// A type's own type is PyType_Type, or a metaclass: a type that says so in its flags (Py_TPFLAGS_TYPE_SUBCLASS) and leads there.
+// The type of a type object is PyType_Type or a metaclass: a type flagged Py_TPFLAGS_TYPE_SUBCLASS
+// whose own chain of types ends at PyType_Type.
 static int is_type(struct thread_state *state, __u64 address)
 {
-	struct type_key key = {.address = address, .image = state->image};
+	struct type_key key = { .address = address, .image = state->image };
 	struct cowprof_image *image;
 	__u32 id = state->image;
 	__u8 yes = 1;
@@ -56,7 +58,8 @@ static int is_type(struct thread_state *state, __u64 address)
 	for (int i = 0; i < 4; i++) {
 		address = word_at(state, address + 8);
 		if (address == image->type_type) {
-			bpf_map_update_elem(&types, &key, &yes, BPF_ANY);	// full: it is looked at anew each time
+			// A failed update costs another check next time.
+			bpf_map_update_elem(&types, &key, &yes, BPF_ANY);
 			return 1;
 		}
 		if (!is_pointer(address) || !(word_at(state, address + TYPE_FLAGS) & TYPE_SUBCLASS))
@@ -69,17 +72,21 @@ static __u64 start_of_block(__u64 address, const __u32 *pool, __u32 pool_bytes)
 {
 	__u64 base = address & ~((__u64)pool_bytes - 1);
 	__u64 first = base + POOL_HEADER;
-	__u32 count = pool[0], size_class = pool[9], next = pool[10], block_bytes = pool_bytes - pool[11];
+	__u32 count = pool[0], size_class = pool[9], next = pool[10];
+	__u32 block_bytes = pool_bytes - pool[11];
 
-	if (!block_bytes || block_bytes > POOL_BLOCK_MAX || !count || count > pool_bytes / block_bytes || next < POOL_HEADER ||
-	    next > pool_bytes || (block_bytes != (size_class + 1) * 16 && block_bytes != (size_class + 1) * 8))
+	if (!block_bytes || block_bytes > POOL_BLOCK_MAX || !count ||
+	    count > pool_bytes / block_bytes || next < POOL_HEADER || next > pool_bytes ||
+	    (block_bytes != (size_class + 1) * 16 && block_bytes != (size_class + 1) * 8))
 		return 0;
 	return address < first ? base : first + (address - first) / block_bytes * block_bytes;
 }
 
-// Memory may look like an object and be none: an array of numbers and pointers to a type. A small object lies in a block of a pool, at
-// its start or behind the headers that may come first; a large one comes from malloc, and a static one from a file.
-static int lies_like_object(struct thread_state *state, struct cowprof_image *image, __u64 object, __u64 type)
+// Rejects memory that only looks like an object, such as an array of numbers and pointers to a
+// type. A small object is at the start of a pool block or after the headers in it; a large one is
+// in malloc's memory, and a static one in a file mapping.
+static int lies_like_object(struct thread_state *state, struct cowprof_image *image, __u64 object,
+			    __u64 type)
 {
 	__u64 pool_base = object & ~((__u64)image->pool_bytes - 1), block, sizes[2] = {}, count;
 	enum mapping mapping = MAPPING_OTHER;
@@ -93,26 +100,31 @@ static int lies_like_object(struct thread_state *state, struct cowprof_image *im
 			return object - block <= 48 && !(object - block & 15);
 	}
 	read_user(state, sizes, sizeof(sizes), type + TYPE_SIZES);
-	count = word_at(state, object + 16);	// ob_size, or the length of a str
+	count = word_at(state, object + 16); // ob_size, or length of a str
 	if ((__s64)count < 0)
-		count = -count;	// a negative int
+		count = -count; // ob_size of a negative int
 	if (word_at(state, type + TYPE_FLAGS) & UNICODE_SUBCLASS)
 		sizes[1] = 1;
-	if (sizes[0] + HEADERS > POOL_BLOCK_MAX || (sizes[1] && count < 1ull << 40 && count * sizes[1] > POOL_BLOCK_MAX - HEADERS))
+	if (sizes[0] + HEADERS > POOL_BLOCK_MAX ||
+	    (sizes[1] && count < 1ull << 40 && count * sizes[1] > POOL_BLOCK_MAX - HEADERS))
 		return 1;
-	if (!bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_find_vma))	// before 5.17
+	// bpf_find_vma() exists since 5.17 (7c7e3d31e785); without it a small object outside a pool
+	// is accepted.
+	if (!bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_find_vma))
 		return 1;
 	bpf_find_vma(bpf_get_current_task_btf(), object, classify_mapping, &mapping, 0);
 	return mapping == MAPPING_PRIVATE_FILE;
 }
 
-static int is_object(struct thread_state *state, struct cowprof_image *image, __u64 refcount, __u64 type, __u64 address)
+static int is_object(struct thread_state *state, struct cowprof_image *image, __u64 refcount,
+		     __u64 type, __u64 address)
 {
 	return refcount && !(refcount >> 32) && is_pointer(type) && is_type(state, type) &&
 	       lies_like_object(state, image, address, type);
 }
 
-// pymalloc: pools are aligned to their size and begin with a header (struct pool_header in Objects/obmalloc.c).
+// pymalloc pools are aligned to their size and start with struct pool_header (CPython's
+// Objects/obmalloc.c).
 static int shape_in_pool(struct thread_state *state, struct cowprof_image *image, __u64 *type)
 {
 	__u64 pool_base = state->address & ~((__u64)image->pool_bytes - 1), block, words[6] = {};
@@ -125,11 +137,16 @@ static int shape_in_pool(struct thread_state *state, struct cowprof_image *image
 		return 0;
 	if (block == pool_base)
 		return COWPROF_SHAPE_POOL_HEADER;
-	read_user(state, words, sizeof(words), block);	// the smallest block has 16 bytes, but others follow it
-	if (!words[0] || (is_pointer(words[0]) && (words[0] & ~((__u64)image->pool_bytes - 1)) == pool_base))
+	// May read beyond a block, whose minimum is 16 bytes, into the blocks that follow.
+	read_user(state, words, sizeof(words), block);
+	if (!words[0] ||
+	    (is_pointer(words[0]) && (words[0] & ~((__u64)image->pool_bytes - 1)) == pool_base))
 		return COWPROF_SHAPE_FREE_BLOCK;
-	for (int i = 0; i < 3; i++) {	// no header, the collector's, and with what 3.11 and later put before that
-		if (words[2 * i] && !(words[2 * i] >> 32) && is_pointer(words[2 * i + 1]) && is_type(state, words[2 * i + 1])) {
+	// An object without a header, after a GC header, or after that and the pre-header of 3.11
+	// and later.
+	for (int i = 0; i < 3; i++) {
+		if (words[2 * i] && !(words[2 * i] >> 32) && is_pointer(words[2 * i + 1]) &&
+		    is_type(state, words[2 * i + 1])) {
 			*type = words[2 * i + 1];
 			return COWPROF_SHAPE_OBJECT;
 		}
@@ -146,23 +163,30 @@ static int shape_in_header(struct thread_state *state, struct cowprof_image *ima
 	return collecting ? COWPROF_SHAPE_COLLECTION : COWPROF_SHAPE_LINK;
 }
 
-// Not an object's head.
-static __noinline int shape_elsewhere(struct thread_state *state, struct cowprof_image *image, __u64 *type)
+// Any write that did not hit the head of an object.
+static __noinline int shape_elsewhere(struct thread_state *state, struct cowprof_image *image,
+				      __u64 *type)
 {
 	__u64 address = state->address & ~7ull, head[3] = {}, distance;
+	int shape;
 
 	for (distance = 8; distance <= 32 && distance <= image->gc_header_bytes; distance += 8) {
-		if (!read_user(state, head, 16, address + distance) && is_object(state, image, head[0], head[1], address + distance)) {
+		if (!read_user(state, head, 16, address + distance) &&
+		    is_object(state, image, head[0], head[1], address + distance)) {
 			*type = head[1];
 			return shape_in_header(state, image);
 		}
 	}
-	if (!read_user(state, head, 16, address - 24) && is_object(state, image, head[0], head[1], address - 24) &&
+	if (!read_user(state, head, 16, address - 24) &&
+	    is_object(state, image, head[0], head[1], address - 24) &&
 	    word_at(state, address) == -1ull) {
 		*type = head[1];
 		return COWPROF_SHAPE_HASH;
 	}
-	return shape_in_pool(state, image, type) ?: in_running_code(state, image) ? COWPROF_SHAPE_CODE : COWPROF_SHAPE_OUTSIDE;
+	shape = shape_in_pool(state, image, type);
+	if (shape)
+		return shape;
+	return in_running_code(state, image) ? COWPROF_SHAPE_CODE : COWPROF_SHAPE_OUTSIDE;
 }
 
 static __noinline int shape_of(struct thread_state *state, __u64 *type)
@@ -173,15 +197,17 @@ static __noinline int shape_of(struct thread_state *state, __u64 *type)
 
 	if (!image)
 		return COWPROF_SHAPE_UNREAD;
-	if (!(state->address & 7) && !(words[0] >> 32) && is_pointer(words[1]) && is_type(state, words[1]) &&
-	    lies_like_object(state, image, state->address, words[1])) {
+	if (!(state->address & 7) && !(words[0] >> 32) && is_pointer(words[1]) &&
+	    is_type(state, words[1]) && lies_like_object(state, image, state->address, words[1])) {
 		*type = words[1];
-		return !words[0] ? COWPROF_SHAPE_DEAD_OBJECT : words[0] == 1 ? COWPROF_SHAPE_LAST_REFERENCE : COWPROF_SHAPE_REFCOUNT;
+		return !words[0]     ? COWPROF_SHAPE_DEAD_OBJECT :
+		       words[0] == 1 ? COWPROF_SHAPE_LAST_REFERENCE :
+				       COWPROF_SHAPE_REFCOUNT;
 	}
 	return shape_elsewhere(state, image, type);
 }
 
-// ---- Counting: mostly a slot of the thread has this very row already ----
+// ---- Counting: usually one of the thread's slots already holds the row ----
 
 static __u32 slots_of(__u64 ip)
 {
@@ -190,7 +216,7 @@ static __u32 slots_of(__u64 ip)
 
 static void ask_for_verdict(struct cause_slot *slot)
 {
-	struct cowprof_site_key key = {.ip = slot->key.ip, .image = slot->key.image};
+	struct cowprof_site_key key = { .ip = slot->key.ip, .image = slot->key.image };
 	__u8 *shape = bpf_map_lookup_elem(&sites, &key);
 
 	slot->tells = shape && *shape == slot->key.shape;
@@ -220,7 +246,9 @@ static void count_in_slot(struct thread_state *state, const struct cowprof_cause
 	if (!row)
 		return;
 	first += state->next_victim++ & 3;
-	barrier_var(first);	// else the compiler leaves the mask away, and verifiers until 6.1 no longer know why it may
+	// Keeps the compiler from dropping the mask below; verifiers up to 6.1 would lose the
+	// bound.
+	barrier_var(first);
 	state->slot = first;
 	slot = &state->slots[first & (COWPROF_THREAD_SLOTS - 1)];
 	settle_slot(row, slot);
@@ -229,16 +257,19 @@ static void count_in_slot(struct thread_state *state, const struct cowprof_cause
 	ask_for_verdict(slot);
 }
 
-// At the fault, before the kernel looks at the page: a read marks the page as accessed, and wp_page_copy() would find its PTE
-// changed, throw its copy away and have the fault again. After this one, further reads of the page change nothing. It costs about a
-// third of a copy, so it is left away where the instruction tells.
+// Whether the slot knows the shape from the instruction alone.
 static int site_tells(struct thread_state *state, __u32 slot)
 {
 	struct cause_slot *known = &state->slots[slot & (COWPROF_THREAD_SLOTS - 1)];
 
-	return known->key.ip == state->ip && known->tells && known->verdicts_known == verdicts_known;
+	return known->key.ip == state->ip && known->tells &&
+	       known->verdicts_known == verdicts_known;
 }
 
+// Reads the bytes at the fault address, unless the instruction alone tells the shape: a read costs
+// about a third of a copy. Must run at the fault, before the kernel examines the page: a read marks
+// the page accessed, so that wp_page_copy() would find its PTE changed, discard its copy and take
+// the fault again. Once the page is marked, further reads change nothing.
 static __always_inline void look(struct thread_state *state)
 {
 	__u32 room = PAGE - (state->address & (PAGE - 1)), first = slots_of(state->ip);
@@ -247,7 +278,7 @@ static __always_inline void look(struct thread_state *state)
 	if (!state->sample) {
 		if (state->kernel_mode)
 			return;
-		if (site_tells(state, state->slot))	// as the last time
+		if (site_tells(state, state->slot)) // often the same as last time
 			return;
 		for (__u32 i = 0; i < 4; i++) {
 			state->slot = first + i;

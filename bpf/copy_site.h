@@ -1,8 +1,9 @@
-// Where in the program was it? One copy in a few is looked at with its stack, at most every 2 ms; of a Python thread the first ones every 0.2 ms,
-// the next ones less and less often, since what a sample adds to what is known shrinks with the samples there are. Each stands for the copies
-// since the last one. The gaps are random, so that no rhythm of the program meets ours.
-#ifndef COWPROF_BPF_COPY_PLACE_H_
-#define COWPROF_BPF_COPY_PLACE_H_
+// Where in the program copies happen: samples copies with their Python stack. A thread takes a
+// sample at most every 2 ms. A Python thread starts at one every 0.2 ms and slows down, since each
+// further sample adds less information. A sample stands for all copies since the previous one. Gaps
+// are random, to avoid aliasing with periodic behaviour of the program.
+#ifndef COWPROF_BPF_COPY_SITE_H_
+#define COWPROF_BPF_COPY_SITE_H_
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -22,13 +23,13 @@ const volatile int every_copy;
 const volatile int no_places;
 
 enum {
-	FIRST_SAMPLES = 2048,	// taken while the gap grows
+	FIRST_SAMPLES = 2048, // over which the gap grows from FIRST_GAP_NS to GAP_NS
 	FIRST_GAP_NS = 200000,
 	GAP_NS = 2000000,
 	LONGEST_PERIOD = 4096,
 };
 
-// The key of the stack in the table of stacks; 0: there is none, or no room.
+// Stores the thread's stack and returns its key; 0: no stack, or no room.
 static __u64 keep_stack(struct thread_state *state)
 {
 	struct cowprof_stack *stack = &state->stack;
@@ -42,21 +43,22 @@ static __u64 keep_stack(struct thread_state *state)
 		hash = (hash ^ hash >> 29 ^ stack->frames[i].instruction) * 0xbf58476d1ce4e5b9ull;
 		hash ^= hash >> 32;
 	}
-	if (bpf_map_lookup_elem(&stacks, &hash) || !bpf_map_update_elem(&stacks, &hash, stack, BPF_ANY))
+	if (bpf_map_lookup_elem(&stacks, &hash) ||
+	    !bpf_map_update_elem(&stacks, &hash, stack, BPF_ANY))
 		return hash;
-	__sync_fetch_and_add(&losses.place_rows_dropped, state->gap);	// without its line
+	__sync_fetch_and_add(&losses.place_rows_dropped, state->gap); // counted, but without a line
 	return 0;
 }
 
 static void add_place(struct cowprof_place_key *key, __u64 copies)
 {
-	struct cowprof_place one = {.copies = copies, .samples = 1, .squares = copies * copies};
+	struct cowprof_place one = { .copies = copies, .samples = 1, .squares = copies * copies };
 	struct cowprof_place *place = bpf_map_lookup_elem(&places, key);
 
 	if (!place && !bpf_map_update_elem(&places, key, &one, BPF_NOEXIST)) {
 		__sync_fetch_and_add(&place_rows_left, -1);
 		if (key->stack)
-			tell_news();
+			announce_news();
 		return;
 	}
 	if (!place)
@@ -84,17 +86,19 @@ static void plan_next_sample(struct thread_state *state)
 	if (every_copy)
 		state->period = 0;
 	state->sampled_ns = now;
-	state->gap = state->copies_left = state->period ? 1 + bpf_get_prandom_u32() % (2 * state->period) : 1;
+	state->gap = state->copies_left =
+		state->period ? 1 + bpf_get_prandom_u32() % (2 * state->period) : 1;
 	state->sample = state->gap == 1;
 }
 
-static __noinline int sample_place(struct thread_state *state, const struct cowprof_cause_key *cause, __u64 type)
+static __noinline int sample_place(struct thread_state *state,
+				   const struct cowprof_cause_key *cause, __u64 type)
 {
-	struct cowprof_place_key key = {.cause = *cause, .type = type};
+	struct cowprof_place_key key = { .cause = *cause, .type = type };
 	struct cowprof_image *image;
 	__u32 image_id = state->image;
 
-	key.cause.ip = state->ip;	// also where there is no image: for its symbol
+	key.cause.ip = state->ip; // without an image, too: user space names its symbol
 	if (no_places) {
 		plan_next_sample(state);
 		return 0;

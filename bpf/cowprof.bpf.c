@@ -1,6 +1,7 @@
-// The probes: count page faults and copy-on-write copies per process in the kernel, and follow a tree of processes.
-// User space (userspace/source/bpf_faults.cc) pulls the rows once a tick, and loads the programs of one rung only: rung_*.h has those of
-// each way to see a copy, the others are for all. Nothing here decides what a number means.
+// The BPF object: counts page faults and copy-on-write copies per process and tracks a process
+// tree. A rung is one way to see a copy: user space loads the programs of a single rung_*.h, plus
+// those that all rungs share, and reads the rows once a tick. This side records facts and
+// interprets none.
 #include "kernel_types.h"
 
 #include <linux/bpf.h>
@@ -15,26 +16,22 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-#include "following.h"
-
+// Not alphabetical: each header uses what those above it define.
+#include "tracked_tasks.h"
 #include "events.h"
 #include "mappings.h"
 #include "python_frames.h"
-
 #include "copy_cause.h"
-#include "copy_place.h"
-#include "deaths.h"
+#include "copy_site.h"
+#include "signals.h"
 #include "process_tree.h"
-
 #include "fault_counts.h"
-
 #include "hugetlb.h"
 #include "rung_perf_event.h"
 #include "rung_tracepoints.h"
-
 #include "rung_fentry.h"
 
-// ---- Once a tick: what the threads have counted goes to the rows of their processes ----
+// Runs once a tick: adds what each tracked thread has counted to the row of its process.
 
 SEC("?iter/task")
 int settle_threads(struct bpf_iter__task *ctx)
@@ -45,14 +42,14 @@ int settle_threads(struct bpf_iter__task *ctx)
 
 	if (!task)
 		return 0;
-	state = own_state(task);
+	state = existing_state(task);
 	if (!state)
 		return 0;
 	row = bpf_map_lookup_elem(&processes, &state->process);
 	if (!row)
 		return 0;
 	settle(row, state);
-	if (state->log.count != state->pages_told)
-		tell_pages(state);
+	if (state->log.count != state->pages_flushed)
+		flush_pages(state);
 	return 0;
 }

@@ -1,23 +1,23 @@
-// What the programs of all rungs count with: which fault an allocation belongs to, and where what it was for is added.
-// Included by cowprof.bpf.c only.
+// Counting, shared by all rungs: matches an allocation with the fault it belongs to, and adds what
+// it was for to the right counter.
 #ifndef COWPROF_BPF_FAULT_COUNTS_H_
 #define COWPROF_BPF_FAULT_COUNTS_H_
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1024);	// set before loading, by the size of the target
+	__uint(max_entries, 1024); // set before loading, from the target's size
 	__type(key, cowprof_region_key);
-	__type(value, __u8);	// always 1: it is a set
+	__type(value, __u8); // always 1; the map is a set
 } regions SEC(".maps");
 
 enum {
-	FAULT_PRESENT = 1,	// x86 error code: the page was there, access was denied
+	FAULT_PRESENT = 1, // x86 error code: protection fault on a present page
 	FAULT_WRITE = 2,
-	GFP_MOVABLE_USER = 0x2 | 0x8,	// HIGHMEM | MOVABLE: what a page of user memory is allocated with
+	GFP_MOVABLE_USER = 0x2 | 0x8, // HIGHMEM | MOVABLE: set for pages of user memory
 	GFP_ZERO = 0x100,
 };
 
-// The thread's user registers name its fault, until it runs on.
+// The user registers identify a fault: they stay the same until the thread resumes.
 static __always_inline void take_registers(struct thread_state *state, struct pt_regs *user_regs)
 {
 	state->ip = REGS_IP(user_regs);
@@ -27,32 +27,36 @@ static __always_inline void take_registers(struct thread_state *state, struct pt
 
 static __always_inline int same_registers(struct thread_state *state, struct pt_regs *user_regs)
 {
-	return REGS_IP(user_regs) == state->ip && user_regs->sp == state->sp && REGS_CALL(user_regs) == state->call;
+	return REGS_IP(user_regs) == state->ip && user_regs->sp == state->sp &&
+	       REGS_CALL(user_regs) == state->call;
 }
 
-// Notes that the process has a page of its own in this region now.
+// Records that the process has acquired a private page in this region.
 static __always_inline void add_region(cowprof_region_key key)
 {
 	__u8 touched = 1;
 
-	if (!bpf_map_lookup_elem(&regions, &key) && bpf_map_update_elem(&regions, &key, &touched, BPF_ANY))
+	if (!bpf_map_lookup_elem(&regions, &key) &&
+	    bpf_map_update_elem(&regions, &key, &touched, BPF_ANY))
 		__sync_fetch_and_add(&losses.regions_dropped, 1);
 }
 
-// A thread mostly stays in one region for a while.
+// Threads tend to stay in one region, so the last one is cached.
 static void touch_region(struct thread_state *state)
 {
-	cowprof_region_key key = (__u64)state->serial << 36 | state->address >> COWPROF_REGION_SHIFT;
+	cowprof_region_key key = (__u64)state->serial << 36 |
+				 state->address >> COWPROF_REGION_SHIFT;
 
-	if (state->last_region == key || !state->serial)	// the overflow row is not swept
+	if (state->last_region == key || !state->serial) // no sweep of the overflow row
 		return;
 	state->last_region = key;
 	add_region(key);
 }
 
-// Two threads that write one shared page at the same time both allocate and copy; the kernel keeps one (wp_page_copy compares
-// the PTE again under its lock). Told by: another thread of the process copied this very page lately, and the process has not
-// forked since, which alone makes an anonymous page copyable again.
+// Two threads that write one shared page at once both allocate and copy; wp_page_copy() rechecks
+// the PTE under its lock and discards one copy. Detects the second: another thread of the process
+// copied the same page recently, and the process has not forked since. Only a fork makes an
+// anonymous page copyable again.
 static int lost_race(struct cowprof_process_row *row, __u64 address, __u32 tid)
 {
 	__u64 page = address >> 12;
@@ -60,19 +64,19 @@ static int lost_race(struct cowprof_process_row *row, __u64 address, __u32 tid)
 	__u64 *slot = &row->recent[page & (COWPROF_RECENT_COPIES - 1)];
 	__u64 old = __sync_lock_test_and_set(slot, key | (tid & 0x3fffff));
 
-	if (!row->serial)	// the overflow row is of many address spaces
+	if (!row->serial) // the overflow row mixes address spaces
 		return 0;
 	return (old ^ key) >> 22 == 0 && (old & 0x3fffff) != (tid & 0x3fffff);
 }
 
-// The page was not there, and no single zeroed one was taken for it: a private copy of a file page, shared memory, a page from
-// swap, or a huge page of new memory.
-static void count_missing(struct task_struct *task, struct cowprof_process_row *row, struct thread_state *state,
-			  unsigned int order)
+// Counts an allocation for a page that was not present, other than a single zeroed page: a private
+// copy of a file page, shared memory, a page from swap, or a new huge page.
+static void count_missing(struct task_struct *task, struct cowprof_process_row *row,
+			  struct thread_state *state, unsigned int order)
 {
 	enum mapping mapping = MAPPING_OTHER;
 
-	// Since 5.17 (7c7e3d31e785); before, such pages are not told apart and not counted.
+	// bpf_find_vma() exists since 5.17 (7c7e3d31e785); without it these pages are not counted.
 	if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_find_vma))
 		bpf_find_vma(task, state->address, classify_mapping, &mapping, 0);
 	if (mapping == MAPPING_SHM)
@@ -81,13 +85,14 @@ static void count_missing(struct task_struct *task, struct cowprof_process_row *
 		__sync_fetch_and_add(&row->counts.zero_fill_pages, 1ull << order);
 	else if (mapping == MAPPING_ANONYMOUS)
 		__sync_fetch_and_add(&row->counts.swap_ins, 1);
-	else if (mapping == MAPPING_PRIVATE_FILE && state->write)	// do_cow_fault() takes its page before the page cache does
+	else if (mapping == MAPPING_PRIVATE_FILE && state->write)
+		// do_cow_fault() allocates its own page before any for the page cache.
 		__sync_fetch_and_add(&row->counts.file_copies, 1);
 }
 
 static void count_copy(struct thread_state *state)
 {
-	struct cowprof_cause_key key = {.serial = state->serial};
+	struct cowprof_cause_key key = { .serial = state->serial };
 	__u32 count = state->log.count;
 	struct cause_slot *slot;
 	__u64 type = 0;
@@ -99,17 +104,18 @@ static void count_copy(struct thread_state *state)
 	} else {
 		key.image = state->image;
 		key.ip = state->image ? state->ip : 0;
-		key.shape = state->kernel_mode ? COWPROF_SHAPE_KERNEL
-			    : state->image     ? shape_of(state, &type)
-					       : COWPROF_SHAPE_UNREAD;
+		key.shape = state->kernel_mode ? COWPROF_SHAPE_KERNEL :
+			    state->image       ? shape_of(state, &type) :
+						 COWPROF_SHAPE_UNREAD;
 		count_in_slot(state, &key);
 	}
 	if (log_pages) {
-		state->log.pages[count & (COWPROF_PAGE_LOG - 1)] = (state->address & ~(__u64)(PAGE - 1)) | key.shape;
+		state->log.pages[count & (COWPROF_PAGE_LOG - 1)] =
+			(state->address & ~(__u64)(PAGE - 1)) | key.shape;
 		state->log.count = count + 1;
 		if (count + 1 == COWPROF_PAGE_LOG) {
-			tell_pages(state);
-			state->log.count = state->pages_told = 0;
+			flush_pages(state);
+			state->log.count = state->pages_flushed = 0;
 		}
 	}
 	if (state->sample)
@@ -118,9 +124,10 @@ static void count_copy(struct thread_state *state)
 		state->sample = 1;
 }
 
-// The allocation belongs to the pending fault only while the thread's user registers still are those of the fault: a later
-// system call has others. A fault of the kernel has those of its system call all along, and that call may go on to fill the
-// page cache after a reuse: read-ahead says NORETRY, a copy never does (a huge page of new memory may).
+// An allocation belongs to the pending fault only while the user registers are still those of the
+// fault; a later system call has others. A fault in kernel mode has the registers of its system
+// call throughout, and after a reuse that call may go on to fill the page cache. Read-ahead
+// allocates with __GFP_NORETRY, which a copy never does (a new huge page may).
 static int belongs_to_fault(struct task_struct *task, struct thread_state *state, unsigned int gfp)
 {
 	struct pt_regs *regs = (void *)bpf_task_pt_regs(task);
@@ -133,14 +140,15 @@ static int belongs_to_fault(struct task_struct *task, struct thread_state *state
 	return same_registers(state, regs);
 }
 
-// The pending fault that this allocation of user memory belongs to, or NULL. It is closed by it.
+// Closes the pending fault that this allocation of user memory belongs to and returns its thread,
+// or NULL.
 static __always_inline struct thread_state *close_fault(struct task_struct *task, unsigned int gfp)
 {
 	struct thread_state *state;
 
 	if ((gfp & GFP_MOVABLE_USER) != GFP_MOVABLE_USER)
 		return 0;
-	state = own_state(task);
+	state = existing_state(task);
 	if (!state || !state->pending || !belongs_to_fault(task, state, gfp))
 		return 0;
 	state->pending = 0;

@@ -1,11 +1,12 @@
-// Copies of hugetlb's pages: they come from a pool of their own, with no tracepoint, and one fault copies one whole. Such a page that is
-// added to anonymous memory while a fault on a page that was there is open in the same thread is a copy, by the pages that it has; one
-// for a fault where nothing was is new memory. Taken with any rung whose faults have error codes, where fentry works. Included by
-// cowprof.bpf.c only.
+// Copies of hugetlb pages. They come from a pool of their own, without a tracepoint, and one fault
+// copies a whole huge page. A huge page that is added to anonymous memory while the thread has a
+// pending write fault on a present page is a copy, counted in small pages; after a fault on an
+// absent page it is new memory. Works with any rung whose faults carry an error code, where fentry
+// works.
 #ifndef COWPROF_BPF_HUGETLB_H_
 #define COWPROF_BPF_HUGETLB_H_
 
-enum { HUGE_PAGE = 512 };	// pages of one, where its size can't be read
+enum { HUGE_PAGE = 512 }; // small pages in one, if its size cannot be read
 
 static unsigned int pages_of_one(struct vm_area_struct *vma)
 {
@@ -17,7 +18,7 @@ static unsigned int pages_of_one(struct vm_area_struct *vma)
 static int add_huge_page(struct vm_area_struct *vma)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct thread_state *state = own_state(task);
+	struct thread_state *state = existing_state(task);
 	struct cowprof_cause_key key = {};
 	struct cowprof_process_row *row;
 
@@ -35,13 +36,15 @@ static int add_huge_page(struct vm_area_struct *vma)
 	return 0;
 }
 
-PROG_TWICE("?fentry/hugetlb_add_new_anon_rmap", hugetlb_added, struct folio *folio, struct vm_area_struct *vma)
+PROG_TWICE("?fentry/hugetlb_add_new_anon_rmap", hugetlb_added, struct folio *folio,
+	   struct vm_area_struct *vma)
 {
 	return add_huge_page(vma);
 }
 
-// before 6.7
-PROG_TWICE("?fentry/hugepage_add_new_anon_rmap", hugepage_added, struct page *page, struct vm_area_struct *vma)
+// The function's name before 6.8.
+PROG_TWICE("?fentry/hugepage_add_new_anon_rmap", hugepage_added, struct page *page,
+	   struct vm_area_struct *vma)
 {
 	return add_huge_page(vma);
 }

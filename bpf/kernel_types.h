@@ -1,5 +1,6 @@
-// The few kernel structs that the probes look into, by name only: CO-RE relocates every access against the running kernel's
-// BTF, so neither order nor size matters here. Takes the place of a generated vmlinux.h; includes nothing of the project.
+// The kernel types that the probes access, reduced to the members they use. CO-RE relocates each
+// access against the running kernel's BTF by name, so order, size and missing members do not matter
+// here. Replaces a generated vmlinux.h; docs/design/kernel-types.md says why.
 #ifndef COWPROF_BPF_KERNEL_TYPES_H_
 #define COWPROF_BPF_KERNEL_TYPES_H_
 
@@ -22,7 +23,7 @@ typedef struct {
 } atomic_t;
 
 struct signal_struct {
-	atomic_t live;	// threads that have not passed do_exit()
+	atomic_t live; // threads that have not entered do_exit() yet
 	int nr_threads;
 	int group_exit_code;
 } CORE;
@@ -30,8 +31,8 @@ struct signal_struct {
 struct css_set;
 struct mm_struct;
 
-// What differs between architectures: the registers of user space, and where its thread-local storage is. `call` tells a system call
-// from an exception, and one call from another.
+// Architecture-specific: user registers and the thread-local storage base. REGS_CALL() differs
+// between an exception and a system call, and between two system calls.
 #if defined(__TARGET_ARCH_x86)
 struct thread_struct {
 	unsigned long fsbase;
@@ -42,11 +43,12 @@ struct pt_regs {
 #define REGS_IP(regs) ((regs)->ip)
 #define REGS_CALL(regs) ((regs)->orig_ax)
 #define TLS_BASE(task) ((task)->thread.fsbase)
-#define USER_ADDRESS_BITS 47	// with four levels of page tables
+#define USER_ADDRESS_BITS 47 // with 4-level page tables
 #elif defined(__TARGET_ARCH_arm64)
 struct thread_struct {
 	struct {
-		unsigned long tp_value;	// as saved at the last switch: the thread's own, unless it has just changed it
+		// Saved at the last context switch: stale if the thread has changed it since.
+		unsigned long tp_value;
 	} uw;
 } CORE;
 struct pt_regs {
@@ -58,7 +60,7 @@ struct pt_regs {
 #define TLS_BASE(task) ((task)->thread.uw.tp_value)
 #define USER_ADDRESS_BITS 48
 #else
-#error "no registers of this architecture are known here"
+#error "kernel_types.h does not define the registers of this architecture"
 #endif
 
 struct pid_namespace;
@@ -70,7 +72,7 @@ struct upid {
 
 struct pid {
 	unsigned int level;
-	struct upid numbers[1];	// one for each namespace that knows the process, the initial one first
+	struct upid numbers[1]; // one per pid namespace level, the initial one first
 } CORE;
 
 struct timespec64 {
@@ -97,9 +99,9 @@ struct task_struct {
 	struct task_struct *group_leader;
 	struct task_struct *real_parent;
 	struct signal_struct *signal;
-	struct pid *thread_pid;	// gone when the process is
+	struct pid *thread_pid; // NULL once the task is reaped
 	struct nsproxy *nsproxy;
-	__u64 start_boottime;	// real_start_time before 5.5
+	__u64 start_boottime; // real_start_time before 5.5
 	char comm[16];
 	struct thread_struct thread;
 	struct css_set *cgroups;
@@ -108,7 +110,7 @@ struct task_struct {
 } CORE;
 
 struct mm_struct {
-	struct task_struct *owner;	// with CONFIG_MEMCG
+	struct task_struct *owner; // with CONFIG_MEMCG
 } CORE;
 
 struct super_block {
@@ -118,7 +120,7 @@ struct super_block {
 } CORE;
 
 struct shmem_sb_info {
-	unsigned long max_blocks;	// 0: without a bound
+	unsigned long max_blocks; // 0: unlimited
 } CORE;
 
 struct hstate {
@@ -157,20 +159,20 @@ struct vm_area_struct {
 	unsigned long vm_start;
 	struct file *vm_file;
 	unsigned long vm_flags;
-	unsigned long vm_pgoff;	// in pages
+	unsigned long vm_pgoff; // in pages
 } CORE;
 
 struct page;
 struct folio;
 
-enum fault_flag {	// since 5.15; the same numbers before
+enum fault_flag { // an enum since 5.15; macros with the same values before
 	FAULT_FLAG_USER = 1 << 6,
 };
 
 struct vm_fault {
 	struct vm_area_struct *vma;
-	unsigned long address;	// of the page
-	unsigned long real_address;	// of the byte; since 5.18
+	unsigned long address; // page-aligned
+	unsigned long real_address; // byte address; since 5.18
 	enum fault_flag flags;
 	struct page *page;
 } CORE;
@@ -181,7 +183,7 @@ typedef struct {
 
 struct kernfs_node {
 	const char *name;
-	__u64 id;	// inode number of the directory
+	__u64 id; // inode number of the cgroup's directory
 } CORE;
 
 struct cgroup {
@@ -193,22 +195,22 @@ struct cgroup_subsys_state {
 } CORE;
 
 struct css_set {
-	struct cgroup_subsys_state *subsys[1];	// as many as enum cgroup_subsys_id has
+	struct cgroup_subsys_state *subsys[1]; // indexed by enum cgroup_subsys_id
 } CORE;
 
 struct page_counter {
-	atomic_long_t usage;	// in pages
+	atomic_long_t usage; // in pages
 	unsigned long max;
 	struct page_counter *parent;
 } CORE;
 
 struct mem_cgroup {
-	struct cgroup_subsys_state css;	// always first
+	struct cgroup_subsys_state css; // first member on every kernel
 	struct page_counter memory;
-	_Bool oom_lock;	// CONFIG_MEMCG_V1 since 6.11, always there before
+	_Bool oom_lock; // since 6.11 only with CONFIG_MEMCG_V1
 } CORE;
 
-// Its numbers depend on what the kernel was built with.
+// The value depends on the kernel's configuration; CO-RE relocates it.
 enum cgroup_subsys_id {
 	memory_cgrp_id = 4,
 };
@@ -235,7 +237,8 @@ struct bpf_iter__task {
 	struct task_struct *task;
 } CORE;
 
-// gfp bits became an enum whose values a kernel may shift (since 6.9); before, ___GFP_NORETRY was 0x10000.
+// Since 6.9 gfp bits are an enum whose values depend on the configuration. Before, ___GFP_NORETRY
+// was a macro, 0x10000.
 enum ___gfp_bits {
 	___GFP_NORETRY_BIT = 16,
 };

@@ -1,4 +1,4 @@
-// What an address is mapped to. Included by cowprof.bpf.c only.
+// Classifies the mapping of an address. A bpf_find_vma() callback.
 #ifndef COWPROF_BPF_MAPPINGS_H_
 #define COWPROF_BPF_MAPPINGS_H_
 
@@ -8,7 +8,12 @@ enum {
 	TMPFS_MAGIC = 0x01021994,
 };
 
-enum mapping { MAPPING_OTHER, MAPPING_ANONYMOUS, MAPPING_PRIVATE_FILE, MAPPING_SHM };	// a private file that can't be written is another
+enum mapping {
+	MAPPING_OTHER, // including private file mappings that are not writable
+	MAPPING_ANONYMOUS,
+	MAPPING_PRIVATE_FILE,
+	MAPPING_SHM, // including shared anonymous mappings, which are tmpfs files
+};
 
 static long classify_mapping(struct task_struct *task, struct vm_area_struct *vma, void *out)
 {
@@ -19,7 +24,7 @@ static long classify_mapping(struct task_struct *task, struct vm_area_struct *vm
 		*mapping = MAPPING_ANONYMOUS;
 	else if (!(vma->vm_flags & VM_SHARED))
 		*mapping = vma->vm_flags & VM_WRITE ? MAPPING_PRIVATE_FILE : MAPPING_OTHER;
-	else if (file->f_inode->i_sb->s_magic == TMPFS_MAGIC)	// a shared anonymous mapping is one, too
+	else if (file->f_inode->i_sb->s_magic == TMPFS_MAGIC)
 		*mapping = MAPPING_SHM;
 	return 0;
 }

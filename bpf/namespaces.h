@@ -1,38 +1,44 @@
-// How a process is told to user space: by the pid and the clock of the namespaces that cowprof itself lives in, as its /proc has
-// them. The tables know processes by those of the host, which cost nothing on the way of a fault. Included by following.h only.
-#ifndef COWPROF_BPF_VIEW_H_
-#define COWPROF_BPF_VIEW_H_
+// Translates pids and times into cowprof's own pid and time namespaces, which is how its /proc
+// shows them. Only what user space reads is translated: maps are keyed by host pid and host time,
+// so that a fault costs no translation.
+#ifndef COWPROF_BPF_NAMESPACES_H_
+#define COWPROF_BPF_NAMESPACES_H_
 
-const volatile int own_pids;	// cowprof has a pid namespace of its own: needs bpf_probe_read_kernel()
+// Translating pids needs bpf_probe_read_kernel().
+const volatile int own_pids; // cowprof is not in the initial pid namespace
 
-// Of cowprof itself, learned when it scans the tree for the first time.
+// cowprof's own namespaces, learned by the first scan of the process tree.
 struct {
-	__u64 pid_namespace;	// address
-	__u32 level;	// how deep it lies
-	__s64 boot_offset_ns;	// what its time namespace adds to CLOCK_BOOTTIME
-} view;
+	__u64 pid_namespace; // address
+	__u32 level; // its nesting depth
+	__s64 boot_offset_ns; // CLOCK_BOOTTIME offset of the time namespace
+} own_namespaces;
 
-// `pid` as the namespace at `level` has it: the last member of struct pid is an array of as many numbers as it has levels.
+// The number of `pid` at namespace `level`. struct pid ends in an array of one struct upid per
+// level.
 static struct upid *number_of(struct pid *pid, __u32 level)
 {
-	return (void *)pid + bpf_core_field_offset(struct pid, numbers) + level * bpf_core_type_size(struct upid);
+	return (void *)pid + bpf_core_field_offset(struct pid, numbers) +
+	       level * bpf_core_type_size(struct upid);
 }
 
-// To be called by a program that runs in a system call of cowprof.
-static void learn_view(void)
+// Must run in a system call of cowprof: takes the namespaces of the current task.
+static void learn_namespaces(void)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct upid *number;
 
-	// The same addition as timens_add_boottime_ns() makes for /proc/PID/stat. Time namespaces: since 5.6.
+	// Time namespaces exist since 5.6. timens_add_boottime_ns() adds the same offset for
+	// /proc/PID/stat.
 	if (bpf_core_field_exists(task->nsproxy->time_ns))
-		view.boot_offset_ns = task->nsproxy->time_ns->offsets.boottime.tv_sec * 1000000000ll +
-				      task->nsproxy->time_ns->offsets.boottime.tv_nsec;
+		own_namespaces.boot_offset_ns =
+			task->nsproxy->time_ns->offsets.boottime.tv_sec * 1000000000ll +
+			task->nsproxy->time_ns->offsets.boottime.tv_nsec;
 	if (!own_pids)
 		return;
-	view.level = task->thread_pid->level;
-	number = number_of(task->thread_pid, view.level);
-	view.pid_namespace = (__u64)BPF_CORE_READ(number, ns);
+	own_namespaces.level = task->thread_pid->level;
+	number = number_of(task->thread_pid, own_namespaces.level);
+	own_namespaces.pid_namespace = (__u64)BPF_CORE_READ(number, ns);
 }
 
 static __u32 pid_of(struct task_struct *task)
@@ -42,23 +48,28 @@ static __u32 pid_of(struct task_struct *task)
 
 	if (!own_pids)
 		return task->tgid;
-	if (!pid || pid->level < view.level)
+	if (!pid || pid->level < own_namespaces.level)
 		return 0;
-	number = number_of(pid, view.level);
-	return (__u64)BPF_CORE_READ(number, ns) == view.pid_namespace ? BPF_CORE_READ(number, nr) : 0;
+	number = number_of(pid, own_namespaces.level);
+	if ((__u64)BPF_CORE_READ(number, ns) != own_namespaces.pid_namespace)
+		return 0;
+	return BPF_CORE_READ(number, nr);
 }
 
 static struct cowprof_process_id id_of(struct task_struct *task)
 {
 	struct task_struct *leader = task->group_leader;
-	struct cowprof_process_id id = {.pid = pid_of(task), .start_ns = leader->start_boottime + view.boot_offset_ns};
+	struct cowprof_process_id id = {
+		.pid = pid_of(task),
+		.start_ns = leader->start_boottime + own_namespaces.boot_offset_ns,
+	};
 
 	return id;
 }
 
 static __u64 now_ns(void)
 {
-	return bpf_ktime_get_boot_ns() + view.boot_offset_ns;
+	return bpf_ktime_get_boot_ns() + own_namespaces.boot_offset_ns;
 }
 
 #endif

@@ -1,4 +1,5 @@
-// Reads of the thread's own memory, and the walk of CPython's frames by the offsets of its image: data in a map, not code.
+// Reads the current thread's memory and walks CPython's frames. All offsets come from struct
+// cowprof_image, so a new CPython version needs new data, not new code.
 #ifndef COWPROF_BPF_PYTHON_FRAMES_H_
 #define COWPROF_BPF_PYTHON_FRAMES_H_
 
@@ -9,7 +10,8 @@ struct {
 	__type(value, struct cowprof_image);
 } images SEC(".maps");
 
-// The tracepoint of a page fault fires for our own reads, too, where a page is not there.
+// A read of an absent page fires the page-fault tracepoint as well; `reading` marks that fault as
+// ours.
 static int read_user(struct thread_state *state, void *to, __u32 bytes, __u64 from)
 {
 	int error;
@@ -30,7 +32,7 @@ static __u64 word_at(struct thread_state *state, __u64 address)
 
 enum { FRAME_WORDS = 16 };
 
-// The current frame of the thread, by way of its PyThreadState; 0: it runs no Python.
+// The thread's current frame, found through its PyThreadState; 0: it runs no Python code.
 static __u64 innermost_frame(struct thread_state *state, struct cowprof_image *image)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -47,7 +49,8 @@ static __u64 innermost_frame(struct thread_state *state, struct cowprof_image *i
 	return frame;
 }
 
-// From 3.11 on, the instructions in a code object change while it runs. ob_size counts them, in units of 2 bytes.
+// Since 3.11 bytecode specializes itself in place while it runs. ob_size is its length in units of
+// 2 bytes.
 static int in_running_code(struct thread_state *state, struct cowprof_image *image)
 {
 	__u64 frame, code, begin;
@@ -59,10 +62,11 @@ static int in_running_code(struct thread_state *state, struct cowprof_image *ima
 		return 0;
 	code = word_at(state, frame + image->frame_code) & ~7ull;
 	begin = code + image->code_bytes_at;
-	return code && state->address >= begin && state->address < begin + 2 * (__u32)word_at(state, code + 16);
+	return code && state->address >= begin &&
+	       state->address < begin + 2 * (__u32)word_at(state, code + 16);
 }
 
-// Frames up to the outermost, or as many as there is room for: a cycle ends there, too.
+// Walks to the outermost frame, or until the stack is full, which also bounds a cycle.
 static void walk_frames(struct thread_state *state, struct cowprof_image *image)
 {
 	struct cowprof_stack *stack = &state->stack;

@@ -1,15 +1,18 @@
-// Rung fentry: a page that is added to anonymous memory while do_wp_page() runs in the same thread is a copy: exact, whatever led there,
-// writes by way of GUP and from other processes too. The fault itself, with the byte and the instruction, comes before, by its tracepoint
-// or the perf event: in do_wp_page() a read would mark the page as accessed, the kernel would find its PTE changed, throw its copy away
-// and have the fault again. Included by cowprof.bpf.c only, after rung_perf_event.h.
+// Rung fentry: a page that is added to anonymous memory while do_wp_page() runs in the same thread
+// is a copy. Exact for every way into do_wp_page(), including GUP and writes by other processes.
+// Address and instruction are recorded earlier, by the tracepoint or the perf event of the fault,
+// because memory must not be read here: a read marks the page accessed, so that the kernel finds
+// its PTE changed, discards its copy and takes the fault again.
 #ifndef COWPROF_BPF_RUNG_FENTRY_H_
 #define COWPROF_BPF_RUNG_FENTRY_H_
 
-enum { VM_FAULT_RETRY = 0x400 };	// nothing is done, do_wp_page() will be called again
+enum { VM_FAULT_RETRY = 0x400 }; // nothing was done; do_wp_page() will run again
 
-const volatile int faults_by_event;	// write-protection faults have no error code: they are counted here
+// Faults come from the perf event, without an error code: count write-protection faults here.
+const volatile int faults_by_event;
 
-// A write into the memory of a followed process by another one: process_vm_writev(2), ptrace(2), /proc/PID/mem. By its writer.
+// A write into a tracked process by another one: process_vm_writev(2), ptrace(2) or /proc/PID/mem.
+// Stored with the writer's task.
 struct foreign_write {
 	struct cowprof_process_key owner;
 	__u64 address;
@@ -47,8 +50,9 @@ static void begin_foreign(struct task_struct *writer, struct vm_fault *fault)
 	write->installed = 0;
 }
 
-// A fault that nothing opened is the kernel's own, by way of GUP: it raises no exception. One that brought the page back from swap was
-// not looked at, and may be now: the page has just been mapped, as accessed.
+// A fault that no other program opened comes from GUP, which raises no exception. For a fault that
+// brought its page back from swap, memory has not been read yet; it can be now, as the page has
+// just been mapped accessed.
 static void begin_own(struct task_struct *task, struct thread_state *state, struct vm_fault *fault)
 {
 	struct pt_regs *regs = (void *)bpf_task_pt_regs(task);
@@ -87,7 +91,7 @@ PROG_TWICE("?fentry/do_wp_page", wp_begin, struct vm_fault *fault)
 static int add_page(void)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct thread_state *state = own_state(task);
+	struct thread_state *state = existing_state(task);
 	struct foreign_write *write = bpf_task_storage_get(&foreign_writes, task, 0, 0);
 
 	if (state)
@@ -102,7 +106,7 @@ PROG_TWICE("?fentry/folio_add_new_anon_rmap", folio_added)
 	return add_page();
 }
 
-// before 6.5
+// Called instead before 6.5.
 PROG_TWICE("?fentry/page_add_new_anon_rmap", page_added)
 {
 	return add_page();
@@ -111,7 +115,7 @@ PROG_TWICE("?fentry/page_add_new_anon_rmap", page_added)
 static void end_foreign(struct foreign_write *write, int upgrade)
 {
 	struct cowprof_process_row *row = bpf_map_lookup_elem(&processes, &write->owner);
-	struct cowprof_cause_key key = {.shape = COWPROF_SHAPE_KERNEL};
+	struct cowprof_cause_key key = { .shape = COWPROF_SHAPE_KERNEL };
 
 	if (!row)
 		return;
@@ -139,11 +143,11 @@ static void end_own(struct thread_state *state, int upgrade)
 		__sync_fetch_and_add(&row->counts.zero_upgrades, 1);
 }
 
-// The page that was replaced stands in `page`; of the shared page of zeroes there is none.
+// `page` is the page that was replaced; NULL for the shared zero page, which makes it an upgrade.
 PROG_TWICE("?fexit/do_wp_page", wp_end, struct vm_fault *fault, unsigned int result)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct thread_state *state = own_state(task);
+	struct thread_state *state = existing_state(task);
 	struct foreign_write *write = bpf_task_storage_get(&foreign_writes, task, 0, 0);
 
 	if (write && write->replacing) {
@@ -160,8 +164,9 @@ PROG_TWICE("?fexit/do_wp_page", wp_end, struct vm_fault *fault, unsigned int res
 	return 0;
 }
 
-// All but copies and upgrades, which do_wp_page() tells.
-PROG_TWICE("?tp_btf/mm_page_alloc", other_page_alloc, struct page *page, unsigned int order, unsigned int gfp, int migratetype)
+// All allocations but copies and upgrades, which wp_end() counts.
+PROG_TWICE("?tp_btf/mm_page_alloc", other_page_alloc, struct page *page, unsigned int order,
+	   unsigned int gfp, int migratetype)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct thread_state *state = close_fault(task, gfp);

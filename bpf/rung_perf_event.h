@@ -1,10 +1,12 @@
-// Rung perf-event: the software event of page faults opens a fault, an allocation in the same thread closes it. It has no error code:
-// what replaces a page of user memory and is not zeroed is taken for a copy, one from swap as well: an upper bound. Since 5.9 the event
-// comes before the fault is handled, as it must for the cause to be seen. Included by cowprof.bpf.c only.
+// Rung perf-event: the page-faults software event opens a fault, an allocation in the same thread
+// closes it. The event has no error code, so every unzeroed page of private memory counts as a
+// copy, including one from swap: an upper bound. Since 5.9 the event fires before the fault is
+// handled, which the cause needs.
 #ifndef COWPROF_BPF_RUNG_PERF_EVENT_H_
 #define COWPROF_BPF_RUNG_PERF_EVENT_H_
 
-// struct bpf_perf_event_data of the kernel's ABI (include/uapi/linux/bpf_perf_event.h), whose struct pt_regs would meet the kernel's own.
+// struct bpf_perf_event_data (include/uapi/linux/bpf_perf_event.h). Redefined because its
+// user-space struct pt_regs clashes with the kernel's, which kernel_types.h declares.
 struct fault_event {
 #if defined(__TARGET_ARCH_x86)
 	__u64 below_ip[16], ip, above_ip[4];
@@ -14,10 +16,12 @@ struct fault_event {
 	__u64 sample_period, address;
 };
 
-// `present` stands for not known: it only says that memory is worth a look before it is written.
-static void open_unknown_fault(struct thread_state *state, struct pt_regs *user_regs, __u64 address, int kernel_mode)
+// The error code is unknown. `present` is set only so that memory is read before the write.
+static void open_unknown_fault(struct thread_state *state, struct pt_regs *user_regs, __u64 address,
+			       int kernel_mode)
 {
-	struct cowprof_process_row *row = kernel_mode ? bpf_map_lookup_elem(&processes, &state->process) : 0;
+	struct cowprof_process_row *row =
+		kernel_mode ? bpf_map_lookup_elem(&processes, &state->process) : 0;
 
 	if (row)
 		__sync_fetch_and_add(&row->counts.kernel_faults, 1);
@@ -42,11 +46,13 @@ int fault_event(struct fault_event *event)
 
 	if (!state || state->reading || (long)event->address < 0)
 		return 0;
-	open_unknown_fault(state, (void *)bpf_task_pt_regs(task), event->address, (long)event->ip < 0);
+	open_unknown_fault(state, (void *)bpf_task_pt_regs(task), event->address,
+			   (long)event->ip < 0);
 	return 0;
 }
 
-// Where the mappings are being changed by another thread the address can't be looked up: it is taken for what most are.
+// While another thread holds mmap_lock for writing, the address cannot be looked up (-EBUSY); it is
+// taken for anonymous memory, the most common case.
 static void count_unknown(struct task_struct *task, struct thread_state *state, unsigned int order)
 {
 	struct cowprof_process_row *row = bpf_map_lookup_elem(&processes, &state->process);
@@ -64,7 +70,8 @@ static void count_unknown(struct task_struct *task, struct thread_state *state, 
 		count_copy(state);
 }
 
-PROG_TWICE("?tp_btf/mm_page_alloc", event_page_alloc, struct page *page, unsigned int order, unsigned int gfp, int migratetype)
+PROG_TWICE("?tp_btf/mm_page_alloc", event_page_alloc, struct page *page, unsigned int order,
+	   unsigned int gfp, int migratetype)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct thread_state *state = close_fault(task, gfp);

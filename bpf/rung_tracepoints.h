@@ -1,9 +1,11 @@
-// Rung btf-tracepoints: the exception's tracepoint opens a fault with its address and error code, an allocation in the same thread
-// closes it: exact. They attach where kprobes do not exist and fentry is refused. Included by cowprof.bpf.c only.
+// Rung btf-tracepoints: the exception's tracepoint opens a fault with its address and error code,
+// an allocation in the same thread closes it. Exact. Attaches where kprobes do not exist and fentry
+// is refused.
 #ifndef COWPROF_BPF_RUNG_TRACEPOINTS_H_
 #define COWPROF_BPF_RUNG_TRACEPOINTS_H_
 
-static int open_fault(struct thread_state *state, __u64 address, struct pt_regs *user_regs, __u64 error_code, int kernel_mode)
+static int open_fault(struct thread_state *state, __u64 address, struct pt_regs *user_regs,
+		      __u64 error_code, int kernel_mode)
 {
 	struct cowprof_process_row *row;
 
@@ -46,12 +48,13 @@ int BPF_PROG(fault_kernel, unsigned long address, struct pt_regs *regs, unsigned
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct thread_state *state = state_of(task);
 
-	if (!state || (long)address < 0)	// kernel space
+	if (!state || (long)address < 0) // kernel address
 		return 0;
 	return open_fault(state, address, (void *)bpf_task_pt_regs(task), error_code, 1);
 }
 
-PROG_TWICE("?tp_btf/mm_page_alloc", page_alloc, struct page *page, unsigned int order, unsigned int gfp, int migratetype)
+PROG_TWICE("?tp_btf/mm_page_alloc", page_alloc, struct page *page, unsigned int order,
+	   unsigned int gfp, int migratetype)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct thread_state *state = close_fault(task, gfp);
@@ -60,12 +63,14 @@ PROG_TWICE("?tp_btf/mm_page_alloc", page_alloc, struct page *page, unsigned int 
 
 	if (!state)
 		return 0;
-	// The two that come by the million need no row, unless another thread or a system call is about.
+	// The two most frequent cases need no row: a new page, and a copy by a single-threaded
+	// process outside system calls.
 	if (order == 0 && !state->present && zeroed) {
 		state->zero_fill_pages.now++;
 		return 0;
 	}
-	if (order == 0 && state->present && !zeroed && !state->kernel_mode && task->signal->nr_threads == 1) {
+	if (order == 0 && state->present && !zeroed && !state->kernel_mode &&
+	    task->signal->nr_threads == 1) {
 		count_copy(state);
 		return 0;
 	}

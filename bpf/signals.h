@@ -1,38 +1,43 @@
-// Why a process dies, as evidence taken at that moment: signals with their sender, where a fatal one met the program and which
-// file was behind the address, and whose limit the OOM killer serves. Judged in userspace/model/post_mortem.cc. Included by
-// cowprof.bpf.c only.
-#ifndef COWPROF_BPF_DEATHS_H_
-#define COWPROF_BPF_DEATHS_H_
+// Evidence of why a process dies, taken at that moment: the signal and its sender, where a fatal
+// one hit the program and which file was mapped there, and the cgroup on whose behalf the OOM
+// killer acts. User space judges it.
+#ifndef COWPROF_BPF_SIGNALS_H_
+#define COWPROF_BPF_SIGNALS_H_
 
 enum {
 	SIGBUS = 7,
-	SI_KERNEL = 0x80,	// si_code; below 1: sent by a process
+	SI_KERNEL = 0x80, // si_code of the kernel; of a process: below 1
 	PAGE_BITS = 12,
 	MOST_CGROUP_LEVELS = 16,
-	CHARGE_BATCH = 64,	// pages that a charge asks for at once, mm/memcontrol.c
+	CHARGE_BATCH = 64, // pages per charge (MEMCG_CHARGE_BATCH, mm/memcontrol.c)
 	SAME_OOM_NS = 2000000000,
 };
 
-// A kernel that is locked down to confidentiality refuses bpf_probe_read_kernel(): then there is no name of a file and no limit of an
-// OOM kill, and everything else. The verifier does not look at what this constant cuts off.
+// Whether bpf_probe_read_kernel() is allowed; lockdown=confidentiality forbids it. Without it only
+// file names, tmpfs sizes and OOM limits are missing: the verifier skips branches that this
+// constant makes unreachable.
 const volatile int kernel_reads = 1;
 
-// Signals that end a process or tell why: HUP INT QUIT ILL TRAP ABRT BUS FPE KILL SEGV TERM XCPU XFSZ SYS.
+// Signals that end a process or explain its end:
+// HUP INT QUIT ILL TRAP ABRT BUS FPE KILL SEGV TERM XCPU XFSZ SYS.
 static int is_deadly(int signal)
 {
-	return 1ull << signal & (1ull << 1 | 1 << 2 | 1 << 3 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 9 | 1 << 11 |
-				 1 << 15 | 1 << 24 | 1 << 25 | 1ull << 31);
+	return 1ull << signal &
+	       (1ull << 1 | 1 << 2 | 1 << 3 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 9 |
+		1 << 11 | 1 << 15 | 1 << 24 | 1 << 25 | 1ull << 31);
 }
 
-// The kernel's own signals have 0 or 1 in place of an address, so newer verifiers (7.2's does) take `info` for a number that can't be
-// followed: with the helper it can, and where that is refused, as a pointer.
+// For its own signals the kernel passes 0 or 1 as `info`. Newer verifiers (7.2) therefore treat it
+// as a scalar, which only the helper can dereference. Where the helper is not allowed, `info` is
+// dereferenced directly.
 static int signal_code(struct kernel_siginfo *info)
 {
 	return kernel_reads ? BPF_CORE_READ(info, si_code) : info->si_code;
 }
 
 SEC("?tp_btf/signal_generate")
-int BPF_PROG(signal_sent, int signal, struct kernel_siginfo *info, struct task_struct *task, int group, int result)
+int BPF_PROG(signal_sent, int signal, struct kernel_siginfo *info, struct task_struct *task,
+	     int group, int result)
 {
 	struct cowprof_event *event;
 
@@ -44,7 +49,9 @@ int BPF_PROG(signal_sent, int signal, struct kernel_siginfo *info, struct task_s
 	event->signal = signal;
 	event->sender = pid_of(bpf_get_current_task_btf());
 	bpf_get_current_comm(event->comm, sizeof(event->comm));
-	if ((unsigned long)info > 1)	// 0 and 1 are SEND_SIG_NOINFO and SEND_SIG_PRIV: the kernel itself, as the OOM killer
+	// 0 is SEND_SIG_NOINFO; 1 is SEND_SIG_PRIV, a signal by the kernel itself, such as the OOM
+	// killer's.
+	if ((unsigned long)info > 1)
 		event->code = signal_code(info);
 	else if ((unsigned long)info == 1)
 		event->code = SI_KERNEL;
@@ -52,7 +59,7 @@ int BPF_PROG(signal_sent, int signal, struct kernel_siginfo *info, struct task_s
 	return 0;
 }
 
-// ---- Where a fatal signal met the program ----
+// ---- Where a fatal signal hit the program ----
 
 static long describe_file(struct task_struct *task, struct vm_area_struct *vma, void *out)
 {
@@ -63,7 +70,8 @@ static long describe_file(struct task_struct *task, struct vm_area_struct *vma, 
 	if (!file)
 		return 0;
 	inode = file->f_inode;
-	described->kind = inode->i_sb->s_magic == TMPFS_MAGIC ? COWPROF_MEMORY_FILE : COWPROF_DISK_FILE;
+	described->kind = inode->i_sb->s_magic == TMPFS_MAGIC ? COWPROF_MEMORY_FILE :
+								COWPROF_DISK_FILE;
 	described->device = inode->i_sb->s_dev;
 	described->inode = inode->i_ino;
 	described->bytes = inode->i_size;
@@ -71,12 +79,14 @@ static long describe_file(struct task_struct *task, struct vm_area_struct *vma, 
 	if (!kernel_reads)
 		return 0;
 	if (described->kind == COWPROF_MEMORY_FILE)
-		described->capacity_pages = BPF_CORE_READ((struct shmem_sb_info *)inode->i_sb->s_fs_info, max_blocks);
-	bpf_probe_read_kernel_str(described->name, sizeof(described->name), file->f_path.dentry->d_name.name);
+		described->capacity_pages =
+			BPF_CORE_READ((struct shmem_sb_info *)inode->i_sb->s_fs_info, max_blocks);
+	bpf_probe_read_kernel_str(described->name, sizeof(described->name),
+				  file->f_path.dentry->d_name.name);
 	return 0;
 }
 
-static void tell_frames(struct thread_state *state, struct cowprof_delivery *delivery)
+static void record_frames(struct thread_state *state, struct cowprof_delivery *delivery)
 {
 	struct cowprof_image *image;
 	__u32 image_id;
@@ -92,19 +102,21 @@ static void tell_frames(struct thread_state *state, struct cowprof_delivery *del
 		delivery->frames[i] = state->stack.frames[i];
 }
 
-// The file of the faulting address for a bus error, of the code for others: with interrupts off, as here, one lookup is all that a
-// CPU can do.
-static void tell_file(struct task_struct *task, struct cowprof_delivery *delivery)
+// The file at the faulting address for SIGBUS, at the instruction for others. Not both: interrupts
+// are off here, and then a CPU can do only one bpf_find_vma() at a time.
+static void record_file(struct task_struct *task, struct cowprof_delivery *delivery)
 {
 	struct cowprof_mapped_file file = {};
 
 	file.offset = delivery->event.signal == SIGBUS ? delivery->event.address : delivery->ip;
-	if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_find_vma))	// since 5.17
+	// bpf_find_vma() exists since 5.17 (7c7e3d31e785).
+	if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_find_vma))
 		bpf_find_vma(task, file.offset, describe_file, &file, 0);
 	delivery->file = file;
 }
 
-// _sifields._sigfault._addr, in halves: of a union the verifier of 6.1 lets only the first members be read, _kill's.
+// _sifields._sigfault._addr. Without the helper it is read in halves, as _kill._pid and _kill._uid:
+// the verifier of 6.1 allows access only through the first member of a union.
 static __u64 fault_address(struct kernel_siginfo *info)
 {
 	__u64 address = 0;
@@ -116,19 +128,22 @@ static __u64 fault_address(struct kernel_siginfo *info)
 	return (__u32)info->_sifields._kill._pid | (__u64)info->_sifields._kill._uid << 32;
 }
 
-// ILL TRAP ABRT BUS FPE SEGV: what a program does to itself. Those of a fault carry its address; one that a process sent, as
-// abort() and handlers that raise it again do, does not.
+// ILL TRAP ABRT BUS FPE SEGV: signals that a program causes itself. A fault's signal carries its
+// address; one sent by a process, as by abort() or a handler that raises it again, does not.
 SEC("?tp_btf/signal_deliver")
 int BPF_PROG(signal_delivered, int signal, struct kernel_siginfo *info)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct cowprof_delivery *delivery;
+	struct cowprof_delivery *delivery = 0;
 	struct thread_state *state;
 
-	if (signal < 1 || signal > 31 || !(1u << signal & (1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 11)))
+	if (signal < 1 || signal > 31 ||
+	    !(1u << signal & (1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 11)))
 		return 0;
 	state = row_of(task) ? state_of(task) : 0;
-	delivery = state ? new_record(struct cowprof_delivery, COWPROF_SIGNAL_DELIVERED, id_of(task)) : 0;
+	if (state)
+		delivery =
+			new_record(struct cowprof_delivery, COWPROF_SIGNAL_DELIVERED, id_of(task));
 	if (!delivery)
 		return 0;
 	delivery->event.signal = signal;
@@ -136,13 +151,13 @@ int BPF_PROG(signal_delivered, int signal, struct kernel_siginfo *info)
 	delivery->ip = REGS_IP((struct pt_regs *)bpf_task_pt_regs(task));
 	if (delivery->event.code > 0)
 		delivery->event.address = fault_address(info);
-	tell_file(task, delivery);
-	tell_frames(state, delivery);
+	record_file(task, delivery);
+	record_frames(state, delivery);
 	submit(delivery, 1);
 	return 0;
 }
 
-// ---- Whose limit the OOM killer serves ----
+// ---- Which cgroup's limit the OOM killer acts for ----
 
 static struct page_counter *memory_of(struct task_struct *task)
 {
@@ -156,10 +171,11 @@ static struct page_counter *memory_of(struct task_struct *task)
 
 struct {
 	__u64 cgroup, ns;
-} last_oom;	// the last limit that was known to be met
+} last_oom; // the last limit known to be reached
 
-// mem_cgroup_oom() locks the cgroup whose limit was met and all below it: the outermost locked one is it. A limit that was lowered
-// (memory.max) kills without, as kernels do that have no such lock: there it is the innermost that has met its limit.
+// mem_cgroup_oom() locks the cgroup that reached its limit and all below it, so the outermost
+// locked cgroup is the one. Lowering memory.max kills without that lock, and some kernels do not
+// have it: there it is the innermost cgroup at its limit.
 static int is_limiting(struct mem_cgroup *group, __u64 limit, __u64 used, int found)
 {
 	if (!bpf_core_field_exists(group->oom_lock))
@@ -167,16 +183,17 @@ static int is_limiting(struct mem_cgroup *group, __u64 limit, __u64 used, int fo
 	return BPF_CORE_READ(group, oom_lock) || (!found && used > limit);
 }
 
-// Who meets a limit while another one is being killed for it waits for that, finds the cgroup unlocked, and may kill all the same, even
-// if there is room by now.
+// A task that reaches a limit during an OOM kill for that limit waits for the kill, finds the
+// cgroup unlocked and may still kill, even if there is room by then (seen on 7.2).
 static int was_limiting(__u64 cgroup)
 {
 	return cgroup == last_oom.cgroup && now_ns() - last_oom.ns < SAME_OOM_NS;
 }
 
-static __noinline int tell_if_limiting(struct page_counter *memory, struct cowprof_oom *oom)
+static __noinline int record_if_limiting(struct page_counter *memory, struct cowprof_oom *oom)
 {
-	struct mem_cgroup *group = (void *)memory - bpf_core_field_offset(struct mem_cgroup, memory);
+	struct mem_cgroup *group =
+		(void *)memory - bpf_core_field_offset(struct mem_cgroup, memory);
 	__u64 limit = BPF_CORE_READ(memory, max), used = BPF_CORE_READ(memory, usage.counter);
 	__u64 cgroup = BPF_CORE_READ(group, css.cgroup, kn, id);
 
@@ -189,25 +206,27 @@ static __noinline int tell_if_limiting(struct page_counter *memory, struct cowpr
 	oom->cgroup = cgroup;
 	oom->limit_pages = limit;
 	oom->used_pages = used;
-	bpf_probe_read_kernel_str(oom->name, sizeof(oom->name), BPF_CORE_READ(group, css.cgroup, kn, name));
+	bpf_probe_read_kernel_str(oom->name, sizeof(oom->name),
+				  BPF_CORE_READ(group, css.cgroup, kn, name));
 	return 0;
 }
 
-// The body of the loop is a function: the verifier of 6.1 refuses a loop that is closed by anything but a jump ("back-edge"), and clang
-// lays out the long one so.
-static void tell_limit(struct task_struct *task, struct cowprof_oom *oom)
+// The loop body is a separate function: the verifier of 6.1 rejects a loop that falls through to
+// its head ("back-edge"), which is how clang lays out the long body.
+static void record_limit(struct task_struct *task, struct cowprof_oom *oom)
 {
 	struct page_counter *memory = memory_of(task);
 
 	for (int i = 0; i < MOST_CGROUP_LEVELS && memory; i++) {
-		tell_if_limiting(memory, oom);
+		record_if_limiting(memory, oom);
 		memory = BPF_CORE_READ(memory, parent);
 	}
 }
 
-// `task` is in the cgroup that has met its limit, or below: the victim is, and so is who asked for memory. Of a stranger only its limit is
-// noted.
-static int tell_victim(const struct cowprof_process_id *victim, struct task_struct *task, int followed)
+// `task` is in the cgroup that reached its limit, or below it: either the victim or the task that
+// asked for memory. For an untracked victim only the limit is remembered.
+static int report_victim(const struct cowprof_process_id *victim, struct task_struct *task,
+			 int tracked)
 {
 	struct cowprof_oom *oom = new_record(struct cowprof_oom, COWPROF_OOM_VICTIM, *victim);
 
@@ -215,31 +234,32 @@ static int tell_victim(const struct cowprof_process_id *victim, struct task_stru
 		return 0;
 	oom->looked = kernel_reads;
 	if (kernel_reads && bpf_core_type_exists(struct mem_cgroup))
-		tell_limit(task, oom);
-	if (followed)
+		record_limit(task, oom);
+	if (tracked)
 		submit(oom, 1);
 	else
 		bpf_ringbuf_discard(oom, BPF_RB_NO_WAKEUP);
 	return 0;
 }
 
-// mark_victim(int pid) became mark_victim(struct task_struct *, uid_t), and stable kernels took that over: user space loads the
-// one that the kernel's BTF asks for.
+// mark_victim(int pid) became mark_victim(struct task_struct *, uid_t), also in stable backports,
+// so the version says nothing: user space loads the program that matches the kernel's BTF.
 SEC("?tp_btf/mark_victim")
 int BPF_PROG(oom_victim_task, struct task_struct *task)
 {
 	struct cowprof_process_id victim = id_of(task);
 
-	return tell_victim(&victim, task, row_of(task) != 0);
+	return report_victim(&victim, task, row_of(task) != 0);
 }
 
 SEC("?tp_btf/mark_victim")
 int BPF_PROG(oom_victim_pid, int pid)
 {
-	// Start unknown: user space finds the living process of that pid. It is the host's.
-	struct cowprof_process_id victim = {.pid = own_pids ? 0 : pid};
+	// The pid is the host's and the start time unknown: user space looks for the living
+	// process.
+	struct cowprof_process_id victim = { .pid = own_pids ? 0 : pid };
 
-	return tell_victim(&victim, bpf_get_current_task_btf(), 1);
+	return report_victim(&victim, bpf_get_current_task_btf(), 1);
 }
 
 #endif

@@ -1,9 +1,9 @@
-// Who is followed, and what is counted of them: the maps of processes and threads, and the way from a thread's own counts to the
-// rows that user space reads. Included by cowprof.bpf.c only.
-#ifndef COWPROF_BPF_FOLLOWING_H_
-#define COWPROF_BPF_FOLLOWING_H_
+// The tracked processes and their threads: the maps that hold them, the per-thread state of a
+// fault, and settling, which moves a thread's private counts into the rows that user space reads.
+#ifndef COWPROF_BPF_TRACKED_TASKS_H_
+#define COWPROF_BPF_TRACKED_TASKS_H_
 
-#include "view.h"
+#include "namespaces.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -19,7 +19,7 @@ struct {
 	__type(value, __u64);
 } causes SEC(".maps");
 
-// Processes whose image user space has learned since their row was made: serial -> image.
+// Images that user space identified after the process got its row: serial -> image.
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, COWPROF_MAX_PROCESSES);
@@ -32,53 +32,59 @@ struct {
 	__uint(max_entries, COWPROF_PAGE_RING_BYTES);
 } copied_pages SEC(".maps");
 
-// How many rows `processes` has for pids with these low bits: faults of strangers, which all come by, mostly end at a 0 here, without a call.
-// Added to before a row is made and taken from after it is deleted, so never 0 where there is one. A process that the table had no room
-// for stays in.
+// Number of rows in `processes` by the low bits of the pid. Most faults belong to untracked
+// processes; a 0 here rejects them without a map lookup. Incremented before a row is created and
+// decremented after it is deleted, so it is never 0 while a row exists. A process that did not fit
+// into the map stays counted.
 __u32 followed[COWPROF_FOLLOWED_SLOTS];
 
 struct cowprof_losses losses;
-__u32 images_learned;	// changes whenever learned_images does
-int log_pages;	// tell which pages were copied
-int cause_rows_left, place_rows_left;	// until that table is half as empty as at the last pull; set by user space
+__u32 images_learned; // generation of learned_images
+int log_pages; // report which pages were copied
+// Rows until the table has half the room it had at the last pull. Set by user space.
+int cause_rows_left, place_rows_left;
 
-// What only the thread itself writes; `settled` of it is in the row already.
+// `now` is written by the owning thread only; `settled` of it is already in the row.
 struct own_count {
 	__u32 now, settled;
 };
 
-// A row of the table of causes that a thread keeps to itself. The counts go on when the key changes.
+// A cause row cached by one thread. The counts continue when the slot is given another key.
 struct cause_slot {
 	struct cowprof_cause_key key;
-	struct own_count looked, told;	// copies where memory was read; where the instruction was enough
-	__u32 verdicts_known;	// the state of the table of sites when it was asked for this ip
-	__u32 tells;	// it said: this instruction always writes this shape
+	struct own_count looked; // copies classified by reading memory
+	struct own_count told; // copies classified by the instruction alone
+	__u32 verdicts_known; // generation of `sites` when it was asked for this ip
+	__u32 tells; // the answer: this instruction always writes this shape
 };
 
-// A fault that is being handled, from its tracepoint until its allocation or the thread's next fault; and what the thread counted.
+// One thread: its current fault, from the tracepoint until the allocation or the next fault, and
+// its counts.
 struct thread_state {
 	struct cowprof_process_key process;
 	__u64 address;
-	__u64 ip, sp, call;	// user registers; of the system call, if the kernel faulted
+	__u64 ip, sp, call; // user registers; those of the system call if the kernel faulted
 	cowprof_region_key last_region;
 	__u32 serial, image, images_learned, execs;
 	struct own_count faults, write_protect_faults, zero_fill_pages;
 	__u8 pending;
-	__u8 present, write;	// from the error code
+	__u8 present, write; // from the error code
 	__u8 kernel_mode;
-	__u8 reading;	// a probe reads user memory: a fault of that is ours
-	__u8 looked;	// `words` were read
-	__u8 replacing, installed;	// rung fentry: do_wp_page() runs; it has put in a page
-	__u8 sample;	// the next copy is to be a sample; see copy_place.h
-	__u8 slot;	// that has the instruction already, if not looked
+	__u8 reading; // a probe reads user memory; ignore faults it causes
+	__u8 looked; // `words` is valid
+	__u8 replacing; // rung fentry: do_wp_page() runs
+	__u8 installed; // rung fentry: do_wp_page() has installed a new page
+	__u8 sample; // the next copy is sampled; see copy_site.h
+	__u8 slot; // if not looked: the slot that knows the instruction
 	__u8 next_victim;
-	__u64 words[4];	// of memory at the address, before the write
-	__u32 copies_left, gap, period, samples;	// until the next sample; taken so far
+	__u64 words[4]; // memory at the address before the write
+	__u32 copies_left, gap, period; // until the next sample
+	__u32 samples; // taken so far
 	__u64 sampled_ns;
 	struct cause_slot slots[COWPROF_THREAD_SLOTS];
 	struct cowprof_page_log log;
-	__u32 pages_told;	// of the log, by the last tick
-	struct cowprof_stack stack;	// does not fit on the BPF stack
+	__u32 pages_flushed; // log entries already sent
+	struct cowprof_stack stack; // too large for the BPF stack
 };
 
 struct {
@@ -88,20 +94,20 @@ struct {
 	__type(value, struct thread_state);
 } threads SEC(".maps");
 
-static __always_inline __u32 *followed_slot(struct task_struct *task)
+static __always_inline __u32 *tracked_slot(struct task_struct *task)
 {
 	return &followed[(__u32)task->tgid & (COWPROF_FOLLOWED_SLOTS - 1)];
 }
 
-static __always_inline int may_be_followed(struct task_struct *task)
+static __always_inline int may_be_tracked(struct task_struct *task)
 {
-	return *followed_slot(task) != 0;
+	return *tracked_slot(task) != 0;
 }
 
 static struct cowprof_process_key key_of(struct task_struct *task)
 {
 	struct task_struct *leader = task->group_leader;
-	struct cowprof_process_key key = {.pid = task->tgid, .start_ns = leader->start_boottime};
+	struct cowprof_process_key key = { .pid = task->tgid, .start_ns = leader->start_boottime };
 
 	return key;
 }
@@ -122,10 +128,10 @@ static __u32 image_of(struct cowprof_process_row *row)
 	return row->image;
 }
 
-// The state that a thread has already.
-static __always_inline struct thread_state *own_state(struct task_struct *task)
+// The state of a thread, or NULL if it has none yet.
+static __always_inline struct thread_state *existing_state(struct task_struct *task)
 {
-	return may_be_followed(task) ? bpf_task_storage_get(&threads, task, 0, 0) : 0;
+	return may_be_tracked(task) ? bpf_task_storage_get(&threads, task, 0, 0) : 0;
 }
 
 static struct thread_state *new_state(struct task_struct *task)
@@ -136,7 +142,9 @@ static struct thread_state *new_state(struct task_struct *task)
 	if (!row)
 		return 0;
 	state = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!state) {	// since f484f4a3e058 (6.19) from kmalloc_nolock(), which may fail, and does always without CMPXCHG16B
+	if (!state) {
+		// Since f484f4a3e058 (6.19) the memory comes from kmalloc_nolock(), which may fail
+		// at any time and always fails on a CPU without CMPXCHG16B.
 		__sync_fetch_and_add(&losses.threads_refused, 1);
 		return 0;
 	}
@@ -144,16 +152,17 @@ static struct thread_state *new_state(struct task_struct *task)
 	state->serial = row->serial;
 	state->images_learned = images_learned;
 	state->image = image_of(row);
-	state->sample = 1;	// the first copy of all
+	state->sample = 1; // always sample the first copy
 	return state;
 }
 
-// The state of a thread of a followed process, or NULL for everybody else. `task` is the current task or its new child.
+// The state of a thread of a tracked process, created if needed; NULL for any other. `task` is the
+// current task or its new child.
 static __always_inline struct thread_state *state_of(struct task_struct *task)
 {
 	struct thread_state *state;
 
-	if (!may_be_followed(task))
+	if (!may_be_tracked(task))
 		return 0;
 	state = bpf_task_storage_get(&threads, task, 0, 0);
 	return state ? state : new_state(task);
@@ -167,21 +176,22 @@ static void learn_image(struct thread_state *state)
 	state->image = row ? image_of(row) : 0;
 }
 
-// ---- From the thread to the rows: once a tick by the iterator, and at the thread's end by itself ----
+// ---- Settling: once a tick by the iterator, and by the thread itself when it exits ----
 
-#define READ(place) (*(volatile typeof(place) *)&(place))
+#define READ_ONCE(x) (*(volatile typeof(x) *)&(x))
 
-// What is not settled yet, and is from here on: of two that try at once, one gets it.
+// Returns the unsettled part of a count and marks it settled. One of two concurrent callers gets it.
 static __u32 take(struct own_count *count)
 {
-	__u32 now = READ(count->now), settled = READ(count->settled);
+	__u32 now = READ_ONCE(count->now), settled = READ_ONCE(count->settled);
 
 	if (now == settled || __sync_val_compare_and_swap(&count->settled, settled, now) != settled)
 		return 0;
 	return now - settled;
 }
 
-static void add_cause(struct cowprof_process_row *row, const struct cowprof_cause_key *key, __u64 copies)
+static void add_cause(struct cowprof_process_row *row, const struct cowprof_cause_key *key,
+		      __u64 copies)
 {
 	__u64 *total = bpf_map_lookup_elem(&causes, key);
 
@@ -190,7 +200,7 @@ static void add_cause(struct cowprof_process_row *row, const struct cowprof_caus
 			__sync_fetch_and_add(&cause_rows_left, -1);
 			return;
 		}
-		total = bpf_map_lookup_elem(&causes, key);	// another thread was first
+		total = bpf_map_lookup_elem(&causes, key); // another thread may have added it
 	}
 	if (total) {
 		__sync_fetch_and_add(total, copies);
@@ -205,16 +215,19 @@ static int same_cause(const struct cowprof_cause_key *a, const struct cowprof_ca
 	return a->ip == b->ip && *(__u64 *)a == *(__u64 *)b;
 }
 
-// The owner gives a slot another key only after it has settled it: then there is nothing to take, or the key is seen to differ.
-static void settle_slot_count(struct cowprof_process_row *row, struct cause_slot *slot, struct own_count *count, int told)
+// The owner settles a slot before giving it another key, so a concurrent change of the key shows
+// either as nothing to settle or as two reads of the key that differ.
+static void settle_slot_count(struct cowprof_process_row *row, struct cause_slot *slot,
+			      struct own_count *count, int told)
 {
-	struct cowprof_cause_key key = {.ip = READ(slot->key.ip)};
+	struct cowprof_cause_key key = { .ip = READ_ONCE(slot->key.ip) };
 	__u32 now, settled;
 
-	*(__u64 *)&key = READ(*(__u64 *)&slot->key);
-	now = READ(count->now);
-	settled = READ(count->settled);
-	if (now == settled || key.ip != READ(slot->key.ip) || *(__u64 *)&key != READ(*(__u64 *)&slot->key))
+	*(__u64 *)&key = READ_ONCE(*(__u64 *)&slot->key);
+	now = READ_ONCE(count->now);
+	settled = READ_ONCE(count->settled);
+	if (now == settled || key.ip != READ_ONCE(slot->key.ip) ||
+	    *(__u64 *)&key != READ_ONCE(*(__u64 *)&slot->key))
 		return;
 	key.told = told;
 	if (__sync_val_compare_and_swap(&count->settled, settled, now) == settled)
@@ -241,15 +254,15 @@ static void settle(struct cowprof_process_row *row, struct thread_state *state)
 		settle_slot(row, &state->slots[i]);
 }
 
-static void tell_pages(struct thread_state *state)
+static void flush_pages(struct thread_state *state)
 {
-	__u32 first = state->pages_told, count = state->log.count;
+	__u32 first = state->pages_flushed, count = state->log.count;
 
 	if (first >= count)
 		return;
 	state->log.serial = state->serial;
 	state->log.first = first;
-	state->pages_told = count;
+	state->pages_flushed = count;
 	if (bpf_ringbuf_output(&copied_pages, &state->log, sizeof(state->log), BPF_RB_NO_WAKEUP))
 		__sync_fetch_and_add(&losses.pages_dropped, count - first);
 }
