@@ -1,5 +1,5 @@
-// Owns how the viewer is bundled: everything inlined into dist/index.html.
-// Called by: npm run build (tools/seal.mjs then turns index.html into template.html).
+// Owns the bundling of the viewer: everything is inlined into dist/index.html.
+// tools/seal.mjs then turns index.html into template.html.
 // Does not: know the page's data or its security policy.
 import { defineConfig } from "vite";
 import { viteSingleFile } from "vite-plugin-singlefile";

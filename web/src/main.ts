@@ -1,47 +1,50 @@
-// Owns the order of the page: load the recording, then put one section under the other.
-// Called by: the browser, once index.html is parsed.
-// Does not: contain a section's content, or let an exception reach the reader.
+// Owns the page: loads the recording and lists the sections in order.
+// Does not: contain a section's content, or let an exception escape unseen.
 import "uplot/dist/uPlot.min.css";
-import "./style.css";
-import { makeEventsDetails, makeTermsDetails } from "./appendix";
-import { addCompare } from "./compare";
-import { loadPages, type Page } from "./decode";
-import { makeDiagnosesSection } from "./diagnoses";
-import { make, mark } from "./dom";
-import { makeFooter } from "./footer";
-import { visibleText } from "./format";
-import { makeHeader, makeTiles } from "./header";
-import { makeHelp } from "./help";
-import { followedFile, followRun } from "./live";
-import { makePageMap } from "./pagemap";
-import { renewed, type Section } from "./renew";
-import { makeShmSection } from "./shm";
+import "./ui/style.css";
+import "./ui/table.css";
+import "./ui/cause_bar.css";
+import "./ui/blame_table.css";
+import "./ui/rerender.css";
+import { makeEventsDetails, makeTermsDetails } from "./views/appendix/appendix";
+import { addCompare } from "./views/compare/compare";
+import { parsePages, type Page } from "./data/decode";
+import { makeDiagnosesSection } from "./views/diagnoses/diagnoses";
+import { make, mark } from "./ui/dom";
+import { makeFooter } from "./views/footer/footer";
+import { visibleText } from "./core/format";
+import { makeHeader, makeTiles } from "./views/header/header";
+import { makeHelp } from "./views/help/help";
+import { followedFile, followRun } from "./live/live";
+import { makePageMap } from "./views/map/map";
+import { rerendered, type Section } from "./ui/rerender";
+import { makeShmSection } from "./views/shm/shm";
 import { Store } from "./store";
-import { makeLimitsSection } from "./tables";
-import { startTheme } from "./theme";
-import { makeTimelineSection } from "./timeline";
-import { makeWhoSection } from "./who";
-import { makeWhySection } from "./why";
-import { makeWorkersSection } from "./workers";
+import { makeLimitsSection } from "./views/limits/limits";
+import { startTheme } from "./ui/theme";
+import { makeTimelineSection } from "./views/timeline/timeline";
+import { makeWhoSection } from "./views/who/who";
+import { makeWhySection } from "./views/why/why";
+import { makeWorkersSection } from "./views/workers/workers";
 
 const kSections: Section[] = [
-  renewed(makeHeader),
-  renewed(({ page }) => makeDiagnosesSection(page.report.diagnoses)),
-  renewed(makeTiles),
+  rerendered(makeHeader),
+  rerendered(({ page }) => makeDiagnosesSection(page.report.diagnoses)),
+  rerendered(makeTiles),
   makeTimelineSection,
   makeWhySection,
   makeWhoSection,
   makePageMap,
   makeWorkersSection,
   makeShmSection,
-  renewed(({ page }) => makeLimitsSection(page.report.limits)),
-  renewed(({ page }) => makeEventsDetails(page)),
+  rerendered(({ page }) => makeLimitsSection(page.report.limits)),
+  rerendered(({ page }) => makeEventsDetails(page)),
   makeTermsDetails,
-  renewed(makeFooter),
+  rerendered(makeFooter),
   makeHelp,
 ];
 
-// On paper nothing can be unfolded.
+// Unfolds details for printing, as nothing can be unfolded on paper.
 function unfoldForPrint(main: HTMLElement): void {
   let folded: HTMLDetailsElement[] = [];
   addEventListener("beforeprint", () => {
@@ -53,7 +56,10 @@ function unfoldForPrint(main: HTMLElement): void {
   });
 }
 
-interface Extras { second?: Page | undefined; badge?: HTMLElement }
+interface Extras {
+  second?: Page | undefined;
+  badge?: HTMLElement;
+}
 
 function showPage(store: Store, app: HTMLElement, { second, badge }: Extras): void {
   const main = make("main", "", badge ?? null, ...kSections.map((makePart) => makePart(store)));
@@ -68,16 +74,25 @@ function showFailure(app: HTMLElement, failure: unknown): void {
   app.replaceChildren(make("main", "", mark(make("p", "failure", reason), { role: "alert" })));
 }
 
+// Takes the text that cowprof put into the page. Removes its element to free the memory.
+function takeRecording(): string {
+  const element = document.getElementById("cowprof-data");
+  const text = element?.textContent?.trim() ?? "";
+  element?.remove();
+  return text;
+}
+
 async function start(): Promise<void> {
   const app = document.getElementById("app") ?? document.body;
   startTheme();
   try {
-    const file = followedFile();
+    const text = takeRecording();
+    const file = followedFile(text);
     if (file !== null) {
       const { store, badge } = await followRun(file);
       return showPage(store, app, { badge });
     }
-    const [page, second] = await loadPages();
+    const [page, second] = await parsePages(text);
     if (page !== undefined) showPage(new Store(page), app, { second });
   } catch (failure) {
     showFailure(app, failure);

@@ -1,14 +1,13 @@
-// Owns what all sections share: the recording, and what of it is looked at (range, selection, pinned process, cursor).
-// Called by: main.ts makes it; every section reads it, changes it and listens to it.
-// Does not: draw, or keep anything that only one section needs.
-import type { Page } from "./decode";
-import { forecastRoom } from "./forecast";
+// Owns what all sections share: the recording, and how it is viewed (range, selection, pinned process, cursor).
+// Does not: draw, or hold state that only one section needs.
+import type { Page } from "./data/decode";
+import { forecastRoom } from "./core/forecast";
 
 export interface View {
-  range: [number, number];            // seconds that the strips show
-  selection: [number, number] | null; // seconds that everything below is filtered by; null: all
-  pinned: number | null;              // index of a process; the rest is greyed
-  cursor: number | null;              // seconds under the pointer, or of the replay's scrubber
+  range: [number, number]; // seconds that the strips show
+  selection: [number, number] | null; // seconds by which everything below is filtered; null: all
+  pinned: number | null; // index of a process; the others are greyed
+  cursor: number | null; // seconds, under the pointer or at the replay's scrubber
 }
 
 export type Change = keyof View | "page";
@@ -24,7 +23,7 @@ function same(a: View[keyof View], b: View[keyof View]): boolean {
   return Array.isArray(a) && Array.isArray(b) ? a[0] === b[0] && a[1] === b[1] : a === b;
 }
 
-// `page` and `view` are current at once; listeners are told once a frame, all changes together.
+// `page` and `view` change at once; listeners are called once per frame with all changes.
 export class Store {
   readonly view: View;
   private listeners: Listener[] = [];
@@ -34,10 +33,12 @@ export class Store {
     this.view = { range: wholeRange(page), selection: null, pinned: null, cursor: null };
   }
 
-  // What it gives back ends the listening: a section that is made anew takes its predecessor's ear away.
+  // Returns an unsubscribe function; a rebuilt section calls its predecessor's.
   on(listener: Listener): () => void {
     this.listeners.push(listener);
-    return () => { this.listeners = this.listeners.filter((other) => other !== listener); };
+    return () => {
+      this.listeners = this.listeners.filter((other) => other !== listener);
+    };
   }
 
   set(change: Partial<View>): void {
@@ -48,7 +49,7 @@ export class Store {
     }
   }
 
-  // A longer recording of the same run: who sees all of it goes on seeing all, who zoomed in stays where they are.
+  // Sets a longer recording of the same run. A view of the whole range grows with it; a zoomed view stays.
   setPage(page: Page): void {
     const whole = same(this.view.range, wholeRange(this.page));
     this.page = page;

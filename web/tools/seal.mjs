@@ -1,6 +1,5 @@
-// Owns the last step of the build: dist/index.html becomes dist/template.html, sealed by a strict policy.
-// Called by: npm run build, after vite.
-// Does not: fill in a recording; `cowprof view` does that and must change nothing but the placeholder.
+// Owns the last step of the build: turns dist/index.html into dist/template.html, sealed by a strict content security policy.
+// Does not: fill in a recording; `cowprof view` does, and must change nothing but the placeholder.
 import { createHash } from "node:crypto";
 import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";

@@ -1,21 +1,21 @@
-// Owns the rows of the tables for a part of the recording: places summed by line, by type and by native code.
-// Called by: blametables.ts, where time or processes are selected; for the whole recording the report has the rows.
-// Does not: scale, or read a time; copies by place come in.
-import { type BlameRow } from "./blame";
-import type { Page, Place } from "./decode";
+// Owns the blame rows of a part of the recording: copies by place, summed by line, type and native code.
+// Does not: scale, or know the span; it gets copies by place.
+import type { BlameRow } from "../data/blame";
+import type { Page, Place } from "../data/decode";
 
-type NameOf = (place: Place, page: Page) => Pick<BlameRow, "name" | "detail" | "path"> | null; // null: no row for it
+type NameOf = (place: Place, page: Page) => Pick<BlameRow, "name" | "detail" | "path"> | null; // null: it has no row
 
 const nameType: NameOf = (place) => (place.type === "" ? null : { name: place.type, detail: "", path: "" });
-const nameNative: NameOf = (place) => (place.module === "" ? null : { name: place.symbol || "(no symbol)", detail: place.module, path: "" });
+const nameNative: NameOf = (place) =>
+  place.module === "" ? null : { name: place.symbol || "(no symbol)", detail: place.module, path: "" };
 const nameLine: NameOf = (place, page) => {
   const frame = page.frames[place.frames[0] ?? -1];
   if (frame === undefined || frame.file === "") return null;
   return { name: frame.line > 0 ? `${frame.file}:${frame.line}` : frame.file, detail: frame.function, path: frame.file };
 };
 
-// Whole copies, rounded down as in the report; shares of all copies of the selection.
-function sumRows(page: Page, weights: Float64Array, nameOf: NameOf): BlameRow[] {
+// Copies are rounded down as in the report; shares refer to all copies of the selection.
+function sumBy(page: Page, weights: Float64Array, nameOf: NameOf): BlameRow[] {
   const sums = new Map<string, { row: BlameRow; copies: number; causes: Map<string, number> }>();
   let total = 0;
   weights.forEach((weight, number) => {
@@ -27,7 +27,11 @@ function sumRows(page: Page, weights: Float64Array, nameOf: NameOf): BlameRow[] 
     const key = `${names.name}\0${names.detail}`;
     let sum = sums.get(key);
     if (sum === undefined) {
-      sum = { row: { ...names, copies: 0, bytes: null, pages: null, share: null, estimated: true, uncertainty: null, causes: null }, copies: 0, causes: new Map() };
+      sum = {
+        row: { ...names, copies: 0, bytes: null, pages: null, share: null, estimated: true, uncertainty: null, causes: null },
+        copies: 0,
+        causes: new Map(),
+      };
       sums.set(key, sum);
     }
     sum.copies += weight;
@@ -35,11 +39,16 @@ function sumRows(page: Page, weights: Float64Array, nameOf: NameOf): BlameRow[] 
   });
   return [...sums.values()]
     .map(({ row, copies, causes }) => ({ ...row, copies: Math.floor(copies), share: copies / total, causes }))
-    .filter((row) => row.copies > 0).sort((a, b) => b.copies - a.copies);
+    .filter((row) => row.copies > 0)
+    .sort((a, b) => b.copies - a.copies);
 }
 
-export interface BlameRows { types: BlameRow[]; lines: BlameRow[]; native: BlameRow[] }
+export interface BlameRows {
+  types: BlameRow[];
+  lines: BlameRow[];
+  native: BlameRow[];
+}
 
-export function rowsOf(page: Page, weights: Float64Array): BlameRows {
-  return { types: sumRows(page, weights, nameType), lines: sumRows(page, weights, nameLine), native: sumRows(page, weights, nameNative) };
+export function aggregatePlaces(page: Page, weights: Float64Array): BlameRows {
+  return { types: sumBy(page, weights, nameType), lines: sumBy(page, weights, nameLine), native: sumBy(page, weights, nameNative) };
 }

@@ -1,10 +1,9 @@
-// Owns the spelling of a table as CSV (RFC 4180).
-// Called by: table.ts.
-// Does not: choose columns or rows. Figures stay whole numbers, so that a spreadsheet can go on computing.
+// Owns formatting a table as CSV (RFC 4180).
+// Does not: choose columns or rows. Figures stay plain numbers, so that a spreadsheet can compute with them.
 
 export type CsvCell = string | number | null;
 
-// A spreadsheet runs a cell that begins like a formula: an apostrophe in front makes it text (OWASP, "CSV Injection").
+// A spreadsheet evaluates a cell that starts like a formula; a leading apostrophe makes it text (OWASP, "CSV Injection").
 function spell(cell: CsvCell): string {
   if (cell === null) return "";
   if (typeof cell === "number") return String(cell);

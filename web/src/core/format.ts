@@ -1,13 +1,13 @@
-// Owns how a figure is spelt: bytes, counts, rates, durations, shares, and names that come from outside.
-// Called by: everything that shows a figure.
-// Does not: touch the page or compute a figure.
+// Owns formatting: bytes, counts, rates, durations, shares, and names that come from outside.
+// Does not: compute a figure.
 
 const kUnits = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 const kUnknown = "—";
 const kLongest = 1000;
+const kClockFrom = 120; // seconds
 const kCount = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
 
-// One decimal, as on the terminal: the same figure reads the same everywhere.
+// One decimal, as in the terminal, so that a figure reads the same everywhere.
 export function formatBytes(bytes: number | null | undefined): string {
   if (bytes === null || bytes === undefined || !Number.isFinite(bytes)) return kUnknown;
   let value = Math.abs(bytes);
@@ -23,7 +23,7 @@ export function formatKib(kib: number | null | undefined): string {
   return formatBytes(kib === null || kib === undefined ? null : kib * 1024);
 }
 
-// On an axis the steps are round: 48 GiB, not 48.0 GiB.
+// Axis steps are round: 48 GiB, not 48.0 GiB.
 export function formatKibStep(kib: number): string {
   return formatKib(kib).replace(".0 ", " ");
 }
@@ -43,7 +43,7 @@ export function formatShare(ratio: number | null | undefined): string {
   return `${percent >= 9.95 || percent === 0 ? percent.toFixed(0) : percent.toFixed(1)} %`;
 }
 
-// In points of a percent, rounded up: an uncertainty is never understated. As many decimals as the share beside it.
+// In percentage points, rounded up so that it is never understated, with as many decimals as the share beside it.
 export function formatUncertainty(uncertainty: number, share: number | null): string {
   const places = (share ?? 0) * 100 >= 10 ? 0 : 1;
   const step = 10 ** places;
@@ -62,7 +62,7 @@ export function formatSeconds(seconds: number | null | undefined): string {
   return hours > 0 ? `${hours} h ${minutes} min` : `${minutes} min ${rest} s`;
 }
 
-// A span that may be far below a second: CPU time.
+// A duration that may be far below a second, such as CPU time.
 export function formatSpan(seconds: number): string {
   if (seconds >= 60) return formatSeconds(seconds);
   if (seconds >= 1) return `${seconds.toFixed(1)} seconds`;
@@ -80,11 +80,16 @@ export function formatClock(seconds: number, step = 1): string {
   return hours > 0 ? `${sign}${hours}:${String(minutes).padStart(2, "0")}:${rest}` : `${sign}${minutes}:${rest}`;
 }
 
+// An instant in a sentence: in seconds while those are easier to read than minutes.
+export function formatInstant(seconds: number): string {
+  return seconds < kClockFrom ? `${seconds.toFixed(1)} s` : formatClock(seconds, 0.1);
+}
+
 function shorten(text: string): string {
   return text.length <= kLongest ? text : `${text.slice(0, kLongest)}… (${kCount.format(text.length - kLongest)} more characters)`;
 }
 
-// Control and direction-changing characters are shown as \u{...}: a name can't reorder or hide what stands beside it.
+// Control and direction-changing characters are shown as \u{...}: a name can't reorder or hide the text beside it.
 export function visibleText(text: string): string {
   return shorten(text).replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu, (character) =>
     character === "\n" || character === "\t" ? " " : `\\u{${(character.codePointAt(0) ?? 0).toString(16)}}`,
@@ -97,14 +102,15 @@ function cutMiddle(text: string, most: number): string {
   return letters.length <= most ? text : `${letters.slice(0, most - tail - 1).join("")}…${letters.slice(-tail).join("")}`;
 }
 
-// The middle of a long path goes; the file stays, and as many of its folders as fit.
+// Cuts the middle of a long path; keeps the file and as many of its folders as fit.
 export function shortenPath(path: string, most: number): string {
   const text = visibleText(path);
   const parts = text.split("/");
   if (text.length <= most || parts.length < 3) return cutMiddle(text, most);
   const head = parts[0] === "" ? `/${parts[1] ?? ""}/…/` : `${parts[0] ?? ""}/…/`;
   let tail = parts.at(-1) ?? "";
-  for (let i = parts.length - 2; i > 0 && head.length + tail.length + (parts[i]?.length ?? 0) < most; i--) tail = `${parts[i] ?? ""}/${tail}`;
+  for (let i = parts.length - 2; i > 0 && head.length + tail.length + (parts[i]?.length ?? 0) < most; i--)
+    tail = `${parts[i] ?? ""}/${tail}`;
   return head.length + tail.length <= most ? head + tail : cutMiddle(`…/${tail}`, most);
 }
 

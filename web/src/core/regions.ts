@@ -1,12 +1,22 @@
-// Owns the rows of memory regions at the end of a selected time: what the sweeps of the page map had found by then.
-// Called by: blametables.ts. For the whole recording the report has rows of its own, with the copies that were counted.
-// Does not: draw the address space; the page map does.
-import type { Chosen } from "./chosen";
-import type { Span } from "./spans";
+// Owns the rows of memory regions for a selected span: what the sweeps of the page map found by its end.
+// Does not: draw the address space; views/map does.
+import type { Span } from "./column_values";
+import type { Filter } from "./filter";
 
-export interface RegionRow { name: string; start: number; privatePages: number; gained: number; sharedPages: number; newPages: number }
+export interface RegionRow {
+  name: string;
+  start: number;
+  privatePages: number;
+  gained: number;
+  sharedPages: number;
+  newPages: number;
+}
 
-interface Found { privatePages: number; sharedPages: number; newPages: number }
+interface Found {
+  privatePages: number;
+  sharedPages: number;
+  newPages: number;
+}
 
 const kNothing: Found = { privatePages: 0, sharedPages: 0, newPages: 0 };
 
@@ -17,7 +27,7 @@ function add(row: RegionRow, before: Found, after: Found): void {
   row.gained += after.privatePages - before.privatePages;
 }
 
-export function regionsWithin({ page, holds }: Chosen, span: Span): RegionRow[] {
+export function regionsWithin({ page, holds }: Filter, span: Span): RegionRow[] {
   const { timesMs, index, region, privatePages, sharedPages, newPages } = page.regionCounts;
   const [times, indices, numbers] = [timesMs.values, index.values, region.values];
   const [privates, shares, news] = [privatePages.values, sharedPages.values, newPages.values];
@@ -27,13 +37,20 @@ export function regionsWithin({ page, holds }: Chosen, span: Span): RegionRow[] 
     if (!holds(indices[i] ?? -1) || page.regions[number] === undefined) continue;
     const key = (indices[i] ?? 0) * page.regions.length + number;
     const after = { privatePages: privates[i] ?? 0, sharedPages: shares[i] ?? 0, newPages: news[i] ?? 0 };
-    const before = (times[i] ?? 0) <= span[0] * 1000 ? after : found.get(key)?.before ?? kNothing;
+    const before = (times[i] ?? 0) <= span[0] * 1000 ? after : (found.get(key)?.before ?? kNothing);
     found.set(key, { number, before, after });
   }
   const rows = new Map<number, RegionRow>();
   for (const { number, before, after } of found.values()) {
     const { kind = "", name = "", start = 0 } = page.regions[number] ?? {};
-    const row = rows.get(number) ?? { name: [kind, name].filter((part) => part !== "").join(" ") || "?", start, privatePages: 0, gained: 0, sharedPages: 0, newPages: 0 };
+    const row = rows.get(number) ?? {
+      name: [kind, name].filter((part) => part !== "").join(" ") || "?",
+      start,
+      privatePages: 0,
+      gained: 0,
+      sharedPages: 0,
+      newPages: 0,
+    };
     add(row, before, after);
     rows.set(number, row);
   }

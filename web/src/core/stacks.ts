@@ -1,39 +1,51 @@
 // Owns the tree of stacks: Python frames, outermost first, the native code beneath them, and the type that was written.
-// Called by: who.ts: planted once for a recording, weighed anew for every selection.
-// Does not: know time, processes or pixels; weights by place come in.
-import type { Page } from "./decode";
+// Does not: know time, processes or pixels; it gets weights by place.
+import type { Page } from "../data/decode";
 
-export type NodeKind = "all" | "line" | "native" | "type";
-export interface Levels { native: boolean; types: boolean }
+type NodeKind = "all" | "line" | "native" | "type";
+export interface Levels {
+  native: boolean;
+  types: boolean;
+}
 
-// Nodes are numbered so that a parent comes before its children; 0 is the root. Columns instead of objects: there may be 100,000.
+// Parents are numbered before their children; 0 is the root. Columns instead of objects, as there may be 100,000 nodes.
 export interface StackTree {
   kinds: NodeKind[];
-  ids: number[];               // of a line: number in page.frames; otherwise in `names`; -1: not known
+  ids: number[]; // index into page.frames for a line, else into `names`; -1: unknown
   parents: number[];
   depths: number[];
-  repeats: number[];           // of a line that called itself: how often at most, in one stack
+  repeats: number[]; // how often a line called itself, at most, in one stack
   children: (number[] | undefined)[];
-  names: string[][];           // [symbol, module] or [type]
-  leaves: Int32Array;          // by place: its node
+  names: string[][]; // [symbol, module] or [type]
+  leaves: Int32Array; // by place: its node
   height: number;
 }
 
 export interface Weights {
-  copies: Float64Array;        // by node, with all beneath it
+  copies: Float64Array; // by node, including all below
   causes: Map<string, Float64Array>;
   total: number;
 }
 
-const kSlots = 2 ** 25;        // more than there are names: a child's key is parent * kSlots + slot
+const kSlots = 2 ** 25; // more than the number of names; a child's key is parent * kSlots + slot
 
 class Planter {
-  readonly tree: StackTree = { kinds: ["all"], ids: [-1], parents: [-1], depths: [0], repeats: [1], children: [undefined], names: [], leaves: new Int32Array(0), height: 1 };
+  readonly tree: StackTree = {
+    kinds: ["all"],
+    ids: [-1],
+    parents: [-1],
+    depths: [0],
+    repeats: [1],
+    children: [undefined],
+    names: [],
+    leaves: new Int32Array(0),
+    height: 1,
+  };
   private readonly found = new Map<number, number>();
   private readonly numbers = new Map<string, number>();
 
   child(parent: number, kind: NodeKind, id: number): number {
-    const slot = kind === "line" ? 2 * (id + 1) : 2 * (id + 1) + 1; // native code and types share their numbers
+    const slot = kind === "line" ? 2 * (id + 1) : 2 * (id + 1) + 1; // native code and types share one numbering
     const key = parent * kSlots + slot;
     const known = this.found.get(key);
     if (known !== undefined) return known;
@@ -62,7 +74,7 @@ class Planter {
     return this.child(parent, kind, id);
   }
 
-  // A line that calls itself is one node that says how often, or recursion would fill the screen.
+  // A line that calls itself becomes one node with a count; otherwise recursion would fill the screen.
   stack(frames: number[]): number {
     let node = 0;
     let run = 1;
@@ -87,7 +99,7 @@ export function plantTree(page: Page, levels: Levels): StackTree {
   return { ...planter.tree, leaves: Int32Array.from(leaves) };
 }
 
-// Each place's copies, passed on from every node to its parent.
+// Sums each place's copies up the tree.
 export function weighTree(tree: StackTree, page: Page, places: Float64Array): Weights {
   const count = tree.kinds.length;
   const copies = new Float64Array(count);
@@ -97,7 +109,7 @@ export function weighTree(tree: StackTree, page: Page, places: Float64Array): We
     const leaf = tree.leaves[place] ?? 0;
     const cause = page.places[place]?.cause ?? "unknown";
     let column = causes.get(cause);
-    if (column === undefined) causes.set(cause, column = new Float64Array(count));
+    if (column === undefined) causes.set(cause, (column = new Float64Array(count)));
     column[leaf] = (column[leaf] ?? 0) + weight;
   });
   for (const column of causes.values()) {
@@ -111,9 +123,14 @@ export function weighTree(tree: StackTree, page: Page, places: Float64Array): We
   return { copies, causes, total: copies[0] ?? 0 };
 }
 
-export interface NodeNames { title: string; detail: string; file: string; line: number }
+interface NodeNames {
+  title: string;
+  detail: string;
+  file: string;
+  line: number;
+}
 
-// What a node is called: a function and its place in a file, a symbol and its module, a type.
+// A node's names: a function and its place in a file, a symbol and its module, or a type.
 export function nameNode(tree: StackTree, page: Page, node: number): NodeNames {
   const kind = tree.kinds[node];
   const id = tree.ids[node] ?? -1;
@@ -125,10 +142,18 @@ export function nameNode(tree: StackTree, page: Page, node: number): NodeNames {
   if (kind === "type") return { title: tree.names[id]?.[0] ?? "", detail: "the type that was written", file: "", line: 0 };
   const frame = page.frames[id];
   if (frame === undefined || frame.file === "") return { title: "(no line of Python)", detail: "", file: "", line: 0 };
-  return { title: frame.function === "" ? "?" : frame.function, detail: frame.line > 0 ? `${frame.file}:${frame.line}` : frame.file, file: frame.file, line: frame.line };
+  return {
+    title: frame.function === "" ? "?" : frame.function,
+    detail: frame.line > 0 ? `${frame.file}:${frame.line}` : frame.file,
+    file: frame.file,
+    line: frame.line,
+  };
 }
 
-export interface Matches { nodes: Uint8Array; copies: number } // copies beneath matching nodes, none counted twice
+export interface Matches {
+  nodes: Uint8Array;
+  copies: number;
+} // copies beneath matching nodes, none counted twice
 
 export function searchTree(tree: StackTree, page: Page, weights: Weights, text: string): Matches {
   const wanted = text.trim().toLowerCase();
@@ -142,12 +167,12 @@ export function searchTree(tree: StackTree, page: Page, weights: Weights, text: 
     let match = verdicts.get(key);
     if (match === undefined) {
       const { title, detail } = nameNode(tree, page, node);
-      verdicts.set(key, match = `${title} ${tree.kinds[node] === "type" ? "" : detail}`.toLowerCase().includes(wanted));
+      verdicts.set(key, (match = `${title} ${tree.kinds[node] === "type" ? "" : detail}`.toLowerCase().includes(wanted)));
     }
     const parent = tree.parents[node] ?? 0;
     if (match) nodes[node] = 1;
     if (match && beneath[parent] === 0) copies += weights.copies[node] ?? 0;
-    beneath[node] = match ? 1 : beneath[parent] ?? 0;
+    beneath[node] = match ? 1 : (beneath[parent] ?? 0);
   }
   return { nodes, copies };
 }

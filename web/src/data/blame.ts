@@ -1,24 +1,23 @@
-// Owns the reading of who copied how much: causes, and the rows by type, line, native code and region.
-// Called by: report.ts for the whole recording and for each process.
-// Does not: derive a figure, or touch the page; what the report does not say stays null.
+// Owns parsing what copied how much: causes, and the rows by type, line, native code and region.
+// Does not: derive a figure; what the report does not say stays null.
 import { asList, asNumber, asRecord, asText, type Json, type JsonRecord } from "./json";
 
-export type Causes = ReadonlyMap<string, number>; // copies by cause; those that the report leaves unknown are missing
+export type Causes = ReadonlyMap<string, number>; // copies by cause; unknown ones are missing
 
 export interface BlameRow {
-  name: string;                // what it is called in full: a type, a place in a file, a symbol
-  detail: string;              // what stands beside it: a function, a module, an address
-  path: string;                // the part of the name that may be shortened in its middle, or ""
+  name: string; // the full name: a type, a place in a file, a symbol
+  detail: string; // shown beside it: a function, a module, an address
+  path: string; // the part of the name that may be shortened, or ""
   copies: number | null;
   bytes: number | null;
-  pages: number | null;        // of a region: how many it has
+  pages: number | null; // size of a region
   share: number | null;
   estimated: boolean;
-  uncertainty: number | null;  // of the share
+  uncertainty: number | null; // of the share
   causes: Causes | null;
 }
 
-// Null where not even one cause is known.
+// Null if no cause is known.
 export function parseCauses(value: Json | undefined): Causes | null {
   const known = Object.entries(asRecord(value)).flatMap(([cause, copies]) => {
     const count = asNumber(copies);
@@ -29,9 +28,16 @@ export function parseCauses(value: Json | undefined): Causes | null {
 
 function parseRow(row: JsonRecord, name: string, detail: string, path = ""): BlameRow {
   return {
-    name, detail, path,
-    copies: asNumber(row["copies"]), bytes: asNumber(row["bytes"]), pages: asNumber(row["pages"]), share: asNumber(row["share"]),
-    estimated: row["estimated"] === true, uncertainty: asNumber(row["share_uncertainty"]), causes: parseCauses(row["by_cause"]),
+    name,
+    detail,
+    path,
+    copies: asNumber(row["copies"]),
+    bytes: asNumber(row["bytes"]),
+    pages: asNumber(row["pages"]),
+    share: asNumber(row["share"]),
+    estimated: row["estimated"] === true,
+    uncertainty: asNumber(row["share_uncertainty"]),
+    causes: parseCauses(row["by_cause"]),
   };
 }
 
@@ -45,13 +51,19 @@ function parseRegion(row: JsonRecord): BlameRow {
   const start = asNumber(row["start"]);
   const name = [asText(row["kind"]), asText(row["name"])].filter((part) => part !== "").join(" ") || "?";
   const parsed = parseRow(row, name, start === null ? asText(row["start"]) : `0x${start.toString(16)}`);
-  // Its bytes are its size, not what was copied. No pages: no sweep has seen it since it was filled.
-  return { ...parsed, bytes: null, pages: parsed.pages === 0 ? null : parsed.pages, copies: asNumber(row["copied_pages"]) ?? parsed.copies };
+  // A region's bytes are its size, not what was copied. 0 pages: no sweep has seen it since it was filled.
+  return {
+    ...parsed,
+    bytes: null,
+    pages: parsed.pages === 0 ? null : parsed.pages,
+    copies: asNumber(row["copied_pages"]) ?? parsed.copies,
+  };
 }
 
 const rows = (value: Json | undefined, parse: (row: JsonRecord) => BlameRow): BlameRow[] => asList(value).map(asRecord).map(parse);
 
 export const parseTypes = (value: Json | undefined): BlameRow[] => rows(value, (row) => parseRow(row, asText(row["type"], "?"), ""));
 export const parseLines = (value: Json | undefined): BlameRow[] => rows(value, parseLine);
-export const parseNative = (value: Json | undefined): BlameRow[] => rows(value, (row) => parseRow(row, asText(row["symbol"]) || "(no symbol)", asText(row["module"])));
+export const parseNative = (value: Json | undefined): BlameRow[] =>
+  rows(value, (row) => parseRow(row, asText(row["symbol"]) || "(no symbol)", asText(row["module"])));
 export const parseRegions = (value: Json | undefined): BlameRow[] => rows(value, parseRegion);

@@ -1,10 +1,9 @@
-// Owns the columns of numbers that a recording is made of: LEB128 varints of zigzag differences, decoded when first read.
-// Called by: decode.ts makes them; whoever draws or sums reads `values`.
+// Owns a recording's columns of numbers: LEB128 varints of zigzag differences, decoded when first read.
 // Does not: know what a column holds. What is damaged or missing reads as unknown (NaN), never as an exception.
 import { asList, asNumber, type Json } from "./json";
 
 // Code 0 is unknown; otherwise code - 1 is the zigzag of the difference to the last known value.
-// Numbers of up to 2^53 need multiplication: shifts know 32 bits only.
+// Multiplies, as numbers go up to 2^53 and shifts only handle 32 bits.
 function decode(bytes: Uint8Array, count: number): Float64Array {
   const values = new Float64Array(count).fill(NaN);
   let last = 0;
@@ -25,7 +24,10 @@ function decode(bytes: Uint8Array, count: number): Float64Array {
 export class Column {
   private decoded: Float64Array | null = null;
 
-  constructor(private bytes: Uint8Array, readonly length: number) {}
+  constructor(
+    private bytes: Uint8Array,
+    readonly length: number,
+  ) {}
 
   get values(): Float64Array {
     this.decoded ??= decode(this.bytes, this.length);
@@ -39,9 +41,9 @@ export class Column {
   }
 }
 
-export const kNoColumn = new Column(new Uint8Array(), 0);
+const kNoColumn = new Column(new Uint8Array(), 0);
 
-// `[offset, bytes, count]` into the binary part. A value takes a byte at least: a count beyond that is a lie.
+// `[offset, bytes, count]` into the binary part. A value takes at least one byte, so larger counts are cut.
 export function readColumn(value: Json | undefined, binary: Uint8Array): Column {
   const [offset = null, size = null, count = null] = asList(value).map(asNumber);
   if (offset === null || size === null || count === null || offset < 0 || size < 0) return kNoColumn;

@@ -1,57 +1,143 @@
-// Owns the way from a payload (base64 of gzip of cowprof.page/2) to a typed Page; columns stay packed until they are read.
-// Called by: main.ts at the start, and whoever gets another recording later (a dropped file, a live run).
-// Does not: draw; every failure leaves as an Error whose message is a sentence for the reader.
+// Owns decoding a payload (base64 of gzip of cowprof.page/2) into a typed Page. Columns stay packed until they are read.
+// Does not: touch the DOM. Every failure is an Error whose message is a sentence for the reader.
 import { readColumn, type Column } from "./columns";
 import { asList, asNumber, asRecord, asText, type Json, type JsonRecord } from "./json";
 import { parseReport, type Report } from "./report";
 
 export type Measure = "private" | "stillShared" | "pss" | "copies";
-export type Columns = Record<Measure, Column>; // KiB; copies: cumulative count
-export type CauseColumns = ReadonlyMap<string, Column>; // cumulative copies; those that don't occur are missing
+type Columns = Record<Measure, Column>; // KiB; copies: cumulative count
+export type CauseColumns = ReadonlyMap<string, Column>; // cumulative copies; causes that don't occur are missing
 
 export interface Track {
-  index: number; pid: number; role: string; name: string; parent: number | null; space: number | null;
-  started: number | null; ended: number | null; // seconds
-  first: number;                                // number of the sample that its columns begin with
-  columns: Columns; causes: CauseColumns;
+  index: number;
+  pid: number;
+  role: string;
+  name: string;
+  parent: number | null;
+  space: number | null;
+  started: number | null;
+  ended: number | null; // seconds
+  first: number; // index of the sample at which its columns begin
+  columns: Columns;
+  causes: CauseColumns;
 }
-export interface Totals extends Columns { workersPrivate: Column; causes: CauseColumns }
-export interface LimitTrack { kind: string; name: string; unit: string; limit: Column; used: Column } // KiB or a count
+interface Totals extends Columns {
+  workersPrivate: Column;
+  causes: CauseColumns;
+}
+export interface LimitTrack {
+  kind: string;
+  name: string;
+  unit: string;
+  limit: Column;
+  used: Column;
+} // KiB or a count
 
-// What cowprof said at each sample: KiB, and seconds from then on.
-export interface Forecasts { low: Column; best: Column; high: Column; ceiling: Column; eta: Column; limitEta: Column; limit: Column }
-export interface PageEvent { seconds: number; kind: string; index: number | null; pid: number | null; text: string }
-export interface Frame { file: string; function: string; line: number }
-export interface Place { cause: string; type: string; module: string; symbol: string; frames: number[] } // innermost first
+// What cowprof forecast at each sample: KiB, and seconds from then on.
+interface Forecasts {
+  low: Column;
+  best: Column;
+  high: Column;
+  ceiling: Column;
+  eta: Column;
+  limitEta: Column;
+  limit: Column;
+}
+export interface PageEvent {
+  seconds: number;
+  kind: string;
+  text: string;
+}
+interface Frame {
+  file: string;
+  function: string;
+  line: number;
+}
+export interface Place {
+  cause: string;
+  type: string;
+  module: string;
+  symbol: string;
+  frames: number[];
+} // innermost first
 
-// An entry a (process, place) pair, whose steps stand one after the other: from checkpoint `at` on, `copies` in all.
-export interface Blame { timesMs: Column; index: Column; place: Column; steps: Column; at: Column; copies: Column }
-export interface Region { kind: string; name: string; start: number; bytes: number; space: number }
-export interface RegionCounts { timesMs: Column; index: Column; region: Column; privatePages: Column; sharedPages: Column; newPages: Column }
-export interface PageRuns { timesMs: Column; index: Column; cause: Column; firstPage: Column; pages: Column } // cause: number in kCauseOrder
+// One entry per (process, place), its steps in sequence: from checkpoint `at` on, `copies` in total.
+export interface Blame {
+  timesMs: Column;
+  index: Column;
+  place: Column;
+  steps: Column;
+  at: Column;
+  copies: Column;
+}
+export interface Region {
+  kind: string;
+  name: string;
+  start: number;
+  bytes: number;
+  space: number;
+}
+interface RegionCounts {
+  timesMs: Column;
+  index: Column;
+  region: Column;
+  privatePages: Column;
+  sharedPages: Column;
+  newPages: Column;
+}
+interface PageRuns {
+  timesMs: Column;
+  index: Column;
+  cause: Column;
+  firstPage: Column;
+  pages: Column;
+} // cause: index into kCauseOrder
 
 export interface Run {
-  tool: string; kernel: string; started: string; rung: string; exactness: string;
-  intervalSeconds: number | null; pageBytes: number | null; complete: boolean; live: boolean;
+  tool: string;
+  kernel: string;
+  started: string;
+  rung: string;
+  exactness: string;
+  intervalSeconds: number | null;
+  pageBytes: number | null;
+  complete: boolean;
+  live: boolean;
 }
 
 export interface Page {
-  verdict: string; run: Run; report: Report;
+  verdict: string;
+  run: Run;
+  report: Report;
   seconds: Float64Array;
-  processes: Track[]; totals: Totals; limits: LimitTrack[]; forecasts: Forecasts; events: PageEvent[];
-  eventsDropped: number; // the page leaves out the least weighty of very many
-  frames: Frame[]; places: Place[]; blame: Blame;
-  regions: Region[]; regionCounts: RegionCounts; pages: PageRuns;
+  processes: Track[];
+  totals: Totals;
+  limits: LimitTrack[];
+  forecasts: Forecasts;
+  events: PageEvent[];
+  eventsDropped: number; // of very many, the page omits the least important
+  frames: Frame[];
+  places: Place[];
+  blame: Blame;
+  regions: Region[];
+  regionCounts: RegionCounts;
+  pages: PageRuns;
 }
 
 export const kCauseOrder = ["refcount", "gc_header", "allocator", "bytecode", "hash", "data", "free", "kernel", "unknown"];
 const kSchema = "cowprof.page/2";
-const kDamaged = "The recording in this page can't be read: the file is damaged or cut off. Make it again with: cowprof view TIMELINE -o page.html";
+const kDamaged =
+  "The recording in this page can't be read: the file is damaged or cut off. Make it again with: cowprof view TIMELINE -o page.html";
 
 type Read = (value: Json | undefined) => Column;
 
 function decodeColumns(row: JsonRecord, read: Read): Columns {
-  return { private: read(row["private_kib"]), stillShared: read(row["still_shared_kib"]), pss: read(row["pss_kib"]), copies: read(row["copies"]) };
+  return {
+    private: read(row["private_kib"]),
+    stillShared: read(row["still_shared_kib"]),
+    pss: read(row["pss_kib"]),
+    copies: read(row["copies"]),
+  };
 }
 
 function decodeCauses(value: Json | undefined, read: Read): CauseColumns {
@@ -61,32 +147,50 @@ function decodeCauses(value: Json | undefined, read: Read): CauseColumns {
 function decodeTrack(value: Json, position: number, sampleCount: number, read: Read): Track {
   const row = asRecord(value);
   return {
-    index: asNumber(row["index"]) ?? position, pid: asNumber(row["pid"]) ?? 0,
-    role: asText(row["role"], "worker"), name: asText(row["name"]), parent: asNumber(row["parent"]), space: asNumber(row["space"]),
-    started: asNumber(row["started"]), ended: asNumber(row["ended"]),
+    index: asNumber(row["index"]) ?? position,
+    pid: asNumber(row["pid"]) ?? 0,
+    role: asText(row["role"], "worker"),
+    name: asText(row["name"]),
+    parent: asNumber(row["parent"]),
+    space: asNumber(row["space"]),
+    started: asNumber(row["started"]),
+    ended: asNumber(row["ended"]),
     first: Math.min(Math.max(0, asNumber(row["first"]) ?? 0), sampleCount),
-    columns: decodeColumns(row, read), causes: decodeCauses(row["causes"], read),
+    columns: decodeColumns(row, read),
+    causes: decodeCauses(row["causes"], read),
   };
 }
 
 function decodeLimit(value: Json, read: Read): LimitTrack {
   const row = asRecord(value);
-  return { kind: asText(row["kind"]), name: asText(row["name"]), unit: asText(row["unit"], "bytes"), limit: read(row["limit"]), used: read(row["used"]) };
+  return {
+    kind: asText(row["kind"]),
+    name: asText(row["name"]),
+    unit: asText(row["unit"], "bytes"),
+    limit: read(row["limit"]),
+    used: read(row["used"]),
+  };
 }
 
 function decodeForecasts(row: JsonRecord, read: Read): Forecasts {
   return {
-    low: read(row["low_kib"]), best: read(row["best_kib"]), high: read(row["high_kib"]), ceiling: read(row["ceiling_kib"]),
-    eta: read(row["eta_s"]), limitEta: read(row["limit_eta_s"]), limit: read(row["limit"]),
+    low: read(row["low_kib"]),
+    best: read(row["best_kib"]),
+    high: read(row["high_kib"]),
+    ceiling: read(row["ceiling_kib"]),
+    eta: read(row["eta_s"]),
+    limitEta: read(row["limit_eta_s"]),
+    limit: read(row["limit"]),
   };
 }
 
-// The exit of a process that the report calls signaled is drawn as what it is: a kill.
-function decodeEvent(value: Json, killed: Set<number | null>): PageEvent {
+// An exit is shown as a kill if the report says that a signal ended that process. Keyed by index, as pids come again.
+function decodeEvent(value: Json, killed: Set<number>): PageEvent {
   const row = asRecord(value);
   const kind = asText(row["kind"], "note");
-  const pid = asNumber(row["pid"]);
-  return { seconds: asNumber(row["t"]) ?? 0, kind: kind === "exit" && killed.has(pid) ? "killed" : kind, index: asNumber(row["index"]), pid, text: asText(row["text"]) };
+  const index = asNumber(row["index"]);
+  const isKill = kind === "exit" && index !== null && killed.has(index);
+  return { seconds: asNumber(row["t"]) ?? 0, kind: isKill ? "killed" : kind, text: asText(row["text"]) };
 }
 
 function decodeFrame(value: Json): Frame {
@@ -97,60 +201,107 @@ function decodeFrame(value: Json): Frame {
 function decodePlace(value: Json): Place {
   const row = asRecord(value);
   return {
-    cause: asText(row["cause"], "unknown"), type: asText(row["type"]), module: asText(row["module"]), symbol: asText(row["symbol"]),
+    cause: asText(row["cause"], "unknown"),
+    type: asText(row["type"]),
+    module: asText(row["module"]),
+    symbol: asText(row["symbol"]),
     frames: asList(row["frames"]).filter((frame): frame is number => typeof frame === "number"),
   };
 }
 
 function decodeRegion(value: Json): Region {
   const row = asRecord(value);
-  return { kind: asText(row["kind"]), name: asText(row["name"]), start: asNumber(row["start"]) ?? 0, bytes: asNumber(row["bytes"]) ?? 0, space: asNumber(row["space"]) ?? 0 };
+  return {
+    kind: asText(row["kind"]),
+    name: asText(row["name"]),
+    start: asNumber(row["start"]) ?? 0,
+    bytes: asNumber(row["bytes"]) ?? 0,
+    space: asNumber(row["space"]) ?? 0,
+  };
 }
 
 function decodeBlame(row: JsonRecord, read: Read): Blame {
-  return { timesMs: read(row["times_ms"]), index: read(row["index"]), place: read(row["place"]), steps: read(row["steps"]), at: read(row["at"]), copies: read(row["copies"]) };
+  return {
+    timesMs: read(row["times_ms"]),
+    index: read(row["index"]),
+    place: read(row["place"]),
+    steps: read(row["steps"]),
+    at: read(row["at"]),
+    copies: read(row["copies"]),
+  };
 }
 
 function decodeRegionCounts(row: JsonRecord, read: Read): RegionCounts {
   return {
-    timesMs: read(row["t_ms"]), index: read(row["index"]), region: read(row["region"]),
-    privatePages: read(row["private_pages"]), sharedPages: read(row["shared_pages"]), newPages: read(row["new_pages"]),
+    timesMs: read(row["t_ms"]),
+    index: read(row["index"]),
+    region: read(row["region"]),
+    privatePages: read(row["private_pages"]),
+    sharedPages: read(row["shared_pages"]),
+    newPages: read(row["new_pages"]),
   };
 }
 
 function decodePageRuns(row: JsonRecord, read: Read): PageRuns {
-  return { timesMs: read(row["t_ms"]), index: read(row["index"]), cause: read(row["cause"]), firstPage: read(row["first_page"]), pages: read(row["pages"]) };
+  return {
+    timesMs: read(row["t_ms"]),
+    index: read(row["index"]),
+    cause: read(row["cause"]),
+    firstPage: read(row["first_page"]),
+    pages: read(row["pages"]),
+  };
 }
 
 function decodeRun(value: Json | undefined): Run {
   const run = asRecord(value);
   return {
-    tool: asText(run["tool"], "cowprof"), kernel: asText(run["kernel"]), started: asText(run["started"]),
-    rung: asText(run["rung"]), exactness: asText(run["exactness"]),
-    intervalSeconds: asNumber(run["interval_seconds"]), pageBytes: asNumber(run["page_bytes"]),
-    complete: run["complete"] !== false, live: run["live"] === true,
+    tool: asText(run["tool"], "cowprof"),
+    kernel: asText(run["kernel"]),
+    started: asText(run["started"]),
+    rung: asText(run["rung"]),
+    exactness: asText(run["exactness"]),
+    intervalSeconds: asNumber(run["interval_seconds"]),
+    pageBytes: asNumber(run["page_bytes"]),
+    complete: run["complete"] !== false,
+    live: run["live"] === true,
   };
 }
 
 function parsePage(page: JsonRecord, binary: Uint8Array): Page {
   const schema = asText(page["schema"], "nothing known");
-  if (schema !== kSchema) throw new Error(`This page holds ${schema}; this viewer reads ${kSchema}. Make the page again with the cowprof that made it.`);
+  if (schema !== kSchema)
+    throw new Error(`This page holds ${schema}; this viewer reads ${kSchema}. Make the page again with the cowprof that made it.`);
   const read: Read = (value) => readColumn(value, binary);
   const rows = (key: string): Json[] => asList(page[key]);
   const record = (key: string): JsonRecord => asRecord(page[key]);
   const seconds = read(page["times_ms"]).values.map((ms) => ms / 1000);
   const report = parseReport(page["report"]);
-  const killed = new Set([report.parent, ...report.workers].flatMap((row) => (row?.exit?.kind === "signaled" ? [row.pid] : [])));
+  const killed = new Set(
+    [report.parent, ...report.workers].flatMap((row) => (row?.exit?.kind === "signaled" && row.index !== null ? [row.index] : [])),
+  );
   return {
-    verdict: asText(page["verdict"]), run: decodeRun(page["run"]), report, seconds,
+    verdict: asText(page["verdict"]),
+    run: decodeRun(page["run"]),
+    report,
+    seconds,
     processes: rows("processes").map((row, position) => decodeTrack(row, position, seconds.length, read)),
-    totals: { ...decodeColumns(record("totals"), read), workersPrivate: read(record("totals")["workers_private_kib"]), causes: decodeCauses(record("totals")["causes"], read) },
+    totals: {
+      ...decodeColumns(record("totals"), read),
+      workersPrivate: read(record("totals")["workers_private_kib"]),
+      causes: decodeCauses(record("totals")["causes"], read),
+    },
     limits: rows("limits").map((row) => decodeLimit(row, read)),
     forecasts: decodeForecasts(record("forecasts"), read),
-    events: rows("events").map((row) => decodeEvent(row, killed)).sort((a, b) => a.seconds - b.seconds),
+    events: rows("events")
+      .map((row) => decodeEvent(row, killed))
+      .sort((a, b) => a.seconds - b.seconds),
     eventsDropped: asNumber(page["events_dropped"]) ?? 0,
-    frames: rows("frames").map(decodeFrame), places: rows("places").map(decodePlace), blame: decodeBlame(record("blame"), read),
-    regions: rows("regions").map(decodeRegion), regionCounts: decodeRegionCounts(record("region_counts"), read), pages: decodePageRuns(record("pages"), read),
+    frames: rows("frames").map(decodeFrame),
+    places: rows("places").map(decodePlace),
+    blame: decodeBlame(record("blame"), read),
+    regions: rows("regions").map(decodeRegion),
+    regionCounts: decodeRegionCounts(record("region_counts"), read),
+    pages: decodePageRuns(record("pages"), read),
   };
 }
 
@@ -166,16 +317,17 @@ async function unpack(packed: Uint8Array<ArrayBuffer>): Promise<Uint8Array> {
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-// JSON text, a newline, the bytes that its columns point into.
+// Splits JSON text, a newline, and the bytes that its columns point into.
 function split(bytes: Uint8Array): { json: JsonRecord; binary: Uint8Array } {
   const newline = bytes.indexOf(10);
   const end = newline < 0 ? bytes.length : newline;
   return { json: asRecord(JSON.parse(new TextDecoder().decode(bytes.subarray(0, end))) as Json), binary: bytes.slice(end + 1) };
 }
 
-// One recording, as a page that is served live hands it out.
+// One recording, as the server of a live run sends it.
 export async function parsePacked(packed: Uint8Array<ArrayBuffer>): Promise<Page> {
-  if (typeof DecompressionStream === "undefined") throw new Error("This browser is too old to unpack the recording (it has no DecompressionStream).");
+  if (typeof DecompressionStream === "undefined")
+    throw new Error("This browser is too old to unpack the recording (it has no DecompressionStream).");
   let parts: ReturnType<typeof split>;
   try {
     parts = split(await unpack(packed));
@@ -185,7 +337,7 @@ export async function parsePacked(packed: Uint8Array<ArrayBuffer>): Promise<Page
   return parsePage(parts.json, parts.binary);
 }
 
-// One recording, as it stands in a page.
+// One recording, as a page embeds it.
 export async function parsePayload(base64: string): Promise<Page> {
   let packed: Uint8Array<ArrayBuffer>;
   try {
@@ -196,11 +348,14 @@ export async function parsePayload(base64: string): Promise<Page> {
   return parsePacked(packed);
 }
 
-// The recording of this page, or the two that it compares.
-export async function loadPages(): Promise<Page[]> {
-  const element = document.getElementById("cowprof-data");
-  const text = element?.textContent?.trim() ?? "";
-  element?.remove(); // the packed text is of no use any more: give its memory back
-  if (text === "" || text.startsWith("__")) throw new Error("This is the empty template. Make a page with: cowprof view TIMELINE -o page.html");
+// The recording in the text of a page, or the two that it compares.
+export function parsePages(text: string): Promise<Page[]> {
+  if (text === "" || text.startsWith("__"))
+    throw new Error("This is the empty template. Make a page with: cowprof view TIMELINE -o page.html");
   return Promise.all(text.split("\n").slice(0, 2).map(parsePayload));
+}
+
+// The schema that a JSON file names near its beginning, without its version; "" if it isn't cowprof's.
+export function schemaIn(head: string): string {
+  return /"schema"\s*:\s*"(cowprof\.[a-z]+)\/\d+"/.exec(head)?.[1] ?? "";
 }

@@ -1,6 +1,5 @@
-// Owns the careful reading of JSON whose shape is not trusted.
-// Called by: decode.ts and report.ts.
-// Does not: know any key of cowprof; a wrong type reads as absent, never as an exception.
+// Owns reading JSON whose shape is not trusted.
+// Does not: know any key, or throw; a value of the wrong type reads as absent.
 
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 export type JsonRecord = { [key: string]: Json };

@@ -1,11 +1,15 @@
-// Owns the reading of a cowprof.report/1 object into typed values.
-// Called by: decode.ts.
+// Owns parsing a cowprof.report/1 object into typed values.
 // Does not: derive a figure; what the report does not say stays null.
 import { parseCauses, parseLines, parseNative, parseRegions, parseTypes, type BlameRow, type Causes } from "./blame";
 import { parseShm, type Shm } from "./segments";
 import { asList, asNumber, asRecord, asText, asTexts, type Json, type JsonRecord } from "./json";
 
-export interface Exit { kind: string; code: number | null; signal: string; cause: string }
+export interface Exit {
+  kind: string;
+  code: number | null;
+  signal: string;
+  cause: string;
+}
 
 export interface Process {
   pid: number | null;
@@ -22,23 +26,64 @@ export interface Process {
   zeroFills: number | null;
   causes: Causes | null;
   copySeconds: number | null;
-  types: BlameRow[];           // the largest; empty where not known
+  types: BlameRow[]; // the largest ones; empty if unknown
   lines: BlameRow[];
   exit: Exit | null;
 }
 
 export interface Limit {
-  kind: string; name: string; unit: string;
-  limit: number | null; used: number | null; peak: number | null; ratio: number | null;
+  kind: string;
+  name: string;
+  unit: string;
+  limit: number | null;
+  used: number | null;
+  peak: number | null;
+  ratio: number | null;
 }
 
-export interface Diagnosis { id: string; confidence: number | null; summary: string; evidence: string[]; advice: string[]; sketch: string; pids: number[] }
-export interface Verify { pages: number; identical: number | null; refcountOnly: number | null; gcHeaderOnly: number | null; hashOnly: number | null; data: number | null }
-export interface Evidence { looked: number | null; told: number | null; audited: number | null; contradicted: number | null; stackSamples: number | null; copyNs: number | null }
+export interface Diagnosis {
+  id: string;
+  confidence: number | null;
+  summary: string;
+  evidence: string[];
+  advice: string[];
+  sketch: string;
+  pids: number[];
+}
+export interface Verify {
+  pages: number;
+  identical: number | null;
+  refcountOnly: number | null;
+  gcHeaderOnly: number | null;
+  hashOnly: number | null;
+  data: number | null;
+}
+interface Evidence {
+  looked: number | null;
+  told: number | null;
+  audited: number | null;
+  contradicted: number | null;
+  stackSamples: number | null;
+  copyNs: number | null;
+}
 
-export interface Interval { low: number | null; best: number | null; high: number | null }
-export interface LimitOutlook extends Pick<Limit, "kind" | "name" | "unit" | "limit" | "used"> { peak: Interval; etaSeconds: number | null; verdict: string }
-export interface Outlook { sentence: string; ended: boolean; nearestLimit: LimitOutlook | null; etaLimitSeconds: number | null; verdict: string }
+interface Interval {
+  low: number | null;
+  best: number | null;
+  high: number | null;
+}
+export interface LimitForecast extends Pick<Limit, "kind" | "name" | "unit" | "limit" | "used"> {
+  peak: Interval;
+  etaSeconds: number | null;
+  verdict: string;
+}
+export interface Forecast {
+  sentence: string;
+  ended: boolean;
+  nearestLimit: LimitForecast | null;
+  etaLimitSeconds: number | null;
+  verdict: string;
+}
 
 export interface Report {
   pid: number | null;
@@ -65,9 +110,10 @@ export interface Report {
   limits: Limit[];
   nearestLimit: Limit | null;
   shm: Shm | null;
-  forecast: Outlook;
+  forecast: Forecast;
   diagnoses: Diagnosis[];
   losses: { what: string; count: number }[];
+  pagesDropped: number;
 }
 
 function parseExit(value: Json | undefined): Exit | null {
@@ -103,16 +149,25 @@ function parseProcess(value: Json): Process {
 function parseLimit(value: Json): Limit {
   const row = asRecord(value);
   return {
-    kind: asText(row["kind"]), name: asText(row["name"]), unit: asText(row["unit"], "bytes"),
-    limit: asNumber(row["limit"]), used: asNumber(row["used"]), peak: asNumber(row["peak"]), ratio: asNumber(row["ratio"]),
+    kind: asText(row["kind"]),
+    name: asText(row["name"]),
+    unit: asText(row["unit"], "bytes"),
+    limit: asNumber(row["limit"]),
+    used: asNumber(row["used"]),
+    peak: asNumber(row["peak"]),
+    ratio: asNumber(row["ratio"]),
   };
 }
 
 function parseDiagnosis(value: Json): Diagnosis {
   const row = asRecord(value);
   return {
-    id: asText(row["id"]), confidence: asNumber(row["confidence"]), summary: asText(row["summary"]),
-    evidence: asTexts(row["evidence"]), advice: asTexts(row["advice"]), sketch: asText(row["sketch"]),
+    id: asText(row["id"]),
+    confidence: asNumber(row["confidence"]),
+    summary: asText(row["summary"]),
+    evidence: asTexts(row["evidence"]),
+    advice: asTexts(row["advice"]),
+    sketch: asText(row["sketch"]),
     pids: asList(row["pids"]).filter((pid): pid is number => typeof pid === "number"),
   };
 }
@@ -120,9 +175,12 @@ function parseDiagnosis(value: Json): Diagnosis {
 function parseEvidence(exactness: JsonRecord): Evidence {
   const causes = asRecord(exactness["causes"]);
   return {
-    looked: asNumber(causes["looked"]), told: asNumber(causes["told_by_instruction"]),
-    audited: asNumber(causes["audited"]), contradicted: asNumber(causes["contradicted"]),
-    stackSamples: asNumber(asRecord(exactness["stacks"])["samples"]), copyNs: asNumber(exactness["copy_ns"]),
+    looked: asNumber(causes["looked"]),
+    told: asNumber(causes["told_by_instruction"]),
+    audited: asNumber(causes["audited"]),
+    contradicted: asNumber(causes["contradicted"]),
+    stackSamples: asNumber(asRecord(exactness["stacks"])["samples"]),
+    copyNs: asNumber(exactness["copy_ns"]),
   };
 }
 
@@ -131,8 +189,12 @@ function parseVerify(value: Json | undefined): Verify | null {
   const pages = asNumber(verify["pages"]);
   if (pages === null || pages <= 0) return null;
   return {
-    pages, identical: asNumber(verify["identical"]), refcountOnly: asNumber(verify["refcount_only"]),
-    gcHeaderOnly: asNumber(verify["gc_header_only"]), hashOnly: asNumber(verify["hash_only"]), data: asNumber(verify["data"]),
+    pages,
+    identical: asNumber(verify["identical"]),
+    refcountOnly: asNumber(verify["refcount_only"]),
+    gcHeaderOnly: asNumber(verify["gc_header_only"]),
+    hashOnly: asNumber(verify["hash_only"]),
+    data: asNumber(verify["data"]),
   };
 }
 
@@ -142,21 +204,30 @@ function parseCounts(value: Json | undefined): { key: string; count: number }[] 
     .filter((entry) => entry.count > 0);
 }
 
-function parseLimitOutlook(value: Json): LimitOutlook {
+function parseLimitForecast(value: Json): LimitForecast {
   const row = asRecord(value);
   const peak = asRecord(row["peak"]);
   const { kind, name, unit, limit, used } = parseLimit(value);
   return {
-    kind, name, unit, limit, used, etaSeconds: asNumber(row["eta_seconds"]), verdict: asText(row["verdict"], "unknown"),
+    kind,
+    name,
+    unit,
+    limit,
+    used,
+    etaSeconds: asNumber(row["eta_seconds"]),
+    verdict: asText(row["verdict"], "unknown"),
     peak: { low: asNumber(peak["low"]), best: asNumber(peak["best"]), high: asNumber(peak["high"]) },
   };
 }
 
-function parseForecast(value: Json | undefined): Outlook {
+function parseForecast(value: Json | undefined): Forecast {
   const forecast = asRecord(value);
   return {
-    sentence: asText(forecast["sentence"]), ended: forecast["ended"] === true, etaLimitSeconds: asNumber(forecast["eta_limit_seconds"]),
-    verdict: asText(forecast["verdict"], "unknown"), nearestLimit: asList(forecast["limits"]).map(parseLimitOutlook)[asNumber(forecast["nearest_limit"]) ?? -1] ?? null,
+    sentence: asText(forecast["sentence"]),
+    ended: forecast["ended"] === true,
+    etaLimitSeconds: asNumber(forecast["eta_limit_seconds"]),
+    verdict: asText(forecast["verdict"], "unknown"),
+    nearestLimit: asList(forecast["limits"]).map(parseLimitForecast)[asNumber(forecast["nearest_limit"]) ?? -1] ?? null,
   };
 }
 
@@ -194,5 +265,6 @@ export function parseReport(value: Json | undefined): Report {
     forecast: parseForecast(report["forecast"]),
     diagnoses: asList(report["diagnoses"]).map(parseDiagnosis),
     losses: parseCounts(report["losses"]).map(({ key, count }) => ({ what: key.replaceAll("_", " "), count })),
+    pagesDropped: asNumber(asRecord(report["losses"])["pages_dropped"]) ?? 0,
   };
 }

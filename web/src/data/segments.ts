@@ -1,29 +1,52 @@
-// Owns the reading of the report's shared memory: the mount's figures and the segments at the last look and at the fullest.
-// Called by: report.ts.
-// Does not: judge who owns a segment; the report says so.
+// Owns parsing the report's shared memory: the mount's figures and its segments, at the last reading and at the fullest.
+// Does not: judge who owns a segment; the report does.
 import { asList, asNumber, asRecord, asText, type Json, type JsonRecord } from "./json";
 
 export interface Segment {
-  name: string; kind: string; ownership: string; bytes: number | null; lengthBytes: number | null;
-  deleted: boolean; creator: number | null; owners: number[]; key: string;
+  name: string;
+  kind: string;
+  ownership: string;
+  bytes: number | null;
+  lengthBytes: number | null;
+  deleted: boolean;
+  creator: number | null;
+  owners: number[];
+  key: string;
 }
-export interface ShmLook { mount: string; capacityBytes: number | null; usedBytes: number | null; segments: Segment[] }
-export interface Shm extends ShmLook { atPeak: ShmLook | null }
+export interface ShmLook {
+  mount: string;
+  capacityBytes: number | null;
+  usedBytes: number | null;
+  segments: Segment[];
+}
+export interface Shm extends ShmLook {
+  atPeak: ShmLook | null;
+}
 
 const asPids = (value: Json | undefined): number[] => asList(value).filter((pid): pid is number => typeof pid === "number");
 
 function parseSegment(value: Json): Segment {
   const row = asRecord(value);
   return {
-    name: asText(row["name"], "?"), kind: asText(row["kind"]), ownership: asText(row["ownership"], "unknown"),
-    bytes: asNumber(row["bytes"]), lengthBytes: asNumber(row["length_bytes"]), deleted: row["deleted"] === true, creator: asNumber(row["creator"]),
+    name: asText(row["name"], "?"),
+    kind: asText(row["kind"]),
+    ownership: asText(row["ownership"], "unknown"),
+    bytes: asNumber(row["bytes"]),
+    lengthBytes: asNumber(row["length_bytes"]),
+    deleted: row["deleted"] === true,
+    creator: asNumber(row["creator"]),
     owners: [...new Set([...asPids(row["mapped_by"]), ...asPids(row["opened_by"])])].sort((a, b) => a - b),
     key: `${asNumber(row["device"]) ?? ""} ${asNumber(row["inode"]) ?? ""} ${asText(row["name"])}`,
   };
 }
 
 function parseLook(look: JsonRecord): ShmLook {
-  return { mount: asText(look["mount"]), capacityBytes: asNumber(look["capacity_bytes"]), usedBytes: asNumber(look["used_bytes"]), segments: asList(look["segments"]).map(parseSegment) };
+  return {
+    mount: asText(look["mount"]),
+    capacityBytes: asNumber(look["capacity_bytes"]),
+    usedBytes: asNumber(look["used_bytes"]),
+    segments: asList(look["segments"]).map(parseSegment),
+  };
 }
 
 export function parseShm(value: Json | undefined): Shm | null {

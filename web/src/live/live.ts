@@ -1,23 +1,26 @@
-// Owns following a run that goes on: asks the server that gave the page for what is new, hands it to the store, and says
-// in a badge how things stand.
-// Called by: main.ts, if the page was served instead of made by `cowprof view`.
-// Does not: draw the recording, or ask anybody but the server of this very page (its policy allows nobody else).
-import { parsePacked, type Page } from "./decode";
-import { make, makeButton, mark } from "./dom";
-import { formatSeconds } from "./format";
-import { Store } from "./store";
+// Owns following a live run: polls the server that served the page, passes new recordings to the store, and shows the
+// state in a badge.
+// Does not: draw the recording, or contact any other server (the page's policy forbids it).
+import { parsePacked, type Page } from "../data/decode";
+import { make, makeButton, mark } from "../ui/dom";
+import { formatSeconds } from "../core/format";
+import { Store } from "../store";
 import "./live.css";
 
 type State = "live" | "paused" | "lost" | "ended";
 
-const kFirstWait = 300;  // milliseconds
+const kFirstWait = 300; // milliseconds
 const kData = `data${location.search}`;
 
-interface Answer { packed: Uint8Array<ArrayBuffer> | null; version: string; wait: number } // null: nothing new
+interface Answer {
+  packed: Uint8Array<ArrayBuffer> | null;
+  version: string;
+  wait: number;
+} // null: nothing new
 
-// The recording's path, if this page follows one; null: the page has its recording in itself.
-export function followedFile(): string | null {
-  const words = document.getElementById("cowprof-data")?.textContent?.trim().split(" ") ?? [];
+// The recording's path if this page follows a run; null if the recording is embedded in the page.
+export function followedFile(text: string): string | null {
+  const words = text.split(" ");
   if (words[0] !== "live") return null;
   return new TextDecoder().decode(Uint8Array.from(atob(words[1] ?? ""), (letter) => letter.charCodeAt(0)));
 }
@@ -26,7 +29,7 @@ function pause(milliseconds: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, milliseconds));
 }
 
-// Fails where nobody answers, or nobody who knows this page's token.
+// Fails if the server doesn't answer, or rejects this page's token.
 async function ask(version: string): Promise<Answer> {
   const response = await fetch(kData, { headers: version === "" ? {} : { "If-None-Match": version }, cache: "no-store" });
   const wait = 1000 * Number(response.headers.get("Cowprof-Poll-Seconds") ?? "1") || 1000;
@@ -35,9 +38,9 @@ async function ask(version: string): Promise<Answer> {
   return { packed: new Uint8Array(await response.arrayBuffer()), version: response.headers.get("ETag") ?? "", wait };
 }
 
-// What is there to begin with: at least one sample, if the run goes on.
+// Waits for the first page with a sample, or for the end of the run.
 async function fetchFirst(): Promise<{ page: Page; version: string }> {
-  for (let version = "";;) {
+  for (let version = ""; ;) {
     const answer = await ask(version);
     if (answer.packed !== null) {
       const page = await parsePacked(answer.packed);
@@ -55,20 +58,32 @@ class Follower {
   private readonly advice = make("p", "live-advice");
   private readonly button: HTMLButtonElement;
   private state: State = "live";
-  private held: Uint8Array<ArrayBuffer> | null = null; // what came while paused
+  private held: Uint8Array<ArrayBuffer> | null = null; // received while paused
   private goOn: (() => void) | null = null;
 
-  constructor(private readonly store: Store, private version: string, private readonly file: string) {
+  constructor(
+    private readonly store: Store,
+    private version: string,
+    private readonly file: string,
+  ) {
     this.button = makeButton("live-button", "Pause", () => void this.toggle());
-    this.badge.append(make("div", "live-row", mark(make("span", "live-dot"), { "aria-hidden": "true" }), this.word, this.time, this.button), this.advice);
+    this.badge.append(
+      make("div", "live-row", mark(make("span", "live-dot"), { "aria-hidden": "true" }), this.word, this.time, this.button),
+      this.advice,
+    );
     this.show(store.page.run.live ? "live" : "ended");
-    document.addEventListener("visibilitychange", () => this.goOn?.()); // timers of hidden pages sleep long
+    document.addEventListener("visibilitychange", () => this.goOn?.()); // browsers throttle timers of hidden pages
   }
 
   async run(): Promise<void> {
     let wait = kFirstWait;
     while (this.store.page.run.live) {
-      await Promise.race([pause(wait), new Promise<void>((resolve) => { this.goOn = resolve; })]);
+      await Promise.race([
+        pause(wait),
+        new Promise<void>((resolve) => {
+          this.goOn = resolve;
+        }),
+      ]);
       try {
         const answer = await ask(this.version);
         wait = answer.wait;
@@ -99,24 +114,26 @@ class Follower {
   }
 
   private show(state: State): void {
-    if (this.state === "paused" && state === "lost") return; // it is said when the reader goes on
+    if (this.state === "paused" && state === "lost") return; // shown once the reader resumes
     this.state = state;
     this.badge.dataset["state"] = state;
     const words = { live: "live", paused: "paused at", lost: "connection lost, trying again", ended: "the recording ended" }[state];
     if (this.word.textContent !== words) this.word.textContent = words;
     this.time.textContent = state === "lost" ? "" : formatSeconds(this.store.page.seconds.at(-1) ?? 0);
-    this.button.textContent = state === "paused" ? "Go on" : "Pause";
+    this.button.textContent = state === "paused" ? "Resume" : "Pause";
     this.button.hidden = state === "lost" || state === "ended";
     this.advice.replaceChildren();
-    if (state === "ended") this.advice.append("The page stays as it is. To see it again later: ", make("code", "", `cowprof view ${this.file}`));
-    if (state === "lost") this.advice.append("The page keeps what it has. If the run is over: ", make("code", "", `cowprof view ${this.file}`));
+    if (state === "ended")
+      this.advice.append("The page stays as it is. To see it again later: ", make("code", "", `cowprof view ${this.file}`));
+    if (state === "lost")
+      this.advice.append("The page keeps what it has received. If the run is over: ", make("code", "", `cowprof view ${this.file}`));
   }
 }
 
-// The store of the first answer. `place` takes what shows how the run stands.
+// Makes the store from the first answer, and the badge.
 export async function followRun(file: string): Promise<{ store: Store; badge: HTMLElement }> {
   const first = await fetchFirst().catch((reason: unknown) => {
-    throw new Error(`The run can't be followed: ${reason instanceof Error ? reason.message : "nobody answers"}`);
+    throw new Error(`The run can't be followed: ${reason instanceof Error ? reason.message : "the server doesn't answer"}`);
   });
   const store = new Store(first.page);
   const follower = new Follower(store, first.version, file);

@@ -1,6 +1,5 @@
-// Owns the way of text to the clipboard, and the button that says that it got there.
-// Called by: blamecolumns.ts and table.ts.
-// Does not: choose the text. Names in it are spelt as on the page, so that none can smuggle in a control character.
+// Owns copying text to the clipboard, and the button that confirms it.
+// Does not: choose the text. Names are escaped as on the page, so they can't smuggle in control characters.
 import { make, makeButton } from "./dom";
 
 const kSaidMs = 1200;
@@ -20,7 +19,7 @@ async function copyText(text: string): Promise<boolean> {
     await navigator.clipboard.writeText(text);
     return true;
   } catch {
-    return copyBySelection(text); // an older browser, or one that does not trust file:// with the clipboard
+    return copyBySelection(text); // an older browser, or one that denies file:// pages the clipboard
   }
 }
 
@@ -28,7 +27,9 @@ export function makeCopyButton(className: string, label: string, text: () => str
   const button = makeButton(`copy ${className}`.trim(), label, () => {
     void copyText(text()).then((done) => {
       button.textContent = done ? "copied" : "can't copy";
-      setTimeout(() => { button.textContent = label; }, kSaidMs);
+      setTimeout(() => {
+        button.textContent = label;
+      }, kSaidMs);
     });
   });
   return button;

@@ -1,14 +1,11 @@
-// Owns the making of elements: text goes in as text only, so that a hostile name stays a name.
-// Called by: everything that puts something on the page.
-// Does not: know what it makes; there is no way here to hand over markup.
-import { visibleText } from "./format";
+// Owns the creation of elements. Text only ever becomes a text node, so a hostile name stays a name.
+// Does not: accept markup in any form.
+import { visibleText } from "../core/format";
 
 type Child = Node | string | null;
 type Attributes = Record<string, string>;
 
-export function make<Tag extends keyof HTMLElementTagNameMap>(
-  tag: Tag, className = "", ...children: Child[]
-): HTMLElementTagNameMap[Tag] {
+export function make<Tag extends keyof HTMLElementTagNameMap>(tag: Tag, className = "", ...children: Child[]): HTMLElementTagNameMap[Tag] {
   const element = document.createElement(tag);
   if (className !== "") element.className = className;
   for (const child of children) {
@@ -28,7 +25,7 @@ export function makeButton(className: string, text: string, onClick: () => void)
   return button;
 }
 
-// A bar for a share of 0..1; the figure itself always stands beside it as text.
+// A bar for a share in 0..1. Callers always show the figure beside it as text.
 export function makeBar(share: number | null, tone = ""): HTMLElement {
   const fill = make("span", "bar-fill");
   fill.style.width = `${Math.min(1, Math.max(0, share ?? 0)) * 100}%`;

@@ -1,15 +1,14 @@
-// Owns how a section that draws a page once follows a run that goes on: made anew with each new page, and what the
-// reader did to it stays: focus, what is unfolded, scrolled, sorted, chosen or typed.
-// Called by: main.ts, for each section that does not listen to "page" itself.
-// Does not: touch a section that would look the same as before, or one whose text is being selected.
+// Owns rebuilding a static section for each new page of a live run, while keeping what the reader did to it: focus,
+// unfolded details, scroll positions, sorting, selections and typed text.
+// Does not: touch a section whose markup would not change, or one in which text is being selected.
 import { make } from "./dom";
-import type { Listener, Store } from "./store";
+import type { Listener, Store } from "../store";
 
 export type Section = (store: Store) => HTMLElement | null;
 
 const kFocusable = "button, a, input, select, summary, [tabindex]";
 
-// Listeners of a section end with it: the next one has its own.
+// A store whose listeners last only as long as the section: its successor registers its own.
 function makeScope(store: Store, listeners: Listener[]): Store {
   return Object.create(store, {
     on: { value: (listener: Listener): void => void listeners.push(listener) },
@@ -21,18 +20,18 @@ function all<T extends Element>(place: Element, selector: string): T[] {
   return [...place.querySelectorAll<T>(selector)];
 }
 
-// What has the focus in `to`, if something has it in `from`.
+// The element of `to` that corresponds to the focused one in `from`.
 function findFocus(from: Element, to: Element): HTMLElement | undefined {
   const focused = document.activeElement;
   const nth = focused === null ? -1 : all(from, kFocusable).indexOf(focused);
   if (nth < 0 || focused === null) return undefined;
   const place = focused.getAttribute("id") ?? focused.textContent;
   const candidates = all<HTMLElement>(to, kFocusable).filter((one) => one.tagName === focused.tagName);
-  // Rows change places: the one with the same words is the same one.
+  // Rows may have moved: the same text means the same row.
   return candidates.find((one) => (one.getAttribute("id") ?? one.textContent) === place) ?? all<HTMLElement>(to, kFocusable)[nth];
 }
 
-// Tables and findings come and go: the same one is the one of the same name.
+// Tables and findings come and go, so they are matched by name.
 function nameOfHead(head: Element): string {
   return `${head.closest("table")?.caption?.textContent ?? ""} ${head.textContent}`;
 }
@@ -42,11 +41,14 @@ function nameOfDetails(details: Element): string {
 }
 
 function keepSorting(from: Element, to: Element): void {
-  const sorted = new Map(all(from, "th[aria-sort]:not([aria-sort=none])").map((head) => [nameOfHead(head), head.getAttribute("aria-sort")]));
+  const sorted = new Map(
+    all(from, "th[aria-sort]:not([aria-sort=none])").map((head) => [nameOfHead(head), head.getAttribute("aria-sort")]),
+  );
   for (const head of all(to, "th[aria-sort]")) {
     const wanted = sorted.get(nameOfHead(head));
-    // A head turns from none to one direction to the other: two clicks reach each.
-    for (let clicks = 0; clicks < 2 && wanted !== undefined && head.getAttribute("aria-sort") !== wanted; clicks++) head.querySelector("button")?.click();
+    // Each click advances none → first direction → second: two clicks reach either.
+    for (let clicks = 0; clicks < 2 && wanted !== undefined && head.getAttribute("aria-sort") !== wanted; clicks++)
+      head.querySelector("button")?.click();
   }
 }
 
@@ -78,24 +80,24 @@ function isSelecting(place: Element): boolean {
   return selection !== null && !selection.isCollapsed && place.contains(selection.anchorNode);
 }
 
-export function renewed(makePart: Section): Section {
+export function rerendered(makePart: Section): Section {
   return (store) => {
-    const place = make("div", "renewed");
+    const place = make("div", "rerendered");
     let listeners: Listener[] = [];
     let looks: string | null = null;
-    const renew = (): void => {
+    const rerender = (): void => {
       const heard: Listener[] = [];
       const part = makePart(makeScope(store, heard));
       const looked = part?.outerHTML ?? "";
       if (looked === looks) return;
       looks = looked;
       listeners = heard;
-      const next = make("div", "renewed", part);
+      const next = make("div", "rerendered", part);
       for (const keep of [keepUnfolded, keepSorting, keepInput]) keep(place, next);
       const focused = findFocus(place, next);
       const positions = scrolled(place);
       place.replaceChildren(...next.childNodes);
-      all(place, ".scroll, .command").forEach((other, nth) => Object.assign(other, positions[nth])); // what is not laid out can't scroll
+      all(place, ".scroll, .command").forEach((other, nth) => Object.assign(other, positions[nth])); // only after insertion: elements without layout can't scroll
       focused?.focus({ preventScroll: true });
       for (const listener of listeners) listener(new Set(["pinned", "selection", "range"]));
     };
@@ -104,11 +106,11 @@ export function renewed(makePart: Section): Section {
       if (changed.has("page")) late = true;
       if (late && !isSelecting(place)) {
         late = false;
-        renew();
+        rerender();
       }
       for (const listener of listeners) listener(changed);
     });
-    renew();
+    rerender();
     return place;
   };
 }

@@ -1,37 +1,37 @@
-// Owns one table: its columns, sorting, filter, the cut to the first rows, and the copy as CSV.
-// Called by: who.ts, tables.ts, shm.ts and compare.ts, once for each table; `update` gives it other rows.
-// Does not: compute a figure, or make a row's elements before it is shown: there may be a thousand.
+// Owns one table: columns, sorting, text filter, the limit to the first rows, and copying as CSV.
+// Does not: compute a figure, or build a row before it is shown; there may be thousands.
 import { makeCopyButton } from "./clipboard";
-import { spellCsv, type CsvCell } from "./csv";
+import { spellCsv, type CsvCell } from "../core/csv";
 import { make, makeButton, mark } from "./dom";
-import { formatCount, visibleText } from "./format";
-import { makeSortableHeads, type Compare, type Sortable } from "./sorting";
+import { formatCount, visibleText } from "../core/format";
+import type { Compare } from "../core/sorting";
+import { type Sortable, makeSortableHeads } from "./sortable_heads";
 
-const kMore = 100;             // rows that one asks for at a time: thousands at once would stop the page
+const kMore = 100; // rows added per click; thousands at once would freeze the page
 
 export interface Column<Row> extends Sortable<Row> {
   className?: string;
   text: (row: Row) => string;
-  fill?: (row: Row) => HTMLElement;             // the whole cell, where it is more than text
-  csv?: { head: string; value: (row: Row) => CsvCell }[]; // where not title and key
+  fill?: (row: Row) => HTMLElement; // builds the whole cell, if it is more than text
+  csv?: { head: string; value: (row: Row) => CsvCell }[]; // defaults to title and key
 }
 
-export interface TableSpec<Row> {
+interface TableSpec<Row> {
   id: string;
   className?: string;
-  rowsClass?: string;          // of the body that holds them
+  rowsClass?: string; // class of their tbody
   caption: string;
-  columns: Column<Row>[];      // the first one heads the row
-  sortBy: string;              // title of the column that sorts at first
-  first: number;               // rows shown before one asks for all
-  keyOf: (row: Row) => string; // the same row after an update
-  onTop?: (row: Row) => boolean; // stands above the others, however they are sorted
+  columns: Column<Row>[]; // the first one is the row header
+  sortBy: string; // title of the column sorted initially
+  first: number; // rows shown before "more" is clicked
+  keyOf: (row: Row) => string; // identifies a row across updates
+  onTop?: (row: Row) => boolean; // pinned above the others, whatever the sorting
 }
 
 export class DataTable<Row> {
   readonly element: HTMLElement;
   readonly count = make("span", "filter-count");
-  readonly copy: HTMLButtonElement; // stands beside the title, or in a row of tools
+  readonly copy: HTMLButtonElement; // placed by the caller, beside the title or in a toolbar
   private readonly top = make("tbody", "parent");
   private readonly body: HTMLTableSectionElement;
   private readonly more = makeButton("more", "", () => this.showMore());
@@ -40,7 +40,7 @@ export class DataTable<Row> {
   private rows: Row[] = [];
   private order: Compare<Row> = () => 0;
   private filter = "";
-  private most: number;         // rows shown
+  private most: number; // rows shown
 
   constructor(private readonly spec: TableSpec<Row>) {
     this.most = spec.first;
@@ -49,13 +49,23 @@ export class DataTable<Row> {
       this.order = order;
       this.show();
     });
-    const table = make("table", `data ${spec.className ?? ""} ${spec.id}`, make("caption", "", spec.caption), make("thead", "", make("tr", "", ...heads)), this.top, this.body);
+    const table = make(
+      "table",
+      `data ${spec.className ?? ""} ${spec.id}`,
+      make("caption", "", spec.caption),
+      make("thead", "", make("tr", "", ...heads)),
+      this.top,
+      this.body,
+    );
     mark(this.frame, { tabindex: "0", role: "region", "aria-label": spec.caption }).append(table);
-    this.copy = mark(makeCopyButton("copy-all", "copy CSV", () => this.csv()), { "aria-label": `Copy the table as CSV: ${spec.caption}` });
+    this.copy = mark(
+      makeCopyButton("copy-all", "copy CSV", () => this.csv()),
+      { "aria-label": `Copy the table as CSV: ${spec.caption}` },
+    );
     this.element = make("div", "table-part", this.frame, this.more);
   }
 
-  // Sorting, filter and focus stay as they are.
+  // Replaces the rows; keeps sorting, filter and focus.
   update(rows: Row[]): void {
     this.rows = rows;
     this.made.clear();
@@ -64,7 +74,7 @@ export class DataTable<Row> {
     if (focused !== null) this.focusAgain(focused);
   }
 
-  // Shows the rows that contain the text, wherever it stands in them.
+  // Shows the rows that contain the text in any column.
   search(text: string): void {
     const wanted = text.trim().toLowerCase();
     if (wanted === this.filter) return;
@@ -73,7 +83,10 @@ export class DataTable<Row> {
   }
 
   private matching(): Row[] {
-    const held = this.filter === "" ? this.rows : this.rows.filter((row) => this.spec.columns.some((column) => column.text(row).toLowerCase().includes(this.filter)));
+    const held =
+      this.filter === ""
+        ? this.rows
+        : this.rows.filter((row) => this.spec.columns.some((column) => column.text(row).toLowerCase().includes(this.filter)));
     return [...held].sort(this.order);
   }
 
@@ -98,13 +111,18 @@ export class DataTable<Row> {
     this.more.hidden = below.length <= this.spec.first;
     this.more.textContent = this.moreWords(below.length);
     this.count.textContent = this.filter === "" ? "" : `${formatCount(rows.length)} of ${formatCount(this.rows.length)} rows`;
-    if (rows.length === 0 && this.rows.length > 0) this.body.append(make("tr", "", mark(make("td", "none", "No row contains that text."), { colspan: String(this.spec.columns.length) })));
+    if (rows.length === 0 && this.rows.length > 0)
+      this.body.append(
+        make("tr", "", mark(make("td", "none", "No row contains that text."), { colspan: String(this.spec.columns.length) })),
+      );
   }
 
   private csv(): string {
     const parts = this.spec.columns.flatMap((column) => column.csv ?? [{ head: column.title.replaceAll(" ", "_"), value: column.key }]);
     const cells = this.matching().map((row) => parts.map((part) => part.value(row)));
-    return spellCsv([parts.map((part) => part.head), ...cells].map((row) => row.map((cell) => (typeof cell === "string" ? visibleText(cell) : cell))));
+    return spellCsv(
+      [parts.map((part) => part.head), ...cells].map((row) => row.map((cell) => (typeof cell === "string" ? visibleText(cell) : cell))),
+    );
   }
 
   private line(row: Row): HTMLTableRowElement {
@@ -125,7 +143,9 @@ export class DataTable<Row> {
 
   private focusedKey(): string | null {
     const focused = document.activeElement;
-    return focused !== null && (this.body.contains(focused) || this.top.contains(focused)) ? focused.closest("tr")?.dataset["key"] ?? null : null;
+    return focused !== null && (this.body.contains(focused) || this.top.contains(focused))
+      ? (focused.closest("tr")?.dataset["key"] ?? null)
+      : null;
   }
 
   private focusAgain(key: string): void {
@@ -134,20 +154,26 @@ export class DataTable<Row> {
   }
 }
 
-// The title of a table, and beside it how many rows match and the copy.
+// A table's title, with the number of matching rows and the copy button beside it.
 export function makeTitle<Row>(title: string, { count, copy }: DataTable<Row>): HTMLElement {
   return make("div", "table-title", make("h3", "", title), count, copy);
 }
 
-// A text box that hands on what is typed, and says beside itself what came of it.
+// A text box that passes on what is typed; `results` show the outcome beside it.
 export function makeSearchBox(label: string, apply: (text: string) => void, ...results: HTMLElement[]): HTMLElement {
-  const box = mark(make("input", "search-box"), { "type": "search", "placeholder": label, "aria-label": label, "spellcheck": "false", "autocomplete": "off" });
+  const box = mark(make("input", "search-box"), {
+    "type": "search",
+    "placeholder": label,
+    "aria-label": label,
+    "spellcheck": "false",
+    "autocomplete": "off",
+  });
   box.addEventListener("input", () => apply(box.value));
   for (const result of results) mark(result, { "aria-live": "polite" });
   return make("span", "search", box, ...results);
 }
 
-// Buttons of which one is pressed.
+// A group of buttons, exactly one of which is pressed.
 export function makeSwitch<Value>(label: string, entries: [string, Value][], first: Value, apply: (value: Value) => void): HTMLElement {
   const group = mark(make("span", "switch"), { "role": "group", "aria-label": label });
   for (const [name, value] of entries) {

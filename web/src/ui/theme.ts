@@ -1,9 +1,8 @@
-// Owns dark and light: the attribute on the root element, the button, and the colours that the canvas needs.
-// Called by: main.ts (the button, print), charts.ts and timeline.ts (colours).
-// Does not: hold a colour; style.css holds them all.
+// Owns the dark and light themes: the attribute on the root element, the button, and the colours that canvases need.
+// Does not: define a colour; the style sheets do.
 import { make, mark } from "./dom";
 
-export type Theme = "light" | "dark";
+type Theme = "light" | "dark";
 
 const listeners: (() => void)[] = [];
 let palette = new Map<string, string>();
@@ -32,7 +31,7 @@ function applyTheme(theme: Theme): void {
   for (const listener of listeners) listener();
 }
 
-// By its place in the page instead of as a listener: a header that is made anew brings a new one.
+// Finds buttons in the page instead of registering them: a rebuilt header brings a new button.
 function nameButton(button: HTMLElement): void {
   const other = currentTheme() === "dark" ? "light" : "dark";
   button.textContent = other === "dark" ? "Dark" : "Light";

@@ -1,30 +1,40 @@
-// Owns what stands at the end: the list of events, and what the words mean.
-// Called by: main.ts, once.
-// Does not: judge; an event's text is the recording's.
-import type { Page, PageEvent } from "./decode";
-import { make, mark } from "./dom";
-import { formatClock, formatCount } from "./format";
-import { eventName, eventTone } from "./marks";
+// Owns the appendix: the list of events, and the glossary.
+// Does not: word an event; its text comes from the recording.
+import "./appendix.css";
+import type { Page, PageEvent } from "../../data/decode";
+import { make, mark } from "../../ui/dom";
+import { formatClock, formatCount } from "../../core/format";
+import { eventTone, eventName } from "../../core/events";
 
 const kMostEvents = 1000;
 
 const kTerms: [string, string][] = [
-  ["fork", "How workers are made: the kernel makes a second process that begins with the same memory. Nothing is duplicated yet."],
-  ["copy", "After a fork, parent and worker share memory pages. The first write to a shared page makes the kernel duplicate it: that is a copy, and memory grows by one page."],
-  ["reference count", "A counter inside every Python object: how many places use it. Merely looking at an object changes the counter, and that is a write."],
-  ["garbage collector", "Python's search for objects that only refer to each other. It leaves marks in front of the objects that it visits."],
-  ["still shared", "Pages that no one has written yet. They cost nothing extra now, and can still be lost to copies."],
-  ["private", "Memory that one process holds for itself alone: its copies, and new memory of its own."],
-  ["reuse", "A write to a page that no other process needs any more. The kernel hands it over without copying: no growth."],
-  ["fault", "The moment the kernel is called because a page can't be read or written yet. Copies, reuses and zero-fills all begin with one."],
+  ["fork", "How workers are created: the kernel makes a second process that starts with the same memory. Nothing is duplicated yet."],
+  [
+    "copy",
+    "After a fork, parent and worker share memory pages. The first write to a shared page makes the kernel duplicate it: that is a copy, and memory grows by one page.",
+  ],
+  [
+    "reference count",
+    "A counter inside every Python object of how many places use it. Merely reading an object changes the counter, and that is a write.",
+  ],
+  [
+    "garbage collector",
+    "Python's search for objects that only refer to each other. It leaves marks in front of the objects that it visits.",
+  ],
+  ["still shared", "Pages that no process has written yet. They cost nothing extra now, and can still be lost to copies."],
+  ["private", "Memory that belongs to one process alone: its copies, and new memory of its own."],
+  ["reuse", "A write to a page that no other process uses any more. The kernel hands it over without copying, so nothing grows."],
+  ["fault", "A call into the kernel because a page can't be read or written yet. Copies, reuses and zero-fills all start with one."],
   ["zero-fill", "A fresh, empty page given to a process: new memory, nothing to do with copies."],
-  ["limit", "What bounds the memory: the machine, a container or a resource limit. At the limit, a process is killed or an allocation fails."],
-  ["sample", "One reading of all processes at one instant."],
+  ["limit", "What bounds memory: the machine, a container or a resource limit. At the limit a process is killed or an allocation fails."],
+  ["sample", "One reading of all processes at one moment."],
 ];
 
 function makeEventRow(event: PageEvent): HTMLElement {
   return make(
-    "tr", "",
+    "tr",
+    "",
     make("td", "number", formatClock(event.seconds, 0.1)),
     make("td", `words ${eventTone(event.kind)}`, eventName(event.kind)),
     make("td", "words long", event.text),
@@ -35,9 +45,17 @@ export function makeEventsDetails({ events, eventsDropped }: Page): HTMLElement 
   const count = events.length + eventsDropped;
   if (count === 0) return null;
   const shown = Math.min(events.length, kMostEvents);
-  const heads = ["time", "event", "what happened"].map((title, i) => mark(make("th", i === 0 ? "number" : "words", title), { scope: "col" }));
-  const table = make("table", "events", make("caption", "", "Events in order of time"), make("thead", "", make("tr", "", ...heads)), make("tbody", "", ...events.slice(0, shown).map(makeEventRow)));
-  const left = eventsDropped > 0 ? `; ${formatCount(eventsDropped)} of them are not in the page (forks and exits are left out first)` : "";
+  const heads = ["time", "event", "what happened"].map((title, i) =>
+    mark(make("th", i === 0 ? "number" : "words", title), { scope: "col" }),
+  );
+  const table = make(
+    "table",
+    "events",
+    make("caption", "", "Events, oldest first"),
+    make("thead", "", make("tr", "", ...heads)),
+    make("tbody", "", ...events.slice(0, shown).map(makeEventRow)),
+  );
+  const left = eventsDropped > 0 ? `; ${formatCount(eventsDropped)} of them are not in the page (forks and exits are dropped first)` : "";
   const more = count > shown ? make("p", "note", `and ${formatCount(count - shown)} more${left}`) : null;
   const summary = make("summary", "", count === 1 ? "1 event" : `${formatCount(count)} events`);
   return make("details", "panel", summary, make("div", "scroll", table), more);
@@ -45,5 +63,5 @@ export function makeEventsDetails({ events, eventsDropped }: Page): HTMLElement 
 
 export function makeTermsDetails(): HTMLElement {
   const terms = kTerms.flatMap(([term, words]) => [make("dt", "", term), make("dd", "", words)]);
-  return make("details", "panel terms", make("summary", "", "What the words mean"), make("dl", "", ...terms));
+  return make("details", "panel terms", make("summary", "", "Glossary"), make("dl", "", ...terms));
 }

@@ -1,29 +1,32 @@
 // Owns the chart of two runs on shared axes: their workers' private memory, from each run's first worker on.
-// Called by: compare.ts, anew for each pair of recordings.
-// Does not: sum; the recording has the workers' sum. A bucket of time keeps its lowest and its highest value (series.ts).
+// Does not: sum; the recording has the workers' sum.
 import uPlot from "uplot";
-import type { Page, Track } from "./decode";
-import { make, mark } from "./dom";
-import { formatClock, formatKib, formatKibStep } from "./format";
-import { cutColumn, cutTimes, planCut } from "./series";
-import { lastBefore } from "./spans";
-import { colour, onTheme } from "./theme";
-import { valueAt } from "./chosen";
+import type { Page, Track } from "../../data/decode";
+import { make, mark } from "../../ui/dom";
+import { formatClock, formatKib, formatKibStep } from "../../core/format";
+import { cutColumn, cutTimes, planCut } from "../../core/downsample";
+import { colour, onTheme } from "../../ui/theme";
+import { valueAt } from "../../core/column_values";
+import { lastBefore } from "../../core/search";
+import { kAxisFont, axisSize, kKibSteps } from "../../ui/chart_axes";
 
 const kHeight = 240;
 const kBuckets = 800;
-const kKibSteps = Array.from({ length: 45 }, (_, power) => 2 ** power);
 const kTimeSteps = [0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400];
 const kTones = ["muted", "accent"]; // A dashed, B solid
-const kMostWorkers = 64;       // of a run, drawn one by one
+const kMostWorkers = 64; // per run, drawn one by one
 
 const workersOf = (page: Page): Track[] => page.processes.filter((track) => track.role === "worker");
 
-export function firstWorkerOf(page: Page): number {
+function firstWorkerOf(page: Page): number {
   return workersOf(page).reduce((first, track) => Math.min(first, track.started ?? page.seconds[track.first] ?? first), Infinity);
 }
 
-interface Drawn { run: number; values: Float64Array; first: number }
+interface Drawn {
+  run: number;
+  values: Float64Array;
+  first: number;
+}
 
 function linesOf(page: Page, run: number, each: boolean): Drawn[] {
   const one = ({ columns, first }: Track): Drawn => ({ run, values: columns.private.values, first });
@@ -35,7 +38,7 @@ function startOf(page: Page): number {
   return Number.isFinite(start) ? start : 0;
 }
 
-// Each run has samples of its own; uPlot.join puts them on one axis and leaves what does not meet undefined.
+// The runs' sample times differ; uPlot.join puts them on one axis and leaves undefined where a run has no sample.
 function joinRuns(pages: Page[], lines: Drawn[]): uPlot.AlignedData {
   const tables = pages.map((page, run): uPlot.AlignedData => {
     const start = startOf(page);
@@ -48,18 +51,23 @@ function joinRuns(pages: Page[], lines: Drawn[]): uPlot.AlignedData {
 
 export class CompareChart {
   readonly element = make("div", "compare-chart");
-  private readonly host = mark(make("div", "compare-plot"), { "role": "img", "aria-label": "Private memory of the workers of A and of B over the time since their first worker; A dashed, B solid" });
+  private readonly host = mark(make("div", "compare-plot"), {
+    "role": "img",
+    "aria-label": "Private memory of the workers of A and of B over the time since their first worker; A dashed, B solid",
+  });
   private readonly reading = make("p", "compare-reading");
   private plot: uPlot | null = null;
   private pages: Page[] = [];
 
   constructor() {
     this.element.append(this.reading, this.host);
-    new ResizeObserver(() => { if (this.plot !== null && this.host.clientWidth > 0) this.plot.setSize({ width: this.host.clientWidth, height: kHeight }); }).observe(this.host);
+    new ResizeObserver(() => {
+      if (this.plot !== null && this.host.clientWidth > 0) this.plot.setSize({ width: this.host.clientWidth, height: kHeight });
+    }).observe(this.host);
     onTheme(() => this.plot?.redraw(false, true));
   }
 
-  // A and B; with `each` a line a worker instead of one for all. Only once the element has a width.
+  // Shows A and B, with one line per worker if `each` is set. The element must have a width.
   show(pages: [Page, Page], each: boolean): void {
     this.pages = pages;
     const lines = pages.flatMap((page, run) => linesOf(page, run, each));
@@ -69,28 +77,56 @@ export class CompareChart {
   }
 
   private options(lines: Drawn[], each: boolean): uPlot.Options {
-    const axis = { stroke: () => colour("muted"), grid: { stroke: () => colour("grid"), width: 1 }, ticks: { show: false }, font: "12px system-ui, sans-serif" };
+    const axis = {
+      stroke: () => colour("muted"),
+      grid: { stroke: () => colour("grid"), width: 1 },
+      ticks: { show: false },
+      font: kAxisFont,
+    };
     return {
-      width: Math.max(200, this.host.clientWidth), height: kHeight, padding: [10, 12, 0, 0], legend: { show: false },
+      width: Math.max(200, this.host.clientWidth),
+      height: kHeight,
+      padding: [10, 12, 0, 0],
+      legend: { show: false },
       cursor: { y: false, drag: { x: false, y: false }, points: { show: false } },
-      scales: { x: { time: false, range: (_plot, _min, max) => [0, max > 0 ? max : 1] }, y: { range: (_plot, _min, max) => [0, max > 0 ? max * 1.08 : 1] } },
+      scales: {
+        x: { time: false, range: (_plot, _min, max) => [0, max > 0 ? max : 1] },
+        y: { range: (_plot, _min, max) => [0, max > 0 ? max * 1.08 : 1] },
+      },
       axes: [
-        { ...axis, size: 30, incrs: kTimeSteps, space: 84, values: (_plot, splits) => splits.map((at) => formatClock(at, (splits[1] ?? 1) - (splits[0] ?? 0))) },
-        { ...axis, size: innerWidth < 600 ? 58 : 74, gap: 8, space: 38, incrs: kKibSteps, values: (_plot, splits) => splits.map(formatKibStep) },
+        {
+          ...axis,
+          size: 30,
+          incrs: kTimeSteps,
+          space: 84,
+          values: (_plot, splits) => splits.map((at) => formatClock(at, (splits[1] ?? 1) - (splits[0] ?? 0))),
+        },
+        { ...axis, size: axisSize(), gap: 8, space: 38, incrs: kKibSteps, values: (_plot, splits) => splits.map(formatKibStep) },
       ],
-      series: [{}, ...lines.map(({ run }): uPlot.Series => ({ stroke: () => colour(kTones[run] ?? "text"), width: each ? 1.2 : 2.4, dash: run === 0 ? [6, 4] : [], points: { show: false } }))],
+      series: [
+        {},
+        ...lines.map(({ run }): uPlot.Series => ({
+          stroke: () => colour(kTones[run] ?? "text"),
+          width: each ? 1.2 : 2.4,
+          dash: run === 0 ? [6, 4] : [],
+          points: { show: false },
+        })),
+      ],
       hooks: { setCursor: [(plot) => this.say((plot.cursor.left ?? -1) < 0 ? null : plot.posToVal(plot.cursor.left ?? 0, "x"))] },
     };
   }
 
   private say(at: number | null): void {
     if (at === null) {
-      this.reading.textContent = "Private memory of the workers together. 0:00 is the start of each run's first worker. Point at the chart for figures.";
+      this.reading.textContent =
+        "Private memory of the workers together. 0:00 is the start of each run's first worker. Point at the chart for figures.";
       return;
     }
     const values = this.pages.map((page) => {
       const sample = lastBefore(page.seconds, at + startOf(page));
-      return sample >= page.seconds.length - 1 && at + startOf(page) > (page.seconds.at(-1) ?? 0) + 1 ? null : valueAt(page.totals.workersPrivate.values.subarray(0, sample + 1), sample);
+      return sample >= page.seconds.length - 1 && at + startOf(page) > (page.seconds.at(-1) ?? 0) + 1
+        ? null
+        : valueAt(page.totals.workersPrivate.values.subarray(0, sample + 1), sample);
     });
     this.reading.textContent = `${formatClock(at, 0.1)} after the first worker's start: A ${formatKib(values[0])}, B ${formatKib(values[1])}`;
   }

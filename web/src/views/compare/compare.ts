@@ -1,20 +1,22 @@
-// Owns the comparison of this page's recording with another one: how it gets in, what is said, drawn and listed of both.
-// Called by: main.ts, once, with the second recording of a page that has two.
-// Does not: read a file (compare_file.ts), choose words (compare_words.ts), match rows (compare_rows.ts) or draw (compare_chart.ts).
+// Owns the comparison with another recording: how it is opened, and what is said, drawn and listed about both.
+// Does not: read a file (file.ts), choose words (words.ts), match rows (rows.ts) or draw (chart.ts).
 import "./compare.css";
-import { makeName } from "./blamecolumns";
-import { CompareChart } from "./compare_chart";
-import { readRecording } from "./compare_file";
-import { compareCauses, compareLines, compareTypes, type Difference } from "./compare_rows";
-import { doubtsInWords, savingInWords, workersOf } from "./compare_words";
-import type { Page } from "./decode";
-import { make, makeButton, makeSection, mark } from "./dom";
-import { exactnessInWords, formatBytes, formatCount, formatSeconds } from "./format";
-import type { Report } from "./report";
-import type { Store } from "./store";
-import { DataTable, makeSearchBox, makeSwitch, makeTitle, type Column } from "./table";
+import { CompareChart } from "./chart";
+import { readRecording } from "./file";
+import { compareCauses, compareLines, compareTypes, type Difference } from "./rows";
+import { doubtsInWords, savingInWords, workersOf } from "./words";
+import type { Page } from "../../data/decode";
+import { make, makeButton, makeSection, mark } from "../../ui/dom";
+import { exactnessInWords, formatBytes, formatCount, formatSeconds } from "../../core/format";
+import type { Report } from "../../data/report";
+import type { Store } from "../../store";
+import { DataTable, makeSearchBox, makeSwitch, makeTitle, type Column } from "../../ui/table";
+import { makePathName } from "../../ui/path_name";
 
-interface Other { page: Page; name: string }
+interface Other {
+  page: Page;
+  name: string;
+}
 
 function signed(bytes: number | null): string {
   return bytes === null ? "—" : bytes === 0 ? "same" : `${bytes > 0 ? "+" : ""}${formatBytes(bytes)}`;
@@ -25,14 +27,33 @@ function relative(row: Difference): number | null {
 }
 
 function planColumns([name, detail, lines]: string[]): Column<Difference>[] {
-  const bytes = (title: string, key: (row: Difference) => number | null): Column<Difference> => ({ title, key, text: (row) => (key(row) === 0 ? "none" : formatBytes(key(row))), csv: [{ head: `${title}_bytes`, value: key }] });
-  const tone = (row: Difference): string => ((row.change ?? 0) < 0 ? "number less" : (row.change ?? 0) > 0 ? "number more-copied" : "number");
+  const bytes = (title: string, key: (row: Difference) => number | null): Column<Difference> => ({
+    title,
+    key,
+    text: (row) => (key(row) === 0 ? "none" : formatBytes(key(row))),
+    csv: [{ head: `${title}_bytes`, value: key }],
+  });
+  const tone = (row: Difference): string =>
+    (row.change ?? 0) < 0 ? "number less" : (row.change ?? 0) > 0 ? "number more-copied" : "number";
   const columns: Column<Difference>[] = [
-    { title: name ?? "", words: true, key: (row) => row.name, text: (row) => row.name, fill: (row) => mark(make("th", "code name-cell", makeName(row.name, row.path)), { title: row.name }) },
+    {
+      title: name ?? "",
+      words: true,
+      key: (row) => row.name,
+      text: (row) => row.name,
+      fill: (row) => mark(make("th", "code name-cell", makePathName(row.name, row.path)), { title: row.name }),
+    },
     { title: detail ?? "", words: true, className: "code detail-cell", key: (row) => row.detail, text: (row) => row.detail },
     { title: lines ?? "", words: true, className: "code lines-cell", key: (row) => row.lines, text: (row) => row.lines },
-    bytes("A", (row) => row.a), bytes("B", (row) => row.b),
-    { title: "change", key: (row) => (row.change === null ? null : Math.abs(row.change)), text: (row) => signed(row.change), fill: (row) => make("td", tone(row), signed(row.change)), csv: [{ head: "change_bytes", value: (row) => row.change }] },
+    bytes("A", (row) => row.a),
+    bytes("B", (row) => row.b),
+    {
+      title: "change",
+      key: (row) => (row.change === null ? null : Math.abs(row.change)),
+      text: (row) => signed(row.change),
+      fill: (row) => make("td", tone(row), signed(row.change)),
+      csv: [{ head: "change_bytes", value: (row) => row.change }],
+    },
     { title: "in %", key: relative, text: (row) => spellRelative(row), csv: [{ head: "change_ratio", value: relative }] },
   ];
   return columns.filter((column) => column.title !== "");
@@ -44,7 +65,12 @@ function spellRelative(row: Difference): string {
   return `${ratio < 0 ? "−" : ratio > 0 ? "+" : ""}${Math.abs(ratio * 100).toFixed(Math.abs(ratio) >= 0.0995 ? 0 : 1)} %`;
 }
 
-interface Part { id: string; title: string; heads: string[]; rows: (a: Report, b: Report, pageBytes: number | null) => Difference[] }
+interface Part {
+  id: string;
+  title: string;
+  heads: string[];
+  rows: (a: Report, b: Report, pageBytes: number | null) => Difference[];
+}
 
 const kParts: Part[] = [
   { id: "compare-lines", title: "By Python function", heads: ["file", "function", "lines"], rows: compareLines },
@@ -58,7 +84,15 @@ class DifferencePart {
   private readonly note = make("p", "note");
 
   constructor(private readonly part: Part) {
-    this.table = new DataTable<Difference>({ id: part.id, className: "blame difference", caption: part.title, columns: planColumns(part.heads), sortBy: "change", first: 8, keyOf: (row) => `${row.name} ${row.detail}` });
+    this.table = new DataTable<Difference>({
+      id: part.id,
+      className: "blame difference",
+      caption: part.title,
+      columns: planColumns(part.heads),
+      sortBy: "change",
+      first: 8,
+      keyOf: (row) => `${row.name} ${row.detail}`,
+    });
     this.element = mark(make("div", "blame-box", makeTitle(part.title, this.table), this.table.element, this.note), { id: part.id });
   }
 
@@ -67,14 +101,25 @@ class DifferencePart {
     const [first] = rows;
     const missing = first === undefined ? null : first.a === null ? "A" : first.b === null ? "B" : null;
     this.element.hidden = rows.length === 0;
-    this.note.textContent = missing === null ? "" : `${missing} was recorded without these, so there is no change to tell.`;
+    this.note.textContent = missing === null ? "" : `${missing} was recorded without these, so no change is known.`;
     this.table.update(rows);
   }
 }
 
 function makeRun(letter: string, when: string, page: Page, name: string): HTMLElement {
-  const facts = [formatSeconds(page.report.durationSeconds), `${formatCount(workersOf(page))} workers`, exactnessInWords(page.report.exactness || page.run.exactness), page.run.started === "" ? "" : `recorded ${page.run.started.replace(/^(\d{4}-\d\d-\d\d)T(\d\d:\d\d).*$/, "$1 $2")}`];
-  return make("div", `compare-run run-${letter.toLowerCase()}`, make("p", "", make("strong", "", `${letter}, ${when}`), ` ${name}`), make("p", "command", page.report.command || "unknown command"), make("p", "note", facts.filter((fact) => fact !== "").join(" · ")));
+  const facts = [
+    formatSeconds(page.report.durationSeconds),
+    `${formatCount(workersOf(page))} workers`,
+    exactnessInWords(page.report.exactness || page.run.exactness),
+    page.run.started === "" ? "" : `recorded ${page.run.started.replace(/^(\d{4}-\d\d-\d\d)T(\d\d:\d\d).*$/, "$1 $2")}`,
+  ];
+  return make(
+    "div",
+    `compare-run run-${letter.toLowerCase()}`,
+    make("p", "", make("strong", "", `${letter}, ${when}`), ` ${name}`),
+    make("p", "command", page.report.command || "unknown command"),
+    make("p", "note", facts.filter((fact) => fact !== "").join(" · ")),
+  );
 }
 
 class Compare {
@@ -88,28 +133,61 @@ class Compare {
   private readonly parts = kParts.map((part) => new DifferencePart(part));
   private readonly which = make("p", "note");
   private readonly content: HTMLElement;
-  private readonly input = mark(make("input", "compare-input"), { "type": "file", "accept": ".html,.htm,text/html", "id": "compare-file", "aria-label": "Compare with another page of cowprof" });
+  private readonly input = mark(make("input", "compare-input"), {
+    "type": "file",
+    "accept": ".html,.htm,text/html",
+    "id": "compare-file",
+    "aria-label": "Compare with another cowprof page",
+  });
   private other: Other | null = null;
   private swapped = false;
   private each = false;
 
   constructor(private readonly store: Store) {
-    this.button = make("span", "compare-choose", makeButton("compare-button", "Compare with…", () => this.input.click()), this.input);
+    this.button = make(
+      "span",
+      "compare-choose",
+      makeButton("compare-button", "Compare with…", () => this.input.click()),
+      this.input,
+    );
     mark(this.input, { hidden: "" });
     this.input.addEventListener("change", () => {
       void this.open(this.input.files?.[0]);
       this.input.value = "";
     });
-    const lines = makeSwitch("Lines", [["Workers together", false], ["Each worker", true]], false, (each) => { this.each = each; this.draw(); });
-    const search = makeSearchBox("Search differences", (text) => { for (const part of this.parts) part.table.search(text); });
+    const lines = makeSwitch(
+      "Lines",
+      [
+        ["Workers together", false],
+        ["Each worker", true],
+      ],
+      false,
+      (each) => {
+        this.each = each;
+        this.draw();
+      },
+    );
+    const search = makeSearchBox("Search differences", (text) => {
+      for (const part of this.parts) part.table.search(text);
+    });
     this.content = make(
-      "div", "", this.saving, this.doubts, this.runs, make("div", "compare-legend", make("span", "key-a", "A"), make("span", "key-b", "B"), lines), this.chart.element,
-      make("div", "table-tools", search), make("div", "blame-grid", ...this.parts.map((part) => part.element)), this.which,
+      "div",
+      "",
+      this.saving,
+      this.doubts,
+      this.runs,
+      make("div", "compare-legend", make("span", "key-a", "A"), make("span", "key-b", "B"), lines),
+      this.chart.element,
+      make("div", "table-tools", search),
+      make("div", "blame-grid", ...this.parts.map((part) => part.element)),
+      this.which,
     );
     this.section.append(this.alert, this.content);
     this.section.querySelector("h2")?.after(this.makeTools());
     this.followDrops();
-    store.on((changed) => { if (changed.has("page")) this.show(); });
+    store.on((changed) => {
+      if (changed.has("page")) this.show();
+    });
     this.show();
   }
 
@@ -120,9 +198,11 @@ class Compare {
     this.show();
   }
 
-
   private makeTools(): HTMLElement {
-    const swap = makeButton("toggle", "Swap A and B", () => { this.swapped = !this.swapped; this.show(); });
+    const swap = makeButton("toggle", "Swap A and B", () => {
+      this.swapped = !this.swapped;
+      this.show();
+    });
     const remove = makeButton("toggle compare-remove", "Remove comparison", () => {
       this.compareWith(null);
       this.button.querySelector("button")?.focus();
@@ -130,7 +210,7 @@ class Compare {
     return make("div", "compare-tools", swap, remove);
   }
 
-  // A file that is dropped next to a target would replace the page: all of it is the target.
+  // A file dropped beside a drop target would replace the page, so the whole page is one.
   private followDrops(): void {
     const holdsFiles = (event: DragEvent): boolean => event.dataTransfer?.types.includes("Files") === true;
     const follow = (event: DragEvent, over: boolean): void => {
@@ -139,7 +219,9 @@ class Compare {
       document.documentElement.classList.toggle("dropping", over);
     };
     addEventListener("dragover", (event) => follow(event, true));
-    addEventListener("dragleave", (event) => { if (event.relatedTarget === null) follow(event, false); });
+    addEventListener("dragleave", (event) => {
+      if (event.relatedTarget === null) follow(event, false);
+    });
     addEventListener("drop", (event) => {
       follow(event, false);
       if (holdsFiles(event)) void this.open(event.dataTransfer?.files[0]);
@@ -178,7 +260,7 @@ class Compare {
     this.draw();
   }
 
-  // In the next frame: the section has a width then.
+  // Waits for the next frame, when the section has a width.
   private draw(): void {
     requestAnimationFrame(() => {
       const pair = this.pair();
@@ -187,12 +269,16 @@ class Compare {
   }
 }
 
-// The section stands below the header, its button in the header's row, even when a live run makes the header anew.
+// The section goes below the header, its button into the header's row, also after a live run rebuilt the header.
 export function addCompare(store: Store, second: Page | undefined, main: HTMLElement): void {
   const compare = new Compare(store);
-  const place = (): void => { if (!compare.button.isConnected) main.querySelector(".theme-button")?.before(compare.button); };
+  const place = (): void => {
+    if (!compare.button.isConnected) main.querySelector(".theme-button")?.before(compare.button);
+  };
   main.firstElementChild?.after(compare.section);
   place();
-  store.on((changed) => { if (changed.has("page")) place(); });
+  store.on((changed) => {
+    if (changed.has("page")) place();
+  });
   if (second !== undefined) compare.compareWith({ page: second, name: "the second recording" });
 }

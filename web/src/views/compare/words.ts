@@ -1,10 +1,9 @@
-// Owns what is said about two recordings: the saving in one sentence, and why the two may not be alike.
-// Called by: compare.ts.
-// Does not: read a column; the report's totals come in.
-import type { Page } from "./decode";
-import { exactnessInWords, formatBytes, formatCount, formatSeconds } from "./format";
+// Owns the wording of a comparison: the saving in one sentence, and what makes the runs hard to compare.
+// Does not: read a column; it uses the reports' totals.
+import type { Page } from "../../data/decode";
+import { exactnessInWords, formatBytes, formatCount, formatSeconds } from "../../core/format";
 
-const kAlike = 0.01;           // of the larger one: less of a difference is none
+const kAlike = 0.01; // of the larger one; a smaller difference counts as none
 const kSameTime = 0.02;
 
 function inPercent(from: number, to: number): string {
@@ -19,7 +18,8 @@ function isAlike(a: number, b: number): boolean {
 }
 
 function copiesInWords(a: number | null, b: number | null): string {
-  if (a === null || b === null) return `How much more or less was copied is not known: ${a === null ? (b === null ? "neither recording" : "A does not") : "B does not"} ${a === null && b === null ? "tells" : "tell"}`;
+  if (a === null || b === null)
+    return `How much more or less was copied is unknown: ${a === null ? (b === null ? "neither recording says" : "A doesn't say") : "B doesn't say"}`;
   if (isAlike(a, b)) return `B copies as much as A (${formatBytes(b)})`;
   return `B copies ${formatBytes(Math.abs(b - a))} ${b < a ? "less" : "more"} than A${inPercent(a, b)}`;
 }
@@ -36,9 +36,11 @@ function hasSameTime(a: number | null, b: number | null): boolean {
 
 // "B copies 3.9 GiB less than A (−94 %), and its workers peak 3.1 GiB lower (−88 %), over the same 2 min 0 s."
 export function savingInWords({ report: a }: Page, { report: b }: Page): string {
-  const time = hasSameTime(a.durationSeconds, b.durationSeconds) ? `, over the same ${formatSeconds(Math.round(a.durationSeconds ?? 0))}` : "";
+  const time = hasSameTime(a.durationSeconds, b.durationSeconds)
+    ? `, over the same ${formatSeconds(Math.round(a.durationSeconds ?? 0))}`
+    : "";
   const words = `${copiesInWords(a.copiedBytes, b.copiedBytes)}${peakInWords(a.peakWorkersPrivateBytes, b.peakWorkersPrivateBytes)}${time}.`;
-  return words.replace(/(\d) (?=\S)/g, "$1\u00a0"); // a figure stays with its unit
+  return words.replace(/(\d) (?=\S)/g, "$1\u00a0"); // keeps a figure and its unit on one line
 }
 
 export function workersOf({ report }: Page): number {
@@ -49,16 +51,27 @@ function lossesOf({ report }: Page): number {
   return report.losses.reduce((sum, loss) => sum + loss.count, 0);
 }
 
-// One sentence for each thing in which the two runs differ, so that the figures can't be compared as they are.
+// One sentence per difference between the runs that makes their figures hard to compare.
 export function doubtsInWords(a: Page, b: Page): string[] {
   const doubts: string[] = [];
   const [timeA, timeB] = [a.report.durationSeconds, b.report.durationSeconds];
-  if (!hasSameTime(timeA, timeB)) doubts.push(`A was recorded for ${formatSeconds(timeA)}, B for ${formatSeconds(timeB)}: what is copied grows with time, so compare the curves at the same time after the first worker's start.`);
-  if (workersOf(a) !== workersOf(b)) doubts.push(`A had ${formatCount(workersOf(a))} workers in all, B ${formatCount(workersOf(b))}: each of them copies for itself.`);
+  if (!hasSameTime(timeA, timeB))
+    doubts.push(
+      `A was recorded for ${formatSeconds(timeA)}, B for ${formatSeconds(timeB)}: what is copied grows with time, so compare the curves at the same time after the first worker's start.`,
+    );
+  if (workersOf(a) !== workersOf(b))
+    doubts.push(`A had ${formatCount(workersOf(a))} workers in all, B ${formatCount(workersOf(b))}: each of them makes its own copies.`);
   const [exactA, exactB] = [a.report.exactness || a.run.exactness, b.report.exactness || b.run.exactness];
-  if (exactA !== exactB) doubts.push(`Copies were not counted alike. A: ${exactnessInWords(exactA)}. B: ${exactnessInWords(exactB)}.`);
-  if (a.report.startMethod !== b.report.startMethod) doubts.push(`A starts its workers by ${a.report.startMethod || "an unknown method"}, B by ${b.report.startMethod || "an unknown method"}: memory that is sent to a worker is its own from the start and no copy.`);
-  for (const [name, page] of [["A", a], ["B", b]] as const) {
+  if (exactA !== exactB)
+    doubts.push(`Copies were not counted the same way. A: ${exactnessInWords(exactA)}. B: ${exactnessInWords(exactB)}.`);
+  if (a.report.startMethod !== b.report.startMethod)
+    doubts.push(
+      `A starts its workers by ${a.report.startMethod || "an unknown method"}, B by ${b.report.startMethod || "an unknown method"}: memory sent to a worker is its own from the start, not a copy.`,
+    );
+  for (const [name, page] of [
+    ["A", a],
+    ["B", b],
+  ] as const) {
     if (!page.run.complete) doubts.push(`The recording ${name} was cut off: what came after its last sample is missing.`);
     if (lossesOf(page) > 0) doubts.push(`The recording ${name} lost ${formatCount(lossesOf(page))} events: its counts may be too low.`);
   }

@@ -1,10 +1,9 @@
-// Owns the findings under the verdict: a card for each, what was found beside what to do, the evidence folded.
-// Called by: main.ts, once.
-// Does not: diagnose; it shows what the report found, in the report's order.
-import { makeCopyButton } from "./clipboard";
-import { make, mark } from "./dom";
-import { formatShare, visibleText } from "./format";
-import type { Diagnosis } from "./report";
+// Owns the findings below the verdict: a card each, with the finding beside the advice, and the evidence folded.
+// Does not: diagnose; it shows the report's findings in the report's order.
+import { makeCopyButton } from "../../ui/clipboard";
+import { make, mark } from "../../ui/dom";
+import { formatShare, visibleText } from "../../core/format";
+import type { Diagnosis } from "../../data/report";
 import "./diagnoses.css";
 
 function makeList(texts: string[]): HTMLElement {
@@ -15,23 +14,40 @@ function makeTags(diagnosis: Diagnosis): HTMLElement {
   const { confidence, pids, id } = diagnosis;
   const processes = pids.length === 0 ? null : make("span", "", pids.length === 1 ? `process ${pids[0]}` : `${pids.length} processes`);
   if (processes !== null && pids.length > 1) mark(processes, { title: pids.join(", ") });
-  return make("p", "diagnosis-head", make("span", "diagnosis-id", id), confidence === null ? null : make("span", "", `confidence ${formatShare(confidence)}`), processes);
+  return make(
+    "p",
+    "diagnosis-head",
+    make("span", "diagnosis-id", id),
+    confidence === null ? null : make("span", "", `confidence ${formatShare(confidence)}`),
+    processes,
+  );
 }
 
 function makeEvidence(evidence: string[]): HTMLElement | null {
   if (evidence.length === 0) return null;
-  return make("details", "evidence printed", make("summary", "", evidence.length === 1 ? "Evidence" : `Evidence (${evidence.length})`), makeList(evidence));
+  return make(
+    "details",
+    "evidence printed",
+    make("summary", "", evidence.length === 1 ? "Evidence" : `Evidence (${evidence.length})`),
+    makeList(evidence),
+  );
 }
 
-// Code for the container that was found, as it could look afterwards. It is the tool's; only here its lines and indents count.
+// The tool's code sketch of a fix. The only text whose line breaks and indentation are kept.
 function makeSketch(sketch: string): HTMLElement | null {
   if (sketch === "") return null;
   const code = make("code", "", ...sketch.split("\n").flatMap((line, i) => (i === 0 ? [line] : [document.createTextNode("\n"), line])));
   const frame = mark(make("pre", "", code), { tabindex: "0", role: "region", "aria-label": "Code sketch" });
-  return make("div", "sketch", make("h4", "", "How it could look"), makeCopyButton("copy-sketch", "copy", () => sketch.split("\n").map(visibleText).join("\n")), frame);
+  return make(
+    "div",
+    "sketch",
+    make("h4", "", "How it could look"),
+    makeCopyButton("copy-sketch", "copy", () => sketch.split("\n").map(visibleText).join("\n")),
+    frame,
+  );
 }
 
-// With a sketch beside it the first thing to try is enough: the others are a click away.
+// Beside a sketch only the first advice is shown; the others are one click away.
 function makeAdvice({ advice, sketch }: Diagnosis): HTMLElement | null {
   const [first, ...others] = advice;
   if (first === undefined) return null;
@@ -44,7 +60,8 @@ function makeCard(diagnosis: Diagnosis): HTMLElement {
   const sketch = makeSketch(diagnosis.sketch);
   const [advice, evidence] = [makeAdvice(diagnosis), makeEvidence(diagnosis.evidence)];
   return make(
-    "article", `panel diagnosis ${diagnosis.id === "clean" ? "good" : ""}`.trim(),
+    "article",
+    `panel diagnosis ${diagnosis.id === "clean" ? "good" : ""}`.trim(),
     make("div", "finding", makeTags(diagnosis), make("h3", "", diagnosis.summary), ...(sketch === null ? [evidence] : [advice, evidence])),
     sketch ?? advice,
   );

@@ -1,13 +1,22 @@
-// Owns the top of the page: the verdict, the forecast below it, the small print, warnings, and the four tiles.
-// Called by: main.ts, once.
-// Does not: judge; the verdict is the tool's own, and so is the forecast (outlook.ts).
-import type { Page } from "./decode";
-import { make, makeBar, mark, ratioTone } from "./dom";
-import { exactnessInWords, formatBytes, formatClock, formatCount, formatKib, formatQuantity, formatSeconds, formatShare } from "./format";
-import { makeOutlook } from "./outlook";
-import { highestOf, lastHeld, lastOf } from "./series";
-import type { Store } from "./store";
-import { makeThemeButton } from "./theme";
+// Owns the top of the page: verdict, forecast, command, facts and warnings, and the four tiles.
+// Does not: judge; verdict and forecast are the tool's.
+import "./header.css";
+import type { Page } from "../../data/decode";
+import { make, makeBar, mark, ratioTone } from "../../ui/dom";
+import {
+  exactnessInWords,
+  formatBytes,
+  formatClock,
+  formatCount,
+  formatKib,
+  formatQuantity,
+  formatSeconds,
+  formatShare,
+} from "../../core/format";
+import { makeForecastSection } from "./forecast_section";
+import type { Store } from "../../store";
+import { makeThemeButton } from "../../ui/theme";
+import { lastHeld, lastOf, highestOf } from "../../core/column_values";
 
 function fact(label: string, value: string): HTMLElement {
   return make("div", "fact", make("dt", "", label), make("dd", "", value));
@@ -38,7 +47,14 @@ function makeWarnings(page: Page): HTMLElement[] {
 }
 
 function tile(id: string, title: string, value: string, detail: string, extra: HTMLElement | null = null): HTMLElement {
-  const box = make("div", "tile", make("div", "tile-title", title), make("div", "tile-value", value), extra, make("div", "tile-detail", detail));
+  const box = make(
+    "div",
+    "tile",
+    make("div", "tile-title", title),
+    make("div", "tile-value", value),
+    extra,
+    make("div", "tile-detail", detail),
+  );
   return mark(box, { id: `tile-${id}` });
 }
 
@@ -65,31 +81,37 @@ function sharedTile(page: Page): HTMLElement {
 
 function limitTile(page: Page): HTMLElement {
   const limit = page.report.nearestLimit;
-  if (limit === null) return tile("limit", "Nearest limit", "none", "no limit was found that bounds these processes");
+  if (limit === null) return tile("limit", "Nearest limit", "none", "no limit applies to these processes");
   const detail = `of ${formatQuantity(limit.limit, limit.unit)}: ${limit.kind} ${limit.name}`;
   return tile("limit", "Nearest limit", formatShare(limit.ratio), detail, makeBar(limit.ratio, ratioTone(limit.ratio)));
 }
 
-// Its first sentence is the one to read; the forecast, which it may end with, stands in words of its own below.
+// Emphasizes the first sentence. A forecast at the end is dropped, as it has its own lines below.
 function makeVerdict(page: Page): HTMLElement {
   const { sentence } = page.report.forecast;
   const verdict = sentence === "" ? page.verdict : page.verdict.replace(` Forecast: ${sentence}.`, "");
   const [, first = verdict, rest = ""] = /^(.+?[.:!?])(\s+[A-Z0-9].*)$/s.exec(verdict) ?? [];
-  return mark(make("h1", "verdict", first || "This recording has no verdict.", rest === "" ? null : make("span", "verdict-rest", rest)), { id: "verdict" });
+  return mark(make("h1", "verdict", first || "This recording has no verdict.", rest === "" ? null : make("span", "verdict-rest", rest)), {
+    id: "verdict",
+  });
 }
 
 export function makeHeader({ page }: Store): HTMLElement {
   const brand = make("div", "brand", make("span", "brand-name", "cowprof"), make("span", "brand-what", "copy-on-write memory growth"));
   const command = make("p", "command", page.report.command || "unknown command");
   return make(
-    "header", "page-header",
+    "header",
+    "page-header",
     make("div", "top-row", brand, makeThemeButton()),
-    makeVerdict(page), makeOutlook(page.report.forecast),
-    command, makeFacts(page), ...makeWarnings(page),
+    makeVerdict(page),
+    makeForecastSection(page.report.forecast),
+    command,
+    makeFacts(page),
+    ...makeWarnings(page),
   );
 }
 
 export function makeTiles({ page }: Store): HTMLElement {
   const tiles = make("section", "tiles", copiedTile(page), privateTile(page), sharedTile(page), limitTile(page));
-  return mark(tiles, { "aria-label": "The figures in short" });
+  return mark(tiles, { "aria-label": "Key figures" });
 }

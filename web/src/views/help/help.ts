@@ -1,15 +1,15 @@
 // Owns the dialog that lists all keys and mouse gestures, and the two keys that work everywhere: ? and Esc.
-// Called by: main.ts, once.
-// Does not: carry out what it lists; gestures.ts does.
-import { make, makeButton, mark } from "./dom";
-import type { Store } from "./store";
+// Does not: handle what it lists; the timeline's gestures.ts does.
+import { make, makeButton, mark } from "../../ui/dom";
+import { kHelpEvent } from "../../ui/help_button";
+import type { Store } from "../../store";
 import "./help.css";
 
 const kGestures: [string, string][] = [
-  ["Drag", "select a span; everything below counts only what happened in it"],
+  ["Drag", "select a span; everything below then counts only what happened in it"],
   ["Wheel", "zoom around the pointer"],
   ["Shift + wheel", "move along the time axis; also: drag with the middle button, or with the space bar held"],
-  ["Click on a line", "pin that process: all others are greyed; click again to unpin"],
+  ["Click on a line", "pin that process and grey out all others; click again to unpin"],
   ["Double click", "show all"],
 ];
 const kKeys: [string, string][] = [
@@ -34,20 +34,22 @@ function typing(target: EventTarget | null): boolean {
 
 export function makeHelp(store: Store): HTMLDialogElement {
   const close = makeButton("reset", "Close", () => dialog.close());
-  const lists = make("div", "help-lists", makeList("Mouse, on the timeline", kGestures), makeList("Keys, once the timeline has the focus", kKeys));
+  const lists = make(
+    "div",
+    "help-lists",
+    makeList("Mouse, on the timeline", kGestures),
+    makeList("Keys, when the timeline has the focus", kKeys),
+  );
   const title = mark(make("h2", "", "Keys and gestures"), { id: "help-title" });
   const dialog = mark(make("dialog", "help", make("div", "help-head", title, close), lists), { "aria-labelledby": "help-title" });
-  dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); }); // beside the box
+  dialog.addEventListener("click", (event) => {
+    if (event.target === dialog) dialog.close();
+  }); // a click on the backdrop
   addEventListener("keydown", (event) => {
     if (typing(event.target) || dialog.open || event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key === "?") dialog.showModal();
     else if (event.key === "Escape") store.set({ selection: null });
   });
-  addEventListener("cowprof-help", () => dialog.showModal());
+  addEventListener(kHelpEvent, () => dialog.showModal());
   return dialog;
-}
-
-export function makeHelpButton(): HTMLElement {
-  const button = makeButton("reset help-button", "?", () => dispatchEvent(new Event("cowprof-help")));
-  return mark(button, { "aria-label": "Keys and gestures", "title": "Keys and gestures" });
 }

@@ -1,20 +1,28 @@
-// Owns the page under the pointer or the keyboard's cursor: the frame around it, and the box that says what is known of it.
-// Called by: pagemap.ts makes it over the canvas.
+// Owns the page under the pointer or the keyboard cursor: the frame around it, and the tip with what is known about it.
 // Does not: paint the map.
-import { causeName } from "./causes";
-import { kCauseOrder } from "./decode";
-import { make, mark } from "./dom";
-import { formatBytes, formatClock, formatCount } from "./format";
-import { spotAt, type Layout, type Spot } from "./maplayout";
-import type { MapModel, Part } from "./mapmodel";
-import type { Painter } from "./mappaint";
+import { causeName } from "../../core/causes";
+import { kCauseOrder } from "../../data/decode";
+import { make, mark } from "../../ui/dom";
+import { formatBytes, formatClock, formatCount } from "../../core/format";
+import { spotAt, type Layout, type Spot } from "./layout";
+import type { MapModel, Part } from "./model";
+import type { Painter } from "./paint";
 
 const kKinds: Record<string, string> = {
-  "pymalloc-arena": "pymalloc arena", "heap": "heap", "mmap": "anonymous mapping", "file": "file", "stack": "stack", "other": "memory that no sweep saw as a region",
+  "pymalloc-arena": "pymalloc arena",
+  "heap": "heap",
+  "mmap": "anonymous mapping",
+  "file": "file",
+  "stack": "stack",
+  "other": "memory that no sweep saw as a region",
 };
 const kLeastBox = 7; // CSS pixels
 
-export interface Shown { model: MapModel; layout: Layout; painter: Painter }
+interface Shown {
+  model: MapModel;
+  layout: Layout;
+  painter: Painter;
+}
 
 export function hex(address: number): string {
   return `0x${address.toString(16)}`;
@@ -25,43 +33,61 @@ export function partName(part: Part): string {
   return part.name === "" ? kind : part.name.startsWith("[") ? part.name : `${kind} ${part.name}`;
 }
 
-// A page lights up with the first record after its copy: it was copied between the record before and that one.
+// A page lights up at the first record after its copy, so it was copied between that record and the previous one.
 function when(model: MapModel, copy: number): string {
   const batch = model.copies.batch[copy] as number;
   const [to, from] = [model.batches[batch] as number, model.batches[batch - 1] ?? model.life[0]];
-  return from < to ? `between ${formatClock(Math.max(from, model.life[0]), 0.1)} and ${formatClock(to, 0.1)}` : `until ${formatClock(to, 0.1)}`;
+  return from < to
+    ? `between ${formatClock(Math.max(from, model.life[0]), 0.1)} and ${formatClock(to, 0.1)}`
+    : `until ${formatClock(to, 0.1)}`;
 }
 
-const kRests = { new: "New since the fork: not copied", private: "Private, but nobody saw how", shared: "Not copied: shared, or not looked at" };
+const kRests = {
+  new: "New since the fork: not copied",
+  private: "Private, but the cause was not seen",
+  shared: "Not copied: shared, or not inspected",
+};
 
 function stateLines({ model, painter }: Shown, part: Part, cell: number): string[] {
   const copy = painter.copyOf(cell);
   if (copy >= 0) return [`Copied: ${causeName(kCauseOrder[model.copies.cause[copy] as number] ?? "unknown")}`, when(model, copy)];
   const ever = model.copies.cell.subarray(0, model.copies.length).indexOf(cell);
   if (ever < 0) return [kRests[painter.stateOf(part).rest]];
-  return ["Not copied at this time", `${causeName(kCauseOrder[model.copies.cause[ever] as number] ?? "unknown")} copies it ${when(model, ever)}`];
+  return [
+    "Not copied at this time",
+    `${causeName(kCauseOrder[model.copies.cause[ever] as number] ?? "unknown")} copies it ${when(model, ever)}`,
+  ];
 }
 
 function sweepLine({ painter }: Shown, part: Part): string[] {
   const { seconds, privatePages, sharedPages, newPages } = painter.stateOf(part);
   if (seconds === null) return [];
-  return [`Sweep at ${formatClock(seconds, 0.1)}: ${formatCount(privatePages)} private${newPages > 0 ? ` (${formatCount(newPages)} new)` : ""}, ${formatCount(sharedPages)} shared`];
+  return [
+    `Sweep at ${formatClock(seconds, 0.1)}: ${formatCount(privatePages)} private${newPages > 0 ? ` (${formatCount(newPages)} new)` : ""}, ${formatCount(sharedPages)} shared`,
+  ];
 }
 
-// The first line is the state, the second the region.
-export function linesOf(shown: Shown, { piece, page }: Spot): string[] {
+// The tip's lines: first the state, then the region.
+function linesOf(shown: Shown, { piece, page }: Spot): string[] {
   const { stretch } = piece;
   const { part } = stretch;
   const bytes = shown.model.pageBytes;
   const from = part.region?.start ?? part.first * bytes;
-  if (page < 0) return [`${formatCount(stretch.pages)} pages without a copy, folded (${formatBytes(stretch.pages * bytes)})`, `${partName(part)} at ${hex(from)}`];
+  if (page < 0)
+    return [
+      `${formatCount(stretch.pages)} pages without copies, folded (${formatBytes(stretch.pages * bytes)})`,
+      `${partName(part)} at ${hex(from)}`,
+    ];
   const offset = stretch.offset + piece.from + page;
   const address = (part.first + offset) * bytes;
   const number = Math.floor((address - from) / bytes) + 1;
   const [state = "", ...times] = stateLines(shown, part, stretch.firstCell + piece.from + page);
   return [
-    state, `${partName(part)} at ${hex(from)}`, `page ${formatCount(number)} of ${formatCount(Math.round((part.region?.bytes ?? part.pages * bytes) / bytes))}, ${hex(address)}`,
-    ...times, ...sweepLine(shown, part),
+    state,
+    `${partName(part)} at ${hex(from)}`,
+    `page ${formatCount(number)} of ${formatCount(Math.round((part.region?.bytes ?? part.pages * bytes) / bytes))}, ${hex(address)}`,
+    ...times,
+    ...sweepLine(shown, part),
   ];
 }
 
@@ -69,10 +95,13 @@ export class CellCursor {
   private box = mark(make("div", "map-cell"), { "aria-hidden": "true", hidden: "" });
   private tip = mark(make("div", "map-tip"), { "aria-hidden": "true", hidden: "" });
   private spoken = mark(make("p", "map-unseen"), { "aria-live": "polite" });
-  private at: [number, number] | null = null; // device pixels, inside the page
+  private at: [number, number] | null = null; // device pixels, within the page
   private shown: Shown | null = null;
 
-  constructor(private frame: HTMLElement, canvas: HTMLCanvasElement) {
+  constructor(
+    private frame: HTMLElement,
+    canvas: HTMLCanvasElement,
+  ) {
     frame.append(this.box, this.tip, this.spoken);
     canvas.addEventListener("pointermove", (event) => this.point(event));
     canvas.addEventListener("pointerdown", (event) => this.point(event));
@@ -81,7 +110,7 @@ export class CellCursor {
     frame.addEventListener("blur", () => this.hide());
   }
 
-  // The map was painted anew: what is under the cursor may have changed.
+  // Call after the map was repainted: what is under the cursor may have changed.
   refresh(shown: Shown): void {
     if (this.shown?.layout !== shown.layout) this.hide();
     this.shown = shown;
@@ -121,17 +150,22 @@ export class CellCursor {
       width = height = cell / scale;
     }
     const grow = Math.max(0, kLeastBox - width) / 2 + 1;
-    Object.assign(this.box.style, { left: `${x - grow}px`, top: `${y - grow}px`, width: `${width + 2 * grow}px`, height: `${height + 2 * grow}px` });
+    Object.assign(this.box.style, {
+      left: `${x - grow}px`,
+      top: `${y - grow}px`,
+      width: `${width + 2 * grow}px`,
+      height: `${height + 2 * grow}px`,
+    });
     this.box.hidden = this.tip.hidden = false;
   }
 
-  // Beside the page, on the side where there is room.
+  // Places the tip beside the page, on the side with room.
   private placeTip(): void {
     const { offsetLeft, offsetTop, offsetWidth, offsetHeight } = this.box;
     const [width, height] = [this.tip.offsetWidth, this.tip.offsetHeight];
     const right = offsetLeft + offsetWidth + 12;
     const left = right + width <= this.frame.clientWidth ? right : Math.max(0, offsetLeft - width - 12);
-    const below = left === 0 && right + width > this.frame.clientWidth; // no room beside: under it
+    const below = left === 0 && right + width > this.frame.clientWidth; // no room on either side: below it
     const top = below ? offsetTop + offsetHeight + 12 : Math.min(offsetTop - 8, Math.max(0, this.frame.clientHeight - height));
     Object.assign(this.tip.style, { left: `${left}px`, top: `${top}px` });
   }
@@ -145,7 +179,14 @@ export class CellCursor {
       event.preventDefault();
       return this.hide();
     }
-    if (shown === null || (step === undefined && event.key !== "Home" && event.key !== "End") || event.altKey || event.ctrlKey || event.metaKey) return;
+    if (
+      shown === null ||
+      (step === undefined && event.key !== "Home" && event.key !== "End") ||
+      event.altKey ||
+      event.ctrlKey ||
+      event.metaKey
+    )
+      return;
     event.preventDefault();
     event.stopPropagation();
     if (step === undefined || this.at === null) this.jump(event.key === "End" ? shown.model.cells - 1 : 0, shown.layout);
@@ -159,7 +200,7 @@ export class CellCursor {
     this.showAt([(position % layout.width) + layout.cell / 2, Math.floor(position / layout.width) + layout.cell / 2]);
   }
 
-  // To the next page in that direction, across gaps; at the edge it stays.
+  // Moves to the next page in that direction, across gaps; stays at the edge.
   private walk([right, down]: [number, number], layout: Layout): void {
     let [x, y] = this.at ?? [0, 0];
     const before = spotAt(layout, x, y);

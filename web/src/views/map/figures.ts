@@ -1,23 +1,32 @@
-// Owns the words and figures around the map: how much is copied, the legend, what the picture can't show, the table of regions.
-// Called by: pagemap.ts at every step; mappicture.ts takes the same words into the picture.
+// Owns the text around the map: how much was copied, the legend, what the picture can't show, the table of regions.
 // Does not: count; the painter does.
-import { causeName } from "./causes";
-import { kCauseOrder, type Page } from "./decode";
-import { make, mark } from "./dom";
-import { formatBytes, formatClock, formatCount, formatShare } from "./format";
-import { hex, partName } from "./mapcell";
-import type { MapModel, Part } from "./mapmodel";
-import { kLeastBar, type Painter, type Rest } from "./mappaint";
+import { causeName } from "../../core/causes";
+import { kCauseOrder, type Page } from "../../data/decode";
+import { make, mark } from "../../ui/dom";
+import { formatBytes, formatClock, formatCount, formatShare } from "../../core/format";
+import { hex, partName } from "./cell";
+import type { MapModel, Part } from "./model";
+import { kLeastBar, type Painter, type Rest } from "./paint";
 
 const kMostRows = 300;
 const kRestNames: [Rest, string][] = [
-  ["shared", "Not copied: shared, or not looked at"], ["new", "New since the fork"], ["private", "Private, which pages is not known"],
+  ["shared", "Not copied: shared, or not inspected"],
+  ["new", "New since the fork"],
+  ["private", "Private, exact pages unknown"],
 ];
 
-export interface Figures { copied: string; rest: string; words: string }
-export interface LegendEntry { key: string; name: string; amount: string }
+interface Figures {
+  copied: string;
+  rest: string;
+  words: string;
+}
+export interface LegendEntry {
+  key: string;
+  name: string;
+  amount: string;
+}
 
-// What the process still shared at that time, by the last sample before it; null where it is not known.
+// What the process still shared at the last sample before that time; null if unknown.
 function stillSharedBytes(page: Page, model: MapModel, seconds: number): number | null {
   const column = model.process.columns.stillShared.values;
   let at = page.seconds.findLastIndex((one) => one <= seconds + 1e-6) - model.process.first;
@@ -25,19 +34,25 @@ function stillSharedBytes(page: Page, model: MapModel, seconds: number): number 
   return null;
 }
 
-export interface View { model: MapModel; painter: Painter }
+export interface View {
+  model: MapModel;
+  painter: Painter;
+}
 
-// Of one process, or of several together. What several still share they may share with each other: that is not summed.
+// For one process, or several together. Several may share pages with each other, so what they share is not summed.
 export function figuresOf(page: Page, views: View[], seconds: number, selection: [number, number] | null): Figures {
   const copied = views.reduce((all, { model, painter }) => all + painter.shown.reduce((sum, pages) => sum + pages, 0) * model.pageBytes, 0);
   const shared = views.length === 1 && views[0] !== undefined ? stillSharedBytes(page, views[0].model, seconds) : null;
-  let rest = shared === null ? "copied" : `of ${formatBytes(copied + shared)} copied, ${formatShare(copied + shared > 0 ? copied / (copied + shared) : 0)}`;
+  let rest =
+    shared === null
+      ? "copied"
+      : `of ${formatBytes(copied + shared)} copied, ${formatShare(copied + shared > 0 ? copied / (copied + shared) : 0)}`;
   if (selection !== null) rest = `copied from ${formatClock(selection[0], 0.1)} to ${formatClock(selection[1], 0.1)}`;
   if (views.length > 1) rest += ` by ${formatCount(views.length)} processes`;
   return { copied: formatBytes(copied), rest, words: `${formatBytes(copied)} ${rest}` };
 }
 
-// Causes that ever occur, then what the other pages are; amounts as they are shown now.
+// Causes that ever occur, then the other kinds of pages, with the amounts shown now.
 export function legendOf(views: View[]): LegendEntry[] {
   const entries = kCauseOrder.flatMap((key, cause) => {
     const occurs = views.some(({ model }) => model.occurring.has(cause));
@@ -51,10 +66,12 @@ export function legendOf(views: View[]): LegendEntry[] {
   return [...entries, ...rests];
 }
 
-// Of regions in which it is more than the page or two that come between sweep and record.
+// Counts only regions in which it is more than the page or two that fall between a sweep and a record.
 function restBytes({ model, painter }: View, rest: "new" | "private"): number {
   const regions = new Map(model.parts.map((part) => [part.number, painter.stateOf(part)]));
-  const pages = [...regions.values()].map((state) => (rest === "new" ? (state.newShare >= kLeastBar ? state.newPages : 0) : state.privateShare >= kLeastBar ? state.unseenPages : 0));
+  const pages = [...regions.values()].map((state) =>
+    rest === "new" ? (state.newShare >= kLeastBar ? state.newPages : 0) : state.privateShare >= kLeastBar ? state.unseenPages : 0,
+  );
   return pages.reduce((sum, count) => sum + count, 0) * model.pageBytes;
 }
 
@@ -65,27 +82,43 @@ export class Legend {
   show(entries: LegendEntry[]): void {
     const keys = entries.map((entry) => entry.key).join();
     if (keys !== this.keys) {
-      this.element.replaceChildren(...entries.map((entry) => make("li", "", mark(make("span", `map-swatch map-${entry.key}`), { "aria-hidden": "true" }), make("span", "", entry.name), make("span", "map-amount"))));
+      this.element.replaceChildren(
+        ...entries.map((entry) =>
+          make(
+            "li",
+            "",
+            mark(make("span", `map-swatch map-${entry.key}`), { "aria-hidden": "true" }),
+            make("span", "", entry.name),
+            make("span", "map-amount"),
+          ),
+        ),
+      );
     }
     this.keys = keys;
     [...this.element.querySelectorAll(".map-amount")].forEach((amount, i) => (amount.textContent = entries[i]?.amount ?? ""));
   }
 }
 
-// What the reader must know to trust the picture; each only where it holds.
+// Caveats about the picture, each only if it applies.
 export function notesOf(page: Page, models: MapModel[]): string[] {
   const sum = (figure: (model: MapModel) => number): number => models.reduce((all, model) => all + figure(model), 0);
   const bound = page.events.find((event) => event.kind === "note" && event.text.startsWith("the map of copied pages ends"));
-  const dropped = page.report.losses.find((loss) => loss.what === "pages dropped")?.count ?? 0;
+  const dropped = page.report.pagesDropped;
   const [regions, bytes] = [sum((model) => model.untouched.regions), sum((model) => model.untouched.pages * model.pageBytes)];
   const strays = sum((model) => model.parts.reduce((all, part) => all + (part.region === null ? part.copiedPages : 0), 0));
   return [
     bound === undefined ? "" : `At ${formatClock(bound.seconds)} ${bound.text}.`,
-    dropped > 0 ? `${formatCount(dropped)} copied pages are missing: they came faster than they could be noted.` : "",
-    regions > 0 ? `Not drawn: ${formatCount(regions)} other region${regions === 1 ? "" : "s"} (${formatBytes(bytes)}), of which no page was copied.` : "",
-    strays > 0 ? `${formatCount(strays)} copied pages lie outside every region that a sweep saw: a heap that grew, a mapping that came and went.` : "",
-    models.some((model) => model.counts.size > 0) ? "A bar below a region: so much of it is new or private by the last sweep, which counts pages and does not name them." : "",
-    "A page lights up at the first record after its copy; records come every 5 % of the time so far, every 30 seconds at most.",
+    dropped > 0 ? `${formatCount(dropped)} copied pages are missing: they came faster than they could be recorded.` : "",
+    regions > 0
+      ? `Not drawn: ${formatCount(regions)} other region${regions === 1 ? "" : "s"} (${formatBytes(bytes)}), none of whose pages was copied.`
+      : "",
+    strays > 0
+      ? `${formatCount(strays)} copied pages lie outside every region that a sweep saw: a heap that grew, or a short-lived mapping.`
+      : "",
+    models.some((model) => model.counts.size > 0)
+      ? "A bar below a region shows how much of it is new or private as of the last sweep, which only counts pages."
+      : "",
+    "A page lights up at the first record after its copy; records come at intervals of 5 % of the elapsed time, but at most 30 seconds.",
   ].filter((note) => note !== "");
 }
 
@@ -93,17 +126,33 @@ function rowOf(name: string, start: string, parts: Part[], copied: Map<Part, num
   const pages = parts.reduce((sum, part) => sum + part.pages, 0);
   const sum = parts.reduce((all, part) => all + (copied.get(part) ?? 0), 0);
   const figures = [formatCount(pages), formatCount(sum), formatShare(sum / pages)];
-  return make("tr", "", mark(make("th", "", name), { scope: "row" }), make("td", "code", start), ...figures.map((figure) => make("td", "number", figure)));
+  return make(
+    "tr",
+    "",
+    mark(make("th", "", name), { scope: "row" }),
+    make("td", "code", start),
+    ...figures.map((figure) => make("td", "number", figure)),
+  );
 }
 
-// The same as the picture, for those who don't see it: arenas in one row, the others one by one.
+// The picture as text, for readers who can't see it: arenas in one row, the others one by one.
 export function makeRegionsTable({ model, painter }: View, name: string): HTMLElement {
   const copied = painter.copiedPages();
   const arenas = model.parts.filter((part) => part.kind === "pymalloc-arena");
   const others = model.parts.filter((part) => part.kind !== "pymalloc-arena").sort((a, b) => (copied.get(b) ?? 0) - (copied.get(a) ?? 0));
   const rows = others.slice(0, kMostRows).map((part) => rowOf(partName(part), hex(part.first * model.pageBytes), [part], copied));
-  if (arenas.length > 0) rows.unshift(rowOf(`${formatCount(arenas.length)} pymalloc arenas`, `from ${hex((arenas[0] as Part).first * model.pageBytes)}`, arenas, copied));
-  if (others.length > kMostRows) rows.push(rowOf(`${formatCount(others.length - kMostRows)} more regions`, "", others.slice(kMostRows), copied));
-  const head = ["Region", "Address", "Pages", "Copied", "Share"].map((name, i) => mark(make("th", i > 1 ? "number" : "", name), { scope: "col" }));
-  return make("div", "scroll", make("table", "", make("caption", "", `Regions of ${name}`), make("thead", "", make("tr", "", ...head)), make("tbody", "", ...rows)));
+  if (arenas.length > 0)
+    rows.unshift(
+      rowOf(`${formatCount(arenas.length)} pymalloc arenas`, `from ${hex((arenas[0] as Part).first * model.pageBytes)}`, arenas, copied),
+    );
+  if (others.length > kMostRows)
+    rows.push(rowOf(`${formatCount(others.length - kMostRows)} more regions`, "", others.slice(kMostRows), copied));
+  const head = ["Region", "Address", "Pages", "Copied", "Share"].map((name, i) =>
+    mark(make("th", i > 1 ? "number" : "", name), { scope: "col" }),
+  );
+  return make(
+    "div",
+    "scroll",
+    make("table", "", make("caption", "", `Regions of ${name}`), make("thead", "", make("tr", "", ...head)), make("tbody", "", ...rows)),
+  );
 }

@@ -1,29 +1,52 @@
-// Owns where on the map a page lies: squares of arenas, ribbons of other regions, in lines from left to right, in device pixels.
-// Called by: pagemap.ts when the map, its width or the resolution changes; mappaint.ts and mapcell.ts look up places.
+// Owns each page's position on the map, in device pixels: arenas are squares, other regions ribbons, in lines from left to right.
 // Does not: paint, or know which page is copied when.
-import { formatBytes, formatCount } from "./format";
-import type { MapModel, Part, Stretch } from "./mapmodel";
+import { formatBytes, formatCount } from "../../core/format";
+import type { MapModel, Part, Stretch } from "./model";
 
-const kMostCell = 8;      // CSS pixels of a page's side, with its gap
-const kTileGap = 3;       // CSS pixels between two arenas; less where they are small
-const kBarHeight = 2;     // of the line below a region that shows what is known in numbers only
-const kHeadHeight = 24, kLabelHeight = 15;
+const kMostCell = 8; // CSS pixels of a page's side, with its gap
+const kTileGap = 3; // CSS pixels between two arenas; less if they are small
+const kBarHeight = 2; // of the bar below a region, for what is only known as a count
+const kHeadHeight = 24,
+  kLabelHeight = 15;
 const kFoldWidth = 7;
 const kShortNames: Record<string, string> = { heap: "heap", mmap: "mapping", file: "file", stack: "stack", other: "elsewhere" };
 
-export interface Piece { stretch: Stretch; from: number; pages: number; columns: number; x: number; y: number; width: number }
-export interface Line { y: number; pieces: Piece[] }
-export interface Label { texts: string[]; /* the first that fits */ x: number; y: number; width: number; strong: boolean }
+interface Piece {
+  stretch: Stretch;
+  from: number;
+  pages: number;
+  columns: number;
+  x: number;
+  y: number;
+  width: number;
+}
+interface Line {
+  y: number;
+  pieces: Piece[];
+}
+export interface Label {
+  texts: string[];
+  /* the first that fits */ x: number;
+  y: number;
+  width: number;
+  strong: boolean;
+}
 export interface Layout {
-  width: number; height: number; scale: number; cell: number; side: number;
-  lines: Line[]; labels: Label[]; position: Int32Array; // of a cell: y * width + x
+  width: number;
+  height: number;
+  scale: number;
+  cell: number;
+  side: number;
+  lines: Line[];
+  labels: Label[];
+  position: Int32Array; // of a cell: y * width + x
 }
 
 const isArena = (part: Part): boolean => part.kind === "pymalloc-arena";
 const isTile = (piece: Piece, side: number): boolean => isArena(piece.stretch.part) && piece.stretch.part.pages <= side * side;
 
-// An arena reads like text, so that a front of copies goes down it; a ribbon goes on to the right, column by column, as far
-// as its region is long.
+// An arena is filled row by row like text, so that a front of copies moves down; a ribbon is filled column by column, to the
+// right.
 function pageAt(piece: Piece, column: number, row: number, side: number): number {
   const page = isTile(piece, side) ? row * side + column : column * side + row;
   return page < piece.pages ? page : -1;
@@ -39,7 +62,12 @@ class Flow {
 
   private least: number; // gap between two regions
 
-  constructor(private model: MapModel, private width: number, private cell: number, private scale: number) {
+  constructor(
+    private model: MapModel,
+    private width: number,
+    private cell: number,
+    private scale: number,
+  ) {
     this.least = Math.round(Math.min(kTileGap, 1 + cell / scale) * scale);
   }
 
@@ -56,7 +84,7 @@ class Flow {
     this.y += this.pitch() + 6 * this.scale;
   }
 
-  // Where arenas take more than a line, the lines are as wide as the map.
+  // If arenas take several lines, the gaps are stretched so that lines fill the map's width.
   private gapOf(tiles: number): number {
     const { least } = this;
     const tile = this.model.side * this.cell;
@@ -89,7 +117,13 @@ class Flow {
     if (this.labelled) {
       const room = (this.lines.length > line ? this.width : this.x) - start;
       const name = part.name || kShortNames[part.kind] || part.kind;
-      this.labels.push({ texts: [`${name}  ${formatBytes(part.pages * this.model.pageBytes)}`, name], x: start, y: (this.lines[line - 1] as Line).y - kLabelHeight * this.scale, width: room, strong: false });
+      this.labels.push({
+        texts: [`${name}  ${formatBytes(part.pages * this.model.pageBytes)}`, name],
+        x: start,
+        y: (this.lines[line - 1] as Line).y - kLabelHeight * this.scale,
+        width: room,
+        strong: false,
+      });
     }
     this.x += this.gap;
   }
@@ -101,7 +135,11 @@ class Flow {
       const folded = stretch.firstCell < 0;
       const wanted = folded ? kFoldWidth * this.scale : this.cell * (tile ? side : 1);
       if (this.x > 0 && this.x + wanted > this.width) this.wrap();
-      const columns = folded ? 1 : tile ? side : Math.max(1, Math.min(Math.ceil((stretch.pages - from) / side), Math.floor((this.width - this.x) / this.cell)));
+      const columns = folded
+        ? 1
+        : tile
+          ? side
+          : Math.max(1, Math.min(Math.ceil((stretch.pages - from) / side), Math.floor((this.width - this.x) / this.cell)));
       const pages = folded ? stretch.pages : Math.min(stretch.pages - from, columns * side);
       const width = folded ? wanted : columns * this.cell;
       const line = this.lines.at(-1) as Line;
@@ -115,13 +153,21 @@ class Flow {
 function flow(model: MapModel, width: number, cell: number, scale: number): Flow {
   const laid = new Flow(model, width, cell, scale);
   laid.group("Python's small objects", "pymalloc arena", model.parts.filter(isArena));
-  laid.group("Heap, mappings, files, stacks", "region", model.parts.filter((part) => !isArena(part)));
+  laid.group(
+    "Heap, mappings, files, stacks",
+    "region",
+    model.parts.filter((part) => !isArena(part)),
+  );
   return laid;
 }
 
-export interface Room { width: number; height: number; scale: number } // CSS pixels; scale: device pixels in one
+export interface Room {
+  width: number;
+  height: number;
+  scale: number;
+} // CSS pixels; scale: device pixels in one
 
-// The largest pages, in device pixels, with which the whole map is as high as wanted; at least one CSS pixel.
+// The largest page size, in device pixels, with which the map fits the height; at least one CSS pixel.
 export function fittingCell(model: MapModel, { width, height, scale }: Room): number {
   const least = Math.max(1, Math.round(scale));
   let cell = Math.max(least, Math.round(kMostCell * scale));
@@ -129,12 +175,13 @@ export function fittingCell(model: MapModel, { width, height, scale }: Room): nu
   return cell;
 }
 
-// With pages of that size the map is as high as it has to be.
+// The map is as high as pages of that size require.
 export function makeLayout(model: MapModel, { width: cssWidth, scale }: Room, cell: number): Layout {
   const width = Math.max(1, Math.floor(cssWidth * scale));
   const laid = flow(model, width, cell, scale);
   const position = new Int32Array(model.cells);
-  for (const line of laid.lines) for (const piece of line.pieces) if (piece.stretch.firstCell >= 0) placeCells(piece, position, { width, cell, side: model.side });
+  for (const line of laid.lines)
+    for (const piece of line.pieces) if (piece.stretch.firstCell >= 0) placeCells(piece, position, { width, cell, side: model.side });
   return { width, height: Math.max(1, Math.ceil(laid.y)), scale, cell, side: model.side, lines: laid.lines, labels: laid.labels, position };
 }
 
@@ -145,9 +192,12 @@ function placeCells(piece: Piece, position: Int32Array, { width, cell, side }: {
   for (let page = 0; page < piece.pages; page++) position[first + page] = corner + (page % side) * across + Math.floor(page / side) * along;
 }
 
-export interface Spot { piece: Piece; page: number } // `page` counts from the piece's first; of a folded piece it is -1
+export interface Spot {
+  piece: Piece;
+  page: number;
+} // `page` is relative to the piece; -1 if the piece is folded
 
-// What lies under a point; null between the regions.
+// What is under a point; null between regions.
 export function spotAt(layout: Layout, x: number, y: number): Spot | null {
   let [low, high] = [0, layout.lines.length - 1];
   while (low < high) {

@@ -1,49 +1,54 @@
-// Owns the page map section: the address space of a worker as a picture, a square a page, and the replay of the recording;
-// of one process, or of several side by side.
-// Called by: main.ts makes it; the store tells it what is looked at.
-// Does not: know the format of the data (mapmodel.ts), places (maplayout.ts) or pixels (mappaint.ts).
+// Owns the page map section: the address space of one process or of several as a picture, one square per page, and the
+// replay of the recording.
+// Does not: know the data's format (model.ts), positions (layout.ts) or pixels (paint.ts).
 import "./map.css";
-import { kCauseOrder, type Page, type Track } from "./decode";
-import { make, makeButton, makeSection, mark } from "./dom";
-import { exactnessInWords, formatBytes, formatClock, visibleText } from "./format";
-import { figuresOf, Legend, legendOf, makeRegionsTable, notesOf, type View } from "./mapfigures";
-import { buildModel, copiedPagesByProcess } from "./mapmodel";
-import type { Palette } from "./mappaint";
-import { MapPanel, type Instant } from "./mappanel";
-import { makePicture, save } from "./mappicture";
-import { calm, Replay } from "./mapreplay";
-import type { Change, Store } from "./store";
-import { colour, onTheme } from "./theme";
+import { kCauseOrder, type Page, type Track } from "../../data/decode";
+import { make, makeButton, makeSection, mark } from "../../ui/dom";
+import { exactnessInWords, formatBytes, formatClock, visibleText } from "../../core/format";
+import { figuresOf, Legend, legendOf, makeRegionsTable, notesOf, type View } from "./figures";
+import { buildModel, copiedPagesByProcess } from "./model";
+import type { Palette } from "./paint";
+import { MapPanel, type Instant } from "./panel";
+import { makePicture, save } from "./picture";
+import { calm, Replay } from "./replay";
+import type { Change, Store } from "../../store";
+import { colour, onTheme } from "../../ui/theme";
+import { causeColour } from "../../core/causes";
+import { processLabel } from "../../core/processes";
 
-const kHeight = 600;       // CSS pixels that the map keeps to where it can
+const kHeight = 600; // CSS pixels, kept if the pages stay visible
 const kSeveralHeight = 800;
-const kFlashShare = 0.06;  // of the replay: how long a fresh copy stands out
+const kFlashShare = 0.06; // of the replay: how long a fresh copy is highlighted
 const kMostPanels = 4;
-const kTwoColumns = 700;   // CSS pixels of width from which on maps stand side by side
+const kTwoColumns = 700; // CSS pixels: the least width at which maps are side by side
 const kSeveral = "several";
-const kLead = "Every square is a page of memory, in the order of addresses: grey as long as it is not copied, then in the colour of the cause. Play shows how it went.";
+const kLead =
+  "Every square is a page of memory, in address order: grey until it is copied, then in the colour of the cause. Press Play to watch it happen.";
 
 function readPalette(): Palette {
   return {
-    causes: kCauseOrder.map((cause) => colour(cause.replace("_", "-"))), flash: colour("map-flash"), shared: colour("map-shared"),
-    new: colour("map-new"), private: colour("map-private"), text: colour("text"), muted: colour("muted"),
+    causes: kCauseOrder.map((cause) => colour(causeColour(cause))),
+    flash: colour("map-flash"),
+    shared: colour("map-shared"),
+    new: colour("map-new"),
+    private: colour("map-private"),
+    text: colour("text"),
+    muted: colour("muted"),
   };
 }
 
 function whatIsMissing(page: Page): string {
   if (page.processes.length === 0) return "No process was recorded, so there is no memory to draw.";
-  if (page.report.copies === 0) return "Nothing was copied while this was recorded, so every page stayed as it was.";
-  return `This recording does not say which pages were copied, only how many (${exactnessInWords(page.run.exactness)}). Pages are noted one by one by cowprof's probes in the kernel: “cowprof doctor” says what they need on that host.`;
+  if (page.report.copies === 0) return "Nothing was copied during this recording, so every page stayed as it was.";
+  return `This recording does not say which pages were copied, only how many (${exactnessInWords(page.run.exactness)}). Single pages are recorded by cowprof's probes in the kernel: “cowprof doctor” says what they need on that host.`;
 }
-
-const nameOf = (process: Track): string => `${process.role} ${process.pid}`;
 
 class PageMap {
   readonly element = makeSection("map", "Page map", "");
   private panels: MapPanel[] = [];
-  private chosen: string | null = null; // what the reader chose here since the last pinning: an index, or several
-  private own: number | null = null;    // where the scrubber was left; null: at the end
-  private fitted = "";                  // the room that the maps were laid out for
+  private picked: string | null = null; // what the reader picked here since the last pin: an index, or kSeveral
+  private own: number | null = null; // where the scrubber was left; null: at the end
+  private fitted = ""; // the space that the maps were laid out for
   private chooser = mark(make("select", "chooser"), { "aria-label": "Process of the page map" });
   private maps = make("div", "map-panels");
   private replay = new Replay((seconds) => this.moveTo(seconds));
@@ -51,17 +56,25 @@ class PageMap {
   private figures = mark(make("p", "map-figures"), { id: "map-summary" });
   private notes = make("p", "map-notes");
   private empty = make("p", "empty");
-  private table = make("details", "map-table", make("summary", "", "The regions as a table"));
+  private table = make("details", "map-table", make("summary", "", "Regions as a table"));
   private dialog = mark(make("dialog", "map-dialog"), { "aria-label": "Page map" });
   private large = makeButton("map-button", "Large", () => this.toggleLarge());
   private body = make("div", "map-body");
 
   constructor(private store: Store) {
-    this.replay.element.append(this.large, makeButton("map-button", "Save picture", () => void this.savePicture()));
-    this.body.append(make("div", "map-head", this.figures, make("label", "choose", "Process ", this.chooser)), this.maps, this.replay.element, this.legend.element);
+    this.replay.element.append(
+      this.large,
+      makeButton("map-button", "Save picture", () => void this.savePicture()),
+    );
+    this.body.append(
+      make("div", "map-head", this.figures, make("label", "choose", "Process ", this.chooser)),
+      this.maps,
+      this.replay.element,
+      this.legend.element,
+    );
     this.element.append(make("p", "lead", kLead), this.empty, this.body, this.notes, this.table, this.dialog);
     this.chooser.addEventListener("change", () => {
-      this.chosen = this.chooser.value;
+      this.picked = this.chooser.value;
       this.load();
     });
     this.table.addEventListener("toggle", () => this.fillTable());
@@ -76,50 +89,69 @@ class PageMap {
     const { page } = this.store;
     const sums = copiedPagesByProcess(page);
     const copied = (process: Track): number => sums.get(process.index) ?? 0;
-    const ranked = page.processes.filter((one) => copied(one) > 0).sort((a, b) => Number(a.role === "parent") - Number(b.role === "parent") || copied(b) - copied(a));
-    const workers = ranked.filter((one) => one.role !== "parent").slice(0, kMostPanels).sort((a, b) => a.index - b.index);
+    const ranked = page.processes
+      .filter((one) => copied(one) > 0)
+      .sort((a, b) => Number(a.role === "parent") - Number(b.role === "parent") || copied(b) - copied(a));
+    const workers = ranked
+      .filter((one) => one.role !== "parent")
+      .slice(0, kMostPanels)
+      .sort((a, b) => a.index - b.index);
     const shown = this.pick(page, ranked, workers);
     const drawn = shown.filter((one) => copied(one) > 0);
     this.fillChooser(page, copied, workers, shown);
-    this.empty.textContent = drawn.length > 0 ? "" : ranked.length > 0 ? "No copied page of this process was noted." : whatIsMissing(page);
+    this.empty.textContent =
+      drawn.length > 0 ? "" : ranked.length > 0 ? "No copied page of this process was recorded." : whatIsMissing(page);
     this.empty.hidden = drawn.length > 0;
     this.body.hidden = ranked.length === 0;
     for (const one of [this.maps, this.replay.element, this.legend.element, this.table, this.figures]) one.hidden = drawn.length === 0;
     this.fillPanels(drawn);
     this.maps.classList.toggle("several", drawn.length > 1);
-    this.notes.textContent = drawn.length === 0 ? "" : visibleText(notesOf(page, this.panels.map((panel) => panel.model)).join(" "));
+    this.notes.textContent =
+      drawn.length === 0
+        ? ""
+        : visibleText(
+            notesOf(
+              page,
+              this.panels.map((panel) => panel.model),
+            ).join(" "),
+          );
     this.fitted = "";
     this.fit();
   }
 
-  // In a live run the same processes get newer data: their maps stay, and with them focus and place.
+  // In a live run the same processes get newer data: keep their panels, and with them focus and cursor.
   private fillPanels(processes: Track[]): void {
     const models = processes.map((process) => buildModel(this.store.page, process));
-    const same = models.length === this.panels.length && models.every((model, i) => model.process.index === this.panels[i]?.model.process.index);
+    const same =
+      models.length === this.panels.length && models.every((model, i) => model.process.index === this.panels[i]?.model.process.index);
     if (same) return this.panels.forEach((panel, i) => (panel.model = models[i] ?? panel.model));
-    this.panels = models.map((model) => new MapPanel(model, nameOf(model.process), () => this.replay.toggle()));
+    this.panels = models.map((model) => new MapPanel(model, processLabel(model.process), () => this.replay.toggle()));
     this.maps.replaceChildren(...this.panels.map((panel) => panel.element));
   }
 
-  // What the reader chose here, else what is pinned, else the worker that copied most.
+  // The process picked here, else the pinned one, else the worker that copied most.
   private pick(page: Page, ranked: Track[], workers: Track[]): Track[] {
-    if (this.chosen === kSeveral) return workers;
-    const of = (index: number | null): Track | undefined => (index === null ? undefined : page.processes.find((process) => process.index === index));
-    const one = of(this.chosen === null ? null : Number(this.chosen)) ?? of(this.store.view.pinned) ?? ranked[0] ?? page.processes[0];
+    if (this.picked === kSeveral) return workers;
+    const of = (index: number | null): Track | undefined =>
+      index === null ? undefined : page.processes.find((process) => process.index === index);
+    const one = of(this.picked === null ? null : Number(this.picked)) ?? of(this.store.view.pinned) ?? ranked[0] ?? page.processes[0];
     return one === undefined ? [] : [one];
   }
 
   private fillChooser(page: Page, copied: (process: Track) => number, workers: Track[], shown: Track[]): void {
     const pageBytes = page.run.pageBytes ?? 4096;
-    const options = page.processes.map((one) => [String(one.index), `${nameOf(one)}: ${formatBytes(copied(one) * pageBytes)} copied`]);
+    const options = page.processes.map((one) => [
+      String(one.index),
+      `${processLabel(one)}: ${formatBytes(copied(one) * pageBytes)} copied`,
+    ]);
     if (workers.length > 1) options.push([kSeveral, `${workers.length} workers side by side`]);
     if (this.chooser.options.length !== options.length) this.chooser.replaceChildren(...options.map(() => make("option")));
     options.forEach(([value = "", text = ""], i) => Object.assign(this.chooser.options[i] ?? {}, { value, text: visibleText(text) }));
-    this.chooser.value = this.chosen === kSeveral ? kSeveral : String(shown[0]?.index ?? "");
+    this.chooser.value = this.picked === kSeveral ? kSeveral : String(shown[0]?.index ?? "");
   }
 
   private listen(changed: Set<Change>): void {
-    if (changed.has("pinned")) this.chosen = null;
+    if (changed.has("pinned")) this.picked = null;
     if (changed.has("page") || changed.has("pinned")) return this.load();
     if (changed.has("cursor") && this.replay.playing && this.store.view.cursor !== this.own) this.replay.stop();
     if (changed.has("cursor") || changed.has("selection")) this.paint();
@@ -127,11 +159,12 @@ class PageMap {
 
   private moveTo(seconds: number | null): void {
     this.own = seconds;
-    if (this.store.view.cursor === seconds) this.paint(); // else the store tells
+    if (this.store.view.cursor === seconds)
+      this.paint(); // otherwise the store notifies us
     else this.store.set({ cursor: seconds });
   }
 
-  // The time that the scrubber goes over: the lives of the processes, or what of them is selected.
+  // The span of the scrubber: the processes' lifetimes, limited to the selection.
   private range(): [number, number] {
     const lives = this.panels.map((panel) => panel.model.life);
     const [first, last] = [Math.min(...lives.map(([from]) => from)), Math.max(...lives.map(([, to]) => to))];
@@ -139,7 +172,7 @@ class PageMap {
     return [Math.max(first, from), Math.max(first + 0.001, from + 0.001, Math.min(last, to))];
   }
 
-  // At the end nothing stands out: it is the result.
+  // Nothing is highlighted at the end, which is the result.
   private instant(): Instant {
     const { cursor, selection } = this.store.view;
     const [from, to] = this.range();
@@ -147,7 +180,7 @@ class PageMap {
     return { from: selection === null ? -Infinity : from, to: at, flash: at >= to || calm.matches ? 0 : (to - from) * kFlashShare };
   }
 
-  // New layouts, if the room is another one; all with pages of the same size.
+  // Lays the maps out again if the space changed, all with pages of one size.
   private fit(): void {
     const [first] = this.panels;
     if (first === undefined || this.maps.clientWidth === 0) return;
@@ -180,7 +213,10 @@ class PageMap {
     for (const panel of this.panels) {
       panel.show(instant);
       const { model, painter } = panel;
-      if (this.panels.length > 1 && painter !== null) panel.caption.textContent = visibleText(`${panel.name}: ${figuresOf(store.page, [{ model, painter }], instant.to, selection).words}`);
+      if (this.panels.length > 1 && painter !== null)
+        panel.caption.textContent = visibleText(
+          `${panel.name}: ${figuresOf(store.page, [{ model, painter }], instant.to, selection).words}`,
+        );
     }
     const { copied, rest, words } = figuresOf(store.page, this.views(), instant.to, selection);
     this.figures.replaceChildren(make("strong", "", copied), ` ${rest}`);
@@ -218,23 +254,35 @@ class PageMap {
     const { page, view } = this.store;
     const one = this.panels.length === 1;
     const words = {
-      title: `Pages copied by ${one ? first.name : `${this.panels.length} workers`}`, subtitle: page.report.command || first.model.process.name,
+      title: `Pages copied by ${one ? first.name : `${this.panels.length} workers`}`,
+      subtitle: page.report.command || first.model.process.name,
       clock: `${formatClock(instant.to, 0.1)} of ${formatClock(this.range()[1], 0.1)}`,
-      figures: figuresOf(page, this.views(), instant.to, view.selection).words.replace(/ by \d+ processes$/, ""), legend: legendOf(this.views()),
+      figures: figuresOf(page, this.views(), instant.to, view.selection).words.replace(/ by \d+ processes$/, ""),
+      legend: legendOf(this.views()),
     };
-    const legend = new Map([...kCauseOrder.map((cause, i): [string, string] => [cause, palette.causes[i] as string]), ["rest-shared", palette.shared], ["rest-new", palette.new], ["rest-private", palette.private]]);
-    const maps = this.panels.map(({ model, caption }) => ({ model, caption: one ? "" : caption.textContent ?? "" }));
+    const legend = new Map([
+      ...kCauseOrder.map((cause, i): [string, string] => [cause, palette.causes[i] as string]),
+      ["rest-shared", palette.shared],
+      ["rest-new", palette.new],
+      ["rest-private", palette.private],
+    ]);
+    const maps = this.panels.map(({ model, caption }) => ({ model, caption: one ? "" : (caption.textContent ?? "") }));
     try {
-      save(await makePicture(maps, instant, words, { palette, back: colour("surface"), legend }), `cowprof-map-${one ? first.model.process.pid : kSeveral}-${instant.to.toFixed(1)}s.png`);
+      save(
+        await makePicture(maps, instant, words, { palette, back: colour("surface"), legend }),
+        `cowprof-map-${one ? first.model.process.pid : kSeveral}-${instant.to.toFixed(1)}s.png`,
+      );
     } catch (failure) {
-      this.figures.textContent = visibleText(`The picture can't be saved: ${failure instanceof Error ? failure.message : String(failure)}.`);
+      this.figures.textContent = visibleText(
+        `The picture can't be saved: ${failure instanceof Error ? failure.message : String(failure)}.`,
+      );
     }
   }
 }
 
 export function makePageMap(store: Store): HTMLElement {
   const map = new PageMap(store);
-  // After the first picture of the page, when it has nothing else to do: what is further down may come a moment later.
+  // Loads when the page is idle after its first paint: the map is far down and can come a moment later.
   const load = (): void => map.load();
   requestAnimationFrame(() => ("requestIdleCallback" in globalThis ? requestIdleCallback(load, { timeout: 500 }) : setTimeout(load)));
   return map.element;

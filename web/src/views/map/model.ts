@@ -1,38 +1,56 @@
-// Owns what the page map knows of one process: its parts of the address space, and the pages copied in them, in time order.
-// Called by: pagemap.ts, whenever another process or another recording is shown.
-// Does not: draw, or guess: what a page is that nobody saw being copied is left to the counts of the sweeps.
-import { kCauseOrder, type Page, type Region, type Track } from "./decode";
-import { countsOf, lowerBound, rangesOf, type Counts, type Range, type Run } from "./mapregions";
+// Owns the page map's model of one process: the parts of its address space, and the pages copied in them, in time order.
+// Does not: draw, or guess the state of a page that wasn't seen being copied; the sweeps only give counts.
+import { lowerBound } from "../../core/search";
+import { kCauseOrder, type Page, type Region, type Track } from "../../data/decode";
+import { countsOf, rangesOf, type Counts, type Range, type Run } from "./regions";
 
-const kMostPages = 2 ** 21; // twice what a recording keeps: more is damage
-const kFoldColumns = 8;     // columns without a copied page that are folded
+const kMostPages = 2 ** 21; // twice what a recording keeps; more means damage
+const kFoldColumns = 8; // the fewest columns without a copied page that are folded
 
-export const kGroups = ["pymalloc-arena", "heap", "mmap", "file", "stack", "other"];
-export const kUnknownCause = kCauseOrder.indexOf("unknown");
+const kGroups = ["pymalloc-arena", "heap", "mmap", "file", "stack", "other"];
+const kUnknownCause = kCauseOrder.indexOf("unknown");
 
-// A piece of the address space that belongs to one region; `region` is null where no sweep saw one.
+// A piece of the address space within one region; `region` is null if no sweep saw one there.
 export interface Part {
-  region: Region | null; number: number; kind: string; name: string;
-  first: number; pages: number; // of the page size
+  region: Region | null;
+  number: number;
+  kind: string;
+  name: string;
+  first: number;
+  pages: number; // of the page size
   stretches: Stretch[];
-  cells: number;                // how many of its pages are drawn
-  copiedPages: number;          // ever
+  cells: number; // how many of its pages are drawn
+  copiedPages: number; // ever
 }
 
 // Pages of a part that are drawn (cells firstCell, firstCell + 1, ...), or folded because none is ever copied (-1).
-export interface Stretch { part: Part; offset: number; pages: number; firstCell: number }
+export interface Stretch {
+  part: Part;
+  offset: number;
+  pages: number;
+  firstCell: number;
+}
 
-// One entry a copied page, in time order; `before` is the entry of an earlier copy of the same page, or -1.
-export interface Copies { length: number; cell: Int32Array; cause: Uint8Array; batch: Uint16Array; before: Int32Array }
+// One entry per copied page, in time order; `before` is the entry of an earlier copy of the same page, or -1.
+interface Copies {
+  length: number;
+  cell: Int32Array;
+  cause: Uint8Array;
+  batch: Uint16Array;
+  before: Int32Array;
+}
 
 export interface MapModel {
-  process: Track; pageBytes: number;
-  parts: Part[];                         // by group, then address; regions without a copied page only if they are arenas
-  side: number;                          // pages in a column: an arena is a square
-  stretches: Stretch[]; cells: number;   // those that are drawn, in the order of their cells
-  copies: Copies; batches: Float64Array; // the seconds at which pages were recorded
-  occurring: Set<number>;                // numbers of the causes of copies
-  counts: Map<number, Counts>;           // by number of the region
+  process: Track;
+  pageBytes: number;
+  parts: Part[]; // by group, then address; regions without a copied page only if they are arenas
+  side: number; // pages in a column: an arena is a square
+  stretches: Stretch[];
+  cells: number; // those that are drawn, in the order of their cells
+  copies: Copies;
+  batches: Float64Array; // the seconds at which pages were recorded
+  occurring: Set<number>; // numbers of the causes of copies
+  counts: Map<number, Counts>; // by number of the region
   untouched: { regions: number; pages: number };
   life: [number, number];
 }
@@ -44,16 +62,25 @@ export function copiedPagesByProcess(page: Page): Map<number, number> {
   return sums;
 }
 
-export function batchTimes(page: Page): Float64Array {
+function batchTimes(page: Page): Float64Array {
   const times = page.pages.timesMs.values;
-  const batches = times.filter((ms, i) => ms >= 0 && ms !== times[i - 1]).sort().map((ms) => ms / 1000);
+  const batches = times
+    .filter((ms, i) => ms >= 0 && ms !== times[i - 1])
+    .sort()
+    .map((ms) => ms / 1000);
   return batches.filter((seconds, i) => seconds !== batches[i - 1]);
 }
 
-// The runs of one process. Damaged ones (unknown or absurd figures) are left out.
+// The runs of one process, without damaged ones (unknown or absurd figures).
 function runsOf(page: Page, index: number, batches: Float64Array): Run[] {
   const columns = page.pages;
-  const [times, indices, causes, firsts, lengths] = [columns.timesMs.values, columns.index.values, columns.cause.values, columns.firstPage.values, columns.pages.values];
+  const [times, indices, causes, firsts, lengths] = [
+    columns.timesMs.values,
+    columns.index.values,
+    columns.cause.values,
+    columns.firstPage.values,
+    columns.pages.values,
+  ];
   const number = new Map([...batches].map((seconds, i) => [seconds, i]));
   const runs: Run[] = [];
   let sum = 0;
@@ -68,9 +95,12 @@ function runsOf(page: Page, index: number, batches: Float64Array): Run[] {
   return runs.sort((a, b) => a.batch - b.batch);
 }
 
-// The commonest size of an arena tells the side of its square: 1 MiB since CPython 3.10, 256 KiB before.
+// The median arena size gives the side of its square: 1 MiB since CPython 3.10, 256 KiB before.
 function sideOf(ranges: Range[], most = 16): number {
-  const sizes = ranges.filter((range) => range.kind === "pymalloc-arena").map((range) => range.end - range.first).sort((a, b) => a - b);
+  const sizes = ranges
+    .filter((range) => range.kind === "pymalloc-arena")
+    .map((range) => range.end - range.first)
+    .sort((a, b) => a - b);
   const middle = sizes[sizes.length >> 1] ?? most * most;
   return Math.min(most, Math.max(4, 2 ** Math.round(Math.log2(Math.sqrt(middle)))));
 }
@@ -78,19 +108,30 @@ function sideOf(ranges: Range[], most = 16): number {
 function makePart(page: Page, range: Range): Part {
   const region = page.regions[range.number] ?? null;
   const kind = kGroups.includes(range.kind) ? range.kind : "other";
-  return { region, number: range.number, kind, name: region?.name ?? "", first: range.first, pages: range.end - range.first, stretches: [], cells: 0, copiedPages: 0 };
+  return {
+    region,
+    number: range.number,
+    kind,
+    name: region?.name ?? "",
+    first: range.first,
+    pages: range.end - range.first,
+    stretches: [],
+    cells: 0,
+    copiedPages: 0,
+  };
 }
 
-// Cuts a part into what is drawn and what is folded: many columns in a row without a page that is ever copied.
+// Cuts a part into stretches that are drawn, and folded ones: many columns in a row without a copied page.
 function stretch(part: Part, columns: number[], side: number): void {
   const total = Math.ceil(part.pages / side);
   const drawn: [number, number][] = []; // first column, end
   if (part.kind === "pymalloc-arena") drawn.push([0, total]);
-  else for (const column of columns) {
-    const last = drawn.at(-1);
-    if (last !== undefined && column - last[1] < kFoldColumns) last[1] = Math.max(last[1], column + 1);
-    else drawn.push([column < kFoldColumns ? 0 : column, column + 1]);
-  }
+  else
+    for (const column of columns) {
+      const last = drawn.at(-1);
+      if (last !== undefined && column - last[1] < kFoldColumns) last[1] = Math.max(last[1], column + 1);
+      else drawn.push([column < kFoldColumns ? 0 : column, column + 1]);
+    }
   const last = drawn.at(-1);
   if (last !== undefined && total - last[1] < kFoldColumns) last[1] = total;
   const add = (from: number, to: number, firstCell: number): void => {
@@ -107,7 +148,7 @@ function stretch(part: Part, columns: number[], side: number): void {
   add(at, total, -1);
 }
 
-// Calls back with what of each run lies in which part.
+// Calls `body` for each overlap of a run with a part.
 function split(runs: Run[], parts: Part[], body: (run: Run, part: Part, offset: number, pages: number) => void): void {
   const sorted = [...parts].sort((a, b) => a.first - b.first);
   const firsts = Float64Array.from(sorted, (part) => part.first);
@@ -126,14 +167,14 @@ function touchedColumns(runs: Run[], parts: Part[], side: number): Map<Part, Set
   const touched = new Map<Part, Set<number>>();
   split(runs, parts, (_run, part, offset, pages) => {
     let columns = touched.get(part);
-    if (columns === undefined) touched.set(part, columns = new Set());
+    if (columns === undefined) touched.set(part, (columns = new Set()));
     for (let column = Math.floor(offset / side); column <= Math.floor((offset + pages - 1) / side); column++) columns.add(column);
   });
   return touched;
 }
 
-// The stretch that has the page `offset` of a part.
-export function stretchAt(part: Part, offset: number): Stretch | undefined {
+// The stretch that contains page `offset` of a part.
+function stretchAt(part: Part, offset: number): Stretch | undefined {
   let [low, high] = [0, part.stretches.length - 1];
   while (low < high) {
     const middle = (low + high + 1) >> 1;
@@ -145,7 +186,13 @@ export function stretchAt(part: Part, offset: number): Stretch | undefined {
 
 function makeCopies(runs: Run[], parts: Part[], cells: number): Copies {
   const most = runs.reduce((sum, run) => sum + run.pages, 0);
-  const copies: Copies = { length: 0, cell: new Int32Array(most), cause: new Uint8Array(most), batch: new Uint16Array(most), before: new Int32Array(most) };
+  const copies: Copies = {
+    length: 0,
+    cell: new Int32Array(most),
+    cause: new Uint8Array(most),
+    batch: new Uint16Array(most),
+    before: new Int32Array(most),
+  };
   const latest = new Int32Array(cells).fill(-1);
   const add = (run: Run, cell: number): void => {
     const entry = copies.length++;
@@ -188,7 +235,11 @@ export function buildModel(page: Page, process: Track): MapModel {
   const stretches: Stretch[] = [];
   let cells = 0;
   for (const part of parts) {
-    stretch(part, [...(touched.get(part) ?? [])].sort((a, b) => a - b), side);
+    stretch(
+      part,
+      [...(touched.get(part) ?? [])].sort((a, b) => a - b),
+      side,
+    );
     for (const piece of part.stretches) {
       if (piece.firstCell < 0) continue;
       piece.firstCell = cells;
@@ -199,7 +250,16 @@ export function buildModel(page: Page, process: Track): MapModel {
   const copies = makeCopies(runs, parts, cells);
   const rest = all.filter((part) => part.kind !== "pymalloc-arena" && !touched.has(part));
   return {
-    process, pageBytes: page.run.pageBytes ?? 4096, parts, side, stretches, cells, copies, batches, counts, occurring: new Set(runs.map((run) => run.cause)),
+    process,
+    pageBytes: page.run.pageBytes ?? 4096,
+    parts,
+    side,
+    stretches,
+    cells,
+    copies,
+    batches,
+    counts,
+    occurring: new Set(runs.map((run) => run.cause)),
     untouched: { regions: rest.length, pages: rest.reduce((sum, part) => sum + part.pages, 0) },
     life: lifeOf(page, process, batches[runs.at(-1)?.batch ?? -1] ?? 0),
   };

@@ -1,67 +1,96 @@
-// Owns the pixels of the map: which copy is to be seen on each page at an instant, and its colour.
-// Called by: pagemap.ts at every step of the replay; a step costs what it changes, forwards and backwards.
+// Owns the map's pixels: which copy each page shows at an instant, and its colour. A step costs what it changes, in either
+// direction.
 // Does not: choose the instant, or lay out.
-import { visibleText } from "./format";
-import type { Label, Layout } from "./maplayout";
-import type { MapModel, Part, Stretch } from "./mapmodel";
-import { lowerBound } from "./mapregions";
+import { visibleText } from "../../core/format";
+import { upperBound, lowerBound } from "../../core/search";
+import type { Label, Layout } from "./layout";
+import type { MapModel, Part, Stretch } from "./model";
 
 const kAges = 5; // shades from just copied to at rest
 
-// What is known of the pages of a region that nobody saw being copied.
+// What is known about a region's pages that weren't seen being copied.
 export type Rest = "shared" | "new" | "private";
-export interface Palette { causes: string[]; flash: string; shared: string; new: string; private: string; text: string; muted: string }
-export interface RegionState { rest: Rest; newShare: number; privateShare: number; seconds: number | null; newPages: number; privatePages: number; sharedPages: number; unseenPages: number }
+export interface Palette {
+  causes: string[];
+  flash: string;
+  shared: string;
+  new: string;
+  private: string;
+  text: string;
+  muted: string;
+}
+interface RegionState {
+  rest: Rest;
+  newShare: number;
+  privateShare: number;
+  seconds: number | null;
+  newPages: number;
+  privatePages: number;
+  sharedPages: number;
+  unseenPages: number;
+}
 
-const kGapFrom = 5;      // CSS pixels from which on there is a gap between pages
-const kLeastUnseen = 4;  // private pages: fewer come between sweep and record, in small regions too
-export const kLeastBar = 0.03;  // of a region: less is a page or two that came between sweep and record
-const kFlash = 0.7;      // how much of the flash's colour a page has that was copied just now: the cause's still shows
+const kGapFrom = 5; // CSS pixels: the least size of a page with a gap to the next
+const kLeastUnseen = 4; // private pages; fewer may fall between a sweep and a record, even in small regions
+export const kLeastBar = 0.03; // of a region; less is a page or two between a sweep and a record
+const kFlash = 0.7; // share of the flash colour in a fresh copy; the cause's colour still shows
 
-const kUncounted: RegionState = { rest: "shared", newShare: 0, privateShare: 0, seconds: null, newPages: 0, privatePages: 0, sharedPages: 0, unseenPages: 0 };
+const kUncounted: RegionState = {
+  rest: "shared",
+  newShare: 0,
+  privateShare: 0,
+  seconds: null,
+  newPages: 0,
+  privatePages: 0,
+  sharedPages: 0,
+  unseenPages: 0,
+};
 
 function rgb(colour: string): [number, number, number] {
   const code = Number.parseInt(colour.replace("#", ""), 16);
   return [(code >> 16) & 255, (code >> 8) & 255, code & 255];
 }
 
-// As a canvas has it in memory on a little-endian machine, which every machine with a browser is.
+// A pixel as a canvas stores it on a little-endian machine; no browser runs on another.
 function packed(colour: string, towards = colour, share = 0): number {
   const [from, to] = [rgb(colour), rgb(towards)];
   const [red, green, blue] = from.map((level, i) => Math.round(level + ((to[i] as number) - level) * share)) as [number, number, number];
   return ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;
 }
 
-// How many of the sorted values are at most `value`.
-function upperBound(sorted: Float64Array, value: number): number {
-  const at = lowerBound(sorted, value);
-  return sorted[at] === value ? at + 1 : at;
-}
-
 export class Painter {
-  readonly shown: number[];                // pages by number of the cause
-  private lit: Int32Array;                 // the copy that a cell shows, or -1
+  readonly shown: number[]; // pages by number of the cause
+  private lit: Int32Array; // the copy that a cell shows, or -1
   private window: [number, number] = [0, 0]; // copies that are shown
-  private older: number[];                 // copies before older[k] have at least age k
-  private ends: Float64Array;              // copies of all batches before this one
-  private perStretch: Float64Array;        // copied pages shown
-  private stretchOf: Uint32Array;          // of a cell
+  private older: number[]; // copies before older[k] have at least age k
+  private ends: Float64Array; // copies of all batches before this one
+  private perStretch: Float64Array; // copied pages shown
+  private stretchOf: Uint32Array; // of a cell
   private states = new Map<Part, RegionState>();
   private image: ImageData;
   private pixels: Uint32Array;
-  private colours: Uint32Array;            // by cause, then age
+  private colours: Uint32Array; // by cause, then age
   private rests: Record<Rest, number>;
-  private restOf: Rest[];                  // what a stretch's pages are that are not copied
-  private side: number;                    // of a page, without the gap
+  private restOf: Rest[]; // by stretch: the state of its pages that aren't copied
+  private side: number; // of a page, without the gap
 
-  constructor(private model: MapModel, readonly layout: Layout, private context: CanvasRenderingContext2D, private palette: Palette) {
+  constructor(
+    private model: MapModel,
+    readonly layout: Layout,
+    private context: CanvasRenderingContext2D,
+    private palette: Palette,
+  ) {
     this.shown = palette.causes.map(() => 0);
     this.lit = new Int32Array(model.cells).fill(-1);
     this.older = new Array<number>(kAges + 1).fill(0);
     this.ends = new Float64Array(model.batches.length + 1);
     this.perStretch = new Float64Array(model.stretches.length);
     this.stretchOf = new Uint32Array(model.cells);
-    this.colours = Uint32Array.from(palette.causes.flatMap((colour) => Array.from({ length: kAges + 1 }, (_, age) => packed(colour, palette.flash, kFlash * (1 - age / kAges)))));
+    this.colours = Uint32Array.from(
+      palette.causes.flatMap((colour) =>
+        Array.from({ length: kAges + 1 }, (_, age) => packed(colour, palette.flash, kFlash * (1 - age / kAges))),
+      ),
+    );
     this.rests = { shared: packed(palette.shared), new: packed(palette.new), private: packed(palette.private) };
     this.restOf = model.stretches.map(() => "shared");
     this.side = layout.cell - (layout.cell >= kGapFrom * layout.scale ? Math.max(1, Math.round(layout.scale / 2)) : 0);
@@ -72,7 +101,7 @@ export class Painter {
     for (let cell = 0; cell < model.cells; cell++) this.paint(cell);
   }
 
-  // Shows the copies of (from, to]; those of the last `flash` seconds before `to` stand out.
+  // Shows the copies of (from, to]; those of the last `flash` seconds before `to` are highlighted.
   show(from: number, to: number, flash: number): void {
     const upTo = (seconds: number): number => this.ends[upperBound(this.model.batches, seconds)] ?? 0;
     const begin = Number.isFinite(from) ? upTo(from) : 0;
@@ -98,7 +127,9 @@ export class Painter {
   // Copied pages that are shown, by part.
   copiedPages(): Map<Part, number> {
     const copied = new Map<Part, number>();
-    this.model.stretches.forEach((stretch, i) => copied.set(stretch.part, (copied.get(stretch.part) ?? 0) + (this.perStretch[i] as number)));
+    this.model.stretches.forEach((stretch, i) =>
+      copied.set(stretch.part, (copied.get(stretch.part) ?? 0) + (this.perStretch[i] as number)),
+    );
     return copied;
   }
 
@@ -109,7 +140,7 @@ export class Painter {
     stretches.forEach((stretch, i) => this.stretchOf.fill(i, stretch.firstCell, stretch.firstCell + stretch.pages));
   }
 
-  // From the shown window [first, last) to [begin, end): copies are taken out and put in so that the latest one of a page is lit.
+  // Moves the shown window from [first, last) to [begin, end), so that each page shows its latest copy in it.
   private relight(begin: number, end: number): void {
     const { cell, before } = this.model.copies;
     let [first, last] = this.window;
@@ -137,13 +168,14 @@ export class Painter {
     this.paint(cell);
   }
 
-  // Repaints the copies that became older, or younger, than a shade.
+  // Repaints the copies whose shade changed with their age.
   private age(before: number[]): void {
     const { cell } = this.model.copies;
     const [begin, end] = this.window;
     for (let age = 1; age <= kAges; age++) {
       const [old, now] = [before[age] as number, this.older[age] as number];
-      for (let i = Math.max(begin, Math.min(old, now)); i < Math.min(end, Math.max(old, now)); i++) if (this.lit[cell[i] as number] === i) this.paint(cell[i] as number);
+      for (let i = Math.max(begin, Math.min(old, now)); i < Math.min(end, Math.max(old, now)); i++)
+        if (this.lit[cell[i] as number] === i) this.paint(cell[i] as number);
     }
   }
 
@@ -155,7 +187,7 @@ export class Painter {
     return this.colours[(this.model.copies.cause[copy] as number) * (kAges + 1) + age] as number;
   }
 
-  // What is not a copy is a texture, never a plain colour: stripes are new, a chequer is private without knowing which pages.
+  // Pages that aren't copies get a texture: stripes for new, a chequerboard for private pages of which only the count is known.
   private restColour(cell: number): number {
     const stretch = this.stretchOf[cell] as number;
     const rest = this.restOf[stretch] as Rest;
@@ -171,10 +203,10 @@ export class Painter {
     const { width, position } = this.layout;
     const colour = this.colourOf(cell);
     let at = position[cell] as number;
-    for (let row = 0; row < side; row++, at += width - side) for (let column = 0; column < side; column++) pixels[at++] = colour; // of few pixels: fill() costs more
+    for (let row = 0; row < side; row++, at += width - side) for (let column = 0; column < side; column++) pixels[at++] = colour; // few pixels: fill() would cost more
   }
 
-  // What the last sweep before `seconds` counted in each region, and what follows for the pages that nobody saw being copied.
+  // Derives each region's state from the last sweep before `seconds`, for pages that weren't seen being copied.
   private restate(seconds: number): void {
     const copied = this.copiedPages();
     for (const part of this.model.parts) {
@@ -184,11 +216,24 @@ export class Painter {
       if (counts === undefined || at < 0) {
         if (old !== kUncounted) this.states.delete(part);
       } else {
-        const [newPages, privatePages, sharedPages] = [counts.newPages[at] as number, counts.privatePages[at] as number, counts.sharedPages[at] as number];
+        const [newPages, privatePages, sharedPages] = [
+          counts.newPages[at] as number,
+          counts.privatePages[at] as number,
+          counts.sharedPages[at] as number,
+        ];
         const pages = Math.max(part.pages, (part.region?.bytes ?? 0) / this.model.pageBytes);
         const unseen = Math.max(0, privatePages - newPages - (copied.get(part) ?? 0));
         const rest: Rest = newPages > 0 && newPages >= privatePages + sharedPages ? "new" : unseen >= pages / 2 ? "private" : "shared";
-        this.states.set(part, { rest, newShare: Math.min(1, newPages / pages), privateShare: unseen < kLeastUnseen ? 0 : Math.min(1, unseen / pages), seconds: counts.seconds[at] as number, newPages, privatePages, sharedPages, unseenPages: unseen });
+        this.states.set(part, {
+          rest,
+          newShare: Math.min(1, newPages / pages),
+          privateShare: unseen < kLeastUnseen ? 0 : Math.min(1, unseen / pages),
+          seconds: counts.seconds[at] as number,
+          newPages,
+          privatePages,
+          sharedPages,
+          unseenPages: unseen,
+        });
       }
       if (this.stateOf(part).rest !== old.rest) this.repaint(part);
     }
@@ -202,7 +247,7 @@ export class Painter {
     }
   }
 
-  // What is known in numbers only stands as a bar below the region: so much of it is new, so much private.
+  // Draws a bar below a region for what is only known as a count: its new and its private share.
   private drawBars(): void {
     const { layout, context } = this;
     const scale = layout.scale;
@@ -214,12 +259,13 @@ export class Painter {
         context.fillStyle = this.palette.new;
         if (state.newShare >= kLeastBar) context.fillRect(piece.x, y, Math.max(scale, piece.width * state.newShare), 2 * scale);
         context.fillStyle = this.palette.private;
-        if (state.privateShare >= kLeastBar) context.fillRect(piece.x + piece.width * state.newShare, y, Math.max(scale, piece.width * state.privateShare), 2 * scale);
+        if (state.privateShare >= kLeastBar)
+          context.fillRect(piece.x + piece.width * state.newShare, y, Math.max(scale, piece.width * state.privateShare), 2 * scale);
       }
     }
   }
 
-  // Titles, names and the marks of what is folded: they stay.
+  // Draws what never changes: titles, names and the marks of folded stretches.
   private drawStill(): void {
     const { layout, context, palette } = this;
     context.clearRect(0, 0, layout.width, layout.height);

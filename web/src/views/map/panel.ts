@@ -1,13 +1,16 @@
-// Owns the map of one process on the page: its canvas, what is painted on it, and the cursor that goes from page to page.
-// Called by: pagemap.ts, which has one of them, or several side by side.
+// Owns the map of one process on the page: its canvas, painter, and the cursor that moves from page to page.
 // Does not: choose process or instant.
-import { make, mark } from "./dom";
-import { CellCursor } from "./mapcell";
-import { fittingCell, makeLayout, type Layout, type Room } from "./maplayout";
-import type { MapModel } from "./mapmodel";
-import { Painter, type Palette } from "./mappaint";
+import { make, mark } from "../../ui/dom";
+import { CellCursor } from "./cell";
+import { fittingCell, makeLayout, type Layout, type Room } from "./layout";
+import type { MapModel } from "./model";
+import { Painter, type Palette } from "./paint";
 
-export interface Instant { from: number; to: number; flash: number }
+export interface Instant {
+  from: number;
+  to: number;
+  flash: number;
+}
 
 export class MapPanel {
   readonly caption = make("p", "map-caption");
@@ -18,9 +21,15 @@ export class MapPanel {
   private frame = mark(make("div", "map-frame", this.canvas), { tabindex: "0", role: "application", "aria-describedby": "map-summary" });
   private cursor = new CellCursor(this.frame, this.canvas);
 
-  constructor(public model: MapModel, readonly name: string, play: () => void) {
+  constructor(
+    public model: MapModel,
+    readonly name: string,
+    play: () => void,
+  ) {
     this.element = make("div", "map-panel", this.caption, this.frame);
-    mark(this.frame, { "aria-label": `Page map of ${name}: arrow keys go from page to page, Home and End to the first and the last, space plays` });
+    mark(this.frame, {
+      "aria-label": `Page map of ${name}: arrow keys move from page to page, Home and End to the first and the last, space plays`,
+    });
     this.frame.addEventListener("keydown", (event) => {
       if (event.key !== " ") return;
       event.preventDefault();
@@ -40,13 +49,13 @@ export class MapPanel {
     this.frame.focus();
   }
 
-  // The size of a page with which the map fits.
+  // The page size with which the map fits.
   fittingCell(room: Room): number {
     return fittingCell(this.model, room);
   }
 
   lay(room: Room, cell: number, palette: Palette): void {
-    const layout = this.layout = makeLayout(this.model, room, cell);
+    const layout = (this.layout = makeLayout(this.model, room, cell));
     Object.assign(this.canvas.style, { width: `${layout.width / layout.scale}px`, height: `${layout.height / layout.scale}px` });
     this.recolour(palette);
   }

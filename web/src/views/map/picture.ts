@@ -1,22 +1,39 @@
-// Owns the picture that people take along: the map with title, time, figures and legend as a PNG.
-// Called by: pagemap.ts, at the press of a button.
-// Does not: fetch or send anything; the picture is made and saved in the browser.
-import { visibleText } from "./format";
-import type { LegendEntry } from "./mapfigures";
-import { fittingCell, makeLayout, type Layout } from "./maplayout";
-import type { MapModel } from "./mapmodel";
-import { Painter, type Palette } from "./mappaint";
-import type { Instant } from "./mappanel";
+// Owns the picture for export: the map with title, time, figures and legend as a PNG.
+// Does not: fetch or send anything; the browser makes and saves it.
+import { visibleText } from "../../core/format";
+import type { LegendEntry } from "./figures";
+import { fittingCell, makeLayout, type Layout } from "./layout";
+import type { MapModel } from "./model";
+import { Painter, type Palette } from "./paint";
+import type { Instant } from "./panel";
 
-const kWidth = 1600, kHeight = 900; // a slide; a map that needs more is higher
+const kWidth = 1600,
+  kHeight = 900; // a slide; larger maps make it higher
 const kScale = 2;
-const kMargin = 48, kHead = 112, kFoot = 90, kGutter = 40, kCaption = 34;
-const kSign = 90; // for the tool's name, at the right of the legend
+const kMargin = 48,
+  kHead = 112,
+  kFoot = 90,
+  kGutter = 40,
+  kCaption = 34;
+const kSign = 90; // space for the tool's name, right of the legend
 const kFont = 'system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
 
-export interface PictureWords { title: string; subtitle: string; clock: string; figures: string; legend: LegendEntry[] }
-export interface PictureColours { palette: Palette; back: string; legend: Map<string, string> }
-export interface PictureMap { model: MapModel; caption: string } // no caption where there is one map only
+interface PictureWords {
+  title: string;
+  subtitle: string;
+  clock: string;
+  figures: string;
+  legend: LegendEntry[];
+}
+interface PictureColours {
+  palette: Palette;
+  back: string;
+  legend: Map<string, string>;
+}
+interface PictureMap {
+  model: MapModel;
+  caption: string;
+} // empty if there is only one map
 
 function write(context: CanvasRenderingContext2D, text: string, [x, y]: [number, number], font: string): number {
   context.font = `${font} ${kFont}`;
@@ -50,19 +67,20 @@ function writeHead(context: CanvasRenderingContext2D, words: PictureWords, palet
   context.textAlign = "left";
 }
 
-// 14 pixels wide; with the textures that the map has: stripes are new, a chequer is private.
+// 14 pixels wide, with the map's textures: stripes for new, a chequerboard for private.
 function drawSwatch(context: CanvasRenderingContext2D, key: string, { legend, palette }: PictureColours, [x, y]: [number, number]): void {
   const textured = key === "rest-new" || key === "rest-private";
-  context.fillStyle = textured ? palette.shared : legend.get(key) ?? palette.muted;
+  context.fillStyle = textured ? palette.shared : (legend.get(key) ?? palette.muted);
   context.fillRect(x, y, 14, 14);
   if (!textured) return;
   context.fillStyle = legend.get(key) ?? palette.muted;
   for (let line = 0; line < 4; line++) {
-    for (let column = 0; column < 4; column++) if ((key === "rest-new" ? line : line + column) % 2 === 0) context.fillRect(x + column * 3.5, y + line * 3.5, 3.5, 3.5);
+    for (let column = 0; column < 4; column++)
+      if ((key === "rest-new" ? line : line + column) % 2 === 0) context.fillRect(x + column * 3.5, y + line * 3.5, 3.5, 3.5);
   }
 }
 
-// In as many lines as it takes, the last one at the bottom.
+// Takes as many lines as needed; the last one is at the bottom.
 function writeLegend(context: CanvasRenderingContext2D, words: PictureWords, colours: PictureColours, bottom: number): void {
   const text = ({ name, amount }: LegendEntry): string => (amount === "" ? name : `${name}  ${amount}`);
   const lines: LegendEntry[][] = [[]];
@@ -96,7 +114,7 @@ function drawMap(layout: Layout, model: MapModel, instant: Instant, palette: Pal
   const canvas = document.createElement("canvas");
   [canvas.width, canvas.height] = [layout.width, layout.height];
   const context = canvas.getContext("2d", { willReadFrequently: true });
-  if (context === null) throw new Error("the browser gave no canvas to draw on");
+  if (context === null) throw new Error("the browser provides no canvas to draw on");
   new Painter(model, layout, context, palette).show(instant.from, instant.to, instant.flash);
   return canvas;
 }
@@ -106,7 +124,11 @@ function layMaps(maps: PictureMap[]): { layouts: Layout[]; columns: number; rowH
   const columns = maps.length > 1 ? 2 : 1;
   const rows = Math.ceil(maps.length / columns);
   const captions = maps.length > 1 ? kCaption : 0;
-  const room = { width: (kWidth - 2 * kMargin - (columns - 1) * kGutter) / columns, height: (kHeight - kHead - kFoot) / rows - captions, scale: kScale };
+  const room = {
+    width: (kWidth - 2 * kMargin - (columns - 1) * kGutter) / columns,
+    height: (kHeight - kHead - kFoot) / rows - captions,
+    scale: kScale,
+  };
   const cell = Math.min(...maps.map(({ model }) => fittingCell(model, room)));
   const layouts = maps.map(({ model }) => makeLayout(model, room, cell));
   return { layouts, columns, rowHeight: Math.max(...layouts.map((layout) => layout.height)) / kScale + captions };
@@ -115,9 +137,12 @@ function layMaps(maps: PictureMap[]): { layouts: Layout[]; columns: number; rowH
 export async function makePicture(maps: PictureMap[], instant: Instant, words: PictureWords, colours: PictureColours): Promise<Blob> {
   const { layouts, columns, rowHeight } = layMaps(maps);
   const canvas = document.createElement("canvas");
-  [canvas.width, canvas.height] = [kWidth * kScale, Math.max(kHeight, rowHeight * Math.ceil(maps.length / columns) + kHead + kFoot) * kScale];
+  [canvas.width, canvas.height] = [
+    kWidth * kScale,
+    Math.max(kHeight, rowHeight * Math.ceil(maps.length / columns) + kHead + kFoot) * kScale,
+  ];
   const context = canvas.getContext("2d");
-  if (context === null) throw new Error("the browser gave no canvas to draw on");
+  if (context === null) throw new Error("the browser provides no canvas to draw on");
   context.fillStyle = colours.back;
   context.fillRect(0, 0, canvas.width, canvas.height);
   context.scale(kScale, kScale);
@@ -128,7 +153,13 @@ export async function makePicture(maps: PictureMap[], instant: Instant, words: P
     const y = kHead + Math.floor(i / columns) * rowHeight;
     context.fillStyle = colours.palette.text;
     if (caption !== "") write(context, caption, [x, y + 17], "600 17px");
-    context.drawImage(drawMap(layout, model, instant, colours.palette), x, y + (caption === "" ? 0 : kCaption - 8), layout.width / kScale, layout.height / kScale);
+    context.drawImage(
+      drawMap(layout, model, instant, colours.palette),
+      x,
+      y + (caption === "" ? 0 : kCaption - 8),
+      layout.width / kScale,
+      layout.height / kScale,
+    );
   });
   writeLegend(context, words, colours, canvas.height / kScale - 30);
   const blob = await new Promise<Blob | null>((done) => canvas.toBlob(done, "image/png"));

@@ -1,26 +1,30 @@
-// Owns which parts the address space of one process has: regions of different times made one picture without overlaps.
-// Called by: mapmodel.ts.
-// Does not: know how a part is drawn; what a sweep counted in a region is handed on as it was found.
-import type { Page, Track } from "./decode";
+// Owns the parts of one process's address space: regions seen at different times, merged without overlaps.
+// Does not: know how a part is drawn, or interpret the sweeps' counts.
+import { lowerBound } from "../../core/search";
+import type { Page, Track } from "../../data/decode";
 
-const kClusterPages = 256;       // copied pages outside every known region that are this near are one part
-const kMostRegionPages = 2 ** 36; // of an address space of 48 bits
+const kClusterPages = 256; // copied pages outside all known regions become one part if they are this close
+const kMostRegionPages = 2 ** 36; // the whole of a 48-bit address space
 
 // What the sweeps counted in a region, in time order.
-export interface Counts { seconds: number[]; privatePages: number[]; sharedPages: number[]; newPages: number[] }
+export interface Counts {
+  seconds: number[];
+  privatePages: number[];
+  sharedPages: number[];
+  newPages: number[];
+}
 
-export interface Run { batch: number; cause: number; first: number; pages: number }
-export interface Range { number: number; kind: string; first: number; end: number }
-
-// How many of the sorted values are below `value`.
-export function lowerBound(sorted: ArrayLike<number>, value: number): number {
-  let [low, high] = [0, sorted.length];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if ((sorted[middle] as number) < value) low = middle + 1;
-    else high = middle;
-  }
-  return low;
+export interface Run {
+  batch: number;
+  cause: number;
+  first: number;
+  pages: number;
+}
+export interface Range {
+  number: number;
+  kind: string;
+  first: number;
+  end: number;
 }
 
 export function countsOf(page: Page, index: number): Map<number, Counts> {
@@ -32,7 +36,7 @@ export function countsOf(page: Page, index: number): Map<number, Counts> {
     if (indices[i] !== index) continue;
     const region = regions[i] as number;
     let row = counts.get(region);
-    if (row === undefined) counts.set(region, row = { seconds: [], privatePages: [], sharedPages: [], newPages: [] });
+    if (row === undefined) counts.set(region, (row = { seconds: [], privatePages: [], sharedPages: [], newPages: [] }));
     row.seconds.push((times[i] as number) / 1000);
     row.privatePages.push(own[i] || 0);
     row.sharedPages.push(shared[i] || 0);
@@ -41,10 +45,11 @@ export function countsOf(page: Page, index: number): Map<number, Counts> {
   return counts;
 }
 
-// Regions of different times overlap: a mapping was cut up into arenas, another one came where one had been. The finer
-// kind keeps the addresses, then the later one.
+// Regions seen at different times overlap: a mapping was cut into arenas, or replaced by another. The finer
+// kind wins, then the later region.
 function carve(ranges: Range[]): Range[] {
-  const over = (a: Range, b: Range): boolean => (a.kind === b.kind ? a.number > b.number : a.kind === "pymalloc-arena" || (b.kind !== "pymalloc-arena" && a.number > b.number));
+  const over = (a: Range, b: Range): boolean =>
+    a.kind === b.kind ? a.number > b.number : a.kind === "pymalloc-arena" || (b.kind !== "pymalloc-arena" && a.number > b.number);
   const todo = ranges.filter((range) => range.end > range.first).sort((a, b) => b.first - a.first);
   const put = (range: Range): void => {
     if (range.end <= range.first) return;
@@ -69,9 +74,9 @@ function carve(ranges: Range[]): Range[] {
   return carved;
 }
 
-// Where a copied page is in no range, one is made up of it and its neighbours: a heap that grew, a mapping that came and went.
+// Makes ranges for copied pages outside all ranges, together with their neighbours: a heap that grew, a short-lived mapping.
 function strays(runs: Run[], ranges: Range[]): Range[] {
-  const found: (Range & { before: number })[] = []; // `before`: the range behind it
+  const found: (Range & { before: number })[] = []; // `before`: the index of the range that follows
   const add = (first: number, end: number, before: number): void => {
     const last = found.at(-1);
     if (last !== undefined && last.before === before && first <= last.end + kClusterPages) last.end = Math.max(last.end, end);
@@ -93,19 +98,28 @@ function strays(runs: Run[], ranges: Range[]): Range[] {
   return found;
 }
 
-// The runs that don't lie within one of the ranges, which are sorted and apart.
+// The runs not contained in one of the ranges, which are sorted and disjoint.
 function outsideOf(ranges: Range[], runs: Run[]): Run[] {
   const firsts = Float64Array.from(ranges, (range) => range.first);
   return runs.filter((run) => run.first + run.pages > (ranges[lowerBound(firsts, run.first + 1) - 1]?.end ?? -1));
 }
 
-// What this process had, or still has from the one it was forked from: what a sweep found pages in, or a copy happened in.
+// The ranges that the process has, or inherited at fork, in which a sweep found pages or a copy happened.
 export function rangesOf(page: Page, process: Track, counts: Map<number, Counts>, runs: Run[]): Range[] {
   const space = process.space ?? process.index;
   const pageBytes = page.run.pageBytes ?? 4096;
   const inherited = space === process.index ? counts : countsOf(page, space);
-  const found = ({ number }: Range): boolean => [counts.get(number), inherited.get(number)].some((rows) => rows?.privatePages.some((pages, i) => pages + (rows.sharedPages[i] ?? 0) > 0));
-  const all = page.regions.map((region, number): Range => ({ number, kind: region.kind, first: Math.floor(region.start / pageBytes), end: Math.ceil((region.start + region.bytes) / pageBytes) }))
+  const found = ({ number }: Range): boolean =>
+    [counts.get(number), inherited.get(number)].some((rows) =>
+      rows?.privatePages.some((pages, i) => pages + (rows.sharedPages[i] ?? 0) > 0),
+    );
+  const all = page.regions
+    .map((region, number): Range => ({
+      number,
+      kind: region.kind,
+      first: Math.floor(region.start / pageBytes),
+      end: Math.ceil((region.start + region.bytes) / pageBytes),
+    }))
     .filter((range) => page.regions[range.number]?.space === space && range.end - range.first < kMostRegionPages);
   const outside = outsideOf(carve(all.filter(found)), runs);
   const firsts = Float64Array.from(outside, (run) => run.first).sort();

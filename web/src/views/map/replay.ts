@@ -1,11 +1,10 @@
-// Owns the replay's controls: a scrubber over the time that is shown, and play and pause.
-// Called by: pagemap.ts, which is told every position that the reader or the clock chooses.
-// Does not: start by itself, or paint. Who wants less motion gets a few still pictures instead of a film.
-import { make, makeButton, mark } from "./dom";
-import { formatClock } from "./format";
+// Owns the replay's controls: a scrubber over the shown span, play and pause.
+// Does not: start by itself, or paint. With prefers-reduced-motion it shows a few still pictures.
+import { make, makeButton, mark } from "../../ui/dom";
+import { formatClock } from "../../core/format";
 
 const kPlaySeconds = 10; // the whole replay
-const kSteps = 400;      // of the scrubber
+const kSteps = 400; // of the scrubber
 const kStillPictures = 8;
 
 export const calm = matchMedia("(prefers-reduced-motion: reduce)");
@@ -17,9 +16,9 @@ export class Replay {
   private clock = make("output", "map-clock");
   private range: [number, number] = [0, 1];
   private position = 1;
-  private startedAt: number | null = null; // performance.now() at which the film would have been at the range's start
+  private startedAt: number | null = null; // performance.now() that corresponds to the start of the range
 
-  // `move(null)`: to the end, where everything is to be seen.
+  // `move(null)` goes to the end, where everything is visible.
   constructor(private move: (seconds: number | null) => void) {
     this.element = make("div", "map-replay", this.button, this.slider, this.clock);
     this.slider.addEventListener("input", () => {
@@ -51,13 +50,18 @@ export class Replay {
     this.name();
   }
 
-  // What `words` say of the position is read out with it.
+  // Screen readers announce `words` with the position.
   show(range: [number, number], position: number, words: string): void {
     this.range = range;
     this.position = position;
     const [from, to] = range;
     const step = (to - from) / kSteps;
-    mark(this.slider, { min: String(from), max: String(to), step: String(step), "aria-valuetext": `${formatClock(position, Math.min(0.1, step))}, ${words}` });
+    mark(this.slider, {
+      min: String(from),
+      max: String(to),
+      step: String(step),
+      "aria-valuetext": `${formatClock(position, Math.min(0.1, step))}, ${words}`,
+    });
     this.slider.value = String(position);
     this.slider.style.setProperty("--done", `${((position - from) / (to - from)) * 100}%`);
     this.clock.textContent = `${formatClock(position, to - from < 600 ? 0.1 : 1)} / ${formatClock(to, to - from < 600 ? 0.1 : 1)}`;

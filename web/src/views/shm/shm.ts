@@ -1,53 +1,104 @@
-// Owns the section of shared memory: the mount's figures and the table of segments, at the last look or at the fullest.
-// Called by: main.ts, once; it follows the store.
-// Does not: judge; kinds and owners are the report's.
-import { make, makeSection, mark } from "./dom";
-import { formatBytes, formatShare } from "./format";
-import type { Segment, Shm, ShmLook } from "./segments";
-import type { Store } from "./store";
-import { DataTable, makeSearchBox, makeSwitch, type Column } from "./table";
+// Owns the shared memory section: the mount's figures and the table of segments, at the last reading or at the fullest.
+// Does not: judge; kinds and owners come from the report.
+import "./shm.css";
+import { make, makeSection, mark } from "../../ui/dom";
+import { formatBytes, formatShare } from "../../core/format";
+import type { Segment, Shm, ShmLook } from "../../data/segments";
+import type { Store } from "../../store";
+import { DataTable, makeSearchBox, makeSwitch, type Column } from "../../ui/table";
 
 const kFirst = 12;
 
-// An unlinked segment has no name in the folder any more, and a leaked one nobody who uses it.
+// An unlinked segment no longer has a name in the directory; a leaked one has no users.
 function stateOf(row: Segment): string {
-  const owners = row.ownership === "leaked" ? "left behind" : row.ownership === "unknown" ? "owner not known" : "in use";
+  const owners = row.ownership === "leaked" ? "left behind" : row.ownership === "unknown" ? "owner unknown" : "in use";
   return row.deleted ? `${owners}, unlinked` : owners;
 }
 
 const kColumns: Column<Segment>[] = [
   { title: "segment", className: "code name-cell", words: true, key: (row) => row.name, text: (row) => row.name },
   { title: "kind", words: true, key: (row) => row.kind, text: (row) => row.kind },
-  { title: "takes up", key: (row) => row.bytes, text: (row) => formatBytes(row.bytes), csv: [{ head: "bytes", value: (row) => row.bytes }] },
-  { title: "length", key: (row) => row.lengthBytes, text: (row) => formatBytes(row.lengthBytes), csv: [{ head: "length_bytes", value: (row) => row.lengthBytes }] },
-  { title: "state", words: true, key: stateOf, text: stateOf, fill: (row) => make("td", row.ownership === "leaked" ? "words bad" : "words", stateOf(row)) },
+  {
+    title: "takes up",
+    key: (row) => row.bytes,
+    text: (row) => formatBytes(row.bytes),
+    csv: [{ head: "bytes", value: (row) => row.bytes }],
+  },
+  {
+    title: "length",
+    key: (row) => row.lengthBytes,
+    text: (row) => formatBytes(row.lengthBytes),
+    csv: [{ head: "length_bytes", value: (row) => row.lengthBytes }],
+  },
+  {
+    title: "state",
+    words: true,
+    key: stateOf,
+    text: stateOf,
+    fill: (row) => make("td", row.ownership === "leaked" ? "words bad" : "words", stateOf(row)),
+  },
   { title: "made by", key: (row) => row.creator, text: (row) => (row.creator === null ? "—" : String(row.creator)) },
   { title: "used by", words: true, key: (row) => row.owners.join(" "), text: (row) => row.owners.join(" ") || "nobody" },
 ];
 
 function lookInWords(look: ShmLook): string {
-  const share = look.capacityBytes === null || look.usedBytes === null || look.capacityBytes === 0 ? "" : ` (${formatShare(look.usedBytes / look.capacityBytes)})`;
+  const share =
+    look.capacityBytes === null || look.usedBytes === null || look.capacityBytes === 0
+      ? ""
+      : ` (${formatShare(look.usedBytes / look.capacityBytes)})`;
   return `${look.mount}: ${formatBytes(look.usedBytes)} used of ${look.capacityBytes === null ? "no fixed capacity" : formatBytes(look.capacityBytes)}${share}.`;
 }
 
 export function makeShmSection(store: Store): HTMLElement {
   const section = makeSection("shm", "Shared memory", "");
-  const table = new DataTable<Segment>({ id: "segments", caption: "Segments of shared memory", columns: kColumns, sortBy: "takes up", first: kFirst, keyOf: (row) => row.key });
+  const table = new DataTable<Segment>({
+    id: "segments",
+    caption: "Segments of shared memory",
+    columns: kColumns,
+    sortBy: "takes up",
+    first: kFirst,
+    keyOf: (row) => row.key,
+  });
   const [lead, empty] = [make("p", "lead"), make("p", "empty")];
   let atPeak = true;
   const look = (shm: Shm): ShmLook => (atPeak && shm.atPeak !== null ? shm.atPeak : shm);
   const show = (): void => {
     const { shm } = store.page.report;
     const shown = shm === null ? null : look(shm);
-    section.hidden = shm === null || (shm.segments.length + (shm.atPeak?.segments.length ?? 0) === 0);
-    lead.textContent = shown === null ? "" : `${lookInWords(shown)} Batches of workers travel through it; a time selection does not change this table.`;
-    empty.textContent = shown?.segments.length === 0 ? "There was no segment at this look." : "";
+    section.hidden = shm === null || shm.segments.length + (shm.atPeak?.segments.length ?? 0) === 0;
+    lead.textContent =
+      shown === null ? "" : `${lookInWords(shown)} Workers pass their batches through it. This table does not follow the time selection.`;
+    empty.textContent = shown?.segments.length === 0 ? "There were no segments at this reading." : "";
     table.element.hidden = shown?.segments.length === 0;
     table.update(shown?.segments ?? []);
   };
-  const which = makeSwitch("Which look", [["when fullest", true], ["last look", false]], true, (peak) => { atPeak = peak; show(); });
-  section.append(lead, make("div", "table-tools", makeSearchBox("Search segments", (text) => table.search(text), table.count), mark(which, { id: "shm-look" }), table.copy), empty, table.element);
-  store.on((changed) => { if (changed.has("page")) show(); });
+  const which = makeSwitch(
+    "Which look",
+    [
+      ["when fullest", true],
+      ["last look", false],
+    ],
+    true,
+    (peak) => {
+      atPeak = peak;
+      show();
+    },
+  );
+  section.append(
+    lead,
+    make(
+      "div",
+      "table-tools",
+      makeSearchBox("Search segments", (text) => table.search(text), table.count),
+      mark(which, { id: "shm-look" }),
+      table.copy,
+    ),
+    empty,
+    table.element,
+  );
+  store.on((changed) => {
+    if (changed.has("page")) show();
+  });
   show();
   return section;
 }

@@ -1,19 +1,18 @@
-// Owns what mouse, finger and keys mean on the strips: cursor, selection, zoom, pan, a click on a line.
-// Called by: timeline.ts, once; it changes the store's view, and hands a click and a drag in progress back.
+// Owns mouse, touch and keyboard input on the strips: cursor, selection, zoom, pan, a click on a line.
 // Does not: draw, or know what the strips show.
-import { wholeRange, type Store } from "./store";
+import { wholeRange, type Store } from "../../store";
 
-export interface Ground {
-  element: HTMLElement;                                   // all strips
-  area: () => { left: number; width: number };            // of the drawing, within the element
-  onMove: (event: PointerEvent | null) => void;           // null: the pointer left
+interface Ground {
+  element: HTMLElement; // all strips
+  area: () => { left: number; width: number }; // the plot area within the element
+  onMove: (event: PointerEvent | null) => void; // null: the pointer left
   onClick: (event: PointerEvent) => void;
 }
 
 type Range = [number, number];
 const kDragPixels = 5;
-const kWheelZoom = 0.0022;     // a notch of 100 px zooms by a fifth
-const kScrollGuardMs = 350;    // a page being scrolled is not caught by the strips that come under the pointer
+const kWheelZoom = 0.0022; // a notch of 100 px zooms by a fifth
+const kScrollGuardMs = 350; // while the page scrolls, strips that pass under the pointer don't take the wheel
 const kMiddle = 1;
 
 function clamp(store: Store, [from, to]: Range): Range {
@@ -29,7 +28,7 @@ export function zoom(store: Store, factor: number, around: number): void {
   store.set({ range: clamp(store, [around - (around - from) * factor, around + (to - around) * factor]) });
 }
 
-export function pan(store: Store, seconds: number): void {
+function pan(store: Store, seconds: number): void {
   const [from, to] = store.view.range;
   store.set({ range: clamp(store, [from + seconds, to + seconds]) });
 }
@@ -49,7 +48,7 @@ function moveCursor(store: Store, steps: number): void {
   store.set({ cursor: Math.min(to, Math.max(from, at + steps * step)) });
 }
 
-// One end of the selection is put where the cursor is; the other stays, or is the end of the recording.
+// Moves one end of the selection to the cursor; the other stays, or is the end of the recording.
 function selectFrom(store: Store, end: 0 | 1): void {
   const { cursor, selection } = store.view;
   if (cursor === null) return;
@@ -62,10 +61,17 @@ const middle = ({ view }: Store): number => view.cursor ?? (view.range[0] + view
 const part = ({ view }: Store): number => (view.range[1] - view.range[0]) / 10;
 
 const kKeys: Record<string, (store: Store) => void> = {
-  "ArrowLeft": (store) => moveCursor(store, -1), "ArrowRight": (store) => moveCursor(store, 1),
-  "Shift+ArrowLeft": (store) => pan(store, -part(store)), "Shift+ArrowRight": (store) => pan(store, part(store)),
-  "+": (store) => zoom(store, 0.6, middle(store)), "=": (store) => zoom(store, 0.6, middle(store)), "-": (store) => zoom(store, 1 / 0.6, middle(store)),
-  "Home": showAll, "[": (store) => selectFrom(store, 0), "]": (store) => selectFrom(store, 1), "Enter": zoomToSelection,
+  "ArrowLeft": (store) => moveCursor(store, -1),
+  "ArrowRight": (store) => moveCursor(store, 1),
+  "Shift+ArrowLeft": (store) => pan(store, -part(store)),
+  "Shift+ArrowRight": (store) => pan(store, part(store)),
+  "+": (store) => zoom(store, 0.6, middle(store)),
+  "=": (store) => zoom(store, 0.6, middle(store)),
+  "-": (store) => zoom(store, 1 / 0.6, middle(store)),
+  "Home": showAll,
+  "[": (store) => selectFrom(store, 0),
+  "]": (store) => selectFrom(store, 1),
+  "Enter": zoomToSelection,
 };
 
 function watchKeys(store: Store, element: HTMLElement): void {
@@ -81,21 +87,31 @@ function watchKeys(store: Store, element: HTMLElement): void {
 
 function watchWheel(store: Store, ground: Ground, secondsAt: (x: number) => number): void {
   let scrolled = -Infinity;
-  addEventListener("scroll", () => { scrolled = performance.now(); }, { passive: true });
-  ground.element.addEventListener("wheel", (event) => {
-    const sideways = event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY);
-    const by = (sideways && event.deltaX !== 0 ? event.deltaX : event.deltaY) * (event.deltaMode === WheelEvent.DOM_DELTA_LINE ? 16 : 1);
-    const [from, to] = store.view.range;
-    const whole = wholeRange(store.page);
-    const outside = !sideways && by > 0 && from <= whole[0] && to >= whole[1]; // nothing to zoom out of: the page scrolls
-    if (outside || performance.now() - scrolled < kScrollGuardMs) return;
-    event.preventDefault();
-    if (sideways) pan(store, (by / ground.area().width) * (to - from));
-    else zoom(store, Math.exp(by * kWheelZoom), secondsAt(event.clientX));
-  }, { passive: false });
+  addEventListener(
+    "scroll",
+    () => {
+      scrolled = performance.now();
+    },
+    { passive: true },
+  );
+  ground.element.addEventListener(
+    "wheel",
+    (event) => {
+      const sideways = event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY);
+      const by = (sideways && event.deltaX !== 0 ? event.deltaX : event.deltaY) * (event.deltaMode === WheelEvent.DOM_DELTA_LINE ? 16 : 1);
+      const [from, to] = store.view.range;
+      const whole = wholeRange(store.page);
+      const outside = !sideways && by > 0 && from <= whole[0] && to >= whole[1]; // fully zoomed out: let the page scroll
+      if (outside || performance.now() - scrolled < kScrollGuardMs) return;
+      event.preventDefault();
+      if (sideways) pan(store, (by / ground.area().width) * (to - from));
+      else zoom(store, Math.exp(by * kWheelZoom), secondsAt(event.clientX));
+    },
+    { passive: false },
+  );
 }
 
-// A drag selects; with the middle button or the space bar it pans; less than a few pixels is a click.
+// A drag selects, or pans with the middle button or the space bar held. A drag of a few pixels is a click.
 function watchDrag(store: Store, ground: Ground, secondsAt: (x: number) => number): void {
   const { element } = ground;
   let space = false;
@@ -105,10 +121,18 @@ function watchDrag(store: Store, ground: Ground, secondsAt: (x: number) => numbe
     space = true;
     event.preventDefault();
   });
-  addEventListener("keyup", (event) => { if (event.key === " ") space = false; });
+  addEventListener("keyup", (event) => {
+    if (event.key === " ") space = false;
+  });
   element.addEventListener("pointerdown", (event) => {
     if ((event.target as Element).closest("button") !== null || event.button > kMiddle) return;
-    drag = { x: event.clientX, seconds: secondsAt(event.clientX), range: store.view.range, pans: space || event.button === kMiddle, moved: false };
+    drag = {
+      x: event.clientX,
+      seconds: secondsAt(event.clientX),
+      range: store.view.range,
+      pans: space || event.button === kMiddle,
+      moved: false,
+    };
     if (event.button === kMiddle) event.preventDefault();
     element.setPointerCapture(event.pointerId);
   });
@@ -131,7 +155,9 @@ function watchDrag(store: Store, ground: Ground, secondsAt: (x: number) => numbe
     drag = null;
     element.classList.remove("panning");
   });
-  element.addEventListener("pointercancel", () => { drag = null; });
+  element.addEventListener("pointercancel", () => {
+    drag = null;
+  });
 }
 
 export function watchGestures(store: Store, ground: Ground): void {

@@ -1,27 +1,34 @@
-// Owns how a cause looks on a canvas: its colour with the hatching that style.css gives it, as a pattern.
-// Called by: charts.ts for the areas; whoever fills something by cause on a canvas.
-// Does not: hold a colour, or know which causes there are.
-import { causeColour } from "./causes";
-import { colour, onTheme } from "./theme";
+// Owns the canvas pattern of each cause: its colour and the hatching that cause_bar.css gives it.
+// Does not: define a colour, or know which causes there are.
+import { causeColour } from "../../core/causes";
+import { colour, onTheme } from "../../ui/theme";
 
 type Draw = (ctx: CanvasRenderingContext2D, size: number) => void;
 
 const kSize = 8;
-const lines = (...ends: [number, number, number, number][]): Draw => (ctx, size) => {
-  ctx.beginPath();
-  for (const [fromX, fromY, toX, toY] of ends) {
-    ctx.moveTo(fromX * size, fromY * size);
-    ctx.lineTo(toX * size, toY * size);
-  }
-  ctx.stroke();
-};
+const lines =
+  (...ends: [number, number, number, number][]): Draw =>
+  (ctx, size) => {
+    ctx.beginPath();
+    for (const [fromX, fromY, toX, toY] of ends) {
+      ctx.moveTo(fromX * size, fromY * size);
+      ctx.lineTo(toX * size, toY * size);
+    }
+    ctx.stroke();
+  };
 const kRising = lines([-0.25, 0.25, 0.25, -0.25], [0, 1, 1, 0], [0.75, 1.25, 1.25, 0.75]);
 const kFalling = lines([-0.25, 0.75, 0.25, 1.25], [0, 0, 1, 1], [0.75, -0.25, 1.25, 0.25]);
 const kUpright = lines([0.5, 0, 0.5, 1]);
 const kDots: Draw = (ctx, size) => ctx.fillRect(size / 2, size / 2, 2, 2);
 
 const kHatchings: Record<string, Draw> = {
-  "gc-header": kRising, "data": kFalling, "free": kUpright, "allocator": kDots, "bytecode": lines([0, 0.5, 1, 0.5]), "kernel": kUpright, "unknown": kRising,
+  "gc-header": kRising,
+  "data": kFalling,
+  "free": kUpright,
+  "allocator": kDots,
+  "bytecode": lines([0, 0.5, 1, 0.5]),
+  "kernel": kUpright,
+  "unknown": kRising,
   "hash": (ctx, size) => {
     kRising(ctx, size);
     kFalling(ctx, size);

@@ -1,28 +1,31 @@
-// Owns the lane of event marks above the strips, and their vertical lines in a strip.
-// Called by: timeline.ts when drawn, zoomed or resized.
-// Does not: decide what is an event; it only groups those too close to be told apart.
+// Owns the lane of event marks above the strips, and the marks' vertical lines in a strip.
+// Does not: decide what an event is; it only groups those too close to tell apart.
 import type uPlot from "uplot";
-import type { PageEvent } from "./decode";
-import { make, mark } from "./dom";
-import { formatClock } from "./format";
-import { colour } from "./theme";
+import type { PageEvent } from "../../data/decode";
+import { make, mark } from "../../ui/dom";
+import { formatClock } from "../../core/format";
+import { colour } from "../../ui/theme";
+import { eventName, eventTone } from "../../core/events";
 
-interface Group { x: number; events: PageEvent[] }
+interface Group {
+  x: number;
+  events: PageEvent[];
+}
 
 const kApartPixels = 26;
 const kListed = 8;
 const kWeight: Record<string, number> = { oom: 7, killed: 6, alert: 5, signal: 4, "alert-over": 3, exit: 2, process: 1, exec: 1, note: 0 };
-const kGlyph: Record<string, string> = { oom: "✖", killed: "✖", alert: "!", "alert-over": "✓", signal: "◆", exit: "■", process: "▲", exec: "▶", note: "●" };
-const kName: Record<string, string> = { process: "start", exec: "exec", exit: "exit", killed: "killed", signal: "signal", oom: "out of memory", note: "note", alert: "alert", "alert-over": "alert over" };
-
-export function eventName(kind: string): string {
-  return kName[kind] ?? kind;
-}
-
-export function eventTone(kind: string): string {
-  return kind === "oom" || kind === "killed" ? "bad" : kind === "alert" || kind === "signal" ? "warn" : kind === "alert-over" ? "good" : "plain";
-}
-
+const kGlyph: Record<string, string> = {
+  oom: "✖",
+  killed: "✖",
+  alert: "!",
+  "alert-over": "✓",
+  signal: "◆",
+  exit: "■",
+  process: "▲",
+  exec: "▶",
+  note: "●",
+};
 function weight(event: PageEvent): number {
   return kWeight[event.kind] ?? 0;
 }
@@ -66,7 +69,7 @@ export function placeMarks(lane: HTMLElement, plot: uPlot, events: PageEvent[]):
 export function drawMarkLines(plot: uPlot, events: PageEvent[]): void {
   const { ctx, bbox } = plot;
   const drawn: number[] = [];
-  const apart = 5 * devicePixelRatio; // a crowd of forks is one line, not a hatching
+  const apart = 5 * devicePixelRatio; // a burst of forks is one line, not a hatched area
   ctx.save();
   ctx.lineWidth = devicePixelRatio;
   for (const event of [...events].sort((a, b) => weight(b) - weight(a))) {

@@ -1,20 +1,13 @@
-// Owns the words and the shade of the selected span, and the line of the cursor, across all strips.
-// Called by: timeline.ts when the view changes.
-// Does not: select; gestures.ts does. It subtracts two cumulative values, no more.
-import type { Page } from "./decode";
-import { make, makeButton, mark } from "./dom";
-import { formatClock, formatCount, formatKib } from "./format";
+// Owns the selected span's text and shade, and the cursor line, across all strips.
+// Does not: select; gestures.ts does.
+import type { Page } from "../../data/decode";
+import { make, makeButton, mark } from "../../ui/dom";
+import { formatCount, formatInstant, formatKib } from "../../core/format";
 import { zoomToSelection } from "./gestures";
-import { nearestSample } from "./series";
-import type { Store } from "./store";
+import type { Store } from "../../store";
+import { nearestSample } from "../../core/search";
 
-const kClockFrom = 120;        // seconds: above, minutes are easier to read
-
-export function formatInstant(seconds: number): string {
-  return seconds < kClockFrom ? `${seconds.toFixed(1)} s` : formatClock(seconds, 0.1);
-}
-
-// What happened from one sample to the other; what is not known at both is left out.
+// What happened between two samples, without what isn't known at both.
 function changeInWords(page: Page, from: number, to: number): string {
   const change = (values: Float64Array): number => (values[to] ?? NaN) - (values[from] ?? NaN);
   const copies = change(page.totals.copies.values);
@@ -32,7 +25,7 @@ export class SelectionBar {
   private readonly text = make("span", "");
 
   constructor(private readonly store: Store) {
-    const zoom = makeButton("reset", "Zoom to it", () => zoomToSelection(store));
+    const zoom = makeButton("reset", "Zoom to selection", () => zoomToSelection(store));
     const clear = makeButton("reset clear-selection", "Clear", () => store.set({ selection: null }));
     this.status.append(this.text, zoom, clear);
     this.show({ left: 0, width: 0 });

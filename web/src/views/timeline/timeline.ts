@@ -1,36 +1,41 @@
-// Owns the timeline section: what is measured, hidden and near the pointer, and which strips follow from it.
-// Called by: main.ts, once.
-// Does not: plan a line (strips.ts), tell uPlot how to draw (charts.ts), or know what a gesture means (gestures.ts).
+// Owns the timeline section: the measure, hidden series and what is near the pointer, and the strips that follow from them.
+// Does not: plan a strip (chart_strips.ts), configure uPlot (charts.ts), or interpret gestures (gestures.ts).
 import type uPlot from "uplot";
 import { makePlot, type Chart, type ChartState } from "./charts";
-import type { Measure } from "./decode";
-import { make, makeButton, makeSection, mark } from "./dom";
-import { drawForecast, saidAt, saidInWords, standingForecast } from "./forecast";
-import { formatCount } from "./format";
+import type { Measure } from "../../data/decode";
+import { make, makeButton, makeSection, mark } from "../../ui/dom";
+import { saidAt, saidInWords, standingForecast } from "../../core/forecast";
+import { formatCount } from "../../core/format";
 import { showAll, watchGestures, zoom } from "./gestures";
-import { makeHelpButton } from "./help";
 import { fillLegend } from "./legend";
-import { kMeasures, type Line } from "./lines";
+import { kMeasures, type ChartSeries } from "../../core/chart_series";
 import { drawMarkLines, placeMarks } from "./marks";
 import { SelectionBar } from "./selection";
-import { cutTimes, nearestSample, peakTimes, planCut, type Cut } from "./series";
-import type { Change, Store } from "./store";
-import { planStrips, type Strip } from "./strips";
-import { onTheme } from "./theme";
+import { cutTimes, peakTimes, planCut, type Cut } from "../../core/downsample";
+import type { Change, Store } from "../../store";
+import { planStrips, type Strip } from "../../core/chart_strips";
+import { onTheme } from "../../ui/theme";
 import { placeTooltip, readInstant, showTooltip } from "./tooltip";
 import "./timeline.css";
+import { nearestSample } from "../../core/search";
+import { makeHelpButton } from "../../ui/help_button";
+import { drawForecast } from "./forecast_band";
 
 const kHint = "Hover to see what cowprof forecast at that moment";
 const kNothingSaid = "Nothing was forecast at that moment";
 const kNearPixels = 22;
 const kStrongWidth = 3.5;
 const kBucketsPerPixel = 0.75;
-const kPeaksPerPixel = 0.4;    // stacked areas are dear to fill, and a peak is as high however wide it is drawn
+const kPeaksPerPixel = 0.4; // stacked areas are expensive to fill, and a peak's height doesn't depend on its width
 
 class Timeline {
   readonly element = make("div", "timeline");
   private readonly lane = mark(make("div", "lane"), { "role": "group", "aria-label": "Events" });
-  private readonly plots = mark(make("div", "plots"), { "tabindex": "0", "role": "group", "aria-label": "Strips over time. Arrows move the cursor, plus and minus zoom, question mark for help." });
+  private readonly plots = mark(make("div", "plots"), {
+    "tabindex": "0",
+    "role": "group",
+    "aria-label": "Strips over time. Arrows move the cursor, plus and minus zoom, question mark for help.",
+  });
   private readonly tooltip = mark(make("div", "tooltip"), { "aria-live": "polite" });
   private readonly said = make("span", "said");
   private readonly band = make("canvas", "forecast");
@@ -44,14 +49,16 @@ class Timeline {
   private charts: Chart[] = [];
   private measure: Measure = "private";
   private cut: Cut = { low: 0, high: 0, step: 1 };
-  private near: number | null = null;          // index of the process whose line is under the pointer
-  private pointed: Strip | null = null;        // the strip under the pointer
+  private near: number | null = null; // index of the process whose line is under the pointer
+  private pointed: Strip | null = null; // the strip under the pointer
   private markedAxis = "";
 
   constructor(private readonly store: Store) {
     this.selection = new SelectionBar(store);
     this.state = {
-      range: () => store.view.range, hidden: this.hidden, look: (line) => this.look(line),
+      range: () => store.view.range,
+      hidden: this.hidden,
+      look: (one) => this.look(one),
       last: () => this.strips.at(-1)?.name ?? "",
       onDraw: (plot, strip) => this.decorate(plot, strip),
     };
@@ -59,13 +66,15 @@ class Timeline {
     this.plots.append(this.selection.shade, this.lane, this.selection.line, this.tooltip);
     this.element.append(this.makeControls(), this.selection.status, this.plots, this.legend, this.note);
     watchGestures(store, {
-      element: this.plots, area: () => this.area(), onMove: (event) => this.follow(event),
+      element: this.plots,
+      area: () => this.area(),
+      onMove: (event) => this.follow(event),
       onClick: () => this.click(),
     });
     this.plots.addEventListener("blur", () => this.showCursor());
     store.on((changed) => this.update(changed));
     onTheme(() => this.repaint());
-    new ResizeObserver(() => this.resize()).observe(this.plots); // tells the first width too: then the strips are made
+    new ResizeObserver(() => this.resize()).observe(this.plots); // also reports the first width, at which the strips are created
   }
 
   private makeControls(): HTMLElement {
@@ -81,27 +90,30 @@ class Timeline {
       group.append(mark(button, { "aria-pressed": String(entry.measure === this.measure), "data-measure": entry.measure }));
     }
     const step = (label: string, name: string, factor: number): HTMLElement =>
-      mark(makeButton("reset zoom-step", label, () => zoom(this.store, factor, (this.store.view.range[0] + this.store.view.range[1]) / 2)), { "aria-label": name, "title": name });
+      mark(
+        makeButton("reset zoom-step", label, () => zoom(this.store, factor, (this.store.view.range[0] + this.store.view.range[1]) / 2)),
+        { "aria-label": name, "title": name },
+      );
     const zooming = make("div", "zooming", this.allButton, step("−", "Zoom out", 1 / 0.6), step("+", "Zoom in", 0.6), makeHelpButton());
     return make("div", "controls", make("div", "control-row", group, zooming), lead);
   }
 
   private update(changed: Set<Change>): void {
-    if (this.charts.length === 0) return;      // not laid out yet
+    if (this.charts.length === 0) return; // not laid out yet
     if (changed.has("page") || changed.has("pinned")) this.replan();
     else if (changed.has("range")) this.redraw();
     this.selection.show(this.area());
     this.showCursor();
   }
 
-  // Strips whose lines are still the same keep their chart.
+  // Strips with unchanged series keep their chart.
   private replan(): void {
     const names = this.strips.map((strip) => strip.name).join();
     this.strips = planStrips(this.store.page, this.measure, this.store.view.pinned);
     if (this.strips.map((strip) => strip.name).join() !== names) this.dropCharts();
     this.strips.forEach((strip, nth) => {
       const chart = this.charts[nth] ?? this.addChart(strip);
-      const same = chart.strip.lines.map((line) => line.key).join() === strip.lines.map((line) => line.key).join();
+      const same = chart.strip.series.map((one) => one.key).join() === strip.series.map((one) => one.key).join();
       chart.strip = strip;
       chart.title.firstChild?.replaceWith(make("span", "", strip.title));
       if (same) return;
@@ -134,12 +146,23 @@ class Timeline {
   }
 
   private relist(): void {
-    const forecast: Line[] = this.measure === "private" && this.store.page.forecasts.best.length > 0 && this.strips[0] !== undefined
-      ? [{ ...(this.strips[0].lines[0] as Line), key: "forecast", label: "forecast", title: "what the workers will own together: lowest, best and highest", colour: "accent" }]
-      : [];
-    const lines = this.strips.filter((strip) => strip.atLegend).flatMap((strip) => (strip.name === "sum" ? [...strip.lines, ...forecast] : strip.lines));
+    const forecast: ChartSeries[] =
+      this.measure === "private" && this.store.page.forecasts.best.length > 0 && this.strips[0] !== undefined
+        ? [
+            {
+              ...(this.strips[0].series[0] as ChartSeries),
+              key: "forecast",
+              label: "forecast",
+              title: "what all workers together will own: low, best and high estimate",
+              colour: "accent",
+            },
+          ]
+        : [];
+    const series = this.strips
+      .filter((strip) => strip.atLegend)
+      .flatMap((strip) => (strip.name === "sum" ? [...strip.series, ...forecast] : strip.series));
     const seen = this.store.page.processes.filter((track) => track.columns.private.length > 0);
-    fillLegend(this.legend, lines, seen, this.store.view.pinned, {
+    fillLegend(this.legend, series, seen, this.store.view.pinned, {
       hidden: (key) => this.hidden.has(key),
       toggle: (keys, shown) => this.toggle(keys, shown),
       point: (process) => this.setNear(process),
@@ -163,14 +186,16 @@ class Timeline {
 
   private area(): { left: number; width: number } {
     const plot = this.charts[0]?.plot;
-    return plot === undefined ? { left: 0, width: 1 } : { left: plot.bbox.left / devicePixelRatio, width: plot.bbox.width / devicePixelRatio };
+    return plot === undefined
+      ? { left: 0, width: 1 }
+      : { left: plot.bbox.left / devicePixelRatio, width: plot.bbox.width / devicePixelRatio };
   }
 
-  private look(line: Line): { colour: string; width: number } {
+  private look(one: ChartSeries): { colour: string; width: number } {
     const { pinned } = this.store.view;
-    if (line.kind !== "process") return { colour: line.colour, width: line.width };
-    if (line.process === pinned || line.process === this.near) return { colour: line.colour, width: kStrongWidth };
-    return pinned === null ? { colour: line.colour, width: line.width } : { colour: "crowd", width: 1 };
+    if (one.kind !== "process") return { colour: one.colour, width: one.width };
+    if (one.process === pinned || one.process === this.near) return { colour: one.colour, width: kStrongWidth };
+    return pinned === null ? { colour: one.colour, width: one.width } : { colour: "crowd", width: 1 };
   }
 
   private repaint(only?: Chart): void {
@@ -178,7 +203,7 @@ class Timeline {
     this.showForecast();
   }
 
-  // Marks are laid anew only when the axis changed: one that is being hovered must stay the same element.
+  // Places marks only when the axis changed: a mark under the pointer must stay the same element.
   private decorate(plot: uPlot, strip: Strip): void {
     drawMarkLines(plot, this.store.page.events);
     const axis = [...this.store.view.range, plot.bbox.left, plot.bbox.width].join(" ");
@@ -190,8 +215,14 @@ class Timeline {
   private showNote(): void {
     const notes = (this.strips[0]?.beyond ?? []).map((limit) => `The limit ${limit.replace(/ (\S+ \S+)$/, " ($1)")} is off the chart.`);
     const silent = this.store.page.processes.filter((track) => track.columns.private.length === 0).length;
-    if (silent > 0) notes.push(`${formatCount(silent)} of ${formatCount(this.store.page.processes.length)} processes lived too shortly to be measured.`);
-    if (this.cut.step > 1) notes.push(`Each pixel shows the lowest and the highest of ${this.cut.step} samples; copies per second: the fastest. Zoom in to see every sample.`);
+    if (silent > 0)
+      notes.push(
+        `${formatCount(silent)} of ${formatCount(this.store.page.processes.length)} processes did not live long enough to be measured.`,
+      );
+    if (this.cut.step > 1)
+      notes.push(
+        `Each pixel shows the lowest and the highest of ${this.cut.step} samples, or the fastest for copies per second. Zoom in to see every sample.`,
+      );
     this.note.textContent = [...notes, "Drag to select, wheel to zoom, ? for help."].join(" ");
     const [from, to] = this.store.view.range;
     this.allButton.hidden = from <= Math.min(0, this.store.page.seconds[0] ?? 0) && to >= (this.store.page.seconds.at(-1) ?? 0);
@@ -202,7 +233,7 @@ class Timeline {
       if (shown) this.hidden.delete(key);
       else this.hidden.add(key);
       for (const { strip, plot } of this.charts) {
-        const at = strip.lines.findIndex((line) => line.key === key);
+        const at = strip.series.findIndex((one) => one.key === key);
         if (at >= 0) plot.setSeries(at + 1, { show: shown });
       }
     }
@@ -224,11 +255,16 @@ class Timeline {
     this.showForecast();
   }
 
-  // Which strip is under the pointer, and which process' line.
+  // Tracks the strip, and the process's line, under the pointer.
   private follow(event: PointerEvent | null): void {
-    const host = event === null ? null : (event.target as Element).closest(".strip") ?? document.elementFromPoint(event.clientX, event.clientY)?.closest(".strip") ?? null;
+    const host =
+      event === null
+        ? null
+        : ((event.target as Element).closest(".strip") ??
+          document.elementFromPoint(event.clientX, event.clientY)?.closest(".strip") ??
+          null);
     const chart = this.charts.find((one) => one.host === host) ?? null;
-    this.pointed = event === null ? null : chart?.strip ?? this.pointed ?? this.strips[0] ?? null;
+    this.pointed = event === null ? null : (chart?.strip ?? this.pointed ?? this.strips[0] ?? null);
     this.setNear(chart === null || event === null ? null : this.nearest(chart, event.clientY));
   }
 
@@ -237,10 +273,10 @@ class Timeline {
     const sample = nearestSample(page.seconds, view.cursor ?? 0);
     const y = clientY - plot.over.getBoundingClientRect().top;
     let [found, least]: [number | null, number] = [null, kNearPixels];
-    for (const line of strip.lines) {
-      const value = line.kind !== "process" || this.hidden.has(line.key) ? null : line.at(sample);
+    for (const one of strip.series) {
+      const value = one.kind !== "process" || this.hidden.has(one.key) ? null : one.at(sample);
       const away = value === null ? Infinity : Math.abs(plot.valToPos(value, "y") - y);
-      if (away < least) [found, least] = [line.process, away];
+      if (away < least) [found, least] = [one.process, away];
     }
     return found;
   }
@@ -254,7 +290,7 @@ class Timeline {
   private showCursor(): void {
     const { page, view } = this.store;
     const focused = document.activeElement === this.plots;
-    const under = this.pointed ?? (focused ? this.strips[0] ?? null : null);
+    const under = this.pointed ?? (focused ? (this.strips[0] ?? null) : null);
     const last = (page.seconds.at(-1) ?? 0) + (page.run.intervalSeconds ?? 0);
     this.tooltip.hidden = view.cursor === null || under === null || view.cursor > last;
     this.showForecast();
@@ -266,11 +302,11 @@ class Timeline {
     const { left, width } = this.area();
     const x = left + ((view.cursor - view.range[0]) / (view.range[1] - view.range[0])) * width;
     const host = this.charts.find(({ strip }) => strip.name === under.name)?.host;
-    const below = under.name === "sum" ? (host?.clientHeight ?? 0) : 12; // the forecast under the cursor stays in sight
+    const below = under.name === "sum" ? (host?.clientHeight ?? 0) : 12; // keeps the forecast under the cursor visible
     placeTooltip(this.tooltip, this.plots, x, (host?.offsetTop ?? 0) + below);
   }
 
-  // Under the cursor: what was said then. Else, if the run goes on or was cut off: what stands.
+  // Shows the forecast made at the cursor; without a cursor, the latest one if the run is live or was cut off.
   private showForecast(): void {
     const { page, view } = this.store;
     const plot = this.charts[0]?.plot;
@@ -290,6 +326,8 @@ export function makeTimelineSection(store: Store): HTMLElement {
   const section = makeSection("timeline", "Timeline", "");
   const empty = make("p", "empty", "No samples were recorded, so there is nothing to draw.");
   section.append(store.page.seconds.length > 0 ? new Timeline(store).element : empty);
-  store.on(() => { if (empty.isConnected && store.page.seconds.length > 0) empty.replaceWith(new Timeline(store).element); }); // a live run begins empty
+  store.on(() => {
+    if (empty.isConnected && store.page.seconds.length > 0) empty.replaceWith(new Timeline(store).element);
+  }); // a live run starts empty
   return section;
 }

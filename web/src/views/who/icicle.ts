@@ -1,25 +1,28 @@
-// Owns the icicle: a canvas of stacks, its zoom, the box in focus, search, the pointer and the keys.
-// Called by: who.ts, once; it gives the tree and the weights.
-// Does not: sum or select. A canvas says nothing to a screen reader: the tip is read out, and the table of lines is the text form.
+// Owns the icicle: a canvas of stacks, with zoom, the current box, search, pointer and keys.
+// Does not: sum or select. As a canvas is mute for screen readers, the tip is read out, and the table of lines is the text form.
 import "./icicle.css";
-import { causesInWords } from "./causes";
-import type { Page } from "./decode";
-import { make, makeButton, mark } from "./dom";
-import { formatBytes, formatCount, formatShare } from "./format";
+import { causesInWords } from "../../core/causes";
+import type { Page } from "../../data/decode";
+import { make, makeButton, mark } from "../../ui/dom";
+import { formatBytes, formatCount, formatShare } from "../../core/format";
 import { boxAt, layOut, stepFrom, type Layout, type Step } from "./icicle_layout";
 import { kRowPixels, paintIcicle } from "./icicle_paint";
-import { nameNode, searchTree, type Matches, type StackTree, type Weights } from "./stacks";
-import { onTheme } from "./theme";
+import { nameNode, searchTree, type Matches, type StackTree, type Weights } from "../../core/stacks";
+import { onTheme } from "../../ui/theme";
 
-const kMostPixels = 588;       // a deeper one scrolls
+const kMostPixels = 588; // deeper ones scroll
 const kSteps: Record<string, Step> = { ArrowUp: "up", ArrowDown: "down", ArrowLeft: "left", ArrowRight: "right" };
-const kCrumbs = 5;             // of a long path only the first and the last ones
+const kCrumbs = 5; // longer paths show only the first and the last ones
 
-interface Shown { page: Page; tree: StackTree; weights: Weights }
+interface Shown {
+  page: Page;
+  tree: StackTree;
+  weights: Weights;
+}
 
 export class Icicle {
   readonly element = make("div", "icicle");
-  private readonly crumbs = mark(make("nav", "crumbs"), { "aria-label": "Path to the frame that is zoomed into" });
+  private readonly crumbs = mark(make("nav", "crumbs"), { "aria-label": "Path to the zoomed frame" });
   private readonly canvas = make("canvas");
   private readonly spacer = make("div", "icicle-rows", this.canvas);
   private readonly view = mark(make("div", "icicle-view", this.spacer), { tabindex: "0", role: "application" });
@@ -45,7 +48,7 @@ export class Icicle {
     onTheme(() => this.redraw());
   }
 
-  // Other weights keep the zoom as long as there is anything to see in it.
+  // Keeps the zoom under new weights as long as it shows anything.
   show(shown: Shown): void {
     this.shown = shown;
     if (this.root >= shown.tree.kinds.length) this.root = 0;
@@ -60,7 +63,7 @@ export class Icicle {
     this.focusOn(null);
   }
 
-  // The share of all copies that is beneath what matches; null: nothing is searched for.
+  // The share of all copies beneath the matches; null without a search.
   search(text: string): number | null {
     this.wanted = text;
     const { shown } = this;
@@ -72,18 +75,23 @@ export class Icicle {
   private name(): void {
     const { shown } = this;
     if (shown === null) return;
-    const summary = `Flame graph of ${this.amount(shown.weights.total)} by Python line. Arrow keys move, Enter zooms in, Escape goes back. The table of lines says the same as text.`;
+    const summary = `Flame graph of ${this.amount(shown.weights.total)} by Python line. Arrow keys move, Enter zooms in, Escape goes back. The table of lines has the same as text.`;
     mark(this.view, { "aria-label": summary, "data-nodes": String(shown.tree.kinds.length) });
     const path: number[] = [];
     for (let node = this.root; node >= 0; node = shown.tree.parents[node] ?? -1) path.unshift(node);
     const cut = path.length > kCrumbs ? [path[0] ?? 0, -1, ...path.slice(3 - kCrumbs)] : path;
-    this.crumbs.replaceChildren(...cut.map((node) => (node < 0 ? make("span", "crumb-gap", `${path.length - kCrumbs + 1} more`) : this.crumb(shown, node))));
+    this.crumbs.replaceChildren(
+      ...cut.map((node) => (node < 0 ? make("span", "crumb-gap", `${path.length - kCrumbs + 1} more`) : this.crumb(shown, node))),
+    );
     this.crumbs.hidden = this.root === 0;
   }
 
   private crumb({ tree, page }: Shown, node: number): HTMLElement {
     const { title, detail } = nameNode(tree, page, node);
-    const button = mark(makeButton("crumb", title, () => this.zoom(node)), { title: detail === "" ? title : `${title}, ${detail}` });
+    const button = mark(
+      makeButton("crumb", title, () => this.zoom(node)),
+      { title: detail === "" ? title : `${title}, ${detail}` },
+    );
     if (node === this.root) mark(button, { "aria-current": "true" });
     return button;
   }
@@ -93,7 +101,7 @@ export class Icicle {
     return this.countsBytes() && pageBytes !== null ? formatBytes(copies * pageBytes) : `${formatCount(copies)} copies`;
   }
 
-  // At most once a frame: a drag changes the selection more often than that.
+  // At most once per frame, as a drag changes the selection more often.
   private plan(): void {
     if (this.planned) return;
     this.planned = true;
@@ -125,12 +133,23 @@ export class Icicle {
     if (context === null || this.shown === null) return;
     const [width, height] = [this.canvas.width / devicePixelRatio, this.canvas.height / devicePixelRatio];
     context.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
-    paintIcicle(context, { ...this.shown, layout: this.layout, matches: this.matches, current: this.current, width, height, top: this.view.scrollTop });
+    paintIcicle(context, {
+      ...this.shown,
+      layout: this.layout,
+      matches: this.matches,
+      current: this.current,
+      width,
+      height,
+      top: this.view.scrollTop,
+    });
   }
 
   private nodeAt(event: MouseEvent): number | null {
     const frame = this.view.getBoundingClientRect();
-    return boxAt(this.layout, event.clientX - frame.left, Math.floor((event.clientY - frame.top + this.view.scrollTop) / kRowPixels))?.node ?? null;
+    return (
+      boxAt(this.layout, event.clientX - frame.left, Math.floor((event.clientY - frame.top + this.view.scrollTop) / kRowPixels))?.node ??
+      null
+    );
   }
 
   private point(event: PointerEvent): void {
@@ -171,7 +190,8 @@ export class Icicle {
     this.focusOn(null);
     this.name();
     this.plan();
-    if (document.activeElement === this.view) requestAnimationFrame(() => this.walk(this.layout.boxes.some((box) => box.node === left) ? left : node));
+    if (document.activeElement === this.view)
+      requestAnimationFrame(() => this.walk(this.layout.boxes.some((box) => box.node === left) ? left : node));
   }
 
   private focusOn(node: number | null): void {
@@ -190,7 +210,8 @@ export class Icicle {
     const bytes = page.run.pageBytes === null ? "" : `${formatBytes(copies * page.run.pageBytes)}, `;
     const repeats = tree.repeats[node] ?? 1;
     this.tip.replaceChildren(
-      make("strong", "", title), make("span", "tip-place", detail),
+      make("strong", "", title),
+      make("span", "tip-place", detail),
       make("span", "tip-figures", `${formatShare(copies / weights.total)} · ${bytes}${formatCount(Math.round(copies))} copies`),
       make("span", "tip-causes", causesInWords(causes)),
       repeats > 1 ? make("span", "tip-causes", `calls itself, up to ${formatCount(repeats)} deep`) : "",

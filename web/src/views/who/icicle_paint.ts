@@ -1,29 +1,36 @@
 // Owns the look of the icicle's boxes: tint and strip by cause, label, outline of the current one, fading by search.
-// Called by: icicle.ts at every redraw.
 // Does not: lay out, sum, or know the pointer.
-import type { Page } from "./decode";
-import { formatShare, shortenPath, visibleText } from "./format";
+import type { Page } from "../../data/decode";
+import { formatShare, shortenPath, visibleText } from "../../core/format";
 import type { Box, Layout } from "./icicle_layout";
-import { nameNode, type Matches, type StackTree, type Weights } from "./stacks";
-import { colour } from "./theme";
+import { nameNode, type Matches, type StackTree, type Weights } from "../../core/stacks";
+import { colour } from "../../ui/theme";
+import { causeColour } from "../../core/causes";
 
 export const kRowPixels = 21;
-const kStripPixels = 3;        // at the foot of a box: its causes, each as long as its share
-const kLetterPixels = 7.3;     // of the font below
+const kStripPixels = 3; // at the bottom of a box: its causes, as wide as their shares
+const kLetterPixels = 7.3; // of the font below
 const kFont = '12px ui-monospace, "SF Mono", Menlo, Consolas, monospace';
-const kLabelLeast = 26;        // a narrower box has no label
+const kLabelLeast = 26; // a narrower box has no label
 const kShareLeast = 150;
 const kFolderLetters = 40;
-const kLeafShare = 0.15;       // how strong native code and types are drawn
-const kStrong = 0.5;           // of its copies: such a line is bold
+const kLeafShare = 0.15; // how strongly native code and types are tinted
+const kStrong = 0.5; // a line with at least this share of own copies is bold
 
-export interface Scene {
-  page: Page; tree: StackTree; weights: Weights; layout: Layout; matches: Matches | null; current: number | null;
-  width: number; height: number; top: number; // of what is visible
+interface Scene {
+  page: Page;
+  tree: StackTree;
+  weights: Weights;
+  layout: Layout;
+  matches: Matches | null;
+  current: number | null;
+  width: number;
+  height: number;
+  top: number; // of what is visible
 }
 
-export function colourOfCause(cause: string): string {
-  return colour(cause.replaceAll("_", "-")) || colour("unknown");
+function colourOfCause(cause: string): string {
+  return colour(causeColour(cause));
 }
 
 function labelOf(scene: Scene, node: number): { title: string; detail: string } {
@@ -50,20 +57,31 @@ function paintLabel(context: CanvasRenderingContext2D, scene: Scene, box: Box, s
   context.fillStyle = colour(strong ? "text" : "muted");
   const place = visibleText(detail);
   const left = letters - name.length - 2;
-  if (detail !== "" && left >= 6) context.fillText(place.length <= left ? place : `…${place.slice(1 - left)}`, box.left + 6 + (name.length + 2) * kLetterPixels, baseline, left * kLetterPixels);
+  if (detail !== "" && left >= 6)
+    context.fillText(
+      place.length <= left ? place : `…${place.slice(1 - left)}`,
+      box.left + 6 + (name.length + 2) * kLetterPixels,
+      baseline,
+      left * kLetterPixels,
+    );
   if (share !== "") context.fillText(share, box.left + box.width - 6 - share.length * kLetterPixels, baseline);
 }
 
-// The strongest cause of a node, and each one's share, in the order in which the tool names them.
+// The causes of a node with their shares.
 function causesOf(weights: Weights, node: number): [string, number][] {
   const whole = weights.copies[node] ?? 0;
-  return [...weights.causes].flatMap(([cause, column]) => ((column[node] ?? 0) > 0 ? [[cause, (column[node] ?? 0) / whole] as [string, number]] : []));
+  return [...weights.causes].flatMap(([cause, column]) =>
+    (column[node] ?? 0) > 0 ? [[cause, (column[node] ?? 0) / whole] as [string, number]] : [],
+  );
 }
 
-// Of a line: the part that it copied itself, not what it called. Calls are pale, so that the eye falls on these.
+// The share that a line copied itself, without what it called. Callers are pale, so that the culprits stand out.
 function ownShare({ tree, weights }: Scene, node: number): number {
   if (tree.kinds[node] !== "line") return tree.kinds[node] === "all" ? 0 : kLeafShare;
-  const called = (tree.children[node] ?? []).reduce((sum, child) => sum + (tree.kinds[child] === "line" ? weights.copies[child] ?? 0 : 0), 0);
+  const called = (tree.children[node] ?? []).reduce(
+    (sum, child) => sum + (tree.kinds[child] === "line" ? (weights.copies[child] ?? 0) : 0),
+    0,
+  );
   return 1 - called / (weights.copies[node] ?? 1);
 }
 

@@ -1,17 +1,17 @@
-// Owns the section that answers who copied: the icicle, the search, and the tables; all of what is chosen.
-// Called by: main.ts, once; it follows the store.
-// Does not: lay out or draw (icicle.ts), or know a table's columns (blametables.ts).
+// Owns the section that answers which code copied: the icicle, the search, and the tables, for what passes the filter.
+// Does not: lay out or draw (icicle.ts), or know a table's columns (blame_tables.ts).
 import "./who.css";
-import { BlameTables } from "./blametables";
-import { chosenOf, followChosen, isWhole, spanInWords, type Chosen } from "./chosen";
-import { make, makeButton, makeSection, mark } from "./dom";
-import { formatShare } from "./format";
+import { BlameTables } from "./blame_tables";
+import { filterOf, isWhole, spanInWords, type Filter } from "../../core/filter";
+import { make, makeButton, makeSection, mark } from "../../ui/dom";
+import { formatShare } from "../../core/format";
 import { Icicle } from "./icicle";
-import { estimateInWords } from "./smallprint";
-import { checkpointsOf, weighPlaces } from "./spans";
-import { plantTree, weighTree, type Levels, type StackTree } from "./stacks";
-import type { Store } from "./store";
-import { makeSearchBox, makeSwitch } from "./table";
+import { estimateInWords } from "../../core/footnotes";
+import { checkpointsOf, weighPlaces } from "../../core/spans";
+import { plantTree, weighTree, type Levels, type StackTree } from "../../core/stacks";
+import type { Store } from "../../store";
+import { makeSearchBox, makeSwitch } from "../../ui/table";
+import { followFilter } from "../../ui/follow_filter";
 
 function makeToggle(name: string, title: string, on: boolean, apply: (on: boolean) => void): HTMLElement {
   const button = makeButton("toggle", name, () => {
@@ -42,25 +42,54 @@ class Who {
     const countsBytes = (): boolean => this.bytes;
     this.icicle = new Icicle(countsBytes);
     this.tables = new BlameTables({ pageBytes: () => store.page.run.pageBytes, countsBytes });
-    this.workersButton = makeToggle("workers only", "Leave out the parent and helpers", false, (on) => { this.workersOnly = on; this.show(); });
+    this.workersButton = makeToggle("workers only", "Leave out the parent and helpers", false, (on) => {
+      this.workersOnly = on;
+      this.show();
+    });
     this.unpin = makeButton("unpin", "", () => store.set({ pinned: null }));
     this.graph = make("div", "who-graph", this.makeLevels(), this.icicle.element);
     this.element.append(this.lead, this.makeTools(), this.empty, this.graph, this.tables.element, make("p", "note estimate"));
-    followChosen(store, () => this.show());
+    followFilter(store, () => this.show());
     this.show();
   }
 
   private makeTools(): HTMLElement {
-    const units = makeSwitch("Figures", [["Bytes", true], ["Copies", false]], true, (bytes) => { this.bytes = bytes; this.show(); });
+    const units = makeSwitch(
+      "Figures",
+      [
+        ["Bytes", true],
+        ["Copies", false],
+      ],
+      true,
+      (bytes) => {
+        this.bytes = bytes;
+        this.show();
+      },
+    );
     const search = makeSearchBox("Search functions, files, types, modules", (text) => this.search(text), this.found);
     return make("div", "who-tools", search, this.unpin, this.workersButton, units);
   }
 
   private makeLevels(): HTMLElement {
     const toggle = (name: string, title: string, level: keyof Levels): HTMLElement =>
-      makeToggle(name, title, this.levels[level], (on) => { this.levels[level] = on; this.planted = null; this.icicle.reset(); this.show(); });
-    const words = make("span", "note", "Outermost call on top; bold lines copied themselves, pale ones only called them. The strip shows the causes, in the colours from above. Click a box to zoom, Esc goes back.");
-    return make("div", "who-levels", words, toggle("native code", "The native function that wrote, beneath each stack", "native"), toggle("types", "The type of the object that was written, beneath it", "types"));
+      makeToggle(name, title, this.levels[level], (on) => {
+        this.levels[level] = on;
+        this.planted = null;
+        this.icicle.reset();
+        this.show();
+      });
+    const words = make(
+      "span",
+      "note",
+      "Outermost call on top. Bold lines made copies themselves, pale ones only called them. The strip shows the causes, in the colours above. Click a box to zoom, Esc goes back.",
+    );
+    return make(
+      "div",
+      "who-levels",
+      words,
+      toggle("native code", "The native function that wrote, beneath each stack", "native"),
+      toggle("types", "The type of the object that was written, beneath it", "types"),
+    );
   }
 
   private search(text: string): void {
@@ -78,38 +107,41 @@ class Who {
 
   private show(): void {
     const { page } = this.store;
-    const chosen = chosenOf(this.store, this.workersOnly);
+    const filter = filterOf(this.store.page, this.store.view, this.workersOnly);
     const start = performance.now();
-    const weights = weighPlaces(page, checkpointsOf(page.blame, chosen.span), chosen.holds);
+    const weights = weighPlaces(page, checkpointsOf(page.blame, filter.span), filter.holds);
     const tree = this.tree();
     const weighed = weighTree(tree, page, weights);
     performance.measure("icicle-sums", { start });
-    this.element.hidden = (page.report.copies ?? 0) === 0 && page.places.length + page.report.lines.length + page.report.types.length + page.report.native.length + page.report.regions.length === 0;
-    this.name(chosen);
+    this.element.hidden =
+      (page.report.copies ?? 0) === 0 &&
+      page.places.length + page.report.lines.length + page.report.types.length + page.report.native.length + page.report.regions.length ===
+        0;
+    this.name(filter);
     this.graph.hidden = weighed.total <= 0;
-    this.empty.textContent = weighed.total > 0 ? "" : this.emptyWords(chosen);
+    this.empty.textContent = weighed.total > 0 ? "" : this.emptyWords(filter);
     if (weighed.total > 0) this.icicle.show({ page, tree, weights: weighed });
-    this.tables.show(chosen, weights);
+    this.tables.show(filter, weights);
     if (this.wanted !== "") this.search(this.wanted);
   }
 
-  private name(chosen: Chosen): void {
-    const { report } = chosen.page;
+  private name(filter: Filter): void {
+    const { report } = filter.page;
     const estimated = [...report.lines, ...report.types, ...report.native].some((row) => row.estimated);
-    this.lead.textContent = `Which lines copied, by ${chosen.label}: ${spanInWords(chosen.span)}${estimated && !isWhole(chosen) ? "; estimated from samples" : ""}.`;
-    this.unpin.hidden = chosen.pinned === null;
-    this.unpin.textContent = chosen.pinned === null ? "" : `${chosen.label} ×`;
-    mark(this.unpin, { "aria-label": `Only ${chosen.label} is shown. Show all processes.` });
-    this.workersButton.hidden = chosen.pinned !== null;
+    this.lead.textContent = `Which lines copied, by ${filter.label}: ${spanInWords(filter.span)}${estimated && !isWhole(filter) ? "; estimated from samples" : ""}.`;
+    this.unpin.hidden = filter.pinned === null;
+    this.unpin.textContent = filter.pinned === null ? "" : `${filter.label} ×`;
+    mark(this.unpin, { "aria-label": `Only ${filter.label} is shown. Show all processes.` });
+    this.workersButton.hidden = filter.pinned !== null;
     const note = this.element.querySelector(".estimate");
-    if (note !== null) note.textContent = isWhole(chosen) ? estimateInWords(report) : "";
+    if (note !== null) note.textContent = isWhole(filter) ? estimateInWords(report) : "";
   }
 
-  private emptyWords(chosen: Chosen): string {
-    const { page } = chosen;
-    if (page.places.length > 0) return `No page was copied by ${chosen.label} in this time (${spanInWords(chosen.span)}).`;
+  private emptyWords(filter: Filter): string {
+    const { page } = filter;
+    if (page.places.length > 0) return `No page was copied by ${filter.label} in this time (${spanInWords(filter.span)}).`;
     if ((page.report.copies ?? 0) === 0) return "";
-    return "No stacks were recorded: the recording was made --without stacks, or this host does not let cowprof see where a copy was made (cowprof doctor says why).";
+    return "No stacks were recorded: the recording was made --without stacks, or cowprof can't see on this host where a copy is made (cowprof doctor says why).";
   }
 }
 

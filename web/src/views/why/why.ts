@@ -1,62 +1,68 @@
-// Owns the section that answers why memory was copied: the bar of causes, its legend, and the small print.
-// Called by: main.ts, once; it follows the store.
-// Does not: know what a cause means (causes.ts), or who copied (who.ts).
-import { causesWithin, chosenOf, followChosen, labelOf, spanInWords, type Chosen } from "./chosen";
-import type { Causes } from "./blame";
-import { makeCauseBar, makeCauseLegend, sumOfCauses } from "./causes";
-import { make, makeSection, mark } from "./dom";
-import { formatBytes, formatCount } from "./format";
-import type { Process, Report } from "./report";
-import { evidenceInWords, taxInWords, verifyInWords } from "./smallprint";
-import type { Store } from "./store";
+// Owns the section that answers why memory was copied: the bar of causes, its legend, and the footnotes.
+// Does not: know what a cause means (causes.ts), or which code copied (the who section).
+import "./why.css";
+import { filterOf, spanInWords, type Filter } from "../../core/filter";
+import type { Causes } from "../../data/blame";
+import { sumOfCauses } from "../../core/causes";
+import { processesOf, processLabel, processOf } from "../../core/processes";
+import { make, makeSection, mark } from "../../ui/dom";
+import { formatBytes, formatCount, visibleText } from "../../core/format";
+import type { Report } from "../../data/report";
+import { evidenceInWords, taxInWords, verifyInWords } from "../../core/footnotes";
+import type { Store } from "../../store";
+import { causesWithin } from "../../core/column_values";
+import { makeCauseBar, makeCauseLegend } from "../../ui/cause_bar";
+import { followFilter } from "../../ui/follow_filter";
 
-const kLead = "After a fork, all processes share the same memory. Whoever writes to a shared page gets a copy of that page, and memory grows. These writes did it:";
+const kLead =
+  "After a fork, all processes share the same memory. A process that writes to a shared page gets a copy of that page, and memory grows. These writes did it:";
 
-function processOf(chosen: Chosen): Process | null {
-  const { report } = chosen.page;
-  const rows = [...report.workers, ...(report.parent === null ? [] : [report.parent])];
-  return rows.find((row) => row.index === chosen.pinned?.index) ?? rows.find((row) => row.pid === chosen.pinned?.pid) ?? null;
-}
-
-// Of the whole recording the report's figures; within a time the differences of the columns.
-function causesOf(chosen: Chosen): Causes | null {
-  const { page, pinned, span } = chosen;
-  if (span === null) return pinned === null ? page.report.causes : processOf(chosen)?.causes ?? null;
+// The report's figures for the whole recording, differences of the columns for a selected span.
+function causesOf(filter: Filter): Causes | null {
+  const { page, pinned, span } = filter;
+  if (span === null) return pinned === null ? page.report.causes : (processOf(page.report, pinned)?.causes ?? null);
   return pinned === null ? causesWithin(page.totals.causes, 0, page, span) : causesWithin(pinned.causes, pinned.first, page, span);
 }
 
-function makeCauses(chosen: Chosen): HTMLElement {
-  const causes = causesOf(chosen);
+function makeCauses(filter: Filter): HTMLElement {
+  const causes = causesOf(filter);
   const sum = sumOfCauses(causes);
-  const { pageBytes } = chosen.page.run;
-  const when = chosen.span === null ? "" : `, ${spanInWords(chosen.span)}`;
-  if (causes === null) return make("p", "empty", "Not known: this recording does not tell what the copies were made for.");
-  if (sum === 0) return make("p", "empty", `No page was copied by ${chosen.pinned === null ? "any process" : chosen.label}${when}.`);
-  const head = make("p", "why-total", make("strong", "", pageBytes === null ? `${formatCount(sum)} pages` : formatBytes(sum * pageBytes)), ` copied by ${chosen.label}${when}`);
+  const { pageBytes } = filter.page.run;
+  const when = filter.span === null ? "" : `, ${spanInWords(filter.span)}`;
+  if (causes === null) return make("p", "empty", "Not known: this recording does not say what caused the copies.");
+  if (sum === 0) return make("p", "empty", `No page was copied by ${filter.pinned === null ? "any process" : filter.label}${when}.`);
+  const head = make(
+    "p",
+    "why-total",
+    make("strong", "", pageBytes === null ? `${formatCount(sum)} pages` : formatBytes(sum * pageBytes)),
+    ` copied by ${filter.label}${when}`,
+  );
   return make("div", "why-causes", head, makeCauseBar(causes), makeCauseLegend(causes, pageBytes));
 }
 
-function smallPrint(chosen: Chosen): string {
-  if (chosen.span !== null) return "";
-  const { report } = chosen.page;
-  const whole = chosen.pinned === null;
-  return [taxInWords(report, processOf(chosen)), whole ? evidenceInWords(report) : ""].filter((text) => text !== "").join(" ");
+function footnotesOf(filter: Filter): string {
+  if (filter.span !== null) return "";
+  const { report } = filter.page;
+  const { pinned } = filter;
+  return [taxInWords(report, pinned === null ? null : processOf(report, pinned)), pinned === null ? evidenceInWords(report) : ""]
+    .filter((text) => text !== "")
+    .join(" ");
 }
 
 function isKnown(report: Report): boolean {
   return report.causes !== null || (report.copies ?? 0) > 0 || report.verify !== null;
 }
 
-// Pins a process, as its row in the table of workers does.
+// Pins a process, like the buttons in the table of workers.
 function makeChooser(store: Store): { element: HTMLElement; fill: () => void } {
   const select = mark(make("select", "chooser"), { id: "scope" });
   const label = make("label", "choose", "Show", select);
   select.addEventListener("change", () => store.set({ pinned: select.value === "" ? null : Number(select.value) }));
   const fill = (): void => {
-    const { workers, parent } = store.page.report;
-    const known = [...workers, ...(parent === null ? [] : [parent])].filter((row) => row.causes !== null || row.types.length + row.lines.length > 0);
-    const options = [["", "all processes"], ...known.map((row) => [String(row.index), labelOf(row)])];
-    if (select.options.length !== options.length) select.replaceChildren(...options.map(([value = "", name = ""]) => new Option(name, value)));
+    const known = processesOf(store.page.report).filter((row) => row.causes !== null || row.types.length + row.lines.length > 0);
+    const options = [["", "all processes"], ...known.map((row) => [String(row.index), visibleText(processLabel(row))])];
+    if (select.options.length !== options.length)
+      select.replaceChildren(...options.map(([value = "", name = ""]) => new Option(name, value)));
     select.value = store.view.pinned === null ? "" : String(store.view.pinned);
     label.hidden = known.length === 0;
   };
@@ -69,13 +75,13 @@ export function makeWhySection(store: Store): HTMLElement {
   const chooser = makeChooser(store);
   section.querySelector("h2")?.after(chooser.element);
   const show = (): void => {
-    const chosen = chosenOf(store);
+    const filter = filterOf(store.page, store.view);
     section.hidden = !isKnown(store.page.report);
     chooser.fill();
-    const verified = chosen.pinned === null && chosen.span === null ? verifyInWords(store.page.report.verify) : "";
-    content.replaceChildren(makeCauses(chosen), make("p", "verified", verified), make("p", "note", smallPrint(chosen)));
+    const verified = filter.pinned === null && filter.span === null ? verifyInWords(store.page.report.verify) : "";
+    content.replaceChildren(makeCauses(filter), make("p", "verified", verified), make("p", "note", footnotesOf(filter)));
   };
-  followChosen(store, show);
+  followFilter(store, show);
   show();
   section.append(content);
   return section;

@@ -1,0 +1,28 @@
+// Owns the link between a process of the report and its columns in the recording, and how its end is worded.
+// Both carry the process's index in the recording; a pid is only a label, as the kernel gives it out again.
+import type { Page, Track } from "../data/decode";
+import type { Exit, Process, Report } from "../data/report";
+
+// As in "worker 4201".
+export function processLabel({ role, pid }: { role: string; pid: number | null }): string {
+  return `${role} ${pid ?? "?"}`;
+}
+
+export function processesOf({ workers, parent }: Report): Process[] {
+  return parent === null ? workers : [...workers, parent];
+}
+
+export function trackOf(page: Page, process: Process): Track | null {
+  return page.processes.find((track) => track.index === process.index) ?? null;
+}
+
+export function processOf(report: Report, track: Track): Process | null {
+  return processesOf(report).find((process) => process.index === track.index) ?? null;
+}
+
+export function exitInWords(exit: Exit | null, endedAt: number | null): string {
+  if (exit === null) return endedAt === null ? "running" : "ended";
+  const cause = exit.cause === "" ? "" : ` (${exit.cause})`;
+  if (exit.kind === "signaled") return `killed by ${exit.signal || "a signal"}${cause}`;
+  return `exit ${exit.code ?? "—"}${cause}`;
+}
