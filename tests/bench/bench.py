@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""What being profiled costs: without, with cowprof, with `perf record` of every page fault, with a psutil loop.
+"""Measures what being profiled costs: bare, with cowprof, with `perf record` of every page fault, with a psutil loop.
 
-Run by hand, as root: tests/bench/bench.py [--short]. Rounds are interleaved (bare, cowprof, perf, psutil, bare, ...) in one run
-of each workload, and compared with the bare round beside them; the table shows medians and extremes. Prints, never asserts.
+Run as root: tests/bench/bench.py [--short]. Rounds are interleaved (bare, cowprof, perf, psutil, bare, ...) in one run of each
+workload and compared with the bare round beside them; the table shows medians and extremes. Prints, never asserts.
 """
 import argparse
 import contextlib
@@ -38,7 +38,7 @@ while True:
 """
 
 
-# ---- The observers: each is a context in which a process is being watched ----
+# ---- The observers: each is a context in which a process is watched ----
 
 @contextlib.contextmanager
 def unwatched(_pid, _folder):
@@ -65,7 +65,7 @@ def watched_by_perf(pid, folder):
     for fifo in (control, acknowledged):
         fifo.unlink(missing_ok=True)
         os.mkfifo(fifo)
-    tree = ",".join(map(str, truth.tree(pid)))  # perf follows the children to come, and not those that are there
+    tree = ",".join(map(str, truth.tree(pid)))  # perf follows future children but not existing ones
     command = ["perf", "record", "-e", "page-faults", "-c", "1", "-g", "-p", tree, "-o", str(folder / "perf.data"),
                "--delay=-1", f"--control=fifo:{control},{acknowledged}"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as perf:
@@ -87,7 +87,7 @@ def watched_by_psutil(pid, _folder):
 
 
 def watched_by_events(pid, folder):
-    """cowprof on the rung that needs neither tracepoints of faults nor fentry."""
+    """cowprof on the rung that needs neither fault tracepoints nor fentry."""
     return watched_by_cowprof(pid, folder, "--without=btf-tracepoints", "--without=fentry")
 
 
@@ -97,7 +97,7 @@ OBSERVERS = {"bare": unwatched, "cowprof": watched_by_cowprof, "perf": watched_b
 
 def usable_observers():
     chosen = dict(OBSERVERS)
-    del chosen["events"]  # only if it is asked for
+    del chosen["events"]  # only on request
     if not shutil.which("perf"):
         del chosen["perf"]
     if subprocess.run([harness.PYTHON, "-c", "import psutil"], capture_output=True, check=False).returncode:
@@ -108,11 +108,11 @@ def usable_observers():
 # ---- The measurements: {observer: [one dict of figures per round]} ----
 
 def await_lines(process, count):
-    harness.wait_until(lambda: len(process.lines) >= count, "a round", seconds=120, pause=0.02)
+    harness.wait_until(lambda: len(process.lines) >= count, "a round to end", seconds=120, pause=0.02)
 
 
 def next_line(process):
-    """Asks a program of this folder for a round; returns what it measured."""
+    """Asks a benchmark program for a round; returns its measurements."""
     seen = len(process.lines)
     process.go()
     await_lines(process, seen + 1)
@@ -146,14 +146,14 @@ def measure_copies(options, observers, folder):
 
 
 def measure_unrelated(options, observers, folder):
-    """The loop is measured while somebody else is watched."""
+    """Measures the loop while another process is watched."""
     with running("fault_loop", "--kind=touches", "--pages=10") as watched, \
             running("fault_loop", "--kind=touches", f"--pages={options.pages}") as loop:
         return run_rounds(loop, watched.pid, options.rounds, observers, folder)
 
 
 def measure_paced(options, observers, folder):
-    """One worker a CPU, as on a large host: more of them would measure how they share the CPUs."""
+    """One worker per CPU, as on a large host; more would measure how they share the CPUs."""
     with running("paced_copies", f"--workers={os.cpu_count()}", f"--seconds={options.seconds}") as root:
         return run_rounds(root, root.pid, options.rounds, observers, folder)
 
@@ -164,7 +164,7 @@ def measure_mappings(options, observers, folder):
 
 
 def measure_attach(options, observers, folder):
-    """The observer comes while the round is under way: its first look at a large worker is in the figures."""
+    """The observer attaches during the round, so its first look at a large worker is included."""
     results = {name: [] for name in observers}
     with running("mmap_latency", f"--mib={options.size}", f"--seconds={options.seconds}") as worker:
         for _ in range(options.rounds):
@@ -178,13 +178,13 @@ def measure_attach(options, observers, folder):
 
 
 def cpu_seconds_of_children():
-    """Of the children that were waited for, and of theirs."""
+    """CPU seconds of the reaped children and their descendants."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 
 
 def train_once(options, observer, folder):
-    """One whole training; watched from before its workers are forked."""
+    """One entire training, watched from before its workers are forked."""
     script = harness.REPOSITORY / "tests" / "system" / "dataloader.py"
     command = [harness.PYTHON, script, f"--items={options.items}", f"--epochs={options.epochs}"]
     training = harness.Process(command, stderr=subprocess.DEVNULL)
@@ -209,19 +209,19 @@ def measure_training(options, observers, folder):
     return results
 
 
-# What cowprof does at a copy, added piece by piece.
+# The work of cowprof per copy, added piece by piece.
 PIECES = {
     "bare": (),
     "counts": ("--without=causes", "--without=stacks"),
     "causes": ("--without=stacks",),
     "cowprof": (),
-    "each looked at": ("--every-copy", "--without=stacks"),
-    "each with its stack": ("--every-copy",),
+    "every copy sampled": ("--every-copy", "--without=stacks"),
+    "every copy with its stack": ("--every-copy",),
 }
 
 
 def measure_python(options, _observers, folder):
-    """Copies of Python objects' pages. A first round shows cowprof the instructions; then it is measured."""
+    """Copies of pages of Python objects. A warm-up round lets cowprof learn the instructions before each measured round."""
     results = {name: [] for name in PIECES}
     script = Path(__file__).with_name("python_copies.py")
     process = harness.Process([harness.PYTHON, script, str(options.pages)])
@@ -249,7 +249,7 @@ def cell(values):
 
 
 def paired_change(name, results, figure):
-    """Median over the rounds of (watched - bare): absolute, and in per cent of bare."""
+    """Median over the rounds of (watched - bare), absolute and as a percentage of bare."""
     pairs = list(zip((row[figure] for row in results["bare"]), (row[figure] for row in results[name])))
     added = statistics.median(watched - bare for bare, watched in pairs)
     share = statistics.median((watched - bare) / bare * 100 for bare, watched in pairs)
@@ -258,7 +258,7 @@ def paired_change(name, results, figure):
 
 def print_rows(title, unit, figure, goal, results, observers):
     cells = []
-    if results.keys() - observers.keys():  # a table of its own
+    if results.keys() - observers.keys():  # print a separate table
         print(f"\n| what | unit | {' | '.join(results)} | goal for cowprof |\n|---|---|{'---|' * len(results)}---|")
         observers = results
     for name in observers:
@@ -278,36 +278,36 @@ def print_head(options, observers):
 
 
 BENCHMARKS = {
-    "copies": (measure_copies, [("a copy-on-write copy", "ns", "ns_per_page", "P1: ≤ +500 ns and ≤ +15 %")]),
-    "unrelated": (measure_unrelated, [("a fault of an unrelated process", "ns", "ns_per_page", "P2: ≤ +150 ns")]),
+    "copies": (measure_copies, [("a copy-on-write copy", "ns", "ns_per_page", "≤ +500 ns and ≤ +15 %")]),
+    "unrelated": (measure_unrelated, [("a fault of an unrelated process", "ns", "ns_per_page", "≤ +150 ns")]),
     "training": (measure_training, [
-        ("DataLoader", "batches/s", "rate", "P3: ≥ −1 %"),
+        ("DataLoader", "batches/s", "rate", "≥ −1 %"),
         ("DataLoader, CPU time of the whole training", "s", "cpu", ""),
     ]),
     "paced": (measure_paced, [
-        ("work done by workers with 10,000 copies/s each", "units/s", "units_per_second", "P3: ≥ −1 %"),
+        ("work done by workers with 10,000 copies/s each", "units/s", "units_per_second", "≥ −1 %"),
     ]),
     "mappings": (measure_mappings, [
         ("mmap+munmap, p50", "µs", "p50", ""),
         ("mmap+munmap, p99", "µs", "p99", ""),
-        ("mmap+munmap, p99.9", "µs", "p99_9", "P4: ≤ +300 µs"),
-        ("mmap+munmap, worst", "µs", "worst", "P4: ≤ +3000 µs"),
+        ("mmap+munmap, p99.9", "µs", "p99_9", "≤ +300 µs"),
+        ("mmap+munmap, worst", "µs", "worst", "≤ +3000 µs"),
     ]),
     "attach": (measure_attach, [
         ("the same, attach included, p99.9", "µs", "p99_9", ""),
         ("the same, attach included, worst", "µs", "worst", ""),
     ]),
-    "python": (measure_python, [("a copy of a Python object's page", "ns", "ns_per_page", "P1: ≤ +500 ns and ≤ +15 %")]),
+    "python": (measure_python, [("a copy of a Python object's page", "ns", "ns_per_page", "≤ +500 ns and ≤ +15 %")]),
 }
 
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--short", action="store_true", help="a few seconds each: shows that it runs, not what it costs")
-    parser.add_argument("--only", choices=BENCHMARKS, action="append", help="run only this one (repeatable)")
-    parser.add_argument("--observers", help="comma-separated, of: " + ", ".join(OBSERVERS))
-    parser.add_argument("--rounds", type=int, help="rounds of each observer")
-    parser.add_argument("--size", type=int, help="MiB of the worker in which mmap is measured")
+    parser.add_argument("--short", action="store_true", help="a few seconds each, to show that everything runs; the figures mean nothing")
+    parser.add_argument("--only", choices=BENCHMARKS, action="append", help="run only this benchmark (repeatable)")
+    parser.add_argument("--observers", help="comma-separated list of " + ", ".join(OBSERVERS))
+    parser.add_argument("--rounds", type=int, help="rounds per observer")
+    parser.add_argument("--size", type=int, help="size in MiB of the worker that measures mmap")
     options = parser.parse_args()
     short = options.short
     options.rounds = options.rounds or (2 if short else 7)

@@ -1,9 +1,9 @@
-// One round for every line on stdin, and prints what a page cost in it, in nanoseconds: copies (a forked child writes pages that
-// it shares) or touches (fresh memory is written). The process stays the same, so that a profiler can come and go between rounds.
+// Runs a round for every line on stdin and prints the cost per page in nanoseconds, of copies (a forked child writes shared pages)
+// or touches (fresh memory is written). One process runs all rounds, so that a profiler can attach and detach between them.
 //   fault_loop --kind=copies|touches [--pages=50000] [--forks=4]
 #include "workload.h"
 
-// Time on the processor, so that other load on the machine counts less.
+// CPU time, so that other load on the machine matters less.
 static int64_t ThreadNanoseconds(void) {
   struct timespec now;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -16,7 +16,7 @@ static int64_t TimeWrites(char* area, long pages) {
   return ThreadNanoseconds() - start;
 }
 
-// The child times its own writes and tells by shared memory.
+// The child times its own writes and reports through shared memory.
 static int64_t TimeCopies(char* area, long pages, int64_t* told) {
   if (!Fork()) {
     *told = TimeWrites(area, pages);

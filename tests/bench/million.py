@@ -1,13 +1,12 @@
 #!/usr/bin/python3
-"""Makes a timeline of a million samples of processes out of a real one, for the benchmarks of the page.
+"""Makes a timeline of a million process samples from a real one, for the benchmarks of the page.
 
     million.py OUT.json [--recording FILE] [--processes 64] [--ticks 15625] [--epochs 2] [--pages 8000]
 
---recording: of a DataLoader, as this tool made it; without it one is made (root, torch). Every row is drawn with replacement
-from the rows of a recorded worker: what its counters rose by between two ticks, and its figures of that moment relative to
-their middle. So a series has the steps, the jitter and the joint distribution of the real one, and what packs them can't profit
-from repetition. Copies thin out as the pages that are left do; types, lines, causes and gaps between pages are the recorded
-ones, too. Called by hand and by page_size.py.
+--recording is a cowprof recording of a DataLoader; without it one is made (needs root and torch). Every row is drawn with
+replacement from the rows of a recorded worker: the increments of its counters between two ticks, and its levels relative to their
+median. So a series has the steps, jitter and joint distribution of the real one, and compression can't profit from repetition.
+Copies decrease with the remaining pages. Types, lines, causes and gaps between pages are the recorded ones, too.
 """
 import argparse
 import bisect
@@ -26,14 +25,14 @@ COUNTERS = ["faults", "kernel_faults", "write_protect_faults", "copies", "kernel
             "file_copies", "shm_pages", "swap_ins", "cpu_ms"]
 LEVELS = ["file_pages", "shmem_pages", "swap_pages", "virtual_pages", "descriptors", "threads"]
 SWEEP_EVERY = 300   # ticks between two sweeps of a worker
-PLACE_WEIGHT = 16   # copies that one look at a place stands for, about as recorded
-SATURATION = 3.0    # pages that an epoch leaves uncopied: exp(-3), 5 %
+PLACE_WEIGHT = 16   # copies per sample of a copy site, about as recorded
+SATURATION = 3.0    # an epoch leaves exp(-3) = 5 % of the pages uncopied
 
 
-# ---- The recording that everything is drawn from ----
+# ---- The recording from which everything is drawn ----
 
 class Recorded:
-    """Rises, levels, causes, places and pages of the workers of a recording, and its header and names as they stand there."""
+    """Increments, levels, causes, copy sites and pages of the workers of a recording, and its header and names unchanged."""
 
     def __init__(self, path):
         lines = Path(path).read_text(encoding="utf-8").splitlines()
@@ -51,7 +50,7 @@ class Recorded:
         self._read_pages(samples)
 
     def _read_rows(self, samples):
-        """Per process the rises between neighbouring rows with its levels then; the target's apart from the workers'."""
+        """The increments between consecutive rows of a process and its levels then, separately for target and workers."""
         rows, causes = defaultdict(list), defaultdict(list)
         for sample in samples:
             told = {row[0]: row[1:] for row in sample.get("causes", [])}
@@ -74,7 +73,7 @@ class Recorded:
         self.middles = middles
 
     def _read_places(self, samples):
-        """Places by how much was copied there."""
+        """Copy sites, weighted by their copies."""
         last = {}
         for sample in samples:
             for index, place, copies, _samples, _squares in sample.get("places", []):
@@ -87,7 +86,7 @@ class Recorded:
         self.place_weights = list(itertools.accumulate(weights.values()))
 
     def _read_pages(self, samples):
-        """Per worker its copied pages as (page, cause), in no order."""
+        """The copied pages of each worker as (page, cause), unordered."""
         self.pages = defaultdict(dict)
         for sample in samples:
             for index, cause, page, lengths in sample.get("pages", []):
@@ -100,7 +99,7 @@ class Recorded:
 # ---- One process of the new recording ----
 
 class Process:
-    """Its cumulative counters and the pages it has yet to copy."""
+    """The cumulative counters of a process and the pages it has yet to copy."""
 
     def __init__(self, recorded, index, pages, rng):
         self.recorded, self.index, self.rng = recorded, index, rng
@@ -115,7 +114,7 @@ class Process:
         self.touched = Counter()  # region -> pages copied in it
 
     def tick(self, copying):
-        """Draws a recorded step; returns the pages copied in it. `copying`: share of the pages that are left."""
+        """Draws a recorded step and returns the pages copied in it. `copying` is a share of the remaining pages."""
         rises, levels, by_cause = self.rng.choice(self.recorded.steps[self.kind])
         due = min(len(self.pages), int(copying * len(self.pages) * 2 * self.rng.random() + self.rng.random()))
         taken, self.pages = self.pages[:due], self.pages[due:]
@@ -143,7 +142,7 @@ class Process:
         return [self.index, *(figures[name] for name in self.recorded.columns[1:])]
 
     def new_places(self):
-        """Rows of places for what was copied since: a place is looked at once for so many copies."""
+        """Rows of copy sites for the copies since the last call, at the sampling rate."""
         rows = {}
         while self.unplaced >= PLACE_WEIGHT:
             recorded = self.recorded
@@ -157,7 +156,7 @@ class Process:
 
 
 def spread_pages(recorded, count, rng):
-    """`count` pages to copy: those of a recorded worker, and as many further copies of its heap beside them as it takes."""
+    """`count` pages to copy: those of a recorded worker, repeated at shifted addresses as often as necessary."""
     pages = list(recorded.pages[rng.choice(list(recorded.pages))].items())
     span = 1 << 17  # 512 MiB
     grown = [(page + nth * span, cause) for nth in range(-(-count // len(pages))) for page, cause in pages]
@@ -168,7 +167,7 @@ def spread_pages(recorded, count, rng):
 # ---- The timeline ----
 
 def encode_pages(index, taken):
-    """As the timeline has them: [index, cause, first page, [pages, gap, pages, ...]]."""
+    """The timeline's encoding: [index, cause, first page, [pages, gap, pages, ...]]."""
     by_cause = defaultdict(list)
     for page, cause in taken:
         by_cause[cause].append(page)
@@ -188,7 +187,7 @@ def dump(value):
 
 
 class Writer:
-    """Writes records in the layout of a timeline."""
+    """Writes records in a timeline's layout."""
 
     def __init__(self, out, header):
         self.out, self.first = out, True
@@ -211,7 +210,7 @@ def process_event(t, index, template, pid):
 
 
 def region_rows(process, regions):
-    """What a sweep finds changed: the regions in which it copied since."""
+    """The regions that a sweep finds changed: those with copies since the last one."""
     for region, copied in sorted(process.touched.items()):
         pages = regions[region][5] // 4096
         yield [process.index, region, min(copied, pages), max(0, pages - copied), min(copied, pages), max(0, pages - copied), 0]
@@ -227,7 +226,7 @@ def write_timeline(recorded, out, arguments):
     writer.add(process_event(0, 0, template, 4000))
     workers, next_index, rows_written = [], 1, 0
     next_pages = next_places = 0.0
-    copied = defaultdict(list)  # index -> pages that no record has yet
+    copied = defaultdict(list)  # index -> pages not yet in a record
     for tick in range(arguments.ticks):
         t = tick + rng.gauss(0.002, 0.001)
         if tick % epoch_ticks == 0:
@@ -241,11 +240,11 @@ def write_timeline(recorded, out, arguments):
         sample = {"t": round(t, 6), "type": "sample", "processes": [], "causes": []}
         sample.update({**recorded.names, "rollups": recorded.rollups} if tick == 0 else {})
         places, regions = [], []
-        # The last counts of a process stand in the sample that has its end.
+        # The final counts of a process are in the sample with its exit.
         for process in (target, *(ended if tick % epoch_ticks == 0 else ()), *workers):
             taken = process.tick(SATURATION / epoch_ticks)
             sample["processes"].append(process.row())
-            if taken or tick == 0:  # a row only where something changed
+            if taken or tick == 0:  # only rows that changed
                 sample["causes"].append([process.index, *process.causes])
             if t >= next_places:
                 places += process.new_places()
@@ -256,7 +255,7 @@ def write_timeline(recorded, out, arguments):
             if process.index and (tick + process.index) % SWEEP_EVERY == 0:
                 regions += region_rows(process, recorded.names["new_regions"])
                 process.touched = Counter()
-        # As rarely as the recorder tells them (next_pages_ and next_places_ in userspace/collector.cc).
+        # Pages and copy sites are written as rarely as by the recorder (userspace/recorder/collector.cc).
         pages = []
         if t >= next_pages:
             pages = [row for index, taken in copied.items() for row in encode_pages(index, taken)]
@@ -274,7 +273,7 @@ def write_timeline(recorded, out, arguments):
 
 
 def record_dataloader(path):
-    """A recording of tests/system/dataloader.py with four workers."""
+    """Records tests/system/dataloader.py with four workers."""
     import harness  # needs a build
     script = Path(__file__).resolve().parents[1] / "system" / "dataloader.py"
     command = ["--interval", "200ms", "--quiet", "--output", str(path), "--", harness.PYTHON, str(script), "--items=100000",
@@ -285,11 +284,11 @@ def record_dataloader(path):
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("output")
-    parser.add_argument("--recording", help="of a DataLoader; default: one is made")
-    parser.add_argument("--processes", type=int, default=64, help="that live at a time")
+    parser.add_argument("--recording", help="recording of a DataLoader (default: make one)")
+    parser.add_argument("--processes", type=int, default=64, help="number of processes that live at a time")
     parser.add_argument("--ticks", type=int, default=15_625)
-    parser.add_argument("--epochs", type=int, default=2, help="how often the workers are forked")
-    parser.add_argument("--pages", type=int, default=8000, help="that a worker can copy; some 8000 are recorded of each")
+    parser.add_argument("--epochs", type=int, default=2, help="number of generations of workers")
+    parser.add_argument("--pages", type=int, default=8000, help="pages that a worker can copy; about 8000 of each are recorded")
     parser.add_argument("--seed", type=int, default=1)
     return parser.parse_args()
 
@@ -303,7 +302,7 @@ def main():
         recorded = Recorded(path)
     with open(arguments.output, "w", encoding="utf-8") as out:
         rows = write_timeline(recorded, out, arguments)
-    print(f"{arguments.output}: {rows} samples of processes")
+    print(f"{arguments.output}: {rows} process samples")
 
 
 if __name__ == "__main__":

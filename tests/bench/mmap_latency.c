@@ -1,6 +1,6 @@
-// How long mmap+munmap take inside a large forked worker: whoever reads its page tables holds the lock that they need. A round
-// for every line on stdin: the worker maps and unmaps for S seconds, copies C pages a second meanwhile (so that a profiler has
-// something to look at), and prints the quantiles in microseconds.
+// Measures mmap+munmap inside a large forked worker, because a profiler that reads its page tables holds the lock that they need.
+// On every line on stdin the worker maps and unmaps for S seconds, copies C pages a second meanwhile (so that a profiler has work
+// to do), and prints the quantiles in microseconds.
 //   mmap_latency [--mib=4096] [--seconds=5] [--copies=10000]
 #include "workload.h"
 

@@ -1,5 +1,5 @@
-// Workers that copy at a steady rate and work in between: one round for every line on stdin. Prints how much work a second was done
-// by all of them together, so that what counting the copies takes away is seen as work that was not done.
+// Workers that copy at a steady rate and do other work in between, in one round for every line on stdin. Prints the work done per
+// second by all of them together, so that the cost of counting copies shows as work that was not done.
 //   paced_copies [--workers=2] [--rate=10000] [--seconds=2]
 #include "workload.h"
 
@@ -14,7 +14,7 @@ static void WorkOneUnit(void) {
   sink = value;
 }
 
-// Copies its share at the head of each slot, and works until the slot is over. A slot that comes late is not made up for.
+// Copies its share at the start of each slot, then works until the slot is over. Does not make up for late slots.
 static long RunWorker(char* area, long pages_a_slot, long slots) {
   int64_t start = BootNanoseconds();
   long units = 0;

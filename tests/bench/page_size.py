@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""How large a long recording and its page are, and what `cowprof view` costs: the size half of the benchmark of the page.
+"""Measures the size of a long recording and of its page, and the cost of `cowprof view`. page_speed.mjs measures the page's speed.
 
     page_size.py [TIMELINE.json] [--processes 64] [--ticks 15625]
 
-Without a timeline one of a million samples is made by million.py (root, torch). Prints, never asserts.
+Without a timeline, million.py makes one of a million samples (needs root and torch). Prints, never asserts.
 """
 import argparse
 import json
@@ -19,7 +19,7 @@ import harness  # noqa: E402  (the folder above has to be known first)
 
 
 def bytes_by_key(path):
-    """Bytes of each key of the samples, and how many rows of processes there are; one record in 20 is looked at."""
+    """Bytes per key of the samples and the number of process rows, estimated from every 20th record."""
     sizes, rows = {}, 0
     with open(path, encoding="utf-8") as lines:
         for number, line in enumerate(lines):
@@ -33,7 +33,7 @@ def bytes_by_key(path):
 
 
 def run_view(timeline, page):
-    """Seconds, CPU seconds and KiB at most that `cowprof view` took."""
+    """Wall seconds, CPU seconds and peak KiB of `cowprof view`."""
     started = time.monotonic()
     child = subprocess.Popen([str(harness.COWPROF), "view", str(timeline), "-o", str(page)], stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(child.pid, 0)
@@ -56,7 +56,7 @@ def main():
         wall, cpu, most_kib = run_view(timeline, page)
         sizes, rows = bytes_by_key(timeline)
         named = ", ".join(f"{key} {size:.1f}" for key, size in sorted(sizes.items(), key=lambda item: -item[1]) if size >= 0.5)
-        print(f"timeline: {Path(timeline).stat().st_size / 1e6:.1f} MB, about {rows} samples of processes; bytes a sample of a process: {named}")
+        print(f"timeline: {Path(timeline).stat().st_size / 1e6:.1f} MB, about {rows} process samples; bytes per process sample: {named}")
         print(f"page: {page.stat().st_size / 1e6:.2f} MB; cowprof view: {wall:.1f} s, CPU {cpu:.1f} s, {most_kib / 1024:.0f} MiB at most")
 
 

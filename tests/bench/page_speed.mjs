@@ -1,9 +1,9 @@
-// Owns the measurement of the page: first paint, zoom, panning and heap with a million samples, beside a peer's viewer.
-// Called by hand: node tests/bench/page_speed.mjs [--page FILE] [--rounds 5] [--no-peer], after npm run build in web/.
-//   FILE: a page that `cowprof view` made (of tests/bench/million.py's timeline); without it, one is made up.
-//   CPU time a frame is the figure to compare where other work shares the machine.
-//   Peer: speedscope, from npm into the temporary folder, with a profile of as many samples; without npm it is skipped, with the reason.
-// Does not: judge; acceptance asks for 2 s, 150 ms, 150 MB, 30 frames a second, 300 KB. Run it alone on the machine.
+// Measures the page with a million samples: first paint, zoom, panning and heap, beside another viewer as a reference.
+//   node tests/bench/page_speed.mjs [--page FILE] [--rounds 5] [--no-peer]     after npm run build in web/
+// FILE is a page made by `cowprof view` (from the timeline of tests/bench/million.py); without it a synthetic one is used. The reference
+// is speedscope, installed by npm into the temporary folder, with a profile of as many samples; without npm it is skipped and the reason
+// printed. Run it alone on the machine; where other work shares it, compare CPU time per frame. The goals are 2 s to first paint, 150 ms
+// to zoom, 30 frames a second, 150 MB of heap and a page of 300 KB. Prints, never asserts.
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { cpus, loadavg, tmpdir } from "node:os";
@@ -29,7 +29,7 @@ const most = (values) => Math.max(...values);
 function makeOurPage() {
   const given = option("page", null);
   if (given === null) return { path: writePage("bench-million", fillTemplate(makePage({ workers: kWorkers, samples: kSamples }))), what: "made up" };
-  // The recording of that page, in the viewer as it is built now.
+  // The recording of that page in the current build of the viewer.
   const [, payload] = /<script id="cowprof-data" type="text\/plain">([^<]*)</.exec(readFileSync(given, "utf8"));
   return { path: writePage("bench-million", fillTemplate(payload)), what: given };
 }
@@ -50,7 +50,7 @@ function makePeerProfile() {
   });
 }
 
-// speedscope opened as its own command line does it: a script beside it that hands the profile over.
+// Opens speedscope as its own command line does: a script beside it passes the profile.
 function makePeerPage() {
   const folder = join(tmpdir(), "cowprof-page-bench");
   mkdirSync(folder, { recursive: true });
@@ -61,7 +61,7 @@ function makePeerPage() {
   return { url: `${pathToFileURL(join(release, readdirSync(release).find((name) => name === "index.html"))).href}#localProfilePath=${profile}`, bytes: statSync(profile).size };
 }
 
-// Milliseconds from a turn of the wheel to the end of the frame that shows it.
+// Milliseconds from a wheel event to the end of the frame that shows it.
 async function measureZooms(page, target) {
   const zooms = [];
   for (let i = 0; i < kZooms; i++) {
@@ -76,7 +76,7 @@ async function measureZooms(page, target) {
   return zooms;
 }
 
-// Zoomed in twofold, the axis is moved in every frame for two seconds.
+// Zooms in twofold and pans in every frame for two seconds.
 function measurePan(page, target) {
   return page.evaluate(async ({ selector, ctrlKey, sideways, ms }) => {
     const element = document.querySelector(selector);
@@ -96,7 +96,7 @@ function measurePan(page, target) {
   }, { ...target, ms: kPanMs });
 }
 
-// Of all processes of the browser, in seconds: what a frame costs, however busy the machine is.
+// CPU seconds of all browser processes: the cost of a frame, independent of other load.
 async function cpuSeconds(browser) {
   const session = await browser.newBrowserCDPSession();
   const { processInfo } = await session.send("SystemInfo.getProcessInfo");
@@ -113,7 +113,7 @@ async function measureHeap(page) {
   return { now: sum(peak), kept: sum(kept) };
 }
 
-// First paint: the charts are there, and two frames have been shown since.
+// First paint: the charts exist, and two frames have been shown since.
 async function measureOnce(browser, url, { ready, ...target }) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 } });
   const page = await context.newPage();
@@ -121,7 +121,7 @@ async function measureOnce(browser, url, { ready, ...target }) {
   await page.waitForFunction(ready, null, { timeout: 180000, polling: "raf" });
   const paint = await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(performance.now())))));
   await page.evaluate((selector) => document.querySelector(selector).scrollIntoView(), target.selector);
-  await page.waitForTimeout(800); // the wheel of a page that has just been scrolled goes on scrolling
+  await page.waitForTimeout(800); // right after scrolling, wheel events still scroll the page
   const box = await page.locator(target.selector).first().boundingBox();
   await page.mouse.move(box.x + box.width * 0.4, box.y + 90);
   const zooms = await measureZooms(page, target);
@@ -144,14 +144,14 @@ async function measure(name, url, target, count) {
     "first paint ms": `${median(of((one) => one.paint)).toFixed(0)} (${most(of((one) => one.paint)).toFixed(0)})`,
     "zoom ms": `${median(rounds.flatMap((one) => one.zooms)).toFixed(0)} (${most(of((one) => median(one.zooms))).toFixed(0)})`,
     "pan frames/s": `${median(of((one) => one.pan.rate)).toFixed(0)} (${Math.min(...of((one) => one.pan.rate)).toFixed(0)})`,
-    "CPU ms a frame": median(of((one) => one.cpu)).toFixed(0),
+    "CPU ms per frame": median(of((one) => one.cpu)).toFixed(0),
     "longest frame ms": most(of((one) => one.pan.longest)).toFixed(0),
     "heap MB": `${median(of((one) => one.heap.now)).toFixed(0)} (${median(of((one) => one.heap.kept)).toFixed(0)} kept)`,
   };
 }
 
 const kRounds = Number(option("rounds", 5));
-const kPeerRounds = 1; // it takes minutes, and gigabytes
+const kPeerRounds = 1; // needs minutes and gigabytes
 const ours = makeOurPage();
 console.log(`${cpus().length} CPUs, load ${loadavg()[0].toFixed(1)} before the start; ${kWorkers * kSamples} samples (${ours.what}); median (worst) of ${kRounds} rounds, of the peer ${kPeerRounds}`);
 console.log(`empty page ${(statSync(kTemplate).size / 1024).toFixed(0)} KiB, page ${(statSync(ours.path).size / 2 ** 20).toFixed(1)} MiB`);

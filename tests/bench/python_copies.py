@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""One round for every line on stdin, and prints what a copied page cost in it, in nanoseconds: forked children read one Python object
-of each page, so that nearly nothing but the copies is measured.
+"""Runs a round for every line on stdin and prints the cost per copied page in nanoseconds: forked children read one Python object per
+page, so that almost only the copies are measured.
 
     python_copies.py [PAGES] [FORKS]
 """
@@ -12,7 +12,7 @@ import time
 
 
 def one_object_per_page(pages):
-    """Strings that lie on `pages` different pages, in the order of their addresses."""
+    """Strings on `pages` different pages, in the order of their addresses."""
     objects = ["x" * 300 + str(number) for number in range(12 * pages)]
     first = {id(one) >> 12: one for one in objects}
     return objects, [first[page] for page in sorted(first)[:pages]]

@@ -1,5 +1,5 @@
-// Where the memory cgroups of a process are, and what their files say: /proc/PID/cgroup, mountinfo, and the files of
-// versions 1 and 2 below a root that is a folder of this target's.
+// Finds the memory cgroups of a process and reads their files: /proc/PID/cgroup, mountinfo, and the files of v1 and v2
+// below a folder of this target.
 #include "absl/strings/str_split.h"
 #include "fixture_tree.h"
 #include "fuzz.h"
@@ -8,18 +8,18 @@
 namespace cowprof {
 namespace {
 
-// "cgroup" and "mountinfo", parted by a line with a blank.
+// "cgroup" and "mountinfo", separated by a line with a blank.
 void FuzzPlan(absl::string_view text) {
   const std::pair<absl::string_view, absl::string_view> texts = absl::StrSplit(text, absl::MaxSplits("\n \n", 1));
   const std::vector<MemoryCgroup> levels = PlanMemoryCgroups(texts.first, texts.second);
-  Require(levels.size() <= 4097, "as many levels as a path of the kernel's has at most");
+  Require(levels.size() <= 4097, "no more levels than a kernel path can have");
   for (const MemoryCgroup& level : levels) {
     for (const absl::string_view part : absl::StrSplit(level.name, '/'))
-      Require(part != "..", "a cgroup is looked for below its mount");
+      Require(part != "..", "a cgroup is below its mount");
   }
 }
 
-// A piece of text each: what the files of one cgroup say.
+// One piece of text for each file of a cgroup.
 void FuzzFiles(absl::string_view text, bool v2) {
   static const FixtureTree tree;
   const MemoryCgroup cgroup = {v2, "/job", "/job"};

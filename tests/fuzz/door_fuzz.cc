@@ -1,8 +1,8 @@
-// Who is let in to the page: any method, path, token, Host and Origin. Nothing but the token, one Host of ours and
-// Origins of ours may open the door.
+// Who may see the page: any method, path, token, Host and Origin. Only the token, with one Host and Origins that name
+// this server, may get an answer.
 #include "absl/strings/match.h"
 #include "fuzz.h"
-#include "serve/door.h"
+#include "serve/request_policy.h"
 
 namespace cowprof {
 namespace {
@@ -21,23 +21,24 @@ bool NamesUs(absl::string_view authority) {
   return false;
 }
 
-void FuzzDoor(FuzzedDataProvider* input) {
-  const Door door = {.host = input->ConsumeBool() ? "127.0.0.1" : "fe80::1",
-                     .port = input->ConsumeBool() ? uint16_t{80} : uint16_t{8080},
-                     .token = "0123456789abcdef0123456789abcdef"};
-  PageRequest request = {.method = Text(input, "GET"), .path = Text(input, "/"), .token = Text(input, door.token)};
+void FuzzRequestPolicy(FuzzedDataProvider* input) {
+  const RequestPolicy policy = {.host = input->ConsumeBool() ? "127.0.0.1" : "fe80::1",
+                                .port = input->ConsumeBool() ? uint16_t{80} : uint16_t{8080},
+                                .token = "0123456789abcdef0123456789abcdef"};
+  PageRequest request = {.method = Text(input, "GET"), .path = Text(input, "/"), .token = Text(input, policy.token)};
   for (int i = input->ConsumeIntegralInRange(0, 3); i > 0; --i)
-    request.hosts.push_back(Text(input, absl::StrCat("localhost:", door.port)));
+    request.hosts.push_back(Text(input, absl::StrCat("localhost:", policy.port)));
   for (int i = input->ConsumeIntegralInRange(0, 2); i > 0; --i)
-    request.origins.push_back(Text(input, absl::StrCat("http://127.0.0.1:", door.port)));
-  const Ruling ruling = RuleOn(request, door);
-  Require((ruling.status == 200) == (ruling.asked != Asked::kNothing), "an answer where the door is open");
+    request.origins.push_back(Text(input, absl::StrCat("http://127.0.0.1:", policy.port)));
+  const Ruling ruling = RuleOn(request, policy);
+  Require((ruling.status == 200) == (ruling.asked != Asked::kNothing), "an answer exactly if allowed");
   if (ruling.status != 200) return;
-  Require(request.token == door.token, "the token");
+  Require(request.token == policy.token, "the token");
   Require(request.method == "GET" || request.method == "HEAD", "GET only");
-  Require(request.hosts.size() == 1 && NamesUs(request.hosts[0]), "one Host of ours");
+  Require(request.hosts.size() == 1 && NamesUs(request.hosts[0]), "one Host that names this server");
   for (const std::string& origin : request.origins)
-    Require(absl::StartsWith(origin, "http://") && NamesUs(absl::string_view(origin).substr(7)), "Origins of ours");
+    Require(absl::StartsWith(origin, "http://") && NamesUs(absl::string_view(origin).substr(7)),
+            "Origins that name this server");
 }
 
 }  // namespace
@@ -45,6 +46,6 @@ void FuzzDoor(FuzzedDataProvider* input) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   FuzzedDataProvider input(data, size);
-  cowprof::FuzzDoor(&input);
+  cowprof::FuzzRequestPolicy(&input);
   return 0;
 }

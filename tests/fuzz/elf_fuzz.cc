@@ -1,5 +1,5 @@
-// An interpreter's or a library's file out of the target's own file system: headers, sections, symbols, needed
-// libraries; and mangled names, whose demangled text can be out of all proportion.
+// An interpreter's or library's file from the target's own file system: headers, sections, symbols, needed libraries;
+// and mangled names, whose demangled text can be disproportionately long.
 #include "fuzz.h"
 #include "source/elf_file.h"
 #include "source/native_symbols.h"
@@ -13,7 +13,7 @@ void FuzzFile(absl::string_view bytes) {
   absl::StatusOr<ElfFile> file = ElfFile::Open(memory.path());
   if (!file.ok()) return;
   const auto found = file->FindSymbols({"PyType_Type", "_PyRuntime", "PyType_Type", ""});
-  Require(found[0] == found[2], "a name asked for twice is answered twice");
+  Require(found[0] == found[2], "a name may be requested twice");
   static_cast<void>(file->FindSection(".PyRuntime"));
   for (const ElfSegment& segment : file->segments()) {
     for (const uint64_t offset : {uint64_t{0}, segment.offset, segment.offset + segment.file_bytes}) {

@@ -1,4 +1,4 @@
-// What the fuzz targets share: a promise that must hold on any input, and a file in memory for what reads files.
+// Shared by the fuzz targets: promises that must hold for any input, and a file in memory for code that reads files.
 #ifndef COWPROF_TESTS_FUZZ_FUZZ_H_
 #define COWPROF_TESTS_FUZZ_FUZZ_H_
 
@@ -15,7 +15,7 @@
 
 namespace cowprof {
 
-// A finding, if it does not hold.
+// Aborts, which is a finding, if the promise does not hold.
 inline void Require(bool holds, const char* promise) {
   if (holds) return;
   std::fprintf(stderr, "broken promise: %s\n", promise);
@@ -45,8 +45,7 @@ class MemoryFile {
   std::string path_;
 };
 
-// The names of a seed begin with those of the parsers that it is for, so that all of it can be text: the last byte of
-// an input picks one of `count`.
+// Picks one of `count` by the last byte of the input, so that the rest of a seed can be plain text.
 inline size_t PickOne(FuzzedDataProvider* input, size_t count) { return input->ConsumeIntegral<uint8_t>() % count; }
 
 }  // namespace cowprof

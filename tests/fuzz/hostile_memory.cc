@@ -1,4 +1,4 @@
-// See hostile_memory.h.
+// Damages single words, pointers and bytes far more often than whole pieces.
 #include "hostile_memory.h"
 
 #include <algorithm>
@@ -21,9 +21,9 @@ const std::vector<RecordedPython>& RecordedPythons() {
       std::stringstream text;
       text << std::ifstream(path, std::ios::binary).rdbuf();
       absl::StatusOr<PythonRecording> recording = ParseRecording(text.str());
-      Require(recording.ok(), "a fixture can be read");
+      Require(recording.ok(), "a fixture is readable");
       absl::StatusOr<Interpreter> interpreter = ReadInterpreter(recording->module, recording->memory);
-      Require(interpreter.ok() && interpreter->ready, "a fixture holds an interpreter");
+      Require(interpreter.ok() && interpreter->ready, "a fixture contains an interpreter");
       pythons->push_back({*std::move(recording), *std::move(interpreter)});
     }
     return pythons;
@@ -37,24 +37,24 @@ bool HostileMemory::Read(uint64_t address, absl::Span<char> bytes) const {
   switch (input_->ConsumeIntegral<uint8_t>()) {
     case 0:
       return false;
-    case 1: {  // other bytes
+    case 1: {  // replace all bytes
       std::fill(bytes.begin(), bytes.end(), '\0');
       input_->ConsumeData(bytes.data(), std::min<size_t>(bytes.size(), 256));
       return true;
     }
-    case 2: {  // one other word
+    case 2: {  // replace a word
       if (!recorded || bytes.size() < 8) return recorded;
       const uint64_t word = input_->ConsumeIntegral<uint64_t>();
       memcpy(bytes.data() + input_->ConsumeIntegralInRange<size_t>(0, bytes.size() / 8 - 1) * 8, &word, sizeof(word));
       return true;
     }
-    case 3: {  // one other pointer
+    case 3: {  // replace a word with a plausible pointer
       if (!recorded || bytes.size() < 8) return recorded;
       const uint64_t word = Address();
       memcpy(bytes.data() + input_->ConsumeIntegralInRange<size_t>(0, bytes.size() / 8 - 1) * 8, &word, sizeof(word));
       return true;
     }
-    case 4: {  // one other byte
+    case 4: {  // replace a byte
       bytes[input_->ConsumeIntegralInRange<size_t>(0, bytes.size() - 1)] = input_->ConsumeIntegral<char>();
       return recorded;
     }

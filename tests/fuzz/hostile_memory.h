@@ -1,6 +1,6 @@
-// The memory of a recorded Python process (tests/fixtures/python) with damage that a fuzzer chooses, other at each
-// read: a process runs on while it is read, and may be out to deceive. The rest of it is real, so that a fuzzer gets
-// past the first check. Called by the python_* targets.
+// The memory of a recorded Python process (tests/fixtures/python) with damage that a fuzzer chooses, different at each
+// read: a process keeps running while it is read, and may be malicious. The rest is real, so that a fuzzer gets past
+// the first check.
 #ifndef COWPROF_TESTS_FUZZ_HOSTILE_MEMORY_H_
 #define COWPROF_TESTS_FUZZ_HOSTILE_MEMORY_H_
 
@@ -13,7 +13,7 @@ namespace cowprof {
 
 struct RecordedPython {
   PythonRecording recording;
-  Interpreter interpreter;  // as it is read from undamaged memory
+  Interpreter interpreter;  // as read from undamaged memory
 };
 // All of tests/fixtures/python, by version; loaded once.
 const std::vector<RecordedPython>& RecordedPythons();
@@ -22,9 +22,9 @@ class HostileMemory : public MemoryReader {
  public:
   // Both must outlive it.
   HostileMemory(const PythonRecording& recording, FuzzedDataProvider* input) : recording_(recording), input_(input) {}
-  // Each read takes a byte of the input or more, until there are none; from then on memory is as it was recorded.
+  // Each read consumes at least a byte of the input. Once it is used up, memory is as recorded.
   bool Read(uint64_t address, absl::Span<char> bytes) const override;
-  // An address that the recording knows, or any.
+  // An address from the recording, or any other.
   uint64_t Address() const;
 
  private:

@@ -1,5 +1,5 @@
-// Writes seeds for the fuzz targets, from the makers that the unit tests use and from this machine's /proc, into one
-// folder a target: make_seeds FOLDER. The last byte of a seed is what PickOne() makes a choice of. Called by run.py.
+// Writes seeds for the fuzz targets, one folder per target, from the generators of the unit tests and from this
+// machine's /proc: make_seeds FOLDER. PickOne() reads the last byte of a seed.
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -9,8 +9,8 @@
 #include "hostile_memory.h"
 #include "python/debug_offsets.h"
 #include "random_recording.h"
-#include "sink/json_timeline.h"
 #include "source/procfs.h"
+#include "timeline/json_timeline.h"
 
 namespace cowprof {
 namespace {
@@ -90,7 +90,7 @@ void MakeOptions(Folder folder) {
     folder.Add(value, 1);
 }
 
-// What they choose is chosen from the end, so that any bytes will do: memory as it was recorded, with damage later on.
+// They consume choices from the end, so any bytes will do: memory as recorded at first, damaged later.
 void MakePython(Folder folder) {
   for (char choice = 0; choice < static_cast<char>(RecordedPythons().size()); ++choice) {
     for (const char flags : {0, 1}) {

@@ -1,19 +1,18 @@
-// Names and figures that a target chose, on their way through a sample into the file, the page, the report and the
-// screen, and the records of the probes that bring them: always valid JSON, never a byte that a terminal obeys, and
-// back from the file as they went in.
+// Names and figures that a target chose, from the probes' records through a sample into the file, the page, the report
+// and the screen: always valid JSON, never a control character for the terminal, and read back unchanged from the file.
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_split.h"
 #include "cowprof.h"
 #include "fuzz.h"
-#include "model/shm.h"
-#include "model/words.h"
-#include "sink/columns.h"
-#include "sink/json_timeline.h"
-#include "sink/page.h"
-#include "sink/report.h"
-#include "sink/screen.h"
+#include "model/facts/shm.h"
+#include "model/format.h"
+#include "sink/page/page.h"
+#include "sink/report/report.h"
+#include "sink/terminal/columns.h"
+#include "sink/terminal/screen.h"
 #include "source/bpf_events.h"
+#include "timeline/json_timeline.h"
 
 namespace cowprof {
 namespace {
@@ -27,22 +26,26 @@ bool IsPrintable(absl::string_view text) {
 void FuzzWords(FuzzedDataProvider* input) {
   const size_t most = input->ConsumeIntegral<uint8_t>(), columns = input->ConsumeIntegral<uint8_t>();
   const std::string printable = Printable(input->ConsumeRemainingBytesAsString(), most);
-  Require(IsPrintable(printable) && printable.size() <= most + 3, "printable, and no longer than asked");
+  Require(IsPrintable(printable) && printable.size() <= most + 3, "printable, and no longer than requested");
   const nlohmann::json json = printable;
-  json.dump();  // aborts where this is no UTF-8
+  json.dump();  // aborts if this is not UTF-8
   for (const Keep keep : {Keep::kStart, Keep::kEnd}) {
-    Require(ColumnsOf(CutTo(printable, columns, keep)) <= columns, "cut to so many columns");
-    Require(ColumnsOf(PadTo(printable, columns, keep)) == columns, "padded to so many columns");
+    Require(ColumnsOf(CutTo(printable, columns, keep)) <= columns, "cut to this many columns");
+    Require(ColumnsOf(PadTo(printable, columns, keep)) == columns, "padded to exactly this many columns");
   }
   WrapTo(printable, columns);
 }
 
 void FuzzRecord(FuzzedDataProvider* input) {
-  // As the ring buffer hands them out: aligned.
+  // Aligned, as in the ring buffer.
   std::vector<uint64_t> words(sizeof(cowprof_delivery) / 8 + 2);
   const size_t size = input->ConsumeData(words.data(), words.size() * 8);
   const auto seen = SeenEventOf(words.data(), size);
-  Require(!seen || seen->event.comm.size() <= COWPROF_COMM_BYTES, "a name of a bounded size");
+  if (!seen) return;
+  const auto* execed = seen->event.As<ProcessExeced>();
+  const auto* sent = seen->event.As<SignalSent>();
+  Require(execed == nullptr || execed->comm.size() <= COWPROF_COMM_BYTES, "a name of a bounded size");
+  Require(sent == nullptr || sent->sender_comm.size() <= COWPROF_COMM_BYTES, "a sender's name of a bounded size");
 }
 
 std::string Name(FuzzedDataProvider* input) { return input->ConsumeRandomLengthString(60); }
@@ -71,53 +74,69 @@ ProcessSample Process(int index, FuzzedDataProvider* input) {
   return process;
 }
 
+SignalDelivered ADelivery(FuzzedDataProvider* input) {
+  SignalDelivered delivered = {.signal = input->ConsumeIntegralInRange(-1, 70),
+                               .address = Number(input),
+                               .module = Name(input),
+                               .symbol = Name(input)};
+  if (input->ConsumeBool()) delivered.frame = Frame{Name(input), Name(input), input->ConsumeIntegral<int32_t>()};
+  if (input->ConsumeBool()) delivered.file = FaultFile{.name = Name(input), .file_bytes = Number(input)};
+  return delivered;
+}
+
 Event AnEvent(int* processes, FuzzedDataProvider* input) {
-  Event event = {.kind = static_cast<EventKind>(input->ConsumeIntegralInRange(0, 7))};
-  event.index = input->ConsumeIntegralInRange<int>(0, *processes);
-  event.comm = Name(input);
-  event.command = Name(input);
-  event.text = Name(input);
-  event.status = input->ConsumeIntegral<uint16_t>();
-  event.signal = input->ConsumeIntegralInRange(-1, 70);
-  event.address = Number(input);
-  if (event.kind == EventKind::kProcess) {
-    event.index = *processes;
-    *processes = std::min<int>(*processes + 1, kMostProcesses);
-    event.parent = input->ConsumeIntegralInRange(-1, *processes);
-    event.origin = static_cast<Origin>(input->ConsumeIntegralInRange(0, 2));
-  } else if (event.kind == EventKind::kSignalDelivered) {
-    event.module = Name(input);
-    event.symbol = Name(input);
-    if (input->ConsumeBool()) event.frame = Frame{Name(input), Name(input), input->ConsumeIntegral<int32_t>()};
-    if (input->ConsumeBool()) event.file = FaultFile{.name = Name(input), .file_bytes = Number(input)};
-  } else if (event.kind == EventKind::kOomVictim && input->ConsumeBool()) {
-    event.limit = LimitSample{LimitKind::kCgroupV2, Name(input), Figure(input), Number(input)};
+  const int index = input->ConsumeIntegralInRange<int>(0, *processes);
+  switch (input->ConsumeIntegralInRange(0, 7)) {
+    case 0:
+      return {.index = std::exchange(*processes, std::min<int>(*processes + 1, kMostProcesses)),
+              .what = ProcessStarted{.parent = input->ConsumeIntegralInRange(-1, *processes),
+                                     .origin = static_cast<Origin>(input->ConsumeIntegralInRange(0, 2)),
+                                     .comm = Name(input),
+                                     .command = Name(input)}};
+    case 1:
+      return {.index = index, .what = ProcessExeced{.comm = Name(input), .command = Name(input)}};
+    case 2:
+      return {.index = index, .what = ProcessExited{.status = input->ConsumeIntegral<uint16_t>()}};
+    case 3:
+      return {.index = index,
+              .what = SignalSent{.signal = input->ConsumeIntegralInRange(-1, 70), .sender_comm = Name(input)}};
+    case 4:
+      return {.index = index, .what = ADelivery(input)};
+    case 5: {
+      OomVictim victim;
+      if (input->ConsumeBool())
+        victim.limit = LimitSample{LimitKind::kCgroupV2, Name(input), Figure(input), Number(input)};
+      return {.index = index, .what = std::move(victim)};
+    }
+    case 6:
+      return {.index = index, .what = Note{.text = Name(input)}};
+    default:
+      return {.index = index, .what = PythonFound{.version = Name(input), .problem = Name(input)}};
   }
-  return event;
 }
 
 struct Numbers {
-  int processes = 0, frames = 0, places = 0, regions = 0;
+  int processes = 0, frames = 0, copy_sites = 0, regions = 0;
 };
 
-void AddPlaces(Numbers* numbers, FuzzedDataProvider* input, Sample* sample) {
+void AddCopySites(Numbers* numbers, FuzzedDataProvider* input, Sample* sample) {
   const auto any = [&](int count) { return input->ConsumeIntegralInRange(0, std::max(count - 1, 0)); };
   if (input->ConsumeBool()) {
     sample->new_frames.push_back({Name(input), Name(input), input->ConsumeIntegral<int32_t>()});
     ++numbers->frames;
   }
   if (input->ConsumeBool() && numbers->frames > 0) {
-    sample->new_places.push_back(
+    sample->new_copy_sites.push_back(
         {static_cast<Cause>(any(kCauses)), Name(input), Name(input), Name(input), {any(numbers->frames)}});
-    ++numbers->places;
+    ++numbers->copy_sites;
   }
-  if (numbers->places > 0 && input->ConsumeBool())
-    sample->places.push_back(
-        {any(numbers->processes), any(numbers->places), Number(input), Number(input), Number(input)});
+  if (numbers->copy_sites > 0 && input->ConsumeBool())
+    sample->copy_sites.push_back(
+        {any(numbers->processes), any(numbers->copy_sites), Number(input), Number(input), Number(input)});
   if (input->ConsumeBool()) {
     const uint64_t start = Number(input) / 4, bytes = Number(input) / 4;
     sample->new_regions.push_back(
-        {any(numbers->processes), {static_cast<RegionKind>(any(6)), Name(input), start, start + bytes}});
+        {any(numbers->processes), {kAll<RegionKind>[any(kCountOf<RegionKind>)], Name(input), start, start + bytes}});
     ++numbers->regions;
   }
   if (numbers->regions > 0 && input->ConsumeBool())
@@ -149,20 +168,22 @@ Sample Next(Numbers* numbers, absl::Duration t, FuzzedDataProvider* input) {
   for (int i = 0; i < numbers->processes; ++i) sample.processes.push_back(Process(i, input));
   for (int i = input->ConsumeIntegralInRange(0, 2); i > 0; --i)
     sample.limits.push_back({static_cast<LimitKind>(i), i == 1 ? Name(input) : "x", Figure(input), Number(input)});
-  AddPlaces(numbers, input, &sample);
+  AddCopySites(numbers, input, &sample);
   if (input->ConsumeBool()) AddShm(input, &sample);
   return sample;
 }
 
-// What the terminal shows of the recording can be read, whatever the names are.
-void RequireReadable(const Growth& growth, const PageBuilder& builder) {
-  for (const absl::string_view line : absl::StrSplit(ReportText(growth, true), '\n'))
+// What the terminal shows is printable, whatever the names are.
+void RequireReadable(const Run& run, const PageBuilder& builder) {
+  const RunModel& model = run.model;
+  const Findings findings = Judge(run);
+  for (const absl::string_view line : absl::StrSplit(ReportText(model, findings, true), '\n'))
     Require(IsPrintable(line), "a report without control characters");
-  for (const ScreenLine& line : Screen(growth, {.columns = 90, .rows = 30}, "")) {
+  for (const ScreenLine& line : Screen(model, findings, {.size = {.columns = 90, .rows = 30}})) {
     Require(IsPrintable(line.text), "a screen without control characters");
     Require(ColumnsOf(line.text) <= 90, "a line that fits");
   }
-  const std::string data = builder.Data(growth, {.complete = true});
+  const std::string data = builder.Data(model, findings, {.complete = true});
   const auto json = nlohmann::ordered_json::parse(data.substr(0, data.find('\n')), nullptr, false);
   Require(json.is_object(), "the page's data begins with JSON");
 }
@@ -170,9 +191,9 @@ void RequireReadable(const Growth& growth, const PageBuilder& builder) {
 void FuzzSamples(FuzzedDataProvider* input) {
   RecordEncoder encoder;
   RecordDecoder decoder;
-  Growth growth;
-  growth.info = {.command = Name(input)};
-  const auto info = DecodeHeader(EncodeHeader(growth.info));
+  Run run;
+  run.model.info = {.command = Name(input)};
+  const auto info = DecodeHeader(EncodeHeader(run.model.info));
   Require(info.ok(), "a header can be read back");
   PageBuilder builder;
   Numbers numbers;
@@ -182,16 +203,16 @@ void FuzzSamples(FuzzedDataProvider* input) {
     encoder.Commit();
     for (absl::string_view record : absl::StrSplit(records, ",\n")) {
       const auto result = decoder.Decode(record);
-      Require(result.ok(), "what was written can be read");
+      Require(result.ok(), "what was written is readable");
       if (*result == RecordDecoder::Result::kSample) {
         Require(decoder.sample().t == sample.t && decoder.sample().events.size() == sample.events.size(),
-                "a sample comes back");
+                "a sample is read back unchanged");
       }
     }
-    Append(decoder.sample(), &growth);
-    builder.Add(decoder.sample(), growth);
+    Append(decoder.sample(), &run);
+    builder.Add(decoder.sample(), {}, run);
   }
-  RequireReadable(growth, builder);
+  RequireReadable(run, builder);
 }
 
 }  // namespace

@@ -1,10 +1,11 @@
-// The command line, a word a line, and the values in it: ratios, durations, addresses, the words of a hook's command.
+// The command line, one argument per line, and its values: ratios, durations, addresses, the words of a hook's command.
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
-#include "alert_options.h"
+#include "cli/alert_options.h"
+#include "cli/options.h"
+#include "cli/serve_options.h"
 #include "fuzz.h"
-#include "options.h"
-#include "sink/alert_hook.h"
+#include "sink/hook/alert_hook.h"
 
 namespace cowprof {
 namespace {

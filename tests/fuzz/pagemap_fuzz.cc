@@ -1,17 +1,17 @@
-// Page maps with any entries, against any peer's, under any ranges: classified as words, and swept through the files of
-// a made-up /proc whose mappings are the input's, too.
+// Page maps with any entries, compared with any peer's, under any ranges: classified in memory, and swept through the
+// files of a made-up /proc whose mappings also come from the input.
+#include "attribution/regions.h"
 #include "fixture_tree.h"
 #include "fuzz.h"
-#include "regions.h"
-#include "source/page_sharing.h"
 #include "source/pagemap.h"
+#include "source/pagemap_entry.h"
 
 namespace cowprof {
 namespace {
 
 constexpr uint64_t kPageBytes = 4096;
 
-// Mostly the bits that mean something, and frames that meet.
+// Mostly bits that have a meaning, and frames that occur on both sides.
 std::vector<uint64_t> Entries(FuzzedDataProvider* input, size_t most) {
   std::vector<uint64_t> entries(input->ConsumeIntegralInRange<size_t>(0, most));
   for (uint64_t& entry : entries) {
@@ -28,7 +28,7 @@ void FuzzClassify(FuzzedDataProvider* input) {
   const RegionPages pages = ClassifyPages(own, peer, zero_pfn);
   Require(pages.private_pages + pages.shared_pages + pages.zero_pages <= own.size(), "a page is counted once");
   Require(pages.diverged_pages + pages.same_pages + pages.new_pages <= pages.private_pages + pages.shared_pages,
-          "what is compared is anonymous");
+          "only anonymous pages are compared");
   Require(pages.swapped_pages <= own.size(), "a page is counted once");
 }
 
@@ -39,7 +39,7 @@ void FuzzSharing(FuzzedDataProvider* input) {
   FillInFrames(first_page, input->ConsumeBool(), absl::MakeSpan(own), absl::MakeSpan(peer));
   const RegionSharing sharing = SharingOf(0, own, peer, kStandInForZero);
   Require((sharing.shared & sharing.exclusive).none(), "a page is shared or not");
-  Require((sharing.peer_exclusive & ~sharing.peer).none(), "what the peer has alone, it has");
+  Require((sharing.peer_exclusive & ~sharing.peer).none(), "a page that only the peer has is one of the peer's");
 }
 
 // A process and its peer, pids 12 and 13, in a /proc of files in memory.
@@ -63,7 +63,7 @@ absl::string_view Bytes(const std::vector<uint64_t>& words) {
 
 void FuzzSweep(FuzzedDataProvider* input) {
   static MadeUpProc proc;
-  SweepJob job = {.index = 0,
+  SweepJob job = {.serial = 0,
                   .process = {12, 770'000'000},
                   .peer = {input->ConsumeBool() ? 13 : 0, 770'000'000},
                   .full = input->ConsumeBool(),
@@ -81,7 +81,7 @@ void FuzzSweep(FuzzedDataProvider* input) {
   const std::string maps = input->ConsumeRemainingBytesAsString();
   proc.maps_.Set(maps);
   std::vector<Region> known;
-  // As the kernel prints them: none overlaps another.
+  // As the kernel prints them: without overlaps.
   std::vector<Mapping> mappings = ParseMaps(maps);
   std::erase_if(mappings, [end = uint64_t{0}](const Mapping& mapping) mutable {
     if (mapping.begin < end || mapping.begin % kPageBytes != 0 || mapping.end % kPageBytes != 0) return true;
@@ -98,9 +98,9 @@ void FuzzSweep(FuzzedDataProvider* input) {
     for (const FinishedSweep& found : sweep.Run(absl::Milliseconds(1))) {
       uint64_t pages = 0;
       for (const RangePages& range : found.ranges) pages += range.private_pages + range.shared_pages;
-      Require(pages <= found.figures.private_pages + found.figures.shared_pages, "ranges are parts of the whole");
+      Require(pages <= found.figures.private_pages + found.figures.shared_pages, "ranges are parts of the total");
       Require(found.diverged_sample.size() <= std::min(found.diverged_met, uint64_t{kMaxDivergedSample}),
-              "a sample is no larger than what it is of");
+              "a sample is not larger than its population");
       Require(std::is_sorted(found.diverged_sample.begin(), found.diverged_sample.end()), "a sample is sorted");
     }
   }

@@ -1,7 +1,7 @@
-// The files of /proc that a process has, and what its mappings are taken for. The name and the arguments of a process
-// are its own choice, and so are the paths it maps.
+// The files of /proc/PID, and the regions made from its mappings. A process chooses its name, its arguments, and the
+// paths that it maps.
+#include "attribution/regions.h"
 #include "fuzz.h"
-#include "regions.h"
 #include "source/proc_text.h"
 
 namespace cowprof {

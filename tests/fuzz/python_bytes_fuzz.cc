@@ -1,5 +1,5 @@
-// The parsers of CPython's bytes that need no memory around them: line tables of all versions, the published table of
-// offsets, headers of pools, an instruction, two versions of a page.
+// Parsers of CPython's bytes that do not follow pointers: line tables of all versions, the published table of offsets,
+// pool headers, an instruction, two versions of a page.
 #include <cstring>
 
 #include "fuzz.h"
@@ -26,7 +26,7 @@ void FuzzOffsets(FuzzedDataProvider* input) {
   if (input->ConsumeBool() && layout.usable) layout = WithTraceRefs(layout);
   const std::string table = input->ConsumeRemainingBytesAsString();
   const PythonLayout published = WithDebugOffsets(layout, table);
-  Require(published.usable || published.reason[0] != '\0', "a reason where it can't be used");
+  Require(published.usable || published.reason[0] != '\0', "a reason if it is not usable");
 }
 
 void FuzzPool(FuzzedDataProvider* input) {
@@ -35,7 +35,7 @@ void FuzzPool(FuzzedDataProvider* input) {
   const std::string header = input->ConsumeRemainingBytesAsString();
   const auto block = ParsePool(header, address, pool_bytes);
   if (!block || block->in_header) return;
-  Require(block->block <= address && address - block->block < block->block_bytes, "the block holds the address");
+  Require(block->block <= address && address - block->block < block->block_bytes, "the block contains the address");
 }
 
 void FuzzInstruction(FuzzedDataProvider* input) {
@@ -66,7 +66,7 @@ void FuzzPages(FuzzedDataProvider* input) {
   }
   if (input->ConsumeBool()) worker.resize(input->ConsumeIntegralInRange<size_t>(0, 64));
   const PageDiff diff = ComparePages(context, parent, worker);
-  Require((diff == PageDiff::kIdentical) == (parent == worker), "identical is what is identical");
+  Require((diff == PageDiff::kIdentical) == (parent == worker), "identical if and only if equal");
   NeedsNeighbours(parent, worker);
   if (context.types) CountHeads(parent, context.layout, context.types);
 }

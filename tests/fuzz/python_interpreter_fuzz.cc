@@ -1,5 +1,5 @@
-// What an interpreter says of itself while its memory is damaged: the interpreter, its threads, their frames and code
-// objects, whether its collector is on, the arguments of a DataLoader's worker. Of every CPython version.
+// Reads an interpreter whose memory is damaged: the interpreter, its threads, their frames and code objects, whether
+// its collector is on, the arguments of a DataLoader's worker. For every CPython version.
 #include "hostile_memory.h"
 #include "python/frames.h"
 #include "python/page_diff.h"
@@ -11,10 +11,10 @@ namespace {
 void ReadThreads(const Interpreter& interpreter, const HostileMemory& memory, FuzzedDataProvider* input) {
   CodeReader codes(interpreter, memory);
   const std::vector<ThreadState> threads = ListThreads(interpreter, memory);
-  Require(threads.size() <= 4096, "at most so many threads");
+  Require(threads.size() <= 4096, "a bounded number of threads");
   for (const ThreadState& thread : threads) {
     const std::vector<RawFrame> frames = WalkFrames(interpreter, memory, thread.address);
-    Require(frames.size() <= 128, "at most so many frames");
+    Require(frames.size() <= 128, "a bounded number of frames");
     for (const RawFrame& frame : frames) {
       const auto location = codes.Resolve(frame.code, frame.instruction);
       if (!location) continue;
@@ -33,7 +33,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace cowprof;
   FuzzedDataProvider input(data, size);
   const RecordedPython& python = RecordedPythons()[PickOne(&input, RecordedPythons().size())];
-  const bool whole = input.ConsumeBool();  // from the first byte of it, or as it was before it was damaged
+  const bool whole = input.ConsumeBool();  // find the interpreter in damaged memory, or start from the undamaged one
   const HostileMemory memory(python.recording, &input);
   PythonModule module = python.recording.module;
   if (input.ConsumeBool()) module.py_version = 0;

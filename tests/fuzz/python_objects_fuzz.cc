@@ -1,8 +1,8 @@
-// Types, objects, strings and dicts in damaged memory, arenas of pymalloc among mappings, heads of objects in regions.
+// Types, objects, strings and dicts in damaged memory; arenas of pymalloc among mappings; heads of objects in regions.
+#include "attribution/regions.h"
 #include "hostile_memory.h"
 #include "python/object_heads.h"
 #include "python/objects.h"
-#include "regions.h"
 
 namespace cowprof {
 namespace {
@@ -32,14 +32,15 @@ void LookForArenas(const RecordedPython& python, const HostileMemory& memory, Fu
   const uint64_t pool = input->ConsumeBool() ? 4096 : 16384;
   uint64_t before = 0;
   for (const Region& region : SplitArenas(regions, memory, pool, 64 * pool)) {
-    Require(before <= region.start && region.start < region.end, "regions in order, each with pages");
+    Require(before <= region.start && region.start < region.end, "regions in order, none empty");
     before = region.end;
   }
   if (regions.empty()) return;
   TypeReader types(python.interpreter, memory);
   const std::optional<HeadLayout> layout = HeadLayoutOf(python.interpreter);
   if (!layout) return;
-  const RegionHeads heads = LookForHeads(regions[0], memory, *layout, LookUpIn(types, python.interpreter.layout.minor));
+  const RegionHeads heads =
+      LookForHeads(regions[0], kLeastPageBytes, memory, *layout, LookUpIn(types, python.interpreter.layout.minor));
   Require(heads.with_heads <= heads.pages && heads.pages <= 256, "a bounded look");
 }
 

@@ -1,5 +1,5 @@
-// A recording that anybody may have written, or that was cut off anywhere: read as `report` and `view` read it, up to
-// the bytes of the page.
+// A recording that anyone may have written, or that was truncated anywhere: read like `report` and `view` do, up to the
+// bytes of the page.
 #include <fcntl.h>
 
 #include <algorithm>
@@ -12,45 +12,47 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "fuzz.h"
-#include "sink/page.h"
-#include "sink/report.h"
-#include "sink/screen.h"
-#include "sink/timeline_file.h"
-#include "sink/timeline_tail.h"
+#include "sink/page/page.h"
+#include "sink/report/report.h"
+#include "sink/terminal/screen.h"
+#include "timeline/timeline_file.h"
+#include "timeline/timeline_tail.h"
 
 namespace cowprof {
 namespace {
 
 void FuzzView(const std::string& path) {
-  Growth growth;
+  Run run;
   PageBuilder builder;
-  const absl::StatusOr<TimelineContents> contents = ReadTimeline(
-      path, [&](const RunInfo& info) { growth.info = info; },
-      [&](const Sample& sample) {
-        Append(sample, &growth);
-        builder.Add(sample, growth);
-      });
+  const absl::StatusOr<TimelineContents> contents =
+      ReadTimeline(path, {.on_info = [&](const RunInfo& info) { run.model.info = info; },
+                          .on_sample =
+                              [&](const Sample& sample, const std::vector<Alert>& raised) {
+                                Append(sample, raised, &run);
+                                builder.Add(sample, raised, run);
+                              }});
   if (!contents.ok()) return;
-  const std::string data = builder.Data(growth, {.complete = contents->complete});
+  const Findings findings = Judge(run);
+  const std::string data = builder.Data(run.model, findings, {.complete = contents->complete});
   const auto json = nlohmann::ordered_json::parse(data.substr(0, data.find('\n')), nullptr, false);
   Require(json.is_object(), "the page's data is JSON, a newline and the columns");
-  const std::string text = ReportText(growth, contents->complete);
+  const std::string text = ReportText(run.model, findings, contents->complete);
   for (const char c : text) Require(c == '\n' || static_cast<unsigned char>(c) >= ' ', "no control character");
-  Screen(growth, {.columns = 100, .rows = 30}, "");
+  Screen(run.model, findings, {.size = {.columns = 100, .rows = 30}});
 }
 
-// What follows a file that grows: whole lines only, the rest with the next look.
+// Following a file that grows: reads complete lines only, the rest with the next call.
 void FuzzTail(MemoryFile* file, absl::string_view bytes) {
   size_t samples = 0;
   file->Set(bytes.substr(0, bytes.size() / 2));
   TimelineTail tail(Fd(open(file->path().c_str(), O_RDONLY | O_CLOEXEC)),
-                    {[](const RunInfo&) {}, [&](const Sample&) { ++samples; }});
+                    {[](const RunInfo&) {}, [&](const Sample&, const std::vector<Alert>&) { ++samples; }});
   static_cast<void>(tail.Read());
   file->Set(bytes);
   static_cast<void>(tail.Read());
   const size_t before = samples;
   static_cast<void>(tail.Read());
-  Require(samples == before, "a line is taken once");
+  Require(samples == before, "a line is consumed once");
 }
 
 using Json = nlohmann::ordered_json;
@@ -62,7 +64,7 @@ void CollectLeaves(Json* value, std::vector<Json*>* leaves) {
   }
 }
 
-// One value of a line becomes one that arithmetic, conversions or types could stumble over.
+// Replaces one value of a line by one that breaks careless arithmetic, conversions or type checks.
 std::string WithOddValue(absl::string_view line, std::mt19937* random) {
   static const std::vector<Json> kOdd = {
       0,          1,      -1,        2,         255,          65536,         1LL << 31,      1LL << 32, 1LL << 53,
@@ -87,8 +89,8 @@ std::string WithOddValue(absl::string_view line, std::mt19937* random) {
 
 extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
 
-// Of recordings with bytes changed at random hardly one is read beyond its first lines: every second mutation keeps to
-// the format.
+// Hardly any recording with random bytes changed is read beyond its first lines, so every second mutation keeps the
+// format intact.
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned seed) {
   std::mt19937 random(seed);
   if (random() % 2 == 0) return LLVMFuzzerMutate(data, size, max_size);

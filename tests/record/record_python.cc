@@ -1,6 +1,6 @@
-// Starts a Python on tests/fixtures/python/workload/sample.py, compares what userspace/python reads of it with what it
-// says of itself, and keeps what was read as a fixture of the unit tests. Run by scripts/record-python-fixtures.sh and
-// by hand; no part of the tool.
+// Runs a Python with tests/fixtures/python/workload/sample.py, compares what userspace/python reads with what the
+// program reports about itself, and saves what was read as a fixture for the unit tests.
+// scripts/record-python-fixtures.sh runs it for every interpreter of a machine.
 //
 // usage: record_python FIXTURE PYTHON [ARGUMENT...]     FIXTURE "-": compare only
 #include <signal.h>
@@ -73,7 +73,7 @@ int Fail(absl::string_view why) {
   return 1;
 }
 
-// The module that FindInterpreter() took, without the paths of this machine.
+// The module that FindInterpreter() chose, without the paths of this machine.
 absl::StatusOr<PythonModule> FindModule(const ProcFs& proc, pid_t pid, const Interpreter& interpreter) {
   const auto mappings = proc.ReadMaps(pid);
   if (!mappings.ok()) return mappings.status();
@@ -85,7 +85,7 @@ absl::StatusOr<PythonModule> FindModule(const ProcFs& proc, pid_t pid, const Int
   return absl::NotFoundError("find the module again");
 }
 
-// Of .bss only the place of the version's text is worth keeping: narrows the search to that.
+// Of .bss only the version text is worth saving: narrows the search to it.
 void NarrowBss(const MemoryReader& memory, absl::string_view version, PythonModule* module) {
   std::string bss(module->bss_end - module->bss_begin, '\0');
   ReadOrZero(memory, module->bss_begin, absl::MakeSpan(bss.data(), bss.size()));
@@ -106,7 +106,8 @@ int Record(const std::string& fixture, char** command) {
   std::string line;
   while (workload.ReadLine(&line) && line != "end") {
     if (!absl::StartsWith(line, "gc ")) {
-      if (!ParseTruthLine(line, &recording.truth)) return Fail(absl::StrCat("what is this: ", line));
+      if (!ParseTruthLine(line, &recording.truth))
+        return Fail(absl::StrCat("unexpected output of the workload: ", line));
       continue;
     }
     const auto interpreter = FindInterpreter(proc, workload.pid(), live);

@@ -1,11 +1,11 @@
 #!/usr/bin/python3
-"""Shows that alerts come before the kill, and only then: real ramps to real limits, and as many healthy runs.
+"""Proves that alerts precede the kill and only then appear: real ramps to real limits, and as many healthy runs.
 
     tests/system/alerts_proof.py [--only PART] [--show]
 
-Prints a table: when the alert stood in the recording, when the worker died, the lead in seconds and as a share of the ramp.
-Exits with 1 if a ramp had no alert in time or a healthy run had one. test_alerts.py runs a part of it. Needs root, the v1
-memory controller and torch; the machine should be quiet.
+Prints a table: when the alert was recorded, when the worker died, and the lead in seconds and as a share of the ramp.
+Exits with 1 if a ramp had no alert in time or a healthy run had one. test_alerts.py runs some of the cases. Needs root, the v1
+memory controller and torch, on a quiet machine.
 """
 import argparse
 import subprocess
@@ -34,12 +34,12 @@ class Run:
         self.death = killed[0]["t"] if killed else None
 
     def alert(self, kinds=("cgroup-v1",)):
-        """The first one of the limit that kills."""
+        """The first alert of the limit that kills."""
         return next((alert for alert in self.alerts if alert["kind"] in kinds), None)
 
     @property
     def ramp(self):
-        """From the fork of the worker to the kill."""
+        """Seconds from the fork of the worker to the kill."""
         return self.death - self.started[1]
 
     def lead(self, **kinds):
@@ -48,7 +48,7 @@ class Run:
 
 
 def record(name, command, *options, limit_mb, seconds=120):
-    """Runs `command` in a memory cgroup of its own, with cowprof outside of it."""
+    """Runs `command` in its own memory cgroup, with cowprof outside it."""
     with tempfile.TemporaryDirectory() as folder, MemoryGroup(limit_mb * MB) as group:
         target = harness.Process(command, preexec_fn=group.join, stderr=subprocess.DEVNULL)
         try:
@@ -104,7 +104,7 @@ def loader(kind, *options):
 
 
 def loaders_that_die():
-    """A DataLoader killed for its memory, by a leak in a worker and by copies, and one by a bus error."""
+    """DataLoaders killed by a worker's leak, by copies, and by a bus error on /dev/shm."""
     for pause in (20, 50):
         yield f"leak in a loader's worker, {pause} ms", 700, loader("leak", "--item-kb=1024", f"--pause-ms={pause}", "--items=4000")
     for rows, limit in ((600_000, 350), (900_000, 420)):
@@ -134,13 +134,13 @@ def print_row(run, verdict, kinds=("cgroup-v1",)):
 
 
 def judge_ramp(run):
-    """'' or what is wrong."""
+    """'' if the ramp was alerted in time, otherwise what is wrong."""
     if run.death is None:
         return "did not die"
     alert = run.alert()
     if alert is None:
         return "NO ALERT"
-    if alert["index"] != 1:  # there is one; the OOM killer may choose its parent all the same
+    if alert["index"] != 1:  # the OOM killer may still choose its parent
         return "WRONG WORKER"
     expected = {"new": ("new-memory",), "cop": ("data",)}[run.name[:3]]
     if alert["cause"] not in expected:
@@ -149,7 +149,7 @@ def judge_ramp(run):
 
 
 def judge_loader(run):
-    """A fifth of the run, or ten seconds; one of the workers that live, and what it is that grows."""
+    """Wants a lead of a fifth of the run or ten seconds, and the alert to name a living worker and what grows."""
     if run.death is None:
         return "did not die"
     shm, leak = run.name.startswith("shm"), run.name.startswith("leak")
@@ -176,9 +176,9 @@ PARTS = {"ramps": (steady_ramps, judge_ramp), "dying": (loaders_that_die, judge_
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", default="", help="a part, or a piece of a run's name")
+    parser.add_argument("--only", default="", help="run only this part, or runs whose name contains this")
     arguments = parser.parse_args()
-    # A virtual machine hands out memory that it never used before at a tenth of the speed: no ramp would be steady.
+    # Touch the memory first: a virtual machine hands out never-used memory at a tenth of the speed, so no ramp would be steady.
     subprocess.run([harness.WORKLOADS / "ramp", "--mb=4000", "--rate=100000", "--rest=0"], stdout=subprocess.DEVNULL, check=True)
     failures = runs = 0
     for part, (cases, judge) in PARTS.items():
@@ -190,7 +190,7 @@ def main():
             runs += 1
             failures += bool(verdict)
             print_row(run, verdict or "ok", ("shm",) if name.startswith("shm") else ("cgroup-v1",))
-    print(f"{runs - failures} of {runs} as they must be")
+    print(f"{runs - failures} of {runs} as expected")
     return 1 if failures else 0
 
 

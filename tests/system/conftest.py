@@ -1,7 +1,8 @@
 """Fixtures of the system tests, and the account of what was skipped.
 
 Tests run build/cowprof (or COWPROF_BUILD/cowprof) as root on real processes. A test that needs what the host lacks says so with
-needs(); every skip is listed, and one that expected_skips.txt does not name fails the session.
+needs(); every skip is listed, and one that expected_skips.txt does not name fails the session. Tests in slow_tests.txt, and those
+marked slow, run with --slow or -m slow only.
 """
 import contextlib
 import fnmatch
@@ -17,6 +18,13 @@ import pytest
 import harness
 
 EXPECTED_SKIPS = Path(__file__).with_name("expected_skips.txt")
+SLOW_TESTS = Path(__file__).with_name("slow_tests.txt")
+
+
+def patterns(path):
+    """The lines of a list of tests, without comments."""
+    lines = [line.split("#")[0].strip() for line in path.read_text().splitlines()]
+    return [line for line in lines if line]
 
 
 def needs(capability, available, reason):
@@ -128,7 +136,7 @@ _skips = []
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "slow: the long form of a test; the suite runs a shorter one by default")
+    config.addinivalue_line("markers", "slow: not in the slice that runs by default; slow_tests.txt marks tests as well")
     # A shell in the background (and nohup) starts us with these ignored, and so would be all that we start.
     for number in signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM:
         if signal.getsignal(number) == signal.SIG_IGN:
@@ -136,16 +144,36 @@ def pytest_configure(config):
 
 
 def pytest_addoption(parser):
-    parser.addoption("--slow", action="store_true", help="run the long forms as well")
+    parser.addoption("--slow", action="store_true", help="run slow tests as well")
     parser.addoption("--figures", metavar="FILE", help="write what the tests measured there, as JSON")
 
 
 def pytest_collection_modifyitems(config, items):
+    if not any("::" in argument for argument in config.args):  # a test that is asked for by name runs
+        mark_slow_tests(items)
     if config.getoption("--slow") or "slow" in (config.getoption("-m") or ""):
         return
     chosen = [item for item in items if "slow" not in item.keywords]
     config.hook.pytest_deselected(items=[item for item in items if "slow" in item.keywords])
     items[:] = chosen
+
+
+def mark_slow_tests(items):
+    """Marks what slow_tests.txt lists. A session of all files fails if a line matches nothing, or if a file has no other test."""
+    listed = patterns(SLOW_TESTS)
+    unused, files, fast_files = set(listed), set(), set()
+    for item in items:
+        name = f"{item.path.name}::{item.nodeid.split('::', 1)[1]}"
+        matching = [pattern for pattern in listed if fnmatch.fnmatch(name, pattern)]
+        if matching:
+            item.add_marker(pytest.mark.slow)
+        unused.difference_update(matching)
+        files.add(item.path.name)
+        if "slow" not in item.keywords:
+            fast_files.add(item.path.name)
+    if files >= {path.name for path in Path(__file__).parent.glob("test_*.py")} and (unused or files != fast_files):
+        raise pytest.UsageError("\n".join([*(f"{SLOW_TESTS.name}: no test matches {pattern}" for pattern in sorted(unused)),
+                                           *(f"{SLOW_TESTS.name}: only slow tests in {name}" for name in sorted(files - fast_files))]))
 
 
 def pytest_runtest_logreport(report):
@@ -154,8 +182,7 @@ def pytest_runtest_logreport(report):
 
 
 def _is_expected(test, reason):
-    lines = [line.split("#")[0].strip() for line in EXPECTED_SKIPS.read_text().splitlines()]
-    return any(fnmatch.fnmatch(f"{test} {reason.split(':')[0]}", line) for line in lines if line)
+    return any(fnmatch.fnmatch(f"{test} {reason.split(':')[0]}", line) for line in patterns(EXPECTED_SKIPS))
 
 
 def pytest_sessionfinish(session):

@@ -1,7 +1,7 @@
-"""Containers without a container engine: namespaces made by unshare(1), a root of their own by pivot_root(8), 64 MiB of /dev/shm.
+"""Containers without a container engine: namespaces from unshare(1), a root from pivot_root(8), and 64 MiB of /dev/shm.
 
 A container's image holds an interpreter, libraries and cowprof below /opt/inside, which the host does not have. Its first process
-sleeps; others are started in it as `docker exec` does, by nsenter(1). All that it mounts and runs ends with its first process.
+sleeps; nsenter(1) starts others in it, as `docker exec` does. Everything that it mounts and runs ends with its first process.
 """
 import contextlib
 import os
@@ -20,7 +20,7 @@ PYTHON = f"{PREFIX}/bin/python3"
 COWPROF = f"{PREFIX}/bin/cowprof"
 WORKLOADS = f"{PREFIX}/workloads"
 SHM_BYTES = 64 << 20
-BOOT_OFFSET = 1_000_000  # seconds that a time namespace is ahead
+BOOT_OFFSET = 1_000_000  # seconds by which the time namespace is ahead
 ENVIRONMENT = {"PATH": f"{PREFIX}/bin", "LD_LIBRARY_PATH": f"{PREFIX}/lib", "PYTHONDONTWRITEBYTECODE": "1"}
 TOOLS = ("sh", "sleep", "mount", "umount", "setpriv", "unshare")
 
@@ -34,7 +34,7 @@ def _libraries(programs):
 
 
 def _copy(source, target):
-    """By a link where that can be: quick."""
+    """Links where possible, because that is quick."""
     source, target = Path(source).resolve(), Path(target)
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -44,7 +44,7 @@ def _copy(source, target):
 
 
 def make_image(folder):
-    """A root file system in `folder`: the distribution's interpreter, the workloads and cowprof, with what they need."""
+    """Makes a root file system in `folder`: the distribution's interpreter, the workloads, cowprof, and their libraries."""
     inside = folder / PREFIX.lstrip("/")
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     standard = Path(os.__file__).parent
@@ -67,7 +67,7 @@ def make_image(folder):
 
 # ---- One container ----
 
-# Run in the new namespaces. $1: the image; the other words: which optional mounts.
+# Runs in the new namespaces. $1 is the image; the remaining words are optional mounts.
 _START = """
 set -e
 root=$1; shift
@@ -92,7 +92,7 @@ exec sh -c 'umount -l /old; echo "{\\"role\\": \\"up\\"}"; exec sleep infinity'
 
 
 class _Inner(harness.Process):
-    """A process in a container; `host_pid` is its pid outside, `inner_pid` inside. `pid` is that of nsenter, which waits for it."""
+    """A process in a container: `host_pid` is its pid outside, `inner_pid` inside, and `pid` that of the nsenter that waits for it."""
 
     def __init__(self, command, **options):
         super().__init__(command, **options)
@@ -106,7 +106,7 @@ class _Inner(harness.Process):
 
 
 class Container:
-    """`mounts`: of "proc", "sys" and "cgroup"; `group`: its MemoryGroup; `rootless`: begun by nobody, whom it takes for root."""
+    """`mounts`: any of "proc", "sys", "cgroup"; `group`: its MemoryGroup; `rootless`: started by nobody, mapped to root inside."""
 
     def __init__(self, image, mounts=("proc", "sys"), group=None, rootless=False):
         self.join = group.join if group else None
@@ -123,7 +123,7 @@ class Container:
             raise
 
     def command(self, words, capabilities=None):
-        """For the host: runs `words` in the container; with these capabilities alone, as after --cap-drop=all --cap-add=..."""
+        """The host's command that runs `words` in the container, with only these capabilities, as after --cap-drop=all --cap-add=..."""
         drop = []
         if capabilities is not None:
             drop = ["setpriv", "--bounding-set", ",".join(["-all", *(f"+{name}" for name in capabilities)]), "--"]
@@ -139,14 +139,14 @@ class Container:
                               preexec_fn=self.join, env=ENVIRONMENT, **options)
 
     def fill_shm(self, files):
-        """{name: bytes}; gone with None. From inside: the host's root is nobody to the files of a user namespace."""
+        """Writes {name: bytes}, removes where None. Runs inside, because files of a user namespace reject the host's root."""
         program = "import os, sys\nfor path, size in eval(sys.argv[1]).items():\n" \
                   "    open('/dev/shm/' + path, 'wb').write(bytes(size)) if size else os.remove('/dev/shm/' + path)"
         done = self.run(PYTHON, "-c", program, files)
         assert done.returncode == 0, done.stderr
 
     def path(self, path):
-        """A path of the container, for the host."""
+        """A path in the container, as the host reaches it."""
         return harness.inside(self.init, path.lstrip("/"))
 
     def stop(self):
@@ -164,7 +164,7 @@ class Container:
 
 
 def inner_pid(pid):
-    """As the innermost pid namespace has it."""
+    """The process's pid in its innermost pid namespace."""
     return int(re.search(r"^NSpid:.*\s(\d+)$", Path(f"/proc/{pid}/status").read_text(), re.M).group(1))
 
 
@@ -180,7 +180,7 @@ class Outside:
         self.container = container
 
     def name_of(self, group):
-        """Of the container's cgroup, where cowprof runs."""
+        """The name of the container's cgroup as cowprof sees it."""
         return group.path
 
     def pid_of(self, process):
@@ -194,7 +194,7 @@ class Outside:
 
 
 class Inside(Outside):
-    """Both in the container; cowprof perhaps with some of root's capabilities only."""
+    """Both in the container, with cowprof optionally limited to some of root's capabilities."""
 
     sees_host = False
 
@@ -224,7 +224,7 @@ class Inside(Outside):
 
 
 class Beside(Inside):
-    """cowprof in mount and cgroup namespaces of its own, as a sidecar or a debug container; of the container it has the pids only."""
+    """cowprof in its own mount and cgroup namespaces, as a sidecar or debug container that shares only the pid namespace."""
 
     def name_of(self, group):
         return f"/../{group.folder.name}"

@@ -1,8 +1,8 @@
-"""What cowprof can tell of a container, by where it runs: each check plants something in a container and compares.
+"""What cowprof can see of a container, depending on where it runs: each check plants something in a container and compares.
 
     python3 tests/system/container_matrix.py        as root: every setting x every check, as a table for docs/containers.md
 
-A check returns nothing, or raises an AssertionError that says what deviates. test_containers.py runs them one by one.
+A check returns nothing or raises an AssertionError that says what deviates. test_containers.py runs them one by one.
 """
 import collections
 import contextlib
@@ -21,12 +21,12 @@ from memory_groups import MemoryGroup, memory_root
 
 MIB = 1 << 20
 LIMIT = 512 * MIB
-DOCKER_ADDED = ("bpf", "perfmon", "sys_ptrace")  # what --cap-add has to name
+DOCKER_ADDED = ("bpf", "perfmon", "sys_ptrace")  # what --cap-add must name
 
 
 @contextlib.contextmanager
 def limited_container(image, **options):
-    """With a memory limit, where the host's cgroups can be divided; `group` is None elsewhere. `sidecar`: a group beside it."""
+    """A container with a memory limit if the host's cgroups can be divided, else `group` is None. `sidecar`: a sibling group."""
     with contextlib.ExitStack() as stack:
         group = stack.enter_context(MemoryGroup(LIMIT)) if memory_root() else None
         mounts = ("proc", "sys", *(["cgroup"] if group and not options.get("rootless") else []))
@@ -47,14 +47,14 @@ def running(process):
 
 
 def without_frames(worker, planned):
-    """In a user namespace the workload can't see its page frames: what it planned is all the truth there is."""
+    """In a user namespace the workload can't see its page frames, so compares with the plan alone."""
     causes = collections.Counter(cause for _, cause in planned)
     figures = {"planted_copies": len(planned), "pagemap_copies": len(planned), "missed": 0, "unplanned": 0, "by_cause": dict(causes)}
     return worker if worker["pagemap_copies"] else {**worker, **figures}
 
 
 def check_planted(view, folder):
-    """Counts, causes, types, lines and files of Python, by an interpreter that the host does not have."""
+    """Counts, causes, types, lines and Python files, with an interpreter that the host does not have."""
     box = view.container
     with running(box.start(container.PYTHON, f"{container.WORKLOADS}/planted_python.py", "mixture_causes", "--linger=0.2",
                            "--planned=/tmp/planned")) as target:
@@ -86,12 +86,12 @@ def rows_of_kind(document, prefix):
 
 def doctor(view, process):
     result = view.cowprof("doctor", "--json", view.pid_of(process))
-    assert result.returncode in (0, 5) and result.stderr == "", result.stderr  # 5: no rung; the rest is told all the same
+    assert result.returncode in (0, 5) and result.stderr == "", result.stderr  # 5: no usable rung, but the rest is still printed
     return json.loads(result.stdout)
 
 
 def check_limits(view, _):
-    """The container's own 64 MiB of /dev/shm, and its memory limit, by the name that its cgroup has where cowprof runs."""
+    """The container's own 64 MiB of /dev/shm, and its memory limit under the cgroup name that cowprof sees."""
     box = view.container
     with running(box.start("sleep", "100")) as target:
         document = doctor(view, target)
@@ -104,7 +104,7 @@ def check_limits(view, _):
 
 
 def check_shm(view, _):
-    """Segments of the container's own /dev/shm, and whether who made them lives: its name has the pid inside."""
+    """Segments of the container's own /dev/shm, and whether their creator lives: the file name has its inner pid."""
     box = view.container
     with running(box.start("sleep", "100")) as target:
         alive, dead = f"torch_{target.inner_pid}_1_0", "torch_99999_1_0"
@@ -120,7 +120,7 @@ def check_shm(view, _):
 
 
 def end_workers(view, folder, *ways):
-    """Returns the report of workers that end in these ways, and what they said."""
+    """Records workers that end in these ways and returns the report."""
     box = view.container
     command = [container.PYTHON, f"{container.WORKLOADS}/dying_workers.py", *ways]
     with running(box.start(*command, stderr=subprocess.DEVNULL)) as target:
@@ -128,13 +128,13 @@ def end_workers(view, folder, *ways):
         recording = view.record(target, folder)
         try:
             recording.await_sample()
-            harness.wait_until(lambda: '"python"' in recording.path.read_text(errors="replace"), "the interpreter to be known")
+            harness.wait_until(lambda: '"python"' in recording.path.read_text(errors="replace"), "the interpreter to be identified")
             target.go()
             for way in ways:
                 if way == "killed_from_outside":
                     kill_from_host(box, target.await_line("by", way)["pid"])
             target.await_line("role", "done")
-            harness.wait_until(lambda: recording.path.read_text(errors="replace").count('"exit"') >= len(ways), "the ends in the file")
+            harness.wait_until(lambda: recording.path.read_text(errors="replace").count('"exit"') >= len(ways), "the exits in the recording")
             target.finish()
             assert recording.wait() == 0, recording.stderr
         finally:
@@ -143,7 +143,7 @@ def end_workers(view, folder, *ways):
 
 
 def kill_from_host(box, inner_pid):
-    """Kills what has that pid in the container, from outside of it."""
+    """Kills, from outside, the process that has that pid in the container."""
     namespace = os.readlink(f"/proc/{box.init}/ns/pid")
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -153,7 +153,7 @@ def kill_from_host(box, inner_pid):
 
 
 def check_post_mortem(view, folder):
-    """A bus error on the container's own full /dev/shm, and a crash in a library that the host does not have."""
+    """A bus error on the container's own full /dev/shm, and a crash in a library that the host does not have, both explained."""
     box = view.container
     box.fill_shm({"filler": 60 * MIB})
     report = end_workers(view, folder, "full:/dev/shm/array", "segfault", "killed_from_outside")
@@ -171,7 +171,7 @@ def check_post_mortem(view, folder):
 CHECKS = {"counts, causes, types, lines": check_planted, "limits": check_limits, "cowprof shm": check_shm,
           "post-mortem": check_post_mortem}
 
-# name: (of the container, where cowprof runs)
+# name: (options of the container, where cowprof runs)
 SETTINGS = {
     "on the host": ({}, container.Outside),
     "on the host, rootless container": ({"rootless": True}, container.Outside),
@@ -189,7 +189,7 @@ def cell_of(check, view, folder):
     try:
         check(view, folder)
         return "yes"
-    except Exception as error:  # the next one may do
+    except Exception as error:  # the next check may still pass
         return "no: " + (str(error).splitlines() or [type(error).__name__])[0][:160].replace("|", "\\|")
 
 

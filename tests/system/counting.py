@@ -1,4 +1,4 @@
-"""Runs one planted workload under cowprof, attached or started by it, and compares every figure it planted with the report."""
+"""Runs a planted workload under cowprof, attached or started by it, and compares every planted figure with the report."""
 import json
 import subprocess
 
@@ -6,15 +6,15 @@ import harness
 
 PLANTED = ("copies", "reuses", "zero_fills")
 TOLERANCE = 0.005
-OWN_PAGES = 60  # what a process copies or fills by itself: stack, libc, exit; only allowed where nothing was planted
+OWN_PAGES = 60  # what a process copies or fills on its own: stack, libc, exit; allowed only where nothing was planted
 
 
 def run_attached(command, folder, *options):
-    """Starts the workload, attaches, lets it go. Returns the report and the workload's lines."""
+    """Starts the workload, attaches, releases it. Returns the report and the workload's lines."""
     workload = harness.Process([harness.WORKLOADS / command[0], *command[1:], "--wait"])
     try:
         workload.await_line("role", "ready")
-        recording = harness.attach(workload.pid, folder / "attached.json", *options)
+        recording = harness.attach_aloud(workload.pid, folder / "attached.json", *options)
         try:
             recording.await_sample()
             workload.go()
@@ -30,7 +30,7 @@ def run_attached(command, folder, *options):
 
 
 def run_started(command, folder, *options):
-    """cowprof starts the workload. Returns the report and the workload's lines."""
+    """Lets cowprof start the workload. Returns the report and the workload's lines."""
     path = folder / "started.json"
     with open(folder / "stdout", "w+", encoding="utf-8") as stdout:
         recording = harness.Recording(path, ["--output", path, "--quiet", *options, "--", harness.WORKLOADS / command[0],
@@ -51,7 +51,7 @@ def children_of(lines):
 
 
 def planted(lines):
-    """{pid: {figure: count}}; a process that spoke twice, as after an exec, planted the sum."""
+    """{pid: {figure: count}}. A process that printed twice, as after an exec, planted the sum."""
     sums = {}
     for line in lines:
         figures = sums.setdefault(line["pid"], dict.fromkeys((*PLANTED, "file_copies", "shm_pages", "moved"), 0))
@@ -69,7 +69,7 @@ def assert_near(counted, truth, what):
 
 
 def assert_counts(report, lines, figures=("copies",)):
-    """Every process is listed once, with what it planted; and copies as pagemap saw them, too."""
+    """Every process is listed once with what it planted, and pagemap confirms the planted copies."""
     sums = planted(lines)
     for pid, truth in sums.items():
         row = harness.row_of(report, pid)

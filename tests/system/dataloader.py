@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""Trains a small text classifier with PyTorch: a dataset of Python dicts, and a DataLoader whose workers are forked.
+"""Trains a small text classifier with PyTorch: a dataset of Python dicts, and a DataLoader with forked workers.
 
-An ordinary training script, and that is the point: its workers only ever read the dataset, and yet each of them ends up with
-a copy of it. Prints its pid and its progress as JSON lines. The demo and the system tests profile it.
+This is deliberately an ordinary training script: its workers only read the dataset, yet each ends up with a copy of it. Prints
+its pid and its progress as JSON lines. The demo and the system tests profile it.
 """
 import argparse
 import json
@@ -19,7 +19,7 @@ BUCKETS = 1024
 
 
 class Reviews(Dataset):
-    """Records as they come out of a JSON file: one dict each."""
+    """Records as a JSON file yields them: one dict each."""
 
     def __init__(self, items, words_per_item):
         rng = random.Random(1)
@@ -44,9 +44,9 @@ def parse_arguments():
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--batch-size", type=int, default=256)
     parser.add_argument("--epochs", type=int, default=2)
-    parser.add_argument("--batches", type=int, default=0, help="stop an epoch after so many batches (0: all)")
-    parser.add_argument("--seconds", type=float, default=0, help="stop after so many seconds of training (0: never)")
-    parser.add_argument("--report-every", type=int, default=100, help="batches between two lines of progress")
+    parser.add_argument("--batches", type=int, default=0, help="batches per epoch (0: all)")
+    parser.add_argument("--seconds", type=float, default=0, help="stop training after this many seconds (0: never)")
+    parser.add_argument("--report-every", type=int, default=100, help="batches between progress lines")
     return parser.parse_args()
 
 
@@ -55,7 +55,7 @@ def say(event, **fields):
 
 
 def train_epoch(epoch, loader, model, optimizer, arguments, deadline):
-    """One pass over the data. Returns False when the time is up."""
+    """One pass over the data. Returns False once the deadline has passed."""
     loss_of = nn.CrossEntropyLoss()
     started = time.monotonic()
     for batch, (tokens, labels) in enumerate(loader, start=1):

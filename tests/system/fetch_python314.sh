@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Fetches Debian's Python 3.14 and the C library that it needs, and unpacks both into a folder; installs nothing. The
-# mirror is the one that this machine's apt is configured with. Called by hand and by whoever wants to try a CPython
-# that Debian 12 doesn't have; not by a test, because it needs the network.
+# Fetches Debian's Python 3.14 and the C library that it needs, and unpacks both into a folder; installs nothing. Uses
+# the mirror that apt is configured with. For trying a CPython that Debian 12 does not have; no test runs it, because it
+# needs the network.
 #
 # usage: fetch_python314.sh FOLDER [SUITE]     then: FOLDER/python3.14 -c 'print(1)'
 set -euo pipefail
@@ -17,11 +17,11 @@ apt_dir=$folder/.apt
 mkdir -p "$apt_dir"/{state/lists/partial,cache/archives/partial,sources.d}
 : > "$apt_dir/status"
 
-# The first archive that apt takes packages of this release from, security and updates left aside.
+# The first archive from which apt takes packages of this release, excluding security and updates.
 mirror=$(apt-get indextargets --format '$(REPO_URI) $(COMPONENT) $(CREATED_BY)' |
   awk '$2 == "main" && $3 == "Packages" && $1 ~ /\/debian\/?$/ { print $1; exit }')
 if [ -z "$mirror" ]; then
-  echo "fetch_python314: apt names no Debian archive on this machine; configure one in its sources list" >&2
+  echo "fetch_python314: apt has no Debian archive configured; add one to its sources list" >&2
   exit 1
 fi
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
@@ -35,7 +35,7 @@ cd "$apt_dir/cache/archives"
 "${apt[@]}" download "${packages[@]}"
 for package in ./*.deb; do dpkg-deb -x "$package" "$folder/files"; done
 
-# The dynamic loader of the unpacked C library runs the interpreter with the unpacked libraries only.
+# Start the interpreter through the unpacked dynamic loader, so that it uses only the unpacked libraries.
 root=$folder/files
 loader=$(find "$root" -name 'ld-linux-x86-64.so.2' ! -type d | head -1)
 libraries=$(dirname "$(find "$root" -name 'libc.so.6' | head -1)")

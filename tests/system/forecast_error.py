@@ -1,15 +1,13 @@
-"""Forecast error over time, on planted shapes of growth: what was forecast when a tenth, a fifth, ... of the plateau was there.
+"""Forecast error over time, on planted shapes of growth: what was forecast at a tenth, a fifth, ... of the plateau.
 
     python3 tests/system/forecast_error.py [--keep FOLDER] [SHAPE ...]      as root: records each shape, prints the table
-    python3 tests/system/forecast_error.py --from FOLDER [SHAPE ...]        of recordings that --keep has kept
+    python3 tests/system/forecast_error.py --from FOLDER [SHAPE ...]        uses recordings kept by --keep
 
-The truth is the most that the workers owned together at any sample of the whole run; of the time, when 95 % of what was still
-missing of that had come. A forecast at a moment is the report on the recording as it was then: the file up to that record, which is
-what a recording that was cut off there would be.
+The true plateau is the most that the workers owned together at any sample of the whole run. The true time is when 95 % of the
+remaining growth has happened. A forecast at a moment is the report on the recording cut off after that record.
 """
 import argparse
 import functools
-import json
 import subprocess
 import sys
 import tempfile
@@ -20,8 +18,8 @@ import harness
 
 TESTS = harness.REPOSITORY / "tests" / "system"
 WORKLOAD = TESTS / "workloads" / "planted_epochs.py"
-LOADER = TESTS / "workloads" / "planted_dataloader.py"  # a real one of PyTorch, that keeps a pace
-DEMO = TESTS / "dataloader.py"  # the same as fast as it goes, watched from before it loads its data
+LOADER = TESTS / "workloads" / "planted_dataloader.py"  # a real PyTorch DataLoader, paced
+DEMO = TESTS / "dataloader.py"  # unpaced, and attached before it loads its data
 LARGE = ["--item=large", "--items=20000"]
 # Name: arguments of the workload.
 PLANTED_SHAPES = {
@@ -61,7 +59,7 @@ MOMENTS = 40
 
 
 def record(arguments, path, workload=WORKLOAD, interval="100ms"):
-    """Runs a shape under cowprof from before its first fork to its end; returns what it said."""
+    """Records a shape from before its first fork to its end; returns its output lines."""
     process = harness.Process([harness.PYTHON, workload, *arguments], stderr=subprocess.DEVNULL)
     try:
         if workload != DEMO:
@@ -81,26 +79,20 @@ def record(arguments, path, workload=WORKLOAD, interval="100ms"):
     return process.lines
 
 
-def report_of(path):
-    result = harness.run_cowprof("report", path, "--json")
-    assert result.returncode == 0, result.stderr
-    return json.loads(result.stdout)
-
-
 @functools.lru_cache(maxsize=1)
 def moments(path):
-    """[(t, private bytes of the living workers, forecast)] at some forty moments of a finished recording."""
+    """[(t, private bytes of living workers, forecast)] at about forty moments of a finished recording."""
     lines = Path(path).read_text().splitlines()
     samples = [number for number, line in enumerate(lines) if '"type":"sample"' in line]
     step = max(len(samples) // MOMENTS, 1)
-    # The first second is looked at closely.
+    # Look closely at the first second.
     chosen = sorted(set(samples[:12]) | set(samples[::step]))
     looks = []
     with tempfile.TemporaryDirectory() as folder:
         cut = Path(folder) / "cut.json"
         for number in chosen:
             cut.write_text("\n".join(lines[: number + 1]))
-            report = report_of(cut)
+            report = harness.report_of(cut)
             living = [worker for worker in report["workers"] if worker["role"] == "worker" and worker["ended_at"] is None]
             private = sum(worker["private_bytes"] or 0 for worker in living)
             looks.append((report["duration_seconds"], private, report["forecast"]))
@@ -108,8 +100,8 @@ def moments(path):
 
 
 def errors(path):
-    """The truth in bytes, and a row for each moment: (t, fraction of the truth reached, error of best or None, inside or None)."""
-    truth = report_of(path)["totals"]["peak_workers_private_bytes"]
+    """The true plateau in bytes, and for each moment (t, fraction reached, error of `best` or None, inside the range or None)."""
+    truth = harness.report_of(path)["totals"]["peak_workers_private_bytes"]
     rows = []
     for t, private, forecast in moments(path):
         plateau = forecast["plateau_bytes"]
@@ -117,15 +109,15 @@ def errors(path):
             continue
         rows.append((t, private / truth, plateau and plateau["best"] / truth - 1,
                      plateau and plateau["low"] <= truth * 1.001 and plateau["high"] >= truth * 0.999))
-    # From the peak on there is nothing to forecast: workers end one by one.
+    # After the peak there is nothing to forecast: workers exit one by one.
     peak = max((row[1] for row in rows), default=0)
     end = next((number for number, row in enumerate(rows) if row[1] >= min(0.995, peak)), len(rows))
     return truth, rows[:end]
 
 
 def time_errors(path):
-    """A row for each moment: (t, fraction of the truth reached, error of the time to the plateau or None, inside or None)."""
-    truth = report_of(path)["totals"]["peak_workers_private_bytes"]
+    """For each moment (t, fraction reached, error of the time to the plateau or None, inside the range or None)."""
+    truth = harness.report_of(path)["totals"]["peak_workers_private_bytes"]
     seen = [moment for moment in moments(path) if not moment[2]["ended"]]
     rows = []
     for number, (t, private, forecast) in enumerate(seen):
@@ -164,13 +156,13 @@ def time_cells(rows):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("shapes", nargs="*", metavar="SHAPE", help=", ".join(SHAPES))
-    parser.add_argument("--keep", type=Path, help="folder to keep the recordings in")
-    parser.add_argument("--from", type=Path, dest="source", help="folder with recordings that were kept")
+    parser.add_argument("--keep", type=Path, help="folder in which to keep the recordings")
+    parser.add_argument("--from", type=Path, dest="source", help="folder with recordings from --keep")
     arguments = parser.parse_args()
     print(f"{'':23s} {'plateau':>10s}  " + "  ".join(f"at {100 * f:2.0f} %" for f in FRACTIONS) + "  worst    inside  |  "
           + "  ".join(f"at {100 * f:2.0f} %" for f in TIME_FRACTIONS) + "  inside\n"
-          f"{'':35s} error of the best estimate, when so much of it was reached; from 20 % on"
-          f"{'':16s} |  the same of the time until then", flush=True)
+          f"{'':35s} error of the best estimate at that share of it; from 20 % on"
+          f"{'':16s} |  the same for the time to reach it", flush=True)
     with tempfile.TemporaryDirectory() as scratch:
         folder = arguments.source or arguments.keep or Path(scratch)
         folder.mkdir(exist_ok=True)

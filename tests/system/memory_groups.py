@@ -1,5 +1,5 @@
-"""Real limits for the system tests: a memory cgroup, of version 1 or 2 as this host has it, and a small tmpfs on /dev/shm in a mount
-namespace, as a container has it. Each is gone when its block ends.
+"""Real limits for the system tests: a memory cgroup, version 1 or 2 as the host has it, and a small tmpfs on /dev/shm in a mount
+namespace, as in a container. Each is removed when its block ends.
 """
 import itertools
 import os
@@ -16,7 +16,7 @@ MB = 1 << 20
 
 
 def _find_root():
-    """(version, our own memory cgroup as a folder); (None, None) where there is none that can be divided."""
+    """(version, folder of our own memory cgroup), or (None, None) if it cannot have children."""
     for line in Path("/proc/self/cgroup").read_text().splitlines():
         number, controllers, path = line.split(":", 2)
         version = 2 if number == "0" and not controllers else 1
@@ -38,7 +38,7 @@ def memory_root():
 
 
 class MemoryGroup:
-    """A memory cgroup. `join` is for preexec_fn; `folder` has its files; `path` is what the kernel calls it."""
+    """A memory cgroup. `join` is for preexec_fn, `folder` holds its files, `path` is the kernel's name for it."""
 
     def __init__(self, limit_bytes=None, parent=None):
         self.folder = (parent.folder if parent else _root) / f"cowprof-test-{os.getpid()}-{next(_numbers)}"
@@ -73,7 +73,7 @@ class MemoryGroup:
         try:
             self.folder.rmdir()
             return True
-        except OSError:  # its processes are still on their way out
+        except OSError:  # its processes are still exiting
             return False
 
     def remove(self):
@@ -89,11 +89,11 @@ class MemoryGroup:
 
 
 def in_small_tmpfs(folder, command, megabytes):
-    """`command`, run where `folder` is a tmpfs with so much room."""
+    """`command` wrapped to run with a tmpfs of that size on `folder`."""
     script = f'mount -t tmpfs -o size={megabytes}m tmpfs {folder} && exec "$@"'
     return ["unshare", "-m", "--propagation", "private", "sh", "-c", script, "sh", *map(str, command)]
 
 
 def in_small_shm(command, megabytes=64):
-    """`command`, run where /dev/shm has so much room, as in a container."""
+    """`command` wrapped to run with a /dev/shm of that size, as in a container."""
     return in_small_tmpfs("/dev/shm", command, megabytes)

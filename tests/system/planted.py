@@ -1,10 +1,10 @@
-"""Runs planted_python.py under cowprof and holds the report against what was planted: causes, types, lines and copies.
+"""Runs planted_python.py under cowprof and compares the report with what was planted: causes, types, lines and copies.
 
     python3 tests/system/planted.py --matrix [VERSION-OR-SCENARIO ...]     as root: every interpreter x every scenario, a table
     python3 tests/system/planted.py --truth [VERSION-OR-SCENARIO ...]      the truth, against addresses that perf records
 
-Interpreters are the distribution's, those of pyenv (PYENV_ROOT or ~/.pyenv), and those that COWPROF_PYTHONS names (with ':'
-between). A comparison returns what deviates, in words, so that the matrix goes on where a test ends.
+Interpreters are the distribution's, those of pyenv (PYENV_ROOT or ~/.pyenv), and those in COWPROF_PYTHONS (colon-separated). A
+comparison returns deviations as text, so that the matrix continues where a test would stop.
 """
 import argparse
 import collections
@@ -21,17 +21,17 @@ import harness
 
 WORKLOAD = harness.REPOSITORY / "tests" / "system" / "workloads" / "planted_python.py"
 VERSIONS = tuple(f"3.{minor}" for minor in range(6, 15))
-DEBIAN = "system"  # the name of the distribution's interpreter in the tests
+DEBIAN = "system"  # the tests' name for the distribution's interpreter
 CAUSES = ("refcount", "gc_header", "allocator", "bytecode", "hash", "data", "free", "kernel", "unknown")
 DIAGNOSES = {"refcount": "cow-refcount", "gc_header": "cow-gc-header", "data": "cow-data"}
 
-SHARE = 0.02  # of a worker's copies: how far a cause may be from what was planted
+SHARE = 0.02  # share of a worker's copies by which a cause may differ from what was planted
 UNKNOWN = 0.01
-COUNT = 0.005  # copies against page frames, and the last pages of a worker that ends
+COUNT = 0.005  # copies against page frames, including the last pages of an exiting worker
 OWN_PAGES = 60
 WITH_LINE = 0.97
-SAMPLED_SHARE = 0.05  # of all copies: what types and lines of the interpreter itself may take away
-FAST_SAMPLES, SLOW_SAMPLES = 60, 400  # types and lines are sampled, at about 1000 places a second: so many of a run at least
+SAMPLED_SHARE = 0.05  # share of all copies that types and lines of the interpreter itself may account for
+FAST_SAMPLES, SLOW_SAMPLES = 60, 400  # least samples of a run: types and lines are sampled at about 1000 copy sites a second
 
 
 # ---- Interpreters ----
@@ -39,7 +39,7 @@ FAST_SAMPLES, SLOW_SAMPLES = 60, 400  # types and lines are sampled, at about 10
 
 @functools.lru_cache(maxsize=None)
 def version_of(python):
-    """(3, 11, 2), or None if it doesn't run."""
+    """Such as (3, 11, 2); None if it does not run."""
     program = "import sys; print(*sys.version_info[:3])"
     try:
         said = subprocess.run([python, "-c", program], capture_output=True, text=True, timeout=harness.DEADLINE, check=True)
@@ -56,7 +56,7 @@ def found_pythons():
 
 @functools.lru_cache(maxsize=None)
 def interpreters():
-    """{"3.6": path, ...} of those that are not the distribution's, and that under DEBIAN. A path is None: there is no such."""
+    """{"3.6": path, ...}, with the distribution's under DEBIAN. The path is None where an interpreter is not installed."""
     paths = dict.fromkeys(VERSIONS)
     for python in found_pythons():
         version = version_of(python)
@@ -75,16 +75,16 @@ def scenarios(workload=WORKLOAD):
 
 
 class Skipped(Exception):
-    """The interpreter can't plant that."""
+    """The interpreter can't plant the scenario."""
 
 
-# `worker` is the workload's line about its worker: the truth.
+# `worker` is the workload's line about its worker, which is the truth.
 Run = collections.namedtuple("Run", "worker report path")
 
 
 def attach_and_go(process, folder, *options):
-    """Attaches to the workload that is ready, lets it go, waits for both. Returns the recording."""
-    recording = harness.attach(process.pid, folder / "planted.json", "--interval", "200ms", *options)
+    """Attaches to a workload that is ready, releases it, waits for both. Returns the recording."""
+    recording = harness.attach_aloud(process.pid, folder / "planted.json", "--interval", "200ms", *options)
     try:
         recording.await_sample()
         process.go()
@@ -95,8 +95,8 @@ def attach_and_go(process, folder, *options):
     return recording
 
 
-# Names are read while the process is there: of what is new in the last moments before its end some are lost. Each copy of this one
-# has a stack of its own.
+# Seconds that a worker lives on after the planted access. Names are read while the process lives, so some that appear just before
+# its exit are lost. In `bytecode` every copy has its own stack, so it needs longer.
 LINGER, LINGER_LONG = 0.2, {"bytecode": 0.4}
 
 
@@ -118,7 +118,7 @@ def run(python, scenario, folder, workload=WORKLOAD, options=(), linger=0, envir
     return Run(worker, recording.report(), recording.path)
 
 
-# ---- Comparisons: each returns what deviates ----
+# ---- Comparisons: each returns deviations ----
 
 
 def share(part, whole):
@@ -126,7 +126,7 @@ def share(part, whole):
 
 
 def check_truth(worker):
-    """The workload's own account: what was planned has moved, and little else."""
+    """The workload's own account: the planned pages have moved, and few others."""
     if worker["missed"] > 0.005 * worker["planted_copies"]:
         yield f"{worker['missed']} planned pages have not moved"
     if worker["planted_copies"] and worker["unplanned"] > SHARE * worker["pagemap_copies"]:
@@ -157,7 +157,7 @@ def check_causes(worker, row):
 
 
 def bare(name):
-    """Builtin modules' types have the module in their name."""
+    """Strips the module that types of builtin modules have in their name."""
     return name.rpartition(".")[2]
 
 
@@ -186,8 +186,8 @@ def check_types(worker, report):
 
 
 def tolerance_of(truth, worker, rows=()):
-    """Where there is a mixture, sampling has an error (three deviations); where all is alike, only the own copies differ. On a busy
-    machine fewer are sampled, and the report says so: the uncertainty of `rows`, two deviations."""
+    """A mixture has a sampling error (three deviations); a uniform run differs only by the interpreter's own copies. A busy machine
+    samples fewer copies, and then the report states the uncertainty of `rows` (two deviations)."""
     samples = SLOW_SAMPLES if worker["scenario"].startswith("mixture") else FAST_SAMPLES
     return SAMPLED_SHARE + max(3 * math.sqrt(truth * (1 - truth) / samples), max((row.get("share_uncertainty", 0) for row in rows), default=0))
 
@@ -225,7 +225,7 @@ def check_diagnoses(worker, report):
                 if cause in DIAGNOSES and copies > 0.2 * worker["planted_copies"]}
     if not expected <= found:
         yield f"no diagnosis {', '.join(sorted(expected - found))}"
-    allowed = {"cow-data"} if worker["by_cause"].get("kernel") else set()  # the program had the kernel write for it
+    allowed = {"cow-data"} if worker["by_cause"].get("kernel") else set()  # the kernel wrote on the program's behalf
     wrong = (found & set(DIAGNOSES.values())) - expected - allowed
     if wrong:
         yield f"diagnosis {', '.join(sorted(wrong))}"
@@ -233,11 +233,11 @@ def check_diagnoses(worker, report):
 
 def check_target(worker, report):
     if report["target"]["python"] != worker["python"]:
-        yield f"Python {report['target']['python']}, it is {worker['python']}"
+        yield f"Python {report['target']['python']}, expected {worker['python']}"
 
 
 def deviations(run):
-    """Everything in which the report differs from the truth."""
+    """Every difference between the report and the truth."""
     worker, report = run.worker, run.report
     row = harness.row_of(report, worker["pid"])
     return [*check_truth(worker), *check_target(worker, report), *check_count(worker, row), *check_causes(worker, row),
@@ -276,20 +276,20 @@ def print_row(cells):
 
 
 def matrix_row(python, scenario):
-    """The cells of one run, whatever comes of it; and whether it is as planted."""
+    """The cells of one run, even if it fails, and whether it is as planted."""
     with tempfile.TemporaryDirectory(prefix="cowprof-matrix-") as folder:
         try:
             cells = cells_of(run(python, scenario, Path(folder)))
         except Skipped:
             return None, True
-        except Exception as error:  # the next one may do
+        except Exception as error:  # the next run may still pass
             first_line = (str(error).splitlines() or [""])[0]
             return ["", "", "", "", "", "", f"{type(error).__name__}: {first_line}"], False
     return cells, cells[-1] == "ok"
 
 
 def combinations(wanted):
-    """Of the versions and scenarios that are wanted; of all, where none is named."""
+    """(version, scenario) pairs of those named; where none is named, of all."""
     names = set(interpreters())
     for name, python in interpreters().items():
         for scenario in scenarios():
@@ -298,7 +298,7 @@ def combinations(wanted):
 
 
 def print_matrix(wanted):
-    """Returns the number of runs that deviate."""
+    """Prints the matrix and returns the number of runs that deviate."""
     print_row(HEADINGS)
     print_row(["---"] * len(HEADINGS))
     deviating = runs = 0
@@ -314,11 +314,11 @@ def print_matrix(wanted):
     return deviating
 
 
-# ---- The truth, against another witness: perf's record of every page fault with its address ----
+# ---- The truth, checked against perf's record of every page fault with its address ----
 
 
 def faults_of(pid, perf_data):
-    """{page: address of its first fault} in one process. After a fork pages are there: the first fault is the first write."""
+    """{page: address of its first fault} in one process. After a fork pages are mapped, so the first fault is the first write."""
     script = ["perf", "script", "-i", perf_data, "-F", "pid,addr"]
     first = {}
     for line in subprocess.run(script, capture_output=True, text=True, check=True).stdout.splitlines():
@@ -329,7 +329,7 @@ def faults_of(pid, perf_data):
 
 
 def witness(python, scenario, folder):
-    """(planned pages, faults at the planned address, at another of the page, none), or None if the scenario doesn't run."""
+    """(planned pages, faults at the planned address, elsewhere on the page, none), or None if the scenario does not run."""
     perf = ["perf", "record", "-q", "-o", folder / "perf.data", "-e", "page-faults", "-c", "1", "-d", "-m", "4096", "--"]
     done = subprocess.run([*perf, python, WORKLOAD, scenario, "--planned", folder / "planned"], input="\n", capture_output=True,
                           text=True, check=True)
@@ -357,8 +357,8 @@ def print_truth(wanted):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     kind = parser.add_mutually_exclusive_group(required=True)
-    kind.add_argument("--matrix", action="store_const", dest="printer", const=print_matrix, help="what was planted, and found")
-    kind.add_argument("--truth", action="store_const", dest="printer", const=print_truth, help="planned against what perf saw")
+    kind.add_argument("--matrix", action="store_const", dest="printer", const=print_matrix, help="print what was planted and what was found")
+    kind.add_argument("--truth", action="store_const", dest="printer", const=print_truth, help="compare what was planned with what perf saw")
     parser.add_argument("wanted", nargs="*", help="only these versions (3.6, ..., system) and scenarios")
     arguments = parser.parse_args()
     sys.exit(1 if arguments.printer(set(arguments.wanted)) else 0)

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Runs every security row, S1 to S7, and prints a table: row, what it asks for, result. As root; exit status 1 if one fails.
+"""Runs the security tests that THREATS.md refers to as S1 to S7 and prints a line for each: name, requirement, result.
 
     tests/system/security_rows.py [S1 S5 ...]
 
-A row is tests of this folder, or of the page in a browser (tests/web); what they check is in each test's own words.
+Run as root; the exit status is 1 if one fails. A row is a selection of tests from this folder, or of the page in a browser
+(tests/web).
 """
 import json
 import os
@@ -18,16 +19,16 @@ REPOSITORY = HERE.parents[1]
 BUILD = Path(os.environ.get("COWPROF_BUILD", REPOSITORY / "build")).resolve()
 
 ROWS = {
-    "S1": ("output under sudo: what the user could not write is refused, by record and view; a race gains nothing",
+    "S1": ("output under sudo: record and view refuse what the user could not write; a race gains nothing",
            ["test_output_file.py", "-k", "sudo or another_users"]),
     "S2": ("hostile names in five places: valid JSON, no escape in the terminal, no script in the page",
            ["test_hostile_names.py", "test_hostile_python.py", "-k", "test_hostile_names or names_do_no_harm"], ["hostile", "robust"]),
-    "S3": ("the page, offline under its policy: no request, no violation", None, ["page", "robust"]),
-    "S4": ("alert hook: no shell, data only, killed, spaced, refused if others can write it, as who called",
+    "S3": ("the page, offline under its content policy: no request, no violation", None, ["page", "robust"]),
+    "S4": ("alert hook: no shell, data only, killed, rate-limited, refused if others can write it, runs as the invoking user",
            ["test_alerts.py", "-k", "hook"]),
     "S5": ("after the attach: capabilities, identity, no_new_privs, seccomp", ["test_privileges.py"]),
-    "S6": ("what is in a file is in no message", ["test_secrets.py"]),
-    "S7": ("nothing listens by default; a served page: loopback, token, host, GET, a process without rights", ["test_serve.py"]),
+    "S6": ("no message echoes the content of a file", ["test_secrets.py"]),
+    "S7": ("nothing listens by default; a served page: loopback, token, host, GET, an unprivileged process", ["test_serve.py"]),
 }
 
 
@@ -39,7 +40,7 @@ def run_pytest(words):
 
 
 def record_hostile_page(folder):
-    """The variables that tests/web/hostile.test.mjs asks for."""
+    """The environment variables that tests/web/hostile.test.mjs needs."""
     program, page, names = HERE / "workloads" / "hostile_names.py", folder / "hostile.html", folder / "hostile.names"
     names.write_text(subprocess.run([sys.executable, program, "--list"], capture_output=True, text=True, check=True).stdout)
     subprocess.run([BUILD / "cowprof", "--quiet", "--every-copy", "--output", folder / "hostile.json", "--", sys.executable, program,

@@ -1,12 +1,14 @@
-"""The workload shared_pages, run by an ordinary user, and what a report of it knows so far."""
+"""Drives the workload shared_pages as an ordinary user, and reads reports while it is being recorded."""
+import json
+
 import harness
 
-PAGES = 8192  # 32 MiB; in whole huge pages
-STRAY = 80  # pages that a process copies by itself: stack, libc, stdio
+PAGES = 8192  # 32 MiB, in whole huge pages
+STRAY = 80  # pages that a process copies on its own: stack, libc, stdio
 
 
 class Pages:
-    """The workload shared_pages, as an ordinary user."""
+    """The workload shared_pages, run as an ordinary user."""
 
     def __init__(self, start_workload, mode, workers=1, pages=PAGES, **options):
         self.process = start_workload("shared_pages", f"--mode={mode}", f"--pages={pages}", f"--workers={workers}",
@@ -18,7 +20,7 @@ class Pages:
         return [line["pid"] for line in self.process.lines if line["role"] == role]
 
     def step(self, role, count):
-        """Goes on, and returns the pids of whoever says `role`, once `count` have done so in all."""
+        """Takes one step; returns the pids of all that printed `role`, once there are `count` of them."""
         self.process.go()
         harness.wait_until(lambda: len(self._pids(role)) >= count, f"{count} lines of role {role}")
         return self._pids(role)
@@ -31,9 +33,9 @@ class Pages:
 
 
 def row_now(recording, pid):
-    """Its row of a report that is made now; None if it has none yet."""
+    """The process's row in a report made now; None if it has none yet."""
     result = harness.run_cowprof("report", recording.path, "--json")
-    rows = harness.rows_of(harness.json.loads(result.stdout), pid) if result.returncode == 0 else []
+    rows = harness.rows_of(json.loads(result.stdout), pid) if result.returncode == 0 else []
     return rows[0] if rows else None
 
 

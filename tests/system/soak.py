@@ -1,11 +1,11 @@
 #!/usr/bin/python3
-"""The soak: a real DataLoader whose workers are started anew at each epoch, recorded for as long as asked.
+"""The soak test: records a real DataLoader, whose workers are restarted at each epoch, for a given time.
 
     tests/system/soak.py --minutes 60
 
-Prints a line at each look and at the end the verdict: cowprof's own resident memory after the warm-up, its descriptors, its BPF
-maps, its share of a core, what was lost, and whether the file was a valid recording at every look. Exit status 1 if a bound is
-broken. Needs root; test_soak.py runs a short one.
+Prints a line per look and a verdict at the end: cowprof's resident memory after the warm-up, its descriptors, BPF maps, share of
+a core and losses, and whether the file was a valid recording at every look. The exit status is 1 if a bound is exceeded. Needs
+root; test_soak.py runs a short one.
 """
 import argparse
 import contextlib
@@ -21,15 +21,15 @@ import harness
 import usage
 
 SCRIPT = harness.REPOSITORY / "tests" / "system" / "dataloader.py"
-MOST_DRIFT = usage.MIB  # R13
+MOST_DRIFT = usage.MIB  # growth of resident memory after the warm-up
 
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--minutes", type=float, default=60)
-    parser.add_argument("--looks", type=int, default=30, help="how often the figures are taken")
+    parser.add_argument("--looks", type=int, default=30, help="how many times the figures are taken")
     parser.add_argument("--workers", type=int, default=4)
-    parser.add_argument("--batches", type=int, default=6, help="of an epoch: its workers end with it")
+    parser.add_argument("--batches", type=int, default=6, help="batches per epoch; its workers end with it")
     return parser.parse_args()
 
 
@@ -46,11 +46,11 @@ def training(workers, batches):
 
 
 def parsed(path):
-    """The recording, which is whole at every moment: a read that fell into a write is done again."""
+    """The recording, which is valid JSON at any time; retries a read that coincided with a write."""
     for _ in range(3):
         with contextlib.suppress(json.JSONDecodeError):
             return harness.load_json(path)
-    raise AssertionError(f"{path} is no JSON three times in a row")
+    raise AssertionError(f"{path} was not valid JSON three times in a row")
 
 
 def look(recording, train, meter, began):
@@ -77,7 +77,7 @@ def row(one):
 
 
 def soak(minutes, looks, workers, batches, folder, say=print):
-    """Returns the figures of each look; the last one's recording is validated against the schema."""
+    """Returns the figures of each look, and validates the final recording against the schema."""
     say(HEADER)
     figures = []
     with training(workers, batches) as train:
@@ -98,26 +98,26 @@ def soak(minutes, looks, workers, batches, folder, say=print):
 
 
 def drift(figures):
-    """Resident bytes won after the warm-up, which is the first third: most of the last third over most of the second."""
+    """Growth of resident memory after the warm-up (the first third): the maximum of the last third minus that of the second."""
     third = len(figures) // 3
     resident = [one["resident"] for one in figures]
     return max(resident[2 * third:]) - max(resident[third:2 * third])
 
 
 def breaches(figures):
-    """What does not hold, in words."""
+    """The bounds that were exceeded, as text."""
     found = []
     third = len(figures) // 3
     if drift(figures) > MOST_DRIFT:
         found.append(f"resident memory rose by {drift(figures) / usage.MIB:.2f} MiB")
-    # Files of the workers that live at that moment are among them: hence no maximum.
+    # Compare medians, because the descriptors include files of the workers that happen to live.
     held = [one["descriptors"] for one in figures]
     if statistics.median(held[2 * third:]) > statistics.median(held[:2 * third]) + 1:
         found.append(f"descriptors rose: {held}")
     if len({one["maps"] for one in figures}) > 1:
-        found.append("the BPF maps changed their size")
+        found.append("the BPF maps changed size")
     if any(one["lost"] for one in figures):
-        found.append(f"{figures[-1]['lost']} lost")
+        found.append(f"{figures[-1]['lost']} events lost")
     return found
 
 

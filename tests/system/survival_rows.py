@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""Hazard by hazard, what happened and how much: runs the tests that measure it and prints a table for docs/survival.md.
+"""Runs the tests that measure what cowprof survives and prints the table of docs/survival.md, one row per hazard.
 
     tests/system/survival_rows.py [--slow] [pytest's options]
 
-As root. Exit status: pytest's.
+Run as root. The exit status is pytest's.
 """
 import datetime
 import json
@@ -16,7 +16,7 @@ from pathlib import Path
 
 import harness
 
-# The command lines first: the memory of who forks counts as the child's.
+# Command lines come first: a child's peak memory includes that of the pytest that forked it, which grows.
 TESTS = ("test_command_lines.py", "test_survive_processes.py", "test_survive_target.py", "test_survive_recorder.py", "test_harmless.py",
          "test_soak.py", "test_lifecycle.py::test_killed_at_any_moment_leaves_a_valid_file")
 
@@ -30,7 +30,7 @@ def main():
         rows = json.loads(Path(file.name).read_text() or "[]")
     print(f"{datetime.date.today()}, Linux {platform.release()}, {os.cpu_count()} CPUs, "
           f"load {os.getloadavg()[1]:.0f} over 5 minutes:\n")
-    print("| row | hazard | result |\n| --- | --- | --- |")
+    print("| area | hazard | result |\n| --- | --- | --- |")
     for row in sorted(rows, key=lambda row: row["row"]):
         print(f"| {row['row']} | {row['hazard']} | {row['figure']} |")
     return status

@@ -1,6 +1,6 @@
-"""Alerts: before the kill and not without reason, in every place where they must appear, and whatever the hook does.
+"""Alerts: before the kill and never without cause, in every output, and whatever the hook does.
 
-The long proof, with its table, is alerts_proof.py; a few of its runs stand here, all of them behind --slow.
+alerts_proof.py is the full proof and prints a table. A few of its cases run here, all of them with --slow.
 """
 import json
 import os
@@ -42,7 +42,7 @@ def await_alert(recording, kind, over=False):
     return harness.wait_until(found, f"an alert of {kind}", pause=0.02)[0]
 
 
-# ---- Before the kill, and only then ----
+# ---- Before the kill, and only then ramps ----
 
 def chosen(cases, *names):
     return [pytest.param(*case, id=case[0], marks=() if case[0] in names else pytest.mark.slow) for case in cases()]
@@ -73,14 +73,14 @@ def test_living_loader(name, limit, command):
     assert alerts_proof.judge_healthy(alerts_proof.record(name, command, limit_mb=limit)) == ""
 
 
-# ---- Where it is said ----
+# ---- Where alerts appear ----
 
-def test_alert_of_a_started_program_is_everywhere(tmp_path):
+def test_alert_appears_in_every_output(tmp_path):
     path = tmp_path / "run.json"
     result = harness.run_cowprof("--output", path, *QUICK_FDS, "--", *OPEN_FILES, "--hold=1", "--status=5")
     assert result.returncode == 5, result.stderr
     lines = [line for line in result.stderr.splitlines() if "ALERT" in line]
-    assert len(lines) == 2, result.stderr  # when it was raised, and in the report at the end
+    assert len(lines) == 2, result.stderr  # once when raised, once in the final report
     assert lines[0].startswith("!!! cowprof: ALERT file descriptors is 9") and "ulimit -n" in lines[0]
     document = harness.load_json(path)
     harness.validate(document, "timeline.schema.json")
@@ -88,12 +88,12 @@ def test_alert_of_a_started_program_is_everywhere(tmp_path):
     assert (alert["kind"], alert["rule"], alert["limit"], alert["index"], alert["cause"]) == ("fds", "ratio", 256, 0, "descriptors")
     assert 128 <= alert["used"] <= 256
     assert "ALERT file descriptors" in harness.run_cowprof("report", path).stdout
-    report = json.loads(harness.run_cowprof("report", path, "--json").stdout)
+    report = harness.report_of(path)
     harness.validate(report, "report.schema.json")
     assert report["alerts"][0]["text"] == alert["text"] and report["alerts"][0]["pid"] == report["target"]["pid"]
 
 
-def test_gate(tmp_path):
+def test_fail_on_alert_sets_the_exit_status(tmp_path):
     options = ["--output", tmp_path / "run.json", "--quiet", *QUICK_FDS, "--fail-on-alert", "--"]
     result = harness.run_cowprof(*options, *OPEN_FILES, "--hold=1", "--status=5")
     assert result.returncode == 3
@@ -101,7 +101,7 @@ def test_gate(tmp_path):
     assert harness.run_cowprof(*options, *OPEN_FILES, "--hold=0.5", "--status=5", "--to=20").returncode == 5
 
 
-def test_once_for_each_crossing(start_recording):
+def test_each_crossing_alerts_once(start_recording):
     target = harness.Process([*OPEN_FILES, "--line"])
     target.await_line("role", "open")
     recording = start_recording(target.pid, *QUICK_FDS)
@@ -139,10 +139,10 @@ def test_hook_makes_the_trainer_checkpoint_before_the_kill(tmp_path, start_recor
     assert trainer.await_line("role", "checkpoint")["worker_lives"]
     assert json.loads(checkpoint.read_text())["step"] > 0
     exits = [r for r in recording.timeline()["records"] if r.get("event") == "exit"]
-    assert exits[0]["status"] & 0x7F == signal.SIGKILL  # the worker leaked to its end
+    assert exits[0]["status"] & 0x7F == signal.SIGKILL  # the worker leaked until it was killed
 
 
-def test_hook_of_a_trainer_that_does_not_listen_leaves_it_alone(start_recording):
+def test_hook_does_not_signal_a_trainer_without_a_handler(start_recording):
     target = harness.Process([*OPEN_FILES, "--line"])
     environment = {**os.environ, "COWPROF_ALERT_KIND": "shm", "COWPROF_PID": str(target.pid)}
     target.await_line("role", "open")
@@ -158,7 +158,7 @@ def test_hook_of_a_trainer_that_does_not_listen_leaves_it_alone(start_recording)
     ("exec 0<&-; head -c 50000000 /dev/zero; exit 8", "ended with status 8"),
     ("kill -9 $$", "was killed by SIGKILL"),
 ], ids=["fails", "hangs", "floods", "dies"])
-def test_hook_that_misbehaves_is_told_once_and_not_fatal(script, says, open_folder):
+def test_failing_hook_is_reported_once_and_is_not_fatal(script, says, open_folder):
     hook = write_hook(open_folder, script)
     path = open_folder / "run.json"
     result = harness.run_cowprof("--output", path, "--quiet", *QUICK_FDS, "--on-alert", hook, "--", *OPEN_FILES, "--hold=2")
@@ -195,7 +195,7 @@ def test_unsafe_hooks_are_refused_at_the_start(open_folder):
     ["--alert-at", "110%"], ["--alert-at=-1"], ["--alert-at", "90"], ["--alert-at", "nan"], ["--alert-at", "ram=90%"],
     ["--alert-at", "90%:never"], ["--alert-eta", "soon"], ["--alert-eta=0"], ["--alert-eta", "shm=90%"], ["--alert-at"],
 ], ids=" ".join)
-def test_nonsense_is_one_sentence(options):
+def test_invalid_options_are_refused_in_one_line(options):
     assert options[0].split("=")[0] in refused(*options)
 
 
@@ -208,7 +208,7 @@ def test_cgroup_is_resized(start_workload, start_recording):
         recording = start_recording(target.pid, "--alert-at", "80%:100ms", "--alert-eta", "off")
         recording.await_sample()
         target.go()
-        harness.wait_until(lambda: truth.private_bytes(target.pid) > 190 * MB, "the memory")
+        harness.wait_until(lambda: truth.private_bytes(target.pid) > 190 * MB, "the memory to be written")
         group.resize(230 * MB)
         alert = await_alert(recording, KIND)
         assert alert["limit"] == 230 * MB and alert["used"] > 180 * MB
@@ -230,7 +230,7 @@ def test_process_moves_to_another_cgroup_and_its_old_one_is_removed(start_worklo
             recording.await_sample()
             for pid in truth.tree(target.pid):
                 narrow.add(pid)
-            target.go()  # what it writes from here on is charged to the narrow one
+            target.go()  # from now on its writes are charged to the narrow cgroup
             alert = await_alert(recording, KIND)
             assert alert["name"].endswith(narrow.folder.name)
             for pid in truth.tree(target.pid):
@@ -267,7 +267,7 @@ def notes_of(document):
     return [record["text"] for record in document["records"] if record.get("event") == "note"]
 
 
-def test_recorder_in_the_cgroup_of_its_target_says_so(tmp_path, start_workload, start_recording):
+def test_recorder_warns_when_it_shares_the_targets_cgroup(tmp_path, start_workload, start_recording):
     with MemoryGroup(600 * MB) as group:
         target = start_workload("ramp", "--kind=new", "--mb=10", "--rate=100", "--rest=0", "--wait", preexec_fn=group.join)
         target.await_line("role", "ready")

@@ -1,4 +1,4 @@
-"""Everything a user can get wrong: the contract's exit status, and one line on stderr that says what, why and what to do."""
+"""Everything a user can get wrong: the documented exit status, and one line on stderr that says what, why and what to do."""
 import json
 import os
 import shutil
@@ -14,19 +14,19 @@ TRACES = ("terminate called", "Aborted", "Segmentation fault", "AddressSanitizer
 
 
 def assert_refused(result, statuses, *words):
-    """One of the exit statuses, one line, and each of the words in it."""
+    """Wants one of the exit statuses, and a single line that contains each of the words."""
     assert result.returncode in statuses, (result.returncode, result.stderr)
     assert result.stdout == ""
     lines = result.stderr.splitlines()
-    assert len(lines) == 1, f"want one line, have: {result.stderr!r}"
-    assert len(lines[0]) > 30, f"what, why and what to do? {lines[0]!r}"
+    assert len(lines) == 1, f"expected one line, got {result.stderr!r}"
+    assert len(lines[0]) > 30, f"too short to say what, why and what to do: {lines[0]!r}"
     for word in words:
         assert word.lower() in lines[0].lower(), f"{word!r} is not in {lines[0]!r}"
     assert not any(trace in result.stderr for trace in TRACES), result.stderr
 
 
 def ended_pid():
-    """A pid that was somebody's a moment ago."""
+    """The pid of a process that has just exited."""
     process = subprocess.Popen(["true"])
     process.wait()
     return process.pid
@@ -60,7 +60,7 @@ def test_a_zombie(tmp_path):
 
 
 @pytest.mark.parametrize("pid", ["0", "-1", "abc", "", "12x", "1.5", "99999999999999999999"])
-def test_what_is_no_pid(pid, tmp_path):
+def test_an_invalid_pid(pid, tmp_path):
     result = harness.run_cowprof(f"--attach={pid}", "--output", tmp_path / "out.json")
     assert_refused(result, {2, 4} if pid.startswith("9999") else {2})
 
@@ -76,10 +76,10 @@ USAGE = {
     "report without a file": ["report"],
     "view without a file": ["view"],
     "unknown flag of report": ["report", "--no-such-flag", "x.json"],
-    "duration that is none": ["--duration", "soon", "--attach", OWN_PID],
+    "invalid duration": ["--duration", "soon", "--attach", OWN_PID],
     "negative duration": ["--duration=-3s", "--attach", OWN_PID],
     "interval of zero": ["--interval", "0s", "--attach", OWN_PID],
-    "interval that is none": ["--interval", "often", "--attach", OWN_PID],
+    "invalid interval": ["--interval", "often", "--attach", OWN_PID],
     "unknown capability": ["--without", "no-such-capability", "--attach", OWN_PID, "--duration", "300ms"],
 }
 
@@ -95,7 +95,7 @@ def test_an_unknown_flag_is_named(tmp_path):
 
 
 @pytest.mark.parametrize("flag", ["--help", "-h", "--version"])
-def test_help_is_no_failure(flag):
+def test_help_succeeds(flag):
     result = harness.run_cowprof(flag)
     assert (result.returncode, result.stderr) == (0, "")
     assert "cowprof" in result.stdout
@@ -103,7 +103,7 @@ def test_help_is_no_failure(flag):
 
 @pytest.fixture
 def public_cowprof(open_folder):
-    """The tool where everybody can run it."""
+    """A cowprof that every user can run."""
     return shutil.copy(harness.COWPROF, open_folder / "cowprof")
 
 
@@ -112,7 +112,7 @@ def run_unprivileged(tool, folder, *arguments):
                           timeout=harness.DEADLINE, stdin=subprocess.DEVNULL)
 
 
-def test_somebody_elses_process(public_cowprof, open_folder, start_workload):
+def test_another_users_process(public_cowprof, open_folder, start_workload):
     target = start_workload("fork_copies", "--pages=10", "--wait")
     target.await_line("role", "ready")
     open_folder.chmod(0o777)
@@ -121,12 +121,12 @@ def test_somebody_elses_process(public_cowprof, open_folder, start_workload):
     assert target.popen.poll() is None
 
 
-def test_ones_own_process_without_privilege(public_cowprof, open_folder):
-    """Counting needs rights that a plain user has not: said in one line, or done by a lesser rung."""
+def test_own_process_without_privileges(public_cowprof, open_folder):
+    """Without the privileges for probes, cowprof either says so in one line or falls back to a lesser rung."""
     open_folder.chmod(0o777)
     with subprocess.Popen([*UNPRIVILEGED, "sleep", "60"]) as target:
         try:
-            harness.wait_until(lambda: truth.real_uid(target.pid) == harness.NOBODY, "the other user's process")
+            harness.wait_until(lambda: truth.real_uid(target.pid) == harness.NOBODY, "setpriv to change the user")
             result = run_unprivileged(public_cowprof, open_folder, "--attach", target.pid, "--output", "out.json", "--quiet",
                                       "--duration", "300ms")
         finally:
@@ -172,7 +172,7 @@ def test_an_output_path_that_cannot_be_written_keeps_the_command_from_starting(t
     assert not witness.exists()
 
 
-# ---- Files that are no recording ----
+# ---- Files that are not recordings ----
 
 NOT_RECORDINGS = {
     "empty": b"",
@@ -188,7 +188,7 @@ NOT_RECORDINGS = {
 
 @pytest.mark.parametrize("command", ["report", "view"])
 @pytest.mark.parametrize("content", NOT_RECORDINGS.values(), ids=NOT_RECORDINGS.keys())
-def test_a_file_that_is_no_recording(command, content, tmp_path):
+def test_a_file_that_is_not_a_recording(command, content, tmp_path):
     path = tmp_path / "input.json"
     path.write_bytes(content)
     assert_refused(harness.run_cowprof(command, path, cwd=tmp_path), {2}, "input.json")
@@ -207,6 +207,6 @@ def test_a_newer_schema_names_both_numbers(command, layout, tmp_path):
 
 
 @pytest.mark.parametrize("command", ["report", "view"])
-def test_a_recording_that_is_not_there(command, tmp_path):
+def test_a_missing_recording(command, tmp_path):
     result = harness.run_cowprof(command, tmp_path / "missing.json", cwd=tmp_path)
     assert_refused(result, {2, 4}, "missing.json")

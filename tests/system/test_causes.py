@@ -1,6 +1,6 @@
-"""Why, of what type and on which line: copies that Python planted, against what the report says of them.
+"""Causes, types and lines of copies that Python planted, against the report.
 
-By default every version plants four scenarios, and the distribution's Python all of them; with --slow, all plant everything.
+By default the distribution's Python plants every scenario and the other versions four; with --slow every version plants all.
 `python3 tests/system/planted.py --matrix` prints the same as a table.
 """
 import math
@@ -35,8 +35,8 @@ def test_the_report_says_what_was_planted(version, scenario, tmp_path):
 
 @pytest.mark.parametrize("way", ["direct", "shell", "spawn"])
 @pytest.mark.parametrize("version", planted.interpreters())
-def test_a_python_that_starts_later_is_known_before_it_copies(version, way, tmp_path):
-    """It has mapped nothing yet when exec returns, and seconds count."""
+def test_a_python_started_later_is_known_before_it_copies(version, way, tmp_path):
+    """When exec returns, the interpreter is not mapped yet; cowprof must find it before its workers copy."""
     python = planted.interpreters()[version]
     needs(f"Python {version}", python, "neither pyenv nor COWPROF_PYTHONS has it")
     command = [python, str(STARTED), "spawn" if way == "spawn" else "fork"]
@@ -61,8 +61,8 @@ def test_totals_are_the_sum_of_the_processes(tmp_path):
     assert sum(report["totals"]["by_cause"].values()) == report["totals"]["copies"]
 
 
-def test_rows_are_ordered_and_share_what_they_have(tmp_path):
-    """Largest first; bytes are pages; no list claims more than there is."""
+def test_rows_are_sorted_and_bounded_by_the_total(tmp_path):
+    """Largest first; bytes are whole pages; no list attributes more than the total."""
     report = planted.run(planted.interpreters()[planted.DEBIAN], "mixture_types", tmp_path).report
     for rows in (report["by_type"], report["by_line"]):
         counts = [row["copies"] for row in rows]
@@ -73,7 +73,7 @@ def test_rows_are_ordered_and_share_what_they_have(tmp_path):
             assert row["share"] == pytest.approx(row["copies"] / report["totals"]["copies"], abs=0.002)
 
 
-def test_every_copy_is_looked_at_where_that_is_asked_for(tmp_path):
+def test_every_copy_option_samples_every_copy(tmp_path):
     report = planted.run(planted.interpreters()[planted.DEBIAN], "mixture_types", tmp_path, options=["--every-copy"]).report
     copies, stacks = report["totals"]["copies"], report["exactness"]["stacks"]
     assert not stacks["estimated"] and 0.999 * copies <= stacks["samples"] <= copies
@@ -81,7 +81,7 @@ def test_every_copy_is_looked_at_where_that_is_asked_for(tmp_path):
     assert not any("estimated" in row for row in report["by_type"] + report["by_line"])
 
 
-def test_without_causes_copies_are_counted_and_nothing_is_claimed(tmp_path):
+def test_without_causes_copies_are_counted_but_not_attributed(tmp_path):
     report = planted.run(planted.interpreters()[planted.DEBIAN], "str_list", tmp_path, options=["--without=causes"]).report
     causes = report["totals"]["by_cause"]
     assert causes["unknown"] + causes["kernel"] == report["totals"]["copies"] > 10000
@@ -89,7 +89,7 @@ def test_without_causes_copies_are_counted_and_nothing_is_claimed(tmp_path):
 
 
 @pytest.mark.parametrize("allocator", ["malloc", "debug", "pymalloc_debug", "malloc_debug"])
-def test_objects_of_another_allocator_are_objects(allocator, tmp_path):
+def test_objects_of_another_allocator_are_recognised(allocator, tmp_path):
     run = planted.run(planted.interpreters()[planted.DEBIAN], "str_list", tmp_path, environment=[f"PYTHONMALLOC={allocator}"])
     assert not list(planted.check_causes(run.worker, run.report["workers"][0]))
     assert run.report["by_type"][0]["type"] == "str"
@@ -97,7 +97,7 @@ def test_objects_of_another_allocator_are_objects(allocator, tmp_path):
 
 @pytest.mark.parametrize("scenario", ["str_list", "gc_collect", "array_write", "mixture_causes"])
 def test_bytes_and_probes_agree(scenario, tmp_path):
-    """What the probes call data is what differs in bytes, within 3 points and two deviations of the sample; neither knows of the other."""
+    """The share of `data` from the probes agrees with an independent byte comparison, within 3 points and two deviations."""
     run = planted.run(planted.interpreters()[planted.DEBIAN], scenario, tmp_path, options=["--verify"], linger=2.5)
     verified, causes = run.report["verify"], run.report["workers"][0]["by_cause"]
     assert verified["pages"] >= 200
@@ -107,7 +107,7 @@ def test_bytes_and_probes_agree(scenario, tmp_path):
     assert abs(verified["data"] / verified["pages"] - probed) <= tolerance
 
 
-def test_regions_are_arenas_and_sum_to_what_was_copied(tmp_path):
+def test_regions_are_arenas_and_sum_to_the_copied_pages(tmp_path):
     run = planted.run(planted.interpreters()[planted.DEBIAN], "str_list", tmp_path, linger=1)
     arenas = [row for row in run.report["by_region"] if row["kind"] == "pymalloc-arena"]
     copied = sum(row["copied_pages"] for row in run.report["by_region"])

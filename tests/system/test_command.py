@@ -1,5 +1,4 @@
-"""`cowprof -- CMD`: the command's streams, signals and exit status are its own; cowprof is not to be noticed."""
-import json
+"""`cowprof -- CMD` is transparent: streams, signals and exit status are the command's own."""
 import os
 import pty
 import signal
@@ -20,7 +19,7 @@ def run_command(folder, *command, **options):
 
 
 @pytest.mark.parametrize("script,status", STATUSES.items())
-def test_the_exit_status_is_the_commands(script, status, tmp_path):
+def test_exit_status_of_the_command_passes_through(script, status, tmp_path):
     result, path = run_command(tmp_path, "sh", "-c", script)
     assert (result.returncode, result.stdout, result.stderr) == (status, "", "")
     assert harness.load_json(path)["records"][-1]["type"] == "end"
@@ -56,18 +55,18 @@ def test_signals_pass_through(name, tmp_path):
     assert harness.load_json(path)["records"][-1]["type"] == "end"
 
 
-def test_without_quiet_stdout_still_is_the_commands(tmp_path):
+def test_stdout_belongs_to_the_command_even_without_quiet(tmp_path):
     result = harness.run_cowprof("--output", tmp_path / "loud.json", "--", "echo", "only this")
     assert (result.returncode, result.stdout) == (0, "only this\n")
 
 
 def read_terminal(terminal, until):
-    """What came out of a terminal, up to `until` or its end."""
+    """Output of a terminal, up to `until` or its end."""
     text = ""
     while until not in text:
         try:
             chunk = os.read(terminal, 4096).decode()
-        except OSError:  # the last process let go of it
+        except OSError:  # the last process closed it
             break
         if not chunk:
             break
@@ -94,11 +93,11 @@ def test_ctrl_c_at_a_terminal_reaches_the_command_once(tmp_path):
 
 def one_line(text):
     lines = text.splitlines()
-    assert len(lines) == 1, f"want one line, have: {text!r}"
+    assert len(lines) == 1, f"expected one line, got {text!r}"
     return lines[0]
 
 
-def test_a_command_that_is_not_there(tmp_path):
+def test_a_missing_command(tmp_path):
     result, _ = run_command(tmp_path, "no-such-command-here")
     assert result.returncode == 127
     assert "no-such-command-here" in one_line(result.stderr)
@@ -114,22 +113,21 @@ def test_a_command_that_cannot_be_executed(tmp_path):
 
 
 def test_the_command_is_profiled_from_its_first_instruction(tmp_path):
-    """The very first child of the command is there, with all of its copies."""
+    """The command's very first child is in the report with all its copies."""
     result, path = run_command(tmp_path, harness.WORKLOADS / "fork_copies", "--pages=5000")
     assert result.returncode == 0
-    report = harness.run_cowprof("report", path, "--json")
-    (child,) = json.loads(report.stdout)["workers"]
+    (child,) = harness.report_of(path)["workers"]
     assert abs(child["copies"] - 5000) <= 25 + 20
 
 
 def test_descriptors_do_not_leak_into_the_command(tmp_path):
-    """The command finds the descriptors that cowprof was started with, and no other."""
+    """The command has exactly the descriptors with which cowprof was started."""
     bare = subprocess.run(["sh", "-c", "ls /proc/self/fd"], capture_output=True, text=True, check=True).stdout
     result, _ = run_command(tmp_path, "sh", "-c", "ls /proc/self/fd")
     assert result.stdout.split() == bare.split()
 
 
-def test_signal_dispositions_and_mask_are_the_commands_own(tmp_path):
+def test_the_command_keeps_its_signal_dispositions_and_mask(tmp_path):
     script = "grep -E '^Sig(Blk|Ign|Cgt)' /proc/self/status"
     bare = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True).stdout
     result, _ = run_command(tmp_path, "sh", "-c", script)

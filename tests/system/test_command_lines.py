@@ -1,5 +1,5 @@
-"""Command lines, right and wrong: the exit status, what stands on which stream, how much memory it takes, and that it makes do with
-few descriptors. test_bad_input.py and test_command.py say of many of them in what words.
+"""Command lines, valid and invalid: exit status, output per stream, peak memory, and that few descriptors suffice. The wording of
+messages is tested in test_bad_input.py and test_command.py.
 """
 import os
 import resource
@@ -16,28 +16,28 @@ FEW_DESCRIPTORS = 24
 NOTHING, ONE_LINE, SOME = "nothing", "one line", "some"
 
 OWN = str(os.getpid())
-WRONG = {  # arguments -> status; {} are files of the fixture
+WRONG = {  # arguments -> status; {} are the fixture's files
     **{f"usage: {name}": (arguments, 2) for name, arguments in USAGE.items()},
-    **{f"no pid: {pid!r}": ([f"--attach={pid}"], 2) for pid in ("0", "-1", "abc", "", "12x", "1.5")},
-    "a pid that nobody has": (["--attach", "4194300"], 4),
+    **{f"invalid pid: {pid!r}": ([f"--attach={pid}"], 2) for pid in ("0", "-1", "abc", "", "12x", "1.5")},
+    "an unused pid": (["--attach", "4194300"], 4),
     "a kernel thread": (["--attach", "2"], 4),
-    **{f"{command} of what is {name}": ([command, f"{{{name}}}"], 2)
+    **{f"{command} of {name}": ([command, f"{{{name}}}"], 2)
        for command in ("report", "view") for name in ("empty", "text", "other JSON", "no records")},
-    **{f"{command} of a file that is not there": ([command, "{folder}/none"], 2) for command in ("report", "view")},
+    **{f"{command} of a missing file": ([command, "{folder}/none"], 2) for command in ("report", "view")},
     **{f"{command} of a folder": ([command, "{folder}"], 2) for command in ("report", "view")},
     "report of two files": (["report", "{recording}", "{recording}"], 2),
     "report with a flag of recording": (["report", "--attach", OWN, "{recording}"], 2),
-    "view to no folder": (["view", "{recording}", "-o", "{folder}/none/page.html"], 6),
+    "view to a missing folder": (["view", "{recording}", "-o", "{folder}/none/page.html"], 6),
     "an output that is a folder": (["--attach", OWN, "--output", "{folder}"], 6),
-    "an output in no folder": (["--attach", OWN, "--output", "{folder}/none/out.json"], 6),
+    "an output in a missing folder": (["--attach", OWN, "--output", "{folder}/none/out.json"], 6),
     "an output on a full device": (["--attach", OWN, "--output", "/dev/full"], 6),
-    "alert at what is no share": (["--attach", OWN, "--alert-at", "often"], 2),
-    "alert in what is no time": (["--attach", OWN, "--alert-eta", "soon"], 2),
-    "a hook that is not there": (["--attach", OWN, "--alert-at", "90%", "--on-alert", "/no/such/hook"], 2),
+    "alert at an invalid share": (["--attach", OWN, "--alert-at", "often"], 2),
+    "alert at an invalid time": (["--attach", OWN, "--alert-eta", "soon"], 2),
+    "a missing hook": (["--attach", OWN, "--alert-at", "90%", "--on-alert", "/no/such/hook"], 2),
     "doctor with an unknown flag": (["doctor", "--no-such-flag"], 2),
     "shm with an unknown flag": (["shm", "--no-such-flag"], 2),
-    "doctor of no pid": (["doctor", "abc"], 2),
-    "shm of no pid": (["shm", "abc"], 2),
+    "doctor of an invalid pid": (["doctor", "abc"], 2),
+    "shm of an invalid pid": (["shm", "abc"], 2),
 }
 RIGHT = {  # arguments -> (status, stdout, stderr)
     "help": (["--help"], (0, SOME, NOTHING)),
@@ -62,15 +62,15 @@ RIGHT = {  # arguments -> (status, stdout, stderr)
     "a program": (["--quiet", "--", "echo", "its own"], (0, ONE_LINE, NOTHING)),
     "a program that fails": (["--quiet", "--", "sh", "-c", "exit 7"], (7, NOTHING, NOTHING)),
     "a program that is killed": (["--quiet", "--", "sh", "-c", "kill -TERM $$"], (143, NOTHING, NOTHING)),
-    "a program that is not there": (["--quiet", "--", "no-such-program"], (127, NOTHING, ONE_LINE)),
-    "a program that is none": (["--quiet", "--", "{text}"], (126, NOTHING, ONE_LINE)),
+    "a missing program": (["--quiet", "--", "no-such-program"], (127, NOTHING, ONE_LINE)),
+    "a file that is not a program": (["--quiet", "--", "{text}"], (126, NOTHING, ONE_LINE)),
 }
 CASES = {**{name: (arguments, (status, NOTHING, ONE_LINE)) for name, (arguments, status) in WRONG.items()}, **RIGHT}
 
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """What the cases name in braces."""
+    """The files that the cases name in braces."""
     folder = tmp_path_factory.mktemp("files")
     named = {"folder": folder, "recording": folder / "recording.json"}
     for name in ("empty", "text", "other JSON", "no records"):
@@ -97,7 +97,7 @@ def amount(text):
 
 
 def run_measured(arguments, folder, descriptors):
-    """The exit status, both streams, and the most that it had resident."""
+    """The exit status, both streams, and peak resident memory."""
     with open(folder / "stdout", "w+") as stdout, open(folder / "stderr", "w+") as stderr:
         process = subprocess.Popen([str(harness.COWPROF), *arguments], stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr,
                                    cwd=folder,
@@ -122,8 +122,8 @@ def test_a_command_line(case, files, tmp_path):
     _measured[case] = got[3]
 
 
-def test_there_are_enough_of_them(figure):
+def test_the_table_has_at_least_sixty_command_lines(figure):
     assert len(CASES) >= 60
-    figure("R16", f"{len(CASES)} command lines",
+    figure("command lines", f"{len(CASES)} command lines",
            f"{len(_measured)} with the right exit status and streams; resident at most {max(_measured.values(), default=0) / usage.MIB:.0f} MiB; "
-           f"those that load no probes make do with {FEW_DESCRIPTORS} descriptors")
+           f"those that load no probes need at most {FEW_DESCRIPTORS} descriptors")

@@ -1,5 +1,5 @@
-"""Containers, made of namespaces: cowprof outside and inside, with all of root's rights, some, or those of a user namespace only;
-and a /proc that hides, is another's, or is not there. What can't work is refused in words, within a second."""
+"""Containers made of namespaces: cowprof outside and inside, with all of root's capabilities, some, or only a user namespace's;
+and a /proc that hides processes, belongs to another namespace, or is missing. What can't work is refused within a second."""
 import json
 import shutil
 import subprocess
@@ -15,7 +15,7 @@ import harness
 import truth
 from conftest import needs
 from container import Beside, Container, Inside, Outside
-from memory_groups import MemoryGroup, memory_root
+from memory_groups import KIND, MemoryGroup
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def rootless(image):
 
 
 def refused(run, status, *words):
-    """The quickest of three: refused with this status, one line of these words, nothing else, and within a second."""
+    """Wants this status and one line with these words, nothing else, and the quickest of three tries within a second."""
     seconds = []
     for _ in range(3):
         began = time.monotonic()
@@ -69,7 +69,7 @@ def view(request):
 
 
 @pytest.mark.parametrize("check", matrix.CHECKS.values(), ids=matrix.CHECKS.keys())
-def test_what_is_planted_in_a_container_is_found(check, view, tmp_path):
+def test_everything_planted_in_a_container_is_found(check, view, tmp_path):
     check(view, tmp_path)
 
 
@@ -81,7 +81,7 @@ def test_doctor_knows_the_interpreter_that_only_the_container_has(view):
 
 
 def test_a_program_started_inside_and_its_children_in_a_deeper_namespace(box, tmp_path):
-    """Their pids are those that cowprof's /proc has, two levels above their own."""
+    """Their pids are those in cowprof's /proc, two levels above their own namespace."""
     words = ["unshare", "--pid", "--fork", "--mount-proc", f"{container.WORKLOADS}/fork_copies", "--pages=2000"]
     result = box.run(container.COWPROF, "--output", "/tmp/deeper.json", "--quiet", "--", *words)
     assert result.returncode == 0, result.stderr
@@ -94,8 +94,8 @@ def test_a_program_started_inside_and_its_children_in_a_deeper_namespace(box, tm
     assert not any(report["losses"].values()), report["losses"]
 
 
-def test_limits_of_nested_cgroups_as_each_sees_them(image):
-    needs("memory-cgroup", memory_root() is not None, "no memory cgroup of version 1 that can be divided")
+def test_limits_of_nested_cgroups_inside_and_outside(image):
+    needs("memory-cgroup", KIND == "cgroup-v1", "no memory cgroup of version 1 that can be divided")
     with MemoryGroup(matrix.LIMIT * 2) as outer, MemoryGroup(matrix.LIMIT, parent=outer) as middle:
         with Container(image, mounts=("proc", "sys", "cgroup"), group=middle) as box, MemoryGroup(parent=middle) as inner:
             inner.resize(matrix.LIMIT // 2)
@@ -107,7 +107,7 @@ def test_limits_of_nested_cgroups_as_each_sees_them(image):
     assert seen[1] == [(f"/{inner.folder.name}", matrix.LIMIT // 2), ("/", matrix.LIMIT)]
 
 
-def test_a_recorder_that_shares_the_containers_limit_says_so(box, tmp_path):
+def test_a_recorder_warns_when_it_shares_the_containers_limit(box, tmp_path):
     needs("memory-cgroup", box.group is not None, "no memory cgroup of version 1 that can be divided")
     with matrix.running(box.start("sleep", "100")) as target:
         options = ["--duration", "200ms", "--output"]
@@ -129,18 +129,18 @@ def test_root_of_a_user_namespace_may_not_load_probes(rootless):
         assert not first["usable"] and "user namespace of its own" in first["reason"]
         assert document["host"]["host_user_namespace"] is False
         if document["rung"]:
-            return  # a rung without BPF
+            return  # a rung that needs no BPF
         command = [container.COWPROF, "--attach", target.inner_pid, "--output", "/tmp/none.json"]
         refused(lambda: rootless.run(*command), 5, "user namespace of its own", "on the host")
 
 
-def test_an_ordinary_user_and_the_own_rootless_container(rootless):
+def test_an_ordinary_user_and_their_own_rootless_container(rootless):
     with matrix.running(rootless.start("sleep", "100")) as target:
         program = rootless.path(container.COWPROF)
         result = subprocess.run([program, "doctor", "--json", str(target.host_pid)], capture_output=True, text=True, check=False,
                                 cwd="/", **harness.AS_NOBODY)
     assert result.returncode in (0, 4), result.stderr
-    if result.returncode == 4:  # the user namespace of a container that has just begun may not be looked into
+    if result.returncode == 4:  # a container that has just started has a user namespace that may not be entered
         assert "may not look" in result.stderr
     else:
         assert "CAP_BPF" in json.loads(result.stdout)["rungs"][0]["reason"]
@@ -158,7 +158,7 @@ def test_a_container_without_proc_or_sys(image, mounts, word):
 
 
 def test_the_proc_of_another_pid_namespace(tmp_path):
-    """Pid 5 there is not pid 5 here."""
+    """The same pid means different processes there and here."""
     def run():
         return subprocess.run(["unshare", "--pid", "--fork", harness.COWPROF, "--attach", "1"], capture_output=True, text=True,
                               cwd=tmp_path)
@@ -168,7 +168,7 @@ def test_the_proc_of_another_pid_namespace(tmp_path):
 
 # ---- hidepid ----
 
-# $1: options of /proc; the other words: who looks, by `setpriv`.
+# $1: mount options of /proc; the remaining words: setpriv options for the observer, then the pid.
 HIDDEN = """
 mount -t proc -o "$1" proc /proc || exit 99
 shift
@@ -193,20 +193,20 @@ ORDINARY = " ".join(harness.TO_NOBODY[1:])
 @pytest.mark.parametrize("hidepid", ["1", "2", "4"])
 def test_processes_that_proc_hides(image, hidepid):
     options = f"hidepid={hidepid}"
-    assert look(image, options, "--", "$root").returncode == 0  # root has CAP_SYS_PTRACE, which hidepid asks for
-    assert look(image, options, ORDINARY, "$nobodys").returncode in (0, 5)  # no probes, but no hiding
+    assert look(image, options, "--", "$root").returncode == 0  # root has CAP_SYS_PTRACE, which lifts hidepid
+    assert look(image, options, ORDINARY, "$nobodys").returncode in (0, 5)  # no probes, but nothing is hidden
     refused(lambda: look(image, options, ORDINARY, "$root"), 4, "/proc hides process", "hidepid", "sudo")
-    if hidepid == "4":  # the others let group 0 see all, unless gid= names another
+    if hidepid == "4":  # the other modes let group 0 see everything, unless gid= names another group
         refused(lambda: look(image, options, "--bounding-set -sys_ptrace", "$nobodys"), 4, "hidepid", "CAP_SYS_PTRACE")
     refused(lambda: look(image, options, ORDINARY, "99999"), 4, "there is no process 99999")
 
 
-def test_the_group_that_sees_all_may_still_not_look_inside(image):
+def test_the_group_that_sees_all_processes_may_not_read_them(image):
     who = "--reuid 65534 --regid 1234 --clear-groups"
     refused(lambda: look(image, "hidepid=2,gid=1234", who, "$root"), 4, "may not look at process", "sudo")
 
 
-# ---- Nothing is left ----
+# ---- Nothing is left behind ----
 
 
 def test_a_container_leaves_nothing_behind(image):

@@ -1,7 +1,7 @@
-"""A real PyTorch DataLoader: what its workers lose to copies, by cowprof, by smaps_rollup and by page frames.
+"""A real PyTorch DataLoader: its workers' copies according to cowprof, smaps_rollup and page frames.
 
-All processes of the training are held (SIGSTOP, by this test and not by cowprof) while the truth is read before and after, so
-that the three look at the same moments.
+The test (not cowprof) stops all processes of the training with SIGSTOP while it reads the truth before and after, so that all
+three describe the same moments.
 """
 import json
 import os
@@ -19,14 +19,14 @@ GROWTH_BYTES = 40 * 2**20
 
 
 class Moment:
-    """The tree held still, and what /proc says of it."""
+    """The process tree, stopped, and what /proc says about it."""
 
     def __init__(self, root):
         self.pids = truth.tree(root)
         for pid in self.pids:
             os.kill(pid, signal.SIGSTOP)
         for pid in self.pids:
-            harness.wait_until(lambda: truth.state(pid) == "T", f"{pid} to be held")
+            harness.wait_until(lambda: truth.state(pid) == "T", f"{pid} to stop")
         self.private = {pid: truth.private_bytes(pid) for pid in self.pids}
         self.frames = {pid: truth.anonymous_frames(pid) for pid in self.pids}
 
@@ -36,7 +36,7 @@ class Moment:
 
 
 def kill_tree(process):
-    """Workers that lose their trainer take five seconds to notice."""
+    """Kills workers, too: they take five seconds to notice that their trainer is gone."""
     for pid in truth.tree(process.pid):
         os.kill(pid, signal.SIGKILL)
     process.stop()
@@ -48,9 +48,9 @@ def growth(tmp_path_factory):
     training = harness.Process([harness.PYTHON, SCRIPT, *RUN, "--batch-size=128"], stderr=subprocess.DEVNULL)
     path = tmp_path_factory.mktemp("dataloader") / "training.json"
     try:
-        training.await_line("event", "progress")  # the first batches of the first epoch: its workers are there
+        training.await_line("event", "progress")  # first batches of the first epoch, so its workers exist
         before = Moment(training.pid)
-        recording = harness.attach(training.pid, path, "--interval", "250ms")
+        recording = harness.attach_aloud(training.pid, path, "--interval", "250ms")
         try:
             recording.await_sample()
             before.release()
@@ -75,7 +75,7 @@ def test_both_workers_lived_through_the_recording(growth):
 
 
 def test_copies_explain_the_growth_of_private_memory(growth):
-    """Within 3 %: copies by cowprof against smaps_rollup, read by this test."""
+    """cowprof's copies agree with smaps_rollup, read by this test, within 3 %."""
     before, after, report, *_ = growth
     for pid in before.pids[1:]:
         grown = after.private[pid] - before.private[pid]
@@ -93,7 +93,7 @@ def test_private_bytes_agree_with_smaps_rollup(growth):
 
 
 def test_copies_agree_with_page_frames(growth):
-    """P8: pages of a worker that have another frame than before were copied: within 0.5 %."""
+    """A page of a worker whose frame has changed was copied; the counts agree within 0.5 %."""
     before, after, report, *_ = growth
     for pid in before.pids[1:]:
         moved = truth.diverged(before.frames[pid], after.frames[pid])
@@ -102,8 +102,8 @@ def test_copies_agree_with_page_frames(growth):
         assert abs(moved - copies) <= 0.005 * moved, f"worker {pid}: {moved} frames, {copies} copies"
 
 
-def test_pages_that_a_worker_shares_no_longer(growth):
-    """Frames of a worker against its trainer's: what the worker copied, and the few that the trainer copied itself."""
+def test_pages_a_worker_no_longer_shares(growth):
+    """Frames that differ between worker and trainer: the worker's copies plus the few of the trainer."""
     before, after, report, _, _ = growth
     root = report["parent"]["pid"]
     for pid in before.pids[1:]:
@@ -118,7 +118,7 @@ def test_the_trainer_itself_hardly_copies(growth):
 
 
 def test_rows_are_compact(growth):
-    """At most 120 bytes a process and sample."""
+    """At most 120 bytes per process and sample."""
     *_, timeline = growth
     rows = [row for record in timeline["records"] if record["type"] == "sample" for row in record.get("processes", [])]
     assert len(rows) >= 6
@@ -126,15 +126,15 @@ def test_rows_are_compact(growth):
 
 
 def test_a_whole_training_from_start_to_end(tmp_path):
-    """Every epoch forks new workers: each is a row, and each has ended."""
+    """Every epoch forks new workers; each has a row and an end."""
     path = tmp_path / "whole.json"
     result = harness.run_cowprof("--output", path, "--quiet", "--", harness.PYTHON, SCRIPT, "--items=40000", "--epochs=3",
                                  "--batches=60", seconds=60)
     assert result.returncode == 0, result.stderr
-    report = json.loads(harness.run_cowprof("report", path, "--json").stdout)
+    report = harness.report_of(path)
     workers = [row for row in report["workers"] if row["role"] == "worker"]
     assert len(workers) == 6
     assert all(row["exit"]["kind"] == "exited" and row["exit"]["code"] == 0 for row in workers)
     assert all(row["copies"] > 1000 for row in workers)
     trainer = report["parent"]
-    assert trainer["copies"] < 0.3 * trainer["write_protect_faults"], "what the trainer took over is no copy"
+    assert trainer["copies"] < 0.3 * trainer["write_protect_faults"], "pages that the trainer reused were counted as copies"

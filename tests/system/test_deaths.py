@@ -1,11 +1,10 @@
-"""Why a process ended: each cause planted with real processes, and beside it what must not be taken for it.
+"""Why a process ended: each cause is planted with real processes, beside a near miss that must not be mistaken for it.
 
-The OOM killer works in a real cgroup with a limit, and what it did is compared with the kernel's own log; bus errors come from a
-real small tmpfs on /dev/shm in a mount namespace, which is what a container gets. How a host runs out of memory can't be shown on a
-machine that others use: tests/unit/post_mortem_test.cc has it.
+The OOM killer acts in a real cgroup with a limit, and its choice is compared with the kernel log. Bus errors come from a real small
+tmpfs on /dev/shm in a mount namespace, as in a container. A host that runs out of memory can't be shown on a shared machine;
+post_mortem_test.cc covers it.
 """
 import functools
-import json
 import os
 import re
 import signal
@@ -26,7 +25,7 @@ CAUSES = {"oom-cgroup", "oom-host", "sigbus-file", "shm-full"}
 
 @pytest.fixture
 def start(start_recording):
-    """start(*ways, ...) starts the workers' parent and a recording of it, and lets it go. Returns both."""
+    """start(*ways, ...) starts the workers' parent and a recording of it, releases the parent, and returns both."""
     started = []
 
     def start(*ways, inside=lambda command: command, **options):
@@ -61,7 +60,7 @@ def cgroup():
 
 @pytest.fixture
 def hog():
-    """hog(group) starts a process of that cgroup that takes a gigabyte and keeps it."""
+    """hog(group) starts a process in that cgroup that allocates a gigabyte and keeps it."""
     started = []
 
     def start(group):
@@ -76,13 +75,13 @@ def hog():
 
 
 def events_of(recording, kind):
-    """Those in the file now; none if it is being written at this moment."""
+    """Events in the file now; none if it is being written right now."""
     return [record for record in harness.records_of(recording.path) if record.get("event") == kind]
 
 
 def await_python(recording):
-    """Until the interpreter is known: from then on lines of Python are."""
-    harness.wait_until(lambda: events_of(recording, "python"), "the interpreter to be known")
+    """Waits until the interpreter is identified; from then on Python lines are known."""
+    harness.wait_until(lambda: events_of(recording, "python"), "the interpreter to be identified")
 
 
 def ended(process, way):
@@ -91,10 +90,10 @@ def ended(process, way):
 
 
 def finished_report(process, recording):
-    """The report, once all has ended. Names come from memory: the parent lives until the last death has been told."""
+    """The report once all workers have ended. Names are read from memory, so the parent lives until the last death is recorded."""
     process.await_line("role", "done")
     dead = [line for line in process.lines if line["role"] == "ended"]
-    harness.wait_until(lambda: len(events_of(recording, "exit")) >= len(dead), "the ends in the file")
+    harness.wait_until(lambda: len(events_of(recording, "exit")) >= len(dead), "the exits in the recording")
     process.finish()
     assert recording.wait() == 0, recording.stderr
     recording.timeline()
@@ -118,11 +117,11 @@ def assert_no_cause(report):
     assert all(row["exit"] is None or row["exit"]["cause"] is None for row in report["workers"])
 
 
-# ---- Ends that no limit caused ----
+# ---- Ends not caused by a limit ----
 
 
 def test_ends_without_a_diagnosis(start):
-    """A crash is told with its native code and line of Python; who killed is named; and none of it is blamed on a limit."""
+    """A crash is reported with native code and Python line, a kill with its sender, and neither is blamed on a limit."""
     process, recording = start("exit_code:3", "exit_code:0", "abort", "segfault", "killed_from_outside", "killed_by_parent:SIGTERM")
     victim = ended(process, "killed_from_outside")
     killer = subprocess.Popen(["sh", "-c", f"kill -9 {victim}"])
@@ -142,8 +141,8 @@ def test_ends_without_a_diagnosis(start):
     assert f"dying_workers.py:{line} in abort" in texts["abort"]["text"]
 
 
-def test_a_signal_of_a_crash_that_was_sent(start):
-    """SIGBUS and SIGSEGV from another process are no crash of its own."""
+def test_a_crash_signal_sent_by_another_process(start):
+    """SIGBUS and SIGSEGV sent by another process are not reported as a crash."""
     process, recording = start("killed_from_outside")
     victim = ended(process, "killed_from_outside")
     os.kill(victim, signal.SIGBUS)
@@ -157,7 +156,7 @@ def test_a_signal_of_a_crash_that_was_sent(start):
 
 @pytest.mark.parametrize("way", ["truncated", "truncated_with_handler"])
 def test_truncated_file(way, start, tmp_path):
-    """With a handler that raises the signal again, the first delivery has the evidence, and the second one kills."""
+    """Where a handler re-raises the signal, the first delivery carries the evidence and the second one kills."""
     process, recording = start(f"{way}:{tmp_path}/array.npy")
     report = finished_report(process, recording)
     found = exit_of(report, ended(process, way))
@@ -170,7 +169,7 @@ def test_truncated_file(way, start, tmp_path):
 
 
 def test_truncated_file_in_shm(start):
-    """On a small /dev/shm that has room: it is the file, not the mount."""
+    """On a small /dev/shm with room left, the file is to blame and not the mount."""
     process, recording = start("truncated:/dev/shm/array", inside=functools.partial(in_small_shm, megabytes=1))
     report = finished_report(process, recording)
     found = exit_of(report, ended(process, "truncated"))
@@ -186,7 +185,7 @@ def test_full_shm(start):
     assert ids_of(report) == {"shm-full"}
 
 
-def test_room_enough_in_shm(start):
+def test_enough_room_in_shm(start):
     process, recording = start("full:/dev/shm/array", inside=functools.partial(in_small_shm, megabytes=16))
     report = finished_report(process, recording)
     assert exit_of(report, ended(process, "full"))["kind"] == "exited"
@@ -194,7 +193,7 @@ def test_room_enough_in_shm(start):
 
 
 def test_full_tmpfs_elsewhere(start, tmp_path):
-    """The advice for /dev/shm would be wrong for it."""
+    """A full tmpfs elsewhere does not get the advice for /dev/shm."""
     process, recording = start(f"full:{tmp_path}/array", inside=functools.partial(in_small_tmpfs, tmp_path, megabytes=4))
     report = finished_report(process, recording)
     found = exit_of(report, ended(process, "full"))
@@ -225,7 +224,7 @@ print(json.dumps({"role": "done"}), flush=True)
 
 @pytest.mark.parametrize("batch_size, dies", [(8, True), (1, False)])
 def test_dataloader_and_a_container_sized_shm(batch_size, dies, start_recording):
-    """Batches of 32 MiB, four of them in flight, and 64 MiB of /dev/shm: the worker dies of a bus error. Of 4 MiB: none does."""
+    """With four batches of 32 MiB in flight and 64 MiB of /dev/shm, a worker dies of a bus error; with 4 MiB none does."""
     process = harness.Process(in_small_shm([harness.PYTHON, "-c", LARGE_BATCHES, batch_size]), stderr=subprocess.PIPE)
     try:
         process.await_line("role", "ready", 60)
@@ -251,7 +250,7 @@ def test_dataloader_and_a_container_sized_shm(batch_size, dies, start_recording)
 
 
 def kernel_log_of(pid):
-    """What the kernel wrote about its choice: {constraint, oom_memcg, task_memcg}."""
+    """The kernel log's fields for that OOM kill: {constraint, oom_memcg, task_memcg}."""
     log = subprocess.run(["dmesg"], capture_output=True, text=True).stdout
     lines = re.findall(r"oom-kill:(constraint=\S*)", log)
     mine = [line for line in lines if f",pid={pid}," in line]
@@ -259,7 +258,7 @@ def kernel_log_of(pid):
 
 
 def assert_oom(report, pid, group, limit_mebibytes):
-    """The death of `pid` is blamed on the limit of `group`, and the kernel's log says the same."""
+    """The death of `pid` is blamed on the limit of `group`, and the kernel log agrees."""
     found = exit_of(report, pid)
     assert (found["signal"], found["cause"]) == ("SIGKILL", "oom-cgroup"), found
     assert found["text"].startswith("killed by SIGKILL: the OOM killer, limit of cgroup ")
@@ -278,15 +277,15 @@ def oom_report(recording):
     return {**recording.report(), "timeline": recording.timeline()}
 
 
-def test_worker_that_copies_is_killed_and_it_is_known_within_a_second(start, cgroup):
-    """While the recording goes on, the file has the victim, the limit and what was copied."""
+def test_oom_kill_of_a_copying_worker_is_recorded_within_a_second(start, cgroup):
+    """Victim, limit and copies are in the file while the recording is still running."""
     group = cgroup()
     process, recording = start("exit_code:0", "read_objects", preexec_fn=group.join)
     process.await_line("ended", "exit_code")
     limit = group.used_bytes() // MB + 12
     group.resize(limit * MB)
     victim = process.await_line("ended", "read_objects", 60 * harness.PATIENCE)["pid"]
-    harness.wait_until(lambda: recording_deaths(recording), "the death in the file", 1.0 * harness.PATIENCE)
+    harness.wait_until(lambda: recording_deaths(recording), "the death in the recording", 1.0 * harness.PATIENCE)
     report = oom_report(recording)
     diagnosis = assert_oom(report, victim, group, limit)
     row = harness.row_of(report, victim)
@@ -299,7 +298,7 @@ def test_worker_that_copies_is_killed_and_it_is_known_within_a_second(start, cgr
     assert recording.wait() == 0, recording.stderr
 
 
-def test_the_grower_and_the_victim_may_be_two(start, cgroup):
+def test_the_victim_need_not_be_the_top_contributor(start, cgroup):
     group = cgroup()
     process, recording = start("grow_beside_victim:1000", preexec_fn=group.join)
     group.resize((group.used_bytes() // MB + 150) * MB)
@@ -323,7 +322,7 @@ def report_limit(report):
 
 
 def test_the_trainer_itself_is_killed(start, cgroup, hog):
-    """With it the recording ends, and has the cause."""
+    """The recording ends with the trainer and has the cause."""
     group = cgroup()
     process, recording = start("exit_code:0", "killed_from_outside", preexec_fn=group.join)
     ended(process, "killed_from_outside")
@@ -338,7 +337,7 @@ def test_the_trainer_itself_is_killed(start, cgroup, hog):
 
 
 def test_nested_cgroups(start, cgroup, hog):
-    """The limit of the outer one is met, by somebody else; the inner one's is far."""
+    """Another process hits the outer cgroup's limit; the inner one's is far away."""
     outer = cgroup()
     inner, other = cgroup(outer), cgroup(outer)
     process, recording = start("read_objects", preexec_fn=inner.join)
@@ -365,7 +364,7 @@ def test_an_oom_kill_elsewhere_is_not_blamed_for_a_plain_kill(start, cgroup, hog
 
 @pytest.mark.parametrize("room, dies", [(60, True), (2000, False)])
 def test_dataloader_in_a_cgroup(room, dies, cgroup, start_recording):
-    """A real training run whose workers copy what they read: with little room one of them is killed."""
+    """A real training whose workers copy what they read: with little room one is killed."""
     group = cgroup()
     group.resize(4000 * MB)
     process = harness.Process([harness.PYTHON, DATALOADER, "--items=250000", "--batches=300", "--epochs=2"],

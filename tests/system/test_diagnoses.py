@@ -1,6 +1,6 @@
-"""Diagnoses of memory that grows without a copy: a workload that causes each, near misses that must not, and healthy shapes.
+"""Diagnoses of memory that grows without copies: a workload that causes each, near misses that must not, and healthy shapes.
 
-Recordings run a few at a time: their workers mostly sleep.
+A few recordings run at a time, because their workers mostly sleep.
 """
 import concurrent.futures
 import json
@@ -40,18 +40,18 @@ HEALTHY = [
 
 
 def run(shape, method, python=harness.PYTHON):
-    """One recording, from the program's first instruction to its end: its report and the pids of its workers."""
+    """Records a program from its first instruction to its end; returns the report, the timeline and the workers' pids."""
     memory = "/dev/shm" if shape == "memmap_in_memory" else None
     folder = Path(tempfile.mkdtemp(prefix="cowprof-test-", dir=memory))
     try:
         done = harness.run_cowprof("--interval=100ms", "--quiet", "--output", folder / "run.json", "--", python, WORKLOAD, shape,
                                    method, folder)
         assert done.returncode == 0, done.stderr
-        report = harness.run_cowprof("report", folder / "run.json", "--json")
+        report = harness.report_of(folder / "run.json")
         timeline = harness.load_json(folder / "run.json")
     finally:
         shutil.rmtree(folder)
-    return SimpleNamespace(report=json.loads(report.stdout), timeline=timeline,
+    return SimpleNamespace(report=report, timeline=timeline,
                            workers={json.loads(line)["worker"] for line in done.stdout.splitlines()})
 
 
@@ -67,7 +67,7 @@ def names(rows):
 
 
 @pytest.mark.parametrize("shape, method", names(FOUND))
-def test_what_grows_is_named(shape, method, runs):
+def test_growth_is_diagnosed(shape, method, runs):
     one = runs[shape, method]
     diagnoses = one.report["diagnoses"]
     assert [diagnosis["id"] for diagnosis in diagnoses] == FOUND[shape, method]
@@ -83,15 +83,15 @@ def test_a_healthy_shape_is_clean(shape, method, runs):
     assert [diagnosis["id"] for diagnosis in runs[shape, method].report["diagnoses"]] == ["clean"]
 
 
-def test_the_figures_of_a_leak_are_those_planted(runs):
-    """1 MiB each 0.1 s and what a step takes besides: 40 of them in all, of which the sentence tells a part and the rate."""
+def test_leak_figures_match_the_planted_rate(runs):
+    """The leak is 1 MiB per step of 0.1 s and a little overhead, 40 steps; the evidence states part of it and the rate."""
     evidence = runs["leak", "fork"].report["diagnoses"][0]["evidence"]
     for line in evidence:
         told, rate = (float(text.split(" MiB")[0].split()[-1]) for text in (line, line.split(",", 1)[1]))
         assert 15 < told < 40 and 2 < rate < 13, line
 
 
-def test_the_collectors_flag_is_that_of_each_process(runs):
+def test_collector_state_is_reported_per_process(runs):
     report = runs["collector_off_in_worker", "fork"].report
     assert report["parent"]["collector_on"] is True
     assert [worker["collector_on"] for worker in report["workers"]] == [False, False]
@@ -102,7 +102,7 @@ SWITCHES = "import gc, sys\nfor line in sys.stdin: gc.disable() if 'off' in line
 
 
 @pytest.mark.parametrize("version", planted.interpreters())
-def test_the_collectors_flag_is_read_from_every_version(version):
+def test_collector_state_is_read_in_every_version(version):
     python = planted.interpreters()[version]
     needs(f"Python {version}", python, "neither pyenv nor COWPROF_PYTHONS has it")
     process = harness.Process([python, "-c", SWITCHES])
@@ -110,8 +110,8 @@ def test_the_collectors_flag_is_read_from_every_version(version):
         for number, on in enumerate([True, False, True], start=1):
             process.popen.stdin.write("on\n" if on else "off\n")
             process.popen.stdin.flush()
-            harness.wait_until(lambda: len(process.lines) == number, "the interpreter's answer")
-            assert json.loads(harness.run_cowprof("doctor", "--json", process.pid).stdout)["collector_on"] is on
+            harness.wait_until(lambda: len(process.lines) == number, "the interpreter to answer")
+            assert harness.doctor(process.pid)[0]["collector_on"] is on
         text = harness.run_cowprof("doctor", process.pid).stdout
         assert "collector: on" in text
     finally:
@@ -120,7 +120,7 @@ def test_the_collectors_flag_is_read_from_every_version(version):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("version", planted.interpreters())
-def test_garbage_is_named_in_every_version(version):
+def test_garbage_is_diagnosed_in_every_version(version):
     python = planted.interpreters()[version]
     needs(f"Python {version}", python, "neither pyenv nor COWPROF_PYTHONS has it")
     off, on = (run(shape, "fork", python).report["diagnoses"] for shape in ("collector_off_cycles", "cycles"))

@@ -1,14 +1,11 @@
-"""`cowprof doctor`: which rung is usable here, why the others are not, and the remedy for each; as text and as JSON."""
-import json
-
+"""`cowprof doctor`: which rung is usable, why the others are not, and the remedy for each, as text and as JSON."""
 import harness
 import truth
 
 
 def doctor(*arguments):
-    result = harness.run_cowprof("doctor", "--json", *arguments)
-    assert (result.returncode, result.stderr) == (0, "")
-    document = json.loads(result.stdout)
+    document, status = harness.doctor(*arguments)
+    assert status == 0
     assert document["schema"] == "cowprof.doctor/1"
     return document
 
@@ -17,7 +14,7 @@ def usable_rung(document):
     return next(rung for rung in document["rungs"] if rung["usable"])
 
 
-def test_the_best_usable_rung_is_in_use_and_every_other_one_has_its_reason():
+def test_the_best_usable_rung_is_chosen_and_unusable_ones_say_why():
     document = doctor()
     rungs = document["rungs"]
     assert len(rungs) >= 2
@@ -36,8 +33,8 @@ def test_the_recording_uses_the_rung_that_doctor_promises(start_workload, start_
     assert recording.report()["exactness"]["rung"] == chosen
 
 
-def test_a_rung_can_be_refused(start_workload, start_recording):
-    """--without takes a capability away: another rung, or one clear line and exit status 5."""
+def test_a_rung_can_be_disabled(start_workload, start_recording):
+    """--without disables a rung: cowprof uses another, or says so in one line with exit status 5."""
     chosen = doctor()["rung"]
     target = start_workload("fork_copies", "--pages=10", "--wait")
     recording = start_recording(target.pid, "--without", chosen, "--duration", "300ms")
@@ -56,7 +53,7 @@ def test_doctor_of_a_process_lists_its_limits(start_workload):
     assert {"shm", "host", "fds"} <= kinds
 
 
-def test_text_says_the_same():
+def test_text_lists_the_same_rungs():
     result = harness.run_cowprof("doctor")
     assert (result.returncode, result.stderr) == (0, "")
     for rung in doctor()["rungs"]:
@@ -66,4 +63,4 @@ def test_text_says_the_same():
 def test_doctor_leaves_nothing_behind():
     before = truth.living_kernel_objects()
     doctor()
-    harness.wait_until(lambda: not truth.living_kernel_objects() - before, "programs, maps and links to go", 5, 0.05)
+    harness.wait_until(lambda: not truth.living_kernel_objects() - before, "programs, maps and links to be freed", 5, 0.05)

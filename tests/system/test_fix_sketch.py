@@ -1,4 +1,4 @@
-"""The sketches of fixes work: each runs, gives what the code before it gave, and removes what it says it removes."""
+"""Fix sketches work: each runs, yields what the code before it yielded, and removes the copies that it promises to."""
 import json
 import re
 import subprocess
@@ -7,13 +7,13 @@ import pytest
 
 import harness
 
-SOURCE = harness.REPOSITORY / "userspace" / "model" / "fix_sketch.cc"
+SOURCE = harness.REPOSITORY / "userspace" / "model" / "judge" / "fix_sketch.cc"
 WORKLOAD = harness.REPOSITORY / "tests" / "system" / "workloads" / "sketched_data.py"
-# Items of each kind, so that reading them copies some 5,000 pages.
+# Items of each kind such that reading them copies about 5,000 pages.
 COUNTS = {"Strings": 150_000, "Numbers": 800_000, "Dicts": 60_000, "Tuples": 100_000, "Lists": 200_000, "Objects": 80_000,
           "Arrays": 120_000, "Any": 50_000}
 
-# Runs every sketch with what its reader has: a data set, and torch. Each in a fork, so that torch is imported once.
+# Runs every sketch with what its reader has: a data set and torch. Forks for each, so that torch is imported only once.
 HARNESS = """
 import gc, json, os, pickle, sys, traceback, numpy, torch
 from types import SimpleNamespace
@@ -38,7 +38,7 @@ for number, case in enumerate(json.load(sys.stdin)):
         os._exit(0)
     print(json.dumps([number, os.waitpid(child, 0)[1]]), flush=True)
 """
-# `old` and `new` are what each part defines.
+# `old` and `new` are defined by the part before and the part after.
 SAME_ITEMS = """
 old, new = (scope["Data"](eval(items)) for scope in scopes)
 assert len(new) == len(eval(items))
@@ -66,7 +66,7 @@ CASES = {
 
 
 def sketches():
-    """The table as it stands in the source: {(diagnosis, container): (before, after)}."""
+    """The table from the source: {(diagnosis, container): (before, after)}."""
     found = re.findall(r'\{"([\w-]+)", Container::k(\w+), R"py\(\n(.*?)\)py"\}', SOURCE.read_text(), re.DOTALL)
     return {(diagnosis, container): re.split(r"(?m)^(?=# after)", text) for diagnosis, container, text in found}
 
@@ -77,7 +77,7 @@ def test_every_sketch_is_tested():
 
 @pytest.fixture(scope="module")
 def runs():
-    """{case: wait status}, and what was said."""
+    """{case: wait status}, and stderr."""
     cases = [(*sketches()[case], *CASES[case]) for case in CASES]
     result = subprocess.run([harness.PYTHON, "-W", "ignore", "-c", HARNESS], input=json.dumps(cases), capture_output=True,
                             text=True, timeout=6 * harness.DEADLINE)
@@ -85,32 +85,32 @@ def runs():
 
 
 @pytest.mark.parametrize("case", CASES, ids="-".join)
-def test_it_runs_and_gives_the_same(case, runs):
+def test_a_sketch_runs_and_gives_the_same_items(case, runs):
     statuses, said = runs
     assert statuses.get(case) == 0, said
 
 
 def copies_of_worker(code, kind, folder):
-    """What the worker copied, and what it says it read."""
+    """The worker's copies, the checksum of what it read, and the report."""
     (folder / "code.py").write_text(code)
     path = folder / "recording.json"
     result = harness.run_cowprof("--quiet", "--interval", "100ms", "--output", path, "--", harness.PYTHON, WORKLOAD,
                                  folder / "code.py", kind, COUNTS[kind], seconds=4 * harness.DEADLINE)
     assert result.returncode == 0, result.stderr
-    report = json.loads(harness.run_cowprof("report", path, "--json").stdout)
+    report = harness.report_of(path)
     [worker] = [process for process in report["workers"] if process["role"] == "worker"]
     return worker["copies"], json.loads(result.stdout)["read"], report
 
 
 @pytest.mark.parametrize("kind", COUNTS)
-def test_it_removes_nine_of_ten_copies(kind, tmp_path):
+def test_a_sketch_removes_nine_of_ten_copies(kind, tmp_path):
     before, after = sketches()["cow-refcount", kind]
     copies, read, report = copies_of_worker(before, kind, tmp_path)
     assert copies > 2500
     diagnosis = report["diagnoses"][0]
     assert diagnosis["id"] == "cow-refcount"
     assert diagnosis["sketch"] in {"".join(parts).strip() for parts in sketches().values()}
-    if kind not in ("Any", "Objects"):  # told by what they hold: that depends on what shares a page with it
+    if kind not in ("Any", "Objects"):  # classified by their content, which depends on what shares a page
         assert diagnosis["sketch"] == (before + after).strip()
     copies_then, read_then, _ = copies_of_worker(after, kind, tmp_path)
     print(f"{kind}: {copies} copies before, {copies_then} after")
@@ -118,7 +118,7 @@ def test_it_removes_nine_of_ten_copies(kind, tmp_path):
     assert copies_then <= 0.1 * copies
 
 
-def test_the_report_in_words_shows_the_sketch_below_the_advice(tmp_path):
+def test_the_text_report_shows_the_sketch_below_the_advice(tmp_path):
     before, _ = sketches()["cow-refcount", "Strings"]
     copies_of_worker(before, "Strings", tmp_path)
     text = harness.run_cowprof("report", tmp_path / "recording.json").stdout

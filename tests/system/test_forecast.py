@@ -1,4 +1,4 @@
-"""Forecasts of real processes whose growth is planted: plateaus, leaks, workers that come again, and workers that do nothing.
+"""Forecasts of real processes with planted growth: plateaus, leaks, restarted workers, and idle workers.
 
 The shapes are recorded side by side, once for all tests. tests/system/forecast_error.py prints the errors over time.
 """
@@ -24,7 +24,7 @@ SHAPES = {
 
 @pytest.fixture(scope="module")
 def recordings(tmp_path_factory):
-    """{shape: path of its recording}, and {shape: what its workers said}."""
+    """{shape: path of its recording}, and {shape: output lines of its processes}."""
     folder = tmp_path_factory.mktemp("forecast")
     paths = {shape: folder / f"{shape}.json" for shape in SHAPES}
     with concurrent.futures.ThreadPoolExecutor() as pool:
@@ -33,23 +33,23 @@ def recordings(tmp_path_factory):
 
 
 def forecasts(path, least=0.0):
-    """(fraction of the truth, forecast) while workers lived and grew, from `least` on."""
+    """Rows of forecast_error.errors() that have a forecast, from the fraction `least` of the truth on."""
     truth, rows = forecast_error.errors(path)
     return [row for row in rows if row[1] >= least and row[2] is not None]
 
 
 def while_all_live(path, least=0.0, most=3600.0):
-    """(t, private, forecast) at moments at which the youngest worker has lived `least` seconds and the eldest not yet `most`.
+    """(t, private, forecast) at moments when the youngest worker has lived `least` seconds and the oldest not yet `most`.
 
-    Workers keep a pace: what they are to do before or after so many seconds of their lives holds on a loaded machine, too.
+    Workers are paced, so what they do at a given age holds on a loaded machine, too.
     """
-    workers = [worker for worker in forecast_error.report_of(path)["workers"] if worker["role"] == "worker"]
+    workers = [worker for worker in harness.report_of(path)["workers"] if worker["role"] == "worker"]
     started = [worker["started_at"] for worker in workers]
     return [moment for moment in forecast_error.moments(path) if max(started) + least <= moment[0] < min(started) + most]
 
 
 def told(moments):
-    """What was said and when, for messages of asserts: short enough not to be cut."""
+    """The forecasts over time for assertion messages, short enough not to be truncated."""
     return "".join(f"\n{t:.2f} s, {private / 2**20:.1f} MiB: {forecast['shape']}, {forecast['sentence'].split(';')[0]}"
                    for t, private, forecast in moments)
 
@@ -57,23 +57,23 @@ def told(moments):
 @pytest.mark.parametrize("shape", ["shuffled", "in-order"])
 def test_the_plateau_is_known_long_before_it_is_reached(recordings, shape):
     rows = forecasts(recordings[0][shape], least=0.45)
-    assert rows, "there was no forecast at all"
+    assert rows, "there was no forecast"
     wrong = [f"{t:.2f} s, {reached:.2f} reached: {error:+.2f}" for t, reached, error, _ in rows if abs(error) > TOLERANCE]
     assert not wrong, wrong
     assert sum(inside for *_, inside in rows) >= 0.8 * len(rows), rows
 
 
-def test_the_truth_is_what_the_workers_own_by_smaps(recordings):
+def test_the_peak_agrees_with_smaps(recordings):
     paths, said = recordings
-    report = forecast_error.report_of(paths["shuffled"])
+    report = harness.report_of(paths["shuffled"])
     last = [line for line in said["shuffled"] if line.get("event") == "epoch"]
     owned = sum(line["private_kib"] for line in last) * 1024
-    # smaps counts private pages of files, too.
+    # smaps also counts private pages of files.
     assert report["totals"]["peak_workers_private_bytes"] == pytest.approx(owned, rel=0.1)
 
 
-def test_workers_that_come_again_are_forecast_from_those_before(recordings):
-    truth = forecast_error.report_of(recordings[0]["restarted"])["totals"]["peak_workers_private_bytes"]
+def test_restarted_workers_are_forecast_from_earlier_ones(recordings):
+    truth = harness.report_of(recordings[0]["restarted"])["totals"]["peak_workers_private_bytes"]
     again = [moment for moment in forecast_error.moments(recordings[0]["restarted"])
              if moment[2]["sawtooth"] and not moment[2]["ended"]]
     assert len(again) >= 3, told(again)
@@ -82,26 +82,26 @@ def test_workers_that_come_again_are_forecast_from_those_before(recordings):
     assert not wrong, told(wrong)
 
 
-def test_workers_that_do_nothing_are_flat(recordings):
-    # Copies that starting costs are over by half of that time, those of the last words have not begun.
+def test_idle_workers_are_flat(recordings):
+    # The copies of start-up are long over, and those of exit have not begun.
     quiet = while_all_live(recordings[0]["flat"], least=9, most=13.8)
-    assert quiet, "no moment was looked at"
+    assert quiet, "no moment matched"
     wrong = [moment for moment in quiet if moment[2]["shape"] != "flat" or moment[2]["unbounded_bytes_per_second"]]
     assert not wrong, told(wrong)
 
 
-def test_new_memory_is_growth_without_bound(recordings):
+def test_new_memory_is_unbounded_growth(recordings):
     leaking = while_all_live(recordings[0]["leaking"], least=4, most=11.8)
     assert len(leaking) >= 2, told(leaking)
     wrong = [moment for moment in leaking if moment[2]["shape"] != "unbounded"]
     assert not wrong, told(wrong)
-    # A loaded machine makes the leak halt and catch up.
+    # On a loaded machine the leak stalls and catches up.
     paces = [forecast["unbounded_bytes_per_second"] for _, _, forecast in leaking]
     assert statistics.median(paces) == pytest.approx(2 * 8 * 2**20, rel=0.3), paces
 
 
-def test_of_a_run_that_is_over_it_is_said_what_it_came_to(recordings):
-    report = forecast_error.report_of(recordings[0]["shuffled"])
+def test_a_finished_run_reports_its_peak(recordings):
+    report = harness.report_of(recordings[0]["shuffled"])
     harness.validate(report, "report.schema.json")
     forecast, peak = report["forecast"], report["totals"]["peak_workers_private_bytes"]
     assert forecast["ended"] and forecast["shape"] == "bounded"
@@ -110,12 +110,12 @@ def test_of_a_run_that_is_over_it_is_said_what_it_came_to(recordings):
     assert "Forecast: the workers reached" in text
 
 
-def test_what_was_loaded_after_the_attach_is_known_when_it_is_copied(tmp_path):
-    """Arenas are looked at anew when a worker is forked: what was seen before the data was there says nothing of its pages."""
+def test_data_loaded_after_the_attach_is_known_when_copied(tmp_path):
+    """Arenas are rescanned at each fork: a scan from before the data was loaded says nothing about its pages."""
     path = tmp_path / "early.json"
     process = harness.Process([harness.PYTHON, forecast_error.WORKLOAD, "--items=600000", "--workers=1",
                                "--epoch-seconds=20", "--seconds=4"])
-    recording = harness.attach(process.pid, path, "--interval", "100ms")
+    recording = harness.attach_aloud(process.pid, path, "--interval", "100ms")
     try:
         recording.await_sample()
         process.await_line("event", "ready", 60)
@@ -142,7 +142,7 @@ def test_what_was_loaded_after_the_attach_is_known_when_it_is_copied(tmp_path):
     assert known >= 0.8 * len(pages) >= 400, (known, len(pages), len(arenas))
 
 
-def test_pages_with_heads_of_large_objects_are_counted(tmp_path):
+def test_pages_with_headers_of_large_objects_are_counted(tmp_path):
     path = tmp_path / "large.json"
     said = forecast_error.record(["--item=large", "--items=12000", "--workers=1", "--seconds=1"], path)
     document = harness.load_json(path)
@@ -186,12 +186,12 @@ def test_doctor_says_what_workers_will_cost_at_most(waiting):
 
 
 @pytest.mark.parametrize("arguments", [["--workers=0"], ["--workers=-3"], ["--workers=many"], ["--workers="]])
-def test_a_nonsense_number_of_workers_is_refused(arguments):
+def test_an_invalid_number_of_workers_is_refused(arguments):
     result = harness.run_cowprof("doctor", 1, *arguments)
     assert (result.returncode, result.stdout) == (2, "")
     assert "--workers" in result.stderr and result.stderr.count("\n") == 1
 
 
-def test_workers_of_no_process_are_refused():
+def test_workers_without_a_pid_are_refused():
     result = harness.run_cowprof("doctor", "--workers=2")
     assert result.returncode == 2 and "PID" in result.stderr

@@ -1,5 +1,5 @@
-"""The target is only read. What guarantees it is looked at here: the system calls that cowprof makes, and the helpers that its
-probes call. Neither can stop, signal, write to or reschedule another process, whatever mistake is in the code around them.
+"""cowprof only reads its target. These tests check what guarantees it: the system calls that cowprof makes and the helpers that its
+probes call. None of them can stop, signal, write to or reschedule another process, whatever bug is in the code around them.
 """
 import contextlib
 import os
@@ -17,18 +17,18 @@ import planted
 import truth
 from conftest import needs
 
-# Whoever makes none of these can't change another process. kill, prlimit64 and open are judged by their arguments.
+# A process that makes none of these calls can't change another process. The JUDGED ones depend on their arguments.
 NEVER = ("ptrace", "process_vm_writev", "process_madvise", "process_mrelease", "pidfd_send_signal", "pidfd_getfd", "tkill",
          "rt_sigqueueinfo", "rt_tgsigqueueinfo", "setpriority", "ioprio_set", "sched_setaffinity", "sched_setscheduler",
          "sched_setparam", "sched_setattr", "move_pages", "migrate_pages", "userfaultfd")
 JUDGED = ("kill", "tgkill", "prlimit64", "open", "openat", "openat2", "creat")
-# Of the kernel's helpers for BPF those that change something outside of the probe's own maps.
+# The BPF helpers that change something outside the probe's own maps.
 HARMFUL = re.compile(r"bpf_(probe_write_user|override_return|send_signal\w*|copy_to_user|set_retval|skb_store\w*|sys_bpf)\b")
 
 
 def traced(folder, *arguments):
-    """cowprof under strace. Returns the recording, whose process is strace's child, and the file of calls."""
-    needs("strace", shutil.which("strace"), "Debian's package strace")
+    """Starts cowprof under strace. Returns strace's process, the path of the recording, and the trace file."""
+    needs("strace", shutil.which("strace"), "install Debian's package strace")
     calls, path = folder / "calls", folder / "traced.json"
     command = ["strace", "-f", "-qq", "-e", f"trace={','.join(NEVER + JUDGED)}", "-o", calls, harness.COWPROF, "--output", path,
                "--quiet", *map(str, arguments)]
@@ -37,13 +37,13 @@ def traced(folder, *arguments):
 
 
 def written_in_proc(call):
-    """A file of /proc that is opened for writing and is not the caller's own."""
+    """True if the call opens a /proc file other than the caller's own for writing."""
     path = re.search(r'"(/proc/[^"]*)"', call)
     return path and not path.group(1).startswith("/proc/self/") and re.search(r"O_(WRONLY|RDWR|CREAT|TRUNC)", call)
 
 
 def offences(calls, own):
-    """What was done to a process that is not cowprof's own."""
+    """Calls that affect a process other than those in `own`."""
     found = []
     for line in calls.read_text().splitlines():
         pid, call = line.split(None, 1)
@@ -60,7 +60,7 @@ def offences(calls, own):
 
 
 def test_no_system_call_touches_another_process(tmp_path, start_workload, figure):
-    """With every read there is: causes, places, verification, sweeps, shared memory, a target that ends workers."""
+    """Covers every kind of read: causes, copy sites, verification, sweeps, shared memory, exiting workers."""
     tree = start_workload("attach_tree", "--branches=2")
     tree.await_line("role", "leaf")
     process, path, calls = traced(tmp_path, "--attach", tree.pid, "--verify", "--interval=50ms", "--duration=2s")
@@ -70,12 +70,12 @@ def test_no_system_call_touches_another_process(tmp_path, start_workload, figure
     seen = len(calls.read_text().splitlines())
     assert seen > 50 and harness.load_json(path)["records"][-1]["type"] == "end"
     found = offences(calls, own=set())
-    figure("item 7", f"cowprof's {seen} calls that could touch another process", f"{len(found)} of them do")
+    figure("read-only", f"cowprof's {seen} calls that could touch another process", f"{len(found)} of them do")
     assert not found, found[:5]
 
 
-def test_offences_are_seen(tmp_path):
-    """The judge itself: a signal to a stranger, a write to its memory, a limit set."""
+def test_the_trace_checker_finds_offences(tmp_path):
+    """The checker itself: a signal to another process, a write to its memory, a limit set on it."""
     calls = tmp_path / "calls"
     calls.write_text('100 kill(200, SIGSTOP) = 0\n100 openat(AT_FDCWD, "/proc/200/mem", O_RDWR) = 3\n'
                      "100 prlimit64(200, RLIMIT_NOFILE, {rlim_cur=1, rlim_max=1}, NULL) = 0\n100 ptrace(PTRACE_SEIZE, 200) = 0\n"
@@ -85,16 +85,16 @@ def test_offences_are_seen(tmp_path):
 
 
 def started(strace):
-    """(cowprof, its program) once that runs."""
+    """(cowprof, its program) once the program runs."""
     try:
         pids = truth.tree(strace)[1:]
         return pids if len(pids) == 2 and Path(f"/proc/{pids[1]}/comm").read_text() == "sleep\n" else None
-    except (FileNotFoundError, ProcessLookupError):  # it ended while it was looked at
+    except (FileNotFoundError, ProcessLookupError):  # it exited meanwhile
         return None
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
-def test_a_started_program_gets_the_signals_that_cowprof_got_and_no_other(number, tmp_path, figure):
+def test_a_started_program_gets_only_the_signals_that_cowprof_got(number, tmp_path, figure):
     process, _, calls = traced(tmp_path, "--", "sleep", "60")
     try:
         cowprof, program = harness.wait_until(lambda: started(process.pid), "the program")
@@ -104,16 +104,16 @@ def test_a_started_program_gets_the_signals_that_cowprof_got_and_no_other(number
         process.kill()
     sent = [line for line in calls.read_text().splitlines() if re.search(r" t?g?kill\(", line)]
     assert len(sent) == 1 and f"kill({program}, {number.name}" in sent[0], sent
-    figure("item 7", f"{number.name} to cowprof with a program that it started", "passed on to it once, nothing else sent")
+    figure("read-only", f"{number.name} to cowprof with a program that it started", "passed on to it once, nothing else sent")
 
 
 def helpers_of(objects):
-    """The helpers that loaded programs call, as the kernel has them."""
-    bpftool = next(path for path in ("/usr/sbin/bpftool", "/sbin/bpftool") if os.path.exists(path))
+    """The helpers that loaded programs call, from the kernel's translated instructions."""
+
     found = set()
     for kind, number in objects:
         if kind == "prog":
-            text = subprocess.run([bpftool, "prog", "dump", "xlated", "id", str(number)], capture_output=True, text=True,
+            text = subprocess.run([truth.BPFTOOL, "prog", "dump", "xlated", "id", str(number)], capture_output=True, text=True,
                                   check=True).stdout
             found |= set(re.findall(r"call (bpf_\w+|__\w+|0x\w+)", text)) | set(re.findall(r"call (unknown#\d+)", text))
     return found
@@ -129,13 +129,13 @@ def test_no_probe_can_write_to_user_memory_or_send_a_signal(start_workload, star
     recording.interrupt()
     assert len(helpers) > 5, helpers
     harmful = {name for name in helpers if HARMFUL.match(name)}
-    figure("item 7", "helpers that the loaded probes call", f"{len(helpers)}, of them {len(harmful)} that write or signal")
+    figure("read-only", "helpers that the loaded probes call", f"{len(helpers)}, of which {len(harmful)} write or signal")
     assert not harmful
 
 
 @pytest.fixture
 def write_locks():
-    """write_locks() returns (thread, address space) of every time that this test, or what it starts, took a mmap_lock for writing."""
+    """write_locks() returns (thread, address space) for each mmap_lock that this test or its children took for writing."""
     tracing = Path("/sys/kernel/tracing")
     with contextlib.ExitStack() as cleanup:
         if not (tracing / "events").exists() and subprocess.run(["mount", "-t", "tracefs", "tracefs", tracing],
@@ -145,7 +145,7 @@ def write_locks():
         instance = tracing / f"instances/cowprof-test-{os.getpid()}"
         instance.mkdir()
         cleanup.callback(instance.rmdir)
-        (instance / "options/event-fork").write_text("1")  # this thread's, and those of what it starts
+        (instance / "options/event-fork").write_text("1")  # this thread and its descendants
         (instance / "set_event_pid").write_text(str(threading.get_native_id()))
         event = instance / "events/mmap_lock/mmap_lock_start_locking"
         (event / "filter").write_text("write==1")
@@ -161,7 +161,7 @@ def write_locks():
         yield read
 
 
-# Older ones let a stack grow under a lock for reading.
+# Since Linux 6.5 a read of an unmapped address takes mmap_lock for writing; before, a stack could grow under the read lock.
 READS_OF_NOTHING_LOCK = truth.KERNEL >= (6, 5)
 
 
@@ -172,10 +172,10 @@ def read_of_nothing(pid):
 
 
 def test_no_read_takes_a_lock_of_the_target_for_writing(write_locks, start_recording, figure):
-    """As the kernel does for a read of an address that nothing is mapped at: pointers are followed that may be none."""
+    """The kernel takes it for a read of an unmapped address, which following a stale pointer can cause."""
     process = harness.Process([harness.PYTHON, planted.WORKLOAD, "str_list", "--linger=2"])
     try:
-        harness.wait_until(lambda: process.lines, "the workload")
+        harness.wait_until(lambda: process.lines, "the workload to be ready")
         recording = start_recording(process.pid, "--interval", "200ms", "--verify")
         recording.await_sample()
         read_of_nothing(process.pid)
@@ -185,10 +185,10 @@ def test_no_read_takes_a_lock_of_the_target_for_writing(write_locks, start_recor
     finally:
         process.stop()
     assert recording.report()["by_type"][0]["type"] == "str"
-    # An address space may stand where one of cowprof's own did before.
+    # The kernel may reuse the mm_struct address of an earlier process of cowprof for the target.
     first = {space: i for i, (thread, space) in reversed(list(enumerate(taken))) if thread == process.pid}
-    assert len(first) >= 2  # its own, and that of its worker, which it forked
+    assert len(first) >= 2  # its own and that of its forked worker
     assert not READS_OF_NOTHING_LOCK or any(thread == threading.get_native_id() for thread, space in taken if space in first)
     harmed = {space for i, (thread, space) in enumerate(taken) if thread == recording.pid and i > first.get(space, i)}
-    figure("item 7", "address spaces whose mmap_lock cowprof took for writing to read the target", f"{len(harmed)}")
+    figure("read-only", "address spaces whose mmap_lock cowprof took for writing to read the target", f"{len(harmed)}")
     assert not harmed

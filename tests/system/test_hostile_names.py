@@ -1,6 +1,7 @@
-"""S2: hostile names in a command's name, its arguments, a path, a type and a function: valid JSON, no escape in the terminal, no script.
+"""Hostile names of a command, its arguments, a path, a type and a function: the JSON stays valid, no escape sequence reaches the
+terminal, no script gets into the page (S2 in THREATS.md).
 
-The page is opened in a browser by tests/web/hostile.test.mjs, with the same program.
+tests/web/hostile.test.mjs opens the page of the same program in a browser.
 """
 import json
 import os
@@ -14,17 +15,17 @@ from test_hostile_python import UNPRINTABLE
 
 PROGRAM = harness.REPOSITORY / "tests" / "system" / "workloads" / "hostile_names.py"
 NAMES = json.loads(subprocess.run([harness.PYTHON, PROGRAM, "--list"], capture_output=True, check=True).stdout)
-LONGEST = 4000  # characters: of arguments; all else is shorter
+LONGEST = 4000  # characters of the arguments; everything else is shorter
 
 
 def arguments():
-    """The names as a command line can have them: no NUL, and 128 KiB each."""
+    """The names as command-line arguments: without NUL, at most 128 KiB each."""
     return [os.fsencode(name.replace("\0", ""))[:100_000] for name in NAMES]
 
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory):
-    """(recording's path, what it said on stdout and stderr while it ran)."""
+    """(path of the recording, its output on stdout and stderr)."""
     path = tmp_path_factory.mktemp("hostile") / "out.json"
     target = subprocess.Popen([os.fsencode(harness.PYTHON), os.fsencode(PROGRAM), *arguments()], stdin=subprocess.PIPE,
                               stdout=subprocess.PIPE, text=True)
@@ -46,13 +47,13 @@ def hostile(tmp_path_factory):
     return path, said + complained
 
 
-def test_there_are_fifty_of_each_kind():
+def test_there_are_fifty_names_of_each_kind():
     assert len(set(NAMES)) >= 50
     for kind in "<script", "javascript:", "\"", "'", "`", "\u202e", "\0", "\x1b[", "\udcff", "L" * (1 << 20):
         assert any(kind in name for name in NAMES), kind
 
 
-def test_all_is_valid_json(hostile):
+def test_output_is_valid_json(hostile):
     path, _ = hostile
     text = path.read_bytes().decode("utf-8", "strict")
     harness.validate(json.loads(text), "timeline.schema.json")
@@ -60,7 +61,7 @@ def test_all_is_valid_json(hostile):
     report = json.loads(result.stdout.decode("utf-8", "strict"))
     harness.validate(report, "report.schema.json")
     assert len(report["workers"]) == len(NAMES)
-    assert len(text) < 4_000_000, "a name of a megabyte was kept"
+    assert len(text) < 4_000_000, "a name of a megabyte was stored"
 
 
 def strings(value):
@@ -74,8 +75,8 @@ def strings(value):
         yield value
 
 
-def test_names_are_bounded_and_came_through(hostile):
-    """They were really there: types and functions under their own names; and none is longer than it may be."""
+def test_names_are_recorded_and_bounded(hostile):
+    """Types and functions appear under their own names, so the test is real, and none exceeds its bound."""
     path, _ = hostile
     document = harness.load_json(path)
     header = document["header"]
@@ -103,8 +104,8 @@ def test_no_escape_reaches_the_terminal(hostile):
     assert_harmless(view.stdout + view.stderr)
 
 
-def test_no_escape_of_a_living_one_either():
-    """doctor and shm of a process whose name and arguments are hostile."""
+def test_doctor_and_shm_print_no_escape():
+    """doctor and shm on a process with a hostile name and hostile arguments."""
     script = "import os, sys; open('/proc/self/comm', 'wb').write(os.fsencode(sys.argv[1])[:15] or b'x'); print('{}', flush=True); sys.stdin.read()"
     for name in ("\x1b]0;t\x07", "\u202e\udcff\"<i>"):
         target = subprocess.Popen([harness.PYTHON, "-c", script, os.fsencode(name)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -120,8 +121,8 @@ def test_no_escape_of_a_living_one_either():
             target.communicate()
 
 
-def test_the_page_holds_them_as_data(hostile):
-    """Nothing of a name stands in the page outside of its data, which is packed: the browser's test opens it."""
+def test_the_page_holds_names_only_as_data(hostile):
+    """Names appear in the page only inside its compressed data; the browser test opens it."""
     path, _ = hostile
     page = path.with_suffix(".page.html")
     assert harness.run_cowprof("view", path, "-o", page).returncode == 0

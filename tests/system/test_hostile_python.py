@@ -1,6 +1,6 @@
-"""Workers that would mislead or break a careless profiler: lookalikes of objects, hostile names, cyclic frames, dying ones.
+"""Workers that would mislead or break a careless profiler: lookalike objects, hostile names, cyclic frames, sudden deaths.
 
-Whatever they do: cowprof ends with status 0 within the deadline, the report is valid, and no cause, type or line is invented.
+Whatever they do, cowprof exits with status 0 within the deadline, the report is valid, and no cause, type or line is invented.
 """
 import json
 import re
@@ -13,13 +13,13 @@ from conftest import needs
 
 WORKLOAD = planted.WORKLOAD.with_name("hostile_python.py")
 LOOKALIKES = ("lookalike_memset", "lookalike_memmove", "lookalike_store", "lookalike_array", "lookalike_numpy")
-OWN_COPIES = 300  # what the interpreter copies by itself, mostly reference counts
-# Controls of C0 (without the line feed) and C1, marks of direction, line separators, the byte order mark.
+OWN_COPIES = 300  # what the interpreter copies on its own, mostly for reference counts
+# C0 controls (except line feed) and C1 controls, direction marks, line separators, the byte order mark.
 UNPRINTABLE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 
 
 def usual_pythons():
-    """By default the distribution's and, of the others, the oldest and the newest."""
+    """The distribution's interpreter and the oldest and newest of the others."""
     found = [name for name, python in planted.interpreters().items() if python]
     others = [name for name in found if name != planted.DEBIAN]
     usual = {planted.DEBIAN, *others[:1], *others[-1:]}
@@ -57,7 +57,7 @@ def text_report(path):
     return result.stdout + result.stderr
 
 
-# numpy is the distribution's only.
+# Only the distribution's interpreter has numpy.
 def lookalike_runs():
     for scenario in LOOKALIKES:
         for parameter in usual_pythons():
@@ -66,8 +66,8 @@ def lookalike_runs():
 
 
 @pytest.mark.parametrize("version, scenario", lookalike_runs())
-def test_a_write_to_what_looks_like_an_object_is_data(version, scenario, tmp_path):
-    """Inherited memory full of {3, a type}: written by C code or an item store, it is data or unknown, and never that type."""
+def test_a_write_to_a_lookalike_object_is_data(version, scenario, tmp_path):
+    """Writes by C code or an item store to inherited memory full of {3, type} are data or unknown, never that type."""
     done = run(planted.interpreters()[version], scenario, tmp_path)
     causes, copies = causes_of(done)
     assert causes["data"] + causes["unknown"] >= done.worker["planted_copies"] - OWN_COPIES, causes
@@ -77,7 +77,7 @@ def test_a_write_to_what_looks_like_an_object_is_data(version, scenario, tmp_pat
 
 
 def test_names_are_kept_apart_and_harmless(python, tmp_path):
-    """Types, functions and files with names of a megabyte, of control characters, escapes, markup: text stays text."""
+    """Types, functions and files whose names are a megabyte long or contain control characters, escapes or markup stay text."""
     done = run(python, "names", tmp_path)
     causes, copies = causes_of(done)
     assert causes["refcount"] > 0.95 * copies
@@ -90,7 +90,7 @@ def test_names_are_kept_apart_and_harmless(python, tmp_path):
 
 
 def test_names_do_no_harm_on_the_terminal_while_recording(tmp_path):
-    """The same, and what the recording itself says."""
+    """The same for what the recording prints while it runs."""
     process = harness.Process([harness.PYTHON, WORKLOAD, "names"])
     try:
         process.await_line("role", "ready")
@@ -111,19 +111,19 @@ def test_names_do_no_harm_on_the_terminal_while_recording(tmp_path):
 
 @pytest.mark.parametrize("scenario", ["frame_cycle", "frame_pair"])
 def test_a_cycle_of_frames_ends(python, scenario, tmp_path):
-    """A frame that has itself, or its callee, for a caller: the line is known, the walk ends."""
+    """If a frame's caller is itself or its callee, the line is still known and the stack walk ends."""
     done = run(python, scenario, tmp_path)
     assert not planted.deviations(done)
 
 
 def test_a_cycle_of_frames_seen_by_every_sample_stays_small(tmp_path):
-    """A stack that never ends doesn't fill the file."""
+    """An endless stack does not fill the file."""
     done = run(harness.PYTHON, "frame_cycle", tmp_path)
     assert done.path.stat().st_size < 1_000_000
 
 
 def test_workers_that_unmap_and_die_while_they_are_read(python, tmp_path):
-    """A hundred workers: killed half-way, unmapping what they copied, running another program; a parent that unmaps."""
+    """A hundred workers that are killed half-way, unmap what they copied, or exec; and a parent that unmaps."""
     process = harness.Process([python, WORKLOAD, "storm"])
     try:
         process.await_line("role", "ready")

@@ -1,5 +1,5 @@
-"""How a recording ends: by the target, a signal, the clock, or kill -9 at any moment. The file is whole, the target untouched,
-and nothing stays behind in the kernel.
+"""How a recording ends: with the target, by a signal, after --duration, or by kill -9 at any moment. The file is complete JSON, the
+target is untouched, and nothing stays behind in the kernel.
 """
 import json
 import random
@@ -17,7 +17,7 @@ SIGNALS = [signal.SIGINT, signal.SIGTERM]
 
 
 class Watch:
-    """Looks at a process all the time: was it ever stopped or traced?"""
+    """Polls the state of a process, to show that it was never stopped or traced."""
 
     def __init__(self, pid):
         self.pid = pid
@@ -39,12 +39,12 @@ class Watch:
 
 
 def assert_nothing_left(objects):
-    harness.wait_until(lambda: not objects & truth.living_kernel_objects(), "programs, maps and links to go", 5, 0.05)
+    harness.wait_until(lambda: not objects & truth.living_kernel_objects(), "programs, maps and links to be freed", 5, 0.05)
 
 
 @pytest.fixture
 def tree(start_workload):
-    """A tree that forks and copies until it is told to stop."""
+    """A process tree that forks and copies until told to stop, and whose processes all end as planted."""
     process = start_workload("attach_tree", "--branches=1")
     process.await_line("role", "leaf")
     yield process
@@ -79,7 +79,7 @@ def test_a_second_sigint_ends_at_once(tree, start_recording):
     recording.report(healthy=False)
 
 
-def test_a_recording_under_way_can_be_reported(tree, start_recording):
+def test_a_running_recording_can_be_reported(tree, start_recording):
     recording = start_recording(tree.pid, "--interval", "50ms")
     recording.await_sample()
     first = recording.report()
@@ -93,7 +93,7 @@ def test_duration(tree, start_recording):
     report = recording.report()
     assert 1.4 <= report["duration_seconds"] <= 2.2
     assert report["samples"] >= 5
-    assert report["parent"]["exit"] is None, "the target still runs"
+    assert report["parent"]["exit"] is None, "the target ended"
 
 
 def test_the_end_of_the_target_ends_the_recording(start_workload, start_recording):
@@ -114,18 +114,18 @@ def test_a_recording_that_nohup_started_outlives_the_logout(tree, start_recordin
     recording.await_sample()
     recording.send(signal.SIGHUP)
     samples = len(recording.timeline()["records"])
-    harness.wait_until(lambda: len(recording.timeline()["records"]) > samples + 3, "the recording to go on")
+    harness.wait_until(lambda: len(recording.timeline()["records"]) > samples + 3, "the recording to continue")
     recording.interrupt()
 
 
 @pytest.mark.parametrize("reaped", [False, True], ids=["zombie", "reaped"])
 def test_a_target_that_ends_during_the_attach(reaped, start_workload, start_recording):
-    """Wherever its end falls, cowprof ends, too: with a recording, or with "no such process"."""
+    """Whenever the target exits during the attach, cowprof ends with a recording or with "no such process"."""
     for delay_ms in range(0, 100, 5):
         workload = start_workload("fork_copies", "--pages=10", "--wait")
         workload.await_line("role", "ready")
         recording = start_recording(workload.pid)
-        time.sleep(delay_ms / 1000)  # there is no event to wait for: the attach is under way
+        time.sleep(delay_ms / 1000)  # there is no event to wait for during the attach
         workload.go()
         if reaped:
             workload.finish()
@@ -133,7 +133,7 @@ def test_a_target_that_ends_during_the_attach(reaped, start_workload, start_reco
         assert status in (0, 4) and len(recording.stderr.splitlines()) == (status == 4), recording.stderr
 
 
-def test_records_are_in_the_order_of_time(tree, start_recording):
+def test_records_are_in_time_order(tree, start_recording):
     recording = start_recording(tree.pid, "--interval=20ms", "--duration=1s")
     assert recording.wait() == 0, recording.stderr
     times = [record["t"] for record in recording.timeline()["records"]]
@@ -149,10 +149,10 @@ def test_samples_are_an_interval_apart(tree, start_recording):
 
 
 def kill_at_random(recording, rng):
-    """Kills cowprof somewhere in its life, which begins with its file. Returns how old it got, and the kernel objects it held just before."""
+    """Kills cowprof at a random moment after it created its file. Returns its age then and the kernel objects that it held."""
     harness.wait_until(recording.path.exists, "the file", pause=0.001)
     born = time.monotonic()
-    time.sleep(rng.uniform(0.0, 0.5))  # the random moment: there is no event to wait for
+    time.sleep(rng.uniform(0.0, 0.5))  # a random moment, so there is no event to wait for
     objects = truth.kernel_objects(recording.pid)
     recording.popen.kill()
     age = time.monotonic() - born
@@ -162,7 +162,7 @@ def kill_at_random(recording, rng):
 
 @pytest.mark.parametrize("times", [25, pytest.param(100, marks=pytest.mark.slow)])
 def test_killed_at_any_moment_leaves_a_valid_file(times, tree, start_recording, figure):
-    """kill -9: the file is whole JSON, the report opens it, the target runs on, the kernel is clean."""
+    """After kill -9 the file is valid JSON, report opens it, the target runs on, and the kernel holds nothing of cowprof."""
     rng = random.Random(2)
     opened, objects = 0, set()
     with Watch(tree.pid) as watch:
@@ -177,9 +177,9 @@ def test_killed_at_any_moment_leaves_a_valid_file(times, tree, start_recording, 
     assert objects
     assert not watch.states & {"T", "t", "Z", None}, watch.states
     forks = len(tree.lines)
-    harness.wait_until(lambda: len(tree.lines) > forks + 5, "the target to go on")
+    harness.wait_until(lambda: len(tree.lines) > forks + 5, "the target to continue")
     assert_nothing_left(objects)
-    figure("R3", f"kill -9 of cowprof at {times} random moments",
+    figure("kill -9", f"kill -9 of cowprof at {times} random moments",
            f"{opened} of {times} files open, ≤ 1 s lost, target in states {'/'.join(sorted(watch.states))}, "
            f"0 of {len(objects)} programs, maps and links left")
 

@@ -1,6 +1,6 @@
-"""`--live`: a screen of the same facts at any size, that follows the terminal and leaves it as it was.
+"""`--live`: the screen shows the same facts at any size, follows the terminal, and restores it.
 
-The terminal is a pseudo terminal whose other end is an emulator (pyte): what is judged is what a person would see.
+The terminal is a pseudo terminal with an emulator (pyte) at the other end, so the tests judge what a person would see.
 """
 import fcntl
 import os
@@ -16,20 +16,20 @@ import pytest
 
 import harness
 
-READERS = harness.REPOSITORY / "tests" / "system" / "workloads" / "steady_readers.py"
+
 ENTER, LEAVE = b"\x1b[?1049h", b"\x1b[?1049l"
 SIZES = [(80, 24), (120, 40), (40, 10)]
 
 
 class Terminal:
-    """cowprof on a pseudo terminal of its own, in the session's foreground."""
+    """cowprof on its own pseudo terminal, in the foreground of its session."""
 
     def __init__(self, arguments, columns=80, rows=24, **environment):
         self.screen, self.raw = pyte.Screen(columns, rows), b""
         self.stream = pyte.ByteStream(self.screen)
         inherited = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
         environment = {**inherited, "TERM": "xterm-256color", **environment}
-        # cowprof's end stays open here, too: it is looked at when cowprof is gone.
+        # Keep cowprof's end open, to inspect it after cowprof has exited.
         self.fd, self.other = pty.openpty()
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         self.before = termios.tcgetattr(self.other)
@@ -47,7 +47,7 @@ class Terminal:
         self.status = None
 
     def read(self, seconds):
-        """Takes what comes; False: nothing did."""
+        """Reads available output; False if there was none."""
         ready, _, _ = select.select([self.fd], [], [], seconds)
         if not ready:
             return False
@@ -68,7 +68,7 @@ class Terminal:
 
     def wait_for_text(self, *words):
         self.wait_for(lambda: all(word in self.text for word in words), words)
-        while self.read(0.02):  # the rest of that picture
+        while self.read(0.02):  # the rest of that frame
             pass
 
     def resize(self, columns, rows):
@@ -82,13 +82,13 @@ class Terminal:
                 pid, status = os.waitpid(self.pid, os.WNOHANG)
                 self.status = status if pid else None
             return self.status is not None
-        self.wait_for(ended, "the end of cowprof")
+        self.wait_for(ended, "cowprof to end")
         while self.read(0.02):
             pass
         return self.status
 
     def assert_clean(self):
-        """As it was: the first screen, a cursor, echo."""
+        """The terminal is restored: primary screen, cursor, echo."""
         assert self.raw.count(ENTER) == self.raw.count(LEAVE) >= 1
         assert self.raw.rfind(LEAVE) > self.raw.rfind(ENTER)
         assert self.raw.rfind(b"\x1b[?25h") > self.raw.rfind(b"\x1b[?25l")
@@ -104,8 +104,7 @@ class Terminal:
 
 @pytest.fixture(scope="module")
 def readers():
-    process = harness.Process([harness.PYTHON, READERS, "3"])
-    process.await_line("event", "ready")
+    process = harness.start_readers(3)
     yield process
     process.stop()
 
@@ -124,11 +123,11 @@ def open_terminal(readers, tmp_path):
         terminal.close()
 
 
-# ---- What is on it ----
+# ---- What it shows ----
 
 
 @pytest.mark.parametrize("columns,rows", SIZES)
-def test_the_facts_are_there_at_any_size(open_terminal, readers, columns, rows):
+def test_the_facts_are_shown_at_any_size(open_terminal, readers, columns, rows):
     terminal = open_terminal(columns=columns, rows=rows)
     terminal.wait_for_text("cowprof", f"pid {readers.pid}", "Forecast:", "host", "[", " %", "workers", "private", "Ctrl-C", "…" if columns == 40 else "parent")
     if columns == 40:
@@ -140,13 +139,13 @@ def test_the_facts_are_there_at_any_size(open_terminal, readers, columns, rows):
 
 def test_wide_characters_keep_their_columns(open_terminal):
     terminal = open_terminal(columns=100, rows=30)
-    terminal.wait_for(lambda: "読" in terminal.text, "the function's name")
+    terminal.wait_for(lambda: "読" in terminal.text, "the name of the function")
     terminal.wait_for_text("Ctrl-C")
-    assert len([line for line in terminal.screen.display if line.startswith("cowprof  ")]) == 1, "nothing scrolled"
+    assert len([line for line in terminal.screen.display if line.startswith("cowprof  ")]) == 1, "the screen has scrolled"
 
 
 def test_a_resize_is_followed_at_once(open_terminal):
-    """Between two ticks that are an hour apart."""
+    """With an hour between ticks, so it is not the next tick that redraws."""
     terminal = open_terminal(interval="1h")
     terminal.wait_for_text("Ctrl-C")
     for columns, rows in [(120, 40), (40, 10), (30, 5), (200, 60), (80, 24)]:
@@ -156,7 +155,7 @@ def test_a_resize_is_followed_at_once(open_terminal):
         assert len(lines) == 1 if (columns, rows) == (30, 5) else terminal.screen.display[0].startswith("cowprof  ")
 
 
-def test_no_colour_where_none_is_wanted(open_terminal):
+def test_no_colour_on_request(open_terminal):
     plain, coloured = open_terminal(NO_COLOR="1"), open_terminal()
     for terminal in (plain, coloured):
         terminal.wait_for_text("Ctrl-C")
@@ -164,7 +163,7 @@ def test_no_colour_where_none_is_wanted(open_terminal):
 
 
 @pytest.mark.parametrize("term", ["dumb", ""])
-def test_lines_where_there_is_no_screen(open_terminal, term):
+def test_plain_lines_without_a_screen(open_terminal, term):
     terminal = open_terminal("--duration", "500ms", TERM=term)
     assert os.waitstatus_to_exitcode(terminal.wait()) == 0
     assert b"\x1b" not in terminal.raw.replace(b"\x1b[1;31m", b"").replace(b"\x1b[0m", b"") and b"workers" in terminal.raw
@@ -175,20 +174,20 @@ def test_the_address_of_the_page_is_on_it(open_terminal):
     terminal.wait_for_text("http://127.0.0.1:", "?token=", "Ctrl-C")
 
 
-# ---- Every way out leaves the terminal clean ----
+# ---- Every way out restores the terminal ----
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGSEGV, signal.SIGABRT])
 def test_a_signal_leaves_it_clean(open_terminal, number):
     terminal = open_terminal()
     terminal.wait_for_text("Ctrl-C")
-    assert termios.tcgetattr(terminal.other) != terminal.before, "what is typed is not shown"
+    assert termios.tcgetattr(terminal.other) != terminal.before, "typed characters were echoed"
     os.kill(terminal.pid, number)
     code = os.waitstatus_to_exitcode(terminal.wait())
     assert code == (-number if number in (signal.SIGSEGV, signal.SIGABRT) else 0)
     terminal.assert_clean()
     if code == 0:
-        assert b"recorded in" in terminal.raw[terminal.raw.rfind(LEAVE):], "the report is on the first screen"
+        assert b"recorded in" in terminal.raw[terminal.raw.rfind(LEAVE):], "the report is not on the primary screen"
 
 
 def test_ctrl_c_leaves_it_clean(open_terminal):
@@ -203,9 +202,8 @@ def test_the_duration_and_the_targets_end_leave_it_clean(open_terminal):
     terminal = open_terminal("--duration", "1s")
     assert os.waitstatus_to_exitcode(terminal.wait()) == 0
     terminal.assert_clean()
-    short = harness.Process([harness.PYTHON, READERS, "1"])
+    short = harness.start_readers(1)
     try:
-        short.await_line("event", "ready")
         terminal = open_terminal(target=short)
         terminal.wait_for_text("Ctrl-C")
         short.finish()
@@ -215,30 +213,30 @@ def test_the_duration_and_the_targets_end_leave_it_clean(open_terminal):
         short.stop()
 
 
-def test_what_is_said_meanwhile_is_not_lost(open_terminal):
+def test_messages_behind_the_screen_are_kept(open_terminal):
     terminal = open_terminal("--serve")
     terminal.wait_for_text("Ctrl-C")
     children = harness.Path(f"/proc/{terminal.pid}/task/{terminal.pid}/children").read_text().split()
     os.kill(int(children[0]), signal.SIGKILL)
-    terminal.wait_for(lambda: b"served no more" in terminal.raw, "the message")
-    at = terminal.raw.rfind(b"served no more")
-    assert terminal.raw.rfind(LEAVE, 0, at) > terminal.raw.rfind(ENTER, 0, at), "on the first screen, where it stays"
+    terminal.wait_for(lambda: b"no longer served" in terminal.raw, "the message")
+    at = terminal.raw.rfind(b"no longer served")
+    assert terminal.raw.rfind(LEAVE, 0, at) > terminal.raw.rfind(ENTER, 0, at), "not on the primary screen, where it would stay"
 
 
 def test_stopped_and_continued(open_terminal):
-    """Ctrl-Z gives the terminal back; going on takes it again."""
+    """Ctrl-Z restores the terminal; SIGCONT takes it over again."""
     terminal = open_terminal()
     terminal.wait_for_text("Ctrl-C")
-    # The process group has no parent of its session: the kernel would ignore the stop. SIGSTOP is never ignored.
+    # The process group is orphaned, so the kernel ignores the stop by SIGTSTP, but not SIGSTOP.
     os.kill(terminal.pid, signal.SIGTSTP)
-    terminal.wait_for(lambda: terminal.raw.count(ENTER) == 2, "the screen again")
+    terminal.wait_for(lambda: terminal.raw.count(ENTER) == 2, "the screen to return")
     assert terminal.raw.count(LEAVE) == 1
     entered = len(terminal.raw)
     os.kill(terminal.pid, signal.SIGSTOP)
-    terminal.wait_for(lambda: harness.Path(f"/proc/{terminal.pid}/stat").read_text().split(")")[1].split()[0] == "T", "the stop")
-    terminal.screen.reset()  # as a shell would write over it
+    terminal.wait_for(lambda: harness.Path(f"/proc/{terminal.pid}/stat").read_text().split(")")[1].split()[0] == "T", "cowprof to stop")
+    terminal.screen.reset()  # as a shell would overwrite it
     os.kill(terminal.pid, signal.SIGCONT)
-    terminal.wait_for(lambda: len(terminal.raw) > entered, "a picture")
+    terminal.wait_for(lambda: len(terminal.raw) > entered, "a redraw")
     terminal.wait_for_text("Ctrl-C")
     os.write(terminal.fd, b"\x03")
     terminal.wait()

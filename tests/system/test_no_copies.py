@@ -1,7 +1,7 @@
-"""What looks like a copy and is none: pages taken over, new memory, file pages, shared memory. Copies stay below 0.1 %.
+"""What looks like a copy but is not: reused pages, new memory, file pages, shared memory. Counted copies stay below 0.1 %.
 
 A write-protection fault alone proves nothing: each of these workloads raises as many of them as it has pages, or makes the
-kernel take as many pages.
+kernel allocate as many pages.
 """
 import pytest
 
@@ -25,13 +25,13 @@ def assert_reused(report, lines, pages):
 
 
 @pytest.mark.parametrize("workload", REUSES.values(), ids=REUSES.keys())
-def test_a_parent_that_takes_its_pages_over_copies_nothing(workload, tmp_path):
+def test_a_parent_that_reuses_its_pages_copies_nothing(workload, tmp_path):
     report, lines = run_attached(workload, tmp_path)
     assert_reused(report, lines, PAGES)
 
 
-def test_reuse_during_a_cold_read_is_told_from_the_page_cache(tmp_path):
-    """The page that the page cache takes next, in the same system call, is not the copy of the page taken over before."""
+def test_reuse_during_a_cold_read_is_not_mistaken_for_page_cache(tmp_path):
+    """A page that the page cache allocates in the same system call is not the copy of a page reused just before."""
     pages = 20000
     report, lines = run_attached(["parent_reuses", f"--pages={pages}", f"--file={tmp_path / 'cold'}"], tmp_path)
     assert [line["cold_pages"] for line in lines if line["role"] == "file"] == [pages]
@@ -39,22 +39,22 @@ def test_reuse_during_a_cold_read_is_told_from_the_page_cache(tmp_path):
 
 
 @pytest.mark.parametrize("variant", [[], ["--read-first"], ["--huge"]], ids=["write", "read, then write", "huge"])
-def test_new_memory_is_no_copy(variant, tmp_path):
+def test_new_memory_is_not_a_copy(variant, tmp_path):
     report, lines = run_attached(["zero_fills", "--pages=40960", *variant], tmp_path)
     assert_counts(report, lines, ("zero_fills",))
     (child,) = children_of(lines)
     row = harness.row_of(report, child)
     assert row["copies"] <= 40
-    assert row["reuses"] <= 40, "a write to the zero page is no reuse"
+    assert row["reuses"] <= 40, "a write to the zero page was counted as reuse"
 
 
-def test_first_write_to_a_private_file_is_no_write_protection_copy(tmp_path):
+def test_first_write_to_a_private_file_is_not_a_write_protection_copy(tmp_path):
     report, lines = run_attached(["file_copies", f"--file={tmp_path / 'bytes'}"], tmp_path)
     assert_counts(report, lines, ("copies", "zero_fills"))
 
 
 @pytest.mark.parametrize("run", [run_attached, run_started], ids=["attach", "start"])
-def test_shared_memory_is_no_copy_and_moves_the_shm_limit(run, tmp_path):
+def test_shared_memory_is_not_a_copy_and_counts_against_the_shm_limit(run, tmp_path):
     pages = 25000
     report, lines = run(["shm_pages", f"--pages={pages}", f"--name=/{tmp_path.name}"], tmp_path, "--interval", "10ms")
     assert_counts(report, lines, ("copies", "zero_fills"))

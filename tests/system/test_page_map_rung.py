@@ -1,5 +1,5 @@
-"""The rung without probes and without privileges: cowprof and its target run as an ordinary user, and the report has the same
-shape. What it counts is held against page frames, which the test reads as root, at the moment of the last sample."""
+"""The page-map rung, which needs neither probes nor privileges: cowprof and its target run as an ordinary user, and the report has
+the same form. Its counts are compared with page frames, which the test reads as root, at the last sample."""
 import os
 import re
 import signal
@@ -10,7 +10,6 @@ import pytest
 import harness
 import planted
 import truth
-from conftest import needs
 from shared_pages import PAGES, STRAY, Pages, await_sweep, has_copied
 
 
@@ -19,7 +18,7 @@ def diverged(worker, parent):
 
 
 def run(start_workload, record_as_nobody, mode, **options):
-    """One generation that was seen before it writes. Returns the workload, its workers and the report of that moment."""
+    """Records one generation, swept before it writes. Returns the workload, its workers, their diverged frames and the report."""
     pages = Pages(start_workload, mode, **options)
     recording = record_as_nobody(pages.pid, "--interval", "200ms")
     workers = pages.fork()
@@ -49,7 +48,7 @@ def test_copies_are_exact_at_the_last_sample(start_workload, record_as_nobody, w
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_what_the_parent_copies_is_not_the_workers(start_workload, record_as_nobody, workers):
+def test_the_parents_copies_are_not_charged_to_workers(start_workload, record_as_nobody, workers):
     pages, pids, _, report = run(start_workload, record_as_nobody, "parent", workers=workers)
     for pid in pids:
         assert harness.row_of(report, pid)["copies"] <= 0.05 * PAGES
@@ -57,7 +56,7 @@ def test_what_the_parent_copies_is_not_the_workers(start_workload, record_as_nob
 
 
 def test_both_sides_write(start_workload, record_as_nobody):
-    """With two workers it is seen whose copies are whose."""
+    """With two workers, each one's copies are told apart."""
     pages, pids, _, report = run(start_workload, record_as_nobody, "both", workers=2)
     for pid in pids:
         assert PAGES / 2 <= harness.row_of(report, pid)["copies"] <= PAGES / 2 + STRAY
@@ -65,27 +64,27 @@ def test_both_sides_write(start_workload, record_as_nobody):
 
 
 def test_copies_of_a_worker_with_children_count_once(start_workload, record_as_nobody):
-    """The worker's page differs from its parent's, and its child's from the worker's: one copy all the same."""
+    """A page that differs from the parent's, and is shared with the worker's child, is one copy."""
     pages, (pid,), _, report = run(start_workload, record_as_nobody, "middle")
     assert PAGES <= harness.row_of(report, pid)["copies"] <= PAGES + STRAY
     assert report["totals"]["copies"] <= PAGES + 3 * STRAY
     assert harness.row_of(report, pages.pid)["copies"] <= STRAY
 
 
-# PAGEMAP_SCAN, since 6.7: what tells pages of zeroes from shared ones.
-KNOWS_ZEROES = truth.KERNEL >= (6, 7)
+# PAGEMAP_SCAN (Linux 6.7) tells zero pages from shared ones, where there are any: otherwise the write is a copy.
+KNOWS_ZEROES = truth.KERNEL >= (6, 7) and truth.has_zero_page()
 
 
 @pytest.mark.parametrize("mode", ["zero", "new", "file"])
-def test_what_was_not_shared_is_no_copy(start_workload, record_as_nobody, mode):
+def test_unshared_pages_are_not_copies(start_workload, record_as_nobody, mode):
     _, (pid,), _, report = run(start_workload, record_as_nobody, mode)
     row = harness.row_of(report, pid)
     assert row["copies"] <= STRAY + (PAGES if mode == "zero" and not KNOWS_ZEROES else 0)
     assert row["private_bytes"] >= PAGES * harness.PAGE
 
 
-def test_huge_pages_are_counted_by_what_was_copied_of_them(start_workload, record_as_nobody):
-    """Bit 56 of the parent's huge page says of all its 512 pages what holds for the first."""
+def test_only_the_copied_part_of_huge_pages_is_counted(start_workload, record_as_nobody):
+    """Bit 56 of the pagemap is the same for all 512 pages of the parent's huge page, whatever was copied of them."""
     pages, pids, frames, report = run(start_workload, record_as_nobody, "huge", workers=2)
     for pid in pids:
         row = harness.row_of(report, pid)
@@ -96,7 +95,7 @@ def test_huge_pages_are_counted_by_what_was_copied_of_them(start_workload, recor
 
 @pytest.mark.usefixtures("hugetlb_pool")
 def test_pages_of_hugetlb_are_counted_by_bytes(start_workload, record_as_nobody):
-    """One write to each copies 2 MiB, from a pool that no probe sees."""
+    """Each write copies 2 MiB, from a pool that no probe sees."""
     _, (pid,), frames, report = run(start_workload, record_as_nobody, "hugetlb")
     row = harness.row_of(report, pid)
     assert PAGES / 2 <= row["copies"] <= PAGES / 2 + STRAY
@@ -105,9 +104,9 @@ def test_pages_of_hugetlb_are_counted_by_bytes(start_workload, record_as_nobody)
 
 
 @pytest.mark.parametrize("mode", ["busy", "still"])
-def test_the_last_sibling_to_let_go_leaves_no_copies(start_workload, record_as_nobody, mode):
-    """What the parent copied stays with the workers, which share it; the last of them has it alone, and copied nothing, whether
-    it has page faults for as many or not."""
+def test_the_last_sharer_of_a_page_is_not_charged_a_copy(start_workload, record_as_nobody, mode):
+    """The originals of what the parent copied stay with the workers. The last of them owns the pages alone without having copied
+    them, whether or not it has as many page faults."""
     pages = Pages(start_workload, mode, workers=2)
     recording = record_as_nobody(pages.pid, "--interval", "200ms")
     remaining, leaving = pages.fork()
@@ -115,7 +114,7 @@ def test_the_last_sibling_to_let_go_leaves_no_copies(start_workload, record_as_n
     pages.act()
     harness.wait_until(lambda: has_copied(recording, pages.pid), "the copies of the parent", pause=0.1)
     os.kill(leaving, signal.SIGKILL)
-    harness.wait_until(lambda: truth.state(leaving) is None, "its end")
+    harness.wait_until(lambda: truth.state(leaving) is None, "it to end")
     pages.step("again", 1)
     recording.interrupt()
     report = recording.report()
@@ -123,7 +122,7 @@ def test_the_last_sibling_to_let_go_leaves_no_copies(start_workload, record_as_n
     assert harness.row_of(report, remaining)["copies"] <= STRAY
 
 
-def test_what_the_parent_left_is_copied_by_all_workers_but_the_last(start_workload, record_as_nobody):
+def test_pages_left_by_the_parent_are_copied_by_all_workers_but_the_last(start_workload, record_as_nobody):
     pages = Pages(start_workload, "left", workers=3)
     recording = record_as_nobody(pages.pid, "--interval", "200ms")
     pids = pages.fork()
@@ -137,8 +136,8 @@ def test_what_the_parent_left_is_copied_by_all_workers_but_the_last(start_worklo
     assert 2 * PAGES <= sum(harness.row_of(report, pid)["copies"] for pid in pids) <= 2 * PAGES + 3 * STRAY
 
 
-def test_a_program_that_is_started_is_no_worker_of_inherited_pages(nobodys_folder):
-    """It was forked and became another program between two looks, as `bash train.sh` starts it."""
+def test_a_started_program_is_not_a_worker_with_inherited_pages(nobodys_folder):
+    """It forks and execs between two sweeps, as when `bash train.sh` starts a program."""
     path = nobodys_folder / "r.json"
     result = harness.run_cowprof("--quiet", "--output", path, "--interval", "100ms", "--", "sh", "-c", "sleep 2; true", **harness.AS_NOBODY)
     assert result.returncode == 0, result.stderr
@@ -159,7 +158,7 @@ program.kill()
 """
 
 
-def test_huge_pages_of_who_started_other_programs_are_its_own(record_as_nobody):
+def test_huge_pages_of_a_process_that_started_programs_are_its_own(record_as_nobody):
     process = harness.Process([harness.PYTHON, "-c", HUGE_PAGES_AND_A_PROGRAM], **harness.AS_NOBODY)
     try:
         process.await_line("role", "ready")
@@ -175,8 +174,8 @@ def test_huge_pages_of_who_started_other_programs_are_its_own(record_as_nobody):
         process.stop()
 
 
-def test_generations(start_workload, record_as_nobody):
-    """The pages that a generation left to the parent are shared with the next, and copied again."""
+def test_each_generation_copies_again(start_workload, record_as_nobody):
+    """Pages that one generation left to the parent are shared with the next one, and copied again."""
     pages = Pages(start_workload, "copies")
     recording = record_as_nobody(pages.pid, "--interval", "200ms")
     for generation in 1, 2:
@@ -186,7 +185,7 @@ def test_generations(start_workload, record_as_nobody):
         if generation == 1:
             harness.wait_until(lambda: (has_copied(recording, worker)), "the copies of the first worker", pause=0.1)
             os.kill(worker, signal.SIGKILL)
-            harness.wait_until(lambda: truth.state(worker) is None, "its end")
+            harness.wait_until(lambda: truth.state(worker) is None, "it to end")
     recording.interrupt()
     rows = recording.report()["workers"]
     assert len(rows) == 2
@@ -208,12 +207,12 @@ def test_a_worker_that_becomes_another_program_inherits_nothing(start_workload, 
     assert row["still_shared_bytes"] <= 1 << 20 and row["private_bytes"] <= 4 << 20
 
 
-def test_short_lived_workers_are_seen_or_not_and_nothing_is_made_up(nobodys_folder):
+def test_short_lived_workers_may_be_missed_but_never_miscounted(nobodys_folder):
     path = nobodys_folder / "r.json"
     result = harness.run_cowprof("--output", path, "--interval", "100ms", "--", harness.WORKLOADS / "fork_storm",
                                  "--forks=300", "--rate=400", "--pages=64", **harness.AS_NOBODY)
     assert result.returncode == 0, result.stderr
-    report = harness.json.loads(harness.run_cowprof("report", path, "--json").stdout)
+    report = harness.report_of(path)
     harness.validate(report, "report.schema.json")
     assert 0 < len(report["workers"]) <= 300
     for row in report["workers"]:
@@ -221,14 +220,14 @@ def test_short_lived_workers_are_seen_or_not_and_nothing_is_made_up(nobodys_fold
         assert row["ended_at"] is not None
 
 
-def test_an_end_that_nobody_tells_has_no_status(start_workload, record_as_nobody, nobodys_folder):
-    """A worker that its parent waits for at once: where the kernel keeps the status (6.15) it is told, and the same one."""
+def test_an_end_with_an_unknown_status_has_none(start_workload, record_as_nobody, nobodys_folder):
+    """The parent reaps its worker at once; the status is known only where the kernel keeps it (Linux 6.15)."""
     pages = Pages(start_workload, "copies")
     recording = record_as_nobody(pages.pid, "--interval", "200ms")
     (worker,) = pages.fork()
     await_sweep(recording, [worker])
     os.kill(worker, signal.SIGKILL)
-    harness.wait_until(lambda: any(record.get("event") == "exit" for record in harness.records_of(recording.path)), "the end")
+    harness.wait_until(lambda: any(record.get("event") == "exit" for record in harness.records_of(recording.path)), "the exit in the recording")
     recording.interrupt()
     row = harness.row_of(recording.report(), worker)
     assert row["ended_at"] is not None
@@ -242,7 +241,7 @@ def test_an_end_that_nobody_tells_has_no_status(start_workload, record_as_nobody
 
 # ---- Python ----
 
-CAUSES = {  # what the bytes tell, of what was planted: {planted cause: (cause that is reported, tolerance)}
+CAUSES = {  # {scenario: (cause reported from bytes, type or None)}
     "str_list": ("refcount", "str"), "gc_collect": ("gc_header", None), "array_write": ("data", None),
 }
 
@@ -250,10 +249,10 @@ CAUSES = {  # what the bytes tell, of what was planted: {planted cause: (cause t
 @pytest.mark.parametrize("scenario", CAUSES)
 def test_causes_and_types_from_bytes(scenario, nobodys_folder):
     cause, kind = CAUSES[scenario]
-    process = harness.Process([harness.PYTHON, planted.WORKLOAD, scenario, "--linger=2.5"])  # as root: it reads page frames
+    process = harness.Process([harness.PYTHON, planted.WORKLOAD, scenario, "--linger=2.5"])  # as root, because it reads page frames
     try:
-        harness.wait_until(lambda: process.lines, "the workload")
-        rungs = [row["rung"] for row in harness.json.loads(harness.run_cowprof("doctor", "--json").stdout)["rungs"]]
+        harness.wait_until(lambda: process.lines, "the workload to be ready")
+        rungs = [row["rung"] for row in harness.doctor()[0]["rungs"]]
         recording = harness.attach(process.pid, nobodys_folder / "r.json", "--interval", "200ms",
                                    *[f"--without={rung}" for rung in rungs if rung != "page-map"])
         recording.await_sample()

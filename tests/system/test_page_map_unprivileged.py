@@ -1,4 +1,5 @@
-"""The rung without probes where an ordinary user needs it: limits and alerts, namespaces, hidepid, and who may look at whom."""
+"""The page-map rung for an ordinary user: limits and alerts, namespaces, hidepid, and access to other processes."""
+import json
 import re
 import subprocess
 from pathlib import Path
@@ -9,7 +10,7 @@ from conftest import needs
 from shared_pages import PAGES, STRAY, Pages, await_sweep
 
 
-def test_a_cgroup_limit_is_forecast_and_said_before_it_is_met(start_workload, record_as_nobody):
+def test_a_cgroup_limit_is_forecast_and_alerted_before_it_is_reached(start_workload, record_as_nobody):
     needs("memory-cgroup", memory_groups.memory_root() is not None, "no memory cgroup that can be divided")
     with memory_groups.MemoryGroup(256 * memory_groups.MB) as group:
         process = start_workload("ramp", "--kind=copy", "--rate=20", "--mb=400", "--wait", **harness.AS_NOBODY)
@@ -28,7 +29,7 @@ def test_a_cgroup_limit_is_forecast_and_said_before_it_is_met(start_workload, re
 
 
 def record_inside(folder, setup, *unshare, **options):
-    """In new namespaces: two workers that copy all pages. Asserts that all of it is counted, by the pids inside."""
+    """Records two workers that copy all pages in new namespaces. Asserts that everything is counted, under the inner pids."""
     path = folder / "r.json"
     script = (f"{setup} {harness.COWPROF} --quiet --output {path} --interval 100ms -- "
               f"{harness.WORKLOADS}/shared_pages --mode=copies --workers=2 --pages={PAGES}; exit")
@@ -46,10 +47,10 @@ def record_inside(folder, setup, *unshare, **options):
         step(lambda rows: all((row["copies"] or 0) >= PAGES for row in rows), "the copies of both")
         _, stderr = process.communicate(timeout=harness.DEADLINE)
     finally:
-        process.kill()  # and with it all that is in the namespace
+        process.kill()  # which kills everything in the namespace
         process.communicate()
     assert process.returncode == 0, stderr
-    report = harness.json.loads(harness.run_cowprof("report", path, "--json").stdout)
+    report = harness.report_of(path)
     assert report["exactness"]["rung"] == "page-map" and report["target"]["pid"] < 100
     assert report["parent"]["copies"] <= STRAY
     assert len(report["workers"]) == 2
@@ -59,14 +60,14 @@ def record_inside(folder, setup, *unshare, **options):
 
 def workers_of(path):
     result = harness.run_cowprof("report", path, "--json")
-    return harness.json.loads(result.stdout)["workers"] if result.returncode == 0 else []
+    return json.loads(result.stdout)["workers"] if result.returncode == 0 else []
 
 
-def test_it_works_in_a_user_pid_and_mount_namespace(nobodys_folder):
+def test_a_user_pid_and_mount_namespace_work(nobodys_folder):
     record_inside(nobodys_folder, "exec", "--user", "--map-root-user", "--pid", "--mount-proc", **harness.AS_NOBODY)
 
 
-def test_hidepid_hides_nothing_that_it_needs(nobodys_folder):
+def test_hidepid_hides_nothing_that_is_needed(nobodys_folder):
     user = " ".join(harness.TO_NOBODY)
     record_inside(nobodys_folder, f"mount -t proc -o hidepid=2 proc /proc && {user}", "--mount", "--pid")
 
@@ -78,14 +79,14 @@ def test_another_users_process_is_refused_with_the_remedy(start_workload, nobody
     assert result.returncode == 4
     assert re.search(rf"may not look at process {process.pid}.*as the user", result.stderr)
     doctor = harness.run_cowprof("doctor", "--json", **harness.AS_NOBODY)
-    assert doctor.returncode == 0 and harness.json.loads(doctor.stdout)["rung"] == "page-map"
+    assert doctor.returncode == 0 and json.loads(doctor.stdout)["rung"] == "page-map"
 
 
 YAMA = Path("/proc/sys/kernel/yama/ptrace_scope")
 
 
-def test_yama_is_named_where_it_forbids_to_read_memory(record_as_nobody, start_workload):
-    """Copies are counted, since page maps need less; what to do for the rest is said by the recording and by doctor."""
+def test_yama_is_named_when_it_forbids_reading_memory(record_as_nobody, start_workload):
+    """Copies are still counted, because page maps need less; the recording and doctor give the remedy for the rest."""
     needs("Yama", YAMA.exists(), f"no {YAMA}")
     before = YAMA.read_text()
     YAMA.write_text("1")
@@ -99,6 +100,6 @@ def test_yama_is_named_where_it_forbids_to_read_memory(record_as_nobody, start_w
         doctor = harness.run_cowprof("doctor", "--json", work.pid, **harness.AS_NOBODY)
     finally:
         YAMA.write_text(before)
-    for said in (harness.json.loads(doctor.stdout)["note"], str(recording.timeline()["records"])):
+    for said in (json.loads(doctor.stdout)["note"], str(recording.timeline()["records"])):
         assert "kernel.yama.ptrace_scope is 1" in said and "cowprof -- COMMAND" in said
     assert recording.report()["exactness"]["copies"] == "page-map"

@@ -1,6 +1,6 @@
-"""Copies that a workload planted, against the copies that cowprof counted: within 0.5 %, for every way there is to make one.
+"""Copies that a workload planted against copies that cowprof counted: they agree within 0.5 %, for every way to make a copy.
 
-The workload also reads its own page frames against its parent's: what it says it planted, pagemap saw.
+The workload also compares its page frames with its parent's, so pagemap confirms what it says it planted.
 """
 import pytest
 
@@ -28,8 +28,8 @@ def test_planted_copies_are_counted(run, workload, tmp_path):
 
 
 @pytest.mark.parametrize("run", [run_attached, run_started], ids=["attach", "start"])
-def test_copies_during_a_cold_read_are_told_from_the_page_cache(run, tmp_path):
-    """Page-cache pages are taken in the same system call as the copies."""
+def test_copies_during_a_cold_read_are_not_mistaken_for_page_cache(run, tmp_path):
+    """Page-cache pages are allocated in the same system call as the copies."""
     report, lines = run(["kernel_copies", "--pages=8000", f"--file={tmp_path / 'cold'}"], tmp_path)
     assert [line["cold_pages"] for line in lines if line["role"] == "file"] == [8000]
     assert_counts(report, lines)
@@ -48,7 +48,7 @@ def test_threads_count_as_their_process(tmp_path):
 
 
 def test_faults_agree_with_getrusage(tmp_path):
-    """The kernel's own count of a process's faults, minor and major, as getrusage(2) has it."""
+    """The kernel's own count of minor and major faults, from getrusage(2)."""
     report, lines = run_started(["fork_copies"], tmp_path)
     for line in lines:
         faults = harness.row_of(report, line["pid"])["faults"]

@@ -1,6 +1,6 @@
-"""What cowprof needs and what it keeps: capabilities instead of root, one taken away at a time, and what a running recorder still holds.
+"""The privileges that cowprof needs and keeps: capabilities instead of root, one missing at a time, and what a running recorder holds.
 
-Everything runs as real users: an ordinary one with capabilities (ambient, or of the file), root, and root by way of sudo.
+Everything runs as real users: an ordinary one with capabilities (ambient or of the file), root, and root through sudo.
 """
 import json
 import os
@@ -14,11 +14,10 @@ from pathlib import Path
 import pytest
 
 import harness
-import truth
 from conftest import needs
 from counting import assert_near
 
-USER = 4321  # of no meaning here
+USER = 4321  # an arbitrary unprivileged user
 NUMBERS = {"dac_read_search": 2, "kill": 5, "ipc_lock": 14, "sys_ptrace": 19, "sys_admin": 21, "perfmon": 38, "bpf": 39}
 PROBES = {"bpf", "perfmon"}
 OWN = PROBES | {"sys_ptrace"}
@@ -29,7 +28,7 @@ SUDO = {"SUDO_UID": str(USER), "SUDO_GID": str(USER), "SUDO_USER": "somebody"}
 
 
 def as_user(capabilities=()):
-    """The words before a command that make it an ordinary user's, with these capabilities and no way to get others."""
+    """The command prefix that makes an ordinary user run it with these capabilities and no way to gain others."""
     some = ",".join(f"+{name}" for name in sorted(capabilities))
     sets = [f"--inh-caps=-all,{some}", f"--ambient-caps=-all,{some}", f"--bounding-set=-all,{some}"] if some else [
         "--inh-caps=-all", "--ambient-caps=-all", "--bounding-set=-all"]
@@ -37,21 +36,21 @@ def as_user(capabilities=()):
 
 
 def words_of(mask):
-    """The names of the capabilities in a mask of /proc/PID/status; a bit without a name as its number."""
+    """The capability names in a mask from /proc/PID/status; the bit number where NUMBERS has no name."""
     names = {number: name for name, number in NUMBERS.items()}
     return {names.get(bit, bit) for bit in range(64) if mask >> bit & 1}
 
 
 @pytest.fixture
 def tool(open_folder):
-    """A cowprof that everybody can run, in a folder that everybody can write."""
+    """A cowprof that every user can run, in a folder that every user can write."""
     open_folder.chmod(0o777)
     return Path(shutil.copy(harness.COWPROF, open_folder / "cowprof"))
 
 
 @pytest.fixture
 def start_target(open_folder):
-    """start_target(uid) starts a workload of that user, which waits to copy its pages."""
+    """start_target(uid) starts a workload as that user; it waits before it copies its pages."""
     started = []
     workload = shutil.copy(harness.WORKLOADS / "fork_copies", open_folder / "fork_copies")
 
@@ -67,7 +66,7 @@ def start_target(open_folder):
 
 
 def record(tool, target, words, *options):
-    """Attaches, lets the target go, returns the recording after its end."""
+    """Attaches, releases the target, waits for the end, returns the recording."""
     path = tool.parent / "out.json"
     recording = harness.Recording.__new__(harness.Recording)
     recording.path, recording.stderr = path, ""
@@ -94,7 +93,7 @@ def assert_exact(recording, target):
 
 
 def refusal(tool, target, words):
-    """Attaches in vain: the one line of it, said within a second (and what a busy machine adds)."""
+    """Attaches in vain and returns the single line of refusal, which must come at once (5 s allow for a busy machine)."""
     began = time.monotonic()
     result = subprocess.run([*words, tool, "--attach", str(target.pid), "--output", tool.parent / "out.json"], text=True,
                             capture_output=True, timeout=harness.DEADLINE, check=False)
@@ -108,20 +107,20 @@ def refusal(tool, target, words):
 
 # ---- Capabilities instead of root ----
 
-def test_three_capabilities_count_ones_own_process(tool, start_target):
+def test_three_capabilities_record_the_users_own_process(tool, start_target):
     target = start_target(USER)
     assert_exact(record(tool, target, as_user(OWN)), target)
 
 
-def test_a_fourth_one_counts_somebody_elses(tool, start_target):
+def test_a_fourth_capability_records_another_users_process(tool, start_target):
     target = start_target(0)
     report = assert_exact(record(tool, target, as_user(OTHERS)), target)
     worker = report["workers"][0]
-    assert worker["private_bytes"] >= PAGES * harness.PAGE  # from its memory's figures: they could be read
+    assert worker["private_bytes"] >= PAGES * harness.PAGE  # comes from smaps_rollup, so that could be read
 
 
 def test_capabilities_of_the_file(tool, start_target):
-    """As setcap gives them: an ordinary user runs it, nothing is inherited."""
+    """File capabilities from setcap: an ordinary user runs it, and nothing is inherited."""
     names = ",".join(f"cap_{name}" for name in sorted(OTHERS))
     done = subprocess.run(["setcap", f"{names}+ep", tool], capture_output=True, text=True, check=False)
     needs("file capabilities", done.returncode == 0, done.stderr)
@@ -134,8 +133,8 @@ def test_capabilities_of_the_file(tool, start_target):
 
 
 @pytest.mark.parametrize("missing", sorted(PROBES))
-def test_without_what_the_probes_need(missing, tool, start_target):
-    """A lesser rung, or a refusal that names it; doctor says the same."""
+def test_without_a_capability_that_the_probes_need(missing, tool, start_target):
+    """cowprof uses a lesser rung or refuses and names the capability; doctor agrees."""
     target = start_target(USER)
     words = as_user(OWN - {missing})
     doctor = subprocess.run([*words, tool, "doctor", "--json"], capture_output=True, text=True, check=False)
@@ -152,19 +151,19 @@ def test_without_what_the_probes_need(missing, tool, start_target):
         assert f"CAP_{missing.upper()} missing" in json.dumps(document["header"])
 
 
-def test_without_ptrace_ones_own_process_is_counted(tool, start_target):
+def test_without_ptrace_the_users_own_process_is_counted(tool, start_target):
     target = start_target(USER)
     assert_exact(record(tool, target, as_user(PROBES)), target)
 
 
-def test_without_the_owners_files_other_users_are_refused(tool, start_target):
+def test_without_dac_read_search_other_users_are_refused(tool, start_target):
     target = start_target(0)
     said = refusal(tool, target, as_user(OTHERS - {"dac_read_search"}))
     assert "CAP_DAC_READ_SEARCH missing" in said and str(target.pid) in said and "sudo" in said
 
 
 def test_without_ptrace_other_users_are_counted_or_refused(tool, start_target):
-    """Since 6.15 CAP_PERFMON opens the page map, not the memory: what is missing then is said."""
+    """Since Linux 6.15 CAP_PERFMON opens the page map but not the memory; a note says what is missing then."""
     target = start_target(0)
     words = as_user(OTHERS - {"sys_ptrace"})
     may_look = subprocess.run([*words, "head", "-c0", f"/proc/{target.pid}/pagemap"], capture_output=True, check=False).returncode == 0
@@ -177,8 +176,8 @@ def test_without_ptrace_other_users_are_counted_or_refused(tool, start_target):
     assert any("CAP_SYS_PTRACE missing" in note and "without causes, types and lines" in note for note in notes), notes
 
 
-def test_page_frames_are_the_only_thing_that_admin_gives(tool, start_target):
-    """With it and without it: the same copies. What pages are shared is told by both."""
+def test_sys_admin_adds_only_page_frames(tool, start_target):
+    """The copies and the private bytes are the same with and without it."""
     for capabilities in OWN, OWN | {"sys_admin"}:
         target = start_target(USER)
         recording = record(tool, target, as_user(capabilities))
@@ -187,8 +186,8 @@ def test_page_frames_are_the_only_thing_that_admin_gives(tool, start_target):
         recording.path.unlink()
 
 
-def test_locked_memory_is_no_condition(tool, start_target):
-    """RLIMIT_MEMLOCK of 0: kernels since 5.11 don't count BPF's memory to it, and memory that can't be locked is not."""
+def test_locked_memory_is_not_required(tool, start_target):
+    """With RLIMIT_MEMLOCK of 0: since Linux 5.11 BPF memory does not count against it, and locking its own memory is optional."""
     target = start_target(USER)
     assert_exact(record(tool, target, ["prlimit", "--memlock=0:0", *as_user(OWN)]), target)
 
@@ -202,7 +201,7 @@ def test_doctor_lists_each_capability_with_what_it_gives(tool):
             assert ("without: " in row.group(0)) == (name not in capabilities)
 
 
-# ---- What is left of them after the attach (S5) ----
+# ---- What is left of them after the attach (S5 in THREATS.md) ----
 
 def rights_of(pid):
     text = (Path("/proc") / str(pid) / "status").read_text()
@@ -221,7 +220,7 @@ def assert_reader(rights, capabilities, uid):
 
 
 @pytest.mark.parametrize("sudo", [{}, SUDO], ids=["root", "sudo"])
-def test_of_root_nothing_is_left_but_to_read(sudo, open_folder, start_workload):
+def test_root_keeps_only_the_capabilities_to_read(sudo, open_folder, start_workload):
     open_folder.chmod(0o777)
     target = start_workload("fork_copies", "--pages=10", "--wait")
     recording = harness.attach(target.pid, open_folder / "out.json", env={**os.environ, **sudo})
@@ -236,7 +235,7 @@ def test_of_root_nothing_is_left_but_to_read(sudo, open_folder, start_workload):
     recording.report()
 
 
-def test_of_an_ordinary_users_capabilities_too(tool, start_target):
+def test_an_ordinary_user_keeps_only_the_capabilities_to_read(tool, start_target):
     target = start_target(USER)
     recording = subprocess.Popen([*as_user(OTHERS), tool, "--attach", str(target.pid), "--quiet", "--output", tool.parent / "out.json"])
     try:
@@ -251,8 +250,8 @@ PROGRAM = "import os, sys; print(open('/proc/self/status').read(), flush=True); 
 
 
 @pytest.mark.parametrize("sudo", [{}, SUDO], ids=["root", "sudo"])
-def test_the_program_that_is_started_keeps_all_of_its_rights(sudo, open_folder):
-    """It is what it would be without cowprof: no filter, no lock, all capabilities; and it gets the signals passed on."""
+def test_the_started_program_keeps_all_its_privileges(sudo, open_folder):
+    """It runs as without cowprof: no seccomp filter, no no_new_privs, all capabilities; and signals are passed on to it."""
     open_folder.chmod(0o777)
     with open(open_folder / "status", "w+", encoding="utf-8") as stdout:
         recording = harness.Recording(open_folder / "out.json", ["--quiet", "--output", open_folder / "out.json", "--", harness.PYTHON,
@@ -260,10 +259,10 @@ def test_the_program_that_is_started_keeps_all_of_its_rights(sudo, open_folder):
                                       env={**os.environ, **sudo})
         try:
             recording.await_sample()
-            harness.wait_until(lambda: "voluntary" in Path(stdout.name).read_text(), "the program's status")
+            harness.wait_until(lambda: "voluntary" in Path(stdout.name).read_text(), "the program to print its status")
             assert_reader(rights_of(recording.pid), READS | {"kill"}, USER if sudo else harness.NOBODY)
             recording.send(signal.SIGTERM)
-            harness.wait_until(lambda: recording.popen.poll() is not None, "the program to end by it")
+            harness.wait_until(lambda: recording.popen.poll() is not None, "the signal to end the program")
             assert recording.wait() == 128 + signal.SIGTERM, recording.stderr
         finally:
             recording.stop()
@@ -274,18 +273,18 @@ def test_the_program_that_is_started_keeps_all_of_its_rights(sudo, open_folder):
 
 
 def test_processes_of_other_users_are_read_after_the_drop(tmp_path):
-    """A worker that becomes another user after the attach, started by root: its memory's figures are there."""
+    """A worker started by root that changes its user after the attach still has its memory figures."""
     program = ("import os, sys, time\npid = os.fork()\nif pid == 0:\n  os.setgid(4321); os.setuid(4321)\n  area = bytearray(30 << 20)\n"
                "  time.sleep(1)\n  os._exit(0)\nos.waitpid(pid, 0)")
     result = harness.run_cowprof("--output", tmp_path / "out.json", "--interval", "100ms", "--quiet", "--", harness.PYTHON, "-c", program)
     assert result.returncode == 0, result.stderr
-    report = json.loads(harness.run_cowprof("report", tmp_path / "out.json", "--json").stdout)
+    report = harness.report_of(tmp_path / "out.json")
     assert report["workers"][0]["peak_private_bytes"] >= 28 << 20
     assert report["losses"]["unreadable"] == 0
 
 
-def test_files_are_read_with_the_users_rights_alone(tool, tmp_path):
-    """A cowprof with file capabilities, which could read everything: report and view don't."""
+def test_files_are_read_with_the_users_own_privileges(tool, tmp_path):
+    """With file capabilities cowprof could read everything, but report and view do not use them."""
     names = ",".join(f"cap_{name}" for name in sorted(OTHERS))
     done = subprocess.run(["setcap", f"{names}+ep", tool], capture_output=True, text=True, check=False)
     needs("file capabilities", done.returncode == 0, done.stderr)
@@ -298,9 +297,9 @@ def test_files_are_read_with_the_users_rights_alone(tool, tmp_path):
         assert result.returncode == 2 and "Permission denied" in result.stderr, result
 
 
-def test_no_call_of_a_run_is_one_that_the_filter_refuses(open_folder, start_workload):
-    """Every system call after the filter stands is on its list: strace sees none that isn't there (ENOSYS)."""
-    needs("strace", shutil.which("strace") is not None, "shows system calls; apt-get install strace")
+def test_the_seccomp_filter_refuses_no_call_of_a_run(open_folder, start_workload):
+    """Every system call after the filter is installed is on its list: strace sees none refused with ENOSYS."""
+    needs("strace", shutil.which("strace") is not None, "install Debian's package strace")
     path = open_folder / "out.json"
     subprocess.run(["strace", "-f", "-o", open_folder / "trace", harness.COWPROF, "--output", path, "--quiet", "--interval", "100ms",
                     "--verify", "--", harness.PYTHON, "-c", "import os, time; x = [str(i) for i in range(10**5)]; p = os.fork();"

@@ -1,4 +1,4 @@
-"""Following a tree of processes: nobody missed, nobody twice, no stranger; every end with its cause."""
+"""Tracking a process tree: none missed, none listed twice, no unrelated ones, and every end has its cause."""
 import collections
 import os
 import signal
@@ -14,12 +14,12 @@ OWN_COPIES = 40  # stack and libc pages of a short-lived child
 
 
 def ending(row):
-    assert row["exit"], f"the end of {row['pid']} was missed"
+    assert row["exit"], f"the exit of {row['pid']} was missed"
     return row["pid"], row["exit"]["kind"], row["exit"]["code"]
 
 
 def assert_storm(report, lines):
-    """Every fork is a row, once, with its exit code and its copies. A long storm uses its pids more than once."""
+    """Every fork has exactly one row with its exit code and copies. A long storm reuses pids."""
     (forks,) = [line["forks"] for line in lines if line["role"] == "storm"]
     told = [line for line in lines if line["role"] in ("child", "nested", "orphan")]
     assert len(told) == len(report["workers"]) == forks
@@ -44,7 +44,7 @@ def test_no_fork_and_no_exit_is_ever_missed(run, runs, tmp_path):
 
 @pytest.mark.slow
 def test_a_long_storm(tmp_path):
-    """1000 forks a second for 20 seconds: nothing lost, nobody missed."""
+    """1000 forks a second for 20 seconds: nothing lost, no process missed."""
     assert_storm(*run_started(["fork_storm", "--forks=20000", "--rate=1000", "--pages=16"], tmp_path))
 
 
@@ -53,7 +53,7 @@ def boot_ns():
 
 
 def record_moving_tree(shape, start_workload, start_recording):
-    """Attaches to a tree that forks all the time. Returns report, lines, and when the attach was begun and done."""
+    """Attaches to a tree that forks all the time. Returns the report, the lines, and when the attach began and ended."""
     tree = start_workload("attach_tree", *shape)
     tree.await_line("role", "leaf")
     begun = boot_ns()
@@ -66,7 +66,7 @@ def record_moving_tree(shape, start_workload, start_recording):
     assert lines[-1]["bad_endings"] == 0
     report = recording.report()
     recorded = [record for record in recording.timeline()["records"] if record.get("event") == "process"]
-    assert len(recorded) == 1 + len(report["workers"]), "the report lost processes that the recording has"
+    assert len(recorded) == 1 + len(report["workers"]), "the report lacks processes that the recording has"
     return report, [line for line in lines if "born_ns" in line], begun, done
 
 
@@ -80,7 +80,7 @@ def test_attach_to_a_moving_tree_misses_nobody(shape, attempt, start_workload, s
     assert len(must) > 50
     assert [pid for pid, times in rows.items() if times > 1] == [], "listed twice"
     assert must - set(rows) == set(), "missed"
-    assert set(rows) - may == set(), "strangers, or processes that had ended before the attach"
+    assert set(rows) - may == set(), "unrelated processes, or processes that had ended before the attach"
     copies = {row["pid"]: row["copies"] for row in report["workers"]}
     for life in lives:
         if life["born_ns"] > done and life["role"] == "leaf":
@@ -88,7 +88,7 @@ def test_attach_to_a_moving_tree_misses_nobody(shape, attempt, start_workload, s
 
 
 @pytest.mark.parametrize("run", [run_attached, run_started], ids=["attach", "start"])
-def test_every_ending_is_told(run, tmp_path):
+def test_every_ending_is_reported(run, tmp_path):
     report, lines = run(["endings", f"--file={tmp_path / 'mapped'}"], tmp_path)
     endings = [line for line in lines if line["role"] == "ending"]
     assert len(endings) == 8
@@ -100,7 +100,7 @@ def test_every_ending_is_told(run, tmp_path):
             assert (exit_of["kind"], exit_of["code"], exit_of["signal"]) == ("exited", line["code"], None), line["by"]
 
 
-def test_a_worker_killed_by_a_stranger_says_so(start_workload, start_recording, tmp_path):
+def test_a_kill_by_an_unrelated_process_is_reported(start_workload, start_recording, tmp_path):
     tree = start_workload("attach_tree", "--branches=1", "--leaf-us=200000")
     leaf = tree.await_line("role", "leaf")
     recording = start_recording(tree.pid, "--interval", "100ms")
@@ -111,7 +111,7 @@ def test_a_worker_killed_by_a_stranger_says_so(start_workload, start_recording, 
     assert recording.wait() == 0, recording.stderr
     exit_of = harness.row_of(recording.report(), leaf["parent"])["exit"]
     assert (exit_of["kind"], exit_of["signal"]) == ("signaled", "SIGKILL")
-    assert not (exit_of["cause"] or "").startswith("oom"), "a plain kill is no OOM kill"
+    assert not (exit_of["cause"] or "").startswith("oom"), "a plain kill was taken for an OOM kill"
 
 
 def _is_zombie(pid):
@@ -120,7 +120,7 @@ def _is_zombie(pid):
 
 
 def test_rows_end_in_order(tmp_path):
-    """started_at and ended_at of a row lie within the recording and in order."""
+    """started_at and ended_at of each row lie within the recording, in order."""
     report, _ = run_started(["fork_copies", "--children=3"], tmp_path)
     for row in report["workers"]:
         assert 0 <= row["started_at"] <= row["ended_at"] <= report["duration_seconds"] + 0.5

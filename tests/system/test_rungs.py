@@ -1,7 +1,6 @@
-"""Every rung that works here against planted truth: exact where it says so, an upper bound of a few pages where it says that; what each
-sees that others don't; and each one taken away.
+"""Every rung that works here against planted truth: exact where it claims to be, an upper bound where it claims that; what only some
+rungs see; and the fallback when each is disabled.
 """
-import json
 import os
 import subprocess
 
@@ -13,7 +12,7 @@ from conftest import needs
 from counting import assert_counts, planted as planted_counts, run_attached
 from shared_pages import PAGES, Pages
 
-# How each is forced: what --without takes away. fentry takes the faults from the tracepoint where there is one, else from the event.
+# How to force each rung: what --without disables. fentry gets faults from the tracepoint if there is one, else from the perf event.
 FORCED = {
     "btf-tracepoints": [],
     "fentry": ["--without=copies"],
@@ -22,7 +21,7 @@ FORCED = {
 }
 SEES_FOREIGN_WRITES = ("fentry", "fentry, faults by the event")
 HAS_ERROR_CODE = ("btf-tracepoints", "fentry")
-FEW = 60  # pages of its own that a process copies, and that an upper bound may have in excess
+FEW = 60  # pages that a process copies on its own, and by which an upper bound may exceed the truth
 STATES_ITS_BOUND = {"btf-tracepoints": "exact", "fentry": "exact", "perf-event": "upper-bound"}
 COPIES = {
     "fork": ["fork_copies"],
@@ -33,22 +32,15 @@ COPIES = {
 FOREIGN = {"by the parent": [], "by its mem": ["--mem"], "from outside": ["--outside"]}
 
 
-def doctor(*options):
-    """Its document, and the exit status."""
-    result = harness.run_cowprof("doctor", "--json", *options)
-    assert result.stderr == ""
-    return json.loads(result.stdout), result.returncode
-
-
 def name_of(way):
     return way.split(",")[0]
 
 
 @pytest.fixture(params=FORCED)
 def way(request):
-    """A key of FORCED that works here."""
+    """A key of FORCED whose rung works here."""
     name, options = name_of(request.param), FORCED[request.param]
-    document, _ = doctor(*options)
+    document, _ = harness.doctor(*options)
     reason = next(rung["reason"] for rung in document["rungs"] if rung["rung"] == name)
     needs(f"rung {name}", document["capabilities"]["copies"] == name, reason)
     return request.param
@@ -69,10 +61,10 @@ def test_two_threads_that_write_one_page_make_one_copy(way, tmp_path):
 
 
 @pytest.mark.parametrize("option", [[], ["--sparse"]], ids=["every page", "a byte in each huge page"])
-def test_a_huge_page_is_copied_by_the_pages_that_are_written(way, option, tmp_path):
+def test_only_the_written_pages_of_a_huge_page_are_copied(way, option, tmp_path):
     report, lines = run_attached(["huge_pages", *option], tmp_path, *FORCED[way])
     huge_kib = next(line["huge_kib"] for line in lines if line["role"] == "memory")
-    needs("huge pages", huge_kib >= 8 * 2048, "the kernel gave none")
+    needs("huge pages", huge_kib >= 8 * 2048, "the kernel provided none")
     for pid, truth in planted_counts(lines).items():
         assert truth["moved"] == truth["copies"]
         assert truth["copies"] <= harness.row_of(report, pid)["copies"] <= truth["copies"] + FEW
@@ -80,8 +72,8 @@ def test_a_huge_page_is_copied_by_the_pages_that_are_written(way, option, tmp_pa
 
 @pytest.mark.usefixtures("hugetlb_pool")
 def test_pages_of_hugetlb(way, start_workload, start_recording):
-    """They come from a pool of their own: only fentry sees them, and tells copies by the fault's error code."""
-    sees = way in HAS_ERROR_CODE and any(rung["rung"] == "fentry" and rung["usable"] for rung in doctor(*FORCED[way])[0]["rungs"])
+    """hugetlb pages come from their own pool: only fentry sees them, and tells copies by the fault's error code."""
+    sees = way in HAS_ERROR_CODE and any(rung["rung"] == "fentry" and rung["usable"] for rung in harness.doctor(*FORCED[way])[0]["rungs"])
     pages = Pages(start_workload, "hugetlb")
     recording = start_recording(pages.pid, "--interval", "200ms", *FORCED[way])
     recording.await_sample()
@@ -94,7 +86,7 @@ def test_pages_of_hugetlb(way, start_workload, start_recording):
 
 @pytest.mark.parametrize("options", FOREIGN.values(), ids=FOREIGN.keys())
 def test_writes_by_another_process(way, options, tmp_path):
-    """No exception is raised: fentry counts them as the kernel's, of whose memory it is; the others see none of them."""
+    """Such writes raise no exception: fentry charges them to the owner of the memory, as cause `kernel`; other rungs miss them."""
     report, lines = run_attached(["foreign_writes", *options], tmp_path, *FORCED[way])
     (child,) = [line for line in lines if line["role"] == "child"]
     row, pages = harness.row_of(report, child["pid"]), child["planted_copies"]
@@ -104,13 +96,13 @@ def test_writes_by_another_process(way, options, tmp_path):
     assert seen <= row["by_cause"]["kernel"] <= seen + FEW
 
 
-def test_new_memory_is_no_copy(way, tmp_path):
+def test_new_memory_is_not_a_copy(way, tmp_path):
     report, lines = run_attached(["zero_fills"], tmp_path, *FORCED[way])
     assert_counts(report, lines, ("copies", "zero_fills"))
 
 
-def test_a_page_that_is_taken_over_is_no_copy(way, tmp_path):
-    """The event has no error code: it can't tell such a fault from others."""
+def test_a_reused_page_is_not_a_copy(way, tmp_path):
+    """The perf event has no error code, so it can't tell such a fault from others."""
     told = name_of(way) != "perf-event"
     report, lines = run_attached(["parent_reuses"], tmp_path, *FORCED[way])
     assert_counts(report, lines, ("copies", "reuses") if told else ("copies",))
@@ -118,13 +110,13 @@ def test_a_page_that_is_taken_over_is_no_copy(way, tmp_path):
         assert report["parent"]["reuses"] is None and report["parent"]["write_protect_faults"] is None
 
 
-def test_pages_of_shared_memory_are_no_copies(way, tmp_path):
+def test_pages_of_shared_memory_are_not_copies(way, tmp_path):
     report, lines = run_attached(["shm_pages"], tmp_path, *FORCED[way])
     assert_counts(report, lines)
 
 
 def test_private_pages_of_a_file(way, tmp_path):
-    """Only an error code tells the first write to a page from any other."""
+    """Only the error code tells the first write to a page from a later one."""
     report, lines = run_attached(["file_copies", f"--file={tmp_path / 'bytes'}"], tmp_path, *FORCED[way])
     (child,) = [line for line in lines if line["role"] == "child"]
     row, pages = harness.row_of(report, child["pid"]), child["planted_file_copies"]
@@ -141,11 +133,11 @@ def test_causes_types_and_lines(way, tmp_path):
     assert planted.deviations(run) == []
 
 
-# ---- Each one taken away ----
+# ---- Each rung disabled ----
 
 
 def cpu_seconds(arguments, folder):
-    """(exit status, stderr, CPU time): the time on the clock is also the machine's."""
+    """(exit status, stderr, CPU time). Wall time would depend on the load of the machine."""
     with open(folder / "stderr", "w+", encoding="utf-8") as stderr:
         process = subprocess.Popen([harness.COWPROF, *arguments], stdout=subprocess.DEVNULL, stderr=stderr, cwd=folder)
         _, status, usage = os.wait4(process.pid, 0)
@@ -155,19 +147,19 @@ def cpu_seconds(arguments, folder):
 
 
 def every_step_down():
-    """Lists of --without, each with one more of the rungs that doctor chose, until there is none."""
+    """Lists of --without options, each disabling one more of the rungs that doctor chose, until none is left."""
     without = []
     while True:
         yield list(without)
-        chosen = doctor(*without)[0]["capabilities"]["copies"]
+        chosen = harness.doctor(*without)[0]["capabilities"]["copies"]
         if chosen is None:
             return
         without.append(f"--without={chosen}")
 
 
-def test_every_step_down_is_what_doctor_says_or_a_clear_refusal(tmp_path):
+def test_every_fallback_is_what_doctor_says_or_a_clear_refusal(tmp_path):
     for number, without in enumerate(every_step_down()):
-        document, status = doctor(*without)
+        document, status = harness.doctor(*without)
         chosen = document["capabilities"]["copies"]
         assert status == (0 if chosen else 5) and document["rung"] == chosen
         folder = tmp_path / str(number)
@@ -183,28 +175,28 @@ def test_every_step_down_is_what_doctor_says_or_a_clear_refusal(tmp_path):
 
 
 @pytest.mark.parametrize("capability", ["faults", "copies", "follow", "signals"])
-def test_a_capability_can_be_taken_a_step_down(capability):
-    before, after = doctor()[0]["capabilities"], doctor(f"--without={capability}")[0]["capabilities"]
+def test_without_lowers_one_capability_by_a_rung(capability):
+    before, after = harness.doctor()[0]["capabilities"], harness.doctor(f"--without={capability}")[0]["capabilities"]
     assert after[capability] != before[capability]
     if capability == "signals":
         assert after == {**before, "signals": None}
 
 
-def test_what_was_taken_away_stands_in_the_recording(start_workload, start_recording):
+def test_disabled_sources_are_named_in_the_recording(start_workload, start_recording):
     target = start_workload("fork_copies", "--pages=10", "--wait")
     recording = start_recording(target.pid, "--without=signals")
     recording.await_sample()
     recording.interrupt()
     plan = recording.timeline()["header"]["plan"]
-    assert plan["rung"] == doctor()[0]["rung"]
+    assert plan["rung"] == harness.doctor()[0]["rung"]
     assert [rung["reason"] for rung in plan["rejected"] if rung["rung"] == "process-tracepoints"] == [
         "without signals: forbidden by --without signals"]
 
 
 def test_a_perf_event_leaves_nothing_behind(start_workload, start_recording):
-    """One descriptor a CPU while it records."""
+    """The perf event takes one descriptor per CPU, only while it records."""
     options = FORCED["perf-event"]
-    needs("rung perf-event", doctor(*options)[0]["capabilities"]["copies"] == "perf-event", "see doctor")
+    needs("rung perf-event", harness.doctor(*options)[0]["capabilities"]["copies"] == "perf-event", "see doctor")
     target = start_workload("fork_copies", "--pages=10", "--wait")
     recording = start_recording(target.pid, *options)
     recording.await_sample()

@@ -1,4 +1,4 @@
-"""S6: whatever is in a file that cowprof is told to read by mistake, no message says it."""
+"""No message echoes the content of a file that cowprof is told to read by mistake (S6 in THREATS.md)."""
 import json
 import subprocess
 
@@ -7,7 +7,6 @@ import pytest
 import harness
 
 SECRET = "hunter2-hunter2"
-RECORD = {"t": 0, "type": "sample", "processes": SECRET, SECRET: [SECRET]}
 CONTENTS = {
     "a private key": f"-----BEGIN OPENSSH PRIVATE KEY-----\n{SECRET}\n-----END OPENSSH PRIVATE KEY-----\n",
     "one line": SECRET,
@@ -38,8 +37,8 @@ def test_content_is_never_echoed(content, tmp_path):
                 assert SECRET not in result.stdout and "input" in result.stderr, (words, result)
 
 
-def test_of_a_hook_that_is_no_program(open_folder):
-    """A file that is named as a hook by mistake: its content is in no message, and nothing of it is run by a shell."""
+def test_the_content_of_a_hook_that_is_not_a_program_is_never_echoed(open_folder):
+    """If a file is named as the hook by mistake, no message shows its content and no shell runs any of it."""
     hook = open_folder / "hook"
     hook.write_text(f"{SECRET}\n")
     for mode in 0o644, 0o755:
@@ -48,7 +47,7 @@ def test_of_a_hook_that_is_no_program(open_folder):
                                      "--", harness.PYTHON, "-c",
                                      "f = [open('/dev/null') for i in range(300)]; import time; time.sleep(2)",
                                      preexec_fn=limit_descriptors)
-        status, says = (2, "chmod +x") if mode == 0o644 else (0, "could not be run")  # refused at the start; run in vain
+        status, says = (2, "chmod +x") if mode == 0o644 else (0, "could not be run")  # refused at the start, or fails to run
         assert result.returncode == status and result.stderr.count("--on-alert") == 1 and says in result.stderr, result
         assert SECRET not in result.stdout + result.stderr
 
@@ -59,7 +58,7 @@ def limit_descriptors():
 
 
 def test_environment_of_the_target_is_not_recorded(tmp_path):
-    """It is read, for the allocator that a program chose; nothing of it is kept."""
+    """cowprof reads it to learn the program's allocator, and keeps nothing of it."""
     path = tmp_path / "out.json"
     result = subprocess.run([harness.COWPROF, "--quiet", "--output", path, "--", harness.PYTHON, "-c", "import time; time.sleep(0.5)"],
                             env={"PATH": "/usr/bin", "PYTHONMALLOC": "malloc", "TOKEN": SECRET}, capture_output=True, text=True, check=True)

@@ -1,4 +1,4 @@
-"""`--serve`: the page of a run that goes on, by a process without rights, to this machine alone and to who has the token."""
+"""`--serve`: an unprivileged process serves the page of a running recording, only to this machine and only with the token."""
 import contextlib
 import gzip
 import http.client
@@ -16,7 +16,7 @@ import pytest
 import harness
 from conftest import needs
 
-READERS = harness.REPOSITORY / "tests" / "system" / "workloads" / "steady_readers.py"
+
 SANDBOX = {"CapInh": "0" * 16, "CapPrm": "0" * 16, "CapEff": "0" * 16, "CapBnd": "0" * 16, "CapAmb": "0" * 16,
            "NoNewPrivs": "1", "Seccomp": "2"}
 
@@ -24,17 +24,11 @@ SANDBOX = {"CapInh": "0" * 16, "CapPrm": "0" * 16, "CapEff": "0" * 16, "CapBnd":
 @pytest.fixture(scope="module", autouse=True)
 def library():
     needs("libmicrohttpd", any("libmicrohttpd.so.12" in line for line in subprocess.run(
-        ["/sbin/ldconfig", "-p"], capture_output=True, text=True).stdout.splitlines()), "what serves the page is not installed")
-
-
-def start_readers():
-    process = harness.Process([harness.PYTHON, READERS])
-    process.await_line("event", "ready")
-    return process
+        ["/sbin/ldconfig", "-p"], capture_output=True, text=True).stdout.splitlines()), "the library that serves the page is not installed")
 
 
 class Served:
-    """A recording whose page is served, and requests to it."""
+    """A recording with a served page, and requests to it."""
 
     def __init__(self, target, path, address="", interval="100ms", **popen_options):
         self.recording = harness.Recording(path, ["--attach", target.pid, "--output", path, "--quiet", "--interval", interval,
@@ -55,7 +49,7 @@ class Served:
         return answer
 
     def data(self):
-        """The page's data, as soon as it holds a sample."""
+        """The page's data, once it holds a sample."""
         def sampled():
             answer = self.ask("/data")
             text, _, _ = gzip.decompress(answer.content).partition(b"\n") if answer.status == 200 else (b"{}", b"", b"")
@@ -64,11 +58,11 @@ class Served:
         return harness.wait_until(sampled, "data with a sample")
 
     def server(self):
-        """The pid of the process that serves, once it is shut in."""
+        """The pid of the serving process, once it is sandboxed."""
         def found():
             children = (harness.Path("/proc") / str(self.recording.pid) / "task" / str(self.recording.pid) / "children").read_text().split()
             return next((int(pid) for pid in children if status_of(pid).get("Seccomp") == "2"), None)
-        return harness.wait_until(found, "the serving process")
+        return harness.wait_until(found, "the sandboxed server")
 
 
 def status_of(pid):
@@ -77,7 +71,7 @@ def status_of(pid):
 
 
 def listening_sockets(pid):
-    """Inodes of TCP sockets of that process that listen."""
+    """Rows of /proc/PID/net/tcp for the listening TCP sockets of that process."""
     inodes = set()
     for entry in harness.Path(f"/proc/{pid}/fd").iterdir():
         with contextlib.suppress(FileNotFoundError):  # closed meanwhile
@@ -95,14 +89,14 @@ def is_gone(pid):
 
 @pytest.fixture(scope="module")
 def readers():
-    process = start_readers()
+    process = harness.start_readers()
     yield process
     process.stop()
 
 
 @pytest.fixture(scope="module")
 def served(readers, tmp_path_factory):
-    """One served recording, for all tests that only ask."""
+    """One served recording for all tests that only send requests."""
     one = Served(readers, tmp_path_factory.mktemp("served") / "recording.json")
     one.data()
     yield one
@@ -122,7 +116,7 @@ def start_served(readers, tmp_path):
         one.recording.stop()
 
 
-# ---- The door ----
+# ---- Requests ----
 
 
 def test_the_page_and_its_headers(served):
@@ -130,7 +124,7 @@ def test_the_page_and_its_headers(served):
     assert page.status == 200 and b'<div id="app">' in page.content and b"__COWPROF_DATA__" not in page.content
     policy = page.headers["Content-Security-Policy"]
     assert policy.startswith("default-src 'none'; connect-src 'self'; script-src 'sha256-") and "frame-ancestors 'none'" in policy
-    assert policy.removesuffix("; frame-ancestors 'none'").encode() in page.content, "the page has the same policy in itself"
+    assert policy.removesuffix("; frame-ancestors 'none'").encode() in page.content, "the page itself does not carry the same policy"
     for answer in (page, served.ask("/data"), served.ask("/nothing"), served.ask(query="")):
         assert answer.headers["Cache-Control"] == "no-store"
         assert answer.headers["X-Content-Type-Options"] == "nosniff"
@@ -145,12 +139,12 @@ def test_the_data_grows_and_says_that_it_is_live(served):
 
 
 @pytest.mark.parametrize("query", ["", "?token=", "?token=0", "?other=1", "?token=" + "0" * 32, "?token=" + "0" * 5000, "?token"])
-def test_nothing_without_the_token(served, query):
+def test_nothing_is_served_without_the_token(served, query):
     for path in ("/", "/data", "/nothing"):
         assert served.ask(path, query=query).status == 403
 
 
-def test_a_token_that_is_nearly_right(served):
+def test_a_nearly_right_token_is_refused(served):
     last = served.query[-1]
     for query in (served.query[:-1], served.query + "0", served.query[:-1] + ("0" if last != "0" else "1")):
         assert served.ask(query=query).status == 403
@@ -160,21 +154,22 @@ def test_a_token_that_is_nearly_right(served):
     ("evil.example", 403), ("evil.example:{port}", 403), ("127.0.0.1", 403), ("127.0.0.1:1", 403), ("127.0.0.1.evil.example:{port}", 403),
     ("localhost:{port}@evil.example", 403), ("0.0.0.0:{port}", 403), ("", 403),
     ("127.0.0.1:{port}", 200), ("localhost:{port}", 200), ("LOCALHOST:{port}", 200), ("[::1]:{port}", 200)])
-def test_the_host_is_this_machine(served, host, status):
+def test_the_host_header_must_name_this_machine(served, host, status):
     assert served.ask(Host=host.format(port=served.port)).status == status
 
 
 @pytest.mark.parametrize("origin,status", [
     ("http://evil.example", 403), ("https://127.0.0.1:{port}", 403), ("null", 403), ("http://127.0.0.1:1", 403), ("http://localhost:{port}", 200),
     ("http://127.0.0.1:{port}", 200)])
-def test_the_origin_if_there_is_one(served, origin, status):
+def test_an_origin_header_must_name_this_page(served, origin, status):
     assert served.ask("/data", Origin=origin.format(port=served.port)).status == status
 
 
-def test_two_hosts_are_one_too_many(served):
+def test_two_host_headers_are_refused(served):
     with socket.create_connection((served.host, served.port), harness.DEADLINE) as connection:
         connection.sendall(f"GET /{served.query} HTTP/1.1\r\nHost: 127.0.0.1:{served.port}\r\nHost: evil.example\r\n\r\n".encode())
-        assert b" 403 " in connection.recv(4096).split(b"\r\n")[0] or b" 400 " in connection.recv(4096).split(b"\r\n")[0]
+        status_line = connection.recv(4096).split(b"\r\n")[0]
+        assert b" 403 " in status_line or b" 400 " in status_line, status_line
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "NONSENSE"])
@@ -184,7 +179,7 @@ def test_it_is_read_only(served, method):
 
 
 @pytest.mark.parametrize("path", ["/../../etc/passwd", "/data/../../etc/passwd", "/%2e%2e/etc/passwd", "//etc/passwd", "/data/", "/index.html", "/%00", "/proc/self/maps"])
-def test_nothing_else_is_there(served, path):
+def test_other_paths_do_not_exist(served, path):
     answer = served.ask(path)
     assert answer.status == 404 and b"root:" not in answer.content
 
@@ -194,7 +189,7 @@ def test_head_has_no_body(served):
     assert (answer.status, answer.content) == (200, b"") and int(answer.headers["Content-Length"]) > 100
 
 
-def test_a_connection_is_kept_for_the_next_question(served):
+def test_a_connection_is_kept_for_the_next_request(served):
     connection = http.client.HTTPConnection(served.host, served.port, timeout=harness.DEADLINE)
     for method in ("GET", "HEAD", "GET"):
         connection.request(method, "/data" + served.query)
@@ -204,11 +199,11 @@ def test_a_connection_is_kept_for_the_next_question(served):
     connection.close()
 
 
-def test_nothing_new_costs_nothing(start_served):
+def test_unchanged_data_is_not_sent_again(start_served):
     one = start_served(interval="1h")
     one.data()
 
-    # The first ticks come quicker than the interval: between two of them there is nothing new.
+    # The first ticks come faster than the interval; between two of them nothing is new.
     def nothing_new():
         version = one.ask("/data").headers["ETag"]
         answer = one.ask("/data", If_None_Match=version)
@@ -218,7 +213,7 @@ def test_nothing_new_costs_nothing(start_served):
     assert one.ask("/data", If_None_Match='"other"').status == 200
 
 
-# ---- Attacks on the server itself ----
+# ---- Attacks on the server ----
 
 
 def raw(served, request):
@@ -239,13 +234,13 @@ def test_huge_and_broken_requests(served):
 
 
 def test_hundreds_of_slow_connections(served):
-    """They are shut out when they crowd; who asks is answered all the while."""
+    """They are dropped when there are too many; a proper request is answered all the while."""
     slow = []
     try:
         for _ in range(300):
             connection = socket.create_connection((served.host, served.port), harness.DEADLINE)
             connection.setblocking(False)
-            with contextlib.suppress(ConnectionError):  # one that was shut out already
+            with contextlib.suppress(ConnectionError):  # already dropped
                 connection.send(b"GET / HTTP/1.1\r\nX: ")
             slow.append(connection)
         began = time.monotonic()
@@ -257,17 +252,17 @@ def test_hundreds_of_slow_connections(served):
             connection.close()
 
 
-# ---- The process ----
+# ---- The serving process ----
 
 
-def test_it_holds_no_right_and_nothing_but_the_timeline(served):
+def test_the_server_holds_no_privileges_and_only_the_timeline(served):
     pid = served.server()
     status = status_of(pid)
     assert {name: status[name] for name in SANDBOX} == SANDBOX
     assert status["Uid"].split() == status["Gid"].split() == [str(harness.NOBODY)] * 4
     assert status["Groups"] == "" and status["Threads"] == "1"
     links = {entry.name: os.readlink(entry) for entry in harness.Path(f"/proc/{pid}/fd").iterdir()}
-    links = {name: link for name, link in links.items() if not link.startswith("socket:") or name == "3"}  # requests come and go
+    links = {name: link for name, link in links.items() if not link.startswith("socket:") or name == "3"}  # connections come and go
     assert sorted(links) == ["0", "1", "2", "3", "4", "5", "6"]
     assert links["4"] == str(served.recording.path)
     assert [links["0"], links["1"]] == ["/dev/null"] * 2 and links["2"].startswith("pipe:") and links["5"].startswith("pipe:")
@@ -280,7 +275,7 @@ def test_it_holds_no_right_and_nothing_but_the_timeline(served):
     assert os.getsid(pid) == pid
 
 
-def test_it_is_the_user_who_called_sudo(open_folder, readers):
+def test_the_server_runs_as_the_user_who_called_sudo(open_folder, readers):
     os.chown(open_folder, harness.NOBODY - 1, harness.NOBODY - 1)
     one = Served(readers, open_folder / "sudo.json", env={**os.environ, "SUDO_UID": str(harness.NOBODY - 1), "SUDO_GID": str(harness.NOBODY - 1)})
     try:
@@ -289,7 +284,7 @@ def test_it_is_the_user_who_called_sudo(open_folder, readers):
         one.recording.stop()
 
 
-def test_it_listens_on_loopback_alone_and_the_recorder_on_nothing(served):
+def test_the_server_listens_only_on_loopback_and_the_recorder_not_at_all(served):
     (row,) = listening_sockets(served.server())
     assert row[1].split(":")[0] == "0100007F"
     assert listening_sockets(served.recording.pid) == []
@@ -302,7 +297,7 @@ def test_by_default_nothing_listens(readers, start_recording):
     assert (harness.Path("/proc") / str(recording.pid) / "task" / str(recording.pid) / "children").read_text() == ""
 
 
-def test_a_server_that_is_killed_is_no_harm(start_served):
+def test_a_killed_server_does_not_stop_the_recording(start_served):
     one = start_served()
     before = one.data()["report"]["samples"]
     os.kill(one.server(), signal.SIGKILL)
@@ -312,26 +307,26 @@ def test_a_server_that_is_killed_is_no_harm(start_served):
     harness.wait_until(lambda: sum(record["type"] == "sample" for record in harness.records_of(one.recording.path)) > before + 2,
                        "more samples")
     one.recording.interrupt()
-    assert one.recording.stderr == "", "it is said once"
+    assert one.recording.stderr == "", "the message was repeated"
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
-def test_it_ends_with_the_recorder(start_served, number):
+def test_the_server_ends_with_the_recorder(start_served, number):
     one = start_served()
     one.data()
     pid = one.server()
     one.recording.send(number)
     one.recording.wait()
-    harness.wait_until(lambda: is_gone(pid), "the end of the server")
+    harness.wait_until(lambda: is_gone(pid), "the server to end")
     with pytest.raises(ConnectionRefusedError):
         one.ask()
 
 
-def test_an_open_page_gets_the_end(start_served):
+def test_an_open_page_receives_the_end(start_served):
     one = start_served()
     one.data()
     one.recording.send(signal.SIGINT)
-    run = harness.wait_until(lambda: (lambda run: run if not run["live"] else None)(one.data()["run"]), "the end in the data")
+    run = harness.wait_until(lambda: (lambda run: run if not run["live"] else None)(one.data()["run"]), "the data to be complete")
     assert run["complete"] is True
     assert one.recording.wait() == 0
 
@@ -347,20 +342,20 @@ def test_other_addresses_are_refused(readers, address, tmp_path):
     assert not (tmp_path / "no.json").exists()
 
 
-def test_the_refusal_says_how_to_look_from_elsewhere(readers):
+def test_the_refusal_says_how_to_connect_from_elsewhere(readers):
     assert "ssh -L 8080:127.0.0.1:8080" in harness.run_cowprof("--attach", readers.pid, "--serve=0.0.0.0:8080").stderr
 
 
-def test_a_port_that_is_taken(readers, tmp_path):
+def test_a_port_in_use_is_refused(readers, tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         result = harness.run_cowprof("--output", tmp_path / "no.json", f"--serve={port}", "--", "touch", tmp_path / "started")
     assert result.returncode == 2 and f"127.0.0.1:{port}" in result.stderr and "in use" in result.stderr
-    assert not (tmp_path / "started").exists(), "nothing was started"
+    assert not (tmp_path / "started").exists(), "the recording was started all the same"
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:{port}", "localhost:{port}", "{port}", "[::1]:{port}"])
-def test_an_address_of_ones_choice(address, readers, tmp_path):
+def test_an_address_can_be_chosen(address, readers, tmp_path):
     six = "::1" in address
     needs("IPv6", not six or harness.Path("/proc/net/if_inet6").exists() and "00000000000000000000000000000001" in harness.Path("/proc/net/if_inet6").read_text(),
           "this host has no ::1")
@@ -385,9 +380,9 @@ def test_a_command_is_served_too(tmp_path):
     finally:
         popen.kill()
     assert popen.returncode == 7
-    assert out.split() == ["0", "1", "2", "3"], "the command has none of the server's descriptors"
+    assert out.split() == ["0", "1", "2", "3"], "the command inherited the server's descriptors"
 
 
-def test_nobody_starts_the_server_by_hand():
+def test_the_server_cannot_be_started_by_hand():
     result = harness.run_cowprof("serve-page")
     assert result.returncode == 2 and "--serve" in result.stderr

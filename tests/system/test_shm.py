@@ -1,6 +1,6 @@
-"""Shared memory: what `cowprof shm` and a recording say of a /dev/shm in which everything was planted.
+"""Shared memory: what `cowprof shm` and a recording say about a /dev/shm whose entire content was planted.
 
-Each workload runs in a mount namespace with a tmpfs of 64 MiB on /dev/shm, which is what a container gets; cowprof runs outside.
+Each workload runs in a mount namespace with a tmpfs of 64 MiB on /dev/shm, as in a container; cowprof runs outside.
 """
 import contextlib
 import json
@@ -14,18 +14,19 @@ from pathlib import Path
 import pytest
 
 import harness
+import truth
+from memory_groups import in_small_shm
 
 WORKLOAD = harness.REPOSITORY / "tests" / "system" / "workloads" / "shared_memory.py"
 MIB = 2**20
 CAPACITY = 64 * MIB
-NAMESPACE = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o size=64m tmpfs /dev/shm && exec "$@"', "sh"]
 
 
 class SharedMemory(harness.Process):
-    """A planted workload; its pid is that of the interpreter."""
+    """A planted workload. Its pid is the interpreter's."""
 
     def __init__(self, shape, *options):
-        super().__init__([*NAMESPACE, harness.PYTHON, WORKLOAD, shape, *options], stderr=subprocess.DEVNULL)
+        super().__init__(in_small_shm([harness.PYTHON, WORKLOAD, shape, *options]), stderr=subprocess.DEVNULL)
 
     def used(self):
         info = os.statvfs(harness.inside(self.pid, "dev/shm"))
@@ -47,27 +48,19 @@ def start():
 
     yield begin
     for process in started:
-        for pid in [*children_of(process.pid), *(line["child"] for line in process.lines if "child" in line)]:
+        for pid in [*truth.children(process.pid), *(line["child"] for line in process.lines if "child" in line)]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         process.stop()
 
 
-def children_of(pid):
-    try:
-        with open(f"/proc/{pid}/task/{pid}/children") as children:
-            return [int(word) for word in children.read().split()]
-    except FileNotFoundError:
-        return []
-
-
 @pytest.fixture
 def record(start_recording):
-    """record(process) attaches and waits for the first look at all processes."""
+    """record(process) attaches and waits for the first complete scan of shared memory."""
     def begin(process):
         recording = start_recording(process.pid, "--interval", "100ms")
         recording.await_sample()
-        harness.wait_until(lambda: any(look["whole"] for look in looks(recording)), "a first look at shared memory")
+        harness.wait_until(lambda: any(look["whole"] for look in looks(recording)), "a first complete scan of shared memory")
         return recording
     return begin
 
@@ -77,7 +70,7 @@ def looks(recording):
 
 
 def finished(recording):
-    """The report, when the target has ended by itself."""
+    """The report after the target has ended on its own."""
     assert recording.wait() == 0, recording.stderr
     recording.timeline()
     return recording.report()
@@ -109,7 +102,7 @@ def of_kind(document, kind):
 def test_every_batch_in_flight_is_found_once(start, strategy):
     trainer = start("loader", "--kib=4096", "--workers=2", "--prefetch=3", "--keep=1", f"--strategy={strategy}")
     workers = trainer.go_until("holding")["workers"]
-    in_flight = 2 * 3 + 1  # one was taken, and its place in the queue is filled again
+    in_flight = 2 * 3 + 1  # one was taken and its place in the queue refilled
     harness.wait_until(lambda: trainer.used() >= in_flight * 4 * MIB, "the queues to fill")
     document = shm(trainer.pid)
     assert (document["pid"], document["capacity_bytes"]) == (trainer.pid, CAPACITY)
@@ -125,14 +118,14 @@ def test_every_batch_in_flight_is_found_once(start, strategy):
     assert document["unexplained_bytes"] <= 64 * 1024 and document["leaked"]["segments"] == 0
 
 
-def test_odd_names_and_things_mislead_nobody(start):
+def test_odd_names_and_file_types_are_handled(start):
     process = start("odd")
     document = shm(process.pid)
     kinds = {segment["name"]: segment["kind"] for segment in document["segments"]}
     assert kinds["cache/table.arrow"] == kinds["torch_x_1"] == kinds["torch_0_1_1"] == kinds["pym-"] == "file"
     assert kinds["memfd:planted"] == "memfd"
-    assert not {"psm_link", "torch_1_2_3", "psm_pipe"} & set(kinds), "links and pipes hold no memory"
-    assert len([name for name in kinds if name.startswith("sem.")]) == 1, "two names of one file"
+    assert not {"psm_link", "torch_1_2_3", "psm_pipe"} & set(kinds), "links and pipes were listed, which hold no memory"
+    assert len([name for name in kinds if name.startswith("sem.")]) == 1, "a file with two names was listed twice"
     (memfd,) = of_kind(document, "memfd")
     assert memfd["bytes"] == 3 * MIB and not memfd["on_mount"] and memfd["opened_by"] == [process.pid]
     assert document["used_bytes"] < 3 * MIB and document["unexplained_bytes"] <= 64 * 1024
@@ -141,7 +134,7 @@ def test_odd_names_and_things_mislead_nobody(start):
     assert "two\\x0alines\\x1b[31m" in text and "bad\\xff\\xfe" in text and "\x1b" not in text
 
 
-def test_what_nobody_owns_is_left_behind_unless_it_was_put_there_on_purpose(start):
+def test_ownerless_segments_are_leaked_unless_stored_on_purpose(start):
     keeper = start("npy", "--kib=1024")
     join = ["nsenter", "--mount", f"--target={keeper.pid}", harness.PYTHON, str(WORKLOAD), "leak", "--kib=16384"]
     leaker = harness.Process(join, stderr=subprocess.DEVNULL)
@@ -158,15 +151,15 @@ def test_what_nobody_owns_is_left_behind_unless_it_was_put_there_on_purpose(star
     assert "numpy file" in text and "LEAKED" in text
 
 
-def test_without_a_pid_it_is_our_own_and_a_wrong_pid_is_said_to_be_one():
+def test_without_a_pid_its_own_mount_is_read_and_an_invalid_pid_is_refused():
     assert shm()["pid"] is None
     result = harness.run_cowprof("shm", "4194303")
     assert result.returncode == 4 and len(result.stderr.splitlines()) == 1
     assert harness.run_cowprof("shm", "nonsense").returncode == 2
 
 
-def test_a_user_who_may_not_look_is_told_so(start):
-    """Owners may hide in processes that this user can't read and that have shared memory: nothing is called leaked."""
+def test_a_user_without_access_is_told_so(start):
+    """Owners may be among processes that this user can't read, so nothing is called leaked."""
     start("tracked_twice")
     document = json.loads(subprocess.run([*harness.TO_NOBODY, str(harness.COWPROF), "shm", "--json"],
                                          capture_output=True, text=True, timeout=harness.DEADLINE).stdout)
@@ -174,7 +167,7 @@ def test_a_user_who_may_not_look_is_told_so(start):
     assert document["unreadable_processes"] > 0 and not document["complete"] and document["leaked"]["segments"] == 0
 
 
-# ---- Diagnoses: each with what causes it, and a near miss ----
+# ---- Diagnoses: the cause of each, and a near miss ----
 
 def test_shm_full(start, record):
     trainer = start("loader", "--kib=2560", "--workers=4", "--prefetch=16", "--keep=80", "--delay=0.2")
@@ -192,11 +185,11 @@ def test_shm_full(start, record):
 
 
 def test_shm_full_without_a_fault(start, record):
-    """From torch 2.10 on memory is reserved in a system call: seen all the same."""
+    """Since torch 2.10 memory is reserved by a system call without page faults; it is seen, too."""
     process = start("allocate", "--kib=65532")
     recording = record(process)
     process.go_until("holding")
-    harness.wait_until(lambda: looks(recording)[-1]["used_bytes"] >= 0.99 * CAPACITY, "a look that finds it")
+    harness.wait_until(lambda: looks(recording)[-1]["used_bytes"] >= 0.99 * CAPACITY, "a scan that finds it")
     process.finish()
     report = finished(recording)
     assert shm_ids(report) == {"shm-full"}
@@ -204,12 +197,12 @@ def test_shm_full_without_a_fault(start, record):
     assert report["shm"]["at_peak"]["segments"][0]["opened_by"] == [process.pid]
 
 
-def test_shm_near_full_and_a_mount_that_is_made_larger(start, record):
+def test_shm_near_full_and_an_enlarged_mount(start, record):
     trainer = start("loader", "--kib=9216", "--workers=3", "--prefetch=2", "--keep=0")
     recording = record(trainer)
     workers = trainer.go_until("holding")["workers"]
     harness.wait_until(lambda: trainer.used() >= 54 * MIB, "the queues to fill")
-    harness.wait_until(lambda: any(look["used_bytes"] >= 54 * MIB for look in looks(recording)[-1:]), "a look that finds them")
+    harness.wait_until(lambda: any(look["used_bytes"] >= 54 * MIB for look in looks(recording)[-1:]), "a scan that finds them")
     subprocess.run(["nsenter", "--mount", f"--target={trainer.pid}", "mount", "-o", "remount,size=256m", "/dev/shm"], check=True)
 
     def seen():
@@ -226,12 +219,12 @@ def test_shm_near_full_and_a_mount_that_is_made_larger(start, record):
     assert "shared memory (/dev/shm)" in harness.run_cowprof("report", recording.path).stdout
 
 
-def test_half_full_and_flat_is_no_finding(start, record):
+def test_half_full_and_flat_is_not_diagnosed(start, record):
     trainer = start("loader", "--kib=8192", "--workers=2", "--prefetch=2", "--keep=0")
     recording = record(trainer)
     trainer.go_until("holding")
     harness.wait_until(lambda: trainer.used() >= 32 * MIB, "the queues to fill")
-    harness.wait_until(lambda: looks(recording)[-1]["used_bytes"] >= 32 * MIB, "a look that finds them")
+    harness.wait_until(lambda: looks(recording)[-1]["used_bytes"] >= 32 * MIB, "a scan that finds them")
     recording.interrupt()
     report = recording.report()
     assert shm_ids(report) == set()
@@ -240,7 +233,7 @@ def test_half_full_and_flat_is_no_finding(start, record):
 
 @pytest.mark.parametrize("shape, expected", [("leak", {"shm-leaked"}), ("npy", set())])
 def test_shm_leaked(start, record, shape, expected):
-    """A keeper of the mount outlives the target: without one the mount would end with it."""
+    """A second process keeps the mount alive, which would otherwise end with the target."""
     keeper = start("odd")
     join = ["nsenter", "--mount", f"--target={keeper.pid}", harness.PYTHON, str(WORKLOAD), shape, "--kib=16384"]
     process = harness.Process(join, stderr=subprocess.DEVNULL)
@@ -259,7 +252,7 @@ def lived_a_second(process, name):
 
 def whole_look_with(recording, accept):
     return harness.wait_until(lambda: next((look for look in looks(recording) if look["whole"] and accept(look)), None),
-                              "a look at shared memory", pause=0.05)
+                              "such a scan of shared memory", pause=0.05)
 
 
 @pytest.mark.parametrize("shape, event, expected", [("tracked_twice", "attached", {"shm-unlinked"}),
@@ -285,7 +278,7 @@ def test_shm_unlinked(start, record, shape, event, expected):
 
 
 @pytest.mark.slow
-def test_a_hundred_thousand_files_are_bounded_and_it_is_said(start, record):
+def test_a_scan_of_a_hundred_thousand_files_is_bounded_and_says_so(start, record):
     process = start("crowd", "--keep=100100")
     document = shm(process.pid)
     assert document["unlisted_entries"] == 100 and len(document["segments"]) == 100_000 and not document["complete"]
@@ -293,22 +286,22 @@ def test_a_hundred_thousand_files_are_bounded_and_it_is_said(start, record):
     recording = record(process)
     with open(f"/proc/{recording.pid}/status") as status:
         peak_kib = next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
-    assert peak_kib < 40 * 1024, "P6"
+    assert peak_kib < 40 * 1024, "the recorder's peak memory grew with the number of files"
     recording.interrupt()
     assert len(recording.report()["shm"]["segments"]) == 200
 
 
 def test_fd_exhaustion(start, record):
-    """A trainer that keeps the tensors of each batch: a descriptor for each, of 256."""
+    """A trainer keeps the tensors of each batch, with one descriptor each, out of 256."""
     trainer = start("loader", "--kib=4", "--workers=2", "--keep=215", "--limit=256")
     recording = record(trainer)
     trainer.go_until("holding")
 
     def climbed():
         return len(os.listdir(f"/proc/{trainer.pid}/fd")) >= 205
-    harness.wait_until(climbed, "the descriptors to be used")
+    harness.wait_until(climbed, "the descriptors to be opened")
     harness.wait_until(lambda: harness.run_cowprof("report", recording.path, "--json").stdout.find('"fd-exhaustion"') > 0,
-                       "a sample that shows it", pause=0.1)
+                       "the diagnosis to appear", pause=0.1)
     recording.interrupt()
     report = recording.report()
     assert shm_ids(report) == {"fd-exhaustion"}
@@ -317,7 +310,7 @@ def test_fd_exhaustion(start, record):
     assert "torch" in "\n".join(diagnosis["evidence"])
 
 
-def test_many_descriptors_but_as_many_as_ever(start, record):
+def test_a_constant_number_of_descriptors_is_not_diagnosed(start, record):
     process = start("descriptors", "--keep=100", "--limit=256")
     recording = record(process)
     process.go()
@@ -325,18 +318,18 @@ def test_many_descriptors_but_as_many_as_ever(start, record):
     assert shm_ids(finished(recording)) == set()
 
 
-# ---- The limit, as the target has mounted it ----
+# ---- The limit as mounted for the target ----
 
 LAYOUTS = {"linked": ("mount -t tmpfs -o size=64m tmpfs /mnt && mount -t tmpfs tmpfs /dev && mkdir -p /dev && ln -s /mnt /dev/shm", CAPACITY),
            "without a bound": ("mount -t tmpfs -o size=0 tmpfs /dev/shm", None)}
 
 
 @pytest.mark.parametrize("script,limit", LAYOUTS.values(), ids=LAYOUTS)
-def test_the_limit_is_that_of_the_targets_own_mount(script, limit):
+def test_the_limit_comes_from_the_targets_own_mount(script, limit):
     target = subprocess.Popen(["unshare", "--mount", "sh", "-c", f"{script} && exec sleep 60"])
     try:
-        harness.wait_until(lambda: Path(f"/proc/{target.pid}/comm").read_text() == "sleep\n", "the mount")
-        limits = json.loads(harness.run_cowprof("doctor", "--json", target.pid).stdout)["limits"]
+        harness.wait_until(lambda: Path(f"/proc/{target.pid}/comm").read_text() == "sleep\n", "the mount to be made")
+        limits = harness.doctor(target.pid)[0]["limits"]
     finally:
         target.kill()
         target.wait()

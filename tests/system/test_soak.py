@@ -1,4 +1,4 @@
-"""A minute of the soak (soak.py runs an hour): a real DataLoader whose workers are started anew at each epoch."""
+"""A minute of the soak test (soak.py runs an hour): a real DataLoader whose workers are restarted at each epoch."""
 import pytest
 
 import soak
@@ -7,14 +7,14 @@ import usage
 
 @pytest.mark.parametrize("seconds", [45, pytest.param(600, marks=pytest.mark.slow)])
 def test_a_short_soak(seconds, tmp_path, figure):
-    """Too short to see a slow leak, long enough for the rows of ended workers to be folded."""
+    """Too short to see a slow leak, but long enough for the rows of ended workers to be folded."""
     lines = []
     figures = soak.soak(seconds / 60, looks=15, workers=6, batches=2, folder=tmp_path, say=lines.append)
     found = [breach for breach in soak.breaches(figures) if not breach.startswith("resident")]
     won, ended = soak.drift(figures), figures[-1]["ended"]
-    figure("R13", f"{seconds} s of a DataLoader, {ended} workers that ended",
+    figure("soak", f"{seconds} s of a DataLoader, {ended} workers that ended",
            f"resident {figures[-1]['resident'] / usage.MIB:.1f} MiB, {won / usage.MIB:+.2f} MiB after the warm-up; "
-           f"{figures[-1]['descriptors']} descriptors, none won; {figures[-1]['lost']} lost")
+           f"{figures[-1]['descriptors']} descriptors, constant; {figures[-1]['lost']} lost")
     assert not found, (found, lines)
     assert ended >= 30
     assert won <= (4 if seconds < 600 else 1) * usage.MIB, lines

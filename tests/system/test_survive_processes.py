@@ -1,5 +1,5 @@
-"""Very many processes: a thousand forks a second, 512 workers at once, one pid for a thousand of them, ends in the middle of a
-read, programs that become others. Nobody is lost or mistaken for another, and cowprof stays small.
+"""Very many processes: a thousand forks a second, 512 workers at once, one pid for a thousand of them, exits during a read, chains of
+exec. No process is lost or mistaken for another, and cowprof stays small.
 """
 import shutil
 import signal
@@ -13,13 +13,13 @@ import truth
 import usage
 from harness import rows_of
 
-RATE = 1000  # forks a second: P11; a million an hour are 278
-MOST_TICK = 16 * usage.MIB  # what the ends of one tick may take on top
+RATE = 1000  # forks a second; a million an hour would be 278
+MOST_TICK = 16 * usage.MIB  # extra memory that the exits of one tick may take
 OWN_COPIES = 40  # stack and libc pages of a short-lived child
 
 
 def listed(report):
-    """Processes besides the target: those with a row, and those in the sum."""
+    """Number of processes besides the target: those with a row and those only in the sum."""
     return len(report["workers"]) + (report["unlisted"]["processes"] if report["unlisted"] else 0)
 
 
@@ -29,7 +29,7 @@ def copies_of(report):
 
 
 def watch_storm(recording, storm):
-    """Resident bytes as long as the storm goes on, and cowprof's share of a core."""
+    """cowprof's resident bytes over time while the storm lasts, and its share of a core."""
     resident, meter = [], usage.Meter(recording.pid)
     while not any(line.get("role") == "storm" for line in storm.lines):
         resident.append(usage.resident_bytes(recording.pid))
@@ -55,7 +55,7 @@ def test_a_thousand_forks_a_second(seconds, start_workload, start_recording, fig
     assert not recording.stderr
     half = len(resident) // 2
     won = max(resident[half:]) - max(resident[:half])
-    figure("P11", f"{told['forks']} forks at {told['forks'] / told['seconds']:.0f} a second",
+    figure("fork rate", f"{told['forks']} forks at {told['forks'] / told['seconds']:.0f} a second",
            f"0 of {told['forks']} forks and ends lost; {100 * share:.1f} % of a core; resident at most "
            f"{max(resident) / usage.MIB:.0f} MiB, second half of the storm {won / usage.MIB:+.1f} MiB over the first; "
            f"{recording.path.stat().st_size / told['forks']:.0f} bytes of file a process")
@@ -64,7 +64,7 @@ def test_a_thousand_forks_a_second(seconds, start_workload, start_recording, fig
 
 
 @pytest.mark.parametrize("forks", [3000, pytest.param(30000, marks=pytest.mark.slow)])
-def test_children_that_become_other_programs_leave_nothing(forks, start_workload, start_recording, figure):
+def test_children_that_exec_leave_nothing_behind(forks, start_workload, start_recording, figure):
     storm = start_workload("many_forks", f"--forks={forks}", "--rate=300", "--exec", "--wait", "--linger")
     storm.await_line("role", "ready")
     recording = start_recording(storm.pid)
@@ -76,13 +76,13 @@ def test_children_that_become_other_programs_leave_nothing(forks, start_workload
     assert listed(recording.report()) == told["forks"]
     half = len(resident) // 2
     won = max(resident[half:]) - max(resident[:half])
-    figure("P11", f"{told['forks']} forks that exec", f"all told; {100 * share:.1f} % of a core; resident at most "
+    figure("fork rate", f"{told['forks']} forks that exec", f"all recorded; {100 * share:.1f} % of a core; resident at most "
            f"{max(resident) / usage.MIB:.0f} MiB, second half of the storm {won / usage.MIB:+.1f} MiB over the first")
     assert won < MOST_TICK
 
 
 def attach_to_crowd(workers, start_workload, start_recording):
-    """Returns the crowd, the recording with a first sample, and how long that took."""
+    """Returns the crowd, a recording that has its first sample, and the seconds until then."""
     crowd = start_workload("worker_crowd", f"--workers={workers}")
     crowd.await_line("role", "ready", seconds=60)
     began = time.monotonic()
@@ -92,7 +92,7 @@ def attach_to_crowd(workers, start_workload, start_recording):
 
 
 @pytest.mark.parametrize("workers", [64, 256, 512])
-def test_a_crowd(workers, start_workload, start_recording, figure):
+def test_many_workers_at_once(workers, start_workload, start_recording, figure):
     crowd, recording, attach_seconds = attach_to_crowd(workers, start_workload, start_recording)
     crowd.go()
     planted = crowd.await_line("role", "copied", seconds=60)["planted_copies"]
@@ -106,8 +106,8 @@ def test_a_crowd(workers, start_workload, start_recording, figure):
     report = recording.report()
     assert len(report["workers"]) == workers
     for row in report["workers"]:
-        assert planted - 8 <= row["copies"] <= planted + OWN_COPIES, row["pid"]  # a living thread keeps 7 to itself
-    figure("P6, P7", f"{workers} workers at once",
+        assert planted - 8 <= row["copies"] <= planted + OWN_COPIES, row["pid"]  # the kernel batches up to 7 per living thread
+    figure("many workers", f"{workers} workers at once",
            f"first sample after {attach_seconds:.2f} s, detached in {detach_seconds:.2f} s; {workers} of {workers} counts right; "
            f"resident {resident / usage.MIB:.0f} MiB, BPF maps {maps / usage.MIB:.0f} MiB")
     assert attach_seconds < 5 * usage.crowding() and detach_seconds < 2 * usage.crowding()
@@ -116,8 +116,8 @@ def test_a_crowd(workers, start_workload, start_recording, figure):
 
 @pytest.mark.parametrize("reuses", [1000])
 def test_one_pid_for_a_thousand_processes(reuses, start_workload, start_recording, figure):
-    """Each with its own copies and its own exit code: no row has another's. The probes, which look at the low bits of a pid first, have
-    their parent's still counted when all are gone, and nobody else's: faults of strangers end there."""
+    """Each has its own copies and exit code, and no row has another's. The probes filter by the low bits of pids: the parent, which has
+    the same low bits, is still counted when all others are gone, and faults of unrelated processes are rejected there."""
     workload = start_workload("pid_reuse", f"--reuses={reuses}", "--touches=20000", "--wait", "--linger")
     workload.await_line("role", "ready")
     recording = start_recording(workload.pid, "--interval", "20ms")
@@ -125,7 +125,7 @@ def test_one_pid_for_a_thousand_processes(reuses, start_workload, start_recordin
     workload.go()
     reused = workload.await_line("role", "reused", seconds=60)["reuses"]
     alone = [int(slot == workload.pid % 4096) for slot in range(4096)]
-    harness.wait_until(lambda: truth.probe_variables(recording.pid)["followed"] == alone, "the parent is alone", pause=0.1)
+    harness.wait_until(lambda: truth.probe_variables(recording.pid)["followed"] == alone, "the parent to be alone", pause=0.1)
     lines = workload.finish()
     assert workload.popen.returncode == 0
     assert recording.wait() == 0, recording.stderr
@@ -137,12 +137,12 @@ def test_one_pid_for_a_thousand_processes(reuses, start_workload, start_recordin
     wrong = [row for row, child in zip(rows, children)
              if (row["pid"], row["exit"]["code"]) != (child["pid"], child["exit_code"])
              or not child["planted_copies"] <= row["copies"] <= child["planted_copies"] + OWN_COPIES]
-    figure("R1", f"{reused} forced reuses of a pid", f"{len(wrong)} of {len(rows)} misattributed")
+    figure("reused pids", f"{reused} forced reuses of a pid", f"{len(wrong)} of {len(rows)} misattributed")
     assert not wrong, wrong[:3]
 
 
-def test_a_pid_namespace_with_room_for_a_hundred(start_recording, figure):
-    """cowprof outside, the target inside, where pids come round every hundred forks."""
+def test_a_pid_namespace_with_a_hundred_pids(start_recording, figure):
+    """cowprof runs outside; inside, pids wrap around every hundred forks."""
     script = 'echo 400 > /proc/sys/kernel/pid_max && exec "$@"'
     command = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c", script, "sh",
                harness.WORKLOADS / "many_forks", "--forks=2000", "--rate=500", "--wait", "--linger"]
@@ -158,13 +158,13 @@ def test_a_pid_namespace_with_room_for_a_hundred(start_recording, figure):
     finally:
         outside.stop()
     report = recording.report()
-    assert listed(report) == 2000 + 1  # unshare's child is the first
-    figure("R1", "2000 forks in a pid namespace with pid_max 400", f"{listed(report) - 1} of 2000 told")
+    assert listed(report) == 2000 + 1  # the first is unshare's child
+    figure("reused pids", "2000 forks in a pid namespace with pid_max 400", f"{listed(report) - 1} of 2000 recorded")
 
 
 @pytest.mark.parametrize("forks", [10_000])
-def test_short_lives_during_reads(forks, start_workload, start_recording, figure):
-    """Every read there is, as often as it goes, of processes that end within a millisecond."""
+def test_short_lived_children_during_reads(forks, start_workload, start_recording, figure):
+    """Every kind of read, as often as possible, of processes that exit within a millisecond."""
     storm = start_workload("many_forks", f"--forks={forks}", "--rate=1500", "--pages=8", "--wait", "--linger")
     storm.await_line("role", "ready")
     recording = start_recording(storm.pid, "--interval", "20ms", "--verify")
@@ -173,12 +173,12 @@ def test_short_lives_during_reads(forks, start_workload, start_recording, figure
     storm.await_line("role", "storm", seconds=120)
     storm.finish()
     assert recording.wait(60 * usage.crowding()) == 0, recording.stderr
-    # A crowded machine may keep cowprof from running for a second: then names are lost, and counted. No process ever is.
+    # A loaded machine may keep cowprof from running for a second. Then names are lost, and counted, but never a process.
     report = recording.report(healthy=False, seconds=30 * usage.crowding())
     assert recording.stderr == "" and listed(report) == forks
     assert report["losses"]["unreadable"] == report["losses"]["processes_dropped"] == 0
     assert report["totals"]["copies"] >= 8 * forks
-    figure("R2", f"{forks} short-lived children during reads", "0 crashes, 0 lines of error, 0 reads lost")
+    figure("short lives", f"{forks} short-lived children during reads", "0 crashes, 0 lines of error, 0 reads lost")
 
 
 PYTHON_STORM = """
@@ -196,8 +196,8 @@ for i in range(int(sys.argv[1])):
 """
 
 
-def test_short_lives_of_python_during_reads(start_recording, figure):
-    """What they copied has names, which are read in memory that goes away meanwhile."""
+def test_short_lived_python_children_during_reads(start_recording, figure):
+    """Their copies have names, which are read from memory that vanishes meanwhile."""
     storm = harness.Process([harness.PYTHON, "-c", PYTHON_STORM, "300"])
     try:
         storm.await_line("role", "ready")
@@ -212,11 +212,11 @@ def test_short_lives_of_python_during_reads(start_recording, figure):
     assert recording.stderr == "" and listed(report) == 300
     causes = report["totals"]["by_cause"]
     assert sum(causes.values()) == report["totals"]["copies"] and causes["refcount"] > 0.5 * report["totals"]["copies"]
-    figure("R2", "300 short-lived children of Python during reads", "0 crashes, 0 lines of error, causes sum to copies")
+    figure("short lives", "300 short-lived children of Python during reads", "0 crashes, 0 lines of error, causes sum to copies")
 
 
 def test_a_setuid_program_is_followed(open_folder, start_recording, figure):
-    """A target of nobody's that runs a program of root's: another user, not dumpable, another image."""
+    """A target run by nobody execs a setuid program: another user, not dumpable, another image."""
     shutil.copy(harness.WORKLOADS / "fork_copies", open_folder / "privileged")
     (open_folder / "privileged").chmod(0o4755)
     script = f'echo "{{\\"role\\":\\"ready\\"}}"; read line; {open_folder}/privileged --pages=5000; exit 0'
@@ -233,7 +233,7 @@ def test_a_setuid_program_is_followed(open_folder, start_recording, figure):
     (child,) = [line for line in lines if line["role"] == "child"]
     (row,) = rows_of(recording.report(), child["pid"])
     assert child["planted_copies"] <= row["copies"] <= child["planted_copies"] + OWN_COPIES
-    figure("item 6", "a target that runs a setuid program", f"{row['copies']} copies counted, {child['planted_copies']} planted")
+    figure("exec", "a target that runs a setuid program", f"{row['copies']} copies counted, {child['planted_copies']} planted")
 
 
 def test_a_target_that_execs_again_and_again(start_recording, figure):
@@ -252,4 +252,4 @@ def test_a_target_that_execs_again_and_again(start_recording, figure):
     assert report["parent"]["exit"]["code"] == 7 and report["workers"] == []
     execs = sum(record.get("event") == "exec" for record in recording.timeline()["records"])
     assert execs == 401
-    figure("item 6", "a target that execs 401 times", f"{execs} told, one row")
+    figure("exec", "a target that execs 401 times", f"{execs} recorded, one row")

@@ -1,5 +1,5 @@
-"""What can happen to cowprof itself: a disk that fills up and is freed again, a file that goes away, a closed stdout, little memory,
-a wall clock that jumps, and two seconds in which it does not run. The target never notices, and what is lost is counted.
+"""What can happen to cowprof itself: a disk that fills up and is freed again, a removed file, a closed stdout, little memory, a wall
+clock that jumps, and two seconds without running. The target never notices, and losses are counted.
 """
 import os
 import re
@@ -15,22 +15,14 @@ import harness
 import usage
 from conftest import needs
 from counting import assert_counts
-from memory_groups import MemoryGroup, memory_root
+from memory_groups import KIND, MemoryGroup, memory_root
+from test_lifecycle import tree  # noqa: F401  (a fixture)
 from test_output_file import fill, small_disk  # noqa: F401  (a fixture)
 from test_survive_processes import OWN_COPIES, copies_of, listed
 
 
-@pytest.fixture
-def tree(start_workload):
-    """A tree that forks and copies until it is told to stop; no end of a process of it was other than it should be."""
-    process = start_workload("attach_tree", "--branches=1")
-    process.await_line("role", "leaf")
-    yield process
-    assert process.finish()[-1]["bad_endings"] == 0
-
-
 def await_time(recording, seconds):
-    """Until the file tells of what happened so many seconds from now."""
+    """Waits until the recording covers this many seconds more."""
     begun = harness.end_of(recording.path)
     harness.wait_until(lambda: harness.end_of(recording.path) >= begun + seconds, f"{seconds} s more of recording", pause=0.05)
 
@@ -38,7 +30,7 @@ def await_time(recording, seconds):
 # ---- The file ----
 
 def test_a_disk_that_fills_up_and_is_freed_again(small_disk, start_workload, figure):  # noqa: F811
-    """Who came and went meanwhile, and all that was copied, is told once there is room again."""
+    """Processes that came and went meanwhile, and all copies, are recorded once there is room again."""
     storm = start_workload("many_forks", "--forks=60", "--rate=30", "--pages=50", "--wait", "--linger")
     storm.await_line("role", "ready")
     recording = harness.attach(storm.pid, small_disk / "out.json", "--interval", "50ms")
@@ -49,7 +41,7 @@ def test_a_disk_that_fills_up_and_is_freed_again(small_disk, start_workload, fig
         storm.await_line("role", "storm")
         before = recording.path.stat().st_size
         (small_disk / "filler").unlink()
-        harness.wait_until(lambda: recording.path.stat().st_size > before, "the recording to go on")
+        harness.wait_until(lambda: recording.path.stat().st_size > before, "the recording to continue")
         storm.finish()
         assert recording.wait() == 6
     finally:
@@ -59,13 +51,13 @@ def test_a_disk_that_fills_up_and_is_freed_again(small_disk, start_workload, fig
     assert listed(report) == 60 and copies_of(report) >= 60 * 50
     dropped = report["losses"]["records_dropped"]
     assert dropped > 0 and all(row["exit"] for row in report["workers"])
-    figure("R4", "disk full for two seconds, then free again",
-           f"one line; {dropped} ticks dropped and counted; 60 of 60 processes with all their copies told afterwards; exit status 6")
+    figure("output fails", "disk full for two seconds, then free again",
+           f"one line; {dropped} ticks dropped and counted; 60 of 60 processes with all their copies recorded afterwards; exit status 6")
 
 
 def test_a_file_of_limited_length(tree, start_recording, figure):
-    """`ulimit -f`, which is what a quota looks like to who writes."""
-    most = 40000  # some 20 ticks of this tree
+    """`ulimit -f`, which looks like a quota to the writer."""
+    most = 40000  # about 20 ticks of this tree
     recording = start_recording(tree.pid, "--interval=50ms", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most)))
     recording.await_sample()
 
@@ -74,13 +66,13 @@ def test_a_file_of_limited_length(tree, start_recording, figure):
         time.sleep(0.4)  # eight ticks
         return size > most / 2 and recording.path.stat().st_size == size
 
-    harness.wait_until(stuck, "more to tell than there is room for")
+    harness.wait_until(stuck, "the recording to fill its room")
     recording.send(signal.SIGINT)
     assert recording.wait() == 6, recording.stderr
     assert len(recording.stderr.splitlines()) == 1 and "too large" in recording.stderr, recording.stderr
     report = recording.report(healthy=False)
     assert report["samples"] > 0 and recording.path.stat().st_size <= most
-    figure("R4", "a file that may not grow (ulimit -f, as a quota)", "one line, exit status 6, the file opens")
+    figure("output fails", "a file that may not grow (ulimit -f, as a quota)", "one line, exit status 6, the file opens")
 
 
 def test_a_read_only_file_system(small_disk, start_workload, figure):  # noqa: F811
@@ -89,7 +81,7 @@ def test_a_read_only_file_system(small_disk, start_workload, figure):  # noqa: F
     subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
     result = harness.run_cowprof("--attach", target.pid, "--output", small_disk / "out.json", "--duration", "300ms")
     assert result.returncode == 6 and len(result.stderr.splitlines()) == 1 and "read-only" in result.stderr.lower()
-    figure("R4", "a read-only file system", "one line, exit status 6, nothing started")
+    figure("output fails", "a read-only file system", "one line, exit status 6, nothing started")
 
 
 def test_a_file_that_is_moved_while_it_is_written(tree, start_recording, tmp_path, figure):
@@ -101,23 +93,23 @@ def test_a_file_that_is_moved_while_it_is_written(tree, start_recording, tmp_pat
     await_time(recording, 0.5)
     recording.interrupt()
     assert recording.stderr == "" and recording.timeline()["records"][-1]["type"] == "end"
-    figure("item 6", "the output file is moved", "goes on in it, whole at the end")
+    figure("output file", "the output file is moved", "continues in it, complete at the end")
 
 
 def test_a_file_that_is_removed_while_it_is_written(tree, start_recording, figure):
     recording = start_recording(tree.pid, "--interval", "50ms")
     recording.await_sample()
     recording.path.unlink()
-    time.sleep(0.5)  # ticks that nobody outside can see
     (held,) = [link for link in Path(f"/proc/{recording.pid}/fd").iterdir() if os.readlink(link) == f"{recording.path} (deleted)"]
+    harness.wait_until(lambda: sum(record["type"] == "sample" for record in harness.records_of(held)) > 5, "samples in the removed file")
     saved = recording.path.with_name("saved.json")
     saved.write_bytes(held.read_bytes())
     recording.send(signal.SIGINT)
     assert recording.wait() == 6, recording.stderr
-    assert f", as root: cp /proc/{recording.pid}/fd/{held.name}" in recording.stderr and "nothing is kept" in recording.stderr
+    assert f", as root: cp /proc/{recording.pid}/fd/{held.name}" in recording.stderr and "the recording is lost" in recording.stderr
     recording.path = saved
     assert recording.report()["samples"] > 5
-    figure("item 6", "the output file is removed", "one line that says how to save it while it runs; exit status 6")
+    figure("output file", "the output file is removed", "one line that says how to save it while it runs; exit status 6")
 
 
 # ---- The streams ----
@@ -145,18 +137,18 @@ def test_nobody_reads_stdout(case, tree, tmp_path, figure):
     finally:
         recording.stop()
     assert status == 0, recording.stderr
-    assert len(recording.stderr.splitlines()) == 1, recording.stderr  # whom it follows
+    assert len(recording.stderr.splitlines()) == 1, recording.stderr  # the line that says what is recorded
     assert recording.timeline()["records"][-1]["type"] == "end"
     assert recording.report()["samples"] >= 2
-    figure("R4", f"stdout is {case}", "exit status 0, the file is whole")
+    figure("output fails", f"stdout is {case}", "exit status 0, the file is complete")
 
 
 # ---- Memory ----
 
 @pytest.mark.parametrize("megabytes", [64])
 def test_little_memory_for_cowprof(megabytes, start_workload, start_recording, figure):
-    """A memory cgroup around cowprof alone: its maps and its file's page cache count as well as its own memory."""
-    needs("memory cgroup", memory_root() is not None, "no memory controller of version 1 that can be divided")
+    """A memory cgroup around cowprof alone, which is also charged for its BPF maps and the page cache of its file."""
+    needs("memory cgroup", KIND == "cgroup-v1", "no memory cgroup of version 1, which has memory.max_usage_in_bytes")
     crowd = start_workload("worker_crowd", "--workers=64", "--pages=2000")
     crowd.await_line("role", "ready")
     with MemoryGroup(megabytes << 20) as group:
@@ -171,28 +163,28 @@ def test_little_memory_for_cowprof(megabytes, start_workload, start_recording, f
     assert "oom_kill 0" in kills
     report = recording.report()
     assert all(planted - 8 <= row["copies"] <= planted + OWN_COPIES for row in report["workers"])
-    figure("item 6", f"a memory limit of {megabytes} MB on cowprof, 64 workers", f"at most {used / usage.MIB:.0f} MiB charged, all counts right")
+    figure("limits on cowprof", f"a memory limit of {megabytes} MB on cowprof, 64 workers", f"at most {used / usage.MIB:.0f} MiB charged, all counts right")
 
 
 def test_no_memory_for_cowprof(tree, start_recording, figure):
-    """Less than it needs is said in one line, or the OOM killer says it; the target goes on either way."""
-    needs("memory cgroup", memory_root() is not None, "no memory controller of version 1 that can be divided")
+    """With too little memory cowprof ends with one line or is OOM-killed; the target continues either way."""
+    needs("memory cgroup", memory_root() is not None, "no memory cgroup that can be divided")
     with MemoryGroup(16 << 20) as group:
         recording = start_recording(tree.pid, "--duration", "1s", preexec_fn=group.join)
         status = recording.wait()
     assert status in (-signal.SIGKILL, 0, 1, 5), (status, recording.stderr)
     assert len(recording.stderr.splitlines()) <= 1, recording.stderr
-    figure("item 6", "a memory limit of 16 MB on cowprof", f"ends with {status}; the target goes on")
+    figure("limits on cowprof", "a memory limit of 16 MB on cowprof", f"ends with {status}; the target continues")
 
 
 def test_few_descriptors_for_cowprof(tmp_path, figure):
-    """It takes what it may have; a program that it starts has what it would have had."""
+    """cowprof raises its own soft limit to the hard one; a program that it starts keeps the original."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     code = "import os, resource, sys; print([os.getppid(), resource.getrlimit(resource.RLIMIT_NOFILE)[0]], flush=True); sys.stdin.read()"
     process = harness.Process([harness.COWPROF, "--quiet", "--output", tmp_path / "r.json", "--", harness.PYTHON, "-c", code],
                               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard)))
     try:
-        harness.wait_until(lambda: process.lines, "the program's line")
+        harness.wait_until(lambda: process.lines, "the program to print its line")
         recorder, limit = process.lines[0]
         own = int(re.search(r"^Max open files +(\d+)", Path(f"/proc/{recorder}/limits").read_text(), re.M).group(1))
         process.finish()
@@ -200,7 +192,7 @@ def test_few_descriptors_for_cowprof(tmp_path, figure):
     finally:
         process.stop()
     assert limit == 256 and own == hard
-    figure("item 6", "a soft limit of 256 descriptors", f"{own} for cowprof, 256 for the program that it started")
+    figure("limits on cowprof", "a soft limit of 256 descriptors", f"{own} for cowprof, 256 for the program that it started")
 
 
 @pytest.mark.parametrize("megabytes", [512, 128, 64])
@@ -209,7 +201,7 @@ def test_little_address_space_for_cowprof(megabytes, tree, start_recording, figu
     recording = start_recording(tree.pid, "--duration", "1s", "--interval", "100ms",
                                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (bound, bound)))
     status = recording.wait()
-    figure("item 6", f"RLIMIT_AS of {megabytes} MB on cowprof", f"exit status {status}, {len(recording.stderr.splitlines())} lines")
+    figure("limits on cowprof", f"RLIMIT_AS of {megabytes} MB on cowprof", f"exit status {status}, {len(recording.stderr.splitlines())} lines")
     assert status in (0, 1, 5, 127, -signal.SIGABRT), recording.stderr
     if megabytes == 512:
         assert status == 0, recording.stderr
@@ -223,7 +215,7 @@ CLOCK = """
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
-/* The wall clock of this process is as many seconds ahead as the file CLOCK_OFFSET says; its other clocks are the host's. */
+/* The wall clock of this process is ahead by the seconds in the file CLOCK_OFFSET; its other clocks are the host's. */
 int clock_gettime(clockid_t clock, struct timespec *now)
 {
 	static int (*real)(clockid_t, struct timespec *);
@@ -248,7 +240,7 @@ def clock_notes(path):
 
 
 def test_a_wall_clock_that_jumps(tree, start_recording, tmp_path, figure):
-    """An hour forward, back, and back once more: the recording's own time goes on evenly, each jump is one note."""
+    """An hour forward, back, and back again: the recording's own time stays monotonic, and each jump is one note."""
     (tmp_path / "clock.c").write_text(CLOCK)
     subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", tmp_path / "clock.so", tmp_path / "clock.c", "-ldl"], check=True)
     ahead = tmp_path / "ahead"
@@ -269,14 +261,14 @@ def test_a_wall_clock_that_jumps(tree, start_recording, tmp_path, figure):
     assert [text.split(";")[0] for text in notes] == [f"the wall clock was set {way} by 1 h 00 min" for way in ("forward", "back", "back")]
     report = recording.report()
     assert all(row["started_at"] <= (row["ended_at"] or report["duration_seconds"]) for row in report["workers"])
-    figure("R7", "three jumps of the wall clock by an hour", f"time strictly increasing, {len(notes)} notes, no negative rate")
+    figure("wall clock", "three jumps of the wall clock by an hour", f"time strictly increasing, {len(notes)} notes, no negative rate")
 
 
 # ---- A stall ----
 
 @pytest.fixture
 def stall():
-    """stall(recording) stops cowprof, which is ours; it goes on at the latest when the test ends."""
+    """stall(recording) stops cowprof with SIGSTOP, at most until the test ends."""
     stopped = []
 
     def stop(recording):
@@ -290,7 +282,7 @@ def stall():
 
 
 def test_two_seconds_without_cowprof_under_a_flood_of_ends(stall, start_workload, start_recording, figure):
-    """The rows tell who came and went, whatever the ring buffer of events lost; and that is counted."""
+    """The rows list every process, whatever the ring buffer of events lost, and the losses are counted."""
     storm = start_workload("many_forks", "--forks=9000", "--rate=4500", "--wait", "--linger")
     storm.await_line("role", "ready")
     recording = start_recording(storm.pid)
@@ -305,12 +297,12 @@ def test_two_seconds_without_cowprof_under_a_flood_of_ends(stall, start_workload
     dropped = report["losses"]["events_dropped"]
     assert dropped > 0 and listed(report) == 9000
     assert report["losses"]["processes_dropped"] == 0
-    figure("R5", "cowprof stopped while 9000 processes come and go",
-           f"{dropped} events dropped and counted; 9000 of 9000 forks and ends told by the rows")
+    figure("cowprof stalls", "cowprof stopped while 9000 processes come and go",
+           f"{dropped} events dropped and counted; 9000 of 9000 forks and ends have rows")
 
 
 def pages_told(document):
-    """On the map of pages: the last column begins with a run's length, then gaps and lengths take turns."""
+    """Number of pages in the map of pages, whose last column alternates lengths of runs and gaps."""
     return sum(sum(row[3][::2]) for record in document["records"] for row in record.get("pages", []))
 
 
@@ -328,12 +320,12 @@ def test_two_seconds_without_cowprof_under_a_flood_of_copies(stall, start_worklo
     report = recording.report(healthy=False)
     produced, dropped = report["totals"]["copies"], report["losses"]["pages_dropped"]
     delivered = pages_told(recording.timeline())
-    figure("R5", "cowprof stopped while 570,000 pages are copied",
+    figure("cowprof stalls", "cowprof stopped while 570,000 pages are copied",
            f"produced {produced} = delivered {delivered} + dropped {dropped}")
     assert dropped > 0 and produced == delivered + dropped
 
 
-# ---- Two of them, and the end ----
+# ---- Two recorders, and the end ----
 
 def test_two_recordings_of_one_crowd(start_workload, start_recording, figure):
     workload = start_workload("fork_copies", "--children=3", "--pages=3000", "--wait")
@@ -346,7 +338,7 @@ def test_two_recordings_of_one_crowd(start_workload, start_recording, figure):
     for recording in recordings:
         assert recording.wait() == 0, recording.stderr
         assert_counts(recording.report(), lines)
-    figure("item 6", "two cowprofs on one target", "both exact")
+    figure("two recorders", "two cowprofs on one target", "both exact")
 
 
 def test_sigint_and_a_second_one(start_workload, start_recording, figure):
@@ -365,5 +357,5 @@ def test_sigint_and_a_second_one(start_workload, start_recording, figure):
         recording.wait()
         (seconds if both else ends).append(time.monotonic() - began)
         recording.report(healthy=False)
-    figure("R14", "SIGINT with 64 workers", f"the report is on disk after {ends[0]:.2f} s; a second one ends it after {min(seconds):.2f} s")
+    figure("SIGINT", "SIGINT with 64 workers", f"the report is on disk after {ends[0]:.2f} s; a second one ends it after {min(seconds):.2f} s")
     assert ends[0] <= 2.0 * usage.crowding() and min(seconds) <= 0.2 * usage.crowding()

@@ -1,5 +1,5 @@
-"""Targets that don't move, or are enormous: stopped, frozen, in uninterruptible sleep, 100,000 mappings, 200 GB of reserved
-addresses. cowprof records, ends when it is told to, and leaves them exactly as it found them.
+"""Targets that do not run or are enormous: stopped, frozen, in uninterruptible sleep, with 100,000 mappings or 200 GB of reserved
+addresses. cowprof records them, ends when told to, and leaves them exactly as it found them.
 """
 import contextlib
 import os
@@ -21,7 +21,7 @@ OWN_COPIES = 60
 
 
 def record_unmoved(pid, state, start_recording):
-    """Attaches, takes samples, ends by SIGINT, with a target that can't run. Returns the seconds that attach and end took."""
+    """Records a target that can't run until SIGINT. Returns the seconds to the first sample and from SIGINT to the end."""
     assert truth.state(pid) == state
     began = time.monotonic()
     recording = start_recording(pid, "--interval", "100ms")
@@ -33,21 +33,21 @@ def record_unmoved(pid, state, start_recording):
     recording.send(signal.SIGINT)
     assert recording.wait() == 0, recording.stderr
     ended = time.monotonic() - began
-    assert truth.state(pid) == state, "it was left in another state"
+    assert truth.state(pid) == state, "the target was left in another state"
     assert recording.report()["samples"] >= 2
     return attached, ended
 
 
 def note(figure, hazard, attached, ended):
-    figure("item 6", hazard, f"first sample after {attached:.2f} s, report {ended:.2f} s after SIGINT, state unchanged")
+    figure("immobile target", hazard, f"first sample after {attached:.2f} s, report {ended:.2f} s after SIGINT, state unchanged")
     assert ended <= 2.0 * usage.crowding()
 
 
 def stop_tree(pid, stopped):
-    """Stops parents before their children: nobody is reaped in between. `stopped`: whom it has stopped."""
+    """Stops parents before their children, so that nothing is reaped meanwhile. Appends the pids to `stopped`."""
     os.kill(pid, signal.SIGSTOP)
     stopped.append(pid)
-    harness.wait_until(lambda: truth.state(pid) in "TZ", "the stop")
+    harness.wait_until(lambda: truth.state(pid) in "TZ", "it to stop")
     for child in truth.children(pid):
         stop_tree(child, stopped)
 
@@ -68,25 +68,25 @@ def test_a_stopped_target(start_workload, start_recording, figure):
 
 def test_a_target_in_uninterruptible_sleep(start_workload, start_recording, figure):
     workload = start_workload("waiting_vfork")
-    harness.wait_until(lambda: truth.state(workload.pid) == "D", "the sleep")
+    harness.wait_until(lambda: truth.state(workload.pid) == "D", "it to fall asleep")
     note(figure, "a target in uninterruptible sleep (state D)", *record_unmoved(workload.pid, "D", start_recording))
     assert workload.finish()[-1]["role"] == "woke"
 
 
 @pytest.fixture
 def freezer():
-    """A cgroup of the freezer (v1): freeze(pid), and all is thawed at the end."""
+    """freeze(pid) freezes a process with the v1 freezer cgroup; everything is thawed at the end."""
     folder = FREEZER / f"cowprof-test-{os.getpid()}"
-    needs("freezer", os.access(FREEZER, os.W_OK), "there is no freezer cgroup here")
+    needs("freezer", os.access(FREEZER, os.W_OK), "there is no v1 freezer cgroup")
     folder.mkdir()
 
     def freeze(pid):
         (folder / "cgroup.procs").write_text(str(pid))
         (folder / "freezer.state").write_text("FROZEN")
-        harness.wait_until(lambda: (folder / "freezer.state").read_text().strip() == "FROZEN", "the frost")
+        harness.wait_until(lambda: (folder / "freezer.state").read_text().strip() == "FROZEN", "the cgroup to be frozen")
 
     yield freeze
-    (folder / "freezer.state").write_text("THAWED")  # before the workload is waited for: it can't end, frozen
+    (folder / "freezer.state").write_text("THAWED")  # before the workload is awaited, because a frozen one can't end
     for pid in (folder / "cgroup.procs").read_text().split():
         (FREEZER / "cgroup.procs").write_text(pid)
     harness.wait_until(lambda: not (folder / "cgroup.procs").read_text(), "the cgroup to be empty")
@@ -100,17 +100,17 @@ def test_a_frozen_target(start_workload, freezer, start_recording, figure):
     note(figure, "a target in a frozen cgroup", *record_unmoved(workload.pid, "D", start_recording))
 
 
-# ---- Enormous ones ----
+# ---- Enormous targets ----
 
 def next_round(worker):
     seen = len(worker.lines)
     worker.go()
-    harness.wait_until(lambda: len(worker.lines) > seen, "a round", seconds=60)
+    harness.wait_until(lambda: len(worker.lines) > seen, "a round to end", seconds=60)
     return worker.lines[-1]
 
 
 def latencies(worker, pid, start_recording, rounds=2):
-    """Rounds of mmap+munmap without and with cowprof, in turn. Returns both lists, and cowprof's largest share of a core."""
+    """Alternates rounds of mmap+munmap without and with cowprof. Returns both lists and cowprof's largest share of a core."""
     bare, watched, shares = [], [], []
     next_round(worker)  # warms up
     for _ in range(rounds):
@@ -134,7 +134,7 @@ CROWDS = {"100,000 mappings, in parent and worker": ["--mappings=100000"],
 
 @pytest.fixture
 def room_for_mappings():
-    """The kernel's default is 65,530 mappings a process; it is back at the end, when the workload has ended."""
+    """Raises the limit on mappings per process (65,530 by default), and restores it after the workload has ended."""
     before = MAPPINGS.read_text()
     with contextlib.ExitStack() as cleanup:
         if int(before) < ROOM:
@@ -150,7 +150,7 @@ def test_an_enormous_address_space(hazard, start_workload, start_recording, figu
     worker = start_workload("mapping_crowd", "--seconds=3", *CROWDS[hazard])
     told = worker.await_line("role", "ready", seconds=60)
     bare, watched, share = latencies(worker, told["parent"], start_recording)
-    figure("P4, item 7", hazard, f"mmap+munmap in µs, bare: {quantiles(bare)}; recorded: {quantiles(watched)}; "
+    figure("mmap latency", hazard, f"mmap+munmap in µs, bare: {quantiles(bare)}; recorded: {quantiles(watched)}; "
                                  f"cowprof took {100 * share:.0f} % of a core")
     assert min(one["p50"] for one in watched) < 2 * min(one["p50"] for one in bare)
     assert min(one["p99"] for one in watched) < min(one["p99"] for one in bare) + 300 * usage.crowding()
@@ -170,7 +170,7 @@ def test_an_enormous_address_space_is_counted(hazard, start_workload, start_reco
     recording.interrupt()
     ended = time.monotonic() - began
     row = harness.row_of(recording.report(), told["pid"])
-    figure("item 6", hazard, f"{row['copies']} copies counted, 3000 planted; first sample after {attached:.2f} s, "
+    figure("large target", hazard, f"{row['copies']} copies counted, 3000 planted; first sample after {attached:.2f} s, "
                              f"report {ended:.2f} s after SIGINT")
     assert 3000 - 8 <= row["copies"] <= 3000 + OWN_COPIES
     assert ended <= 2.0 * usage.crowding()

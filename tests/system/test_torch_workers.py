@@ -1,5 +1,4 @@
-"""Whether workers of PyTorch's DataLoader are persistent, as it is read from their frames: of real ones, and of every Python."""
-import json
+"""Whether DataLoader workers are persistent, as read from their frames: of real workers, and in every Python version."""
 
 import pytest
 
@@ -8,7 +7,7 @@ import planted
 from conftest import needs
 
 LOADER = harness.REPOSITORY / "tests" / "system" / "workloads" / "planted_dataloader.py"
-# Has the same function in a file of the same name; its workers wait until stdin is closed.
+# Defines the same function in a file of the same name; its workers wait until stdin is closed.
 LIKE_TORCH = """
 import json, os, sys
 folder = os.path.join(sys.argv[1], "torch", "utils", "data", "_utils")
@@ -35,17 +34,17 @@ for worker in range(3):
 
 
 def flags_of(path):
-    """{pid: persistent_worker} of the workers of a recording, as far as they are known by now."""
-    report = json.loads(harness.run_cowprof("report", path, "--json").stdout)
+    """{pid: persistent_worker} of the workers in a recording, as far as known by now."""
+    report = harness.report_of(path)
     return {worker["pid"]: worker["persistent_worker"] for worker in report["workers"]}
 
 
 def record(command, path, known):
-    """Attaches before the first fork; waits until `known` holds of the flags, lets the program end; returns them."""
+    """Attaches before the first fork, waits until `known` accepts the flags, lets the program end, returns the final flags."""
     process = harness.Process(command)
     try:
         process.await_line("event", "ready", 60)
-        recording = harness.attach(process.pid, path, "--interval", "100ms")
+        recording = harness.attach_aloud(process.pid, path, "--interval", "100ms")
         try:
             recording.await_sample()
             process.go()
@@ -61,7 +60,7 @@ def record(command, path, known):
 
 
 @pytest.mark.parametrize("persistent", [True, False])
-def test_a_real_worker_says_whether_it_is_persistent(persistent, tmp_path):
+def test_a_real_worker_is_known_to_be_persistent_or_not(persistent, tmp_path):
     command = [harness.PYTHON, LOADER, "--items=4000", "--workers=2", "--epoch-seconds=3", *["--persistent"][:persistent]]
     flags = record(command, tmp_path / "loader.json", lambda flags: len(flags) == 2 and None not in flags.values())
     assert list(flags.values()) == [persistent, persistent]
@@ -69,7 +68,7 @@ def test_a_real_worker_says_whether_it_is_persistent(persistent, tmp_path):
 
 @pytest.mark.parametrize("version", planted.interpreters())
 def test_the_frame_is_read_in_every_version(version, tmp_path):
-    """One that is persistent, one that is not, and one whose function only has such an argument."""
+    """One worker is persistent, one is not, and one runs another function with an argument of that name."""
     python = planted.interpreters()[version]
     needs(f"Python {version}", python, "neither pyenv nor COWPROF_PYTHONS has it")
     flags = record([python, "-c", LIKE_TORCH, tmp_path], tmp_path / "like.json",

@@ -1,4 +1,4 @@
-"""`cowprof view`: pages of odd recordings, and of two that are compared."""
+"""`cowprof view`: pages of odd recordings, and of two recordings compared."""
 import base64
 import gzip
 import json
@@ -36,7 +36,7 @@ def write_timeline(path, *records):
 
 
 def payloads(page):
-    """The JSON of each recording in a page."""
+    """The data of each recording in a page."""
     [data] = re.findall(r'<script id="?cowprof-data"?[^>]*>([^<]*)</script>', page.read_text())
     return [json.loads(gzip.decompress(base64.b64decode(line)).split(b"\n", 1)[0]) for line in data.split()]
 
@@ -58,19 +58,19 @@ def test_two_recordings_in_one_page(tmp_path):
     assert page == tmp_path / "before-vs-after.html"
     before, after = payloads(page)
     assert [before["report"]["totals"]["copies"], after["report"]["totals"]["copies"]] == [900, 9]
-    assert before["report"] == json.loads(harness.run_cowprof("report", first, "--json").stdout)
+    assert before["report"] == harness.report_of(first)
     assert view(first, second, "-o", tmp_path / "x.html") == str(tmp_path / "x.html")
 
 
 @pytest.mark.parametrize("bad", ["first", "second"])
-def test_which_of_the_two_can_not_be_read_and_why(bad, tmp_path):
+def test_the_unreadable_one_of_two_is_named_with_the_reason(bad, tmp_path):
     good, wrong = small(tmp_path / "good.json", 5), tmp_path / "wrong.json"
     wrong.write_text("no recording")
     pair = (wrong, good) if bad == "first" else (good, wrong)
     result = harness.run_cowprof("view", *pair, cwd=tmp_path)
     assert (result.returncode, result.stdout) == (2, "")
     [line] = result.stderr.splitlines()
-    assert "wrong.json" in line and "no cowprof recording" in line and "good.json" not in line
+    assert "wrong.json" in line and "not a cowprof recording" in line and "good.json" not in line
     assert sorted(path.name for path in tmp_path.iterdir()) == ["good.json", "wrong.json"]
 
 
@@ -89,11 +89,11 @@ def test_a_recording_cut_off_anywhere(tmp_path):
 ODD = {
     "nothing but a header": [],
     "a process in no sample": [process(0), process(1), sample(1.0, row(0, 5))],
-    "a row of nobody": [process(0), sample(1.0, row(0, 5), row(77, 5))],
+    "a row of an unknown process": [process(0), sample(1.0, row(0, 5), row(77, 5))],
     "absurd numbers": [process(0), process(1), sample(-1e300, row(1, 2**64 - 1, -5)), sample(1e300, row(1, 1e300, 2**63)),
                        sample(5, [1] * 40, [], ["x"], pages=[[1, "refcount", 2**63, [2**63, -1]], [1, "data", 7, 3]])],
-    "places of nowhere": [process(0), sample(1.0, row(0, 5), places=[[0, 9, 5, 1, 1], [9, 0, 5, 1, 1]], new_places=[[0, 3, 4, 5, 6, [99]]])],
-    "everything of another type": [process(0), sample("now", *[["a", None]], regions={}, pages="x", limits=[[0, {}]], shm=[])],
+    "undefined copy sites": [process(0), sample(1.0, row(0, 5), places=[[0, 9, 5, 1, 1], [9, 0, 5, 1, 1]], new_places=[[0, 3, 4, 5, 6, [99]]])],
+    "every value of another type": [process(0), sample("now", *[["a", None]], regions={}, pages="x", limits=[[0, {}]], shm=[])],
 }
 
 
@@ -117,13 +117,13 @@ def test_thousands_of_processes(tmp_path):
     assert (tmp_path / "many.html").stat().st_size < 2**20
 
 
-def test_reading_that_takes_long_says_how_far_it_is(tmp_path):
-    """A stop makes it long: the line comes after two seconds, and is gone at the end."""
+def test_slow_reading_shows_its_progress(tmp_path):
+    """A SIGSTOP makes it slow: progress appears after two seconds and is gone at the end."""
     path = write_timeline(tmp_path / "long.json", process(0), *(sample(t, row(0, t)) for t in range(30000)))
     terminal, end = pty.openpty()
     with subprocess.Popen([harness.COWPROF, "view", path, "-o", tmp_path / "long.html"], stdout=end, stderr=end) as child:
         os.close(end)
-        harness.wait_until(lambda: harness.bytes_read(child.pid) > 100_000, "the reading to begin")
+        harness.wait_until(lambda: harness.bytes_read(child.pid) > 100_000, "it to start reading")
         child.send_signal(signal.SIGSTOP)
         time.sleep(2.1)
         child.send_signal(signal.SIGCONT)
@@ -139,5 +139,5 @@ def test_reading_that_takes_long_says_how_far_it_is(tmp_path):
 def read_or_end(terminal):
     try:
         return os.read(terminal, 4096)
-    except OSError:  # nobody holds the other side any more
+    except OSError:  # the other side is closed
         return b""

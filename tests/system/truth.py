@@ -1,11 +1,13 @@
-"""What /proc says, read without cowprof: page frames, private memory, state, and the kernel objects a process holds.
+"""The truth from /proc, read without cowprof: page frames, private memory, state, and the kernel objects that a process holds.
 
-The tests compare cowprof's figures with these. Needs root for page frames.
+The tests compare cowprof's figures with these. Page frames need root.
 """
 import array
 import contextlib
+import ctypes
 import glob
 import json
+import mmap
 import os
 import re
 import subprocess
@@ -24,7 +26,7 @@ def private_bytes(pid):
 
 
 def state(pid):
-    """The state letter of /proc/PID/stat, or None if the process is gone."""
+    """The state letter from /proc/PID/stat, or None if the process is gone."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
@@ -36,7 +38,7 @@ def real_uid(pid):
 
 
 def children(pid):
-    """Direct children that are processes and still there, of its threads that still are."""
+    """Direct child processes of all threads; processes and threads that exit meanwhile are skipped."""
     found = []
     for path in glob.glob(f"/proc/{pid}/task/*/children"):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
@@ -44,12 +46,24 @@ def children(pid):
     return found
 
 
+def has_zero_page():
+    """True if pages that were only read share one frame. Some kernels (a Firecracker guest's 6.18) give each its own."""
+    with mmap.mmap(-1, 2 * mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as pages:
+        assert pages[0] == pages[mmap.PAGESIZE] == 0
+        held = ctypes.c_char.from_buffer(pages)
+        first = ctypes.addressof(held) // mmap.PAGESIZE
+        with open("/proc/self/pagemap", "rb", buffering=0) as pagemap:
+            entries = array.array("Q", os.pread(pagemap.fileno(), 16, first * 8))
+        del held
+    return entries[0] & FRAME == entries[1] & FRAME
+
+
 def tree(pid):
     return [pid] + [below for child in children(pid) for below in tree(child)]
 
 
 def private_mappings(pid):
-    """(begin, end) of the writable private mappings."""
+    """(begin, end) of each writable private mapping."""
     for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
         span, rights = line.split()[:2]
         if rights[1] == "w" and rights[3] == "p":
@@ -58,7 +72,7 @@ def private_mappings(pid):
 
 
 def anonymous_frames(pid):
-    """{page number: frame} of the anonymous pages in private mappings, the zero page left out."""
+    """{page number: frame} of the anonymous pages in private mappings, except the zero page."""
     frames = {}
     zero = zero_frame()
     with open(f"/proc/{pid}/pagemap", "rb", buffering=0) as pagemap:
@@ -71,11 +85,11 @@ def anonymous_frames(pid):
 
 
 def zero_frame():
-    """The frame of the kernel's zero page, learned from an untouched page of our own."""
+    """The frame of the kernel's zero page, found by reading an untouched page."""
     import ctypes
     import mmap
     area = mmap.mmap(-1, 4096, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    area[0]  # a read: maps the zero page
+    area[0]  # a read maps the zero page
     view = ctypes.c_char.from_buffer(area)
     with open("/proc/self/pagemap", "rb", buffering=0) as pagemap:
         entry = array.array("Q", os.pread(pagemap.fileno(), 8, ctypes.addressof(view) // 4096 * 8))[0]
@@ -84,7 +98,7 @@ def zero_frame():
 
 
 def diverged(some_frames, other_frames):
-    """Pages that both have, in different frames: a parent and its child, or one process before and after."""
+    """Number of pages that both have in different frames: of a parent and its child, or of one process at two times."""
     return sum(1 for page, frame in other_frames.items() if some_frames.get(page, frame) != frame)
 
 
@@ -100,19 +114,21 @@ def kernel_objects(pid):
     return found
 
 
+BPFTOOL = next((path for path in ("/usr/sbin/bpftool", "/sbin/bpftool", "/usr/bin/bpftool") if os.path.exists(path)), "bpftool")
+
+
 def bpftool(*words):
-    """What it prints as JSON."""
-    program = next(path for path in ("/usr/sbin/bpftool", "/sbin/bpftool", "/usr/bin/bpftool") if os.path.exists(path))
-    return json.loads(subprocess.run([program, "--json", *words], capture_output=True, text=True, check=True).stdout or "[]")
+    """The JSON that `bpftool --json WORDS` prints."""
+    return json.loads(subprocess.run([BPFTOOL, "--json", *words], capture_output=True, text=True, check=True).stdout or "[]")
 
 
 def living_kernel_objects():
-    """{(kind, id)} of all BPF programs, maps and links of the machine."""
+    """{(kind, id)} of all BPF programs, maps and links on the machine."""
     return {(kind, thing["id"]) for kind in ("prog", "map", "link") for thing in bpftool(kind, "show")}
 
 
 def probe_variables(pid):
-    """{name: value} of the global variables of the probes that process `pid` has loaded."""
+    """{name: value} of the global variables of the probes loaded by process `pid`."""
     for kind, number in kernel_objects(pid):
         if kind == "map" and bpftool("map", "show", "id", str(number))["name"].endswith(".bss"):
             (dump,) = bpftool("map", "dump", "id", str(number))

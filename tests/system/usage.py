@@ -1,4 +1,4 @@
-"""What a process costs, read from /proc without cowprof: resident memory, CPU time, descriptors, and what its BPF maps take."""
+"""What a process costs, read from /proc without cowprof: resident memory, CPU time, descriptors, and BPF map memory."""
 import os
 import re
 import time
@@ -12,10 +12,6 @@ def resident_bytes(pid):
     return int(re.search(r"^VmRSS:\s+(\d+) kB", status, re.M).group(1)) * KIB
 
 
-def peak_resident_bytes(pid):
-    status = Path(f"/proc/{pid}/status").read_text()
-    return int(re.search(r"^VmHWM:\s+(\d+) kB", status, re.M).group(1)) * KIB
-
 
 def cpu_seconds(pid):
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -27,7 +23,7 @@ def descriptors(pid):
 
 
 def map_bytes(pid):
-    """Of the BPF maps that it holds open, as the kernel accounts them."""
+    """Memory of the BPF maps that the process holds open, as the kernel accounts it."""
     found = {}
     for info in Path(f"/proc/{pid}/fdinfo").iterdir():
         try:
@@ -41,7 +37,7 @@ def map_bytes(pid):
 
 
 class Meter:
-    """CPU time of a process over a stretch of wall time."""
+    """CPU time of a process relative to wall time."""
 
     def __init__(self, pid):
         self.pid = pid
@@ -51,10 +47,10 @@ class Meter:
         self.began, self.cpu = time.monotonic(), cpu_seconds(self.pid)
 
     def share(self):
-        """Of one core, since start()."""
+        """Share of one core used since start()."""
         return (cpu_seconds(self.pid) - self.cpu) / max(time.monotonic() - self.began, 0.001)
 
 
 def crowding():
-    """How much longer than on an idle machine something may take: bounds of wall time are multiplied by it."""
+    """The factor by which wall-time bounds are multiplied on a loaded machine."""
     return max(1.0, os.getloadavg()[0] / os.cpu_count())

@@ -1,5 +1,5 @@
-// A made-up source of faults, real processes and what a collector does with both, for the tests of attribution.cc. An
-// instruction is a few bytes of this program, which a forked child has at the same address.
+// A fake fault source, real processes, and the collector's part in between, for the tests of attribution.cc.
+// Instructions are a few bytes of this program, which a forked child has at the same address.
 #ifndef COWPROF_TESTS_UNIT_ATTRIBUTION_SETTING_H_
 #define COWPROF_TESTS_UNIT_ATTRIBUTION_SETTING_H_
 
@@ -9,7 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "attribution.h"
+#include "attribution/copy_sites.h"
+#include "attribution/programs.h"
+#include "attribution/row_causes.h"
 #include "child.h"
 
 namespace cowprof {
@@ -20,7 +22,7 @@ inline constexpr Code kDecrement = {0x48, 0x83, 0x2f, 0x01, 0x74, 0x05, 0xc3};  
 inline constexpr Code kStore = {0x48, 0x89, 0x10, 0xc3};                        // mov QWORD PTR [rax],rdx; ret
 inline uint64_t At(const Code& code) { return reinterpret_cast<uint64_t>(code.data()); }
 
-// Says what a test tells it to, and keeps what it is told.
+// Returns what a test sets, and records how it is called.
 class FakeFaults : public FaultSource {
  public:
   struct Learned {
@@ -29,11 +31,12 @@ class FakeFaults : public FaultSource {
   };
 
   absl::Status Follow(pid_t) override { return absl::OkStatus(); }
-  absl::StatusOr<Pull> PullCounts() override { return Pull{}; }
+  absl::StatusOr<TreeLook> LookAtTree() override { return TreeLook{}; }
+  absl::StatusOr<Pull> PullCounts(const PullRequest&) override { return Pull{}; }
   absl::StatusOr<std::vector<TouchedRegion>> PullRegions() override { return std::vector<TouchedRegion>{}; }
-  absl::StatusOr<std::vector<PlaceRow>> PullPlaces() override {
-    if (places_fail) return absl::InternalError("no");
-    return places;
+  absl::StatusOr<std::vector<CopySiteRow>> PullCopySites() override {
+    if (copy_sites_fail) return absl::InternalError("no");
+    return copy_sites;
   }
   bool TakeNews(bool) override { return false; }
   std::vector<cowprof_frame> ReadStack(uint64_t stack) override {
@@ -52,71 +55,87 @@ class FakeFaults : public FaultSource {
   void LogPages(bool) override {}
   int wake_fd() const override { return -1; }
 
-  bool places_fail = false, learning_fails = false;
-  std::vector<PlaceRow> places;
+  bool copy_sites_fail = false, learning_fails = false;
+  std::vector<CopySiteRow> copy_sites;
   std::map<uint64_t, std::vector<cowprof_frame>> stacks;
   std::vector<Learned> learned;
   std::vector<SiteVerdict> verdicts;
   std::vector<uint32_t> forgotten;
 };
 
-// A collector's part of the work: processes by serial; the index in the recording is serial - 1.
+// The collector's part: processes by serial; the index in the recording is serial - 1.
 struct Setting {
   FakeFaults faults;
-  Attribution attribution{ProcFs(), &faults};
+  Programs programs{ProcFs(), &faults};
+  RowCauses causes{&programs, &faults};
+  CopySites copy_sites{&programs, &causes, &faults};
+  std::vector<FollowedProcess> processes;
   Pull pull;
   absl::Duration now;
 
   FollowedProcess& Follow(uint32_t serial, pid_t pid, uint32_t parent = 0, uint32_t image = 0) {
-    // Different ids, even of one pid, and the time at which it did start.
+    // Distinct ids even for one pid, and the real start time.
     const absl::StatusOr<ProcStat> stat = ProcFs().ReadStat(pid);
-    const uint64_t start_ns = stat.ok() ? stat->start_ticks * 10'000'000 : 0;
+    const uint64_t start_ns = stat.ok() ? stat->start_ns() : 0;
     FollowedProcess process = {.id = {pid, start_ns + serial},
                                .origin = parent == 0 ? Origin::kTarget : Origin::kForked,
                                .serial = serial,
                                .image = image};
     if (parent != 0) process.parent = Find(parent).id;
-    pull.processes.push_back(process);
-    attribution.Add(process, serial - 1, /*inherits=*/parent != 0);
-    return pull.processes.back();
+    processes.push_back(process);
+    pull.counts[serial] = {};
+    programs.Add(process, serial - 1, /*inherits=*/parent != 0);
+    return processes.back();
   }
   FollowedProcess& Find(uint32_t serial) {
-    return *std::find_if(pull.processes.begin(), pull.processes.end(),
+    return *std::find_if(processes.begin(), processes.end(),
                          [&](const FollowedProcess& process) { return process.serial == serial; });
   }
-  std::vector<Event> Learn() { return attribution.Learn(pull.processes, now += absl::Minutes(2)); }
+  std::vector<Event> Learn() { return programs.Learn(processes, now += absl::Minutes(2)); }
 
   Sample Judge() {
     Sample sample;
-    for (FollowedProcess& process : pull.processes) {
+    for (const FollowedProcess& process : processes) {
       sample.processes.push_back({.index = static_cast<int>(process.serial) - 1});
     }
-    attribution.Judge(pull, &sample);
+    causes.Judge(processes, pull, &sample);
     return sample;
   }
-  // Judged as if the process had copied as many pages as its rows say, and `more`.
+  // Causes as if the process had copied the pages in its rows plus `more`.
   CauseCounts CausesOf(uint32_t serial, uint64_t more = 0) {
     uint64_t copies = more;
     for (const CauseRow& row : pull.causes) copies += row.serial == serial ? row.copies : 0;
-    Find(serial).counts.copies = copies;
+    pull.counts[serial].copies = copies;
     for (const ProcessSample& process : Judge().processes) {
       if (process.index == static_cast<int>(serial) - 1) return process.causes.value();
     }
     FAIL("no causes");
     return {};
   }
-  Sample Places() {
+  void ReadCopySites() {
+    const absl::StatusOr<std::vector<CopySiteRow>> rows = faults.PullCopySites();
+    if (!rows.ok()) return;
+    copy_sites.Read(*rows);
+    const Programs::Forgotten forgotten = programs.ForgetEnded();
+    causes.Forget(forgotten.images);
+    copy_sites.Forget(forgotten);
+  }
+  Sample TellCopySites() {
     Sample sample;
-    attribution.ReadPlaces();
-    attribution.TellPlaces(nullptr, &sample);
+    copy_sites.Tell(nullptr, &sample);
     return sample;
+  }
+  Sample ToldCopySites() {
+    ReadCopySites();
+    return TellCopySites();
   }
   // It is told once more, as ended, then no longer.
   void End(uint32_t serial) {
     Find(serial).exited_ns = 5;
     Judge();
-    attribution.End(Find(serial).id);
-    std::erase_if(pull.processes, [&](const FollowedProcess& process) { return process.serial == serial; });
+    programs.End(Find(serial).id);
+    pull.counts.erase(serial);
+    std::erase_if(processes, [&](const FollowedProcess& process) { return process.serial == serial; });
     std::erase_if(pull.causes, [&](const CauseRow& row) { return row.serial == serial; });
   }
 };

@@ -1,4 +1,4 @@
-// A forked child of the unit tests.
+// A forked child process for unit tests.
 #ifndef COWPROF_TESTS_UNIT_CHILD_H_
 #define COWPROF_TESTS_UNIT_CHILD_H_
 
@@ -14,8 +14,8 @@
 
 namespace cowprof {
 
-// It runs `body`, and then waits and touches nothing. It ends with its owner, also with one that crashed: a child that
-// is left over holds the test's output open, and who reads that waits for it.
+// Runs `body`, then waits without touching memory. Ends with its owner, even if that crashes: a leftover child would
+// keep the test's output open, and whoever reads that would wait for it.
 class Child {
  public:
   explicit Child(const std::function<void()>& body = [] {}) {
@@ -42,7 +42,7 @@ class Child {
   ~Child() { End(); }
 
   pid_t pid() const { return pid_; }
-  // Ends it, and leaves it a zombie.
+  // Kills it and leaves a zombie.
   void Kill() const {
     kill(pid_, SIGKILL);
     siginfo_t info;

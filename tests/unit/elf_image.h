@@ -1,5 +1,5 @@
-// A small ELF file made by a test: one segment, symbols, a needed library, a section. Real enough for every reader,
-// small enough to break each of its bytes.
+// Builds a small ELF file: one segment, symbols, a needed library, a section. Real enough for every reader, small
+// enough to break each of its bytes.
 #ifndef COWPROF_TESTS_UNIT_ELF_IMAGE_H_
 #define COWPROF_TESTS_UNIT_ELF_IMAGE_H_
 

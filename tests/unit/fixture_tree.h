@@ -1,6 +1,5 @@
-// A folder of files that a test writes beside its assertions, so that a reader of /proc or of
-// cgroups meets a host that this machine is not. Removed with its owner. Used by the tests of
-// source/.
+// A temporary folder of files that a test writes beside its assertions, so that a reader of /proc or cgroups sees
+// another host than this one. Removed with its owner.
 #ifndef COWPROF_TESTS_UNIT_FIXTURE_TREE_H_
 #define COWPROF_TESTS_UNIT_FIXTURE_TREE_H_
 
@@ -16,7 +15,7 @@ class FixtureTree {
  public:
   FixtureTree() {
     std::string name = (std::filesystem::temp_directory_path() / "cowprof-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) abort();  // no test can say anything without it
+    if (mkdtemp(name.data()) == nullptr) abort();  // no test can work without it
     root_ = name;
   }
   FixtureTree(const FixtureTree&) = delete;
@@ -26,7 +25,7 @@ class FixtureTree {
     std::filesystem::remove_all(root_, ignored);
   }
 
-  // "/proc/12/stat" below the folder; the directories on the way are made.
+  // Writes "/proc/12/stat" below the folder, creating directories as needed.
   void Write(const std::string& path, const std::string& text) const {
     std::filesystem::create_directories(std::filesystem::path(root_ + path).parent_path());
     std::ofstream(root_ + path, std::ios::binary) << text;

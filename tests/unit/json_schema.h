@@ -1,6 +1,5 @@
-// Validates a JSON value against the part of JSON Schema that schema/*.schema.json uses, so that the
-// schemas themselves are what the tests hold the tool to. A keyword that it does not know is an error:
-// a check must not vanish silently.
+// Validates a JSON value against the part of JSON Schema that schema/*.schema.json uses, so that tests check the tool
+// against the schemas themselves. An unknown keyword is an error: a check must not vanish silently.
 #ifndef COWPROF_TESTS_UNIT_JSON_SCHEMA_H_
 #define COWPROF_TESTS_UNIT_JSON_SCHEMA_H_
 
@@ -32,10 +31,10 @@ class JsonSchema {
   // "report" or "timeline".
   explicit JsonSchema(const std::string& name)
       : root_(Json::parse(ReadWhole(RepositoryRoot() / "schema" / (name + ".schema.json")), nullptr, false)) {
-    if (!root_.is_object()) abort();  // no test can say anything without it
+    if (!root_.is_object()) abort();  // no test can work without it
   }
 
-  // One sentence for each thing that is wrong.
+  // One sentence per violation.
   std::vector<std::string> Errors(const Json& value) const {
     std::vector<std::string> errors;
     Check(value, root_, "$", &errors);
@@ -91,7 +90,7 @@ class JsonSchema {
     }
   }
 
-  // The keywords about members and elements; false for any other.
+  // Checks keywords about members and elements; false for any other keyword.
   bool CheckParts(const Json& value, const std::string& keyword, const Json& rule, const Json& schema,
                   const std::string& at, std::vector<std::string>* errors) const {
     if (keyword == "required") {

@@ -1,5 +1,4 @@
-// The one place that builds Catch2's main(), and the account of what was skipped; every *_test.cc beside it mirrors a
-// file of userspace/.
+// Catch2's main(), and the list of skipped tests. Each *_test.cc below this folder mirrors a file of userspace/.
 #define CATCH_CONFIG_RUNNER
 #include <unistd.h>
 
@@ -14,7 +13,7 @@
 namespace cowprof {
 namespace {
 
-// What root may lack as well. Any other skip of a run as root fails it.
+// Skips that are expected even as root. Any other skip fails a run as root.
 constexpr const char* kExpected[] = {"a small address space", "python3"};
 
 std::map<std::string, int> skips;

@@ -1,5 +1,5 @@
-// Reads the page's data as docs/timeline.md defines it, written apart from the code that makes it, so that the two can
-// disagree. Used by the tests of sink/page*.
+// Reads the page's data as docs/timeline.md defines it. Written independently of the code that makes it, so that the
+// two can disagree.
 #ifndef COWPROF_TESTS_UNIT_PAGE_READING_H_
 #define COWPROF_TESTS_UNIT_PAGE_READING_H_
 
@@ -13,13 +13,13 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/string_view.h"
-#include "model/sample.h"
+#include "model/facts/sample.h"
 
 namespace cowprof {
 
 using OrderedJson = nlohmann::ordered_json;
 
-// What a browser does with a code: in doubles, of which each step has to be exact.
+// Decodes like a browser does: in doubles, each step of which must be exact.
 inline std::vector<std::optional<double>> ReadColumn(absl::string_view bytes, size_t count) {
   std::vector<std::optional<double>> values;
   double last = 0;
@@ -63,7 +63,7 @@ struct PageReading {
     REQUIRE(offset + bytes <= binary.size());
     return ReadColumn(absl::string_view(binary).substr(offset, bytes), column[2]);
   }
-  // Every value known.
+  // All values must be present.
   std::vector<uint64_t> Numbers(const OrderedJson& column) const {
     std::vector<uint64_t> numbers;
     for (const std::optional<double>& value : Column(column)) {

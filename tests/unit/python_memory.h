@@ -1,5 +1,5 @@
-// Lays out Python objects of a made-up process, so that a test can say beside its assertion what the target's memory
-// holds. 3.11's layout, where a class of objects is as real processes have it.
+// Lays out the Python objects of a made-up process, so that a test states the contents of memory beside its assertion.
+// Uses the layout of 3.11.
 #ifndef COWPROF_TESTS_UNIT_PYTHON_MEMORY_H_
 #define COWPROF_TESTS_UNIT_PYTHON_MEMORY_H_
 
@@ -32,7 +32,7 @@ class PythonMemory : public RecordedMemory {
     Add(address, std::string(reinterpret_cast<const char*>(&value), sizeof(value)));
   }
 
-  // A static type of 900 bytes at `address`; its name follows it.
+  // A static type of 900 bytes at `address`, followed by its name.
   void AddType(uint64_t address, uint64_t metatype, const std::string& name, uint64_t flags) {
     Add(address, std::string(900, '\0'));
     Word(address, 1);

@@ -1,5 +1,4 @@
-// Reads and writes recordings of Python processes and compares them with the truth. Linked into the unit tests and into
-// the recorder.
+// Reads and writes recordings of Python processes, and compares what is read from them with the truth.
 #include "python_recording.h"
 
 #include <algorithm>

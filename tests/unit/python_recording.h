@@ -1,6 +1,6 @@
-// A Python process as a file: what was read of its memory, where its files said its symbols are, and what it says of
-// itself. Written by tests/record/record_python.cc from a live process, read by the unit tests, judged by the same
-// function in both. Text, one fact a line; see tests/fixtures/python/README.md.
+// A Python process as a file: what was read of its memory, where its symbols are, and what it reported about itself.
+// Written by tests/record/record_python.cc from a live process, read by the unit tests; both compare with
+// FindMistakes(). Text, one fact per line: tests/fixtures/python/README.md.
 #ifndef COWPROF_TESTS_UNIT_PYTHON_RECORDING_H_
 #define COWPROF_TESTS_UNIT_PYTHON_RECORDING_H_
 
@@ -17,18 +17,18 @@
 
 namespace cowprof {
 
-// Bytes by address. What wasn't recorded can't be read.
+// Bytes by address. What was not recorded is unreadable.
 class RecordedMemory : public MemoryReader {
  public:
   bool Read(uint64_t address, absl::Span<char> bytes) const override;
-  void Add(uint64_t address, absl::string_view bytes);  // joins what touches or overlaps; the newer bytes win
+  void Add(uint64_t address, absl::string_view bytes);  // merges adjacent and overlapping pieces; newer bytes win
   const std::map<uint64_t, std::string>& pieces() const { return pieces_; }
 
  private:
   std::map<uint64_t, std::string> pieces_;
 };
 
-// Hands on to a live process and keeps all that could be read.
+// Reads from a live process and records everything that was readable.
 class RecordingMemory : public MemoryReader {
  public:
   explicit RecordingMemory(const MemoryReader& memory) : memory_(memory) {}
@@ -40,7 +40,7 @@ class RecordingMemory : public MemoryReader {
   mutable RecordedMemory recorded_;
 };
 
-// What workload/sample.py says of itself.
+// What workload/sample.py reports about itself.
 struct PythonTruth {
   struct Named {
     uint64_t address = 0;
@@ -56,19 +56,19 @@ struct PythonTruth {
 };
 
 struct PythonRecording {
-  std::string version;  // as the interpreter spells it: "3.11.2"
+  std::string version;  // as reported by the interpreter: "3.11.2"
   PythonModule module;
   PythonTruth truth;
   RecordedMemory memory;
 };
 
-// One line of the workload's output; false if it is none of its facts.
+// Parses one line of the workload's output; false if it is not a fact.
 bool ParseTruthLine(absl::string_view line, PythonTruth* truth);
 
 std::string FormatRecording(const PythonRecording& recording);
 absl::StatusOr<PythonRecording> ParseRecording(absl::string_view text);
 
-// What of the truth the readers of userspace/python get wrong, a sentence each. Empty: nothing.
+// What the readers of userspace/python get wrong, one sentence each. Empty: nothing.
 std::vector<std::string> FindMistakes(const PythonTruth& truth, const Interpreter& interpreter,
                                       const MemoryReader& memory);
 

@@ -1,7 +1,6 @@
-// A seeded stream of samples as a busy host could hand them out: workers that come and go, figures that
-// are absent, large, unchanged or fall, events of every kind, places of copies. What one sample says agrees with the
-// one before (an index is announced before its rows, a frame before the place on it), so that a timeline must give back
-// exactly the same.
+// A seeded stream of samples like a busy host's: workers come and go; figures are absent, large, unchanged or
+// decreasing; events of every kind; places of copies. Consecutive samples are consistent (an index is announced before
+// its rows, a frame before the place on it), so that a timeline must return exactly the same.
 #ifndef COWPROF_TESTS_UNIT_RANDOM_RECORDING_H_
 #define COWPROF_TESTS_UNIT_RANDOM_RECORDING_H_
 
@@ -10,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "model/sample.h"
+#include "model/facts/sample.h"
 
 namespace cowprof {
 
@@ -27,7 +26,7 @@ class RandomRecording {
     while (living_.size() > 1 && Chance(0.2)) End(&sample);
     for (const auto& [index, process] : rows_) sample.processes.push_back(process);
     rows_.clear();
-    AddPlaces(&sample);
+    AddCopySites(&sample);
     AddRegions(&sample);
     AddHeads(&sample);
     AddPages(&sample);
@@ -56,7 +55,7 @@ class RandomRecording {
   }
 
   bool Chance(double p) { return std::bernoulli_distribution(p)(random_); }
-  // Small and large ones alike: every order of magnitude below 2^`bits`.
+  // Any order of magnitude below 2^`bits` is equally likely.
   uint64_t Number(int bits = 40) {
     return random_() & ((uint64_t{1} << std::uniform_int_distribution<>(0, bits)(random_)) - 1);
   }
@@ -64,6 +63,10 @@ class RandomRecording {
 
  private:
   absl::Duration Micros(int low, int high) { return absl::Microseconds(Int(low, high)); }
+  template <typename Enum>
+  Enum Any() {
+    return kAll<Enum>[Int(0, kCountOf<Enum> - 1)];
+  }
   Count MaybeNumber() { return Chance(0.15) ? std::nullopt : Count(Number()); }
   std::string Name() {
     const std::vector<std::string> names = {"python", "", "a b", "\"q\"\\", "t\ta\nb", "\xe2\x82\xac"};
@@ -72,14 +75,14 @@ class RandomRecording {
 
   void Start(Sample* sample) {
     const int index = next_index_++;
-    Event event = {.t = sample->t - Micros(0, 900), .kind = EventKind::kProcess, .index = index};
-    event.id = {Int(1, 4'194'304), random_() >> 4};
-    event.parent = index == 0 ? -1 : Int(0, index - 1);
-    event.origin = index == 0 ? Origin::kTarget : Chance(0.3) ? Origin::kFoundAtAttach : Origin::kForked;
-    if (event.origin == Origin::kForked && Chance(0.8)) event.space = event.parent;
-    event.comm = Name();
-    event.command = Name();
-    sample->events.push_back(event);
+    const absl::Duration t = sample->t - Micros(0, 900);
+    ProcessStarted started = {.id = {Int(1, 4'194'304), random_() >> 4}};
+    if (index > 0) started.parent = Int(0, index - 1);
+    started.origin = index == 0 ? Origin::kTarget : Chance(0.3) ? Origin::kFoundAtAttach : Origin::kForked;
+    if (started.origin == Origin::kForked && Chance(0.8)) started.space = started.parent;
+    started.comm = Name();
+    started.command = Name();
+    sample->events.push_back({.t = t, .index = index, .what = started});
     living_[index] = {.index = index};
   }
 
@@ -126,63 +129,56 @@ class RandomRecording {
     rows_[index] = row;
   }
 
-  // The last row of a process has its counts; /proc has nothing left to say.
+  // The last row of a process has its counts, but nothing from /proc.
   void End(Sample* sample) {
     auto process = living_.begin();
     std::advance(process, Int(0, living_.size() - 1));
-    Event event = {.t = sample->t, .kind = EventKind::kExit, .index = process->first};
-    event.status = Int(0, 0xffff);
-    sample->events.push_back(event);
+    sample->events.push_back(
+        {.t = sample->t, .index = process->first, .what = ProcessExited{.status = Int(0, 0xffff)}});
     rows_[process->first].proc = {};
     living_.erase(process);
   }
 
   void AddSideEvents(Sample* sample) {
     const int index = living_.begin()->first;
-    Event exec = {.t = sample->t, .kind = EventKind::kExec, .index = index};
-    exec.comm = Name();
-    exec.command = Name();
-    Event sent = {.t = sample->t, .kind = EventKind::kSignalSent, .index = index};
-    sent.signal = Int(1, 64);
-    sent.code = Int(-6, 128);
-    sent.sender = Int(0, 4'194'304);
-    sent.sender_comm = Name();
-    Event delivered = {.t = sample->t, .kind = EventKind::kSignalDelivered, .index = index};
-    delivered.signal = 7;
-    delivered.code = Int(-6, 128);
-    delivered.address = random_();
-    delivered.module = Name();
-    delivered.symbol = Name();
+    const ProcessExeced execed = {.comm = Name(), .command = Name()};
+    const SignalSent sent = {
+        .signal = Int(1, 64), .code = Int(-6, 128), .sender = Int(0, 4'194'304), .sender_comm = Name()};
+    SignalDelivered delivered = {
+        .signal = 7, .code = Int(-6, 128), .address = random_(), .module = Name(), .symbol = Name()};
     if (Chance(0.5)) delivered.frame = Frame{Name(), Name(), Int(0, 99)};
     if (Chance(0.5)) {
       delivered.file = FaultFile{Name(), Number(), Number(), Chance(0.5), Number(), Number(), Chance(0.5)};
       delivered.file->capacity_bytes = MaybeNumber();
     }
-    Event note = {.t = sample->t, .kind = EventKind::kNote};
-    note.text = Name();
-    Event oom = {.t = sample->t, .kind = EventKind::kOomVictim, .index = index};
-    if (Chance(0.8)) oom.limit = LimitSample{static_cast<LimitKind>(Int(0, 6)), Name(), MaybeNumber(), Number()};
-    Event python = {.t = sample->t, .kind = EventKind::kPython, .index = index};
-    python.python = Name();
-    python.text = Name();
-    for (const Event& event : {exec, sent, delivered, note, oom, python}) {
-      if (Chance(0.15)) sample->events.push_back(event);
-    }
+    const Note note = {.text = Name()};
+    OomVictim victim;
+    if (Chance(0.8)) victim.limit = LimitSample{Any<LimitKind>(), Name(), MaybeNumber(), Number()};
+    const PythonFound python = {.version = Name(), .problem = Name()};
+    const auto add = [&](int whose, auto what) {
+      if (Chance(0.15)) sample->events.push_back({.t = sample->t, .index = whose, .what = std::move(what)});
+    };
+    add(index, execed);
+    add(index, sent);
+    add(index, delivered);
+    add(-1, note);
+    add(index, victim);
+    add(index, python);
   }
 
-  // New frames and places, and counts of some places, new or old, of processes that live or once did.
-  void AddPlaces(Sample* sample) {
+  // New frames and places, and counts of some places, new or old, of processes that are alive or have ended.
+  void AddCopySites(Sample* sample) {
     if (!Chance(0.4)) return;
     for (int i = Int(0, 3); i > 0; --i) sample->new_frames.push_back({Name(), Name(), Int(0, 1 << Int(0, 30))});
     frames_ += sample->new_frames.size();
     for (int i = Int(0, 2); i > 0; --i) {
-      Place place = {.cause = AnyCause(), .type = Name(), .module = Name(), .symbol = Name()};
-      for (int depth = frames_ > 0 ? Int(0, 4) : 0; depth > 0; --depth) place.frames.push_back(Int(0, frames_ - 1));
-      sample->new_places.push_back(place);
+      CopySite copy_site = {.cause = Any<Cause>(), .type = Name(), .module = Name(), .symbol = Name()};
+      for (int depth = frames_ > 0 ? Int(0, 4) : 0; depth > 0; --depth) copy_site.frames.push_back(Int(0, frames_ - 1));
+      sample->new_copy_sites.push_back(copy_site);
     }
-    places_ += sample->new_places.size();
-    for (int i = places_ > 0 ? Int(0, 4) : 0; i > 0; --i) {
-      sample->places.push_back({Int(0, next_index_ - 1), Int(0, places_ - 1), Number(), Number(), Number(60)});
+    copy_sites_ += sample->new_copy_sites.size();
+    for (int i = copy_sites_ > 0 ? Int(0, 4) : 0; i > 0; --i) {
+      sample->copy_sites.push_back({Int(0, next_index_ - 1), Int(0, copy_sites_ - 1), Number(), Number(), Number(60)});
     }
     if (Chance(0.6)) sample->cause_evidence = CauseEvidence{Number(), Number(), Number(), Number()};
   }
@@ -192,8 +188,7 @@ class RandomRecording {
     if (!Chance(0.3)) return;
     for (int i = Int(0, 2); i > 0; --i) {
       const uint64_t start = Number(46);
-      sample->new_regions.push_back(
-          {Int(0, next_index_ - 1), {static_cast<RegionKind>(Int(0, 5)), Name(), start, start + Number()}});
+      sample->new_regions.push_back({Int(0, next_index_ - 1), {Any<RegionKind>(), Name(), start, start + Number()}});
     }
     regions_ += sample->new_regions.size();
     for (int i = regions_ > 0 ? Int(0, 3) : 0; i > 0; --i) {
@@ -207,7 +202,7 @@ class RandomRecording {
       sample->heads.push_back({Int(0, regions_ - 1), Number(), Number(), Number()});
   }
 
-  // As the page log gives them: sorted by process and page, no page twice. The file groups them by cause.
+  // As CopiedPageRuns returns them: sorted by process and page, no page twice. The file groups them by cause.
   void AddPages(Sample* sample) {
     for (int index = 0; index < next_index_; ++index) {
       for (int cause = 0; Chance(0.06) && cause < kCauses; ++cause) {
@@ -219,9 +214,8 @@ class RandomRecording {
       }
     }
   }
-  Cause AnyCause() { return static_cast<Cause>(Int(0, kCauses - 1)); }
 
-  // A look at shared memory now and then; a segment's figures need not agree with each other.
+  // Sometimes a look at shared memory; a segment's figures need not be consistent.
   void AddShm(Sample* sample) {
     if (!Chance(0.2)) return;
     ShmSample& look = sample->shm.emplace();
@@ -234,7 +228,7 @@ class RandomRecording {
     look.omitted_bytes = Number();
     look.unlinked = Number(4);
     for (int left = Int(0, 4); left > 0; --left) {
-      ShmSegment segment = {.name = Name(), .kind = static_cast<SegmentKind>(Int(0, 6)), .device = Number(20)};
+      ShmSegment segment = {.name = Name(), .kind = Any<SegmentKind>(), .device = Number(20)};
       segment.inode = Number();
       segment.bytes = Number();
       segment.length_bytes = Number();
@@ -250,12 +244,10 @@ class RandomRecording {
     }
   }
 
-  // A limit stays from where it appears; its figures may not.
+  // A limit stays once it has appeared; its figures may vanish.
   void ChangeLimits(Sample* sample) {
-    if (limits_.size() < 6 && Chance(0.3)) {
-      const auto kind = static_cast<LimitKind>(limits_.size());
-      limits_.push_back({.kind = kind, .name = Name()});
-    }
+    if (limits_.size() < kCountOf<LimitKind> && Chance(0.3))
+      limits_.push_back({.kind = kAll<LimitKind>[limits_.size()], .name = Name()});
     for (LimitSample& limit : limits_) {
       if (Chance(0.5)) limit.used = Number();
       if (Chance(0.2)) limit.limit = MaybeNumber();
@@ -271,7 +263,7 @@ class RandomRecording {
 
   std::mt19937_64 random_;
   absl::Duration t_;
-  int next_index_ = 0, frames_ = 0, places_ = 0, regions_ = 0;
+  int next_index_ = 0, frames_ = 0, copy_sites_ = 0, regions_ = 0;
   std::map<int, ProcessSample> living_, rows_;
   std::vector<LimitSample> limits_;
   Losses losses_;

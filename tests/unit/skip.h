@@ -1,4 +1,4 @@
-// What a unit test says where this machine lacks what it needs. main.cc prints and counts it.
+// Lets a unit test report that this machine lacks what it needs. main.cc prints and counts skips.
 #ifndef COWPROF_TESTS_UNIT_SKIP_H_
 #define COWPROF_TESTS_UNIT_SKIP_H_
 

@@ -1,21 +1,21 @@
-"""Fetches distribution kernels: packages of the Debian archive that this machine's apt already uses, unpacked, not installed.
+"""Fetches distribution kernels from the Debian archive that apt already uses, and unpacks the packages without installing them.
 
-Each suite has an apt configuration of its own below the build directory, so that the machine's stays as it is; apt checks the
-signatures. Knows which suite has which kernel; doesn't know what is done with one.
+Each suite has its own apt configuration below the build directory, so that the machine's stays unchanged; apt checks the
+signatures. Owns the mapping from kernels to suites.
 """
 import re
 import subprocess
 from pathlib import Path
 
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
-# What --kernel takes -> the suite whose newest cloud kernel it is. Cloud kernels have NVMe and ext4 built in, so that they boot a
-# disk without modules and without an initramfs.
+# --kernel name -> the suite whose newest cloud kernel it means. Cloud kernels have NVMe and ext4 built in, so they boot from a disk
+# without modules or initramfs.
 SUITES = {"5.10": "bullseye", "6.1": "bookworm", "6.12": "bookworm-backports", "sid": "sid",
           "backports": "trixie-backports"}
 
 
 class Unreachable(Exception):
-    """Why there is no such kernel: one line."""
+    """Why the kernel could not be fetched, in one line."""
 
 
 def _run(command):
@@ -27,16 +27,16 @@ def _run(command):
 
 
 def mirror():
-    """The address of the Debian archive in the configuration of this machine's apt."""
+    """The address of the Debian archive from apt's configuration."""
     targets = _run(["apt-get", "indextargets", "--format", "$(ORIGIN) $(LABEL) $(REPO_URI)", "Created-By: Packages"])
     found = re.findall(r"^Debian Debian (\S+)$", targets, re.M)
     if not found:
-        raise Unreachable("apt has no list of the Debian archive; run apt-get update first")
+        raise Unreachable("apt has no package list of the Debian archive; run apt-get update first")
     return found[0]
 
 
 class Archive:
-    """One suite, seen through an apt of its own in `folder`."""
+    """One suite, through its own apt configuration in `folder`."""
 
     def __init__(self, suite, folder):
         self.suite, self.folder = suite, folder
@@ -70,7 +70,7 @@ def _image_of(folder):
 
 
 def fetch_kernel(name, build):
-    """The path of a kernel image; raises Unreachable. Once fetched it stays: the folder may be removed for a newer one."""
+    """The path of a kernel image; raises Unreachable. A fetched image is kept; remove the folder to get a newer one."""
     suite = SUITES[name]
     folder = Path(build) / "kernels" / suite
     if not _image_of(folder):
@@ -80,5 +80,5 @@ def fetch_kernel(name, build):
         archive.download(re.findall(r"^linux-(?:image|binary)-\d\S*$", names, re.M))
     image = _image_of(folder)
     if not image:
-        raise Unreachable(f"{suite}: its kernel package holds no vmlinuz")
+        raise Unreachable(f"{suite}: the kernel package contains no vmlinuz")
     return image

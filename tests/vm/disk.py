@@ -1,7 +1,7 @@
-"""Makes the disk that every guest boots: the tests, cowprof, and the host's own packages that they need.
+"""Makes the disk that every guest boots: the tests, cowprof, and the host packages that they need.
 
-An ext4 image of copied files: no installation, no initramfs, no other distribution. It is only read; a guest writes to an overlay
-that qemu forgets.
+An ext4 image of copied files: no installation, no initramfs, no other distribution. It is read-only; a guest writes to an overlay
+that qemu discards.
 """
 import os
 import re
@@ -16,7 +16,7 @@ FREE_MIB = 256
 
 
 def _installed():
-    """{package: packages it depends on} of this machine, and who provides a virtual one."""
+    """{package: its dependencies} of this machine, and {virtual package: its providers}."""
     form = "${Package}\t${Depends}, ${Pre-Depends}\t${Provides}\t${db:Status-Status}\n"
     listed = subprocess.run(["dpkg-query", "-W", "-f", form], capture_output=True, text=True, check=True).stdout
     depends, providers = {}, {}
@@ -42,7 +42,7 @@ def _with_dependencies(packages):
 
 
 def _packages_of(program):
-    """The packages of the shared libraries that a program is linked with."""
+    """The packages of the shared libraries with which a program is linked."""
     linked = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
     paths = {os.path.realpath(path) for path in re.findall(r"(/\S+) \(0x", linked)}
     listed = subprocess.run(["dpkg", "-S", *paths], capture_output=True, text=True).stdout
@@ -50,7 +50,7 @@ def _packages_of(program):
 
 
 def _files_of(packages):
-    """Paths below the real root: /lib is a link to /usr/lib."""
+    """The files of the packages, with links such as /lib -> /usr/lib resolved."""
     listed = subprocess.run(["dpkg", "-L", *packages], capture_output=True, text=True, check=True).stdout
     files = set()
     for path in map(Path, listed.splitlines()):
@@ -58,7 +58,7 @@ def _files_of(packages):
             continue
         real = Path(os.path.realpath(path.parent)) / path.name
         files.add(real)
-        if real.suffix == ".py":  # dpkg doesn't list what was compiled at installation; compiling is slow in a guest
+        if real.suffix == ".py":  # dpkg does not list bytecode compiled at installation, and compiling is slow in a guest
             files |= set((real.parent / "__pycache__").glob(f"{real.stem}.*.pyc"))
     return files
 
@@ -93,7 +93,7 @@ def _lay_project(root, repository, build):
 
 
 def make_disk(repository, build, folder):
-    """Builds `folder`/root.ext4 of what is there now; returns its path."""
+    """Builds `folder`/root.ext4 from the current files and returns its path."""
     root, disk = folder / "root", folder / "root.ext4"
     shutil.rmtree(root, ignore_errors=True)
     root.mkdir(parents=True)

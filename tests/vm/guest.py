@@ -1,6 +1,6 @@
 """Runs inside a guest, started by init: forces each rung and counts planted workloads with it, then runs system tests.
 
-Says what it finds in JSON lines on descriptor 3, which run.py reads; what else is printed is for the console. Judges nothing.
+Reports results as JSON lines on descriptor 3, which run.py reads; everything else goes to the console. Judges nothing.
 """
 import base64
 import json
@@ -18,8 +18,8 @@ import counting  # noqa: E402
 import harness  # noqa: E402
 
 LINES = 3
-STUCK_SECONDS = 240  # a test that takes longer has its stacks printed on the console
-# What is planted at every rung. The last two plant no copy: what is counted there is counted in error.
+STUCK_SECONDS = 240  # seconds after which the stacks of a hanging test are printed on the console
+# Planted at every rung. The last two plant no copies, so any that are counted there are errors.
 PLANTED = {
     "fork": ["fork_copies", "--pages=20000"],
     "threads": ["thread_copies"],
@@ -34,9 +34,9 @@ def tell(**line):
 
 
 def count(rung, above, name, command):
-    """One workload at one rung: every rung above it is taken away."""
+    """Counts one workload at one rung, with every rung above it disabled."""
     options = [word for other in above for word in ("--without", other)]
-    with tempfile.TemporaryDirectory() as folder, mock.patch.object(harness, "validate"):  # the tests do that; it's slow here
+    with tempfile.TemporaryDirectory() as folder, mock.patch.object(harness, "validate"):  # the tests do that, and it is slow here
         report, lines = counting.run_attached(command, Path(folder), *options)
     truth = counting.planted(lines)
     rows = {row["pid"]: row for row in [report["parent"], *report["workers"]]}
@@ -47,22 +47,22 @@ def count(rung, above, name, command):
 
 
 def count_at_every_rung(rungs, wanted):
-    """`rungs`: those of doctor that count copies, best first; of these the `wanted`, or all."""
+    """`rungs` are those from doctor that count copies, best first; counts at the `wanted` ones, or at all."""
     for number, rung in enumerate(rungs):
         if not rung["usable"] or (wanted and rung["rung"] not in wanted):
             continue
-        if rung["exactness"] == "page-map":  # tells what a sweep saw of the living: test_page_map_rung.py
+        if rung["exactness"] == "page-map":  # counts only what a sweep sees of living processes; test_page_map_rung.py tests it
             continue
         above = [other["rung"] for other in rungs[:number]]
         for name, command in PLANTED.items():
             try:
                 count(rung["rung"], above, name, command)
-            except Exception as error:  # told, and the other workloads go on
+            except Exception as error:  # reported, and the other workloads continue
                 tell(rung=rung["rung"], workload=name, error=f"{type(error).__name__}: {error}"[:2000])
 
 
 class Outcomes:
-    """A pytest plugin that tells which test is running, and how each one ended."""
+    """A pytest plugin that reports which test is running and how each one ended."""
 
     @staticmethod
     def pytest_runtest_logstart(nodeid):

@@ -1,5 +1,5 @@
-"""Boots one kernel under qemu with the disk, and hands back the lines that guest.py told. Emulated in software unless asked otherwise,
-so that it runs where there is no virtualization.
+"""Boots one kernel under qemu with the disk and returns the lines that guest.py printed. Emulates in software by default, so that it
+runs where there is no virtualization.
 """
 import base64
 import json
@@ -14,17 +14,17 @@ MEMORY_MIB = 2048
 class Emulator:
     """How qemu is run."""
     program: str = "qemu-system-x86_64"
-    # One thread for both CPUs: with one each, qemu before 8.1 may run a breakpoint that the kernel has put into its code and taken out again
-    # (as it does whenever a tracepoint is attached), and the kernel dies of "Oops: int3". bugzilla.redhat.com/2216496
+    # One thread for both CPUs: with one thread each, qemu before 8.1 may execute a breakpoint that the kernel has patched into its code
+    # and removed again (as whenever a tracepoint is attached), and the kernel dies with "Oops: int3". bugzilla.redhat.com/2216496
     accelerator: str = "tcg,thread=single"
-    # cx16: where qemu 7.2 emulates CMPXCHG16B, Linux 6.12 crashed at its start in the slab allocator, with garbage in the flags behind that
-    # instruction. Without the fifth level of page tables each emulated walk is shorter.
+    # cx16 is off: with CMPXCHG16B emulated by qemu 7.2, Linux 6.12 crashed at boot in the slab allocator, with garbage in the flags after
+    # that instruction. Without five-level page tables each emulated walk is shorter.
     cpu: str = "max,cx16=off,la57=off"
 
 
 def _command(kernel, disk, job, lines, emulator):
     wanted = base64.urlsafe_b64encode(json.dumps(job).encode()).decode()
-    # no_timer_check: on a busy host the emulated timer is late, and the kernel would give up in its first second.
+    # no_timer_check: on a busy host the emulated timer is late, and the kernel would panic in its first second.
     words = ["root=/dev/nvme0n1", "rw", "init=/project/tests/vm/init", "panic=-1", "no_timer_check", "nowatchdog", "mitigations=off",
              "console=ttyS0", f"job={wanted}"]
     return [emulator.program, "-accel", emulator.accelerator, "-cpu", emulator.cpu, "-smp", "2", "-m", str(MEMORY_MIB), "-display", "none",
@@ -34,7 +34,7 @@ def _command(kernel, disk, job, lines, emulator):
 
 
 class Guest:
-    """A running machine; await_end() gives what it told."""
+    """A running machine. await_end() returns what it printed."""
 
     def __init__(self, kernel, disk, job, folder, emulator):
         folder.mkdir(parents=True, exist_ok=True)
@@ -46,20 +46,20 @@ class Guest:
                                            stdin=subprocess.DEVNULL, stdout=console, stderr=subprocess.STDOUT)
 
     def await_end(self, seconds):
-        """The lines, and why they are not all: None if they are."""
+        """The lines, and why they are incomplete, or None if they are complete."""
         problem = None
         try:
             self._popen.wait(seconds)
         except subprocess.TimeoutExpired:
             self._popen.kill()
             self._popen.wait()
-            problem = f"not done after {seconds:g} s"
+            problem = f"not finished after {seconds:g} s"
         self.seconds = time.monotonic() - self._started
         lines = [json.loads(line) for line in self._read_lines() if line.startswith("{") and line.endswith("}")]
         if problem:
             problem += f", while running {next((line['running'] for line in reversed(lines) if 'running' in line), 'no test')}"
         if not problem and not any(line.get("done") for line in lines):
-            problem = "the guest ended before it was done"
+            problem = "the guest ended before it had finished"
         return lines, problem and f"{problem}; the end of {self.console}:\n{self._tail()}"
 
     def _read_lines(self):

@@ -1,11 +1,11 @@
 #!/usr/bin/python3
-"""Boots distribution kernels under qemu and tries cowprof on each: every rung against planted truth, then system tests.
+"""Boots distribution kernels under qemu and tests cowprof on each: every rung against planted truth, then system tests.
 
-    tests/vm/run.py                                   the two that CI runs
+    tests/vm/run.py                                   6.1 and 6.12
     tests/vm/run.py --kernel 5.10 --rung fentry --test test_doctor.py
-    tests/vm/run.py --kernel all --docs               all of archive.py; writes the table of docs/kernels.md
+    tests/vm/run.py --kernel all --docs               every kernel in archive.py; writes the table of docs/kernels.md
 
-Run it as root. What it fetches and makes stays in BUILD/vm.
+Run as root. Fetched and built files stay in BUILD/vm.
 """
 import argparse
 import os
@@ -26,15 +26,15 @@ TESTS = Path(__file__).with_name("guest_tests.txt")
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--kernel", action="append", choices=[*SUITES, "all"], help="may be repeated; by default 6.1 and 6.12")
-    parser.add_argument("--rung", action="append", default=[], help="count only at these; by default at all that doctor lists")
-    parser.add_argument("--test", action="append", help=f"what pytest takes, below tests/system; by default {TESTS.name}; '' for none")
-    parser.add_argument("--command", action="append", default=[], help="a line of bash to run at the end in /project, and print")
-    parser.add_argument("--timeout", type=float, default=600, help="seconds for one guest")
-    parser.add_argument("--side-by-side", type=int, default=2, help="guests at a time")
-    parser.add_argument("--accel", default=Emulator.accelerator, help="qemu's -accel: kvm where that works")
-    parser.add_argument("--cpu", default=Emulator.cpu, help="qemu's -cpu; kernels from 6.19 need one with cx16, thus a newer qemu than 7.2")
-    parser.add_argument("--qemu", default=Emulator.program, help="the program")
+    parser.add_argument("--kernel", action="append", choices=[*SUITES, "all"], help="repeatable; default: 6.1 and 6.12")
+    parser.add_argument("--rung", action="append", default=[], help="count only at these rungs; default: all that doctor lists")
+    parser.add_argument("--test", action="append", help=f"pytest arguments below tests/system; default: {TESTS.name}; '' for none")
+    parser.add_argument("--command", action="append", default=[], help="a line of bash to run in /project at the end, with its output printed")
+    parser.add_argument("--timeout", type=float, default=600, help="time limit per guest in seconds")
+    parser.add_argument("--side-by-side", type=int, default=2, help="number of guests at a time")
+    parser.add_argument("--accel", default=Emulator.accelerator, help="qemu's -accel; kvm where available")
+    parser.add_argument("--cpu", default=Emulator.cpu, help="qemu's -cpu; kernels since 6.19 need one with cx16, and so a qemu newer than 7.2")
+    parser.add_argument("--qemu", default=Emulator.program, help="the qemu program")
     parser.add_argument("--docs", action="store_true", help="write the table of docs/kernels.md")
     arguments = parser.parse_args()
     arguments.kernel = list(SUITES) if "all" in (arguments.kernel or []) else arguments.kernel or ["6.1", "6.12"]
@@ -46,7 +46,7 @@ def parse_arguments():
 
 
 def fetch_kernels(names, build):
-    """{name: image}, and (name, reason) of those that can't be had."""
+    """{name: image}, and (name, reason) for kernels that could not be fetched."""
     images, missing = {}, []
     for name in names:
         try:

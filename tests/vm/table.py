@@ -1,6 +1,6 @@
-"""What the guests told, judged and printed: the table of rungs and kernels, failed tests, and what was skipped and why.
+"""Judges and prints the guests' results: the table of rungs and kernels, failed tests, and what was skipped and why.
 
-A copy counted wrong, a failed test, or a skip that expected_skips.txt doesn't name is a failure.
+A wrong count, a failed test, or a skip that is not in expected_skips.txt is a failure.
 """
 import datetime
 import fnmatch
@@ -10,14 +10,14 @@ from pathlib import Path
 
 EXPECTED_SKIPS = Path(__file__).with_name("expected_skips.txt")
 TOLERANCE = 0.005
-OWN_PAGES = 60  # what a process copies by itself: stack, libc, exit
+OWN_PAGES = 60  # what a process copies on its own: stack, libc, exit
 HEAD = ("kernel", "rung", "exactness", "copies planted", "counted", "error", "copies counted where none was planted")
 
 
 @dataclass
 class Finding:
-    """What one guest told."""
-    kernel: str  # as --kernel has it
+    """The results of one guest."""
+    kernel: str  # as named for --kernel
     release: str = "?"
     seconds: float = 0
     problem: str | None = None
@@ -45,12 +45,12 @@ def read_finding(kernel, lines, problem, seconds):
 
 
 def _wrong_count(count):
-    """Why it's wrong; None if it's right."""
+    """Why the count is wrong, or None if it is right."""
     if "error" in count:
         return count["error"]
     if count["used"] != count["rung"]:
         return f"the recording used the rung {count['used']}"
-    if any(lost for name, lost in count["losses"].items() if name != "probes_skipped"):  # that one is a bound
+    if any(lost for name, lost in count["losses"].items() if name != "probes_skipped"):  # which is only a bound
         return f"losses: {count['losses']}"
     if count["exactness"] not in ("exact", "upper-bound"):
         return None
@@ -71,7 +71,7 @@ def failures(finding):
 
 
 def skips(finding):
-    """(what is matched with expected_skips.txt, reason)"""
+    """(what is matched against expected_skips.txt, reason) of each skip."""
     found = [(f"{finding.kernel} rung {rung['rung']}", rung["reason"]) for rung in finding.rungs if not rung["usable"]]
     return found + [(f"{finding.kernel} test {test['test']}", test["reason"].removeprefix("Skipped: "))
                     for test in finding.tests if test["outcome"] == "skipped"]
@@ -109,7 +109,7 @@ def markdown(findings):
 
 
 def print_results(findings, missing):
-    """`missing`: (kernel, reason) of those that can't be had. Returns the exit status."""
+    """`missing` is (kernel, reason) of those that could not be fetched. Returns the exit status."""
     for finding in findings:
         for command in finding.commands:
             print(f"{finding.kernel}$ {command['command']}\n{command['output']}")
@@ -131,6 +131,6 @@ def print_results(findings, missing):
 
 
 def write_docs(findings, path, machine):
-    """Replaces the table between the two marks in the page."""
+    """Replaces the table between the two marks in the document."""
     text = f"<!-- table -->\n{datetime.date.today()}, {machine}:\n\n{markdown(findings)}\n<!-- end -->"
     path.write_text(re.sub(r"<!-- table -->.*<!-- end -->", lambda _: text, path.read_text(), flags=re.S))

@@ -1,6 +1,5 @@
-// Owns the browser of the tests: starts it, opens a page from a file, and notes all that a good page never does.
-// Called by: every *.test.mjs here.
-// Does not: judge; each test asserts on what is noted.
+// Owns the tests' browser: starts it, opens a page from a file, and records everything that a good page never does.
+// Does not: judge; the tests assert on what was recorded.
 import { mkdirSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { fileURLToPath, pathToFileURL } from "node:url";
@@ -8,7 +7,16 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 const require = createRequire(new URL("../../web/package.json", import.meta.url));
 const { chromium } = require("playwright-core");
 
-const kArguments = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
+const kArguments = [
+  "--headless",
+  "--no-sandbox",
+  "--disable-gpu",
+  "--disable-quic",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
+];
 export const kOut = fileURLToPath(new URL("out/", import.meta.url));
 
 export function startBrowser() {
@@ -29,13 +37,22 @@ export async function openPage(browser, path, { width = 1280, height = 900, sche
   const page = await context.newPage();
   const url = pathToFileURL(path).href;
   const noted = { errors: [], requests: [], violations: [] };
-  page.on("console", (message) => { if (["error", "warning"].includes(message.type())) noted.errors.push(message.text()); });
+  page.on("console", (message) => {
+    if (["error", "warning"].includes(message.type())) noted.errors.push(message.text());
+  });
   page.on("pageerror", (error) => noted.errors.push(String(error)));
-  page.on("dialog", (dialog) => { noted.errors.push(`dialog: ${dialog.message()}`); void dialog.dismiss(); });
-  page.on("request", (request) => { if (request.url() !== url && !request.url().startsWith("data:")) noted.requests.push(request.url()); });
+  page.on("dialog", (dialog) => {
+    noted.errors.push(`dialog: ${dialog.message()}`);
+    void dialog.dismiss();
+  });
+  page.on("request", (request) => {
+    if (request.url() !== url && !request.url().startsWith("data:")) noted.requests.push(request.url());
+  });
   await page.exposeFunction("noteViolation", (text) => noted.violations.push(text));
   await page.addInitScript(() => {
-    document.addEventListener("securitypolicyviolation", (event) => globalThis.noteViolation(`${event.violatedDirective} ${event.blockedURI}`));
+    document.addEventListener("securitypolicyviolation", (event) =>
+      globalThis.noteViolation(`${event.violatedDirective} ${event.blockedURI}`),
+    );
   });
   await page.goto(url);
   await page.waitForSelector("main");

@@ -1,6 +1,5 @@
-// Owns the checks that hold for every good page, made-up or real, against the report it was made from.
-// Called by: page.test.mjs and real.test.mjs.
-// Does not: open pages; figures are read back from what is shown, not from the page's own code.
+// Owns the checks of every good page, synthetic or real, against the report it was made from.
+// Does not: open pages. Figures are read from what is shown, not from the page's code.
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { paintedPixels } from "./browser.mjs";
@@ -112,6 +111,9 @@ export function checkQuiet(noted) {
 }
 
 export async function checkNoOverflow(page) {
-  const { scroll, client } = await page.evaluate(() => ({ scroll: document.documentElement.scrollWidth, client: document.documentElement.clientWidth }));
+  const { scroll, client } = await page.evaluate(() => ({
+    scroll: document.documentElement.scrollWidth,
+    client: document.documentElement.clientWidth,
+  }));
   assert.ok(scroll <= client, `the page is ${scroll} wide in a window of ${client}`);
 }

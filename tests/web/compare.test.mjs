@@ -1,6 +1,5 @@
 // Owns the tests of the comparison: two recordings in one page, a second page by choice and by drop, and what is refused.
-// Called by: npm test in web/, after npm run build.
-// Does not: test the page of one recording, beyond that nothing of the comparison shows in it.
+// Does not: test the page of one recording, except that no comparison shows in it.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { gzipSync } from "node:zlib";
@@ -18,11 +17,16 @@ const kGib = 2 ** 30;
 function makeMended() {
   const page = makeBlamedPage();
   const { report } = page;
-  for (const row of [...report.by_line, ...report.by_type]) Object.assign(row, { copies: Math.round(row.copies / 10), bytes: Math.round(row.copies / 10) * 4096 });
-  report.by_line.forEach((row) => { row.line += 2; });
+  for (const row of [...report.by_line, ...report.by_type])
+    Object.assign(row, { copies: Math.round(row.copies / 10), bytes: Math.round(row.copies / 10) * 4096 });
+  report.by_line.forEach((row) => {
+    row.line += 2;
+  });
   report.by_type = report.by_type.filter((row) => row.type !== "tuple");
   report.totals.copied_bytes = Math.round(report.totals.copied_bytes / 10);
-  report.totals.by_cause = Object.fromEntries(Object.entries(report.totals.by_cause).map(([cause, copies]) => [cause, Math.round(copies / 10)]));
+  report.totals.by_cause = Object.fromEntries(
+    Object.entries(report.totals.by_cause).map(([cause, copies]) => [cause, Math.round(copies / 10)]),
+  );
   page.totals.workers_private_kib = page.totals.workers_private_kib.map((kib) => Math.round(kib / 5));
   return page;
 }
@@ -34,7 +38,10 @@ function makePair() {
   return [a, b];
 }
 
-const rowsOf = (page, id) => page.$$eval(`#${id} tbody tr`, (all) => all.map((row) => ({ name: row.querySelector("th").title, cells: [...row.cells].slice(1).map((cell) => cell.textContent) })));
+const rowsOf = (page, id) =>
+  page.$$eval(`#${id} tbody tr`, (all) =>
+    all.map((row) => ({ name: row.querySelector("th").title, cells: [...row.cells].slice(1).map((cell) => cell.textContent) })),
+  );
 const plain = (text) => text.replaceAll("\u00a0", " ");
 const saving = async (page) => plain(await page.textContent("#saving"));
 
@@ -43,7 +50,10 @@ test("two recordings in one page: the saving in one sentence, curves on shared a
   await withPage("compare-two", [a, b], {}, async (page) => {
     await settle(page);
     const less = (a.report.totals.copied_bytes - b.report.totals.copied_bytes) / kGib;
-    assert.equal(await saving(page), `B copies ${less.toFixed(1)} GiB less than A (−90 %), and its workers peak 3.1 GiB lower (−86 %), over the same 3 min 0 s.`);
+    assert.equal(
+      await saving(page),
+      `B copies ${less.toFixed(1)} GiB less than A (−90 %), and its workers peak 3.1 GiB lower (−86 %), over the same 3 min 0 s.`,
+    );
     assert.equal(await page.locator(".doubts li").count(), 0, "the runs are alike");
     const { painted, colours } = await paintedPixels(page, ".compare-plot canvas");
     assert.ok(painted > 1000 && colours > 5, `${painted} pixels, ${colours} colours`);
@@ -55,7 +65,10 @@ test("two recordings in one page: the saving in one sentence, curves on shared a
     assert.match(first.cells[4], /^−[\d.]+ [KMG]iB$/);
     assert.equal(first.cells[5], "−90 %");
     const tuple = (await rowsOf(page, "compare-types")).find((row) => row.name === "tuple");
-    assert.deepEqual(tuple.cells.slice(1).map((text) => text.replace(/[\d.]+ MiB/, "x")), ["none", "−x", "−100 %"]);
+    assert.deepEqual(
+      tuple.cells.slice(1).map((text) => text.replace(/[\d.]+ MiB/, "x")),
+      ["none", "−x", "−100 %"],
+    );
     assert.equal((await rowsOf(page, "compare-causes"))[0].cells.at(-1), "−90 %");
     assertBytes(await page.textContent("#tile-copied .tile-value"), a.report.totals.copied_bytes, "the rest of the page is A");
     await page.locator(".compare-plot .u-over").hover({ position: { x: 500, y: 80 } });
@@ -77,7 +90,11 @@ test("swapped and removed by keys; then nothing of it is left", async () => {
     await page.keyboard.press("Tab");
     await page.keyboard.press("Enter");
     assert.ok(!(await page.locator("#compare").isVisible()));
-    assert.equal(await page.evaluate(() => document.activeElement.textContent), "Compare with…", "the focus is where one would begin again");
+    assert.equal(
+      await page.evaluate(() => document.activeElement.textContent),
+      "Compare with…",
+      "the focus is where one would begin again",
+    );
   });
 });
 
@@ -96,7 +113,7 @@ test("what makes the two runs unlike is said", async () => {
     assert.match(doubts, /B lost 7 events/);
   });
   await withPage("compare-unknown", [a, makeEmptyPage()], {}, async (page) => {
-    assert.match(await saving(page), /^How much more or less was copied is not known: B does not tell/);
+    assert.match(await saving(page), /^How much more or less was copied is unknown: B doesn't say/);
     assert.match(await page.textContent("#compare-lines .note"), /B was recorded without these/);
     assert.equal((await rowsOf(page, "compare-lines"))[0].cells[4], "—", "unknown is no saving");
   });
@@ -132,11 +149,14 @@ test("a second page is chosen: by the button, with keys; its markup is never run
 });
 
 async function dropFile(page, name, text) {
-  const transfer = await page.evaluateHandle(([name, text]) => {
-    const transfer = new DataTransfer();
-    transfer.items.add(new File([text], name));
-    return transfer;
-  }, [name, text]);
+  const transfer = await page.evaluateHandle(
+    ([name, text]) => {
+      const transfer = new DataTransfer();
+      transfer.items.add(new File([text], name));
+      return transfer;
+    },
+    [name, text],
+  );
   await page.dispatchEvent("body", "dragover", { dataTransfer: transfer });
   assert.ok(await page.evaluate(() => document.documentElement.classList.contains("dropping")), "says where to drop");
   await page.dispatchEvent("body", "drop", { dataTransfer: transfer });
@@ -156,14 +176,30 @@ const old = () => gzipSync(JSON.stringify({ schema: "cowprof.page/1", report: {}
 const kRefused = {
   "a recording": ["a.json", `{"schema":"cowprof.timeline/1","header":{}}`, /a\.json is a recording, .*cowprof view A\.json B\.json/],
   "a report": ["r.json", `{"schema":"cowprof.report/1"}`, /r\.json is a cowprof\.report, not a page/],
-  "another JSON": ["x.json", `{"a":1}`, /x\.json is JSON, but not of cowprof/],
-  "another page": ["x.html", "<html><script>globalThis.pwned=1</script></html>", /x\.html is not a page of cowprof\. Choose an \.html file that cowprof view made/],
-  "binary": ["x.bin", "\u0000\u0001\ufffd", /x\.bin is not a page of cowprof/],
-  "an empty file": ["x.html", "", /x\.html is not a page of cowprof/],
-  "a damaged page": ["x.html", () => fillTemplate("H4sIAAAA"), /x\.html: The recording in this page can't be read: the file is damaged or cut off/],
-  "a page that was cut off": ["x.html", () => fillTemplate(makePage()).slice(0, -5000), /x\.html: The recording in this page can't be read/],
+  "another JSON": ["x.json", `{"a":1}`, /x\.json is JSON, but not from cowprof/],
+  "another page": [
+    "x.html",
+    "<html><script>globalThis.pwned=1</script></html>",
+    /x\.html is not a cowprof page\. Choose an \.html file that cowprof view made/,
+  ],
+  "binary": ["x.bin", "\u0000\u0001\ufffd", /x\.bin is not a cowprof page/],
+  "an empty file": ["x.html", "", /x\.html is not a cowprof page/],
+  "a damaged page": [
+    "x.html",
+    () => fillTemplate("H4sIAAAA"),
+    /x\.html: The recording in this page can't be read: the file is damaged or cut off/,
+  ],
+  "a page that was cut off": [
+    "x.html",
+    () => fillTemplate(makePage()).slice(0, -5000),
+    /x\.html: The recording in this page can't be read/,
+  ],
   "the template": ["t.html", () => fillTemplate("__COWPROF_DATA__"), /t\.html is the empty template/],
-  "an older page": ["old.html", () => fillTemplate(old()), /old\.html: This page holds cowprof\.page\/1; this viewer reads cowprof\.page\/2/],
+  "an older page": [
+    "old.html",
+    () => fillTemplate(old()),
+    /old\.html: This page holds cowprof\.page\/1; this viewer reads cowprof\.page\/2/,
+  ],
 };
 test("what is no page is refused in words, and the comparison that was there stays", async () => {
   const [a, b] = makePair();
@@ -185,7 +221,8 @@ test("what is no page is refused in words, and the comparison that was there sta
 });
 
 test("390 pixels wide, both themes, and on paper", async () => {
-  for (const scheme of ["light", "dark"]) await withPage(`compare-390-${scheme}`, makePair(), { width: 390, height: 844, scheme }, checkNoOverflow);
+  for (const scheme of ["light", "dark"])
+    await withPage(`compare-390-${scheme}`, makePair(), { width: 390, height: 844, scheme }, checkNoOverflow);
   await withPage("compare-paper", makePair(), {}, async (page) => {
     await page.emulateMedia({ media: "print" });
     assert.equal(await page.locator("#compare button:visible:not(.sort), .compare-button:visible").count(), 0);

@@ -1,5 +1,4 @@
 // Owns the tests of the top of the page: verdict, forecast against the nearest limit, the first finding with its code sketch.
-// Called by: npm test in web/, after npm run build.
 // Does not: test the sections below; page.test.mjs and why.test.mjs do.
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -9,18 +8,21 @@ import { makeStage } from "./stage.mjs";
 
 const { withPage } = makeStage("header-");
 
-const edges = (page, selector) => page.$eval(selector, (part) => {
-  const bar = part.parentElement.getBoundingClientRect();
-  const box = part.getBoundingClientRect();
-  return [(box.left - bar.left) / bar.width, (box.right - bar.left) / bar.width];
-});
+const edges = (page, selector) =>
+  page.$eval(selector, (part) => {
+    const bar = part.parentElement.getBoundingClientRect();
+    const box = part.getBoundingClientRect();
+    return [(box.left - bar.left) / bar.width, (box.right - bar.left) / bar.width];
+  });
 
 for (const scheme of ["light", "dark"]) {
   test(`verdict, forecast and fix stand above the fold (${scheme})`, async () => {
     const data = makePage();
     await withPage(scheme, data, { scheme }, async (page) => {
       assert.equal(await page.textContent("#verdict"), data.verdict);
-      const bottoms = await page.$$eval("#verdict, #outlook, .diagnosis >> nth=0", (all) => all.map((one) => one.getBoundingClientRect().bottom));
+      const bottoms = await page.$$eval("#verdict, #forecast-section, .diagnosis >> nth=0", (all) =>
+        all.map((one) => one.getBoundingClientRect().bottom),
+      );
       for (const bottom of bottoms) assert.ok(bottom <= 900, `ends at ${bottom}`);
       assert.ok((await page.locator(".sketch").first().boundingBox()).y + 100 < 900);
     });
@@ -31,19 +33,19 @@ test("the bar: what is used, where it will end, and the limit, in the report's f
   const data = makePage();
   const [limit] = data.report.forecast.limits;
   await withPage("bar", data, {}, async (page) => {
-    assert.ok((await page.textContent(".outlook-words")).includes(data.report.forecast.sentence));
-    assert.match(await page.textContent(".outlook-words .pill"), /will exceed a limit in about 1 min 35 s/);
-    const values = await page.$$eval(".outlook-value", (all) => all.map((one) => one.textContent));
+    assert.ok((await page.textContent(".forecast-words")).includes(data.report.forecast.sentence));
+    assert.match(await page.textContent(".forecast-words .pill"), /will exceed a limit in about 1 min 35 s/);
+    const values = await page.$$eval(".forecast-value", (all) => all.map((one) => one.textContent));
     assertBytes(values[0], limit.used, "used");
     const [low, high] = values[1].split(" to ");
     assertBytes(low, limit.peak.low, "low");
     assertBytes(high, limit.peak.high, "high");
     assertBytes(values[2], limit.limit, "limit");
     const whole = Math.max(limit.limit, limit.peak.high);
-    assert.ok(Math.abs((await edges(page, ".outlook-used"))[1] - limit.used / whole) < 0.01);
-    const range = await edges(page, ".outlook-range");
+    assert.ok(Math.abs((await edges(page, ".forecast-used"))[1] - limit.used / whole) < 0.01);
+    const range = await edges(page, ".forecast-range");
     assert.ok(Math.abs(range[0] - limit.peak.low / whole) < 0.01 && Math.abs(range[1] - limit.peak.high / whole) < 0.01);
-    assert.match(await page.getAttribute(".outlook-bar", "aria-label"), /^used: .*, forecast: .*, limit cgroup-v1 \/job1: /);
+    assert.match(await page.getAttribute(".forecast-bar", "aria-label"), /^used: .*, forecast: .*, limit cgroup-v1 \/job1: /);
   });
 });
 
@@ -52,8 +54,8 @@ test("of a run that is over it is said what it came to, not what is to come", as
   Object.assign(data.report.forecast, { ended: true, verdict: "will-exceed", eta_limit_seconds: 0 });
   data.events_dropped = 7;
   await withPage("ended", data, {}, async (page) => {
-    assert.equal(await page.textContent("#outlook .pill"), "A limit was met");
-    assert.match(await page.getAttribute(".outlook-bar", "aria-label"), /^used at the end: .*, at most: /);
+    assert.equal(await page.textContent("#forecast-section .pill"), "A limit was met");
+    assert.match(await page.getAttribute(".forecast-bar", "aria-label"), /^used at the end: .*, at most: /);
     await page.click("summary:has-text('events')");
     assert.match(await page.textContent("details:has(table.events) .note"), /^and 7 more; 7 of them are not in the page/);
   });
@@ -72,7 +74,15 @@ test("the sketch keeps its lines and is copied as it is; hostile code stays text
   const data = makePage();
   await withPage("sketch", data, {}, async (page) => {
     assert.equal(await page.textContent(".sketch code"), data.report.diagnoses[0].sketch);
-    await page.evaluate(() => { Object.defineProperty(navigator, "clipboard", { value: { writeText: async (text) => { globalThis.copied = text; } } }); });
+    await page.evaluate(() => {
+      Object.defineProperty(navigator, "clipboard", {
+        value: {
+          writeText: async (text) => {
+            globalThis.copied = text;
+          },
+        },
+      });
+    });
     await page.click(".copy-sketch");
     assert.equal(await page.evaluate(() => globalThis.copied), data.report.diagnoses[0].sketch);
   });
@@ -91,5 +101,5 @@ test("the sketch keeps its lines and is copied as it is; hostile code stays text
 });
 
 test("no forecast: no bar, and no word of one", async () => {
-  await withPage("none", makeNullPage(), {}, async (page) => assert.equal(await page.locator("#outlook").count(), 0));
+  await withPage("none", makeNullPage(), {}, async (page) => assert.equal(await page.locator("#forecast-section").count(), 0));
 });

@@ -1,6 +1,6 @@
-// Owns the test of a page that `cowprof view` made of a real recording full of hostile names (S2), and that it asks for nothing (S3).
-// Called by: npm test in web/, with COWPROF_HOSTILE_PAGE naming the page and COWPROF_HOSTILE_NAMES the names, as JSON.
-// Does not: make the recording (tests/system/workloads/hostile_names.py is what was recorded); without it, it says so and is skipped.
+// Owns the test of a page that `cowprof view` made of a real recording full of hostile names, and that the page requests nothing.
+// COWPROF_HOSTILE_PAGE names the page, COWPROF_HOSTILE_NAMES the names as JSON; without them the test is skipped.
+// Does not: make the recording, which is one of tests/system/workloads/hostile_names.py.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
@@ -13,7 +13,9 @@ const skip = pagePath ? false : "COWPROF_HOSTILE_PAGE is not set: no page full o
 if (skip) console.log(`hostile.test.mjs: skipped, ${skip}`);
 
 let browser;
-before(async () => { if (!skip) browser = await startBrowser(); });
+before(async () => {
+  if (!skip) browser = await startBrowser();
+});
 after(() => browser?.close());
 
 // Escapes of a terminal, marks of direction, what ends a line for a script.
@@ -23,15 +25,20 @@ test("50 hostile names of commands, arguments, paths, types and functions: text,
   const names = JSON.parse(readFileSync(namesPath, "utf8"));
   assert.ok(names.length >= 50);
   for (const width of [1280, 390]) {
-    checkQuiet(await visitPage(browser, resolve(pagePath), `hostile-real-${width}`, { width }, async (page) => {
-      for (const mark of (await page.locator(".mark").all()).slice(0, 10)) await mark.hover({ force: true });
-      for (const summary of await page.locator("summary").all()) if (await summary.isVisible()) await summary.click();
-      assert.equal(await page.evaluate(() => globalThis.pwned), undefined, "no name was executed");
-      assert.equal(await page.locator("main img, main script, main iframe, main object, main base, main meta, main link, main style").count(), 0);
-      assert.equal(await page.locator('a[href^="javascript"], [onerror], [onload], [ontoggle]').count(), 0);
-      const text = await page.textContent("main");
-      assert.doesNotMatch(text, kUnprintable);
-      assert.ok((await page.textContent(".command")).includes(names[0]), "they are really there, as text");
-    }));
+    checkQuiet(
+      await visitPage(browser, resolve(pagePath), `hostile-real-${width}`, { width }, async (page) => {
+        for (const mark of (await page.locator(".mark").all()).slice(0, 10)) await mark.hover({ force: true });
+        for (const summary of await page.locator("summary").all()) if (await summary.isVisible()) await summary.click();
+        assert.equal(await page.evaluate(() => globalThis.pwned), undefined, "no name was executed");
+        assert.equal(
+          await page.locator("main img, main script, main iframe, main object, main base, main meta, main link, main style").count(),
+          0,
+        );
+        assert.equal(await page.locator('a[href^="javascript"], [onerror], [onload], [ontoggle]').count(), 0);
+        const text = await page.textContent("main");
+        assert.doesNotMatch(text, kUnprintable);
+        assert.ok((await page.textContent(".command")).includes(names[0]), "they are really there, as text");
+      }),
+    );
   }
 });

@@ -1,6 +1,6 @@
-// Owns the tests of a page that follows a run: headless Chromium on a real `cowprof --serve`, judged by what is seen.
-// Called by: npm test in web/, with COWPROF_TOOL naming the tool; needs root.
-// Does not: test the server's door; tests/system/test_serve.py does.
+// Owns the tests of a page that follows a run: headless Chromium on a real `cowprof --serve`, by what is visible.
+// COWPROF_TOOL names the tool; needs root.
+// Does not: test who the server lets in; tests/system/test_serve.py does.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -13,7 +13,11 @@ import { kOut, startBrowser } from "./browser.mjs";
 import { bytesShown } from "./checks.mjs";
 
 const tool = process.env.COWPROF_TOOL;
-const skip = !tool ? "COWPROF_TOOL is not set: no tool to record with" : process.getuid() !== 0 ? "not root: nothing can be recorded" : false;
+const skip = !tool
+  ? "COWPROF_TOOL is not set: no tool to record with"
+  : process.getuid() !== 0
+    ? "not root: nothing can be recorded"
+    : false;
 if (skip) console.log(`live.test.mjs: skipped, ${skip}`);
 const kWorkload = fileURLToPath(new URL("../system/workloads/steady_readers.py", import.meta.url));
 const kDeadline = 30_000;
@@ -33,7 +37,9 @@ after(async () => {
 function firstLine(stream, pattern) {
   return new Promise((resolve, reject) => {
     const lines = createInterface(stream);
-    lines.on("line", (line) => { if (pattern.test(line)) resolve(pattern.exec(line)[0]); });
+    lines.on("line", (line) => {
+      if (pattern.test(line)) resolve(pattern.exec(line)[0]);
+    });
     lines.on("close", () => reject(new Error(`no line with ${pattern}`)));
   });
 }
@@ -46,18 +52,28 @@ async function withRun(name, body, options = {}) {
   const noted = { errors: [], requests: [] };
   try {
     await firstLine(run.stdout, /ready/);
-    recorder = spawn(tool, ["--attach", run.pid, "--interval", "200ms", "--quiet", "--serve", "--output", join(folder, `${name}.json`)], { stdio: ["ignore", "ignore", "pipe"] });
+    recorder = spawn(tool, ["--attach", run.pid, "--interval", "200ms", "--quiet", "--serve", "--output", join(folder, `${name}.json`)], {
+      stdio: ["ignore", "ignore", "pipe"],
+    });
     const address = await firstLine(recorder.stderr, /http:\/\/\S+/);
     const page = await context.newPage();
     page.setDefaultTimeout(kDeadline);
-    page.on("console", (message) => { if (["error", "warning"].includes(message.type())) noted.errors.push(message.text()); });
+    page.on("console", (message) => {
+      if (["error", "warning"].includes(message.type())) noted.errors.push(message.text());
+    });
     page.on("pageerror", (error) => noted.errors.push(String(error)));
-    page.on("request", (request) => { if (new URL(request.url()).origin !== new URL(address).origin) noted.requests.push(request.url()); });
+    page.on("request", (request) => {
+      if (new URL(request.url()).origin !== new URL(address).origin) noted.requests.push(request.url());
+    });
     await page.goto(address);
     await page.waitForSelector("main .live");
     await body({ page, run, recorder, noted });
     await page.screenshot({ path: `${kOut}live-${name}.png`, fullPage: true });
-    assert.deepEqual(noted.requests.filter((url) => !url.startsWith("data:")), [], "the page asks nobody but its server");
+    assert.deepEqual(
+      noted.requests.filter((url) => !url.startsWith("data:")),
+      [],
+      "the page asks nobody but its server",
+    );
   } finally {
     await context.close();
     run.kill("SIGKILL");
@@ -110,12 +126,15 @@ test("focus, sorting, zoom, pin and what is unfolded survive updates", { skip },
     const pid = await page.locator("#workers tbody.workers .row-button").first().textContent();
     await page.locator("details summary", { hasText: /event/ }).click();
     for (let steps = 0; steps < 4; steps++) await page.locator(".zoom-step", { hasText: "+" }).click();
-    const kept = () => page.evaluate(() => ({
-      sort: document.querySelector("#workers th[aria-sort]:not([aria-sort=none])").textContent + document.querySelector("#workers th[aria-sort]:not([aria-sort=none])").ariaSort,
-      pinned: [...document.querySelectorAll(".row-button[aria-pressed=true]")].map((button) => button.textContent),
-      unfolded: document.querySelectorAll("details[open]").length,
-      zoomed: !document.querySelector(".show-all").hidden,
-    }));
+    const kept = () =>
+      page.evaluate(() => ({
+        sort:
+          document.querySelector("#workers th[aria-sort]:not([aria-sort=none])").textContent +
+          document.querySelector("#workers th[aria-sort]:not([aria-sort=none])").ariaSort,
+        pinned: [...document.querySelectorAll(".row-button[aria-pressed=true]")].map((button) => button.textContent),
+        unfolded: document.querySelectorAll("details[open]").length,
+        zoomed: !document.querySelector(".show-all").hidden,
+      }));
     const before = await kept();
     assert.deepEqual({ ...before, sort: "" }, { sort: "", pinned: [pid], unfolded: 1, zoomed: true });
     await page.locator(`#workers tbody.workers .row-button >> text=${pid}`).focus();
@@ -125,24 +144,31 @@ test("focus, sorting, zoom, pin and what is unfolded survive updates", { skip },
     for (let updates = 0; updates < 3; updates++) amount = await grownBeyond(page, amount);
     assert.equal(await page.evaluate(() => document.activeElement.textContent), pid, "the same row has the focus");
     assert.deepEqual(await kept(), before);
-    assert.ok(Math.abs(await page.evaluate(() => scrollY) - scroll) < 40, "the page stays where it was scrolled to");
+    assert.ok(Math.abs((await page.evaluate(() => scrollY)) - scroll) < 40, "the page stays where it was scrolled to");
   });
   assert.deepEqual(noted.errors, []);
 });
 
 test("pausing holds the page, going on catches up; a recorder that is killed is a lost connection", { skip }, async () => {
-  const noted = await withRun("lost", async ({ page, recorder }) => {
-    await page.click(".live-button");
-    assert.equal(await state(page), "paused");
-    const held = await copied(page);
-    await page.waitForResponse((response) => response.url().includes("/data") && response.status() === 200);
-    await page.waitForResponse((response) => response.url().includes("/data") && response.status() === 200);
-    assert.equal(await copied(page), held);
-    await page.click(".live-button");
-    await grownBeyond(page, held);
-    recorder.kill("SIGKILL");
-    await page.waitForSelector('.live[data-state="lost"]');
-    assert.ok(await copied(page) > held, "what was there stays");
-  }, { colorScheme: "dark", viewport: { width: 390, height: 844 } });
-  assert.ok(noted.errors.every((text) => text.includes("ERR_CONNECTION_REFUSED")), String(noted.errors));
+  const noted = await withRun(
+    "lost",
+    async ({ page, recorder }) => {
+      await page.click(".live-button");
+      assert.equal(await state(page), "paused");
+      const held = await copied(page);
+      await page.waitForResponse((response) => response.url().includes("/data") && response.status() === 200);
+      await page.waitForResponse((response) => response.url().includes("/data") && response.status() === 200);
+      assert.equal(await copied(page), held);
+      await page.click(".live-button");
+      await grownBeyond(page, held);
+      recorder.kill("SIGKILL");
+      await page.waitForSelector('.live[data-state="lost"]');
+      assert.ok((await copied(page)) > held, "what was there stays");
+    },
+    { colorScheme: "dark", viewport: { width: 390, height: 844 } },
+  );
+  assert.ok(
+    noted.errors.every((text) => text.includes("ERR_CONNECTION_REFUSED")),
+    String(noted.errors),
+  );
 });

@@ -1,5 +1,4 @@
-// Owns the tests of the page map by what is seen: the colour of known pages at known times, the words, the keys, the saved picture.
-// Called by: npm test in web/, after npm run build.
+// Owns the tests of the page map by what is visible: the colour of known pages at known times, the words, the keys, the saved picture.
 // Does not: test the other sections; page.test.mjs and its neighbours do.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -29,10 +28,14 @@ async function withMap(name, data, options, body) {
 }
 
 async function goTo(page, seconds) {
-  await page.$eval(".map-slider", (slider, value) => {
-    slider.value = String(value);
-    slider.dispatchEvent(new Event("input"));
-  }, seconds);
+  await page.$eval(
+    ".map-slider",
+    (slider, value) => {
+      slider.value = String(value);
+      slider.dispatchEvent(new Event("input"));
+    },
+    seconds,
+  );
   await settle(page);
 }
 
@@ -51,7 +54,10 @@ function colourThere(page) {
     const [canvas, cell] = [document.querySelector(".map-canvas"), document.querySelector(".map-cell")];
     const scale = canvas.width / canvas.clientWidth;
     const [x, y] = [cell.offsetLeft + cell.offsetWidth / 2, cell.offsetTop + cell.offsetHeight / 2].map((one) => Math.floor(one * scale));
-    return [...canvas.getContext("2d").getImageData(x, y, 1, 1).data].slice(0, 3).map((level) => level.toString(16).padStart(2, "0")).join("");
+    return [...canvas.getContext("2d").getImageData(x, y, 1, 1).data]
+      .slice(0, 3)
+      .map((level) => level.toString(16).padStart(2, "0"))
+      .join("");
   });
 }
 
@@ -83,7 +89,12 @@ for (const scheme of ["light", "dark"]) {
       assert.deepEqual(await colours(5, [140, 179]), [shared, fresh], "an arena of the worker's own");
       const textureOf = async (arena) => {
         const found = [];
-        for (const [column, row] of [[0, 0], [1, 0], [0, 1], [1, 1]]) {
+        for (const [column, row] of [
+          [0, 0],
+          [1, 0],
+          [0, 1],
+          [1, 1],
+        ]) {
           await focusPage(page, arena, column, row);
           found.push(await colourThere(page));
         }
@@ -130,8 +141,10 @@ test("hovering says region, cause, time and place; the keyboard says the same", 
     await focusPage(page, 1, 3, 2);
     const lines = await tipLines(page);
     assert.deepEqual(lines.slice(0, 4), [
-      "Copied: Reference counts", `pymalloc arena at 0x${((kBase + 256) * 4096).toString(16)}`,
-      `page 36 of 256, 0x${((kBase + 256 + 35) * 4096).toString(16)}`, "between 0:10.0 and 0:30.0",
+      "Copied: Reference counts",
+      `pymalloc arena at 0x${((kBase + 256) * 4096).toString(16)}`,
+      `page 36 of 256, 0x${((kBase + 256 + 35) * 4096).toString(16)}`,
+      "between 0:10.0 and 0:30.0",
     ]);
     assert.equal(lines[4], "Sweep at 0:20.0: 0 private, 256 shared");
     assert.equal(await page.textContent(".map-unseen"), lines.join(". "), "read out");
@@ -152,10 +165,19 @@ test("hovering says region, cause, time and place; the keyboard says the same", 
 test("the cursor of the timeline and the scrubber are one", async () => {
   await withMap("cursor", makeMapPage(), {}, async (page) => {
     await goTo(page, 60);
-    const line = await page.locator(".cursor-line").first().evaluate((one) => ({ hidden: one.hidden, at: one.style.transform }));
+    const line = await page
+      .locator(".cursor-line")
+      .first()
+      .evaluate((one) => ({ hidden: one.hidden, at: one.style.transform }));
     assert.equal(line.hidden, false);
     await goTo(page, 90);
-    assert.notEqual(await page.locator(".cursor-line").first().evaluate((one) => one.style.transform), line.at);
+    assert.notEqual(
+      await page
+        .locator(".cursor-line")
+        .first()
+        .evaluate((one) => one.style.transform),
+      line.at,
+    );
     const over = page.locator(".plots");
     await over.scrollIntoViewIfNeeded();
     const box = await over.boundingBox();
@@ -187,10 +209,16 @@ test("play runs and pauses, by button and by space; nothing plays by itself", as
     assert.equal(await position(), paused);
     await page.focus(".map-slider");
     await page.keyboard.press("ArrowRight");
-    assert.ok(await position() > paused, "the arrows go on from there");
+    assert.ok((await position()) > paused, "the arrows go on from there");
     await page.focus(".map-frame");
     await page.keyboard.press(" ");
-    await page.waitForFunction(() => document.querySelector(".map-play").textContent === "Play" && Number(document.querySelector(".map-slider").value) === Number(document.querySelector(".map-slider").max), null, { timeout: 60_000 });
+    await page.waitForFunction(
+      () =>
+        document.querySelector(".map-play").textContent === "Play" &&
+        Number(document.querySelector(".map-slider").value) === Number(document.querySelector(".map-slider").max),
+      null,
+      { timeout: 60_000 },
+    );
   });
 });
 
@@ -201,16 +229,19 @@ test("who wants less motion sees still pictures without flashes", async () => {
     assert.equal(await colourThere(page), await themeColour(page, "refcount"));
     await goTo(page, 0);
     await page.click(".map-play");
-    const seen = await page.evaluate(() => new Promise((done) => {
-      const values = new Set();
-      const began = performance.now();
-      const look = () => {
-        values.add(document.querySelector(".map-slider").value);
-        if (performance.now() - began < 3000) requestAnimationFrame(look);
-        else done(values.size);
-      };
-      look();
-    }));
+    const seen = await page.evaluate(
+      () =>
+        new Promise((done) => {
+          const values = new Set();
+          const began = performance.now();
+          const look = () => {
+            values.add(document.querySelector(".map-slider").value);
+            if (performance.now() - began < 3000) requestAnimationFrame(look);
+            else done(values.size);
+          };
+          look();
+        }),
+    );
     assert.ok(seen <= 5, `${seen} pictures in 3 seconds`);
   });
 });
@@ -226,19 +257,25 @@ test("the picture is saved as a PNG with the map in it", async () => {
     assert.equal(bytes.subarray(1, 4).toString(), "PNG");
     assert.deepEqual([bytes.readUInt32BE(16), bytes.readUInt32BE(20)], [3200, 1800]);
     const other = await browser.newPage();
-    const shares = await other.evaluate(async ({ data, names }) => {
-      const image = await createImageBitmap(await (await fetch(`data:image/png;base64,${data}`)).blob());
-      const canvas = new OffscreenCanvas(image.width, image.height);
-      const context = canvas.getContext("2d");
-      context.drawImage(image, 0, 0);
-      const counts = Object.fromEntries(names.map((name) => [name, 0]));
-      const pixels = context.getImageData(0, 0, image.width, image.height).data;
-      for (let i = 0; i < pixels.length; i += 4) {
-        const colour = [pixels[i], pixels[i + 1], pixels[i + 2]].map((level) => level.toString(16).padStart(2, "0")).join("");
-        if (colour in counts) counts[colour]++;
-      }
-      return counts;
-    }, { data: bytes.toString("base64"), names: [await themeColour(page, "refcount"), await themeColour(page, "map-shared"), await themeColour(page, "text")] });
+    const shares = await other.evaluate(
+      async ({ data, names }) => {
+        const image = await createImageBitmap(await (await fetch(`data:image/png;base64,${data}`)).blob());
+        const canvas = new OffscreenCanvas(image.width, image.height);
+        const context = canvas.getContext("2d");
+        context.drawImage(image, 0, 0);
+        const counts = Object.fromEntries(names.map((name) => [name, 0]));
+        const pixels = context.getImageData(0, 0, image.width, image.height).data;
+        for (let i = 0; i < pixels.length; i += 4) {
+          const colour = [pixels[i], pixels[i + 1], pixels[i + 2]].map((level) => level.toString(16).padStart(2, "0")).join("");
+          if (colour in counts) counts[colour]++;
+        }
+        return counts;
+      },
+      {
+        data: bytes.toString("base64"),
+        names: [await themeColour(page, "refcount"), await themeColour(page, "map-shared"), await themeColour(page, "text")],
+      },
+    );
     await other.close();
     for (const [colour, pixels] of Object.entries(shares)) assert.ok(pixels > 1000, `${pixels} pixels of ${colour}`);
   });
@@ -250,7 +287,7 @@ test("the large view fills the window and gives the map back", async () => {
     const before = await area();
     await page.click("text=Large");
     await settle(page);
-    assert.ok(await area() > before * 1.3, `${await area()} after ${before}`);
+    assert.ok((await area()) > before * 1.3, `${await area()} after ${before}`);
     await checkNoOverflow(page);
     await page.screenshot({ path: `${kOut}map-large-open.png` });
     await page.keyboard.press("Escape");
@@ -270,7 +307,7 @@ test("another process: by the chooser, or by pinning it", async () => {
     await settle(page);
     assert.equal(await chosen(), "worker 4200: 3.6 MiB copied");
     await page.selectOption("#map .chooser", { label: "parent 4199: 0 B copied" });
-    assert.match(await page.textContent("#map"), /No copied page of this process was noted/);
+    assert.match(await page.textContent("#map"), /No copied page of this process was recorded/);
   });
 });
 
@@ -279,7 +316,11 @@ test("what the map can't show is said", async () => {
   const note = "the map of copied pages ends here, after 1048576 pages; copies are counted and explained as before";
   data.events.push({ t: 100, kind: "note", index: null, pid: null, text: note });
   data.report.losses.pages_dropped = 12;
-  data.pages.t_ms.push(170_000), data.pages.index.push(1), data.pages.cause.push(5), data.pages.first_page.push(kBase - 5000), data.pages.pages.push(7);
+  data.pages.t_ms.push(170_000);
+  data.pages.index.push(1);
+  data.pages.cause.push(5);
+  data.pages.first_page.push(kBase - 5000);
+  data.pages.pages.push(7);
   await withMap("limits", data, {}, async (page) => {
     const notes = await page.textContent(".map-notes");
     assert.ok(notes.includes(note));
@@ -298,7 +339,14 @@ test("what the map can't show is said", async () => {
 test("regions of different times make one picture: arenas go over the mapping they were cut from, other workers' memory is left out", async () => {
   const data = makeMapPage();
   const add = (region, index) => {
-    const columns = { t_ms: 10_000, index, region: data.regions.push({ name: "", space: 0, ...region }) - 1, private_pages: 1, shared_pages: 200, new_pages: 0 };
+    const columns = {
+      t_ms: 10_000,
+      index,
+      region: data.regions.push({ name: "", space: 0, ...region }) - 1,
+      private_pages: 1,
+      shared_pages: 200,
+      new_pages: 0,
+    };
     for (const [key, value] of Object.entries(columns)) data.region_counts[key].push(value);
   };
   add({ kind: "mmap", start: kBase * 4096, bytes: 6 * 256 * 4096 }, 1);
@@ -323,7 +371,11 @@ test("a recording without pages says why", async () => {
   for (const key of Object.keys(counted.pages)) counted.pages[key] = [];
   counted.run.exactness = "page-map";
   await withMap("counted", counted, { empty: true }, async (page) => {
-    await page.waitForFunction(() => /does not say which pages were copied, only how many \(copies read from the page map/.test(document.querySelector("#map").textContent));
+    await page.waitForFunction(() =>
+      /does not say which pages were copied, only how many \(copies read from the page map/.test(
+        document.querySelector("#map").textContent,
+      ),
+    );
     assert.ok(await page.locator(".map-canvas").isHidden());
   });
 });
@@ -332,9 +384,15 @@ test("damaged and hostile data: names are text, absurd figures are left out", as
   for (const [nth, name] of kHostile.entries()) {
     const data = makeMapPage({ fileName: name });
     data.processes[1].role = name;
-    data.pages.t_ms.push(170_000, 171_000, 172_000), data.pages.index.push(1, 1, 1), data.pages.cause.push(77, 0, 0);
-    data.pages.first_page.push(kBase, null, kBase), data.pages.pages.push(1, 5, 2 ** 50);
-    data.regions.push({ kind: name, name, start: 2 ** 52, bytes: 2 ** 52, space: 0 }, { kind: "mmap", name, start: 0, bytes: 2 ** 50, space: 0 });
+    data.pages.t_ms.push(170_000, 171_000, 172_000);
+    data.pages.index.push(1, 1, 1);
+    data.pages.cause.push(77, 0, 0);
+    data.pages.first_page.push(kBase, null, kBase);
+    data.pages.pages.push(1, 5, 2 ** 50);
+    data.regions.push(
+      { kind: name, name, start: 2 ** 52, bytes: 2 ** 52, space: 0 },
+      { kind: "mmap", name, start: 0, bytes: 2 ** 50, space: 0 },
+    );
     await withMap(`hostile-${nth}`, data, nth % 2 === 0 ? {} : { width: 390, height: 844 }, async (page) => {
       await page.focus(".map-frame");
       await page.keyboard.press("End");
@@ -351,7 +409,7 @@ test("390 pixels wide, light and dark", async () => {
   for (const scheme of ["light", "dark"]) {
     await withMap(`390-${scheme}`, makeMapPage({ arenas: 80 }), { width: 390, height: 844, scheme }, async (page) => {
       await checkNoOverflow(page);
-      assert.ok(await page.$eval(".map-canvas", (canvas) => canvas.clientWidth) <= 390);
+      assert.ok((await page.$eval(".map-canvas", (canvas) => canvas.clientWidth)) <= 390);
     });
   }
 });
@@ -363,11 +421,12 @@ test("300,000 pages: a step of the scrubber", async () => {
       const frame = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
       const ask = globalThis.requestAnimationFrame.bind(globalThis);
       const times = [];
-      globalThis.requestAnimationFrame = (body) => ask((now) => {
-        const began = performance.now();
-        body(now);
-        times.push(performance.now() - began);
-      });
+      globalThis.requestAnimationFrame = (body) =>
+        ask((now) => {
+          const began = performance.now();
+          body(now);
+          times.push(performance.now() - began);
+        });
       const step = async (share) => {
         times.length = 0;
         const began = performance.now();
@@ -378,16 +437,19 @@ test("300,000 pages: a step of the scrubber", async () => {
         return direct + Math.max(...times);
       };
       await step(0);
-      const forward = [], backward = [];
+      const forward = [],
+        backward = [];
       for (let i = 1; i <= 100; i++) forward.push(await step(i / 101));
       for (let i = 100; i > 0; i--) backward.push(await step(i / 101));
       const jumps = [await step(0), await step(0.99), await step(0), await step(0.99)];
       const middle = (all) => [...all].sort((a, b) => a - b)[all.length >> 1];
       return { forward: middle(forward), backward: middle(backward), worst: Math.max(...forward, ...backward), jump: middle(jumps) };
     });
-    console.log(`map.test.mjs: 307,200 pages: a step forward ${spent.forward.toFixed(1)} ms, backward ${spent.backward.toFixed(1)} ms (medians), slowest ${spent.worst.toFixed(1)} ms, whole recording at once ${spent.jump.toFixed(1)} ms`);
+    console.log(
+      `map.test.mjs: 307,200 pages: a step forward ${spent.forward.toFixed(1)} ms, backward ${spent.backward.toFixed(1)} ms (medians), slowest ${spent.worst.toFixed(1)} ms, whole recording at once ${spent.jump.toFixed(1)} ms`,
+    );
     assert.ok(spent.forward < 100 && spent.backward < 100, "even on a busy machine"); // 16 ms on an idle one
-    assert.ok(await page.$eval(".map-canvas", (canvas) => canvas.clientHeight) <= 640);
+    assert.ok((await page.$eval(".map-canvas", (canvas) => canvas.clientHeight)) <= 640);
   });
 });
 
@@ -395,10 +457,16 @@ test("several workers side by side, on one clock, and in the saved picture", asy
   await withMap("several", makeMapPage({ arenas: 80 }), {}, async (page) => {
     await page.selectOption("#map .chooser", { label: "2 workers side by side" });
     assert.equal(await page.locator(".map-canvas").count(), 2);
-    assert.deepEqual(await page.$$eval(".map-caption", (all) => all.map((one) => one.textContent.split(" of")[0])), ["worker 4200: 3.6 MiB", "worker 4201: 320.0 KiB"]);
+    assert.deepEqual(await page.$$eval(".map-caption", (all) => all.map((one) => one.textContent.split(" of")[0])), [
+      "worker 4200: 3.6 MiB",
+      "worker 4201: 320.0 KiB",
+    ]);
     assert.match(await page.textContent(".map-figures"), /^3\.9 MiB copied by 2 processes$/);
     await goTo(page, 45);
-    assert.deepEqual(await page.$$eval(".map-caption", (all) => all.map((one) => one.textContent.split(" of")[0])), ["worker 4200: 1.0 MiB", "worker 4201: 0 B"]);
+    assert.deepEqual(await page.$$eval(".map-caption", (all) => all.map((one) => one.textContent.split(" of")[0])), [
+      "worker 4200: 1.0 MiB",
+      "worker 4201: 0 B",
+    ]);
     const [left, right] = await page.$$eval(".map-canvas", (all) => all.map((one) => one.getBoundingClientRect().toJSON()));
     assert.ok(left.top === right.top && left.right < right.left, "side by side");
     const [download] = await Promise.all([page.waitForEvent("download"), page.click("text=Save picture")]);

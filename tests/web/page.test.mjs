@@ -1,12 +1,19 @@
-// Owns the tests of the page by what is seen, on made-up recordings that real ones can't be made to be.
-// Called by: npm test in web/, after npm run build.
-// Does not: test the tool; real.test.mjs takes a page of a real recording.
+// Owns the tests of the page by what is visible, on synthetic recordings of cases that real ones can't be made to show.
+// Does not: test the tool; real.test.mjs uses a page of a real recording.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { kOut } from "./browser.mjs";
 import {
-  assertBytes, bytesShown, canvasText, checkChartsPainted, checkLimitsTable, checkNoOverflow, checkQuiet, checkWorkersTable, settle, workerRows,
+  assertBytes,
+  bytesShown,
+  canvasText,
+  checkChartsPainted,
+  checkLimitsTable,
+  checkNoOverflow,
+  checkWorkersTable,
+  settle,
+  workerRows,
 } from "./checks.mjs";
 import { kTemplate, makePage } from "./synthetic.mjs";
 import { makeStage } from "./stage.mjs";
@@ -72,12 +79,20 @@ test("the theme follows the system, and the button changes it", async () => {
   });
 });
 
-for (const [name, options] of [["three", { workers: 3 }], ["many", { workers: 64, samples: 600 }]]) {
+for (const [name, options] of [
+  ["three", { workers: 3 }],
+  ["many", { workers: 64, samples: 600 }],
+]) {
   test(`390 pixels wide, ${name}: nothing runs off the side`, async () => {
-    await withPage(`${name}-390`, makePage(options), { width: 390, height: 844, scheme: name === "many" ? "dark" : "light" }, async (page) => {
-      await checkNoOverflow(page);
-      await checkChartsPainted(page);
-    });
+    await withPage(
+      `${name}-390`,
+      makePage(options),
+      { width: 390, height: 844, scheme: name === "many" ? "dark" : "light" },
+      async (page) => {
+        await checkNoOverflow(page);
+        await checkChartsPainted(page);
+      },
+    );
   });
 }
 

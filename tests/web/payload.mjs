@@ -1,5 +1,5 @@
-// Owns the encoding of a page's data: plain arrays of numbers become columns, and all becomes the text that stands in the page.
-// Called by: synthetic.mjs and the tests; written from the format's description, independently of the tool's C++.
+// Owns the encoding of a page's data: plain arrays of numbers become columns, and the whole becomes the text embedded in the page.
+// Written from the format's description, independently of the tool's C++.
 // Does not: know what makes a recording plausible.
 import { readFileSync } from "node:fs";
 import { gzipSync } from "node:zlib";
@@ -52,7 +52,8 @@ class Binary {
 export function pack(page) {
   const binary = new Binary();
   const json = { ...page, times_ms: binary.column(page.times_ms) };
-  if (Array.isArray(page.processes)) json.processes = page.processes.map((row) => (row === null || typeof row !== "object" ? row : binary.measured(row)));
+  if (Array.isArray(page.processes))
+    json.processes = page.processes.map((row) => (row === null || typeof row !== "object" ? row : binary.measured(row)));
   if (page.totals) json.totals = binary.measured(page.totals);
   if (Array.isArray(page.limits)) json.limits = page.limits.map((row) => binary.each(row, ["limit", "used"]));
   for (const name of kTables) if (page[name]) json[name] = binary.each(page[name]);

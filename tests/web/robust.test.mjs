@@ -1,5 +1,4 @@
-// Owns the tests of what the page makes of hostile, missing, empty and broken data.
-// Called by: npm test in web/, after npm run build.
+// Owns the tests of the page with hostile, missing, empty and broken data.
 // Does not: test how a good page looks and works; page.test.mjs does.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -41,7 +40,11 @@ test("the policy holds: a script put into the page does not run", async () => {
   const ran = await opened.page.evaluate(() => {
     const script = document.createElement("script");
     script.append("globalThis.pwned = 1");
-    try { document.body.append(script); } catch { return "refused"; }
+    try {
+      document.body.append(script);
+    } catch {
+      return "refused";
+    }
     return globalThis.pwned ?? "blocked";
   });
   assert.match(ran, /refused|blocked/);
@@ -81,7 +84,10 @@ const kBroken = {
   "no gzip": [() => fillTemplate(Buffer.from("not gzip").toString("base64")), /can't be read/],
   "gzip cut off": [() => fillTemplate(Buffer.from(pack(makePage()), "base64").subarray(0, 900).toString("base64")), /can't be read/],
   "no JSON": [() => fillTemplate(gzipSync("{oops").toString("base64")), /can't be read/],
-  "another schema": [() => fillTemplate({ schema: "cowprof.page/1", times_ms: [0, 5], processes: [] }), /cowprof\.page\/1.*cowprof\.page\/2/],
+  "another schema": [
+    () => fillTemplate({ schema: "cowprof.page/1", times_ms: [0, 5], processes: [] }),
+    /cowprof\.page\/1.*cowprof\.page\/2/,
+  ],
 };
 for (const [name, [html, sentence]] of Object.entries(kBroken)) {
   test(`what can't be read is said in a sentence: ${name}`, async () => {
@@ -92,7 +98,15 @@ for (const [name, [html, sentence]] of Object.entries(kBroken)) {
 }
 
 test("wrong types and missing keys are unknown, not an exception", async () => {
-  const odd = { schema: "cowprof.page/2", report: { workers: [null, 3, { pid: "x" }], limits: {}, totals: 4, diagnoses: [[]] }, times_ms: [0, 1000, 1000], processes: [{}, 7, { first: 9, private_kib: "x", causes: 3 }, { copies: [1] }], totals: null, events: [{ t: null }, 1], limits: [5] };
+  const odd = {
+    schema: "cowprof.page/2",
+    report: { workers: [null, 3, { pid: "x" }], limits: {}, totals: 4, diagnoses: [[]] },
+    times_ms: [0, 1000, 1000],
+    processes: [{}, 7, { first: 9, private_kib: "x", causes: 3 }, { copies: [1] }],
+    totals: null,
+    events: [{ t: null }, 1],
+    limits: [5],
+  };
   await withPage("odd", odd, {}, async (page) => {
     assert.equal((await workerRows(page)).length, 3);
   });

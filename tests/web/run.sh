@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes a real recording, its page and its report with the real tool, and tests the page in headless Chromium. Called by ctest with the
-# tool and a folder for the recording; without root there is no real recording, and the page's tests on made-up data run alone.
+# Usage: run.sh TOOL DIRECTORY. Makes a real recording, its page and its report with TOOL, and tests the page in headless Chromium.
+# Without root there is no real recording, and only the tests on synthetic data run.
 set -euo pipefail
 cowprof=$(realpath "$1")
 out=$2

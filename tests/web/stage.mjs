@@ -1,5 +1,4 @@
-// Owns the browser of one test file, and the visit that most tests are: made-up data as a page, looked at, and nothing amiss.
-// Called by: *.test.mjs.
+// Owns the browser of one test file, and the visit that most tests make: open synthetic data as a page, check it, find no errors.
 // Does not: judge what is on the page.
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";

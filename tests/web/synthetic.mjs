@@ -1,6 +1,6 @@
-// Owns made-up recordings that have everything a page can hold; columns are plain arrays until payload.mjs packs them.
-// Called by: the tests here; by hand: node synthetic.mjs [workers] [samples] > page.html
-// Does not: stand in for real recordings; real.test.mjs takes those.
+// Owns synthetic recordings with everything that a page can hold; columns are plain arrays until payload.mjs packs them.
+// By hand: node synthetic.mjs [workers] [samples] > page.html
+// Does not: replace real recordings; real.test.mjs uses those.
 import { fileURLToPath } from "node:url";
 import { makeBlame, makePageRuns, makeRegionCounts, makeRegions, kFrames, kPlaces } from "./made_detail.mjs";
 import { makeReport } from "./made_report.mjs";
@@ -22,7 +22,9 @@ function makeNoise(seed) {
 
 // Cumulative copies by cause that sum to `copies` at every sample.
 function splitByCause(copies) {
-  const causes = Object.fromEntries(Object.entries(kShares).map(([cause, share]) => [cause, copies.map((count) => Math.floor(count * share))]));
+  const causes = Object.fromEntries(
+    Object.entries(kShares).map(([cause, share]) => [cause, copies.map((count) => Math.floor(count * share))]),
+  );
   causes.data = copies.map((count, i) => Object.keys(kShares).reduce((rest, cause) => rest - causes[cause][i], count));
   return causes;
 }
@@ -69,8 +71,11 @@ function sumOf(processes, samples, name, cumulative = false) {
 function makeTotals(parent, workers, samples) {
   const all = [parent, ...workers];
   return {
-    private_kib: sumOf(all, samples, "private_kib"), workers_private_kib: sumOf(workers, samples, "private_kib"),
-    still_shared_kib: sumOf(all, samples, "still_shared_kib"), pss_kib: sumOf(all, samples, "pss_kib"), copies: sumOf(all, samples, "copies", true),
+    private_kib: sumOf(all, samples, "private_kib"),
+    workers_private_kib: sumOf(workers, samples, "private_kib"),
+    still_shared_kib: sumOf(all, samples, "still_shared_kib"),
+    pss_kib: sumOf(all, samples, "pss_kib"),
+    copies: sumOf(all, samples, "copies", true),
     causes: Object.fromEntries(Object.keys(parent.causes).map((cause) => [cause, sumOf(all, samples, cause, true)])),
   };
 }
@@ -80,9 +85,27 @@ function makeLimits(totals, samples) {
   const row = (kind, name, unit, limit, used) => ({ kind, name, unit, limit: new Array(samples).fill(limit), used });
   return [
     row("cgroup-v1", "/job1", "bytes", bound, totals.private_kib),
-    row("host", "MemTotal", "bytes", 256 * kMib * 1024, totals.private_kib.map((kib) => kib + 24 * kMib * 1024)),
-    row("shm", "/dev/shm", "bytes", 64 * kMib, totals.private_kib.map((_, i) => Math.round((12 + 8 * Math.sin(i / 9) ** 2) * kMib))),
-    row("fds", "RLIMIT_NOFILE", "count", 1024, totals.private_kib.map((_, i) => 60 + Math.floor((30 * i) / samples))),
+    row(
+      "host",
+      "MemTotal",
+      "bytes",
+      256 * kMib * 1024,
+      totals.private_kib.map((kib) => kib + 24 * kMib * 1024),
+    ),
+    row(
+      "shm",
+      "/dev/shm",
+      "bytes",
+      64 * kMib,
+      totals.private_kib.map((_, i) => Math.round((12 + 8 * Math.sin(i / 9) ** 2) * kMib)),
+    ),
+    row(
+      "fds",
+      "RLIMIT_NOFILE",
+      "count",
+      1024,
+      totals.private_kib.map((_, i) => 60 + Math.floor((30 * i) / samples)),
+    ),
   ];
 }
 
@@ -97,7 +120,13 @@ function makeForecasts(workers, limits, samples) {
     const best = plateau * (1 - 0.3 * unsure * Math.cos(i / 7));
     const eta = Math.max(0, Math.round(samples * 0.8 - i));
     const over = known && best > limits[0].limit[i];
-    const rows = { low_kib: Math.round(best * (1 - unsure)), best_kib: Math.round(best), high_kib: Math.round(best * (1 + unsure)), ceiling_kib: Math.round(plateau * 1.06), eta_s: eta };
+    const rows = {
+      low_kib: Math.round(best * (1 - unsure)),
+      best_kib: Math.round(best),
+      high_kib: Math.round(best * (1 + unsure)),
+      ceiling_kib: Math.round(plateau * 1.06),
+      eta_s: eta,
+    };
     for (const [name, value] of Object.entries(rows)) forecasts[name].push(known ? value : null);
     forecasts.limit_eta_s.push(over ? Math.round(eta / 2) : null);
     forecasts.limit.push(known ? 0 : null);
@@ -106,13 +135,25 @@ function makeForecasts(workers, limits, samples) {
 }
 
 function makeEvents(workers) {
-  const events = workers.map((one, i) => ({ t: one.first + 0.1, kind: "process", index: i + 1, pid: one.pid, text: `worker ${one.pid} was forked by parent 4199` }));
+  const events = workers.map((one, i) => ({
+    t: one.first + 0.1,
+    kind: "process",
+    index: i + 1,
+    pid: one.pid,
+    text: `worker ${one.pid} was forked by parent 4199`,
+  }));
   const dead = workers.find((one) => one.killed);
   if (dead !== undefined) {
     const t = dead.first + dead.copies.length;
     events.push({ t: t - 25, kind: "signal", index: 1, pid: 4200, text: "SIGUSR1 was sent to worker 4200 by pid 1" });
     events.push({ t: t - 12, kind: "alert", index: 1, pid: 4200, text: "worker memory of /job1 is at 91 % of its limit" });
-    events.push({ t: t - 0.2, kind: "oom", index: 2, pid: dead.pid, text: `the kernel ran out of memory in /job1 and chose worker ${dead.pid}` });
+    events.push({
+      t: t - 0.2,
+      kind: "oom",
+      index: 2,
+      pid: dead.pid,
+      text: `the kernel ran out of memory in /job1 and chose worker ${dead.pid}`,
+    });
     events.push({ t, kind: "exit", index: 2, pid: dead.pid, text: `worker ${dead.pid} was killed by SIGKILL` });
     events.push({ t: t + 6, kind: "alert-over", index: 1, pid: 4200, text: "/job1 is below 75 % of its limit again" });
   }
@@ -122,8 +163,20 @@ function makeEvents(workers) {
 function processRow(one, index) {
   const { pid, first, killed, private_kib, pss_kib, still_shared_kib, copies, causes } = one;
   return {
-    index, pid, role: index === 0 ? "parent" : "worker", name: "python3 train.py", parent: index === 0 ? null : 0, space: 0,
-    started: first, ended: killed ? first + copies.length : null, first, private_kib, pss_kib, still_shared_kib, copies, causes,
+    index,
+    pid,
+    role: index === 0 ? "parent" : "worker",
+    name: "python3 train.py",
+    parent: index === 0 ? null : 0,
+    space: 0,
+    started: first,
+    ended: killed ? first + copies.length : null,
+    first,
+    private_kib,
+    pss_kib,
+    still_shared_kib,
+    copies,
+    causes,
   };
 }
 
@@ -137,13 +190,32 @@ export function makePage({ workers: workerCount = 3, samples = 180 } = {}) {
   const report = makeReport({ workers, parent, totals, limits, forecasts, samples });
   const regions = makeRegions();
   return {
-    schema: "cowprof.page/2", report,
+    schema: "cowprof.page/2",
+    report,
     verdict: `${workerCount} workers lost ${(report.totals.copied_bytes / 2 ** 30).toFixed(1)} GiB to copies: reading Python objects in dataset.py:41 writes their reference counts. One worker was killed when /job1 ran out of memory.`,
-    run: { tool: "cowprof 0.1.0", kernel: "6.18.44", started: "2026-11-21T12:00:00Z", interval_seconds: 1, page_bytes: 4096, complete: true, rung: "btf-tracepoints", exactness: "exact", live: false },
+    run: {
+      tool: "cowprof 0.1.0",
+      kernel: "6.18.44",
+      started: "2026-11-21T12:00:00Z",
+      interval_seconds: 1,
+      page_bytes: 4096,
+      complete: true,
+      rung: "btf-tracepoints",
+      exactness: "exact",
+      live: false,
+    },
     times_ms: Array.from({ length: samples }, (_, i) => i * 1000),
-    processes: [parent, ...workers].map(processRow), totals, limits, forecasts, events: makeEvents(workers),
-    frames: kFrames, places: kPlaces, blame: makeBlame(workers, samples), regions,
-    region_counts: makeRegionCounts(workers, regions, samples), pages: makePageRuns(workers, regions, samples),
+    processes: [parent, ...workers].map(processRow),
+    totals,
+    limits,
+    forecasts,
+    events: makeEvents(workers),
+    frames: kFrames,
+    places: kPlaces,
+    blame: makeBlame(workers, samples),
+    regions,
+    region_counts: makeRegionCounts(workers, regions, samples),
+    pages: makePageRuns(workers, regions, samples),
   };
 }
 
@@ -151,7 +223,8 @@ export function makePage({ workers: workerCount = 3, samples = 180 } = {}) {
 export function makeRunningPage({ samples = 70, live = false, ...options } = {}) {
   const page = makePage(options);
   const cut = (record, first = 0) => {
-    for (const [key, values] of Object.entries(record)) if (Array.isArray(values)) record[key] = values.slice(0, Math.max(0, samples - first));
+    for (const [key, values] of Object.entries(record))
+      if (Array.isArray(values)) record[key] = values.slice(0, Math.max(0, samples - first));
   };
   page.times_ms.length = samples;
   for (const one of [page.totals, ...page.processes]) {
@@ -169,17 +242,38 @@ export function makeRunningPage({ samples = 70, live = false, ...options } = {})
 export function makeEmptyPage() {
   const page = makePage({ workers: 1, samples: 2 });
   const nothing = { private_kib: [], workers_private_kib: [], still_shared_kib: [], pss_kib: [], copies: [], causes: {} };
-  Object.assign(page, { verdict: "Nothing was recorded.", times_ms: [], processes: [], totals: nothing, limits: [], events: [], frames: [], places: [], regions: [] });
+  Object.assign(page, {
+    verdict: "Nothing was recorded.",
+    times_ms: [],
+    processes: [],
+    totals: nothing,
+    limits: [],
+    events: [],
+    frames: [],
+    places: [],
+    regions: [],
+  });
   for (const table of ["forecasts", "blame", "region_counts", "pages"]) for (const key of Object.keys(page[table])) page[table][key] = [];
   Object.assign(page.report, { workers: [], samples: 0, duration_seconds: 0, limits: [], diagnoses: [], by_type: [], by_line: [] });
   page.report.totals = { copies: null, copied_bytes: null, copy_seconds: null, by_cause: {} };
-  Object.assign(page.report.forecast, { sentence: "", shape: null, verdict: "unknown", ceiling_bytes: null, plateau_bytes: null, limits: [] });
+  Object.assign(page.report.forecast, {
+    sentence: "",
+    shape: null,
+    verdict: "unknown",
+    ceiling_bytes: null,
+    plateau_bytes: null,
+    limits: [],
+  });
   return page;
 }
 
 export const kHostile = [
-  `<img src=x onerror="globalThis.pwned=1">`, `</script><script>globalThis.pwned=1</script>`, `"'\`><svg onload=globalThis.pwned=1>`,
-  "\u202egnp.exe\u2066 \u0000\u0007 name", "javascript:globalThis.pwned=1", "x".repeat(4000),
+  `<img src=x onerror="globalThis.pwned=1">`,
+  `</script><script>globalThis.pwned=1</script>`,
+  `"'\`><svg onload=globalThis.pwned=1>`,
+  "\u202egnp.exe\u2066 \u0000\u0007 name",
+  "javascript:globalThis.pwned=1",
+  "x".repeat(4000),
 ];
 
 export function makeHostilePage() {
@@ -189,13 +283,22 @@ export function makeHostilePage() {
   page.report.target.command = kHostile.join(" ");
   page.report.exactness.rung = quotes;
   kHostile.forEach((name, i) => Object.assign(page.processes[i + 1], { name, role: i === 4 ? link : "worker" }));
-  kHostile.forEach((name, i) => Object.assign(page.report.workers[i], { role: name, exit: { kind: "signaled", code: null, signal: name, cause: name } }));
+  kHostile.forEach((name, i) =>
+    Object.assign(page.report.workers[i], { role: name, exit: { kind: "signaled", code: null, signal: name, cause: name } }),
+  );
   page.report.limits.forEach((limit, i) => Object.assign(limit, { name: kHostile[i], kind: i === 1 ? long : script }));
   page.limits.forEach((limit, i) => Object.assign(limit, { name: kHostile[i] }));
   page.events = kHostile.map((name, i) => ({ t: i * 5, kind: i === 3 ? image : "note", index: null, pid: null, text: name }));
   page.report.by_type = kHostile.map((type) => ({ type, copies: 1, bytes: 4096, share: 0.1 }));
   page.report.by_line = kHostile.map((file) => ({ file, function: quotes, line: 1, copies: 1, bytes: 4096, share: 0.1 }));
-  page.report.diagnoses = kHostile.map((text) => ({ id: text, confidence: 0.5, summary: text, evidence: [text], advice: [text], pids: [] }));
+  page.report.diagnoses = kHostile.map((text) => ({
+    id: text,
+    confidence: 0.5,
+    summary: text,
+    evidence: [text],
+    advice: [text],
+    pids: [],
+  }));
   page.report.losses = { [image]: 3 };
   Object.assign(page.run, { tool: image, kernel: bidi, started: script });
   return page;
@@ -209,7 +312,17 @@ export function makeNullPage() {
   }
   page.report.totals = { copies: null, copied_bytes: null, copy_seconds: null, by_cause: { refcount: null } };
   Object.assign(page.report.exactness, { copies: "unavailable", rung: "none" });
-  Object.assign(page.report.forecast, { shape: null, ceiling_bytes: null, eta_limit_seconds: null, first_limit: null, nearest_limit: null, verdict: "unknown", sentence: "", plateau_bytes: null, limits: [] });
+  Object.assign(page.report.forecast, {
+    shape: null,
+    ceiling_bytes: null,
+    eta_limit_seconds: null,
+    first_limit: null,
+    nearest_limit: null,
+    verdict: "unknown",
+    sentence: "",
+    plateau_bytes: null,
+    limits: [],
+  });
   for (const limit of page.report.limits) Object.assign(limit, { limit: null, used: null, peak: null, ratio: null });
   for (const one of [...page.processes, page.totals]) Object.assign(one, { copies: one.copies.map(() => null), causes: {} });
   page.processes[1].private_kib = page.processes[1].private_kib.map((value, i) => (i % 2 === 1 ? null : value));

@@ -1,10 +1,19 @@
 // Owns the tests of the timeline by its visible effects: strips, cursor, selection, zoom, pinning, forecast, keyboard, speed.
-// Called by: npm test in web/, after npm run build.
-// Does not: test the sections below; what they make of a selection is theirs.
+// Does not: test the sections below, or how they react to a selection.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { paintedPixels } from "./browser.mjs";
-import { assertBytes, bytesShown, canvasText, checkChartsPainted, checkNoOverflow, checkQuiet, hover, secondsShown, settle } from "./checks.mjs";
+import {
+  assertBytes,
+  bytesShown,
+  canvasText,
+  checkChartsPainted,
+  checkNoOverflow,
+  checkQuiet,
+  hover,
+  secondsShown,
+  settle,
+} from "./checks.mjs";
 import { kHostile, makeHostilePage, makePage, makeRunningPage } from "./synthetic.mjs";
 import { makeStage } from "./stage.mjs";
 
@@ -45,20 +54,31 @@ const shadeWidth = (page) => page.$eval(".selection-shade", (shade) => shade.get
 test("five strips: memory in sum and by process, copies by cause, shared memory, descriptors", async () => {
   await withPage("strips", makePage(), {}, async (page) => {
     const titles = await page.$$eval(".strip-title > span:first-child", (all) => all.map((title) => title.textContent));
-    assert.deepEqual(titles, ["All processes together", "Each process", "Copies per second, by cause", "Shared memory used, against its capacity: /dev/shm", "File descriptors used, against their limit: RLIMIT_NOFILE"]);
+    assert.deepEqual(titles, [
+      "All processes together",
+      "Each process",
+      "Copies per second, by cause",
+      "Shared memory used, against its capacity: /dev/shm",
+      "File descriptors used, against their limit: RLIMIT_NOFILE",
+    ]);
     await checkChartsPainted(page);
     for (const strip of ["shm", "fds"]) assert.ok((await paintedPixels(page, `.strip.${strip} canvas`)).painted > 1500, strip);
   });
   const bare = makePage();
   bare.limits = bare.limits.filter(({ kind }) => kind.startsWith("cgroup"));
-  await withPage("no-shm", bare, {}, async (page) => assert.equal(await page.locator(".strip").count(), 3, "only what is known has a strip"));
+  await withPage("no-shm", bare, {}, async (page) =>
+    assert.equal(await page.locator(".strip").count(), 3, "only what is known has a strip"),
+  );
 });
 
 test("hovering shows the values of that instant: memory, rates by cause, shm", async () => {
   const data = makePage();
   const at = (values, time) => values[secondsShown(time)];
   await withPage("hover", data, {}, async (page) => {
-    for (const [strip, share] of [["sum", 0.3], ["memory", 0.5]]) {
+    for (const [strip, share] of [
+      ["sum", 0.3],
+      ["memory", 0.5],
+    ]) {
       const { time, rows } = await hover(page, strip, share);
       const row = (name) => rows.find((one) => one.name === name);
       assertBytes(row("sum").value, at(data.totals.private_kib, time) * 1024, `sum at ${time}`);
@@ -68,14 +88,24 @@ test("hovering shows the values of that instant: memory, rates by cause, shm", a
     const { time, rows } = await hover(page, "rate", 0.4);
     const [now, before] = [secondsShown(time), secondsShown(time) - 1];
     const rate = (values) => `${(values[now] - values[before]).toLocaleString("en-US")}/s`;
-    assert.deepEqual(rows.map(({ name, value }) => [name, value]), [
-      ["all copies", rate(data.totals.copies)], ["Reference counts", rate(data.totals.causes.refcount)], ["Garbage collector", rate(data.totals.causes.gc_header)],
-      ["Data", rate(data.totals.causes.data)], ["Allocator", rate(data.totals.causes.allocator)],
-    ]);
+    assert.deepEqual(
+      rows.map(({ name, value }) => [name, value]),
+      [
+        ["all copies", rate(data.totals.copies)],
+        ["Reference counts", rate(data.totals.causes.refcount)],
+        ["Garbage collector", rate(data.totals.causes.gc_header)],
+        ["Data", rate(data.totals.causes.data)],
+        ["Allocator", rate(data.totals.causes.allocator)],
+      ],
+    );
     const shm = await hover(page, "shm", 0.6);
     assertBytes(shm.rows[0].value, at(data.limits[2].used, shm.time) * 1024, "shm used");
     assertBytes(shm.rows[1].value, 64 * 2 ** 20, "its capacity");
-    for (const [measure, values] of [["copies", data.totals.copies.map((copies) => copies * 4)], ["stillShared", data.totals.still_shared_kib], ["pss", data.totals.pss_kib]]) {
+    for (const [measure, values] of [
+      ["copies", data.totals.copies.map((copies) => copies * 4)],
+      ["stillShared", data.totals.still_shared_kib],
+      ["pss", data.totals.pss_kib],
+    ]) {
       await page.click(`[data-measure="${measure}"]`);
       const shown = await hover(page, "memory", 0.6);
       assertBytes(shown.rows.find((row) => row.name === "sum").value, at(values, shown.time) * 1024, measure);
@@ -92,7 +122,7 @@ test("a limit is drawn when it fits, and named when it is off the chart", async 
   });
 });
 
-test("dragging selects a span in all strips: what happened in it, Esc clears, Zoom to it zooms", async () => {
+test("dragging selects a span in all strips: what happened in it, Esc clears, Zoom to selection zooms", async () => {
   const data = makePage();
   await withPage("select", data, {}, async (page) => {
     assert.ok(!(await page.locator(".selection-status").isVisible()));
@@ -162,7 +192,11 @@ test("keyboard only: cursor, zoom, move, selection, all, help", async () => {
     await press("?");
     assert.ok(await page.isVisible("dialog.help[open]"));
     assert.match(await page.textContent("dialog.help"), /Shift \+ wheel.*Home.*Esc/s);
-    assert.equal(await page.evaluate(() => document.querySelector("dialog.help").contains(document.activeElement)), true, "the focus is in the dialog");
+    assert.equal(
+      await page.evaluate(() => document.querySelector("dialog.help").contains(document.activeElement)),
+      true,
+      "the focus is in the dialog",
+    );
     await press("Escape");
     assert.equal(await page.locator("dialog.help[open]").count(), 0);
     assert.equal(await page.evaluate(() => document.activeElement.className), "plots", "and back where it was");
@@ -220,9 +254,16 @@ test("a finished run: the cursor shows what was said at that moment", async () =
     assert.match(await page.textContent(".said"), /^Hover to see/);
     const { time } = await hover(page, "sum", 0.3);
     const words = await page.textContent(".said");
-    const [, clock, best, low, high] = /^At ([\d:]+) cowprof said: workers level off at (.+?) \((.+?) to (.+?)\) in 1 min \d+ s/.exec(words);
+    const [, clock, best, low, high] = /^At ([\d:]+) cowprof said: workers level off at (.+?) \((.+?) to (.+?)\) in 1 min \d+ s/.exec(
+      words,
+    );
     assert.equal(clock, time);
-    for (const [shown, name] of [[best, "best_kib"], [low, "low_kib"], [high, "high_kib"]]) assertBytes(shown, data.forecasts[name][secondsShown(time)] * 1024, name);
+    for (const [shown, name] of [
+      [best, "best_kib"],
+      [low, "low_kib"],
+      [high, "high_kib"],
+    ])
+      assertBytes(shown, data.forecasts[name][secondsShown(time)] * 1024, name);
     assert.ok((await paintedPixels(page, "canvas.forecast")).painted > 3000, "and it is drawn");
     await hover(page, "sum", 0.02);
     assert.match(await page.textContent(".said"), /^Nothing was forecast/);
@@ -246,7 +287,7 @@ for (const scheme of ["light", "dark"]) {
 
 test("events are marked, and hovering a mark tells what happened", async () => {
   await withPage("events", makePage(), {}, async (page) => {
-    assert.ok(await page.locator('.mark[data-kind="process"]').count() >= 1);
+    assert.ok((await page.locator('.mark[data-kind="process"]').count()) >= 1);
     const oom = page.locator('.mark[data-kind="oom"]');
     await oom.hover();
     assert.ok(await oom.locator(".mark-tip").isVisible());
@@ -262,7 +303,7 @@ test("sixty-four workers: the largest have lines, the crowd is a band, and any c
   const data = makePage({ workers: 64, samples: 600 });
   await withPage("many", data, { scheme: "dark" }, async (page) => {
     await checkChartsPainted(page);
-    assert.ok(await page.locator(".legend .legend-entry").count() < 20, "the legend does not list sixty-four lines");
+    assert.ok((await page.locator(".legend .legend-entry").count()) < 20, "the legend does not list sixty-four lines");
     assert.match(await page.textContent(".strip-title >> nth=1"), /band from the smallest to the largest of 58 more/);
     const { time, rows } = await hover(page, "memory", 0.5);
     const crowd = rows.find((row) => row.name === "58 more, largest");
@@ -283,17 +324,24 @@ test("a peak of one sample in a hundred thousand is still seen: memory and rate"
   for (const one of [data.totals, data.processes[1]]) one.private_kib[peak - (one.first ?? 0)] *= 4;
   for (let i = peak; i < 100000; i++) data.totals.causes.refcount[i] += 5e6;
   const drawn = [];
-  for (const [name, content] of [["flat", flat], ["peak", data]]) {
+  for (const [name, content] of [
+    ["flat", flat],
+    ["peak", data],
+  ]) {
     await withPage(name, content, {}, async (page) => {
       drawn.push([await canvasText(page, "sum"), await canvasText(page, "memory"), await canvasText(page, "rate")]);
       if (name === "peak") {
         const share = peak / 99999;
-        const column = await page.$eval(".strip.memory canvas", (canvas, at) => {
-          const { data: pixels } = canvas.getContext("2d").getImageData(Math.round(74 + (canvas.width - 86) * at) - 3, 10, 7, 60); // the upper third, far above all other values
-          let painted = 0;
-          for (let i = 3; i < pixels.length; i += 4) if (pixels[i] > 60) painted++;
-          return painted;
-        }, share);
+        const column = await page.$eval(
+          ".strip.memory canvas",
+          (canvas, at) => {
+            const { data: pixels } = canvas.getContext("2d").getImageData(Math.round(74 + (canvas.width - 86) * at) - 3, 10, 7, 60); // the upper third, far above all other values
+            let painted = 0;
+            for (let i = 3; i < pixels.length; i += 4) if (pixels[i] > 60) painted++;
+            return painted;
+          },
+          share,
+        );
         assert.ok(column >= 20, `the needle is drawn (${column} pixels)`);
       }
     });
@@ -329,7 +377,10 @@ test("one sample, and causes that are not known: still a timeline", async () => 
   for (const one of [bare.totals, ...bare.processes]) one.causes = {};
   await withPage("no-causes", bare, {}, async (page) => {
     const { rows } = await hover(page, "rate", 0.4);
-    assert.deepEqual(rows.map(({ name }) => name), ["copies"]);
+    assert.deepEqual(
+      rows.map(({ name }) => name),
+      ["copies"],
+    );
     assert.equal(await page.textContent(".strip-title >> nth=2"), "Copies per second");
   });
 });
@@ -346,15 +397,19 @@ test("a million samples: shown, hovered, zoomed and panned without a wait", asyn
   const zooms = [];
   await page.focus(".plots");
   for (const key of ["+", "+", "+", "-", "-"]) {
-    zooms.push(await page.evaluate(async (pressed) => {
-      const from = performance.now();
-      document.querySelector(".plots").dispatchEvent(new KeyboardEvent("keydown", { key: pressed, bubbles: true, cancelable: true }));
-      await new Promise((done) => requestAnimationFrame(() => setTimeout(done, 0)));
-      return performance.now() - from;
-    }, key));
+    zooms.push(
+      await page.evaluate(async (pressed) => {
+        const from = performance.now();
+        document.querySelector(".plots").dispatchEvent(new KeyboardEvent("keydown", { key: pressed, bubbles: true, cancelable: true }));
+        await new Promise((done) => requestAnimationFrame(() => setTimeout(done, 0)));
+        return performance.now() - from;
+      }, key),
+    );
   }
   const heap = await page.evaluate(() => performance.memory.usedJSHeapSize / 1e6);
-  context.diagnostic(`shown after ${shown.toFixed(0)} ms, zooms ${zooms.map((ms) => ms.toFixed(0)).join(" ")} ms, heap ${heap.toFixed(0)} MB`);
+  context.diagnostic(
+    `shown after ${shown.toFixed(0)} ms, zooms ${zooms.map((ms) => ms.toFixed(0)).join(" ")} ms, heap ${heap.toFixed(0)} MB`,
+  );
   assert.ok(shown <= 4000 && Math.min(...zooms) <= 300 && heap <= 150);
   checkQuiet(opened.noted);
   await opened.close();

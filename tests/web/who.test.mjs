@@ -1,6 +1,5 @@
 // Owns the tests of who did it: the icicle, its search and keys, and tables that follow time, pin and search.
-// Called by: npm test in web/, after npm run build.
-// Does not: test the tables' looks for the whole recording; why.test.mjs does.
+// Does not: test how the tables look for the whole recording; why.test.mjs does.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { paintedPixels } from "./browser.mjs";
@@ -50,7 +49,9 @@ function assertTip(text, { name, place, copies, total }) {
 // A drag is followed at the pace that the page can afford: waits until all sections say the span that is selected.
 async function followed(page) {
   await page.waitForFunction(() => {
-    const words = document.querySelector(".selection-status").checkVisibility() ? /^.* to .*(?= selected)/.exec(document.querySelector(".selection-status").textContent)[0] : null;
+    const words = document.querySelector(".selection-status").checkVisibility()
+      ? /^.* to .*(?= selected)/.exec(document.querySelector(".selection-status").textContent)[0]
+      : null;
     return ["#who > .lead", ".why-total", "#workers > .lead"].every((one) => {
       const text = document.querySelector(one)?.textContent ?? "";
       return words === null ? !/\d to \d|\d s to \d/.test(text) : text.includes(words) || text === "";
@@ -69,10 +70,15 @@ async function selectTime(page, from, to) {
   await page.mouse.move(frame.x + frame.width * to, frame.y + 40);
   await page.mouse.up();
   await followed(page);
-  return [...(await page.textContent(".selection-status")).matchAll(/(?:(\d+):)?([\d.]+)(?: s)?(?= to| selected)/g)].map(([, minutes = 0, seconds]) => Number(minutes) * 60 + Number(seconds));
+  return [...(await page.textContent(".selection-status")).matchAll(/(?:(\d+):)?([\d.]+)(?: s)?(?= to| selected)/g)].map(
+    ([, minutes = 0, seconds]) => Number(minutes) * 60 + Number(seconds),
+  );
 }
 
-const rowsOf = (page, id) => page.$$eval(`#${id} tbody tr`, (all) => all.map((row) => ({ name: row.querySelector("th").title, cells: [...row.cells].slice(1).map((cell) => cell.textContent) })));
+const rowsOf = (page, id) =>
+  page.$$eval(`#${id} tbody tr`, (all) =>
+    all.map((row) => ({ name: row.querySelector("th").title, cells: [...row.cells].slice(1).map((cell) => cell.textContent) })),
+  );
 
 for (const scheme of ["light", "dark"]) {
   test(`the icicle: outermost call on top, native code and type beneath; hover tells line, share, copies and bytes; ${scheme}`, async () => {
@@ -81,7 +87,12 @@ for (const scheme of ["light", "dark"]) {
     await withPage(`who-${scheme}`, data, { scheme }, async (page) => {
       const { painted, colours } = await paintedPixels(page, `${kView} canvas`);
       assert.ok(painted > 50000 && colours > 20, `${painted} pixels in ${colours} colours`);
-      assertTip(await hoverBox(page, 10, 4), { name: "__getitem__", place: "/srv/train/dataset.py:41", copies: below(data, sums, 0), total: sum(sums) });
+      assertTip(await hoverBox(page, 10, 4), {
+        name: "__getitem__",
+        place: "/srv/train/dataset.py:41",
+        copies: below(data, sums, 0),
+        total: sum(sums),
+      });
       assert.match(await hoverBox(page, 10, 5), /^unicode_hashlibpython3\.11\.so\.1\.0.*Reference counts 100 %$/);
       assert.match(await hoverBox(page, 10, 6), /^strthe type that was written/);
       await page.mouse.move(2, 2);
@@ -97,10 +108,26 @@ test("a click zooms, the path leads back; the levels of native code and types ca
     await hoverBox(page, 10, 4);
     await page.locator(kView).click({ position: { x: 10, y: 4 * kRow + 8 } });
     await settle(page);
-    assert.deepEqual(await page.$$eval(".crumbs > *", (all) => all.map((one) => one.textContent)), ["all copies", "main", "_worker_loop", "fetch", "__getitem__"]);
-    assertTip(await hoverBox(page, 10, 0), { name: "__getitem__", place: "/srv/train/dataset.py:41", copies: below(data, sums, 0), total: sum(sums) });
+    assert.deepEqual(await page.$$eval(".crumbs > *", (all) => all.map((one) => one.textContent)), [
+      "all copies",
+      "main",
+      "_worker_loop",
+      "fetch",
+      "__getitem__",
+    ]);
+    assertTip(await hoverBox(page, 10, 0), {
+      name: "__getitem__",
+      place: "/srv/train/dataset.py:41",
+      copies: below(data, sums, 0),
+      total: sum(sums),
+    });
     const { width } = await page.locator(kView).boundingBox();
-    assertTip(await hoverBox(page, width - 10, 1), { name: "decode", place: "/srv/train/dataset.py:88", copies: below(data, sums, 1), total: sum(sums) });
+    assertTip(await hoverBox(page, width - 10, 1), {
+      name: "decode",
+      place: "/srv/train/dataset.py:88",
+      copies: below(data, sums, 1),
+      total: sum(sums),
+    });
     await page.locator(".crumb", { hasText: "fetch" }).click();
     await settle(page);
     assert.match(await hoverBox(page, 10, 0), /^fetch/);
@@ -120,7 +147,10 @@ test("keyboard only: reach it, walk it, zoom, go back; what is in focus is read 
     await page.focus(".toggle >> text=types");
     await page.keyboard.press("Tab");
     assert.equal(await page.evaluate(() => document.activeElement.className), "icicle-view");
-    assert.match(await page.getAttribute(kView, "aria-label"), /Flame graph of [\d.]+ GiB by Python line\. Arrow keys move, Enter zooms in, Escape goes back/);
+    assert.match(
+      await page.getAttribute(kView, "aria-label"),
+      /Flame graph of [\d.]+ GiB by Python line\. Arrow keys move, Enter zooms in, Escape goes back/,
+    );
     for (let i = 0; i < 6; i++) await page.keyboard.press("ArrowDown");
     const status = page.locator(".icicle-tip[role=status]");
     assert.match(await status.textContent(), /^unicode_hash/);
@@ -149,7 +179,10 @@ test("search: the share that matches, none counted twice; tables show the rows t
     assert.ok(!before.equals(await page.locator(kView).screenshot()), "what does not match fades");
     await page.fill("#who .search-box", "MODULE_25");
     await settle(page);
-    assert.deepEqual((await rowsOf(page, "by-line")).map((row) => row.name), [`${data.report.by_line[25].file}:35`]);
+    assert.deepEqual(
+      (await rowsOf(page, "by-line")).map((row) => row.name),
+      [`${data.report.by_line[25].file}:35`],
+    );
     assert.equal(await page.textContent("#by-line .filter-count"), "1 of 26 rows");
     assert.equal(await page.textContent(".found"), "0 % matched");
     assert.match(await page.textContent("#by-type tbody:last-child"), /No row contains that text/);
@@ -167,7 +200,7 @@ test("a selected time: lines, types, native code, regions, workers and causes fo
     assert.ok(span.length === 2 && span[0] > 40 && span[1] < 110, String(span));
     const checkpoints = span.map((seconds) => data.blame.times_ms.filter((ms) => ms <= seconds * 1000).length - 1);
     const sums = copiesByPlace(data, () => true, checkpoints);
-    const words = (await page.textContent("#who > .lead"));
+    const words = await page.textContent("#who > .lead");
     assert.match(words, /by all processes: [\d.]+ s to [\d.]+ s; estimated from samples\./);
     const lines = await rowsOf(page, "by-line");
     const [top] = data.frames[0];
@@ -179,10 +212,14 @@ test("a selected time: lines, types, native code, regions, workers and causes fo
     assertBytes(types.dict, (sums[1] + sums[3]) * 4096, "dict");
     const gain = (values, first, t) => values[Math.min(values.length - 1, Math.floor(t) - first)] ?? 0;
     const copied = data.processes.slice(1).map((one) => gain(one.copies, one.first, span[1]) - gain(one.copies, one.first, span[0]));
-    const workers = await page.$$eval("#workers tbody.workers tr", (rows) => rows.map((row) => [row.cells[0].textContent, row.cells[3].textContent]));
-    data.processes.slice(1).forEach((one, i) => assert.equal(workers.find(([pid]) => pid === String(one.pid))[1], copied[i].toLocaleString("en-US")));
+    const workers = await page.$$eval("#workers tbody.workers tr", (rows) =>
+      rows.map((row) => [row.cells[0].textContent, row.cells[3].textContent]),
+    );
+    data.processes
+      .slice(1)
+      .forEach((one, i) => assert.equal(workers.find(([pid]) => pid === String(one.pid))[1], copied[i].toLocaleString("en-US")));
     assert.match(await page.textContent("#workers .lead"), /what each copied from [\d.]+ s to [\d.]+ s, and held at the end/);
-    assert.ok(await page.locator("#by-region-then tbody tr").count() > 3, "regions, as of the end of it");
+    assert.ok((await page.locator("#by-region-then tbody tr").count()) > 3, "regions, as of the end of it");
     assert.match(await page.textContent(".why-total"), /copied by all processes, [\d.]+ s to [\d.]+ s/);
     await page.keyboard.press("Escape");
     await page.locator(".selection-status").waitFor({ state: "hidden" });
@@ -206,10 +243,18 @@ test("one process, or workers only", async () => {
   await withPage("who-pinned", data, {}, async (page) => {
     await page.locator(".toggle", { hasText: "workers only" }).click();
     await settle(page);
-    assertBytes(/Flame graph of ([\d.]+ \w+)/.exec(await page.getAttribute(kView, "aria-label"))[1], sum(copiesByPlace(data, (index) => index > 0)) * 4096, "without the parent");
+    assertBytes(
+      /Flame graph of ([\d.]+ \w+)/.exec(await page.getAttribute(kView, "aria-label"))[1],
+      sum(copiesByPlace(data, (index) => index > 0)) * 4096,
+      "without the parent",
+    );
     await page.locator("#workers .row-button", { hasText: "4201" }).click();
     await settle(page);
-    assertBytes(/Flame graph of ([\d.]+ \w+)/.exec(await page.getAttribute(kView, "aria-label"))[1], sum(copiesByPlace(data, (index) => index === 2)) * 4096, "of one");
+    assertBytes(
+      /Flame graph of ([\d.]+ \w+)/.exec(await page.getAttribute(kView, "aria-label"))[1],
+      sum(copiesByPlace(data, (index) => index === 2)) * 4096,
+      "of one",
+    );
     assert.equal(await page.getAttribute("#workers .row-button[aria-pressed=true]", "aria-pressed"), "true");
     assert.equal(await page.evaluate(() => document.activeElement.textContent), "4201", "the focus stays on the pid");
     await page.locator(".unpin", { hasText: "worker 4201" }).click();
@@ -242,25 +287,70 @@ function parseCsv(text) {
 test("CSV: whole numbers, quotes doubled, and no cell that a spreadsheet would run", async () => {
   const data = makeBlamedPage({ rows: 6 });
   const names = ["=1+1", "+cmd", "-2", "@SUM(A1)", 'a,"b"', "plain"];
-  names.forEach((type, i) => { data.report.by_type[i].type = type; });
+  names.forEach((type, i) => {
+    data.report.by_type[i].type = type;
+  });
   await withPage("who-csv", data, {}, async (page) => {
-    await page.evaluate(() => { Object.defineProperty(navigator, "clipboard", { value: { writeText: async (text) => { globalThis.copied = text; } } }); });
+    await page.evaluate(() => {
+      Object.defineProperty(navigator, "clipboard", {
+        value: {
+          writeText: async (text) => {
+            globalThis.copied = text;
+          },
+        },
+      });
+    });
     await page.focus("#by-type .copy-all");
     await page.keyboard.press("Enter");
     await page.waitForFunction(() => globalThis.copied !== undefined);
     const [heads, ...rows] = parseCsv(await page.evaluate(() => globalThis.copied));
     assert.deepEqual(heads, ["type", "copies", "copied_bytes", "share"]);
-    assert.deepEqual(rows.map(([name]) => name), ["'=1+1", "'+cmd", "'-2", "'@SUM(A1)", 'a,"b"', "plain"]);
-    rows.forEach((row, i) => assert.deepEqual(row.slice(1).map(Number), [data.report.by_type[i].copies, data.report.by_type[i].bytes, data.report.by_type[i].share]));
+    assert.deepEqual(
+      rows.map(([name]) => name),
+      ["'=1+1", "'+cmd", "'-2", "'@SUM(A1)", 'a,"b"', "plain"],
+    );
+    rows.forEach((row, i) =>
+      assert.deepEqual(row.slice(1).map(Number), [
+        data.report.by_type[i].copies,
+        data.report.by_type[i].bytes,
+        data.report.by_type[i].share,
+      ]),
+    );
   });
 });
 
-const segment = (i, more = {}) => ({ name: `torch_42_${i}`, kind: "torch", bytes: (i + 1) * 2 ** 20, length_bytes: (i + 1) * 2 ** 20, device: 1, inode: i, on_mount: true, deleted: i % 2 === 1, lost_name: false, creator: 42, ownership: "owned", mapped_by: [4200, 4199], opened_by: [4199], ...more });
+const segment = (i, more = {}) => ({
+  name: `torch_42_${i}`,
+  kind: "torch",
+  bytes: (i + 1) * 2 ** 20,
+  length_bytes: (i + 1) * 2 ** 20,
+  device: 1,
+  inode: i,
+  on_mount: true,
+  deleted: i % 2 === 1,
+  lost_name: false,
+  creator: 42,
+  ownership: "owned",
+  mapped_by: [4200, 4199],
+  opened_by: [4199],
+  ...more,
+});
 
 test("shared memory: segments at the fullest look and at the last, sortable and searchable", async () => {
   const data = makePage();
   const last = [segment(0, { ownership: "leaked", mapped_by: [], opened_by: [] })];
-  data.report.shm = { mount: "/dev/shm", capacity_bytes: 64 * 2 ** 20, used_bytes: 2 ** 20, segments: last, at_peak: { mount: "/dev/shm", capacity_bytes: 64 * 2 ** 20, used_bytes: 56 * 2 ** 20, segments: Array.from({ length: 20 }, (_, i) => segment(i)) } };
+  data.report.shm = {
+    mount: "/dev/shm",
+    capacity_bytes: 64 * 2 ** 20,
+    used_bytes: 2 ** 20,
+    segments: last,
+    at_peak: {
+      mount: "/dev/shm",
+      capacity_bytes: 64 * 2 ** 20,
+      used_bytes: 56 * 2 ** 20,
+      segments: Array.from({ length: 20 }, (_, i) => segment(i)),
+    },
+  };
   await withPage("who-shm", data, {}, async (page) => {
     assert.match(await page.textContent("#shm .lead"), /\/dev\/shm: 56\.0 MiB used of 64\.0 MiB \(88 %\)/);
     const names = () => page.$$eval("#shm tbody th", (all) => all.map((one) => one.title));
@@ -296,7 +386,13 @@ test("recursion is one box that says how deep; hundreds of different frames scro
     assert.match(await hoverBox(page, 10, 3), /^fetch.*calls itself, up to 300 deep$/);
     const { scroll, shown } = await page.$eval(kView, (view) => ({ scroll: view.scrollHeight, shown: view.clientHeight }));
     assert.ok(scroll >= 400 * kRow && shown < 600, `${scroll} pixels, of which ${shown} are shown`);
-    await page.$eval(kView, (view, top) => { view.scrollTop = top; }, 300 * kRow);
+    await page.$eval(
+      kView,
+      (view, top) => {
+        view.scrollTop = top;
+      },
+      300 * kRow,
+    );
     await settle(page);
     await page.$eval(kView, (view) => view.focus());
     const { painted } = await paintedPixels(page, `${kView} canvas`);
@@ -312,7 +408,13 @@ test("hostile names in frames, native code, types, segments: text on the page, a
       data.frames[i % data.frames.length] = [name, name, 10 + i];
       Object.assign(data.places[i % data.places.length], { type: name, module: name, symbol: name });
     });
-    data.report.shm = { mount: kHostile[0], capacity_bytes: 1e6, used_bytes: 10, segments: kHostile.map((name, i) => segment(i, { name, kind: name, ownership: name })), at_peak: null };
+    data.report.shm = {
+      mount: kHostile[0],
+      capacity_bytes: 1e6,
+      used_bytes: 10,
+      segments: kHostile.map((name, i) => segment(i, { name, kind: name, ownership: name })),
+      at_peak: null,
+    };
     await withPage(`who-hostile-${width}`, data, { width }, async (page) => {
       for (let row = 0; row < 8; row++) await hoverBox(page, 6, row);
       await page.locator(kView).click({ position: { x: 6, y: 2 * kRow + 8 } });
@@ -346,8 +448,21 @@ test("390 pixels wide, dark; on paper without buttons", async () => {
 function makeManyNodes(leaves) {
   const data = makePage();
   const frames = Array.from({ length: 2000 }, (_, i) => [`/srv/module_${i % 50}.py`, `function_${i}`, i]);
-  const places = Array.from({ length: leaves }, (_, i) => ({ cause: i % 3 ? "refcount" : "data", type: "str", module: "libpython3.11.so", symbol: `symbol_${i % 97}`, frames: [i % 2000, (i * 7) % 500, (i * 13) % 100, i % 20, 0] }));
-  const blame = { times_ms: [0, 90000], index: places.map(() => 1), place: places.map((_, i) => i), steps: places.map(() => 1), at: places.map(() => 1), copies: places.map((_, i) => 1 + ((i * 7919) % 400)) };
+  const places = Array.from({ length: leaves }, (_, i) => ({
+    cause: i % 3 ? "refcount" : "data",
+    type: "str",
+    module: "libpython3.11.so",
+    symbol: `symbol_${i % 97}`,
+    frames: [i % 2000, (i * 7) % 500, (i * 13) % 100, i % 20, 0],
+  }));
+  const blame = {
+    times_ms: [0, 90000],
+    index: places.map(() => 1),
+    place: places.map((_, i) => i),
+    steps: places.map(() => 1),
+    at: places.map(() => 1),
+    copies: places.map((_, i) => 1 + ((i * 7919) % 400)),
+  };
   return { ...data, frames, places, blame };
 }
 
@@ -365,7 +480,12 @@ test("sixty thousand nodes: summed, laid out and drawn", async (context) => {
   const sums = await page.evaluate(() => performance.getEntriesByName("icicle-sums").map((entry) => entry.duration));
   const nodes = Number(await page.getAttribute(kView, "data-nodes"));
   assert.ok(nodes >= 60000, `${nodes} nodes`);
-  context.diagnostic(`${nodes} nodes: laid out and drawn in ${times[0].toFixed(0)} to ${times.at(-1).toFixed(0)} ms (first ${first.toFixed(0)} ms); planted and summed in ${sums[0].toFixed(0)} ms at first, then ${sums.slice(1).map((ms) => ms.toFixed(0)).join(", ")} ms`);
+  context.diagnostic(
+    `${nodes} nodes: laid out and drawn in ${times[0].toFixed(0)} to ${times.at(-1).toFixed(0)} ms (first ${first.toFixed(0)} ms); planted and summed in ${sums[0].toFixed(0)} ms at first, then ${sums
+      .slice(1)
+      .map((ms) => ms.toFixed(0))
+      .join(", ")} ms`,
+  );
   const { painted } = await paintedPixels(page, `${kView} canvas`);
   assert.ok(painted > 50000);
   checkQuiet(opened.noted);

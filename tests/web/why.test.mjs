@@ -1,5 +1,4 @@
-// Owns the tests of what the page says about why memory was copied: findings, causes, blame tables, small print.
-// Called by: npm test in web/, after npm run build.
+// Owns the tests of what the page says about why memory was copied: findings, causes, blame tables, footnotes.
 // Does not: test charts or the other tables; page.test.mjs does.
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -11,20 +10,37 @@ import { makeStage } from "./stage.mjs";
 
 const { open, withPage } = makeStage();
 
-const legend = (page) => page.$$eval(".cause-entry", (all) => all.map((entry) => ({
-  name: entry.querySelector("strong").textContent, words: entry.querySelector(".cause-why")?.textContent ?? "",
-  share: parseFloat(entry.querySelector(".cause-share").textContent.replace("< ", "")), bytes: entry.querySelector(".cause-amount").textContent,
-})));
-const rowsOf = (page, id) => page.$$eval(`#${id} tbody tr`, (all) => all.map((row) => ({
-  name: row.querySelector(".name").textContent, title: row.querySelector("th").title, cells: [...row.cells].slice(1).map((cell) => cell.textContent),
-})));
+const legend = (page) =>
+  page.$$eval(".cause-entry", (all) =>
+    all.map((entry) => ({
+      name: entry.querySelector("strong").textContent,
+      words: entry.querySelector(".cause-why")?.textContent ?? "",
+      share: parseFloat(entry.querySelector(".cause-share").textContent.replace("< ", "")),
+      bytes: entry.querySelector(".cause-amount").textContent,
+    })),
+  );
+const rowsOf = (page, id) =>
+  page.$$eval(`#${id} tbody tr`, (all) =>
+    all.map((row) => ({
+      name: row.querySelector(".name").textContent,
+      title: row.querySelector("th").title,
+      cells: [...row.cells].slice(1).map((cell) => cell.textContent),
+    })),
+  );
 
 test("findings stand right below the verdict, in the report's order, with advice; evidence is folded", async () => {
   const data = makeBlamedPage();
   await withPage("why-light", data, {}, async (page) => {
-    const order = await page.$$eval("main > *:not([hidden])", (all) => all.flatMap((section) => (section.className === "renewed" ? [...section.children] : section)).map((section) => section.id || section.className));
+    const order = await page.$$eval("main > *:not([hidden])", (all) =>
+      all
+        .flatMap((section) => (section.className === "rerendered" ? [...section.children] : section))
+        .map((section) => section.id || section.className),
+    );
     assert.deepEqual(order.slice(0, 4), ["page-header", "diagnoses", "tiles", "timeline"]);
-    assert.deepEqual(await page.$$eval(".diagnosis h3", (all) => all.map((head) => head.textContent)), data.report.diagnoses.map((one) => one.summary));
+    assert.deepEqual(
+      await page.$$eval(".diagnosis h3", (all) => all.map((head) => head.textContent)),
+      data.report.diagnoses.map((one) => one.summary),
+    );
     for (const { advice } of data.report.diagnoses) assert.ok((await page.textContent("#diagnoses")).includes(advice[0]));
     assert.ok(!(await page.locator(".evidence li").first().isVisible()));
     await page.locator(".evidence summary").first().click();
@@ -57,7 +73,12 @@ test("the causes: one bar and a legend in words, bytes and percent", async () =>
 test("causes differ by colour and by hatching, light and dark", async () => {
   for (const scheme of ["light", "dark"]) {
     await withPage(`why-${scheme === "dark" ? "dark" : "colours"}`, makeBlamedPage(), { scheme }, async (page) => {
-      const looks = await page.$$eval(".causes.whole .cause", (all) => all.map((one) => [getComputedStyle(one).backgroundColor, getComputedStyle(one).backgroundImage + getComputedStyle(one).backgroundSize]));
+      const looks = await page.$$eval(".causes.whole .cause", (all) =>
+        all.map((one) => [
+          getComputedStyle(one).backgroundColor,
+          getComputedStyle(one).backgroundImage + getComputedStyle(one).backgroundSize,
+        ]),
+      );
       assert.equal(new Set(looks.map(([colour]) => colour)).size, 9, "nine colours");
       assert.equal(new Set(looks.map(([, image]) => image)).size, 9, "nine hatchings");
     });
@@ -124,7 +145,7 @@ test("one worker: causes, lines and types are its own; what is known of all only
   });
 });
 
-test("small print: what copying cost, and what the comparison of pages found", async () => {
+test("footnotes: what copying cost, and what the comparison of pages found", async () => {
   const data = makeBlamedPage();
   const lived = data.report.workers.reduce((sum, row) => sum + (row.ended_at ?? data.report.duration_seconds) - row.started_at, 0);
   const spent = data.report.workers.reduce((sum, row) => sum + row.copy_seconds, 0);
@@ -132,15 +153,26 @@ test("small print: what copying cost, and what the comparison of pages found", a
     const text = await page.textContent("#why");
     const [, seconds, percent] = /(\d+\.\d) seconds of CPU went into copying \(([\d.]+) % of the workers' run time\)/.exec(text);
     assert.ok(Math.abs(Number(seconds) - spent) < 0.06 && Math.abs(Number(percent) - (100 * spent) / lived) < 0.06);
-    assert.match(text, /96 % of 12,500 copied pages are byte for byte what they were before; 2.4 % differ only in reference counts, 0.8 % only in the/);
-    assert.match(text, /17,871 copies were looked at one by one.*none proved wrong/);
+    assert.match(
+      text,
+      /96 % of 12,500 copied pages are byte for byte what they were before; 2.4 % differ only in reference counts, 0.8 % only in the/,
+    );
+    assert.match(text, /17,871 copies were inspected one by one.*none proved wrong/);
   });
 });
 
 test("a row and a whole table can be copied as text, with whole paths", async () => {
   const data = makeBlamedPage();
   await withPage("why-copy", data, {}, async (page) => {
-    await page.evaluate(() => { Object.defineProperty(navigator, "clipboard", { value: { writeText: async (text) => { globalThis.copied = text; } } }); });
+    await page.evaluate(() => {
+      Object.defineProperty(navigator, "clipboard", {
+        value: {
+          writeText: async (text) => {
+            globalThis.copied = text;
+          },
+        },
+      });
+    });
     await page.locator("#by-line tbody tr").nth(2).hover();
     await page.locator("#by-line tbody tr .copy").nth(2).click();
     const [name, called, bytes, share] = (await page.evaluate(() => globalThis.copied)).split("\t");
@@ -150,7 +182,11 @@ test("a row and a whole table can be copied as text, with whole paths", async ()
     assert.match(share, /^[\d.]+ % ± [\d.]+$/);
     assert.equal(await page.locator("#by-line tbody tr .copy").nth(2).textContent(), "copied");
     await page.locator("#by-type .copy-all").click();
-    assert.equal((await page.evaluate(() => globalThis.copied)).split("\r\n").length, data.report.by_type.length + 2, "a head, and all rows, not only those shown");
+    assert.equal(
+      (await page.evaluate(() => globalThis.copied)).split("\r\n").length,
+      data.report.by_type.length + 2,
+      "a head, and all rows, not only those shown",
+    );
   });
 });
 
@@ -160,10 +196,13 @@ test("a thousand rows: twelve are made, a hundred more on request, without a wai
   assert.equal(await page.locator("#by-line tbody tr").count(), 12);
   await page.evaluate(() => {
     globalThis.waits = [0];
-    new PerformanceObserver((list) => list.getEntries().forEach((entry) => globalThis.waits.push(entry.duration))).observe({ type: "longtask" });
+    new PerformanceObserver((list) => list.getEntries().forEach((entry) => globalThis.waits.push(entry.duration))).observe({
+      type: "longtask",
+    });
   });
   for (const id of ["by-line", "by-type", "by-native"]) await page.locator(`#${id} .more`).click();
-  for (const id of ["by-line", "by-type", "by-native"]) assert.equal(await page.locator(`#${id} tbody tr`).count(), id === "by-line" ? 112 : 108);
+  for (const id of ["by-line", "by-type", "by-native"])
+    assert.equal(await page.locator(`#${id} tbody tr`).count(), id === "by-line" ? 112 : 108);
   assert.equal(await page.textContent("#by-line .more"), "Show 100 more of 1,000");
   await page.locator("#by-line thead th", { hasText: "function" }).locator("button").click();
   await page.selectOption("#scope", { index: 40 });
@@ -184,7 +223,8 @@ test("hostile names of types, files, functions, symbols, modules, regions and ca
         assert.equal(await page.evaluate(() => globalThis.pwned), undefined);
         assert.equal(await page.locator("main img, main svg, main script, main iframe").count(), 0);
       }
-      for (const id of ["by-type", "by-native", "by-region", "diagnoses"]) assert.ok((await page.textContent(`#${id}`)).includes(kHostile[0]), `${id} shows it as it is`);
+      for (const id of ["by-type", "by-native", "by-region", "diagnoses"])
+        assert.ok((await page.textContent(`#${id}`)).includes(kHostile[0]), `${id} shows it as it is`);
       assert.ok((await rowsOf(page, "by-line")).some((row) => row.title === `${kHostile[0]}:10` && row.cells[0] === kHostile[0]));
       assert.ok((await page.textContent(".cause-legend")).includes(kHostile[0]));
       assert.doesNotMatch(await page.textContent("main"), /[\u202a-\u202e\u2066-\u2069\u0000\u0007]/);
@@ -204,7 +244,10 @@ test("nothing known: no section, or a sentence; never 0", async () => {
     assert.doesNotMatch(await page.textContent("#why .why-content"), /\d/, "no figure at all");
     assert.equal(await page.locator("#diagnoses:visible, #scope:visible, .causes.whole:visible, .verified:not(:empty)").count(), 0);
   });
-  for (const [name, data] of [["why-empty", makeEmptyPage()], ["why-nulls", makeNullPage()]]) {
+  for (const [name, data] of [
+    ["why-empty", makeEmptyPage()],
+    ["why-nulls", makeNullPage()],
+  ]) {
     if (name === "why-nulls") Object.assign(data.report, { by_type: [], by_line: [] });
     await withPage(name, data, {}, async (page) => assert.equal(await page.locator("#why:visible").count(), 0));
   }
@@ -214,7 +257,10 @@ test("nothing known: no section, or a sentence; never 0", async () => {
   clean.report.workers[1].by_cause = Object.fromEntries(Object.keys(kCauseShares).map((cause) => [cause, 0]));
   Object.assign(clean.report.workers[1], { by_type: undefined, by_line: undefined });
   await withPage("why-partly", clean, {}, async (page) => {
-    assert.ok(!(await page.$$eval("#scope option", (all) => all.map((one) => one.textContent))).includes("worker 4200"), "nothing to choose");
+    assert.ok(
+      !(await page.$$eval("#scope option", (all) => all.map((one) => one.textContent))).includes("worker 4200"),
+      "nothing to choose",
+    );
     await page.selectOption("#scope", { label: "worker 4201" });
     await settle(page);
     assert.match(await page.textContent(".why-content"), /No page was copied by worker 4201\./);

@@ -1,6 +1,6 @@
-// A tree that never stands still: branches fork leaves without a pause, and each branch has a twig that does so, too. It is there
-// to be attached to: every process that lives at the attach or is born later must be followed, once. Each leaf says when it
-// was born and when it ended (CLOCK_BOOTTIME). A line on stdin, or its end, stops the tree.
+// A process tree in constant motion, for tests of the attach: branches fork leaves without pause, and each branch has a twig that
+// does the same. Every process that lives at the attach or is born later must be tracked exactly once. Each leaf prints when
+// it was born and when it ended (CLOCK_BOOTTIME). A line or end of file on stdin stops the tree.
 //   attach_tree [--branches=3] [--pages=32] [--leaf-us=2000]
 #include <signal.h>
 #include <stdatomic.h>
@@ -34,11 +34,11 @@ static void RunLeaf(void) {
   _exit(0);
 }
 
-// Forks leaves until the tree is stopped; then waits for whatever else it forked.
+// Forks leaves until the tree is stopped, then reaps everything else it forked.
 static void ForkLeaves(const char* role) {
   int64_t born_ns = BootNanoseconds();
   int status;
-  prctl(PR_SET_PDEATHSIG, SIGKILL);  // the tree must not outlive a root that was killed
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // the tree must not outlive a killed root
   while (!atomic_load(&shared->stop)) {
     pid_t leaf = CountedFork();
     if (!leaf) RunLeaf();

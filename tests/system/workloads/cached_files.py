@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Fills its memory cgroup with page cache, which is no growth: reads files of twice the limit (read), maps and touches them
-(mapped), or reads many small ones (small), while a forked worker does the same. Holds --base MB of its own.
+"""Fills its memory cgroup with page cache, which does not count as growth: reads files of twice the limit (read), maps and touches
+them (mapped), or reads many small ones (small), while a forked worker does the same. Holds --base MB of its own memory.
 """
 import argparse
 import json

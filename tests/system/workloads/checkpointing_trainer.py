@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""A trainer that writes a checkpoint when it gets SIGUSR1, and whose worker leaks until both meet their limit.
+"""A trainer that writes a checkpoint on SIGUSR1 and has a worker that leaks until their common limit is reached.
 
     checkpointing_trainer.py FILE [--rate MB_PER_S]
 """
@@ -37,7 +37,7 @@ def main():
     while os.waitpid(worker, os.WNOHANG) == (0, 0):
         step += 1
         time.sleep(0.01)
-        if asked:  # between two steps, where the state is whole
+        if asked:  # between two steps, where the state is consistent
             temporary = arguments.file + ".new"
             with open(temporary, "w", encoding="ascii") as file:
                 json.dump({"step": step, "asked": asked.pop()}, file)

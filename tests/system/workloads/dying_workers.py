@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""Workers that end in the ways named on the command line, one after the other. Each says beforehand how it is going to end:
-{"role": "ending", "pid": ..., "by": WAY}. A way is a function below; its words after a colon are its arguments.
+"""Workers that end, one after another, in the ways named on the command line. Each first announces how it is going to end:
+{"role": "ending", "pid": ..., "by": WAY}. A way is a function below; the words after a colon are its arguments.
 
-Waits for a line on stdin before it forks, so that it can be attached to, and for the end of stdin at its own end.
+Waits for a line on stdin before it forks, so that cowprof can attach, and for the end of stdin before it exits.
 """
 import ctypes
 import faulthandler
@@ -15,7 +15,7 @@ import sys
 import time
 
 MIB = 1 << 20
-DATA = []  # what the workers inherit, if there is a way that reads it
+DATA = []  # inherited by the workers, if one of the ways reads it
 
 
 def say(**fields):
@@ -55,26 +55,26 @@ def truncated(path):
 
 
 def truncated_with_handler(path):
-    faulthandler.enable()  # prints, and raises the signal again
+    faulthandler.enable()  # prints a traceback and raises the signal again
     truncated(path)
 
 
 def full(path):
-    """Writes to a mapped file, all of 8 MiB, where there may be less room."""
+    """Writes all of a mapped file of 8 MiB, on a file system that may have less room."""
     write_all(mapped(path, 8 * MIB)[1])
     os._exit(0)
 
 
 def killed_from_outside():
-    time.sleep(60)  # who kills it has read its pid from the line above
+    time.sleep(60)  # the killer reads its pid from the announcement
 
 
 def killed_by_parent(number):
-    time.sleep(60)  # the parent does it, see run()
+    time.sleep(60)  # run() kills it
 
 
 def read_objects():
-    """Reads objects of the parent, and copies their pages by that, until it is killed; lives on if it is not."""
+    """Reads the parent's objects, which copies their pages, until it is killed; lives on if it is not."""
     for record in DATA:
         record["text"]
     say(role="survivor", pid=os.getpid())
@@ -82,7 +82,7 @@ def read_objects():
 
 
 def grow(mebibytes, per_second="100"):
-    """New memory, at a steady rate, until it is killed."""
+    """Allocates new memory at a steady rate until it is killed."""
     kept, began = [], time.monotonic()
     for i in range(int(mebibytes)):
         kept.append(b"x" * MIB)
@@ -92,7 +92,7 @@ def grow(mebibytes, per_second="100"):
 
 
 def grow_beside_victim(mebibytes):
-    """It grows, and the OOM killer is told to take a process that does not: a child that sleeps."""
+    """Grows, while the OOM killer prefers a sleeping child that does not."""
     child = os.fork()
     if child == 0:
         prefer_as_victim(1000)
@@ -117,7 +117,7 @@ def run(way, arguments):
         way(*arguments)
         os._exit(0)
     os.close(write_end)
-    os.read(read_end, 1)  # until it has said so
+    os.read(read_end, 1)  # until the child has announced its end
     os.close(read_end)
     if way is killed_by_parent:
         os.kill(pid, getattr(signal, arguments[0]))

@@ -1,5 +1,5 @@
-// Children that end in every way there is: an exit code, SIGKILL by their own hand or by the parent's, SIGSEGV, SIGABRT, SIGTERM,
-// and SIGBUS from a mapped file that was truncated. Each says beforehand how it is going to end.
+// Children that end in every way: an exit code, SIGKILL by themselves or by the parent, SIGSEGV, SIGABRT, SIGTERM, and SIGBUS from
+// a truncated mapped file. Each first announces how it is going to end.
 //   endings --file=PATH [--wait] [--linger]
 #include <signal.h>
 
@@ -33,7 +33,7 @@ static void EndByParent(int told) {
   for (;;) pause();
 }
 
-// Kills a child once it has said how it is going to end.
+// Kills a child once it has announced its end.
 static void KillChild(void) {
   int told[2];
   char c;

@@ -1,5 +1,5 @@
-// A process that execs itself again and again: it stays one process. The root execs E times, then forks a child that copies N
-// pages and execs as well; the image that follows makes M new pages.
+// A process that execs itself repeatedly and remains one process. The root execs E times, then forks a child that copies N pages
+// and execs as well; the new image makes M new pages.
 //   exec_self [--pages=20000] [--fresh=10000] [--execs=3] [--wait]
 #include "workload.h"
 

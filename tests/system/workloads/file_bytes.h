@@ -1,5 +1,5 @@
-// A file of N pages to read from: in memory, or on disk and cold, read without read-ahead so that every page that the
-// page cache takes is taken inside the read(2) under test, beside the copies of the reader's own pages.
+// A file of N pages to read: in memory, or on disk and cold. A cold one is read without read-ahead, so that the page
+// cache allocates every page inside the read(2) under test, beside the copies of the reader's own pages.
 #ifndef COWPROF_TESTS_SYSTEM_WORKLOADS_FILE_BYTES_H_
 #define COWPROF_TESTS_SYSTEM_WORKLOADS_FILE_BYTES_H_
 
@@ -15,7 +15,7 @@ static inline int MakeFile(const char* path, long pages) {
   return fd;
 }
 
-// Throws a file on disk out of the page cache. Returns how many of its pages are out.
+// Evicts a file on disk from the page cache. Returns how many of its pages are evicted.
 static inline long MakeCold(int fd, long pages) {
   long cold = 0;
   Check(!posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), "fadvise");

@@ -1,5 +1,5 @@
-// A child writes a private mapping of a file. First touch by a write: a file copy, which no write-protection fault makes. With
-// --read-first the page-cache page is mapped before, and the write is a write-protection fault that copies it.
+// A child writes a private mapping of a file. If the first touch is a write, it is a file copy without a write-protection fault.
+// With --read-first the page-cache page is mapped first, and the write is a write-protection fault that copies it.
 //   file_copies --file=PATH [--pages=8000] [--read-first] [--wait] [--linger]
 #include "file_bytes.h"
 

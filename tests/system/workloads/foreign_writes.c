@@ -1,6 +1,5 @@
-// Somebody else writes into the pages that a child shares with its parent: by process_vm_writev(2), or with --mem by
-// its /proc/PID/mem. It is the parent, or with --outside a process that belongs to no target: an orphan. No exception
-// is raised.
+// Another process writes into the pages that a child shares with its parent, by process_vm_writev(2) or, with --mem, through
+// /proc/PID/mem. The writer is the parent or, with --outside, an orphan that belongs to no target. Such writes raise no exception.
 //   foreign_writes [--pages=4000] [--mem] [--outside] [--wait] [--linger]
 #include <sys/uio.h>
 
@@ -26,7 +25,7 @@ static void WriteByCall(pid_t pid) {
   }
 }
 
-// Writes into whose pid comes by `orders`, and says so by `done`.
+// Writes into the process whose pid it reads from `orders`, then writes a byte to `done`.
 static void WriteOnOrder(int orders, int done, int by_mem) {
   pid_t pid;
   if (read(orders, &pid, sizeof(pid)) != sizeof(pid)) return;

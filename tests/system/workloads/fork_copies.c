@@ -1,4 +1,4 @@
-// Children of one fork each write N pages that they share with their parent: N copies a child, none in the parent.
+// Forked children each write N pages that they share with their parent: N copies per child, none in the parent.
 //   fork_copies [--pages=20000] [--children=1] [--wait] [--linger]
 #include "workload.h"
 

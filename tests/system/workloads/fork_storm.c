@@ -1,5 +1,5 @@
-// Short-lived children, F of them at R a second: each copies K pages, says so and ends with an exit code of its own. Every fourth
-// one forks a child in turn; every seventh leaves an orphan behind that outlives it. The root says how many forks there were.
+// F short-lived children at R a second: each copies K pages, reports it and ends with its own exit code. Every fourth one forks a
+// child of its own; every seventh leaves an orphan that outlives it. The root prints the number of forks.
 //   fork_storm [--forks=200] [--rate=500] [--pages=64] [--wait] [--linger]
 #include <sys/prctl.h>
 
@@ -9,7 +9,7 @@ enum { kNestEvery = 4, kOrphanEvery = 7, kExitCodes = 5 };
 
 static char* area;
 static long pages;
-static pid_t root;  // has the pages as they were
+static pid_t root;  // still has the original pages
 
 static void CopyAndEnd(const char* role, int exit_code) {
   struct Truth truth = {.role = role, .copies = pages, .exit_code = exit_code};

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Plants copies in a worker that would mislead or break a careless profiler. The protocol is that of planted_python.py.
+"""Plants copies that would mislead or break a careless profiler. The protocol is that of planted_python.py.
 
     hostile_python.py SCENARIO [--items N]        hostile_python.py --list
 
-Memory that looks like Python objects and is none, names that nobody expects, frames that form a cycle, processes that unmap and
-die while they are read. All is done by the target to itself (ctypes), and undone before the interpreter could stumble over it.
+Memory that looks like Python objects but is not, unexpected names, frames that form a cycle, and processes that unmap memory and
+die while they are read. The target does all of it to itself with ctypes, and undoes it before the interpreter could crash.
 """
 import array
 import ctypes
@@ -25,7 +25,7 @@ hostile = into(SCENARIOS)
 WORDS = PAGE // 8
 
 
-# ---- Memory full of {reference count, type} that holds no object ----
+# ---- Memory full of {reference count, type} pairs without objects ----
 
 
 def set_from_c(address, pages):
@@ -46,7 +46,7 @@ def add_everywhere(words):
 
 
 def lookalikes(kind, pages):
-    """`pages` of {3, kind}: the head of an object of that type wherever one looks."""
+    """`pages` pages of {3, kind}: every aligned address looks like the header of an object of that type."""
     return array.array("Q", [3, id(kind)]).tobytes() * (PAGE // 16 * pages)
 
 
@@ -74,7 +74,7 @@ def lookalike_memmove(pages):
 
 @hostile(items=8000)
 def lookalike_store(pages):
-    """Stores by the interpreter itself, through a memoryview of 8-byte words, at what looks like a reference count."""
+    """The interpreter itself stores, through a memoryview of 8-byte words, at what looks like a reference count."""
     area = mapped_lookalikes(int, pages)
     return Plan(store_items, memoryview(area).cast("Q"), strided(address_of(area), pages * PAGE, "store_items"))
 
@@ -116,7 +116,7 @@ def iterate_hostile(data):
 
 
 def with_names(function, name, file):
-    """The same function under another name in another file (3.8+; before, it stays as it is)."""
+    """The same function under another name in another file (from 3.8; earlier versions keep the name)."""
     if sys.version_info < (3, 8):
         return function
     code = function.__code__.replace(co_name=name, co_filename=file)
@@ -127,7 +127,7 @@ def with_names(function, name, file):
 
 @hostile(items=200000)
 def names(items):
-    """Instances of types of every name, each type iterated by a function of that name."""
+    """For every name, instances of a type with that name, iterated by a function with that name."""
     kinds = [type("Innocent", (object,), {"__slots__": ("a", "b", "c", "d", "e", "f", "g", "h")}) for _ in NAMES]
     for kind, name in zip(kinds, NAMES):
         kind.__name__ = name
@@ -142,7 +142,7 @@ def names(items):
 
 
 def link_to_previous():
-    """(where a frame has the pointer to its caller, is the frame in a PyFrameObject)."""
+    """(offset of a frame's pointer to its caller, whether the frame is in a PyFrameObject)."""
     if sys.version_info < (3, 11):
         return 24, False
     return (48 if sys.version_info < (3, 12) else 8), True
@@ -157,7 +157,7 @@ def word_at(address):
 
 
 def iterate_in_a_cycle(data):
-    """The frame calls itself its caller while the copies are made; nothing may raise or return meanwhile."""
+    """The frame's caller is the frame itself while the copies are made; nothing may raise or return meanwhile."""
     frame = address_of_frame(sys._getframe())
     link = word_at(frame + link_to_previous()[0])
     caller, link.value = link.value, frame
@@ -166,7 +166,7 @@ def iterate_in_a_cycle(data):
 
 
 def iterate_in_a_pair(data):
-    """This frame's caller calls this one its caller."""
+    """This frame and its caller are each other's callers."""
     frames = [address_of_frame(sys._getframe()), address_of_frame(sys._getframe(1))]
     link = word_at(frames[1] + link_to_previous()[0])
     caller, link.value = link.value, frames[0]
@@ -186,7 +186,7 @@ def frame_pair(items):
     return Plan(lambda data: iterate_in_a_pair(data), data, references(data, "iterate_in_a_pair"))
 
 
-# ---- Processes that unmap and die while they are read: no plan, no truth, many workers ----
+# ---- Many processes that unmap memory and die while they are read; without a planned truth ----
 
 
 def die_in_the_middle(data, area):
@@ -235,7 +235,7 @@ def fork_to(misdeed, data, area):
 
 
 def storm(rounds=20):
-    """Rounds of five workers at once; the parent unmaps its own memory half-way, while its workers still share it."""
+    """Runs rounds of five workers; half-way the parent unmaps its own memory while its workers still share it."""
     gc.disable()
     data = [make_text(i) for i in range(40000)]
     area = mapped_lookalikes(dict, 2000)

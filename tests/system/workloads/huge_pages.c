@@ -1,5 +1,5 @@
-// A child writes one byte in each page, or in each huge page, of memory that it shares as huge pages of 2 MiB with its
-// parent: the kernel splits the huge page and copies only what is written, 4 KiB.
+// A child writes one byte in each page, or with --sparse in each huge page, of memory that it shares with its parent as huge pages
+// of 2 MiB. The kernel splits the huge page and copies only the written 4 KiB.
 //   huge_pages [--huge=8] [--sparse] [--wait] [--linger]
 #include "workload.h"
 
@@ -14,7 +14,7 @@ static char* MapHuge(long huge) {
   return area;
 }
 
-// Of this process, as huge pages.
+// KiB of this process's memory that are in huge pages.
 static long HugeKib(void) {
   char line[256];
   long kib = 0, sum = 0;

@@ -1,5 +1,5 @@
-// The kernel itself copies: a child reads a file straight into pages that it shares with its parent. With --file=PATH the file
-// is on disk and cold, so that page-cache pages are allocated inside the same system call.
+// Copies made by the kernel: a child reads a file straight into pages that it shares with its parent. With --file=PATH the file is
+// on disk and cold, so that page-cache pages are allocated inside the same system call.
 //   kernel_copies [--pages=20000] [--file=PATH] [--wait] [--linger]
 #include "file_bytes.h"
 

@@ -1,12 +1,12 @@
 #!/usr/bin/python3
-"""A real PyTorch DataLoader that runs into a limit, and the same one that does not.
+"""A real PyTorch DataLoader that runs into a limit, or does not.
 
-  keep     every batch is kept by the trainer: /dev/shm fills up, a worker dies of SIGBUS (torch before 2.10)
-  drop     every batch is dropped: /dev/shm holds what is in flight, epoch by epoch
-  leak     the dataset of a worker caches what it has read: new memory without bound
-  copy     the workers read a list of dicts that they inherited: copies up to a ceiling
+  keep     the trainer keeps every batch: /dev/shm fills up and a worker dies of SIGBUS (torch before 2.10)
+  drop     the trainer drops every batch: /dev/shm holds only what is in flight, epoch by epoch
+  leak     a worker's dataset caches what it has read: new memory without bound
+  copy     the workers read an inherited list of dicts: copies up to a ceiling
 
-Prints its pid and its progress as JSON lines; waits for a line before it trains.
+Prints its pid and its progress as JSON lines, and waits for a line on stdin before it trains.
 """
 import argparse
 import json

@@ -1,5 +1,5 @@
-// Short-lived children and nothing else: F of them at R a second, each of which writes K inherited pages and ends. Says how many
-// there were and how long it took, so that a profiler's account can be compared. With --exec each child runs itself anew.
+// Only short-lived children: F of them at R a second, each of which writes K inherited pages and ends. Prints how many there were
+// and how long it took, to compare with the profiler's account. With --exec each child execs this program.
 //   many_forks [--forks=10000] [--rate=1000] [--pages=2] [--exec] [--wait] [--linger]
 #include "workload.h"
 
@@ -12,7 +12,7 @@ static void RunChild(long pages, int exec) {
   _exit(0);
 }
 
-// Children that have ended; as many as there are, or all if `last`.
+// Reaps the children that have ended or, if `last`, all of them. Returns their number.
 static long TakeEnded(int last) {
   long ended = 0;
   while (waitpid(-1, NULL, last ? 0 : WNOHANG) > 0) ++ended;

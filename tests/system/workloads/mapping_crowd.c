@@ -1,6 +1,6 @@
-// A worker with very many mappings, or very much of reserved address space. The root makes M mappings that can't be merged and
-// reserves G GiB, once without rights and once with, touching a page in each; then it forks a worker. For each line on stdin
-// the worker copies K of the inherited pages and times mmap+munmap for S seconds, in microseconds.
+// A worker with very many mappings, or with a huge reserved address space. The root makes M mappings that can't be merged and
+// reserves G GiB twice, once with PROT_NONE and once writable with one page touched; then it forks a worker. For each line on
+// stdin the worker copies K of the inherited pages and times mmap+munmap for S seconds, in microseconds.
 //   mapping_crowd [--mappings=100000] [--gib=0] [--seconds=2] [--pages=1000]
 #include "workload.h"
 
@@ -13,7 +13,7 @@ static int CompareSamples(const void* a, const void* b) {
   return (x > y) - (x < y);
 }
 
-// Neighbours with different rights stay apart: every second page is read-only.
+// Makes every second page read-only, because neighbours with different protection are not merged.
 static void MakeMappings(long mappings) {
   char* area = MapPrivate(mappings);
   for (long i = 1; i < mappings; i += 2)

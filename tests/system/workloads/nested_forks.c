@@ -1,9 +1,8 @@
-// A chain of forks: each level writes its own share of the pages that its parent has, then forks the next one and waits for it.
+// A chain of forks: each level writes its own share of its parent's pages, then forks the next level and waits for it.
 //   nested_forks [--pages=24000] [--levels=3] [--wait] [--linger]
 #include "workload.h"
 
-// Level L writes the L-th share of the pages and, so that a copy of a copy is planted as well, half of what the level above it
-// has copied.
+// Level L writes the L-th share of the pages and, to plant a copy of a copy as well, half of what the level above has copied.
 static void WriteShare(char* area, long pages, long level, long levels) {
   long share = pages / levels, first = (level - 1) * share, again = level > 1 ? share / 2 : 0;
   struct Truth truth = {.role = "level", .copies = share + again};

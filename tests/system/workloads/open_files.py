@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Opens files up to --to of the limit of 256 descriptors, which it sets itself, holds them for --hold seconds, or with --line
-until a line comes, closes them, stays a while, and exits with --status.
+"""Sets a limit of 256 descriptors, opens files up to --to of it, holds them for --hold seconds or, with --line, until a line comes,
+closes them, stays a while, and exits with --status.
 """
 import argparse
 import json

@@ -1,5 +1,5 @@
-// A parent takes its pages over: its child has gone (or, with --child-copies, has copies of its own), so that the parent's
-// writes raise write-protection faults and copy nothing. With --by-read the kernel writes for it; with --file from a cold file.
+// A parent reuses its pages: its child has exited (or, with --child-copies, has its own copies), so the parent's writes raise
+// write-protection faults but copy nothing. With --by-read the kernel writes on its behalf; with --file from a cold file.
 //   parent_reuses [--pages=60000] [--child-copies] [--by-read] [--file=PATH] [--wait] [--linger]
 #include "file_bytes.h"
 
@@ -13,7 +13,7 @@ static void RunChild(char* area, long pages, int copies, int told, int hold) {
   _exit(0);
 }
 
-// Returns when the parent is the last one to map its pages; the child lives on until `release` is closed if it has copies.
+// Returns once only the parent maps its pages. A child with copies lives on until the returned descriptor is closed.
 static int LetChildGo(char* area, long pages, int copies) {
   int told[2], hold[2];
   char c;

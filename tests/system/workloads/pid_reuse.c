@@ -1,7 +1,7 @@
-// One pid for many processes: children that come one after the other, each with the pid that the last one had (clone3 with
-// set_tid, which needs CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE). Child i copies its own number of pages and ends with its own
-// code; some live a little, so that they are looked at. Another process may take the pid in between: then the child has another.
-// That pid is the parent's own and 4096, so that whoever looks at the low bits of pids meets both. At the end the parent touches new pages.
+// One pid for many processes: successive children that all get the same pid (clone3 with set_tid, which needs CAP_SYS_ADMIN or
+// CAP_CHECKPOINT_RESTORE), unless another process takes it in between. Child i copies its own number of pages and ends with its
+// own code; some live a little longer, so that cowprof looks at them. The pid differs from the parent's by 4096, so both have the
+// same low bits, by which the probes filter. At the end the parent touches new pages.
 //   pid_reuse [--reuses=1000] [--touches=20000] [--wait] [--linger]
 #include <errno.h>
 #include <linux/sched.h>
@@ -12,7 +12,7 @@
 
 enum { kStep = 64, kSteps = 7, kExitCodes = 5, kLivesEvery = 25, kLifeNanoseconds = 20000000, kLowBits = 4096 };
 
-// 0 in the child; -1 if somebody else has the pid. Any pid: 0.
+// Forks a child with that pid, or any if `pid` is 0. Returns 0 in the child, -1 if the pid is taken.
 static pid_t ForkAs(pid_t pid) {
   struct clone_args arguments = {.exit_signal = SIGCHLD};
   if (pid) {
@@ -34,7 +34,7 @@ static void RunChild(char* area, long number) {
 }
 
 int main(int argc, char** argv) {
-  long reuses = Option(argc, argv, "--reuses", 1000), forced = -1;  // the first one is none
+  long reuses = Option(argc, argv, "--reuses", 1000), forced = -1;  // the first one is not forced
   long touches = Option(argc, argv, "--touches", 20000);
   char* area = MapWritten(kStep * kSteps);
   pid_t pid = getpid() > 2 * kLowBits ? getpid() - kLowBits : getpid() + kLowBits;

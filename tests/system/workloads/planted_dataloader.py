@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""A real PyTorch DataLoader over a list of dicts, read by forked workers: what the forecast has to cope with in practice.
+"""A real PyTorch DataLoader over a list of dicts, read by forked workers: what the forecast must handle in practice.
 
-Says "ready" and waits for a line on stdin before it forks; then it takes batches, epoch after epoch, and keeps a pace, as a
-training step does: the workers run ahead by their prefetch and wait. `--item small`: dicts of a few small objects; `large`: of a
-string of 4 KiB. `--epoch-seconds 0`: as fast as it goes.
+Prints "ready" and waits for a line on stdin before it forks. Then it takes batches, epoch after epoch, at the pace of a training
+step; the workers run ahead by their prefetch and wait. `--item small`: dicts of a few small objects; `large`: dicts with a string
+of 4 KiB. `--epoch-seconds 0`: as fast as possible.
 """
 import argparse
 import json

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Plants the shapes that copy-on-write growth has in training: forked workers that read a data set of Python objects.
+"""Plants the shapes of copy-on-write growth in training: forked workers that read a data set of Python objects.
 
-The parent builds the data, says "ready" and waits for a line on stdin. Each epoch deals batches of 64 items to the workers in
-turn, as a DataLoader does, in the order of the data or shuffled; the workers keep a pace, with stalls, whatever the machine does.
-Every worker says at the end of an epoch what it owns by smaps_rollup. `--item small`: dicts of a few small objects; `large`: of a
-string of 2 to 8 KiB. `--restart`: new workers for each epoch; `--flat`: workers that sleep instead; `--leak MB`: each worker also
-keeps so much new memory a second.
+The parent builds the data, prints "ready" and waits for a line on stdin. Each epoch deals batches of 64 items to the workers in
+turn, as a DataLoader does, in order or shuffled. The workers are paced, with stalls, independent of the machine's speed, and print
+their private memory from smaps_rollup after each epoch. `--item small`: dicts of a few small objects; `large`: dicts with a string
+of 2 to 8 KiB. `--restart`: new workers for each epoch. `--flat`: workers sleep instead. `--leak MB`: each worker also allocates
+that much per second.
 """
 import argparse
 import json
@@ -27,7 +27,7 @@ def record(index, rng, item):
 
 
 def read(item):
-    """Takes every value into the hand, and nothing else."""
+    """Takes a reference to every value, and does nothing else."""
     for value in item.values():
         pass
 
@@ -38,7 +38,7 @@ def private_kib():
 
 
 def read_epoch(data, order, number, arguments, deadline):
-    """The batches of worker `number`, paced: batch i of n is not read before the epoch's time has come to i / n."""
+    """Reads the batches of worker `number`, paced: batch i of n is not read before i / n of the epoch's time has passed."""
     mine = range(number * BATCH, len(order), arguments.workers * BATCH)
     started = time.monotonic()
     stalls = random.Random(number)
@@ -92,14 +92,14 @@ def main():
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--epochs", type=int, default=1)
     parser.add_argument("--epoch-seconds", type=float, default=20)
-    parser.add_argument("--seconds", type=float, default=3600, help="end after so much time, wherever it is")
+    parser.add_argument("--seconds", type=float, default=3600, help="end after this many seconds, even within an epoch")
     parser.add_argument("--restart", action="store_true")
     parser.add_argument("--flat", action="store_true")
     parser.add_argument("--leak", type=float, default=0)
     arguments = parser.parse_args()
     rng = random.Random(1)
     data = [record(index, rng, arguments.item) for index in range(arguments.items)]
-    # Where large objects have what a read writes; str is the only one of them beyond pymalloc's 512 bytes.
+    # head_pages: pages with the headers of large objects, which a read writes. Only the str exceeds pymalloc's 512 bytes.
     say(event="ready", pid=os.getpid(), head_pages=len({id(record["text"]) // 4096 for record in data}))
     sys.stdin.readline()
     deadline = time.monotonic() + arguments.seconds

@@ -3,8 +3,8 @@
 
     planted_python.py SCENARIO [--items N]        planted_python.py --list
 
-The parent builds the data, says "ready" and waits for a line on stdin. Then it forks a worker, which does the planted access
-and nothing else. See planted_truth.py for what is said of it, planted_reads.py and planted_writes.py for the scenarios.
+The parent builds the data, prints "ready" and waits for a line on stdin. Then it forks a worker, which does the planted access and
+nothing else. planted_truth.py determines the truth; planted_reads.py and planted_writes.py hold the scenarios.
 """
 import sys
 

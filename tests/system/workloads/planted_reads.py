@@ -1,6 +1,6 @@
-"""Scenarios of planted_python.py in which a worker only reads: objects, copied for their reference counts, and numbers.
+"""Scenarios of planted_python.py in which a worker only reads: objects, whose reference counts are written, and plain numbers.
 
-Truth: a loop takes a reference to each object in order, then a lookup to what it finds.
+The planned truth: a loop takes a reference to each object in order, then each lookup to what it finds.
 """
 import array
 import collections
@@ -14,7 +14,7 @@ scenario = into(SCENARIOS)
 WORDS = PAGE // 8
 
 
-# ---- The accesses: a marked line each, on which every copy of the scenario happens ----
+# ---- The accesses: each has a marked line, on which every copy of the scenario happens ----
 
 
 def iterate(data):
@@ -51,13 +51,13 @@ def two_lines(data):
 
 
 def two_loops(data):
-    """The work makes the copies come slowly: a profiler that samples some hundred places a second sees many."""
+    """Extra work slows the copies down, so that a profiler with a few hundred samples a second sees many."""
     strings, floats = data
     for s in strings: max(s)  # planted: strings
     for f in floats: "%.9e" % f  # planted: floats
 
 
-# ---- The data, and which writes an access to it makes ----
+# ---- The data, and the writes that an access to it makes ----
 
 
 def iterated(data):
@@ -75,7 +75,7 @@ def str_list(items):
 
 @scenario(items=150000)
 def dict_values(items):
-    """A dict is referenced by the loop, then its values by the lookups."""
+    """The loop references the dict, then the lookups its values."""
     data = [{"id": i + 1000, "text": make_text(i)} for i in range(items)]
     return Plan(read_key, data, references((x for d in data for x in (d, d["id"], d["text"])), "read_key"))
 
@@ -107,7 +107,7 @@ def slots(items):
 
 
 def read_with_dict(objects):
-    """Up to 3.10 the instance's dict is referenced for the lookup, too; later it doesn't exist (values are in the instance)."""
+    """Until 3.10 the lookup also references the instance's dict; later there is none, because the instance holds the values."""
     with_dict = sys.version_info < (3, 11)
     for o in objects:
         yield o
@@ -157,7 +157,7 @@ def numpy_objects(items):
 
 @scenario(items=4000000)
 def numpy_read(items):
-    """Numbers in an array have no reference count: nothing is written."""
+    """Numbers in an array have no reference count, so nothing is written."""
     data = module("numpy").arange(items, dtype="f8")
     data[:WORDS].sum()
     return Plan(read_sum, data, ())
@@ -186,7 +186,7 @@ def pandas_objects(items):
 @scenario(items=4000000)
 def pandas_read(items):
     column = module("pandas").DataFrame({"x": [0.5] * items})["x"]
-    column[:WORDS].sum()  # the modules that it needs are loaded now
+    column[:WORDS].sum()  # loads the modules that it needs before the fork
     return Plan(read_sum, column, ())
 
 
@@ -201,7 +201,7 @@ def torch_read(items):
 
 @scenario(items=160000)
 def pickled(items):
-    """The pickler remembers, and so references, the dict and the str in it."""
+    """The pickler's memo references the dict and the str in it."""
     data = [{"text": make_text(i)} for i in range(items)]
     pickle.dumps(data[:2], 2)
     return Plan(pickle_each, data, references((x for d in data for x in (d, d["text"])), "pickle_each"))
@@ -209,7 +209,7 @@ def pickled(items):
 
 @scenario(items=150000)
 def mixture_lines(items):
-    """The loop's own line references the dicts, the line in it their values."""
+    """The line of the loop references the dicts, the line inside it their values."""
     data = [{"text": make_text(i)} for i in range(items)]
     writes = (write for d in data
               for write in ((id(d), "refcount", "dict", "outer"), (id(d["text"]), "refcount", "str", "inner")))
@@ -218,7 +218,7 @@ def mixture_lines(items):
 
 @scenario(items=154000)
 def mixture_types(items):
-    """70 % of the pages by a loop over str, 30 % by a loop over float."""
+    """70 % of the pages from a loop over str, 30 % from a loop over float."""
     strings = [make_text(i) for i in range(items)]
     numbers = [i * 1.5 for i in range(items * 16 // 5)]
     writes = (write for objects, line in ((strings, "strings"), (numbers, "floats")) for write in references(objects, line))

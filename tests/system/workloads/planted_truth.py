@@ -1,12 +1,12 @@
-"""What every planted Python workload shares: the truth, the two processes and the handshake with the test.
+"""What all planted Python workloads share: the truth, the two processes and the handshake with the test.
 
-A scenario is a function that makes a Plan: data, an access to it in one worker, and the writes that the access makes, in
-their order. The truth owes nothing to a profiler: before the fork the parent goes through the writes and notes who comes
-first to every page. Page frames then say whether it was so: pages that were planned and have moved, pages that moved unplanned
-(the interpreter's own). The parent tells what the worker did, because telling would copy pages in the worker.
+A scenario is a function that makes a Plan: data, an access to it in one worker, and the writes of that access in order. The truth
+is independent of any profiler: before the fork the parent walks the writes and notes the first one on every page. Afterwards page
+frames show what happened: planned pages that have moved, and pages that moved unplanned (the interpreter's own). The parent
+reports what the worker did, because reporting would copy pages in the worker.
 
-Automatic collections are off all the time: they would write the header of every tracked object at a moment that nobody planned.
-Runs under CPython 3.6 and later.
+Automatic collection is always off, because it would write the header of every tracked object at an unplanned moment. Runs under
+CPython 3.6 and later.
 """
 import argparse
 import array
@@ -26,17 +26,17 @@ PAGE = 1 << PAGE_BITS
 PRESENT = 1 << 63
 FRAME = (1 << 55) - 1
 
-# What the worker does with `data`, and the writes of that: (address, cause, type, name of the planted line).
+# What the worker does with `data`, and the resulting writes: (address, cause, type, name of the planted line).
 Plan = collections.namedtuple("Plan", "access data writes")
 Scenario = collections.namedtuple("Scenario", "make items since")
 
 
 class Skip(Exception):
-    """This interpreter can't plant the scenario; says why."""
+    """Why this interpreter can't plant the scenario."""
 
 
 def into(scenarios):
-    """The decorator that enters scenarios into this dict: by name, with how many items they make by default."""
+    """Returns the decorator that adds a scenario to this dict, under its name, with its default number of items."""
     def scenario(items, since=(3, 6)):
         def enter(make):
             scenarios[make.__name__] = Scenario(make, items, since)
@@ -56,7 +56,7 @@ def module(name):
 
 
 def references(objects, line):
-    """A reference is taken to each of `objects`, in this order."""
+    """The writes of taking a reference to each of `objects` in order."""
     return ((id(x), "refcount", type(x).__name__, line) for x in objects)
 
 
@@ -66,7 +66,7 @@ def pages_of(address, size, cause, kind, line):
 
 
 def strided(address, size, line):
-    """Real writes: one a page, from the first byte on."""
+    """Real writes, one per page, starting with the first byte."""
     return ((address + offset, "data", None, line) for offset in range(0, size, PAGE))
 
 
@@ -87,7 +87,7 @@ def lines_of(function):
 
 
 def place_of(name, namespace):
-    """File, function and number of the planted line, in the module whose names these are."""
+    """File, function and number of the planted line in the module with this namespace."""
     line = marked_line(namespace["__file__"], name)
     function = next(x for x in namespace.values() if isinstance(x, types.FunctionType) and x.__globals__ is namespace
                     and line in lines_of(x))
@@ -98,11 +98,11 @@ def place_of(name, namespace):
 
 
 def first_writers(writes):
-    """{page: (cause, type, line)} of who writes it first, and {page: address} of that write."""
+    """{page: (cause, type, line)} of the first write to it, and {page: address} of that write."""
     pages, addresses, known = {}, {}, {}
     for address, *who in writes:
         page = address >> PAGE_BITS
-        if page not in pages:  # few tuples: each one more would be one more for a collection to write
+        if page not in pages:  # shares tuples, because a collection writes every one
             pages[page] = known.setdefault(tuple(who), tuple(who))
             addresses[page] = address
     return pages, addresses
@@ -139,7 +139,7 @@ def zero_frame():
 
 
 def moved_pages(before, after, zero):
-    """The pages that were there before the fork, and which of them the worker has in another frame now."""
+    """The pages that existed before the fork, and those of them that are in another frame in the worker now."""
     inherited, moved = set(), set()
     for (begin, old), (_, new) in zip(before, after):
         for page, was, now in zip(range(begin, begin + len(old)), old, new):
@@ -174,7 +174,7 @@ def say(**fields):
 
 
 def work(plan, done, end):
-    """The worker. Returns never."""
+    """Runs in the worker. Never returns."""
     status = 99
     try:
         kept = plan.access(plan.data)
@@ -187,7 +187,7 @@ def work(plan, done, end):
 
 
 def plant(plan, namespace, planned_file, linger):
-    """Forks the worker; returns its pid and what it did."""
+    """Forks the worker; returns its pid and the truth about it."""
     planned, addresses = first_writers(plan.writes)
     if planned_file:
         with open(planned_file, "w") as file:
@@ -214,9 +214,9 @@ def plant(plan, namespace, planned_file, linger):
 def parse_arguments(scenarios):
     parser = argparse.ArgumentParser()
     parser.add_argument("scenario", nargs="?", choices=sorted(scenarios))
-    parser.add_argument("--items", type=int, default=0, help="how many objects, numbers or bytes (0: the scenario's default)")
+    parser.add_argument("--items", type=int, default=0, help="number of objects, numbers or bytes (0: the scenario's default)")
     parser.add_argument("--planned", metavar="FILE", help="write the first [address, cause] of every planned page to this file")
-    parser.add_argument("--linger", type=float, default=0, metavar="SECONDS", help="let the worker live on for so long")
+    parser.add_argument("--linger", type=float, default=0, metavar="SECONDS", help="seconds that the worker lives on")
     parser.add_argument("--list", action="store_true", help="print the names of the scenarios")
     return parser.parse_args()
 

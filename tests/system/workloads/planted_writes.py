@@ -1,4 +1,4 @@
-"""Scenarios of planted_python.py in which interpreter, program or kernel write: headers, hashes, pools, code, data."""
+"""Scenarios of planted_python.py in which the interpreter, the program or the kernel writes: headers, hashes, pools, code, data."""
 import array
 import ctypes
 import gc
@@ -14,12 +14,12 @@ scenario = into(SCENARIOS)
 WORDS = PAGE // 8
 POOL = 16384 if sys.version_info >= (3, 10) else 4096
 INCREMENTAL = (3, 14) <= sys.version_info < (3, 14, 5)
-GC_HEADER = 16 if sys.version_info < (3, 8) or INCREMENTAL else 8  # the first word of it that a collection writes
+GC_HEADER = 16 if sys.version_info < (3, 8) or INCREMENTAL else 8  # its first word that a collection writes
 M_MMAP_THRESHOLD = -3
-PINNED = []  # referenced from here, too: so that no arena becomes empty, which would take its pages away
+PINNED = []  # keeps objects alive, so that no arena becomes empty and is unmapped
 
 
-# ---- The accesses: a marked line each, on which every copy of the scenario happens ----
+# ---- The accesses: each has a marked line, on which every copy of the scenario happens ----
 
 
 def collect(data):
@@ -75,18 +75,18 @@ def two_causes(data):
     for i in range(0, len(buffer), PAGE): buffer[i] = len(max(strings[0]))  # planted: written
 
 
-# ---- The data, and which writes an access to it makes ----
+# ---- The data, and the writes that an access to it makes ----
 
 
 def headers(line):
-    """Of all that is tracked, in the order of the collector's list."""
+    """The writes to the headers of all tracked objects, in the order of the collector's list."""
     for x in gc.get_objects():
         yield id(x) - GC_HEADER, "gc_header", type(x).__name__, line
 
 
 @scenario(items=600000)
 def gc_collect(items):
-    """A collection first copies the reference count of all that it tracks into the headers."""
+    """A collection first copies the reference count of every tracked object into its header."""
     data = [[None] for _ in range(items)]
     return Plan(collect, data, headers("collect"))
 
@@ -100,23 +100,23 @@ def gc_frozen(items):
 
 
 def straddling(items, make, empty):
-    """Objects of 4 KiB from malloc, each 16 bytes before a page's end: reference count on one page, hash on the next.
+    """Objects of 4 KiB from malloc that each start 16 bytes before the end of a page: reference count on one page, hash on the next.
 
-    So on every page but the first the hash of the object before comes first, and the reference count of its own object later.
+    So on every page but the first, the previous object's hash is written before this object's reference count.
     """
-    data = [None] * items  # first of all: it comes from malloc itself
-    for _ in range(6):  # what malloc has free lies scattered; in the end it is used up
+    data = [None] * items  # allocated first, because it comes from malloc as well
+    for _ in range(6):  # malloc's free memory is fragmented until it is used up
         align(make, empty)
         for i in range(items):
-            data[i] = make(PAGE - 8 - sys.getsizeof(empty))  # with malloc's own word: a page
+            data[i] = make(PAGE - 8 - sys.getsizeof(empty))  # a page, including malloc's own word
         if sum(id(x) % PAGE == PAGE - 16 for x in data) > 0.95 * items:
             return data
         PINNED.extend(data)
-    raise Skip("this malloc doesn't place objects one after the other")
+    raise Skip("this malloc does not place objects next to each other")
 
 
 def align(make, empty):
-    """So that the next object of 4 KiB begins 16 bytes before a page's end."""
+    """Allocates until the next object of 4 KiB will start 16 bytes before the end of a page."""
     size = PAGE - 8 - sys.getsizeof(empty)
     PINNED.extend(make(size) for _ in range(1000))
     for _ in range(500):
@@ -129,7 +129,7 @@ def align(make, empty):
 
 
 def hashed(items, make, empty):
-    """The hash of the str and bytes objects is computed for the first time, and kept in them."""
+    """The hashes of str and bytes objects are computed for the first time and stored in them."""
     data = straddling(items, make, empty)
     writes = (write for s in data for write in ((id(s), "refcount", type(s).__name__, "hash_each"),
                                                 (id(s) + 24, "hash", type(s).__name__, "hash_each")))
@@ -179,7 +179,7 @@ def bytearray_write(items):
 @scenario(items=9000000)
 def torch_write(items):
     torch = module("torch")
-    torch.set_num_threads(1)  # a pool of threads doesn't survive a fork
+    torch.set_num_threads(1)  # a thread pool does not survive a fork
     data = torch.ones(items, dtype=torch.float64)
     data[:WORDS] += 1
     return Plan(add_in_place, data, pages_of(data.data_ptr(), 8 * items, "data", None, "add_in_place"))
@@ -197,7 +197,7 @@ def kernel_read(items):
 
 
 def freed(objects, line):
-    """The last reference goes, then the block goes back to its pool, whose header is written."""
+    """The last reference is dropped, then the block returns to its pool, whose header is written."""
     pinned = {id(x) for x in PINNED}
     for x in objects:
         yield id(x), "refcount" if id(x) in pinned else "free", type(x).__name__, line
@@ -207,7 +207,7 @@ def freed(objects, line):
 
 @scenario(items=230000)
 def free_list(items):
-    """A list lets go of its last item first; it is reversed, so that memory is freed upwards: objects before pool headers."""
+    """A list drops its last item first. It is reversed, so that memory is freed upwards: objects before pool headers."""
     data = [make_text(i) for i in range(items)]
     PINNED.extend(data[::300])
     data.reverse()
@@ -223,9 +223,9 @@ def free_dict(items):
 
 @scenario(items=360000)
 def half_empty_pools(items):
-    """Every second block of its size is free: new objects go there, and a pool's header counts them."""
+    """Every second block of that size is free; new objects go there, and the pool's header counts them."""
     size = 100
-    ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, 1 << 17)  # the worker's list is new memory, not what the parent has freed
+    ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, 1 << 17)  # so that the worker's list is new memory and not what the parent freed
     data = [bytes(size) for _ in range(items)]
     addresses = array.array("Q", map(id, data[::2]))
     del data[::2]
@@ -237,7 +237,7 @@ def half_empty_pools(items):
 
 
 def code_template(additions):
-    """A function of many additions, all of them on the line that is marked "generated"."""
+    """The code of a function of many additions, all on the line marked "generated"."""
     body = "def generated(a, b, early):\n if early: return\n " + "; ".join(["a + b"] * additions)
     scope = {}
     exec(compile(body, generated.__code__.co_filename, "exec"), scope)
@@ -245,7 +245,7 @@ def code_template(additions):
 
 
 def on_one_line(code, line):
-    """The line table of 3.11+: entries of 8 units at most, code 13 (no column) with a delta of 0 each."""
+    """Rewrites the line table (3.11+): entries of at most 8 units, code 13 (no columns), each with a delta of 0."""
     units = len(code.co_code) // 2
     entries = [8] * (units // 8) + [units % 8] * (units % 8 > 0)
     table = b"".join(bytes((0x80 | 13 << 3 | count - 1, 0)) for count in entries)
@@ -253,7 +253,7 @@ def on_one_line(code, line):
 
 
 def specialised(code, line):
-    """The function and its code are referenced by the call; then the instructions count their executions in place."""
+    """The call references the function and its code; then the instructions count their executions in place."""
     begin = {11: 184, 12: 192, 13: 200, 14: 208}[sys.version_info[1]]
     yield id(code), "refcount", "code", line
     for write in pages_of(id(code) + begin, len(code.co_code), "bytecode", None, line):
@@ -262,7 +262,7 @@ def specialised(code, line):
 
 @scenario(items=500, since=(3, 11))
 def bytecode(items):
-    """3.11 rewrites a code object when it is entered for the eighth time; later ones count from the first execution on."""
+    """3.11 rewrites a code object when it is entered for the eighth time; later versions count from the first execution."""
     template = code_template(10000)
     functions = [types.FunctionType(template.replace(), {}) for _ in range(items)]
     writes = (write for f in functions for write in specialised(f.__code__, "generated"))
@@ -271,7 +271,7 @@ def bytecode(items):
 
 @scenario(items=154000)
 def mixture_causes(items):
-    """70 % of the pages by references to str, 30 % by writes to a bytearray."""
+    """70 % of the pages from references to str, 30 % from writes to a bytearray."""
     strings = [make_text(i) for i in range(items)]
     buffer = bytearray(b"\2") * (items * 3 // (7 * 17) * PAGE)
     writes = (write for part in (references(strings, "referenced"), strided(address_of(buffer), len(buffer), "written"))

@@ -1,13 +1,13 @@
-// Memory that climbs, in a forked worker or in the target itself, at a planted rate, and shapes that only look like it:
+// Memory that grows at a planted rate, in a forked worker or in the target itself, and shapes that only look like growth:
 //   ramp --kind=KIND --mb=N --rate=MB_PER_S [--base=MB] [--fork-base=MB] [--huge] [--wait]
 //   new        a worker writes N MB of new memory
-//   parent     the target itself does, while a worker sleeps
+//   parent     the target itself writes it, while a worker sleeps
 //   copy       a worker writes N MB that it inherited
-//   flat       the target writes N MB at that rate and then rests for --rest ms, a worker with it
-//   saturate   a worker writes N MB that it inherited in random order, three times as often as there are pages, then rests
-//   sawtooth   --teeth workers, one after the other, copy N MB and end
-//   reuse      the target writes N MB again and again, whose copies ended with a worker
-// Before the ramp the target holds --base MB.
+//   flat       the target writes N MB at that rate, then rests for --rest ms, as does a worker
+//   saturate   a worker writes random pages of N inherited MB, three times as many as there are, then rests
+//   sawtooth   --teeth workers, one after another, copy N MB and end
+//   reuse      the target repeatedly writes N MB that no worker shares any more
+// The target holds --base MB before the ramp.
 #include <signal.h>
 
 #include "workload.h"
@@ -23,8 +23,7 @@ static char* MapHuge(long pages) {
   return area;
 }
 
-// Writes `pages` on a schedule: what the machine can't keep up with is written as fast as it can. `order` in NULL: one
-// after the other.
+// Writes `pages` on schedule; when late, as fast as possible. With `order` NULL they are written in sequence.
 static void WriteAtRate(char* area, long pages, double mb_per_second, const uint32_t* order) {
   const int64_t start = BootNanoseconds();
   long done = 0;

@@ -1,8 +1,7 @@
 #!/usr/bin/python3
-"""Uses /dev/shm in one planted way, and says so in JSON lines; each line that it reads lets it go on one step.
+"""Uses /dev/shm in one planted way and reports it in JSON lines; each line on stdin lets it take one step.
 
-It is run in a mount namespace with a /dev/shm of its own (test_shm.py), so that the whole truth about that mount is what is
-planted here.
+test_shm.py runs it in a mount namespace with its own /dev/shm, so that what is planted here is the whole truth about that mount.
 """
 import argparse
 import ctypes
@@ -29,7 +28,7 @@ def await_go():
 
 
 def loader(arguments):
-    """A real DataLoader whose workers fill their queues; the trainer takes batches and keeps them."""
+    """A real DataLoader: workers fill their queues, and the trainer takes batches and keeps them."""
     import torch
     from torch.utils.data import DataLoader, Dataset
 
@@ -50,7 +49,7 @@ def loader(arguments):
     try:
         for _ in range(arguments.keep):
             kept.append(next(batches))
-    except Exception as error:  # a worker that died by SIGBUS, or a descriptor too many
+    except Exception as error:  # a worker died of SIGBUS, or descriptors ran out
         say("failed", error=str(error))
         return
     say("holding", batches=len(kept), workers=[worker.pid for worker in batches._workers])
@@ -58,7 +57,7 @@ def loader(arguments):
 
 
 def leak(arguments):
-    """SharedMemory that nobody tracks: the process ends and leaves it behind."""
+    """SharedMemory without a resource tracker: the process ends and leaves it behind."""
     block = shared_memory.SharedMemory(create=True, size=arguments.kib * 1024)
     resource_tracker.unregister(block._name, "shared_memory")
     ctypes.memset(ctypes.addressof(ctypes.c_char.from_buffer(block.buf)), 1, arguments.kib * 1024)
@@ -68,7 +67,7 @@ def leak(arguments):
 
 
 def npy(arguments):
-    """An array that is put into /dev/shm on purpose, for the next run: nobody maps it in between."""
+    """An array stored in /dev/shm on purpose for the next run; no process maps it in between."""
     import numpy
     numpy.save(SHM + "features.npy", numpy.ones(arguments.kib * 128))
     say("ready", name="features.npy")
@@ -79,19 +78,19 @@ ATTACH = "from multiprocessing import shared_memory; import sys; shared_memory.S
 
 
 def tracked_twice(arguments):
-    """Another program attaches and ends; its resource tracker removes the name under our feet (bpo-38119)."""
+    """Another program attaches and exits; its resource tracker removes the name while it is in use (bpo-38119)."""
     block = shared_memory.SharedMemory(create=True, size=arguments.kib * 1024)
     block.buf[:8] = b"planted!"
     say("ready", name=block.name)
     await_go()
     subprocess.run([sys.executable, "-c", ATTACH, block.name], check=True, stderr=subprocess.DEVNULL)
-    say("attached")  # its tracker is still about to remove the name
+    say("attached")  # its tracker has yet to remove the name
     await_go()
     os._exit(0)
 
 
 def handed_over(arguments):
-    """As it should be: the maker closes and unlinks while its child still works with the memory."""
+    """Correct use: the creator closes and unlinks while its child still uses the memory."""
     block = shared_memory.SharedMemory(create=True, size=arguments.kib * 1024)
     block.buf[:8] = b"planted!"
     release_read, release_write = os.pipe()
@@ -111,7 +110,7 @@ def handed_over(arguments):
 
 
 def outlived(arguments):
-    """As it should be, too: the maker ends, and its tracker removes the name while a child still works with the memory."""
+    """Correct use, too: the creator exits, and its tracker removes the name while a child still uses the memory."""
     maker = os.fork()
     if maker == 0:
         block = shared_memory.SharedMemory(create=True, size=arguments.kib * 1024)
@@ -119,7 +118,7 @@ def outlived(arguments):
         child = os.fork()
         if child == 0:
             os.closerange(0, 3)
-            os.close(resource_tracker.getfd())  # else the tracker waits for this process as well
+            os.close(resource_tracker.getfd())  # otherwise the tracker would wait for this process
             signal.pause()
         say("ready", name=block.name, child=child)
         await_go()
@@ -130,7 +129,7 @@ def outlived(arguments):
 
 
 def crowd(arguments):
-    """More files than anybody should look at."""
+    """More files than a scan should look at."""
     for number in range(arguments.keep):
         os.close(os.open(SHM + f"psm_{number}", os.O_CREAT | os.O_RDWR))
     say("ready")
@@ -138,7 +137,7 @@ def crowd(arguments):
 
 
 def allocate(arguments):
-    """Memory that is reserved in a system call, as torch 2.10 does: not one page fault."""
+    """Memory reserved by a system call, as in torch 2.10, without a page fault."""
     say("ready")
     await_go()
     file = os.open(SHM + "torch_%d_1_0" % os.getpid(), os.O_RDWR | os.O_CREAT)
@@ -149,7 +148,7 @@ def allocate(arguments):
 
 
 def odd(arguments):
-    """Names and things that would mislead a careless reader."""
+    """Names and file types that would mislead a careless reader."""
     file = os.memfd_create("planted")
     os.truncate(file, 3 * MIB)
     os.posix_fallocate(file, 0, 3 * MIB)
@@ -166,7 +165,7 @@ def odd(arguments):
 
 
 def descriptors(arguments):
-    """Many descriptors, as many as ever: no growth."""
+    """Many descriptors, but a constant number of them."""
     kept = [os.open("/dev/null", os.O_RDONLY) for _ in range(arguments.keep)]
     say("ready", kept=len(kept))
     await_go()

@@ -1,13 +1,13 @@
-// Workers that hold still between two steps, so that a page map can be compared with what is there at that moment. Each line
-// on stdin is a step: the first forks the workers, the second lets them (and the parent) write, the third forks another
-// generation, the fourth lets that write. Who shares what with whom is planted by --mode:
+// Workers that do nothing between steps, so that a page map can be compared with the truth at that moment. Each line on stdin is
+// a step: the first forks the workers, the second lets them (and the parent) write, the third forks another generation, the
+// fourth lets that one write. --mode plants who shares what with whom:
 //   copies   workers write the pages that they inherited       parent   the parent writes them, the workers nothing
-//   both     workers write the first half, the parent the rest  zero    the parent has only read its pages, workers write them
+//   both     workers write the first half, the parent the rest  zero    the parent only reads its pages, workers write them
 //   new      parent and workers map the same new addresses and write there      file   workers write a private file mapping
 //   huge     of each 8 pages in huge pages the workers write the second          drop   workers give the pages back, then write
-//   middle   as copies, and each worker has a child that only holds them
-//   exec     workers write the pages, then become another program      hugetlb  of hugetlb's pages, workers write to half of them
-// The parent writes all pages, and one more step later:
+//   middle   like copies, and each worker has a child that only holds them
+//   exec     workers write the pages, then exec another program      hugetlb  hugetlb pages, of which workers write half
+// The parent writes all pages, and after one more step:
 //   left     the workers write them, too       busy     the workers write new memory       still    the parent writes new memory
 //   shared_pages --mode=copies [--pages=20000] [--workers=1]
 #include "workload.h"
@@ -15,7 +15,7 @@
 #include <signal.h>
 #include <sys/prctl.h>
 
-enum { kHugePages = 512, kHuge2Mib = 21 << MAP_HUGE_SHIFT };  // pages in one of 2 MiB; its flag of mmap
+enum { kHugePages = 512, kHuge2Mib = 21 << MAP_HUGE_SHIFT };  // pages in a huge page of 2 MiB; mmap's flag for it
 
 static const char* mode;
 static char* area;
@@ -84,7 +84,7 @@ static void LetGo(int go, long workers) {
   for (long i = 0; i < workers; ++i) Check(write(go, "g", 1) == 1, "write");
 }
 
-// Forks workers, and at the next step lets them write. 0 at the end of stdin.
+// Forks workers and lets them write at the next step. Returns 0 at the end of stdin.
 static int RunGeneration(long workers) {
   int go[2], again[2];
   Check(!pipe2(go, O_CLOEXEC) && !pipe2(again, O_CLOEXEC), "pipe2");

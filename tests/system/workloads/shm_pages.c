@@ -1,5 +1,5 @@
-// A child adds pages to shared memory on /dev/shm, as a DataLoader worker does with its batches; the parent touches them
-// afterwards. Shared memory grows, nothing is copied.
+// A child adds pages to shared memory on /dev/shm, as a DataLoader worker does with batches; the parent touches them
+// afterwards. Shared memory grows; nothing is copied.
 //   shm_pages [--pages=8000] [--name=/cowprof-test] [--wait] [--linger]
 #include "workload.h"
 

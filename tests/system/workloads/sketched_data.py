@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""Makes a data set of one kind of items by a class `Data` from a file, forks a worker, and lets it read every item.
+"""Makes a data set of one kind of item with the class `Data` from a file, forks a worker, and lets it read every item.
 
     sketched_data.py CODE.py KIND ITEMS
 
-What test_fix_sketch.py compares: the class before and after the fix that cowprof sketches. Prints what the worker read, as a checksum.
+test_fix_sketch.py compares the class before and after the fix that cowprof sketches. Prints a checksum of what the worker read.
 """
 import os
 import pickle
@@ -32,7 +32,7 @@ MAKE = {
 
 
 def plain(value):
-    """What an item says: an object made anew is another object with the same attributes."""
+    """The value of an item, so that a rebuilt object with the same attributes compares equal."""
     if isinstance(value, (Item, SimpleNamespace)):
         return value.number, value.text
     return value.tolist() if isinstance(value, numpy.ndarray) else value

@@ -1,10 +1,10 @@
-"""A Python that nobody knew when the recording began: it forks a worker, or spawns one, that reads all of a list of strings."""
+"""A Python started after the recording began. It forks or spawns a worker that reads an entire list of strings."""
 import multiprocessing
 import os
 import sys
 import time
 
-STRINGS = 60_000  # of 300 bytes: 4,700 pages
+STRINGS = 60_000  # 300 bytes each, 4,700 pages
 
 
 def read(strings):

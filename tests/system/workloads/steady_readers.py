@@ -1,7 +1,7 @@
-"""A parent and workers that read what it made, little by little, until stdin ends: steady_readers.py [WORKERS].
+"""A parent and workers that slowly read the parent's data until stdin ends: steady_readers.py [WORKERS].
 
-Reading copies pages (reference counts), so the recording grows all the time, and ends when the test wants it to. Prints {"event": "ready"}
-with the workers' pids once they run. The function that reads has a name of wide characters.
+Reading copies pages (reference counts), so the recording grows steadily and ends when the test wants it to. Prints
+{"event": "ready"} with the workers' pids once they run. The name of the reading function has wide characters.
 """
 import json
 import os
@@ -20,7 +20,7 @@ def 読む(start):
 
 def work(parent):
     start = 0
-    while os.getppid() == parent:  # a parent that was killed leaves nobody behind
+    while os.getppid() == parent:  # no worker outlives a killed parent
         読む(start)
         start = (start + STEP) % len(DATA)
         time.sleep(PAUSE)

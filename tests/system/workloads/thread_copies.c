@@ -1,5 +1,5 @@
-// Threads of a forked child write the pages it shares with its parent. Four threads write disjoint parts; with --race two
-// threads meet at a barrier before every page and write the very same one: the truth is the number of pages, not of writes.
+// Threads of a forked child write the pages that it shares with its parent. Four threads write disjoint parts. With --race two
+// threads meet at a barrier before every page and write the same one: the truth is the number of pages, not of writes.
 //   thread_copies [--pages=20000] [--race] [--wait] [--linger]
 #include <pthread.h>
 #include <sched.h>
@@ -18,7 +18,7 @@ static void* WritePart(void* number) {
   return NULL;
 }
 
-// Spins, so that both threads leave at the same instant; but makes room for the other one if it has no processor.
+// Spins, so that both threads leave at the same instant, but yields in case the other thread has no processor.
 static void AwaitArrivals(long count) {
   for (long turn = 1; atomic_load(&arrived) < count; ++turn)
     if (turn % kTurnsBeforeYield == 0) sched_yield();

@@ -1,4 +1,4 @@
-// vfork and exec, as subprocess and posix_spawn do it: the new image makes memory of its own, forks, and its child copies it.
+// vfork and exec, as subprocess and posix_spawn use them: the new image makes its own memory, forks, and its child copies it.
 //   vfork_exec [--pages=20000] [--wait] [--linger]
 #include "workload.h"
 

@@ -1,4 +1,4 @@
-// A parent in uninterruptible sleep (state D): it waits for a child of vfork(2) that holds until stdin is closed.
+// A parent in uninterruptible sleep (state D): it waits for a vfork(2) child that blocks until stdin is closed.
 //   waiting_vfork
 #include "workload.h"
 

@@ -1,5 +1,5 @@
-// A crowd: N workers that live together. At a line on stdin each copies K inherited pages and says so; all stay until stdin is
-// closed. What they share tells when all have copied.
+// N workers that live at the same time. On a line on stdin each copies K inherited pages; the parent reports when all have done so.
+// All stay until stdin is closed.
 //   worker_crowd [--workers=512] [--pages=64]
 #include <signal.h>
 #include <stdatomic.h>
@@ -11,7 +11,7 @@ static struct Shared {
   atomic_int go, born, copied;
 }* shared;
 
-// Futexes would do; a crowd that looks every 20 ms is as good, and nobody waits for the last one.
+// Polls every 20 ms: simpler than a futex and fast enough.
 static void Await(atomic_int* count, int least) {
   while (atomic_load(count) < least) SleepNanoseconds(20000000);
 }

@@ -1,7 +1,7 @@
-"""Workers whose memory has a planted shape, one a run: worker_memory.py SHAPE START_METHOD [FOLDER].
+"""Workers whose memory has one planted shape per run: worker_memory.py SHAPE START_METHOD [FOLDER].
 
-Each shape is a function that is called once with what the parent made, and gives back what a step does; 40 steps of a tenth of a
-second. Prints the pids of its workers as a JSON line each. test_diagnoses.py says what must be found in each.
+A shape is a function that is called once with the parent's data and returns the function of a step; there are 40 steps of 0.1 s.
+Prints the pid of each worker as a JSON line. test_diagnoses.py holds the expected diagnoses.
 """
 import gc
 import json
@@ -13,7 +13,7 @@ import time
 
 STEPS, PAUSE = 40, 0.1
 MIB = 1 << 20
-DATA = None  # what a forked worker inherits
+DATA = None  # inherited by forked workers
 SHAPES = {}
 
 
@@ -27,7 +27,7 @@ def touched(size):
 
 
 class Node:
-    """One of two that refer to each other: only the collector frees them."""
+    """A node that refers to itself, so that only the collector frees it."""
 
     def __init__(self):
         self.other, self.load = self, touched(1024)
@@ -81,7 +81,7 @@ def allocates_and_frees(_):
 
 @shape
 def cache_that_fills(_):
-    """48 MiB in the end, and at each step a thirteenth of what is missing."""
+    """Approaches 48 MiB; each step adds a thirteenth of what is missing."""
     kept, missing = [], 48 * MIB
 
     def step(number):
@@ -109,11 +109,11 @@ def idle(_):
     return lambda step: None
 
 
-# ---- Mapped files: 96 MiB, a fortieth each step ----
+# ---- Mapped files: 96 MiB, a fortieth per step ----
 
 
 def mapped(folder, mode):
-    import numpy  # the parent has it, too
+    import numpy  # the parent has imported it, too
     return numpy.memmap(os.path.join(folder, "array.npy"), dtype="u1", mode=mode)
 
 
@@ -135,7 +135,7 @@ def memmap_written_privately(folder):
 
 
 @shape
-def memmap_in_memory(folder):  # of a tmpfs: shared memory, no file pages
+def memmap_in_memory(folder):  # on a tmpfs, so it is shared memory and not file pages
     return memmap_read(folder)
 
 
@@ -153,7 +153,7 @@ def memmap_read_and_leak(folder):
 
 
 def work(name, data, steps):
-    os.write(1, (json.dumps({"worker": os.getpid()}) + "\n").encode())  # at once: two workers share the pipe
+    os.write(1, (json.dumps({"worker": os.getpid()}) + "\n").encode())  # a single write, because two workers share the pipe
     step = SHAPES[name](DATA if data is None else data)
     for number in range(steps):
         step(number)

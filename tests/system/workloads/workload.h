@@ -1,7 +1,6 @@
-// What every planted workload shares: areas without huge pages, frames read from pagemap (the truth that owes nothing
-// to the tool under test), one JSON line per process on stdout, and the handshake with the test. Plain functions, no
-// state; each workload is one file that includes this. Children end with _exit, so that they write nothing that was not
-// planted.
+// What all planted workloads share: areas without huge pages, frames read from pagemap (the truth, independent of the
+// tool under test), one JSON line per process on stdout, and the handshake with the test. Plain functions without
+// state; each workload is one file that includes this. Children end with _exit, so that they write nothing unplanned.
 #ifndef COWPROF_TESTS_SYSTEM_WORKLOADS_WORKLOAD_H_
 #define COWPROF_TESTS_SYSTEM_WORKLOADS_WORKLOAD_H_
 
@@ -49,7 +48,7 @@ static inline void Check(int ok, const char* what) {
 
 // ---- Memory ----
 
-// Private anonymous pages of 4 KiB, none of them there yet.
+// Private anonymous pages of 4 KiB, not yet populated.
 static inline char* MapPrivate(long pages) {
   char* area = mmap(NULL, pages * kPageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   Check(area != MAP_FAILED, "mmap");
@@ -57,7 +56,7 @@ static inline char* MapPrivate(long pages) {
   return area;
 }
 
-// Memory that a fork shares for good: for what processes tell each other without a copy.
+// Memory that stays shared across forks, so that processes can communicate without a copy.
 static inline void* MapShared(size_t bytes) {
   void* area = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
   Check(area != MAP_FAILED, "mmap");
@@ -99,8 +98,8 @@ static inline void ReadEntries(int pagemap, const char* at, long pages, uint64_t
 
 static inline long Smaller(long a, long b) { return a < b ? a : b; }
 
-// Pages of `area` whose frame differs between this process and `other`. Without the right to see frames: pages that
-// nobody else maps.
+// Number of pages of `area` whose frame differs between this process and `other`. Without the privilege to see frames:
+// the number of pages that no other process maps.
 static inline long CountDiverged(pid_t other, const char* area, long pages) {
   static uint64_t mine[kEntriesPerRead], theirs[kEntriesPerRead];
   int my_map = OpenPagemap(getpid()), their_map = OpenPagemap(other);
@@ -119,7 +118,7 @@ static inline long CountDiverged(pid_t other, const char* area, long pages) {
   return diverged;
 }
 
-// The frames of `area` now; kept in shared memory, so that keeping them plants nothing.
+// The current frames of `area`, stored in shared memory, so that storing them plants nothing.
 static inline uint64_t* RecordFrames(const char* area, long pages) {
   uint64_t* frames = MapShared(pages * sizeof(uint64_t));
   int map = OpenPagemap(getpid());
@@ -128,7 +127,7 @@ static inline uint64_t* RecordFrames(const char* area, long pages) {
   return frames;
 }
 
-// Pages of `area` that have another frame than when `frames` was recorded.
+// Number of pages of `area` whose frame has changed since `frames` was recorded.
 static inline long CountMoved(const uint64_t* frames, const char* area, long pages) {
   static uint64_t now[kEntriesPerRead];
   int map = OpenPagemap(getpid());
@@ -142,7 +141,7 @@ static inline long CountMoved(const uint64_t* frames, const char* area, long pag
   return moved;
 }
 
-// ---- What a process tells the test ----
+// ---- Output for the test ----
 
 struct Truth {
   const char* role;
@@ -169,7 +168,7 @@ static inline void Tell(const struct Truth* truth) {
 
 // ---- The handshake ----
 
-// With --wait: says "ready" and holds until the test sends a line, so that a profiler can attach first.
+// With --wait: prints "ready" and waits for a line from the test, so that a profiler can attach first.
 static inline void AwaitStart(int argc, char** argv) {
   char c = 0;
   if (!Flag(argc, argv, "--wait")) return;
@@ -177,7 +176,7 @@ static inline void AwaitStart(int argc, char** argv) {
   while (read(STDIN_FILENO, &c, 1) == 1 && c != '\n') continue;
 }
 
-// With --linger: says "done" and holds until stdin is closed.
+// With --linger: prints "done" and waits until stdin is closed.
 static inline void Linger(int argc, char** argv) {
   char c = 0;
   if (!Flag(argc, argv, "--linger")) return;

@@ -1,10 +1,10 @@
-// New memory only: a forked child writes fresh pages. With --read-first it reads them before, so that each write is a
-// write-protection fault on the zero page: new memory all the same, and no copy. With --huge one fault brings 512 pages, where
-// the host has huge pages.
+// New memory only: a forked child writes fresh pages. With --read-first it reads them first, so that each write is a
+// write-protection fault on the zero page, which is still new memory and not a copy. With --huge one fault populates 512 pages,
+// where the host has huge pages.
 //   zero_fills [--pages=20000] [--read-first | --huge] [--wait] [--linger]
 #include "workload.h"
 
-// `pages`, a multiple of 512, in whole huge pages.
+// Maps `pages`, a multiple of 512, in whole huge pages.
 static char* MapHuge(long pages) {
   const uintptr_t huge = 2 << 20;
   uintptr_t area = (uintptr_t)MapPrivate(pages + huge / kPageBytes);

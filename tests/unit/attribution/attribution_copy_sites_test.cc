@@ -1,5 +1,5 @@
-// Places, copied pages and programs out of rows that a made-up source of faults hands out, for processes that are real:
-// forked children of this program, which is no Python, and one interpreter.
+// Copy sites, copied pages and programs from rows that a made-up source of faults hands out, for real processes: forked
+// children of this program, which is not Python, and one interpreter.
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
-#include "attribution.h"
+#include "attribution/copied_page_runs.h"
 #include "attribution_setting.h"
 #include "fixture_tree.h"
 #include "skip.h"
@@ -94,7 +94,7 @@ TEST_CASE("attribution: places are named once, and told when they change") {
   setting.Follow(1, child.pid());
   setting.Learn();
   const uint64_t ip = reinterpret_cast<uint64_t>(&getenv);
-  setting.faults.places = {
+  setting.faults.copy_sites = {
       {.serial = 1, .image = 1, .shape = COWPROF_SHAPE_REFCOUNT, .ip = ip, .copies = 10, .samples = 2, .squares = 60},
       // Another address in the same function, so that it is the same place; and another shape of the same cause.
       {.serial = 1,
@@ -105,19 +105,19 @@ TEST_CASE("attribution: places are named once, and told when they change") {
        .samples = 1,
        .squares = 25},
       {.serial = 1, .image = 1, .shape = COWPROF_SHAPE_COLLECTION, .ip = ip, .copies = 3, .samples = 3, .squares = 3}};
-  const Sample first = setting.Places();
-  REQUIRE(first.new_places.size() == 2);
-  CHECK(first.new_places[0].cause == Cause::kRefcount);
-  CHECK(absl::StartsWith(first.new_places[0].module, "libc"));
-  CHECK(first.new_places[0].symbol == "getenv");
-  CHECK(first.new_places[0].type.empty());
-  CHECK(first.new_places[1].cause == Cause::kGcHeader);
-  CHECK(first.places == std::vector<PlaceCount>{{0, 0, 15, 3, 85}, {0, 1, 3, 3, 3}});
-  CHECK(setting.Places() == Sample{});
-  setting.faults.places[2].copies = 4;
-  const Sample second = setting.Places();
-  CHECK(second.new_places.empty());
-  CHECK(second.places == std::vector<PlaceCount>{{0, 1, 4, 3, 3}});
+  const Sample first = setting.ToldCopySites();
+  REQUIRE(first.new_copy_sites.size() == 2);
+  CHECK(first.new_copy_sites[0].cause == Cause::kRefcount);
+  CHECK(absl::StartsWith(first.new_copy_sites[0].module, "libc"));
+  CHECK(first.new_copy_sites[0].symbol == "getenv");
+  CHECK(first.new_copy_sites[0].type.empty());
+  CHECK(first.new_copy_sites[1].cause == Cause::kGcHeader);
+  CHECK(first.copy_sites == std::vector<CopySiteCount>{{0, 0, 15, 3, 85}, {0, 1, 3, 3, 3}});
+  CHECK(setting.ToldCopySites() == Sample{});
+  setting.faults.copy_sites[2].copies = 4;
+  const Sample second = setting.ToldCopySites();
+  CHECK(second.new_copy_sites.empty());
+  CHECK(second.copy_sites == std::vector<CopySiteCount>{{0, 1, 4, 3, 3}});
 }
 
 // As an extension module that is imported later.
@@ -139,9 +139,9 @@ TEST_CASE("attribution: code that was mapped after the first look has its file's
   Setting setting;
   setting.Follow(1, pid);
   const auto module_of = [&](uint64_t ip) {
-    setting.faults.places = {{.serial = 1, .image = 1, .shape = COWPROF_SHAPE_OUTSIDE, .ip = ip, .copies = 1}};
-    const Sample sample = setting.Places();
-    return sample.new_places.empty() ? "" : sample.new_places[0].module;
+    setting.faults.copy_sites = {{.serial = 1, .image = 1, .shape = COWPROF_SHAPE_OUTSIDE, .ip = ip, .copies = 1}};
+    const Sample sample = setting.ToldCopySites();
+    return sample.new_copy_sites.empty() ? "" : sample.new_copy_sites[0].module;
   };
   CHECK_FALSE(module_of(At(kStore)).empty());
   uint64_t late = 0;
@@ -158,21 +158,20 @@ TEST_CASE("attribution: what was read several times is told once, with the lates
   Child child;
   Setting setting;
   setting.Follow(1, child.pid());
-  setting.faults.places = {{.serial = 1, .image = 1, .shape = COWPROF_SHAPE_OUTSIDE, .ip = At(kStore), .copies = 10}};
-  setting.attribution.ReadPlaces();
+  setting.faults.copy_sites = {
+      {.serial = 1, .image = 1, .shape = COWPROF_SHAPE_OUTSIDE, .ip = At(kStore), .copies = 10}};
+  setting.ReadCopySites();
   child.End();
   setting.End(1);
-  setting.faults.places[0].copies = 12;
-  setting.attribution.ReadPlaces();
-  setting.faults.places.clear();
-  setting.attribution.ReadPlaces();
-  Sample told, again;
-  setting.attribution.TellPlaces(nullptr, &told);
-  CHECK(told.places == std::vector<PlaceCount>{{0, 0, 12, 0, 0}});
-  REQUIRE(told.new_places.size() == 1);
-  CHECK_FALSE(told.new_places[0].module.empty());
-  setting.attribution.TellPlaces(nullptr, &again);
-  CHECK(again == Sample{});
+  setting.faults.copy_sites[0].copies = 12;
+  setting.ReadCopySites();
+  setting.faults.copy_sites.clear();
+  setting.ReadCopySites();
+  const Sample told = setting.TellCopySites();
+  CHECK(told.copy_sites == std::vector<CopySiteCount>{{0, 0, 12, 0, 0}});
+  REQUIRE(told.new_copy_sites.size() == 1);
+  CHECK_FALSE(told.new_copy_sites[0].module.empty());
+  CHECK(setting.TellCopySites() == Sample{});
 }
 
 TEST_CASE("attribution: places of a process that ended are still told, once") {
@@ -181,34 +180,36 @@ TEST_CASE("attribution: places of a process that ended are still told, once") {
   setting.Follow(1, parent.pid());
   setting.Follow(2, worker.pid(), 1, 1);
   setting.Learn();
-  setting.faults.places = {{.serial = 2,
-                            .image = 1,
-                            .shape = COWPROF_SHAPE_OUTSIDE,
-                            .ip = At(kStore),
-                            .copies = 10,
-                            .samples = 10,
-                            .squares = 10}};
+  setting.faults.copy_sites = {{.serial = 2,
+                                .image = 1,
+                                .shape = COWPROF_SHAPE_OUTSIDE,
+                                .ip = At(kStore),
+                                .copies = 10,
+                                .samples = 10,
+                                .squares = 10}};
   worker.End();
   setting.End(2);
-  const Sample told = setting.Places();
-  CHECK(told.places == std::vector<PlaceCount>{{1, 0, 10, 10, 10}});
-  REQUIRE(told.new_places.size() == 1);
-  CHECK(told.new_places[0].cause == Cause::kData);
-  CHECK(told.new_places[0].module == std::filesystem::read_symlink("/proc/self/exe").filename());  // its parent knows
-  setting.faults.places[0].copies = 11;
-  CHECK(setting.Places() == Sample{});
+  const Sample told = setting.ToldCopySites();
+  CHECK(told.copy_sites == std::vector<CopySiteCount>{{1, 0, 10, 10, 10}});
+  REQUIRE(told.new_copy_sites.size() == 1);
+  CHECK(told.new_copy_sites[0].cause == Cause::kData);
+  CHECK(told.new_copy_sites[0].module ==
+        std::filesystem::read_symlink("/proc/self/exe").filename());  // its parent knows
+  setting.faults.copy_sites[0].copies = 11;
+  CHECK(setting.ToldCopySites() == Sample{});
 }
 
 TEST_CASE("attribution: places that could not be pulled are told the next time") {
   Child child;
   Setting setting;
   setting.Follow(1, child.pid());
-  setting.faults.places = {{.serial = 1, .image = 1, .shape = COWPROF_SHAPE_OUTSIDE, .ip = At(kStore), .copies = 10}};
-  setting.faults.places_fail = true;
+  setting.faults.copy_sites = {
+      {.serial = 1, .image = 1, .shape = COWPROF_SHAPE_OUTSIDE, .ip = At(kStore), .copies = 10}};
+  setting.faults.copy_sites_fail = true;
   setting.End(1);
-  CHECK(setting.Places() == Sample{});
-  setting.faults.places_fail = false;
-  CHECK(setting.Places().places.size() == 1);
+  CHECK(setting.ToldCopySites() == Sample{});
+  setting.faults.copy_sites_fail = false;
+  CHECK(setting.ToldCopySites().copy_sites.size() == 1);
 }
 
 // Rows of programs that are not read have no image and no instruction; they are of different causes all the same.
@@ -218,11 +219,13 @@ TEST_CASE("attribution: places of two programs that could not be read are not mi
   setting.Follow(1, no_python.pid());
   setting.Learn();
   setting.Follow(2, not_known.pid());
-  setting.faults.places = {{.serial = 1, .shape = COWPROF_SHAPE_UNREAD, .copies = 10, .samples = 10, .squares = 10},
-                           {.serial = 2, .shape = COWPROF_SHAPE_UNREAD, .copies = 20, .samples = 20, .squares = 20}};
-  const Sample sample = setting.Places();
+  setting.faults.copy_sites = {
+      {.serial = 1, .shape = COWPROF_SHAPE_UNREAD, .copies = 10, .samples = 10, .squares = 10},
+      {.serial = 2, .shape = COWPROF_SHAPE_UNREAD, .copies = 20, .samples = 20, .squares = 20}};
+  const Sample sample = setting.ToldCopySites();
   std::map<int, Cause> causes;
-  for (const PlaceCount& count : sample.places) causes[count.index] = sample.new_places.at(count.place).cause;
+  for (const CopySiteCount& count : sample.copy_sites)
+    causes[count.index] = sample.new_copy_sites.at(count.copy_site).cause;
   CHECK(causes == std::map<int, Cause>{{0, Cause::kData}, {1, Cause::kUnknown}});
 }
 
@@ -239,10 +242,24 @@ TEST_CASE("attribution: pages get the cause that most copies of their shape have
                         {1, 0x9000, COWPROF_SHAPE_HASH},  // of no row
                         {7, 0x9000, COWPROF_SHAPE_COLLECTION}};
   setting.Judge();
-  PageLog log;
-  setting.attribution.LogPages(setting.pull, &log);
+  CopiedPageRuns log;
+  LogPages(setting.pull.pages, 4096, setting.programs, setting.causes, &log);
   CHECK(log.Take() ==
         std::vector<PageRun>{{0, Cause::kFree, 5, 2}, {0, Cause::kGcHeader, 7, 1}, {0, Cause::kUnknown, 9, 1}});
+}
+
+TEST_CASE("attribution: pages are logged in units of the host's page size") {
+  const uint64_t page_bytes = GENERATE(4096, 16384, 65536);
+  Child child;
+  Setting setting;
+  setting.Follow(1, child.pid());
+  setting.pull.causes = {Looked(COWPROF_SHAPE_COLLECTION, kStore, 4)};
+  for (const uint64_t page : {5, 6, 7, 9})
+    setting.pull.pages.push_back({1, page * page_bytes, COWPROF_SHAPE_COLLECTION});
+  setting.Judge();
+  CopiedPageRuns log;
+  LogPages(setting.pull.pages, page_bytes, setting.programs, setting.causes, &log);
+  CHECK(log.Take() == std::vector<PageRun>{{0, Cause::kGcHeader, 5, 3}, {0, Cause::kGcHeader, 9, 1}});
 }
 
 // ---- Programs ----
@@ -253,7 +270,7 @@ TEST_CASE("attribution: a program that is run anew is another one") {
   setting.Follow(1, parent.pid());
   FollowedProcess& followed = setting.Follow(2, worker.pid(), 1, 1);
   setting.Learn();
-  setting.attribution.Exec(followed.id);
+  setting.programs.Exec(followed.id);
   // Not looked at yet: what could not be read is unknown in it, and data in the one that it came from.
   setting.pull.causes = {{.serial = 1, .shape = COWPROF_SHAPE_UNREAD, .copies = 4},
                          {.serial = 2, .shape = COWPROF_SHAPE_UNREAD, .copies = 9}};
@@ -271,8 +288,8 @@ TEST_CASE("attribution: a program that is run anew is another one") {
   setting.Judge();
   REQUIRE(setting.faults.verdicts.size() == 1);
   CHECK(setting.faults.verdicts[0].image == 2);
-  setting.attribution.Exec({999'999, 1});  // of nobody: does nothing
-  setting.attribution.End({999'999, 1});
+  setting.programs.Exec({999'999, 1});  // of nobody: does nothing
+  setting.programs.End({999'999, 1});
 }
 
 TEST_CASE("attribution: an interpreter is learned once a process, and names its types and lines") {
@@ -282,10 +299,7 @@ TEST_CASE("attribution: an interpreter is learned once a process, and names its 
   setting.Follow(1, python.pid());
   const std::vector<Event> events = setting.Learn();
   REQUIRE(events.size() == 1);
-  CHECK(events[0].kind == EventKind::kPython);
-  CHECK(events[0].index == 0);
-  CHECK(events[0].python == python.word(0));
-  CHECK(events[0].text.empty());
+  CHECK(events[0] == Event{.t = events[0].t, .index = 0, .what = PythonFound{.version = python.word(0)}});
   REQUIRE(setting.faults.learned.size() == 1);
   CHECK(setting.faults.learned[0].serial == 1);
   const uint32_t image = setting.faults.learned[0].image;
@@ -311,34 +325,34 @@ TEST_CASE("attribution: an interpreter is learned once a process, and names its 
   // Names: those of the parent, and from the child where the parent has gone.
   const uint64_t code = python.number(4), instruction = facts.instruction_bytes == 8 ? code + facts.code_bytes_at : 0;
   setting.faults.stacks[42] = {{code, instruction}, {0x10, 0x10}};  // the second one can't be read
-  setting.faults.places = {{.serial = 2,
-                            .image = image,
-                            .shape = COWPROF_SHAPE_REFCOUNT,
-                            .type = python.number(2),
-                            .stack = 42,
-                            .copies = 3,
-                            .samples = 3,
-                            .squares = 3}};
-  const Sample sample = setting.Places();
-  REQUIRE(sample.new_places.size() == 1);
-  CHECK(sample.new_places[0].type == "dict");
-  CHECK(sample.new_places[0].frames == std::vector<int>{0, 1});
+  setting.faults.copy_sites = {{.serial = 2,
+                                .image = image,
+                                .shape = COWPROF_SHAPE_REFCOUNT,
+                                .type = python.number(2),
+                                .stack = 42,
+                                .copies = 3,
+                                .samples = 3,
+                                .squares = 3}};
+  const Sample sample = setting.ToldCopySites();
+  REQUIRE(sample.new_copy_sites.size() == 1);
+  CHECK(sample.new_copy_sites[0].type == "dict");
+  CHECK(sample.new_copy_sites[0].frames == std::vector<int>{0, 1});
   REQUIRE(sample.new_frames.size() == 2);
   CHECK(sample.new_frames[1] == Frame{});
   CHECK(sample.new_frames[0].file == "<string>");
   CHECK(sample.new_frames[0].function == "work");
   CHECK((sample.new_frames[0].line == 4 || sample.new_frames[0].line == 5));
   setting.End(1);
-  setting.faults.places = {{.serial = 2,
-                            .image = image,
-                            .shape = COWPROF_SHAPE_OBJECT,
-                            .type = python.number(3),
-                            .copies = 1,
-                            .samples = 1,
-                            .squares = 1}};
-  const Sample orphan = setting.Places();
-  REQUIRE(orphan.new_places.size() == 1);
-  CHECK(orphan.new_places[0].type == "__main__.Local");
+  setting.faults.copy_sites = {{.serial = 2,
+                                .image = image,
+                                .shape = COWPROF_SHAPE_OBJECT,
+                                .type = python.number(3),
+                                .copies = 1,
+                                .samples = 1,
+                                .squares = 1}};
+  const Sample orphan = setting.ToldCopySites();
+  REQUIRE(orphan.new_copy_sites.size() == 1);
+  CHECK(orphan.new_copy_sites[0].type == "__main__.Local");
 
   // With an interpreter, what could not be read stays unknown.
   setting.pull.causes = {{.serial = 2, .shape = COWPROF_SHAPE_UNREAD, .copies = 9}};
@@ -349,7 +363,7 @@ TEST_CASE("attribution: a pid that was handed out again is not read") {
   PythonProcess python(kScript);
   if (Lacks("python3", python.pid() != 0, "no /usr/bin/python3")) return;
   LineageMemory memory{ProcFs()};
-  const uint64_t start_ns = ProcFs().ReadStat(python.pid())->start_ticks * 10'000'000;
+  const uint64_t start_ns = ProcFs().ReadStat(python.pid())->start_ns();
   memory.Add({python.pid(), start_ns + 10'000'000});
   char byte;
   CHECK_FALSE(memory.Read(python.number(2), absl::MakeSpan(&byte, 1)));

@@ -1,11 +1,9 @@
-// Causes, and trust in instructions, out of rows that a made-up source of faults hands out, for processes that are
-// real: forked children of this program, which is no Python. Places and programs are the matter of
-// attribution_places_test.cc.
-#include "attribution.h"
-
+// Causes, and trust in instructions, from rows that a made-up source of faults hands out, for real processes: forked
+// children of this program, which is not Python. Copy sites and programs: attribution_copy_sites_test.cc.
 #include <catch2/catch.hpp>
 #include <map>
 
+#include "attribution/row_causes.h"
 #include "attribution_setting.h"
 
 namespace cowprof {
@@ -28,7 +26,7 @@ TEST_CASE("attribution: causes of a process, and copies without a row are unknow
   more[static_cast<int>(Cause::kUnknown)] = 4;
   CHECK(setting.CausesOf(1, 4) == more);
   // Nobody has looked yet how many there were in all: then nothing is said of their causes.
-  setting.Find(1).counts.copies.reset();
+  setting.pull.counts[1].copies.reset();
   CHECK_FALSE(setting.Judge().processes[0].causes);
 }
 
@@ -38,7 +36,7 @@ TEST_CASE("attribution: rows that say more than was counted make no huge figure"
   setting.Follow(1, child.pid());
   setting.Learn();
   setting.pull.causes = {Looked(COWPROF_SHAPE_REFCOUNT, kIncrement, 12)};
-  setting.Find(1).counts.copies = 10;
+  setting.pull.counts[1].copies = 10;
   const Sample sample = setting.Judge();
   for (const uint64_t copies : *sample.processes[0].causes) CHECK(copies <= 12);
 }
@@ -49,8 +47,8 @@ TEST_CASE("attribution: rows of a process that nobody follows are left out") {
   setting.Follow(1, child.pid());
   setting.pull.causes = {Looked(COWPROF_SHAPE_REFCOUNT, kIncrement, 5, 77)};
   CHECK(setting.CausesOf(1) == CauseCounts{});
-  setting.faults.places = {{.serial = 77, .copies = 3, .samples = 3, .squares = 3}};
-  CHECK(setting.Places() == Sample{});
+  setting.faults.copy_sites = {{.serial = 77, .copies = 3, .samples = 3, .squares = 3}};
+  CHECK(setting.ToldCopySites() == Sample{});
 }
 
 TEST_CASE("attribution: what could not be read is data where there is no Python, and unknown where that is not known") {

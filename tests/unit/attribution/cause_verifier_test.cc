@@ -1,6 +1,6 @@
-// verify.cc on two made-up processes: what is counted, what is drawn, how budgets end it. And on a real child of this
-// test, whose pages are known.
-#include "verify.h"
+// cause_verifier.cc on two made-up processes: what is counted, what is drawn, how budgets end it. And on a real child
+// of this test, whose pages are known.
+#include "attribution/cause_verifier.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -24,7 +24,7 @@
 namespace cowprof {
 namespace {
 
-constexpr uint64_t kPageBytes = Verifier::kPageBytes, kBase = 0x7f0000000000;
+constexpr uint64_t kPageBytes = CauseVerifier::kPageBytes, kBase = 0x7f0000000000;
 constexpr uint64_t kFloat = 0x1000000, kList = 0x1000200, kStr = 0x1000400;
 constexpr VerifyBudget kPlenty = {.cpu = absl::Seconds(100), .wall = absl::Seconds(100)};
 
@@ -107,7 +107,7 @@ TEST_CASE("every kind of page is counted and returned") {
   const VerifyFigures expected = {
       .pages = 5, .identical = 1, .refcount_only = 1, .gc_header_only = 1, .hash_only = 1, .data = 1};
 
-  Verifier verifier(1);
+  CauseVerifier verifier(1);
   verifier.Offer(3, PagesAt(0, 5));
   std::vector<PageVerdict> verdicts = verifier.Run(both.Target(3), kPlenty);
   CHECK(verifier.FiguresOf(3) == expected);
@@ -131,7 +131,7 @@ TEST_CASE("objects that reach over a page's end are understood by the neighbours
   both.worker.Word(PageAt(2) - 8, 2);
   both.Object(PageAt(1) - 24, kStr);  // the head on page 0, the hash on page 1
   both.parent.Word(PageAt(1), ~uint64_t{0});
-  Verifier verifier(1);
+  CauseVerifier verifier(1);
   verifier.Offer(0, PagesAt(1, 2));
   const auto verdicts = verifier.Run(both.Target(), kPlenty);
   REQUIRE(verdicts.size() == 1);
@@ -140,7 +140,7 @@ TEST_CASE("objects that reach over a page's end are understood by the neighbours
   Processes alone;
   alone.Object(PageAt(2) - 16, kFloat);
   alone.worker.Word(PageAt(2) - 8, kStr);
-  Verifier another(1);
+  CauseVerifier another(1);
   another.Offer(0, PagesAt(1, 2));
   another.Run(alone.Target(), kPlenty);
   CHECK(another.FiguresOf(0).data == 1);
@@ -148,7 +148,7 @@ TEST_CASE("objects that reach over a page's end are understood by the neighbours
 
 TEST_CASE("neighbours are read only where they matter") {
   Processes both(3);
-  Verifier verifier(1);
+  CauseVerifier verifier(1);
   verifier.Offer(0, PagesAt(0, 3));
   both.worker.Word(PageAt(1) + 2048, 1);
   verifier.Run(both.Target(), kPlenty);
@@ -163,7 +163,7 @@ TEST_CASE("pages that can't be read in one of the two are not counted, and may c
   Processes both(2);
   both.worker.Add(PageAt(7));
   both.parent.Add(PageAt(8));
-  Verifier verifier(1);
+  CauseVerifier verifier(1);
   verifier.Offer(0, PagesAt(0, 10));
   CHECK(verifier.Run(both.Target(), kPlenty).size() == 2);
   CHECK(verifier.FiguresOf(0).pages == 2);
@@ -174,7 +174,7 @@ TEST_CASE("pages that can't be read in one of the two are not counted, and may c
 
 TEST_CASE("a page is compared once a worker, until its address space is another one") {
   Processes both(10);
-  Verifier verifier(1);
+  CauseVerifier verifier(1);
   verifier.Offer(0, PagesAt(0, 10));
   verifier.Offer(0, PagesAt(0, 10));  // in the same round
   CHECK(verifier.Run(both.Target(), kPlenty).size() == 10);
@@ -192,7 +192,7 @@ TEST_CASE("a page is compared once a worker, until its address space is another 
 
 TEST_CASE("rounds go on where the last ended: all pages are compared in the end") {
   Processes both(1000);
-  Verifier verifier(1, 300);
+  CauseVerifier verifier(1, 300);
   const auto pages = PagesAt(0, 1000);
   for (const size_t expected : {300, 300, 300, 100, 0}) {
     verifier.Offer(0, pages);
@@ -210,7 +210,7 @@ TEST_CASE("the draw is fair to early and late pages, whatever the pieces they co
     both.worker.cost = cut_off ? absl::Microseconds(1) : absl::ZeroDuration();
     int total = 0;
     for (int round = 0; round < rounds; ++round) {
-      Verifier verifier(round, kDrawn);
+      CauseVerifier verifier(round, kDrawn);
       for (int begin = 0; begin < kPages; begin += 250) verifier.Offer(0, PagesAt(begin, begin + 250));
       const VerifyBudget budget = {.cpu = absl::Seconds(9),
                                    .wall = cut_off ? absl::Microseconds(20) : absl::Seconds(9)};
@@ -229,7 +229,7 @@ TEST_CASE("the draw is fair to early and late pages, whatever the pieces they co
 TEST_CASE("the same seed draws the same pages, another one others") {
   Processes both(1000);
   const auto draw = [&both](uint64_t seed) {
-    Verifier verifier(seed, 50);
+    CauseVerifier verifier(seed, 50);
     verifier.Offer(0, PagesAt(0, 1000));
     return verifier.Run(both.Target(), kPlenty);
   };
@@ -239,7 +239,7 @@ TEST_CASE("the same seed draws the same pages, another one others") {
 
 TEST_CASE("a budget ends a round, and what was compared counts") {
   Processes both(400);
-  Verifier verifier(1);
+  CauseVerifier verifier(1);
   const auto pages = PagesAt(0, 400);
   for (const VerifyBudget none : {VerifyBudget{.cpu = absl::ZeroDuration(), .wall = absl::Seconds(9)},
                                   VerifyBudget{.cpu = absl::Seconds(9), .wall = absl::ZeroDuration()}}) {
@@ -267,10 +267,10 @@ TEST_CASE("a worker that is known well enough is left alone") {
       return true;
     }
   };
-  const size_t most = Verifier::kMaxPagesPerWorker;
+  const size_t most = CauseVerifier::kMaxPagesPerWorker;
   const Zeros zeros;
   const VerifyTarget target = {.worker = zeros, .parent = zeros};
-  Verifier verifier(1, most);
+  CauseVerifier verifier(1, most);
   verifier.Offer(0, PagesAt(0, most + 100));
   CHECK(verifier.Run(target, kPlenty).size() == most);
   verifier.Offer(0, PagesAt(0, most + 100));
@@ -294,7 +294,7 @@ TEST_CASE("a real child: written with what was there, and with something else") 
   for (size_t i = 0; i < kPages; ++i) pages.push_back(reinterpret_cast<uint64_t>(word(i)));
   const PresentMemory worker(child.pid(), ProcFs()), parent(getpid(), ProcFs());
   if (ReadValue<char>(worker, pages[0])) {
-    Verifier verifier(1);
+    CauseVerifier verifier(1);
     verifier.Offer(0, pages);
     verifier.Run({.worker = worker, .parent = parent, .types = LookUp}, kPlenty);
     CHECK(verifier.FiguresOf(0) == VerifyFigures{.pages = kPages, .identical = kPages * 3 / 4, .data = kPages / 4});
@@ -303,7 +303,7 @@ TEST_CASE("a real child: written with what was there, and with something else") 
   }
   child.End();
   if (!ReadValue<char>(worker, pages[0])) {
-    Verifier verifier(1);
+    CauseVerifier verifier(1);
     verifier.Offer(0, pages);
     CHECK(verifier.Run({.worker = worker, .parent = parent, .types = LookUp}, kPlenty).empty());
   }
@@ -334,7 +334,7 @@ TEST_CASE("comparing copies no page: what the parent shares with its other worke
   };
   if (FrameOf(other.pid(), pages[0]) != 0) {
     REQUIRE(shared() == kPages);
-    Verifier verifier(1);
+    CauseVerifier verifier(1);
     verifier.Offer(0, pages);
     const auto verdicts = verifier.Run(
         {.worker = PresentMemory(worker.pid(), ProcFs()), .parent = PresentMemory(getpid(), ProcFs()), .types = LookUp},
@@ -345,20 +345,6 @@ TEST_CASE("comparing copies no page: what the parent shares with its other worke
     Lacks("page frames", false, "CAP_SYS_ADMIN");
   }
   munmap(map, kPages * kPageBytes);
-}
-
-TEST_CASE("agreement with the probes, page by page") {
-  const std::vector<PageVerdict> verdicts = {{PageAt(0), PageDiff::kIdentical},    {PageAt(1), PageDiff::kRefcountOnly},
-                                             {PageAt(2), PageDiff::kGcHeaderOnly}, {PageAt(3), PageDiff::kHashOnly},
-                                             {PageAt(4), PageDiff::kData},         {PageAt(5), PageDiff::kData},
-                                             {PageAt(6), PageDiff::kRefcountOnly}, {PageAt(7), PageDiff::kData}};
-  const std::vector<ProbedPage> probed = {{PageAt(0), false}, {PageAt(1), false}, {PageAt(2), false},
-                                          {PageAt(3), false}, {PageAt(4), true},  {PageAt(5), false},
-                                          {PageAt(6), true},  {PageAt(99), true}};  // 99 was not compared, 7 not probed
-  CHECK(CompareWithProbes(probed, verdicts) ==
-        Agreement{.agree = 5, .called_harmless_but_data_differs = 1, .called_data_but_nothing_differs = 1});
-  CHECK(CompareWithProbes({}, verdicts) == Agreement{});
-  CHECK(CompareWithProbes(probed, {}) == Agreement{});
 }
 
 }  // namespace

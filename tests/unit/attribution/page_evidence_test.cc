@@ -1,5 +1,5 @@
 // What is said of the first write to a page from its bytes alone.
-#include "copied_bytes.h"
+#include "attribution/page_evidence.h"
 
 #include <catch2/catch.hpp>
 
@@ -28,7 +28,7 @@ TEST_CASE("of an identical page without objects nothing is said") {
 TEST_CASE("of a process that ended nothing is kept") {
   ElfCache elf_cache;
   const Program program(/*image=*/1, ProcFs(), &elf_cache, /*starting=*/false);
-  CopiedBytes bytes{ProcFs()};
+  PageEvidence bytes{ProcFs()};
   bytes.NoteCollections({.pid = 1, .start_ns = 1}, program);
   bytes.NoteCollections({.pid = 2, .start_ns = 1}, program);
   CHECK(bytes.processes() == 2);

@@ -1,6 +1,6 @@
 // What regions.cc makes of maps written by hand, of memory in which pool headers stand where a test puts them, and of
 // this very process: no hole of it may be filled by looking.
-#include "regions.h"
+#include "attribution/regions.h"
 
 #include <sys/mman.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
-// Values of --alert-at and --alert-eta: what they set, for which kinds, and the sentence for each kind of nonsense.
-#include "alert_options.h"
+// Values of --alert-at and --alert-eta: what they set, for which kinds, and the message for each kind of nonsense.
+#include "cli/alert_options.h"
 
 #include <catch2/catch.hpp>
 
@@ -23,7 +23,7 @@ AlertSettings Etas(const Values& values) {
 
 }  // namespace
 
-TEST_CASE("rules without a kind hold for all, those with one for it alone") {
+TEST_CASE("rules without a kind apply to all kinds, others to their kind only") {
   CHECK(Ratios({}).of(LimitKind::kShm).ratio == 0.9);
   CHECK(Ratios({"80%"}).of(LimitKind::kShm).ratio == 0.8);
   CHECK(Ratios({"0.75"}).of(LimitKind::kHost).ratio == 0.75);
@@ -46,7 +46,7 @@ TEST_CASE("rules without a kind hold for all, those with one for it alone") {
   CHECK_FALSE(none.any());
 }
 
-TEST_CASE("times until a limit is met") {
+TEST_CASE("times until a limit is reached") {
   CHECK(Etas({}).of(LimitKind::kHost).eta == absl::Minutes(2));
   CHECK(Etas({"30"}).of(LimitKind::kHost).eta == absl::Seconds(30));
   CHECK(Etas({"1h30m"}).of(LimitKind::kHost).eta == absl::Minutes(90));
@@ -54,7 +54,7 @@ TEST_CASE("times until a limit is met") {
   CHECK_FALSE(Etas({"host=off"}).of(LimitKind::kHost).eta);
 }
 
-TEST_CASE("nonsense is told in one sentence") {
+TEST_CASE("nonsense ratios are refused in one sentence") {
   const std::string text = GENERATE("", "0", "-1", "90", "101%", "0%", "nan", "inf", "ninety", "%", "90%%",
                                     "90%:", "90%:0s", "90%:-2s", "90%:x", "90%:inf", "=90%", "ram=90%", "shm=", "shm",
                                     "shm=shm=90%", "Off", "90%:1s:2s", "0x1p9", "\x1b[2J", "cgroup-v3=1%");
@@ -66,7 +66,7 @@ TEST_CASE("nonsense is told in one sentence") {
   CHECK_FALSE(absl::StrContains(error, "\x1b"));
 }
 
-TEST_CASE("nonsense times are told in one sentence") {
+TEST_CASE("nonsense times are refused in one sentence") {
   const std::string text =
       GENERATE("", "0", "-1s", "90%", "nan", "inf", "1e300", "soon", "2m:", "2m:0", "disk=2m", "2 m", "\n");
   AlertSettings settings;

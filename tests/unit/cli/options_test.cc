@@ -1,6 +1,6 @@
-// A table of command lines and what options.cc makes of each: the options, or one line with an exit status.
-// Both spellings of a value, flags on either side of the words, and everything that a hurried user types.
-#include "options.h"
+// A table of command lines and the result of each: the options, or one line with an exit status. Covers both spellings
+// of a value, flags before and after operands, and typical mistakes.
+#include "cli/options.h"
 
 #include <catch2/catch.hpp>
 #include <functional>
@@ -108,29 +108,29 @@ TEST_CASE("command lines that are refused, in one line with exit status 2") {
       {{"-q"}, "nothing to profile"},
       {{"--"}, "nothing to start"},
       {{"--attach", "7", "--"}, "nothing to start"},
-      {{"--attach", "7", "--", "true"}, "exclude each other"},
+      {{"--attach", "7", "--", "true"}, "mutually exclusive"},
       {{"--attach"}, "--attach"},
       {{"--attach="}, "--attach"},
-      {{"--attach", "x"}, "'x' is no process id"},
-      {{"--attach=0"}, "'0' is no process id"},
-      {{"--attach=-7"}, "'-7' is no process id"},
+      {{"--attach", "x"}, "'x' is not a process id"},
+      {{"--attach=0"}, "'0' is not a process id"},
+      {{"--attach=-7"}, "'-7' is not a process id"},
       {{"--attach", "-7"}, "--attach"},
-      {{"--attach=7.5"}, "no process id"},
-      {{"--attach=99999999999"}, "no process id"},
-      {{"--attach=7x"}, "no process id"},
+      {{"--attach=7.5"}, "not a process id"},
+      {{"--attach=99999999999"}, "not a process id"},
+      {{"--attach=7x"}, "not a process id"},
       {{"--attach", "7", "8"}, "8"},
       {{"--attach", "7", "--attach", "8"}, "--attach"},
-      {{"--attach", "7", "--interval", "0"}, "no duration"},
-      {{"--attach", "7", "--interval=-1s"}, "no duration"},
-      {{"--attach", "7", "--interval", "soon"}, "'soon' is no duration"},
+      {{"--attach", "7", "--interval", "0"}, "not a duration"},
+      {{"--attach", "7", "--interval=-1s"}, "not a duration"},
+      {{"--attach", "7", "--interval", "soon"}, "'soon' is not a duration"},
       {{"--attach", "7", "--interval", "5ms"}, "10ms"},
       {{"--attach", "7", "--interval="}, "--interval"},
-      {{"--attach", "7", "--interval", "nan"}, "'nan' is no duration"},
-      {{"--attach", "7", "--interval", "inf"}, "'inf' is no duration"},
-      {{"--attach", "7", "--interval", "1e300"}, "no duration"},
-      {{"--attach", "7", "--duration", "nan"}, "no duration"},
-      {{"--attach", "7", "--duration", "10 s"}, "no duration"},
-      {{"--attach", "7", "--duration", "10parsecs"}, "no duration"},
+      {{"--attach", "7", "--interval", "nan"}, "'nan' is not a duration"},
+      {{"--attach", "7", "--interval", "inf"}, "'inf' is not a duration"},
+      {{"--attach", "7", "--interval", "1e300"}, "not a duration"},
+      {{"--attach", "7", "--duration", "nan"}, "not a duration"},
+      {{"--attach", "7", "--duration", "10 s"}, "not a duration"},
+      {{"--attach", "7", "--duration", "10parsecs"}, "not a duration"},
       {{"--attach", "7", "--duration"}, "--duration"},
       {{"--attach", "7", "--output"}, "--output"},
       {{"--attach", "7", "--without"}, "--without"},
@@ -143,17 +143,17 @@ TEST_CASE("command lines that are refused, in one line with exit status 2") {
       {{"report", "--json"}, "TIMELINE"},
       {{"report", "a", "b"}, "b"},
       {{"report", "a", "--frobnicate"}, "--frobnicate"},
-      {{"report", "a", "--", "true"}, "'report' takes no --attach"},
+      {{"report", "a", "--", "true"}, "'report' takes neither --attach"},
       {{"view"}, "TIMELINE"},
       {{"view", "a", "-o"}, "--output"},
       {{"view", "a", "--json"}, "--json"},
       {{"view", "a", "b", "c"}, "c"},
-      {{"doctor", "x"}, "'x' is no process id"},
-      {{"doctor", "0"}, "'0' is no process id"},
+      {{"doctor", "x"}, "'x' is not a process id"},
+      {{"doctor", "0"}, "'0' is not a process id"},
       {{"doctor", "1", "2"}, "2"},
-      {{"doctor", "--", "true"}, "'doctor' takes no --attach"},
+      {{"doctor", "--", "true"}, "'doctor' takes neither --attach"},
       {{"reprot", "t.json"}, "reprot"},
-      {{"--attach", "a\nb"}, "no process id"},
+      {{"--attach", "a\nb"}, "not a process id"},
       {{"\n"}, ""},
       {{""}, ""},
   };
@@ -192,12 +192,12 @@ TEST_CASE("help and version come on stdout with exit status 0") {
   CHECK(ParseWords({"--version"}).exit_code == kDone);
 }
 
-TEST_CASE("no words at all, not even a name") {
+TEST_CASE("no arguments at all, not even a program name") {
   const ParsedOptions parsed = ParseOptions(0, nullptr);
   CHECK(parsed.exit_code == kUsage);
 }
 
-TEST_CASE("no row of words makes it throw, or say more than a line") {
+TEST_CASE("no sequence of arguments makes it throw or print more than a line") {
   const std::vector<std::string> words = {
       "--attach", "7",      "--attach=7", "-o",    "-q",  "--live", "--",  "report", "view",          "doctor",
       "t.json",   "--json", "",           "=",     "--=", "-",      "---", "++",     "--interval",    "1s",

@@ -1,5 +1,5 @@
 // Values of --serve: what is loopback and what is not.
-#include "serve_options.h"
+#include "cli/serve_options.h"
 
 #include <catch2/catch.hpp>
 
@@ -7,7 +7,7 @@
 
 namespace cowprof {
 
-TEST_CASE("addresses of this machine") {
+TEST_CASE("loopback addresses are accepted") {
   struct Case {
     const char *text, *host;
     bool v6;
@@ -26,7 +26,7 @@ TEST_CASE("addresses of this machine") {
   CHECK(address.port == row.port);
 }
 
-TEST_CASE("addresses that others reach, and what is none, are refused in one line") {
+TEST_CASE("other addresses, and what is not an address, are refused in one line") {
   const std::string text =
       GENERATE("0.0.0.0", "0.0.0.0:80", "[::]", "[::]:80", "10.0.0.1:80", "128.0.0.1", "126.255.255.255",
                "[::ffff:127.0.0.1]:80", "::1", "example.com", "127.0.0.1:", "127.0.0.1:65536", "65536", ":80", "[::1",
@@ -39,7 +39,7 @@ TEST_CASE("addresses that others reach, and what is none, are refused in one lin
   CHECK_FALSE(absl::StrContains(error, "\x1b"));
 }
 
-TEST_CASE("who wants to look from elsewhere is told how") {
+TEST_CASE("the refusal says how to connect from another machine") {
   ServeAddress address;
   CHECK(absl::StrContains(ParseServeAddress("0.0.0.0:8080", &address), "ssh -L 8080:127.0.0.1:8080 HOST"));
 }

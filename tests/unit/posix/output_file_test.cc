@@ -1,6 +1,6 @@
-// Which files output_file.cc creates, replaces and refuses: nothing but a regular file is written to, an
-// earlier recording is kept, and under sudo the file is the invoking user's, made with their rights.
-#include "sink/output_file.h"
+// Which files output_file.cc creates, replaces and refuses: it writes to regular files only, keeps an earlier
+// recording, and under sudo creates the file with the rights of the invoking user.
+#include "posix/output_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -29,7 +29,7 @@ size_t FilesIn(const std::string& path) {
   return std::distance(std::filesystem::directory_iterator(path), std::filesystem::directory_iterator());
 }
 
-// As sudo sets them, for the length of a test.
+// Sets the variables of sudo for the duration of a test.
 class SudoBy {
  public:
   SudoBy(const char* uid, const char* gid) {
@@ -42,14 +42,14 @@ class SudoBy {
   }
 };
 
-// The same rules hold for a file that grows and for one that is written at once.
+// The same rules apply to a file that grows and to one that is written at once.
 absl::Status Create(const std::string& path, bool replace) {
   return replace ? ReplaceOutputFile(path, "new") : CreateOutputFile(path).status();
 }
 
 }  // namespace
 
-TEST_CASE("an output file is its owner's alone") {
+TEST_CASE("an output file is accessible to its owner only") {
   FixtureTree tree;
   const mode_t mask = umask(0);
   REQUIRE(CreateOutputFile(tree.root() + "/a").ok());
@@ -63,14 +63,14 @@ TEST_CASE("an output file is its owner's alone") {
   CHECK(FilesIn(tree.root()) == 2);
 }
 
-TEST_CASE("a descriptor that is written to does not reach a program that is started") {
+TEST_CASE("a started program does not inherit the output descriptor") {
   FixtureTree tree;
   const auto fd = CreateOutputFile(tree.root() + "/a");
   REQUIRE(fd.ok());
   CHECK((fcntl(fd->fd(), F_GETFD) & FD_CLOEXEC) != 0);
 }
 
-TEST_CASE("an earlier recording is kept as .old, and only the last one") {
+TEST_CASE("an earlier recording is kept as .old, but only the latest") {
   FixtureTree tree;
   const std::string path = tree.root() + "/t.json";
   tree.Write("/t.json", "first");
@@ -91,7 +91,7 @@ TEST_CASE("a page replaces an earlier one and leaves nothing behind") {
   CHECK(FilesIn(tree.root()) == 1);
 }
 
-TEST_CASE("what is no regular file is refused and left alone") {
+TEST_CASE("anything but a regular file is refused and left alone") {
   const bool replace = GENERATE(false, true);
   FixtureTree tree;
   tree.Write("/victim", "precious");
@@ -117,7 +117,7 @@ TEST_CASE("what is no regular file is refused and left alone") {
   CHECK(FilesIn(tree.root()) == files);
 }
 
-TEST_CASE("a file with another name, or of another user, is refused and left alone") {
+TEST_CASE("a file with hard links, or of another user, is refused and left alone") {
   const bool replace = GENERATE(false, true);
   FixtureTree tree;
   tree.Write("/victim", "precious");
@@ -133,7 +133,7 @@ TEST_CASE("a file with another name, or of another user, is refused and left alo
   CHECK(FilesIn(tree.root()) == (geteuid() == 0 ? 3 : 2));
 }
 
-TEST_CASE("what was never begun is removed, but nothing else") {
+TEST_CASE("a recording that never began is removed, and nothing else") {
   FixtureTree tree;
   const std::string path = tree.root() + "/a";
   const auto fd = CreateOutputFile(path);
@@ -146,7 +146,7 @@ TEST_CASE("what was never begun is removed, but nothing else") {
   CHECK(FilesIn(tree.root()) == 1);
 }
 
-TEST_CASE("a path that can't be is said with the reason") {
+TEST_CASE("an impossible path is reported with the reason") {
   const bool replace = GENERATE(false, true);
   FixtureTree tree;
   tree.Write("/file", "");
@@ -162,7 +162,7 @@ TEST_CASE("a path that can't be is said with the reason") {
   CHECK_FALSE(Create("", replace).ok());
 }
 
-TEST_CASE("a page that can't be written leaves the earlier one") {
+TEST_CASE("a page that can't be written leaves the earlier one in place") {
   FixtureTree tree;
   tree.Write("/p.html", "first");
   std::filesystem::create_directory(tree.root() + "/dir");
@@ -171,7 +171,7 @@ TEST_CASE("a page that can't be written leaves the earlier one") {
   CHECK(ReadWhole(tree.root() + "/p.html") == "first");
 }
 
-TEST_CASE("under sudo a file is the invoking user's, made with their rights") {
+TEST_CASE("under sudo a file belongs to the invoking user and is created with their rights") {
   if (LacksRoot()) return;
   FixtureTree tree;
   const std::string root = tree.root();
@@ -188,7 +188,7 @@ TEST_CASE("under sudo a file is the invoking user's, made with their rights") {
       CHECK(StatOf(path).st_gid == 1234);
       CHECK(geteuid() == 0);
       CHECK(getegid() == 0);
-      // Root could, they could not.
+      // Root could write there, the invoking user could not.
       CHECK(Create(root + "/new", replace).code() == absl::StatusCode::kPermissionDenied);
       CHECK_FALSE(Create(root + "/root.json", replace).ok());
     }
@@ -197,7 +197,7 @@ TEST_CASE("under sudo a file is the invoking user's, made with their rights") {
   CHECK(Create(root + "/new", false).ok());
 }
 
-TEST_CASE("a sudo environment that makes no sense is ignored") {
+TEST_CASE("an invalid sudo environment is ignored") {
   if (LacksRoot()) return;
   const char* uid = GENERATE("", "x", "-1", "99999999999", "12 ;");
   FixtureTree tree;
@@ -207,7 +207,7 @@ TEST_CASE("a sudo environment that makes no sense is ignored") {
   CHECK(geteuid() == 0);
 }
 
-TEST_CASE("all is written at its offset, or the reason is told") {
+TEST_CASE("everything is written at its offset, or the reason is returned") {
   FixtureTree tree;
   const auto fd = CreateOutputFile(tree.root() + "/a");
   REQUIRE(fd.ok());

@@ -1,18 +1,18 @@
-// The judgement on a copy, as a table: what the probes saw x what the instruction does x whose code it is. Names of
-// functions are those of CPython 3.6 to 3.14 and of glibc.
+// The cause of a copy as a table: what the probes saw x what the instruction does x which function it is in. Function
+// names are those of CPython 3.6 to 3.14 and of glibc.
 #include "python/cause.h"
 
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>
 
-#include "model/growth.h"
+#include "model/facts/run_model.h"
 
 namespace cowprof {
 namespace {
 
 constexpr WriteKind kKinds[] = {WriteKind::kOther, WriteKind::kIncrement, WriteKind::kDecrement};
-// Any code: a name, none, one that gives back, one that makes.
+// Any function: a name, no name, one that frees, one that allocates.
 const std::vector<std::string> kSymbols = {
     "", "list_item", "list_dealloc", "PyObject_Free", "PyList_New", "_PyEval_EvalFrameDefault", std::string(1000, 'x')};
 
@@ -22,7 +22,7 @@ std::string Judged(cowprof_shape shape, WriteKind kind, const std::string& symbo
 
 }  // namespace
 
-TEST_CASE("cause: shapes that are clear whatever the code") {
+TEST_CASE("cause: shapes that decide regardless of the function") {
   struct Row {
     cowprof_shape shape;
     const char* cause;
@@ -47,7 +47,7 @@ TEST_CASE("cause: shapes that are clear whatever the code") {
   }
 }
 
-TEST_CASE("cause: an object dies where its last reference is taken away, and nowhere else") {
+TEST_CASE("cause: an object dies when its last reference is dropped, and only then") {
   for (const std::string& symbol : kSymbols) {
     CHECK(Judged(COWPROF_SHAPE_LAST_REFERENCE, WriteKind::kDecrement, symbol) == "free");
     CHECK(Judged(COWPROF_SHAPE_LAST_REFERENCE, WriteKind::kIncrement, symbol) == "refcount");
@@ -56,7 +56,7 @@ TEST_CASE("cause: an object dies where its last reference is taken away, and now
   CHECK_FALSE(NeedsSymbol(COWPROF_SHAPE_LAST_REFERENCE));
 }
 
-TEST_CASE("cause: a neighbour in the collector's list comes or goes") {
+TEST_CASE("cause: a neighbour in the collector's list is added or removed") {
   for (const WriteKind kind : kKinds) {
     for (const char* makes : {"PyObject_GC_Track", "_PyObject_GC_New", "PyType_GenericAlloc", "PyList_New",
                               "_PyObject_GC_Link", "tuple_new", "PyDict_New", "_PyObject_GC_Malloc"}) {
@@ -72,7 +72,7 @@ TEST_CASE("cause: a neighbour in the collector's list comes or goes") {
   }
 }
 
-TEST_CASE("cause: contents are data unless the code gives memory back") {
+TEST_CASE("cause: contents are data unless the function frees memory") {
   const cowprof_shape shape = GENERATE(COWPROF_SHAPE_PAYLOAD, COWPROF_SHAPE_OBJECT);
   for (const WriteKind kind : kKinds) {
     for (const char* gives_back :
@@ -90,7 +90,7 @@ TEST_CASE("cause: contents are data unless the code gives memory back") {
   }
 }
 
-// Whoever looks no symbol up where none is needed must get the same cause.
+// Without the symbol, where NeedsSymbol() says that none is needed, the cause must be the same.
 TEST_CASE("cause: shapes that depend on a symbol say so") {
   for (int number = 0; number < COWPROF_SHAPES; ++number) {
     const auto shape = static_cast<cowprof_shape>(number);
@@ -103,7 +103,7 @@ TEST_CASE("cause: shapes that depend on a symbol say so") {
   }
 }
 
-TEST_CASE("cause: a shape that does not exist is unknown") {
+TEST_CASE("cause: a nonexistent shape is unknown") {
   for (const int number : {static_cast<int>(COWPROF_SHAPES), 31, 127}) {
     CHECK(Judged(static_cast<cowprof_shape>(number), WriteKind::kDecrement, "free") == "unknown");
     CHECK_FALSE(NeedsSymbol(static_cast<cowprof_shape>(number)));

@@ -1,7 +1,8 @@
-// What frames.cc makes of stacks and code objects that are broken: cycles, garbage, code whose memory became another's.
+// frames.cc on broken stacks and code objects: cycles, garbage, code objects whose memory was reused.
+#include "python/frames.h"
+
 #include <catch2/catch.hpp>
 
-#include "python/frames.h"
 #include "python_memory.h"
 
 namespace cowprof {
@@ -9,7 +10,7 @@ namespace {
 
 constexpr uint64_t kThread = 0x30000, kCframe = 0x31000, kFrames = 0x100000, kCode = 0x200000;
 
-// A thread of 3.11 whose frames stand 256 bytes apart, each the caller of the one before.
+// A thread of 3.11 whose frames are 256 bytes apart, each the caller of the previous one.
 class Stack : public PythonMemory {
  public:
   explicit Stack(size_t frames) {
@@ -60,12 +61,12 @@ TEST_CASE("python frames: instructions of a code object and others") {
   CodeReader reader(stack.interpreter(), stack);
   const uint64_t first = kCode + stack.layout().code.adaptive;
   const auto line = [&](uint64_t instruction) { return reader.Resolve(kCode, instruction)->line; };
-  CHECK(line(first - 2) == 7);  // not begun
+  CHECK(line(first - 2) == 7);  // not started
   CHECK(line(first) == 7);
   CHECK(line(first + 9) == 7);
   CHECK(line(first + 10) == 8);
   CHECK(line(first + 18) == 8);
-  CHECK(line(first + 22) == 0);  // behind the end
+  CHECK(line(first + 22) == 0);  // after the end
   CHECK(line(first - 4) == 0);
   CHECK(line(0) == 0);
   CHECK(line(UINT64_MAX) == 0);
@@ -86,7 +87,7 @@ TEST_CASE("python frames: more than the limit, cycles, garbage, holes") {
     stack.Word(kFrames + 9 * 256 + stack.layout().frame.previous, kFrames);
     CHECK(WalkFrames(stack.interpreter(), stack, kThread).size() == 10);
   }
-  SECTION("a caller in no memory, in the kernel, at an odd address") {
+  SECTION("a caller in unmapped memory, in the kernel, at an odd address") {
     for (const uint64_t previous : {0x7000'0000'0000, 0x7000'0000'0001}) {
       Stack stack(3);
       stack.Word(kFrames + stack.layout().frame.previous, previous);
@@ -96,12 +97,12 @@ TEST_CASE("python frames: more than the limit, cycles, garbage, holes") {
     stack.Word(kFrames + stack.layout().frame.previous, 0xffff'8000'0000'0000);
     CHECK(WalkFrames(stack.interpreter(), stack, kThread).size() == 1);
   }
-  SECTION("a frame of no code") {
+  SECTION("a frame without code") {
     Stack stack(3);
     stack.Word(kFrames + 256 + stack.layout().frame.code, PythonMemory::kStrType);
     CHECK(WalkFrames(stack.interpreter(), stack, kThread).size() == 1);
   }
-  SECTION("a thread in no memory, without a frame") {
+  SECTION("a thread in unmapped memory, a thread without a frame") {
     Stack stack(3);
     CHECK(WalkFrames(stack.interpreter(), stack, 0x7000'0000'0000).empty());
     stack.Word(kThread + stack.layout().thread.frame, 0);
@@ -109,7 +110,7 @@ TEST_CASE("python frames: more than the limit, cycles, garbage, holes") {
   }
 }
 
-TEST_CASE("python frames: entries of the interpreter itself are left out") {
+TEST_CASE("python frames: entries of the interpreter itself are skipped") {
   Stack stack(4);
   stack.interpreter_.layout.frame.first_native_owner = 3;
   stack.Add(kFrames + 256 + stack.layout().frame.owner, "\x03");
@@ -117,7 +118,7 @@ TEST_CASE("python frames: entries of the interpreter itself are left out") {
   CHECK(WalkFrames(stack.interpreter(), stack, kThread).size() == 3);
 }
 
-TEST_CASE("python frames: a code object that was freed and its address used again") {
+TEST_CASE("python frames: a code object that was freed and whose address was reused") {
   Stack stack(1);
   CodeReader reader(stack.interpreter(), stack);
   const uint64_t instruction = kCode + stack.layout().code.adaptive;
@@ -143,7 +144,7 @@ TEST_CASE("python frames: a line table of any claimed size") {
   CHECK_FALSE(reader.Resolve(kCode, kCode + stack.layout().code.adaptive));
 }
 
-TEST_CASE("python frames: the cache of code is bounded") {
+TEST_CASE("python frames: the cache of code objects is bounded") {
   Stack stack(1);
   CodeReader reader(stack.interpreter(), stack);
   stack.Add(0x10000000, std::string(1 << 20, '\0'));
@@ -157,7 +158,7 @@ TEST_CASE("python frames: the cache of code is bounded") {
   }
 }
 
-TEST_CASE("python frames: a list of threads that goes round") {
+TEST_CASE("python frames: a circular list of threads") {
   Stack stack(1);
   stack.interpreter_.main_interpreter = 0x50000;
   stack.Word(0x50000 + stack.layout().interpreter.threads_head, kThread);

@@ -1,5 +1,5 @@
-// What kind of write an instruction is, on bytes that compilers really made: copied with objdump from the interpreters
-// named beside them (3.8, 3.12 and 3.13 of pyenv, gcc 12; Debian's 3.11). The forms of an operand are those of GNU as.
+// What kind of write an instruction is, on bytes that compilers really produced: copied with objdump from the
+// interpreters named beside them (3.8, 3.12 and 3.13 of pyenv, gcc 12; Debian's 3.11). Operand forms are from GNU as.
 #include "python/instruction.h"
 
 #include <array>
@@ -27,7 +27,7 @@ Bytes BytesOf(absl::string_view hex) {
   return bytes;
 }
 
-// What follows in a process is code, too: here instructions that say nothing (mov rdi,rbx; nop).
+// In a process more code follows: here instructions without meaning (mov rdi,rbx; nop).
 WriteKind KindOf(absl::string_view hex) {
   Bytes bytes = BytesOf(hex);
   for (const uint8_t byte : BytesOf("48 89 df 90 90 90 90 90 90 90 90 90 90 90 90")) bytes.push_back(byte);
@@ -35,7 +35,7 @@ WriteKind KindOf(absl::string_view hex) {
   return WriteKindOf(bytes);
 }
 
-// Catch shows numbers of an enum.
+// Catch prints enumerators as numbers.
 std::string Name(WriteKind kind) {
   return kind == WriteKind::kIncrement ? "increment" : kind == WriteKind::kDecrement ? "decrement" : "other";
 }
@@ -76,7 +76,7 @@ TEST_CASE("instruction: reference counts go down") {
   CHECK(Name(KindOf(code)) == "decrement");
 }
 
-TEST_CASE("instruction: a store of a count that went up is no decrement") {
+TEST_CASE("instruction: a store of an incremented count is not a decrement") {
   const char* code = GENERATE(
       // mov DWORD PTR [rdi],eax; ret: Py_IncRef of 3.12.1 and 3.13.0, after add eax,0x1; je
       "89 07 c3",
@@ -86,9 +86,9 @@ TEST_CASE("instruction: a store of a count that went up is no decrement") {
   CHECK(Name(KindOf(code)) != "decrement");
 }
 
-// A comparison for a branch of its own may stand between the sum and its store. Seven places of libpython3.12 and 24 of
-// 3.13 are like that; a count of 1 that is raised there is not an object that dies.
-TEST_CASE("instruction: a store before a branch on something else is no decrement") {
+// A comparison for another branch may come between the addition and the store. Seven places in libpython3.12 and 24 in
+// 3.13 do that; a count of 1 that is incremented there does not mean that an object dies.
+TEST_CASE("instruction: a store before an unrelated branch is not a decrement") {
   const auto [before, code] = GENERATE(table<const char*, const char*>(
       {// gen_send_ex, 3.12.1: add edx,1; je; cmp rax,[rip+0x3b88ca]; [here] mov DWORD PTR [r13+0x0],edx; je
        {"00 48 3b 05 ca 88 3b 00", "41 89 55 00 0f 84 5d 02 00 00"},
@@ -104,7 +104,7 @@ TEST_CASE("instruction: a store before a branch on something else is no decremen
   CHECK(Name(WriteKindOf(BytesOf(code), BytesOf("90 90 90 90 48 83 e8 01"))) == "decrement");
 }
 
-// gcc does not always branch on the flags of the subtraction itself.
+// gcc does not always branch on the flags of the subtraction.
 TEST_CASE("instruction: a decrement that is tested or used a little later") {
   const char* code = GENERATE(
       // fp_setreadl, 3.8.18 (cold): mov QWORD PTR [r13+0x0],rax; test rax,rax; je
@@ -115,7 +115,7 @@ TEST_CASE("instruction: a decrement that is tested or used a little later") {
   CHECK(Name(KindOf(code)) == "decrement");
 }
 
-TEST_CASE("instruction: every form of an operand in memory") {
+TEST_CASE("instruction: every form of a memory operand") {
   const char* operand = GENERATE("83 00 01",                           // [rax]
                                  "48 83 45 00 01",                     // [rbp+0]
                                  "48 83 04 24 01",                     // [rsp]
@@ -134,7 +134,7 @@ TEST_CASE("instruction: every form of an operand in memory") {
   const Bytes add = BytesOf(operand);
   INFO(operand);
   REQUIRE(Name(KindOf(operand)) == "increment");
-  // The same operand under each other opcode that is understood.
+  // The same operand with every other opcode that is understood.
   const size_t modrm = [&] {
     for (size_t i = 0; i < add.size(); ++i) {
       if (add[i] == 0x83) return i + 1;
@@ -171,7 +171,7 @@ TEST_CASE("instruction: every form of an operand in memory") {
   }
 }
 
-TEST_CASE("instruction: what writes no count") {
+TEST_CASE("instruction: instructions that do not write a count") {
   const char* code = GENERATE("48 83 c0 01",              // add rax,1: a register
                               "48 83 e8 01 74 08",        // sub rax,1
                               "48 ff c0", "48 ff c8",     // inc rax, dec rax
@@ -191,8 +191,8 @@ TEST_CASE("instruction: what writes no count") {
   CHECK(Name(KindOf(code)) == "other");
 }
 
-// At the end of a mapping fewer bytes can be read than an instruction has.
-TEST_CASE("instruction: code that is cut says nothing that the whole does not") {
+// At the end of a mapping fewer bytes may be readable than the instruction has.
+TEST_CASE("instruction: truncated code never yields another answer than the whole") {
   for (const char* code :
        {"48 83 07 01 c3", "4a 83 84 ec e0 00 00 00 01", "48 83 05 34 12 00 00 01", "48 83 2f 01 74 05",
         "f0 48 ff 0f 74 05", "48 89 07 74 0b", "49 89 84 24 00 01 00 00 0f 84 17 01 00 00", "f0 f0 f0 f0 48", "66"}) {
@@ -200,7 +200,7 @@ TEST_CASE("instruction: code that is cut says nothing that the whole does not") 
     const WriteKind kind = WriteKindOf(whole);
     for (size_t size = 0; size <= whole.size(); ++size) {
       INFO(code << " cut at " << size);
-      // On the heap and of exactly this size: AddressSanitizer sees a byte too much.
+      // On the heap with exactly this size, so that AddressSanitizer detects reading one byte too many.
       const auto cut = std::make_unique<uint8_t[]>(size);
       std::copy_n(whole.begin(), size, cut.get());
       const WriteKind found = WriteKindOf({cut.get(), size});
@@ -210,7 +210,7 @@ TEST_CASE("instruction: code that is cut says nothing that the whole does not") 
   CHECK(WriteKindOf({}) == WriteKind::kOther);
 }
 
-TEST_CASE("instruction: any bytes do no harm") {
+TEST_CASE("instruction: any bytes are accepted") {
   std::mt19937 random(4);
   const std::array<uint8_t, 12> likely = {0xf0, 0x66, 0x48, 0x49, 0x4f, 0x83, 0xff, 0x89, 0x04, 0x05, 0x44, 0x84};
   int understood = 0;

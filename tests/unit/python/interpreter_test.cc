@@ -1,5 +1,6 @@
-// What interpreter.cc makes of versions that it can't use and of symbols that mislead. Real interpreters are the matter
-// of python_recorded_test.cc.
+// interpreter.cc with unsupported versions and misleading symbols. recorded_test.cc tests real interpreters.
+#include "python/interpreter.h"
+
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -7,7 +8,6 @@
 
 #include "absl/strings/match.h"
 #include "python/debug_offsets.h"
-#include "python/interpreter.h"
 #include "python/process_memory.h"
 #include "python_memory.h"
 
@@ -58,7 +58,7 @@ TEST_CASE("python interpreter: a text across two chunks of the search") {
   }
 }
 
-TEST_CASE("python interpreter: texts that are no version") {
+TEST_CASE("python interpreter: texts that are not a version") {
   PythonMemory memory;
   const std::string text =
       GENERATE(as<std::string>(), "", "3.8", "3.8.18", "3.8.18 (default", "3.8.x (a) [b]", "3..1 (a) [b]",
@@ -101,15 +101,15 @@ TEST_CASE("python interpreter: versions that can't be used are named, with the r
   fails("3.16.0", "newer");
   memory.Word(kVersion, 0x030e00a1);
   fails("3.14.0", "alphas");
-  // 3.15 with a table: recognised by it, its order unknown.
+  // 3.15 with a table: recognized by it, but its order is unknown.
   std::string table(kDebugOffsetsBytes, '\0');
   const uint64_t head[] = {0x030f02f0, 0};
   memcpy(&table[0], "xdebugpy", 8);
   memcpy(&table[8], head, sizeof(head));
   memory.Add(kRuntime, table);
   module.py_version = 0;
-  fails("3.15.2", "doesn't know yet");
-  // 3.11 whose PyCode_Type isn't one.
+  fails("3.15.2", "does not know yet");
+  // 3.11 whose PyCode_Type is not a type.
   module.py_version = kVersion;
   memory.Word(kVersion, 0x030b02f0);
   memory.Add(kRuntime, std::string(kDebugOffsetsBytes, '\0'));
@@ -130,8 +130,8 @@ TEST_CASE("python interpreter: a program's copy of PyType_Type leads to the one 
   CHECK(interpreter->type_type == PythonMemory::kTypeType);
 }
 
-TEST_CASE("python interpreter: objects that begin later are seen as they are") {
-  // Py_TRACE_REFS: PyType_Type's own type stands at 24.
+TEST_CASE("python interpreter: objects with a longer header are recognized") {
+  // Py_TRACE_REFS: PyType_Type's own type is at 24.
   for (const uint32_t version : {0x030704f0u, 0x030b02f0u}) {
     PythonMemory memory;
     for (const uint64_t type : {PythonMemory::kTypeType, PythonMemory::kCodeType}) {
@@ -168,7 +168,7 @@ TEST_CASE("python interpreter: objects that begin later are seen as they are") {
   CHECK(interpreter->layout.code.thread_local_code == 224);
 }
 
-TEST_CASE("python interpreter: a process without Python, and none") {
+TEST_CASE("python interpreter: a process without Python, and no process") {
   const ProcFs proc;
   ProgramFiles files;
   const ProcessMemory memory(getpid(), ProcFs(), &files);

@@ -1,4 +1,4 @@
-// What line_table.cc makes of the tables of three epochs of CPython: hand-made ones, cut off, and random bytes.
+// line_table.cc on the three formats of CPython's line tables: hand-made, truncated, and random bytes.
 #include <catch2/catch.hpp>
 #include <random>
 #include <string>
@@ -37,7 +37,7 @@ TEST_CASE("lines: co_linetable of 3.10") {
   CHECK(line(3) == 10);
   CHECK(line(4) == 0);
   CHECK(line(8) == 11);
-  CHECK(line(12) == 0);  // behind the end
+  CHECK(line(12) == 0);  // after the end
 }
 
 TEST_CASE("lines: location table, 3.11 and later") {

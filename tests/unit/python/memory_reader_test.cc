@@ -1,5 +1,5 @@
-// Reading live processes, this one and a child: values, text, many pieces, holes in all of them, and that nothing is
-// changed.
+// Reads live processes, this one and a child: values, text, many pieces, with holes in all of them, and without
+// changing anything.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -20,7 +20,7 @@ namespace {
 
 constexpr size_t kPage = 4096;
 
-// Pages with a hole behind them.
+// Pages followed by a hole.
 class Pages {
  public:
   explicit Pages(size_t readable) : bytes_((readable + 1) * kPage) {
@@ -53,7 +53,7 @@ TEST_CASE("memory reader: values and holes") {
   CHECK_FALSE(ReadValue<uint64_t>(ProcessMemory(0x7fffffff, ProcFs(), &files), pages.address()));
 }
 
-TEST_CASE("memory reader: text up to its end, or up to the hole") {
+TEST_CASE("memory reader: text up to its end or up to a hole") {
   const Pages pages(2);
   ProgramFiles files;
   const ProcessMemory memory(getpid(), ProcFs(), &files);
@@ -73,7 +73,7 @@ TEST_CASE("memory reader: text up to its end, or up to the hole") {
   CHECK_FALSE(ReadCString(memory, UINT64_MAX - 10, 100));
 }
 
-TEST_CASE("memory reader: many pieces, each on its own") {
+TEST_CASE("memory reader: many pieces, each independently") {
   const Pages pages(1);
   ProgramFiles files;
   const ProcessMemory memory(getpid(), ProcFs(), &files);
@@ -82,7 +82,7 @@ TEST_CASE("memory reader: many pieces, each on its own") {
   std::vector<char> bytes(count * 2);
   std::vector<ReadRequest> requests;
   for (size_t i = 0; i < count; ++i) {
-    // Every third lies half or whole in the hole.
+    // Every third is partly or completely in the hole.
     const uint64_t address = i % 3 == 2 ? pages.address() + kPage - i % 2 : pages.address() + i % 4000;
     requests.push_back({address, absl::MakeSpan(bytes.data() + 2 * i, 2)});
   }
@@ -95,12 +95,12 @@ TEST_CASE("memory reader: many pieces, each on its own") {
 
 namespace {
 
-// Whether it has a page there. Soft-dirty tracking sets a bit of holes, too.
+// Whether the process has a page there. Soft-dirty tracking sets a bit for holes, too.
 bool Has(pid_t pid, uint64_t address) {
   const Fd pagemap(open(ProcFs().PathOf(pid, "pagemap").c_str(), O_RDONLY));
   uint64_t entry = 0;
   REQUIRE(pread(pagemap.fd(), &entry, sizeof(entry), address / kPage * sizeof(entry)) == sizeof(entry));
-  return entry >> 62 != 0;  // present, or in swap
+  return entry >> 62 != 0;  // present or swapped
 }
 
 Mapping StackOf(pid_t pid) {
@@ -112,7 +112,7 @@ Mapping StackOf(pid_t pid) {
 
 }  // namespace
 
-TEST_CASE("process memory: a stack does not grow by being asked for what is below it") {
+TEST_CASE("process memory: reading below the stack does not grow it") {
   const Child child;
   const Mapping stack = StackOf(child.pid());
   ProgramFiles files;
@@ -142,11 +142,11 @@ TEST_CASE("process memory: holes stay holes") {
   }
 }
 
-TEST_CASE("process memory: of a program also what it has not touched") {
+TEST_CASE("process memory: pages of the program that it has not touched are readable") {
   const Child child;
   ProgramFiles files;
   const ProcessMemory memory(child.pid(), ProcFs(), &files);
-  // A page of this program's that the child has no entry for: it is not copied at the fork.
+  // A page of this program for which the child has no entry: fork did not copy it.
   uint64_t untouched = 0;
   const std::vector<Mapping> mappings = ProcFs().ReadMaps(child.pid()).value();
   for (const Mapping& mapping : mappings) {
@@ -162,7 +162,7 @@ TEST_CASE("process memory: of a program also what it has not touched") {
   CHECK(ReadValue<uint64_t>(memory, untouched) == own);
 }
 
-TEST_CASE("process memory: what is mapped of a program's files is believed for 10 s") {
+TEST_CASE("process memory: mappings of a program's files are cached for 10 s") {
   const FixtureTree tree;
   const ProcFs proc(tree.root());
   auto have = [&, files = ProgramFiles()](uint64_t address, int seconds) mutable {
@@ -182,14 +182,14 @@ TEST_CASE("process memory: what is mapped of a program's files is believed for 1
   CHECK_FALSE(have(0x500000, 9));
   CHECK_FALSE(have(0x400000, 10));
   CHECK(have(0x500000, 10));
-  // Ended, a zombie or reaped: of others that run the program it is still true.
+  // Ended, a zombie or reaped: still valid for other processes that run the program.
   tree.Write("/7/maps", "");
   CHECK(have(0x500000, 20));
   std::filesystem::remove(tree.root() + "/7/maps");
   CHECK(have(0x500000, 30));
 }
 
-TEST_CASE("process memory: nothing is learned of a process that has ended") {
+TEST_CASE("process memory: a process that has ended yields no mappings") {
   Child child;
   ProgramFiles files;
   const ProcessMemory memory(child.pid(), ProcFs(), &files);
@@ -222,7 +222,7 @@ TEST_CASE("memory reader: a range with holes") {
   CHECK((bytes == std::string(2 * kPage - 10, 'n') + std::string(kPage, '\0')));
 }
 
-TEST_CASE("memory reader: what can be a pointer") {
+TEST_CASE("memory reader: possible values of a pointer") {
   CHECK_FALSE(IsUserPointer(0));
   CHECK_FALSE(IsUserPointer(4088));
   CHECK(IsUserPointer(4096));

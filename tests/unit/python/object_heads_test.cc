@@ -1,4 +1,4 @@
-// Heads of objects on planted pages: every object of a known type is found, nothing else is.
+// Heads of objects on planted pages: finds every object of a known type, and nothing else.
 #include "python/object_heads.h"
 
 #include <catch2/catch.hpp>
@@ -37,24 +37,26 @@ TEST_CASE("heads: a count before a type, at a multiple of 16") {
 }
 
 TEST_CASE("heads: pages of a region") {
-  // Of each three pages one has two heads, one is a hole.
+  // Of every three pages one has two heads and one is a hole.
+  const uint64_t page_bytes = GENERATE(4096, 16384);
+  INFO(page_bytes);
   RecordedMemory memory;
   for (const uint64_t pages : {30, 3000}) {
     for (uint64_t page = 0; page < pages; ++page) {
-      std::vector<uint64_t> words(512, 0x7878787878787878);
-      if (page % 3 == 0) words[100] = 1, words[101] = kType, words[510] = 2, words[511] = kType;
+      std::vector<uint64_t> words(page_bytes / 8, 0x7878787878787878);
+      if (page % 3 == 0) words[100] = 1, words[101] = kType, words[page_bytes / 8 - 2] = 2, words.back() = kType;
       if (page % 6 == 0) words[300] = 1, words[301] = kType;  // a third one, which does not count
-      if (page % 3 != 2) memory.Add(kStart + page * 4096, Bytes(words));
+      if (page % 3 != 2) memory.Add(kStart + page * page_bytes, Bytes(words));
     }
-    const Region region = {RegionKind::kHeap, "[heap]", kStart, kStart + pages * 4096};
-    const RegionHeads heads = LookForHeads(region, memory, {}, Known);
+    const Region region = {RegionKind::kHeap, "[heap]", kStart, kStart + pages * page_bytes};
+    const RegionHeads heads = LookForHeads(region, page_bytes, memory, {}, Known);
     INFO(pages);
     CHECK(heads.heads == 2 * heads.with_heads);
     CHECK(static_cast<double>(heads.with_heads) / heads.pages == Approx(0.5).margin(pages == 30 ? 0 : 0.08));
     CHECK(heads.pages == Approx(pages == 30 ? 20 : 256 * 2 / 3.0).margin(pages == 30 ? 0 : 12));
   }
-  CHECK(LookForHeads({RegionKind::kHeap, "", kStart, kStart}, memory, {}, Known).pages == 0);
-  CHECK(LookForHeads({RegionKind::kHeap, "", 0, 1 << 20}, memory, {}, Known).pages == 0);
+  CHECK(LookForHeads({RegionKind::kHeap, "", kStart, kStart}, page_bytes, memory, {}, Known).pages == 0);
+  CHECK(LookForHeads({RegionKind::kHeap, "", 0, 1 << 20}, page_bytes, memory, {}, Known).pages == 0);
 }
 
 }  // namespace cowprof

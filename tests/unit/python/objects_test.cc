@@ -1,23 +1,24 @@
-// What objects.cc takes for a type when memory is hostile: anything may stand behind a pointer, and nearly nothing is a
-// type. What it makes of real processes is the matter of python_recorded_test.cc.
+// What objects.cc accepts as a type in hostile memory: a pointer may lead to anything, and almost nothing is a type.
+// recorded_test.cc tests it on real processes.
+#include "python/objects.h"
+
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <random>
 
-#include "python/objects.h"
 #include "python_memory.h"
 
 namespace cowprof {
 namespace {
 
-// Every address can be read and holds what a seeded hash makes of it: pointers that lead anywhere, for ever.
+// Every address is readable and contains a seeded hash of itself: pointers that lead anywhere, without end.
 class RandomMemory : public MemoryReader {
  public:
   bool Read(uint64_t address, absl::Span<char> bytes) const override {
     for (size_t i = 0; i < bytes.size(); ++i) {
       uint64_t word = ((address + i) / 8 + 1) * 0x9e3779b97f4a7c15;
       word ^= word >> 29;
-      // Half of the words look like pointers of a process, half of them are aligned.
+      // Half of the words look like user pointers, and half of those are aligned.
       if (word & 1 << 20) word &= (word & 1 << 21) ? 0x00007ffffffffff8 : 0x00007fffffffffff;
       bytes[i] = static_cast<char>(word >> 8 * ((address + i) % 8));
     }
@@ -60,7 +61,7 @@ TEST_CASE("python objects: a static type, a heap type, an object") {
   CHECK_FALSE(reader.TypeOfObject(0x40000));
 }
 
-TEST_CASE("python objects: memory that became another type is read again") {
+TEST_CASE("python objects: memory reused for another type is read again") {
   PythonMemory memory;
   TypeReader reader(memory.interpreter(), memory);
   CHECK_FALSE(reader.NameOf(0x20000));
@@ -81,7 +82,7 @@ TEST_CASE("python objects: what only looks like a type") {
   TypeReader reader(memory.interpreter(), memory);
   REQUIRE(reader.NameOf(address));
   SECTION("its own type, but not PyType_Type") { memory.Word(address + 8, address); }
-  SECTION("two that are each other's type") {
+  SECTION("two objects that are each other's type") {
     memory.AddType(0x21000, address, "Other", PythonMemory::kMetaFlags);
     memory.Word(address + 8, 0x21000);
   }
@@ -95,10 +96,10 @@ TEST_CASE("python objects: what only looks like a type") {
   SECTION("an instance of a class") { memory.Word(address + 8, PythonMemory::kStrType); }
   SECTION("not ready") { memory.Word(address + memory.layout().type.flags, 0); }
   SECTION("no size") { memory.Word(address + memory.layout().type.basic_size, 0); }
-  SECTION("a size that can't be") { memory.Word(address + memory.layout().type.basic_size, uint64_t{1} << 40); }
+  SECTION("an impossible size") { memory.Word(address + memory.layout().type.basic_size, uint64_t{1} << 40); }
   SECTION("no name") { memory.Word(address + memory.layout().type.name, 0); }
-  SECTION("a name in no memory") { memory.Word(address + memory.layout().type.name, 0x7000'0000'0000); }
-  SECTION("a type in no memory") { memory.Word(address + 8, 0x7000'0000'0000); }
+  SECTION("a name in unmapped memory") { memory.Word(address + memory.layout().type.name, 0x7000'0000'0000); }
+  SECTION("a type in unmapped memory") { memory.Word(address + 8, 0x7000'0000'0000); }
   SECTION("a type in the kernel") { memory.Word(address + 8, 0xffff'8000'0000'0000); }
   SECTION("a type at an odd address") { memory.Word(address + 8, PythonMemory::kTypeType + 4); }
   CHECK_FALSE(reader.NameOf(address));
@@ -125,7 +126,7 @@ TEST_CASE("python objects: names of any length and any bytes") {
   memory.AddStr(0x600000, std::string(1 << 20, 'q'));
   memory.Word(0x500000 + memory.layout().type.qualname, 0x600000);
   CHECK(reader.NameOf(0x500000) == std::string(kMaxNameBytes, 'q'));
-  // A length that the target only claims.
+  // A length that is only claimed.
   memory.Word(0x600000 + memory.layout().string.length, uint64_t{1} << 39);
   CHECK(ReadString(memory.layout(), memory, 0x600000, 50) == std::string(50, 'q'));
   memory.Word(0x600000 + memory.layout().string.length, UINT64_MAX);
@@ -150,7 +151,7 @@ TEST_CASE("python objects: strings of every kind") {
   memory.Word(0x30000 + memory.layout().string.state, 3 << 2 | 1 << 5);
   CHECK_FALSE(ReadString(memory.layout(), memory, 0x30000, 100));  // no such kind
   memory.Word(0x30000 + memory.layout().object.type, PythonMemory::kCodeType);
-  CHECK_FALSE(ReadString(memory.layout(), memory, 0x30000, 100));  // no str
+  CHECK_FALSE(ReadString(memory.layout(), memory, 0x30000, 100));  // not a str
 }
 
 TEST_CASE("python objects: random bytes are never a type") {
@@ -193,7 +194,7 @@ TEST_CASE("python pools: blocks of a pool in use") {
   CHECK(ParsePool(header, pool + 8, 16384)->in_header);
   CHECK(ParsePool(header, pool + 47, 16384)->in_header);
   CHECK_FALSE(ParsePool(header, pool + 48 + 64 * 20, 16384)->ever_used);
-  CHECK_FALSE(ParsePool(header, pool + 48 + 64 * 255, 16384));  // behind the last block
+  CHECK_FALSE(ParsePool(header, pool + 48 + 64 * 255, 16384));  // after the last block
   CHECK(ParsePool(PoolHeader(1, 0, 0, 48, 4096 - 8), 0x7f0000001030, 4096)->block_bytes == 8);
 }
 

@@ -1,5 +1,5 @@
-// page_diff.cc on pages laid out by hand, for every version's object heads; on random bytes; and on pages of real
-// forked interpreters that did one known thing (tests/fixtures/pages).
+// page_diff.cc on hand-made pages with the object heads of every version, on random bytes, and on pages of real forked
+// interpreters that did one known thing (tests/fixtures/pages).
 #include "python/page_diff.h"
 
 #include <zlib.h>
@@ -92,14 +92,14 @@ class Pages {
   bool python_ = true, without_parent_ = false, without_worker_ = false;
 };
 
-TEST_CASE("equal pages are identical, whatever surrounds them") {
+TEST_CASE("equal pages are identical, whatever their neighbours") {
   CHECK(Pages().Compare() == PageDiff::kIdentical);
   CHECK(Pages().NoPython().Compare() == PageDiff::kIdentical);
   CHECK(Pages().Object(0, kList).Differ(-1, 1, 2).Differ(kWords, 3, 4).Compare() == PageDiff::kIdentical);
   CHECK(ComparePages({}, {}, {}) == PageDiff::kIdentical);
 }
 
-TEST_CASE("a count differs before a type") {
+TEST_CASE("a differing word before a type is a count") {
   CHECK(Pages().Object(10, kFloat).Differ(10, 1, 2).Compare() == PageDiff::kRefcountOnly);
   CHECK(Pages(k36).Object(10, kFloat).Differ(10, 70000, 70001).Compare() == PageDiff::kRefcountOnly);
   CHECK(Pages().Object(10, kFloat).Differ(10, 1, 0xffffffff).Compare() == PageDiff::kRefcountOnly);
@@ -109,7 +109,7 @@ PageDiff CompareCounts(uint64_t parent, uint64_t worker, HeadLayout layout = k38
   return Pages(layout).Object(10, kFloat).Differ(10, parent, worker).Compare();
 }
 
-TEST_CASE("what is no count of a living object is data") {
+TEST_CASE("a value that can't be the count of a live object is data") {
   CHECK(CompareCounts(0, 1) == PageDiff::kData);
   CHECK(CompareCounts(1, 0) == PageDiff::kData);
   CHECK(CompareCounts(1, kNoHash) == PageDiff::kData);
@@ -128,7 +128,7 @@ TEST_CASE("the type must be a type, the same in both") {
   CHECK(Pages().Differ(10, 1, 2).Both(11, kFloat + 4).Type(kFloat + 4, {}).Compare() == PageDiff::kData);
 }
 
-TEST_CASE("3.14: the upper half of the count's word is a constant") {
+TEST_CASE("3.14: the upper half of the count's word is constant") {
   const uint64_t flags = uint64_t{7} << 48;
   CHECK(CompareCounts(flags | 1, flags | 2, k314) == PageDiff::kRefcountOnly);
   CHECK(CompareCounts(flags | 0xbfffffff, flags | 0xc0000000, k314) == PageDiff::kRefcountOnly);
@@ -152,11 +152,11 @@ TEST_CASE("GC heads of 32 bytes, 3.6 and 3.7") {
   for (const ptrdiff_t index : {6, 7, 8}) {
     CHECK(Pages(k36).Object(10, kList).Differ(index, 4, 8).Compare() == PageDiff::kGcHeaderOnly);
   }
-  CHECK(Pages(k36).Object(10, kList).Differ(9, 4, 8).Compare() == PageDiff::kData);  // nobody writes the padding
+  CHECK(Pages(k36).Object(10, kList).Differ(9, 4, 8).Compare() == PageDiff::kData);  // nothing writes the padding
   CHECK(Pages(k36).Object(10, kList).Differ(5, 4, 8).Compare() == PageDiff::kData);
 }
 
-TEST_CASE("types on the heap have a GC head, static ones have none") {
+TEST_CASE("heap types have a GC head, static types do not") {
   const uint64_t address = kPage + 8 * 10;
   CHECK(Pages().Object(10, kType).Differ(9, 4, 8).Compare() == PageDiff::kData);
   CHECK(Pages().Object(10, kType).Type(address, {}).Differ(9, 4, 8).Compare() == PageDiff::kData);
@@ -174,7 +174,7 @@ TEST_CASE("cached hashes") {
   CHECK(Pages(k314).Object(10, kTuple).Differ(13, kNoHash, 12345).Compare() == PageDiff::kHashOnly);
 }
 
-TEST_CASE("several kinds: the most numerous, then the order of the enum, but data above all") {
+TEST_CASE("several kinds: the most frequent, ties by enum order, but data wins") {
   Pages pages;
   pages.Object(10, kList).Differ(9, 4, 8).Differ(8, 16, 32).Differ(10, 1, 2);
   CHECK(pages.Compare() == PageDiff::kGcHeaderOnly);
@@ -186,10 +186,10 @@ TEST_CASE("several kinds: the most numerous, then the order of the enum, but dat
   CHECK(pages.Compare() == PageDiff::kData);
 }
 
-TEST_CASE("objects that reach over the ends of the page") {
+TEST_CASE("objects that cross an end of the page") {
   const auto check = [](Pages pages, PageDiff expected) {
     CHECK(pages.Compare() == expected);
-    // Without the other half nothing can be said.
+    // Without the other half nothing can be verified.
     CHECK(pages.WithoutNeighbours(true, true).Compare() == PageDiff::kData);
     CHECK(pages.WithoutNeighbours(true, false).Compare() == PageDiff::kData);
     CHECK(pages.WithoutNeighbours(false, true).Compare() == PageDiff::kData);
@@ -201,14 +201,14 @@ TEST_CASE("objects that reach over the ends of the page") {
   check(Pages(k36).Object(515, kList).Differ(511, 4, 8), PageDiff::kGcHeaderOnly);
   check(Pages().Object(-3, kStr).Differ(0, kNoHash, 5), PageDiff::kHashOnly);
   check(Pages().Object(-1, kStr).Differ(2, kNoHash, 5), PageDiff::kHashOnly);
-  // The neighbours differ as well: the count may, the type may not.
+  // The neighbours may differ in the count, but not in the type.
   check(Pages().Object(-3, kStr).Differ(-3, 1, 2).Differ(0, kNoHash, 5), PageDiff::kHashOnly);
   check(Pages().Object(513, kList).Differ(513, 1, 2).Differ(511, 4, 8), PageDiff::kGcHeaderOnly);
   CHECK(Pages().Object(511, kFloat).Differ(511, 1, 2).Differ(512, kFloat, kStr).Compare() == PageDiff::kData);
   CHECK(Pages().Object(-3, kStr).Differ(-2, kStr, kFloat).Differ(0, kNoHash, 5).Compare() == PageDiff::kData);
 }
 
-TEST_CASE("neighbours are wanted where a word near an end differs") {
+TEST_CASE("neighbours are needed if a word near an end differs") {
   const auto needed = [](size_t index) {
     std::vector<uint64_t> parent(kWords), worker(kWords);
     worker[index] = 1;
@@ -219,7 +219,7 @@ TEST_CASE("neighbours are wanted where a word near an end differs") {
   CHECK(!NeedsNeighbours({}, {}));
 }
 
-TEST_CASE("any bytes are taken, and none of them for harmless without a type") {
+TEST_CASE("any bytes are accepted, and none are harmless without a type") {
   std::mt19937_64 random(7);
   const std::array<uint64_t, 12> likely = {0, 1, 2, kNoHash, kFloat, kList, kStr, kType, kNoType, kPage + 80, 70000, 3};
   for (int round = 0; round < 300; ++round) {
@@ -235,7 +235,7 @@ TEST_CASE("any bytes are taken, and none of them for harmless without a type") {
   CHECK(ComparePages({}, std::vector<uint64_t>(3), std::vector<uint64_t>(4)) == PageDiff::kData);
 }
 
-TEST_CASE("builds that are not understood have no layout") {
+TEST_CASE("unsupported builds have no layout") {
   const auto layout = [](uint32_t minor, bool free_threaded = false, bool trace_refs = false) {
     Interpreter interpreter{.free_threaded = free_threaded, .trace_refs = trace_refs};
     interpreter.layout = LayoutOf(minor, 0, free_threaded);
@@ -254,7 +254,7 @@ TEST_CASE("builds that are not understood have no layout") {
   CHECK(!HeadLayoutOf(Interpreter{}));
 }
 
-TEST_CASE("traits are flags of the type") {
+TEST_CASE("traits follow from the type's flags") {
   CHECK(TraitsOf(1 << 14, 12).has_gc);
   CHECK(TraitsOf(uint64_t{1} << 31 | 1 << 9, 12).is_metatype);
   CHECK(TraitsOf(1 << 9, 12).on_heap);
@@ -272,7 +272,7 @@ struct Side {
   PageNeighbours near{.before = std::array<uint64_t, kNeighbourWords>{},
                       .after = std::array<uint64_t, kNeighbourWords>{}};
 
-  // "-" is a word that couldn't be read: then there is no such neighbour.
+  // "-" is an unreadable word: then there is no such neighbour.
   void Put(int index, absl::string_view text) {
     uint64_t word = 0;
     const bool readable = absl::SimpleHexAtoi(text, &word);
@@ -296,13 +296,13 @@ struct Side {
 };
 
 struct RecordedPair {
-  bool target = false;  // holds objects that the operation is about
+  bool target = false;  // has objects that the operation is about
   uint64_t address = 0;
   Side parent, worker;
 };
 struct RecordedOperation {
   std::string name;
-  // Pages of the recorder's sample, and how many of them it found identical; some of the rest are recorded.
+  // Pages in the recorder's sample, and how many of them were identical; some of the others are recorded.
   uint64_t targets = 0, identical_targets = 0, others = 0, identical_others = 0;
   std::vector<RecordedPair> pages;
 };
@@ -365,7 +365,7 @@ PageDiff Compare(const RecordedPages& recorded, const RecordedPair& pair) {
   return ComparePages(context, pair.parent.page, pair.worker.page);
 }
 
-TEST_CASE("recorded pages of forked interpreters are called what was done to them") {
+TEST_CASE("recorded pages of forked interpreters are classified by what was done to them") {
   const std::string version = GENERATE("3.7.16", "3.8.18", "3.11.7", "3.12.1", "3.13.0", "3.14.10");
   const std::map<std::string, PageDiff> expected = {{"keep", PageDiff::kRefcountOnly},
                                                     {"hash", PageDiff::kHashOnly},
@@ -380,7 +380,7 @@ TEST_CASE("recorded pages of forked interpreters are called what was done to the
     for (const RecordedPair& pair : operation.pages) {
       const PageDiff diff = Compare(recorded, pair);
       CHECK(diff != PageDiff::kIdentical);
-      if (pair.target && truth != expected.end()) CHECK(NameOf(diff) == NameOf(truth->second));
+      if (pair.target && truth != expected.end()) CHECK(diff == truth->second);
       targets += pair.target;
     }
     if (truth == expected.end()) {  // iterate, collect. The rest is the child's working set: frames, allocator, caches

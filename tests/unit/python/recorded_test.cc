@@ -1,6 +1,6 @@
-// The readers of userspace/python on real processes of every CPython version, recorded with what those processes say of
-// themselves (tests/fixtures/python/README.md): stacks with lines, type names, objects. And the same memory with holes
-// and with garbage in it, where only the answer may suffer.
+// The readers of userspace/python on recorded processes of every CPython version, compared with what those processes
+// reported about themselves (tests/fixtures/python/README.md): stacks with lines, type names, objects. Also the same
+// memory with holes and garbage, which may only degrade the answers.
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <filesystem>
@@ -34,7 +34,7 @@ PythonRecording Load(const std::string& path) {
   return *std::move(recording);
 }
 
-// Another reader's memory, some of it lost or changed.
+// Another reader's memory with parts missing or changed.
 class DamagedMemory : public MemoryReader {
  public:
   DamagedMemory(const MemoryReader& memory, unsigned seed, double lost, double changed)
@@ -75,7 +75,7 @@ TEST_CASE("python: stacks, types and objects of real processes") {
     CHECK(interpreter->version == recording.version);
     CHECK(interpreter->tsd_offset % 16 == 8);
     CHECK(interpreter->collecting_address != 0);
-    // 3.6 has it by its symbol only, which the recordings don't name.
+    // 3.6 has it through a symbol only, which the recordings do not contain.
     CHECK((interpreter->enabled_address != 0) == (interpreter->layout.minor > 6));
     CHECK(interpreter->pool_bytes == (interpreter->layout.minor < 10 ? 4096 : 16384));
     CHECK_FALSE(interpreter->free_threaded);
@@ -113,7 +113,7 @@ TEST_CASE("python: the comparison finds a wrong offset") {
   }
 }
 
-TEST_CASE("python: an interpreter that starts is not ready, and no failure") {
+TEST_CASE("python: an interpreter that is starting is not ready, which is not an error") {
   for (const std::string& path : FixturePaths()) {
     INFO(path);
     const PythonRecording recording = Load(path);
@@ -128,7 +128,7 @@ TEST_CASE("python: an interpreter that starts is not ready, and no failure") {
     REQUIRE(early.ok());
     CHECK_FALSE(early->ready);
     CHECK(early->tsd_offset == 0);
-    // Before the dynamic loader has been there.
+    // Before the dynamic loader has relocated it.
     memory.Add(interpreter->type_type, std::string(32, '\0'));
     const auto earliest = ReadInterpreter(module, memory);
     REQUIRE(earliest.ok());
@@ -138,7 +138,7 @@ TEST_CASE("python: an interpreter that starts is not ready, and no failure") {
   }
 }
 
-TEST_CASE("python: memory with holes and garbage changes answers, and does nothing worse") {
+TEST_CASE("python: memory with holes and garbage changes answers, nothing worse") {
   for (const std::string& path : FixturePaths()) {
     INFO(path);
     const PythonRecording recording = Load(path);
@@ -175,7 +175,7 @@ TEST_CASE("python: the table of offsets agrees with the row") {
     CHECK(std::memcmp(&row.string, &published.string, sizeof(row.string)) == 0);
     CHECK(std::memcmp(&row.container, &published.container, sizeof(row.container)) == 0);
 
-    // A table that lies is not used, nor one that was cut off, nor another version's.
+    // Reject a table with impossible entries, a truncated one, and one of another version.
     std::string lie = table;
     lie[5 * 8] = static_cast<char>(lie[5 * 8] + 4);  // interpreters_head at no multiple of 8
     CHECK_FALSE(WithDebugOffsets(row, lie).usable);
@@ -190,7 +190,7 @@ TEST_CASE("python: the table of offsets agrees with the row") {
     newer[8 + 2] = 15;
     const PythonLayout layout = WithDebugOffsets(row, newer);
     CHECK_FALSE(layout.usable);
-    CHECK(absl::StrContains(layout.reason, "doesn't know yet"));
+    CHECK(absl::StrContains(layout.reason, "does not know yet"));
   }
 }
 

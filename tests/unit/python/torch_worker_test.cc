@@ -1,4 +1,4 @@
-// What torch_worker.cc makes of frames: a worker's loop of PyTorch, what only looks like one, and what can't be read.
+// torch_worker.cc on the frame of a PyTorch worker's loop, on look-alikes, and on unreadable memory.
 #include "python/torch_worker.h"
 
 #include <catch2/catch.hpp>
@@ -75,13 +75,13 @@ TEST_CASE("torch worker: the argument of its loop") {
   CHECK(Worker(kFalse).Ask() == false);
 }
 
-TEST_CASE("torch worker: no such worker") {
+TEST_CASE("torch worker: not a worker") {
   CHECK_FALSE(Worker(kTrue, "_worker_loop", "/home/me/worker.py").Ask().has_value());
   CHECK_FALSE(Worker(kTrue, "_worker_loop_of_mine").Ask().has_value());
   CHECK_FALSE(Worker(kTrue, "main").Ask().has_value());
 }
 
-TEST_CASE("torch worker: nothing is said of what is no bool, or can't be read") {
+TEST_CASE("torch worker: a value that is not a bool or unreadable is unknown") {
   for (const uint64_t object : {uint64_t{0}, uint64_t{0x7000'0000'0000}, kTrue + 1, kText, kBoolType, UINT64_MAX})
     CHECK_FALSE(Worker(object).Ask().has_value());
   Worker odd(kTrue);
@@ -90,7 +90,7 @@ TEST_CASE("torch worker: nothing is said of what is no bool, or can't be read") 
   Worker nameless(kTrue);
   nameless.Word(kNames + nameless.layout().object.var_size, 2);  // a torch without the argument
   CHECK_FALSE(nameless.Ask().has_value());
-  nameless.Word(kNames + nameless.layout().object.var_size, UINT64_MAX);  // a lie: read as far as the limit
+  nameless.Word(kNames + nameless.layout().object.var_size, UINT64_MAX);  // impossible: read up to the limit
   CHECK(nameless.Ask() == true);
   nameless.Word(kCode + 0x10000 + nameless.layout().code.locals, 0x7000'0000'0000);
   CHECK_FALSE(nameless.Ask().has_value());
@@ -99,7 +99,7 @@ TEST_CASE("torch worker: nothing is said of what is no bool, or can't be read") 
   CHECK_FALSE(unknown.Ask().has_value());
 }
 
-TEST_CASE("torch worker: references are tagged from 3.14 on") {
+TEST_CASE("torch worker: references are tagged since 3.14") {
   Worker worker(kTrue | 1);
   worker.interpreter_.layout.frame.code_tag_mask = 7;
   CHECK(worker.Ask() == true);

@@ -1,5 +1,5 @@
 // One note for each time that the wall clock is set, none for a clock that is merely corrected.
-#include "wall_clock.h"
+#include "recorder/clock_jump.h"
 
 #include <catch2/catch.hpp>
 
@@ -11,22 +11,22 @@ const absl::Time kStart = absl::UnixEpoch() + absl::Hours(1000);
 }  // namespace
 
 TEST_CASE("a wall clock that is set makes one note each time, with the direction and by how much") {
-  WallClock clock;
+  ClockJump clock;
   CHECK(!clock.Look(absl::Seconds(0), kStart));
   CHECK(!clock.Look(absl::Seconds(1), kStart + absl::Seconds(1)));
   const std::optional<Event> forward = clock.Look(absl::Seconds(2), kStart + absl::Seconds(2) + absl::Hours(1));
   REQUIRE(forward);
   CHECK(forward->t == absl::Seconds(2));
-  CHECK(forward->text.find("forward by 1 h 00 min") != std::string::npos);
+  CHECK(forward->As<Note>()->text.find("forward by 1 h 00 min") != std::string::npos);
   CHECK(!clock.Look(absl::Seconds(3), kStart + absl::Seconds(3) + absl::Hours(1)));
   const std::optional<Event> back = clock.Look(absl::Seconds(4), kStart + absl::Seconds(4));
   REQUIRE(back);
-  CHECK(back->text.find("back by 1 h 00 min") != std::string::npos);
+  CHECK(back->As<Note>()->text.find("back by 1 h 00 min") != std::string::npos);
   CHECK(!clock.Look(absl::Seconds(5), kStart + absl::Seconds(5)));
 }
 
 TEST_CASE("a wall clock that NTP slews by 500 ppm, and looks that come late, make no note") {
-  WallClock clock;
+  ClockJump clock;
   for (int second = 0; second < 36'000; second += 10)
     CHECK(!clock.Look(absl::Seconds(second), kStart + absl::Seconds(second) * 1.0005));
 }

@@ -1,6 +1,6 @@
 // What the recorder can't do any more once it gave up its rights, and what it still can: each thing is tried in a
 // child.
-#include "privileges.h"
+#include "recorder/privileges.h"
 
 #include <fcntl.h>
 #include <signal.h>

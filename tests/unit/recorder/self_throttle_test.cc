@@ -1,6 +1,6 @@
-// When pace.cc stretches the time between ticks and when it takes it back, from figures given by hand; and
+// When self_throttle.cc stretches the time between ticks and when it takes it back, from figures given by hand; and
 // that the first ticks come quicker. How much CPU time a tick really takes is not its matter.
-#include "pace.h"
+#include "recorder/self_throttle.h"
 
 #include <catch2/catch.hpp>
 
@@ -52,31 +52,31 @@ TEST_CASE("a constant cost settles") {
 }
 
 TEST_CASE("the first ticks come quicker, each twice as late as the one before") {
-  Pace pace(absl::Seconds(1));
+  SelfThrottle throttle(absl::Seconds(1));
   absl::Duration t;
   for (const int expected : {100, 200, 400, 800, 1000, 1000}) {
-    CHECK(pace.interval() == absl::Milliseconds(expected));
+    CHECK(throttle.interval() == absl::Milliseconds(expected));
     // This test may burn CPU; less than 5 s of recording are never measured.
-    CHECK_FALSE(pace.Adjust(t += absl::Milliseconds(10), {}).has_value());
+    CHECK_FALSE(throttle.Adjust(t += absl::Milliseconds(10), {}).has_value());
   }
-  CHECK(Pace(absl::Milliseconds(50)).interval() == absl::Milliseconds(50));
+  CHECK(SelfThrottle(absl::Milliseconds(50)).interval() == absl::Milliseconds(50));
 }
 
 TEST_CASE("a stretch is noted, with its reason") {
-  Pace pace(absl::Seconds(1));
-  for (int i = 0; i < 6; ++i) static_cast<void>(pace.Adjust(absl::Milliseconds(i), {}));
+  SelfThrottle throttle(absl::Seconds(1));
+  for (int i = 0; i < 6; ++i) static_cast<void>(throttle.Adjust(absl::Milliseconds(i), {}));
   // CPU time "elsewhere" that shrinks by 2 s looks like 2 s of our own: 20 % of a core.
-  const auto note = pace.Adjust(absl::Seconds(10), -absl::Seconds(2));
+  const auto note = throttle.Adjust(absl::Seconds(10), -absl::Seconds(2));
   REQUIRE(note.has_value());
-  CHECK(note->kind == EventKind::kNote);
+  REQUIRE(note->Is<Note>());
   CHECK(note->index == -1);
   CHECK(note->t == absl::Seconds(10));
-  CHECK(note->text.find("stretched from 1s to 2s") != std::string::npos);
-  CHECK(pace.interval() == absl::Seconds(2));
-  const auto back = pace.Adjust(absl::Seconds(1000), -absl::Seconds(2));
+  CHECK(note->As<Note>()->text.find("stretched from 1s to 2s") != std::string::npos);
+  CHECK(throttle.interval() == absl::Seconds(2));
+  const auto back = throttle.Adjust(absl::Seconds(1000), -absl::Seconds(2));
   REQUIRE(back.has_value());
-  CHECK(back->text.find("shortened from 2s to 1s") != std::string::npos);
-  CHECK(pace.interval() == absl::Seconds(1));
+  CHECK(back->As<Note>()->text.find("shortened from 2s to 1s") != std::string::npos);
+  CHECK(throttle.interval() == absl::Seconds(1));
 }
 
 }  // namespace cowprof

@@ -1,5 +1,5 @@
-// Who may see the page. The same door in real requests: tests/system/test_serve.py.
-#include "serve/door.h"
+// Who may see the page. tests/system/test_serve.py checks the same policy with real requests.
+#include "serve/request_policy.h"
 
 #include <catch2/catch.hpp>
 #include <set>
@@ -9,32 +9,32 @@
 namespace cowprof {
 namespace {
 
-const Door kDoor = {.host = "127.0.0.1", .port = 8080, .token = "0123456789abcdef0123456789abcdef"};
+const RequestPolicy kPolicy = {.host = "127.0.0.1", .port = 8080, .token = "0123456789abcdef0123456789abcdef"};
 
-PageRequest Good() { return {.method = "GET", .path = "/", .token = kDoor.token, .hosts = {"127.0.0.1:8080"}}; }
+PageRequest Good() { return {.method = "GET", .path = "/", .token = kPolicy.token, .hosts = {"127.0.0.1:8080"}}; }
 
-unsigned StatusOf(const PageRequest& request) { return RuleOn(request, kDoor).status; }
+unsigned StatusOf(const PageRequest& request) { return RuleOn(request, kPolicy).status; }
 
 }  // namespace
 
-TEST_CASE("who has the token gets the page and its data") {
+TEST_CASE("a request with the token gets the page and its data") {
   PageRequest request = Good();
-  CHECK(RuleOn(request, kDoor).asked == Asked::kPage);
+  CHECK(RuleOn(request, kPolicy).asked == Asked::kPage);
   request.path = "/data";
-  CHECK(RuleOn(request, kDoor).asked == Asked::kData);
+  CHECK(RuleOn(request, kPolicy).asked == Asked::kData);
   request.path = GENERATE("", "/data/", "//", "/Data", "/data?x", "/..");
   CHECK(StatusOf(request) == 404);
-  CHECK(RuleOn(request, kDoor).asked == Asked::kNothing);
+  CHECK(RuleOn(request, kPolicy).asked == Asked::kNothing);
 }
 
-TEST_CASE("every other token is wrong") {
+TEST_CASE("every other token is refused") {
   PageRequest request = Good();
   request.token = GENERATE("", "0", "0123456789abcdef0123456789abcdeF", "0123456789abcdef0123456789abcde",
                            "0123456789abcdef0123456789abcdef0");
   CHECK(StatusOf(request) == 403);
 }
 
-TEST_CASE("only names of this machine are its host, and one at a time") {
+TEST_CASE("Host must be a name of this machine, and occur once") {
   PageRequest request = Good();
   for (const char* host : {"localhost:8080", "LocalHost:8080", "[::1]:8080"}) {
     request.hosts = {host};
@@ -52,13 +52,13 @@ TEST_CASE("only names of this machine are its host, and one at a time") {
   CHECK(StatusOf(request) == 403);
 }
 
-TEST_CASE("a browser leaves port 80 away") {
-  Door door = kDoor;
-  door.port = 80;
+TEST_CASE("browsers omit port 80") {
+  RequestPolicy policy = kPolicy;
+  policy.port = 80;
   PageRequest request = Good();
   request.hosts = {"127.0.0.1"};
   request.origins = {"http://127.0.0.1"};
-  CHECK(RuleOn(request, door).status == 200);
+  CHECK(RuleOn(request, policy).status == 200);
 }
 
 TEST_CASE("a page of another origin gets nothing") {
@@ -75,7 +75,7 @@ TEST_CASE("a page of another origin gets nothing") {
   CHECK(StatusOf(request) == 403);
 }
 
-TEST_CASE("nothing can be changed") {
+TEST_CASE("methods that could change something are refused") {
   PageRequest request = Good();
   request.method = "HEAD";
   CHECK(StatusOf(request) == 200);
@@ -83,7 +83,7 @@ TEST_CASE("nothing can be changed") {
   CHECK(StatusOf(request) == 405);
 }
 
-TEST_CASE("tokens are 128 bits, never the same") {
+TEST_CASE("tokens have 128 bits and differ") {
   std::set<std::string> tokens;
   for (int i = 0; i < 100; ++i) tokens.insert(NewToken());
   CHECK(tokens.size() == 100);
@@ -91,7 +91,7 @@ TEST_CASE("tokens are 128 bits, never the same") {
     CHECK(token.size() == 32);
     CHECK(token.find_first_not_of("0123456789abcdef") == std::string::npos);
   }
-  CHECK(AddressOf(kDoor) == "http://127.0.0.1:8080/?token=0123456789abcdef0123456789abcdef");
+  CHECK(AddressOf(kPolicy) == "http://127.0.0.1:8080/?token=0123456789abcdef0123456789abcdef");
 }
 
 }  // namespace cowprof

@@ -1,4 +1,4 @@
-// The process that serves can't do what it has no need of: each forbidden thing is tried in a child that is shut in.
+// The serving process can't do what it does not need: tries each forbidden thing in a sandboxed child.
 #include "serve/sandbox.h"
 
 #include <fcntl.h>
@@ -16,10 +16,10 @@
 namespace cowprof {
 namespace {
 
-// Exit status of a child that is shut in and then returns `body()`.
+// Exit status of a child that enters the sandbox and then returns `body()`.
 int InSandbox(int (*body)()) {
   const pid_t pid = fork();
-  // Not _exit(): AddressSanitizer asks for the signal stack before it, which the sandbox refuses.
+  // Not _exit(): before it AddressSanitizer queries the signal stack, which the sandbox forbids.
   if (pid == 0) syscall(SYS_exit_group, EnterSandbox({65534, 65534}).ok() ? body() : 100);
   int status = 0;
   waitpid(pid, &status, 0);
@@ -57,7 +57,7 @@ TEST_CASE("what the sandbox forbids") {
   CHECK(InSandbox(row.tried) == 0);
 }
 
-TEST_CASE("what it allows") {
+TEST_CASE("what the sandbox allows") {
   CHECK(InSandbox([] {
           void* const made = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
           return made != MAP_FAILED && write(STDERR_FILENO, "", 0) == 0 ? 0 : 1;

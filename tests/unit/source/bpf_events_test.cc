@@ -1,4 +1,4 @@
-// Records of the ring buffer as the probes write them, and records that are cut short.
+// Ring buffer records as the probes write them, and truncated ones.
 #include "source/bpf_events.h"
 
 #include <sys/sysmacros.h>
@@ -26,8 +26,16 @@ cowprof_delivery BusError() {
   record.frames[1] = {0x200, 2};
   record.file = {.kind = COWPROF_MEMORY_FILE, .device = 7 << 20 | 300, .inode = 8, .bytes = 4096, .offset = 100};
   record.file.capacity_pages = 16;
-  memset(record.file.name, 'x', sizeof(record.file.name));  // without an end
+  memset(record.file.name, 'x', sizeof(record.file.name));  // without a NUL
   return record;
+}
+
+template <typename What, typename Record>
+What SeenAs(const Record& record) {
+  const std::optional<SeenEvent> seen = Seen(record);
+  REQUIRE(seen);
+  REQUIRE(seen->event.Is<What>());
+  return *seen->event.As<What>();
 }
 
 }  // namespace
@@ -35,48 +43,48 @@ cowprof_delivery BusError() {
 TEST_CASE("ring records: a delivered signal") {
   const SeenEvent seen = *Seen(BusError());
   CHECK(seen.process == ProcessId{42, 9});
-  CHECK(seen.event.kind == EventKind::kSignalDelivered);
-  CHECK((seen.event.signal == 7 && seen.event.code == 2 && seen.event.address == 0x5000 && seen.ip == 0x1234));
+  CHECK(seen.ip == 0x1234);
   CHECK(seen.frames.size() == 2);
-  REQUIRE(seen.event.file);
-  CHECK(seen.event.file->device == makedev(7, 300));
-  CHECK(seen.event.file->name == std::string(COWPROF_NAME_BYTES, 'x'));
-  CHECK(seen.event.file->in_memory);
-  CHECK(seen.event.file->capacity_bytes == Count(65536));
+  const auto delivered = SeenAs<SignalDelivered>(BusError());
+  CHECK((delivered.signal == 7 && delivered.code == 2 && delivered.address == 0x5000));
+  REQUIRE(delivered.file);
+  CHECK(delivered.file->device == makedev(7, 300));
+  CHECK(delivered.file->name == std::string(COWPROF_NAME_BYTES, 'x'));
+  CHECK(delivered.file->in_memory);
+  CHECK(delivered.file->capacity_bytes == Count(65536));
 }
 
-TEST_CASE("ring records: of other signals the file is the one of the code") {
+TEST_CASE("ring records: for other signals the file is the code's") {
   cowprof_delivery record = BusError();
   record.event.signal = 11;
   strcpy(record.file.name, "libfast.so");
-  CHECK(Seen(record)->event.module == "libfast.so");
-  CHECK(!Seen(record)->event.file);
+  CHECK(SeenAs<SignalDelivered>(record).module == "libfast.so");
+  CHECK(!SeenAs<SignalDelivered>(record).file);
 }
 
-TEST_CASE("ring records: no file, and a tmpfs without a bound") {
+TEST_CASE("ring records: no file, and an unbounded tmpfs") {
   cowprof_delivery record = BusError();
   record.file.capacity_pages = 0;
-  CHECK(Seen(record)->event.file->capacity_bytes == Count());
+  CHECK(SeenAs<SignalDelivered>(record).file->capacity_bytes == Count());
   record.file.kind = COWPROF_NO_FILE;
-  CHECK(!Seen(record)->event.file);
+  CHECK(!SeenAs<SignalDelivered>(record).file);
 }
 
 TEST_CASE("ring records: the OOM killer's limit") {
   cowprof_oom record = {};
   record.event.kind = COWPROF_OOM_VICTIM;
-  CHECK(!Seen(record)->event.limit);  // nobody could look: no word of the host
+  CHECK(!SeenAs<OomVictim>(record).limit);  // nobody could look: no word of the host
   record.looked = 1;
-  CHECK(Seen(record)->event.limit->kind == LimitKind::kHost);
+  CHECK(SeenAs<OomVictim>(record).limit->kind == LimitKind::kHost);
   record.cgroup = 5;
   record.limit_pages = 100;
   record.used_pages = 99;
   strcpy(record.name, "job");
-  const SeenEvent seen = *Seen(record);
-  CHECK(seen.cgroup == 5);
-  CHECK(*seen.event.limit == LimitSample{LimitKind::kCgroupV2, "job", 409'600, 405'504});
+  CHECK(Seen(record)->cgroup == 5);
+  CHECK(*SeenAs<OomVictim>(record).limit == LimitSample{LimitKind::kCgroupV2, "job", 409'600, 405'504});
 }
 
-TEST_CASE("ring records: what is no event of its own, or cut short") {
+TEST_CASE("ring records: not an event, or truncated") {
   cowprof_event record = {};
   for (const cowprof_event_kind kind : {COWPROF_FORK, COWPROF_EXIT, COWPROF_NEWS, COWPROF_FORK_SEEN}) {
     record.kind = kind;
@@ -84,9 +92,9 @@ TEST_CASE("ring records: what is no event of its own, or cut short") {
   }
   record.kind = COWPROF_SIGNAL_SENT;
   memcpy(record.comm, "0123456789abcdef", 16);
-  CHECK(Seen(record)->event.sender_comm == "0123456789abcdef");
+  CHECK(SeenAs<SignalSent>(record).sender_comm == "0123456789abcdef");
   CHECK(!Seen(record, sizeof(record) - 1));
-  CHECK(!Seen(BusError(), sizeof(cowprof_event))->event.file);
+  CHECK(!Seen(BusError(), sizeof(cowprof_event))->event.As<SignalDelivered>()->file);
 }
 
 }  // namespace cowprof

@@ -1,6 +1,5 @@
-// Where cgroup.cc says that a process's memory cgroups are, on the layouts that hosts and
-// containers have, and what it makes of the files' text. Trees of real files are the matter of
-// limits_test.cc.
+// Where cgroup.cc finds a process's memory cgroups, on the layouts of hosts and containers, and how it parses their
+// files. limits_test.cc uses trees of real files.
 #include "source/cgroup.h"
 
 #include <catch2/catch.hpp>
@@ -15,7 +14,7 @@ namespace {
 
 using Levels = std::vector<MemoryCgroup>;
 
-// Mount lines as mountinfo has them.
+// Mount lines as in mountinfo.
 constexpr char kV1Memory[] = "35 31 0:32 / /sys/fs/cgroup/memory rw,relatime shared:16 - cgroup cgroup rw,memory\n";
 constexpr char kV1Cpu[] = "32 31 0:29 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu\n";
 constexpr char kV2[] = "31 23 0:26 / /sys/fs/cgroup rw,nosuid,nodev shared:4 - cgroup2 cgroup2 rw\n";
@@ -44,7 +43,7 @@ TEST_CASE("cgroup v2 at the root, as in a container with a namespace of its own"
   CHECK(PlanMemoryCgroups("0::/\n", kV2) == Levels{{true, "/sys/fs/cgroup", "/"}});
 }
 
-// Recorded on the machine of the tests: v1, with v2 mounted and without the memory controller.
+// Recorded on a test machine: v1, with v2 mounted but without the memory controller.
 TEST_CASE("hybrid host: memory is in v1") {
   const std::string own = "9:name=systemd:/\n8:pids:/\n5:devices:/\n4:memory:/api/952a\n3:cpuset:/\n1:cpu:/\n0::/x\n";
   const Levels expected = {{false, "/sys/fs/cgroup/memory/api/952a", "/api/952a"},
@@ -73,9 +72,9 @@ TEST_CASE("container whose mount shows its own subtree only") {
   CHECK(PlanMemoryCgroups("0::/docker/abc\n", MountV2("/docker/abc", "/cg")) == Levels{{true, "/cg", "/docker/abc"}});
 }
 
-TEST_CASE("a process outside of what the mount shows has no level") {
+TEST_CASE("a process outside the mounted subtree has no levels") {
   const auto [own, root] = GENERATE(table<std::string, std::string>({
-      {"/docker/abcd", "/docker/abc"},     // a name that only begins alike
+      {"/docker/abcd", "/docker/abc"},     // a name with the same prefix
       {"/docker", "/docker/abc"},          // above
       {"/system.slice", "/docker/abc"},    // beside
       {"/../..", "/"},                     // outside our cgroup namespace
@@ -89,12 +88,12 @@ TEST_CASE("a process outside of what the mount shows has no level") {
   CHECK(PlanMemoryCgroups("7:memory:" + own + "\n", MountV1(root, "/cg")).empty());
 }
 
-TEST_CASE("both outside the namespace: what they have in common can be read") {
+TEST_CASE("both outside the namespace: the common part is readable") {
   CHECK(PlanMemoryCgroups("0::/../x/y\n", MountV2("/../x", "/cg")) ==
         Levels{{true, "/cg/y", "/../x/y"}, {true, "/cg", "/../x"}});
 }
 
-TEST_CASE("of several mounts the one with most levels, of equal ones the last") {
+TEST_CASE("of several mounts the one with most levels, among equals the last") {
   const Levels whole = {{true, "/all/a/b", "/a/b"}, {true, "/all/a", "/a"}, {true, "/all", "/"}};
   CHECK(PlanMemoryCgroups("0::/a/b\n", MountV2("/a", "/part") + MountV2("/", "/all")) == whole);
   CHECK(PlanMemoryCgroups("0::/a/b\n", MountV2("/", "/all") + MountV2("/a", "/part")) == whole);
@@ -108,7 +107,7 @@ TEST_CASE("names with escapes, colons and the mark of a removed cgroup") {
         Levels{{true, "/c\\04/gone (deleted)", "/gone (deleted)"}, {true, "/c\\04", "/"}});
 }
 
-TEST_CASE("no memory controller, or nothing that can be understood") {
+TEST_CASE("no memory controller, or unparsable text") {
   const std::string mounts = absl::StrCat(kOthers, kV1Cpu, kV1Memory, kV2);
   const std::string own =
       GENERATE(as<std::string>(), "", "\n\n", "1:cpu:/a\n", "4:memory\n", "4:memory:\n", "4:memory:rel\n", "0:cpu:/a\n",
@@ -118,7 +117,7 @@ TEST_CASE("no memory controller, or nothing that can be understood") {
   CHECK_FALSE(PlanMemoryCgroups("4:memory:/a", mounts).empty());
 }
 
-TEST_CASE("mount tables that are empty, cut off or of another kind") {
+TEST_CASE("mount tables that are empty, truncated or something else") {
   const std::string mounts = GENERATE(
       as<std::string>(), "", "\n", kOthers, "31 23 0:26 / /cg rw - cgroup2", "31 23 0:26 / /cg rw - cgroup2 cgroup2",
       "31 23 / - cgroup2 cgroup2 rw", "31 23 0:26 / /cg rw - cgroup2x cgroup2 rw",
@@ -140,7 +139,7 @@ TEST_CASE("limits as the kernel writes them") {
   CHECK_FALSE(limit->has_value());
 }
 
-TEST_CASE("limits that are no limits are refused, not taken for none") {
+TEST_CASE("invalid limits are refused, not taken as unlimited") {
   const std::string text = GENERATE(as<std::string>(), "", "\n", "-1\n", "maximum\n", "max max\n", "12 34\n", "1e9\n",
                                     "0x10\n", "1G\n", std::string("1\0002", 3), std::string(1 << 20, 'm'));
   CHECK(absl::IsInvalidArgument(ParseMemoryLimit(text).status()));

@@ -1,5 +1,5 @@
-// What a copy costs on this very host: a figure that can be one, and no child or mapping left behind.
-#include "source/copy_cost.h"
+// The cost of a copy on this host: a plausible figure, and no child or mapping left behind.
+#include "source/copy_calibration.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,13 +12,13 @@
 
 namespace cowprof {
 
-TEST_CASE("copy cost: between a memcpy of a page and what no fault takes") {
+TEST_CASE("copy cost: more than a memcpy of a page, less than any fault takes") {
   while (waitpid(-1, nullptr, WNOHANG) > 0) {
   }
-  const double ns = ReadCopyCost(sysconf(_SC_PAGESIZE));
+  const double ns = CalibrateCopy(sysconf(_SC_PAGESIZE));
   CHECK(ns > 20);
   CHECK(ns < 1e6);
-  CHECK(waitpid(-1, nullptr, WNOHANG) <= 0);  // none that ended and was left
+  CHECK(waitpid(-1, nullptr, WNOHANG) <= 0);  // no zombie is left
 }
 
 TEST_CASE("copy cost: nothing stays mapped") {
@@ -26,9 +26,9 @@ TEST_CASE("copy cost: nothing stays mapped") {
     const std::string maps = ReadWhole("/proc/self/maps");
     return std::count(maps.begin(), maps.end(), '\n');
   };
-  ReadCopyCost(4096);
+  CalibrateCopy(4096);
   const auto before = mappings();
-  for (int i = 0; i < 3; ++i) ReadCopyCost(4096);
+  for (int i = 0; i < 3; ++i) CalibrateCopy(4096);
   CHECK(mappings() <= before + 1);
 }
 

@@ -1,5 +1,5 @@
-// What elf_file.cc makes of a small ELF file, of this program, and of the small file with every byte broken and every
-// size cut: errors and absences, never a crash.
+// elf_file.cc on a small ELF file, on this program, and on the small file with every byte broken and truncated to every
+// size: errors and absences, never a crash.
 #include "source/elf_file.h"
 
 #include <sys/stat.h>
@@ -35,7 +35,7 @@ absl::StatusOr<ElfFile> OpenBytes(const FixtureTree& tree, const std::string& by
   return ElfFile::Open(tree.root() + "/file");
 }
 
-// Everything that can be asked of a file.
+// Calls everything on a file.
 void AskAll(ElfFile* file) {
   file->FindSymbols({"first", "local", "missing"});
   file->FindSection(".PyRuntime");
@@ -61,7 +61,7 @@ TEST_CASE("elf: symbols, sections, segments, needed libraries") {
   CHECK(file->FindSymbol("first") == ElfSymbol{0x400100, 0x10});
   CHECK(file->FindSymbol("object") == ElfSymbol{0x400200, 8});
   CHECK(file->FindSymbol("local") == ElfSymbol{0x400400, 0x20});
-  CHECK(file->FindSymbol("twice") == ElfSymbol{0x400500, 4});  // of .dynsym
+  CHECK(file->FindSymbol("twice") == ElfSymbol{0x400500, 4});  // from .dynsym
   CHECK_FALSE(file->FindSymbol("imported"));
   CHECK_FALSE(file->FindSymbol("per_thread"));
   CHECK_FALSE(file->FindSymbol(""));
@@ -71,7 +71,7 @@ TEST_CASE("elf: symbols, sections, segments, needed libraries") {
   CHECK_FALSE(file->AddressOfOffset(1 << 20));
 }
 
-TEST_CASE("elf: the function that holds an address") {
+TEST_CASE("elf: the function that contains an address") {
   const FixtureTree tree;
   auto file = OpenBytes(tree, SmallImage().Build());
   REQUIRE(file.ok());
@@ -80,12 +80,12 @@ TEST_CASE("elf: the function that holds an address") {
   CHECK(file->FunctionAt(0x40010f) == "first");
   CHECK(file->FunctionAt(0x400110) == "");
   CHECK(file->FunctionAt(0x4000ff) == "");
-  CHECK(file->FunctionAt(0x400204) == "");  // an object, no function
+  CHECK(file->FunctionAt(0x400204) == "");  // an object, not a function
   CHECK(file->FunctionAt(0x400300) == "no_size");
   CHECK(file->FunctionAt(0x4003ff) == "no_size");  // up to the next one
   CHECK(file->FunctionAt(0x400400) == "local");
   CHECK(file->FunctionAt(0x400f80) == "last");
-  CHECK(file->FunctionAt(0x500000) == "");  // behind the segment
+  CHECK(file->FunctionAt(0x500000) == "");  // after the segment
   CHECK(file->index_bytes() == 6 * 24);
 }
 
@@ -99,7 +99,7 @@ TEST_CASE("elf: this program") {
   CHECK_FALSE(file->segments().empty());
 }
 
-TEST_CASE("elf: what is no ELF file of x86-64 is refused with the reason") {
+TEST_CASE("elf: anything but an x86-64 ELF file is refused with the reason") {
   const FixtureTree tree;
   const auto refused = [&tree](const std::string& bytes, absl::string_view why) {
     const absl::Status status = OpenBytes(tree, bytes).status();
@@ -118,11 +118,11 @@ TEST_CASE("elf: what is no ELF file of x86-64 is refused with the reason") {
   CHECK(refused(image, "x86-64"));
   CHECK(absl::IsNotFound(ElfFile::Open(tree.root() + "/nothing").status()));
   CHECK(absl::IsInvalidArgument(ElfFile::Open(tree.root()).status()));
-  REQUIRE(mkfifo((tree.root() + "/fifo").c_str(), 0600) == 0);  // must not wait for a writer
+  REQUIRE(mkfifo((tree.root() + "/fifo").c_str(), 0600) == 0);  // must not block on a missing writer
   CHECK(absl::IsInvalidArgument(ElfFile::Open(tree.root() + "/fifo").status()));
 }
 
-TEST_CASE("elf: a file cut off anywhere") {
+TEST_CASE("elf: a file truncated anywhere") {
   const FixtureTree tree;
   const std::string image = SmallImage().Build();
   for (size_t size = 0; size < image.size(); size += size < 200 || size > 4300 ? 1 : 101) {
@@ -144,7 +144,7 @@ TEST_CASE("elf: a file with any byte broken") {
   }
 }
 
-TEST_CASE("elf: words of headers and symbols of any value") {
+TEST_CASE("elf: any value in words of headers and symbols") {
   const FixtureTree tree;
   const std::string image = SmallImage().Build();
   std::mt19937_64 random(3);
@@ -162,7 +162,7 @@ TEST_CASE("elf: words of headers and symbols of any value") {
   }
 }
 
-TEST_CASE("elf: a file that is cut off while it is open") {
+TEST_CASE("elf: a file that is truncated while open") {
   const FixtureTree tree;
   auto file = OpenBytes(tree, SmallImage().Build());
   REQUIRE(file.ok());

@@ -1,5 +1,5 @@
-// The rows that Limits::Read gives for hosts built as folders (proc/ and the cgroup mounts below
-// one root), among them broken ones, and for this process on this machine.
+// The rows of Limits::Read() for hosts built as folders (proc/ and the cgroup mounts below one root), also broken ones,
+// and for this process on this machine.
 #include "source/limits.h"
 
 #include <sys/resource.h>
@@ -37,7 +37,7 @@ struct Host {
   void V1(const std::string& directory, const std::string& limit, uint64_t usage, uint64_t reclaimable) const {
     tree.Write(directory + "/memory.limit_in_bytes", limit);
     tree.Write(directory + "/memory.usage_in_bytes", absl::StrCat(usage, "\n"));
-    // The figure without total_ is that of this level alone and must not be taken.
+    // The figure without total_ is that of this level alone and must not be used.
     tree.Write(directory + "/memory.stat",
                absl::StrCat("cache 7\ninactive_file 3\nactive_file 3\ntotal_cache 8\ntotal_inactive_file ",
                             reclaimable - reclaimable / 4, "\ntotal_active_file ", reclaimable / 4, "\n"));
@@ -68,7 +68,7 @@ TEST_CASE("a host that shows nothing has no rows") {
   CHECK(host.Read().empty());
 }
 
-TEST_CASE("v1: a limited cgroup; the part that can be given back is not used") {
+TEST_CASE("v1: a limited cgroup; reclaimable memory does not count as used") {
   Host host;
   host.Process("4:memory:/job\n", kMountV1);
   host.V1("/cg/memory/job", "1000\n", 700, 200);
@@ -83,7 +83,7 @@ TEST_CASE("v2: a limited cgroup; the root has no files") {
   CHECK(host.Read() == Rows{{LimitKind::kCgroupV2, "/job", 1000, 500}});
 }
 
-TEST_CASE("what came of a limit: met, and whom the kernel ended") {
+TEST_CASE("events of a limit: how often it was hit, how many processes were killed") {
   Host host;
   SECTION("v1") {
     host.Process("4:memory:/job\n", kMountV1);
@@ -119,7 +119,7 @@ TEST_CASE("nested: every limited level, innermost first") {
   CHECK(host.Read() == Rows{{LimitKind::kCgroupV2, "/a/b/c", 1000, 100}, {LimitKind::kCgroupV2, "/a", 3000, 250}});
 }
 
-TEST_CASE("only the grandparent is limited: the own level stays as a row without a limit") {
+TEST_CASE("only the grandparent is limited: the process's own level is a row without a limit") {
   Host host;
   host.Process("4:memory:/a/b/c\n", kMountV1);
   host.V1("/cg/memory/a/b/c", kV1Unlimited, 100, 0);
@@ -138,7 +138,7 @@ TEST_CASE("only the grandparent is limited: the own level stays as a row without
   }
 }
 
-TEST_CASE("the own level says 0 to use_hierarchy: its limit binds all the same") {
+TEST_CASE("use_hierarchy is 0 on the process's own level: its limit applies all the same") {
   Host host;
   host.Process("4:memory:/a\n", kMountV1);
   host.V1("/cg/memory/a", "3000\n", 300, 0);
@@ -154,7 +154,7 @@ TEST_CASE("unlimited everywhere: one row without a limit") {
   CHECK(host.Read() == Rows{{LimitKind::kCgroupV2, "/a/b", std::nullopt, 70}});
 }
 
-TEST_CASE("the own level has no memory controller: charged to the next one up") {
+TEST_CASE("the process's own level has no memory controller: charged to the next one up") {
   Host host;
   host.Process("0::/a/b\n", kMountV2);
   host.tree.Write("/cg/a/b/cgroup.procs", "12\n");
@@ -169,14 +169,14 @@ TEST_CASE("no memory controller at all") {
   CHECK(host.Read().empty());
 }
 
-TEST_CASE("removed meanwhile: no row, and the level above still binds") {
+TEST_CASE("removed meanwhile: no row, and the level above still applies") {
   Host host;
   host.Process("0::/a/gone (deleted)\n", kMountV2);
   host.V2("/cg/a", "3000\n", 300, 0);
   CHECK(host.Read() == Rows{{LimitKind::kCgroupV2, "/a", 3000, 300}});
 }
 
-TEST_CASE("one file is missing or is garbage: no row of that level") {
+TEST_CASE("one file is missing or garbage: no row for that level") {
   Host host;
   host.Process("0::/job\n", kMountV2);
   host.V2("/cg/job", "1000\n", 700, 200);
@@ -197,7 +197,7 @@ TEST_CASE("one file is missing or is garbage: no row of that level") {
   }
 }
 
-TEST_CASE("a look has the figures of now, and the cgroups of the last second") {
+TEST_CASE("Look() returns current figures of cgroups that were current within the last second") {
   Host host;
   host.Process("0::/job\n", kMountV2);
   host.V2("/cg/job", "1000\n", 700, 200);
@@ -214,7 +214,7 @@ TEST_CASE("a look has the figures of now, and the cgroups of the last second") {
   CHECK(look(7).empty());
 }
 
-TEST_CASE("limit 0, and a part larger than the whole") {
+TEST_CASE("a limit of 0, and a part larger than the whole") {
   Host host;
   host.Process("0::/job\n", kMountV2);
   host.V2("/cg/job", "0\n", 100, 150);
@@ -239,7 +239,7 @@ TEST_CASE("a container's mount shows its subtree; the name is the hierarchy's") 
                             {LimitKind::kCgroupV1, "/docker/abc", 500, 20}});
 }
 
-TEST_CASE("a process outside of our cgroup namespace: no folder outside the mount is read") {
+TEST_CASE("a process outside our cgroup namespace: no folder outside the mount is read") {
   Host host;
   host.Process("0::/../job\n", "31 23 0:26 / /cg/mine rw - cgroup2 cgroup2 rw\n");
   host.V2("/cg/mine", "1\n", 1, 0);
@@ -282,9 +282,9 @@ TEST_CASE("resource limits of the process") {
   CHECK(host.Read().empty());
 }
 
-TEST_CASE("shared memory is that of the process's own root") {
+TEST_CASE("shared memory is read through the process's own root") {
   Host host;
-  SECTION("a file system with a bound") {
+  SECTION("a file system with a size limit") {
     host.tree.Link("/proc/12/root", "/");
     struct statvfs expected;
     REQUIRE(statvfs("/dev/shm", &expected) == 0);
@@ -298,13 +298,13 @@ TEST_CASE("shared memory is that of the process's own root") {
     CHECK(rows[0].limit == expected.f_blocks * expected.f_frsize);
     CHECK(rows[0].used <= rows[0].limit);
   }
-  SECTION("a link of the target's leads to no folder of the host") {
+  SECTION("a link of the target does not lead to a folder of the host") {
     host.tree.Link(kShmOfProcess, "/dev/shm");
     CHECK(host.Read().empty());
   }
 }
 
-TEST_CASE("live: what this process meets") {
+TEST_CASE("live: limits of this process") {
   const Rows rows = Limits().Read(getpid());
   const LimitSample* host = Find(rows, LimitKind::kHost);
   REQUIRE(host != nullptr);
@@ -328,7 +328,7 @@ TEST_CASE("live: what this process meets") {
   }
 }
 
-TEST_CASE("live: bytes written to shared memory are used") {
+TEST_CASE("live: bytes written to shared memory count as used") {
   const auto used = [] { return Find(Limits().Read(getpid()), LimitKind::kShm)->used; };
   std::string name = "/dev/shm/cowprof-test-XXXXXX";
   const Fd file(mkstemp(name.data()));
@@ -337,11 +337,11 @@ TEST_CASE("live: bytes written to shared memory are used") {
   const uint64_t before = used();
   const std::string text(8 << 20, 'x');
   REQUIRE(write(file.fd(), text.data(), text.size()) == ssize_t(text.size()));
-  // Others on the host may write and remove at the same time, though hardly 4 MiB.
+  // Other processes may write and remove files at the same time, but hardly 4 MiB.
   CHECK(used() >= before + (4 << 20));
 }
 
-TEST_CASE("live: a process that is gone has the host's rows only") {
+TEST_CASE("live: a process that is gone has only the host's rows") {
   const Rows rows = Limits().Read(0x7ffffffe);
   REQUIRE(rows.size() == 1);
   CHECK(rows[0].kind == LimitKind::kHost);

@@ -1,4 +1,4 @@
-// Whether /proc is that of the processes that we know by their pids.
+// Whether /proc belongs to our pid namespace.
 #include "source/namespaces.h"
 
 #include <unistd.h>
@@ -14,13 +14,13 @@ using namespace cowprof;
 
 TEST_CASE("the proc of this process is its own") { CHECK(CheckProc().ok()); }
 
-TEST_CASE("a proc that shows us by our pid") {
+TEST_CASE("a proc that shows us with our pid") {
   FixtureTree tree;
   tree.Link("/proc/self", absl::StrCat(getpid()));
   CHECK(CheckProc(ProcFs(tree.root() + "/proc")).ok());
 }
 
-TEST_CASE("a proc where we are another pid, or no pid at all") {
+TEST_CASE("a proc in which we have another pid, or none") {
   FixtureTree tree;
   tree.Link("/proc/self", GENERATE(as<std::string>(), "1", "12345678901234567890", "elsewhere"));
   const absl::Status status = CheckProc(ProcFs(tree.root() + "/proc"));

@@ -1,4 +1,4 @@
-// Addresses to names: in this process, in made-up processes of every kind of mapping, and the demangler on hostile
+// Addresses to names: in this process, in made-up processes with every kind of mapping; and the demangler on hostile
 // names.
 #include "source/native_symbols.h"
 
@@ -33,7 +33,7 @@ std::optional<NativeSymbol> FindIn(const FixtureTree& tree, const Mapping& mappi
   return NativeSymbols({mapping}, tree.root(), &cache).Find(mapping.begin + offset);
 }
 
-// pair<pair<pair<...>, ...>, ...>, each level naming the one before twice.
+// pair<pair<pair<...>, ...>, ...>, each level naming the previous one twice.
 std::string Explosive(int levels) {
   const auto digit = [](int value) { return std::string(1, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"[value]); };
   std::string name = "_Z1fSt4pairIiiE";
@@ -71,7 +71,7 @@ TEST_CASE("native symbols: a file that only the target's root has") {
   tree.Write(kRoot + "/opt/lib/liba.so.1", ImageWith("_ZN1a1bEi"));
   CHECK(FindIn(tree, MappingOf("/opt/lib/liba.so.1")) == NativeSymbol{"liba.so.1", "a::b(int)"});
   CHECK(FindIn(tree, MappingOf("/opt/lib/liba.so.1"), 0x200) == NativeSymbol{"liba.so.1", ""});
-  CHECK_FALSE(FindIn(tree, MappingOf("/opt/lib/liba.so.1"), 0x1000));  // behind the mapping
+  CHECK_FALSE(FindIn(tree, MappingOf("/opt/lib/liba.so.1"), 0x1000));  // after the mapping
 }
 
 TEST_CASE("native symbols: deleted and replaced files") {
@@ -86,7 +86,7 @@ TEST_CASE("native symbols: deleted and replaced files") {
   CHECK(FindIn(tree, MappingOf("/gone/libb.so")) == NativeSymbol{"libb.so", ""});
 }
 
-TEST_CASE("native symbols: mappings that are no file, or no ELF file") {
+TEST_CASE("native symbols: mappings that are not a file, or not an ELF file") {
   FixtureTree tree;
   tree.Write(kRoot + "/data/train.bin", std::string(5000, 'x'));
   tree.Write(kRoot + "/a\nb/lib.so", ImageWith("f"));
@@ -98,7 +98,7 @@ TEST_CASE("native symbols: mappings that are no file, or no ELF file") {
   CHECK_FALSE(FindIn(tree, MappingOf("[anon:jit]")));
 }
 
-TEST_CASE("native symbols: the cache keeps to its bounds") {
+TEST_CASE("native symbols: the cache stays within its bounds") {
   FixtureTree tree;
   std::vector<Mapping> mappings;
   for (int i = 0; i < 300; ++i) {
@@ -131,7 +131,7 @@ TEST_CASE("demangling") {
         "std::vector<int, std::allocator<int> >::push_back(int const&)");
 }
 
-TEST_CASE("demangling: names that stand for gigabytes are left as they are") {
+TEST_CASE("demangling: names that stand for gigabytes are left alone") {
   CHECK(absl::StartsWith(Demangle(Explosive(3)), "f(std::pair<int, int>, std::pair<"));
   CHECK(Demangle(Explosive(12)).size() == 1000);
   for (int levels = 20; levels < 300; levels += 7) {

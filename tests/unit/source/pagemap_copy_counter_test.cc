@@ -1,6 +1,6 @@
-// What copy_tally.cc makes of planted looks at a worker's pages: whose copies they are, when a page counts again, and
+// pagemap_copy_counter.cc on planted looks at a worker's pages: whose copies they are, when a page counts again, and
 // that nothing is counted that no fault can have copied.
-#include "source/copy_tally.h"
+#include "source/pagemap_copy_counter.h"
 
 #include <catch2/catch.hpp>
 #include <vector>
@@ -26,22 +26,22 @@ RegionSharing Look(PageBits exclusive, PageBits peer_exclusive = {}) {
 }
 
 struct Worker {  // without siblings
-  CopyTally tally;
+  PagemapCopyCounter counter;
   ParentsCopies parents;
   NewCopies Take(const RegionSharing& look, uint64_t most = kPlenty) { return TakeWith(look, most, &parents, {}); }
-  // With `siblings`, all of which live.
+  // With `siblings`, all of them alive.
   NewCopies TakeWith(const RegionSharing& look, uint64_t most, ParentsCopies* all,
                      const std::vector<const Worker*>& siblings) {
     const auto held = [&](uint64_t address, const PageBits& pages) {
       PageBits bits;
-      for (const Worker* sibling : siblings) bits |= sibling->tally.HoldsOfLeft(address, (*all)[address]) & pages;
+      for (const Worker* sibling : siblings) bits |= sibling->counter.HoldsOfLeft(address, (*all)[address]) & pages;
       return bits;
     };
-    return tally.Take(std::vector<RegionSharing>{look}, 4096, most, {all, held});
+    return counter.Take(std::vector<RegionSharing>{look}, 4096, most, {all, held});
   }
 };
 
-// Workers of a parent that has copied 40 pages, as they have seen.
+// Workers of a parent that has copied 40 pages, which their looks show.
 struct Workers {
   explicit Workers(int count) : of(count) {
     for (Worker& worker : of) worker.Take(Look({}));
@@ -57,12 +57,12 @@ struct Workers {
   std::vector<Worker> of;
   const Worker* gone = nullptr;
   ParentsCopies parents;
-  uint64_t copies = 0;  // of the parent
+  uint64_t copies = 0;  // by the parent
 };
 
 }  // namespace
 
-TEST_CASE("pages that can be nobody else's are told, whatever faults there were for them") {
+TEST_CASE("pages that can only be the worker's are reported, whatever its faults") {
   Worker worker;
   worker.Take(Look({}));
   const NewCopies found = worker.Take(Look(From(10, 100)), 1);
@@ -78,13 +78,13 @@ TEST_CASE("pages that a worker has alone at its first look were copied since the
   CHECK(found.parents == 0);
 }
 
-TEST_CASE("what a worker had copied before it was followed is not counted") {
-  Worker worker = {.tally = CopyTally(/*was_there=*/true), .parents = {}};
+TEST_CASE("pages that a worker copied before it was followed are not counted") {
+  Worker worker = {.counter = PagemapCopyCounter(/*was_there=*/true), .parents = {}};
   CHECK(worker.Take(Look(From(0, 100))).own == 0);
   CHECK(worker.Take(Look(From(0, 150))).own == 50);
 }
 
-TEST_CASE("a page counts once, and again after it was shared again") {
+TEST_CASE("a page counts once, and once more after it was shared again") {
   Worker worker;
   CHECK(worker.Take(Look(From(0, 5))).own == 5);
   CHECK(worker.Take(Look(From(0, 5))).own == 0);
@@ -92,7 +92,7 @@ TEST_CASE("a page counts once, and again after it was shared again") {
   CHECK(worker.Take(Look(From(0, 5))).own == 5);
 }
 
-TEST_CASE("new memory is no copy, also where the parent has a page at that address by now") {
+TEST_CASE("new memory is not a copy, even if the parent now has a page at that address") {
   Worker worker;
   RegionSharing look = Look({});
   look.shared = From(0, 256);
@@ -103,7 +103,7 @@ TEST_CASE("new memory is no copy, also where the parent has a page at that addre
   CHECK(worker.Take(elsewhere).own == 0);
 }
 
-TEST_CASE("a page that was given back and taken anew is no copy") {
+TEST_CASE("a page that was freed and allocated again is not a copy") {
   Worker worker;
   worker.Take(Look({}));
   RegionSharing gone = Look({});
@@ -112,7 +112,7 @@ TEST_CASE("a page that was given back and taken anew is no copy") {
   CHECK(worker.Take(Look(From(0, 512))).own == 0);
 }
 
-TEST_CASE("pages that both sides have alone are the worker's as far as its faults reach, the rest are the parent's") {
+TEST_CASE("pages exclusive on both sides are the worker's up to its faults, the rest are the parent's") {
   Worker worker;
   worker.Take(Look({}));
   const NewCopies found = worker.Take(Look(From(0, 300), From(100, 200)), /*most=*/120);
@@ -122,8 +122,7 @@ TEST_CASE("pages that both sides have alone are the worker's as far as its fault
   CHECK(worker.Take(Look(From(0, 300), From(100, 200))).own == 0);
 }
 
-TEST_CASE(
-    "pages that the parent alone has, while workers share the old ones, are the parent's: once, for all workers") {
+TEST_CASE("pages exclusive to the parent while workers share the originals are its copies, counted once for all") {
   Worker first, second, third;
   first.Take(Look({}));
   const NewCopies found = first.Take(Look({}, From(0, 40)));
@@ -141,7 +140,7 @@ TEST_CASE(
   CHECK(see(&third, Look({}, From(0, 41))) == 41);
 }
 
-TEST_CASE("what the parent had left is nobody's copy when the last sibling lets go of it") {
+TEST_CASE("an original that the parent left is not a copy once the last sibling drops it") {
   for (const uint64_t most : {uint64_t{0}, kPlenty}) {
     Workers two(2);
     CHECK(two.copies == 40);
@@ -153,14 +152,14 @@ TEST_CASE("what the parent had left is nobody's copy when the last sibling lets 
   }
 }
 
-TEST_CASE("it is nobody's either after the parent shared its copy with a new worker") {
+TEST_CASE("nor is it a copy after the parent shared its own copy with a new worker") {
   Workers two(2);
   two.Take(&two.of[0], Look({}));
   two.gone = &two.of[1];
   CHECK(two.Take(&two.of[0], Look(From(0, 40))).own == 0);
 }
 
-TEST_CASE("of what the parent had left, all that hold it copy it but the last") {
+TEST_CASE("of the workers that share an original that the parent left, all but the last copy it") {
   Workers three(3);
   const RegionSharing all = Look(From(0, 40), From(0, 40));
   uint64_t own = 0;
@@ -169,7 +168,7 @@ TEST_CASE("of what the parent had left, all that hold it copy it but the last") 
   CHECK(three.copies == 40);
 }
 
-TEST_CASE("of two that had what the parent left, the one with the faults copied it, whichever is looked at first") {
+TEST_CASE("of two workers that shared it, the one with faults copied it, whichever is looked at first") {
   for (const int writer : {0, 1}) {
     Workers two(2);
     const RegionSharing all = Look(From(0, 40), From(0, 40));
@@ -178,13 +177,13 @@ TEST_CASE("of two that had what the parent left, the one with the faults copied 
   }
 }
 
-TEST_CASE("a copy that a worker shares with its own child is not its parent's") {
+TEST_CASE("a copy that a worker shares with its own child is not the parent's") {
   Worker worker;
   worker.Take(Look(From(0, 10)));
   CHECK(worker.Take(Look({}, From(0, 10))).parents == 0);
 }
 
-TEST_CASE("one fault copies a page of hugetlb whole, and no more than the faults that there were") {
+TEST_CASE("one fault copies a whole hugetlb page, and no more pages are copied than there were faults") {
   RegionSharing look = Look(From(0, 512), From(0, 512));
   look.hugetlb = true;
   for (const uint64_t faults : {0, 1, 7}) {
@@ -200,16 +199,16 @@ TEST_CASE("one fault copies a page of hugetlb whole, and no more than the faults
   }
 }
 
-TEST_CASE("what a worker copied of its parent's pages its child's look does not count again") {
+TEST_CASE("a child's look does not count again what its parent, a worker, copied") {
   Worker worker;
   worker.Take(Look({}));
-  worker.tally.Forked();
-  const auto look_of_child = [&](CopyTally* child, const RegionSharing& look) {
+  worker.counter.Forked();
+  const auto look_of_child = [&](PagemapCopyCounter* child, const RegionSharing& look) {
     ParentsCopies workers_copies;
     const auto nobody = [](uint64_t, const PageBits&) { return PageBits(); };
-    return child->Take(std::vector<RegionSharing>{look}, 4096, 0, {&workers_copies, nobody, &worker.tally});
+    return child->Take(std::vector<RegionSharing>{look}, 4096, 0, {&workers_copies, nobody, &worker.counter});
   };
-  CopyTally holds, is_the_last;
+  PagemapCopyCounter holds, is_the_last;
   look_of_child(&holds, Look({}));
   look_of_child(&is_the_last, Look({}));
   // Either look may come first. The child shares the old page with its grandparent, or has it alone.
@@ -217,15 +216,15 @@ TEST_CASE("what a worker copied of its parent's pages its child's look does not 
   CHECK(worker.Take(Look(From(0, 40))).own == 40);
   CHECK(look_of_child(&is_the_last, Look(From(0, 40), From(0, 40))).parents == 0);
   // It forks again and copies what it now shares with the new child, before the next look at it.
-  worker.tally.Forked();
-  CopyTally younger;
+  worker.counter.Forked();
+  PagemapCopyCounter younger;
   look_of_child(&younger, Look({}));
   CHECK(look_of_child(&younger, Look({}, From(0, 40))).parents == 40);
-  // Pages that the grandparent never had: only the child's look tells.
+  // Pages that the grandparent never had: only the child's look shows them.
   RegionSharing alone = Look({});
   alone.peer.reset();
   worker.Take(alone);
-  CopyTally other;
+  PagemapCopyCounter other;
   look_of_child(&other, Look({}));
   CHECK(look_of_child(&other, Look({}, From(0, 40))).parents == 40);
 }
@@ -233,7 +232,7 @@ TEST_CASE("what a worker copied of its parent's pages its child's look does not 
 TEST_CASE("after an exec nothing is inherited") {
   Worker worker;
   worker.Take(Look({}));
-  worker.tally.Exec();
+  worker.counter.Exec();
   CHECK(worker.Take(Look(From(0, 512), From(0, 512))).own == 0);
 }
 

@@ -1,6 +1,6 @@
-// Entries as the kernel shows them without CAP_SYS_ADMIN, as recorded on Linux 6.18 from a parent and its children: bit
-// 56 and no frames.
-#include "source/page_sharing.h"
+// Page map entries without CAP_SYS_ADMIN, that is with bit 56 but without frames, as recorded on Linux 6.18 from a
+// parent and its children.
+#include "source/pagemap_entry.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -33,7 +33,7 @@ Seen See(uint64_t own, uint64_t peer, bool huge_is_shared = false) {
 
 }  // namespace
 
-TEST_CASE("without frames, a page that neither side has alone is the same page") {
+TEST_CASE("without frames, a page that is exclusive on neither side is the same page") {
   const Seen seen = See(kShared, kShared);
   CHECK(seen.state == PageState::kSame);
   CHECK(seen.sharing.shared[0]);
@@ -42,7 +42,7 @@ TEST_CASE("without frames, a page that neither side has alone is the same page")
   CHECK(seen.counts.shared_pages == 1);
 }
 
-TEST_CASE("without frames, a page that one side has alone has diverged") {
+TEST_CASE("without frames, a page that is exclusive on one side has diverged") {
   CHECK(See(kAlone, kShared).state == PageState::kDiverged);
   CHECK(See(kAlone, kShared).sharing.exclusive[0]);
   CHECK(See(kAlone, kAlone).sharing.peer_exclusive[0]);
@@ -52,7 +52,7 @@ TEST_CASE("without frames, a page that one side has alone has diverged") {
   CHECK(left.sharing.peer_exclusive[0]);
 }
 
-TEST_CASE("without frames, pages of zeroes and of files are nobody's copies") {
+TEST_CASE("without frames, zero pages and file pages are not copies") {
   CHECK(See(kAlone, kZero).state == PageState::kNew);
   CHECK_FALSE(See(kAlone, kZero).sharing.peer[0]);
   CHECK(See(kZero, kZero).state == PageState::kOther);
@@ -65,20 +65,20 @@ TEST_CASE("without frames, pages of zeroes and of files are nobody's copies") {
   CHECK(See(kPageSwapped, kShared).counts.swapped_pages == 1);
 }
 
-TEST_CASE("of a huge page that one side maps in small pages, that side is believed") {
-  // The worker copied the first 4 KiB: its parent's huge page says "alone" of all 512.
+TEST_CASE("if one side maps a huge page in small pages, that side decides") {
+  // The worker copied the first 4 KiB: its parent's huge page shows all 512 as exclusive.
   CHECK(See(kAlone, kHugeAlone).sharing.exclusive[0]);
   CHECK_FALSE(See(kAlone, kHugeShared).sharing.peer_exclusive[0]);
   const Seen untouched = See(kShared, kHugeAlone);
   CHECK(untouched.state == PageState::kSame);
   CHECK_FALSE(untouched.sharing.peer_exclusive[0]);
-  // The parent copied: it maps small pages now, and the worker still the whole.
+  // The parent copied: it maps small pages now, the worker still maps the huge page.
   CHECK(See(kHugeAlone, kShared).state == PageState::kSame);
   CHECK(See(kHugeAlone, kAlone).state == PageState::kDiverged);
   CHECK(See(kHugeShared, kHugeShared).state == PageState::kSame);
 }
 
-TEST_CASE("a huge page of a parent counts as shared, where its children may map parts of it") {
+TEST_CASE("a parent's huge page counts as shared if its children may map parts of it") {
   std::vector<uint64_t> own = {kHugeAlone};
   FillInFrames(1000, /*huge_is_shared=*/true, absl::MakeSpan(own), {});
   CHECK(ClassifyPages(own, {}, kStandInForZero).shared_pages == 1);
@@ -87,7 +87,7 @@ TEST_CASE("a huge page of a parent counts as shared, where its children may map 
   CHECK(ClassifyPages(own, {}, kStandInForZero).private_pages == 1);
 }
 
-TEST_CASE("what a host can't tell of any page is told from what failed this once") {
+TEST_CASE("what a host never shows is distinguished from a single failure") {
   std::vector<uint64_t> entries(4);
   CHECK(ScanKinds(/*pagemap=*/-1, kAddress, 4096, absl::MakeSpan(entries)) == KindsScan::kFailed);
   const int no_pagemap = open("/dev/null", O_RDONLY | O_CLOEXEC);

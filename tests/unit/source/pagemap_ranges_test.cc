@@ -1,4 +1,4 @@
-// What a sweep counts by range and page by page, on page maps that the tests write as files.
+// What a sweep counts by range and by page, on page maps that the tests write as files.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <memory>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr uint64_t kPresent = 1ull << 63, kSwapped = 1ull << 62, kExclusive = 1ull << 56;
 
-// A process of two files: 8 MiB at kFakeBase, of whose pages each has the entry that a test gives it.
+// A process made of two files: 8 MiB at kFakeBase, each page with the entry that a test sets.
 class FakeProcess {
  public:
   static constexpr uint64_t kFakeBase = 2 * kRegionBytes;
@@ -61,7 +61,7 @@ FinishedSweep RunOne(PagemapSweep* sweep, SweepJob job) {
 
 }  // namespace
 
-TEST_CASE("pages are counted by range, across the pieces that are read, and summed up as before") {
+TEST_CASE("pages are counted by range, across the pieces that are read, with the same totals") {
   FixtureTree tree;
   FakeProcess parent(tree, 10), worker(tree, 11);
   parent.Set(0, 1500, kPresent, 5000);
@@ -70,16 +70,16 @@ TEST_CASE("pages are counted by range, across the pieces that are read, and summ
   worker.Set(1490, 30, kPresent | kExclusive, 9000);  // 10 diverged and 20 new
   worker.Set(1700, 5, kSwapped, 1);
   PagemapSweep sweep(ProcFs(tree.root()), 4096, 0);
-  // Pages 0 to 99 and 1600 on are in none; the two others touch.
+  // Pages 0 to 99 and from 1600 on are in no range; the two others are adjacent.
   const auto ranges = Ranges({{AddressOf(100), AddressOf(510), 7}, {AddressOf(510), AddressOf(1600), 3}});
-  SweepJob job = {.index = 1, .process = worker.id(), .peer = parent.id(), .full = true, .ranges = ranges};
+  SweepJob job = {.serial = 1, .process = worker.id(), .peer = parent.id(), .full = true, .ranges = ranges};
   FinishedSweep found = RunOne(&sweep, job);
   CHECK(found.ranges == std::vector<RangePages>{{3, 40, 970, 20, 970, 20}, {7, 10, 400, 10, 400, 0}});
   CHECK(found.figures.private_pages == 50);
   CHECK(found.figures.shared_pages == 1470);
   CHECK(found.figures.swapped_pages == 5);
   CHECK(found.diverged_sample.empty());
-  // Read again, a piece has what it has now; the others stand. Number 3 is gone from the list, not from what is known.
+  // A piece that is read again is updated; the others remain. Number 3 is gone from the list, but still known.
   worker.Set(120, 30, kPresent | kExclusive, 9000);
   job.full = false;
   job.regions = {AddressOf(0)};
@@ -95,13 +95,13 @@ TEST_CASE("pages are counted by range, across the pieces that are read, and summ
   CHECK(RunOne(&sweep, job).ranges.empty());
 }
 
-TEST_CASE("without a peer, ranges have private and shared pages only") {
+TEST_CASE("without a peer, ranges have only private and shared pages") {
   FixtureTree tree;
   FakeProcess worker(tree, 11);
   worker.Set(0, 700, kPresent, 5000);
   worker.Set(20, 30, kPresent | kExclusive, 5000);
   PagemapSweep sweep(ProcFs(tree.root()), 4096, 0);
-  const FinishedSweep found = RunOne(&sweep, {.index = 1,
+  const FinishedSweep found = RunOne(&sweep, {.serial = 1,
                                               .process = worker.id(),
                                               .full = true,
                                               .ranges = Ranges({{AddressOf(10), AddressOf(600), 0}}),
@@ -110,7 +110,7 @@ TEST_CASE("without a peer, ranges have private and shared pages only") {
   CHECK(found.diverged_met == 0);
 }
 
-TEST_CASE("diverged pages are handed out: all if they are few, otherwise a fair sample") {
+TEST_CASE("diverged pages are returned: all if they are few, otherwise a fair sample") {
   FixtureTree tree;
   FakeProcess parent(tree, 10), worker(tree, 11);
   parent.Set(0, 2048, kPresent, 5000);
@@ -119,7 +119,7 @@ TEST_CASE("diverged pages are handed out: all if they are few, otherwise a fair 
   PagemapSweep sweep(ProcFs(tree.root()), 4096, 0);
   const auto sampled = [&](size_t size) {
     return RunOne(&sweep,
-                  {.index = 1, .process = worker.id(), .peer = parent.id(), .full = true, .sample_diverged = size});
+                  {.serial = 1, .process = worker.id(), .peer = parent.id(), .full = true, .sample_diverged = size});
   };
   CHECK(sampled(0).diverged_met == 0);
   const FinishedSweep most = sampled(5000);
@@ -140,7 +140,7 @@ TEST_CASE("diverged pages are handed out: all if they are few, otherwise a fair 
   CHECK(sampled(100).diverged_sample == std::vector<uint64_t>{AddressOf(511), AddressOf(512)});
 }
 
-TEST_CASE("who shares each page is handed out where it is asked for") {
+TEST_CASE("sharing of each page is returned on request") {
   FixtureTree tree;
   FakeProcess parent(tree, 10), worker(tree, 11);
   parent.Set(0, 520, kPresent, 5000);
@@ -149,7 +149,7 @@ TEST_CASE("who shares each page is handed out where it is asked for") {
   worker.Set(520, 10, kPresent | kExclusive, 9000);
   PagemapSweep sweep(ProcFs(tree.root()), 4096, 0);
   SweepJob job = {
-      .index = 1, .process = worker.id(), .peer = parent.id(), .full = true, .ranges = nullptr, .sharing = true};
+      .serial = 1, .process = worker.id(), .peer = parent.id(), .full = true, .ranges = nullptr, .sharing = true};
   const std::vector<RegionSharing> sharing = RunOne(&sweep, job).sharing;
   REQUIRE(sharing.size() == 2);
   CHECK(sharing[0].address == AddressOf(0));

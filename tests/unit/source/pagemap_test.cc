@@ -1,5 +1,5 @@
-// What pagemap.cc makes of entries written by hand, bit by bit, and of real children that write some of the
-// pages they inherited: as root the figures must be exact, without PFNs bit 56 alone must do.
+// pagemap.cc on hand-made entries, bit by bit, and on real children that write some of the pages they inherited. As
+// root the figures must be exact; without PFNs bit 56 must suffice.
 #include "source/pagemap.h"
 
 #include <sys/mman.h>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr uint64_t kPresent = 1ull << 63, kSwapped = 1ull << 62, kFile = 1ull << 61, kExclusive = 1ull << 56;
 constexpr uint64_t kSoftDirty = 1ull << 55, kUffd = 1ull << 57, kGuard = 1ull << 58;
-constexpr uint64_t kZero = 77;  // PFN of the page of zeroes
+constexpr uint64_t kZero = 77;  // PFN of the zero page
 
 RegionPages Classify(std::vector<uint64_t> own, std::vector<uint64_t> peer, uint64_t zero_pfn = kZero) {
   return ClassifyPages(own, peer, zero_pfn);
@@ -34,10 +34,10 @@ uint64_t BootNs() {
 ProcessId IdOf(pid_t pid) {
   const auto stat = ProcFs().ReadStat(pid);
   REQUIRE(stat.ok());
-  return {pid, stat->start_ticks * 10'000'000};
+  return {pid, stat->start_ns()};
 }
 
-// Anonymous memory at a 2 MiB boundary, so that its regions hold nothing else; every page was written.
+// Anonymous memory at a 2 MiB boundary, so that nothing else is in its regions; every page was written.
 class Memory {
  public:
   explicit Memory(size_t regions, int advice = MADV_NOHUGEPAGE) : bytes_(regions * kRegionBytes) {
@@ -75,7 +75,7 @@ FinishedSweep SweepOnce(SweepJob job, int* runs = nullptr) {
     if (runs) ++*runs;
     if (finished.empty()) continue;
     CHECK(sweep.idle());
-    CHECK(finished[0].index == 5);
+    CHECK(finished[0].serial == 5);
     return finished[0];
   }
   FAIL("no result");
@@ -87,26 +87,34 @@ SweepFigures Sweep(SweepJob job, int* runs = nullptr) { return SweepOnce(std::mo
 bool PfnsVisible() {
   Memory memory(1);
   const ProcessId self = IdOf(getpid());
-  return Sweep({.index = 5, .process = self, .peer = self, .regions = memory.regions()}).same_pages > 0;
+  return Sweep({.serial = 5, .process = self, .peer = self, .regions = memory.regions()}).same_pages > 0;
+}
+
+// Whether pages that were only read share a frame. Some kernels (seen: 6.18 in a Firecracker guest) give each its own.
+bool HasZeroPage() {
+  Memory memory(1);
+  for (size_t page = 0; page < 2; ++page) memory.Drop(page);
+  for (size_t page = 0; page < 2; ++page) memory.Read(page);
+  return Sweep({.serial = 5, .process = IdOf(getpid()), .regions = memory.regions()}).zero_pages == 2;
 }
 
 }  // namespace
 
-TEST_CASE("entries that are not present, or a file's, are nobody's") {
+TEST_CASE("entries of absent pages and of file pages are not counted") {
   CHECK(Classify({}, {}) == RegionPages{});
   CHECK(Classify({0, kSoftDirty, kUffd, kGuard, kExclusive, 5}, {0, 0, 0, 0, 0, 5}) == RegionPages{});
   CHECK(Classify({kPresent | kFile | 9, kPresent | kFile | kExclusive | 9}, {9, 9}) == RegionPages{});
 }
 
-TEST_CASE("anonymous pages are private or shared by bit 56") {
+TEST_CASE("bit 56 makes anonymous pages private or shared") {
   CHECK(Classify({kPresent | kExclusive | 9, kPresent | 10, kPresent | 11 | kSoftDirty | kUffd}, {}) ==
         RegionPages{.private_pages = 1, .shared_pages = 2});
 }
 
-TEST_CASE("the page of zeroes is counted apart") {
+TEST_CASE("zero pages are counted separately") {
   CHECK(Classify({kPresent | kZero}, {kPresent | kZero}) == RegionPages{.zero_pages = 1});
   CHECK(Classify({kPresent | kZero}, {}) == RegionPages{.zero_pages = 1});
-  // PFNs that are hidden are 0, and so is what is known of the zero page then.
+  // Hidden PFNs are 0, and so is the PFN of the zero page then.
   CHECK(Classify({kPresent}, {}, 0) == RegionPages{.shared_pages = 1});
 }
 
@@ -121,19 +129,19 @@ TEST_CASE("against the peer a page is the same, diverged or new") {
         RegionPages{.private_pages = 2, .diverged_pages = 1, .new_pages = 1});
 }
 
-TEST_CASE("an equal PFN is shared, even where bit 56 says exclusive as for huge pages since 6.17") {
+TEST_CASE("an equal PFN is shared, even if bit 56 says exclusive as for huge pages since 6.17") {
   CHECK(Classify({kPresent | kExclusive | 9}, {kPresent | kExclusive | 9}) ==
         RegionPages{.shared_pages = 1, .same_pages = 1});
 }
 
 TEST_CASE("swapped pages are counted and are not present") {
   CHECK(Classify({kSwapped | 5, kSwapped | kExclusive | 6}, {kSwapped | 5, 0}) == RegionPages{.swapped_pages = 2});
-  // A swap entry of the peer is no PFN, even where the number is the same.
+  // A swap entry of the peer is not a PFN, even if the number is the same.
   CHECK(Classify({kPresent | kExclusive | 5}, {kSwapped | 5}).private_pages == 1);
   CHECK(Classify({kPresent | kExclusive | 5}, {kSwapped | 5}).same_pages == 0);
 }
 
-TEST_CASE("without PFNs nothing is said about the peer") {
+TEST_CASE("without PFNs nothing is known about the peer") {
   CHECK(Classify({kPresent | kExclusive, kPresent, kPresent | kFile}, {kPresent, kPresent, kPresent}, 0) ==
         RegionPages{.private_pages = 1, .shared_pages = 1});
 }
@@ -151,7 +159,7 @@ TEST_CASE("live: a child that wrote N of M pages has N private ones") {
     for (uint64_t page = 0; page < written; ++page) memory.Write((page * 5) % memory.pages());
   });
   const ProcessId worker = IdOf(child.pid()), parent = IdOf(getpid());
-  const SweepFigures own = Sweep({.index = 5, .process = worker, .peer = parent, .regions = memory.regions()});
+  const SweepFigures own = Sweep({.serial = 5, .process = worker, .peer = parent, .regions = memory.regions()});
   CHECK(own.private_pages == written);
   CHECK(own.shared_pages == all - written);
   CHECK(own.diverged_pages == written);
@@ -162,14 +170,14 @@ TEST_CASE("live: a child that wrote N of M pages has N private ones") {
   CHECK_FALSE(own.full);
   CHECK(own.cost > absl::ZeroDuration());
   CHECK(own.end >= own.begin);
-  // The parent is left alone with the originals of what was copied.
-  const SweepFigures parents = Sweep({.index = 5, .process = parent, .peer = worker, .regions = memory.regions()});
+  // The parent has the originals of copied pages exclusively.
+  const SweepFigures parents = Sweep({.serial = 5, .process = parent, .peer = worker, .regions = memory.regions()});
   CHECK(parents.private_pages == written);
   CHECK(parents.diverged_pages == written);
   CHECK(parents.same_pages == all - written);
 }
 
-TEST_CASE("live: new pages, dropped ones and the page of zeroes") {
+TEST_CASE("live: new pages, dropped pages and the zero page") {
   if (Lacks("page frames", PfnsVisible(), "CAP_SYS_ADMIN")) return;
   Memory memory(2);
   for (size_t page = 0; page < 40; ++page) memory.Drop(page);  // the parent lacks 0..39
@@ -180,16 +188,17 @@ TEST_CASE("live: new pages, dropped ones and the page of zeroes") {
     for (size_t page = 100; page < 130; ++page) memory.Drop(page);  // gone
   });
   const SweepFigures own =
-      Sweep({.index = 5, .process = IdOf(child.pid()), .peer = IdOf(getpid()), .regions = memory.regions()});
-  CHECK(own.private_pages == 10 + 3);
-  CHECK(own.new_pages == 10);
-  CHECK(own.zero_pages == 7);
+      Sweep({.serial = 5, .process = IdOf(child.pid()), .peer = IdOf(getpid()), .regions = memory.regions()});
+  const size_t zeroes = HasZeroPage() ? 7 : 0;
+  CHECK(own.private_pages == 10 + (7 - zeroes) + 3);
+  CHECK(own.new_pages == 10 + (7 - zeroes));
+  CHECK(own.zero_pages == zeroes);
   CHECK(own.diverged_pages == 3);
   CHECK(own.shared_pages == memory.pages() - 40 - 3 - 30);
   CHECK(own.same_pages == own.shared_pages);
 }
 
-TEST_CASE("live: a full sweep finds the same by itself, in pieces as small as they come") {
+TEST_CASE("live: a full sweep finds the same by itself, in pieces of any size") {
 #ifdef __SANITIZE_ADDRESS__
   if (Lacks("a small address space", false, "AddressSanitizer maps terabytes of shadow, which a full sweep reads"))
     return;
@@ -200,17 +209,17 @@ TEST_CASE("live: a full sweep finds the same by itself, in pieces as small as th
   });
   int runs = 0;
   const SweepFigures full =
-      Sweep({.index = 5, .process = IdOf(child.pid()), .peer = IdOf(getpid()), .full = true}, &runs);
+      Sweep({.serial = 5, .process = IdOf(child.pid()), .peer = IdOf(getpid()), .full = true}, &runs);
   CHECK(full.full);
   CHECK(runs >= 4);
   CHECK(full.regions > 4);
-  // Beside the 777 there are the child's stack, libc's data and the like: some, not many.
+  // Besides the 777 there are a few of the child's stack, libc's data and the like.
   CHECK(full.private_pages >= 777);
   CHECK(full.private_pages < 777 + 300);
   CHECK(full.shared_pages >= memory.pages() - 777);
 }
 
-TEST_CASE("live: a process that is gone, or another of the same pid, has no result") {
+TEST_CASE("live: a process that is gone, or whose pid was reused, has no result") {
   PagemapSweep sweep(ProcFs(), getpagesize(), BootNs());
   pid_t gone;
   {
@@ -218,30 +227,30 @@ TEST_CASE("live: a process that is gone, or another of the same pid, has no resu
     gone = child.pid();
     ProcessId other = IdOf(gone);
     other.start_ns += 20'000'000;
-    sweep.Add({.index = 1, .process = other, .full = true});
+    sweep.Add({.serial = 1, .process = other, .full = true});
   }
-  sweep.Add({.index = 2, .process = {gone, 1}, .full = true});
-  sweep.Add({.index = 3, .process = IdOf(getpid()), .regions = {}});
+  sweep.Add({.serial = 2, .process = {gone, 1}, .full = true});
+  sweep.Add({.serial = 3, .process = IdOf(getpid()), .regions = {}});
   std::vector<FinishedSweep> finished;
   for (int i = 0; i < 100 && !sweep.idle(); ++i) {
     for (const FinishedSweep& one : sweep.Run(absl::Seconds(1))) finished.push_back(one);
   }
   CHECK(sweep.idle());
   REQUIRE(finished.size() == 1);
-  CHECK(finished[0].index == 3);
+  CHECK(finished[0].serial == 3);
   CHECK(finished[0].figures.private_pages == 0);
 }
 
-TEST_CASE("live: a run stops at its time by the clock, whatever CPU time it has left") {
+TEST_CASE("live: a run stops at its wall-clock limit, whatever CPU time it has left") {
   Memory memory(3);
   PagemapSweep sweep(ProcFs(), getpagesize(), BootNs());
-  sweep.Add({.index = 1, .process = IdOf(getpid()), .regions = memory.regions()});
+  sweep.Add({.serial = 1, .process = IdOf(getpid()), .regions = memory.regions()});
   CHECK(sweep.Run(absl::Seconds(100), /*longest=*/absl::Nanoseconds(1)).empty());
   CHECK_FALSE(sweep.idle());
   CHECK(sweep.Run(absl::Seconds(100)).size() == 1);
 }
 
-TEST_CASE("live: a sweep of a few regions adds to what is known of the others") {
+TEST_CASE("live: a sweep of a few regions keeps what is known of the others") {
   Memory memory(3);
   Child child([&] {
     for (size_t page = 0; page < memory.pages(); page += 2) memory.Write(page);
@@ -249,7 +258,7 @@ TEST_CASE("live: a sweep of a few regions adds to what is known of the others") 
   const ProcessId worker = IdOf(child.pid());
   PagemapSweep sweep(ProcFs(), getpagesize(), BootNs());
   const auto swept = [&](std::vector<uint64_t> regions) {
-    sweep.Add({.index = 1, .process = worker, .regions = std::move(regions)});
+    sweep.Add({.serial = 1, .process = worker, .regions = std::move(regions)});
     std::vector<FinishedSweep> finished;
     while (finished.empty()) finished = sweep.Run(absl::Seconds(1));
     return finished[0].figures.private_pages;
@@ -262,7 +271,7 @@ TEST_CASE("live: a sweep of a few regions adds to what is known of the others") 
   CHECK(swept({regions[1]}) == 256);
 }
 
-TEST_CASE("a page is the peer's, diverged or new, as it is counted") {
+TEST_CASE("pages are classified as the peer's, diverged or new, like they are counted") {
   CHECK(StateOfPage(kPresent | 9, kPresent | kExclusive | 9, kZero) == PageState::kSame);
   CHECK(StateOfPage(kPresent | 9, kPresent | 8, kZero) == PageState::kDiverged);
   CHECK(StateOfPage(kPresent | 9, 0, kZero) == PageState::kNew);
@@ -273,7 +282,7 @@ TEST_CASE("a page is the peer's, diverged or new, as it is counted") {
   }
 }
 
-TEST_CASE("live: ranges of a forked child have exactly what it wrote in each") {
+TEST_CASE("live: ranges of a forked child count exactly what it wrote in each") {
   if (Lacks("page frames", PfnsVisible(), "CAP_SYS_ADMIN")) return;
   Memory memory(3);
   Child child([&] {
@@ -283,7 +292,7 @@ TEST_CASE("live: ranges of a forked child have exactly what it wrote in each") {
   const uint64_t start = memory.regions()[0], page_bytes = getpagesize();
   const auto at = [&](uint64_t page) { return start + page * page_bytes; };
   const std::vector<AddressRange> ranges = {{at(0), at(100), 0}, {at(100), at(1536), 1}};
-  const FinishedSweep found = SweepOnce({.index = 5,
+  const FinishedSweep found = SweepOnce({.serial = 5,
                                          .process = IdOf(child.pid()),
                                          .peer = IdOf(getpid()),
                                          .regions = memory.regions(),

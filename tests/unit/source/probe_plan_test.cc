@@ -1,5 +1,5 @@
-// The decision of probe_plan.cc: which way of counting follows from what the host allows, with one fact
-// taken away at a time. What this host really allows is asked once, and only for being consistent.
+// The decision of probe_plan.cc: which way of counting follows from what the host allows, with one fact removed at a
+// time. The facts of this host are only checked for consistency.
 #include "source/probe_plan.h"
 
 #include <unistd.h>
@@ -52,7 +52,7 @@ bool UsesBpf(const std::vector<Rung>& ladder) {
          std::find(std::begin(kBpfRungs), std::end(kBpfRungs), chosen->name) != std::end(kBpfRungs);
 }
 
-// Who gives faults, copies, follow and signals; "": nobody.
+// The rungs that give faults, copies, follow and signals; "": none.
 Strings Names(const std::vector<Rung>& ladder) {
   const ChosenRungs chosen = ChooseRungs(ladder);
   Strings names;
@@ -73,7 +73,7 @@ TEST_CASE("a host that allows everything counts exactly, by BTF tracepoints") {
   CHECK(chosen->remedy.empty());
 }
 
-TEST_CASE("hugetlb is counted where fentry works and faults have error codes, whatever counts the other copies") {
+TEST_CASE("hugetlb is counted if fentry works and faults have error codes, whatever counts other copies") {
   CHECK(ChooseRungs(PlanProbes(Everything(), {})).hugetlb);
   CHECK(ChooseRungs(PlanProbes(Everything(), {"copies"})).hugetlb);
   CHECK_FALSE(ChooseRungs(PlanProbes(Everything(), {"fentry"})).hugetlb);
@@ -83,14 +83,14 @@ TEST_CASE("hugetlb is counted where fentry works and faults have error codes, wh
   CHECK_FALSE(ChooseRungs(PlanProbes(facts, {})).hugetlb);
 }
 
-TEST_CASE("what keeps every program out of the kernel is named with its remedy") {
+TEST_CASE("an obstacle to all BPF programs is named with its remedy") {
   struct Missing {
     std::function<void(HostFacts*)> take_away;
     const char *reason, *remedy;
   };
   const Missing missing = GENERATE(values<Missing>(
       {{[](HostFacts* facts) { facts->kernel_btf = false; }, "no BTF", "CONFIG_DEBUG_INFO_BTF"},
-       {[](HostFacts* facts) { facts->bpf_threads = false; }, "state for a thread", "5.15"},
+       {[](HostFacts* facts) { facts->bpf_threads = false; }, "state per thread", "5.15"},
        {[](HostFacts* facts) { facts->page_bytes = 65536; }, "pages of 64 KiB", "page map"},
        {[](HostFacts* facts) { facts->host_users = false; }, "user namespace", "on the host"},
        {[](HostFacts* facts) { facts->cap_bpf = facts->cap_sys_admin = false; }, "CAP_BPF missing", "sudo"},
@@ -108,7 +108,7 @@ TEST_CASE("what keeps every program out of the kernel is named with its remedy")
   }
 }
 
-TEST_CASE("a rung that is missing is named with its remedy, and the next one is taken") {
+TEST_CASE("an unusable rung is named with its remedy, and the next one is used") {
   struct Missing {
     std::function<void(HostFacts*)> take_away;
     const char *rung, *reason, *remedy, *copies, *faults;
@@ -122,7 +122,7 @@ TEST_CASE("a rung that is missing is named with its remedy, and the next one is 
         "none needed", "btf-tracepoints", "btf-tracepoints"},
        {[](HostFacts* facts) { facts->perf_event = absl::PermissionDeniedError("no event"); }, "perf-event", "no event",
         "CAP_PERFMON", "btf-tracepoints", "btf-tracepoints"},
-       {[](HostFacts* facts) { facts->bpf_find_vma = false; }, "perf-event", "mapped", "5.17", "btf-tracepoints",
+       {[](HostFacts* facts) { facts->bpf_find_vma = false; }, "perf-event", "mapping", "5.17", "btf-tracepoints",
         "btf-tracepoints"}}));
   HostFacts facts = Everything();
   missing.take_away(&facts);
@@ -134,7 +134,7 @@ TEST_CASE("a rung that is missing is named with its remedy, and the next one is 
   CHECK(Names(ladder) == Strings{missing.faults, missing.copies, "process-tracepoints", "process-tracepoints"});
 }
 
-TEST_CASE("without fentry and tracepoints of faults copies are an upper bound") {
+TEST_CASE("without fentry and fault tracepoints copies are an upper bound") {
   HostFacts facts = Everything();
   facts.fault_tracepoint = false;
   facts.fentry = absl::NotFoundError("no do_wp_page");
@@ -144,7 +144,7 @@ TEST_CASE("without fentry and tracepoints of faults copies are an upper bound") 
   CHECK(ChosenRung(ladder)->exactness == Exactness::kUpperBound);
 }
 
-TEST_CASE("fentry needs somebody who tells the faults") {
+TEST_CASE("fentry needs another rung for faults") {
   HostFacts facts = Everything();
   facts.fault_tracepoint = false;
   facts.perf_event = absl::PermissionDeniedError("no event");
@@ -153,7 +153,7 @@ TEST_CASE("fentry needs somebody who tells the faults") {
   CHECK(absl::StrContains(RungOf(ladder, "fentry").reason, "needs the faults of btf-tracepoints or perf-event"));
 }
 
-TEST_CASE("processes that can't be followed leave no rung with programs") {
+TEST_CASE("without following processes no BPF rung is usable") {
   HostFacts facts = Everything();
   facts.refused["process-tracepoints"] = absl::PermissionDeniedError("refused");
   const std::vector<Rung> ladder = PlanProbes(facts, {});
@@ -161,7 +161,7 @@ TEST_CASE("processes that can't be followed leave no rung with programs") {
   CHECK(absl::StrContains(RungOf(ladder, "btf-tracepoints").reason, "needs process-tracepoints"));
 }
 
-TEST_CASE("deaths that can't be told are no reason not to count, and it is said") {
+TEST_CASE("unreportable deaths do not prevent counting, and are mentioned") {
   HostFacts facts = Everything();
   facts.refused["signals"] = absl::PermissionDeniedError("no such tracepoint");
   const std::vector<Rung> ladder = PlanProbes(facts, {});
@@ -208,7 +208,7 @@ TEST_CASE("--without steps down: a rung by its name, a capability from its best 
   CHECK(Names(PlanProbes(Everything(), step.without)) == step.names);
 }
 
-TEST_CASE("--without as often as there are rungs leaves none with programs") {
+TEST_CASE("--without once per rung leaves no BPF rung") {
   const Strings without = GENERATE(values<Strings>({{"follow"},
                                                     {"process-tracepoints"},
                                                     {"copies", "copies", "copies"},
@@ -217,7 +217,7 @@ TEST_CASE("--without as often as there are rungs leaves none with programs") {
   CHECK_FALSE(UsesBpf(PlanProbes(Everything(), without)));
 }
 
-TEST_CASE("--without is named as the reason, beside the true one of what was not usable anyway") {
+TEST_CASE("--without is named as the reason, unless the rung was not usable anyway") {
   const std::vector<Rung> ladder = PlanProbes(Everything(), {"copies"});
   CHECK(RungOf(ladder, "btf-tracepoints").usable);
   CHECK(RungOf(ladder, "btf-tracepoints").reason == "without copies: forbidden by --without copies");
@@ -227,7 +227,7 @@ TEST_CASE("--without is named as the reason, beside the true one of what was not
   CHECK(absl::StrContains(PlanProbes(facts, {"copies"})[0].reason, "no BTF"));
 }
 
-TEST_CASE("what --without may name") {
+TEST_CASE("names that --without accepts") {
   for (const char* name :
        {"btf-tracepoints", "fentry", "perf-event", "process-tracepoints", "faults", "copies", "follow", "signals"})
     CHECK(CheckWithout({"causes", name}).ok());
@@ -237,7 +237,7 @@ TEST_CASE("what --without may name") {
   }
 }
 
-TEST_CASE("every rung that can't be used says why, whatever the facts") {
+TEST_CASE("every unusable rung says why, whatever the facts") {
   for (int bits = 0; bits < 1 << 11; ++bits) {
     HostFacts facts = Everything();
     facts.kernel_btf = bits & 1;
@@ -264,7 +264,7 @@ TEST_CASE("every rung that can't be used says why, whatever the facts") {
   }
 }
 
-TEST_CASE("the page map needs nothing of the host, and is the last resort until the target's can't be read") {
+TEST_CASE("the page map needs nothing from the host, and is the last resort unless the target's is unreadable") {
   HostFacts facts;
   CHECK(ChosenRung(PlanProbes(facts, {}))->name == kRungPageMap);
   CHECK(ChosenRung(PlanProbes(facts, {}))->exactness == Exactness::kPageMap);
@@ -273,7 +273,7 @@ TEST_CASE("the page map needs nothing of the host, and is the last resort until 
   CHECK(ChosenRung(PlanProbes(facts, {})) == nullptr);
 }
 
-TEST_CASE("what a limit of this process refused is remedied by raising it") {
+TEST_CASE("the remedy for a refusal by a resource limit is to raise it") {
   HostFacts facts = Everything();
   facts.refused["process-tracepoints"] = absl::ResourceExhaustedError("create a map: Too many open files");
   CHECK(absl::StrContains(RungOf(PlanProbes(facts, {}), "process-tracepoints").remedy, "ulimit -n"));
@@ -281,7 +281,7 @@ TEST_CASE("what a limit of this process refused is remedied by raising it") {
 
 TEST_CASE("an empty ladder has no rung") { CHECK(ChosenRung({}) == nullptr); }
 
-TEST_CASE("live: what this host says of itself") {
+TEST_CASE("live: the facts of this host") {
   const HostFacts facts = ReadHostFacts();
   CHECK_FALSE(facts.kernel.empty());
   CHECK_FALSE(facts.architecture.empty());

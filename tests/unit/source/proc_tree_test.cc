@@ -1,4 +1,4 @@
-// The tree of real processes, followed by looks at /proc: who comes, who goes, and how.
+// Following a tree of real processes through /proc: which come, which end, and how.
 #include "source/proc_tree.h"
 
 #include <poll.h>
@@ -17,7 +17,7 @@
 namespace cowprof {
 namespace {
 
-// A process with one child, which it forks and ends when it is told to.
+// A process with one child, which it forks and ends on command.
 class Family {
  public:
   Family() {
@@ -32,8 +32,8 @@ class Family {
     for (const int fd : {words_[0], words_[1], answers_[0], answers_[1]}) close(fd);
   }
   pid_t parent() const { return parent_; }
-  // 'f' forks a child, 'x' one that becomes another program, 'k' kills it, 'w' waits for it, 'e' lets it end with
-  // status 3. Returns the child's pid.
+  // 'f' forks a child, 'x' one that calls exec, 'k' kills it, 'w' waits for it, 'e' makes it exit with status 3.
+  // Returns the child's pid.
   pid_t Tell(char word) {
     pid_t child = 0;
     REQUIRE(write(words_[1], &word, 1) == 1);
@@ -83,7 +83,7 @@ bool IsReadable(int fd) {
 
 }  // namespace
 
-TEST_CASE("a child that is forked is found with its parent, and one that was there is told from it") {
+TEST_CASE("a forked child is found with its parent and distinguished from an existing one") {
   Family family;
   const pid_t old_child = family.Tell('f');
   ProcTree tree((ProcFs()));
@@ -102,13 +102,13 @@ TEST_CASE("a child that is forked is found with its parent, and one that was the
   kill(new_child, SIGKILL);
 }
 
-TEST_CASE("a child that ran another program before it was first seen is told to have done so, once") {
+TEST_CASE("an exec before the first look at a child is reported, once") {
   Family family;
   ProcTree tree((ProcFs()));
   REQUIRE(tree.Follow(family.parent()).ok());
   const pid_t worker = family.Tell('f'), other = family.Tell('x');
   const absl::Duration deadline = BootTime() + absl::Seconds(10);
-  // Until it sleeps: within its exec, PF_FORKNOEXEC is gone before the stack has come to its place.
+  // Wait until it sleeps: during exec PF_FORKNOEXEC is cleared before the stack is at its final place.
   for (ProcStat stat; (stat = ProcFs().ReadStat(other).value()).flags & 0x40 || stat.state != 'S';)
     REQUIRE(BootTime() < deadline);
   const std::vector<TreeMember> members = tree.Look();
@@ -119,7 +119,7 @@ TEST_CASE("a child that ran another program before it was first seen is told to 
   kill(other, SIGKILL);
 }
 
-TEST_CASE("a zombie's exit status is told, once, and its end wakes") {
+TEST_CASE("a zombie's exit status is reported once, and its end wakes the caller") {
   Family family;
   ProcTree tree((ProcFs()));
   REQUIRE(tree.Follow(family.parent()).ok());
@@ -136,7 +136,7 @@ TEST_CASE("a zombie's exit status is told, once, and its end wakes") {
   CHECK(tree.Look().size() == 1);
 }
 
-TEST_CASE("of a child that was waited for, the end is known, and its status where the kernel keeps it") {
+TEST_CASE("the end of a reaped child is reported, with its status if the kernel keeps it") {
   Family family;
   ProcTree tree((ProcFs()));
   REQUIRE(tree.Follow(family.parent()).ok());
@@ -150,7 +150,7 @@ TEST_CASE("of a child that was waited for, the end is known, and its status wher
   CHECK((!ended->exit_status || *ended->exit_status == SIGKILL));  // absent before Linux 6.15
 }
 
-TEST_CASE("there is nothing to follow of a process that is not there") {
+TEST_CASE("a nonexistent process can't be followed") {
   const pid_t gone = fork();
   if (gone == 0) _exit(0);
   waitpid(gone, nullptr, 0);

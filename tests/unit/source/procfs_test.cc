@@ -1,6 +1,5 @@
-// What proc_text.cc and procfs.cc make of text recorded from a 6.18 machine, of hostile text, and of a folder that
-// poses as /proc. Every text is one that a process or a kernel could hand out, whole or cut off.
-// The real /proc is the matter of procfs_live_test.cc.
+// proc_text.cc and procfs.cc on text recorded from Linux 6.18, on hostile text, and on a folder that poses as /proc.
+// Every text could come from a process or a kernel, complete or truncated. procfs_live_test.cc uses the real /proc.
 #include "source/procfs.h"
 
 #include <unistd.h>
@@ -23,7 +22,7 @@ constexpr char kStat[] =
     "0 0 0 94648120642608 94648120644224 94648329625600 140727040825948 140727040826004 "
     "140727040826004 140727040827371 0\n";
 
-// Recorded: `cat /proc/self/status`, the lines about signals and masks left out.
+// Recorded: `cat /proc/self/status`, without the lines about signals and masks.
 constexpr char kStatus[] =
     "Name:\tcat\nUmask:\t0022\nState:\tR (running)\nTgid:\t7365\nPid:\t7365\nPPid:\t7353\n"
     "Uid:\t1000\t0\t0\t0\nGid:\t0\t0\t0\t0\nFDSize:\t256\nGroups:\t \nNStgid:\t7365\n"
@@ -81,7 +80,7 @@ TEST_CASE("stat as the kernel writes it") {
   CHECK(stat->virtual_bytes == 3133440);
 }
 
-TEST_CASE("stat of a process that named itself to mislead") {
+TEST_CASE("stat of a process with a misleading name") {
   const std::string comm = GENERATE(as<std::string>(), ") (", "a) R 1 2 3", "x\ny", "((((", "))))", "", " ", "\t)\n(",
                                     std::string("a\0b", 3), "\xff\xfe", "cat) S 1 1 1 0");
   const auto stat = ParseStat(StatOf(comm));
@@ -91,8 +90,8 @@ TEST_CASE("stat of a process that named itself to mislead") {
   CHECK(stat->start_ticks == 164295);
 }
 
-TEST_CASE("stat cut off anywhere is refused, never misread") {
-  // The last field that is needed is the 23rd; a cut after the blank behind it loses nothing.
+TEST_CASE("stat truncated anywhere is refused, never misread") {
+  // The last required field is the 23rd; truncation after the blank behind it loses nothing.
   const std::string text = kStat;
   const size_t needed = text.find(" 383 ");
   for (size_t size = 0; size < text.size(); ++size) {
@@ -103,7 +102,7 @@ TEST_CASE("stat cut off anywhere is refused, never misread") {
   }
 }
 
-TEST_CASE("stat with fields that are no numbers, negative or too large is refused") {
+TEST_CASE("stat with fields that are not numbers, negative or too large is refused") {
   const int field = GENERATE(4, 9, 14, 15, 20, 22, 23);
   const std::string value = GENERATE(as<std::string>(), "-1", "18446744073709551616", "99999999999999999999999", "x",
                                      "1x", "+1", "0x10", "1.5", std::string("1\0", 2));
@@ -118,7 +117,7 @@ TEST_CASE("stat: the extremes of a field are numbers") {
   CHECK(stat->start_ticks == UINT64_MAX);
 }
 
-TEST_CASE("stat that is nothing of the kind") {
+TEST_CASE("stat with other text") {
   const std::string text = GENERATE(as<std::string>(), "", "\n", ")(", "(", ")", "()", "1 () ", std::string(3, '\0'),
                                     std::string(1 << 20, '('), std::string(1 << 20, ')'), std::string(1 << 20, ' '));
   CHECK(absl::IsInvalidArgument(ParseStat(text).status()));
@@ -131,18 +130,16 @@ TEST_CASE("status as the kernel writes it") {
   CHECK(status.shmem_bytes == 0);
   CHECK(status.swap_bytes == 64 * 1024);
   CHECK(status.namespace_pids == std::vector<pid_t>{7365, 12, 1});
-  CHECK(status.real_uid == 1000);
 }
 
 TEST_CASE("status of a kernel thread: absent is not 0") {
   const ProcStatus status = ParseStatus("Name:\tkthreadd\nUid:\t0\t0\t0\t0\nNSpid:\t2\n");
   CHECK_FALSE(status.anon_bytes);
   CHECK_FALSE(status.swap_bytes);
-  CHECK(status.real_uid == 0);
   CHECK(status.namespace_pids == std::vector<pid_t>{2});
 }
 
-TEST_CASE("status: a figure that can't be trusted is absent") {
+TEST_CASE("status: an implausible figure is absent") {
   const std::string value = GENERATE(as<std::string>(), "", " ", "112", "112 k", "112 MB", "-112 kB", "+112 kB",
                                      "1e3 kB", "112kB", "18446744073709551616 kB", "18446744073709551615 kB", "kB",
                                      "0x70 kB", std::string("112\0 kB", 7), std::string(1 << 20, '1') + " kB");
@@ -150,13 +147,12 @@ TEST_CASE("status: a figure that can't be trusted is absent") {
   CHECK_FALSE(status.anon_bytes);
   CHECK(status.file_bytes == 4096);
   CHECK(status.namespace_pids.empty());
-  CHECK_FALSE(status.real_uid);
 }
 
-TEST_CASE("status: keys match whole, in a text without its last newline too") {
+TEST_CASE("status: keys match completely, also without a final newline") {
   CHECK_FALSE(ParseStatus("XRssAnon:\t4 kB\nRssAnonX:\t4 kB\nRssAnon\t4 kB\n").anon_bytes);
   CHECK(ParseStatus("RssAnon:\t4 kB").anon_bytes == 4096);
-  // The kernel writes a newline in a name as two characters, so it starts no line.
+  // The kernel writes a newline in a name as two characters, so it does not start a line.
   CHECK_FALSE(ParseStatus("Name:\tx\\nRssAnon:\t4 kB\n").anon_bytes);
 }
 
@@ -203,7 +199,7 @@ TEST_CASE("maps as the kernel writes it") {
   CHECK(maps[4].end == 0xffffffffff601000);
 }
 
-TEST_CASE("maps: lines that are not of the form are skipped, their neighbours kept") {
+TEST_CASE("maps: malformed lines are skipped, their neighbours kept") {
   const std::string bad =
       GENERATE(as<std::string>(), "", "rubbish", "1000-", "-2000 rw-p 0 0:0 0", "2000-1000 rw-p 0 0:0 0",
                "1000-1000 rw-p 0 0:0 0", "1000-2000 rw 0 0:0 0", "1000-2000 rw-p 0 00 0", "1000-2000 rw-p 0 0:0",
@@ -217,7 +213,7 @@ TEST_CASE("maps: lines that are not of the form are skipped, their neighbours ke
   CHECK(maps[1].name == "[heap]");
 }
 
-TEST_CASE("maps: a name of 1 MB is kept whole") {
+TEST_CASE("maps: a name of 1 MB is kept completely") {
   const std::string name(1 << 20, 'n');
   const auto maps = ParseMaps("1000-2000 rw-p 0 0:0 0 " + name);
   REQUIRE(maps.size() == 1);
@@ -241,7 +237,7 @@ TEST_CASE("soft limits") {
   CHECK(ParseSoftLimit(kLimits, "Max stack size") == 8388608);
   CHECK(ParseSoftLimit(kLimits, "Max nice priority") == 0);
   CHECK_FALSE(ParseSoftLimit(kLimits, "Max address space"));  // unlimited
-  CHECK_FALSE(ParseSoftLimit(kLimits, "Max open"));           // a part of a name
+  CHECK_FALSE(ParseSoftLimit(kLimits, "Max open"));           // part of a name
   CHECK_FALSE(ParseSoftLimit(kLimits, "Max nothing"));
   CHECK_FALSE(ParseSoftLimit(kLimits, "Max open files            2"));  // not the digits after it
   CHECK_FALSE(ParseSoftLimit(kLimits, ""));
@@ -280,14 +276,14 @@ TEST_CASE("figures from a folder that poses as /proc") {
   CHECK(figures->virtual_pages == 765);
   CHECK(figures->cpu_ms == 120);
   CHECK(figures->threads == 1);
-  CHECK(figures->descriptors == 7);  // counted: the size of an ordinary folder says nothing
+  CHECK(figures->descriptors == 7);  // counted: the size of an ordinary folder means nothing
   CHECK(proc.CountDescriptors(12).value_or(0) == 7);
 
-  SECTION("another process has the pid now") {
+  SECTION("the pid was reused") {
     CHECK(absl::IsNotFound(proc.ReadFigures({12, uint64_t{164296} * 10'000'000}, 4096).status()));
   }
   SECTION("another page size") { CHECK(proc.ReadFigures(id, 65536)->file_pages == 24); }
-  SECTION("no fd folder: the rest stands") {
+  SECTION("no fd folder: the other figures remain") {
     std::filesystem::remove_all(tree.root() + "/12/fd");
     const auto rest = proc.ReadFigures(id, 4096);
     REQUIRE(rest.ok());
@@ -314,7 +310,7 @@ TEST_CASE("pids are listed in order, and nothing else is") {
   CHECK(ProcFs(tree.root() + "/nowhere").ListPids().empty());
 }
 
-TEST_CASE("files of any size are read whole") {
+TEST_CASE("files of any size are read completely") {
   FixtureTree tree;
   const size_t size = GENERATE(size_t{0}, 1, 4095, 4096, 4097, 8192, 1 << 20, 40'000'000);
   std::string text(size, '\0');
@@ -322,7 +318,7 @@ TEST_CASE("files of any size are read whole") {
   tree.Write("/12/maps", text);
   const auto read = ProcFs(tree.root()).ReadFile(12, "maps");
   REQUIRE(read.ok());
-  CHECK(*read == text);  // an inequality prints megabytes, and rightly fails
+  CHECK(*read == text);  // on failure this prints megabytes
 }
 
 TEST_CASE("failures say what, on what and why") {

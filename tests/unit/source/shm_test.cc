@@ -1,5 +1,5 @@
-// Looks at shared memory on hosts built as folders: what has a name, what has lost it, who maps and who holds it;
-// hostile entries among them; and when the watch looks.
+// Looks at shared memory on hosts built as folders: named and unnamed segments, who maps and who holds them, hostile
+// entries; and when ShmWatch looks.
 #include "source/shm.h"
 
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 #include "absl/strings/str_format.h"
 #include "fixture_tree.h"
 #include "posix/fd.h"
-#include "shm_watch.h"
+#include "recorder/shm_watch.h"
 
 namespace cowprof {
 namespace {
@@ -26,7 +26,7 @@ const std::string kRoot = "/proc/12/root";  // of the process, in the tree
 
 using Pids = std::vector<pid_t>;
 
-// Process 12 sees dev/shm of its root; others have only what a test writes.
+// Process 12 sees dev/shm of its root; other processes have only what a test writes.
 struct Host {
   FixtureTree tree;
   int descriptors = 3;
@@ -48,7 +48,7 @@ struct Host {
   void File(const std::string& name, size_t bytes) const {
     tree.Write(kRoot + "/dev/shm/" + name, std::string(bytes, 'x'));
   }
-  // One line of maps for a file of the mount; `path` as the kernel would print it.
+  // One line of maps for a file of the mount; `path` as the kernel prints it.
   void Map(pid_t pid, const std::string& name, const std::string& path) const {
     struct stat info;
     REQUIRE(stat(Shm(name).c_str(), &info) == 0);
@@ -76,7 +76,7 @@ const ShmSegment* Find(const ShmSample& sample, const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("what has a name: sizes, kinds, and who maps or holds it") {
+TEST_CASE("named segments: sizes, kinds, and who maps or holds them") {
   Host host;
   host.Process(13);
   host.File("psm_a", 8192);
@@ -99,7 +99,7 @@ TEST_CASE("what has a name: sizes, kinds, and who maps or holds it") {
   CHECK_FALSE(Find(sample, "cache/deep/x.npy")->has_owner());
 }
 
-TEST_CASE("what has no name is found by its mapping, and counted once") {
+TEST_CASE("an unnamed segment is found through its mapping, and counted once") {
   Host host;
   host.Process(13);
   host.File("gone", 8192);
@@ -121,10 +121,10 @@ TEST_CASE("what has no name is found by its mapping, and counted once") {
   CHECK(segment.deleted);
   CHECK(segment.inode == inode);
   CHECK(segment.mapped_by == Pids{12, 13});
-  CHECK(segment.bytes == 8192);  // map_files tells nothing here: what is mapped
+  CHECK(segment.bytes == 8192);  // no map_files here: the mapped size
 }
 
-TEST_CASE("nothing is followed, nothing is opened, another file system is not entered") {
+TEST_CASE("links are not followed, files not opened, other file systems not entered") {
   Host host;
   host.File("psm_real", 4096);
   std::filesystem::create_symlink("/etc/passwd", host.Shm("psm_link"));
@@ -135,7 +135,7 @@ TEST_CASE("nothing is followed, nothing is opened, another file system is not en
   CHECK(sample.segments.size() == 1);
 }
 
-TEST_CASE("a link in the process's own root stays inside of it") {
+TEST_CASE("a link in the process's own root stays inside it") {
   Host host;
   std::filesystem::remove_all(host.Shm(""));
   host.tree.Write(kRoot + "/run/shm/psm_inside", "x");
@@ -143,7 +143,7 @@ TEST_CASE("a link in the process's own root stays inside of it") {
   CHECK(Find(host.Look(), "psm_inside") != nullptr);
 }
 
-TEST_CASE("memfds and System V segments are those of the followed processes, and not on the mount") {
+TEST_CASE("memfds and System V segments are those of followed processes, and not on the mount") {
   Host host;
   host.Process(13);
   for (const pid_t pid : {12, 13}) {
@@ -163,7 +163,7 @@ TEST_CASE("memfds and System V segments are those of the followed processes, and
   CHECK(host.Look({.viewer = 12, .first = {13}, .foreign = true}).segments.size() == 4);
 }
 
-TEST_CASE("a creator is looked for in every pid namespace") {
+TEST_CASE("a creator is searched in every pid namespace") {
   Host host;
   host.File("torch_7_1_0", 4096);
   host.File("torch_8_1_0", 4096);
@@ -173,7 +173,7 @@ TEST_CASE("a creator is looked for in every pid namespace") {
   CHECK_FALSE(Find(sample, "torch_8_1_0")->creator_alive);
 }
 
-TEST_CASE("any bytes at all") {
+TEST_CASE("any bytes are accepted") {
   Host host;
   host.File("two\nlines\x1b[0m\xff", 1);
   host.tree.Write("/proc/13/maps", std::string("\0\n1-2\n7f00-zz r\n1000-2000 rw-s 0 zz:1 5 /dev/shm/x\n", 44));
@@ -184,7 +184,7 @@ TEST_CASE("any bytes at all") {
   CHECK(sample.unreadable == 0);
 }
 
-TEST_CASE("more entries than are looked at") {
+TEST_CASE("more entries than the limit") {
   Host host;
   for (int i = 0; i < 30; ++i) host.File(absl::StrCat("psm_", i), 10);
   const ShmSample sample = host.Look({.viewer = 12, .most_entries = 20});
@@ -232,7 +232,7 @@ TEST_CASE("live: a memfd of this process") {
   CHECK_FALSE(sample.whole);
 }
 
-// ---- When the watch looks ----
+// ---- When ShmWatch looks ----
 
 namespace {
 
@@ -249,7 +249,7 @@ struct Watched {
                       .processes_changed = changed},
                      [] { return Pids{12}; });
   }
-  // A quick look, then one at all.
+  // A quick look, then a whole one.
   void Start() {
     const auto quick = At(0), whole = At(1);
     REQUIRE(quick);
@@ -261,7 +261,7 @@ struct Watched {
 
 }  // namespace
 
-TEST_CASE("at the start, then if something changed, and no sooner than ten ticks later") {
+TEST_CASE("looks at the start, then if something changed, but not within ten ticks") {
   Watched watched;
   watched.Start();
   for (int t = 2; t < 30; ++t) CHECK_FALSE(watched.At(t));
@@ -281,7 +281,7 @@ TEST_CASE("at the start, then if something changed, and no sooner than ten ticks
   CHECK(look->whole);
 }
 
-TEST_CASE("while it fills up: quick looks, at the followed processes only") {
+TEST_CASE("while shared memory fills up: quick looks at the followed processes only") {
   Watched watched;
   watched.Start();
   watched.mount.used = 124;
@@ -295,7 +295,7 @@ TEST_CASE("while it fills up: quick looks, at the followed processes only") {
   CHECK(watched.At(5));
 }
 
-TEST_CASE("what seems left behind is looked at again, though nothing changes") {
+TEST_CASE("apparent leftovers are looked at again although nothing changes") {
   Watched watched;
   watched.host.File("psm_left", 4096);
   watched.Start();
@@ -306,7 +306,7 @@ TEST_CASE("what seems left behind is looked at again, though nothing changes") {
   CHECK(again->segments[0].looks_unowned == 2);
 }
 
-TEST_CASE("a target that ended: by the view of another process, and only of the same mount") {
+TEST_CASE("after the target's end: through another process that sees the same mount") {
   Watched watched;
   watched.Start();
   std::filesystem::rename(watched.host.tree.root() + "/proc/12", watched.host.tree.root() + "/proc/13");
@@ -318,7 +318,7 @@ TEST_CASE("a target that ended: by the view of another process, and only of the 
   CHECK_FALSE(watched.watch.Run(end, [] { return Pids{}; }));
 }
 
-TEST_CASE("a target that ended and left something: looked at until it is tidied up, or for sure left") {
+TEST_CASE("after the target's end: leftovers are looked at until cleaned up or certain") {
   Watched watched;
   watched.Start();
   watched.host.File("psm_left", 4096);

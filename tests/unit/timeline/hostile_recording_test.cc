@@ -1,5 +1,5 @@
-// A recording that somebody else has written, whose texts are meant for the reader's terminal: none gets there as it
-// is.
+// A recording written by an attacker, whose texts contain control sequences for the reader's terminal: none may get
+// there unchanged.
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -10,11 +10,11 @@
 #include "absl/strings/str_cat.h"
 #include "fixture_tree.h"
 #include "json_schema.h"
-#include "model/growth.h"
+#include "judged.h"
 #include "random_recording.h"
-#include "sink/report.h"
-#include "sink/screen.h"
-#include "sink/timeline_file.h"
+#include "sink/report/report.h"
+#include "sink/terminal/screen.h"
+#include "timeline/timeline_file.h"
 
 namespace cowprof {
 namespace {
@@ -23,24 +23,24 @@ using Json = nlohmann::ordered_json;
 
 constexpr char kClearsTheScreen[] = "\x1b[2J";
 
-// "records/shm/mount": where a text stands, whatever the numbers of its lists.
-void CollectTexts(const Json& value, const std::string& place, std::set<std::string>* places) {
-  if (value.is_string()) places->insert(place);
+// "records/shm/mount": the path of a text, without list indexes.
+void CollectTexts(const Json& value, const std::string& at, std::set<std::string>* texts) {
+  if (value.is_string()) texts->insert(at);
   for (const auto& [key, inner] : value.items()) {
-    if (value.is_structured()) CollectTexts(inner, value.is_array() ? place : absl::StrCat(place, "/", key), places);
+    if (value.is_structured()) CollectTexts(inner, value.is_array() ? at : absl::StrCat(at, "/", key), texts);
   }
 }
 
-void ReplaceTexts(Json* value, const std::string& place, const std::string& wanted) {
-  if (value->is_string() && place == wanted) *value = kClearsTheScreen;
+void ReplaceTexts(Json* value, const std::string& at, const std::string& wanted) {
+  if (value->is_string() && at == wanted) *value = kClearsTheScreen;
   if (value->is_object()) {
-    for (auto& [key, inner] : value->items()) ReplaceTexts(&inner, absl::StrCat(place, "/", key), wanted);
+    for (auto& [key, inner] : value->items()) ReplaceTexts(&inner, absl::StrCat(at, "/", key), wanted);
   } else if (value->is_array()) {
-    for (Json& inner : *value) ReplaceTexts(&inner, place, wanted);
+    for (Json& inner : *value) ReplaceTexts(&inner, at, wanted);
   }
 }
 
-// As a recording lies on the disk: a record on a line.
+// The layout of a recording on disk: one record per line.
 std::string Lines(const Json& recording) {
   std::string text = absl::StrCat("{\"schema\":", recording["schema"].dump(),
                                   ",\"header\":", recording["header"].dump(), ",\"records\":[");
@@ -52,15 +52,14 @@ std::string Lines(const Json& recording) {
   return absl::StrCat(text, "\n]}\n");
 }
 
-Growth Read(const std::string& path) {
-  Growth growth;
-  const auto contents = ReadTimeline(
-      path, [&](const RunInfo& info) { growth.info = info; }, [&](const Sample& sample) { Append(sample, &growth); });
+Run Read(const std::string& path) {
+  Run run;
+  const auto contents = ReadRun(path, &run);
   REQUIRE(contents.ok());
-  return growth;
+  return run;
 }
 
-TEST_CASE("no text of a recording reaches the terminal as it is") {
+TEST_CASE("no text of a recording reaches the terminal unescaped") {
   const FixtureTree tree;
   const std::string path = tree.root() + "/t.json";
   RandomRecording random(4);
@@ -69,18 +68,19 @@ TEST_CASE("no text of a recording reaches the terminal as it is") {
   for (int i = 0; i < 40; ++i) REQUIRE((*file)->Write(random.Next(), {}).ok());
   file->reset();
   const Json recording = Json::parse(ReadWhole(path));
-  std::set<std::string> places;
-  CollectTexts(recording, "", &places);
-  CHECK(places.size() > 30);
-  for (const std::string& place : places) {
-    if (place == "/schema") continue;
-    INFO(place);
+  std::set<std::string> texts;
+  CollectTexts(recording, "", &texts);
+  CHECK(texts.size() > 30);
+  for (const std::string& at : texts) {
+    if (at == "/schema") continue;
+    INFO(at);
     Json hostile = recording;
-    ReplaceTexts(&hostile, "", place);
+    ReplaceTexts(&hostile, "", at);
     std::ofstream(path) << Lines(hostile);
-    const Growth growth = Read(path);
-    CHECK_FALSE(absl::StrContains(ReportText(growth, true), '\x1b'));
-    for (const ScreenLine& line : Screen(growth, {.columns = 200, .rows = 100}, ""))
+    const Run run = Read(path);
+    CHECK_FALSE(absl::StrContains(ReportTextOf(run, true), '\x1b'));
+    for (const ScreenLine& line :
+         Screen(run.model, Judge(run, Detail::kScreen), {.size = {.columns = 200, .rows = 100}}))
       CHECK_FALSE(absl::StrContains(line.text, '\x1b'));
   }
 }

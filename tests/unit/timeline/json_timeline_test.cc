@@ -1,7 +1,6 @@
-// The timeline's records, without a file: what is encoded is decoded to the same, what did not change costs
-// nothing, and no record, however it was mangled, makes the decoder abort (nlohmann_json runs without
-// exceptions: every wrong access would).
-#include "sink/json_timeline.h"
+// The timeline's records, without a file: what is encoded decodes to the same, what did not change costs nothing, and
+// no mangled record makes the decoder abort (nlohmann_json runs without exceptions, so every wrong access would).
+#include "timeline/json_timeline.h"
 
 #include <catch2/catch.hpp>
 #include <functional>
@@ -15,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "json_schema.h"
-#include "model/growth.h"
+#include "model/facts/run_model.h"
 #include "random_recording.h"
 
 namespace cowprof {
@@ -26,7 +25,7 @@ using Result = RecordDecoder::Result;
 
 Json ParseJson(absl::string_view text) { return Json::parse(text.begin(), text.end(), nullptr, false); }
 
-// Feeds the lines of one Encode(); the sample that comes out.
+// Feeds the lines of one Encode(); returns the resulting sample.
 Sample Decoded(const std::string& records, RecordDecoder* decoder) {
   int samples = 0;
   for (absl::string_view line : absl::StrSplit(records, ",\n")) {
@@ -39,7 +38,7 @@ Sample Decoded(const std::string& records, RecordDecoder* decoder) {
   return decoder->sample();
 }
 
-// A training worker after an hour: 18 figures of a realistic size, 8 million copies among them.
+// A training worker after an hour: 18 figures of realistic size, among them 8 million copies.
 ProcessSample Busy(int index, uint64_t step = 0) {
   return {.index = index,
           .counts = {18'234'567, 234'567, 9'123'456, 8'012'345 + step, 12'345, 3'456, 9'012'345, 456, 123'456, 12},
@@ -50,7 +49,7 @@ std::string HeaderWith(const std::string& header) {
   return absl::StrCat("{\"schema\":\"cowprof.timeline/1\",\"header\":", header, ",\"records\":[");
 }
 
-// Every value of another type than the one expected, wherever it stands.
+// Values of other types than expected, or beyond every range.
 const std::vector<Json>& OddValues() {
   static const std::vector<Json> values = {nullptr,
                                            true,
@@ -71,14 +70,14 @@ const std::vector<Json>& OddValues() {
   return values;
 }
 
-// Calls `use` with `document` once for every place in it and every odd value put there.
+// Calls `use` with `document` once for every position in it and every odd value there.
 void ForEachMutation(const Json& document, const std::function<void(const Json&)>& use) {
   const Json flat = document.flatten();
-  std::set<std::string> places;
+  std::set<std::string> copy_sites;
   for (const auto& [pointer, unused] : flat.items()) {
-    for (std::string at = pointer; !at.empty(); at = at.substr(0, at.rfind('/'))) places.insert(at);
+    for (std::string at = pointer; !at.empty(); at = at.substr(0, at.rfind('/'))) copy_sites.insert(at);
   }
-  for (const std::string& at : places) {
+  for (const std::string& at : copy_sites) {
     for (const Json& odd : OddValues()) {
       Json mutated = document;
       mutated[Json::json_pointer(at)] = odd;
@@ -87,22 +86,31 @@ void ForEachMutation(const Json& document, const std::function<void(const Json&)
   }
 }
 
-// No figure can be larger than what a mutation holds in its place.
-void CheckSane(const Sample& sample, Growth* growth) {
+// Checks that no figure exceeds the value that a mutation put in its place.
+void CheckSane(const Sample& sample, RunModel* model) {
   for (const Event& event : sample.events) REQUIRE(event.index >= -1);
-  Append(sample, growth);
+  Append(sample, model);
 }
 
 }  // namespace
 
-TEST_CASE("a header gives back what it was made of") {
+TEST_CASE("a header is read back unchanged") {
   const RunInfo info = RandomRecording(1).Info();
   const auto decoded = DecodeHeader(EncodeHeader(info));
   REQUIRE(decoded.ok());
   CHECK(*decoded == info);
 }
 
-TEST_CASE("samples give back what they were made of") {
+TEST_CASE("a header gives back a limit of any kind") {
+  RunInfo info = RandomRecording(1).Info();
+  info.limits.clear();
+  for (const LimitKind kind : kAll<LimitKind>) info.limits.push_back({kind, "a limit", 1000, 10});
+  const auto decoded = DecodeHeader(EncodeHeader(info));
+  REQUIRE(decoded.ok());
+  CHECK(decoded->limits == info.limits);
+}
+
+TEST_CASE("samples are read back unchanged") {
   const unsigned seed = GENERATE(range(1u, 41u));
   INFO("seed " << seed);
   RandomRecording recording(seed);
@@ -119,13 +127,13 @@ TEST_CASE("samples give back what they were made of") {
   CHECK(*decoder.Decode(EncodeEnd(absl::Seconds(9), "target ended")) == Result::kEnd);
 }
 
-TEST_CASE("a sample that was not committed is encoded anew with the next") {
+TEST_CASE("an uncommitted sample is encoded again with the next") {
   const unsigned seed = GENERATE(range(1u, 21u));
   INFO("seed " << seed);
   RandomRecording recording(seed);
   RecordEncoder encoder;
   RecordDecoder decoder;
-  Growth expected, found;
+  RunModel expected, found;
   for (int i = 0; i < 40; ++i) {
     const Sample sample = recording.Next();
     Append(sample, &expected);
@@ -134,7 +142,7 @@ TEST_CASE("a sample that was not committed is encoded anew with the next") {
     encoder.Commit();
     Append(Decoded(records, &decoder), &found);
   }
-  // Whoever came or went meanwhile is known, with the last counts, and everything else is up to date.
+  // Processes that came or ended meanwhile are known with their last counts; everything else is up to date.
   REQUIRE(found.processes.size() == expected.processes.size());
   for (size_t i = 0; i < found.processes.size(); ++i) {
     INFO("process " << i);
@@ -143,12 +151,12 @@ TEST_CASE("a sample that was not committed is encoded anew with the next") {
     CHECK(found.processes[i].ended == expected.processes[i].ended);
     CHECK(found.processes[i].counts == expected.processes[i].counts);
     CHECK(found.processes[i].causes == expected.processes[i].causes);
-    CHECK(found.processes[i].places == expected.processes[i].places);
+    CHECK(found.processes[i].copy_sites == expected.processes[i].copy_sites);
     if (!expected.processes[i].execed) CHECK(found.processes[i].regions == expected.processes[i].regions);
     CHECK(found.processes[i].python == expected.processes[i].python);
   }
   CHECK(found.frames == expected.frames);
-  CHECK(found.places == expected.places);
+  CHECK(found.copy_sites == expected.copy_sites);
   CHECK(found.regions == expected.regions);
   CHECK(found.cause_evidence == expected.cause_evidence);
   CHECK(found.losses == expected.losses);
@@ -156,7 +164,7 @@ TEST_CASE("a sample that was not committed is encoded anew with the next") {
   for (size_t i = 0; i < found.limits.size(); ++i) CHECK(found.limits[i].now == expected.limits[i].now);
 }
 
-TEST_CASE("a row of large figures stays small, and an unchanged one costs nothing") {
+TEST_CASE("a row of large figures is small, and an unchanged one costs nothing") {
   RecordEncoder encoder;
   Sample sample = {.t = absl::Seconds(604'800)};
   const auto size = [&] {
@@ -176,7 +184,7 @@ TEST_CASE("a row of large figures stays small, and an unchanged one costs nothin
   CHECK(size() == bare);
 }
 
-TEST_CASE("causes of a process are told when they change, and stay known") {
+TEST_CASE("causes of a process are written when they change, and remembered") {
   RecordEncoder encoder;
   RecordDecoder decoder;
   ProcessSample row = {.index = 0, .causes = CauseCounts{1, 2, 3, 4, 5, 6, 7, 8, 9}};
@@ -198,7 +206,7 @@ TEST_CASE("causes of a process are told when they change, and stay known") {
   CHECK(decoder.sample().processes[0].causes == row.causes);
 }
 
-TEST_CASE("causes of a process that is not there, or that are no numbers") {
+TEST_CASE("causes of a nonexistent process, or that are not numbers") {
   RecordDecoder decoder;
   Decoded(
       R"({"type":"sample","t":1,"processes":[[0,1]],"causes":[[1,1,1],[-1],[1e18,1],[],7,[0,-1,"1",null,1e300,2]]})",
@@ -234,10 +242,8 @@ TEST_CASE("names of the target's choosing stay valid JSON") {
       GENERATE(as<std::string>(), "\"", "\\", "\"},{\"t\":1", std::string("\0\1\x1f\x7f", 4), "\r\n,\n]}", "\xff\xfe",
                "\xc0\xaf", "\xed\xa0\x80", "\xf0\x9f", "\xe2\x80\xae", std::string(1 << 15, '\xff'),
                std::string(1 << 20, '"'), std::string(1 << 15, '\0'));
-  Event process = {.kind = EventKind::kProcess, .index = 0};
-  process.comm = process.command = name;
-  Event note = {.kind = EventKind::kNote};
-  note.text = name;
+  Event process = {.index = 0, .what = ProcessStarted{.comm = name, .command = name}};
+  Event note = {.what = Note{.text = name}};
   RecordEncoder encoder;
   const std::string records = encoder.Encode({.events = {process, note}, .limits = {{LimitKind::kShm, name, 1, 1}}});
   RunInfo info = {.kernel = name, .rung = name, .command = name, .limits = {{LimitKind::kShm, name, 1, 1}}};
@@ -252,14 +258,14 @@ TEST_CASE("names of the target's choosing stay valid JSON") {
   CHECK(DecodeHeader(header).ok());
 }
 
-TEST_CASE("a newer schema is refused, and both numbers are named") {
+TEST_CASE("a newer schema is refused, naming both numbers") {
   const auto newer = DecodeHeader("{\"schema\":\"cowprof.timeline/37\",\"header\":{},\"records\":[");
   REQUIRE(newer.status().code() == absl::StatusCode::kInvalidArgument);
   CHECK(absl::StrContains(newer.status().message(), "cowprof.timeline/37"));
   CHECK(absl::StrContains(newer.status().message(), "cowprof.timeline/1"));
 }
 
-TEST_CASE("what is no timeline is refused in a sentence") {
+TEST_CASE("anything but a timeline is refused in one sentence") {
   const std::string line =
       GENERATE("", "{", "[]", "7", "null", "hello", "{\"records\":[", "{\"schema\":7,\"records\":[",
                "{\"schema\":\"cowprof.timeline/\",\"records\":[", "{\"schema\":\"cowprof.timeline/x\",\"records\":[",
@@ -270,7 +276,7 @@ TEST_CASE("what is no timeline is refused in a sentence") {
   CHECK_FALSE(absl::StrContains(info.status().message(), "\n"));
 }
 
-TEST_CASE("a header with anything anywhere in it is read or refused") {
+TEST_CASE("a header with any value anywhere is read or refused") {
   const std::string text = EncodeHeader(RandomRecording(2).Info());
   ForEachMutation(ParseJson(text + "]}"), [](const Json& mutated) {
     std::string line = mutated.dump();
@@ -283,26 +289,26 @@ TEST_CASE("a header with anything anywhere in it is read or refused") {
   CHECK(DecodeHeader(HeaderWith("{\"host\":{\"page_bytes\":0}}"))->page_bytes == 1);
 }
 
-TEST_CASE("records with anything anywhere in them are read or left out") {
+TEST_CASE("records with any value anywhere are read or skipped") {
   RandomRecording recording(3);
   RecordEncoder encoder;
   for (int i = 0; i < 4; ++i) {
     for (absl::string_view line : absl::StrSplit(encoder.Encode(recording.Next()), ",\n")) {
       const Json record = ParseJson(line);
-      Growth growth;
+      RunModel model;
       ForEachMutation(record, [&](const Json& mutated) {
         RecordDecoder decoder;
         const auto result = decoder.Decode(mutated.dump());
         REQUIRE(result.ok() == mutated.is_object());
         const auto sample = decoder.Decode("{\"type\":\"sample\",\"t\":1}");
         REQUIRE(sample.ok());
-        CheckSane(decoder.sample(), &growth);
+        CheckSane(decoder.sample(), &model);
       });
     }
   }
 }
 
-TEST_CASE("figures that no process can have are absent") {
+TEST_CASE("impossible figures are absent") {
   const std::string odd =
       GENERATE("-1", "-1e300", "1e300", "\"12\"", "[12]", "{}", "true", "null", "18446744073709551616");
   INFO(odd);
@@ -339,10 +345,10 @@ TEST_CASE("indexes out of range, unknown names and deep nesting do no harm") {
   for (const std::string& record : {std::string("["), std::string(""), std::string("7"), deep, std::string("\xff")}) {
     CHECK_FALSE(decoder.Decode(record).ok());
   }
-  Growth growth;
+  RunModel model;
   REQUIRE(decoder.Decode("{\"type\":\"sample\",\"t\":2}").ok());
-  Append(decoder.sample(), &growth);
-  CHECK(growth.processes.empty());
+  Append(decoder.sample(), &model);
+  CHECK(model.processes.empty());
 }
 
 }  // namespace cowprof

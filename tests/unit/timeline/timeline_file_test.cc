@@ -1,6 +1,6 @@
-// The timeline on disk: valid against its schema after every append, readable when it was cut anywhere, and
-// whole again after a disk that was full. The records in it are the matter of json_timeline_test.cc.
-#include "sink/timeline_file.h"
+// The timeline on disk: valid against its schema after every append, readable when truncated anywhere, and complete
+// again after the disk was full. json_timeline_test.cc tests the records.
+#include "timeline/timeline_file.h"
 
 #include <signal.h>
 #include <sys/mount.h>
@@ -18,7 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "fixture_tree.h"
 #include "json_schema.h"
-#include "model/growth.h"
+#include "judged.h"
 #include "random_recording.h"
 #include "skip.h"
 
@@ -41,7 +41,7 @@ Recorded Record(const std::string& path, unsigned seed, int samples) {
     recorded.samples.push_back(recording.Next());
     REQUIRE((*file)->Write(recorded.samples.back(), {}).ok());
   }
-  REQUIRE((*file)->Finish(recorded.samples.back().t, "target ended", {}).ok());
+  REQUIRE((*file)->Finish(recorded.samples.back().t, "target ended").ok());
   recorded.bytes = ReadWhole(path);
   return recorded;
 }
@@ -53,7 +53,9 @@ struct Replayed {
 Replayed Replay(const std::string& path) {
   Replayed replayed;
   replayed.contents = ReadTimeline(
-      path, [](const RunInfo&) {}, [&](const Sample& sample) { replayed.samples.push_back(sample); });
+      path,
+      {.on_info = [](const RunInfo&) {},
+       .on_sample = [&](const Sample& sample, const std::vector<Alert>&) { replayed.samples.push_back(sample); }});
   return replayed;
 }
 
@@ -63,7 +65,7 @@ std::vector<std::string> SchemaErrors(const std::string& path) {
   return json.is_discarded() ? std::vector<std::string>{"no JSON"} : schema.Errors(json);
 }
 
-// Lets no file of this process grow beyond `bytes`, as a full disk would.
+// Limits every file of this process to `bytes`, like a full disk.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(uint64_t bytes) {
@@ -84,11 +86,12 @@ class FileSizeLimit {
   sighandler_t old_handler_;
 };
 
-// The replay of a file knows of everything that the live recording knew.
-void CheckSameEnd(const Growth& live, const std::string& path) {
-  Growth replayed;
-  const auto contents = ReadGrowth(path, &replayed);
+// Checks that the replay of a file knows everything that the live recording knew.
+void CheckSameEnd(const RunModel& live, const std::string& path) {
+  Run run;
+  const auto contents = ReadRun(path, &run);
   REQUIRE(contents.ok());
+  const RunModel& replayed = run.model;
   CHECK(contents->complete);
   CHECK(replayed.t == live.t);
   REQUIRE(replayed.processes.size() == live.processes.size());
@@ -99,17 +102,17 @@ void CheckSameEnd(const Growth& live, const std::string& path) {
     CHECK(replayed.processes[i].ended == live.processes[i].ended);
     CHECK(replayed.processes[i].comm == live.processes[i].comm);
     CHECK(replayed.processes[i].causes == live.processes[i].causes);
-    CHECK(replayed.processes[i].places == live.processes[i].places);
+    CHECK(replayed.processes[i].copy_sites == live.processes[i].copy_sites);
     CHECK(replayed.processes[i].python == live.processes[i].python);
   }
   CHECK(replayed.frames == live.frames);
-  CHECK(replayed.places == live.places);
+  CHECK(replayed.copy_sites == live.copy_sites);
   CHECK(replayed.cause_evidence == live.cause_evidence);
 }
 
 }  // namespace
 
-TEST_CASE("a timeline is valid after every append and gives back its samples") {
+TEST_CASE("a timeline is valid after every append and returns its samples") {
   const unsigned seed = GENERATE(range(1u, 5u));
   INFO("seed " << seed);
   FixtureTree tree;
@@ -130,7 +133,7 @@ TEST_CASE("a timeline is valid after every append and gives back its samples") {
     CHECK_FALSE(replayed.contents->complete);
     REQUIRE(replayed.samples == samples);
   }
-  REQUIRE((*file)->Finish(samples.back().t, "interrupted", {}).ok());
+  REQUIRE((*file)->Finish(samples.back().t, "interrupted").ok());
   CHECK(SchemaErrors(path) == std::vector<std::string>{});
   const Replayed replayed = Replay(path);
   CHECK(replayed.contents->complete);
@@ -139,16 +142,16 @@ TEST_CASE("a timeline is valid after every append and gives back its samples") {
   CHECK((*file)->records_dropped() == 0);
 }
 
-TEST_CASE("a timeline cut at any byte gives back a prefix of its samples") {
+TEST_CASE("a timeline truncated at any byte returns a prefix of its samples") {
   FixtureTree tree;
   const std::string path = tree.root() + "/t.json";
   const Recorded recorded = Record(path, 7, 5);
   const size_t header = recorded.bytes.find('\n');
-  // What the end record needs: its line without the closing bytes behind it.
+  // The length of the end record, without the closing bytes after it.
   const size_t end = recorded.bytes.rfind("\n]}");
   const std::string cut = tree.root() + "/cut.json";
-  // Written once, then shortened: ext4 waits for the disk where a file replaces one that has bytes already, so that to
-  // write it anew for each cut takes milliseconds each time.
+  // Write once, then truncate: ext4 waits for the disk when a file with contents is replaced, so rewriting it for each
+  // cut would take milliseconds each time.
   tree.Write("/cut.json", recorded.bytes);
   size_t seen = recorded.samples.size();
   for (size_t size = recorded.bytes.size(); size-- > 0;) {
@@ -172,29 +175,29 @@ TEST_CASE("a timeline cut at any byte gives back a prefix of its samples") {
   CHECK(seen == 0);
 }
 
-TEST_CASE("a timeline with any byte turned is read or refused") {
+TEST_CASE("a timeline with any byte changed is read or refused") {
   FixtureTree tree;
   const Recorded recorded = Record(tree.root() + "/t.json", 8, 4);
   RandomRecording dice(9);
-  // Bytes are changed in place and back, for the same reason.
+  // Change bytes in place and back, for the same reason.
   std::fstream file(tree.root() + "/t.json", std::ios::in | std::ios::out | std::ios::binary);
   for (int i = 0; i < 1500; ++i) {
-    std::vector<int> places(dice.Int(1, 3));
-    for (int& place : places) {
-      place = dice.Int(0, recorded.bytes.size() - 1);
-      file.seekp(place).put(static_cast<char>(dice.Int(0, 255)));
+    std::vector<int> copy_sites(dice.Int(1, 3));
+    for (int& copy_site : copy_sites) {
+      copy_site = dice.Int(0, recorded.bytes.size() - 1);
+      file.seekp(copy_site).put(static_cast<char>(dice.Int(0, 255)));
     }
     REQUIRE(file.flush().good());
-    Growth growth;
-    const auto contents = ReadGrowth(tree.root() + "/t.json", &growth);
+    Run run;
+    const auto contents = ReadRun(tree.root() + "/t.json", &run);
     if (!contents.ok()) CHECK(contents.status().code() == absl::StatusCode::kInvalidArgument);
-    for (const int place : places) file.seekp(place).put(recorded.bytes[place]);
+    for (const int copy_site : copy_sites) file.seekp(copy_site).put(recorded.bytes[copy_site]);
   }
   REQUIRE(file.flush().good());
   CHECK(ReadWhole(tree.root() + "/t.json") == recorded.bytes);
 }
 
-TEST_CASE("a timeline that another program wrote anew reads the same") {
+TEST_CASE("a timeline that another program reformatted reads the same") {
   const int indent = GENERATE(-1, 0, 2);
   FixtureTree tree;
   const Recorded recorded = Record(tree.root() + "/t.json", 12, 8);
@@ -205,7 +208,7 @@ TEST_CASE("a timeline that another program wrote anew reads the same") {
   CHECK(replayed.samples == recorded.samples);
 }
 
-TEST_CASE("other JSON, hostile or not, is refused or read as far as it goes") {
+TEST_CASE("other JSON, hostile or not, is refused or read as far as possible") {
   const std::string deep = std::string(300'000, '[') + std::string(300'000, ']');
   FixtureTree tree;
   for (const std::string& text :
@@ -230,7 +233,7 @@ TEST_CASE("other JSON, hostile or not, is refused or read as far as it goes") {
   }
 }
 
-TEST_CASE("what can't be read is said with its path") {
+TEST_CASE("an unreadable file is reported with its path") {
   FixtureTree tree;
   tree.Write("/empty.json", "");
   tree.Write("/newer.json", "{\"schema\":\"cowprof.timeline/9\",\"header\":{},\"records\":[\n]}\n");
@@ -247,7 +250,7 @@ TEST_CASE("what can't be read is said with its path") {
   CHECK(absl::StrContains(newer, "cowprof.timeline/1"));
 }
 
-TEST_CASE("a full disk costs samples, never the file, and nobody is forgotten") {
+TEST_CASE("a full disk costs samples, but neither the file nor any process") {
   const unsigned seed = GENERATE(range(1u, 9u));
   INFO("seed " << seed);
   FixtureTree tree;
@@ -255,12 +258,12 @@ TEST_CASE("a full disk costs samples, never the file, and nobody is forgotten") 
   RandomRecording recording(seed);
   auto file = TimelineFile::Create(path, recording.Info());
   REQUIRE(file.ok());
-  Growth live;
+  Run live;
   int failures = 0;
   const auto write = [&] {
     const Sample sample = recording.Next();
     Append(sample, &live);
-    const absl::Status status = (*file)->Write(sample, live);
+    const absl::Status status = (*file)->Write(sample, {});
     if (!status.ok()) {
       ++failures;
       CHECK(absl::StrContains(status.message(), path));
@@ -272,50 +275,50 @@ TEST_CASE("a full disk costs samples, never the file, and nobody is forgotten") 
     const uint64_t dropped_before = (*file)->records_dropped();
     const std::string before = ReadWhole(path);
     {
-      // Room for a part of a record, so that a write stops in its middle.
+      // Space for part of a record, so that a write stops in the middle.
       FileSizeLimit limit(before.size() + recording.Int(0, 30));
       for (int i = 0; i < 6; ++i) write();
     }
     CHECK((*file)->records_dropped() == dropped_before + 6);
-    CHECK(failures == 1);  // said once
+    CHECK(failures == 1);  // reported once
     CHECK(ReadWhole(path) == before);
     for (int i = 0; i < 3; ++i) write();
     CHECK((*file)->records_dropped() == dropped_before + 6);
   }
-  REQUIRE((*file)->Finish(live.t, "target ended", live).ok());
-  CheckSameEnd(live, path);
+  REQUIRE((*file)->Finish(live.model.t, "target ended").ok());
+  CheckSameEnd(live.model, path);
   const Replayed replayed = Replay(path);
   CHECK(replayed.samples.size() == 5 + 2 * 3);
   CHECK(replayed.samples.back().losses.records_dropped == 12);
 }
 
-TEST_CASE("a tmpfs that is full") {
+TEST_CASE("a full tmpfs") {
   FixtureTree tree;
   const bool mounted = mount("none", tree.root().c_str(), "tmpfs", 0, "size=32k") == 0;
   if (Lacks("tmpfs", mounted, "no right to mount one")) return;
   const std::string path = tree.root() + "/t.json";
   RandomRecording recording(11);
-  Growth live;
+  Run live;
   {
     auto file = TimelineFile::Create(path, recording.Info());
     REQUIRE(file.ok());
     while ((*file)->records_dropped() < 20) {
       const Sample sample = recording.Next();
       Append(sample, &live);
-      static_cast<void>((*file)->Write(sample, live));
+      static_cast<void>((*file)->Write(sample, {}));
       REQUIRE(SchemaErrors(path) == std::vector<std::string>{});
     }
     REQUIRE(mount("none", tree.root().c_str(), "tmpfs", MS_REMOUNT, "size=1m") == 0);
     const Sample sample = recording.Next();
     Append(sample, &live);
-    CHECK((*file)->Write(sample, live).ok());
-    CHECK((*file)->Finish(live.t, "target ended", live).ok());
+    CHECK((*file)->Write(sample, {}).ok());
+    CHECK((*file)->Finish(live.model.t, "target ended").ok());
   }
-  CheckSameEnd(live, path);
+  CheckSameEnd(live.model, path);
   umount2(tree.root().c_str(), MNT_DETACH);
 }
 
-TEST_CASE("a disk that is full at the start is a failure, not a recording") {
+TEST_CASE("a full disk at the start is a failure, not an empty recording") {
   FixtureTree tree;
   FileSizeLimit limit(100);
   const auto file = TimelineFile::Create(tree.root() + "/t.json", RandomRecording(1).Info());

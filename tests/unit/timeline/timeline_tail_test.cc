@@ -1,5 +1,5 @@
-// Following a recording while it is written gives the same as reading it when it is done, wherever a read falls.
-#include "sink/timeline_tail.h"
+// Following a recording while it is written yields the same as reading it afterwards, wherever the reads fall.
+#include "timeline/timeline_tail.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -10,9 +10,9 @@
 
 #include "fixture_tree.h"
 #include "json_schema.h"
-#include "model/growth.h"
+#include "model/facts/run_model.h"
 #include "random_recording.h"
-#include "sink/timeline_file.h"
+#include "timeline/timeline_file.h"
 
 namespace cowprof {
 namespace {
@@ -22,15 +22,17 @@ struct Followed {
   std::vector<Sample> samples;
   TimelineTail tail;
   explicit Followed(Fd fd)
-      : tail(std::move(fd), {.on_info = [this](const RunInfo&) { ++infos; },
-                             .on_sample = [this](const Sample& sample) { samples.push_back(sample); }}) {}
+      : tail(std::move(fd),
+             {.on_info = [this](const RunInfo&) { ++infos; },
+              .on_sample = [this](const Sample& sample, const std::vector<Alert>&) { samples.push_back(sample); }}) {}
 };
 
 std::vector<Sample> ReadAll(const std::string& path) {
   std::vector<Sample> samples;
-  REQUIRE(ReadTimeline(
-              path, [](const RunInfo&) {}, [&](const Sample& sample) { samples.push_back(sample); })
-              .ok());
+  const TimelineReaders readers = {
+      .on_info = [](const RunInfo&) {},
+      .on_sample = [&](const Sample& sample, const std::vector<Alert>&) { samples.push_back(sample); }};
+  REQUIRE(ReadTimeline(path, readers).ok());
   return samples;
 }
 
@@ -47,28 +49,28 @@ TEST_CASE("each sample comes once, as soon as it is written") {
   Followed followed(*std::move(fd));
   for (int i = 0; i < 50; ++i) {
     REQUIRE((*file)->Write(recording.Next(), {}).ok());
-    if (i % 3 == 0) continue;  // several at a time, too
+    if (i % 3 == 0) continue;  // sometimes read several at a time
     REQUIRE(followed.tail.Read().ok());
     CHECK(static_cast<int>(followed.samples.size()) == i + 1);
     REQUIRE(followed.tail.Read().ok());
     CHECK(static_cast<int>(followed.samples.size()) == i + 1);
   }
   CHECK_FALSE(followed.tail.complete());
-  REQUIRE((*file)->Finish(absl::Seconds(99), "target ended", {}).ok());
+  REQUIRE((*file)->Finish(absl::Seconds(99), "target ended").ok());
   REQUIRE(followed.tail.Read().ok());
   CHECK(followed.tail.complete());
   CHECK(followed.infos == 1);
   CHECK(followed.samples == ReadAll(path));
 }
 
-TEST_CASE("a file that is half written is read on when it is whole") {
+TEST_CASE("an incomplete line is read once it is complete") {
   const FixtureTree tree;
   const std::string path = tree.root() + "/t.json", growing = tree.root() + "/growing.json";
   RandomRecording recording(11);
   auto file = TimelineFile::Create(path, recording.Info());
   REQUIRE(file.ok());
   for (int i = 0; i < 4; ++i) REQUIRE((*file)->Write(recording.Next(), {}).ok());
-  REQUIRE((*file)->Finish(absl::Seconds(9), "target ended", {}).ok());
+  REQUIRE((*file)->Finish(absl::Seconds(9), "target ended").ok());
   const std::string bytes = ReadWhole(path);
   const Fd writing(open(growing.c_str(), O_CREAT | O_WRONLY, 0600));
   Followed followed{Fd(open(growing.c_str(), O_RDONLY))};

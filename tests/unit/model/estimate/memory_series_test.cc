@@ -1,5 +1,5 @@
 // Which curves go on growing, and that a long recording keeps the least of each stretch in a few points.
-#include "model/memory_history.h"
+#include "model/estimate/memory_series.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -10,13 +10,13 @@ namespace cowprof {
 namespace {
 
 // One sample a second of new memory in pages, as a function of the share of the time that has passed.
-MemoryHistory Curve(const std::function<double(double)>& pages, int samples = 40) {
-  MemoryHistory history;
+MemorySeries Curve(const std::function<double(double)>& pages, int samples = 40) {
+  MemorySeries series;
   for (int i = 0; i < samples; ++i) {
     const double part = i / (samples - 1.0);
-    history.Add({.t = absl::Seconds(i), .new_pages = static_cast<uint64_t>(std::max(pages(part), 0.0))});
+    series.Add({.t = absl::Seconds(i), .new_pages = static_cast<uint64_t>(std::max(pages(part), 0.0))});
   }
-  return history;
+  return series;
 }
 
 bool Grows(const std::function<double(double)>& pages, int samples = 40) {
@@ -61,7 +61,7 @@ TEST_CASE("memory history: too little is known") {
 }
 
 TEST_CASE("memory history: samples need not come at equal intervals") {
-  MemoryHistory leak, fills;
+  MemorySeries leak, fills;
   for (const double t : {0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 1.7, 2.3, 3.1, 4.1, 5.1, 6.1, 7.1, 8.1, 8.3, 9.3, 9.9}) {
     leak.Add({.t = absl::Seconds(t), .new_pages = static_cast<uint64_t>(1280 * t)});
     fills.Add({.t = absl::Seconds(t), .new_pages = static_cast<uint64_t>(12'800 * (1 - std::exp(-t / 4)))});
@@ -83,12 +83,12 @@ TEST_CASE("memory history: what is freed while a process ends does not count, wh
 TEST_CASE("memory history: a recording of any length is a few points, each the least of its stretch") {
   const int samples = GENERATE(63, 64, 65, 1000, 100'000);
   const auto spikes = [n = 0](double) mutable { return n++ % 3 == 0 ? 100 : 9000; };
-  const MemoryHistory history = Curve(spikes, samples);
-  CHECK(history.stretches.size() <= MemoryHistory::kMost);
-  CHECK(history.stretches.size() >= std::min<size_t>(samples, MemoryHistory::kMost / 2));
-  CHECK(history.stretches.front().t == absl::ZeroDuration());
+  const MemorySeries series = Curve(spikes, samples);
+  CHECK(series.stretches.size() <= MemorySeries::kMost);
+  CHECK(series.stretches.size() >= std::min<size_t>(samples, MemorySeries::kMost / 2));
+  CHECK(series.stretches.front().t == absl::ZeroDuration());
   if (samples >= 1000) {
-    for (size_t i = 0; i + 1 < history.stretches.size(); ++i) CHECK(history.stretches[i].new_pages == 100);
+    for (size_t i = 0; i + 1 < series.stretches.size(); ++i) CHECK(series.stretches[i].new_pages == 100);
   }
   CHECK(Grows([](double t) { return 1'000'000 * t; }, samples));
 }

@@ -1,5 +1,5 @@
 // What counts as a rise: planted ramps are found with their slope, and steps, noise, sawteeth and odd series are none.
-#include "model/trend.h"
+#include "model/estimate/robust_slope.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>

@@ -1,5 +1,5 @@
 // Rates of planted places, told from how often each was hit.
-#include "model/recapture.h"
+#include "model/estimate/unseen_estimator.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -10,7 +10,7 @@ namespace cowprof {
 namespace {
 
 struct Kind {
-  int places;
+  int copy_sites;
   double rate;  // hits of a trial
 };
 
@@ -19,14 +19,14 @@ Caught Plant(const std::vector<Kind>& kinds, int trials) {
   std::mt19937 random(1);
   for (const Kind& kind : kinds) {
     std::binomial_distribution<int> hits(trials, -std::expm1(-kind.rate));
-    for (int i = 0; i < kind.places; ++i) ++caught.at[hits(random)];
+    for (int i = 0; i < kind.copy_sites; ++i) ++caught.at[hits(random)];
   }
   return caught;
 }
 
 double Truth(const std::vector<Kind>& kinds, double time) {
   double sum = 0;
-  for (const Kind& kind : kinds) sum += kind.places * -std::expm1(-kind.rate * time);
+  for (const Kind& kind : kinds) sum += kind.copy_sites * -std::expm1(-kind.rate * time);
   return sum;
 }
 

@@ -1,6 +1,6 @@
-// The plateau that page_pool.cc tells from the first copied pages, against planted pools: a data set of small objects
-// in arenas or of large ones elsewhere, read shuffled or in order by one worker or several.
-#include "model/page_pool.h"
+// The plateau that working_set_estimator.cc tells from the first copied pages, against planted pools: a data set of
+// small objects in arenas or of large ones elsewhere, read shuffled or in order by one worker or several.
+#include "model/estimate/working_set_estimator.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -48,7 +48,7 @@ Planted LargeObjects(int items) {
 // Workers read the items in turn, in batches of 64; pages are told at each 2 % of the epoch. Stops when worker 1 has
 // copied `fraction` of the pool.
 struct Reading {
-  PagePool pool;
+  WorkingSetEstimator pool;
   std::set<uint64_t> copied;  // by worker 1
 };
 Reading Read(const Planted& planted, int workers, bool shuffled, double fraction) {
@@ -115,7 +115,7 @@ TEST_CASE("memory whose copies move on without an order of addresses comes as fa
   // Each item has a head on the heap, which marches, and a small part in one of 64 arenas, which were not taken in
   // order.
   constexpr uint64_t kHeap = 40'000, kArenas = 64, kArenaPages = 256, kArenaBase = kBase + (1 << 20);
-  PagePool pool;
+  WorkingSetEstimator pool;
   const std::vector<PageZone> zones = {{kBase, kBase + kHeap, PagesKind::kOther},
                                        {kArenaBase, kArenaBase + kArenas * kArenaPages, PagesKind::kArena}};
   for (uint64_t page = 0; page < kHeap * 2 / 5; ++page) {
@@ -224,14 +224,14 @@ TEST_CASE("in order: what lies ahead is copied as what lies behind") {
 TEST_CASE("nothing is said of little") {
   const Planted planted = SmallObjects(16'384, 12);
   CHECK_FALSE(Read(planted, 1, true, 0.01).pool.estimate());
-  PagePool pool;
+  WorkingSetEstimator pool;
   pool.EndRecord({});
   CHECK_FALSE(pool.estimate());
 }
 
 TEST_CASE("the sample is bounded, and still good") {
   const Planted planted = SmallObjects(1 << 21, 1);  // 8 GiB
-  PagePool pool;
+  WorkingSetEstimator pool;
   std::mt19937_64 random(5);
   const std::vector<PageZone> zones = {{kBase, kBase + planted.pages, planted.kind}};
   std::set<uint64_t> copied;
@@ -248,7 +248,7 @@ TEST_CASE("the sample is bounded, and still good") {
 }
 
 TEST_CASE("where each place was hit more than once, there is nothing left to expect") {
-  PagePool pool;
+  WorkingSetEstimator pool;
   for (uint64_t group = 0; group < 800; ++group) pool.Add(1, kBase + 4 * group, 2 + group % 2);
   const std::vector<PageZone> zones = {{kBase, kBase + 3200, PagesKind::kArena}};
   pool.EndRecord(zones);
@@ -259,7 +259,7 @@ TEST_CASE("where each place was hit more than once, there is nothing left to exp
 }
 
 TEST_CASE("odd runs and zones do no harm") {
-  PagePool pool;
+  WorkingSetEstimator pool;
   pool.Add(-1, UINT64_MAX - 3, UINT64_MAX);
   pool.Add(1, 0, 0);
   for (int worker = 0; worker < 500; ++worker) pool.Add(worker, 64 * worker, 3000);

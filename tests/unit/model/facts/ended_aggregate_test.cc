@@ -1,10 +1,12 @@
 // Folding loses no count: whatever stays and whatever is summed up, the sums over all rows are the same, and what a
 // reader wants to see of the ended processes stays.
-#include "model/fold.h"
+#include "model/facts/ended_aggregate.h"
 
 #include <signal.h>
 
 #include <catch2/catch.hpp>
+
+#include "judged.h"
 
 namespace cowprof {
 namespace {
@@ -13,12 +15,11 @@ constexpr int kProcesses = 2000;
 constexpr size_t kMost = 100;
 
 Event Forked(int index) {
-  Event event = {.kind = EventKind::kProcess, .index = index};
-  event.id = {1000 + index % 50, 1'000'000'000ull * (index + 1)};  // pids come round
-  event.parent = index == 0 ? -1 : 0;
-  event.space = index == 0 ? -1 : 0;
-  event.origin = index == 0 ? Origin::kTarget : Origin::kForked;
-  return event;
+  return {.index = index,
+          .what = ProcessStarted{.id = {1000 + index % 50, 1'000'000'000ull * (index + 1)},  // pids come round
+                                 .parent = index == 0 ? -1 : 0,
+                                 .space = index == 0 ? -1 : 0,
+                                 .origin = index == 0 ? Origin::kTarget : Origin::kForked}};
 }
 
 uint64_t CopiesOf(int index) { return 10 + index * 37 % 1000; }
@@ -33,34 +34,33 @@ ProcessSample RowOf(int index) {
 }
 
 // Two workers come and go with each sample; every 500th is killed.
-Growth RecordedWith(size_t most_ended) {
-  Growth growth;
-  growth.most_ended = most_ended;
-  growth.places = {Place{.cause = Cause::kData}};
-  Append({.events = {Forked(0)}, .processes = {RowOf(0)}}, &growth);
+RunModel RecordedWith(size_t most_ended) {
+  Run run;
+  run.model.most_ended = most_ended;
+  run.model.copy_sites = {CopySite{.cause = Cause::kData}};
+  Append({.events = {Forked(0)}, .processes = {RowOf(0)}}, &run);
   for (int index = 1; index + 1 < kProcesses; index += 2) {
     Sample sample = {.t = absl::Milliseconds(10 * index)};
     for (const int one : {index, index + 1}) {
       sample.events.push_back(Forked(one));
       sample.processes.push_back(RowOf(one));
-      sample.places.push_back({.index = one, .place = 0, .copies = CopiesOf(one), .samples = CopiesOf(one)});
-      Event exit = {.t = sample.t, .kind = EventKind::kExit, .index = one};
-      exit.status = one % 500 == 0 ? SIGKILL : 0;
+      sample.copy_sites.push_back({.index = one, .copy_site = 0, .copies = CopiesOf(one), .samples = CopiesOf(one)});
+      Event exit = {.t = sample.t, .index = one, .what = ProcessExited{.status = one % 500 == 0 ? SIGKILL : 0}};
       sample.events.push_back(exit);
     }
-    Append(sample, &growth);
+    Append(sample, &run);
   }
-  return growth;
+  return run.model;
 }
 
 }  // namespace
 
 TEST_CASE("ended processes beyond a number are folded, and every sum stays what it was") {
-  const Growth all = RecordedWith(1 << 20), few = RecordedWith(kMost);
-  CHECK(all.folded.empty());
+  const RunModel all = RecordedWith(1 << 20), few = RecordedWith(kMost);
+  CHECK(all.ended_aggregates.empty());
   CHECK(all.processes.size() == kProcesses - 1);
   CHECK(few.processes.size() <= 1 + kMost + kMost / 4);
-  REQUIRE(few.folded.size() == 1);
+  REQUIRE(few.ended_aggregates.size() == 1);
   for (const bool workers_only : {false, true}) {
     const Totals a = SumOf(all, false, workers_only), b = SumOf(few, false, workers_only);
     CHECK(a.processes == b.processes);
@@ -72,10 +72,10 @@ TEST_CASE("ended processes beyond a number are folded, and every sum stays what 
 }
 
 TEST_CASE("the places of what was folded stand in its row") {
-  const Growth few = RecordedWith(kMost);
+  const RunModel few = RecordedWith(kMost);
   uint64_t in_places = 0;
-  ForEachRow(few, [&](const ProcessGrowth& row) {
-    for (const auto& [place, count] : row.places) in_places += count.copies;
+  ForEachRow(few, [&](const ProcessModel& row) {
+    for (const auto& [copy_site, count] : row.copy_sites) in_places += count.copies;
   });
   uint64_t copies = 0;
   for (int index = 1; index < kProcesses - 1; ++index) copies += CopiesOf(index);
@@ -83,34 +83,35 @@ TEST_CASE("the places of what was folded stand in its row") {
 }
 
 TEST_CASE("the first processes, those that were killed and those that copied most keep a row") {
-  const Growth few = RecordedWith(kMost);
+  const RunModel few = RecordedWith(kMost);
   for (int index = 0; index < 64; ++index) CHECK(few.Find(index) != nullptr);
   for (int index = 500; index < kProcesses - 1; index += 500) CHECK(few.Find(index) != nullptr);
   uint64_t most = 0;
   for (int index = 64; index < kProcesses - 1; ++index) most = std::max(most, CopiesOf(index));
   bool kept = false;
-  for (const ProcessGrowth& process : few.processes) kept |= process.index >= 64 && process.counts.copies == most;
+  for (const ProcessModel& process : few.processes) kept |= process.index >= 64 && process.counts.copies == most;
   CHECK(kept);
 }
 
 TEST_CASE("what is said later of a process that is folded is passed over") {
-  Growth few = RecordedWith(kMost);
+  RunModel few = RecordedWith(kMost);
   int gone = 64;
   while (few.Find(gone) != nullptr) ++gone;
   const uint64_t copies = SumOf(few, false, false).copies;
   Sample late = {.t = absl::Seconds(100), .processes = {RowOf(gone)}};
-  late.places.push_back({.index = gone, .place = 0, .copies = 5});
-  late.events.push_back({.kind = EventKind::kExit, .index = gone});
+  late.copy_sites.push_back({.index = gone, .copy_site = 0, .copies = 5});
+  late.events.push_back({.index = gone, .what = ProcessExited{}});
   Append(late, &few);
   CHECK(SumOf(few, false, false).copies == copies);
 }
 
 TEST_CASE("a process whose address space is folded is appended all the same") {
-  Growth few = RecordedWith(kMost);
+  RunModel few = RecordedWith(kMost);
   int gone = 64;
   while (few.Find(gone) != nullptr) ++gone;
   Event orphan = Forked(few.announced);
-  orphan.parent = orphan.space = gone;
+  auto* started = orphan.As<ProcessStarted>();
+  started->parent = started->space = gone;
   Append({.t = absl::Seconds(100), .events = {orphan}, .processes = {RowOf(orphan.index)}}, &few);
   REQUIRE(few.Find(orphan.index) != nullptr);
   CHECK(few.Find(orphan.index)->space == gone);

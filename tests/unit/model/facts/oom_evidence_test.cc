@@ -1,5 +1,5 @@
 // Whose end the OOM killer is said to have caused, where only a cgroup's count of kills tells.
-#include "model/kill_evidence.h"
+#include "model/facts/oom_evidence.h"
 
 #include <signal.h>
 
@@ -14,11 +14,7 @@ LimitSample Group(uint64_t kills, const char* name = "/job") {
   return limit;
 }
 
-Event End(int index, std::optional<int> status) {
-  Event event = {.kind = EventKind::kExit, .index = index};
-  event.status = status;
-  return event;
-}
+Event End(int index, std::optional<int> status) { return {.index = index, .what = ProcessExited{.status = status}}; }
 
 }  // namespace
 
@@ -26,7 +22,7 @@ TEST_CASE("a process that is killed as its cgroup counts a kill was the OOM kill
   const std::vector<Event> victims = OomVictims({Group(3)}, {Group(4)}, {End(1, 0), End(2, SIGKILL)});
   REQUIRE(victims.size() == 1);
   CHECK(victims[0].index == 2);
-  CHECK(victims[0].limit->name == "/job");
+  CHECK(victims[0].As<OomVictim>()->limit->name == "/job");
 }
 
 TEST_CASE("without a new kill, without a limit, or of an unknown end, nothing is said") {
@@ -48,10 +44,10 @@ TEST_CASE(
   inner.kills = 4;
   ++*outer.failures;
   REQUIRE(OomVictims(before, {inner, outer}, {End(1, SIGKILL)}).size() == 1);
-  CHECK(OomVictims(before, {inner, outer}, {End(1, SIGKILL)})[0].limit->name == "/job");
+  CHECK(OomVictims(before, {inner, outer}, {End(1, SIGKILL)})[0].As<OomVictim>()->limit->name == "/job");
   outer = Group(7);
   REQUIRE(OomVictims(before, {inner, outer}, {End(1, SIGKILL)}).size() == 1);
-  CHECK_FALSE(OomVictims(before, {inner, outer}, {End(1, SIGKILL)})[0].limit);
+  CHECK_FALSE(OomVictims(before, {inner, outer}, {End(1, SIGKILL)})[0].As<OomVictim>()->limit);
 }
 
 }  // namespace cowprof

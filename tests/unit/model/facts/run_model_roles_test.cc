@@ -1,4 +1,4 @@
-// How growth.cc names processes by their part in the tree, decodes exits, and sums up; and, on seeded
+// How run_model.cc names processes by their part in the tree, decodes exits, and sums up; and, on seeded
 // random recordings, that it is total: no figure wraps around, no unknown index is followed. The memory
 // figures are the matter of growth_test.cc.
 #include <signal.h>
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "model/growth.h"
+#include "model/facts/run_model.h"
 #include "random_recording.h"
 
 namespace cowprof {
@@ -23,13 +23,9 @@ constexpr char kSpawned[] =
 constexpr char kTracker[] = "python -c from multiprocessing.resource_tracker import main;main(4)";
 
 Event Process(int index, int parent, Origin origin, const std::string& command, const char* comm = "python") {
-  Event event = {.kind = EventKind::kProcess, .index = index};
-  event.id = {100 + index % 1000, 1};
-  event.parent = parent;
-  event.origin = origin;
-  event.comm = comm;
-  event.command = command;
-  return event;
+  return {.index = index,
+          .what = ProcessStarted{
+              .id = {100 + index % 1000, 1}, .parent = parent, .origin = origin, .comm = comm, .command = command}};
 }
 Event Target() { return Process(0, -1, Origin::kTarget, kTrain); }
 Event Fork(int index, int parent, const std::string& command) {
@@ -39,15 +35,10 @@ Event Found(int index, int parent, const std::string& command) {
   return Process(index, parent, Origin::kFoundAtAttach, command);
 }
 Event Exec(int index, const std::string& command) {
-  Event event = {.kind = EventKind::kExec, .index = index};
-  event.comm = "python";
-  event.command = command;
-  return event;
+  return {.index = index, .what = ProcessExeced{.comm = "python", .command = command}};
 }
 Event Ended(int index, int status) {
-  Event event = {.t = absl::Seconds(3), .kind = EventKind::kExit, .index = index};
-  event.status = status;
-  return event;
+  return {.t = absl::Seconds(3), .index = index, .what = ProcessExited{.status = status}};
 }
 ProcessSample Row(int index, uint64_t copies, uint64_t write_protect_faults) {
   ProcessSample row = {.index = index};
@@ -58,19 +49,19 @@ ProcessSample Row(int index, uint64_t copies, uint64_t write_protect_faults) {
 }
 
 std::vector<std::string> RolesOf(const std::vector<Event>& events) {
-  Growth growth;
-  Append({.events = events}, &growth);
+  RunModel model;
+  Append({.events = events}, &model);
   std::vector<std::string> roles;
-  for (const ProcessGrowth& process : growth.processes) roles.push_back(NameOf(process.role));
+  for (const ProcessModel& process : model.processes) roles.push_back(NameOf(process.role));
   return roles;
 }
 
 using Roles = std::vector<std::string>;
 
 // Everything that is derived stays below what random figures of 40 bits can add up to.
-void CheckNoHugeFigure(const Growth& growth) {
+void CheckNoHugeFigure(const RunModel& model) {
   constexpr uint64_t kMost = uint64_t{1} << 60;
-  for (const ProcessGrowth& process : growth.processes) {
+  for (const ProcessModel& process : model.processes) {
     for (const Count& figure : {process.private_bytes, process.peak_private_bytes, process.pss_bytes,
                                 process.still_shared_bytes, process.ceiling_bytes(), process.counts.reuses()}) {
       REQUIRE(figure.value_or(0) < kMost);
@@ -80,7 +71,7 @@ void CheckNoHugeFigure(const Growth& growth) {
     REQUIRE(process.copies_per_second >= 0);
   }
   for (const bool living : {false, true}) {
-    const Totals totals = SumOf(growth, living, /*workers_only=*/false);
+    const Totals totals = SumOf(model, living, /*workers_only=*/false);
     REQUIRE(totals.private_bytes < kMost);
     REQUIRE(totals.still_shared_bytes < kMost);
     REQUIRE(totals.reuses < kMost);
@@ -159,26 +150,26 @@ TEST_CASE("names as the contract spells them") {
 }
 
 TEST_CASE("totals over the living, the ended and the workers") {
-  Growth growth;
+  RunModel model;
   Append({.t = absl::Seconds(1),
           .events = {Target(), Fork(1, 0, kTrain), Fork(2, 0, kTrain), Found(3, 0, "sh")},
           .processes = {Row(0, 1, 9), Row(1, 0, 0), Row(2, 0, 0), Row(3, 1000, 1001)}},
-         &growth);
+         &model);
   Append({.t = absl::Seconds(3),
           .events = {Ended(1, 0)},
           .processes = {Row(0, 5, 9), Row(1, 10, 21), Row(2, 40, 41), Row(3, 1000, 1001)}},
-         &growth);
-  const Totals all = SumOf(growth, false, false);
+         &model);
+  const Totals all = SumOf(model, false, false);
   CHECK(all.processes == 4);
   CHECK(all.copies == 1055);
   CHECK(all.reuses == 4 + 11 + 1 + 1);
   CHECK(all.copies_known);
-  const Totals workers = SumOf(growth, false, true);
+  const Totals workers = SumOf(model, false, true);
   CHECK(workers.processes == 2);
   CHECK(workers.copies == 50);
   CHECK(workers.private_bytes == 50 * 4096);
   CHECK(workers.still_shared_bytes == 150 * 4096);
-  const Totals living = SumOf(growth, true, true);
+  const Totals living = SumOf(model, true, true);
   CHECK(living.processes == 1);
   CHECK(living.copies == 40);
   CHECK(living.copies_per_second == 20);
@@ -193,60 +184,60 @@ TEST_CASE("reuses are what copied nothing, and never less than none") {
 }
 
 TEST_CASE("limits keep their order, their peak, and the last value once they are gone") {
-  Growth growth;
+  RunModel model;
   const LimitSample shm = {LimitKind::kShm, "/dev/shm", 100, 30}, memory = {LimitKind::kHost, "m", {}, 7};
-  Append({.limits = {shm, memory}}, &growth);
-  Append({.limits = {memory, {LimitKind::kShm, "/dev/shm", 100, 90}}}, &growth);
-  Append({.limits = {{LimitKind::kShm, "/dev/shm", 200, 40}}, .losses = {.unreadable = 2}}, &growth);
-  Append({.losses = {.unreadable = 2}}, &growth);
-  REQUIRE(growth.limits.size() == 2);
-  CHECK(growth.limits[0].now.used == 40);
-  CHECK(growth.limits[0].now.limit == 200u);
-  CHECK(growth.limits[0].now.ratio() == 0.2);
-  CHECK(growth.limits[0].peak == 90);
-  CHECK(growth.limits[1].now == memory);
-  CHECK_FALSE(growth.limits[1].now.ratio().has_value());
-  CHECK(growth.losses.unreadable == 2);
+  Append({.limits = {shm, memory}}, &model);
+  Append({.limits = {memory, {LimitKind::kShm, "/dev/shm", 100, 90}}}, &model);
+  Append({.limits = {{LimitKind::kShm, "/dev/shm", 200, 40}}, .losses = {.unreadable = 2}}, &model);
+  Append({.losses = {.unreadable = 2}}, &model);
+  REQUIRE(model.limits.size() == 2);
+  CHECK(model.limits[0].now.used == 40);
+  CHECK(model.limits[0].now.limit == 200u);
+  CHECK(model.limits[0].now.ratio() == 0.2);
+  CHECK(model.limits[0].peak == 90);
+  CHECK(model.limits[1].now == memory);
+  CHECK_FALSE(model.limits[1].now.ratio().has_value());
+  CHECK(model.losses.unreadable == 2);
   CHECK_FALSE(LimitSample{.limit = 0, .used = 3}.ratio().has_value());
 }
 
 TEST_CASE("what is said of an index that was never announced is left out") {
-  Growth growth;
+  RunModel model;
   constexpr int kMost = std::numeric_limits<int>::max(), kLeast = std::numeric_limits<int>::min();
   for (const int index : {-1, 1'000'000'000, kMost, kLeast}) {
-    Append({.events = {Fork(index, 0, kTrain)}}, &growth);
+    Append({.events = {Fork(index, 0, kTrain)}}, &model);
   }
   for (const int index : {-1, 0, 1, kMost, kLeast}) {
-    Append({.events = {Exec(index, "x"), Ended(index, 9)}, .processes = {Row(index, 1, 1)}}, &growth);
+    Append({.events = {Exec(index, "x"), Ended(index, 9)}, .processes = {Row(index, 1, 1)}}, &model);
   }
-  CHECK(growth.processes.size() == 2);  // no more places than were announced
-  for (const ProcessGrowth& process : growth.processes) CHECK(process.command.empty());
+  CHECK(model.processes.size() == 2);  // no more places than were announced
+  for (const ProcessModel& process : model.processes) CHECK(process.command.empty());
 }
 
 TEST_CASE("processes that are announced in another order than that of their indexes") {
-  Growth growth;
+  RunModel model;
   Append({.events = {Fork(2, 1, kTrain), Target(), Fork(1, 0, kTrain)}, .processes = {Row(1, 10, 10), Row(2, 20, 20)}},
-         &growth);
-  REQUIRE(growth.processes.size() == 3);
+         &model);
+  REQUIRE(model.processes.size() == 3);
   for (int i = 0; i < 3; ++i) {
-    CHECK(growth.processes[i].index == i);
-    CHECK(growth.processes[i].id.pid == 100 + i);
-    CHECK(growth.processes[i].command == kTrain);
+    CHECK(model.processes[i].index == i);
+    CHECK(model.processes[i].id.pid == 100 + i);
+    CHECK(model.processes[i].command == kTrain);
   }
-  CHECK(growth.processes[2].counts.copies == 20u);
-  CHECK(growth.processes[2].role == Role::kWorker);
+  CHECK(model.processes[2].counts.copies == 20u);
+  CHECK(model.processes[2].role == Role::kWorker);
 }
 
 TEST_CASE("no random recording makes a figure wrap around") {
   const unsigned seed = GENERATE(range(1u, 41u));
   INFO("seed " << seed);
   RandomRecording recording(seed);
-  Growth growth;
+  RunModel model;
   for (int i = 0; i < 60; ++i) {
-    Append(recording.Next(), &growth);
-    CheckNoHugeFigure(growth);
+    Append(recording.Next(), &model);
+    CheckNoHugeFigure(model);
   }
-  CHECK(growth.samples == 60);
+  CHECK(model.samples == 60);
 }
 
 }  // namespace cowprof

@@ -1,7 +1,7 @@
-// What growth.cc derives from hand-made samples: private and shared memory of workers that were forked,
+// What run_model.cc derives from hand-made samples: private and shared memory of workers that were forked,
 // found, swept, exec'd, killed or never seen, and that no odd figure becomes a huge one. Every number
 // here can be checked on paper: pages are of 4096 bytes.
-#include "model/growth.h"
+#include "model/facts/run_model.h"
 
 #include <signal.h>
 
@@ -17,24 +17,18 @@ namespace {
 constexpr uint64_t kPage = 4096;
 
 Event Process(int index, int parent, Origin origin, const std::string& command = "python train.py") {
-  Event event = {.kind = EventKind::kProcess, .index = index};
-  event.id = {1000 + index, 5'000'000'000u + index};
-  event.parent = parent;
-  event.origin = origin;
-  event.comm = "python";
-  event.command = command;
-  return event;
+  return {.index = index,
+          .what = ProcessStarted{.id = {1000 + index, 5'000'000'000u + index},
+                                 .parent = parent,
+                                 .origin = origin,
+                                 .comm = "python",
+                                 .command = command}};
 }
 Event Exec(int index, const std::string& command, const std::string& comm = "python") {
-  Event event = {.kind = EventKind::kExec, .index = index};
-  event.comm = comm;
-  event.command = command;
-  return event;
+  return {.index = index, .what = ProcessExeced{.comm = comm, .command = command}};
 }
 Event Ended(int index, int status, absl::Duration t = absl::Seconds(9)) {
-  Event event = {.t = t, .kind = EventKind::kExit, .index = index};
-  event.status = status;
-  return event;
+  return {.t = t, .index = index, .what = ProcessExited{.status = status}};
 }
 
 struct Figures {
@@ -61,13 +55,13 @@ ProcessSample RolledUp(ProcessSample row, uint64_t private_bytes, uint64_t pss_b
 
 // A recording in the making: every Add is one tick, a second after the last.
 struct Story {
-  Growth growth;
+  RunModel model;
   absl::Duration t;
 
-  const ProcessGrowth& Add(const std::vector<Event>& events, const std::vector<ProcessSample>& rows) {
+  const ProcessModel& Add(const std::vector<Event>& events, const std::vector<ProcessSample>& rows) {
     t += absl::Seconds(1);
-    Append({.t = t, .events = events, .processes = rows}, &growth);
-    return growth.processes.back();
+    Append({.t = t, .events = events, .processes = rows}, &model);
+    return model.processes.back();
   }
 };
 
@@ -88,7 +82,7 @@ Story Found() {
 
 TEST_CASE("a forked worker owns nothing at birth, then what it copies and what is new") {
   Story story = Forked();
-  const ProcessGrowth& worker = story.growth.processes[1];
+  const ProcessModel& worker = story.model.processes[1];
   CHECK(worker.private_bytes == 0u);
   CHECK(worker.still_shared_bytes == 1000 * kPage);
   CHECK(worker.ceiling_bytes() == 1000 * kPage);
@@ -110,7 +104,7 @@ TEST_CASE("a forked worker owns nothing at birth, then what it copies and what i
 
 TEST_CASE("what a worker did before its first sample is not taken for inherited") {
   Story story;
-  const ProcessGrowth& worker =
+  const ProcessModel& worker =
       story.Add({Process(0, -1, Origin::kTarget), Process(1, 0, Origin::kForked)},
                 {Row(1, {.copies = 30, .zero_fills = 20, .anon_pages = 1026, .zero_upgrades = 5, .file_copies = 1})});
   CHECK(worker.private_bytes == (30 + 26) * kPage);
@@ -119,7 +113,7 @@ TEST_CASE("what a worker did before its first sample is not taken for inherited"
 
 TEST_CASE("freed memory lowers what is private and never below nothing") {
   Story story = Forked();
-  const ProcessGrowth& worker = story.growth.processes[1];
+  const ProcessModel& worker = story.model.processes[1];
   story.Add({}, {Row(1, {.copies = 0, .anon_pages = 900})});
   CHECK(worker.private_bytes == 0u);
   CHECK(worker.still_shared_bytes == 900 * kPage);
@@ -133,7 +127,7 @@ TEST_CASE("freed memory lowers what is private and never below nothing") {
 
 TEST_CASE("a page that is copied again and again is one private page") {
   Story story = Forked();
-  const ProcessGrowth& worker = story.growth.processes[1];
+  const ProcessModel& worker = story.model.processes[1];
   story.Add({}, {Row(1, {.copies = 5000, .anon_pages = 1000})});
   CHECK(worker.private_bytes == 1000 * kPage);
   CHECK(worker.still_shared_bytes == 0u);
@@ -141,7 +135,7 @@ TEST_CASE("a page that is copied again and again is one private page") {
 
 TEST_CASE("a worker found at attach is known once a full sweep has seen it") {
   Story story = Found();
-  const ProcessGrowth& worker = story.growth.processes[1];
+  const ProcessModel& worker = story.model.processes[1];
   CHECK_FALSE(worker.private_bytes.has_value());
   CHECK_FALSE(worker.still_shared_bytes.has_value());
   CHECK_FALSE(worker.ceiling_bytes().has_value());
@@ -162,7 +156,7 @@ TEST_CASE("a worker found at attach is known once a full sweep has seen it") {
 
 TEST_CASE("a rollup alone gives private memory, moved by copies and by growth since") {
   Story story = Found();
-  const ProcessGrowth& worker = story.growth.processes[1];
+  const ProcessModel& worker = story.model.processes[1];
   story.Add({}, {RolledUp(Row(1, {.copies = 5, .anon_pages = 1000}), 500 * kPage)});
   CHECK(worker.private_bytes == 500 * kPage);
   CHECK(worker.pss_bytes == 77u);
@@ -175,7 +169,7 @@ TEST_CASE("a rollup alone gives private memory, moved by copies and by growth si
 
 TEST_CASE("beside a sweep a rollup tells the private pages that are not anonymous") {
   Story story = Forked();
-  const ProcessGrowth& worker = story.growth.processes[1];
+  const ProcessModel& worker = story.model.processes[1];
   story.Add({}, {RolledUp(Row(1, {.copies = 100, .anon_pages = 1000}), 140 * kPage)});
   CHECK(worker.private_bytes == 140 * kPage);
   CHECK(worker.still_shared_bytes == 900 * kPage);
@@ -189,7 +183,7 @@ TEST_CASE("beside a sweep a rollup tells the private pages that are not anonymou
 TEST_CASE("a sweep corrects the drift of a forked worker, even one of the touched regions only") {
   const bool full = GENERATE(false, true);
   Story story = Forked();
-  const ProcessGrowth& worker = story.growth.processes[1];
+  const ProcessModel& worker = story.model.processes[1];
   // Copied 100, and gave 100 of its own copies back: live figures can't tell which pages went.
   story.Add({}, {Row(1, {.copies = 100, .anon_pages = 900})});
   CHECK(worker.private_bytes == 100 * kPage);
@@ -202,7 +196,7 @@ TEST_CASE("a sweep corrects the drift of a forked worker, even one of the touche
 
 TEST_CASE("a sweep that came late on a busy machine found what was copied since the counters were read") {
   Story story = Forked();
-  const ProcessGrowth& worker = story.growth.processes[1];
+  const ProcessModel& worker = story.model.processes[1];
   ProcessSample row = Row(1, {.copies = 100, .anon_pages = 1000});
   row.sweep = SweepFigures{.begin = absl::Seconds(2.4), .end = absl::Seconds(2.6), .private_pages = 150};
   story.Add({}, {row});  // at 2 s
@@ -215,7 +209,7 @@ TEST_CASE("a sweep that came late on a busy machine found what was copied since 
 
 TEST_CASE("exec ends all sharing: a new image owns everything it has") {
   Story story = Forked();
-  const ProcessGrowth& worker = story.growth.processes[1];
+  const ProcessModel& worker = story.model.processes[1];
   story.Add({}, {RolledUp(Swept(Row(1, {.copies = 100, .anon_pages = 1000}), 100, true), 300 * kPage)});
   CHECK(worker.role == Role::kWorker);
   story.Add({Exec(1, "ls -l", "ls")}, {Row(1, {.copies = 100, .zero_fills = 40, .anon_pages = 40})});
@@ -235,9 +229,8 @@ TEST_CASE("exec ends all sharing: a new image owns everything it has") {
 
 TEST_CASE("a worker that ended unseen in /proc still has its counts") {
   Story story;
-  const ProcessGrowth& worker =
-      story.Add({Process(0, -1, Origin::kTarget), Process(1, 0, Origin::kForked), Ended(1, 0)},
-                {Row(1, {.copies = 40, .zero_fills = 7})});
+  const ProcessModel& worker = story.Add({Process(0, -1, Origin::kTarget), Process(1, 0, Origin::kForked), Ended(1, 0)},
+                                         {Row(1, {.copies = 40, .zero_fills = 7})});
   CHECK(worker.private_bytes == 47 * kPage);
   CHECK(worker.peak_private_bytes == 47 * kPage);
   CHECK_FALSE(worker.still_shared_bytes.has_value());
@@ -248,7 +241,7 @@ TEST_CASE("a worker that ended unseen in /proc still has its counts") {
 
 TEST_CASE("a worker that was unseen at first is based on its fork once it is seen") {
   Story story;
-  const ProcessGrowth& worker =
+  const ProcessModel& worker =
       story.Add({Process(0, -1, Origin::kTarget), Process(1, 0, Origin::kForked)}, {Row(1, {.copies = 4})});
   CHECK(worker.private_bytes == 4 * kPage);
   story.Add({}, {Row(1, {.copies = 10, .zero_fills = 2, .anon_pages = 502})});
@@ -258,7 +251,7 @@ TEST_CASE("a worker that was unseen at first is based on its fork once it is see
 
 TEST_CASE("a worker that comes and goes keeps its last figures") {
   Story story = Forked();
-  const ProcessGrowth& worker = story.growth.processes[1];
+  const ProcessModel& worker = story.model.processes[1];
   story.Add({}, {Row(1, {.copies = 100, .anon_pages = 1000})});
   story.Add({Ended(1, SIGKILL)}, {Row(1, {.copies = 160})});
   CHECK(worker.counts.copies == 160u);
@@ -268,22 +261,22 @@ TEST_CASE("a worker that comes and goes keeps its last figures") {
   CHECK(worker.ended == absl::Seconds(9));
   story.Add({}, {});
   CHECK(worker.private_bytes == 160 * kPage);
-  CHECK(story.growth.samples == 4);
-  CHECK(story.growth.t == absl::Seconds(4));
+  CHECK(story.model.samples == 4);
+  CHECK(story.model.t == absl::Seconds(4));
 }
 
 TEST_CASE("a recycled pid is another process") {
   Story story = Forked();
   story.Add({Ended(1, 0)}, {Row(1, {.copies = 70})});
   Event again = Process(2, 0, Origin::kForked);
-  again.id = {1001, 8'000'000'000};
-  const ProcessGrowth& second = story.Add({again}, {Row(2, {.anon_pages = 10})});
-  CHECK(second.id.pid == story.growth.processes[1].id.pid);
+  again.As<ProcessStarted>()->id = {1001, 8'000'000'000};
+  const ProcessModel& second = story.Add({again}, {Row(2, {.anon_pages = 10})});
+  CHECK(second.id.pid == story.model.processes[1].id.pid);
   CHECK(second.counts.copies == 0u);
   CHECK(second.private_bytes == 0u);
   CHECK_FALSE(second.ended.has_value());
-  CHECK(story.growth.processes[1].counts.copies == 70u);
-  CHECK(story.growth.processes[1].ended.has_value());
+  CHECK(story.model.processes[1].counts.copies == 70u);
+  CHECK(story.model.processes[1].ended.has_value());
 }
 
 TEST_CASE("absent counts stay absent") {
@@ -291,7 +284,7 @@ TEST_CASE("absent counts stay absent") {
   Story story;
   ProcessSample row = {.index = 1};
   row.proc.anon_pages = 1000;
-  const ProcessGrowth& worker = story.Add({Process(0, -1, Origin::kTarget), Process(1, 0, origin)}, {row});
+  const ProcessModel& worker = story.Add({Process(0, -1, Origin::kTarget), Process(1, 0, origin)}, {row});
   CHECK_FALSE(worker.counts.copies.has_value());
   CHECK_FALSE(worker.counts.reuses().has_value());
   CHECK_FALSE(worker.private_bytes.has_value());
@@ -299,13 +292,13 @@ TEST_CASE("absent counts stay absent") {
   CHECK_FALSE(worker.still_shared_bytes.has_value());
   CHECK_FALSE(worker.pss_bytes.has_value());
   CHECK(worker.copies_per_second == 0);
-  CHECK_FALSE(SumOf(story.growth, false, false).copies_known);
-  CHECK(SumOf(story.growth, false, false).copies == 0);
+  CHECK_FALSE(SumOf(story.model, false, false).copies_known);
+  CHECK(SumOf(story.model, false, false).copies == 0);
 }
 
 TEST_CASE("counters that fall never underflow") {
   Story story = GENERATE(true, false) ? Forked() : Found();
-  const ProcessGrowth& worker = story.growth.processes[1];
+  const ProcessModel& worker = story.model.processes[1];
   const Figures many = {.copies = 500, .anon_pages = 1000};
   const bool rollup = GENERATE(false, true);
   story.Add({}, {rollup ? RolledUp(Row(1, many), 600 * kPage) : Swept(Row(1, many), 600, true)});

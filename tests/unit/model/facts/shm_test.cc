@@ -1,9 +1,9 @@
 // What names, owners and two looks in a row mean: tables of planted segments, and the near misses of each rule.
+#include "model/facts/shm.h"
+
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>
-
-#include "model/shm.h"
 
 namespace cowprof {
 namespace {

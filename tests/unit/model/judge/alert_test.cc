@@ -1,6 +1,6 @@
 // Planted runs, told to AlertWatch as the recording loop tells them: looks at the limits between ticks, ticks that are
 // due or asked for. What must be said, when, of whom, how often; and what must not.
-#include "model/alert.h"
+#include "model/judge/alert.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -9,8 +9,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "model/forecast.h"
-#include "model/growth.h"
+#include "model/facts/run_model.h"
+#include "model/judge/forecast.h"
 
 namespace cowprof {
 namespace {
@@ -18,7 +18,7 @@ namespace {
 constexpr uint64_t kMb = 1 << 20, kPagesOfMb = kMb / 4096;
 
 // A run of a target and a worker. All in MB and seconds.
-struct Run {
+struct Scenario {
   LimitKind kind = LimitKind::kCgroupV1;
   double limit = 1000;
   std::function<double(double)> used = [](double) { return 100.0; };
@@ -37,10 +37,10 @@ struct Run {
 
 class Player {
  public:
-  explicit Player(const Run& run) : run_(run), watch_(run.settings) {
-    growth_.info.started_target = run.started;
-    growth_.processes.push_back({.index = 0, .id = {100, 1}, .origin = Origin::kTarget, .role = Role::kParent});
-    growth_.processes[0].private_bytes = 50 * kMb;
+  explicit Player(const Scenario& run) : run_(run), watch_(run.settings) {
+    model_.info.started_target = run.started;
+    model_.processes.push_back({.index = 0, .id = {100, 1}, .origin = Origin::kTarget, .role = Role::kParent});
+    model_.processes[0].private_bytes = 50 * kMb;
   }
 
   std::vector<Alert> Play() {
@@ -54,7 +54,7 @@ class Player {
       }
       t = std::min(std::max(absl::ToDoubleSeconds(watch_.next_look()), t + 0.01), std::max(next_tick, t + 0.01));
     }
-    return growth_.alerts;
+    return alerts_;
   }
   int ticks() const { return ticks_; }
 
@@ -74,14 +74,14 @@ class Player {
   void Tick(const double now) {
     ++ticks_;
     double t = now;
-    growth_.processes[0].private_bytes = static_cast<uint64_t>((50 + run_.leaked(t)) * kMb);
+    model_.processes[0].private_bytes = static_cast<uint64_t>((50 + run_.leaked(t)) * kMb);
     const auto bytes = [](double mb) { return static_cast<uint64_t>(std::max(mb, 0.0) * kMb); };
     if (run_.worker_from >= 0 && t >= run_.worker_from) {
-      if (growth_.processes.size() == 1) {
-        growth_.processes.push_back({.index = 1, .id = {200, 2}, .parent = 0, .role = Role::kWorker});
-        growth_.processes[1].started = absl::Seconds(run_.worker_from);
+      if (model_.processes.size() == 1) {
+        model_.processes.push_back({.index = 1, .id = {200, 2}, .parent = 0, .role = Role::kWorker});
+        model_.processes[1].started = absl::Seconds(run_.worker_from);
       }
-      ProcessGrowth& worker = growth_.processes[1];
+      ProcessModel& worker = model_.processes[1];
       if (t >= run_.worker_until) {
         worker.ended = absl::Seconds(run_.worker_until);
         t = run_.worker_until;  // its figures stay
@@ -92,30 +92,31 @@ class Player {
       worker.still_shared_bytes = bytes(run_.still_shared - run_.copied(t));
       worker.causes = CauseCounts{*worker.counts.copies};
     } else {
-      growth_.processes[0].proc.anon_pages = bytes(run_.used(t)) / 4096;
+      model_.processes[0].proc.anon_pages = bytes(run_.used(t)) / 4096;
     }
     if (run_.pool > 0) {
-      growth_.processes.push_back({.index = static_cast<int>(growth_.processes.size()),
-                                   .parent = 0,
-                                   .origin = Origin::kForked,
-                                   .role = Role::kWorker,
-                                   .ended = absl::Seconds(now)});
-      growth_.processes.back().private_bytes = bytes(run_.pool);
+      model_.processes.push_back({.index = static_cast<int>(model_.processes.size()),
+                                  .parent = 0,
+                                  .origin = Origin::kForked,
+                                  .role = Role::kWorker,
+                                  .ended = absl::Seconds(now)});
+      model_.processes.back().private_bytes = bytes(run_.pool);
     }
-    growth_.t = absl::Seconds(now);
+    model_.t = absl::Seconds(now);
     Sample sample = {.t = absl::Seconds(now), .limits = Limits(now)};
     Forecast forecast;
     for (const LimitSample& limit : sample.limits) forecast.limits.push_back({.now = limit, .outlook = run_.outlook});
-    for (Alert& alert : watch_.Judge(sample, growth_, forecast)) growth_.alerts.push_back(std::move(alert));
+    for (Alert& alert : watch_.Judge(sample, model_, forecast)) alerts_.push_back(std::move(alert));
   }
 
-  Run run_;
+  Scenario run_;
   AlertWatch watch_;
-  Growth growth_;
+  RunModel model_;
+  std::vector<Alert> alerts_;
   int ticks_ = 0;
 };
 
-std::vector<Alert> AlertsOf(const Run& run) { return Player(run).Play(); }
+std::vector<Alert> AlertsOf(const Scenario& run) { return Player(run).Play(); }
 
 std::string Told(const std::vector<Alert>& alerts) {
   std::string text;
@@ -137,8 +138,8 @@ AlertSettings Only(const std::function<void(AlertRules*)>& change) {
 
 TEST_CASE("a ramp of a worker is told before half of it is over, or half a minute before its end") {
   const double seconds = GENERATE(0.5, 1.0, 2.0, 5.0, 20.0, 60.0, 200.0, 2000.0), base = GENERATE(10.0, 500.0);
-  const Run run = {.used = [=](double t) { return std::min(base + (1000 - base) * t / seconds, 1000.0); },
-                   .until = seconds};
+  const Scenario run = {.used = [=](double t) { return std::min(base + (1000 - base) * t / seconds, 1000.0); },
+                        .until = seconds};
   const std::vector<Alert> alerts = AlertsOf(run);
   INFO(Told(alerts));
   REQUIRE(!alerts.empty());
@@ -157,10 +158,10 @@ TEST_CASE("a ramp of a worker is told before half of it is over, or half a minut
 }
 
 TEST_CASE("copies that do not fit are told, with their cause; those that fit are not") {
-  Run run = {.used = [](double t) { return std::min(400 + 20 * t, 1000.0); },
-             .copied = [](double t) { return std::min(20 * t, 600.0); },
-             .still_shared = 900,
-             .until = 30};
+  Scenario run = {.used = [](double t) { return std::min(400 + 20 * t, 1000.0); },
+                  .copied = [](double t) { return std::min(20 * t, 600.0); },
+                  .still_shared = 900,
+                  .until = 30};
   const std::vector<Alert> alerts = AlertsOf(run);
   INFO(Told(alerts));
   REQUIRE(!alerts.empty());
@@ -176,15 +177,15 @@ TEST_CASE("copies that do not fit are told, with their cause; those that fit are
 }
 
 TEST_CASE("where the ceiling does not fit the forecast's word counts") {
-  Run run = {.used = [](double t) { return 300 + 550 * (1 - std::exp(-t / 10)); },
-             .copied = [](double t) { return 550 * (1 - std::exp(-t / 10)); },
-             .still_shared = 5000,
-             .outlook = Outlook::kSafe};
+  Scenario run = {.used = [](double t) { return 300 + 550 * (1 - std::exp(-t / 10)); },
+                  .copied = [](double t) { return 550 * (1 - std::exp(-t / 10)); },
+                  .still_shared = 5000,
+                  .outlook = Outlook::kSafe};
   CHECK(Told(AlertsOf(run)) == "");
 }
 
 TEST_CASE("healthy shapes are silent") {
-  const auto [name, run] = GENERATE(table<std::string, Run>({
+  const auto [name, run] = GENERATE(table<std::string, Scenario>({
       {"flat from the start", {.used = [](double) { return 850.0; }}},
       {"loads to three quarters before there is a worker",
        {.used = [](double t) { return std::min(50 + 300 * t, 750.0); }, .worker_from = 10, .started = true}},
@@ -209,12 +210,12 @@ TEST_CASE("healthy shapes are silent") {
 TEST_CASE("memory of a worker that has ended and is not given back yet is no danger") {
   for (double end = 0.4; end < 0.65; end += 0.01) {
     const auto used = [end](double t) { return t < end + 0.1 ? 250 + 400 * std::min(t, end) : 250; };
-    const Run run = {.limit = 600,
-                     .used = used,
-                     .copied = [](double t) { return 400 * t; },
-                     .still_shared = 250,
-                     .worker_until = end,
-                     .until = 2};
+    const Scenario run = {.limit = 600,
+                          .used = used,
+                          .copied = [](double t) { return 400 * t; },
+                          .still_shared = 250,
+                          .worker_until = end,
+                          .until = 2};
     INFO(end);
     CHECK(Told(AlertsOf(run)) == "");
   }
@@ -222,17 +223,17 @@ TEST_CASE("memory of a worker that has ended and is not given back yet is no dan
 
 TEST_CASE("workers that come and go do not hide a leak") {
   const auto leaked = [](double t) { return 20 * t; };
-  const Run run = {.used = [=](double t) { return 300 + leaked(t); }, .leaked = leaked, .pool = 400, .until = 30};
+  const Scenario run = {.used = [=](double t) { return 300 + leaked(t); }, .leaked = leaked, .pool = 400, .until = 30};
   const std::vector<Alert> alerts = AlertsOf(run);
   REQUIRE(alerts.size() == 1);
   CHECK(alerts[0].t < absl::Seconds(20));
 }
 
 TEST_CASE("what is due but no danger does not cost a tick at every look") {
-  const Run run = {.used = [](double t) { return std::min(200 + 20 * t, 800.0); },
-                   .copied = [](double t) { return std::min(20 * t, 600.0); },
-                   .still_shared = 600,
-                   .until = 30};
+  const Scenario run = {.used = [](double t) { return std::min(200 + 20 * t, 800.0); },
+                        .copied = [](double t) { return std::min(20 * t, 600.0); },
+                        .still_shared = 600,
+                        .until = 30};
   Player player(run);
   CHECK(Told(player.Play()) == "");
   CHECK(player.ticks() < 45);
@@ -240,16 +241,16 @@ TEST_CASE("what is due but no danger does not cost a tick at every look") {
 
 TEST_CASE("a ratio must hold, is told once, and ends well below") {
   // 91 % for 1 s, then from 10 s to 30 s, with a dent to 88 %.
-  const Run run = {.used =
-                       [](double t) {
-                         if (t >= 5 && t < 6) return 910.0;
-                         if (t >= 20 && t < 22) return 880.0;
-                         return t >= 10 && t < 30 ? 910.0 : 700.0;
-                       },
-                   .settings = Only([](AlertRules* rules) {
-                     rules->ratio = 0.9;
-                     rules->ratio_hold = absl::Seconds(2);
-                   })};
+  const Scenario run = {.used =
+                            [](double t) {
+                              if (t >= 5 && t < 6) return 910.0;
+                              if (t >= 20 && t < 22) return 880.0;
+                              return t >= 10 && t < 30 ? 910.0 : 700.0;
+                            },
+                        .settings = Only([](AlertRules* rules) {
+                          rules->ratio = 0.9;
+                          rules->ratio_hold = absl::Seconds(2);
+                        })};
   const std::vector<Alert> alerts = AlertsOf(run);
   INFO(Told(alerts));
   REQUIRE(alerts.size() == 2);
@@ -262,16 +263,16 @@ TEST_CASE("a ratio must hold, is told once, and ends well below") {
 }
 
 TEST_CASE("a ramp through the ratio does not wait for its default time") {
-  const Run run = {.used = [](double t) { return std::min(100 + 450 * t, 1000.0); },
-                   .until = 2,
-                   .settings = Only([](AlertRules* rules) { rules->ratio = 0.8; })};
+  const Scenario run = {.used = [](double t) { return std::min(100 + 450 * t, 1000.0); },
+                        .until = 2,
+                        .settings = Only([](AlertRules* rules) { rules->ratio = 0.8; })};
   const std::vector<Alert> alerts = AlertsOf(run);
   REQUIRE(alerts.size() == 1);
   CHECK(alerts[0].t < absl::Seconds(1.9));
 }
 
 TEST_CASE("limits that change") {
-  Run run = {.used = [](double t) { return t < 10 ? 500.0 : 950.0; }, .until = 40};
+  Scenario run = {.used = [](double t) { return t < 10 ? 500.0 : 950.0; }, .until = 40};
   SECTION("one that is raised ends its alert") {
     run.resized_from = 20;
     run.resized_to = 4000;
@@ -286,14 +287,14 @@ TEST_CASE("limits that change") {
 }
 
 TEST_CASE("a limit that is lowered below what is used is told") {
-  const Run run = {.used = [](double) { return 500.0; }, .resized_from = 10, .resized_to = 520};
+  const Scenario run = {.used = [](double) { return 500.0; }, .resized_from = 10, .resized_to = 520};
   const std::vector<Alert> alerts = AlertsOf(run);
   REQUIRE(alerts.size() == 1);
   CHECK(alerts[0].rule == AlertRule::kRatio);
 }
 
 TEST_CASE("rules that are off say nothing, and nobody looks") {
-  Run run = {.used = [](double t) { return std::min(100 + 450 * t, 1000.0); }, .until = 4};
+  Scenario run = {.used = [](double t) { return std::min(100 + 450 * t, 1000.0); }, .until = 4};
   run.settings = Only([](AlertRules*) {});
   CHECK(AlertsOf(run).empty());
   CHECK(AlertWatch(run.settings).next_look() == absl::InfiniteDuration());
@@ -301,7 +302,7 @@ TEST_CASE("rules that are off say nothing, and nobody looks") {
 }
 
 TEST_CASE("shared memory names who fills it, and what helps") {
-  const Run run = {
+  const Scenario run = {
       .kind = LimitKind::kShm, .limit = 64, .used = [](double t) { return std::min(4 * t, 64.0); }, .until = 16};
   const std::vector<Alert> alerts = AlertsOf(run);
   REQUIRE(!alerts.empty());
@@ -311,7 +312,7 @@ TEST_CASE("shared memory names who fills it, and what helps") {
 }
 
 TEST_CASE("a climb that has stopped is no alert, however fast it was") {
-  const Run run = {
+  const Scenario run = {
       .used = [](double t) { return std::clamp(100 + 200 * (t - 4), 100.0, 600.0); }, .worker_from = -1, .until = 12};
   const std::vector<Alert> alerts = AlertsOf(run);
   INFO(Told(alerts));
@@ -322,10 +323,10 @@ TEST_CASE("a climb that has stopped is no alert, however fast it was") {
 TEST_CASE("a target without workers is told early only if it stood still before it grew") {
   const auto [from, started, least] =
       GENERATE(table<double, bool, double>({{4, false, 0.5}, {0, false, 0.1}, {0.5, false, 0.1}, {4, true, 0.1}}));
-  const Run run = {.used = [from = from](double t) { return std::clamp(100 + 90 * (t - from), 100.0, 1000.0); },
-                   .worker_from = -1,
-                   .started = started,
-                   .until = 10 + from};
+  const Scenario run = {.used = [from = from](double t) { return std::clamp(100 + 90 * (t - from), 100.0, 1000.0); },
+                        .worker_from = -1,
+                        .started = started,
+                        .until = 10 + from};
   const std::vector<Alert> alerts = AlertsOf(run);
   INFO(Told(alerts));
   REQUIRE(!alerts.empty());
@@ -335,7 +336,7 @@ TEST_CASE("a target without workers is told early only if it stood still before 
 }
 
 TEST_CASE("memory of somebody else has no culprit") {
-  Run run = {.used = [](double t) { return std::min(100 + 45 * t, 1000.0); }, .worker_from = -1, .until = 20};
+  Scenario run = {.used = [](double t) { return std::min(100 + 45 * t, 1000.0); }, .worker_from = -1, .until = 20};
   run.settings = Only([](AlertRules* rules) { rules->ratio = 0.8; });
   const std::vector<Alert> alerts = AlertsOf(run);
   REQUIRE(alerts.size() == 1);

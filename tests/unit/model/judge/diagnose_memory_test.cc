@@ -10,7 +10,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "model/diagnosis.h"
+#include "judged.h"
+#include "model/judge/diagnosis.h"
 
 namespace cowprof {
 namespace {
@@ -33,12 +34,12 @@ struct Worker {
 };
 
 Event Start(int index, int parent, const Worker& worker) {
-  Event event = {.t = absl::Seconds(worker.start), .kind = EventKind::kProcess, .index = index};
-  event.id = {1000 + index, 7};
-  event.parent = parent;
-  event.origin = index == 0 ? Origin::kTarget : Origin::kForked;
-  event.command = "python train.py";
-  return event;
+  return {.t = absl::Seconds(worker.start),
+          .index = index,
+          .what = ProcessStarted{.id = {1000 + index, 7},
+                                 .parent = parent,
+                                 .origin = index == 0 ? Origin::kTarget : Origin::kForked,
+                                 .command = "python train.py"}};
 }
 
 ProcessSample RowOf(int index, const Worker& worker, double t) {
@@ -55,10 +56,8 @@ ProcessSample RowOf(int index, const Worker& worker, double t) {
   return row;
 }
 
-Event At(int t, EventKind kind, int index) { return {.t = absl::Seconds(t), .kind = kind, .index = index}; }
-
-Growth Recorded(const std::vector<Worker>& workers, Worker parent = {}) {
-  Growth growth;
+Run Recorded(const std::vector<Worker>& workers, Worker parent = {}) {
+  Run run;
   const auto process = [&](int index) -> const Worker& { return index == 0 ? parent : workers[index - 1]; };
   for (int second = 0; second <= kSeconds; ++second) {
     Sample sample = {.t = absl::Seconds(second)};
@@ -68,24 +67,22 @@ Growth Recorded(const std::vector<Worker>& workers, Worker parent = {}) {
       if (second == one.start) {
         sample.events.push_back(Start(index, index - (index > 0) * index, one));
         if (one.command != "python train.py") {
-          sample.events.push_back(At(second, EventKind::kExec, index));
-          sample.events.back().command = one.command;
+          sample.events.push_back({.t = sample.t, .index = index, .what = ProcessExeced{.command = one.command}});
         }
       }
       sample.processes.push_back(RowOf(index, one, (second - one.start) / double(one.end - one.start)));
       if (second == one.end && index > 0) {
-        sample.events.push_back(At(second, EventKind::kExit, index));
-        sample.events.back().status = one.status;
+        sample.events.push_back({.t = sample.t, .index = index, .what = ProcessExited{one.status}});
       }
     }
-    Append(sample, &growth);
+    Append(sample, &run);
   }
-  return growth;
+  return run;
 }
 
-Ids IdsOf(const Growth& growth) {
+Ids IdsOf(const Run& run) {
   Ids ids;
-  for (const Diagnosis& diagnosis : Diagnose(growth)) ids.push_back(diagnosis.id);
+  for (const Diagnosis& diagnosis : DiagnosesOf(run)) ids.push_back(diagnosis.id);
   return ids;
 }
 
@@ -108,9 +105,9 @@ Worker Pickled(double mib) { return {.new_mib = Line(mib, mib), .command = kSpaw
 }  // namespace
 
 TEST_CASE("memory: a leak is one whatever else the worker does, and says how fast") {
-  const Growth growth = Recorded({{.new_mib = Line(0, 80)}, {}});
-  REQUIRE(IdsOf(growth) == Ids{"new-memory-growth"});
-  const Diagnosis found = Diagnose(growth)[0];
+  const Run run = Recorded({{.new_mib = Line(0, 80)}, {}});
+  REQUIRE(IdsOf(run) == Ids{"new-memory-growth"});
+  const Diagnosis found = DiagnosesOf(run)[0];
   CHECK(found.pids == std::vector<pid_t>{1001});
   INFO(TextOf(found));
   CHECK(absl::StrContains(TextOf(found), "2.0 MiB each second"));
@@ -142,8 +139,8 @@ TEST_CASE("memory: workers that end after each epoch give back what they took") 
   epochs[3].end = 50;  // the one that lives
   CHECK(IdsOf(Recorded({epochs[0], epochs[1], epochs[2]})) == Ids{"clean"});
   epochs[1].status = SIGKILL;
-  CHECK(Diagnose(Recorded({epochs[0], epochs[1], epochs[2]}))[0].pids == std::vector<pid_t>{1002});
-  CHECK(Diagnose(Recorded({epochs[0], epochs[2], epochs[3]}))[0].pids == std::vector<pid_t>{1003});
+  CHECK(DiagnosesOf(Recorded({epochs[0], epochs[1], epochs[2]}))[0].pids == std::vector<pid_t>{1002});
+  CHECK(DiagnosesOf(Recorded({epochs[0], epochs[2], epochs[3]}))[0].pids == std::vector<pid_t>{1003});
 }
 
 TEST_CASE("memory: the collector is to blame where it is off and memory grows") {
@@ -154,19 +151,19 @@ TEST_CASE("memory: the collector is to blame where it is off and memory grows") 
   CHECK(IdsOf(with(false, 1, false)) == Ids{"clean"});
   CHECK(IdsOf(with(true, 80, false)) == Ids{"new-memory-growth"});
   CHECK(IdsOf(with(std::nullopt, 80, false)) == Ids{"new-memory-growth"});
-  CHECK(absl::StrContains(TextOf(Diagnose(with(false, 80, false))[0]), "inherited"));
-  CHECK(absl::StrContains(TextOf(Diagnose(with(false, 80, true))[0]), "the workers turned it off"));
-  CHECK_FALSE(absl::StrContains(TextOf(Diagnose(with(false, 80, std::nullopt))[0]), "parent:"));
+  CHECK(absl::StrContains(TextOf(DiagnosesOf(with(false, 80, false))[0]), "inherited"));
+  CHECK(absl::StrContains(TextOf(DiagnosesOf(with(false, 80, true))[0]), "the workers turned it off"));
+  CHECK_FALSE(absl::StrContains(TextOf(DiagnosesOf(with(false, 80, std::nullopt))[0]), "parent:"));
 }
 
 TEST_CASE("memory: another program begins with an unknown collector and no history") {
-  Growth growth = Recorded({{.new_mib = Line(0, 80), .collector_on = false}});
-  growth.processes[1].ended.reset();
-  growth.processes[1].persistent = true;
-  Append({.t = absl::Seconds(41), .events = {At(41, EventKind::kExec, 1)}}, &growth);
-  CHECK(IdsOf(growth) == Ids{"clean"});
-  CHECK_FALSE(growth.processes[1].collector_on);
-  CHECK_FALSE(growth.processes[1].persistent);
+  Run run = Recorded({{.new_mib = Line(0, 80), .collector_on = false}});
+  run.model.processes[1].ended.reset();
+  run.model.processes[1].persistent = true;
+  Append({.t = absl::Seconds(41), .events = {{.t = absl::Seconds(41), .index = 1, .what = ProcessExeced{}}}}, &run);
+  CHECK(IdsOf(run) == Ids{"clean"});
+  CHECK_FALSE(run.model.processes[1].collector_on);
+  CHECK_FALSE(run.model.processes[1].persistent);
 }
 
 TEST_CASE("memory: mapped files are no leak, and no private memory is a mapped file") {
@@ -184,19 +181,19 @@ TEST_CASE("memory: mapped files are no leak, and no private memory is a mapped f
 }
 
 TEST_CASE("memory: workers that were spawned with much data") {
-  const Growth growth = Recorded({Pickled(150), Pickled(150)}, BigParent());
-  REQUIRE(IdsOf(growth) == Ids{"private-by-spawn"});
-  const Diagnosis found = Diagnose(growth)[0];
+  const Run run = Recorded({Pickled(150), Pickled(150)}, BigParent());
+  REQUIRE(IdsOf(run) == Ids{"private-by-spawn"});
+  const Diagnosis found = DiagnosesOf(run)[0];
   INFO(TextOf(found));
   CHECK(found.pids == std::vector<pid_t>{1001, 1002});
   CHECK(absl::StrContains(found.summary, "320.0 MiB in 2 processes"));
   CHECK(absl::StrContains(found.summary, "spawn start method"));
   // Forkserver: what it forks has its command line, and owns what is new.
   Worker server = {.command = "python -c from multiprocessing.forkserver import main; main(8)"};
-  Growth served = Recorded({server, {.new_mib = Line(150, 150)}}, BigParent());
-  served.processes[2].command = server.command;
+  Run served = Recorded({server, {.new_mib = Line(150, 150)}}, BigParent());
+  served.model.processes[2].command = server.command;
   REQUIRE(IdsOf(served) == Ids{"private-by-spawn"});
-  CHECK(absl::StrContains(Diagnose(served)[0].summary, "forkserver start method"));
+  CHECK(absl::StrContains(DiagnosesOf(served)[0].summary, "forkserver start method"));
 }
 
 TEST_CASE("memory: near misses of spawning with much data") {
@@ -219,7 +216,7 @@ TEST_CASE("memory: near misses of spawning with much data") {
 TEST_CASE("memory: of many workers a few are told one by one, the largest first") {
   std::vector<Worker> workers;
   for (int i = 0; i < 20; ++i) workers.push_back({.new_mib = Line(0, 80 + i)});
-  const Diagnosis found = Diagnose(Recorded(workers))[0];
+  const Diagnosis found = DiagnosesOf(Recorded(workers))[0];
   CHECK(found.pids.size() == 20);
   CHECK(found.pids[0] == 1020);
   REQUIRE(found.evidence.size() == 5);
@@ -228,11 +225,11 @@ TEST_CASE("memory: of many workers a few are told one by one, the largest first"
 }
 
 TEST_CASE("memory: is told where causes are not known, and then nothing is called clean") {
-  Growth growth = Recorded({{.new_mib = Line(0, 80)}});
-  for (ProcessGrowth& process : growth.processes) process.causes.reset();
-  CHECK(IdsOf(growth) == Ids{"new-memory-growth"});
-  growth.processes[1].history = {};
-  CHECK(IdsOf(growth).empty());
+  Run run = Recorded({{.new_mib = Line(0, 80)}});
+  for (ProcessModel& process : run.model.processes) process.causes.reset();
+  CHECK(IdsOf(run) == Ids{"new-memory-growth"});
+  run.estimates.memory.erase(1);
+  CHECK(IdsOf(run).empty());
 }
 
 }  // namespace cowprof

@@ -9,8 +9,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "model/diagnosis.h"
-#include "model/diagnosis_facts.h"
+#include "judged.h"
+#include "model/judge/diagnosis.h"
+#include "model/judge/diagnosis_facts.h"
 
 namespace cowprof {
 namespace {
@@ -19,12 +20,11 @@ constexpr uint64_t kMiB = 1 << 20, kDevice = 40;
 using Ids = std::vector<std::string>;
 
 Event Process(int index) {
-  Event event = {.kind = EventKind::kProcess, .index = index};
-  event.id = {100 + index, 7};
-  event.parent = index == 0 ? -1 : 0;
-  event.origin = index == 0 ? Origin::kTarget : Origin::kForked;
-  event.command = "python train.py";
-  return event;
+  return {.index = index,
+          .what = ProcessStarted{.id = {100 + index, 7},
+                                 .parent = index == 0 ? -1 : 0,
+                                 .origin = index == 0 ? Origin::kTarget : Origin::kForked,
+                                 .command = "python train.py"}};
 }
 
 LimitSample Mount(uint64_t used_mib, uint64_t limit_mib = 64) {
@@ -36,10 +36,10 @@ Sample Tree(std::vector<LimitSample> limits) {
   return {.events = {Process(0), Process(1)}, .processes = {{.index = 0}, {.index = 1}}, .limits = std::move(limits)};
 }
 
-Growth Of(const std::vector<Sample>& samples) {
-  Growth growth;
-  for (const Sample& sample : samples) Append(sample, &growth);
-  return growth;
+Run Of(const std::vector<Sample>& samples) {
+  Run run;
+  for (const Sample& sample : samples) Append(sample, &run);
+  return run;
 }
 
 ShmSegment Torch(uint64_t inode, uint64_t mib, pid_t creator = 101) {
@@ -71,9 +71,9 @@ ShmSegment Left(const std::string& name, uint64_t mib, uint64_t looks) {
           .looks_unowned = looks};
 }
 
-Ids IdsOf(const Growth& growth) {
+Ids IdsOf(const Run& run) {
   Ids ids;
-  for (const Diagnosis& diagnosis : Diagnose(growth)) ids.push_back(diagnosis.id);
+  for (const Diagnosis& diagnosis : DiagnosesOf(run)) ids.push_back(diagnosis.id);
   return ids;
 }
 
@@ -83,10 +83,7 @@ std::string TextOf(const Diagnosis& diagnosis) {
 }
 
 Event Bus(std::optional<FaultFile> file) {
-  Event event = {.kind = EventKind::kSignalDelivered, .index = 1};
-  event.signal = SIGBUS;
-  event.file = file;
-  return event;
+  return {.index = 1, .what = SignalDelivered{.signal = SIGBUS, .file = file}};
 }
 
 }  // namespace
@@ -104,9 +101,9 @@ TEST_CASE("how full it was decides, at the limit that held then") {
 }
 
 TEST_CASE("files can run out before bytes") {
-  const Growth growth = Of({Tree({Mount(1), {LimitKind::kShmInodes, "/dev/shm", 1000, 995}})});
-  CHECK(IdsOf(growth) == Ids{"shm-full"});
-  CHECK(absl::StrContains(Diagnose(growth)[0].summary, "inodes"));
+  const Run run = Of({Tree({Mount(1), {LimitKind::kShmInodes, "/dev/shm", 1000, 995}})});
+  CHECK(IdsOf(run) == Ids{"shm-full"});
+  CHECK(absl::StrContains(DiagnosesOf(run)[0].summary, "inodes"));
 }
 
 TEST_CASE("a write that failed says that it was full, whatever the samples saw") {
@@ -139,7 +136,7 @@ TEST_CASE("by whom, and what would fit") {
   array.kind = SegmentKind::kFile;
   segments.push_back(array);
   sample.shm = Look(segments);
-  const std::vector<Diagnosis> found = Diagnose(Of({sample, {.t = absl::Seconds(1), .shm = Look({})}}));
+  const std::vector<Diagnosis> found = DiagnosesOf(Of({sample, {.t = absl::Seconds(1), .shm = Look({})}}));
   REQUIRE(found.size() == 1);
   CHECK(found[0].pids == std::vector<pid_t>{100, 101});
   const std::string text = TextOf(found[0]);
@@ -155,13 +152,14 @@ TEST_CASE("by whom, and what would fit") {
 
 TEST_CASE("near full by the forecast, from half full on") {
   const uint64_t used_mib = GENERATE(20, 40);
-  const Growth growth = Of({Tree({Mount(used_mib)})});
-  Facts facts = FactsOf(growth);
-  facts.forecast.limits = {{.now = Mount(used_mib), .outlook = Outlook::kTight}};
+  const Run run = Of({Tree({Mount(used_mib)})});
+  Findings findings = Judge(run, Detail::kTick);
+  const Facts facts = FactsOf(run, findings);
+  findings.forecast.limits = {{.now = Mount(used_mib), .outlook = Outlook::kTight}};
   CHECK(ShmNearFull(facts).id.empty());
-  facts.forecast.limits[0].outlook = Outlook::kWillExceed;
+  findings.forecast.limits[0].outlook = Outlook::kWillExceed;
   CHECK(ShmNearFull(facts).id == (used_mib == 40 ? "shm-near-full" : ""));
-  facts.forecast.limits[0].now.kind = LimitKind::kHost;
+  findings.forecast.limits[0].now.kind = LimitKind::kHost;
   CHECK(ShmNearFull(facts).id.empty());
 }
 
@@ -177,7 +175,7 @@ TEST_CASE("the room to ask for is twice what was used, and never beyond a count"
   LimitSample full = Mount(0);
   full.used = used_bytes;
   full.limit = used_bytes;
-  const std::vector<Diagnosis> found = Diagnose(Of({Tree({full})}));
+  const std::vector<Diagnosis> found = DiagnosesOf(Of({Tree({full})}));
   REQUIRE(found.size() == 1);
   INFO(TextOf(found[0]));
   CHECK(absl::StrContains(TextOf(found[0]), size));
@@ -190,10 +188,10 @@ TEST_CASE("names that were removed while in use, and never where it was full") {
   Sample sample = Tree({Mount(8)});
   sample.shm = Look({lost});
   // It is told even when the segment itself is gone since.
-  Growth growth = Of({sample, {.t = absl::Seconds(1), .shm = Look({})}});
-  REQUIRE(IdsOf(growth) == Ids{"shm-unlinked"});
-  CHECK(Diagnose(growth)[0].pids == std::vector<pid_t>{100});
-  CHECK(absl::StrContains(TextOf(Diagnose(growth)[0]), "psm_a"));
+  Run run = Of({sample, {.t = absl::Seconds(1), .shm = Look({})}});
+  REQUIRE(IdsOf(run) == Ids{"shm-unlinked"});
+  CHECK(DiagnosesOf(run)[0].pids == std::vector<pid_t>{100});
+  CHECK(absl::StrContains(TextOf(DiagnosesOf(run)[0]), "psm_a"));
   sample.limits = {Mount(64)};
   CHECK(IdsOf(Of({sample})) == Ids{"shm-full"});
 }
@@ -217,7 +215,7 @@ TEST_CASE("left behind: seen twice, and enough of it to matter") {
 }
 
 TEST_CASE("descriptors: near their limit in any process, or by the forecast") {
-  const auto growth = [](uint64_t of_target, uint64_t of_worker) {
+  const auto model = [](uint64_t of_target, uint64_t of_worker) {
     Sample sample = Tree({{LimitKind::kDescriptors, "RLIMIT_NOFILE", 1000, of_target}});
     sample.processes[0].proc.descriptors = of_target;
     sample.processes[1].proc.descriptors = of_worker;
@@ -231,18 +229,19 @@ TEST_CASE("descriptors: near their limit in any process, or by the forecast") {
     sample.shm = Look({held});
     return Of({sample, later});
   };
-  CHECK(IdsOf(growth(400, 400)).empty());
-  CHECK(IdsOf(growth(799, 799)).empty());
-  CHECK(IdsOf(growth(800, 10)) == Ids{"fd-exhaustion"});
-  const Growth worker = growth(10, 900);
+  CHECK(IdsOf(model(400, 400)).empty());
+  CHECK(IdsOf(model(799, 799)).empty());
+  CHECK(IdsOf(model(800, 10)) == Ids{"fd-exhaustion"});
+  const Run worker = model(10, 900);
   REQUIRE(IdsOf(worker) == Ids{"fd-exhaustion"});
-  CHECK(Diagnose(worker)[0].pids == std::vector<pid_t>{101});
-  CHECK(absl::StrContains(TextOf(Diagnose(worker)[0]), "1 of them at least are torch tensors"));
-  CHECK(absl::StrContains(Diagnose(worker)[0].summary, "worker 101 nearly used up the descriptors"));
-  const Growth climbing = growth(300, 10);
-  Facts facts = FactsOf(climbing);
+  CHECK(DiagnosesOf(worker)[0].pids == std::vector<pid_t>{101});
+  CHECK(absl::StrContains(TextOf(DiagnosesOf(worker)[0]), "1 of them at least are torch tensors"));
+  CHECK(absl::StrContains(DiagnosesOf(worker)[0].summary, "worker 101 nearly used up the descriptors"));
+  const Run climbing = model(300, 10);
+  Findings findings = Judge(climbing, Detail::kTick);
+  const Facts facts = FactsOf(climbing, findings);
   CHECK(FdExhaustion(facts).id.empty());
-  facts.forecast.limits = {{.now = climbing.limits[0].now, .outlook = Outlook::kWillExceed}};
+  findings.forecast.limits = {{.now = climbing.model.limits[0].now, .outlook = Outlook::kWillExceed}};
   CHECK(FdExhaustion(facts).id == "fd-exhaustion");
 }
 

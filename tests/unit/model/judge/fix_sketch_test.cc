@@ -1,5 +1,5 @@
 // Which sketch is told for which finding. That each one works is shown by tests/system/test_fix_sketch.py.
-#include "model/fix_sketch.h"
+#include "model/judge/fix_sketch.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,6 +1,6 @@
 // Forecasts of planted histories: which limit is met and when, and above all when none is. Pages are of 4 KiB and a
 // tick is a second unless a test says otherwise.
-#include "model/forecast.h"
+#include "model/judge/forecast.h"
 
 #include <algorithm>
 #include <array>
@@ -11,6 +11,7 @@
 #include <random>
 
 #include "absl/strings/match.h"
+#include "judged.h"
 #include "random_recording.h"
 
 namespace cowprof {
@@ -19,15 +20,15 @@ namespace {
 constexpr uint64_t kMiB = 1 << 20, kPage = 4096;
 
 Event Forked(int index, bool target = false) {
-  Event event = {.kind = EventKind::kProcess, .index = index};
-  event.id = {1000 + index, 1};
-  event.parent = target ? -1 : 0;
-  event.space = target ? -1 : 0;
-  event.origin = target ? Origin::kTarget : Origin::kForked;
-  event.comm = event.command = "python3";
-  return event;
+  return {.index = index,
+          .what = ProcessStarted{.id = {1000 + index, 1},
+                                 .parent = target ? -1 : 0,
+                                 .space = target ? -1 : 0,
+                                 .origin = target ? Origin::kTarget : Origin::kForked,
+                                 .comm = "python3",
+                                 .command = "python3"}};
 }
-Event Ended(int index) { return {.kind = EventKind::kExit, .index = index}; }
+Event Ended(int index) { return {.index = index, .what = ProcessExited{}}; }
 
 ProcessSample Row(int index, uint64_t copies, uint64_t anon_pages) {
   ProcessSample row = {.index = index};
@@ -41,22 +42,22 @@ LimitSample Cgroup(uint64_t limit, uint64_t used) { return {LimitKind::kCgroupV2
 
 // A recording in the making.
 struct Story {
-  Growth growth;
+  Run run;
   absl::Duration t, tick = absl::Seconds(1);
 
   Forecast Add(Sample sample) {
     t += tick;
     sample.t = t;
     for (Event& event : sample.events) event.t = t;
-    Append(sample, &growth);
-    return ForecastOf(growth);
+    Append(sample, &run);
+    return ForecastOf(run);
   }
   // A target alone, in a cgroup of 1000 MiB of which `used` are used at each tick.
   Forecast Use(int ticks, const std::function<double(double)>& used_mib) {
     Forecast forecast;
     for (int i = 0; i < ticks; ++i) {
       Sample sample = {.processes = {Row(0, 0, 1000)}};
-      if (growth.samples == 0) sample.events = {Forked(0, /*target=*/true)};
+      if (run.model.samples == 0) sample.events = {Forked(0, /*target=*/true)};
       const double seconds = absl::ToDoubleSeconds(t + tick);
       sample.limits = {Cgroup(1000 * kMiB, static_cast<uint64_t>(used_mib(seconds) * kMiB))};
       forecast = Add(std::move(sample));
@@ -88,7 +89,7 @@ struct Shuffled {
     Forecast forecast;
     for (int i = 0; i < ticks; ++i) {
       Sample sample;
-      if (story.growth.samples == 0) {
+      if (story.run.model.samples == 0) {
         for (int worker = 0; worker <= workers; ++worker) sample.events.push_back(Forked(worker, worker == 0));
         sample.new_regions = {{0, {RegionKind::kPymallocArena, "", kPage << 20, (pages + (1 << 20)) * kPage}}};
         copied.resize(pages);
@@ -117,7 +118,7 @@ struct Shuffled {
 
 TEST_CASE("one sample, or none, says nothing") {
   Story story;
-  CHECK(ForecastOf(story.growth).outlook == Outlook::kUnknown);
+  CHECK(ForecastOf(story.run).outlook == Outlook::kUnknown);
   const Forecast forecast = story.Use(1, [](double) { return 500; });
   CHECK_FALSE(forecast.shape);
   CHECK_FALSE(forecast.limits[0].eta);
@@ -144,7 +145,7 @@ TEST_CASE("the time comes nearer as the limit does, at any pace") {
     for (const int ticks : {10, 4, 4}) {
       const Forecast forecast = story.Use(ticks, [&](double t) { return 100 + mib_per_second * t; });
       INFO(mib_per_second);
-      CHECK(EtaOf(forecast) == Approx((900 - mib_per_second * story.growth.samples) / mib_per_second).epsilon(0.1));
+      CHECK(EtaOf(forecast) == Approx((900 - mib_per_second * story.run.model.samples) / mib_per_second).epsilon(0.1));
     }
   }
 }
@@ -181,7 +182,7 @@ TEST_CASE("the second generation of workers is known from the first") {
     for (int i = 0; i <= 20; ++i) {
       const uint64_t fresh = 20 * kMiB / kPage * i;
       Sample sample = {.processes = {Row(0, 0, 1000)}};
-      if (story.growth.samples == 0) sample.events.push_back(Forked(0, /*target=*/true));
+      if (story.run.model.samples == 0) sample.events.push_back(Forked(0, /*target=*/true));
       if (i == 0) sample.events.push_back(Forked(++index));
       if (i == 20) sample.events.push_back(Ended(index));
       sample.processes.push_back(Row(index, 0, 1000 + fresh));
@@ -208,8 +209,8 @@ TEST_CASE("a generation that is forked as the last one ends is another one") {
     if (i > 0) sample.events.insert(sample.events.end(), {Ended(2 * i - 1), Ended(2 * i)});
     CHECK(story.Add(std::move(sample)).sawtooth == (i > 0));
   }
-  CHECK(story.growth.history.generations == 5);
-  CHECK(story.growth.history.generation_workers == 2);
+  CHECK(story.run.estimates.forecast.generations == 5);
+  CHECK(story.run.estimates.forecast.generation_workers == 2);
 }
 
 TEST_CASE("copies plateau: below the limit it is not met, above it the time is known") {
@@ -292,10 +293,10 @@ TEST_CASE("of a program that has ended it is said what it came to") {
 TEST_CASE("odd recordings give finite figures in their order") {
   for (unsigned seed = 0; seed < 40; ++seed) {
     RandomRecording recording(seed);
-    Growth growth = {.info = recording.Info()};
+    Run run = {.model = {.info = recording.Info()}};
     for (int i = 0; i < 60; ++i) {
-      Append(recording.Next(), &growth);
-      const Forecast forecast = ForecastOf(growth);
+      Append(recording.Next(), &run);
+      const Forecast forecast = ForecastOf(run);
       for (const auto& estimate : {forecast.plateau_bytes, forecast.plateau_eta_seconds}) {
         if (!estimate) continue;
         CHECK(std::isfinite(estimate->best));
@@ -325,7 +326,7 @@ TEST_CASE("thousands of workers, most of which have ended, are no matter") {
     sample.limits = {Cgroup(1000 * kMiB, 100 * kMiB)};
     CHECK_FALSE(story.Add(std::move(sample)).limits[0].eta);
   }
-  CHECK(story.growth.history.copied_bytes.size() <= 128);
+  CHECK(story.run.estimates.forecast.copied_bytes.size() <= 128);
 }
 
 namespace {

@@ -1,6 +1,6 @@
 // Ends of processes in hand-made recordings: each cause with the evidence that proves it, and beside it the evidence
 // that looks alike and must not. Host memory that runs out is tested here only: no machine that others use can show it.
-#include "model/post_mortem.h"
+#include "model/judge/post_mortem.h"
 
 #include <signal.h>
 
@@ -12,7 +12,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "model/diagnosis.h"
+#include "judged.h"
+#include "model/judge/diagnosis.h"
 
 namespace cowprof {
 namespace {
@@ -21,50 +22,33 @@ constexpr uint64_t kPage = 4096, kMiB = 1 << 20;
 constexpr uint64_t kPagesOfMiB = kMiB / kPage;
 constexpr int kBusAddressError = 2, kKernel = 0x80, kThreadKill = -6;
 
-Event Of(EventKind kind, int index) { return {.kind = kind, .index = index}; }
-
 Event Process(int index, int parent) {
-  Event event = Of(EventKind::kProcess, index);
-  event.id = {1000 + index, 7};
-  event.parent = parent;
-  event.origin = index == 0 ? Origin::kTarget : Origin::kForked;
-  event.command = "python train.py";
-  return event;
+  return {.index = index,
+          .what = ProcessStarted{.id = {1000 + index, 7},
+                                 .parent = parent,
+                                 .origin = index == 0 ? Origin::kTarget : Origin::kForked,
+                                 .command = "python train.py"}};
 }
 
 Event Sent(int index, int signal, int code, pid_t sender, const std::string& comm = "sh") {
-  Event event = Of(EventKind::kSignalSent, index);
-  event.signal = signal;
-  event.code = code;
-  event.sender = sender;
-  event.sender_comm = comm;
-  return event;
+  return {.index = index, .what = SignalSent{.signal = signal, .code = code, .sender = sender, .sender_comm = comm}};
 }
 
 Event Delivered(int index, int signal, int code) {
-  Event event = Of(EventKind::kSignalDelivered, index);
-  event.signal = signal;
-  event.code = code;
-  event.address = code > 0 ? 0x7f0000005000 : 0;
-  return event;
+  const uint64_t address = code > 0 ? 0x7f0000005000 : 0;
+  return {.index = index, .what = SignalDelivered{.signal = signal, .code = code, .address = address}};
 }
 
 Event BusError(int index, const FaultFile& file) {
   Event event = Delivered(index, SIGBUS, kBusAddressError);
-  event.file = file;
+  event.As<SignalDelivered>()->file = file;
   return event;
 }
 
-Event Exited(int index, int status) {
-  Event event = Of(EventKind::kExit, index);
-  event.status = status;
-  return event;
-}
+Event Exited(int index, int status) { return {.index = index, .what = ProcessExited{.status = status}}; }
 
-Event OomVictim(int index, const LimitSample& limit) {
-  Event event = Of(EventKind::kOomVictim, index);
-  event.limit = limit;
-  return event;
+Event Victim(int index, const std::optional<LimitSample>& limit) {
+  return {.index = index, .what = OomVictim{.limit = limit}};
 }
 
 LimitSample Cgroup(uint64_t limit_bytes) {
@@ -77,7 +61,7 @@ struct Row {
 
 // A recording in the making: every Add is one tick.
 struct Story {
-  Growth growth;
+  Run run;
 
   Story(int workers) {
     std::vector<Event> events = {Process(0, -1)};
@@ -86,7 +70,7 @@ struct Story {
   }
 
   Story& Add(std::vector<Event> events, const std::vector<Row>& rows = {}) {
-    Sample sample = {.t = growth.t + absl::Seconds(1), .events = std::move(events)};
+    Sample sample = {.t = run.model.t + absl::Seconds(1), .events = std::move(events)};
     for (Event& event : sample.events) event.t = sample.t;
     for (size_t i = 0; i < rows.size(); ++i) {
       ProcessSample row = {.index = static_cast<int>(i), .causes = CauseCounts{}};
@@ -97,24 +81,24 @@ struct Story {
       if (rows[i].anon_pages > 0) row.proc.anon_pages = rows[i].anon_pages;
       sample.processes.push_back(row);
     }
-    Append(sample, &growth);
+    Append(sample, &run);
     return *this;
   }
 };
 
-PostMortem Of(const Story& story, int index) { return PostMortemOf(story.growth.processes[index], story.growth); }
+PostMortem Of(const Story& story, int index) { return PostMortemOf(story.run.model.processes[index], story.run.model); }
 std::string TextOf(const PostMortem& found) {
   return absl::StrCat(found.text, "\n", absl::StrJoin(found.evidence, "\n"));
 }
 
 std::vector<std::string> IdsOf(const Story& story) {
   std::vector<std::string> ids;
-  for (const Diagnosis& diagnosis : Diagnose(story.growth)) ids.push_back(diagnosis.id);
+  for (const Diagnosis& diagnosis : DiagnosesOf(story.run)) ids.push_back(diagnosis.id);
   return ids;
 }
 using Ids = std::vector<std::string>;
 
-Diagnosis First(const Story& story) { return Diagnose(story.growth).front(); }
+Diagnosis First(const Story& story) { return DiagnosesOf(story.run).front(); }
 
 // A worker that dies of a bus error at a file.
 Story BusErrorAt(const FaultFile& file) {
@@ -158,7 +142,7 @@ TEST_CASE("post-mortem: the OOM killer in a cgroup, and what it took") {
   Story story(1);
   story.Add({}, {{0, 0, 30'000}, {0, 0, 30'000}});
   story.Add({}, {{0, 0, 30'000}, {10 * kPagesOfMiB, 0, 30'000}});
-  story.Add({Sent(1, SIGKILL, kKernel, 1001), OomVictim(1, Cgroup(256 * kMiB))},
+  story.Add({Sent(1, SIGKILL, kKernel, 1001), Victim(1, Cgroup(256 * kMiB))},
             {{0, 0, 30'000}, {40 * kPagesOfMiB, 0, 100}});  // most of it is gone from /proc already
   story.Add({Exited(1, SIGKILL)}, {{}, {40 * kPagesOfMiB}});
   const PostMortem found = Of(story, 1);
@@ -176,7 +160,7 @@ TEST_CASE("post-mortem: the grower is another than the victim, as of that moment
   Story story(2);
   story.Add({}, {{0, 0, 30'000}, {0, 0, 30'000}, {0, 0, 30'000}});
   const uint64_t grown = 100 * kPagesOfMiB;
-  story.Add({OomVictim(1, Cgroup(256 * kMiB)), Exited(1, SIGKILL)},
+  story.Add({Victim(1, Cgroup(256 * kMiB)), Exited(1, SIGKILL)},
             {{0, 0, 30'000}, {9, 0, 0}, {0, grown, 30'000 + grown}});
   // What grows later is not to blame.
   story.Add({}, {{0, 50 * grown, 30'000 + 50 * grown}, {}, {0, grown, 30'000 + grown}});
@@ -189,18 +173,18 @@ TEST_CASE("post-mortem: what the parent read before it forked is no growth") {
   Story story(0);
   story.Add({}, {{0, 500'000, 500'000}});
   story.Add({Process(1, 0)}, {{0, 600'000, 600'000}, {0, 0, 600'000}});
-  story.Add({OomVictim(0, Cgroup(4096 * kMiB)), Exited(0, SIGKILL)}, {{0, 600'000, 600'000}, {5000, 0, 600'000}});
+  story.Add({Victim(0, Cgroup(4096 * kMiB)), Exited(0, SIGKILL)}, {{0, 600'000, 600'000}, {5000, 0, 600'000}});
   CHECK(absl::StrContains(TextOf(Of(story, 0)), "worker 1001 had grown most"));
   story = Story(0);
   story.Add({}, {{0, 100'000, 100'000}});
-  story.Add({OomVictim(0, Cgroup(4096 * kMiB)), Exited(0, SIGKILL)}, {{0, 600'000, 0}});
+  story.Add({Victim(0, Cgroup(4096 * kMiB)), Exited(0, SIGKILL)}, {{0, 600'000, 0}});
   CHECK(absl::StrContains(TextOf(Of(story, 0)), "it had grown most itself, by 1.9 GiB"));
 }
 
 TEST_CASE("post-mortem: most of what met the limit belongs to others") {
   Story story(1);
   story.Add({}, {{0, 0, 1000}, {0, 0, 1000}});
-  story.Add({OomVictim(1, Cgroup(1024 * kMiB)), Exited(1, SIGKILL)}, {{0, 0, 1000}, {100, 0, 0}});
+  story.Add({Victim(1, Cgroup(1024 * kMiB)), Exited(1, SIGKILL)}, {{0, 0, 1000}, {100, 0, 0}});
   CHECK(absl::StrContains(TextOf(Of(story, 1)), "most belongs to others"));
   CHECK(Of(story, 1).cause == "oom-cgroup");
 }
@@ -208,7 +192,7 @@ TEST_CASE("post-mortem: most of what met the limit belongs to others") {
 TEST_CASE("post-mortem: the host runs out of memory") {
   Story story(1);
   story.Add({}, {{0, 0, 1000}, {0, 0, 1000}});
-  story.Add({OomVictim(1, {.kind = LimitKind::kHost}), Exited(1, SIGKILL)}, {{0, 0, 1000}, {3000, 0, 0}});
+  story.Add({Victim(1, LimitSample{.kind = LimitKind::kHost}), Exited(1, SIGKILL)}, {{0, 0, 1000}, {3000, 0, 0}});
   CHECK(Of(story, 1).cause == "oom-host");
   CHECK(Of(story, 1).text == "killed by SIGKILL: the OOM killer, the host's memory");
   CHECK(IdsOf(story) == Ids{"oom-host", "cow-refcount"});
@@ -219,19 +203,19 @@ TEST_CASE("post-mortem: no OOM kill is assumed where none was seen") {
   LimitSample full = Cgroup(256 * kMiB);
   full.failures = 99;
   full.kills = 1;
-  Append({.t = absl::Seconds(2), .limits = {full}}, &story.growth);
+  Append({.t = absl::Seconds(2), .limits = {full}}, &story.run.model);
   // Another process of the cgroup was taken, and this one was killed by a person at the same time.
-  story.Add({OomVictim(2, full), Exited(2, SIGKILL), Sent(1, SIGKILL, 0, 4242), Exited(1, SIGKILL)});
+  story.Add({Victim(2, full), Exited(2, SIGKILL), Sent(1, SIGKILL, 0, 4242), Exited(1, SIGKILL)});
   CHECK(Of(story, 1).cause.empty());
-  CHECK(EndedBy("oom-cgroup", story.growth) == std::vector<const ProcessGrowth*>{&story.growth.processes[2]});
+  CHECK(First(story).pids == std::vector<pid_t>{story.run.model.processes[2].id.pid});
   // A victim may end by itself before the signal comes.
   Story exited(1);
-  exited.Add({OomVictim(1, full), Exited(1, 0)});
+  exited.Add({Victim(1, full), Exited(1, 0)});
   CHECK(Of(exited, 1).text == "exit 0");
   CHECK(IdsOf(exited) == Ids{"clean"});
   // A recording of an older cowprof: which limit it was is not known.
   Story old(1);
-  old.Add({Of(EventKind::kOomVictim, 1), Exited(1, SIGKILL)});
+  old.Add({Victim(1, std::nullopt), Exited(1, SIGKILL)});
   CHECK(Of(old, 1).text == "killed by SIGKILL: the OOM killer");
   CHECK(Of(old, 1).cause.empty());
   CHECK(IdsOf(old).empty());  // not "clean"
@@ -290,12 +274,13 @@ TEST_CASE("post-mortem: a handler raises the signal again") {
 
 TEST_CASE("post-mortem: a crash with its native code and its line of Python") {
   Event crash = Delivered(1, SIGSEGV, 1);
-  crash.address = 0x10;
-  crash.module = "libfast.so";
-  crash.symbol = "decode";
-  crash.frame = Frame{"/data/load\x1b.py", "Load.item", 12};
+  auto* where = crash.As<SignalDelivered>();
+  where->address = 0x10;
+  where->module = "libfast.so";
+  where->symbol = "decode";
+  where->frame = Frame{"/data/load\x1b.py", "Load.item", 12};
   Event abort = Delivered(2, SIGABRT, kThreadKill);
-  abort.module = "libc.so.6";
+  abort.As<SignalDelivered>()->module = "libc.so.6";
   Story story(2);
   story.Add({crash, Exited(1, SIGSEGV), Sent(2, SIGABRT, kThreadKill, 1002), abort, Exited(2, SIGABRT)});
   CHECK(Of(story, 1).text == "killed by SIGSEGV in decode (libfast.so) at /data/load\\x1b.py:12 in Load.item");

@@ -1,5 +1,5 @@
 // What workers to come cost at most, on paper.
-#include "model/worker_ceiling.h"
+#include "model/judge/worker_ceiling.h"
 
 #include <catch2/catch.hpp>
 

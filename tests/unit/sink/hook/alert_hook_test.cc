@@ -1,6 +1,6 @@
 // The hook: how its command line is split, who may have written it, and that one which hangs, dies, floods or ignores
 // its input is ended in time and told once. Real processes; scripts are written beside the assertion.
-#include "sink/alert_hook.h"
+#include "sink/hook/alert_hook.h"
 
 #include <signal.h>
 #include <sys/stat.h>
@@ -35,9 +35,9 @@ class Hook {
     INFO(hook.status());
     REQUIRE(hook.ok());
     hook_ = *std::move(hook);
-    growth_.info.target.pid = 77;
-    growth_.processes.push_back({.index = 0, .id = {77, 1}});
-    growth_.processes.push_back({.index = 1, .id = {4711, 2}});
+    model_.info.target.pid = 77;
+    model_.processes.push_back({.index = 0, .id = {77, 1}});
+    model_.processes.push_back({.index = 1, .id = {4711, 2}});
   }
   std::string Script(const std::string& name, const std::string& lines) const {
     tree_.Write(name, absl::StrCat("#!/bin/sh\ncd ", tree_.root(), "\n", lines, "\n"));
@@ -52,7 +52,7 @@ class Hook {
     alert.index = 1;
     alert.cause = "shm";
     alert.text = "`touch evil`; $(touch evil)";
-    hook_->Take(HookRunFor(alert, growth_));
+    hook_->Take(HookRunFor(alert, model_));
   }
   void Await(const std::string& file) {
     for (const absl::Duration end = BootTime() + absl::Seconds(20); access((tree_.root() + file).c_str(), F_OK) != 0;) {
@@ -75,7 +75,7 @@ class Hook {
   FixtureTree tree_;
   std::string path_;
   Words said_;
-  Growth growth_;
+  RunModel model_;
   std::unique_ptr<AlertHook> hook_;
 };
 

@@ -1,6 +1,6 @@
 // The process that runs hooks: what comes through to the hook, as whom it runs, and that it lives no longer than it
 // should. What a hook may do wrong is in alert_hook_test.cc.
-#include "sink/hook_process.h"
+#include "sink/hook/hook_process.h"
 
 #include <pwd.h>
 #include <signal.h>
@@ -23,7 +23,7 @@
 #include "json_schema.h"
 #include "posix/clock.h"
 #include "posix/rights.h"
-#include "privileges.h"
+#include "recorder/privileges.h"
 #include "skip.h"
 
 namespace cowprof {
@@ -35,7 +35,7 @@ class Setting {
     tree_.Write("/hook", absl::StrCat("#!/bin/sh\ncd ", tree_.root(), "\n", script, "\n"));
     REQUIRE(chmod((tree_.root() + "/hook").c_str(), 0755) == 0);
     REQUIRE(chmod(tree_.root().c_str(), 0755) == 0);
-    growth_.info.target.pid = 77;
+    model_.info.target.pid = 77;
   }
   absl::StatusOr<std::unique_ptr<HookProcess>> Start(const std::string& words = "", absl::Duration time = kLong) {
     sigset_t none;
@@ -52,14 +52,14 @@ class Setting {
   }
   bool Has(const std::string& file) const { return access((tree_.root() + file).c_str(), F_OK) == 0; }
   std::string Read(const std::string& file) const { return ReadWhole(tree_.root() + file); }
-  const Growth& growth() const { return growth_; }
+  const RunModel& model() const { return model_; }
   std::string said() const { return absl::StrJoin(said_, "\n"); }
   const std::string& root() const { return tree_.root(); }
 
  private:
   static constexpr absl::Duration kLong = absl::Seconds(20);
   FixtureTree tree_;
-  Growth growth_;
+  RunModel model_;
   std::vector<std::string> said_;
 };
 
@@ -83,7 +83,7 @@ TEST_CASE("the hook process passes an alert on, and nothing for one that is over
   auto hook = setting.Start();
   REQUIRE(hook.ok());
   const std::string odd = "`touch evil` $(touch evil) \"' ;";
-  (*hook)->Take({setting.AlertOf("over", true), setting.AlertOf(odd), setting.AlertOf("two")}, setting.growth());
+  (*hook)->Take({setting.AlertOf("over", true), setting.AlertOf(odd), setting.AlertOf("two")}, setting.model());
   (*hook)->Finish();
   CHECK(setting.Read("/texts") == odd + "\ntwo\n");
   CHECK(absl::StrContains(setting.Read("/json"), "\"pid\":77"));
@@ -115,7 +115,7 @@ TEST_CASE("what a hook did wrong is said by the recorder") {
   Setting setting("exit 3");
   auto hook = setting.Start();
   REQUIRE(hook.ok());
-  (*hook)->Take({setting.AlertOf("one")}, setting.growth());
+  (*hook)->Take({setting.AlertOf("one")}, setting.model());
   (*hook)->Finish();
   CHECK(absl::StrContains(setting.said(), "ended with status 3"));
 }
@@ -125,7 +125,7 @@ TEST_CASE("no tick waits for a hook, and a hook that hangs ends with the recordi
   auto hook = setting.Start("", absl::Seconds(1));
   REQUIRE(hook.ok());
   const absl::Duration began = BootTime();
-  for (int i = 0; i < 5000; ++i) (*hook)->Take({setting.AlertOf(std::string(300, 'x'))}, setting.growth());
+  for (int i = 0; i < 5000; ++i) (*hook)->Take({setting.AlertOf(std::string(300, 'x'))}, setting.model());
   CHECK(BootTime() - began < absl::Seconds(10));
   setting.Await("/started");
   const absl::Duration end = BootTime();
@@ -151,7 +151,7 @@ TEST_CASE("a hook that became another user is given up, and said to be") {
   REQUIRE(chown(setting.root().c_str(), 4321, 4321) == 0);
   auto hook = setting.Start("", absl::Seconds(2));
   REQUIRE(hook.ok());
-  (*hook)->Take({setting.AlertOf("text")}, setting.growth());
+  (*hook)->Take({setting.AlertOf("text")}, setting.model());
   setting.Await("/started");
   const absl::Duration end = BootTime();
   (*hook)->Finish();
@@ -177,7 +177,7 @@ TEST_CASE("a hook is looked for with its user's rights, without capabilities") {
     sigemptyset(&none);
     auto hook = HookProcess::Start(setting.root() + path, none, [](const std::string&) {});
     if (!hook.ok()) return std::string(hook.status().message());
-    (*hook)->Take({setting.AlertOf("text")}, setting.growth());
+    (*hook)->Take({setting.AlertOf("text")}, setting.model());
     (*hook)->Finish();
     return "";
   };
@@ -207,7 +207,7 @@ TEST_CASE("a hook of who called sudo finds that user's home and name") {
   REQUIRE(chown(setting.root().c_str(), uid, uid) == 0);
   auto hook = setting.Start();
   REQUIRE(hook.ok());
-  (*hook)->Take({setting.AlertOf("text")}, setting.growth());
+  (*hook)->Take({setting.AlertOf("text")}, setting.model());
   (*hook)->Finish();
   CHECK(setting.Read("/done") == expected);
 }
@@ -227,7 +227,7 @@ TEST_CASE("a hook is run as who called sudo, with what a hook may do, whatever t
     auto hook = setting.Start();
     if (!hook.ok()) _exit(1);
     GiveUpPrivileges({});
-    (*hook)->Take({setting.AlertOf("text")}, setting.growth());
+    (*hook)->Take({setting.AlertOf("text")}, setting.model());
     (*hook)->Finish();
     _exit(setting.said().empty() ? 0 : 2);
   }

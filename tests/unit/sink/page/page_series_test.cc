@@ -1,12 +1,13 @@
 // A recording with more rows than the page takes: of each two samples the later one stays, for all series alike, so
 // that every value is still the one of its time.
-#include "sink/page_series.h"
+#include "sink/page/page_series.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "judged.h"
 #include "page_reading.h"
 #include "random_recording.h"
 
@@ -16,17 +17,17 @@ namespace {
 struct Shown {
   explicit Shown(uint64_t most_rows) : series(most_rows) {}
   PageSeries series;
-  Growth growth;
+  Run run;
   OrderedJson json;
   std::string bytes;
 
   void Add(const Sample& sample) {
-    Append(sample, &growth);
-    series.Add(sample, growth);
+    Append(sample, &run);
+    series.Add(sample, run);
   }
   void Write() {
     ColumnFile file;
-    series.Write(growth, &file, &json);
+    series.Write(run.model, ForecastOf(run), &file, &json);
     bytes = file.bytes();
   }
   std::vector<std::optional<double>> Read(const OrderedJson& column) const {

@@ -1,7 +1,7 @@
 // The page's data, read back by a decoder of its own: every figure against the model's at that sample, what is left out
 // where there is too much, numbers that nobody would believe, and a small page against tests/golden/page.json, which a
 // person has read (columns as lists; COWPROF_UPDATE_GOLDEN=1 writes it anew).
-#include "sink/page.h"
+#include "sink/page/page.h"
 
 #include <signal.h>
 
@@ -14,10 +14,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "json_schema.h"
-#include "model/blame.h"
+#include "judged.h"
+#include "model/judge/blame.h"
 #include "page_reading.h"
 #include "random_recording.h"
-#include "sink/report.h"
+#include "sink/report/report.h"
 
 namespace cowprof {
 namespace {
@@ -25,18 +26,16 @@ namespace {
 using Column_ = std::vector<std::optional<double>>;
 
 Event Process(int index, int parent) {
-  Event event = {.t = absl::Milliseconds(100 * index), .kind = EventKind::kProcess, .index = index};
-  event.id = {4000 + index, 1};
-  event.parent = parent;
-  event.space = index == 0 ? -1 : 0;
-  event.origin = index == 0 ? Origin::kTarget : Origin::kForked;
-  event.command = "python3 train.py";
-  return event;
+  return {.t = absl::Milliseconds(100 * index),
+          .index = index,
+          .what = ProcessStarted{.id = {4000 + index, 1},
+                                 .parent = parent,
+                                 .space = index == 0 ? -1 : 0,
+                                 .origin = index == 0 ? Origin::kTarget : Origin::kForked,
+                                 .command = "python3 train.py"}};
 }
 Event Ended(int index, int status, absl::Duration t) {
-  Event event = {.t = t, .kind = EventKind::kExit, .index = index};
-  event.status = status;
-  return event;
+  return {.t = t, .index = index, .what = ProcessExited{.status = status}};
 }
 ProcessSample Row(int index, uint64_t copies, const CauseCounts& causes) {
   ProcessSample row = {.index = index, .causes = causes};
@@ -47,30 +46,31 @@ ProcessSample Row(int index, uint64_t copies, const CauseCounts& causes) {
 }
 
 struct Made {
-  Growth growth;
+  Run run;
   PageBuilder builder;
-  void Add(const Sample& sample) {
-    Append(sample, &growth);
-    builder.Add(sample, growth);
+  void Add(const Sample& sample, const std::vector<Alert>& raised = {}) {
+    Append(sample, raised, &run);
+    builder.Add(sample, raised, run);
   }
-  PageReading Read() const { return PageReading(builder.Data(growth, {.complete = true})); }
+  PageReading Read() const { return PageReading(builder.Data(run.model, Judge(run), {.complete = true})); }
 };
 
 // A trainer and a worker that copies by reading, meets its limit and is killed; a second one that comes late.
 Made Training() {
   Made made;
-  made.growth.info = {.version = "9", .started = absl::UnixEpoch(), .kernel = "6.18.0", .interval = absl::Seconds(1)};
-  made.growth.info.rung = "btf-tracepoints";
-  made.growth.info.exactness = Exactness::kExact;
+  made.run.model.info = {
+      .version = "9", .started = absl::UnixEpoch(), .kernel = "6.18.0", .interval = absl::Seconds(1)};
+  made.run.model.info.rung = "btf-tracepoints";
+  made.run.model.info.exactness = Exactness::kExact;
   const LimitSample shm = {LimitKind::kShm, "/dev/shm", 1 << 20, 1 << 19};
   made.Add({.t = absl::Seconds(1),
             .events = {Process(0, -1), Process(1, 0)},
             .processes = {Row(0, 0, {}), Row(1, 10, {8, 0, 0, 0, 0, 2})},
             .limits = {shm},
             .new_frames = {{"coco.py", "get", 41}, {"train.py", "main", 9}},
-            .new_places = {{Cause::kRefcount, "str", "libpython.so", "PyList_GetItem", {0, 1}},
-                           {Cause::kData, "", "libc.so.6", "memcpy", {1}}},
-            .places = {{1, 0, 4, 2, 8}},
+            .new_copy_sites = {{Cause::kRefcount, "str", "libpython.so", "PyList_GetItem", {0, 1}},
+                               {Cause::kData, "", "libc.so.6", "memcpy", {1}}},
+            .copy_sites = {{1, 0, 4, 2, 8}},
             .pages = {{1, Cause::kRefcount, 1024, 8}, {1, Cause::kData, 1100, 2}},
             .new_regions = {{0, {RegionKind::kPymallocArena, "", 4 << 20, 5 << 20}}},
             .regions = {{1, 0, 10, 990, 10, 980, 0}}});
@@ -79,8 +79,8 @@ Made Training() {
   made.Add({.t = absl::Seconds(2),
             .processes = {Row(0, 5, {0, 0, 5}), Row(1, 110, {100, 0, 0, 0, 0, 10})},
             .limits = {shm},
-            .alerts = {alert},
-            .places = {{1, 0, 90, 20, 500}, {1, 1, 10, 5, 50}}});
+            .copy_sites = {{1, 0, 90, 20, 500}, {1, 1, 10, 5, 50}}},
+           {alert});
   made.Add({.t = absl::Seconds(4),
             .events = {Process(2, 0), Ended(1, SIGKILL, absl::Milliseconds(3500))},
             .processes = {Row(0, 5, {0, 0, 5}), Row(1, 111, {101, 0, 0, 0, 0, 10}), Row(2, 3, {3})},
@@ -155,8 +155,8 @@ TEST_CASE("page: a small one, as a person has read it") {
 
 TEST_CASE("page: the report in it is that of `report --json`, and packing changes nothing") {
   const Made made = Training();
-  const std::string data = made.builder.Data(made.growth, {.live = true});
-  CHECK(PageReading(data).json["report"].dump() == ReportJson(made.growth).dump());
+  const std::string data = made.builder.Data(made.run.model, Judge(made.run), {.live = true});
+  CHECK(PageReading(data).json["report"].dump() == ReportJsonOf(made.run).dump());
   CHECK(PageReading(data).json["run"]["live"] == true);
   CHECK(Unpacked(Packed(data)) == data);
 }
@@ -173,16 +173,16 @@ TEST_CASE("page: random recordings, each figure as the model had it at that samp
   for (unsigned seed = 1; seed <= 6; ++seed) {
     RandomRecording recording(seed);
     Made made;
-    made.growth.info = recording.Info();
-    std::map<int, std::vector<std::pair<size_t, ProcessGrowth>>> expected;
+    made.run.model.info = recording.Info();
+    std::map<int, std::vector<std::pair<size_t, ProcessModel>>> expected;
     for (size_t at = 0; at < 60; ++at) {
       const Sample sample = recording.Next();
       made.Add(sample);
       for (const ProcessSample& row : sample.processes)
-        expected[row.index].emplace_back(at, made.growth.processes[row.index]);
+        expected[row.index].emplace_back(at, made.run.model.processes[row.index]);
     }
     const PageReading page = made.Read();
-    REQUIRE(page.json["processes"].size() == made.growth.processes.size());
+    REQUIRE(page.json["processes"].size() == made.run.model.processes.size());
     for (const auto& [index, states] : expected) {
       const OrderedJson& json = page.json["processes"][index];
       const size_t first = json["first"];
@@ -214,32 +214,33 @@ TEST_CASE("page: the last checkpoint of the blame sums to what the report's tabl
     for (int i = 0; i < 80; ++i) made.Add(recording.Next());
     const PageReading page = made.Read();
     const OrderedJson& blame = page.json["blame"];
-    const std::vector<uint64_t> index = page.Numbers(blame["index"]), place = page.Numbers(blame["place"]),
+    const std::vector<uint64_t> index = page.Numbers(blame["index"]), copy_site = page.Numbers(blame["place"]),
                                 steps = page.Numbers(blame["steps"]), at = page.Numbers(blame["at"]);
     const Column_ copies = page.Column(blame["copies"]);
-    std::map<int, uint64_t> by_place;
+    std::map<int, uint64_t> by_copy_site;
     size_t next = 0;
     bool rises = true;
     for (size_t pair = 0; pair < index.size(); ++pair) {
       const size_t end = next + steps[pair];
       for (size_t i = next + 1; i < end; ++i)
         rises &= at[i] > at[i - 1] && (!copies[i] || !copies[i - 1] || *copies[i] >= *copies[i - 1]);
-      if (copies[end - 1]) by_place[place[pair]] += static_cast<uint64_t>(*copies[end - 1]);
+      if (copies[end - 1]) by_copy_site[copy_site[pair]] += static_cast<uint64_t>(*copies[end - 1]);
       next = end;
     }
     CHECK(next == copies.size());
     CHECK(rises);
-    for (const PlaceShare& share : BlameOf(made.growth, {}).places) CHECK(by_place[share.place] == share.copies);
+    for (const CopySiteShare& share : BlameOf(made.run.model, {}).copy_sites)
+      CHECK(by_copy_site[share.copy_site] == share.copies);
   }
 }
 
 TEST_CASE("page: many checkpoints are merged two by two, and the last one stays") {
   Made made;
-  made.Add({.events = {Process(0, -1), Process(1, 0)}, .processes = {Row(1, 0, {})}, .new_places = {{}, {}}});
+  made.Add({.events = {Process(0, -1), Process(1, 0)}, .processes = {Row(1, 0, {})}, .new_copy_sites = {{}, {}}});
   for (uint64_t i = 1; i <= 5000; ++i) {
     made.Add({.t = absl::Seconds(i),
               .processes = {Row(1, 3 * i, {3 * i})},
-              .places = {{1, 0, i, 1, 1}, {1, 1, 2 * i, 1, 1}}});
+              .copy_sites = {{1, 0, i, 1, 1}, {1, 1, 2 * i, 1, 1}}});
   }
   const PageReading page = made.Read();
   const std::vector<uint64_t> times = page.Numbers(page.json["blame"]["times_ms"]),
@@ -318,8 +319,8 @@ TEST_CASE("page: figures that nobody would believe make no nonsense") {
             .events = {Process(0, -1), Process(1, 0), Ended(9, 1, absl::InfiniteDuration())},
             .processes = {row, row, {.index = -3}, {.index = 1 << 30}},
             .limits = {{LimitKind::kHost, "", UINT64_MAX, UINT64_MAX}},
-            .new_places = {{}},
-            .places = {{1, 0, UINT64_MAX, 1, UINT64_MAX}},
+            .new_copy_sites = {{}},
+            .copy_sites = {{1, 0, UINT64_MAX, 1, UINT64_MAX}},
             .pages = {{1, Cause::kUnknown, UINT64_MAX, UINT64_MAX}},
             .new_regions = {{-1, {RegionKind::kOther, "\xff", UINT64_MAX, 0}}},
             .regions = {{1, 0, UINT64_MAX, 0, 0, 0, 0}}});

@@ -1,6 +1,6 @@
 // The parts of the report that say who did it: keys and figures of each table against what was planted, rows that are
 // left out, and the words beside them. The whole reports are in report_test.cc.
-#include "sink/report_blame.h"
+#include "sink/report/report_blame.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "judged.h"
 
 namespace cowprof {
 namespace {
@@ -17,33 +18,34 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Event Process(int index, int parent) {
-  Event event = {.kind = EventKind::kProcess, .index = index};
-  event.id = {1000 + index, 7};
-  event.parent = parent;
-  event.origin = index == 0 ? Origin::kTarget : Origin::kForked;
-  event.command = "python train.py";
-  return event;
+  return {.index = index,
+          .what = ProcessStarted{.id = {1000 + index, 7},
+                                 .parent = parent,
+                                 .origin = index == 0 ? Origin::kTarget : Origin::kForked,
+                                 .command = "python train.py"}};
 }
 
 // One worker: 20,000 copies, 15,000 by reference counts of str, 4,000 without a type, 1,000 of nothing that is known.
-Growth Recording(uint64_t each = 1) {
+Run Recording(uint64_t each = 1) {
   ProcessSample row = {.index = 1, .causes = CauseCounts{15'000, 0, 0, 0, 0, 4000, 0, 0, 1000}};
   row.counts.copies = 20'000;
-  const auto count = [&](int place, uint64_t copies) {
-    return PlaceCount{1, place, copies, copies / each, copies * each};
+  const auto count = [&](int copy_site, uint64_t copies) {
+    return CopySiteCount{1, copy_site, copies, copies / each, copies * each};
   };
-  Growth growth;
+  Run run;
   Append({.events = {Process(0, -1), Process(1, 0)},
           .processes = {row},
           .new_frames = {{"coco.py", "get", 41}, {"train.py", "main", 9}},
-          .new_places = {{Cause::kRefcount, "str", "libpython3.11.so", "PyList_GetItem", {0, 1}},
-                         {Cause::kData, "", "libc.so.6", "memcpy", {1}},
-                         {Cause::kUnknown, "", "", "", {}},
-                         {Cause::kHash, "never", "n.so", "n", {}}},
-          .places = {count(0, 15'000), count(1, 4000), count(2, 1000), count(3, 0)}},
-         &growth);
-  return growth;
+          .new_copy_sites = {{Cause::kRefcount, "str", "libpython3.11.so", "PyList_GetItem", {0, 1}},
+                             {Cause::kData, "", "libc.so.6", "memcpy", {1}},
+                             {Cause::kUnknown, "", "", "", {}},
+                             {Cause::kHash, "never", "n.so", "n", {}}},
+          .copy_sites = {count(0, 15'000), count(1, 4000), count(2, 1000), count(3, 0)}},
+         &run);
+  return run;
 }
+
+std::string BlameTextOf(const Run& run) { return BlameText(run.model, Judge(run)); }
 
 }  // namespace
 
@@ -57,43 +59,34 @@ TEST_CASE("report of blame: causes, or null each") {
 }
 
 TEST_CASE("report of blame: rows have a name, bytes, a share and their causes; those without a name are left out") {
-  const Growth growth = Recording();
-  const Blame blame = BlameOf(growth, {.workers_only = true});
-  CHECK(TypesJson(growth, blame, 9).dump() ==
+  const Run run = Recording();
+  const BlameTables tables = TablesOf(run.model, {.workers_only = true});
+  CHECK(TypesJson(tables, 4096, 9).dump() ==
         R"([{"type":"str","copies":15000,"bytes":61440000,"share":0.75,"by_cause":{"refcount":15000}}])");
-  CHECK(LinesJson(growth, blame, 9).dump() ==
+  CHECK(LinesJson(tables, 4096, 9).dump() ==
         R"([{"file":"coco.py","function":"get","line":41,"copies":15000,"bytes":61440000,"share":0.75,)"
         R"("by_cause":{"refcount":15000}},{"file":"train.py","function":"main","line":9,"copies":4000,)"
         R"("bytes":16384000,"share":0.2,"by_cause":{"data":4000}}])");
-  CHECK(NativeJson(growth, blame, 9).dump() ==
+  CHECK(NativeJson(tables, 4096, 9).dump() ==
         R"([{"module":"libpython3.11.so","symbol":"PyList_GetItem","copies":15000,"bytes":61440000,"share":0.75,)"
         R"("by_cause":{"refcount":15000}},{"module":"libc.so.6","symbol":"memcpy","copies":4000,"bytes":16384000,)"
         R"("share":0.2,"by_cause":{"data":4000}}])");
-  CHECK(LinesJson(growth, blame, 1).size() == 1);
-  CHECK(LinesJson(growth, blame, 0).empty());
-}
-
-TEST_CASE("report of blame: whole stacks, innermost first") {
-  const Growth growth = Recording();
-  const Json stacks = StacksJson(growth, BlameOf(growth, {.workers_only = true}), 2);
-  REQUIRE(stacks.size() == 2);
-  CHECK(stacks[0].dump() == R"({"cause":"refcount","type":"str","module":"libpython3.11.so","symbol":"PyList_GetItem",)"
-                            R"("frames":[["coco.py","get",41],["train.py","main",9]],"copies":15000})");
-  CHECK(stacks[1]["frames"].dump() == R"([["train.py","main",9]])");
+  CHECK(LinesJson(tables, 4096, 1).size() == 1);
+  CHECK(LinesJson(tables, 4096, 0).empty());
 }
 
 TEST_CASE("report of blame: what is sampled is said to be estimated, with how good it is") {
-  const Growth growth = Recording(10);
-  const Json row = TypesJson(growth, BlameOf(growth, {.workers_only = true}), 9)[0];
+  const Run run = Recording(10);
+  const Json row = TypesJson(TablesOf(run.model, {.workers_only = true}), 4096, 9)[0];
   CHECK(row["estimated"] == true);
   CHECK(row["share_uncertainty"].get<double>() == Approx(1.96 * std::sqrt(0.75 * 0.25 / 2000)));
-  CHECK_FALSE(TypesJson(Recording(), BlameOf(Recording(), {}), 9)[0].contains("estimated"));
-  CHECK(absl::StrContains(BlameText(growth), "estimated from 2,000 samples"));
-  CHECK(absl::StrContains(BlameText(growth), "75.0 % ± 1.9"));
+  CHECK_FALSE(TypesJson(TablesOf(Recording().model, {}), 4096, 9)[0].contains("estimated"));
+  CHECK(absl::StrContains(BlameTextOf(run), "estimated from 2,000 samples"));
+  CHECK(absl::StrContains(BlameTextOf(run), "75.0 % ± 1.9"));
 }
 
 TEST_CASE("report of blame: in words") {
-  const std::string text = BlameText(Recording());
+  const std::string text = BlameTextOf(Recording());
   INFO(text);
   CHECK(absl::StrContains(text,
                           "   75.0 %    58.6 MiB  refcount\n   20.0 %    15.6 MiB  data\n"
@@ -108,22 +101,22 @@ TEST_CASE("report of blame: in words") {
 }
 
 TEST_CASE("report of blame: nothing is said where causes are not known") {
-  CHECK(BlameText({}).empty());
-  Growth growth = Recording();
-  growth.processes[1].causes.reset();
-  CHECK(BlameText(growth).empty());
-  CHECK(DiagnosesJson(growth).empty());
-  CHECK(DiagnosesJson(growth).is_array());
+  CHECK(BlameTextOf({}).empty());
+  Run run = Recording();
+  run.model.processes[1].causes.reset();
+  CHECK(BlameTextOf(run).empty());
+  CHECK(DiagnosesJson(DiagnosesOf(run)).empty());
+  CHECK(DiagnosesJson(DiagnosesOf(run)).is_array());
 }
 
 TEST_CASE("report of blame: names of the target's choosing are printable in words and whole in JSON") {
-  Growth growth = Recording();
-  growth.places[0].type = "\x1b[2Jstr\n";
-  growth.frames[0] = {"c\x07.py", "\xff", 1};
-  const std::string text = BlameText(growth);
+  Run run = Recording();
+  run.model.copy_sites[0].type = "\x1b[2Jstr\n";
+  run.model.frames[0] = {"c\x07.py", "\xff", 1};
+  const std::string text = BlameTextOf(run);
   for (const char* raw : {"\x1b", "\x07", "\xff"}) CHECK_FALSE(absl::StrContains(text, raw));
   CHECK(absl::StrContains(text, "\\x1b[2Jstr\\x0a"));
-  CHECK(TypesJson(growth, BlameOf(growth, {}), 9)[0]["type"] == "\x1b[2Jstr\n");
+  CHECK(TypesJson(TablesOf(run.model, {}), 4096, 9)[0]["type"] == "\x1b[2Jstr\n");
 }
 
 }  // namespace cowprof

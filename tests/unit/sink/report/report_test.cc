@@ -1,6 +1,6 @@
 // The verdict in words and as JSON, against files in tests/golden that a person has read, and against
 // schema/report.schema.json. COWPROF_UPDATE_GOLDEN=1 writes the files anew: read the difference.
-#include "sink/report.h"
+#include "sink/report/report.h"
 
 #include <signal.h>
 
@@ -12,6 +12,7 @@
 
 #include "absl/strings/match.h"
 #include "json_schema.h"
+#include "judged.h"
 #include "random_recording.h"
 
 namespace cowprof {
@@ -23,29 +24,24 @@ void CheckGolden(const std::string& name, const std::string& text) {
   CHECK(ReadWhole(path) == text);
 }
 
-std::string JsonText(const Growth& growth) {
-  return ReportJson(growth).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+std::string JsonText(const Run& run) {
+  return ReportJsonOf(run).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
-std::vector<std::string> SchemaErrors(const Growth& growth) {
+std::vector<std::string> SchemaErrors(const Run& run) {
   static const JsonSchema schema("report");
-  const nlohmann::json json = nlohmann::json::parse(JsonText(growth), nullptr, false);
+  const nlohmann::json json = nlohmann::json::parse(JsonText(run), nullptr, false);
   return json.is_discarded() ? std::vector<std::string>{"no JSON"} : schema.Errors(json);
 }
 
 Event Process(int index, int parent, Origin origin, const std::string& command) {
-  Event event = {.t = absl::Milliseconds(10 * index), .kind = EventKind::kProcess, .index = index};
-  event.id = {4000 + index, 1};
-  event.parent = parent;
-  event.origin = origin;
-  event.comm = "python3";
-  event.command = command;
-  return event;
+  return {.t = absl::Milliseconds(10 * index),
+          .index = index,
+          .what = ProcessStarted{
+              .id = {4000 + index, 1}, .parent = parent, .origin = origin, .comm = "python3", .command = command}};
 }
 Event Ended(int index, int status) {
-  Event event = {.t = absl::Milliseconds(41'500), .kind = EventKind::kExit, .index = index};
-  event.status = status;
-  return event;
+  return {.t = absl::Milliseconds(41'500), .index = index, .what = ProcessExited{.status = status}};
 }
 ProcessSample Row(int index, uint64_t copies, uint64_t anon_pages) {
   ProcessSample row = {.index = index};
@@ -65,15 +61,15 @@ ProcessSample Row(int index, uint64_t copies, uint64_t anon_pages) {
 
 // A trainer, a worker that copied nearly all, one that was killed, one that nothing is known of, a helper, and a
 // process with a command that would like to be more than text.
-Growth Training() {
+Run Training() {
   constexpr char kTrain[] = "python3 train.py --data /data";
-  Growth growth;
-  growth.info = {.kernel = "6.18.0",
-                 .page_bytes = 4096,
-                 .rung = "btf-tracepoints",
-                 .exactness = Exactness::kExact,
-                 .target = {4000, 1},
-                 .command = kTrain};
+  Run run;
+  run.model.info = {.kernel = "6.18.0",
+                    .page_bytes = 4096,
+                    .rung = "btf-tracepoints",
+                    .exactness = Exactness::kExact,
+                    .target = {4000, 1},
+                    .command = kTrain};
   const LimitSample shm = {LimitKind::kShm, "/dev/shm", 67'108'864, 60'397'978},
                     cgroup = {LimitKind::kCgroupV2, "/job/7", {}, 3'000'000'000},
                     files = {LimitKind::kDescriptors, "RLIMIT_NOFILE", 1024, 118};
@@ -86,7 +82,7 @@ Growth Training() {
                      Process(5, 1, Origin::kFoundAtAttach, "\x1b[2J\"evil\"\n\xff")},
           .processes = {Row(0, 0, 80'000), Row(1, 0, 80'000), Row(2, 0, 80'000), unknown, {.index = 4}, {.index = 5}},
           .limits = {shm, cgroup, {LimitKind::kDescriptors, "RLIMIT_NOFILE", 1024, 300}}},
-         &growth);
+         &run);
   ProcessSample target = Row(0, 1200, 80'010);
   target.sweep = SweepFigures{.begin = absl::Seconds(40),
                               .end = absl::Milliseconds(40'250),
@@ -104,15 +100,15 @@ Growth Training() {
           .processes = {target, worker, Row(2, 512, 79'000), unknown, {.index = 4}, {.index = 5}},
           .limits = {shm, cgroup, files},
           .losses = {.events_dropped = 1, .unreadable = 2}},
-         &growth);
-  return growth;
+         &run);
+  return run;
 }
 
 }  // namespace
 
 TEST_CASE("the report of a training in words") {
-  CheckGolden("report_training.txt", ReportText(Training(), /*complete=*/true));
-  CheckGolden("report_cut_off.txt", ReportText(Training(), /*complete=*/false));
+  CheckGolden("report_training.txt", ReportTextOf(Training(), /*complete=*/true));
+  CheckGolden("report_cut_off.txt", ReportTextOf(Training(), /*complete=*/false));
 }
 
 TEST_CASE("the report of a training as JSON") {
@@ -121,7 +117,7 @@ TEST_CASE("the report of a training as JSON") {
 }
 
 TEST_CASE("figures of the report that can be checked on paper") {
-  const nlohmann::ordered_json json = ReportJson(Training());
+  const nlohmann::ordered_json json = ReportJsonOf(Training());
   const auto& worker = json["workers"][0];
   CHECK(worker["copies"] == 79'981);
   CHECK(worker["copied_bytes"] == 79'981 * 4096);
@@ -153,34 +149,34 @@ TEST_CASE("figures of the report that can be checked on paper") {
 }
 
 TEST_CASE("an empty recording and one without a worker") {
-  Growth growth;
-  CheckGolden("report_empty.txt", ReportText(growth, false));
-  CHECK(SchemaErrors(growth) == std::vector<std::string>{});
-  CHECK(ReportJson(growth)["target"]["start_method"] == "none");
-  growth.info = Training().info;
+  Run run;
+  CheckGolden("report_empty.txt", ReportTextOf(run, false));
+  CHECK(SchemaErrors(run) == std::vector<std::string>{});
+  CHECK(ReportJsonOf(run)["target"]["start_method"] == "none");
+  run.model.info = Training().model.info;
   Append({.t = absl::Seconds(1), .events = {Process(0, -1, Origin::kTarget, "sleep 9")}, .processes = {Row(0, 7, 50)}},
-         &growth);
-  CheckGolden("report_alone.txt", ReportText(growth, true));
-  CHECK(SchemaErrors(growth) == std::vector<std::string>{});
+         &run);
+  CheckGolden("report_alone.txt", ReportTextOf(run, true));
+  CHECK(SchemaErrors(run) == std::vector<std::string>{});
 }
 
 TEST_CASE("nothing in a name reaches the terminal raw") {
-  Growth growth = Training();
-  growth.info.command = growth.processes[0].command = "\x1b]0;title\x07\n\xe2\x80\xae";
-  growth.limits[0].now.name = growth.limits[0].now.name = "/dev/\x1b[2Jshm\n";
-  const std::string text = ReportText(growth, true);
+  Run run = Training();
+  run.model.info.command = run.model.processes[0].command = "\x1b]0;title\x07\n\xe2\x80\xae";
+  run.model.limits[0].now.name = run.model.limits[0].now.name = "/dev/\x1b[2Jshm\n";
+  const std::string text = ReportTextOf(run, true);
   CHECK_FALSE(absl::StrContains(text, "\x1b"));
   CHECK_FALSE(absl::StrContains(text, "\x07"));
   CHECK_FALSE(absl::StrContains(text, "\xe2\x80\xae"));
 }
 
 TEST_CASE("many workers: those that copied most are listed, the rest is counted") {
-  Growth growth;
-  Append({.events = {Process(0, -1, Origin::kTarget, "t")}}, &growth);
+  Run run;
+  Append({.events = {Process(0, -1, Origin::kTarget, "t")}}, &run);
   for (int i = 1; i <= 100; ++i) {
-    Append({.events = {Process(i, 0, Origin::kForked, "t")}, .processes = {Row(i, i, 500)}}, &growth);
+    Append({.events = {Process(i, 0, Origin::kForked, "t")}, .processes = {Row(i, i, 500)}}, &run);
   }
-  const std::string text = ReportText(growth, true);
+  const std::string text = ReportTextOf(run, true);
   CHECK(absl::StrContains(text, "4100 "));
   CHECK_FALSE(absl::StrContains(text, " 4001 "));
   CHECK(absl::StrContains(text, "68 more that copied less"));
@@ -188,14 +184,13 @@ TEST_CASE("many workers: those that copied most are listed, the rest is counted"
 }
 
 TEST_CASE("the nearest limit is the fullest one that is set") {
-  Growth growth;
-  CHECK(NearestLimit(growth) == nullptr);
-  growth.limits = {{.now = {LimitKind::kHost, "none", {}, 900}},
-                   {.now = {LimitKind::kShm, "half", 100, 50}},
-                   {.now = {LimitKind::kDescriptors, "most", 10, 9}},
-                   {.now = {LimitKind::kShm, "zero", 0, 5}}};
-  REQUIRE(NearestLimit(growth) != nullptr);
-  CHECK(NearestLimit(growth)->now.name == "most");
+  Run run;
+  CHECK(Judge(run, Detail::kTick).nearest_limit == -1);
+  run.model.limits = {{.now = {LimitKind::kHost, "none", {}, 900}},
+                      {.now = {LimitKind::kShm, "half", 100, 50}},
+                      {.now = {LimitKind::kDescriptors, "most", 10, 9}},
+                      {.now = {LimitKind::kShm, "zero", 0, 5}}};
+  CHECK(Judge(run, Detail::kTick).nearest_limit == 2);
 }
 
 TEST_CASE("losses in words") {
@@ -214,10 +209,10 @@ TEST_CASE("the report of any recording keeps to its schema") {
   const unsigned seed = GENERATE(range(1u, 13u));
   INFO("seed " << seed);
   RandomRecording recording(seed);
-  Growth growth = {.info = recording.Info()};
-  for (int i = 0; i < 30; ++i) Append(recording.Next(), &growth);
-  CHECK(SchemaErrors(growth) == std::vector<std::string>{});
-  CHECK_FALSE(ReportText(growth, seed % 2).empty());
+  Run run = {.model = {.info = recording.Info()}};
+  for (int i = 0; i < 30; ++i) Append(recording.Next(), &run);
+  CHECK(SchemaErrors(run) == std::vector<std::string>{});
+  CHECK_FALSE(ReportTextOf(run, seed % 2).empty());
 }
 
 }  // namespace cowprof

@@ -1,10 +1,11 @@
 // Text in the columns of a terminal, wide characters and accents included; and the screen at every size.
-#include "sink/columns.h"
+#include "sink/terminal/columns.h"
 
 #include <catch2/catch.hpp>
 
+#include "judged.h"
 #include "random_recording.h"
-#include "sink/screen.h"
+#include "sink/terminal/screen.h"
 
 namespace cowprof {
 
@@ -33,13 +34,15 @@ TEST_CASE("cut to columns, never through a character") {
 
 TEST_CASE("the screen fits every size") {
   RandomRecording recording(GENERATE(1, 2, 3));
-  Growth growth;
-  growth.info = recording.Info();
-  growth.info.command = "python3 訓練.py 漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字";
-  for (int i = 0; i < 40; ++i) Append(recording.Next(), &growth);
+  Run run;
+  run.model.info = recording.Info();
+  run.model.info.command = "python3 訓練.py 漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字";
+  for (int i = 0; i < 40; ++i) Append(recording.Next(), &run);
+  const Findings findings = Judge(run, Detail::kScreen);
   for (int columns : {1, 10, 39, 40, 41, 60, 80, 120, 300}) {
     for (int rows : {1, 5, 9, 10, 11, 24, 50, 100}) {
-      const std::vector<ScreenLine> lines = Screen(growth, {columns, rows}, "http://127.0.0.1:8080/?token=0");
+      const std::vector<ScreenLine> lines =
+          Screen(run.model, findings, {{columns, rows}, "http://127.0.0.1:8080/?token=0"});
       INFO(columns << "x" << rows);
       CHECK(lines.size() <= static_cast<size_t>(rows));
       CHECK((columns < 40 || rows < 10 ? lines.size() == 1 : lines.size() >= 8));

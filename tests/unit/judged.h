@@ -1,0 +1,23 @@
+// Shorthands for tests that make a run by hand and ask what is found in it.
+#ifndef COWPROF_TESTS_UNIT_JUDGED_H_
+#define COWPROF_TESTS_UNIT_JUDGED_H_
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/judge/findings.h"
+#include "sink/report/report.h"
+
+namespace cowprof {
+
+inline std::vector<Diagnosis> DiagnosesOf(const Run& run) { return Judge(run).diagnoses; }
+inline std::string LargestGroupOf(const Run& run) { return Judge(run).largest_group; }
+inline Forecast ForecastOf(const Run& run) { return ForecastOf(run.model, run.estimates.forecast); }
+inline nlohmann::ordered_json ReportJsonOf(const Run& run) { return ReportJson(run.model, Judge(run)); }
+inline std::string ReportTextOf(const Run& run, bool complete) { return ReportText(run.model, Judge(run), complete); }
+
+}  // namespace cowprof
+
+#endif  // COWPROF_TESTS_UNIT_JUDGED_H_

@@ -1,0 +1,48 @@
+// Owns the tests of pure functions of web/src/data and web/src/core, in Node alone.
+// Does not: test what is visible; the tests in the browser do.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { pack } from "./payload.mjs";
+import { loadSource } from "./source.mjs";
+import { makePage } from "./synthetic.mjs";
+
+test("a page is decoded, and a process is found by its index although its pid comes twice", async () => {
+  const data = makePage();
+  for (const row of [data.processes[3], data.report.workers[2]]) row.pid = data.processes[2].pid;
+  data.events.push({ t: 175, kind: "exit", index: 3, pid: data.processes[3].pid, text: "ended" });
+  const { parsePayload } = await loadSource("data/decode.ts");
+  const { trackOf, processOf } = await loadSource("core/processes.ts");
+  const page = await parsePayload(pack(data));
+  assert.deepEqual([...page.processes[1].columns.copies.values], data.processes[1].copies);
+  for (const [nth, process] of page.report.workers.entries()) {
+    assert.equal(trackOf(page, process).index, nth + 1);
+    assert.equal(processOf(page.report, trackOf(page, process)), process);
+  }
+  const ends = page.events.filter(({ kind }) => kind === "killed" || kind === "exit").map(({ kind, seconds }) => [kind, seconds]);
+  assert.deepEqual(ends, [
+    ["killed", data.processes[2].ended],
+    ["exit", 175],
+  ]);
+});
+
+test("binary search: bounds at, between and beyond the values", async () => {
+  const { lowerBound, upperBound, lastBefore, nearestSample } = await loadSource("core/search.ts");
+  const sorted = Float64Array.of(1, 2, 2, 4);
+  const wanted = [0, 1, 2, 3, 4, 5];
+  const each = (find) => wanted.map((one) => find(sorted, one));
+  assert.deepEqual(each(lowerBound), [0, 0, 1, 3, 3, 4]);
+  assert.deepEqual(each(upperBound), [0, 1, 3, 3, 4, 4]);
+  assert.deepEqual(each(lastBefore), [-1, 0, 2, 2, 3, 3]);
+  assert.equal(nearestSample(sorted, 3.5), 3);
+});
+
+test("figures are formatted as in the terminal; a name can't hide a control character", async () => {
+  const { formatBytes, formatClock, formatShare, visibleText } = await loadSource("core/format.ts");
+  assert.deepEqual([0, 1023, 1536, 2 ** 40, null].map(formatBytes), ["0 B", "1023 B", "1.5 KiB", "1.0 TiB", "—"]);
+  assert.deepEqual(
+    [7, 750, 3723].map((one) => formatClock(one)),
+    ["0:07", "12:30", "1:02:03"],
+  );
+  assert.deepEqual([0, 0.0001, 0.05, 0.5].map(formatShare), ["0 %", "< 0.1 %", "5.0 %", "50 %"]);
+  assert.equal(visibleText("a\u202eb\u0007"), "a\\u{202e}b\\u{7}");
+});
