@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds web/dist/template.html. Called by CMake. Packages come from the npm registry once; afterwards no network is needed.
+# Builds web/dist/template.html. Needs the network only once, to install packages from npm.
 set -euo pipefail
 cd "$(dirname "$0")/../web"
 if [ ! -e node_modules/.package-lock.json ] || [ package-lock.json -nt node_modules/.package-lock.json ]; then

@@ -1,7 +1,18 @@
 #!/usr/bin/env bash
-# Builds the tool at build/cowprof, with its tests. Called by demo.sh and test.sh; by hand after scripts/install-deps.sh.
+# Builds the tool, with its page, at build/cowprof. Needs what scripts/install-deps.sh installs for the same word.
+#
+# usage: build.sh [tool|tests]     tests: also the unit tests and the workloads of the system tests
 set -euo pipefail
 cd "$(dirname "$0")/.."
+case "${1:-tool}" in
+  tool) tests=OFF target=cowprof ;;
+  tests) tests=ON target=all ;;
+  *) echo "usage: build.sh [tool|tests]" >&2; exit 2 ;;
+esac
 mkdir -p build
-[ -e build/build.ninja ] || cmake -S . -B build -G Ninja >build/configure.log 2>&1 || { cat build/configure.log >&2; exit 1; }
-cmake --build build
+# A build directory with tests stays one: the tool alone is a target of it.
+if [ ! -e build/build.ninja ] || { [ $tests = ON ] && ! grep -q '^COWPROF_TESTS:BOOL=ON' build/CMakeCache.txt; }; then
+  cmake --preset release -DCOWPROF_TESTS=$tests >build/configure.log 2>&1 || { cat build/configure.log >&2; exit 1; }
+fi
+TIMEFORMAT="build.sh: %1R s, of CPU time %1U + %1S s"
+time cmake --build build --target $target

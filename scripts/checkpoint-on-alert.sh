@@ -1,11 +1,11 @@
 #!/bin/sh
-# For --on-alert: asks the trainer to write a checkpoint, by SIGUSR1, when memory is about to run out. See docs/alerts.md.
-# Descriptors and the like are no reason; a trainer that does not handle SIGUSR1 would be killed by it: it is asked first.
+# For --on-alert: sends the trainer SIGUSR1, to make it write a checkpoint, when memory is about to run out (docs/alerts.md).
+# Ignores other alerts, such as descriptors. SIGUSR1 would kill a trainer without a handler, so that is checked first.
 case "$COWPROF_ALERT_KIND" in
 	cgroup-v1 | cgroup-v2 | host | shm) ;;
 	*) exit 0 ;;
 esac
-# SigCgt: a mask of the signals that the process handles; SIGUSR1 is number 10, bit 9.
+# SigCgt is a mask of the signals that the process handles; SIGUSR1 is number 10, so bit 9.
 caught=$(awk '/^SigCgt:/ { print $2 }' "/proc/$COWPROF_PID/status")
 case "${caught#?????????????}" in
 	[2367abefABEF]??) exec kill -USR1 "$COWPROF_PID" ;;

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Shows cowprof on a real PyTorch training run: installs what is missing, builds, trains for half a minute with two DataLoader workers
-# over Python dicts, and records it. Leaves demo/timeline.json, demo/timeline.html and the report in words.
+# Shows cowprof on a real PyTorch training run: installs what is missing, builds the tool and its page, trains for half a minute with
+# two DataLoader workers over Python dicts, and records it. Leaves demo/timeline.json, demo/timeline.html and the report in words.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-scripts/install-deps.sh
-scripts/build.sh
+scripts/install-deps.sh demo
+scripts/build.sh tool
 if [ "$(id -u)" -ne 0 ]; then
   echo "demo: cowprof needs root for its probes; run: sudo scripts/demo.sh" >&2
   exit 4

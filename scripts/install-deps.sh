@@ -1,15 +1,32 @@
 #!/usr/bin/env bash
-# Installs what building, testing and the demo need: Debian packages, and the page's npm packages. Asks the network only for what is
-# missing, so that it also works offline once everything is there. Called by demo.sh and test.sh.
+# Installs Debian packages, and nothing from the network if they are all there. The page's npm packages come with the build.
+#
+# usage: install-deps.sh [SET...]
+#   tool    to build cowprof and its page (the default)
+#   demo    tool, and what scripts/demo.sh trains with
+#   tests   demo, and what scripts/test.sh runs
+#   lint    what scripts/lint.sh runs
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-packages=(build-essential cmake ninja-build pkg-config clang llvm bpftool libbpf-dev libelf-dev libmicrohttpd-dev libseccomp-dev zlib1g-dev libabsl-dev
-  nlohmann-json3-dev libcli11-dev catch2 nodejs python3 python3-torch)
-if [ "${1:-}" = tests ]; then
-  packages+=(libclang-rt-dev python3-pytest python3-jsonschema python3-psutil python3-pyte linux-perf chromium python3-pandas procps util-linux passwd
-    strace libcap2-bin qemu-system-x86 e2fsprogs)
-fi
+tool=(build-essential cmake ninja-build pkg-config clang bpftool libbpf-dev libelf-dev libmicrohttpd-dev libseccomp-dev zlib1g-dev
+  libabsl-dev nlohmann-json3-dev libcli11-dev nodejs)
+demo=("${tool[@]}" python3 python3-torch)
+# clang-format: the test `format`. llvm: symbols in the reports of sanitizers.
+tests=("${demo[@]}" catch2 clang-format llvm libclang-rt-dev python3-pytest python3-jsonschema python3-psutil python3-pyte linux-perf chromium
+  python3-pandas procps util-linux passwd strace libcap2-bin qemu-system-x86 e2fsprogs)
+lint=(clang-format clang-tidy nodejs)
+
+packages=()
+for set in "${@:-tool}"; do
+  case "$set" in
+    tool) packages+=("${tool[@]}") ;;
+    demo) packages+=("${demo[@]}") ;;
+    tests) packages+=("${tests[@]}") ;;
+    lint) packages+=("${lint[@]}") ;;
+    *) echo "usage: install-deps.sh [tool|demo|tests|lint]..." >&2; exit 2 ;;
+  esac
+done
 
 installed() { dpkg-query -W -f '${Status}' "$1" 2>/dev/null | grep -q 'ok installed'; }
 missing=()

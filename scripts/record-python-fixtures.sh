@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Records tests/fixtures/python/*.txt again from the interpreters of this machine: Debian's, and those of pyenv if it is
-# there. Each runs in a neutral folder under a neutral name, so that no path of this machine gets into a fixture.
+# Re-records tests/fixtures/python/*.txt from the installed interpreters: Debian's, and pyenv's if there are any. Each runs
+# in a neutral folder under a neutral name, so that no local path gets into a fixture.
 #
 # usage: record-python-fixtures.sh RECORD_PYTHON [NAME=PYTHON...]     as in: build/record_python 3.14=/tmp/p/python3.14
 set -euo pipefail
@@ -25,13 +25,13 @@ done
 for python in "${pythons[@]}"; do
   name=${python%%=*} path=${python#*=}
   if [ -d "$path" ]; then
-    # A folder of an interpreter: reached through a link, from which it takes the paths of its library.
+    # An interpreter's folder: run it through a neutral link, from which it derives the paths of its library.
     ln -sfn "$path" "$folder/python"
     path=$folder/python/bin/python3
   fi
   run "$name" "$path"
 done
 if grep -lF -e "$HOME" -e "$fixtures" "$fixtures"/*.txt; then
-  echo "record-python-fixtures: these hold a path of this machine" >&2
+  echo "record-python-fixtures: these files contain a local path" >&2
   exit 1
 fi

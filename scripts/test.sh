@@ -1,7 +1,19 @@
 #!/usr/bin/env bash
-# Installs, builds and runs every test: unit, then the page in a real browser, then real processes (as root). Slow parts last.
+# Installs what is missing, builds, and runs a slice of every kind of test; says what runs and how long each part took.
+#
+# usage: test.sh [--all] [ctest's options]     as in: test.sh -R '^(unit|web)$'
+#   --all   everything: the slow system tests, long fuzzing, more kernels (docs/testing.md); takes hours
 set -euo pipefail
 cd "$(dirname "$0")/.."
+options=()
+if [ "${1:-}" = --all ]; then
+  options=(-C all)
+  shift
+fi
+start=$SECONDS
 scripts/install-deps.sh tests
-scripts/build.sh
-exec ctest --test-dir build --output-on-failure "$@"
+installed=$SECONDS
+scripts/build.sh tests
+# Two at a time, however many CPUs there are: some parts count on having one to themselves.
+exec /usr/bin/python3 scripts/run-ctest.py --part "install=$((installed - start))" --part "build=$((SECONDS - installed))" -- \
+  --test-dir build --output-on-failure -j 2 "${options[@]}" "$@"
