@@ -8,9 +8,9 @@
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, COWPROF_MAX_PLACE_ROWS);
-	__type(key, struct cowprof_place_key);
-	__type(value, struct cowprof_place);
-} places SEC(".maps");
+	__type(key, struct cowprof_copy_site_key);
+	__type(value, struct cowprof_copy_site);
+} copy_sites SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -20,7 +20,7 @@ struct {
 } stacks SEC(".maps");
 
 const volatile int every_copy;
-const volatile int no_places;
+const volatile int no_copy_sites;
 
 enum {
 	FIRST_SAMPLES = 2048, // over which the gap grows from FIRST_GAP_NS to GAP_NS
@@ -50,26 +50,28 @@ static __u64 keep_stack(struct thread_state *state)
 	return 0;
 }
 
-static void add_place(struct cowprof_place_key *key, __u64 copies)
+static void add_copy_site(struct cowprof_copy_site_key *key, __u64 copies)
 {
-	struct cowprof_place one = { .copies = copies, .samples = 1, .squares = copies * copies };
-	struct cowprof_place *place = bpf_map_lookup_elem(&places, key);
+	struct cowprof_copy_site one = { .copies = copies,
+					 .samples = 1,
+					 .squares = copies * copies };
+	struct cowprof_copy_site *site = bpf_map_lookup_elem(&copy_sites, key);
 
-	if (!place && !bpf_map_update_elem(&places, key, &one, BPF_NOEXIST)) {
+	if (!site && !bpf_map_update_elem(&copy_sites, key, &one, BPF_NOEXIST)) {
 		__sync_fetch_and_add(&place_rows_left, -1);
 		if (key->stack)
 			announce_news();
 		return;
 	}
-	if (!place)
-		place = bpf_map_lookup_elem(&places, key);
-	if (!place) {
+	if (!site)
+		site = bpf_map_lookup_elem(&copy_sites, key);
+	if (!site) {
 		__sync_fetch_and_add(&losses.place_rows_dropped, copies);
 		return;
 	}
-	__sync_fetch_and_add(&place->copies, copies);
-	__sync_fetch_and_add(&place->samples, 1);
-	__sync_fetch_and_add(&place->squares, copies * copies);
+	__sync_fetch_and_add(&site->copies, copies);
+	__sync_fetch_and_add(&site->samples, 1);
+	__sync_fetch_and_add(&site->squares, copies * copies);
 }
 
 static void plan_next_sample(struct thread_state *state)
@@ -91,15 +93,15 @@ static void plan_next_sample(struct thread_state *state)
 	state->sample = state->gap == 1;
 }
 
-static __noinline int sample_place(struct thread_state *state,
+static __noinline int sample_copy_site(struct thread_state *state,
 				   const struct cowprof_cause_key *cause, __u64 type)
 {
-	struct cowprof_place_key key = { .cause = *cause, .type = type };
+	struct cowprof_copy_site_key key = { .cause = *cause, .type = type };
 	struct cowprof_image *image;
 	__u32 image_id = state->image;
 
 	key.cause.ip = state->ip; // without an image, too: user space names its symbol
-	if (no_places) {
+	if (no_copy_sites) {
 		plan_next_sample(state);
 		return 0;
 	}
@@ -108,7 +110,7 @@ static __noinline int sample_place(struct thread_state *state,
 		walk_frames(state, image);
 		key.stack = keep_stack(state);
 	}
-	add_place(&key, state->gap ? state->gap : 1);
+	add_copy_site(&key, state->gap ? state->gap : 1);
 	plan_next_sample(state);
 	return 0;
 }

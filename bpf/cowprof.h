@@ -129,12 +129,12 @@ struct cowprof_site_key {
 };
 
 // Key of the place table: a sampled copy with its Python stack.
-struct cowprof_place_key {
+struct cowprof_copy_site_key {
 	struct cowprof_cause_key cause;
 	unsigned long long type; // address of the object's type; 0: unknown
 	unsigned long long stack; // key in the stack table; 0: no Python frame
 };
-struct cowprof_place {
+struct cowprof_copy_site {
 	unsigned long long copies; // represented by the samples
 	unsigned long long samples;
 	unsigned long long squares; // sum of squared sample weights, for the variance

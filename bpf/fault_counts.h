@@ -119,7 +119,7 @@ static void count_copy(struct thread_state *state)
 		}
 	}
 	if (state->sample)
-		sample_place(state, &key, type);
+		sample_copy_site(state, &key, type);
 	else if (--state->copies_left <= 1)
 		state->sample = 1;
 }

@@ -109,15 +109,14 @@ absl::Status BpfFaults::Load(const BpfOptions& options) {
   if (options.max_processes != 0) bpf_map__set_max_entries(skeleton_->maps.processes, options.max_processes);
   if (options.max_cause_rows != 0) bpf_map__set_max_entries(skeleton_->maps.causes, options.max_cause_rows);
   skeleton_->rodata->every_copy = options.every_copy;
-  skeleton_->rodata->no_places = !options.copy_sites;
+  skeleton_->rodata->no_copy_sites = !options.copy_sites;
   const bool may_read = libbpf_probe_bpf_helper(BPF_PROG_TYPE_RAW_TRACEPOINT, BPF_FUNC_probe_read_kernel, nullptr) == 1;
   skeleton_->rodata->kernel_reads = options.kernel_reads && may_read;
   skeleton_->rodata->own_pids = !HasHostPids();
   if (!may_read && !HasHostPids()) {
     return absl::PermissionDeniedError(
         "cowprof runs in a pid namespace of its own, and this kernel does not let probes look up the ids that "
-        "processes "
-        "have in it (it is locked down)");
+        "processes have in it (it is locked down)");
   }
   if (int error = cowprof_probes::load(skeleton_.get()))
     return BpfStatus(-error, absl::StrCat("load the programs of ", options.copies));
@@ -311,8 +310,8 @@ absl::StatusOr<std::vector<TouchedRegion>> BpfFaults::PullRegions() {
 }
 
 absl::StatusOr<std::vector<CopySiteRow>> BpfFaults::PullCopySites() {
-  const int map = bpf_map__fd(skeleton_->maps.places);
-  const auto rows = ReadHash<cowprof_place_key, cowprof_place>(map, "places");
+  const int map = bpf_map__fd(skeleton_->maps.copy_sites);
+  const auto rows = ReadHash<cowprof_copy_site_key, cowprof_copy_site>(map, "copy_sites");
   if (!rows.ok()) return rows.status();
   std::vector<CopySiteRow> copy_sites;
   int room = COWPROF_MAX_PLACE_ROWS - static_cast<int>(rows->size());
