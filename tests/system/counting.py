@@ -14,7 +14,7 @@ def run_attached(command, folder, *options):
     workload = harness.Process([harness.WORKLOADS / command[0], *command[1:], "--wait"])
     try:
         workload.await_line("role", "ready")
-        recording = harness.attach_aloud(workload.pid, folder / "attached.json", *options)
+        recording = harness.attach(workload.pid, folder / "attached.json", *options)
         try:
             recording.await_sample()
             workload.go()

@@ -84,7 +84,7 @@ Run = collections.namedtuple("Run", "worker report path")
 
 def attach_and_go(process, folder, *options):
     """Attaches to a workload that is ready, releases it, waits for both. Returns the recording."""
-    recording = harness.attach_aloud(process.pid, folder / "planted.json", "--interval", "200ms", *options)
+    recording = harness.attach(process.pid, folder / "planted.json", "--interval", "200ms", *options)
     try:
         recording.await_sample()
         process.go()

@@ -50,7 +50,7 @@ def growth(tmp_path_factory):
     try:
         training.await_line("event", "progress")  # first batches of the first epoch, so its workers exist
         before = Moment(training.pid)
-        recording = harness.attach_aloud(training.pid, path, "--interval", "250ms")
+        recording = harness.attach(training.pid, path, "--interval", "250ms")
         try:
             recording.await_sample()
             before.release()

@@ -37,7 +37,7 @@ def test_a_rung_can_be_disabled(start_workload, start_recording):
     """--without disables a rung: cowprof uses another, or says so in one line with exit status 5."""
     chosen = doctor()["rung"]
     target = start_workload("fork_copies", "--pages=10", "--wait")
-    recording = start_recording(target.pid, "--without", chosen, "--duration", "300ms")
+    recording = start_recording(target.pid, "--quiet", "--without", chosen, "--duration", "300ms")
     status = recording.wait()
     assert status in (0, 5), recording.stderr
     if status == 5:

@@ -115,7 +115,7 @@ def test_data_loaded_after_the_attach_is_known_when_copied(tmp_path):
     path = tmp_path / "early.json"
     process = harness.Process([harness.PYTHON, forecast_error.WORKLOAD, "--items=600000", "--workers=1",
                                "--epoch-seconds=20", "--seconds=4"])
-    recording = harness.attach_aloud(process.pid, path, "--interval", "100ms")
+    recording = harness.attach(process.pid, path, "--interval", "100ms")
     try:
         recording.await_sample()
         process.await_line("event", "ready", 60)

@@ -124,7 +124,7 @@ def test_a_target_that_ends_during_the_attach(reaped, start_workload, start_reco
     for delay_ms in range(0, 100, 5):
         workload = start_workload("fork_copies", "--pages=10", "--wait")
         workload.await_line("role", "ready")
-        recording = start_recording(workload.pid)
+        recording = start_recording(workload.pid, "--quiet")
         time.sleep(delay_ms / 1000)  # there is no event to wait for during the attach
         workload.go()
         if reaped:

@@ -294,7 +294,7 @@ def test_a_disk_that_is_full_from_the_start(small_disk, start_workload):
 
 def test_a_disk_that_fills_up_during_the_run(small_disk, start_workload):
     tree = start_workload("attach_tree", "--branches=1")
-    recording = harness.attach(tree.pid, small_disk / "out.json", "--interval", "50ms", "--duration", "3s")
+    recording = harness.attach(tree.pid, small_disk / "out.json", "--quiet", "--interval", "50ms", "--duration", "3s")
     try:
         recording.await_sample()
         fill(small_disk)

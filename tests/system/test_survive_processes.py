@@ -167,7 +167,7 @@ def test_short_lived_children_during_reads(forks, start_workload, start_recordin
     """Every kind of read, as often as possible, of processes that exit within a millisecond."""
     storm = start_workload("many_forks", f"--forks={forks}", "--rate=1500", "--pages=8", "--wait", "--linger")
     storm.await_line("role", "ready")
-    recording = start_recording(storm.pid, "--interval", "20ms", "--verify")
+    recording = start_recording(storm.pid, "--quiet", "--interval", "20ms", "--verify")
     recording.await_sample()
     storm.go()
     storm.await_line("role", "storm", seconds=120)
@@ -201,7 +201,7 @@ def test_short_lived_python_children_during_reads(start_recording, figure):
     storm = harness.Process([harness.PYTHON, "-c", PYTHON_STORM, "300"])
     try:
         storm.await_line("role", "ready")
-        recording = start_recording(storm.pid, "--interval", "20ms")
+        recording = start_recording(storm.pid, "--quiet", "--interval", "20ms")
         recording.await_sample()
         storm.go()
         storm.finish(60 * usage.crowding())

@@ -33,7 +33,7 @@ def test_a_disk_that_fills_up_and_is_freed_again(small_disk, start_workload, fig
     """Processes that came and went meanwhile, and all copies, are recorded once there is room again."""
     storm = start_workload("many_forks", "--forks=60", "--rate=30", "--pages=50", "--wait", "--linger")
     storm.await_line("role", "ready")
-    recording = harness.attach(storm.pid, small_disk / "out.json", "--interval", "50ms")
+    recording = harness.attach(storm.pid, small_disk / "out.json", "--quiet", "--interval", "50ms")
     try:
         recording.await_sample()
         fill(small_disk)
@@ -58,7 +58,7 @@ def test_a_disk_that_fills_up_and_is_freed_again(small_disk, start_workload, fig
 def test_a_file_of_limited_length(tree, start_recording, figure):
     """`ulimit -f`, which looks like a quota to the writer."""
     most = 40000  # about 20 ticks of this tree
-    recording = start_recording(tree.pid, "--interval=50ms", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most)))
+    recording = start_recording(tree.pid, "--quiet", "--interval=50ms", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most)))
     recording.await_sample()
 
     def stuck():
@@ -85,7 +85,7 @@ def test_a_read_only_file_system(small_disk, start_workload, figure):  # noqa: F
 
 
 def test_a_file_that_is_moved_while_it_is_written(tree, start_recording, tmp_path, figure):
-    recording = start_recording(tree.pid, "--interval", "50ms")
+    recording = start_recording(tree.pid, "--quiet", "--interval", "50ms")
     recording.await_sample()
     moved = tmp_path / "elsewhere.json"
     recording.path.rename(moved)

@@ -44,7 +44,7 @@ def record(command, path, known):
     process = harness.Process(command)
     try:
         process.await_line("event", "ready", 60)
-        recording = harness.attach_aloud(process.pid, path, "--interval", "100ms")
+        recording = harness.attach(process.pid, path, "--interval", "100ms")
         try:
             recording.await_sample()
             process.go()

@@ -1,7 +1,7 @@
-// Two ways of filling memory are told apart. Where copies march (data read in order), what lies ahead will be copied as
-// densely as what lies behind. Where they fall everywhere (shuffled), it is the question how many kinds of birds live
-// in a forest of which some were seen once, some twice (unseen_estimator.h). No clock is used, so stalls and a loaded
-// machine don't matter.
+// Distinguishes two ways of filling memory. If copies march (data read in order), what lies ahead will be copied as
+// densely as what lies behind. If they fall everywhere (shuffled), it is like asking how many kinds of birds live in a
+// forest when some were seen once, some twice (unseen_estimator.h). No clock is used, so stalls and a loaded machine
+// don't matter.
 #include "model/estimate/working_set_estimator.h"
 
 #include <algorithm>
@@ -18,25 +18,25 @@ namespace {
 constexpr uint64_t kChunkPages = 64;
 constexpr uint64_t kGroupPages = 4;  // a pool of pymalloc is 16 KiB from CPython 3.10 on
 constexpr double kLeastHits = 384, kFewHits = 64, kSmallPart = 0.1;
-// What a worker of PyTorch copies by starting (modules, its own state), which says nothing of the data.
+// What a PyTorch worker copies by starting (modules, its own state), which says nothing about the data.
 constexpr double kStartPages = 512;
 constexpr double kMostUntold = 0.4;    // of all hits
 constexpr double kLeastMargin = 0.05;  // of an estimate, whatever the figures say: not every page of a pool is read
-constexpr double kMarch = 0.7;         // correlation of time and address from which on copies march
+constexpr double kMarch = 0.7;         // correlation of time and address from which on copies are said to march
 constexpr double kMovedOn = 0.5;       // see AgeOf
 // Objects beyond 512 bytes come from malloc, and have their reference count in one page of those they fill. How many
-// pages have none can't be told from one worker: all are hit where objects are smaller than a page, half of them at 8
-// KiB.
+// pages have none can't be told from one worker: all are hit if objects are smaller than a page, half of them at 8 KiB.
 constexpr double kHeads = 0.72, kFewestHeads = 0.5;
 constexpr double kAlike = 1.15;
-// Where pages were looked at: not all objects of such a region are read, and few enough were looked at to err.
+// For regions whose pages were examined: not all of their objects are read, and so few pages were examined that the
+// figure errs.
 constexpr double kLookMargin = 0.1, kLeastOfHeaded = 0.75;
-// A record of fewer pages, or of a smaller part of all, would be a guess about a few.
+// A record of fewer pages, or of a smaller part of all, would be a guess from a few.
 constexpr uint64_t kLeastOfRecord = 64, kRecordsPart = 50;
-// Objects of a data set share their pools with others that nobody reads (strings with the keys of dicts of that size),
-// so some pools are hit far more rarely than most, and how many of their pages will be depends on how long reading goes
-// on: until the usual page would have been hit so many times; at least and at most for so many times what was read so
-// far.
+// Objects of a data set share their pools with others that are never read (strings with the keys of dicts of that
+// size), so some pools are hit far more rarely than most. How many of their pages will be hit depends on how long
+// reading goes on: until the usual page would have been hit `hits` times, but at least for `least` and at most for
+// `most` times what was read so far.
 struct Reading {
   double hits, least, most;
 };
@@ -46,7 +46,7 @@ constexpr Reading kShort = {3, 1, 16}, kUsual = {6.5, 2, 28}, kLong = {25, 3, 60
 struct Row {
   uint64_t chunk = 0;
   int first_record = 0, last_record = 0;  // the earliest and the latest of any worker
-  int added = 0;                          // pages, by the latest
+  int added = 0;                          // pages added by the record that is judged
   std::vector<uint64_t> bits;             // of each worker that hit it
 };
 
@@ -57,11 +57,11 @@ struct Zone {
   int workers = 0;
   double scale = 1;  // how many chunks each row stands for
   std::optional<bool> persistent;
-  // Times of what was read so far at which the reading ends, by how far it has come elsewhere; absent: not known.
+  // When reading ends, in multiples of what was read so far, judged by its progress elsewhere; absent: unknown.
   std::optional<PoolEstimate> end;
 };
 
-// All pages that it has, as far as is known: what a sample of chunks would see of them.
+// Returns all pages of the zone, as far as known, scaled to what a sample of chunks sees of them.
 double PagesOf(const Zone& zone) {
   double pages = 0;
   for (const PageZone& part : zone.parts) pages += part.end - part.first;
@@ -72,7 +72,7 @@ PoolEstimate operator+(const PoolEstimate& a, const PoolEstimate& b) {
   return {a.low + b.low, a.best + b.best, a.high + b.high, a.sequential || b.sequential};
 }
 
-constexpr double kSteady = 0.95;  // of PoolEstimate.stretch
+constexpr double kSteady = 0.95;  // PoolEstimate::stretch at a steady pace
 
 double HitsOf(const Zone& zone) {
   double hits = 0;
@@ -82,7 +82,8 @@ double HitsOf(const Zone& zone) {
   return hits;
 }
 
-// Groups of pages as the places, and their pages as the trials: those of all workers together, or of each for itself.
+// Takes groups of pages as places and their pages as trials: those of all workers together, or of each worker for
+// itself.
 Caught HitsOfGroups(const Zone& zone, uint64_t group_pages, bool together = true) {
   const uint64_t trials = group_pages * (together ? zone.workers : 1);
   Caught caught = {.at = std::vector<double>(trials + 1), .trials = static_cast<int>(trials)};
@@ -101,8 +102,8 @@ Caught HitsOfGroups(const Zone& zone, uint64_t group_pages, bool together = true
   return caught;
 }
 
-// The largest share of copied pages whose neighbour at some distance was copied, too: of a texture that repeats itself
-// (objects of one size) that is the share of what can be copied that has been.
+// Returns the largest share of copied pages whose neighbour at some distance was copied, too. In a repeating texture
+// (objects of one size) that is the copied share of what can be copied.
 double LikenessOf(const Zone& zone) {
   double largest = 0;
   for (int distance = 2; distance <= 8; ++distance) {
@@ -118,7 +119,7 @@ double LikenessOf(const Zone& zone) {
   return largest;
 }
 
-// If the reading ends at `end`, and has come to 1.
+// Returns PoolEstimate::stretch for a reading that ends at `end` and has come to 1.
 double StretchOf(const Rates& rates, double end) {
   const double now = rates.HitAfter(1), rest = rates.HitAfter(end) - now, lately = 4 * (now - rates.HitAfter(0.75));
   double low = 1, high = end;
@@ -146,13 +147,14 @@ PoolEstimate PagesOf(const Caught& groups, const Zone& zone) {
           .stretch = StretchOf(rates, end.best)};
 }
 
-// The part of pages with heads that a worker will have hit after `epochs` of which each gives it an item in `workers`.
+// Returns the share of pages with heads that a worker will have hit after `epochs`, each of which gives it one item in
+// `workers`.
 double ShareOf(const Zone& zone, double epochs) {
   const double heads = zone.parts.empty() ? 1 : zone.parts.front().heads_each;
   return -std::expm1(epochs * heads * std::log1p(-1.0 / zone.workers));
 }
 
-// Of `all` pages of the places that are read, each worker's, as far as those have a head.
+// Returns how many of `all` pages that are read each worker will copy: as far as they have a head.
 PoolEstimate OfLargeObjects(const Zone& zone, double all) {
   PoolEstimate pages = {.low = kFewestHeads * all, .best = kHeads * all, .high = all};
   const std::optional<double> headed = zone.parts.empty() ? std::nullopt : zone.parts.front().headed;
@@ -161,8 +163,8 @@ PoolEstimate OfLargeObjects(const Zone& zone, double all) {
     pages = {kLeastOfHeaded * heads, heads, std::min((1 + kLookMargin) * heads, all)};
   }
   if (zone.workers >= 2) {
-    // They share the items of an epoch. What the others have read, a worker may read in a later one, of which there may
-    // be none.
+    // Workers share the items of an epoch. What the others have read, a worker may read in a later epoch, if there is
+    // one.
     const double share = ShareOf(zone, 1);
     pages.low *= share;
     if (zone.persistent == false)
@@ -171,7 +173,7 @@ PoolEstimate OfLargeObjects(const Zone& zone, double all) {
     pages.best = (std::max(HitsOf(zone) / zone.workers, share * pages.best) + pages.best) / 2;
     return pages;
   }
-  pages.stretch = kSteady;  // each item is read once in an epoch, and then all were
+  pages.stretch = kSteady;  // each item is read once in an epoch, and then all have been
   if (const double likeness = LikenessOf(zone); !headed && likeness > 0)
     pages.best = std::min(pages.best, std::max(HitsOf(zone) / likeness, kFewestHeads * pages.best));
   return pages;
@@ -180,7 +182,7 @@ PoolEstimate OfLargeObjects(const Zone& zone, double all) {
 PoolEstimate Scattered(const Zone& zone) {
   const double each = HitsOf(zone) / zone.workers;
   const Caught together = HitsOfGroups(zone, kGroupPages), apart = HitsOfGroups(zone, kGroupPages, false);
-  // Workers show each other's unseen places only where they don't read the same items in the same order.
+  // Workers reveal each other's unseen places only if they don't read the same items in the same order.
   const bool alike = apart.Seen() + apart.Unseen() > kAlike * zone.workers * (together.Seen() + together.Unseen());
   PoolEstimate pages = PagesOf(alike ? apart : together, zone);
   const double all = PagesOf(zone), part = alike ? 1.0 / zone.workers : 1;
@@ -192,7 +194,7 @@ PoolEstimate Scattered(const Zone& zone) {
   return pages;
 }
 
-// Correlation of the address of a row with when it was first hit: 1 or -1 where copies march.
+// Returns the correlation of a row's address with when it was first hit: 1 or -1 if copies march.
 double MarchOf(const std::vector<const Row*>& rows) {
   double n = 0, x = 0, y = 0, xx = 0, yy = 0, xy = 0;
   for (const Row* row : rows) {
@@ -203,8 +205,8 @@ double MarchOf(const std::vector<const Row*>& rows) {
   return n >= 8 && variance > 0 ? (n * xy - x * y) / std::sqrt(variance) : 0;
 }
 
-// How old the rows are that copies fall into now, as a part of the time since the first record: 1 where they fall
-// everywhere, as they always did; about 0 where they have moved on from where they fell before.
+// Returns how old the rows are that copies fall into now, as a part of the time since the first record: 1 if they fall
+// everywhere, as they always did; about 0 if they have moved on.
 double AgeOf(const Zone& zone, int record) {
   double age = 0, added = 0;
   for (const Row* row : zone.rows) {
@@ -215,10 +217,10 @@ double AgeOf(const Zone& zone, int record) {
   return added > 0 && record > 0 ? age / (added * record) : 1;
 }
 
-// Where copies march: what they leave behind, and with the same density what lies ahead of the front. Absent if they
-// don't march, or not along the addresses.
+// Estimates copies that march: what they leave behind, plus what lies ahead of the front at the same density. nullopt
+// if they don't march, or not along the addresses.
 std::optional<PoolEstimate> Marching(const Zone& zone, int record) {
-  // What everybody hits at the start (modules, types) is no part of the march.
+  // What every worker hits at the start (modules, types) is not part of the march.
   std::vector<const Row*> rows;
   for (const Row* row : zone.rows) {
     if (row->first_record > 0) rows.push_back(row);
@@ -245,10 +247,10 @@ std::optional<PoolEstimate> Marching(const Zone& zone, int record) {
   return PoolEstimate{each + 0.7 * rest, each + rest, each + 1.2 * rest, true, kSteady};
 }
 
-// Absent: it can't be told yet which of the two it is.
+// nullopt: it can't be told yet which of the two it is.
 std::optional<PoolEstimate> EstimateOf(const Zone& zone, int record, double all_hits) {
   const double hits = HitsOf(zone);
-  // Too little to matter; if it comes to more, it will be told then.
+  // Too little to matter; if it grows, a later record judges it.
   if (hits < std::max(kFewHits, kSmallPart * all_hits))
     return PoolEstimate{hits / zone.workers, hits / zone.workers, hits / zone.workers};
   if (record == 0) return std::nullopt;
@@ -256,8 +258,8 @@ std::optional<PoolEstimate> EstimateOf(const Zone& zone, int record, double all_
   return Scattered(zone);
 }
 
-// Workers that end with the epoch read each large object in it once: how many are left tells of the small ones, too,
-// where the large ones are most of what is read.
+// Workers that end with the epoch read each large object once in it. If large objects are most of what is read, how
+// many of them are left also tells how far reading of the small ones has come.
 std::optional<PoolEstimate> EndOf(const Zone& zone, const PoolEstimate& pages, double all_hits) {
   const double hits = HitsOf(zone), each = hits / zone.workers;
   if (zone.kind != PagesKind::kOther || zone.persistent != false || zone.workers < 2 || hits < all_hits / 2)
@@ -265,8 +267,8 @@ std::optional<PoolEstimate> EndOf(const Zone& zone, const PoolEstimate& pages, d
   return PoolEstimate{.low = std::max(pages.low / each, 1.0), .best = pages.best / each, .high = pages.high / each};
 }
 
-// Arenas of pymalloc are one zone: a data set fills one after the other. Of other memory each region is one, since it
-// is for itself what it is.
+// pymalloc's arenas are one zone: a data set fills one after the other. Of other memory each region is a zone of its
+// own.
 std::vector<Zone> ZonesOf(const std::vector<Row>& rows, const std::vector<PageZone>& parts) {
   std::map<std::pair<PagesKind, uint64_t>, Zone> zones;
   auto part = parts.begin();
@@ -298,34 +300,36 @@ bool WorkingSetEstimator::IsSampled(uint64_t chunk) const {
 }
 
 void WorkingSetEstimator::Shrink() {
-  while (chunks_.size() >= kMostChunks && level_ < 20) {
+  estimate();  // if it is due, it is of all chunks
+  const auto left_out = [this](const auto& entry) { return !IsSampled(entry.first.first); };
+  while (std::max(chunks_.size(), pending_.size()) >= kMostChunks && level_ < 20) {
     ++level_;
-    absl::erase_if(chunks_, [this](const auto& entry) { return !IsSampled(entry.first.first); });
+    absl::erase_if(chunks_, left_out);
+    absl::erase_if(pending_, left_out);
   }
 }
 
 void WorkingSetEstimator::Add(int worker, uint64_t first_page, uint64_t pages) {
-  // A run has at most as many pages as the page log; what a damaged file says is cut.
+  // A run has at most as many pages as CopiedPageRuns keeps; a longer one comes from a damaged file and is cut.
   const uint64_t end = first_page + std::min<uint64_t>(pages, 1 << 20);
   for (uint64_t page = first_page; page < end; page = (page / kChunkPages + 1) * kChunkPages) {
     const uint64_t chunk = page / kChunkPages, from = page % kChunkPages;
     if (!IsSampled(chunk)) continue;
     const uint64_t count = std::min(end - page, kChunkPages - from);
     const uint64_t mask = count == kChunkPages ? ~uint64_t{0} : ((uint64_t{1} << count) - 1) << from;
-    const auto [entry, is_new] = chunks_.try_emplace(Key(chunk, worker));
-    if (is_new) entry->second.first_record = record_;
-    Chunk& kept = entry->second;
-    if (std::exchange(kept.last_record, record_) != record_) kept.added = 0;
-    kept.added += std::popcount(mask & ~kept.bits);
-    added_ += std::popcount(mask & ~kept.bits);
-    kept.bits |= mask;
-    if (is_new && chunks_.size() >= kMostChunks) Shrink();
+    const auto kept = chunks_.find(Key(chunk, worker));
+    uint64_t& pending = pending_[Key(chunk, worker)];
+    added_ += std::popcount(mask & ~pending & ~(kept == chunks_.end() ? 0 : kept->second.bits));
+    pending |= mask;
+    if (pending_.size() >= kMostChunks) Shrink();
   }
 }
 
 void WorkingSetEstimator::Forget(const absl::flat_hash_set<int>& workers) {
-  estimate();  // that is due knows the worker still
-  absl::erase_if(chunks_, [&](const auto& entry) { return workers.contains(entry.first.second); });
+  estimate();  // if it is due, it is of these workers, too
+  const auto is_theirs = [&](const auto& entry) { return workers.contains(entry.first.second); };
+  absl::erase_if(chunks_, is_theirs);
+  absl::erase_if(pending_, is_theirs);
   told_ = 0;  // the next generation begins anew
 }
 
@@ -334,6 +338,17 @@ void WorkingSetEstimator::EndRecord(std::vector<PageZone> zones, std::optional<b
   if (next_to_nothing && std::exchange(persistent_, persistent) == persistent) return;
   persistent_ = persistent;
   zones_ = std::move(zones);
+  stale_ = false;  // an estimate that nobody asked for in time
+  for (const auto& [key, bits] : std::exchange(pending_, {})) {
+    if (!IsSampled(key.first)) continue;
+    const auto [entry, is_new] = chunks_.try_emplace(key);
+    Chunk& chunk = entry->second;
+    if (is_new) chunk.first_record = record_;
+    chunk.last_record = record_;
+    chunk.added = std::popcount(bits & ~chunk.bits);
+    chunk.bits |= bits;
+    if (is_new && chunks_.size() >= kMostChunks) Shrink();
+  }
   added_ = told_ = 0;
   for (const auto& [key, chunk] : chunks_) told_ += std::popcount(chunk.bits);
   stale_ = true;
@@ -383,7 +398,7 @@ std::optional<PoolEstimate> WorkingSetEstimator::Estimate(int record) const {
   }
   if (hits < kLeastHits || scale * hits < kStartPages * workers.size() || untold > kMostUntold * hits)
     return std::nullopt;
-  // They are taken to come as far as the others.
+  // Zones that can't be estimated are taken to come as far as the others; for `low`, to stay as they are.
   const double told = (hits - untold) / workers.size(), each = hits / workers.size();
   return PoolEstimate{scale * (sum.low + each - told), scale * sum.best * each / told, scale * sum.high * each / told,
                       sum.sequential, rest > 0 ? stretched / rest : kSteady};

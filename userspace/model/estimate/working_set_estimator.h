@@ -1,6 +1,6 @@
-// How many of the pages that workers inherited will their reads copy in the end: learned from where the first ones lie.
-// Holds a sample of the copied pages of the living workers of one address space, bounded in size, and estimates from
-// it. Pure. Fed by forecast_inputs.cc with what Sample.pages tells; docs/forecast.md has the method and its errors.
+// Estimates how many of the pages that workers inherited their reads will copy in the end, from where the first copies
+// fell. Holds a bounded sample of the copied pages of the living workers of one address space. Pure. forecast_inputs.cc
+// feeds it Sample.pages; docs/forecast.md has the method and its errors.
 #ifndef COWPROF_MODEL_ESTIMATE_WORKING_SET_ESTIMATOR_H_
 #define COWPROF_MODEL_ESTIMATE_WORKING_SET_ESTIMATOR_H_
 
@@ -14,16 +14,16 @@
 
 namespace cowprof {
 
-// Pages that one worker will have copied in the end, as of when the last pages were told.
+// Pages that one worker will have copied in the end, as of the last record.
 struct PoolEstimate {
   double low = 0, best = 0, high = 0;
-  bool sequential = false;  // the copies march through memory, in place of falling everywhere
-  // So many times as long as all of the rest would take at the pace of the last quarter of the reading, 95 % of it
-  // take: 0.95 where the pace stays as it is, 3 where it falls as what is left does.
+  bool sequential = false;  // the copies march through memory instead of falling everywhere
+  // Time until 95 % of the rest is copied, relative to all of the rest at the pace of the last quarter of the reading:
+  // 0.95 if the pace stays as it is, 3 if it falls in proportion to what is left.
   double stretch = 3;
 };
 
-// What the pages of a place are like, which decides what one copied page says of its neighbours.
+// What a page is used for, which decides what one copied page says about its neighbours.
 enum class PagesKind {
   kArena,      // of pymalloc, with pools of several pages: objects of one size side by side, so all of a pool is read
   kSmallPool,  // of pymalloc, with pools of one page
@@ -34,7 +34,7 @@ enum class PagesKind {
 struct PageZone {
   uint64_t first = 0, end = 0;
   PagesKind kind = PagesKind::kOther;
-  // Where it was looked for heads of objects, which are what a read writes: the share of its pages that have any, and
+  // If it was searched for heads of objects, which are what a read writes: the share of its pages that have any, and
   // how many those have.
   std::optional<double> headed;
   double heads_each = 1;
@@ -44,18 +44,18 @@ class WorkingSetEstimator {
  public:
   static constexpr size_t kMostChunks = 24'576;  // some 2 MiB
 
-  // `pages` neighbouring pages of a worker were copied.
+  // Adds `pages` adjacent pages that a worker copied.
   void Add(int worker, uint64_t first_page, uint64_t pages);
-  // What was added since the last call was one record; where that is next to nothing, it is left to the next one.
-  // `zones`: sorted, not overlapping. `persistent`: whether the workers live for another epoch, if that is known.
+  // Ends a record: what was added since the last one. If that is next to nothing, it is left to the next record.
+  // `zones`: sorted, not overlapping. `persistent`: whether the workers live on for another epoch, if known.
   void EndRecord(std::vector<PageZone> zones, std::optional<bool> persistent = std::nullopt);
   void Forget(const absl::flat_hash_set<int>& workers);
-  // As of the last record; absent while too little was seen. Costs some milliseconds where many pages are known, so it
-  // is worked out when it is asked for: a replay has records that nobody asks about.
+  // As of the last record; absent while too little was seen. Costs some milliseconds if many pages are known, so it is
+  // computed on demand: a replay has records that nobody asks about.
   const std::optional<PoolEstimate>& estimate() const;
 
  private:
-  // 64 pages of one worker; the sample is of whole chunks, so that neighbours stay together.
+  // 64 pages of one worker; whole chunks are sampled, so that neighbours stay together.
   struct Chunk {
     uint64_t bits = 0;
     int first_record = 0, last_record = 0;
@@ -68,9 +68,10 @@ class WorkingSetEstimator {
   std::optional<PoolEstimate> Estimate(int record) const;
 
   absl::btree_map<Key, Chunk> chunks_;
-  int level_ = 0;                  // one chunk in 2^level is kept
-  int record_ = 0;                 // that is being added
-  uint64_t added_ = 0, told_ = 0;  // pages of the sample: since the last record, and then
+  absl::btree_map<Key, uint64_t> pending_;  // bits of the record that is being added; no estimate sees them
+  int level_ = 0;                           // one chunk in 2^level is kept
+  int record_ = 0;                          // that is being added
+  uint64_t added_ = 0, told_ = 0;           // pages of the sample: added since the last record, and known at it
   std::optional<bool> persistent_;
   std::vector<PageZone> zones_;
   mutable bool stale_ = false;  // `estimate_` is of an earlier record

@@ -197,6 +197,25 @@ TEST_CASE("a record of a few pages is left to the next one") {
   CHECK(reading.pool.estimate()->best == before.best);
 }
 
+// A recorder asks at each tick, a replay at the end.
+TEST_CASE("when the estimate is asked for does not change it") {
+  const Planted planted = SmallObjects(65'536, 12);
+  const Reading reading = Read(planted, 2, true, 0.4);
+  const std::vector<PageZone> zones = {{kBase, kBase + planted.pages, planted.kind}};
+  WorkingSetEstimator asked = reading.pool, unasked = reading.pool;
+  REQUIRE(asked.estimate());
+  for (WorkingSetEstimator* pool : {&asked, &unasked}) {
+    // Too little for a record, of a third worker: it waits for the next one.
+    for (uint64_t page = 0; page < 40; ++page) pool->Add(3, kBase + 97 * page, 1);
+    pool->EndRecord(zones);
+  }
+  REQUIRE(unasked.estimate());
+  CHECK(asked.estimate()->best == unasked.estimate()->best);
+  CHECK(asked.estimate()->low == unasked.estimate()->low);
+  CHECK(asked.estimate()->high == unasked.estimate()->high);
+  CHECK(asked.estimate()->stretch == unasked.estimate()->stretch);
+}
+
 TEST_CASE("objects of one large size: the distance of their heads shows which pages have none") {
   Planted planted = {.kind = PagesKind::kOther};
   for (uint64_t i = 0; i < 10'000; ++i) {

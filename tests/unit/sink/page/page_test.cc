@@ -13,8 +13,10 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "builders.h"
 #include "json_schema.h"
 #include "judged.h"
+#include "live_and_replay.h"
 #include "model/judge/blame.h"
 #include "page_reading.h"
 #include "random_recording.h"
@@ -34,9 +36,6 @@ Event Process(int index, int parent) {
                                  .origin = index == 0 ? Origin::kTarget : Origin::kForked,
                                  .command = "python3 train.py"}};
 }
-Event Ended(int index, int status, absl::Duration t) {
-  return {.t = t, .index = index, .what = ProcessExited{.status = status}};
-}
 ProcessSample Row(int index, uint64_t copies, const CauseCounts& causes) {
   ProcessSample row = {.index = index, .causes = causes};
   row.counts.copies = copies;
@@ -48,7 +47,9 @@ ProcessSample Row(int index, uint64_t copies, const CauseCounts& causes) {
 struct Made {
   Run run;
   PageBuilder builder;
+  std::vector<Sample> samples = {};
   void Add(const Sample& sample, const std::vector<Alert>& raised = {}) {
+    samples.push_back(sample);
     Append(sample, raised, &run);
     builder.Add(sample, raised, run);
   }
@@ -82,7 +83,7 @@ Made Training() {
             .copy_sites = {{1, 0, 90, 20, 500}, {1, 1, 10, 5, 50}}},
            {alert});
   made.Add({.t = absl::Seconds(4),
-            .events = {Process(2, 0), Ended(1, SIGKILL, absl::Milliseconds(3500))},
+            .events = {Process(2, 0), Exited(1, SIGKILL, absl::Milliseconds(3500))},
             .processes = {Row(0, 5, {0, 0, 5}), Row(1, 111, {101, 0, 0, 0, 0, 10}), Row(2, 3, {3})},
             .limits = {shm, {LimitKind::kDescriptors, "RLIMIT_NOFILE", 1024, 7}}});
   return made;
@@ -114,6 +115,13 @@ bool Same(const std::optional<double>& shown, const Count& meant) {
 }
 
 }  // namespace
+
+TEST_CASE("what is said of the page's recording live and on replay") {
+  const Made made = Training();
+  LiveAndReplay live(made.run.model.info);
+  for (const Sample& sample : made.samples) live.Tick(sample);
+  live.Check();
+}
 
 TEST_CASE("page: a column gives back every number that a browser can hold, and the others as unknown") {
   const uint64_t largest = (uint64_t{1} << 52) - 1;
@@ -261,7 +269,7 @@ TEST_CASE("page: of too many events those that say least are left out, and count
   Sample sample = {.t = absl::Seconds(1)};
   constexpr int kProcesses = PageEvents::kMost + 500;
   for (int i = 1; i <= kProcesses; ++i) sample.events.push_back(Process(i, 0));
-  sample.events.push_back(Ended(7, SIGSEGV, absl::Seconds(1)));
+  sample.events.push_back(Exited(7, SIGSEGV, absl::Seconds(1)));
   made.Add(sample);
   const PageReading page = made.Read();
   CHECK(page.json["events"].size() == PageEvents::kMost);
@@ -316,7 +324,7 @@ TEST_CASE("page: figures that nobody would believe make no nonsense") {
   row.proc.anon_pages = UINT64_MAX;
   Made made;
   made.Add({.t = absl::InfiniteDuration(),
-            .events = {Process(0, -1), Process(1, 0), Ended(9, 1, absl::InfiniteDuration())},
+            .events = {Process(0, -1), Process(1, 0), Exited(9, 1, absl::InfiniteDuration())},
             .processes = {row, row, {.index = -3}, {.index = 1 << 30}},
             .limits = {{LimitKind::kHost, "", UINT64_MAX, UINT64_MAX}},
             .new_copy_sites = {{}},
