@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "builders.h"
 #include "model/facts/run_model.h"
 
 namespace cowprof {
@@ -21,14 +22,6 @@ Event Process(int index, int parent, Origin origin) {
 }
 Event Exec(int index, const std::string& command) {
   return {.index = index, .what = ProcessExeced{.command = command}};
-}
-Event Ended(int index, int status) {
-  return {.t = absl::Seconds(9), .index = index, .what = ProcessExited{.status = status}};
-}
-ProcessSample Row(int index, uint64_t copies) {
-  ProcessSample row = {.index = index};
-  row.counts.copies = copies;
-  return row;
 }
 
 // A recording in the making: every Add is one tick, a second after the last.
@@ -55,18 +48,18 @@ Event Python(int index, const std::string& version, const std::string& problem =
 TEST_CASE("causes stay known until there are newer ones, and are summed") {
   Story story;
   story.Add({Process(0, -1, Origin::kTarget), Process(1, 0, Origin::kForked), Process(2, 0, Origin::kForked)},
-            {Row(0, 1), WithCauses(Row(1, 3), {1, 2}), Row(2, 7)});
+            {RowWithCopies(0, 1), WithCauses(RowWithCopies(1, 3), {1, 2}), RowWithCopies(2, 7)});
   CHECK(story.model.processes[1].causes == CauseCounts{1, 2});
   CHECK_FALSE(story.model.processes[0].causes.has_value());
-  story.Add({}, {Row(1, 4)});
+  story.Add({}, {RowWithCopies(1, 4)});
   CHECK(story.model.processes[1].causes == CauseCounts{1, 2});
-  story.Add({}, {WithCauses(Row(0, 9), {9}), WithCauses(Row(1, 5), {1, 3, 0, 0, 0, 0, 0, 0, 1})});
+  story.Add({}, {WithCauses(RowWithCopies(0, 9), {9}), WithCauses(RowWithCopies(1, 5), {1, 3, 0, 0, 0, 0, 0, 0, 1})});
   const Totals workers = SumOf(story.model, false, true), all = SumOf(story.model, false, false);
   CHECK(workers.causes_known);
   CHECK(workers.causes == CauseCounts{1, 3, 0, 0, 0, 0, 0, 0, 1});
   CHECK(all.causes == CauseCounts{10, 3, 0, 0, 0, 0, 0, 0, 1});
   // One that ended counts on.
-  story.Add({Ended(1, 0)}, {});
+  story.Add({Exited(1, 0, absl::Seconds(9))}, {});
   CHECK(SumOf(story.model, true, true).causes == CauseCounts{});
   CHECK_FALSE(SumOf(story.model, true, true).causes_known);
   CHECK(SumOf(story.model, false, true).causes == workers.causes);
@@ -106,7 +99,7 @@ TEST_CASE("frames and places are numbered as they come, counts replace the ones 
 TEST_CASE("counts of places and processes that are not known are left out, those of ended ones are not") {
   RunModel model;
   Append({.events = {Process(0, -1, Origin::kTarget), Process(1, 0, Origin::kForked)}, .new_copy_sites = {{}}}, &model);
-  Append({.events = {Ended(1, 0)}}, &model);
+  Append({.events = {Exited(1, 0, absl::Seconds(9))}}, &model);
   Append({.copy_sites = {{-1, 0, 1, 1, 1}, {2, 0, 1, 1, 1}, {0, -1, 1, 1, 1}, {0, 1, 1, 1, 1}, {1, 0, 8, 8, 8}}},
          &model);
   CHECK(model.processes.size() == 2);

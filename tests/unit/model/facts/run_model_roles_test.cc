@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "builders.h"
 #include "model/facts/run_model.h"
 #include "random_recording.h"
 
@@ -36,9 +37,6 @@ Event Found(int index, int parent, const std::string& command) {
 }
 Event Exec(int index, const std::string& command) {
   return {.index = index, .what = ProcessExeced{.comm = "python", .command = command}};
-}
-Event Ended(int index, int status) {
-  return {.t = absl::Seconds(3), .index = index, .what = ProcessExited{.status = status}};
 }
 ProcessSample Row(int index, uint64_t copies, uint64_t write_protect_faults) {
   ProcessSample row = {.index = index};
@@ -156,7 +154,7 @@ TEST_CASE("totals over the living, the ended and the workers") {
           .processes = {Row(0, 1, 9), Row(1, 0, 0), Row(2, 0, 0), Row(3, 1000, 1001)}},
          &model);
   Append({.t = absl::Seconds(3),
-          .events = {Ended(1, 0)},
+          .events = {Exited(1, 0, absl::Seconds(3))},
           .processes = {Row(0, 5, 9), Row(1, 10, 21), Row(2, 40, 41), Row(3, 1000, 1001)}},
          &model);
   const Totals all = SumOf(model, false, false);
@@ -208,7 +206,7 @@ TEST_CASE("what is said of an index that was never announced is left out") {
     Append({.events = {Fork(index, 0, kTrain)}}, &model);
   }
   for (const int index : {-1, 0, 1, kMost, kLeast}) {
-    Append({.events = {Exec(index, "x"), Ended(index, 9)}, .processes = {Row(index, 1, 1)}}, &model);
+    Append({.events = {Exec(index, "x"), Exited(index, 9, absl::Seconds(3))}, .processes = {Row(index, 1, 1)}}, &model);
   }
   CHECK(model.processes.size() == 2);  // no more places than were announced
   for (const ProcessModel& process : model.processes) CHECK(process.command.empty());

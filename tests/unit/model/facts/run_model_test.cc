@@ -9,6 +9,7 @@
 #include <cmath>
 #include <string>
 
+#include "builders.h"
 #include "random_recording.h"
 
 namespace cowprof {
@@ -26,9 +27,6 @@ Event Process(int index, int parent, Origin origin, const std::string& command =
 }
 Event Exec(int index, const std::string& command, const std::string& comm = "python") {
   return {.index = index, .what = ProcessExeced{.comm = comm, .command = command}};
-}
-Event Ended(int index, int status, absl::Duration t = absl::Seconds(9)) {
-  return {.t = t, .index = index, .what = ProcessExited{.status = status}};
 }
 
 struct Figures {
@@ -229,8 +227,9 @@ TEST_CASE("exec ends all sharing: a new image owns everything it has") {
 
 TEST_CASE("a worker that ended unseen in /proc still has its counts") {
   Story story;
-  const ProcessModel& worker = story.Add({Process(0, -1, Origin::kTarget), Process(1, 0, Origin::kForked), Ended(1, 0)},
-                                         {Row(1, {.copies = 40, .zero_fills = 7})});
+  const ProcessModel& worker =
+      story.Add({Process(0, -1, Origin::kTarget), Process(1, 0, Origin::kForked), Exited(1, 0, absl::Seconds(9))},
+                {Row(1, {.copies = 40, .zero_fills = 7})});
   CHECK(worker.private_bytes == 47 * kPage);
   CHECK(worker.peak_private_bytes == 47 * kPage);
   CHECK_FALSE(worker.still_shared_bytes.has_value());
@@ -253,7 +252,7 @@ TEST_CASE("a worker that comes and goes keeps its last figures") {
   Story story = Forked();
   const ProcessModel& worker = story.model.processes[1];
   story.Add({}, {Row(1, {.copies = 100, .anon_pages = 1000})});
-  story.Add({Ended(1, SIGKILL)}, {Row(1, {.copies = 160})});
+  story.Add({Exited(1, SIGKILL, absl::Seconds(9))}, {Row(1, {.copies = 160})});
   CHECK(worker.counts.copies == 160u);
   CHECK(worker.proc.anon_pages == 1000u);
   CHECK(worker.private_bytes == 160 * kPage);
@@ -267,7 +266,7 @@ TEST_CASE("a worker that comes and goes keeps its last figures") {
 
 TEST_CASE("a recycled pid is another process") {
   Story story = Forked();
-  story.Add({Ended(1, 0)}, {Row(1, {.copies = 70})});
+  story.Add({Exited(1, 0, absl::Seconds(9))}, {Row(1, {.copies = 70})});
   Event again = Process(2, 0, Origin::kForked);
   again.As<ProcessStarted>()->id = {1001, 8'000'000'000};
   const ProcessModel& second = story.Add({again}, {Row(2, {.anon_pages = 10})});

@@ -8,23 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "builders.h"
 #include "random_recording.h"
 
 namespace cowprof {
 namespace {
 
-Event Process(int index, int parent, const std::string& command = "python train.py") {
-  return {.index = index,
-          .what = ProcessStarted{.id = {1000 + index, 7},
-                                 .parent = parent,
-                                 .origin = index == 0 ? Origin::kTarget : Origin::kForked,
-                                 .command = command}};
-}
-ProcessSample Row(int index, uint64_t copies) {
-  ProcessSample row = {.index = index};
-  row.counts.copies = copies;
-  return row;
-}
 // Copies that were all looked at.
 CopySiteCount All(int index, int copy_site, uint64_t copies) { return {index, copy_site, copies, copies, copies}; }
 
@@ -32,9 +21,9 @@ CopySiteCount All(int index, int copy_site, uint64_t copies) { return {index, co
 // on one line, one type without a Python line, and memory that is no object.
 RunModel Recording() {
   RunModel model;
-  Append({.events = {Process(0, -1), Process(1, 0), Process(2, 0),
-                     Process(3, 0, "python -c from multiprocessing.resource_tracker import main;main(4)")},
-          .processes = {Row(0, 10), Row(1, 100), Row(2, 300), Row(3, 5)},
+  Append({.events = {Started(0, -1), Started(1, 0), Started(2, 0),
+                     Started(3, 0, "python -c from multiprocessing.resource_tracker import main;main(4)")},
+          .processes = {RowWithCopies(0, 10), RowWithCopies(1, 100), RowWithCopies(2, 300), RowWithCopies(3, 5)},
           .new_frames = {{"coco.py", "__getitem__", 41}, {"train.py", "<module>", 9}},
           .new_copy_sites = {{Cause::kRefcount, "str", "libpython3.11.so", "PyList_GetItem", {0, 1}},
                              {Cause::kRefcount, "dict", "libpython3.11.so", "PyDict_GetItem", {0, 1}},
@@ -99,8 +88,8 @@ TEST_CASE("blame: whose copies are summed") {
 
 TEST_CASE("blame: ties are in the order of names") {
   RunModel model;
-  Append({.events = {Process(0, -1), Process(1, 0)},
-          .processes = {Row(1, 30)},
+  Append({.events = {Started(0, -1), Started(1, 0)},
+          .processes = {RowWithCopies(1, 30)},
           .new_copy_sites = {{Cause::kData, "z"}, {Cause::kData, "a"}, {Cause::kData, "m"}},
           .copy_sites = {All(1, 0, 10), All(1, 1, 10), All(1, 2, 10)}},
          &model);
@@ -110,8 +99,8 @@ TEST_CASE("blame: ties are in the order of names") {
 // A sample stands for the copies since the last one; those since the last one of all are in no place yet.
 TEST_CASE("blame: places are scaled to the copies that were counted, process by process") {
   RunModel model;
-  Append({.events = {Process(0, -1), Process(1, 0), Process(2, 0), Process(3, 0)},
-          .processes = {Row(1, 1000), Row(2, 100), Row(3, 70)},
+  Append({.events = {Started(0, -1), Started(1, 0), Started(2, 0), Started(3, 0)},
+          .processes = {RowWithCopies(1, 1000), RowWithCopies(2, 100), RowWithCopies(3, 70)},
           .new_copy_sites = {{Cause::kRefcount, "str"}, {Cause::kData, "bytes"}},
           .copy_sites = {{1, 0, 600, 60, 6000}, {1, 1, 200, 20, 2000}, {2, 0, 50, 10, 250}, {2, 1, 50, 10, 250}}},
          &model);
@@ -127,7 +116,7 @@ TEST_CASE("blame: places are scaled to the copies that were counted, process by 
 
 TEST_CASE("blame: the latest count of a place counts") {
   RunModel model = Recording();
-  Append({.t = absl::Seconds(1), .processes = {Row(1, 200)}, .copy_sites = {All(1, 0, 160)}}, &model);
+  Append({.t = absl::Seconds(1), .processes = {RowWithCopies(1, 200)}, .copy_sites = {All(1, 0, 160)}}, &model);
   CHECK(TextOf(ByType(model, BlameOf(model, {.index = 1}))) == "str 160\ndict 40\n");
 }
 
@@ -145,7 +134,7 @@ TEST_CASE("blame: recordings with nothing in them") {
     CHECK(blame.copy_sites.empty());
   };
   check_nothing(0);
-  Append({.events = {Process(0, -1), Process(1, 0)}, .processes = {Row(1, 50)}}, &model);
+  Append({.events = {Started(0, -1), Started(1, 0)}, .processes = {RowWithCopies(1, 50)}}, &model);
   check_nothing(50);
   // A count of nothing, and one of a process whose copies are not known.
   Append({.new_copy_sites = {{Cause::kData, "t"}}, .copy_sites = {{1, 0, 0, 0, 0}}}, &model);
@@ -183,7 +172,7 @@ TEST_CASE("blame: 19 of 20 intervals hold the true share") {
   double error = 0;
   for (int recording = 0; recording < kRecordings; ++recording) {
     RunModel model;
-    Append({.events = {Process(0, -1), Process(1, 0), Process(2, 0)},
+    Append({.events = {Started(0, -1), Started(1, 0), Started(2, 0)},
             .new_copy_sites = {{Cause::kRefcount, "str"}, {Cause::kData, "bytes"}}},
            &model);
     double of_str = 0, of_all = 0;

@@ -12,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "builders.h"
 #include "judged.h"
 #include "model/format.h"
 #include "random_recording.h"
@@ -21,14 +22,6 @@ namespace {
 
 using ByCause = std::map<Cause, uint64_t>;
 constexpr uint64_t kNoise = 2048;  // pages
-
-Event Process(int index, int parent, const std::string& command) {
-  return {.index = index,
-          .what = ProcessStarted{.id = {1000 + index, 7},
-                                 .parent = parent,
-                                 .origin = index == 0 ? Origin::kTarget : Origin::kForked,
-                                 .command = command}};
-}
 
 ProcessSample Row(int index, const ByCause& copies) {
   ProcessSample row = {.index = index, .causes = CauseCounts{}};
@@ -44,9 +37,9 @@ ProcessSample Row(int index, const ByCause& copies) {
 // A target, whose copies are `parent`, and forked workers.
 Run With(const ByCause& parent, const std::vector<ByCause>& workers) {
   Run run;
-  Sample sample = {.events = {Process(0, -1, "python train.py")}, .processes = {Row(0, parent)}};
+  Sample sample = {.events = {Started(0, -1, "python train.py")}, .processes = {Row(0, parent)}};
   for (size_t i = 0; i < workers.size(); ++i) {
-    sample.events.push_back(Process(i + 1, 0, "python train.py"));
+    sample.events.push_back(Started(i + 1, 0, "python train.py"));
     sample.processes.push_back(Row(i + 1, workers[i]));
   }
   Append(sample, &run);

@@ -11,6 +11,7 @@
 #include <random>
 
 #include "absl/strings/match.h"
+#include "builders.h"
 #include "judged.h"
 #include "random_recording.h"
 
@@ -28,7 +29,6 @@ Event Forked(int index, bool target = false) {
                                  .comm = "python3",
                                  .command = "python3"}};
 }
-Event Ended(int index) { return {.index = index, .what = ProcessExited{}}; }
 
 ProcessSample Row(int index, uint64_t copies, uint64_t anon_pages) {
   ProcessSample row = {.index = index};
@@ -184,7 +184,7 @@ TEST_CASE("the second generation of workers is known from the first") {
       Sample sample = {.processes = {Row(0, 0, 1000)}};
       if (story.run.model.samples == 0) sample.events.push_back(Forked(0, /*target=*/true));
       if (i == 0) sample.events.push_back(Forked(++index));
-      if (i == 20) sample.events.push_back(Ended(index));
+      if (i == 20) sample.events.push_back(Exited(index));
       sample.processes.push_back(Row(index, 0, 1000 + fresh));
       sample.processes.back().counts.zero_fill_pages = fresh;
       sample.limits = {Cgroup(600 * kMiB, 100 * kMiB + fresh * kPage)};
@@ -206,7 +206,7 @@ TEST_CASE("a generation that is forked as the last one ends is another one") {
     Sample sample = {.processes = {Row(0, 0, 1000), Row(2 * i + 1, 0, 1000), Row(2 * i + 2, 0, 1000)}};
     sample.events = {Forked(2 * i + 1), Forked(2 * i + 2)};
     if (i == 0) sample.events.insert(sample.events.begin(), Forked(0, /*target=*/true));
-    if (i > 0) sample.events.insert(sample.events.end(), {Ended(2 * i - 1), Ended(2 * i)});
+    if (i > 0) sample.events.insert(sample.events.end(), {Exited(2 * i - 1), Exited(2 * i)});
     CHECK(story.Add(std::move(sample)).sawtooth == (i > 0));
   }
   CHECK(story.run.estimates.forecast.generations == 5);
@@ -280,7 +280,7 @@ TEST_CASE("of a program that has ended it is said what it came to") {
   Shuffled story(16'384, 2, 400);
   story.Read(30, 1000);
   const uint64_t copies = story.copies;
-  Sample end = {.events = {Ended(1), Ended(2), Ended(0)}};
+  Sample end = {.events = {Exited(1), Exited(2), Exited(0)}};
   end.processes = {Row(0, 0, 0), Row(1, copies, 0), Row(2, copies, 0)};
   const Forecast forecast = story.story.Add(std::move(end));
   CHECK(forecast.ended);
@@ -320,7 +320,7 @@ TEST_CASE("thousands of workers, most of which have ended, are no matter") {
     for (int i = 0; i < 100; ++i) {
       const int index = 100 * round + i;
       sample.events.push_back(Forked(index, index == 0));
-      if (index >= 64) sample.events.push_back(Ended(index - 64 + (index - 64 == 0)));
+      if (index >= 64) sample.events.push_back(Exited(index - 64 + (index - 64 == 0)));
       sample.processes.push_back(Row(index, 10, 1000));
     }
     sample.limits = {Cgroup(1000 * kMiB, 100 * kMiB)};

@@ -10,20 +10,13 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "builders.h"
 #include "judged.h"
 
 namespace cowprof {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-Event Process(int index, int parent) {
-  return {.index = index,
-          .what = ProcessStarted{.id = {1000 + index, 7},
-                                 .parent = parent,
-                                 .origin = index == 0 ? Origin::kTarget : Origin::kForked,
-                                 .command = "python train.py"}};
-}
 
 // One worker: 20,000 copies, 15,000 by reference counts of str, 4,000 without a type, 1,000 of nothing that is known.
 Run Recording(uint64_t each = 1) {
@@ -33,7 +26,7 @@ Run Recording(uint64_t each = 1) {
     return CopySiteCount{1, copy_site, copies, copies / each, copies * each};
   };
   Run run;
-  Append({.events = {Process(0, -1), Process(1, 0)},
+  Append({.events = {Started(0, -1), Started(1, 0)},
           .processes = {row},
           .new_frames = {{"coco.py", "get", 41}, {"train.py", "main", 9}},
           .new_copy_sites = {{Cause::kRefcount, "str", "libpython3.11.so", "PyList_GetItem", {0, 1}},

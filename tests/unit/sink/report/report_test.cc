@@ -11,8 +11,10 @@
 #include <string>
 
 #include "absl/strings/match.h"
+#include "builders.h"
 #include "json_schema.h"
 #include "judged.h"
+#include "live_and_replay.h"
 #include "random_recording.h"
 
 namespace cowprof {
@@ -40,9 +42,7 @@ Event Process(int index, int parent, Origin origin, const std::string& command) 
           .what = ProcessStarted{
               .id = {4000 + index, 1}, .parent = parent, .origin = origin, .comm = "python3", .command = command}};
 }
-Event Ended(int index, int status) {
-  return {.t = absl::Milliseconds(41'500), .index = index, .what = ProcessExited{.status = status}};
-}
+constexpr absl::Duration kLastEnd = absl::Milliseconds(41'500);
 ProcessSample Row(int index, uint64_t copies, uint64_t anon_pages) {
   ProcessSample row = {.index = index};
   row.counts = {.faults = 3 * copies + 100,
@@ -61,28 +61,28 @@ ProcessSample Row(int index, uint64_t copies, uint64_t anon_pages) {
 
 // A trainer, a worker that copied nearly all, one that was killed, one that nothing is known of, a helper, and a
 // process with a command that would like to be more than text.
-Run Training() {
-  constexpr char kTrain[] = "python3 train.py --data /data";
-  Run run;
-  run.model.info = {.kernel = "6.18.0",
-                    .page_bytes = 4096,
-                    .rung = "btf-tracepoints",
-                    .exactness = Exactness::kExact,
-                    .target = {4000, 1},
-                    .command = kTrain};
+constexpr char kTrain[] = "python3 train.py --data /data";
+const RunInfo kTraining = {.kernel = "6.18.0",
+                           .page_bytes = 4096,
+                           .rung = "btf-tracepoints",
+                           .exactness = Exactness::kExact,
+                           .target = {4000, 1},
+                           .command = kTrain};
+
+std::vector<Sample> TrainingSamples() {
   const LimitSample shm = {LimitKind::kShm, "/dev/shm", 67'108'864, 60'397'978},
                     cgroup = {LimitKind::kCgroupV2, "/job/7", {}, 3'000'000'000},
                     files = {LimitKind::kDescriptors, "RLIMIT_NOFILE", 1024, 118};
   ProcessSample unknown = {.index = 3};
-  Append({.t = absl::Milliseconds(100),
-          .events = {Process(0, -1, Origin::kTarget, kTrain), Process(1, 0, Origin::kForked, kTrain),
-                     Process(2, 0, Origin::kForked, kTrain), Process(3, 0, Origin::kFoundAtAttach, kTrain),
-                     Process(4, 0, Origin::kFoundAtAttach,
-                             "python3 -c from multiprocessing.resource_tracker import main;main(4)"),
-                     Process(5, 1, Origin::kFoundAtAttach, "\x1b[2J\"evil\"\n\xff")},
-          .processes = {Row(0, 0, 80'000), Row(1, 0, 80'000), Row(2, 0, 80'000), unknown, {.index = 4}, {.index = 5}},
-          .limits = {shm, cgroup, {LimitKind::kDescriptors, "RLIMIT_NOFILE", 1024, 300}}},
-         &run);
+  const Sample first = {
+      .t = absl::Milliseconds(100),
+      .events = {Process(0, -1, Origin::kTarget, kTrain), Process(1, 0, Origin::kForked, kTrain),
+                 Process(2, 0, Origin::kForked, kTrain), Process(3, 0, Origin::kFoundAtAttach, kTrain),
+                 Process(4, 0, Origin::kFoundAtAttach,
+                         "python3 -c from multiprocessing.resource_tracker import main;main(4)"),
+                 Process(5, 1, Origin::kFoundAtAttach, "\x1b[2J\"evil\"\n\xff")},
+      .processes = {Row(0, 0, 80'000), Row(1, 0, 80'000), Row(2, 0, 80'000), unknown, {.index = 4}, {.index = 5}},
+      .limits = {shm, cgroup, {LimitKind::kDescriptors, "RLIMIT_NOFILE", 1024, 300}}};
   ProcessSample target = Row(0, 1200, 80'010);
   target.sweep = SweepFigures{.begin = absl::Seconds(40),
                               .end = absl::Milliseconds(40'250),
@@ -95,12 +95,17 @@ Run Training() {
   ProcessSample worker = Row(1, 79'981, 80'050);
   worker.rollup = RollupFigures{
       .t = absl::Seconds(42), .rss_bytes = 331'570'000, .pss_bytes = 330'000'000, .private_bytes = 329'000'000};
-  Append({.t = absl::Milliseconds(42'000),
-          .events = {Ended(2, SIGKILL), Ended(4, 3 << 8)},
-          .processes = {target, worker, Row(2, 512, 79'000), unknown, {.index = 4}, {.index = 5}},
-          .limits = {shm, cgroup, files},
-          .losses = {.events_dropped = 1, .unreadable = 2}},
-         &run);
+  const Sample last = {.t = absl::Milliseconds(42'000),
+                       .events = {Exited(2, SIGKILL, kLastEnd), Exited(4, 3 << 8, kLastEnd)},
+                       .processes = {target, worker, Row(2, 512, 79'000), unknown, {.index = 4}, {.index = 5}},
+                       .limits = {shm, cgroup, files},
+                       .losses = {.events_dropped = 1, .unreadable = 2}};
+  return {first, last};
+}
+
+Run Training() {
+  Run run = {.model = {.info = kTraining}};
+  for (const Sample& sample : TrainingSamples()) Append(sample, &run);
   return run;
 }
 
@@ -109,6 +114,12 @@ Run Training() {
 TEST_CASE("the report of a training in words") {
   CheckGolden("report_training.txt", ReportTextOf(Training(), /*complete=*/true));
   CheckGolden("report_cut_off.txt", ReportTextOf(Training(), /*complete=*/false));
+}
+
+TEST_CASE("what is said of a training live and on replay") {
+  LiveAndReplay live(kTraining);
+  for (const Sample& sample : TrainingSamples()) live.Tick(sample);
+  live.Check();
 }
 
 TEST_CASE("the report of a training as JSON") {
