@@ -1,5 +1,5 @@
-// Why and where pages were copied, as plain data: causes, places in the program, regions and pages of an address space.
-// Part of a Sample (model/sample.h, which includes it). No I/O, no clock, no pointer.
+// Why and where pages were copied, as plain data: causes, sites in the program, regions and pages of an address space.
+// Part of a Sample (model/facts/sample.h). No I/O, no clock, no pointers.
 #ifndef COWPROF_MODEL_FACTS_COPY_SITE_H_
 #define COWPROF_MODEL_FACTS_COPY_SITE_H_
 
@@ -16,13 +16,13 @@ namespace cowprof {
 
 // Why a page was copied: what the first write to it hit.
 enum class Cause {
-  kRefcount,   // the reference count of a live object: something was only read
+  kRefcount,   // the reference count of a live object, which was only read
   kGcHeader,   // the collector's header before an object, during a collection
   kAllocator,  // pymalloc: a pool's header, a free block, an object of a free list
   kBytecode,   // instructions that specialise themselves
-  kHash,       // a hash that is kept in the object once it is computed
-  kData,       // contents: of an object, or memory that is no object
-  kFree,       // an object was released: its last reference, its place in the collector's list
+  kHash,       // a hash that the object caches once it is computed
+  kData,       // the contents of an object, or memory that is not an object
+  kFree,       // an object was released: its last reference went, or it left the collector's list
   kKernel,     // the kernel wrote, in a system call
   kUnknown,
 };
@@ -39,31 +39,32 @@ inline void Add(const CauseCounts& counts, CauseCounts* sum) {
   for (size_t cause = 0; cause < counts.size(); ++cause) (*sum)[cause] += counts[cause];
 }
 
-// How the causes were found: by reading memory at the copy, or by an instruction that always writes the same field. Of
-// those that are trusted, one copy in a few is looked at all the same; contradicted: these, where it was another cause.
+// How the causes were found: by reading memory at the copy (`looked`), or by an instruction that always writes the same
+// field (`told`). One in a few copies by such instructions is read all the same (`audited`); `contradicted` counts
+// those with another cause.
 struct CauseEvidence {
   uint64_t looked = 0, told = 0, audited = 0, contradicted = 0;
   bool operator==(const CauseEvidence&) const = default;
 };
 
-// A line of Python. `file` as the interpreter has it.
+// A line of Python. `file` is as the interpreter spells it.
 struct Frame {
   std::string file, function;
   int line = 0;  // 0: unknown
   bool operator==(const Frame&) const = default;
 };
 
-// What was written, by which native code and on which line. Copies that agree in all of it share one place.
+// What was written, by which native code and on which line. Copies that agree in all of these share one site.
 struct CopySite {
   Cause cause = Cause::kUnknown;
   std::string type;            // of the object that was written; "": none
   std::string module, symbol;  // native code: file and function; "": not known
-  std::vector<int> frames;     // the Python stack, innermost first, as numbers of frames
+  std::vector<int> frames;     // the Python stack, innermost first, as frame numbers
   bool operator==(const CopySite&) const = default;
 };
 
-// Copies of one process at one place, cumulative: a sample of `samples` copies that stands for `copies` of them.
-// `squares`: sum of the squares of what each stands for; copies^2 / squares is what the sample is worth.
+// Copies of one process at one site, cumulative: `samples` sampled copies that stand for `copies`. `squares`: the sum
+// of the squares of what each sample stands for; copies^2 / squares is the effective sample size.
 struct CopySiteCount {
   int index = 0;  // of the process
   int copy_site = 0;
@@ -71,7 +72,7 @@ struct CopySiteCount {
   bool operator==(const CopySiteCount&) const = default;
 };
 
-// `pages` neighbouring pages of one process were copied, since the last record of pages, by the same cause.
+// `pages` adjacent pages of one process that were copied by the same cause since the last record of pages.
 struct PageRun {
   int index = 0;
   Cause cause = Cause::kUnknown;
@@ -93,7 +94,7 @@ struct Region {
   bool operator==(const Region&) const = default;
 };
 
-// A region of the address space that `index`, and all that is forked from it, have until they call exec.
+// A region of the address space of process `index`, which the processes forked from it keep until they call exec.
 struct NumberedRegion {
   int index = 0;
   Region region;
@@ -108,8 +109,8 @@ struct RegionCount {
   bool operator==(const RegionCount&) const = default;
 };
 
-// Where the heads of Python's objects lie (reference count and type), which is what a read writes: of `pages` pages of
-// a region that were looked at, `with_heads` had any; `heads`: in all, of which a page counts for two at most.
+// How many pages of a region have heads of Python objects (reference count and type); reading an object writes its
+// head. Of `pages` pages examined, `with_heads` had any; `heads` is the total, where a page counts for two at most.
 struct RegionHeads {
   int region = 0;
   uint64_t pages = 0, with_heads = 0, heads = 0;

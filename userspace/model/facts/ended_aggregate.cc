@@ -9,7 +9,7 @@
 namespace cowprof {
 namespace {
 
-constexpr int kFirstOnes = 64;  // a run's workers, as a rule
+constexpr int kFirstOnes = 64;  // usually all of a run's workers
 
 void Add(const Count& more, Count* sum) {
   if (more) *sum = sum->value_or(0) + *more;
@@ -66,7 +66,7 @@ void Add(const ProcessModel& process, ProcessModel* row) {
   Add(process.pss_bytes, &row->pss_bytes);
 }
 
-// Rows of one kind: what is asked of a sum must hold of each of its processes.
+// Returns the row for processes of this kind: what is asked of a sum must hold for each of its processes.
 ProcessModel& RowFor(const ProcessModel& process, std::vector<ProcessModel>* rows) {
   const auto kind = [](const ProcessModel& one) { return std::make_tuple(one.role, one.execed, one.origin); };
   const auto found =
@@ -83,7 +83,7 @@ ProcessModel& RowFor(const ProcessModel& process, std::vector<ProcessModel>* row
                                          .stands_for = 0});
 }
 
-// The more the rather it stays.
+// Processes with higher values are kept.
 std::tuple<bool, bool, uint64_t> InterestIn(const ProcessModel& process, uint64_t page_bytes) {
   const uint64_t copied_bytes = process.counts.copies.value_or(0) * page_bytes;
   return {process.index < kFirstOnes, process.oom_victim || (process.exit && process.exit->signaled),

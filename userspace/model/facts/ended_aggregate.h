@@ -1,6 +1,5 @@
-// Rows of many: ended processes that are no longer told one by one, summed up, so that a recording's memory does not
-// grow with every process that ever lived. Called by run_model.cc at the end of each sample; read by whoever sums all
-// rows.
+// Aggregates: ended processes that are no longer listed one by one but summed up, so that the memory of a recording
+// does not grow with every process that ever lived.
 #ifndef COWPROF_MODEL_FACTS_ENDED_AGGREGATE_H_
 #define COWPROF_MODEL_FACTS_ENDED_AGGREGATE_H_
 
@@ -8,11 +7,11 @@
 
 namespace cowprof {
 
-// Where more processes have ended than a quarter above `most_ended`, sums up all but that many. What stays: the first
-// ones that were followed, those that were killed, and of the others those that had most.
+// Once more than 1.25 * `most_ended` processes have ended, sums up all but `most_ended` of them. Keeps the first
+// processes that were followed, then those that were killed, then those that had most memory.
 void AggregateEnded(RunModel* model);
 
-// Every process, alone or in a row of many.
+// Visits every process, listed or aggregated.
 template <typename Visit>
 void ForEachRow(const RunModel& model, const Visit& visit) {
   for (const ProcessModel& process : model.processes) visit(process);

@@ -1,7 +1,7 @@
-// The names of enumerators: written once, beside the enumeration, as
+// Names of enumerators, written once beside the enumeration, as
 //   template <> inline constexpr auto kNamesOf<Fruit> = NamesFor<Fruit>("apple", "pear");
-// Everything else follows from that line: how many there are, all of them in order, name of value and value of name.
-// It does not compile when names and enumerators differ in number. Enumerators count up from 0.
+// Everything else follows from that line: the count, the list of all values, the name of a value and the value of a
+// name. It does not compile if names and enumerators differ in number. Enumerators count up from 0.
 #ifndef COWPROF_MODEL_FACTS_ENUM_NAMES_H_
 #define COWPROF_MODEL_FACTS_ENUM_NAMES_H_
 
@@ -51,7 +51,7 @@ constexpr const char* NameOf(Enum value) {
   return kNamesOf<Enum>[static_cast<size_t>(value)];
 }
 
-// `otherwise` if `name` names none: a recording may have been written by a later version.
+// Returns `otherwise` if no enumerator has this name: a later version may have written the recording.
 template <NamedEnum Enum>
 Enum EnumNamed(absl::string_view name, Enum otherwise) {
   for (const Enum value : kAll<Enum>) {

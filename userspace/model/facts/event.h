@@ -1,5 +1,5 @@
-// What can happen between two ticks, one struct per kind. A kind is added to Event::what; every std::visit over it
-// fails to compile until it handles the new kind.
+// What can happen between two ticks, one struct per kind. Add a new kind to Event::what: every std::visit over it fails
+// to compile until it handles the kind.
 #ifndef COWPROF_MODEL_FACTS_EVENT_H_
 #define COWPROF_MODEL_FACTS_EVENT_H_
 
@@ -29,7 +29,7 @@ struct ProcessStarted {
   int parent = -1;  // index of the process that forked it; -1: none is recorded
   int space = -1;   // index of the process whose address space it inherited, and keeps until it calls exec; -1: its own
   Origin origin = Origin::kForked;
-  std::string comm, command;  // the kernel's name of it, and its command line joined by blanks
+  std::string comm, command;  // the kernel's name for it, and its command line joined by spaces
   bool operator==(const ProcessStarted&) const = default;
 };
 
@@ -44,7 +44,7 @@ struct ProcessExited {
   bool operator==(const ProcessExited&) const = default;
 };
 
-// A deadly signal was sent to the process.
+// A fatal signal was sent to the process.
 struct SignalSent {
   int signal = 0;
   int code = 0;      // si_code
@@ -53,19 +53,23 @@ struct SignalSent {
   bool operator==(const SignalSent&) const = default;
 };
 
-// The file behind an address that could not be accessed, as the kernel had it at that moment.
+// The file behind an address that could not be accessed, as the kernel saw it at that moment.
 struct FaultFile {
   std::string name;         // last component of its path
   uint64_t file_bytes = 0;  // its length
-  uint64_t offset = 0;      // of the address in it; at or beyond `file_bytes`: it was truncated
+  uint64_t offset = 0;      // of the address in it; beyond the last page: the file was truncated
   bool in_memory = false;   // on a tmpfs, or a memfd
   uint64_t device = 0, inode = 0;
-  bool on_dev_shm = false;  // on the file system that the target has as /dev/shm
+  bool on_dev_shm = false;  // on the file system that the target sees as /dev/shm
   Count capacity_bytes;     // of its tmpfs; absent: unbounded, or not a tmpfs
   bool operator==(const FaultFile&) const = default;
+  // The kernel lets the last page be touched as a whole (filemap_fault, shmem_fault), and nothing beyond it.
+  bool is_beyond_end(uint64_t page_bytes) const {
+    return offset / page_bytes >= (file_bytes + page_bytes - 1) / page_bytes;
+  }
 };
 
-// The process took a deadly signal.
+// A fatal signal was delivered to the process.
 struct SignalDelivered {
   int signal = 0;
   int code = 0;                   // si_code
@@ -78,13 +82,13 @@ struct SignalDelivered {
 
 // The OOM killer chose the process.
 struct OomVictim {
-  // The limit that was met, as the kernel had it, page cache included. Kind kHost with name "": the host's memory.
+  // The limit that was met, as the kernel counts it, page cache included. Kind kHost with name "": the host's memory.
   // Absent: unknown.
   std::optional<LimitSample> limit;
   bool operator==(const OomVictim&) const = default;
 };
 
-// A remark of cowprof's own on the recording.
+// A remark by cowprof itself.
 struct Note {
   std::string text;  // one sentence, such as "interval stretched to 2s: ..."
   bool operator==(const Note&) const = default;
@@ -119,7 +123,7 @@ struct Event {
   }
 };
 
-// One function out of one lambda per kind, for std::visit.
+// Combines one lambda per kind into one visitor, for std::visit.
 template <typename... Lambdas>
 struct Overloaded : Lambdas... {
   using Lambdas::operator()...;

@@ -20,14 +20,14 @@ inline constexpr auto kNamesOf<LimitKind> = NamesFor<LimitKind>("shm", "cgroup-v
 
 inline bool IsCgroup(LimitKind kind) { return kind == LimitKind::kCgroupV1 || kind == LimitKind::kCgroupV2; }
 
-// Limits on memory in use. Copies are charged to these and to no other: a copy needs no address space, no descriptor
+// Limits on memory in use. Copies are charged to these and to no others: a copy takes no address space, no descriptor
 // and no room in shared memory.
 inline bool IsMemory(LimitKind kind) { return IsCgroup(kind) || kind == LimitKind::kHost; }
 
-// The others count files.
+// The other kinds count files.
 inline bool CountsBytes(LimitKind kind) { return kind != LimitKind::kDescriptors && kind != LimitKind::kShmInodes; }
 
-// What makes two samples samples of one limit.
+// Identifies a limit: samples with equal keys are of the same limit.
 struct LimitKey {
   LimitKind kind = LimitKind::kHost;
   std::string name;
@@ -38,15 +38,15 @@ struct LimitKey {
   }
 };
 
-// One limit at one instant, as the target meets it. `limit` absent: none is set. `used` of memory is what can't be
-// given back: page cache and reclaimable slabs are left out.
+// One limit at one instant, as it applies to the target. `limit` absent: none is set. For memory, `used` leaves out
+// what can be given back: page cache and reclaimable slabs.
 struct LimitSample {
   LimitKind kind = LimitKind::kHost;
   std::string name;  // mount point, cgroup path, "MemTotal+SwapTotal", "RLIMIT_NOFILE"
   Count limit;
   uint64_t used = 0;
-  // Of cgroups, cumulative since they were made: how often memory was asked for and the limit was met (v1 failcnt, v2
-  // max of memory.events), and the processes in it that the OOM killer ended.
+  // Of cgroups only, cumulative since creation: how often an allocation met the limit (v1 failcnt, v2 max of
+  // memory.events), and how many processes in it the OOM killer ended.
   Count failures, kills;
   bool operator==(const LimitSample&) const = default;
 

@@ -1,4 +1,4 @@
-// Finds the victims by the counts of cgroups, and what every process held when the OOM killer chose.
+// Finds victims by the counts of cgroups, and what every process held when the OOM killer chose.
 #include "model/facts/oom_evidence.h"
 
 #include <signal.h>
@@ -11,14 +11,14 @@
 namespace cowprof {
 namespace {
 
-// ---- Who was the victim ----
+// ---- Which process was the victim ----
 
 uint64_t Risen(const Count& before, const Count& now) { return before && now ? SaturatingSubtract(*now, *before) : 0; }
 
-// A cgroup counts the kills among its own processes, whichever cgroup's limit was met; the latter counts a failure. Of
-// both the one nearest to the process.
+// A cgroup counts the kills among its own processes, whichever cgroup met its limit; the one that met it counts a
+// failure. Takes the nearest to the process for each.
 struct Kills {
-  std::optional<LimitSample> limit;  // `used`: the larger of the two looks, since it was nearly full when it was met
+  std::optional<LimitSample> limit;  // `used`: the larger of both looks, since it was nearly full when it was met
   uint64_t count = 0;
 };
 Kills NewKills(const std::vector<LimitSample>& before, const std::vector<LimitSample>& now) {
@@ -57,8 +57,8 @@ struct Figures {
   uint64_t private_bytes = 0, grown_bytes = 0;
 };
 
-// A forked process owned nothing at first. What another process had before it forked its first worker is not growth: it
-// read its data then. (Its private memory says nothing: it falls at a fork, and rises as the workers copy.)
+// A forked process owned nothing at first. What any other process had before it forked its first worker is not growth:
+// it was reading its data. (Its private memory says nothing: it falls at a fork, and rises as the workers copy.)
 Figures FiguresOf(const ProcessModel& process, const OomScene& scene, const RunModel& model) {
   const auto known = scene.processes.find(process.index);
   const OomScene::Process before = known == scene.processes.end() ? OomScene::Process{} : known->second;
@@ -108,7 +108,7 @@ void AppendOomKills(const Sample& sample, const OomScene& scene, RunModel* model
     const auto* chosen = event.As<OomVictim>();
     ProcessModel* const victim = model->Find(event.index);
     if (chosen == nullptr || !chosen->limit || victim == nullptr) continue;
-    // Nothing beyond the limit was held at once: the excess was given back in between.
+    // No process held more than the limit at once: the excess was given back in between.
     const uint64_t most = chosen->limit->kind == LimitKind::kHost ? UINT64_MAX : chosen->limit->used;
     OomKill kill = {.t = event.t, .limit = *chosen->limit};
     uint64_t shared_bytes = 0;

@@ -1,4 +1,4 @@
-// What a recording knows of an OOM kill: which process was the victim where no probe saw the OOM killer at work, and
+// What a recording knows about an OOM kill: which process was the victim if no probe saw the OOM killer at work, and
 // how much memory each process had at that moment. Pure.
 #ifndef COWPROF_MODEL_FACTS_OOM_EVIDENCE_H_
 #define COWPROF_MODEL_FACTS_OOM_EVIDENCE_H_
@@ -18,8 +18,8 @@ namespace cowprof {
 std::vector<Event> OomVictims(const std::vector<LimitSample>& before, const std::vector<LimitSample>& now,
                               const std::vector<Event>& events);
 
-// What a kill's figures need of the sample before, by index of the process; empty if `sample` has no OomVictim. A
-// victim's memory is being taken away while it is sampled, and later samples would blame whatever grew afterwards.
+// What a kill's figures need from the sample before it, by process index; empty if `sample` has no OomVictim. A
+// victim's memory is being freed while it is sampled, and later samples would blame whatever grew afterwards.
 struct OomScene {
   struct Process {
     uint64_t private_bytes = 0, own_pages = 0, anon_pages = 0;

@@ -13,7 +13,7 @@ constexpr size_t kLongestPast = 1024;
 
 uint64_t Or0(const Count& count) { return count.value_or(0); }
 
-// `base` plus the rise of a counter, or less its fall; never below 0.
+// `base` plus a counter's rise, or minus its fall; never below 0.
 uint64_t Moved(uint64_t base, uint64_t then, uint64_t now) {
   return now >= then ? base + (now - then) : SaturatingSubtract(base, then - now);
 }
@@ -22,15 +22,15 @@ absl::Duration MiddleOf(const SweepFigures& sweep) { return (sweep.begin + sweep
 
 }  // namespace
 
-// How many pages a forked child inherited: what it has now, less what was new since. One that ended between two ticks
-// was never seen in /proc: then what it inherited stays unknown, and what was new counts as kept.
+// A forked child inherited the pages that it has now, minus those that are new since. A child that ended between two
+// ticks was never seen in /proc: then what it inherited stays unknown, and what was new counts as kept.
 PrivateMemory::Basis PrivateMemory::BasisAtFork(const ProcessModel& process) {
   const uint64_t fresh = Or0(process.counts.zero_fills()) + Or0(process.counts.file_copies);
   if (!process.proc.anon_pages) return {.private_pages = fresh};
   return {.anon_pages = SaturatingSubtract(*process.proc.anon_pages, fresh)};
 }
 
-// Between the samples around `t`.
+// Interpolates between the samples around `t`.
 PrivateMemory::Past PrivateMemory::PastAt(absl::Duration t) const {
   const auto after = std::find_if(past_.begin(), past_.end(), [&](const Past& one) { return one.t >= t; });
   if (after == past_.end()) return past_.back();
@@ -43,13 +43,13 @@ PrivateMemory::Past PrivateMemory::PastAt(absl::Duration t) const {
   return {t, between(before.copies, after->copies), between(before.anon_pages, after->anon_pages)};
 }
 
-// A sweep takes a while and finds each page as it is when it reaches it: on average as of the sweep's middle. A busy
-// machine may stop cowprof between the counters of a sample and its sweep: what was copied in between is known with the
-// next sample only, and the past is kept until then.
+// A sweep takes a while and sees each page at the moment it reaches it: on average, the middle of the sweep. A busy
+// machine may delay cowprof between reading the counters of a sample and its sweep. Copies made in between show only in
+// the next sample, so the past is kept until then.
 void PrivateMemory::RebaseOnSweep(const SweepFigures& sweep, Exactness exactness) {
   const bool timed = sweep.end > absl::ZeroDuration();
   const Past then = timed ? PastAt(MiddleOf(sweep)) : past_.back();
-  // Where sweeps alone count copies, those of this one stand in this very sample.
+  // If only sweeps count copies, this sample already has those of this sweep.
   const uint64_t copies = exactness == Exactness::kPageMap ? past_.back().copies : then.copies;
   anonymous_ = {sweep.private_pages, copies, then.anon_pages};
   if (!timed || MiddleOf(sweep) <= past_.back().t) past_.clear();
@@ -62,7 +62,7 @@ void PrivateMemory::RebaseOnTruth(const ProcessSample& sample, const RunInfo& in
   seen_ |= process->proc.anon_pages.has_value();
   if (sample.sweep) {
     process->sweep = sample.sweep;
-    // The rollup at attach is older than the first sweep: what it found beyond the sweep's pages are private pages of
+    // The rollup at attach is older than the first sweep; what it found beyond the sweep's pages is private pages of
     // files.
     if (!anonymous_ && rollup_)
       private_other_bytes_ =

@@ -1,9 +1,9 @@
-// Owns what it takes to follow the private memory of one process between two looks at its page map: the last truth, and
-// the counters as they stood then. Pure.
+// Tracks the private memory of one process between two looks at its page map: keeps the last truth, and the counters as
+// of then. Pure.
 //
-// The truth is a sweep, a smaps_rollup or the fork, when a child owns no anonymous page. Since then
+// The truth is a sweep, a smaps_rollup, or the fork, when a child owns no anonymous page. From then on
 //   private = truth + pages copied + growth of RssAnon,
-// because a copy leaves RssAnon alone and new memory raises it.
+// because a copy leaves RssAnon unchanged and new memory raises it.
 #ifndef COWPROF_MODEL_FACTS_PRIVATE_MEMORY_H_
 #define COWPROF_MODEL_FACTS_PRIVATE_MEMORY_H_
 
@@ -20,12 +20,12 @@ struct ProcessModel;
 
 class PrivateMemory {
  public:
-  // Takes in the process's row of the sample at `t`; `process` has its counts and /proc figures already. Sets the
-  // figures of `process` that are derived: private, peak, still shared and PSS bytes, and its latest sweep and rollup.
+  // Adds the process's row of the sample at `t`; `process` already has its counts and /proc figures. Sets the derived
+  // figures of `process`: private, peak, still shared and PSS bytes, and its latest sweep and rollup.
   void Append(const ProcessSample& sample, absl::Duration t, const RunInfo& info, ProcessModel* process);
-  // The process runs another program: it inherits nothing and owns nothing yet. `copies`: its count so far.
+  // The process called exec: it inherits nothing and owns nothing yet. `copies`: its count so far.
   void Exec(uint64_t copies);
-  // The process ended: its history is not needed any more.
+  // The process ended: its history is no longer needed.
   void End() { past_ = {}; }
 
  private:
@@ -48,7 +48,7 @@ class PrivateMemory {
 
   std::optional<Basis> anonymous_;
   std::optional<RollupBasis> rollup_;
-  std::vector<Past> past_;            // at the latest samples, back to the beginning of the sweep that runs
+  std::vector<Past> past_;            // the samples since the last sweep
   uint64_t private_other_bytes_ = 0;  // private pages of files and shared memory, at the last rollup
   bool seen_ = false;                 // in /proc, at least once
 };

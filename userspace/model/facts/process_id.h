@@ -1,4 +1,4 @@
-// Names a process for good: the pid and when it started.
+// Identifies a process for good: its pid and when it started.
 #ifndef COWPROF_MODEL_FACTS_PROCESS_ID_H_
 #define COWPROF_MODEL_FACTS_PROCESS_ID_H_
 
@@ -12,8 +12,8 @@ namespace cowprof {
 // /proc counts time in USER_HZ, which is 100 on every Linux architecture that cowprof runs on.
 inline constexpr uint64_t kNsPerTick = 10'000'000;
 
-// Identity of a process. A pid alone is never a key: the kernel hands it out again. `start_ns` is task->start_boottime
-// of the group leader (ns since boot); where only /proc is at hand it is /proc/PID/stat field 22 in ns, cut to 10 ms.
+// Identity of a process. A pid alone is never a key: the kernel reuses it. `start_ns` is task->start_boottime of the
+// group leader (ns since boot); if only /proc is available it is /proc/PID/stat field 22 in ns, truncated to 10 ms.
 struct ProcessId {
   pid_t pid = 0;
   uint64_t start_ns = 0;

@@ -16,7 +16,7 @@
 namespace cowprof {
 namespace {
 
-// How multiprocessing's processes look from outside (Lib/multiprocessing/popen_*.py, 3.6 to 3.14).
+// Recognises multiprocessing's processes from outside (Lib/multiprocessing/popen_*.py, 3.6 to 3.14).
 Role RoleOf(const ProcessModel& process, const RunModel& model) {
   if (process.index == 0) return Role::kParent;
   const std::string& command = process.command;
@@ -27,14 +27,14 @@ Role RoleOf(const ProcessModel& process, const RunModel& model) {
   }
   const ProcessModel* parent = model.Find(process.parent);
   if (absl::StrContains(command, "multiprocessing.forkserver")) {
-    // What it forks, and what that forks, has its command line.
+    // What it forks, directly or not, has its command line.
     const bool inherited =
         !process.execed && parent != nullptr && absl::StrContains(parent->command, "multiprocessing.forkserver");
     return inherited ? Role::kWorker : Role::kForkserver;
   }
   if (absl::StrContains(command, "--multiprocessing-fork")) return Role::kWorker;
   if (process.execed) return Role::kOther;
-  // A process that was there at attach may have called exec before: then it has another command line than its parent.
+  // A process found at attach may have called exec earlier: then its command line differs from that of its parent.
   const bool same_image = process.origin == Origin::kForked || (parent != nullptr && parent->command == command);
   return same_image ? Role::kWorker : Role::kOther;
 }
@@ -52,14 +52,14 @@ void AppendProcess(const ProcessSample& sample, absl::Duration t, absl::Duration
   if (sample.verify) process->verify = sample.verify;
   if (sample.collector_on) process->collector_on = sample.collector_on;
   if (sample.persistent) process->persistent = sample.persistent;
-  // The last row of a process that ended has counts only: /proc had nothing left to say.
+  // The last row of an ended process has only counts: nothing was left in /proc.
   if (sample.proc.anon_pages) process->proc = sample.proc;
   if (sample.proc.descriptors) process->peak_descriptors = std::max(process->peak_descriptors, sample.proc.descriptors);
   if (!process->first_anon_pages) process->first_anon_pages = sample.proc.anon_pages;
   memory->Append(sample, t, info, process);
 }
 
-// nullptr if nothing was said of it yet.
+// Returns nullptr if the process was not announced yet.
 ProcessModel* Announced(int index, RunModel* model) {
   ProcessModel* process = model->Find(index);
   return process != nullptr && process->id.pid != 0 ? process : nullptr;
@@ -118,7 +118,7 @@ void AppendSignal(const Event& signal, ProcessModel* process) {
   process->signals.push_back(signal);
 }
 
-// Shares a run of pages among the regions of its address space that it lies in; what lies in none is left out.
+// Distributes a run of pages over the regions of its address space; drops pages that lie in none.
 void AppendRun(const PageRun& run, const RunModel& model, ProcessModel* process) {
   const uint64_t page_bytes = model.info.page_bytes, end = (run.first_page + run.pages) * page_bytes;
   auto next = model.regions_by_start.upper_bound({process->space, run.first_page * page_bytes});
@@ -176,7 +176,7 @@ void AppendEvent(const Event& event, RunModel* model) {
   ProcessModel* const process = Announced(event.index, model);
   if (process == nullptr) return;
   std::visit(Overloaded{
-                 [](const ProcessStarted&) {},  // above: it need not be announced
+                 [](const ProcessStarted&) {},  // handled above: it need not be announced
                  [&](const ProcessExeced& execed) { ExecProcess(execed, model, process); },
                  [&](const ProcessExited& exited) { EndProcess(event.t, exited, model, process); },
                  [&](const SignalSent&) { AppendSignal(event, process); },
@@ -203,7 +203,7 @@ Exit ExitOf(int wait_status) {
 void Append(const Sample& sample, RunModel* model) {
   const OomScene scene = SceneBefore(sample, *model);
   const absl::Duration elapsed = model->samples == 0 ? absl::ZeroDuration() : sample.t - model->t;
-  // Indexes are dense, but those of one sample may come in any order: there is room for as many as it announces.
+  // Indexes are dense, but one sample may announce them in any order: make room for all of them first.
   const auto is_new = [known = model->announced](const Event& event) {
     return event.Is<ProcessStarted>() && event.index >= known;
   };
@@ -223,7 +223,7 @@ void Append(const Sample& sample, RunModel* model) {
     const ProcessModel* parent = Announced(started->parent, model);
     if (child != nullptr && parent != nullptr) child->parent_anon_pages = parent->proc.anon_pages;
   }
-  // The last counts of a process stand in the same sample as its end.
+  // The last counts of a process are in the same sample as its end.
   for (const Event& event : sample.events) {
     if (event.Is<ProcessExited>()) AppendEvent(event, model);
   }

@@ -1,6 +1,5 @@
-// What a recording says so far: samples are appended one by one, live and on replay alike, and each process's memory
-// figures are derived here and nowhere else. Pure: no I/O, no clock. Called by the loop, by `report` and by `view`;
-// sinks read the result.
+// What a recording says so far. Samples are appended one by one, live and on replay alike, and each process's memory
+// figures are derived here and nowhere else. Pure: no I/O, no clock.
 #ifndef COWPROF_MODEL_FACTS_RUN_MODEL_H_
 #define COWPROF_MODEL_FACTS_RUN_MODEL_H_
 
@@ -29,14 +28,14 @@ struct Exit {
 };
 Exit ExitOf(int wait_status);
 
-// The OOM killer's choice of a process, with the figures of that moment.
+// A process that the OOM killer chose, with the figures of that moment.
 struct OomKill {
   absl::Duration t;
   LimitSample limit;                   // that was met
   uint64_t victim_bytes = 0;           // private memory of the process
   int top_contributor = -1;            // the process that had grown most; -1: none had
-  uint64_t top_contributor_bytes = 0;  // by how much: since its fork; a parent since it forked its first worker
-  uint64_t workers = 0, workers_grown_bytes = 0;  // that lived then, and what they had grown by together
+  uint64_t top_contributor_bytes = 0;  // its growth: since its fork; of a parent, since it forked its first worker
+  uint64_t workers = 0, workers_grown_bytes = 0;  // alive at that moment, and their growth in all
   uint64_t recorded_bytes = 0;                    // private memory of all recorded processes, and what they share
 };
 
@@ -48,21 +47,21 @@ struct ProcessModel {
   Origin origin = Origin::kForked;
   Role role = Role::kOther;
   std::string comm, command;
-  bool execed = false;  // since it is followed
+  bool execed = false;  // since it was first followed
   absl::Duration started;
   std::optional<absl::Duration> ended;
   std::optional<Exit> exit;
-  uint64_t stands_for = 1;  // processes: more than one in RunModel::folded only
+  uint64_t stands_for = 1;  // number of processes; more than 1 only in RunModel::ended_aggregates
 
   FaultCounts counts;
   std::optional<CauseCounts> causes;
-  std::map<int, CopySiteCount> copy_sites;  // by place
+  std::map<int, CopySiteCount> copy_sites;  // by copy site
   std::map<int, RegionCount> regions;       // by region, as the last sweep found them
-  std::map<int, uint64_t> copied_pages;     // by region, as the probes told page by page
+  std::map<int, uint64_t> copied_pages;     // by region, as the probes reported page by page
   std::optional<VerifyFigures> verify;
   int space = 0;  // index of the process whose address space it has: its own since an exec, its parent's since a fork
   std::optional<bool> collector_on;  // Python's cycle collector, as last read
-  std::optional<bool> persistent;    // a worker of PyTorch's: it lives for the next epoch, too
+  std::optional<bool> persistent;    // whether a PyTorch worker lives on for the next epoch
   std::vector<Event> signals;        // SignalSent and SignalDelivered; the last few
   bool oom_victim = false;           // the OOM killer chose it
   std::optional<OomKill> oom;        // the same, if its limit is known
@@ -74,10 +73,11 @@ struct ProcessModel {
   std::optional<RollupFigures> rollup;  // the latest
   std::optional<SweepFigures> sweep;
 
-  // Derived, bytes. Private memory moves with every tick: the last truth (a sweep, a rollup, or the fork, when a child
-  // owns nothing) + pages copied since + growth of RssAnon since, which a copy leaves alone and new memory raises.
+  // Derived, in bytes. Private memory is updated at every tick: the last truth (a sweep, a rollup, or the fork, when a
+  // child owns nothing) + pages copied since + growth of RssAnon since, which a copy leaves unchanged and new memory
+  // raises.
   Count private_bytes, peak_private_bytes, pss_bytes;
-  Count still_shared_bytes;  // anonymous memory that somebody else maps, too: what a write would copy
+  Count still_shared_bytes;  // anonymous memory that another process maps, too: what a write would copy
   Count peak_descriptors;
   Count ceiling_bytes() const {
     if (!private_bytes || !still_shared_bytes) return std::nullopt;
@@ -89,15 +89,16 @@ struct ProcessModel {
 struct LimitModel {
   LimitSample now;
   uint64_t peak = 0;
-  double peak_ratio = 0;  // of the limit that held then: it can be changed meanwhile
+  double peak_ratio = 0;  // against the limit of that moment, which may have changed since
 };
 
 struct RunModel {
   RunInfo info;
   absl::Duration t;  // of the last sample
   uint64_t samples = 0;
-  // In the order of their index. Of those that ended, no more than some `most_ended` are kept: who forks a million
-  // times an hour is told as well, in bounded memory. The others stand in `folded`, summed up: one row for each role.
+  // In order of index. Only about `most_ended` ended processes are kept, so that a program that forks a million times
+  // an hour takes bounded memory. The others are summed up in `ended_aggregates`: one row for each combination of role,
+  // exec and origin.
   std::vector<ProcessModel> processes, ended_aggregates;
   size_t most_ended = 32768;
   int announced = 0;               // processes so far: the next one's index
@@ -109,22 +110,22 @@ struct RunModel {
   std::map<std::pair<int, uint64_t>, int> regions_by_start;  // address space and start -> number; the latest
   CauseEvidence cause_evidence;
   std::optional<ShmSample> shm;          // the latest
-  std::optional<ShmSample> shm_peak;     // the one with most used
-  std::vector<ShmSegment> shm_unlinked;  // that lost their name while in use, as first seen so; the first few
+  std::optional<ShmSample> shm_peak;     // the one with the most in use
+  std::vector<ShmSegment> shm_unlinked;  // those that lost their name while in use, as first seen so; the first few
   Losses losses;
-  uint64_t peak_workers_private_bytes = 0;      // of all workers that lived at one sample together
+  uint64_t peak_workers_private_bytes = 0;      // of all workers alive at one sample, together
   std::map<int, PrivateMemory> private_memory;  // by index: how the figures of `processes` are derived
 
   const ProcessModel* target() const { return processes.empty() ? nullptr : &processes[0]; }
-  // nullptr if there is no such process, or it is folded.
+  // nullptr if there is no such process, or it was aggregated.
   const ProcessModel* Find(int index) const;
   ProcessModel* Find(int index) { return const_cast<ProcessModel*>(std::as_const(*this).Find(index)); }
 };
 
-// Adds a sample. Total: a process that came, went or is unknown is data.
+// Adds a sample. Accepts every input: a process that came, went or is unknown is data.
 void Append(const Sample& sample, RunModel* model);
 
-// Sums over all processes, ended ones with their last figures where `living_only` is false.
+// Sums over all processes. Unless `living_only`, ended processes count with their last figures.
 struct Totals {
   uint64_t processes = 0, copies = 0, reuses = 0;
   uint64_t private_bytes = 0, still_shared_bytes = 0, pss_bytes = 0;

@@ -1,5 +1,5 @@
-// Everything that cowprof can know at one instant, as plain data: the only currency between the sources (which fill
-// it), the timeline file (which stores it raw) and the pure functions that judge it. No I/O, no clock, no pointer.
+// Everything that cowprof can know at one instant, as plain data. It is all that passes between the sources (which fill
+// it), the timeline file (which stores it raw) and the pure functions that judge it. No I/O, no clock, no pointers.
 #ifndef COWPROF_MODEL_FACTS_SAMPLE_H_
 #define COWPROF_MODEL_FACTS_SAMPLE_H_
 
@@ -43,14 +43,14 @@ struct FaultCounts {
   }
 
   // Write-protection faults that copied nothing: the last holder took the page over, or a shared mapping became
-  // writable. A lower bound where pages of hugetlb were copied: one fault, many copies.
+  // writable. A lower bound if hugetlb pages were copied: one fault, many copies.
   Count reuses() const {
     if (!write_protect_faults || !copies || !zero_upgrades) return std::nullopt;
     return SaturatingSubtract(*write_protect_faults, *copies + *zero_upgrades);
   }
 };
 
-// What /proc tells cheaply of one process: status, stat, statm, fd. Pages are of the host's page size.
+// What /proc shows cheaply about one process: status, stat, statm, fd. Pages are of the host's page size.
 struct ProcFigures {
   Count anon_pages;   // RssAnon: blind to copy-on-write, since a copy replaces one anonymous page by another
   Count file_pages;   // RssFile
@@ -76,14 +76,14 @@ struct RollupFigures {
 };
 
 // One finished pass of the paced sweep over /proc/PID/pagemap: the truth about sharing, independent of the probes.
-// Pages of private mappings that are anonymous now; the zero page is counted apart.
+// Counts pages of private mappings that are anonymous now; the zero page is counted separately.
 struct SweepFigures {
   absl::Duration begin, end;    // when, since the start of the recording
   bool full = false;            // every private mapping; otherwise only 2 MiB regions that saw faults
   uint64_t private_pages = 0;   // mapped by this process only (pagemap bit 56)
-  uint64_t shared_pages = 0;    // mapped by somebody else too: what a write would still copy
+  uint64_t shared_pages = 0;    // mapped by another process too: what a write would still copy
   uint64_t diverged_pages = 0;  // present here and in the parent with another PFN: copied by one of the two
-  uint64_t same_pages = 0;      // the parent's very page
+  uint64_t same_pages = 0;      // the same page as in the parent
   uint64_t new_pages = 0;       // present here and not in the parent
   uint64_t zero_pages = 0;
   uint64_t swapped_pages = 0;
@@ -92,7 +92,7 @@ struct SweepFigures {
   bool operator==(const SweepFigures&) const = default;
 };
 
-// One process at one instant. `index` names it within the recording (0 is the target).
+// One process at one instant. `index` identifies it within the recording (0 is the target).
 struct ProcessSample {
   int index = 0;
   FaultCounts counts;
@@ -102,8 +102,8 @@ struct ProcessSample {
   std::optional<SweepFigures> sweep;
   std::optional<VerifyFigures> verify;  // present when it has changed
   std::optional<bool> collector_on;     // Python's cycle collector, as it was last read
-  // Of a worker of PyTorch's DataLoader: whether it lives for the next epoch, too (persistent_workers). Absent: it is
-  // none, or could not be asked yet.
+  // Of a worker of PyTorch's DataLoader: whether it lives on for the next epoch (persistent_workers). Absent: it is not
+  // such a worker, or could not be read yet.
   std::optional<bool> persistent;
   bool operator==(const ProcessSample&) const = default;
 };
@@ -115,20 +115,20 @@ template <>
 inline constexpr auto kNamesOf<SegmentKind> = NamesFor<SegmentKind>("torch", "multiprocessing", "semaphore", "array",
                                                                     "file", "memfd", "sysv");
 
-// One piece of shared memory: a file of the tmpfs behind /dev/shm, with or without a name, a memfd or a System V
+// One segment of shared memory: a file of the tmpfs behind /dev/shm, with or without a name, a memfd or a System V
 // segment.
 struct ShmSegment {
-  std::string name;  // without the folder; of memfds and System V segments what the kernel prints
+  std::string name;  // without the directory; of memfds and System V segments, what the kernel prints
   SegmentKind kind = SegmentKind::kFile;
   uint64_t device = 0, inode = 0;
   uint64_t bytes = 0;         // that it takes up now
   uint64_t length_bytes = 0;  // that it would take up if all of it were touched
-  bool deleted = false;       // no name any more; gone when the last one closes and unmaps it
-  bool lost_name = false;     // it had a lasting one in an earlier look of this recording
-  bool lasting_name = false;  // for a second at least: torch's file_descriptor strategy keeps one for an instant
-  pid_t creator = 0;          // as the name has it, in its own pid namespace; 0: it doesn't say
+  bool deleted = false;       // has no name any more; freed when the last user closes and unmaps it
+  bool lost_name = false;     // it had a lasting name in an earlier look of this recording
+  bool lasting_name = false;  // for a second at least; torch's file_descriptor strategy keeps a name for an instant
+  pid_t creator = 0;          // pid from the name, in the creator's pid namespace; 0: the name has none
   bool creator_alive = false;
-  uint64_t looks_unowned = 0;  // at how many whole looks in a row nobody mapped or held it
+  uint64_t looks_unowned = 0;  // number of whole looks in a row without an owner or a living creator
   std::vector<pid_t> mapped_by, opened_by;
   bool operator==(const ShmSegment&) const = default;
   bool has_owner() const { return !mapped_by.empty() || !opened_by.empty(); }
@@ -142,11 +142,11 @@ struct ShmSample {
   uint64_t used_bytes = 0;
   bool whole = false;     // all processes of the host were looked at, not only the followed ones
   uint64_t unlinked = 0;  // segments that lost their name so far, while in use: see ShmSegment.lost_name
-  // Processes with shared memory that could not be looked at: owners may be among them; and the most that one of them
+  // Processes with shared memory that could not be examined, which may include owners; and the most that one of them
   // has resident.
   uint64_t unreadable = 0, unreadable_bytes = 0;
-  uint64_t unlisted = 0;                    // entries of the folder beyond those that are looked at
-  uint64_t omitted = 0, omitted_bytes = 0;  // small segments that are not told one by one
+  uint64_t unlisted = 0;                    // directory entries beyond those that are examined
+  uint64_t omitted = 0, omitted_bytes = 0;  // small segments that are not listed
   std::vector<ShmSegment> segments;         // largest first
   bool operator==(const ShmSample&) const = default;
 };
@@ -155,13 +155,13 @@ struct ShmSample {
 struct Losses {
   uint64_t events_dropped = 0;       // ring buffer full
   uint64_t processes_dropped = 0;    // process table full: counted in the overflow row
-  uint64_t unattributed_copies = 0;  // copies of those processes: counted, but not as any one's
+  uint64_t unattributed_copies = 0;  // copies of those processes: counted, but for no single process
   uint64_t regions_dropped = 0;      // region table full: the sweep reads such a process whole
-  uint64_t unclassified_copies = 0;  // table of causes full: counted as unknown
-  uint64_t unplaced_copies = 0;      // table of places full: without a type and a line
-  uint64_t pages_dropped = 0;        // copied pages that are missing on the map of pages
+  uint64_t unclassified_copies = 0;  // cause table full: counted as unknown
+  uint64_t unplaced_copies = 0;      // copy site table full: no type and no line
+  uint64_t pages_dropped = 0;        // copied pages that are missing from the map of pages
   uint64_t threads_refused = 0;  // faults, forks and signals not seen: the kernel had no memory for a thread's state
-  uint64_t probes_skipped = 0;   // runs that the kernel may have left out: each a copy not seen, or a child
+  uint64_t probes_skipped = 0;   // runs that the kernel may have skipped: each an unseen copy or child
   uint64_t unreadable = 0;       // reads of a living process that failed
   uint64_t records_dropped = 0;  // ticks that could not be written, as on a full disk
   bool operator==(const Losses&) const = default;
@@ -171,10 +171,10 @@ struct Losses {
 struct Sample {
   absl::Duration t;  // since the start of the recording, on the monotonic clock
   std::vector<Event> events;
-  std::vector<ProcessSample> processes;  // living ones, and once more each that ended since the last tick
+  std::vector<ProcessSample> processes;  // the living ones, and once more those that ended since the last tick
   std::vector<LimitSample> limits;
-  std::optional<ShmSample> shm;  // now and then
-  // Where copies happened: now and then, not at each tick. Frames and places are numbered as they appear.
+  std::optional<ShmSample> shm;  // not in every sample
+  // Where copies happened; not in every sample. Frames and copy sites are numbered as they appear.
   std::vector<Frame> new_frames;
   std::vector<CopySite> new_copy_sites;
   std::vector<CopySiteCount> copy_sites;  // those that changed
@@ -189,13 +189,13 @@ struct Sample {
 
 // ---- What holds for the whole recording ----
 
-// How sure the count of copies is. No rung of this version samples; the schemas name it, so a reader knows it.
+// How exact the count of copies is. No rung of this version samples; the schemas name kSampled, so readers know it.
 enum class Exactness { kExact, kUpperBound, kSampled, kPageMap, kUnavailable };
 template <>
 inline constexpr auto kNamesOf<Exactness> = NamesFor<Exactness>("exact", "upper-bound", "sampled", "page-map",
                                                                 "unavailable");
 
-// A way of counting that was considered, and why it was not taken.
+// A way of counting that was considered, and why it was not chosen.
 struct RejectedRung {
   std::string rung, reason, remedy;
   bool operator==(const RejectedRung&) const = default;
@@ -214,7 +214,7 @@ struct RunInfo {
   std::vector<RejectedRung> rejected;
   ProcessId target;
   std::string command;              // of the target
-  bool started_target = false;      // `cowprof -- CMD`, as against --attach
+  bool started_target = false;      // `cowprof -- CMD`, as opposed to --attach
   std::vector<LimitSample> limits;  // of the target, at the start
   bool operator==(const RunInfo&) const = default;
 };

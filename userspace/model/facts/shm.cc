@@ -14,7 +14,7 @@
 namespace cowprof {
 namespace {
 
-// The digits after `prefix`, if one of `ends` follows them.
+// Returns the pid between `prefix` and `end`; 0 if there is none.
 pid_t PidAfter(absl::string_view prefix, char end, absl::string_view name) {
   if (!absl::StartsWith(name, prefix)) return 0;
   name.remove_prefix(prefix.size());
@@ -23,7 +23,7 @@ pid_t PidAfter(absl::string_view prefix, char end, absl::string_view name) {
   return digits != name.npos && absl::SimpleAtoi(name.substr(0, digits), &pid) && pid > 0 ? pid : 0;
 }
 
-// Processes make these for themselves and are to remove them; a file or a semaphore may wait for the next program.
+// Processes make these for themselves and should remove them; a file or a semaphore may be meant for the next program.
 bool EndsWithItsProcesses(SegmentKind kind) {
   return kind == SegmentKind::kTorch || kind == SegmentKind::kMultiprocessing || kind == SegmentKind::kArray;
 }
@@ -32,9 +32,9 @@ bool Contains(const std::vector<pid_t>& pids, pid_t pid) {
   return std::find(pids.begin(), pids.end(), pid) != pids.end();
 }
 
-// A name that was there for a while is gone, and those that used it did not let go: whoever removed it was somebody
-// else. One that closes a segment and removes its name while others finish with it does as it should, and so does the
-// tracker of its maker, most likely the oldest of them, when that has ended. Torch's manager removes the names of a
+// Tells whether a stranger removed the name: a lasting name is gone, but none of the living users let go of the
+// segment. A user that closes it and removes the name while others finish with it is right to do so. So is the resource
+// tracker of the maker (most likely the lowest pid) once the maker has ended. Torch's manager removes the names of a
 // worker that ended (file_system), and its batches may be in use for a while yet.
 bool LostItsName(const ShmSegment& then, const ShmSegment& now, const std::vector<pid_t>& living) {
   if (!then.lasting_name || then.deleted || !now.deleted || !now.has_owner()) return false;
@@ -79,9 +79,9 @@ std::vector<pid_t> OwnersOf(const ShmSegment& segment) {
 
 bool IsOnMount(const ShmSample& sample, const ShmSegment& segment) { return segment.device == sample.device; }
 
-// Between a worker and its trainer a batch of torch's file_system strategy is neither mapped nor open anywhere: while
-// its creator lives it is on its way. A process that could not be looked at is no owner of more than it has resident:
-// who attaches to a segment reads it.
+// On its way from a worker to the trainer, a batch of torch's file_system strategy is neither mapped nor open anywhere:
+// it counts as owned while its creator lives. A process that could not be examined does not own a segment larger than
+// what it has resident, since a process that attaches to a segment reads it.
 Ownership OwnershipOf(const ShmSample& sample, const ShmSegment& segment) {
   const bool own = segment.has_owner() || segment.deleted || segment.creator_alive;
   if (own || !EndsWithItsProcesses(segment.kind)) return Ownership::kOwned;
@@ -145,8 +145,10 @@ void CompareLooks(const ShmSample& before, const std::vector<pid_t>& living, Shm
   now->unlinked = before.unlinked;
   for (ShmSegment& segment : now->segments) {
     const auto found = known.find({segment.device, segment.inode});
-    // An inode's number may be given out again: then its name or its kind is another one.
-    const ShmSegment* then = found != known.end() && found->second->kind == segment.kind ? found->second : nullptr;
+    // Inode numbers are reused: another kind or creator means another segment.
+    const bool same =
+        found != known.end() && found->second->kind == segment.kind && found->second->creator == segment.creator;
+    const ShmSegment* then = same ? found->second : nullptr;
     const uint64_t unowned_before = then != nullptr ? then->looks_unowned : 0;
     const bool unowned = !segment.has_owner() && !segment.creator_alive;
     segment.looks_unowned = !now->whole ? unowned_before : unowned ? unowned_before + 1 : 0;

@@ -1,6 +1,6 @@
-// What the pieces of shared memory mean: whose name it is, who left one behind, how many batches wait in it, and what
-// became of each since the last look. Pure: no I/O, no clock. Called by the watch, the command, the sinks and the
-// diagnoses; source/shm.h reads the facts.
+// What segments of shared memory mean: which kind and creator a name shows, which segments were left behind, how many
+// batches wait in them, and what became of each since the last look. Pure: no I/O, no clock. source/shm.h reads the
+// facts.
 #ifndef COWPROF_MODEL_FACTS_SHM_H_
 #define COWPROF_MODEL_FACTS_SHM_H_
 
@@ -18,18 +18,18 @@
 
 namespace cowprof {
 
-// By a name in /dev/shm: "torch_<pid>_<random>_<n>" (torch, both strategies), "psm_<hex>"
+// Classifies a name in /dev/shm: "torch_<pid>_<random>_<n>" (torch, both strategies), "psm_<hex>"
 // (multiprocessing.shared_memory), "pym-<pid>-<random>" (multiprocessing.heap: Array, Value), "sem.<name>"
-// (sem_open(3)). Anything else is a file that somebody put there.
+// (sem_open(3)). Anything else is a file that a user put there.
 SegmentKind KindOfName(absl::string_view name);
-// The pid in such a name; 0 where there is none.
+// The pid in such a name; 0 if there is none.
 pid_t CreatorInName(absl::string_view name);
 
 std::string FormatSegment(const ShmSegment& segment);                // "numpy file", "torch, unlinked"
-std::vector<pid_t> OwnersOf(const ShmSegment& segment);              // that map or hold it, each once, ascending
-bool IsOnMount(const ShmSample& sample, const ShmSegment& segment);  // counts against its capacity
+std::vector<pid_t> OwnersOf(const ShmSegment& segment);              // pids that map or hold it, each once, ascending
+bool IsOnMount(const ShmSample& sample, const ShmSegment& segment);  // whether it counts against the mount's capacity
 
-// It has a name, is of a kind that ends with its processes, and none that could own it is left.
+// kLeaked: it has a name, its kind should end with its processes, and nothing that could own it is left.
 enum class Ownership { kOwned, kLeaked, kUnknown };
 template <>
 inline constexpr auto kNamesOf<Ownership> = NamesFor<Ownership>("owned", "leaked", "unknown");
@@ -40,10 +40,10 @@ struct ShmTotal {
 };
 std::map<SegmentKind, ShmTotal> TotalsByKind(const ShmSample& sample);  // of those on the mount
 ShmTotal LeakedIn(const ShmSample& sample);
-// Used, and not by any segment that was found.
+// Used bytes that no known segment accounts for.
 uint64_t UnexplainedBytes(const ShmSample& sample);
 
-// Torch segments of the size that takes up most: tensors of batches on their way from the workers.
+// Torch segments of the one size that takes up most: batch tensors on their way from the workers.
 struct Batches {
   uint64_t segments = 0, bytes_each = 0, creators = 0;
   uint64_t bytes() const { return segments * bytes_each; }
@@ -52,10 +52,11 @@ std::optional<Batches> BatchesIn(const ShmSample& sample);
 // "12 segments of 3.1 MiB from 4 workers: 3 in flight each (num_workers x prefetch_factor), 37.2 MiB"
 std::string BatchesText(const Batches& batches);
 
-// Fills in what only two looks together tell: lost names and how long nobody owned a segment. `living`: processes that
+// Fills in what only two looks can show: lost names, and for how long a segment had no owner. `living`: processes that
 // `now` found alive.
 void CompareLooks(const ShmSample& before, const std::vector<pid_t>& living, ShmSample* now);
-// Largest first; no more than `most` are told one by one, those that were left behind or lost their name before others.
+// Sorts segments by size and keeps `most` of them, preferring leaked ones and those that lost their name; counts the
+// others as omitted.
 void KeepLargest(size_t most, ShmSample* sample);
 
 }  // namespace cowprof

@@ -1,5 +1,6 @@
-// The policy, in two steps: between ticks the limits' figures alone say that something may be wrong (Meets, IsDue); at
-// a tick what is known of the processes decides (TimeLeft). docs/alerts.md has the reasons of every figure here.
+// The policy has two steps. Between ticks the limits' figures alone show that something may be wrong (MeetsRatio,
+// IsDue); at a tick, what is known of the processes decides (TimeLeft). docs/alerts.md has the reasons for these
+// figures.
 #include "model/judge/alert.h"
 
 #include <algorithm>
@@ -12,14 +13,14 @@
 namespace cowprof {
 namespace {
 
-// An eta counts once so much of the limit is used, and so much of what was free at the beginning of the climb is gone:
-// half of a steady ramp is left when it has held. Shared memory fills up with batches in flight, and descriptors with
-// files that are opened at the start: that is no trend yet.
+// An ETA counts once this share of the limit is used, and this share of what was free at the beginning of the climb is
+// gone: when the hold is over, half of a steady ramp is left. Shared memory fills up with batches in flight, and
+// descriptors with files opened at the start: that is not a trend yet.
 constexpr double kFloor = 0.27, kFloorOfOthers = 0.5;
-// A data set that is loaded before there is any worker is a ramp, too, and no leak.
+// Loading a data set before there is any worker is a ramp, too, but not a leak.
 constexpr double kLoadingFloor = 0.8;
-constexpr uint64_t kLoadedPages = 256;  // in a second; an interpreter that waits gets fewer
-// While it loads, it waits for its disk now and then.
+constexpr uint64_t kLoadedPages = 256;  // a smaller rise is not loading; an interpreter that waits gets fewer
+// A target that loads waits for its disk now and then.
 constexpr absl::Duration kPauseOfLoad = absl::Seconds(3);
 constexpr double kHysteresis = 0.05;  // of the limit, below the ratio of the alert
 constexpr double kMostlyCopies = 0.75, kMostlyLeaving = 0.5;
@@ -30,7 +31,7 @@ constexpr absl::Duration kLookGap = absl::Milliseconds(100), kLeastLookGap = abs
 
 double Left(const LimitSample& limit) { return SaturatingSubtract(*limit.limit, limit.used); }
 
-// Until the limit is met at the rate of now; infinite where nothing grows.
+// Returns the time until the limit is met at the current rate; infinite if nothing grows.
 absl::Duration StraightEta(const LimitSample& limit, const UsageRamp& ramp) {
   const double rate = ramp.rate();
   return rate > 0 && limit.limit ? absl::Seconds(Left(limit) / rate) : absl::InfiniteDuration();
@@ -45,8 +46,8 @@ bool IsPast(const LimitSample& limit, const UsageRamp& ramp, double floor) {
   return limit.used >= floor * bound && ramp.gained() >= floor * (bound - ramp.base());
 }
 
-// What was copied since the climb began, and what the workers could still copy: the last holder of a page takes it
-// over, which is the target as a rule.
+// What was copied since the climb began, and what processes other than the target could still copy: the last holder of
+// a page, usually the target, takes it over.
 struct Copies {
   double done_bytes = 0, left_bytes = 0;
 };
@@ -59,8 +60,8 @@ double CopiesLeft(const RunModel& model) {
   return bytes;
 }
 
-// Copies can't go on for ever: while all that could still be copied fits, they meet no limit. Where it does not fit,
-// the forecast knows the shape of what is left; where it has no opinion, the straight line stands.
+// Copies are bounded: if all that could still be copied fits, they meet no limit. If it does not fit, the forecast
+// knows the shape of what is left; if it has no opinion, the straight line stands.
 std::optional<absl::Duration> TimeLeft(const LimitSample& limit, const UsageRamp& ramp, const Copies& copies,
                                        const Forecast& forecast) {
   const absl::Duration straight = StraightEta(limit, ramp);
@@ -112,7 +113,8 @@ AlertWatch::Watched& AlertWatch::Observe(absl::Duration t, const LimitSample& li
   return watched;
 }
 
-// Held for the time that was asked for, or for one in proportion to what is left; and still growing.
+// Whether the condition has held for the time that was asked for, or for one in proportion to what is left, and the
+// figure still grows.
 bool AlertWatch::EtaHeld(const Watched& watched, absl::Duration t) const {
   if (!watched.eta.met_since) return false;
   const absl::Duration left = StraightEta(watched.now, watched.ramp), held = t - *watched.eta.met_since;
@@ -136,8 +138,8 @@ bool AlertWatch::IsDue(const Watched& watched, absl::Duration t) const {
          calm(watched.ratio, kRatioCalm) || calm(watched.eta, kEtaCalm);
 }
 
-// Where a tick that was asked for brought no alert, the next one waits twice as long, but for less than what is left:
-// what is due but is no danger, as copies that fit, costs little.
+// After a tick that was asked for and brought no alert, the next one waits twice as long, but for less than what is
+// left: a condition that is due but harmless, such as copies that fit, costs little.
 bool AlertWatch::Look(absl::Duration t, const std::vector<LimitSample>& limits) {
   t_ = t;
   bool due = false;
@@ -231,8 +233,9 @@ void AlertWatch::JudgeLimit(bool gone, const RunModel& model, const Forecast& fo
       TopContributorOf(limit.kind, ramp.gained(), {watched->then ? *watched->then : nothing, last_tick_}, model);
   const std::optional<absl::Duration> left =
       TimeLeft(limit, ramp, {top_contributor.copied_bytes, CopiesLeft(model)}, forecast);
-  // An end is told before the memory is given back (seen on Linux 6.18; older kernels tell it after exit_mm()): what is
-  // leaving meets no limit, unless the others make up for it. The next tick knows what is left.
+  // A process's end is reported before its memory is given back (seen on Linux 6.18; older kernels report it after
+  // exit_mm()): memory that is leaving meets no limit, unless the others make up for it. The next tick knows what is
+  // left.
   const double much = kMostlyLeaving * ramp.gained();
   const bool leaving =
       IsMemory(limit.kind) && top_contributor.leaving_bytes >= much && top_contributor.gained_bytes <= much;

@@ -1,6 +1,6 @@
-// When a limit is about to be met: rules with a threshold and a time that it must hold, for each kind of limit, said
-// once for each crossing. Pure: time and figures are passed in. Called by the recording loop, at every tick and, with
-// the limits' figures alone, several times between two ticks; docs/alerts.md says what it promises.
+// Raises an alert when a limit is about to be met, once for each crossing: for each kind of limit, rules with a
+// threshold and a time for which it must hold. Pure: time and figures are passed in. Runs at every tick and, with the
+// limits' figures alone, several times between two ticks; docs/alerts.md says what it promises.
 #ifndef COWPROF_MODEL_JUDGE_ALERT_H_
 #define COWPROF_MODEL_JUDGE_ALERT_H_
 
@@ -23,15 +23,15 @@ enum class AlertRule { kRatio, kEta };
 template <>
 inline constexpr auto kNamesOf<AlertRule> = NamesFor<AlertRule>("ratio", "eta");
 
-// A limit is about to be met: what is said once for each crossing.
+// A limit is about to be met; raised once for each crossing.
 struct Alert {
   absl::Duration t;
   AlertRule rule = AlertRule::kRatio;
-  bool over = false;  // the alert of this rule and limit has ended: it fell below again
+  bool over = false;  // the alert of this rule and limit has ended: it fell below again, or the limit is gone
   LimitKind kind = LimitKind::kHost;
   std::string name;  // of the limit
   uint64_t limit = 0, used = 0;
-  std::optional<absl::Duration> eta;  // until the limit is met; absent: nothing grows
+  std::optional<absl::Duration> eta;  // until the limit is met; absent: it is not expected to be
   int index = -1;                     // process that grows most; -1: none is known
   std::string cause;                  // what grows: a Cause's name, "new-memory", "shm", "descriptors"; "": not known
   std::string text, advice;           // one sentence each
@@ -39,10 +39,10 @@ struct Alert {
   LimitKey limit_key() const { return {kind, name}; }
 };
 
-// Both rules of one kind of limit. A threshold that is absent: the rule is off. A hold that is absent: in proportion to
-// the time that is left.
+// Both rules of one kind of limit. Without a threshold the rule is off; without a hold it is in proportion to the time
+// that is left.
 struct AlertRules {
-  std::optional<double> ratio = 0.9;                     // of the limit that is used
+  std::optional<double> ratio = 0.9;                     // share of the limit that is used
   std::optional<absl::Duration> eta = absl::Minutes(2);  // until the limit is met
   std::optional<absl::Duration> ratio_hold, eta_hold;
 };
@@ -57,11 +57,11 @@ class AlertWatch {
  public:
   explicit AlertWatch(const AlertSettings& settings) : settings_(settings) {}
 
-  // Between ticks. True: a tick at once is worth its cost.
+  // Call between ticks. Returns true if a tick at once is worth its cost.
   bool Look(absl::Duration t, const std::vector<LimitSample>& limits);
-  // When to look again, on the clock of the samples; infinite where every rule is off.
+  // When to look again, on the clock of the samples; infinite if every rule is off.
   absl::Duration next_look() const;
-  // At a tick; `growth` has the sample in it already. What is to be said now.
+  // Call at a tick, when `model` already has the sample. Returns the alerts to raise or to end now.
   std::vector<Alert> Judge(const Sample& sample, const RunModel& model, const Forecast& forecast);
 
  private:
@@ -89,8 +89,8 @@ class AlertWatch {
   std::vector<Watched> watched_;
   std::shared_ptr<const std::vector<Held>> last_held_;  // at the last tick
   absl::Duration t_, last_tick_, next_ask_, ask_gap_;
-  // The target loads its data set: no worker was there yet. Of one that cowprof attached to, until it stood still for
-  // a while.
+  // The target still loads its data set: there was no worker yet. An attached target counts as loaded, too, once it has
+  // stood still for a while.
   bool loading_ = true, workers_ = false;
   Count target_pages_;
   absl::Duration rose_;

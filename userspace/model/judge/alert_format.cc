@@ -66,14 +66,12 @@ std::string AlertAdvice(const Alert& alert) {
   switch (alert.kind) {
     case LimitKind::kShm:
       return "fewer workers, a smaller batch or prefetch_factor now; for good a larger /dev/shm (docker run "
-             "--shm-size, "
-             "--ipc=host, or mount -o remount,size= /dev/shm)";
+             "--shm-size, --ipc=host, or mount -o remount,size= /dev/shm)";
     case LimitKind::kShmInodes:
       return "fewer and larger tensors in a batch; for good mount -o remount,nr_inodes= /dev/shm";
     case LimitKind::kDescriptors:
       return "drop batches that are kept, or torch.multiprocessing.set_sharing_strategy('file_system'); for good a "
-             "higher "
-             "ulimit -n";
+             "higher ulimit -n";
     case LimitKind::kAddressSpace:
       return "write a checkpoint now; raise ulimit -v, or start fewer threads and workers";
     case LimitKind::kCgroupV1:

@@ -1,5 +1,4 @@
-// What an alert says and advises, one sentence each. Pure; called by alert.cc, and by the sinks for the line of an
-// alert.
+// Formats what an alert says and advises, one sentence each. Pure.
 #ifndef COWPROF_MODEL_JUDGE_ALERT_FORMAT_H_
 #define COWPROF_MODEL_JUDGE_ALERT_FORMAT_H_
 
@@ -14,7 +13,7 @@ namespace cowprof {
 std::string AlertText(const Alert& alert, double per_second, const RunModel& model);
 // The one thing to do.
 std::string AlertAdvice(const Alert& alert);
-// "ALERT cgroup /job is met in ...; advice", for a terminal and the report.
+// "ALERT cgroup /job is met in .... Do: ADVICE" or "alert ended: ...", for a terminal and the report.
 std::string AlertLine(const Alert& alert);
 
 }  // namespace cowprof

@@ -16,7 +16,7 @@ bool InScope(const ProcessModel& process, const Scope& scope) {
   return !scope.workers_only || process.role == Role::kWorker;
 }
 
-// Sums places by what `key_of` makes of them.
+// Sums copy sites by `key_of`.
 template <typename Key, typename KeyOf, typename Fill>
 std::vector<BlameRow> GroupBy(const RunModel& model, const Blame& blame, const KeyOf& key_of, const Fill& fill) {
   std::map<Key, CauseCounts> sums;
@@ -65,7 +65,7 @@ std::vector<CopySiteShare> CopiesByCopySite(const ProcessModel& process) {
 
 Blame BlameOf(const RunModel& model, const Scope& scope) {
   Blame blame;
-  std::map<int, uint64_t> copies;  // by place
+  std::map<int, uint64_t> copies;  // by copy site
   double squares = 0, sampled = 0;
   const auto add = [&](const ProcessModel& process) {
     if (!InScope(process, scope)) return;
@@ -74,7 +74,7 @@ Blame BlameOf(const RunModel& model, const Scope& scope) {
     uint64_t stood_for = 0;
     for (const auto& [copy_site, count] : process.copy_sites) stood_for += count.copies;
     if (stood_for == 0) return;
-    // The copies since the last sample of each thread are not in the places.
+    // The copies since the last sample of each thread are not in the copy sites.
     const double scale = static_cast<double>(counted) / stood_for;
     blame.estimated |= stood_for < 0.99 * counted;
     for (const CopySiteShare& share : CopiesByCopySite(process)) copies[share.copy_site] += share.copies;
@@ -86,7 +86,7 @@ Blame BlameOf(const RunModel& model, const Scope& scope) {
     }
   };
   if (!scope.index) ForEachRow(model, add);
-  // Of each of thousands of processes this is asked for: all of them are not looked through each time.
+  // This is asked for each of thousands of processes: do not look through all of them each time.
   if (const ProcessModel* one = scope.index ? model.Find(*scope.index) : nullptr) add(*one);
   for (const auto& [copy_site, sum] : copies) blame.copy_sites.push_back({copy_site, sum});
   if (squares > 0) blame.effective_samples = sampled * sampled / squares;

@@ -1,5 +1,5 @@
-// Who copied how much: the samples of places summed by type, by line and by native code. Pure; called by the sinks and
-// by diagnosis.cc. Where one copy in a few was looked at, a figure is an estimate, and says how good it is.
+// What copied how much: copy sites summed by type, by line and by native code. If only one copy in a few was looked at,
+// a figure is an estimate and says how good it is. Pure.
 #ifndef COWPROF_MODEL_JUDGE_BLAME_H_
 #define COWPROF_MODEL_JUDGE_BLAME_H_
 
@@ -13,26 +13,26 @@
 
 namespace cowprof {
 
-// What is summed: every process, or one.
+// What is summed: every process, the workers, or one process.
 struct Scope {
   std::optional<int> index;
   bool workers_only = false;
 };
 
-// Copies at one place, scaled to all copies that were counted.
+// Copies at one site, scaled to all copies that were counted.
 struct CopySiteShare {
-  int copy_site = 0;  // number in RunModel::places
+  int copy_site = 0;  // number in RunModel::copy_sites
   uint64_t copies = 0;
   bool operator==(const CopySiteShare&) const = default;
 };
-// Of one process, in the order of places: whole copies that sum to what was counted, by the largest remainders. All
-// tables, of the report and of the page, are sums of these. Empty where nothing is known of places.
+// Of one process, in the order of copy sites: whole copies that sum to what was counted (largest remainders). All
+// tables of the report and the page are sums of these. Empty if no copy site is known.
 std::vector<CopySiteShare> CopiesByCopySite(const ProcessModel& process);
 
 struct Blame {
   uint64_t copies = 0;  // all of the scope, exact
   std::vector<CopySiteShare> copy_sites;
-  bool estimated = false;  // one sample stood for more than one copy
+  bool estimated = false;  // a sample stood for several copies, or 1 % of the copies have no site
   uint64_t samples = 0;
   double effective_samples = 0;  // Kish: square of the sum of the weights / sum of their squares
 
@@ -44,8 +44,8 @@ Blame BlameOf(const RunModel& model, const Scope& scope);
 
 // One row of a table; `share` of all copies of the scope.
 struct BlameRow {
-  std::string type;            // by type: "" is no object
-  Frame frame;                 // by line: no file is no Python line
+  std::string type;            // by type; "": not an object
+  Frame frame;                 // by line; no file: not a Python line
   std::string module, symbol;  // by native code
   CauseCounts causes = {};
   uint64_t copies = 0;
@@ -56,8 +56,8 @@ struct BlameRow {
 std::vector<BlameRow> ByType(const RunModel& model, const Blame& blame);
 std::vector<BlameRow> ByLine(const RunModel& model, const Blame& blame);  // of the innermost Python frame
 std::vector<BlameRow> ByNative(const RunModel& model, const Blame& blame);
-// One row a region that has pages. `copied_pages`: page by page as the probes told; by the page map where they could
-// not.
+// One row per region that has pages. `copied_pages`: page by page as the probes reported; from the page map if they
+// could not.
 struct RegionRow {
   int region = 0;      // number in RunModel::regions
   uint64_t pages = 0;  // that the owner of the address space has there; its workers inherited them at their forks

@@ -1,4 +1,4 @@
-// Diagnoses of what was copied, by its cause. See diagnosis_facts.h.
+// Diagnoses of copied memory, by cause.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -8,7 +8,7 @@
 namespace cowprof {
 namespace {
 
-// The type and the line that most copies of this cause have, as evidence.
+// Returns the types and lines with the most copies of this cause, as evidence.
 std::vector<std::string> TopOf(const Facts& facts, Cause cause) {
   std::vector<std::string> lines;
   const auto add = [&](const std::vector<BlameRow>& rows, const auto& name_of) {
@@ -39,7 +39,8 @@ uint64_t CopiesBy(std::initializer_list<Cause> causes, const CauseCounts& counts
   return copies;
 }
 
-// Of the workers that copied more than noise, those in which these causes are a noticeable part of it.
+// Returns the workers that copied more than noise, a noticeable part of it by these causes; if there are none, all that
+// copied more than noise.
 std::vector<pid_t> PidsOf(const Facts& facts, std::initializer_list<Cause> causes) {
   std::vector<pid_t> pids;
   for (const ProcessModel& process : facts.model.processes) {
@@ -51,7 +52,7 @@ std::vector<pid_t> PidsOf(const Facts& facts, std::initializer_list<Cause> cause
   return pids.empty() ? facts.pids : pids;
 }
 
-// About copies by these causes; types and lines are those of the first.
+// Starts a diagnosis of copies by these causes; types and lines are those of the first.
 Diagnosis FromCauses(const Facts& facts, std::initializer_list<Cause> causes, const char* id) {
   const uint64_t copies = CopiesBy(causes, facts.causes);
   const double share = static_cast<double>(copies) / std::max<uint64_t>(facts.copies, 1);
@@ -122,7 +123,7 @@ Diagnosis ParentUnshare(const Facts& facts) {
   const ProcessModel* parent = facts.model.target();
   if (parent == nullptr || !parent->causes || !facts.HasWorkers()) return {};
   const uint64_t copies = parent->counts.copies.value_or(0);
-  // Each fork shares what the parent always writes once more: 0.5 MiB of a plain interpreter, 2 to 4 MiB of a torch
+  // Each fork shares again what the parent always writes: 0.5 MiB of a plain interpreter, 2 to 4 MiB of a torch
   // trainer.
   const uint64_t workers = facts.findings.workers.processes;
   if (copies * facts.page_bytes <= (2 + workers) * kNoiseBytes / 2 ||

@@ -1,4 +1,4 @@
-// Diagnoses of processes that were killed. See diagnosis_facts.h; what each one died of is found in post_mortem.cc.
+// Diagnoses of processes that were killed; post_mortem.cc finds what each one died of.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -9,10 +9,10 @@
 namespace cowprof {
 namespace {
 
-constexpr size_t kMostTold = 3;                   // of processes that died of the same
+constexpr size_t kMostTold = 3;                   // of processes that died of the same cause
 constexpr double kSeen = 0.99, kConcluded = 0.8;  // by a probe; from counts that rose at the same time
 
-// Those whose end this diagnosis explains, as "shm-full".
+// Returns the processes whose end this diagnosis explains, such as "shm-full".
 std::vector<const ProcessModel*> EndedBy(absl::string_view cause, const Facts& facts) {
   std::vector<const ProcessModel*> ended;
   for (const ProcessModel& process : facts.model.processes) {
@@ -22,7 +22,7 @@ std::vector<const ProcessModel*> EndedBy(absl::string_view cause, const Facts& f
   return ended;
 }
 
-// What happened to the first few is the evidence: hundreds may have died.
+// Only the first few deaths are evidence: hundreds may have died.
 Diagnosis FromDeaths(const Facts& facts, const char* id) {
   Diagnosis diagnosis;
   const std::vector<const ProcessModel*> dead = EndedBy(id, facts);
@@ -48,7 +48,8 @@ std::string Dead(const Diagnosis& diagnosis, const Facts& facts) {
   return others == 0 ? first : absl::StrCat(first, " and ", Plural(others, "other"));
 }
 
-// What helps depends on what the memory was: inherited pages, copied as they were read, or the grower's own.
+// What helps depends on what the memory was: inherited pages, copied as they were read, or new memory of the top
+// contributor.
 std::vector<std::string> AdviceAgainst(const OomKill& kill, const RunModel& model) {
   std::vector<std::string> advice;
   const ProcessModel* const found = model.Find(kill.top_contributor);

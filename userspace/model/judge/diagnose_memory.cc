@@ -1,5 +1,5 @@
-// Diagnoses of memory that grows, or is there from the start, without a copy: new memory, mapped files, and what was
-// pickled. See diagnosis_facts.h.
+// Diagnoses of memory that grows, or is there from the start, without a copy: new memory, mapped files, and pickled
+// data.
 #include <algorithm>
 
 #include "absl/strings/match.h"
@@ -13,12 +13,12 @@
 namespace cowprof {
 namespace {
 
-// Less is what an interpreter and its libraries take: a forked torch worker maps some 20 MiB of files by running.
+// An interpreter and its libraries take less: a forked torch worker maps some 20 MiB of files just by running.
 constexpr uint64_t kSizeableBytes = 32 << 20;
 constexpr uint64_t kLeastRiseBytes = 4 << 20;  // of new memory that goes on rising
-constexpr size_t kMostEvidence = 4;            // lines of single processes; that many tell as much as all
+constexpr size_t kMostEvidence = 4;            // lines about single processes; so many tell as much as all
 
-// What is said of one process, with its size: the largest come first.
+// What is said about one process, and its size; the largest come first.
 struct Culprit {
   const ProcessModel* process;
   uint64_t bytes = 0;
@@ -47,8 +47,8 @@ absl::Duration LifeOf(const ProcessModel& process, const RunModel& model) {
   return process.ended.value_or(model.t) - process.started;
 }
 
-// Workers whose new memory goes on growing. One that ended of its own accord, long before the workers as a whole did,
-// has given it back, as after each epoch.
+// Returns the workers whose new memory keeps growing. A worker that exited by itself long before the workers as a whole
+// did has given it back, as after each epoch.
 std::vector<Culprit> GrowingWorkers(const Facts& facts) {
   const RunModel& model = facts.model;
   absl::Duration first = model.t;
@@ -71,14 +71,14 @@ std::vector<Culprit> GrowingWorkers(const Facts& facts) {
   return growing;
 }
 
-// "spawn", "forkserver", or "" of a worker that was forked from the program itself.
+// Returns "spawn", "forkserver", or "" for a worker that was forked from the program itself.
 absl::string_view PicklingMethodOf(const ProcessModel& process) {
   if (process.role != Role::kWorker) return "";
   if (absl::StrContains(process.command, "multiprocessing.forkserver")) return "forkserver";
   return absl::StrContains(process.command, "--multiprocessing-fork") ? "spawn" : "";
 }
 
-// What the program itself had at most: of what was pickled, it had the original.
+// Returns the most that the program itself had: it has the original of what was pickled.
 uint64_t MostOfOthers(const RunModel& model) {
   uint64_t most = 0;
   for (const ProcessModel& process : model.processes) {
@@ -88,9 +88,9 @@ uint64_t MostOfOthers(const RunModel& model) {
   return most;
 }
 
-// Private memory of a worker in the middle of its life, if that is most of what it ever had (of a leak it is half),
-// more than what the libraries of this size need (importing torch: 112 MiB, with as much of file pages), and not
-// copied. Not sooner: importing and unpickling take many seconds on a busy host.
+// Returns the private memory of a worker in the middle of its life, if that is most of what it ever had (a leak has
+// half by then), more than libraries of this size need (importing torch: 112 MiB, and as much of file pages), and not
+// copied. Earlier is too soon: importing and unpickling take many seconds on a busy host.
 std::optional<uint64_t> PrivateFromTheStart(const ProcessModel& worker, const Facts& facts) {
   const std::vector<MemorySeries::Stretch>& stretches = facts.estimates.MemoryOf(worker.index).stretches;
   const absl::Duration middle = worker.started + LifeOf(worker, facts.model) / 2;
@@ -103,7 +103,7 @@ std::optional<uint64_t> PrivateFromTheStart(const ProcessModel& worker, const Fa
   return sizeable && !grew_later && !copied ? std::optional<uint64_t>(bytes) : std::nullopt;
 }
 
-// What the resident file pages of a process rose by, if private memory next to did not.
+// Returns the rise of the resident file pages of a process, if its private memory hardly rose.
 std::optional<uint64_t> FileRise(const ProcessModel& process, const Facts& facts) {
   const std::vector<MemorySeries::Stretch>& stretches = facts.estimates.MemoryOf(process.index).stretches;
   if (stretches.empty() || !process.private_bytes) return std::nullopt;
@@ -111,7 +111,7 @@ std::optional<uint64_t> FileRise(const ProcessModel& process, const Facts& facts
   const bool forked = process.origin == Origin::kForked && !process.execed;
   const RunModel& model = facts.model;
   uint64_t before = first.file_pages, most = process.proc.file_pages.value_or(0);
-  // A forked worker may have read all of a file before it is first seen: but it began with no more than its parent has.
+  // A forked worker may have read all of a file before it is first seen, but it began with no more than its parent has.
   if (const ProcessModel* parent = model.Find(process.parent); forked && parent != nullptr)
     before = std::min(before, parent->proc.file_pages.value_or(before));
   for (const MemorySeries::Stretch& stretch : stretches) most = std::max(most, stretch.file_pages);

@@ -1,4 +1,4 @@
-// Diagnoses of shared memory and of the descriptors that stand for it. See diagnosis_facts.h.
+// Diagnoses of shared memory and of the descriptors that stand for it.
 #include <signal.h>
 
 #include <algorithm>
@@ -16,9 +16,9 @@ namespace cowprof {
 namespace {
 
 constexpr double kFull = 0.99, kNearFull = 0.8;
-constexpr double kHalfFull = 0.5;        // before that, what fills it may as well end
-constexpr uint64_t kLooksToBelieve = 2;  // that nobody owns it: a segment may change hands while a look goes on
-constexpr double kLeakShare = 0.001;     // of the capacity; less is no finding
+constexpr double kHalfFull = 0.5;        // below that, what fills it may as well stop
+constexpr uint64_t kLooksToBelieve = 2;  // that a segment has no owner: it may change hands during a look
+constexpr double kLeakShare = 0.001;     // of the capacity; less is not a finding
 
 const LimitModel* LimitOf(const RunModel& model, LimitKind kind) {
   const auto found = std::find_if(model.limits.begin(), model.limits.end(),
@@ -37,15 +37,15 @@ bool WillExceed(const Facts& facts, LimitKind kind) {
       [kind](const LimitForecast& limit) { return limit.now.kind == kind && limit.outlook == Outlook::kWillExceed; });
 }
 
-// A write to shared memory found no room: SIGBUS inside a file of that mount or, if the file is unknown, while the
-// mount was nearly full.
+// Whether a write to shared memory found no room: SIGBUS inside a file of that mount or, if the file is unknown, when
+// the mount was nearly full at some time.
 bool WriteFailed(const RunModel& model, const Event& event) {
   const auto* delivered = event.As<SignalDelivered>();
   if (delivered == nullptr || delivered->signal != SIGBUS) return false;
   const std::optional<FaultFile>& file = delivered->file;
   if (!file) return PeakRatio(model, LimitKind::kShm) >= kNearFull;
   const bool on_mount = !model.shm || file->device == model.shm->device;
-  return file->in_memory && on_mount && file->offset < file->file_bytes;
+  return file->in_memory && on_mount && !file->is_beyond_end(model.info.page_bytes);
 }
 
 std::vector<pid_t> FailedWriters(const RunModel& model) {
@@ -63,7 +63,7 @@ bool IsFull(const RunModel& model) {
   return PeakRatio(model, LimitKind::kShm) >= kFull || FullOfFiles(model) || !FailedWriters(model).empty();
 }
 
-// ---- Who has it ----
+// ---- Owners and contents ----
 
 std::vector<pid_t> OwnersIn(const ShmSample& sample) {
   std::set<pid_t> owners;
@@ -93,7 +93,7 @@ std::vector<std::string> ContentsOf(const ShmSample& sample) {
 
 std::string RoleText(const RunModel& model, pid_t pid) {
   const auto is_it = [pid](const ProcessModel& process) { return process.id.pid == pid; };
-  // The latest: a pid is handed out again.
+  // The latest: pids are reused.
   const auto found = std::find_if(model.processes.rbegin(), model.processes.rend(), is_it);
   if (found != model.processes.rend()) return absl::StrCat(NameOf(found->role), " ", pid);
   return absl::StrCat("process ", pid);
@@ -111,7 +111,8 @@ std::string RoomText(const ShmSample& sample, const Batches& batches) {
       ": num_workers x prefetch_factor, and one or two that the trainer still uses, must stay below that");
 }
 
-// Twice what was used, in whole powers of two: "512m". A recording may claim what no 64 bits could double.
+// Returns twice what was used, rounded up to a power of two: "512m". Twice what a recording claims may not fit in 64
+// bits.
 std::string SizeText(uint64_t used_bytes) {
   constexpr uint64_t kLargest = uint64_t{1} << 62;
   return absl::StrCat(std::bit_ceil(std::min(used_bytes, kLargest) * 2) >> 20, "m");
@@ -131,8 +132,8 @@ std::vector<std::string> RoomAdvice(const RunModel& model, uint64_t used_bytes) 
   if (batches) {
     advice.push_back(
         "The sharing strategy does not change how much is needed: file_system spares descriptors and leaves names "
-        "behind "
-        "when a run is killed, file_descriptor (the default) leaves nothing and takes a descriptor for each tensor.");
+        "behind when a run is killed, file_descriptor (the default) leaves nothing and takes a descriptor for each "
+        "tensor.");
   }
   return advice;
 }
@@ -209,8 +210,8 @@ Diagnosis ShmUnlinked(const Facts& facts) {
   diagnosis.pids.assign(owners.begin(), owners.end());
   diagnosis.advice = {
       "multiprocessing's resource tracker of every program that attaches to a SharedMemory removes it when that "
-      "program "
-      "ends (bpo-38119): attach with track=False (Python 3.13), or call resource_tracker.unregister() after attaching.",
+      "program ends (bpo-38119): attach with track=False (Python 3.13), or call resource_tracker.unregister() after "
+      "attaching.",
       "If it was a clean-up script: let it spare names that a process still maps (cowprof shm lists them)."};
   return diagnosis;
 }
@@ -240,9 +241,8 @@ Diagnosis ShmLeaked(const Facts& facts) {
   }
   diagnosis.evidence.push_back(absl::StrCat(Percent(share), " of the capacity, ", HumanBytes(capacity)));
   diagnosis.advice = {
-      "Remove them: cowprof shm lists the names, each is a file of /dev/shm. They stay until the next boot otherwise, "
-      "or "
-      "until the container ends.",
+      "Remove them: cowprof shm lists the names, each is a file of /dev/shm. They stay until the next boot "
+      "otherwise, or until the container ends.",
       "They come of runs that were killed with all their processes, under torch's file_system strategy or with "
       "SharedMemory that was never unlinked: end runs with SIGTERM, or use the file_descriptor strategy."};
   return diagnosis;
@@ -281,8 +281,7 @@ Diagnosis FdExhaustion(const Facts& facts) {
   }
   diagnosis.advice = {
       "Keep no tensors that came from workers: what is collected over an epoch is to be cloned (or turned into numpy "
-      "or "
-      "numbers), so that the shared one can go.",
+      "or numbers), so that the shared one can go.",
       "Raise the limit: ulimit -n 65536 before the start, docker run --ulimit nofile=65536.",
       "Or torch.multiprocessing.set_sharing_strategy('file_system'): no descriptor is kept, at the price of names in "
       "/dev/shm that stay behind when a run is killed."};

@@ -28,7 +28,7 @@ constexpr Diagnosis (*kDiagnoses[])(const Facts&) = {
     PrivateBySpawn, NewMemoryGrowth, GcDisabled,  FileBacked,                    // diagnose_memory.cc
     ShmFull,        ShmNearFull,     ShmUnlinked, ShmLeaked,     FdExhaustion};  // diagnose_shm.cc
 
-// Two ways may lead to one finding: it is told once, with the evidence of both.
+// Two functions may come to the same finding: report it once, with the evidence of both.
 void Add(Diagnosis diagnosis, std::vector<Diagnosis>* found) {
   const auto same =
       std::find_if(found->begin(), found->end(), [&](const Diagnosis& other) { return other.id == diagnosis.id; });
@@ -51,10 +51,11 @@ std::vector<Diagnosis> Diagnose(const Run& run, const Findings& findings) {
   }
   std::stable_sort(found.begin(), found.end(),
                    [](const Diagnosis& a, const Diagnosis& b) { return a.confidence > b.confidence; });
-  // Where kernel memory can't be read nobody knows whose limit an OOM kill served: no finding, and not clean either.
+  // If kernel memory can't be read, it is not known whose limit an OOM kill served: not a finding, and not clean
+  // either.
   const bool killed = std::any_of(model.processes.begin(), model.processes.end(),
                                   [](const ProcessModel& process) { return process.oom_victim && !process.oom; });
-  // One that ended before its pages were looked at may have copied anything.
+  // A worker that ended before its pages were looked at may have copied anything.
   const bool unseen = std::any_of(model.processes.begin(), model.processes.end(), [](const ProcessModel& process) {
     return process.role == Role::kWorker && !process.counts.copies;
   });

@@ -1,5 +1,5 @@
-// What is wrong, why we think so, and what to do: one pure function a diagnosis, a row each in diagnosis.cc. Called by
-// the sinks. Every finding names the facts that it rests on; the ids are fixed by the report's contract.
+// What is wrong, why we think so, and what to do: one pure function per diagnosis, listed in diagnosis.cc. Every
+// finding names the facts that it rests on; the ids are fixed (docs/diagnoses.md).
 #ifndef COWPROF_MODEL_JUDGE_DIAGNOSIS_H_
 #define COWPROF_MODEL_JUDGE_DIAGNOSIS_H_
 
@@ -23,8 +23,8 @@ struct Diagnosis {
   bool operator==(const Diagnosis&) const = default;
 };
 
-// Most important first. Where nothing is wrong and causes are known it is "clean"; empty where nothing can be said.
-// `findings` has the sums, the forecast, the workers' tables and who died of what.
+// Highest confidence first. Only "clean" if nothing is wrong and causes are known; empty if nothing can be said.
+// `findings` already has the sums, the forecast, the workers' tables and the post-mortems.
 std::vector<Diagnosis> Diagnose(const Run& run, const Findings& findings);
 
 }  // namespace cowprof

@@ -16,7 +16,7 @@ std::string Facts::Bytes(uint64_t pages) const { return HumanBytes(pages * page_
 
 bool Facts::HasWorkers() const { return findings.workers.processes > 0; }
 
-// What was spawned copies pages of its libraries when it loads them, and inherited nothing.
+// A spawned worker inherited nothing; it copies pages of its libraries when it loads them.
 bool HasInheritedMemory(const ProcessModel& process) {
   const bool spawned = (process.execed || process.origin == Origin::kFoundAtAttach) &&
                        absl::StrContains(process.command, "--multiprocessing-fork");
@@ -31,7 +31,7 @@ Facts FactsOf(const Run& run, const Findings& findings) {
     const uint64_t copies = Sum(*process.causes);
     Add(*process.causes, &facts.causes);
     facts.copies += copies;
-    if (process.index < 0) return;  // a row of many
+    if (process.index < 0) return;  // an aggregate
     facts.most_of_one = std::max(facts.most_of_one, copies);
     if (copies * facts.page_bytes > kNoiseBytes) facts.pids.push_back(process.id.pid);
   });

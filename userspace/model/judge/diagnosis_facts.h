@@ -1,5 +1,5 @@
-// What the diagnoses are made of, and the list of them: called by diagnosis.cc only. A diagnosis is one pure function
-// in a diagnose_*.cc; an empty id says that it is not the case.
+// What the diagnoses look at, and the list of them. A diagnosis is one pure function in a diagnose_*.cc; an empty id
+// means that it does not apply.
 #ifndef COWPROF_MODEL_JUDGE_DIAGNOSIS_FACTS_H_
 #define COWPROF_MODEL_JUDGE_DIAGNOSIS_FACTS_H_
 
@@ -11,12 +11,12 @@
 
 namespace cowprof {
 
-// A forked interpreter copies one to three hundred pages only by starting to run, a torch worker up to 1,300 (measured,
-// docs/diagnoses.md), so less than this in a process is no finding.
+// A forked interpreter copies 100 to 300 pages just by starting to run, a torch worker up to 1,300 (measured,
+// docs/diagnoses.md), so less than this in a process is not a finding.
 inline constexpr uint64_t kNoiseBytes = 8 << 20;
 inline constexpr double kNoticeableShare = 0.1;  // of what the workers copied
 
-// What the diagnoses look at: the workers' copies, by cause, and all else of the recording.
+// What the diagnoses look at: the workers' copies by cause, and the rest of the recording.
 struct Facts {
   const RunModel& model;
   const Estimates& estimates;
@@ -39,7 +39,7 @@ Facts FactsOf(const Run& run, const Findings& findings);
 bool HasInheritedMemory(const ProcessModel& process);
 
 std::string Percent(double share);         // "63 %"
-std::string LineText(const Frame& frame);  // "coco.py:41 in CocoDataset.__getitem__"; "" where it is not known
+std::string LineText(const Frame& frame);  // "coco.py:41 in CocoDataset.__getitem__"; "" if unknown
 
 // diagnose_copies.cc
 Diagnosis CowRefcount(const Facts& facts);
@@ -62,7 +62,7 @@ Diagnosis FdExhaustion(const Facts& facts);
 Diagnosis OomCgroup(const Facts& facts);
 Diagnosis OomHost(const Facts& facts);
 Diagnosis SigbusFile(const Facts& facts);
-Diagnosis ShmFullDeath(const Facts& facts);  // "shm-full" by who died of it
+Diagnosis ShmFullDeath(const Facts& facts);  // "shm-full", from the processes that died of it
 
 }  // namespace cowprof
 

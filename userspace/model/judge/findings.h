@@ -1,5 +1,5 @@
-// All that cowprof makes of a run, judged once: every tick while it is recorded, or once when a recording is read.
-// Report, page, live screen and alerts only format it, so that they cannot disagree. Pure.
+// Everything that cowprof concludes from a run, judged once: at every tick while it is recorded, or when a recording is
+// read. Report, page, live screen and alerts only format it, so that they cannot disagree. Pure.
 #ifndef COWPROF_MODEL_JUDGE_FINDINGS_H_
 #define COWPROF_MODEL_JUDGE_FINDINGS_H_
 
@@ -16,11 +16,11 @@
 
 namespace cowprof {
 
-// How much is judged. What two levels have in common is the same; a level costs more than the one before it.
+// How much is judged. Each level has all of the one before it, and costs more.
 enum class Detail {
   kTick,    // sums, the forecast, the nearest limit: what a line of the terminal and an alert need
-  kScreen,  // and who copied, what is wrong, who died: what a person watches
-  kReport,  // and every table
+  kScreen,  // plus what copied, what is wrong and what died: what a person watches
+  kReport,  // plus every table
 };
 
 struct Findings {
@@ -33,15 +33,15 @@ struct Findings {
   // From Detail::kScreen on.
   BlameTables of_workers;
   std::map<int, PostMortem> ends;    // by index, of the processes that have ended
-  std::vector<Diagnosis> diagnoses;  // most important first
+  std::vector<Diagnosis> diagnoses;  // highest confidence first
   // The largest group of copies that agree in cause, type and line: "63 % of 4.1 GiB: reference counts of str, at
-  // coco.py:41 in CocoDataset.__getitem__."; "" where no cause is known or next to nothing was copied.
+  // coco.py:41 in CocoDataset.__getitem__."; "" if no cause is known or next to nothing was copied.
   std::string largest_group;
-  std::string verdict;  // a few sentences: what was copied by whom, the largest group, the nearest limit, the forecast
+  std::string verdict;  // a few sentences: what was copied, the largest group, the nearest limit, the forecast
 
   // With Detail::kReport only.
   BlameTables of_all;
-  std::map<int, BlameTables> of_process;           // by index, where places are known
+  std::map<int, BlameTables> of_process;           // by index, if copy sites are known
   std::vector<RegionRow> regions, worker_regions;  // most copied first
   std::optional<VerifyFigures> verified;           // the sum over the workers
 

@@ -1,5 +1,5 @@
-// See fix_sketch.h. Each sketch has a part "# before" and a part "# after". Names that a reader knows are not imported:
-// numpy, torch, gc, pickle, SimpleNamespace, Dataset, DataLoader.
+// Each sketch has a part "# before" and a part "# after". Names that a reader knows are not imported: numpy, torch, gc,
+// pickle, SimpleNamespace, Dataset, DataLoader.
 #include "model/judge/fix_sketch.h"
 
 #include <algorithm>
@@ -234,7 +234,7 @@ loader = DataLoader(data, num_workers=4)
 )py"},
 };
 
-constexpr double kLeastShare = 0.1;  // of the copies by reference counts: a type that is part of the items
+constexpr double kLeastShare = 0.1;  // of the copies by reference counts, for a type to count as part of the items
 
 // A class of the program or of a library; the names of built-in types have no module.
 bool IsClass(absl::string_view type) {
@@ -254,14 +254,14 @@ Container ContainerOf(const std::vector<BlameRow>& by_type) {
     return all > 0 && copies >= kLeastShare * all;
   };
   const auto is = [](const char* name) { return [name](const std::string& type) { return type == name; }; };
-  // What holds others comes before what it holds.
+  // Containers come before what they hold.
   if (has(IsClass)) return Container::kObjects;
   if (has(is("dict"))) return Container::kDicts;
   if (has(is("tuple"))) return Container::kTuples;
   if (has(is("list"))) return Container::kLists;
   if (has(is("numpy.ndarray"))) return Container::kArrays;
   if (has(is("torch.Tensor"))) return Container::kTensors;
-  // Strings and numbers: of something that holds both and was not seen itself.
+  // Both strings and numbers: whatever holds them was not seen itself.
   const bool strings = has(is("str")),
              numbers = has([](const std::string&type) { return type == "int" || type == "float"; });
   if (strings != numbers) return strings ? Container::kStrings : Container::kNumbers;

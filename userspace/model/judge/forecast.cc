@@ -1,6 +1,6 @@
-// See forecast.h. RunModel has two parts that are looked at apart: copies, which end when all that the workers read is
-// theirs (working_set_estimator.h says how much that is), and new memory, which need not end (robust_slope.h says how
-// fast it comes).
+// Growth has two parts, which are forecast separately: copies, which end when the workers own all that they read
+// (working_set_estimator.h says how much that is), and new memory, which need not end (robust_slope.h says how fast it
+// comes).
 #include "model/judge/forecast.h"
 
 #include <algorithm>
@@ -15,12 +15,13 @@ namespace cowprof {
 namespace {
 
 constexpr uint64_t kLeastSamples = 8;
-constexpr double kNoise = 4 << 20;                               // bytes; a worker that only starts copies less
-constexpr double kNoticeable = 0.005, kNoticeableOfHost = 0.05;  // of a limit: a smaller rise is no trend
-constexpr double kHorizon = 7 * 24 * 3600;                       // seconds; what takes longer is said to be never
-constexpr double kVague = 2;  // a plateau whose high estimate is more than so many times the low one is not told
-// Workers that have long all but stopped to copy copy no more, whatever the place of their pages suggests: at the
-// latest pace it can't take more than so many times as long as it has taken.
+constexpr double kNoise = 4 << 20;                               // bytes; a worker that only starts usually copies less
+constexpr double kNoticeable = 0.005, kNoticeableOfHost = 0.05;  // of a limit: a smaller rise is not a trend
+constexpr double kHorizon = 7 * 24 * 3600;                       // seconds; anything longer counts as never
+constexpr double kVague = 2;  // a plateau whose high estimate exceeds the low one by more than this factor is not
+                              // reported
+// Workers that have all but stopped copying for long will not resume, whatever the place of their pages suggests: at
+// the latest pace, the rest takes at most kMostPatience times as long as it has taken so far.
 constexpr double kStopped = 0.1;                            // of the mean pace
 constexpr double kMostPatience = 8, kShortestPatience = 5;  // times; seconds
 
@@ -28,13 +29,13 @@ constexpr double kMostPatience = 8, kShortestPatience = 5;  // times; seconds
 struct Copies {
   bool known = false;
   bool sequential = false;
-  double private_bytes = 0, shared_bytes = 0;  // of the workers: theirs, and what they could still copy
+  double private_bytes = 0, shared_bytes = 0;  // of the workers: what they own, and what they could still copy
   Estimate rest;                               // bytes
-  double rate = 0;                             // bytes a second, lately
+  double rate = 0;                             // bytes per second, lately
   double stretch = 3;                          // see PoolEstimate
 
-  // Of `rest_bytes`, how much comes within `seconds`: at the same pace where the data is read in order, slower and
-  // slower where it is shuffled and more and more of what is read was copied before.
+  // Returns how much of `rest_bytes` comes within `seconds`: at the same pace if the data is read in order, ever slower
+  // if it is shuffled, since more and more of what is read was copied before.
   double Within(double seconds, double rest_bytes) const {
     if (rest_bytes <= 0 || rate <= 0) return 0;
     const double straight = rate * seconds;
@@ -79,19 +80,19 @@ Copies CopiesOf(const RunModel& model, const ForecastInputs& inputs) {
       copies.rest = {std::min(copies.rest.low, most), std::min(copies.rest.best, most),
                      std::min(copies.rest.high, 4 * most)};
     }
-    // Where next to nothing is copied, the pages need not be known.
+    // If next to nothing is copied, the pages need not be known.
     copies.known |= most < kNoise;
   }
   copies.known |= copies.shared_bytes < kNoise;
-  // Nothing is known of the end but the ceiling.
+  // Only the ceiling is known.
   if (!copies.known) copies.rest.best = copies.rest.high;
   return copies;
 }
 
-// Memory that comes back when workers end, so that what the next ones take is known from those before.
+// Whether memory comes back when workers end, so that earlier workers show what the next ones take.
 bool IsSawtooth(const ForecastInputs& inputs) { return inputs.generations > 0; }
 
-// The workers have not yet taken what those before them did.
+// Whether the workers have not yet taken what those before them did.
 bool BelowEarlier(const Copies& copies, const ForecastInputs& inputs) {
   return IsSawtooth(inputs) && copies.private_bytes < 1.05 * inputs.earlier_bytes;
 }
@@ -110,25 +111,26 @@ Estimate PlateauOf(const Copies& copies, const ForecastInputs& inputs) {
   return {now + copies.rest.low, now + copies.rest.best, now + copies.rest.high};
 }
 
-// Until 95 % of what is to come has come.
+// Returns the time until 95 % of what is to come has come.
 std::optional<Estimate> TimeToPlateau(const Copies& copies, const Estimate& plateau) {
   if (copies.rate <= 0) return std::nullopt;
   const auto time = [&](double height) {
     return copies.stretch * std::max(height - copies.private_bytes, 0.0) / copies.rate;
   };
-  // The pace is no more certain than the machine is steady.
+  // The pace is only as steady as the machine.
   return Estimate{0.6 * time(plateau.low), time(plateau.best), 1.6 * time(plateau.high)};
 }
 
 // ---- Limits ----
 
-// Half of what happens on a host is none of the target's doing, and ends: it has to be much, unless the target grows.
+// Much of what happens on a host is not the target's doing, and ends: require a larger rise there, unless the target
+// grows.
 double FloorOf(const LimitSample& limit, bool target_grows) {
   const double noticeable = limit.kind == LimitKind::kHost && !target_grows ? kNoticeableOfHost : kNoticeable;
   return std::max(noticeable * *limit.limit, limit.counts_bytes() ? 1.0 * (1 << 20) : 8.0);
 }
 
-// Seconds until `room` is taken by copies and by what grows at `slope`; absent: not before the horizon.
+// Returns the seconds until copies and growth at `slope` have taken `room`; nullopt if not before the horizon.
 std::optional<double> TimeToFill(const Copies& copies, double rest, double slope, double room) {
   if (room <= 0) return 0;
   const auto taken = [&](double seconds) { return slope * seconds + copies.Within(seconds, rest); };
@@ -153,7 +155,7 @@ Outlook OutlookOf(const LimitForecast& limit, bool known, bool early) {
   return known ? Outlook::kTight : Outlook::kUnknown;
 }
 
-// What a limit is forecast from, beside itself.
+// What the forecast of a limit needs besides its sample.
 struct LimitInputs {
   Slope slope;         // of its use beyond copies
   double earlier = 0;  // peak of its use while earlier generations lived
@@ -165,7 +167,7 @@ LimitForecast ForecastOfLimit(const LimitSample& now, const LimitInputs& inputs,
   const double used = now.used, room = static_cast<double>(*now.limit) - used;
   Estimate rest = IsMemory(now.kind) ? copies.rest : Estimate{};
   Slope slope = inputs.slope;
-  // What grows now was there before and went away again.
+  // What grows now was in use before and was given back.
   const double earlier = sawtooth && IsMemory(now.kind) ? inputs.earlier : 0;
   if (used < 1.05 * earlier) {
     slope = {};
@@ -187,7 +189,7 @@ std::vector<LimitForecast> ForecastLimits(const RunModel& model, const ForecastI
   for (size_t i = 0; i < model.limits.size(); ++i) {
     const LimitSample& now = model.limits[i].now;
     if (now.limit.value_or(0) == 0) continue;
-    if (i >= inputs.beyond_copies.size()) break;  // nothing is remembered of it
+    if (i >= inputs.beyond_copies.size()) break;  // nothing is remembered about it
     const LimitInputs of_limit = {.slope = SlopeOf(inputs.beyond_copies[i], FloorOf(now, target_grows)),
                                   .earlier = static_cast<double>(inputs.earlier_peaks[i]),
                                   .early = model.samples < kLeastSamples};
@@ -216,7 +218,7 @@ void JudgeLimits(Forecast* forecast) {
   }
 }
 
-// The bytes a second that come without an end in sight.
+// Returns the bytes per second that come without an end in sight.
 double NewMemory(const Copies& copies, const RunModel& model, const ForecastInputs& inputs) {
   Series series = inputs.new_bytes;
   const ProcessModel* target = model.target();
@@ -227,7 +229,7 @@ double NewMemory(const Copies& copies, const RunModel& model, const ForecastInpu
   return BelowEarlier(copies, inputs) ? 0 : SlopeOf(series, floor).best;
 }
 
-// A program that has ended gets no forecast: what is said is what it came to.
+// A program that has ended gets no forecast, only what it reached.
 void Conclude(const RunModel& model, const ForecastInputs& inputs, Forecast* forecast) {
   const double reached = model.peak_workers_private_bytes;
   forecast->private_bytes = inputs.peak_private_bytes;

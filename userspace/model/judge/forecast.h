@@ -1,5 +1,5 @@
-// How far it will go: the ceiling of what copying can cost, the plateau that it heads for, and which limit is met when.
-// Pure: no I/O, no clock. Called by the loop once a tick, by the sinks and by the alerts.
+// Forecasts how far memory will grow: the ceiling of what copying can cost, the plateau ahead, and which limit is met
+// when. Pure: no I/O, no clock.
 #ifndef COWPROF_MODEL_JUDGE_FORECAST_H_
 #define COWPROF_MODEL_JUDGE_FORECAST_H_
 
@@ -22,7 +22,7 @@ enum class Outlook { kSafe, kTight, kWillExceed, kUnknown };
 template <>
 inline constexpr auto kNamesOf<Outlook> = NamesFor<Outlook>("safe", "tight", "will-exceed", "unknown");
 
-// An estimate with the interval in which the truth lies nine times of ten.
+// An estimate with an interval that holds the truth nine times out of ten.
 struct Estimate {
   double low = 0, best = 0, high = 0;
   bool operator==(const Estimate&) const = default;
@@ -32,30 +32,30 @@ inline constexpr double kTightFrom = 0.95;  // of a limit: from there on it is t
 
 struct LimitForecast {
   LimitSample now;
-  Estimate peak;                      // most that will be used, in the limit's unit; of unbounded growth infinite
+  Estimate peak;                      // most that will be used, in the limit's unit; infinite if growth is unbounded
   std::optional<absl::Duration> eta;  // from now until it is met, by the best estimate; absent: it is not met
-  std::optional<absl::Duration> eta_earliest;  // by the worst one
+  std::optional<absl::Duration> eta_earliest;  // by the high estimate
   Outlook outlook = Outlook::kUnknown;
   bool operator==(const LimitForecast&) const = default;
 };
 
 struct Forecast {
   std::optional<Shape> shape;  // absent: too little was seen
-  // Bytes. Of all living processes together; what all copies that are still possible can cost at most.
+  // Bytes, of all living processes together; the ceiling is what they own plus all that they could still copy.
   uint64_t private_bytes = 0, still_shared_bytes = 0, ceiling_bytes = 0;
   uint64_t workers_bytes = 0;                   // private to the living workers
-  uint64_t next_worker_bytes = 0;               // at most: what one more worker, forked now, could copy of the target
+  uint64_t next_worker_bytes = 0;               // what one more worker, forked now, could copy of the target at most
   bool forked = false;                          // a worker was seen
-  std::optional<Estimate> plateau_bytes;        // of what the workers own together, where copies are what grows
+  std::optional<Estimate> plateau_bytes;        // what the workers will own together; absent: can't be told yet
   std::optional<Estimate> plateau_eta_seconds;  // from now until 95 % of what is still to come was copied
   double unbounded_bytes_per_second = 0;        // new memory and shared memory
-  bool ended = false;                           // the target has: figures are what was reached
+  bool ended = false;                           // the target has ended: figures are what was reached
   bool sawtooth = false;                        // memory comes back when workers end, again and again
-  std::vector<LimitForecast> limits;            // those of growth.limits that have a limit
+  std::vector<LimitForecast> limits;            // those of RunModel::limits that have a limit
   int first_limit = -1;                         // number in `limits` of the one that is met first; -1: none
-  int nearest_limit = -1;  // the same or, where none is met, what fills its limit most; -1: no limit
+  int nearest_limit = -1;  // the same or, if none is met, the one whose peak fills it most; -1: no limit
   Outlook outlook = Outlook::kUnknown;
-  std::string sentence;  // "plateaus at 41 GB in about 12 min; limit 64 GB: safe"
+  std::string sentence;  // "plateaus at 41.0 GiB in about 12 min; up to 45.2 GiB of 64.0 GiB (cgroup /job): safe"
   bool operator==(const Forecast&) const = default;
 };
 

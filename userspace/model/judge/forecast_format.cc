@@ -10,7 +10,7 @@
 namespace cowprof {
 namespace {
 
-// Nobody plans by tenths of a second: "40 s", "12 min", "3 h".
+// Rounds, since nobody plans by tenths of a second: "40 s", "12 min", "3 h".
 std::string About(double seconds) {
   if (seconds < 90) return absl::StrFormat("%.0f s", std::max(seconds, 1.0));
   if (seconds < 90 * 60) return absl::StrFormat("%.0f min", seconds / 60);
@@ -26,7 +26,7 @@ std::string LimitPart(const Forecast& forecast) {
   const std::string what = FormatLimit(limit->now), bound = Figure(limit->now, *limit->now.limit);
   if (limit->eta)
     return absl::StrCat("; ", what, " (", bound, ") is full in about ", About(absl::ToDoubleSeconds(*limit->eta)));
-  // Of the limits that are told, it is this one's outlook that counts: "safe" of all.
+  // The outlook is that of this limit, not the overall one.
   const char* outlook = NameOf(limit->outlook);
   if (!forecast.shape && limit->outlook == Outlook::kUnknown) return "";
   if (limit->outlook == Outlook::kUnknown || !std::isfinite(limit->peak.high))

@@ -1,4 +1,4 @@
-// The sentence that a person needs of a forecast. Called by forecast.cc only; judges nothing.
+// Formats a forecast as one sentence for a person. Judges nothing.
 #ifndef COWPROF_MODEL_JUDGE_FORECAST_FORMAT_H_
 #define COWPROF_MODEL_JUDGE_FORECAST_FORMAT_H_
 
@@ -8,7 +8,7 @@
 
 namespace cowprof {
 
-// "plateaus at 41.0 GiB in about 12 min; at most 45.2 of 64.0 GiB (cgroup /job): safe"
+// "plateaus at 41.0 GiB in about 12 min; up to 45.2 GiB of 64.0 GiB (cgroup /job): safe"
 std::string SentenceOf(const Forecast& forecast);
 
 }  // namespace cowprof

@@ -1,4 +1,4 @@
-// Puts what was judged into the sentences of a verdict.
+// Formats what was judged as the sentences of a verdict.
 #include "model/judge/headline.h"
 
 #include <algorithm>
@@ -33,7 +33,7 @@ std::string CopiedBytes(const ProcessModel& process, uint64_t page_bytes) {
   return process.counts.copies ? HumanBytes(*process.counts.copies * page_bytes) : "-";
 }
 
-// What was copied by whom.
+// Says how much the workers copied or, if there are none, the target.
 std::string CopiesSentence(const RunModel& model, const Findings& findings) {
   const uint64_t page_bytes = model.info.page_bytes;
   if (model.target() == nullptr) return "Nothing was recorded.";
@@ -46,7 +46,7 @@ std::string CopiesSentence(const RunModel& model, const Findings& findings) {
     return absl::StrCat(Plural(workers.processes, "worker"), " ended before ", workers.processes == 1 ? "its" : "their",
                         " pages were looked at: what was copied is not known.");
   }
-  // What a worker copied before cowprof came is in its private memory, not in the count.
+  // What a worker copied before cowprof attached is in its private memory, not in the count.
   const bool late = std::any_of(model.processes.begin(), model.processes.end(), [](const ProcessModel& process) {
     return process.role == Role::kWorker && process.origin == Origin::kFoundAtAttach;
   });

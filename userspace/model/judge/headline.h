@@ -1,4 +1,4 @@
-// The sentences that a reader meets first. Pure; part of Judge() (findings.h).
+// The sentences that a reader sees first. Pure; part of Judge() (findings.h).
 #ifndef COWPROF_MODEL_JUDGE_HEADLINE_H_
 #define COWPROF_MODEL_JUDGE_HEADLINE_H_
 
@@ -13,7 +13,7 @@ struct Findings;
 
 // See Findings::largest_group.
 std::string LargestGroup(const RunModel& model, const Blame& workers);
-// See Findings::verdict; `findings` has all else of Detail::kScreen.
+// See Findings::verdict; `findings` already has everything else of Detail::kScreen.
 std::string Verdict(const RunModel& model, const Findings& findings);
 
 }  // namespace cowprof

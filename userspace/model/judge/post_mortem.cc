@@ -12,10 +12,10 @@
 namespace cowprof {
 namespace {
 
-// Of what met a limit, the recorded processes may be the smaller part: then somebody else is to blame.
+// If the recorded processes held less than this share of what met a limit, others are to blame.
 constexpr double kMostOfIt = 0.5;
 
-bool IsFault(const SignalDelivered& delivered) { return delivered.code > 0; }  // others were sent, by a process
+bool IsFault(const SignalDelivered& delivered) { return delivered.code > 0; }  // other signals were sent by a process
 
 // ---- SIGKILL ----
 
@@ -52,7 +52,7 @@ std::string FormatOom(const LimitSample& limit) {
   return limit.kind == LimitKind::kHost ? "the host's memory" : absl::StrCat("limit of ", FormatLimit(limit));
 }
 
-// What it grew by: copies of shared pages, with the types, or new memory.
+// Says what the process grew by: copies of shared pages, with their types and line, or new memory.
 std::vector<std::string> ProcessLines(const ProcessModel& top_contributor, const RunModel& model) {
   const uint64_t copies = top_contributor.counts.copies.value_or(0),
                  fresh = top_contributor.counts.zero_fills().value_or(0);
@@ -120,13 +120,8 @@ PostMortem OfKill(const ProcessModel& process, const RunModel& model) {
 // ---- SIGBUS ----
 
 std::string FileWords(const FaultFile& file) {
-  if (file.name.empty()) return file.on_dev_shm ? "a file in /dev/shm" : "a mapped file";  // it may not be read here
+  if (file.name.empty()) return file.on_dev_shm ? "a file in /dev/shm" : "a mapped file";  // lockdown may hide it
   return absl::StrCat(file.on_dev_shm ? "/dev/shm/" : "", Printable(file.name, 80));
-}
-
-// The kernel lets the last page be touched as a whole (filemap_fault, shmem_fault): beyond it there is nothing.
-bool IsBeyondEnd(const FaultFile& file, uint64_t page_bytes) {
-  return file.offset / page_bytes >= (file.file_bytes + page_bytes - 1) / page_bytes;
 }
 
 PostMortem OfMappedFile(const SignalDelivered& fault, const RunModel& model) {
@@ -134,7 +129,7 @@ PostMortem OfMappedFile(const SignalDelivered& fault, const RunModel& model) {
   std::vector<std::string> evidence = {absl::StrCat(
       "address 0x", absl::Hex(fault.address), " is byte ", HumanCount(file.offset), " of ", FileWords(file),
       ", which is ", HumanCount(file.file_bytes), " bytes long (device ", file.device, ", inode ", file.inode, ")")};
-  if (IsBeyondEnd(file, model.info.page_bytes))
+  if (file.is_beyond_end(model.info.page_bytes))
     return {"sigbus-file", absl::StrCat(": ", FileWords(file), " was truncated while it was mapped"), evidence};
   if (!file.in_memory)
     return {"sigbus-file", absl::StrCat(": no room on the disk of ", FileWords(file), ", or it failed"), evidence};
@@ -156,15 +151,15 @@ PostMortem OfBusError(const SignalDelivered& fault, const RunModel& model) {
   return OfMappedFile(fault, model);
 }
 
-// ---- Signals that a program brings upon itself ----
+// ---- Signals that a program causes itself ----
 
 std::string CodeWords(const SignalDelivered& delivered) {
   if (delivered.symbol.empty()) return Printable(delivered.module);
   return absl::StrCat(Printable(delivered.symbol), " (", Printable(delivered.module), ")");
 }
 
-// A handler, such as torch's or faulthandler's, may have raised the signal again: the delivery of the fault knows
-// where.
+// A handler, such as torch's or faulthandler's, may have raised the signal again; the delivery of the fault itself
+// shows where it happened.
 const SignalDelivered* FatalDelivery(const ProcessModel& process) {
   const SignalDelivered *fault = nullptr, *last = nullptr;
   for (const Event& event : process.signals) {

@@ -1,6 +1,5 @@
-// Why a process ended, from evidence: who sent the signal, which file was behind the address, whose limit the OOM
-// killer served. Pure; called by the report and by the diagnoses of deaths. What evidence there is, is taken in
-// bpf/signals.h.
+// Why a process ended, from evidence: which process sent the signal, which file was behind the address, whose limit the
+// OOM killer served. Pure. bpf/signals.h gathers most of the evidence.
 #ifndef COWPROF_MODEL_JUDGE_POST_MORTEM_H_
 #define COWPROF_MODEL_JUDGE_POST_MORTEM_H_
 
@@ -18,7 +17,7 @@ struct PostMortem {
   std::vector<std::string> evidence;
   bool operator==(const PostMortem&) const = default;
 };
-// Of a process that has ended; "running" where it hasn't.
+// Of a process that has ended; "running" for one that has not.
 PostMortem PostMortemOf(const ProcessModel& process, const RunModel& model);
 
 std::string NameOf(const ProcessModel& process);  // "worker 4711"

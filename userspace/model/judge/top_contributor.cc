@@ -8,14 +8,14 @@
 namespace cowprof {
 namespace {
 
-// Below this share of what the limit gained it was somebody else.
+// If the followed processes gained less than this share of what the limit gained, it was something else.
 constexpr double kLeastShare = 0.25;
-// Each fork costs the target a copy of what it works on, once: that is not what goes on growing.
+// Each fork costs the target one copy of what it works on, which does not go on growing.
 constexpr double kWeightOfTarget = 0.5;
 
 double Gained(const Count& then, const Count& now) { return then && now ? SaturatingSubtract(*now, *then) : 0; }
 
-// A process that was not there then held nothing of its own, if it was forked since; otherwise that is not known.
+// A process that is not in `then` held nothing of its own if it was forked since; otherwise what it held is unknown.
 Held HeldThen(const ProcessModel& process, const std::vector<Held>& then) {
   const auto found = std::lower_bound(then.begin(), then.end(), process.index,
                                       [](const Held& held, int index) { return held.index < index; });
@@ -30,7 +30,7 @@ std::string LargestCause(const CauseCounts& then, const CauseCounts& now) {
   return NameOf(static_cast<Cause>(std::max_element(gained.begin(), gained.end()) - gained.begin()));
 }
 
-// Shared memory may grow without a fault (fallocate): then its segments say who made them.
+// Shared memory may grow without a fault (fallocate); its segments then show which process made them.
 int LargestCreator(const RunModel& model) {
   std::map<pid_t, uint64_t> bytes;
   if (model.shm) {

@@ -1,5 +1,4 @@
-// Who it is that fills a limit, and with what: the process that gained most between two ticks. Pure; called by the
-// alerts.
+// Finds which process fills a limit, and with what: the one that gained most since an earlier tick. Pure.
 #ifndef COWPROF_MODEL_JUDGE_TOP_CONTRIBUTOR_H_
 #define COWPROF_MODEL_JUDGE_TOP_CONTRIBUTOR_H_
 
@@ -18,22 +17,22 @@ struct Held {
   uint64_t copies = 0;
   CauseCounts causes = {};
 };
-std::vector<Held> HeldBy(const RunModel& model);  // in the order of their index
+std::vector<Held> HeldBy(const RunModel& model);  // in order of index
 
 inline constexpr char kNewMemory[] = "new-memory", kSharedMemory[] = "shm", kDescriptors[] = "descriptors";
 
 struct TopContributor {
-  int index = -1;            // -1: none of the processes that are followed
-  std::string cause;         // as Alert has it
-  double copied_bytes = 0;   // by all of them together
-  double gained_bytes = 0;   // by all of them together, copies and what is new
-  double leaving_bytes = 0;  // what those had gained that have ended since the last tick
+  int index = -1;            // -1: none of the followed processes
+  std::string cause;         // as in Alert::cause
+  double copied_bytes = 0;   // by all living ones together
+  double gained_bytes = 0;   // by all living ones together: copies, new and shared memory
+  double leaving_bytes = 0;  // gained by those that have ended since the last tick
 };
 struct Before {
-  const std::vector<Held>& held;  // what they held
-  absl::Duration last_tick;       // when the tick before this one was
+  const std::vector<Held>& held;  // what every process held
+  absl::Duration last_tick;       // time of the tick before this one
 };
-// `gained`: what the limit's figure gained since they held that, in its unit.
+// `gained`: what the limit's figure gained since `before.held`, in its unit.
 TopContributor TopContributorOf(LimitKind kind, double gained, const Before& before, const RunModel& model);
 
 }  // namespace cowprof

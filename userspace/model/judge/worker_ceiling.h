@@ -1,5 +1,5 @@
-// What workers that are not forked yet will cost at most, against each limit. Pure; called by doctor.cc. An expectation
-// would be a guess: how much of its memory a program makes its workers read shows only when they do.
+// What workers that are not forked yet will cost at most, against each limit. Pure. An expectation would be a guess:
+// how much of a program's memory its workers read shows only when they do.
 #ifndef COWPROF_MODEL_JUDGE_WORKER_CEILING_H_
 #define COWPROF_MODEL_JUDGE_WORKER_CEILING_H_
 
@@ -19,7 +19,7 @@ struct LimitAfter {
 
 struct WorkerCeiling {
   uint64_t workers = 0, bytes_each = 0;
-  uint64_t bytes = 0;              // of all workers together, beyond what there is
+  uint64_t bytes = 0;              // of all workers together, on top of what is used
   std::vector<LimitAfter> limits;  // those on memory, to which copies are charged
 };
 

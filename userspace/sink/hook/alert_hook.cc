@@ -1,5 +1,5 @@
-// See alert_hook.h. The alert is data only: it goes through the environment and a file in memory as stdin, which can
-// neither block us nor fill up.
+// Passes the alert as data only: through the environment, and through a file in memory as stdin, which can neither
+// block us nor fill up.
 #include "sink/hook/alert_hook.h"
 
 #include <fcntl.h>
@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/match.h"
@@ -33,20 +34,20 @@ namespace {
 
 constexpr int kCannotExec = 126;
 
-// Why somebody else than root and `user` could change what `path` names; "": nobody can.
+// Why someone other than root and `user` could change what `path` names; "": nobody can.
 std::string Weakness(const std::string& path, uid_t user) {
   struct stat file;
   if (stat(path.c_str(), &file) != 0) return absl::StrCat("stat ", path, ": ", strerror(errno));
   if (file.st_uid != 0 && file.st_uid != user)
     return absl::StrCat(path, " belongs to user ", file.st_uid, "; chown it to root or to yourself");
   const bool others = (file.st_mode & S_IWOTH) || ((file.st_mode & S_IWGRP) && file.st_gid != 0);
-  // In a sticky folder, such as /tmp, others can't touch what is not theirs.
+  // In a sticky directory, such as /tmp, others can't replace files that are not theirs.
   const bool sticky = S_ISDIR(file.st_mode) && (file.st_mode & S_ISVTX);
   if (others && !sticky) return absl::StrCat("others can write ", path, "; chmod go-w it");
   return "";
 }
 
-// The same for a file and all folders above it. Links are followed first.
+// The same for a file and all directories above it, after resolving links.
 std::string WeaknessOfPath(const std::string& path, uid_t user) {
   const std::unique_ptr<char, void (*)(void*)> real(realpath(path.c_str(), nullptr), free);
   if (real == nullptr) return absl::StrCat("resolve ", path, ": ", strerror(errno));
@@ -61,7 +62,7 @@ bool IsFile(const std::string& path) {
   return stat(path.c_str(), &file) == 0 && S_ISREG(file.st_mode);
 }
 
-// As execvp(3) looks for it, but never relative to the working directory by way of PATH.
+// Looks for a program as execvp(3) does, but ignores relative directories in PATH.
 absl::StatusOr<std::string> FindProgram(const std::string& name) {
   std::vector<std::string> candidates;
   if (absl::StrContains(name, '/')) {
@@ -81,10 +82,10 @@ absl::StatusOr<std::string> FindProgram(const std::string& name) {
   return absl::NotFoundError(absl::StrCat("there is no program '", Printable(name), "'; give its whole path"));
 }
 
-// Only calls that are safe between fork and exec.
+// Makes only calls that are safe between fork and exec.
 [[noreturn]] void Exec(int input, char* const* words, char* const* environment, const sigset_t& signals) {
   setpgid(0, 0);
-  prctl(PR_SET_PDEATHSIG, SIGKILL);  // nobody else would end it in time
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // if we die, nobody else ends it in time
   signal(SIGPIPE, SIG_DFL);
   signal(SIGXFSZ, SIG_DFL);
   sigprocmask(SIG_SETMASK, &signals, nullptr);
@@ -100,7 +101,7 @@ std::vector<char*> Pointers(const std::vector<std::string>& words) {
   return pointers;
 }
 
-// A file that has `text` in it and begins at its beginning.
+// A file in memory that contains `text`, positioned at its start.
 absl::StatusOr<Fd> TextFile(const std::string& text) {
   Fd file(memfd_create("cowprof alert", MFD_CLOEXEC));
   if (!file.ok() || write(file.fd(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
@@ -162,10 +163,10 @@ absl::StatusOr<std::string> CheckHook(const std::vector<std::string>& words, uid
       return absl::PermissionDeniedError(
           absl::StrCat(Printable(file), " is not safe to run: ", Printable(weakness, 400)));
   }
-  const std::unique_ptr<char, void (*)(void*)> real(realpath(program->c_str(), nullptr), free);
-  // A name that a link has may be what the program goes by (busybox): only the folder is made absolute.
-  if (absl::StartsWith(*program, "/") || real == nullptr) return program;
-  return std::string(real.get());
+  // Not resolved: a program may go by the name of the link that it is called through (busybox).
+  std::error_code failed;
+  const std::filesystem::path whole = std::filesystem::absolute(*program, failed);
+  return failed ? *program : whole.string();
 }
 
 uid_t InvokingUser() {
@@ -218,7 +219,7 @@ void AlertHook::Finish() {
   if (dropped_ > 0) report_(absl::StrCat("--on-alert was not run for ", Plural(dropped_, "alert"), ": one at a time"));
 }
 
-// Who may change it is asked once more: it may be another file by now.
+// Checks again who can change the program: it may be another file by now.
 absl::Status AlertHook::Start(const HookRun& run) {
   started_ = BootTime();
   if (absl::StatusOr<std::string> checked = CheckHook(words_, InvokingUser()); !checked.ok()) return checked.status();
@@ -234,13 +235,13 @@ absl::Status AlertHook::Start(const HookRun& run) {
   const pid_t pid = fork();
   if (pid < 0) return absl::ErrnoToStatus(errno, "fork to run the hook");
   if (pid == 0) Exec(input->fd(), words.data(), variables.data(), signals_);
-  setpgid(pid, pid);  // whoever comes first
+  setpgid(pid, pid);  // in both processes, as either may come first
   pid_ = pid;
   killed_ = false;
   return absl::OkStatus();
 }
 
-// One that became another user (sudo) is given up: to wait for it is to wait for as long as it likes.
+// Gives up a hook that became another user (sudo): it can't be killed, and waiting for it could take forever.
 void AlertHook::Kill() {
   killed_ = true;
   kill(-pid_, SIGKILL);

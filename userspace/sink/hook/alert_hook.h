@@ -1,6 +1,6 @@
-// Runs the command of --on-alert, without a shell: one at a time, spaced, never for longer than its limit. Owns its
-// command line, its environment and its process group; called by hook_process, which has the rights for it. A hook that
-// fails is reported once and changes nothing else.
+// Runs the command of --on-alert, without a shell: one at a time, with a gap between runs, never for longer than its
+// limit. Owns the hook's command line, environment and process group; hook_process.h owns the process that has the
+// rights for it. A hook that fails is reported once and changes nothing else.
 #ifndef COWPROF_SINK_HOOK_ALERT_HOOK_H_
 #define COWPROF_SINK_HOOK_ALERT_HOOK_H_
 
@@ -22,24 +22,24 @@
 
 namespace cowprof {
 
-// Words of a command line, split as a shell splits them: blanks, '...', "..." and backslashes; nothing is expanded.
+// Splits a command line into words as a shell does: blanks, '...', "..." and backslashes. Expands nothing.
 absl::StatusOr<std::vector<std::string>> SplitWords(absl::string_view text);
 
-// Absolute path of the program that `words` name, if it can be run and nobody but root and `user` can change it: not
-// the file, not a folder above it (sticky ones aside), and not a script that it is given as an argument.
+// Returns the absolute path of the program that `words` name, if it can be run and nobody but root and `user` can
+// change it, files among its arguments (such as a script), or a directory above any of these (except sticky ones).
 absl::StatusOr<std::string> CheckHook(const std::vector<std::string>& words, uid_t user);
 
-// The user who called cowprof, also by way of sudo.
+// The user who called cowprof, directly or through sudo.
 uid_t InvokingUser();
 
 struct HookLimits {
   absl::Duration time = absl::Seconds(10);  // then its process group is killed
   absl::Duration gap = absl::Seconds(1);    // between two starts
-  size_t waiting = 16;                      // alerts that wait for their turn; more are dropped and counted
+  size_t waiting = 16;                      // alerts in the queue; more are dropped and counted
 };
 
-// What one run is told. The names of its variables are AlertHook's own: who says what they hold, as a recorder that
-// runs somebody else's code may, can't set another one (LD_PRELOAD, BASH_ENV).
+// What one run gets. AlertHook fixes the names of its variables: a recorder that was taken over can choose their
+// values, but can't set any other variable (LD_PRELOAD, BASH_ENV).
 inline constexpr const char* kHookVariables[] = {
     "COWPROF_ALERT_RULE",  "COWPROF_ALERT_KIND", "COWPROF_ALERT_NAME",
     "COWPROF_ALERT_LIMIT", "COWPROF_ALERT_USED", "COWPROF_ALERT_ETA_SECONDS",
@@ -53,16 +53,16 @@ HookRun HookRunFor(const Alert& alert, const RunModel& model);
 
 class AlertHook {
  public:
-  // `signals`: the mask that the hook starts with. `report`: takes one sentence when it fails.
+  // `signals`: the signal mask of the hook. `report`: gets one sentence when it fails.
   static absl::StatusOr<std::unique_ptr<AlertHook>> Create(absl::string_view command, const sigset_t& signals,
                                                            std::function<void(const std::string&)> report,
                                                            const HookLimits& limits = {});
-  ~AlertHook();  // ends the one that runs
+  ~AlertHook();  // kills a hook that runs
 
   void Take(HookRun run);
-  // At the end: lets those that wait still run, for as long as one may take altogether.
+  // Call at the end: runs the queued ones, for as long as one hook may take in total.
   void Finish();
-  // Looks after the one that runs and starts the next: to be called a few times a second while there are any.
+  // Checks on the hook that runs and starts the next one. Call a few times a second while busy().
   void Poll();
   bool busy() const { return pid_ != 0 || !waiting_.empty(); }
 
@@ -80,7 +80,7 @@ class AlertHook {
   std::function<void(const std::string&)> report_;
   HookLimits limits_;
   std::deque<HookRun> waiting_;
-  pid_t pid_ = 0;                                       // of the one that runs, and of its group; 0: none
+  pid_t pid_ = 0;                                       // of the hook that runs, and of its process group; 0: none
   bool killed_ = false;                                 // because it took too long
   absl::Duration started_ = -absl::InfiniteDuration();  // on CLOCK_BOOTTIME
   bool reported_ = false;

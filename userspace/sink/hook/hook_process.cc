@@ -1,4 +1,4 @@
-// A run is one packet: what goes to stdin and the value of each variable, with a NUL behind each. See hook_process.h.
+// Sends each run as one packet: the text for stdin and the value of each variable, each terminated by a NUL.
 #include "sink/hook/hook_process.h"
 
 #include <grp.h>
@@ -25,10 +25,10 @@ namespace {
 
 constexpr size_t kMostBytes = 64 << 10;      // of a packet
 constexpr char kFinish = '.', kReady = '+';  // packets of one byte
-constexpr int kLookMs = 20;                  // after a hook that runs
+constexpr int kLookMs = 20;                  // between two looks at a hook that runs
 constexpr absl::Duration kFarewell = absl::Seconds(1);
 
-// Nothing where the other end is gone; never waits, so that a hook can't hold up a tick.
+// Fails if the other end is gone. Never waits, so that a hook can't delay a tick.
 bool Send(int socket, absl::string_view packet) {
   return send(socket, packet.data(), packet.size(), MSG_DONTWAIT | MSG_NOSIGNAL) == static_cast<ssize_t>(packet.size());
 }
@@ -44,7 +44,7 @@ std::string Encode(const HookRun& run) {
   return absl::StrCat(run.json, zero, absl::StrJoin(run.values, zero), zero);
 }
 
-// Whatever the packet is: values too many are passed over, those that are missing are empty.
+// Accepts any packet: ignores surplus values, leaves missing ones empty.
 HookRun Decode(const std::string& packet) {
   std::vector<std::string> words = absl::StrSplit(packet.substr(0, packet.size() - 1), '\0');
   HookRun run = {.json = std::move(words[0])};
@@ -52,9 +52,9 @@ HookRun Decode(const std::string& packet) {
   return run;
 }
 
-// What programs go by to find their files.
+// Sets the variables that tell programs where the user's files are.
 void SetVariablesOf(uid_t user) {
-  for (const char* name : {"HOME", "USER", "LOGNAME"}) unsetenv(name);  // rather none than root's
+  for (const char* name : {"HOME", "USER", "LOGNAME"}) unsetenv(name);  // better none than root's
   const passwd* const entry = getpwuid(user);
   if (entry == nullptr) return;
   setenv("HOME", entry->pw_dir, 1);
@@ -62,7 +62,7 @@ void SetVariablesOf(uid_t user) {
   setenv("LOGNAME", entry->pw_name, 1);
 }
 
-// With all groups, as sudo found them. Where it can't be done (a user namespace), root is but a name.
+// With all of the user's groups. In a user namespace this may fail, but "root" has no special rights there.
 void BecomeInvokingUser() {
   const std::optional<UserIds> user = InvokedBySudo();
   if (!user) return;
@@ -72,9 +72,9 @@ void BecomeInvokingUser() {
     SetVariablesOf(user->uid);
 }
 
-// What the process does, from its fork to its end.
+// Runs in the process from its fork to its end.
 void RunHooks(absl::StatusOr<std::unique_ptr<AlertHook>> made, int socket) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);  // a change of the user resets it: hence after that
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // a change of user resets it, so this comes after
   if (!made.ok()) {
     Send(socket, made.status().message());
     return;
@@ -107,8 +107,8 @@ absl::StatusOr<std::unique_ptr<HookProcess>> HookProcess::Start(absl::string_vie
   if (pid == 0) {
     ours.Close();
     BecomeInvokingUser();
-    // Before the command is looked up: capabilities of cowprof's file don't tell its user what is in hidden folders.
-    // Not no_new_privs: a hook may call sudo.
+    // Before the command is looked up: capabilities of cowprof's file must not reveal to its user what hidden
+    // directories contain. Without no_new_privs: a hook may call sudo.
     if (absl::Status status = geteuid() != 0 ? KeepCapabilities(0) : absl::OkStatus(); !status.ok()) {
       Send(theirs.fd(), status.message());
       _exit(0);
@@ -127,7 +127,7 @@ absl::StatusOr<std::unique_ptr<HookProcess>> HookProcess::Start(absl::string_vie
 
 HookProcess::~HookProcess() { Reap(); }
 
-// It ends by itself now, and by our own death at the latest; what holds it up must not hold us up.
+// The process now ends by itself, at the latest when we die. If something delays it, that must not delay us.
 void HookProcess::Reap() {
   socket_.Close();
   const pid_t pid = std::exchange(pid_, 0);
@@ -143,7 +143,7 @@ void HookProcess::Take(const std::vector<Alert>& alerts, const RunModel& model) 
   Poll();
 }
 
-// Whether it is still there.
+// Reports sentences that have come. Returns whether the process is still there.
 bool HookProcess::Listen(int wait_ms) {
   pollfd news = {socket_.fd(), POLLIN, 0};
   while (poll(&news, 1, wait_ms) > 0) {

@@ -1,6 +1,6 @@
 // The process that runs the hook of --on-alert. It is forked before cowprof gives up its rights: a hook may do what its
-// user may, while the recorder, which reads what the target chose, can't start anything. It runs the one command that
-// it was made for, and is told nothing but what HookRunFor() says. Called by the recording loop; no tick waits for it.
+// user may, while the recorder, which reads data that the target chose, can't start anything. It runs only the command
+// that it was started with, and receives only what HookRunFor() returns. No tick waits for it.
 #ifndef COWPROF_SINK_HOOK_HOOK_PROCESS_H_
 #define COWPROF_SINK_HOOK_HOOK_PROCESS_H_
 
@@ -22,17 +22,17 @@ namespace cowprof {
 
 class HookProcess {
  public:
-  // The hook is run as who called cowprof, also by way of sudo. Arguments as AlertHook::Create() has them.
+  // The hook runs as the user who called cowprof, directly or through sudo. Arguments as for AlertHook::Create().
   static absl::StatusOr<std::unique_ptr<HookProcess>> Start(absl::string_view command, const sigset_t& signals,
                                                             std::function<void(const std::string&)> report,
                                                             const HookLimits& limits = {});
-  ~HookProcess();  // it ends at once, and so does a hook that runs, unless that became another user
+  ~HookProcess();  // the process ends at once, and so does a hook that runs, unless that became another user
 
-  // To be run for each of them; those that say that one is over are no reason to.
+  // Runs the hook for each alert, except those that say that one is over.
   void Take(const std::vector<Alert>& alerts, const RunModel& model);
-  // Passes on what it has to say.
+  // Passes on what the process reports.
   void Poll();
-  // At the end: see AlertHook::Finish().
+  // Call at the end: see AlertHook::Finish().
   void Finish();
 
  private:
@@ -42,7 +42,7 @@ class HookProcess {
   void Reap();
 
   pid_t pid_;
-  Fd socket_;  // of packets; runs go there, sentences come back
+  Fd socket_;  // carries packets: runs to the process, sentences back
   std::function<void(const std::string&)> report_;
   HookLimits limits_;
 };

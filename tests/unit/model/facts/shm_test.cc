@@ -199,6 +199,15 @@ TEST_CASE("how long nobody owns it") {
   CHECK(owned.segments[0].looks_unowned == 0);
 }
 
+TEST_CASE("an inode that another process made again is another segment") {
+  ShmSample first = Look({Segment("torch_6_1_1", 1)}), second = Look({Segment("torch_7_1_1", 1)});
+  first.segments[0].creator = 6;
+  second.segments[0].creator = 7;
+  CompareLooks({}, {}, &first);
+  CompareLooks(first, {}, &second);
+  CHECK(second.segments[0].looks_unowned == 1);
+}
+
 TEST_CASE("a recording keeps the largest, and those that something is wrong with") {
   ShmSample sample = Look({});
   for (uint64_t i = 0; i < 10; ++i) {

@@ -116,6 +116,10 @@ TEST_CASE("a write that failed says that it was full, whatever the samples saw")
     return IdsOf(Of({sample}));
   };
   CHECK(ids(40, in_shm) == Ids{"shm-full"});
+  FaultFile last_page = in_shm;  // beyond the length of the file, in a page of it
+  last_page.file_bytes = 4097;
+  last_page.offset = 8191;
+  CHECK(ids(40, last_page) == Ids{"shm-full"});
   FaultFile truncated = in_shm, on_disk = in_shm, memfd = in_shm;
   truncated.offset = 8192;
   on_disk.in_memory = false;

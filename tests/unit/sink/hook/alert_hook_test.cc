@@ -8,6 +8,7 @@
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -130,6 +131,16 @@ TEST_CASE("a hook that others can change is refused, with what to do") {
     REQUIRE(chmod(folder.c_str(), 0777) == 0);
     tree.Link("/other/link", hook);
     CHECK_FALSE(CheckHook({tree.root() + "/other/link"}, getuid()).ok());
+  }
+  SECTION("a relative path becomes absolute, and keeps the name of the link") {
+    tree.Link("/safe/link", hook);
+    const std::string here = std::filesystem::current_path();
+    REQUIRE(chdir(folder.c_str()) == 0);
+    const auto found = CheckHook({"./link"}, getuid());
+    REQUIRE(chdir(here.c_str()) == 0);
+    REQUIRE(found.ok());
+    CHECK(std::filesystem::path(*found).is_absolute());
+    CHECK(absl::EndsWith(*found, "/link"));
   }
   SECTION("somebody else's") {
     if (geteuid() != 0) return;
