@@ -126,6 +126,6 @@ int main(int argc, char** argv) {
   MakePython(folder("python_interpreter"));
   MakePython(folder("python_objects"));
   MakeBytes(folder("python_bytes"));
-  for (const char* target : {"pagemap", "door", "names"}) folder(target).Add(std::string(300, '\1'));
+  for (const char* target : {"pagemap", "request", "names"}) folder(target).Add(std::string(300, '\1'));
   return 0;
 }

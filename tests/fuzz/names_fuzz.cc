@@ -89,7 +89,8 @@ Event AnEvent(int* processes, FuzzedDataProvider* input) {
   switch (input->ConsumeIntegralInRange(0, 7)) {
     case 0:
       return {.index = std::exchange(*processes, std::min<int>(*processes + 1, kMostProcesses)),
-              .what = ProcessStarted{.parent = input->ConsumeIntegralInRange(-1, *processes),
+              .what = ProcessStarted{.id = {*processes, 1},
+                                     .parent = input->ConsumeIntegralInRange(-1, *processes),
                                      .origin = static_cast<Origin>(input->ConsumeIntegralInRange(0, 2)),
                                      .comm = Name(input),
                                      .command = Name(input)}};
