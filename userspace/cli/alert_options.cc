@@ -3,9 +3,12 @@
 
 #include <functional>
 #include <utility>
+#include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "model/facts/run_model.h"
@@ -36,6 +39,15 @@ bool IsOfKind(const std::optional<absl::string_view>& name, LimitKind kind) {
   return !name || *name == NameOf(kind) || (IsCgroup(kind) && *name == "cgroup");
 }
 
+std::vector<absl::string_view> KindNames() {
+  std::vector<absl::string_view> names;
+  for (const LimitKind kind : kAll<LimitKind>) {
+    const absl::string_view name = IsCgroup(kind) ? "cgroup" : NameOf(kind);
+    if (!absl::c_linear_search(names, name)) names.push_back(name);
+  }
+  return names;
+}
+
 // Sets one value in the rules; returns what is wrong with it, or "".
 using SetValue = std::function<std::string(const Value&, std::optional<absl::Duration> hold, AlertRules*)>;
 
@@ -56,8 +68,8 @@ std::string ParseValues(const std::vector<std::string>& values, const SetValue& 
           return error;
       }
       if (!known) {
-        return absl::StrCat("there is no limit of kind '", Printable(*value.kind),
-                            "'; give shm, shm-inodes, cgroup, host, address-space or fds");
+        return absl::StrCat("there is no limit of kind '", Printable(*value.kind), "'; give one of ",
+                            absl::StrJoin(KindNames(), ", "));
       }
     }
   }

@@ -27,7 +27,7 @@ absl::StatusOr<std::string> PackedRecording(const std::string& path) {
   return Packed(builder.Data(run.model, Judge(run), {.complete = contents->complete}));
 }
 
-// "a.html"; of two "a-vs-b.html", beside the first.
+// "a.html"; for two recordings "a-vs-b.html", beside the first.
 std::string DefaultOutput(const Options& options) {
   const absl::string_view stem = absl::StripSuffix(options.timeline, ".json");
   if (options.other_timeline.empty()) return absl::StrCat(stem, ".html");
