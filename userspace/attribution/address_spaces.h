@@ -1,6 +1,6 @@
 // Which region every page lies in: the regions of each address space, numbered for the recording, and what sweeps found
-// in them. An address space is named by the process that owns it; processes forked from that have the same mappings,
-// give or take a few.
+// in them. An address space is named by the process that owns it; processes forked from it have nearly the same
+// mappings.
 #ifndef COWPROF_ATTRIBUTION_ADDRESS_SPACES_H_
 #define COWPROF_ATTRIBUTION_ADDRESS_SPACES_H_
 
@@ -34,7 +34,7 @@ class AddressSpaces {
   // Looks for heads of objects in the larger regions of `owner` that are not pymalloc's, if they are new or have grown.
   // `pid`: a process that inherited them.
   void LookForHeads(int owner, pid_t pid, const HeadLayout& layout, const TypeLookup& types);
-  // What a sweep of the process `index`, which has the address space of `owner`, found.
+  // Adds what a sweep of the process `index`, which has the address space of `owner`, found.
   void Add(int owner, int index, const FinishedSweep& sweep);
   // New regions and changed counts since the last call.
   void Take(Sample* sample);
@@ -43,7 +43,7 @@ class AddressSpaces {
  private:
   struct Space {
     std::vector<Region> known;  // by the number that the sweep has
-    std::vector<int> numbers;   // the same in the recording
+    std::vector<int> numbers;   // their numbers in the recording
     std::shared_ptr<const std::vector<AddressRange>> ranges;
     absl::Duration looked;
     std::vector<uint64_t> looked_bytes;  // of each of `known`: its size when heads were last looked for
@@ -56,7 +56,7 @@ class AddressSpaces {
   std::vector<NumberedRegion> new_regions_;
   std::vector<RegionCount> changed_;
   std::vector<RegionHeads> heads_;
-  absl::flat_hash_map<int, absl::flat_hash_map<int, RegionCount>> counts_;  // by process and region, as last told
+  absl::flat_hash_map<int, absl::flat_hash_map<int, RegionCount>> counts_;  // by process and region, as last reported
 };
 
 }  // namespace cowprof

@@ -43,7 +43,8 @@ void Attribution::Attribute(const std::vector<FollowedProcess>& processes, const
   causes_.Judge(processes, pull, sample);
   LogPages(pull.pages, options_.page_bytes, programs_, causes_, &page_runs_);
   flags_.Read(processes, t, sample);
-  // What a process copied is told with its end, and what was kept of it can go. After a kill there may be no next time.
+  // Report what a process copied with its end, so that its state can be dropped. After a kill, report everything: there
+  // may be no next time.
   absl::flat_hash_set<int> ended;  // by index
   bool all = last || schedule_.copy_sites_due(t);
   for (const FollowedProcess& process : processes) {
@@ -64,7 +65,7 @@ void Attribution::ReadCopySites() {
   const absl::StatusOr<std::vector<CopySiteRow>> rows = faults_->PullCopySites();
   if (!rows.ok()) return;
   copy_sites_.Read(*rows);
-  // The last rows of those that ended before this tick were read.
+  // The last rows of processes that ended before this tick have been read.
   const Programs::Forgotten forgotten = programs_.ForgetEnded();
   causes_.Forget(forgotten.images);
   copy_sites_.Forget(forgotten);

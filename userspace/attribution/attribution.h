@@ -1,6 +1,6 @@
-// Who did it: makes causes, types and lines of what a pull counted, and tells them with the sample when it is time to.
-// Reads the memory of processes, and never stops them. Composes the parts: programs, causes of rows, copy sites, copied
-// pages and flags of interpreters.
+// What copied pages and why: turns what a pull counted into causes, types and lines, and adds these to the sample when
+// due. Reads the memory of processes, and never stops them. Composes the parts: programs, causes of rows, copy sites,
+// copied pages and flags of interpreters.
 #ifndef COWPROF_ATTRIBUTION_ATTRIBUTION_H_
 #define COWPROF_ATTRIBUTION_ATTRIBUTION_H_
 
@@ -36,7 +36,7 @@ class Attribution {
   Programs& programs() { return programs_; }
 
   // Fills causes, flags of interpreters, copy sites and pages of the sample, and adds events. `processes`: of its look.
-  // `last`: tell everything.
+  // `last`: report everything.
   void Attribute(const std::vector<FollowedProcess>& processes, const Pull& pull, bool last, Sample* sample);
   // When to tick at the latest, since the start of the recording: a program that has just started should be known
   // before it copies.

@@ -18,7 +18,7 @@ std::vector<PageRun> CopiedPageRuns::Take() {
   std::vector<PageRun> runs;
   for (const auto& [index, page, cause] : pages) {
     PageRun* last = runs.empty() || runs.back().index != index ? nullptr : &runs.back();
-    if (last != nullptr && page < last->first_page + last->pages) continue;  // told twice
+    if (last != nullptr && page < last->first_page + last->pages) continue;  // reported twice
     if (last != nullptr && page == last->first_page + last->pages && cause == last->cause) {
       ++last->pages;
     } else {

@@ -28,8 +28,8 @@ class CopiedPageRuns {
   uint64_t kept_ = 0;
 };
 
-// Adds pages of a pull whose causes were judged, numbered in units of the host's page size. The source knows no
-// instruction of them: a page gets the cause that most copies onto its shape have in its process.
+// Adds pages of a pull whose causes were judged, numbered in units of the host's page size. The source does not know
+// their instructions: a page gets the cause that most copies onto its shape have in its process.
 void LogPages(const std::vector<CopiedPage>& pages, uint64_t page_bytes, const Programs& programs,
               const RowCauses& causes, CopiedPageRuns* log);
 

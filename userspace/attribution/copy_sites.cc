@@ -19,7 +19,7 @@ const std::vector<int>& CopySites::StackOf(uint64_t stack, Program& program) {
   const auto [known, is_new] = stacks_.try_emplace({program.image(), stack});
   if (!is_new || stack == 0) return known->second;
   for (const cowprof_frame& one : faults_->ReadStack(stack)) {
-    // A frame that can't be read any more stays in the stack without a name: its caller did not do it.
+    // A frame that can't be read any more stays in the stack without a name, so that its caller is not blamed.
     if (const std::optional<Frame> frame = program.FrameOf(one)) known->second.push_back(FrameNumber(*frame));
   }
   return known->second;

@@ -1,5 +1,5 @@
-// Where pages were copied: names and numbers the copy sites and frames that the rows of the source speak of, and keeps
-// what is still to be told of their counts.
+// Where pages were copied: names and numbers the copy sites and frames in the rows of the source, and keeps the counts
+// that are still to be reported.
 #ifndef COWPROF_ATTRIBUTION_COPY_SITES_H_
 #define COWPROF_ATTRIBUTION_COPY_SITES_H_
 
@@ -24,12 +24,11 @@ class CopySites {
   CopySites(Programs* programs, RowCauses* causes, FaultSource* faults)
       : programs_(programs), causes_(causes), faults_(faults) {}
 
-  // Names what the rows speak of. Call while the processes are still there.
+  // Names what the rows refer to. Call while the processes are still there.
   void Read(const std::vector<CopySiteRow>& rows);
-  // Tells what was read, as far as it is new or changed since it was last told: of these processes only (by index), or
-  // of all.
+  // Reports what is new or changed since it was last reported: of these processes only (by index), or of all (null).
   void Tell(const absl::flat_hash_set<int>* only, Sample* sample);
-  // Drops what was kept of processes and programs that are gone. What was not told yet still is.
+  // Drops what was kept of processes and programs that are gone. What was not reported yet still will be.
   void Forget(const Programs::Forgotten& forgotten);
 
  private:
@@ -46,7 +45,7 @@ class CopySites {
   absl::flat_hash_map<std::pair<uint32_t, uint64_t>, std::vector<int>> stacks_;  // by image; numbers of frames
   absl::flat_hash_map<std::string, int> by_text_;
   absl::flat_hash_map<std::tuple<std::string, std::string, int>, int> frames_;  // file, function, line
-  std::vector<Frame> new_frames_;                                               // not told yet, like the next two
+  std::vector<Frame> new_frames_;                                               // not reported yet, like the next two
   std::vector<CopySite> new_copy_sites_;
   std::map<std::pair<int, int>, CopySiteCount> changed_;            // by process and copy site
   absl::flat_hash_map<std::pair<int, int>, uint64_t> read_copies_;  // the same, as last read

@@ -33,7 +33,7 @@ void InterpreterFlags::Read(const std::vector<FollowedProcess>& processes, absl:
 void InterpreterFlags::ReadDue(const Program& program, pid_t pid, absl::Duration now, Flags* flags) {
   if (Flag& flag = flags->collector_on; flag.due(now))
     flag.Note(program.CollectorOn(pid), now, absl::Seconds(1), absl::Seconds(10));
-  // Looked for from the first moment on, and ever more rarely; once known, it stays.
+  // Look from the first moment on, then ever more rarely; once known, it does not change.
   if (Flag& flag = flags->persistent; flag.due(now) && !flag.value)
     flag.Note(program.PersistentWorkers(pid), now, absl::Milliseconds(50), absl::Minutes(1));
 }

@@ -1,5 +1,5 @@
-// What running interpreters say of themselves: whether Python's collector is on, and whether workers of PyTorch are
-// persistent. Decides how often each process is asked.
+// Flags of running interpreters: whether Python's collector is on, and whether workers of PyTorch are persistent.
+// Decides how often to read each process.
 #ifndef COWPROF_ATTRIBUTION_INTERPRETER_FLAGS_H_
 #define COWPROF_ATTRIBUTION_INTERPRETER_FLAGS_H_
 
@@ -35,7 +35,7 @@ class InterpreterFlags {
     void Note(std::optional<bool> read, absl::Duration now, absl::Duration shortest, absl::Duration longest);
   };
   struct Flags {
-    uint32_t image = 0;  // of the program that they were read of
+    uint32_t image = 0;  // of the program that they were read from
     Flag collector_on, persistent;
   };
 

@@ -1,6 +1,6 @@
 // Causes and types without probes: reads a sample of the pages that a worker has copied, in the worker and in its
 // parent, and infers the first write from the bytes. Bytes tell less than a probe: a write that was undone leaves no
-// trace, so most pages of objects are identical. docs/without-root.md says what is inferred all the same, and how wrong
+// trace, so most pages of objects are identical. docs/without-root.md says what is inferred nevertheless, and how wrong
 // it can be.
 #ifndef COWPROF_ATTRIBUTION_PAGE_EVIDENCE_H_
 #define COWPROF_ATTRIBUTION_PAGE_EVIDENCE_H_
@@ -25,8 +25,8 @@ namespace cowprof {
 // writes to few inherited objects and does not count.
 enum class Collected { kNo, kYes, kUnknown };
 
-// What the first write to a page hit, as far as its bytes tell: `diff` of the two pages; `tracked`: of objects with
-// their heads on the page, one is of a type that the collector tracks; `heads`: there is any.
+// What the first write to a page hit, as far as its bytes tell: `diff` of the two pages; `heads`: objects have their
+// heads on the page; `tracked`: one of these is of a type that the collector tracks.
 cowprof_shape ShapeOf(PageDiff diff, bool heads, bool tracked, Collected collected);
 
 class PageEvidence {
@@ -48,8 +48,8 @@ class PageEvidence {
  private:
   struct Collections {
     std::optional<uint64_t> before, now;  // at the last two rounds
-    std::optional<uint64_t> base;         // of a worker: before what is still to be explained
-    bool unclear = false;                 // it may have been more
+    std::optional<uint64_t> base;         // of a worker: before the copies still to be explained
+    bool unclear = false;                 // the true base may be lower
   };
   void NoteBase(const ProcessId& worker, const ProcessId& parent, const Program& program);
   Collected CollectedIn(const ProcessId& worker) const;

@@ -29,7 +29,7 @@ bool UsesOtherAllocator(const ProcFs& proc, pid_t pid) {
   });
 }
 
-// An open file stays with its process. If the pid has become another's, nothing is read.
+// An open file stays with its process. If the pid was reused, nothing is read.
 std::unique_ptr<ProcessMemory> OpenMemory(const ProcFs& proc, const ProcessId& id, ProgramFiles* files) {
   auto memory = std::make_unique<ProcessMemory>(id.pid, proc, files);
   const absl::StatusOr<ProcStat> stat = proc.ReadStat(id.pid);

@@ -32,14 +32,14 @@ class LineageMemory : public MemoryReader {
   LineageMemory(const LineageMemory&) = delete;
   bool Read(uint64_t address, absl::Span<char> bytes) const override;
   void Add(const ProcessId& id);
-  void Remove(const ProcessId& id);  // its pid may be another's by now
+  void Remove(const ProcessId& id);  // its pid may be reused by now
   void Prefer(const ProcessId& id);  // read it first, if it is a member
-  void LookAgain() { files_ = {}; }  // at where files are mapped: it may have loaded a library just now
+  void LookAgain() { files_ = {}; }  // for mapped files: a library may have been loaded since
   ProcessMemory Of(pid_t pid) const { return ProcessMemory(pid, proc_, &files_); }  // of one member alone
   pid_t first() const { return members_.empty() ? 0 : members_.front().id.pid; }
 
  private:
-  static constexpr size_t kMostOpen = 8;  // of hundreds of workers, a few have what all have
+  static constexpr size_t kMostOpen = 8;  // any few of hundreds of workers have what all have
   struct MemberMemory {
     ProcessId id;
     mutable std::unique_ptr<ProcessMemory> memory;  // opened when it is first read
@@ -51,7 +51,7 @@ class LineageMemory : public MemoryReader {
 
 class Program {
  public:
-  // kNone: none seen so far. A program that has just called exec maps its libraries a moment later.
+  // kNone: none found so far. A program that has just called exec maps its libraries a moment later.
   enum class Python { kNotKnownYet, kNone, kUnusable, kReadable };
 
   // `starting`: it called exec just now.
@@ -71,16 +71,15 @@ class Program {
   // How the probes read it. Only where python() is kReadable.
   cowprof_image ProbeImage() const;
 
-  // gc.isenabled() in that process; nullopt where it can't be told.
+  // gc.isenabled() in that process; nullopt if unknown.
   std::optional<bool> CollectorOn(pid_t pid) const;
-  // How often the collector has gone through all objects: gc.get_stats()[2]["collections"]; nullopt where it can't be
-  // told.
+  // How often the collector has gone through all objects: gc.get_stats()[2]["collections"]; nullopt if unknown.
   std::optional<uint64_t> FullCollections(pid_t pid) const;
-  bool IsCollecting(pid_t pid) const;  // false where it can't be told
-  // Whether it is a worker of PyTorch that is persistent; nullopt if it is none, or where it can't be told.
+  bool IsCollecting(pid_t pid) const;  // false if unknown
+  // Whether the process is a persistent worker of PyTorch; nullopt if it is not a worker, or if unknown.
   std::optional<bool> PersistentWorkers(pid_t pid) const;
 
-  // What the comparison of pages of objects needs; nullopt where heads of objects can't be told.
+  // What the comparison of pages of objects needs; nullopt if heads of objects can't be recognized.
   std::optional<HeadLayout> Heads() const;
   TypeLookup Types();
   std::string TypeName(uint64_t type);

@@ -17,7 +17,7 @@ void Programs::Add(const FollowedProcess& process, int index, bool inherits) {
   Member member = {.serial = process.serial, .index = index, .id = process.id};
   if (inherits && parent != serials_.end()) {
     member.program = members_.at(parent->second).program;
-    // The probes hand an image on at a fork, but only if it was learned by then.
+    // A child inherits its parent's image in the probes, but only if that was learned before the fork.
     member.taught = process.image == member.program->image();
     if (process.exited_ns == 0) member.program->memory().Add(member.id);
   } else {
@@ -114,7 +114,7 @@ void Programs::Locate(const SeenEvent& seen, SignalDelivered* delivered) {
   }
 }
 
-// No table grows with a target that starts a program a hundred times a second.
+// Keeps tables from growing if the target starts a hundred programs a second.
 Programs::Forgotten Programs::ForgetEnded() {
   Forgotten forgotten;
   if (!std::exchange(any_ended_, false)) return forgotten;

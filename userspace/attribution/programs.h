@@ -24,7 +24,7 @@ struct Member {
   ProcessId id;
   std::shared_ptr<Program> program;
   std::vector<std::shared_ptr<Program>> earlier;  // that it ran before it called exec: its rows still name them
-  bool taught = false;                            // to the probes: `program`
+  bool taught = false;                            // the probes can read `program`
   bool living = true;
 };
 
@@ -49,7 +49,7 @@ class Programs {
   std::shared_ptr<Program> Of(const ProcessId& id) const;
   // Null: it is not known (any more).
   const Member* Find(uint32_t serial) const;
-  // The program that a row of the process names; its own if the probes were not taught that yet.
+  // The program that a row of the process names; the process's own if the row names none that is known.
   Program& OfRow(uint32_t image, const Member& member) const;
   // What an instruction of a program does; kOther if the program is not known.
   WriteKind KindOf(uint32_t image, uint64_t ip) const;

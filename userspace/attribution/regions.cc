@@ -67,7 +67,7 @@ Region RegionOf(const Mapping& mapping, const Mapping& below, const absl::flat_h
 // Frames that are read one by one between arenas, to find the one that is not in use to its end. There is at most one,
 // since pymalloc takes a new arena only when no other has a free pool (Objects/obmalloc.c).
 constexpr size_t kMaxGapFrames = 8192;
-constexpr size_t kFirstBatch = 4, kMaxBatch = 256;  // arenas a bulk read
+constexpr size_t kFirstBatch = 4, kMaxBatch = 256;  // arenas per bulk read
 constexpr int64_t kNoPool = -1;
 
 struct Arena {
@@ -183,7 +183,7 @@ void ArenaSearch::Walk(uint64_t start, uint64_t end) {
       in_row = first != kNoPool || last != kNoPool;
       if (!in_row) continue;
       const int64_t index = first != kNoPool ? first : last;
-      if (!Locate(first != kNoPool ? next : next + to_last, index, RoundUp(start), end)) return;  // nor fits another
+      if (!Locate(first != kNoPool ? next : next + to_last, index, RoundUp(start), end)) return;  // no more will fit
       next = arenas_.back().start + arena_bytes_;
       // A pool of this arena, or of the next if this one's first frame could not be read; the next batch finds that
       // out.

@@ -48,7 +48,7 @@ void RowCauses::Judge(const std::vector<FollowedProcess>& processes, const Pull&
     if (row.copies > site.most) site = {site.copies, row.copies, row.shape, cause};
   }
   const auto kind_of = [&](uint32_t image, uint64_t ip) { return programs_->KindOf(image, ip); };
-  // Where that fails, memory is read at each copy.
+  // If this fails, memory is read at each copy.
   static_cast<void>(faults_->TrustSites(trust_.Judge(looked, kind_of)));
   trust_.AddTo(&now);
   absl::flat_hash_map<int, ProcessSample*> rows;  // by index
@@ -56,10 +56,10 @@ void RowCauses::Judge(const std::vector<FollowedProcess>& processes, const Pull&
   for (const auto& [serial, counts] : pull.counts) {
     const Member* member = programs_->Find(serial);
     const auto row = member == nullptr ? rows.end() : rows.find(member->index);
-    if (row == rows.end() || !counts.copies) continue;  // nobody has looked yet
+    if (row == rows.end() || !counts.copies) continue;  // not counted yet
     CauseCounts of_process = causes[serial];
     const uint64_t sum = Sum(of_process);
-    // Copies for which the table had no room.
+    // Copies that did not fit in the table.
     of_process[static_cast<int>(Cause::kUnknown)] += SaturatingSubtract(*counts.copies, sum);
     row->second->causes = of_process;
   }

@@ -1,4 +1,4 @@
-// Why pages were copied: makes a cause of each row of a pull, and sums them up by process.
+// Why pages were copied: finds the cause of each row of a pull, and sums them up by process.
 #ifndef COWPROF_ATTRIBUTION_ROW_CAUSES_H_
 #define COWPROF_ATTRIBUTION_ROW_CAUSES_H_
 
@@ -41,7 +41,7 @@ class RowCauses {
   SiteTrust trust_;
   absl::flat_hash_map<std::tuple<uint32_t, uint32_t, uint64_t>, Cause> judged_;  // image, shape, ip
   absl::flat_hash_map<std::pair<uint32_t, int>, Most> shapes_;                   // by serial and shape
-  CauseEvidence evidence_, ended_evidence_;  // as last told; `looked` and `told` of processes that are gone
+  CauseEvidence evidence_, ended_evidence_;  // as last reported; `looked` and `told` of processes that are gone
 };
 
 }  // namespace cowprof

@@ -27,12 +27,12 @@ class SiteTrust {
     Cause cause = Cause::kUnknown;
   };
 
-  // The instructions that became trusted, or are no longer.
+  // Returns the instructions that became trusted, or no longer are.
   std::vector<SiteVerdict> Judge(const absl::flat_hash_map<Site, Looked>& looked,
                                  absl::FunctionRef<WriteKind(uint32_t image, uint64_t ip)> kind_of);
-  // Adds how many copies by trusted instructions were looked at all the same, and how many of them had another cause.
+  // Adds how many copies by trusted instructions were looked at nevertheless, and how many of them had another cause.
   void AddTo(CauseEvidence* evidence) const;
-  // No process runs these programs any more. What was found of them still counts.
+  // No process runs these programs any more. What was found about them still counts.
   void Forget(const absl::flat_hash_set<uint32_t>& images);
 
  private:

@@ -1,4 +1,4 @@
-// When what was attributed is told, so that a recording of hours keeps its size, and when names are worth an extra
+// When attributed copies are reported, so that a recording of hours stays small, and when names are worth an extra
 // tick. Pure; times are since the start of the recording.
 #ifndef COWPROF_ATTRIBUTION_TELL_SCHEDULE_H_
 #define COWPROF_ATTRIBUTION_TELL_SCHEDULE_H_
@@ -12,11 +12,10 @@ class TellSchedule {
   // A tick. `forked`: a process was forked since the last one.
   void Tick(absl::Duration t, bool forked);
 
-  // Copy sites are told at longer and longer intervals: after t seconds about every t/20.
+  // Copy sites are reported at longer and longer intervals: after t seconds about every t/20.
   bool copy_sites_due(absl::Duration t) const { return t >= next_copy_sites_; }
   void ToldCopySites(absl::Duration t);
-  // Copied pages are told sooner, since they cost nothing: a forecast lives on them, and should soon be made of young
-  // workers.
+  // Copied pages are reported sooner, since they cost nothing: forecasts need them, soon after workers start.
   bool pages_due(absl::Duration t) const { return t >= next_pages_; }
   void ToldPages(absl::Duration t);
 

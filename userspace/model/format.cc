@@ -1,4 +1,3 @@
-// Puts figures into words. See format.h.
 #include "model/format.h"
 
 #include <algorithm>
@@ -10,8 +9,9 @@
 namespace cowprof {
 namespace {
 
-// Length of the UTF-8 sequence at the front of `text`, 0 if it is malformed, overlong, a surrogate or a control
-// character (C0, DEL, C1, and the bidirectional overrides that reorder a terminal's line).
+// Returns the length of the UTF-8 sequence at the front of `text`; 0 if it is malformed, overlong, a surrogate or a
+// control character (C0, DEL, C1, zero-width characters, line separators, and bidirectional controls, which reorder a
+// terminal's line).
 size_t PrintableSequence(absl::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = byte(0);

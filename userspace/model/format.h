@@ -1,5 +1,4 @@
-// How figures and names are put into words, for the terminal and the report. Pure; knows nothing of what the figures
-// mean.
+// Formats figures and names for the terminal and the report. Pure; does not know what the figures mean.
 #ifndef COWPROF_MODEL_FORMAT_H_
 #define COWPROF_MODEL_FORMAT_H_
 
@@ -20,13 +19,13 @@ std::string HumanCount(const Count& count);
 std::string HumanDuration(absl::Duration t);                 // "12.3 s", "4 min 05 s"
 std::string Plural(uint64_t count, absl::string_view noun);  // "1 worker", "2 workers"
 
-// A name of the target's choosing, safe to print: control characters and bytes that are no UTF-8 become \xNN, and it is
-// cut to `max_bytes`.
+// A name chosen by the target, made safe to print: control characters and bytes that are not UTF-8 become \xNN, and
+// text beyond `max_bytes` becomes "...".
 std::string Printable(absl::string_view text, size_t max_bytes = 120);
 
-// What a person calls a limit: "shared memory (/dev/shm)".
+// The name of a limit for a person: "shared memory (/dev/shm)".
 std::string FormatLimit(const LimitSample& limit);
-// So much of what limits of this kind count: "312.4 MiB", "1,024"; "-" if absent.
+// An amount in the unit of this kind of limit: "312.4 MiB", "1,024"; "-" if absent.
 std::string HumanAmount(LimitKind kind, const Count& amount);
 
 }  // namespace cowprof

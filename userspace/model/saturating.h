@@ -1,4 +1,4 @@
-// Arithmetic on counts that stays within what a count can be, whatever a recording says.
+// Count arithmetic that clamps instead of wrapping around, whatever a recording says.
 #ifndef COWPROF_MODEL_SATURATING_H_
 #define COWPROF_MODEL_SATURATING_H_
 
@@ -14,7 +14,7 @@ inline uint64_t SaturatingCast(double value) {
   return value > 0 ? static_cast<uint64_t>(value) : 0;
 }
 
-// minuend - subtrahend, or 0 where the subtrahend is larger: figures of different moments may contradict each other.
+// minuend - subtrahend, or 0 if the subtrahend is larger: figures of different moments may contradict each other.
 template <std::unsigned_integral T>
 constexpr T SaturatingSubtract(T minuend, std::type_identity_t<T> subtrahend) {
   return minuend > subtrahend ? minuend - subtrahend : 0;

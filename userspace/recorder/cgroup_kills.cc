@@ -1,4 +1,4 @@
-// Compares counts of kills over a window that is long enough for a large process to come apart.
+// Compares kill counts over a window that is long enough for the kernel to tear down a large process.
 #include "recorder/cgroup_kills.h"
 
 #include <utility>
@@ -9,7 +9,7 @@
 namespace cowprof {
 namespace {
 
-// A kill is counted before the process is gone; between the two there may be a look at the limits.
+// The kernel counts a kill before the process is gone; limits may be read in between.
 constexpr absl::Duration kKillWindow = absl::Seconds(2);
 
 }  // namespace
@@ -19,7 +19,7 @@ void CgroupKills::AddVictims(const std::vector<LimitSample>& limits, Sample* sam
   std::vector<Event> victims = OomVictims(before_, limits, sample->events);
   sample->events.insert(sample->events.end(), victims.begin(), victims.end());
   absl::c_stable_sort(sample->events, [](const Event& a, const Event& b) { return a.t < b.t; });
-  if (!victims.empty()) since_ = limits;  // these kills are told
+  if (!victims.empty()) since_ = limits;  // these kills are reported
   if (!victims.empty() || sample->t >= since_at_ + kKillWindow) {
     before_ = std::exchange(since_, limits);
     since_at_ = sample->t;

@@ -1,4 +1,4 @@
-// Who the OOM killer chose, where no probe sees it at work: told by the kills that the cgroups count.
+// Which processes the OOM killer chose, where no probe sees it: inferred from the kill counts of the cgroups.
 #ifndef COWPROF_RECORDER_CGROUP_KILLS_H_
 #define COWPROF_RECORDER_CGROUP_KILLS_H_
 
@@ -15,7 +15,7 @@ class CgroupKills {
   void AddVictims(const std::vector<LimitSample>& limits, Sample* sample);
 
  private:
-  // As they were at least kKillWindow ago, and since then.
+  // At the start of the previous window and of this one. Both are renewed when kills are reported.
   std::vector<LimitSample> before_, since_;
   absl::Duration since_at_;
 };

@@ -1,5 +1,5 @@
-// One tick: look at who came and who went, read the cheap files of the living, pull the counters, say who did it, and
-// read as much of the costly truth as the budget allows.
+// One tick: look for processes that came or went, read the cheap files of the living ones, pull the counters, attribute
+// the copies, and read as much from the costly sources as the budget allows.
 #include "recorder/collector.h"
 
 #include <algorithm>
@@ -103,7 +103,7 @@ void Collector::AddEvents(const std::vector<SeenEvent>& seen, Sample* sample) {
   }
 }
 
-// Names are made while the process, or one of its family, is still there to read.
+// Resolves names while the process, or another of its lineage, can still be read.
 void Collector::AddEvidence(const SeenEvent& seen, Event* event) {
   if (auto* delivered = event->As<SignalDelivered>()) {
     if (options_.causes) attribution_.programs().Locate(seen, delivered);
@@ -113,8 +113,8 @@ void Collector::AddEvidence(const SeenEvent& seen, Event* event) {
   }
 }
 
-// What happened while the last look was made comes with this one; records stay in the order of time, and times are to
-// the microsecond, as the file has them.
+// Clamps times, since events during the last look arrive with this one and records must stay in order. Rounds down to
+// the microsecond, as in the file.
 void Collector::OrderEvents(Sample* sample) {
   for (Event& event : sample->events)
     event.t = std::clamp(absl::Trunc(event.t, absl::Microseconds(1)), last_t_, sample->t);
@@ -189,7 +189,7 @@ absl::StatusOr<Sample> Collector::Collect(absl::Duration interval, bool last) {
   OrderEvents(&sample);
   rollups_.Read(processes_, interval, last, &sample);
   pages_.LookAtInherited(sample);
-  // Probes have counted already: their sweep waits until all was read that may go away with a process.
+  // Probes have counted already, so their sweep waits until everything that may vanish with a process has been read.
   if (sweeper_) pages_.AddSweeps(sweeper_->Run(processes_, *pull, request), &sample);
   pages_.TakeRegions(&sample);
   AddLimits(&sample);

@@ -1,5 +1,5 @@
-// Joins every source into one Sample per tick: asks each in its turn and puts what it gives into the rows of the
-// processes. What is due when, and what it may cost, is up to the parts. Judges no figure.
+// Joins every source into one Sample per tick: asks each in turn and puts the results into the rows of the processes.
+// The parts decide what is due when, and what it may cost. Does not judge figures.
 #ifndef COWPROF_RECORDER_COLLECTOR_H_
 #define COWPROF_RECORDER_COLLECTOR_H_
 
@@ -28,7 +28,7 @@ namespace cowprof {
 struct CollectorOptions {
   uint64_t page_bytes = 4096;
   uint64_t t0_ns = 0;   // CLOCK_BOOTTIME at the start of the recording
-  bool probes = true;   // the source has probes: it makes no sweeps, and sees the OOM killer at work
+  bool probes = true;   // the source has probes: it makes no sweeps, and sees the OOM killer
   bool causes = true;   // read Python's memory to say why pages were copied
   bool verify = false;  // compare a sample of copied pages with the parent's
 };
@@ -38,13 +38,13 @@ class Collector {
   Collector(std::unique_ptr<FaultSource> faults, const ProcFs& proc, Limits limits, const CollectorOptions& options);
   Collector(const Collector&) = delete;  // its parts point at each other
 
-  // Everything known now. `interval` bounds what the costly reads may take; `last` asks for one more truth of each
+  // Returns everything known now. `interval` bounds the time of costly reads; `last` asks for a final reading of each
   // living process. Fails only if the fault source does.
   absl::StatusOr<Sample> Collect(absl::Duration interval, bool last);
 
-  // False once the target has ended (and its end stands in a sample).
+  // False once the target has ended (and a sample has its end).
   bool target_alive() const { return processes_.target_alive(); }
-  // The limits alone, as the target meets them now: cheap enough for several times between two ticks.
+  // Reads only the target's limits: cheap enough for several times between two ticks.
   std::vector<LimitSample> LookAtLimits(absl::Duration now) { return limits_.Look(processes_.target(), now); }
   // When to collect at the latest, on CLOCK_BOOTTIME: a program that has just started should be known before it copies.
   absl::Duration next_extra_tick() const { return attribution_.next_extra_tick() + absl::Nanoseconds(options_.t0_ns); }

@@ -68,7 +68,7 @@ std::optional<VerifyFigures> ProcessPages::Verify(const LivingProcess& worker, c
   return verifier_.FiguresOf(worker.index);
 }
 
-// What was there before the parent loaded its data does not say where a worker's first copies lie.
+// Mappings read before the parent loaded its data do not show where a worker's first copies lie.
 void ProcessPages::LookAtInherited(const Sample& sample) {
   absl::flat_hash_set<int> started;
   for (const Event& event : sample.events) {

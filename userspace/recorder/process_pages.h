@@ -1,6 +1,5 @@
-// What is known of the pages of living processes: the regions they lie in, what sweeps found there, and what their
-// bytes say. Answers a source that counts by sweeps (as its PageReader), and takes every finished sweep into the
-// sample.
+// What is known about the pages of living processes: the regions they lie in, what sweeps found there, and what their
+// bytes say. Answers a source that counts by sweeps (as its PageReader), and adds every finished sweep to the sample.
 #ifndef COWPROF_RECORDER_PROCESS_PAGES_H_
 #define COWPROF_RECORDER_PROCESS_PAGES_H_
 
@@ -33,11 +32,11 @@ class ProcessPages : public PageReader {
 
   // Fills the sweeps of the sample's processes, and compares the pages that were sampled for it.
   void AddSweeps(const std::vector<FinishedSweep>& sweeps, Sample* sample);
-  // Looks at what the processes inherited that are new in the sample.
+  // Looks at what processes inherited that are new in the sample.
   void LookAtInherited(const Sample& sample);
-  // New regions, changed counts and heads since the last call.
+  // Moves new regions, changed counts and heads since the last call to the sample.
   void TakeRegions(Sample* sample) { spaces_.Take(sample); }
-  // It ended, or has a new address space.
+  // The process ended, or has a new address space.
   void Forget(const LivingProcess& process);
 
  private:

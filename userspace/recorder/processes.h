@@ -1,4 +1,4 @@
-// The followed processes that live: their numbers in the recording, their parents, and whose address space each has.
+// Living followed processes: their numbers in the recording, their parents, and whose address space each has.
 #ifndef COWPROF_RECORDER_PROCESSES_H_
 #define COWPROF_RECORDER_PROCESSES_H_
 
@@ -27,16 +27,16 @@ class Processes {
  public:
   explicit Processes(ProcFs proc) : proc_(std::move(proc)) {}
 
-  // Numbers a process at its first look; false: it is known.
+  // Numbers a process that is new; false: it is known already.
   bool Add(const FollowedProcess& process);
-  // It has a new address space.
+  // The process has a new address space.
   void Exec(const ProcessId& id);
   void End(const ProcessId& id);
 
   // Null: it does not live, or is not followed.
   const LivingProcess* Find(const ProcessId& id) const;
   const LivingProcess* Find(uint32_t serial) const;
-  // Of an event; where its start time is unknown, by pid.
+  // The process of an event; by pid alone if its start time is unknown.
   const LivingProcess* FindSeen(const ProcessId& id) const;
   // Its parent, if it has the parent's address space; null otherwise.
   const LivingProcess* ParentInSpace(const LivingProcess& process) const;

@@ -1,5 +1,5 @@
-// Sets up the way of the data, runs it tick by tick, and ends with the
-// verdict. The loop is the page to read first: wait, collect, append, write.
+// Sets up the data path, runs it tick by tick, and ends with the verdict. Read RunLoop() and RunTick() first: wait,
+// collect, append, judge, write.
 #include "recorder/record.h"
 
 #include <unistd.h>
@@ -43,7 +43,7 @@ namespace {
 constexpr absl::Duration kLeastGap = absl::Milliseconds(20);  // between two ticks, whatever happens
 constexpr size_t kMostEnded = 128;  // rows of ended processes that the recorder itself keeps; the file has all
 
-// Everything that a recording is made of, in the order of the data.
+// The parts of a recording, in the order in which data passes through them.
 struct Recording {
   RecordOptions options;
   EventLoop event_loop;
@@ -59,10 +59,10 @@ struct Recording {
   ClockJump clock_jump;
   std::unique_ptr<HookProcess> hook;  // or none
   std::unique_ptr<PageServer> page;   // or none
-  std::vector<std::string> notes;     // to be said with the next sample
+  std::vector<std::string> notes;     // to be added to the next sample
 };
 
-// Judges the run with this sample in it. Alerts rest on the findings, and are findings themselves.
+// Judges the run, which already includes this sample. Alerts depend on the findings and become part of them.
 std::vector<Alert> JudgeTick(const Sample& sample, Recording* recording) {
   Run& run = recording->run;
   Findings& findings = recording->findings;
@@ -75,7 +75,7 @@ std::vector<Alert> JudgeTick(const Sample& sample, Recording* recording) {
   return raised;
 }
 
-// What is not to be lost behind a screen.
+// Prints a sentence that must not be lost behind the live screen.
 void Say(absl::string_view sentence, Recording* recording) {
   for (const std::unique_ptr<Sink>& sink : recording->sinks) sink->Yield();
   Fail(kDone, sentence);
@@ -105,7 +105,7 @@ absl::Status RunTick(Recording* recording, SelfThrottle* throttle, bool last) {
   return absl::OkStatus();
 }
 
-// The terminal changed its size, or somebody pressed Ctrl-Z: then the shell has it until cowprof goes on.
+// Redraws after a resize. `suspend`: on Ctrl-Z, first leaves the terminal to the shell until cowprof continues.
 void RepaintAll(bool suspend, Recording* recording) {
   for (const std::unique_ptr<Sink>& sink : recording->sinks) {
     if (suspend) sink->Yield();
@@ -114,7 +114,7 @@ void RepaintAll(bool suspend, Recording* recording) {
   for (const std::unique_ptr<Sink>& sink : recording->sinks) sink->Repaint(recording->run.model, recording->findings);
 }
 
-// Until the next tick is due, or a look at the limits says that it is worth one now.
+// Waits until the next tick is due, an event comes, or a look at the limits shows that a tick now is worth its cost.
 Wake WaitForTick(absl::Duration deadline, Recording* recording) {
   for (;;) {
     const absl::Duration look = recording->start + recording->watch.next_look();
@@ -130,7 +130,7 @@ Wake WaitForTick(absl::Duration deadline, Recording* recording) {
   }
 }
 
-// Runs until the target ends, a signal says stop or the duration is over; says which.
+// Runs until the target ends, a signal stops it or the duration is over; returns which.
 absl::StatusOr<std::string> RunLoop(Recording* recording) {
   SelfThrottle throttle(recording->options.interval);
   const absl::Duration end = recording->start + recording->options.duration;
@@ -145,7 +145,7 @@ absl::StatusOr<std::string> RunLoop(Recording* recording) {
       case Wake::kStop:
         return "interrupted";
       case Wake::kEvent:
-        // A tick at once, for what is about to die; but a storm of signals is no reason to run hot.
+        // Tick at once, for a process that is about to die, but not faster than kLeastGap in a storm of signals.
         absl::SleepFor(began + kLeastGap - BootTime());
         next = BootTime();
         break;
@@ -161,7 +161,7 @@ absl::StatusOr<std::string> RunLoop(Recording* recording) {
 }
 
 absl::Status Finish(const std::string& reason, Recording* recording) {
-  // A program that runs on (--duration) still gets its signals.
+  // A program that continues to run (--duration) still gets its signals.
   if (!recording->program || !recording->collector->target_alive()) recording->event_loop.LetSignalsKill();
   SelfThrottle throttle(recording->options.interval);
   absl::Status status;
@@ -173,7 +173,7 @@ absl::Status Finish(const std::string& reason, Recording* recording) {
 
 // ---- Setting up ----
 
-// The region table grows with what can be copied: every process of up to 64 may touch every 2 MiB of the target.
+// Sizes the region table by what can be copied: each of up to 64 processes may touch every 2 MiB of the target.
 uint64_t RegionsFor(const ProcFs& proc, pid_t target) {
   const absl::StatusOr<ProcStat> stat = proc.ReadStat(target);
   const absl::StatusOr<std::string> status = proc.ReadFile(target, "status");
@@ -186,11 +186,11 @@ bool Without(const RecordOptions& options, absl::string_view name) {
   return std::find(options.without.begin(), options.without.end(), name) != options.without.end();
 }
 
-// kDone, or the status to exit with; then it has been said why.
+// Returns kDone, or an exit status after the reason was printed.
 int Attach(const ProcFs& proc, pid_t target, Recording* recording) {
   RunInfo& info = recording->info;
   const HostFacts facts = ReadHostFacts();
-  info.copy_ns = CalibrateCopy(facts.page_bytes);  // before the probes make it dearer
+  info.copy_ns = CalibrateCopy(facts.page_bytes);  // before the probes make copies cost more
   const auto t0_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(recording->start));
   const size_t sample_diverged = recording->options.verify ? kMaxDivergedSample : 0;
   LoadedFaults loaded = LoadFaults(facts, {.target = target,
@@ -202,7 +202,7 @@ int Attach(const ProcFs& proc, pid_t target, Recording* recording) {
   const std::vector<Rung>& ladder = loaded.ladder;
   const Rung* rung = ChosenRung(ladder);
   if (rung == nullptr) {
-    // The one that asks for least, and the best that this architecture can have.
+    // The rung with the fewest requirements, and the best one on this architecture.
     const Rung& last = ladder.back();
     const Rung& best = ladder[loaded.facts.fault_tracepoint ? 0 : 1];
     return Fail(kHostCannot, absl::StrCat("can't count copies here: ", best.name, ": ", best.reason, "; ", best.remedy,
@@ -251,7 +251,7 @@ int OpenSinks(const ProcFs& proc, pid_t target, Recording* recording) {
   if (!timeline.ok()) return Fail(kCannotWrite, timeline.status().message());
   recording->timeline = *std::move(timeline);
   recording->sinks.push_back(std::make_unique<TimelineSink>(recording->timeline.get()));
-  // A program that we started owns stdout: what we say goes to stderr, and only if it was asked for.
+  // A program that we started owns stdout: write to stderr, and ticks only with --live.
   FILE* out = info.started_target ? stderr : stdout;
   const bool lines = options.live || !info.started_target;
   const bool screen = options.live && !options.quiet && CanShowScreen(out);
@@ -268,7 +268,7 @@ int OpenSinks(const ProcFs& proc, pid_t target, Recording* recording) {
   return kDone;
 }
 
-// Before anything is started: a command line that can't work is refused.
+// Call before anything is started: refuses a command line that can't work.
 int OpenHook(Recording* recording) {
   const std::string& command = recording->options.on_alert;
   if (command.empty()) return kDone;
@@ -280,7 +280,7 @@ int OpenHook(Recording* recording) {
   return kDone;
 }
 
-// Before anything is started: a port that is taken is refused.
+// Call before anything is started: refuses a port that is in use.
 int OpenPage(Recording* recording) {
   if (!recording->options.serve) return kDone;
   absl::StatusOr<std::unique_ptr<PageServer>> page = PageServer::Bind(*recording->options.serve);
@@ -289,7 +289,7 @@ int OpenPage(Recording* recording) {
   return kDone;
 }
 
-// A page that can't be served is no reason not to record.
+// Recording continues if the page can't be served.
 void StartPage(Recording* recording) {
   if (recording->page == nullptr) return;
   absl::StatusOr<Fd> timeline = recording->timeline->OpenToRead();
@@ -311,13 +311,13 @@ void AddNote(std::string note, Recording* recording) {
   recording->notes.push_back(std::move(note));
 }
 
-// The recorder outlives what it records, if it may.
+// Lets the recorder survive when memory runs out, as far as it can.
 void ProtectSelf(const ProcFs& proc, Recording* recording) {
   LockMemory();
   AddNote(SharedFateNote(recording->info.limits, Limits(proc).Read(getpid())), recording);
 }
 
-// What the target chose is read from now on: with no more rights than that takes.
+// From now on the recorder reads data that the target chose: keep only the rights that this takes.
 void GiveUp(Recording* recording) {
   const Signalled signalled = {.program = recording->program ? recording->program->pid() : 0,
                                .page_server = recording->page != nullptr ? recording->page->pid() : 0};
@@ -332,7 +332,7 @@ int StartProgram(Recording* recording) {
   return kDone;
 }
 
-// Says what was found, once it is over.
+// Prints the verdict.
 void Conclude(const std::string& path, Recording* recording) {
   if (recording->options.quiet) return;
   FILE* out = recording->info.started_target ? stderr : stdout;
@@ -355,8 +355,8 @@ int RunRecording(const RecordOptions& options) {
   } else if (absl::Status status = CheckTarget(proc, options.attach); !status.ok()) {
     return Fail(kNoProcess, status.message());
   }
-  // A closed stdout, or a file as long as `ulimit -f` allows, is an error of write(2), not our death; a program that we
-  // started keeps its own way.
+  // Make a closed stdout, or a file as long as `ulimit -f` allows, an error of write(2) instead of our death. A program
+  // that we started keeps its own dispositions.
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);
   const pid_t target = options.attach != 0 ? options.attach : recording.program->pid();
@@ -389,7 +389,7 @@ int RunRecording(const RecordOptions& options) {
   const int code = recording.program ? ExitOf(recording.program->Wait()).code : kDone;
   if (failed)
     return Fail(kGateHit, absl::StrCat("there was an alert (--fail-on-alert): ", Printable(raised->text, 400)));
-  // The program's own status; 128 + signal, as a shell has it.
+  // The program's own status; 128 + signal, as in a shell.
   return code;
 }
 

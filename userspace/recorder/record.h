@@ -1,5 +1,4 @@
-// Runs one recording from start to verdict. Owns what a recording can be asked to do; the flags that ask for it are
-// cli/options.h's.
+// Runs one recording from start to verdict. Owns the options of a recording; cli/options.h owns their flags.
 #ifndef COWPROF_RECORDER_RECORD_H_
 #define COWPROF_RECORDER_RECORD_H_
 

@@ -1,4 +1,4 @@
-// Predicts what a rollup costs from what the last ones did.
+// Predicts the cost of a rollup from the cost of the last ones.
 #include "recorder/rollups.h"
 
 #include "posix/clock.h"
@@ -8,8 +8,8 @@ namespace {
 
 constexpr absl::Duration kInterval = absl::Seconds(30);  // between two rollups of a process
 constexpr double kShare = 0.004;                         // of one CPU
-// A rollup holds the target's mmap_lock for as long as it reads. One that would take longer than this is left out; the
-// sweep tells the same.
+// A rollup holds the target's mmap_lock for as long as it reads. One that would take longer than this is skipped; the
+// sweep shows the same.
 constexpr absl::Duration kLongestStall = absl::Milliseconds(3);
 
 absl::StatusOr<RollupFigures> TimedRollup(const ProcFs& proc, pid_t pid, absl::Duration t) {
@@ -44,7 +44,7 @@ void Rollups::Read(const Processes& processes, absl::Duration interval, bool las
     if (!last && sample->t < next) continue;
     const double pages = PagesOf(row.proc);
     if (absl::Nanoseconds(pages * ns_per_page_) > kLongestStall) continue;
-    // On a busy host the wall clock says more than it cost.
+    // On a busy host, wall clock time is more than the cost.
     const absl::Duration cpu_before = ReadClock(CLOCK_THREAD_CPUTIME_ID);
     absl::StatusOr<RollupFigures> rollup = TimedRollup(proc_, process.id.pid, sample->t);
     if (!rollup.ok()) continue;

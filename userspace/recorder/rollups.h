@@ -1,4 +1,4 @@
-// When smaps_rollup of which process is read: it is exact, and costly.
+// Decides when to read smaps_rollup, which is exact but costly, and of which process.
 #ifndef COWPROF_RECORDER_ROLLUPS_H_
 #define COWPROF_RECORDER_ROLLUPS_H_
 
@@ -17,7 +17,7 @@ class Rollups {
  public:
   explicit Rollups(ProcFs proc) : proc_(std::move(proc)) {}
 
-  // Fills the rollups of the sample's processes that are due, as many as the tick may cost; `last`: all are due.
+  // Fills the rollups of the sample's processes that are due, as many as the tick's budget allows; `last`: all are due.
   void Read(const Processes& processes, absl::Duration interval, bool last, Sample* sample);
   void Forget(uint32_t serial) { next_.erase(serial); }
 

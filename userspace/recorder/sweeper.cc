@@ -29,7 +29,7 @@ Sweeper::Sweeper(ProcFs proc, const SweeperOptions& options, FaultSource* faults
 
 std::vector<FinishedSweep> Sweeper::Run(const Processes& processes, const Pull& pull, const PullRequest& tick) {
   for (const LivingProcess* process : processes.by_index()) {
-    // What was there before the probes may have copied long ago: only a full sweep tells.
+    // A process that was there before the probes may have copied long ago: only a full sweep shows that.
     const bool seen_forked = process->origin == Origin::kForked;
     states_.try_emplace(process->serial, State{.next_full = seen_forked ? tick.t + kFullInterval : tick.t});
   }
@@ -37,8 +37,8 @@ std::vector<FinishedSweep> Sweeper::Run(const Processes& processes, const Pull& 
   return sweep_.Run(pace_.Budget(tick.interval, sweep_.cost(), tick.last), SweepPace::Longest(tick.last));
 }
 
-// All of the target: its pages become its own without a fault when a worker ends. Of the others the regions in which
-// they got pages of their own, if they did so since the last time; once in a while all of them.
+// Sweeps all of the target: its pages become its own without a fault when a worker ends. Of another process, sweeps the
+// regions in which it got pages of its own, if it got some since the last time; once in a while, all of them.
 void Sweeper::PlanRound(const Processes& processes, const Pull& pull, const PullRequest& tick) {
   absl::flat_hash_map<uint32_t, std::vector<uint64_t>> touched;
   if (absl::StatusOr<std::vector<TouchedRegion>> regions = faults_->PullRegions(); regions.ok()) {

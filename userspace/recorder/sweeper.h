@@ -1,5 +1,5 @@
-// The sweeps that go with probes: which process is due, which of its regions, and what may be spent on it. Probes count
-// the copies; these sweeps say how much memory is private now.
+// The sweeps that accompany probes: decides which process is due, which of its regions, and what may be spent. Probes
+// count the copies; these sweeps show how much memory is private now.
 #ifndef COWPROF_RECORDER_SWEEPER_H_
 #define COWPROF_RECORDER_SWEEPER_H_
 
@@ -28,7 +28,7 @@ class Sweeper {
   // `faults` says which regions were touched, and must outlive this.
   Sweeper(ProcFs proc, const SweeperOptions& options, FaultSource* faults);
 
-  // Plans a round if one is due, and sweeps as much as the tick may cost. `pull`: of this tick.
+  // Plans a round if one is due, and sweeps as much as the tick's budget allows. `pull`: of this tick.
   std::vector<FinishedSweep> Run(const Processes& processes, const Pull& pull, const PullRequest& tick);
   // The process has a new address space since `t`.
   void Exec(uint32_t serial, absl::Duration t);
@@ -38,7 +38,7 @@ class Sweeper {
  private:
   struct State {
     absl::Duration next_full;      // sweep of all its regions
-    uint64_t swept_own_pages = 0;  // pages that it had got when its regions were last handed to the sweep
+    uint64_t swept_own_pages = 0;  // pages of its own when its regions were last handed to the sweep
   };
 
   void PlanRound(const Processes& processes, const Pull& pull, const PullRequest& tick);

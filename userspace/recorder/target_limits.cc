@@ -17,7 +17,7 @@ constexpr size_t kMostCgroups = 256;  // that are remembered by name
 
 std::vector<LimitSample> TargetLimits::Read(pid_t target) {
   std::vector<LimitSample> limits = limits_.Read(target);
-  // Cgroups seen before stay: a process that is about to end is said to be in the root.
+  // Remember cgroups: the kernel reports the root for a process that is about to end.
   for (const LimitSample& limit : limits) {
     const auto same = [&](const LimitSample& known) { return known.name == limit.name; };
     if (IsCgroup(limit.kind) && cgroups_seen_.size() < kMostCgroups && absl::c_none_of(cgroups_seen_, same))
@@ -29,7 +29,7 @@ std::vector<LimitSample> TargetLimits::Read(pid_t target) {
 
 void TargetLimits::NameCgroup(pid_t process, uint64_t inode, LimitSample* limit) const {
   if (limits_.NameCgroup(process, inode, limit)) return;
-  // The process is gone. All cgroups of a host are of one version, and its path ends in a part of the target's.
+  // The process is gone. All cgroups of a host are of one version; look for the name in the paths of known ones.
   for (const LimitSample& known : cgroups_seen_) {
     limit->kind = known.kind;
     // A cgroup above a known one may have got its limit just now.

@@ -1,4 +1,4 @@
-// The limits that the target meets, and what must be remembered of them once it is gone: the names of its cgroups and
+// The target's limits, and what must be remembered of them after its end: the names of its cgroups and the device of
 // its /dev/shm.
 #ifndef COWPROF_RECORDER_TARGET_LIMITS_H_
 #define COWPROF_RECORDER_TARGET_LIMITS_H_
@@ -19,9 +19,9 @@ class TargetLimits {
  public:
   explicit TargetLimits(Limits limits) : limits_(std::move(limits)) {}
 
-  // All of a tick.
+  // Reads all limits, once per tick.
   std::vector<LimitSample> Read(pid_t target);
-  // Between two ticks: cheap enough for several times.
+  // Reads them between two ticks: cheap enough for several times.
   std::vector<LimitSample> Look(pid_t target, absl::Duration now) { return limits_.Look(target, now); }
   // The cgroups of the last Read(), as they are now.
   std::vector<LimitSample> ReadLastCgroups() const { return limits_.ReadLastCgroups(); }

@@ -1,5 +1,5 @@
-// Where samples leave: the seam between the loop and the ways of showing or keeping them. Nothing upstream knows which
-// exist.
+// Where samples leave: the interface between the recording loop and what shows or stores them. Nothing upstream knows
+// which sinks exist.
 #ifndef COWPROF_SINK_SINK_H_
 #define COWPROF_SINK_SINK_H_
 
@@ -11,10 +11,10 @@
 
 namespace cowprof {
 
-// One tick, as the loop hands it on.
+// One tick, as the loop passes it to the sinks.
 struct Tick {
   const Sample& sample;
-  const RunModel& model;  // has the sample in it already
+  const RunModel& model;  // already includes the sample
   const Findings& findings;
   const std::vector<Alert>& raised;  // on this sample; the last ones of `findings.alerts`
 };
@@ -22,14 +22,14 @@ struct Tick {
 class Sink {
  public:
   virtual ~Sink() = default;
-  // How much of the findings it shows at a tick.
+  // How much of the findings the sink shows at a tick.
   virtual Detail detail() const { return Detail::kTick; }
   virtual absl::Status Write(const Tick& tick) = 0;
-  // Gives the terminal, if the sink has it, to whoever wants to say something; the next Write() takes it again.
+  // Releases the terminal, if the sink has it, so that a message can be printed; the next Write() takes it again.
   virtual void Yield() {}
-  // The terminal has another size, or belongs to cowprof again: shows what Write() showed last.
+  // Shows again what Write() showed last: the terminal was resized, or belongs to cowprof again.
   virtual void Repaint(const RunModel&, const Findings&) {}
-  // Once, after the last sample. `reason`: "target ended", "interrupted", "duration reached".
+  // Call once, after the last sample. `reason`: "target ended", "interrupted", "duration reached".
   virtual absl::Status Finish(absl::Duration t, const std::string& reason) = 0;
 };
 

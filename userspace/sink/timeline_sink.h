@@ -1,4 +1,4 @@
-// The recording itself as a sink: passes samples on to the timeline file, which knows nothing of sinks.
+// The recording itself as a sink: passes samples on to the timeline file, which knows nothing about sinks.
 #ifndef COWPROF_SINK_TIMELINE_SINK_H_
 #define COWPROF_SINK_TIMELINE_SINK_H_
 

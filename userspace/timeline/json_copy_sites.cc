@@ -47,8 +47,8 @@ std::string TextAt(const Json& row, size_t i) {
   return row.is_array() && i < row.size() && row[i].is_string() ? row[i].get<std::string>() : "";
 }
 
-// Calls `add` for the row of every number, with null for missing ones. cowprof leaves out none. Stop at a large gap:
-// it would let a hostile file of thirty bytes allocate a gigabyte.
+// Calls `add` for the row of every number, with null for missing ones. cowprof leaves out none. Ignores a row after a
+// large gap, which would let a hostile file of thirty bytes allocate a gigabyte.
 template <typename Add>
 void ForEachNumbered(const Json& rows, int* next, const Add& add) {
   for (const Json& row : rows) {

@@ -1,7 +1,7 @@
-// How a limit is spelled in JSON: in the timeline, in the report and in what `doctor` prints. Pure.
+// Limits in JSON: in the timeline, in the report and in the output of `doctor`. Pure.
 //
-// The places differ in what they say beside a limit's kind and name, and their order of keys is part of files that
-// exist: so they share these parts and add their own, as a peak or a forecast.
+// These differ in what they add to a limit's kind and name, and existing files fix the order of keys. So they share
+// these parts and add their own, such as a peak or a forecast.
 #ifndef COWPROF_TIMELINE_JSON_LIMITS_H_
 #define COWPROF_TIMELINE_JSON_LIMITS_H_
 
@@ -11,20 +11,20 @@
 
 namespace cowprof {
 
-// What limit it is: kind, name and unit.
+// Kind, name and unit.
 nlohmann::ordered_json LimitNameJson(const LimitSample& limit);
-// The same, and how full it is: limit (null: none is set) and used.
+// The same, with limit (null: none is set) and used.
 nlohmann::ordered_json LimitUseJson(const LimitSample& limit);
 nlohmann::ordered_json RatioJson(const LimitSample& limit);  // null: none is set
 
-// The same, and the ratio. In the header of a timeline and in the output of `doctor`.
+// The same, with the ratio. In the header of a timeline and in the output of `doctor`.
 nlohmann::ordered_json EncodeLimit(const LimitSample& limit);
-// The limit that made the kernel kill a process, in an event: written by every version without a unit, and without a
-// limit where none is set.
+// The limit that made the kernel kill a process, in an event: in every version without a unit, and without `limit` if
+// none is set.
 nlohmann::ordered_json EncodeMetLimit(const LimitSample& limit);
 
-// Of any of these, and of an alert, which has the same keys among its own. Total: what is missing or of a wrong type
-// stays at its default.
+// Decodes any of these, and an alert, which has the same keys among others. Never fails: a field that is missing or has
+// the wrong type keeps its default.
 LimitSample DecodeLimit(const nlohmann::ordered_json& json);
 
 }  // namespace cowprof

@@ -34,9 +34,9 @@ nlohmann::ordered_json NamesOfColumns();
 // Turns samples into records, leaving out what did not change: rows of processes, limits, losses.
 class RecordEncoder {
  public:
-  // One record or more, joined by ",\n". Without a Commit() they count as not written: who came and who went, with its
-  // last row, is told with the next sample, and what changed counts as changed still. Each sample is to be encoded
-  // once.
+  // Returns one or more records, joined by ",\n". Until Commit() they count as not written: the next sample repeats
+  // what is written only once, such as events and the last rows of ended processes, and what changed still counts as
+  // changed. Encode each sample once.
   std::string Encode(const Sample& latest, const std::vector<Alert>& raised = {});
   void Commit();
 
@@ -51,7 +51,7 @@ class RecordEncoder {
   void EncodeLimits(const Sample& sample, std::string* out);
 
   Written written_, pending_;
-  Sample unwritten_;  // what is told once, since the last Commit(): events, places, the last rows of those that ended
+  Sample unwritten_;  // since the last Commit(), what is written only once: events, places, last rows of the ended
   std::vector<Alert> unwritten_alerts_;
 };
 
@@ -64,7 +64,7 @@ struct TimelineReaders {
   std::function<void(const Sample&, const std::vector<Alert>&)> on_sample;
 };
 
-// The reverse: feeds records in file order, gives back whole samples.
+// The reverse: takes records in file order and returns whole samples.
 class RecordDecoder {
  public:
   enum class Result { kSample, kMore, kEnd };

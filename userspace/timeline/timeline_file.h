@@ -22,7 +22,8 @@ class TimelineFile {
   static absl::StatusOr<std::unique_ptr<TimelineFile>> Create(const std::string& path, const RunInfo& info);
 
   // A record that can't be written (disk full) is dropped whole and counted; the file stays valid, and the next one
-  // tries again. The status says so once per row of failures. Of a file that somebody removes it says how to save it.
+  // tries again. The status reports only the first failure. If the file was removed, the status says once how to save
+  // it.
   absl::Status Write(const Sample& sample, const std::vector<Alert>& raised);
   absl::Status Finish(absl::Duration t, const std::string& reason);
   const std::string& path() const { return path_; }
@@ -52,9 +53,9 @@ struct TimelineContents {
   bool complete = false;  // it was finished; otherwise it still runs, was killed, or the file was truncated
 };
 
-// Reads a timeline from its beginning. InvalidArgument: no recording, or a newer schema.
+// Reads a timeline from its beginning. InvalidArgument: not a recording, or a newer schema.
 absl::StatusOr<TimelineContents> ReadTimeline(const std::string& path, const TimelineReaders& readers);
-// The whole of it.
+// Reads a whole timeline into `run`.
 absl::StatusOr<TimelineContents> ReadRun(const std::string& path, Run* run);
 
 }  // namespace cowprof

@@ -14,7 +14,7 @@ namespace cowprof {
 
 class TimelineTail {
  public:
-  // The readers are told as soon as a line is whole.
+  // Calls the readers as soon as a line is complete.
   TimelineTail(Fd timeline, TimelineReaders readers) : timeline_(std::move(timeline)), readers_(std::move(readers)) {}
 
   // Fails only if the descriptor can't be read; an incomplete line waits for the next call.

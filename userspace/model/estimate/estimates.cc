@@ -6,7 +6,7 @@
 namespace cowprof {
 namespace {
 
-// New memory is what RssAnon rises by: a copy leaves it alone. Pages in swap are still there, and first writes to
+// New memory is the rise of RssAnon, which a copy leaves unchanged. Pages in swap are still there; first writes to
 // private file mappings only make file pages anonymous.
 MemorySeries::Stretch StretchAt(absl::Duration t, const ProcessModel& process) {
   const uint64_t anonymous = process.proc.anon_pages.value_or(0) + process.proc.swap_pages.value_or(0);
@@ -26,7 +26,7 @@ const MemorySeries& Estimates::MemoryOf(int index) const {
 }
 
 void Remember(const Sample& sample, const RunModel& model, Estimates* estimates) {
-  // A new program is a new address space: what was before it is another story.
+  // A new program has a new address space: drop what was before it.
   for (const Event& event : sample.events) {
     if (event.Is<ProcessStarted>() || event.Is<ProcessExeced>()) estimates->memory.erase(event.index);
   }

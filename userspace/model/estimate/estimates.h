@@ -1,5 +1,5 @@
-// Everything that the judgement of a run has to remember beyond its model: inputs of the forecast, and each process's
-// memory over its life. Bounded, whatever the recording's length. Pure.
+// What judging a run needs beyond its model: inputs of the forecast, and each process's memory over its life. Bounded,
+// however long the recording. Pure.
 #ifndef COWPROF_MODEL_ESTIMATE_ESTIMATES_H_
 #define COWPROF_MODEL_ESTIMATE_ESTIMATES_H_
 
@@ -13,14 +13,14 @@ namespace cowprof {
 
 struct Estimates {
   ForecastInputs forecast;
-  std::map<int, MemorySeries> memory;  // by process; of those in RunModel::processes that were seen in /proc
+  std::map<int, MemorySeries> memory;  // by process index; of those in RunModel::processes that were seen in /proc
 
-  const MemorySeries& MemoryOf(int index) const;  // empty where nothing is known
+  const MemorySeries& MemoryOf(int index) const;  // empty if nothing is known
 };
 
-// Takes in what `sample` added; `model` has it already.
+// Adds what is new in `sample`, which `model` already has.
 void Remember(const Sample& sample, const RunModel& model, Estimates* estimates);
-// Drops what is kept of processes that the model lists no more.
+// Drops what is kept of processes that the model no longer lists.
 void ForgetUnlisted(const RunModel& model, Estimates* estimates);
 
 }  // namespace cowprof

@@ -10,7 +10,7 @@
 namespace cowprof {
 namespace {
 
-constexpr uint64_t kLargeArenaBytes = 512 << 10;  // pymalloc's are of 1 MiB from CPython 3.10 on, of 256 KiB before
+constexpr uint64_t kLargeArenaBytes = 512 << 10;  // pymalloc's are 1 MiB from CPython 3.10 on, 256 KiB before
 
 std::vector<PageZone> ZonesOf(const RunModel& model, int space) {
   const uint64_t page_bytes = model.info.page_bytes;
@@ -27,14 +27,14 @@ std::vector<PageZone> ZonesOf(const RunModel& model, int space) {
       zone.headed = static_cast<double>(heads.with_heads) / heads.pages;
       zone.heads_each = static_cast<double>(heads.heads) / std::max<uint64_t>(heads.with_heads, 1);
     }
-    // A region that has moved leaves its old place behind.
+    // A region that has moved leaves its old entry behind.
     if (!zones.empty()) zones.back().end = std::min(zones.back().end, zone.first);
     if (zone.first < zone.end) zones.push_back(zone);
   }
   return zones;
 }
 
-// Absent where it is not known of all living workers of that memory, or they are not of one kind.
+// Returns nullopt unless it is known of all living workers of the address space and the same for all.
 std::optional<bool> ArePersistent(const RunModel& model, int space) {
   std::optional<bool> persistent;
   for (const ProcessModel& process : model.processes) {
@@ -45,7 +45,7 @@ std::optional<bool> ArePersistent(const RunModel& model, int space) {
   return persistent;
 }
 
-// Of memory that nobody has any more.
+// Drops the pools of address spaces that no living process has.
 void ForgetPools(const RunModel& model, ForecastInputs* inputs) {
   if (inputs->pools.size() < 2) return;  // the target's
   std::set<int> living;
@@ -58,7 +58,7 @@ void ForgetPools(const RunModel& model, ForecastInputs* inputs) {
 void RememberPages(const Sample& sample, const RunModel& model, ForecastInputs* inputs) {
   for (const PageRun& run : sample.pages) {
     const ProcessModel* process = model.Find(run.index);
-    // The owner's own copies are of another kind: it shares each page with all of its workers.
+    // The owner's own copies are different: it shares each page with all of its workers.
     if (process != nullptr && !process->ended && process->space != process->index)
       inputs->pools[process->space].Add(run.index, run.first_page, run.pages);
   }
@@ -74,7 +74,7 @@ void RememberPages(const Sample& sample, const RunModel& model, ForecastInputs* 
   for (auto& [space, pool] : inputs->pools) pool.EndRecord(ZonesOf(model, space), ArePersistent(model, space));
 }
 
-// The next generation may be forked in the very sample in which the last one ends.
+// The next generation may be forked in the same sample in which the last one ends.
 void RememberGenerations(const Sample& sample, const RunModel& model, size_t workers, uint64_t workers_bytes,
                          ForecastInputs* inputs) {
   bool started = false;
@@ -96,7 +96,7 @@ void RememberGenerations(const Sample& sample, const RunModel& model, size_t wor
   inputs->generation_bytes = std::max(inputs->generation_bytes, workers_bytes);
 }
 
-// What it has copied and still owns.
+// What the process has copied and still owns.
 uint64_t CopiedBytes(const ProcessModel& process, uint64_t page_bytes) {
   return std::min(process.counts.copies.value_or(0) * page_bytes, process.private_bytes.value_or(0));
 }

@@ -1,5 +1,5 @@
-// What a forecast has to remember of a recording: short series of what was copied, of new memory and of each limit's
-// use, the generations of workers, and where copies fell. Bounded: some 3 MiB at most, whatever the recording's length.
+// What a forecast needs to remember of a recording: short series of what was copied, of new memory and of each limit's
+// use, the generations of workers, and where copies fell. Bounded: some 3 MiB at most, however long the recording.
 // Pure.
 #ifndef COWPROF_MODEL_ESTIMATE_FORECAST_INPUTS_H_
 #define COWPROF_MODEL_ESTIMATE_FORECAST_INPUTS_H_
@@ -16,27 +16,27 @@ namespace cowprof {
 
 struct ForecastInputs {
   Series copied_bytes;  // by all processes, ended ones too: never falls
-  Series new_bytes;     // anonymous memory of the living beyond what each had when it was first seen; shared memory
-  // Use of each limit (by its number in RunModel::limits) beyond what the living have copied, which is charged to host
-  // and cgroup. A worker that ends takes its copies out of both.
+  Series new_bytes;     // anonymous memory of living processes beyond what each had when first seen, plus shared memory
+  // Use of each limit (indexed like RunModel::limits) beyond what living processes have copied, which is charged to
+  // host and cgroup. A worker that ends takes its copies out of both.
   std::vector<Series> beyond_copies;
-  std::vector<uint64_t> earlier_peaks;       // of each limit's use: while the generations lived that have ended
+  std::vector<uint64_t> earlier_peaks;       // of the use of each limit while earlier generations lived
   std::map<int, WorkingSetEstimator> pools;  // by address space
 
-  // Workers that are forked, live and end together, as those of an epoch.
+  // Generations: workers that are forked, live and end together, such as those of an epoch.
   int generations = 0;                                      // that have ended, and were followed by another
-  size_t generation_workers = 0;                            // of the last one: most that lived together
-  size_t generation_ended = 0;                              // and how many of it have ended
-  uint64_t generation_bytes = 0, earlier_bytes = 0;         // most that was private to them: this one; those before
+  size_t generation_workers = 0;                            // of the current one: most that lived at once
+  size_t generation_ended = 0;                              // and how many of them have ended
+  uint64_t generation_bytes = 0, earlier_bytes = 0;         // most private memory of the current one; of earlier ones
   uint64_t peak_private_bytes = 0, peak_ceiling_bytes = 0;  // of all living processes together
 };
 
-// Whether most of the last generation has ended.
+// Whether at least three quarters of the current generation have ended.
 inline bool GenerationIsOver(const ForecastInputs& inputs) {
   return inputs.generation_workers > 0 && 4 * inputs.generation_ended >= 3 * inputs.generation_workers;
 }
 
-// Takes in what `sample` added; to be called last, when the growth is up to date.
+// Adds what is new in `sample`. Call it last, when `model` is up to date.
 void Remember(const Sample& sample, const RunModel& model, ForecastInputs* inputs);
 
 }  // namespace cowprof

@@ -7,7 +7,7 @@ namespace {
 
 using Stretch = MemorySeries::Stretch;
 
-// `into` is followed by, or goes on with, `next`.
+// Extends `into` by `next`, which follows it or goes on with it.
 void Join(const Stretch& next, Stretch* into) {
   into->new_pages = std::min(into->new_pages, next.new_pages);
   into->file_pages = std::min(into->file_pages, next.file_pages);
@@ -37,9 +37,9 @@ void MemorySeries::Add(const Stretch& sample) {
 
 std::optional<Rise> SustainedRise(const MemorySeries& series, bool ended) {
   constexpr int kParts = 6;
-  constexpr double kVisibleStep = 0.25;  // of the mean one
-  constexpr double kNotSlower = 0.7;     // of how fast it rose at first; what saturates has less left after half of it
-  constexpr double kEnding = 0.125;      // of its life, at most: an interpreter that ends frees, and then takes a while
+  constexpr double kVisibleStep = 0.25;  // of the mean rate
+  constexpr double kNotSlower = 0.7;     // of its first rate; what saturates has less left in its second half
+  constexpr double kEnding = 0.125;      // of its life at most: an ending interpreter frees memory, then takes a while
   if (series.stretches.empty()) return std::nullopt;
   const auto less = [](const Stretch& a, const Stretch& b) { return a.new_pages < b.new_pages; };
   auto end = series.stretches.end();
@@ -55,7 +55,7 @@ std::optional<Rise> SustainedRise(const MemorySeries& series, bool ended) {
   for (int part = 0; part < kParts; ++part) {
     floors.push_back(*std::min_element(begin + count * part / kParts, begin + count * (part + 1) / kParts, less));
   }
-  // Samples need not come at equal intervals: rates are compared.
+  // Samples need not come at equal intervals, so rates are compared.
   const auto rate = [&](int from, int to) {
     const double rise = static_cast<double>(floors[to].new_pages) - static_cast<double>(floors[from].new_pages);
     return rise / std::max(absl::ToDoubleSeconds(floors[to].t - floors[from].t), 1e-3);

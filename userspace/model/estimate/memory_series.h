@@ -1,5 +1,5 @@
-// How much memory a process had over its life, in a few points: what tells growth that goes on from a start-up, a
-// sawtooth and a plateau. Filled by run_model.cc, judged by diagnose_memory.cc. Pure.
+// How much memory a process had over its life, in a few points that tell lasting growth from a start-up, a sawtooth and
+// a plateau. Filled by estimates.cc, judged by diagnose_memory.cc. Pure.
 #ifndef COWPROF_MODEL_ESTIMATE_MEMORY_SERIES_H_
 #define COWPROF_MODEL_ESTIMATE_MEMORY_SERIES_H_
 
@@ -12,14 +12,15 @@
 namespace cowprof {
 
 struct MemorySeries {
-  // A stretch of time that begins at `t`, and the least of each figure in it: what is freed again is not grown.
+  // A stretch of time that begins at `t`, with the least of each figure in it: memory that is freed again is not
+  // growth.
   struct Stretch {
     absl::Duration t;
-    uint64_t new_pages = 0;   // anonymous, in memory or swap, that no file mapping gave
+    uint64_t new_pages = 0;   // anonymous, in memory or swap, not from a file mapping
     uint64_t file_pages = 0;  // RssFile
     uint64_t private_bytes = 0;
   };
-  std::vector<Stretch> stretches;  // at most kMost; when there are more, neighbours become one
+  std::vector<Stretch> stretches;  // at most kMost; beyond that, neighbours are merged
   uint64_t samples_per_stretch = 1, samples_in_last = 0;
 
   static constexpr size_t kMost = 64;
@@ -31,9 +32,9 @@ struct Rise {
   absl::Duration duration;
 };
 
-// What new memory gained, if it went on growing through the last three quarters of what is known and did not slow down:
-// a leak is straight, a cache that fills bends. nullopt otherwise, and where too little is known. Of a process that has
-// `ended`, what it freed in the end doesn't count.
+// Returns how much new memory rose, if it kept growing through the last three quarters of what is known and did not
+// slow down: a leak is straight, a cache that fills bends. nullopt otherwise, or if too little is known. If the process
+// has `ended`, what it freed at the end does not count.
 std::optional<Rise> SustainedRise(const MemorySeries& series, bool ended);
 
 }  // namespace cowprof

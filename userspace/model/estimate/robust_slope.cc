@@ -1,4 +1,4 @@
-// Slopes by Theil and Sen: the median over all pairs of points, which up to 29 % of outliers don't move.
+// Theil-Sen slopes: the median over all pairs of points, which up to 29 % of outliers don't move.
 #include "model/estimate/robust_slope.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace cowprof {
 namespace {
 
 constexpr size_t kLongest = 128, kRecent = 16;
-// Shares of pairs that must rise: with so few points as a fast ramp leaves, all of them.
+// Shares of pairs that must rise: all of them if there are only the few points that a fast ramp leaves.
 constexpr double kMostRise = 0.8, kAllRise = 0.999;
 constexpr size_t kFewPoints = 6;
 
@@ -30,14 +30,14 @@ double Quantile(const std::vector<double>& sorted, double part) {
   return sorted.empty() ? 0 : sorted[static_cast<size_t>(part * (sorted.size() - 1) + 0.5)];
 }
 
-// The slope of all of a short series, if it rises from end to end and still does in its later half.
+// Returns the slope of a whole short series, if it rises from end to end and still rises in its later half.
 Slope SlopeOfAll(const Series& series, double floor) {
   const std::vector<double> slopes = SortedSlopes(series);
   if (slopes.empty()) return {};
   const double best = Quantile(slopes, 0.5), elapsed = series.back().t - series.front().t;
   const auto first_rise = std::upper_bound(slopes.begin(), slopes.end(), 0.0);
   const double rising = static_cast<double>(slopes.end() - first_rise) / slopes.size();
-  // Two points are one rise, which anything may be: it has to be a large one, and says only what may come.
+  // Two points are a single rise, which may be anything: it has to be a large one.
   const bool few = series.size() < kFewPoints;
   if (best <= 0 || best * elapsed < (series.size() == 2 ? 4 * floor : floor)) return {};
   if (rising < (few ? kAllRise : kMostRise)) return {};
@@ -48,7 +48,7 @@ Slope SlopeOfAll(const Series& series, double floor) {
   return {.low = std::max(0.0, std::min(Quantile(slopes, 0.1), now)), .best = best, .high = high};
 }
 
-// The later half of the time that the series covers, as the means of equal parts of it.
+// Returns the later half of the time that the series covers, as the means of equal parts.
 Series LaterHalf(const Series& series) {
   const double end = series.back().t, begin = (series.front().t + end) / 2, part = (end - begin) / kRecent;
   Series means;
@@ -75,7 +75,7 @@ void AppendPoint(const Point& point, Series* series) {
   if (!std::isfinite(point.t) || !std::isfinite(point.value)) return;
   if (!series->empty() && point.t <= series->back().t) return;
   if (series->size() == kLongest) {
-    // The one with the nearest neighbours goes; the latest stay as they are.
+    // Drop the point with the nearest neighbours; leave the latest points as they are.
     const auto gap = [](const Point& point) { return (&point)[1].t - (&point)[-1].t; };
     series->erase(std::min_element(series->begin() + 1, series->end() - 2 * kRecent,
                                    [&](const Point& a, const Point& b) { return gap(a) < gap(b); }));
@@ -85,7 +85,7 @@ void AppendPoint(const Point& point, Series* series) {
 
 Slope SlopeOf(const Series& series, double floor) {
   if (series.size() < 2) return {};
-  // Newest first: a ramp that began a moment ago is seen in the last few points only, a slow one in all of them.
+  // Recent points first: a ramp that has just begun shows only in the last few, a slow one only over the later half.
   for (const size_t points : {kRecent, size_t{4}}) {
     const size_t first = SaturatingSubtract(series.size(), points);
     if (const Slope slope = SlopeOfAll(Series(series.begin() + first, series.end()), floor); slope.best > 0)

@@ -8,10 +8,10 @@
 namespace cowprof {
 namespace {
 
-constexpr double kLowestRate = 0.002, kHighestRate = 6;  // hits of a trial so far
+constexpr double kLowestRate = 0.002, kHighestRate = 6;  // hits per trial so far
 constexpr int kSteps = 300;
 
-// That a place is hit at least once, which is hit `rate` times on average.
+// Probability of at least one hit at a place that is hit `rate` times on average.
 double Hit(double rate) { return -std::expm1(-rate); }
 
 }  // namespace
@@ -26,7 +26,7 @@ double Caught::Unseen() const {
 Rates::Rates(const Caught& caught) {
   const int trials = caught.trials;
   for (int i = 0; i < kRates; ++i) rate_[i] = kLowestRate * std::pow(kHighestRate / kLowestRate, i / (kRates - 1.0));
-  // Places of so many hits, and how likely each rate makes them, given that a place is hit at all.
+  // Number of places with j hits, and how likely each rate makes j hits, given that a place is hit at all.
   std::vector<std::pair<double, std::array<double, kRates>>> seen;
   for (int j = 1; j <= trials; ++j) {
     if (caught.Of(j) == 0) continue;
@@ -37,30 +37,30 @@ Rates::Rates(const Caught& caught) {
       seen.back().second[i] = std::exp(log) / Hit(trials * rate_[i]);
     }
   }
-  copy_sites_.fill(seen.empty() ? 0 : 1.0 / kRates);
+  places_.fill(seen.empty() ? 0 : 1.0 / kRates);
   for (int step = 0; step < kSteps; ++step) {
     std::array<double, kRates> next = {};
-    for (const auto& [copy_sites, likely] : seen) {
-      const double all = std::inner_product(likely.begin(), likely.end(), copy_sites_.begin(), 0.0);
+    for (const auto& [places, likely] : seen) {
+      const double all = std::inner_product(likely.begin(), likely.end(), places_.begin(), 0.0);
       if (all <= 0) continue;
-      for (int i = 0; i < kRates; ++i) next[i] += copy_sites * likely[i] * copy_sites_[i] / all;
+      for (int i = 0; i < kRates; ++i) next[i] += places * likely[i] * places_[i] / all;
     }
-    copy_sites_ = next;
+    places_ = next;
   }
-  // Those that were seen, and now with those that were not.
-  for (int i = 0; i < kRates; ++i) copy_sites_[i] /= Hit(std::max(trials, 1) * rate_[i]);
+  // So far these are the places that were seen; now add those that were not.
+  for (int i = 0; i < kRates; ++i) places_[i] /= Hit(std::max(trials, 1) * rate_[i]);
 }
 
 double Rates::HitAfter(double time) const {
   double sum = 0;
-  for (int i = 0; i < kRates; ++i) sum += copy_sites_[i] * Hit(rate_[i] * time);
+  for (int i = 0; i < kRates; ++i) sum += places_[i] * Hit(rate_[i] * time);
   return sum;
 }
 
 double Rates::Usual() const {
   double sum = 0, logs = 0;
   for (int i = 0; i < kRates; ++i) {
-    const double hit = copy_sites_[i] * Hit(rate_[i]);
+    const double hit = places_[i] * Hit(rate_[i]);
     sum += hit, logs += hit * std::log(rate_[i]);
   }
   return sum > 0 ? std::exp(logs / sum) : kHighestRate;

@@ -9,9 +9,9 @@ namespace {
 
 constexpr size_t kMostPoints = 512;  // then every other one is dropped
 constexpr absl::Duration kStandstill = absl::Seconds(3), kLately = absl::Seconds(1), kJustNow = absl::Milliseconds(300);
-// Less than that at both ends of a climb is no rate yet, but the grain of the looks.
+// A shorter climb has no rate yet, or does not show whether it levels off: the looks are too coarse.
 constexpr absl::Duration kLeastLength = absl::Milliseconds(60), kLeastToLevelOff = absl::Milliseconds(400);
-// Throughput on a busy machine varies by that much without any reason.
+// Throughput on a busy machine varies by this factor without any reason.
 constexpr double kSlowedDown = 1.4;
 
 }  // namespace
@@ -62,7 +62,7 @@ bool UsageRamp::goes_on() const {
   return MeanRate(end - kJustNow, end) >= rate() / 4;
 }
 
-// An exponential through two rates: of the first three quarters of the climb and of the last one.
+// Fits an exponential to two rates: of the first three quarters of the climb and of the last one.
 double UsageRamp::still_to_come() const {
   const double forever = std::numeric_limits<double>::infinity();
   if (points_.empty() || length() < kLeastToLevelOff) return forever;

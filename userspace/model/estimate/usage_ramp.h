@@ -1,5 +1,5 @@
-// How one figure climbs towards its limit: since when, how fast lately, whether it levels off, and how high it stood
-// before it was given back. Pure; fed by the alerts, several times a second. Judges nothing.
+// Tracks how one figure climbs towards its limit: since when, how fast lately, whether it levels off, and how high it
+// stood before it was given back. Pure; the alerts feed it several times a second. Judges nothing.
 #ifndef COWPROF_MODEL_ESTIMATE_USAGE_RAMP_H_
 #define COWPROF_MODEL_ESTIMATE_USAGE_RAMP_H_
 
@@ -12,23 +12,23 @@ namespace cowprof {
 
 class UsageRamp {
  public:
-  // A climb ends, and another begins, where the figure falls below its start, gives back a quarter of what it gained,
-  // or stands still for 3 s and for a quarter of the time that it took.
+  // A climb ends, and another begins, when the figure falls to its start, gives back a quarter of what it gained, or
+  // stands still for 3 s and for a quarter of the time that it took.
   void Add(absl::Duration t, uint64_t value);
-  // What was gained before `t` belongs to something else.
+  // Drops what was gained before `t`: it belongs to something else.
   void StartAt(absl::Duration t);
 
   absl::Duration began() const { return points_.empty() ? absl::ZeroDuration() : points_.front().t; }
   double base() const { return points_.empty() ? 0 : points_.front().value; }
   double value() const { return points_.empty() ? 0 : points_.back().value; }
   double gained() const { return value() - base(); }
-  // The highest that was reached before memory was given back: a climb up to there was survived once.
+  // The highest value reached before memory was given back: a climb to there was survived once.
   double earlier_peak() const { return earlier_peak_; }
   // Units per second over the last second, or over the last quarter of a long climb; 0 at its very beginning.
   double rate() const;
-  // It went on in the last third of a second, at a fourth of that rate or more.
+  // Whether it went on in the last 0.3 s, at a quarter of that rate or more.
   bool goes_on() const;
-  // What is still to be gained if it slows down as it does now; infinite where it does not.
+  // What it will still gain if it goes on slowing down as now; infinite if it does not slow down.
   double still_to_come() const;
 
  private:

@@ -1,4 +1,4 @@
-// Puts the page's data together and into the embedded viewer. See page.h.
+// Assembles the page's data and inserts it into the embedded viewer.
 #include "sink/page/page.h"
 
 #include <zlib.h>

@@ -82,7 +82,7 @@ void PageBlame::Write(const RunModel& model, ColumnFile* file, Json* page) const
     index.Add(pair.first);
     copy_site.Add(pair.second);
     steps.Add(list.size());
-    // Copies don't go away: where a later look found that fewer happened here than was thought, it knows better.
+    // Copies don't go away: if a later estimate is lower than an earlier one, lower the earlier one.
     for (size_t i = list.size() - 1; i > 0; --i) list[i - 1].copies = std::min(list[i - 1].copies, list[i].copies);
     for (const Step& step : list) {
       at.Add(step.at);

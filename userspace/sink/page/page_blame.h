@@ -1,5 +1,5 @@
-// Who did it, over time: at up to 512 checkpoints how many copies each process had made at each place.
-// The figures are those of CopiesByCopySite(), of which the report's tables are sums, too.
+// What each process copied over time: its copies at each place, at up to 512 checkpoints. The figures come from
+// CopiesByCopySite(), as do those of the report's tables.
 #ifndef COWPROF_SINK_PAGE_PAGE_BLAME_H_
 #define COWPROF_SINK_PAGE_PAGE_BLAME_H_
 
@@ -20,14 +20,14 @@ class PageBlame {
  public:
   static constexpr size_t kMostCheckpoints = 512, kMostSteps = 400'000;
 
-  // `model` has the sample in it already.
+  // `model` already includes the sample.
   void Add(const Sample& sample, const RunModel& model);
   // Sets frames, places and blame. The last checkpoint is the recording's end.
   void Write(const RunModel& model, ColumnFile* file, nlohmann::ordered_json* page) const;
 
  private:
   struct Step {
-    size_t at = 0;  // number of the checkpoint from which on
+    size_t at = 0;  // number of the first checkpoint that it holds for
     uint64_t copies = 0;
   };
   void AddCheckpoint(const RunModel& model);
@@ -36,9 +36,9 @@ class PageBlame {
   Moments checkpoints_;
   std::map<std::pair<int, int>, std::vector<Step>> steps_;  // by process and place
   std::map<int, Count> counted_;                            // copies of a process at its last checkpoint
-  std::set<int> changed_;                                   // processes with news of places since then
+  std::set<int> changed_;                                   // processes whose places changed since then
   size_t step_count_ = 0;
-  size_t every_ = 1, records_ = 0;  // every so many of the records that have places make a checkpoint
+  size_t every_ = 1, records_ = 0;  // one in `every_` records with places makes a checkpoint
 };
 
 }  // namespace cowprof

@@ -6,7 +6,7 @@
 namespace cowprof {
 namespace {
 
-// A code is at most 2 * (2^52 - 1) + 1 then, which a double holds to the last bit: that one is the sign.
+// Below it, a code is at most 2 * (2^52 - 1) + 1, which a double holds to the last bit: that bit is the sign.
 constexpr uint64_t kTooLarge = 1ull << 52;
 
 }  // namespace

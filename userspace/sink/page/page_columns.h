@@ -1,5 +1,5 @@
 // The columns of the page's data (cowprof.page/2, docs/timeline.md): series of whole numbers as LEB128 varints, which
-// gzip packs well and a browser unpacks on demand. Called by page_*.cc. Knows nothing of what a column means.
+// gzip packs well and a browser unpacks on demand. Does not know what a column means.
 #ifndef COWPROF_SINK_PAGE_PAGE_COLUMNS_H_
 #define COWPROF_SINK_PAGE_PAGE_COLUMNS_H_
 
@@ -11,16 +11,16 @@
 
 namespace cowprof {
 
-// Encoded value by value, so that a long series takes two or three bytes a value: code 0 is unknown, otherwise
-// code - 1 is the zigzag of the difference to the last known value.
+// Encodes value by value, so that a long series takes two or three bytes per value: code 0 is unknown, any other is the
+// zigzag of the difference to the last known value, plus 1.
 class Column {
  public:
-  // What a browser's numbers could not hold together with a sign (2^52 and more) is unknown.
+  // A value of 2^52 or more, which a browser's numbers can't hold together with a sign, becomes unknown.
   void Add(const Count& value);
-  // Unknown values, until there are `size`.
+  // Adds unknown values until there are `size`.
   void FillTo(size_t size);
-  // Of each two neighbours the later one stays; the first value is the one of sample `first`, and what began with an
-  // odd one, or ends with an even one, has no neighbour there.
+  // Keeps the later value of each pair of samples 2n and 2n + 1. The first value belongs to sample `first`; a value
+  // without its pair at either end stays.
   void Halve(size_t first);
   size_t size() const { return size_; }
   const std::string& bytes() const { return bytes_; }
@@ -31,10 +31,10 @@ class Column {
   int64_t last_ = 0;
 };
 
-// The binary that columns stand in, one after the other.
+// The binary that holds the columns, one after another.
 class ColumnFile {
  public:
-  // The key of the column in the JSON: [offset, bytes, count].
+  // Returns what refers to the column in the JSON: [offset, bytes, count].
   nlohmann::ordered_json Append(const Column& column);
   const std::string& bytes() const { return bytes_; }
 

@@ -1,4 +1,4 @@
-// Words the marks, and thins them out.
+// Words the marks and drops the surplus ones.
 #include "sink/page/page_events.h"
 
 #include <algorithm>
@@ -96,7 +96,7 @@ void PageEvents::Add(const Sample& sample, const std::vector<Alert>& raised, con
   if (marks_.size() > 2 * kMost) Thin();
 }
 
-// Of the kind that says least the latest first, then of the next one.
+// Drops marks of the least informative kind first, the latest before the earlier ones; then those of the next kind.
 void PageEvents::Thin() {
   size_t surplus = SaturatingSubtract(marks_.size(), kMost);
   dropped_ += surplus;

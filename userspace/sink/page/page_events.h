@@ -1,5 +1,5 @@
-// The marks of the page: what happened to which process, in a few words each. Bounded: of a recording with too many
-// events, the least telling ones are left out and counted.
+// The marks of the page: what happened to which process, in a few words each. Bounded: if a recording has too many
+// events, the least informative are dropped and counted.
 #ifndef COWPROF_SINK_PAGE_PAGE_EVENTS_H_
 #define COWPROF_SINK_PAGE_PAGE_EVENTS_H_
 
@@ -16,19 +16,19 @@ class PageEvents {
  public:
   static constexpr size_t kMost = 20'000;
 
-  // `raised`: alerts on this sample; `model` has the sample in it already.
+  // `raised`: alerts on this sample; `model` already includes the sample.
   void Add(const Sample& sample, const std::vector<Alert>& raised, const RunModel& model);
-  // Sets events and events_dropped. An exit is told as the report explains it, which may need what came later.
+  // Sets events and events_dropped. An exit is worded as in the report, which may depend on later events.
   void Write(const RunModel& model, const Findings& findings, nlohmann::ordered_json* page) const;
 
  private:
-  // In the order in which they are left out.
+  // In the order in which they are dropped.
   enum class Kind { kProcess, kExit, kNote, kExec, kSignal, kAlert, kAlertOver, kOom, kKilled };
   struct Mark {
     absl::Duration t;
     Kind kind = Kind::kNote;
     int index = -1;
-    std::string text;  // of exits: "", written at the end
+    std::string text;  // "" for exits: worded in Write()
   };
   static Mark MarkOf(const Event& event, const RunModel& model);
   void Thin();

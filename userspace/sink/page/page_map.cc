@@ -33,7 +33,7 @@ void PageMap::Add(const Sample& sample) {
   if (counts_.size() > most_counts_ || runs_.size() > most_runs_) Thin();
 }
 
-// To three quarters, so that it is worth its cost.
+// Thins to three quarters of the bounds, so that it is not needed again soon.
 void PageMap::Thin() {
   const size_t runs = most_runs_ / 4 * 3, counts = most_counts_ / 4 * 3;
   while (moments_.size() > 1 && (counts_.size() > counts || runs_.size() > runs)) {
@@ -46,7 +46,7 @@ void PageMap::Thin() {
   counts_.resize(std::min(counts_.size(), counts));
 }
 
-// Of several looks at the same region the last one stays.
+// Keeps the last of several looks at the same region.
 void PageMap::MergeCounts() {
   const auto key = [](const At<RegionCount>& at) { return std::tuple(at.moment, at.row.index, at.row.region); };
   for (At<RegionCount>& at : counts_) at.moment /= 2;

@@ -1,6 +1,6 @@
 // What the page map is drawn from: the regions of address spaces, what the sweeps found in them, and which pages were
-// copied when and why. Bounded: of a long recording times are told more coarsely, and neighbours
-// that were copied at about the same time become one run; what is too much even so is left out and counted.
+// copied when and why. Bounded: in a long recording times become coarser, and neighbours that were copied at about the
+// same time become one run; what is still too much is dropped, and dropped pages are counted.
 #ifndef COWPROF_SINK_PAGE_PAGE_MAP_H_
 #define COWPROF_SINK_PAGE_PAGE_MAP_H_
 
@@ -16,7 +16,7 @@ namespace cowprof {
 
 class PageMap {
  public:
-  // A run takes the page some 1.5 bytes, and a browser 40.
+  // A run takes about 1.5 bytes in the page and 40 in a browser.
   explicit PageMap(size_t most_runs = 1'500'000, size_t most_counts = 500'000)
       : most_runs_(most_runs), most_counts_(most_counts) {}
 

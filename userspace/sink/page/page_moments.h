@@ -1,5 +1,5 @@
-// The moments that a bounded part of the page's data is told at: where there are too many, of each two neighbours the
-// later one stays. Called by page_blame.cc and page_map.cc.
+// The moments of a bounded part of the page's data. If there are too many, only the later of each two neighbours is
+// kept.
 #ifndef COWPROF_SINK_PAGE_PAGE_MOMENTS_H_
 #define COWPROF_SINK_PAGE_PAGE_MOMENTS_H_
 
@@ -11,12 +11,12 @@ namespace cowprof {
 
 class Moments {
  public:
-  // The number of the moment; two at the same time are one.
+  // Returns the number of the moment; two at the same time are one.
   size_t Add(uint64_t ms) {
     if (ms_.empty() || ms_.back() < ms) ms_.push_back(ms);
     return ms_.size() - 1;
   }
-  // What had the number n has n / 2 then.
+  // The moment with number n gets number n / 2.
   void MergePairs() {
     const size_t size = (ms_.size() + 1) / 2;
     for (size_t i = 0; i < size; ++i) ms_[i] = ms_[std::min(2 * i + 1, ms_.size() - 1)];

@@ -12,12 +12,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr size_t kForecastsAnOctave = 128;  // between sample 2^n and 2^(n+1), at least
+constexpr size_t kForecastsAnOctave = 128;  // between sample 2^n and 2^(n+1), if there are as many
 
 Count Kib(const Count& bytes) { return bytes ? Count(*bytes / 1024) : std::nullopt; }
 Count KnownKib(bool known, uint64_t bytes) { return known ? Count(bytes / 1024) : std::nullopt; }
 
-// Estimates are of doubles, and what is infinite is no figure.
+// Rounds an estimate; unknown if it is infinite, NaN, negative or at least 1e18.
 Count Whole(double value) {
   return std::isfinite(value) && value >= 0 && value < 1e18 ? Count(static_cast<uint64_t>(value + 0.5)) : std::nullopt;
 }
@@ -27,7 +27,7 @@ Json SecondsOrNull(const std::optional<absl::Duration>& t) {
 }
 Json IndexOrNull(int index) { return index >= 0 ? Json(index) : Json(nullptr); }
 
-// The number in growth.limits of the one that is met first.
+// The number in RunModel::limits of the limit that is reached first.
 Count NumberOfFirstLimit(const Forecast& forecast, const RunModel& model) {
   if (forecast.first_limit < 0) return std::nullopt;
   const LimitSample& first = forecast.limits[forecast.first_limit].now;
@@ -51,7 +51,7 @@ void PageSeries::AddProcess(const ProcessModel& process, size_t at) {
   ProcessColumns& columns = processes_[process.index];
   if (columns.copies.size() == 0) columns.first = at;
   const size_t before = at - columns.first;
-  if (columns.copies.size() > before) return;  // a row twice in one sample
+  if (columns.copies.size() > before) return;  // a second row in the same sample
   // A sample without this process leaves a gap, not a shift.
   for (Column* column : {&columns.private_kib, &columns.pss_kib, &columns.still_shared_kib, &columns.copies})
     column->FillTo(before);
@@ -67,7 +67,7 @@ void PageSeries::AddTotals(const RunModel& model) {
   const Totals living = SumOf(model, /*living_only=*/true, /*workers_only=*/false);
   const Totals workers = SumOf(model, /*living_only=*/true, /*workers_only=*/true);
   const Totals all = SumOf(model, /*living_only=*/false, /*workers_only=*/false);
-  // Where nobody lives nothing is held, and that is known.
+  // If no process lives, no memory is held, and that is known.
   const bool none = living.processes == 0, known = none || living.memory_known;
   totals_.private_kib.Add(KnownKib(known, living.private_bytes));
   workers_private_kib_.Add(KnownKib(known, workers.private_bytes));
@@ -109,7 +109,7 @@ void PageSeries::Halve(size_t first, ProcessColumns* columns) {
   for (Column& column : columns->causes.columns) column.Halve(first);
 }
 
-// Rows that say nothing new take no room in a recording, but here they do: idle workers for days, or a file of lies.
+// Unchanged rows take no room in a recording, but do here: idle workers for days, or a hostile file.
 void PageSeries::Halve() {
   forecasts_.Add(forecast_);
   forecasts_.Halve();

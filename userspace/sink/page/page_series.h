@@ -1,5 +1,5 @@
-// The series of the page that have a value a sample: of each process, of all together, of limits, and what was forecast
-// then. Derives nothing: the figures are those of RunModel, SumOf() and ForecastOf().
+// The page's series with one value per sample: each process, the totals, limits, and the forecast at that time. Derives
+// nothing: the figures come from RunModel, SumOf() and Judge().
 #ifndef COWPROF_SINK_PAGE_PAGE_SERIES_H_
 #define COWPROF_SINK_PAGE_PAGE_SERIES_H_
 
@@ -14,11 +14,11 @@ namespace cowprof {
 
 class PageSeries {
  public:
-  // `most_rows`: of processes at samples. Where there are more, of each two samples the later one stays.
+  // `most_rows`: one row per process and sample. If there are more, only the later of each two samples is kept.
   explicit PageSeries(uint64_t most_rows = 16 << 20) : most_rows_(most_rows) {}
-  // `run` has the sample in it already.
+  // `run` already includes the sample.
   void Add(const Sample& sample, const Run& run);
-  // Sets times_ms, processes, totals, limits and forecasts. `forecast`: the one of now.
+  // Sets times_ms, processes, totals, limits and forecasts. `forecast`: the current one.
   void Write(const RunModel& model, const Forecast& forecast, ColumnFile* file, nlohmann::ordered_json* page) const;
 
  private:
@@ -60,14 +60,13 @@ class PageSeries {
   ProcessColumns totals_;
   Column workers_private_kib_;
   std::vector<LimitColumns> limits_;
-  // Of all samples, but perhaps for the last, whose row is not in the columns yet. A forecast costs milliseconds where
-  // many pages are known: of a long recording it is asked for at every second, fourth... sample, and stands until the
-  // next.
+  // Of all samples, except perhaps the last, whose row is not in the columns yet. A forecast costs milliseconds if many
+  // pages are known: in a long recording it is made at every second, fourth... sample only, and holds until the next.
   ForecastColumns forecasts_;
   ForecastRow forecast_;
 };
 
-// Of a sample, in whole milliseconds from 0 on.
+// The time of a sample in whole milliseconds, at least 0.
 uint64_t MillisecondsOf(absl::Duration t);
 
 }  // namespace cowprof

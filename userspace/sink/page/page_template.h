@@ -1,4 +1,4 @@
-// The viewer as web/ builds it: one HTML file with a placeholder for the data. The bytes come in by page_template.S.
+// The viewer as web/ builds it: one HTML file with a placeholder for the data. page_template.S embeds the bytes.
 #ifndef COWPROF_SINK_PAGE_PAGE_TEMPLATE_H_
 #define COWPROF_SINK_PAGE_PAGE_TEMPLATE_H_
 

@@ -1,5 +1,6 @@
-// The verdict on a recording: in words, and as cowprof.report/1. Pure: formats a model and what was found in it. The
-// only room that spells a key of the report; schema/report.schema.json fixes the format.
+// The verdict on a recording: in words, and as cowprof.report/1. Pure: formats a model and the findings. This directory
+// owns the report's keys, except those shared with the timeline (timeline/json_*.h); schema/report.schema.json fixes
+// the format.
 #ifndef COWPROF_SINK_REPORT_REPORT_H_
 #define COWPROF_SINK_REPORT_REPORT_H_
 
@@ -11,11 +12,11 @@
 namespace cowprof {
 
 nlohmann::ordered_json ReportJson(const RunModel& model, const Findings& findings);
-// Several lines, each ended; `complete` false says that the recording was cut off or still runs.
+// Several lines, each terminated. `complete`: false if the recording was cut off or still runs.
 std::string ReportText(const RunModel& model, const Findings& findings, bool complete);
 // "every copy counted", ...
 std::string ExactnessText(Exactness exactness);
-// "2 ring buffer events, ..."; empty on a healthy run.
+// "2 events, ..."; empty on a healthy run.
 std::string LossesText(const Losses& losses);
 
 }  // namespace cowprof

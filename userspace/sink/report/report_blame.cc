@@ -19,7 +19,7 @@ using Json = nlohmann::ordered_json;
 constexpr size_t kRowsInText = 8;
 constexpr size_t kTextColumns = 100;
 
-// What every row of every table has.
+// Adds what every row of every table has.
 Json WithCounts(Json json, const BlameRow& row, uint64_t page_bytes, const Blame& blame) {
   json["copies"] = row.copies;
   json["bytes"] = row.copies * page_bytes;
@@ -64,7 +64,7 @@ void AppendRows(absl::string_view title, const std::vector<std::pair<std::string
   }
 }
 
-// Arenas are many: one line for all of them, then the other regions.
+// One line per file and per other kind of region: there are many arenas. Most copied first.
 std::string RegionsText(const RunModel& model, const std::vector<RegionRow>& rows) {
   struct Group {
     uint64_t regions = 0, pages = 0, copied = 0;
@@ -98,7 +98,7 @@ std::string RegionsText(const RunModel& model, const std::vector<RegionRow>& row
   return out;
 }
 
-// Breaks at blanks; the first line begins with `first`, the others with as many blanks.
+// Breaks lines at blanks. The first begins with `first`, the others with as many blanks.
 std::string Indented(absl::string_view first, absl::string_view text) {
   std::string out(first), line;
   const std::string indent(first.size(), ' ');
@@ -115,7 +115,7 @@ std::string Indented(absl::string_view first, absl::string_view text) {
   return out;
 }
 
-// As it is, indented.
+// Indents each line; an empty line goes before each comment, others are dropped.
 std::string SketchText(const std::string& sketch) {
   std::string out;
   for (const absl::string_view line : absl::StrSplit(sketch, '\n', absl::SkipEmpty()))

@@ -1,4 +1,4 @@
-// The parts of the report that say who did it: causes, types, lines, native code, diagnoses. Owns
+// The parts of the report on what copied pages and why: causes, types, lines, native code, regions, diagnoses. Owns
 // the keys of these parts. Pure.
 #ifndef COWPROF_SINK_REPORT_REPORT_BLAME_H_
 #define COWPROF_SINK_REPORT_REPORT_BLAME_H_
@@ -10,7 +10,7 @@
 
 namespace cowprof {
 
-nlohmann::ordered_json CausesJson(const CauseCounts& causes, bool known);  // null each where not known
+nlohmann::ordered_json CausesJson(const CauseCounts& causes, bool known);  // all null if not known
 // The rows of by_type, by_line and by_native, at most `most` of each.
 nlohmann::ordered_json TypesJson(const BlameTables& tables, uint64_t page_bytes, size_t most);
 nlohmann::ordered_json LinesJson(const BlameTables& tables, uint64_t page_bytes, size_t most);
@@ -19,7 +19,7 @@ nlohmann::ordered_json RegionsJson(const RunModel& model, const std::vector<Regi
 nlohmann::ordered_json VerifyJson(const std::optional<VerifyFigures>& verified);  // null if nothing was compared
 nlohmann::ordered_json DiagnosesJson(const std::vector<Diagnosis>& diagnoses);
 
-// Tables of causes, types and lines, then the diagnoses with their advice. "" where nothing is known of causes.
+// Tables of causes, types and lines, then the diagnoses with their advice. "" if no causes are known.
 std::string BlameText(const RunModel& model, const Findings& findings);
 
 }  // namespace cowprof

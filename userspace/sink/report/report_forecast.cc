@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// JSON has no infinity: what has no end is null.
+// Null for infinity and NaN, which JSON lacks.
 Json Whole(double value) { return std::isfinite(value) ? Json(std::llround(value)) : Json(nullptr); }
 
 Json Seconds(const std::optional<absl::Duration>& time) {

@@ -1,5 +1,4 @@
-// How the forecast is spelled: the report's key `forecast`, and a few words for a line of the terminal. Called by
-// report_json.cc, report_text.cc and terminal.cc. Pure.
+// Formats the forecast: the report's key `forecast`, and a few words for the line of a tick. Pure.
 #ifndef COWPROF_SINK_REPORT_REPORT_FORECAST_H_
 #define COWPROF_SINK_REPORT_REPORT_FORECAST_H_
 

@@ -24,7 +24,7 @@ Count BytesOf(const Count& pages, const RunInfo& info) {
   return pages ? Count(*pages * info.page_bytes) : std::nullopt;
 }
 
-// Kernel time spent in copies, by what one costs here.
+// Kernel time spent on copies, from the cost of one on this host.
 Json CopySeconds(const Count& copies, const RunInfo& info) {
   if (!copies || info.copy_ns <= 0) return nullptr;
   return *copies * info.copy_ns / 1e9;
@@ -111,7 +111,7 @@ Json LimitJson(const LimitModel& limit) {
   return json;
 }
 
-// As the timeline has them, and with the pid of the process that grows.
+// As in the timeline, plus the pid of the process that grows.
 Json AlertsJson(const RunModel& model, const Findings& findings) {
   Json alerts = Json::array();
   for (const Alert& alert : findings.alerts) {

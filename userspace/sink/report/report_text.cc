@@ -1,5 +1,5 @@
-// The verdict in words, for a person in a hurry: first what happened, then per worker, then the limits, then how sure
-// it is.
+// The verdict in words, for a reader in a hurry: first what happened, then the processes, the causes and the limits,
+// last how exact the figures are.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -36,7 +36,7 @@ std::string LimitLine(const LimitModel& limit) {
                          figure(limit.peak));
 }
 
-// Those that copied most.
+// All processes but the target, those that copied most first.
 std::vector<const ProcessModel*> TopWorkers(const RunModel& model) {
   std::vector<const ProcessModel*> workers;
   for (const ProcessModel& process : model.processes) {

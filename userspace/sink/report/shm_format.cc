@@ -39,7 +39,7 @@ std::string OwnersText(const ShmSample& sample, const ShmSegment& segment, const
   return absl::StrJoin(texts, ", ");
 }
 
-// What the rows alone don't say.
+// What the rows alone don't show.
 std::vector<std::string> Remarks(const ShmSample& sample) {
   std::vector<std::string> lines;
   if (const std::optional<Batches> batches = BatchesIn(sample))
@@ -48,7 +48,7 @@ std::vector<std::string> Remarks(const ShmSample& sample) {
     lines.push_back(absl::StrCat("left behind: ", Plural(leaked.segments, "segment"), " without a living owner, ",
                                  HumanBytes(leaked.bytes), "; remove them by name from /dev/shm"));
   }
-  // A page or two are the folders' own.
+  // A page or two belong to the directories themselves.
   const uint64_t unexplained = sample.whole ? UnexplainedBytes(sample) : 0;
   if (unexplained >= kLeastUnexplained) {
     lines.push_back(absl::StrCat("unexplained: ", HumanBytes(unexplained),

@@ -12,9 +12,9 @@
 
 namespace cowprof {
 
-// Several lines, each ended. `names`: what to call an owner, by pid; one that isn't in it is its number.
+// Several lines, each terminated. `names`: of owners, by pid; an owner without a name is shown as its pid.
 std::string ShmText(const ShmSample& sample, size_t most_rows, const std::map<pid_t, std::string>& names);
-// The same for the look at which most was used; "" where there is nothing worth a line.
+// The same for the look that found most used; "" if that was less than 1 MiB, or there was no look.
 std::string ShmSection(const RunModel& model);
 
 }  // namespace cowprof

@@ -1,4 +1,4 @@
-// Widths are those of glibc's wcwidth(3), as most terminals have them. See columns.h.
+// Takes widths from glibc's wcwidth(3), with which most terminals agree.
 #include "sink/terminal/columns.h"
 
 #include <locale.h>
@@ -17,8 +17,8 @@ struct Glyph {
   size_t bytes, columns;
 };
 
-// wcwidth() asks the locale of the thread, and under sudo or in a container that is often "C", which knows ASCII only.
-// Names are UTF-8 whatever the locale.
+// wcwidth() uses the thread's locale, which under sudo or in a container is often "C" and knows ASCII only. Names are
+// UTF-8 in any locale.
 int WidthOf(wchar_t point) {
   static const locale_t utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr);
   if (utf8 == nullptr) return 1;
@@ -37,7 +37,7 @@ Glyph FirstOf(absl::string_view text) {
   return {bytes, static_cast<size_t>(WidthOf(point))};
 }
 
-// Bytes of the longest start of `text` that has at most `columns`.
+// Returns the length in bytes of the longest prefix of `text` that fits in `columns`.
 size_t Fitting(absl::string_view text, size_t columns) {
   size_t bytes = 0, used = 0;
   while (bytes < text.size()) {
@@ -66,7 +66,7 @@ std::string CutTo(absl::string_view text, size_t columns, Keep keep) {
   if (whole <= columns) return std::string(text);
   if (columns == 0) return "";
   if (keep == Keep::kStart) return absl::StrCat(text.substr(0, Fitting(text, columns - 1)), "…");
-  // What is skipped may end with half of a wide character too many.
+  // A wide character may lie across the cut: skip it whole.
   size_t skip = Fitting(text, whole - (columns - 1));
   if (ColumnsOf(text.substr(skip)) > columns - 1) skip += FirstOf(text.substr(skip)).bytes;
   return absl::StrCat("…", text.substr(skip));

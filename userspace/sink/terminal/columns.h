@@ -1,5 +1,5 @@
-// How wide text is on a terminal: a Chinese character takes two columns, an accent none. Called by the live screen; the
-// text is printable (format.h) UTF-8.
+// The width of text on a terminal: a Chinese character takes two columns, an accent none. Expects printable UTF-8, see
+// Printable() in model/format.h.
 #ifndef COWPROF_SINK_TERMINAL_COLUMNS_H_
 #define COWPROF_SINK_TERMINAL_COLUMNS_H_
 
@@ -11,13 +11,13 @@
 namespace cowprof {
 
 size_t ColumnsOf(absl::string_view text);
-// At most so many columns of it; "…" stands for what is missing, at the end or, where the end says most, in front.
+// Cuts text to at most `columns`; "…" replaces what is cut off, at the end or, with kEnd, at the start.
 enum class Keep { kStart, kEnd };
 std::string CutTo(absl::string_view text, size_t columns, Keep keep = Keep::kStart);
-// Exactly so many.
+// Cuts or pads to exactly `columns`.
 std::string PadTo(absl::string_view text, size_t columns, Keep keep = Keep::kStart);
 std::string PadLeft(absl::string_view text, size_t columns);
-// Broken at blanks; a word that is too long is cut.
+// Breaks lines at blanks; cuts a word that is too long.
 std::vector<std::string> WrapTo(absl::string_view text, size_t columns);
 
 }  // namespace cowprof

@@ -1,4 +1,4 @@
-// Short forms of what a recording says, for a line and for the screen. Pure.
+// Short texts about a recording, for the tick line and the live screen. Pure.
 #ifndef COWPROF_SINK_TERMINAL_LIVE_FORMAT_H_
 #define COWPROF_SINK_TERMINAL_LIVE_FORMAT_H_
 
@@ -10,7 +10,7 @@
 namespace cowprof {
 
 std::string FormatRate(double copies_per_second, uint64_t page_bytes);  // "+12.1 MiB/s"
-// "refcount 95 %, data 3 %": the largest causes of what the workers copied, from 1 % on.
+// "refcount 95 %, data 3 %": the largest causes of the workers' copies, down to 1 %.
 std::string FormatCauses(const Totals& workers, size_t most);
 std::vector<const ProcessModel*> LivingWorkers(const RunModel& model);
 

@@ -1,5 +1,5 @@
-// Lays the screen out: blocks of lines, each with what it needs at least; the room that is left goes to them in the
-// order of what matters.
+// Lays out the screen in blocks of lines. Each gets the rows that it needs at least, in order of importance; then the
+// rest is distributed in the same order.
 #include "sink/terminal/screen.h"
 
 #include <algorithm>
@@ -30,8 +30,8 @@ constexpr double kAlarmingRatio = 0.9;
 struct Block {
   Lines lines;
   size_t least = 1;
-  size_t rows = 0;      // that it gets
-  bool headed = false;  // its first line alone says nothing
+  size_t rows = 0;      // as distributed
+  bool headed = false;  // its first line is a heading, useless alone
 };
 
 Lines Wrapped(const std::string& text, int columns, Tone tone = Tone::kPlain) {
@@ -47,7 +47,7 @@ Lines Title(const RunModel& model, int columns) {
   return {{absl::StrCat(PadTo(left, columns - pid.size() - 2), "  ", pid), Tone::kStrong}};
 }
 
-// The latest of each limit and rule, unless it is over.
+// The latest alert of each rule and limit, unless it is over.
 Lines StandingAlerts(const std::vector<Alert>& alerts, int columns) {
   std::map<std::pair<AlertRule, LimitKey>, const Alert*> latest;
   for (const Alert& alert : alerts) latest[{alert.rule, alert.limit_key()}] = &alert;
@@ -68,7 +68,7 @@ std::string Bar(double ratio, size_t columns) {
   return absl::StrCat("[", std::string(full, '#'), std::string(inside - full, '.'), "]");
 }
 
-// One a line, the fullest first; those that don't exist last.
+// One limit per line, the fullest first; those that are not set last.
 Lines LimitRows(const RunModel& model, int columns) {
   std::vector<const LimitModel*> limits;
   for (const LimitModel& limit : model.limits) limits.push_back(&limit);
@@ -91,7 +91,7 @@ Lines LimitRows(const RunModel& model, int columns) {
   return lines;
 }
 
-// The lines of Python that copied most: " 71.2 %  coco.py:41  CocoDataset.__getitem__".
+// The Python lines that copied most: " 71.2 %  coco.py:41  CocoDataset.__getitem__".
 Lines PythonLines(const Findings& findings, int columns) {
   const std::string causes = FormatCauses(findings.workers, kCauses);
   if (causes.empty()) return {};
@@ -100,7 +100,7 @@ Lines PythonLines(const Findings& findings, int columns) {
     if (lines.size() > kMostPythonLines) break;
     if (row.frame.file.empty() || row.share < 0.01) continue;
     const std::string name = Printable(row.frame.function);
-    // The end of a path says most of it.
+    // The end of a path is its most informative part.
     const std::string position = absl::StrCat(Printable(row.frame.file, 1000), ":", row.frame.line);
     const size_t room = columns - 10, name_room = std::min(ColumnsOf(name), room / 2);
     const std::string where = CutTo(position, SaturatingSubtract(room, name_room + 2), Keep::kEnd);
@@ -109,7 +109,7 @@ Lines PythonLines(const Findings& findings, int columns) {
   return lines;
 }
 
-// Cells of a row of the table; narrow terminals show fewer of them.
+// A row of the table. Narrow terminals show fewer cells.
 std::string TableRow(const std::string& role, const std::string& pid, const std::vector<std::string>& figures,
                      int columns) {
   constexpr size_t kFigureColumns = 12;
@@ -137,7 +137,7 @@ std::string RowOf(const std::string& name, const Totals& sum, uint64_t page_byte
                   columns);
 }
 
-// Head, the workers' sum, the parent, and the workers, those with most private memory first.
+// Heading, sum of the workers, parent, then the workers, those with most private memory first.
 Lines Processes(const RunModel& model, const Totals& living_workers, int columns) {
   const uint64_t page_bytes = model.info.page_bytes;
   Lines lines = {{TableRow("", "pid", {"private", "copied", "now", "still shared"}, columns), Tone::kStrong},
@@ -157,12 +157,12 @@ Lines Footer(const RunModel& model, const std::string& page, int columns) {
     lines.push_back({CutTo(absl::StrCat("lost: ", losses), columns), Tone::kAlarm});
   lines.push_back(
       {CutTo(absl::StrCat(ExactnessText(model.info.exactness), "; Ctrl-C ends the recording"), columns), Tone::kQuiet});
-  // Half of an address is of no use.
+  // A truncated address is useless.
   if (!page.empty() && page.size() <= static_cast<size_t>(columns)) lines.push_back({page, Tone::kQuiet});
   return lines;
 }
 
-// `rows` for all of them: first what each needs, then what each has to say, in their order.
+// Distributes `rows` among the blocks in their order: first what each needs at least, then what each can fill.
 void Share(size_t rows, const std::vector<Block*>& blocks) {
   for (const bool all : {false, true}) {
     for (Block* block : blocks) {
@@ -174,7 +174,7 @@ void Share(size_t rows, const std::vector<Block*>& blocks) {
   }
 }
 
-// The lines that a block has room for; the last tells of those that are not there.
+// Appends as many lines as the block has rows. Under a heading, the last one says how many are missing.
 void Lay(const Block& block, int columns, Lines* out) {
   if (block.headed && block.rows < 2) return;
   out->insert(out->end(), block.lines.begin(), block.lines.begin() + block.rows);
@@ -198,7 +198,7 @@ std::vector<ScreenLine> Screen(const RunModel& model, const Findings& findings, 
   Block python = {PythonLines(findings, columns), 2, 0, /*headed=*/true};
   Block processes = {Processes(model, findings.living_workers, columns), 3, 0, /*headed=*/true};
   Block footer = {Footer(model, frame.page, columns), 1};
-  // Blocks are parted by an empty line where there is room for all of them.
+  // Empty lines separate the blocks if the screen has 24 rows or more.
   const std::vector<Block*> shown = {&title, &alerts, &forecast, &finding, &limits, &python, &processes, &footer};
   const auto filled = [&] {
     return std::count_if(shown.begin(), shown.end(), [](const Block* block) { return !block->lines.empty(); });

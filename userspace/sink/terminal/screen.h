@@ -16,8 +16,8 @@ struct ScreenFrame {
   std::string page;  // address of the page that follows the run; "": none
 };
 
-// At most `size.rows` lines of at most `size.columns`; what matters most is there at any size, and below 40x10 it is
-// one line. `findings` of Detail::kScreen.
+// Returns at most `size.rows` lines of at most `size.columns`, with the most important at any size; below 40x10, one
+// line. `findings` need Detail::kScreen.
 std::vector<ScreenLine> Screen(const RunModel& model, const Findings& findings, const ScreenFrame& frame);
 
 }  // namespace cowprof

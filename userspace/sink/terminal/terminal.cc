@@ -1,4 +1,5 @@
-// Writes the lines of the live view; the screen is screen.cc's. The final report is report_text's.
+// One sink for each TerminalMode, and the line of a tick. screen.cc lays out the screen; report_text.cc writes the
+// final report.
 #include "sink/terminal/terminal.h"
 
 #include <unistd.h>
@@ -49,7 +50,7 @@ class LineTerminal : public Sink {
   bool ticks_, colour_;
 };
 
-// Takes the terminal with the first sample: what is said before that stays on it.
+// Takes the terminal at the first sample, so that earlier messages stay on it.
 class ScreenTerminal : public Sink {
  public:
   ScreenTerminal(FILE* out, std::string page) : screen_(fileno(out)), page_(std::move(page)) {}

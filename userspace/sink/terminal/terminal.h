@@ -1,5 +1,5 @@
-// What a person sees while the recording runs: one line a tick, or a screen that refreshes. Plain text with a little
-// colour; names of the target's choosing are made printable.
+// What a person sees while the recording runs: one line per tick, or a screen that refreshes. Plain text with a little
+// colour; names that the target chose are made printable.
 #ifndef COWPROF_SINK_TERMINAL_TERMINAL_H_
 #define COWPROF_SINK_TERMINAL_TERMINAL_H_
 
@@ -17,10 +17,10 @@ enum class TerminalMode { kQuiet, kAlerts, kLines, kScreen };  // kAlerts: lines
 // `page`: address of the page that is served; "": none.
 std::unique_ptr<Sink> NewTerminal(TerminalMode mode, FILE* out, const std::string& page);
 
-// Whether there is a terminal that can be a screen.
+// Whether `out` is a terminal that can show a screen.
 bool CanShowScreen(FILE* out);
 
-// The line of a tick, without its end: "12.0 s  2 workers  copied 312.4 MiB (+12.1 MiB/s) ...".
+// The line of a tick, without the newline: "12.0 s  2 workers  copied 312.4 MiB (+12.1 MiB/s) ...".
 std::string TickLine(const RunModel& model, const Findings& findings);
 
 }  // namespace cowprof

@@ -1,4 +1,4 @@
-// Draws whole screens: 4 KB once a tick. See terminal_screen.h.
+// Redraws the whole screen each time: 4 KB once per tick.
 #include "sink/terminal/terminal_screen.h"
 
 #include <signal.h>
@@ -20,29 +20,29 @@ constexpr absl::string_view kEnter = "\x1b[?1049h\x1b[?25l";
 constexpr absl::string_view kLeave = "\x1b[H\x1b[J\x1b[?25h\x1b[?1049l";
 constexpr absl::string_view kHome = "\x1b[H", kEndOfLine = "\x1b[K", kBelow = "\x1b[J", kReset = "\x1b[0m";
 
-// What ends cowprof without a destructor being run.
+// Signals that end cowprof without running destructors.
 constexpr int kDeadly[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGSYS};
 
-// The terminal that is taken, for a signal handler.
+// The terminal that was taken, for the signal handler.
 struct Taken {
   int fd = -1;
-  bool quieted = false;  // `before` holds
+  bool quieted = false;  // `before` is valid
   termios before;
 } taken;
 
 void Put(int fd, absl::string_view text) {
   while (!text.empty()) {
     const ssize_t wrote = write(fd, text.data(), text.size());
-    if (wrote <= 0) return;  // a terminal that is gone
+    if (wrote <= 0) return;  // the terminal is gone
     text.remove_prefix(wrote);
   }
 }
 
-// Calls nothing but write(2), ioctl(2) and tcsetattr(3): a signal handler may.
+// Async-signal-safe: calls only write(2), tcgetpgrp(3), getpgrp(2) and tcsetattr(3).
 void GiveBack() {
   if (taken.fd < 0) return;
   Put(taken.fd, kLeave);
-  // From the background it would stop us.
+  // From the background, tcsetattr() would stop us.
   if (taken.quieted && tcgetpgrp(taken.fd) == getpgrp()) tcsetattr(taken.fd, TCSADRAIN, &taken.before);
   taken.fd = -1;
 }
@@ -59,7 +59,7 @@ void CatchDeadlySignals() {
   for (int signal : kDeadly) {
     struct sigaction before;
     sigaction(signal, nullptr, &before);
-    if (before.sa_handler == SIG_DFL) sigaction(signal, &action, nullptr);  // one that is ignored kills nobody
+    if (before.sa_handler == SIG_DFL) sigaction(signal, &action, nullptr);  // ignored signals don't kill
   }
 }
 
@@ -90,7 +90,7 @@ ScreenSize TerminalScreen::size() const {
 void TerminalScreen::Enter() {
   entered_ = true;
   taken.fd = fd_;
-  // What is typed meanwhile is not to be seen between the lines.
+  // Turn echo off: typed characters would appear between the lines.
   taken.quieted = tcgetattr(fd_, &taken.before) == 0;
   if (taken.quieted) {
     termios quiet = taken.before;
@@ -107,8 +107,8 @@ void TerminalScreen::Show(const std::vector<ScreenLine>& lines) {
   std::string text(kHome);
   for (size_t i = 0; i < lines.size(); ++i) {
     const absl::string_view tone = colour ? Colour(lines[i].tone) : "";
-    // Erased first: after a line that is full, the cursor still stands on its last character. And no newline after the
-    // last line: it would scroll.
+    // Erase first: after a full line, the cursor is still on its last character. No newline after the last line: it
+    // would scroll.
     absl::StrAppend(&text, i == 0 ? "" : "\r\n", kEndOfLine, tone, lines[i].text, tone.empty() ? "" : kReset);
   }
   if (lines.size() < static_cast<size_t>(size().rows)) absl::StrAppend(&text, "\r\n", kBelow);

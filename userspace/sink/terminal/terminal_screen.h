@@ -1,9 +1,9 @@
-// The terminal as a screen: takes it, draws lines on it, and gives it back as it was, whatever ends cowprof (but for
-// kill -9: then `reset` helps). Called by terminal.cc, which has the lines; owns every escape sequence of the screen.
+// The terminal as a screen: takes it, draws lines on it, and restores it, whatever ends cowprof (except kill -9: then
+// `reset` helps). Owns every escape sequence of the screen.
 //
-// Seven sequences of the VT100 and xterm, which every terminal of today understands. ncurses would do the same with a
-// description of the terminal that has to be there, input that we don't read, and its own handling of signals, where
-// the recording loop takes them by descriptor.
+// Uses only sequences of the VT100 and xterm, which every terminal today understands. ncurses would need a description
+// of the terminal, would handle input, which we don't read, and signals, which the recording loop takes through a
+// descriptor.
 #ifndef COWPROF_SINK_TERMINAL_TERMINAL_SCREEN_H_
 #define COWPROF_SINK_TERMINAL_TERMINAL_SCREEN_H_
 
@@ -29,7 +29,7 @@ class TerminalScreen {
   TerminalScreen(const TerminalScreen&) = delete;
   TerminalScreen& operator=(const TerminalScreen&) = delete;
 
-  // A job in the background has no screen.
+  // A background job must not draw.
   bool in_foreground() const;
   ScreenSize size() const;
   // Takes the terminal if it is not taken yet.
