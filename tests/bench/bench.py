@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Measures what being profiled costs: bare, with cowprof, with `perf record` of every page fault, with a psutil loop.
 
-Run as root: tests/bench/bench.py [--short]. Rounds are interleaved (bare, cowprof, perf, psutil, bare, ...) in one run of each
+Run as root: tests/bench/bench.py [--short] [--before COWPROF]. Rounds are interleaved (bare, cowprof, perf, psutil, bare, ...) in one run of each
 workload and compared with the bare round beside them; the table shows medians and extremes. Prints, never asserts.
 """
 import argparse
@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import unittest.mock
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "system"))
@@ -42,21 +43,39 @@ while True:
 
 @contextlib.contextmanager
 def unwatched(_pid, _folder):
-    yield
+    yield {}
+
+
+def own_figures(pid):
+    """What a recorder has taken so far: its peak resident MiB and its CPU seconds."""
+    status = (Path("/proc") / str(pid) / "status").read_text()
+    ticks = (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[11:13]
+    return {"own_mib": int(re.search(r"VmHWM:\s+(\d+)", status)[1]) / 1024, "own_cpu": sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")}
 
 
 @contextlib.contextmanager
 def watched_by_cowprof(pid, folder, *options):
-    path = folder / "recording.json"
+    """Yields a dict, which has own_figures() at the end."""
+    path, own = folder / "recording.json", {}
     path.unlink(missing_ok=True)
-    recording = harness.attach(pid, path, "--interval", INTERVAL, *options)
+    recording = harness.attach(pid, path, "--quiet", "--interval", INTERVAL, *options)
     try:
         recording.await_sample()
-        yield
+        yield own
         if recording.popen.poll() is None:
+            own.update(own_figures(recording.pid))
             recording.interrupt()
     finally:
         recording.stop()
+
+
+def watched_by(program):
+    """An observer like watched_by_cowprof() with another build of it."""
+    @contextlib.contextmanager
+    def observer(pid, folder, *options):
+        with unittest.mock.patch.object(harness, "COWPROF", program), watched_by_cowprof(pid, folder, *options) as own:
+            yield own
+    return observer
 
 
 @contextlib.contextmanager
@@ -73,7 +92,7 @@ def watched_by_perf(pid, folder):
             orders.write("enable\n")
             orders.flush()
             answers.readline()
-            yield
+            yield {}
         perf.send_signal(signal.SIGINT)
 
 
@@ -82,7 +101,7 @@ def watched_by_psutil(pid, _folder):
     command = [harness.PYTHON, "-c", PSUTIL_LOOP, str(pid)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as loop:
         loop.stdout.readline()
-        yield
+        yield {}
         loop.kill()
 
 
@@ -190,7 +209,7 @@ def train_once(options, observer, folder):
     training = harness.Process(command, stderr=subprocess.DEVNULL)
     try:
         training.await_line("event", "start")
-        with observer(training.pid, folder):
+        with observer(training.pid, folder) as own:
             training.await_line("event", "end", seconds=300)
         before = cpu_seconds_of_children()
         training.finish()
@@ -198,7 +217,7 @@ def train_once(options, observer, folder):
         training.stop()
     epochs = [line for line in training.lines if line["event"] == "epoch"]
     rate = sum(line["batches"] for line in epochs) / sum(line["seconds"] for line in epochs)
-    return {"rate": rate, "cpu": cpu_seconds_of_children() - before}
+    return {"rate": rate, "cpu": cpu_seconds_of_children() - before, **own}
 
 
 def measure_training(options, observers, folder):
@@ -220,17 +239,18 @@ PIECES = {
 }
 
 
-def measure_python(options, _observers, folder):
+def measure_python(options, observers, folder):
     """Copies of pages of Python objects. A warm-up round lets cowprof learn the instructions before each measured round."""
-    results = {name: [] for name in PIECES}
+    pieces = {**PIECES, **({"before": ()} if "before" in observers else {})}
+    results = {name: [] for name in pieces}
     script = Path(__file__).with_name("python_copies.py")
     process = harness.Process([harness.PYTHON, script, str(options.pages)])
     try:
         process.await_line("role", "ready", seconds=120)
         next_line(process)
         for _ in range(options.rounds):
-            for name, flags in PIECES.items():
-                observer = unwatched if name == "bare" else watched_by_cowprof
+            for name, flags in pieces.items():
+                observer = observers.get(name, watched_by_cowprof)
                 with observer(process.pid, folder, *flags):
                     if name != "bare":
                         next_line(process)
@@ -262,9 +282,9 @@ def print_rows(title, unit, figure, goal, results, observers):
         print(f"\n| what | unit | {' | '.join(results)} | goal for cowprof |\n|---|---|{'---|' * len(results)}---|")
         observers = results
     for name in observers:
-        values = [row[figure] for row in results[name]]
-        change = "" if name == "bare" else f"<br>{paired_change(name, results, figure)}"
-        cells.append(cell(values) + change)
+        values = [row[figure] for row in results[name] if figure in row]
+        change = f"<br>{paired_change(name, results, figure)}" if name != "bare" and figure in results["bare"][0] else ""
+        cells.append(cell(values) + change if values else "")
     print(f"| {title} | {unit} | {' | '.join(cells)} | {goal} |", flush=True)
 
 
@@ -283,6 +303,8 @@ BENCHMARKS = {
     "training": (measure_training, [
         ("DataLoader", "batches/s", "rate", "≥ −1 %"),
         ("DataLoader, CPU time of the whole training", "s", "cpu", ""),
+        ("the same, of the recorder", "s", "own_cpu", ""),
+        ("the same, resident, of the recorder at most", "MiB", "own_mib", "≤ 40"),
     ]),
     "paced": (measure_paced, [
         ("work done by workers with 10,000 copies/s each", "units/s", "units_per_second", "≥ −1 %"),
@@ -306,6 +328,7 @@ def parse_arguments():
     parser.add_argument("--short", action="store_true", help="a few seconds each, to show that everything runs; the figures mean nothing")
     parser.add_argument("--only", choices=BENCHMARKS, action="append", help="run only this benchmark (repeatable)")
     parser.add_argument("--observers", help="comma-separated list of " + ", ".join(OBSERVERS))
+    parser.add_argument("--before", metavar="COWPROF", type=Path, help="another build of cowprof, measured in the same rounds")
     parser.add_argument("--rounds", type=int, help="rounds per observer")
     parser.add_argument("--size", type=int, help="size in MiB of the worker that measures mmap")
     options = parser.parse_args()
@@ -322,6 +345,8 @@ def main():
     observers = usable_observers()
     if options.observers:
         observers = {name: OBSERVERS[name] for name in ["bare", *options.observers.split(",")]}
+    if options.before:
+        observers["before"] = watched_by(options.before)
     print_head(options, observers)
     with tempfile.TemporaryDirectory(prefix="cowprof-bench-") as folder:
         for name in options.only or BENCHMARKS:

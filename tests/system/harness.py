@@ -187,7 +187,8 @@ class Recording:
     def stop(self):
         if self.popen.poll() is None:
             self.popen.kill()
-        self.popen.communicate()
+        if not (self.popen.stderr and self.popen.stderr.closed):
+            self.popen.communicate()
 
     def timeline(self):
         document = load_json(self.path)

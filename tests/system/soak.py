@@ -81,7 +81,7 @@ def soak(minutes, looks, workers, batches, folder, say=print):
     say(HEADER)
     figures = []
     with training(workers, batches) as train:
-        recording = harness.attach(train.pid, Path(folder) / "soak.json")
+        recording = harness.attach(train.pid, Path(folder) / "soak.json", "--quiet")
         try:
             recording.await_sample()
             began, meter = time.monotonic(), usage.Meter(recording.pid)

@@ -42,7 +42,7 @@ def watch_storm(recording, storm):
 def test_a_thousand_forks_a_second(seconds, start_workload, start_recording, figure):
     storm = start_workload("many_forks", f"--forks={seconds * RATE}", f"--rate={RATE}", "--wait", "--linger")
     storm.await_line("role", "ready")
-    recording = start_recording(storm.pid)
+    recording = start_recording(storm.pid, "--quiet")
     recording.await_sample()
     storm.go()
     resident, share = watch_storm(recording, storm)

@@ -97,7 +97,7 @@ def test_a_file_that_is_moved_while_it_is_written(tree, start_recording, tmp_pat
 
 
 def test_a_file_that_is_removed_while_it_is_written(tree, start_recording, figure):
-    recording = start_recording(tree.pid, "--interval", "50ms")
+    recording = start_recording(tree.pid, "--quiet", "--interval", "50ms")
     recording.await_sample()
     recording.path.unlink()
     (held,) = [link for link in Path(f"/proc/{recording.pid}/fd").iterdir() if os.readlink(link) == f"{recording.path} (deleted)"]
@@ -170,7 +170,7 @@ def test_no_memory_for_cowprof(tree, start_recording, figure):
     """With too little memory cowprof ends with one line or is OOM-killed; the target continues either way."""
     needs("memory cgroup", memory_root() is not None, "no memory cgroup that can be divided")
     with MemoryGroup(16 << 20) as group:
-        recording = start_recording(tree.pid, "--duration", "1s", preexec_fn=group.join)
+        recording = start_recording(tree.pid, "--quiet", "--duration", "1s", preexec_fn=group.join)
         status = recording.wait()
     assert status in (-signal.SIGKILL, 0, 1, 5), (status, recording.stderr)
     assert len(recording.stderr.splitlines()) <= 1, recording.stderr
@@ -198,7 +198,7 @@ def test_few_descriptors_for_cowprof(tmp_path, figure):
 @pytest.mark.parametrize("megabytes", [512, 128, 64])
 def test_little_address_space_for_cowprof(megabytes, tree, start_recording, figure):
     bound = megabytes << 20
-    recording = start_recording(tree.pid, "--duration", "1s", "--interval", "100ms",
+    recording = start_recording(tree.pid, "--quiet", "--duration", "1s", "--interval", "100ms",
                                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (bound, bound)))
     status = recording.wait()
     figure("limits on cowprof", f"RLIMIT_AS of {megabytes} MB on cowprof", f"exit status {status}, {len(recording.stderr.splitlines())} lines")

@@ -9,26 +9,35 @@
 namespace cowprof {
 namespace {
 
-// Returns the length of the UTF-8 sequence at the front of `text`; 0 if it is malformed, overlong, a surrogate or a
-// control character (C0, DEL, C1, zero-width characters, line separators, and bidirectional controls, which reorder a
-// terminal's line).
-size_t PrintableSequence(absl::string_view text) {
+// A UTF-8 sequence at the front of a text; length 0: it is malformed, overlong or a surrogate.
+struct Sequence {
+  size_t length = 0;
+  uint32_t point = 0;
+};
+
+Sequence SequenceOf(absl::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = byte(0);
-  if (lead < 0x80) return lead >= 0x20 && lead != 0x7f ? 1 : 0;
+  if (lead < 0x80) return {1, lead};
   const size_t length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
-  if (lead < 0xc2 || lead > 0xf4 || text.size() < length) return 0;
+  if (lead < 0xc2 || lead > 0xf4 || text.size() < length) return {};
   uint32_t point = lead & (0xff >> (length + 1));
   for (size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) return 0;
+    if ((byte(i) & 0xc0) != 0x80) return {};
     point = point << 6 | (byte(i) & 0x3f);
   }
   constexpr uint32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
-  if (point < kLeast[length] || point > 0x10ffff || (point >= 0xd800 && point <= 0xdfff)) return 0;
-  const bool control = point < 0xa0 || point == 0x61c || (point >= 0x200b && point <= 0x200f) ||
-                       (point >= 0x2028 && point <= 0x202e) || (point >= 0x2066 && point <= 0x2069) || point == 0xfeff;
-  return control ? 0 : length;
+  if (point < kLeast[length] || point > 0x10ffff || (point >= 0xd800 && point <= 0xdfff)) return {};
+  return {length, point};
 }
+
+// C0, DEL, C1, zero-width characters, line separators, and bidirectional controls, which reorder a terminal's line.
+bool IsControl(uint32_t point) {
+  return point < 0x20 || (point >= 0x7f && point < 0xa0) || point == 0x61c || (point >= 0x200b && point <= 0x200f) ||
+         (point >= 0x2028 && point <= 0x202e) || (point >= 0x2066 && point <= 0x2069) || point == 0xfeff;
+}
+
+std::string Escaped(char byte) { return absl::StrFormat("\\x%02x", static_cast<unsigned char>(byte)); }
 
 }  // namespace
 
@@ -69,11 +78,21 @@ std::string Plural(uint64_t count, absl::string_view noun) {
 std::string Printable(absl::string_view text, size_t max_bytes) {
   std::string out;
   while (!text.empty()) {
-    const size_t length = PrintableSequence(text);
-    const std::string piece = length > 0 ? std::string(text.substr(0, length))
-                                         : absl::StrFormat("\\x%02x", static_cast<unsigned char>(text[0]));
+    const Sequence sequence = SequenceOf(text);
+    const size_t length = IsControl(sequence.point) ? 0 : sequence.length;
+    const std::string piece = length > 0 ? std::string(text.substr(0, length)) : Escaped(text[0]);
     if (out.size() + piece.size() > max_bytes) return out + "...";
     out += piece;
+    text.remove_prefix(std::max<size_t>(length, 1));
+  }
+  return out;
+}
+
+std::string ValidUtf8(absl::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const size_t length = SequenceOf(text).length;
+    absl::StrAppend(&out, length > 0 ? text.substr(0, length) : Escaped(text[0]));
     text.remove_prefix(std::max<size_t>(length, 1));
   }
   return out;

@@ -22,6 +22,8 @@ std::string Plural(uint64_t count, absl::string_view noun);  // "1 worker", "2 w
 // A name chosen by the target, made safe to print: control characters and bytes that are not UTF-8 become \xNN, and
 // text beyond `max_bytes` becomes "...".
 std::string Printable(absl::string_view text, size_t max_bytes = 120);
+// Bytes that are not UTF-8 become "\xNN", as in Printable(); all else stays.
+std::string ValidUtf8(absl::string_view text);
 
 // The name of a limit for a person: "shared memory (/dev/shm)".
 std::string FormatLimit(const LimitSample& limit);

@@ -21,8 +21,9 @@ namespace cowprof {
 
 using Json = nlohmann::ordered_json;
 
-// Names come from the target and may contain any bytes; the output is valid UTF-8 nevertheless.
-inline std::string Dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+// Names come from the target and may contain any bytes; the output is valid UTF-8 nevertheless, and reads as
+// Printable() shows the names.
+std::string Dump(const Json& json);
 
 // To the microsecond, as it was written.
 inline absl::Duration Rounded(double seconds) {

@@ -1,6 +1,7 @@
 // Another process writes into the pages that a child shares with its parent, by process_vm_writev(2) or, with --mem, through
 // /proc/PID/mem. The writer is the parent or, with --outside, an orphan that belongs to no target. Such writes raise no exception.
 //   foreign_writes [--pages=4000] [--mem] [--outside] [--wait] [--linger]
+#define _GNU_SOURCE
 #include <sys/uio.h>
 
 #include "workload.h"

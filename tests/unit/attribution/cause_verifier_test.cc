@@ -200,7 +200,8 @@ TEST_CASE("rounds go on where the last ended: all pages are compared in the end"
   }
 }
 
-TEST_CASE("the draw is fair to early and late pages, whatever the pieces they come in and however little is read") {
+TEST_CASE("the draw is fair to early and late pages, whatever the pieces they come in and however little is read",
+          "[long]") {
   constexpr int kRounds = 3000, kPages = 1000, kDrawn = 64;
   Processes both(kPages);
   // A budget that is used up by the first piece: the sleep is longer than the wall allows.

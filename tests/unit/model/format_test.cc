@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <string>
 
 #include "absl/strings/match.h"
@@ -144,6 +145,18 @@ TEST_CASE("every pair of bytes prints as UTF-8 without controls") {
       REQUIRE_FALSE(absl::StrContains(printed, "\x7f"));
       REQUIRE(Printable(printed) == printed);
     }
+  }
+}
+
+TEST_CASE("what is not UTF-8 is escaped as it is printed, and nothing else") {
+  for (const auto& [text, valid] : std::map<std::string, std::string>{{"", ""},
+                                                                      {"a\n\x7f\u202e\u20ac", "a\n\x7f\u202e\u20ac"},
+                                                                      {"bad\xff\xfe", "bad\\xff\\xfe"},
+                                                                      {"cut\xe2\x82", "cut\\xe2\\x82"},
+                                                                      {"\xed\xa0\x80", "\\xed\\xa0\\x80"}}) {
+    INFO(valid);
+    CHECK(ValidUtf8(text) == valid);
+    CHECK(Printable(ValidUtf8(text)) == Printable(text));
   }
 }
 

@@ -84,7 +84,7 @@ void CheckEstimate(const Reading& reading, double truth, double tolerance) {
 
 }  // namespace
 
-TEST_CASE("small objects, shuffled: within 15 % when a fifth is copied") {
+TEST_CASE("small objects, shuffled: within 15 % when a fifth is copied", "[long]") {
   const Planted planted = SmallObjects(65'536, 12);
   for (const int workers : {1, 2, 4, 16}) {
     for (const double fraction : {0.2, 0.5, 0.9}) {
@@ -96,7 +96,7 @@ TEST_CASE("small objects, shuffled: within 15 % when a fifth is copied") {
 
 // What the dicts of a real data set do: of four pools one has mostly what nobody reads (keys of dicts), and few objects
 // of the data (short strings), so that a worker copies less than half of its pages in an epoch.
-TEST_CASE("pools that are shared with what is not read") {
+TEST_CASE("pools that are shared with what is not read", "[long]") {
   Planted planted = {.pages = 65'536};
   for (uint64_t page = 0; page < planted.pages; ++page) {
     const int items = page / 4 % 4 == 3 ? 2 : 16;
@@ -135,7 +135,7 @@ TEST_CASE("large objects, shuffled: pages without a head are not counted as read
   CheckEstimate(Read(planted, 2, true, 0.2), planted.pool.size(), 0.30);  // if they read on: one epoch is half of it
 }
 
-TEST_CASE("large objects of several workers: how far they go is known of workers that end with the epoch") {
+TEST_CASE("large objects of several workers: how far they go is known of workers that end with the epoch", "[long]") {
   Planted planted = LargeObjects(60'000);
   const double heads_each = 1.0 * planted.page_of_item.size() / planted.pool.size();
   for (const int workers : {2, 4}) {
@@ -248,7 +248,7 @@ TEST_CASE("nothing is said of little") {
   CHECK_FALSE(pool.estimate());
 }
 
-TEST_CASE("the sample is bounded, and still good") {
+TEST_CASE("the sample is bounded, and still good", "[long]") {
   const Planted planted = SmallObjects(1 << 21, 1);  // 8 GiB
   WorkingSetEstimator pool;
   std::mt19937_64 random(5);

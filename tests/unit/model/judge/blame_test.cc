@@ -164,7 +164,7 @@ TEST_CASE("blame: uncertainty is 1.96 sigma of a binomial") {
 // does, two processes with periods of their own, and the copies after the last sample in no place. The interval has to
 // hold what the program does in about 19 of 20 recordings: much fewer, and it promises too much; all of them, and it
 // says nothing. What this very run did is held a little more often, since a part of it was looked at.
-TEST_CASE("blame: 19 of 20 intervals hold the true share") {
+TEST_CASE("blame: 19 of 20 intervals hold the true share", "[long]") {
   std::mt19937_64 random(20);
   constexpr int kRecordings = 1500;
   const double share = GENERATE(0.05, 0.3, 0.6);

@@ -56,7 +56,8 @@ class Hook {
     hook_->Take(HookRunFor(alert, model_));
   }
   void Await(const std::string& file) {
-    for (const absl::Duration end = BootTime() + absl::Seconds(20); access((tree_.root() + file).c_str(), F_OK) != 0;) {
+    for (const absl::Duration end = BootTime() + absl::Seconds(120);
+         access((tree_.root() + file).c_str(), F_OK) != 0;) {
       REQUIRE(BootTime() < end);
       hook_->Poll();
       absl::SleepFor(absl::Milliseconds(5));
@@ -237,7 +238,7 @@ TEST_CASE("the end of a recording ends a hook that hangs, and all that it starte
   pid_t pid = 0;
   std::ifstream(hook.root() + "/pid") >> pid;
   REQUIRE(pid > 0);
-  for (const absl::Duration end = BootTime() + absl::Seconds(20); kill(-pid, 0) == 0;
+  for (const absl::Duration end = BootTime() + absl::Seconds(120); kill(-pid, 0) == 0;
        absl::SleepFor(absl::Milliseconds(5)))
     REQUIRE(BootTime() < end);
 }

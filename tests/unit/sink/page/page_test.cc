@@ -263,7 +263,7 @@ TEST_CASE("page: many checkpoints are merged two by two, and the last one stays"
   }
 }
 
-TEST_CASE("page: of too many events those that say least are left out, and counted") {
+TEST_CASE("page: of too many events those that say least are left out, and counted", "[long]") {
   Made made;
   made.Add({.events = {Process(0, -1)}});
   Sample sample = {.t = absl::Seconds(1)};
