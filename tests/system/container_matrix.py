@@ -163,7 +163,7 @@ def check_post_mortem(view, folder):
     assert bus["text"].startswith("killed by SIGBUS: /dev/shm (64.0 MiB) is full"), bus
     assert re.match(rf"killed by SIGSEGV in .*\.so\S* at {container.PREFIX}/lib/\S+/ctypes/__init__.py:\d+ in string_at$", crash["text"]), crash
     if not view.sees_host:
-        assert killed["text"].endswith("outside of this container"), killed
+        assert killed["text"].endswith("outside this container"), killed
     else:
         assert killed["text"].endswith(f"(pid {os.getpid()})"), killed
 

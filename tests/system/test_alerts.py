@@ -187,7 +187,7 @@ def test_unsafe_hooks_are_refused_at_the_start(open_folder):
     open_folder.chmod(0o755)
     os.chown(hook, harness.NOBODY, harness.NOBODY)
     assert "chown" in refused("--on-alert", hook)
-    assert "never closed" in refused("--on-alert", f"{hook} 'x")
+    assert "missing closing '" in refused("--on-alert", f"{hook} 'x")
     assert "no command" in refused("--on-alert", " ")
 
 
@@ -283,6 +283,6 @@ def test_recorder_warns_when_it_shares_the_targets_cgroup(tmp_path, start_worklo
         finally:
             inside.stop()
     assert int(locked) > 0
-    assert inside.stderr.count("this recording itself runs in cgroup") == 1
+    assert inside.stderr.count("cowprof itself runs in cgroup") == 1
     assert [note for note in notes_of(inside.timeline()) if group.folder.name in note or "OOM killer" in note]
     assert "itself runs in" not in outside.stderr and not notes_of(outside.timeline())

@@ -114,8 +114,8 @@ def test_a_recorder_warns_when_it_shares_the_containers_limit(box, tmp_path):
         inside = box.run(container.COWPROF, "--attach", target.inner_pid, *options, "/tmp/fate.json")
         outside = harness.run_cowprof("--attach", target.host_pid, *options, tmp_path / "fate.json")
     assert (inside.returncode, outside.returncode) == (0, 0)
-    assert "this recording itself runs in" in inside.stderr and "512.0 MiB" in inside.stderr
-    assert "this recording itself runs in" not in outside.stderr
+    assert "cowprof itself runs in" in inside.stderr and "512.0 MiB" in inside.stderr
+    assert "cowprof itself runs in" not in outside.stderr
 
 
 # ---- What can't work ----
@@ -141,7 +141,7 @@ def test_an_ordinary_user_and_their_own_rootless_container(rootless):
                                 cwd="/", **harness.AS_NOBODY)
     assert result.returncode in (0, 4), result.stderr
     if result.returncode == 4:  # a container that has just started has a user namespace that may not be entered
-        assert "may not look" in result.stderr
+        assert "can't inspect" in result.stderr
     else:
         assert "CAP_BPF" in json.loads(result.stdout)["rungs"][0]["reason"]
 
@@ -203,7 +203,7 @@ def test_processes_that_proc_hides(image, hidepid):
 
 def test_the_group_that_sees_all_processes_may_not_read_them(image):
     who = "--reuid 65534 --regid 1234 --clear-groups"
-    refused(lambda: look(image, "hidepid=2,gid=1234", who, "$root"), 4, "may not look at process", "sudo")
+    refused(lambda: look(image, "hidepid=2,gid=1234", who, "$root"), 4, "can't inspect process", "sudo")
 
 
 # ---- Nothing is left behind ----

@@ -291,7 +291,7 @@ def test_oom_kill_of_a_copying_worker_is_recorded_within_a_second(start, cgroup)
     row = harness.row_of(report, victim)
     assert {"dict", "str", "int"} & {entry["type"] for entry in row["by_type"]}, row["by_type"]
     evidence = " ".join(diagnosis["evidence"])
-    assert "it had grown most itself" in evidence and "objects of type" in evidence, diagnosis
+    assert "it had itself grown most" in evidence and "objects of type" in evidence, diagnosis
     assert any("columns" in advice for advice in diagnosis["advice"])
     assert report["parent"]["exit"] is None
     process.finish()

@@ -77,7 +77,7 @@ def test_another_users_process_is_refused_with_the_remedy(start_workload, nobody
     process.await_line("role", "ready")
     result = harness.run_cowprof("--attach", process.pid, "--output", nobodys_folder / "r.json", **harness.AS_NOBODY)
     assert result.returncode == 4
-    assert re.search(rf"may not look at process {process.pid}.*as the user", result.stderr)
+    assert re.search(rf"can't inspect process {process.pid}.*as the user", result.stderr)
     doctor = harness.run_cowprof("doctor", "--json", **harness.AS_NOBODY)
     assert doctor.returncode == 0 and json.loads(doctor.stdout)["rung"] == "page-map"
 

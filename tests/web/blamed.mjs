@@ -94,9 +94,9 @@ export function makeBlamedPage({ workers = 3, rows = 26 } = {}) {
   report.diagnoses.push({
     id: "cow-gc-header",
     confidence: 0.71,
-    summary: "The cycle collector ran in the workers and wrote the header of every object that they inherited.",
+    summary: "The cycle collector ran in the workers and wrote the header of every object they inherited.",
     evidence: ["14 % of the copies"],
-    advice: ["Call gc.collect() and then gc.freeze() in the parent before the workers are forked."],
+    advice: ["Call gc.collect() and then gc.freeze() in the parent before it forks the workers."],
     pids: [report.workers[0].pid],
   });
   return page;

@@ -16,15 +16,15 @@ constexpr struct {
   const char *name, *gives, *without;
 } kTable[] = {
     {kCapBpf, "CAP_BPF", "loading the probes", "no exact counts"},
-    {kCapPerfmon, "CAP_PERFMON", "probes that see faults and read the kernel's memory", "no exact counts"},
-    {CAP_SYS_PTRACE, "CAP_SYS_PTRACE", "memory of processes of other users, and of those that changed their user",
-     "no causes, types and lines of theirs; before Linux 6.15 one's own processes only"},
-    {CAP_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH", "their files of /proc that only the owner may open",
-     "one's own processes only"},
-    {CAP_SYS_ADMIN, "CAP_SYS_ADMIN", "page frames: which pages are the parent's very own",
-     "private and shared pages are told apart, but not with whom they are shared"},
-    {CAP_IPC_LOCK, "CAP_IPC_LOCK", "memory of the recorder that stays when the host's runs out",
-     "it may come late to what it should record"},
+    {kCapPerfmon, "CAP_PERFMON", "probes that see faults and read kernel memory", "no exact counts"},
+    {CAP_SYS_PTRACE, "CAP_SYS_PTRACE", "memory of other users' processes, and of those that changed their user",
+     "no causes, types and lines of theirs; before Linux 6.15 only your own processes"},
+    {CAP_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH", "their /proc files that only the owner may open",
+     "only your own processes"},
+    {CAP_SYS_ADMIN, "CAP_SYS_ADMIN", "page frames: which pages are the parent's alone",
+     "private and shared pages are told apart, but not what they are shared with"},
+    {CAP_IPC_LOCK, "CAP_IPC_LOCK", "recorder memory that stays resident when the host's runs out",
+     "it may be late for what it should record"},
 };
 
 }  // namespace

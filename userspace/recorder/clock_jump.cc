@@ -13,7 +13,7 @@ std::optional<Event> ClockJump::Look(absl::Duration t, absl::Time wall) {
   if (!before || absl::AbsDuration(*start_ - *before) <= absl::Seconds(1)) return std::nullopt;
   const std::string text = absl::StrCat("the wall clock was set ", *start_ > *before ? "forward" : "back", " by ",
                                         HumanDuration(absl::AbsDuration(*start_ - *before)),
-                                        "; the times of this recording count from its start and are not affected");
+                                        "; the times in this recording count from its start and are not affected");
   return Event{.t = t, .what = Note{text}};
 }
 

@@ -298,10 +298,10 @@ void StartPage(Recording* recording) {
     status = recording->page->Start(*std::move(timeline), recording->timeline->path(),
                                     recording->event_loop.inherited_signals());
   if (status.ok()) {
-    absl::FPrintF(stderr, "cowprof: the page follows the run at %s\n", recording->page->address());
+    absl::FPrintF(stderr, "cowprof: live page at %s\n", recording->page->address());
     return;
   }
-  Fail(kDone, absl::StrCat("no page is served: ", status.message()));
+  Fail(kDone, absl::StrCat("can't serve the page: ", status.message()));
   recording->page = nullptr;
 }
 
@@ -336,7 +336,7 @@ int StartProgram(Recording* recording) {
 void Conclude(const std::string& path, Recording* recording) {
   if (recording->options.quiet) return;
   FILE* out = recording->info.started_target ? stderr : stdout;
-  absl::FPrintF(out, "\n%s\nrecorded in %s; as a page: cowprof view %s\n",
+  absl::FPrintF(out, "\n%s\nrecorded in %s; view it: cowprof view %s\n",
                 ReportText(recording->run.model, Judge(recording->run), /*complete=*/true), path, path);
 }
 

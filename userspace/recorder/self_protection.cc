@@ -32,9 +32,8 @@ std::string SharedFateNote(const std::vector<LimitSample>& target, const std::ve
     if (!limit.limit || !IsCgroup(limit.kind)) continue;
     for (const LimitSample& same : own) {
       if (same.key() != limit.key()) continue;
-      return absl::StrCat("this recording itself runs in ", FormatLimit(limit), ", whose limit of ",
-                          HumanBytes(limit.limit),
-                          " applies to the target, too: the OOM killer may end the recording with it; to be safe, "
+      return absl::StrCat("cowprof itself runs in ", FormatLimit(limit), ", whose limit of ", HumanBytes(limit.limit),
+                          " also applies to the target: the OOM killer may end the recording with it; to be safe, "
                           "run cowprof outside that cgroup, for example on the host");
     }
   }

@@ -37,17 +37,17 @@ std::string WhatIsMissing() {
   std::vector<const char*> missing;
   if ((held & SetOf({CAP_SYS_PTRACE})) == 0) missing.push_back("CAP_SYS_PTRACE");
   if (geteuid() != 0 && (held & SetOf({CAP_DAC_READ_SEARCH})) == 0) missing.push_back("CAP_DAC_READ_SEARCH");
-  if (missing.empty()) return "; from here not even root may: run cowprof on the host";
+  if (missing.empty()) return "; not even root can from here: run cowprof on the host";
   return absl::StrCat("; ", absl::StrJoin(missing, ", "),
-                      " missing: run cowprof as the user that it runs as, with sudo, or with that capability, ",
-                      "in a container with --cap-add");
+                      " missing: run cowprof as the user of that process, with sudo, or with that capability ",
+                      "(in a container: --cap-add)");
 }
 
 // kill(2) finds processes that /proc hides. Of those that /proc shows, everyone may open stat.
 absl::Status WhyNotShown(pid_t pid) {
   if (kill(pid, 0) != 0 && errno != EPERM) {
     return absl::NotFoundError(
-        absl::StrCat("there is no process ", pid, "; find the trainer's id with: pgrep -af python"));
+        absl::StrCat("there is no process ", pid, "; find the trainer's pid with: pgrep -af python"));
   }
   return absl::PermissionDeniedError(
       absl::StrCat("not permitted: /proc hides process ", pid, " (it is mounted with hidepid); run cowprof ",
@@ -62,7 +62,7 @@ absl::Status CheckTarget(const ProcFs& proc, pid_t pid) {
   if (absl::IsNotFound(stat.status()) || absl::IsPermissionDenied(stat.status())) return WhyNotShown(pid);
   if (!stat.ok()) return stat.status();
   if (stat->state == 'Z' || stat->state == 'X')
-    return absl::NotFoundError(absl::StrCat("process ", pid, " has ended already (it is a zombie)"));
+    return absl::NotFoundError(absl::StrCat("process ", pid, " has already ended (it is a zombie)"));
   if (stat->is_kernel_thread()) {
     return absl::FailedPreconditionError(
         absl::StrCat("process ", pid, " is a kernel thread: it has no memory to copy; give the pid of a program"));
@@ -72,7 +72,7 @@ absl::Status CheckTarget(const ProcFs& proc, pid_t pid) {
   if (pagemap.ok()) return absl::OkStatus();
   const int error = errno;
   return absl::PermissionDeniedError(
-      absl::StrCat("may not look at process ", pid, ": ", strerror(error), WhatIsMissing()));
+      absl::StrCat("can't inspect process ", pid, ": ", strerror(error), WhatIsMissing()));
 }
 
 // Since Linux 6.15 CAP_PERFMON suffices for the page map, but not for memory. With Yama, being the same user does not
@@ -86,7 +86,7 @@ std::string NoteOnTarget(const ProcFs& proc, pid_t pid) {
                                  ? WhatIsMissing()
                                  : absl::StrCat(" (kernel.yama.ptrace_scope is ", absl::StripAsciiWhitespace(scope),
                                                 "): start it with `cowprof -- COMMAND`, or run cowprof with sudo");
-  return absl::StrCat("may not read the memory of process ", pid, ": ", strerror(error), remedy,
+  return absl::StrCat("can't read the memory of process ", pid, ": ", strerror(error), remedy,
                       "; copies are counted, but without causes, types and lines");
 }
 

@@ -23,26 +23,26 @@ std::string FormatCause(const std::string& cause) {
 
 std::string FormatTopContributor(const Alert& alert, const RunModel& model) {
   const ProcessModel* process = ProcessOf(alert, model);
-  if (process == nullptr) return alert.cause.empty() ? "it is none of the processes that are followed" : "";
-  const char* role = process->index == 0 ? "the target" : NameOf(process->role);
+  if (process == nullptr) return alert.cause.empty() ? "what grows is not a followed process" : "";
+  const char* role = process->index == 0 ? "target" : NameOf(process->role);
   return absl::StrCat(role, " ", process->id.pid, " grows most: ", FormatCause(alert.cause));
 }
 
 std::string MemoryAdvice(const std::string& cause, bool parent) {
   if (cause == kNewMemory) {
-    return parent ? "write a checkpoint now; what the target itself keeps from step to step grows: results that hold "
-                    "their batch or graph (loss instead of loss.item()), logs, caches"
-                  : "write a checkpoint now; this is a leak in the worker and no copy-on-write: look for what it keeps "
+    return parent ? "write a checkpoint now; the target itself keeps more at each step: results that hold their batch "
+                    "or graph (loss instead of loss.item()), logs, caches"
+                  : "write a checkpoint now; this is a leak in the worker, not copy-on-write: look for what it keeps "
                     "from item to item (a list, a dict, a cache)";
   }
-  if (cause == kSharedMemory) return "write a checkpoint now; fewer workers or a smaller prefetch_factor";
+  if (cause == kSharedMemory) return "write a checkpoint now; use fewer workers or a smaller prefetch_factor";
   if (cause == NameOf(Cause::kGcHeader))
-    return "write a checkpoint now; call gc.freeze() just before the workers are started";
+    return "write a checkpoint now; call gc.freeze() just before starting the workers";
   if (cause == NameOf(Cause::kData))
-    return "write a checkpoint now; fewer workers: each writes its own copy of the data";
-  if (cause.empty()) return "write a checkpoint now; look what else runs on this limit";
-  return "write a checkpoint now; fewer workers, and for good the data in columns (numpy, Arrow) instead of Python "
-         "objects";
+    return "write a checkpoint now; use fewer workers: each writes its own copy of the data";
+  if (cause.empty()) return "write a checkpoint now; find what else counts against this limit";
+  return "write a checkpoint now; use fewer workers; long-term, keep the data in columns (numpy, Arrow) instead of "
+         "Python objects";
 }
 
 }  // namespace
@@ -53,10 +53,10 @@ std::string AlertText(const Alert& alert, double per_second, const RunModel& mod
   const std::string use = absl::StrCat(figure(alert.used), " of ", figure(alert.limit), " used");
   if (alert.over) return absl::StrCat(FormatLimit(limit), ": over, ", use);
   std::string text = alert.rule == AlertRule::kEta
-                         ? absl::StrCat(FormatLimit(limit), " is met in about ", HumanDuration(*alert.eta), ": ", use)
-                         : absl::StrFormat("%s is %.0f %% full: %s", FormatLimit(limit), 100 * *limit.ratio(), use);
+                         ? absl::StrCat(FormatLimit(limit), " full in about ", HumanDuration(*alert.eta), ": ", use)
+                         : absl::StrFormat("%s %.0f %% full: %s", FormatLimit(limit), 100 * *limit.ratio(), use);
   if (per_second > 0) absl::StrAppend(&text, ", +", figure(SaturatingCast(per_second)), "/s");
-  if (alert.rule == AlertRule::kRatio && alert.eta) absl::StrAppend(&text, ", met in ", HumanDuration(*alert.eta));
+  if (alert.rule == AlertRule::kRatio && alert.eta) absl::StrAppend(&text, ", full in ", HumanDuration(*alert.eta));
   if (std::string top_contributor = FormatTopContributor(alert, model); !top_contributor.empty() && alert.eta)
     absl::StrAppend(&text, "; ", top_contributor);
   return text;
@@ -65,13 +65,13 @@ std::string AlertText(const Alert& alert, double per_second, const RunModel& mod
 std::string AlertAdvice(const Alert& alert) {
   switch (alert.kind) {
     case LimitKind::kShm:
-      return "fewer workers, a smaller batch or prefetch_factor now; for good a larger /dev/shm (docker run "
+      return "use fewer workers, a smaller batch or prefetch_factor now; long-term, a larger /dev/shm (docker run "
              "--shm-size, --ipc=host, or mount -o remount,size= /dev/shm)";
     case LimitKind::kShmInodes:
-      return "fewer and larger tensors in a batch; for good mount -o remount,nr_inodes= /dev/shm";
+      return "use fewer and larger tensors in a batch; long-term, mount -o remount,nr_inodes= /dev/shm";
     case LimitKind::kDescriptors:
-      return "drop batches that are kept, or torch.multiprocessing.set_sharing_strategy('file_system'); for good a "
-             "higher ulimit -n";
+      return "drop batches that are kept, or call torch.multiprocessing.set_sharing_strategy('file_system'); "
+             "long-term, raise ulimit -n";
     case LimitKind::kAddressSpace:
       return "write a checkpoint now; raise ulimit -v, or start fewer threads and workers";
     case LimitKind::kCgroupV1:

@@ -9,11 +9,11 @@
 
 namespace cowprof {
 
-// "cgroup /job is met in about 12.0 s: 312.0 MiB of 500.0 MiB used, +18.0 MiB/s; worker 4242 grows most: new memory".
+// "cgroup /job full in about 12.0 s: 312.0 MiB of 500.0 MiB used, +18.0 MiB/s; worker 4242 grows most: new memory".
 std::string AlertText(const Alert& alert, double per_second, const RunModel& model);
 // The one thing to do.
 std::string AlertAdvice(const Alert& alert);
-// "ALERT cgroup /job is met in .... Do: ADVICE" or "alert ended: ...", for a terminal and the report.
+// "ALERT cgroup /job full in .... Do: ADVICE" or "alert ended: ...", for a terminal and the report.
 std::string AlertLine(const Alert& alert);
 
 }  // namespace cowprof

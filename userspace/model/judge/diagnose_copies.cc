@@ -69,35 +69,36 @@ Diagnosis CowRefcount(const Facts& facts) {
   if (!facts.Matters(facts.Of(Cause::kRefcount))) return {};
   Diagnosis diagnosis = FromCauses(facts, {Cause::kRefcount}, "cow-refcount");
   const std::string saved = facts.Bytes(facts.Of(Cause::kRefcount));
-  diagnosis.summary =
-      absl::StrCat("Reading Python objects that were made before the fork writes their reference counts: ", saved,
-                   " was copied by that.");
+  diagnosis.summary = absl::StrCat(
+      "Reading Python objects that were created before the fork writes their reference counts, "
+      "which copied ",
+      saved, ".");
   diagnosis.advice = {
       absl::StrCat("Keep what all workers read in a few large buffers instead of many objects: numpy arrays, Arrow "
-                   "tables, torch tensors, or one bytes object with pickled items and an array of offsets. That would "
+                   "tables, torch tensors, or one bytes object of pickled items and an array of offsets. That would "
                    "have kept ",
                    saved, " shared."),
-      "As a mapped file (numpy.memmap, Arrow) such buffers are there once for all experiments on the host, too.",
-      "Until then fewer workers lose less, as each can copy all of it; with num_workers=0 nothing is copied, and the "
-      "trainer loads.",
-      "gc.freeze() does not help against this, and neither do the immortal objects of Python 3.12: ordinary str, int "
-      "and dict keep their counts.",
-      "The spawn start method only helps where what must be pickled is small: otherwise each worker begins with a copy "
-      "of all."};
+      "Map such buffers from a file (numpy.memmap, Arrow), and all experiments on the host share one copy, too.",
+      "Until then, use fewer workers: each can copy all of it. With num_workers=0 nothing is copied: the trainer loads "
+      "the data.",
+      "gc.freeze() does not help here, and neither do the immortal objects of Python 3.12: ordinary str, int and dict "
+      "objects still count references.",
+      "The spawn start method helps only if little must be pickled: otherwise each worker starts with a copy of "
+      "everything."};
   return diagnosis;
 }
 
 Diagnosis CowGcHeader(const Facts& facts) {
   if (!facts.Matters(facts.Of(Cause::kGcHeader))) return {};
   Diagnosis diagnosis = FromCauses(facts, {Cause::kGcHeader}, "cow-gc-header");
-  diagnosis.summary =
-      absl::StrCat("The cycle collector ran in the workers and wrote the header of every object that they inherited: ",
-                   facts.Bytes(facts.Of(Cause::kGcHeader)), " was copied by that.");
+  diagnosis.summary = absl::StrCat(
+      "The cycle collector ran in the workers and wrote the header of every object they inherited, "
+      "which copied ",
+      facts.Bytes(facts.Of(Cause::kGcHeader)), ".");
   diagnosis.advice = {
-      "Call gc.collect() and then gc.freeze() in the parent before the workers are forked: collections in the workers "
-      "then leave the inherited objects alone, which removes this share (and nothing of the share of reference "
-      "counts).",
-      "Or call gc.disable() in the workers, if they make no cycles: those would stay for ever."};
+      "Call gc.collect() and then gc.freeze() in the parent before it forks the workers: collections in the workers "
+      "then leave the inherited objects alone, which removes this share (but none of the share of reference counts).",
+      "Or call gc.disable() in the workers if they create no cycles: cycles would never be freed."};
   return diagnosis;
 }
 
@@ -105,17 +106,17 @@ Diagnosis CowData(const Facts& facts) {
   const uint64_t written = facts.Of(Cause::kData) + facts.Of(Cause::kKernel);
   if (!facts.Matters(written)) return {};
   Diagnosis diagnosis = FromCauses(facts, {Cause::kData, Cause::kKernel}, "cow-data");
-  diagnosis.summary = absl::StrCat("The workers really write memory that they inherited: ", facts.Bytes(written),
-                                   " was copied by that.");
+  diagnosis.summary =
+      absl::StrCat("The workers really write to memory that they inherited, which copied ", facts.Bytes(written), ".");
   if (facts.Of(Cause::kKernel) > 0) {
     diagnosis.evidence.push_back(
         absl::StrCat(facts.Bytes(facts.Of(Cause::kKernel)),
                      " of it by the kernel, in system calls such as read(2) into an inherited buffer"));
   }
   diagnosis.advice = {
-      "If all workers need only one result, write to shared memory (torch tensors with share_memory_(), numpy.memmap, "
-      "multiprocessing.shared_memory) or to a buffer that is made in the worker.",
-      "If the writes are normalising or caching, do them once in the parent before the fork."};
+      "If one result serves all workers, write to shared memory (torch tensors with share_memory_(), numpy.memmap, "
+      "multiprocessing.shared_memory) or to a buffer that is created in the worker.",
+      "If the writes normalise or cache data, do them once in the parent before the fork."};
   return diagnosis;
 }
 
@@ -131,14 +132,14 @@ Diagnosis ParentUnshare(const Facts& facts) {
     return {};
   Diagnosis diagnosis = {.id = "parent-unshare", .confidence = 0.9, .pids = {parent->id.pid}};
   diagnosis.summary = absl::StrCat(
-      "The parent goes on writing to memory that its workers inherited, and copies it itself: ", facts.Bytes(copies),
+      "The parent keeps writing to memory that its workers inherited, and copies it itself: ", facts.Bytes(copies),
       ".");
   const Count reuses = parent->counts.reuses();
   diagnosis.evidence = {
       absl::StrCat(HumanCount(copies), " copies in the parent",
-                   reuses ? absl::StrCat(", ", HumanCount(reuses), " pages taken over without a copy") : "")};
+                   reuses ? absl::StrCat(", ", HumanCount(reuses), " pages reused without a copy") : "")};
   diagnosis.advice = {
-      "Let the parent leave the data set alone once the workers run, or make what it goes on changing after the fork."};
+      "Leave the data set alone in the parent once the workers run, or create what it keeps changing after the fork."};
   return diagnosis;
 }
 

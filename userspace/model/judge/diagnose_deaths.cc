@@ -60,14 +60,14 @@ std::vector<std::string> AdviceAgainst(const OomKill& kill, const RunModel& mode
   if (copied) {
     advice.push_back(
         "Most of the growth is copies of what the parent holds: keep that in columns (numpy arrays, Arrow tables, "
-        "tensors) instead of objects. The findings on copies say which ones.");
+        "tensors) instead of objects. The findings on copies say which.");
   } else {
     advice.push_back(
-        "Most of the growth is new memory: look for a cache or a list that only grows, or make batches and "
-        "prefetch_factor smaller.");
+        "Most of the growth is new memory: look for a cache or a list that only grows, or reduce the batch size and "
+        "prefetch_factor.");
   }
   if (top_contributor.role == Role::kWorker)
-    advice.push_back("Use fewer workers: each of them can grow like this one. num_workers=0 needs none of it.");
+    advice.push_back("Use fewer workers: each can grow like this one. num_workers=0 needs none of it.");
   return advice;
 }
 
@@ -81,8 +81,8 @@ Diagnosis OomCgroup(const Facts& facts) {
   Diagnosis diagnosis = FromDeaths(facts, "oom-cgroup");
   if (diagnosis.id.empty()) return diagnosis;
   const OomKill& kill = FirstKill(diagnosis, facts);
-  diagnosis.summary = absl::StrCat("The kernel's OOM killer ended ", Dead(diagnosis, facts), ": ",
-                                   FormatLimit(kill.limit), " met its limit of ", HumanBytes(kill.limit.limit), ".");
+  diagnosis.summary = absl::StrCat("The kernel's OOM killer killed ", Dead(diagnosis, facts), ": ",
+                                   FormatLimit(kill.limit), " hit its limit of ", HumanBytes(kill.limit.limit), ".");
   diagnosis.advice = AdviceAgainst(kill, facts.model);
   diagnosis.advice.push_back(
       "Or raise the limit: docker run --memory, resources.limits.memory of the pod, MemoryMax= of the unit.");
@@ -94,10 +94,10 @@ Diagnosis OomHost(const Facts& facts) {
   if (diagnosis.id.empty()) return diagnosis;
   const OomKill& kill = FirstKill(diagnosis, facts);
   diagnosis.summary =
-      absl::StrCat("The kernel's OOM killer ended ", Dead(diagnosis, facts), ": the host had no memory left.");
+      absl::StrCat("The kernel's OOM killer killed ", Dead(diagnosis, facts), ": the host had no memory left.");
   diagnosis.advice = AdviceAgainst(kill, facts.model);
   diagnosis.advice.push_back(
-      "Look for who else is large on this host, and give the job a cgroup of its own with a limit: then it is told "
+      "Find what else is large on this host, and give the job its own cgroup with a limit: then it can be told apart "
       "from the others, and dies alone.");
   return diagnosis;
 }
@@ -105,12 +105,12 @@ Diagnosis OomHost(const Facts& facts) {
 Diagnosis SigbusFile(const Facts& facts) {
   Diagnosis diagnosis = FromDeaths(facts, "sigbus-file");
   if (diagnosis.id.empty()) return diagnosis;
-  diagnosis.summary = absl::StrCat("A mapped file could not be accessed, and the bus error ended ",
-                                   Dead(diagnosis, facts), ". It is not /dev/shm that was full.");
+  diagnosis.summary = absl::StrCat("A mapped file could not be accessed, and the bus error killed ",
+                                   Dead(diagnosis, facts), ". A full /dev/shm was not the cause.");
   diagnosis.advice = {
-      "A file that was truncated: write the new version under another name and rename it over the old one; who has it "
-      "mapped then keeps what he sees.",
-      "A disk that is full: make room, or allocate the file in advance (posix_fallocate, numpy.save instead of a new "
+      "If the file was truncated: write the new version under another name and rename it over the old one; processes "
+      "that map the old one keep it.",
+      "If the disk is full: make room, or allocate the file in advance (posix_fallocate, numpy.save instead of a new "
       "memmap): then the error comes from there, with a message."};
   return diagnosis;
 }
@@ -118,7 +118,7 @@ Diagnosis SigbusFile(const Facts& facts) {
 Diagnosis ShmFullDeath(const Facts& facts) {
   Diagnosis diagnosis = FromDeaths(facts, "shm-full");
   if (diagnosis.id.empty()) return diagnosis;
-  diagnosis.summary = absl::StrCat("/dev/shm had no room for a page that was written, and the bus error ended ",
+  diagnosis.summary = absl::StrCat("/dev/shm had no room for a page that was written, and the bus error killed ",
                                    Dead(diagnosis, facts), ".");
   diagnosis.advice = {
       "Make it larger: docker run --shm-size=8g (or --ipc=host), an emptyDir of medium Memory in Kubernetes, "

@@ -64,7 +64,7 @@ std::vector<Culprit> GrowingWorkers(const Facts& facts) {
     const uint64_t bytes = rise->pages * facts.page_bytes;
     const double per_second = bytes / std::max(absl::ToDoubleSeconds(rise->duration), 0.001);
     std::string text = absl::StrCat(HumanBytes(bytes), " of new memory in ", HumanDuration(rise->duration), ", ",
-                                    HumanBytes(SaturatingCast(per_second)), " each second and not slowing down");
+                                    HumanBytes(SaturatingCast(per_second)), " per second and not slowing down");
     if (process.counts.copies) absl::StrAppend(&text, "; in all it copied ", facts.Bytes(*process.counts.copies));
     growing.push_back({&process, bytes, std::move(text)});
   }
@@ -133,25 +133,25 @@ Diagnosis PrivateBySpawn(const Facts& facts) {
     if (its_method.empty() || !bytes || 2 * most_of_others < *bytes) continue;
     method = its_method;
     culprits.push_back({&process, *bytes,
-                        absl::StrCat(HumanBytes(*bytes), " of its own by the middle of its life, of ",
-                                     HumanBytes(process.peak_private_bytes), " that it had at most; ",
+                        absl::StrCat(HumanBytes(*bytes), " of its own halfway through its life, of at most ",
+                                     HumanBytes(process.peak_private_bytes), "; ",
                                      facts.Bytes(process.counts.copies.value_or(0)), " copied")});
   }
   if (culprits.empty()) return {};
   Diagnosis diagnosis = {.id = "private-by-spawn", .confidence = 0.9};
-  diagnosis.summary = absl::StrCat("Each worker began with memory of its own, which the ", method,
-                                   " start method pickled to it or had it make again: ", SumText(culprits),
-                                   ". That is not copy-on-write: nothing was shared that could be lost.");
+  diagnosis.summary = absl::StrCat("Each worker started with its own memory, which the ", method,
+                                   " start method pickled to it or made it build again: ", SumText(culprits),
+                                   ". This is not copy-on-write: there was no sharing to lose.");
   diagnosis.evidence.push_back(
-      absl::StrCat("start method ", method, "; the program itself had ", HumanBytes(most_of_others), " at most"));
+      absl::StrCat("start method ", method, "; the program itself had at most ", HumanBytes(most_of_others)));
   AddCulprits(std::move(culprits), &diagnosis);
   diagnosis.advice = {
-      "Send the workers a path instead of the data, and open it in each: numpy.memmap, Arrow or another mapped file is "
-      "there once for all. Or share it: torch tensors with share_memory_(), multiprocessing.shared_memory.",
-      "The fork start method shares what the parent has (multiprocessing.get_context('fork'); with DataLoader "
-      "multiprocessing_context='fork'), safe only while the parent has no threads and no CUDA context. Python objects "
-      "are then copied as they are read, numpy and Arrow buffers are not.",
-      "Python 3.14 made forkserver the default on Linux. What its forkserver imports before it forks is shared: "
+      "Send the workers a path instead of the data, and open it in each: all share one copy of numpy.memmap, Arrow or "
+      "another mapped file. Or share the data: torch tensors with share_memory_(), multiprocessing.shared_memory.",
+      "The fork start method shares what the parent has (multiprocessing.get_context('fork'); with DataLoader, "
+      "multiprocessing_context='fork'), but is safe only while the parent has no threads and no CUDA context. Python "
+      "objects are then copied as they are read; numpy and Arrow buffers are not.",
+      "Python 3.14 made forkserver the default on Linux. What the forkserver imports before it forks is shared: "
       "multiprocessing.set_forkserver_preload()."};
   return diagnosis;
 }
@@ -160,16 +160,16 @@ Diagnosis NewMemoryGrowth(const Facts& facts) {
   std::vector<Culprit> growing = GrowingWorkers(facts);
   if (growing.empty()) return {};
   Diagnosis diagnosis = {.id = "new-memory-growth", .confidence = 0.85};
-  diagnosis.summary = absl::StrCat("Workers make new memory and keep it, without an end in sight: ", SumText(growing),
-                                   ". That is a leak, or a cache without a bound, and no copy-on-write.");
+  diagnosis.summary = absl::StrCat("Workers allocate new memory and keep it, with no end in sight: ", SumText(growing),
+                                   ". This is a leak or an unbounded cache, not copy-on-write.");
   AddCulprits(std::move(growing), &diagnosis);
   diagnosis.advice = {
       "Look for what a worker keeps from item to item: a dict or list of the data set that only grows, "
       "functools.lru_cache(maxsize=None), results that are appended, tensors that keep their graph (detach() them). "
-      "Bound it or drop it. tracemalloc in worker_init_fn, or memray, name the line.",
-      "gc.freeze(), numpy or Arrow layouts and another start method change nothing here: nothing was shared.",
-      "Until it is mended, persistent_workers=False gives the memory back at the end of each epoch; num_workers=0 "
-      "shows whether the trainer grows in the same way."};
+      "Bound it or drop it. tracemalloc in worker_init_fn, or memray, names the line.",
+      "gc.freeze(), numpy or Arrow layouts and another start method do not help: new memory was never shared.",
+      "Until it is fixed, persistent_workers=False frees the memory at the end of each epoch; num_workers=0 shows "
+      "whether the trainer grows the same way."};
   return diagnosis;
 }
 
@@ -185,13 +185,13 @@ Diagnosis GcDisabled(const Facts& facts) {
   diagnosis.evidence.push_back("gc.isenabled() is False there, as read from the workers' memory");
   if (parent != nullptr && parent->collector_on)
     diagnosis.evidence.push_back(*parent->collector_on ? "it is on in their parent: the workers turned it off"
-                                                       : "it is off in their parent, too, and inherited");
+                                                       : "it is off in their parent, too: they inherited that");
   AddCulprits(std::move(growing), &diagnosis);
   diagnosis.advice = {
       "Call gc.enable() in the workers (worker_init_fn of the DataLoader), after gc.freeze() in the parent if "
-      "collections copied too much; or gc.collect() once in a while, as at the end of a batch.",
-      "Or break the cycles: weakref for the way back, no exception kept with its traceback, no closure that holds "
-      "itself. If the growth stays with the collector on, it is not garbage but kept: see new-memory-growth."};
+      "collections copied too much; or gc.collect() now and then, such as at the end of a batch.",
+      "Or break the cycles: use weakref for back references, keep no exception with its traceback, no closure that "
+      "holds itself. If memory still grows with the collector on, it is in use, not garbage: see new-memory-growth."};
   return diagnosis;
 }
 
@@ -202,14 +202,14 @@ Diagnosis FileBacked(const Facts& facts) {
     const std::optional<uint64_t> bytes = FileRise(process, facts);
     if (!bytes) continue;
     culprits.push_back({&process, *bytes,
-                        absl::StrCat(HumanBytes(*bytes), " of file pages came (RssFile); at most ",
+                        absl::StrCat("gained ", HumanBytes(*bytes), " of file pages (RssFile); at most ",
                                      HumanBytes(process.peak_private_bytes), " of its memory was private")});
   }
   if (culprits.empty()) return {};
   Diagnosis diagnosis = {.id = "file-backed", .confidence = 0.6};
   diagnosis.summary = absl::StrCat(
       "The resident size grows by pages of mapped files (numpy.memmap, Arrow, safetensors): ", SumText(culprits),
-      ". They are page cache, there once for all who map the file, and taken back when memory is needed: no leak.");
+      ". They are page cache, shared by all that map the file, and reclaimed when memory is needed: not a leak.");
   AddCulprits(std::move(culprits), &diagnosis);
   diagnosis.advice = {
       "Nothing to do. Judge by private memory or PSS instead of RSS; in a cgroup such pages count as usage, but are "

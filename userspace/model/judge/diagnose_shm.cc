@@ -87,7 +87,7 @@ std::vector<std::string> ContentsOf(const ShmSample& sample) {
   if (file != sample.segments.end() && file->bytes >= sample.used_bytes / 20)
     lines.push_back(absl::StrCat("put there on purpose: ", Printable(file->name), ", ", HumanBytes(file->bytes)));
   if (const uint64_t bytes = UnexplainedBytes(sample); bytes > sample.used_bytes / 10)
-    lines.push_back(absl::StrCat(HumanBytes(bytes), " of no segment that was found at that moment"));
+    lines.push_back(absl::StrCat(HumanBytes(bytes), " in no segment that was found at that moment"));
   return lines;
 }
 
@@ -106,9 +106,9 @@ std::string RoomText(const ShmSample& sample, const Batches& batches) {
   const uint64_t other = SaturatingSubtract(sample.used_bytes, batches.bytes());
   const uint64_t fit = SaturatingSubtract(capacity, other) / std::max<uint64_t>(batches.bytes_each, 1);
   return absl::StrCat(
-      HumanBytes(capacity), " less ", HumanBytes(other), " of other things hold ", fit, " tensors of ",
+      HumanBytes(capacity), " minus ", HumanBytes(other), " for other things holds ", fit, " tensors of ",
       HumanBytes(batches.bytes_each),
-      ": num_workers x prefetch_factor, and one or two that the trainer still uses, must stay below that");
+      ": num_workers x prefetch_factor, plus one or two that the trainer still uses, must stay below that");
 }
 
 // Returns twice what was used, rounded up to a power of two: "512m". Twice what a recording claims may not fit in 64
@@ -121,19 +121,18 @@ std::string SizeText(uint64_t used_bytes) {
 std::vector<std::string> RoomAdvice(const RunModel& model, uint64_t used_bytes) {
   std::vector<std::string> advice;
   const std::string size = SizeText(std::max<uint64_t>(used_bytes, 64 << 20));
-  advice.push_back(absl::StrCat("Give it more room: docker run --shm-size=", size,
-                                " (or --ipc=host, which takes the host's), in Kubernetes an emptyDir with medium: "
+  advice.push_back(absl::StrCat("Make it larger: docker run --shm-size=", size,
+                                " (or --ipc=host, which uses the host's), in Kubernetes an emptyDir with medium: "
                                 "Memory on /dev/shm, on the host itself mount -o remount,size=",
                                 size, " /dev/shm."));
   const std::optional<Batches> batches = model.shm_peak ? BatchesIn(*model.shm_peak) : std::nullopt;
-  advice.push_back(absl::StrCat("Or let less be in flight: fewer workers, a smaller prefetch_factor or batch_size",
+  advice.push_back(absl::StrCat("Or keep less in flight: fewer workers, a smaller prefetch_factor or batch_size",
                                 batches ? absl::StrCat(" (", RoomText(*model.shm_peak, *batches), ")") : "",
                                 "; num_workers=0 needs no shared memory."));
   if (batches) {
     advice.push_back(
-        "The sharing strategy does not change how much is needed: file_system spares descriptors and leaves names "
-        "behind when a run is killed, file_descriptor (the default) leaves nothing and takes a descriptor for each "
-        "tensor.");
+        "The sharing strategy does not change how much is needed: file_system saves descriptors but leaves names "
+        "behind when a run is killed; file_descriptor (the default) leaves nothing but uses a descriptor per tensor.");
   }
   return advice;
 }
@@ -145,7 +144,7 @@ Diagnosis Crowded(const Facts& facts, const char* id, double confidence) {
   const uint64_t peak = limit != nullptr ? limit->peak : 0;
   if (limit != nullptr) {
     diagnosis.evidence.push_back(absl::StrCat("at most ", HumanBytes(limit->peak), " used, ",
-                                              Percent(limit->peak_ratio), " of the capacity that it had then; now ",
+                                              Percent(limit->peak_ratio), " of its capacity at that time; now ",
                                               HumanBytes(limit->now.used), " of ", HumanBytes(limit->now.limit)));
   }
   if (model.shm_peak) {
@@ -183,8 +182,8 @@ Diagnosis ShmNearFull(const Facts& facts) {
   const bool near = ratio >= kNearFull;
   if (!near && (ratio < kHalfFull || !WillExceed(facts, LimitKind::kShm))) return {};
   Diagnosis diagnosis = Crowded(facts, "shm-near-full", near ? 0.9 : 0.75);
-  diagnosis.summary = near ? "/dev/shm is nearly full: one batch more may be the one that kills a worker."
-                           : "/dev/shm fills up: at this rate it will be full.";
+  diagnosis.summary = near ? "/dev/shm is nearly full: one more batch may kill a worker."
+                           : "/dev/shm is filling up: at this rate it will be full.";
   return diagnosis;
 }
 
@@ -193,9 +192,9 @@ Diagnosis ShmUnlinked(const Facts& facts) {
   if (model.shm_unlinked.empty() || IsFull(model)) return {};
   Diagnosis diagnosis = {.id = "shm-unlinked", .confidence = 0.8};
   const uint64_t count = std::max<uint64_t>(model.shm ? model.shm->unlinked : 0, model.shm_unlinked.size());
-  diagnosis.summary = absl::StrCat(Plural(count, "name"),
-                                   " of shared memory was removed while processes still use it: whoever opens it next "
-                                   "gets FileNotFoundError.");
+  diagnosis.summary =
+      absl::StrCat("Shared memory lost ", Plural(count, "name"),
+                   " while processes still use it: the next process that opens it gets FileNotFoundError.");
   std::set<pid_t> owners;
   for (const ShmSegment& segment : model.shm_unlinked) {
     std::vector<std::string> who;
@@ -209,10 +208,10 @@ Diagnosis ShmUnlinked(const Facts& facts) {
   }
   diagnosis.pids.assign(owners.begin(), owners.end());
   diagnosis.advice = {
-      "multiprocessing's resource tracker of every program that attaches to a SharedMemory removes it when that "
+      "In every program that attaches to a SharedMemory, multiprocessing's resource tracker removes it when that "
       "program ends (bpo-38119): attach with track=False (Python 3.13), or call resource_tracker.unregister() after "
       "attaching.",
-      "If it was a clean-up script: let it spare names that a process still maps (cowprof shm lists them)."};
+      "If a cleanup script did it: make it skip names that a process still maps (cowprof shm lists them)."};
   return diagnosis;
 }
 
@@ -235,15 +234,15 @@ Diagnosis ShmLeaked(const Facts& facts) {
                                    " that no living process maps or holds.");
   for (size_t i = 0; i < std::min<size_t>(leaked.size(), 3); ++i) {
     const pid_t creator = leaked[i]->creator;
-    diagnosis.evidence.push_back(absl::StrCat(
-        Printable(leaked[i]->name), ", ", HumanBytes(leaked[i]->bytes),
-        creator != 0 ? absl::StrCat(", made by process ", creator, ", which is gone") : ", owner unknown"));
+    diagnosis.evidence.push_back(
+        absl::StrCat(Printable(leaked[i]->name), ", ", HumanBytes(leaked[i]->bytes),
+                     creator != 0 ? absl::StrCat(", made by process ", creator, ", now gone") : ", owner unknown"));
   }
   diagnosis.evidence.push_back(absl::StrCat(Percent(share), " of the capacity, ", HumanBytes(capacity)));
   diagnosis.advice = {
-      "Remove them: cowprof shm lists the names, each is a file of /dev/shm. They stay until the next boot "
-      "otherwise, or until the container ends.",
-      "They come of runs that were killed with all their processes, under torch's file_system strategy or with "
+      "Remove them: cowprof shm lists the names; each is a file in /dev/shm. Otherwise they stay until the next boot, "
+      "or until the container ends.",
+      "They come from runs that were killed with all their processes, under torch's file_system strategy or with "
       "SharedMemory that was never unlinked: end runs with SIGTERM, or use the file_descriptor strategy."};
   return diagnosis;
 }
@@ -270,21 +269,20 @@ Diagnosis FdExhaustion(const Facts& facts) {
     held = std::max<uint64_t>(held, std::count_if((*look)->segments.begin(), (*look)->segments.end(), holds));
   }
   Diagnosis diagnosis = {.id = "fd-exhaustion", .confidence = near ? 0.9 : 0.7, .pids = {pid}};
-  diagnosis.summary =
-      absl::StrCat(RoleText(model, pid), near ? " nearly used up" : " heads for the end of",
-                   " the descriptors that it may have: the next open, or batch, fails (Too many open files).");
+  diagnosis.summary = absl::StrCat(RoleText(model, pid), near ? " has nearly used up" : " is running out of",
+                                   " its descriptors: the next open, or batch, fails (Too many open files).");
   diagnosis.evidence = {absl::StrCat(HumanCount(peak), " of ", HumanCount(bound), " descriptors open (RLIMIT_NOFILE)")};
   if (held > 0) {
     diagnosis.evidence.push_back(
-        absl::StrCat(HumanCount(held),
-                     " of them at least are torch tensors in shared memory (file_descriptor strategy: one for each)"));
+        absl::StrCat("at least ", HumanCount(held),
+                     " of them are torch tensors in shared memory (file_descriptor strategy: one each)"));
   }
   diagnosis.advice = {
-      "Keep no tensors that came from workers: what is collected over an epoch is to be cloned (or turned into numpy "
-      "or numbers), so that the shared one can go.",
+      "Do not keep tensors that came from workers: clone what you collect over an epoch (or turn it into numpy or "
+      "numbers), so that the shared one is freed.",
       "Raise the limit: ulimit -n 65536 before the start, docker run --ulimit nofile=65536.",
-      "Or torch.multiprocessing.set_sharing_strategy('file_system'): no descriptor is kept, at the price of names in "
-      "/dev/shm that stay behind when a run is killed."};
+      "Or call torch.multiprocessing.set_sharing_strategy('file_system'): it keeps no descriptors, but leaves names in "
+      "/dev/shm behind when a run is killed."};
   return diagnosis;
 }
 

@@ -18,7 +18,7 @@ struct Sketch {
 
 constexpr Sketch kSketches[] = {
     {"cow-refcount", Container::kStrings, R"py(
-# before: a str an item; to read one writes its reference count
+# before: one str per item; reading one writes its reference count
 class Data(Dataset):
     def __init__(self, items):
         self.items = items
@@ -38,7 +38,7 @@ class Data(Dataset):
         return self.buffer[start:self.ends[i]].tobytes().decode()
 )py"},
     {"cow-refcount", Container::kNumbers, R"py(
-# before: an object a number; to read one writes its reference count
+# before: one object per number; reading one writes its reference count
 class Data(Dataset):
     def __init__(self, items):
         self.items = items
@@ -55,14 +55,14 @@ class Data(Dataset):
         return self.items[i].item()
 )py"},
     {"cow-refcount", Container::kDicts, R"py(
-# before: a dict an item; to read one writes the reference counts of all its values
+# before: one dict per item; reading one writes the reference counts of all its values
 class Data(Dataset):
     def __init__(self, items):
         self.items = items
     def __getitem__(self, i):
         return self.items[i]
 
-# after: an array a key (long texts: better one bytes buffer and an array of ends)
+# after: one array per key (long texts: better one bytes buffer and an array of ends)
 class Data(Dataset):
     def __init__(self, items):
         self.columns = {key: numpy.array([item[key] for item in items]) for key in items[0]}
@@ -73,14 +73,14 @@ class Data(Dataset):
         return {key: column[i].item() for key, column in self.columns.items()}
 )py"},
     {"cow-refcount", Container::kTuples, R"py(
-# before: a tuple an item; to read one writes the reference counts of all its values
+# before: one tuple per item; reading one writes the reference counts of all its values
 class Data(Dataset):
     def __init__(self, items):
         self.items = items
     def __getitem__(self, i):
         return self.items[i]
 
-# after: an array a place in the tuple (long texts: better one bytes buffer and an array of ends)
+# after: one array per tuple position (long texts: better one bytes buffer and an array of ends)
 class Data(Dataset):
     def __init__(self, items):
         self.columns = [numpy.array(column) for column in zip(*items)]
@@ -91,7 +91,7 @@ class Data(Dataset):
         return tuple(column[i].item() for column in self.columns)
 )py"},
     {"cow-refcount", Container::kLists, R"py(
-# before: a list an item; to read one writes the reference counts of all its numbers
+# before: one list per item; reading one writes the reference counts of all its numbers
 class Data(Dataset):
     def __init__(self, items):
         self.items = items
@@ -110,14 +110,14 @@ class Data(Dataset):
         return self.numbers[start:self.ends[i]].tolist()
 )py"},
     {"cow-refcount", Container::kObjects, R"py(
-# before: an object an item; to read one writes the reference counts of all its attributes
+# before: one object per item; reading one writes the reference counts of all its attributes
 class Data(Dataset):
     def __init__(self, items):
         self.items = items
     def __getitem__(self, i):
         return self.items[i]
 
-# after: an array an attribute; the object is made when it is read
+# after: one array per attribute; the object is created when it is read
 class Data(Dataset):
     def __init__(self, items):
         self.columns = {name: numpy.array([getattr(item, name) for item in items]) for name in vars(items[0])}
@@ -128,14 +128,14 @@ class Data(Dataset):
         return SimpleNamespace(**{name: column[i].item() for name, column in self.columns.items()})
 )py"},
     {"cow-refcount", Container::kArrays, R"py(
-# before: an array an item; to read one writes its reference count
+# before: one array per item; reading one writes its reference count
 class Data(Dataset):
     def __init__(self, items):
         self.items = items
     def __getitem__(self, i):
         return self.items[i]
 
-# after: one array for all (of different lengths: numpy.concatenate, and an array of ends)
+# after: one array for all (different lengths: numpy.concatenate, and an array of ends)
 class Data(Dataset):
     def __init__(self, items):
         self.items = numpy.stack(items)
@@ -145,14 +145,14 @@ class Data(Dataset):
         return self.items[i]
 )py"},
     {"cow-refcount", Container::kTensors, R"py(
-# before: a tensor an item; to read one writes its reference count
+# before: one tensor per item; reading one writes its reference count
 class Data(Dataset):
     def __init__(self, items):
         self.items = items
     def __getitem__(self, i):
         return self.items[i]
 
-# after: one tensor for all (of different lengths: torch.cat, and a tensor of ends)
+# after: one tensor for all (different lengths: torch.cat, and a tensor of ends)
 class Data(Dataset):
     def __init__(self, items):
         self.items = torch.stack(items)
@@ -162,7 +162,7 @@ class Data(Dataset):
         return self.items[i]
 )py"},
     {"cow-refcount", Container::kAny, R"py(
-# before: Python objects; to read one writes its reference count
+# before: Python objects; reading one writes its reference count
 class Data(Dataset):
     def __init__(self, items):
         self.items = items
@@ -185,13 +185,13 @@ class Data(Dataset):
 # before: each worker's collector writes the header of every inherited object
 loader = DataLoader(data, num_workers=4)
 
-# after: the collector leaves alone what there is at the fork
+# after: the collector skips all objects that exist at the fork
 gc.collect()
 gc.freeze()
 loader = DataLoader(data, num_workers=4)
 )py"},
     {"cow-data", Container::kAny, R"py(
-# before: every worker changes what it inherited, and so gets a copy of its own
+# before: every worker changes what it inherited, and so gets its own copy
 class Data(Dataset):
     def __init__(self, items):
         self.items = items
@@ -212,7 +212,7 @@ class Data(Dataset):
 # before: the parent has called gc.disable(), and its workers inherit that
 loader = DataLoader(data, num_workers=4)
 
-# after: the workers collect what they make
+# after: the workers collect what they create
 def collect_again(worker):
     gc.enable()
 loader = DataLoader(data, num_workers=4, worker_init_fn=collect_again)
@@ -225,10 +225,10 @@ loader = DataLoader(data, batch_size=256, num_workers=8, prefetch_factor=4)
 loader = DataLoader(data, batch_size=256, num_workers=4, prefetch_factor=2)
 )py"},
     {"fd-exhaustion", Container::kAny, R"py(
-# before: a tensor that comes from a worker keeps a file descriptor for as long as it lives
+# before: a tensor from a worker holds a file descriptor for as long as it lives
 loader = DataLoader(data, num_workers=4)
 
-# after: it is found by its name, and needs no descriptor
+# after: it is opened by name, and needs no descriptor
 torch.multiprocessing.set_sharing_strategy("file_system")
 loader = DataLoader(data, num_workers=4)
 )py"},

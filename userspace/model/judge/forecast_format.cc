@@ -25,7 +25,7 @@ std::string LimitPart(const Forecast& forecast) {
   const LimitForecast* limit = &forecast.limits[forecast.nearest_limit];
   const std::string what = FormatLimit(limit->now), bound = Figure(limit->now, *limit->now.limit);
   if (limit->eta)
-    return absl::StrCat("; ", what, " (", bound, ") is full in about ", About(absl::ToDoubleSeconds(*limit->eta)));
+    return absl::StrCat("; ", what, " (", bound, ") full in about ", About(absl::ToDoubleSeconds(*limit->eta)));
   // The outlook is that of this limit, not the overall one.
   const char* outlook = NameOf(limit->outlook);
   if (!forecast.shape && limit->outlook == Outlook::kUnknown) return "";
@@ -44,7 +44,7 @@ std::string ShapePart(const Forecast& forecast) {
   if (!forecast.forked && forecast.shape == Shape::kFlat)
     return absl::StrCat("no worker yet: each can cost up to ", HumanBytes(forecast.next_worker_bytes));
   if (forecast.forked && forecast.workers_bytes == 0)
-    return absl::StrCat("no worker lives; those before reached ", height);
+    return absl::StrCat("no worker is alive; earlier ones reached ", height);
   switch (*forecast.shape) {
     case Shape::kFlat:
       return absl::StrCat("flat: the workers own ", height);
@@ -55,7 +55,7 @@ std::string ShapePart(const Forecast& forecast) {
       break;
   }
   if (!forecast.plateau_bytes)
-    return absl::StrCat("copies what it reads; how much that is can't be told yet, at most ",
+    return absl::StrCat("copies what it reads; how much is not known yet, at most ",
                         HumanBytes(forecast.ceiling_bytes));
   if (!forecast.plateau_eta_seconds) return absl::StrCat("plateaus at ", height);
   return absl::StrCat("plateaus at ", height, " in about ", About(forecast.plateau_eta_seconds->best));
@@ -64,7 +64,7 @@ std::string ShapePart(const Forecast& forecast) {
 }  // namespace
 
 std::string SentenceOf(const Forecast& forecast) {
-  return absl::StrCat(ShapePart(forecast), forecast.sawtooth && !forecast.ended ? ", as the workers before did" : "",
+  return absl::StrCat(ShapePart(forecast), forecast.sawtooth && !forecast.ended ? ", as earlier workers did" : "",
                       LimitPart(forecast));
 }
 

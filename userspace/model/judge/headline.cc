@@ -17,15 +17,11 @@ namespace cowprof {
 namespace {
 
 const char* WordsOf(Cause cause) {
-  constexpr const char* kWords[] = {"reference counts",
-                                    "the collector's headers",
-                                    "pymalloc's book-keeping",
-                                    "bytecode that specialises itself",
-                                    "cached hashes",
-                                    "data",
-                                    "released objects",
-                                    "writes of the kernel",
-                                    "unknown"};
+  constexpr const char* kWords[] = {
+      "reference counts",           "the collector's headers", "pymalloc's bookkeeping",
+      "self-specialising bytecode", "cached hashes",           "data",
+      "released objects",           "writes by the kernel",    "unknown",
+  };
   return kWords[static_cast<int>(cause)];
 }
 
@@ -44,7 +40,7 @@ std::string CopiesSentence(const RunModel& model, const Findings& findings) {
   }
   if (!workers.copies_known) {
     return absl::StrCat(Plural(workers.processes, "worker"), " ended before ", workers.processes == 1 ? "its" : "their",
-                        " pages were looked at: what was copied is not known.");
+                        " pages were examined: what was copied is unknown.");
   }
   // What a worker copied before cowprof attached is in its private memory, not in the count.
   const bool late = std::any_of(model.processes.begin(), model.processes.end(), [](const ProcessModel& process) {

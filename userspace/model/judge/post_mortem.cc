@@ -29,7 +29,7 @@ std::string Sender(absl::Duration t, const SignalSent& sent, const ProcessModel&
     return other.index == process.parent ? "from its parent" : absl::StrCat("from ", NameOf(other));
   }
   return absl::StrCat("from ", sent.sender_comm.empty() ? "a process" : Printable(sent.sender_comm),
-                      sent.sender == 0 ? " outside of this container" : absl::StrCat(" (pid ", sent.sender, ")"));
+                      sent.sender == 0 ? " outside this container" : absl::StrCat(" (pid ", sent.sender, ")"));
 }
 
 // The signal that killed the process, and when it was sent: the first SIGKILL, or the last of any other signal, since
@@ -59,7 +59,7 @@ std::vector<std::string> ProcessLines(const ProcessModel& top_contributor, const
   std::vector<std::string> lines = {
       absl::StrCat(NameOf(top_contributor), " has copied ", HumanBytes(copies * model.info.page_bytes),
                    " of shared pages and was given ", HumanBytes(fresh * model.info.page_bytes),
-                   " of new memory (part of that it gave back)")};
+                   " of new memory (part of it since freed)")};
   if (copies < fresh / 4) return lines;
   const Blame blame = BlameOf(model, {.index = top_contributor.index});
   for (const BlameRow& row : ByType(model, blame)) {
@@ -82,21 +82,21 @@ std::vector<std::string> OomEvidence(const ProcessModel& process, const RunModel
   const bool host = kill.limit.kind == LimitKind::kHost;
   std::vector<std::string> lines = {
       absl::StrCat("at ", HumanDuration(kill.t), " the OOM killer chose ", NameOf(process),
-                   host ? ": no cgroup of it had met its limit, the host had no memory left"
+                   host ? ": none of its cgroups had hit its limit; the host had no memory left"
                         : absl::StrCat(": ", FormatLimit(kill.limit), " used ", HumanBytes(kill.limit.used), " of ",
                                        HumanBytes(kill.limit.limit)))};
   if (model.info.exactness == Exactness::kPageMap)
-    lines.push_back("no probe saw that: the cgroup's count of such kills rose as it was killed");
+    lines.push_back("no probe saw this: the cgroup's count of such kills rose as it was killed");
   lines.push_back(absl::StrCat(NameOf(process), " held ", HumanBytes(kill.victim_bytes), " of private memory"));
   if (!host && kill.recorded_bytes < kMostOfIt * kill.limit.used) {
     lines.push_back(absl::StrCat("the recorded processes held ", HumanBytes(kill.recorded_bytes),
-                                 " of it: most belongs to others, or to shared memory"));
+                                 " of it: most belongs to others or to shared memory"));
   }
   const ProcessModel* const found = model.Find(kill.top_contributor);
   if (found == nullptr) return lines;
   const ProcessModel& top_contributor = *found;
   lines.push_back(absl::StrCat(top_contributor.index == process.index
-                                   ? "it had grown most itself"
+                                   ? "it had itself grown most"
                                    : absl::StrCat(NameOf(top_contributor), " had grown most"),
                                ", by ", HumanBytes(kill.top_contributor_bytes)));
   if (kill.workers > 1) {
@@ -132,7 +132,7 @@ PostMortem OfMappedFile(const SignalDelivered& fault, const RunModel& model) {
   if (file.is_beyond_end(model.info.page_bytes))
     return {"sigbus-file", absl::StrCat(": ", FileWords(file), " was truncated while it was mapped"), evidence};
   if (!file.in_memory)
-    return {"sigbus-file", absl::StrCat(": no room on the disk of ", FileWords(file), ", or it failed"), evidence};
+    return {"sigbus-file", absl::StrCat(": the disk of ", FileWords(file), " was full, or it failed"), evidence};
   if (!file.on_dev_shm && !file.capacity_bytes) return {"", absl::StrCat(": in ", FileWords(file)), evidence};
   const std::string size = file.capacity_bytes ? absl::StrCat(" (", HumanBytes(file.capacity_bytes), ")") : "";
   evidence.push_back(absl::StrCat("the page is within the file, and its file system", size, " had no room for it"));
@@ -140,13 +140,13 @@ PostMortem OfMappedFile(const SignalDelivered& fault, const RunModel& model) {
     return {"sigbus-file", absl::StrCat(": the tmpfs of ", FileWords(file), size, " is full"), evidence};
   for (const LimitModel& limit : model.limits) {
     if (limit.now.kind == LimitKind::kShm)
-      evidence.push_back(absl::StrCat("of /dev/shm at most ", HumanBytes(limit.peak), " were seen in use"));
+      evidence.push_back(absl::StrCat("at most ", HumanBytes(limit.peak), " of /dev/shm was seen in use"));
   }
   return {"shm-full", absl::StrCat(": /dev/shm", size, " is full"), evidence};
 }
 
 PostMortem OfBusError(const SignalDelivered& fault, const RunModel& model) {
-  if (fault.code == BUS_MCEERR_AR || fault.code == BUS_MCEERR_AO) return {.text = ": the memory itself is damaged"};
+  if (fault.code == BUS_MCEERR_AR || fault.code == BUS_MCEERR_AO) return {.text = ": a hardware memory error"};
   if (fault.code != BUS_ADRERR || !fault.file) return {};
   return OfMappedFile(fault, model);
 }
@@ -208,7 +208,7 @@ std::string NameOf(const ProcessModel& process) {
 }
 
 PostMortem PostMortemOf(const ProcessModel& process, const RunModel& model) {
-  if (!process.exit) return {.text = process.ended ? "ended, exit status not known" : "running"};
+  if (!process.exit) return {.text = process.ended ? "ended, exit status unknown" : "running"};
   if (process.exit->signaled) return OfSignal(process, model);
   if (process.exit->code != 0 && process.role == Role::kWorker)
     return {.text = absl::StrCat("exited unexpectedly with code ", process.exit->code)};

@@ -79,7 +79,7 @@ absl::StatusOr<std::string> FindProgram(const std::string& name) {
       return absl::PermissionDeniedError(absl::StrCat(Printable(candidate), " is not executable; chmod +x it"));
     return candidate;
   }
-  return absl::NotFoundError(absl::StrCat("there is no program '", Printable(name), "'; give its whole path"));
+  return absl::NotFoundError(absl::StrCat("there is no program '", Printable(name), "'; give its full path"));
 }
 
 // Makes only calls that are safe between fork and exec.
@@ -106,7 +106,7 @@ absl::StatusOr<Fd> TextFile(const std::string& text) {
   Fd file(memfd_create("cowprof alert", MFD_CLOEXEC));
   if (!file.ok() || write(file.fd(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
       lseek(file.fd(), 0, SEEK_SET) != 0) {
-    return absl::ErrnoToStatus(errno, "keep the alert for its stdin");
+    return absl::ErrnoToStatus(errno, "store the alert for its stdin");
   }
   return file;
 }
@@ -148,7 +148,7 @@ absl::StatusOr<std::vector<std::string>> SplitWords(absl::string_view text) {
       words.back() += c;
     }
   }
-  if (quote != 0) return absl::InvalidArgumentError(absl::StrCat("a ", std::string(1, quote), " is never closed"));
+  if (quote != 0) return absl::InvalidArgumentError(absl::StrCat("missing closing ", std::string(1, quote)));
   if (words.empty() || words[0].empty()) return absl::InvalidArgumentError("there is no command in it");
   return words;
 }
@@ -216,7 +216,8 @@ void AlertHook::Finish() {
   if (pid_ != 0) Kill();
   if (pid_ != 0) Reap(/*wait=*/true);
   dropped_ += std::exchange(waiting_, {}).size();
-  if (dropped_ > 0) report_(absl::StrCat("--on-alert was not run for ", Plural(dropped_, "alert"), ": one at a time"));
+  if (dropped_ > 0)
+    report_(absl::StrCat("--on-alert was not run for ", Plural(dropped_, "alert"), ": one runs at a time"));
 }
 
 // Checks again who can change the program: it may be another file by now.
@@ -248,7 +249,7 @@ void AlertHook::Kill() {
   if (kill(pid_, SIGKILL) == 0 || errno != EPERM) return;
   pid_ = 0;
   Report(absl::StrCat("took longer than ", HumanDuration(limits_.time),
-                      " and can't be killed: it became another user; it goes on"));
+                      " and can't be killed: it became another user; it keeps running"));
 }
 
 void AlertHook::Reap(bool wait) {
@@ -261,7 +262,7 @@ void AlertHook::Reap(bool wait) {
   pid_ = 0;
   if (killed_)
     return Report(absl::StrCat("took longer than ", HumanDuration(limits_.time), " and was killed",
-                               some_live ? ", but not what became another user" : ""));
+                               some_live ? ", except what became another user" : ""));
   const Exit exit = ExitOf(status);
   if (exit.signaled) return Report(absl::StrCat("was killed by ", SignalName(exit.signal)));
   if (exit.code == kCannotExec) return Report("could not be run, or ended with status 126; try it by hand");
@@ -270,7 +271,7 @@ void AlertHook::Reap(bool wait) {
 
 void AlertHook::Report(const std::string& what) {
   if (!std::exchange(reported_, true))
-    report_(absl::StrCat("--on-alert ", Printable(words_[0]), ": ", what, " (this is said once)"));
+    report_(absl::StrCat("--on-alert ", Printable(words_[0]), ": ", what, " (reported once)"));
 }
 
 }  // namespace cowprof

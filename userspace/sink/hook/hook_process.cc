@@ -100,7 +100,7 @@ absl::StatusOr<std::unique_ptr<HookProcess>> HookProcess::Start(absl::string_vie
                                                                 const HookLimits& limits) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
-    return absl::ErrnoToStatus(errno, "make a pair of sockets");
+    return absl::ErrnoToStatus(errno, "create a socket pair");
   Fd ours(ends[0]), theirs(ends[1]);
   const pid_t pid = fork();
   if (pid < 0) return absl::ErrnoToStatus(errno, "fork the process that runs the hook");
@@ -158,7 +158,7 @@ bool HookProcess::Listen(int wait_ms) {
 void HookProcess::Poll() {
   if (pid_ == 0 || Listen(0)) return;
   Reap();
-  report_("--on-alert: the process that runs it is gone; no alert runs it any more");
+  report_("--on-alert: the process that runs it is gone; alerts no longer run it");
 }
 
 void HookProcess::Finish() {

@@ -72,7 +72,7 @@ std::string Packed(absl::string_view data) { return absl::Base64Escape(Gzip(data
 absl::StatusOr<std::string> RenderPage(const std::vector<std::string>& packed) {
   const absl::string_view page = PageTemplate();
   const size_t at = page.find(kPlaceholder);
-  if (at == absl::string_view::npos) return absl::InternalError("this build of cowprof has no viewer in it");
+  if (at == absl::string_view::npos) return absl::InternalError("this build of cowprof has no viewer");
   return absl::StrCat(page.substr(0, at), absl::StrJoin(packed, "\n"), page.substr(at + kPlaceholder.size()));
 }
 

@@ -38,7 +38,7 @@ std::string PythonText(int index, const PythonFound& python, const RunModel& mod
 
 std::string SentText(int index, const SignalSent& sent, const RunModel& model) {
   return absl::StrCat(SignalName(sent.signal), " was sent to ", Who(index, model), " by ",
-                      sent.sender == 0 ? "a process outside of this container" : absl::StrCat("pid ", sent.sender));
+                      sent.sender == 0 ? "a process outside this container" : absl::StrCat("pid ", sent.sender));
 }
 
 std::string DeliveredText(int index, const SignalDelivered& delivered, const RunModel& model) {

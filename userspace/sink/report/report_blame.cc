@@ -221,7 +221,7 @@ std::string BlameText(const RunModel& model, const Findings& findings) {
                           HumanCount(verified->refcount_only), HumanCount(verified->gc_header_only),
                           HumanCount(verified->hash_only), HumanCount(verified->data));
   }
-  AppendRows("types of the objects that were written", types, model, blame, &out);
+  AppendRows("types of objects that were written", types, model, blame, &out);
   AppendRows("lines that ran", lines, model, blame, &out);
   out += RegionsText(model, findings.worker_regions);
   bool first = true;

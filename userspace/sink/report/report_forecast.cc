@@ -60,7 +60,7 @@ Json ForecastJson(const Forecast& forecast) {
 std::string FormatForecast(const Forecast& forecast) {
   if (!forecast.shape || !forecast.plateau_bytes) return "";
   const std::string height =
-      *forecast.shape == Shape::kUnbounded ? "no end" : HumanBytes(SaturatingCast(forecast.plateau_bytes->best));
+      *forecast.shape == Shape::kUnbounded ? "unbounded" : HumanBytes(SaturatingCast(forecast.plateau_bytes->best));
   return absl::StrCat("-> ", height, ": ", NameOf(forecast.outlook));
 }
 

@@ -73,7 +73,7 @@ std::string LossesText(const Losses& losses) {
                                                     {losses.regions_dropped, "region"},
                                                     {losses.unclassified_copies, "unclassified page"},
                                                     {losses.unplaced_copies, "unplaced page"},
-                                                    {losses.pages_dropped, "page of the map"},
+                                                    {losses.pages_dropped, "map page"},
                                                     {losses.threads_refused, "unseen fault"},
                                                     {losses.probes_skipped, "skipped probe"},
                                                     {losses.unreadable, "read"},
@@ -114,7 +114,7 @@ std::string ReportText(const RunModel& model, const Findings& findings, bool com
                   "; target: ", Printable(model.info.command), "\n");
   const std::string losses = LossesText(model.losses);
   if (!losses.empty()) absl::StrAppend(&out, "  lost: ", losses, "\n");
-  if (!complete) out += "  This recording has no end: it still runs, was killed, or the file was cut off.\n";
+  if (!complete) out += "  This recording has no end: still running, killed, or the file was cut off.\n";
   return out;
 }
 

@@ -26,7 +26,7 @@ std::string OwnersText(const ShmSample& sample, const ShmSegment& segment, const
       case Ownership::kUnknown:
         return "unknown";
       case Ownership::kOwned:
-        return "nobody just now";
+        return "none right now";
     }
   }
   std::vector<std::string> texts;
@@ -52,19 +52,18 @@ std::vector<std::string> Remarks(const ShmSample& sample) {
   const uint64_t unexplained = sample.whole ? UnexplainedBytes(sample) : 0;
   if (unexplained >= kLeastUnexplained) {
     lines.push_back(absl::StrCat("unexplained: ", HumanBytes(unexplained),
-                                 " that no process we could read maps or holds (in flight between processes, or of "
-                                 "another mount namespace or user)"));
+                                 " that no process we could read maps or has open (in flight between processes, or "
+                                 "of another mount namespace or user)"));
   }
   const bool unsure = std::any_of(sample.segments.begin(), sample.segments.end(), [&](const ShmSegment& segment) {
     return OwnershipOf(sample, segment) == Ownership::kUnknown;
   });
   if (sample.unreadable > 0 && (unsure || unexplained >= kLeastUnexplained)) {
-    lines.push_back(
-        absl::StrCat(HumanCount(sample.unreadable), sample.unreadable == 1 ? " process" : " processes",
-                     " with shared memory could not be looked at: an owner may be missing; root sees most"));
+    lines.push_back(absl::StrCat(HumanCount(sample.unreadable), sample.unreadable == 1 ? " process" : " processes",
+                                 " with shared memory could not be examined: an owner may be missing; root sees most"));
   }
   if (sample.unlisted > 0)
-    lines.push_back(absl::StrCat(HumanCount(sample.unlisted), " more entries of the folder were not looked at"));
+    lines.push_back(absl::StrCat("further directory entries not examined: ", HumanCount(sample.unlisted)));
   return lines;
 }
 
@@ -95,7 +94,7 @@ std::string ShmSection(const RunModel& model) {
   if (!model.shm_peak || model.shm_peak->used_bytes < (1 << 20)) return "";
   std::map<pid_t, std::string> names;
   for (const ProcessModel& process : model.processes) names[process.id.pid] = NameOf(process.role);
-  return absl::StrCat("\n  shared memory (", Printable(model.shm_peak->mount), "), at the look that found most\n",
+  return absl::StrCat("\n  shared memory (", Printable(model.shm_peak->mount), "), as seen at its fullest\n",
                       ShmText(*model.shm_peak, kRowsOfReport, names));
 }
 

@@ -342,7 +342,7 @@ TEST_CASE("memory of somebody else has no culprit") {
   REQUIRE(alerts.size() == 1);
   CHECK(alerts[0].index == -1);
   CHECK(alerts[0].cause.empty());
-  CHECK(absl::StrContains(alerts[0].text, "none of the processes that are followed"));
+  CHECK(absl::StrContains(alerts[0].text, "not a followed process"));
 }
 
 }  // namespace cowprof

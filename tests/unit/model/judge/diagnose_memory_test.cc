@@ -110,7 +110,7 @@ TEST_CASE("memory: a leak is one whatever else the worker does, and says how fas
   const Diagnosis found = DiagnosesOf(run)[0];
   CHECK(found.pids == std::vector<pid_t>{1001});
   INFO(TextOf(found));
-  CHECK(absl::StrContains(TextOf(found), "2.0 MiB each second"));
+  CHECK(absl::StrContains(TextOf(found), "2.0 MiB per second"));
   CHECK(absl::StrContains(TextOf(found), "in all it copied 1.0 MiB"));
   CHECK(IdsOf(Recorded({{.new_mib = Line(0, 80), .swapped = 0.9}})) == Ids{"new-memory-growth"});
   CHECK(IdsOf(Recorded({{.new_mib = Line(0, 80), .file_mib = Line(8, 200)}})) == Ids{"new-memory-growth"});

@@ -148,7 +148,7 @@ TEST_CASE("by whom, and what would fit") {
   for (const char* part :
        {"6 segments of 9.0 MiB from 2 workers: 3 in flight each", "54.0 MiB; capacity 64.0 MiB",
         "torch: 54.0 MiB in 6 segments", "features.npy, 6.0 MiB",
-        "64.0 MiB less 6.0 MiB of other things hold 6 tensors of 9.0 MiB", "--shm-size=128m", "num_workers=0"}) {
+        "64.0 MiB minus 6.0 MiB for other things holds 6 tensors of 9.0 MiB", "--shm-size=128m", "num_workers=0"}) {
     INFO(part);
     CHECK(absl::StrContains(text, part));
   }
@@ -239,8 +239,8 @@ TEST_CASE("descriptors: near their limit in any process, or by the forecast") {
   const Run worker = model(10, 900);
   REQUIRE(IdsOf(worker) == Ids{"fd-exhaustion"});
   CHECK(DiagnosesOf(worker)[0].pids == std::vector<pid_t>{101});
-  CHECK(absl::StrContains(TextOf(DiagnosesOf(worker)[0]), "1 of them at least are torch tensors"));
-  CHECK(absl::StrContains(DiagnosesOf(worker)[0].summary, "worker 101 nearly used up the descriptors"));
+  CHECK(absl::StrContains(TextOf(DiagnosesOf(worker)[0]), "at least 1 of them are torch tensors"));
+  CHECK(absl::StrContains(DiagnosesOf(worker)[0].summary, "worker 101 has nearly used up its descriptors"));
   const Run climbing = model(300, 10);
   Findings findings = Judge(climbing, Detail::kTick);
   const Facts facts = FactsOf(climbing, findings);

@@ -105,7 +105,7 @@ TEST_CASE("diagnosis: the collector does not fire where reference counts grow, a
   CHECK(IdsOf(run) == Ids{"cow-refcount"});
   CHECK(absl::StrContains(TextOf(Find(run, "cow-refcount")), "gc.freeze() does not help"));
   const std::string collector = TextOf(Find(OneWorker({{Cause::kGcHeader, 50'000}}), "cow-gc-header"));
-  CHECK(absl::StrContains(collector, "gc.freeze() in the parent before the workers are forked"));
+  CHECK(absl::StrContains(collector, "gc.freeze() in the parent before it forks the workers"));
 }
 
 TEST_CASE("diagnosis: several at once, the largest first") {

@@ -203,7 +203,7 @@ TEST_CASE("hooks that misbehave are told once and harm nobody") {
     hook.hook().Poll();
   }
   CHECK(absl::StrContains(hook.said(), says));
-  CHECK(absl::StrContains(hook.said(), "said once"));
+  CHECK(absl::StrContains(hook.said(), "reported once"));
   CHECK_FALSE(absl::StrContains(hook.said(), "\n"));
 }
 

@@ -106,7 +106,7 @@ TEST_CASE("a recorder that somebody took over chooses values, and no name of a v
 
 TEST_CASE("the hook process refuses at its start what must not run") {
   Setting setting("true");
-  CHECK(absl::StrContains(setting.Start(" 'x").status().message(), "never closed"));
+  CHECK(absl::StrContains(setting.Start(" 'x").status().message(), "missing closing '"));
   REQUIRE(chmod((setting.root() + "/hook").c_str(), 0777) == 0);
   CHECK(absl::StrContains(setting.Start().status().message(), "not safe to run"));
 }
@@ -143,7 +143,7 @@ TEST_CASE("a hook that became another user is given up, and said to be") {
   const InvokedBy user(4321);
   const auto [words, says] = GENERATE(table<std::string, std::string>(
       {{"exec ./setpriv --reuid 0 sleep 60", "can't be killed: it became another user"},
-       {"./setpriv --reuid 0 sleep 60; exit 1", "was killed, but not what became another user"}}));
+       {"./setpriv --reuid 0 sleep 60; exit 1", "was killed, except what became another user"}}));
   Setting setting("echo $$ > pid; mv pid started; " + words);
   const std::string setuid = setting.root() + "/setpriv";
   std::filesystem::copy_file("/usr/bin/setpriv", setuid);
