@@ -94,7 +94,7 @@ static void plan_next_sample(struct thread_state *state)
 }
 
 static __noinline int sample_copy_site(struct thread_state *state,
-				   const struct cowprof_cause_key *cause, __u64 type)
+				       const struct cowprof_cause_key *cause, __u64 type)
 {
 	struct cowprof_copy_site_key key = { .cause = *cause, .type = type };
 	struct cowprof_image *image;

@@ -3,7 +3,6 @@
 #define COWPROF_TESTS_UNIT_LIVE_AND_REPLAY_H_
 
 #include <catch2/catch.hpp>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -11,6 +10,7 @@
 #include "model/judge/alert.h"
 #include "model/judge/findings.h"
 #include "sink/report/report.h"
+#include "timeline/json_fields.h"
 #include "timeline/json_timeline.h"
 
 namespace cowprof {
@@ -47,13 +47,9 @@ struct LiveAndReplay {
   void Check() const {
     const Findings again = Judge(replayed);
     CHECK(ReportText(run.model, findings, true) == ReportText(replayed.model, again, true));
-    CHECK(ReportJson(run.model, findings).dump(-1, ' ', true, kReplace) ==
-          ReportJson(replayed.model, again).dump(-1, ' ', true, kReplace));
+    CHECK(Dump(ReportJson(run.model, findings)) == Dump(ReportJson(replayed.model, again)));
     CHECK(findings == again);
   }
-
- private:
-  static constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;
 };
 
 }  // namespace cowprof

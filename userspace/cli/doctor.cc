@@ -17,12 +17,11 @@
 #include "source/limits.h"
 #include "source/namespaces.h"
 #include "source/procfs.h"
+#include "timeline/json_fields.h"
 #include "timeline/json_limits.h"
 
 namespace cowprof {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // What can be read about the process's Python; empty without a process.
 struct PythonFacts {
@@ -201,7 +200,7 @@ int Doctor(const Options& options) {
   if (options.json) {
     Json json = DoctorJson(facts, ladder, limits, options.pid, python);
     json["workers"] = WorkersJson(workers);
-    text = absl::StrCat(json.dump(2, ' ', false, Json::error_handler_t::replace), "\n");
+    text = absl::StrCat(Dump(json, 2), "\n");
   }
   std::fputs(text.c_str(), stdout);
   return ChosenRung(ladder) != nullptr ? kDone : kHostCannot;

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
+#include "timeline/json_fields.h"
 #include "timeline/timeline_file.h"
 
 namespace cowprof {
@@ -14,10 +15,8 @@ int Report(const Options& options) {
   const absl::StatusOr<TimelineContents> contents = ReadRun(options.timeline, &run);
   if (!contents.ok()) return Fail(kUsage, contents.status().message());
   const Findings findings = Judge(run);
-  const std::string text =
-      options.json
-          ? ReportJson(run.model, findings).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n"
-          : ReportText(run.model, findings, contents->complete);
+  const std::string text = options.json ? Dump(ReportJson(run.model, findings), 2) + "\n"
+                                        : ReportText(run.model, findings, contents->complete);
   if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0)
     return Fail(kCannotWrite, "write the report to stdout: failed");
   return kDone;

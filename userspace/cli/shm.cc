@@ -13,12 +13,11 @@
 #include "source/namespaces.h"
 #include "source/procfs.h"
 #include "source/shm.h"
+#include "timeline/json_fields.h"
 #include "timeline/json_shm.h"
 
 namespace cowprof {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr size_t kRows = 100;
 
@@ -62,8 +61,7 @@ int Shm(const Options& options) {
   const std::map<pid_t, std::string> names = NamesOfOwners(proc, sample);
   std::string text;
   if (options.json) {
-    text =
-        absl::StrCat(DocumentOf(sample, options.pid, names).dump(2, ' ', false, Json::error_handler_t::replace), "\n");
+    text = absl::StrCat(Dump(DocumentOf(sample, options.pid, names), 2), "\n");
   } else {
     text = absl::StrCat(sample.mount,
                         options.pid != 0 ? absl::StrCat(" as process ", options.pid, " sees it") : " of this shell",

@@ -14,13 +14,13 @@ void EscapeInvalid(Json* json) {
 
 }  // namespace
 
-std::string Dump(const Json& json) {
+std::string Dump(const Json& json, int indent) {
   constexpr auto kReplace = Json::error_handler_t::replace;
-  std::string text = json.dump(-1, ' ', false, kReplace);
+  std::string text = json.dump(indent, ' ', false, kReplace);
   if (!absl::StrContains(text, "\ufffd")) return text;  // which stands for each byte that is not UTF-8
   Json valid = json;
   EscapeInvalid(&valid);
-  return valid.dump(-1, ' ', false, kReplace);
+  return valid.dump(indent, ' ', false, kReplace);
 }
 
 }  // namespace cowprof

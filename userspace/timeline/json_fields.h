@@ -23,7 +23,7 @@ using Json = nlohmann::ordered_json;
 
 // Names come from the target and may contain any bytes; the output is valid UTF-8 nevertheless, and reads as
 // Printable() shows the names.
-std::string Dump(const Json& json);
+std::string Dump(const Json& json, int indent = -1);
 
 // To the microsecond, as it was written.
 inline absl::Duration Rounded(double seconds) {

@@ -16,6 +16,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "timeline/json_fields.h"
 #include "timeline/reading_progress.h"
 
 namespace cowprof {
@@ -33,8 +34,7 @@ absl::StatusOr<std::string> InOurLayout(std::istream& document) {
   if (json.is_discarded()) return absl::InvalidArgumentError("not a cowprof recording, or truncated in its first line");
   const auto dump = [&](const char* key, const char* otherwise) {
     const auto found = json.is_object() ? json.find(key) : json.end();
-    return found == json.end() ? std::string(otherwise)
-                               : found->dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+    return found == json.end() ? std::string(otherwise) : Dump(*found);
   };
   std::string text =
       absl::StrCat("{\"schema\":", dump("schema", "null"), ",\"header\":", dump("header", "{}"), ",\"records\":[");
@@ -43,7 +43,7 @@ absl::StatusOr<std::string> InOurLayout(std::istream& document) {
   }
   if (!json.contains("schema")) return absl::StrCat(text, kClosing);  // DecodeHeader() reports it
   for (const nlohmann::ordered_json& record : json["records"]) {
-    absl::StrAppend(&text, "\n", record.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+    absl::StrAppend(&text, "\n", Dump(record));
   }
   return absl::StrCat(text, kClosing);
 }

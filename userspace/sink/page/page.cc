@@ -10,11 +10,10 @@
 #include "absl/strings/str_join.h"
 #include "sink/page/page_template.h"
 #include "sink/report/report.h"
+#include "timeline/json_fields.h"
 
 namespace cowprof {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr absl::string_view kPlaceholder = "__COWPROF_DATA__";
 
@@ -49,7 +48,7 @@ std::string PageBuilder::Data(const RunModel& model, const Findings& findings, c
   events_.Write(model, findings, &page);
   blame_.Write(model, &file, &page);
   map_.Write(model, &file, &page);
-  return absl::StrCat(page.dump(-1, ' ', false, Json::error_handler_t::replace), "\n", file.bytes());
+  return absl::StrCat(Dump(page), "\n", file.bytes());
 }
 
 std::string Gzip(absl::string_view text, int level) {

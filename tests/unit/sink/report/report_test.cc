@@ -16,6 +16,7 @@
 #include "judged.h"
 #include "live_and_replay.h"
 #include "random_recording.h"
+#include "timeline/json_fields.h"
 
 namespace cowprof {
 namespace {
@@ -26,9 +27,7 @@ void CheckGolden(const std::string& name, const std::string& text) {
   CHECK(ReadWhole(path) == text);
 }
 
-std::string JsonText(const Run& run) {
-  return ReportJsonOf(run).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
-}
+std::string JsonText(const Run& run) { return Dump(ReportJsonOf(run), 2) + "\n"; }
 
 std::vector<std::string> SchemaErrors(const Run& run) {
   static const JsonSchema schema("report");
