@@ -81,7 +81,7 @@ def test_alert_appears_in_every_output(tmp_path):
     assert result.returncode == 5, result.stderr
     lines = [line for line in result.stderr.splitlines() if "ALERT" in line]
     assert len(lines) == 2, result.stderr  # once when raised, once in the final report
-    assert lines[0].startswith("!!! cowprof: ALERT file descriptors is 9") and "ulimit -n" in lines[0]
+    assert lines[0].startswith("!!! cowprof: ALERT file descriptors 9") and "ulimit -n" in lines[0]
     document = harness.load_json(path)
     harness.validate(document, "timeline.schema.json")
     (alert,) = alerts_of(document["records"])

@@ -72,7 +72,7 @@ def strings(value):
         for item in value:
             yield from strings(item)
     elif isinstance(value, str):
-        yield value
+        yield re.sub(r"\\x[0-9a-f]{2}", "?", value)  # a byte that is not UTF-8
 
 
 def test_names_are_recorded_and_bounded(hostile):
