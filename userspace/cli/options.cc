@@ -3,11 +3,14 @@
 
 #include <CLI/CLI.hpp>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "cli/alert_options.h"
 #include "cli/serve_options.h"
 
@@ -166,6 +169,22 @@ std::string Contradiction(const Options& options, bool separator) {
   return "";
 }
 
+bool IsNumber(absl::string_view text) { return !text.empty() && absl::c_all_of(text, absl::ascii_isdigit); }
+
+// Recognises how py-spy, perf, gdb and strace are told a process: PID, attach PID, -p PID, -pPID, --pid=PID. "": none.
+std::string MeantToAttach(const std::vector<std::string>& words) {
+  for (size_t i = 0; i < words.size(); ++i) {
+    absl::string_view word = words[i];
+    const bool next_is_pid = word == "attach" || word == "-p" || word == "--pid";
+    absl::string_view pid;
+    if (next_is_pid && i + 1 < words.size()) pid = words[i + 1];
+    if ((i == 0 && IsNumber(word)) || absl::ConsumePrefix(&word, "--pid=") || absl::ConsumePrefix(&word, "-p"))
+      pid = next_is_pid ? pid : word;
+    if (IsNumber(pid)) return absl::StrCat("; did you mean: cowprof --attach ", pid, "?");
+  }
+  return "";
+}
+
 }  // namespace
 
 ParsedOptions ParseOptions(int argc, const char* const* argv) {
@@ -177,6 +196,7 @@ ParsedOptions ParseOptions(int argc, const char* const* argv) {
   Options& options = parsed.options;
   if (separated) options.program.assign(separator + 1, words.end());
   words.erase(separator, words.end());
+  const std::string hint = MeantToAttach(words);
   std::reverse(words.begin(), words.end());  // CLI11 expects them reversed
 
   CLI::App app(kDescription, "cowprof");
@@ -193,7 +213,7 @@ ParsedOptions ParseOptions(int argc, const char* const* argv) {
   } catch (const CLI::CallForVersion&) {
     return {.exit_now = true, .message = "cowprof " COWPROF_VERSION "\n"};
   } catch (const CLI::ParseError& error) {
-    return UsageError(absl::StrReplaceAll(error.what(), {{"\n", " "}}));
+    return UsageError(absl::StrCat(absl::StrReplaceAll(error.what(), {{"\n", " "}}), hint));
   }
   if (!app.get_subcommands().empty()) options.command = app.get_subcommands()[0]->get_name();
   if (std::string error = ParseAlertRatios(alert_values.ratios, &options.alerts); !error.empty())

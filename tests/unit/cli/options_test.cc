@@ -168,6 +168,27 @@ TEST_CASE("command lines that are refused, in one line with exit status 2") {
   }
 }
 
+TEST_CASE("other profilers' ways to name a process are answered with the one here") {
+  for (const Words& words : std::vector<Words>{{"1234"},
+                                               {"attach", "1234"},
+                                               {"-p", "1234"},
+                                               {"-p1234"},
+                                               {"--pid", "1234"},
+                                               {"--pid=1234"},
+                                               {"record", "-p", "1234"},
+                                               {"1234", "--quiet"}}) {
+    INFO(absl::StrJoin(words, " "));
+    const ParsedOptions parsed = ParseWords(words);
+    CHECK(parsed.exit_code == kUsage);
+    CHECK(absl::StrContains(parsed.message, "did you mean: cowprof --attach 1234?"));
+  }
+  for (const Words& words :
+       std::vector<Words>{{"attach"}, {"-p"}, {"-p", "x"}, {"report"}, {"--attach"}, {"--attach", "7", "--nope"}}) {
+    INFO(absl::StrJoin(words, " "));
+    CHECK_FALSE(absl::StrContains(ParseWords(words).message, "did you mean"));
+  }
+}
+
 TEST_CASE("help and version come on stdout with exit status 0") {
   for (const Words& words : {Words{"--help"},
                              {"-h"},

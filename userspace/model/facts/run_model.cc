@@ -34,8 +34,10 @@ Role RoleOf(const ProcessModel& process, const RunModel& model) {
   }
   if (absl::StrContains(command, "--multiprocessing-fork")) return Role::kWorker;
   if (process.execed) return Role::kOther;
-  // A process found at attach may have called exec earlier: then its command line differs from that of its parent.
-  const bool same_image = process.origin == Origin::kForked || (parent != nullptr && parent->command == command);
+  // A process found at attach may have called exec earlier; if it has not, it has its parent's address space.
+  // Recordings that do not say so have the command line only, which programs change (setproctitle).
+  const bool same_image = process.origin == Origin::kForked || process.space != process.index ||
+                          (parent != nullptr && parent->command == command);
   return same_image ? Role::kWorker : Role::kOther;
 }
 
@@ -77,10 +79,10 @@ void StartProcess(const Event& event, const ProcessStarted& started, RunModel* m
              .comm = started.comm,
              .command = started.command,
              .started = event.t};
+  const bool inherits = started.space >= 0 && started.space < event.index;
+  process.space = inherits ? started.space : event.index;
   process.role = RoleOf(process, *model);
-  process.space = event.index;
-  if (started.space < 0 || started.space >= event.index) return;
-  process.space = started.space;
+  if (!inherits) return;
   const ProcessModel* origin = model->Find(started.space);
   if (origin == nullptr) return;
   process.python = origin->python;

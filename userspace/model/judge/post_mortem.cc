@@ -107,6 +107,20 @@ std::vector<std::string> OomEvidence(const ProcessModel& process, const RunModel
   return lines;
 }
 
+// The kernel sends SIGXCPU at the soft limit and each second beyond it, and SIGKILL at the hard one
+// (check_process_timers(), kernel/time/posix-cpu-timers.c). Empty if it sent no SIGXCPU.
+PostMortem OfCpuTime(const ProcessModel& process) {
+  for (const Event& event : process.signals) {
+    const auto* sent = event.As<SignalSent>();
+    if (sent != nullptr && sent->signal == SIGXCPU && sent->code == SI_KERNEL) {
+      return {.text = ": it used up its CPU time (RLIMIT_CPU, ulimit -t)",
+              .evidence = {
+                  absl::StrCat("at ", HumanDuration(event.t), " the kernel sent SIGXCPU: the soft limit was reached")}};
+    }
+  }
+  return {};
+}
+
 PostMortem OfKill(const ProcessModel& process, const RunModel& model) {
   if (process.oom) {
     return {.cause = process.oom->limit.kind == LimitKind::kHost ? "oom-host" : "oom-cgroup",
@@ -114,7 +128,10 @@ PostMortem OfKill(const ProcessModel& process, const RunModel& model) {
             .evidence = OomEvidence(process, model)};
   }
   if (process.oom_victim) return {.text = ": the OOM killer"};
-  return {};
+  // By its own clock tick; the end of its container or cgroup.kill comes from another process.
+  const SignalSent* sent = KillingSignal(process).sent;
+  const bool by_itself = sent != nullptr && sent->code == SI_KERNEL && sent->sender == process.id.pid;
+  return by_itself ? OfCpuTime(process) : PostMortem{};
 }
 
 // ---- SIGBUS ----
@@ -189,6 +206,8 @@ PostMortem OfSignal(const ProcessModel& process, const RunModel& model) {
   PostMortem found;
   if (process.exit->signal == SIGKILL) {
     found = OfKill(process, model);
+  } else if (process.exit->signal == SIGXCPU) {
+    found = OfCpuTime(process);
   } else if (const SignalDelivered* delivery = FatalDelivery(process)) {
     found = OfDelivery(*delivery, model);
   }

@@ -78,13 +78,26 @@ std::string ShmText(const ShmSample& sample, size_t most_rows, const std::map<pi
       "\n");
   if (!sample.segments.empty())
     absl::StrAppendFormat(&out, "  %11s %11s  %-26s %-32s %s\n", "takes up", "length", "kind", "owners", "name");
-  for (size_t i = 0; i < std::min(most_rows, sample.segments.size()); ++i) {
-    const ShmSegment& segment = sample.segments[i];
-    absl::StrAppendFormat(&out, "  %11s %11s  %-26s %-32s %s\n", HumanBytes(segment.bytes),
-                          HumanBytes(segment.length_bytes), FormatSegment(segment), OwnersText(sample, segment, names),
-                          Printable(segment.name));
+  const auto row = [&](uint64_t bytes, uint64_t length, const std::string& kind, const std::string& owners,
+                       const std::string& name) {
+    absl::StrAppendFormat(&out, "  %11s %11s  %-26s %-32s %s\n", HumanBytes(bytes), HumanBytes(length), kind, owners,
+                          name);
+  };
+  // Locks and queues take a page each, dozens of them: one row for all.
+  ShmTotal semaphores;
+  uint64_t length = 0, rows = 0;
+  for (const ShmSegment& segment : sample.segments) {
+    if (segment.kind == SegmentKind::kSemaphore) {
+      ++semaphores.segments;
+      semaphores.bytes += segment.bytes;
+      length += segment.length_bytes;
+    } else if (rows++ < most_rows) {
+      row(segment.bytes, segment.length_bytes, FormatSegment(segment), OwnersText(sample, segment, names),
+          Printable(segment.name));
+    }
   }
-  const uint64_t left_out = sample.omitted + SaturatingSubtract(sample.segments.size(), most_rows);
+  if (semaphores.segments > 0) row(semaphores.bytes, length, Plural(semaphores.segments, "semaphore"), "", "sem.*");
+  const uint64_t left_out = sample.omitted + SaturatingSubtract(rows, most_rows);
   if (left_out > 0) absl::StrAppend(&out, "  ... and ", HumanCount(left_out), " smaller\n");
   for (const std::string& line : Remarks(sample)) absl::StrAppend(&out, "  ", line, "\n");
   return out;

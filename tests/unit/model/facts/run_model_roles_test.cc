@@ -109,6 +109,14 @@ TEST_CASE("the forkserver, its workers, and what these fork") {
         Roles{"parent", "forkserver", "worker", "forkserver", "worker"});
 }
 
+TEST_CASE("a worker found at attach is one by its memory, whatever it calls itself") {
+  Event titled = Found(1, 0, "gunicorn: worker [app]");
+  titled.As<ProcessStarted>()->space = 0;
+  CHECK(RolesOf({Target(), titled}) == Roles{"parent", "worker"});
+  CHECK(RolesOf({Target(), titled, Exec(1, "nvidia-smi")}) == Roles{"parent", "other"});
+  CHECK(RolesOf({Target(), Found(1, 0, "gunicorn: worker [app]")}) == Roles{"parent", "other"});
+}
+
 TEST_CASE("trackers and torch's manager are helpers") {
   CHECK(RolesOf({Target(), Fork(1, 0, kTrain), Exec(1, kTracker)}) == Roles{"parent", "helper"});
   CHECK(RolesOf({Target(), Found(1, 0, "python -c from multiprocessing.semaphore_tracker import main;main(3)")}) ==

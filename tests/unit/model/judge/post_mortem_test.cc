@@ -281,6 +281,25 @@ TEST_CASE("post-mortem: a crash with its native code and its line of Python") {
   CHECK(IdsOf(story) == Ids{"clean"});
 }
 
+TEST_CASE("post-mortem: CPU time is used up only if the kernel says so") {
+  const auto died = [](std::vector<Event> events, int signal) {
+    Story story(1);
+    events.push_back(Exited(1, signal));
+    story.Add(std::move(events));
+    return Of(story, 1).text;
+  };
+  const std::string by_limit = ": it used up its CPU time (RLIMIT_CPU, ulimit -t)";
+  const Event soft = Sent(1, SIGXCPU, SI_KERNEL, 1001), hard = Sent(1, SIGKILL, SI_KERNEL, 1001);
+  CHECK(died({soft}, SIGXCPU) == "killed by SIGXCPU" + by_limit);
+  CHECK(died({soft, hard}, SIGKILL) == "killed by SIGKILL" + by_limit);
+  // Near misses: kill(1) sent it; the limit was reached, but somebody else killed it; the kernel killed it for
+  // another reason.
+  CHECK_FALSE(absl::StrContains(died({Sent(1, SIGXCPU, 0, 77)}, SIGXCPU), "CPU time"));
+  CHECK_FALSE(absl::StrContains(died({soft, Sent(1, SIGKILL, 0, 77)}, SIGKILL), "CPU time"));
+  CHECK_FALSE(absl::StrContains(died({soft, Sent(1, SIGKILL, SI_KERNEL, 77)}, SIGKILL), "CPU time"));
+  CHECK_FALSE(absl::StrContains(died({hard}, SIGKILL), "CPU time"));
+}
+
 TEST_CASE("post-mortem: many deaths are one finding") {
   FaultFile file = kInside;
   file.in_memory = file.on_dev_shm = true;

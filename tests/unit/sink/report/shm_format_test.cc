@@ -1,0 +1,34 @@
+// /dev/shm as text: what stands in rows of its own, and what is folded.
+#include "sink/report/shm_format.h"
+
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+namespace cowprof {
+
+TEST_CASE("shm: semaphores share one row, and take no row from others") {
+  ShmSample sample = {.mount = "/dev/shm", .capacity_bytes = 64 << 20, .used_bytes = 1 << 20, .whole = true};
+  for (int i = 0; i < 40; ++i)
+    sample.segments.push_back({.name = absl::StrCat("sem.mp-", i),
+                               .kind = SegmentKind::kSemaphore,
+                               .bytes = 4096,
+                               .length_bytes = 32,
+                               .mapped_by = {7}});
+  for (int i = 0; i < 3; ++i)
+    sample.segments.push_back({.name = absl::StrCat("psm_", i),
+                               .kind = SegmentKind::kMultiprocessing,
+                               .bytes = 8192,
+                               .length_bytes = 8192,
+                               .mapped_by = {7}});
+  const std::string text = ShmText(sample, 2, {});
+  CHECK(absl::StrContains(text, "160.0 KiB      1.2 KiB  40 semaphores"));
+  CHECK_FALSE(absl::StrContains(text, "sem.mp-"));
+  CHECK(absl::StrContains(text, "psm_1"));
+  CHECK_FALSE(absl::StrContains(text, "psm_2"));
+  CHECK(absl::StrContains(text, "... and 1 smaller"));
+}
+
+}  // namespace cowprof
