@@ -24,7 +24,7 @@ TEST_CASE("shm: semaphores share one row, and take no row from others") {
                                .length_bytes = 8192,
                                .mapped_by = {7}});
   const std::string text = ShmText(sample, 2, {});
-  CHECK(absl::StrContains(text, "160.0 KiB      1.2 KiB  40 semaphores"));
+  CHECK(absl::StrContains(text, "160.0 KiB     1.2 KiB  40 semaphores"));
   CHECK_FALSE(absl::StrContains(text, "sem.mp-"));
   CHECK(absl::StrContains(text, "psm_1"));
   CHECK_FALSE(absl::StrContains(text, "psm_2"));
