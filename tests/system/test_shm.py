@@ -189,7 +189,7 @@ def test_shm_full_without_a_fault(start, record):
     process = start("allocate", "--kib=65532")
     recording = record(process)
     process.go_until("holding")
-    harness.wait_until(lambda: looks(recording)[-1]["used_bytes"] >= 0.99 * CAPACITY, "a scan that finds it")
+    harness.wait_until(lambda: any(look["used_bytes"] >= 0.99 * CAPACITY for look in looks(recording)[-1:]), "a scan that finds it")
     process.finish()
     report = finished(recording)
     assert shm_ids(report) == {"shm-full"}
@@ -224,7 +224,7 @@ def test_half_full_and_flat_is_not_diagnosed(start, record):
     recording = record(trainer)
     trainer.go_until("holding")
     harness.wait_until(lambda: trainer.used() >= 32 * MIB, "the queues to fill")
-    harness.wait_until(lambda: looks(recording)[-1]["used_bytes"] >= 32 * MIB, "a scan that finds them")
+    harness.wait_until(lambda: any(look["used_bytes"] >= 32 * MIB for look in looks(recording)[-1:]), "a scan that finds them")
     recording.interrupt()
     report = recording.report()
     assert shm_ids(report) == set()
