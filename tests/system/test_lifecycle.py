@@ -125,7 +125,7 @@ def test_a_target_that_ends_during_the_attach(reaped, start_workload, start_reco
         workload = start_workload("fork_copies", "--pages=10", "--wait")
         workload.await_line("role", "ready")
         recording = start_recording(workload.pid, "--quiet")
-        time.sleep(delay_ms / 1000)  # there is no event to wait for during the attach
+        time.sleep(delay_ms / 1000)  # the attach signals no event to wait for
         workload.go()
         if reaped:
             workload.finish()
@@ -152,7 +152,7 @@ def kill_at_random(recording, rng):
     """Kills cowprof at a random moment after it created its file. Returns its age then and the kernel objects that it held."""
     harness.wait_until(recording.path.exists, "the file", pause=0.001)
     born = time.monotonic()
-    time.sleep(rng.uniform(0.0, 0.5))  # a random moment, so there is no event to wait for
+    time.sleep(rng.uniform(0.0, 0.5))  # at a random moment
     objects = truth.kernel_objects(recording.pid)
     recording.popen.kill()
     age = time.monotonic() - born
