@@ -11,38 +11,13 @@
 
 #include "absl/container/btree_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "model/estimate/zone_estimate.h"
 
 namespace cowprof {
 
-// Pages that one worker will have copied in the end, as of the last record.
-struct PoolEstimate {
-  double low = 0, best = 0, high = 0;
-  bool sequential = false;  // the copies march through memory instead of falling everywhere
-  // Time until 95 % of the rest is copied, relative to all of the rest at the pace of the last quarter of the reading:
-  // 0.95 if the pace stays as it is, 3 if it falls in proportion to what is left.
-  double stretch = 3;
-};
-
-// What a page is used for, which decides what one copied page says about its neighbours.
-enum class PagesKind {
-  kArena,      // of pymalloc, with pools of several pages: objects of one size side by side, so all of a pool is read
-  kSmallPool,  // of pymalloc, with pools of one page
-  kOther,      // larger objects, which leave pages without a head
-};
-
-// A part of the address space, as far as it is known: pages [first, end).
-struct PageZone {
-  uint64_t first = 0, end = 0;
-  PagesKind kind = PagesKind::kOther;
-  // If it was searched for heads of objects, which are what a read writes: the share of its pages that have any, and
-  // how many those have.
-  std::optional<double> headed;
-  double heads_each = 1;
-};
-
 class WorkingSetEstimator {
  public:
-  static constexpr size_t kMostChunks = 24'576;  // some 2 MiB
+  static constexpr size_t kMostChunks = 24'576;  // about 2 MiB
 
   // Adds `pages` adjacent pages that a worker copied.
   void Add(int worker, uint64_t first_page, uint64_t pages);
