@@ -7,12 +7,26 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "model/judge/findings.h"
 #include "sink/report/report.h"
 
 namespace cowprof {
 
 inline std::vector<Diagnosis> DiagnosesOf(const Run& run) { return Judge(run).diagnoses; }
+using Ids = std::vector<std::string>;
+inline Ids IdsOf(const Run& run) {
+  Ids ids;
+  for (const Diagnosis& diagnosis : DiagnosesOf(run)) ids.push_back(diagnosis.id);
+  return ids;
+}
+// All that is said, to search in.
+inline std::string TextOf(const Diagnosis& diagnosis) {
+  return absl::StrCat(diagnosis.summary, "\n", absl::StrJoin(diagnosis.evidence, "\n"), "\n",
+                      absl::StrJoin(diagnosis.advice, "\n"));
+}
+
 inline std::string LargestGroupOf(const Run& run) { return Judge(run).largest_group; }
 inline Forecast ForecastOf(const Run& run) { return ForecastOf(run.model, run.estimates.forecast); }
 inline nlohmann::ordered_json ReportJsonOf(const Run& run) { return ReportJson(run.model, Judge(run)); }

@@ -18,7 +18,6 @@ namespace {
 
 constexpr uint64_t kMiB = 256;  // in pages
 constexpr int kSeconds = 40;
-using Ids = std::vector<std::string>;
 
 // What one worker does; each of `t`, from 0 to 1. It has 10 MiB of its parent's memory, and copies 1 MiB of it.
 struct Worker {
@@ -78,17 +77,6 @@ Run Recorded(const std::vector<Worker>& workers, Worker parent = {}) {
     Append(sample, &run);
   }
   return run;
-}
-
-Ids IdsOf(const Run& run) {
-  Ids ids;
-  for (const Diagnosis& diagnosis : DiagnosesOf(run)) ids.push_back(diagnosis.id);
-  return ids;
-}
-
-std::string TextOf(const Diagnosis& diagnosis) {
-  return absl::StrCat(diagnosis.summary, "\n", absl::StrJoin(diagnosis.evidence, "\n"), "\n",
-                      absl::StrJoin(diagnosis.advice, "\n"));
 }
 
 std::function<double(double)> Line(double from, double to) {

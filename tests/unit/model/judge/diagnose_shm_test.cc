@@ -17,7 +17,6 @@ namespace cowprof {
 namespace {
 
 constexpr uint64_t kMiB = 1 << 20, kDevice = 40;
-using Ids = std::vector<std::string>;
 
 Event Process(int index) {
   return {.index = index,
@@ -69,17 +68,6 @@ ShmSegment Left(const std::string& name, uint64_t mib, uint64_t looks) {
           .bytes = mib * kMiB,
           .length_bytes = mib * kMiB,
           .looks_unowned = looks};
-}
-
-Ids IdsOf(const Run& run) {
-  Ids ids;
-  for (const Diagnosis& diagnosis : DiagnosesOf(run)) ids.push_back(diagnosis.id);
-  return ids;
-}
-
-std::string TextOf(const Diagnosis& diagnosis) {
-  return absl::StrCat(diagnosis.summary, "\n", absl::StrJoin(diagnosis.evidence, "\n"), "\n",
-                      absl::StrJoin(diagnosis.advice, "\n"));
 }
 
 Event Bus(std::optional<FaultFile> file) {

@@ -47,24 +47,12 @@ Run With(const ByCause& parent, const std::vector<ByCause>& workers) {
 }
 Run OneWorker(const ByCause& copies) { return With({}, {copies}); }
 
-std::vector<std::string> IdsOf(const Run& run) {
-  std::vector<std::string> ids;
-  for (const Diagnosis& diagnosis : DiagnosesOf(run)) ids.push_back(diagnosis.id);
-  return ids;
-}
-using Ids = std::vector<std::string>;
-
 Diagnosis Find(const Run& run, const std::string& id) {
   for (const Diagnosis& diagnosis : DiagnosesOf(run)) {
     if (diagnosis.id == id) return diagnosis;
   }
   FAIL("no " << id << " but " << absl::StrJoin(IdsOf(run), " "));
   return {};
-}
-
-std::string TextOf(const Diagnosis& diagnosis) {
-  return absl::StrCat(diagnosis.summary, "\n", absl::StrJoin(diagnosis.evidence, "\n"), "\n",
-                      absl::StrJoin(diagnosis.advice, "\n"));
 }
 
 // Adds a place for all of worker 1's copies of a cause.

@@ -87,7 +87,6 @@ std::vector<std::string> IdsOf(const Story& story) {
   for (const Diagnosis& diagnosis : DiagnosesOf(story.run)) ids.push_back(diagnosis.id);
   return ids;
 }
-using Ids = std::vector<std::string>;
 
 Diagnosis First(const Story& story) { return DiagnosesOf(story.run).front(); }
 
