@@ -28,9 +28,10 @@ check_tidy() {
     echo "lint.sh: there is no .clang-tidy" >&2
     exit 1
   fi
-  # Without the flags of gcc's precompiled headers, which clang can't read.
+  # Without precompiled headers: clang-tidy reads those of neither compiler.
   mkdir -p build/tidy
-  sed -E 's/-Winvalid-pch|-fpch-preprocess|-include [^ ]*cmake_pch\.hxx//g' build/compile_commands.json >build/tidy/compile_commands.json
+  sed -E 's/ -Winvalid-pch| -fpch-preprocess|( -Xclang)? -include(-pch)?( -Xclang)? [^ ]*cmake_pch\.hxx(\.gch|\.pch)?//g' \
+    build/compile_commands.json >build/tidy/compile_commands.json
   find userspace -name '*.cc' -print0 | xargs -0 -n 1 -P "$(nproc)" clang-tidy --quiet -p build/tidy
 }
 
