@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Re-records tests/fixtures/python/*.txt from the installed interpreters: Debian's, and pyenv's if there are any. Each runs
-# in a neutral folder under a neutral name, so that no local path gets into a fixture.
+# Records tests/fixtures/python/NAME.txt from the interpreters that are named or, if none is, from all installed ones:
+# Debian's, and pyenv's if there are any. Each runs in a neutral folder under a neutral name, so that no local path gets
+# into a fixture.
 #
 # usage: record-python-fixtures.sh RECORD_PYTHON [NAME=PYTHON...]     as in: build/record_python 3.14=/tmp/p/python3.14
 set -euo pipefail
@@ -8,8 +9,7 @@ record=$(realpath "${1:?usage: record-python-fixtures.sh RECORD_PYTHON [NAME=PYT
 shift
 fixtures=$(cd "$(dirname "$0")/../tests/fixtures/python" && pwd)
 folder=/tmp/x
-rm -rf "$folder"
-mkdir "$folder"
+mkdir "$folder"  # fails if somebody uses it
 trap 'rm -rf "$folder"' EXIT
 cp -r "$fixtures/workload/." "$folder"
 cd "$folder"
@@ -18,10 +18,13 @@ run() {  # NAME PYTHON
   env -i PATH=/usr/bin:/bin LC_ALL=C.UTF-8 "$record" "$fixtures/$1.txt" "$2" -B -s sample.py
 }
 
-pythons=("debian=/usr/bin/python3" "$@")
-for versions in "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.*; do
-  [ -x "$versions/bin/python3" ] && pythons+=("$(basename "$versions")=$versions")
-done
+pythons=("$@")
+if [ $# -eq 0 ]; then
+  pythons=("debian=/usr/bin/python3")
+  for versions in "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.*; do
+    [ -x "$versions/bin/python3" ] && pythons+=("$(basename "$versions")=$versions")
+  done
+fi
 for python in "${pythons[@]}"; do
   name=${python%%=*} path=${python#*=}
   if [ -d "$path" ]; then

@@ -298,7 +298,7 @@ def combinations(wanted):
 
 
 def print_matrix(wanted):
-    """Prints the matrix and returns the number of runs that deviate."""
+    """Prints the matrix; returns something true if a run deviates, or if there was none."""
     print_row(HEADINGS)
     print_row(["---"] * len(HEADINGS))
     deviating = runs = 0
@@ -311,7 +311,7 @@ def print_matrix(wanted):
         print_row([".".join(map(str, version_of(python))), scenario, *cells])
     missing = [name for name, python in interpreters().items() if not python]
     print(f"\n{runs - deviating} of {runs} runs are as planted. Not installed: {', '.join(missing) or 'none'}.")
-    return deviating
+    return deviating or not runs
 
 
 # ---- The truth, checked against perf's record of every page fault with its address ----
@@ -361,6 +361,9 @@ def main():
     kind.add_argument("--truth", action="store_const", dest="printer", const=print_truth, help="compare what was planned with what perf saw")
     parser.add_argument("wanted", nargs="*", help="only these versions (3.6, ..., system) and scenarios")
     arguments = parser.parse_args()
+    unknown = set(arguments.wanted) - set(interpreters()) - set(scenarios())
+    if unknown:
+        parser.error(f"no such version or scenario: {', '.join(sorted(unknown))}; versions: {', '.join(interpreters())}; scenarios: {', '.join(scenarios())}")
     sys.exit(1 if arguments.printer(set(arguments.wanted)) else 0)
 
 

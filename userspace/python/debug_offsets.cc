@@ -10,13 +10,14 @@ namespace {
 // The table is an array of u64: cookie, version, free_threaded, then groups that each begin with the size of their
 // structure. Indexes by version, {3.13, 3.14}: struct _Py_DebugOffsets in Include/internal/pycore_runtime.h of 3.13.0
 // and pycore_debug_offsets.h of 3.14.10.
-constexpr uint32_t kTableMinors[] = {13, 14};
+constexpr int kVersions = 2;
+constexpr uint32_t kTableMinors[] = {13, kNewestMinor};
 constexpr uint32_t kTableWords[] = {73, 95};
 
 struct TableRow {
-  uint32_t index[2];       // of the field's offset
-  uint32_t size_index[2];  // of the size of the structure that holds it
-  uint32_t bytes;          // of the field; 8: a pointer, whose offset is a multiple of 8
+  uint32_t index[kVersions];       // of the field's offset
+  uint32_t size_index[kVersions];  // of the size of the structure that holds it
+  uint32_t bytes;                  // of the field; 8: a pointer, whose offset is a multiple of 8
   uint32_t* (*field)(PythonLayout*);
 };
 
@@ -58,6 +59,17 @@ constexpr TableRow kTable[] = {
 // gc.collecting is a field of the interpreter's `gc`.
 constexpr uint32_t kGcIndex[] = {10, 11}, kGcSizeIndex[] = {71, 81}, kCollectingIndex[] = {72, 82};
 
+// A number that was forgotten in a row would be read as 0, or past the end.
+constexpr bool IsComplete() {
+  for (const TableRow& row : kTable) {
+    if (row.index[kVersions - 1] == 0 || row.size_index[kVersions - 1] == 0) return false;
+  }
+  return true;
+}
+static_assert(IsComplete() && std::size(kTableMinors) == kVersions && std::size(kTableWords) == kVersions &&
+              std::size(kGcIndex) == kVersions && std::size(kGcSizeIndex) == kVersions &&
+              std::size(kCollectingIndex) == kVersions);
+
 constexpr uint64_t kEnabledInGc = 12;  // 3.7 to 3.14, with and without a GIL; the table does not have it
 
 constexpr char kCookie[] = "xdebugpy";
@@ -90,9 +102,9 @@ PythonLayout WithDebugOffsets(PythonLayout layout, absl::Span<const char> bytes)
   DebugOffsetsHead head;
   if (!ParseDebugOffsetsHead(bytes, &head)) return Unusable(layout, "its table of offsets has no header");
   const uint32_t minor = head.version_hex >> 16 & 0xff;
-  size_t version = 0;
-  while (version < std::size(kTableMinors) && kTableMinors[version] != minor) ++version;
-  if (version == std::size(kTableMinors)) {
+  int version = 0;
+  while (version < kVersions && kTableMinors[version] != minor) ++version;
+  if (version == kVersions) {
     return Unusable(layout, "it publishes a table of offsets in an order that cowprof does not know yet");
   }
   if (minor != layout.minor || head.free_threaded != layout.free_threaded) {

@@ -211,7 +211,7 @@ PythonLayout LayoutFor(Version version, bool free_threaded, bool trace_refs, abs
   PythonLayout layout = LayoutOf(version.minor(), version.micro(), free_threaded);
   DebugOffsetsHead head;
   const bool has_table = ParseDebugOffsetsHead(table, &head);
-  if (has_table && (layout.usable || version.minor() > 14)) return WithDebugOffsets(layout, table);
+  if (has_table && (layout.usable || version.minor() > kNewestMinor)) return WithDebugOffsets(layout, table);
   return trace_refs ? WithTraceRefs(layout) : layout;
 }
 

@@ -232,6 +232,7 @@ PythonLayout Unusable(PythonLayout layout, const char* reason) {
 }
 
 PythonLayout LayoutOf(uint32_t minor, uint32_t micro, bool free_threaded) {
+  static_assert(kRows[std::size(kRows) - 1].minor == kNewestMinor);
   for (const PythonLayout& row : kRows) {
     if (row.minor != minor || row.free_threaded != free_threaded) continue;
     PythonLayout layout = row;
@@ -243,7 +244,7 @@ PythonLayout LayoutOf(uint32_t minor, uint32_t micro, bool free_threaded) {
   layout.minor = minor;
   layout.free_threaded = free_threaded;
   return Unusable(layout, minor < 6 ? "it is older than CPython 3.6, the oldest version that cowprof knows"
-                                    : "it is newer than CPython 3.14, the newest version whose layout cowprof knows");
+                                    : "it is newer than all versions whose layout cowprof knows");
 }
 
 PythonLayout WithTraceRefs(PythonLayout layout) {

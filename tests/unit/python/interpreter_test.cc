@@ -101,14 +101,14 @@ TEST_CASE("python interpreter: versions that can't be used are named, with the r
   fails("3.16.0", "newer");
   memory.Word(kVersion, 0x030e00a1);
   fails("3.14.0", "alphas");
-  // 3.15 with a table: recognized by it, but its order is unknown.
+  // A newer version with a table: recognized by it, but its order is unknown.
   std::string table(kDebugOffsetsBytes, '\0');
-  const uint64_t head[] = {0x030f02f0, 0};
+  const uint64_t head[] = {0x030002f0 | (kNewestMinor + 1) << 16, 0};
   memcpy(&table[0], "xdebugpy", 8);
   memcpy(&table[8], head, sizeof(head));
   memory.Add(kRuntime, table);
   module.py_version = 0;
-  fails("3.15.2", "does not know yet");
+  fails(absl::StrCat("3.", kNewestMinor + 1, ".2"), "does not know yet");
   // 3.11 whose PyCode_Type is not a type.
   module.py_version = kVersion;
   memory.Word(kVersion, 0x030b02f0);

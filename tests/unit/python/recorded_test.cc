@@ -62,6 +62,7 @@ TEST_CASE("python: every version is recorded") {
     const std::string version = Load(path).version;
     minors.insert(version.substr(0, version.rfind('.')));
   }
+  INFO("tests/fixtures/python/README.md says how to record one");
   CHECK(minors == std::set<std::string>{"3.6", "3.7", "3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14"});
 }
 
@@ -70,6 +71,7 @@ TEST_CASE("python: stacks, types and objects of real processes") {
     INFO(path);
     const PythonRecording recording = Load(path);
     const auto interpreter = ReadInterpreter(recording.module, recording.memory);
+    INFO(interpreter.status());
     REQUIRE(interpreter.ok());
     CHECK(interpreter->ready);
     CHECK(interpreter->version == recording.version);
@@ -187,7 +189,7 @@ TEST_CASE("python: the table of offsets agrees with the row") {
     for (size_t size = 0; size < 73 * 8; ++size) CHECK_FALSE(WithDebugOffsets(row, bytes.subspan(0, size)).usable);
     CHECK_FALSE(WithDebugOffsets(LayoutOf(minor == 13 ? 14 : 13, 0, false), bytes).usable);
     std::string newer = table;
-    newer[8 + 2] = 15;
+    newer[8 + 2] = kNewestMinor + 1;
     const PythonLayout layout = WithDebugOffsets(row, newer);
     CHECK_FALSE(layout.usable);
     CHECK(absl::StrContains(layout.reason, "does not know yet"));
