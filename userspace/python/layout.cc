@@ -4,6 +4,7 @@
 #include "python/layout.h"
 
 #include <initializer_list>
+#include <iterator>
 
 namespace cowprof {
 namespace {

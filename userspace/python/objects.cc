@@ -57,7 +57,7 @@ bool TypeReader::IsType(uint64_t address, const Head& head) const {
 
 std::string TypeReader::QualifiedName(uint64_t address, const Head& head) const {
   const PythonLayout& layout = interpreter_.layout;
-  const std::string plain = ReadCString(memory_, head.name, kMaxNameBytes).value_or("");
+  std::string plain = ReadCString(memory_, head.name, kMaxNameBytes).value_or("");
   if (!(head.flags & kHeapType)) return plain;
   const auto qualname_at = ReadValue<uint64_t>(memory_, address + layout.type.qualname);
   const auto dict = ReadValue<uint64_t>(memory_, address + layout.type.dict);

@@ -55,7 +55,7 @@ bool DemanglesToLittle(absl::string_view name) {
 }  // namespace
 
 std::string Demangle(const std::string& name) {
-  const std::string cut = name.substr(0, kMaxSymbolBytes);
+  std::string cut = name.substr(0, kMaxSymbolBytes);
   if (!absl::StartsWith(name, "_Z") || !DemanglesToLittle(name)) return cut;
   int status = 0;
   const std::unique_ptr<char, decltype(&free)> text(abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), free);
@@ -76,7 +76,7 @@ std::shared_ptr<ElfFile> ElfCache::Open(const std::string& path) {
   const std::pair<dev_t, ino_t> key(file->device(), file->inode());
   Entry& entry = files_[key];
   entry = {std::make_shared<ElfFile>(*std::move(file)), ++clock_};
-  const std::shared_ptr<ElfFile> opened = entry.file;
+  std::shared_ptr<ElfFile> opened = entry.file;
   Trim();
   return opened;
 }

@@ -28,7 +28,7 @@ constexpr size_t kMaxFileBytes = 256 << 20;
 // From errno: ENOENT and ESRCH become NotFound, EACCES and EPERM PermissionDenied.
 absl::Status Failure(absl::string_view verb, absl::string_view path) {
   const int error = errno;
-  const absl::Status status = absl::ErrnoToStatus(error, absl::StrCat(verb, " ", path));
+  absl::Status status = absl::ErrnoToStatus(error, absl::StrCat(verb, " ", path));
   if (!absl::IsPermissionDenied(status)) return status;
   return absl::PermissionDeniedError(
       absl::StrCat(status.message(), "; run cowprof as root or as the owner of the process"));

@@ -61,7 +61,7 @@ absl::StatusOr<std::unique_ptr<TimelineFile>> TimelineFile::Create(const std::st
 
 absl::Status TimelineFile::Append(const std::string& record) {
   const std::string bytes = absl::StrCat(empty_ ? "\n" : "\n,", record, kClosing);
-  const absl::Status status = WriteFully(fd_.fd(), bytes, end_);
+  absl::Status status = WriteFully(fd_.fd(), bytes, end_);
   if (status.ok()) {
     end_ += bytes.size() - kClosing.size();
     empty_ = false;

@@ -164,7 +164,8 @@ Json ReportJson(const RunModel& model, const Findings& findings) {
   const Totals& totals = findings.all;
   const uint64_t page_bytes = model.info.page_bytes;
   const ProcessModel unknown = {.role = Role::kParent};
-  const ProcessModel& target = model.target() != nullptr ? *model.target() : unknown;
+  const ProcessModel* const found = model.target();
+  const ProcessModel& target = found != nullptr ? *found : unknown;
   const Count copies = totals.copies_known ? Count(totals.copies) : std::nullopt;
   const Blame& blame = findings.of_all.blame;
   const CauseEvidence& evidence = model.cause_evidence;
