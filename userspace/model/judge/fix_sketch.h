@@ -1,5 +1,5 @@
-// What a fix looks like in Python: a few lines before and after, by diagnosis and by the kind of container found. Pure.
-// tests/system/test_fix_sketch.py runs every one of them.
+// What a fix looks like in Python: the code before and after, by diagnosis, by the items that were found, and by the
+// framework that forks. Pure. Does not decide which framework runs. tests/system/test_fix_sketch.py runs every sketch.
 #ifndef COWPROF_MODEL_JUDGE_FIX_SKETCH_H_
 #define COWPROF_MODEL_JUDGE_FIX_SKETCH_H_
 
@@ -11,14 +11,38 @@
 
 namespace cowprof {
 
-// What the items of a data set are, judged by the types of the objects that were copied by their reference counts.
-enum class Container { kAny, kStrings, kNumbers, kDicts, kTuples, kLists, kObjects, kArrays, kTensors };
+// What the workers read. ContainerOf returns those that the types of copied objects tell; kObjectArray, kDataFrame,
+// kHdf5 and kLmdb take other facts.
+enum class Container {
+  kAny,
+  kStrings,
+  kNumbers,
+  kBytes,
+  kDicts,
+  kTuples,
+  kLists,
+  kNested,  // containers in containers
+  kObjects,
+  kArrays,
+  kObjectArray,
+  kDataFrame,
+  kTensors,
+  kHdf5,
+  kLmdb,
+};
+constexpr int kContainers = static_cast<int>(Container::kLmdb) + 1;
+
+// What starts the workers. kFork: anything else that calls fork().
+enum class Framework { kDataLoader, kPool, kExecutor, kJoblib, kGunicorn, kCelery, kFork };
+constexpr int kFrameworks = static_cast<int>(Framework::kFork) + 1;
 
 // `by_type`: of the workers' copies.
 Container ContainerOf(const std::vector<BlameRow>& by_type);
 
-// Several lines, without a trailing newline; "" if there is no short fix. The container matters only to cow-refcount.
-std::string FixSketch(absl::string_view diagnosis, Container container);
+// Several lines, without a trailing newline; "" if there is no short fix in the words of this framework. A part that
+// begins with "# before", one with "# after", and for some one with "# faster", which works for fewer items.
+// The container matters to cow-refcount, and a handle (kHdf5, kLmdb) to cow-data.
+std::string FixSketch(absl::string_view diagnosis, Container container, Framework framework = Framework::kDataLoader);
 
 }  // namespace cowprof
 

@@ -1,9 +1,18 @@
-// Which sketch is told for which finding. That each one works is shown by tests/system/test_fix_sketch.py.
+// Which sketch goes with which finding. Their texts are in tests/golden/sketches, where a person can read them and
+// tests/system/test_fix_sketch.py runs each; COWPROF_UPDATE_GOLDEN=1 writes them anew.
 #include "model/judge/fix_sketch.h"
 
 #include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "json_schema.h"
 
 namespace cowprof {
 namespace {
@@ -13,6 +22,32 @@ BlameRow Type(const std::string& type, uint64_t refcounts, uint64_t headers = 0)
   row.causes[static_cast<int>(Cause::kRefcount)] = refcounts;
   row.causes[static_cast<int>(Cause::kGcHeader)] = headers;
   return row;
+}
+
+constexpr const char* kDiagnoses[] = {"cow-refcount",    "torch-refcount",    "cow-gc-header",    "cow-data",
+                                      "allocator-reuse", "pickled-arguments", "private-by-spawn", "gc-disabled",
+                                      "shm-full",        "fd-exhaustion"};
+constexpr const char* kContainerNames[] = {
+    "",         ".strings", ".numbers",      ".bytes",      ".dicts",   ".tuples", ".lists", ".nested",
+    ".objects", ".arrays",  ".object-array", ".data-frame", ".tensors", ".hdf5",   ".lmdb"};
+constexpr const char* kFrameworkNames[] = {"", ".pool", ".executor", ".joblib", ".gunicorn", ".celery", ".fork"};
+static_assert(std::size(kContainerNames) == kContainers && std::size(kFrameworkNames) == kFrameworks);
+
+// Each text of each diagnosis once, under the name of the first container and framework that it is for.
+std::map<std::string, std::string> Texts() {
+  std::map<std::string, std::string> texts;
+  for (const char* diagnosis : kDiagnoses) {
+    std::set<std::string> seen = {""};
+    for (int framework = 0; framework < kFrameworks; ++framework) {
+      for (int container = 0; container < kContainers; ++container) {
+        const std::string sketch =
+            FixSketch(diagnosis, static_cast<Container>(container), static_cast<Framework>(framework));
+        if (!seen.insert(sketch).second) continue;
+        texts[absl::StrCat(diagnosis, kContainerNames[container], kFrameworkNames[framework], ".py")] = sketch;
+      }
+    }
+  }
+  return texts;
 }
 
 }  // namespace
@@ -34,16 +69,76 @@ TEST_CASE("fix sketch: the container is told by the types that were copied by th
   CHECK(ContainerOf({Type("str", 90), Type("dict", 0, 900)}) == Container::kStrings);
 }
 
-TEST_CASE("fix sketch: every container has one of its own, with a part before and a part after") {
-  std::vector<std::string> seen;
-  for (int container = 0; container <= static_cast<int>(Container::kTensors); ++container) {
-    const std::string sketch = FixSketch("cow-refcount", static_cast<Container>(container));
+TEST_CASE("fix sketch: containers in containers, and bytes") {
+  CHECK(ContainerOf({Type("dict", 50), Type("list", 50)}) == Container::kNested);
+  CHECK(ContainerOf({Type("dict", 95), Type("list", 5)}) == Container::kDicts);
+  CHECK(ContainerOf({Type("bytes", 95), Type("int", 5)}) == Container::kBytes);
+  CHECK(ContainerOf({Type("bytes", 60), Type("str", 40)}) == Container::kAny);
+}
+
+TEST_CASE("fix sketch: every text is the one that the system test runs") {
+  const std::filesystem::path folder = RepositoryRoot() / "tests" / "golden" / "sketches";
+  std::set<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) files.insert(entry.path().filename());
+  std::set<std::string> names;
+  for (const auto& [name, sketch] : Texts()) {
+    if (getenv("COWPROF_UPDATE_GOLDEN") != nullptr)
+      std::ofstream(folder / name, std::ios::binary) << sketch << "\n";
+    else
+      CHECK(ReadWhole(folder / name) == sketch + "\n");
+    names.insert(name);
+  }
+  if (getenv("COWPROF_UPDATE_GOLDEN") == nullptr) CHECK(files == names);
+}
+
+TEST_CASE("fix sketch: a part before, a part after, and short lines") {
+  for (const auto& [name, sketch] : Texts()) {
+    INFO(name);
     CHECK(absl::StartsWith(sketch, "# before"));
     CHECK(absl::StrContains(sketch, "\n\n# after"));
     CHECK_FALSE(absl::EndsWith(sketch, "\n"));
-    for (const std::string& other : seen) CHECK(sketch != other);
-    seen.push_back(sketch);
+    if (absl::StrContains(sketch, "numpy.array")) CHECK(absl::StrContains(sketch, "not dtype=object"));
+    for (const absl::string_view line : absl::StrSplit(sketch, '\n')) CHECK(line.size() <= 120);
   }
+}
+
+TEST_CASE("fix sketch: what works for all items comes before what is faster for some") {
+  for (int container = 0; container <= static_cast<int>(Container::kDataFrame); ++container) {
+    const std::string sketch = FixSketch("cow-refcount", static_cast<Container>(container));
+    INFO(sketch);
+    CHECK(absl::StrContains(sketch, "class Packed:"));
+    CHECK(sketch.find("class Packed:") < sketch.find("# faster"));
+  }
+  for (const Container container : {Container::kAny, Container::kNested, Container::kObjects})
+    CHECK_FALSE(absl::StrContains(FixSketch("cow-refcount", container), "# faster"));
+}
+
+TEST_CASE("fix sketch: a torch tensor, however it was found") {
+  CHECK(FixSketch("torch-refcount", Container::kAny) == FixSketch("cow-refcount", Container::kTensors));
+}
+
+TEST_CASE("fix sketch: a handle has its own for what reading and writing copy") {
+  CHECK(absl::StrContains(FixSketch("cow-data", Container::kHdf5), "h5py.File"));
+  CHECK(absl::StrContains(FixSketch("cow-refcount", Container::kLmdb), "lmdb.open"));
+  CHECK_FALSE(absl::StrContains(FixSketch("cow-refcount", Container::kLmdb), "h5py"));
+  CHECK(absl::StrContains(FixSketch("cow-data", Container::kArrays), "prepare"));
+}
+
+TEST_CASE("fix sketch: words of the framework") {
+  for (const char* diagnosis : {"cow-gc-header", "allocator-reuse"}) {
+    CHECK(absl::StrContains(FixSketch(diagnosis, Container::kAny), "DataLoader"));
+    CHECK(absl::StrContains(FixSketch(diagnosis, Container::kAny, Framework::kGunicorn), "def when_ready"));
+    CHECK(absl::StrContains(FixSketch(diagnosis, Container::kAny, Framework::kCelery), "worker_init.connect"));
+    CHECK(FixSketch(diagnosis, Container::kAny, Framework::kJoblib).empty());  // it does not fork
+  }
+  CHECK(absl::StrContains(FixSketch("pickled-arguments", Container::kAny, Framework::kJoblib), "mmap_mode"));
+  // Only torch's loader fills /dev/shm, and sends descriptors.
+  CHECK(FixSketch("shm-full", Container::kAny, Framework::kGunicorn).empty());
+  CHECK(FixSketch("fd-exhaustion", Container::kAny, Framework::kPool).empty());
+  for (int framework = 1; framework < kFrameworks; ++framework)
+    for (const char* diagnosis : kDiagnoses)
+      CHECK_FALSE(
+          absl::StrContains(FixSketch(diagnosis, Container::kDicts, static_cast<Framework>(framework)), "DataLoader"));
 }
 
 TEST_CASE("fix sketch: other findings") {

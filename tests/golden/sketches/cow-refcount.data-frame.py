@@ -1,0 +1,37 @@
+# before: a column with dtype=object is an array of references; reading writes reference counts
+items = load()
+
+# after: all items pickled into one array of bytes (not dtype=object, which holds references)
+import numpy, pickle
+
+class Packed:
+    def __init__(self, items):
+        buffer, ends = bytearray(), [0]
+        for item in items:
+            buffer += pickle.dumps(item)
+            ends.append(len(buffer))
+        self.buffer = numpy.frombuffer(buffer, numpy.uint8)
+        self.ends = numpy.array(ends, numpy.int64)
+    def __len__(self):
+        return len(self.ends) - 1
+    def __getitem__(self, i):
+        i = range(len(self))[i]  # checks i; -1 is the last
+        return pickle.loads(self.buffer[self.ends[i]:self.ends[i + 1]])
+
+class Rows:
+    def __init__(self, frame):
+        self.columns = {}
+        for name in frame:
+            values = frame[name]
+            if isinstance(values.dtype, numpy.dtype) and values.dtype.kind in "biuf":
+                self.columns[name] = values.to_numpy()
+            else:
+                self.columns[name] = Packed(values.iloc[i] for i in range(len(values)))
+        self.length = len(frame)
+    def __len__(self):
+        return self.length
+    def __getitem__(self, i):
+        i = range(self.length)[i]
+        return {name: values[i] for name, values in self.columns.items()}
+
+items = Rows(load())  # items[i]["text"] instead of items.iloc[i]["text"]

@@ -1,0 +1,21 @@
+# before: one object per item; reading writes reference counts
+items = load()
+
+# after: all items pickled into one array of bytes (not dtype=object, which holds references)
+import numpy, pickle
+
+class Packed:
+    def __init__(self, items):
+        buffer, ends = bytearray(), [0]
+        for item in items:
+            buffer += pickle.dumps(item)
+            ends.append(len(buffer))
+        self.buffer = numpy.frombuffer(buffer, numpy.uint8)
+        self.ends = numpy.array(ends, numpy.int64)
+    def __len__(self):
+        return len(self.ends) - 1
+    def __getitem__(self, i):
+        i = range(len(self))[i]  # checks i; -1 is the last
+        return pickle.loads(self.buffer[self.ends[i]:self.ends[i + 1]])
+
+items = Packed(load())
