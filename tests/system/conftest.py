@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+import chroots
 import harness
 
 EXPECTED_SKIPS = Path(__file__).with_name("expected_skips.txt")
@@ -52,6 +53,18 @@ def start_workload():
     yield start
     for process in started:
         process.stop()
+
+
+@pytest.fixture(scope="session")
+def chroot_of():
+    """chroot_of(suite) is the chroots.Chroot of a Debian suite. Takes minutes where it is not made yet."""
+
+    def get(suite):
+        chroot, reason = chroots.chroot(suite)
+        needs(f"Debian {suite}", chroot, reason)
+        return chroot
+
+    return get
 
 
 @contextlib.contextmanager

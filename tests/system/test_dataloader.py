@@ -35,13 +35,6 @@ class Moment:
             os.kill(pid, signal.SIGCONT)
 
 
-def kill_tree(process):
-    """Kills workers, too: they take five seconds to notice that their trainer is gone."""
-    for pid in truth.tree(process.pid):
-        os.kill(pid, signal.SIGKILL)
-    process.stop()
-
-
 @pytest.fixture(scope="module")
 def growth(tmp_path_factory):
     """One recording of a training between two moments: (before, after, report, training, timeline)."""
@@ -63,7 +56,7 @@ def growth(tmp_path_factory):
         after.release()
         yield before, after, recording.report(), training, recording.timeline()
     finally:
-        kill_tree(training)
+        harness.kill_tree(training)
 
 
 def test_both_workers_lived_through_the_recording(growth):
