@@ -27,7 +27,7 @@ inline std::string TextOf(const Diagnosis& diagnosis) {
                       absl::StrJoin(diagnosis.advice, "\n"));
 }
 
-inline std::string LargestGroupOf(const Run& run) { return Judge(run).largest_group; }
+inline std::string HeadlineOf(const Run& run) { return Judge(run).headline.sentence; }
 inline Forecast ForecastOf(const Run& run) { return ForecastOf(run.model, run.estimates.forecast); }
 inline nlohmann::ordered_json ReportJsonOf(const Run& run) { return ReportJson(run.model, Judge(run)); }
 inline std::string ReportTextOf(const Run& run, bool complete) { return ReportText(run.model, Judge(run), complete); }

@@ -4,6 +4,7 @@
 #define COWPROF_MODEL_FACTS_COPY_SITE_H_
 
 #include <array>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
@@ -51,7 +52,7 @@ struct CauseEvidence {
 struct Frame {
   std::string file, function;
   int line = 0;  // 0: unknown
-  bool operator==(const Frame&) const = default;
+  auto operator<=>(const Frame&) const = default;
 };
 
 // What was written, by which native code and on which line. Copies that agree in all of these share one site.

@@ -101,10 +101,20 @@ void PrivateMemory::Append(const ProcessSample& sample, absl::Duration t, const 
   past_.push_back({t, Or0(process->counts.copies), Or0(process->proc.anon_pages)});
   RebaseOnTruth(sample, info, process);
   Derive(info.page_bytes, process);
-  if (!sample.rollup || !anonymous_) return;
-  const uint64_t anonymous_bytes = *process->private_bytes - private_other_bytes_;
-  private_other_bytes_ = SaturatingSubtract(sample.rollup->private_bytes, anonymous_bytes);
-  Derive(info.page_bytes, process);
+  if (sample.rollup && anonymous_) {
+    const uint64_t anonymous_bytes = *process->private_bytes - private_other_bytes_;
+    private_other_bytes_ = SaturatingSubtract(sample.rollup->private_bytes, anonymous_bytes);
+    Derive(info.page_bytes, process);
+  }
+  if (process->origin == Origin::kFoundAtAttach && !process->execed && !process->before_attach_bytes)
+    process->before_attach_bytes = BeforeAttach(info.page_bytes, *process);
+}
+
+// What the process owned at the first look that told, less what it has copied and allocated until then.
+Count PrivateMemory::BeforeAttach(uint64_t page_bytes, const ProcessModel& process) {
+  if (!process.private_bytes) return std::nullopt;
+  const uint64_t fresh = SaturatingSubtract(Or0(process.proc.anon_pages), Or0(process.first_anon_pages));
+  return SaturatingSubtract(*process.private_bytes, (Or0(process.counts.copies) + fresh) * page_bytes);
 }
 
 void PrivateMemory::Exec(uint64_t copies) {

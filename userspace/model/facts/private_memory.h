@@ -41,6 +41,7 @@ class PrivateMemory {
     uint64_t private_bytes = 0, copies = 0, anon_pages = 0;
   };
   static Basis BasisAtFork(const ProcessModel& process);
+  static Count BeforeAttach(uint64_t page_bytes, const ProcessModel& process);
   Past PastAt(absl::Duration t) const;
   void RebaseOnSweep(const SweepFigures& sweep, Exactness exactness);
   void RebaseOnTruth(const ProcessSample& sample, const RunInfo& info, ProcessModel* process);

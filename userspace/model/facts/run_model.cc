@@ -104,6 +104,7 @@ void ExecProcess(const ProcessExeced& execed, RunModel* model, ProcessModel* pro
   process->rollup.reset();
   process->sweep.reset();
   process->pss_bytes.reset();
+  process->before_attach_bytes.reset();
   process->collector_on.reset();
   process->persistent.reset();
 }
@@ -171,6 +172,29 @@ void AppendShm(const ShmSample& sample, RunModel* model) {
   }
   model->shm = sample;
   if (!model->shm_peak || sample.used_bytes >= model->shm_peak->used_bytes) model->shm_peak = sample;
+}
+
+// A worker copied what was not private before the attach, as far as it still has it.
+void AppendWorkersPeak(absl::Duration t, RunModel* model) {
+  WorkersPeak peak = {.t = t};
+  uint64_t living = 0;
+  for (const ProcessModel& process : model->processes) {
+    if (process.role != Role::kWorker || process.ended) continue;
+    ++living;
+    peak.bytes += Or0(process.private_bytes);
+  }
+  model->most_living_workers = std::max(model->most_living_workers, living);
+  if (peak.bytes <= model->workers_peak.bytes) return;
+  for (const ProcessModel& process : model->processes) {
+    if (process.role != Role::kWorker || process.ended) continue;
+    const uint64_t bytes = Or0(process.private_bytes), before = std::min(Or0(process.before_attach_bytes), bytes);
+    const uint64_t copied = std::min(Or0(process.counts.copies) * model->info.page_bytes, bytes - before);
+    peak.before_attach_bytes += before;
+    peak.copied_bytes += copied;
+    peak.fresh_bytes[process.index] = bytes - before - copied;
+    if (process.causes) Add(*process.causes, &peak.copies);
+  }
+  model->workers_peak = std::move(peak);
 }
 
 void AppendEvent(const Event& event, RunModel* model) {
@@ -241,8 +265,7 @@ void Append(const Sample& sample, RunModel* model) {
     known->peak = std::max(known->peak, limit.used);
     known->peak_ratio = std::max(known->peak_ratio, limit.ratio().value_or(0));
   }
-  const uint64_t workers_private_bytes = SumOf(*model, /*living_only=*/true, /*workers_only=*/true).private_bytes;
-  model->peak_workers_private_bytes = std::max(model->peak_workers_private_bytes, workers_private_bytes);
+  AppendWorkersPeak(sample.t, model);
   model->losses = sample.losses;
   model->t = sample.t;
   ++model->samples;

@@ -77,7 +77,8 @@ struct ProcessModel {
   // child owns nothing) + pages copied since + growth of RssAnon since, which a copy leaves unchanged and new memory
   // raises.
   Count private_bytes, peak_private_bytes, pss_bytes;
-  Count still_shared_bytes;  // anonymous memory that another process maps, too: what a write would copy
+  Count still_shared_bytes;   // anonymous memory that another process maps, too: what a write would copy
+  Count before_attach_bytes;  // private when cowprof attached; absent: it was forked since, or called exec since
   Count peak_descriptors;
   Count ceiling_bytes() const {
     if (!private_bytes || !still_shared_bytes) return std::nullopt;
@@ -90,6 +91,15 @@ struct LimitModel {
   LimitSample now;
   uint64_t peak = 0;
   double peak_ratio = 0;  // against the limit of that moment, which may have changed since
+};
+
+// The moment at which the workers had most private memory together, and what that was. Bytes; what is neither copied
+// nor older than the recording is new memory: `fresh_bytes`, by index of the process.
+struct WorkersPeak {
+  absl::Duration t;
+  uint64_t bytes = 0, copied_bytes = 0, before_attach_bytes = 0;
+  CauseCounts copies = {};  // pages, of the workers alive at that moment
+  std::map<int, uint64_t> fresh_bytes;
 };
 
 struct RunModel {
@@ -113,7 +123,8 @@ struct RunModel {
   std::optional<ShmSample> shm_peak;     // the one with the most in use
   std::vector<ShmSegment> shm_unlinked;  // those that lost their name while in use, as first seen so; the first few
   Losses losses;
-  uint64_t peak_workers_private_bytes = 0;      // of all workers alive at one sample, together
+  WorkersPeak workers_peak;
+  uint64_t most_living_workers = 0;             // at one sample
   std::map<int, PrivateMemory> private_memory;  // by index: how the figures of `processes` are derived
 
   const ProcessModel* target() const { return processes.empty() ? nullptr : &processes[0]; }

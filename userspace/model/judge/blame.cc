@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "absl/numeric/int128.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "model/facts/ended_aggregate.h"
 
 namespace cowprof {
@@ -14,6 +16,28 @@ namespace {
 bool InScope(const ProcessModel& process, const Scope& scope) {
   if (scope.index) return process.index == *scope.index;
   return !scope.workers_only || process.role == Role::kWorker;
+}
+
+// Returns the package that a file belongs to, by the folders that every CPython installs into (sysconfig's schemes):
+// "pandas" of .../site-packages/pandas/core/series.py, "random" of .../lib/python3.11/random.py. "": part of the
+// program.
+std::string LibraryOf(absl::string_view file) {
+  if (absl::ConsumePrefix(&file, "<frozen ")) return std::string(file.substr(0, file.find_first_of(".>")));
+  size_t at = absl::string_view::npos;
+  for (const absl::string_view folder : {"/site-packages/", "/dist-packages/"}) {
+    if (const size_t found = file.rfind(folder); found != absl::string_view::npos) at = found + folder.size();
+  }
+  if (at == absl::string_view::npos) {
+    for (const absl::string_view folder : {"/lib/python", "/lib64/python"}) {
+      size_t end = file.find(folder);
+      if (end == absl::string_view::npos) continue;
+      end = file.find_first_not_of("0123456789.t", end + folder.size());
+      if (end != absl::string_view::npos && file[end] == '/') at = end + 1;
+    }
+  }
+  if (at == absl::string_view::npos) return "";
+  file.remove_prefix(at);
+  return std::string(file.substr(0, file.find_first_of("/.")));
 }
 
 // Sums copy sites by `key_of`.
@@ -93,6 +117,19 @@ Blame BlameOf(const RunModel& model, const Scope& scope) {
   return blame;
 }
 
+ProgramLine LineOf(const RunModel& model, const CopySite& copy_site) {
+  if (copy_site.frames.empty()) return {};
+  std::string via;
+  for (const int number : copy_site.frames) {
+    const Frame& frame = model.frames[number];
+    const std::string library = LibraryOf(frame.file);
+    if (library.empty()) return {frame, via};
+    if (library == "multiprocessing" && frame.function.ends_with("_bootstrap")) break;
+    via = library;
+  }
+  return {model.frames[copy_site.frames.front()], ""};
+}
+
 std::vector<BlameRow> ByType(const RunModel& model, const Blame& blame) {
   return GroupBy<std::string>(
       model, blame, [](const CopySite& copy_site) { return copy_site.type; },
@@ -100,14 +137,11 @@ std::vector<BlameRow> ByType(const RunModel& model, const Blame& blame) {
 }
 
 std::vector<BlameRow> ByLine(const RunModel& model, const Blame& blame) {
-  return GroupBy<std::tuple<std::string, std::string, int>>(
-      model, blame,
-      [&](const CopySite& copy_site) {
-        const Frame frame = copy_site.frames.empty() ? Frame{} : model.frames[copy_site.frames.front()];
-        return std::make_tuple(frame.file, frame.function, frame.line);
-      },
-      [](const auto& key, BlameRow* row) {
-        row->frame = {std::get<0>(key), std::get<1>(key), std::get<2>(key)};
+  return GroupBy<ProgramLine>(
+      model, blame, [&](const CopySite& copy_site) { return LineOf(model, copy_site); },
+      [](const ProgramLine& line, BlameRow* row) {
+        row->frame = line.frame;
+        row->via = line.via;
       });
 }
 

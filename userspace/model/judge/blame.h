@@ -42,10 +42,22 @@ struct Blame {
 };
 Blame BlameOf(const RunModel& model, const Scope& scope);
 
+// The line of the program that made copies at a site: its innermost Python frame that is neither of the standard
+// library nor of an installed package. `via`: the package that this line called, if the copy was made in there. A
+// process that multiprocessing started runs nothing of the program but what is called from its bootstrap: if that is
+// all library, the line is the innermost one. No file: no Python ran.
+struct ProgramLine {
+  Frame frame;
+  std::string via;
+  auto operator<=>(const ProgramLine&) const = default;
+};
+ProgramLine LineOf(const RunModel& model, const CopySite& copy_site);
+
 // One row of a table; `share` of all copies of the scope.
 struct BlameRow {
   std::string type;            // by type; "": not an object
   Frame frame;                 // by line; no file: not a Python line
+  std::string via;             // by line: the library that this line called, and that made the copy; "": none
   std::string module, symbol;  // by native code
   CauseCounts causes = {};
   uint64_t copies = 0;
@@ -54,7 +66,7 @@ struct BlameRow {
 };
 // Largest first; ties by name.
 std::vector<BlameRow> ByType(const RunModel& model, const Blame& blame);
-std::vector<BlameRow> ByLine(const RunModel& model, const Blame& blame);  // of the innermost Python frame
+std::vector<BlameRow> ByLine(const RunModel& model, const Blame& blame);  // see LineOf
 std::vector<BlameRow> ByNative(const RunModel& model, const Blame& blame);
 // One row per region that has pages. `copied_pages`: page by page as the probes reported; from the page map if they
 // could not.

@@ -1,42 +1,89 @@
 // Diagnoses of copied memory, by cause.
 #include <algorithm>
+#include <map>
 
 #include "absl/strings/str_cat.h"
 #include "model/format.h"
 #include "model/judge/diagnosis_facts.h"
+#include "model/saturating.h"
 
 namespace cowprof {
 namespace {
 
-// Returns the types and lines with the most copies of this cause, as evidence.
-std::vector<std::string> TopOf(const Facts& facts, Cause cause) {
-  std::vector<std::string> lines;
-  const auto add = [&](const std::vector<BlameRow>& rows, const auto& name_of) {
-    std::vector<std::pair<uint64_t, std::string>> named;
-    for (const BlameRow& row : rows) {
-      const uint64_t copies = row.causes[static_cast<int>(cause)];
-      const std::string name = name_of(row);
-      if (copies > 0 && !name.empty()) named.emplace_back(copies, name);
-    }
-    std::stable_sort(named.begin(), named.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
-    for (size_t i = 0; i < std::min<size_t>(named.size(), 3); ++i) {
-      const double share = static_cast<double>(named[i].first) / std::max<uint64_t>(facts.Of(cause), 1);
-      if (share >= 0.05)
-        lines.push_back(absl::StrCat(
-            Percent(share), facts.findings.of_workers.blame.estimated ? " (estimated): " : ": ", named[i].second));
-    }
-  };
-  add(facts.findings.of_workers.by_type, [](const BlameRow& row) {
-    return row.type.empty() ? "" : absl::StrCat("objects of type ", Printable(row.type));
-  });
-  add(facts.findings.of_workers.by_line, [](const BlameRow& row) { return LineText(row.frame); });
-  return lines;
+constexpr double kNoticeableLine = 0.05;  // of the copies by a cause
+constexpr double kMostIdentical = 0.8;    // of the compared pages: nobody really wrote to them
+constexpr uint64_t kEnoughCompared = 20;  // pages
+
+// One place in the program, and what was touched there.
+struct Place {
+  ProgramLine line;
+  std::map<std::string, uint64_t> types;  // copies
+  uint64_t copies = 0;
+};
+
+// Where copies by these causes were made, most first. `known`: those that have a site, with or without a line. Shares
+// are parts of that, since it was scaled to what was counted over all causes, not for each.
+struct Places {
+  std::vector<Place> with_line;
+  uint64_t known = 0;
+};
+Places PlacesOf(const Facts& facts, std::initializer_list<Cause> causes) {
+  std::map<ProgramLine, Place> places;
+  Places out;
+  for (const CopySiteShare& share : facts.findings.of_workers.blame.copy_sites) {
+    const CopySite& copy_site = facts.model.copy_sites[share.copy_site];
+    if (std::find(causes.begin(), causes.end(), copy_site.cause) == causes.end()) continue;
+    const ProgramLine line = LineOf(facts.model, copy_site);
+    Place& place = places[line];
+    place.line = line;
+    place.copies += share.copies;
+    out.known += share.copies;
+    if (!copy_site.type.empty()) place.types[copy_site.type] += share.copies;
+  }
+  for (auto& [line, place] : places) {
+    if (!line.frame.file.empty() && place.copies > 0) out.with_line.push_back(std::move(place));
+  }
+  std::stable_sort(out.with_line.begin(), out.with_line.end(),
+                   [](const Place& a, const Place& b) { return a.copies > b.copies; });
+  return out;
 }
 
-uint64_t CopiesBy(std::initializer_list<Cause> causes, const CauseCounts& counts) {
-  uint64_t copies = 0;
-  for (const Cause cause : causes) copies += counts[static_cast<int>(cause)];
-  return copies;
+std::string TopTypeOf(const Place& place) {
+  const auto most = std::max_element(place.types.begin(), place.types.end(),
+                                     [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most == place.types.end() ? "" : most->first;
+}
+
+// "76 % of it at coco.py:41 in Coco.__getitem__, via pandas (str)"
+std::string CulpritText(Culprit culprit, bool estimated) {
+  culprit.frame.file.erase(0, culprit.frame.file.rfind('/') + 1);  // one sentence has no room for the folder
+  return absl::StrCat(estimated ? "about " : "", Percent(culprit.share), " of it at ", LineText(culprit.frame),
+                      culprit.via.empty() ? "" : absl::StrCat(", via ", Printable(culprit.via)),
+                      culprit.type.empty() ? "" : absl::StrCat(" (", Printable(culprit.type), ")"));
+}
+
+// Returns the types and lines with the most copies of these causes, as evidence.
+std::vector<std::string> TopOf(const Facts& facts, std::initializer_list<Cause> causes, const Places& places) {
+  std::vector<std::pair<uint64_t, std::string>> types, lines;
+  for (const BlameRow& row : facts.findings.of_workers.by_type) {
+    if (!row.type.empty())
+      types.emplace_back(CopiesBy(causes, row.causes), absl::StrCat("objects of type ", Printable(row.type)));
+  }
+  for (const Place& place : places.with_line) {
+    lines.emplace_back(place.copies,
+                       absl::StrCat(LineText(place.line.frame),
+                                    place.line.via.empty() ? "" : absl::StrCat(", via ", Printable(place.line.via))));
+  }
+  std::vector<std::string> out;
+  for (auto* rows : {&types, &lines}) {
+    std::stable_sort(rows->begin(), rows->end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+    for (size_t i = 0; i < std::min<size_t>(rows->size(), 3); ++i) {
+      const double share = static_cast<double>((*rows)[i].first) / std::max<uint64_t>(places.known, 1);
+      const char* const separator = facts.findings.of_workers.blame.estimated ? " (estimated): " : ": ";
+      if (share >= kNoticeableLine) out.push_back(absl::StrCat(Percent(share), separator, (*rows)[i].second));
+    }
+  }
+  return out;
 }
 
 // Returns the workers that copied more than noise, a noticeable part of it by these causes; if there are none, all that
@@ -46,55 +93,74 @@ std::vector<pid_t> PidsOf(const Facts& facts, std::initializer_list<Cause> cause
   for (const ProcessModel& process : facts.model.processes) {
     if (!HasInheritedMemory(process)) continue;
     const uint64_t all = Sum(*process.causes);
-    if (all * facts.page_bytes > kNoiseBytes && CopiesBy(causes, *process.causes) >= kNoticeableShare * all)
+    if (all * facts.page_bytes > NoiseOf(process, facts.page_bytes) &&
+        CopiesBy(causes, *process.causes) >= kNoticeableShare * all)
       pids.push_back(process.id.pid);
   }
   return pids.empty() ? facts.pids : pids;
 }
 
-// Starts a diagnosis of copies by these causes; types and lines are those of the first.
-Diagnosis FromCauses(const Facts& facts, std::initializer_list<Cause> causes, const char* id) {
+// What a remedy saves: what the workers had of it together at their peak. At least 80 % of that, since a part of it
+// would be copied for another reason (measured, docs/diagnoses.md); at most all.
+Saving SavingOf(uint64_t bytes) { return {.low = bytes / 5 * 4, .best = bytes / 20 * 19, .high = bytes}; }
+
+// Starts a diagnosis of copies by these causes. `doing`: "Reading Python objects".
+Diagnosis FromCauses(const Facts& facts, std::initializer_list<Cause> causes, const char* id, absl::string_view doing) {
   const uint64_t copies = CopiesBy(causes, facts.causes);
   const double share = static_cast<double>(copies) / std::max<uint64_t>(facts.copies, 1);
-  Diagnosis diagnosis = {.id = id, .confidence = std::min(0.99, 0.6 + 0.4 * share), .pids = PidsOf(facts, causes)};
+  Diagnosis diagnosis = {.id = id,
+                         .confidence = std::min(0.99, 0.6 + 0.4 * share),
+                         .bytes = facts.AtPeak(causes),
+                         .pids = PidsOf(facts, causes)};
+  const Places places = PlacesOf(facts, causes);
+  diagnosis.summary = absl::StrCat(doing, " duplicated ", facts.Bytes(copies), " of the ", facts.Owner(),
+                                   "'s memory in ", facts.Workers());
+  if (!places.with_line.empty() && places.with_line[0].copies >= kNoticeableLine * places.known) {
+    const Place& first = places.with_line[0];
+    diagnosis.culprit = {.frame = first.line.frame,
+                         .via = first.line.via,
+                         .type = TopTypeOf(first),
+                         .share = static_cast<double>(first.copies) / places.known};
+    absl::StrAppend(&diagnosis.summary, "; ",
+                    CulpritText(*diagnosis.culprit, facts.findings.of_workers.blame.estimated));
+  }
+  diagnosis.summary += ".";
   diagnosis.evidence.push_back(absl::StrCat(HumanCount(copies), " of ", HumanCount(facts.copies), " copies (",
                                             Percent(share), ", ", facts.Bytes(copies), ")"));
-  for (std::string& line : TopOf(facts, *causes.begin())) diagnosis.evidence.push_back(std::move(line));
+  for (std::string& line : TopOf(facts, causes, places)) diagnosis.evidence.push_back(std::move(line));
+  diagnosis.saves = SavingOf(diagnosis.bytes);
   return diagnosis;
+}
+
+// Whether copied pages were compared with the parent's, and nearly all are the same.
+bool NothingWritten(const Facts& facts) {
+  const std::optional<VerifyFigures> verified = VerifiedPages(facts.model);
+  return verified && verified->pages >= kEnoughCompared && verified->identical >= kMostIdentical * verified->pages;
 }
 
 }  // namespace
 
 Diagnosis CowRefcount(const Facts& facts) {
   if (!facts.Matters(facts.Of(Cause::kRefcount))) return {};
-  Diagnosis diagnosis = FromCauses(facts, {Cause::kRefcount}, "cow-refcount");
-  const std::string saved = facts.Bytes(facts.Of(Cause::kRefcount));
-  diagnosis.summary = absl::StrCat(
-      "Reading Python objects that were created before the fork writes their reference counts, "
-      "which copied ",
-      saved, ".");
+  Diagnosis diagnosis = FromCauses(facts, {Cause::kRefcount}, "cow-refcount", "Reading Python objects");
   diagnosis.advice = {
-      absl::StrCat("Keep what all workers read in a few large buffers instead of many objects: numpy arrays, Arrow "
-                   "tables, torch tensors, or one bytes object of pickled items and an array of offsets. That would "
-                   "have kept ",
-                   saved, " shared."),
+      "Keep what all workers read in a few large buffers instead of many objects: numpy arrays (not dtype=object), "
+      "Arrow tables, tensors, or one bytes buffer of pickled items and an array of offsets.",
+      "Until then, use fewer workers: each can copy all of it.",
       "Map such buffers from a file (numpy.memmap, Arrow), and all experiments on the host share one copy, too.",
-      "Until then, use fewer workers: each can copy all of it. With num_workers=0 nothing is copied: the trainer loads "
-      "the data.",
       "gc.freeze() does not help here, and neither do the immortal objects of Python 3.12: ordinary str, int and dict "
       "objects still count references.",
       "The spawn start method helps only if little must be pickled: otherwise each worker starts with a copy of "
       "everything."};
+  if (facts.dataloader) diagnosis.advice[1] += " With num_workers=0 nothing is copied: the trainer loads the data.";
   return diagnosis;
 }
 
 Diagnosis CowGcHeader(const Facts& facts) {
   if (!facts.Matters(facts.Of(Cause::kGcHeader))) return {};
-  Diagnosis diagnosis = FromCauses(facts, {Cause::kGcHeader}, "cow-gc-header");
-  diagnosis.summary = absl::StrCat(
-      "The cycle collector ran in the workers and wrote the header of every object they inherited, "
-      "which copied ",
-      facts.Bytes(facts.Of(Cause::kGcHeader)), ".");
+  Diagnosis diagnosis = FromCauses(facts, {Cause::kGcHeader}, "cow-gc-header",
+                                   "Python's cycle collector ran in the workers, wrote to the headers of inherited "
+                                   "objects, and");
   diagnosis.advice = {
       "Call gc.collect() and then gc.freeze() in the parent before it forks the workers: collections in the workers "
       "then leave the inherited objects alone, which removes this share (but none of the share of reference counts).",
@@ -104,10 +170,9 @@ Diagnosis CowGcHeader(const Facts& facts) {
 
 Diagnosis CowData(const Facts& facts) {
   const uint64_t written = facts.Of(Cause::kData) + facts.Of(Cause::kKernel);
-  if (!facts.Matters(written)) return {};
-  Diagnosis diagnosis = FromCauses(facts, {Cause::kData, Cause::kKernel}, "cow-data");
-  diagnosis.summary =
-      absl::StrCat("The workers really write to memory that they inherited, which copied ", facts.Bytes(written), ".");
+  if (!facts.Matters(written) || NothingWritten(facts)) return {};
+  Diagnosis diagnosis =
+      FromCauses(facts, {Cause::kData, Cause::kKernel}, "cow-data", "Writing to memory that the workers inherited");
   if (facts.Of(Cause::kKernel) > 0) {
     diagnosis.evidence.push_back(
         absl::StrCat(facts.Bytes(facts.Of(Cause::kKernel)),
@@ -122,18 +187,20 @@ Diagnosis CowData(const Facts& facts) {
 
 Diagnosis ParentUnshare(const Facts& facts) {
   const ProcessModel* parent = facts.model.target();
-  if (parent == nullptr || !parent->causes || !facts.HasWorkers()) return {};
+  const uint64_t children = SaturatingSubtract(facts.findings.all.processes, uint64_t{1});
+  if (parent == nullptr || !parent->causes || children == 0) return {};
   const uint64_t copies = parent->counts.copies.value_or(0);
   // Each fork shares again what the parent always writes: 0.5 MiB of a plain interpreter, 2 to 4 MiB of a torch
   // trainer.
-  const uint64_t workers = facts.findings.workers.processes;
-  if (copies * facts.page_bytes <= (2 + workers) * kNoiseBytes / 2 ||
+  constexpr uint64_t kRewrittenBytes = 4 << 20;
+  if (copies * facts.page_bytes <= (2 + children) * kRewrittenBytes ||
       copies < kNoticeableShare * (copies + facts.copies))
     return {};
-  Diagnosis diagnosis = {.id = "parent-unshare", .confidence = 0.9, .pids = {parent->id.pid}};
+  Diagnosis diagnosis = {
+      .id = "parent-unshare", .confidence = 0.9, .bytes = copies * facts.page_bytes, .pids = {parent->id.pid}};
   diagnosis.summary = absl::StrCat(
-      "The parent keeps writing to memory that its workers inherited, and copies it itself: ", facts.Bytes(copies),
-      ".");
+      "The ", facts.Owner(), " itself duplicated ", facts.Bytes(copies), ": it keeps writing to memory that ",
+      facts.HasWorkers() ? "its workers still share." : "its children share until they run another program.");
   const Count reuses = parent->counts.reuses();
   diagnosis.evidence = {
       absl::StrCat(HumanCount(copies), " copies in the parent",

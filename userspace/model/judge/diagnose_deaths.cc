@@ -28,7 +28,7 @@ Diagnosis FromDeaths(const Facts& facts, const char* id) {
   const std::vector<const ProcessModel*> dead = EndedBy(id, facts);
   if (dead.empty()) return diagnosis;
   const bool seen = facts.model.info.exactness != Exactness::kPageMap;
-  diagnosis = {.id = id, .confidence = seen ? kSeen : kConcluded};
+  diagnosis = {.id = id, .confidence = seen ? kSeen : kConcluded, .harm = Harm::kDeath};
   for (const ProcessModel* process : dead) {
     diagnosis.pids.push_back(process->id.pid);
     if (diagnosis.pids.size() > kMostTold) continue;

@@ -16,66 +16,81 @@ namespace {
 // An interpreter and its libraries take less: a forked torch worker maps some 20 MiB of files just by running.
 constexpr uint64_t kSizeableBytes = 32 << 20;
 constexpr uint64_t kLeastRiseBytes = 4 << 20;  // of new memory that goes on rising
-constexpr size_t kMostEvidence = 4;            // lines about single processes; so many tell as much as all
+// A process that forks no worker may take this long to load what it works on.
+constexpr absl::Duration kLongestStart = absl::Minutes(2);
+constexpr size_t kMostEvidence = 4;  // lines about single processes; so many tell as much as all
 
 // What is said about one process, and its size; the largest come first.
-struct Culprit {
+struct Grower {
   const ProcessModel* process;
   uint64_t bytes = 0;
+  double per_second = 0;
   std::string text;
 };
 
-void AddCulprits(std::vector<Culprit> culprits, Diagnosis* diagnosis) {
-  std::stable_sort(culprits.begin(), culprits.end(),
-                   [](const Culprit& a, const Culprit& b) { return a.bytes > b.bytes; });
-  for (const Culprit& culprit : culprits) {
-    diagnosis->pids.push_back(culprit.process->id.pid);
+void AddGrowers(std::vector<Grower> growers, Diagnosis* diagnosis) {
+  std::stable_sort(growers.begin(), growers.end(), [](const Grower& a, const Grower& b) { return a.bytes > b.bytes; });
+  for (const Grower& grower : growers) {
+    diagnosis->pids.push_back(grower.process->id.pid);
     if (diagnosis->pids.size() <= kMostEvidence)
-      diagnosis->evidence.push_back(absl::StrCat("pid ", culprit.process->id.pid, ": ", culprit.text));
+      diagnosis->evidence.push_back(absl::StrCat("pid ", grower.process->id.pid, ": ", grower.text));
   }
-  if (culprits.size() > kMostEvidence)
-    diagnosis->evidence.push_back(absl::StrCat("and ", culprits.size() - kMostEvidence, " more"));
+  if (growers.size() > kMostEvidence)
+    diagnosis->evidence.push_back(absl::StrCat("and ", growers.size() - kMostEvidence, " more"));
 }
 
-std::string SumText(const std::vector<Culprit>& culprits) {
+uint64_t SumOf(const std::vector<Grower>& growers) {
   uint64_t bytes = 0;
-  for (const Culprit& culprit : culprits) bytes += culprit.bytes;
-  return absl::StrCat(HumanBytes(bytes), " in ", culprits.size(), culprits.size() == 1 ? " process" : " processes");
+  for (const Grower& grower : growers) bytes += grower.bytes;
+  return bytes;
+}
+
+std::string SumText(const std::vector<Grower>& growers, absl::string_view noun) {
+  return absl::StrCat(HumanBytes(SumOf(growers)), " in ", Plural(growers.size(), noun));
+}
+
+// Growth without bound that will meet a limit does more harm than what the same memory does today. "; the host's memory
+// full in about 47 min"
+std::string LimitText(const Facts& facts, Diagnosis* diagnosis) {
+  const Forecast& forecast = facts.findings.forecast;
+  if (forecast.first_limit < 0 || forecast.unbounded_bytes_per_second <= 0) return "";
+  const LimitForecast& limit = forecast.limits[forecast.first_limit];
+  if (!IsMemory(limit.now.kind) || !limit.eta) return "";
+  diagnosis->harm = Harm::kLimit;
+  return absl::StrCat("; ", FormatLimit(limit.now), " full in about ", HumanDuration(*limit.eta));
 }
 
 absl::Duration LifeOf(const ProcessModel& process, const RunModel& model) {
   return process.ended.value_or(model.t) - process.started;
 }
 
+// Returns what is said about a process whose new memory keeps growing.
+std::optional<Grower> GrowerOf(const ProcessModel& process, const Facts& facts) {
+  const std::optional<Rise> rise = SustainedRise(facts.estimates.MemoryOf(process.index), process.ended.has_value());
+  if (!rise || rise->pages * facts.page_bytes < kLeastRiseBytes) return std::nullopt;
+  const uint64_t bytes = rise->pages * facts.page_bytes;
+  const double per_second = bytes / std::max(absl::ToDoubleSeconds(rise->duration), 0.001);
+  std::string text = absl::StrCat(HumanBytes(bytes), " of new memory in ", HumanDuration(rise->duration), ", ",
+                                  HumanBytes(SaturatingCast(per_second)), " per second and not slowing down");
+  if (process.counts.copies) absl::StrAppend(&text, "; in all it copied ", facts.Bytes(*process.counts.copies));
+  return Grower{&process, bytes, per_second, std::move(text)};
+}
+
 // Returns the workers whose new memory keeps growing. A worker that exited by itself long before the workers as a whole
 // did has given it back, as after each epoch.
-std::vector<Culprit> GrowingWorkers(const Facts& facts) {
+std::vector<Grower> GrowingWorkers(const Facts& facts) {
   const RunModel& model = facts.model;
   absl::Duration first = model.t;
   ForEachRow(model, [&](const ProcessModel& process) {
     if (process.role == Role::kWorker) first = std::min(first, process.started);
   });
-  std::vector<Culprit> growing;
+  std::vector<Grower> growing;
   for (const ProcessModel& process : model.processes) {
     const bool gave_back = process.exit && !process.exit->signaled && LifeOf(process, model) < 0.6 * (model.t - first);
     if (process.role != Role::kWorker || gave_back) continue;
-    const std::optional<Rise> rise = SustainedRise(facts.estimates.MemoryOf(process.index), process.ended.has_value());
-    if (!rise || rise->pages * facts.page_bytes < kLeastRiseBytes) continue;
-    const uint64_t bytes = rise->pages * facts.page_bytes;
-    const double per_second = bytes / std::max(absl::ToDoubleSeconds(rise->duration), 0.001);
-    std::string text = absl::StrCat(HumanBytes(bytes), " of new memory in ", HumanDuration(rise->duration), ", ",
-                                    HumanBytes(SaturatingCast(per_second)), " per second and not slowing down");
-    if (process.counts.copies) absl::StrAppend(&text, "; in all it copied ", facts.Bytes(*process.counts.copies));
-    growing.push_back({&process, bytes, std::move(text)});
+    if (std::optional<Grower> grower = GrowerOf(process, facts)) growing.push_back(*std::move(grower));
   }
   return growing;
-}
-
-// Returns "spawn", "forkserver", or "" for a worker that was forked from the program itself.
-absl::string_view PicklingMethodOf(const ProcessModel& process) {
-  if (process.role != Role::kWorker) return "";
-  if (absl::StrContains(process.command, "multiprocessing.forkserver")) return "forkserver";
-  return absl::StrContains(process.command, "--multiprocessing-fork") ? "spawn" : "";
 }
 
 // Returns the most that the program itself had: it has the original of what was pickled.
@@ -103,6 +118,13 @@ std::optional<uint64_t> PrivateFromTheStart(const ProcessModel& worker, const Fa
   return sizeable && !grew_later && !copied ? std::optional<uint64_t>(bytes) : std::nullopt;
 }
 
+// "3.2 MiB per second"
+std::string RateOf(const std::vector<Grower>& growers) {
+  double per_second = 0;
+  for (const Grower& grower : growers) per_second += grower.per_second;
+  return absl::StrCat(HumanBytes(SaturatingCast(per_second)), " per second");
+}
+
 // Returns the rise of the resident file pages of a process, if its private memory hardly rose.
 std::optional<uint64_t> FileRise(const ProcessModel& process, const Facts& facts) {
   const std::vector<MemorySeries::Stretch>& stretches = facts.estimates.MemoryOf(process.index).stretches;
@@ -124,7 +146,7 @@ std::optional<uint64_t> FileRise(const ProcessModel& process, const Facts& facts
 }  // namespace
 
 Diagnosis PrivateBySpawn(const Facts& facts) {
-  std::vector<Culprit> culprits;
+  std::vector<Grower> growers;
   absl::string_view method;
   const uint64_t most_of_others = MostOfOthers(facts.model);
   for (const ProcessModel& process : facts.model.processes) {
@@ -132,19 +154,21 @@ Diagnosis PrivateBySpawn(const Facts& facts) {
     const std::optional<uint64_t> bytes = PrivateFromTheStart(process, facts);
     if (its_method.empty() || !bytes || 2 * most_of_others < *bytes) continue;
     method = its_method;
-    culprits.push_back({&process, *bytes,
-                        absl::StrCat(HumanBytes(*bytes), " of its own halfway through its life, of at most ",
-                                     HumanBytes(process.peak_private_bytes), "; ",
-                                     facts.Bytes(process.counts.copies.value_or(0)), " copied")});
+    growers.push_back({&process, *bytes, 0,
+                       absl::StrCat(HumanBytes(*bytes), " of its own halfway through its life, of at most ",
+                                    HumanBytes(process.peak_private_bytes), "; ",
+                                    facts.Bytes(process.counts.copies.value_or(0)), " copied")});
   }
-  if (culprits.empty()) return {};
-  Diagnosis diagnosis = {.id = "private-by-spawn", .confidence = 0.9};
-  diagnosis.summary = absl::StrCat("Each worker started with its own memory, which the ", method,
-                                   " start method pickled to it or made it build again: ", SumText(culprits),
+  if (growers.empty()) return {};
+  Diagnosis diagnosis = {.id = "private-by-spawn", .confidence = 0.9, .bytes = PeakSplitOf(facts.model).pickled};
+  diagnosis.summary = absl::StrCat("The ", method,
+                                   " start method gave each worker its own copy of what was pickled or "
+                                   "imported: ",
+                                   HumanBytes(SumOf(growers) / growers.size()), " each in ", facts.Workers(),
                                    ". This is not copy-on-write: there was no sharing to lose.");
   diagnosis.evidence.push_back(
       absl::StrCat("start method ", method, "; the program itself had at most ", HumanBytes(most_of_others)));
-  AddCulprits(std::move(culprits), &diagnosis);
+  AddGrowers(std::move(growers), &diagnosis);
   diagnosis.advice = {
       "Send the workers a path instead of the data, and open it in each: all share one copy of numpy.memmap, Arrow or "
       "another mapped file. Or share the data: torch tensors with share_memory_(), multiprocessing.shared_memory.",
@@ -157,12 +181,14 @@ Diagnosis PrivateBySpawn(const Facts& facts) {
 }
 
 Diagnosis NewMemoryGrowth(const Facts& facts) {
-  std::vector<Culprit> growing = GrowingWorkers(facts);
+  std::vector<Grower> growing = GrowingWorkers(facts);
   if (growing.empty()) return {};
-  Diagnosis diagnosis = {.id = "new-memory-growth", .confidence = 0.85};
-  diagnosis.summary = absl::StrCat("Workers allocate new memory and keep it, with no end in sight: ", SumText(growing),
-                                   ". This is a leak or an unbounded cache, not copy-on-write.");
-  AddCulprits(std::move(growing), &diagnosis);
+  Diagnosis diagnosis = {.id = "new-memory-growth", .confidence = 0.85, .bytes = SumOf(growing)};
+  diagnosis.summary = absl::StrCat(
+      "A leak in the workers, or a cache without bound, not copy-on-write: they allocate new memory and "
+      "keep it, ",
+      SumText(growing, "worker"), ", ", RateOf(growing), LimitText(facts, &diagnosis), ".");
+  AddGrowers(std::move(growing), &diagnosis);
   diagnosis.advice = {
       "Look for what a worker keeps from item to item: a dict or list of the data set that only grows, "
       "functools.lru_cache(maxsize=None), results that are appended, tensors that keep their graph (detach() them). "
@@ -174,19 +200,21 @@ Diagnosis NewMemoryGrowth(const Facts& facts) {
 }
 
 Diagnosis GcDisabled(const Facts& facts) {
-  std::vector<Culprit> growing = GrowingWorkers(facts);
-  std::erase_if(growing, [](const Culprit& worker) { return worker.process->collector_on.value_or(true); });
+  std::vector<Grower> growing = GrowingWorkers(facts);
+  std::erase_if(growing, [](const Grower& worker) { return worker.process->collector_on.value_or(true); });
   if (growing.empty()) return {};
-  Diagnosis diagnosis = {.id = "gc-disabled", .confidence = 0.9};
-  diagnosis.summary =
-      absl::StrCat("Python's cycle collector is off in workers whose new memory grows: ", SumText(growing),
-                   ". Objects that refer to each other are never freed there.");
+  // The cause comes before what it causes.
+  Diagnosis diagnosis = {.id = "gc-disabled", .confidence = 0.9, .bytes = SumOf(growing) + 1};
+  diagnosis.summary = absl::StrCat(
+      "Python's cycle collector is off in workers whose new memory grows, so objects that "
+      "refer to each other are never freed: ",
+      SumText(growing, "worker"), ", ", RateOf(growing), LimitText(facts, &diagnosis), ".");
   const ProcessModel* parent = facts.model.Find(growing[0].process->parent);
   diagnosis.evidence.push_back("gc.isenabled() is False there, as read from the workers' memory");
   if (parent != nullptr && parent->collector_on)
     diagnosis.evidence.push_back(*parent->collector_on ? "it is on in their parent: the workers turned it off"
                                                        : "it is off in their parent, too: they inherited that");
-  AddCulprits(std::move(growing), &diagnosis);
+  AddGrowers(std::move(growing), &diagnosis);
   diagnosis.advice = {
       "Call gc.enable() in the workers (worker_init_fn of the DataLoader), after gc.freeze() in the parent if "
       "collections copied too much; or gc.collect() now and then, such as at the end of a batch.",
@@ -196,24 +224,82 @@ Diagnosis GcDisabled(const Facts& facts) {
 }
 
 Diagnosis FileBacked(const Facts& facts) {
-  std::vector<Culprit> culprits;
+  std::vector<Grower> growers;
   for (const ProcessModel& process : facts.model.processes) {
     if (process.role != Role::kWorker && process.role != Role::kParent) continue;
     const std::optional<uint64_t> bytes = FileRise(process, facts);
     if (!bytes) continue;
-    culprits.push_back({&process, *bytes,
-                        absl::StrCat("gained ", HumanBytes(*bytes), " of file pages (RssFile); at most ",
-                                     HumanBytes(process.peak_private_bytes), " of its memory was private")});
+    growers.push_back({&process, *bytes, 0,
+                       absl::StrCat("gained ", HumanBytes(*bytes), " of file pages (RssFile); at most ",
+                                    HumanBytes(process.peak_private_bytes), " of its memory was private")});
   }
-  if (culprits.empty()) return {};
-  Diagnosis diagnosis = {.id = "file-backed", .confidence = 0.6};
+  if (growers.empty()) return {};
+  Diagnosis diagnosis = {.id = "file-backed", .confidence = 0.6, .harm = Harm::kNone};
   diagnosis.summary = absl::StrCat(
-      "The resident size grows by pages of mapped files (numpy.memmap, Arrow, safetensors): ", SumText(culprits),
+      "Nothing to do: what grows is the resident size, by pages of mapped files (numpy.memmap, Arrow, safetensors): ",
+      SumText(growers, "process"),
       ". They are page cache, shared by all that map the file, and reclaimed when memory is needed: not a leak.");
-  AddCulprits(std::move(culprits), &diagnosis);
+  AddGrowers(std::move(growers), &diagnosis);
   diagnosis.advice = {
-      "Nothing to do. Judge by private memory or PSS instead of RSS; in a cgroup such pages count as usage, but are "
-      "reclaimed before anything is killed."};
+      "Judge by private memory or PSS instead of RSS; in a cgroup such pages count as usage, but are reclaimed before "
+      "anything is killed."};
+  return diagnosis;
+}
+
+Diagnosis BeforeAttach(const Facts& facts) {
+  std::vector<Grower> growers;
+  for (const ProcessModel& process : facts.model.processes) {
+    if (process.role != Role::kWorker || process.execed || !process.before_attach_bytes) continue;
+    const uint64_t bytes = *process.before_attach_bytes;
+    if (bytes <= NoiseOf(process, facts.page_bytes)) continue;
+    growers.push_back(
+        {&process, bytes, 0,
+         absl::StrCat(HumanBytes(bytes), " private at the attach, ", facts.Bytes(process.counts.copies.value_or(0)),
+                      " copied since, ", HumanBytes(process.still_shared_bytes), " still shared")});
+  }
+  if (growers.empty()) return {};
+  Diagnosis diagnosis = {
+      .id = "before-attach", .confidence = 0.8, .bytes = facts.model.workers_peak.before_attach_bytes};
+  diagnosis.summary = absl::StrCat("Before cowprof attached, ", Plural(growers.size(), "worker"), " already had ",
+                                   HumanBytes(SumOf(growers)), " of private memory; why can't be said any more.");
+  AddGrowers(std::move(growers), &diagnosis);
+  diagnosis.advice = {
+      "Record from the first fork on: cowprof -- CMD, or attach while the parent still loads its data. Then cowprof "
+      "says which objects, which line and what to change.",
+      facts.dataloader ? "If the workers end with each epoch, keep this recording running: those of the next epoch are "
+                         "recorded from their fork."
+                       : "If the workers are replaced now and then (max_requests, maxtasksperchild), keep this "
+                         "recording running: new ones are recorded from their fork."};
+  return diagnosis;
+}
+
+Diagnosis TrainerGrowth(const Facts& facts) {
+  const ProcessModel* target = facts.model.target();
+  if (target == nullptr) return {};
+  std::optional<Grower> grower = GrowerOf(*target, facts);
+  // What loads its data at the start grows as a leak does, until it is done: it forks its workers then.
+  const absl::Duration from = target->started;
+  absl::Duration first_fork = facts.model.t;
+  ForEachRow(facts.model, [&](const ProcessModel& process) {
+    if (process.role == Role::kWorker) first_fork = std::min(first_fork, process.started);
+  });
+  const bool settled =
+      facts.HasWorkers() ? first_fork - from <= (facts.model.t - from) / 4 : facts.model.t - from >= kLongestStart;
+  if (!grower || !settled || grower->bytes < kSizeableBytes) return {};
+  Diagnosis diagnosis = {.id = "trainer-growth", .confidence = 0.8, .bytes = grower->bytes};
+  const double per_second = grower->per_second;
+  diagnosis.summary =
+      absl::StrCat(facts.HasWorkers() ? absl::StrCat("A leak in the ", facts.Owner(), " itself, not in its workers")
+                                      : "A leak in the process itself, not copy-on-write",
+                   ": it allocated ", HumanBytes(grower->bytes), " of new memory and kept it, ",
+                   HumanBytes(SaturatingCast(per_second)), " per second", LimitText(facts, &diagnosis), ".");
+  std::vector<Grower> growers;
+  growers.push_back(*std::move(grower));
+  AddGrowers(std::move(growers), &diagnosis);
+  diagnosis.advice = {
+      "Look for what it keeps from step to step: a loss that holds its graph (use loss.item()), outputs or metrics that "
+      "are appended to a list, logs, a cache without bound.",
+      "tracemalloc or memray in that process names the line."};
   return diagnosis;
 }
 

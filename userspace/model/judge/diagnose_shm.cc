@@ -19,6 +19,7 @@ constexpr double kFull = 0.99, kNearFull = 0.8;
 constexpr double kHalfFull = 0.5;        // below that, what fills it may as well stop
 constexpr uint64_t kLooksToBelieve = 2;  // that a segment has no owner: it may change hands during a look
 constexpr double kLeakShare = 0.001;     // of the capacity; less is not a finding
+constexpr uint64_t kLeastLeaked = 8 << 20;
 
 const LimitModel* LimitOf(const RunModel& model, LimitKind kind) {
   const auto found = std::find_if(model.limits.begin(), model.limits.end(),
@@ -139,7 +140,7 @@ std::vector<std::string> RoomAdvice(const RunModel& model, uint64_t used_bytes) 
 
 Diagnosis Crowded(const Facts& facts, const char* id, double confidence) {
   const RunModel& model = facts.model;
-  Diagnosis diagnosis = {.id = id, .confidence = confidence};
+  Diagnosis diagnosis = {.id = id, .confidence = confidence, .harm = Harm::kLimit};
   const LimitModel* limit = LimitOf(model, LimitKind::kShm);
   const uint64_t peak = limit != nullptr ? limit->peak : 0;
   if (limit != nullptr) {
@@ -167,8 +168,8 @@ Diagnosis ShmFull(const Facts& facts) {
   const std::vector<pid_t> failed = FailedWriters(model);
   Diagnosis diagnosis = Crowded(facts, "shm-full", failed.empty() ? 0.97 : 0.95);
   diagnosis.summary = FullOfFiles(model) ? "/dev/shm has no room for one more file: its inodes are used up."
-                                         : "/dev/shm was full: the next write gets SIGBUS, or a RuntimeError from "
-                                           "torch 2.10 on, and the worker is lost.";
+                                         : "/dev/shm was full: a write gets SIGBUS then, or a RuntimeError from torch "
+                                           "2.10 on, and the worker is lost.";
   for (const pid_t pid : failed)
     diagnosis.evidence.insert(diagnosis.evidence.begin(),
                               absl::StrCat(RoleText(model, pid), " got SIGBUS writing to shared memory"));
@@ -182,15 +183,18 @@ Diagnosis ShmNearFull(const Facts& facts) {
   const bool near = ratio >= kNearFull;
   if (!near && (ratio < kHalfFull || !WillExceed(facts, LimitKind::kShm))) return {};
   Diagnosis diagnosis = Crowded(facts, "shm-near-full", near ? 0.9 : 0.75);
-  diagnosis.summary = near ? "/dev/shm is nearly full: one more batch may kill a worker."
-                           : "/dev/shm is filling up: at this rate it will be full.";
+  const LimitModel& limit = *LimitOf(facts.model, LimitKind::kShm);
+  const std::string use = absl::StrCat(HumanBytes(limit.peak), " of ", HumanBytes(limit.now.limit));
+  diagnosis.summary =
+      near ? absl::StrCat("/dev/shm was nearly full, ", use, " at most: one more batch may kill a worker.")
+           : absl::StrCat("/dev/shm is filling up, ", use, " so far: at this rate it will be full.");
   return diagnosis;
 }
 
 Diagnosis ShmUnlinked(const Facts& facts) {
   const RunModel& model = facts.model;
   if (model.shm_unlinked.empty() || IsFull(model)) return {};
-  Diagnosis diagnosis = {.id = "shm-unlinked", .confidence = 0.8};
+  Diagnosis diagnosis = {.id = "shm-unlinked", .confidence = 0.8, .harm = Harm::kHazard};
   const uint64_t count = std::max<uint64_t>(model.shm ? model.shm->unlinked : 0, model.shm_unlinked.size());
   diagnosis.summary =
       absl::StrCat("Shared memory lost ", Plural(count, "name"),
@@ -227,9 +231,10 @@ Diagnosis ShmLeaked(const Facts& facts) {
     bytes += segment.bytes;
   }
   const uint64_t capacity = model.shm->capacity_bytes.value_or(0);
-  if (bytes < kNoiseBytes || bytes < kLeakShare * capacity) return {};
+  if (bytes < kLeastLeaked || bytes < kLeakShare * capacity) return {};
   const double share = capacity == 0 ? 0 : static_cast<double>(bytes) / capacity;
-  Diagnosis diagnosis = {.id = "shm-leaked", .confidence = std::min(0.95, 0.6 + share)};
+  Diagnosis diagnosis = {
+      .id = "shm-leaked", .confidence = std::min(0.95, 0.6 + share), .harm = Harm::kHazard, .bytes = bytes};
   diagnosis.summary = absl::StrCat(HumanBytes(bytes), " of /dev/shm is taken by ", Plural(leaked.size(), "segment"),
                                    " that no living process maps or holds.");
   for (size_t i = 0; i < std::min<size_t>(leaked.size(), 3); ++i) {
@@ -268,7 +273,7 @@ Diagnosis FdExhaustion(const Facts& facts) {
     };
     held = std::max<uint64_t>(held, std::count_if((*look)->segments.begin(), (*look)->segments.end(), holds));
   }
-  Diagnosis diagnosis = {.id = "fd-exhaustion", .confidence = near ? 0.9 : 0.7, .pids = {pid}};
+  Diagnosis diagnosis = {.id = "fd-exhaustion", .confidence = near ? 0.9 : 0.7, .harm = Harm::kLimit, .pids = {pid}};
   diagnosis.summary = absl::StrCat(RoleText(model, pid), near ? " has nearly used up" : " is running out of",
                                    " its descriptors: the next open, or batch, fails (Too many open files).");
   diagnosis.evidence = {absl::StrCat(HumanCount(peak), " of ", HumanCount(bound), " descriptors open (RLIMIT_NOFILE)")};

@@ -13,20 +13,43 @@
 namespace cowprof {
 namespace {
 
+// New memory that stays is a worker's own business as long as it doesn't grow, but the reader sees it in the tables.
+std::string Holdings(const Facts& facts) {
+  uint64_t fresh = 0;
+  for (const auto& [index, bytes] : facts.model.workers_peak.fresh_bytes) fresh += bytes;
+  if (fresh <= facts.model.workers_peak.fresh_bytes.size() * kNoiseBytes) return "";
+  return absl::StrCat(" They had at most ", HumanBytes(fresh),
+                      " of new memory of their own, which does not keep growing.");
+}
+
 Diagnosis Clean(const Facts& facts) {
-  Diagnosis diagnosis = {.id = "clean", .confidence = 0.9};
-  diagnosis.summary =
-      facts.HasWorkers() ? "The workers share what they should." : "No worker was forked: nothing could be copied.";
+  Diagnosis diagnosis = {.id = "clean", .confidence = 0.9, .harm = Harm::kNone};
+  diagnosis.summary = facts.HasWorkers()
+                          ? absl::StrCat("Nothing to do: the workers share what they should.", Holdings(facts))
+                          : "Nothing to do: no worker was forked, and the process itself does not keep growing.";
   diagnosis.evidence = {absl::StrCat(facts.Bytes(facts.copies), " copied by all workers, at most ",
-                                     facts.Bytes(facts.most_of_one), " by one")};
+                                     facts.Bytes(facts.most_of_one), " by one; up to ", HumanBytes(kNoiseBytes),
+                                     " each, or 1 % of what was inherited, is what starting costs")};
   return diagnosis;
 }
 
+// Whether nobody can say that all is well: somebody copied or was killed for reasons that no diagnosis explains.
+bool IsUnexplained(const Facts& facts) {
+  return std::any_of(facts.model.processes.begin(), facts.model.processes.end(), [&](const ProcessModel& process) {
+    // If kernel memory can't be read, it is not known whose limit an OOM kill served.
+    if (process.oom_victim && !process.oom) return true;
+    // A worker that ended before its pages were looked at may have copied anything.
+    if (process.role == Role::kWorker && !process.counts.copies) return true;
+    return process.counts.copies.value_or(0) * facts.page_bytes > NoiseOf(process, facts.page_bytes) &&
+           (process.role != Role::kParent || !facts.HasWorkers());
+  });
+}
+
 constexpr Diagnosis (*kDiagnoses[])(const Facts&) = {
-    OomCgroup,      OomHost,         SigbusFile,  ShmFullDeath,                  // diagnose_deaths.cc
-    CowRefcount,    CowGcHeader,     CowData,     ParentUnshare,                 // diagnose_copies.cc
-    PrivateBySpawn, NewMemoryGrowth, GcDisabled,  FileBacked,                    // diagnose_memory.cc
-    ShmFull,        ShmNearFull,     ShmUnlinked, ShmLeaked,     FdExhaustion};  // diagnose_shm.cc
+    OomCgroup,      OomHost,         SigbusFile,  ShmFullDeath,                                // diagnose_deaths.cc
+    CowRefcount,    CowGcHeader,     CowData,     ParentUnshare,                               // diagnose_copies.cc
+    PrivateBySpawn, NewMemoryGrowth, GcDisabled,  FileBacked,    BeforeAttach, TrainerGrowth,  // diagnose_memory.cc
+    ShmFull,        ShmNearFull,     ShmUnlinked, ShmLeaked,     FdExhaustion};                // diagnose_shm.cc
 
 // Two functions may come to the same finding: report it once, with the evidence of both.
 void Add(Diagnosis diagnosis, std::vector<Diagnosis>* found) {
@@ -44,24 +67,19 @@ void Add(Diagnosis diagnosis, std::vector<Diagnosis>* found) {
 std::vector<Diagnosis> Diagnose(const Run& run, const Findings& findings) {
   std::vector<Diagnosis> found;
   const Facts facts = FactsOf(run, findings);
-  const RunModel& model = run.model;
   for (const auto& diagnose : kDiagnoses) {
     Diagnosis diagnosis = diagnose(facts);
     if (!diagnosis.id.empty()) Add(std::move(diagnosis), &found);
   }
-  std::stable_sort(found.begin(), found.end(),
-                   [](const Diagnosis& a, const Diagnosis& b) { return a.confidence > b.confidence; });
-  // If kernel memory can't be read, it is not known whose limit an OOM kill served: not a finding, and not clean
-  // either.
-  const bool killed = std::any_of(model.processes.begin(), model.processes.end(),
-                                  [](const ProcessModel& process) { return process.oom_victim && !process.oom; });
-  // A worker that ended before its pages were looked at may have copied anything.
-  const bool unseen = std::any_of(model.processes.begin(), model.processes.end(), [](const ProcessModel& process) {
-    return process.role == Role::kWorker && !process.counts.copies;
+  std::stable_sort(found.begin(), found.end(), [](const Diagnosis& a, const Diagnosis& b) {
+    return std::make_tuple(a.harm, b.bytes, b.confidence) < std::make_tuple(b.harm, a.bytes, a.confidence);
   });
-  if (found.empty() && findings.all.causes_known && !killed && !unseen) found.push_back(Clean(facts));
+  const bool blames = !found.empty() && found.front().harm != Harm::kNone;
+  if (!blames && IsUnexplained(facts)) return {};
+  if (found.empty() && findings.all.copies_known) found.push_back(Clean(facts));
   const Container container = ContainerOf(findings.of_workers.by_type);
-  for (Diagnosis& diagnosis : found) diagnosis.sketch = FixSketch(diagnosis.id, container);
+  const Framework framework = facts.dataloader ? Framework::kDataLoader : Framework::kFork;
+  for (Diagnosis& diagnosis : found) diagnosis.sketch = FixSketch(diagnosis.id, container, framework);
   return found;
 }
 

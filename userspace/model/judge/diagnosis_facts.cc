@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "model/facts/ended_aggregate.h"
 #include "model/format.h"
+#include "model/saturating.h"
 
 namespace cowprof {
 
@@ -15,6 +16,47 @@ std::string Percent(double share) { return absl::StrFormat("%.0f %%", 100 * shar
 std::string Facts::Bytes(uint64_t pages) const { return HumanBytes(pages * page_bytes); }
 
 bool Facts::HasWorkers() const { return findings.workers.processes > 0; }
+
+uint64_t CopiesBy(std::initializer_list<Cause> causes, const CauseCounts& counts) {
+  uint64_t copies = 0;
+  for (const Cause cause : causes) copies += counts[static_cast<int>(cause)];
+  return copies;
+}
+
+uint64_t Facts::AtPeak(std::initializer_list<Cause> some) const {
+  const WorkersPeak& peak = model.workers_peak;
+  const double share = static_cast<double>(CopiesBy(some, peak.copies)) / std::max<uint64_t>(Sum(peak.copies), 1);
+  return SaturatingCast(share * peak.copied_bytes);
+}
+
+std::string Facts::Workers() const {
+  const uint64_t started = findings.workers.processes, together = model.most_living_workers;
+  return absl::StrCat(Plural(started, "worker"),
+                      together > 0 && together < started ? absl::StrCat(", ", together, " at a time") : "");
+}
+
+absl::string_view PicklingMethodOf(const ProcessModel& process) {
+  if (process.role != Role::kWorker) return "";
+  if (absl::StrContains(process.command, "multiprocessing.forkserver")) return "forkserver";
+  return absl::StrContains(process.command, "--multiprocessing-fork") ? "spawn" : "";
+}
+
+PeakSplit PeakSplitOf(const RunModel& model) {
+  const WorkersPeak& peak = model.workers_peak;
+  PeakSplit split = {.copied = peak.copied_bytes, .before_attach = peak.before_attach_bytes};
+  for (const auto& [index, fresh] : peak.fresh_bytes) {
+    const ProcessModel* process = model.Find(index);
+    const bool unpickled = process != nullptr && !PicklingMethodOf(*process).empty();
+    (unpickled ? split.pickled : split.fresh) += fresh;
+  }
+  return split;
+}
+
+uint64_t NoiseOf(const ProcessModel& process, uint64_t page_bytes) {
+  const Count inherited = process.parent_anon_pages ? process.parent_anon_pages : process.first_anon_pages;
+  const uint64_t part = inherited.value_or(0) * page_bytes / 100;
+  return std::clamp(part, kNoiseBytes, kMostNoiseBytes);
+}
 
 // A spawned worker inherited nothing; it copies pages of its libraries when it loads them.
 bool HasInheritedMemory(const ProcessModel& process) {
@@ -27,13 +69,14 @@ Facts FactsOf(const Run& run, const Findings& findings) {
   Facts facts = {
       .model = run.model, .estimates = run.estimates, .findings = findings, .page_bytes = run.model.info.page_bytes};
   ForEachRow(run.model, [&](const ProcessModel& process) {
+    facts.dataloader |= process.persistent.has_value();
     if (!HasInheritedMemory(process)) return;
     const uint64_t copies = Sum(*process.causes);
     Add(*process.causes, &facts.causes);
     facts.copies += copies;
     if (process.index < 0) return;  // an aggregate
     facts.most_of_one = std::max(facts.most_of_one, copies);
-    if (copies * facts.page_bytes > kNoiseBytes) facts.pids.push_back(process.id.pid);
+    if (copies * facts.page_bytes > NoiseOf(process, facts.page_bytes)) facts.pids.push_back(process.id.pid);
   });
   return facts;
 }

@@ -3,18 +3,23 @@
 #ifndef COWPROF_MODEL_JUDGE_DIAGNOSIS_FACTS_H_
 #define COWPROF_MODEL_JUDGE_DIAGNOSIS_FACTS_H_
 
+#include <initializer_list>
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "model/judge/diagnosis.h"
 #include "model/judge/findings.h"
 
 namespace cowprof {
 
-// A forked interpreter copies 100 to 300 pages just by starting to run, a torch worker up to 1,300 (measured,
-// docs/diagnoses.md), so less than this in a process is not a finding.
-inline constexpr uint64_t kNoiseBytes = 8 << 20;
-inline constexpr double kNoticeableShare = 0.1;  // of what the workers copied
+// A forked interpreter copies 100 to 300 pages just by starting to run, a torch worker up to 1,300, one that opens lmdb
+// or a memmap up to 3,500 (measured, docs/diagnoses.md), so less than this in a process is not a finding; nor is 1 % of
+// what it inherited, up to 64 MiB.
+inline constexpr uint64_t kNoiseBytes = 16 << 20, kMostNoiseBytes = 64 << 20;
+// A cause is a finding if it made this much of what the workers that copied more than noise copied.
+inline constexpr double kNoticeableShare = 0.1;
+inline constexpr uint64_t kNoticeableBytes = 8 << 20;  // for each of them
 
 // What the diagnoses look at: the workers' copies by cause, and the rest of the recording.
 struct Facts {
@@ -25,18 +30,31 @@ struct Facts {
   uint64_t copies = 0, most_of_one = 0;  // by workers that inherited memory
   CauseCounts causes = {};
   std::vector<pid_t> pids;  // of workers that copied more than noise
+  bool dataloader = false;  // workers run the loop of PyTorch's DataLoader
 
   uint64_t Of(Cause cause) const { return causes[static_cast<int>(cause)]; }
   std::string Bytes(uint64_t pages) const;
   bool Matters(uint64_t pages) const {
-    return !pids.empty() && pages * page_bytes >= pids.size() * kNoiseBytes && pages >= kNoticeableShare * copies;
+    return !pids.empty() && pages * page_bytes >= pids.size() * kNoticeableBytes && pages >= kNoticeableShare * copies;
   }
   bool HasWorkers() const;
+  // Of the copies that living workers had at their peak, those by these causes. Bytes.
+  uint64_t AtPeak(std::initializer_list<Cause> some) const;
+  const char* Owner() const { return dataloader ? "trainer" : "parent"; }
+  // "2 workers", "12 workers, 2 at a time"
+  std::string Workers() const;
 };
 Facts FactsOf(const Run& run, const Findings& findings);
 
 // A worker whose causes are known, and that has inherited memory.
 bool HasInheritedMemory(const ProcessModel& process);
+// "spawn", "forkserver", or "" for a worker that was forked from the program itself.
+absl::string_view PicklingMethodOf(const ProcessModel& process);
+PeakSplit PeakSplitOf(const RunModel& model);
+// What this process may copy without anybody being blamed. Bytes.
+uint64_t NoiseOf(const ProcessModel& process, uint64_t page_bytes);
+
+uint64_t CopiesBy(std::initializer_list<Cause> causes, const CauseCounts& counts);
 
 std::string Percent(double share);         // "63 %"
 std::string LineText(const Frame& frame);  // "coco.py:41 in CocoDataset.__getitem__"; "" if unknown
@@ -52,6 +70,8 @@ Diagnosis PrivateBySpawn(const Facts& facts);
 Diagnosis NewMemoryGrowth(const Facts& facts);
 Diagnosis GcDisabled(const Facts& facts);
 Diagnosis FileBacked(const Facts& facts);
+Diagnosis BeforeAttach(const Facts& facts);
+Diagnosis TrainerGrowth(const Facts& facts);
 // diagnose_shm.cc
 Diagnosis ShmFull(const Facts& facts);
 Diagnosis ShmNearFull(const Facts& facts);

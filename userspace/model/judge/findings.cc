@@ -1,7 +1,7 @@
 // The order of judgement: sums first, then what rests on them.
 #include "model/judge/findings.h"
 
-#include "model/judge/headline.h"
+#include "model/judge/diagnosis_facts.h"
 
 namespace cowprof {
 namespace {
@@ -31,7 +31,8 @@ void JudgeScreen(const Run& run, Findings* findings) {
     if (process.ended) findings->ends.emplace(process.index, PostMortemOf(process, run.model));
   }
   findings->diagnoses = Diagnose(run, *findings);
-  findings->largest_group = LargestGroup(run.model, findings->of_workers.blame);
+  findings->peak = PeakSplitOf(run.model);
+  findings->headline = HeadlineOf(run.model, *findings);
   findings->verdict = Verdict(run.model, *findings);
 }
 

@@ -11,6 +11,7 @@
 #include "model/judge/blame.h"
 #include "model/judge/diagnosis.h"
 #include "model/judge/forecast.h"
+#include "model/judge/headline.h"
 #include "model/judge/post_mortem.h"
 #include "model/judge/run.h"
 
@@ -23,6 +24,16 @@ enum class Detail {
   kReport,  // plus every table
 };
 
+// What the private memory of the workers was at their peak (RunModel::workers_peak). Bytes, which sum to it.
+struct PeakSplit {
+  uint64_t copied = 0;
+  uint64_t pickled = 0;          // unpickled or imported by workers that were started by pickling
+  uint64_t fresh = 0;            // other new memory
+  uint64_t before_attach = 0;    // private when cowprof attached, for whatever reason
+  uint64_t inherited_freed = 0;  // copied, but free in the parent: allocated again by the worker
+  bool operator==(const PeakSplit&) const = default;
+};
+
 struct Findings {
   // From Detail::kTick on.
   Totals all, living, workers, living_workers;
@@ -33,11 +44,10 @@ struct Findings {
   // From Detail::kScreen on.
   BlameTables of_workers;
   std::map<int, PostMortem> ends;    // by index, of the processes that have ended
-  std::vector<Diagnosis> diagnoses;  // highest confidence first
-  // The largest group of copies that agree in cause, type and line: "63 % of 4.1 GiB: reference counts of str, at
-  // coco.py:41 in CocoDataset.__getitem__."; "" if no cause is known or next to nothing was copied.
-  std::string largest_group;
-  std::string verdict;  // a few sentences: what was copied, the largest group, the nearest limit, the forecast
+  std::vector<Diagnosis> diagnoses;  // most harmful first
+  PeakSplit peak;
+  Headline headline;
+  std::string verdict;  // the headline, and a few sentences: the workers' peak, the nearest limit, the forecast
 
   // With Detail::kReport only.
   BlameTables of_all;

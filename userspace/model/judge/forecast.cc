@@ -231,7 +231,7 @@ double NewMemory(const Copies& copies, const RunModel& model, const ForecastInpu
 
 // A program that has ended gets no forecast, only what it reached.
 void Conclude(const RunModel& model, const ForecastInputs& inputs, Forecast* forecast) {
-  const double reached = model.peak_workers_private_bytes;
+  const double reached = model.workers_peak.bytes;
   forecast->private_bytes = inputs.peak_private_bytes;
   forecast->ceiling_bytes = inputs.peak_ceiling_bytes;
   forecast->plateau_bytes = Estimate{reached, reached, reached};

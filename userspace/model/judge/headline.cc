@@ -2,8 +2,7 @@
 #include "model/judge/headline.h"
 
 #include <algorithm>
-#include <map>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -16,49 +15,61 @@
 namespace cowprof {
 namespace {
 
+std::string Copied(uint64_t copies, const RunModel& model) { return HumanBytes(copies * model.info.page_bytes); }
+
 const char* WordsOf(Cause cause) {
   constexpr const char* kWords[] = {
       "reference counts",           "the collector's headers", "pymalloc's bookkeeping",
       "self-specialising bytecode", "cached hashes",           "data",
-      "released objects",           "writes by the kernel",    "unknown",
+      "released objects",           "writes by the kernel",    "for unknown causes",
   };
   return kWords[static_cast<int>(cause)];
 }
 
-std::string CopiedBytes(const ProcessModel& process, uint64_t page_bytes) {
-  return process.counts.copies ? HumanBytes(*process.counts.copies * page_bytes) : "-";
+// "60 % released objects, 40 % cached hashes"
+std::string CausesText(const Totals& workers) {
+  std::vector<std::pair<uint64_t, std::string>> parts;
+  for (int cause = 0; cause < kCauses; ++cause) {
+    const double share = static_cast<double>(workers.causes[cause]) / std::max<uint64_t>(workers.copies, 1);
+    if (share >= kNoticeableShare)
+      parts.emplace_back(workers.causes[cause], absl::StrCat(Percent(share), " ", WordsOf(static_cast<Cause>(cause))));
+  }
+  std::sort(parts.rbegin(), parts.rend());
+  return absl::StrJoin(parts, ", ", [](std::string* out, const auto& part) { out->append(part.second); });
 }
 
-// Says how much the workers copied or, if there are none, the target.
-std::string CopiesSentence(const RunModel& model, const Findings& findings) {
-  const uint64_t page_bytes = model.info.page_bytes;
+// What is known if no diagnosis can be made.
+std::string SentenceWithoutDiagnosis(const RunModel& model, const Findings& findings) {
   if (model.target() == nullptr) return "Nothing was recorded.";
-  const Totals &workers = findings.workers, &living = findings.living_workers;
+  const Totals& workers = findings.workers;
   if (workers.processes == 0) {
-    return absl::StrCat("No worker was forked; the target copied ", CopiedBytes(*model.target(), page_bytes),
-                        " itself.");
+    const Count& copies = model.target()->counts.copies;
+    if (!copies) return "No worker was forked, and the pages of the target were not examined.";
+    return absl::StrCat("No worker was forked, but the target itself copied ", Copied(*copies, model),
+                        " of memory that it shares with another process. If it is a worker, attach to its parent.");
   }
-  if (!workers.copies_known) {
-    return absl::StrCat(Plural(workers.processes, "worker"), " ended before ", workers.processes == 1 ? "its" : "their",
-                        " pages were examined: what was copied is unknown.");
+  const std::string who = Plural(workers.processes, "worker");
+  if (!workers.copies_known)
+    return absl::StrCat("The pages of ", who, " were not examined: what was copied is unknown.");
+  const std::string why = workers.causes_known ? CausesText(workers) : "";
+  return absl::StrCat(who, " copied ", Copied(workers.copies, model), " of inherited memory",
+                      why.empty() ? "; why can't be said." : absl::StrCat(": ", why, "."));
+}
+
+// "591 MiB private to the workers at the peak: 545 MiB copied, 46 MiB private before the attach."
+std::string PeakSentence(const RunModel& model, const PeakSplit& split) {
+  const WorkersPeak& peak = model.workers_peak;
+  if (peak.bytes <= kNoiseBytes * peak.fresh_bytes.size()) return "";
+  const std::pair<uint64_t, const char*> parts[] = {{split.copied, "copied"},
+                                                    {split.pickled, "pickled or imported at the start"},
+                                                    {split.fresh, "new"},
+                                                    {split.before_attach, "private before the attach"}};
+  std::vector<std::string> words;
+  for (const auto& [bytes, word] : parts) {
+    if (bytes >= peak.bytes / 100) words.push_back(absl::StrCat(HumanBytes(bytes), " ", word));
   }
-  // What a worker copied before cowprof attached is in its private memory, not in the count.
-  const bool late = std::any_of(model.processes.begin(), model.processes.end(), [](const ProcessModel& process) {
-    return process.role == Role::kWorker && process.origin == Origin::kFoundAtAttach;
-  });
-  std::string sentence =
-      absl::StrCat(Plural(workers.processes, "worker"), " copied ", HumanBytes(workers.copies * page_bytes),
-                   " of memory shared with the parent", late ? " since cowprof attached" : "");
-  std::vector<std::string> memory;
-  if (model.peak_workers_private_bytes > 0) {
-    memory.push_back(
-        absl::StrCat("at most ", HumanBytes(model.peak_workers_private_bytes), " was private to them at once"));
-  }
-  if (living.still_shared_bytes > 0) {
-    memory.push_back(absl::StrCat(HumanBytes(living.still_shared_bytes), " is still shared and can be copied, too"));
-  }
-  if (!memory.empty()) absl::StrAppend(&sentence, ": ", absl::StrJoin(memory, "; "));
-  return sentence + ".";
+  return absl::StrCat(HumanBytes(peak.bytes), " private to ", Plural(peak.fresh_bytes.size(), "worker"),
+                      " at the peak: ", absl::StrJoin(words, ", "), ".");
 }
 
 // "Nearest limit: the host's memory, 6 % of 23.5 GiB used."
@@ -70,28 +81,14 @@ std::string LimitSentence(const LimitModel& limit) {
 
 }  // namespace
 
-std::string LargestGroup(const RunModel& model, const Blame& workers) {
-  if (workers.copies * model.info.page_bytes <= kNoiseBytes) return "";
-  std::map<std::tuple<Cause, std::string, std::string>, double> groups;
-  for (const CopySiteShare& share : workers.copy_sites) {
-    const CopySite& copy_site = model.copy_sites[share.copy_site];
-    Frame frame = copy_site.frames.empty() ? Frame{} : model.frames[copy_site.frames.front()];
-    frame.file.erase(0, frame.file.rfind('/') + 1);  // one sentence has no room for the folder
-    groups[{copy_site.cause, copy_site.type, LineText(frame)}] += share.copies;
-  }
-  const auto largest =
-      std::max_element(groups.begin(), groups.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-  if (largest == groups.end()) return "";
-  const auto& [cause, type, line] = largest->first;
-  return absl::StrCat(Percent(largest->second / workers.copies), " of ",
-                      HumanBytes(workers.copies * model.info.page_bytes), ": ", WordsOf(cause),
-                      type.empty() ? "" : absl::StrCat(" of ", Printable(type)),
-                      line.empty() ? "" : absl::StrCat(", at ", line), workers.estimated ? " (estimated)." : ".");
+Headline HeadlineOf(const RunModel& model, const Findings& findings) {
+  if (findings.diagnoses.empty()) return {"unknown", SentenceWithoutDiagnosis(model, findings)};
+  return {findings.diagnoses.front().id, findings.diagnoses.front().summary};
 }
 
 std::string Verdict(const RunModel& model, const Findings& findings) {
-  std::vector<std::string> sentences = {CopiesSentence(model, findings)};
-  if (!findings.largest_group.empty()) sentences.push_back(findings.largest_group);
+  std::vector<std::string> sentences = {findings.headline.sentence};
+  if (std::string peak = PeakSentence(model, findings.peak); !peak.empty()) sentences.push_back(std::move(peak));
   if (findings.nearest_limit >= 0) sentences.push_back(LimitSentence(model.limits[findings.nearest_limit]));
   if (model.target() != nullptr) sentences.push_back(absl::StrCat("Forecast: ", findings.forecast.sentence, "."));
   return absl::StrJoin(sentences, " ");

@@ -1,18 +1,23 @@
-// The sentences that a reader sees first. Pure; part of Judge() (findings.h).
+// The sentences that a reader sees first, in every output. Pure; part of Judge() (findings.h).
 #ifndef COWPROF_MODEL_JUDGE_HEADLINE_H_
 #define COWPROF_MODEL_JUDGE_HEADLINE_H_
 
 #include <string>
 
 #include "model/facts/run_model.h"
-#include "model/judge/blame.h"
 
 namespace cowprof {
 
 struct Findings;
 
-// See Findings::largest_group.
-std::string LargestGroup(const RunModel& model, const Blame& workers);
+struct Headline {
+  std::string diagnosis;  // id of the first diagnosis; "unknown": there is none
+  std::string sentence;   // its summary; otherwise what is known, and why there is no diagnosis
+  bool operator==(const Headline&) const = default;
+};
+
+// `findings` already has its diagnoses.
+Headline HeadlineOf(const RunModel& model, const Findings& findings);
 // See Findings::verdict; `findings` already has everything else of Detail::kScreen.
 std::string Verdict(const RunModel& model, const Findings& findings);
 

@@ -18,6 +18,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr size_t kRowsInText = 8;
 constexpr size_t kTextColumns = 100;
+constexpr double kLeastShare = 0.01;  // of all copies; less is not worth a line
+constexpr size_t kAdviceFirst = 3;    // lines of the first diagnosis's advice before the tables
 
 // Adds what every row of every table has.
 Json WithCounts(Json json, const BlameRow& row, uint64_t page_bytes, const Blame& blame) {
@@ -59,6 +61,7 @@ void AppendRows(absl::string_view title, const std::vector<std::pair<std::string
                   blame.estimated ? HumanCount(blame.samples) + " samples" : "", "\n");
   for (size_t i = 0; i < std::min(rows.size(), kRowsInText); ++i) {
     const auto& [name, row] = rows[i];
+    if (row->share < kLeastShare) break;
     absl::StrAppendFormat(out, "  %5.1f %%%s %11s  %s\n", 100 * row->share, Uncertain(blame, row->share),
                           HumanBytes(row->copies * model.info.page_bytes), name);
   }
@@ -91,6 +94,7 @@ std::string RegionsText(const RunModel& model, const std::vector<RegionRow>& row
   std::string out = "\n  parts of the address space\n";
   for (size_t i = 0; i < std::min(sorted.size(), kRowsInText); ++i) {
     const Group& group = sorted[i];
+    if (group.copied < kLeastShare * all) break;
     absl::StrAppendFormat(&out, "  %5.1f %% %11s  %s%s\n", 100.0 * group.copied / all,
                           HumanBytes(group.copied * model.info.page_bytes),
                           group.regions > 1 ? HumanCount(group.regions) + " " : "", Printable(group.name));
@@ -141,7 +145,10 @@ Json TypesJson(const BlameTables& tables, uint64_t page_bytes, size_t most) {
 Json LinesJson(const BlameTables& tables, uint64_t page_bytes, size_t most) {
   return RowsJson(tables.by_line, tables.blame, page_bytes, most, [](const BlameRow& row) {
     if (row.frame.file.empty()) return Json(nullptr);
-    return Json{{"file", row.frame.file}, {"function", row.frame.function}, {"line", row.frame.line}};
+    return Json{{"file", row.frame.file},
+                {"function", row.frame.function},
+                {"line", row.frame.line},
+                {"via", row.via.empty() ? Json(nullptr) : Json(row.via)}};
   });
 }
 
@@ -179,6 +186,21 @@ Json VerifyJson(const std::optional<VerifyFigures>& verified) {
           {"data", verified->data}};
 }
 
+Json CulpritJson(const std::optional<Culprit>& culprit) {
+  if (!culprit) return nullptr;
+  return {{"file", culprit->frame.file},
+          {"line", culprit->frame.line},
+          {"function", culprit->frame.function},
+          {"via", culprit->via.empty() ? Json(nullptr) : Json(culprit->via)},
+          {"type", culprit->type.empty() ? Json(nullptr) : Json(culprit->type)},
+          {"share", culprit->share}};
+}
+
+Json SavingJson(const std::optional<Saving>& saving) {
+  if (!saving) return nullptr;
+  return {{"low", saving->low}, {"best", saving->best}, {"high", saving->high}};
+}
+
 Json DiagnosesJson(const std::vector<Diagnosis>& diagnoses) {
   Json json = Json::array();
   for (const Diagnosis& diagnosis : diagnoses) {
@@ -188,6 +210,8 @@ Json DiagnosesJson(const std::vector<Diagnosis>& diagnoses) {
                     {"evidence", diagnosis.evidence},
                     {"advice", diagnosis.advice},
                     {"pids", diagnosis.pids},
+                    {"culprit", CulpritJson(diagnosis.culprit)},
+                    {"saves_bytes", SavingJson(diagnosis.saves)},
                     {"sketch", diagnosis.sketch.empty() ? Json(nullptr) : Json(diagnosis.sketch)}});
   }
   return json;
@@ -200,7 +224,7 @@ std::string BlameText(const RunModel& model, const Findings& findings) {
   const Blame& blame = findings.of_workers.blame;
   if (workers.copies > 0) out += "\n  why the workers' pages were copied\n";
   for (int cause = 0; cause < kCauses; ++cause) {
-    if (workers.causes[cause] == 0) continue;
+    if (workers.causes[cause] < std::max(1.0, kLeastShare * workers.copies)) continue;
     absl::StrAppendFormat(&out, "  %5.1f %% %11s  %s\n", 100.0 * workers.causes[cause] / workers.copies,
                           HumanBytes(workers.causes[cause] * model.info.page_bytes), NameOf(static_cast<Cause>(cause)));
   }
@@ -210,8 +234,9 @@ std::string BlameText(const RunModel& model, const Findings& findings) {
   }
   for (const BlameRow& row : findings.of_workers.by_line) {
     if (row.frame.file.empty() || row.copies == 0) continue;
-    lines.emplace_back(
-        absl::StrCat(Printable(row.frame.file), ":", row.frame.line, "  ", Printable(row.frame.function)), &row);
+    lines.emplace_back(absl::StrCat(Printable(row.frame.file), ":", row.frame.line, "  ", Printable(row.frame.function),
+                                    row.via.empty() ? "" : absl::StrCat(", via ", Printable(row.via))),
+                       &row);
   }
   if (const std::optional<VerifyFigures>& verified = findings.verified) {
     absl::StrAppendFormat(&out,
@@ -224,12 +249,28 @@ std::string BlameText(const RunModel& model, const Findings& findings) {
   AppendRows("types of objects that were written", types, model, blame, &out);
   AppendRows("lines that ran", lines, model, blame, &out);
   out += RegionsText(model, findings.worker_regions);
-  bool first = true;
+  return out;
+}
+
+std::string RemedyText(const Findings& findings) {
+  if (findings.diagnoses.empty()) return "";
+  const Diagnosis& first = findings.diagnoses.front();
+  if (first.advice.empty() || first.harm == Harm::kNone) return "";
+  std::string out = "\n  what to do\n";
+  for (size_t i = 0; i < std::min(first.advice.size(), kAdviceFirst); ++i) out += Indented("    > ", first.advice[i]);
+  // The page and the JSON have the faster variant, too.
+  return absl::StrCat(out, SketchText(first.sketch.substr(0, first.sketch.find("\n\n# faster"))));
+}
+
+std::string FindingsText(const Findings& findings) {
+  std::string out;
   for (const Diagnosis& diagnosis : findings.diagnoses) {
     absl::StrAppend(&out, "\n", Indented(absl::StrCat("  ", diagnosis.id, ": "), diagnosis.summary));
     for (const std::string& evidence : diagnosis.evidence) out += Indented("    - ", evidence);
-    for (const std::string& advice : diagnosis.advice) out += Indented("    > ", advice);
-    if (std::exchange(first, false)) out += SketchText(diagnosis.sketch);
+    // The beginning of the first one's advice stands at the top.
+    const bool told = &diagnosis == &findings.diagnoses.front() && diagnosis.harm != Harm::kNone;
+    for (size_t i = told ? kAdviceFirst : 0; i < diagnosis.advice.size(); ++i)
+      out += Indented("    > ", diagnosis.advice[i]);
   }
   return out;
 }

@@ -19,8 +19,12 @@ nlohmann::ordered_json RegionsJson(const RunModel& model, const std::vector<Regi
 nlohmann::ordered_json VerifyJson(const std::optional<VerifyFigures>& verified);  // null if nothing was compared
 nlohmann::ordered_json DiagnosesJson(const std::vector<Diagnosis>& diagnoses);
 
-// Tables of causes, types and lines, then the diagnoses with their advice. "" if no causes are known.
+// What to do about the first finding, and what that looks like in code. "": nothing.
+std::string RemedyText(const Findings& findings);
+// Tables of causes, types, lines and parts of the address space. "" if no causes are known.
 std::string BlameText(const RunModel& model, const Findings& findings);
+// All findings with their evidence, and what advice RemedyText left out.
+std::string FindingsText(const Findings& findings);
 
 }  // namespace cowprof
 

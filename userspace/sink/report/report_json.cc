@@ -87,6 +87,7 @@ Json ProcessJson(const ProcessModel& process, const RunModel& model, const Findi
       {"pss_bytes", process.pss_bytes},
       {"still_shared_bytes", process.still_shared_bytes},
       {"ceiling_bytes", process.ceiling_bytes()},
+      {"before_attach_bytes", process.before_attach_bytes},
   };
   for (const auto& [name, figure] : figures) json[name] = OrNull(figure);
   json["by_cause"] = CausesJson(process.causes.value_or(CauseCounts{}), process.causes.has_value());
@@ -158,6 +159,27 @@ Json UnlistedJson(const RunModel& model) {
           {"by_cause", CausesJson(sum.causes, sum.causes_known)}};
 }
 
+// Null if no worker was seen.
+Json WorkerSlotsJson(const RunModel& model, const Findings& findings) {
+  if (findings.workers.processes == 0) return nullptr;
+  return {
+      {"configured", nullptr}, {"living_at_once", model.most_living_workers}, {"started", findings.workers.processes}};
+}
+
+// Null if the private memory of no worker was seen.
+Json PeakJson(const RunModel& model, const PeakSplit& split) {
+  const WorkersPeak& peak = model.workers_peak;
+  if (peak.bytes == 0) return nullptr;
+  return {{"at_seconds", absl::ToDoubleSeconds(peak.t)},
+          {"bytes", peak.bytes},
+          {"split",
+           {{"copied", split.copied},
+            {"pickled", split.pickled},
+            {"new", split.fresh},
+            {"before_attach", split.before_attach},
+            {"inherited_freed", split.inherited_freed}}}};
+}
+
 }  // namespace
 
 Json ReportJson(const RunModel& model, const Findings& findings) {
@@ -181,6 +203,7 @@ Json ReportJson(const RunModel& model, const Findings& findings) {
         {"command", model.info.command},
         {"python", target.python.empty() ? Json(nullptr) : Json(target.python)},
         {"start_method", StartMethod(model)}}},
+      {"headline", {{"diagnosis", findings.headline.diagnosis}, {"sentence", findings.headline.sentence}}},
       {"duration_seconds", absl::ToDoubleSeconds(model.t)},
       {"samples", model.samples},
       {"exactness",
@@ -196,10 +219,12 @@ Json ReportJson(const RunModel& model, const Findings& findings) {
       {"parent", ProcessJson(target, model, findings)},
       {"workers", std::move(workers)},
       {"unlisted", UnlistedJson(model)},
+      {"worker_slots", WorkerSlotsJson(model, findings)},
+      {"peak", PeakJson(model, findings.peak)},
       {"totals",
        {{"copies", OrNull(copies)},
         {"copied_bytes", OrNull(BytesOf(copies, model.info))},
-        {"peak_workers_private_bytes", model.peak_workers_private_bytes},
+        {"peak_workers_private_bytes", model.workers_peak.bytes},
         {"by_cause", CausesJson(totals.causes, totals.causes_known)},
         {"copy_seconds", CopySeconds(copies, model.info)}}},
       {"by_type", TypesJson(findings.of_all, page_bytes, kRowsOfAll)},

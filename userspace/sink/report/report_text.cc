@@ -90,7 +90,7 @@ std::string LossesText(const Losses& losses) {
 }
 
 std::string ReportText(const RunModel& model, const Findings& findings, bool complete) {
-  std::string out = absl::StrCat(findings.verdict, "\n\n");
+  std::string out = absl::StrCat(findings.verdict, "\n", RemedyText(findings), "\n");
   const auto line = [&](const ProcessModel& process) {
     return ProcessLine(process, model.info.page_bytes, findings.EndOf(process));
   };
@@ -102,7 +102,7 @@ std::string ReportText(const RunModel& model, const Findings& findings, bool com
   uint64_t others = SaturatingSubtract(workers.size(), kWorkerLines);
   for (const ProcessModel& row : model.ended_aggregates) others += row.stands_for;
   if (others > 0) absl::StrAppend(&out, "  ... and ", others, " more that copied less\n");
-  out += BlameText(model, findings);
+  absl::StrAppend(&out, BlameText(model, findings), FindingsText(findings));
   if (!model.limits.empty()) out += "\n  limits\n";
   for (const LimitModel& limit : model.limits) out += LimitLine(limit);
   if (!findings.alerts.empty()) out += "\n  alerts\n";

@@ -193,7 +193,7 @@ std::vector<ScreenLine> Screen(const RunModel& model, const Findings& findings, 
   Block title = {Title(model, columns)};
   Block alerts = {StandingAlerts(findings.alerts, columns), 2};
   Block forecast = {Wrapped(absl::StrCat("Forecast: ", findings.forecast.sentence), columns), 2};
-  Block finding = {Wrapped(findings.largest_group, columns), 0};
+  Block finding = {Wrapped(findings.headline.sentence, columns), 0};
   Block limits = {LimitRows(model, columns), 1};
   Block python = {PythonLines(findings, columns), 2, 0, /*headed=*/true};
   Block processes = {Processes(model, findings.living_workers, columns), 3, 0, /*headed=*/true};

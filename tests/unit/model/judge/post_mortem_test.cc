@@ -182,7 +182,7 @@ TEST_CASE("post-mortem: most of what met the limit belongs to others") {
 TEST_CASE("post-mortem: the host runs out of memory") {
   Story story(1);
   story.Add({}, {{0, 0, 1000}, {0, 0, 1000}});
-  story.Add({Victim(1, LimitSample{.kind = LimitKind::kHost}), Exited(1, SIGKILL)}, {{0, 0, 1000}, {3000, 0, 0}});
+  story.Add({Victim(1, LimitSample{.kind = LimitKind::kHost}), Exited(1, SIGKILL)}, {{0, 0, 1000}, {5000, 0, 0}});
   CHECK(Of(story, 1).cause == "oom-host");
   CHECK(Of(story, 1).text == "killed by SIGKILL: the OOM killer, the host's memory");
   CHECK(IdsOf(story) == Ids{"oom-host", "cow-refcount"});

@@ -38,7 +38,10 @@ Run Recording(uint64_t each = 1) {
   return run;
 }
 
-std::string BlameTextOf(const Run& run) { return BlameText(run.model, Judge(run)); }
+std::string BlameTextOf(const Run& run) {
+  const Findings findings = Judge(run);
+  return absl::StrCat(BlameText(run.model, findings), FindingsText(findings));
+}
 
 }  // namespace
 
@@ -57,8 +60,8 @@ TEST_CASE("report of blame: rows have a name, bytes, a share and their causes; t
   CHECK(TypesJson(tables, 4096, 9).dump() ==
         R"([{"type":"str","copies":15000,"bytes":61440000,"share":0.75,"by_cause":{"refcount":15000}}])");
   CHECK(LinesJson(tables, 4096, 9).dump() ==
-        R"([{"file":"coco.py","function":"get","line":41,"copies":15000,"bytes":61440000,"share":0.75,)"
-        R"("by_cause":{"refcount":15000}},{"file":"train.py","function":"main","line":9,"copies":4000,)"
+        R"([{"file":"coco.py","function":"get","line":41,"via":null,"copies":15000,"bytes":61440000,"share":0.75,)"
+        R"("by_cause":{"refcount":15000}},{"file":"train.py","function":"main","line":9,"via":null,"copies":4000,)"
         R"("bytes":16384000,"share":0.2,"by_cause":{"data":4000}}])");
   CHECK(NativeJson(tables, 4096, 9).dump() ==
         R"([{"module":"libpython3.11.so","symbol":"PyList_GetItem","copies":15000,"bytes":61440000,"share":0.75,)"
