@@ -61,6 +61,17 @@ test("of a run that is over it is said what it came to, not what is to come", as
   });
 });
 
+test("the headline is the tool's first sentence, whatever characters it has", async () => {
+  const data = makePage();
+  const sentence = "Reading Python objects duplicated 1.6 GiB; 79 % of it at train.py:36 in Reviews.__getitem__. Really: Yes.";
+  data.report.headline = { diagnosis: "cow-refcount", sentence };
+  data.verdict = `${sentence} 590.9 MiB private to 2 workers at the peak.`;
+  await withPage("headline", data, {}, async (page) => {
+    assert.equal(await page.textContent("#verdict"), data.verdict);
+    assert.equal(await page.textContent(".verdict-rest"), " 590.9 MiB private to 2 workers at the peak.");
+  });
+});
+
 test("the tool's forecast is said once, though its verdict ends with it", async () => {
   const data = makePage();
   data.verdict = `3 workers copied 2.5 GiB. Reference counts of str. Forecast: ${data.report.forecast.sentence}.`;

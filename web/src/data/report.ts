@@ -89,6 +89,7 @@ export interface Report {
   pid: number | null;
   command: string;
   python: string;
+  headline: string; // "": a page made before 0.2
   startMethod: string;
   durationSeconds: number | null;
   samples: number | null;
@@ -240,6 +241,7 @@ export function parseReport(value: Json | undefined): Report {
   return {
     pid: asNumber(target["pid"]),
     command: asText(target["command"]),
+    headline: asText(asRecord(report["headline"])["sentence"]),
     python: asText(target["python"]),
     startMethod: asText(target["start_method"]),
     durationSeconds: asNumber(report["duration_seconds"]),

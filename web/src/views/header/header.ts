@@ -86,11 +86,15 @@ function limitTile(page: Page): HTMLElement {
   return tile("limit", "Nearest limit", formatShare(limit.ratio), detail, makeBar(limit.ratio, ratioTone(limit.ratio)));
 }
 
-// Emphasizes the first sentence. A forecast at the end is dropped, as it has its own lines below.
+// Emphasizes the headline or, on old pages, the first sentence. A forecast at the end is dropped, as it has its own lines
+// below.
 function makeVerdict(page: Page): HTMLElement {
   const { sentence } = page.report.forecast;
   const verdict = sentence === "" ? page.verdict : page.verdict.replace(` Forecast: ${sentence}.`, "");
-  const [, first = verdict, rest = ""] = /^(.+?[.:!?])(\s+[A-Z0-9].*)$/s.exec(verdict) ?? [];
+  const { headline } = page.report;
+  const [, firstSentence = verdict] = /^(.+?[.:!?])\s+[A-Z0-9]/s.exec(verdict) ?? [];
+  const first = headline !== "" && verdict.startsWith(headline) ? headline : firstSentence;
+  const rest = verdict.slice(first.length);
   return mark(make("h1", "verdict", first || "This recording has no verdict.", rest === "" ? null : make("span", "verdict-rest", rest)), {
     id: "verdict",
   });
