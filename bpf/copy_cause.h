@@ -82,9 +82,20 @@ static __u64 start_of_block(__u64 address, const __u32 *pool, __u32 pool_bytes)
 	return address < first ? base : first + (address - first) / block_bytes * block_bytes;
 }
 
+// Whether malloc gave out exactly this address, with room for so many bytes: before it is the size
+// of its chunk, and the next chunk says that this one is in use (glibc's malloc/malloc.c).
+static int is_malloc_chunk(struct thread_state *state, __u64 address, __u64 bytes)
+{
+	__u64 size = word_at(state, address - 8) & ~7ull;
+
+	return size >= 32 && !(size & 8) && size < 1ull << 30 && bytes + 8 <= size &&
+	       (word_at(state, address + size - 8) & 1);
+}
+
 // Rejects memory that only looks like an object, such as an array of numbers and pointers to a
 // type. A small object is at the start of a pool block or after the headers in it; a large one is
-// in malloc's memory, and a static one in a file mapping.
+// in malloc's memory, where it stays when it is made smaller (the bytes that pickle.dumps() returns),
+// and a static one in a file mapping.
 static int lies_like_object(struct thread_state *state, struct cowprof_image *image, __u64 object,
 			    __u64 type)
 {
@@ -107,6 +118,9 @@ static int lies_like_object(struct thread_state *state, struct cowprof_image *im
 		sizes[1] = 1;
 	if (sizes[0] + HEADERS > POOL_BLOCK_MAX ||
 	    (sizes[1] && count < 1ull << 40 && count * sizes[1] > POOL_BLOCK_MAX - HEADERS))
+		return 1;
+	if (sizes[1] && count < POOL_BLOCK_MAX &&
+	    is_malloc_chunk(state, object, sizes[0] + count * sizes[1]))
 		return 1;
 	// bpf_find_vma() exists since 5.17 (7c7e3d31e785); without it a small object outside a pool
 	// is accepted.
@@ -163,6 +177,24 @@ static int shape_in_header(struct thread_state *state, struct cowprof_image *ima
 	return collecting ? COWPROF_SHAPE_COLLECTION : COWPROF_SHAPE_LINK;
 }
 
+// Whether the word before is the address of a table of virtual functions, which follows the offset
+// to the top of the object, 0, and the address of its type_info: another such address, and a name
+// (Itanium C++ ABI, 2.5.2 and 2.9.4). c10::intrusive_ptr_target and std::_Sp_counted_base have their
+// count behind it. `type`: that address.
+static int follows_virtual_table(struct thread_state *state, __u64 address, __u64 *type)
+{
+	__u64 table = word_at(state, address - 8), words[2] = {};
+
+	if (!is_pointer(table) || read_user(state, words, sizeof(words), table - 16) || words[0] ||
+	    !is_pointer(words[1]))
+		return 0;
+	if (read_user(state, words, sizeof(words), words[1]) || !is_pointer(words[0]) ||
+	    words[1] < 65536 || words[1] >> USER_ADDRESS_BITS)
+		return 0;
+	*type = table;
+	return 1;
+}
+
 // Any write that did not hit the head of an object.
 static __noinline int shape_elsewhere(struct thread_state *state, struct cowprof_image *image,
 				      __u64 *type)
@@ -186,7 +218,10 @@ static __noinline int shape_elsewhere(struct thread_state *state, struct cowprof
 	shape = shape_in_pool(state, image, type);
 	if (shape)
 		return shape;
-	return in_running_code(state, image) ? COWPROF_SHAPE_CODE : COWPROF_SHAPE_OUTSIDE;
+	if (in_running_code(state, image))
+		return COWPROF_SHAPE_CODE;
+	return follows_virtual_table(state, address, type) ? COWPROF_SHAPE_COUNTED :
+							     COWPROF_SHAPE_OUTSIDE;
 }
 
 static __noinline int shape_of(struct thread_state *state, __u64 *type)

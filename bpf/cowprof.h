@@ -107,6 +107,7 @@ enum cowprof_shape {
 	COWPROF_SHAPE_PAYLOAD, // pool block that is neither free nor an object
 	COWPROF_SHAPE_OBJECT, // any other byte of a live object
 	COWPROF_SHAPE_OUTSIDE, // neither a pool nor an object's head
+	COWPROF_SHAPE_COUNTED, // same, 8 bytes into a C++ object, where those with a count have it
 	COWPROF_SHAPES,
 	// Makes every 12-bit value (page log) valid for this enum, as a cast in C++ requires.
 	COWPROF_SHAPE_ANY = 4095,

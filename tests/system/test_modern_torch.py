@@ -152,3 +152,8 @@ def test_copies_of_small_tensors_are_counted(suite, chroot_of, tmp_path):
     for worker, row in workers_of(run):
         assert not list(planted.check_count(worker, row))
         assert row["copies"] > 10_000 and row["by_cause"]["unknown"] <= planted.UNKNOWN * row["copies"]
+        assert row["by_cause"]["native_refcount"] >= 0.6 * row["copies"], row["by_cause"]
+    first = run.report["diagnoses"][0]
+    assert run.report["headline"] == {"diagnosis": "torch-refcount", "sentence": first["summary"]}
+    assert first["summary"].startswith("Reading many small torch tensors duplicated "), first["summary"]
+    assert first["culprit"]["type"].startswith("c10::") and "torch.stack" in first["sketch"] + " ".join(first["advice"])

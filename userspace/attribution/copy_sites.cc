@@ -32,7 +32,8 @@ int CopySites::NumberOf(const CopySiteRow& row, const Member& member) {
   program.memory().Prefer(member.id);
   const NativeSymbol symbol = row.ip != 0 ? program.SymbolOf(row.ip) : NativeSymbol{};
   CopySite copy_site = {.cause = causes_->Of(program, row.image, row.shape, row.ip),
-                        .type = program.TypeName(row.type),
+                        .type = row.shape == COWPROF_SHAPE_COUNTED ? program.NativeTypeName(row.type)
+                                                                   : program.TypeName(row.type),
                         .module = symbol.module,
                         .symbol = symbol.symbol,
                         .frames = StackOf(row.stack, program)};

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "python/torch_worker.h"
 
 namespace cowprof {
@@ -13,6 +14,7 @@ namespace {
 
 constexpr size_t kLongestInstruction = 15;  // bytes, Intel SDM volume 2, 2.3.11
 constexpr size_t kBytesBefore = 8;
+constexpr size_t kMaxNativeNameBytes = 512;  // of a mangled C++ class
 
 // Between two looks at a program that is not Python, or not yet: an interpreter takes 10 to 30 ms to start, and a
 // program that embeds one may load it at any time.
@@ -160,6 +162,18 @@ TypeLookup Program::Types() { return types_ == nullptr ? TypeLookup() : LookUpIn
 std::string Program::TypeName(uint64_t type) {
   if (type == 0 || types_ == nullptr) return "";
   return types_->NameOf(type).value_or("");
+}
+
+// Before the table is the address of the type_info, whose second word is the address of its mangled name (Itanium C++
+// ABI, 2.5.2 and 2.9.4); "*" before it: the name is local to its file.
+std::string Program::NativeTypeName(uint64_t virtual_table) {
+  const auto type_info = ReadValue<uint64_t>(memory_, virtual_table - 8);
+  const auto name_at = type_info ? ReadValue<uint64_t>(memory_, *type_info + 8) : std::nullopt;
+  const auto mangled = name_at ? ReadCString(memory_, *name_at, kMaxNativeNameBytes) : std::nullopt;
+  if (!mangled || mangled->empty()) return "";
+  const std::string name = Demangle(absl::StrCat("_ZTS", absl::StripPrefix(*mangled, "*")));
+  absl::string_view type = name;
+  return absl::ConsumePrefix(&type, "typeinfo name for ") ? std::string(type) : "";
 }
 
 std::optional<Frame> Program::FrameOf(const cowprof_frame& frame) {

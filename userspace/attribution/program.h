@@ -83,6 +83,8 @@ class Program {
   std::optional<HeadLayout> Heads() const;
   TypeLookup Types();
   std::string TypeName(uint64_t type);
+  // The C++ class of objects with this table of virtual functions: "c10::TensorImpl"; "" if it can't be read.
+  std::string NativeTypeName(uint64_t virtual_table);
   // nullopt: an entry frame of the interpreter, not Python code. A Frame without a file: it can't be read (any more).
   std::optional<Frame> FrameOf(const cowprof_frame& frame);
   NativeSymbol SymbolOf(uint64_t ip);

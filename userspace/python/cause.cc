@@ -53,6 +53,8 @@ Cause CauseOf(cowprof_shape shape, WriteKind kind, absl::string_view symbol) {
       return Releases(symbol) ? Cause::kFree : Cause::kData;
     case COWPROF_SHAPE_OUTSIDE:
       return Cause::kData;
+    case COWPROF_SHAPE_COUNTED:
+      return kind == WriteKind::kOther ? Cause::kData : Cause::kNativeRefcount;
     case COWPROF_SHAPE_UNREAD:
     case COWPROF_SHAPES:
     case COWPROF_SHAPE_ANY:

@@ -51,6 +51,8 @@ WriteKind WriteKindOf(absl::Span<const uint8_t> code, absl::Span<const uint8_t> 
   size_t at = 0;
   while (at < code.size() && (code[at] == 0xF0 || code[at] == 0x66 || IsRex(code[at]))) ++at;  // lock, REX
   if (at + 2 >= code.size()) return WriteKind::kOther;
+  if (code[at] == 0x0F && code[at + 1] == 0xC1)
+    return code[0] == 0xF0 && OperandBytes(code.subspan(at + 2)) > 0 ? WriteKind::kAdd : WriteKind::kOther;
   const uint8_t opcode = code[at], extension = code[at + 1] >> 3 & 7;
   const size_t operand = OperandBytes(code.subspan(at + 1)), end = at + 1 + operand;
   if (operand == 0 || end >= code.size()) return WriteKind::kOther;

@@ -142,6 +142,12 @@ def bytes_list(items):
     return iterated([make_text(i).encode() for i in range(items)])
 
 
+@scenario(items=200000)
+def pickled_bytes(items):
+    """Small, but in malloc's memory: pickle.dumps() makes a large object smaller."""
+    return iterated([pickle.dumps({"id": i, "text": make_text(i)}) for i in range(items)])
+
+
 @scenario(items=1400000)
 def floats(items):
     return iterated([i * 1.5 for i in range(items)])

@@ -42,6 +42,11 @@ def set_bytes(data):
     for i in range(0, len(data), PAGE): data[i] = 1  # planted: set_bytes
 
 
+def add_atomically(data):
+    add, address, size = data
+    for at in range(address, address + size, PAGE): add(at, 1, 5)  # planted: add_atomically
+
+
 def clear(data):
     data.clear()  # planted: clear
 
@@ -183,6 +188,21 @@ def torch_write(items):
     data = torch.ones(items, dtype=torch.float64)
     data[:WORDS] += 1
     return Plan(add_in_place, data, pages_of(data.data_ptr(), 8 * items, "data", None, "add_in_place"))
+
+
+@scenario(items=48000000)
+def atomic_write(items):
+    """Counters that lock xadd raises, as it does the counts of C++ objects, but in an array."""
+    try:
+        add = getattr(ctypes.CDLL("libatomic.so.1"), "__atomic_fetch_add_8")
+    except OSError:
+        raise Skip("there is no libatomic")
+    add.argtypes = [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_int]
+    buffer = bytearray(b"\1") * items
+    address = address_of(buffer) + PAGE - 1 & -PAGE
+    size = items - PAGE & -PAGE
+    PINNED.append(buffer)
+    return Plan(add_atomically, (add, address, size), strided(address, size, "add_atomically"))
 
 
 @scenario(items=48000000)

@@ -11,7 +11,7 @@
 namespace cowprof {
 namespace {
 
-constexpr WriteKind kKinds[] = {WriteKind::kOther, WriteKind::kIncrement, WriteKind::kDecrement};
+constexpr WriteKind kKinds[] = {WriteKind::kOther, WriteKind::kIncrement, WriteKind::kDecrement, WriteKind::kAdd};
 // Any function: a name, no name, one that frees, one that allocates.
 const std::vector<std::string> kSymbols = {
     "", "list_item", "list_dealloc", "PyObject_Free", "PyList_New", "_PyEval_EvalFrameDefault", std::string(1000, 'x')};
@@ -44,6 +44,13 @@ TEST_CASE("cause: shapes that decide regardless of the function") {
       }
     }
     CHECK_FALSE(NeedsSymbol(row.shape));
+  }
+}
+
+TEST_CASE("cause: what adds or subtracts 1 where C++ objects have their count is a count") {
+  for (const WriteKind kind : kKinds) {
+    CHECK(Judged(COWPROF_SHAPE_COUNTED, kind, "") == (kind == WriteKind::kOther ? "data" : "native_refcount"));
+    CHECK(Judged(COWPROF_SHAPE_OUTSIDE, kind, "") == "data");
   }
 }
 

@@ -37,10 +37,27 @@ WriteKind KindOf(absl::string_view hex) {
 
 // Catch prints enumerators as numbers.
 std::string Name(WriteKind kind) {
-  return kind == WriteKind::kIncrement ? "increment" : kind == WriteKind::kDecrement ? "decrement" : "other";
+  return kind == WriteKind::kIncrement   ? "increment"
+         : kind == WriteKind::kDecrement ? "decrement"
+         : kind == WriteKind::kAdd       ? "add"
+                                         : "other";
 }
 
 }  // namespace
+
+TEST_CASE("instruction: an atomic addition of a register") {
+  // The first: lock xadd DWORD PTR [rdi+0x8],eax
+  for (const char* code :
+       {"f0 0f c1 47 08 90", "f0 0f c1 07 90", "f0 48 0f c1 47 08 90", "f0 48 0f c1 84 24 90 00 00 00"}) {
+    INFO(code);
+    CHECK(Name(KindOf(code)) == "add");
+  }
+  // Not atomic, of a register, and exchanges that don't add.
+  for (const char* code : {"0f c1 47 08 90", "f0 0f c1 c7 90", "f0 0f b1 17 90", "f0 87 07 90", "f0 0f"}) {
+    INFO(code);
+    CHECK(Name(KindOf(code)) == "other");
+  }
+}
 
 TEST_CASE("instruction: reference counts go up") {
   const char* code = GENERATE(

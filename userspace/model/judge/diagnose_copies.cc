@@ -1,7 +1,9 @@
 // Diagnoses of copied memory, by cause.
 #include <algorithm>
+#include <cstring>
 #include <map>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "model/format.h"
 #include "model/judge/diagnosis_facts.h"
@@ -153,6 +155,23 @@ Diagnosis CowRefcount(const Facts& facts) {
       "The spawn start method helps only if little must be pickled: otherwise each worker starts with a copy of "
       "everything."};
   if (facts.dataloader) diagnosis.advice[1] += " With num_workers=0 nothing is copied: the trainer loads the data.";
+  return diagnosis;
+}
+
+Diagnosis TorchRefcount(const Facts& facts) {
+  if (!facts.Matters(facts.Of(Cause::kNativeRefcount))) return {};
+  Diagnosis diagnosis = FromCauses(facts, {Cause::kNativeRefcount}, "torch-refcount", "Reading C++ objects");
+  // c10::TensorImpl, c10::StorageImpl: what a tensor is made of, c10/core/TensorImpl.h.
+  const bool tensors = diagnosis.culprit && absl::StartsWith(diagnosis.culprit->type, "c10::");
+  if (tensors) diagnosis.summary.replace(0, strlen("Reading C++ objects"), "Reading many small torch tensors");
+  diagnosis.evidence.push_back(
+      "what was written are the reference counts in C++ objects (c10::intrusive_ptr, std::shared_ptr): an atomic "
+      "instruction added or subtracted 1 behind the address of a table of virtual functions");
+  diagnosis.advice = {
+      "Keep one tensor for all items (torch.stack, or torch.cat and a tensor of offsets) before the workers are forked: it "
+      "has one reference count.",
+      "Then call malloc_trim(0), or the workers copy what the small tensors left in malloc's memory.",
+      "gc.freeze() does not help here: these counts are not Python's."};
   return diagnosis;
 }
 

@@ -61,6 +61,7 @@ std::string LineText(const Frame& frame);  // "coco.py:41 in CocoDataset.__getit
 
 // diagnose_copies.cc
 Diagnosis CowRefcount(const Facts& facts);
+Diagnosis TorchRefcount(const Facts& facts);
 Diagnosis CowGcHeader(const Facts& facts);
 Diagnosis CowData(const Facts& facts);
 Diagnosis ParentUnshare(const Facts& facts);

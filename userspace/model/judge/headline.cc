@@ -19,9 +19,11 @@ std::string Copied(uint64_t copies, const RunModel& model) { return HumanBytes(c
 
 const char* WordsOf(Cause cause) {
   constexpr const char* kWords[] = {
-      "reference counts",           "the collector's headers", "pymalloc's bookkeeping",
-      "self-specialising bytecode", "cached hashes",           "data",
-      "released objects",           "writes by the kernel",    "for unknown causes",
+      "reference counts",       "the collector's headers",
+      "pymalloc's bookkeeping", "self-specialising bytecode",
+      "cached hashes",          "data",
+      "released objects",       "writes by the kernel",
+      "for unknown causes",     "reference counts of C++ objects",
   };
   return kWords[static_cast<int>(cause)];
 }

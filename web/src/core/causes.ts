@@ -14,6 +14,7 @@ interface Cause {
 // In the order of the bars' segments, so that bars can be compared.
 const kCauses: Cause[] = [
   { key: "refcount", name: "Reference counts", words: "using a Python object, even only reading it, writes the counter inside it" },
+  { key: "native_refcount", name: "C++ counts", words: "using a C++ object such as a torch tensor, even only reading it, writes the counter inside it" },
   { key: "gc_header", name: "Garbage collector", words: "each collection writes a mark in front of every object it visits" },
   { key: "data", name: "Data", words: "the program wrote data into memory that it inherited" },
   { key: "free", name: "Freed objects", words: "objects created before the fork were freed" },
@@ -40,7 +41,7 @@ export function causeOrder(key: string): number {
 
 // The name of a cause's colour in style.css, also for causes unknown to this page.
 export function causeColour(key: string): string {
-  return causeOf(key).key.replace("_", "-");
+  return causeOf(key).key.replaceAll("_", "-");
 }
 
 export function sumOfCauses(causes: Causes | null): number {

@@ -22,6 +22,7 @@ const kUpright = lines([0.5, 0, 0.5, 1]);
 const kDots: Draw = (ctx, size) => ctx.fillRect(size / 2, size / 2, 2, 2);
 
 const kHatchings: Record<string, Draw> = {
+  "native-refcount": lines([0, 0.5, 1, 0.5]),
   "gc-header": kRising,
   "data": kFalling,
   "free": kUpright,
