@@ -58,10 +58,15 @@ Json ForecastJson(const Forecast& forecast) {
 }
 
 std::string FormatForecast(const Forecast& forecast) {
-  if (!forecast.shape || !forecast.plateau_bytes) return "";
-  const std::string height =
-      *forecast.shape == Shape::kUnbounded ? "unbounded" : HumanBytes(SaturatingCast(forecast.plateau_bytes->best));
-  return absl::StrCat("-> ", height, ": ", NameOf(forecast.outlook));
+  if (forecast.first_limit >= 0) {
+    const LimitForecast& limit = forecast.limits[forecast.first_limit];
+    const bool grows = forecast.unbounded_bytes_per_second > 0;
+    return absl::StrCat(
+        "-> ", FormatLimit(limit.now), " full in ", HumanDuration(limit.eta.value_or(absl::ZeroDuration())),
+        grows ? absl::StrCat(" at ", HumanBytes(SaturatingCast(forecast.unbounded_bytes_per_second)), "/s") : "");
+  }
+  if (!forecast.shape || !forecast.plateau_bytes || *forecast.shape == Shape::kUnbounded) return "";
+  return absl::StrCat("-> ", HumanBytes(SaturatingCast(forecast.plateau_bytes->best)));
 }
 
 }  // namespace cowprof

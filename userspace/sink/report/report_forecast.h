@@ -10,7 +10,7 @@
 namespace cowprof {
 
 nlohmann::ordered_json ForecastJson(const Forecast& forecast);
-// "-> 41.0 GiB: safe"; "" while it is too early to tell.
+// "-> 41.0 GiB", or "-> the host's memory full in 47 min at 8.0 MiB/s"; "" while it is too early to tell.
 std::string FormatForecast(const Forecast& forecast);
 
 }  // namespace cowprof
