@@ -31,12 +31,12 @@ int CopySites::NumberOf(const CopySiteRow& row, const Member& member) {
   if (const auto known = known_.find(key); known != known_.end()) return known->second;
   program.memory().Prefer(member.id);
   const NativeSymbol symbol = row.ip != 0 ? program.SymbolOf(row.ip) : NativeSymbol{};
-  CopySite copy_site = {.cause = causes_->Of(program, row.image, row.shape, row.ip),
-                        .type = row.shape == COWPROF_SHAPE_COUNTED ? program.NativeTypeName(row.type)
-                                                                   : program.TypeName(row.type),
-                        .module = symbol.module,
-                        .symbol = symbol.symbol,
-                        .frames = StackOf(row.stack, program)};
+  CopySite copy_site = {
+      .cause = causes_->Of(program, row.image, row.shape, row.ip),
+      .type = row.shape == COWPROF_SHAPE_COUNTED ? program.NativeTypeName(row.type) : program.TypeName(row.type),
+      .module = symbol.module,
+      .symbol = symbol.symbol,
+      .frames = StackOf(row.stack, program)};
   const std::string text = absl::StrCat(static_cast<int>(copy_site.cause), "\n", copy_site.type, "\n", copy_site.module,
                                         "\n", copy_site.symbol, "\n", absl::StrJoin(copy_site.frames, ","));
   const auto [known, is_new] = by_text_.try_emplace(text, static_cast<int>(by_text_.size()));

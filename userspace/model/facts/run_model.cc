@@ -174,27 +174,36 @@ void AppendShm(const ShmSample& sample, RunModel* model) {
   if (!model->shm_peak || sample.used_bytes >= model->shm_peak->used_bytes) model->shm_peak = sample;
 }
 
-// A worker copied what was not private before the attach, as far as it still has it.
-void AppendWorkersPeak(absl::Duration t, RunModel* model) {
-  WorkersPeak peak = {.t = t};
-  uint64_t living = 0;
-  for (const ProcessModel& process : model->processes) {
-    if (process.role != Role::kWorker || process.ended) continue;
-    ++living;
-    peak.bytes += Or0(process.private_bytes);
-  }
-  model->most_living_workers = std::max(model->most_living_workers, living);
-  if (peak.bytes <= model->workers_peak.bytes) return;
-  for (const ProcessModel& process : model->processes) {
-    if (process.role != Role::kWorker || process.ended) continue;
+// Sums up what the workers have that `lives` picks. A worker copied what was not private before the attach, as far as
+// it still has it.
+template <typename Lives>
+WorkersPeak PrivateNow(absl::Duration t, const RunModel& model, const Lives& lives) {
+  WorkersPeak now = {.t = t};
+  for (const ProcessModel& process : model.processes) {
+    if (process.role != Role::kWorker || !lives(process)) continue;
     const uint64_t bytes = Or0(process.private_bytes), before = std::min(Or0(process.before_attach_bytes), bytes);
-    const uint64_t copied = std::min(Or0(process.counts.copies) * model->info.page_bytes, bytes - before);
-    peak.before_attach_bytes += before;
-    peak.copied_bytes += copied;
-    peak.fresh_bytes[process.index] = bytes - before - copied;
-    if (process.causes) Add(*process.causes, &peak.copies);
+    const uint64_t copied = std::min(Or0(process.counts.copies) * model.info.page_bytes, bytes - before);
+    now.bytes += bytes;
+    now.before_attach_bytes += before;
+    now.copied_bytes += copied;
+    now.fresh_bytes[process.index] = bytes - before - copied;
+    if (process.causes) Add(*process.causes, &now.copies);
   }
-  model->workers_peak = std::move(peak);
+  return now;
+}
+
+// Two moments: now, and just before the first worker that was alive at the last sample, at `last`, ended: it may have
+// been killed for what it had.
+void AppendWorkersPeak(absl::Duration t, absl::Duration last, RunModel* model) {
+  WorkersPeak now = PrivateNow(t, *model, [](const ProcessModel& process) { return !process.ended; });
+  model->most_living_workers = std::max<uint64_t>(model->most_living_workers, now.fresh_bytes.size());
+  if (now.bytes > model->workers_peak.bytes) model->workers_peak = std::move(now);
+  const auto ended_since = [last](const ProcessModel& process) { return process.ended && *process.ended > last; };
+  if (std::none_of(model->processes.begin(), model->processes.end(), ended_since)) return;
+  WorkersPeak before = PrivateNow(t, *model, [&](const ProcessModel& process) {
+    return process.started <= last && (!process.ended || ended_since(process));
+  });
+  if (before.bytes > model->workers_peak.bytes) model->workers_peak = std::move(before);
 }
 
 void AppendEvent(const Event& event, RunModel* model) {
@@ -265,7 +274,7 @@ void Append(const Sample& sample, RunModel* model) {
     known->peak = std::max(known->peak, limit.used);
     known->peak_ratio = std::max(known->peak_ratio, limit.ratio().value_or(0));
   }
-  AppendWorkersPeak(sample.t, model);
+  AppendWorkersPeak(sample.t, model->t, model);
   model->losses = sample.losses;
   model->t = sample.t;
   ++model->samples;

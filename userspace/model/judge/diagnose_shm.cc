@@ -183,11 +183,9 @@ Diagnosis ShmNearFull(const Facts& facts) {
   const bool near = ratio >= kNearFull;
   if (!near && (ratio < kHalfFull || !WillExceed(facts, LimitKind::kShm))) return {};
   Diagnosis diagnosis = Crowded(facts, "shm-near-full", near ? 0.9 : 0.75);
-  const LimitModel& limit = *LimitOf(facts.model, LimitKind::kShm);
-  const std::string use = absl::StrCat(HumanBytes(limit.peak), " of ", HumanBytes(limit.now.limit));
-  diagnosis.summary =
-      near ? absl::StrCat("/dev/shm was nearly full, ", use, " at most: one more batch may kill a worker.")
-           : absl::StrCat("/dev/shm is filling up, ", use, " so far: at this rate it will be full.");
+  const std::string use = Percent(ratio);
+  diagnosis.summary = near ? absl::StrCat("/dev/shm was ", use, " full at most: one more batch may kill a worker.")
+                           : absl::StrCat("/dev/shm is filling up, ", use, " so far: at this rate it will be full.");
   return diagnosis;
 }
 
@@ -274,8 +272,9 @@ Diagnosis FdExhaustion(const Facts& facts) {
     held = std::max<uint64_t>(held, std::count_if((*look)->segments.begin(), (*look)->segments.end(), holds));
   }
   Diagnosis diagnosis = {.id = "fd-exhaustion", .confidence = near ? 0.9 : 0.7, .harm = Harm::kLimit, .pids = {pid}};
-  diagnosis.summary = absl::StrCat(RoleText(model, pid), near ? " has nearly used up" : " is running out of",
-                                   " its descriptors: the next open, or batch, fails (Too many open files).");
+  diagnosis.summary = absl::StrCat(RoleText(model, pid), " used ", Percent(static_cast<double>(peak) / bound),
+                                   " of its descriptors at most", near ? "" : ", and more and more",
+                                   ": when they are used up, an open, or a batch, fails (Too many open files).");
   diagnosis.evidence = {absl::StrCat(HumanCount(peak), " of ", HumanCount(bound), " descriptors open (RLIMIT_NOFILE)")};
   if (held > 0) {
     diagnosis.evidence.push_back(

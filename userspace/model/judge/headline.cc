@@ -53,9 +53,24 @@ std::string SentenceWithoutDiagnosis(const RunModel& model, const Findings& find
   const std::string who = Plural(workers.processes, "worker");
   if (!workers.copies_known)
     return absl::StrCat("The pages of ", who, " were not examined: what was copied is unknown.");
-  const std::string why = workers.causes_known ? CausesText(workers) : "";
+  const bool known = workers.causes_known && workers.causes[static_cast<int>(Cause::kUnknown)] < workers.copies / 2;
+  const std::string why = known ? CausesText(workers) : "";
   return absl::StrCat(who, " copied ", Copied(workers.copies, model), " of inherited memory",
                       why.empty() ? "; why can't be said." : absl::StrCat(": ", why, "."));
+}
+
+// "2 of 34 workers ended badly: worker 4711 was killed by SIGSEGV, and 1 more."; "": none did.
+std::string EndsSentence(const RunModel& model, const Findings& findings) {
+  uint64_t bad = 0;
+  std::string first;
+  for (const auto& [index, end] : findings.ends) {
+    const ProcessModel* process = model.Find(index);
+    if (!end.badly || process == nullptr || process->role != Role::kWorker) continue;
+    if (bad++ == 0) first = absl::StrCat(NameOf(*process), process->exit->signaled ? " was " : " ", end.text);
+  }
+  if (bad == 0) return "";
+  return absl::StrCat(bad, " of ", Plural(findings.workers.processes, "worker"), " ended badly: ", first,
+                      bad > 1 ? absl::StrCat(", and ", bad - 1, " more") : "", ".");
 }
 
 // "591 MiB private to the workers at the peak: 545 MiB copied, 46 MiB private before the attach."
@@ -74,25 +89,40 @@ std::string PeakSentence(const RunModel& model, const PeakSplit& split) {
                       " at the peak: ", absl::StrJoin(words, ", "), ".");
 }
 
-// "Nearest limit: the host's memory, 6 % of 23.5 GiB used."
-std::string LimitSentence(const LimitModel& limit) {
-  const Count bound = limit.now.limit;
-  return absl::StrFormat("Nearest limit: %s, %.0f %% of %s used.", FormatLimit(limit.now),
-                         100 * limit.now.ratio().value_or(0), HumanAmount(limit.now.kind, bound));
+// "Nearest limit: the host's memory, 6 % of 23.5 GiB used." Of a run that is over: the limit that came nearest.
+std::string LimitSentence(const RunModel& model, const Findings& findings) {
+  if (!findings.forecast.ended) {
+    if (findings.nearest_limit < 0) return "";
+    const LimitModel& limit = model.limits[findings.nearest_limit];
+    return absl::StrFormat("Nearest limit: %s, %.0f %% of %s used.", FormatLimit(limit.now),
+                           100 * limit.now.ratio().value_or(0), HumanAmount(limit.now.kind, limit.now.limit));
+  }
+  const auto nearest = std::max_element(model.limits.begin(), model.limits.end(),
+                                        [](const auto& a, const auto& b) { return a.peak_ratio < b.peak_ratio; });
+  if (nearest == model.limits.end() || nearest->peak_ratio == 0) return "";
+  return absl::StrFormat("Nearest limit: %s, at most %.0f %% used.", FormatLimit(nearest->now),
+                         100 * nearest->peak_ratio);
 }
 
 }  // namespace
 
 Headline HeadlineOf(const RunModel& model, const Findings& findings) {
-  if (findings.diagnoses.empty()) return {"unknown", SentenceWithoutDiagnosis(model, findings)};
+  if (findings.diagnoses.empty()) {
+    std::string ends = EndsSentence(model, findings);
+    return {"unknown", ends.empty() ? SentenceWithoutDiagnosis(model, findings) : std::move(ends)};
+  }
   return {findings.diagnoses.front().id, findings.diagnoses.front().summary};
 }
 
 std::string Verdict(const RunModel& model, const Findings& findings) {
   std::vector<std::string> sentences = {findings.headline.sentence};
+  const bool of_death = !findings.diagnoses.empty() && findings.diagnoses.front().harm == Harm::kDeath;
+  if (std::string ends = EndsSentence(model, findings); !of_death && !ends.empty() && ends != sentences.front())
+    sentences.push_back(std::move(ends));
   if (std::string peak = PeakSentence(model, findings.peak); !peak.empty()) sentences.push_back(std::move(peak));
-  if (findings.nearest_limit >= 0) sentences.push_back(LimitSentence(model.limits[findings.nearest_limit]));
-  if (model.target() != nullptr) sentences.push_back(absl::StrCat("Forecast: ", findings.forecast.sentence, "."));
+  if (std::string limit = LimitSentence(model, findings); !limit.empty()) sentences.push_back(std::move(limit));
+  if (model.target() != nullptr && !findings.forecast.ended)
+    sentences.push_back(absl::StrCat("Forecast: ", findings.forecast.sentence, "."));
   return absl::StrJoin(sentences, " ");
 }
 

@@ -220,6 +220,23 @@ PostMortem OfSignal(const ProcessModel& process, const RunModel& model) {
   return found;
 }
 
+// Process pools and supervisors end their workers by signals; SIGTERM, SIGINT and SIGHUP ask for an end.
+bool EndedBadly(const ProcessModel& process, const RunModel& model) {
+  const Exit& exit = *process.exit;
+  if (!exit.signaled) return exit.code != 0 && process.role == Role::kWorker;
+  if (exit.signal == SIGTERM || exit.signal == SIGINT || exit.signal == SIGHUP) return false;
+  const SignalSent* sent = KillingSignal(process).sent;
+  const ProcessModel* parent = model.Find(process.parent);
+  return exit.signal != SIGKILL || sent == nullptr || parent == nullptr || sent->sender != parent->id.pid;
+}
+
+PostMortem Explained(const ProcessModel& process, const RunModel& model) {
+  if (process.exit->signaled) return OfSignal(process, model);
+  if (process.exit->code != 0 && process.role == Role::kWorker)
+    return {.text = absl::StrCat("exited unexpectedly with code ", process.exit->code)};
+  return {.text = absl::StrCat("exit ", process.exit->code)};
+}
+
 }  // namespace
 
 std::string NameOf(const ProcessModel& process) {
@@ -228,10 +245,9 @@ std::string NameOf(const ProcessModel& process) {
 
 PostMortem PostMortemOf(const ProcessModel& process, const RunModel& model) {
   if (!process.exit) return {.text = process.ended ? "ended, exit status unknown" : "running"};
-  if (process.exit->signaled) return OfSignal(process, model);
-  if (process.exit->code != 0 && process.role == Role::kWorker)
-    return {.text = absl::StrCat("exited unexpectedly with code ", process.exit->code)};
-  return {.text = absl::StrCat("exit ", process.exit->code)};
+  PostMortem found = Explained(process, model);
+  found.badly = EndedBadly(process, model);
+  return found;
 }
 
 }  // namespace cowprof

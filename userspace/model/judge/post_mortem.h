@@ -15,6 +15,8 @@ struct PostMortem {
   std::string cause;  // id of the diagnosis that explains it; "": none does
   std::string text;   // "killed by SIGKILL: the OOM killer, limit of cgroup /job"
   std::vector<std::string> evidence;
+  // Not as its program ends processes: by exit 0, SIGTERM and the like, or SIGKILL from the parent.
+  bool badly = false;
   bool operator==(const PostMortem&) const = default;
 };
 // Of a process that has ended; "running" for one that has not.

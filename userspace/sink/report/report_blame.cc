@@ -61,7 +61,7 @@ void AppendRows(absl::string_view title, const std::vector<std::pair<std::string
                   blame.estimated ? HumanCount(blame.samples) + " samples" : "", "\n");
   for (size_t i = 0; i < std::min(rows.size(), kRowsInText); ++i) {
     const auto& [name, row] = rows[i];
-    if (row->share < kLeastShare) break;
+    if (row->share < std::max(kLeastShare, blame.Uncertainty(row->share))) break;
     absl::StrAppendFormat(out, "  %5.1f %%%s %11s  %s\n", 100 * row->share, Uncertain(blame, row->share),
                           HumanBytes(row->copies * model.info.page_bytes), name);
   }
@@ -222,11 +222,18 @@ std::string BlameText(const RunModel& model, const Findings& findings) {
   if (!workers.causes_known) return "";
   std::string out;
   const Blame& blame = findings.of_workers.blame;
-  if (workers.copies > 0) out += "\n  why the workers' pages were copied\n";
+  const auto bytes = [&](uint64_t copies) { return HumanBytes(copies * model.info.page_bytes); };
+  if (workers.copies > 0)
+    absl::StrAppend(&out, "\n  why the workers' pages were copied, ", bytes(workers.copies), " in all\n");
+  std::vector<std::pair<uint64_t, int>> causes;
   for (int cause = 0; cause < kCauses; ++cause) {
-    if (workers.causes[cause] < std::max(1.0, kLeastShare * workers.copies)) continue;
-    absl::StrAppendFormat(&out, "  %5.1f %% %11s  %s\n", 100.0 * workers.causes[cause] / workers.copies,
-                          HumanBytes(workers.causes[cause] * model.info.page_bytes), NameOf(static_cast<Cause>(cause)));
+    if (workers.causes[cause] >= std::max(1.0, kLeastShare * workers.copies))
+      causes.emplace_back(workers.causes[cause], -cause);
+  }
+  std::sort(causes.rbegin(), causes.rend());
+  for (const auto& [copies, cause] : causes) {
+    absl::StrAppendFormat(&out, "  %5.1f %% %11s  %s\n", 100.0 * copies / workers.copies, bytes(copies),
+                          NameOf(static_cast<Cause>(-cause)));
   }
   std::vector<std::pair<std::string, const BlameRow*>> types, lines;
   for (const BlameRow& row : findings.of_workers.by_type) {
@@ -246,8 +253,8 @@ std::string BlameText(const RunModel& model, const Findings& findings) {
                           HumanCount(verified->refcount_only), HumanCount(verified->gc_header_only),
                           HumanCount(verified->hash_only), HumanCount(verified->data));
   }
-  AppendRows("types of objects that were written", types, model, blame, &out);
-  AppendRows("lines that ran", lines, model, blame, &out);
+  AppendRows("types of objects on the copied pages", types, model, blame, &out);
+  AppendRows("lines that copied them", lines, model, blame, &out);
   out += RegionsText(model, findings.worker_regions);
   return out;
 }

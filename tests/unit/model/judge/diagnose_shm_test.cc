@@ -228,7 +228,7 @@ TEST_CASE("descriptors: near their limit in any process, or by the forecast") {
   REQUIRE(IdsOf(worker) == Ids{"fd-exhaustion"});
   CHECK(DiagnosesOf(worker)[0].pids == std::vector<pid_t>{101});
   CHECK(absl::StrContains(TextOf(DiagnosesOf(worker)[0]), "at least 1 of them are torch tensors"));
-  CHECK(absl::StrContains(DiagnosesOf(worker)[0].summary, "worker 101 has nearly used up its descriptors"));
+  CHECK(absl::StrContains(DiagnosesOf(worker)[0].summary, "worker 101 used "));
   const Run climbing = model(300, 10);
   Findings findings = Judge(climbing, Detail::kTick);
   const Facts facts = FactsOf(climbing, findings);

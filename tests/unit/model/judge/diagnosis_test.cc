@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <csignal>
 #include <map>
 #include <string>
 #include <vector>
@@ -334,6 +335,23 @@ TEST_CASE("headline: how many workers there were, and how many at a time") {
   CHECK(absl::StrContains(HeadlineOf(run), "in 2 workers."));
   Append({.t = absl::Seconds(1), .events = {Exited(1), Exited(2), Started(3, 0), Started(4, 0)}}, &run);
   CHECK(absl::StrContains(HeadlineOf(run), "in 4 workers, 2 at a time."));
+}
+
+TEST_CASE("headline: a worker that ended badly is not passed over") {
+  Run run = With({}, {{{Cause::kRefcount, 30}}, {{Cause::kRefcount, 30}}});
+  Append({.t = absl::Seconds(1), .events = {Exited(1, SIGTERM), Exited(2)}}, &run);
+  CHECK(IdsOf(run) == Ids{"clean"});
+  run.model.processes[1].exit = ExitOf(SIGSEGV);
+  CHECK(IdsOf(run).empty());
+  CHECK(absl::StartsWith(HeadlineOf(run), "1 of 2 workers ended badly: worker 1001 was killed by SIGSEGV"));
+  run.model.processes[2].exit = ExitOf(3 << 8);
+  CHECK(absl::StrContains(HeadlineOf(run), "2 of 2 workers ended badly"));
+  // What is known otherwise stays first.
+  Run copies = OneWorker({{Cause::kRefcount, 10'000}});
+  Append({.t = absl::Seconds(1), .events = {Exited(1, 3 << 8)}}, &copies);
+  CHECK(IdsOf(copies) == Ids{"cow-refcount"});
+  CHECK(absl::StrContains(Judge(copies).verdict,
+                          "1 of 1 worker ended badly: worker 1001 exited unexpectedly with code 3."));
 }
 
 TEST_CASE("diagnosis: of any recording there is a headline, with a summary and nothing absurd") {

@@ -125,7 +125,7 @@ TEST_CASE("post-mortem: who sent the signal") {
   CHECK(Of(story, 4).text == "killed by SIGKILL from worker 1005");
   CHECK(Of(story, 5).text == "killed by SIGKILL");
   CHECK(Of(story, 5).evidence == std::vector<std::string>{"SIGKILL came from the kernel"});
-  CHECK(IdsOf(story) == Ids{"clean"});
+  CHECK(IdsOf(story).empty());
 }
 
 TEST_CASE("post-mortem: the OOM killer in a cgroup, and what it took") {
@@ -246,7 +246,7 @@ TEST_CASE("post-mortem: bus errors that say nothing of files") {
   CHECK(Of(story, 1).text == "killed by SIGBUS");
   CHECK(Of(story, 2).text == "killed by SIGBUS: a hardware memory error");
   CHECK(Of(story, 3).text == "killed by SIGBUS from sh (pid 4242)");
-  CHECK(IdsOf(story) == Ids{"clean"});
+  CHECK(IdsOf(story).empty());
 }
 
 TEST_CASE("post-mortem: a handler raises the signal again") {
@@ -277,7 +277,7 @@ TEST_CASE("post-mortem: a crash with its native code and its line of Python") {
   CHECK(Of(story, 1).evidence == std::vector<std::string>{"it touched address 0x10", "native code: decode (libfast.so)",
                                                           "Python: /data/load\\x1b.py:12 in Load.item"});
   CHECK(Of(story, 2).text == "killed by SIGABRT in libc.so.6");
-  CHECK(IdsOf(story) == Ids{"clean"});
+  CHECK(IdsOf(story).empty());
 }
 
 TEST_CASE("post-mortem: CPU time is used up only if the kernel says so") {
