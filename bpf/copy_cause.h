@@ -82,13 +82,14 @@ static __u64 start_of_block(__u64 address, const __u32 *pool, __u32 pool_bytes)
 	return address < first ? base : first + (address - first) / block_bytes * block_bytes;
 }
 
-// Whether malloc gave out exactly this address, with room for so many bytes: before it is the size
-// of its chunk, and the next chunk says that this one is in use (glibc's malloc/malloc.c).
+// Whether malloc gave out exactly this address for so many bytes: before it is the size of its
+// chunk, which is theirs and one word, rounded up to 16, or 16 more where too little was left to be
+// a chunk of its own; the next chunk says that this one is in use (glibc's malloc/malloc.c).
 static int is_malloc_chunk(struct thread_state *state, __u64 address, __u64 bytes)
 {
-	__u64 size = word_at(state, address - 8) & ~7ull;
+	__u64 size = word_at(state, address - 8) & ~7ull, least = (bytes + 8 + 15) & ~15ull;
 
-	return size >= 32 && !(size & 8) && size < 1ull << 30 && bytes + 8 <= size &&
+	return size >= 32 && (size == least || size == least + 16) &&
 	       (word_at(state, address + size - 8) & 1);
 }
 
@@ -102,6 +103,7 @@ static int lies_like_object(struct thread_state *state, struct cowprof_image *im
 	__u64 pool_base = object & ~((__u64)image->pool_bytes - 1), block, sizes[2] = {}, count;
 	enum mapping mapping = MAPPING_OTHER;
 	__u32 pool[POOL_HEADER / 4];
+	int is_str;
 
 	if (!image->pool_bytes)
 		return 1;
@@ -114,12 +116,14 @@ static int lies_like_object(struct thread_state *state, struct cowprof_image *im
 	count = word_at(state, object + 16); // ob_size, or length of a str
 	if ((__s64)count < 0)
 		count = -count; // ob_size of a negative int
-	if (word_at(state, type + TYPE_FLAGS) & UNICODE_SUBCLASS)
+	is_str = !!(word_at(state, type + TYPE_FLAGS) & UNICODE_SUBCLASS);
+	if (is_str)
 		sizes[1] = 1;
 	if (sizes[0] + HEADERS > POOL_BLOCK_MAX ||
 	    (sizes[1] && count < 1ull << 40 && count * sizes[1] > POOL_BLOCK_MAX - HEADERS))
 		return 1;
-	if (sizes[1] && count < POOL_BLOCK_MAX &&
+	// The size of a str depends on its characters, too.
+	if (sizes[1] && count < POOL_BLOCK_MAX && !is_str &&
 	    is_malloc_chunk(state, object, sizes[0] + count * sizes[1]))
 		return 1;
 	// bpf_find_vma() exists since 5.17 (7c7e3d31e785); without it a small object outside a pool
