@@ -386,4 +386,5 @@ def test_dataloader_in_a_cgroup(room, dies, cgroup, start_recording):
     dead = [row for row in [report["parent"], *report["workers"]] if row["exit"] and row["exit"]["cause"]]
     assert dead
     diagnosis = assert_oom(report, dead[0]["pid"], group, limit)
-    assert any("objects of type" in line for line in diagnosis["evidence"]), diagnosis
+    # Which types: test_oom_kill_of_a_copying_worker. On a busy machine this worker may die before its first names are read.
+    assert any("of shared pages" in line for line in diagnosis["evidence"]), diagnosis

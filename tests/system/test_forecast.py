@@ -107,7 +107,7 @@ def test_a_finished_run_reports_its_peak(recordings):
     assert forecast["ended"] and forecast["shape"] == "bounded"
     assert forecast["plateau_bytes"] == {"low": peak, "best": peak, "high": peak}
     text = harness.run_cowprof("report", recordings[0]["shuffled"]).stdout
-    assert "Forecast: the workers reached" in text
+    assert report["forecast"]["sentence"].startswith("the workers reached ") and "Forecast:" not in text
 
 
 def test_data_loaded_after_the_attach_is_known_when_copied(tmp_path):
