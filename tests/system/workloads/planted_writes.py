@@ -196,7 +196,7 @@ def atomic_write(items):
     try:
         add = getattr(ctypes.CDLL("libatomic.so.1"), "__atomic_fetch_add_8")
     except OSError:
-        raise Skip("there is no libatomic")
+        raise Skip("libatomic is not installed")
     add.argtypes = [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_int]
     buffer = bytearray(b"\1") * items
     address = address_of(buffer) + PAGE - 1 & -PAGE

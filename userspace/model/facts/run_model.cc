@@ -192,11 +192,30 @@ WorkersPeak PrivateNow(absl::Duration t, const RunModel& model, const Lives& liv
   return now;
 }
 
+// Returns how many workers lived at once, at most, after `last`: a short-lived one may never be seen alive.
+uint64_t MostLivingSince(absl::Duration last, const RunModel& model) {
+  uint64_t living = 0;
+  std::vector<std::pair<absl::Duration, int>> changes;  // at equal times ends come first
+  for (const ProcessModel& process : model.processes) {
+    if (process.role != Role::kWorker || (process.ended && *process.ended <= last)) continue;
+    if (process.started > last) {
+      changes.emplace_back(process.started, 1);
+    } else {
+      ++living;
+    }
+    if (process.ended) changes.emplace_back(*process.ended, -1);
+  }
+  std::sort(changes.begin(), changes.end());
+  uint64_t most = living;
+  for (const auto& [t, change] : changes) most = std::max(most, living += change);
+  return most;
+}
+
 // Two moments: now, and just before the first worker that was alive at the last sample, at `last`, ended: it may have
 // been killed for what it had.
 void AppendWorkersPeak(absl::Duration t, absl::Duration last, RunModel* model) {
   WorkersPeak now = PrivateNow(t, *model, [](const ProcessModel& process) { return !process.ended; });
-  model->most_living_workers = std::max<uint64_t>(model->most_living_workers, now.fresh_bytes.size());
+  model->most_living_workers = std::max(model->most_living_workers, MostLivingSince(last, *model));
   if (now.bytes > model->workers_peak.bytes) model->workers_peak = std::move(now);
   const auto ended_since = [last](const ProcessModel& process) { return process.ended && *process.ended > last; };
   if (std::none_of(model->processes.begin(), model->processes.end(), ended_since)) return;

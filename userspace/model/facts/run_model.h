@@ -124,7 +124,7 @@ struct RunModel {
   std::vector<ShmSegment> shm_unlinked;  // those that lost their name while in use, as first seen so; the first few
   Losses losses;
   WorkersPeak workers_peak;
-  uint64_t most_living_workers = 0;             // at one sample
+  uint64_t most_living_workers = 0;             // at once, by the times at which they started and ended
   std::map<int, PrivateMemory> private_memory;  // by index: how the figures of `processes` are derived
 
   const ProcessModel* target() const { return processes.empty() ? nullptr : &processes[0]; }

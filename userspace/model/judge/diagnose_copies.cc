@@ -102,8 +102,8 @@ std::vector<pid_t> PidsOf(const Facts& facts, std::initializer_list<Cause> cause
   return pids.empty() ? facts.pids : pids;
 }
 
-// What a remedy saves: what the workers had of it together at their peak. At least 80 % of that, since a part of it
-// would be copied for another reason (measured, docs/diagnoses.md); at most all.
+// What a remedy saves: what the workers had of it together at their peak. At most all of that, at least 80 %: the fix
+// sketches left 4 to 17 % of the copies (docs/diagnoses.md, "What a fix saves").
 Saving SavingOf(uint64_t bytes) { return {.low = bytes / 5 * 4, .best = bytes / 20 * 19, .high = bytes}; }
 
 // Starts a diagnosis of copies by these causes. `doing`: "Reading Python objects".
@@ -115,8 +115,8 @@ Diagnosis FromCauses(const Facts& facts, std::initializer_list<Cause> causes, co
                          .bytes = facts.AtPeak(causes),
                          .pids = PidsOf(facts, causes)};
   const Places places = PlacesOf(facts, causes);
-  diagnosis.summary = absl::StrCat(doing, " duplicated ", facts.Bytes(copies), " of the ", facts.Owner(),
-                                   "'s memory in ", facts.Workers());
+  diagnosis.summary = absl::StrCat(doing, " duplicated ", facts.Bytes(copies), " of the ", facts.Owner(), "'s memory",
+                                   facts.WorkersInSum());
   if (!places.with_line.empty() && places.with_line[0].copies >= kNoticeableLine * places.known) {
     const Place& first = places.with_line[0];
     diagnosis.culprit = {.frame = first.line.frame,
@@ -207,7 +207,8 @@ Diagnosis CowData(const Facts& facts) {
 Diagnosis ParentUnshare(const Facts& facts) {
   const ProcessModel* parent = facts.model.target();
   const uint64_t children = SaturatingSubtract(facts.findings.all.processes, uint64_t{1});
-  if (parent == nullptr || !parent->causes || children == 0) return {};
+  // Without workers nobody knows with whom it shares: it may be a forked worker itself, whose children run commands.
+  if (parent == nullptr || !parent->causes || !facts.HasWorkers()) return {};
   const uint64_t copies = parent->counts.copies.value_or(0);
   // Each fork shares again what the parent always writes: 0.5 MiB of a plain interpreter, 2 to 4 MiB of a torch
   // trainer.
@@ -217,9 +218,8 @@ Diagnosis ParentUnshare(const Facts& facts) {
     return {};
   Diagnosis diagnosis = {
       .id = "parent-unshare", .confidence = 0.9, .bytes = copies * facts.page_bytes, .pids = {parent->id.pid}};
-  diagnosis.summary = absl::StrCat(
-      "The ", facts.Owner(), " itself duplicated ", facts.Bytes(copies), ": it keeps writing to memory that ",
-      facts.HasWorkers() ? "its workers still share." : "its children share until they run another program.");
+  diagnosis.summary = absl::StrCat("The ", facts.Owner(), " itself duplicated ", facts.Bytes(copies),
+                                   ": it keeps writing to memory that its workers still share.");
   const Count reuses = parent->counts.reuses();
   diagnosis.evidence = {
       absl::StrCat(HumanCount(copies), " copies in the parent",

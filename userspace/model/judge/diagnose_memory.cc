@@ -15,7 +15,9 @@ namespace {
 
 // An interpreter and its libraries take less: a forked torch worker maps some 20 MiB of files just by running.
 constexpr uint64_t kSizeableBytes = 32 << 20;
-constexpr uint64_t kLeastRiseBytes = 4 << 20;  // of new memory that goes on rising
+// Of new memory that goes on rising. What dies within its start-up has only grown, too: torch's takes 0.8 s.
+constexpr uint64_t kLeastRiseBytes = 4 << 20;
+constexpr absl::Duration kLeastRiseTime = absl::Seconds(2);
 // A process that forks no worker may take this long to load what it works on.
 constexpr absl::Duration kLongestStart = absl::Minutes(2);
 constexpr size_t kMostEvidence = 4;  // lines about single processes; so many tell as much as all
@@ -67,7 +69,7 @@ absl::Duration LifeOf(const ProcessModel& process, const RunModel& model) {
 // Returns what is said about a process whose new memory keeps growing.
 std::optional<Grower> GrowerOf(const ProcessModel& process, const Facts& facts) {
   const std::optional<Rise> rise = SustainedRise(facts.estimates.MemoryOf(process.index), process.ended.has_value());
-  if (!rise || rise->pages * facts.page_bytes < kLeastRiseBytes) return std::nullopt;
+  if (!rise || rise->pages * facts.page_bytes < kLeastRiseBytes || rise->duration < kLeastRiseTime) return std::nullopt;
   const uint64_t bytes = rise->pages * facts.page_bytes;
   const double per_second = bytes / std::max(absl::ToDoubleSeconds(rise->duration), 0.001);
   std::string text = absl::StrCat(HumanBytes(bytes), " of new memory in ", HumanDuration(rise->duration), ", ",
@@ -161,11 +163,12 @@ Diagnosis PrivateBySpawn(const Facts& facts) {
   }
   if (growers.empty()) return {};
   Diagnosis diagnosis = {.id = "private-by-spawn", .confidence = 0.9, .bytes = PeakSplitOf(facts.model).pickled};
-  diagnosis.summary = absl::StrCat("The ", method,
-                                   " start method gave each worker its own copy of what was pickled or "
-                                   "imported: ",
-                                   HumanBytes(SumOf(growers) / growers.size()), " each in ", facts.Workers(),
-                                   ". This is not copy-on-write: there was no sharing to lose.");
+  diagnosis.summary =
+      absl::StrCat("The ", method,
+                   " start method gave each worker its own copy of what was pickled or "
+                   "imported: ",
+                   HumanBytes(SumOf(growers) / growers.size()), " each in ", Plural(growers.size(), "worker"),
+                   ". This is not copy-on-write: there was no sharing to lose.");
   diagnosis.evidence.push_back(
       absl::StrCat("start method ", method, "; the program itself had at most ", HumanBytes(most_of_others)));
   AddGrowers(std::move(growers), &diagnosis);
@@ -288,11 +291,11 @@ Diagnosis TrainerGrowth(const Facts& facts) {
   if (!grower || !settled || grower->bytes < kSizeableBytes) return {};
   Diagnosis diagnosis = {.id = "trainer-growth", .confidence = 0.8, .bytes = grower->bytes};
   const double per_second = grower->per_second;
-  diagnosis.summary =
-      absl::StrCat(facts.HasWorkers() ? absl::StrCat("A leak in the ", facts.Owner(), " itself, not in its workers")
-                                      : "A leak in the process itself, not copy-on-write",
-                   ": it allocated ", HumanBytes(grower->bytes), " of new memory and kept it, ",
-                   HumanBytes(SaturatingCast(per_second)), " per second", LimitText(facts, &diagnosis), ".");
+  diagnosis.summary = absl::StrCat(
+      facts.HasWorkers() ? absl::StrCat("The ", facts.Owner(), " itself keeps growing, not its workers")
+                         : "The process itself keeps growing: a leak, unless it still loads its data",
+      facts.HasWorkers() ? ": it" : ". It", " allocated ", HumanBytes(grower->bytes), " of new memory and kept it, ",
+      HumanBytes(SaturatingCast(per_second)), " per second", LimitText(facts, &diagnosis), ".");
   std::vector<Grower> growers;
   growers.push_back(*std::move(grower));
   AddGrowers(std::move(growers), &diagnosis);

@@ -9,6 +9,7 @@
 #include "model/judge/blame.h"
 #include "model/judge/diagnosis_facts.h"
 #include "model/judge/fix_sketch.h"
+#include "model/judge/unexplained.h"
 
 namespace cowprof {
 namespace {
@@ -19,31 +20,26 @@ std::string Holdings(const Facts& facts) {
   for (const auto& [index, bytes] : facts.model.workers_peak.fresh_bytes) fresh += bytes;
   if (fresh <= facts.model.workers_peak.fresh_bytes.size() * kNoiseBytes) return "";
   return absl::StrCat(" They had at most ", HumanBytes(fresh),
-                      " of new memory of their own, which does not keep growing.");
+                      " of new memory of their own; no lasting growth of it was seen in ", HumanDuration(facts.model.t),
+                      ".");
 }
 
 Diagnosis Clean(const Facts& facts) {
   Diagnosis diagnosis = {.id = "clean", .confidence = 0.9, .harm = Harm::kNone};
   diagnosis.summary = facts.HasWorkers()
                           ? absl::StrCat("Nothing to do: the workers share what they should.", Holdings(facts))
-                          : "Nothing to do: no worker was forked, and the process itself does not keep growing.";
-  diagnosis.evidence = {absl::StrCat(facts.Bytes(facts.copies), " copied by all workers, at most ",
-                                     facts.Bytes(facts.most_of_one), " by one; up to ", HumanBytes(kNoiseBytes),
+                          : absl::StrCat(
+                                "Nothing to do: no worker was forked, and no lasting growth of the process "
+                                "was seen in ",
+                                HumanDuration(facts.model.t), ".");
+  const std::string copied = facts.HasWorkers() ? absl::StrCat(facts.Bytes(facts.copies),
+                                                               " copied by all workers, at "
+                                                               "most ",
+                                                               facts.Bytes(facts.most_of_one), " by one")
+                                                : absl::StrCat(facts.Bytes(facts.findings.all.copies), " copied");
+  diagnosis.evidence = {absl::StrCat(copied, "; up to ", HumanBytes(kNoiseBytes),
                                      " each, or 1 % of what was inherited, is what starting costs")};
   return diagnosis;
-}
-
-// Whether nobody can say that all is well: somebody copied or was killed for reasons that no diagnosis explains.
-bool IsUnexplained(const Facts& facts) {
-  return std::any_of(facts.model.processes.begin(), facts.model.processes.end(), [&](const ProcessModel& process) {
-    // If kernel memory can't be read, it is not known whose limit an OOM kill served.
-    if (process.oom_victim && !process.oom) return true;
-    if (process.role == Role::kWorker && facts.findings.EndOf(process).badly) return true;
-    // A worker that ended before its pages were looked at may have copied anything.
-    if (process.role == Role::kWorker && !process.counts.copies) return true;
-    return process.counts.copies.value_or(0) * facts.page_bytes > NoiseOf(process, facts.page_bytes) &&
-           (process.role != Role::kParent || !facts.HasWorkers());
-  });
 }
 
 constexpr Diagnosis (*kDiagnoses[])(const Facts&) = {
@@ -76,7 +72,7 @@ std::vector<Diagnosis> Diagnose(const Run& run, const Findings& findings) {
     return std::make_tuple(a.harm, b.bytes, b.confidence) < std::make_tuple(b.harm, a.bytes, a.confidence);
   });
   const bool blames = !found.empty() && found.front().harm != Harm::kNone;
-  if (!blames && IsUnexplained(facts)) return {};
+  if (!blames && !Unexplained(facts).empty()) return {};
   if (found.empty() && findings.all.copies_known) found.push_back(Clean(facts));
   const Container container = ContainerOf(findings.of_workers.by_type);
   const Framework framework = facts.dataloader ? Framework::kDataLoader : Framework::kFork;

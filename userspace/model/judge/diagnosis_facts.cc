@@ -35,6 +35,11 @@ std::string Facts::Workers() const {
                       together > 0 && together < started ? absl::StrCat(", ", together, " at a time") : "");
 }
 
+std::string Facts::WorkersInSum() const {
+  const bool in_turn = model.most_living_workers > 0 && model.most_living_workers < findings.workers.processes;
+  return absl::StrCat(in_turn ? ", summed over " : " in ", Workers());
+}
+
 absl::string_view PicklingMethodOf(const ProcessModel& process) {
   if (process.role != Role::kWorker) return "";
   if (absl::StrContains(process.command, "multiprocessing.forkserver")) return "forkserver";

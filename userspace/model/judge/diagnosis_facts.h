@@ -43,6 +43,8 @@ struct Facts {
   const char* Owner() const { return dataloader ? "trainer" : "parent"; }
   // "2 workers", "12 workers, 2 at a time"
   std::string Workers() const;
+  // " in 2 workers", ", summed over 12 workers, 2 at a time": after bytes that all of them copied
+  std::string WorkersInSum() const;
 };
 Facts FactsOf(const Run& run, const Findings& findings);
 

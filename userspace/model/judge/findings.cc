@@ -32,7 +32,7 @@ void JudgeScreen(const Run& run, Findings* findings) {
   }
   findings->diagnoses = Diagnose(run, *findings);
   findings->peak = PeakSplitOf(run.model);
-  findings->headline = HeadlineOf(run.model, *findings);
+  findings->headline = HeadlineOf(run, *findings);
   findings->verdict = Verdict(run.model, *findings);
 }
 

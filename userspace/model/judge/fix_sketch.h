@@ -39,7 +39,7 @@ constexpr int kFrameworks = static_cast<int>(Framework::kFork) + 1;
 // `by_type`: of the workers' copies.
 Container ContainerOf(const std::vector<BlameRow>& by_type);
 
-// Several lines, without a trailing newline; "" if there is no short fix in the words of this framework. A part that
+// Several lines, without a trailing newline; "" if no short fix is known for this framework. A part that
 // begins with "# before", one with "# after", and for some one with "# faster", which works for fewer items.
 // The container matters to cow-refcount, and a handle (kHdf5, kLmdb) to cow-data.
 std::string FixSketch(absl::string_view diagnosis, Container container, Framework framework = Framework::kDataLoader);

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "model/facts/run_model.h"
+#include "model/judge/run.h"
 
 namespace cowprof {
 
@@ -12,12 +12,12 @@ struct Findings;
 
 struct Headline {
   std::string diagnosis;  // id of the first diagnosis; "unknown": there is none
-  std::string sentence;   // its summary; otherwise what is known, and why there is no diagnosis
+  std::string sentence;   // the summary of that diagnosis; without one, what is known, and what isn't
   bool operator==(const Headline&) const = default;
 };
 
 // `findings` already has its diagnoses.
-Headline HeadlineOf(const RunModel& model, const Findings& findings);
+Headline HeadlineOf(const Run& run, const Findings& findings);
 // See Findings::verdict; `findings` already has everything else of Detail::kScreen.
 std::string Verdict(const RunModel& model, const Findings& findings);
 

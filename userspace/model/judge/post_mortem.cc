@@ -220,10 +220,15 @@ PostMortem OfSignal(const ProcessModel& process, const RunModel& model) {
   return found;
 }
 
+// What an exit code means is known of Python's workers only: a shell's last command may have found nothing.
+bool Failed(const ProcessModel& process) {
+  return process.exit->code != 0 && process.role == Role::kWorker && !process.python.empty();
+}
+
 // Process pools and supervisors end their workers by signals; SIGTERM, SIGINT and SIGHUP ask for an end.
 bool EndedBadly(const ProcessModel& process, const RunModel& model) {
   const Exit& exit = *process.exit;
-  if (!exit.signaled) return exit.code != 0 && process.role == Role::kWorker;
+  if (!exit.signaled) return Failed(process);
   if (exit.signal == SIGTERM || exit.signal == SIGINT || exit.signal == SIGHUP) return false;
   const SignalSent* sent = KillingSignal(process).sent;
   const ProcessModel* parent = model.Find(process.parent);
@@ -232,8 +237,7 @@ bool EndedBadly(const ProcessModel& process, const RunModel& model) {
 
 PostMortem Explained(const ProcessModel& process, const RunModel& model) {
   if (process.exit->signaled) return OfSignal(process, model);
-  if (process.exit->code != 0 && process.role == Role::kWorker)
-    return {.text = absl::StrCat("exited unexpectedly with code ", process.exit->code)};
+  if (Failed(process)) return {.text = absl::StrCat("exited unexpectedly with code ", process.exit->code)};
   return {.text = absl::StrCat("exit ", process.exit->code)};
 }
 

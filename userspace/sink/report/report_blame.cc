@@ -56,12 +56,14 @@ std::string Uncertain(const Blame& blame, double share) {
 
 void AppendRows(absl::string_view title, const std::vector<std::pair<std::string, const BlameRow*>>& rows,
                 const RunModel& model, const Blame& blame, std::string* out) {
-  if (rows.empty()) return;
+  const auto told = [&](const BlameRow& row) {
+    return row.share >= std::max(kLeastShare, blame.Uncertainty(row.share));
+  };
+  if (rows.empty() || !told(*rows.front().second)) return;  // most copied first
   absl::StrAppend(out, "\n  ", title, blame.estimated ? ", estimated from " : "",
                   blame.estimated ? HumanCount(blame.samples) + " samples" : "", "\n");
-  for (size_t i = 0; i < std::min(rows.size(), kRowsInText); ++i) {
+  for (size_t i = 0; i < std::min(rows.size(), kRowsInText) && told(*rows[i].second); ++i) {
     const auto& [name, row] = rows[i];
-    if (row->share < std::max(kLeastShare, blame.Uncertainty(row->share))) break;
     absl::StrAppendFormat(out, "  %5.1f %%%s %11s  %s\n", 100 * row->share, Uncertain(blame, row->share),
                           HumanBytes(row->copies * model.info.page_bytes), name);
   }

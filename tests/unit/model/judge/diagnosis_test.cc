@@ -208,11 +208,33 @@ TEST_CASE("diagnosis: without workers") {
   const Run alone = With({{Cause::kRefcount, 50'000}}, {});
   CHECK(IdsOf(alone).empty());
   CHECK(absl::StrContains(HeadlineOf(alone), "If it is a worker, attach to its parent"));
-  // One whose child only ran another program: they shared until then.
+  // One whose child only ran another program: it may be a forked worker itself.
   Run runs_another = With({{Cause::kRefcount, 50'000}}, {{}});
   runs_another.model.processes[1].execed = true;
   runs_another.model.processes[1].role = Role::kOther;
-  CHECK(absl::StrContains(Find(runs_another, "parent-unshare").summary, "until they run another program"));
+  CHECK(IdsOf(runs_another).empty());
+  CHECK(absl::StrContains(HeadlineOf(runs_another), "the target itself copied 195.3 MiB"));
+}
+
+TEST_CASE("headline: who copied without being a worker is named") {
+  // As a trainer below a launcher, which copies nothing itself.
+  Run run = With({{Cause::kRefcount, 7}}, {{{Cause::kRefcount, 50'000}}, {{Cause::kRefcount, 30}}});
+  run.model.processes[1].role = Role::kOther;
+  run.model.processes[1].comm = "python3";
+  CHECK(IdsOf(run).empty());
+  CHECK(HeadlineOf(run) ==
+        "The process 1001 (python3) copied 195.3 MiB of memory that it shares with others; why can't be said.");
+}
+
+TEST_CASE("headline: workers without a past or without a count are not called healthy") {
+  Run run = With({}, {{{Cause::kRefcount, 30}}, {{Cause::kRefcount, 30}}});
+  run.model.processes[2].origin = Origin::kFoundAtAttach;
+  CHECK(IdsOf(run).empty());
+  CHECK(absl::StartsWith(HeadlineOf(run), "What 1 of 2 workers had copied before cowprof attached is not known"));
+  run.model.processes[2].before_attach_bytes = 5 << 20;
+  CHECK(IdsOf(run) == Ids{"clean"});
+  run.model.processes[1].counts.copies.reset();
+  CHECK(HeadlineOf(run) == "The pages of 1 of 2 workers were not examined: what was copied is unknown.");
 }
 
 TEST_CASE("diagnosis: nothing is said where causes are not known") {
@@ -332,22 +354,39 @@ TEST_CASE("headline: the line is the program's, and the library between is named
 
 TEST_CASE("headline: how many workers there were, and how many at a time") {
   Run run = With({}, {{{Cause::kRefcount, 10'000}}, {{Cause::kRefcount, 10'000}}});
-  CHECK(absl::StrContains(HeadlineOf(run), "in 2 workers."));
-  Append({.t = absl::Seconds(1), .events = {Exited(1), Exited(2), Started(3, 0), Started(4, 0)}}, &run);
-  CHECK(absl::StrContains(HeadlineOf(run), "in 4 workers, 2 at a time."));
+  CHECK(absl::StrContains(HeadlineOf(run), "of the parent's memory in 2 workers."));
+  const auto at = [](Event event, int milliseconds) {
+    event.t = absl::Milliseconds(milliseconds);
+    return event;
+  };
+  Append({.t = absl::Seconds(1),
+          .events = {at(Exited(1), 300), at(Exited(2), 300), at(Started(3, 0), 300), at(Started(4, 0), 400)}},
+         &run);
+  CHECK(absl::StrContains(HeadlineOf(run), "of the parent's memory, summed over 4 workers, 2 at a time."));
+  // Three that live together between two samples, and are never seen alive.
+  Append({.t = absl::Seconds(2),
+          .events = {at(Exited(3), 1100), at(Exited(4), 1100), at(Started(5, 0), 1200), at(Started(6, 0), 1200),
+                     at(Started(7, 0), 1300), at(Exited(5), 1400), at(Exited(6), 1400), at(Exited(7), 1400)}},
+         &run);
+  CHECK(run.model.most_living_workers == 3);
 }
 
 TEST_CASE("headline: a worker that ended badly is not passed over") {
   Run run = With({}, {{{Cause::kRefcount, 30}}, {{Cause::kRefcount, 30}}});
+  run.model.processes[1].python = "3.11.2";
   Append({.t = absl::Seconds(1), .events = {Exited(1, SIGTERM), Exited(2)}}, &run);
   CHECK(IdsOf(run) == Ids{"clean"});
   run.model.processes[1].exit = ExitOf(SIGSEGV);
   CHECK(IdsOf(run).empty());
   CHECK(absl::StartsWith(HeadlineOf(run), "1 of 2 workers ended badly: worker 1001 was killed by SIGSEGV"));
+  // Of a shell's child, 3 means whatever it likes.
   run.model.processes[2].exit = ExitOf(3 << 8);
+  CHECK(absl::StartsWith(HeadlineOf(run), "1 of 2 workers ended badly"));
+  run.model.processes[2].python = "3.11.2";
   CHECK(absl::StrContains(HeadlineOf(run), "2 of 2 workers ended badly"));
   // What is known otherwise stays first.
   Run copies = OneWorker({{Cause::kRefcount, 10'000}});
+  copies.model.processes[1].python = "3.11.2";
   Append({.t = absl::Seconds(1), .events = {Exited(1, 3 << 8)}}, &copies);
   CHECK(IdsOf(copies) == Ids{"cow-refcount"});
   CHECK(absl::StrContains(Judge(copies).verdict,

@@ -54,7 +54,7 @@ struct Row {
 struct Story {
   Run run;
 
-  Story(int workers) {
+  explicit Story(int workers) {
     std::vector<Event> events = {Started(0, -1)};
     for (int i = 1; i <= workers; ++i) events.push_back(Started(i, 0));
     Add(events, std::vector<Row>(workers + 1));
@@ -102,11 +102,13 @@ const FaultFile kInside = {.name = "array.npy", .file_bytes = 10'000, .offset = 
 }  // namespace
 
 TEST_CASE("post-mortem: exits") {
-  Story story(3);
+  Story story(4);
   CHECK(Of(story, 1).text == "running");
-  story.Add({Exited(1, 0), Exited(2, 3 << 8), Exited(3, SIGTERM), Exited(0, 1 << 8)});
+  story.run.model.processes[2].python = "3.11.2";
+  story.Add({Exited(1, 0), Exited(2, 3 << 8), Exited(3, SIGTERM), Exited(4, 1 << 8), Exited(0, 1 << 8)});
   CHECK(Of(story, 1).text == "exit 0");
   CHECK(Of(story, 2).text == "exited unexpectedly with code 3");
+  CHECK(Of(story, 4).text == "exit 1");  // as of a shell's subshell
   CHECK(Of(story, 3).text == "killed by SIGTERM");
   CHECK(Of(story, 0).text == "exit 1");  // the program's own business
   for (int index = 0; index < 4; ++index) CHECK(Of(story, index).cause.empty());

@@ -1,0 +1,108 @@
+#include "model/judge/unexplained.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "model/format.h"
+
+namespace cowprof {
+namespace {
+
+const char* WordsOf(Cause cause) {
+  constexpr const char* kWords[] = {
+      "reference counts",       "the collector's headers",
+      "pymalloc's bookkeeping", "self-specialising bytecode",
+      "cached hashes",          "writes that are no reference count",
+      "released objects",       "writes by the kernel",
+      "for unknown causes",     "reference counts of C++ objects",
+  };
+  return kWords[static_cast<int>(cause)];
+}
+
+// "60 % released objects, 40 % cached hashes"
+std::string CausesText(const Totals& workers) {
+  std::vector<std::pair<uint64_t, std::string>> parts;
+  for (int cause = 0; cause < kCauses; ++cause) {
+    const double share = static_cast<double>(workers.causes[cause]) / std::max<uint64_t>(workers.copies, 1);
+    if (share >= kNoticeableShare)
+      parts.emplace_back(workers.causes[cause], absl::StrCat(Percent(share), " ", WordsOf(static_cast<Cause>(cause))));
+  }
+  std::sort(parts.rbegin(), parts.rend());
+  return absl::StrJoin(parts, ", ", [](std::string* out, const auto& part) { out->append(part.second); });
+}
+
+// Returns the process that copied most of those that copied more than noise; nullptr: none did. A parent of workers has
+// diagnoses of its own.
+const ProcessModel* MostCopied(const Facts& facts) {
+  const ProcessModel* most = nullptr;
+  for (const ProcessModel& process : facts.model.processes) {
+    const uint64_t copies = process.counts.copies.value_or(0);
+    if (copies * facts.page_bytes <= NoiseOf(process, facts.page_bytes)) continue;
+    if (process.role == Role::kParent && facts.HasWorkers()) continue;
+    if (most == nullptr || copies > *most->counts.copies) most = &process;
+  }
+  return most;
+}
+
+std::string CopiedSentence(const ProcessModel& most, const Facts& facts) {
+  const Totals& workers = facts.findings.workers;
+  if (most.role == Role::kWorker) {
+    const bool known = workers.causes_known && workers.causes[static_cast<int>(Cause::kUnknown)] < workers.copies / 2;
+    const std::string why = known ? CausesText(workers) : "";
+    return absl::StrCat(Plural(workers.processes, "worker"), " copied ", facts.Bytes(workers.copies),
+                        " of inherited memory", why.empty() ? "; why can't be said." : absl::StrCat(": ", why, "."));
+  }
+  const std::string what =
+      absl::StrCat(" copied ", facts.Bytes(*most.counts.copies), " of memory that it shares with ");
+  if (most.role == Role::kParent) {
+    return absl::StrCat("No worker was forked, but the target itself", what,
+                        "another process. If it is a worker, attach to its parent.");
+  }
+  return absl::StrCat("The ", NameOf(most), " (", Printable(most.comm), ")", what, "others; why can't be said.");
+}
+
+// "3 of 4 workers"
+std::string Some(uint64_t some, const Facts& facts) {
+  const uint64_t all = facts.findings.workers.processes;
+  return some == all ? Plural(all, "worker") : absl::StrCat(some, " of ", Plural(all, "worker"));
+}
+
+}  // namespace
+
+std::string EndsSentence(const RunModel& model, const Findings& findings) {
+  uint64_t bad = 0;
+  std::string first;
+  for (const auto& [index, end] : findings.ends) {
+    const ProcessModel* process = model.Find(index);
+    if (!end.badly || process == nullptr || process->role != Role::kWorker) continue;
+    if (bad++ == 0) first = absl::StrCat(NameOf(*process), process->exit->signaled ? " was " : " ", end.text);
+  }
+  if (bad == 0) return "";
+  return absl::StrCat(bad, " of ", Plural(findings.workers.processes, "worker"), " ended badly: ", first,
+                      bad > 1 ? absl::StrCat(", and ", bad - 1, " more") : "", ".");
+}
+
+std::string Unexplained(const Facts& facts) {
+  if (std::string ends = EndsSentence(facts.model, facts.findings); !ends.empty()) return ends;
+  uint64_t unexamined = 0, of_unknown_past = 0;
+  for (const ProcessModel& process : facts.model.processes) {
+    if (process.oom_victim && !process.oom)
+      return absl::StrCat("The OOM killer chose the ", NameOf(process), "; whose limit was met can't be said.");
+    if (process.role != Role::kWorker) continue;
+    if (!process.counts.copies) ++unexamined;
+    of_unknown_past += process.origin == Origin::kFoundAtAttach && !process.execed && !process.before_attach_bytes;
+  }
+  if (const ProcessModel* most = MostCopied(facts)) return CopiedSentence(*most, facts);
+  if (unexamined > 0)
+    return absl::StrCat("The pages of ", Some(unexamined, facts), " were not examined: what was copied is unknown.");
+  if (of_unknown_past > 0) {
+    return absl::StrCat("What ", Some(of_unknown_past, facts),
+                        " had copied before cowprof attached is not known; since then next to nothing was copied.");
+  }
+  return "";
+}
+
+}  // namespace cowprof

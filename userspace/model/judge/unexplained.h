@@ -1,0 +1,21 @@
+// What no diagnosis explains. As long as there is any, nobody can say that all is well. Pure; part of Judge().
+#ifndef COWPROF_MODEL_JUDGE_UNEXPLAINED_H_
+#define COWPROF_MODEL_JUDGE_UNEXPLAINED_H_
+
+#include <string>
+
+#include "model/judge/diagnosis_facts.h"
+
+namespace cowprof {
+
+// "2 of 34 workers ended badly: worker 4711 was killed by SIGSEGV, and 1 more."; "": none did.
+std::string EndsSentence(const RunModel& model, const Findings& findings);
+
+// Returns a sentence about the worst of what is unexplained: a bad end, a process that copied more than noise, workers
+// whose pages were not examined or whose past is unknown. "": there is nothing of the kind. `facts.findings` needs the
+// sums and the ends.
+std::string Unexplained(const Facts& facts);
+
+}  // namespace cowprof
+
+#endif  // COWPROF_MODEL_JUDGE_UNEXPLAINED_H_
