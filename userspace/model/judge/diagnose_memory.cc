@@ -17,7 +17,7 @@ namespace {
 constexpr uint64_t kSizeableBytes = 32 << 20;
 // Of new memory that goes on rising. What dies within its start-up has only grown, too: torch's takes 0.8 s.
 constexpr uint64_t kLeastRiseBytes = 4 << 20;
-constexpr absl::Duration kLeastRiseTime = absl::Seconds(2);
+constexpr absl::Duration kLeastRiseTime = absl::Milliseconds(1500);
 // A process that forks no worker may take this long to load what it works on.
 constexpr absl::Duration kLongestStart = absl::Minutes(2);
 constexpr size_t kMostEvidence = 4;  // lines about single processes; so many tell as much as all
