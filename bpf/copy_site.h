@@ -29,8 +29,8 @@ enum {
 	LONGEST_PERIOD = 4096,
 };
 
-// Stores the thread's stack and returns its key; 0: no stack, or no room.
-static __u64 keep_stack(struct thread_state *state)
+// Stores the thread's stack in a table and returns its key; 0: no stack, or no room.
+static __always_inline __u64 keep_stack(struct thread_state *state, void *table)
 {
 	struct cowprof_stack *stack = &state->stack;
 	__u64 hash = stack->depth;
@@ -43,11 +43,10 @@ static __u64 keep_stack(struct thread_state *state)
 		hash = (hash ^ hash >> 29 ^ stack->frames[i].instruction) * 0xbf58476d1ce4e5b9ull;
 		hash ^= hash >> 32;
 	}
-	if (bpf_map_lookup_elem(&stacks, &hash) ||
-	    !bpf_map_update_elem(&stacks, &hash, stack, BPF_ANY))
-		return hash;
-	__sync_fetch_and_add(&losses.place_rows_dropped, state->gap); // counted, but without a line
-	return 0;
+	return bpf_map_lookup_elem(table, &hash) ||
+			       !bpf_map_update_elem(table, &hash, stack, BPF_ANY) ?
+		       hash :
+		       0;
 }
 
 static void add_copy_site(struct cowprof_copy_site_key *key, __u64 copies)
@@ -108,7 +107,9 @@ static __noinline int sample_copy_site(struct thread_state *state,
 	image = bpf_map_lookup_elem(&images, &image_id);
 	if (image) {
 		walk_frames(state, image);
-		key.stack = keep_stack(state);
+		key.stack = keep_stack(state, &stacks);
+		if (!key.stack && state->stack.depth) // counted, but without a line
+			__sync_fetch_and_add(&losses.place_rows_dropped, state->gap);
 	}
 	add_copy_site(&key, state->gap ? state->gap : 1);
 	plan_next_sample(state);

@@ -26,6 +26,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 #include "signals.h"
 #include "process_tree.h"
 #include "fault_counts.h"
+#include "growth_site.h"
 #include "hugetlb.h"
 #include "rung_perf_event.h"
 #include "rung_tracepoints.h"

@@ -19,6 +19,7 @@ enum {
 	COWPROF_MAX_CAUSE_ROWS = 32768,
 	COWPROF_MAX_PLACE_ROWS = 16384,
 	COWPROF_MAX_STACKS = 4096,
+	COWPROF_MAX_GROWTH_ROWS = 8192,
 	COWPROF_MAX_FRAMES = 48, // of a stack, innermost first
 	COWPROF_THREAD_SLOTS = 16, // cause rows cached per thread between ticks
 	COWPROF_PAGE_LOG = 64, // copied pages buffered per thread; power of two
@@ -108,6 +109,7 @@ enum cowprof_shape {
 	COWPROF_SHAPE_OBJECT, // any other byte of a live object
 	COWPROF_SHAPE_OUTSIDE, // neither a pool nor an object's head
 	COWPROF_SHAPE_COUNTED, // same, 8 bytes into a C++ object, where those with a count have it
+	COWPROF_SHAPE_NEW, // no copy: the first touch of new memory; of growth rows only
 	COWPROF_SHAPES,
 	// Makes every 12-bit value (page log) valid for this enum, as a cast in C++ requires.
 	COWPROF_SHAPE_ANY = 4095,
@@ -139,6 +141,17 @@ struct cowprof_copy_site {
 	unsigned long long copies; // represented by the samples
 	unsigned long long samples;
 	unsigned long long squares; // sum of squared sample weights, for the variance
+};
+
+// Key and value of the growth table: sampled first touches of new zero-filled memory. Its stacks
+// have a table of their own, so that imports, which have many, leave room for those of copies.
+struct cowprof_growth_key {
+	unsigned int serial, image;
+	unsigned long long stack; // key in the table of growth stacks; 0: no Python frame
+};
+struct cowprof_growth {
+	unsigned long long pages; // represented by the samples
+	unsigned long long samples;
 };
 struct cowprof_frame {
 	unsigned long long code; // PyCodeObject

@@ -175,7 +175,7 @@ PROG_TWICE("?tp_btf/mm_page_alloc", other_page_alloc, struct page *page, unsigne
 	if (!state || state->replacing)
 		return 0;
 	if (gfp & GFP_ZERO) {
-		state->zero_fill_pages.now += 1u << (order & 31);
+		count_new(state, 1u << (order & 31));
 		return 0;
 	}
 	row = bpf_map_lookup_elem(&processes, &state->process);

@@ -79,7 +79,7 @@ PROG_TWICE("?tp_btf/mm_page_alloc", event_page_alloc, struct page *page, unsigne
 	if (!state)
 		return 0;
 	if (gfp & GFP_ZERO)
-		state->zero_fill_pages.now += 1u << (order & 31);
+		count_new(state, 1u << (order & 31));
 	else
 		count_unknown(task, state, order);
 	return 0;

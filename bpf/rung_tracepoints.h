@@ -66,7 +66,7 @@ PROG_TWICE("?tp_btf/mm_page_alloc", page_alloc, struct page *page, unsigned int 
 	// The two most frequent cases need no row: a new page, and a copy by a single-threaded
 	// process outside system calls.
 	if (order == 0 && !state->present && zeroed) {
-		state->zero_fill_pages.now++;
+		count_new(state, 1);
 		return 0;
 	}
 	if (order == 0 && state->present && !zeroed && !state->kernel_mode &&

@@ -81,6 +81,9 @@ struct thread_state {
 	__u32 copies_left, gap, period; // until the next sample
 	__u32 samples; // taken so far
 	__u64 sampled_ns;
+	__u32 new_pages, new_gap, new_period; // see growth_site.h
+	__u32 reserved;
+	__u64 new_sampled_ns;
 	struct cause_slot slots[COWPROF_THREAD_SLOTS];
 	struct cowprof_page_log log;
 	__u32 pages_flushed; // log entries already sent

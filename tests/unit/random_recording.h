@@ -179,6 +179,10 @@ class RandomRecording {
     copy_sites_ += sample->new_copy_sites.size();
     for (int i = copy_sites_ > 0 ? Int(0, 4) : 0; i > 0; --i) {
       sample->copy_sites.push_back({Int(0, next_index_ - 1), Int(0, copy_sites_ - 1), Number(), Number(), Number(60)});
+      sample->new_growth_sites.push_back(
+          {sample->new_copy_sites.empty() ? std::vector<int>{} : sample->new_copy_sites[0].frames});
+      ++growth_sites_;
+      sample->growth.push_back({Int(0, next_index_ - 1), Int(0, growth_sites_ - 1), Number(), Number()});
     }
     if (Chance(0.6)) sample->cause_evidence = CauseEvidence{Number(), Number(), Number(), Number()};
   }
@@ -263,7 +267,7 @@ class RandomRecording {
 
   std::mt19937_64 random_;
   absl::Duration t_;
-  int next_index_ = 0, frames_ = 0, copy_sites_ = 0, regions_ = 0;
+  int next_index_ = 0, frames_ = 0, copy_sites_ = 0, growth_sites_ = 0, regions_ = 0;
   std::map<int, ProcessSample> living_, rows_;
   std::vector<LimitSample> limits_;
   Losses losses_;

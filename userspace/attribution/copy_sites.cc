@@ -1,6 +1,7 @@
 // Gives equal names equal numbers, whatever rows they come from.
 #include "attribution/copy_sites.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -11,7 +12,9 @@ namespace cowprof {
 int CopySites::FrameNumber(const Frame& frame) {
   const auto [known, is_new] =
       frames_.try_emplace(std::make_tuple(frame.file, frame.function, frame.line), static_cast<int>(frames_.size()));
-  if (is_new) new_frames_.push_back(frame);
+  if (!is_new) return known->second;
+  new_frames_.push_back(frame);
+  imports_.push_back(frame.file.starts_with("<frozen importlib"));
   return known->second;
 }
 
@@ -45,12 +48,39 @@ int CopySites::NumberOf(const CopySiteRow& row, const Member& member) {
   return known->second;
 }
 
+// A program has thousands of places where modules import modules; from its own import statement on they tell nothing.
+std::vector<int> CopySites::WithoutImports(const std::vector<int>& frames) const {
+  const auto outermost = std::find_if(frames.rbegin(), frames.rend(), [&](int frame) { return imports_[frame]; });
+  if (outermost == frames.rend()) return frames;
+  return {outermost.base() - 1, frames.end()};
+}
+
+int CopySites::GrowthNumberOf(const CopySiteRow& row, const Member& member) {
+  Program& program = programs_->OfRow(row.image, member);
+  const Key key = {row.image != 0 ? row.image : program.image(), row.shape, 0, 0, row.stack};
+  if (const auto known = known_.find(key); known != known_.end()) return known->second;
+  program.memory().Prefer(member.id);
+  std::vector<int> frames = WithoutImports(StackOf(row.stack, program));
+  const auto [known, is_new] = growth_sites_.try_emplace(frames, static_cast<int>(growth_sites_.size()));
+  if (is_new) new_growth_sites_.push_back({std::move(frames)});
+  known_[key] = known->second;
+  return known->second;
+}
+
 void CopySites::Read(const std::vector<CopySiteRow>& rows) {
   absl::flat_hash_map<std::pair<int, int>, CopySiteCount> counts;  // by process and copy site
+  absl::flat_hash_map<std::pair<int, int>, GrowthCount> growth;
   for (const CopySiteRow& row : rows) {
     const Member* member = programs_->Find(row.serial);
     if (member == nullptr) continue;
-    const int index = member->index, copy_site = NumberOf(row, *member);
+    const int index = member->index;
+    if (row.shape == COWPROF_SHAPE_NEW) {
+      const int site = GrowthNumberOf(row, *member);
+      GrowthCount& count = growth[{index, site}];
+      count = {index, site, count.pages + row.copies, count.samples + row.samples};
+      continue;
+    }
+    const int copy_site = NumberOf(row, *member);
     CopySiteCount& count = counts[{index, copy_site}];
     count.index = index;
     count.copy_site = copy_site;
@@ -61,21 +91,32 @@ void CopySites::Read(const std::vector<CopySiteRow>& rows) {
   for (const auto& [key, count] : counts) {
     if (std::exchange(read_copies_[key], count.copies) != count.copies) changed_[key] = count;
   }
+  for (const auto& [key, count] : growth) {
+    if (std::exchange(read_growth_[key], count.pages) != count.pages) changed_growth_[key] = count;
+  }
 }
 
 void CopySites::Tell(const absl::flat_hash_set<int>* only, Sample* sample) {
   sample->new_frames = std::exchange(new_frames_, {});
   sample->new_copy_sites = std::exchange(new_copy_sites_, {});
-  std::erase_if(changed_, [&](const auto& entry) {
-    const bool told = only == nullptr || only->contains(entry.first.first);
-    if (told) sample->copy_sites.push_back(entry.second);
-    return told;
-  });
+  sample->new_growth_sites = std::exchange(new_growth_sites_, {});
+  const auto move = [only](auto* changed, auto* told) {
+    std::erase_if(*changed, [&](const auto& entry) {
+      const bool wanted = only == nullptr || only->contains(entry.first.first);
+      if (wanted) told->push_back(entry.second);
+      return wanted;
+    });
+  };
+  move(&changed_, &sample->copy_sites);
+  move(&changed_growth_, &sample->growth);
 }
 
 void CopySites::Forget(const Programs::Forgotten& forgotten) {
-  if (!forgotten.indexes.empty())
-    absl::erase_if(read_copies_, [&](const auto& entry) { return forgotten.indexes.contains(entry.first.first); });
+  const auto is_gone = [&](const auto& entry) { return forgotten.indexes.contains(entry.first.first); };
+  if (!forgotten.indexes.empty()) {
+    absl::erase_if(read_copies_, is_gone);
+    absl::erase_if(read_growth_, is_gone);
+  }
   if (forgotten.images.empty()) return;
   absl::erase_if(known_, [&](const auto& entry) { return forgotten.images.contains(std::get<0>(entry.first)); });
   absl::erase_if(stacks_, [&](const auto& entry) { return forgotten.images.contains(entry.first.first); });

@@ -1,5 +1,5 @@
-// Where pages were copied: names and numbers the copy sites and frames in the rows of the source, and keeps the counts
-// that are still to be reported.
+// Where pages were copied, and where new ones were touched first: names and numbers the sites and frames in the rows of
+// the source, and keeps the counts that are still to be reported.
 #ifndef COWPROF_ATTRIBUTION_COPY_SITES_H_
 #define COWPROF_ATTRIBUTION_COPY_SITES_H_
 
@@ -35,6 +35,8 @@ class CopySites {
   using Key = std::tuple<uint32_t, uint32_t, uint64_t, uint64_t, uint64_t>;  // image, shape, ip, type, stack
 
   int NumberOf(const CopySiteRow& row, const Member& member);
+  int GrowthNumberOf(const CopySiteRow& row, const Member& member);
+  std::vector<int> WithoutImports(const std::vector<int>& frames) const;
   const std::vector<int>& StackOf(uint64_t stack, Program& program);
   int FrameNumber(const Frame& frame);
 
@@ -47,6 +49,11 @@ class CopySites {
   absl::flat_hash_map<std::tuple<std::string, std::string, int>, int> frames_;  // file, function, line
   std::vector<Frame> new_frames_;                                               // not reported yet, like the next two
   std::vector<CopySite> new_copy_sites_;
+  std::vector<GrowthSite> new_growth_sites_;
+  std::vector<bool> imports_;                                       // by frame number: it is one of the import system
+  std::map<std::vector<int>, int> growth_sites_;                    // by frames
+  std::map<std::pair<int, int>, GrowthCount> changed_growth_;       // by process and growth site
+  absl::flat_hash_map<std::pair<int, int>, uint64_t> read_growth_;  // the same, as last read
   std::map<std::pair<int, int>, CopySiteCount> changed_;            // by process and copy site
   absl::flat_hash_map<std::pair<int, int>, uint64_t> read_copies_;  // the same, as last read
 };

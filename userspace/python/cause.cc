@@ -56,6 +56,7 @@ Cause CauseOf(cowprof_shape shape, WriteKind kind, absl::string_view symbol) {
     case COWPROF_SHAPE_COUNTED:
       return kind == WriteKind::kOther ? Cause::kData : Cause::kNativeRefcount;
     case COWPROF_SHAPE_UNREAD:
+    case COWPROF_SHAPE_NEW:  // not a copy
     case COWPROF_SHAPES:
     case COWPROF_SHAPE_ANY:
       break;

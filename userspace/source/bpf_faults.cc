@@ -93,8 +93,12 @@ class BpfFaults : public FaultSource {
   std::vector<cowprof_task> forks_;  // that the tree is to look at, seen while it was being scanned
   std::vector<SeenEvent> seen_;      // since the last look
   std::vector<CopiedPage> pages_;
-  Pull pulled_;                        // read by the last look, so that processes and counts are of one moment
-  std::vector<uint64_t> stacks_read_;  // and still in the table
+  Pull pulled_;  // read by the last look, so that processes and counts are of one moment
+  struct StackTable {
+    int map = -1;
+    std::vector<uint64_t> read;  // and still in the table
+  };
+  StackTable copy_stacks_, growth_stacks_;  // keys are hashes of the stacks
 };
 
 absl::Status BpfFaults::Load(const BpfOptions& options) {
@@ -120,6 +124,8 @@ absl::Status BpfFaults::Load(const BpfOptions& options) {
   }
   if (int error = cowprof_probes::load(skeleton_.get()))
     return BpfStatus(-error, absl::StrCat("load the programs of ", options.copies));
+  copy_stacks_.map = bpf_map__fd(skeleton_->maps.stacks);
+  growth_stacks_.map = bpf_map__fd(skeleton_->maps.growth_stacks);
   ring_.reset(ring_buffer__new(bpf_map__fd(skeleton_->maps.events), &BpfFaults::OnEvent, this, nullptr));
   if (ring_ == nullptr) return BpfStatus(errno, "map the ring buffer of events");
   if (int error = ring_buffer__add(ring_.get(), bpf_map__fd(skeleton_->maps.copied_pages), &BpfFaults::OnPages, this)) {
@@ -321,6 +327,18 @@ absl::StatusOr<std::vector<CopySiteRow>> BpfFaults::PullCopySites() {
     if (ended_with_copy_sites_.contains(key.cause.serial) && bpf_map_delete_elem(map, &key) == 0) ++room;
   }
   skeleton_->bss->place_rows_left = room / 2;
+  const int growth_map = bpf_map__fd(skeleton_->maps.growth);
+  const auto growth = ReadHash<cowprof_growth_key, cowprof_growth>(growth_map, "growth");
+  if (!growth.ok()) return growth.status();
+  for (const auto& [key, row] : *growth) {
+    copy_sites.push_back({.serial = key.serial,
+                          .image = key.image,
+                          .shape = COWPROF_SHAPE_NEW,
+                          .stack = key.stack,
+                          .copies = row.pages,
+                          .samples = row.samples});
+    if (ended_with_copy_sites_.contains(key.serial)) bpf_map_delete_elem(growth_map, &key);
+  }
   ended_with_copy_sites_.clear();
   return copy_sites;
 }
@@ -330,16 +348,18 @@ bool BpfFaults::TakeNews(bool again) {
                : __atomic_load_n(&skeleton_->bss->news, __ATOMIC_ACQUIRE) != 0;
 }
 
-// Deletes stacks that were read: a program may have more of them than the table has room for.
+// Deletes stacks that were read: a program may have more of them than the tables have room for.
 std::vector<cowprof_frame> BpfFaults::ReadStack(uint64_t stack) {
-  const int map = bpf_map__fd(skeleton_->maps.stacks);
   cowprof_stack value;
-  if (bpf_map_lookup_elem(map, &stack, &value) != 0) return {};
-  stacks_read_.push_back(stack);
-  if (stacks_read_.size() >= COWPROF_MAX_STACKS / 4) {
-    for (const uint64_t read : std::exchange(stacks_read_, {})) bpf_map_delete_elem(map, &read);
+  for (StackTable* table : {&copy_stacks_, &growth_stacks_}) {
+    if (bpf_map_lookup_elem(table->map, &stack, &value) != 0) continue;
+    table->read.push_back(stack);
+    if (table->read.size() >= COWPROF_MAX_STACKS / 4) {
+      for (const uint64_t read : std::exchange(table->read, {})) bpf_map_delete_elem(table->map, &read);
+    }
+    return {value.frames, value.frames + std::min<uint32_t>(value.depth, COWPROF_MAX_FRAMES)};
   }
-  return {value.frames, value.frames + std::min<uint32_t>(value.depth, COWPROF_MAX_FRAMES)};
+  return {};
 }
 
 absl::Status BpfFaults::LearnImage(uint32_t serial, uint32_t image, const cowprof_image& facts) {

@@ -62,7 +62,8 @@ struct CauseRow {
   uint64_t copies = 0;
 };
 
-// Copies that were looked at with their stack: a sample, or all of them. Cumulative.
+// Copies that were looked at with their stack: a sample, or all of them. Cumulative. With COWPROF_SHAPE_NEW, a sample
+// of new zero-filled pages instead: `copies` is their number, and only `stack` tells where.
 struct CopySiteRow {
   uint32_t serial = 0, image = 0;
   cowprof_shape shape = COWPROF_SHAPE_UNREAD;

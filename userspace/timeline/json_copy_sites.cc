@@ -64,16 +64,22 @@ void ForEachNumbered(const Json& rows, int* next, const Add& add) {
   }
 }
 
+std::vector<int> FramesAt(const Json& row, size_t i, int frames) {
+  std::vector<int> numbers;
+  if (!row.is_array() || row.size() <= i || !row[i].is_array()) return numbers;
+  for (const Json& number : row[i]) {
+    const std::optional<int> frame = NumberIn<int>(number);
+    if (frame && *frame >= 0 && *frame < frames) numbers.push_back(*frame);
+  }
+  return numbers;
+}
+
 CopySite DecodeCopySite(const Json& row, int frames) {
   CopySite copy_site = {.cause = row.is_array() && row.size() > 1 ? CauseNamed(row[1]) : Cause::kUnknown,
                         .type = TextAt(row, 2),
                         .module = TextAt(row, 3),
-                        .symbol = TextAt(row, 4)};
-  if (!row.is_array() || row.size() < 6 || !row[5].is_array()) return copy_site;
-  for (const Json& number : row[5]) {
-    const std::optional<int> frame = NumberIn<int>(number);
-    if (frame && *frame >= 0 && *frame < frames) copy_site.frames.push_back(*frame);
-  }
+                        .symbol = TextAt(row, 4),
+                        .frames = FramesAt(row, 5, frames)};
   return copy_site;
 }
 
@@ -111,6 +117,10 @@ void EncodeCopySites(const Sample& sample, CopySiteNumbers* numbers, std::string
   }
   for (const CopySiteCount& count : sample.copy_sites)
     copy_sites.push_back({count.index, count.copy_site, count.copies, count.samples, count.squares});
+  Json new_growth = Json::array(), growth = Json::array();
+  for (const GrowthSite& site : sample.new_growth_sites) new_growth.push_back({numbers->growth_sites++, site.frames});
+  for (const GrowthCount& count : sample.growth)
+    growth.push_back({count.index, count.site, count.pages, count.samples});
   std::map<std::pair<int, Cause>, std::vector<PageRun>> runs;
   for (const PageRun& run : sample.pages) runs[{run.index, run.cause}].push_back(run);
   for (const auto& [key, group] : runs) {
@@ -132,10 +142,11 @@ void EncodeCopySites(const Sample& sample, CopySiteNumbers* numbers, std::string
       verify.push_back(
           {process.index, v->pages, v->identical, v->refcount_only, v->gc_header_only, v->hash_only, v->data});
   }
-  const std::pair<const char*, const Json*> lists[] = {{"frames", &frames},     {"new_places", &new_copy_sites},
-                                                       {"places", &copy_sites}, {"new_regions", &new_regions},
-                                                       {"regions", &regions},   {"pages", &pages},
-                                                       {"verify", &verify},     {"heads", &heads}};
+  const std::pair<const char*, const Json*> lists[] = {{"frames", &frames},         {"new_places", &new_copy_sites},
+                                                       {"places", &copy_sites},     {"new_regions", &new_regions},
+                                                       {"regions", &regions},       {"pages", &pages},
+                                                       {"verify", &verify},         {"heads", &heads},
+                                                       {"new_growth", &new_growth}, {"growth", &growth}};
   for (const auto& [key, list] : lists) {
     if (!list->empty()) absl::StrAppend(out, ",\"", key, "\":", Dump(*list));
   }
@@ -166,6 +177,16 @@ void DecodeCopySites(const Json& record, CopySiteNumbers* numbers, Sample* sampl
       continue;
     sample->copy_sites.push_back({static_cast<int>(*index), static_cast<int>(*copy_site), CountAt(row, 2).value_or(0),
                                   CountAt(row, 3).value_or(0), CountAt(row, 4).value_or(0)});
+  }
+  sample->new_growth_sites.clear();
+  sample->growth.clear();
+  ForEachNumbered(ListOf(record, "new_growth"), &numbers->growth_sites,
+                  [&](const Json& row) { sample->new_growth_sites.push_back({FramesAt(row, 1, numbers->frames)}); });
+  for (const Json& row : ListOf(record, "growth")) {
+    const Count index = CountAt(row, 0), site = CountAt(row, 1);
+    if (!index || !site || *index > INT32_MAX || *site >= static_cast<uint64_t>(numbers->growth_sites)) continue;
+    sample->growth.push_back(
+        {static_cast<int>(*index), static_cast<int>(*site), CountAt(row, 2).value_or(0), CountAt(row, 3).value_or(0)});
   }
   sample->new_regions.clear();
   sample->regions.clear();
@@ -210,7 +231,9 @@ Json NamesOfCopySiteColumns() {
       {"regions", {"index", "region", "private_pages", "shared_pages", "diverged_pages", "same_pages", "new_pages"}},
       {"pages", {"index", "cause", "first_page", "pages_and_gaps"}},
       {"verify", {"index", "pages", "identical", "refcount_only", "gc_header_only", "hash_only", "data"}},
-      {"heads", {"region", "pages", "with_heads", "heads"}}};
+      {"heads", {"region", "pages", "with_heads", "heads"}},
+      {"new_growth", {"growth_site", "frames"}},
+      {"growth", {"index", "growth_site", "pages", "samples"}}};
 }
 
 }  // namespace cowprof

@@ -12,7 +12,7 @@ namespace cowprof {
 
 // Frames, places and regions are numbered in order of appearance; these are the next numbers.
 struct CopySiteNumbers {
-  int frames = 0, copy_sites = 0, regions = 0;
+  int frames = 0, copy_sites = 0, growth_sites = 0, regions = 0;
 };
 
 // Appends `,"frames":[...],...` without the lists that are empty, and advances `numbers`.

@@ -258,6 +258,8 @@ std::string RecordEncoder::Encode(const Sample& latest, const std::vector<Alert>
   Prepend(unwritten_.new_frames, &sample.new_frames);
   Prepend(unwritten_.new_copy_sites, &sample.new_copy_sites);
   Prepend(unwritten_.copy_sites, &sample.copy_sites);
+  Prepend(unwritten_.new_growth_sites, &sample.new_growth_sites);
+  Prepend(unwritten_.growth, &sample.growth);
   Prepend(unwritten_.pages, &sample.pages);
   Prepend(unwritten_.new_regions, &sample.new_regions);
   Prepend(unwritten_.regions, &sample.regions);
@@ -269,6 +271,8 @@ std::string RecordEncoder::Encode(const Sample& latest, const std::vector<Alert>
                 .new_frames = sample.new_frames,
                 .new_copy_sites = sample.new_copy_sites,
                 .copy_sites = sample.copy_sites,
+                .new_growth_sites = sample.new_growth_sites,
+                .growth = sample.growth,
                 .pages = sample.pages,
                 .new_regions = sample.new_regions,
                 .regions = sample.regions,

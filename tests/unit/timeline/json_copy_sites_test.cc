@@ -47,6 +47,8 @@ Sample CopySitesOf(const Sample& sample) {
   return {.new_frames = sample.new_frames,
           .new_copy_sites = sample.new_copy_sites,
           .copy_sites = sample.copy_sites,
+          .new_growth_sites = sample.new_growth_sites,
+          .growth = sample.growth,
           .pages = sample.pages,
           .new_regions = sample.new_regions,
           .regions = sample.regions,
@@ -108,12 +110,14 @@ TEST_CASE("places: the header names every column") {
                                        .new_frames = {{}},
                                        .new_copy_sites = {{}},
                                        .copy_sites = {{}},
+                                       .new_growth_sites = {{}},
+                                       .growth = {{}},
                                        .pages = {{0, Cause::kData, 1, 1}},
                                        .new_regions = {{}},
                                        .regions = {{}},
                                        .heads = {{}}},
                                       &numbers));
-  REQUIRE(names.size() == 8);
+  REQUIRE(names.size() == 10);
   for (const auto& [key, columns] : names.items()) {
     INFO(key);
     REQUIRE(json[key].size() == 1);

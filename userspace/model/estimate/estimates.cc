@@ -14,7 +14,8 @@ MemorySeries::Stretch StretchAt(absl::Duration t, const ProcessModel& process) {
   return {.t = t,
           .new_pages = SaturatingSubtract(anonymous, copied_of_files),
           .file_pages = process.proc.file_pages.value_or(0),
-          .private_bytes = process.private_bytes.value_or(0)};
+          .private_bytes = process.private_bytes.value_or(0),
+          .zero_fills = process.counts.zero_fills().value_or(0)};
 }
 
 }  // namespace

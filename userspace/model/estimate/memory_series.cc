@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "model/saturating.h"
+
 namespace cowprof {
 namespace {
 
@@ -65,7 +67,10 @@ std::optional<Rise> SustainedRise(const MemorySeries& series, bool ended) {
   for (int part = 1; part < kParts; ++part) visible += rate(part - 1, part) >= kVisibleStep * mean;
   const bool slows = rate(kParts / 2, kParts - 1) < kNotSlower * rate(0, kParts / 2 - 1);
   if (mean <= 0 || visible < kParts - 2 || slows) return std::nullopt;
-  return Rise{floors.back().new_pages - floors.front().new_pages, floors.back().t - floors.front().t};
+  return Rise{.pages = floors.back().new_pages - floors.front().new_pages,
+              .begin = floors.front().t,
+              .duration = floors.back().t - floors.front().t,
+              .zero_fills = SaturatingSubtract(floors.back().zero_fills, floors.front().zero_fills)};
 }
 
 }  // namespace cowprof

@@ -19,6 +19,7 @@ struct MemorySeries {
     uint64_t new_pages = 0;   // anonymous, in memory or swap, not from a file mapping
     uint64_t file_pages = 0;  // RssFile
     uint64_t private_bytes = 0;
+    uint64_t zero_fills = 0;  // since it was first followed, at `t`: first touches of new pages, freed later or not
   };
   std::vector<Stretch> stretches;  // at most kMost; beyond that, neighbours are merged
   uint64_t samples_per_stretch = 1, samples_in_last = 0;
@@ -29,7 +30,8 @@ struct MemorySeries {
 
 struct Rise {
   uint64_t pages = 0;
-  absl::Duration duration;
+  absl::Duration begin, duration;
+  uint64_t zero_fills = 0;  // in that time
 };
 
 // Returns how much new memory rose, if it kept growing through the last three quarters of what is known and did not

@@ -74,6 +74,22 @@ struct CopySiteCount {
   bool operator==(const CopySiteCount&) const = default;
 };
 
+// Where new memory was touched first: the Python stack, innermost first, as frame numbers. Of an import, only the
+// innermost frame of the import system and what called it.
+struct GrowthSite {
+  std::vector<int> frames;
+  bool operator==(const GrowthSite&) const = default;
+};
+
+// New pages of one process at one site, cumulative: `samples` sampled pages that stand for `pages`, whether or not they
+// were freed later.
+struct GrowthCount {
+  int index = 0;  // of the process
+  int site = 0;
+  uint64_t pages = 0, samples = 0;
+  bool operator==(const GrowthCount&) const = default;
+};
+
 // `pages` adjacent pages of one process that were copied by the same cause since the last record of pages.
 struct PageRun {
   int index = 0;

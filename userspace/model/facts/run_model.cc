@@ -93,6 +93,7 @@ void ExecProcess(const ProcessExeced& execed, RunModel* model, ProcessModel* pro
   process->python.clear();
   process->space = process->index;
   process->regions.clear();
+  process->growth.clear();
   process->python_problem.clear();
   process->comm = execed.comm;
   process->command = execed.command;
@@ -159,6 +160,16 @@ void AppendCopySites(const Sample& sample, RunModel* model) {
     if (known && process != nullptr) process->copy_sites[count.copy_site] = count;
   }
   if (sample.cause_evidence) model->cause_evidence = *sample.cause_evidence;
+}
+
+void AppendGrowth(const Sample& sample, RunModel* model) {
+  model->growth_sites.insert(model->growth_sites.end(), sample.new_growth_sites.begin(), sample.new_growth_sites.end());
+  for (const GrowthCount& count : sample.growth) {
+    const bool known = count.site >= 0 && count.site < static_cast<int>(model->growth_sites.size());
+    ProcessModel* process = Announced(count.index, model);
+    if (!known || process == nullptr) continue;
+    process->growth[count.site].Append(sample.t, count.pages);
+  }
 }
 
 void AppendShm(const ShmSample& sample, RunModel* model) {
@@ -283,6 +294,7 @@ void Append(const Sample& sample, RunModel* model) {
   }
   AppendOomKills(sample, scene, model);
   AppendCopySites(sample, model);
+  AppendGrowth(sample, model);
   AppendRegions(sample, model);
   if (sample.shm) AppendShm(*sample.shm, model);
   for (const LimitSample& limit : sample.limits) {
@@ -297,6 +309,25 @@ void Append(const Sample& sample, RunModel* model) {
   model->losses = sample.losses;
   model->t = sample.t;
   ++model->samples;
+}
+
+void GrowthModel::Append(absl::Duration t, uint64_t pages_now) {
+  pages = pages_now;
+  if (reports++ % stride != 0) return;
+  if (before.size() == kMost) {
+    for (size_t i = 0; i < kMost / 2; ++i) before[i] = before[2 * i];
+    before.resize(kMost / 2);
+    stride *= 2;
+  }
+  before.emplace_back(t, pages_now);
+}
+
+uint64_t GrowthModel::PagesSince(absl::Duration t) const {
+  uint64_t then = 0;
+  for (const auto& [told, count] : before) {
+    if (told <= t) then = count;
+  }
+  return SaturatingSubtract(pages, then);
 }
 
 const ProcessModel* RunModel::Find(int index) const {

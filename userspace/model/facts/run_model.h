@@ -39,6 +39,16 @@ struct OomKill {
   uint64_t recorded_bytes = 0;                    // private memory of all recorded processes, and what they share
 };
 
+// New pages of one process at one growth site, with a few earlier values in order of time.
+struct GrowthModel {
+  uint64_t pages = 0;
+  std::vector<std::pair<absl::Duration, uint64_t>> before;  // at most kMost, of every `stride`th report
+  uint64_t reports = 0, stride = 1;
+  static constexpr size_t kMost = 16;
+  void Append(absl::Duration t, uint64_t pages_now);
+  uint64_t PagesSince(absl::Duration t) const;  // exact if it was reported at `t`, otherwise since the report before
+};
+
 // One process, now (or at its end).
 struct ProcessModel {
   int index = 0;
@@ -56,6 +66,7 @@ struct ProcessModel {
   FaultCounts counts;
   std::optional<CauseCounts> causes;
   std::map<int, CopySiteCount> copy_sites;  // by copy site
+  std::map<int, GrowthModel> growth;        // by growth site; empty: not sampled
   std::map<int, RegionCount> regions;       // by region, as the last sweep found them
   std::map<int, uint64_t> copied_pages;     // by region, as the probes reported page by page
   std::optional<VerifyFigures> verify;
@@ -115,6 +126,7 @@ struct RunModel {
   std::vector<LimitModel> limits;  // in order of appearance; one that is gone keeps its last value
   std::vector<Frame> frames;       // by number
   std::vector<CopySite> copy_sites;
+  std::vector<GrowthSite> growth_sites;
   std::vector<NumberedRegion> regions;
   std::map<int, RegionHeads> heads;                          // by region, the latest
   std::map<std::pair<int, uint64_t>, int> regions_by_start;  // address space and start -> number; the latest

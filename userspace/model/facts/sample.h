@@ -178,6 +178,8 @@ struct Sample {
   std::vector<Frame> new_frames;
   std::vector<CopySite> new_copy_sites;
   std::vector<CopySiteCount> copy_sites;  // those that changed
+  std::vector<GrowthSite> new_growth_sites;
+  std::vector<GrowthCount> growth;  // those that changed
   std::vector<PageRun> pages;
   std::vector<NumberedRegion> new_regions;
   std::vector<RegionCount> regions;  // those that changed

@@ -117,17 +117,17 @@ Blame BlameOf(const RunModel& model, const Scope& scope) {
   return blame;
 }
 
-ProgramLine LineOf(const RunModel& model, const CopySite& copy_site) {
-  if (copy_site.frames.empty()) return {};
+ProgramLine LineOf(const RunModel& model, const std::vector<int>& frames) {
+  if (frames.empty()) return {};
   std::string via;
-  for (const int number : copy_site.frames) {
+  for (const int number : frames) {
     const Frame& frame = model.frames[number];
     const std::string library = LibraryOf(frame.file);
     if (library.empty()) return {frame, via};
     if (library == "multiprocessing" && frame.function.ends_with("_bootstrap")) break;
     via = library;
   }
-  return {model.frames[copy_site.frames.front()], ""};
+  return {model.frames[frames.front()], ""};
 }
 
 std::vector<BlameRow> ByType(const RunModel& model, const Blame& blame) {
@@ -138,7 +138,7 @@ std::vector<BlameRow> ByType(const RunModel& model, const Blame& blame) {
 
 std::vector<BlameRow> ByLine(const RunModel& model, const Blame& blame) {
   return GroupBy<ProgramLine>(
-      model, blame, [&](const CopySite& copy_site) { return LineOf(model, copy_site); },
+      model, blame, [&](const CopySite& copy_site) { return LineOf(model, copy_site.frames); },
       [](const ProgramLine& line, BlameRow* row) {
         row->frame = line.frame;
         row->via = line.via;

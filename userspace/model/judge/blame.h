@@ -42,16 +42,16 @@ struct Blame {
 };
 Blame BlameOf(const RunModel& model, const Scope& scope);
 
-// The line of the program that made copies at a site: its innermost Python frame that is neither of the standard
-// library nor of an installed package. `via`: the package that this line called, if the copy was made in there. A
-// process that multiprocessing started runs nothing of the program but what is called from its bootstrap: if that is
-// all library, the line is the innermost one. No file: no Python ran.
+// The line of the program that made copies, or touched new memory, with this stack: its innermost Python frame that is
+// neither of the standard library nor of an installed package. `via`: the package that this line called, if the copy
+// was made in there. A process that multiprocessing started runs nothing of the program but what is called from its
+// bootstrap: if that is all library, the line is the innermost one. No file: no Python ran.
 struct ProgramLine {
   Frame frame;
   std::string via;
   auto operator<=>(const ProgramLine&) const = default;
 };
-ProgramLine LineOf(const RunModel& model, const CopySite& copy_site);
+ProgramLine LineOf(const RunModel& model, const std::vector<int>& frames);
 
 // One row of a table; `share` of all copies of the scope.
 struct BlameRow {

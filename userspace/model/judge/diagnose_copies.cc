@@ -35,7 +35,7 @@ Places PlacesOf(const Facts& facts, std::initializer_list<Cause> causes) {
   for (const CopySiteShare& share : facts.findings.of_workers.blame.copy_sites) {
     const CopySite& copy_site = facts.model.copy_sites[share.copy_site];
     if (std::find(causes.begin(), causes.end(), copy_site.cause) == causes.end()) continue;
-    const ProgramLine line = LineOf(facts.model, copy_site);
+    const ProgramLine line = LineOf(facts.model, copy_site.frames);
     Place& place = places[line];
     place.line = line;
     place.copies += share.copies;
@@ -54,14 +54,6 @@ std::string TopTypeOf(const Place& place) {
   const auto most = std::max_element(place.types.begin(), place.types.end(),
                                      [](const auto& a, const auto& b) { return a.second < b.second; });
   return most == place.types.end() ? "" : most->first;
-}
-
-// "76 % of it at coco.py:41 in Coco.__getitem__, via pandas (str)"
-std::string CulpritText(Culprit culprit, bool estimated) {
-  culprit.frame.file.erase(0, culprit.frame.file.rfind('/') + 1);  // one sentence has no room for the folder
-  return absl::StrCat(estimated ? "about " : "", Percent(culprit.share), " of it at ", LineText(culprit.frame),
-                      culprit.via.empty() ? "" : absl::StrCat(", via ", Printable(culprit.via)),
-                      culprit.type.empty() ? "" : absl::StrCat(" (", Printable(culprit.type), ")"));
 }
 
 // Returns the types and lines with the most copies of these causes, as evidence.
@@ -124,7 +116,7 @@ Diagnosis FromCauses(const Facts& facts, std::initializer_list<Cause> causes, co
                          .type = TopTypeOf(first),
                          .share = static_cast<double>(first.copies) / places.known};
     absl::StrAppend(&diagnosis.summary, "; ",
-                    CulpritText(*diagnosis.culprit, facts.findings.of_workers.blame.estimated));
+                    CulpritText(*diagnosis.culprit, facts.findings.of_workers.blame.estimated, "at"));
   }
   diagnosis.summary += ".";
   diagnosis.evidence.push_back(absl::StrCat(HumanCount(copies), " of ", HumanCount(facts.copies), " copies (",
@@ -216,10 +208,21 @@ Diagnosis ParentUnshare(const Facts& facts) {
   if (copies * facts.page_bytes <= (2 + children) * kRewrittenBytes ||
       copies < kNoticeableShare * (copies + facts.copies))
     return {};
+  const uint64_t pickling = CopiedByPickling(facts);
+  // That is told with what was pickled.
+  if (2 * pickling > copies && !PickledArguments(facts).id.empty()) return {};
   Diagnosis diagnosis = {
       .id = "parent-unshare", .confidence = 0.9, .bytes = copies * facts.page_bytes, .pids = {parent->id.pid}};
-  diagnosis.summary = absl::StrCat("The ", facts.Owner(), " itself duplicated ", facts.Bytes(copies),
-                                   ": it keeps writing to memory that its workers still share.");
+  const BlameTables tables = TablesOf(facts.model, {.index = 0});
+  if (!tables.by_line.empty() && !tables.by_line[0].frame.file.empty() && tables.by_line[0].share >= kNoticeableLine) {
+    const BlameRow& first = tables.by_line[0];
+    diagnosis.culprit = {.frame = first.frame, .via = first.via, .type = "", .share = first.share};
+  }
+  diagnosis.summary = absl::StrCat(
+      "The ", facts.Owner(), " itself duplicated ", facts.Bytes(copies), ": it ",
+      2 * pickling > copies ? "pickles objects that its workers still share, which writes their reference counts"
+                            : "keeps writing to memory that its workers still share",
+      diagnosis.culprit ? absl::StrCat("; ", CulpritText(*diagnosis.culprit, tables.blame.estimated, "at")) : "", ".");
   const Count reuses = parent->counts.reuses();
   diagnosis.evidence = {
       absl::StrCat(HumanCount(copies), " copies in the parent",

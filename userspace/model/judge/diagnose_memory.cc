@@ -8,6 +8,7 @@
 #include "model/facts/ended_aggregate.h"
 #include "model/format.h"
 #include "model/judge/diagnosis_facts.h"
+#include "model/judge/growth.h"
 #include "model/saturating.h"
 
 namespace cowprof {
@@ -28,7 +29,18 @@ struct Grower {
   uint64_t bytes = 0;
   double per_second = 0;
   std::string text;
+  std::optional<Culprit> culprit = std::nullopt;  // where its new memory was touched first
 };
+
+// Makes the line of the largest grower the diagnosis's. Returns the words for it: "; about 93 % of it first touched at
+// loader.py:12 in Cache.add", or "".
+std::string TakeCulprit(const std::vector<Grower>& growers, Diagnosis* diagnosis) {
+  const auto most = std::max_element(growers.begin(), growers.end(),
+                                     [](const Grower& a, const Grower& b) { return a.bytes < b.bytes; });
+  if (most == growers.end() || !most->culprit) return "";
+  diagnosis->culprit = most->culprit;
+  return absl::StrCat("; ", CulpritText(*most->culprit, /*estimated=*/true, "first touched at"));
+}
 
 void AddGrowers(std::vector<Grower> growers, Diagnosis* diagnosis) {
   std::stable_sort(growers.begin(), growers.end(), [](const Grower& a, const Grower& b) { return a.bytes > b.bytes; });
@@ -71,11 +83,13 @@ std::optional<Grower> GrowerOf(const ProcessModel& process, const Facts& facts) 
   const std::optional<Rise> rise = SustainedRise(facts.estimates.MemoryOf(process.index), process.ended.has_value());
   if (!rise || rise->pages * facts.page_bytes < kLeastRiseBytes || rise->duration < kLeastRiseTime) return std::nullopt;
   const uint64_t bytes = rise->pages * facts.page_bytes;
+  std::optional<Culprit> culprit = CulpritOf(facts.model, process, *rise);
   const double per_second = bytes / std::max(absl::ToDoubleSeconds(rise->duration), 0.001);
   std::string text = absl::StrCat(HumanBytes(bytes), " of new memory in ", HumanDuration(rise->duration), ", ",
                                   HumanBytes(SaturatingCast(per_second)), " per second and not slowing down");
   if (process.counts.copies) absl::StrAppend(&text, "; in all it copied ", facts.Bytes(*process.counts.copies));
-  return Grower{&process, bytes, per_second, std::move(text)};
+  if (culprit) absl::StrAppend(&text, "; ", CulpritText(*culprit, /*estimated=*/true, "first touched at"));
+  return Grower{&process, bytes, per_second, std::move(text), std::move(culprit)};
 }
 
 // Returns the workers whose new memory keeps growing. A worker that exited by itself long before the workers as a whole
@@ -105,10 +119,17 @@ uint64_t MostOfOthers(const RunModel& model) {
   return most;
 }
 
-// Returns the private memory of a worker in the middle of its life, if that is most of what it ever had (a leak has
-// half by then), more than libraries of this size need (importing torch: 112 MiB, and as much of file pages), and not
-// copied. Earlier is too soon: importing and unpickling take many seconds on a busy host.
+bool SplitByStack(const ProcessModel& process) { return !process.growth.empty(); }
+
+// Returns what a worker had from its start on. By the stacks at its first touches: what it unpickled. Without stacks:
+// the private memory in the middle of its life, if that is most of what it ever had (a leak has half by then), more
+// than libraries of this size need (importing torch: 112 MiB, and as much of file pages), and not copied. Earlier is
+// too soon: importing and unpickling take many seconds on a busy host.
 std::optional<uint64_t> PrivateFromTheStart(const ProcessModel& worker, const Facts& facts) {
+  const uint64_t copied_bytes = worker.counts.copies.value_or(0) * facts.page_bytes;
+  const uint64_t fresh = SaturatingSubtract(worker.peak_private_bytes.value_or(0), copied_bytes);
+  if (const std::optional<Unpickled> unpickled = UnpickledIn(facts.model, worker, fresh))
+    return unpickled->at_start >= kSizeableBytes ? std::optional(unpickled->at_start) : std::nullopt;
   const std::vector<MemorySeries::Stretch>& stretches = facts.estimates.MemoryOf(worker.index).stretches;
   const absl::Duration middle = worker.started + LifeOf(worker, facts.model) / 2;
   const auto at = std::find_if(stretches.begin(), stretches.end(), [&](const auto& one) { return one.t >= middle; });
@@ -116,7 +137,7 @@ std::optional<uint64_t> PrivateFromTheStart(const ProcessModel& worker, const Fa
   const uint64_t bytes = at->private_bytes;
   const bool sizeable = bytes >= at->file_pages * facts.page_bytes + kSizeableBytes;
   const bool grew_later = worker.peak_private_bytes.value_or(0) > bytes + bytes / 2;
-  const bool copied = 4 * worker.counts.copies.value_or(0) * facts.page_bytes > bytes;
+  const bool copied = 4 * copied_bytes > bytes;
   return sizeable && !grew_later && !copied ? std::optional<uint64_t>(bytes) : std::nullopt;
 }
 
@@ -157,7 +178,9 @@ Diagnosis PrivateBySpawn(const Facts& facts) {
     if (its_method.empty() || !bytes || 2 * most_of_others < *bytes) continue;
     method = its_method;
     growers.push_back({&process, *bytes, 0,
-                       absl::StrCat(HumanBytes(*bytes), " of its own halfway through its life, of at most ",
+                       absl::StrCat(HumanBytes(*bytes),
+                                    SplitByStack(process) ? " unpickled at its start, of at most "
+                                                          : " of its own halfway through its life, of at most ",
                                     HumanBytes(process.peak_private_bytes), "; ",
                                     facts.Bytes(process.counts.copies.value_or(0)), " copied")});
   }
@@ -190,7 +213,8 @@ Diagnosis NewMemoryGrowth(const Facts& facts) {
   diagnosis.summary = absl::StrCat(
       "A leak in the workers, or a cache without bound, not copy-on-write: they allocate new memory and "
       "keep it, ",
-      SumText(growing, "worker"), ", ", RateOf(growing), LimitText(facts, &diagnosis), ".");
+      SumText(growing, "worker"), ", ", RateOf(growing), TakeCulprit(growing, &diagnosis), LimitText(facts, &diagnosis),
+      ".");
   AddGrowers(std::move(growing), &diagnosis);
   diagnosis.advice = {
       "Look for what a worker keeps from item to item: a dict or list of the data set that only grows, "
@@ -211,7 +235,8 @@ Diagnosis GcDisabled(const Facts& facts) {
   diagnosis.summary = absl::StrCat(
       "Python's cycle collector is off in workers whose new memory grows, so objects that "
       "refer to each other are never freed: ",
-      SumText(growing, "worker"), ", ", RateOf(growing), LimitText(facts, &diagnosis), ".");
+      SumText(growing, "worker"), ", ", RateOf(growing), TakeCulprit(growing, &diagnosis), LimitText(facts, &diagnosis),
+      ".");
   const ProcessModel* parent = facts.model.Find(growing[0].process->parent);
   diagnosis.evidence.push_back("gc.isenabled() is False there, as read from the workers' memory");
   if (parent != nullptr && parent->collector_on)
@@ -246,6 +271,37 @@ Diagnosis FileBacked(const Facts& facts) {
   diagnosis.advice = {
       "Judge by private memory or PSS instead of RSS; in a cgroup such pages count as usage, but are reclaimed before "
       "anything is killed."};
+  return diagnosis;
+}
+
+Diagnosis PickledArguments(const Facts& facts) {
+  std::vector<Grower> growers;
+  for (const auto& [index, fresh] : facts.model.workers_peak.fresh_bytes) {
+    const ProcessModel* process = facts.model.Find(index);
+    const std::optional<Unpickled> unpickled =
+        process == nullptr ? std::nullopt : UnpickledIn(facts.model, *process, fresh);
+    if (!unpickled || unpickled->received <= kNoiseBytes) continue;
+    growers.push_back({process, unpickled->received, 0,
+                       absl::StrCat(HumanBytes(unpickled->received), " of its ", HumanBytes(fresh),
+                                    " of new memory touched first while it read tasks from its queue; ",
+                                    facts.Bytes(process->counts.copies.value_or(0)), " copied")});
+  }
+  if (growers.empty()) return {};
+  Diagnosis diagnosis = {.id = "pickled-arguments", .confidence = 0.9, .bytes = SumOf(growers)};
+  diagnosis.summary = absl::StrCat("Arguments that were pickled and sent to ", Plural(growers.size(), "worker"),
+                                   " took ", HumanBytes(SumOf(growers)), " in them at the peak, ",
+                                   HumanBytes(SumOf(growers) / growers.size()), " each. This is not copy-on-write.");
+  if (const uint64_t copies = CopiedByPickling(facts); copies > 0)
+    diagnosis.evidence.push_back(absl::StrCat("the ", facts.Owner(), " copied another ", facts.Bytes(copies),
+                                              " of what it shares with them, while it pickled the arguments"));
+  AddGrowers(std::move(growers), &diagnosis);
+  diagnosis.advice = {
+      "Send an index, a range or a path instead of the data, and let the workers take the item from what they "
+      "inherited (a global that is set before the pool is made) or from a mapped file.",
+      "What each task needs of the same data goes to the pool's initializer once, as a path or shared memory "
+      "(multiprocessing.shared_memory, numpy.memmap).",
+      "functools.partial and bound methods are pickled with everything that they hold, for each task."};
+  diagnosis.saves = Saving{.low = diagnosis.bytes / 5 * 4, .best = diagnosis.bytes / 20 * 19, .high = diagnosis.bytes};
   return diagnosis;
 }
 
@@ -290,15 +346,13 @@ Diagnosis TrainerGrowth(const Facts& facts) {
       facts.HasWorkers() ? first_fork - from <= (facts.model.t - from) / 4 : facts.model.t - from >= kLongestStart;
   if (!grower || !settled || grower->bytes < kSizeableBytes) return {};
   Diagnosis diagnosis = {.id = "trainer-growth", .confidence = 0.8, .bytes = grower->bytes};
-  const double per_second = grower->per_second;
+  const std::vector<Grower> growers = {*std::move(grower)};
   diagnosis.summary = absl::StrCat(
       facts.HasWorkers() ? absl::StrCat("The ", facts.Owner(), " itself keeps growing, not its workers")
                          : "The process itself keeps growing: a leak, unless it still loads its data",
-      facts.HasWorkers() ? ": it" : ". It", " allocated ", HumanBytes(grower->bytes), " of new memory and kept it, ",
-      HumanBytes(SaturatingCast(per_second)), " per second", LimitText(facts, &diagnosis), ".");
-  std::vector<Grower> growers;
-  growers.push_back(*std::move(grower));
-  AddGrowers(std::move(growers), &diagnosis);
+      facts.HasWorkers() ? ": it" : ". It", " allocated ", HumanBytes(SumOf(growers)), " of new memory and kept it, ",
+      RateOf(growers), TakeCulprit(growers, &diagnosis), LimitText(facts, &diagnosis), ".");
+  AddGrowers(growers, &diagnosis);
   diagnosis.advice = {
       "Look for what it keeps from step to step: a loss that holds its graph (use loss.item()), outputs or metrics that "
       "are appended to a list, logs, a cache without bound.",

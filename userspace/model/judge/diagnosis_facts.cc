@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "model/facts/ended_aggregate.h"
 #include "model/format.h"
+#include "model/judge/growth.h"
 #include "model/saturating.h"
 
 namespace cowprof {
@@ -51,8 +52,17 @@ PeakSplit PeakSplitOf(const RunModel& model) {
   PeakSplit split = {.copied = peak.copied_bytes, .before_attach = peak.before_attach_bytes};
   for (const auto& [index, fresh] : peak.fresh_bytes) {
     const ProcessModel* process = model.Find(index);
-    const bool unpickled = process != nullptr && !PicklingMethodOf(*process).empty();
-    (unpickled ? split.pickled : split.fresh) += fresh;
+    uint64_t pickled = 0;
+    if (process != nullptr) {
+      if (const std::optional<Unpickled> unpickled = UnpickledIn(model, *process, fresh)) {
+        pickled = std::min(fresh, unpickled->at_start + unpickled->received);
+      } else if (!PicklingMethodOf(*process).empty()) {
+        pickled = fresh;  // or imported: without stacks nobody can tell
+        split.pickled_or_imported = true;
+      }
+    }
+    split.pickled += pickled;
+    split.fresh += fresh - pickled;
   }
   return split;
 }
@@ -86,9 +96,24 @@ Facts FactsOf(const Run& run, const Findings& findings) {
   return facts;
 }
 
+uint64_t CopiedByPickling(const Facts& facts) {
+  uint64_t copies = 0;
+  for (const CopySiteShare& share : BlameOf(facts.model, {.index = 0}).copy_sites) {
+    if (IsPickling(facts.model, facts.model.copy_sites[share.copy_site])) copies += share.copies;
+  }
+  return copies;
+}
+
 std::string LineText(const Frame& frame) {
   if (frame.file.empty()) return "";
   return absl::StrCat(Printable(frame.file), ":", frame.line, " in ", Printable(frame.function));
+}
+
+std::string CulpritText(Culprit culprit, bool estimated, absl::string_view at) {
+  culprit.frame.file.erase(0, culprit.frame.file.rfind('/') + 1);  // one sentence has no room for the folder
+  return absl::StrCat(estimated ? "about " : "", Percent(culprit.share), " of it ", at, " ", LineText(culprit.frame),
+                      culprit.via.empty() ? "" : absl::StrCat(", via ", Printable(culprit.via)),
+                      culprit.type.empty() ? "" : absl::StrCat(" (", Printable(culprit.type), ")"));
 }
 
 }  // namespace cowprof

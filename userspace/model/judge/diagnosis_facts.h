@@ -56,10 +56,16 @@ PeakSplit PeakSplitOf(const RunModel& model);
 // What this process may copy without anybody being blamed. Bytes.
 uint64_t NoiseOf(const ProcessModel& process, uint64_t page_bytes);
 
+// Copies of the target that it made while it pickled what it sends to its workers.
+uint64_t CopiedByPickling(const Facts& facts);
+
 uint64_t CopiesBy(std::initializer_list<Cause> causes, const CauseCounts& counts);
 
 std::string Percent(double share);         // "63 %"
 std::string LineText(const Frame& frame);  // "coco.py:41 in CocoDataset.__getitem__"; "" if unknown
+
+// "76 % of it at coco.py:41 in Coco.__getitem__, via pandas (str)"; `at`: "at", "first touched at"
+std::string CulpritText(Culprit culprit, bool estimated, absl::string_view at);
 
 // diagnose_copies.cc
 Diagnosis CowRefcount(const Facts& facts);
@@ -73,6 +79,7 @@ Diagnosis PrivateBySpawn(const Facts& facts);
 Diagnosis NewMemoryGrowth(const Facts& facts);
 Diagnosis GcDisabled(const Facts& facts);
 Diagnosis FileBacked(const Facts& facts);
+Diagnosis PickledArguments(const Facts& facts);
 Diagnosis BeforeAttach(const Facts& facts);
 Diagnosis TrainerGrowth(const Facts& facts);
 // diagnose_shm.cc

@@ -27,10 +27,11 @@ enum class Detail {
 // What the private memory of the workers was at their peak (RunModel::workers_peak). Bytes, which sum to it.
 struct PeakSplit {
   uint64_t copied = 0;
-  uint64_t pickled = 0;          // unpickled or imported by workers that were started by pickling
-  uint64_t fresh = 0;            // other new memory
-  uint64_t before_attach = 0;    // private when cowprof attached, for whatever reason
-  uint64_t inherited_freed = 0;  // copied, but free in the parent: allocated again by the worker
+  uint64_t pickled = 0;              // unpickled at the start, or received by workers that a pool runs
+  uint64_t fresh = 0;                // other new memory, imports included
+  uint64_t before_attach = 0;        // private when cowprof attached, for whatever reason
+  uint64_t inherited_freed = 0;      // copied, but free in the parent: allocated again by the worker
+  bool pickled_or_imported = false;  // `pickled` has what some workers imported: their stacks were not sampled
   bool operator==(const PeakSplit&) const = default;
 };
 

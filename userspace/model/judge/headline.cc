@@ -20,10 +20,11 @@ namespace {
 std::string PeakSentence(const RunModel& model, const PeakSplit& split) {
   const WorkersPeak& peak = model.workers_peak;
   if (peak.bytes <= kNoiseBytes * peak.fresh_bytes.size()) return "";
-  const std::pair<uint64_t, const char*> parts[] = {{split.copied, "copied"},
-                                                    {split.pickled, "pickled or imported at the start"},
-                                                    {split.fresh, "new"},
-                                                    {split.before_attach, "private before the attach"}};
+  const std::pair<uint64_t, const char*> parts[] = {
+      {split.copied, "copied"},
+      {split.pickled, split.pickled_or_imported ? "pickled or imported at the start" : "pickled"},
+      {split.fresh, "new"},
+      {split.before_attach, "private before the attach"}};
   std::vector<std::string> words;
   for (const auto& [bytes, word] : parts) {
     if (bytes >= peak.bytes / 100) words.push_back(absl::StrCat(HumanBytes(bytes), " ", word));
@@ -50,7 +51,12 @@ std::string LimitSentence(const RunModel& model, const Findings& findings) {
 }  // namespace
 
 Headline HeadlineOf(const Run& run, const Findings& findings) {
-  if (!findings.diagnoses.empty()) return {findings.diagnoses.front().id, findings.diagnoses.front().summary};
+  if (!findings.diagnoses.empty()) {
+    const Diagnosis& first = findings.diagnoses.front();
+    // Deaths come first, whether or not a diagnosis explains them.
+    const std::string ends = first.harm == Harm::kDeath ? "" : EndsSentence(run.model, findings);
+    return {first.id, absl::StrCat(ends, ends.empty() ? "" : " ", first.summary)};
+  }
   std::string sentence = Unexplained(FactsOf(run, findings));
   if (sentence.empty()) {
     sentence = run.model.target() == nullptr ? "Nothing was recorded."
@@ -61,9 +67,6 @@ Headline HeadlineOf(const Run& run, const Findings& findings) {
 
 std::string Verdict(const RunModel& model, const Findings& findings) {
   std::vector<std::string> sentences = {findings.headline.sentence};
-  const bool of_death = !findings.diagnoses.empty() && findings.diagnoses.front().harm == Harm::kDeath;
-  if (std::string ends = EndsSentence(model, findings); !of_death && !ends.empty() && ends != sentences.front())
-    sentences.push_back(std::move(ends));
   if (std::string peak = PeakSentence(model, findings.peak); !peak.empty()) sentences.push_back(std::move(peak));
   if (std::string limit = LimitSentence(model, findings); !limit.empty()) sentences.push_back(std::move(limit));
   if (model.target() != nullptr && !findings.forecast.ended)

@@ -12,7 +12,8 @@ struct Findings;
 
 struct Headline {
   std::string diagnosis;  // id of the first diagnosis; "unknown": there is none
-  std::string sentence;   // the summary of that diagnosis; without one, what is known, and what isn't
+  std::string sentence;   // the summary of that diagnosis, after deaths that it does not explain; without one, what
+                          // is known, and what isn't
   bool operator==(const Headline&) const = default;
 };
 

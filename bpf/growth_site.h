@@ -1,0 +1,76 @@
+// Where in the program new memory is touched first: samples zero-filled pages with their Python
+// stack, as copy_site.h does with copies. A thread takes a sample at most every 5 ms, and each
+// stands for all new pages since the previous one.
+#ifndef COWPROF_BPF_GROWTH_SITE_H_
+#define COWPROF_BPF_GROWTH_SITE_H_
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, COWPROF_MAX_GROWTH_ROWS);
+	__type(key, struct cowprof_growth_key);
+	__type(value, struct cowprof_growth);
+} growth SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, COWPROF_MAX_STACKS);
+	__type(key, __u64);
+	__type(value, struct cowprof_stack);
+} growth_stacks SEC(".maps");
+
+enum {
+	GROWTH_GAP_NS = 5000000,
+	LONGEST_GROWTH_PERIOD = 512, // pages; at most twice as many have no sample yet
+};
+
+static void plan_next_growth(struct thread_state *state)
+{
+	__u64 now = bpf_ktime_get_ns(), elapsed = now - state->new_sampled_ns;
+
+	if (elapsed < GROWTH_GAP_NS && state->new_period < LONGEST_GROWTH_PERIOD)
+		state->new_period = 2 * state->new_period + 1;
+	else if (elapsed > 4 * GROWTH_GAP_NS)
+		state->new_period /= 2;
+	state->new_sampled_ns = now;
+	state->new_pages = 0;
+	state->new_gap = state->new_period ? bpf_get_prandom_u32() % (2 * state->new_period) : 0;
+}
+
+// A row that finds no room is missing from the sample, and so is the growth that it stands for.
+static __noinline int sample_growth(struct thread_state *state)
+{
+	struct cowprof_growth one = { .pages = state->new_pages, .samples = 1 };
+	struct cowprof_growth_key key = { .serial = state->serial };
+	struct cowprof_growth *row;
+	struct cowprof_image *image;
+	__u32 image_id;
+
+	if (state->images_learned != images_learned)
+		learn_image(state);
+	image_id = key.image = state->image;
+	image = bpf_map_lookup_elem(&images, &image_id);
+	plan_next_growth(state);
+	if (!image || no_copy_sites)
+		return 0;
+	walk_frames(state, image);
+	key.stack = keep_stack(state, &growth_stacks);
+	row = bpf_map_lookup_elem(&growth, &key);
+	if (!row) {
+		bpf_map_update_elem(&growth, &key, &one, BPF_NOEXIST);
+		return 0;
+	}
+	__sync_fetch_and_add(&row->pages, one.pages);
+	__sync_fetch_and_add(&row->samples, 1);
+	return 0;
+}
+
+// Counts new zero-filled pages of the pending fault.
+static __always_inline void count_new(struct thread_state *state, __u32 pages)
+{
+	state->zero_fill_pages.now += pages;
+	state->new_pages += pages;
+	if (state->new_pages > state->new_gap)
+		sample_growth(state);
+}
+
+#endif

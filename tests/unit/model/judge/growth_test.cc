@@ -1,0 +1,133 @@
+// What new memory was touched first for, by hand-made stacks. Pages are of 4096 bytes.
+#include "model/judge/growth.h"
+
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "builders.h"
+#include "judged.h"
+
+namespace cowprof {
+namespace {
+
+constexpr uint64_t kMiB = 256;  // pages
+
+const Frame kBootstrap = {"/usr/lib/python3.11/multiprocessing/process.py", "BaseProcess._bootstrap", 314};
+const Frame kGet = {"/usr/lib/python3.11/multiprocessing/queues.py", "SimpleQueue.get", 367};
+const Frame kWork = {"/home/me/train.py", "work", 12};
+
+// A run with one process that touched `pages[i]` new pages under `stacks[i]`.
+Run Grown(const std::vector<std::vector<Frame>>& stacks, const std::vector<uint64_t>& pages, uint64_t unsampled = 0) {
+  Run run;
+  Sample sample = {.events = {Started(0, -1), Started(1, 0)}, .processes = {{.index = 0}, {.index = 1}}};
+  uint64_t all = unsampled;
+  for (size_t i = 0; i < stacks.size(); ++i) {
+    GrowthSite site;
+    for (const Frame& frame : stacks[i]) {
+      site.frames.push_back(static_cast<int>(sample.new_frames.size()));
+      sample.new_frames.push_back(frame);
+    }
+    sample.new_growth_sites.push_back(site);
+    sample.growth.push_back({1, static_cast<int>(i), pages[i], 1});
+    all += pages[i];
+  }
+  sample.processes[1].counts.zero_fill_pages = all;
+  sample.processes[1].counts.zero_upgrades = 0;
+  Append(sample, &run);
+  return run;
+}
+
+GrowthKind KindOf(const std::vector<Frame>& stack) {
+  const Run run = Grown({stack}, {1});
+  return KindOf(run.model, run.model.growth_sites[0]);
+}
+
+uint64_t ReceivedMiB(const Run& run, uint64_t fresh_mib) {
+  return UnpickledIn(run.model, run.model.processes[1], fresh_mib << 20)->received >> 20;
+}
+
+}  // namespace
+
+TEST_CASE("growth: the innermost frame that tells decides") {
+  const Frame spawn = {"/opt/py/lib/python3.8/multiprocessing/spawn.py", "_main", 126};
+  const Frame prepare = {spawn.file, "prepare", 236};
+  const Frame import = {"<frozen importlib._bootstrap>", "_find_and_load", 1000};
+  const Frame setstate = {"/home/me/data.py", "Items.__setstate__", 3};
+  CHECK(KindOf({kWork, kBootstrap}) == GrowthKind::kOther);
+  CHECK(KindOf({}) == GrowthKind::kOther);
+  CHECK(KindOf({kGet, kWork, kBootstrap}) == GrowthKind::kReceived);
+  CHECK(KindOf({setstate, kGet, kBootstrap}) == GrowthKind::kReceived);
+  CHECK(KindOf({import, setstate, kGet, kBootstrap}) == GrowthKind::kImported);
+  CHECK(KindOf({spawn}) == GrowthKind::kUnpickledAtStart);
+  CHECK(KindOf({setstate, spawn}) == GrowthKind::kUnpickledAtStart);
+  CHECK(KindOf({prepare, spawn}) == GrowthKind::kImported);
+  // Everything that a spawned worker does, it does below the function that unpickled it.
+  CHECK(KindOf({kWork, kBootstrap, spawn}) == GrowthKind::kOther);
+  // A program's own names.
+  CHECK(KindOf({{"/home/me/queues.py", "get", 3}, kBootstrap}) == GrowthKind::kOther);
+  CHECK(KindOf({{"/home/me/spawn.py", "_main", 3}, kBootstrap}) == GrowthKind::kOther);
+}
+
+TEST_CASE("growth: what was received is told as far as it can't be anything else") {
+  CHECK(ReceivedMiB(Grown({{kGet}, {kWork}}, {80 * kMiB, 2 * kMiB}), 82) == 80);
+  // It was freed and received again.
+  CHECK(ReceivedMiB(Grown({{kGet}, {kWork}}, {800 * kMiB, 2 * kMiB}), 82) == 80);
+  // Near miss: what came through the queue may all be freed, and what it holds its own.
+  CHECK(ReceivedMiB(Grown({{kGet}, {kWork}}, {800 * kMiB, 90 * kMiB}), 80) == 0);
+  CHECK(!UnpickledIn({}, {}, 80 << 20));
+  // Pages that no sample stands for yet are like the others in a forked process, and unknown in one that called exec.
+  Run run = Grown({{kGet}, {kWork}}, {90 * kMiB, 10 * kMiB}, 100 * kMiB);
+  CHECK(ReceivedMiB(run, 100) == 80);
+  run.model.processes[1].execed = true;
+  CHECK(ReceivedMiB(run, 150) == 40);
+}
+
+TEST_CASE("growth: the line of a rise, if what was touched there was kept") {
+  const Run run = Grown({{kWork, kBootstrap}, {kGet, kBootstrap}}, {90, 10});
+  const ProcessModel& process = run.model.processes[1];
+  Rise rise = {.pages = 95, .begin = -absl::Seconds(1), .zero_fills = 100};
+  const std::optional<Culprit> culprit = CulpritOf(run.model, process, rise);
+  REQUIRE(culprit);
+  CHECK(culprit->frame == kWork);
+  CHECK(culprit->share == Approx(0.9));
+  // Twice as many pages as it kept: some line gave pages back, and nobody knows which.
+  rise.pages = 50;
+  CHECK(!CulpritOf(run.model, process, rise));
+  // All of it was touched before the rise began.
+  CHECK(!CulpritOf(run.model, process, {.pages = 95, .begin = absl::Seconds(1), .zero_fills = 100}));
+  // No line has half of it.
+  const Run spread = Grown({{kWork}, {{"a.py", "f", 1}}, {{"a.py", "f", 2}}}, {40, 30, 30});
+  CHECK(
+      !CulpritOf(spread.model, spread.model.processes[1], {.pages = 95, .begin = -absl::Seconds(1), .zero_fills = 99}));
+}
+
+TEST_CASE("growth: earlier reports are thinned out, and the last counts") {
+  Run run = Grown({{kWork}}, {1});
+  for (int i = 2; i <= 100; ++i) Append({.t = absl::Seconds(i), .growth = {{1, 0, static_cast<uint64_t>(i), 1}}}, &run);
+  const GrowthModel& growth = run.model.processes[1].growth.at(0);
+  CHECK(growth.before.size() <= GrowthModel::kMost);
+  CHECK(growth.pages == 100);
+  CHECK(growth.PagesSince(absl::Seconds(100)) < 16);
+  CHECK(growth.PagesSince(absl::Seconds(50)) >= 50);
+  CHECK(growth.PagesSince(absl::Seconds(50)) < 70);
+  CHECK(growth.PagesSince(-absl::Seconds(1)) == 100);
+}
+
+TEST_CASE("diagnosis: arguments that were pickled to workers") {
+  Run run = Grown({{kGet, kBootstrap}, {kWork, kBootstrap}}, {80 * kMiB, 2 * kMiB});
+  run.model.workers_peak = {.bytes = 82 << 20, .fresh_bytes = {{1, 82 << 20}}};
+  for (ProcessModel& process : run.model.processes) process.counts.copies = 0;
+  REQUIRE(IdsOf(run) == Ids{"pickled-arguments"});
+  CHECK(absl::StrContains(HeadlineOf(run), "sent to 1 worker took 80.0 MiB in them at the peak"));
+  const Findings findings = Judge(run);
+  CHECK(findings.peak == PeakSplit{.pickled = 80 << 20, .fresh = 2 << 20});
+  // Near miss: the worker allocated as much itself.
+  run = Grown({{kGet, kBootstrap}, {kWork, kBootstrap}}, {10 * kMiB, 72 * kMiB});
+  run.model.workers_peak = {.bytes = 82 << 20, .fresh_bytes = {{1, 82 << 20}}};
+  for (ProcessModel& process : run.model.processes) process.counts.copies = 0;
+  CHECK(IdsOf(run) == Ids{"clean"});
+}
+
+}  // namespace cowprof

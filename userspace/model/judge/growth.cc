@@ -1,0 +1,96 @@
+#include "model/judge/growth.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "model/judge/blame.h"
+#include "model/saturating.h"
+
+namespace cowprof {
+namespace {
+
+constexpr double kMostChurn = 1.5;  // pages touched first for each that was kept
+constexpr double kMostOfIt = 0.5;
+
+bool IsOneOf(absl::string_view name, std::initializer_list<absl::string_view> names) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// Lib/multiprocessing of 3.6 to 3.14, and billiard (Celery's fork of it); loky (joblib) reads its tasks from
+// multiprocessing's queues. nullopt: this frame does not decide.
+std::optional<GrowthKind> KindOf(const Frame& frame) {
+  const absl::string_view file = frame.file;
+  absl::string_view function = frame.function;  // since 3.11 with its class
+  function.remove_prefix(function.rfind('.') + 1);
+  if (absl::StartsWith(file, "<frozen importlib") || absl::StartsWith(file, "<frozen runpy") ||
+      absl::EndsWith(file, "/runpy.py"))
+    return GrowthKind::kImported;
+  // What runs below is the program of the worker.
+  if (absl::EndsWith(file, "/process.py") && function == "_bootstrap") return GrowthKind::kOther;
+  if (absl::EndsWith(file, "/multiprocessing/spawn.py")) {
+    if (function == "prepare") return GrowthKind::kImported;
+    if (function == "_main") return GrowthKind::kUnpickledAtStart;
+  }
+  if (absl::EndsWith(file, "/loky/backend/popen_loky_posix.py")) return GrowthKind::kUnpickledAtStart;
+  const bool ours = absl::StrContains(file, "/multiprocessing/") || absl::StrContains(file, "/billiard/");
+  if (ours && (absl::EndsWith(file, "/queues.py") || absl::EndsWith(file, "/connection.py")) &&
+      IsOneOf(function, {"get", "get_payload", "recv", "recv_bytes", "_recv", "_recv_bytes", "recv_payload"}))
+    return GrowthKind::kReceived;
+  return std::nullopt;
+}
+
+}  // namespace
+
+GrowthKind KindOf(const RunModel& model, const GrowthSite& site) {
+  for (const int frame : site.frames) {
+    if (const std::optional<GrowthKind> kind = KindOf(model.frames[frame])) return *kind;
+  }
+  return GrowthKind::kOther;
+}
+
+std::optional<Unpickled> UnpickledIn(const RunModel& model, const ProcessModel& process, uint64_t fresh_bytes) {
+  if (process.growth.empty() || !process.counts.zero_fills()) return std::nullopt;
+  std::map<GrowthKind, uint64_t> pages;
+  for (const auto& [site, growth] : process.growth) pages[KindOf(model, model.growth_sites[site])] += growth.pages;
+  const uint64_t page_bytes = model.info.page_bytes;
+  const uint64_t touched = *process.counts.zero_fills() * page_bytes;
+  uint64_t sampled = 0;
+  for (const auto& [kind, some] : pages) sampled += some;
+  // A forked process is sampled from its first page on: what has no sample yet is like the rest. Of another one, what
+  // came before its Python was known is not.
+  const uint64_t whole = process.execed ? touched : sampled * page_bytes;
+  const double share = static_cast<double>(pages[GrowthKind::kReceived]) * page_bytes / std::max<uint64_t>(whole, 1);
+  const uint64_t received = SaturatingCast(std::min(share, 1.0) * touched);
+  const uint64_t at_start = std::min(pages[GrowthKind::kUnpickledAtStart] * page_bytes, fresh_bytes);
+  const uint64_t others = SaturatingSubtract(touched, received);
+  return Unpickled{.at_start = at_start, .received = std::min(received, SaturatingSubtract(fresh_bytes, others))};
+}
+
+bool IsPickling(const RunModel& model, const CopySite& copy_site) {
+  return std::any_of(copy_site.frames.begin(), copy_site.frames.end(), [&](int number) {
+    const Frame& frame = model.frames[number];
+    return absl::EndsWith(frame.file, "/reduction.py") &&
+           (frame.function.ends_with("dumps") || frame.function.ends_with("dump"));
+  });
+}
+
+std::optional<Culprit> CulpritOf(const RunModel& model, const ProcessModel& process, const Rise& rise) {
+  if (rise.zero_fills == 0 || rise.zero_fills > kMostChurn * rise.pages) return std::nullopt;
+  std::map<ProgramLine, uint64_t> lines;
+  uint64_t all = 0;
+  for (const auto& [site, growth] : process.growth) {
+    const uint64_t pages = growth.PagesSince(rise.begin);
+    lines[LineOf(model, model.growth_sites[site].frames)] += pages;
+    all += pages;
+  }
+  const auto most =
+      std::max_element(lines.begin(), lines.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (all == 0 || most->first.frame.file.empty() || most->second < kMostOfIt * all) return std::nullopt;
+  return Culprit{.frame = most->first.frame,
+                 .via = most->first.via,
+                 .share = static_cast<double>(most->second) / std::max<uint64_t>(all, 1)};
+}
+
+}  // namespace cowprof

@@ -1,0 +1,44 @@
+// What a process's new memory was touched first for, by a sample of the stacks at first touches: received through
+// pickle, imported, or at a line of the program. Pure.
+#ifndef COWPROF_MODEL_JUDGE_GROWTH_H_
+#define COWPROF_MODEL_JUDGE_GROWTH_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "model/estimate/memory_series.h"
+#include "model/facts/run_model.h"
+#include "model/judge/diagnosis.h"
+
+namespace cowprof {
+
+enum class GrowthKind {
+  kOther,
+  kImported,          // by the import system, or by running the main module once more (spawn)
+  kUnpickledAtStart,  // spawn, forkserver, loky: what the process was started with. It lives as long as the process
+  kReceived,          // from a queue or pipe of multiprocessing: tasks and their arguments
+};
+GrowthKind KindOf(const RunModel& model, const GrowthSite& site);
+
+// Of the new memory that a process holds, what was unpickled. Bytes.
+struct Unpickled {
+  uint64_t at_start = 0;
+  // Only what can't be anything else: the part that is left if all other new pages that the process ever touched are
+  // still there.
+  uint64_t received = 0;
+};
+// `fresh_bytes`: that it holds. nullopt: its stacks were not sampled.
+std::optional<Unpickled> UnpickledIn(const RunModel& model, const ProcessModel& process, uint64_t fresh_bytes);
+
+// Whether a copy was made while multiprocessing pickled something to send it.
+bool IsPickling(const RunModel& model, const CopySite& copy_site);
+
+// Returns the line of the program where most of the memory of a rise was touched first. nullopt: the stacks were not
+// sampled, no line has half of it, or the process touched so many more new pages than it kept that the line may have
+// freed its own.
+std::optional<Culprit> CulpritOf(const RunModel& model, const ProcessModel& process, const Rise& rise);
+
+}  // namespace cowprof
+
+#endif  // COWPROF_MODEL_JUDGE_GROWTH_H_
