@@ -240,6 +240,10 @@ int OpenSinks(const ProcFs& proc, pid_t target, Recording* recording) {
   info.started = absl::Now() - (BootTime() - recording->start);  // t = 0 was before the probes were loaded
   info.interval = options.interval;
   info.started_target = recording->program.has_value();
+  if (stat.ok()) {
+    const absl::Duration born = absl::Nanoseconds(static_cast<int64_t>(stat->start_ns()));
+    info.target_age = std::max(recording->start - born, absl::ZeroDuration());
+  }
   info.command = info.started_target ? absl::StrJoin(options.program, " ") : proc.ReadCommandLine(target);
   if (info.command.empty() && stat.ok()) info.command = stat->comm;
   info.limits = Limits(proc).Read(target);

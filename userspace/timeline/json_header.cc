@@ -23,7 +23,7 @@ std::string EncodeHeader(const RunInfo& info) {
   }
   Json limits = Json::array();
   for (const LimitSample& limit : info.limits) limits.push_back(EncodeLimit(limit));
-  const Json header = {
+  Json header = {
       {"tool", {{"name", "cowprof"}, {"version", info.version}}},
       {"host",
        {{"kernel", info.kernel}, {"page_bytes", info.page_bytes}, {"cpus", info.cpus}, {"copy_ns", info.copy_ns}}},
@@ -38,6 +38,7 @@ std::string EncodeHeader(const RunInfo& info) {
       {"limits", std::move(limits)},
       {"columns", NamesOfColumns()},
   };
+  if (info.target_age) header["target"]["age_seconds"] = absl::ToDoubleSeconds(*info.target_age);
   return absl::StrCat("{\"schema\":\"", kSchemaPrefix, kTimelineSchema, "\",\"header\":", Dump(header),
                       ",\"records\":[");
 }
@@ -75,6 +76,8 @@ absl::StatusOr<RunInfo> DecodeHeader(absl::string_view document_start) {
                   .target = {NumberOf<pid_t>(target, "pid"), NumberOf<uint64_t>(target, "start_ns")},
                   .command = TextOf(target, "command"),
                   .started_target = BoolOf(target, "started_by_cowprof")};
+  if (target.contains("age_seconds"))
+    info.target_age = absl::Seconds(std::max(NumberOf<double>(target, "age_seconds"), 0.0));
   absl::ParseTime(absl::RFC3339_full, TextOf(header, "started"), &info.started, nullptr);
   for (const Json& rung : ListOf(plan, "rejected")) {
     if (rung.is_object())

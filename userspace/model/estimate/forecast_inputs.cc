@@ -121,13 +121,17 @@ void Remember(const Sample& sample, const RunModel& model, ForecastInputs* input
     ++workers;
     workers_bytes += process.private_bytes.value_or(0);
   });
+  inputs->start_up.Learn(model);
+  const double started = inputs->start_up.anonymous_bytes(), started_shm = inputs->start_up.shared_bytes();
+  fresh -= started;
   inputs->beyond_copies.resize(model.limits.size());
   inputs->earlier_peaks.resize(model.limits.size());
   for (size_t i = 0; i < model.limits.size(); ++i) {
     const LimitSample& limit = model.limits[i].now;
-    if (limit.kind == LimitKind::kShm) fresh += limit.used;
-    AppendPoint({t, static_cast<double>(limit.used) - (IsMemory(limit.kind) ? living_copies : 0)},
-                &inputs->beyond_copies[i]);
+    const bool shm = limit.kind == LimitKind::kShm;
+    const double explained = IsMemory(limit.kind) ? living_copies + started + started_shm : shm ? started_shm : 0;
+    if (shm) fresh += limit.used - started_shm;
+    AppendPoint({t, limit.used - explained}, &inputs->beyond_copies[i]);
   }
   AppendPoint({t, copied}, &inputs->copied_bytes);
   AppendPoint({t, fresh}, &inputs->new_bytes);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "model/estimate/robust_slope.h"
+#include "model/estimate/start_up.h"
 #include "model/estimate/working_set_estimator.h"
 #include "model/facts/run_model.h"
 
@@ -16,12 +17,14 @@ namespace cowprof {
 
 struct ForecastInputs {
   Series copied_bytes;  // by all processes, ended ones too: never falls
-  Series new_bytes;     // anonymous memory of living processes beyond what each had when first seen, plus shared memory
-  // Use of each limit (indexed like RunModel::limits) beyond what living processes have copied, which is charged to
-  // host and cgroup. A worker that ends takes its copies out of both.
+  // Anonymous memory of living processes beyond what each had when first seen and took by starting, plus shared memory.
+  Series new_bytes;
+  // Use of each limit (indexed like RunModel::limits) beyond what living processes have copied and took by starting,
+  // which is charged to host and cgroup. A worker that ends takes both out again.
   std::vector<Series> beyond_copies;
   std::vector<uint64_t> earlier_peaks;       // of the use of each limit while earlier generations lived
   std::map<int, WorkingSetEstimator> pools;  // by address space
+  StartUp start_up;
 
   // Generations: workers that are forked, live and end together, such as those of an epoch.
   int generations = 0;                                      // that have ended, and were followed by another

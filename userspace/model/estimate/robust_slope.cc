@@ -37,9 +37,9 @@ Slope SlopeOfAll(const Series& series, double floor) {
   const double best = Quantile(slopes, 0.5), elapsed = series.back().t - series.front().t;
   const auto first_rise = std::upper_bound(slopes.begin(), slopes.end(), 0.0);
   const double rising = static_cast<double>(slopes.end() - first_rise) / slopes.size();
-  // Two points are a single rise, which may be anything: it has to be a large one.
+  // Two points are a single rise, which may be anything, and a step that took a moment leaves a few more.
   const bool few = series.size() < kFewPoints;
-  if (best <= 0 || best * elapsed < (series.size() == 2 ? 4 * floor : floor)) return {};
+  if (best <= 0 || series.size() < 3 || best * elapsed < (few ? 4 * floor : floor)) return {};
   if (rising < (few ? kAllRise : kMostRise)) return {};
   const Series later(series.begin() + series.size() / 2, series.end());
   const double now = few ? slopes.front() : Quantile(SortedSlopes(later), 0.5);
@@ -92,6 +92,15 @@ Slope SlopeOf(const Series& series, double floor) {
       return slope;
   }
   return SlopeOfAll(LaterHalf(series), floor);
+}
+
+double RisenFor(const Series& series, double per_second) {
+  double seconds = 0;
+  for (const Point& point : series) {
+    const double before = series.back().t - point.t;
+    if (before > seconds && series.back().value - point.value >= per_second / 2 * before) seconds = before;
+  }
+  return seconds;
 }
 
 double ValueAt(const Series& series, double t) {

@@ -25,6 +25,9 @@ struct Slope {
 // Returns how fast the series rises now. `floor`: a smaller rise within the time examined does not count.
 Slope SlopeOf(const Series& series, double floor);
 
+// Returns for how many seconds the series has risen, up to its end, at half of `per_second` or more on average.
+double RisenFor(const Series& series, double per_second);
+
 // Interpolates the value at time t; outside the series, returns its first or last value.
 double ValueAt(const Series& series, double t);
 

@@ -215,8 +215,10 @@ struct RunInfo {
   Exactness exactness = Exactness::kUnavailable;
   std::vector<RejectedRung> rejected;
   ProcessId target;
-  std::string command;              // of the target
-  bool started_target = false;      // `cowprof -- CMD`, as opposed to --attach
+  std::string command;          // of the target
+  bool started_target = false;  // `cowprof -- CMD`, as opposed to --attach
+  // How long the target had lived at t = 0; absent: not known (recordings before this field).
+  std::optional<absl::Duration> target_age;
   std::vector<LimitSample> limits;  // of the target, at the start
   bool operator==(const RunInfo&) const = default;
 };

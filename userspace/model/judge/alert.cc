@@ -19,9 +19,6 @@ namespace {
 constexpr double kFloor = 0.27, kFloorOfOthers = 0.5;
 // Loading a data set before there is any worker is a ramp, too, but not a leak.
 constexpr double kLoadingFloor = 0.8;
-constexpr uint64_t kLoadedPages = 256;  // a smaller rise is not loading; an interpreter that waits gets fewer
-// A target that loads waits for its disk now and then.
-constexpr absl::Duration kPauseOfLoad = absl::Seconds(3);
 constexpr double kHysteresis = 0.05;  // of the limit, below the ratio of the alert
 constexpr double kMostlyCopies = 0.75, kMostlyLeaving = 0.5;
 constexpr absl::Duration kLeastHold = absl::Milliseconds(50), kRatioHold = absl::Seconds(2),
@@ -46,12 +43,7 @@ bool IsPast(const LimitSample& limit, const UsageRamp& ramp, double floor) {
   return limit.used >= floor * bound && ramp.gained() >= floor * (bound - ramp.base());
 }
 
-// What was copied since the climb began, and what processes other than the target could still copy: the last holder of
-// a page, usually the target, takes it over.
-struct Copies {
-  double done_bytes = 0, left_bytes = 0;
-};
-
+// What processes other than the target could still copy: the last holder of a page, usually the target, takes it over.
 double CopiesLeft(const RunModel& model) {
   double bytes = 0;
   for (const ProcessModel& process : model.processes) {
@@ -60,26 +52,16 @@ double CopiesLeft(const RunModel& model) {
   return bytes;
 }
 
-// Copies are bounded: if all that could still be copied fits, they meet no limit. If it does not fit, the forecast
-// knows the shape of what is left; if it has no opinion, the straight line stands.
-std::optional<absl::Duration> TimeLeft(const LimitSample& limit, const UsageRamp& ramp, const Copies& copies,
-                                       const Forecast& forecast) {
-  const absl::Duration straight = StraightEta(limit, ramp);
-  if (straight == absl::InfiniteDuration()) return std::nullopt;
-  const double share = ramp.gained() > 0 ? std::min(copies.done_bytes / ramp.gained(), 1.0) : 0;
-  if (!IsMemory(limit.kind) || share == 0) return straight;
-  const double unbounded = share > kMostlyCopies ? 0 : (1 - share) * ramp.rate();
-  const double copied_by_then = absl::ToDoubleSeconds(straight) * (ramp.rate() - unbounded);
-  if (copied_by_then > copies.left_bytes) {
-    if (unbounded <= 0) return std::nullopt;
-    return absl::Seconds((Left(limit) - copies.left_bytes) / unbounded);
-  }
-  if (unbounded > 0) return straight;
-  const auto same = [&](const LimitForecast& one) { return one.now.key() == limit.key(); };
-  const auto found = std::find_if(forecast.limits.begin(), forecast.limits.end(), same);
-  if (found == forecast.limits.end() || found->outlook == Outlook::kUnknown) return straight;
-  return found->outlook == Outlook::kSafe ? std::nullopt : found->eta;
+// The page map shows copies only when a sweep is done. Until then, what nobody's new memory explains may be copies.
+double CopiedSince(double gained, const TopContributor& top_contributor, double copies_left, const RunModel& model) {
+  const double counted = top_contributor.copied_bytes;
+  if (model.info.exactness != Exactness::kPageMap) return std::min(counted, gained);
+  const double unexplained = std::clamp(gained - top_contributor.gained_bytes, 0.0, copies_left);
+  return std::min(counted + unexplained, gained);
 }
+
+// Share of what was gained that is not copies.
+double NewShare(double gained, double copied) { return gained > 0 ? 1 - std::min(copied / gained, 1.0) : 0; }
 
 }  // namespace
 
@@ -163,23 +145,46 @@ absl::Duration AlertWatch::next_look() const {
   return t_ + std::clamp(left / 20, kLeastLookGap, kLookGap);
 }
 
-void AlertWatch::LearnWorkers(const Sample& sample, const RunModel& model) {
-  const auto worker = std::find_if(model.processes.begin(), model.processes.end(),
-                                   [](const ProcessModel& process) { return process.role == Role::kWorker; });
-  if (worker != model.processes.end() && !std::exchange(workers_, true)) {
-    loading_ = false;
-    for (Watched& watched : watched_) watched.ramp.StartAt(worker->started);
+// A start-up ends by itself, and looks like a leak until then: a program that has just begun is left to the ratio.
+// Where the target had no worker for longer than that, most of the limit has to be gone.
+bool AlertWatch::IsStartUp(const Watched& watched, const TopContributor& top_contributor, const RunModel& model) const {
+  if (start_up_.target_begins()) return true;
+  const ProcessModel* process = model.Find(top_contributor.index);
+  if (IsMemory(watched.now.kind) && process != nullptr && start_up_.begins(*process, model)) return true;
+  return start_up_.target_loads() && !IsPast(watched.now, watched.ramp, kLoadingFloor);
+}
+
+// Copies are bounded by what is still shared. If that fits, only what grows besides can meet the limit: it has to be a
+// trend by the same measure as a ramp without copies (kFloor), since workers allocate memory as they start, too. If it
+// does not fit, the forecast knows the shape of what is left; if it has no opinion, the straight line stands.
+std::optional<absl::Duration> AlertWatch::TimeLeft(const Watched& watched, const TopContributor& top_contributor,
+                                                   const RunModel& model, const Forecast& forecast) const {
+  const LimitSample& limit = watched.now;
+  const UsageRamp& ramp = watched.ramp;
+  const absl::Duration straight = StraightEta(limit, ramp);
+  if (straight == absl::InfiniteDuration()) return std::nullopt;
+  const double gained = ramp.gained(), copies_left = CopiesLeft(model), room = Left(limit);
+  const double copied = CopiedSince(gained, top_contributor, copies_left, model);
+  if (!IsMemory(limit.kind) || copied <= 0) return straight;
+  double new_share = NewShare(gained, copied);
+  if (last_held_ != nullptr) {
+    // Lately; what came before may have been the start.
+    const TopContributor lately = TopContributorOf(limit.kind, 0, {*last_held_, last_tick_}, model);
+    if (lately.gained_bytes > 0) new_share = std::min(new_share, NewShare(lately.gained_bytes, lately.copied_bytes));
   }
-  if (model.target() == nullptr || model.info.started_target) return;
-  const Count pages = model.target()->proc.anon_pages;
-  if (pages && (!target_pages_ || *pages > *target_pages_ + kLoadedPages)) {
-    target_pages_ = pages;
-    rose_ = sample.t;
+  const double new_rate = new_share < 1 - kMostlyCopies ? 0 : new_share * ramp.rate();
+  const double room_for_new = std::max(room - copies_left, 0.0), gained_new = gained - copied;
+  const bool trend = new_rate > 0 && gained_new >= kFloor * (gained_new + room_for_new);
+  if (copies_left < room) {
+    if (!trend) return std::nullopt;
+    const double copied_by_then = absl::ToDoubleSeconds(straight) * (ramp.rate() - new_rate);
+    return copied_by_then <= copies_left ? straight : absl::Seconds(room_for_new / new_rate);
   }
-  if (loading_ && target_pages_ && sample.t - rose_ >= kPauseOfLoad) {
-    loading_ = false;
-    for (Watched& watched : watched_) watched.ramp.StartAt(sample.t);
-  }
+  if (new_rate > 0 && gained_new >= kFloor * (*limit.limit - ramp.base())) return straight;
+  const auto same = [&](const LimitForecast& one) { return one.now.key() == limit.key(); };
+  const auto found = std::find_if(forecast.limits.begin(), forecast.limits.end(), same);
+  if (found == forecast.limits.end() || found->outlook == Outlook::kUnknown) return straight;
+  return found->outlook == Outlook::kSafe ? std::nullopt : found->eta;
 }
 
 std::vector<Alert> AlertWatch::Judge(const Sample& sample, const RunModel& model, const Forecast& forecast) {
@@ -187,7 +192,9 @@ std::vector<Alert> AlertWatch::Judge(const Sample& sample, const RunModel& model
   std::vector<Alert> alerts;
   if (!settings_.any() || sample.limits.empty()) return alerts;  // the target is gone, and its limits with it
   for (const LimitSample& limit : sample.limits) Observe(t_, limit);
-  LearnWorkers(sample, model);
+  if (const std::optional<absl::Duration> loaded = start_up_.Learn(model)) {
+    for (Watched& watched : watched_) watched.ramp.StartAt(*loaded);
+  }
   for (auto watched = watched_.begin(); watched != watched_.end();) {
     const auto is_it = [&](const LimitSample& one) { return one.key() == watched->now.key(); };
     const bool gone = std::none_of(sample.limits.begin(), sample.limits.end(), is_it);
@@ -214,7 +221,7 @@ void AlertWatch::JudgeLimit(bool gone, const RunModel& model, const Forecast& fo
       alert.eta = eta;
       alert.index = top_contributor.index;
       alert.cause = top_contributor.cause;
-      alert.advice = AlertAdvice(alert);
+      alert.advice = AlertAdvice(alert, model);
     }
     alert.text = AlertText(alert, ramp.rate(), model);
     alerts->push_back(std::move(alert));
@@ -226,20 +233,20 @@ void AlertWatch::JudgeLimit(bool gone, const RunModel& model, const Forecast& fo
     say(which, std::nullopt, {}, /*over=*/true);
   }
   const bool ratio = !watched->ratio.raised && RatioHeld(*watched, t_);
-  const bool eta = !watched->eta.raised && EtaHeld(*watched, t_) && (!loading_ || IsPast(limit, ramp, kLoadingFloor));
+  const bool eta = !watched->eta.raised && EtaHeld(*watched, t_);
   if (gone || (!ratio && !eta)) return;
   const std::vector<Held> nothing;
   const TopContributor top_contributor =
       TopContributorOf(limit.kind, ramp.gained(), {watched->then ? *watched->then : nothing, last_tick_}, model);
-  const std::optional<absl::Duration> left =
-      TimeLeft(limit, ramp, {top_contributor.copied_bytes, CopiesLeft(model)}, forecast);
+  const std::optional<absl::Duration> left = TimeLeft(*watched, top_contributor, model, forecast);
   // A process's end is reported before its memory is given back (seen on Linux 6.18; older kernels report it after
   // exit_mm()): memory that is leaving meets no limit, unless the others make up for it. The next tick knows what is
   // left.
   const double much = kMostlyLeaving * ramp.gained();
   const bool leaving =
       IsMemory(limit.kind) && top_contributor.leaving_bytes >= much && top_contributor.gained_bytes <= much;
-  if (eta && !leaving && left && *left <= *settings_.of(limit.kind).eta) {
+  if (eta && !leaving && !IsStartUp(*watched, top_contributor, model) && left &&
+      *left <= *settings_.of(limit.kind).eta) {
     watched->eta.raised = true;
     say(AlertRule::kEta, left, top_contributor, /*over=*/false);
   }

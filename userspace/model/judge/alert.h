@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "model/estimate/start_up.h"
 #include "model/estimate/usage_ramp.h"
 #include "model/facts/sample.h"
 #include "model/judge/top_contributor.h"
@@ -81,7 +82,9 @@ class AlertWatch {
   bool RatioHeld(const Watched& watched, absl::Duration t) const;
   bool EtaHeld(const Watched& watched, absl::Duration t) const;
   bool IsDue(const Watched& watched, absl::Duration t) const;
-  void LearnWorkers(const Sample& sample, const RunModel& model);
+  bool IsStartUp(const Watched& watched, const TopContributor& top_contributor, const RunModel& model) const;
+  std::optional<absl::Duration> TimeLeft(const Watched& watched, const TopContributor& top_contributor,
+                                         const RunModel& model, const Forecast& forecast) const;
   void JudgeLimit(bool gone, const RunModel& model, const Forecast& forecast, Watched* watched,
                   std::vector<Alert>* alerts);
 
@@ -89,11 +92,7 @@ class AlertWatch {
   std::vector<Watched> watched_;
   std::shared_ptr<const std::vector<Held>> last_held_;  // at the last tick
   absl::Duration t_, last_tick_, next_ask_, ask_gap_;
-  // The target still loads its data set: there was no worker yet. An attached target counts as loaded, too, once it has
-  // stood still for a while.
-  bool loading_ = true, workers_ = false;
-  Count target_pages_;
-  absl::Duration rose_;
+  StartUp start_up_;
 };
 
 }  // namespace cowprof

@@ -18,6 +18,12 @@ constexpr uint64_t kLeastSamples = 8;
 constexpr double kNoise = 4 << 20;                               // bytes; a worker that only starts usually copies less
 constexpr double kNoticeable = 0.005, kNoticeableOfHost = 0.05;  // of a limit: a smaller rise is not a trend
 constexpr double kHorizon = 7 * 24 * 3600;                       // seconds; anything longer counts as never
+// A rise is extrapolated no further than this many times as long as it has been seen: what has lasted for two seconds
+// says nothing about the next hour. Start-ups and steps end.
+constexpr double kReach = 30;
+// Workers copy some MiB by starting. Where their pages are not known yet, copies are taken to go on once they took this
+// share of what was free.
+constexpr double kTellingShare = 0.1;
 constexpr double kVague = 2;  // a plateau whose high estimate exceeds the low one by more than this factor is not
                               // reported
 // Workers that have all but stopped copying for long will not resume, whatever the place of their pages suggests: at
@@ -30,6 +36,7 @@ struct Copies {
   bool known = false;
   bool sequential = false;
   double private_bytes = 0, shared_bytes = 0;  // of the workers: what they own, and what they could still copy
+  double copied_bytes = 0;                     // by them
   Estimate rest;                               // bytes
   double rate = 0;                             // bytes per second, lately
   double stretch = 3;                          // see PoolEstimate
@@ -55,6 +62,7 @@ Copies CopiesOf(const RunModel& model, const ForecastInputs& inputs) {
     const double copied = process.counts.copies.value_or(0) * page_bytes;
     copies.private_bytes += process.private_bytes.value_or(0);
     copies.shared_bytes += shared;
+    copies.copied_bytes += copied;
     began = std::min(began, absl::ToDoubleSeconds(process.started));
     const auto pool = inputs.pools.find(process.space);
     const bool known = pool != inputs.pools.end() && pool->second.estimate();
@@ -157,9 +165,10 @@ Outlook OutlookOf(const LimitForecast& limit, bool known, bool early) {
 
 // What the forecast of a limit needs besides its sample.
 struct LimitInputs {
-  Slope slope;         // of its use beyond copies
-  double earlier = 0;  // peak of its use while earlier generations lived
-  bool early = false;  // too few samples for a trend
+  Slope slope;               // of its use beyond copies
+  double risen_seconds = 0;  // for which it has had about that slope
+  double earlier = 0;        // peak of its use while earlier generations lived
+  bool early = false;        // too few samples for a trend, or the target is starting
 };
 
 LimitForecast ForecastOfLimit(const LimitSample& now, const LimitInputs& inputs, const Copies& copies, bool sawtooth) {
@@ -177,9 +186,17 @@ LimitForecast ForecastOfLimit(const LimitSample& now, const LimitInputs& inputs,
     return rate > 0 ? std::numeric_limits<double>::infinity() : std::max(used + more, earlier);
   };
   forecast.peak = {peak(slope.low, rest.low), peak(slope.best, rest.best), peak(slope.high, rest.high)};
-  forecast.eta = Time(TimeToFill(copies, rest.best, slope.best, room));
-  forecast.eta_earliest = Time(TimeToFill(copies, rest.high, slope.high, room));
-  forecast.outlook = OutlookOf(forecast, copies.known, inputs.early);
+  const bool telling = copies.known || copies.copied_bytes >= kTellingShare * (room + copies.copied_bytes);
+  const auto eta = [&](double more, double rate) {
+    if (!telling) more = 0;
+    const std::optional<double> seconds = TimeToFill(copies, more, rate, room);
+    const bool too_far = seconds && rate > 0 && *seconds > kReach * inputs.risen_seconds;
+    return Time(too_far ? TimeToFill(copies, more, 0, room) : seconds);
+  };
+  forecast.eta = eta(rest.best, slope.best);
+  forecast.eta_earliest = eta(rest.high, slope.high);
+  if (forecast.eta) forecast.per_second = slope.best + (rest.best > 0 && telling ? copies.rate : 0);
+  forecast.outlook = OutlookOf(forecast, copies.known && slope.best <= 0, inputs.early);
   return forecast;
 }
 
@@ -190,9 +207,13 @@ std::vector<LimitForecast> ForecastLimits(const RunModel& model, const ForecastI
     const LimitSample& now = model.limits[i].now;
     if (now.limit.value_or(0) == 0) continue;
     if (i >= inputs.beyond_copies.size()) break;  // nothing is remembered about it
-    const LimitInputs of_limit = {.slope = SlopeOf(inputs.beyond_copies[i], FloorOf(now, target_grows)),
-                                  .earlier = static_cast<double>(inputs.earlier_peaks[i]),
-                                  .early = model.samples < kLeastSamples};
+    const bool starting = inputs.start_up.target_begins();
+    LimitInputs of_limit = {.earlier = static_cast<double>(inputs.earlier_peaks[i]),
+                            .early = model.samples < kLeastSamples || starting};
+    // Descriptors, inodes and address space that a program takes by starting can't be told from what it leaks.
+    if (!starting || IsMemory(now.kind) || now.kind == LimitKind::kShm)
+      of_limit.slope = SlopeOf(inputs.beyond_copies[i], FloorOf(now, target_grows));
+    of_limit.risen_seconds = RisenFor(inputs.beyond_copies[i], of_limit.slope.best);
     limits.push_back(ForecastOfLimit(now, of_limit, copies, BelowEarlier(copies, inputs)));
   }
   return limits;
@@ -265,6 +286,10 @@ Forecast ForecastOf(const RunModel& model, const ForecastInputs& inputs) {
   forecast.unbounded_bytes_per_second = NewMemory(copies, model, inputs);
   forecast.workers_bytes = SaturatingCast(copies.private_bytes);
   forecast.ended = model.target() != nullptr && model.target()->ended;
+  const Totals workers = SumOf(model, /*living_only=*/true, /*workers_only=*/true);
+  forecast.living_workers = workers.processes;
+  forecast.workers_known = workers.memory_known;
+  forecast.reached_bytes = model.workers_peak.bytes;
   forecast.forked = SumOf(model, /*living_only=*/false, /*workers_only=*/true).processes > 0;
   if (model.target() != nullptr && !forecast.ended)
     forecast.next_worker_bytes = model.target()->proc.anon_pages.value_or(0) * model.info.page_bytes;
@@ -277,6 +302,7 @@ Forecast ForecastOf(const RunModel& model, const ForecastInputs& inputs) {
     if (model.samples >= kLeastSamples && (copies.known || BelowEarlier(copies, inputs))) {
       const bool vague = plateau.high > kVague * plateau.low;
       if (!vague) forecast.plateau_bytes = plateau;
+      forecast.plateau_of_earlier = !vague && BelowEarlier(copies, inputs);
       forecast.shape = forecast.unbounded_bytes_per_second > 0 ? Shape::kUnbounded
                        : copied                                ? Shape::kBounded
                                                                : Shape::kFlat;

@@ -35,6 +35,7 @@ struct LimitForecast {
   Estimate peak;                      // most that will be used, in the limit's unit; infinite if growth is unbounded
   std::optional<absl::Duration> eta;  // from now until it is met, by the best estimate; absent: it is not met
   std::optional<absl::Duration> eta_earliest;  // by the high estimate
+  double per_second = 0;                       // at which it fills now, in the limit's unit; 0: it does not
   Outlook outlook = Outlook::kUnknown;
   bool operator==(const LimitForecast&) const = default;
 };
@@ -43,10 +44,14 @@ struct Forecast {
   std::optional<Shape> shape;  // absent: too little was seen
   // Bytes, of all living processes together; the ceiling is what they own plus all that they could still copy.
   uint64_t private_bytes = 0, still_shared_bytes = 0, ceiling_bytes = 0;
-  uint64_t workers_bytes = 0;                   // private to the living workers
-  uint64_t next_worker_bytes = 0;               // what one more worker, forked now, could copy of the target at most
-  bool forked = false;                          // a worker was seen
+  uint64_t workers_bytes = 0;      // private to the living workers
+  uint64_t next_worker_bytes = 0;  // what one more worker, forked now, could copy of the target at most
+  bool forked = false;             // a worker was seen
+  uint64_t living_workers = 0;
+  bool workers_known = false;                   // the private memory of at least one living worker is known
+  uint64_t reached_bytes = 0;                   // most that the workers owned together so far
   std::optional<Estimate> plateau_bytes;        // what the workers will own together; absent: can't be told yet
+  bool plateau_of_earlier = false;              // `plateau_bytes` is what earlier workers reached
   std::optional<Estimate> plateau_eta_seconds;  // from now until 95 % of what is still to come was copied
   double unbounded_bytes_per_second = 0;        // new memory and shared memory
   bool ended = false;                           // the target has ended: figures are what was reached

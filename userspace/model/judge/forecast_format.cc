@@ -24,8 +24,7 @@ std::string LimitPart(const Forecast& forecast) {
   if (forecast.nearest_limit < 0) return "";
   const LimitForecast* limit = &forecast.limits[forecast.nearest_limit];
   const std::string what = FormatLimit(limit->now), bound = Figure(limit->now, *limit->now.limit);
-  if (limit->eta)
-    return absl::StrCat("; ", what, " (", bound, ") full in about ", About(absl::ToDoubleSeconds(*limit->eta)));
+  if (limit->eta) return absl::StrCat("; ", FormatLimitEta(*limit, /*with_bound=*/true));
   // The outlook is that of this limit, not the overall one.
   const char* outlook = NameOf(limit->outlook);
   if (!forecast.shape && limit->outlook == Outlook::kUnknown) return "";
@@ -36,36 +35,46 @@ std::string LimitPart(const Forecast& forecast) {
                       "): ", outlook);
 }
 
-std::string ShapePart(const Forecast& forecast) {
-  if (!forecast.shape) return "too early to tell how far it grows";
-  const std::string height = forecast.plateau_bytes ? HumanBytes(SaturatingCast(forecast.plateau_bytes->best))
-                                                    : HumanBytes(forecast.private_bytes);
-  if (forecast.ended) return absl::StrCat("the workers reached ", height, " of their own");
-  if (!forecast.forked && forecast.shape == Shape::kFlat)
-    return absl::StrCat("no worker yet: each can cost up to ", HumanBytes(forecast.next_worker_bytes));
-  if (forecast.forked && forecast.workers_bytes == 0)
-    return absl::StrCat("no worker is alive; earlier ones reached ", height);
-  switch (*forecast.shape) {
-    case Shape::kFlat:
-      return absl::StrCat("flat: the workers own ", height);
-    case Shape::kUnbounded:
-      return absl::StrCat("grows by ", HumanBytes(SaturatingCast(forecast.unbounded_bytes_per_second)),
-                          "/s without bound (new memory)");
-    case Shape::kBounded:
-      break;
-  }
+std::string Bytes(double bytes) { return HumanBytes(SaturatingCast(bytes)); }
+
+std::string BoundedPart(const Forecast& forecast) {
   if (!forecast.plateau_bytes)
-    return absl::StrCat("copies what it reads; how much is not known yet, at most ",
+    return absl::StrCat("copies what it reads; how much is not known yet, all processes together at most ",
                         HumanBytes(forecast.ceiling_bytes));
-  if (!forecast.plateau_eta_seconds) return absl::StrCat("plateaus at ", height);
-  return absl::StrCat("plateaus at ", height, " in about ", About(forecast.plateau_eta_seconds->best));
+  std::string text = absl::StrCat("plateaus at ", Bytes(forecast.plateau_bytes->best));
+  if (forecast.plateau_eta_seconds) absl::StrAppend(&text, " in about ", About(forecast.plateau_eta_seconds->best));
+  if (forecast.plateau_of_earlier) absl::StrAppend(&text, ", as earlier workers did");
+  return text;
+}
+
+std::string ShapePart(const Forecast& forecast) {
+  if (forecast.ended && !forecast.forked) return "no worker was seen";
+  if (forecast.ended && forecast.shape)
+    return absl::StrCat("the workers reached ", HumanBytes(forecast.reached_bytes), " of their own");
+  if (!forecast.shape) return "too early to tell how far it grows";
+  if (*forecast.shape == Shape::kUnbounded)
+    return absl::StrCat("grows by ", Bytes(forecast.unbounded_bytes_per_second), "/s, no end in sight (new memory)");
+  if (!forecast.forked && forecast.shape == Shape::kFlat) {
+    const uint64_t each = forecast.next_worker_bytes;
+    return absl::StrCat("no worker yet", each > 0 ? absl::StrCat(": each can cost up to ", HumanBytes(each)) : "");
+  }
+  if (forecast.forked && forecast.living_workers == 0)
+    return absl::StrCat("no worker is alive; earlier ones reached ", HumanBytes(forecast.reached_bytes));
+  if (forecast.living_workers > 0 && !forecast.workers_known) return "what the workers own is not known";
+  if (*forecast.shape == Shape::kBounded) return BoundedPart(forecast);
+  return absl::StrCat("flat: the workers own ", HumanBytes(forecast.workers_bytes));
 }
 
 }  // namespace
 
-std::string SentenceOf(const Forecast& forecast) {
-  return absl::StrCat(ShapePart(forecast), forecast.sawtooth && !forecast.ended ? ", as earlier workers did" : "",
-                      LimitPart(forecast));
+std::string FormatLimitEta(const LimitForecast& limit, bool with_bound) {
+  const std::string bound = with_bound ? absl::StrCat(" (", Figure(limit.now, *limit.now.limit), ")") : "";
+  const double seconds = absl::ToDoubleSeconds(limit.eta.value_or(absl::ZeroDuration()));
+  if (seconds <= 0) return absl::StrCat(FormatLimit(limit.now), bound, " full");
+  const std::string rate = limit.per_second >= 1 ? absl::StrCat(" at ", Figure(limit.now, limit.per_second), "/s") : "";
+  return absl::StrCat(FormatLimit(limit.now), bound, " full in about ", About(seconds), rate);
 }
+
+std::string SentenceOf(const Forecast& forecast) { return absl::StrCat(ShapePart(forecast), LimitPart(forecast)); }
 
 }  // namespace cowprof

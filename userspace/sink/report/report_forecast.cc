@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "model/format.h"
+#include "model/judge/forecast_format.h"
 #include "model/saturating.h"
 #include "timeline/json_limits.h"
 
@@ -25,6 +26,7 @@ Json LimitJson(const LimitForecast& limit) {
   json["peak"] = {{"low", Whole(limit.peak.low)}, {"best", Whole(limit.peak.best)}, {"high", Whole(limit.peak.high)}};
   json["eta_seconds"] = Seconds(limit.eta);
   json["eta_earliest_seconds"] = Seconds(limit.eta_earliest);
+  json["per_second"] = limit.per_second;
   json["verdict"] = NameOf(limit.outlook);
   return json;
 }
@@ -58,13 +60,8 @@ Json ForecastJson(const Forecast& forecast) {
 }
 
 std::string FormatForecast(const Forecast& forecast) {
-  if (forecast.first_limit >= 0) {
-    const LimitForecast& limit = forecast.limits[forecast.first_limit];
-    const bool grows = forecast.unbounded_bytes_per_second > 0;
-    return absl::StrCat(
-        "-> ", FormatLimit(limit.now), " full in ", HumanDuration(limit.eta.value_or(absl::ZeroDuration())),
-        grows ? absl::StrCat(" at ", HumanBytes(SaturatingCast(forecast.unbounded_bytes_per_second)), "/s") : "");
-  }
+  if (forecast.first_limit >= 0)
+    return absl::StrCat("-> ", FormatLimitEta(forecast.limits[forecast.first_limit], /*with_bound=*/false));
   if (!forecast.shape || !forecast.plateau_bytes || *forecast.shape == Shape::kUnbounded) return "";
   return absl::StrCat("-> ", HumanBytes(SaturatingCast(forecast.plateau_bytes->best)));
 }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -23,6 +24,7 @@ namespace cowprof {
 namespace {
 
 constexpr size_t kWorkersInLine = 8;
+constexpr double kLeastOfInterval = 0.9;  // between two lines; ticks are never quite on time
 
 std::string FormatNearestLimit(const RunModel& model, int nearest) {
   if (nearest < 0) return "no limit";
@@ -39,7 +41,12 @@ class LineTerminal : public Sink {
       absl::FPrintF(out_, "%s%scowprof: %s%s\n", alert.over ? "" : "!!! ", red, AlertLine(alert),
                     *red ? "\x1b[0m" : "");
     }
-    if (ticks_) absl::FPrintF(out_, "%s\n", TickLine(tick.model, tick.findings));
+    // Ticks that an event or an alert asked for come between those of the interval.
+    const RunModel& model = tick.model;
+    if (ticks_ && (!last_line_ || model.t - *last_line_ >= kLeastOfInterval * model.info.interval)) {
+      absl::FPrintF(out_, "%s\n", TickLine(model, tick.findings));
+      last_line_ = model.t;
+    }
     fflush(out_);
     return absl::OkStatus();
   }
@@ -48,6 +55,7 @@ class LineTerminal : public Sink {
  private:
   FILE* out_;
   bool ticks_, colour_;
+  std::optional<absl::Duration> last_line_;
 };
 
 // Takes the terminal at the first sample, so that earlier messages stay on it.

@@ -1,6 +1,7 @@
 // What counts as a rise: planted ramps are found with their slope, and steps, noise, sawteeth and odd series are none.
 #include "model/estimate/robust_slope.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <functional>
@@ -30,9 +31,21 @@ TEST_CASE("a ramp has its slope, from the third point on and however long it las
   }
 }
 
-TEST_CASE("two points make a slope only where they rise by much") {
-  CHECK(SlopeOf(Made(2, [](double t) { return 19 * t; }), kFloor).best == 0);
-  CHECK(SlopeOf(Made(2, [](double t) { return 21 * t; }), kFloor).best == Approx(21));
+TEST_CASE("two points are no slope, and a few only where they rise by much") {
+  CHECK(SlopeOf(Made(2, [](double t) { return 1000 * t; }), kFloor).best == 0);
+  CHECK(SlopeOf(Made(3, [](double t) { return 9 * t; }), kFloor).best == 0);
+  CHECK(SlopeOf(Made(3, [](double t) { return 11 * t; }), kFloor).best == Approx(11));
+}
+
+TEST_CASE("how long a rise has lasted") {
+  const auto from = [](double begin, double end) {
+    return [=](double t) { return 100 + 10 * std::clamp(t - begin, 0.0, end - begin); };
+  };
+  CHECK(RisenFor(Made(60, from(0, 100)), 10) == Approx(59));
+  // On average it has half the pace over twice as long.
+  CHECK(RisenFor(Made(60, from(49, 100)), 10) == Approx(20));
+  CHECK(RisenFor(Made(60, [](double) { return 100; }), 10) == 0);
+  CHECK(RisenFor({}, 10) == 0);
 }
 
 TEST_CASE("a ramp that began a moment ago, after hours of nothing, is seen in its first points") {

@@ -13,6 +13,7 @@
 #include "absl/strings/match.h"
 #include "builders.h"
 #include "judged.h"
+#include "model/judge/forecast_format.h"
 #include "random_recording.h"
 
 namespace cowprof {
@@ -142,12 +143,114 @@ TEST_CASE("a ramp that fills a cgroup in two seconds has its time from the third
 TEST_CASE("the time comes nearer as the limit does, at any pace") {
   for (const double mib_per_second : {1.0, 10.0, 50.0}) {
     Story story;
-    for (const int ticks : {10, 4, 4}) {
+    // A rise is extrapolated 30 times as far as it was seen.
+    for (const int ticks : {mib_per_second < 10 ? 40 : 10, 4, 4}) {
       const Forecast forecast = story.Use(ticks, [&](double t) { return 100 + mib_per_second * t; });
       INFO(mib_per_second);
       CHECK(EtaOf(forecast) == Approx((900 - mib_per_second * story.run.model.samples) / mib_per_second).epsilon(0.1));
     }
   }
+}
+
+TEST_CASE("a step is not extrapolated beyond what its length tells; what goes on is") {
+  Story story;
+  const auto used = [](double t) { return 100 + 5 * std::clamp(t - 30, 0.0, 3.0); };
+  for (int i = 0; i < 60; ++i) {
+    const Forecast forecast = story.Use(1, used);
+    INFO(forecast.sentence);
+    CHECK_FALSE(forecast.limits[0].eta);
+    CHECK(forecast.outlook != Outlook::kWillExceed);
+    CHECK(forecast.outlook != Outlook::kTight);
+  }
+  Story leak;
+  leak.Use(30, [](double) { return 100; });
+  CHECK(EtaOf(leak.Use(12, [](double t) { return 100 + 5 * (t - 30); })) == Approx(168).epsilon(0.1));
+}
+
+namespace {
+
+// A target alone that takes 50 MiB a second, from `age` seconds after its start on, in a cgroup of 16 GiB.
+Forecast Loading(absl::Duration age, bool worker, int ticks) {
+  Story story;
+  story.run.model.info.started_target = true;
+  story.run.model.info.target_age = age;
+  Forecast forecast;
+  for (int i = 0; i < ticks; ++i) {
+    const uint64_t pages = 1000 + 50 * kMiB / kPage * i;
+    Sample sample = {.processes = {Row(0, 0, pages)}};
+    if (i == 0) sample.events = {Forked(0, /*target=*/true)};
+    if (i == 0 && worker) sample.events.push_back(Forked(1));
+    if (worker) sample.processes.push_back(Row(1, 0, 1000));
+    sample.limits = {Cgroup(uint64_t{16} << 30, 100 * kMiB + pages * kPage),
+                     {LimitKind::kDescriptors, "RLIMIT_NOFILE", 1024, uint64_t(24 + 10 * i)}};
+    forecast = story.Add(std::move(sample));
+  }
+  return forecast;
+}
+
+}  // namespace
+
+TEST_CASE("what a program takes by starting is no trend; what it takes later, or beside workers, is") {
+  for (const int seconds : {3, 5, 10, 20, 50}) {
+    const Forecast forecast = Loading(absl::ZeroDuration(), false, seconds);
+    INFO(forecast.sentence);
+    CHECK(forecast.first_limit == -1);
+    CHECK(forecast.unbounded_bytes_per_second == 0);
+    CHECK(forecast.outlook == Outlook::kUnknown);
+  }
+  for (const auto& [age, worker] : {std::pair(absl::Seconds(100), false), {absl::ZeroDuration(), true}}) {
+    const Forecast forecast = Loading(age, worker, 20);
+    INFO(forecast.sentence);
+    CHECK(forecast.first_limit >= 0);
+    CHECK(forecast.unbounded_bytes_per_second == Approx(50.0 * kMiB).epsilon(0.1));
+    CHECK(absl::StrContains(forecast.sentence, "no end in sight"));
+  }
+}
+
+TEST_CASE("copies of workers that start fill no limit while nothing is known of their pages") {
+  // 8 MiB each within two seconds, of 10 GiB that they could copy; the cgroup has room for 4.
+  Story story;
+  for (int i = 0; i < 10; ++i) {
+    const uint64_t shared = (uint64_t{10} << 30) / kPage, copies = std::min<uint64_t>(1024 * i, 2048);
+    Sample sample = {.processes = {Row(0, 0, shared), Row(1, copies, shared), Row(2, copies, shared)}};
+    if (i == 0) sample.events = {Forked(0, /*target=*/true), Forked(1), Forked(2)};
+    sample.limits = {Cgroup(uint64_t{14} << 30, (shared + 2 * copies) * kPage)};
+    const Forecast forecast = story.Add(std::move(sample));
+    INFO(forecast.sentence);
+    CHECK_FALSE(forecast.limits[0].eta);
+    CHECK(forecast.limits[0].outlook != Outlook::kWillExceed);
+  }
+}
+
+TEST_CASE("the sentence is of the workers alone, and says so if they are unknown or gone") {
+  Story story;
+  const auto add = [&](Sample sample) {
+    sample.limits = {Cgroup(1000 * kMiB, 300 * kMiB)};
+    return story.Add(std::move(sample)).sentence;
+  };
+  std::string flat;
+  for (int i = 0; i < 12; ++i) {
+    // The target owns 400 MiB, the worker 20.
+    Sample sample = {.processes = {Row(0, 0, 102'400), Row(1, 0, 1000 + 5120)}};
+    if (i == 0) sample.processes[1].proc.anon_pages = 1000;
+    if (i == 0) sample.events = {Forked(0, /*target=*/true), Forked(1)};
+    flat = add(std::move(sample));
+  }
+  CHECK(absl::StartsWith(flat, "flat: the workers own 20.0 MiB; "));
+  CHECK(absl::StartsWith(add({.events = {Exited(1)}, .processes = {Row(0, 0, 102'400)}}),
+                         "no worker is alive; earlier ones reached 20.0 MiB; "));
+  Forecast forecast = {.shape = Shape::kFlat, .forked = true, .living_workers = 1};
+  CHECK(SentenceOf(forecast) == "what the workers own is not known");
+  // Teeth: what is said of anything but the height is not what earlier workers did.
+  forecast.sawtooth = forecast.workers_known = true;
+  CHECK(SentenceOf(forecast) == "flat: the workers own 0 B");
+  forecast.shape = Shape::kBounded;
+  forecast.plateau_bytes = Estimate{1 << 20, 2 << 20, 3 << 20};
+  CHECK(SentenceOf(forecast) == "plateaus at 2.0 MiB");
+  forecast.plateau_of_earlier = true;
+  CHECK(SentenceOf(forecast) == "plateaus at 2.0 MiB, as earlier workers did");
+  forecast.shape = std::nullopt;
+  CHECK(SentenceOf(forecast) == "too early to tell how far it grows");
 }
 
 TEST_CASE("healthy cgroups have no time: level, noisy, loaded once, given back") {
