@@ -214,7 +214,7 @@ def test_shm_near_full_and_an_enlarged_mount(start, record):
     assert shm_ids(report) == {"shm-near-full"}
     diagnosis = found(report)["shm-near-full"]
     text = "\n".join(diagnosis["evidence"])
-    assert "6 segments of 9.0 MiB from 3 workers: 2 in flight each" in text and "of 256.0 MiB" in text
+    assert "6 segments of 9.0 MiB from 3 processes, 2 each" in text and "of 256.0 MiB" in text
     assert set(diagnosis["pids"]) == {trainer.pid, *workers} or set(diagnosis["pids"]) == set(workers)
     assert "shared memory (/dev/shm)" in harness.run_cowprof("report", recording.path).stdout
 

@@ -22,6 +22,15 @@ constexpr absl::Duration kLastLook = absl::Milliseconds(300);
 // How long the end of a process and the cleanup after it may take.
 constexpr absl::Duration kTidying = absl::Milliseconds(500), kPause = absl::Milliseconds(20);
 
+// Segments that end with their processes but still have one: where the whole run was killed, those are about to end,
+// too, and leave them behind.
+bool HasOwned(const ShmSample& sample) {
+  return std::any_of(sample.segments.begin(), sample.segments.end(), [&](const ShmSegment& segment) {
+    return IsOnMount(sample, segment) && !segment.deleted && segment.kind != SegmentKind::kSemaphore &&
+           EndsWithItsProcesses(segment.kind) && OwnershipOf(sample, segment) == Ownership::kOwned;
+  });
+}
+
 bool HasLeftovers(const ShmSample& sample) { return LeakedIn(sample).segments > 0; }
 
 }  // namespace
@@ -120,9 +129,10 @@ std::optional<ShmSample> ShmWatch::LookLast(const ShmTick& tick, std::vector<pid
   const uint64_t leaked_before = before_ ? LeakedIn(*before_).segments : 0;
   const absl::Duration end = BootTime() + kTidying;
   std::optional<ShmSample> found = LookOnce(plan);
-  // Look again while something seems to be left behind: multiprocessing's resource tracker and torch's manager clean up
-  // after their processes have ended.
-  while (!tick.target_alive && found && LeakedIn(*found).segments > leaked_before && BootTime() < end) {
+  // Look again while something seems to be left behind, or may soon be: multiprocessing's resource tracker and torch's
+  // manager clean up after their processes have ended, and processes that were killed take a while to end.
+  const auto unsettled = [&] { return LeakedIn(*found).segments > leaked_before || HasOwned(*found); };
+  while (!tick.target_alive && found && unsettled() && BootTime() < end) {
     absl::SleepFor(kPause);
     found = LookOnce(plan);
   }

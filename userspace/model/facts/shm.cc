@@ -24,10 +24,6 @@ pid_t PidAfter(absl::string_view prefix, char end, absl::string_view name) {
 }
 
 // Processes make these for themselves and should remove them; a file or a semaphore may be meant for the next program.
-bool EndsWithItsProcesses(SegmentKind kind) {
-  return kind == SegmentKind::kTorch || kind == SegmentKind::kMultiprocessing || kind == SegmentKind::kArray;
-}
-
 bool Contains(const std::vector<pid_t>& pids, pid_t pid) {
   return std::find(pids.begin(), pids.end(), pid) != pids.end();
 }
@@ -69,6 +65,10 @@ std::string FormatSegment(const ShmSegment& segment) {
                                                         : "file";
   const bool nameless = segment.kind == SegmentKind::kMemfd || segment.kind == SegmentKind::kSysV;
   return absl::StrCat(kind, segment.lost_name ? ", name lost" : segment.deleted && !nameless ? ", unlinked" : "");
+}
+
+bool EndsWithItsProcesses(SegmentKind kind) {
+  return kind == SegmentKind::kTorch || kind == SegmentKind::kMultiprocessing || kind == SegmentKind::kArray;
 }
 
 std::vector<pid_t> OwnersOf(const ShmSegment& segment) {
@@ -128,15 +128,19 @@ std::optional<Batches> BatchesIn(const ShmSample& sample) {
   if (largest == by_length.end()) return std::nullopt;
   std::set<pid_t> creators;
   for (const ShmSegment* segment : largest->second) creators.insert(segment->creator);
+  creators.erase(0);  // not known
   return Batches{largest->second.size(), largest->first, creators.size()};
 }
 
+// How many of them make a batch, and which are still to be used, is not known.
 std::string BatchesText(const Batches& batches) {
-  const uint64_t each = (batches.segments + batches.creators - 1) / std::max<uint64_t>(batches.creators, 1);
-  return absl::StrCat(Plural(batches.segments, "segment"), " of ", HumanBytes(batches.bytes_each), " from ",
-                      Plural(batches.creators, "worker"), ": ",
-                      batches.segments % batches.creators == 0 ? "" : "up to ", each,
-                      " in flight each (num_workers x prefetch_factor), ", HumanBytes(batches.bytes()));
+  std::string text = absl::StrCat(Plural(batches.segments, "segment"), " of ", HumanBytes(batches.bytes_each));
+  if (batches.creators > 0) {
+    const uint64_t each = (batches.segments + batches.creators - 1) / batches.creators;
+    absl::StrAppend(&text, " from ", batches.creators, batches.creators == 1 ? " process, " : " processes, ",
+                    batches.segments % batches.creators == 0 ? "" : "up to ", each, " each");
+  }
+  return absl::StrCat(text, ": ", HumanBytes(batches.bytes()), " in flight or still in use");
 }
 
 void CompareLooks(const ShmSample& before, const std::vector<pid_t>& living, ShmSample* now) {

@@ -25,6 +25,9 @@ SegmentKind KindOfName(absl::string_view name);
 // The pid in such a name; 0 if there is none.
 pid_t CreatorInName(absl::string_view name);
 
+// Whether segments of this kind are of no use to anybody once the processes that use them have ended.
+bool EndsWithItsProcesses(SegmentKind kind);
+
 std::string FormatSegment(const ShmSegment& segment);                // "numpy file", "torch, unlinked"
 std::vector<pid_t> OwnersOf(const ShmSegment& segment);              // pids that map or hold it, each once, ascending
 bool IsOnMount(const ShmSample& sample, const ShmSegment& segment);  // whether it counts against the mount's capacity
@@ -45,11 +48,12 @@ uint64_t UnexplainedBytes(const ShmSample& sample);
 
 // Torch segments of the one size that takes up most: batch tensors on their way from the workers.
 struct Batches {
-  uint64_t segments = 0, bytes_each = 0, creators = 0;
+  uint64_t segments = 0, bytes_each = 0;
+  uint64_t creators = 0;  // processes that made them; 0: not known
   uint64_t bytes() const { return segments * bytes_each; }
 };
 std::optional<Batches> BatchesIn(const ShmSample& sample);
-// "12 segments of 3.1 MiB from 4 workers: 3 in flight each (num_workers x prefetch_factor), 37.2 MiB"
+// "12 segments of 3.1 MiB from 4 processes, 3 each: 37.2 MiB in flight or still in use"
 std::string BatchesText(const Batches& batches);
 
 // Fills in what only two looks can show: lost names, and for how long a segment had no owner. `living`: processes that

@@ -28,21 +28,34 @@ std::string FormatTopContributor(const Alert& alert, const RunModel& model) {
   return absl::StrCat(role, " ", process->id.pid, " grows most: ", FormatCause(alert.cause));
 }
 
-std::string MemoryAdvice(const std::string& cause, bool parent) {
-  if (cause == kNewMemory) {
-    return parent ? "write a checkpoint now; the target itself keeps more at each step: results that hold their batch "
-                    "or graph (loss instead of loss.item()), logs, caches"
-                  : "write a checkpoint now; this is a leak in the worker, not copy-on-write: look for what it keeps "
-                    "from item to item (a list, a dict, a cache)";
+// What new memory is depends on whose it is: of a helper or a forkserver nothing is known but that it grows.
+std::string NewMemoryAdvice(const ProcessModel* process) {
+  if (process != nullptr && process->index == 0) {
+    return "write a checkpoint now; new memory of the target itself, not copy-on-write: if it grows at each step, look "
+           "for results that hold their batch or graph (loss instead of loss.item()), logs, caches";
   }
+  if (process != nullptr && process->role == Role::kWorker) {
+    return "write a checkpoint now; new memory of the worker, not copy-on-write: if it does not end, it is a leak, so "
+           "look for what it keeps from item to item (a list, a dict, a cache)";
+  }
+  return "write a checkpoint now; new memory of this process, not copy-on-write: look for what it keeps";
+}
+
+std::string MemoryAdvice(const std::string& cause, const ProcessModel* process) {
+  if (cause == kNewMemory) return NewMemoryAdvice(process);
   if (cause == kSharedMemory) return "write a checkpoint now; use fewer workers or a smaller prefetch_factor";
   if (cause == NameOf(Cause::kGcHeader))
     return "write a checkpoint now; call gc.freeze() just before starting the workers";
   if (cause == NameOf(Cause::kData))
     return "write a checkpoint now; use fewer workers: each writes its own copy of the data";
   if (cause.empty()) return "write a checkpoint now; find what else counts against this limit";
-  return "write a checkpoint now; use fewer workers; long-term, keep the data in columns (numpy, Arrow) instead of "
-         "Python objects";
+  // Columns have no reference counts and no cached hashes. Against the kernel's writes, the allocator's and those of
+  // code that specialises itself, they don't help.
+  if (cause == NameOf(Cause::kRefcount) || cause == NameOf(Cause::kHash)) {
+    return "write a checkpoint now; use fewer workers; long-term, keep the data in columns (numpy, Arrow) instead of "
+           "Python objects";
+  }
+  return "write a checkpoint now; use fewer workers: each copies what it inherits; cowprof report says what and where";
 }
 
 }  // namespace
@@ -62,7 +75,7 @@ std::string AlertText(const Alert& alert, double per_second, const RunModel& mod
   return text;
 }
 
-std::string AlertAdvice(const Alert& alert) {
+std::string AlertAdvice(const Alert& alert, const RunModel& model) {
   switch (alert.kind) {
     case LimitKind::kShm:
       return "use fewer workers, a smaller batch or prefetch_factor now; long-term, a larger /dev/shm (docker run "
@@ -79,7 +92,7 @@ std::string AlertAdvice(const Alert& alert) {
     case LimitKind::kHost:
       break;
   }
-  return MemoryAdvice(alert.cause, alert.index == 0);
+  return MemoryAdvice(alert.cause, ProcessOf(alert, model));
 }
 
 std::string AlertLine(const Alert& alert) {

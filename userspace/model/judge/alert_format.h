@@ -12,7 +12,7 @@ namespace cowprof {
 // "cgroup /job full in about 12.0 s: 312.0 MiB of 500.0 MiB used, +18.0 MiB/s; worker 4242 grows most: new memory".
 std::string AlertText(const Alert& alert, double per_second, const RunModel& model);
 // The one thing to do.
-std::string AlertAdvice(const Alert& alert);
+std::string AlertAdvice(const Alert& alert, const RunModel& model);
 // "ALERT cgroup /job full in .... Do: ADVICE" or "alert ended: ...", for a terminal and the report.
 std::string AlertLine(const Alert& alert);
 

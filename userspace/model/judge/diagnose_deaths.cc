@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "model/format.h"
 #include "model/judge/diagnosis_facts.h"
 #include "model/judge/post_mortem.h"
@@ -71,6 +72,21 @@ std::vector<std::string> AdviceAgainst(const OomKill& kill, const RunModel& mode
   return advice;
 }
 
+// "cgroup /job hit its limit of 1.0 GiB", of each cgroup whose limit killed one of them.
+std::string LimitsHit(const Diagnosis& diagnosis, const Facts& facts) {
+  std::vector<std::string> told;
+  for (const ProcessModel* process : EndedBy(diagnosis.id, facts)) {
+    if (!process->oom) continue;
+    const LimitSample& limit = process->oom->limit;
+    std::string text = absl::StrCat(FormatLimit(limit), " hit its limit of ", HumanBytes(limit.limit));
+    if (std::find(told.begin(), told.end(), text) == told.end()) told.push_back(std::move(text));
+  }
+  const size_t more = told.size() > kMostTold ? told.size() - kMostTold : 0;
+  told.resize(told.size() - more);
+  if (more > 0) told.push_back(absl::StrCat(more, " more did"));
+  return absl::StrJoin(told, ", ");
+}
+
 const OomKill& FirstKill(const Diagnosis& diagnosis, const Facts& facts) {
   return *EndedBy(diagnosis.id, facts).front()->oom;
 }
@@ -81,8 +97,8 @@ Diagnosis OomCgroup(const Facts& facts) {
   Diagnosis diagnosis = FromDeaths(facts, "oom-cgroup");
   if (diagnosis.id.empty()) return diagnosis;
   const OomKill& kill = FirstKill(diagnosis, facts);
-  diagnosis.summary = absl::StrCat("The kernel's OOM killer killed ", Dead(diagnosis, facts), ": ",
-                                   FormatLimit(kill.limit), " hit its limit of ", HumanBytes(kill.limit.limit), ".");
+  diagnosis.summary =
+      absl::StrCat("The kernel's OOM killer killed ", Dead(diagnosis, facts), ": ", LimitsHit(diagnosis, facts), ".");
   diagnosis.advice = AdviceAgainst(kill, facts.model);
   diagnosis.advice.push_back(
       "Or raise the limit: docker run --memory, resources.limits.memory of the pod, MemoryMax= of the unit.");

@@ -86,7 +86,8 @@ std::vector<std::string> ContentsOf(const ShmSample& sample) {
     return segment.kind == SegmentKind::kFile && IsOnMount(sample, segment);
   });  // the largest: segments are in that order
   if (file != sample.segments.end() && file->bytes >= sample.used_bytes / 20)
-    lines.push_back(absl::StrCat("put there on purpose: ", Printable(file->name), ", ", HumanBytes(file->bytes)));
+    lines.push_back(
+        absl::StrCat("largest file with a name of its own: ", Printable(file->name), ", ", HumanBytes(file->bytes)));
   if (const uint64_t bytes = UnexplainedBytes(sample); bytes > sample.used_bytes / 10)
     lines.push_back(absl::StrCat(HumanBytes(bytes), " in no segment that was found at that moment"));
   return lines;
@@ -109,7 +110,7 @@ std::string RoomText(const ShmSample& sample, const Batches& batches) {
   return absl::StrCat(
       HumanBytes(capacity), " minus ", HumanBytes(other), " for other things holds ", fit, " tensors of ",
       HumanBytes(batches.bytes_each),
-      ": num_workers x prefetch_factor, plus one or two that the trainer still uses, must stay below that");
+      ": those of num_workers x prefetch_factor batches, and of the one or two that the trainer still uses, must fit");
 }
 
 // Returns twice what was used, rounded up to a power of two: "512m". Twice what a recording claims may not fit in 64
@@ -144,8 +145,9 @@ Diagnosis Crowded(const Facts& facts, const char* id, double confidence) {
   const LimitModel* limit = LimitOf(model, LimitKind::kShm);
   const uint64_t peak = limit != nullptr ? limit->peak : 0;
   if (limit != nullptr) {
-    diagnosis.evidence.push_back(absl::StrCat("at most ", HumanBytes(limit->peak), " used, ",
-                                              Percent(limit->peak_ratio), " of its capacity at that time; now ",
+    // Capacity may have changed: the most that was used and the fullest moment may be two moments.
+    diagnosis.evidence.push_back(absl::StrCat("at most ", HumanBytes(limit->peak), " used, at most ",
+                                              Percent(limit->peak_ratio), " of what was its capacity then; now ",
                                               HumanBytes(limit->now.used), " of ", HumanBytes(limit->now.limit)));
   }
   if (model.shm_peak) {
@@ -167,9 +169,12 @@ Diagnosis ShmFull(const Facts& facts) {
   if (!IsFull(model)) return {};
   const std::vector<pid_t> failed = FailedWriters(model);
   Diagnosis diagnosis = Crowded(facts, "shm-full", failed.empty() ? 0.97 : 0.95);
-  diagnosis.summary = FullOfFiles(model) ? "/dev/shm has no room for one more file: its inodes are used up."
-                                         : "/dev/shm was full: a write gets SIGBUS then, or a RuntimeError from torch "
-                                           "2.10 on, and the worker is lost.";
+  diagnosis.summary =
+      FullOfFiles(model)
+          ? absl::StrCat("/dev/shm was short of inodes, ", Percent(PeakRatio(model, LimitKind::kShmInodes)),
+                         " in use at most: without a free one it takes no more files.")
+          : "/dev/shm was full: a write that finds no room gets SIGBUS, or a RuntimeError from torch 2.10 on, and its "
+            "worker is lost.";
   for (const pid_t pid : failed)
     diagnosis.evidence.insert(diagnosis.evidence.begin(),
                               absl::StrCat(RoleText(model, pid), " got SIGBUS writing to shared memory"));
@@ -184,8 +189,9 @@ Diagnosis ShmNearFull(const Facts& facts) {
   if (!near && (ratio < kHalfFull || !WillExceed(facts, LimitKind::kShm))) return {};
   Diagnosis diagnosis = Crowded(facts, "shm-near-full", near ? 0.9 : 0.75);
   const std::string use = Percent(ratio);
-  diagnosis.summary = near ? absl::StrCat("/dev/shm was ", use, " full at most: one more batch may kill a worker.")
-                           : absl::StrCat("/dev/shm is filling up, ", use, " so far: at this rate it will be full.");
+  diagnosis.summary =
+      near ? absl::StrCat("/dev/shm was ", use, " full at most: a batch that does not fit kills its worker.")
+           : absl::StrCat("/dev/shm is filling up, ", use, " so far: at this rate it will be full.");
   return diagnosis;
 }
 

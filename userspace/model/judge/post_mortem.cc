@@ -56,10 +56,9 @@ std::string FormatOom(const LimitSample& limit) {
 std::vector<std::string> ProcessLines(const ProcessModel& top_contributor, const RunModel& model) {
   const uint64_t copies = top_contributor.counts.copies.value_or(0),
                  fresh = top_contributor.counts.zero_fills().value_or(0);
-  std::vector<std::string> lines = {
-      absl::StrCat(NameOf(top_contributor), " has copied ", HumanBytes(copies * model.info.page_bytes),
-                   " of shared pages and was given ", HumanBytes(fresh * model.info.page_bytes),
-                   " of new memory (part of it since freed)")};
+  std::vector<std::string> lines = {absl::StrCat(
+      NameOf(top_contributor), " has copied ", HumanBytes(copies * model.info.page_bytes),
+      " of shared pages and was given ", HumanBytes(fresh * model.info.page_bytes), " of new memory in all")};
   if (copies < fresh / 4) return lines;
   const Blame blame = BlameOf(model, {.index = top_contributor.index});
   for (const BlameRow& row : ByType(model, blame)) {

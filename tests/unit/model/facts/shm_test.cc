@@ -128,10 +128,12 @@ TEST_CASE("batches in flight: the size that takes up most") {
   REQUIRE(batches);
   CHECK(batches->segments == 12);
   CHECK(batches->creators == 4);
-  CHECK(BatchesText(*batches) ==
-        "12 segments of 3.1 MiB from 4 workers: 3 in flight each (num_workers x prefetch_factor), 37.2 MiB");
+  CHECK(BatchesText(*batches) == "12 segments of 3.1 MiB from 4 processes, 3 each: 37.2 MiB in flight or still in use");
   CHECK(BatchesText({.segments = 5, .bytes_each = 1024, .creators = 2}) ==
-        "5 segments of 1.0 KiB from 2 workers: up to 3 in flight each (num_workers x prefetch_factor), 5.0 KiB");
+        "5 segments of 1.0 KiB from 2 processes, up to 3 each: 5.0 KiB in flight or still in use");
+  CHECK(BatchesText({.segments = 2, .bytes_each = 1024, .creators = 1}) ==
+        "2 segments of 1.0 KiB from 1 process, 2 each: 2.0 KiB in flight or still in use");
+  CHECK(BatchesText({.segments = 2, .bytes_each = 1024}) == "2 segments of 1.0 KiB: 2.0 KiB in flight or still in use");
 }
 
 TEST_CASE("a lasting name that is gone while those who used it still do") {

@@ -134,7 +134,7 @@ TEST_CASE("by whom, and what would fit") {
   const std::string text = TextOf(found[0]);
   INFO(text);
   for (const char* part :
-       {"6 segments of 9.0 MiB from 2 workers: 3 in flight each", "54.0 MiB; capacity 64.0 MiB",
+       {"6 segments of 9.0 MiB from 2 processes, 3 each", "54.0 MiB in flight or still in use; capacity 64.0 MiB",
         "torch: 54.0 MiB in 6 segments", "features.npy, 6.0 MiB",
         "64.0 MiB minus 6.0 MiB for other things holds 6 tensors of 9.0 MiB", "--shm-size=128m", "num_workers=0"}) {
     INFO(part);
