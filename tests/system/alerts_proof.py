@@ -85,6 +85,8 @@ def healthy_runs():
     yield "large but flat: 75 %, 400 MB/s", 800, ramp("flat", 600, 400)
     for rate in (50, 300):
         yield f"saturates, ceiling fits, {rate} MB/s", 600, ramp("saturate", 250, rate, "--rest=1000")
+    for rate in (50, 300):
+        yield f"saturates at 88 %, {rate} MB/s", 570, ramp("saturate", 250, rate, "--rest=1000")
     for rate in (100, 400):
         yield f"sequential copies, ceiling fits, {rate} MB/s", 600, ramp("copy", 250, rate, "--rest=1000")
     for rate in (100, 400):

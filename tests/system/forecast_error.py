@@ -147,10 +147,28 @@ def table_row(shape, truth, rows):
     return f"{shape:23s} {truth / 2**20:6.0f} MiB  " + "  ".join(cells) + figures
 
 
+def coverage(rows, most=1.0):
+    """(moments at which the interval held the truth, at which there was one, all), from 20 % of the plateau to `most` of it."""
+    among = [row for row in rows if 0.2 <= row[1] <= most]
+    told = [row for row in among if row[2] is not None]
+    return sum(row[3] for row in told), len(told), len(among)
+
+
+def share(part, whole):
+    return f"{100 * part / whole:4.0f} %" if whole else "     -"
+
+
 def time_cells(rows):
-    told = [row for row in rows if 0.2 <= row[1] <= 0.9 and row[2] is not None]
-    inside = f"   {100 * sum(row[3] for row in told) / len(told):4.0f} %" if told else "        -"
-    return "  ".join(cells_of(rows, TIME_FRACTIONS)) + inside
+    inside, told, moments_seen = coverage(rows, 0.9)
+    return "  ".join(cells_of(rows, TIME_FRACTIONS)) + f"   {share(inside, told)}  {share(told, moments_seen)}"
+
+
+def summary(name, counts):
+    """How often an interval was given and held the truth, over all shapes, and in which shapes less than 90 % of the time."""
+    inside, told, seen = (sum(row[number] for row in counts.values()) for number in range(3))
+    below = [f"{shape} ({row[0]} of {row[1]})" for shape, row in counts.items() if row[1] and row[0] < 0.9 * row[1]]
+    return (f"{name}: given at {told} of {seen} moments, held the truth at {share(inside, told).strip()} of them; below 90 %: "
+            f"{', '.join(below) or 'no shape'}")
 
 
 def main():
@@ -160,9 +178,10 @@ def main():
     parser.add_argument("--from", type=Path, dest="source", help="folder with recordings from --keep")
     arguments = parser.parse_args()
     print(f"{'':23s} {'plateau':>10s}  " + "  ".join(f"at {100 * f:2.0f} %" for f in FRACTIONS) + "  worst    inside  |  "
-          + "  ".join(f"at {100 * f:2.0f} %" for f in TIME_FRACTIONS) + "  inside\n"
+          + "  ".join(f"at {100 * f:2.0f} %" for f in TIME_FRACTIONS) + "   inside   given\n"
           f"{'':35s} error of the best estimate at that share of it; from 20 % on"
           f"{'':16s} |  the same for the time to reach it", flush=True)
+    heights, times = {}, {}
     with tempfile.TemporaryDirectory() as scratch:
         folder = arguments.source or arguments.keep or Path(scratch)
         folder.mkdir(exist_ok=True)
@@ -172,7 +191,11 @@ def main():
                 path.unlink(missing_ok=True)
                 shape_arguments, workload = SHAPES[shape]
                 record(shape_arguments, path, workload)
-            print(table_row(shape, *errors(path)), " | ", time_cells(time_errors(path)), flush=True)
+            (truth, rows), rows_of_time = errors(path), time_errors(path)
+            heights[shape], times[shape] = coverage(rows), coverage(rows_of_time, 0.9)
+            print(table_row(shape, truth, rows), " | ", time_cells(rows_of_time), flush=True)
+    print(summary("plateau", heights))
+    print(summary("time to it", times))
 
 
 if __name__ == "__main__":

@@ -24,6 +24,14 @@ constexpr double kReach = 30;
 // Workers copy some MiB by starting. Where their pages are not known yet, copies are taken to go on once they took this
 // share of what was free.
 constexpr double kTellingShare = 0.1;
+// The time to the plateau: what is read in order or once comes at a pace that is only as steady as the machine; what is
+// shuffled comes ever slower, and how much so is an estimate, too. Measured: docs/forecast.md, "Error".
+struct Spread {
+  double low = 0, high = 0;
+};
+constexpr Spread kSteadyTime = {0.6, 1.6}, kSlowingTime = {0.4, 2.5};
+constexpr double kSteadyStretch = 1.1;  // of PoolEstimate
+constexpr double kVagueTime = 10;       // a time whose high estimate exceeds the low one by more is not reported
 constexpr double kVague = 2;  // a plateau whose high estimate exceeds the low one by more than this factor is not
                               // reported
 // Workers that have all but stopped copying for long will not resume, whatever the place of their pages suggests: at
@@ -119,14 +127,15 @@ Estimate PlateauOf(const Copies& copies, const ForecastInputs& inputs) {
   return {now + copies.rest.low, now + copies.rest.best, now + copies.rest.high};
 }
 
-// Returns the time until 95 % of what is to come has come.
+// Returns the time until 95 % of what is to come has come; nullopt if an interval that holds it would say nothing.
 std::optional<Estimate> TimeToPlateau(const Copies& copies, const Estimate& plateau) {
   if (copies.rate <= 0) return std::nullopt;
   const auto time = [&](double height) {
     return copies.stretch * std::max(height - copies.private_bytes, 0.0) / copies.rate;
   };
-  // The pace is only as steady as the machine.
-  return Estimate{0.6 * time(plateau.low), time(plateau.best), 1.6 * time(plateau.high)};
+  const Spread& spread = copies.stretch <= kSteadyStretch ? kSteadyTime : kSlowingTime;
+  const Estimate seconds = {spread.low * time(plateau.low), time(plateau.best), spread.high * time(plateau.high)};
+  return seconds.high <= kVagueTime * seconds.low ? std::optional(seconds) : std::nullopt;
 }
 
 // ---- Limits ----
@@ -306,7 +315,9 @@ Forecast ForecastOf(const RunModel& model, const ForecastInputs& inputs) {
       forecast.shape = forecast.unbounded_bytes_per_second > 0 ? Shape::kUnbounded
                        : copied                                ? Shape::kBounded
                                                                : Shape::kFlat;
-      if (copied && !vague) forecast.plateau_eta_seconds = TimeToPlateau(copies, plateau);
+      // When earlier workers reached their height is not remembered.
+      if (copied && !vague && !forecast.plateau_of_earlier)
+        forecast.plateau_eta_seconds = TimeToPlateau(copies, plateau);
     } else if (forecast.unbounded_bytes_per_second > 0) {
       forecast.shape = Shape::kUnbounded;
     }

@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "model/facts/run_model.h"
+#include "model/judge/alert_format.h"
 #include "model/judge/forecast.h"
 
 namespace cowprof {
@@ -389,6 +390,31 @@ TEST_CASE("a target without workers is told early only if it stood still before 
   const double lead = (10 + from - absl::ToDoubleSeconds(alerts[0].t)) / 10;
   CHECK(lead >= least);
   CHECK((lead > 0.3) == (least == 0.5));
+}
+
+TEST_CASE("only a worker's new memory may be a worker's leak, and columns help only against counts and hashes") {
+  RunModel model;
+  model.processes = {{.index = 0, .role = Role::kParent},
+                     {.index = 1, .role = Role::kWorker},
+                     {.index = 2, .role = Role::kForkserver},
+                     {.index = 3, .role = Role::kHelper}};
+  const auto advice = [&](int index, const std::string& cause) {
+    Alert alert;
+    alert.index = index;
+    alert.cause = cause;
+    return AlertAdvice(alert, model);
+  };
+  for (int index = -1; index < 4; ++index) {
+    INFO(index);
+    CHECK(absl::StrContains(advice(index, "new-memory"), "of the worker") == (index == 1));
+    CHECK(absl::StrContains(advice(index, "new-memory"), "of the target") == (index == 0));
+    CHECK(absl::StrContains(advice(index, "new-memory"), "leak") == (index == 1));
+  }
+  for (const std::string cause : {"refcount", "hash"}) CHECK(absl::StrContains(advice(1, cause), "columns"));
+  for (const std::string cause : {"kernel", "allocator", "bytecode", "free", "data", "unknown", "native_refcount"}) {
+    INFO(cause);
+    CHECK_FALSE(absl::StrContains(advice(1, cause), "columns"));
+  }
 }
 
 TEST_CASE("memory of somebody else has no culprit") {

@@ -301,6 +301,20 @@ TEST_CASE("post-mortem: CPU time is used up only if the kernel says so") {
   CHECK_FALSE(absl::StrContains(died({hard}, SIGKILL), "CPU time"));
 }
 
+TEST_CASE("post-mortem: every cgroup whose limit killed is named, each once") {
+  Story story(3);
+  story.Add({}, {{0, 0, 30'000}, {0, 0, 30'000}, {0, 0, 30'000}, {0, 0, 30'000}});
+  LimitSample other = Cgroup(512 * kMiB);
+  other.name = "/other";
+  story.Add({Sent(1, SIGKILL, kKernel, 1001), Victim(1, Cgroup(256 * kMiB)), Sent(2, SIGKILL, kKernel, 1002),
+             Victim(2, other), Sent(3, SIGKILL, kKernel, 1003), Victim(3, Cgroup(256 * kMiB))},
+            {{0, 0, 30'000}, {40 * kPagesOfMiB, 0, 100}, {40 * kPagesOfMiB, 0, 100}, {40 * kPagesOfMiB, 0, 100}});
+  story.Add({Exited(1, SIGKILL), Exited(2, SIGKILL), Exited(3, SIGKILL)});
+  CHECK(First(story).summary ==
+        "The kernel's OOM killer killed worker 1001 and 2 others: cgroup /job hit its limit of 256.0 MiB, cgroup "
+        "/other hit its limit of 512.0 MiB.");
+}
+
 TEST_CASE("post-mortem: many deaths are one finding") {
   FaultFile file = kInside;
   file.in_memory = file.on_dev_shm = true;
