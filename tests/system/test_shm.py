@@ -179,7 +179,7 @@ def test_shm_full(start, record):
     diagnosis = found(report)["shm-full"]
     assert report["diagnoses"][0] == diagnosis
     text = "\n".join(diagnosis["evidence"] + diagnosis["advice"])
-    assert re.search(r"segments of 2\.5 MiB from \d workers", text), text
+    assert re.search(r"segments of 2\.5 MiB from \d process", text), text
     assert "--shm-size=" in text and "num_workers=0" in text
     assert set(diagnosis["pids"]) <= {trainer.pid, *(row["pid"] for row in report["workers"])}
 
