@@ -165,7 +165,7 @@ absl::Duration AlertWatch::next_look() const {
 
 void AlertWatch::LearnWorkers(const Sample& sample, const RunModel& model) {
   const auto worker = std::find_if(model.processes.begin(), model.processes.end(),
-                                   [](const ProcessModel& process) { return process.role == Role::kWorker; });
+                                   [](const ProcessModel& process) { return process.is_worker(); });
   if (worker != model.processes.end() && !std::exchange(workers_, true)) {
     loading_ = false;
     for (Watched& watched : watched_) watched.ramp.StartAt(worker->started);

@@ -38,9 +38,9 @@ bool IsUnexplained(const Facts& facts) {
   return std::any_of(facts.model.processes.begin(), facts.model.processes.end(), [&](const ProcessModel& process) {
     // If kernel memory can't be read, it is not known whose limit an OOM kill served.
     if (process.oom_victim && !process.oom) return true;
-    if (process.role == Role::kWorker && facts.findings.EndOf(process).badly) return true;
+    if (process.is_worker() && facts.findings.EndOf(process).badly) return true;
     // A worker that ended before its pages were looked at may have copied anything.
-    if (process.role == Role::kWorker && !process.counts.copies) return true;
+    if (process.is_worker() && !process.counts.copies) return true;
     return process.counts.copies.value_or(0) * facts.page_bytes > NoiseOf(process, facts.page_bytes) &&
            (process.role != Role::kParent || !facts.HasWorkers());
   });

@@ -65,7 +65,7 @@ std::string EndsSentence(const RunModel& model, const Findings& findings) {
   std::string first;
   for (const auto& [index, end] : findings.ends) {
     const ProcessModel* process = model.Find(index);
-    if (!end.badly || process == nullptr || process->role != Role::kWorker) continue;
+    if (!end.badly || process == nullptr || !process->is_worker()) continue;
     if (bad++ == 0) first = absl::StrCat(NameOf(*process), process->exit->signaled ? " was " : " ", end.text);
   }
   if (bad == 0) return "";

@@ -223,7 +223,7 @@ PostMortem OfSignal(const ProcessModel& process, const RunModel& model) {
 // Process pools and supervisors end their workers by signals; SIGTERM, SIGINT and SIGHUP ask for an end.
 bool EndedBadly(const ProcessModel& process, const RunModel& model) {
   const Exit& exit = *process.exit;
-  if (!exit.signaled) return exit.code != 0 && process.role == Role::kWorker;
+  if (!exit.signaled) return exit.code != 0 && process.is_worker();
   if (exit.signal == SIGTERM || exit.signal == SIGINT || exit.signal == SIGHUP) return false;
   const SignalSent* sent = KillingSignal(process).sent;
   const ProcessModel* parent = model.Find(process.parent);
@@ -232,7 +232,7 @@ bool EndedBadly(const ProcessModel& process, const RunModel& model) {
 
 PostMortem Explained(const ProcessModel& process, const RunModel& model) {
   if (process.exit->signaled) return OfSignal(process, model);
-  if (process.exit->code != 0 && process.role == Role::kWorker)
+  if (process.exit->code != 0 && process.is_worker())
     return {.text = absl::StrCat("exited unexpectedly with code ", process.exit->code)};
   return {.text = absl::StrCat("exit ", process.exit->code)};
 }
