@@ -99,11 +99,10 @@ struct ProcessModel {
   }
   double copies_per_second = 0;  // between the last two samples
 
-  // Whether what it copies and holds is that of a worker. A rank that leads no workers reads the data itself: it is one
-  // if it has its launcher's memory, inherited or pickled.
+  // Whether what it copies and holds is that of a worker. So is that of a rank that was forked, has its launcher's
+  // memory and reads it itself, without workers of its own.
   bool is_worker() const {
-    const bool of_launcher = space != index || duty.start != StartMethod::kUnknown;
-    return role == Role::kWorker || role == Role::kPool || (role == Role::kRank && !leads && of_launcher);
+    return role == Role::kWorker || role == Role::kPool || (role == Role::kRank && !leads && space != index);
   }
 };
 

@@ -51,7 +51,7 @@ std::string Facts::Workers() const {
 }
 
 absl::string_view PicklingMethodOf(const ProcessModel& process) {
-  return process.is_worker() ? NameOf(process.duty.start) : "";
+  return process.is_worker() || process.role == Role::kRank ? NameOf(process.duty.start) : "";
 }
 
 PeakSplit PeakSplitOf(const RunModel& model) {

@@ -168,6 +168,16 @@ TEST_CASE("subshells are helpers, and so are shells in between") {
   CHECK(RolesOf({TargetOf("/opt/rebash/mybash"), ForkOf(1, 0, "mybash")}) == Roles{"parent", "worker"});
 }
 
+TEST_CASE("a program that ended before it could be looked at") {
+  const auto exec = [](int index, const char* comm) {
+    return Event{.index = index, .what = ProcessExeced{.comm = comm, .command = "", .executable = ""}};
+  };
+  CHECK(RolesOf({TargetOf(kBash), ForkOf(1, 0, "bash"), exec(1, "bash"), ForkOf(2, 1, "")}) ==
+        Roles{"parent", "helper", "helper"});
+  CHECK(RolesOf({TargetOf(kBash), ForkOf(1, 0, "bash"), exec(1, "my-script"), ForkOf(2, 1, "")}) ==
+        Roles{"parent", "other", "other"});
+}
+
 TEST_CASE("ranks are the outermost programs with their rank") {
   // A shell starts two trainers, each forks workers; one of these sets a variable of its own that is no rank.
   CHECK(RolesOf({TargetOf(kBash), ForkOf(1, 0, "bash"), ExecOf(1, kPython), RankIs(1, 0), ForkOf(2, 0, "bash"),
@@ -234,7 +244,7 @@ TEST_CASE("a rank counts as a worker if it has the launcher's memory and no work
   CHECK(model.processes[1].is_worker());
   CHECK_FALSE(model.processes[2].is_worker());
   CHECK(model.processes[3].is_worker());
-  CHECK_FALSE(model.processes[4].is_worker());
+  CHECK_FALSE(model.processes[4].is_worker());  // it shares nothing with the launcher
   CHECK(LabelOf(model.processes[0], model) == "launcher");
   CHECK(LabelOf(model.processes[1], model) == "rank 0");
   CHECK(LabelOf(model.processes[3], model) == "worker of rank 1");
