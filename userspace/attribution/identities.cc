@@ -1,4 +1,5 @@
-// Looks from the first moment on, then ever more rarely.
+// Looks from the first moment on, then ever more rarely: a worker that is spawned may import for many seconds before it
+// is what it will be.
 #include "attribution/identities.h"
 
 #include <algorithm>
@@ -74,7 +75,7 @@ void Identities::Begin(const FollowedProcess& process, const Member& member, abs
 void Identities::LookAt(const Member& member, const State* parent, absl::Duration now, Sample* sample) {
   State& state = states_.at(member.serial);
   if (now >= state.next_look) {
-    state.next_look = now + std::clamp(now - state.first_look, kShortestGap, kLongestGap);
+    state.next_look = now + std::clamp((now - state.first_look) / 8, kShortestGap, kLongestGap);
     LookAtEnvironment(member, now, sample);
     // What a process is for does not change once it is known.
     if (!state.duty || state.duty->found.duty == Duty::kUnknown) LookAtFrames(member, parent, now, sample);
