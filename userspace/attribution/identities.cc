@@ -8,6 +8,8 @@ namespace cowprof {
 namespace {
 
 constexpr absl::Duration kShortestGap = absl::Milliseconds(50), kLongestGap = absl::Minutes(1);
+// As long as a process that was spawned may take to import what it needs.
+constexpr absl::Duration kGapAtStart = absl::Milliseconds(250), kLongestStart = absl::Seconds(30);
 // A batch's number is out of date by a twentieth of the worker's life at most.
 constexpr absl::Duration kShortestGapOfBatches = absl::Milliseconds(500), kLongestGapOfBatches = absl::Seconds(30);
 
@@ -75,7 +77,9 @@ void Identities::Begin(const FollowedProcess& process, const Member& member, abs
 void Identities::LookAt(const Member& member, const State* parent, absl::Duration now, Sample* sample) {
   State& state = states_.at(member.serial);
   if (now >= state.next_look) {
-    state.next_look = now + std::clamp((now - state.first_look) / 8, kShortestGap, kLongestGap);
+    const absl::Duration life = now - state.first_look;
+    const bool starting = state.duty && state.duty->found.duty == Duty::kUnknown && life < kLongestStart;
+    state.next_look = now + (starting ? kGapAtStart : std::clamp(life / 8, kShortestGap, kLongestGap));
     LookAtEnvironment(member, now, sample);
     // What a process is for does not change once it is known.
     if (!state.duty || state.duty->found.duty == Duty::kUnknown) LookAtFrames(member, parent, now, sample);
