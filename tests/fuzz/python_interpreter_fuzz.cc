@@ -1,9 +1,9 @@
 // Reads an interpreter whose memory is damaged: the interpreter, its threads, their frames and code objects, whether
 // its collector is on, the arguments of a DataLoader's worker. For every CPython version.
 #include "hostile_memory.h"
+#include "python/duty.h"
 #include "python/frames.h"
 #include "python/page_diff.h"
-#include "python/torch_worker.h"
 
 namespace cowprof {
 namespace {
@@ -43,6 +43,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static_cast<void>(CollectorOn(*read, memory));
   static_cast<void>(HeadLayoutOf(*read));
   ReadThreads(*read, memory, &input);
-  static_cast<void>(PersistentWorkers(*read, memory));
+  if (const std::optional<DutyFrame> duty = FindDuty(*read, memory)) {
+    static_cast<void>(PersistentWorkers(*read, memory, duty->frame));
+    static_cast<void>(ReadLoader(*read, memory, duty->frame));
+  }
   return 0;
 }

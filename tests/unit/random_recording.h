@@ -50,6 +50,10 @@ class RandomRecording {
                     .command = "python3 train.py --note=\"\xc3\xa9\"",
                     .started_target = true};
     info.rejected = {{"fentry", "not \"allowed\"", "none"}, {"pagemap", "", ""}};
+    info.identity = {.host = "node-7",
+                     .boot_id = "0c9b2a4e",
+                     .rank = {RankSource::kSlurm, 1, {}, 8, "4711"},
+                     .labels = {{"run", "a=b"}, {"x", ""}}};
     info.limits = {{LimitKind::kShm, "/dev/shm", 67'108'864, 12}, {LimitKind::kHost, "Mem", {}, 9}};
     return info;
   }
@@ -82,6 +86,7 @@ class RandomRecording {
     if (started.origin == Origin::kForked && Chance(0.8)) started.space = started.parent;
     started.comm = Name();
     started.command = Name();
+    started.executable = Name();
     sample->events.push_back({.t = t, .index = index, .what = started});
     living_[index] = {.index = index};
   }
@@ -107,6 +112,7 @@ class RandomRecording {
     }
     if (Chance(0.2)) process->collector_on = Chance(0.3) ? std::nullopt : std::optional<bool>(Chance(0.5));
     if (Chance(0.2)) process->persistent = Chance(0.3) ? std::nullopt : std::optional<bool>(Chance(0.5));
+    if (Chance(0.2)) process->loader = Chance(0.3) ? std::nullopt : std::optional(AnyLoader());
     ProcessSample row = *process;
     if (Chance(0.3)) {
       row.rollup = RollupFigures{sample->t, Number(), Number(), Number(), Number(), Number(), Micros(0, 90'000)};
@@ -129,6 +135,8 @@ class RandomRecording {
     rows_[index] = row;
   }
 
+  LoaderWorker AnyLoader() { return {.worker_id = Number(3), .num_workers = Number(4), .batch = MaybeNumber()}; }
+
   // The last row of a process has its counts, but nothing from /proc.
   void End(Sample* sample) {
     auto process = living_.begin();
@@ -141,7 +149,7 @@ class RandomRecording {
 
   void AddSideEvents(Sample* sample) {
     const int index = living_.begin()->first;
-    const ProcessExeced execed = {.comm = Name(), .command = Name()};
+    const ProcessExeced execed = {.comm = Name(), .command = Name(), .executable = Name()};
     const SignalSent sent = {
         .signal = Int(1, 64), .code = Int(-6, 128), .sender = Int(0, 4'194'304), .sender_comm = Name()};
     SignalDelivered delivered = {
@@ -155,6 +163,9 @@ class RandomRecording {
     OomVictim victim;
     if (Chance(0.8)) victim.limit = LimitSample{Any<LimitKind>(), Name(), MaybeNumber(), Number()};
     const PythonFound python = {.version = Name(), .problem = Name()};
+    const DutyFound duty = {.start = Any<StartMethod>(), .duty = Any<Duty>(), .number = MaybeNumber()};
+    const RankFound rank = {
+        {Any<RankSource>(), MaybeNumber(), MaybeNumber(), MaybeNumber(), Chance(0.5) ? "" : "job 1"}};
     const auto add = [&](int whose, auto what) {
       if (Chance(0.15)) sample->events.push_back({.t = sample->t, .index = whose, .what = std::move(what)});
     };
@@ -164,6 +175,8 @@ class RandomRecording {
     add(-1, note);
     add(index, victim);
     add(index, python);
+    add(index, duty);
+    add(index, rank);
   }
 
   // New frames and places, and counts of some places, new or old, of processes that are alive or have ended.

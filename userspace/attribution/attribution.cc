@@ -28,7 +28,8 @@ Attribution::Attribution(const ProcFs& proc, const AttributionOptions& options, 
       programs_(proc, faults),
       causes_(&programs_, faults),
       copy_sites_(&programs_, &causes_, faults),
-      flags_(&programs_) {
+      flags_(&programs_),
+      identities_(proc, &programs_) {
   faults_->LogPages(true);
 }
 
@@ -43,6 +44,7 @@ void Attribution::Attribute(const std::vector<FollowedProcess>& processes, const
   causes_.Judge(processes, pull, sample);
   LogPages(pull.pages, options_.page_bytes, programs_, causes_, &page_runs_);
   flags_.Read(processes, t, sample);
+  identities_.Read(processes, t, sample);
   // Report what a process copied with its end, so that its state can be dropped. After a kill, report everything: there
   // may be no next time.
   absl::flat_hash_set<int> ended;  // by index
@@ -70,6 +72,7 @@ void Attribution::ReadCopySites() {
   causes_.Forget(forgotten.images);
   copy_sites_.Forget(forgotten);
   flags_.Forget(forgotten.serials);
+  identities_.Forget(forgotten.serials);
 }
 
 void Attribution::TellPages(Sample* sample) {

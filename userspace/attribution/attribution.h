@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "attribution/copied_page_runs.h"
 #include "attribution/copy_sites.h"
+#include "attribution/identities.h"
 #include "attribution/interpreter_flags.h"
 #include "attribution/programs.h"
 #include "attribution/row_causes.h"
@@ -53,6 +54,7 @@ class Attribution {
   RowCauses causes_;
   CopySites copy_sites_;
   InterpreterFlags flags_;
+  Identities identities_;
   CopiedPageRuns page_runs_;
   bool logging_pages_ = true;
   TellSchedule schedule_;

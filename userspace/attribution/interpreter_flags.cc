@@ -23,19 +23,12 @@ void InterpreterFlags::Read(const std::vector<FollowedProcess>& processes, absl:
     if (process.exited_ns == 0 && program.interpreter().ready) ReadDue(program, member->id.pid, now, &flags);
     read[member->index] = flags;
   }
-  for (ProcessSample& process : sample->processes) {
-    const Flags& flags = read[process.index];
-    process.collector_on = flags.collector_on.value;
-    process.persistent = flags.persistent.value;
-  }
+  for (ProcessSample& process : sample->processes) process.collector_on = read[process.index].collector_on.value;
 }
 
 void InterpreterFlags::ReadDue(const Program& program, pid_t pid, absl::Duration now, Flags* flags) {
   if (Flag& flag = flags->collector_on; flag.due(now))
     flag.Note(program.CollectorOn(pid), now, absl::Seconds(1), absl::Seconds(10));
-  // Look from the first moment on, then ever more rarely; once known, it does not change.
-  if (Flag& flag = flags->persistent; flag.due(now) && !flag.value)
-    flag.Note(program.PersistentWorkers(pid), now, absl::Milliseconds(50), absl::Minutes(1));
 }
 
 void InterpreterFlags::Forget(const absl::flat_hash_set<uint32_t>& serials) {

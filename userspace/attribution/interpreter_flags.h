@@ -1,5 +1,4 @@
-// Flags of running interpreters: whether Python's collector is on, and whether workers of PyTorch are persistent.
-// Decides how often to read each process.
+// Flags of running interpreters: whether Python's collector is on. Decides how often to read each process.
 #ifndef COWPROF_ATTRIBUTION_INTERPRETER_FLAGS_H_
 #define COWPROF_ATTRIBUTION_INTERPRETER_FLAGS_H_
 
@@ -36,7 +35,7 @@ class InterpreterFlags {
   };
   struct Flags {
     uint32_t image = 0;  // of the program that they were read from
-    Flag collector_on, persistent;
+    Flag collector_on;
   };
 
   static void ReadDue(const Program& program, pid_t pid, absl::Duration now, Flags* flags);

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "python/torch_worker.h"
+#include "python/environ.h"
 
 namespace cowprof {
 namespace {
@@ -146,9 +146,9 @@ bool Program::IsCollecting(pid_t pid) const {
   return address != 0 && ReadValue<uint32_t>(memory_.Of(pid), address) == 1;
 }
 
-std::optional<bool> Program::PersistentWorkers(pid_t pid) const {
-  if (python_ != Python::kReadable) return std::nullopt;
-  return cowprof::PersistentWorkers(interpreter_, memory_.Of(pid));
+uint64_t Program::EnvironAddress() {
+  if (!environ_address_) environ_address_ = FindEnviron(proc_, memory_.first(), elf_cache_);
+  return *environ_address_;
 }
 
 std::optional<HeadLayout> Program::Heads() const {

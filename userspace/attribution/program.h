@@ -76,8 +76,10 @@ class Program {
   // How often the collector has gone through all objects: gc.get_stats()[2]["collections"]; nullopt if unknown.
   std::optional<uint64_t> FullCollections(pid_t pid) const;
   bool IsCollecting(pid_t pid) const;  // false if unknown
-  // Whether the process is a persistent worker of PyTorch; nullopt if it is not a worker, or if unknown.
-  std::optional<bool> PersistentWorkers(pid_t pid) const;
+  // The memory of that process alone, where another of its lineage may have something else.
+  ProcessMemory MemoryOf(pid_t pid) const { return memory_.Of(pid); }
+  // Where the processes of the lineage have their variable `environ`; 0 if unknown.
+  uint64_t EnvironAddress();
 
   // What the comparison of pages of objects needs; nullopt if heads of objects can't be recognized.
   std::optional<HeadLayout> Heads() const;
@@ -97,6 +99,7 @@ class Program {
   absl::Duration gap_, next_look_ = -absl::InfiniteDuration();
   Python python_ = Python::kNotKnownYet;
   std::string reason_;
+  std::optional<uint64_t> environ_address_;
   LineageMemory memory_{proc_};
   Interpreter interpreter_;
   std::unique_ptr<TypeReader> types_;

@@ -2,6 +2,8 @@
 #include "cli/options.h"
 
 #include <CLI/CLI.hpp>
+#include <map>
+#include <vector>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
@@ -17,6 +19,8 @@
 namespace cowprof {
 namespace {
 
+constexpr size_t kLongestLabel = 1000;
+
 constexpr const char* kDescription =
     "cowprof shows what copy-on-write costs a program that forks: how much of the memory that it shares with its "
     "parent each\n"
@@ -28,6 +32,20 @@ std::string ParsePid(const std::string& text, pid_t* out) {
   if (!absl::SimpleAtoi(text, out) || *out <= 0) {
     return absl::StrCat("'", text, "' is not a process id; give a positive number, as shown by ps");
   }
+  return "";
+}
+
+std::string ParseLabel(const std::string& text, std::map<std::string, std::string>* labels) {
+  const size_t equals = text.find('=');
+  const std::string key = text.substr(0, equals);
+  const bool valid = equals != text.npos && !key.empty() && absl::c_all_of(key, [](char c) {
+                       return absl::ascii_isalnum(c) || c == '_' || c == '-' || c == '.';
+                     });
+  if (!valid) {
+    return absl::StrCat("'", text, "' is not KEY=VALUE, with a key of letters, digits, '_', '-' and '.'");
+  }
+  if (text.size() > kLongestLabel) return absl::StrCat("'", key, "' has more than ", kLongestLabel, " bytes");
+  if (!labels->emplace(key, text.substr(equals + 1)).second) return absl::StrCat("'", key, "' is given twice");
   return "";
 }
 
@@ -82,6 +100,17 @@ void AddRecordOptions(CLI::App* app, Options* options) {
                 "Record stack and type of every copy instead of a sample: exact, but copies take twice as long");
   app->add_flag("--verify", options->verify, "Compare a sample of the copied pages with the parent's, byte by byte");
   AddWithout(app, options);
+  app->add_option_function<std::vector<std::string>>(
+         "--label",
+         [options](const std::vector<std::string>& labels) {
+           for (const std::string& label : labels) {
+             if (std::string error = ParseLabel(label, &options->labels); !error.empty())
+               throw CLI::ValidationError("--label", error);
+           }
+         },
+         "Note this in the recording, to tell runs apart: run=baseline; repeatable")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
 }
 
 void AddPid(CLI::App* command, const char* help, Options* options) {

@@ -1,9 +1,6 @@
 // Finds the mapped files of a process that contain a CPython, and the addresses of their symbols (declared in
 // interpreter.h). Opens files only; interpreter.cc interprets the symbols.
-#include <unistd.h>
-
 #include <algorithm>
-#include <climits>
 #include <memory>
 
 #include "absl/strings/match.h"
@@ -16,7 +13,6 @@ namespace cowprof {
 namespace {
 
 constexpr size_t kMaxOtherFiles = 512;
-constexpr uint64_t kPageMask = ~uint64_t{4095};
 
 absl::string_view BaseName(absl::string_view path) { return path.substr(path.rfind('/') + 1); }
 
@@ -31,15 +27,6 @@ uint32_t MinorOfPath(absl::string_view path) {
     minor = minor * 10 + (name[i] - '0');
   }
   return minor;
-}
-
-// The difference between an address in the process and in the file. nullopt: no segment begins at the first mapping.
-std::optional<uint64_t> LoadBias(const ElfFile& file, const Mapping& first) {
-  if (!file.position_independent()) return 0;
-  for (const ElfSegment& segment : file.segments()) {
-    if ((segment.offset & kPageMask) == first.offset) return first.begin - (segment.address & kPageMask);
-  }
-  return std::nullopt;
 }
 
 // The addresses of a file that defines PyType_Type itself.
@@ -86,12 +73,6 @@ int RankOf(const Mapping& mapping, absl::string_view executable) {
   return 2;
 }
 
-std::string ReadLink(const std::string& path) {
-  char target[PATH_MAX];
-  const ssize_t bytes = readlink(path.c_str(), target, sizeof(target));
-  return bytes > 0 ? std::string(target, bytes) : "";
-}
-
 // The first mapping of each file that has an executable mapping.
 std::vector<Mapping> MappedPrograms(const std::vector<Mapping>& mappings) {
   std::vector<Mapping> programs;
@@ -123,7 +104,7 @@ std::optional<PythonModule> OpenModule(const ProcFs& proc, pid_t pid, const Mapp
 }  // namespace
 
 std::vector<PythonModule> FindPythonModules(const ProcFs& proc, pid_t pid, const std::vector<Mapping>& mappings) {
-  const std::string executable = ReadLink(proc.PathOf(pid, "exe"));
+  const std::string executable = proc.ReadExecutable(pid);
   std::vector<Mapping> programs = MappedPrograms(mappings);
   std::stable_sort(programs.begin(), programs.end(), [&executable](const Mapping& a, const Mapping& b) {
     return RankOf(a, executable) < RankOf(b, executable);

@@ -52,8 +52,12 @@ void Collector::Start(const FollowedProcess& process, Sample* sample) {
                                                    .space = inherits ? living.space : -1,
                                                    .origin = process.origin,
                                                    .comm = process.comm,
-                                                   .command = proc_.ReadCommandLine(process.id.pid)}});
+                                                   .command = proc_.ReadCommandLine(process.id.pid),
+                                                   .executable = inherits ? "" : Executable(process.id.pid)}});
 }
+
+// Cut off as a command line is: the path is what the target's owner chose.
+std::string Collector::Executable(pid_t pid) const { return proc_.ReadExecutable(pid).substr(0, kMaxCommandBytes); }
 
 void Collector::Exec(const LivingProcess& process, absl::Duration t) {
   attribution_.programs().Exec(process.id);
@@ -96,6 +100,7 @@ void Collector::AddEvents(const std::vector<SeenEvent>& seen, Sample* sample) {
     event.index = process->index;
     if (auto* execed = event.As<ProcessExeced>()) {
       execed->command = proc_.ReadCommandLine(one.process.pid);
+      execed->executable = Executable(one.process.pid);
       Exec(*process, event.t);
     }
     AddEvidence(one, &event);

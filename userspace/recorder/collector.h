@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -55,6 +56,7 @@ class Collector {
   absl::Duration Since(uint64_t boot_ns) const {
     return absl::Nanoseconds(boot_ns) - absl::Nanoseconds(options_.t0_ns);
   }
+  std::string Executable(pid_t pid) const;
   void Start(const FollowedProcess& process, Sample* sample);
   void Exec(const LivingProcess& process, absl::Duration t);
   void End(const FollowedProcess& process, Sample* sample);

@@ -2,6 +2,7 @@
 // collect, append, judge, write.
 #include "recorder/record.h"
 
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -33,6 +35,7 @@
 #include "sink/terminal/terminal.h"
 #include "sink/timeline_sink.h"
 #include "source/copy_calibration.h"
+#include "source/environment.h"
 #include "source/fault_ladder.h"
 #include "source/namespaces.h"
 #include "timeline/timeline_file.h"
@@ -232,6 +235,22 @@ int Attach(const ProcFs& proc, pid_t target, Recording* recording) {
   return kDone;
 }
 
+std::string HostName() {
+  utsname host;
+  return uname(&host) == 0 ? host.nodename : "";
+}
+
+// What /proc says of the target's environment is that of its last exec. A program that we have not let run yet has
+// ours.
+RunIdentity IdentityOf(const ProcFs& proc, pid_t target, const std::map<std::string, std::string>& labels) {
+  RunIdentity identity = {.host = HostName(), .boot_id = "", .rank = {}, .labels = labels};
+  if (const auto boot_id = ReadSmallFile(proc.root() + "/sys/kernel/random/boot_id"); boot_id.ok())
+    identity.boot_id = std::string(absl::StripAsciiWhitespace(*boot_id));
+  if (const auto environment = proc.ReadFile(target, "environ"); environment.ok())
+    identity.rank = RankFactsOf(ParseEnvironment(*environment));
+  return identity;
+}
+
 int OpenSinks(const ProcFs& proc, pid_t target, Recording* recording) {
   const RecordOptions& options = recording->options;
   RunInfo& info = recording->info;
@@ -247,6 +266,7 @@ int OpenSinks(const ProcFs& proc, pid_t target, Recording* recording) {
   info.command = info.started_target ? absl::StrJoin(options.program, " ") : proc.ReadCommandLine(target);
   if (info.command.empty() && stat.ok()) info.command = stat->comm;
   info.limits = Limits(proc).Read(target);
+  info.identity = IdentityOf(proc, target, options.labels);
   recording->run.model.info = info;
   recording->run.model.most_ended = kMostEnded;
 

@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,6 +19,7 @@ struct RecordOptions {
   pid_t attach = 0;                  // 0: start `program` instead
   std::vector<std::string> program;  // command to start and record
   std::string output;                // "": cowprof-PID.json
+  std::map<std::string, std::string> labels;
   absl::Duration duration = absl::InfiniteDuration();
   absl::Duration interval = absl::Seconds(1);
   bool quiet = false, live = false;

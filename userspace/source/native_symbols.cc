@@ -131,6 +131,15 @@ std::optional<NativeSymbol> NativeSymbols::Resolve(uint64_t address) const {
   return symbol;
 }
 
+std::optional<uint64_t> LoadBias(const ElfFile& file, const Mapping& first) {
+  constexpr uint64_t kPageMask = ~uint64_t{4095};
+  if (!file.position_independent()) return 0;
+  for (const ElfSegment& segment : file.segments()) {
+    if ((segment.offset & kPageMask) == first.offset) return first.begin - (segment.address & kPageMask);
+  }
+  return std::nullopt;
+}
+
 std::vector<std::string> PathsOfMapping(const std::string& process_folder, const Mapping& mapping) {
   const std::string mapped = absl::StrFormat("%s/map_files/%x-%x", process_folder, mapping.begin, mapping.end);
   // The path of a deleted file may now name another file with other addresses.

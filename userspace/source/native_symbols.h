@@ -64,6 +64,10 @@ class NativeSymbols {
   absl::flat_hash_map<uint64_t, std::optional<NativeSymbol>> answers_;
 };
 
+// What to add to an address of the file for that of the process. `first`: the first mapping of the file. nullopt: no
+// segment of the file begins there.
+std::optional<uint64_t> LoadBias(const ElfFile& file, const Mapping& first);
+
 // Paths at which the file behind a mapping can be opened, best first. Below process_folder/root a path means what it
 // means to the target; a deleted file has only process_folder/map_files, which needs privileges.
 std::vector<std::string> PathsOfMapping(const std::string& process_folder, const Mapping& mapping);

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <memory>
 
 #include "absl/status/status.h"
@@ -153,6 +154,12 @@ absl::StatusOr<RollupFigures> ProcFs::ReadRollup(pid_t pid) const {
 }
 
 std::string ProcFs::ReadCommandLine(pid_t pid) const { return JoinCommandLine(ReadFile(pid, "cmdline").value_or("")); }
+
+std::string ProcFs::ReadExecutable(pid_t pid) const {
+  char path[PATH_MAX];
+  const ssize_t bytes = readlink(PathOf(pid, "exe").c_str(), path, sizeof(path));
+  return bytes > 0 ? std::string(path, bytes) : "";
+}
 
 absl::StatusOr<uint64_t> ProcFs::CountDescriptors(pid_t pid) const {
   const absl::StatusOr<Fd> process = OpenProcess(PathOf(pid, ""));

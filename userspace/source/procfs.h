@@ -30,6 +30,8 @@ class ProcFs {
   absl::StatusOr<std::vector<Mapping>> ReadMaps(pid_t pid) const;
   absl::StatusOr<RollupFigures> ReadRollup(pid_t pid) const;
   std::string ReadCommandLine(pid_t pid) const;  // "" if there is none
+  // Path of the program that it runs, which may end in " (deleted)". "": not known, as without the right to look.
+  std::string ReadExecutable(pid_t pid) const;
   // Number of open descriptors: st_size of /proc/PID/fd where the kernel sets it (6.2 and later), otherwise counted.
   absl::StatusOr<uint64_t> CountDescriptors(pid_t pid) const;
   std::vector<pid_t> ListPids() const;

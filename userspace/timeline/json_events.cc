@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "model/facts/run_model.h"
 #include "timeline/json_fields.h"
+#include "timeline/json_identity.h"
 #include "timeline/json_limits.h"
 
 namespace cowprof {
@@ -50,6 +51,7 @@ void Encode(const ProcessStarted& started, Json* json) {
   (*json)["origin"] = NameOf(started.origin);
   (*json)["comm"] = started.comm;
   (*json)["command"] = started.command;
+  if (!started.executable.empty()) (*json)["executable"] = started.executable;
 }
 void Decode(const Json& json, ProcessStarted* started) {
   started->id = {NumberOf<pid_t>(json, "pid"), NumberOf<uint64_t>(json, "start_ns")};
@@ -58,16 +60,19 @@ void Decode(const Json& json, ProcessStarted* started) {
   started->origin = EnumNamed(TextOf(json, "origin"), Origin::kForked);
   started->comm = TextOf(json, "comm");
   started->command = TextOf(json, "command");
+  started->executable = TextOf(json, "executable");
 }
 
 const char* KindOf(const ProcessExeced&) { return "exec"; }
 void Encode(const ProcessExeced& execed, Json* json) {
   (*json)["comm"] = execed.comm;
   (*json)["command"] = execed.command;
+  if (!execed.executable.empty()) (*json)["executable"] = execed.executable;
 }
 void Decode(const Json& json, ProcessExeced* execed) {
   execed->comm = TextOf(json, "comm");
   execed->command = TextOf(json, "command");
+  execed->executable = TextOf(json, "executable");
 }
 
 const char* KindOf(const ProcessExited&) { return "exit"; }
@@ -135,6 +140,22 @@ void Decode(const Json& json, PythonFound* python) {
   python->version = TextOf(json, "python");
   python->problem = TextOf(json, "text");
 }
+
+const char* KindOf(const DutyFound&) { return "duty"; }
+void Encode(const DutyFound& found, Json* json) {
+  (*json)["start"] = NameOf(found.start);
+  (*json)["duty"] = NameOf(found.duty);
+  if (found.number) (*json)["number"] = *found.number;
+}
+void Decode(const Json& json, DutyFound* found) {
+  found->start = EnumNamed(TextOf(json, "start"), StartMethod::kUnknown);
+  found->duty = EnumNamed(TextOf(json, "duty"), Duty::kUnknown);
+  if (const auto number = json.find("number"); number != json.end()) found->number = NumberIn<uint64_t>(*number);
+}
+
+const char* KindOf(const RankFound&) { return "rank"; }
+void Encode(const RankFound& found, Json* json) { EncodeRank(found.rank, json); }
+void Decode(const Json& json, RankFound* found) { found->rank = DecodeRank(json); }
 
 // ---- All of them ----
 

@@ -6,6 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "timeline/json_fields.h"
+#include "timeline/json_identity.h"
 #include "timeline/json_limits.h"
 #include "timeline/json_timeline.h"
 
@@ -36,6 +37,7 @@ std::string EncodeHeader(const RunInfo& info) {
       {"started", absl::FormatTime(absl::RFC3339_full, info.started, absl::UTCTimeZone())},
       {"interval_seconds", absl::ToDoubleSeconds(info.interval)},
       {"limits", std::move(limits)},
+      {"identity", EncodeIdentity(info.identity)},
       {"columns", NamesOfColumns()},
   };
   if (info.target_age) header["target"]["age_seconds"] = absl::ToDoubleSeconds(*info.target_age);
@@ -75,7 +77,8 @@ absl::StatusOr<RunInfo> DecodeHeader(absl::string_view document_start) {
                   .exactness = EnumNamed(TextOf(plan, "exactness"), Exactness::kUnavailable),
                   .target = {NumberOf<pid_t>(target, "pid"), NumberOf<uint64_t>(target, "start_ns")},
                   .command = TextOf(target, "command"),
-                  .started_target = BoolOf(target, "started_by_cowprof")};
+                  .started_target = BoolOf(target, "started_by_cowprof"),
+                  .identity = DecodeIdentity(part(header, "identity", none))};
   if (target.contains("age_seconds"))
     info.target_age = absl::Seconds(std::max(NumberOf<double>(target, "age_seconds"), 0.0));
   absl::ParseTime(absl::RFC3339_full, TextOf(header, "started"), &info.started, nullptr);

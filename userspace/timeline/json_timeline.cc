@@ -90,6 +90,21 @@ void AppendFlag(int index, const std::optional<bool>& on, std::string* out) {
   absl::StrAppend(out, "]");
 }
 
+void AppendLoaderWorker(int index, const std::optional<LoaderWorker>& worker, std::string* out) {
+  absl::StrAppend(out, "[", index);
+  AppendCell(worker ? Count(worker->worker_id) : std::nullopt, out);
+  AppendCell(worker ? Count(worker->num_workers) : std::nullopt, out);
+  AppendCell(worker ? worker->batch : std::nullopt, out);
+  absl::StrAppend(out, "]");
+}
+
+// nullopt: not such a worker, or not any more.
+std::optional<LoaderWorker> DecodeLoaderWorker(const Json& row) {
+  const Count worker_id = CountAt(row, 1), num_workers = CountAt(row, 2);
+  if (!worker_id || !num_workers) return std::nullopt;
+  return LoaderWorker{.worker_id = *worker_id, .num_workers = *num_workers, .batch = CountAt(row, 3)};
+}
+
 CauseCounts DecodeCauses(const Json& row) {
   CauseCounts causes = {};
   for (int cause = 0; cause < kCauses; ++cause) causes[cause] = CountAt(row, cause + 1).value_or(0);
@@ -180,16 +195,17 @@ Json NamesOfColumns() {
                 {"limits", kLimitColumns}};
   names["collectors"] = Json::array({"index", "on"});
   names["persistent_workers"] = Json::array({"index", "persistent"});
+  names["loader_workers"] = Json::array({"index", "worker_id", "num_workers", "batch"});
   names.update(NamesOfCopySiteColumns());
   names.update(NamesOfSegmentColumns());
   return names;
 }
 
 void RecordEncoder::EncodeProcesses(const Sample& sample, std::string* out) {
-  std::string causes, collectors, persistent;
+  std::string causes, collectors, persistent, loaders;
   {
     List rows("processes", out), cause_rows("causes", &causes), collector_rows("collectors", &collectors);
-    List persistent_rows("persistent_workers", &persistent);
+    List persistent_rows("persistent_workers", &persistent), loader_rows("loader_workers", &loaders);
     for (const ProcessSample& process : sample.processes) {
       ProcessSample& last = pending_.processes.try_emplace(process.index, ProcessSample{.index = -1}).first->second;
       const bool same_causes = last.causes == process.causes || !process.causes;
@@ -197,12 +213,13 @@ void RecordEncoder::EncodeProcesses(const Sample& sample, std::string* out) {
       if (last.collector_on != process.collector_on)
         AppendFlag(process.index, process.collector_on, collector_rows.Next());
       if (last.persistent != process.persistent) AppendFlag(process.index, process.persistent, persistent_rows.Next());
+      if (last.loader != process.loader) AppendLoaderWorker(process.index, process.loader, loader_rows.Next());
       const bool same = last.index == process.index && last.counts == process.counts && last.proc == process.proc;
       last = process;
       if (!same) AppendRow(process, rows.Next());
     }
   }
-  absl::StrAppend(out, causes, collectors, persistent);
+  absl::StrAppend(out, causes, collectors, persistent, loaders);
   {
     List rows("rollups", out);
     for (const ProcessSample& process : sample.processes) {
@@ -332,6 +349,11 @@ void RecordDecoder::DecodeProcesses(const nlohmann::ordered_json& record) {
   };
   decode_flags("collectors", &ProcessSample::collector_on);
   decode_flags("persistent_workers", &ProcessSample::persistent);
+  for (const Json& row : ListOf(record, "loader_workers")) {
+    const Count index = CountAt(row, 0);
+    if (index && *index <= kMaxProcesses && processes_.contains(static_cast<int>(*index)))
+      processes_[static_cast<int>(*index)].loader = DecodeLoaderWorker(row);
+  }
   sample_.processes.clear();
   for (const auto& [index, process] : processes_) sample_.processes.push_back(process);
   const auto process_of = [&](const Json& row) -> ProcessSample* {

@@ -38,7 +38,7 @@ std::vector<PageZone> ZonesOf(const RunModel& model, int space) {
 std::optional<bool> ArePersistent(const RunModel& model, int space) {
   std::optional<bool> persistent;
   for (const ProcessModel& process : model.processes) {
-    if (process.ended || process.role != Role::kWorker || process.space != space) continue;
+    if (process.ended || !process.is_worker() || process.space != space) continue;
     if (!process.persistent || (persistent && *persistent != *process.persistent)) return std::nullopt;
     persistent = process.persistent;
   }
@@ -80,7 +80,7 @@ void RememberGenerations(const Sample& sample, const RunModel& model, size_t wor
   bool started = false;
   for (const Event& event : sample.events) {
     const ProcessModel* process = model.Find(event.index);
-    if (process == nullptr || process->role != Role::kWorker) continue;
+    if (process == nullptr || !process->is_worker()) continue;
     started |= event.Is<ProcessStarted>();
     inputs->generation_ended += event.Is<ProcessExited>();
   }
@@ -117,7 +117,7 @@ void Remember(const Sample& sample, const RunModel& model, ForecastInputs* input
              static_cast<double>(page_bytes);
     private_bytes += process.private_bytes.value_or(0);
     ceiling_bytes += process.ceiling_bytes().value_or(0);
-    if (process.role != Role::kWorker) return;
+    if (!process.is_worker()) return;
     ++workers;
     workers_bytes += process.private_bytes.value_or(0);
   });

@@ -20,7 +20,7 @@ absl::Duration AgeOfTarget(const RunModel& model) {
 
 bool HasForkedWorker(const ProcessModel& parent, const RunModel& model) {
   return std::any_of(model.processes.begin(), model.processes.end(), [&](const ProcessModel& process) {
-    return process.parent == parent.index && process.role == Role::kWorker && !process.execed;
+    return process.parent == parent.index && process.is_worker() && !process.execed;
   });
 }
 
@@ -29,7 +29,7 @@ bool HasForkedWorker(const ProcessModel& parent, const RunModel& model) {
 std::optional<absl::Duration> StartUp::Learn(const RunModel& model) {
   std::optional<absl::Duration> over;
   const auto worker = std::find_if(model.processes.begin(), model.processes.end(),
-                                   [](const ProcessModel& process) { return process.role == Role::kWorker; });
+                                   [](const ProcessModel& process) { return process.is_worker(); });
   if (worker != model.processes.end() && !std::exchange(workers_, true)) {
     loads_ = false;
     over = worker->started;

@@ -68,7 +68,9 @@ void Add(const ProcessModel& process, ProcessModel* row) {
 
 // Returns the row for processes of this kind: what is asked of a sum must hold for each of its processes.
 ProcessModel& RowFor(const ProcessModel& process, std::vector<ProcessModel>* rows) {
-  const auto kind = [](const ProcessModel& one) { return std::make_tuple(one.role, one.execed, one.origin); };
+  const auto kind = [](const ProcessModel& one) {
+    return std::make_tuple(one.role, one.execed, one.origin, one.duty.start, one.is_worker());
+  };
   const auto found =
       std::find_if(rows->begin(), rows->end(), [&](const ProcessModel& row) { return kind(row) == kind(process); });
   if (found != rows->end()) return *found;
@@ -78,9 +80,12 @@ ProcessModel& RowFor(const ProcessModel& process, std::vector<ProcessModel>* row
                                          .comm = process.comm,
                                          .command = process.command,
                                          .execed = process.execed,
+                                         .duty = {.start = process.duty.start},
+                                         .leads = process.leads,
                                          .started = process.started,
                                          .ended = process.ended,
-                                         .stands_for = 0});
+                                         .stands_for = 0,
+                                         .space = process.space == process.index ? -1 : 0});
 }
 
 // Processes with higher values are kept.
@@ -114,7 +119,7 @@ void AggregateEnded(RunModel* model) {
 Totals SumOf(const RunModel& model, bool living_only, bool workers_only) {
   Totals totals;
   ForEachRow(model, [&](const ProcessModel& process) {
-    if ((living_only && process.ended) || (workers_only && process.role != Role::kWorker)) return;
+    if ((living_only && process.ended) || (workers_only && !process.is_worker())) return;
     totals.processes += process.stands_for;
     totals.copies_known |= process.counts.copies.has_value();
     totals.copies += process.counts.copies.value_or(0);

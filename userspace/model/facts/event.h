@@ -14,6 +14,7 @@
 #include "model/facts/copy_site.h"
 #include "model/facts/count.h"
 #include "model/facts/enum_names.h"
+#include "model/facts/identity.h"
 #include "model/facts/limit.h"
 #include "model/facts/process_id.h"
 
@@ -30,12 +31,13 @@ struct ProcessStarted {
   int space = -1;   // index of the process whose address space it inherited, and keeps until it calls exec; -1: its own
   Origin origin = Origin::kForked;
   std::string comm, command;  // the kernel's name for it, and its command line joined by spaces
+  std::string executable;     // path of the program; "": not known, or that of `space`
   bool operator==(const ProcessStarted&) const = default;
 };
 
 // The process called exec: a new program in a new address space.
 struct ProcessExeced {
-  std::string comm, command;  // as in ProcessStarted
+  std::string comm, command, executable;  // as in ProcessStarted
   bool operator==(const ProcessExeced&) const = default;
 };
 
@@ -101,10 +103,25 @@ struct PythonFound {
   bool operator==(const PythonFound&) const = default;
 };
 
+// What the process is for, as its frames say.
+struct DutyFound {
+  StartMethod start = StartMethod::kUnknown;
+  Duty duty = Duty::kUnknown;
+  Count number;  // Duty::kTrainer: which of the processes that torch.multiprocessing.spawn started
+  bool operator==(const DutyFound&) const = default;
+};
+
+// The process's place in a distributed job, as its environment says now.
+struct RankFound {
+  RankFacts rank;
+  bool operator==(const RankFound&) const = default;
+};
+
 struct Event {
   absl::Duration t;  // since the start of the recording
   int index = -1;    // the process it happened to; -1: none
-  std::variant<ProcessStarted, ProcessExeced, ProcessExited, SignalSent, SignalDelivered, OomVictim, Note, PythonFound>
+  std::variant<ProcessStarted, ProcessExeced, ProcessExited, SignalSent, SignalDelivered, OomVictim, Note, PythonFound,
+               DutyFound, RankFound>
       what;
   bool operator==(const Event&) const = default;
 

@@ -69,7 +69,7 @@ Figures FiguresOf(const ProcessModel& process, const OomScene& scene, const RunM
   if (process.origin == Origin::kForked) return figures;
   Count first = process.first_anon_pages;
   for (const ProcessModel& child : model.processes) {
-    if (child.parent != process.index || child.role != Role::kWorker || !child.parent_anon_pages) continue;
+    if (child.parent != process.index || !child.is_worker() || !child.parent_anon_pages) continue;
     first = child.parent_anon_pages;
     break;
   }
@@ -122,7 +122,7 @@ void AppendOomKills(const Sample& sample, const OomScene& scene, RunModel* model
       }
       if (process.index == event.index) kill.victim_bytes = bytes;
       kill.recorded_bytes += bytes;
-      if (process.role == Role::kWorker) {
+      if (process.is_worker()) {
         ++kill.workers;
         kill.workers_grown_bytes += grown;
       }

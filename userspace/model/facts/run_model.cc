@@ -7,39 +7,14 @@
 #include <algorithm>
 #include <variant>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "model/facts/ended_aggregate.h"
 #include "model/facts/oom_evidence.h"
+#include "model/facts/roles.h"
 #include "model/saturating.h"
 
 namespace cowprof {
 namespace {
-
-// Recognises multiprocessing's processes from outside (Lib/multiprocessing/popen_*.py, 3.6 to 3.14).
-Role RoleOf(const ProcessModel& process, const RunModel& model) {
-  if (process.index == 0) return Role::kParent;
-  const std::string& command = process.command;
-  if (absl::StrContains(command, "multiprocessing.resource_tracker") ||
-      absl::StrContains(command, "multiprocessing.semaphore_tracker") ||
-      absl::StartsWith(process.comm, "torch_shm_mana")) {
-    return Role::kHelper;
-  }
-  const ProcessModel* parent = model.Find(process.parent);
-  if (absl::StrContains(command, "multiprocessing.forkserver")) {
-    // What it forks, directly or not, has its command line.
-    const bool inherited =
-        !process.execed && parent != nullptr && absl::StrContains(parent->command, "multiprocessing.forkserver");
-    return inherited ? Role::kWorker : Role::kForkserver;
-  }
-  if (absl::StrContains(command, "--multiprocessing-fork")) return Role::kWorker;
-  if (process.execed) return Role::kOther;
-  // A process found at attach may have called exec earlier; if it has not, it has its parent's address space.
-  // Recordings that do not say so have the command line only, which programs change (setproctitle).
-  const bool same_image = process.origin == Origin::kForked || process.space != process.index ||
-                          (parent != nullptr && parent->command == command);
-  return same_image ? Role::kWorker : Role::kOther;
-}
 
 uint64_t Or0(const Count& count) { return count.value_or(0); }
 
@@ -78,10 +53,10 @@ void StartProcess(const Event& event, const ProcessStarted& started, RunModel* m
              .origin = started.origin,
              .comm = started.comm,
              .command = started.command,
+             .executable = started.executable,
              .started = event.t};
   const bool inherits = started.space >= 0 && started.space < event.index;
   process.space = inherits ? started.space : event.index;
-  process.role = RoleOf(process, *model);
   if (!inherits) return;
   const ProcessModel* origin = model->Find(started.space);
   if (origin == nullptr) return;
@@ -97,8 +72,10 @@ void ExecProcess(const ProcessExeced& execed, RunModel* model, ProcessModel* pro
   process->python_problem.clear();
   process->comm = execed.comm;
   process->command = execed.command;
+  process->executable = execed.executable;
   process->execed = true;
-  process->role = RoleOf(*process, *model);
+  process->duty = {};
+  process->loader.reset();
   // A new address space: nothing inherited, everything its own.
   model->private_memory[process->index].Exec(Or0(process->counts.copies));
   process->first_anon_pages = 0;
@@ -108,6 +85,18 @@ void ExecProcess(const ProcessExeced& execed, RunModel* model, ProcessModel* pro
   process->before_attach_bytes.reset();
   process->collector_on.reset();
   process->persistent.reset();
+}
+
+// The frames below those of a process that was forked are its parent's: they do not say how it was started, unless a
+// forkserver forked it.
+void FindDuty(const DutyFound& found, const RunModel& model, ProcessModel* process) {
+  const StartMethod before = process->duty.start;
+  process->duty = found;
+  const ProcessModel* parent = model.Find(process->parent);
+  const bool forked = process->space != process->index;
+  const bool served = parent != nullptr && parent->role == Role::kForkserver;
+  if (forked && !(served && found.start == StartMethod::kForkserver)) process->duty.start = StartMethod::kUnknown;
+  if (process->duty.start == StartMethod::kUnknown) process->duty.start = before;
 }
 
 void EndProcess(absl::Duration t, const ProcessExited& exited, RunModel* model, ProcessModel* process) {
@@ -191,7 +180,7 @@ template <typename Lives>
 WorkersPeak PrivateNow(absl::Duration t, const RunModel& model, const Lives& lives) {
   WorkersPeak now = {.t = t};
   for (const ProcessModel& process : model.processes) {
-    if (process.role != Role::kWorker || !lives(process)) continue;
+    if (!process.is_worker() || !lives(process)) continue;
     const uint64_t bytes = Or0(process.private_bytes), before = std::min(Or0(process.before_attach_bytes), bytes);
     const uint64_t copied = std::min(Or0(process.counts.copies) * model.info.page_bytes, bytes - before);
     now.bytes += bytes;
@@ -208,7 +197,7 @@ uint64_t MostLivingSince(absl::Duration last, const RunModel& model) {
   uint64_t living = 0;
   std::vector<std::pair<absl::Duration, int>> changes;  // at equal times ends come first
   for (const ProcessModel& process : model.processes) {
-    if (process.role != Role::kWorker || (process.ended && *process.ended <= last)) continue;
+    if (!process.is_worker() || (process.ended && *process.ended <= last)) continue;
     if (process.started > last) {
       changes.emplace_back(process.started, 1);
     } else {
@@ -252,6 +241,8 @@ void AppendEvent(const Event& event, RunModel* model) {
                    process->python = python.version;
                    process->python_problem = python.problem;
                  },
+                 [&](const DutyFound& found) { FindDuty(found, *model, process); },
+                 [&](const RankFound& found) { process->rank = found.rank; },
              },
              event.what);
 }
@@ -277,9 +268,12 @@ void Append(const Sample& sample, RunModel* model) {
   for (const Event& event : sample.events) {
     if (!event.Is<ProcessExited>()) AppendEvent(event, model);
   }
+  if (!sample.events.empty()) AssignRoles(sample, model);
   for (const ProcessSample& process : sample.processes) {
-    if (ProcessModel* row = Announced(process.index, model))
-      AppendProcess(process, sample.t, elapsed, model->info, &model->private_memory[process.index], row);
+    ProcessModel* row = Announced(process.index, model);
+    if (row == nullptr) continue;
+    AppendProcess(process, sample.t, elapsed, model->info, &model->private_memory[process.index], row);
+    if (process.loader && process.loader != row->loader) AppendLoader(*process.loader, model, row);
   }
   for (const Event& event : sample.events) {
     const auto* started = event.As<ProcessStarted>();

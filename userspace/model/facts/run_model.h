@@ -5,6 +5,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,9 +17,10 @@
 
 namespace cowprof {
 
-enum class Role { kParent, kWorker, kForkserver, kHelper, kOther };
+enum class Role { kParent, kWorker, kForkserver, kHelper, kOther, kRank, kPool };
 template <>
-inline constexpr auto kNamesOf<Role> = NamesFor<Role>("parent", "worker", "forkserver", "helper", "other");
+inline constexpr auto kNamesOf<Role> = NamesFor<Role>("parent", "worker", "forkserver", "helper", "other", "rank",
+                                                      "pool");
 
 // How a process ended, from its wait(2) status.
 struct Exit {
@@ -57,7 +59,18 @@ struct ProcessModel {
   Origin origin = Origin::kForked;
   Role role = Role::kOther;
   std::string comm, command;
-  bool execed = false;  // since it was first followed
+  std::string executable;              // path of the program that it runs; "": not known
+  bool execed = false;                 // since it was first followed
+  DutyFound duty;                      // as last read from its frames; its start method also by its command line
+  std::optional<RankFacts> rank;       // as its environment says; absent: inherited, or none
+  std::optional<LoaderWorker> loader;  // a worker of PyTorch's DataLoader
+  // Batches that it was seen to have begun, in all its epochs: at least this many. Absent: not a DataLoader's worker,
+  // or batches are not dealt out in turn.
+  Count batches;
+  uint64_t batches_before = 0;  // of these, in earlier epochs
+  bool dealt_in_turn = true;
+  int generation = -1;  // which set of workers of its parent, from 0; -1: it is not a worker
+  bool leads = false;   // it has workers of its own
   absl::Duration started;
   std::optional<absl::Duration> ended;
   std::optional<Exit> exit;
@@ -96,6 +109,12 @@ struct ProcessModel {
     return *private_bytes + *still_shared_bytes;
   }
   double copies_per_second = 0;  // between the last two samples
+
+  // Whether what it copies and holds is that of a worker. So is that of a rank that was forked, has its launcher's
+  // memory and reads it itself, without workers of its own.
+  bool is_worker() const {
+    return role == Role::kWorker || role == Role::kPool || (role == Role::kRank && !leads && space != index);
+  }
 };
 
 struct LimitModel {
@@ -111,6 +130,15 @@ struct WorkersPeak {
   uint64_t bytes = 0, copied_bytes = 0, before_attach_bytes = 0;
   CauseCounts copies = {};  // pages, of the workers alive at that moment
   std::map<int, uint64_t> fresh_bytes;
+};
+
+// The workers that one process has forked, set by set: an epoch's workers are a set.
+struct WorkerSets {
+  int last = -1;                        // number of the latest set
+  std::set<int> living;                 // its members, by index
+  uint64_t members = 0;                 // that it has had
+  std::map<uint64_t, int> ids;          // its DataLoader's workers, by worker_id
+  std::map<uint64_t, int> earlier_ids;  // those of the set before
 };
 
 struct RunModel {
@@ -137,6 +165,7 @@ struct RunModel {
   Losses losses;
   WorkersPeak workers_peak;
   uint64_t most_living_workers = 0;             // at once, by the times at which they started and ended
+  std::map<int, WorkerSets> worker_sets;        // by index of the process that forked the workers
   std::map<int, PrivateMemory> private_memory;  // by index: how the figures of `processes` are derived
 
   const ProcessModel* target() const { return processes.empty() ? nullptr : &processes[0]; }

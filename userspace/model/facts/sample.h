@@ -15,6 +15,7 @@
 #include "model/facts/count.h"
 #include "model/facts/enum_names.h"
 #include "model/facts/event.h"
+#include "model/facts/identity.h"
 #include "model/facts/limit.h"
 #include "model/facts/process_id.h"
 #include "model/saturating.h"
@@ -105,6 +106,7 @@ struct ProcessSample {
   // Of a worker of PyTorch's DataLoader: whether it lives on for the next epoch (persistent_workers). Absent: it is not
   // such a worker, or could not be read yet.
   std::optional<bool> persistent;
+  std::optional<LoaderWorker> loader;  // of such a worker, as last read
   bool operator==(const ProcessSample&) const = default;
 };
 
@@ -220,6 +222,7 @@ struct RunInfo {
   // How long the target had lived at t = 0; absent: not known (recordings before this field).
   std::optional<absl::Duration> target_age;
   std::vector<LimitSample> limits;  // of the target, at the start
+  RunIdentity identity;
   bool operator==(const RunInfo&) const = default;
 };
 

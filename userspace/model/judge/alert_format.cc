@@ -34,7 +34,7 @@ std::string NewMemoryAdvice(const ProcessModel* process) {
     return "write a checkpoint now; new memory of the target itself, not copy-on-write: if it grows at each step, look "
            "for results that hold their batch or graph (loss instead of loss.item()), logs, caches";
   }
-  if (process != nullptr && process->role == Role::kWorker) {
+  if (process != nullptr && process->is_worker()) {
     return "write a checkpoint now; new memory of the worker, not copy-on-write: if it does not end, it is a leak, so "
            "look for what it keeps from item to item (a list, a dict, a cache)";
   }

@@ -15,7 +15,7 @@ namespace {
 
 bool InScope(const ProcessModel& process, const Scope& scope) {
   if (scope.index) return process.index == *scope.index;
-  return !scope.workers_only || process.role == Role::kWorker;
+  return !scope.workers_only || process.is_worker();
 }
 
 // Returns the package that a file belongs to, by the folders that every CPython installs into (sysconfig's schemes):

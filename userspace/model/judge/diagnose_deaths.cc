@@ -67,7 +67,7 @@ std::vector<std::string> AdviceAgainst(const OomKill& kill, const RunModel& mode
         "Most of the growth is new memory: look for a cache or a list that only grows, or reduce the batch size and "
         "prefetch_factor.");
   }
-  if (top_contributor.role == Role::kWorker)
+  if (top_contributor.is_worker())
     advice.push_back("Use fewer workers: each can grow like this one. num_workers=0 needs none of it.");
   return advice;
 }

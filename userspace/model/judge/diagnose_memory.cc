@@ -98,12 +98,12 @@ std::vector<Grower> GrowingWorkers(const Facts& facts) {
   const RunModel& model = facts.model;
   absl::Duration first = model.t;
   ForEachRow(model, [&](const ProcessModel& process) {
-    if (process.role == Role::kWorker) first = std::min(first, process.started);
+    if (process.is_worker()) first = std::min(first, process.started);
   });
   std::vector<Grower> growing;
   for (const ProcessModel& process : model.processes) {
     const bool gave_back = process.exit && !process.exit->signaled && LifeOf(process, model) < 0.6 * (model.t - first);
-    if (process.role != Role::kWorker || gave_back) continue;
+    if (!process.is_worker() || gave_back) continue;
     if (std::optional<Grower> grower = GrowerOf(process, facts)) growing.push_back(*std::move(grower));
   }
   return growing;
@@ -254,7 +254,7 @@ Diagnosis GcDisabled(const Facts& facts) {
 Diagnosis FileBacked(const Facts& facts) {
   std::vector<Grower> growers;
   for (const ProcessModel& process : facts.model.processes) {
-    if (process.role != Role::kWorker && process.role != Role::kParent) continue;
+    if (!process.is_worker() && process.role != Role::kParent) continue;
     const std::optional<uint64_t> bytes = FileRise(process, facts);
     if (!bytes) continue;
     growers.push_back({&process, *bytes, 0,
@@ -308,7 +308,7 @@ Diagnosis PickledArguments(const Facts& facts) {
 Diagnosis BeforeAttach(const Facts& facts) {
   std::vector<Grower> growers;
   for (const ProcessModel& process : facts.model.processes) {
-    if (process.role != Role::kWorker || process.execed || !process.before_attach_bytes) continue;
+    if (!process.is_worker() || process.execed || !process.before_attach_bytes) continue;
     const uint64_t bytes = *process.before_attach_bytes;
     if (bytes <= NoiseOf(process, facts.page_bytes)) continue;
     growers.push_back(
@@ -340,7 +340,7 @@ Diagnosis TrainerGrowth(const Facts& facts) {
   const absl::Duration from = target->started;
   absl::Duration first_fork = facts.model.t;
   ForEachRow(facts.model, [&](const ProcessModel& process) {
-    if (process.role == Role::kWorker) first_fork = std::min(first_fork, process.started);
+    if (process.is_worker()) first_fork = std::min(first_fork, process.started);
   });
   const bool settled =
       facts.HasWorkers() ? first_fork - from <= (facts.model.t - from) / 4 : facts.model.t - from >= kLongestStart;

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "model/facts/ended_aggregate.h"
+#include "model/facts/roles.h"
 #include "model/format.h"
 #include "model/judge/growth.h"
 #include "model/saturating.h"
@@ -30,8 +31,22 @@ uint64_t Facts::AtPeak(std::initializer_list<Cause> some) const {
   return SaturatingCast(share * peak.copied_bytes);
 }
 
+namespace {
+
+// "2 ranks of 2 workers each", "2 ranks of up to 3 workers each, 8 started in all"
+std::string RanksText(const Slots& slots, uint64_t started) {
+  const bool all_alike = slots.least_of_rank == slots.most_of_rank;
+  const bool renewed = started > slots.ranks * slots.most_of_rank;
+  return absl::StrCat(Plural(slots.ranks, "rank"), " of ", all_alike ? "" : "up to ",
+                      Plural(slots.most_of_rank, "worker"), slots.ranks > 1 ? " each" : "",
+                      renewed ? absl::StrCat(", ", started, " started in all") : "");
+}
+
+}  // namespace
+
 std::string Facts::Workers() const {
   const uint64_t started = findings.workers.processes, together = model.most_living_workers;
+  if (const Slots slots = SlotsOf(model); slots.ranks > 0 && slots.most_of_rank > 0) return RanksText(slots, started);
   return absl::StrCat(Plural(started, "worker"),
                       together > 0 && together < started ? absl::StrCat(", ", together, " at a time") : "");
 }
@@ -42,9 +57,7 @@ std::string Facts::WorkersInSum() const {
 }
 
 absl::string_view PicklingMethodOf(const ProcessModel& process) {
-  if (process.role != Role::kWorker) return "";
-  if (absl::StrContains(process.command, "multiprocessing.forkserver")) return "forkserver";
-  return absl::StrContains(process.command, "--multiprocessing-fork") ? "spawn" : "";
+  return process.is_worker() || process.role == Role::kRank ? NameOf(process.duty.start) : "";
 }
 
 PeakSplit PeakSplitOf(const RunModel& model) {
@@ -75,14 +88,14 @@ uint64_t NoiseOf(const ProcessModel& process, uint64_t page_bytes) {
 
 // A spawned worker inherited nothing; it copies pages of its libraries when it loads them.
 bool HasInheritedMemory(const ProcessModel& process) {
-  const bool spawned = (process.execed || process.origin == Origin::kFoundAtAttach) &&
-                       absl::StrContains(process.command, "--multiprocessing-fork");
-  return process.role == Role::kWorker && process.causes && !spawned;
+  const bool spawned = process.duty.start == StartMethod::kSpawn || process.duty.start == StartMethod::kLoky;
+  return process.is_worker() && process.causes && !spawned;
 }
 
 Facts FactsOf(const Run& run, const Findings& findings) {
   Facts facts = {
       .model = run.model, .estimates = run.estimates, .findings = findings, .page_bytes = run.model.info.page_bytes};
+  facts.has_ranks = HasRanks(run.model);
   ForEachRow(run.model, [&](const ProcessModel& process) {
     facts.dataloader |= process.persistent.has_value();
     if (!HasInheritedMemory(process)) return;

@@ -31,6 +31,7 @@ struct Facts {
   CauseCounts causes = {};
   std::vector<pid_t> pids;  // of workers that copied more than noise
   bool dataloader = false;  // workers run the loop of PyTorch's DataLoader
+  bool has_ranks = false;   // a launcher started trainers
 
   uint64_t Of(Cause cause) const { return causes[static_cast<int>(cause)]; }
   std::string Bytes(uint64_t pages) const;
@@ -40,7 +41,7 @@ struct Facts {
   bool HasWorkers() const;
   // Of the copies that living workers had at their peak, those by these causes. Bytes.
   uint64_t AtPeak(std::initializer_list<Cause> some) const;
-  const char* Owner() const { return dataloader ? "trainer" : "parent"; }
+  const char* Owner() const { return dataloader || has_ranks ? "trainer" : "parent"; }
   // "2 workers", "12 workers, 2 at a time"
   std::string Workers() const;
   // " in 2 workers", ", summed over 12 workers, 2 at a time": after bytes that all of them copied

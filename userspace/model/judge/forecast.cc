@@ -58,7 +58,7 @@ struct Copies {
   }
 };
 
-bool Copying(const ProcessModel& process) { return !process.ended && process.role == Role::kWorker; }
+bool Copying(const ProcessModel& process) { return !process.ended && process.is_worker(); }
 
 Copies CopiesOf(const RunModel& model, const ForecastInputs& inputs) {
   const double page_bytes = model.info.page_bytes, now = absl::ToDoubleSeconds(model.t);

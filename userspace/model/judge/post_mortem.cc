@@ -221,7 +221,7 @@ PostMortem OfSignal(const ProcessModel& process, const RunModel& model) {
 
 // What an exit code means is known of Python's workers only: a shell's last command may have found nothing.
 bool Failed(const ProcessModel& process) {
-  return process.exit->code != 0 && process.role == Role::kWorker && !process.python.empty();
+  return process.exit->code != 0 && process.is_worker() && !process.python.empty();
 }
 
 // Process pools and supervisors end their workers by signals; SIGTERM, SIGINT and SIGHUP ask for an end.

@@ -49,7 +49,7 @@ const ProcessModel* MostCopied(const Facts& facts) {
 
 std::string CopiedSentence(const ProcessModel& most, const Facts& facts) {
   const Totals& workers = facts.findings.workers;
-  if (most.role == Role::kWorker) {
+  if (most.is_worker()) {
     const bool known = workers.causes_known && workers.causes[static_cast<int>(Cause::kUnknown)] < workers.copies / 2;
     const std::string why = known ? CausesText(workers) : "";
     return absl::StrCat(Plural(workers.processes, "worker"), " copied ", facts.Bytes(workers.copies),
@@ -77,7 +77,7 @@ std::string EndsSentence(const RunModel& model, const Findings& findings) {
   std::string first;
   for (const auto& [index, end] : findings.ends) {
     const ProcessModel* process = model.Find(index);
-    if (!end.badly || process == nullptr || process->role != Role::kWorker) continue;
+    if (!end.badly || process == nullptr || !process->is_worker()) continue;
     if (bad++ == 0) first = absl::StrCat(NameOf(*process), process->exit->signaled ? " was " : " ", end.text);
   }
   if (bad == 0) return "";
@@ -91,7 +91,7 @@ std::string Unexplained(const Facts& facts) {
   for (const ProcessModel& process : facts.model.processes) {
     if (process.oom_victim && !process.oom)
       return absl::StrCat("The OOM killer chose the ", NameOf(process), "; whose limit was met can't be said.");
-    if (process.role != Role::kWorker) continue;
+    if (!process.is_worker()) continue;
     if (!process.counts.copies) ++unexamined;
     of_unknown_past += process.origin == Origin::kFoundAtAttach && !process.execed && !process.before_attach_bytes;
   }

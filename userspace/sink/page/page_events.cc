@@ -81,12 +81,17 @@ PageEvents::Mark PageEvents::MarkOf(const Event& event, const RunModel& model) {
           [&](const PythonFound& python) {
             return mark(Kind::kNote, Printable(PythonText(index, python, model), kMostBytes));
           },
+          [&](const DutyFound&) { return mark(Kind::kNote, ""); },
+          [&](const RankFound&) { return mark(Kind::kNote, ""); },
       },
       event.what);
 }
 
 void PageEvents::Add(const Sample& sample, const std::vector<Alert>& raised, const RunModel& model) {
-  for (const Event& event : sample.events) marks_.push_back(MarkOf(event, model));
+  for (const Event& event : sample.events) {
+    // Who a process is stands in its row.
+    if (!event.Is<DutyFound>() && !event.Is<RankFound>()) marks_.push_back(MarkOf(event, model));
+  }
   for (const Alert& alert : raised) {
     marks_.push_back({.t = alert.t,
                       .kind = alert.over ? Kind::kAlertOver : Kind::kAlert,

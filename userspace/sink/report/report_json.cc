@@ -2,11 +2,13 @@
 #include <nlohmann/json.hpp>
 
 #include "model/facts/ended_aggregate.h"
+#include "model/facts/roles.h"
 #include "model/format.h"
 #include "sink/report/report.h"
 #include "sink/report/report_blame.h"
 #include "sink/report/report_forecast.h"
 #include "timeline/json_alerts.h"
+#include "timeline/json_identity.h"
 #include "timeline/json_limits.h"
 #include "timeline/json_losses.h"
 #include "timeline/json_shm.h"
@@ -62,9 +64,15 @@ Json RollupJson(const ProcessModel& process) {
 Json ProcessJson(const ProcessModel& process, const RunModel& model, const Findings& findings) {
   const uint64_t page_bytes = model.info.page_bytes;
   const FaultCounts& counts = process.counts;
+  const RankFacts* rank = RankOf(process, model);
   Json json = {{"pid", process.id.pid},
                {"index", process.index},
                {"role", NameOf(process.role)},
+               {"rank", OrNull(rank != nullptr ? rank->rank : std::nullopt)},
+               {"local_rank", OrNull(LocalRankOf(process, model))},
+               {"worker_id", OrNull(process.loader ? Count(process.loader->worker_id) : std::nullopt)},
+               {"generation", process.generation < 0 ? Json(nullptr) : Json(process.generation)},
+               {"batches", OrNull(process.batches)},
                {"parent_index", process.parent < 0 ? Json(nullptr) : Json(process.parent)},
                {"command", process.command.empty() ? process.comm : process.command},
                {"started_at", absl::ToDoubleSeconds(process.started)},
@@ -125,11 +133,12 @@ Json AlertsJson(const RunModel& model, const Findings& findings) {
   return alerts;
 }
 
-const char* StartMethod(const RunModel& model) {
+const char* StartMethodOf(const RunModel& model) {
   bool forked = false, spawned = false, served = false;
   ForEachRow(model, [&](const ProcessModel& process) {
-    forked |= process.role == Role::kWorker && !process.execed;
-    spawned |= process.role == Role::kWorker && process.command.find("--multiprocessing-fork") != std::string::npos;
+    const StartMethod start = process.duty.start;
+    forked |= process.is_worker() && !process.execed;
+    spawned |= process.is_worker() && (start == StartMethod::kSpawn || start == StartMethod::kLoky);
     served |= process.role == Role::kForkserver;
   });
   return served ? "forkserver" : spawned ? "spawn" : forked ? "fork" : "none";
@@ -162,8 +171,12 @@ Json UnlistedJson(const RunModel& model) {
 // Null if no worker was seen.
 Json WorkerSlotsJson(const RunModel& model, const Findings& findings) {
   if (findings.workers.processes == 0) return nullptr;
-  return {
-      {"configured", nullptr}, {"living_at_once", model.most_living_workers}, {"started", findings.workers.processes}};
+  const Slots slots = SlotsOf(model);
+  return {{"configured", OrNull(slots.configured)},
+          {"living_at_once", model.most_living_workers},
+          {"started", findings.workers.processes},
+          {"ranks", slots.ranks > 0 ? Json(slots.ranks) : Json(nullptr)},
+          {"living_at_once_of_a_rank", slots.ranks > 0 ? Json(slots.most_of_rank) : Json(nullptr)}};
 }
 
 // Null if the private memory of no worker was seen.
@@ -202,7 +215,8 @@ Json ReportJson(const RunModel& model, const Findings& findings) {
        {{"pid", model.info.target.pid},
         {"command", model.info.command},
         {"python", target.python.empty() ? Json(nullptr) : Json(target.python)},
-        {"start_method", StartMethod(model)}}},
+        {"start_method", StartMethodOf(model)}}},
+      {"identity", IdentityJson(model.info.identity, JobOf(model))},
       {"headline", {{"diagnosis", findings.headline.diagnosis}, {"sentence", findings.headline.sentence}}},
       {"duration_seconds", absl::ToDoubleSeconds(model.t)},
       {"samples", model.samples},

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "model/facts/roles.h"
 #include "model/format.h"
 #include "model/judge/alert_format.h"
 #include "model/saturating.h"
@@ -21,8 +22,9 @@ std::string CopiedBytes(const ProcessModel& process, uint64_t page_bytes) {
   return process.counts.copies ? HumanBytes(*process.counts.copies * page_bytes) : "-";
 }
 
-std::string ProcessLine(const ProcessModel& process, uint64_t page_bytes, const PostMortem& end) {
-  return absl::StrFormat("  %-10s %8d %12s %11s %11s %11s %12s  %s\n", NameOf(process.role), process.id.pid,
+std::string ProcessLine(const ProcessModel& process, const std::string& label, uint64_t page_bytes,
+                        const PostMortem& end) {
+  return absl::StrFormat("  %s %8d %12s %11s %11s %11s %12s  %s\n", label, process.id.pid,
                          HumanCount(process.counts.copies), CopiedBytes(process, page_bytes),
                          HumanBytes(process.private_bytes), HumanBytes(process.peak_private_bytes),
                          HumanBytes(process.still_shared_bytes), end.text);
@@ -91,13 +93,20 @@ std::string LossesText(const Losses& losses) {
 
 std::string ReportText(const RunModel& model, const Findings& findings, bool complete) {
   std::string out = absl::StrCat(findings.verdict, "\n", RemedyText(findings), "\n");
-  const auto line = [&](const ProcessModel& process) {
-    return ProcessLine(process, model.info.page_bytes, findings.EndOf(process));
-  };
-  absl::StrAppendFormat(&out, "  %-10s %8s %12s %11s %11s %11s %12s  %s\n", "", "pid", "copies", "copied", "private",
-                        "peak", "still shared", "end");
-  if (model.target() != nullptr) out += line(*model.target());
   const std::vector<const ProcessModel*> workers = TopWorkers(model);
+  size_t width = 10;
+  for (size_t i = 0; i < std::min(workers.size(), kWorkerLines); ++i)
+    width = std::max(width, LabelOf(*workers[i], model).size());
+  const auto padded = [&](std::string label) {
+    label.resize(width, ' ');
+    return label;
+  };
+  const auto line = [&](const ProcessModel& process) {
+    return ProcessLine(process, padded(LabelOf(process, model)), model.info.page_bytes, findings.EndOf(process));
+  };
+  absl::StrAppendFormat(&out, "  %s %8s %12s %11s %11s %11s %12s  %s\n", padded(""), "pid", "copies", "copied",
+                        "private", "peak", "still shared", "end");
+  if (model.target() != nullptr) out += line(*model.target());
   for (size_t i = 0; i < std::min(workers.size(), kWorkerLines); ++i) out += line(*workers[i]);
   uint64_t others = SaturatingSubtract(workers.size(), kWorkerLines);
   for (const ProcessModel& row : model.ended_aggregates) others += row.stands_for;

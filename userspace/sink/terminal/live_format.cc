@@ -33,7 +33,7 @@ std::string FormatCauses(const Totals& workers, size_t most) {
 std::vector<const ProcessModel*> LivingWorkers(const RunModel& model) {
   std::vector<const ProcessModel*> workers;
   for (const ProcessModel& process : model.processes) {
-    if (process.role == Role::kWorker && !process.ended) workers.push_back(&process);
+    if (process.is_worker() && !process.ended) workers.push_back(&process);
   }
   return workers;
 }

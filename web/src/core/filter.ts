@@ -3,7 +3,7 @@
 import type { Page, Track } from "../data/decode";
 import { formatInstant, visibleText } from "./format";
 import type { Span } from "./column_values";
-import { processLabel } from "./processes";
+import { isWorker, processLabel } from "./processes";
 
 export interface Filter {
   page: Page;
@@ -16,7 +16,7 @@ export interface Filter {
 
 export function filterOf(page: Page, view: { selection: Span | null; pinned: number | null }, workersOnly = false): Filter {
   const pinned = page.processes.find((track) => track.index === view.pinned) ?? null;
-  const workers = new Set(page.processes.filter((track) => track.role === "worker").map((track) => track.index));
+  const workers = new Set(page.processes.filter(isWorker).map((track) => track.index));
   const holds =
     pinned !== null
       ? (index: number): boolean => index === pinned.index

@@ -2,6 +2,7 @@
 // Lifetimes and CPU time are the only figures summed here; both come from the report.
 import { formatCount, formatShare, formatSpan } from "./format";
 import type { Process, Report, Verify } from "../data/report";
+import { isWorker } from "./processes";
 
 function lifeOf(process: Process, report: Report): number | null {
   const end = process.endedAt ?? report.durationSeconds;
@@ -10,7 +11,7 @@ function lifeOf(process: Process, report: Report): number | null {
 
 // CPU time spent copying relative to the lifetimes, where both are known, for one process or for the workers.
 export function taxInWords(report: Report, process: Process | null): string {
-  const workers = report.workers.filter((row) => row.role === "worker");
+  const workers = report.workers.filter(isWorker);
   const rows = process !== null ? [process] : workers.length > 0 ? workers : report.workers;
   const known = rows.filter((row) => row.copySeconds !== null && lifeOf(row, report) !== null);
   if (known.length === 0)

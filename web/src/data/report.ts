@@ -91,6 +91,9 @@ export interface Report {
   python: string;
   headline: string; // "": a page made before 0.2
   startMethod: string;
+  host: string;
+  job: string;
+  labels: string[]; // "key=value"
   durationSeconds: number | null;
   samples: number | null;
   exactness: string;
@@ -235,6 +238,7 @@ function parseForecast(value: Json | undefined): Forecast {
 export function parseReport(value: Json | undefined): Report {
   const report = asRecord(value);
   const target = asRecord(report["target"]);
+  const identity = asRecord(report["identity"]);
   const exactness = asRecord(report["exactness"]);
   const totals = asRecord(report["totals"]);
   const parent = asRecord(report["parent"]);
@@ -244,6 +248,9 @@ export function parseReport(value: Json | undefined): Report {
     headline: asText(asRecord(report["headline"])["sentence"]),
     python: asText(target["python"]),
     startMethod: asText(target["start_method"]),
+    host: asText(identity["host"]),
+    job: asText(identity["job_id"]),
+    labels: Object.entries(asRecord(identity["labels"])).map(([key, value]) => `${key}=${asText(value)}`),
     durationSeconds: asNumber(report["duration_seconds"]),
     samples: asNumber(report["samples"]),
     exactness: asText(exactness["copies"]),

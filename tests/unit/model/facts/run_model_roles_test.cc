@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "builders.h"
+#include "model/facts/roles.h"
 #include "model/facts/run_model.h"
 #include "random_recording.h"
 
@@ -127,6 +128,241 @@ TEST_CASE("trackers and torch's manager are helpers") {
 
 TEST_CASE("the target stays the parent whatever it executes") {
   CHECK(RolesOf({Target(), Exec(0, kForkserver)}) == Roles{"parent"});
+}
+
+// ---- By what a process is ----
+
+namespace {
+
+Event ForkOf(int index, int parent, const std::string& command, double t = 0) {
+  Event event = Fork(index, parent, command);
+  event.t = absl::Seconds(t);
+  event.As<ProcessStarted>()->space = parent;
+  return event;
+}
+Event ExecOf(int index, const std::string& executable, const std::string& command = "python train.py") {
+  return {.index = index, .what = ProcessExeced{.comm = "x", .command = command, .executable = executable}};
+}
+Event DutyOf(int index, Duty duty, StartMethod start = StartMethod::kUnknown, Count number = {}) {
+  return {.index = index, .what = DutyFound{.start = start, .duty = duty, .number = number}};
+}
+Event RankIs(int index, uint64_t rank, RankSource source = RankSource::kTorch) {
+  return {.index = index,
+          .what = RankFound{{.source = source, .rank = rank, .local_rank = rank, .world_size = 2, .job_id = "j"}}};
+}
+Event TargetOf(const std::string& executable) {
+  Event target = Target();
+  target.As<ProcessStarted>()->executable = executable;
+  return target;
+}
+constexpr char kPython[] = "/usr/bin/python3.11", kBash[] = "/usr/bin/bash";
+
+}  // namespace
+
+TEST_CASE("subshells are helpers, and so are shells in between") {
+  CHECK(RolesOf({TargetOf(kBash), ForkOf(1, 0, "bash"), ForkOf(2, 0, "bash"), ExecOf(2, kPython), ForkOf(3, 2, kTrain),
+                 ForkOf(4, 0, "bash"), ExecOf(4, "/bin/dash"), ForkOf(5, 4, "sh")}) ==
+        Roles{"parent", "helper", "other", "worker", "helper", "helper"});
+  // Another program that forks shares its data with its children: redis, postgres.
+  CHECK(RolesOf({TargetOf("/usr/bin/redis-server"), ForkOf(1, 0, "redis")}) == Roles{"parent", "worker"});
+  CHECK(RolesOf({TargetOf("/opt/rebash/mybash"), ForkOf(1, 0, "mybash")}) == Roles{"parent", "worker"});
+}
+
+TEST_CASE("a program that ended before it could be looked at") {
+  const auto exec = [](int index, const char* comm) {
+    return Event{.index = index, .what = ProcessExeced{.comm = comm, .command = "", .executable = ""}};
+  };
+  CHECK(RolesOf({TargetOf(kBash), ForkOf(1, 0, "bash"), exec(1, "bash"), ForkOf(2, 1, "")}) ==
+        Roles{"parent", "helper", "helper"});
+  CHECK(RolesOf({TargetOf(kBash), ForkOf(1, 0, "bash"), exec(1, "my-script"), ForkOf(2, 1, "")}) ==
+        Roles{"parent", "other", "other"});
+}
+
+TEST_CASE("ranks are the outermost programs with their rank") {
+  // A shell starts two trainers, each forks workers; one of these sets a variable of its own that is no rank.
+  CHECK(RolesOf({TargetOf(kBash), ForkOf(1, 0, "bash"), ExecOf(1, kPython), RankIs(1, 0), ForkOf(2, 0, "bash"),
+                 ExecOf(2, kPython), RankIs(2, 1), ForkOf(3, 1, kTrain), RankIs(3, 0), ForkOf(4, 2, kTrain)}) ==
+        Roles{"parent", "rank", "rank", "worker", "worker"});
+  // Through a wrapper script that has the rank, too.
+  CHECK(RolesOf({TargetOf(kPython), ForkOf(1, 0, "x"), ExecOf(1, kBash), RankIs(1, 0), ForkOf(2, 1, "x"),
+                 ExecOf(2, kPython), RankIs(2, 0)}) == Roles{"parent", "helper", "rank"});
+  // torchrun in a step of Slurm: its own number is Slurm's.
+  CHECK(RolesOf({TargetOf(kPython), RankIs(0, 0, RankSource::kSlurm), ForkOf(1, 0, "x"), ExecOf(1, kPython),
+                 RankIs(1, 0)}) == Roles{"parent", "rank"});
+  // Forked, and set in os.environ.
+  CHECK(RolesOf({TargetOf(kPython), ForkOf(1, 0, kTrain), RankIs(1, 1), ForkOf(2, 1, kTrain)}) ==
+        Roles{"parent", "rank", "worker"});
+}
+
+TEST_CASE("who inherits a rank is no rank") {
+  // The target is a rank itself: its workers, and programs that it runs, have its rank.
+  CHECK(RolesOf({TargetOf(kPython), RankIs(0, 1), ForkOf(1, 0, kTrain), RankIs(1, 1), ForkOf(2, 0, kTrain),
+                 ExecOf(2, "/usr/bin/nvidia-smi"), RankIs(2, 1)}) == Roles{"parent", "worker", "other"});
+  // A DataLoader's worker is one whatever its environment says.
+  CHECK(RolesOf({TargetOf(kPython), ForkOf(1, 0, kTrain), RankIs(1, 1), DutyOf(1, Duty::kLoader)}) ==
+        Roles{"parent", "worker"});
+}
+
+TEST_CASE("roles by frames, whatever the command line says") {
+  const auto found = [](int index, int parent) {
+    Event event = Found(index, parent, "my server");
+    event.As<ProcessStarted>()->executable = kPython;
+    return event;
+  };
+  CHECK(RolesOf({TargetOf(kPython), found(1, 0)}) == Roles{"parent", "other"});
+  CHECK(RolesOf({TargetOf(kPython), found(1, 0), DutyOf(1, Duty::kLoader, StartMethod::kSpawn)}) ==
+        Roles{"parent", "worker"});
+  CHECK(RolesOf({TargetOf(kPython), found(1, 0), DutyOf(1, Duty::kPool, StartMethod::kLoky)}) ==
+        Roles{"parent", "pool"});
+  CHECK(RolesOf({TargetOf(kPython), found(1, 0), DutyOf(1, Duty::kTracker)}) == Roles{"parent", "helper"});
+  CHECK(RolesOf({TargetOf(kPython), found(1, 0), DutyOf(1, Duty::kForkserver), ForkOf(2, 1, "my worker"),
+                 DutyOf(2, Duty::kUnknown, StartMethod::kForkserver)}) == Roles{"parent", "forkserver", "worker"});
+  CHECK(RolesOf({TargetOf(kPython), ForkOf(1, 0, kTrain), DutyOf(1, Duty::kManager)}) == Roles{"parent", "helper"});
+  // Words in an argument.
+  CHECK(RolesOf({TargetOf(kPython), ForkOf(1, 0, kTrain), ExecOf(1, kPython, "python x.py multiprocessing.forkserver"),
+                 ForkOf(2, 0, kTrain), ExecOf(2, kPython, "python x.py multiprocessing.resource_tracker")}) ==
+        Roles{"parent", "other", "other"});
+  // A forked child that runs Python once more shares nothing.
+  CHECK(RolesOf({TargetOf(kPython), ForkOf(1, 0, kTrain), ExecOf(1, kPython)}) == Roles{"parent", "other"});
+}
+
+TEST_CASE("the frames of a forked process do not say how its parent was started") {
+  RunModel model;
+  Append({.events = {TargetOf(kPython), ForkOf(1, 0, kTrain), ExecOf(1, kPython, kSpawned), ForkOf(2, 1, kTrain),
+                     DutyOf(1, Duty::kUnknown, StartMethod::kSpawn), DutyOf(2, Duty::kLoader, StartMethod::kSpawn)}},
+         &model);
+  CHECK(model.processes[1].duty.start == StartMethod::kSpawn);
+  CHECK(model.processes[2].duty.start == StartMethod::kUnknown);
+  CHECK(model.processes[2].duty.duty == Duty::kLoader);
+}
+
+TEST_CASE("a rank counts as a worker if it has the launcher's memory and no workers") {
+  RunModel model;
+  Append({.events = {TargetOf(kPython), ForkOf(1, 0, kTrain), RankIs(1, 0), ForkOf(2, 0, kTrain), RankIs(2, 1),
+                     ForkOf(3, 2, kTrain), ForkOf(4, 0, kTrain), ExecOf(4, kPython), RankIs(4, 2)}},
+         &model);
+  CHECK(model.processes[1].is_worker());
+  CHECK_FALSE(model.processes[2].is_worker());
+  CHECK(model.processes[3].is_worker());
+  CHECK_FALSE(model.processes[4].is_worker());  // it shares nothing with the launcher
+  CHECK(LabelOf(model.processes[0], model) == "launcher");
+  CHECK(LabelOf(model.processes[1], model) == "rank 0");
+  CHECK(LabelOf(model.processes[3], model) == "worker of rank 1");
+  CHECK(JobOf(model).world_size == 2u);
+  CHECK(JobOf(model).job_id == "j");
+}
+
+TEST_CASE("torch.multiprocessing.spawn numbers its ranks") {
+  RunModel model;
+  Append({.events = {TargetOf(kPython), ForkOf(1, 0, kTrain), ExecOf(1, kPython, kSpawned),
+                     DutyOf(1, Duty::kTrainer, StartMethod::kSpawn, 1), ForkOf(2, 1, kTrain)}},
+         &model);
+  CHECK(model.processes[1].role == Role::kRank);
+  CHECK(RankOf(model.processes[1], model) == nullptr);
+  CHECK(LocalRankOf(model.processes[1], model) == 1u);
+  CHECK(LocalRankOf(model.processes[2], model) == 1u);
+  CHECK(LabelOf(model.processes[2], model) == "worker of rank 1");
+}
+
+TEST_CASE("a rank is inherited, and taken away") {
+  RunModel model;
+  model.info.identity.rank = {
+      .source = RankSource::kTorch, .rank = 3u, .local_rank = 1u, .world_size = 8u, .job_id = ""};
+  Append({.events = {TargetOf(kPython), ForkOf(1, 0, kTrain), ForkOf(2, 0, kTrain), ExecOf(2, kPython),
+                     Event{.index = 2, .what = RankFound{}}}},
+         &model);
+  REQUIRE(RankOf(model.processes[1], model) != nullptr);
+  CHECK(RankOf(model.processes[1], model)->rank == 3u);
+  CHECK(RankOf(model.processes[2], model) == nullptr);
+  CHECK(model.processes[1].role == Role::kWorker);
+}
+
+// ---- Generations, batches ----
+
+namespace {
+
+std::vector<int> GenerationsOf(const RunModel& model) {
+  std::vector<int> generations;
+  for (const ProcessModel& process : model.processes) generations.push_back(process.generation);
+  return generations;
+}
+ProcessSample LoaderRow(int index, uint64_t worker_id, Count batch = {}, uint64_t num_workers = 2) {
+  ProcessSample row = {.index = index};
+  row.loader = LoaderWorker{.worker_id = worker_id, .num_workers = num_workers, .batch = batch};
+  return row;
+}
+
+}  // namespace
+
+TEST_CASE("an epoch's workers are a generation, even if several epochs pass between two samples") {
+  RunModel model;
+  Append({.t = absl::Seconds(1),
+          .events = {TargetOf(kPython), ForkOf(1, 0, kTrain, 0.1), ForkOf(2, 0, kTrain, 0.1),
+                     Exited(1, 0, absl::Seconds(0.3)), Exited(2, 0, absl::Seconds(0.4)), ForkOf(3, 0, kTrain, 0.5),
+                     ForkOf(4, 0, kTrain, 0.5)}},
+         &model);
+  Append({.t = absl::Seconds(2), .events = {Exited(3, 0, absl::Seconds(1.5)), ForkOf(5, 0, kTrain, 1.6)}}, &model);
+  CHECK(GenerationsOf(model) == std::vector<int>{-1, 0, 0, 1, 1, 1});  // worker 4 lives: 5 replaces 3
+}
+
+TEST_CASE("generations: a child that runs another program is of none") {
+  RunModel model;
+  Append({.events = {TargetOf(kPython), ForkOf(1, 0, kTrain)}}, &model);
+  Append({.t = absl::Seconds(1), .events = {ExecOf(1, "/usr/bin/ls")}}, &model);
+  Append({.t = absl::Seconds(2), .events = {ForkOf(2, 0, kTrain, 2)}}, &model);
+  CHECK(GenerationsOf(model) == std::vector<int>{-1, -1, 0});
+}
+
+TEST_CASE("generations: workers of a DataLoader with the same number are of two") {
+  const bool last_is_first = GENERATE(false, true);
+  RunModel model;
+  Append({.events = {TargetOf(kPython), ForkOf(1, 0, kTrain), ForkOf(2, 0, kTrain)},
+          .processes = {LoaderRow(1, 0), LoaderRow(2, 1)}},
+         &model);
+  // The next iterator starts its workers before the first one is gone.
+  Append({.t = absl::Seconds(1), .events = {ForkOf(3, 0, kTrain, 1), ForkOf(4, 0, kTrain, 1)}}, &model);
+  CHECK(GenerationsOf(model) == std::vector<int>{-1, 0, 0, 0, 0});
+  const ProcessSample three = LoaderRow(3, 0), four = LoaderRow(4, 1);
+  Append({.t = absl::Seconds(2), .processes = {last_is_first ? four : three}}, &model);
+  Append({.t = absl::Seconds(3), .processes = {last_is_first ? three : four}}, &model);
+  CHECK(GenerationsOf(model) == std::vector<int>{-1, 0, 0, 1, 1});
+}
+
+TEST_CASE("batches that a worker was seen to have begun") {
+  RunModel model;
+  const auto see = [&](uint64_t batch) {
+    Append({.t = model.t + absl::Seconds(1), .processes = {LoaderRow(1, 1, batch)}}, &model);
+    return model.processes[1].batches;
+  };
+  Append({.events = {TargetOf(kPython), ForkOf(1, 0, kTrain)}, .processes = {LoaderRow(1, 1)}}, &model);
+  CHECK_FALSE(model.processes[1].batches.has_value());
+  CHECK(see(1) == 1u);
+  CHECK(see(9) == 5u);
+  CHECK(see(9) == 5u);
+  CHECK(see(3) == 7u);              // the next epoch
+  CHECK_FALSE(see(4).has_value());  // dealt to whoever is free
+  CHECK_FALSE(see(5).has_value());
+}
+
+TEST_CASE("slots: workers at a time, of each rank") {
+  RunModel model;
+  std::vector<Event> events = {TargetOf(kBash)};
+  for (int rank = 1; rank <= 2; ++rank) {
+    events.push_back(ForkOf(rank, 0, "bash"));
+    events.push_back(ExecOf(rank, kPython));
+    events.push_back(RankIs(rank, rank - 1));
+  }
+  for (int index = 3; index <= 10; ++index) {  // two of each rank, twice
+    const double start = index <= 6 ? 0 : 2;
+    events.push_back(ForkOf(index, 1 + index % 2, kTrain, start));
+    events.push_back(Exited(index, 0, absl::Seconds(start + 2)));
+  }
+  Append({.t = absl::Seconds(5), .events = events, .processes = {LoaderRow(3, 0, {}, 4)}}, &model);
+  const Slots slots = SlotsOf(model);
+  CHECK(slots.ranks == 2);
+  CHECK(slots.configured == 4u);
+  CHECK(slots.least_of_rank == 2);
+  CHECK(slots.most_of_rank == 2);
 }
 
 TEST_CASE("exits as wait(2) codes them") {

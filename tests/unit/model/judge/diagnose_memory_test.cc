@@ -209,7 +209,7 @@ TEST_CASE("memory: workers that were spawned with much data") {
   // Forkserver: what it forks has its command line, and owns what is new.
   Worker server = {.command = "python -c from multiprocessing.forkserver import main; main(8)"};
   Run served = Recorded({server, {.new_mib = Line(150, 150)}}, BigParent());
-  served.model.processes[2].command = server.command;
+  served.model.processes[2].duty.start = StartMethod::kForkserver;
   REQUIRE(IdsOf(served) == Ids{"private-by-spawn"});
   CHECK(absl::StrContains(DiagnosesOf(served)[0].summary, "forkserver start method"));
 }

@@ -173,6 +173,7 @@ TEST_CASE("diagnosis: what was spawned has inherited nothing") {
   run.model.processes[1].command = "python -c spawn_main() --multiprocessing-fork";
   CHECK(IdsOf(run) == Ids{"cow-data"});  // forked from one that was spawned
   run.model.processes[1].execed = true;
+  run.model.processes[1].duty.start = StartMethod::kSpawn;
   CHECK(IdsOf(run).empty());  // nobody is blamed, but it did copy
 }
 

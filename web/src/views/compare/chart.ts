@@ -9,6 +9,7 @@ import { colour, onTheme } from "../../ui/theme";
 import { valueAt } from "../../core/column_values";
 import { lastBefore } from "../../core/search";
 import { kAxisFont, axisSize, kKibSteps } from "../../ui/chart_axes";
+import { isWorker } from "../../core/processes";
 
 const kHeight = 240;
 const kBuckets = 800;
@@ -16,7 +17,7 @@ const kTimeSteps = [0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 
 const kTones = ["muted", "accent"]; // A dashed, B solid
 const kMostWorkers = 64; // per run, drawn one by one
 
-const workersOf = (page: Page): Track[] => page.processes.filter((track) => track.role === "worker");
+const workersOf = (page: Page): Track[] => page.processes.filter(isWorker);
 
 function firstWorkerOf(page: Page): number {
   return workersOf(page).reduce((first, track) => Math.min(first, track.started ?? page.seconds[track.first] ?? first), Infinity);

@@ -2,6 +2,7 @@
 // Does not: read a column; it uses the reports' totals.
 import type { Page } from "../../data/decode";
 import { exactnessInWords, formatBytes, formatCount, formatSeconds } from "../../core/format";
+import { isWorker } from "../../core/processes";
 
 const kAlike = 0.01; // of the larger one; a smaller difference counts as none
 const kSameTime = 0.02;
@@ -44,7 +45,7 @@ export function savingInWords({ report: a }: Page, { report: b }: Page): string 
 }
 
 export function workersOf({ report }: Page): number {
-  return report.workers.filter((row) => row.role === "worker").length;
+  return report.workers.filter(isWorker).length;
 }
 
 function lossesOf({ report }: Page): number {

@@ -12,11 +12,13 @@ import {
   formatQuantity,
   formatSeconds,
   formatShare,
+  visibleText,
 } from "../../core/format";
 import { makeForecastSection } from "./forecast_section";
 import type { Store } from "../../store";
 import { makeThemeButton } from "../../ui/theme";
 import { lastHeld, lastOf, highestOf } from "../../core/column_values";
+import { isWorker } from "../../core/processes";
 
 function fact(label: string, value: string): HTMLElement {
   return make("div", "fact", make("dt", "", label), make("dd", "", value));
@@ -30,10 +32,13 @@ function makeFacts(page: Page): HTMLElement {
     fact("pid", report.pid === null ? "—" : String(report.pid)),
     fact("duration", duration),
     fact("samples", formatCount(report.samples ?? page.seconds.length)),
-    fact("workers", formatCount(report.workers.filter((row) => row.role === "worker").length)),
+    fact("workers", formatCount(report.workers.filter(isWorker).length)),
     fact("exactness", exactnessInWords(report.exactness || run.exactness) + (rung === "" || rung === "none" ? "" : ` (${rung})`)),
   ];
   if (report.startMethod !== "" && report.startMethod !== "none") facts.push(fact("start method", report.startMethod));
+  if (report.host !== "") facts.push(fact("host", visibleText(report.host)));
+  if (report.job !== "") facts.push(fact("job", visibleText(report.job)));
+  if (report.labels.length > 0) facts.push(fact("labels", visibleText(report.labels.join(", "))));
   if (report.python !== "") facts.push(fact("Python", report.python));
   return make("dl", "facts", ...facts);
 }

@@ -2,7 +2,7 @@
 // Uses the report's figures for the whole recording, and the columns' values for a selected span.
 import "./workers.css";
 import { spanInWords } from "../../core/filter";
-import { exitInWords, processesOf, trackOf } from "../../core/processes";
+import { exitInWords, isWorker, processesOf, trackOf } from "../../core/processes";
 import type { Page } from "../../data/decode";
 import { make, makeButton, makeSection, mark } from "../../ui/dom";
 import { formatBytes, formatCount } from "../../core/format";
@@ -143,7 +143,7 @@ class Workers {
 
   private words(rows: Process[], span: Span | null): string {
     if (rows.length === 0) return "";
-    const workers = rows.filter((row) => row.role === "worker").length;
+    const workers = rows.filter(isWorker).length;
     const others = rows.length - workers;
     const why = rows.some((row) => row.causes !== null) ? " (the bar shows why, in the colours above)" : "";
     const who =

@@ -1,0 +1,223 @@
+// duty.cc on the frames of workers, forkservers and trackers, on look-alikes, and on unreadable memory.
+#include "python/duty.h"
+
+#include <catch2/catch.hpp>
+
+#include "python_memory.h"
+
+namespace cowprof {
+namespace {
+
+constexpr uint64_t kInterpreter = 0x50000, kThread = 0x30000, kCframe = 0x31000, kFrames = 0x100000;
+constexpr uint64_t kCodes = 0x200000, kNames = 0x300000, kText = 0x400000, kBoolType = 0x60000, kIntType = 0x64000,
+                   kTrue = 0x61000, kFalse = 0x61100, kInts = 0x62000;
+constexpr const char* kTorch = "/usr/lib/python3/dist-packages/torch/utils/data/_utils/worker.py";
+constexpr const char* kLib = "/usr/lib/python3.11/multiprocessing/";
+
+struct Call {
+  std::string function, file;
+};
+std::string Lib(const std::string& file) { return kLib + file; }
+
+// The main thread of a process, with a stack of calls, outermost first.
+class Stack : public PythonMemory {
+ public:
+  explicit Stack(std::vector<Call> calls) : depth_(calls.size()) {
+    Add(kInterpreter, std::string(1024, '\0'));
+    Add(kThread, std::string(256, '\0'));
+    interpreter_.main_interpreter = kInterpreter;
+    Word(kInterpreter + layout().interpreter.threads_head, kThread);
+    Word(kThread + layout().thread.interpreter, kInterpreter);
+    Word(kThread + layout().thread.frame, kCframe);
+    Word(kCframe + layout().thread.frame_hop, FrameAt(0));
+    AddType(kBoolType, kTypeType, "bool", kStaticFlags);
+    AddType(kIntType, kTypeType, "int", kStaticFlags);
+    for (size_t i = 0; i < depth_; ++i) {
+      const Call& call = calls[depth_ - 1 - i];
+      AddCode(CodeAt(i), call.function, call.file);
+      Add(FrameAt(i), std::string(1024, '\0'));
+      Word(FrameAt(i) + layout().frame.code, CodeAt(i));
+      Word(FrameAt(i) + layout().frame.previous, i + 1 < depth_ ? FrameAt(i + 1) : 0);
+    }
+  }
+  // By its distance from the innermost.
+  static uint64_t FrameAt(size_t i) { return kFrames + 0x1000 * i; }
+  static uint64_t CodeAt(size_t i) { return kCodes + 0x10000 * i; }
+  RawFrame Raw(size_t i) const { return {.frame = FrameAt(i), .code = CodeAt(i)}; }
+
+  void AddInt(uint64_t address, uint64_t type, uint64_t value) {
+    Add(address, std::string(64, '\0'));
+    Word(address, 1000);
+    Word(address + layout().object.type, type);
+    Word(address + layout().object.var_size, value == 0 ? 0 : 1);
+    Word(address + layout().object.var_size + 8, value);
+  }
+  // The locals of a frame; 0: unset.
+  void SetLocals(size_t frame, const std::vector<std::pair<std::string, uint64_t>>& locals) {
+    Add(kNames, std::string(256, '\0'));
+    Word(CodeAt(frame) + layout().code.locals, kNames);
+    Word(kNames + layout().object.var_size, locals.size());
+    for (size_t i = 0; i < locals.size(); ++i) {
+      AddStr(kText + 256 * i, locals[i].first);
+      Word(kNames + layout().container.tuple_items + 8 * i, kText + 256 * i);
+      Word(FrameAt(frame) + layout().frame.locals + 8 * i, locals[i].second);
+    }
+  }
+  std::optional<DutyFound> Duty() const {
+    const std::optional<DutyFrame> found = FindDuty(interpreter_, *this);
+    return found ? std::optional(found->found) : std::nullopt;
+  }
+
+ private:
+  void AddCode(uint64_t address, const std::string& name, const std::string& file) {
+    Add(address, std::string(512, '\0'));
+    Word(address + 8, kCodeType);
+    AddStr(address + 0x1000, name.substr(name.rfind('.') + 1));
+    AddStr(address + 0x2000, file);
+    AddStr(address + 0x3000, name);
+    Add(address + 0x4000, std::string(64, '\0'));  // no lines
+    Word(address + layout().code.name, address + 0x1000);
+    Word(address + layout().code.qualname, address + 0x3000);
+    Word(address + layout().code.filename, address + 0x2000);
+    Word(address + layout().code.line_table, address + 0x4000);
+  }
+
+  size_t depth_;
+};
+
+// A DataLoader's worker in a function that its loop called.
+class Worker : public Stack {
+ public:
+  explicit Worker(uint64_t persistent, const std::string& function = "_worker_loop", const std::string& file = kTorch)
+      : Stack({{"<module>", "train.py"},
+               {"BaseProcess._bootstrap", Lib("process.py")},
+               {function, file},
+               {"get", "queue.py"}}) {
+    SetLocals(1, {{"dataset", 0},
+                  {"worker_id", kInts},
+                  {"persistent_workers", persistent},
+                  {"num_workers", kInts + 0x100},
+                  {"idx", kInts + 0x200}});
+    AddInt(kTrue, kBoolType, 1);
+    AddInt(kFalse, kBoolType, 0);
+    for (uint64_t i = 0; i < 3; ++i) AddInt(kInts + 0x100 * i, kIntType, 1 + 3 * i);
+  }
+  std::optional<bool> Ask() const {
+    const std::optional<DutyFrame> found = FindDuty(interpreter_, *this);
+    return found ? PersistentWorkers(interpreter_, *this, found->frame) : std::nullopt;
+  }
+  std::optional<LoaderWorker> Loader() const { return ReadLoader(interpreter_, *this, Raw(1)); }
+};
+
+DutyFound Found(Duty duty, StartMethod start = StartMethod::kUnknown) {
+  return {.start = start, .duty = duty, .number = {}};
+}
+
+}  // namespace
+
+TEST_CASE("torch worker: the argument of its loop") {
+  CHECK(Worker(kTrue).Ask() == true);
+  CHECK(Worker(kFalse).Ask() == false);
+}
+
+TEST_CASE("torch worker: not a worker") {
+  CHECK_FALSE(Worker(kTrue, "_worker_loop", "/home/me/worker.py").Ask().has_value());
+  CHECK_FALSE(Worker(kTrue, "_worker_loop_of_mine").Ask().has_value());
+  CHECK_FALSE(Worker(kTrue, "main").Ask().has_value());
+}
+
+TEST_CASE("torch worker: a value that is not a bool or unreadable is unknown") {
+  for (const uint64_t object : {uint64_t{0}, uint64_t{0x7000'0000'0000}, kTrue + 1, kText, kBoolType, UINT64_MAX})
+    CHECK_FALSE(Worker(object).Ask().has_value());
+  Worker odd(kTrue);
+  odd.Word(kTrue + odd.layout().object.var_size + 8, 2);
+  CHECK_FALSE(odd.Ask().has_value());
+  Worker nameless(kTrue);
+  nameless.Word(kNames + nameless.layout().object.var_size, 2);  // a torch without the argument
+  CHECK_FALSE(nameless.Ask().has_value());
+  nameless.Word(kNames + nameless.layout().object.var_size, UINT64_MAX);  // impossible: read up to the limit
+  CHECK(nameless.Ask() == true);
+  nameless.Word(Stack::CodeAt(1) + nameless.layout().code.locals, 0x7000'0000'0000);
+  CHECK_FALSE(nameless.Ask().has_value());
+  Worker unknown(kTrue);
+  unknown.interpreter_.layout.usable = false;
+  CHECK_FALSE(unknown.Ask().has_value());
+}
+
+TEST_CASE("torch worker: references are tagged since 3.14") {
+  Worker worker(kTrue | 1);
+  worker.interpreter_.layout.frame.code_tag_mask = 7;
+  CHECK(worker.Ask() == true);
+}
+
+TEST_CASE("torch worker: its number, the number of workers, the batch") {
+  Worker worker(kTrue);
+  CHECK(worker.Loader() == LoaderWorker{.worker_id = 1, .num_workers = 4, .batch = 7u});
+  worker.SetLocals(1, {{"worker_id", kInts}, {"num_workers", kInts + 0x100}, {"idx", 0}});  // between two batches
+  CHECK(worker.Loader() == LoaderWorker{.worker_id = 1, .num_workers = 4, .batch = {}});
+}
+
+TEST_CASE("torch worker: numbers that can't be are none") {
+  Worker worker(kTrue);
+  worker.AddInt(kInts, kIntType, 4);  // worker 4 of 4
+  CHECK_FALSE(worker.Loader().has_value());
+  worker.AddInt(kInts, kBoolType, 1);
+  CHECK_FALSE(worker.Loader().has_value());
+  worker.AddInt(kInts, kIntType, 1);
+  worker.AddInt(kInts + 0x200, kIntType, uint64_t{1} << 30);
+  CHECK_FALSE(worker.Loader()->batch.has_value());
+  worker.AddInt(kInts + 0x200, kIntType, 9);
+  worker.Word(kInts + 0x200 + worker.layout().object.var_size, UINT64_MAX);  // negative, or an int of many digits
+  CHECK_FALSE(worker.Loader()->batch.has_value());
+  worker.Word(Stack::FrameAt(1) + worker.layout().frame.code, Stack::CodeAt(0));  // the frame is another's by now
+  CHECK_FALSE(worker.Loader().has_value());
+}
+
+TEST_CASE("torch worker: ints have a tag since 3.12") {
+  Worker worker(kTrue);
+  worker.interpreter_.layout.minor = 12;
+  const uint64_t size = worker.layout().object.var_size;
+  for (uint64_t i = 0; i < 3; ++i) worker.Word(kInts + 0x100 * i + size, 1 << 3);
+  worker.Word(kInts + size, 1);  // zero
+  CHECK(worker.Loader() == LoaderWorker{.worker_id = 0, .num_workers = 4, .batch = 7u});
+  worker.Word(kInts + 0x200 + size, 1 << 3 | 2);  // -7
+  CHECK_FALSE(worker.Loader()->batch.has_value());
+}
+
+TEST_CASE("what a process is for") {
+  const Call bootstrap = {"BaseProcess._bootstrap", Lib("process.py")}, spawn = {"spawn_main", Lib("spawn.py")},
+             run = {"BaseProcess.run", Lib("process.py")}, serve = {"main", Lib("forkserver.py")},
+             serve_one = {"_serve_one", Lib("forkserver.py")}, main = {"<module>", "/home/me/train.py"};
+  CHECK(Stack({main, serve}).Duty() == Found(Duty::kForkserver));
+  CHECK(Stack({main, serve, serve_one}).Duty() == Found(Duty::kUnknown, StartMethod::kForkserver));
+  CHECK(Stack({main, serve, serve_one, bootstrap, {"worker", Lib("pool.py")}}).Duty() ==
+        Found(Duty::kPool, StartMethod::kForkserver));
+  CHECK(Stack({main, spawn, bootstrap, run, {"_worker_loop", kTorch}, {"get", "queue.py"}}).Duty() ==
+        Found(Duty::kLoader, StartMethod::kSpawn));
+  CHECK(Stack({main, {"main", Lib("resource_tracker.py")}}).Duty() == Found(Duty::kTracker));
+  CHECK(Stack({main, bootstrap, run, {"BaseManager._run_server", Lib("managers.py")}}).Duty() == Found(Duty::kManager));
+  CHECK(Stack({{"<module>", "/x/loky/backend/popen_loky_posix.py"},
+               bootstrap,
+               {"_process_worker", "/x/loky/process_executor.py"}})
+            .Duty() == Found(Duty::kPool, StartMethod::kLoky));
+}
+
+TEST_CASE("what a process is not for") {
+  const Call bootstrap = {"BaseProcess._bootstrap", Lib("process.py")};
+  CHECK_FALSE(Stack({{"main", "/home/me/forkserver.py"}}).Duty().has_value());
+  CHECK_FALSE(Stack({{"worker", "/home/me/pool.py"}}).Duty().has_value());
+  CHECK_FALSE(Stack({{"main", "/home/me/train.py"}, {"helper", "/home/me/train.py"}}).Duty().has_value());
+  // What is outside of the bootstrap is the work of the process that forked it.
+  CHECK_FALSE(Stack({{"_wrap", "/x/torch/multiprocessing/spawn.py"}, bootstrap, {"f", "f.py"}}).Duty().has_value());
+  CHECK(Stack({{"_worker_loop", kTorch}, bootstrap, {"worker", Lib("pool.py")}}).Duty() == Found(Duty::kPool));
+}
+
+TEST_CASE("the process that torch.multiprocessing.spawn started, and its number") {
+  Stack stack({{"BaseProcess._bootstrap", Lib("process.py")}, {"_wrap", "/x/torch/multiprocessing/spawn.py"}});
+  CHECK(stack.Duty() == Found(Duty::kTrainer));
+  stack.AddInt(kInts, kIntType, 3);
+  stack.SetLocals(0, {{"fn", 0}, {"i", kInts}});
+  CHECK(stack.Duty() == DutyFound{.start = StartMethod::kUnknown, .duty = Duty::kTrainer, .number = 3u});
+}
+
+}  // namespace cowprof

@@ -1,0 +1,57 @@
+// environment.cc on what launchers set, on numbers that are none, and on secrets.
+#include "source/environment.h"
+
+#include <catch2/catch.hpp>
+
+namespace cowprof {
+namespace {
+
+RankFacts Facts(std::vector<std::string> variables) {
+  std::string text;
+  for (const std::string& variable : variables) text += variable + '\0';
+  return RankFactsOf(ParseEnvironment(text));
+}
+
+}  // namespace
+
+TEST_CASE("environment: torchrun, Open MPI, MPICH, Slurm") {
+  CHECK(Facts({"PATH=/bin", "RANK=3", "LOCAL_RANK=1", "WORLD_SIZE=8", "TORCHELASTIC_RUN_ID=abc"}) ==
+        RankFacts{RankSource::kTorch, 3u, 1u, 8u, "abc"});
+  CHECK(Facts({"OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_LOCAL_RANK=0", "OMPI_COMM_WORLD_SIZE=2"}) ==
+        RankFacts{RankSource::kOpenMpi, 0u, 0u, 2u, ""});
+  CHECK(Facts({"PMI_RANK=1", "PMI_SIZE=2"}) == RankFacts{RankSource::kPmi, 1u, {}, 2u, ""});
+  CHECK(Facts({"SLURM_PROCID=5", "SLURM_LOCALID=1", "SLURM_NTASKS=8", "SLURM_JOB_ID=4711"}) ==
+        RankFacts{RankSource::kSlurm, 5u, 1u, 8u, "4711"});
+}
+
+TEST_CASE("environment: the numbers of one launcher, the job of the scheduler") {
+  CHECK(Facts({"SLURM_PROCID=0", "SLURM_NTASKS=1", "SLURM_JOB_ID=4711", "RANK=7", "WORLD_SIZE=8",
+               "TORCHELASTIC_RUN_ID=abc"}) == RankFacts{RankSource::kTorch, 7u, {}, 8u, "4711"});
+  CHECK(Facts({"RANK=x", "LOCAL_RANK=1", "SLURM_PROCID=2"}) == RankFacts{RankSource::kSlurm, 2u, {}, {}, ""});
+}
+
+TEST_CASE("environment: what is no rank") {
+  for (const std::string rank :
+       {"", "gold", "-1", "+1", " 1", "1 ", "1e3", "0x1", "1000000", "99999999999999999999999"})
+    CHECK(Facts({"RANK=" + rank}) == RankFacts{});
+  CHECK(Facts({"RANK=8", "WORLD_SIZE=8"}) == RankFacts{});
+  CHECK(Facts({"RANKS=1", "MYRANK=1", "rank=1", "RANK"}) == RankFacts{});
+  CHECK(Facts({"RANK=1", "RANK=2"}).rank == 1u);  // as getenv(3)
+  CHECK(Facts({"LOCAL_RANK=1", "WORLD_SIZE=2"}) == RankFacts{});
+}
+
+TEST_CASE("environment: a job's id is printable, short, and not torchrun's word for none") {
+  CHECK(Facts({"TORCHELASTIC_RUN_ID=none"}).job_id.empty());
+  CHECK(Facts({"SLURM_JOB_ID=", "PBS_JOBID=7.host"}).job_id == "7.host");
+  CHECK(Facts({"SLURM_JOB_ID=a b"}).job_id.empty());
+  CHECK(Facts({"SLURM_JOB_ID=\x1b[31m"}).job_id.empty());
+  CHECK(Facts({"SLURM_JOB_ID=" + std::string(129, '1')}).job_id.empty());
+  CHECK(Facts({"SLURM_JOB_ID=" + std::string(100'000, '1')}).job_id.empty());
+}
+
+TEST_CASE("environment: no variable is kept that the list does not name") {
+  JobVariables variables = ParseEnvironment(std::string("TOKEN=RANK=1\0RANK=2\0AWS_SECRET=x", 32));
+  CHECK(variables == JobVariables{{"RANK", "2"}});
+}
+
+}  // namespace cowprof

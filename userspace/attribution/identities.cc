@@ -1,0 +1,135 @@
+// Looks from the first moment on, then ever more rarely: a worker that is spawned may import for many seconds before it
+// is what it will be.
+#include "attribution/identities.h"
+
+#include <algorithm>
+
+namespace cowprof {
+namespace {
+
+constexpr absl::Duration kShortestGap = absl::Milliseconds(50), kLongestGap = absl::Minutes(1);
+// As long as a process that was spawned may take to import what it needs.
+constexpr absl::Duration kGapAtStart = absl::Milliseconds(250), kLongestStart = absl::Seconds(30);
+// A batch's number is out of date by a twentieth of the worker's life at most.
+constexpr absl::Duration kShortestGapOfBatches = absl::Milliseconds(500), kLongestGapOfBatches = absl::Seconds(30);
+
+}  // namespace
+
+const Identities::State* Identities::StateOf(const ProcessId& id) const {
+  const auto serial = serials_.find(id);
+  const auto state = serial == serials_.end() ? states_.end() : states_.find(serial->second);
+  return state == states_.end() ? nullptr : &state->second;
+}
+
+void Identities::Read(const std::vector<FollowedProcess>& processes, absl::Duration now, Sample* sample) {
+  // What a process set in its environment before it forked belongs to both: look at it before its new children.
+  absl::flat_hash_set<ProcessId> forking;
+  for (const FollowedProcess& process : processes) {
+    if (!states_.contains(process.serial)) forking.insert(process.parent);
+  }
+  absl::flat_hash_map<int, const State*> read;  // by index
+  for (const FollowedProcess& process : processes) {
+    const Member* member = programs_->Find(process.serial);
+    if (member == nullptr || process.exited_ns != 0) continue;
+    const auto known = states_.find(process.serial);
+    if (known == states_.end() || known->second.image != member->program->image()) Begin(process, *member, now, sample);
+    State& state = states_.at(process.serial);
+    if (forking.contains(process.id)) LookAtEnvironment(*member, now, sample);
+    const bool readable = member->program->python() == Program::Python::kReadable;
+    if (readable && (now >= state.next_look || (state.loader && now >= state.next_batch)))
+      LookAt(*member, StateOf(process.parent), now, sample);
+  }
+  for (const FollowedProcess& process : processes) {
+    const Member* member = programs_->Find(process.serial);
+    const auto state = states_.find(process.serial);
+    if (member != nullptr && state != states_.end()) read[member->index] = &state->second;
+  }
+  for (ProcessSample& row : sample->processes) {
+    const auto state = read.find(row.index);
+    if (state == read.end()) continue;
+    row.persistent = state->second->persistent;
+    row.loader = state->second->loader;
+  }
+}
+
+// A process that called exec has the environment that the kernel shows; one that was forked has its parent's.
+void Identities::Begin(const FollowedProcess& process, const Member& member, absl::Duration now, Sample* sample) {
+  const State* const parent = StateOf(process.parent);
+  State state = {.image = member.program->image(), .first_look = now, .next_look = now};
+  RankFacts rank;
+  if (parent != nullptr && parent->image == state.image) {
+    state.environment = parent->environment;
+    rank = parent->rank;
+  } else if (const absl::StatusOr<std::string> text = proc_.ReadFile(process.id.pid, "environ"); text.ok()) {
+    rank = RankFactsOf(ParseEnvironment(*text));
+  }
+  if (const auto known = states_.find(process.serial); known != states_.end()) {
+    state.rank = known->second.rank;
+    state.rank_told = known->second.rank_told;
+  } else if (parent != nullptr) {
+    state.rank = parent->rank;
+  }
+  states_[process.serial] = std::move(state);
+  serials_[process.id] = process.serial;
+  TellRank(member, rank, now, sample);
+}
+
+void Identities::LookAt(const Member& member, const State* parent, absl::Duration now, Sample* sample) {
+  State& state = states_.at(member.serial);
+  if (now >= state.next_look) {
+    const absl::Duration life = now - state.first_look;
+    const bool starting = state.duty && state.duty->found.duty == Duty::kUnknown && life < kLongestStart;
+    state.next_look = now + (starting ? kGapAtStart : std::clamp(life / 8, kShortestGap, kLongestGap));
+    LookAtEnvironment(member, now, sample);
+    // What a process is for does not change once it is known.
+    if (!state.duty || state.duty->found.duty == Duty::kUnknown) LookAtFrames(member, parent, now, sample);
+  }
+  if (!state.duty || state.duty->found.duty != Duty::kLoader) return;
+  const Interpreter& interpreter = member.program->interpreter();
+  const ProcessMemory memory = member.program->MemoryOf(member.id.pid);
+  if (!state.persistent) state.persistent = PersistentWorkers(interpreter, memory, state.duty->frame);
+  state.next_batch = now + std::clamp((now - state.first_look) / 20, kShortestGapOfBatches, kLongestGapOfBatches);
+  std::optional<LoaderWorker> worker = ReadLoader(interpreter, memory, state.duty->frame);
+  if (!worker) return;
+  if (!worker->batch && state.loader) worker->batch = state.loader->batch;  // it waits for the next one
+  state.loader = worker;
+}
+
+void Identities::LookAtFrames(const Member& member, const State* parent, absl::Duration now, Sample* sample) {
+  State& state = states_.at(member.serial);
+  std::optional<DutyFrame> duty = FindDuty(member.program->interpreter(), member.program->MemoryOf(member.id.pid));
+  if (!duty) return;
+  // The frame of the parent, which was working when it forked this process.
+  const bool inherited = parent != nullptr && parent->image == state.image && parent->duty &&
+                         parent->duty->frame.frame == duty->frame.frame && duty->frame.frame != 0;
+  if (inherited) duty->found.duty = Duty::kUnknown;
+  const bool is_new = !state.duty || !(state.duty->found == duty->found);
+  state.duty = std::move(duty);
+  if (is_new && !(state.duty->found == DutyFound{}))
+    sample->events.push_back({.t = now, .index = member.index, .what = state.duty->found});
+}
+
+void Identities::LookAtEnvironment(const Member& member, absl::Duration now, Sample* sample) {
+  State& state = states_.at(member.serial);
+  if (member.program->python() != Program::Python::kReadable) return;
+  if (!state.environment) state.environment.emplace(member.program->EnvironAddress());
+  const std::optional<JobVariables> variables = state.environment->ReadChanged(member.program->MemoryOf(member.id.pid));
+  if (variables) TellRank(member, RankFactsOf(*variables), now, sample);
+}
+
+// Without an event a process has its parent's rank.
+void Identities::TellRank(const Member& member, const RankFacts& rank, absl::Duration now, Sample* sample) {
+  State& state = states_.at(member.serial);
+  const bool is_new = !(state.rank == rank) || (!state.rank_told && rank.source != RankSource::kNone);
+  state.rank = rank;
+  if (!is_new) return;
+  state.rank_told = true;
+  sample->events.push_back({.t = now, .index = member.index, .what = RankFound{rank}});
+}
+
+void Identities::Forget(const absl::flat_hash_set<uint32_t>& serials) {
+  for (const uint32_t serial : serials) states_.erase(serial);
+  absl::erase_if(serials_, [&](const auto& entry) { return serials.contains(entry.second); });
+}
+
+}  // namespace cowprof

@@ -1,0 +1,60 @@
+// Who each process is, as far as it has to be read: what it is for and how it was started, from its frames; its rank,
+// from its environment. Decides how often to look.
+#ifndef COWPROF_ATTRIBUTION_IDENTITIES_H_
+#define COWPROF_ATTRIBUTION_IDENTITIES_H_
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/time/time.h"
+#include "attribution/programs.h"
+#include "model/facts/sample.h"
+#include "python/duty.h"
+#include "python/environ.h"
+#include "source/fault_source.h"
+#include "source/procfs.h"
+
+namespace cowprof {
+
+class Identities {
+ public:
+  Identities(ProcFs proc, const Programs* programs) : proc_(std::move(proc)), programs_(programs) {}
+
+  // Adds what became known to the sample: events, and what was last read of the workers of DataLoaders.
+  void Read(const std::vector<FollowedProcess>& processes, absl::Duration now, Sample* sample);
+  // These processes have ended.
+  void Forget(const absl::flat_hash_set<uint32_t>& serials);
+
+ private:
+  struct State {
+    uint32_t image = 0;  // of the program that all of this was read from
+    absl::Duration first_look, next_look;
+    std::optional<DutyFrame> duty;
+    std::optional<bool> persistent;
+    std::optional<LoaderWorker> loader;
+    absl::Duration next_batch;
+    std::optional<EnvironReader> environment;
+    RankFacts rank;
+    bool rank_told = false;
+  };
+
+  void Begin(const FollowedProcess& process, const Member& member, absl::Duration now, Sample* sample);
+  void LookAt(const Member& member, const State* parent, absl::Duration now, Sample* sample);
+  void LookAtFrames(const Member& member, const State* parent, absl::Duration now, Sample* sample);
+  void LookAtEnvironment(const Member& member, absl::Duration now, Sample* sample);
+  void TellRank(const Member& member, const RankFacts& rank, absl::Duration now, Sample* sample);
+  const State* StateOf(const ProcessId& id) const;
+
+  ProcFs proc_;
+  const Programs* programs_;
+  absl::flat_hash_map<uint32_t, State> states_;  // by serial
+  absl::flat_hash_map<ProcessId, uint32_t> serials_;
+};
+
+}  // namespace cowprof
+
+#endif  // COWPROF_ATTRIBUTION_IDENTITIES_H_

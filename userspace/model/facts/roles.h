@@ -1,0 +1,41 @@
+// Decides the part that each process plays, by what it is: what it inherited, which program it runs, what its frames
+// and its environment say. Command lines, which programs change, count only where a recording has nothing better. Pure.
+#ifndef COWPROF_MODEL_FACTS_ROLES_H_
+#define COWPROF_MODEL_FACTS_ROLES_H_
+
+#include "model/facts/run_model.h"
+
+namespace cowprof {
+
+// Sets the role, the start method and the generation of the living processes. Call when the events of `sample` were
+// added, except that processes ended.
+void AssignRoles(const Sample& sample, RunModel* model);
+// Adds what was read of a worker's loop.
+void AppendLoader(const LoaderWorker& now, RunModel* model, ProcessModel* process);
+
+// The rank that the process has itself, or inherited. nullptr: none is known.
+const RankFacts* RankOf(const ProcessModel& process, const RunModel& model);
+
+// Its rank on its host; of a process that torch.multiprocessing.spawn started, which one it is.
+Count LocalRankOf(const ProcessModel& process, const RunModel& model);
+
+// What is known of the whole job: of the target, otherwise of the ranks that it started.
+RankFacts JobOf(const RunModel& model);
+
+// Trainers, and the workers of each.
+struct Slots {
+  uint64_t ranks = 0;                            // 0: no launcher
+  Count configured;                              // the largest num_workers; absent: no DataLoader, or not known
+  uint64_t least_of_rank = 0, most_of_rank = 0;  // workers that lived at once, of the rank with fewest and with most
+};
+Slots SlotsOf(const RunModel& model);
+
+// Whether the target is a launcher: it started ranks.
+bool HasRanks(const RunModel& model);
+
+// "launcher", "worker", "rank 0", "worker 1 of rank 0": role and numbers, as far as they are known.
+std::string LabelOf(const ProcessModel& process, const RunModel& model);
+
+}  // namespace cowprof
+
+#endif  // COWPROF_MODEL_FACTS_ROLES_H_

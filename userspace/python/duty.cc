@@ -1,0 +1,156 @@
+// Recognises frames by function and file name, then reads arguments by their names.
+#include "python/duty.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "absl/strings/match.h"
+#include "python/objects.h"
+
+namespace cowprof {
+namespace {
+
+constexpr size_t kMostThreads = 8;
+constexpr uint64_t kMostLocals = 256, kMostWorkers = 65536;
+
+struct KnownFunction {
+  absl::string_view function, file;  // the end of its path
+  Duty duty;
+};
+constexpr KnownFunction kDuties[] = {
+    {"_worker_loop", "torch/utils/data/_utils/worker.py", Duty::kLoader},  // since 1.0
+    {"worker", "/multiprocessing/pool.py", Duty::kPool},
+    {"_process_worker", "/concurrent/futures/process.py", Duty::kPool},
+    {"_process_worker", "/loky/process_executor.py", Duty::kPool},
+    {"_wrap", "/torch/multiprocessing/spawn.py", Duty::kTrainer},
+    {"main", "/multiprocessing/forkserver.py", Duty::kForkserver},
+    {"main", "/multiprocessing/resource_tracker.py", Duty::kTracker},
+    {"main", "/multiprocessing/semaphore_tracker.py", Duty::kTracker},  // up to 3.7
+    {"main", "/loky/backend/resource_tracker.py", Duty::kTracker},
+    {"BaseManager._run_server", "/multiprocessing/managers.py", Duty::kManager},
+    {"_run_server", "/multiprocessing/managers.py", Duty::kManager},  // co_name, up to 3.10
+};
+
+struct KnownStart {
+  absl::string_view function, file;
+  StartMethod start;
+};
+constexpr KnownStart kStarts[] = {
+    {"spawn_main", "/multiprocessing/spawn.py", StartMethod::kSpawn},
+    {"_serve_one", "/multiprocessing/forkserver.py", StartMethod::kForkserver},
+    {"<module>", "/loky/backend/popen_loky_posix.py", StartMethod::kLoky},
+};
+
+// multiprocessing's, loky's and billiard's processes run their target within it: what is outside of it is the work of
+// the process that forked this one, or the way in which it was started.
+bool IsBootstrap(const CodeLocation& code) {
+  return (code.function == "BaseProcess._bootstrap" || code.function == "_bootstrap") &&
+         absl::EndsWith(code.file, "/process.py");
+}
+
+template <typename Known>
+const Known* Match(const CodeLocation& code, const Known* begin, const Known* end) {
+  const Known* found = std::find_if(begin, end, [&](const Known& known) {
+    return code.function == known.function && absl::EndsWith(code.file, known.file);
+  });
+  return found == end ? nullptr : found;
+}
+
+uint64_t Pointer(const MemoryReader& memory, uint64_t address) {
+  return IsUserPointer(address) ? ReadValue<uint64_t>(memory, address).value_or(0) : 0;
+}
+
+// The value of an int or bool below 2^30, which has one digit at most: Include/cpython/longintrepr.h. The digit follows
+// the number of digits, which 3.12 made a tag with the sign in its lowest bits: 0 positive, 1 zero, 2 negative.
+std::optional<uint32_t> SmallInt(const Interpreter& interpreter, const MemoryReader& memory, uint64_t object,
+                                 absl::string_view type) {
+  const PythonLayout& layout = interpreter.layout;
+  if (!IsUserPointer(object) ||
+      TypeReader(interpreter, memory).NameOf(Pointer(memory, object + layout.object.type)) != type)
+    return std::nullopt;
+  const auto size = ReadValue<uint64_t>(memory, object + layout.object.var_size);
+  const auto digit = ReadValue<uint32_t>(memory, object + layout.object.var_size + sizeof(uint64_t));
+  if (!size || !digit || *digit >= uint32_t{1} << 30) return std::nullopt;
+  const bool tagged = layout.minor >= 12;
+  const uint64_t digits = tagged ? *size >> 3 : *size;
+  if (digits > 1 || (tagged && (*size & 3) == 2)) return std::nullopt;
+  return digits == 0 || (tagged && (*size & 3) == 1) ? 0 : *digit;
+}
+
+Count LocalInt(const Interpreter& interpreter, const MemoryReader& memory, const RawFrame& frame,
+               absl::string_view name) {
+  const auto value = SmallInt(interpreter, memory, FindLocal(interpreter.layout, memory, frame, name), "int");
+  return value ? Count(*value) : std::nullopt;
+}
+
+// What one thread says, innermost frame first.
+std::optional<DutyFrame> DutyOfThread(const Interpreter& interpreter, const MemoryReader& memory, uint64_t thread) {
+  CodeReader codes(interpreter, memory);
+  DutyFrame duty;
+  bool within = true;  // of the process's own work
+  for (const RawFrame& frame : WalkFrames(interpreter, memory, thread)) {
+    const std::optional<CodeLocation> code = codes.Resolve(frame.code, frame.instruction);
+    if (!code) continue;
+    if (const KnownStart* start = Match(*code, std::begin(kStarts), std::end(kStarts))) {
+      if (duty.found.start == StartMethod::kUnknown) duty.found.start = start->start;
+      within = false;
+    }
+    const KnownFunction* known = within ? Match(*code, std::begin(kDuties), std::end(kDuties)) : nullptr;
+    if (known != nullptr && duty.found.duty == Duty::kUnknown) {
+      duty.found.duty = known->duty;
+      duty.frame = frame;
+    }
+    within &= !IsBootstrap(*code);
+  }
+  if (duty.found == DutyFound{}) return std::nullopt;
+  if (duty.found.duty == Duty::kTrainer) duty.found.number = LocalInt(interpreter, memory, duty.frame, "i");
+  return duty;
+}
+
+}  // namespace
+
+uint64_t FindLocal(const PythonLayout& layout, const MemoryReader& memory, const RawFrame& frame,
+                   absl::string_view name) {
+  const uint64_t names = Pointer(memory, frame.code + layout.code.locals);
+  const uint64_t count = std::min(Pointer(memory, names + layout.object.var_size), kMostLocals);
+  for (uint64_t i = 0; i < count; ++i) {
+    const uint64_t text = Pointer(memory, names + layout.container.tuple_items + 8 * i);
+    if (ReadString(layout, memory, text, name.size() + 1) != name) continue;
+    const uint64_t local = Pointer(memory, frame.frame + layout.frame.locals + 8 * i);
+    return local & ~uint64_t{layout.frame.code_tag_mask};  // _PyStackRef, 3.14
+  }
+  return 0;
+}
+
+std::optional<DutyFrame> FindDuty(const Interpreter& interpreter, const MemoryReader& memory) {
+  if (!interpreter.layout.usable || interpreter.free_threaded) return std::nullopt;
+  const std::vector<ThreadState> threads = ListThreads(interpreter, memory);
+  // The main thread is last; a queue's feeder thread may come before it.
+  for (size_t i = 0; i < std::min(threads.size(), kMostThreads); ++i) {
+    std::optional<DutyFrame> duty = DutyOfThread(interpreter, memory, threads[threads.size() - 1 - i].address);
+    if (duty) return duty;
+  }
+  return std::nullopt;
+}
+
+std::optional<bool> PersistentWorkers(const Interpreter& interpreter, const MemoryReader& memory,
+                                      const RawFrame& loop) {
+  const std::optional<uint32_t> value =
+      SmallInt(interpreter, memory, FindLocal(interpreter.layout, memory, loop, "persistent_workers"), "bool");
+  return value && *value <= 1 ? std::optional<bool>(*value == 1) : std::nullopt;
+}
+
+std::optional<LoaderWorker> ReadLoader(const Interpreter& interpreter, const MemoryReader& memory,
+                                       const RawFrame& loop) {
+  const PythonLayout& layout = interpreter.layout;
+  // The frame's memory may have another frame by now.
+  const auto code = ReadValue<uint64_t>(memory, loop.frame + layout.frame.code);
+  if (!code || (*code & ~uint64_t{layout.frame.code_tag_mask}) != loop.code) return std::nullopt;
+  const Count worker_id = LocalInt(interpreter, memory, loop, "worker_id"),
+              num_workers = LocalInt(interpreter, memory, loop, "num_workers");
+  if (!worker_id || !num_workers || *worker_id >= *num_workers || *num_workers > kMostWorkers) return std::nullopt;
+  return LoaderWorker{
+      .worker_id = *worker_id, .num_workers = *num_workers, .batch = LocalInt(interpreter, memory, loop, "idx")};
+}
+
+}  // namespace cowprof

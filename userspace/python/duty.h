@@ -1,0 +1,45 @@
+// What a Python process is for, and how it was started, by the functions that its main thread is in: the loop of a
+// worker of PyTorch's DataLoader with its arguments, of a pool, of a forkserver, of a tracker. Trusts nothing that it
+// reads.
+#ifndef COWPROF_PYTHON_DUTY_H_
+#define COWPROF_PYTHON_DUTY_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "absl/strings/string_view.h"
+#include "model/facts/event.h"
+#include "model/facts/identity.h"
+#include "python/frames.h"
+#include "python/interpreter.h"
+#include "python/memory_reader.h"
+
+namespace cowprof {
+
+// The frame of a function that says what a process is for.
+struct DutyFrame {
+  DutyFound found;
+  RawFrame frame;  // frame.frame is 0 where only the start method is known
+};
+
+// nullopt: no such function is running, or its frames can't be read. A process that was forked without a bootstrap has
+// its parent's frames below its own, and so its parent's duty: compare the addresses of the two frames.
+std::optional<DutyFrame> FindDuty(const Interpreter& interpreter, const MemoryReader& memory);
+
+// ---- Of a worker of a DataLoader: locals of its loop ----
+
+// persistent_workers, nullopt: unreadable, or torch before 1.7, which does not have the argument.
+std::optional<bool> PersistentWorkers(const Interpreter& interpreter, const MemoryReader& memory, const RawFrame& loop);
+
+// worker_id, num_workers and the number of the batch; between two batches there is none. nullopt: unreadable, or the
+// frame is not that of the loop (any more).
+std::optional<LoaderWorker> ReadLoader(const Interpreter& interpreter, const MemoryReader& memory,
+                                       const RawFrame& loop);
+
+// The address of the object that the parameter or local variable `name` refers to; 0 if there is none or it is unset.
+uint64_t FindLocal(const PythonLayout& layout, const MemoryReader& memory, const RawFrame& frame,
+                   absl::string_view name);
+
+}  // namespace cowprof
+
+#endif  // COWPROF_PYTHON_DUTY_H_
