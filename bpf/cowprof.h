@@ -14,6 +14,7 @@ enum {
 	COWPROF_RECENT_COPIES = 16, // power of two
 	COWPROF_COMM_BYTES = 16,
 	COWPROF_MAX_FREED_REGIONS = 16384, // of all living processes together
+	COWPROF_MAX_FREED_PARTS = 32768, // pages that were free in part, of all processes together
 	COWPROF_MAX_IMAGES = 1024, // distinct Python programs
 	COWPROF_MAX_TYPES = 16384,
 	COWPROF_MAX_SITES = 16384,
@@ -87,6 +88,10 @@ enum cowprof_heap {
 // A bit for each page of a 2 MiB region, which has the key of a cowprof_region_key.
 struct cowprof_freed_pages {
 	unsigned long long pages[8];
+};
+// A bit for each 8 bytes of a page.
+struct cowprof_freed_words {
+	unsigned long long words[8];
 };
 
 // glibc's malloc in a process. Every arena is a struct malloc_state; the first one is static.

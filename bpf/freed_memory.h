@@ -1,6 +1,6 @@
 // Which memory of a process was free at its fork, by glibc's malloc: walks the lists of free chunks
-// in the parent, inside fork(), and notes the pages that lie wholly in one. A first write to such a
-// page overwrites nothing that anybody needs. glibc's fork() holds the locks of all arenas
+// in the parent, inside fork(), and notes the pages that lie wholly in one, and the words of pages
+// that do in part. A first write there overwrites nothing that anybody needs. glibc's fork() holds the locks of all arenas
 // meanwhile, so the lists are consistent; each chunk is checked all the same.
 //
 // malloc/malloc.c, the same from glibc 2.26 to 2.43: a chunk begins with the size of the chunk
@@ -25,20 +25,25 @@ struct {
 	__type(value, struct cowprof_freed_pages);
 } freed SEC(".maps");
 
-struct cowprof_freed_pages no_pages; // template
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, COWPROF_MAX_FREED_PARTS);
+	__type(key, __u64); // serial << 36 | number of the page
+	__type(value, struct cowprof_freed_words);
+} freed_parts SEC(".maps");
+
 int heaps_known; // some process has a `heap` that is not COWPROF_HEAP_UNKNOWN
 
 enum {
 	TOP_CHUNK, // of an arena: the first to be looked at
 	UNSORTED_LIST, // chunks that were freed lately, of any size
-	FIRST_SORTED_LIST, // of the largest chunks
-	LAST_SORTED_LIST = FIRST_SORTED_LIST + 27, // of chunks from 4 KiB on
 	LIST_OF_LARGEST = 126,
+	LIST_OF_SMALLEST = 2,
 	LISTS_BYTES = 254 * 8,
 	LEAST_CHUNK = 32,
 	MOST_ARENAS = 64,
-	MOST_WALK_STEPS = 65536,
-	REGION_PAGES = 512,
+	MOST_WALK_STEPS = 32768,
+	BITS = 512, // of a row: pages of a region, words of a page
 };
 
 static __always_inline int read_words(__u64 words[2], __u64 from)
@@ -46,37 +51,66 @@ static __always_inline int read_words(__u64 words[2], __u64 from)
 	return bpf_probe_read_user(words, 16, (void *)from);
 }
 
-// The first page belongs in part to the chunk before, the last to the one behind.
-static __always_inline void note_chunk(struct heap_walk *walk, __u64 chunk, __u64 bytes)
+// The bits below `n`: none if it is negative, all from 64 on. Without a branch, which would double
+// what the verifier has to walk through.
+static __always_inline __u64 bits_below(__s64 n)
 {
-	walk->page = (chunk >> 12) + 1;
-	walk->end_page = (chunk + bytes) >> 12;
+	__s64 below = n >> 63, above = (63 - n) >> 63;
+
+	barrier_var(below);
+	barrier_var(above);
+	return (((1ull << (n & 63)) - 1) | above) & ~below;
 }
 
-// Up to 64 pages of one row: without a loop, which the verifier would walk through at every step.
-static __always_inline long note_pages(struct heap_walk *walk)
+// Sets bits [first, end) of a row, which is made if it is not there.
+static __always_inline int note_bits(void *map, __u64 key, __u64 first, __u64 end)
 {
-	cowprof_region_key key = (__u64)walk->serial << 36 |
-				 walk->page >> (COWPROF_REGION_SHIFT - 12);
-	__u64 first = walk->page & 63, word = walk->page >> 6 & 7, bits = -1ull << first;
-	__u64 count = walk->end_page - walk->page;
-	struct cowprof_freed_pages *region = bpf_map_lookup_elem(&freed, &key);
+	__u64 none[BITS / 64] = {}, *row = bpf_map_lookup_elem(map, &key);
 
-	if (!region) {
-		bpf_map_update_elem(&freed, &key, &no_pages, BPF_NOEXIST);
-		region = bpf_map_lookup_elem(&freed, &key);
+	if (!row) {
+		bpf_map_update_elem(map, &key, none, BPF_NOEXIST);
+		row = bpf_map_lookup_elem(map, &key);
 	}
-	if (!region) {
-		walk->partly = 1;
-		return 1;
+	if (!row)
+		return 0;
+#pragma unroll
+	for (int i = 0; i < BITS / 64; i++)
+		row[i] |= bits_below(end - 64 * i) & ~bits_below(first - 64 * i);
+	return 1;
+}
+
+// A free chunk owns what is behind its first word, which is the end of the chunk before, up to and
+// with the first word of the chunk behind. That one's size is written, too, when this is allocated.
+static __always_inline void note_chunk(struct heap_walk *walk, __u64 chunk, __u64 bytes)
+{
+	walk->from = chunk + 8;
+	walk->to = chunk + bytes + 16;
+}
+
+// One row: of whole pages, or of the words of one page.
+static __always_inline long note_part(struct heap_walk *walk)
+{
+	__u64 serial = (__u64)walk->serial << 36, from = walk->from, to = walk->to;
+	__u64 page = from >> 12, end_page = to >> 12, first, end;
+	int noted;
+
+	if (from & (PAGE - 1) || page == end_page) {
+		end = page == end_page ? to : (page + 1) << 12;
+		noted = note_bits(&freed_parts, serial | page, (from & (PAGE - 1)) >> 3,
+				  (end - (page << 12)) >> 3);
+		walk->from = end;
+	} else {
+		first = page & (BITS - 1);
+		end = first + end_page - page;
+		if (end > BITS)
+			end = BITS;
+		noted = note_bits(&freed, serial | page >> 9, first, end);
+		walk->from = (page + end - first) << 12;
 	}
-	if (count < 64 - first)
-		bits &= (1ull << ((first + count) & 63)) - 1;
-	else
-		count = 64 - first;
-	region->pages[word] |= bits;
-	walk->page += count;
-	return 0;
+	if (noted)
+		return 0;
+	walk->partly = 1;
+	return 1;
 }
 
 static __always_inline int is_chunk(__u64 chunk, __u64 bytes)
@@ -123,16 +157,17 @@ static __always_inline long next_arena(struct heap_walk *walk)
 
 static __always_inline long next_list(struct heap_walk *walk)
 {
-	__u64 words[2] = {}, number;
+	__u64 words[2] = {};
 
 	if (walk->list == TOP_CHUNK)
 		return note_top(walk);
-	if (walk->list > LAST_SORTED_LIST)
+	if (walk->list < UNSORTED_LIST || walk->list > LIST_OF_LARGEST)
 		return next_arena(walk);
-	number = walk->list == UNSORTED_LIST ? 1 :
-					       LIST_OF_LARGEST - (walk->list - FIRST_SORTED_LIST);
-	walk->list++;
-	walk->head = walk->chunk = walk->lists + 16 * (number - 1) - 16;
+	walk->head = walk->chunk = walk->lists + 16 * (walk->list - 1) - 16;
+	// The largest chunks first: there may be too many small ones.
+	walk->list = walk->list == UNSORTED_LIST    ? LIST_OF_LARGEST :
+		     walk->list == LIST_OF_SMALLEST ? LIST_OF_LARGEST + 1 :
+						      walk->list - 1;
 	if (read_words(words, walk->head + 16))
 		walk->partly = 1;
 	else
@@ -171,8 +206,8 @@ static long walk_step(__u32 step, void *unused)
 		walk->partly = 1;
 		return 1;
 	}
-	if (walk->page < walk->end_page)
-		return note_pages(walk);
+	if (walk->from < walk->to)
+		return note_part(walk);
 	return walk->chunk == walk->head ? next_list(walk) : next_chunk(walk);
 }
 
@@ -207,16 +242,24 @@ static __noinline int shape_in_heap(struct thread_state *state, int shape)
 	struct cowprof_process_row *row;
 	cowprof_region_key key = (__u64)state->serial << 36 |
 				 state->address >> COWPROF_REGION_SHIFT;
-	__u64 page = state->address >> 12 & (REGION_PAGES - 1);
+	__u64 page = state->address >> 12, word = state->address >> 3 & (BITS - 1);
+	__u64 part_key = (__u64)state->serial << 36 | page;
 	struct cowprof_freed_pages *region;
+	struct cowprof_freed_words *part;
 	struct mm_struct *mm;
 
 	row = bpf_map_lookup_elem(&processes, &state->process);
 	if (!row || row->heap == COWPROF_HEAP_UNKNOWN)
 		return shape;
-	region = row->heap == COWPROF_HEAP_FORGOTTEN ? 0 : bpf_map_lookup_elem(&freed, &key);
-	if (region && region->pages[page >> 6 & 7] >> (page & 63) & 1)
-		return state->kernel_mode ? COWPROF_SHAPE_FREED_KERNEL : COWPROF_SHAPE_FREED;
+	if (row->heap != COWPROF_HEAP_FORGOTTEN) {
+		page &= BITS - 1;
+		region = bpf_map_lookup_elem(&freed, &key);
+		if (region && region->pages[page >> 6 & 7] >> (page & 63) & 1)
+			goto free;
+		part = bpf_map_lookup_elem(&freed_parts, &part_key);
+		if (part && part->words[word >> 6 & 7] >> (word & 63) & 1)
+			goto free;
+	}
 	mm = bpf_get_current_task_btf()->mm;
 	if (row->heap == COWPROF_HEAP_WALKED || !mm || state->address < mm->start_brk ||
 	    state->address >= mm->brk)
@@ -226,6 +269,8 @@ static __noinline int shape_in_heap(struct thread_state *state, int shape)
 	       shape == COWPROF_SHAPE_UNREAD || shape == COWPROF_SHAPE_OUTSIDE ?
 						COWPROF_SHAPE_UNSURE :
 						shape;
+free:
+	return state->kernel_mode ? COWPROF_SHAPE_FREED_KERNEL : COWPROF_SHAPE_FREED;
 }
 
 #endif

@@ -63,7 +63,7 @@ struct cause_slot {
 struct heap_walk {
 	__u64 lists, first_arena; // of the arena at hand; the address of the first one
 	__u64 head, chunk; // of the list at hand; the next in it
-	__u64 page, end_page; // still to be noted
+	__u64 from, to; // addresses still to be noted
 	__u32 list, arenas;
 	__u32 serial, lists_at;
 	__u32 partly; // something could not be read, or there was too much

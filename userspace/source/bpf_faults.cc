@@ -210,14 +210,16 @@ absl::Status BpfFaults::ReadCauses(const TreeLook& look, Pull* pull) const {
   return absl::OkStatus();
 }
 
-// Makes room in the table of freed memory. Its rows are told apart by serial only.
+// Makes room in the table of freed memory. Rows are told apart by serial only.
 absl::Status BpfFaults::ForgetHeaps(const absl::flat_hash_set<uint32_t>& serials) const {
   if (serials.empty()) return absl::OkStatus();
-  const int map = bpf_map__fd(skeleton_->maps.freed);
-  const auto rows = ReadHash<cowprof_region_key, cowprof_freed_pages>(map, "freed memory");
-  if (!rows.ok()) return rows.status();
-  for (const auto& [key, unused] : *rows) {
-    if (serials.contains(static_cast<uint32_t>(key >> 36))) bpf_map_delete_elem(map, &key);
+  static_assert(sizeof(cowprof_freed_pages) == sizeof(cowprof_freed_words));
+  for (const bpf_map* table : {skeleton_->maps.freed, skeleton_->maps.freed_parts}) {
+    const auto rows = ReadHash<uint64_t, cowprof_freed_pages>(bpf_map__fd(table), "freed memory");
+    if (!rows.ok()) return rows.status();
+    for (const auto& [key, unused] : *rows) {
+      if (serials.contains(static_cast<uint32_t>(key >> 36))) bpf_map_delete_elem(bpf_map__fd(table), &key);
+    }
   }
   return absl::OkStatus();
 }
