@@ -265,10 +265,10 @@ static __noinline int shape_in_heap(struct thread_state *state, int shape)
 	    state->address >= mm->brk)
 		return shape;
 	// Only what would be taken for data otherwise.
-	return shape == COWPROF_SHAPE_KERNEL  ? COWPROF_SHAPE_UNSURE_KERNEL :
+	return shape == COWPROF_SHAPE_KERNEL ? COWPROF_SHAPE_UNSURE_KERNEL :
 	       shape == COWPROF_SHAPE_UNREAD || shape == COWPROF_SHAPE_OUTSIDE ?
-						COWPROF_SHAPE_UNSURE :
-						shape;
+					       COWPROF_SHAPE_UNSURE :
+					       shape;
 free:
 	return state->kernel_mode ? COWPROF_SHAPE_FREED_KERNEL : COWPROF_SHAPE_FREED;
 }

@@ -31,7 +31,8 @@ enum class Cause {
 };
 template <>
 inline constexpr auto kNamesOf<Cause> = NamesFor<Cause>("refcount", "gc_header", "allocator", "bytecode", "hash",
-                                                        "data", "free", "kernel", "unknown", "native_refcount", "malloc_reuse");
+                                                        "data", "free", "kernel", "unknown", "native_refcount",
+                                                        "malloc_reuse");
 inline constexpr int kCauses = kCountOf<Cause>;
 using CauseCounts = std::array<uint64_t, kCauses>;  // copies, by Cause
 
