@@ -33,6 +33,7 @@ struct {
 } freed_parts SEC(".maps");
 
 int heaps_known; // some process has a `heap` that is not COWPROF_HEAP_UNKNOWN
+int heaps_unsure; // nor COWPROF_HEAP_WALKED
 
 enum {
 	TOP_CHUNK, // of an arena: the first to be looked at
@@ -96,7 +97,9 @@ static __always_inline long note_part(struct heap_walk *walk)
 
 	if (from & (PAGE - 1) || page == end_page) {
 		end = page == end_page ? to : (page + 1) << 12;
-		noted = note_bits(&freed_parts, serial | page, (from & (PAGE - 1)) >> 3,
+		// A region with parts has a row, so that most copies need one lookup.
+		noted = note_bits(&freed, serial | page >> 9, 0, 0) &&
+			note_bits(&freed_parts, serial | page, (from & (PAGE - 1)) >> 3,
 				  (end - (page << 12)) >> 3);
 		walk->from = end;
 	} else {
@@ -232,6 +235,8 @@ static __noinline int walk_heap(struct thread_state *forker, __u32 forker_serial
 	forker->reading = 1;
 	bpf_loop(MOST_WALK_STEPS, walk_step, 0, 0);
 	forker->reading = 0;
+	if (walk->partly)
+		heaps_unsure = 1;
 	return walk->partly ? COWPROF_HEAP_PARTLY : COWPROF_HEAP_WALKED;
 }
 
@@ -248,13 +253,15 @@ static __noinline int shape_in_heap(struct thread_state *state, int shape)
 	struct cowprof_freed_words *part;
 	struct mm_struct *mm;
 
+	region = bpf_map_lookup_elem(&freed, &key);
+	if (!region && !heaps_unsure)
+		return shape;
 	row = bpf_map_lookup_elem(&processes, &state->process);
 	if (!row || row->heap == COWPROF_HEAP_UNKNOWN)
 		return shape;
-	if (row->heap != COWPROF_HEAP_FORGOTTEN) {
+	if (region && row->heap != COWPROF_HEAP_FORGOTTEN) {
 		page &= BITS - 1;
-		region = bpf_map_lookup_elem(&freed, &key);
-		if (region && region->pages[page >> 6 & 7] >> (page & 63) & 1)
+		if (region->pages[page >> 6 & 7] >> (page & 63) & 1)
 			goto free;
 		part = bpf_map_lookup_elem(&freed_parts, &part_key);
 		if (part && part->words[word >> 6 & 7] >> (word & 63) & 1)

@@ -36,8 +36,10 @@ static void add_child(struct thread_state *parent, struct task_struct *child)
 	// vfork() shares memory, and copies none.
 	if (child->mm != bpf_get_current_task_btf()->mm) {
 		row->heap = walk_heap(parent, forker->serial, serial);
-		if (forker->heap != COWPROF_HEAP_UNKNOWN)
+		if (forker->heap != COWPROF_HEAP_UNKNOWN) {
 			forker->heap = COWPROF_HEAP_FORGOTTEN;
+			heaps_unsure = 1;
+		}
 	}
 	row->id = id_of(child);
 	row->parent = forker->id;

@@ -51,6 +51,7 @@ bool FollowedTree::Insert(const cowprof_task& task) {
   if (task.parent_id.pid != 0) {
     row.heap = COWPROF_HEAP_FORGOTTEN;
     __atomic_store_n(&skeleton_.bss->heaps_known, 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&skeleton_.bss->heaps_unsure, 1, __ATOMIC_RELAXED);
   }
   __atomic_add_fetch(&Followed(skeleton_, task.process), 1, __ATOMIC_RELEASE);
   if (bpf_map_update_elem(bpf_map__fd(skeleton_.maps.processes), &task.process, &row, BPF_NOEXIST) != 0) {
