@@ -23,6 +23,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 #include "python_frames.h"
 #include "copy_cause.h"
 #include "copy_site.h"
+#include "freed_memory.h"
 #include "signals.h"
 #include "process_tree.h"
 #include "fault_counts.h"

@@ -13,6 +13,8 @@ enum {
 	COWPROF_REGION_SHIFT = 21, // a region is 2 MiB
 	COWPROF_RECENT_COPIES = 16, // power of two
 	COWPROF_COMM_BYTES = 16,
+	COWPROF_MAX_FREED_REGIONS = 16384, // of all living processes together
+	COWPROF_MAX_FREED_PARTS = 32768, // pages that were free in part, of all processes together
 	COWPROF_MAX_IMAGES = 1024, // distinct Python programs
 	COWPROF_MAX_TYPES = 16384,
 	COWPROF_MAX_SITES = 16384,
@@ -71,6 +73,32 @@ struct cowprof_process_row {
 	unsigned long long recent[COWPROF_RECENT_COPIES];
 	unsigned int forks; // children forked so far; a fork makes a page copyable again
 	unsigned int image; // key of its cowprof_image; 0: not Python, or not known yet
+	unsigned int heap; // enum cowprof_heap
+	unsigned int reserved;
+};
+
+// What is known of the memory that malloc had free when the process was forked.
+enum cowprof_heap {
+	COWPROF_HEAP_UNKNOWN = 0, // not glibc's malloc, or not recognized
+	COWPROF_HEAP_WALKED, // all
+	COWPROF_HEAP_PARTLY, // it was too much, or could not be read
+	COWPROF_HEAP_FORGOTTEN, // nothing: it has forked since, or was there at attach
+};
+
+// A bit for each page of a 2 MiB region, which has the key of a cowprof_region_key.
+struct cowprof_freed_pages {
+	unsigned long long pages[8];
+};
+// A bit for each 8 bytes of a page.
+struct cowprof_freed_words {
+	unsigned long long words[8];
+};
+
+// glibc's malloc in a process. Every arena is a struct malloc_state; the first one is static.
+struct cowprof_malloc {
+	unsigned long long lists; // address of the first one's lists of free chunks
+	unsigned int lists_at; // offset of these in a struct malloc_state
+	unsigned int reserved;
 };
 
 // How to read the CPython state of all processes that run one program image. Written by user space
@@ -110,6 +138,10 @@ enum cowprof_shape {
 	COWPROF_SHAPE_OUTSIDE, // neither a pool nor an object's head
 	COWPROF_SHAPE_COUNTED, // same, 8 bytes into a C++ object, where those with a count have it
 	COWPROF_SHAPE_NEW, // no copy: the first touch of new memory; of growth rows only
+	COWPROF_SHAPE_FREED, // a page that malloc had free when the process was forked
+	COWPROF_SHAPE_FREED_KERNEL, // same, written by the kernel in a system call
+	COWPROF_SHAPE_UNSURE, // in the brk heap; not known whether malloc had it free
+	COWPROF_SHAPE_UNSURE_KERNEL, // same, written by the kernel
 	COWPROF_SHAPES,
 	// Makes every 12-bit value (page log) valid for this enum, as a cast in C++ requires.
 	COWPROF_SHAPE_ANY = 4095,

@@ -92,23 +92,31 @@ static void count_missing(struct task_struct *task, struct cowprof_process_row *
 
 static void count_copy(struct thread_state *state)
 {
+	int told = state->image && !state->kernel_mode && !state->looked, shape;
 	struct cowprof_cause_key key = { .serial = state->serial };
 	__u32 count = state->log.count;
-	struct cause_slot *slot;
+	struct cause_slot *slot = 0;
 	__u64 type = 0;
 
-	if (state->image && !state->kernel_mode && !state->looked) {
+	if (told) {
 		slot = &state->slots[state->slot & (COWPROF_THREAD_SLOTS - 1)];
 		key = slot->key;
-		slot->told.now++;
 	} else {
 		key.image = state->image;
 		key.ip = state->image ? state->ip : 0;
 		key.shape = state->kernel_mode ? COWPROF_SHAPE_KERNEL :
 			    state->image       ? shape_of(state, &type) :
 						 COWPROF_SHAPE_UNREAD;
-		count_in_slot(state, &key);
 	}
+	shape = heaps_known ? shape_in_heap(state, key.shape) : key.shape;
+	if (shape != key.shape) {
+		key.shape = shape;
+		type = told = 0;
+	}
+	if (told)
+		slot->told.now++;
+	else
+		count_in_slot(state, &key);
 	if (log_pages) {
 		state->log.pages[count & (COWPROF_PAGE_LOG - 1)] =
 			(state->address & ~(__u64)(PAGE - 1)) | key.shape;

@@ -111,6 +111,7 @@ struct task_struct {
 
 struct mm_struct {
 	struct task_struct *owner; // with CONFIG_MEMCG
+	unsigned long start_brk, brk;
 } CORE;
 
 struct super_block {

@@ -14,6 +14,7 @@ static void add_child(struct thread_state *parent, struct task_struct *child)
 	struct cowprof_process_row *forker = bpf_map_lookup_elem(&processes, &parent->process);
 	struct cowprof_process_row *row;
 	struct thread_state *state;
+	__u32 serial;
 
 	if (!forker)
 		return;
@@ -31,12 +32,20 @@ static void add_child(struct thread_state *parent, struct task_struct *child)
 		return;
 	}
 	row->image = image_of(forker);
+	serial = row->serial ? row->serial : __sync_fetch_and_add(&last_serial, 1) + 1;
+	// vfork() shares memory, and copies none.
+	if (child->mm != bpf_get_current_task_btf()->mm) {
+		row->heap = walk_heap(parent, forker->serial, serial);
+		if (forker->heap != COWPROF_HEAP_UNKNOWN) {
+			forker->heap = COWPROF_HEAP_FORGOTTEN;
+			heaps_unsure = 1;
+		}
+	}
 	row->id = id_of(child);
 	row->parent = forker->id;
 	row->forked_ns = now_ns();
 	__builtin_memcpy(row->comm, child->comm, sizeof(row->comm));
-	if (!row->serial) // set last: a row without a serial is incomplete
-		row->serial = __sync_fetch_and_add(&last_serial, 1) + 1;
+	row->serial = serial; // set last: a row without a serial is incomplete
 }
 
 static void describe_task(struct task_struct *task, struct task_struct *parent,
@@ -95,7 +104,9 @@ PROG_TWICE("?tp_btf/sched_process_exec", process_exec, struct task_struct *task)
 	row = bpf_map_lookup_elem(&processes, &state->process);
 	if (row) { // another program: its image is unknown
 		bpf_map_delete_elem(&learned_images, &row->serial);
+		bpf_map_delete_elem(&mallocs, &row->serial);
 		row->image = state->image = 0;
+		row->heap = COWPROF_HEAP_UNKNOWN; // it has inherited nothing
 	}
 	event = new_event(COWPROF_EXEC, id_of(task));
 	if (!event)

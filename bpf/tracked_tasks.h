@@ -58,6 +58,18 @@ struct cause_slot {
 	__u32 tells; // the answer: this instruction always writes this shape
 };
 
+// Where a walk over the lists of free chunks is; see freed_memory.h. Not on the stack, where the
+// verifier would keep apart the states of every step.
+struct heap_walk {
+	__u64 lists, first_arena; // of the arena at hand; the address of the first one
+	__u64 head, chunk; // of the list at hand; the next in it
+	__u64 from, to; // addresses still to be noted
+	__u32 list, arenas;
+	__u32 serial, lists_at;
+	__u32 partly; // something could not be read, or there was too much
+	__u32 reserved;
+};
+
 // One thread: its current fault, from the tracepoint until the allocation or the next fault, and
 // its counts.
 struct thread_state {
@@ -87,6 +99,7 @@ struct thread_state {
 	struct cause_slot slots[COWPROF_THREAD_SLOTS];
 	struct cowprof_page_log log;
 	__u32 pages_flushed; // log entries already sent
+	struct heap_walk walk;
 	struct cowprof_stack stack; // too large for the BPF stack
 };
 

@@ -22,7 +22,7 @@ import harness
 WORKLOAD = harness.REPOSITORY / "tests" / "system" / "workloads" / "planted_python.py"
 VERSIONS = tuple(f"3.{minor}" for minor in range(6, 15))
 DEBIAN = "system"  # the tests' name for the distribution's interpreter
-CAUSES = ("refcount", "gc_header", "allocator", "bytecode", "hash", "data", "free", "kernel", "unknown", "native_refcount")
+CAUSES = ("refcount", "gc_header", "allocator", "bytecode", "hash", "data", "free", "kernel", "unknown", "native_refcount", "malloc_reuse")
 DIAGNOSES = {"refcount": "cow-refcount", "gc_header": "cow-gc-header", "data": "cow-data"}
 
 SHARE = 0.02  # share of a worker's copies by which a cause may differ from what was planted

@@ -8,6 +8,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "python/environ.h"
+#include "attribution/malloc_lists.h"
 
 namespace cowprof {
 namespace {
@@ -67,7 +68,11 @@ void LineageMemory::Prefer(const ProcessId& id) {
 }
 
 Program::Program(uint32_t image, const ProcFs& proc, ElfCache* elf_cache, bool starting)
-    : image_(image), proc_(proc), elf_cache_(elf_cache), gap_(starting ? kFirstGapAfterExec : kFirstGap) {}
+    : image_(image),
+      proc_(proc),
+      elf_cache_(elf_cache),
+      gap_(starting ? kFirstGapAfterExec : kFirstGap),
+      malloc_gap_(gap_) {}
 
 bool Program::Inspect(absl::Duration now) {
   if (now < next_look_ || memory_.first() == 0) return false;
@@ -110,6 +115,14 @@ bool Program::Inspect(absl::Duration now) {
 }
 
 absl::Duration Program::next_urgent_look() const { return gap_ < kFirstGap ? next_look_ : absl::InfiniteDuration(); }
+
+void Program::LookForMalloc(absl::Duration now) {
+  if (malloc_ || now < next_malloc_look_ || memory_.first() == 0) return;
+  next_malloc_look_ = now + malloc_gap_;
+  malloc_gap_ = std::min(2 * malloc_gap_, kLongestGap);
+  const absl::StatusOr<std::vector<Mapping>> mappings = proc_.ReadMaps(memory_.first());
+  if (mappings.ok()) malloc_ = FindMallocLists(*mappings, PresentMemory(memory_.first(), proc_));
+}
 
 cowprof_image Program::ProbeImage() const {
   const PythonLayout& layout = interpreter_.layout;

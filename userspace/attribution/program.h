@@ -68,6 +68,9 @@ class Program {
   bool Inspect(absl::Duration now);
   // When to look again without waiting for the next tick: copies have no cause until a starting program is known.
   absl::Duration next_urgent_look() const;
+  // Looks for glibc's malloc, if it is time to.
+  void LookForMalloc(absl::Duration now);
+  const std::optional<cowprof_malloc>& malloc() const { return malloc_; }  // nullopt: not found so far
   // How the probes read it. Only where python() is kReadable.
   cowprof_image ProbeImage() const;
 
@@ -97,6 +100,8 @@ class Program {
   ProcFs proc_;
   ElfCache* elf_cache_;
   absl::Duration gap_, next_look_ = -absl::InfiniteDuration();
+  absl::Duration malloc_gap_, next_malloc_look_ = -absl::InfiniteDuration();
+  std::optional<cowprof_malloc> malloc_;
   Python python_ = Python::kNotKnownYet;
   std::string reason_;
   std::optional<uint64_t> environ_address_;

@@ -40,7 +40,7 @@ void Programs::Exec(const ProcessId& id) {
 void Programs::Start(Member* member, bool starting) {
   member->program = std::make_shared<Program>(++last_image_, proc_, &elf_cache_, starting);
   member->program->memory().Add(member->id);
-  member->taught = false;
+  member->taught = member->malloc_taught = false;
   programs_[last_image_] = member->program;
 }
 
@@ -65,6 +65,9 @@ std::vector<Event> Programs::Learn(const std::vector<FollowedProcess>& processes
     if (program.Inspect(now))
       events.push_back({.t = now, .index = member.index, .what = PythonFound{program.version(), program.reason()}});
     next_urgent_look_ = std::min(next_urgent_look_, program.next_urgent_look());
+    program.LookForMalloc(now);
+    if (!member.malloc_taught && program.malloc())
+      member.malloc_taught = faults_->LearnMalloc(member.serial, *program.malloc()).ok();
     if (member.taught || program.python() != Program::Python::kReadable) continue;
     member.taught = faults_->LearnImage(member.serial, program.image(), program.ProbeImage()).ok();
   }

@@ -25,6 +25,7 @@ struct Member {
   std::shared_ptr<Program> program;
   std::vector<std::shared_ptr<Program>> earlier;  // that it ran before it called exec: its rows still name them
   bool taught = false;                            // the probes can read `program`
+  bool malloc_taught = false;                     // and know its malloc
   bool living = true;
 };
 

@@ -40,6 +40,10 @@ void RowCauses::Judge(const std::vector<FollowedProcess>& processes, const Pull&
     causes[row.serial][static_cast<int>(cause)] += row.copies;
     if (Most& most = shapes_[{row.serial, row.shape}]; row.copies >= most.copies) most = {row.copies, cause};
     if (row.shape == COWPROF_SHAPE_UNREAD || row.shape == COWPROF_SHAPE_KERNEL || row.sampled) continue;
+    // The page decided, not the instruction.
+    if (row.shape == COWPROF_SHAPE_FREED || row.shape == COWPROF_SHAPE_FREED_KERNEL ||
+        row.shape == COWPROF_SHAPE_UNSURE || row.shape == COWPROF_SHAPE_UNSURE_KERNEL)
+      continue;
     (row.told ? now.told : now.looked) += row.copies;
     if (ended.contains(row.serial)) (row.told ? ended_evidence_.told : ended_evidence_.looked) += row.copies;
     if (row.told || row.ip == 0) continue;

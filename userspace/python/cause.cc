@@ -53,10 +53,15 @@ Cause CauseOf(cowprof_shape shape, WriteKind kind, absl::string_view symbol) {
       return Releases(symbol) ? Cause::kFree : Cause::kData;
     case COWPROF_SHAPE_OUTSIDE:
       return Cause::kData;
+    case COWPROF_SHAPE_FREED:
+    case COWPROF_SHAPE_FREED_KERNEL:
+      return Cause::kMallocReuse;
     case COWPROF_SHAPE_COUNTED:
       return kind == WriteKind::kOther ? Cause::kData : Cause::kNativeRefcount;
     case COWPROF_SHAPE_UNREAD:
     case COWPROF_SHAPE_NEW:  // not a copy
+    case COWPROF_SHAPE_UNSURE:
+    case COWPROF_SHAPE_UNSURE_KERNEL:
     case COWPROF_SHAPES:
     case COWPROF_SHAPE_ANY:
       break;

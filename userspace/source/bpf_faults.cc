@@ -49,6 +49,10 @@ FaultCounts CountsOf(const cowprof_counts& c, const BpfOptions& options) {
           .swap_ins = known(outcome, c.swap_ins)};
 }
 
+bool ByKernel(unsigned int shape) {
+  return shape == COWPROF_SHAPE_KERNEL || shape == COWPROF_SHAPE_FREED_KERNEL || shape == COWPROF_SHAPE_UNSURE_KERNEL;
+}
+
 // Moves wanted elements to the end of `to`.
 template <typename T, typename Predicate>
 void MoveIf(std::vector<T>* from, Predicate wanted, std::vector<T>* to) {
@@ -68,6 +72,7 @@ class BpfFaults : public FaultSource {
   bool TakeNews(bool again) override;
   std::vector<cowprof_frame> ReadStack(uint64_t stack) override;
   absl::Status LearnImage(uint32_t serial, uint32_t image, const cowprof_image& facts) override;
+  absl::Status LearnMalloc(uint32_t serial, const cowprof_malloc& facts) override;
   void ForgetImage(uint32_t image) override { bpf_map_delete_elem(bpf_map__fd(skeleton_->maps.images), &image); }
   absl::Status TrustSites(const std::vector<SiteVerdict>& verdicts) override;
   void LogPages(bool on) override { skeleton_->bss->log_pages = on; }
@@ -75,6 +80,7 @@ class BpfFaults : public FaultSource {
 
  private:
   absl::Status ReadCauses(const TreeLook& look, Pull* pull) const;
+  absl::Status ForgetHeaps(const absl::flat_hash_set<uint32_t>& serials) const;
   absl::Status TakeLate(TreeLook* look, Pull* pull);
   absl::Status WatchRings();
   FollowedProcess FollowedOf(const Row& row) const;
@@ -191,7 +197,7 @@ absl::Status BpfFaults::ReadCauses(const TreeLook& look, Pull* pull) const {
     const auto counts = pull->counts.find(key.serial);
     if (counts == pull->counts.end()) continue;
     *counts->second.copies += copies;
-    if (key.shape == COWPROF_SHAPE_KERNEL) *counts->second.kernel_copies += copies;
+    if (ByKernel(key.shape)) *counts->second.kernel_copies += copies;
     pull->causes.push_back({.serial = key.serial,
                             .image = key.image,
                             .shape = static_cast<cowprof_shape>(key.shape),
@@ -201,6 +207,20 @@ absl::Status BpfFaults::ReadCauses(const TreeLook& look, Pull* pull) const {
     if (ended.contains(key.serial) && bpf_map_delete_elem(map, &key) == 0) ++room;
   }
   skeleton_->bss->cause_rows_left = room / 2;
+  return absl::OkStatus();
+}
+
+// Makes room in the table of freed memory. Rows are told apart by serial only.
+absl::Status BpfFaults::ForgetHeaps(const absl::flat_hash_set<uint32_t>& serials) const {
+  if (serials.empty()) return absl::OkStatus();
+  static_assert(sizeof(cowprof_freed_pages) == sizeof(cowprof_freed_words));
+  for (const bpf_map* table : {skeleton_->maps.freed, skeleton_->maps.freed_parts}) {
+    const auto rows = ReadHash<uint64_t, cowprof_freed_pages>(bpf_map__fd(table), "freed memory");
+    if (!rows.ok()) return rows.status();
+    for (const auto& [key, unused] : *rows) {
+      if (serials.contains(static_cast<uint32_t>(key >> 36))) bpf_map_delete_elem(bpf_map__fd(table), &key);
+    }
+  }
   return absl::OkStatus();
 }
 
@@ -253,6 +273,7 @@ absl::StatusOr<TreeLook> BpfFaults::LookAtTree() {
                  .pages_dropped = losses.pages_dropped,
                  .threads_refused = losses.threads_refused,
                  .probes_skipped = SkippedRuns(*skeleton_)};
+  absl::flat_hash_set<uint32_t> heaps_of_ended;
   for (const auto& [key, row] : *rows) {
     if (key.pid == 0) {
       pull.losses.unattributed_copies = row.counts.rowless_copies;  // the overflow row
@@ -263,11 +284,14 @@ absl::StatusOr<TreeLook> BpfFaults::LookAtTree() {
     pull.counts[row.serial] = CountsOf(row.counts, options_);
     if (row.exited_ns != 0) {
       bpf_map_delete_elem(bpf_map__fd(skeleton_->maps.learned_images), &row.serial);
+      bpf_map_delete_elem(bpf_map__fd(skeleton_->maps.mallocs), &row.serial);
+      if (row.heap != COWPROF_HEAP_UNKNOWN) heaps_of_ended.insert(row.serial);
       tree_->Forget(key, IdOf(row.id));
       ended_with_regions_.insert(row.serial);
       ended_with_copy_sites_.insert(row.serial);
     }
   }
+  if (absl::Status status = ForgetHeaps(heaps_of_ended); !status.ok()) return status;
   if (absl::Status status = ReadCauses(look, &pull); !status.ok()) return status;
   std::sort(look.processes.begin(), look.processes.end(), [](const FollowedProcess& a, const FollowedProcess& b) {
     return std::tie(a.forked_ns, a.serial) < std::tie(b.forked_ns, b.serial);
@@ -368,6 +392,12 @@ absl::Status BpfFaults::LearnImage(uint32_t serial, uint32_t image, const cowpro
     return BpfStatus(errno, "write the table of images");
   }
   __atomic_add_fetch(&skeleton_->bss->images_learned, 1, __ATOMIC_RELEASE);
+  return absl::OkStatus();
+}
+
+absl::Status BpfFaults::LearnMalloc(uint32_t serial, const cowprof_malloc& facts) {
+  if (bpf_map_update_elem(bpf_map__fd(skeleton_->maps.mallocs), &serial, &facts, BPF_ANY) != 0)
+    return BpfStatus(errno, "write the table of allocators");
   return absl::OkStatus();
 }
 

@@ -47,6 +47,12 @@ bool FollowedTree::Insert(const cowprof_task& task) {
   row.parent = task.parent_id;
   row.serial = __atomic_add_fetch(&skeleton_.bss->last_serial, 1, __ATOMIC_RELAXED);
   memcpy(row.comm, task.comm, sizeof(row.comm));
+  // Nobody looked at its heap when it was forked.
+  if (task.parent_id.pid != 0) {
+    row.heap = COWPROF_HEAP_FORGOTTEN;
+    __atomic_store_n(&skeleton_.bss->heaps_known, 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&skeleton_.bss->heaps_unsure, 1, __ATOMIC_RELAXED);
+  }
   __atomic_add_fetch(&Followed(skeleton_, task.process), 1, __ATOMIC_RELEASE);
   if (bpf_map_update_elem(bpf_map__fd(skeleton_.maps.processes), &task.process, &row, BPF_NOEXIST) != 0) {
     __atomic_sub_fetch(&Followed(skeleton_, task.process), 1, __ATOMIC_RELEASE);

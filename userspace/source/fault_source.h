@@ -151,6 +151,8 @@ class FaultSource {
   virtual std::vector<cowprof_frame> ReadStack(uint64_t stack) = 0;
   // From now on `serial` and what it forks are read by `facts`, until it calls exec.
   virtual absl::Status LearnImage(uint32_t serial, uint32_t image, const cowprof_image& facts) = 0;
+  // The same of its malloc: children that are forked from now on have their parent's free memory noted at the fork.
+  virtual absl::Status LearnMalloc(uint32_t /*serial*/, const cowprof_malloc& /*facts*/) { return absl::OkStatus(); }
   virtual void ForgetImage(uint32_t image) = 0;  // no process runs it any more
   virtual absl::Status TrustSites(const std::vector<SiteVerdict>& verdicts) = 0;
   virtual void LogPages(bool on) = 0;

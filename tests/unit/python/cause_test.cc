@@ -29,6 +29,10 @@ TEST_CASE("cause: shapes that decide regardless of the function") {
   };
   for (const Row& row : std::vector<Row>{{COWPROF_SHAPE_UNREAD, "unknown"},
                                          {COWPROF_SHAPE_KERNEL, "kernel"},
+                                         {COWPROF_SHAPE_FREED, "malloc_reuse"},
+                                         {COWPROF_SHAPE_FREED_KERNEL, "malloc_reuse"},
+                                         {COWPROF_SHAPE_UNSURE, "unknown"},
+                                         {COWPROF_SHAPE_UNSURE_KERNEL, "unknown"},
                                          {COWPROF_SHAPE_REFCOUNT, "refcount"},
                                          {COWPROF_SHAPE_DEAD_OBJECT, "allocator"},
                                          {COWPROF_SHAPE_COLLECTION, "gc_header"},

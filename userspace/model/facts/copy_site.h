@@ -26,11 +26,13 @@ enum class Cause {
   kFree,       // an object was released: its last reference went, or it left the collector's list
   kKernel,     // the kernel wrote, in a system call
   kUnknown,
-  kNativeRefcount,  // the reference count of a C++ object, such as a torch tensor's. Last: recordings number causes
+  kNativeRefcount,  // the reference count of a C++ object, such as a torch tensor's
+  kMallocReuse,     // memory that glibc's malloc had free when the process was forked. Last: recordings number causes
 };
 template <>
 inline constexpr auto kNamesOf<Cause> = NamesFor<Cause>("refcount", "gc_header", "allocator", "bytecode", "hash",
-                                                        "data", "free", "kernel", "unknown", "native_refcount");
+                                                        "data", "free", "kernel", "unknown", "native_refcount",
+                                                        "malloc_reuse");
 inline constexpr int kCauses = kCountOf<Cause>;
 using CauseCounts = std::array<uint64_t, kCauses>;  // copies, by Cause
 

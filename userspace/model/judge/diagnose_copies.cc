@@ -196,6 +196,24 @@ Diagnosis CowData(const Facts& facts) {
   return diagnosis;
 }
 
+Diagnosis AllocatorReuse(const Facts& facts) {
+  if (!facts.Matters(facts.Of(Cause::kMallocReuse))) return {};
+  Diagnosis diagnosis =
+      FromCauses(facts, {Cause::kMallocReuse}, "allocator-reuse",
+                 absl::StrCat("Allocating memory that the ", facts.Owner(), " had freed before the fork"));
+  diagnosis.evidence.push_back(
+      "these pages lay in free chunks of glibc's malloc at the fork: nobody writes inherited data, and without copies the "
+      "workers would hold as much new memory");
+  diagnosis.advice = {
+      absl::StrCat("Nothing has to be done: it is the workers' own memory, whatever page it lies on. To shrink it, let "
+                   "them allocate less."),
+      absl::StrCat("malloc_trim(0) right before the fork gives what the ", facts.Owner(),
+                   " has freed back to the kernel, and the workers get new pages instead of copies. That saves the ",
+                   facts.Owner(), "'s freed memory and the time of copying, but no memory of the workers.")};
+  diagnosis.saves = Saving{};  // they take as much new memory instead
+  return diagnosis;
+}
+
 Diagnosis ParentUnshare(const Facts& facts) {
   const ProcessModel* parent = facts.model.target();
   const uint64_t children = SaturatingSubtract(facts.findings.all.processes, uint64_t{1});

@@ -43,10 +43,10 @@ Diagnosis Clean(const Facts& facts) {
 }
 
 constexpr Diagnosis (*kDiagnoses[])(const Facts&) = {
-    OomCgroup,      OomHost,         SigbusFile,  ShmFullDeath,                 // diagnose_deaths.cc
-    CowRefcount,    TorchRefcount,   CowGcHeader, CowData,      ParentUnshare,  // diagnose_copies.cc
-    PrivateBySpawn, NewMemoryGrowth, GcDisabled,  FileBacked,   PickledArguments,
-    BeforeAttach,   TrainerGrowth,                                              // diagnose_memory.cc
+    OomCgroup,      OomHost,         SigbusFile,  ShmFullDeath,                                   // diagnose_deaths.cc
+    CowRefcount,    TorchRefcount,   CowGcHeader, CowData,      AllocatorReuse,   ParentUnshare,  // diagnose_copies.cc
+    PrivateBySpawn, NewMemoryGrowth, GcDisabled,  FileBacked,   PickledArguments, BeforeAttach,
+    TrainerGrowth,                                                              // diagnose_memory.cc
     ShmFull,        ShmNearFull,     ShmUnlinked, ShmLeaked,    FdExhaustion};  // diagnose_shm.cc
 
 // Two functions may come to the same finding: report it once, with the evidence of both.

@@ -25,10 +25,10 @@ uint64_t CopiesBy(std::initializer_list<Cause> causes, const CauseCounts& counts
   return copies;
 }
 
-uint64_t Facts::AtPeak(std::initializer_list<Cause> some) const {
-  const WorkersPeak& peak = model.workers_peak;
+// Of the bytes that living workers had copied at their peak, those by these causes; at most all.
+static uint64_t PartOfCopied(const WorkersPeak& peak, std::initializer_list<Cause> some) {
   const double share = static_cast<double>(CopiesBy(some, peak.copies)) / std::max<uint64_t>(Sum(peak.copies), 1);
-  return SaturatingCast(share * peak.copied_bytes);
+  return std::min(SaturatingCast(share * peak.copied_bytes), peak.copied_bytes);
 }
 
 namespace {
@@ -43,6 +43,7 @@ std::string RanksText(const Slots& slots, uint64_t started) {
 }
 
 }  // namespace
+uint64_t Facts::AtPeak(std::initializer_list<Cause> some) const { return PartOfCopied(model.workers_peak, some); }
 
 std::string Facts::Workers() const {
   const uint64_t started = findings.workers.processes, together = model.most_living_workers;
@@ -77,6 +78,8 @@ PeakSplit PeakSplitOf(const RunModel& model) {
     split.pickled += pickled;
     split.fresh += fresh - pickled;
   }
+  split.inherited_freed = PartOfCopied(peak, {Cause::kMallocReuse});
+  split.copied -= split.inherited_freed;
   return split;
 }
 

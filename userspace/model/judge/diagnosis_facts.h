@@ -73,6 +73,7 @@ Diagnosis CowRefcount(const Facts& facts);
 Diagnosis TorchRefcount(const Facts& facts);
 Diagnosis CowGcHeader(const Facts& facts);
 Diagnosis CowData(const Facts& facts);
+Diagnosis AllocatorReuse(const Facts& facts);
 Diagnosis ParentUnshare(const Facts& facts);
 
 // diagnose_memory.cc

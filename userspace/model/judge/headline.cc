@@ -24,6 +24,7 @@ std::string PeakSentence(const RunModel& model, const PeakSplit& split) {
       {split.copied, "copied"},
       {split.pickled, split.pickled_or_imported ? "pickled or imported at the start" : "pickled"},
       {split.fresh, "new"},
+      {split.inherited_freed, "inherited free, and allocated again"},
       {split.before_attach, "private before the attach"}};
   std::vector<std::string> words;
   for (const auto& [bytes, word] : parts) {

@@ -13,11 +13,17 @@ namespace {
 
 const char* WordsOf(Cause cause) {
   constexpr const char* kWords[] = {
-      "reference counts",       "the collector's headers",
-      "pymalloc's bookkeeping", "self-specialising bytecode",
-      "cached hashes",          "writes that are no reference count",
-      "released objects",       "writes by the kernel",
-      "for unknown causes",     "reference counts of C++ objects",
+      "reference counts",
+      "the collector's headers",
+      "pymalloc's bookkeeping",
+      "self-specialising bytecode",
+      "cached hashes",
+      "writes that are no reference count",
+      "released objects",
+      "writes by the kernel",
+      "for unknown causes",
+      "reference counts of C++ objects",
+      "memory that the parent had freed",
   };
   return kWords[static_cast<int>(cause)];
 }

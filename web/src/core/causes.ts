@@ -19,6 +19,7 @@ const kCauses: Cause[] = [
   { key: "data", name: "Data", words: "the program wrote data into memory that it inherited" },
   { key: "free", name: "Freed objects", words: "objects created before the fork were freed" },
   { key: "allocator", name: "Allocator", words: "new objects were placed in gaps between inherited ones" },
+  { key: "malloc_reuse", name: "Freed memory reused", words: "a worker allocated memory that its parent had freed before the fork: nobody wrote inherited data" },
   { key: "bytecode", name: "Bytecode", words: "functions rewrite their own instructions as they warm up" },
   { key: "hash", name: "Cached hashes", words: "a string stores its hash inside itself once it is needed" },
   { key: "kernel", name: "Kernel", words: "a system call such as read() wrote into inherited memory" },

@@ -70,7 +70,7 @@ TEST_CASE("every cause has a name of its own") {
   std::set<std::string> names;
   for (int cause = 0; cause < kCauses; ++cause) names.insert(NameOf(static_cast<Cause>(cause)));
   CHECK(names == std::set<std::string>{"refcount", "gc_header", "allocator", "bytecode", "hash", "data", "free",
-                                       "kernel", "unknown", "native_refcount"});
+                                       "kernel", "unknown", "native_refcount", "malloc_reuse"});
 }
 
 TEST_CASE("frames and places are numbered as they come, counts replace the ones before") {

@@ -71,7 +71,22 @@ TEST_CASE("diagnosis: each cause has its own, and none of the others") {
   CHECK(IdsOf(OneWorker({{Cause::kGcHeader, 5000}})) == Ids{"cow-gc-header"});
   CHECK(IdsOf(OneWorker({{Cause::kData, 5000}})) == Ids{"cow-data"});
   CHECK(IdsOf(OneWorker({{Cause::kKernel, 5000}})) == Ids{"cow-data"});
+  CHECK(IdsOf(OneWorker({{Cause::kMallocReuse, 5000}})) == Ids{"allocator-reuse"});
   CHECK(IdsOf(With({{Cause::kRefcount, 5000}}, {{}})) == Ids{"parent-unshare"});
+}
+
+TEST_CASE("diagnosis: memory that was free saves nothing, and is a part of the peak of its own") {
+  const Run run = OneWorker({{Cause::kMallocReuse, 30'000}, {Cause::kData, 10'000}});
+  const Diagnosis diagnosis = Find(run, "allocator-reuse");
+  CHECK(diagnosis.saves == Saving{});
+  CHECK(diagnosis.summary ==
+        "Allocating memory that the parent had freed before the fork duplicated 117.2 MiB of the parent's memory in 1 "
+        "worker.");
+  const Findings findings = Judge(run);
+  CHECK(findings.peak.inherited_freed == diagnosis.bytes);
+  CHECK(findings.peak.copied + findings.peak.inherited_freed == run.model.workers_peak.copied_bytes);
+  // Near miss: below noise in each worker.
+  CHECK(IdsOf(OneWorker({{Cause::kMallocReuse, kNoise}})) == Ids{"clean"});
 }
 
 TEST_CASE("diagnosis: causes that nothing is said of are no finding, no other one's, and not clean either") {

@@ -46,10 +46,10 @@ std::string BlameTextOf(const Run& run) {
 }  // namespace
 
 TEST_CASE("report of blame: causes, or null each") {
-  const Json known = CausesJson({1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, true), unknown = CausesJson({1}, false);
+  const Json known = CausesJson({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, true), unknown = CausesJson({1}, false);
   CHECK(known.dump() ==
         R"({"refcount":1,"gc_header":2,"allocator":3,"bytecode":4,"hash":5,"data":6,"free":7,"kernel":8,)"
-        R"("unknown":9,"native_refcount":10})");
+        R"("unknown":9,"native_refcount":10,"malloc_reuse":11})");
   REQUIRE(unknown.size() == kCauses);
   for (const Json& cause : unknown) CHECK(cause.is_null());
 }

@@ -27,6 +27,7 @@ const kHatchings: Record<string, Draw> = {
   "data": kFalling,
   "free": kUpright,
   "allocator": kDots,
+  "malloc-reuse": kDots,
   "bytecode": lines([0, 0.5, 1, 0.5]),
   "kernel": kUpright,
   "unknown": kRising,
