@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "python/framework.h"
 #include "python/torch_worker.h"
 
 namespace cowprof {
@@ -149,6 +150,12 @@ bool Program::IsCollecting(pid_t pid) const {
 std::optional<bool> Program::PersistentWorkers(pid_t pid) const {
   if (python_ != Python::kReadable) return std::nullopt;
   return cowprof::PersistentWorkers(interpreter_, memory_.Of(pid));
+}
+
+std::optional<Framework> Program::FrameworkOf(pid_t pid) const {
+  if (python_ == Python::kNone) return Framework::kNative;
+  if (python_ != Python::kReadable || !interpreter_.ready) return std::nullopt;
+  return cowprof::FrameworkOf(interpreter_, memory_.Of(pid));
 }
 
 std::optional<HeadLayout> Program::Heads() const {

@@ -78,6 +78,8 @@ class Program {
   bool IsCollecting(pid_t pid) const;  // false if unknown
   // Whether the process is a persistent worker of PyTorch; nullopt if it is not a worker, or if unknown.
   std::optional<bool> PersistentWorkers(pid_t pid) const;
+  // kNative: there is no Python in this program. nullopt: none that is known, or unreadable.
+  std::optional<Framework> FrameworkOf(pid_t pid) const;
 
   // What the comparison of pages of objects needs; nullopt if heads of objects can't be recognized.
   std::optional<HeadLayout> Heads() const;

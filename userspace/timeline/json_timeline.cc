@@ -90,6 +90,10 @@ void AppendFlag(int index, const std::optional<bool>& on, std::string* out) {
   absl::StrAppend(out, "]");
 }
 
+void AppendName(int index, const std::optional<Framework>& framework, std::string* out) {
+  absl::StrAppend(out, "[", index, ",", framework ? absl::StrCat("\"", NameOf(*framework), "\"") : "null", "]");
+}
+
 CauseCounts DecodeCauses(const Json& row) {
   CauseCounts causes = {};
   for (int cause = 0; cause < kCauses; ++cause) causes[cause] = CountAt(row, cause + 1).value_or(0);
@@ -180,16 +184,17 @@ Json NamesOfColumns() {
                 {"limits", kLimitColumns}};
   names["collectors"] = Json::array({"index", "on"});
   names["persistent_workers"] = Json::array({"index", "persistent"});
+  names["frameworks"] = Json::array({"index", "framework"});
   names.update(NamesOfCopySiteColumns());
   names.update(NamesOfSegmentColumns());
   return names;
 }
 
 void RecordEncoder::EncodeProcesses(const Sample& sample, std::string* out) {
-  std::string causes, collectors, persistent;
+  std::string causes, collectors, persistent, frameworks;
   {
     List rows("processes", out), cause_rows("causes", &causes), collector_rows("collectors", &collectors);
-    List persistent_rows("persistent_workers", &persistent);
+    List persistent_rows("persistent_workers", &persistent), framework_rows("frameworks", &frameworks);
     for (const ProcessSample& process : sample.processes) {
       ProcessSample& last = pending_.processes.try_emplace(process.index, ProcessSample{.index = -1}).first->second;
       const bool same_causes = last.causes == process.causes || !process.causes;
@@ -197,12 +202,13 @@ void RecordEncoder::EncodeProcesses(const Sample& sample, std::string* out) {
       if (last.collector_on != process.collector_on)
         AppendFlag(process.index, process.collector_on, collector_rows.Next());
       if (last.persistent != process.persistent) AppendFlag(process.index, process.persistent, persistent_rows.Next());
+      if (last.framework != process.framework) AppendName(process.index, process.framework, framework_rows.Next());
       const bool same = last.index == process.index && last.counts == process.counts && last.proc == process.proc;
       last = process;
       if (!same) AppendRow(process, rows.Next());
     }
   }
-  absl::StrAppend(out, causes, collectors, persistent);
+  absl::StrAppend(out, causes, collectors, persistent, frameworks);
   {
     List rows("rollups", out);
     for (const ProcessSample& process : sample.processes) {
@@ -332,6 +338,16 @@ void RecordDecoder::DecodeProcesses(const nlohmann::ordered_json& record) {
   };
   decode_flags("collectors", &ProcessSample::collector_on);
   decode_flags("persistent_workers", &ProcessSample::persistent);
+  for (const Json& row : ListOf(record, "frameworks")) {
+    const Count index = CountAt(row, 0);
+    if (!index || *index > kMaxProcesses || !processes_.contains(static_cast<int>(*index))) continue;
+    const std::string name = row.size() > 1 && row[1].is_string() ? row[1].get<std::string>() : "";
+    std::optional<Framework>& framework = processes_[static_cast<int>(*index)].framework;
+    framework.reset();
+    for (const Framework known : kAll<Framework>) {
+      if (name == NameOf(known)) framework = known;
+    }
+  }
   sample_.processes.clear();
   for (const auto& [index, process] : processes_) sample_.processes.push_back(process);
   const auto process_of = [&](const Json& row) -> ProcessSample* {

@@ -15,6 +15,7 @@
 #include "model/facts/count.h"
 #include "model/facts/enum_names.h"
 #include "model/facts/event.h"
+#include "model/facts/framework.h"
 #include "model/facts/limit.h"
 #include "model/facts/process_id.h"
 #include "model/saturating.h"
@@ -105,6 +106,7 @@ struct ProcessSample {
   // Of a worker of PyTorch's DataLoader: whether it lives on for the next epoch (persistent_workers). Absent: it is not
   // such a worker, or could not be read yet.
   std::optional<bool> persistent;
+  std::optional<Framework> framework;  // that it runs under. Absent: none that is known, or not read
   bool operator==(const ProcessSample&) const = default;
 };
 
