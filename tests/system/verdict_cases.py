@@ -72,7 +72,6 @@ def played(run, copies, other=0.0, own=OF_TORCH):
     run.go_and_rest()
     workers = run.workers()
     moved, private = run.copied(run.process.pid, workers), run.private(workers)
-    run.process.go()
     if own == OF_TORCH:
         run.framework = "dataloader"
     text = f"{moved_text(workers, moved)}, {mib(private)} private"
@@ -442,7 +441,7 @@ def postgres_sorts(run):
     run.rest(1)
     most, last = one.large_sort()
     run.rest()
-    return Truth(f"one backend had {mib(most)} of anonymous memory, {mib(last)} at its end", (most, most))
+    return Truth(f"one backend had {mib(most)} of anonymous memory, {mib(last)} at its end", (0.85 * most, most))  # it is looked at every 200 ms
 
 
 @case("PostgreSQL, small queries", "harmless", "clean", NOTHING, never=PYTHON, packages=["postgresql"])
@@ -508,7 +507,6 @@ def page_map(run):
     run.rest(4)
     moved = run.copied(run.process.pid, run.workers())
     run.framework = "pool"
-    run.process.go()
     return Truth(f"{mib(moved)} in other page frames than the parent's; only read")
 
 

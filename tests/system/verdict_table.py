@@ -25,7 +25,7 @@ MARK = "<!-- tests/system/verdict_table.py --write replaces what follows -->"
 
 
 def cell(text):
-    return re.sub(r"\s+", " ", text).replace("|", "\\|")
+    return re.sub(r"\s+", " ", text.replace(f"{harness.REPOSITORY}/", "")).replace("|", "\\|")
 
 
 def play(case, texts):
