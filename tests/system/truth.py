@@ -25,6 +25,11 @@ def private_bytes(pid):
     return sum(int(kib) for kib in re.findall(r"^Private_\w+: +(\d+) kB", text, re.M)) * 1024
 
 
+def anonymous_bytes(pid):
+    """RssAnon: shared after a fork or not, of no file."""
+    return int(re.search(r"^RssAnon:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text(), re.M).group(1)) * 1024
+
+
 def state(pid):
     """The state letter from /proc/PID/stat, or None if the process is gone."""
     try:

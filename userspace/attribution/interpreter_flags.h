@@ -1,4 +1,5 @@
-// Flags of running interpreters: whether Python's collector is on. Decides how often to read each process.
+// Flags of running programs: whether Python's collector is on, and which framework runs. Decides how often to read each
+// process.
 #ifndef COWPROF_ATTRIBUTION_INTERPRETER_FLAGS_H_
 #define COWPROF_ATTRIBUTION_INTERPRETER_FLAGS_H_
 
@@ -25,17 +26,19 @@ class InterpreterFlags {
   void Forget(const absl::flat_hash_set<uint32_t>& serials);
 
  private:
+  template <typename Value>
   struct Flag {
-    std::optional<bool> value;  // as last read
+    std::optional<Value> value;  // as last read
     std::optional<absl::Duration> first_look;
     absl::Duration next_look;
 
     bool due(absl::Duration now) const { return !first_look || now >= next_look; }
-    void Note(std::optional<bool> read, absl::Duration now, absl::Duration shortest, absl::Duration longest);
+    void Note(std::optional<Value> read, absl::Duration now, absl::Duration shortest, absl::Duration longest);
   };
   struct Flags {
     uint32_t image = 0;  // of the program that they were read from
-    Flag collector_on;
+    Flag<bool> collector_on;
+    Flag<Framework> framework;
   };
 
   static void ReadDue(const Program& program, pid_t pid, absl::Duration now, Flags* flags);

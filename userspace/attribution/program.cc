@@ -7,8 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "python/environ.h"
 #include "attribution/malloc_lists.h"
+#include "python/environ.h"
+#include "python/framework.h"
 
 namespace cowprof {
 namespace {
@@ -162,6 +163,12 @@ bool Program::IsCollecting(pid_t pid) const {
 uint64_t Program::EnvironAddress() {
   if (!environ_address_) environ_address_ = FindEnviron(proc_, memory_.first(), elf_cache_);
   return *environ_address_;
+}
+
+std::optional<Framework> Program::FrameworkOf(pid_t pid) const {
+  if (python_ == Python::kNone) return Framework::kNative;
+  if (python_ != Python::kReadable || !interpreter_.ready) return std::nullopt;
+  return cowprof::FrameworkOf(interpreter_, memory_.Of(pid));
 }
 
 std::optional<HeadLayout> Program::Heads() const {

@@ -36,6 +36,9 @@ void AppendShm(const Target& target, Rows* rows) {
   struct statvfs shm;
   const Fd folder = OpenFolderInRoot(target.proc.PathOf(target.pid, "root"), "dev/shm");
   if (!folder.ok() || fstatvfs(folder.fd(), &shm) != 0) return;
+  // Some containers have a plain folder there: its files are page cache of a disk, not memory.
+  struct statfs filesystem;
+  if (fstatfs(folder.fd(), &filesystem) != 0 || filesystem.f_type != TMPFS_MAGIC) return;
   LimitSample row{LimitKind::kShm, "/dev/shm", std::nullopt, 0};
   // tmpfs mounted with size=0 is unbounded and reports 0 blocks.
   if (shm.f_blocks > 0) row.limit = uint64_t{shm.f_blocks} * shm.f_frsize;

@@ -105,6 +105,10 @@ std::optional<LoaderWorker> DecodeLoaderWorker(const Json& row) {
   return LoaderWorker{.worker_id = *worker_id, .num_workers = *num_workers, .batch = CountAt(row, 3)};
 }
 
+void AppendName(int index, const std::optional<Framework>& framework, std::string* out) {
+  absl::StrAppend(out, "[", index, ",", framework ? absl::StrCat("\"", NameOf(*framework), "\"") : "null", "]");
+}
+
 CauseCounts DecodeCauses(const Json& row) {
   CauseCounts causes = {};
   for (int cause = 0; cause < kCauses; ++cause) causes[cause] = CountAt(row, cause + 1).value_or(0);
@@ -196,16 +200,18 @@ Json NamesOfColumns() {
   names["collectors"] = Json::array({"index", "on"});
   names["persistent_workers"] = Json::array({"index", "persistent"});
   names["loader_workers"] = Json::array({"index", "worker_id", "num_workers", "batch"});
+  names["frameworks"] = Json::array({"index", "framework"});
   names.update(NamesOfCopySiteColumns());
   names.update(NamesOfSegmentColumns());
   return names;
 }
 
 void RecordEncoder::EncodeProcesses(const Sample& sample, std::string* out) {
-  std::string causes, collectors, persistent, loaders;
+  std::string causes, collectors, persistent, loaders, frameworks;
   {
     List rows("processes", out), cause_rows("causes", &causes), collector_rows("collectors", &collectors);
     List persistent_rows("persistent_workers", &persistent), loader_rows("loader_workers", &loaders);
+    List framework_rows("frameworks", &frameworks);
     for (const ProcessSample& process : sample.processes) {
       ProcessSample& last = pending_.processes.try_emplace(process.index, ProcessSample{.index = -1}).first->second;
       const bool same_causes = last.causes == process.causes || !process.causes;
@@ -214,12 +220,13 @@ void RecordEncoder::EncodeProcesses(const Sample& sample, std::string* out) {
         AppendFlag(process.index, process.collector_on, collector_rows.Next());
       if (last.persistent != process.persistent) AppendFlag(process.index, process.persistent, persistent_rows.Next());
       if (last.loader != process.loader) AppendLoaderWorker(process.index, process.loader, loader_rows.Next());
+      if (last.framework != process.framework) AppendName(process.index, process.framework, framework_rows.Next());
       const bool same = last.index == process.index && last.counts == process.counts && last.proc == process.proc;
       last = process;
       if (!same) AppendRow(process, rows.Next());
     }
   }
-  absl::StrAppend(out, causes, collectors, persistent, loaders);
+  absl::StrAppend(out, causes, collectors, persistent, loaders, frameworks);
   {
     List rows("rollups", out);
     for (const ProcessSample& process : sample.processes) {
@@ -353,6 +360,16 @@ void RecordDecoder::DecodeProcesses(const nlohmann::ordered_json& record) {
     const Count index = CountAt(row, 0);
     if (index && *index <= kMaxProcesses && processes_.contains(static_cast<int>(*index)))
       processes_[static_cast<int>(*index)].loader = DecodeLoaderWorker(row);
+  }
+  for (const Json& row : ListOf(record, "frameworks")) {
+    const Count index = CountAt(row, 0);
+    if (!index || *index > kMaxProcesses || !processes_.contains(static_cast<int>(*index))) continue;
+    const std::string name = row.size() > 1 && row[1].is_string() ? row[1].get<std::string>() : "";
+    std::optional<Framework>& framework = processes_[static_cast<int>(*index)].framework;
+    framework.reset();
+    for (const Framework known : kAll<Framework>) {
+      if (name == NameOf(known)) framework = known;
+    }
   }
   sample_.processes.clear();
   for (const auto& [index, process] : processes_) sample_.processes.push_back(process);

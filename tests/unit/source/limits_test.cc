@@ -2,8 +2,10 @@
 // and for this process on this machine.
 #include "source/limits.h"
 
+#include <linux/magic.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -297,6 +299,13 @@ TEST_CASE("shared memory is read through the process's own root") {
     CHECK(rows[0].kind == LimitKind::kShm);
     CHECK(rows[0].limit == expected.f_blocks * expected.f_frsize);
     CHECK(rows[0].used <= rows[0].limit);
+  }
+  SECTION("a folder of a disk is no limit of memory") {
+    struct statfs filesystem;
+    const std::string folder = host.tree.root() + kShmOfProcess;
+    std::filesystem::create_directories(folder);
+    REQUIRE(statfs(folder.c_str(), &filesystem) == 0);
+    CHECK(host.Read().size() == (filesystem.f_type == TMPFS_MAGIC ? 2 : 0));
   }
   SECTION("a link of the target does not lead to a folder of the host") {
     host.tree.Link(kShmOfProcess, "/dev/shm");

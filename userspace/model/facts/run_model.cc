@@ -29,6 +29,7 @@ void AppendProcess(const ProcessSample& sample, absl::Duration t, absl::Duration
   if (sample.verify) process->verify = sample.verify;
   if (sample.collector_on) process->collector_on = sample.collector_on;
   if (sample.persistent) process->persistent = sample.persistent;
+  if (sample.framework) process->framework = sample.framework;
   // The last row of an ended process has only counts: nothing was left in /proc.
   if (sample.proc.anon_pages) process->proc = sample.proc;
   if (sample.proc.descriptors) process->peak_descriptors = std::max(process->peak_descriptors, sample.proc.descriptors);
@@ -85,6 +86,7 @@ void ExecProcess(const ProcessExeced& execed, RunModel* model, ProcessModel* pro
   process->before_attach_bytes.reset();
   process->collector_on.reset();
   process->persistent.reset();
+  process->framework.reset();
 }
 
 // The frames below those of a process that was forked are its parent's: they do not say how it was started, unless a

@@ -84,13 +84,14 @@ struct ProcessModel {
   std::map<int, uint64_t> copied_pages;     // by region, as the probes reported page by page
   std::optional<VerifyFigures> verify;
   int space = 0;  // index of the process whose address space it has: its own since an exec, its parent's since a fork
-  std::optional<bool> collector_on;  // Python's cycle collector, as last read
-  std::optional<bool> persistent;    // whether a PyTorch worker lives on for the next epoch
-  std::vector<Event> signals;        // SignalSent and SignalDelivered; the last few
-  bool oom_victim = false;           // the OOM killer chose it
-  std::optional<OomKill> oom;        // the same, if its limit is known
-  std::string python;                // version of the interpreter; "": none, or not known
-  std::string python_problem;        // why it can't be read; "": it can
+  std::optional<bool> collector_on;    // Python's cycle collector, as last read
+  std::optional<bool> persistent;      // whether a PyTorch worker lives on for the next epoch
+  std::optional<Framework> framework;  // that it runs under, or that it has no Python; absent: unknown
+  std::vector<Event> signals;          // SignalSent and SignalDelivered; the last few
+  bool oom_victim = false;             // the OOM killer chose it
+  std::optional<OomKill> oom;          // the same, if its limit is known
+  std::string python;                  // version of the interpreter; "": none, or not known
+  std::string python_problem;          // why it can't be read; "": it can
   ProcFigures proc;
   Count first_anon_pages;               // when it was first seen; since an exec: 0
   Count parent_anon_pages;              // of its parent, when it was forked

@@ -15,6 +15,7 @@
 #include "model/facts/count.h"
 #include "model/facts/enum_names.h"
 #include "model/facts/event.h"
+#include "model/facts/framework.h"
 #include "model/facts/identity.h"
 #include "model/facts/limit.h"
 #include "model/facts/process_id.h"
@@ -107,6 +108,7 @@ struct ProcessSample {
   // such a worker, or could not be read yet.
   std::optional<bool> persistent;
   std::optional<LoaderWorker> loader;  // of such a worker, as last read
+  std::optional<Framework> framework;  // that it runs under. Absent: none that is known, or not read
   bool operator==(const ProcessSample&) const = default;
 };
 

@@ -190,9 +190,15 @@ Diagnosis CowData(const Facts& facts) {
                      " of it by the kernel, in system calls such as read(2) into an inherited buffer"));
   }
   diagnosis.advice = {
-      "If one result serves all workers, write to shared memory (torch tensors with share_memory_(), numpy.memmap, "
-      "multiprocessing.shared_memory) or to a buffer that is created in the worker.",
-      "If the writes normalise or cache data, do them once in the parent before the fork."};
+      absl::StrCat("If one result serves all workers, write to shared memory",
+                   facts.native()
+                       ? " (mmap with MAP_SHARED)"
+                       : " (torch tensors with share_memory_(), numpy.memmap, multiprocessing.shared_memory)",
+                   " or to a buffer that is created in the worker."),
+      facts.native()
+          ? "If the writes are a runtime's own, such as the marks of its garbage collector, let it make them "
+            "in the parent, before the fork: Ruby has Process.warmup, and GC.start four times before that."
+          : "If the writes normalise or cache data, do them once in the parent before the fork."};
   return diagnosis;
 }
 
@@ -246,7 +252,12 @@ Diagnosis ParentUnshare(const Facts& facts) {
       absl::StrCat(HumanCount(copies), " copies in the parent",
                    reuses ? absl::StrCat(", ", HumanCount(reuses), " pages reused without a copy") : "")};
   diagnosis.advice = {
-      "Leave the data set alone in the parent once the workers run, or create what it keeps changing after the fork."};
+      facts.native()
+          ? "Every page that the parent writes while a child lives is copied once: keep room for that, shorten the time "
+            "for which children live, or let them work while few writes come in. A server that forks to save a snapshot "
+            "(redis: BGSAVE, BGREWRITEAOF) needs up to twice its memory."
+          : "Leave what the workers inherited alone in the parent once they run, or create what it keeps changing after "
+            "the fork."};
   return diagnosis;
 }
 

@@ -51,7 +51,7 @@ std::string Dead(const Diagnosis& diagnosis, const Facts& facts) {
 
 // What helps depends on what the memory was: inherited pages, copied as they were read, or new memory of the top
 // contributor.
-std::vector<std::string> AdviceAgainst(const OomKill& kill, const RunModel& model) {
+std::vector<std::string> AdviceAgainst(const OomKill& kill, const RunModel& model, Framework framework) {
   std::vector<std::string> advice;
   const ProcessModel* const found = model.Find(kill.top_contributor);
   if (found == nullptr) return advice;
@@ -60,15 +60,20 @@ std::vector<std::string> AdviceAgainst(const OomKill& kill, const RunModel& mode
   const bool copied = copies > top_contributor.counts.zero_fills().value_or(0);
   if (copied) {
     advice.push_back(
-        "Most of the growth is copies of what the parent holds: keep that in columns (numpy arrays, Arrow tables, "
-        "tensors) instead of objects. The findings on copies say which.");
+        framework == Framework::kNative
+            ? "Most of the growth is copies of what the parent holds. The findings on copies say why."
+            : "Most of the growth is copies of what the parent holds: keep that in columns (numpy arrays, Arrow tables, "
+              "tensors) instead of objects. The findings on copies say which.");
   } else {
     advice.push_back(
-        "Most of the growth is new memory: look for a cache or a list that only grows, or reduce the batch size and "
-        "prefetch_factor.");
+        framework == Framework::kDataLoader
+            ? "Most of the growth is new memory: look for a cache or a list that only grows, or reduce the batch size "
+              "and prefetch_factor."
+            : "Most of the growth is new memory: look for a cache or a list that only grows.");
   }
   if (top_contributor.is_worker())
-    advice.push_back("Use fewer workers: each can grow like this one. num_workers=0 needs none of it.");
+    advice.push_back(absl::StrCat("Use fewer workers: each can grow like this one.",
+                                  framework == Framework::kDataLoader ? " num_workers=0 needs none of it." : ""));
   return advice;
 }
 
@@ -99,7 +104,7 @@ Diagnosis OomCgroup(const Facts& facts) {
   const OomKill& kill = FirstKill(diagnosis, facts);
   diagnosis.summary =
       absl::StrCat("The kernel's OOM killer killed ", Dead(diagnosis, facts), ": ", LimitsHit(diagnosis, facts), ".");
-  diagnosis.advice = AdviceAgainst(kill, facts.model);
+  diagnosis.advice = AdviceAgainst(kill, facts.model, facts.framework);
   diagnosis.advice.push_back(
       "Or raise the limit: docker run --memory, resources.limits.memory of the pod, MemoryMax= of the unit.");
   return diagnosis;
@@ -111,7 +116,7 @@ Diagnosis OomHost(const Facts& facts) {
   const OomKill& kill = FirstKill(diagnosis, facts);
   diagnosis.summary =
       absl::StrCat("The kernel's OOM killer killed ", Dead(diagnosis, facts), ": the host had no memory left.");
-  diagnosis.advice = AdviceAgainst(kill, facts.model);
+  diagnosis.advice = AdviceAgainst(kill, facts.model, facts.framework);
   diagnosis.advice.push_back(
       "Find what else is large on this host, and give the job its own cgroup with a limit: then it can be told apart "
       "from the others, and dies alone.");
@@ -139,7 +144,10 @@ Diagnosis ShmFullDeath(const Facts& facts) {
   diagnosis.advice = {
       "Make it larger: docker run --shm-size=8g (or --ipc=host), an emptyDir of medium Memory in Kubernetes, "
       "mount -o remount,size=8g /dev/shm on a host.",
-      "Keep less in it: fewer workers, a smaller prefetch_factor, smaller batches; num_workers=0 needs none."};
+      facts.dataloader
+          ? "Keep less in it: fewer workers, a smaller prefetch_factor, smaller batches; num_workers=0 needs "
+            "none."
+          : "Keep less in it."};
   return diagnosis;
 }
 

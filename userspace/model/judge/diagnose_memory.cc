@@ -166,6 +166,28 @@ std::optional<uint64_t> FileRise(const ProcessModel& process, const Facts& facts
   return bytes >= kSizeableBytes && 4 * private_rise <= bytes ? std::optional<uint64_t>(bytes) : std::nullopt;
 }
 
+// How the framework replaces workers that have grown.
+const char* UntilItIsFixed(Framework framework) {
+  switch (framework) {
+    case Framework::kDataLoader:
+      return "Until it is fixed, persistent_workers=False frees the memory at the end of each epoch; num_workers=0 shows "
+             "whether the trainer grows the same way.";
+    case Framework::kPool:
+      return "Until it is fixed, multiprocessing.Pool(maxtasksperchild=N) replaces a worker after N tasks.";
+    case Framework::kExecutor:
+      return "Until it is fixed, ProcessPoolExecutor(max_tasks_per_child=N) replaces a worker after N tasks (Python "
+             "3.11 and later, not with fork).";
+    case Framework::kGunicorn:
+      return "Until it is fixed, gunicorn's --max-requests N replaces a worker after N requests (--max-requests-jitter: "
+             "not all at once).";
+    case Framework::kCelery:
+      return "Until it is fixed, Celery's worker_max_memory_per_child or worker_max_tasks_per_child replaces a worker "
+             "that has grown.";
+    default:
+      return "Until it is fixed, replace the workers now and then: what they hold is freed when they end.";
+  }
+}
+
 }  // namespace
 
 Diagnosis PrivateBySpawn(const Facts& facts) {
@@ -198,9 +220,10 @@ Diagnosis PrivateBySpawn(const Facts& facts) {
   diagnosis.advice = {
       "Send the workers a path instead of the data, and open it in each: all share one copy of numpy.memmap, Arrow or "
       "another mapped file. Or share the data: torch tensors with share_memory_(), multiprocessing.shared_memory.",
-      "The fork start method shares what the parent has (multiprocessing.get_context('fork'); with DataLoader, "
-      "multiprocessing_context='fork'), but is safe only while the parent has no threads and no CUDA context. Python "
-      "objects are then copied as they are read; numpy and Arrow buffers are not.",
+      absl::StrCat("The fork start method shares what the parent has (multiprocessing.get_context('fork')",
+                   facts.dataloader ? "; with DataLoader, multiprocessing_context='fork'" : "",
+                   "), but is safe only while the parent has no threads and no CUDA context. Python "
+                   "objects are then copied as they are read; numpy and Arrow buffers are not."),
       "Python 3.14 made forkserver the default on Linux. What the forkserver imports before it forks is shared: "
       "multiprocessing.set_forkserver_preload()."};
   return diagnosis;
@@ -216,13 +239,21 @@ Diagnosis NewMemoryGrowth(const Facts& facts) {
       SumText(growing, "worker"), ", ", RateOf(growing), TakeCulprit(growing, &diagnosis), LimitText(facts, &diagnosis),
       ".");
   AddGrowers(std::move(growing), &diagnosis);
+  if (facts.native()) {
+    diagnosis.advice = {
+        "Look for what a worker keeps from task to task: a cache without bound, a list that only grows. A heap profiler "
+        "(heaptrack, jemalloc's) names the place.",
+        "How the memory of the parent is laid out does not matter: new memory was never shared."};
+    return diagnosis;
+  }
   diagnosis.advice = {
-      "Look for what a worker keeps from item to item: a dict or list of the data set that only grows, "
-      "functools.lru_cache(maxsize=None), results that are appended, tensors that keep their graph (detach() them). "
-      "Bound it or drop it. tracemalloc in worker_init_fn, or memray, names the line.",
+      absl::StrCat("Look for what a worker keeps from item to item: a dict or list that only grows, "
+                   "functools.lru_cache(maxsize=None), results that are appended",
+                   facts.dataloader ? ", tensors that keep their graph (detach() them)" : "",
+                   ". Bound it or drop it. tracemalloc", facts.dataloader ? " in worker_init_fn" : " in the worker",
+                   ", or memray, names the line."),
       "gc.freeze(), numpy or Arrow layouts and another start method do not help: new memory was never shared.",
-      "Until it is fixed, persistent_workers=False frees the memory at the end of each epoch; num_workers=0 shows "
-      "whether the trainer grows the same way."};
+      UntilItIsFixed(facts.framework)};
   return diagnosis;
 }
 
@@ -244,8 +275,9 @@ Diagnosis GcDisabled(const Facts& facts) {
                                                        : "it is off in their parent, too: they inherited that");
   AddGrowers(std::move(growing), &diagnosis);
   diagnosis.advice = {
-      "Call gc.enable() in the workers (worker_init_fn of the DataLoader), after gc.freeze() in the parent if "
-      "collections copied too much; or gc.collect() now and then, such as at the end of a batch.",
+      absl::StrCat("Call gc.enable() in the workers", facts.dataloader ? " (worker_init_fn of the DataLoader)" : "",
+                   ", after gc.freeze() in the parent if "
+                   "collections copied too much; or gc.collect() now and then, such as at the end of a batch."),
       "Or break the cycles: use weakref for back references, keep no exception with its traceback, no closure that "
       "holds itself. If memory still grows with the collector on, it is in use, not garbage: see new-memory-growth."};
   return diagnosis;
@@ -264,8 +296,9 @@ Diagnosis FileBacked(const Facts& facts) {
   if (growers.empty()) return {};
   Diagnosis diagnosis = {.id = "file-backed", .confidence = 0.6, .harm = Harm::kNone};
   diagnosis.summary = absl::StrCat(
-      "Nothing to do: what grows is the resident size, by pages of mapped files (numpy.memmap, Arrow, safetensors): ",
-      SumText(growers, "process"),
+      "Nothing to do: what grows is the resident size, by pages of mapped files",
+      facts.native() ? "" : " (numpy.memmap, Arrow, safetensors)", ": ", HumanBytes(SumOf(growers)), " in ",
+      growers.size() == 1 ? "1 process" : absl::StrCat(growers.size(), " processes"),
       ". They are page cache, shared by all that map the file, and reclaimed when memory is needed: not a leak.");
   AddGrowers(std::move(growers), &diagnosis);
   diagnosis.advice = {
@@ -323,12 +356,13 @@ Diagnosis BeforeAttach(const Facts& facts) {
                                    HumanBytes(SumOf(growers)), " of private memory; why can't be said any more.");
   AddGrowers(std::move(growers), &diagnosis);
   diagnosis.advice = {
-      "Record from the first fork on: cowprof -- CMD, or attach while the parent still loads its data. Then cowprof "
-      "says which objects, which line and what to change.",
+      absl::StrCat(
+          "Record from the first fork on: cowprof -- CMD, or attach before the parent forks. Then cowprof says ",
+          facts.native() ? "why it was copied." : "which objects, which line and what to change."),
       facts.dataloader ? "If the workers end with each epoch, keep this recording running: those of the next epoch are "
                          "recorded from their fork."
-                       : "If the workers are replaced now and then (max_requests, maxtasksperchild), keep this "
-                         "recording running: new ones are recorded from their fork."};
+                       : "If the workers are replaced now and then, keep this recording running: new ones are recorded "
+                         "from their fork."};
   return diagnosis;
 }
 
@@ -353,10 +387,11 @@ Diagnosis TrainerGrowth(const Facts& facts) {
       facts.HasWorkers() ? ": it" : ". It", " allocated ", HumanBytes(SumOf(growers)), " of new memory and kept it, ",
       RateOf(growers), TakeCulprit(growers, &diagnosis), LimitText(facts, &diagnosis), ".");
   AddGrowers(growers, &diagnosis);
-  diagnosis.advice = {
-      "Look for what it keeps from step to step: a loss that holds its graph (use loss.item()), outputs or metrics that "
-      "are appended to a list, logs, a cache without bound.",
-      "tracemalloc or memray in that process names the line."};
+  diagnosis.advice = {absl::StrCat("Look for what it keeps from step to step: ",
+                                   facts.dataloader ? "a loss that holds its graph (use loss.item()), " : "",
+                                   "outputs or metrics that are appended to a list, logs, a cache without bound."),
+                      facts.native() ? "A heap profiler (heaptrack, jemalloc's) names the place."
+                                     : "tracemalloc or memray in that process names the line."};
   return diagnosis;
 }
 

@@ -120,7 +120,7 @@ std::string SizeText(uint64_t used_bytes) {
   return absl::StrCat(std::bit_ceil(std::min(used_bytes, kLargest) * 2) >> 20, "m");
 }
 
-std::vector<std::string> RoomAdvice(const RunModel& model, uint64_t used_bytes) {
+std::vector<std::string> RoomAdvice(const RunModel& model, uint64_t used_bytes, bool dataloader) {
   std::vector<std::string> advice;
   const std::string size = SizeText(std::max<uint64_t>(used_bytes, 64 << 20));
   advice.push_back(absl::StrCat("Make it larger: docker run --shm-size=", size,
@@ -128,6 +128,10 @@ std::vector<std::string> RoomAdvice(const RunModel& model, uint64_t used_bytes) 
                                 "Memory on /dev/shm, on the host itself mount -o remount,size=",
                                 size, " /dev/shm."));
   const std::optional<Batches> batches = model.shm_peak ? BatchesIn(*model.shm_peak) : std::nullopt;
+  if (!dataloader && !batches) {
+    advice.push_back("Or keep less in it: the largest segments are listed with their owners.");
+    return advice;
+  }
   advice.push_back(absl::StrCat("Or keep less in flight: fewer workers, a smaller prefetch_factor or batch_size",
                                 batches ? absl::StrCat(" (", RoomText(*model.shm_peak, *batches), ")") : "",
                                 "; num_workers=0 needs no shared memory."));
@@ -158,7 +162,7 @@ Diagnosis Crowded(const Facts& facts, const char* id, double confidence) {
     }
     diagnosis.pids = OwnersIn(*model.shm_peak);
   }
-  diagnosis.advice = RoomAdvice(model, peak);
+  diagnosis.advice = RoomAdvice(model, peak, facts.dataloader);
   return diagnosis;
 }
 
@@ -251,8 +255,11 @@ Diagnosis ShmLeaked(const Facts& facts) {
   diagnosis.advice = {
       "Remove them: cowprof shm lists the names; each is a file in /dev/shm. Otherwise they stay until the next boot, "
       "or until the container ends.",
-      "They come from runs that were killed with all their processes, under torch's file_system strategy or with "
-      "SharedMemory that was never unlinked: end runs with SIGTERM, or use the file_descriptor strategy."};
+      std::any_of(leaked.begin(), leaked.end(), [](const auto* one) { return one->kind == SegmentKind::kTorch; })
+          ? "They come from runs that were killed with all their processes, under torch's file_system strategy: end runs "
+            "with SIGTERM, or use the file_descriptor strategy."
+          : "They come from runs that were killed with all their processes, or from shared memory that was never "
+            "unlinked: end runs with SIGTERM."};
   return diagnosis;
 }
 
@@ -286,6 +293,11 @@ Diagnosis FdExhaustion(const Facts& facts) {
     diagnosis.evidence.push_back(
         absl::StrCat("at least ", HumanCount(held),
                      " of them are torch tensors in shared memory (file_descriptor strategy: one each)"));
+  }
+  if (held == 0 && !facts.dataloader) {
+    diagnosis.advice = {"Close what is not needed any more: ls -l /proc/PID/fd names what is open.",
+                        "Raise the limit: ulimit -n 65536 before the start, docker run --ulimit nofile=65536."};
+    return diagnosis;
   }
   diagnosis.advice = {
       "Do not keep tensors that came from workers: clone what you collect over an epoch (or turn it into numpy or "

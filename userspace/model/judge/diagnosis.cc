@@ -75,9 +75,8 @@ std::vector<Diagnosis> Diagnose(const Run& run, const Findings& findings) {
   const bool blames = !found.empty() && found.front().harm != Harm::kNone;
   if (!blames && !Unexplained(facts).empty()) return {};
   if (found.empty() && findings.all.copies_known) found.push_back(Clean(facts));
-  const Container container = ContainerOf(findings.of_workers.by_type);
-  const Framework framework = facts.dataloader ? Framework::kDataLoader : Framework::kFork;
-  for (Diagnosis& diagnosis : found) diagnosis.sketch = FixSketch(diagnosis.id, container, framework);
+  const Container container = ContainerOf(findings.of_workers);
+  for (Diagnosis& diagnosis : found) diagnosis.sketch = FixSketch(diagnosis.id, container, facts.framework);
   return found;
 }
 

@@ -1,6 +1,7 @@
 #include "model/judge/diagnosis_facts.h"
 
 #include <algorithm>
+#include <map>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -95,12 +96,33 @@ bool HasInheritedMemory(const ProcessModel& process) {
   return process.is_worker() && process.causes && !spawned;
 }
 
+// Of what most workers run; without workers, or where it is not known of them, of the target. Native only if no process
+// is known to have Python: one that ends as it is looked at has none, either.
+Framework FrameworkOf(const RunModel& model) {
+  std::map<Framework, uint64_t> workers;
+  bool python = false;
+  ForEachRow(model, [&](const ProcessModel& process) {
+    python |= !process.python.empty() || !process.python_problem.empty();
+    if (process.persistent)  // all that recordings of old versions say
+      ++workers[Framework::kDataLoader];
+    else if (process.is_worker() && process.framework && *process.framework != Framework::kNative)
+      workers[*process.framework] += process.stands_for;
+  });
+  const auto most = std::max_element(workers.begin(), workers.end(),
+                                     [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (most != workers.end()) return most->first;
+  const ProcessModel* target = model.target();
+  if (target == nullptr || !target->framework) return Framework::kFork;
+  return *target->framework == Framework::kNative && python ? Framework::kFork : *target->framework;
+}
+
 Facts FactsOf(const Run& run, const Findings& findings) {
   Facts facts = {
       .model = run.model, .estimates = run.estimates, .findings = findings, .page_bytes = run.model.info.page_bytes};
   facts.has_ranks = HasRanks(run.model);
+  facts.framework = findings.framework;
+  facts.dataloader = facts.framework == Framework::kDataLoader;
   ForEachRow(run.model, [&](const ProcessModel& process) {
-    facts.dataloader |= process.persistent.has_value();
     if (!HasInheritedMemory(process)) return;
     const uint64_t copies = Sum(*process.causes);
     Add(*process.causes, &facts.causes);

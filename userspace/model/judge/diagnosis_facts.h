@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "model/facts/framework.h"
 #include "model/judge/diagnosis.h"
 #include "model/judge/findings.h"
 
@@ -29,9 +30,10 @@ struct Facts {
   uint64_t page_bytes = 0;
   uint64_t copies = 0, most_of_one = 0;  // by workers that inherited memory
   CauseCounts causes = {};
-  std::vector<pid_t> pids;  // of workers that copied more than noise
-  bool dataloader = false;  // workers run the loop of PyTorch's DataLoader
-  bool has_ranks = false;   // a launcher started trainers
+  std::vector<pid_t> pids;                 // of workers that copied more than noise
+  bool dataloader = false;                 // workers run the loop of PyTorch's DataLoader
+  bool has_ranks = false;                  // a launcher started trainers
+  Framework framework = Framework::kFork;  // of most workers
 
   uint64_t Of(Cause cause) const { return causes[static_cast<int>(cause)]; }
   std::string Bytes(uint64_t pages) const;
@@ -42,12 +44,15 @@ struct Facts {
   // Of the copies that living workers had at their peak, those by these causes. Bytes.
   uint64_t AtPeak(std::initializer_list<Cause> some) const;
   const char* Owner() const { return dataloader || has_ranks ? "trainer" : "parent"; }
+  // Known to have no Python, so nothing of Python is advised.
+  bool native() const { return framework == Framework::kNative; }
   // "2 workers", "12 workers, 2 at a time"
   std::string Workers() const;
   // " in 2 workers", ", summed over 12 workers, 2 at a time": after bytes that all of them copied
   std::string WorkersInSum() const;
 };
 Facts FactsOf(const Run& run, const Findings& findings);
+Framework FrameworkOf(const RunModel& model);
 
 // A worker whose causes are known, and that has inherited memory.
 bool HasInheritedMemory(const ProcessModel& process);

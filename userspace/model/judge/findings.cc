@@ -30,6 +30,7 @@ void JudgeScreen(const Run& run, Findings* findings) {
   for (const ProcessModel& process : run.model.processes) {
     if (process.ended) findings->ends.emplace(process.index, PostMortemOf(process, run.model));
   }
+  findings->framework = FrameworkOf(run.model);
   findings->diagnoses = Diagnose(run, *findings);
   findings->peak = PeakSplitOf(run.model);
   findings->headline = HeadlineOf(run, *findings);

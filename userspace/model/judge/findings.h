@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "model/facts/framework.h"
 #include "model/judge/blame.h"
 #include "model/judge/diagnosis.h"
 #include "model/judge/forecast.h"
@@ -48,6 +49,7 @@ struct Findings {
   std::vector<Diagnosis> diagnoses;  // most harmful first
   PeakSplit peak;
   Headline headline;
+  Framework framework = Framework::kFork;  // of most workers; kFork: nothing else is known
   std::string verdict;  // the headline, and a few sentences: the workers' peak, the nearest limit, the forecast
 
   // With Detail::kReport only.

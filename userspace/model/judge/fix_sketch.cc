@@ -471,7 +471,27 @@ Container ContainerOf(const std::vector<BlameRow>& by_type) {
   return strings ? Container::kStrings : bytes ? Container::kBytes : Container::kNumbers;
 }
 
+Container ContainerOf(const BlameTables& workers) {
+  const auto refcounts = [](const BlameRow& row) { return row.causes[static_cast<int>(Cause::kRefcount)]; };
+  uint64_t all = 0, by_pandas = 0, of_pandas = 0;
+  bool hdf5 = false;
+  for (const BlameRow& row : workers.by_line) {
+    all += refcounts(row);
+    if (row.via == "pandas") by_pandas += refcounts(row);
+  }
+  for (const BlameRow& row : workers.by_type) {
+    if (absl::StartsWith(row.type, "pandas.")) of_pandas += refcounts(row);
+    // An object of h5py that was inherited: those that a worker makes are counted by the allocator's write.
+    hdf5 |= absl::StartsWith(row.type, "h5py.") && refcounts(row) > 0;
+  }
+  if (hdf5 && !workers.by_line.empty() && workers.by_line[0].via == "h5py") return Container::kHdf5;
+  // One frame, and not a list of many small ones.
+  if (2 * by_pandas > all && of_pandas < kLeastShare * all) return Container::kDataFrame;
+  return ContainerOf(workers.by_type);
+}
+
 std::string FixSketch(absl::string_view diagnosis, Container container, Framework framework) {
+  if (framework == Framework::kNative) return "";
   if (diagnosis == "shm-near-full") diagnosis = "shm-full";
   return std::string(absl::StripSuffix(SketchOf(diagnosis, container, framework), "\n"));
 }

@@ -7,12 +7,13 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "model/facts/framework.h"
 #include "model/judge/blame.h"
 
 namespace cowprof {
 
-// What the workers read. ContainerOf returns those that the types of copied objects tell; kObjectArray, kDataFrame,
-// kHdf5 and kLmdb take other facts.
+// What the workers read. ContainerOf does not return kObjectArray, whose items look like those of a list,
+// nor kLmdb, whose handle has no type of its own.
 enum class Container {
   kAny,
   kStrings,
@@ -32,16 +33,13 @@ enum class Container {
 };
 constexpr int kContainers = static_cast<int>(Container::kLmdb) + 1;
 
-// What starts the workers. kFork: anything else that calls fork().
-enum class Framework { kDataLoader, kPool, kExecutor, kJoblib, kGunicorn, kCelery, kFork };
-constexpr int kFrameworks = static_cast<int>(Framework::kFork) + 1;
-
-// `by_type`: of the workers' copies.
+// By the types of the workers' copies alone, and with the libraries that made them.
 Container ContainerOf(const std::vector<BlameRow>& by_type);
+Container ContainerOf(const BlameTables& workers);
 
-// Several lines, without a trailing newline; "" if no short fix is known for this framework. A part that
-// begins with "# before", one with "# after", and for some one with "# faster", which works for fewer items.
-// The container matters to cow-refcount, and a handle (kHdf5, kLmdb) to cow-data.
+// Several lines, without a trailing newline; "" if no short fix is known for this framework, and always of a program
+// without Python. A part that begins with "# before", one with "# after", and for some one with "# faster", which works
+// for fewer items. The container matters to cow-refcount, and a handle (kHdf5, kLmdb) to cow-data.
 std::string FixSketch(absl::string_view diagnosis, Container container, Framework framework = Framework::kDataLoader);
 
 }  // namespace cowprof

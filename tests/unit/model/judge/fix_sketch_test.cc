@@ -30,15 +30,16 @@ constexpr const char* kDiagnoses[] = {"cow-refcount",    "torch-refcount",    "c
 constexpr const char* kContainerNames[] = {
     "",         ".strings", ".numbers",      ".bytes",      ".dicts",   ".tuples", ".lists", ".nested",
     ".objects", ".arrays",  ".object-array", ".data-frame", ".tensors", ".hdf5",   ".lmdb"};
-constexpr const char* kFrameworkNames[] = {"", ".pool", ".executor", ".joblib", ".gunicorn", ".celery", ".fork"};
-static_assert(std::size(kContainerNames) == kContainers && std::size(kFrameworkNames) == kFrameworks);
+constexpr const char* kFrameworkNames[] = {"",          ".pool",   ".executor", ".joblib",
+                                           ".gunicorn", ".celery", ".fork",     ".native"};
+static_assert(std::size(kContainerNames) == kContainers && std::size(kFrameworkNames) == kCountOf<Framework>);
 
 // Each text of each diagnosis once, under the name of the first container and framework that it is for.
 std::map<std::string, std::string> Texts() {
   std::map<std::string, std::string> texts;
   for (const char* diagnosis : kDiagnoses) {
     std::set<std::string> seen = {""};
-    for (int framework = 0; framework < kFrameworks; ++framework) {
+    for (size_t framework = 0; framework < kCountOf<Framework>; ++framework) {
       for (int container = 0; container < kContainers; ++container) {
         const std::string sketch =
             FixSketch(diagnosis, static_cast<Container>(container), static_cast<Framework>(framework));
@@ -53,27 +54,58 @@ std::map<std::string, std::string> Texts() {
 }  // namespace
 
 TEST_CASE("fix sketch: the container is told by the types that were copied by their counts") {
-  CHECK(ContainerOf({}) == Container::kAny);
-  CHECK(ContainerOf({Type("", 100)}) == Container::kAny);
-  CHECK(ContainerOf({Type("str", 90), Type("dict", 5), Type("code", 5)}) == Container::kStrings);
-  CHECK(ContainerOf({Type("str", 70), Type("dict", 20)}) == Container::kDicts);
-  CHECK(ContainerOf({Type("str", 70), Type("dict", 20), Type("__main__.Item", 30)}) == Container::kObjects);
-  CHECK(ContainerOf({Type("int", 60), Type("tuple", 20)}) == Container::kTuples);
-  CHECK(ContainerOf({Type("int", 60), Type("list", 20)}) == Container::kLists);
-  CHECK(ContainerOf({Type("int", 50), Type("float", 20)}) == Container::kNumbers);
-  CHECK(ContainerOf({Type("numpy.ndarray", 50)}) == Container::kArrays);
-  CHECK(ContainerOf({Type("torch.Tensor", 50)}) == Container::kTensors);
-  CHECK(ContainerOf({Type("str", 90), Type("multiprocessing.synchronize.Lock", 20)}) == Container::kStrings);
-  CHECK(ContainerOf({Type("str", 60), Type("int", 30)}) == Container::kAny);
+  CHECK(ContainerOf(std::vector<BlameRow>{}) == Container::kAny);
+  CHECK(ContainerOf(std::vector<BlameRow>{Type("", 100)}) == Container::kAny);
+  CHECK(ContainerOf(std::vector<BlameRow>{Type("str", 90), Type("dict", 5), Type("code", 5)}) == Container::kStrings);
+  CHECK(ContainerOf(std::vector<BlameRow>{Type("str", 70), Type("dict", 20)}) == Container::kDicts);
+  CHECK(ContainerOf(std::vector<BlameRow>{Type("str", 70), Type("dict", 20), Type("__main__.Item", 30)}) ==
+        Container::kObjects);
+  CHECK(ContainerOf(std::vector<BlameRow>{Type("int", 60), Type("tuple", 20)}) == Container::kTuples);
+  CHECK(ContainerOf(std::vector<BlameRow>{Type("int", 60), Type("list", 20)}) == Container::kLists);
+  CHECK(ContainerOf(std::vector<BlameRow>{Type("int", 50), Type("float", 20)}) == Container::kNumbers);
+  CHECK(ContainerOf(std::vector<BlameRow>{Type("numpy.ndarray", 50)}) == Container::kArrays);
+  CHECK(ContainerOf(std::vector<BlameRow>{Type("torch.Tensor", 50)}) == Container::kTensors);
+  CHECK(ContainerOf(std::vector<BlameRow>{Type("str", 90), Type("multiprocessing.synchronize.Lock", 20)}) ==
+        Container::kStrings);
+  CHECK(ContainerOf(std::vector<BlameRow>{Type("str", 60), Type("int", 30)}) == Container::kAny);
   // What was copied for another reason is none of it.
-  CHECK(ContainerOf({Type("str", 90), Type("dict", 0, 900)}) == Container::kStrings);
+  CHECK(ContainerOf(std::vector<BlameRow>{Type("str", 90), Type("dict", 0, 900)}) == Container::kStrings);
 }
 
 TEST_CASE("fix sketch: containers in containers, and bytes") {
-  CHECK(ContainerOf({Type("dict", 50), Type("list", 50)}) == Container::kNested);
-  CHECK(ContainerOf({Type("dict", 95), Type("list", 5)}) == Container::kDicts);
-  CHECK(ContainerOf({Type("bytes", 95), Type("int", 5)}) == Container::kBytes);
-  CHECK(ContainerOf({Type("bytes", 60), Type("str", 40)}) == Container::kAny);
+  CHECK(ContainerOf(std::vector<BlameRow>{Type("dict", 50), Type("list", 50)}) == Container::kNested);
+  CHECK(ContainerOf(std::vector<BlameRow>{Type("dict", 95), Type("list", 5)}) == Container::kDicts);
+  CHECK(ContainerOf(std::vector<BlameRow>{Type("bytes", 95), Type("int", 5)}) == Container::kBytes);
+  CHECK(ContainerOf(std::vector<BlameRow>{Type("bytes", 60), Type("str", 40)}) == Container::kAny);
+}
+
+TEST_CASE("fix sketch: the library that reads tells the container") {
+  const auto line = [](const std::string& via, uint64_t refcounts) {
+    BlameRow row = Type("", refcounts);
+    row.via = via;
+    return row;
+  };
+  BlameTables frame = {.by_type = {Type("str", 95)}, .by_line = {line("pandas", 90), line("", 10)}};
+  CHECK(ContainerOf(frame) == Container::kDataFrame);
+  frame.by_type.push_back(Type("pandas.core.series.Series", 30));  // a list of many small ones
+  CHECK(ContainerOf(frame) == Container::kObjects);
+  CHECK(ContainerOf(BlameTables{.by_type = {Type("str", 95)}, .by_line = {line("", 90), line("pandas", 10)}}) ==
+        Container::kStrings);
+  CHECK(ContainerOf(BlameTables{}) == Container::kAny);
+
+  BlameTables handles = {.by_type = {Type("h5py._hl.dataset.Dataset", 5)}, .by_line = {line("h5py", 90)}};
+  CHECK(ContainerOf(handles) == Container::kHdf5);
+  handles.by_type = {Type("h5py._hl.dataset.Dataset", 0, 5)};  // made by the worker, which opened the file itself
+  CHECK(ContainerOf(handles) != Container::kHdf5);
+  handles.by_type.clear();
+  CHECK(ContainerOf(handles) != Container::kHdf5);
+}
+
+TEST_CASE("fix sketch: none for a program without Python") {
+  for (const char* diagnosis : kDiagnoses) {
+    for (int container = 0; container < kContainers; ++container)
+      CHECK(FixSketch(diagnosis, static_cast<Container>(container), Framework::kNative).empty());
+  }
 }
 
 TEST_CASE("fix sketch: every text is the one that the system test runs") {
@@ -135,7 +167,7 @@ TEST_CASE("fix sketch: words of the framework") {
   // Only torch's loader fills /dev/shm, and sends descriptors.
   CHECK(FixSketch("shm-full", Container::kAny, Framework::kGunicorn).empty());
   CHECK(FixSketch("fd-exhaustion", Container::kAny, Framework::kPool).empty());
-  for (int framework = 1; framework < kFrameworks; ++framework)
+  for (size_t framework = 1; framework < kCountOf<Framework>; ++framework)
     for (const char* diagnosis : kDiagnoses)
       CHECK_FALSE(
           absl::StrContains(FixSketch(diagnosis, Container::kDicts, static_cast<Framework>(framework)), "DataLoader"));

@@ -92,6 +92,7 @@ std::vector<Sample> TrainingSamples() {
                               .same_pages = 76'000,
                               .new_pages = 10};
   ProcessSample worker = Row(1, 79'981, 80'050);
+  worker.framework = Framework::kDataLoader;
   worker.rollup = RollupFigures{
       .t = absl::Seconds(42), .rss_bytes = 331'570'000, .pss_bytes = 330'000'000, .private_bytes = 329'000'000};
   const Sample last = {.t = absl::Milliseconds(42'000),

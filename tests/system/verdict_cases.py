@@ -1,0 +1,514 @@
+"""The programs whose verdict is tried, and what is true of each: one list for test_verdict.py and verdict_table.py.
+
+A case is a function that plays a program (see verdict_run.py), with what the verdict must be. Where cowprof is wrong today, `known`
+says why; the test fails as soon as it is right. HARMLESS are those of which there is nothing to say.
+"""
+import os
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+import chroots
+import harness
+import truth
+import verdict_servers as servers
+from memory_groups import in_small_shm
+from verdict_run import ANY, LOADING, MIB, WORKLOADS, Case, Missing, Truth, line_of, living, mib
+
+CASES = []
+LOADER, POOL, APP, MEMORY = "verdict_loader.py", "verdict_pool.py", "verdict_app.py", "worker_memory.py"
+PACKAGES = {
+    "gunicorn": "/usr/bin/gunicorn", "python3-setproctitle": "/usr/lib/python3/dist-packages/setproctitle", "celery": "/usr/bin/celery",
+    "redis-server": "/usr/bin/redis-server", "postgresql": "/usr/lib/postgresql", "puma": "/usr/bin/puma",
+    "python3-joblib": "/usr/lib/python3/dist-packages/joblib", "python3-pandas": "/usr/lib/python3/dist-packages/pandas",
+    "python3-h5py": "/usr/lib/python3/dist-packages/h5py", "python3-lmdb": "/usr/lib/python3/dist-packages/lmdb",
+    "python3-torch": "/usr/lib/python3/dist-packages/torch",
+}
+TORCH = r"DataLoader|num_workers|persistent_workers|worker_init_fn|prefetch_factor|torch|trainer"
+PYTHON = rf"[Pp]ython|numpy|pickle|\bgc\b|Arrow|multiprocessing|data set|{TORCH}"
+NOTHING = r"^Nothing to do"
+READING = r"^Reading Python objects duplicated "
+
+
+def case(name, row, first, sentence, says="", never="", packages=(), known=""):
+    """Adds a case. `row`: of the table in issue form, or "harmless". `never`: what the text must not contain."""
+    def add(play):
+        CASES.append(Case(name, row, play, first, sentence, says, never, {name: PACKAGES[name] for name in packages}, known))
+        return play
+    return add
+
+
+def at(script, mark, function="", via="", kind=""):
+    """What names a line as the culprit."""
+    return (rf"(about )?(9\d|100|8\d|7\d) % of it at {re.escape(script)}:{line_of(script, mark)} in {function}"
+            rf"{', via ' + via if via else ''}.*{re.escape(f'({kind})') if kind else ''}")
+
+
+# ---- DataLoaders ----
+
+
+# What a forked worker copies without any data to read, and what a forked interpreter does. A part of it would be copied with the
+# data anyway, so it is the width of what may be said of these.
+OF_TORCH, OF_PYTHON = 12 * MIB, 3 * MIB
+# Parts of the copies of small tensors that have other causes: their Python objects, and what malloc keeps beside them.
+MIXED = 0.45
+
+
+def moved_text(workers, moved):
+    return f"{len(workers)} workers: {mib(moved)} in other page frames than the parent's"
+
+
+def loader(kind, *options, copies=True, other=0.0):
+    """A case that attaches to a loader before its workers start. `copies`: what is said of them is compared by page frames."""
+    def play(run):
+        run.python(LOADER, kind, "--start=fork", f"--folder={run.folder}", *options)
+        return played(run, copies, other)
+    return play
+
+
+def played(run, copies, other=0.0, own=OF_TORCH):
+    run.attach(run.process.pid)
+    run.go_and_rest()
+    workers = run.workers()
+    moved, private = run.copied(run.process.pid, workers), run.private(workers)
+    if own == OF_TORCH:
+        run.framework = "dataloader"
+    text = f"{moved_text(workers, moved)}, {mib(private)} private"
+    return Truth(text, (moved - own * len(workers) - other * moved, moved) if copies else None)
+
+
+def loader_in(suite, kind, *options, copies=True, other=0.0):
+    def play(run):
+        chroot, reason = chroots.chroot(suite)
+        if not chroot:
+            raise Missing(f"Debian {suite}", reason)
+        ready = run.start(*chroot.python(f"workloads/{LOADER}", kind, "--folder=/tmp", *options)).lines[0]
+        said = played(run, copies, other)
+        return Truth(f"torch {ready['torch']}, Python {ready['python']}; {said.text}", said.bytes)
+    return play
+
+
+def each_torch(name, row, kind, other=0.0, **verdict):
+    """The same program with torch 1.13 and Python 3.11, and with those of Debian's newer suites."""
+    copies = verdict["first"] != "clean"
+    case(name, row, packages=["python3-torch"], **verdict)(loader(kind, copies=copies, other=other))
+    for suite in chroots.SUITES:
+        case(f"{name}, {suite}", row, **verdict)(loader_in(suite, kind, "--start=fork", copies=copies, other=other))
+
+
+OBJECTS = "lists of Python objects"
+each_torch("DataLoader, list of dicts", OBJECTS, "records", first="cow-refcount",
+           sentence=READING + r".* of the trainer's memory in 2 workers; " + at(LOADER, "records", "Records.__getitem__"),
+           says="class Packed")
+each_torch("DataLoader, list of small tensors", "small tensors", "tensors", MIXED, first="torch-refcount",
+           # torch.stack reads them, which torch itself calls.
+           sentence=r"^Reading many small torch tensors duplicated .* in 2 workers; .* in collate_tensor_fn.*\(c10::\w+\)",
+           says=r"torch\.(stack|cat)", never=r"/= 255|really write")
+each_torch("DataLoader, list of pickle.dumps()", "pickled bytes", "pickled", first="cow-refcount",
+           sentence=READING + r".* in 2 workers; " + at(LOADER, "pickled", "Pickled.__getitem__", kind="bytes"),
+           never="really write|[Ww]riting to memory")
+each_torch("DataLoader, one tensor that workers really write", "small tensors (near miss)", "normalised", first="cow-data",
+           sentence=r"^Writing to memory that the workers inherited duplicated .* in 2 workers; "
+           + at(LOADER, "normalised", "Normalised.__getitem__"))
+each_torch("DataLoader, one tensor", "harmless", "stacked", first="clean", sentence=NOTHING)
+each_torch("DataLoader, one numpy array", "harmless", "array", first="clean", sentence=NOTHING)
+
+case("DataLoader, DataFrame with a column of str", "pandas", "cow-refcount",
+     READING + ".*; " + at(LOADER, "frame", "Frame.__getitem__", via="pandas"), says=r"class Rows",
+     packages=["python3-torch", "python3-pandas"])(loader("frame"))
+case("DataLoader, numpy array with dtype=object", "object array", "cow-refcount",
+     READING + ".*; " + at(LOADER, "objects", "Objects.__getitem__"), says="dtype=object is an array of references",
+     packages=["python3-torch"],
+     known="items of an object array look like those of a list, so it is called one str per item; the fix is the same")(loader("objects"))
+# HDF5 counts and caches in C structures of each handle, which are no counts of objects.
+case("DataLoader, 12,000 h5py handles opened before the fork", "h5py", "cow-data",
+     r"^Writing to memory that the workers inherited duplicated .*; " + at(LOADER, "handles", "Handles.__getitem__", via="h5py"),
+     says=r"each worker opens it",
+     packages=["python3-torch", "python3-h5py"])(loader("handles", copies=False))
+case("DataLoader, nested items as COCO has them", OBJECTS, "cow-refcount",
+     READING + ".*; " + at(LOADER, "annotations", "Annotations.__getitem__"), says="one dict per item(.*\n)*.*class Packed",
+     packages=["python3-torch"])(loader("annotations"))
+
+HARMLESS_LOADERS = [
+    ("memmap in each worker", "memmap", [], ()), ("lmdb in each worker", "lmdb", [], ["python3-lmdb"]),
+    ("h5py in each worker", "hdf5", [], ["python3-h5py"]), ("DataFrame of numbers", "numbers", [], ["python3-pandas"]),
+    ("items made on the fly", "images", [], ()), ("nothing", "nothing", [], ()),
+    ("one numpy array, 4 epochs of new workers", "array", ["--epochs=4"], ()),
+]
+for title, its_kind, its_options, its_packages in HARMLESS_LOADERS:
+    case(f"DataLoader, {title}", "harmless", "file-backed" if its_kind in ("memmap", "lmdb") else "clean", NOTHING,
+         packages=["python3-torch", *its_packages])(loader(its_kind, *its_options, copies=False))
+
+
+@case("DataLoader, nothing, forkserver (Python 3.14's default)", "harmless", "clean", NOTHING)
+def forkserver_nothing(run):
+    return loader_in("sid", "nothing", "--start=default", copies=False)(run)
+
+
+@case("DataLoader, list of dicts, forkserver (Python 3.14's default)", "forkserver", "private-by-spawn",
+      r"^The forkserver start method gave each worker its own copy of what was pickled.* in 2 workers",
+      never=r"importlib._bootstrap",
+      known="a worker that has copied a quarter of what it holds is not taken for one that was sent its data")
+def forkserver_records(run):
+    return loader_in("sid", "records", "--start=default", "--items=250000", copies=False)(run)
+
+
+@case("DataLoader, list of dicts, forkserver, 3 epochs of new workers", "forkserver", "private-by-spawn",
+      r"^The forkserver start method gave each worker its own copy of what was pickled.* in 6 workers, 2 at a time",
+      known="a worker that has copied a quarter of what it holds is not taken for one that was sent its data")
+def forkserver_epochs(run):
+    return loader_in("sid", "records", "--start=default", "--items=120000", "--epochs=3", copies=False)(run)
+
+
+@case("trainer that leaks, and its healthy workers", "leak in the trainer", "trainer-growth",
+      r"^The trainer itself keeps growing, not its workers: it allocated .* MiB per second", packages=["python3-torch"])
+def trainer_leaks(run):
+    run.python(LOADER, "array", "--start=fork", "--leak=10")
+    run.attach(run.process.pid)
+    before = truth.anonymous_bytes(run.process.pid)
+    run.go_and_rest(seconds=0.2)
+    run.framework = "dataloader"
+    return Truth(f"the trainer's anonymous memory rose by {mib(truth.anonymous_bytes(run.process.pid) - before)} in 15 s")
+
+
+# ---- Ranks, launchers, shims ----
+
+
+@case("a launcher, 2 ranks with 2 workers each, 2 epochs", "ranks", "cow-refcount",
+      READING + r".*(2 ranks.*2 (workers )?(at a time|each)|2 workers.*(in each|of each|a rank).*)", packages=["python3-torch"],
+      known="ranks are not told from workers")
+def launched(run):
+    done = run.record(harness.PYTHON, WORKLOADS / "verdict_launcher.py", 2, WORKLOADS / LOADER, "records", "--epochs=2", "--no-wait",
+                      "--items=60000", "--seconds=1")
+    assert done.returncode == 0, done.stderr
+    run.framework = "dataloader"
+    return Truth("planted: a launcher, 2 ranks, each with 2 workers at a time, 4 in all")
+
+
+@case("a shell script that starts others before it starts Python", "shim", "cow-refcount", READING + ".*in 2 workers",
+      packages=["python3-torch"],
+      known="subshells count as workers")
+def shim(run):
+    script = run.folder / "train.sh"
+    script.write_text("#!/bin/bash\nfor i in $(seq 20); do x=$(echo $i | cat); (true); done\n"
+                      f"{harness.PYTHON} {WORKLOADS / LOADER} records --no-wait --seconds=2\nexit $?\n")
+    run.record("bash", script)
+    run.framework = "dataloader"
+    return Truth("planted: 2 workers; 60 short-lived subshells and cats")
+
+
+# ---- Workers that end badly, leaks ----
+
+
+def worker_memory(shape, method, text):
+    def play(run):
+        run.record(harness.PYTHON, WORKLOADS / MEMORY, shape, method, run.folder)
+        return Truth(text)
+    return play
+
+
+case("leak in workers", "leak", "new-memory-growth", r"(?i)leak in the workers.*MiB per second", never=TORCH)(
+    worker_memory("leak", "fork", "planted: 40 MiB in each of 2 workers, in 4 s"))
+case("cache that fills", "harmless", "clean", NOTHING)(
+    worker_memory("cache_that_fills", "fork", "planted: 48 MiB at most in each of 2 workers, reached ever more slowly"))
+case("workers that allocate and free (sawtooth)", "harmless", "clean", NOTHING)(
+    worker_memory("allocates_and_frees", "fork", "planted: 8 MiB allocated and freed, 10 times a second"))
+case("workers that allocate at their start (step)", "harmless", "clean", NOTHING)(
+    worker_memory("start_up", "fork", "planted: 50 MiB at once in each of 2 workers"))
+case("workers that read a numpy.memmap", "harmless", "file-backed", NOTHING)(
+    worker_memory("memmap_read", "fork", "planted: 96 MiB of a mapped file in each of 2 workers"))
+
+
+def pool(kind, copies=False):
+    def play(run):
+        run.python(POOL, kind)
+        name = kind.partition("_")[0]
+        run.framework = name if name in ("pool", "executor", "joblib") else None
+        return played(run, copies, own=OF_PYTHON)
+    return play
+
+
+@case("leak in workers after their copies have ended", "leak after copies", "new-memory-growth",
+      r"(?i)leak in the workers.*MiB per second; .* full in (about )?\d+", never=TORCH,
+      known="at times: the limit and its time are missing from the sentence")
+def leak_after_copies(run):
+    run.python(POOL, "leak_after_copies")
+    run.attach(run.process.pid)
+    run.process.go()
+    run.process.await_line("event", "read", LOADING)
+    harness.wait_until(lambda: sum(line.get("event") == "worked" for line in run.process.lines) == 2, "the end of the leaks", LOADING)
+    return Truth(f"{mib(run.private(run.workers()))} private to 2 workers; planted: 140 MiB leaked by each at 10 MiB/s, after copies")
+
+
+@case("bounded cache after copies", "leak after copies (near miss)", "cow-refcount", READING, never=rf"(?i)leak|{TORCH}")
+def bounded_after_copies(run):
+    run.python(POOL, "bounded_cache_after_copies")
+    run.attach(run.process.pid)
+    run.process.go()
+    harness.wait_until(lambda: sum(line.get("event") == "worked" for line in run.process.lines) == 2, "full caches", LOADING)
+    run.rest()
+    return Truth(f"{mib(run.copied(run.process.pid, run.workers()))} in other frames; planted: caches that end at 48 MiB")
+
+
+ENDED = r"^11 of 34 workers ended badly: worker \d+ was killed by SIGSEGV"
+for its_kind, words in ("ends_badly", ""), ("ends_badly_and_copies", ", after all have copied"):
+    @case(f"34 workers, 11 end badly{words}", "deaths first", ANY, ENDED, known=words and "copies are said before deaths")
+    def ends_badly(run, which=its_kind):
+        run.python(POOL, which)
+        run.attach(run.process.pid)
+        run.go_and_rest()
+        return Truth("planted: 6 ends by SIGSEGV, 5 by status 3, of 34")
+
+
+@case("the whole run is killed, batches in /dev/shm (file_system)", "leaked segments", ANY,
+      r"^4 of 4 workers ended badly|that no living process maps or holds", packages=["python3-torch"],
+      known="nobody looks at /dev/shm again after the death")
+def killed(run):
+    command = in_small_shm([harness.PYTHON, WORKLOADS / LOADER, "images", "--sharing=file_system", "--batch-size=256",
+                            "--workers=4", "--items=60000", "--epochs=9"], megabytes=1024)
+    run.start(*command)
+    run.attach(run.process.pid)
+    run.process.go()
+    mount = harness.inside(run.process.pid, "dev/shm")
+    used = lambda: (os.statvfs(mount).f_blocks - os.statvfs(mount).f_bfree) * os.statvfs(mount).f_bsize  # noqa: E731
+    harness.wait_until(lambda: used() > 10 * MIB, "a batch in shared memory", LOADING)
+    os.kill(run.process.pid, signal.SIGSTOP)  # the workers fill what they may prefetch
+    harness.wait_until(lambda: used() > 120 * MIB, "batches in shared memory", LOADING)
+    # A process of the same mount namespace keeps the mount, and the view of it.
+    keeper = subprocess.Popen(["nsenter", "-m", "-t", str(run.process.pid), "sleep", "60"])
+    run.stack.callback(keeper.kill)
+    mount = harness.inside(keeper.pid, "dev/shm")
+    harness.wait_until(lambda: Path(f"/proc/{keeper.pid}/comm").read_text() == "sleep\n", "the keeper")
+    for pid in truth.tree(run.process.pid):
+        os.kill(pid, signal.SIGSTOP)
+    for pid in truth.tree(run.process.pid):
+        os.kill(pid, signal.SIGKILL)
+    for folder in Path("/proc").glob("[0-9]*"):  # torch's own, which would remove them
+        try:
+            if (folder / "comm").read_text() == "torch_shm_manag\n" and os.readlink(folder / "ns/mnt") == os.readlink(
+                    f"/proc/{keeper.pid}/ns/mnt"):
+                os.kill(int(folder.name), signal.SIGKILL)
+        except OSError:
+            pass
+    run.recording.wait()
+    left = used()
+    run.framework = "dataloader"
+    run.says = rf"{left / MIB:.1f} MiB of /dev/shm is taken by \d+ segments that no living process maps or holds"
+    return Truth(f"{left / MIB:.1f} MiB are left in /dev/shm by nobody")
+
+
+# ---- Pools ----
+
+UNSEEN = rf"no worker was forked|{TORCH}"
+ARGUMENTS = r"(?i)^.*pickled.*to .*3 workers"
+case("multiprocessing.Pool with 50 MiB of arguments", "pool arguments", "pickled-arguments", ARGUMENTS, says="work_on",
+     never=rf"{TORCH}|leave the data set alone",
+      known="what arguments grow is not told from other growth")(pool("pool_arguments"))
+case("ProcessPoolExecutor with 50 MiB of arguments", "pool arguments", "pickled-arguments", ARGUMENTS, says="ProcessPoolExecutor",
+     never=rf"{TORCH}|leave the data set alone",
+      known="what arguments grow is not told from other growth")(pool("executor_arguments"))
+case("joblib with 50 MiB of arguments", "joblib", "pickled-arguments", ARGUMENTS, says=r"joblib\.dump", never=TORCH,
+     packages=["python3-joblib"],
+      known="workers of loky are not seen as workers")(pool("joblib_objects"))
+case("multiprocessing.Pool that is sent indices, over a list of str", "pool arguments (near miss)", "cow-refcount",
+     READING + r".*in 3 workers; " + at(POOL, "read", "", kind="str"), says="class Packed", never=TORCH)(pool("pool_indices", True))
+case("joblib with arrays, which it maps", "harmless", "clean", NOTHING, packages=["python3-joblib"], never=UNSEEN,
+      known="workers of loky are not seen as workers")(pool("joblib_arrays"))
+for its_kind, title in [("pool_nothing", "multiprocessing.Pool over nothing"), ("executor_nothing", "ProcessPoolExecutor over nothing"),
+                        ("pool_array", "multiprocessing.Pool over a numpy array"), ("step", "one process, 100 MiB at once"),
+                        ("sawtooth", "one process, 60 MiB up and down"), ("commands", "one process that runs other programs")]:
+    case(title, "harmless", "clean", NOTHING, never=TORCH)(pool(its_kind))
+case("joblib over nothing", "harmless", "clean", NOTHING, packages=["python3-joblib"], never=UNSEEN,
+      known="workers of loky are not seen as workers")(pool("joblib_nothing"))
+
+
+# ---- Attached late ----
+
+
+@case("attach after 3 workers have copied", "late attach", "before-attach",
+      r"^Before cowprof attached, 3 workers already had \d", says=r"cowprof (\S+ )*-- |[Rr]ecord from the (start|first)", never=TORCH)
+def attached_late(run):
+    run.python(POOL, "workers_read")
+    run.process.popen.stdin.write("work\n")
+    run.process.popen.stdin.flush()
+    harness.wait_until(lambda: sum(line.get("event") == "worked" for line in run.process.lines) == 3, "the reads", LOADING)
+    run.attach(run.process.pid)
+    run.rest(3)
+    private = run.private(run.workers())
+    return Truth(f"{mib(private)} private to 3 workers at the attach and after", (private, private))
+
+
+@case("attach before 3 workers copy, which were there already", "late attach (near miss)", "cow-refcount",
+      READING + ".*in 3 workers; " + at(POOL, "workers_read", kind="str"), never=TORCH)
+def attached_before(run):
+    run.python(POOL, "workers_read")
+    run.attach(run.process.pid)
+    run.rest()
+    run.process.popen.stdin.write("work\n")
+    run.process.popen.stdin.flush()
+    harness.wait_until(lambda: sum(line.get("event") == "worked" for line in run.process.lines) == 3, "the reads", LOADING)
+    run.rest()
+    moved = run.copied(run.process.pid, run.workers())
+    return Truth(f"{mib(moved)} in other page frames than the parent's", (moved - 3 * OF_PYTHON, moved))
+
+
+@case("attach to idle workers that share what they should", "harmless", "clean", NOTHING, never=TORCH)
+def attached_idle(run):
+    run.python(POOL, "workers_read")
+    run.attach(run.process.pid)
+    run.rest(3)
+    return Truth(f"{mib(run.private(run.workers()))} private to 3 workers")
+
+
+# ---- Servers ----
+
+SERVER = ["gunicorn", "python3-setproctitle"]
+OF_SERVER = 6 * MIB  # copied by a worker that only answers
+
+
+def server(start, work, parts, says_figure=True):
+    """Attaches to a server that is up, and lets its workers work."""
+    def play(run):
+        pid, ask = start(run, parts)
+        workers = truth.children(pid)
+        run.attach(pid)
+        run.rest()
+        ask(work)
+        run.rest()
+        workers = living(workers)
+        moved = run.copied(pid, workers)
+        run.framework = {servers.gunicorn: "gunicorn", servers.celery: "celery", servers.puma: "native"}[start]
+        return Truth(moved_text(workers, moved), (moved - OF_SERVER * len(workers), moved) if says_figure and abs(parts) > 10_000 else None)
+    return play
+
+
+case("gunicorn with setproctitle, attach to the running server", "prefork servers", "cow-refcount",
+     READING + ".*in 3 workers; " + at(APP, "app", kind="str"), says="class Packed", never=TORCH, packages=SERVER)(
+         server(servers.gunicorn, "/read", 250_000))
+COLLECTOR = r"^Python's cycle collector ran in the workers, wrote to the headers .*in 3 workers; "
+case("gunicorn, the collector runs in the workers", "prefork servers", "cow-gc-header", COLLECTOR + at(APP, "collect", "app"),
+     says="def when_ready", never=TORCH, packages=SERVER)(server(servers.gunicorn, "/collect", -600_000))
+case("Celery, the collector runs in the workers", "prefork servers", "cow-gc-header", COLLECTOR + at(APP, "task", "work"),
+     says="worker_init.connect", never=TORCH, packages=["celery"])(server(servers.celery, "/collect", -600_000))
+case("gunicorn with setproctitle, workers that only answer", "harmless", "clean", NOTHING, never=TORCH, packages=SERVER)(
+    server(servers.gunicorn, "/", 100))
+case("Celery prefork with setproctitle, attach to the running worker", "prefork servers", "cow-refcount",
+     READING + ".*in 3 workers; " + at(APP, "app", kind="str"), says="class Packed", never=TORCH,
+     packages=["celery", "python3-setproctitle"])(server(servers.celery, "/read", 250_000))
+case("Celery prefork, tasks that do nothing", "harmless", "clean", NOTHING, never=TORCH, packages=["celery"])(
+    server(servers.celery, "/", 100))
+case("puma, attach to the running cluster, Ruby's collector in 2 workers", "prefork servers", "cow-data",
+     r"^Writing to memory that the workers inherited duplicated .*in 2 workers", never=PYTHON, packages=["puma"])(
+         server(servers.puma, "/collect", 600_000))
+case("puma, Ruby's collector in 2 workers, after it ran four times in the parent", "harmless", "clean", NOTHING, never=PYTHON,
+     packages=["puma"])(server(servers.puma, "/collect", -600_000, says_figure=False))
+case("puma, workers that only answer", "harmless", "clean", NOTHING, never=PYTHON, packages=["puma"])(server(servers.puma, "/", 100))
+
+
+@case("redis-server, BGSAVE while clients write", "redis, postgres", "parent-unshare",
+      r"^(?!.*trainer).*(parent|redis-server).* itself duplicated ", never=PYTHON, packages=["redis-server"])
+def redis_writes(run):
+    one = servers.Redis(run, values=100_000, size=1000)
+    run.framework = "native"
+    run.attach(one.pid)
+    child = one.save_slowly()
+    one.send(*([b"SETRANGE", b"key:%d" % i, b"0", b"y"] for i in range(0, one.values, 2)))
+    run.rest(1)
+    moved = run.copied(one.pid, [child])
+    one.await_saved()
+    run.rest()
+    return Truth(f"{mib(moved)} in other page frames than the child's while it saved", (moved, moved))
+
+
+@case("redis-server, BGSAVE while nobody writes", "harmless", "clean", NOTHING, never=PYTHON, packages=["redis-server"])
+def redis_quiet(run):
+    one = servers.Redis(run, values=100_000, size=1000)
+    run.framework = "native"
+    run.attach(one.pid)
+    one.save_slowly()
+    one.await_saved()
+    run.rest()
+    return Truth("nothing was written while the child saved")
+
+
+@case("PostgreSQL, a backend that sorts in memory and gives it back", "redis, postgres", "clean",
+      NOTHING + r".* at most \d+\.\d MiB of new memory of their own, which does not keep growing", never=PYTHON, packages=["postgresql"])
+def postgres_sorts(run):
+    one = servers.Postgres(run)
+    run.framework = "native"
+    run.attach(one.pid)
+    run.rest(1)
+    most, last = one.large_sort()
+    run.rest()
+    return Truth(f"one backend had {mib(most)} of anonymous memory, {mib(last)} at its end", (0.85 * most, most))  # it is looked at every 200 ms
+
+
+@case("PostgreSQL, small queries", "harmless", "clean", NOTHING, never=PYTHON, packages=["postgresql"])
+def postgres_quiet(run):
+    one = servers.Postgres(run)
+    run.framework = "native"
+    run.attach(one.pid)
+    for _ in range(10):
+        one.query("SELECT 1")
+    run.rest()
+    return Truth("10 backends that ran a query")
+
+
+# ---- Figures ----
+
+
+@case("idle Python", "idle", "clean", NOTHING, never=TORCH)
+def idle(run):
+    run.python(POOL, "idle")
+    run.attach(run.process.pid)
+    run.rest(4)
+    private = truth.private_bytes(run.process.pid)
+    run.figures = {run.process.pid: private}
+    return Truth(f"{private / MIB:.1f} MiB private at every tick")
+
+
+@case("4 forked workers that go through 86,000 annotations", "the peer's experiment", "cow-refcount", READING + ".*in 4 workers",
+      never=TORCH,
+      known="the private memory of a parent whose pages the children copied is a guess")
+def annotations(run):
+    run.python(POOL, "large_parent_reads")
+    run.attach(run.process.pid)
+    run.go_and_rest()
+    harness.wait_until(lambda: sum(line.get("event") == "worked" for line in run.process.lines) == 4, "the reads", LOADING)
+    run.rest()
+    pids = [run.process.pid, *run.workers()]
+    run.figures = {pid: truth.private_bytes(pid) for pid in pids}
+    return Truth(f"{mib(run.figures[pids[0]])} private to the parent, {mib(run.private(pids[1:]))} to 4 workers")
+
+
+@case("/dev/shm is a directory of the disk", "no limit of shared memory", "clean", NOTHING, packages=["python3-torch"])
+def shm_on_disk(run):
+    folder = run.folder / "shm"
+    folder.mkdir()
+    run.start("unshare", "-m", "--propagation", "private", "sh", "-c", f'mount --bind {folder} /dev/shm && exec "$@"', "sh",
+              harness.PYTHON, WORKLOADS / LOADER, "images")
+    said = played(run, copies=False)
+    run.no_limits = ("shm", "shm-inodes")
+    return Truth(f"/dev/shm is on {os.statvfs(folder).f_blocks * os.statvfs(folder).f_frsize / (1 << 30):.0f} GiB of disk; {said.text}")
+
+
+@case("page map, as an ordinary user", "page map", "cow-refcount", READING + ".* in 3 workers",
+      never=r"that were written|[Ww]riting to memory")
+def page_map(run):
+    os.chown(run.folder, harness.NOBODY, harness.NOBODY)
+    for folder in (run.folder, *run.folder.parents):
+        if folder.stat().st_uid == os.getuid() and not folder.stat().st_mode & 0o001:
+            folder.chmod(folder.stat().st_mode | 0o011)
+    run.python(POOL, "pool_indices", **harness.AS_NOBODY)
+    run.attach(run.process.pid, **harness.AS_NOBODY)
+    run.process.go()
+    run.process.await_line("event", "read", LOADING)
+    run.rest(4)
+    moved = run.copied(run.process.pid, run.workers())
+    run.framework = "pool"
+    return Truth(f"{mib(moved)} in other page frames than the parent's; only read")
+
+
+HARMLESS = [one for one in CASES if one.row == "harmless"]
+assert len({one.name for one in CASES}) == len(CASES)
