@@ -190,7 +190,7 @@ def mark_slow_tests(items):
 
 
 def pytest_runtest_logreport(report):
-    if report.skipped:
+    if report.skipped and not hasattr(report, "wasxfail"):
         _skips.append((report.nodeid.split("/")[-1], report.longrepr[2].removeprefix("Skipped: ")))
 
 

@@ -148,15 +148,14 @@ def forkserver_nothing(run):
 
 @case("DataLoader, list of dicts, forkserver (Python 3.14's default)", "forkserver", "private-by-spawn",
       r"^The forkserver start method gave each worker its own copy of what was pickled.* in 2 workers",
-      never=r"importlib._bootstrap",
-      known="a worker that has copied a quarter of what it holds is not taken for one that was sent its data")
+      never=r"importlib._bootstrap")
 def forkserver_records(run):
     return loader_in("sid", "records", "--start=default", "--items=250000", copies=False)(run)
 
 
 @case("DataLoader, list of dicts, forkserver, 3 epochs of new workers", "forkserver", "private-by-spawn",
       r"^The forkserver start method gave each worker its own copy of what was pickled.* in 6 workers, 2 at a time",
-      known="a worker that has copied a quarter of what it holds is not taken for one that was sent its data")
+      known="at times: half of the workers of an epoch are not seen to have been sent their data")
 def forkserver_epochs(run):
     return loader_in("sid", "records", "--start=default", "--items=120000", "--epochs=3", copies=False)(run)
 
@@ -176,8 +175,7 @@ def trainer_leaks(run):
 
 
 @case("a launcher, 2 ranks with 2 workers each, 2 epochs", "ranks", "cow-refcount",
-      READING + r".*(2 ranks.*2 (workers )?(at a time|each)|2 workers.*(in each|of each|a rank).*)", packages=["python3-torch"],
-      known="ranks are not told from workers")
+      READING + r".*(2 ranks.*2 (workers )?(at a time|each)|2 workers.*(in each|of each|a rank).*)", packages=["python3-torch"])
 def launched(run):
     done = run.record(harness.PYTHON, WORKLOADS / "verdict_launcher.py", 2, WORKLOADS / LOADER, "records", "--epochs=2", "--no-wait",
                       "--items=60000", "--seconds=1")
@@ -187,8 +185,7 @@ def launched(run):
 
 
 @case("a shell script that starts others before it starts Python", "shim", "cow-refcount", READING + ".*in 2 workers",
-      packages=["python3-torch"],
-      known="subshells count as workers")
+      packages=["python3-torch"])
 def shim(run):
     script = run.folder / "train.sh"
     script.write_text("#!/bin/bash\nfor i in $(seq 20); do x=$(echo $i | cat); (true); done\n"
@@ -253,7 +250,7 @@ def bounded_after_copies(run):
 
 ENDED = r"^11 of 34 workers ended badly: worker \d+ was killed by SIGSEGV"
 for its_kind, words in ("ends_badly", ""), ("ends_badly_and_copies", ", after all have copied"):
-    @case(f"34 workers, 11 end badly{words}", "deaths first", ANY, ENDED, known=words and "copies are said before deaths")
+    @case(f"34 workers, 11 end badly{words}", "deaths first", ANY, ENDED)
     def ends_badly(run, which=its_kind):
         run.python(POOL, which)
         run.attach(run.process.pid)
@@ -303,24 +300,20 @@ def killed(run):
 UNSEEN = rf"no worker was forked|{TORCH}"
 ARGUMENTS = r"(?i)^.*pickled.*to .*3 workers"
 case("multiprocessing.Pool with 50 MiB of arguments", "pool arguments", "pickled-arguments", ARGUMENTS, says="work_on",
-     never=rf"{TORCH}|leave the data set alone",
-      known="what arguments grow is not told from other growth")(pool("pool_arguments"))
+     never=rf"{TORCH}|leave the data set alone")(pool("pool_arguments"))
 case("ProcessPoolExecutor with 50 MiB of arguments", "pool arguments", "pickled-arguments", ARGUMENTS, says="ProcessPoolExecutor",
-     never=rf"{TORCH}|leave the data set alone",
-      known="what arguments grow is not told from other growth")(pool("executor_arguments"))
+     never=rf"{TORCH}|leave the data set alone")(pool("executor_arguments"))
 case("joblib with 50 MiB of arguments", "joblib", "pickled-arguments", ARGUMENTS, says=r"joblib\.dump", never=TORCH,
      packages=["python3-joblib"],
-      known="workers of loky are not seen as workers")(pool("joblib_objects"))
+      known="at times: a loky worker reads its first tasks before its Python is known")(pool("joblib_objects"))
 case("multiprocessing.Pool that is sent indices, over a list of str", "pool arguments (near miss)", "cow-refcount",
      READING + r".*in 3 workers; " + at(POOL, "read", "", kind="str"), says="class Packed", never=TORCH)(pool("pool_indices", True))
-case("joblib with arrays, which it maps", "harmless", "clean", NOTHING, packages=["python3-joblib"], never=UNSEEN,
-      known="workers of loky are not seen as workers")(pool("joblib_arrays"))
+case("joblib with arrays, which it maps", "harmless", "clean", NOTHING, packages=["python3-joblib"], never=UNSEEN)(pool("joblib_arrays"))
 for its_kind, title in [("pool_nothing", "multiprocessing.Pool over nothing"), ("executor_nothing", "ProcessPoolExecutor over nothing"),
                         ("pool_array", "multiprocessing.Pool over a numpy array"), ("step", "one process, 100 MiB at once"),
                         ("sawtooth", "one process, 60 MiB up and down"), ("commands", "one process that runs other programs")]:
     case(title, "harmless", "clean", NOTHING, never=TORCH)(pool(its_kind))
-case("joblib over nothing", "harmless", "clean", NOTHING, packages=["python3-joblib"], never=UNSEEN,
-      known="workers of loky are not seen as workers")(pool("joblib_nothing"))
+case("joblib over nothing", "harmless", "clean", NOTHING, packages=["python3-joblib"], never=UNSEEN)(pool("joblib_nothing"))
 
 
 # ---- Attached late ----

@@ -208,12 +208,12 @@ Diagnosis PrivateBySpawn(const Facts& facts) {
   }
   if (growers.empty()) return {};
   Diagnosis diagnosis = {.id = "private-by-spawn", .confidence = 0.9, .bytes = PeakSplitOf(facts.model).pickled};
-  diagnosis.summary =
-      absl::StrCat("The ", method,
-                   " start method gave each worker its own copy of what was pickled or "
-                   "imported: ",
-                   HumanBytes(SumOf(growers) / growers.size()), " each in ", Plural(growers.size(), "worker"),
-                   ". This is not copy-on-write: there was no sharing to lose.");
+  diagnosis.summary = absl::StrCat(
+      "The ", method, " start method gave each worker its own copy of what was pickled",
+      SplitByStack(*growers[0].process) ? ": " : " or imported: ", HumanBytes(SumOf(growers) / growers.size()),
+      " each in ",
+      growers.size() == facts.findings.workers.processes ? facts.Workers() : Plural(growers.size(), "worker"),
+      ". This is not copy-on-write: there was no sharing to lose.");
   diagnosis.evidence.push_back(
       absl::StrCat("start method ", method, "; the program itself had at most ", HumanBytes(most_of_others)));
   AddGrowers(std::move(growers), &diagnosis);
