@@ -33,7 +33,7 @@ std::vector<FinishedSweep> Sweeper::Run(const Processes& processes, const Pull& 
     const bool seen_forked = process->origin == Origin::kForked;
     states_.try_emplace(process->serial, State{.next_full = seen_forked ? tick.t + kFullInterval : tick.t});
   }
-  if (sweep_.idle() && pace_.BeginRound(tick.t, sweep_.cost())) PlanRound(processes, pull, tick);
+  if (sweep_.idle() && pace_.BeginRound(tick.t, sweep_.cost(), tick.last)) PlanRound(processes, pull, tick);
   return sweep_.Run(pace_.Budget(tick.interval, sweep_.cost(), tick.last), SweepPace::Longest(tick.last));
 }
 
