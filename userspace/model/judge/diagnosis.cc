@@ -24,6 +24,25 @@ std::string Holdings(const Facts& facts) {
                       ".");
 }
 
+// " It is bash, not Python. Python runs below it: process 23189 (python3), and 2 more." "": the target is Python, or
+// not known.
+std::string NoPython(const Facts& facts) {
+  const ProcessModel* target = facts.model.target();
+  if (target == nullptr || target->framework != Framework::kNative || target->comm.empty()) return "";
+  std::string below;
+  uint64_t more = 0;
+  for (const ProcessModel& process : facts.model.processes) {
+    if (process.index == 0 || process.ended || process.python.empty()) continue;
+    if (below.empty()) {
+      below = absl::StrCat(" Python runs below it: process ", process.id.pid, " (", Printable(process.comm), ")");
+    } else {
+      ++more;
+    }
+  }
+  if (more > 0) absl::StrAppend(&below, ", and ", more, " more");
+  return absl::StrCat(" It is ", Printable(target->comm), ", not Python.", below, below.empty() ? "" : ".");
+}
+
 Diagnosis Clean(const Facts& facts) {
   Diagnosis diagnosis = {.id = "clean", .confidence = 0.9, .harm = Harm::kNone};
   diagnosis.summary = facts.HasWorkers()
@@ -31,7 +50,7 @@ Diagnosis Clean(const Facts& facts) {
                           : absl::StrCat(
                                 "Nothing to do: no worker was forked, and no lasting growth of the process "
                                 "was seen in ",
-                                HumanDuration(facts.model.t), ".");
+                                HumanDuration(facts.model.t), ".", NoPython(facts));
   const std::string copied = facts.HasWorkers() ? absl::StrCat(facts.Bytes(facts.copies),
                                                                " copied by all workers, at "
                                                                "most ",

@@ -232,6 +232,20 @@ TEST_CASE("diagnosis: without workers") {
   CHECK(absl::StrContains(HeadlineOf(runs_another), "the target itself copied 195.3 MiB"));
 }
 
+TEST_CASE("diagnosis: a target that is no Python is called what it is, with the Python below it") {
+  Run run = With({}, {{}, {}, {}});
+  for (ProcessModel& process : run.model.processes) process.role = process.index == 0 ? Role::kParent : Role::kOther;
+  ProcessModel& target = run.model.processes[0];
+  target.comm = "bash";
+  CHECK(!absl::StrContains(HeadlineOf(run), "bash"));  // nobody has looked yet
+  target.framework = Framework::kNative;
+  CHECK(absl::EndsWith(HeadlineOf(run), " It is bash, not Python."));
+  for (const int index : {1, 2, 3}) run.model.processes[index].python = "3.11.2";
+  run.model.processes[1].comm = "python3";
+  run.model.processes[3].ended = absl::Seconds(0);
+  CHECK(absl::EndsWith(HeadlineOf(run), " Python runs below it: process 1001 (python3), and 1 more."));
+}
+
 TEST_CASE("headline: who copied without being a worker is named") {
   // As a trainer below a launcher, which copies nothing itself.
   Run run = With({{Cause::kRefcount, 7}}, {{{Cause::kRefcount, 50'000}}, {{Cause::kRefcount, 30}}});
