@@ -1,0 +1,379 @@
+// The texts of fix_sketch.cc: parts that are joined, what was there before and one or more bodies of what comes after.
+// A reader replaces load(), data and work(); numpy and the like are imported where a sketch uses them first. Every
+// sketch with numpy says "not dtype=object", because an array of references is copied as a list is.
+#ifndef COWPROF_MODEL_JUDGE_FIX_SKETCH_TEXTS_H_
+#define COWPROF_MODEL_JUDGE_FIX_SKETCH_TEXTS_H_
+
+#include <array>
+#include <utility>
+
+#include "absl/strings/string_view.h"
+#include "model/judge/fix_sketch.h"
+
+namespace cowprof::sketches {
+
+// Items that workers read: works for all that can be pickled.
+inline constexpr char kPacked[] = R"py(
+
+# after: all items pickled into one array of bytes (not dtype=object, which holds references)
+import numpy, pickle
+
+class Packed:
+    def __init__(self, items):
+        buffer, ends = bytearray(), [0]
+        for item in items:
+            buffer += pickle.dumps(item)
+            ends.append(len(buffer))
+        self.buffer = numpy.frombuffer(buffer, numpy.uint8)
+        self.ends = numpy.array(ends, numpy.int64)
+    def __len__(self):
+        return len(self.ends) - 1
+    def __getitem__(self, i):
+        i = range(len(self))[i]  # checks i; -1 is the last
+        return pickle.loads(self.buffer[self.ends[i]:self.ends[i + 1]])
+)py";
+inline constexpr char kUsePacked[] = R"py(
+
+items = Packed(load())
+)py";
+
+// Faster variants. They raise when made of items that would come back different.
+inline constexpr char kColumn[] = R"py(
+
+# faster, when every value is one number or one short string: arrays of them (not dtype=object)
+def column(values):
+    kinds = {type(value) for value in values}
+    if kinds not in ({bool}, {int}, {float}, {str}):
+        raise TypeError(f"{kinds}: use Packed")
+    if kinds == {str} and any(len(value) > 50 or value.endswith("\0") for value in values):
+        raise ValueError("a long string, or NUL at its end: use Packed")
+    return numpy.array(values, kinds.pop())
+
+class Columns:
+    def __init__(self, items):
+)py";
+inline constexpr char kColumnOfItems[] = R"py(
+        self.values = column(items)
+    def __len__(self):
+        return len(self.values)
+    def __getitem__(self, i):
+        return self.values[i].item()
+)py";
+inline constexpr char kColumnPerKey[] = R"py(
+        self.keys = list(items[0])
+        for item in items:
+            if type(item) is not dict or not item or list(item) != self.keys or {*map(type, item)} != {str}:
+                raise TypeError("not dicts with the same keys: use Packed")
+        self.columns = [column([item[key] for item in items]) for key in self.keys]
+    def __len__(self):
+        return len(self.columns[0])
+    def __getitem__(self, i):
+        return {key: values[i].item() for key, values in zip(self.keys, self.columns)}
+)py";
+inline constexpr char kColumnPerPosition[] = R"py(
+        for item in items:
+            if type(item) is not tuple or not item or len(item) != len(items[0]):
+                raise TypeError("not tuples of the same length: use Packed")
+        self.columns = [column(values) for values in zip(*items)]
+    def __len__(self):
+        return len(self.columns[0])
+    def __getitem__(self, i):
+        return tuple(values[i].item() for values in self.columns)
+)py";
+inline constexpr char kColumnOfAllLists[] = R"py(
+        if {type(item) for item in items} != {list}:
+            raise TypeError("not lists: use Packed")
+        self.values = column([value for item in items for value in item])
+        self.ends = numpy.cumsum([0] + [len(item) for item in items])
+    def __len__(self):
+        return len(self.ends) - 1
+    def __getitem__(self, i):
+        i = range(len(self))[i]
+        return self.values[self.ends[i]:self.ends[i + 1]].tolist()
+)py";
+inline constexpr char kUseColumns[] = R"py(
+
+items = Columns(load())
+)py";
+inline constexpr char kStackedArrays[] = R"py(
+
+# faster, when all arrays have one shape and one dtype: one array (not dtype=object)
+class Stacked:
+    def __init__(self, items):
+        self.array = numpy.stack(items)
+        kinds = {(type(item), item.dtype, item.shape) for item in items}
+        if kinds != {(numpy.ndarray, self.array.dtype, self.array.shape[1:])} or self.array.dtype.hasobject:
+            raise TypeError(f"{kinds}: use Packed")
+    def __len__(self):
+        return len(self.array)
+    def __getitem__(self, i):
+        return self.array[i, ...]
+
+items = Stacked(load())
+)py";
+
+inline constexpr char kPackedTensors[] = R"py(
+
+# after: all numbers in one tensor, the shapes and ends of the small ones in two more
+import ctypes, torch
+
+class Packed:
+    def __init__(self, items):
+        for item in items:
+            if type(item) is not torch.Tensor or item.dtype != items[0].dtype or item.requires_grad:
+                raise TypeError("not tensors of one dtype, without gradients")
+        self.numbers = torch.cat([item.flatten() for item in items])
+        self.shapes = torch.tensor([item.shape for item in items], dtype=torch.int64)
+        self.ends = torch.tensor([0] + [item.numel() for item in items]).cumsum(0)
+    def __len__(self):
+        return len(self.shapes)
+    def __getitem__(self, i):
+        i = range(len(self))[i]
+        item = self.numbers[self.ends[i]:self.ends[i + 1]].reshape(self.shapes[i].tolist())
+        return item.clone()  # a view would send all numbers to the trainer
+
+items = Packed(load())
+ctypes.CDLL(None).malloc_trim(0)  # glibc: or workers would copy the freed memory of the small ones
+)py";
+inline constexpr char kStackedTensors[] = R"py(
+
+# faster, when all tensors have one shape and one dtype: one tensor
+class Stacked:
+    def __init__(self, items):
+        for item in items:
+            if type(item) is not torch.Tensor or item.dtype != items[0].dtype or item.requires_grad:
+                raise TypeError("not tensors of one dtype, without gradients")
+        self.tensor = torch.stack(items)
+    def __len__(self):
+        return len(self.tensor)
+    def __getitem__(self, i):
+        return self.tensor[i].clone()
+
+items = Stacked(load())
+ctypes.CDLL(None).malloc_trim(0)  # glibc: or workers would copy the freed memory of the small ones
+)py";
+
+inline constexpr char kRows[] = R"py(
+
+class Rows:
+    def __init__(self, frame):
+        self.columns = {}
+        for name in frame:
+            values = frame[name]
+            if isinstance(values.dtype, numpy.dtype) and values.dtype.kind in "biuf":
+                self.columns[name] = values.to_numpy()
+            else:
+                self.columns[name] = Packed(values.iloc[i] for i in range(len(values)))
+        self.length = len(frame)
+    def __len__(self):
+        return self.length
+    def __getitem__(self, i):
+        i = range(self.length)[i]
+        return {name: values[i] for name, values in self.columns.items()}
+
+items = Rows(load())  # items[i]["text"] instead of items.iloc[i]["text"]
+)py";
+
+struct ItemSketch {
+  Container container;
+  const char* before;
+  const char* after[5];
+};
+
+inline constexpr ItemSketch kItems[] = {
+    {Container::kAny, "Python objects", {kPacked, kUsePacked}},
+    {Container::kStrings, "one str per item", {kPacked, kUsePacked, kColumn, kColumnOfItems, kUseColumns}},
+    {Container::kNumbers, "one object per number", {kPacked, kUsePacked, kColumn, kColumnOfItems, kUseColumns}},
+    {Container::kBytes, "one bytes object per item", {kPacked, kUsePacked}},
+    {Container::kDicts, "one dict per item", {kPacked, kUsePacked, kColumn, kColumnPerKey, kUseColumns}},
+    {Container::kTuples, "one tuple per item", {kPacked, kUsePacked, kColumn, kColumnPerPosition, kUseColumns}},
+    {Container::kLists, "one list per item", {kPacked, kUsePacked, kColumn, kColumnOfAllLists, kUseColumns}},
+    {Container::kNested, "containers in containers", {kPacked, kUsePacked}},
+    {Container::kObjects, "one object per item", {kPacked, kUsePacked}},
+    {Container::kArrays, "one array per item", {kPacked, kUsePacked, kStackedArrays}},
+    {Container::kObjectArray, "an array with dtype=object is an array of references", {kPacked, kUsePacked}},
+    {Container::kDataFrame, "a column with dtype=object is an array of references", {kPacked, kRows}},
+};
+
+// Workers that inherit nothing.
+inline constexpr char kMapped[] = R"py(
+
+class Mapped(Packed):  # pickled as its path; all processes share the pages of the files
+    def __init__(self, path):
+        self.path = path
+        self.buffer = numpy.load(path + ".buffer.npy", mmap_mode="r")
+        self.ends = numpy.load(path + ".ends.npy", mmap_mode="r")
+    def __reduce__(self):
+        return Mapped, (self.path,)
+
+if __name__ == "__main__":  # once, not again in every worker
+    packed = Packed(load())
+    numpy.save("items.buffer.npy", packed.buffer)
+    numpy.save("items.ends.npy", packed.ends)
+    items = Mapped("items")
+)py";
+
+// "$0": what makes the pool.
+inline constexpr char kPoolBefore[] = R"py(
+# before: every item is pickled and sent to a worker through a pipe
+with $0 as pool:
+    results = list(pool.map(work, load()))
+)py";
+inline constexpr char kPoolAfter[] = R"py(
+
+ITEMS = Packed(load())  # a global, made before the workers are forked; spawned ones load it again: map a file there
+
+def work_on(i):  # only an index is sent
+    return work(ITEMS[i])
+
+with $0 as pool:
+    results = list(pool.map(work_on, range(len(ITEMS))))
+)py";
+inline constexpr char kJoblibBefore[] = R"py(
+# before: the items are pickled and sent to the workers
+items = load()
+results = joblib.Parallel(4)(joblib.delayed(work)(items, i) for i in range(len(items)))
+)py";
+inline constexpr char kJoblibAfter[] = R"py(
+
+joblib.dump(Packed(load()), "items.joblib")
+items = joblib.load("items.joblib", mmap_mode="r")  # sent as the name of the file, which every worker maps
+results = joblib.Parallel(4)(joblib.delayed(work)(items, i) for i in range(len(items)))
+)py";
+
+// For h5py; lmdb's differs by what kLmdbInstead replaces.
+inline constexpr char kHandle[] = R"py(
+# before: opened before the fork, so all workers share one handle, its position and its caches
+class Data(Dataset):
+    def __init__(self, path):
+        self.file = file = h5py.File(path, "r")
+        self.length = len(file["x"])
+    def __len__(self):
+        return self.length
+    def __getitem__(self, i):
+        return self.file["x"][i]
+
+# after: each worker opens it at its first read; read no item before the workers start
+import h5py
+
+class Data(Dataset):
+    def __init__(self, path):
+        self.path, self.file = path, None
+        with h5py.File(path, "r") as file:
+            self.length = len(file["x"])
+    def __len__(self):
+        return self.length
+    def __getitem__(self, i):
+        if self.file is None:
+            self.file = h5py.File(self.path, "r")
+        return self.file["x"][i]
+)py";
+inline constexpr std::array<std::pair<absl::string_view, absl::string_view>, 5> kLmdbInstead = {{
+    {"h5py.File", "lmdb.open"},
+    {"\"r\"", "readonly=True, lock=False"},
+    {"h5py", "lmdb"},
+    {"len(file[\"x\"])", "file.stat()[\"entries\"]"},
+    {"self.file[\"x\"][i]", "self.file.begin().get(b\"%d\" % i)"},
+}};
+
+// What has to happen before the fork, and where each framework has a place for that. "$0": the lines; "$1": indented.
+struct BeforeFork {
+  const char* diagnosis;
+  const char* before;
+  const char* after;
+  const char* import;
+  const char* lines;
+};
+inline constexpr BeforeFork kBeforeFork[] = {
+    {"cow-gc-header", "each worker's collector writes the header of every inherited object",
+     "the collector skips all objects that exist at the fork", "gc", "gc.collect()\ngc.freeze()"},
+    {"allocator-reuse", "workers allocate in inherited memory that the parent had freed, and so copy it",
+     "freed memory goes back to the kernel first (glibc)", "ctypes", "ctypes.CDLL(None).malloc_trim(0)"},
+};
+struct ForkSite {
+  Framework framework;
+  const char* before;
+  const char* after;
+};
+inline constexpr ForkSite kForkSites[] = {
+    {Framework::kDataLoader, "loader = DataLoader(data, num_workers=4)",
+     "$0\nloader = DataLoader(data, num_workers=4)"},
+    {Framework::kPool, "pool = multiprocessing.Pool(4)", "$0\npool = multiprocessing.Pool(4)"},
+    {Framework::kExecutor, "executor = ProcessPoolExecutor(4)", "$0\nexecutor = ProcessPoolExecutor(4)"},
+    // Arbiter: preload, when_ready, and then the first fork.
+    {Framework::kGunicorn, "preload_app = True  # gunicorn.conf.py",
+     "preload_app = True  # gunicorn.conf.py\n\n"
+     "def when_ready(server):  # in the master: after the application is loaded, before the first fork\n$1"},
+    // WorkController sends worker_init before it makes the pool; worker_process_init is sent in each child.
+    {Framework::kCelery, "app = Celery(\"app\")",
+     "from celery.signals import worker_init\n\napp = Celery(\"app\")\n\n"
+     "@worker_init.connect  # in the parent, before the pool is forked; not worker_process_init\n"
+     "def before_fork(**arguments):\n$1"},
+    {Framework::kFork, "pid = os.fork()", "$0\npid = os.fork()"},
+};
+
+// All other texts, whole.
+struct Sketch {
+  const char* diagnosis;
+  Framework framework;
+  const char* text;
+};
+inline constexpr Sketch kSketches[] = {
+    {"cow-data", Framework::kFork, R"py(
+# before: writes to inherited memory, and so copies it, in every worker
+def prepare(item):
+    item /= 255
+    return item
+
+# after: the result is new memory; what was inherited stays as it is
+def prepare(item):
+    return item / 255
+)py"},
+    {"gc-disabled", Framework::kDataLoader, R"py(
+# before: the parent has called gc.disable(), and its workers inherit that
+loader = DataLoader(data, num_workers=4)
+
+# after: the workers collect what they create
+import gc
+
+def collect_again(worker):
+    gc.enable()
+
+loader = DataLoader(data, num_workers=4, worker_init_fn=collect_again)
+)py"},
+    {"gc-disabled", Framework::kPool, R"py(
+# before: the parent has called gc.disable(), and its workers inherit that
+pool = multiprocessing.Pool(4)
+
+# after: the workers collect what they create
+import gc
+pool = multiprocessing.Pool(4, initializer=gc.enable)
+)py"},
+    {"gc-disabled", Framework::kExecutor, R"py(
+# before: the parent has called gc.disable(), and its workers inherit that
+executor = ProcessPoolExecutor(4)
+
+# after: the workers collect what they create
+import gc
+executor = ProcessPoolExecutor(4, initializer=gc.enable)
+)py"},
+    {"shm-full", Framework::kDataLoader, R"py(
+# before: 8 * 4 = 32 batches in /dev/shm at once
+loader = DataLoader(data, batch_size=256, num_workers=8, prefetch_factor=4)
+
+# after: 4 * 2 = 8
+loader = DataLoader(data, batch_size=256, num_workers=4, prefetch_factor=2)
+)py"},
+    {"fd-exhaustion", Framework::kDataLoader, R"py(
+# before: each tensor from a worker holds a file descriptor for as long as it is kept
+kept = [batch for batch in loader]
+
+# after: a copy holds none
+import copy
+kept = [copy.deepcopy(batch) for batch in loader]
+)py"},
+};
+
+}  // namespace cowprof::sketches
+
+#endif  // COWPROF_MODEL_JUDGE_FIX_SKETCH_TEXTS_H_
