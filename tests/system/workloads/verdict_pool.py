@@ -194,7 +194,7 @@ def ends_of(workers, bad):
 
 @kind
 def leak_after_copies():
-    """Two workers copy 60 MiB each in their first second, then each keeps 10 MiB a second."""
+    """Two workers copy 60 MiB each in their first second, then each keeps up to 100 MiB a second."""
     global DATA
     DATA = texts()
     ready()
@@ -205,9 +205,9 @@ def leak_after_copies():
 def leak():
     sum(len(text) for text in DATA)
     kept = []
-    for _ in range(140):
+    for _ in range(1200):
         kept.append(bytearray(b"x") * (1 << 20))
-        time.sleep(0.1)
+        time.sleep(0.01)
     return kept
 
 
