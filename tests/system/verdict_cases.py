@@ -460,8 +460,7 @@ def idle(run):
 
 
 @case("4 forked workers that go through 86,000 annotations", "the peer's experiment", "cow-refcount", READING + ".*in 4 workers",
-      never=TORCH,
-      known="the private memory of a parent whose pages the children copied is a guess")
+      never=TORCH)
 def annotations(run):
     run.python(POOL, "large_parent_reads")
     run.attach(run.process.pid)
