@@ -257,8 +257,7 @@ for its_kind, words in ("ends_badly", ""), ("ends_badly_and_copies", ", after al
 
 
 @case("the whole run is killed, batches in /dev/shm (file_system)", "leaked segments", ANY,
-      r"^4 of 4 workers ended badly|that no living process maps or holds", packages=["python3-torch"],
-      known="nobody looks at /dev/shm again after the death")
+      r"^4 of 4 workers ended badly|that no living process maps or holds", packages=["python3-torch"])
 def killed(run):
     command = in_small_shm([harness.PYTHON, WORKLOADS / LOADER, "images", "--sharing=file_system", "--batch-size=256",
                             "--workers=4", "--items=60000", "--epochs=9"], megabytes=1024)
@@ -289,7 +288,9 @@ def killed(run):
     run.recording.wait()
     left = used()
     run.framework = "dataloader"
-    run.says = rf"{left / MIB:.1f} MiB of /dev/shm is taken by \d+ segments that no living process maps or holds"
+    # A segment may be too small to rule out that an unreadable process of the host has it.
+    figures = "|".join(f"{tenth / 10:.1f}" for tenth in range(int(9 * left / MIB), int(10 * left / MIB) + 2))
+    run.says = rf"({figures}) MiB of /dev/shm is taken by \d+ segments that no living process maps or holds"
     return Truth(f"{left / MIB:.1f} MiB are left in /dev/shm by nobody")
 
 

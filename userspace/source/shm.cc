@@ -187,7 +187,9 @@ void ShmLook::State::Begin(pid_t pid) {
   if (creators.empty()) return;
   const absl::StatusOr<std::string> status = proc.ReadFile(pid, "status");
   if (!status.ok()) return;
-  for (const pid_t inner : ParseStatus(*status).namespace_pids) {
+  const ProcStatus known = ParseStatus(*status);
+  if (!known.anon_bytes) return;  // it has ended and has no memory any more, whether or not its parent knows
+  for (const pid_t inner : known.namespace_pids) {
     if (creators.contains(inner)) seen_creators.insert(inner);
   }
 }
