@@ -14,7 +14,7 @@ enum {
 	COWPROF_RECENT_COPIES = 16, // power of two
 	COWPROF_COMM_BYTES = 16,
 	COWPROF_MAX_FREED_REGIONS = 16384, // of all living processes together
-	COWPROF_MAX_FREED_PARTS = 32768, // pages that were free in part, of all processes together
+	COWPROF_MAX_FREED_PARTS = 16384, // pages that were free in part, of all processes together
 	COWPROF_MAX_IMAGES = 1024, // distinct Python programs
 	COWPROF_MAX_TYPES = 16384,
 	COWPROF_MAX_SITES = 16384,
@@ -22,6 +22,7 @@ enum {
 	COWPROF_MAX_PLACE_ROWS = 16384,
 	COWPROF_MAX_STACKS = 4096,
 	COWPROF_MAX_GROWTH_ROWS = 8192,
+	COWPROF_MAX_GROWTH_STACKS = 1024,
 	COWPROF_MAX_FRAMES = 48, // of a stack, innermost first
 	COWPROF_THREAD_SLOTS = 16, // cause rows cached per thread between ticks
 	COWPROF_PAGE_LOG = 64, // copied pages buffered per thread; power of two

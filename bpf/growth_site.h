@@ -13,7 +13,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, COWPROF_MAX_STACKS);
+	__uint(max_entries, COWPROF_MAX_GROWTH_STACKS);
 	__type(key, __u64);
 	__type(value, struct cowprof_stack);
 } growth_stacks SEC(".maps");

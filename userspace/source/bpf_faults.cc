@@ -102,7 +102,8 @@ class BpfFaults : public FaultSource {
   Pull pulled_;  // read by the last look, so that processes and counts are of one moment
   struct StackTable {
     int map = -1;
-    std::vector<uint64_t> read;  // and still in the table
+    size_t room = 0;             // of the table
+    std::vector<uint64_t> read;  // and still in it
   };
   StackTable copy_stacks_, growth_stacks_;  // keys are hashes of the stacks
 };
@@ -130,8 +131,8 @@ absl::Status BpfFaults::Load(const BpfOptions& options) {
   }
   if (int error = cowprof_probes::load(skeleton_.get()))
     return BpfStatus(-error, absl::StrCat("load the programs of ", options.copies));
-  copy_stacks_.map = bpf_map__fd(skeleton_->maps.stacks);
-  growth_stacks_.map = bpf_map__fd(skeleton_->maps.growth_stacks);
+  copy_stacks_ = {.map = bpf_map__fd(skeleton_->maps.stacks), .room = COWPROF_MAX_STACKS, .read = {}};
+  growth_stacks_ = {.map = bpf_map__fd(skeleton_->maps.growth_stacks), .room = COWPROF_MAX_GROWTH_STACKS, .read = {}};
   ring_.reset(ring_buffer__new(bpf_map__fd(skeleton_->maps.events), &BpfFaults::OnEvent, this, nullptr));
   if (ring_ == nullptr) return BpfStatus(errno, "map the ring buffer of events");
   if (int error = ring_buffer__add(ring_.get(), bpf_map__fd(skeleton_->maps.copied_pages), &BpfFaults::OnPages, this)) {
@@ -378,7 +379,7 @@ std::vector<cowprof_frame> BpfFaults::ReadStack(uint64_t stack) {
   for (StackTable* table : {&copy_stacks_, &growth_stacks_}) {
     if (bpf_map_lookup_elem(table->map, &stack, &value) != 0) continue;
     table->read.push_back(stack);
-    if (table->read.size() >= COWPROF_MAX_STACKS / 4) {
+    if (table->read.size() >= table->room / 4) {
       for (const uint64_t read : std::exchange(table->read, {})) bpf_map_delete_elem(table->map, &read);
     }
     return {value.frames, value.frames + std::min<uint32_t>(value.depth, COWPROF_MAX_FRAMES)};
