@@ -33,7 +33,7 @@ struct {
 } freed_parts SEC(".maps");
 
 int heaps_known; // some process has a `heap` that is not COWPROF_HEAP_UNKNOWN
-int heaps_unsure; // nor COWPROF_HEAP_WALKED
+__u32 heaps_unsure; // number of times that one was set to neither of that and COWPROF_HEAP_WALKED
 
 enum {
 	TOP_CHUNK, // of an arena: the first to be looked at
@@ -236,7 +236,7 @@ static __noinline int walk_heap(struct thread_state *forker, __u32 forker_serial
 	bpf_loop(MOST_WALK_STEPS, walk_step, 0, 0);
 	forker->reading = 0;
 	if (walk->partly)
-		heaps_unsure = 1;
+		__sync_fetch_and_add(&heaps_unsure, 1);
 	return walk->partly ? COWPROF_HEAP_PARTLY : COWPROF_HEAP_WALKED;
 }
 
@@ -251,14 +251,21 @@ static __noinline int shape_in_heap(struct thread_state *state, int shape)
 	__u64 part_key = (__u64)state->serial << 36 | page;
 	struct cowprof_freed_pages *region;
 	struct cowprof_freed_words *part;
+	__u32 unsure = heaps_unsure;
 	struct mm_struct *mm;
 
+	// Copies tend to stay in one region, and most regions have nothing that was free. Rows are made
+	// before their process runs; what its heap is changes only with `heaps_unsure`.
+	if (state->plain_region == key && state->plain_since == unsure)
+		return shape;
 	region = bpf_map_lookup_elem(&freed, &key);
-	if (!region && !heaps_unsure)
+	row = region || unsure ? bpf_map_lookup_elem(&processes, &state->process) : 0;
+	if (!row || row->heap == COWPROF_HEAP_UNKNOWN ||
+	    (!region && row->heap == COWPROF_HEAP_WALKED)) {
+		state->plain_region = key;
+		state->plain_since = unsure;
 		return shape;
-	row = bpf_map_lookup_elem(&processes, &state->process);
-	if (!row || row->heap == COWPROF_HEAP_UNKNOWN)
-		return shape;
+	}
 	if (region && row->heap != COWPROF_HEAP_FORGOTTEN) {
 		page &= BITS - 1;
 		if (region->pages[page >> 6 & 7] >> (page & 63) & 1)

@@ -38,7 +38,7 @@ static void add_child(struct thread_state *parent, struct task_struct *child)
 		row->heap = walk_heap(parent, forker->serial, serial);
 		if (forker->heap != COWPROF_HEAP_UNKNOWN) {
 			forker->heap = COWPROF_HEAP_FORGOTTEN;
-			heaps_unsure = 1;
+			__sync_fetch_and_add(&heaps_unsure, 1);
 		}
 	}
 	row->id = id_of(child);

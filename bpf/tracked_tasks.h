@@ -94,8 +94,9 @@ struct thread_state {
 	__u32 samples; // taken so far
 	__u64 sampled_ns;
 	__u32 new_pages, new_gap, new_period; // see growth_site.h
-	__u32 reserved;
+	__u32 plain_since; // see freed_memory.h
 	__u64 new_sampled_ns;
+	cowprof_region_key plain_region;
 	struct cause_slot slots[COWPROF_THREAD_SLOTS];
 	struct cowprof_page_log log;
 	__u32 pages_flushed; // log entries already sent
