@@ -392,7 +392,8 @@ case("Celery prefork with setproctitle, attach to the running worker", "prefork 
 case("Celery prefork, tasks that do nothing", "harmless", "clean", NOTHING, never=TORCH, packages=["celery"])(
     server(servers.celery, "/", 100))
 case("puma, attach to the running cluster, Ruby's collector in 2 workers", "prefork servers", "cow-data",
-     r"^Writing to memory that the workers inherited duplicated .*in 2 workers", never=PYTHON, packages=["puma"])(
+     r"^Writing to memory that the workers inherited duplicated .*in 2 workers", never=PYTHON, packages=["puma"],
+     known="at times: what a worker that was there at the attach writes to malloc's heap may have been free, and is called unknown")(
          server(servers.puma, "/collect", 600_000))
 case("puma, Ruby's collector in 2 workers, after it ran four times in the parent", "harmless", "clean", NOTHING, never=PYTHON,
      packages=["puma"])(server(servers.puma, "/collect", -600_000, says_figure=False))
@@ -426,7 +427,7 @@ def redis_quiet(run):
 
 
 @case("PostgreSQL, a backend that sorts in memory and gives it back", "redis, postgres", "clean",
-      NOTHING + r".* at most \d+\.\d MiB of new memory of their own, which does not keep growing", never=PYTHON, packages=["postgresql"])
+      NOTHING + r".* at most \d+\.\d MiB of new memory of their own; no lasting growth of it was seen", never=PYTHON, packages=["postgresql"])
 def postgres_sorts(run):
     one = servers.Postgres(run)
     run.framework = "native"
