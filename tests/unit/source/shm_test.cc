@@ -42,7 +42,7 @@ struct Host {
     tree.Write(absl::StrCat("/proc/", pid, "/stat"),
                absl::StrCat(pid, " (x) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5 8 1 2\n"));
     tree.Write(absl::StrCat("/proc/", pid, "/maps"), "1000-2000 rw-p 00000000 00:00 0 \n");
-    tree.Write(absl::StrCat("/proc/", pid, "/status"), absl::StrCat("NSpid:\t", pid, status, "\n"));
+    tree.Write(absl::StrCat("/proc/", pid, "/status"), absl::StrCat("RssAnon:\t4 kB\nNSpid:\t", pid, status, "\n"));
     std::filesystem::create_directories(tree.root() + absl::StrCat("/proc/", pid, "/fd"));
   }
   void File(const std::string& name, size_t bytes) const {
