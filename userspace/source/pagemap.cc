@@ -114,7 +114,10 @@ PagemapSweep::PagemapSweep(ProcFs proc, uint64_t page_bytes, uint64_t t0_ns)
   prctl(PR_SET_TIMERSLACK, 1000);  // ns; the default of 50 us would double the pause
 }
 
-absl::Duration PagemapSweep::Now() const { return BootTime() - absl::Nanoseconds(t0_ns_); }
+// To the microsecond, as a timeline has it: a replay must interpolate between the same times.
+absl::Duration PagemapSweep::Now() const {
+  return absl::Trunc(BootTime() - absl::Nanoseconds(t0_ns_), absl::Microseconds(1));
+}
 
 // The descriptor holds on to the address space, so the start time is compared after the open.
 Fd PagemapSweep::OpenPagemap(const ProcessId& process) const {

@@ -79,7 +79,7 @@ def main():
     if pid == 0:
         time.sleep(PAUSE)
         held = work(mode, kind, kept)
-        time.sleep(2 * PAUSE)
+        time.sleep(4 * PAUSE)  # past the next tick, which is due within a second
         del held
         os._exit(0)
     if mode == "late":

@@ -91,7 +91,7 @@ def again():
 
 
 def square(x):
-    time.sleep(0.01)
+    time.sleep(0.015)
     return os.getpid()
 
 
@@ -117,13 +117,13 @@ def pool(kind):
 
 
 class Slow:
-    """A data set whose items take time in the worker, as decoding does: 40 batches of 100 ms."""
+    """A data set whose items take time in the worker, as decoding does: 40 batches of 150 ms."""
 
     def __len__(self):
         return 400
 
     def __getitem__(self, index):
-        time.sleep(0.01)
+        time.sleep(0.015)
         return index
 
 
