@@ -1,0 +1,12 @@
+#include "recorder/recording.h"
+
+#include "posix/exit_status.h"
+
+namespace cowprof {
+
+void Say(absl::string_view sentence, Recording* recording) {
+  for (const std::unique_ptr<Sink>& sink : recording->sinks) sink->Yield();
+  Fail(kDone, sentence);
+}
+
+}  // namespace cowprof

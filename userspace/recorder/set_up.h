@@ -1,0 +1,37 @@
+// Makes the parts of a recording before its loop runs. record.cc calls these in the order that they need.
+#ifndef COWPROF_RECORDER_SET_UP_H_
+#define COWPROF_RECORDER_SET_UP_H_
+
+#include <sys/types.h>
+
+#include <string>
+
+#include "recorder/recording.h"
+#include "source/procfs.h"
+
+namespace cowprof {
+
+// What returns an int: kDone, or an exit status after the reason was printed.
+
+// Call before anything is started: refuses a command line that can't work.
+int OpenHook(Recording* recording);
+// Call before anything is started: refuses a port that is in use.
+int OpenPage(Recording* recording);
+// Forks the program that is to be recorded. It waits before its exec.
+int StartProgram(Recording* recording);
+// Loads the probes and makes the collector. Fills in what RunInfo says of the host and of the rung.
+int Attach(const ProcFs& proc, pid_t target, Recording* recording);
+// Completes RunInfo, creates the timeline, and opens the sinks. After Attach().
+int OpenSinks(const ProcFs& proc, pid_t target, Recording* recording);
+// Recording continues if the page can't be served. After OpenSinks().
+void StartPage(Recording* recording);
+// Prints a note, unless --quiet, and adds it to the next sample. "": does nothing.
+void AddNote(std::string note, Recording* recording);
+// Lets the recorder survive when memory runs out, as far as it can.
+void ProtectSelf(const ProcFs& proc, Recording* recording);
+// From now on the recorder reads data that the target chose: keep only the rights that this takes.
+void GiveUp(Recording* recording);
+
+}  // namespace cowprof
+
+#endif  // COWPROF_RECORDER_SET_UP_H_
