@@ -1,5 +1,5 @@
-// Loads the probes, finds the processes that exist already without a gap, and pulls rows and events once a tick. The
-// only place in user space that spells the layout of the maps.
+// Loads the probes, finds the processes that exist already without a gap, and pulls rows and events once a tick. With
+// the bpf_*.cc beside it, the only place in user space that spells the layout of the maps.
 #include "source/bpf_faults.h"
 
 #include <sys/epoll.h>
@@ -19,6 +19,7 @@
 #include "source/bpf_events.h"
 #include "source/bpf_handles.h"
 #include "source/bpf_programs.h"
+#include "source/bpf_sites.h"
 #include "source/bpf_tree.h"
 #include "source/namespaces.h"
 #include "source/probe_plan.h"
@@ -68,9 +69,9 @@ class BpfFaults : public FaultSource {
   absl::StatusOr<TreeLook> LookAtTree() override;
   absl::StatusOr<Pull> PullCounts(const PullRequest&) override { return std::exchange(pulled_, {}); }
   absl::StatusOr<std::vector<TouchedRegion>> PullRegions() override;
-  absl::StatusOr<std::vector<CopySiteRow>> PullCopySites() override;
+  absl::StatusOr<std::vector<CopySiteRow>> PullCopySites() override { return sites_->Pull(); }
   bool TakeNews(bool again) override;
-  std::vector<cowprof_frame> ReadStack(uint64_t stack) override;
+  std::vector<cowprof_frame> ReadStack(uint64_t stack) override { return sites_->ReadStack(stack); }
   absl::Status LearnImage(uint32_t serial, uint32_t image, const cowprof_image& facts) override;
   absl::Status LearnMalloc(uint32_t serial, const cowprof_malloc& facts) override;
   void ForgetImage(uint32_t image) override { bpf_map_delete_elem(bpf_map__fd(skeleton_->maps.images), &image); }
@@ -94,18 +95,12 @@ class BpfFaults : public FaultSource {
   Ring ring_;
   Fd woken_;  // epoll on both rings, by edge: what waits for the next tick does not make it readable again
   std::unique_ptr<FollowedTree> tree_;
-  // Processes whose regions, and whose copy sites, are still in the tables.
-  absl::flat_hash_set<uint32_t> ended_with_regions_, ended_with_copy_sites_;
-  std::vector<cowprof_task> forks_;  // that the tree is to look at, seen while it was being scanned
-  std::vector<SeenEvent> seen_;      // since the last look
+  std::unique_ptr<BpfSites> sites_;
+  absl::flat_hash_set<uint32_t> ended_with_regions_;  // processes whose regions are still in the table
+  std::vector<cowprof_task> forks_;                   // that the tree is to look at, seen while it was being scanned
+  std::vector<SeenEvent> seen_;                       // since the last look
   std::vector<CopiedPage> pages_;
   Pull pulled_;  // read by the last look, so that processes and counts are of one moment
-  struct StackTable {
-    int map = -1;
-    size_t room = 0;             // of the table
-    std::vector<uint64_t> read;  // and still in it
-  };
-  StackTable copy_stacks_, growth_stacks_;  // keys are hashes of the stacks
 };
 
 absl::Status BpfFaults::Load(const BpfOptions& options) {
@@ -131,8 +126,7 @@ absl::Status BpfFaults::Load(const BpfOptions& options) {
   }
   if (int error = cowprof_probes::load(skeleton_.get()))
     return BpfStatus(-error, absl::StrCat("load the programs of ", options.copies));
-  copy_stacks_ = {.map = bpf_map__fd(skeleton_->maps.stacks), .room = COWPROF_MAX_STACKS, .read = {}};
-  growth_stacks_ = {.map = bpf_map__fd(skeleton_->maps.growth_stacks), .room = COWPROF_MAX_GROWTH_STACKS, .read = {}};
+  sites_ = std::make_unique<BpfSites>(*skeleton_);
   ring_.reset(ring_buffer__new(bpf_map__fd(skeleton_->maps.events), &BpfFaults::OnEvent, this, nullptr));
   if (ring_ == nullptr) return BpfStatus(errno, "map the ring buffer of events");
   if (int error = ring_buffer__add(ring_.get(), bpf_map__fd(skeleton_->maps.copied_pages), &BpfFaults::OnPages, this)) {
@@ -289,7 +283,7 @@ absl::StatusOr<TreeLook> BpfFaults::LookAtTree() {
       if (row.heap != COWPROF_HEAP_UNKNOWN) heaps_of_ended.insert(row.serial);
       tree_->Forget(key, IdOf(row.id));
       ended_with_regions_.insert(row.serial);
-      ended_with_copy_sites_.insert(row.serial);
+      sites_->AddEnded(row.serial);
     }
   }
   if (absl::Status status = ForgetHeaps(heaps_of_ended); !status.ok()) return status;
@@ -340,51 +334,9 @@ absl::StatusOr<std::vector<TouchedRegion>> BpfFaults::PullRegions() {
   return regions;
 }
 
-absl::StatusOr<std::vector<CopySiteRow>> BpfFaults::PullCopySites() {
-  const int map = bpf_map__fd(skeleton_->maps.copy_sites);
-  const auto rows = ReadHash<cowprof_copy_site_key, cowprof_copy_site>(map, "copy_sites");
-  if (!rows.ok()) return rows.status();
-  std::vector<CopySiteRow> copy_sites;
-  int room = COWPROF_MAX_PLACE_ROWS - static_cast<int>(rows->size());
-  for (const auto& [key, copy_site] : *rows) {
-    copy_sites.push_back({key.cause.serial, key.cause.image, static_cast<cowprof_shape>(key.cause.shape), key.cause.ip,
-                          key.type, key.stack, copy_site.copies, copy_site.samples, copy_site.squares});
-    if (ended_with_copy_sites_.contains(key.cause.serial) && bpf_map_delete_elem(map, &key) == 0) ++room;
-  }
-  skeleton_->bss->place_rows_left = room / 2;
-  const int growth_map = bpf_map__fd(skeleton_->maps.growth);
-  const auto growth = ReadHash<cowprof_growth_key, cowprof_growth>(growth_map, "growth");
-  if (!growth.ok()) return growth.status();
-  for (const auto& [key, row] : *growth) {
-    copy_sites.push_back({.serial = key.serial,
-                          .image = key.image,
-                          .shape = COWPROF_SHAPE_NEW,
-                          .stack = key.stack,
-                          .copies = row.pages,
-                          .samples = row.samples});
-    if (ended_with_copy_sites_.contains(key.serial)) bpf_map_delete_elem(growth_map, &key);
-  }
-  ended_with_copy_sites_.clear();
-  return copy_sites;
-}
-
 bool BpfFaults::TakeNews(bool again) {
   return again ? __atomic_exchange_n(&skeleton_->bss->news, 0, __ATOMIC_ACQ_REL) != 0
                : __atomic_load_n(&skeleton_->bss->news, __ATOMIC_ACQUIRE) != 0;
-}
-
-// Deletes stacks that were read: a program may have more of them than the tables have room for.
-std::vector<cowprof_frame> BpfFaults::ReadStack(uint64_t stack) {
-  cowprof_stack value;
-  for (StackTable* table : {&copy_stacks_, &growth_stacks_}) {
-    if (bpf_map_lookup_elem(table->map, &stack, &value) != 0) continue;
-    table->read.push_back(stack);
-    if (table->read.size() >= table->room / 4) {
-      for (const uint64_t read : std::exchange(table->read, {})) bpf_map_delete_elem(table->map, &read);
-    }
-    return {value.frames, value.frames + std::min<uint32_t>(value.depth, COWPROF_MAX_FRAMES)};
-  }
-  return {};
 }
 
 absl::Status BpfFaults::LearnImage(uint32_t serial, uint32_t image, const cowprof_image& facts) {

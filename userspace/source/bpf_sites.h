@@ -1,0 +1,43 @@
+// The probes' tables of what copied and what first touched memory, and of the stacks that these rows name.
+#ifndef COWPROF_SOURCE_BPF_SITES_H_
+#define COWPROF_SOURCE_BPF_SITES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/statusor.h"
+#include "cowprof.h"
+#include "source/bpf_handles.h"
+#include "source/fault_source.h"
+
+namespace cowprof {
+
+class BpfSites {
+ public:
+  // `skeleton` is loaded, and outlives this.
+  explicit BpfSites(cowprof_probes& skeleton);
+  // This process has ended: the next Pull() returns its rows for the last time, and deletes them.
+  void AddEnded(uint32_t serial) { ended_.insert(serial); }
+  // The rows of both tables; those of the second have the shape COWPROF_SHAPE_NEW.
+  absl::StatusOr<std::vector<CopySiteRow>> Pull();
+  // Innermost frame first; empty: not there (any more). Deletes stacks that were read: a program may have more of them
+  // than the tables have room for.
+  std::vector<cowprof_frame> ReadStack(uint64_t stack);
+
+ private:
+  struct StackTable {
+    int map = -1;
+    size_t room = 0;             // of the table
+    std::vector<uint64_t> read;  // and still in it
+  };
+
+  cowprof_probes& skeleton_;
+  absl::flat_hash_set<uint32_t> ended_;     // serials of processes whose rows are still in the tables
+  StackTable copy_stacks_, growth_stacks_;  // keys are hashes of the stacks
+};
+
+}  // namespace cowprof
+
+#endif  // COWPROF_SOURCE_BPF_SITES_H_
