@@ -1,5 +1,5 @@
-// Reads fields of untrusted JSON: a field that is missing or has another type is absent, never an error. Shared by the
-// files that own a JSON format; spells no key itself.
+// Reads fields of untrusted JSON: a field that is missing or has another type is absent, never an error. Writes cells
+// of rows. Shared by the files that own a JSON format; spells no key itself.
 #ifndef COWPROF_TIMELINE_JSON_FIELDS_H_
 #define COWPROF_TIMELINE_JSON_FIELDS_H_
 
@@ -13,6 +13,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "model/facts/sample.h"
@@ -83,6 +85,20 @@ inline double DoubleAt(const Json& row, size_t i) {
 
 inline absl::Duration MicrosecondsAt(const Json& row, size_t i) {
   return absl::Microseconds(i < row.size() ? NumberIn<int64_t>(row[i]).value_or(0) : 0);
+}
+
+// ---- Rows are written directly as text: they are the bulk of a file ----
+
+// To the microsecond.
+inline std::string SecondsText(absl::Duration t) { return absl::StrFormat("%.6f", absl::ToDoubleSeconds(t)); }
+
+// The next cell of a row: `,12` or `,null`.
+inline void AppendCell(const Count& count, std::string* out) {
+  if (count) {
+    absl::StrAppend(out, ",", *count);
+  } else {
+    absl::StrAppend(out, ",null");
+  }
 }
 
 }  // namespace cowprof

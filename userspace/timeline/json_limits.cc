@@ -1,5 +1,6 @@
 #include "timeline/json_limits.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -42,5 +43,50 @@ LimitSample DecodeLimit(const Json& json) {
   if (const auto value = json.find("limit"); value != json.end()) limit.limit = NumberIn<uint64_t>(*value);
   return limit;
 }
+
+void EncodeLimits(const std::vector<LimitSample>& limits, std::vector<LimitSample>* written, std::string* out) {
+  Json named = Json::array();
+  std::string rows;
+  for (const LimitSample& limit : limits) {
+    const auto same = [&](const LimitSample& known) { return known.key() == limit.key(); };
+    auto known = std::find_if(written->begin(), written->end(), same);
+    const bool is_new = known == written->end();
+    if (is_new) {
+      Json& one = named.emplace_back(Json{{"limit", written->size()}});  // its number
+      one.update(LimitNameJson(limit));
+      known = written->insert(known, limit);
+    }
+    if (!is_new && *known == limit) continue;
+    *known = limit;
+    absl::StrAppend(&rows, rows.empty() ? "[" : ",[", known - written->begin(), ",", limit.used);
+    AppendCell(limit.limit, &rows);
+    absl::StrAppend(&rows, ",", limit.ratio() ? absl::StrFormat("%.4f", *limit.ratio()) : "null");
+    if (limit.failures || limit.kills) {
+      AppendCell(limit.failures, &rows);
+      AppendCell(limit.kills, &rows);
+    }
+    absl::StrAppend(&rows, "]");
+  }
+  if (!named.empty()) absl::StrAppend(out, ",\"new_limits\":", Dump(named));
+  if (!rows.empty()) absl::StrAppend(out, ",\"limits\":[", rows, "]");
+}
+
+void DecodeLimits(const Json& record, std::vector<LimitSample>* limits) {
+  for (const Json& named : ListOf(record, "new_limits")) {
+    if (!named.is_object()) continue;
+    const LimitSample limit = DecodeLimit(named);
+    limits->push_back({.kind = limit.kind, .name = limit.name});  // "limit" is its number here
+  }
+  for (const Json& row : ListOf(record, "limits")) {
+    const Count i = CountAt(row, 0);
+    if (!i || *i >= limits->size()) continue;
+    (*limits)[*i].used = CountAt(row, 1).value_or(0);
+    (*limits)[*i].limit = CountAt(row, 2);
+    (*limits)[*i].failures = CountAt(row, 4);
+    (*limits)[*i].kills = CountAt(row, 5);
+  }
+}
+
+Json NamesOfLimitColumns() { return {"limit", "used", "limit_value", "ratio", "failures", "kills"}; }
 
 }  // namespace cowprof

@@ -6,6 +6,8 @@
 #define COWPROF_TIMELINE_JSON_LIMITS_H_
 
 #include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
 
 #include "model/facts/limit.h"
 
@@ -26,6 +28,15 @@ nlohmann::ordered_json EncodeMetLimit(const LimitSample& limit);
 // Decodes any of these, and an alert, which has the same keys among others. Never fails: a field that is missing or has
 // the wrong type keeps its default.
 LimitSample DecodeLimit(const nlohmann::ordered_json& json);
+
+// ---- Of a sample record ----
+
+// Appends `,"new_limits":[...],"limits":[...]` without what did not change since `written`, and brings that up to date.
+// A limit's name is written once, in the first sample that has it.
+void EncodeLimits(const std::vector<LimitSample>& limits, std::vector<LimitSample>* written, std::string* out);
+// The reverse: applies what changed to the limits of the sample before.
+void DecodeLimits(const nlohmann::ordered_json& record, std::vector<LimitSample>* limits);
+nlohmann::ordered_json NamesOfLimitColumns();  // for the header
 
 }  // namespace cowprof
 

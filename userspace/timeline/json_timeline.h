@@ -47,8 +47,6 @@ class RecordEncoder {
     CopySiteNumbers numbers;
     Losses losses;
   };
-  void EncodeProcesses(const Sample& sample, std::string* out);
-  void EncodeLimits(const Sample& sample, std::string* out);
 
   Written written_, pending_;
   Sample unwritten_;  // since the last Commit(), what is written only once: events, places, last rows of the ended
@@ -77,9 +75,6 @@ class RecordDecoder {
   const std::vector<Alert>& alerts() const { return alerts_; }  // the same
 
  private:
-  void DecodeProcesses(const nlohmann::ordered_json& record);
-  void DecodeLimits(const nlohmann::ordered_json& record);
-
   Sample sample_;
   std::vector<Event> events_;
   std::vector<Alert> raised_, alerts_;

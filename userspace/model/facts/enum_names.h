@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstddef>
+#include <optional>
 #include <string_view>
 
 #include "absl/strings/string_view.h"
@@ -51,13 +52,17 @@ constexpr const char* NameOf(Enum value) {
   return kNamesOf<Enum>[static_cast<size_t>(value)];
 }
 
-// Returns `otherwise` if no enumerator has this name: a later version may have written the recording.
+// nullopt: no enumerator has this name. A later version may have written the recording.
 template <NamedEnum Enum>
-Enum EnumNamed(absl::string_view name, Enum otherwise) {
+std::optional<Enum> EnumNamed(absl::string_view name) {
   for (const Enum value : kAll<Enum>) {
     if (name == NameOf(value)) return value;
   }
-  return otherwise;
+  return std::nullopt;
+}
+template <NamedEnum Enum>
+Enum EnumNamed(absl::string_view name, Enum otherwise) {
+  return EnumNamed<Enum>(name).value_or(otherwise);
 }
 
 }  // namespace cowprof
