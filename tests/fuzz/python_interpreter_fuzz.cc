@@ -43,7 +43,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static_cast<void>(CollectorOn(*read, memory));
   static_cast<void>(HeadLayoutOf(*read));
   ReadThreads(*read, memory, &input);
-  if (const std::optional<DutyFrame> duty = FindDuty(*read, memory)) {
+  if (const std::optional<DutyFrame> duty = FindWork(*read, memory).duty) {
     static_cast<void>(PersistentWorkers(*read, memory, duty->frame));
     static_cast<void>(ReadLoader(*read, memory, duty->frame));
   }

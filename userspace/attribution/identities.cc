@@ -97,7 +97,7 @@ void Identities::LookAt(const Member& member, const State* parent, absl::Duratio
 
 void Identities::LookAtFrames(const Member& member, const State* parent, absl::Duration now, Sample* sample) {
   State& state = states_.at(member.serial);
-  std::optional<DutyFrame> duty = FindDuty(member.program->interpreter(), member.program->MemoryOf(member.id.pid));
+  std::optional<DutyFrame> duty = FindWork(member.program->interpreter(), member.program->MemoryOf(member.id.pid)).duty;
   if (!duty) return;
   // The frame of the parent, which was working when it forked this process.
   const bool inherited = parent != nullptr && parent->image == state.image && parent->duty &&

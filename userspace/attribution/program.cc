@@ -8,8 +8,8 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "attribution/malloc_lists.h"
+#include "python/duty.h"
 #include "python/environ.h"
-#include "python/framework.h"
 
 namespace cowprof {
 namespace {
@@ -168,7 +168,7 @@ uint64_t Program::EnvironAddress() {
 std::optional<Framework> Program::FrameworkOf(pid_t pid) const {
   if (python_ == Python::kNone) return Framework::kNative;
   if (python_ != Python::kReadable || !interpreter_.ready) return std::nullopt;
-  return cowprof::FrameworkOf(interpreter_, memory_.Of(pid));
+  return FindWork(interpreter_, memory_.Of(pid)).framework;
 }
 
 std::optional<HeadLayout> Program::Heads() const {

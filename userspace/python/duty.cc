@@ -14,21 +14,25 @@ constexpr size_t kMostThreads = 8;
 constexpr uint64_t kMostLocals = 256, kMostWorkers = 65536;
 
 struct KnownFunction {
-  absl::string_view function, file;  // the end of its path
-  Duty duty;
+  absl::string_view function, file;  // CodeLocation's, and the end of its path
+  Duty duty;                         // kUnknown: says nothing of it
+  std::optional<Framework> framework;
 };
-constexpr KnownFunction kDuties[] = {
-    {"_worker_loop", "torch/utils/data/_utils/worker.py", Duty::kLoader},  // since 1.0
-    {"worker", "/multiprocessing/pool.py", Duty::kPool},
-    {"_process_worker", "/concurrent/futures/process.py", Duty::kPool},
-    {"_process_worker", "/loky/process_executor.py", Duty::kPool},
-    {"_wrap", "/torch/multiprocessing/spawn.py", Duty::kTrainer},
-    {"main", "/multiprocessing/forkserver.py", Duty::kForkserver},
-    {"main", "/multiprocessing/resource_tracker.py", Duty::kTracker},
-    {"main", "/multiprocessing/semaphore_tracker.py", Duty::kTracker},  // up to 3.7
-    {"main", "/loky/backend/resource_tracker.py", Duty::kTracker},
-    {"BaseManager._run_server", "/multiprocessing/managers.py", Duty::kManager},
-    {"_run_server", "/multiprocessing/managers.py", Duty::kManager},  // co_name, up to 3.10
+constexpr KnownFunction kFunctions[] = {
+    {"_worker_loop", "torch/utils/data/_utils/worker.py", Duty::kLoader, Framework::kDataLoader},  // since 1.0
+    {"worker", "/multiprocessing/pool.py", Duty::kPool, Framework::kPool},
+    {"_process_worker", "/concurrent/futures/process.py", Duty::kPool, Framework::kExecutor},
+    {"_process_worker", "/loky/process_executor.py", Duty::kPool, Framework::kJoblib},
+    {"Arbiter.run", "/gunicorn/arbiter.py", Duty::kUnknown, Framework::kGunicorn},
+    {"run", "/gunicorn/arbiter.py", Duty::kUnknown, Framework::kGunicorn},  // co_name, up to 3.10
+    {"worker", "/celery/bin/worker.py", Duty::kUnknown, Framework::kCelery},
+    {"_wrap", "/torch/multiprocessing/spawn.py", Duty::kTrainer, {}},
+    {"main", "/multiprocessing/forkserver.py", Duty::kForkserver, {}},
+    {"main", "/multiprocessing/resource_tracker.py", Duty::kTracker, {}},
+    {"main", "/multiprocessing/semaphore_tracker.py", Duty::kTracker, {}},  // up to 3.7
+    {"main", "/loky/backend/resource_tracker.py", Duty::kTracker, {}},
+    {"BaseManager._run_server", "/multiprocessing/managers.py", Duty::kManager, {}},
+    {"_run_server", "/multiprocessing/managers.py", Duty::kManager, {}},  // co_name, up to 3.10
 };
 
 struct KnownStart {
@@ -84,27 +88,29 @@ Count LocalInt(const Interpreter& interpreter, const MemoryReader& memory, const
 }
 
 // What one thread says, innermost frame first.
-std::optional<DutyFrame> DutyOfThread(const Interpreter& interpreter, const MemoryReader& memory, uint64_t thread) {
-  CodeReader codes(interpreter, memory);
+Work WorkOfThread(const Interpreter& interpreter, const MemoryReader& memory, uint64_t thread, CodeReader* codes) {
+  Work work;
   DutyFrame duty;
   bool within = true;  // of the process's own work
   for (const RawFrame& frame : WalkFrames(interpreter, memory, thread)) {
-    const std::optional<CodeLocation> code = codes.Resolve(frame.code, frame.instruction);
+    const std::optional<CodeLocation> code = codes->Resolve(frame.code, frame.instruction);
     if (!code) continue;
     if (const KnownStart* start = Match(*code, std::begin(kStarts), std::end(kStarts))) {
       if (duty.found.start == StartMethod::kUnknown) duty.found.start = start->start;
       within = false;
     }
-    const KnownFunction* known = within ? Match(*code, std::begin(kDuties), std::end(kDuties)) : nullptr;
-    if (known != nullptr && duty.found.duty == Duty::kUnknown) {
-      duty.found.duty = known->duty;
-      duty.frame = frame;
+    if (const KnownFunction* known = Match(*code, std::begin(kFunctions), std::end(kFunctions))) {
+      if (!work.framework) work.framework = known->framework;
+      if (within && duty.found.duty == Duty::kUnknown && known->duty != Duty::kUnknown) {
+        duty.found.duty = known->duty;
+        duty.frame = frame;
+      }
     }
     within &= !IsBootstrap(*code);
   }
-  if (duty.found == DutyFound{}) return std::nullopt;
   if (duty.found.duty == Duty::kTrainer) duty.found.number = LocalInt(interpreter, memory, duty.frame, "i");
-  return duty;
+  if (!(duty.found == DutyFound{})) work.duty = duty;
+  return work;
 }
 
 }  // namespace
@@ -122,15 +128,18 @@ uint64_t FindLocal(const PythonLayout& layout, const MemoryReader& memory, const
   return 0;
 }
 
-std::optional<DutyFrame> FindDuty(const Interpreter& interpreter, const MemoryReader& memory) {
-  if (!interpreter.layout.usable || interpreter.free_threaded) return std::nullopt;
+Work FindWork(const Interpreter& interpreter, const MemoryReader& memory) {
+  Work work;
+  if (!interpreter.layout.usable || interpreter.free_threaded) return work;
+  CodeReader codes(interpreter, memory);
   const std::vector<ThreadState> threads = ListThreads(interpreter, memory);
   // The main thread is last; a queue's feeder thread may come before it.
-  for (size_t i = 0; i < std::min(threads.size(), kMostThreads); ++i) {
-    std::optional<DutyFrame> duty = DutyOfThread(interpreter, memory, threads[threads.size() - 1 - i].address);
-    if (duty) return duty;
+  for (size_t i = 0; i < std::min(threads.size(), kMostThreads) && !(work.duty && work.framework); ++i) {
+    const Work found = WorkOfThread(interpreter, memory, threads[threads.size() - 1 - i].address, &codes);
+    if (!work.duty) work.duty = found.duty;
+    if (!work.framework) work.framework = found.framework;
   }
-  return std::nullopt;
+  return work;
 }
 
 std::optional<bool> PersistentWorkers(const Interpreter& interpreter, const MemoryReader& memory,

@@ -1,6 +1,6 @@
-// What a Python process is for, and how it was started, by the functions that its main thread is in: the loop of a
-// worker of PyTorch's DataLoader with its arguments, of a pool, of a forkserver, of a tracker. Trusts nothing that it
-// reads.
+// What a Python process is for, how it was started, and which framework it runs under, by the functions that its main
+// thread is in: the loop of a worker of PyTorch's DataLoader with its arguments, of a pool, of a forkserver, of a
+// tracker. Trusts nothing that it reads.
 #ifndef COWPROF_PYTHON_DUTY_H_
 #define COWPROF_PYTHON_DUTY_H_
 
@@ -9,6 +9,7 @@
 
 #include "absl/strings/string_view.h"
 #include "model/facts/event.h"
+#include "model/facts/framework.h"
 #include "model/facts/identity.h"
 #include "python/frames.h"
 #include "python/interpreter.h"
@@ -22,9 +23,15 @@ struct DutyFrame {
   RawFrame frame;  // frame.frame is 0 where only the start method is known
 };
 
-// nullopt: no such function is running, or its frames can't be read. A process that was forked without a bootstrap has
-// its parent's frames below its own, and so its parent's duty: compare the addresses of the two frames.
-std::optional<DutyFrame> FindDuty(const Interpreter& interpreter, const MemoryReader& memory);
+// nullopt: no such function is running, or its frames can't be read.
+struct Work {
+  // A process that was forked without a bootstrap has its parent's frames below its own, and so its parent's duty:
+  // compare the addresses of the two frames.
+  std::optional<DutyFrame> duty;
+  // The innermost on the stack, whoever called it: a worker of a pool within a server is the pool's.
+  std::optional<Framework> framework;
+};
+Work FindWork(const Interpreter& interpreter, const MemoryReader& memory);
 
 // ---- Of a worker of a DataLoader: locals of its loop ----
 

@@ -1,4 +1,4 @@
-// duty.cc on the frames of workers, forkservers and trackers, on look-alikes, and on unreadable memory.
+// duty.cc on the frames of workers, forkservers, trackers and frameworks, on look-alikes, and on unreadable memory.
 #include "python/duty.h"
 
 #include <catch2/catch.hpp>
@@ -22,23 +22,32 @@ std::string Lib(const std::string& file) { return kLib + file; }
 // The main thread of a process, with a stack of calls, outermost first.
 class Stack : public PythonMemory {
  public:
-  explicit Stack(std::vector<Call> calls) : depth_(calls.size()) {
+  explicit Stack(std::vector<Call> calls) {
     Add(kInterpreter, std::string(1024, '\0'));
-    Add(kThread, std::string(256, '\0'));
     interpreter_.main_interpreter = kInterpreter;
-    Word(kInterpreter + layout().interpreter.threads_head, kThread);
-    Word(kThread + layout().thread.interpreter, kInterpreter);
-    Word(kThread + layout().thread.frame, kCframe);
-    Word(kCframe + layout().thread.frame_hop, FrameAt(0));
     AddType(kBoolType, kTypeType, "bool", kStaticFlags);
     AddType(kIntType, kTypeType, "int", kStaticFlags);
-    for (size_t i = 0; i < depth_; ++i) {
-      const Call& call = calls[depth_ - 1 - i];
+    AddThread(calls);
+  }
+  // One that was started later. Its frames are numbered after those of the others.
+  void AddThread(const std::vector<Call>& calls) {
+    const uint64_t thread = kThread + 0x200 * threads_, cframe = kCframe + 0x200 * threads_;
+    Add(thread, std::string(256, '\0'));
+    Word(thread + layout().thread.next, threads_ == 0 ? 0 : thread - 0x200);  // the newest is first
+    Word(kInterpreter + layout().interpreter.threads_head, thread);
+    Word(thread + layout().thread.interpreter, kInterpreter);
+    Word(thread + layout().thread.frame, cframe);
+    Word(cframe + layout().thread.frame_hop, calls.empty() ? 0 : FrameAt(depth_));
+    const size_t end = depth_ + calls.size();
+    for (size_t i = depth_; i < end; ++i) {
+      const Call& call = calls[end - 1 - i];
       AddCode(CodeAt(i), call.function, call.file);
       Add(FrameAt(i), std::string(1024, '\0'));
       Word(FrameAt(i) + layout().frame.code, CodeAt(i));
-      Word(FrameAt(i) + layout().frame.previous, i + 1 < depth_ ? FrameAt(i + 1) : 0);
+      Word(FrameAt(i) + layout().frame.previous, i + 1 < end ? FrameAt(i + 1) : 0);
     }
+    depth_ = end;
+    ++threads_;
   }
   // By its distance from the innermost.
   static uint64_t FrameAt(size_t i) { return kFrames + 0x1000 * i; }
@@ -64,9 +73,10 @@ class Stack : public PythonMemory {
     }
   }
   std::optional<DutyFound> Duty() const {
-    const std::optional<DutyFrame> found = FindDuty(interpreter_, *this);
+    const std::optional<DutyFrame> found = FindWork(interpreter_, *this).duty;
     return found ? std::optional(found->found) : std::nullopt;
   }
+  std::optional<Framework> RunsUnder() const { return FindWork(interpreter_, *this).framework; }
 
  private:
   void AddCode(uint64_t address, const std::string& name, const std::string& file) {
@@ -82,7 +92,7 @@ class Stack : public PythonMemory {
     Word(address + layout().code.line_table, address + 0x4000);
   }
 
-  size_t depth_;
+  size_t depth_ = 0, threads_ = 0;
 };
 
 // A DataLoader's worker in a function that its loop called.
@@ -103,7 +113,7 @@ class Worker : public Stack {
     for (uint64_t i = 0; i < 3; ++i) AddInt(kInts + 0x100 * i, kIntType, 1 + 3 * i);
   }
   std::optional<bool> Ask() const {
-    const std::optional<DutyFrame> found = FindDuty(interpreter_, *this);
+    const std::optional<DutyFrame> found = FindWork(interpreter_, *this).duty;
     return found ? PersistentWorkers(interpreter_, *this, found->frame) : std::nullopt;
   }
   std::optional<LoaderWorker> Loader() const { return ReadLoader(interpreter_, *this, Raw(1)); }
@@ -218,6 +228,79 @@ TEST_CASE("the process that torch.multiprocessing.spawn started, and its number"
   stack.AddInt(kInts, kIntType, 3);
   stack.SetLocals(0, {{"fn", 0}, {"i", kInts}});
   CHECK(stack.Duty() == DutyFound{.start = StartMethod::kUnknown, .duty = Duty::kTrainer, .number = 3u});
+}
+
+TEST_CASE("a thread that was started later is asked for what the main thread does not say") {
+  const Call bootstrap = {"BaseProcess._bootstrap", Lib("process.py")}, pool = {"worker", Lib("pool.py")},
+             serve = {"main", Lib("forkserver.py")};
+  Stack quiet({bootstrap, {"f", "f.py"}});
+  quiet.AddThread({pool});
+  CHECK(quiet.Duty() == Found(Duty::kPool));
+  CHECK(quiet.RunsUnder() == Framework::kPool);
+  Stack busy({serve});
+  busy.AddThread({pool});
+  CHECK(busy.Duty() == Found(Duty::kForkserver));
+  CHECK(busy.RunsUnder() == Framework::kPool);
+  Stack celery({{"worker", "/x/celery/bin/worker.py"}});
+  celery.AddThread({pool});
+  CHECK(celery.Duty() == Found(Duty::kPool));
+  CHECK(celery.RunsUnder() == Framework::kCelery);
+}
+
+TEST_CASE("framework: the innermost one on the stack") {
+  const std::string packages = "/venv/lib/python3.11/site-packages";
+  const Call gunicorn = {"Arbiter.run", packages + "/gunicorn/arbiter.py"}, pool = {"worker", Lib("pool.py")};
+  CHECK(Stack({pool, {"get", Lib("queues.py")}}).RunsUnder() == Framework::kPool);
+  CHECK(Stack({{"_process_worker", "/usr/lib/python3.11/concurrent/futures/process.py"}}).RunsUnder() ==
+        Framework::kExecutor);
+  CHECK(Stack({{"_process_worker", packages + "/joblib/externals/loky/process_executor.py"}}).RunsUnder() ==
+        Framework::kJoblib);
+  CHECK(Stack({{"_worker_loop", packages + "/torch/utils/data/_utils/worker.py"}}).RunsUnder() ==
+        Framework::kDataLoader);
+  CHECK(Stack({{"worker", packages + "/celery/bin/worker.py"}}).RunsUnder() == Framework::kCelery);
+  CHECK(Stack({gunicorn, {"SyncWorker.accept", packages + "/gunicorn/workers/sync.py"}}).RunsUnder() ==
+        Framework::kGunicorn);
+  CHECK(Stack({{"run", packages + "/gunicorn/arbiter.py"}}).RunsUnder() == Framework::kGunicorn);  // 3.10
+  CHECK(Stack({gunicorn, pool}).RunsUnder() == Framework::kPool);
+}
+
+TEST_CASE("framework: also outside of the bootstrap, where the duty is another process's") {
+  const Call bootstrap = {"BaseProcess._bootstrap", Lib("process.py")};
+  for (const Call& outside : {Call{"Arbiter.run", "/x/gunicorn/arbiter.py"}, Call{"_worker_loop", kTorch}}) {
+    const Stack stack({outside, bootstrap, {"f", "f.py"}});
+    CHECK(stack.RunsUnder().has_value());
+    CHECK_FALSE(stack.Duty().has_value());
+  }
+  const Stack worker({{"Arbiter.run", "/x/gunicorn/arbiter.py"}, bootstrap, {"worker", Lib("pool.py")}});
+  CHECK(worker.RunsUnder() == Framework::kPool);
+  CHECK(worker.Duty() == Found(Duty::kPool));
+  // A framework without a duty is not the frame of one.
+  const Stack spawned({{"spawn_main", Lib("spawn.py")}, {"worker", "/x/celery/bin/worker.py"}});
+  const std::optional<DutyFrame> start = FindWork(spawned.interpreter_, spawned).duty;
+  REQUIRE(start.has_value());
+  CHECK(start->found == Found(Duty::kUnknown, StartMethod::kSpawn));
+  CHECK(start->frame.frame == 0);
+}
+
+TEST_CASE("framework: look-alikes are not taken for one") {
+  CHECK_FALSE(Stack({}).RunsUnder().has_value());
+  CHECK_FALSE(Stack({{"worker", "/home/me/pool.py"}}).RunsUnder().has_value());
+  CHECK_FALSE(Stack({{"Arbiter.run", "/home/me/my_gunicorn/arbiter.py"}}).RunsUnder().has_value());
+  CHECK_FALSE(Stack({{"run", "/home/me/my_gunicorn/arbiter.py"}}).RunsUnder().has_value());
+  // A function that uses a pool does not run under it.
+  CHECK_FALSE(Stack({{"Pool.map", Lib("pool.py")}}).RunsUnder().has_value());
+  CHECK_FALSE(Stack({{"worker", ""}}).RunsUnder().has_value());
+  CHECK_FALSE(Stack({{"main", Lib("forkserver.py")}}).RunsUnder().has_value());
+}
+
+TEST_CASE("framework: unreadable memory is unknown") {
+  Stack stack({{"worker", Lib("pool.py")}});
+  CHECK(stack.RunsUnder() == Framework::kPool);
+  stack.Word(Stack::CodeAt(0) + stack.layout().code.filename, 0x7000'0000'0000);
+  CHECK_FALSE(stack.RunsUnder().has_value());
+  Stack unknown({{"worker", Lib("pool.py")}});
+  unknown.interpreter_.layout.usable = false;
+  CHECK_FALSE(unknown.RunsUnder().has_value());
 }
 
 }  // namespace cowprof
