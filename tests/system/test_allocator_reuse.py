@@ -59,7 +59,7 @@ def test_memory_that_the_parent_had_freed_is_not_data(version, tmp_path):
 
 @pytest.mark.parametrize("mode, freed", [("read-file", True), ("write", False), ("late", False), ("worker-frees", False)])
 def test_only_what_was_free_at_the_fork_counts(mode, freed, tmp_path):
-    """read(2) into such memory is no write of inherited data either; blocks that were in use at the fork are."""
+    """read(2) into memory that was free at the fork does not count as writing inherited data; writing to blocks that were in use does."""
     python = planted.interpreters()[planted.DEBIAN]
     said, report, worker = record([python, str(WORKLOAD), mode], tmp_path)
     judge(report, worker, said["pages"], freed)

@@ -167,7 +167,7 @@ TEST_CASE("torch worker: its number, the number of workers, the batch") {
   CHECK(worker.Loader() == LoaderWorker{.worker_id = 1, .num_workers = 4, .batch = {}});
 }
 
-TEST_CASE("torch worker: numbers that can't be are none") {
+TEST_CASE("torch worker: impossible numbers are ignored") {
   Worker worker(kTrue);
   worker.AddInt(kInts, kIntType, 4);  // worker 4 of 4
   CHECK_FALSE(worker.Loader().has_value());

@@ -1,4 +1,4 @@
-// environment.cc on what launchers set, on numbers that are none, and on secrets.
+// environment.cc on what launchers set, on text that is not a number, and on secrets.
 #include "source/environment.h"
 
 #include <catch2/catch.hpp>
@@ -30,7 +30,7 @@ TEST_CASE("environment: the numbers of one launcher, the job of the scheduler") 
   CHECK(Facts({"RANK=x", "LOCAL_RANK=1", "SLURM_PROCID=2"}) == RankFacts{RankSource::kSlurm, 2u, {}, {}, ""});
 }
 
-TEST_CASE("environment: what is no rank") {
+TEST_CASE("environment: what does not name a rank") {
   for (const std::string rank :
        {"", "gold", "-1", "+1", " 1", "1 ", "1e3", "0x1", "1000000", "99999999999999999999999"})
     CHECK(Facts({"RANK=" + rank}) == RankFacts{});

@@ -300,7 +300,7 @@ TEST_CASE("shared memory is read through the process's own root") {
     CHECK(rows[0].limit == expected.f_blocks * expected.f_frsize);
     CHECK(rows[0].used <= rows[0].limit);
   }
-  SECTION("a folder of a disk is no limit of memory") {
+  SECTION("a folder on a disk does not limit memory") {
     struct statfs filesystem;
     const std::string folder = host.tree.root() + kShmOfProcess;
     std::filesystem::create_directories(folder);

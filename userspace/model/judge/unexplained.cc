@@ -18,7 +18,7 @@ const char* WordsOf(Cause cause) {
       "pymalloc's bookkeeping",
       "self-specialising bytecode",
       "cached hashes",
-      "writes that are no reference count",
+      "writes other than reference counts",
       "released objects",
       "writes by the kernel",
       "for unknown causes",

@@ -31,7 +31,7 @@ TEST_CASE("a ramp has its slope, from the third point on and however long it las
   }
 }
 
-TEST_CASE("two points are no slope, and a few only where they rise by much") {
+TEST_CASE("two points give no slope, and a few only where they rise by much") {
   CHECK(SlopeOf(Made(2, [](double t) { return 1000 * t; }), kFloor).best == 0);
   CHECK(SlopeOf(Made(3, [](double t) { return 9 * t; }), kFloor).best == 0);
   CHECK(SlopeOf(Made(3, [](double t) { return 11 * t; }), kFloor).best == Approx(11));

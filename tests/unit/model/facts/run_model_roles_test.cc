@@ -179,7 +179,7 @@ TEST_CASE("a program that ended before it could be looked at") {
 }
 
 TEST_CASE("ranks are the outermost programs with their rank") {
-  // A shell starts two trainers, each forks workers; one of these sets a variable of its own that is no rank.
+  // A shell starts two trainers, each forks workers; one of these sets a variable of its own that does not give a rank.
   CHECK(RolesOf({TargetOf(kBash), ForkOf(1, 0, "bash"), ExecOf(1, kPython), RankIs(1, 0), ForkOf(2, 0, "bash"),
                  ExecOf(2, kPython), RankIs(2, 1), ForkOf(3, 1, kTrain), RankIs(3, 0), ForkOf(4, 2, kTrain)}) ==
         Roles{"parent", "rank", "rank", "worker", "worker"});
@@ -194,7 +194,7 @@ TEST_CASE("ranks are the outermost programs with their rank") {
         Roles{"parent", "rank", "worker"});
 }
 
-TEST_CASE("who inherits a rank is no rank") {
+TEST_CASE("a process that inherits the variables of a rank is not one") {
   // The target is a rank itself: its workers, and programs that it runs, have its rank.
   CHECK(RolesOf({TargetOf(kPython), RankIs(0, 1), ForkOf(1, 0, kTrain), RankIs(1, 1), ForkOf(2, 0, kTrain),
                  ExecOf(2, "/usr/bin/nvidia-smi"), RankIs(2, 1)}) == Roles{"parent", "worker", "other"});

@@ -128,7 +128,7 @@ TEST_CASE("memory: a leak in the trainer is not one in its workers") {
   CHECK(IdsOf(Recorded({{}}, {.new_mib = Line(0, 30)})) == Ids{"clean"});
 }
 
-TEST_CASE("memory: what was cut off within its start-up is no leak") {
+TEST_CASE("memory: what was cut off within its start-up is not called a leak") {
   // As a torch worker that is killed while it starts: 40 MiB in less than 2 s, and no end of it in sight.
   const auto of = [](absl::Duration step) {
     Run run;

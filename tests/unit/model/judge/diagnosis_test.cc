@@ -232,7 +232,7 @@ TEST_CASE("diagnosis: without workers") {
   CHECK(absl::StrContains(HeadlineOf(runs_another), "the target itself copied 195.3 MiB"));
 }
 
-TEST_CASE("diagnosis: a target that is no Python is called what it is, with the Python below it") {
+TEST_CASE("diagnosis: a target that is not Python is called what it is, with the Python below it") {
   Run run = With({}, {{}, {}, {}});
   for (ProcessModel& process : run.model.processes) process.role = process.index == 0 ? Role::kParent : Role::kOther;
   ProcessModel& target = run.model.processes[0];

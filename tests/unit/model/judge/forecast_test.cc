@@ -190,7 +190,7 @@ Forecast Loading(absl::Duration age, bool worker, int ticks) {
 
 }  // namespace
 
-TEST_CASE("what a program takes by starting is no trend; what it takes later, or beside workers, is") {
+TEST_CASE("what a program takes by starting makes no trend; what it takes later, or beside workers, is") {
   for (const int seconds : {3, 5, 10, 20, 50}) {
     const Forecast forecast = Loading(absl::ZeroDuration(), false, seconds);
     INFO(forecast.sentence);
