@@ -10,14 +10,18 @@ mkdir -p "$out"
 if [ "$(id -u)" -eq 0 ]; then
   /usr/bin/python3 ../tests/system/dataloader.py --items 100000 --epochs 2 --seconds 12 >"$out/training.log" 2>&1 &
   trainer=$!
-  "$cowprof" --attach $trainer --quiet --interval 200ms --output "$out/timeline.json"
+  rm -f "$out/alerts"
+  printf '#!/bin/sh\ncat >>"%s/alerts"\n' "$(realpath "$out")" >"$out/hook"
+  chmod 755 "$out/hook"
+  "$cowprof" --attach $trainer --quiet --interval 200ms --alert-at 1% --on-alert "$(realpath "$out")/hook" --output "$out/timeline.json"
   "$cowprof" view "$out/timeline.json" -o "$out/timeline.html" >/dev/null
   "$cowprof" report "$out/timeline.json" --json >"$out/report.json"
+  "$cowprof" report "$out/timeline.json" >"$out/report.txt"
   names=../tests/system/workloads/hostile_names.py
   /usr/bin/python3 $names --list >"$out/hostile.names"
   "$cowprof" --quiet --every-copy --output "$out/hostile.json" -- /usr/bin/python3 $names '<script>globalThis.pwned=1</script>' </dev/null >/dev/null
   "$cowprof" view "$out/hostile.json" -o "$out/hostile.html" >/dev/null
   export COWPROF_HOSTILE_PAGE=$out/hostile.html COWPROF_HOSTILE_NAMES=$out/hostile.names
-  export COWPROF_PAGE=$out/timeline.html COWPROF_REPORT=$out/report.json
+  export COWPROF_PAGE=$out/timeline.html COWPROF_REPORT=$out/report.json COWPROF_TEXT=$out/report.txt COWPROF_ALERTS=$out/alerts
 fi
 npm --silent test

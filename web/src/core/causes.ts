@@ -14,12 +14,20 @@ interface Cause {
 // In the order of the bars' segments, so that bars can be compared.
 const kCauses: Cause[] = [
   { key: "refcount", name: "Reference counts", words: "using a Python object, even only reading it, writes the counter inside it" },
-  { key: "native_refcount", name: "C++ counts", words: "using a C++ object such as a torch tensor, even only reading it, writes the counter inside it" },
+  {
+    key: "native_refcount",
+    name: "C++ counts",
+    words: "using a C++ object such as a torch tensor, even only reading it, writes the counter inside it",
+  },
   { key: "gc_header", name: "Garbage collector", words: "each collection writes a mark in front of every object it visits" },
   { key: "data", name: "Data", words: "the program wrote data into memory that it inherited" },
   { key: "free", name: "Freed objects", words: "objects created before the fork were freed" },
   { key: "allocator", name: "Allocator", words: "new objects were placed in gaps between inherited ones" },
-  { key: "malloc_reuse", name: "Freed memory reused", words: "a worker allocated memory that its parent had freed before the fork: nobody wrote inherited data" },
+  {
+    key: "malloc_reuse",
+    name: "Freed memory reused",
+    words: "a worker allocated memory that its parent had freed before the fork: nobody wrote inherited data",
+  },
   { key: "bytecode", name: "Bytecode", words: "functions rewrite their own instructions as they warm up" },
   { key: "hash", name: "Cached hashes", words: "a string stores its hash inside itself once it is needed" },
   { key: "kernel", name: "Kernel", words: "a system call such as read() wrote into inherited memory" },

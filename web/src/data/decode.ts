@@ -124,7 +124,19 @@ export interface Page {
   pages: PageRuns;
 }
 
-export const kCauseOrder = ["refcount", "gc_header", "allocator", "bytecode", "hash", "data", "free", "kernel", "unknown", "native_refcount", "malloc_reuse"];
+export const kCauseOrder = [
+  "refcount",
+  "gc_header",
+  "allocator",
+  "bytecode",
+  "hash",
+  "data",
+  "free",
+  "kernel",
+  "unknown",
+  "native_refcount",
+  "malloc_reuse",
+];
 const kSchema = "cowprof.page/2";
 const kDamaged =
   "The recording in this page can't be read: the file is damaged or cut off. Make it again with: cowprof view TIMELINE -o page.html";
