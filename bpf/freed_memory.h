@@ -1,12 +1,14 @@
-// Which memory of a process was free at its fork, by glibc's malloc: walks the lists of free chunks
-// in the parent, inside fork(), and notes the pages that lie wholly in one, and the words of pages
-// that do in part. A first write there overwrites nothing that anybody needs. glibc's fork() holds the locks of all arenas
-// meanwhile, so the lists are consistent; each chunk is checked all the same.
+// Which memory of a process was free at its fork, by glibc's malloc: walks the lists of free
+// chunks in the parent, inside fork(), and notes the pages that lie wholly in one, and the words
+// of pages that do in part. A first write there overwrites nothing that anybody needs. glibc's
+// fork() holds the locks of all arenas meanwhile, so the lists are consistent; each chunk is
+// checked all the same.
 //
 // malloc/malloc.c, the same from glibc 2.26 to 2.43: a chunk begins with the size of the chunk
-// before it, if that is free, and its own size, whose lowest bit says that the one before is in use.
-// A free chunk goes on with the links of its list. struct malloc_state has `top`, `last_remainder`,
-// the heads of 127 lists (as the links of chunks that begin 16 bytes earlier), 16 bytes, and `next`.
+// before it, if that is free, and its own size, whose lowest bit says that the one before is in
+// use. A free chunk goes on with the links of its list. struct malloc_state has `top`,
+// `last_remainder`, the heads of 127 lists (as the links of chunks that begin 16 bytes earlier),
+// 16 bytes, and `next`.
 #ifndef COWPROF_BPF_FREED_MEMORY_H_
 #define COWPROF_BPF_FREED_MEMORY_H_
 

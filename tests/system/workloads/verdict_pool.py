@@ -68,13 +68,19 @@ def nothing(_):
     time.sleep(0.1)
 
 
+def in_pool(task, inputs):
+    """A multiprocessing.Pool runs the task on each input. Its workers live until the harness has looked at them: it
+    says so by a line on stdin."""
+    with multiprocessing.Pool(WORKERS) as pool:
+        pool.map(task, inputs, chunksize=1)
+        done()
+
+
 @kind
 def pool_arguments():
     items = texts()
     ready()
-    with multiprocessing.Pool(WORKERS) as pool:
-        pool.map(keep, [items] * WORKERS, chunksize=1)
-        done()
+    in_pool(keep, [items] * WORKERS)
 
 
 @kind
@@ -92,9 +98,7 @@ def pool_indices():
     global DATA
     DATA = texts()
     ready()
-    with multiprocessing.Pool(WORKERS) as pool:
-        pool.map(read, range(WORKERS), chunksize=1)
-        done()
+    in_pool(read, range(WORKERS))
 
 
 @kind
@@ -103,17 +107,13 @@ def pool_array():
     import numpy
     DATA = numpy.ones(20_000_000, numpy.float32)
     ready()
-    with multiprocessing.Pool(WORKERS) as pool:
-        pool.map(add, range(WORKERS), chunksize=1)
-        done()
+    in_pool(add, range(WORKERS))
 
 
 @kind
 def pool_nothing():
     ready()
-    with multiprocessing.Pool(WORKERS) as pool:
-        pool.map(nothing, range(20), chunksize=1)
-        done()
+    in_pool(nothing, range(20))
 
 
 @kind

@@ -13,6 +13,24 @@
 #include "model/saturating.h"
 
 namespace cowprof {
+namespace {
+
+// Of the bytes that living workers had copied at their peak, those by these causes; at most all.
+uint64_t PartOfCopied(const WorkersPeak& peak, std::initializer_list<Cause> some) {
+  const double share = static_cast<double>(CopiesBy(some, peak.copies)) / std::max<uint64_t>(Sum(peak.copies), 1);
+  return std::min(SaturatingCast(share * peak.copied_bytes), peak.copied_bytes);
+}
+
+// "2 ranks of 2 workers each", "2 ranks of up to 3 workers each, 8 started in all"
+std::string RanksText(const Slots& slots, uint64_t started) {
+  const bool all_alike = slots.least_of_rank == slots.most_of_rank;
+  const bool renewed = started > slots.ranks * slots.most_of_rank;
+  return absl::StrCat(Plural(slots.ranks, "rank"), " of ", all_alike ? "" : "up to ",
+                      Plural(slots.most_of_rank, "worker"), slots.ranks > 1 ? " each" : "",
+                      renewed ? absl::StrCat(", ", started, " started in all") : "");
+}
+
+}  // namespace
 
 std::string Percent(double share) { return absl::StrFormat("%.0f %%", 100 * share); }
 
@@ -26,24 +44,6 @@ uint64_t CopiesBy(std::initializer_list<Cause> causes, const CauseCounts& counts
   return copies;
 }
 
-// Of the bytes that living workers had copied at their peak, those by these causes; at most all.
-static uint64_t PartOfCopied(const WorkersPeak& peak, std::initializer_list<Cause> some) {
-  const double share = static_cast<double>(CopiesBy(some, peak.copies)) / std::max<uint64_t>(Sum(peak.copies), 1);
-  return std::min(SaturatingCast(share * peak.copied_bytes), peak.copied_bytes);
-}
-
-namespace {
-
-// "2 ranks of 2 workers each", "2 ranks of up to 3 workers each, 8 started in all"
-std::string RanksText(const Slots& slots, uint64_t started) {
-  const bool all_alike = slots.least_of_rank == slots.most_of_rank;
-  const bool renewed = started > slots.ranks * slots.most_of_rank;
-  return absl::StrCat(Plural(slots.ranks, "rank"), " of ", all_alike ? "" : "up to ",
-                      Plural(slots.most_of_rank, "worker"), slots.ranks > 1 ? " each" : "",
-                      renewed ? absl::StrCat(", ", started, " started in all") : "");
-}
-
-}  // namespace
 uint64_t Facts::AtPeak(std::initializer_list<Cause> some) const { return PartOfCopied(model.workers_peak, some); }
 
 std::string Facts::Workers() const {

@@ -18,12 +18,16 @@ bool IsOneOf(absl::string_view name, std::initializer_list<absl::string_view> na
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+// co_name; since 3.11 the frame has the class as well.
+absl::string_view NameWithoutClass(const Frame& frame) {
+  const absl::string_view function = frame.function;
+  return function.substr(function.rfind('.') + 1);
+}
+
 // Lib/multiprocessing of 3.6 to 3.14, and billiard (Celery's fork of it); loky (joblib) reads its tasks from
 // multiprocessing's queues. nullopt: this frame does not decide.
 std::optional<GrowthKind> KindOf(const Frame& frame) {
-  const absl::string_view file = frame.file;
-  absl::string_view function = frame.function;  // since 3.11 with its class
-  function.remove_prefix(function.rfind('.') + 1);
+  const absl::string_view file = frame.file, function = NameWithoutClass(frame);
   if (absl::StartsWith(file, "<frozen importlib") || absl::StartsWith(file, "<frozen runpy") ||
       absl::EndsWith(file, "/runpy.py"))
     return GrowthKind::kImported;
@@ -71,8 +75,7 @@ std::optional<Unpickled> UnpickledIn(const RunModel& model, const ProcessModel& 
 bool IsPickling(const RunModel& model, const CopySite& copy_site) {
   return std::any_of(copy_site.frames.begin(), copy_site.frames.end(), [&](int number) {
     const Frame& frame = model.frames[number];
-    return absl::EndsWith(frame.file, "/reduction.py") &&
-           (frame.function.ends_with("dumps") || frame.function.ends_with("dump"));
+    return absl::EndsWith(frame.file, "/reduction.py") && IsOneOf(NameWithoutClass(frame), {"dump", "dumps"});
   });
 }
 

@@ -103,6 +103,23 @@ TEST_CASE("growth: the line of a rise, if what was touched there was kept") {
       !CulpritOf(spread.model, spread.model.processes[1], {.pages = 95, .begin = -absl::Seconds(1), .zero_fills = 99}));
 }
 
+TEST_CASE("growth: copies made by pickling have multiprocessing's or loky's dump on their stack") {
+  const auto is_pickling = [](const std::vector<Frame>& stack) {
+    RunModel model = {.frames = stack};
+    CopySite copy_site;
+    for (size_t i = 0; i < stack.size(); ++i) copy_site.frames.push_back(static_cast<int>(i));
+    return IsPickling(model, copy_site);
+  };
+  const std::string file = "/usr/lib/python3.11/multiprocessing/reduction.py";
+  CHECK(is_pickling({kWork, {file, "ForkingPickler.dumps", 51}}));
+  CHECK(is_pickling({{file, "dump", 60}, kWork}));
+  CHECK(is_pickling({{"/venv/joblib/externals/loky/backend/reduction.py", "dumps", 213}}));
+  CHECK_FALSE(is_pickling({}));
+  CHECK_FALSE(is_pickling({kWork}));
+  CHECK_FALSE(is_pickling({{file, "ForkingPickler.loads", 55}}));
+  CHECK_FALSE(is_pickling({{"/home/me/train.py", "dumps", 3}}));
+}
+
 TEST_CASE("growth: earlier reports are thinned out, and the last counts") {
   Run run = Grown({{kWork}}, {1});
   for (int i = 2; i <= 100; ++i) Append({.t = absl::Seconds(i), .growth = {{1, 0, static_cast<uint64_t>(i), 1}}}, &run);
