@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
+#include "model/base_name.h"
 
 namespace cowprof {
 namespace {
@@ -20,8 +21,6 @@ constexpr int kMostArenas = 1024;
 
 // The head of a list is used as a chunk, whose links are 16 bytes behind its address.
 constexpr uint64_t kLinksInChunk = 16;
-
-absl::string_view BaseName(absl::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 bool IsLibc(const Mapping& mapping) {
   const absl::string_view name = BaseName(mapping.name);

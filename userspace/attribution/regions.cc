@@ -11,6 +11,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "model/base_name.h"
 #include "python/objects.h"
 
 namespace cowprof {
@@ -31,8 +32,6 @@ bool IsFile(const Mapping& mapping) { return mapping.inode != 0 || absl::StartsW
 
 bool IsUnnamed(const Mapping& mapping) { return !IsFile(mapping) && mapping.name.empty(); }
 
-std::string BaseName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
-
 bool IsThreadStack(const Mapping& mapping, const Mapping& below) {
   return mapping.writable && BytesOf(below) > 0 && IsUnnamed(below) && !below.readable && !below.writable &&
          !below.executable && BytesOf(below) <= kMaxGuardBytes && BytesOf(mapping) >= kMinStackBytes &&
@@ -44,7 +43,7 @@ Region RegionOf(const Mapping& mapping, const Mapping& below, const absl::flat_h
   Region region = {.kind = RegionKind::kMmap, .name = mapping.name, .start = mapping.begin, .end = mapping.end};
   if (IsFile(mapping)) {
     region.kind = RegionKind::kFile;
-    region.name = BaseName(mapping.name);
+    region.name = std::string(BaseName(mapping.name));
   } else if (mapping.name == "[heap]") {
     region.kind = RegionKind::kHeap;
   } else if (absl::StartsWith(mapping.name, "[stack")) {  // up to Linux 4.4 also "[stack:TID]"

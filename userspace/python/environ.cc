@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
+#include "model/base_name.h"
 
 namespace cowprof {
 namespace {
@@ -13,7 +14,7 @@ constexpr size_t kMostVariables = 4096;
 constexpr size_t kPointersAtOnce = 64;
 
 bool IsCLibrary(absl::string_view path) {
-  const absl::string_view name = path.substr(path.rfind('/') + 1);
+  const absl::string_view name = BaseName(path);
   return absl::StartsWith(name, "libc.so") || absl::StartsWith(name, "libc-2.") || absl::StartsWith(name, "ld-musl");
 }
 

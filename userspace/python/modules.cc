@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
+#include "model/base_name.h"
 #include "python/interpreter.h"
 #include "source/elf_file.h"
 #include "source/native_symbols.h"
@@ -13,8 +14,6 @@ namespace cowprof {
 namespace {
 
 constexpr size_t kMaxOtherFiles = 512;
-
-absl::string_view BaseName(absl::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 // "libpython3.11.so.1.0", "python3.11", "python3.13t": 11, 11, 13.
 uint32_t MinorOfPath(absl::string_view path) {

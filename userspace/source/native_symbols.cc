@@ -18,6 +18,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "model/base_name.h"
 
 namespace cowprof {
 namespace {
@@ -27,8 +28,6 @@ constexpr double kMaxDemangledBytes = 64 << 20;
 constexpr size_t kMaxAnswers = 1 << 16;
 constexpr size_t kMaxFiles = 256;
 constexpr absl::string_view kDeleted = " (deleted)";
-
-absl::string_view BaseName(absl::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 // "_", "1A_": the rest of a substitution (after S) or of a template parameter (after T).
 bool IsReference(absl::string_view rest) {

@@ -8,13 +8,12 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "model/base_name.h"
 
 namespace cowprof {
 namespace {
 
 constexpr int kDeepest = 64;  // wrappers around wrappers
-
-absl::string_view BaseName(absl::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 // A shell shares its memory with every subshell, and that is nobody's data.
 bool IsShell(absl::string_view executable) {
@@ -180,6 +179,13 @@ void NoteNumber(RunModel* model, ProcessModel* process) {
   }
 }
 
+// The rank that it is, or that it works for.
+const ProcessModel* TrainerOf(const ProcessModel& process, const RunModel& model) {
+  const ProcessModel* one = &process;
+  for (int i = 0; i < kDeepest && one != nullptr && one->role != Role::kRank; ++i) one = model.Find(one->parent);
+  return one != nullptr && one->role == Role::kRank ? one : nullptr;
+}
+
 }  // namespace
 
 void AssignRoles(const Sample& sample, RunModel* model) {
@@ -238,17 +244,6 @@ RankFacts JobOf(const RunModel& model) {
   }
   return job;
 }
-
-namespace {
-
-// The rank that it is, or that it works for.
-const ProcessModel* TrainerOf(const ProcessModel& process, const RunModel& model) {
-  const ProcessModel* one = &process;
-  for (int i = 0; i < kDeepest && one != nullptr && one->role != Role::kRank; ++i) one = model.Find(one->parent);
-  return one != nullptr && one->role == Role::kRank ? one : nullptr;
-}
-
-}  // namespace
 
 Count LocalRankOf(const ProcessModel& process, const RunModel& model) {
   const ProcessModel* trainer = TrainerOf(process, model);
