@@ -150,7 +150,7 @@ void Encode(const DutyFound& found, Json* json) {
 void Decode(const Json& json, DutyFound* found) {
   found->start = EnumNamed(TextOf(json, "start"), StartMethod::kUnknown);
   found->duty = EnumNamed(TextOf(json, "duty"), Duty::kUnknown);
-  if (const auto number = json.find("number"); number != json.end()) found->number = NumberIn<uint64_t>(*number);
+  found->number = CountOf(json, "number");
 }
 
 const char* KindOf(const RankFound&) { return "rank"; }

@@ -1,5 +1,5 @@
-// Reads fields of untrusted JSON: a field that is missing or has another type is absent, never an error. Writes cells
-// of rows. Shared by the files that own a JSON format; spells no key itself.
+// Reads fields of untrusted JSON: a field that is missing or has another type is absent, never an error. Writes what
+// may be absent, and cells of rows. Shared by the files that own a JSON format; spells no key itself.
 #ifndef COWPROF_TIMELINE_JSON_FIELDS_H_
 #define COWPROF_TIMELINE_JSON_FIELDS_H_
 
@@ -58,6 +58,11 @@ T NumberOf(const Json& object, const char* key, T otherwise = T()) {
   return found != object.end() ? NumberIn<T>(*found).value_or(otherwise) : otherwise;
 }
 
+inline Count CountOf(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() ? NumberIn<uint64_t>(*found) : std::nullopt;
+}
+
 inline std::string TextOf(const Json& object, const char* key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
@@ -86,6 +91,8 @@ inline double DoubleAt(const Json& row, size_t i) {
 inline absl::Duration MicrosecondsAt(const Json& row, size_t i) {
   return absl::Microseconds(i < row.size() ? NumberIn<int64_t>(row[i]).value_or(0) : 0);
 }
+
+inline Json OrNull(const Count& count) { return count ? Json(*count) : Json(nullptr); }
 
 // ---- Rows are written directly as text: they are the bulk of a file ----
 

@@ -7,13 +7,7 @@ namespace {
 
 constexpr size_t kMostLabels = 1000;
 
-Json OrNull(const Count& count) { return count ? Json(*count) : Json(nullptr); }
 Json OrNull(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
-
-Count CountOf(const Json& json, const char* key) {
-  const auto found = json.find(key);
-  return found != json.end() ? NumberIn<uint64_t>(*found) : std::nullopt;
-}
 
 }  // namespace
 

@@ -37,11 +37,10 @@ Json EncodeMetLimit(const LimitSample& limit) {
 }
 
 LimitSample DecodeLimit(const Json& json) {
-  LimitSample limit = {.kind = EnumNamed(TextOf(json, "kind"), LimitKind::kHost),
-                       .name = TextOf(json, "name"),
-                       .used = NumberOf<uint64_t>(json, "used")};
-  if (const auto value = json.find("limit"); value != json.end()) limit.limit = NumberIn<uint64_t>(*value);
-  return limit;
+  return {.kind = EnumNamed(TextOf(json, "kind"), LimitKind::kHost),
+          .name = TextOf(json, "name"),
+          .limit = CountOf(json, "limit"),
+          .used = NumberOf<uint64_t>(json, "used")};
 }
 
 void EncodeLimits(const std::vector<LimitSample>& limits, std::vector<LimitSample>* written, std::string* out) {

@@ -251,9 +251,16 @@ Count LocalRankOf(const ProcessModel& process, const RunModel& model) {
   return trainer != nullptr && trainer->duty.duty == Duty::kTrainer ? trainer->duty.number : std::nullopt;
 }
 
+uint64_t MostAtOnce(int living, Changes changes) {
+  std::sort(changes.begin(), changes.end());
+  int most = living;
+  for (const auto& [t, change] : changes) most = std::max(most, living += change);
+  return most;
+}
+
 Slots SlotsOf(const RunModel& model) {
   Slots slots;
-  std::map<int, std::vector<std::pair<absl::Duration, int>>> changes;  // by rank: at a time, of those that live
+  std::map<int, Changes> changes;  // by rank
   for (const ProcessModel& process : model.processes) {
     if (process.role == Role::kRank) changes[process.index];
     if (process.loader) slots.configured = std::max(slots.configured.value_or(0), process.loader->num_workers);
@@ -264,10 +271,7 @@ Slots SlotsOf(const RunModel& model) {
   }
   slots.ranks = changes.size();
   for (auto& [rank, times] : changes) {
-    std::sort(times.begin(), times.end());  // at the same time, ends first
-    int living = 0, most = 0;
-    for (const auto& [t, change] : times) most = std::max(most, living += change);
-    const uint64_t of_rank = most;
+    const uint64_t of_rank = MostAtOnce(0, std::move(times));
     slots.most_of_rank = std::max(slots.most_of_rank, of_rank);
     slots.least_of_rank = rank == changes.begin()->first ? of_rank : std::min(slots.least_of_rank, of_rank);
   }

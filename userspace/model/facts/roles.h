@@ -3,6 +3,12 @@
 #ifndef COWPROF_MODEL_FACTS_ROLES_H_
 #define COWPROF_MODEL_FACTS_ROLES_H_
 
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
 #include "model/facts/run_model.h"
 
 namespace cowprof {
@@ -21,6 +27,12 @@ Count LocalRankOf(const ProcessModel& process, const RunModel& model);
 
 // What is known of the whole job: of the target, otherwise of the ranks that it started.
 RankFacts JobOf(const RunModel& model);
+
+// Starts (1) and ends (-1) of processes, with their times.
+using Changes = std::vector<std::pair<absl::Duration, int>>;
+// The most that lived at once, of `living` before the first change. What ends and what starts at the same time did not
+// live together.
+uint64_t MostAtOnce(int living, Changes changes);
 
 // Trainers, and the workers of each.
 struct Slots {

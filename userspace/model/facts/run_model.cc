@@ -91,7 +91,7 @@ void ExecProcess(const ProcessExeced& execed, RunModel* model, ProcessModel* pro
 
 // The frames below those of a process that was forked are its parent's: they do not say how it was started, unless a
 // forkserver forked it.
-void FindDuty(const DutyFound& found, const RunModel& model, ProcessModel* process) {
+void NoteDuty(const DutyFound& found, const RunModel& model, ProcessModel* process) {
   const StartMethod before = process->duty.start;
   process->duty = found;
   const ProcessModel* parent = model.Find(process->parent);
@@ -196,8 +196,8 @@ WorkersPeak PrivateNow(absl::Duration t, const RunModel& model, const Lives& liv
 
 // Returns how many workers lived at once, at most, after `last`: a short-lived one may never be seen alive.
 uint64_t MostLivingSince(absl::Duration last, const RunModel& model) {
-  uint64_t living = 0;
-  std::vector<std::pair<absl::Duration, int>> changes;  // at equal times ends come first
+  int living = 0;
+  Changes changes;
   for (const ProcessModel& process : model.processes) {
     if (!process.is_worker() || (process.ended && *process.ended <= last)) continue;
     if (process.started > last) {
@@ -207,10 +207,7 @@ uint64_t MostLivingSince(absl::Duration last, const RunModel& model) {
     }
     if (process.ended) changes.emplace_back(*process.ended, -1);
   }
-  std::sort(changes.begin(), changes.end());
-  uint64_t most = living;
-  for (const auto& [t, change] : changes) most = std::max(most, living += change);
-  return most;
+  return MostAtOnce(living, std::move(changes));
 }
 
 // Two moments: now, and just before the first worker that was alive at the last sample, at `last`, ended: it may have
@@ -243,7 +240,7 @@ void AppendEvent(const Event& event, RunModel* model) {
                    process->python = python.version;
                    process->python_problem = python.problem;
                  },
-                 [&](const DutyFound& found) { FindDuty(found, *model, process); },
+                 [&](const DutyFound& found) { NoteDuty(found, *model, process); },
                  [&](const RankFound& found) { process->rank = found.rank; },
              },
              event.what);

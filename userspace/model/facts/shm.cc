@@ -23,7 +23,6 @@ pid_t PidAfter(absl::string_view prefix, char end, absl::string_view name) {
   return digits != name.npos && absl::SimpleAtoi(name.substr(0, digits), &pid) && pid > 0 ? pid : 0;
 }
 
-// Processes make these for themselves and should remove them; a file or a semaphore may be meant for the next program.
 bool Contains(const std::vector<pid_t>& pids, pid_t pid) {
   return std::find(pids.begin(), pids.end(), pid) != pids.end();
 }
@@ -67,6 +66,7 @@ std::string FormatSegment(const ShmSegment& segment) {
   return absl::StrCat(kind, segment.lost_name ? ", name lost" : segment.deleted && !nameless ? ", unlinked" : "");
 }
 
+// Processes make these for themselves and should remove them; a file or a semaphore may be meant for the next program.
 bool EndsWithItsProcesses(SegmentKind kind) {
   return kind == SegmentKind::kTorch || kind == SegmentKind::kMultiprocessing || kind == SegmentKind::kArray;
 }

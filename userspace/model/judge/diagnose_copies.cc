@@ -94,10 +94,6 @@ std::vector<pid_t> PidsOf(const Facts& facts, std::initializer_list<Cause> cause
   return pids.empty() ? facts.pids : pids;
 }
 
-// What a remedy saves: what the workers had of it together at their peak. At most all of that, at least 80 %: the fix
-// sketches left 4 to 17 % of the copies (docs/diagnoses.md, "What a fix saves").
-Saving SavingOf(uint64_t bytes) { return {.low = bytes / 5 * 4, .best = bytes / 20 * 19, .high = bytes}; }
-
 // Starts a diagnosis of copies by these causes. `doing`: "Reading Python objects".
 Diagnosis FromCauses(const Facts& facts, std::initializer_list<Cause> causes, const char* id, absl::string_view doing) {
   const uint64_t copies = CopiesBy(causes, facts.causes);
@@ -146,7 +142,7 @@ Diagnosis CowRefcount(const Facts& facts) {
       "objects still count references.",
       "The spawn start method helps only if little must be pickled: otherwise each worker starts with a copy of "
       "everything."};
-  if (facts.dataloader) diagnosis.advice[1] += " With num_workers=0 nothing is copied: the trainer loads the data.";
+  if (facts.dataloader()) diagnosis.advice[1] += " With num_workers=0 nothing is copied: the trainer loads the data.";
   return diagnosis;
 }
 
@@ -211,8 +207,8 @@ Diagnosis AllocatorReuse(const Facts& facts) {
       "these pages lay in free chunks of glibc's malloc at the fork: nobody writes inherited data, and without copies the "
       "workers would hold as much new memory");
   diagnosis.advice = {
-      absl::StrCat("Nothing has to be done: it is the workers' own memory, whatever page it lies on. To shrink it, let "
-                   "them allocate less."),
+      "Nothing has to be done: it is the workers' own memory, whatever page it lies on. To shrink it, let them allocate "
+      "less.",
       absl::StrCat("malloc_trim(0) right before the fork gives what the ", facts.Owner(),
                    " has freed back to the kernel, and the workers get new pages instead of copies. That saves the ",
                    facts.Owner(), "'s freed memory and the time of copying, but no memory of the workers.")};

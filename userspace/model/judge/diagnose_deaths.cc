@@ -144,7 +144,7 @@ Diagnosis ShmFullDeath(const Facts& facts) {
   diagnosis.advice = {
       "Make it larger: docker run --shm-size=8g (or --ipc=host), an emptyDir of medium Memory in Kubernetes, "
       "mount -o remount,size=8g /dev/shm on a host.",
-      facts.dataloader
+      facts.dataloader()
           ? "Keep less in it: fewer workers, a smaller prefetch_factor, smaller batches; num_workers=0 needs "
             "none."
           : "Keep less in it."};

@@ -221,7 +221,7 @@ Diagnosis PrivateBySpawn(const Facts& facts) {
       "Send the workers a path instead of the data, and open it in each: all share one copy of numpy.memmap, Arrow or "
       "another mapped file. Or share the data: torch tensors with share_memory_(), multiprocessing.shared_memory.",
       absl::StrCat("The fork start method shares what the parent has (multiprocessing.get_context('fork')",
-                   facts.dataloader ? "; with DataLoader, multiprocessing_context='fork'" : "",
+                   facts.dataloader() ? "; with DataLoader, multiprocessing_context='fork'" : "",
                    "), but is safe only while the parent has no threads and no CUDA context. Python "
                    "objects are then copied as they are read; numpy and Arrow buffers are not."),
       "Python 3.14 made forkserver the default on Linux. What the forkserver imports before it forks is shared: "
@@ -249,8 +249,8 @@ Diagnosis NewMemoryGrowth(const Facts& facts) {
   diagnosis.advice = {
       absl::StrCat("Look for what a worker keeps from item to item: a dict or list that only grows, "
                    "functools.lru_cache(maxsize=None), results that are appended",
-                   facts.dataloader ? ", tensors that keep their graph (detach() them)" : "",
-                   ". Bound it or drop it. tracemalloc", facts.dataloader ? " in worker_init_fn" : " in the worker",
+                   facts.dataloader() ? ", tensors that keep their graph (detach() them)" : "",
+                   ". Bound it or drop it. tracemalloc", facts.dataloader() ? " in worker_init_fn" : " in the worker",
                    ", or memray, names the line."),
       "gc.freeze(), numpy or Arrow layouts and another start method do not help: new memory was never shared.",
       UntilItIsFixed(facts.framework)};
@@ -275,7 +275,7 @@ Diagnosis GcDisabled(const Facts& facts) {
                                                        : "it is off in their parent, too: they inherited that");
   AddGrowers(std::move(growing), &diagnosis);
   diagnosis.advice = {
-      absl::StrCat("Call gc.enable() in the workers", facts.dataloader ? " (worker_init_fn of the DataLoader)" : "",
+      absl::StrCat("Call gc.enable() in the workers", facts.dataloader() ? " (worker_init_fn of the DataLoader)" : "",
                    ", after gc.freeze() in the parent if "
                    "collections copied too much; or gc.collect() now and then, such as at the end of a batch."),
       "Or break the cycles: use weakref for back references, keep no exception with its traceback, no closure that "
@@ -334,7 +334,7 @@ Diagnosis PickledArguments(const Facts& facts) {
       "What each task needs of the same data goes to the pool's initializer once, as a path or shared memory "
       "(multiprocessing.shared_memory, numpy.memmap).",
       "functools.partial and bound methods are pickled with everything that they hold, for each task."};
-  diagnosis.saves = Saving{.low = diagnosis.bytes / 5 * 4, .best = diagnosis.bytes / 20 * 19, .high = diagnosis.bytes};
+  diagnosis.saves = SavingOf(diagnosis.bytes);
   return diagnosis;
 }
 
@@ -359,10 +359,11 @@ Diagnosis BeforeAttach(const Facts& facts) {
       absl::StrCat(
           "Record from the first fork on: cowprof -- CMD, or attach before the parent forks. Then cowprof says ",
           facts.native() ? "why it was copied." : "which objects, which line and what to change."),
-      facts.dataloader ? "If the workers end with each epoch, keep this recording running: those of the next epoch are "
-                         "recorded from their fork."
-                       : "If the workers are replaced now and then, keep this recording running: new ones are recorded "
-                         "from their fork."};
+      facts.dataloader()
+          ? "If the workers end with each epoch, keep this recording running: those of the next epoch are "
+            "recorded from their fork."
+          : "If the workers are replaced now and then, keep this recording running: new ones are recorded "
+            "from their fork."};
   return diagnosis;
 }
 
@@ -388,7 +389,7 @@ Diagnosis TrainerGrowth(const Facts& facts) {
       RateOf(growers), TakeCulprit(growers, &diagnosis), LimitText(facts, &diagnosis), ".");
   AddGrowers(growers, &diagnosis);
   diagnosis.advice = {absl::StrCat("Look for what it keeps from step to step: ",
-                                   facts.dataloader ? "a loss that holds its graph (use loss.item()), " : "",
+                                   facts.dataloader() ? "a loss that holds its graph (use loss.item()), " : "",
                                    "outputs or metrics that are appended to a list, logs, a cache without bound."),
                       facts.native() ? "A heap profiler (heaptrack, jemalloc's) names the place."
                                      : "tracemalloc or memray in that process names the line."};

@@ -162,7 +162,7 @@ Diagnosis Crowded(const Facts& facts, const char* id, double confidence) {
     }
     diagnosis.pids = OwnersIn(*model.shm_peak);
   }
-  diagnosis.advice = RoomAdvice(model, peak, facts.dataloader);
+  diagnosis.advice = RoomAdvice(model, peak, facts.dataloader());
   return diagnosis;
 }
 
@@ -294,7 +294,7 @@ Diagnosis FdExhaustion(const Facts& facts) {
         absl::StrCat("at least ", HumanCount(held),
                      " of them are torch tensors in shared memory (file_descriptor strategy: one each)"));
   }
-  if (held == 0 && !facts.dataloader) {
+  if (held == 0 && !facts.dataloader()) {
     diagnosis.advice = {"Close what is not needed any more: ls -l /proc/PID/fd names what is open.",
                         "Raise the limit: ulimit -n 65536 before the start, docker run --ulimit nofile=65536."};
     return diagnosis;

@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "model/base_name.h"
 #include "model/facts/ended_aggregate.h"
 #include "model/facts/roles.h"
 #include "model/format.h"
@@ -121,7 +122,6 @@ Facts FactsOf(const Run& run, const Findings& findings) {
       .model = run.model, .estimates = run.estimates, .findings = findings, .page_bytes = run.model.info.page_bytes};
   facts.has_ranks = HasRanks(run.model);
   facts.framework = findings.framework;
-  facts.dataloader = facts.framework == Framework::kDataLoader;
   ForEachRow(run.model, [&](const ProcessModel& process) {
     if (!HasInheritedMemory(process)) return;
     const uint64_t copies = Sum(*process.causes);
@@ -133,6 +133,8 @@ Facts FactsOf(const Run& run, const Findings& findings) {
   });
   return facts;
 }
+
+Saving SavingOf(uint64_t bytes) { return {.low = bytes / 5 * 4, .best = bytes / 20 * 19, .high = bytes}; }
 
 uint64_t CopiedByPickling(const Facts& facts) {
   uint64_t copies = 0;
@@ -148,7 +150,7 @@ std::string LineText(const Frame& frame) {
 }
 
 std::string CulpritText(Culprit culprit, bool estimated, absl::string_view at) {
-  culprit.frame.file.erase(0, culprit.frame.file.rfind('/') + 1);  // one sentence has no room for the folder
+  culprit.frame.file = std::string(BaseName(culprit.frame.file));  // one sentence has no room for the folder
   return absl::StrCat(estimated ? "about " : "", Percent(culprit.share), " of it ", at, " ", LineText(culprit.frame),
                       culprit.via.empty() ? "" : absl::StrCat(", via ", Printable(culprit.via)),
                       culprit.type.empty() ? "" : absl::StrCat(" (", Printable(culprit.type), ")"));

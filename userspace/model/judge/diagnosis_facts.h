@@ -31,7 +31,6 @@ struct Facts {
   uint64_t copies = 0, most_of_one = 0;  // by workers that inherited memory
   CauseCounts causes = {};
   std::vector<pid_t> pids;                 // of workers that copied more than noise
-  bool dataloader = false;                 // workers run the loop of PyTorch's DataLoader
   bool has_ranks = false;                  // a launcher started trainers
   Framework framework = Framework::kFork;  // of most workers
 
@@ -43,7 +42,9 @@ struct Facts {
   bool HasWorkers() const;
   // Of the copies that living workers had at their peak, those by these causes. Bytes.
   uint64_t AtPeak(std::initializer_list<Cause> some) const;
-  const char* Owner() const { return dataloader || has_ranks ? "trainer" : "parent"; }
+  // Workers run the loop of PyTorch's DataLoader.
+  bool dataloader() const { return framework == Framework::kDataLoader; }
+  const char* Owner() const { return dataloader() || has_ranks ? "trainer" : "parent"; }
   // Known to have no Python, so nothing of Python is advised.
   bool native() const { return framework == Framework::kNative; }
   // "2 workers", "12 workers, 2 at a time"
@@ -56,7 +57,7 @@ Framework FrameworkOf(const RunModel& model);
 
 // A worker whose causes are known, and that has inherited memory.
 bool HasInheritedMemory(const ProcessModel& process);
-// "spawn", "forkserver", or "" for a worker that was forked from the program itself.
+// "spawn", "forkserver", "loky", or "" for a worker that was forked from the program itself.
 absl::string_view PicklingMethodOf(const ProcessModel& process);
 PeakSplit PeakSplitOf(const RunModel& model);
 // What this process may copy without anybody being blamed. Bytes.
@@ -66,6 +67,10 @@ uint64_t NoiseOf(const ProcessModel& process, uint64_t page_bytes);
 uint64_t CopiedByPickling(const Facts& facts);
 
 uint64_t CopiesBy(std::initializer_list<Cause> causes, const CauseCounts& counts);
+
+// What a remedy saves of `bytes`, which the workers had together at their peak. At most all of it, at least 80 %: the
+// fix sketches left 4 to 17 % of the copies (docs/diagnoses.md, "What a fix saves").
+Saving SavingOf(uint64_t bytes);
 
 std::string Percent(double share);         // "63 %"
 std::string LineText(const Frame& frame);  // "coco.py:41 in CocoDataset.__getitem__"; "" if unknown

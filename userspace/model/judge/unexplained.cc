@@ -12,20 +12,31 @@ namespace cowprof {
 namespace {
 
 const char* WordsOf(Cause cause) {
-  constexpr const char* kWords[] = {
-      "reference counts",
-      "the collector's headers",
-      "pymalloc's bookkeeping",
-      "self-specialising bytecode",
-      "cached hashes",
-      "writes other than reference counts",
-      "released objects",
-      "writes by the kernel",
-      "for unknown causes",
-      "reference counts of C++ objects",
-      "memory that the parent had freed",
-  };
-  return kWords[static_cast<int>(cause)];
+  switch (cause) {
+    case Cause::kRefcount:
+      return "reference counts";
+    case Cause::kGcHeader:
+      return "the collector's headers";
+    case Cause::kAllocator:
+      return "pymalloc's bookkeeping";
+    case Cause::kBytecode:
+      return "self-specialising bytecode";
+    case Cause::kHash:
+      return "cached hashes";
+    case Cause::kData:
+      return "writes other than reference counts";
+    case Cause::kFree:
+      return "released objects";
+    case Cause::kKernel:
+      return "writes by the kernel";
+    case Cause::kUnknown:
+      break;
+    case Cause::kNativeRefcount:
+      return "reference counts of C++ objects";
+    case Cause::kMallocReuse:
+      return "memory that the parent had freed";
+  }
+  return "for unknown causes";
 }
 
 // "60 % released objects, 40 % cached hashes"

@@ -57,10 +57,10 @@ std::string ExitText(int index, const RunModel& model, const Findings& findings)
 
 }  // namespace
 
-PageEvents::Mark PageEvents::MarkOf(const Event& event, const RunModel& model) {
+std::optional<PageEvents::Mark> PageEvents::MarkOf(const Event& event, const RunModel& model) {
   const int index = event.index;
   const auto mark = [&](Kind kind, std::string text) {
-    return Mark{.t = event.t, .kind = kind, .index = index, .text = std::move(text)};
+    return std::optional(Mark{.t = event.t, .kind = kind, .index = index, .text = std::move(text)});
   };
   return std::visit(
       Overloaded{
@@ -81,16 +81,16 @@ PageEvents::Mark PageEvents::MarkOf(const Event& event, const RunModel& model) {
           [&](const PythonFound& python) {
             return mark(Kind::kNote, Printable(PythonText(index, python, model), kMostBytes));
           },
-          [&](const DutyFound&) { return mark(Kind::kNote, ""); },
-          [&](const RankFound&) { return mark(Kind::kNote, ""); },
+          // Who a process is stands in its row.
+          [](const DutyFound&) { return std::optional<Mark>(); },
+          [](const RankFound&) { return std::optional<Mark>(); },
       },
       event.what);
 }
 
 void PageEvents::Add(const Sample& sample, const std::vector<Alert>& raised, const RunModel& model) {
   for (const Event& event : sample.events) {
-    // Who a process is stands in its row.
-    if (!event.Is<DutyFound>() && !event.Is<RankFound>()) marks_.push_back(MarkOf(event, model));
+    if (std::optional<Mark> mark = MarkOf(event, model)) marks_.push_back(*std::move(mark));
   }
   for (const Alert& alert : raised) {
     marks_.push_back({.t = alert.t,

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,7 +31,8 @@ class PageEvents {
     int index = -1;
     std::string text;  // "" for exits: worded in Write()
   };
-  static Mark MarkOf(const Event& event, const RunModel& model);
+  // nullopt: said elsewhere.
+  static std::optional<Mark> MarkOf(const Event& event, const RunModel& model);
   void Thin();
 
   std::vector<Mark> marks_;

@@ -8,6 +8,7 @@
 #include "sink/report/report_blame.h"
 #include "sink/report/report_forecast.h"
 #include "timeline/json_alerts.h"
+#include "timeline/json_fields.h"
 #include "timeline/json_identity.h"
 #include "timeline/json_limits.h"
 #include "timeline/json_losses.h"
@@ -16,11 +17,7 @@
 namespace cowprof {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr size_t kRowsOfProcess = 10, kRowsOfAll = 1000;
-
-Json OrNull(const Count& count) { return count ? Json(*count) : Json(nullptr); }
 
 Count BytesOf(const Count& pages, const RunInfo& info) {
   return pages ? Count(*pages * info.page_bytes) : std::nullopt;
