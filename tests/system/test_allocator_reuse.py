@@ -88,7 +88,7 @@ def test_after_malloc_trim_the_memory_is_new_and_as_much(tmp_path):
 @pytest.mark.parametrize("mode, freed", [("allocate", True), ("write", False)])
 @pytest.mark.parametrize("suite", ["trixie", "sid"])
 def test_newer_c_libraries(suite, mode, freed, chroot_of, tmp_path):
-    """glibc 2.41, and 2.43 whose struct malloc_state is another."""
+    """glibc 2.41, and 2.43, which has a different struct malloc_state."""
     said, report, worker = record(chroot_of(suite).python("workloads/freed_memory.py", mode), tmp_path)
     judge(report, worker, said["pages"], freed)
 

@@ -136,7 +136,7 @@ def test_workers_of_pools(kind, attach, tmp_path):
     assert report["worker_slots"]["started"] == 2
 
 
-def test_a_child_that_runs_python_once_more_is_no_worker(tmp_path):
+def test_a_child_that_runs_python_once_more_is_not_a_worker(tmp_path):
     report, said = record([harness.PYTHON, ROLES, "again"], tmp_path, 2, False, RANK="1", WORLD_SIZE="2")
     check(report, said)
     assert report["worker_slots"] is None
@@ -184,7 +184,7 @@ def test_trainers_of_torch_spawn(tmp_path):
     assert all(ranks[row["parent_index"]] == row["local_rank"] for row in workers)
 
 
-def test_a_label_that_is_none(tmp_path):
+def test_labels_that_are_refused(tmp_path):
     for label in "x", "=x", "a b=c", "k=" + "v" * 2000:
         result = harness.run_cowprof("--label", label, "--", sys.executable, "-c", "")
         assert result.returncode == 2 and "--label" in result.stderr, (label, result)

@@ -1,7 +1,7 @@
 """The programs whose verdict is tried, and what is true of each: one list for test_verdict.py and verdict_table.py.
 
 A case is a function that plays a program (see verdict_run.py), with what the verdict must be. Where cowprof is wrong today, `known`
-says why; the test fails as soon as it is right. HARMLESS are those of which there is nothing to say.
+says why; the test fails as soon as it is right. HARMLESS are the programs about which there is nothing to say.
 """
 import os
 import re
@@ -32,7 +32,7 @@ READING = r"^Reading Python objects duplicated "
 
 
 def case(name, row, first, sentence, says="", never="", packages=(), known=""):
-    """Adds a case. `row`: of the table in issue form, or "harmless". `never`: what the text must not contain."""
+    """Adds a case. `row`: the kind of program, or "harmless". `never`: what the text must not contain."""
     def add(play):
         CASES.append(Case(name, row, play, first, sentence, says, never, {name: PACKAGES[name] for name in packages}, known))
         return play

@@ -81,7 +81,7 @@ std::optional<JobVariables> EnvironReader::ReadChanged(const MemoryReader& memor
   if (!pointers || *pointers == pointers_) return std::nullopt;
   JobVariables variables;
   for (const uint64_t pointer : *pointers) {
-    // A string that was freed meanwhile is something else, and no variable of the list.
+    // A string that was freed meanwhile is something else, and not a variable of the list.
     if (!IsUserAddress(pointer)) continue;
     const auto text = ReadCString(memory, pointer, kLongestVariable + 1);
     if (text) AddVariable(*text, &variables);

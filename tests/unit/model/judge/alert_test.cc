@@ -224,7 +224,7 @@ TEST_CASE("a program that starts is told by the ratio alone, at any pace") {
   REQUIRE(!alerts.empty());
   CHECK(alerts[0].rule == AlertRule::kRatio);
   CHECK(absl::ToDoubleSeconds(alerts[0].t) < 0.97 * seconds);
-  // An old program is told of sooner.
+  // An old program is reported sooner.
   Scenario old = loads_to(1000);
   old.spawned = false;
   old.age = 100;

@@ -246,7 +246,7 @@ TEST_CASE("diagnosis: a target that is not Python is called what it is, with the
   CHECK(absl::EndsWith(HeadlineOf(run), " Python runs below it: process 1001 (python3), and 1 more."));
 }
 
-TEST_CASE("headline: who copied without being a worker is named") {
+TEST_CASE("headline: a process that copied without being a worker is named") {
   // As a trainer below a launcher, which copies nothing itself.
   Run run = With({{Cause::kRefcount, 7}}, {{{Cause::kRefcount, 50'000}}, {{Cause::kRefcount, 30}}});
   run.model.processes[1].role = Role::kOther;
