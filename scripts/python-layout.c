@@ -52,6 +52,7 @@ int main(void) {
   OFFSET("interpreter.next", PyInterpreterState, next);
   OFFSET("interpreter.threads_head", PyInterpreterState, threads.head);
   OFFSET("interpreter.collecting", PyInterpreterState, gc.collecting);
+  OFFSET("interpreter.modules", PyInterpreterState, imports.modules);
   OFFSET("thread.next", PyThreadState, next);
   OFFSET("thread.interpreter", PyThreadState, interp);
   OFFSET("thread.thread_id", PyThreadState, thread_id);
@@ -110,6 +111,7 @@ int main(void) {
   INDEX(interpreter_state.next);
   INDEX(interpreter_state.threads_head);
   INDEX(interpreter_state.gc);
+  INDEX(interpreter_state.imports_modules);
   INDEX(thread_state.size);
   INDEX(thread_state.next);
   INDEX(thread_state.interp);

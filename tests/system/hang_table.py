@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""Prints, for each CPython and kind of wait, what hung by the workload's watchdog and what `cowprof hang` said: python3 hang_table.py.
+
+Options: versions (3.8 3.14) and kinds, to run some only. Run as root. Exits 1 if a wait that is none is called a hang, or a kind is
+named wrong; a hang that is not named is a row, and counts.
+"""
+import collections
+import json
+import subprocess
+import sys
+
+import chroots
+import harness
+import planted
+
+# kind of the workload -> (kind that must be named, whether it is by the fork); None: it hangs, but nothing proves it
+HANGS = {
+    "lock": ("lock", True), "rlock": ("rlock", True), "condition": ("rlock", True), "notification": ("unknown", True),
+    "import_lock": ("import-lock", True), "file_buffer": ("file-buffer", True), "logging_handler": ("rlock", True),
+    "own_deadlock": ("deadlock", False), "own_lock_twice": (("deadlock", "lock"), False), "rlock_beside_idle": ("rlock", True),
+    "lock_beside_idle": (None, None)}
+WAITS = ["sleeps", "reads_pipe", "polls", "multiprocessing_queue", "shared_semaphore", "timed_wait", "timed_lock", "contention",
+         "ping_pong", "stopped", "idle_executor", "slow_disk", "busy", "waits_for_signal", "queue_fed_from_pipe",
+         "waits_for_grandchild", "serves_until_killed"]
+NATIVE = {"mutex": ("c-mutex", True), "openmp": ("openmp", True), "join": ("c-mutex", True), "twice": ("deadlock", False)}
+NATIVE_WAITS = ["free", "served"]
+TORCH = {"process": ("openmp", True), "pool": ("openmp", True)}
+TORCH_WAITS = ["loader", "cured"]
+Row = collections.namedtuple("Row", "version kind hung hangs")
+
+
+def look(pid):
+    """What `cowprof hang` says of a tree, checked against the schema."""
+    run = subprocess.run([harness.COWPROF, "hang", str(pid), "--json"], capture_output=True, text=True, timeout=60)
+    assert run.returncode == 0, run.stderr
+    said = json.loads(run.stdout)
+    harness.validate(said, "hang.schema.json")
+    return said["hangs"]
+
+
+def command_of(version, kind):
+    if version == "native":
+        return [harness.WORKLOADS / "fork_hangs_native", kind]
+    if version == "torch":
+        return [harness.PYTHON, harness.REPOSITORY / "tests/system/workloads/fork_hangs_torch.py", kind]
+    if version == "3.14":
+        chroot, why = chroots.chroot("sid")
+        assert chroot, why
+        return chroot.python("workloads/fork_hangs.py", kind)
+    python = harness.PYTHON if version == "3.11" else planted.interpreters()[version]
+    return [python, harness.REPOSITORY / "tests/system/workloads/fork_hangs.py", kind]
+
+
+def run(version, kind):
+    process = harness.Process(command_of(version, kind), stderr=subprocess.DEVNULL)
+    try:
+        judged = process.await_line("event", "judged")
+        hangs = look(process.pid)
+    finally:
+        harness.kill_tree(process)
+    return Row(version, kind, judged["hung"], hangs)
+
+
+def verdict(row):
+    """"right", "missed" or "WRONG"."""
+    if row.kind in (*WAITS, *NATIVE_WAITS) or not row.hung:
+        return "WRONG" if row.hangs else "right"
+    kind, by_fork = {"native": NATIVE, "torch": TORCH}.get(row.version, HANGS)[row.kind]
+    if kind is None:
+        return "WRONG" if row.hangs else "missed"
+    if not row.hangs:
+        return "missed"
+    named = all(hang["kind"] in kind if isinstance(kind, tuple) else hang["kind"] == kind for hang in row.hangs)
+    return "right" if named and all(hang["by_fork"] == by_fork for hang in row.hangs) else "WRONG"
+
+
+def main(words):
+    versions = [word for word in words if word[0] == "3"] or ["3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14"]
+    chosen = [word for word in words if word[0] != "3"]
+    kinds = {"native": [*NATIVE, *NATIVE_WAITS], "torch": [*TORCH, *TORCH_WAITS]}
+    versions += [] if words else list(kinds)
+    counts = collections.Counter()
+    print(f"{'':8}{'wait':24}{'hung':6}{'said':26}{'holder':18}verdict")
+    for version in versions:
+        for kind in chosen or kinds.get(version, [*HANGS, *WAITS]):
+            row = run(version, kind)
+            said = ", ".join(sorted({f"{hang['kind']} ({hang['proof']})" for hang in row.hangs})) or "-"
+            holders = ", ".join(sorted({hang["holder"]["name"] for hang in row.hangs if hang["holder"]})) or "-"
+            judged = verdict(row)
+            hung = row.hung and kind not in (*WAITS, *NATIVE_WAITS)
+            counts[("hang" if hung else "wait", judged)] += 1
+            print(f"{version:8}{kind:24}{'yes' if hung else 'no':6}{said:26}{holders:18}{judged}", flush=True)
+    for (what, judged), count in sorted(counts.items()):
+        print(f"{what}: {judged} {count}")
+    return any(judged == "WRONG" for _, judged in counts)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,83 @@
+"""`cowprof hang` against children that really hang, and against waits that are none; the workload's watchdog decides which are."""
+import subprocess
+
+import pytest
+
+import chroots
+import hang_table
+import harness
+import planted
+from conftest import needs
+
+# An RLock's owner is known by its ident, which glibc gives to the child's next thread, too; a Lock keeps no owner, and the idle thread
+# beside it might release it: then nothing is said.
+MAY_MISS = {"rlock_beside_idle", "lock_beside_idle"}
+
+
+def version_or_skip(version):
+    if version == "3.14":
+        chroot, why = chroots.chroot("sid")
+        needs("Debian sid", chroot, why)
+    else:
+        needs(f"Python {version}", planted.interpreters()[version], "not installed")
+    return version
+
+
+@pytest.mark.parametrize("kind", hang_table.HANGS)
+def test_hang_is_named(kind):
+    row = hang_table.run("3.11", kind)
+    said = hang_table.verdict(row)
+    assert said == "right" or (said == "missed" and kind in MAY_MISS), row
+
+
+@pytest.mark.parametrize("kind", hang_table.WAITS)
+def test_wait_is_not_called_a_hang(kind):
+    assert not hang_table.run("3.11", kind).hangs
+
+
+@pytest.mark.parametrize("kind", ["lock", "rlock", "import_lock", "file_buffer"])
+@pytest.mark.parametrize("version", ["3.8", "3.9", "3.10", "3.12", "3.13", "3.14"])
+def test_every_version(version, kind):
+    assert hang_table.verdict(hang_table.run(version_or_skip(version), kind)) == "right"
+
+
+@pytest.mark.parametrize("kind", [*hang_table.NATIVE, *hang_table.NATIVE_WAITS])
+def test_native_code(kind):
+    row = hang_table.run("native", kind)
+    assert hang_table.verdict(row) == "right" and row.hung == (kind != "free"), row
+    if kind == "mutex":
+        assert row.hangs[0]["holder"]["name"] == "cache-writer"
+
+
+@pytest.mark.parametrize("kind", [*hang_table.TORCH, *hang_table.TORCH_WAITS])
+def test_torch(kind):
+    row = hang_table.run("torch", kind)
+    assert hang_table.verdict(row) == "right", row
+    assert row.hung == (kind in hang_table.TORCH)
+    if not row.hung:
+        return
+    assert len(row.hangs) == {"process": 1, "pool": 2}[kind]
+    for hang in row.hangs:
+        assert "torch.set_num_threads(1)" in hang["fix"] and "at::" in hang["what"]
+        victim, = hang["victims"]
+        assert victim["what"] == {"process": "Process.join()", "pool": "Pool.join()"}[kind]
+
+
+def test_holder_is_the_parents_thread_with_its_stack():
+    process = harness.Process(hang_table.command_of("3.11", "rlock"), stderr=subprocess.DEVNULL)
+    try:
+        process.await_line("event", "judged")
+        hang, = hang_table.look(process.pid)
+        holder = hang["holder"]
+        assert holder["seen"] == "still-there" and holder["tid"] not in (process.pid, hang["tid"])
+        assert any(frame["function"].endswith("update_stats") for frame in holder["stack"])
+        assert hang["stack"][0]["function"] == "take"
+        text = subprocess.run([harness.COWPROF, "hang", str(process.pid)], capture_output=True, text=True, check=True).stdout
+        assert f"Process {hang['pid']} can never go on: at fork_hangs.py" in text and "os.register_at_fork" in text
+    finally:
+        harness.kill_tree(process)
+
+
+def test_no_such_process():
+    run = subprocess.run([harness.COWPROF, "hang", "4194304"], capture_output=True, text=True)
+    assert run.returncode == 4 and "no process 4194304" in run.stderr

@@ -1,0 +1,133 @@
+// The two rules, one fact taken away at a time.
+#include "model/judge/hangs.h"
+
+#include <catch2/catch.hpp>
+#include <utility>
+
+namespace cowprof {
+namespace {
+
+ThreadWait Waiting(pid_t tid) {
+  return {.tid = tid, .tid_inside = tid, .comm = "python", .cpu_ns = 5000, .switches = 3, .endless_futex = 0x1000};
+}
+
+WaitingThread ThreadOf(pid_t tid, AwaitedKind kind, OwnerIs owner = OwnerIs::kUnknown) {
+  WaitingThread thread;
+  thread.wait = Waiting(tid);
+  thread.awaited.kind = kind;
+  thread.awaited.owner = owner;
+  return thread;
+}
+
+WaitingProcess ProcessOf(std::vector<WaitingThread> threads) {
+  return {.id = {7, 1}, .parent = 6, .forked = true, .threads = std::move(threads)};
+}
+
+std::vector<ThreadWait> LookOf(const WaitingProcess& process) {
+  std::vector<ThreadWait> look;
+  for (const WaitingThread& thread : process.threads) look.push_back(thread.wait);
+  return look;
+}
+
+std::vector<Hang> Judged(const WaitingProcess& process) { return JudgeWaits(LookOf(process), process); }
+
+TEST_CASE("a lock whose owner stayed in the parent is a hang by the fork, with its holder") {
+  WaitingProcess process = ProcessOf({ThreadOf(7, AwaitedKind::kRLock, OwnerIs::kGone)});
+  process.threads[0].awaited.holder = Holder{.tid = 5, .name = "stats", .stack = {}, .still_holds = true};
+  const std::vector<Hang> hangs = Judged(process);
+  REQUIRE(hangs.size() == 1);
+  CHECK(hangs[0].proof == HangProof::kNever);
+  CHECK(hangs[0].kind == HangKind::kRLock);
+  CHECK(hangs[0].by_fork);
+  CHECK(hangs[0].what == "a threading.RLock that the parent's thread stats holds");
+  CHECK_FALSE(hangs[0].fix.empty());
+}
+
+TEST_CASE("a thread that moved between two looks hangs on nothing") {
+  const WaitingProcess process = ProcessOf({ThreadOf(7, AwaitedKind::kLock)});
+  REQUIRE(Judged(process).size() == 1);
+  for (const auto change : {+[](ThreadWait* t) { ++t->cpu_ns; }, +[](ThreadWait* t) { ++t->switches; },
+                            +[](ThreadWait* t) { t->endless_futex += 8; }, +[](ThreadWait* t) { t->stack_pointer = 1; },
+                            +[](ThreadWait* t) { t->tid = 8; }, +[](ThreadWait* t) { t->start_ns = 1; }}) {
+    std::vector<ThreadWait> before = LookOf(process);
+    change(&before[0]);
+    CHECK(JudgeWaits(before, process).empty());
+    CHECK_FALSE(CompareLooks(before, LookOf(process)).any);
+  }
+  CHECK(JudgeWaits({}, process).empty());
+}
+
+TEST_CASE("a thread that is elsewhere may release a lock, but not one whose owner is gone") {
+  WaitingThread idle = ThreadOf(9, AwaitedKind::kUnknown);
+  idle.wait.endless_futex = 0;
+  CHECK(Judged(ProcessOf({ThreadOf(7, AwaitedKind::kLock), idle})).empty());
+  const std::vector<Hang> hangs = Judged(ProcessOf({ThreadOf(7, AwaitedKind::kRLock, OwnerIs::kGone), idle}));
+  REQUIRE(hangs.size() == 1);
+  CHECK(hangs[0].proof == HangProof::kOwnerGone);
+}
+
+TEST_CASE("a thread that appeared or ended between the looks spoils the first rule") {
+  const WaitingProcess process = ProcessOf({ThreadOf(7, AwaitedKind::kLock)});
+  CHECK(JudgeWaits({Waiting(7), Waiting(8)}, process).empty());
+  CHECK(
+      JudgeWaits({Waiting(7)}, ProcessOf({ThreadOf(7, AwaitedKind::kLock), ThreadOf(8, AwaitedKind::kLock)})).empty());
+}
+
+TEST_CASE("a stopped process is not a hang") {
+  WaitingProcess process = ProcessOf({ThreadOf(7, AwaitedKind::kLock)});
+  process.threads[0].wait.stopped = true;
+  CHECK(Judged(process).empty());
+}
+
+TEST_CASE("a handler of a signal may release a lock, but not one whose owner is gone") {
+  WaitingProcess process = ProcessOf({ThreadOf(7, AwaitedKind::kLock)});
+  process.may_be_told = true;
+  CHECK(Judged(process).empty());
+  process.threads[0].awaited.owner = OwnerIs::kGone;
+  CHECK(Judged(process).size() == 1);
+}
+
+TEST_CASE("locks of living threads are a deadlock, and not by the fork") {
+  const std::vector<Hang> hangs = Judged(ProcessOf({ThreadOf(7, AwaitedKind::kRLock, OwnerIs::kAnotherThread),
+                                                    ThreadOf(8, AwaitedKind::kRLock, OwnerIs::kAnotherThread)}));
+  REQUIRE(hangs.size() == 2);
+  CHECK(hangs[0].kind == HangKind::kDeadlock);
+  CHECK_FALSE(hangs[0].by_fork);
+}
+
+TEST_CASE("a lock whose owner is unknown is not blamed on the fork") {
+  const std::vector<Hang> hangs = Judged(ProcessOf({ThreadOf(7, AwaitedKind::kLock)}));
+  REQUIRE(hangs.size() == 1);
+  CHECK_FALSE(hangs[0].by_fork);
+  CHECK(hangs[0].fix.empty());
+}
+
+TEST_CASE("OpenMP's team is missing only where one thread of a forked process waits for it") {
+  WaitingProcess process = ProcessOf({ThreadOf(7, AwaitedKind::kOpenMp)});
+  CHECK(Judged(process).size() == 1);
+  process.forked = false;
+  CHECK(Judged(process).empty());
+  CHECK(Judged(ProcessOf({ThreadOf(7, AwaitedKind::kOpenMp), ThreadOf(8, AwaitedKind::kOpenMp)})).empty());
+  // An idle member of a team of two, beside a main thread that waits for something else.
+  CHECK(Judged(ProcessOf({ThreadOf(7, AwaitedKind::kUnknown), ThreadOf(8, AwaitedKind::kOpenMp)})).empty());
+}
+
+TEST_CASE("a notification is missed only if its object is the parent's") {
+  WaitingProcess process = ProcessOf({ThreadOf(7, AwaitedKind::kNotification)});
+  CHECK(Judged(process).empty());  // such as a server that waits until it is killed
+  process.threads[0].awaited.in_parent = true;
+  CHECK(Judged(process).size() == 1);
+  process.may_be_told = true;
+  CHECK(Judged(process).empty());
+}
+
+TEST_CASE("idle threads of a pool are not named beside the thread that hangs") {
+  const std::vector<Hang> hangs =
+      Judged(ProcessOf({ThreadOf(7, AwaitedKind::kRLock, OwnerIs::kGone), ThreadOf(8, AwaitedKind::kUnknown),
+                        ThreadOf(9, AwaitedKind::kJoin)}));
+  REQUIRE(hangs.size() == 1);
+  CHECK(hangs[0].tid == 7);
+}
+
+}  // namespace
+}  // namespace cowprof

@@ -1,0 +1,270 @@
+// The two rules, and what is said of each kind of wait. Where a rule does not reach, nothing is said.
+#include "model/judge/hangs.h"
+
+#include <algorithm>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+
+namespace cowprof {
+namespace {
+
+const ThreadWait* FindThread(absl::Span<const ThreadWait> threads, pid_t tid) {
+  const auto found = absl::c_find_if(threads, [tid](const ThreadWait& thread) { return thread.tid == tid; });
+  return found == threads.end() ? nullptr : &*found;
+}
+
+// It has not moved between the looks, and waits for a thread of its own address space.
+bool Endless(absl::Span<const ThreadWait> before, const ThreadWait& now) {
+  const ThreadWait* then = FindThread(before, now.tid);
+  return then != nullptr && *then == now && now.endless_futex != 0 && !now.stopped;
+}
+
+bool IsLockOfPython(AwaitedKind kind) {
+  return kind == AwaitedKind::kLock || kind == AwaitedKind::kRLock || kind == AwaitedKind::kFileBuffer ||
+         kind == AwaitedKind::kImportLock;
+}
+
+HangKind KindOf(AwaitedKind kind) {
+  switch (kind) {
+    case AwaitedKind::kLock:
+      return HangKind::kLock;
+    case AwaitedKind::kRLock:
+      return HangKind::kRLock;
+    case AwaitedKind::kImportLock:
+      return HangKind::kImportLock;
+    case AwaitedKind::kFileBuffer:
+      return HangKind::kFileBuffer;
+    case AwaitedKind::kCMutex:
+      return HangKind::kCMutex;
+    case AwaitedKind::kOpenMp:
+      return HangKind::kOpenMp;
+    case AwaitedKind::kNotification:
+    case AwaitedKind::kJoin:
+    case AwaitedKind::kUnknown:
+      break;
+  }
+  return HangKind::kUnknown;
+}
+
+std::string NounOf(const Awaited& awaited) {
+  switch (awaited.kind) {
+    case AwaitedKind::kLock:
+      return "a threading.Lock";
+    case AwaitedKind::kRLock:
+      return "a threading.RLock";
+    case AwaitedKind::kImportLock:
+      return absl::StrCat("the import of ", awaited.detail.empty() ? "a module" : awaited.detail);
+    case AwaitedKind::kFileBuffer:
+      return "the lock of a buffered file";
+    case AwaitedKind::kCMutex:
+      return "a mutex of native code";
+    case AwaitedKind::kOpenMp:
+      return "its team of OpenMP threads";
+    case AwaitedKind::kNotification:
+      return "a notification (Condition, Event or queue)";
+    case AwaitedKind::kJoin:
+    case AwaitedKind::kUnknown:
+      break;
+  }
+  return "something that native code waits for";
+}
+
+bool InLogging(const std::vector<Frame>& stack) {
+  return absl::c_any_of(stack, [](const Frame& frame) { return frame.file.ends_with("logging/__init__.py"); });
+}
+
+bool UsesTorch(const WaitingThread& thread) { return thread.awaited.detail.starts_with("at::"); }
+
+std::string FixOf(HangKind kind, const WaitingThread& thread) {
+  switch (kind) {
+    case HangKind::kOpenMp:
+      return UsesTorch(thread)
+                 ? "call torch.set_num_threads(1) first in the worker, or in the parent before its first operation; or "
+                   "start workers by spawn or forkserver"
+                 : "don't enter a parallel region before the fork, or set OMP_NUM_THREADS=1 for the parent; or start "
+                   "workers by spawn or forkserver";
+    case HangKind::kImportLock:
+      return thread.awaited.detail.empty()
+                 ? "import it before the fork, in the thread that forks"
+                 : absl::StrCat("import ", thread.awaited.detail, " before the fork, in the thread that forks");
+    case HangKind::kFileBuffer:
+      return "start the workers before the threads that write to this file, or open the file anew in the worker; or "
+             "start workers by spawn or forkserver";
+    case HangKind::kLock:
+    case HangKind::kRLock:
+      if (InLogging(thread.stack))
+        return "start the workers before the threads that log, or configure logging anew in the worker; or start "
+               "workers by spawn or forkserver";
+      return "start the workers before the threads that take this lock, or make a new one in "
+             "os.register_at_fork(after_in_child=...); or start workers by spawn or forkserver";
+    case HangKind::kCMutex:
+      return "start the workers before the threads of the library that owns it, or start workers by spawn or "
+             "forkserver";
+    case HangKind::kDeadlock:
+      return "take the locks in the same order everywhere";
+    case HangKind::kUnknown:
+      break;
+  }
+  return "";
+}
+
+std::string OwnerWords(const Holder& holder) {
+  const std::string name = holder.name.empty() ? absl::StrCat("thread ", holder.tid) : holder.name;
+  if (!holder.still_holds) return absl::StrCat("that the parent's thread ", name, " held at the fork");
+  return absl::StrCat("that the parent's thread ", name, " holds");
+}
+
+Hang HangOf(const WaitingProcess& process, const WaitingThread& thread) {
+  Hang hang;
+  hang.process = process.id;
+  hang.parent = process.parent;
+  hang.tid = thread.wait.tid;
+  hang.thread_start_ns = thread.wait.start_ns;
+  hang.stack = thread.stack;
+  hang.native = thread.native;
+  hang.holder = thread.awaited.holder;
+  hang.kind = KindOf(thread.awaited.kind);
+  hang.victims = process.victims;
+  return hang;
+}
+
+// Sentence and fix, once kind and by_fork are known.
+void Explain(const WaitingThread& thread, Hang* hang) {
+  const Awaited& awaited = thread.awaited;
+  const std::string noun = NounOf(awaited);
+  if (hang->kind == HangKind::kDeadlock) {
+    hang->what = awaited.owner == OwnerIs::kWaiterItself
+                     ? absl::StrCat(noun, " that this thread has taken itself: not by the fork")
+                     : absl::StrCat(noun,
+                                    " that another thread of this process has: a deadlock among its own threads, "
+                                    "not by the fork");
+  } else if (hang->kind == HangKind::kOpenMp) {
+    hang->what = absl::StrCat(noun, awaited.detail.empty() ? "" : absl::StrCat(" (", awaited.detail, ")"),
+                              ", which stayed in the parent");
+  } else if (hang->kind == HangKind::kImportLock && hang->by_fork) {
+    hang->what = absl::StrCat(noun, ", which a thread of the parent was importing at the fork");
+  } else if (hang->holder) {
+    hang->what = absl::StrCat(noun, " ", OwnerWords(*hang->holder));
+  } else if (awaited.owner == OwnerIs::kGone) {
+    hang->what = absl::StrCat(noun, " whose owner, a thread of the parent at the fork, does not exist in this process");
+  } else if (awaited.held_in_parent) {
+    hang->what = absl::StrCat(noun,
+                              " that is locked in the parent, too: probably a thread of the parent held it at "
+                              "the fork");
+  } else {
+    hang->what = absl::StrCat(noun, " that no thread of this process will ever release; who had it is unknown");
+  }
+  if (hang->by_fork || hang->kind == HangKind::kDeadlock) hang->fix = FixOf(hang->kind, thread);
+  if (awaited.owner == OwnerIs::kWaiterItself) {
+    hang->fix = awaited.kind == AwaitedKind::kCMutex ? "use a recursive mutex, or don't take it again"
+                                                     : "use an RLock, or don't take it again";
+  }
+}
+
+bool InheritedFor(const WaitingProcess& process, const Awaited& awaited) {
+  return process.forked && (awaited.owner == OwnerIs::kGone || awaited.holder.has_value() || awaited.held_in_parent);
+}
+
+// The team of a runtime that this thread uses alone: then the others stayed in the parent. A native thread may be an
+// idle member of a team of its own process.
+bool IsLoneOpenMp(const WaitingProcess& process, const WaitingThread& thread) {
+  const bool may_lead = thread.wait.tid == process.id.pid || !thread.stack.empty();
+  return process.forked && may_lead && thread.awaited.kind == AwaitedKind::kOpenMp &&
+         absl::c_count_if(process.threads,
+                          [](const WaitingThread& other) { return other.awaited.kind == AwaitedKind::kOpenMp; }) == 1;
+}
+
+// What rule 1 proves of a thread, all threads being in endless waits. nullopt: it waits as an idle thread of a pool
+// does, or nothing is known of it.
+std::optional<Hang> JudgeStuck(const WaitingProcess& process, const WaitingThread& thread) {
+  const Awaited& awaited = thread.awaited;
+  Hang hang = HangOf(process, thread);
+  hang.proof = HangProof::kNever;
+  if (awaited.owner == OwnerIs::kAnotherThread || awaited.owner == OwnerIs::kWaiterItself) {
+    hang.kind = HangKind::kDeadlock;
+  } else if (awaited.kind == AwaitedKind::kOpenMp) {
+    if (!IsLoneOpenMp(process, thread)) return std::nullopt;
+    hang.by_fork = true;
+  } else if (awaited.kind == AwaitedKind::kImportLock) {
+    hang.by_fork = process.forked;
+  } else if (IsLockOfPython(awaited.kind) || awaited.kind == AwaitedKind::kCMutex) {
+    hang.by_fork = InheritedFor(process, awaited);
+  } else {
+    return std::nullopt;
+  }
+  Explain(thread, &hang);
+  return hang;
+}
+
+}  // namespace
+
+const char* NameOf(HangProof proof) { return proof == HangProof::kNever ? "never" : "owner-gone"; }
+
+const char* NameOf(HangKind kind) {
+  switch (kind) {
+    case HangKind::kUnknown:
+      return "unknown";
+    case HangKind::kLock:
+      return "lock";
+    case HangKind::kRLock:
+      return "rlock";
+    case HangKind::kCMutex:
+      return "c-mutex";
+    case HangKind::kOpenMp:
+      return "openmp";
+    case HangKind::kImportLock:
+      return "import-lock";
+    case HangKind::kFileBuffer:
+      return "file-buffer";
+    case HangKind::kDeadlock:
+      return "deadlock";
+  }
+  return "unknown";
+}
+
+StillWaits CompareLooks(absl::Span<const ThreadWait> before, absl::Span<const ThreadWait> now) {
+  StillWaits still;
+  still.all = !now.empty() && before.size() == now.size() &&
+              absl::c_all_of(now, [&](const ThreadWait& thread) { return Endless(before, thread); });
+  still.any = absl::c_any_of(now, [&](const ThreadWait& thread) { return Endless(before, thread); });
+  return still;
+}
+
+std::vector<Hang> JudgeWaits(absl::Span<const ThreadWait> before, const WaitingProcess& process) {
+  std::vector<ThreadWait> now;
+  for (const WaitingThread& thread : process.threads) now.push_back(thread.wait);
+  const bool stuck = CompareLooks(before, now).all;
+  std::vector<Hang> hangs;
+  for (const WaitingThread& thread : process.threads) {
+    if (!Endless(before, thread.wait)) continue;
+    // Rule 2 needs no other thread: nobody in this process is the owner.
+    const bool owner_gone = process.forked && thread.awaited.owner == OwnerIs::kGone;
+    if (stuck && !(process.may_be_told && !owner_gone)) {
+      if (std::optional<Hang> hang = JudgeStuck(process, thread)) hangs.push_back(*std::move(hang));
+    } else if (owner_gone) {
+      Hang hang = HangOf(process, thread);
+      hang.proof = HangProof::kOwnerGone;
+      hang.by_fork = true;
+      Explain(thread, &hang);
+      hangs.push_back(std::move(hang));
+    }
+  }
+  if (!hangs.empty() || !stuck || !process.forked || process.may_be_told) return hangs;
+  // Nobody is left to notify the one that would go on. An object made after the fork proves nothing of the fork: such a
+  // process may be meant to wait until it is ended.
+  for (const WaitingThread& thread : process.threads) {
+    if (thread.awaited.kind != AwaitedKind::kNotification || !thread.awaited.in_parent) continue;
+    Hang hang = HangOf(process, thread);
+    hang.by_fork = true;
+    hang.what =
+        absl::StrCat(NounOf(thread.awaited),
+                     " that no thread of this process will ever give; the object is the parent's, whose threads "
+                     "don't exist here");
+    hang.fix = "start the thread that notifies in the worker, or use multiprocessing's Event, Condition or Queue";
+    hangs.push_back(std::move(hang));
+  }
+  return hangs;
+}
+
+}  // namespace cowprof

@@ -1,0 +1,74 @@
+// Which lock of CPython a thread waits for, and who has it, read from outside: the object is found on the waiter's
+// native stack, the owner where the object has one. Owns the layout of lock objects. Trusts nothing that it reads.
+#ifndef COWPROF_PYTHON_LOCKS_H_
+#define COWPROF_PYTHON_LOCKS_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "model/facts/waits.h"
+#include "python/frames.h"
+#include "python/interpreter.h"
+#include "python/memory_reader.h"
+#include "python/objects.h"
+
+namespace cowprof {
+
+// A lock, an RLock or a buffered file.
+struct LockObject {
+  AwaitedKind kind = AwaitedKind::kUnknown;
+  uint64_t address = 0;
+  uint64_t mutex = 0;          // of its semaphore (up to 3.13) or PyMutex
+  std::optional<bool> locked;  // nullopt: unreadable
+  uint64_t owner = 0;          // pthread_self() of the thread that has it; 0: none, or it keeps no owner
+  bool operator==(const LockObject&) const = default;
+};
+
+// The kernel's number of the thread whose pthread_self() is `thread_id`, as its pid namespace counts; 0: unreadable.
+// glibc x86-64, 2.26 to 2.43: struct pthread.tid (nptl/descr.h); a caller checks that such a thread exists.
+pid_t TidOf(const MemoryReader& memory, uint64_t thread_id);
+
+// The thread that has the pthread_mutex_t at `mutex`, by its number in its pid namespace. nullopt: nobody, or it is not
+// a mutex. glibc x86-64, struct __pthread_mutex_s.
+std::optional<pid_t> OwnerOfMutex(const MemoryReader& memory, uint64_t mutex);
+
+// The locks of one process.
+class LockReader {
+ public:
+  // Both must outlive it. Nothing is found while `interpreter` is not ready.
+  LockReader(const Interpreter& interpreter, const MemoryReader& memory);
+
+  // The object whose lock a thread waits for in futex(2) on `futex`, with the stack pointer `stack_pointer`.
+  std::optional<LockObject> FindAwaited(uint64_t futex, uint64_t stack_pointer);
+  // The object at `address`, if it is a lock of one of these kinds. `mutex`: 0, or where its lock must be.
+  std::optional<LockObject> ReadLock(uint64_t address, uint64_t mutex);
+
+  // By the thread's number in its pid namespace: its state. The leader's is there even if it was read from a tstate
+  // that a fork left behind.
+  absl::flat_hash_map<pid_t, ThreadState> ThreadsByTid() const;
+
+  // Its Python stack, innermost first.
+  std::vector<Frame> StackOf(const ThreadState& thread);
+  // What its innermost frames wait for, where they say so: the module of an import lock, a notification. kUnknown:
+  // neither. `object`: the Condition.
+  Awaited WhatFramesSay(const ThreadState& thread);
+  // The modules that it is importing, innermost first, without the one whose import lock it waits for.
+  std::vector<std::string> ImportsOf(const ThreadState& thread);
+  // How many `with` statements of the thread have entered, or are entering, the lock at `address`.
+  int CountWithStatements(const ThreadState& thread, uint64_t address);
+
+ private:
+  const Interpreter& interpreter_;
+  const MemoryReader& memory_;
+  TypeReader types_;
+  CodeReader codes_;
+};
+
+}  // namespace cowprof
+
+#endif  // COWPROF_PYTHON_LOCKS_H_

@@ -1,0 +1,31 @@
+// Looks at what the threads of processes wait for, from outside. Cheap at first (a few small files of /proc a thread);
+// only processes that did not move between two looks are looked into: their memory and stacks, and their parent's.
+#ifndef COWPROF_RECORDER_HANG_LOOK_H_
+#define COWPROF_RECORDER_HANG_LOOK_H_
+
+#include <sys/types.h>
+
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "model/facts/waits.h"
+#include "model/judge/hangs.h"
+#include "source/native_symbols.h"
+#include "source/procfs.h"
+
+namespace cowprof {
+
+// One look at the threads of some processes. Those that are gone, or have too many threads, are left out.
+struct ThreadsLook {
+  absl::flat_hash_map<pid_t, std::vector<ThreadWait>> processes;
+  std::vector<pid_t> not_permitted;
+};
+ThreadsLook LookAtThreads(const ProcFs& proc, const std::vector<pid_t>& pids);
+
+// The hangs among `pids`, in their order, by two looks: `before`, at least 20 ms ago, and one that is taken now.
+std::vector<Hang> FindHangs(const ProcFs& proc, const std::vector<pid_t>& pids, const ThreadsLook& before,
+                            ElfCache* elf_cache);
+
+}  // namespace cowprof
+
+#endif  // COWPROF_RECORDER_HANG_LOOK_H_

@@ -1,0 +1,57 @@
+// What each thread of a process is doing, by /proc/PID/task: its system call with arguments, CPU time and context
+// switches. Owns the text of `syscall` and the meaning of futex(2)'s arguments. Judges nothing.
+#ifndef COWPROF_SOURCE_WAIT_STATE_H_
+#define COWPROF_SOURCE_WAIT_STATE_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "model/facts/waits.h"
+#include "source/procfs.h"
+
+namespace cowprof {
+
+// /proc/PID/task/TID/syscall: "202 0x7f.. 0x189 0x0 0x0 0x0 0xffffffff 0x7ffd.. 0x7f.."; "-1 SP PC" where a thread
+// sleeps outside of a system call (a page fault); "running". Needs CONFIG_HAVE_ARCH_TRACEHOOK and the right to ptrace.
+struct SyscallState {
+  int64_t number = -1;
+  uint64_t arguments[6] = {};
+  uint64_t stack_pointer = 0, instruction = 0;
+};
+std::optional<SyscallState> ParseSyscall(absl::string_view text);  // nullopt: running, or not such a text
+
+// A wait in futex(2) without timeout.
+struct FutexWait {
+  uint64_t address = 0;
+  bool is_private = false;  // FUTEX_PRIVATE_FLAG
+};
+// nullopt: another system call, another operation, or a wait that ends by itself.
+std::optional<FutexWait> EndlessFutexWait(const SyscallState& state);
+
+// Figures of /proc/PID/task/TID/status; `caught`: SigCgt, bit 0 is signal 1.
+struct TaskStatus {
+  uint64_t switches = 0, caught = 0;
+  pid_t tid_inside = 0;  // the last of NSpid; 0 before Linux 4.1
+};
+TaskStatus ParseTaskStatus(absl::string_view text);
+
+// Whether a handler of one of the signals of `caught` may release what a thread waits for. Not those of SIGINT, which
+// Python always catches, and of faults and aborts, which report and end the process. That of SIGCHLD, which torch sets,
+// runs only in a process with children.
+bool MayBeTold(uint64_t caught, bool has_children);
+
+// One look at all threads, by tid; at most 4,096. NotFound: the process is gone. PermissionDenied.
+struct ThreadWaits {
+  std::vector<ThreadWait> threads;
+  bool may_be_told = false;
+};
+absl::StatusOr<ThreadWaits> ReadThreadWaits(const ProcFs& proc, pid_t pid);
+
+}  // namespace cowprof
+
+#endif  // COWPROF_SOURCE_WAIT_STATE_H_
