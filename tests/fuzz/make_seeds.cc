@@ -125,6 +125,7 @@ int main(int argc, char** argv) {
   MakeOptions(folder("options"));
   MakePython(folder("python_interpreter"));
   MakePython(folder("python_objects"));
+  MakePython(folder("pickle"));
   MakeBytes(folder("python_bytes"));
   for (const char* target : {"pagemap", "request", "names"}) folder(target).Add(std::string(300, '\1'));
   return 0;

@@ -71,12 +71,7 @@ void AppendUtf8(uint32_t c, std::string* text) {
   for (int i = rest - 1; i >= 0; --i) text->push_back(static_cast<char>(0x80 | (c >> (6 * i) & 0x3f)));
 }
 
-// The table behind a dict's ma_keys.
-struct KeysTable {
-  uint64_t entries = 0;  // address of the first entry
-  size_t count = 0;      // entries in use or once used
-  size_t entry_bytes = 0, key_offset = 0;
-};
+}  // namespace
 
 std::optional<KeysTable> ReadKeysTable(const PythonLayout& layout, const MemoryReader& memory, uint64_t keys) {
   // Objects/dict-common.h of 3.6 to 3.10, Include/internal/pycore_dict.h from 3.11 on.
@@ -100,9 +95,11 @@ std::optional<KeysTable> ReadKeysTable(const PythonLayout& layout, const MemoryR
     // DICT_KEYS_GENERAL is 0: {hash, key, value}; of str keys only {key, value}.
     table = kind == 0 ? KeysTable{keys + 32 + indices, 0, 24, 8} : KeysTable{keys + 32 + indices, 0, 16, 0};
   }
-  table.count = std::min<uint64_t>(count, kMaxEntries);
+  table.count = count;
   return table;
 }
+
+namespace {
 
 // The index of the element of `objects` that is a str equal to `key`, or objects.size().
 size_t FindString(const PythonLayout& layout, const MemoryReader& memory, const std::vector<uint64_t>& objects,
@@ -168,9 +165,10 @@ uint64_t FindInDict(const PythonLayout& layout, const MemoryReader& memory, uint
   if (!keys || !values) return 0;
   const auto table = ReadKeysTable(layout, memory, *keys);
   if (!table) return 0;
+  const size_t most = std::min(table->count, kMaxEntries);
   std::vector<char> entries(kBatch * table->entry_bytes);
-  for (size_t first = 0, count = 0; first < table->count; first += count) {
-    count = std::min(first == 0 ? kFirstBatch : kBatch, table->count - first);
+  for (size_t first = 0, count = 0; first < most; first += count) {
+    count = std::min(first == 0 ? kFirstBatch : kBatch, most - first);
     if (!memory.Read(table->entries + first * table->entry_bytes,
                      absl::MakeSpan(entries.data(), count * table->entry_bytes))) {
       return 0;

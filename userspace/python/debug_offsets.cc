@@ -26,6 +26,7 @@ constexpr TableRow kTable[] = {
     {{5, 5}, {3, 3}, 8, COWPROF_FIELD(runtime.interpreters_head)},
     {{8, 8}, {6, 6}, 8, COWPROF_FIELD(interpreter.next)},
     {{9, 9}, {6, 6}, 8, COWPROF_FIELD(interpreter.threads_head)},
+    {{11, 12}, {6, 6}, 8, COWPROF_FIELD(interpreter.modules)},
     {{21, 24}, {19, 22}, 8, COWPROF_FIELD(thread.next)},
     {{22, 25}, {19, 22}, 8, COWPROF_FIELD(thread.interpreter)},
     {{23, 26}, {19, 22}, 8, COWPROF_FIELD(thread.frame)},

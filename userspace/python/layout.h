@@ -40,7 +40,7 @@ struct RuntimeOffsets {  // _PyRuntimeState
       collecting /* gc.collecting, 3.7 and 3.8 */;
 };
 struct InterpreterOffsets {  // PyInterpreterState
-  uint32_t next, threads_head, collecting /* gc.collecting, 3.9 and later */;
+  uint32_t next, threads_head, collecting /* gc.collecting, 3.9 and later */, modules /* sys.modules */;
 };
 struct ThreadOffsets {  // PyThreadState. With `frame_hop` the frame is *(*(tstate + frame) + frame_hop), else
   uint32_t next, interpreter, frame, frame_hop, thread_id, native_thread_id;  // it is *(tstate + frame)

@@ -74,6 +74,14 @@ std::optional<std::string> ReadString(const PythonLayout& layout, const MemoryRe
 // entries.
 uint64_t FindInDict(const PythonLayout& layout, const MemoryReader& memory, uint64_t address, absl::string_view key);
 
+// The table behind a dict's ma_keys, or a class's ht_cached_keys.
+struct KeysTable {
+  uint64_t entries = 0;                    // address of the first entry
+  size_t count = 0;                        // entries in use or once used; as the target claims, at most 2^32
+  size_t entry_bytes = 0, key_offset = 0;  // the value follows the key
+};
+std::optional<KeysTable> ReadKeysTable(const PythonLayout& layout, const MemoryReader& memory, uint64_t keys);
+
 // ---- pymalloc ----
 
 inline constexpr uint64_t kLeastPoolBytes = 4096;  // POOL_SIZE there up to 3.9, whatever the page size; larger since

@@ -1,0 +1,28 @@
+// The replay of pickle over damaged memory of recorded interpreters, and expressions that name an object.
+#include "hostile_memory.h"
+#include "model/judge/start_methods.h"
+#include "python/pickle_walk.h"
+#include "python/roots.h"
+#include "sink/report/start_methods_format.h"
+#include "timeline/json_start_methods.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace cowprof;
+  FuzzedDataProvider input(data, size);
+  const RecordedPython& python = RecordedPythons()[PickOne(&input, RecordedPythons().size())];
+  const HostileMemory memory(python.recording, &input);
+  const std::string expression = input.ConsumeRandomLengthString(40);
+  static_cast<void>(FindObject(python.interpreter, memory, expression));
+  const bool by_itself = input.ConsumeBool();
+  const auto find_root = [&](const MemoryReader& reader) {
+    if (by_itself) return FindWhatWorkersGet(python.interpreter, reader);
+    return PickleRoot{.parts = {{"", memory.Address()}, {"part", memory.Address()}}, .expression = "x", .where = ""};
+  };
+  const PickleLimits limits = {.objects = 20'000, .time = absl::Milliseconds(500)};
+  const PickleLook look = LookAtPickle(python.interpreter, memory, find_root, limits);
+  Require(look.objects <= limits.objects + 2 && look.failures.size() <= 64 && look.unknowns.size() <= 64,
+          "a bounded look");
+  for (const PickleFailure& failure : look.failures) Require(failure.path.size() < 2000, "a bounded path");
+  Require(!StartMethodsText(look, std::nullopt).empty() && !Dump(StartMethodsJson(look)).empty(), "words");
+  return 0;
+}

@@ -1,0 +1,197 @@
+"""`cowprof pickle`: verdicts and paths against really pickling, what it says of hostile and ending targets, and its statuses."""
+import json
+import os
+import signal
+import subprocess
+
+import pytest
+
+import chroots
+import harness
+import pickle_matrix
+import planted
+
+WORKLOADS = harness.REPOSITORY / "tests" / "system" / "workloads"
+TARGETS = WORKLOADS / "pickle_targets.py"
+MOST_UNKNOWN = 0.10
+
+
+def pickle_of(pid, *arguments, seconds=60 * harness.PATIENCE):
+    done = harness.run_cowprof("pickle", pid, "--json", *arguments, seconds=seconds)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    harness.validate(document, "pickle.schema.json")
+    return document["start_methods"][0]
+
+
+def command_in(suite, workload, *words):
+    if suite == "system":
+        return [harness.PYTHON, WORKLOADS / workload, *words]
+    chroot, why = chroots.chroot(suite)
+    if not chroot:
+        pytest.skip(why)
+    return chroot.python(f"workloads/{workload}", *words)
+
+
+@pytest.fixture
+def target():
+    started = []
+
+    def start(what, *, python=harness.PYTHON, **options):
+        process = harness.Process([python, TARGETS, what], **options)
+        started.append(process)
+        process.await_line("event", "ready")
+        return process
+    yield start
+    for process in started:
+        process.stop()
+
+
+@pytest.mark.parametrize("version", pickle_matrix.VERSIONS)
+def test_verdict_and_path_are_those_of_really_pickling(version):
+    try:
+        found = pickle_matrix.matrix(version)
+    except pickle_matrix.Missing as missing:
+        pytest.skip(str(missing))
+    wrong = {kind: row[2] for kind, row in found.items() if row[2].startswith("WRONG")}
+    assert wrong == {}
+    unknown = [kind for kind, row in found.items() if row[2] == "unknown"]
+    assert len(unknown) <= MOST_UNKNOWN * len(found), unknown
+    assert sum(truth["fails"] for truth, _, _ in found.values()) >= 25  # or there would be nothing to find
+
+
+PYTHONS = {name: path for name, path in planted.interpreters().items() if name not in ("3.6", "3.7") and path}
+
+
+@pytest.mark.parametrize("version", PYTHONS)
+@pytest.mark.parametrize("size", ["dicts", "objects", "text", "numbers", "nested"])
+def test_bytes_are_those_of_dumps(target, version, size):
+    process = target(f"bytes-{size}", python=PYTHONS[version])
+    truth = process.await_line("event", "ready")["bytes"]
+    said = pickle_of(process.pid, "--object", "__main__.data")["bytes_each"]
+    assert said["best"] == pytest.approx(truth, rel=0.15)
+    assert said["low"] <= truth <= said["high"]
+
+
+ERRORS = {"logger": ("dataset.logger.handlers[0].lock", "_thread.RLock"), "keys": ("dataset.class_names", "dict_keys"),
+          "vocab": ("dataset.vocab.stoi.default_factory", "function")}
+
+
+@pytest.mark.parametrize("error", ERRORS)
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+@pytest.mark.parametrize("suite", ["system", "sid"])
+def test_errors_as_their_authors_met_them(error, method, suite):
+    """The workload really starts a process, and says how that failed; then it waits with the objects still there."""
+    process = harness.Process(command_in(suite, "pickle_targets.py", f"{error}-{method}"), stderr=subprocess.DEVNULL)
+    try:
+        assert "pickle" in process.await_line("event", "ready")["error"]
+        check_error(process, error)
+    finally:
+        process.stop()
+
+
+def check_error(process, error):
+    said = pickle_of(process.pid, "--object", "dataset")
+    path, type_name = ERRORS[error]
+    assert said["verdict"] == "will-fail"
+    assert (said["failures"][0]["path"], said["failures"][0]["type"]) == (path, type_name)
+    assert said["failures"][0]["fix"]
+
+
+def test_process_in_a_frame_is_found_by_itself(target):
+    said = pickle_of(target("process").pid)
+    assert said["verdict"] == "will-fail"
+    assert said["failures"][0]["path"] == "holder.keys"
+    assert said["root"].startswith("worker (in main, pickle_targets.py:")
+
+
+def test_nothing_to_send_is_unknown_not_fine(target):
+    said = pickle_of(target("nothing").pid)
+    assert (said["verdict"], said["root"]) == ("unknown", None)
+    assert "--object" in said["why_unknown"]
+
+
+@pytest.mark.parametrize("version", PYTHONS)
+def test_main_without_a_file_can_not_be_imported_again(version):
+    """The parent pickles it; a spawned child can't load it."""
+    program = ("class Data: pass\ndata = Data()\nnumbers = [1]\nimport sys\nprint('{\"event\": \"ready\"}', flush=True)\n"
+               "sys.stdin.read()")
+    process = harness.Process([PYTHONS[version], "-c", program])
+    try:
+        process.await_line("event", "ready")
+        said = pickle_of(process.pid, "--object", "__main__.data")
+        assert said["verdict"] == "will-fail" and "__main__" in said["failures"][0]["reason"]
+        assert pickle_of(process.pid, "--object", "__main__.numbers")["verdict"] == "no-obstacle-found"
+    finally:
+        process.stop()
+
+
+@pytest.mark.parametrize("what", ["cycle", "attributes", "long-name", "deep"])
+def test_hostile_objects_end_in_time(target, what):
+    said = pickle_of(target(what).pid, "--object", "__main__.data")
+    assert said["verdict"] in ("no-obstacle-found", "unknown", "will-fail")
+    if what == "cycle":
+        assert said["verdict"] == "no-obstacle-found"
+    if what == "attributes":
+        assert said["objects"] >= 1_000_000 or said["capped"]
+
+
+def test_mutating_target_gets_no_false_findings(target):
+    """Everything there pickles at any time; rows come and go while they are read."""
+    process = target("mutating")
+    verdicts = [pickle_of(process.pid, "--object", "__main__.data") for _ in range(20)]
+    assert all(said["failures"] == [] for said in verdicts), verdicts
+    assert process.popen.poll() is None
+
+
+def test_target_that_dies_meanwhile(target):
+    process = target("big")
+    cowprof = subprocess.Popen([harness.COWPROF, "pickle", str(process.pid), "--object", "__main__.data"], text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    harness.wait_until(lambda: harness.bytes_read(cowprof.pid) > 0, "cowprof to read")
+    os.kill(process.pid, signal.SIGKILL)
+    process.popen.wait(harness.DEADLINE)
+    output, errors = cowprof.communicate(timeout=harness.DEADLINE)
+    assert cowprof.returncode in (0, 4), errors
+    assert "No obstacle" not in output or cowprof.returncode == 0
+
+
+@pytest.mark.parametrize("expression, status", [("__main__.data", 0), ("data[0]", 0), ("__main__.missing", 2), ("data[99999999]", 2),
+                                                ("data[", 2), ("0", 2), ("data..x", 2)])
+def test_expressions(target, expression, status):
+    done = harness.run_cowprof("pickle", target("cycle").pid, "--object", expression)
+    assert done.returncode == status, (done.stdout, done.stderr)
+    assert len(done.stderr.splitlines()) == (status != 0)
+
+
+def test_not_python():
+    process = subprocess.Popen(["sleep", "100"])
+    try:
+        done = harness.run_cowprof("pickle", process.pid)
+        assert done.returncode == 5 and "Python" in done.stderr
+    finally:
+        process.kill()
+        process.wait()
+
+
+TORCH = {  # what is in the data set: (verdict, path of the first failure); the truth is that of a really started worker
+    "plain": ("no-obstacle-found", None), "vocab": ("will-fail", "loader.dataset.vocab.stoi.default_factory"),
+    "collate": ("will-fail", "loader.collate_fn"), "gradient": ("unknown", None), "objects": ("unknown", None),
+    "spawn": ("will-fail", "dataset.vocab.stoi.default_factory")}
+
+
+@pytest.mark.parametrize("suite", ["system", *chroots.SUITES])
+@pytest.mark.parametrize("what", TORCH)
+def test_torch(suite, what):
+    process = harness.Process(command_in(suite, "pickle_torch.py", what), stderr=subprocess.DEVNULL)
+    try:
+        error = process.await_line("event", "ready", 60 * harness.PATIENCE)["error"]
+        verdict, path = TORCH[what]
+        said = pickle_of(process.pid, *(["--object", "dataset"] if what == "spawn" else []))
+        assert said["verdict"] == verdict, said
+        assert (said["failures"][0]["path"] if said["failures"] else None) == path
+        assert (error is not None) == (what in ("vocab", "collate", "gradient", "spawn")), error
+        if what == "plain":
+            assert 400_000 <= said["bytes_each"]["best"] <= 460_000  # the array; tensors go by shared memory
+    finally:
+        process.stop()

@@ -1,0 +1,334 @@
+"""Holds objects of many kinds, says of each whether a worker can be sent it, and waits.
+
+The truth comes from really pickling, with multiprocessing's pickler, in a forked process per kind: a line of JSON each, with
+"fails", the error, and the path of what fails (null where it pickles). Then {"event": "ready"}. Ends when stdin does.
+"""
+import array
+import collections
+import contextvars
+import dataclasses
+import datetime
+import decimal
+import enum
+import fractions
+import functools
+import itertools
+import json
+import logging
+import operator
+import os
+import pathlib
+import random
+import re
+import socket
+import sqlite3
+import sys
+import tempfile
+import threading
+import types
+import uuid
+import weakref
+from multiprocessing import context, get_context, popen_spawn_posix, reduction
+
+
+class Holder:
+    def __init__(self, value):
+        self.value = value
+
+
+class Plain:
+    pass
+
+
+class Slots:
+    __slots__ = ("a", "b", "__weakref__")
+
+    def __init__(self, a, b):
+        self.a, self.b = a, b
+
+
+class SlotsBelow(Slots):
+    def __init__(self, a, b, c):
+        super().__init__(a, b)
+        self.c = c
+
+
+class ListOf(list):
+    pass
+
+
+class DictOf(dict):
+    pass
+
+
+class IntOf(int):
+    pass
+
+
+class StrOf(str):
+    pass
+
+
+class TupleOf(tuple):
+    pass
+
+
+class Drops:
+    def __init__(self):
+        self.lock = threading.Lock()
+
+    def __getstate__(self):
+        return {}
+
+
+class Keeps:
+    def __init__(self):
+        self.lock = threading.Lock()
+
+    def __getstate__(self):
+        return self.__dict__
+
+
+class Reduces:
+    def __reduce__(self):
+        return (Reduces, ())
+
+
+class GetsAttributes:
+    def __init__(self):
+        self.inner = {}
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self.__dict__["inner"][name]
+
+
+class Colour(enum.Enum):
+    RED = 1
+
+
+class Outer:
+    class Inner:
+        def method(self):
+            pass
+
+    @staticmethod
+    def static():
+        pass
+
+    @classmethod
+    def of_class(cls):
+        pass
+
+
+@dataclasses.dataclass
+class Data:
+    x: int
+    y: object = None
+
+
+Point = collections.namedtuple("Point", "x y")
+Renamed = collections.namedtuple("AnotherName", "x")
+
+
+class CustomError(Exception):
+    pass
+
+
+class Replaced:
+    pass
+
+
+old_replaced = Replaced()
+
+
+class Replaced:  # noqa: F811
+    pass
+
+
+def function():
+    pass
+
+
+def decorated():
+    pass
+
+
+original_decorated = decorated
+
+
+def decorated():  # noqa: F811
+    pass
+
+
+named_lambda = lambda x: x  # noqa: E731
+
+
+def local_function():
+    def inner():
+        pass
+    return inner
+
+
+def local_class():
+    class Local:
+        pass
+    return Local()
+
+
+def generate():
+    yield 1
+
+
+class Vocab:
+    @staticmethod
+    def load():
+        return collections.defaultdict(lambda: 0, {"a": 1})
+
+
+class Removed:
+    pass
+
+
+removed = Removed()
+del Removed
+
+
+def with_many(lock):
+    plain = Plain()
+    for i in range(1000):
+        setattr(plain, "attribute%d" % i, i)
+    plain.last = lock
+    return plain
+
+
+def deep(levels, leaf):
+    for _ in range(levels):
+        leaf = [leaf]
+    return leaf
+
+
+def cyclic(leaf):
+    first = Plain()
+    first.me = first
+    first.list = [first, leaf]
+    return first
+
+
+def shared_keys(leaf):
+    plain, other = Plain(), Plain()
+    plain.a, plain.b = 1, leaf
+    other.b, other.a = 1, 2
+    del other.b
+    return [other, plain]
+
+
+def kinds():
+    """(name, value, path below the value of what fails or None). A path without effect where all pickles."""
+    lock = threading.Lock
+    plain = Plain()
+    temporary = tempfile.TemporaryFile()
+    text = open(os.devnull)
+    logger = logging.getLogger("a.b")
+    handler = logging.StreamHandler(sys.stderr)
+    return [
+        ("none", None, ""), ("int", 3, ""), ("negative", -70000, ""), ("large int", 2**200, ""), ("float", 1.5, ""),
+        ("bool", True, ""), ("ellipsis", ..., ""), ("not implemented", NotImplemented, ""), ("complex", 1j, ""),
+        ("str", "a", ""), ("wide str", "ä€😀", ""), ("bytes", b"ab", ""), ("bytearray", bytearray(b"ab"), ""),
+        ("memoryview", memoryview(b"ab"), ""), ("list", [1, [2]], ""), ("tuple", (1, (2,)), ""), ("set", {1, "a"}, ""),
+        ("frozenset", frozenset([1]), ""), ("dict", {1: 2, "a": [3]}, ""), ("range", range(3), ""), ("slice", slice(1, 2), ""),
+        ("type", int, ""), ("none's type", type(None), ""), ("function's type", types.FunctionType, ""), ("class", Plain, ""),
+        ("function", function, ""), ("builtin", len, ""), ("math function", operator.add, ""), ("nested class", Outer.Inner, ""),
+        ("nested method", Outer.Inner.method, ""), ("static method", Outer.static, ""), ("class method", Outer.of_class, ""),
+        ("bound method", Outer.Inner().method, ""), ("bound builtin", [1].append, ""), ("bound builtin of lock", lock().acquire, ".__self__"),
+        ("method descriptor", str.join, ""), ("slot wrapper", int.__add__, ""), ("method wrapper", (1).__add__, ""),
+        ("lambda", lambda: 0, ""), ("named lambda", named_lambda, ""), ("local function", local_function(), ""),
+        ("local class instance", local_class(), ""), ("local class", type(local_class()), ""), ("replaced class", old_replaced, ""),
+        ("replaced function", original_decorated, ""), ("removed class", removed, ""), ("partial", functools.partial(function, 1), ""),
+        ("partial of lambda", functools.partial(lambda: 0), ".func"), ("partial with lock", functools.partial(function, lock()), ".args[0]"),
+        ("instance", Plain(), ""), ("slots", Slots(1, [2]), ""), ("slots with lock", Slots(1, lock()), ".b"),
+        ("slots and dict", SlotsBelow(1, 2, 3), ""), ("slots and dict with lock", SlotsBelow(1, 2, lock()), ".c"),
+        ("list subclass", ListOf([1]), ""), ("list subclass with lock", ListOf([1, lock()]), "[1]"),
+        ("dict subclass", DictOf(a=1), ""), ("dict subclass with lock", DictOf(a=lock()), "['a']"), ("int subclass", IntOf(3), ""),
+        ("str subclass", StrOf("a"), ""), ("tuple subclass", TupleOf((1, 2)), ""), ("tuple subclass with lock", TupleOf((1, lock())), "[1]"),
+        ("own getstate that drops", Drops(), ""), ("own getstate that keeps", Keeps(), ".lock"), ("own reduce", Reduces(), ""),
+        ("own getattr", GetsAttributes(), ""), ("enum", Colour.RED, ""), ("dataclass", Data(1), ""), ("dataclass with lock", Data(1, lock()), ".y"),
+        ("namedtuple", Point(1, 2), ""), ("namedtuple with lock", Point(1, lock()), "[1]"), ("misnamed namedtuple", Renamed(1), ""),
+        ("lock", lock(), ""), ("rlock", threading.RLock(), ""), ("condition", threading.Condition(), "._lock"),
+        ("event", threading.Event(), "._cond._lock"), ("semaphore", threading.Semaphore(), "._cond._lock"),
+        ("thread local", threading.local(), ""), ("thread", threading.current_thread(), None),
+        ("dict keys", {}.keys(), ""), ("dict values", {}.values(), ""), ("dict items", {}.items(), ""), ("generator", generate(), ""),
+        ("generator expression", (x for x in ()), ""), ("list iterator", iter([1]), ""), ("file", temporary, None), ("text file", text, ""),
+        ("stdout", sys.stdout, ""), ("module", os, ""), ("socket", socket.socket(), ""), ("weak reference", weakref.ref(plain), ""),
+        ("weak dict", weakref.WeakValueDictionary(), None), ("property", property(function), ""), ("traceback", None, ""),
+        ("code", function.__code__, ""), ("frame", sys._getframe(), ""), ("cell", (lambda: lock).__closure__[0], ""),
+        ("mapping proxy", types.MappingProxyType({}), ""), ("simple namespace", types.SimpleNamespace(a=1), ""),
+        ("logger", logger, ""), ("root logger", logging.getLogger(), ""), ("handler", handler, ".lock"),
+        ("formatter", logging.Formatter("%(message)s"), ""),
+        ("connection", sqlite3.connect(":memory:"), ""), ("context variable", contextvars.ContextVar("a"), ""),
+        ("pattern", re.compile("a"), ""), ("match", re.match("a", "a"), ""), ("date", datetime.date(2020, 1, 1), ""),
+        ("time with zone", datetime.datetime.now(datetime.timezone.utc), ""), ("decimal", decimal.Decimal("1.5"), ""),
+        ("fraction", fractions.Fraction(1, 2), ""), ("uuid", uuid.UUID(int=1), ""), ("path", pathlib.Path("/a"), ""),
+        ("random", random.Random(1), ""), ("array", array.array("i", [1]), ""), ("deque", collections.deque([1]), ""),
+        ("deque with lock", collections.deque([1, lock()]), "[1]"), ("ordered dict", collections.OrderedDict(a=1), ""),
+        ("ordered dict with lock", collections.OrderedDict(a=lock()), "['a']"), ("counter", collections.Counter("ab"), ""),
+        ("default dict", collections.defaultdict(list, a=[1]), ""), ("default dict of lambda", Vocab.load(), ".default_factory"),
+        ("exception", ValueError("a", 1), ""), ("exception with lock", ValueError(lock()), ".args[0]"), ("own exception", CustomError(1), ""),
+        ("system error", OSError(2, "a"), ""), ("map of lambda", map(lambda x: x, [1]), None), ("count", itertools.count(3), None),
+        ("item getter", operator.itemgetter(1), ""), ("many attributes", with_many(lock()), ".last"), ("deep", deep(50, lock()), "[0]" * 50),
+        ("cycle", cyclic(lock()), ".list[1]"), ("lock as key", {lock(): 1}, None), ("lock in set", {lock()}, None),
+        ("lock behind rows", [{"id": i} for i in range(3000)] + [lock()], "[3000]"), ("lock in long dict", dict([(i, i) for i in range(3000)], last=lock()), "['last']"),
+        ("shared keys", shared_keys(1), ""), ("shared keys with lock", shared_keys(lock()), "[1].b"),
+        ("generic alias", list[int] if sys.version_info >= (3, 9) else None, ""),
+        ("queue", get_context("spawn").Queue(), ""), ("multiprocessing lock", get_context("spawn").Lock(), ""),
+        ("object", object(), ""), ("super", super(Slots, Slots(1, 2)), ""),
+    ]
+
+
+def pickles(holder):
+    """The error of pickling in a forked process, as at the start of a worker; None: it pickles."""
+    readable, writable = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(readable)
+        try:
+            class Popen:
+                DupFd = popen_spawn_posix._DupFd
+
+                def duplicate_for_child(self, fd):
+                    return fd
+            context.set_spawning_popen(Popen())
+            reduction.ForkingPickler.dumps(holder)
+            said = ""
+        except BaseException as error:
+            said = "%s: %s" % (type(error).__name__, error)
+        os.write(writable, said.encode()[:4000] or b"\0")
+        os._exit(0)
+    os.close(writable)
+    said = b""
+    while True:
+        piece = os.read(readable, 4096)
+        if not piece:
+            break
+        said += piece
+    os.close(readable)
+    os.waitpid(pid, 0)
+    return None if said == b"\0" else said.decode(errors="replace")
+
+
+holders = {}
+
+
+def main():
+    for name, value, path in kinds():
+        holders[name] = Holder(value)
+        error = pickles(holders[name])
+        print(json.dumps({"kind": name, "fails": error is not None, "error": error,
+                          "path": None if path is None or error is None else "holders['%s'].value%s" % (name, path)}))
+    print(json.dumps({"event": "ready"}), flush=True)
+    sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,114 @@
+"""Objects for `cowprof pickle`: each shape is made, {"event": "ready"} printed, and kept until stdin ends."""
+import collections
+import json
+import logging
+import multiprocessing
+import pickle
+import random
+import sys
+import threading
+import time
+
+
+class Dataset:
+    pass
+
+
+class Row:
+    def __init__(self, i):
+        self.id, self.name, self.box = i, "row %d" % i, (i, i + 1, 0.5)
+
+
+class Vocab:
+    def __init__(self):
+        self.stoi = collections.defaultdict(lambda: 0, {"a": 1})
+
+
+class OldLogger:
+    """Holds its handlers, and does not go by its name as those of logging do since 3.7."""
+
+
+class Node:
+    def __init__(self):
+        self.me = self
+
+
+data = dataset = None
+
+
+def sized(shape):
+    return {"dicts": lambda: [{"id": i, "caption": "caption number %d" % i, "box": [i, i + 1]} for i in range(20000)],
+            "objects": lambda: [Row(i) for i in range(20000)],
+            "text": lambda: ["ä" * (i % 50) + "text €" for i in range(50000)],
+            "numbers": lambda: ([i * 1000 for i in range(100000)], [i * 0.5 for i in range(1000)], [2**70 + i for i in range(1000)]),
+            "nested": lambda: {i: {"a": (i, {str(i)}), "b": bytes(i % 300)} for i in range(10000)}}[shape]()
+
+
+def started(error, method):
+    """How starting a process with such a data set fails."""
+    global dataset
+    dataset = Dataset()
+    if error == "logger":
+        dataset.logger = OldLogger()
+        dataset.logger.handlers = [logging.StreamHandler(sys.stderr)]
+    elif error == "keys":
+        dataset.class_names = {"cat": 1}.keys()
+    else:
+        dataset.vocab = Vocab()
+    try:
+        multiprocessing.get_context(method).Process(target=print, args=(dataset,)).start()
+    except Exception as failure:
+        return "%s: %s" % (type(failure).__name__, failure)
+    return ""
+
+
+def mutate():
+    while True:
+        for i in range(200):
+            data[random.randrange(len(data))] = {"id": i, "rows": [{str(j): (j, "x" * j)} for j in range(10)]}
+            if i % 50 == 0:
+                data.append(Row(i))
+                del data[0]
+        time.sleep(0.001)
+
+
+def main():
+    global data
+    what = sys.argv[1]
+    said = {"event": "ready"}
+    keep = []
+    if what.startswith("bytes-"):
+        data = sized(what[6:])
+        said["bytes"] = len(multiprocessing.reduction.ForkingPickler.dumps(data))
+    elif what.partition("-")[0] in ("logger", "keys", "vocab"):
+        said["error"] = started(*what.split("-"))
+    elif what == "process":
+        holder = Dataset()
+        holder.keys = {}.keys()
+        worker = multiprocessing.get_context("spawn").Process(target=print, args=(holder,))
+        keep.append(worker)
+    elif what == "cycle":
+        data = [Node(), Node()]
+        data.append(data)
+    elif what == "attributes":
+        data = Dataset()
+        data.__dict__.update({"attribute%d" % i: i for i in range(1000000)})
+    elif what == "long-name":
+        data = [type("x" * 1000000, (), {})()]
+    elif what == "deep":
+        data = []
+        for _ in range(1000000):
+            data = [data]
+    elif what == "big":
+        data = [{"id": i} for i in range(1000000)]
+    elif what == "mutating":
+        data = [{"id": i} for i in range(2000)]
+        threading.Thread(target=mutate, daemon=True).start()
+    print(json.dumps(said), flush=True)
+    sys.stdin.read()
+    del keep
+
+
+if __name__ == "__main__":
+    import multiprocessing.reduction  # noqa: F811
+    main()

@@ -1,0 +1,59 @@
+#include "model/judge/start_methods.h"
+
+#include <catch2/catch.hpp>
+
+#include "sink/report/start_methods_format.h"
+#include "timeline/json_start_methods.h"
+
+namespace cowprof {
+namespace {
+
+PickleLook Whole() { return {.root = "data", .expression = "data", .objects = 3, .walks_agree = true}; }
+PickleFailure Lock() {
+  return {.path = "data.lock", .type = "_thread.lock", .reason = PickleReason::kLock, .confirmed = true};
+}
+
+TEST_CASE("start methods: no obstacle takes two whole walks that agree", "[start_methods]") {
+  CHECK(VerdictOf(Whole()) == PickleVerdict::kNoObstacleFound);
+  CHECK(WhyUnknown(Whole()).empty());
+  PickleLook look = Whole();
+  SECTION("they differ") { look.walks_agree = false; }
+  SECTION("an object was unreadable") { look.unreadable = 1; }
+  SECTION("the limit was met") { look.capped = true; }
+  SECTION("code decides") { look.unknowns.push_back({.path = "data.x"}); }
+  SECTION("more code decides than is listed") { look.unknowns_left_out = 1; }
+  SECTION("a finding was not there any more") { look.refused = 1; }
+  SECTION("nothing was found to judge") { look.root.clear(); }
+  CHECK(VerdictOf(look) == PickleVerdict::kUnknown);
+  CHECK_FALSE(WhyUnknown(look).empty());
+  CHECK(StartMethodsText(look, 5).starts_with("Whether spawn or forkserver would work is unknown: "));
+}
+
+TEST_CASE("start methods: a confirmed failure decides, a possible one does not", "[start_methods]") {
+  PickleLook look = Whole();
+  look.failures = {Lock()};
+  look.capped = true;
+  CHECK(VerdictOf(look) == PickleVerdict::kWillFail);
+  CHECK(StartMethodsText(look, 5).starts_with("spawn and forkserver will fail: data.lock is a _thread.lock.\n"));
+  CHECK(StartMethodsJson(look)[0]["failures"][0]["certainty"] == "confirmed");
+  look.failures[0].below_unknown = true;
+  CHECK(VerdictOf(look) == PickleVerdict::kUnknown);
+  CHECK(StartMethodsJson(look)[1]["failures"][0]["certainty"] == "possible");
+}
+
+TEST_CASE("start methods: the fix fits what failed", "[start_methods]") {
+  PickleFailure failure = Lock();
+  CHECK(FixOf(failure) == "drop it in __getstate__ and make it again in __setstate__");
+  failure.path = "dataset.logger.handlers[0].lock";
+  CHECK(FixOf(failure) == "make the logger a module global: logger = logging.getLogger(__name__)");
+  failure = {.type = "dict_values", .reason = PickleReason::kDictView};
+  CHECK(FixOf(failure) == "keep a copy instead of the view: list(d.values())");
+  for (int reason = 1; reason <= static_cast<int>(PickleReason::kForbidden); ++reason) {
+    failure.reason = static_cast<PickleReason>(reason);
+    CHECK_FALSE(ReasonOf(failure).empty());
+    CHECK_FALSE(FixOf(failure).empty());
+  }
+}
+
+}  // namespace
+}  // namespace cowprof

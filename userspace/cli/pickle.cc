@@ -1,0 +1,60 @@
+// `cowprof pickle [--object EXPR] [--json] PID`: reads the objects that a worker would be sent, and says what spawn and
+// forkserver would fail at. Owns the keys of cowprof.pickle/1 that timeline/json_start_methods.h does not.
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "attribution/program.h"
+#include "cli/commands.h"
+#include "model/format.h"
+#include "python/pickle_walk.h"
+#include "python/roots.h"
+#include "recorder/target.h"
+#include "sink/report/start_methods_format.h"
+#include "source/namespaces.h"
+#include "source/proc_text.h"
+#include "source/procfs.h"
+#include "timeline/json_start_methods.h"
+
+namespace cowprof {
+int Pickle(const Options& options) {
+  const ProcFs proc;
+  if (absl::Status status = CheckProc(proc); !status.ok()) return Fail(kHostCannot, status.message());
+  if (absl::Status status = CheckTarget(proc, options.pid); !status.ok()) return Fail(kNoProcess, status.message());
+  Program program(/*image=*/1, proc, nullptr, /*starting=*/false);
+  program.memory().Add({.pid = options.pid});
+  program.Inspect(absl::ZeroDuration());
+  if (const std::string why = PickleObstacle(program); !why.empty())
+    return Fail(kHostCannot, absl::StrCat("can't judge what process ", options.pid, " would pickle: ", why));
+
+  const Interpreter& python = program.interpreter();
+  const ProcessMemory memory = program.MemoryOf(options.pid);
+  const auto find_root = [&](const MemoryReader& reader) {
+    if (options.object.empty()) return FindWhatWorkersGet(python, reader);
+    return FindObject(python, reader, options.object).value_or(PickleRoot{});
+  };
+  if (!options.object.empty()) {
+    const absl::StatusOr<PickleRoot> root = FindObject(python, memory, options.object);
+    if (!root.ok()) return Fail(kUsage, absl::StrCat("--object: ", Printable(root.status().message(), 400)));
+  }
+  const PickleLook look = LookAtPickle(python, memory, find_root, {});
+  if (absl::Status status = CheckTarget(proc, options.pid); !status.ok())
+    return Fail(kNoProcess, absl::StrCat("process ", options.pid, " ended while it was read"));
+  const absl::StatusOr<std::string> status = proc.ReadFile(options.pid, "status");
+  const Count fork_bytes = status.ok() ? ParseStatus(*status).anon_bytes : std::nullopt;
+  std::string text = StartMethodsText(look, fork_bytes);
+  if (options.json) {
+    const Json json = {{"schema", "cowprof.pickle/1"},
+                       {"version", COWPROF_VERSION},
+                       {"pid", options.pid},
+                       {"python", look.python},
+                       {"fork_ceiling_bytes", OrNull(fork_bytes)},
+                       {"start_methods", StartMethodsJson(look)}};
+    text = absl::StrCat(Dump(json, 2), "\n");
+  }
+  std::fputs(text.c_str(), stdout);
+  return kDone;
+}
+
+}  // namespace cowprof

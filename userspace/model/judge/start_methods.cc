@@ -1,0 +1,176 @@
+// Words a reason and its fix side by side.
+#include "model/judge/start_methods.h"
+
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "model/format.h"
+
+namespace cowprof {
+namespace {
+
+constexpr size_t kLongestPath = 400;
+
+}  // namespace
+
+absl::string_view NameOf(PickleVerdict verdict) {
+  switch (verdict) {
+    case PickleVerdict::kWillFail:
+      return "will-fail";
+    case PickleVerdict::kNoObstacleFound:
+      return "no-obstacle-found";
+    case PickleVerdict::kUnknown:
+      break;
+  }
+  return "unknown";
+}
+
+const PickleFailure* FirstFailure(const PickleLook& look) {
+  const auto first = std::find_if(look.failures.begin(), look.failures.end(), [](const PickleFailure& failure) {
+    return failure.confirmed && !failure.below_unknown;
+  });
+  return first == look.failures.end() ? nullptr : &*first;
+}
+
+PickleVerdict VerdictOf(const PickleLook& look) {
+  if (FirstFailure(look) != nullptr) return PickleVerdict::kWillFail;
+  const bool whole = !look.root.empty() && look.failures.empty() && look.refused == 0 && look.failures_left_out == 0 &&
+                     look.unknowns.empty() && look.unknowns_left_out == 0 && look.unreadable == 0 && !look.capped &&
+                     look.walks_agree;
+  return whole ? PickleVerdict::kNoObstacleFound : PickleVerdict::kUnknown;
+}
+
+std::string WhyUnknown(const PickleLook& look) {
+  if (VerdictOf(look) != PickleVerdict::kUnknown) return "";
+  if (look.root.empty())
+    return "no DataLoader and no unstarted Process was found in frames or globals; name the object with --object";
+  if (look.capped) return "the walk stopped at its limit; name a part of it with --object";
+  if (look.refused > 0) return "the objects changed while they were read; look again";
+  if (look.unreadable > 0) return "some objects could not be read; look again";
+  if (!look.unknowns.empty()) return "code of the program decides, which reading can't judge";
+  return "two readings differ; look again";
+}
+
+std::string SentText(const PickleLook& look) {
+  if (!look.bytes.high && !look.capped) return absl::StrCat("at least ", HumanBytes(look.bytes.low));
+  return absl::StrCat("about ", HumanBytes(look.bytes.best));
+}
+
+std::string StartMethodsSentence(const PickleLook& look) {
+  if (look.root.empty()) return "";
+  const PickleFailure* const first = FirstFailure(look);
+  const std::string sent = absl::StrCat(SentText(look), " to each worker");
+  if (first != nullptr) {
+    return absl::StrCat("spawn and forkserver would fail at ", Printable(first->path, kLongestPath), " (",
+                        Printable(first->type), "); without what fails they would send ", sent);
+  }
+  const std::string why = WhyUnknown(look);
+  return absl::StrCat("spawn and forkserver would send ", sent,
+                      why.empty() ? "; nothing was found there that pickle refuses"
+                                  : absl::StrCat("; whether pickle accepts it is unknown: ", why));
+}
+
+// Messages name a type by the name in its type object, which may lack the module, or a function by its qualified name:
+//   cannot pickle '_thread.RLock' object
+//   Can't pickle local object 'Vocab.load.<locals>.<lambda>'
+//   Can't pickle <function <lambda> at 0x7f0a>: attribute lookup <lambda> on __main__ failed
+//   Can't pickle <class '__main__.Row'>: it's not the same object as __main__.Row
+const PickleFailure* FailureOf(const StartFailed& error, const PickleLook& look) {
+  const auto names = [&](absl::string_view name) {
+    for (;;) {
+      if (!name.empty() && (absl::StrContains(error.message, absl::StrCat("'", name, "'")) ||
+                            absl::StrContains(error.message, absl::StrCat(" ", name, " "))))
+        return true;
+      const size_t dot = name.find('.');
+      if (dot == name.npos) return false;
+      name.remove_prefix(dot + 1);
+    }
+  };
+  for (const PickleFailure& failure : look.failures) {
+    if (names(failure.name.empty() ? failure.type : failure.name)) return &failure;
+  }
+  return nullptr;
+}
+
+std::string ReasonOf(const PickleFailure& failure) {
+  switch (failure.reason) {
+    case PickleReason::kNone:
+      return "";
+    case PickleReason::kNoNew:
+      return "pickle can't make one: its type can't be called";
+    case PickleReason::kNativeState:
+      return "its type keeps state in C that pickle can't see, and has no __reduce__";
+    case PickleReason::kOpenFile:
+      return "an open file can't be pickled";
+    case PickleReason::kSocket:
+      return "a socket of this type can't be pickled";
+    case PickleReason::kLock:
+      return "a lock can't be pickled";
+    case PickleReason::kThread:
+      return "state of a thread can't be pickled";
+    case PickleReason::kModule:
+      return "a module can't be pickled";
+    case PickleReason::kDictView:
+      return "a view of a dict can't be pickled";
+    case PickleReason::kGenerator:
+      return "a generator can't be pickled";
+    case PickleReason::kWeakref:
+      return "a weak reference can't be pickled";
+    case PickleReason::kLambda:
+      return "a lambda has no name to find it by";
+    case PickleReason::kLocalFunction:
+      return "a function inside a function can't be found by its name";
+    case PickleReason::kLocalClass:
+      return "a class inside a function can't be found by its name";
+    case PickleReason::kNotFound:
+      return absl::StrCat("there is no ", Printable(failure.name), " to find it by");
+    case PickleReason::kNotTheSame:
+      return absl::StrCat(Printable(failure.name), " is another object by now");
+    case PickleReason::kMainWithoutFile:
+      return "a new process can't import this __main__: it has no file";
+    case PickleReason::kForbidden:
+      return "its type forbids it";
+  }
+  return "";
+}
+
+std::string FixOf(const PickleFailure& failure) {
+  constexpr absl::string_view kDrop = "drop it in __getstate__ and make it again in __setstate__";
+  switch (failure.reason) {
+    case PickleReason::kNone:
+      return "";
+    case PickleReason::kDictView:
+      return absl::StrCat("keep a copy instead of the view: list(d.",
+                          absl::StrContains(failure.type, "values")  ? "values"
+                          : absl::StrContains(failure.type, "items") ? "items"
+                                                                     : "keys",
+                          "())");
+    case PickleReason::kLambda:
+    case PickleReason::kLocalFunction:
+      return "use a function at module level, or functools.partial of one";
+    case PickleReason::kLocalClass:
+      return "move the class to module level";
+    case PickleReason::kOpenFile:
+      return "keep the path, and open the file in the worker at its first use";
+    case PickleReason::kSocket:
+      return "connect in the worker at its first use";
+    case PickleReason::kLock:
+      return absl::StrContains(failure.path, "handlers")
+                 ? "make the logger a module global: logger = logging.getLogger(__name__)"
+                 : std::string(kDrop);
+    case PickleReason::kModule:
+      return "import the module where it is used, instead of keeping it in an attribute";
+    case PickleReason::kGenerator:
+      return "keep what the generator is made from, and make it in the worker; or a list";
+    case PickleReason::kNotFound:
+    case PickleReason::kNotTheSame:
+      return "give it the name under which its module has it";
+    case PickleReason::kMainWithoutFile:
+      return "put it into a module with a file, or run the program from one";
+    default:
+      return std::string(kDrop);
+  }
+}
+
+}  // namespace cowprof

@@ -1,0 +1,39 @@
+// What follows from a look at what workers would be sent: a verdict for each start method, and the fix that fits each
+// failure. Pure.
+#ifndef COWPROF_MODEL_JUDGE_START_METHODS_H_
+#define COWPROF_MODEL_JUDGE_START_METHODS_H_
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "model/facts/start_methods.h"
+
+namespace cowprof {
+
+enum class PickleVerdict { kWillFail, kNoObstacleFound, kUnknown };
+absl::string_view NameOf(PickleVerdict verdict);  // "will-fail", "no-obstacle-found", "unknown"
+
+// Spawn and forkserver pickle the same objects by the same rules, so the verdict holds for both. "No obstacle" takes
+// two whole walks that agree.
+PickleVerdict VerdictOf(const PickleLook& look);
+// Why the verdict is unknown, half a sentence; "" where it isn't.
+std::string WhyUnknown(const PickleLook& look);
+
+// "about 1.2 GiB", "at least 4.0 KiB": what each worker is sent, without what fails.
+std::string SentText(const PickleLook& look);
+// The first failure that pickle meets for sure; null: none is sure.
+const PickleFailure* FirstFailure(const PickleLook& look);
+// "spawn and forkserver would send about 1.2 GiB to each worker, and fail at dataset.logger (a _thread.RLock)"; "" if
+// nothing was found that a worker would be sent. One clause, for a person who did not ask.
+std::string StartMethodsSentence(const PickleLook& look);
+
+// The failure in `look` that the exception speaks of: the first in the order of pickle that fits its message. Null:
+// none fits.
+const PickleFailure* FailureOf(const StartFailed& error, const PickleLook& look);
+
+std::string ReasonOf(const PickleFailure& failure);  // "a lambda has no name to find it by"
+std::string FixOf(const PickleFailure& failure);     // imperative, without a full stop
+
+}  // namespace cowprof
+
+#endif  // COWPROF_MODEL_JUDGE_START_METHODS_H_

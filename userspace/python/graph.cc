@@ -1,0 +1,336 @@
+// Reads containers in batches; a batch that can't be read ends the container and marks it torn.
+#include "python/graph.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace cowprof {
+namespace {
+
+constexpr uint64_t kBatch = 128;
+constexpr uint64_t kMostEntries = uint64_t{1} << 32;
+constexpr size_t kMostBases = 256, kMostMethods = 512, kMostSlots = 512, kMostDeque = 4096;
+constexpr uint64_t kMethodDefBytes = 32, kMemberDefBytes = 40;  // PyMethodDef, PyMemberDef
+constexpr uint64_t kDequeBlock = 64;                            // BLOCKLEN, Modules/_collectionsmodule.c
+
+uint64_t WordAt(const std::vector<char>& bytes, size_t offset) {
+  uint64_t word;
+  memcpy(&word, bytes.data() + offset, sizeof(word));
+  return word;
+}
+
+}  // namespace
+
+// ---- Edges ----
+
+Edges Edges::Fields(std::vector<Edge> edges) {
+  Edges all;
+  all.fields_ = std::move(edges);
+  return all;
+}
+
+bool Edges::Refill(const MemoryReader& memory) {
+  batch_first_ = at_;
+  batch_count_ = std::min(kBatch, count_ - at_);
+  batch_.resize(batch_count_ * entry_bytes_);
+  if (!memory.Read(address_ + at_ * entry_bytes_, absl::MakeSpan(batch_))) return false;
+  if (values_ == 0) return true;
+  batch_values_.resize(batch_count_ * 8);
+  return memory.Read(values_ + at_ * 8, absl::MakeSpan(batch_values_));
+}
+
+bool Edges::Next(const MemoryReader& memory, Edge* edge) {
+  if (key_pending_) {
+    key_pending_ = false;
+    *edge = value_;
+    return true;
+  }
+  if (kind_ == Kind::kFields) {
+    if (at_ >= fields_.size()) return false;
+    *edge = fields_[at_++];
+    return true;
+  }
+  while (at_ < count_) {
+    if (at_ >= batch_first_ + batch_count_ && !Refill(memory)) {
+      torn_ = true;
+      return false;
+    }
+    const size_t i = at_ - batch_first_;
+    const uint64_t index = at_++;
+    if (kind_ == Kind::kArray) {
+      *edge = {.kind = EdgeKind::kIndex, .object = WordAt(batch_, i * 8), .index = index};
+      return true;
+    }
+    if (kind_ == Kind::kSet) {
+      // A deleted element is a dummy whose hash is -1, which no other has.
+      const uint64_t object = WordAt(batch_, i * 16);
+      if (object == 0 || WordAt(batch_, i * 16 + 8) == UINT64_MAX) continue;
+      *edge = {.kind = EdgeKind::kElement, .object = object};
+      return true;
+    }
+    const uint64_t key = WordAt(batch_, i * entry_bytes_ + key_offset_);
+    const uint64_t value =
+        values_ != 0 ? WordAt(batch_values_, i * 8) : WordAt(batch_, i * entry_bytes_ + key_offset_ + 8);
+    if (key == 0 || value == 0) continue;  // deleted, or not set
+    *edge = {.kind = edge_, .object = value, .name = key};
+    if (edge_ == EdgeKind::kValue) {
+      value_ = *edge;
+      key_pending_ = true;
+      *edge = {.kind = EdgeKind::kKey, .object = key, .name = key};
+    }
+    return true;
+  }
+  return false;
+}
+
+// ---- Lookups ----
+
+ObjectGraph::ObjectGraph(const Interpreter& interpreter, const MemoryReader& memory)
+    : interpreter_(interpreter),
+      memory_(memory),
+      state_(StateLayoutOf(interpreter.layout)),
+      types_(interpreter, memory) {
+  base_object_ = Pointer(interpreter.type_type + state_.base);
+  if (interpreter.main_interpreter != 0)
+    modules_ = Pointer(interpreter.main_interpreter + layout().interpreter.modules);
+}
+
+uint64_t ObjectGraph::Pointer(uint64_t address) const {
+  return IsUserPointer(address) ? ReadValue<uint64_t>(memory_, address).value_or(0) : 0;
+}
+
+uint64_t ObjectGraph::TypeOf(uint64_t object) const {
+  return IsUserPointer(object) ? Pointer(object + layout().object.type) : 0;
+}
+
+std::string ObjectGraph::TypeName(uint64_t object) { return types_.NameOf(TypeOf(object)).value_or(""); }
+
+std::string ObjectGraph::Text(uint64_t object) const {
+  return ReadString(layout(), memory_, object, kMaxNameBytes).value_or("");
+}
+
+std::optional<TypeShape> ObjectGraph::ReadShape(uint64_t type) {
+  std::optional<TypeInfo> info = types_.Read(type);
+  if (!info) return std::nullopt;
+  TypeShape shape{.info = *std::move(info), .address = type};
+  shape.dict = Pointer(type + layout().type.dict);
+  shape.tp_new = Pointer(type + state_.tp_new);
+  shape.methods = Pointer(type + state_.methods);
+  shape.dict_offset = static_cast<int64_t>(Pointer(type + state_.dict_offset));
+  shape.weaklist_offset = static_cast<int64_t>(Pointer(type + state_.weaklist_offset));
+  if (shape.heap()) shape.cached_keys = Pointer(type + state_.cached_keys);
+  Edges mro = TupleItems(Pointer(type + state_.mro));
+  Edge base;
+  while (shape.mro.size() < kMostBases && mro.Next(memory_, &base)) shape.mro.push_back(base.object);
+  if (shape.mro.empty() || shape.mro[0] != type) return std::nullopt;
+  return shape;
+}
+
+uint64_t ObjectGraph::ModuleDict(absl::string_view module) const {
+  const uint64_t found = InDict(modules_, module);
+  return found == 0 ? 0 : Pointer(found + state_.module_dict);
+}
+
+bool ObjectGraph::HasCMethod(uint64_t methods, absl::string_view name) const {
+  for (size_t i = 0; i < kMostMethods && IsUserPointer(methods); ++i) {
+    const uint64_t text = Pointer(methods + i * kMethodDefBytes);
+    if (text == 0) return false;
+    if (ReadCString(memory_, text, name.size() + 1) == name) return true;
+  }
+  return false;
+}
+
+ObjectGraph::Method ObjectGraph::FindMethod(const TypeShape& shape, absl::string_view name) const {
+  for (const uint64_t type : shape.mro) {
+    if (type == base_object_) continue;
+    const uint64_t dict = Pointer(type + layout().type.dict);
+    if (dict != 0) {
+      if (const uint64_t found = InDict(dict, name); found != 0) return {type, found};
+    } else if (HasCMethod(Pointer(type + state_.methods), name)) {
+      return {type, 0};  // static types have no tp_dict of their own since 3.12
+    }
+  }
+  return {};
+}
+
+uint64_t ObjectGraph::Attribute(uint64_t object, absl::string_view name) {
+  const uint64_t type = TypeOf(object);
+  const std::optional<TypeShape> shape = ReadShape(type);
+  if (!shape) return 0;
+  if (shape->info.name == "module") return InDict(Pointer(object + state_.module_dict), name);
+  if (shape->is_type()) {
+    const std::optional<TypeShape> self = ReadShape(object);
+    return self ? FindMethod(*self, name).object : 0;
+  }
+  Edges attributes = Attributes(object, *shape);
+  Edge edge;
+  while (attributes.Next(memory_, &edge)) {
+    if (Text(edge.name) == name) return edge.object;
+  }
+  for (const Slot& slot : SlotsOf(*shape)) {
+    if (slot.name == name) return Pointer(object + slot.offset);
+  }
+  return FindMethod(*shape, name).object;
+}
+
+// ---- State ----
+
+Edges ObjectGraph::Items(uint64_t object, EdgeKind kind) const {
+  Edges edges;
+  edges.kind_ = Edges::Kind::kArray;
+  edges.edge_ = kind;
+  edges.count_ = Pointer(object + layout().object.var_size);
+  edges.address_ = Pointer(object + state_.list_items);
+  if (edges.count_ > kMostEntries || (edges.count_ > 0 && !IsUserPointer(edges.address_))) {
+    edges.count_ = 0;
+    edges.torn_ = true;
+  }
+  return edges;
+}
+
+Edges ObjectGraph::TupleItems(uint64_t object) const {
+  Edges edges = Items(object, EdgeKind::kIndex);
+  edges.count_ = Pointer(object + layout().object.var_size);
+  edges.address_ = object + layout().container.tuple_items;
+  edges.torn_ = edges.count_ > kMostEntries || !IsUserPointer(object);
+  if (edges.torn_) edges.count_ = 0;
+  return edges;
+}
+
+// PyDictValues, Include/internal/pycore_dict.h: since 3.13 {capacity, size, embedded, valid} before the values and the
+// order behind them; in 3.11 and 3.12 all of it before them, backwards.
+Edges ObjectGraph::SplitItems(const KeysTable& keys, uint64_t values, EdgeKind kind) const {
+  const bool backwards = layout().minor < 13;
+  const uint64_t size = ReadValue<uint8_t>(memory_, backwards ? values - 2 : values + 1).value_or(0);
+  const uint64_t capacity = backwards ? keys.count : ReadValue<uint8_t>(memory_, values).value_or(0);
+  std::vector<Edge> items;
+  bool torn = size > capacity && !backwards;
+  for (uint64_t i = 0; i < size && !torn; ++i) {
+    const auto slot = ReadValue<uint8_t>(
+        memory_, backwards ? values - 3 - i : values + layout().container.first_value + 8 * capacity + i);
+    if (!slot || *slot >= keys.count || (!backwards && *slot >= capacity)) {
+      torn = true;
+      break;
+    }
+    const uint64_t key = Pointer(keys.entries + *slot * keys.entry_bytes + keys.key_offset);
+    const uint64_t value = Pointer(values + layout().container.first_value + 8 * *slot);
+    if (key == 0 || value == 0) continue;  // deleted
+    if (kind == EdgeKind::kValue) items.push_back({.kind = EdgeKind::kKey, .object = key, .name = key});
+    items.push_back({.kind = kind, .object = value, .name = key});
+  }
+  Edges edges = Edges::Fields(std::move(items));
+  edges.torn_ = torn;
+  return edges;
+}
+
+Edges ObjectGraph::DictItems(uint64_t dict, EdgeKind values) const {
+  Edges edges;
+  edges.kind_ = Edges::Kind::kEntries;
+  edges.edge_ = values;
+  const auto table = IsUserPointer(dict)
+                         ? ReadKeysTable(layout(), memory_, Pointer(dict + layout().container.dict_keys))
+                         : std::nullopt;
+  edges.torn_ = !table;
+  if (!table) return edges;
+  const uint64_t split = Pointer(dict + layout().container.dict_values);
+  if (split != 0 && layout().minor >= 11) return SplitItems(*table, split, values);
+  edges.address_ = table->entries;
+  edges.count_ = table->count;
+  edges.entry_bytes_ = static_cast<uint32_t>(table->entry_bytes);
+  edges.key_offset_ = static_cast<uint32_t>(table->key_offset);
+  if (split != 0) edges.values_ = split + layout().container.first_value;
+  return edges;
+}
+
+Edges ObjectGraph::SetItems(uint64_t set) const {
+  Edges edges;
+  edges.kind_ = Edges::Kind::kSet;
+  edges.entry_bytes_ = 16;
+  const uint64_t mask = Pointer(set + state_.set_mask), used = Pointer(set + state_.set_used);
+  edges.address_ = Pointer(set + state_.set_table);
+  edges.torn_ = mask >= kMostEntries || (mask & (mask + 1)) != 0 || used > mask || !IsUserPointer(edges.address_);
+  if (!edges.torn_) edges.count_ = mask + 1;
+  return edges;
+}
+
+Edges ObjectGraph::DequeItems(uint64_t deque) const {
+  const uint64_t count = Pointer(deque + layout().object.var_size);
+  uint64_t block = Pointer(deque + state_.deque_left), index = Pointer(deque + state_.deque_index);
+  std::vector<Edge> items;
+  while (items.size() < std::min<uint64_t>(count, kMostDeque) && IsUserPointer(block) && index < kDequeBlock) {
+    items.push_back(
+        {.kind = EdgeKind::kIndex, .object = Pointer(block + 8 + 8 * index), .index = uint64_t{items.size()}});
+    if (++index == kDequeBlock) {
+      index = 0;
+      block = Pointer(block + 8 + 8 * kDequeBlock);
+    }
+  }
+  Edges edges = Edges::Fields(std::move(items));
+  edges.torn_ = edges.fields_.size() != count;
+  return edges;
+}
+
+// _PyObject_GetDictPtr() of each version; 0: none, or not made yet.
+uint64_t ObjectGraph::DictOf(uint64_t object, const TypeShape& shape) const {
+  if (shape.managed_dict()) {
+    const uint64_t word = Pointer(object - 24);
+    return layout().minor == 12 && (word & 1) != 0 ? 0 : word;
+  }
+  if (shape.dict_offset == 0) return 0;
+  int64_t offset = shape.dict_offset;
+  if (offset < 0) {  // counted from the end of a variable-sized object
+    auto count = static_cast<int64_t>(Pointer(object + layout().object.var_size));
+    if (shape.info.flags >> 24 & 1) {  // an int: 3.12 keeps its sign in the lowest bits
+      count = layout().minor >= 12 ? count >> 3 : count < 0 ? -count : count;
+    } else if (count < 0) {
+      count = -count;
+    }
+    if (count > (1 << 20)) return 0;
+    const uint64_t bytes = (shape.info.basic_size + count * shape.info.item_size + 7) / 8 * 8;
+    offset += static_cast<int64_t>(bytes);
+  }
+  return offset > 0 ? Pointer(object + offset) : 0;
+}
+
+Edges ObjectGraph::Attributes(uint64_t object, const TypeShape& shape) const {
+  uint64_t values = 0;
+  if (shape.managed_dict()) {
+    const uint64_t word = Pointer(object - 24);
+    if (layout().minor == 11) {
+      values = Pointer(object - 32);
+    } else if (layout().minor == 12) {
+      values = (word & 1) != 0 ? word + 1 : 0;  // PyDictOrValues
+    } else if (word == 0 && shape.inline_values()) {
+      values = object + shape.info.basic_size;
+    }
+  }
+  if (values == 0) {
+    const uint64_t dict = DictOf(object, shape);
+    return dict == 0 ? Edges::None() : DictItems(dict, EdgeKind::kAttribute);
+  }
+  const auto table = ReadKeysTable(layout(), memory_, shape.cached_keys);
+  if (table) return SplitItems(*table, values, EdgeKind::kAttribute);
+  Edges torn;
+  torn.torn_ = true;
+  return torn;
+}
+
+std::vector<Slot> ObjectGraph::SlotsOf(const TypeShape& shape) const {
+  std::vector<Slot> slots;
+  for (const uint64_t type : shape.mro) {
+    const uint64_t flags = Pointer(type + layout().type.flags);
+    const uint64_t dict = Pointer(type + layout().type.dict);
+    if ((flags >> 9 & 1) == 0 || InDict(dict, "__slots__") == 0) continue;
+    uint64_t member = Pointer(type + layout().type.members);
+    for (size_t i = 0; i < kMostSlots && IsUserPointer(member); ++i, member += kMemberDefBytes) {
+      const uint64_t name = Pointer(member);
+      if (name == 0) break;
+      const std::string text = ReadCString(memory_, name, kMaxNameBytes).value_or("");
+      const uint64_t offset = Pointer(member + 16);
+      if (!text.empty() && offset < shape.info.basic_size) slots.push_back({text, offset});
+    }
+  }
+  return slots;
+}
+
+}  // namespace cowprof

@@ -1,0 +1,90 @@
+// Knows the start of a process by the functions of multiprocessing that its traceback goes through.
+#include "python/last_error.h"
+
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "python/cached_memory.h"
+
+namespace cowprof {
+namespace {
+
+constexpr int kMostTracebacks = 128;
+constexpr uint64_t kDictUsed = 16;  // PyDictObject.ma_used, 3.6 to 3.14
+
+// BaseException: its traceback stands behind args and, since 3.11, notes.
+uint64_t TracebackOf(ObjectGraph& graph, uint64_t error) {
+  return error == 0 ? 0 : graph.Pointer(error + graph.state().exception_args + (graph.layout().minor < 11 ? 8 : 16));
+}
+
+uint64_t ErrorIn(ObjectGraph& graph) {
+  const uint64_t sys = graph.ModuleDict("sys");
+  for (const char* name : {"last_exc", "last_value"}) {
+    const uint64_t error = graph.InDict(sys, name);
+    if (error != 0 && error != graph.interpreter().none) return error;
+  }
+  return 0;
+}
+
+bool IsIn(const CodeLocation& code, absl::string_view method, absl::string_view file) {
+  return absl::EndsWith(code.file, file) &&
+         (code.function == method || absl::EndsWith(code.function, absl::StrCat(".", method)));
+}
+
+}  // namespace
+
+// PyTracebackObject has tb_next at 16 and tb_frame at 24, PyFrameObject since 3.11 f_frame at 24.
+std::vector<RawFrame> LastTraceback(ObjectGraph& graph) {
+  const PythonLayout& layout = graph.layout();
+  uint64_t traceback = graph.InDict(graph.ModuleDict("sys"), "last_traceback");
+  if (graph.TypeName(traceback) != "traceback") traceback = TracebackOf(graph, ErrorIn(graph));
+  std::vector<RawFrame> frames;
+  for (int i = 0; i < kMostTracebacks && graph.TypeName(traceback) == "traceback"; ++i) {
+    const uint64_t object = graph.Pointer(traceback + 24);
+    RawFrame frame{.frame = layout.minor < 11 ? object : graph.Pointer(object + 24)};
+    frame.code = graph.Pointer(frame.frame + layout.frame.code) & ~uint64_t{layout.frame.code_tag_mask};
+    frames.push_back(frame);
+    traceback = graph.Pointer(traceback + 16);
+  }
+  std::reverse(frames.begin(), frames.end());
+  return frames;
+}
+
+std::optional<LastError> ReadLastError(const Interpreter& interpreter, const MemoryReader& memory) {
+  const CachedMemory cached(memory);
+  ObjectGraph graph(interpreter, cached);
+  const uint64_t error = ErrorIn(graph);
+  LastError found = {.type = graph.TypeName(error)};
+  if (found.type.empty()) return std::nullopt;
+  found.message = graph.Text(
+      graph.Pointer(graph.Pointer(error + graph.state().exception_args) + graph.layout().container.tuple_items));
+  bool starts = false, dumps = false;
+  CodeReader codes(interpreter, cached);
+  for (const RawFrame& frame : LastTraceback(graph)) {
+    const std::optional<CodeLocation> code = codes.Resolve(frame.code, 0);
+    if (!code) continue;
+    starts |= IsIn(*code, "start", "/multiprocessing/process.py");
+    dumps |= IsIn(*code, "dump", "/multiprocessing/reduction.py");
+  }
+  found.in_start = starts && dumps;
+  return found;
+}
+
+SysWatch::SysWatch(const Interpreter& interpreter, const PresentMemory& memory) {
+  const uint64_t sys = ObjectGraph(interpreter, memory).ModuleDict("sys");
+  const auto used = sys == 0 ? std::nullopt : ReadValue<uint64_t>(memory, sys + kDictUsed);
+  if (!used) return;
+  used_at_ = sys + kDictUsed;
+  used_ = *used;
+}
+
+bool SysWatch::HasNewNames(const PresentMemory& memory) {
+  uint64_t used = 0;
+  if (used_at_ == 0 || !memory.ReadUnchecked(used_at_, {reinterpret_cast<char*>(&used), sizeof(used)})) return false;
+  const bool more = used > used_;
+  used_ = used;
+  return more;
+}
+
+}  // namespace cowprof

@@ -1,0 +1,43 @@
+// The error that ended the main thread of a Python process, as the interpreter keeps it in sys once it has printed the
+// traceback: last_exc (3.12 on), last_value, last_traceback. Read from outside, while the process ends or after (REPL).
+#ifndef COWPROF_PYTHON_LAST_ERROR_H_
+#define COWPROF_PYTHON_LAST_ERROR_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "python/frames.h"
+#include "python/graph.h"
+#include "python/interpreter.h"
+#include "python/process_memory.h"
+
+namespace cowprof {
+
+struct LastError {
+  std::string type, message;  // "TypeError", "cannot pickle 'dict_keys' object"; the message at most 200 bytes
+  bool in_start = false;      // raised while multiprocessing pickled an object to start a process
+};
+// nullopt: there was none, or it can't be read (any more).
+std::optional<LastError> ReadLastError(const Interpreter& interpreter, const MemoryReader& memory);
+
+// The frames of its traceback, innermost first; their instructions are not those of the error.
+std::vector<RawFrame> LastTraceback(ObjectGraph& graph);
+
+// Tells by one read of a word whether names came to sys since the last call: those above, when a traceback is printed.
+class SysWatch {
+ public:
+  // Nothing is told where sys can't be found.
+  SysWatch(const Interpreter& interpreter, const PresentMemory& memory);
+  bool HasNewNames(const PresentMemory& memory);
+  bool ok() const { return used_at_ != 0; }
+
+ private:
+  uint64_t used_at_ = 0;  // address of the number of names in sys.__dict__
+  uint64_t used_ = 0;
+};
+
+}  // namespace cowprof
+
+#endif  // COWPROF_PYTHON_LAST_ERROR_H_

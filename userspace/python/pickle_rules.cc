@@ -1,0 +1,385 @@
+// The tables name types and functions of CPython, numpy and torch whose own reducers are known. Everything else follows
+// from the type object.
+#include "python/pickle_rules.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "model/base_name.h"
+#include "python/frames.h"
+
+namespace cowprof {
+namespace {
+
+constexpr size_t kMostReducers = 4096, kMostNested = 8;
+
+struct NamedRule {
+  absl::string_view name;
+  Replay replay;
+  uint64_t bytes = 0;
+};
+// Types that save() treats itself.
+constexpr NamedRule kExact[] = {
+    {"NoneType", Replay::kAtom, 1},
+    {"bool", Replay::kAtom, 1},
+    {"int", Replay::kNumber},
+    {"float", Replay::kAtom, 9},
+    {"str", Replay::kText},
+    {"bytes", Replay::kBytes},
+    {"bytearray", Replay::kBytes},
+    {"list", Replay::kList},
+    {"tuple", Replay::kTuple},
+    {"dict", Replay::kDict},
+    {"set", Replay::kSet},
+    {"frozenset", Replay::kSet},
+    {"function", Replay::kByName},
+    {"ellipsis", Replay::kAtom, 14},
+    {"NotImplementedType", Replay::kAtom, 20},
+    {"complex", Replay::kAtom, 40},
+    {"range", Replay::kAtom, 40},
+    {"method", Replay::kMethod},
+    {"slice", Replay::kSlice},
+    {"builtin_function_or_method", Replay::kBuiltin},
+};
+// Types with a reducer of their own, in C or in Python, under the name of the type that defines it.
+constexpr NamedRule kReducers[] = {
+    {"method-wrapper", Replay::kMethodWrapper},
+    {"method_descriptor", Replay::kAtom, 50},
+    {"wrapper_descriptor", Replay::kAtom, 50},
+    {"member_descriptor", Replay::kAtom, 50},
+    {"list_iterator", Replay::kIterator},
+    {"tuple_iterator", Replay::kIterator},
+    {"functools.partial", Replay::kPartial},
+    {"collections.defaultdict", Replay::kItems},
+    {"collections.OrderedDict", Replay::kItems},
+    {"collections.Counter", Replay::kItems},
+    {"collections.deque", Replay::kItems},
+    {"set", Replay::kItems},
+    {"frozenset", Replay::kItems},
+    {"BaseException", Replay::kException},
+    {"OSError", Replay::kException},
+    {"bytearray", Replay::kBytes},
+    {"range", Replay::kAtom, 40},
+    {"decimal.Decimal", Replay::kAtom, 50},
+    {"fractions.Fraction", Replay::kAtom, 60},
+    {"uuid.UUID", Replay::kAtom, 60},
+    {"pathlib.PurePath", Replay::kAtom, 60},
+    {"pathlib._local.PurePath", Replay::kAtom, 60},
+    {"random.Random", Replay::kAtom, 3000},
+    {"datetime.datetime", Replay::kAtom, 40},
+    {"datetime.date", Replay::kAtom, 30},
+    {"datetime.time", Replay::kAtom, 30},
+    {"datetime.timedelta", Replay::kAtom, 30},
+    {"datetime.timezone", Replay::kAtom, 40},
+    {"numpy.ndarray", Replay::kArray},
+    {"numpy.dtype", Replay::kAtom, 60},
+    {"numpy.generic", Replay::kAtom, 80},
+    {"enum.Enum", Replay::kEnum},
+    {"logging.Logger", Replay::kLogger},
+    {"logging.RootLogger", Replay::kAtom, 30},
+    {"multiprocessing.process.AuthenticationString", Replay::kAtom, 90},
+    {"multiprocessing.queues.Queue", Replay::kAtom, 600},
+    {"multiprocessing.queues.SimpleQueue", Replay::kAtom, 400},
+    {"multiprocessing.synchronize.SemLock", Replay::kAtom, 120},
+    {"multiprocessing.synchronize.Condition", Replay::kAtom, 500},
+    {"torch.nn.modules.module.Module", Replay::kState},
+    {"types.SimpleNamespace", Replay::kState},
+    {"_io.BytesIO", Replay::kAtom, 60},
+    {"_io.StringIO", Replay::kAtom, 60},
+};
+// Functions that copyreg.dispatch_table and ForkingPickler have for a type.
+constexpr NamedRule kRegistered[] = {
+    {"pickle_complex", Replay::kAtom, 40},
+    {"pickle_union", Replay::kAtom, 80},
+    {"_pickle", Replay::kAtom, 60},
+    {"_reduce_method", Replay::kMethod},
+    {"_reduce_method_descriptor", Replay::kAtom, 50},
+    {"_reduce_partial", Replay::kPartial},
+    {"_reduce_socket", Replay::kAtom, 200},
+    {"reduce_connection", Replay::kAtom, 200},
+    {"reduce_tensor", Replay::kTensor, 400},
+    {"reduce_storage", Replay::kAtom, 200},
+    {"_ufunc_reduce", Replay::kAtom, 40},
+    {"_DType_reduce", Replay::kAtom, 40},
+};
+// Methods whose code always raises.
+struct Forbidden {
+  absl::string_view owner;
+  PickleReason reason;
+};
+constexpr Forbidden kForbidden[] = {
+    {"_io.FileIO", PickleReason::kOpenFile},         {"_io.BufferedReader", PickleReason::kOpenFile},
+    {"_io.BufferedWriter", PickleReason::kOpenFile}, {"_io.BufferedRandom", PickleReason::kOpenFile},
+    {"_io.BufferedRWPair", PickleReason::kOpenFile}, {"_io.TextIOWrapper", PickleReason::kOpenFile},
+    {"socket.socket", PickleReason::kSocket},        {"multiprocessing.pool.Pool", PickleReason::kForbidden},
+};
+
+template <typename Row, size_t n>
+const Row* RowOf(const Row (&rows)[n], absl::string_view name, absl::string_view Row::*field) {
+  const Row* found = std::find_if(rows, rows + n, [&](const Row& row) { return row.*field == name; });
+  return found == rows + n ? nullptr : found;
+}
+
+PickleReason ReasonOfType(absl::string_view name, PickleReason otherwise) {
+  if (name == "_thread.lock" || name == "_thread.RLock" || name == "_multiprocessing.SemLock")
+    return PickleReason::kLock;
+  if (name == "module") return PickleReason::kModule;
+  if (name == "generator" || name == "async_generator" || name == "coroutine") return PickleReason::kGenerator;
+  if (name == "weakref" || name == "weakref.ReferenceType") return PickleReason::kWeakref;
+  if (absl::StartsWith(name, "dict_") || absl::StartsWith(name, "odict_")) {
+    return absl::EndsWith(name, "iterator") ? otherwise : PickleReason::kDictView;
+  }
+  if (absl::StartsWith(name, "_io.")) return PickleReason::kOpenFile;
+  if (name == "_thread._local" || name == "_thread._ThreadHandle") return PickleReason::kThread;
+  return otherwise;
+}
+
+}  // namespace
+
+PickleRules::PickleRules(ObjectGraph* graph, bool ending) : graph_(*graph), ending_(ending) {
+  const auto add = [&](uint64_t dict) {
+    Edges entries = graph_.DictItems(dict, EdgeKind::kAttribute);
+    Edge entry;
+    for (size_t i = 0; i < kMostReducers && entries.Next(graph_.memory(), &entry); ++i)
+      reducers_[entry.name] = entry.object;
+  };
+  add(graph_.InDict(graph_.ModuleDict("copyreg"), "dispatch_table"));
+  const uint64_t pickler = graph_.InDict(graph_.ModuleDict("multiprocessing.reduction"), "ForkingPickler");
+  if (pickler != 0) add(graph_.InDict(graph_.Pointer(pickler + graph_.layout().type.dict), "_extra_reducers"));
+  const uint64_t main = graph_.ModuleDict("__main__");
+  const auto is_set = [&](uint64_t value) { return value != 0 && value != graph_.interpreter().none; };
+  main_has_file_ = is_set(graph_.InDict(main, "__file__")) || is_set(graph_.InDict(main, "__spec__"));
+}
+
+const TypeRule* PickleRules::RuleOf(uint64_t type) {
+  const auto found = rules_.find(type);
+  if (found != rules_.end()) return &found->second;
+  std::optional<TypeShape> shape = graph_.ReadShape(type);
+  if (!shape) return nullptr;
+  if (rules_.size() > 65536) rules_.clear();
+  return &(rules_[type] = Judge(*std::move(shape)));
+}
+
+std::string PickleRules::CodeName(uint64_t function, std::string* file) {
+  CodeReader codes(graph_.interpreter(), graph_.memory());
+  const uint64_t code = graph_.Pointer(function + graph_.state().function_code);
+  const auto line = ReadValue<int32_t>(graph_.memory(), code + graph_.layout().code.first_line);
+  const std::optional<CodeLocation> location = code == 0 ? std::nullopt : codes.Resolve(code, 0);
+  if (!location) return "";
+  *file = absl::StrCat(location->file, line && *line > 0 ? absl::StrCat(":", *line) : "");
+  return location->function;
+}
+
+uint64_t PickleRules::FunctionIn(uint64_t object) {
+  const std::string type = graph_.TypeName(object);
+  return type == "staticmethod" || type == "classmethod" ? graph_.Pointer(object + graph_.state().wrapped) : object;
+}
+
+// Whether `method`, a __reduce__ or the like, is known. Otherwise the rule becomes unknown, and names it.
+bool PickleRules::JudgeReducer(const ObjectGraph::Method& method, absl::string_view name, TypeRule* rule) {
+  const std::string owner = graph_.types().NameOf(method.owner).value_or("");
+  if (const Forbidden* forbidden = RowOf(kForbidden, owner, &Forbidden::owner)) {
+    rule->replay = Replay::kFails;
+    rule->reason = forbidden->reason;
+    return true;
+  }
+  // Enum's metaclass copies its method into each class.
+  std::string file;
+  const bool written = graph_.TypeName(method.object) == "function";
+  const std::string function = written ? CodeName(method.object, &file) : "";
+  const absl::string_view path = absl::string_view(file).substr(0, file.rfind(':'));
+  const bool of_enum = written && absl::EndsWith(path, "/enum.py") && name == "__reduce_ex__";
+  const absl::string_view known = of_enum ? absl::string_view("enum.Enum") : absl::string_view(owner);
+  if (const NamedRule* row = RowOf(kReducers, known, &NamedRule::name)) {
+    rule->replay = row->replay;
+    rule->bytes = row->bytes;
+    return true;
+  }
+  // The platform's exceptions define it several times.
+  if (rule->shape.is_exception() && !written) {
+    rule->replay = Replay::kException;
+    return true;
+  }
+  rule->replay = Replay::kUnknown;
+  rule->runs = written ? absl::StrCat(function.empty() ? std::string(name) : function, " (", BaseName(file), ")")
+                       : absl::StrCat(owner, ".", name, " (native code)");
+  return false;
+}
+
+// object.__reduce_ex__(): reduce_newobj() and object_getstate() in Objects/typeobject.c.
+void PickleRules::JudgeState(TypeRule* rule) {
+  const TypeShape& shape = rule->shape;
+  if (shape.tp_new == 0) {
+    rule->replay = Replay::kFails;
+    rule->reason = ReasonOfType(shape.info.name, PickleReason::kNoNew);
+    return;
+  }
+  bool has_arguments = false;
+  for (const absl::string_view name : {"__getnewargs_ex__", "__getnewargs__"}) {
+    const ObjectGraph::Method method = graph_.FindMethod(shape, name);
+    if (method.owner == 0) continue;
+    has_arguments = true;
+    const std::string owner = graph_.types().NameOf(method.owner).value_or("");
+    std::string file;
+    const bool named_tuple = graph_.TypeName(method.object) == "function" && shape.is_tuple() &&
+                             (CodeName(method.object, &file), absl::StrContains(file, "/collections/__init__.py") ||
+                                                                  absl::StrContains(file, "<string>"));
+    constexpr absl::string_view kPlain[] = {"int", "str", "bytes", "float", "complex", "tuple"};
+    rule->tuple_arguments = named_tuple || owner == "tuple";
+    if (!named_tuple && std::find(std::begin(kPlain), std::end(kPlain), owner) == std::end(kPlain)) {
+      JudgeReducer(method, name, rule);
+      return;
+    }
+    break;
+  }
+  const ObjectGraph::Method own = graph_.FindMethod(shape, "__getstate__");
+  if (own.owner != 0) {
+    JudgeReducer(own, "__getstate__", rule);
+    return;
+  }
+  // Up to 3.10 object has no __getstate__: the lookup ends in __getattr__.
+  for (const absl::string_view name : {"__getattr__", "__getattribute__"}) {
+    if (name == "__getattr__" && graph_.layout().minor >= 11) continue;
+    const ObjectGraph::Method method = graph_.FindMethod(shape, name);
+    if (method.owner == 0 || graph_.TypeName(method.object) != "function") continue;
+    JudgeReducer(method, name, rule);
+    return;
+  }
+  rule->replay = Replay::kState;
+  rule->slots = graph_.SlotsOf(shape);
+  const bool required = !has_arguments && !shape.is_list() && !shape.is_dict();
+  if (!required) return;
+  uint64_t plain = 16;  // of object
+  if (shape.dict_offset != 0 && !shape.managed_dict()) plain += 8;
+  if (shape.weaklist_offset > 0) plain += 8;
+  plain += 8 * rule->slots.size();
+  if (shape.info.item_size != 0 || shape.info.basic_size > plain) {
+    rule->replay = Replay::kFails;
+    rule->reason = ReasonOfType(shape.info.name, PickleReason::kNativeState);
+  }
+}
+
+TypeRule PickleRules::Judge(TypeShape shape) {
+  TypeRule rule{.shape = std::move(shape)};
+  const TypeShape& type = rule.shape;
+  const NamedRule* exact = type.heap() ? nullptr : RowOf(kExact, type.info.name, &NamedRule::name);
+  if (exact != nullptr) {
+    rule.replay = exact->replay;
+    rule.bytes = exact->bytes;
+    return rule;
+  }
+  if (const auto found = reducers_.find(type.address); found != reducers_.end()) {
+    std::string file;
+    const std::string function = CodeName(found->second, &file);
+    if (const NamedRule* row = RowOf(kRegistered, function, &NamedRule::name)) {
+      rule.replay = row->replay;
+      rule.bytes = row->bytes;
+    } else {
+      rule.runs =
+          absl::StrCat(function.empty() ? "a reducer" : function, " (", file.empty() ? "native code" : file, ")");
+    }
+    return rule;
+  }
+  if (type.is_type()) {
+    rule.replay = Replay::kByName;
+    return rule;
+  }
+  for (const absl::string_view name : {"__reduce_ex__", "__reduce__"}) {
+    const ObjectGraph::Method method = graph_.FindMethod(type, name);
+    if (method.owner == 0) continue;
+    JudgeReducer(method, name, &rule);
+    return rule;
+  }
+  JudgeState(&rule);
+  return rule;
+}
+
+// ---- By name ----
+
+ByName PickleRules::Lookup(uint64_t object, std::string module, std::string name) {
+  ByName found{.module = std::move(module), .name = std::move(name)};
+  if (absl::StrContains(found.name, "<lambda>")) {
+    found.reason = PickleReason::kLambda;
+  } else if (absl::StrContains(found.name, "<locals>")) {
+    found.reason = graph_.TypeName(object) == "function" ? PickleReason::kLocalFunction : PickleReason::kLocalClass;
+  }
+  if (found.reason != PickleReason::kNone || ending_) return found;
+  const uint64_t dict = graph_.ModuleDict(found.module);
+  if (dict == 0 || found.module.empty()) {
+    found.unknown = true;  // pickle would import it
+    return found;
+  }
+  uint64_t at = 0;
+  const std::vector<std::string> parts = absl::StrSplit(found.name, '.');
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (i > kMostNested) break;
+    at = i == 0 ? graph_.InDict(dict, parts[i]) : FunctionIn(graph_.Attribute(at, parts[i]));
+    if (at == 0) break;
+  }
+  if (at == object) {
+    if (found.module == "__main__" && !main_has_file_) found.reason = PickleReason::kMainWithoutFile;
+    return found;
+  }
+  if (at == 0) {
+    found.unknown = graph_.InDict(dict, "__getattr__") != 0;
+    found.reason = found.unknown ? PickleReason::kNone : PickleReason::kNotFound;
+  } else {
+    found.reason = PickleReason::kNotTheSame;
+  }
+  return found;
+}
+
+ByName PickleRules::FindByName(uint64_t object) {
+  if (const auto known = names_.find(object); known != names_.end()) return known->second;
+  const PythonLayout& layout = graph_.layout();
+  ByName found;
+  if (graph_.TypeName(object) == "function") {
+    found = Lookup(object, graph_.Text(graph_.Pointer(object + graph_.state().function_module)),
+                   graph_.Text(graph_.Pointer(object + graph_.state().function_qualname)));
+  } else if (const std::optional<TypeShape> shape = graph_.ReadShape(object); !shape) {
+    found.unknown = true;
+  } else if (shape->heap()) {
+    found = Lookup(object, graph_.Text(graph_.InDict(shape->dict, "__module__")),
+                   graph_.Text(graph_.Pointer(object + layout.type.qualname)));
+  } else if (const std::string& name = shape->info.name;
+             name == "NoneType" || name == "ellipsis" || name == "NotImplementedType") {
+    found = {.module = "builtins", .name = name};  // save_type()
+  } else {
+    const size_t dot = name.rfind('.');
+    found =
+        dot == name.npos ? Lookup(object, "builtins", name) : Lookup(object, name.substr(0, dot), name.substr(dot + 1));
+  }
+  if (names_.size() > 65536) names_.clear();
+  return names_[object] = found;
+}
+
+ByName PickleRules::FindBuiltin(uint64_t function) {
+  const uint64_t name = graph_.Pointer(graph_.Pointer(function + graph_.state().builtin_def));
+  return Lookup(function, graph_.Text(graph_.Pointer(function + graph_.state().builtin_module)),
+                ReadCString(graph_.memory(), name, kMaxNameBytes).value_or(""));
+}
+
+std::string PickleRules::DefinedAt(uint64_t object) {
+  std::string file;
+  if (graph_.TypeName(object) == "function") {
+    CodeName(object, &file);
+    return file;
+  }
+  const std::optional<TypeShape> shape = graph_.ReadShape(object);
+  if (!shape || !shape->heap()) return "";
+  // A class does not know its place before 3.13: the first of its methods is near.
+  Edges attributes = graph_.DictItems(shape->dict, EdgeKind::kAttribute);
+  Edge edge;
+  for (int i = 0; i < 256 && attributes.Next(graph_.memory(), &edge); ++i) {
+    const uint64_t function = FunctionIn(edge.object);
+    if (graph_.TypeName(function) != "function") continue;
+    const std::string function_name = CodeName(function, &file);
+    if (!file.empty()) return file;
+  }
+  return "";
+}
+
+}  // namespace cowprof

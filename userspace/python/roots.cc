@@ -1,0 +1,346 @@
+// Recognises DataLoader and Process by the names of their classes in the MRO.
+#include "python/roots.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "model/base_name.h"
+#include "model/library_name.h"
+#include "python/cached_memory.h"
+#include "python/frames.h"
+#include "python/graph.h"
+#include "python/last_error.h"
+
+namespace cowprof {
+namespace {
+
+constexpr uint64_t kMostLocals = 256, kMostGlobals = 4096, kMostModules = 4096, kMostSteps = 64;
+constexpr size_t kMostFrames = 4096, kMostNames = 4096;
+
+struct Step {
+  std::string name;               // ".name", "['name']"
+  std::optional<uint64_t> index;  // "[3]"
+  bool is_key = false;
+};
+
+absl::StatusOr<std::vector<Step>> ParseExpression(absl::string_view text) {
+  const absl::Status wrong = absl::InvalidArgumentError(absl::StrCat(
+      "'", text, "' is not an object's name; give one such as __main__.dataset.rows[0] or config['data']"));
+  std::vector<Step> steps;
+  size_t at = 0;
+  while (at < text.size() && steps.size() < kMostSteps) {
+    if (text[at] == '[') {
+      const size_t end = text.find(']', at);
+      if (end == text.npos || steps.empty()) return wrong;
+      const absl::string_view inside = text.substr(at + 1, end - at - 1);
+      Step step;
+      uint64_t index = 0;
+      if (absl::SimpleAtoi(inside, &index)) {
+        step.index = index;
+      } else if (inside.size() >= 2 && (inside[0] == '\'' || inside[0] == '"') && inside.back() == inside[0]) {
+        step = {.name = std::string(inside.substr(1, inside.size() - 2)), .is_key = true};
+      } else {
+        return wrong;
+      }
+      steps.push_back(std::move(step));
+      at = end + 1;
+      continue;
+    }
+    if (!steps.empty() && text[at++] != '.') return wrong;
+    const size_t begin = at;
+    while (at < text.size() && (absl::ascii_isalnum(text[at]) || text[at] == '_' || (text[at] & 0x80) != 0)) ++at;
+    if (at == begin || absl::ascii_isdigit(text[begin])) return wrong;
+    steps.push_back({.name = std::string(text.substr(begin, at - begin))});
+  }
+  if (steps.empty() || at < text.size()) return wrong;
+  return steps;
+}
+
+struct Variable {
+  std::string name;
+  uint64_t object = 0;
+};
+
+// Locals of a frame, cells opened; those of a module's frame are its globals.
+std::vector<Variable> LocalsOf(const ObjectGraph& graph, const RawFrame& frame) {
+  const PythonLayout& layout = graph.layout();
+  std::vector<Variable> found;
+  const auto add = [&](uint64_t names, uint64_t first) {
+    const uint64_t count = std::min(graph.Pointer(names + layout.object.var_size), kMostLocals);
+    for (uint64_t i = 0; i < count; ++i) {
+      const std::string name = graph.Text(graph.Pointer(names + layout.container.tuple_items + 8 * i));
+      uint64_t object = graph.Pointer(frame.frame + layout.frame.locals + 8 * (first + i));
+      object &= ~uint64_t{layout.frame.code_tag_mask};
+      if (!name.empty() && object != 0) found.push_back({name, object});
+    }
+    return count;
+  };
+  // Up to 3.10 co_varnames is followed by co_freevars and co_cellvars; frames have cells before free variables.
+  const uint64_t names = graph.Pointer(frame.code + layout.code.locals);
+  const uint64_t plain = add(names, 0);
+  if (layout.minor < 11) {
+    const uint64_t cells = graph.Pointer(frame.code + layout.code.locals + 16);
+    const uint64_t free = graph.Pointer(frame.code + layout.code.locals + 8);
+    const uint64_t count = add(cells, plain);
+    add(free, plain + count);
+  }
+  return found;
+}
+
+class Finder {
+ public:
+  Finder(const Interpreter& interpreter, const MemoryReader& memory)
+      : cached_(memory), graph_(interpreter, cached_), codes_(interpreter, cached_) {}
+
+  // Visits variables until `visit` returns true: of frames, innermost first; then of __main__.
+  template <typename Visit>
+  bool InFrames(const Visit& visit) {
+    for (const RawFrame& frame : Frames()) {
+      for (const Variable& local : LocalsOf(graph_, frame)) {
+        const uint64_t object = Opened(local.object);
+        if (object != 0 && visit(local.name, object, frame)) return true;
+      }
+    }
+    return false;
+  }
+
+  absl::StatusOr<PickleRoot> Find(absl::string_view expression);
+  PickleRoot FindByItself();
+  PickleRoot FindInTraceback();
+
+ private:
+  uint64_t Opened(uint64_t object) {
+    return graph_.TypeName(object) == "cell" ? graph_.Pointer(object + graph_.state().wrapped) : object;
+  }
+  uint64_t Item(uint64_t object, const Step& step);
+  std::string WhereOf(const RawFrame& frame);
+  // Whether workers get something of the object.
+  bool Take(const std::string& name, uint64_t object, PickleRoot* root);
+  bool TakeFrom(const std::vector<RawFrame>& frames, bool of_library, PickleRoot* root);
+  bool TakeFromModule(const std::string& module, PickleRoot* root);
+  bool IsOfLibrary(const RawFrame& frame);
+  void NameObjects(const std::vector<RawFrame>& frames, PickleRoot* root);
+  std::vector<RawFrame> Frames();
+
+  CachedMemory cached_;
+  ObjectGraph graph_;
+  CodeReader codes_;
+};
+
+std::string Finder::WhereOf(const RawFrame& frame) {
+  const std::optional<CodeLocation> code = codes_.Resolve(frame.code, frame.instruction);
+  return code ? absl::StrCat("in ", code->function, ", ", BaseName(code->file), ":", code->line) : "in a frame";
+}
+
+uint64_t Finder::Item(uint64_t object, const Step& step) {
+  if (!step.is_key && !step.index) return graph_.Attribute(object, step.name);
+  const std::optional<TypeShape> shape = graph_.ReadShape(graph_.TypeOf(object));
+  if (!shape) return 0;
+  if (step.index && (shape->is_list() || shape->is_tuple())) {
+    Edges items = shape->is_list() ? graph_.Items(object, EdgeKind::kIndex) : graph_.TupleItems(object);
+    if (*step.index >= items.size()) return 0;
+    return graph_.Pointer((shape->is_list() ? graph_.Pointer(object + graph_.state().list_items)
+                                            : object + graph_.layout().container.tuple_items) +
+                          8 * *step.index);
+  }
+  if (!shape->is_dict()) return 0;
+  if (step.is_key) return graph_.InDict(object, step.name);
+  Edges items = graph_.DictItems(object, EdgeKind::kAttribute);
+  Edge edge;
+  while (items.Next(cached_, &edge)) {
+    const bool is_int = graph_.TypeName(edge.name) == "int";
+    if (is_int && ReadValue<uint32_t>(cached_, edge.name + graph_.layout().object.var_size + 8) == *step.index)
+      return edge.object;
+  }
+  return 0;
+}
+
+absl::StatusOr<PickleRoot> Finder::Find(absl::string_view expression) {
+  absl::StatusOr<std::vector<Step>> steps = ParseExpression(expression);
+  if (!steps.ok()) return steps.status();
+  PickleRoot root{.expression = std::string(expression)};
+  uint64_t at = 0;
+  // The longest module name: "package.module.object".
+  size_t used = 0;
+  std::string module;
+  for (size_t i = 0; i < steps->size() && !(*steps)[i].index && !(*steps)[i].is_key; ++i) {
+    absl::StrAppend(&module, i == 0 ? "" : ".", (*steps)[i].name);
+    const uint64_t found = graph_.ModuleDict(module);
+    if (found == 0 || i + 1 == steps->size()) continue;
+    const uint64_t object = graph_.InDict(found, (*steps)[i + 1].name);
+    if (object == 0) continue;
+    at = object;
+    used = i + 2;
+  }
+  if (at == 0) {
+    const std::string& first = (*steps)[0].name;
+    used = 1;
+    at = graph_.InDict(graph_.ModuleDict("__main__"), first);
+    if (at == 0) {
+      InFrames([&](const std::string& name, uint64_t object, const RawFrame& frame) {
+        if (name != first) return false;
+        at = object;
+        root.where = WhereOf(frame);
+        return true;
+      });
+    }
+    if (at == 0) {
+      return absl::NotFoundError(
+          absl::StrCat("no module, no name in __main__ and no local variable of a frame is '", first, "'"));
+    }
+  }
+  for (; used < steps->size(); ++used) {
+    const Step& step = (*steps)[used];
+    const std::string type = graph_.TypeName(at);
+    at = Opened(Item(at, step));
+    if (at == 0) {
+      return absl::NotFoundError(
+          absl::StrCat("nothing in '", expression, "' is ",
+                       step.index ? absl::StrCat("[", *step.index, "]") : absl::StrCat("'", step.name, "'"),
+                       " of that ", type.empty() ? "object" : type));
+    }
+  }
+  root.parts = {{"", at}};
+  return root;
+}
+
+bool Finder::Take(const std::string& name, uint64_t object, PickleRoot* root) {
+  const std::optional<TypeShape> shape = graph_.ReadShape(graph_.TypeOf(object));
+  if (!shape || !shape->heap()) return false;
+  for (const uint64_t base : shape->mro) {
+    const std::string type = graph_.types().NameOf(base).value_or("");
+    const char* short_name = "DataLoader";
+    if (type == "torch.utils.data.dataloader.DataLoader") {
+      for (const char* part : {"dataset", "collate_fn", "worker_init_fn"}) {
+        if (const uint64_t sent = graph_.Attribute(object, part); sent != 0) root->parts.emplace_back(part, sent);
+      }
+    } else if (type == "multiprocessing.process.BaseProcess") {
+      short_name = "Process";
+      // One that was started does not keep what it was sent.
+      if (graph_.Attribute(object, "_popen") == graph_.interpreter().none && graph_.Attribute(object, "_target") != 0)
+        root->parts = {{"", object}};
+    } else {
+      continue;
+    }
+    root->expression = name == "self" ? short_name : name;
+    return !root->parts.empty();
+  }
+  return false;
+}
+
+// Of all threads, the main thread's first; innermost first.
+std::vector<RawFrame> Finder::Frames() {
+  std::vector<ThreadState> threads = ListThreads(graph_.interpreter(), cached_);
+  std::reverse(threads.begin(), threads.end());
+  std::vector<RawFrame> frames;
+  for (const ThreadState& thread : threads) {
+    if (frames.size() > kMostFrames) break;
+    const std::vector<RawFrame> more = WalkFrames(graph_.interpreter(), cached_, thread.address);
+    frames.insert(frames.end(), more.begin(), more.end());
+  }
+  return frames;
+}
+
+bool Finder::IsOfLibrary(const RawFrame& frame) {
+  const std::optional<CodeLocation> code = codes_.Resolve(frame.code, 0);
+  return !code || !LibraryOf(code->file).empty();
+}
+
+bool Finder::TakeFrom(const std::vector<RawFrame>& frames, bool of_library, PickleRoot* root) {
+  for (const RawFrame& frame : frames) {
+    if (IsOfLibrary(frame) != of_library) continue;
+    for (const Variable& local : LocalsOf(graph_, frame)) {
+      if (!Take(local.name, Opened(local.object), root)) continue;
+      root->where = WhereOf(frame);
+      return true;
+    }
+  }
+  return false;
+}
+
+bool Finder::TakeFromModule(const std::string& module, PickleRoot* root) {
+  Edges globals = graph_.DictItems(graph_.ModuleDict(module), EdgeKind::kAttribute);
+  Edge edge;
+  for (uint64_t i = 0; i < kMostGlobals && globals.Next(cached_, &edge); ++i) {
+    if (Take(absl::StrCat(module, ".", graph_.Text(edge.name)), edge.object, root)) return true;
+  }
+  return false;
+}
+
+// The arguments of a Process, and what a library calls its own, are told by the names that the program has for them, in
+// its frames and in __main__.
+void Finder::NameObjects(const std::vector<RawFrame>& frames, PickleRoot* root) {
+  const auto name_it = [&](const std::string& name, uint64_t object) {
+    if (root->parts[0] == std::pair<std::string, uint64_t>("", object)) return;  // that is where paths begin anyway
+    const std::optional<TypeShape> shape = graph_.ReadShape(graph_.TypeOf(object));
+    const bool tells = shape && (shape->heap() || shape->is_list() || shape->is_dict() || shape->is_tuple());
+    if (tells && root->names.size() < kMostNames) root->names.emplace_back(object, name);
+  };
+  for (const RawFrame& frame : frames) {
+    if (IsOfLibrary(frame)) continue;
+    for (const Variable& local : LocalsOf(graph_, frame)) name_it(local.name, Opened(local.object));
+  }
+  Edges globals = graph_.DictItems(graph_.ModuleDict("__main__"), EdgeKind::kAttribute);
+  Edge edge;
+  for (uint64_t i = 0; i < kMostGlobals && globals.Next(cached_, &edge); ++i)
+    name_it(graph_.Text(edge.name), edge.object);
+}
+
+PickleRoot Finder::FindByItself() {
+  PickleRoot root;
+  const std::vector<RawFrame> frames = Frames();
+  if (TakeFrom(frames, /*of_library=*/false, &root) || TakeFromModule("__main__", &root)) {
+    if (root.parts[0].first.empty()) NameObjects(frames, &root);
+    return root;
+  }
+  if (TakeFrom(frames, /*of_library=*/true, &root)) {
+    NameObjects(frames, &root);
+    return root;
+  }
+  Edges modules =
+      graph_.DictItems(graph_.Pointer(graph_.interpreter().main_interpreter + graph_.layout().interpreter.modules),
+                       EdgeKind::kAttribute);
+  Edge module;
+  for (uint64_t i = 0; i < kMostModules && modules.Next(cached_, &module); ++i) {
+    if (TakeFromModule(graph_.Text(module.name), &root)) return root;
+  }
+  return FindInTraceback();
+}
+
+PickleRoot Finder::FindInTraceback() {
+  PickleRoot root;
+  const std::vector<RawFrame> frames = LastTraceback(graph_);
+  if (frames.empty()) return root;
+  if (TakeFrom(frames, /*of_library=*/false, &root)) {
+    root.where = "in the last traceback";
+    if (root.parts[0].first.empty()) NameObjects(frames, &root);
+  } else if (TakeFromModule("__main__", &root)) {
+    if (root.parts[0].first.empty()) NameObjects(frames, &root);
+  } else if (TakeFrom(frames, /*of_library=*/true, &root)) {
+    root.where = "in the last traceback";
+    NameObjects(frames, &root);
+  }
+  return root;
+}
+
+}  // namespace
+
+absl::StatusOr<PickleRoot> FindObject(const Interpreter& interpreter, const MemoryReader& memory,
+                                      absl::string_view expression) {
+  return Finder(interpreter, memory).Find(expression);
+}
+
+PickleRoot FindWhatWorkersGet(const Interpreter& interpreter, const MemoryReader& memory) {
+  return Finder(interpreter, memory).FindByItself();
+}
+
+PickleRoot FindWhatFailed(const Interpreter& interpreter, const MemoryReader& memory) {
+  return Finder(interpreter, memory).FindInTraceback();
+}
+
+}  // namespace cowprof

@@ -1,0 +1,108 @@
+#include "timeline/json_start_methods.h"
+
+#include "model/judge/start_methods.h"
+
+namespace cowprof {
+
+Json StartMethodsJson(const PickleLook& look) {
+  Json failures = Json::array(), unknowns = Json::array();
+  for (const PickleFailure& failure : look.failures) {
+    failures.push_back({{"path", failure.path},
+                        {"type", failure.type},
+                        {"reason", ReasonOf(failure)},
+                        {"certainty", failure.confirmed && !failure.below_unknown ? "confirmed" : "possible"},
+                        {"defined_at", failure.defined_at.empty() ? Json(nullptr) : Json(failure.defined_at)},
+                        {"fix", FixOf(failure)},
+                        {"count", failure.count}});
+  }
+  for (const PickleUnknown& unknown : look.unknowns) {
+    unknowns.push_back(
+        {{"path", unknown.path}, {"type", unknown.type}, {"runs", unknown.runs}, {"count", unknown.count}});
+  }
+  Json rows = Json::array();
+  for (const char* method : {"spawn", "forkserver"}) {
+    const std::string why = WhyUnknown(look);
+    rows.push_back({{"method", method},
+                    {"root", look.root.empty() ? Json(nullptr) : Json(look.root)},
+                    {"verdict", NameOf(VerdictOf(look))},
+                    {"why_unknown", why.empty() ? Json(nullptr) : Json(why)},
+                    {"failures", failures},
+                    {"unknowns", unknowns},
+                    {"failures_left_out", look.failures_left_out},
+                    {"unknowns_left_out", look.unknowns_left_out},
+                    {"bytes_each",
+                     look.root.empty()
+                         ? Json(nullptr)
+                         : Json{{"low", look.bytes.low}, {"best", look.bytes.best}, {"high", OrNull(look.bytes.high)}}},
+                    {"objects", look.objects},
+                    {"unreadable", look.unreadable},
+                    {"not_confirmed", look.refused},
+                    {"capped", look.capped}});
+  }
+  return rows;
+}
+
+Json EncodeLook(const PickleLook& look) {
+  Json failures = Json::array(), unknowns = Json::array();
+  for (const PickleFailure& failure : look.failures) {
+    failures.push_back({{"path", failure.path},
+                        {"type", failure.type},
+                        {"reason", NameOf(failure.reason)},
+                        {"name", failure.name},
+                        {"defined_at", failure.defined_at},
+                        {"count", failure.count},
+                        {"confirmed", failure.confirmed},
+                        {"below_unknown", failure.below_unknown}});
+  }
+  for (const PickleUnknown& unknown : look.unknowns) {
+    unknowns.push_back(
+        {{"path", unknown.path}, {"type", unknown.type}, {"runs", unknown.runs}, {"count", unknown.count}});
+  }
+  return {{"root", look.root},
+          {"expression", look.expression},
+          {"python", look.python},
+          {"failures", failures},
+          {"unknowns", unknowns},
+          {"failures_left_out", look.failures_left_out},
+          {"unknowns_left_out", look.unknowns_left_out},
+          {"not_confirmed", look.refused},
+          {"objects", look.objects},
+          {"unreadable", look.unreadable},
+          {"capped", look.capped},
+          {"walks_agree", look.walks_agree},
+          {"bytes", {look.bytes.low, look.bytes.best, OrNull(look.bytes.high)}},
+          {"took", absl::ToInt64Microseconds(look.took) / 1e6}};
+}
+
+PickleLook DecodeLook(const Json& json) {
+  PickleLook look = {.root = TextOf(json, "root"),
+                     .expression = TextOf(json, "expression"),
+                     .python = TextOf(json, "python"),
+                     .failures_left_out = NumberOf<uint64_t>(json, "failures_left_out"),
+                     .unknowns_left_out = NumberOf<uint64_t>(json, "unknowns_left_out"),
+                     .refused = NumberOf<uint64_t>(json, "not_confirmed"),
+                     .objects = NumberOf<uint64_t>(json, "objects"),
+                     .unreadable = NumberOf<uint64_t>(json, "unreadable"),
+                     .capped = BoolOf(json, "capped"),
+                     .walks_agree = BoolOf(json, "walks_agree")};
+  for (const Json& failure : ListOf(json, "failures")) {
+    look.failures.push_back({.path = TextOf(failure, "path"),
+                             .type = TextOf(failure, "type"),
+                             .reason = EnumNamed(TextOf(failure, "reason"), PickleReason::kNone),
+                             .name = TextOf(failure, "name"),
+                             .defined_at = TextOf(failure, "defined_at"),
+                             .count = NumberOf<uint64_t>(failure, "count", 1),
+                             .confirmed = BoolOf(failure, "confirmed"),
+                             .below_unknown = BoolOf(failure, "below_unknown")});
+  }
+  for (const Json& unknown : ListOf(json, "unknowns")) {
+    look.unknowns.push_back({TextOf(unknown, "path"), TextOf(unknown, "type"), TextOf(unknown, "runs"),
+                             NumberOf<uint64_t>(unknown, "count", 1)});
+  }
+  const Json& bytes = ListOf(json, "bytes");
+  look.bytes = {CountAt(bytes, 0).value_or(0), CountAt(bytes, 1).value_or(0), CountAt(bytes, 2)};
+  look.took = Rounded(NumberOf<double>(json, "took"));
+  return look;
+}
+
+}  // namespace cowprof
