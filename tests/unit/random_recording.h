@@ -178,6 +178,33 @@ class RandomRecording {
     add(index, python);
     add(index, duty);
     add(index, rank);
+    AddStartMethods(index, sample);
+  }
+
+  // Leaves the random numbers of the rest as they were before there were start methods.
+  void AddStartMethods(int index, Sample* sample) {
+    const auto before = random_;
+    PickleLook look = {.root = Name(),
+                       .expression = Name(),
+                       .python = Name(),
+                       .failures_left_out = Number(),
+                       .refused = Number(),
+                       .objects = Number(),
+                       .capped = Chance(0.5),
+                       .walks_agree = Chance(0.5),
+                       .bytes = {Number(), Number(), MaybeNumber()},
+                       .took = absl::Milliseconds(Int(0, 99))};
+    if (Chance(0.5)) {
+      look.failures.push_back(
+          {Name(), Name(), Any<PickleReason>(), Name(), Name(), Number(), Chance(0.5), Chance(0.5)});
+      look.unknowns.push_back({Name(), Name(), Name(), Number()});
+    }
+    if (Chance(0.3)) sample->events.push_back({.t = sample->t, .index = index, .what = StartMethodsSeen{look}});
+    if (Chance(0.3)) {
+      const StartFailed failed = {.type = Name(), .message = Name(), .look = look};
+      sample->events.push_back({.t = sample->t, .index = index, .what = failed});
+    }
+    random_ = before;
   }
 
   // New frames and places, and counts of some places, new or old, of processes that are alive or have ended.

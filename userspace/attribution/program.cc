@@ -8,6 +8,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "attribution/malloc_lists.h"
+#include "model/format.h"
 #include "python/duty.h"
 #include "python/environ.h"
 
@@ -232,6 +233,25 @@ WriteKind Program::KindOf(uint64_t ip) {
     known->second = WriteKindOf(bytes.subspan(kBytesBefore), bytes.subspan(0, kBytesBefore));
   }
   return known->second;
+}
+
+std::string PickleObstacle(const Program& program) {
+  switch (program.python()) {
+    case Program::Python::kNone:
+      return "it does not run Python";
+    case Program::Python::kNotKnownYet:
+      return "its interpreter is still starting; try again";
+    case Program::Python::kUnusable:
+      return Printable(program.reason(), 300);
+    case Program::Python::kReadable:
+      break;
+  }
+  const Interpreter& python = program.interpreter();
+  if (python.free_threaded)
+    return absl::StrCat("Python ", python.version, " is a free-threaded build, whose objects have another layout");
+  if (python.trace_refs) return "its Python is built with Py_TRACE_REFS, which moves the fields of objects";
+  if (python.layout.minor < 8) return absl::StrCat("Python ", python.version, ": pickle's rules are known from 3.8 on");
+  return "";
 }
 
 }  // namespace cowprof

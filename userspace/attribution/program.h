@@ -115,6 +115,9 @@ class Program {
   absl::flat_hash_map<uint64_t, WriteKind> kinds_;
 };
 
+// Why it can't be judged what objects of this program's Python would do when they are pickled; "": it can.
+std::string PickleObstacle(const Program& program);
+
 }  // namespace cowprof
 
 #endif  // COWPROF_ATTRIBUTION_PROGRAM_H_

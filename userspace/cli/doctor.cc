@@ -10,7 +10,10 @@
 #include "cli/commands.h"
 #include "model/facts/run_model.h"
 #include "model/format.h"
+#include "model/judge/start_methods.h"
 #include "model/judge/worker_ceiling.h"
+#include "python/pickle_walk.h"
+#include "python/roots.h"
 #include "recorder/capability_facts.h"
 #include "recorder/target.h"
 #include "source/fault_ladder.h"
@@ -28,7 +31,19 @@ struct PythonFacts {
   std::string version, problem;  // version "": not a Python process
   std::string note;              // what can't be read of the process
   std::optional<bool> collector_on;
+  std::string start_methods;  // what they would do; "": nothing was found to judge
 };
+
+// A short look: `cowprof pickle` takes the time for a whole one.
+std::string StartMethodsOf(const Program& program, pid_t pid) {
+  if (!PickleObstacle(program).empty()) return "";
+  const Interpreter& python = program.interpreter();
+  const auto find_root = [&](const MemoryReader& memory) { return FindWhatWorkersGet(python, memory); };
+  const PickleLook look =
+      LookAtPickle(python, program.MemoryOf(pid), find_root, {.objects = 200'000, .time = absl::Seconds(2)});
+  const std::string sentence = StartMethodsSentence(look);
+  return sentence.empty() ? "" : absl::StrCat(sentence, "; judged: ", Printable(look.root));
+}
 
 PythonFacts ReadPython(pid_t pid) {
   if (pid == 0) return {};
@@ -36,8 +51,8 @@ PythonFacts ReadPython(pid_t pid) {
   program.memory().Add({.pid = pid});
   program.Inspect(absl::ZeroDuration());
   const std::string note = NoteOnTarget(ProcFs(), pid);
-  if (program.python() == Program::Python::kNotKnownYet) return {"", "its interpreter is still starting", note, {}};
-  return {program.version(), program.reason(), note, program.CollectorOn(pid)};
+  if (program.python() == Program::Python::kNotKnownYet) return {"", "its interpreter is still starting", note, {}, ""};
+  return {program.version(), program.reason(), note, program.CollectorOn(pid), StartMethodsOf(program, pid)};
 }
 
 std::string PythonText(const PythonFacts& python) {
@@ -153,6 +168,7 @@ Json DoctorJson(const HostFacts& facts, const std::vector<Rung>& ladder, const s
           {"python_problem", python.problem.empty() ? Json(nullptr) : Json(python.problem)},
           {"note", python.note.empty() ? Json(nullptr) : Json(python.note)},
           {"collector_on", python.collector_on ? Json(*python.collector_on) : Json(nullptr)},
+          {"start_methods", python.start_methods.empty() ? Json(nullptr) : Json(python.start_methods)},
           {"limits", std::move(limit_rows)}};
 }
 
@@ -171,6 +187,7 @@ std::string DoctorText(const HostFacts& facts, const std::vector<Rung>& ladder, 
   out += CapabilityText(ReadCapabilityFacts());
   if (pid != 0) absl::StrAppend(&out, "\n  process ", pid, ": ", PythonText(python), "\n");
   if (!python.note.empty()) absl::StrAppend(&out, "  ", python.note, "\n");
+  if (!python.start_methods.empty()) absl::StrAppend(&out, "  start methods: ", python.start_methods, "\n");
   absl::StrAppend(&out, "\n  limits of ", pid != 0 ? absl::StrCat("process ", pid) : "this shell", "\n");
   for (const LimitSample& limit : limits) {
     const std::string of = limit.limit ? HumanAmount(limit.kind, limit.limit) : "no limit";

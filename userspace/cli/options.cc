@@ -113,8 +113,8 @@ void AddRecordOptions(CLI::App* app, Options* options) {
       ->allow_extra_args(false);
 }
 
-void AddPid(CLI::App* command, const char* help, Options* options) {
-  command
+CLI::Option* AddPid(CLI::App* command, const char* help, Options* options) {
+  return command
       ->add_option_function<std::string>(
           "PID",
           [options](const std::string& text) {
@@ -170,6 +170,19 @@ void AddSubcommands(CLI::App* app, Options* options) {
   CLI::App* shm = app->add_subcommand("shm", "Show /dev/shm: how full it is, every segment, and who owns it");
   shm->add_flag("--json", options->json, "Print JSON (cowprof.shm/1)");
   AddPid(shm, "Process whose /dev/shm to show (default: that of this shell)", options);
+  CLI::App* pickle = app->add_subcommand(
+      "pickle",
+      "Show what the start methods spawn and forkserver would fail to pickle in a process, and what they would send");
+  pickle->add_flag("--json", options->json, "Print JSON (cowprof.pickle/1)");
+  AddPid(pickle, "Process whose objects to judge", options)->required();
+  pickle
+      ->add_option("--object", options->object,
+                   "Judge this object, such as __main__.dataset.rows[0] (default: what a DataLoader or Process sends)")
+      ->type_name("EXPR");
+  CLI::App* hang =
+      app->add_subcommand("hang", "Show which processes of a tree wait for what no living thread will ever release");
+  hang->add_flag("--json", options->json, "Print JSON (cowprof.hang/1)");
+  AddPid(hang, "Process to look at, with all that it has forked", options)->required();
   app->add_subcommand("serve-page")->group("");  // internal: --serve starts it
   app->require_subcommand(0, 1);
 }

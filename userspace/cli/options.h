@@ -19,7 +19,8 @@ struct Options : RecordOptions {
   bool json = false;
   std::string timeline;        // report, view
   std::string other_timeline;  // view: to compare with; "": none
-  pid_t pid = 0;               // doctor, shm; 0: none
+  pid_t pid = 0;               // doctor, shm, pickle; 0: none
+  std::string object;          // pickle: the expression that names it; "": what workers get
   int workers = 0;             // doctor: how many workers the process is about to fork; 0: not given
 };
 

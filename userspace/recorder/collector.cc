@@ -188,6 +188,7 @@ absl::StatusOr<Sample> Collector::Collect(absl::Duration interval, bool last) {
   if (!pull.ok()) return pull.status();
   AddPull(*pull, &sample);
   attribution_.Attribute(look->processes, *pull, last, &sample);
+  if (start_methods_) start_methods_->Run(look->processes, processes_, &sample);
   for (const FollowedProcess& process : look->processes) {
     if (process.exited_ns != 0) End(process, &sample);
   }

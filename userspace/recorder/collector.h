@@ -18,6 +18,7 @@
 #include "recorder/processes.h"
 #include "recorder/rollups.h"
 #include "recorder/shm_watch.h"
+#include "recorder/start_method_watch.h"
 #include "recorder/sweeper.h"
 #include "recorder/target_limits.h"
 #include "source/fault_source.h"
@@ -38,6 +39,9 @@ class Collector {
  public:
   Collector(std::unique_ptr<FaultSource> faults, const ProcFs& proc, Limits limits, const CollectorOptions& options);
   Collector(const Collector&) = delete;  // its parts point at each other
+
+  // From now on samples say what start methods would do.
+  void WatchStartMethods(std::unique_ptr<StartMethodScout> scout) { start_methods_.emplace(std::move(scout)); }
 
   // Returns everything known now. `interval` bounds the time of costly reads; `last` asks for a final reading of each
   // living process. Fails only if the fault source does.
@@ -80,6 +84,7 @@ class Collector {
   TargetLimits limits_;
   std::optional<CgroupKills> kills_;  // where there are no probes
   ShmWatch shm_watch_;
+  std::optional<StartMethodWatch> start_methods_;
   absl::Duration last_t_;
   uint64_t unreadable_ = 0;
 };

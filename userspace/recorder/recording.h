@@ -16,6 +16,7 @@
 #include "recorder/collector.h"
 #include "recorder/event_loop.h"
 #include "recorder/record.h"
+#include "recorder/start_method_scout.h"
 #include "recorder/target.h"
 #include "serve/page_server.h"
 #include "sink/hook/hook_process.h"
@@ -30,7 +31,8 @@ struct Recording {
   EventLoop event_loop;
   std::optional<HeldProgram> program;
   RunInfo info;
-  absl::Duration start;  // BootTime() at t = 0
+  absl::Duration start;                     // BootTime() at t = 0
+  std::unique_ptr<StartMethodScout> scout;  // until the collector takes it
   std::unique_ptr<Collector> collector;
   Run run;
   Findings findings;  // of the last tick

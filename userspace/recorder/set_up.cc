@@ -72,6 +72,17 @@ RunIdentity IdentityOf(const ProcFs& proc, pid_t target, const std::map<std::str
 
 }  // namespace
 
+void StartScout(Recording* recording) {
+  const RecordOptions& options = recording->options;
+  if (Without(options, kWithoutCauses) || Without(options, kWithoutStartMethods)) return;
+  absl::StatusOr<std::unique_ptr<StartMethodScout>> scout = StartMethodScout::Start();
+  if (scout.ok()) {
+    recording->scout = *std::move(scout);
+  } else {
+    AddNote(absl::StrCat("start methods are not judged: ", scout.status().message()), recording);
+  }
+}
+
 int OpenHook(Recording* recording) {
   const std::string& command = recording->options.on_alert;
   if (command.empty()) return kDone;
@@ -141,6 +152,7 @@ int Attach(const ProcFs& proc, pid_t target, Recording* recording) {
                                     .causes = !Without(recording->options, kWithoutCauses),
                                     .verify = recording->options.verify};
   recording->collector = std::make_unique<Collector>(std::move(faults), proc, Limits(proc), options);
+  if (recording->scout != nullptr) recording->collector->WatchStartMethods(std::move(recording->scout));
   return kDone;
 }
 

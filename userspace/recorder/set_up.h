@@ -13,6 +13,8 @@ namespace cowprof {
 
 // What returns an int: kDone, or an exit status after the reason was printed.
 
+// Call first, while cowprof has no descriptors that others must not share. Recording continues without it.
+void StartScout(Recording* recording);
 // Call before anything is started: refuses a command line that can't work.
 int OpenHook(Recording* recording);
 // Call before anything is started: refuses a port that is in use.

@@ -55,10 +55,12 @@ struct Rung {
 // from the best rung that gives it.
 std::vector<Rung> PlanProbes(const HostFacts& facts, const std::vector<std::string>& without);
 
-// Optional on every rung: reading Python's memory, and of that only the types and stacks.
-inline constexpr absl::string_view kWithoutCauses = "causes", kWithoutStacks = "stacks";
+// Optional on every rung: reading Python's memory, and of that only the types and stacks, or what other start methods
+// would do.
+inline constexpr absl::string_view kWithoutCauses = "causes", kWithoutStacks = "stacks",
+                                   kWithoutStartMethods = "start-methods";
 
-// --without accepts rungs, what they give, and these two. The error names the first unknown name.
+// --without accepts rungs, what they give, and these three. The error names the first unknown name.
 absl::Status CheckWithout(const std::vector<std::string>& names);
 
 // The rung for each capability; null: none. All depend on the rung for copies; without that, cowprof can do nothing.

@@ -10,6 +10,7 @@
 #include "timeline/json_fields.h"
 #include "timeline/json_identity.h"
 #include "timeline/json_limits.h"
+#include "timeline/json_start_methods.h"
 
 namespace cowprof {
 namespace {
@@ -156,6 +157,24 @@ void Decode(const Json& json, DutyFound* found) {
 const char* KindOf(const RankFound&) { return "rank"; }
 void Encode(const RankFound& found, Json* json) { EncodeRank(found.rank, json); }
 void Decode(const Json& json, RankFound* found) { found->rank = DecodeRank(json); }
+
+const char* KindOf(const StartMethodsSeen&) { return "start_methods"; }
+void Encode(const StartMethodsSeen& seen, Json* json) { (*json)["look"] = EncodeLook(seen.look); }
+void Decode(const Json& json, StartMethodsSeen* seen) {
+  if (const auto look = json.find("look"); look != json.end()) seen->look = DecodeLook(*look);
+}
+
+const char* KindOf(const StartFailed&) { return "start_failed"; }
+void Encode(const StartFailed& failed, Json* json) {
+  (*json)["error"] = failed.type;
+  (*json)["message"] = failed.message;
+  (*json)["look"] = EncodeLook(failed.look);
+}
+void Decode(const Json& json, StartFailed* failed) {
+  failed->type = TextOf(json, "error");
+  failed->message = TextOf(json, "message");
+  if (const auto look = json.find("look"); look != json.end()) failed->look = DecodeLook(*look);
+}
 
 // ---- All of them ----
 

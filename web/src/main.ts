@@ -19,6 +19,7 @@ import { followedFile, followRun } from "./live/live";
 import { makePageMap } from "./views/map/map";
 import { rerendered, type Section } from "./ui/rerender";
 import { makeShmSection } from "./views/shm/shm";
+import { makeStartMethodsSection } from "./views/start_methods/start_methods";
 import { Store } from "./store";
 import { makeLimitsSection } from "./views/limits/limits";
 import { startTheme } from "./ui/theme";
@@ -37,6 +38,7 @@ const kSections: Section[] = [
   makePageMap,
   makeWorkersSection,
   makeShmSection,
+  rerendered(({ page }) => makeStartMethodsSection(page.report.startMethods)),
   rerendered(({ page }) => makeLimitsSection(page.report.limits)),
   rerendered(({ page }) => makeEventsDetails(page)),
   makeTermsDetails,

@@ -17,6 +17,7 @@
 #include "model/facts/identity.h"
 #include "model/facts/limit.h"
 #include "model/facts/process_id.h"
+#include "model/facts/start_methods.h"
 
 namespace cowprof {
 
@@ -121,7 +122,7 @@ struct Event {
   absl::Duration t;  // since the start of the recording
   int index = -1;    // the process it happened to; -1: none
   std::variant<ProcessStarted, ProcessExeced, ProcessExited, SignalSent, SignalDelivered, OomVictim, Note, PythonFound,
-               DutyFound, RankFound>
+               DutyFound, RankFound, StartMethodsSeen, StartFailed>
       what;
   bool operator==(const Event&) const = default;
 

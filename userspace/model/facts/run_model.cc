@@ -101,6 +101,12 @@ void NoteDuty(const DutyFound& found, const RunModel& model, ProcessModel* proce
   if (process->duty.start == StartMethod::kUnknown) process->duty.start = before;
 }
 
+// A look that found nothing to judge does not replace one that did.
+void NoteStartMethods(const Event& event, const StartMethodsSeen& seen, RunModel* model) {
+  if (seen.look.root.empty() && model->start_methods) return;
+  model->start_methods = {event.t, event.index, seen.look};
+}
+
 void EndProcess(absl::Duration t, const ProcessExited& exited, RunModel* model, ProcessModel* process) {
   process->ended = t;
   if (exited.status) process->exit = ExitOf(*exited.status);
@@ -224,6 +230,34 @@ void AppendWorkersPeak(absl::Duration t, absl::Duration last, RunModel* model) {
   if (before.bytes > model->workers_peak.bytes) model->workers_peak = std::move(before);
 }
 
+// Whether no process outside of the recording can map anonymous memory of `process`: its address space began with an
+// exec that was followed, or with the command that cowprof started, and no fork since was missed.
+bool KnowsAllSharers(const RunModel& model, const Losses& losses, const ProcessModel& process) {
+  if (losses.events_dropped + losses.processes_dropped + losses.threads_refused + losses.probes_skipped > 0)
+    return false;
+  if (model.info.exactness != Exactness::kExact && model.info.exactness != Exactness::kUpperBound) return false;
+  const ProcessModel* root = model.Find(process.space);
+  return root != nullptr && (root->execed || (root->origin == Origin::kTarget && model.info.started_target));
+}
+
+// When the last other process that maps its memory ends, all of a process's pages become its own, without a fault. A
+// sweep sees that later, or never if the process ends first. `last`: time of the sample before.
+void OwnWhatNobodyShares(absl::Duration last, const Losses& losses, RunModel* model) {
+  for (ProcessModel& process : model->processes) {
+    if (Or0(process.still_shared_bytes) == 0 || !process.private_bytes) continue;
+    if (process.ended && *process.ended <= last) continue;
+    const auto shares = [&](const ProcessModel& other) {
+      return other.index != process.index && other.space == process.space &&
+             (!other.ended || (process.ended && *other.ended >= *process.ended));
+    };
+    if (std::any_of(model->processes.begin(), model->processes.end(), shares)) continue;
+    if (!KnowsAllSharers(*model, losses, process)) continue;
+    *process.private_bytes += *process.still_shared_bytes;
+    process.still_shared_bytes = 0;
+    process.peak_private_bytes = std::max(Or0(process.peak_private_bytes), *process.private_bytes);
+  }
+}
+
 void AppendEvent(const Event& event, RunModel* model) {
   if (const auto* started = event.As<ProcessStarted>()) return StartProcess(event, *started, model);
   ProcessModel* const process = Announced(event.index, model);
@@ -242,6 +276,11 @@ void AppendEvent(const Event& event, RunModel* model) {
                  },
                  [&](const DutyFound& found) { NoteDuty(found, *model, process); },
                  [&](const RankFound& found) { process->rank = found.rank; },
+                 [&](const StartMethodsSeen& seen) { NoteStartMethods(event, seen, model); },
+                 [&](const StartFailed& failed) {
+                   process->start_failed = failed;
+                   process->start_failed_at = event.t;
+                 },
              },
              event.what);
 }
@@ -285,6 +324,7 @@ void Append(const Sample& sample, RunModel* model) {
   for (const Event& event : sample.events) {
     if (event.Is<ProcessExited>()) AppendEvent(event, model);
   }
+  OwnWhatNobodyShares(model->t, sample.losses, model);
   AppendOomKills(sample, scene, model);
   AppendCopySites(sample, model);
   AppendGrowth(sample, model);

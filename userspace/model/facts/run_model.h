@@ -84,14 +84,16 @@ struct ProcessModel {
   std::map<int, uint64_t> copied_pages;     // by region, as the probes reported page by page
   std::optional<VerifyFigures> verify;
   int space = 0;  // index of the process whose address space it has: its own since an exec, its parent's since a fork
-  std::optional<bool> collector_on;    // Python's cycle collector, as last read
-  std::optional<bool> persistent;      // whether a PyTorch worker lives on for the next epoch
-  std::optional<Framework> framework;  // that it runs under, or that it has no Python; absent: unknown
-  std::vector<Event> signals;          // SignalSent and SignalDelivered; the last few
-  bool oom_victim = false;             // the OOM killer chose it
-  std::optional<OomKill> oom;          // the same, if its limit is known
-  std::string python;                  // version of the interpreter; "": none, or not known
-  std::string python_problem;          // why it can't be read; "": it can
+  std::optional<bool> collector_on;         // Python's cycle collector, as last read
+  std::optional<bool> persistent;           // whether a PyTorch worker lives on for the next epoch
+  std::optional<Framework> framework;       // that it runs under, or that it has no Python; absent: unknown
+  std::vector<Event> signals;               // SignalSent and SignalDelivered; the last few
+  bool oom_victim = false;                  // the OOM killer chose it
+  std::optional<OomKill> oom;               // the same, if its limit is known
+  std::string python;                       // version of the interpreter; "": none, or not known
+  std::string python_problem;               // why it can't be read; "": it can
+  std::optional<StartFailed> start_failed;  // the last such error
+  absl::Duration start_failed_at;
   ProcFigures proc;
   Count first_anon_pages;               // when it was first seen; since an exec: 0
   Count parent_anon_pages;              // of its parent, when it was forked
@@ -142,6 +144,13 @@ struct WorkerSets {
   std::map<uint64_t, int> earlier_ids;  // those of the set before
 };
 
+// The latest look at what workers would be sent.
+struct SeenStartMethods {
+  absl::Duration t;
+  int index = 0;  // of the process that was read
+  PickleLook look;
+};
+
 struct RunModel {
   RunInfo info;
   absl::Duration t;  // of the last sample
@@ -164,6 +173,7 @@ struct RunModel {
   std::optional<ShmSample> shm_peak;     // the one with the most in use
   std::vector<ShmSegment> shm_unlinked;  // those that lost their name while in use, as first seen so; the first few
   Losses losses;
+  std::optional<SeenStartMethods> start_methods;  // absent: nobody looked
   WorkersPeak workers_peak;
   uint64_t most_living_workers = 0;             // at once, by the times at which they started and ended
   std::map<int, WorkerSets> worker_sets;        // by index of the process that forked the workers

@@ -105,6 +105,8 @@ Diagnosis OomCgroup(const Facts& facts);
 Diagnosis OomHost(const Facts& facts);
 Diagnosis SigbusFile(const Facts& facts);
 Diagnosis ShmFullDeath(const Facts& facts);  // "shm-full", from the processes that died of it
+// diagnose_start.cc
+Diagnosis CouldNotPickle(const Facts& facts);  // "pickle-failure"
 
 }  // namespace cowprof
 

@@ -84,6 +84,9 @@ std::optional<PageEvents::Mark> PageEvents::MarkOf(const Event& event, const Run
           // Who a process is stands in its row.
           [](const DutyFound&) { return std::optional<Mark>(); },
           [](const RankFound&) { return std::optional<Mark>(); },
+          // Both have a section of their own.
+          [](const StartMethodsSeen&) { return std::optional<Mark>(); },
+          [](const StartFailed&) { return std::optional<Mark>(); },
       },
       event.what);
 }

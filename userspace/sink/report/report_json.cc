@@ -4,6 +4,7 @@
 #include "model/facts/ended_aggregate.h"
 #include "model/facts/roles.h"
 #include "model/format.h"
+#include "model/judge/start_methods.h"
 #include "sink/report/report.h"
 #include "sink/report/report_blame.h"
 #include "sink/report/report_forecast.h"
@@ -13,6 +14,7 @@
 #include "timeline/json_limits.h"
 #include "timeline/json_losses.h"
 #include "timeline/json_shm.h"
+#include "timeline/json_start_methods.h"
 
 namespace cowprof {
 namespace {
@@ -165,6 +167,20 @@ Json UnlistedJson(const RunModel& model) {
           {"by_cause", CausesJson(sum.causes, sum.causes_known)}};
 }
 
+// Empty if nobody looked.
+Json SeenStartMethodsJson(const RunModel& model) {
+  if (!model.start_methods) return Json::array();
+  Json rows = StartMethodsJson(model.start_methods->look);
+  const ProcessModel* process = model.Find(model.start_methods->index);
+  const std::string sentence = StartMethodsSentence(model.start_methods->look);
+  for (Json& row : rows) {
+    row["pid"] = process != nullptr ? Json(process->id.pid) : Json(nullptr);
+    row["at_seconds"] = absl::ToDoubleSeconds(model.start_methods->t);
+    row["sentence"] = sentence.empty() ? Json(nullptr) : Json(sentence);
+  }
+  return rows;
+}
+
 // Null if no worker was seen.
 Json WorkerSlotsJson(const RunModel& model, const Findings& findings) {
   if (findings.workers.processes == 0) return nullptr;
@@ -249,6 +265,7 @@ Json ReportJson(const RunModel& model, const Findings& findings) {
       {"forecast", ForecastJson(findings.forecast)},
       {"alerts", AlertsJson(model, findings)},
       {"diagnoses", DiagnosesJson(findings.diagnoses)},
+      {"start_methods", SeenStartMethodsJson(model)},
       {"verify", VerifyJson(findings.verified)},
       {"losses", LossesJson(model.losses)},
   };

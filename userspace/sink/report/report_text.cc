@@ -8,6 +8,7 @@
 #include "model/facts/roles.h"
 #include "model/format.h"
 #include "model/judge/alert_format.h"
+#include "model/judge/start_methods.h"
 #include "model/saturating.h"
 #include "sink/report/report.h"
 #include "sink/report/report_blame.h"
@@ -91,6 +92,13 @@ std::string LossesText(const Losses& losses) {
   return absl::StrJoin(parts, ", ");
 }
 
+// One line: `cowprof pickle` has the table.
+std::string StartMethodsSection(const RunModel& model) {
+  const std::string sentence = model.start_methods ? StartMethodsSentence(model.start_methods->look) : "";
+  if (sentence.empty()) return "";
+  return absl::StrCat("\n  start methods: ", sentence, "; judged: ", Printable(model.start_methods->look.root), "\n");
+}
+
 std::string ReportText(const RunModel& model, const Findings& findings, bool complete) {
   std::string out = absl::StrCat(findings.verdict, "\n", RemedyText(findings), "\n");
   const std::vector<const ProcessModel*> workers = TopWorkers(model);
@@ -118,6 +126,7 @@ std::string ReportText(const RunModel& model, const Findings& findings, bool com
   for (const Alert& alert : findings.alerts)
     absl::StrAppend(&out, "  ", HumanDuration(alert.t), "  ", AlertLine(alert), "\n");
   out += ShmSection(model);
+  out += StartMethodsSection(model);
   absl::StrAppend(&out, "\n  ", ExactnessText(model.info.exactness), " (", Printable(model.info.rung), "), ",
                   HumanDuration(model.t), ", ", Plural(model.samples, "sample"),
                   "; target: ", Printable(model.info.command), "\n");

@@ -50,6 +50,21 @@ export interface Diagnosis {
   sketch: string;
   pids: number[];
 }
+export interface PickleFailure {
+  path: string;
+  type: string;
+  reason: string;
+  certain: boolean;
+  definedAt: string;
+  fix: string;
+}
+// The same for spawn and forkserver.
+export interface StartMethods {
+  root: string;
+  sentence: string;
+  failures: PickleFailure[];
+  unknowns: { path: string; runs: string }[];
+}
 export interface Verify {
   pages: number;
   identical: number | null;
@@ -116,6 +131,7 @@ export interface Report {
   shm: Shm | null;
   forecast: Forecast;
   diagnoses: Diagnosis[];
+  startMethods: StartMethods | null; // nothing was found that a worker would be sent, or nobody looked
   losses: { what: string; count: number }[];
   pagesDropped: number;
 }
@@ -173,6 +189,29 @@ function parseDiagnosis(value: Json): Diagnosis {
     advice: asTexts(row["advice"]),
     sketch: asText(row["sketch"]),
     pids: asList(row["pids"]).filter((pid): pid is number => typeof pid === "number"),
+  };
+}
+
+function parseStartMethods(value: Json | undefined): StartMethods | null {
+  const row = asRecord(asList(value)[0]);
+  const sentence = asText(row["sentence"]);
+  if (sentence === "") return null;
+  return {
+    root: asText(row["root"]),
+    sentence,
+    failures: asList(row["failures"])
+      .map(asRecord)
+      .map((failure) => ({
+        path: asText(failure["path"]),
+        type: asText(failure["type"]),
+        reason: asText(failure["reason"]),
+        certain: asText(failure["certainty"]) === "confirmed",
+        definedAt: asText(failure["defined_at"]),
+        fix: asText(failure["fix"]),
+      })),
+    unknowns: asList(row["unknowns"])
+      .map(asRecord)
+      .map((unknown) => ({ path: asText(unknown["path"]), runs: asText(unknown["runs"]) })),
   };
 }
 
@@ -273,6 +312,7 @@ export function parseReport(value: Json | undefined): Report {
     shm: parseShm(report["shm"]),
     forecast: parseForecast(report["forecast"]),
     diagnoses: asList(report["diagnoses"]).map(parseDiagnosis),
+    startMethods: parseStartMethods(report["start_methods"]),
     losses: parseCounts(report["losses"]).map(({ key, count }) => ({ what: key.replaceAll("_", " "), count })),
     pagesDropped: asNumber(asRecord(report["losses"])["pages_dropped"]) ?? 0,
   };

@@ -78,6 +78,35 @@ Story Found() {
 
 }  // namespace
 
+TEST_CASE("what nobody shares any more is the process's own, before a sweep says so") {
+  const auto parent_after = [](RunInfo info, Losses losses, bool both_end) {
+    RunModel model = {.info = std::move(info)};
+    const Figures figures = {.anon_pages = 1000};
+    Event worker = Process(1, 0, Origin::kForked), other = Process(2, 0, Origin::kForked);
+    for (Event* event : {&worker, &other}) std::get<ProcessStarted>(event->what).space = 0;
+    Append({.t = absl::Seconds(1),
+            .events = {Process(0, -1, Origin::kTarget), worker, other},
+            .processes = {Swept(Row(0, figures), 300, true), Row(1, figures), Row(2, figures)}},
+           &model);
+    CHECK(model.processes[0].still_shared_bytes == 700 * kPage);
+    std::vector<Event> ends = {{.t = absl::Seconds(1.5), .index = 1, .what = ProcessExited{}}};
+    if (both_end) ends.push_back({.t = absl::Seconds(1.6), .index = 2, .what = ProcessExited{}});
+    Append({.t = absl::Seconds(2), .events = ends, .processes = {Row(0, figures)}, .losses = losses}, &model);
+    return model.processes[0];
+  };
+  const RunInfo started = {.exactness = Exactness::kExact, .started_target = true};
+  const ProcessModel alone = parent_after(started, {}, true);
+  CHECK(alone.private_bytes == 1000 * kPage);
+  CHECK(alone.peak_private_bytes == 1000 * kPage);
+  CHECK(alone.still_shared_bytes == 0u);
+  // Another worker lives, a fork was missed, or the target's own parent may share.
+  CHECK(parent_after(started, {}, false).private_bytes == 300 * kPage);
+  CHECK(parent_after(started, {.probes_skipped = 1}, true).private_bytes == 300 * kPage);
+  CHECK(parent_after({.exactness = Exactness::kExact}, {}, true).private_bytes == 300 * kPage);
+  CHECK(parent_after({.exactness = Exactness::kPageMap, .started_target = true}, {}, true).private_bytes ==
+        300 * kPage);
+}
+
 TEST_CASE("a forked worker owns nothing at birth, then what it copies and what is new") {
   Story story = Forked();
   const ProcessModel& worker = story.model.processes[1];

@@ -73,7 +73,8 @@ function privateTile(page: Page): HTMLElement {
   const column = page.totals.private.values;
   const at = lastHeld(column);
   const now = lastOf(column, at + 1);
-  const detail = now === null ? "not measured" : `peak of all processes; ${formatKib(now)} at ${formatClock(page.seconds[at] ?? 0)}`;
+  const detail =
+    now === null ? "not measured" : `peak of all processes, parent included; ${formatKib(now)} at ${formatClock(page.seconds[at] ?? 0)}`;
   return tile("private", "Private memory", formatKib(highestOf(column)), detail);
 }
 
@@ -87,7 +88,9 @@ function sharedTile(page: Page): HTMLElement {
 function limitTile(page: Page): HTMLElement {
   const limit = page.report.nearestLimit;
   if (limit === null) return tile("limit", "Nearest limit", "none", "no limit applies to these processes");
-  const detail = `of ${formatQuantity(limit.limit, limit.unit)}: ${limit.kind} ${limit.name}`;
+  const most = limit.limit !== null && limit.limit > 0 && limit.peak !== null ? `; at most ${formatShare(limit.peak / limit.limit)}` : "";
+  const end = formatClock(page.seconds.at(-1) ?? 0);
+  const detail = `of ${formatQuantity(limit.limit, limit.unit)}: ${limit.kind} ${limit.name}, as of ${end}${most}`;
   return tile("limit", "Nearest limit", formatShare(limit.ratio), detail, makeBar(limit.ratio, ratioTone(limit.ratio)));
 }
 

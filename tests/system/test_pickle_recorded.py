@@ -1,0 +1,137 @@
+"""What a recording says by itself of start methods: the program that dies because its data set can't be pickled, near misses,
+and what spawn would send where fork is used."""
+import json
+import pickle
+import subprocess
+
+import pytest
+
+import chroots
+import harness
+import planted
+
+WORKLOADS = harness.REPOSITORY / "tests" / "system" / "workloads"
+PYTHONS = {name: path for name, path in planted.interpreters().items() if name not in ("3.6", "3.7") and path}
+ROWS = 60000  # a program of this size takes long enough to end
+ATTEMPTS = 3  # between the traceback and the end there are some milliseconds: docs/start-methods.md
+FAILURES = {"lock": ("dataset.tracker.lock", "_thread.RLock"), "keys": ("dataset.catalogue.class_names", "dict_keys"),
+            "vocab": ("dataset.vocab.stoi.default_factory", "function")}
+
+
+def command_in(suite, *words):
+    if suite in PYTHONS:
+        return [PYTHONS[suite], WORKLOADS / "pickle_death.py", *words]
+    if suite == "system":
+        return [harness.PYTHON, WORKLOADS / "pickle_death.py", *words]
+    chroot, why = chroots.chroot(suite)
+    if not chroot:
+        pytest.skip(why)
+    return chroot.python("workloads/pickle_death.py", *words)
+
+
+def recorded(folder, suite, *words):
+    """The report on a recording of the program, what it wrote to stderr, and its status."""
+    file = folder / "recording.json"
+    done = harness.run_cowprof("--output", file, "--", *command_in(suite, *words), seconds=120 * harness.PATIENCE)
+    report = harness.report_of(file)
+    harness.validate(report, "report.schema.json")
+    harness.validate(json.loads(file.read_text()), "timeline.schema.json")
+    return report, done.stderr, done.returncode
+
+
+def check_death(folder, suite, how, error, method, path=None):
+    path, type_name = (path or FAILURES[error][0]), FAILURES[error][1]
+    for attempt in range(ATTEMPTS):
+        report, stderr, status = recorded(folder, suite, how, error, method, ROWS)
+        assert status == 1 and "pickle" in stderr
+        first = report["diagnoses"][0] if report["diagnoses"] else {"id": None, "summary": ""}
+        if first["id"] == "pickle-failure" and path in first["summary"]:
+            break
+    assert first["id"] == "pickle-failure", report["diagnoses"]
+    assert f"{path} is a {type_name}." in first["summary"]
+    assert report["headline"]["diagnosis"] == "pickle-failure"
+    assert f"{path} is a {type_name}." in stderr  # what the recorder itself says at its end
+    assert first["pids"] == [report["target"]["pid"]]
+    assert len(first["advice"]) >= 1 and "python -i" not in first["advice"][0]
+
+
+@pytest.mark.parametrize("version", PYTHONS)
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+@pytest.mark.parametrize("error", FAILURES)
+def test_death_of_an_object_that_can_not_be_pickled(tmp_path, version, method, error):
+    check_death(tmp_path, version, "process", error, method)
+
+
+@pytest.mark.parametrize("error", FAILURES)
+def test_death_where_forkserver_is_the_default(tmp_path, error):
+    check_death(tmp_path, "sid", "process", error, "forkserver")
+
+
+@pytest.mark.parametrize("suite", ["system", *chroots.SUITES])
+@pytest.mark.parametrize("error", FAILURES)
+def test_death_of_a_data_loader(tmp_path, suite, error):
+    check_death(tmp_path, suite, "loader", error, "spawn", path=f"loader.{FAILURES[error][0]}")
+
+
+@pytest.mark.parametrize("suite", ["system", *chroots.SUITES])
+@pytest.mark.parametrize("error", FAILURES)
+def test_death_by_ddp(tmp_path, suite, error):
+    check_death(tmp_path, suite, "ddp", error, "spawn")
+
+
+@pytest.mark.parametrize("miss, status", [("catches", 0), ("catches-then-fails", 1), ("other", 1), ("helper", 1), ("fork", 0)])
+def test_near_misses_are_no_pickle_failure(tmp_path, miss, status):
+    report, stderr, code = recorded(tmp_path, "system", "process", "keys", miss, ROWS)
+    assert code == status, stderr
+    assert "pickle-failure" not in [diagnosis["id"] for diagnosis in report["diagnoses"]]
+    assert '"start_failed"' not in (tmp_path / "recording.json").read_text()
+
+
+def test_what_pickles_starts_and_is_no_failure(tmp_path):
+    report, _, code = recorded(tmp_path, "system", "process", "none", "spawn", ROWS)
+    assert code == 0
+    assert "pickle-failure" not in [diagnosis["id"] for diagnosis in report["diagnoses"]]
+
+
+def start_methods_of(report):
+    spawn, forkserver = report["start_methods"]
+    assert (spawn["method"], forkserver["method"]) == ("spawn", "forkserver")
+    return spawn
+
+
+@pytest.mark.parametrize("error", FAILURES)
+def test_a_forking_data_loader_is_judged_by_itself(tmp_path, error):
+    report, stderr, code = recorded(tmp_path, "system", "loader", error, "fork", ROWS)
+    assert code == 0
+    said = start_methods_of(report)
+    assert said["verdict"] == "will-fail"
+    assert (said["failures"][0]["path"], said["failures"][0]["type"]) == (f"loader.{FAILURES[error][0]}", FAILURES[error][1])
+    assert said["sentence"] in stderr and said["pid"] == report["target"]["pid"]
+
+
+def test_a_forked_process_is_judged_by_what_it_was_sent(tmp_path):
+    report, _, code = recorded(tmp_path, "system", "process", "none", "fork", ROWS)
+    assert code == 0
+    said = start_methods_of(report)
+    assert said["verdict"] == "no-obstacle-found", said
+    truth = len(pickle.dumps([{"id": i, "caption": "caption number %d" % i} for i in range(ROWS)], 4))
+    assert said["bytes_each"]["best"] == pytest.approx(truth, rel=0.05)
+
+
+def test_without_start_methods_nothing_is_judged(tmp_path):
+    file = tmp_path / "recording.json"
+    done = harness.run_cowprof("--without", "start-methods", "--output", file, "--",
+                               *command_in("system", "process", "keys", "fork", 100))
+    assert done.returncode == 0
+    assert harness.report_of(file)["start_methods"] == []
+
+
+def test_doctor_has_a_line(tmp_path):
+    process = harness.Process([harness.PYTHON, WORKLOADS / "pickle_targets.py", "process"])
+    try:
+        process.await_line("event", "ready")
+        done = subprocess.run([harness.COWPROF, "doctor", str(process.pid)], capture_output=True, text=True,
+                              timeout=harness.DEADLINE)
+        assert "  start methods: spawn and forkserver would fail at holder.keys (dict_keys)" in done.stdout
+    finally:
+        process.stop()

@@ -1,0 +1,109 @@
+#include <catch2/catch.hpp>
+
+#include "builders.h"
+#include "judged.h"
+#include "model/judge/start_methods.h"
+
+namespace cowprof {
+namespace {
+
+constexpr int kExit1 = 1 << 8;
+
+PickleFailure Keys() {
+  return {.path = "dataset.class_names", .type = "dict_keys", .reason = PickleReason::kDictView, .confirmed = true};
+}
+StartFailed Error(std::vector<PickleFailure> failures) {
+  return {.type = "TypeError",
+          .message = "cannot pickle 'dict_keys' object",
+          .look = {.root = "p (in the last traceback)", .expression = "p", .failures = std::move(failures)}};
+}
+
+Run Died(const StartFailed& error, int status = kExit1, absl::Duration after = absl::Milliseconds(30)) {
+  Run run;
+  Append({.t = absl::Seconds(1), .events = {Started(0, -1)}, .processes = {RowWithCopies(0, 0)}}, &run);
+  const absl::Duration t = absl::Seconds(2);
+  Append({.t = t + after,
+          .events = {{.t = t, .index = 0, .what = error}, Exited(0, status, t + after)},
+          .processes = {RowWithCopies(0, 0)}},
+         &run);
+  return run;
+}
+
+TEST_CASE("pickle-failure names path and type of what the error speaks of", "[start_methods]") {
+  const Run run = Died(Error({Keys()}));
+  REQUIRE(IdsOf(run) == Ids{"pickle-failure"});
+  CHECK(
+      HeadlineOf(run) ==
+      "The parent 1000 died because it could not start a process: what it sends can't be pickled; dataset.class_names "
+      "is a dict_keys.");
+  CHECK(DiagnosesOf(run)[0].advice == std::vector<std::string>{"Keep a copy instead of the view: list(d.keys())."});
+}
+
+TEST_CASE("pickle-failure without the object says how to see it", "[start_methods]") {
+  PickleFailure other = Keys();
+  other.type = "_thread.lock";
+  for (const std::vector<PickleFailure>& failures : {std::vector<PickleFailure>{}, {other}}) {
+    const Run run = Died(Error(failures));
+    REQUIRE(IdsOf(run) == Ids{"pickle-failure"});
+    CHECK(HeadlineOf(run).find("cannot pickle 'dict_keys' object") != std::string::npos);
+    CHECK(HeadlineOf(run).find("dataset") == std::string::npos);
+    CHECK(DiagnosesOf(run)[0].advice[0].find("python -i") != std::string::npos);
+  }
+}
+
+TEST_CASE("pickle-failure takes the path from a look before the death", "[start_methods]") {
+  Run run;
+  const PickleLook look = {.root = "dataset", .expression = "dataset", .failures = {Keys()}};
+  Append({.t = absl::Seconds(1),
+          .events = {Started(0, -1), {.t = absl::Seconds(1), .index = 0, .what = StartMethodsSeen{look}}},
+          .processes = {RowWithCopies(0, 0)}},
+         &run);
+  Append({.t = absl::Seconds(2),
+          .events = {{.t = absl::Seconds(2), .index = 0, .what = Error({})}, Exited(0, kExit1, absl::Seconds(2))},
+          .processes = {RowWithCopies(0, 0)}},
+         &run);
+  CHECK(HeadlineOf(run).find("dataset.class_names is a dict_keys") != std::string::npos);
+}
+
+TEST_CASE("no pickle-failure where nobody died of it", "[start_methods]") {
+  CHECK(IdsOf(Died(Error({Keys()}), /*status=*/0)) != Ids{"pickle-failure"});
+  CHECK(IdsOf(Died(Error({Keys()}), /*status=*/9)) != Ids{"pickle-failure"});              // killed
+  CHECK(IdsOf(Died(Error({Keys()}), kExit1, absl::Minutes(5))) != Ids{"pickle-failure"});  // python -i
+  Run alive;
+  Append({.t = absl::Seconds(1),
+          .events = {Started(0, -1), {.t = absl::Seconds(1), .index = 0, .what = Error({Keys()})}},
+          .processes = {RowWithCopies(0, 0)}},
+         &alive);
+  CHECK(IdsOf(alive) != Ids{"pickle-failure"});
+}
+
+TEST_CASE("an exception's message fits the failure that it names", "[start_methods]") {
+  struct Case {
+    const char *type, *name, *message;
+    bool fits;
+  };
+  const Case cases[] = {
+      {"_thread.RLock", "", "cannot pickle '_thread.RLock' object", true},
+      {"socket.socket", "", "cannot pickle 'socket' object", true},
+      {"_thread.lock", "", "cannot pickle '_thread.RLock' object", false},
+      {"function", "data.Vocab.load.<locals>.<lambda>", "Can't pickle local object 'Vocab.load.<locals>.<lambda>'",
+       true},
+      {"function", "__main__.f.<locals>.g", "Can't get local object 'f.<locals>.g'", true},
+      {"function", "__main__.f.<locals>.g",
+       "Can't pickle local object <function f.<locals>.g at 0x7f12> when serializing", true},
+      {"function", "__main__.<lambda>",
+       "Can't pickle <function <lambda> at 0x7f0a>: attribute lookup <lambda> on __main__ failed", true},
+      {"function", "__main__.collate",
+       "Can't pickle <function work at 0x7f0a>: attribute lookup work on __main__ failed", false},
+      {"Row", "__main__.Row", "Can't pickle <class '__main__.Row'>: it's not the same object as __main__.Row", true},
+      {"Row", "", "", false},
+  };
+  for (const Case& one : cases) {
+    INFO(one.message);
+    const PickleLook look = {.failures = {{.path = "x", .type = one.type, .name = one.name}}};
+    CHECK((FailureOf({.type = "TypeError", .message = one.message, .look = {}}, look) != nullptr) == one.fits);
+  }
+}
+
+}  // namespace
+}  // namespace cowprof

@@ -1,0 +1,82 @@
+// Diagnoses of processes that could not be started, since what they were to be sent can't be pickled.
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "model/format.h"
+#include "model/judge/diagnosis_facts.h"
+#include "model/judge/post_mortem.h"
+#include "model/judge/start_methods.h"
+
+namespace cowprof {
+namespace {
+
+// A program that dies of an exception prints it and ends at once; one that goes on after it (python -i) does not.
+constexpr absl::Duration kMostFromErrorToEnd = absl::Seconds(10);
+constexpr size_t kMostTold = 3;
+
+bool DiedOfPickling(const ProcessModel& process) {
+  return process.start_failed && process.exit && !process.exit->signaled && process.exit->code != 0 &&
+         *process.ended - process.start_failed_at < kMostFromErrorToEnd;
+}
+
+// What the failure was, by the look at the end or, where that came too late, by one before.
+const PickleFailure* FailureOf(const ProcessModel& process, const RunModel& model) {
+  if (const PickleFailure* found = FailureOf(*process.start_failed, process.start_failed->look)) return found;
+  const bool seen = model.start_methods && model.start_methods->index == process.index;
+  return seen ? FailureOf(*process.start_failed, model.start_methods->look) : nullptr;
+}
+
+// "dataset.keys (dict_keys): a view of a dict can't be pickled; defined at data.py:12"
+std::string FailureText(const PickleFailure& failure) {
+  return absl::StrCat(Printable(failure.path, 400), " (", Printable(failure.type), "): ", ReasonOf(failure),
+                      failure.defined_at.empty() ? "" : absl::StrCat("; defined at ", Printable(failure.defined_at)));
+}
+
+std::string Sentence(std::string words) {
+  if (!words.empty()) words[0] = absl::ascii_toupper(words[0]);
+  return absl::StrCat(words, ".");
+}
+
+}  // namespace
+
+Diagnosis CouldNotPickle(const Facts& facts) {
+  Diagnosis diagnosis;
+  const PickleFailure* failure = nullptr;
+  const ProcessModel* first = nullptr;
+  for (const ProcessModel& process : facts.model.processes) {
+    if (!DiedOfPickling(process)) continue;
+    diagnosis.pids.push_back(process.id.pid);
+    if (first == nullptr) first = &process;
+    if (failure == nullptr) failure = FailureOf(process, facts.model);
+    if (diagnosis.pids.size() > kMostTold) continue;
+    const StartFailed& error = *process.start_failed;
+    diagnosis.evidence.push_back(absl::StrCat("the last error of ", NameOf(process),
+                                              ", while multiprocessing pickled: ", Printable(error.type), ": ",
+                                              Printable(error.message, 200)));
+  }
+  if (first == nullptr) return {};
+  diagnosis.id = "pickle-failure";
+  diagnosis.harm = Harm::kDeath;
+  diagnosis.confidence = failure == nullptr ? 0.9 : 0.97;
+  const std::string died = absl::StrCat("The ", NameOf(*first),
+                                        " died because it could not start a process: what it sends can't be pickled");
+  if (failure == nullptr) {
+    diagnosis.summary = absl::StrCat(died, " (", Printable(first->start_failed->message, 200),
+                                     "). Which attribute holds that was not seen.");
+    diagnosis.advice = {
+        "Run the program with python -i: after the error its objects are still there, and `cowprof pickle PID` names the "
+        "path to what can't be pickled."};
+    return diagnosis;
+  }
+  diagnosis.summary = absl::StrCat(died, "; ", Printable(failure->path, 400), " is a ", Printable(failure->type), ".");
+  diagnosis.evidence.push_back(FailureText(*failure));
+  diagnosis.advice = {Sentence(FixOf(*failure))};
+  // What pickle would meet next.
+  size_t more = 0;
+  for (const PickleFailure& other : first->start_failed->look.failures) {
+    if (&other == failure || !other.confirmed || other.below_unknown || ++more > kMostTold) continue;
+    diagnosis.advice.push_back(absl::StrCat("Then ", FailureText(other), ": ", FixOf(other), "."));
+  }
+  return diagnosis;
+}
+
+}  // namespace cowprof

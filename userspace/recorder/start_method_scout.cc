@@ -1,0 +1,310 @@
+// The watch reads one word, the number of names in sys.__dict__, since a traceback that is printed adds names. From
+// then on the process lives for some milliseconds, which is why it is read that often.
+#include "recorder/start_method_scout.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <ctime>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "attribution/program.h"
+#include "posix/clock.h"
+#include "python/last_error.h"
+#include "python/pickle_walk.h"
+#include "python/roots.h"
+#include "recorder/privileges.h"
+#include "source/procfs.h"
+#include "timeline/json_start_methods.h"
+
+namespace cowprof {
+namespace {
+
+constexpr size_t kMostBytes = 128 << 10;                 // of a packet
+constexpr char kWatch = 'w', kLook = 'l', kEnded = 'e';  // requests
+constexpr size_t kMostWatched = 16, kMostListed = 16;    // processes; failures and unknowns of a report
+constexpr size_t kLongestText = 400;                     // of a field of a report, bytes
+constexpr absl::Duration kFastGap = absl::Milliseconds(1), kGap = absl::Milliseconds(4),
+                         kSlowGap = absl::Milliseconds(50);
+// What is sent is pickled right after multiprocessing has started its helper: the error, if it is small, comes first.
+constexpr absl::Duration kErrorFirst = absl::Milliseconds(40);
+constexpr absl::Duration kFastTime = absl::Seconds(20), kTime = absl::Minutes(10);
+// A walk gets a quarter of one CPU, after a first part that nobody notices.
+constexpr absl::Duration kFirstWork = absl::Milliseconds(50), kWork = absl::Milliseconds(5),
+                         kRest = absl::Milliseconds(15);
+constexpr uint64_t kMostObjects = 1'000'000;
+constexpr absl::Duration kMostTime = absl::Seconds(30);
+// Of a process that is ending: it goes on for a while after the first finding, which need not be that of the error.
+constexpr uint64_t kMostObjectsAtEnd = 300'000;
+constexpr absl::Duration kMostTimeAtEnd = absl::Milliseconds(300);
+
+struct Request {
+  char what = 0;
+  ProcessId id, other;
+};
+
+absl::Duration CpuTime() {
+  timespec now = {};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return absl::DurationFromTimespec(now);
+}
+
+void Cut(std::string* text) {
+  if (text->size() > kLongestText) *text = absl::StrCat(text->substr(0, kLongestText), "...");
+}
+
+// What fits a packet.
+PickleLook Shortened(PickleLook look) {
+  if (look.failures.size() > kMostListed) {
+    look.failures_left_out += look.failures.size() - kMostListed;
+    look.failures.resize(kMostListed);
+  }
+  if (look.unknowns.size() > kMostListed) {
+    look.unknowns_left_out += look.unknowns.size() - kMostListed;
+    look.unknowns.resize(kMostListed);
+  }
+  for (PickleFailure& failure : look.failures) {
+    for (std::string* text : {&failure.path, &failure.type, &failure.name, &failure.defined_at}) Cut(text);
+  }
+  for (PickleUnknown& unknown : look.unknowns) {
+    for (std::string* text : {&unknown.path, &unknown.type, &unknown.runs}) Cut(text);
+  }
+  for (std::string* text : {&look.root, &look.expression}) Cut(text);
+  return look;
+}
+
+// ---- In the process ----
+
+struct Watched {
+  std::unique_ptr<Program> program;
+  std::unique_ptr<ProcessMemory> memory;  // of this process
+  std::optional<SysWatch> sys;
+  bool told = false;  // of its error
+};
+
+class Scout {
+ public:
+  explicit Scout(int socket) : socket_(socket) {}
+  void Run();
+
+ private:
+  // False: the recorder is gone.
+  bool Serve();
+  absl::Duration Gap() const;
+  Watched* Know(const ProcessId& id);
+  void Poll();
+  void Look(const Request& request);
+  void LookAtError(const ProcessId& id, Watched* watched);
+  bool GoOn();
+  void Tell(const ProcessId& id, const char* key, Json report);
+
+  const int socket_;
+  const ProcFs proc_;
+  absl::flat_hash_map<ProcessId, Watched> watched_;
+  absl::Duration fast_until_ = -absl::InfiniteDuration(), until_ = -absl::InfiniteDuration();
+  absl::Duration polled_, walk_began_, rested_;
+};
+
+Watched* Scout::Know(const ProcessId& id) {
+  if (const auto found = watched_.find(id); found != watched_.end()) return &found->second;
+  if (watched_.size() >= kMostWatched) return nullptr;
+  Watched watched;
+  watched.program = std::make_unique<Program>(/*image=*/1, proc_, nullptr, /*starting=*/false);
+  watched.program->memory().Add(id);
+  watched.program->Inspect(absl::ZeroDuration());
+  const Interpreter& python = watched.program->interpreter();
+  if (!PickleObstacle(*watched.program).empty()) return nullptr;
+  watched.memory.reset(new ProcessMemory(watched.program->MemoryOf(id.pid)));
+  watched.sys.emplace(python, *watched.memory);
+  return &(watched_[id] = std::move(watched));
+}
+
+absl::Duration Scout::Gap() const {
+  const absl::Duration now = BootTime();
+  return watched_.empty() ? absl::InfiniteDuration() : now < fast_until_ ? kFastGap : now < until_ ? kGap : kSlowGap;
+}
+
+void Scout::Run() {
+  for (;;) {
+    const absl::Duration gap = Gap();
+    const timespec timeout = absl::ToTimespec(gap);
+    pollfd news = {socket_, POLLIN, 0};
+    const bool asked = ppoll(&news, 1, gap == absl::InfiniteDuration() ? nullptr : &timeout, nullptr) > 0;
+    if (asked && !Serve()) return;
+    Poll();
+  }
+}
+
+bool Scout::Serve() {
+  Request request;
+  const ssize_t got = recv(socket_, &request, sizeof(request), 0);
+  if (got != sizeof(request)) return false;
+  const absl::Duration now = BootTime();
+  switch (request.what) {
+    case kWatch:
+      if (Know(request.id) == nullptr) break;
+      fast_until_ = now + kFastTime;
+      until_ = now + kTime;
+      break;
+    case kLook:
+      Look(request);
+      break;
+    case kEnded:
+      watched_.erase(request.id);
+      Tell(request.id, "ended", true);
+      break;
+    default:
+      break;
+  }
+  return true;
+}
+
+void Scout::Poll() {
+  polled_ = BootTime();
+  for (auto& [id, watched] : watched_) {
+    if (!watched.told && watched.sys->HasNewNames(*watched.memory)) LookAtError(id, &watched);
+  }
+}
+
+void Scout::LookAtError(const ProcessId& id, Watched* watched) {
+  const Interpreter& python = watched->program->interpreter();
+  const LineageMemory& memory = watched->program->memory();
+  std::optional<LastError> error = ReadLastError(python, memory);
+  if (!error || !error->in_start) return;
+  watched->told = true;
+  const PickleLook look = LookAtEnding(python, memory, FindWhatFailed(python, memory),
+                                       {.objects = kMostObjectsAtEnd, .time = kMostTimeAtEnd});
+  Tell(id, "failed", {{"error", error->type}, {"message", error->message}, {"look", EncodeLook(Shortened(look))}});
+}
+
+// Called within a walk.
+bool Scout::GoOn() {
+  if (BootTime() - polled_ >= kGap) Poll();
+  if (CpuTime() - walk_began_ < kFirstWork || CpuTime() - rested_ < kWork) return true;
+  for (absl::Duration rest = kRest; rest > absl::ZeroDuration(); rest -= kGap) {
+    absl::SleepFor(std::min(rest, kGap));
+    Poll();
+  }
+  rested_ = CpuTime();
+  return true;
+}
+
+void Scout::Look(const Request& request) {
+  Watched* const watched = Know(request.id);
+  if (watched == nullptr) return;
+  fast_until_ = BootTime() + kFastTime;
+  for (const absl::Duration end = BootTime() + kErrorFirst; BootTime() < end && !watched->told;) {
+    Poll();
+    absl::SleepFor(kFastGap);
+  }
+  if (watched->told) return;
+  walk_began_ = rested_ = CpuTime();
+  const Interpreter& python = watched->program->interpreter();
+  const PickleLimits limits = {.objects = kMostObjects, .time = kMostTime, .go_on = [this] { return GoOn(); }};
+  const auto find_root = [&](const MemoryReader& memory) { return FindWhatWorkersGet(python, memory); };
+  PickleLook look = LookAtPickle(python, watched->program->memory(), find_root, limits);
+  if (look.root.empty() && request.other.pid != 0)
+    look = LookAtPickle(python, watched->program->MemoryOf(request.other.pid), find_root, limits);
+  Tell(request.id, "look", EncodeLook(Shortened(std::move(look))));
+}
+
+void Scout::Tell(const ProcessId& id, const char* key, Json report) {
+  const std::string packet = Dump({{"pid", id.pid}, {"start_ns", id.start_ns}, {key, std::move(report)}});
+  // Never waits: a recorder that is stopped gets no more reports than its socket holds.
+  if (packet.size() <= kMostBytes) send(socket_, packet.data(), packet.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+[[noreturn]] void RunScout(int socket, pid_t recorder) {
+  // A reader of the recorder's output waits until nobody has it open.
+  if (const int null = open("/dev/null", O_RDWR); null >= 0) {
+    for (const int fd : {0, 1, 2}) dup2(null, fd);
+    close(null);
+  }
+  static_cast<void>(GiveUpPrivileges({}));
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // a change of user resets it, so this comes after
+  if (getppid() == recorder) Scout(socket).Run();
+  _exit(0);
+}
+
+// ---- In the recorder ----
+
+std::optional<ScoutReport> ReportOf(const Json& json) {
+  const ProcessId id = {NumberOf<pid_t>(json, "pid"), NumberOf<uint64_t>(json, "start_ns")};
+  if (const auto look = json.find("look"); look != json.end())
+    return ScoutReport{id, StartMethodsSeen{DecodeLook(*look)}};
+  const auto failed = json.find("failed");
+  if (failed == json.end()) return std::nullopt;
+  StartFailed error = {.type = TextOf(*failed, "error"), .message = TextOf(*failed, "message"), .look = {}};
+  if (const auto look = failed->find("look"); look != failed->end()) error.look = DecodeLook(*look);
+  return ScoutReport{id, std::move(error)};
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<StartMethodScout>> StartMethodScout::Start() {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+    return absl::ErrnoToStatus(errno, "create a socket pair");
+  Fd ours(ends[0]), theirs(ends[1]);
+  const pid_t recorder = getpid(), pid = fork();
+  if (pid < 0) return absl::ErrnoToStatus(errno, "fork the process that judges start methods");
+  if (pid == 0) {
+    ours.Close();
+    RunScout(theirs.fd(), recorder);
+  }
+  return std::unique_ptr<StartMethodScout>(new StartMethodScout(pid, std::move(ours)));
+}
+
+StartMethodScout::~StartMethodScout() {
+  socket_.Close();
+  kill(pid_, SIGKILL);
+  waitpid(pid_, nullptr, 0);
+}
+
+void StartMethodScout::Send(char what, const ProcessId& id, const ProcessId& other) {
+  const Request request = {what, id, other};
+  send(socket_.fd(), &request, sizeof(request), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+void StartMethodScout::Watch(const ProcessId& id) { Send(kWatch, id); }
+
+void StartMethodScout::Look(const ProcessId& id, const ProcessId& worker) { Send(kLook, id, worker); }
+
+std::vector<ScoutReport> StartMethodScout::TakeLast(const ProcessId& id, absl::Duration most) {
+  Send(kEnded, id);
+  told_all_ = false;
+  return Receive(most);
+}
+
+std::vector<ScoutReport> StartMethodScout::Receive(absl::Duration most) {
+  std::vector<ScoutReport> reports;
+  const absl::Duration end = BootTime() + most;
+  while (!gone()) {
+    pollfd news = {socket_.fd(), POLLIN, 0};
+    const absl::Duration left = told_all_ ? absl::ZeroDuration() : end - BootTime();
+    const timespec timeout = absl::ToTimespec(std::max(left, absl::ZeroDuration()));
+    if (ppoll(&news, 1, &timeout, nullptr) <= 0) break;
+    std::string packet(kMostBytes, '\0');
+    const ssize_t got = recv(socket_.fd(), packet.data(), packet.size(), MSG_DONTWAIT);
+    if (got <= 0) {
+      socket_.Close();
+      break;
+    }
+    packet.resize(got);
+    const Json json = Json::parse(packet, nullptr, /*allow_exceptions=*/false);
+    if (!json.is_object()) continue;
+    told_all_ |= json.contains("ended");
+    if (std::optional<ScoutReport> report = ReportOf(json)) reports.push_back(*std::move(report));
+  }
+  return reports;
+}
+
+}  // namespace cowprof

@@ -1,0 +1,97 @@
+#include "recorder/start_method_watch.h"
+
+#include <sys/wait.h>
+
+#include <utility>
+#include <variant>
+
+#include "absl/strings/match.h"
+
+namespace cowprof {
+namespace {
+
+constexpr int kMostLooks = 6;
+constexpr absl::Duration kBetweenLooks = absl::Seconds(1);
+constexpr absl::Duration kWaitForLast = absl::Milliseconds(500);
+
+// What multiprocessing starts before it pickles an object for the first worker, by its command line: resource_tracker
+// (semaphore_tracker up to 3.7), forkserver; and the workers of spawn.
+bool IsHelper(const std::string& command) {
+  return absl::StrContains(command, "from multiprocessing.resource_tracker import") ||
+         absl::StrContains(command, "from multiprocessing.semaphore_tracker import") ||
+         absl::StrContains(command, "from multiprocessing.forkserver import");
+}
+bool IsSpawned(const std::string& command) { return absl::StrContains(command, "from multiprocessing.spawn import"); }
+
+}  // namespace
+
+void StartMethodWatch::LookAt(int parent, const ProcessId& worker, absl::Duration t) {
+  const auto id = pythons_.find(parent);
+  if (id == pythons_.end() || looks_ >= kMostLooks) return;
+  ++looks_;
+  next_look_ = t + kBetweenLooks;
+  indexes_[id->second] = parent;
+  scout_->Look(id->second, worker);
+}
+
+void StartMethodWatch::Ask(const Event& event, const LivingProcess& process, const LivingProcess* parent) {
+  if (const auto* python = event.As<PythonFound>()) {
+    if (!python->problem.empty() || helpers_.contains(process.index)) return;
+    pythons_[process.index] = process.id;
+    indexes_[process.id] = process.index;
+    scout_->Watch(process.id);
+    // It was attached to: what it has may be gone when it starts workers.
+    if (process.origin != Origin::kForked && !execed_.contains(process.index)) LookAt(process.index, {}, event.t);
+  } else if (const auto* execed = event.As<ProcessExeced>()) {
+    const bool helper = IsHelper(execed->command), spawned = IsSpawned(execed->command);
+    execed_.insert(process.index);
+    if (helper || spawned) helpers_.insert(process.index);
+    if (parent != nullptr && (helper || (spawned && !found_ && event.t >= next_look_)))
+      LookAt(parent->index, {}, event.t);
+  } else if (parent != nullptr && process.origin == Origin::kForked && process.space != process.index) {
+    // Still the parent's program: not a command that it runs.
+    if (pythons_.contains(parent->index)) pythons_[process.index] = process.id;
+    if (!found_ && event.t >= next_look_) LookAt(parent->index, process.id, event.t);
+  }
+}
+
+void StartMethodWatch::Add(std::vector<ScoutReport> reports, absl::Duration t, Sample* sample) {
+  for (ScoutReport& report : reports) {
+    const auto index = indexes_.find(report.id);
+    if (index == indexes_.end()) continue;
+    if (const auto* seen = std::get_if<StartMethodsSeen>(&report.what)) found_ |= !seen->look.root.empty();
+    Event event = {.t = t, .index = index->second};
+    std::visit([&](auto& what) { event.what = std::move(what); }, report.what);
+    sample->events.push_back(std::move(event));
+  }
+}
+
+void StartMethodWatch::Run(const std::vector<FollowedProcess>& followed, const Processes& processes, Sample* sample) {
+  if (scout_->gone()) return;
+  absl::flat_hash_map<int, const LivingProcess*> living;  // by index; only if it is needed
+  for (const Event& event : sample->events) {
+    if (!event.Is<PythonFound>() && !event.Is<ProcessExeced>() && !event.Is<ProcessStarted>()) continue;
+    if (living.empty()) {
+      for (const LivingProcess* process : processes.by_index()) living[process->index] = process;
+    }
+    const auto process = living.find(event.index);
+    if (process != living.end()) Ask(event, *process->second, processes.Find(process->second->parent));
+  }
+  Add(scout_->Take(), sample->t, sample);
+  for (const FollowedProcess& process : followed) {
+    if (process.exited_ns == 0) continue;
+    // One that ended well, or was killed, has nothing more to tell.
+    const bool failed =
+        process.exit_status && WIFEXITED(*process.exit_status) && WEXITSTATUS(*process.exit_status) != 0;
+    if (indexes_.contains(process.id))
+      Add(scout_->TakeLast(process.id, failed ? kWaitForLast : absl::ZeroDuration()), sample->t, sample);
+    indexes_.erase(process.id);
+    if (const LivingProcess* ended = processes.Find(process.id)) {
+      pythons_.erase(ended->index);
+      helpers_.erase(ended->index);
+      execed_.erase(ended->index);
+    }
+  }
+}
+
+}  // namespace cowprof
