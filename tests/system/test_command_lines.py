@@ -38,6 +38,12 @@ WRONG = {  # arguments -> status; {} are the fixture's files
     "shm with an unknown flag": (["shm", "--no-such-flag"], 2),
     "doctor of an invalid pid": (["doctor", "abc"], 2),
     "shm of an invalid pid": (["shm", "abc"], 2),
+    "pickle of nothing": (["pickle"], 2),
+    "pickle of an invalid pid": (["pickle", "abc"], 2),
+    "pickle of an unused pid": (["pickle", "4194300"], 4),
+    "pickle of a missing name": (["pickle", OWN, "--object", "__main__.no_such_name"], 2),
+    "hang without a pid": (["hang"], 2),
+    "hang of no process": (["hang", "4194304"], 4),
 }
 RIGHT = {  # arguments -> (status, stdout, stderr)
     "help": (["--help"], (0, SOME, NOTHING)),
@@ -47,11 +53,17 @@ RIGHT = {  # arguments -> (status, stdout, stderr)
     "help of view": (["view", "--help"], (0, SOME, NOTHING)),
     "help of doctor": (["doctor", "--help"], (0, SOME, NOTHING)),
     "help of shm": (["shm", "--help"], (0, SOME, NOTHING)),
+    "help of hang": (["hang", "--help"], (0, SOME, NOTHING)),
     "doctor": (["doctor"], (0, SOME, NOTHING)),
     "doctor as JSON": (["doctor", "--json"], (0, SOME, NOTHING)),
     "doctor of a process": (["doctor", OWN], (0, SOME, NOTHING)),
+    "help of pickle": (["pickle", "--help"], (0, SOME, NOTHING)),
+    "pickle": (["pickle", OWN], (0, SOME, NOTHING)),
+    "pickle as JSON": (["pickle", OWN, "--json"], (0, SOME, NOTHING)),
     "shm": (["shm"], (0, SOME, NOTHING)),
     "shm as JSON": (["shm", "--json"], (0, SOME, NOTHING)),
+    "hang": (["hang", OWN], (0, SOME, NOTHING)),
+    "hang as JSON": (["hang", OWN, "--json"], (0, SOME, NOTHING)),
     "report": (["report", "{recording}"], (0, SOME, NOTHING)),
     "report as JSON": (["report", "{recording}", "--json"], (0, SOME, NOTHING)),
     "report as JSON, flag first": (["report", "--json", "{recording}"], (0, SOME, NOTHING)),
@@ -113,7 +125,7 @@ _measured = {}
 @pytest.mark.parametrize("case", CASES)
 def test_a_command_line(case, files, tmp_path):
     arguments, (status, on_stdout, on_stderr) = CASES[case]
-    loads_none = status in (2, 4) or arguments[0] in ("report", "view", "shm")
+    loads_none = status in (2, 4) or arguments[0] in ("report", "view", "shm", "hang")
     got = run_measured([filled(word, files) for word in arguments], tmp_path, FEW_DESCRIPTORS if loads_none else 128)
     assert got[0] == status, got[:3]
     assert amount(got[2]) == on_stderr, got[2]

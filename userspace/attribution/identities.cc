@@ -13,6 +13,8 @@ constexpr absl::Duration kGapAtStart = absl::Milliseconds(250), kLongestStart = 
 // A batch's number is out of date by a twentieth of the worker's life at most.
 constexpr absl::Duration kShortestGapOfBatches = absl::Milliseconds(500), kLongestGapOfBatches = absl::Seconds(30);
 
+bool IsReadable(const Member& member) { return member.program->python() == Program::Python::kReadable; }
+
 }  // namespace
 
 const Identities::State* Identities::StateOf(const ProcessId& id) const {
@@ -22,23 +24,29 @@ const Identities::State* Identities::StateOf(const ProcessId& id) const {
 }
 
 void Identities::Read(const std::vector<FollowedProcess>& processes, absl::Duration now, Sample* sample) {
-  // What a process set in its environment before it forked belongs to both: look at it before its new children.
   absl::flat_hash_set<ProcessId> forking;
+  std::vector<std::pair<const FollowedProcess*, const Member*>> living;
   for (const FollowedProcess& process : processes) {
-    if (!states_.contains(process.serial)) forking.insert(process.parent);
-  }
-  absl::flat_hash_map<int, const State*> read;  // by index
-  for (const FollowedProcess& process : processes) {
+    const auto known = states_.find(process.serial);
+    if (known == states_.end()) forking.insert(process.parent);
     const Member* member = programs_->Find(process.serial);
     if (member == nullptr || process.exited_ns != 0) continue;
-    const auto known = states_.find(process.serial);
     if (known == states_.end() || known->second.image != member->program->image()) Begin(process, *member, now, sample);
-    State& state = states_.at(process.serial);
-    if (forking.contains(process.id)) LookAtEnvironment(*member, now, sample);
-    const bool readable = member->program->python() == Program::Python::kReadable;
-    if (readable && (now >= state.next_look || (state.loader && now >= state.next_batch)))
-      LookAt(*member, StateOf(process.parent), now, sample);
+    living.emplace_back(&process, member);
   }
+  // A new child has what its parent set in its environment, and the frame that the parent was in: look at the parent
+  // first.
+  for (const auto& [process, member] : living) {
+    if (!forking.contains(process->id)) continue;
+    LookAtEnvironment(*member, now, sample);
+    if (IsReadable(*member)) LookForDuty(*member, StateOf(process->parent), now, sample);
+  }
+  for (const auto& [process, member] : living) {
+    const State& state = states_.at(member->serial);
+    if (IsReadable(*member) && (now >= state.next_look || (state.loader && now >= state.next_batch)))
+      LookAt(*member, StateOf(process->parent), now, sample);
+  }
+  absl::flat_hash_map<int, const State*> read;  // by index
   for (const FollowedProcess& process : processes) {
     const Member* member = programs_->Find(process.serial);
     const auto state = states_.find(process.serial);
@@ -81,8 +89,7 @@ void Identities::LookAt(const Member& member, const State* parent, absl::Duratio
     const bool starting = state.duty && state.duty->found.duty == Duty::kUnknown && life < kLongestStart;
     state.next_look = now + (starting ? kGapAtStart : std::clamp(life / 8, kShortestGap, kLongestGap));
     LookAtEnvironment(member, now, sample);
-    // What a process is for does not change once it is known.
-    if (!state.duty || state.duty->found.duty == Duty::kUnknown) LookAtFrames(member, parent, now, sample);
+    LookForDuty(member, parent, now, sample);
   }
   if (!state.duty || state.duty->found.duty != Duty::kLoader) return;
   const Interpreter& interpreter = member.program->interpreter();
@@ -95,8 +102,10 @@ void Identities::LookAt(const Member& member, const State* parent, absl::Duratio
   state.loader = worker;
 }
 
-void Identities::LookAtFrames(const Member& member, const State* parent, absl::Duration now, Sample* sample) {
+// What a process is for does not change once it is known.
+void Identities::LookForDuty(const Member& member, const State* parent, absl::Duration now, Sample* sample) {
   State& state = states_.at(member.serial);
+  if (state.duty && state.duty->found.duty != Duty::kUnknown) return;
   std::optional<DutyFrame> duty = FindWork(member.program->interpreter(), member.program->MemoryOf(member.id.pid)).duty;
   if (!duty) return;
   // The frame of the parent, which was working when it forked this process.
@@ -111,7 +120,7 @@ void Identities::LookAtFrames(const Member& member, const State* parent, absl::D
 
 void Identities::LookAtEnvironment(const Member& member, absl::Duration now, Sample* sample) {
   State& state = states_.at(member.serial);
-  if (member.program->python() != Program::Python::kReadable) return;
+  if (!IsReadable(member)) return;
   if (!state.environment) state.environment.emplace(member.program->EnvironAddress());
   const std::optional<JobVariables> variables = state.environment->ReadChanged(member.program->MemoryOf(member.id.pid));
   if (variables) TellRank(member, RankFactsOf(*variables), now, sample);

@@ -44,7 +44,7 @@ class Identities {
 
   void Begin(const FollowedProcess& process, const Member& member, absl::Duration now, Sample* sample);
   void LookAt(const Member& member, const State* parent, absl::Duration now, Sample* sample);
-  void LookAtFrames(const Member& member, const State* parent, absl::Duration now, Sample* sample);
+  void LookForDuty(const Member& member, const State* parent, absl::Duration now, Sample* sample);
   void LookAtEnvironment(const Member& member, absl::Duration now, Sample* sample);
   void TellRank(const Member& member, const RankFacts& rank, absl::Duration now, Sample* sample);
   const State* StateOf(const ProcessId& id) const;

@@ -7,8 +7,8 @@
 
 #include "absl/numeric/int128.h"
 #include "absl/strings/string_view.h"
-#include "absl/strings/strip.h"
 #include "model/facts/ended_aggregate.h"
+#include "model/library_name.h"
 
 namespace cowprof {
 namespace {
@@ -16,28 +16,6 @@ namespace {
 bool InScope(const ProcessModel& process, const Scope& scope) {
   if (scope.index) return process.index == *scope.index;
   return !scope.workers_only || process.is_worker();
-}
-
-// Returns the package that a file belongs to, by the folders that every CPython installs into (sysconfig's schemes):
-// "pandas" of .../site-packages/pandas/core/series.py, "random" of .../lib/python3.11/random.py. "": part of the
-// program.
-std::string LibraryOf(absl::string_view file) {
-  if (absl::ConsumePrefix(&file, "<frozen ")) return std::string(file.substr(0, file.find_first_of(".>")));
-  size_t at = absl::string_view::npos;
-  for (const absl::string_view folder : {"/site-packages/", "/dist-packages/"}) {
-    if (const size_t found = file.rfind(folder); found != absl::string_view::npos) at = found + folder.size();
-  }
-  if (at == absl::string_view::npos) {
-    for (const absl::string_view folder : {"/lib/python", "/lib64/python"}) {
-      size_t end = file.find(folder);
-      if (end == absl::string_view::npos) continue;
-      end = file.find_first_not_of("0123456789.t", end + folder.size());
-      if (end != absl::string_view::npos && file[end] == '/') at = end + 1;
-    }
-  }
-  if (at == absl::string_view::npos) return "";
-  file.remove_prefix(at);
-  return std::string(file.substr(0, file.find_first_of("/.")));
 }
 
 // Sums copy sites by `key_of`.

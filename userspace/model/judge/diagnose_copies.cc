@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "model/format.h"
 #include "model/judge/diagnosis_facts.h"
+#include "model/judge/start_methods.h"
 #include "model/saturating.h"
 
 namespace cowprof {
@@ -130,6 +131,18 @@ bool NothingWritten(const Facts& facts) {
 
 }  // namespace
 
+// What the other start methods would cost is a figure or nothing.
+std::string SpawnAdvice(const Facts& facts) {
+  const std::optional<SeenStartMethods>& seen = facts.model.start_methods;
+  const std::string sentence = seen ? StartMethodsSentence(seen->look) : "";
+  if (sentence.empty()) {
+    return "What the spawn start method would send to each worker was not found: `cowprof pickle PID --object NAME` "
+           "says how much that is, and what can't be sent.";
+  }
+  return absl::StrCat("Other start methods share nothing: ", sentence, " (", Printable(seen->look.root),
+                      "). Globals are not sent: each worker makes them again.");
+}
+
 Diagnosis CowRefcount(const Facts& facts) {
   if (!facts.Matters(facts.Of(Cause::kRefcount))) return {};
   Diagnosis diagnosis = FromCauses(facts, {Cause::kRefcount}, "cow-refcount", "Reading Python objects");
@@ -137,11 +150,10 @@ Diagnosis CowRefcount(const Facts& facts) {
       "Keep what all workers read in a few large buffers instead of many objects: numpy arrays (not dtype=object), "
       "Arrow tables, tensors, or one bytes buffer of pickled items and an array of offsets.",
       "Until then, use fewer workers: each can copy all of it.",
-      "Map such buffers from a file (numpy.memmap, Arrow), and all experiments on the host share one copy, too.",
+      "Map such buffers from a file (numpy.memmap, Arrow), and all processes on the host that map it share one copy.",
       "gc.freeze() does not help here, and neither do the immortal objects of Python 3.12: ordinary str, int and dict "
       "objects still count references.",
-      "The spawn start method helps only if little must be pickled: otherwise each worker starts with a copy of "
-      "everything."};
+      SpawnAdvice(facts)};
   if (facts.dataloader()) diagnosis.advice[1] += " With num_workers=0 nothing is copied: the trainer loads the data.";
   return diagnosis;
 }
@@ -216,6 +228,19 @@ Diagnosis AllocatorReuse(const Facts& facts) {
   return diagnosis;
 }
 
+namespace {
+
+// "keeps writing to memory that its workers still share"
+std::string Sharing(const Facts& facts) {
+  const char* workers = facts.findings.workers.processes == 1 ? "its worker" : "its workers";
+  if (facts.findings.forecast.living_workers == 0)
+    return absl::StrCat("wrote to memory that ", workers, " still shared");
+  return absl::StrCat("keeps writing to memory that ", workers, " still ",
+                      facts.findings.workers.processes == 1 ? "shares" : "share");
+}
+
+}  // namespace
+
 Diagnosis ParentUnshare(const Facts& facts) {
   const ProcessModel* parent = facts.model.target();
   const uint64_t children = SaturatingSubtract(facts.findings.all.processes, uint64_t{1});
@@ -241,7 +266,7 @@ Diagnosis ParentUnshare(const Facts& facts) {
   diagnosis.summary = absl::StrCat(
       "The ", facts.Owner(), " itself duplicated ", facts.Bytes(copies), ": it ",
       2 * pickling > copies ? "pickles objects that its workers still share, which writes their reference counts"
-                            : "keeps writing to memory that its workers still share",
+                            : Sharing(facts),
       diagnosis.culprit ? absl::StrCat("; ", CulpritText(*diagnosis.culprit, tables.blame.estimated, "at")) : "", ".");
   const Count reuses = parent->counts.reuses();
   diagnosis.evidence = {
@@ -251,7 +276,7 @@ Diagnosis ParentUnshare(const Facts& facts) {
       facts.native()
           ? "Every page that the parent writes while a child lives is copied once: keep room for that, shorten the time "
             "for which children live, or let them work while few writes come in. A server that forks to save a snapshot "
-            "(redis: BGSAVE, BGREWRITEAOF) needs up to twice its memory."
+            "(redis: BGSAVE, BGREWRITEAOF) needs up to twice its memory while the child lives."
           : "Leave what the workers inherited alone in the parent once they run, or create what it keeps changing after "
             "the fork."};
   return diagnosis;

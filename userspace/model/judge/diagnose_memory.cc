@@ -8,7 +8,9 @@
 #include "model/facts/ended_aggregate.h"
 #include "model/format.h"
 #include "model/judge/diagnosis_facts.h"
+#include "model/judge/forecast_format.h"
 #include "model/judge/growth.h"
+#include "model/judge/start_methods.h"
 #include "model/saturating.h"
 
 namespace cowprof {
@@ -29,7 +31,8 @@ struct Grower {
   uint64_t bytes = 0;
   double per_second = 0;
   std::string text;
-  std::optional<Culprit> culprit = std::nullopt;  // where its new memory was touched first
+  std::optional<Culprit> culprit = std::nullopt;   // where its new memory was touched first
+  absl::Duration duration = absl::ZeroDuration();  // in which `bytes` came
 };
 
 // Makes the line of the largest grower the diagnosis's. Returns the words for it: "; about 93 % of it first touched at
@@ -71,7 +74,7 @@ std::string LimitText(const Facts& facts, Diagnosis* diagnosis) {
   const LimitForecast& limit = forecast.limits[forecast.first_limit];
   if (!IsMemory(limit.now.kind) || !limit.eta) return "";
   diagnosis->harm = Harm::kLimit;
-  return absl::StrCat("; ", FormatLimit(limit.now), " full in about ", HumanDuration(*limit.eta));
+  return absl::StrCat("; ", FormatLimitEta(limit, /*with_bound=*/false, /*with_rate=*/false));
 }
 
 absl::Duration LifeOf(const ProcessModel& process, const RunModel& model) {
@@ -89,7 +92,7 @@ std::optional<Grower> GrowerOf(const ProcessModel& process, const Facts& facts) 
                                   HumanBytes(SaturatingCast(per_second)), " per second and not slowing down");
   if (process.counts.copies) absl::StrAppend(&text, "; in all it copied ", facts.Bytes(*process.counts.copies));
   if (culprit) absl::StrAppend(&text, "; ", CulpritText(*culprit, /*estimated=*/true, "first touched at"));
-  return Grower{&process, bytes, per_second, std::move(text), std::move(culprit)};
+  return Grower{&process, bytes, per_second, std::move(text), std::move(culprit), rise->duration};
 }
 
 // Returns the workers whose new memory keeps growing. A worker that exited by itself long before the workers as a whole
@@ -141,11 +144,15 @@ std::optional<uint64_t> PrivateFromTheStart(const ProcessModel& worker, const Fa
   return sizeable && !grew_later && !copied ? std::optional<uint64_t>(bytes) : std::nullopt;
 }
 
-// "3.2 MiB per second"
+// "within 12 s, 3.2 MiB per second"
 std::string RateOf(const std::vector<Grower>& growers) {
   double per_second = 0;
-  for (const Grower& grower : growers) per_second += grower.per_second;
-  return absl::StrCat(HumanBytes(SaturatingCast(per_second)), " per second");
+  absl::Duration longest;
+  for (const Grower& grower : growers) {
+    per_second += grower.per_second;
+    longest = std::max(longest, grower.duration);
+  }
+  return absl::StrCat("within ", HumanDuration(longest), ", ", HumanBytes(SaturatingCast(per_second)), " per second");
 }
 
 // Returns the rise of the resident file pages of a process, if its private memory hardly rose.
@@ -217,6 +224,10 @@ Diagnosis PrivateBySpawn(const Facts& facts) {
   diagnosis.evidence.push_back(
       absl::StrCat("start method ", method, "; the program itself had at most ", HumanBytes(most_of_others)));
   AddGrowers(std::move(growers), &diagnosis);
+  if (const auto& seen = facts.model.start_methods; seen && !seen->look.root.empty()) {
+    diagnosis.evidence.push_back(absl::StrCat("as a pickle, what each worker is sent has ", SentText(seen->look), ": ",
+                                              Printable(seen->look.root)));
+  }
   diagnosis.advice = {
       "Send the workers a path instead of the data, and open it in each: all share one copy of numpy.memmap, Arrow or "
       "another mapped file. Or share the data: torch tensors with share_memory_(), multiprocessing.shared_memory.",
@@ -236,7 +247,7 @@ Diagnosis NewMemoryGrowth(const Facts& facts) {
   diagnosis.summary = absl::StrCat(
       "A leak in the workers, or a cache without bound, not copy-on-write: they allocate new memory and "
       "keep it, ",
-      SumText(growing, "worker"), ", ", RateOf(growing), TakeCulprit(growing, &diagnosis), LimitText(facts, &diagnosis),
+      SumText(growing, "worker"), " ", RateOf(growing), TakeCulprit(growing, &diagnosis), LimitText(facts, &diagnosis),
       ".");
   AddGrowers(std::move(growing), &diagnosis);
   if (facts.native()) {
@@ -250,9 +261,11 @@ Diagnosis NewMemoryGrowth(const Facts& facts) {
       absl::StrCat("Look for what a worker keeps from item to item: a dict or list that only grows, "
                    "functools.lru_cache(maxsize=None), results that are appended",
                    facts.dataloader() ? ", tensors that keep their graph (detach() them)" : "",
-                   ". Bound it or drop it. tracemalloc", facts.dataloader() ? " in worker_init_fn" : " in the worker",
-                   ", or memray, names the line."),
-      "gc.freeze(), numpy or Arrow layouts and another start method do not help: new memory was never shared.",
+                   ". Bound it or drop it. ", diagnosis.culprit ? "The line above allocates it; " : "", "tracemalloc",
+                   facts.dataloader() ? " in worker_init_fn" : " in the worker", ", or memray, ",
+                   diagnosis.culprit ? "names the callers." : "names the line."),
+      "gc.freeze(), numpy or Arrow layouts and another start method do not help against this growth: new memory was "
+      "never shared.",
       UntilItIsFixed(facts.framework)};
   return diagnosis;
 }
@@ -266,7 +279,7 @@ Diagnosis GcDisabled(const Facts& facts) {
   diagnosis.summary = absl::StrCat(
       "Python's cycle collector is off in workers whose new memory grows, so objects that "
       "refer to each other are never freed: ",
-      SumText(growing, "worker"), ", ", RateOf(growing), TakeCulprit(growing, &diagnosis), LimitText(facts, &diagnosis),
+      SumText(growing, "worker"), " ", RateOf(growing), TakeCulprit(growing, &diagnosis), LimitText(facts, &diagnosis),
       ".");
   const ProcessModel* parent = facts.model.Find(growing[0].process->parent);
   diagnosis.evidence.push_back("gc.isenabled() is False there, as read from the workers' memory");
@@ -325,8 +338,8 @@ Diagnosis PickledArguments(const Facts& facts) {
                                    " took ", HumanBytes(SumOf(growers)), " in them at the peak, ",
                                    HumanBytes(SumOf(growers) / growers.size()), " each. This is not copy-on-write.");
   if (const uint64_t copies = CopiedByPickling(facts); copies > 0)
-    diagnosis.evidence.push_back(absl::StrCat("the ", facts.Owner(), " copied another ", facts.Bytes(copies),
-                                              " of what it shares with them, while it pickled the arguments"));
+    diagnosis.evidence.push_back(absl::StrCat("besides, the ", facts.Owner(), " itself copied ", facts.Bytes(copies),
+                                              " of what it shares with them while it pickled the arguments"));
   AddGrowers(std::move(growers), &diagnosis);
   diagnosis.advice = {
       "Send an index, a range or a path instead of the data, and let the workers take the item from what they "
@@ -385,8 +398,8 @@ Diagnosis TrainerGrowth(const Facts& facts) {
   diagnosis.summary = absl::StrCat(
       facts.HasWorkers() ? absl::StrCat("The ", facts.Owner(), " itself keeps growing, not its workers")
                          : "The process itself keeps growing: a leak, unless it still loads its data",
-      facts.HasWorkers() ? ": it" : ". It", " allocated ", HumanBytes(SumOf(growers)), " of new memory and kept it, ",
-      RateOf(growers), TakeCulprit(growers, &diagnosis), LimitText(facts, &diagnosis), ".");
+      facts.HasWorkers() ? ": it" : ". It", " allocated ", HumanBytes(SumOf(growers)), " of new memory ",
+      RateOf(growers), ", and kept it", TakeCulprit(growers, &diagnosis), LimitText(facts, &diagnosis), ".");
   AddGrowers(growers, &diagnosis);
   diagnosis.advice = {absl::StrCat("Look for what it keeps from step to step: ",
                                    facts.dataloader() ? "a loss that holds its graph (use loss.item()), " : "",

@@ -105,6 +105,14 @@ Copies CopiesOf(const RunModel& model, const ForecastInputs& inputs) {
   return copies;
 }
 
+// Whether there are workers, and all that live were found at the attach.
+bool FoundAtAttach(const RunModel& model) {
+  const auto found = [](const ProcessModel& process) { return process.origin == Origin::kFoundAtAttach; };
+  const std::vector<ProcessModel>& all = model.processes;
+  return std::any_of(all.begin(), all.end(), Copying) &&
+         std::all_of(all.begin(), all.end(), [&](const auto& one) { return !Copying(one) || found(one); });
+}
+
 // Whether memory comes back when workers end, so that earlier workers show what the next ones take.
 bool IsSawtooth(const ForecastInputs& inputs) { return inputs.generations > 0; }
 
@@ -321,6 +329,8 @@ Forecast ForecastOf(const RunModel& model, const ForecastInputs& inputs) {
     } else if (forecast.unbounded_bytes_per_second > 0) {
       forecast.shape = Shape::kUnbounded;
     }
+    forecast.still_since_attach = model.samples >= kLeastSamples && copies.copied_bytes == 0 &&
+                                  forecast.unbounded_bytes_per_second == 0 && FoundAtAttach(model);
     const bool grows = forecast.unbounded_bytes_per_second > 0;
     forecast.limits = ForecastLimits(model, inputs, copies, grows);
   }

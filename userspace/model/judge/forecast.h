@@ -48,10 +48,11 @@ struct Forecast {
   uint64_t next_worker_bytes = 0;  // what one more worker, forked now, could copy of the target at most
   bool forked = false;             // a worker was seen
   uint64_t living_workers = 0;
-  bool workers_known = false;                   // the private memory of at least one living worker is known
-  uint64_t reached_bytes = 0;                   // most that the workers owned together so far
-  std::optional<Estimate> plateau_bytes;        // what the workers will own together; absent: can't be told yet
-  bool plateau_of_earlier = false;              // `plateau_bytes` is what earlier workers reached
+  bool still_since_attach = false;        // the living workers were found at the attach, and nothing has grown since
+  bool workers_known = false;             // the private memory of at least one living worker is known
+  uint64_t reached_bytes = 0;             // most that the workers owned together so far
+  std::optional<Estimate> plateau_bytes;  // what the workers will own together; absent: can't be told yet
+  bool plateau_of_earlier = false;        // `plateau_bytes` is what earlier workers reached
   std::optional<Estimate> plateau_eta_seconds;  // from now until 95 % of what is still to come was copied
   double unbounded_bytes_per_second = 0;        // new memory and shared memory
   bool ended = false;                           // the target has ended: figures are what was reached
@@ -60,7 +61,8 @@ struct Forecast {
   int first_limit = -1;                         // number in `limits` of the one that is met first; -1: none
   int nearest_limit = -1;  // the same or, if none is met, the one whose peak fills it most; -1: no limit
   Outlook outlook = Outlook::kUnknown;
-  std::string sentence;  // "plateaus at 41.0 GiB in about 12 min; up to 45.2 GiB of 64.0 GiB (cgroup /job): safe"
+  std::string sentence;  // "plateaus at 41.0 GiB in about 12 min; from now on up to 45.2 GiB of 64.0 GiB in use (cgroup
+                         // /job): safe"
   bool operator==(const Forecast&) const = default;
 };
 

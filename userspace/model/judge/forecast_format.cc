@@ -24,15 +24,18 @@ std::string LimitPart(const Forecast& forecast) {
   if (forecast.nearest_limit < 0) return "";
   const LimitForecast* limit = &forecast.limits[forecast.nearest_limit];
   const std::string what = FormatLimit(limit->now), bound = Figure(limit->now, *limit->now.limit);
-  if (limit->eta) return absl::StrCat("; ", FormatLimitEta(*limit, /*with_bound=*/true));
+  // Its rate would stand beside that of the growth, and differ by what others take.
+  const bool told = forecast.shape == Shape::kUnbounded;
+  if (limit->eta) return absl::StrCat("; ", FormatLimitEta(*limit, /*with_bound=*/true, /*with_rate=*/!told));
+  if (!forecast.shape) return "";
   // The outlook is that of this limit, not the overall one.
   const char* outlook = NameOf(limit->outlook);
-  if (!forecast.shape && limit->outlook == Outlook::kUnknown) return "";
   if (limit->outlook == Outlook::kUnknown || !std::isfinite(limit->peak.high))
     return absl::StrCat("; limit ", bound, " (", what, "): ", outlook);
-  const double peak = limit->outlook == Outlook::kTight ? limit->peak.high : limit->peak.best;
-  return absl::StrCat("; ", forecast.ended ? "" : "up to ", Figure(limit->now, peak), " of ", bound, " (", what,
-                      "): ", outlook);
+  const bool rises = !forecast.ended && limit->peak.high > 1.01 * limit->now.used;
+  const char* when = forecast.ended ? "at most " : rises ? "from now on up to " : "";
+  return absl::StrCat("; ", when, Figure(limit->now, limit->peak.high), " of ", bound, " in use (", what,
+                      forecast.ended || rises ? "): " : "), not rising: ", outlook);
 }
 
 std::string Bytes(double bytes) { return HumanBytes(SaturatingCast(bytes)); }
@@ -51,6 +54,8 @@ std::string ShapePart(const Forecast& forecast) {
   if (forecast.ended && !forecast.forked) return "no worker was seen";
   if (forecast.ended && forecast.shape)
     return absl::StrCat("the workers reached ", HumanBytes(forecast.reached_bytes), " of their own");
+  if (!forecast.shape && forecast.still_since_attach)
+    return "nothing has grown since the attach; what the workers may still copy is not known";
   if (!forecast.shape) return "too early to tell how far it grows";
   if (*forecast.shape == Shape::kUnbounded)
     return absl::StrCat("grows by ", Bytes(forecast.unbounded_bytes_per_second), "/s, no end in sight (new memory)");
@@ -67,12 +72,13 @@ std::string ShapePart(const Forecast& forecast) {
 
 }  // namespace
 
-std::string FormatLimitEta(const LimitForecast& limit, bool with_bound) {
+std::string FormatLimitEta(const LimitForecast& limit, bool with_bound, bool with_rate) {
   const std::string bound = with_bound ? absl::StrCat(" (", Figure(limit.now, *limit.now.limit), ")") : "";
   const double seconds = absl::ToDoubleSeconds(limit.eta.value_or(absl::ZeroDuration()));
   if (seconds <= 0) return absl::StrCat(FormatLimit(limit.now), bound, " full");
-  const std::string rate = limit.per_second >= 1 ? absl::StrCat(" at ", Figure(limit.now, limit.per_second), "/s") : "";
-  return absl::StrCat(FormatLimit(limit.now), bound, " full in about ", About(seconds), rate);
+  const bool rises = with_rate && limit.per_second >= 1;
+  return absl::StrCat(FormatLimit(limit.now), bound, " full in about ", About(seconds),
+                      rises ? absl::StrCat(" at ", Figure(limit.now, limit.per_second), "/s") : "");
 }
 
 std::string SentenceOf(const Forecast& forecast) { return absl::StrCat(ShapePart(forecast), LimitPart(forecast)); }

@@ -9,10 +9,10 @@
 namespace cowprof {
 
 // Of a limit that has an eta: "host memory full in about 47 min at 8.0 MiB/s"; with its bound in parentheses or
-// without.
-std::string FormatLimitEta(const LimitForecast& limit, bool with_bound);
+// without, with its rate or without.
+std::string FormatLimitEta(const LimitForecast& limit, bool with_bound, bool with_rate = true);
 
-// "plateaus at 41.0 GiB in about 12 min; up to 45.2 GiB of 64.0 GiB (cgroup /job): safe"
+// "plateaus at 41.0 GiB in about 12 min; from now on up to 45.2 GiB of 64.0 GiB in use (cgroup /job): safe"
 std::string SentenceOf(const Forecast& forecast);
 
 }  // namespace cowprof

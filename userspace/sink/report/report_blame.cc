@@ -93,7 +93,7 @@ std::string RegionsText(const RunModel& model, const std::vector<RegionRow>& row
   }
   if (sorted.empty()) return "";
   std::stable_sort(sorted.begin(), sorted.end(), [](const Group& a, const Group& b) { return a.copied > b.copied; });
-  std::string out = "\n  parts of the address space\n";
+  std::string out = "\n  parts of the address space that the duplicated pages are in\n";
   for (size_t i = 0; i < std::min(sorted.size(), kRowsInText); ++i) {
     const Group& group = sorted[i];
     if (group.copied < kLeastShare * all) break;

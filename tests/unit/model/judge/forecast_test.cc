@@ -251,6 +251,8 @@ TEST_CASE("the sentence is of the workers alone, and says so if they are unknown
   CHECK(SentenceOf(forecast) == "plateaus at 2.0 MiB, as earlier workers did");
   forecast.shape = std::nullopt;
   CHECK(SentenceOf(forecast) == "too early to tell how far it grows");
+  forecast.still_since_attach = true;
+  CHECK(SentenceOf(forecast) == "nothing has grown since the attach; what the workers may still copy is not known");
 }
 
 TEST_CASE("healthy cgroups have no time: level, noisy, loaded once, given back") {
