@@ -164,11 +164,17 @@ def pytest_addoption(parser):
 def pytest_collection_modifyitems(config, items):
     if not any("::" in argument for argument in config.args):  # a test that is asked for by name runs
         mark_slow_tests(items)
+    items.sort(key=needs_chroot)  # they take minutes to be made, beside the tests before them
     if config.getoption("--slow") or "slow" in (config.getoption("-m") or ""):
         return
     chosen = [item for item in items if "slow" not in item.keywords]
     config.hook.pytest_deselected(items=[item for item in items if "slow" in item.keywords])
     items[:] = chosen
+
+
+def needs_chroot(item):
+    words = item.callspec.id.split("-") if hasattr(item, "callspec") else []
+    return "chroot_of" in item.fixturenames or bool({*chroots.SUITES, "3.14"} & {word.split(", ")[-1] for word in words})
 
 
 def mark_slow_tests(items):
