@@ -42,6 +42,7 @@ constexpr absl::Duration kFirstWork = absl::Milliseconds(50), kWork = absl::Mill
                          kRest = absl::Milliseconds(15);
 constexpr uint64_t kMostObjects = 1'000'000;
 constexpr absl::Duration kMostTime = absl::Seconds(30);
+constexpr absl::Duration kMostToEnd = absl::Milliseconds(100);
 // Of a process that is ending: it goes on for a while after the first finding, which need not be that of the error.
 constexpr uint64_t kMostObjectsAtEnd = 300'000;
 constexpr absl::Duration kMostTimeAtEnd = absl::Milliseconds(300);
@@ -185,9 +186,13 @@ void Scout::LookAtError(const ProcessId& id, Watched* watched) {
   Tell(id, "failed", {{"error", error->type}, {"message", error->message}, {"look", EncodeLook(Shortened(look))}});
 }
 
-// Called within a walk.
+// Called within a walk. False: the recorder is gone, which would wait for the end of the walk.
 bool Scout::GoOn() {
-  if (BootTime() - polled_ >= kGap) Poll();
+  if (BootTime() - polled_ >= kGap) {
+    pollfd recorder = {socket_, POLLRDHUP, 0};
+    if (poll(&recorder, 1, 0) > 0 && (recorder.revents & (POLLHUP | POLLRDHUP)) != 0) return false;
+    Poll();
+  }
   if (CpuTime() - walk_began_ < kFirstWork || CpuTime() - rested_ < kWork) return true;
   for (absl::Duration rest = kRest; rest > absl::ZeroDuration(); rest -= kGap) {
     absl::SleepFor(std::min(rest, kGap));
@@ -263,10 +268,12 @@ absl::StatusOr<std::unique_ptr<StartMethodScout>> StartMethodScout::Start() {
   return std::unique_ptr<StartMethodScout>(new StartMethodScout(pid, std::move(ours)));
 }
 
+// The recorder's filter forbids kill(2). A read of the target that never returns must not hold the recorder: when that
+// ends, the kernel kills this process (PR_SET_PDEATHSIG).
 StartMethodScout::~StartMethodScout() {
   socket_.Close();
-  kill(pid_, SIGKILL);
-  waitpid(pid_, nullptr, 0);
+  const absl::Duration end = BootTime() + kMostToEnd;
+  while (waitpid(pid_, nullptr, WNOHANG) == 0 && BootTime() < end) absl::SleepFor(absl::Milliseconds(1));
 }
 
 void StartMethodScout::Send(char what, const ProcessId& id, const ProcessId& other) {

@@ -28,7 +28,7 @@ struct ScoutReport {
 class StartMethodScout {
  public:
   static absl::StatusOr<std::unique_ptr<StartMethodScout>> Start();
-  ~StartMethodScout();  // the process ends at once
+  ~StartMethodScout();  // the process ends within 100 ms, or with the recorder
 
   // Watches a process, which runs Python, until it ends: several times a second at least.
   void Watch(const ProcessId& id);
