@@ -119,8 +119,7 @@ case("DataLoader, DataFrame with a column of str", "pandas", "cow-refcount",
      packages=["python3-torch", "python3-pandas"])(loader("frame"))
 case("DataLoader, numpy array with dtype=object", "object array", "cow-refcount",
      READING + ".*; " + at(LOADER, "objects", "Objects.__getitem__"), says="dtype=object is an array of references",
-     packages=["python3-torch"],
-     known="items of an object array look like those of a list, so it is called one str per item; the fix is the same")(loader("objects"))
+     packages=["python3-torch"])(loader("objects"))
 # HDF5 counts and caches in C structures of each handle, which do not count objects.
 case("DataLoader, 12,000 h5py handles opened before the fork", "h5py", "cow-data",
      r"^Writing to memory that the workers inherited duplicated .*; " + at(LOADER, "handles", "Handles.__getitem__", via="h5py"),

@@ -190,6 +190,8 @@ class RandomRecording {
                        .failures_left_out = Number(),
                        .refused = Number(),
                        .objects = Number(),
+                       .object_array = Name(),
+                       .object_array_items = Number(),
                        .capped = Chance(0.5),
                        .walks_agree = Chance(0.5),
                        .bytes = {Number(), Number(), MaybeNumber()},

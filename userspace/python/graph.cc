@@ -58,7 +58,7 @@ bool Edges::Next(const MemoryReader& memory, Edge* edge) {
     const size_t i = at_ - batch_first_;
     const uint64_t index = at_++;
     if (kind_ == Kind::kArray) {
-      *edge = {.kind = EdgeKind::kIndex, .object = WordAt(batch_, i * 8), .index = index};
+      *edge = {.kind = edge_, .object = WordAt(batch_, i * 8), .index = index};
       return true;
     }
     if (kind_ == Kind::kSet) {
@@ -194,6 +194,27 @@ Edges ObjectGraph::TupleItems(uint64_t object) const {
   edges.address_ = object + layout().container.tuple_items;
   edges.torn_ = edges.count_ > kMostEntries || !IsUserPointer(object);
   if (edges.torn_) edges.count_ = 0;
+  return edges;
+}
+
+// PyArrayObject of numpy 1 and 2: data 16, nd 24, dimensions 32, descr 56, flags 64 (1: C-contiguous); kind of
+// PyArray_Descr: 24. Its items are references in the order in which ndarray.__reduce__ lists them.
+std::optional<Edges> ObjectGraph::ArrayItems(uint64_t array) const {
+  const auto rank = ReadValue<int32_t>(memory_, array + 24), flags = ReadValue<int32_t>(memory_, array + 64);
+  const auto kind = ReadValue<char>(memory_, Pointer(array + 56) + 24);
+  if (!rank || *rank < 0 || *rank > 64 || !flags || !(*flags & 1) || !kind || *kind != 'O') return std::nullopt;
+  Edges edges;
+  edges.kind_ = Edges::Kind::kArray;
+  edges.edge_ = *rank == 1 ? EdgeKind::kIndex : EdgeKind::kFlat;
+  edges.address_ = Pointer(array + 16);
+  edges.count_ = 1;
+  const uint64_t dimensions = Pointer(array + 32);
+  for (int32_t i = 0; i < *rank; ++i) {
+    const uint64_t dimension = Pointer(dimensions + 8 * i);
+    if (dimension > 0 && edges.count_ > kMostEntries / dimension) return std::nullopt;
+    edges.count_ *= dimension;
+  }
+  if (edges.count_ > 0 && !IsUserPointer(edges.address_)) return std::nullopt;
   return edges;
 }
 

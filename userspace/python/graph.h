@@ -17,14 +17,22 @@
 
 namespace cowprof {
 
-enum class EdgeKind : uint8_t { kAttribute, kIndex, kKey /* a dict's key */, kValue, kElement /* of a set */, kField };
+enum class EdgeKind : uint8_t {
+  kAttribute,
+  kIndex,
+  kFlat,  // of an array with more than one dimension
+  kKey,   // a dict's key
+  kValue,
+  kElement,  // of a set
+  kField
+};
 
 // One reference from an object to another.
 struct Edge {
   EdgeKind kind = EdgeKind::kField;
   uint64_t object = 0;  // the address referred to; 0: unreadable
   uint64_t name = 0;    // kAttribute, kKey, kValue: address of the key
-  uint64_t index = 0;   // kIndex
+  uint64_t index = 0;   // kIndex, kFlat
   std::string field;    // kField: what stands behind the dot: "func"; of slots, too
 };
 
@@ -112,6 +120,8 @@ class ObjectGraph {
   // ---- State ----
   Edges Items(uint64_t object, EdgeKind kind) const;  // of a list
   Edges TupleItems(uint64_t object) const;
+  // Of a numpy array with dtype=object that is contiguous; nullopt: it is not one.
+  std::optional<Edges> ArrayItems(uint64_t array) const;
   Edges DictItems(uint64_t dict, EdgeKind values) const;  // kValue: keys, too; kAttribute: values only
   Edges SetItems(uint64_t set) const;
   Edges DequeItems(uint64_t deque) const;                           // at most 4,096

@@ -60,6 +60,9 @@ class Walk {
   uint64_t objects = 0, unreadable = 0, bytes = 0, unsure_bytes = 0;
   uint64_t rest_bytes = 0;  // of items beyond the limit, if they are like those before it
   bool capped = false;
+  // The largest numpy array with dtype=object, and its length.
+  std::string object_array;
+  uint64_t object_array_items = 0;
 
  private:
   struct Level {
@@ -326,6 +329,8 @@ Edges Walk::ChildrenOf(uint64_t object, const TypeRule& rule) {
       return graph_.DictItems(object, EdgeKind::kValue);
     case Replay::kSet:
       return graph_.SetItems(object);
+    case Replay::kArray:
+      return graph_.ArrayItems(object).value_or(Edges::None());
     case Replay::kBuiltin:
       return Edges::Fields({field(state.builtin_self, "__self__")});
     case Replay::kMethod:
@@ -464,8 +469,15 @@ void Walk::CountArray(uint64_t object) {
   const uint64_t dimensions = graph_.Pointer(object + 32), descr = graph_.Pointer(object + 56);
   const auto kind = ReadValue<char>(cached_, descr + 24);
   const auto node = static_cast<uint32_t>(nodes_.size() - 1);
+  if (const std::optional<Edges> items = graph_.ArrayItems(object)) {
+    bytes += 160 + items->size() / 500;  // MARK and APPENDS for each thousand
+    if (items->size() <= object_array_items) return;
+    object_array_items = items->size();
+    object_array = PathOf(node, /*general=*/false);
+    return;
+  }
   if (!rank || *rank < 0 || *rank > 64 || !kind || *kind == 'V' || *kind == 'O') {
-    Note(node, {.type = "numpy.ndarray", .runs = "ndarray.__reduce__ of objects or records (native code)"}, &unknowns,
+    Note(node, {.type = "numpy.ndarray", .runs = "ndarray.__reduce__ of records, or of a view of objects (native code)"}, &unknowns,
          &unknowns_left_out);
     open_unknowns_.insert(node);
     return;
@@ -540,6 +552,9 @@ std::string Walk::PathOf(uint32_t node, bool general) {
         break;
       case EdgeKind::kIndex:
         absl::StrAppend(&path, "[", general ? "*" : absl::StrCat(edge.index), "]");
+        break;
+      case EdgeKind::kFlat:
+        absl::StrAppend(&path, ".flat[", general ? "*" : absl::StrCat(edge.index), "]");
         break;
       case EdgeKind::kValue:
         absl::StrAppend(&path, "[", key(), "]");
@@ -616,6 +631,8 @@ void Move(Walk* walk, const std::vector<bool>& kept, PickleLook* look) {
   look->objects = walk->objects;
   look->unreadable = walk->unreadable;
   look->capped = walk->capped;
+  look->object_array = std::move(walk->object_array);
+  look->object_array_items = walk->object_array_items;
   look->failures_left_out = walk->failures_left_out;
   look->unknowns_left_out = walk->unknowns_left_out;
   for (size_t i = 0; i < walk->failures.size(); ++i) {

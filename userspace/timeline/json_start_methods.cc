@@ -68,6 +68,7 @@ Json EncodeLook(const PickleLook& look) {
           {"not_confirmed", look.refused},
           {"objects", look.objects},
           {"unreadable", look.unreadable},
+          {"object_array", {look.object_array, look.object_array_items}},
           {"capped", look.capped},
           {"walks_agree", look.walks_agree},
           {"bytes", {look.bytes.low, look.bytes.best, OrNull(look.bytes.high)}},
@@ -98,6 +99,10 @@ PickleLook DecodeLook(const Json& json) {
   for (const Json& unknown : ListOf(json, "unknowns")) {
     look.unknowns.push_back({TextOf(unknown, "path"), TextOf(unknown, "type"), TextOf(unknown, "runs"),
                              NumberOf<uint64_t>(unknown, "count", 1)});
+  }
+  if (const Json& array = ListOf(json, "object_array"); array.size() == 2 && array[0].is_string()) {
+    look.object_array = array[0].get<std::string>();
+    look.object_array_items = CountAt(array, 1).value_or(0);
   }
   const Json& bytes = ListOf(json, "bytes");
   look.bytes = {CountAt(bytes, 0).value_or(0), CountAt(bytes, 1).value_or(0), CountAt(bytes, 2)};

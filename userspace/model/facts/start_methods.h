@@ -76,6 +76,8 @@ struct PickleLook {
   uint64_t failures_left_out = 0, unknowns_left_out = 0;  // beyond those listed
   uint64_t refused = 0;                                   // findings that a second reading did not show
   uint64_t objects = 0, unreadable = 0;
+  std::string object_array;         // path of the largest numpy array with dtype=object; "": there is none
+  uint64_t object_array_items = 0;  // its length
   bool capped = false;  // stopped at the limit of objects or time
   bool walks_agree = false;
   PickleSize bytes;

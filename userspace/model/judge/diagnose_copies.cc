@@ -16,6 +16,7 @@ namespace {
 constexpr double kNoticeableLine = 0.05;  // of the copies by a cause
 constexpr double kMostIdentical = 0.8;    // of the compared pages: nobody really wrote to them
 constexpr uint64_t kEnoughCompared = 20;  // pages
+constexpr uint64_t kLargeArray = 1000;    // items
 
 // One place in the program, and what was touched there.
 struct Place {
@@ -155,6 +156,11 @@ Diagnosis CowRefcount(const Facts& facts) {
       "objects still count references.",
       SpawnAdvice(facts)};
   if (facts.dataloader()) diagnosis.advice[1] += " With num_workers=0 nothing is copied: the trainer loads the data.";
+  if (const auto& seen = facts.model.start_methods; seen && seen->look.object_array_items >= kLargeArray) {
+    diagnosis.evidence.push_back(absl::StrCat(
+        Printable(seen->look.object_array, 400), " is a numpy array of ", HumanCount(seen->look.object_array_items),
+        " items with dtype=object: an array of references, whose items are copied like those of a list"));
+  }
   return diagnosis;
 }
 

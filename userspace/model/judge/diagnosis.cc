@@ -94,7 +94,8 @@ std::vector<Diagnosis> Diagnose(const Run& run, const Findings& findings) {
   const bool blames = !found.empty() && found.front().harm != Harm::kNone;
   if (!blames && !Unexplained(facts).empty()) return {};
   if (found.empty() && findings.all.copies_known) found.push_back(Clean(facts));
-  const Container container = ContainerOf(findings.of_workers);
+  const std::optional<SeenStartMethods>& seen = run.model.start_methods;
+  const Container container = ContainerOf(findings.of_workers, seen ? &seen->look : nullptr);
   for (Diagnosis& diagnosis : found) diagnosis.sketch = FixSketch(diagnosis.id, container, facts.framework);
   return found;
 }

@@ -109,7 +109,7 @@ Container ContainerOf(const std::vector<BlameRow>& by_type) {
   return strings ? Container::kStrings : bytes ? Container::kBytes : Container::kNumbers;
 }
 
-Container ContainerOf(const BlameTables& workers) {
+Container ContainerOf(const BlameTables& workers, const PickleLook* look) {
   const auto refcounts = [](const BlameRow& row) { return row.causes[static_cast<int>(Cause::kRefcount)]; };
   uint64_t all = 0, by_pandas = 0, of_pandas = 0;
   bool hdf5 = false;
@@ -125,7 +125,13 @@ Container ContainerOf(const BlameTables& workers) {
   if (hdf5 && !workers.by_line.empty() && workers.by_line[0].via == "h5py") return Container::kHdf5;
   // One frame, and not a list of many small ones.
   if (2 * by_pandas > all && of_pandas < kLeastShare * all) return Container::kDataFrame;
-  return ContainerOf(workers.by_type);
+  const Container container = ContainerOf(workers.by_type);
+  const bool one_kind = container == Container::kStrings || container == Container::kBytes ||
+                        container == Container::kNumbers || container == Container::kAny;
+  // Most objects that a worker gets are items of that array.
+  if (one_kind && look != nullptr && look->object_array_items > 0 && 2 * look->object_array_items >= look->objects)
+    return Container::kObjectArray;
+  return container;
 }
 
 std::string FixSketch(absl::string_view diagnosis, Container container, Framework framework) {

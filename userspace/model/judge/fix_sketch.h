@@ -8,12 +8,13 @@
 
 #include "absl/strings/string_view.h"
 #include "model/facts/framework.h"
+#include "model/facts/start_methods.h"
 #include "model/judge/blame.h"
 
 namespace cowprof {
 
-// What the workers read. ContainerOf does not return kObjectArray, whose items look like those of a list,
-// nor kLmdb, whose handle has no type of its own.
+// What the workers read. ContainerOf of types alone does not return kObjectArray, whose items look like those of a
+// list; kLmdb, whose handle has no type of its own, is never found.
 enum class Container {
   kAny,
   kStrings,
@@ -33,9 +34,9 @@ enum class Container {
 };
 constexpr int kContainers = static_cast<int>(Container::kLmdb) + 1;
 
-// By the types of the workers' copies alone, and with the libraries that made them.
+// By the types of the workers' copies alone; with the libraries that made them and, if it was read, what they hold.
 Container ContainerOf(const std::vector<BlameRow>& by_type);
-Container ContainerOf(const BlameTables& workers);
+Container ContainerOf(const BlameTables& workers, const PickleLook* look = nullptr);
 
 // Several lines, without a trailing newline; "" if no short fix is known for this framework, and always of a program
 // without Python. A part that begins with "# before", one with "# after", and for some one with "# faster", which works
