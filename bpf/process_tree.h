@@ -5,6 +5,7 @@
 
 struct cowprof_process_row zero_row; // template; a row is too large for the BPF stack
 int scanning; // the tree is being scanned: report every fork on the host
+int wake_at_fork; // asked for by user space, once: who held a lock then is known only for a moment
 __u32 last_serial;
 __u32 ended_since_pull; // processes; reset by user space
 
@@ -81,7 +82,8 @@ PROG_TWICE("?tp_btf/sched_process_fork", process_fork, struct task_struct *paren
 		add_child(state, child);
 		event = new_event(COWPROF_FORK, id_of(child));
 		if (event)
-			submit(event, 0);
+			submit(event, child->mm != parent->mm && wake_at_fork &&
+					      __sync_lock_test_and_set(&wake_at_fork, 0));
 		return 0;
 	}
 	seen = scanning ? new_record(struct cowprof_fork_seen, COWPROF_FORK_SEEN, id_of(child)) : 0;

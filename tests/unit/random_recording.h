@@ -179,6 +179,7 @@ class RandomRecording {
     add(index, duty);
     add(index, rank);
     AddStartMethods(index, sample);
+    AddForkHazards(index, sample);
   }
 
   // Leaves the random numbers of the rest as they were before there were start methods.
@@ -206,6 +207,32 @@ class RandomRecording {
       const StartFailed failed = {.type = Name(), .message = Name(), .look = look};
       sample->events.push_back({.t = sample->t, .index = index, .what = failed});
     }
+    random_ = before;
+  }
+
+  // The same.
+  void AddForkHazards(int index, Sample* sample) {
+    const auto before = random_;
+    ForkHazardSeen seen = {.child = Int(-1, 5),
+                           .delay = Micros(0, 90'000),
+                           .forker = Int(0, 4'194'304),
+                           .threads_left_out = Number(),
+                           .libraries = {Name(), "libgomp.so.1"},
+                           .cuda = Chance(0.5),
+                           .python_read = Chance(0.5),
+                           .took = Micros(0, 90'000)};
+    for (int left = Int(0, 4); left > 0; --left) {
+      seen.threads.push_back({.tid = Int(1, 9),
+                              .ident = random_(),
+                              .name = Name(),
+                              .python = Chance(0.5),
+                              .module = Chance(0.3) ? "libgomp.so.1" : Name(),
+                              .stack = {{Name(), Name(), Int(0, 99)}},
+                              .frames_left_out = Number()});
+    }
+    if (Chance(0.5))
+      seen.locks.push_back({Any<HeldLockKind>(), Int(1, 9), Name(), random_(), {Name(), Name(), Int(0, 99)}});
+    if (Chance(0.3)) sample->events.push_back({.t = sample->t, .index = index, .what = seen});
     random_ = before;
   }
 

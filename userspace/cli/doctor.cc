@@ -10,17 +10,21 @@
 #include "cli/commands.h"
 #include "model/facts/run_model.h"
 #include "model/format.h"
+#include "model/judge/fork_hazards.h"
 #include "model/judge/start_methods.h"
 #include "model/judge/worker_ceiling.h"
 #include "python/pickle_walk.h"
 #include "python/roots.h"
 #include "recorder/capability_facts.h"
+#include "recorder/fork_hazard_look.h"
 #include "recorder/target.h"
+#include "sink/report/fork_hazard_format.h"
 #include "source/fault_ladder.h"
 #include "source/limits.h"
 #include "source/namespaces.h"
 #include "source/procfs.h"
 #include "timeline/json_fields.h"
+#include "timeline/json_fork_hazards.h"
 #include "timeline/json_limits.h"
 
 namespace cowprof {
@@ -32,17 +36,31 @@ struct PythonFacts {
   std::string note;              // what can't be read of the process
   std::optional<bool> collector_on;
   std::string start_methods;  // what they would do; "": nothing was found to judge
+  std::string judged;         // the object that this was judged by
+  std::optional<ForkHazardSeen> before_fork;
 };
 
 // A short look: `cowprof pickle` takes the time for a whole one.
-std::string StartMethodsOf(const Program& program, pid_t pid) {
-  if (!PickleObstacle(program).empty()) return "";
+void JudgeStartMethods(const Program& program, pid_t pid, PythonFacts* facts) {
+  if (!PickleObstacle(program).empty()) return;
   const Interpreter& python = program.interpreter();
   const auto find_root = [&](const MemoryReader& memory) { return FindWhatWorkersGet(python, memory); };
   const PickleLook look =
       LookAtPickle(python, program.MemoryOf(pid), find_root, {.objects = 200'000, .time = absl::Seconds(2)});
-  const std::string sentence = StartMethodsSentence(look);
-  return sentence.empty() ? "" : absl::StrCat(sentence, "; judged: ", Printable(look.root));
+  facts->start_methods = StartMethodsSentence(look);
+  facts->judged = Printable(look.root);
+}
+
+// What a fork now would leave behind. nullopt: its threads can't be listed.
+std::optional<ForkHazardSeen> LookBeforeFork(const Program& program, pid_t pid) {
+  const ProcFs proc;
+  std::vector<pid_t> tids = ListThreadIds(proc, pid);
+  if (tids.empty()) return std::nullopt;
+  const ProcessMemory memory = program.MemoryOf(pid);
+  const bool readable = program.python() == Program::Python::kReadable;
+  return LookAtForkHazard(
+      proc,
+      {.pid = pid, .memory = memory, .python = readable ? &program.interpreter() : nullptr, .tids = std::move(tids)});
 }
 
 PythonFacts ReadPython(pid_t pid) {
@@ -51,8 +69,16 @@ PythonFacts ReadPython(pid_t pid) {
   program.memory().Add({.pid = pid});
   program.Inspect(absl::ZeroDuration());
   const std::string note = NoteOnTarget(ProcFs(), pid);
-  if (program.python() == Program::Python::kNotKnownYet) return {"", "its interpreter is still starting", note, {}, ""};
-  return {program.version(), program.reason(), note, program.CollectorOn(pid), StartMethodsOf(program, pid)};
+  if (program.python() == Program::Python::kNotKnownYet) {
+    return {.version = "", .problem = "its interpreter is still starting", .note = note, .collector_on = {}};
+  }
+  PythonFacts facts = {.version = program.version(),
+                       .problem = program.reason(),
+                       .note = note,
+                       .collector_on = program.CollectorOn(pid)};
+  facts.before_fork = LookBeforeFork(program, pid);
+  JudgeStartMethods(program, pid, &facts);
+  return facts;
 }
 
 std::string PythonText(const PythonFacts& python) {
@@ -131,6 +157,21 @@ Json PrivilegesJson() {
   return rows;
 }
 
+std::string StartMethodsLine(const PythonFacts& python) {
+  return absl::StrCat(python.start_methods, "; judged: ", python.judged);
+}
+
+// As a row of the report's `fork_hazards`, with what may hang. Null: not looked at.
+Json BeforeForkJson(const PythonFacts& python) {
+  if (!python.before_fork) return nullptr;
+  Json json = ForkHazardJson(*python.before_fork);
+  json["hazards"] = Json::array();
+  for (const Hazard& hazard : HazardsOf(*python.before_fork)) {
+    json["hazards"].push_back({{"what", hazard.what}, {"effect", hazard.effect}, {"advice", hazard.advice}});
+  }
+  return json;
+}
+
 Json DoctorJson(const HostFacts& facts, const std::vector<Rung>& ladder, const std::vector<LimitSample>& limits,
                 pid_t pid, const PythonFacts& python) {
   Json rungs = Json::array(), limit_rows = Json::array();
@@ -168,7 +209,8 @@ Json DoctorJson(const HostFacts& facts, const std::vector<Rung>& ladder, const s
           {"python_problem", python.problem.empty() ? Json(nullptr) : Json(python.problem)},
           {"note", python.note.empty() ? Json(nullptr) : Json(python.note)},
           {"collector_on", python.collector_on ? Json(*python.collector_on) : Json(nullptr)},
-          {"start_methods", python.start_methods.empty() ? Json(nullptr) : Json(python.start_methods)},
+          {"start_methods", python.start_methods.empty() ? Json(nullptr) : Json(StartMethodsLine(python))},
+          {"before_fork", BeforeForkJson(python)},
           {"limits", std::move(limit_rows)}};
 }
 
@@ -187,7 +229,8 @@ std::string DoctorText(const HostFacts& facts, const std::vector<Rung>& ladder, 
   out += CapabilityText(ReadCapabilityFacts());
   if (pid != 0) absl::StrAppend(&out, "\n  process ", pid, ": ", PythonText(python), "\n");
   if (!python.note.empty()) absl::StrAppend(&out, "  ", python.note, "\n");
-  if (!python.start_methods.empty()) absl::StrAppend(&out, "  start methods: ", python.start_methods, "\n");
+  if (!python.start_methods.empty()) absl::StrAppend(&out, "  start methods: ", StartMethodsLine(python), "\n");
+  if (python.before_fork) out += BeforeForkText(*python.before_fork, python.start_methods);
   absl::StrAppend(&out, "\n  limits of ", pid != 0 ? absl::StrCat("process ", pid) : "this shell", "\n");
   for (const LimitSample& limit : limits) {
     const std::string of = limit.limit ? HumanAmount(limit.kind, limit.limit) : "no limit";

@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
 #include "python/duty.h"
+#include "python/graph.h"
 
 namespace cowprof {
 namespace {
@@ -20,6 +21,7 @@ constexpr size_t kBufferedBytes = 256;      // of a buffered file that are searc
 constexpr uint64_t kTidInPthread = 0x2d0;
 constexpr uint32_t kParkingMinor = 14;  // since then Lock and RLock are PyMutexes, which wait in a parking lot
 constexpr uint64_t kMostStackSlots = 256;
+constexpr size_t kMostStatements = 64;
 constexpr int kMostFramesSaying = 8;  // innermost frames that belong to the library's locks
 
 // Functions of threading.py that wait for the end of a thread, by their name before 3.11 and since.
@@ -194,31 +196,80 @@ std::vector<std::string> LockReader::ImportsOf(const ThreadState& thread) {
   return modules;
 }
 
-int LockReader::CountWithStatements(const ThreadState& thread, uint64_t address) {
+std::vector<uint64_t> LockReader::StackSlots(const RawFrame& frame) const {
   const PythonLayout& layout = interpreter_.layout;
   const CodeSizes sizes = SizesOf(layout.minor);
-  absl::flat_hash_set<uint64_t> methods;
   const auto length = [&](uint64_t code, uint32_t offset) {
     const uint64_t tuple = ReadValue<uint64_t>(memory_, code + offset).value_or(0);
     return IsUserPointer(tuple) ? ReadValue<uint64_t>(memory_, tuple + layout.object.var_size).value_or(0) : 0;
   };
   constexpr uint32_t kStackPointer = 64;  // _PyInterpreterFrame.stackpointer, 3.14
+  uint64_t first = ReadValue<uint32_t>(memory_, frame.code + sizes.locals).value_or(0);
+  if (sizes.cells != kNoOffset) first += length(frame.code, sizes.cells) + length(frame.code, sizes.frees);
+  const uint64_t depth = ReadValue<uint32_t>(memory_, frame.code + sizes.stack_size).value_or(0);
+  if (first > kMostStackSlots || depth > kMostStackSlots) return {};
+  uint64_t used = depth;
+  const uint64_t bottom = frame.frame + layout.frame.locals + 8 * first;
+  if (layout.minor >= kParkingMinor) {
+    const uint64_t top = ReadValue<uint64_t>(memory_, frame.frame + kStackPointer).value_or(0);
+    used = top < bottom ? 0 : std::min(depth, (top - bottom) / 8);
+  }
+  std::vector<uint64_t> slots(used);
+  for (uint64_t i = 0; i < used; ++i) {
+    slots[i] = ReadValue<uint64_t>(memory_, bottom + 8 * i).value_or(0) & ~uint64_t{layout.frame.code_tag_mask};
+  }
+  return slots;
+}
+
+std::vector<LockReader::WithStatement> LockReader::WithStatementsOf(const ThreadState& thread) {
+  std::vector<WithStatement> found;
+  if (!interpreter_.ready || interpreter_.free_threaded) return found;
+  const PythonLayout& layout = interpreter_.layout;
+  const uint32_t head = layout.object.type + 8;
+  ObjectGraph graph(interpreter_, memory_);
+  const auto word = [&](uint64_t address) { return ReadValue<uint64_t>(memory_, address).value_or(0); };
+  for (const RawFrame& frame : WalkFrames(interpreter_, memory_, thread.address)) {
+    const std::vector<uint64_t> slots = StackSlots(frame);
+    for (size_t i = 0; i < slots.size() && found.size() < kMostStatements; ++i) {
+      const auto type = IsUserPointer(slots[i]) ? types_.TypeOfObject(slots[i]) : std::nullopt;
+      if (!type) continue;
+      uint64_t object = 0, condition = 0;
+      if (type->name == "builtin_function_or_method") {  // m_ml, m_self; a PyMethodDef begins with its name
+        const uint64_t definition = word(slots[i] + head);
+        const uint64_t name = IsUserAddress(definition) ? word(definition) : 0;
+        if (ReadCString(memory_, name, 16) == "__exit__") object = word(slots[i] + head + 8);
+      } else if (type->name == "method_descriptor" && i + 1 < slots.size()) {  // 3.14: d_type, d_name; then the object
+        const auto name = ReadString(layout, memory_, word(slots[i] + head + 8), kMaxNameBytes);
+        if (name == "__exit__") object = slots[i + 1];
+      } else if (type->name == "method") {  // im_func, im_self
+        condition = word(slots[i] + head + 8);
+      } else if (type->name == "function" && i + 1 < slots.size()) {  // 3.14: __exit__ of a class, then the object
+        condition = slots[i + 1];
+      }
+      if (condition != 0) {
+        const auto owner = types_.TypeOfObject(condition);
+        if (!owner || owner->name != "threading.Condition") continue;
+        object = graph.Attribute(condition, "_lock");
+      }
+      const std::optional<LockObject> lock = object != 0 ? ReadLock(object, 0) : std::nullopt;
+      if (!lock) continue;
+      const auto same = [&](const WithStatement& known) { return known.lock.address == object; };
+      if (std::any_of(found.begin(), found.end(), same)) continue;
+      WithStatement with = {.lock = *lock, .condition = condition, .where = {}};
+      if (const auto code = codes_.Resolve(frame.code, frame.instruction))
+        with.where = {code->file, code->function, code->line};
+      found.push_back(std::move(with));
+    }
+  }
+  return found;
+}
+
+int LockReader::CountWithStatements(const ThreadState& thread, uint64_t address) {
+  const PythonLayout& layout = interpreter_.layout;
+  absl::flat_hash_set<uint64_t> methods;
   int plain = 0;
   for (const RawFrame& frame : WalkFrames(interpreter_, memory_, thread.address)) {
-    uint64_t first = ReadValue<uint32_t>(memory_, frame.code + sizes.locals).value_or(0);
-    if (sizes.cells != kNoOffset) first += length(frame.code, sizes.cells) + length(frame.code, sizes.frees);
-    const uint64_t depth = ReadValue<uint32_t>(memory_, frame.code + sizes.stack_size).value_or(0);
-    if (first > kMostStackSlots || depth > kMostStackSlots) continue;
-    uint64_t used = depth;
-    if (layout.minor >= kParkingMinor) {
-      const uint64_t bottom = frame.frame + layout.frame.locals + 8 * first;
-      const uint64_t top = ReadValue<uint64_t>(memory_, frame.frame + kStackPointer).value_or(0);
-      used = top < bottom ? 0 : std::min(depth, (top - bottom) / 8);
-    }
-    for (uint64_t i = 0; i < used; ++i) {
-      const uint64_t slot =
-          ReadValue<uint64_t>(memory_, frame.frame + layout.frame.locals + 8 * (first + i)).value_or(0) &
-          ~uint64_t{layout.frame.code_tag_mask};
+    for (const uint64_t slot : StackSlots(frame)) {
       if (!IsUserPointer(slot)) continue;
       if (slot == address && layout.minor >= kParkingMinor) ++plain;
       // PyCFunctionObject: m_ml, m_self behind the head; a PyMethodDef begins with its name.

@@ -59,10 +59,22 @@ class LockReader {
   Awaited WhatFramesSay(const ThreadState& thread);
   // The modules that it is importing, innermost first, without the one whose import lock it waits for.
   std::vector<std::string> ImportsOf(const ThreadState& thread);
+  // The locks of `with` statements that the thread has entered, or is entering, innermost first; those of a Condition,
+  // too. Whether it has them is another question. nullopt `lock.locked`: unreadable.
+  struct WithStatement {
+    LockObject lock;
+    uint64_t condition = 0;  // through which the statement names the lock; 0: none
+    Frame where;
+  };
+  std::vector<WithStatement> WithStatementsOf(const ThreadState& thread);
   // How many `with` statements of the thread have entered, or are entering, the lock at `address`.
   int CountWithStatements(const ThreadState& thread, uint64_t address);
 
  private:
+  // What is on the frame's stack of values, bottom first, without tag bits. Up to 3.13 the top is unknown: what lies
+  // above it may be left over.
+  std::vector<uint64_t> StackSlots(const RawFrame& frame) const;
+
   const Interpreter& interpreter_;
   const MemoryReader& memory_;
   TypeReader types_;

@@ -30,7 +30,8 @@ Collector::Collector(std::unique_ptr<FaultSource> faults, const ProcFs& proc, Li
       pages_(proc, {.page_bytes = options.page_bytes, .causes = options.causes}, &processes_, &attribution_.programs()),
       rollups_(proc),
       limits_(std::move(limits)),
-      shm_watch_(proc) {
+      shm_watch_(proc),
+      fork_hazards_(proc, [this] { return Since(absl::ToInt64Nanoseconds(BootTime())); }) {
   if (options.probes) {
     sweeper_.emplace(proc, SweeperOptionsOf(options), faults_.get());
   } else {
@@ -74,6 +75,7 @@ void Collector::End(const FollowedProcess& process, Sample* sample) {
   pages_.Forget(living);
   if (sweeper_) sweeper_->Forget(process.serial);
   rollups_.Forget(process.serial);
+  fork_hazards_.Forget(living.index);
   processes_.End(process.id);
 }
 
@@ -183,11 +185,14 @@ absl::StatusOr<Sample> Collector::Collect(absl::Duration interval, bool last) {
     sample.processes.push_back(ReadProcess(process));
   }
   AddEvents(look->events, &sample);
+  fork_hazards_.AfterForks(processes_, attribution_.programs(), &sample);
   const PullRequest request = {.t = t, .interval = interval, .last = last, .reader = pages_};
   absl::StatusOr<Pull> pull = faults_->PullCounts(request);
   if (!pull.ok()) return pull.status();
   AddPull(*pull, &sample);
   attribution_.Attribute(look->processes, *pull, last, &sample);
+  fork_hazards_.AfterPrograms(processes_, attribution_.programs(), &sample);
+  if (fork_hazards_.TakeWake(t)) faults_->WakeAtFork();
   if (start_methods_) start_methods_->Run(look->processes, processes_, &sample);
   for (const FollowedProcess& process : look->processes) {
     if (process.exited_ns != 0) End(process, &sample);

@@ -14,6 +14,7 @@
 #include "attribution/attribution.h"
 #include "model/facts/sample.h"
 #include "recorder/cgroup_kills.h"
+#include "recorder/fork_hazard_watch.h"
 #include "recorder/process_pages.h"
 #include "recorder/processes.h"
 #include "recorder/rollups.h"
@@ -85,6 +86,7 @@ class Collector {
   std::optional<CgroupKills> kills_;  // where there are no probes
   ShmWatch shm_watch_;
   std::optional<StartMethodWatch> start_methods_;
+  ForkHazardWatch fork_hazards_;
   absl::Duration last_t_;
   uint64_t unreadable_ = 0;
 };

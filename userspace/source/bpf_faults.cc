@@ -77,6 +77,7 @@ class BpfFaults : public FaultSource {
   void ForgetImage(uint32_t image) override { bpf_map_delete_elem(bpf_map__fd(skeleton_->maps.images), &image); }
   absl::Status TrustSites(const std::vector<SiteVerdict>& verdicts) override;
   void LogPages(bool on) override { skeleton_->bss->log_pages = on; }
+  void WakeAtFork() override { __atomic_store_n(&skeleton_->bss->wake_at_fork, 1, __ATOMIC_RELEASE); }
   int wake_fd() const override { return woken_.fd(); }
 
  private:

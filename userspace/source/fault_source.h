@@ -156,6 +156,8 @@ class FaultSource {
   virtual void ForgetImage(uint32_t image) = 0;  // no process runs it any more
   virtual absl::Status TrustSites(const std::vector<SiteVerdict>& verdicts) = 0;
   virtual void LogPages(bool on) = 0;
+  // Wakes up for the next fork, once.
+  virtual void WakeAtFork() {}
   // Readable when an event is worth waking up for before the next tick; -1: none.
   virtual int wake_fd() const = 0;
 };

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "model/facts/run_model.h"
 #include "timeline/json_fields.h"
+#include "timeline/json_fork_hazards.h"
 #include "timeline/json_identity.h"
 #include "timeline/json_limits.h"
 #include "timeline/json_start_methods.h"
@@ -175,6 +176,10 @@ void Decode(const Json& json, StartFailed* failed) {
   failed->message = TextOf(json, "message");
   if (const auto look = json.find("look"); look != json.end()) failed->look = DecodeLook(*look);
 }
+
+const char* KindOf(const ForkHazardSeen&) { return "fork_hazard"; }
+void Encode(const ForkHazardSeen& seen, Json* json) { EncodeForkHazard(seen, json); }
+void Decode(const Json& json, ForkHazardSeen* seen) { *seen = DecodeForkHazard(json); }
 
 // ---- All of them ----
 

@@ -18,7 +18,7 @@ namespace {
 
 uint64_t Or0(const Count& count) { return count.value_or(0); }
 
-constexpr size_t kMostSignals = 16, kMostUnlinked = 16;
+constexpr size_t kMostSignals = 16, kMostUnlinked = 16, kMostForkers = 256;
 
 void AppendProcess(const ProcessSample& sample, absl::Duration t, absl::Duration elapsed, const RunInfo& info,
                    PrivateMemory* memory, ProcessModel* process) {
@@ -63,9 +63,14 @@ void StartProcess(const Event& event, const ProcessStarted& started, RunModel* m
   if (origin == nullptr) return;
   process.python = origin->python;
   process.python_problem = origin->python_problem;
+  ProcessModel* parent = started.origin == Origin::kForked ? Announced(started.parent, model) : nullptr;
+  if (parent != nullptr) ++parent->forks;
 }
 
 void ExecProcess(const ProcessExeced& execed, RunModel* model, ProcessModel* process) {
+  if (process->space != process->index && process->origin == Origin::kForked) {
+    if (ProcessModel* parent = Announced(process->parent, model)) parent->forks -= parent->forks > 0 ? 1 : 0;
+  }
   process->python.clear();
   process->space = process->index;
   process->regions.clear();
@@ -105,6 +110,16 @@ void NoteDuty(const DutyFound& found, const RunModel& model, ProcessModel* proce
 void NoteStartMethods(const Event& event, const StartMethodsSeen& seen, RunModel* model) {
   if (seen.look.root.empty() && model->start_methods) return;
   model->start_methods = {event.t, event.index, seen.look};
+}
+
+void NoteForkHazard(const Event& event, const ForkHazardSeen& seen, RunModel* model) {
+  SeenForkHazard& known = model->fork_hazards[event.index];
+  // Those that fork and have threads are few; a hostile recording may claim otherwise.
+  if (model->fork_hazards.size() > kMostForkers && model->fork_hazards.begin()->first != event.index)
+    model->fork_hazards.erase(model->fork_hazards.begin());
+  known.t = event.t;
+  known.last = seen;
+  if (!seen.locks.empty()) known.with_locks = seen;
 }
 
 void EndProcess(absl::Duration t, const ProcessExited& exited, RunModel* model, ProcessModel* process) {
@@ -281,6 +296,7 @@ void AppendEvent(const Event& event, RunModel* model) {
                    process->start_failed = failed;
                    process->start_failed_at = event.t;
                  },
+                 [&](const ForkHazardSeen& seen) { NoteForkHazard(event, seen, model); },
              },
              event.what);
 }

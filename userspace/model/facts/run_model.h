@@ -71,6 +71,7 @@ struct ProcessModel {
   bool dealt_in_turn = true;
   int generation = -1;  // which set of workers of its parent, from 0; -1: it is not a worker
   bool leads = false;   // it has workers of its own
+  uint64_t forks = 0;   // processes that it forked and that have not called exec
   absl::Duration started;
   std::optional<absl::Duration> ended;
   std::optional<Exit> exit;
@@ -151,6 +152,13 @@ struct SeenStartMethods {
   PickleLook look;
 };
 
+// What was seen of the threads of a process that forks.
+struct SeenForkHazard {
+  absl::Duration t;  // of the last look's fork, or of the attach
+  ForkHazardSeen last;
+  std::optional<ForkHazardSeen> with_locks;  // the last look that found a lock held
+};
+
 struct RunModel {
   RunInfo info;
   absl::Duration t;  // of the last sample
@@ -174,6 +182,7 @@ struct RunModel {
   std::vector<ShmSegment> shm_unlinked;  // those that lost their name while in use, as first seen so; the first few
   Losses losses;
   std::optional<SeenStartMethods> start_methods;  // absent: nobody looked
+  std::map<int, SeenForkHazard> fork_hazards;     // by index of the process that forks
   WorkersPeak workers_peak;
   uint64_t most_living_workers = 0;             // at once, by the times at which they started and ended
   std::map<int, WorkerSets> worker_sets;        // by index of the process that forked the workers

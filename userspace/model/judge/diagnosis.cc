@@ -65,8 +65,9 @@ constexpr Diagnosis (*kDiagnoses[])(const Facts&) = {
     OomCgroup,      OomHost,         SigbusFile,  ShmFullDeath, CouldNotPickle,                   // diagnose_deaths.cc
     CowRefcount,    TorchRefcount,   CowGcHeader, CowData,      AllocatorReuse,   ParentUnshare,  // diagnose_copies.cc
     PrivateBySpawn, NewMemoryGrowth, GcDisabled,  FileBacked,   PickledArguments, BeforeAttach,
-    TrainerGrowth,                                                              // diagnose_memory.cc
-    ShmFull,        ShmNearFull,     ShmUnlinked, ShmLeaked,    FdExhaustion};  // diagnose_shm.cc
+    TrainerGrowth,                                                             // diagnose_memory.cc
+    ShmFull,        ShmNearFull,     ShmUnlinked, ShmLeaked,    FdExhaustion,  // diagnose_shm.cc
+    ForkHazards};                                                              // diagnose_fork.cc
 
 // Two functions may come to the same finding: report it once, with the evidence of both.
 void Add(Diagnosis diagnosis, std::vector<Diagnosis>* found) {
@@ -91,9 +92,13 @@ std::vector<Diagnosis> Diagnose(const Run& run, const Findings& findings) {
   std::stable_sort(found.begin(), found.end(), [](const Diagnosis& a, const Diagnosis& b) {
     return std::make_tuple(a.harm, b.bytes, b.confidence) < std::make_tuple(b.harm, a.bytes, a.confidence);
   });
-  const bool blames = !found.empty() && found.front().harm != Harm::kNone;
-  if (!blames && !Unexplained(facts).empty()) return {};
-  if (found.empty() && findings.all.copies_known) found.push_back(Clean(facts));
+  const bool blames = !found.empty() && found.front().harm < Harm::kNone;
+  if (!blames && !Unexplained(facts).empty()) {
+    std::erase_if(found, [](const Diagnosis& diagnosis) { return diagnosis.harm == Harm::kNone; });
+    return found;
+  }
+  const bool nothing = found.empty() || found.front().harm == Harm::kPossible;
+  if (nothing && findings.all.copies_known) found.insert(found.begin(), Clean(facts));
   const std::optional<SeenStartMethods>& seen = run.model.start_methods;
   const Container container = ContainerOf(findings.of_workers, seen ? &seen->look : nullptr);
   for (Diagnosis& diagnosis : found) diagnosis.sketch = FixSketch(diagnosis.id, container, facts.framework);

@@ -18,8 +18,8 @@ struct Findings;
 struct Run;
 
 // What it costs, worst first: a process died of it; a limit is met, or will be; it owns memory; it may go wrong;
-// nothing has to be done.
-enum class Harm { kDeath, kLimit, kMemory, kHazard, kNone };
+// nothing has to be done. Last what is no finding about this run: it might have gone wrong, and nothing says it did.
+enum class Harm { kDeath, kLimit, kMemory, kHazard, kNone, kPossible };
 
 // What a remedy would have saved, or will: an interval, and the best estimate. Bytes.
 struct Saving {
@@ -49,8 +49,9 @@ struct Diagnosis {
   bool operator==(const Diagnosis&) const = default;
 };
 
-// By harm, then by bytes, then by confidence. Only "clean" if nothing is wrong and causes are known; empty if nothing
-// can be said. `findings` already has the sums, the forecast, the workers' tables and the post-mortems.
+// By harm, then by bytes, then by confidence. If nothing is wrong and causes are known, "clean" comes first, and
+// nothing but Harm::kPossible follows it; empty if nothing can be said. `findings` already has the sums, the forecast,
+// the workers' tables and the post-mortems.
 std::vector<Diagnosis> Diagnose(const Run& run, const Findings& findings);
 
 }  // namespace cowprof

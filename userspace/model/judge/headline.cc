@@ -52,7 +52,8 @@ std::string LimitSentence(const RunModel& model, const Findings& findings) {
 }  // namespace
 
 Headline HeadlineOf(const Run& run, const Findings& findings) {
-  if (!findings.diagnoses.empty()) {
+  const bool happened = !findings.diagnoses.empty() && findings.diagnoses.front().harm != Harm::kPossible;
+  if (happened) {
     const Diagnosis& first = findings.diagnoses.front();
     // Deaths come first, whether or not a diagnosis explains them.
     const std::string ends = first.harm == Harm::kDeath ? "" : EndsSentence(run.model, findings);
@@ -63,7 +64,9 @@ Headline HeadlineOf(const Run& run, const Findings& findings) {
     sentence = run.model.target() == nullptr ? "Nothing was recorded."
                                              : "No worker was forked, and the pages of the target were not examined.";
   }
-  return {"unknown", std::move(sentence)};
+  if (findings.diagnoses.empty()) return {"unknown", std::move(sentence)};
+  const Diagnosis& possible = findings.diagnoses.front();
+  return {possible.id, absl::StrCat(sentence, " ", possible.summary)};
 }
 
 std::string Verdict(const RunModel& model, const Findings& findings) {

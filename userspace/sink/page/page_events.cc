@@ -87,6 +87,7 @@ std::optional<PageEvents::Mark> PageEvents::MarkOf(const Event& event, const Run
           // Both have a section of their own.
           [](const StartMethodsSeen&) { return std::optional<Mark>(); },
           [](const StartFailed&) { return std::optional<Mark>(); },
+          [](const ForkHazardSeen&) { return std::optional<Mark>(); },
       },
       event.what);
 }

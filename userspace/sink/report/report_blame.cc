@@ -264,7 +264,7 @@ std::string BlameText(const RunModel& model, const Findings& findings) {
 std::string RemedyText(const Findings& findings) {
   if (findings.diagnoses.empty()) return "";
   const Diagnosis& first = findings.diagnoses.front();
-  if (first.advice.empty() || first.harm == Harm::kNone) return "";
+  if (first.advice.empty() || first.harm >= Harm::kNone) return "";
   std::string out = "\n  what to do\n";
   for (size_t i = 0; i < std::min(first.advice.size(), kAdviceFirst); ++i) out += Indented("    > ", first.advice[i]);
   // The page and the JSON have the faster variant, too.
@@ -275,9 +275,11 @@ std::string FindingsText(const Findings& findings) {
   std::string out;
   for (const Diagnosis& diagnosis : findings.diagnoses) {
     absl::StrAppend(&out, "\n", Indented(absl::StrCat("  ", diagnosis.id, ": "), diagnosis.summary));
+    // One line: the JSON and the page have the rest.
+    if (diagnosis.harm == Harm::kPossible) continue;
     for (const std::string& evidence : diagnosis.evidence) out += Indented("    - ", evidence);
     // The beginning of the first one's advice stands at the top.
-    const bool told = &diagnosis == &findings.diagnoses.front() && diagnosis.harm != Harm::kNone;
+    const bool told = &diagnosis == &findings.diagnoses.front() && diagnosis.harm < Harm::kNone;
     for (size_t i = told ? kAdviceFirst : 0; i < diagnosis.advice.size(); ++i)
       out += Indented("    > ", diagnosis.advice[i]);
   }

@@ -10,6 +10,7 @@
 #include "sink/report/report_forecast.h"
 #include "timeline/json_alerts.h"
 #include "timeline/json_fields.h"
+#include "timeline/json_fork_hazards.h"
 #include "timeline/json_identity.h"
 #include "timeline/json_limits.h"
 #include "timeline/json_losses.h"
@@ -181,6 +182,22 @@ Json SeenStartMethodsJson(const RunModel& model) {
   return rows;
 }
 
+// Empty if no process with threads was seen to fork.
+Json ForkHazardsJson(const RunModel& model) {
+  Json rows = Json::array();
+  for (const auto& [index, known] : model.fork_hazards) {
+    const ProcessModel* process = model.Find(index);
+    if (process == nullptr) continue;
+    const ForkHazardSeen& seen = known.last;
+    Json row = {{"pid", process->id.pid},
+                {"forked_at", seen.child >= 0 ? Json(absl::ToDoubleSeconds(known.t)) : Json(nullptr)},
+                {"forks", process->forks}};
+    row.update(ForkHazardJson(seen));
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
 // Null if no worker was seen.
 Json WorkerSlotsJson(const RunModel& model, const Findings& findings) {
   if (findings.workers.processes == 0) return nullptr;
@@ -266,6 +283,7 @@ Json ReportJson(const RunModel& model, const Findings& findings) {
       {"alerts", AlertsJson(model, findings)},
       {"diagnoses", DiagnosesJson(findings.diagnoses)},
       {"start_methods", SeenStartMethodsJson(model)},
+      {"fork_hazards", ForkHazardsJson(model)},
       {"verify", VerifyJson(findings.verified)},
       {"losses", LossesJson(model.losses)},
   };

@@ -1,0 +1,249 @@
+// Tells threads apart by the file that they began in and by the functions on their stacks. What each library does at a
+// fork was measured where docs/hangs.md says so.
+#include "model/judge/fork_hazards.h"
+
+#include <algorithm>
+#include <map>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "model/base_name.h"
+#include "model/format.h"
+#include "model/library_name.h"
+
+namespace cowprof {
+namespace {
+
+constexpr size_t kMostNamed = 3;
+constexpr absl::Duration kLate = absl::Seconds(1);  // a lock seen so long after the fork says little about the fork
+
+// Threads that multiprocessing and torch start beside their workers, and expect at their forks.
+constexpr struct {
+  absl::string_view file_end, function;  // as before 3.11, without the class
+} kHelpers[] = {
+    {"multiprocessing/queues.py", "_feed"},           {"multiprocessing/pool.py", "_handle_workers"},
+    {"multiprocessing/pool.py", "_handle_tasks"},     {"multiprocessing/pool.py", "_handle_results"},
+    {"multiprocessing/resource_sharer.py", "_serve"}, {"concurrent/futures/process.py", "_queue_management_worker"},
+    {"concurrent/futures/process.py", "run"},         {"torch/utils/data/_utils/pin_memory.py", "_pin_memory_loop"},
+};
+
+bool IsHelper(const HazardThread& thread) {
+  if (!thread.python) return false;
+  if (thread.name == "QueueFeederThread") return true;
+  for (const Frame& frame : thread.stack) {
+    const absl::string_view function = absl::string_view(frame.function).substr(frame.function.rfind('.') + 1);
+    for (const auto& helper : kHelpers) {
+      if (absl::EndsWith(frame.file, helper.file_end) && function == helper.function) return true;
+    }
+  }
+  return false;
+}
+
+bool IsGomp(absl::string_view module) { return absl::StartsWith(module, "libgomp"); }
+bool IsOpenCv(absl::string_view module) {
+  return absl::StartsWith(module, "libopencv_") || absl::StartsWith(module, "cv2.");
+}
+
+const char* PoolOf(absl::string_view module) {
+  if (IsGomp(module) || absl::StartsWith(module, "libiomp") || absl::StartsWith(module, "libomp")) return "openmp";
+  if (absl::StrContains(module, "openblas")) return "openblas";
+  if (absl::StartsWith(module, "libmkl_")) return "mkl";
+  if (absl::StartsWith(module, "libtbb")) return "tbb";
+  if (IsOpenCv(module)) return "opencv";
+  return nullptr;
+}
+
+bool HasLibrary(const ForkHazardSeen& seen, absl::string_view beginning) {
+  return std::any_of(seen.libraries.begin(), seen.libraries.end(),
+                     [&](const std::string& name) { return absl::StartsWith(name, beginning); });
+}
+
+std::string FrameText(const Frame& frame) {
+  if (frame.file.empty()) return "";
+  return Printable(absl::StrCat(BaseName(frame.file), ":", frame.line, " in ", frame.function), 200);
+}
+
+// The innermost frame of the program itself; that of a library if there is no other.
+std::string StackText(const HazardThread& thread) {
+  for (const Frame& frame : thread.stack) {
+    if (LibraryOf(frame.file).empty() && !absl::StartsWith(frame.file, "<frozen ")) return FrameText(frame);
+  }
+  return thread.stack.empty() ? "" : FrameText(thread.stack.front());
+}
+
+std::string NameOf(const HazardThread& thread) {
+  return thread.name.empty() ? absl::StrCat("thread ", thread.tid) : Printable(thread.name, 60);
+}
+
+std::string InBrackets(const std::string& text) { return text.empty() ? "" : absl::StrCat(" (", text, ")"); }
+
+std::vector<const HazardThread*> Those(const ForkHazardSeen& seen, bool (*which)(const HazardThread&)) {
+  std::vector<const HazardThread*> found;
+  for (const HazardThread& thread : seen.threads) {
+    if (which(thread)) found.push_back(&thread);
+  }
+  return found;
+}
+
+// ---- One kind each ----
+
+void AddOpenMp(const ForkHazardSeen& seen, std::vector<Hazard>* found) {
+  const auto team = Those(seen, [](const HazardThread& thread) { return !thread.python && IsGomp(thread.module); });
+  if (team.empty()) return;
+  Hazard hazard = {.kind = HazardKind::kOpenMp, .confidence = 0.8};
+  hazard.what = absl::StrCat("an OpenMP team of ", Plural(team.size(), "thread"), " beside the one that leads it (",
+                             Printable(team.front()->module), ")");
+  hazard.effect = "a parallel region in a child may wait for ever for threads that stayed in the parent";
+  if (HasLibrary(seen, "libtorch_cpu")) {
+    hazard.advice = {
+        "Call torch.set_num_threads(1) first in each child, which torch's DataLoader does by itself: then its operators "
+        "run on one thread there.",
+        "Or call it in the parent before the fork: its own operators then run on one thread, too, until it is set back."};
+  } else {
+    hazard.advice = {
+        "Fork before the first parallel region, or run with OMP_NUM_THREADS=1: then the parent computes on one thread, "
+        "too."};
+  }
+  found->push_back(std::move(hazard));
+}
+
+const char* NounOf(HeldLockKind kind) { return kind == HeldLockKind::kRLock ? "threading.RLock" : "threading.Lock"; }
+
+void AddLocks(const ForkHazardSeen& seen, std::vector<Hazard>* found) {
+  const double confidence = seen.child >= 0 && seen.delay < kLate ? 0.7 : 0.4;
+  Hazard locks = {.kind = HazardKind::kLock, .confidence = confidence};
+  Hazard imports = {.kind = HazardKind::kImport, .confidence = confidence};
+  std::vector<std::string> held, imported;
+  for (const HeldLock& lock : seen.locks) {
+    const auto thread = std::find_if(seen.threads.begin(), seen.threads.end(),
+                                     [&](const HazardThread& one) { return one.tid == lock.tid; });
+    // Those of the thread that forked exist in the child, too.
+    if (thread == seen.threads.end() || !thread->python) continue;
+    const std::string by = absl::StrCat("its thread ", NameOf(*thread), InBrackets(FrameText(lock.where)));
+    if (lock.kind == HeldLockKind::kImport) {
+      imported.push_back(absl::StrCat("an import of ", Printable(lock.module, 100), " going on in ", by));
+    } else if (!IsHelper(*thread)) {
+      held.push_back(absl::StrCat("a ", NounOf(lock.kind), " held by ", by));
+    }
+  }
+  const auto add = [&](std::vector<std::string> texts, Hazard hazard) {
+    if (texts.empty()) return;
+    const size_t more = texts.size() - std::min(texts.size(), kMostNamed);
+    texts.resize(std::min(texts.size(), kMostNamed));
+    hazard.what = absl::StrCat(absl::StrJoin(texts, ", "), more > 0 ? absl::StrCat(" and ", more, " more") : "");
+    found->push_back(std::move(hazard));
+  };
+  locks.effect = "if a lock is held at a fork, a child that takes it waits for ever";
+  locks.advice = {
+      "Start the workers before the threads that take this lock, or make a new one in "
+      "os.register_at_fork(after_in_child=...)."};
+  imports.effect = "if an import goes on at a fork, a child that imports the same module waits for ever";
+  imports.advice = {"Import the module in the main thread before the fork."};
+  add(std::move(held), std::move(locks));
+  add(std::move(imported), std::move(imports));
+}
+
+void AddCuda(const ForkHazardSeen& seen, std::vector<Hazard>* found) {
+  if (!seen.cuda) return;
+  found->push_back({.kind = HazardKind::kCuda,
+                    .confidence = 0.8,
+                    .what = "CUDA open",
+                    .effect = "CUDA can't be used in a forked child",
+                    .advice = {"Fork before the first use of CUDA, or leave CUDA to the parent."}});
+}
+
+void AddOpenCv(const ForkHazardSeen& seen, std::vector<Hazard>* found) {
+  const auto pool = Those(seen, [](const HazardThread& thread) { return !thread.python && IsOpenCv(thread.module); });
+  if (pool.empty()) return;
+  found->push_back({.kind = HazardKind::kOpenCv,
+                    .confidence = 0.5,
+                    .what = absl::StrCat(Plural(pool.size(), "thread"), " of OpenCV's pool"),
+                    .effect = "OpenCV in a child may wait for threads that stayed in the parent",
+                    .advice = {"Call cv2.setNumThreads(0) before OpenCV's first parallel function: then it computes "
+                               "on the thread that calls it."}});
+}
+
+void AddThreads(const ForkHazardSeen& seen, std::vector<Hazard>* found) {
+  const auto own = Those(seen, [](const HazardThread& thread) { return thread.python && !IsHelper(thread); });
+  if (own.empty()) return;
+  std::vector<std::string> names;
+  for (const HazardThread* thread : own) {
+    if (names.size() < kMostNamed) names.push_back(absl::StrCat(NameOf(*thread), InBrackets(StackText(*thread))));
+  }
+  const size_t more = own.size() - names.size();
+  found->push_back(
+      {.kind = HazardKind::kThreads,
+       .confidence = 0.3,
+       .what = absl::StrCat(own.size(), own.size() == 1 ? " other Python thread: " : " other Python threads: ",
+                            absl::StrJoin(names, ", "), more > 0 ? absl::StrCat(" and ", more, " more") : ""),
+       .effect = "a lock that such a thread holds at a fork stays locked in the child",
+       .advice = {"Start the workers before such threads."}});
+}
+
+}  // namespace
+
+std::vector<Hazard> HazardsOf(const ForkHazardSeen& seen) {
+  std::vector<Hazard> found;
+  AddOpenMp(seen, &found);
+  AddLocks(seen, &found);
+  AddCuda(seen, &found);
+  AddOpenCv(seen, &found);
+  AddThreads(seen, &found);
+  return found;
+}
+
+std::vector<std::string> PoolsOf(const ForkHazardSeen& seen) {
+  std::vector<std::string> pools;
+  for (const HazardThread& thread : seen.threads) {
+    const char* pool = thread.python ? nullptr : PoolOf(thread.module);
+    if (pool != nullptr && std::find(pools.begin(), pools.end(), pool) == pools.end()) pools.emplace_back(pool);
+  }
+  std::sort(pools.begin(), pools.end());
+  return pools;
+}
+
+std::vector<std::string> ThreadLines(const ForkHazardSeen& seen) {
+  std::vector<std::string> lines;
+  std::map<std::string, uint64_t> native;  // threads by module
+  size_t own = 0, own_left_out = 0;
+  for (const HazardThread& thread : seen.threads) {
+    if (!thread.python) {
+      ++native[thread.module];
+    } else if (++own > 8) {
+      ++own_left_out;
+    } else {
+      const std::string at = StackText(thread);
+      lines.push_back(absl::StrCat("Python thread ", NameOf(thread), " (", thread.tid, ")",
+                                   at.empty() ? "" : absl::StrCat(" at ", at),
+                                   IsHelper(thread) ? "; multiprocessing or torch started it for itself" : ""));
+    }
+  }
+  if (own_left_out > 0) lines.push_back(absl::StrCat(Plural(own_left_out, "more Python thread")));
+  for (const auto& [module, count] : native) {
+    const absl::string_view handled =
+        absl::StrContains(module, "openblas") ? ", which starts them again in a child" : "";
+    lines.push_back(absl::StrCat(Plural(count, "native thread"),
+                                 module.empty() ? "" : absl::StrCat(" of ", Printable(module)), handled));
+  }
+  if (seen.threads_left_out > 0)
+    lines.push_back(absl::StrCat(Plural(seen.threads_left_out, "thread"), " not looked at"));
+  return lines;
+}
+
+std::string OtherStartMethods(const std::string& sentence) {
+  return absl::StrCat("Or start workers by spawn or forkserver, which take no threads along",
+                      sentence.empty() ? "" : absl::StrCat(": ", sentence), ".");
+}
+
+std::optional<HazardThread> ThreadByIdent(const RunModel& model, int index, uint64_t ident) {
+  const auto seen = model.fork_hazards.find(index);
+  if (seen == model.fork_hazards.end() || ident == 0) return std::nullopt;
+  for (const HazardThread& thread : seen->second.last.threads) {
+    if (thread.ident == ident) return thread;
+  }
+  return std::nullopt;
+}
+
+}  // namespace cowprof

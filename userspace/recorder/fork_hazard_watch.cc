@@ -1,0 +1,111 @@
+#include "recorder/fork_hazard_watch.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "recorder/fork_hazard_look.h"
+
+namespace cowprof {
+namespace {
+
+constexpr absl::Duration kBetweenLooks = absl::Seconds(1), kMostBetweenLooks = absl::Minutes(1);
+constexpr uint64_t kLooksUntilSlower = 16;  // then the pause doubles: a recording of days stays small
+constexpr uint64_t kMostAttachLooks = 8;    // processes
+
+absl::Duration PauseAfter(uint64_t looks) {
+  const uint64_t doublings = std::min<uint64_t>(looks / kLooksUntilSlower, 10);
+  return std::min(kBetweenLooks * static_cast<int64_t>(uint64_t{1} << doublings), kMostBetweenLooks);
+}
+
+}  // namespace
+
+bool ForkHazardWatch::TakeWake(absl::Duration t) {
+  wakes_ = std::min(kMostWakes, wakes_ + kWakesPerSecond * absl::ToDoubleSeconds(t - last_t_));
+  last_t_ = t;
+  if (t < next_wake_ || wakes_ < 1) return false;
+  wakes_ -= 1;
+  next_wake_ = t + kBetweenLooks;
+  return true;
+}
+
+void ForkHazardWatch::AfterForks(const Processes& processes, const Programs& programs, Sample* sample) {
+  const size_t count = sample->events.size();  // looks add events
+  for (size_t i = 0; i < count; ++i) {
+    const Event& event = sample->events[i];
+    if (event.Is<ProcessExeced>()) Forget(event.index);
+    const auto* started = event.As<ProcessStarted>();
+    if (started == nullptr) continue;
+    if (started->origin != Origin::kForked) {
+      if (attach_looks_ < kMostAttachLooks) waiting_[event.index] = {.t = event.t};
+      continue;
+    }
+    // Its own program by now: a command that it runs. Of several forks the last is the one that the look is close to.
+    const LivingProcess* child = processes.Find(started->id);
+    if (child != nullptr && child->space != child->index && started->parent >= 0)
+      waiting_[started->parent] = {.child = event.index, .child_id = started->id, .t = event.t};
+  }
+  if (waiting_.empty()) return;
+  for (const LivingProcess* process : processes.by_index()) {
+    const auto fork = waiting_.find(process->index);
+    if (fork != waiting_.end() && fork->second.child >= 0) Look(*process, fork->second, programs, false, sample);
+  }
+}
+
+void ForkHazardWatch::AfterPrograms(const Processes& processes, const Programs& programs, Sample* sample) {
+  if (waiting_.empty()) return;
+  std::map<int, Fork> waiting = waiting_;
+  for (const LivingProcess* process : processes.by_index()) {
+    const auto fork = waiting.find(process->index);
+    if (fork == waiting.end()) continue;
+    Look(*process, fork->second, programs, fork->second.child >= 0, sample);
+    waiting.erase(fork);
+  }
+  for (const auto& [ended, unused] : waiting) Forget(ended);
+}
+
+void ForkHazardWatch::Look(const LivingProcess& process, const Fork& fork, const Programs& programs, bool last_chance,
+                           Sample* sample) {
+  Known& known = known_[process.index];
+  const absl::Duration began = now_();
+  if (began < known.next_look) return;  // stays waiting
+  std::vector<pid_t> tids = ListThreadIds(proc_, process.id.pid);
+  const bool changed = tids != known.tids;
+  if (tids.empty() || (tids.size() == 1 && !known.told) || (!changed && !known.has_python)) {
+    known.tids = std::move(tids);
+    waiting_.erase(process.index);
+    return;
+  }
+  const std::shared_ptr<Program> program = programs.Of(process.id);
+  const bool unknown = program == nullptr || program->python() == Program::Python::kNotKnownYet;
+  if (unknown && !last_chance) return;
+  const bool reads_python = !unknown && program->python() == Program::Python::kReadable;
+  ProgramFiles files;
+  const ProcessMemory memory(process.id.pid, proc_, &files);
+  HazardSubject subject = {.pid = process.id.pid,
+                           .memory = memory,
+                           .python = reads_python ? &program->interpreter() : nullptr,
+                           .tids = tids};
+  std::optional<ProcessMemory> child_memory;
+  if (fork.child >= 0) {
+    subject.child = fork.child_id.pid;
+    subject.forked_ns = fork.child_id.start_ns;
+    child_memory.emplace(fork.child_id.pid, proc_, &files);
+    subject.child_memory = &*child_memory;
+  }
+  ForkHazardSeen seen = LookAtForkHazard(proc_, subject);
+  waiting_.erase(process.index);
+  if (fork.child < 0) ++attach_looks_;
+  seen.child = fork.child;
+  seen.delay = fork.child >= 0 ? std::max(now_() - fork.t, absl::ZeroDuration()) : absl::ZeroDuration();
+  known.tids = std::move(tids);
+  known.next_look = now_() + PauseAfter(++known.looks);
+  known.has_python =
+      std::any_of(seen.threads.begin(), seen.threads.end(), [](const HazardThread& thread) { return thread.python; });
+  const bool worth = changed || (!seen.locks.empty() && seen.locks != known.locks);
+  if (!worth || (seen.threads.empty() && !known.told && !seen.cuda)) return;
+  known.told = true;
+  known.locks = seen.locks;
+  sample->events.push_back({.t = fork.t, .index = process.index, .what = std::move(seen)});
+}
+
+}  // namespace cowprof

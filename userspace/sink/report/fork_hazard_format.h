@@ -1,0 +1,16 @@
+// What `cowprof doctor PID` says of a fork that has not happened yet, in words. Pure.
+#ifndef COWPROF_SINK_REPORT_FORK_HAZARD_FORMAT_H_
+#define COWPROF_SINK_REPORT_FORK_HAZARD_FORMAT_H_
+
+#include <string>
+
+#include "model/facts/fork_hazard.h"
+
+namespace cowprof {
+
+// Lines that begin with two spaces. `start_methods`: what spawn would send, one clause; "": unknown.
+std::string BeforeForkText(const ForkHazardSeen& seen, const std::string& start_methods);
+
+}  // namespace cowprof
+
+#endif  // COWPROF_SINK_REPORT_FORK_HAZARD_FORMAT_H_
