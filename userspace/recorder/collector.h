@@ -14,6 +14,7 @@
 #include "attribution/attribution.h"
 #include "model/facts/sample.h"
 #include "recorder/cgroup_kills.h"
+#include "recorder/hang_watch.h"
 #include "recorder/process_pages.h"
 #include "recorder/processes.h"
 #include "recorder/rollups.h"
@@ -32,6 +33,7 @@ struct CollectorOptions {
   uint64_t t0_ns = 0;   // CLOCK_BOOTTIME at the start of the recording
   bool probes = true;   // the source has probes: it makes no sweeps, and sees the OOM killer
   bool causes = true;   // read Python's memory to say why pages were copied
+  bool hangs = true;    // look for processes that can never go on
   bool verify = false;  // compare a sample of copied pages with the parent's
 };
 
@@ -53,7 +55,7 @@ class Collector {
   std::vector<LimitSample> LookAtLimits(absl::Duration now) { return limits_.Look(processes_.target(), now); }
   // When to collect at the latest, on CLOCK_BOOTTIME: a program that has just started should be known before it copies.
   absl::Duration next_extra_tick() const { return attribution_.next_extra_tick() + absl::Nanoseconds(options_.t0_ns); }
-  // CPU time of the sweeps and the looks at shared memory so far: they have allowances of their own.
+  // CPU time of the sweeps and the looks at shared memory and at hangs so far: they have allowances of their own.
   absl::Duration sweep_cost() const;
 
  private:
@@ -85,6 +87,7 @@ class Collector {
   std::optional<CgroupKills> kills_;  // where there are no probes
   ShmWatch shm_watch_;
   std::optional<StartMethodWatch> start_methods_;
+  std::optional<HangWatch> hangs_;
   absl::Duration last_t_;
   uint64_t unreadable_ = 0;
 };

@@ -14,6 +14,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "posix/clock.h"
 #include "python/interpreter.h"
 #include "python/locks.h"
 #include "python/process_memory.h"
@@ -133,6 +135,15 @@ std::unique_ptr<Opened> OpenParent(const ProcFs& proc, const Opened& child, pid_
   if (opened == nullptr || opened->locks.has_value() != child.locks.has_value()) return nullptr;
   if (child.locks && opened->interpreter->main_interpreter != child.interpreter->main_interpreter) return nullptr;
   return opened;
+}
+
+// Whether the parent's memory is the child's own, as after clone(2) with CLONE_VM or vfork(2): then the parent could wake
+// it. A fork's child has gone elsewhere on its stack since.
+bool SharesMemory(const Opened& child, const Opened& parent) {
+  const uint64_t stack = child.waits.threads[0].stack_pointer;
+  char own[256], others[256];
+  return stack != 0 && child.memory.Read(stack, absl::MakeSpan(own)) &&
+         parent.memory.Read(stack, absl::MakeSpan(others)) && memcmp(own, others, sizeof(own)) == 0;
 }
 
 Holder HolderIn(Opened* process, const ThreadWait& thread, bool still_holds) {
@@ -363,6 +374,7 @@ std::optional<WaitingProcess> Inspect(const ProcFs& proc, pid_t pid, ElfCache* e
                             .threads = {},
                             .victims = {}};
   std::unique_ptr<Opened> parent = process.forked ? OpenParent(proc, *child, stat->parent) : nullptr;
+  if (parent != nullptr && SharesMemory(*child, *parent)) return std::nullopt;
   Inspection inspection(proc, child.get(), parent.get(), elf_cache);
   for (const ThreadWait& thread : child->waits.threads) process.threads.push_back(inspection.Inspect(thread));
   if (parent != nullptr) {
@@ -393,7 +405,13 @@ std::vector<Hang> FindHangs(const ProcFs& proc, const std::vector<pid_t>& pids, 
     // Reads the threads once more: what moves meanwhile is no longer as it was before.
     const std::optional<WaitingProcess> process = Inspect(proc, pid, elf_cache);
     if (!process) continue;
-    for (Hang& hang : JudgeWaits(then->second, *process)) hangs.push_back(std::move(hang));
+    for (Hang& hang : JudgeWaits(then->second, *process)) {
+      const auto thread = absl::c_find_if(process->threads, [&](const auto& one) { return one.wait.tid == hang.tid; });
+      // It can't wait since before the thread began; that is known to a clock tick.
+      const absl::Duration began = absl::Nanoseconds(static_cast<int64_t>(thread->wait.start_ns));
+      hang.waited = std::max(absl::Trunc(BootTime() - began, absl::Microseconds(1)), absl::ZeroDuration());
+      hangs.push_back(std::move(hang));
+    }
   }
   return hangs;
 }

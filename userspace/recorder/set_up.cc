@@ -150,6 +150,8 @@ int Attach(const ProcFs& proc, pid_t target, Recording* recording) {
                                     .t0_ns = t0_ns,
                                     .probes = rung->name != kRungPageMap,
                                     .causes = !Without(recording->options, kWithoutCauses),
+                                    .hangs = !Without(recording->options, kWithoutCauses) &&
+                                             !Without(recording->options, kWithoutHangs),
                                     .verify = recording->options.verify};
   recording->collector = std::make_unique<Collector>(std::move(faults), proc, Limits(proc), options);
   if (recording->scout != nullptr) recording->collector->WatchStartMethods(std::move(recording->scout));

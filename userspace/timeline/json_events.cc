@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "model/facts/run_model.h"
 #include "timeline/json_fields.h"
+#include "timeline/json_hangs.h"
 #include "timeline/json_identity.h"
 #include "timeline/json_limits.h"
 #include "timeline/json_start_methods.h"
@@ -174,6 +175,12 @@ void Decode(const Json& json, StartFailed* failed) {
   failed->type = TextOf(json, "error");
   failed->message = TextOf(json, "message");
   if (const auto look = json.find("look"); look != json.end()) failed->look = DecodeLook(*look);
+}
+
+const char* KindOf(const HangsSeen&) { return "hangs"; }
+void Encode(const HangsSeen& seen, Json* json) { (*json)["hangs"] = HangsJson(seen.hangs); }
+void Decode(const Json& json, HangsSeen* seen) {
+  if (const auto hangs = json.find("hangs"); hangs != json.end()) seen->hangs = DecodeHangs(*hangs);
 }
 
 // ---- All of them ----

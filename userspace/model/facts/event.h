@@ -14,6 +14,7 @@
 #include "model/facts/copy_site.h"
 #include "model/facts/count.h"
 #include "model/facts/enum_names.h"
+#include "model/facts/hang.h"
 #include "model/facts/identity.h"
 #include "model/facts/limit.h"
 #include "model/facts/process_id.h"
@@ -122,7 +123,7 @@ struct Event {
   absl::Duration t;  // since the start of the recording
   int index = -1;    // the process it happened to; -1: none
   std::variant<ProcessStarted, ProcessExeced, ProcessExited, SignalSent, SignalDelivered, OomVictim, Note, PythonFound,
-               DutyFound, RankFound, StartMethodsSeen, StartFailed>
+               DutyFound, RankFound, StartMethodsSeen, StartFailed, HangsSeen>
       what;
   bool operator==(const Event&) const = default;
 

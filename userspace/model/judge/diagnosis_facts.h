@@ -107,6 +107,8 @@ Diagnosis SigbusFile(const Facts& facts);
 Diagnosis ShmFullDeath(const Facts& facts);  // "shm-full", from the processes that died of it
 // diagnose_start.cc
 Diagnosis CouldNotPickle(const Facts& facts);  // "pickle-failure"
+// diagnose_hangs.cc
+Diagnosis ForkHang(const Facts& facts);
 
 }  // namespace cowprof
 
