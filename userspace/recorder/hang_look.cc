@@ -149,7 +149,9 @@ bool SharesMemory(const Opened& child, const Opened& parent) {
 Holder HolderIn(Opened* process, const ThreadWait& thread, bool still_holds) {
   Holder holder = {.tid = thread.tid, .name = thread.comm, .still_holds = still_holds};
   const ThreadState* state = process->StateOf(thread.tid_inside);
-  if (state != nullptr && still_holds) holder.stack = process->locks->StackOf(*state);
+  if (state == nullptr) return holder;
+  if (std::string name = process->locks->NameOf(*state); !name.empty()) holder.name = std::move(name);
+  if (still_holds) holder.stack = process->locks->StackOf(*state);
   return holder;
 }
 

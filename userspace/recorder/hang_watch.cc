@@ -14,14 +14,16 @@ namespace {
 // enough to name a hang within 10 s.
 constexpr absl::Duration kLeastGap = absl::Milliseconds(900), kMostGap = absl::Seconds(3);
 constexpr double kGlanceShare = 0.001;
-// Looks into processes: on average this share of a core; at once as much as some workers that hang together need.
-constexpr double kLookShare = 0.005;
+// Looks into processes: on average this share of a core; at once as much as some workers that hang together need. Half
+// of it is kept for processes of which all threads wait: workers with an idle pool of threads must not delay those.
+constexpr double kLookShare = 0.003;
 constexpr absl::Duration kMostAllowance = absl::Seconds(1), kMostLookedInTick = absl::Milliseconds(150);
 // Between two looks into a process that hangs never, or whose parent does not wait for it yet, while it moves. The longer
 // one applies where some of its threads go on, as beside an idle pool of threads, and no wait is new.
 constexpr absl::Duration kFirstGap = absl::Seconds(1), kMostGapOfNews = absl::Seconds(4),
                          kMostGapOtherwise = absl::Seconds(60);
-constexpr int kLooksInVain = 3;  // while it does not move: a look may meet a parent that is just changing
+// Of which all threads wait, while it does not move: a look may meet a parent that is just changing.
+constexpr int kLooksInVain = 3;
 constexpr size_t kMostSeen = 256;
 
 const ThreadGlance* FindThread(const std::vector<ThreadGlance>& glance, pid_t tid) {
@@ -60,10 +62,11 @@ bool HangWatch::IsForked(pid_t pid, Watched* watched) const {
   return *watched->forked;
 }
 
-bool HangWatch::MayLook(absl::Duration t) {
+bool HangWatch::MayLook(bool all_wait, absl::Duration t) {
   look_allowance_ = std::min(look_allowance_ + kLookShare * (t - allowed_t_), kMostAllowance);
   allowed_t_ = t;
-  return look_allowance_ > absl::ZeroDuration() && looked_this_tick_ < kMostLookedInTick;
+  return look_allowance_ > (all_wait ? absl::ZeroDuration() : kMostAllowance / 2) &&
+         looked_this_tick_ < kMostLookedInTick;
 }
 
 // What is found has not moved from the glance `before` until after the look: what two looks close to each other could
@@ -92,8 +95,9 @@ void HangWatch::LookInto(const LivingProcess& process, const Glance& glance, Wat
   const bool news = absl::c_any_of(glance, [&](const ThreadGlance& thread) {
     return thread.is_private && !watched->seen.contains({thread.futex, thread.stack_pointer});
   });
-  const absl::Duration gap = news || AllWait(glance) ? std::min(watched->gap, kMostGapOfNews) : watched->gap;
-  if (sample->t - watched->looked_t < gap || !MayLook(sample->t)) return;
+  const bool all_wait = AllWait(glance);
+  const absl::Duration gap = news || all_wait ? std::min(watched->gap, kMostGapOfNews) : watched->gap;
+  if (sample->t - watched->looked_t < gap || !MayLook(all_wait, sample->t)) return;
   const bool still = glance == watched->last;
   watched->hangs = Find(process.id.pid, watched->last, *watched, sample->t);
   watched->looked_t = sample->t;
@@ -108,7 +112,7 @@ void HangWatch::LookInto(const LivingProcess& process, const Glance& glance, Wat
   }
   watched->gap = std::clamp(2 * watched->gap, kFirstGap, kMostGapOtherwise);
   watched->looks_in_vain = still ? watched->looks_in_vain + 1 : 0;
-  if (watched->looks_in_vain >= kLooksInVain) watched->fruitless = glance;
+  if (watched->looks_in_vain >= (all_wait ? kLooksInVain : 1)) watched->fruitless = glance;
 }
 
 // A signal that is handled, or a debugger, makes a thread run for an instant, but not go on. One that is stopped tells
@@ -136,7 +140,9 @@ void HangWatch::CheckHangs(const LivingProcess& process, const Glance& glance, W
   }
   watched->went_on_once = false;
   const bool has_victim = absl::c_any_of(watched->hangs, [](const Hang& hang) { return !hang.victims.empty(); });
-  if (has_victim || sample->t - watched->looked_t < watched->gap || !MayLook(sample->t)) return;
+  if (has_victim || sample->t - watched->looked_t < watched->gap ||
+      !MayLook(/*all_wait=*/false, sample->t))
+    return;
   // Who waits for it may have begun to wait since.
   std::vector<Hang> again = Find(process.id.pid, glance, *watched, sample->t);
   watched->looked_t = sample->t;

@@ -53,13 +53,13 @@ class HangWatch {
   void CheckHangs(const LivingProcess& process, const Glance& glance, Watched* watched, Sample* sample);
   std::vector<Hang> Find(pid_t pid, const Glance& before, const Watched& watched, absl::Duration t);
   bool HasWentOn(pid_t pid, const Hang& hang, const Watched& watched, const Glance& glance) const;
-  bool MayLook(absl::Duration t);
+  bool MayLook(bool all_wait, absl::Duration t);
 
   ProcFs proc_;
   ElfCache elf_cache_;
   absl::flat_hash_map<ProcessId, Watched> watched_;
   absl::Duration next_glance_, cost_;
-  absl::Duration look_allowance_, allowed_t_, looked_this_tick_;
+  absl::Duration look_allowance_ = absl::Seconds(1), allowed_t_, looked_this_tick_;
   bool refused_ = false;  // said once
 };
 
