@@ -10,7 +10,7 @@ import hang_table
 import harness
 
 NAMED_WITHIN = 10  # seconds, from the fork: these hang at once
-WATCHED = 12  # seconds in which nothing must be said of waits
+WATCHED = 8  # seconds in which nothing must be said of waits
 
 
 class Case:
@@ -114,7 +114,7 @@ def test_hang_is_named_by_itself(start_case, kind, attached):
     child = case.workload.await_line("event", "forked")["child"]
     (hang,), diagnosis = check(case, hang_table.HANGS[kind][0], [child], attached)
     text = "\n".join(diagnosis["evidence"])
-    assert "its Python stack: fork_hangs.py" in text
+    assert "its Python stack: " in text and "fork_hangs.py:" in text
     if kind != "import_lock":
         assert "in take" in diagnosis["summary"] and "that the parent's thread" in diagnosis["summary"]
         assert hang["holder"]["name"] == "stats-thread" and "update_stats" in text
@@ -176,10 +176,10 @@ def test_nothing_is_said_of_waits_that_are_none(start_case):
     assert not [record for record in records if record.get("event") == "hangs"] and not heard
 
 
-@pytest.mark.parametrize("kind", [*hang_table.NATIVE_WAITS, "loader", "cured", "own_deadlock", "twice"])
+@pytest.mark.parametrize("kind", ["served", "shares", "loader", "cured", "own_deadlock", "twice"])
 def test_nothing_is_said_of_other_waits(start_case, kind):
     """Deadlocks of living threads, too, are left to `cowprof hang`."""
-    version = "native" if kind in (*hang_table.NATIVE_WAITS, "twice") else "torch" if kind in hang_table.TORCH_WAITS else "3.11"
+    version = "native" if kind in ("served", "shares", "twice") else "torch" if kind in hang_table.TORCH_WAITS else "3.11"
     case = start_case(hang_table.command_of(version, kind))
     case.workload.await_line("event", "judged")
     began = harness.records_of(case.file)[-1]["t"]

@@ -137,8 +137,8 @@ std::unique_ptr<Opened> OpenParent(const ProcFs& proc, const Opened& child, pid_
   return opened;
 }
 
-// Whether the parent's memory is the child's own, as after clone(2) with CLONE_VM or vfork(2): then the parent could wake
-// it. A fork's child has gone elsewhere on its stack since.
+// Whether the parent's memory is the child's own, as after clone(2) with CLONE_VM or vfork(2): then the parent could
+// wake it. A fork's child has gone elsewhere on its stack since.
 bool SharesMemory(const Opened& child, const Opened& parent) {
   const uint64_t stack = child.waits.threads[0].stack_pointer;
   char own[256], others[256];

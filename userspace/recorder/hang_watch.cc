@@ -18,8 +18,8 @@ constexpr double kGlanceShare = 0.001;
 // of it is kept for processes of which all threads wait: workers with an idle pool of threads must not delay those.
 constexpr double kLookShare = 0.003;
 constexpr absl::Duration kMostAllowance = absl::Seconds(1), kMostLookedInTick = absl::Milliseconds(150);
-// Between two looks into a process that hangs never, or whose parent does not wait for it yet, while it moves. The longer
-// one applies where some of its threads go on, as beside an idle pool of threads, and no wait is new.
+// Between two looks into a process that hangs never, or whose parent does not wait for it yet, while it moves. The
+// longer one applies where some of its threads go on, as beside an idle pool of threads, and no wait is new.
 constexpr absl::Duration kFirstGap = absl::Seconds(1), kMostGapOfNews = absl::Seconds(4),
                          kMostGapOtherwise = absl::Seconds(60);
 // Of which all threads wait, while it does not move: a look may meet a parent that is just changing.
@@ -140,9 +140,7 @@ void HangWatch::CheckHangs(const LivingProcess& process, const Glance& glance, W
   }
   watched->went_on_once = false;
   const bool has_victim = absl::c_any_of(watched->hangs, [](const Hang& hang) { return !hang.victims.empty(); });
-  if (has_victim || sample->t - watched->looked_t < watched->gap ||
-      !MayLook(/*all_wait=*/false, sample->t))
-    return;
+  if (has_victim || sample->t - watched->looked_t < watched->gap || !MayLook(/*all_wait=*/false, sample->t)) return;
   // Who waits for it may have begun to wait since.
   std::vector<Hang> again = Find(process.id.pid, glance, *watched, sample->t);
   watched->looked_t = sample->t;
@@ -155,10 +153,9 @@ void HangWatch::CheckHangs(const LivingProcess& process, const Glance& glance, W
 void HangWatch::GlanceAt(const LivingProcess& process, Watched* watched, Sample* sample) {
   absl::StatusOr<Glance> glance = GlanceAtThreads(proc_, process.id.pid);
   if (absl::IsPermissionDenied(glance.status()) && !std::exchange(refused_, true)) {
-    sample->events.push_back(
-        {.t = sample->t,
-         .what = Note{"who hangs is not told: not permitted to read what a process waits for (/proc/PID/task/TID/syscall); "
-                      "run cowprof with sudo"}});
+    sample->events.push_back({.t = sample->t,
+                              .what = Note{"who hangs is not told: not permitted to read what a process waits for "
+                                           "(/proc/PID/task/TID/syscall); run cowprof with sudo"}});
   }
   if (!glance.ok()) return;
   for (const ThreadGlance& thread : *glance) {
@@ -192,7 +189,12 @@ void HangWatch::Run(const Processes& processes, Sample* sample) {
     for (const LivingProcess* process : living) {
       Watched& watched = watched_[process->id];
       ids.insert(process->id);
-      if (IsForked(process->id.pid, &watched)) GlanceAt(*process, &watched, sample);
+      if (IsForked(process->id.pid, &watched)) {
+        GlanceAt(*process, &watched, sample);
+      } else if (watched.forked && !watched.hangs.empty()) {  // another thread of it called exec
+        watched.hangs.clear();
+        Say(*process, {}, sample);
+      }
     }
     absl::erase_if(watched_, [&](const auto& one) { return !ids.contains(one.first); });
     const absl::Duration glances = CpuTime() - began - looked_this_tick_;

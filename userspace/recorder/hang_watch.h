@@ -39,7 +39,7 @@ class HangWatch {
     absl::Duration last_t = -absl::InfiniteDuration();
     // By tid: the last glance at which it was elsewhere. Infinite past: it always was as it is now.
     absl::flat_hash_map<pid_t, absl::Duration> moved;
-    Glance fruitless;  // as it was when nothing was found, often enough
+    Glance fruitless;       // as it was when nothing was found, often enough
     int looks_in_vain = 0;  // while it did not move
     absl::Duration looked_t = -absl::InfiniteDuration(), gap;
     absl::flat_hash_set<std::pair<uint64_t, uint64_t>> seen;  // waits that were looked into, as futex and stack pointer

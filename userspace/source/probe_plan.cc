@@ -274,8 +274,7 @@ std::vector<Rung> PlanProbes(const HostFacts& facts, const std::vector<std::stri
 
 absl::Status CheckWithout(const std::vector<std::string>& names) {
   const auto is_known = [](const std::string& name) {
-    return name == kWithoutCauses || name == kWithoutStacks || name == kWithoutStartMethods ||
-           name == kWithoutHangs ||
+    return name == kWithoutCauses || name == kWithoutStacks || name == kWithoutStartMethods || name == kWithoutHangs ||
            std::any_of(Rows().begin(), Rows().end(), [&](const RungRow& row) {
              return name == row.name ||
                     std::find(row.capabilities.begin(), row.capabilities.end(), name) != row.capabilities.end();

@@ -168,8 +168,7 @@ absl::StatusOr<std::vector<ThreadGlance>> GlanceAtThreads(const ProcFs& proc, pi
     threads.push_back(std::move(thread));
   }
   if (threads.empty()) return absl::NotFoundError(absl::StrCat("no process ", pid));
-  std::sort(threads.begin(), threads.end(),
-            [](const ThreadGlance& a, const ThreadGlance& b) { return a.tid < b.tid; });
+  std::sort(threads.begin(), threads.end(), [](const ThreadGlance& a, const ThreadGlance& b) { return a.tid < b.tid; });
   return threads;
 }
 

@@ -1,5 +1,5 @@
-// A thread that can never go on, as it was found from outside: by the two rules of model/judge/hangs.h, at the moment at
-// which its process was read. Nothing of it can be read again later, so a recording keeps what was said.
+// A thread that can never go on, as it was found from outside: by the two rules of model/judge/hangs.h, at the moment
+// at which its process was read. Nothing of it can be read again later, so a recording keeps what was said.
 #ifndef COWPROF_MODEL_FACTS_HANG_H_
 #define COWPROF_MODEL_FACTS_HANG_H_
 

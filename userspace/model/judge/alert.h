@@ -1,6 +1,7 @@
 // Raises an alert when a limit is about to be met, once for each crossing: for each kind of limit, rules with a
-// threshold and a time for which it must hold. And once for each process that can never go on. Pure: time and figures are passed in. Runs at every tick and, with the
-// limits' figures alone, several times between two ticks; docs/alerts.md says what it promises.
+// threshold and a time for which it must hold. And once for each process that can never go on. Pure: time and figures
+// are passed in. Runs at every tick and, with the limits' figures alone, several times between two ticks;
+// docs/alerts.md says what it promises.
 #ifndef COWPROF_MODEL_JUDGE_ALERT_H_
 #define COWPROF_MODEL_JUDGE_ALERT_H_
 
@@ -35,8 +36,9 @@ struct Alert {
   uint64_t limit = 0, used = 0;
   std::optional<absl::Duration> eta;  // until the limit is met; absent: it is not expected to be
   int index = -1;                     // process that grows most; -1: none is known. kHang: that hangs
-  std::string cause;  // what grows: a Cause's name, "new-memory", "shm", "descriptors"; "": not known. kHang: a HangKind's
-  std::string text, advice;           // one sentence each
+  std::string
+      cause;  // what grows: a Cause's name, "new-memory", "shm", "descriptors"; "": not known. kHang: a HangKind's
+  std::string text, advice;  // one sentence each
   bool operator==(const Alert&) const = default;
   LimitKey limit_key() const { return {kind, name}; }
   // "cgroup-v2", or "hang".

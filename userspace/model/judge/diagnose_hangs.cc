@@ -1,5 +1,5 @@
-// The diagnosis of processes that wait for what stayed in their parent at the fork. What was found is said as it was found:
-// model/judge/hangs.h has the rules.
+// The diagnosis of processes that wait for what stayed in their parent at the fork. What was found is said as it was
+// found: model/judge/hangs.h has the rules.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -16,7 +16,7 @@
 namespace cowprof {
 namespace {
 
-constexpr size_t kMostTold = 3, kMostFrames = 5;
+constexpr size_t kMostTold = 3, kMostFrames = 12;
 
 std::string Sentence(std::string words) {
   if (!words.empty()) words[0] = absl::ascii_toupper(words[0]);
@@ -33,8 +33,8 @@ std::string StackText(const std::vector<Frame>& stack) {
 
 std::string SinceText(const ProcessModel& process, const Hang& hang) {
   const absl::Duration since = process.hangs_at - hang.waited;
-  const std::string found = absl::StrCat(NameOf(process), " was found at ", HumanDuration(process.hangs_at),
-                                         " of the recording");
+  const std::string found =
+      absl::StrCat(NameOf(process), " was found at ", HumanDuration(process.hangs_at), " of the recording");
   if (since <= absl::ZeroDuration()) return absl::StrCat(found, "; it may have waited before the recording began");
   return absl::StrCat(found, "; it began to wait at ", HumanDuration(since), " at the earliest");
 }

@@ -28,10 +28,9 @@ std::string FrameText(const Frame& frame, bool whole_path) {
 std::string HangSentence(const Hang& hang, absl::string_view who, bool over) {
   const Frame* frame = UserFrame(hang.stack);
   const std::string at = frame == nullptr ? "it" : absl::StrCat("at ", FrameText(*frame, false), " it");
-  std::string sentence =
-      absl::StrCat(hang.tid == hang.pid ? "" : absl::StrCat("thread ", hang.tid, " of "), who,
-                   over ? " could never go on: " : " can never go on: ", at, over ? " waited for " : " waits for ",
-                   Printable(hang.what, 400));
+  std::string sentence = absl::StrCat(hang.tid == hang.pid ? "" : absl::StrCat("thread ", hang.tid, " of "), who,
+                                      over ? " could never go on: " : " can never go on: ", at,
+                                      over ? " waited for " : " waits for ", Printable(hang.what, 400));
   if (hang.holder && hang.holder->still_holds) {
     if (const Frame* held = UserFrame(hang.holder->stack))
       absl::StrAppend(&sentence, " (", FrameText(*held, false), ")");

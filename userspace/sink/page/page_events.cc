@@ -126,8 +126,7 @@ void PageEvents::Thin() {
 
 void PageEvents::Write(const RunModel& model, const Findings& findings, Json* page) const {
   constexpr auto kNames =
-      NamesFor<Kind>("process", "exit", "note", "exec", "signal", "alert", "alert-over", "hang", "oom",
-                               "killed");
+      NamesFor<Kind>("process", "exit", "note", "exec", "signal", "alert", "alert-over", "hang", "oom", "killed");
   PageEvents kept = *this;
   kept.Thin();
   std::stable_sort(kept.marks_.begin(), kept.marks_.end(), [](const Mark& a, const Mark& b) { return a.t < b.t; });
