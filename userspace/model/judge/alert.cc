@@ -10,7 +10,6 @@
 #include "model/judge/alert_format.h"
 #include "model/judge/forecast.h"
 #include "model/judge/hang_format.h"
-#include "model/judge/post_mortem.h"
 #include "model/saturating.h"
 
 namespace cowprof {
@@ -220,7 +219,7 @@ void AlertWatch::JudgeHangs(const Sample& sample, const RunModel& model, std::ve
     if (process == nullptr || (seen == nullptr && !event.Is<ProcessExited>())) continue;
     const bool over = seen == nullptr || seen->hangs.empty();
     if (over ? hung_.erase(event.index) == 0 : !hung_.insert(event.index).second) continue;
-    Alert alert = {.t = t_, .rule = AlertRule::kHang, .over = over, .name = NameOf(*process), .index = event.index};
+    Alert alert = {.t = t_, .rule = AlertRule::kHang, .over = over, .name = HungName(*process), .index = event.index};
     if (over) {
       alert.text = absl::StrCat(alert.name, seen == nullptr ? " has ended" : " went on after all");
     } else {

@@ -11,7 +11,6 @@
 #include "model/format.h"
 #include "model/judge/diagnosis_facts.h"
 #include "model/judge/hang_format.h"
-#include "model/judge/post_mortem.h"
 
 namespace cowprof {
 namespace {
@@ -34,7 +33,7 @@ std::string StackText(const std::vector<Frame>& stack) {
 std::string SinceText(const ProcessModel& process, const Hang& hang) {
   const absl::Duration since = process.hangs_at - hang.waited;
   const std::string found =
-      absl::StrCat(NameOf(process), " was found at ", HumanDuration(process.hangs_at), " of the recording");
+      absl::StrCat(HungName(process), " was found at ", HumanDuration(process.hangs_at), " of the recording");
   if (since <= absl::ZeroDuration()) return absl::StrCat(found, "; it may have waited before the recording began");
   return absl::StrCat(found, "; it began to wait at ", HumanDuration(since), " at the earliest");
 }
@@ -78,7 +77,7 @@ Diagnosis ForkHang(const Facts& facts) {
   diagnosis.harm = Harm::kHang;
   diagnosis.confidence = 0.97;
   const ProcessModel& first = *hung.front();
-  diagnosis.summary = Sentence(HangSentence(first.hangs.front(), NameOf(first), first.ended.has_value()));
+  diagnosis.summary = Sentence(HangSentence(first.hangs.front(), HungName(first), first.ended.has_value()));
   if (hung.size() > 1) {
     absl::StrAppend(&diagnosis.summary, " ", hung.size() - 1, " more ", hung.size() == 2 ? "process" : "processes",
                     first.ended ? " could never go on." : " can never go on.");

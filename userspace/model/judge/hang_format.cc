@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "model/base_name.h"
 #include "model/format.h"
+#include "model/judge/post_mortem.h"
 
 namespace cowprof {
 namespace {
@@ -36,6 +37,10 @@ std::string HangSentence(const Hang& hang, absl::string_view who, bool over) {
       absl::StrAppend(&sentence, " (", FrameText(*held, false), ")");
   }
   return sentence;
+}
+
+std::string HungName(const ProcessModel& process) {
+  return process.role == Role::kPool ? absl::StrCat("worker ", process.id.pid) : NameOf(process);
 }
 
 const char* WhyCertain(HangProof proof) {

@@ -48,7 +48,8 @@ std::string DeliveredText(int index, const SignalDelivered& delivered, const Run
 }
 
 std::string HangText(int index, const HangsSeen& seen, const RunModel& model) {
-  const std::string who = Who(index, model);
+  const ProcessModel* process = model.Find(index);
+  const std::string who = process != nullptr ? HungName(*process) : "a process";
   return seen.hangs.empty() ? absl::StrCat(who, " went on after all")
                             : Printable(HangSentence(seen.hangs.front(), who), kMostBytes);
 }
