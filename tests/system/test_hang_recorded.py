@@ -142,6 +142,17 @@ def test_pool_that_waits_for_hung_workers_is_their_victim(start_case):
     assert f"its victim: process {parent} waits for Pool.join()" in "\n".join(diagnosis["evidence"])
 
 
+@pytest.mark.parametrize("kind", ["loader_lock", "loader_rlock"])
+def test_loader_that_waits_for_hung_workers_is_their_victim(start_case, kind):
+    """Its workers have threads of multiprocessing, one with the ident of the parent's thread, and catch SIGTERM."""
+    case = start_case(hang_table.command_of("torch", kind))
+    case.workload.await_line("event", "forked")
+    case.await_hangs(2)
+    hangs, diagnosis = check(case, kind.removeprefix("loader_"), [])
+    assert {hang["proof"] for hang in hangs} == {"owner-gone"} and {hang["holder"]["name"] for hang in hangs} == {"stats-thread"}
+    assert "waits for the next batch of a DataLoader" in "\n".join(diagnosis["evidence"])
+
+
 def test_fail_on_alert(start_case):
     case = start_case(hang_table.command_of("3.11", "rlock"), options=["--fail-on-alert"])
     case.await_hangs()

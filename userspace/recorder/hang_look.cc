@@ -165,6 +165,33 @@ bool WaitsFor(Opened* process, const ThreadWait& thread, uint64_t mutex) {
   return lock && lock->mutex == mutex;
 }
 
+// A thread that multiprocessing started in a worker for itself, to feed a queue or to serve descriptors, and that runs
+// no code of the program now: it neither takes nor releases the program's locks.
+bool IsOfMultiprocessing(Opened* process, const ThreadState& state) {
+  constexpr absl::string_view kFiles[] = {"/threading.py", "/multiprocessing/queues.py",
+                                          "/multiprocessing/resource_sharer.py", "/multiprocessing/connection.py",
+                                          "/socket.py"};
+  const std::vector<Frame> stack = process->locks->StackOf(state);
+  bool loops = false;
+  for (const Frame& frame : stack) {
+    const auto ends = [&](absl::string_view end) { return absl::EndsWith(frame.file, end); };
+    if (!absl::StrContains(frame.file, "/lib/python") || absl::c_none_of(kFiles, ends)) return false;
+    loops |= ends("/queues.py") || ends("/resource_sharer.py");
+  }
+  return loops;
+}
+
+// Whether the waiter is the only thread of its process that could release a lock which `holder` of the parent had
+// before the fork.
+bool IsLeftBehind(Opened* child, const ThreadWait& waiter, const ThreadWait& holder) {
+  for (const ThreadWait& thread : child->waits.threads) {
+    if (thread.tid == child->pid && thread.start_ns < holder.start_ns) return false;
+    const ThreadState* state = child->StateOf(thread.tid_inside);
+    if (thread.tid != waiter.tid && (state == nullptr || !IsOfMultiprocessing(child, *state))) return false;
+  }
+  return true;
+}
+
 // A Lock keeps no owner; its `with` statement does, on the stack of the frame that it is in.
 void FindOwnerByWith(Opened* child, Opened* parent, const ThreadWait& waiter, const LockObject& lock,
                      Awaited* awaited) {
@@ -177,13 +204,15 @@ void FindOwnerByWith(Opened* child, Opened* parent, const ThreadWait& waiter, co
       awaited->owner = OwnerIs::kAnotherThread;
   }
   if (awaited->owner != OwnerIs::kUnknown || !awaited->held_in_parent) return;
-  std::vector<Holder> holders;
+  std::vector<const ThreadWait*> holders;
   for (const auto& [tid, state] : parent->states) {
     const ThreadWait* thread = parent->ThreadInside(tid);
     if (thread == nullptr || parent->locks->CountWithStatements(state, lock.address) == 0) continue;
-    if (!WaitsFor(parent, *thread, lock.mutex)) holders.push_back(HolderIn(parent, *thread, true));
+    if (!WaitsFor(parent, *thread, lock.mutex)) holders.push_back(thread);
   }
-  if (holders.size() == 1) awaited->holder = holders[0];
+  if (holders.size() != 1) return;
+  awaited->holder = HolderIn(parent, *holders[0], true);
+  if (IsLeftBehind(child, waiter, *holders[0])) awaited->owner = OwnerIs::kGone;
 }
 
 // RLocks and buffered files keep pthread_self() of their owner.
@@ -199,8 +228,11 @@ void FindOwnerByIdent(Opened* child, Opened* parent, const ThreadWait& waiter, c
   const bool same_owner = in_parent && in_parent->owner == lock.owner;
   const ThreadWait* own = owner_in(*child);
   // glibc gives new threads the idents of those that stayed in the parent: then either may be meant.
-  if (own != nullptr && own->tid != child->pid && same_owner) return;
-  if (own != nullptr) {
+  const bool either = own != nullptr && own->tid != child->pid && same_owner;
+  if (either) {
+    const ThreadWait* other = owner_in(*parent);
+    if (own->tid == waiter.tid || other == nullptr || !IsLeftBehind(child, waiter, *other)) return;
+  } else if (own != nullptr) {
     awaited->owner = own->tid == waiter.tid ? OwnerIs::kWaiterItself : OwnerIs::kAnotherThread;
     return;
   }
