@@ -23,7 +23,7 @@ WAITS = ["sleeps", "reads_pipe", "polls", "multiprocessing_queue", "shared_semap
          "ping_pong", "stopped", "idle_executor", "slow_disk", "busy", "waits_for_signal", "queue_fed_from_pipe",
          "waits_for_grandchild", "serves_until_killed"]
 NATIVE = {"mutex": ("c-mutex", True), "openmp": ("openmp", True), "join": ("c-mutex", True), "twice": ("deadlock", False)}
-NATIVE_WAITS = ["free", "served"]
+NATIVE_WAITS = ["free", "served", "shares"]
 TORCH = {"process": ("openmp", True), "pool": ("openmp", True)}
 TORCH_WAITS = ["loader", "cured"]
 Row = collections.namedtuple("Row", "version kind hung hangs")

@@ -69,7 +69,7 @@ def test_holder_is_the_parents_thread_with_its_stack():
         process.await_line("event", "judged")
         hang, = hang_table.look(process.pid)
         holder = hang["holder"]
-        assert holder["seen"] == "still-there" and holder["tid"] not in (process.pid, hang["tid"])
+        assert holder["seen"] == "still-there" and holder["tid"] not in (process.pid, hang["tid"]) and holder["name"] == "stats-thread"
         assert any(frame["function"].endswith("update_stats") for frame in holder["stack"])
         assert hang["stack"][0]["function"] == "take"
         text = subprocess.run([harness.COWPROF, "hang", str(process.pid)], capture_output=True, text=True, check=True).stdout

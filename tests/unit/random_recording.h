@@ -7,6 +7,7 @@
 #include <map>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "model/facts/sample.h"
@@ -182,7 +183,7 @@ class RandomRecording {
     AddForkHazards(index, sample);
   }
 
-  // Leaves the random numbers of the rest as they were before there were start methods.
+  // Leaves the random numbers of the rest as they were before there were start methods and hangs.
   void AddStartMethods(int index, Sample* sample) {
     const auto before = random_;
     PickleLook look = {.root = Name(),
@@ -207,6 +208,7 @@ class RandomRecording {
       const StartFailed failed = {.type = Name(), .message = Name(), .look = look};
       sample->events.push_back({.t = sample->t, .index = index, .what = failed});
     }
+    AddHangs(index, sample);
     random_ = before;
   }
 
@@ -234,6 +236,28 @@ class RandomRecording {
       seen.locks.push_back({Any<HeldLockKind>(), Int(1, 9), Name(), random_(), {Name(), Name(), Int(0, 99)}});
     if (Chance(0.3)) sample->events.push_back({.t = sample->t, .index = index, .what = seen});
     random_ = before;
+  }
+
+  void AddHangs(int index, Sample* sample) {
+    if (!Chance(0.3)) return;
+    HangsSeen seen;
+    for (int left = Int(0, 2); left > 0; --left) {
+      Hang hang = {.pid = Int(1, 4'194'304),
+                   .tid = Int(1, 4'194'304),
+                   .parent = Int(1, 4'194'304),
+                   .waited = Micros(0, 90'000'000),
+                   .proof = Any<HangProof>(),
+                   .kind = Any<HangKind>(),
+                   .by_fork = Chance(0.9),
+                   .what = Name(),
+                   .stack = {{Name(), Name(), Int(0, 99)}, {Name(), Name(), Int(0, 99)}},
+                   .native = Name(),
+                   .fix = Name()};
+      if (Chance(0.5)) hang.holder = Holder{Int(1, 4'194'304), Name(), {{Name(), Name(), Int(0, 99)}}, Chance(0.5)};
+      if (Chance(0.5)) hang.victims.push_back({Int(1, 99), Int(1, 99), Name(), {{Name(), Name(), Int(0, 99)}}});
+      seen.hangs.push_back(std::move(hang));
+    }
+    sample->events.push_back({.t = sample->t, .index = index, .what = std::move(seen)});
   }
 
   // New frames and places, and counts of some places, new or old, of processes that are alive or have ended.

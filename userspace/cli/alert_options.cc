@@ -17,6 +17,8 @@
 namespace cowprof {
 namespace {
 
+constexpr absl::string_view kHangs = "hang";
+
 // KIND=THRESHOLD:HOLD, of which only THRESHOLD is required.
 struct Value {
   absl::string_view threshold;
@@ -99,6 +101,17 @@ std::optional<absl::Duration> ParseDuration(absl::string_view text) {
 }
 
 std::string ParseAlertRatios(const std::vector<std::string>& values, AlertSettings* settings) {
+  // Hangs have no threshold: they can only be turned off.
+  std::vector<std::string> of_limits;
+  for (const std::string& text : values) {
+    if (SplitValue(text).kind != kHangs) {
+      of_limits.push_back(text);
+    } else if (SplitValue(text).threshold == "off" && !SplitValue(text).hold) {
+      settings->hangs = false;
+    } else {
+      return absl::StrCat("'", Printable(text), "': a hang has no threshold; give hang=off, or nothing");
+    }
+  }
   const auto set = [](const Value& value, std::optional<absl::Duration> hold, AlertRules* rules) -> std::string {
     rules->ratio = ParseRatio(value.threshold);
     rules->ratio_hold = hold;
@@ -106,7 +119,7 @@ std::string ParseAlertRatios(const std::vector<std::string>& values, AlertSettin
     return absl::StrCat("'", Printable(value.threshold),
                         "' is not a ratio; give one such as 90%, 0.9, shm=80%:10s or off");
   };
-  return ParseValues(values, set, settings);
+  return ParseValues(of_limits, set, settings);
 }
 
 std::string ParseAlertEtas(const std::vector<std::string>& values, AlertSettings* settings) {

@@ -8,7 +8,6 @@
 #include "absl/time/clock.h"
 #include "cli/commands.h"
 #include "model/format.h"
-#include "posix/clock.h"
 #include "recorder/hang_look.h"
 #include "recorder/target.h"
 #include "sink/report/hang_format.h"
@@ -43,10 +42,10 @@ int FindHang(const Options& options) {
   for (const auto& [pid, waits] : before.processes) threads += waits.size();
   std::string text;
   if (options.json) {
-    const Json json = {
-        {"schema", "cowprof.hang/1"},           {"version", COWPROF_VERSION}, {"pid", options.pid},
-        {"processes", before.processes.size()}, {"threads", threads},         {"not_permitted", before.not_permitted},
-        {"hangs", HangsJson(hangs, BootTime())}};
+    const Json json = {{"schema", "cowprof.hang/1"}, {"version", COWPROF_VERSION},
+                       {"pid", options.pid},         {"processes", before.processes.size()},
+                       {"threads", threads},         {"not_permitted", before.not_permitted},
+                       {"hangs", HangsJson(hangs)}};
     text = absl::StrCat(Dump(json, 2), "\n");
   } else {
     text = HangsText(hangs);

@@ -133,7 +133,7 @@ struct AlertValues {
 void AddAlertOptions(CLI::App* app, AlertValues* values, Options* options) {
   app->add_option("--alert-at", values->ratios,
                   "Alert when this much of a limit is used: 90% (the default); for one kind of limit and a hold time: "
-                  "shm=80%:10s; or off; repeatable")
+                  "shm=80%:10s; or off; hang=off: no alert of processes that hang; repeatable")
       ->type_name("[KIND=]RATIO[:TIME]")
       ->allow_extra_args(false);
   app->add_option(

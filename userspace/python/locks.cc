@@ -143,6 +143,23 @@ absl::flat_hash_map<pid_t, ThreadState> LockReader::ThreadsByTid() const {
   return threads;
 }
 
+std::string LockReader::NameOf(const ThreadState& thread) const {
+  // The keys of threading._active are ints with digits of 30 bits behind head and size (Include/cpython/longintrepr.h).
+  constexpr uint32_t kDigits = 24;
+  constexpr int kDigitBits = 30, kMostThreads = 4096;
+  const uint64_t high = thread.thread_id >> kDigitBits;
+  if (high == 0 || high >> kDigitBits != 0) return "";
+  const uint64_t digits = (thread.thread_id & ((uint64_t{1} << kDigitBits) - 1)) | high << 32;
+  ObjectGraph graph(interpreter_, memory_);
+  Edges items = graph.DictItems(graph.InDict(graph.ModuleDict("threading"), "_active"), EdgeKind::kValue);
+  Edge item;
+  for (int i = 0; i < 2 * kMostThreads && items.Next(memory_, &item); ++i) {
+    if (item.kind == EdgeKind::kValue && ReadValue<uint64_t>(memory_, item.name + kDigits) == digits)
+      return graph.Text(graph.Attribute(item.object, "_name"));
+  }
+  return "";
+}
+
 std::vector<Frame> LockReader::StackOf(const ThreadState& thread) {
   std::vector<Frame> stack;
   for (const RawFrame& frame : WalkFrames(interpreter_, memory_, thread.address)) {

@@ -54,6 +54,8 @@ class LockReader {
 
   // Its Python stack, innermost first.
   std::vector<Frame> StackOf(const ThreadState& thread);
+  // threading.Thread.name; "": unknown, or a thread that Python did not start.
+  std::string NameOf(const ThreadState& thread) const;
   // What its innermost frames wait for, where they say so: the module of an import lock, a notification. kUnknown:
   // neither. `object`: the Condition.
   Awaited WhatFramesSay(const ThreadState& thread);

@@ -37,6 +37,7 @@ Collector::Collector(std::unique_ptr<FaultSource> faults, const ProcFs& proc, Li
   } else {
     kills_.emplace();
   }
+  if (options.hangs) hangs_.emplace(proc);
 }
 
 // ---- Processes ----
@@ -171,7 +172,8 @@ void Collector::LookAtShm(absl::Duration interval, bool last, Sample* sample) {
 }
 
 absl::Duration Collector::sweep_cost() const {
-  return pull_sweep_cost_ + (sweeper_ ? sweeper_->cost() : absl::ZeroDuration()) + shm_watch_.cost();
+  return pull_sweep_cost_ + (sweeper_ ? sweeper_->cost() : absl::ZeroDuration()) + shm_watch_.cost() +
+         (hangs_ ? hangs_->cost() : absl::ZeroDuration());
 }
 
 absl::StatusOr<Sample> Collector::Collect(absl::Duration interval, bool last) {
@@ -197,6 +199,7 @@ absl::StatusOr<Sample> Collector::Collect(absl::Duration interval, bool last) {
   for (const FollowedProcess& process : look->processes) {
     if (process.exited_ns != 0) End(process, &sample);
   }
+  if (hangs_) hangs_->Run(processes_, &sample);
   OrderEvents(&sample);
   rollups_.Read(processes_, interval, last, &sample);
   pages_.LookAtInherited(sample);

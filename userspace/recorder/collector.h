@@ -15,6 +15,7 @@
 #include "model/facts/sample.h"
 #include "recorder/cgroup_kills.h"
 #include "recorder/fork_hazard_watch.h"
+#include "recorder/hang_watch.h"
 #include "recorder/process_pages.h"
 #include "recorder/processes.h"
 #include "recorder/rollups.h"
@@ -33,6 +34,7 @@ struct CollectorOptions {
   uint64_t t0_ns = 0;   // CLOCK_BOOTTIME at the start of the recording
   bool probes = true;   // the source has probes: it makes no sweeps, and sees the OOM killer
   bool causes = true;   // read Python's memory to say why pages were copied
+  bool hangs = true;    // look for processes that can never go on
   bool verify = false;  // compare a sample of copied pages with the parent's
 };
 
@@ -54,7 +56,7 @@ class Collector {
   std::vector<LimitSample> LookAtLimits(absl::Duration now) { return limits_.Look(processes_.target(), now); }
   // When to collect at the latest, on CLOCK_BOOTTIME: a program that has just started should be known before it copies.
   absl::Duration next_extra_tick() const { return attribution_.next_extra_tick() + absl::Nanoseconds(options_.t0_ns); }
-  // CPU time of the sweeps and the looks at shared memory so far: they have allowances of their own.
+  // CPU time of the sweeps and the looks at shared memory and at hangs so far: they have allowances of their own.
   absl::Duration sweep_cost() const;
 
  private:
@@ -87,6 +89,7 @@ class Collector {
   ShmWatch shm_watch_;
   std::optional<StartMethodWatch> start_methods_;
   ForkHazardWatch fork_hazards_;
+  std::optional<HangWatch> hangs_;
   absl::Duration last_t_;
   uint64_t unreadable_ = 0;
 };

@@ -14,6 +14,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "posix/clock.h"
 #include "python/interpreter.h"
 #include "python/locks.h"
 #include "python/process_memory.h"
@@ -135,10 +137,21 @@ std::unique_ptr<Opened> OpenParent(const ProcFs& proc, const Opened& child, pid_
   return opened;
 }
 
+// Whether the parent's memory is the child's own, as after clone(2) with CLONE_VM or vfork(2): then the parent could
+// wake it. A fork's child has gone elsewhere on its stack since.
+bool SharesMemory(const Opened& child, const Opened& parent) {
+  const uint64_t stack = child.waits.threads[0].stack_pointer;
+  char own[256], others[256];
+  return stack != 0 && child.memory.Read(stack, absl::MakeSpan(own)) &&
+         parent.memory.Read(stack, absl::MakeSpan(others)) && memcmp(own, others, sizeof(own)) == 0;
+}
+
 Holder HolderIn(Opened* process, const ThreadWait& thread, bool still_holds) {
   Holder holder = {.tid = thread.tid, .name = thread.comm, .still_holds = still_holds};
   const ThreadState* state = process->StateOf(thread.tid_inside);
-  if (state != nullptr && still_holds) holder.stack = process->locks->StackOf(*state);
+  if (state == nullptr) return holder;
+  if (std::string name = process->locks->NameOf(*state); !name.empty()) holder.name = std::move(name);
+  if (still_holds) holder.stack = process->locks->StackOf(*state);
   return holder;
 }
 
@@ -150,6 +163,33 @@ bool WaitsFor(Opened* process, const ThreadWait& thread, uint64_t mutex) {
   if (thread.endless_futex == 0) return false;
   const auto lock = process->locks->FindAwaited(thread.endless_futex, thread.stack_pointer);
   return lock && lock->mutex == mutex;
+}
+
+// A thread that multiprocessing started in a worker for itself, to feed a queue or to serve descriptors, and that runs
+// no code of the program now: it neither takes nor releases the program's locks.
+bool IsOfMultiprocessing(Opened* process, const ThreadState& state) {
+  constexpr absl::string_view kFiles[] = {"/threading.py", "/multiprocessing/queues.py",
+                                          "/multiprocessing/resource_sharer.py", "/multiprocessing/connection.py",
+                                          "/socket.py"};
+  const std::vector<Frame> stack = process->locks->StackOf(state);
+  bool loops = false;
+  for (const Frame& frame : stack) {
+    const auto ends = [&](absl::string_view end) { return absl::EndsWith(frame.file, end); };
+    if (!absl::StrContains(frame.file, "/lib/python") || absl::c_none_of(kFiles, ends)) return false;
+    loops |= ends("/queues.py") || ends("/resource_sharer.py");
+  }
+  return loops;
+}
+
+// Whether the waiter is the only thread of its process that could release a lock which `holder` of the parent had
+// before the fork.
+bool IsLeftBehind(Opened* child, const ThreadWait& waiter, const ThreadWait& holder) {
+  for (const ThreadWait& thread : child->waits.threads) {
+    if (thread.tid == child->pid && thread.start_ns < holder.start_ns) return false;
+    const ThreadState* state = child->StateOf(thread.tid_inside);
+    if (thread.tid != waiter.tid && (state == nullptr || !IsOfMultiprocessing(child, *state))) return false;
+  }
+  return true;
 }
 
 // A Lock keeps no owner; its `with` statement does, on the stack of the frame that it is in.
@@ -164,13 +204,15 @@ void FindOwnerByWith(Opened* child, Opened* parent, const ThreadWait& waiter, co
       awaited->owner = OwnerIs::kAnotherThread;
   }
   if (awaited->owner != OwnerIs::kUnknown || !awaited->held_in_parent) return;
-  std::vector<Holder> holders;
+  std::vector<const ThreadWait*> holders;
   for (const auto& [tid, state] : parent->states) {
     const ThreadWait* thread = parent->ThreadInside(tid);
     if (thread == nullptr || parent->locks->CountWithStatements(state, lock.address) == 0) continue;
-    if (!WaitsFor(parent, *thread, lock.mutex)) holders.push_back(HolderIn(parent, *thread, true));
+    if (!WaitsFor(parent, *thread, lock.mutex)) holders.push_back(thread);
   }
-  if (holders.size() == 1) awaited->holder = holders[0];
+  if (holders.size() != 1) return;
+  awaited->holder = HolderIn(parent, *holders[0], true);
+  if (IsLeftBehind(child, waiter, *holders[0])) awaited->owner = OwnerIs::kGone;
 }
 
 // RLocks and buffered files keep pthread_self() of their owner.
@@ -186,8 +228,11 @@ void FindOwnerByIdent(Opened* child, Opened* parent, const ThreadWait& waiter, c
   const bool same_owner = in_parent && in_parent->owner == lock.owner;
   const ThreadWait* own = owner_in(*child);
   // glibc gives new threads the idents of those that stayed in the parent: then either may be meant.
-  if (own != nullptr && own->tid != child->pid && same_owner) return;
-  if (own != nullptr) {
+  const bool either = own != nullptr && own->tid != child->pid && same_owner;
+  if (either) {
+    const ThreadWait* other = owner_in(*parent);
+    if (own->tid == waiter.tid || other == nullptr || !IsLeftBehind(child, waiter, *other)) return;
+  } else if (own != nullptr) {
     awaited->owner = own->tid == waiter.tid ? OwnerIs::kWaiterItself : OwnerIs::kAnotherThread;
     return;
   }
@@ -363,6 +408,7 @@ std::optional<WaitingProcess> Inspect(const ProcFs& proc, pid_t pid, ElfCache* e
                             .threads = {},
                             .victims = {}};
   std::unique_ptr<Opened> parent = process.forked ? OpenParent(proc, *child, stat->parent) : nullptr;
+  if (parent != nullptr && SharesMemory(*child, *parent)) return std::nullopt;
   Inspection inspection(proc, child.get(), parent.get(), elf_cache);
   for (const ThreadWait& thread : child->waits.threads) process.threads.push_back(inspection.Inspect(thread));
   if (parent != nullptr) {
@@ -393,7 +439,13 @@ std::vector<Hang> FindHangs(const ProcFs& proc, const std::vector<pid_t>& pids, 
     // Reads the threads once more: what moves meanwhile is no longer as it was before.
     const std::optional<WaitingProcess> process = Inspect(proc, pid, elf_cache);
     if (!process) continue;
-    for (Hang& hang : JudgeWaits(then->second, *process)) hangs.push_back(std::move(hang));
+    for (Hang& hang : JudgeWaits(then->second, *process)) {
+      const auto thread = absl::c_find_if(process->threads, [&](const auto& one) { return one.wait.tid == hang.tid; });
+      // It can't wait since before the thread began; that is known to a clock tick.
+      const absl::Duration began = absl::Nanoseconds(static_cast<int64_t>(thread->wait.start_ns));
+      hang.waited = std::max(absl::Trunc(BootTime() - began, absl::Microseconds(1)), absl::ZeroDuration());
+      hangs.push_back(std::move(hang));
+    }
   }
   return hangs;
 }

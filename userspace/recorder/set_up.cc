@@ -146,11 +146,13 @@ int Attach(const ProcFs& proc, pid_t target, Recording* recording) {
                 absl::StrCat("follow process ", target, ": ", status.message()));
   }
   recording->event_loop.WatchEvents(faults->wake_fd());
-  const CollectorOptions options = {.page_bytes = info.page_bytes,
-                                    .t0_ns = t0_ns,
-                                    .probes = rung->name != kRungPageMap,
-                                    .causes = !Without(recording->options, kWithoutCauses),
-                                    .verify = recording->options.verify};
+  const CollectorOptions options = {
+      .page_bytes = info.page_bytes,
+      .t0_ns = t0_ns,
+      .probes = rung->name != kRungPageMap,
+      .causes = !Without(recording->options, kWithoutCauses),
+      .hangs = !Without(recording->options, kWithoutCauses) && !Without(recording->options, kWithoutHangs),
+      .verify = recording->options.verify};
   recording->collector = std::make_unique<Collector>(std::move(faults), proc, Limits(proc), options);
   if (recording->scout != nullptr) recording->collector->WatchStartMethods(std::move(recording->scout));
   return kDone;

@@ -274,7 +274,7 @@ std::vector<Rung> PlanProbes(const HostFacts& facts, const std::vector<std::stri
 
 absl::Status CheckWithout(const std::vector<std::string>& names) {
   const auto is_known = [](const std::string& name) {
-    return name == kWithoutCauses || name == kWithoutStacks || name == kWithoutStartMethods ||
+    return name == kWithoutCauses || name == kWithoutStacks || name == kWithoutStartMethods || name == kWithoutHangs ||
            std::any_of(Rows().begin(), Rows().end(), [&](const RungRow& row) {
              return name == row.name ||
                     std::find(row.capabilities.begin(), row.capabilities.end(), name) != row.capabilities.end();
@@ -284,7 +284,8 @@ absl::Status CheckWithout(const std::vector<std::string>& names) {
   if (unknown == names.end()) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("--without: there is no capability '", Printable(*unknown),
-                   "'; give a rung that cowprof doctor lists, or faults, copies, follow, signals, causes or stacks"));
+                   "'; give a rung that cowprof doctor lists, or faults, copies, follow, signals, causes, stacks, "
+                   "start-methods or hangs"));
 }
 
 ChosenRungs ChooseRungs(const std::vector<Rung>& ladder) {

@@ -58,7 +58,7 @@ std::vector<Rung> PlanProbes(const HostFacts& facts, const std::vector<std::stri
 // Optional on every rung: reading Python's memory, and of that only the types and stacks, or what other start methods
 // would do.
 inline constexpr absl::string_view kWithoutCauses = "causes", kWithoutStacks = "stacks",
-                                   kWithoutStartMethods = "start-methods";
+                                   kWithoutStartMethods = "start-methods", kWithoutHangs = "hangs";
 
 // --without accepts rungs, what they give, and these three. The error names the first unknown name.
 absl::Status CheckWithout(const std::vector<std::string>& names);

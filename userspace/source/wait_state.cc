@@ -12,6 +12,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -36,6 +37,10 @@ bool IsPrivate(const std::vector<Mapping>& mappings, uint64_t address) {
   const auto found =
       std::partition_point(mappings.begin(), mappings.end(), [&](const Mapping& m) { return m.end <= address; });
   return found != mappings.end() && found->begin <= address && !found->shared;
+}
+
+absl::Status TooManyThreads(pid_t pid) {
+  return absl::ResourceExhaustedError(absl::StrCat("process ", pid, " has more than ", kMaxThreads, " threads"));
 }
 
 }  // namespace
@@ -96,8 +101,7 @@ absl::StatusOr<ThreadWaits> ReadThreadWaits(const ProcFs& proc, pid_t pid) {
   for (const auto& entry : std::filesystem::directory_iterator(proc.PathOf(pid, "task"), failed)) {
     ThreadWait thread;
     if (!absl::SimpleAtoi(entry.path().filename().string(), &thread.tid)) continue;
-    if (waits.threads.size() == kMaxThreads)
-      return absl::ResourceExhaustedError(absl::StrCat("process ", pid, " has more than ", kMaxThreads, " threads"));
+    if (waits.threads.size() == kMaxThreads) return TooManyThreads(pid);
     const auto read = [&](absl::string_view file) {
       return proc.ReadFile(pid, absl::StrCat("task/", thread.tid, "/", file));
     };
@@ -135,6 +139,37 @@ absl::StatusOr<ThreadWaits> ReadThreadWaits(const ProcFs& proc, pid_t pid) {
   std::sort(waits.threads.begin(), waits.threads.end(),
             [](const ThreadWait& a, const ThreadWait& b) { return a.tid < b.tid; });
   return waits;
+}
+
+absl::StatusOr<std::vector<ThreadGlance>> GlanceAtThreads(const ProcFs& proc, pid_t pid) {
+  std::vector<ThreadGlance> threads;
+  std::error_code failed;
+  for (const auto& entry : std::filesystem::directory_iterator(proc.PathOf(pid, "task"), failed)) {
+    ThreadGlance thread;
+    const std::string name = entry.path().filename().string();
+    if (!absl::SimpleAtoi(name, &thread.tid)) continue;
+    if (threads.size() == kMaxThreads) return TooManyThreads(pid);
+    const std::string folder = absl::StrCat("task/", name, "/");
+    const absl::StatusOr<std::string> syscall = proc.ReadFile(pid, absl::StrCat(folder, "syscall"));
+    if (absl::IsPermissionDenied(syscall.status())) return syscall.status();
+    if (!syscall.ok()) continue;  // it has just ended
+    const std::optional<SyscallState> state = ParseSyscall(*syscall);
+    if (const std::optional<FutexWait> futex = state ? EndlessFutexWait(*state) : std::nullopt) {
+      thread.futex = futex->address;
+      thread.is_private = futex->is_private;
+      thread.stack_pointer = state->stack_pointer;
+      thread.ran = proc.ReadFile(pid, absl::StrCat(folder, "schedstat")).value_or("");
+      // A kernel without CONFIG_SCHED_INFO has no such file, or only zeroes in it.
+      if (thread.ran.empty() || absl::StartsWith(thread.ran, "0 0 0")) {
+        const std::string status = proc.ReadFile(pid, absl::StrCat(folder, "status")).value_or("");
+        thread.ran = absl::StrCat(ParseTaskStatus(status).switches);
+      }
+    }
+    threads.push_back(std::move(thread));
+  }
+  if (threads.empty()) return absl::NotFoundError(absl::StrCat("no process ", pid));
+  std::sort(threads.begin(), threads.end(), [](const ThreadGlance& a, const ThreadGlance& b) { return a.tid < b.tid; });
+  return threads;
 }
 
 }  // namespace cowprof

@@ -11,10 +11,11 @@ Json EncodeAlert(const Alert& alert) {
                {"type", "alert"},
                {"rule", NameOf(alert.rule)},
                {"over", alert.over},
-               {"kind", NameOf(alert.kind)},
+               {"kind", alert.kind_name()},
                {"name", alert.name},
                {"limit", alert.limit},
                {"used", alert.used}};
+  if (alert.rule == AlertRule::kHang) json["limit"] = json["used"] = nullptr;
   json["eta_seconds"] = alert.eta ? Json(absl::ToInt64Milliseconds(*alert.eta) / 1e3) : Json(nullptr);
   json["index"] = alert.index >= 0 ? Json(alert.index) : Json(nullptr);
   json["cause"] = alert.cause.empty() ? Json(nullptr) : Json(alert.cause);

@@ -9,6 +9,7 @@
 #include "model/facts/run_model.h"
 #include "timeline/json_fields.h"
 #include "timeline/json_fork_hazards.h"
+#include "timeline/json_hangs.h"
 #include "timeline/json_identity.h"
 #include "timeline/json_limits.h"
 #include "timeline/json_start_methods.h"
@@ -180,6 +181,12 @@ void Decode(const Json& json, StartFailed* failed) {
 const char* KindOf(const ForkHazardSeen&) { return "fork_hazard"; }
 void Encode(const ForkHazardSeen& seen, Json* json) { EncodeForkHazard(seen, json); }
 void Decode(const Json& json, ForkHazardSeen* seen) { *seen = DecodeForkHazard(json); }
+
+const char* KindOf(const HangsSeen&) { return "hangs"; }
+void Encode(const HangsSeen& seen, Json* json) { (*json)["hangs"] = HangsJson(seen.hangs); }
+void Decode(const Json& json, HangsSeen* seen) {
+  if (const auto hangs = json.find("hangs"); hangs != json.end()) seen->hangs = DecodeHangs(*hangs);
+}
 
 // ---- All of them ----
 

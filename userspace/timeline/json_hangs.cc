@@ -1,7 +1,6 @@
 // One object a waiting thread.
 #include "timeline/json_hangs.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "timeline/json_fields.h"
@@ -24,9 +23,45 @@ Json HolderJson(const std::optional<Holder>& holder) {
           {"seen", holder->still_holds ? "still-there" : "at-fork"}};
 }
 
+std::vector<Frame> DecodeStack(const Json& json) {
+  std::vector<Frame> stack;
+  const auto frames = json.find("stack");
+  if (frames == json.end() || !frames->is_array()) return stack;
+  for (const Json& frame : *frames)
+    stack.push_back({TextOf(frame, "file"), TextOf(frame, "function"), NumberOf<int>(frame, "line")});
+  return stack;
+}
+
+Hang DecodeHang(const Json& json) {
+  Hang hang = {.pid = NumberOf<pid_t>(json, "pid"),
+               .tid = NumberOf<pid_t>(json, "tid"),
+               .parent = NumberOf<pid_t>(json, "parent"),
+               .waited = Rounded(NumberOf<double>(json, "waits_since_seconds")),
+               .proof = EnumNamed(TextOf(json, "proof"), HangProof::kNever),
+               .kind = EnumNamed(TextOf(json, "kind"), HangKind::kUnknown),
+               .by_fork = BoolOf(json, "by_fork"),
+               .what = TextOf(json, "what"),
+               .stack = DecodeStack(json),
+               .native = TextOf(json, "native"),
+               .fix = TextOf(json, "fix")};
+  if (const auto holder = json.find("holder"); holder != json.end() && holder->is_object()) {
+    hang.holder = Holder{.tid = NumberOf<pid_t>(*holder, "tid"),
+                         .name = TextOf(*holder, "name"),
+                         .stack = DecodeStack(*holder),
+                         .still_holds = TextOf(*holder, "seen") == "still-there"};
+  }
+  if (const auto victims = json.find("victims"); victims != json.end() && victims->is_array()) {
+    for (const Json& victim : *victims) {
+      hang.victims.push_back({NumberOf<pid_t>(victim, "pid"), NumberOf<pid_t>(victim, "tid"), TextOf(victim, "what"),
+                              DecodeStack(victim)});
+    }
+  }
+  return hang;
+}
+
 }  // namespace
 
-Json HangsJson(absl::Span<const Hang> hangs, absl::Duration now) {
+Json HangsJson(absl::Span<const Hang> hangs) {
   Json rows = Json::array();
   for (const Hang& hang : hangs) {
     Json victims = Json::array();
@@ -34,10 +69,10 @@ Json HangsJson(absl::Span<const Hang> hangs, absl::Duration now) {
       victims.push_back(
           {{"pid", victim.pid}, {"tid", victim.tid}, {"what", victim.what}, {"stack", StackJson(victim.stack)}});
     }
-    const absl::Duration at_most = now - absl::Nanoseconds(static_cast<int64_t>(hang.thread_start_ns));
-    rows.push_back({{"pid", hang.process.pid},
+    rows.push_back({{"pid", hang.pid},
                     {"tid", hang.tid},
-                    {"waits_since_seconds", std::max(0.0, absl::ToDoubleSeconds(at_most))},
+                    {"parent", hang.parent},
+                    {"waits_since_seconds", absl::ToInt64Microseconds(hang.waited) / 1e6},
                     {"proof", NameOf(hang.proof)},
                     {"kind", NameOf(hang.kind)},
                     {"by_fork", hang.by_fork},
@@ -49,6 +84,13 @@ Json HangsJson(absl::Span<const Hang> hangs, absl::Duration now) {
                     {"fix", hang.fix.empty() ? Json(nullptr) : Json(hang.fix)}});
   }
   return rows;
+}
+
+std::vector<Hang> DecodeHangs(const Json& json) {
+  std::vector<Hang> hangs;
+  if (!json.is_array()) return hangs;
+  for (const Json& row : json) hangs.push_back(DecodeHang(row));
+  return hangs;
 }
 
 }  // namespace cowprof

@@ -1,17 +1,18 @@
-// `hangs` of a report and of `cowprof hang --json`. Owns their keys. Pure.
+// `hangs` of a report, of an event and of `cowprof hang --json`. Owns their keys. Pure.
 #ifndef COWPROF_TIMELINE_JSON_HANGS_H_
 #define COWPROF_TIMELINE_JSON_HANGS_H_
 
 #include <nlohmann/json_fwd.hpp>
+#include <vector>
 
-#include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "model/judge/hangs.h"
+#include "model/facts/hang.h"
 
 namespace cowprof {
 
-// `now`: CLOCK_BOOTTIME, from which it is reckoned how long they wait at most.
-nlohmann::ordered_json HangsJson(absl::Span<const Hang> hangs, absl::Duration now);
+nlohmann::ordered_json HangsJson(absl::Span<const Hang> hangs);
+// Never fails: a field that is missing or has the wrong type keeps its default.
+std::vector<Hang> DecodeHangs(const nlohmann::ordered_json& json);
 
 }  // namespace cowprof
 

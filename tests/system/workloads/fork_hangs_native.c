@@ -1,8 +1,10 @@
-/* Forked children of native code that hang: fork_hangs_native mutex|openmp|join|twice, and others: free|served. Says what
- * fork_hangs.py says; the watchdog decides. `served` has a team of its own that is idle, and waits until it is killed. */
+/* Forked children of native code that hang: fork_hangs_native mutex|openmp|join|twice, and others: free|served|shares.
+ * Says what fork_hangs.py says; the watchdog decides. `served` has a team of its own that is idle, and waits until it is
+ * killed. `shares` has the memory of its parent, which could release the mutex. */
 #define _GNU_SOURCE
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,6 +35,11 @@ static void serve(void) {
 static void *take(void *unused) {
   pthread_mutex_lock(&mutex);
   return unused;
+}
+
+static int take_in_shared_memory(void *unused) {
+  take(unused);
+  return 0;
 }
 
 static void region(void) {
@@ -68,7 +75,10 @@ int main(int argc, char **argv) {
     pthread_setname_np(holder, "cache-writer");
     pthread_barrier_wait(&taken);
   }
-  const pid_t child = fork();
+  static char stack[1 << 16] __attribute__((aligned(16)));
+  const pid_t child = strcmp(kind, "shares") == 0
+                          ? clone(take_in_shared_memory, stack + sizeof(stack), CLONE_VM | SIGCHLD, NULL)
+                          : fork();
   if (child == 0) {
     in_child(kind);
     if (write(through[1], "t", 1) != 1) _exit(1);

@@ -1,4 +1,5 @@
 """Forked workers of torch that hang in OpenMP: fork_hangs_torch.py process|pool|loader|cured. Says what fork_hangs.py says.
+loader_lock and loader_rlock: workers of a DataLoader that wait for a lock of a thread that stayed in the parent.
 
 The parent starts libgomp's team by an operation on 1 Mi floats, and so does the child; the watchdog decides which came through.
 """
@@ -36,6 +37,27 @@ class Additions(torch.utils.data.Dataset):
         return add()
 
 
+class Locked(torch.utils.data.Dataset):
+    """The first items come: by then the worker has multiprocessing's own threads, too."""
+
+    def __init__(self, lock):
+        self.lock = lock
+
+    def __len__(self):
+        return 100
+
+    def __getitem__(self, index):
+        if index >= 6:
+            fork_hangs.take(self.lock)
+        return torch.ones(10)
+
+
+def locked(lock):
+    fork_hangs.held_while_forking(lock)
+    for _ in torch.utils.data.DataLoader(Locked(lock), batch_size=2, num_workers=2):
+        pass
+
+
 def process(target=add):
     worker = multiprocessing.get_context("fork").Process(target=target)
     worker.start()
@@ -68,7 +90,8 @@ def main(kind):
     finished = threading.Event()
     threading.Thread(target=watch, daemon=True).start()
     fork_hangs.say(event="forked", child=0, parent=os.getpid())
-    {"process": process, "pool": pool, "loader": loader, "cured": lambda: process(cured)}[kind]()
+    {"process": process, "pool": pool, "loader": loader, "cured": lambda: process(cured),
+     "loader_lock": lambda: locked(threading.Lock()), "loader_rlock": lambda: locked(threading.RLock())}[kind]()
     finished.set()
     threading.Event().wait(3600)
 

@@ -46,6 +46,17 @@ TEST_CASE("rules without a kind apply to all kinds, others to their kind only") 
   CHECK_FALSE(none.any());
 }
 
+TEST_CASE("hangs can be turned off, and have no threshold") {
+  CHECK(Ratios({"off"}).hangs);
+  const AlertSettings settings = Ratios({"hang=off", "80%"});
+  CHECK_FALSE(settings.hangs);
+  CHECK(settings.of(LimitKind::kHost).ratio == 0.8);
+  for (const char* text : {"hang=90%", "hang=on", "hang=", "hang=off:10s"}) {
+    AlertSettings refused;
+    CHECK(absl::StrContains(ParseAlertRatios({text}, &refused), "a hang has no threshold"));
+  }
+}
+
 TEST_CASE("times until a limit is reached") {
   CHECK(Etas({}).of(LimitKind::kHost).eta == absl::Minutes(2));
   CHECK(Etas({"30"}).of(LimitKind::kHost).eta == absl::Seconds(30));

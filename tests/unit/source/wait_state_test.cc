@@ -4,6 +4,9 @@
 #include <catch2/catch.hpp>
 #include <string>
 
+#include "absl/strings/str_cat.h"
+#include "fixture_tree.h"
+
 namespace cowprof {
 namespace {
 
@@ -69,6 +72,31 @@ TEST_CASE("only handlers that may release something count") {
   CHECK(MayBeTold(kInt | kTerm, false));
   CHECK(MayBeTold(kChild, true));
   CHECK_FALSE(MayBeTold(kChild, false));
+}
+
+std::string Task(pid_t tid, const std::string& file) { return absl::StrCat("/7/task/", tid, "/", file); }
+
+TEST_CASE("a glance reads whether each thread waits, and whether it has run since") {
+  FixtureTree tree;
+  const std::string rest = " 0x2 0x0 0x0 0xffffffff 0x7ffc00 0x7fc9\n";
+  tree.Write(Task(7, "syscall"), "7 0x1 0x1 0xffffffff 0x0 0x0 0x0 0x7ffc00 0x7fc9\n");  // poll(2)
+  tree.Write(Task(8, "syscall"), "202 0x1000 0x80" + rest);
+  tree.Write(Task(8, "schedstat"), "5000 10 3\n");
+  tree.Write(Task(9, "syscall"), "202 0x2000 0x0" + rest);
+  tree.Write(Task(9, "schedstat"), "0 0 0\n");  // without CONFIG_SCHED_INFO
+  tree.Write(Task(9, "status"), "voluntary_ctxt_switches:\t4\nnonvoluntary_ctxt_switches:\t1\n");
+  const ProcFs proc(tree.root());
+  const auto glance = GlanceAtThreads(proc, 7);
+  REQUIRE(glance.ok());
+  REQUIRE(glance->size() == 3);
+  CHECK((*glance)[0] == ThreadGlance{.tid = 7});
+  CHECK((*glance)[1] ==
+        ThreadGlance{.tid = 8, .futex = 0x1000, .is_private = true, .stack_pointer = 0x7ffc00, .ran = "5000 10 3\n"});
+  CHECK((*glance)[2] == ThreadGlance{.tid = 9, .futex = 0x2000, .stack_pointer = 0x7ffc00, .ran = "5"});
+  CHECK(*GlanceAtThreads(proc, 7) == *glance);
+  tree.Write(Task(8, "schedstat"), "5001 10 4\n");
+  CHECK_FALSE((*GlanceAtThreads(proc, 7))[1] == (*glance)[1]);
+  CHECK(absl::IsNotFound(GlanceAtThreads(proc, 8).status()));
 }
 
 }  // namespace

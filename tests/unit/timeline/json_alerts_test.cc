@@ -41,12 +41,26 @@ std::vector<Alert> DecodeRaised(const std::string& records, RecordDecoder* decod
 
 }  // namespace
 
+// The alert of a process that hangs: it has no limit.
+Alert Hung() {
+  return {.t = absl::Milliseconds(2500),
+          .rule = AlertRule::kHang,
+          .name = "worker 4711",
+          .index = 2,
+          .cause = "rlock",
+          .text = "worker 4711 can never go on: ...",
+          .advice = "import it before the fork"};
+}
+
 TEST_CASE("an alert is read back unchanged and matches the schema") {
   const JsonSchema schema("timeline");
-  for (int i = 0; i < 14; ++i) {
-    const Json json = EncodeAlert(Planted(i));
+  for (int i = 0; i < 15; ++i) {
+    const Alert planted = i < 14 ? Planted(i) : Hung();
+    const Json json = EncodeAlert(planted);
     INFO(json.dump());
-    CHECK(DecodeAlert(json) == Planted(i));
+    CHECK(DecodeAlert(json) == planted);
+    CHECK((json["kind"] == "hang") == (i == 14));
+    CHECK(json["limit"].is_null() == (i == 14));
     nlohmann::json document = nlohmann::json::parse(EncodeHeader({}) + "]}", nullptr, false);
     REQUIRE(document.is_object());
     document["records"].push_back(nlohmann::json::parse(json.dump()));

@@ -15,6 +15,7 @@
 #include "model/facts/count.h"
 #include "model/facts/enum_names.h"
 #include "model/facts/fork_hazard.h"
+#include "model/facts/hang.h"
 #include "model/facts/identity.h"
 #include "model/facts/limit.h"
 #include "model/facts/process_id.h"
@@ -123,7 +124,7 @@ struct Event {
   absl::Duration t;  // since the start of the recording
   int index = -1;    // the process it happened to; -1: none
   std::variant<ProcessStarted, ProcessExeced, ProcessExited, SignalSent, SignalDelivered, OomVictim, Note, PythonFound,
-               DutyFound, RankFound, StartMethodsSeen, StartFailed, ForkHazardSeen>
+               DutyFound, RankFound, StartMethodsSeen, StartFailed, ForkHazardSeen, HangsSeen>
       what;
   bool operator==(const Event&) const = default;
 

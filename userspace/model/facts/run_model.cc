@@ -297,6 +297,11 @@ void AppendEvent(const Event& event, RunModel* model) {
                    process->start_failed_at = event.t;
                  },
                  [&](const ForkHazardSeen& seen) { NoteForkHazard(event, seen, model); },
+                 [&](const HangsSeen& seen) {
+                   if (process->hangs.empty()) process->hangs_at = event.t;
+                   process->hangs = seen.hangs;
+                   for (Hang& hang : process->hangs) hang.waited -= event.t - process->hangs_at;
+                 },
              },
              event.what);
 }

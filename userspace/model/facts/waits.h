@@ -78,6 +78,7 @@ struct WaitForChildren {
   pid_t pid = 0, tid = 0;
   std::string what;
   std::vector<Frame> stack;  // innermost first
+  bool operator==(const WaitForChildren&) const = default;
 };
 
 struct WaitingProcess {

@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "model/judge/alert_format.h"
 #include "model/judge/forecast.h"
+#include "model/judge/hang_format.h"
 #include "model/saturating.h"
 
 namespace cowprof {
@@ -190,6 +192,7 @@ std::optional<absl::Duration> AlertWatch::TimeLeft(const Watched& watched, const
 std::vector<Alert> AlertWatch::Judge(const Sample& sample, const RunModel& model, const Forecast& forecast) {
   t_ = sample.t;
   std::vector<Alert> alerts;
+  if (settings_.hangs) JudgeHangs(sample, model, &alerts);
   if (!settings_.any() || sample.limits.empty()) return alerts;  // the target is gone, and its limits with it
   for (const LimitSample& limit : sample.limits) Observe(t_, limit);
   if (const std::optional<absl::Duration> loaded = start_up_.Learn(model)) {
@@ -206,6 +209,27 @@ std::vector<Alert> AlertWatch::Judge(const Sample& sample, const RunModel& model
   last_held_ = std::make_shared<const std::vector<Held>>(HeldBy(model));
   last_tick_ = t_;
   return alerts;
+}
+
+// A process that hangs is told once. It is over if it went on after all, or has ended.
+void AlertWatch::JudgeHangs(const Sample& sample, const RunModel& model, std::vector<Alert>* alerts) {
+  for (const Event& event : sample.events) {
+    const ProcessModel* process = model.Find(event.index);
+    const auto* seen = event.As<HangsSeen>();
+    if (process == nullptr || (seen == nullptr && !event.Is<ProcessExited>())) continue;
+    const bool over = seen == nullptr || seen->hangs.empty();
+    if (over ? hung_.erase(event.index) == 0 : !hung_.insert(event.index).second) continue;
+    Alert alert = {.t = t_, .rule = AlertRule::kHang, .over = over, .name = HungName(*process), .index = event.index};
+    if (over) {
+      alert.text = absl::StrCat(alert.name, seen == nullptr ? " has ended" : " went on after all");
+    } else {
+      const Hang& hang = seen->hangs.front();
+      alert.cause = NameOf(hang.kind);
+      alert.text = HangSentence(hang, alert.name);
+      alert.advice = hang.fix;
+    }
+    alerts->push_back(std::move(alert));
+  }
 }
 
 void AlertWatch::JudgeLimit(bool gone, const RunModel& model, const Forecast& forecast, Watched* watched,

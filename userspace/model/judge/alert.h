@@ -1,12 +1,14 @@
 // Raises an alert when a limit is about to be met, once for each crossing: for each kind of limit, rules with a
-// threshold and a time for which it must hold. Pure: time and figures are passed in. Runs at every tick and, with the
-// limits' figures alone, several times between two ticks; docs/alerts.md says what it promises.
+// threshold and a time for which it must hold. And once for each process that can never go on. Pure: time and figures
+// are passed in. Runs at every tick and, with the limits' figures alone, several times between two ticks;
+// docs/alerts.md says what it promises.
 #ifndef COWPROF_MODEL_JUDGE_ALERT_H_
 #define COWPROF_MODEL_JUDGE_ALERT_H_
 
 #include <array>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -20,24 +22,27 @@ namespace cowprof {
 
 struct Forecast;
 
-enum class AlertRule { kRatio, kEta };
+enum class AlertRule { kRatio, kEta, kHang };
 template <>
-inline constexpr auto kNamesOf<AlertRule> = NamesFor<AlertRule>("ratio", "eta");
+inline constexpr auto kNamesOf<AlertRule> = NamesFor<AlertRule>("ratio", "eta", "hang");
 
-// A limit is about to be met; raised once for each crossing.
+// A limit is about to be met, or (kHang) a process can never go on; raised once for each crossing, or process.
 struct Alert {
   absl::Duration t;
   AlertRule rule = AlertRule::kRatio;
   bool over = false;  // the alert of this rule and limit has ended: it fell below again, or the limit is gone
-  LimitKind kind = LimitKind::kHost;
-  std::string name;  // of the limit
+  LimitKind kind = LimitKind::kHost;  // of kHang without meaning
+  std::string name;                   // of the limit; kHang: "worker 4711"
   uint64_t limit = 0, used = 0;
   std::optional<absl::Duration> eta;  // until the limit is met; absent: it is not expected to be
-  int index = -1;                     // process that grows most; -1: none is known
-  std::string cause;                  // what grows: a Cause's name, "new-memory", "shm", "descriptors"; "": not known
-  std::string text, advice;           // one sentence each
+  int index = -1;                     // process that grows most; -1: none is known. kHang: that hangs
+  std::string
+      cause;  // what grows: a Cause's name, "new-memory", "shm", "descriptors"; "": not known. kHang: a HangKind's
+  std::string text, advice;  // one sentence each
   bool operator==(const Alert&) const = default;
   LimitKey limit_key() const { return {kind, name}; }
+  // "cgroup-v2", or "hang".
+  const char* kind_name() const { return rule == AlertRule::kHang ? NameOf(rule) : NameOf(kind); }
 };
 
 // Both rules of one kind of limit. Without a threshold the rule is off; without a hold it is in proportion to the time
@@ -50,6 +55,7 @@ struct AlertRules {
 
 struct AlertSettings {
   std::array<AlertRules, kCountOf<LimitKind>> of_kind;
+  bool hangs = true;
   const AlertRules& of(LimitKind kind) const { return of_kind[static_cast<size_t>(kind)]; }
   bool any() const;
 };
@@ -85,6 +91,7 @@ class AlertWatch {
   bool IsStartUp(const Watched& watched, const TopContributor& top_contributor, const RunModel& model) const;
   std::optional<absl::Duration> TimeLeft(const Watched& watched, const TopContributor& top_contributor,
                                          const RunModel& model, const Forecast& forecast) const;
+  void JudgeHangs(const Sample& sample, const RunModel& model, std::vector<Alert>* alerts);
   void JudgeLimit(bool gone, const RunModel& model, const Forecast& forecast, Watched* watched,
                   std::vector<Alert>* alerts);
 
@@ -93,6 +100,7 @@ class AlertWatch {
   std::shared_ptr<const std::vector<Held>> last_held_;  // at the last tick
   absl::Duration t_, last_tick_, next_ask_, ask_gap_;
   StartUp start_up_;
+  std::set<int> hung_;  // by index: an alert stands
 };
 
 }  // namespace cowprof

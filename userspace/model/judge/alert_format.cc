@@ -97,7 +97,8 @@ std::string AlertAdvice(const Alert& alert, const RunModel& model) {
 
 std::string AlertLine(const Alert& alert) {
   if (alert.over) return absl::StrCat("alert ended: ", Printable(alert.text, 400));
-  return absl::StrCat("ALERT ", Printable(alert.text, 400), ". Do: ", Printable(alert.advice, 400));
+  return absl::StrCat("ALERT ", Printable(alert.text, 1000),
+                      alert.advice.empty() ? "" : absl::StrCat(". Do: ", Printable(alert.advice, 400)));
 }
 
 }  // namespace cowprof

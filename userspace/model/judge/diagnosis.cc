@@ -63,6 +63,7 @@ Diagnosis Clean(const Facts& facts) {
 
 constexpr Diagnosis (*kDiagnoses[])(const Facts&) = {
     OomCgroup,      OomHost,         SigbusFile,  ShmFullDeath, CouldNotPickle,                   // diagnose_deaths.cc
+    ForkHang,                                                                                     // diagnose_hangs.cc
     CowRefcount,    TorchRefcount,   CowGcHeader, CowData,      AllocatorReuse,   ParentUnshare,  // diagnose_copies.cc
     PrivateBySpawn, NewMemoryGrowth, GcDisabled,  FileBacked,   PickledArguments, BeforeAttach,
     TrainerGrowth,                                                             // diagnose_memory.cc

@@ -109,6 +109,8 @@ Diagnosis ShmFullDeath(const Facts& facts);  // "shm-full", from the processes t
 Diagnosis CouldNotPickle(const Facts& facts);  // "pickle-failure"
 // diagnose_fork.cc
 Diagnosis ForkHazards(const Facts& facts);
+// diagnose_hangs.cc
+Diagnosis ForkHang(const Facts& facts);
 
 }  // namespace cowprof
 

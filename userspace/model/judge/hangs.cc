@@ -1,7 +1,9 @@
 // The two rules, and what is said of each kind of wait. Where a rule does not reach, nothing is said.
 #include "model/judge/hangs.h"
 
-#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
@@ -117,10 +119,9 @@ std::string OwnerWords(const Holder& holder) {
 
 Hang HangOf(const WaitingProcess& process, const WaitingThread& thread) {
   Hang hang;
-  hang.process = process.id;
+  hang.pid = process.id.pid;
   hang.parent = process.parent;
   hang.tid = thread.wait.tid;
-  hang.thread_start_ns = thread.wait.start_ns;
   hang.stack = thread.stack;
   hang.native = thread.native;
   hang.holder = thread.awaited.holder;
@@ -198,30 +199,6 @@ std::optional<Hang> JudgeStuck(const WaitingProcess& process, const WaitingThrea
 }
 
 }  // namespace
-
-const char* NameOf(HangProof proof) { return proof == HangProof::kNever ? "never" : "owner-gone"; }
-
-const char* NameOf(HangKind kind) {
-  switch (kind) {
-    case HangKind::kUnknown:
-      return "unknown";
-    case HangKind::kLock:
-      return "lock";
-    case HangKind::kRLock:
-      return "rlock";
-    case HangKind::kCMutex:
-      return "c-mutex";
-    case HangKind::kOpenMp:
-      return "openmp";
-    case HangKind::kImportLock:
-      return "import-lock";
-    case HangKind::kFileBuffer:
-      return "file-buffer";
-    case HangKind::kDeadlock:
-      return "deadlock";
-  }
-  return "unknown";
-}
 
 StillWaits CompareLooks(absl::Span<const ThreadWait> before, absl::Span<const ThreadWait> now) {
   StillWaits still;

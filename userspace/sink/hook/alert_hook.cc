@@ -116,13 +116,15 @@ absl::StatusOr<Fd> TextFile(const std::string& text) {
 HookRun HookRunFor(const Alert& alert, const RunModel& model) {
   Json json = EncodeAlert(alert);
   const ProcessModel* worker = model.Find(alert.index);
+  const bool of_limit = alert.rule != AlertRule::kHang;
   json["pid"] = model.info.target.pid;
   json["worker_pid"] = worker != nullptr ? Json(worker->id.pid) : Json(nullptr);
   return {.json = Dump(json) + "\n",
-          .values = {NameOf(alert.rule), NameOf(alert.kind), Printable(alert.name, 400), absl::StrCat(alert.limit),
-                     absl::StrCat(alert.used), alert.eta ? absl::StrCat(absl::ToDoubleSeconds(*alert.eta)) : "",
-                     alert.cause, Printable(alert.text, 400), Printable(alert.advice, 400),
-                     absl::StrCat(model.info.target.pid), worker != nullptr ? absl::StrCat(worker->id.pid) : ""}};
+          .values = {NameOf(alert.rule), alert.kind_name(), Printable(alert.name, 400),
+                     of_limit ? absl::StrCat(alert.limit) : "", of_limit ? absl::StrCat(alert.used) : "",
+                     alert.eta ? absl::StrCat(absl::ToDoubleSeconds(*alert.eta)) : "", alert.cause,
+                     Printable(alert.text, 400), Printable(alert.advice, 400), absl::StrCat(model.info.target.pid),
+                     worker != nullptr ? absl::StrCat(worker->id.pid) : ""}};
 }
 
 absl::StatusOr<std::vector<std::string>> SplitWords(absl::string_view text) {

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "model/format.h"
+#include "model/judge/hang_format.h"
 #include "model/judge/post_mortem.h"
 #include "model/saturating.h"
 
@@ -44,6 +45,13 @@ std::string SentText(int index, const SignalSent& sent, const RunModel& model) {
 std::string DeliveredText(int index, const SignalDelivered& delivered, const RunModel& model) {
   return absl::StrFormat("%s got %s at address 0x%x", Who(index, model), SignalName(delivered.signal),
                          delivered.address);
+}
+
+std::string HangText(int index, const HangsSeen& seen, const RunModel& model) {
+  const ProcessModel* process = model.Find(index);
+  const std::string who = process != nullptr ? HungName(*process) : "a process";
+  return seen.hangs.empty() ? absl::StrCat(who, " went on after all")
+                            : Printable(HangSentence(seen.hangs.front(), who), kMostBytes);
 }
 
 // "worker 4711 was killed by SIGKILL: the OOM killer, limit of cgroup /job"
@@ -88,6 +96,7 @@ std::optional<PageEvents::Mark> PageEvents::MarkOf(const Event& event, const Run
           [](const StartMethodsSeen&) { return std::optional<Mark>(); },
           [](const StartFailed&) { return std::optional<Mark>(); },
           [](const ForkHazardSeen&) { return std::optional<Mark>(); },
+          [&](const HangsSeen& seen) { return mark(Kind::kHang, HangText(index, seen, model)); },
       },
       event.what);
 }
@@ -119,7 +128,7 @@ void PageEvents::Thin() {
 
 void PageEvents::Write(const RunModel& model, const Findings& findings, Json* page) const {
   constexpr auto kNames =
-      NamesFor<Kind>("process", "exit", "note", "exec", "signal", "alert", "alert-over", "oom", "killed");
+      NamesFor<Kind>("process", "exit", "note", "exec", "signal", "alert", "alert-over", "hang", "oom", "killed");
   PageEvents kept = *this;
   kept.Thin();
   std::stable_sort(kept.marks_.begin(), kept.marks_.end(), [](const Mark& a, const Mark& b) { return a.t < b.t; });

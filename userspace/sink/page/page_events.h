@@ -24,7 +24,7 @@ class PageEvents {
 
  private:
   // In the order in which they are dropped.
-  enum class Kind { kProcess, kExit, kNote, kExec, kSignal, kAlert, kAlertOver, kOom, kKilled };
+  enum class Kind { kProcess, kExit, kNote, kExec, kSignal, kAlert, kAlertOver, kHang, kOom, kKilled };
   struct Mark {
     absl::Duration t;
     Kind kind = Kind::kNote;

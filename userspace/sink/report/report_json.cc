@@ -11,6 +11,7 @@
 #include "timeline/json_alerts.h"
 #include "timeline/json_fields.h"
 #include "timeline/json_fork_hazards.h"
+#include "timeline/json_hangs.h"
 #include "timeline/json_identity.h"
 #include "timeline/json_limits.h"
 #include "timeline/json_losses.h"
@@ -198,6 +199,18 @@ Json ForkHazardsJson(const RunModel& model) {
   return rows;
 }
 
+// Those of processes that have ended, too; what went on after all is not among them.
+Json SeenHangsJson(const RunModel& model) {
+  std::vector<Hang> hangs;
+  for (const ProcessModel& process : model.processes) {
+    for (Hang hang : process.hangs) {
+      hang.waited += process.ended.value_or(model.t) - process.hangs_at;
+      hangs.push_back(std::move(hang));
+    }
+  }
+  return HangsJson(hangs);
+}
+
 // Null if no worker was seen.
 Json WorkerSlotsJson(const RunModel& model, const Findings& findings) {
   if (findings.workers.processes == 0) return nullptr;
@@ -284,6 +297,7 @@ Json ReportJson(const RunModel& model, const Findings& findings) {
       {"diagnoses", DiagnosesJson(findings.diagnoses)},
       {"start_methods", SeenStartMethodsJson(model)},
       {"fork_hazards", ForkHazardsJson(model)},
+      {"hangs", SeenHangsJson(model)},
       {"verify", VerifyJson(findings.verified)},
       {"losses", LossesJson(model.losses)},
   };

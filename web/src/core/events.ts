@@ -7,6 +7,7 @@ const kName: Record<string, string> = {
   killed: "killed",
   signal: "signal",
   oom: "out of memory",
+  hang: "hang",
   note: "note",
   alert: "alert",
   "alert-over": "alert over",
@@ -17,7 +18,7 @@ export function eventName(kind: string): string {
 }
 
 export function eventTone(kind: string): string {
-  return kind === "oom" || kind === "killed"
+  return kind === "oom" || kind === "killed" || kind === "hang"
     ? "bad"
     : kind === "alert" || kind === "signal"
       ? "warn"

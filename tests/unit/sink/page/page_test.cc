@@ -263,6 +263,19 @@ TEST_CASE("page: many checkpoints are merged two by two, and the last one stays"
   }
 }
 
+TEST_CASE("page: a hang is a mark, and so is its end") {
+  Made made;
+  made.Add({.events = {Process(0, -1), Process(1, 0)}});
+  const HangsSeen seen = {{{.pid = 4001, .tid = 4001, .what = "a threading.RLock"}}};
+  made.Add({.t = absl::Seconds(1), .events = {{.t = absl::Seconds(1), .index = 1, .what = seen}}});
+  made.Add({.t = absl::Seconds(2), .events = {{.t = absl::Seconds(2), .index = 1, .what = HangsSeen{}}}});
+  const auto events = made.Read().json["events"];
+  REQUIRE(events.size() == 4);
+  CHECK(events[2]["kind"] == "hang");
+  CHECK(events[2]["text"] == "worker 4001 can never go on: it waits for a threading.RLock");
+  CHECK(events[3]["text"] == "worker 4001 went on after all");
+}
+
 TEST_CASE("page: of too many events those that say least are left out, and counted", "[long]") {
   Made made;
   made.Add({.events = {Process(0, -1)}});

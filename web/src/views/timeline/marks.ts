@@ -14,10 +14,22 @@ interface Group {
 
 const kApartPixels = 26;
 const kListed = 8;
-const kWeight: Record<string, number> = { oom: 7, killed: 6, alert: 5, signal: 4, "alert-over": 3, exit: 2, process: 1, exec: 1, note: 0 };
+const kWeight: Record<string, number> = {
+  oom: 8,
+  killed: 7,
+  hang: 6,
+  alert: 5,
+  signal: 4,
+  "alert-over": 3,
+  exit: 2,
+  process: 1,
+  exec: 1,
+  note: 0,
+};
 const kGlyph: Record<string, string> = {
   oom: "✖",
   killed: "✖",
+  hang: "∞",
   alert: "!",
   "alert-over": "✓",
   signal: "◆",

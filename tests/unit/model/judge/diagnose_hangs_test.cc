@@ -1,0 +1,131 @@
+#include <catch2/catch.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "builders.h"
+#include "judged.h"
+#include "live_and_replay.h"
+
+namespace cowprof {
+namespace {
+
+Hang HangOf(int index) {
+  return {.pid = 1000 + index,
+          .tid = 1000 + index,
+          .parent = 1000,
+          .waited = absl::Seconds(2),
+          .kind = HangKind::kRLock,
+          .by_fork = true,
+          .what = "a threading.RLock that the parent's thread stats holds",
+          .stack = {{"/usr/lib/python3.11/threading.py", "Condition.wait", 320}, {"/srv/train.py", "load_batch", 31}},
+          .native = "libc.so.6: sem_wait",
+          .holder = Holder{1005, "stats", {{"/srv/train.py", "update_stats", 25}}, true},
+          .fix = "start the workers before the threads that take this lock",
+          .victims = {{1000, 1000, "Pool.join()", {{"/srv/train.py", "main", 60}}}}};
+}
+Event Seen(int index, std::vector<Hang> hangs, absl::Duration t) {
+  return {.t = t, .index = index, .what = HangsSeen{std::move(hangs)}};
+}
+
+Sample First(int workers = 1) {
+  Sample sample = {.t = absl::Seconds(1), .events = {Started(0, -1)}, .processes = {RowWithCopies(0, 0)}};
+  for (int index = 1; index <= workers; ++index) {
+    sample.events.push_back(Started(index, 0));
+    sample.processes.push_back(RowWithCopies(index, 0));
+  }
+  return sample;
+}
+Run Recorded(std::vector<Event> events, int workers = 1) {
+  Run run;
+  Append(First(workers), &run);
+  Append({.t = absl::Seconds(4), .events = std::move(events)}, &run);
+  return run;
+}
+
+TEST_CASE("fork-hang says who waits for what, since when, by which rule, and who waits for it", "[hangs]") {
+  const Run run = Recorded({Seen(1, {HangOf(1)}, absl::Seconds(4))});
+  REQUIRE(IdsOf(run) == Ids{"fork-hang"});
+  const Diagnosis found = DiagnosesOf(run)[0];
+  CHECK(found.summary ==
+        "Worker 1001 can never go on: at train.py:31 in load_batch it waits for a threading.RLock that the parent's "
+        "thread stats holds (train.py:25 in update_stats).");
+  CHECK(found.pids == std::vector<pid_t>{1001});
+  const std::string text = TextOf(found);
+  for (const char* part : {"found at 4.0 s of the recording; it began to wait at 2.0 s at the earliest",
+                           "without timeout", "threading.py:320 in Condition.wait, called by train.py:31 in load_batch",
+                           "libc.so.6: sem_wait", "the parent's thread 1005 (stats) held it when it was found",
+                           "its victim: process 1000 waits for Pool.join() at /srv/train.py:60 in main",
+                           "Start the workers before the threads that take this lock."}) {
+    INFO(part << " in\n" << text);
+    CHECK(text.find(part) != std::string::npos);
+  }
+  const auto json = ReportJsonOf(run);
+  REQUIRE(json["hangs"].size() == 1);
+  CHECK(json["hangs"][0]["waits_since_seconds"] == 2.0);
+  CHECK(json["headline"]["diagnosis"] == "fork-hang");
+}
+
+TEST_CASE("a hang goes on until the process ends, and is still the diagnosis then", "[hangs]") {
+  Run run = Recorded({Seen(1, {HangOf(1)}, absl::Seconds(4))});
+  // Who waits for it was found later; the same wait was two seconds old at the first look.
+  Hang again = HangOf(1);
+  again.waited = absl::Seconds(5);
+  Append({.t = absl::Seconds(7), .events = {Seen(1, {again}, absl::Seconds(7))}}, &run);
+  CHECK(ReportJsonOf(run)["hangs"][0]["waits_since_seconds"] == 5.0);
+  Append({.t = absl::Seconds(20), .events = {Exited(1, 9, absl::Seconds(10))}}, &run);
+  CHECK(ReportJsonOf(run)["hangs"][0]["waits_since_seconds"] == 8.0);
+  CHECK(DiagnosesOf(run)[0].summary.find("could never go on: at train.py:31 in load_batch it waited for") !=
+        std::string::npos);
+}
+
+TEST_CASE("what went on after all is no hang", "[hangs]") {
+  Run run = Recorded({Seen(1, {HangOf(1)}, absl::Seconds(4))});
+  Append({.t = absl::Seconds(6), .events = {Seen(1, {}, absl::Seconds(6))}}, &run);
+  CHECK(IdsOf(run) != Ids{"fork-hang"});
+  CHECK(ReportJsonOf(run)["hangs"].empty());
+}
+
+TEST_CASE("several that hang are one diagnosis", "[hangs]") {
+  const Run run =
+      Recorded({Seen(1, {HangOf(1)}, absl::Seconds(4)), Seen(3, {HangOf(3)}, absl::Seconds(4))}, /*workers=*/3);
+  REQUIRE(IdsOf(run) == Ids{"fork-hang"});
+  const Diagnosis found = DiagnosesOf(run)[0];
+  CHECK(found.pids == std::vector<pid_t>{1001, 1003});
+  CHECK(found.summary.find("1 more process can never go on.") != std::string::npos);
+  CHECK(found.advice.size() == 1);
+}
+
+TEST_CASE("a hang is one alert, over when it goes on or ends, and a replay says the same", "[hangs]") {
+  LiveAndReplay both({.page_bytes = 4096});
+  both.Tick(First(2));
+  both.Tick({.t = absl::Seconds(4), .events = {Seen(1, {HangOf(1)}, absl::Seconds(4))}});
+  both.Tick({.t = absl::Seconds(5), .events = {Seen(1, {HangOf(1)}, absl::Seconds(5))}});
+  both.Check();
+  REQUIRE(both.run.alerts.size() == 1);
+  const Alert& alert = both.run.alerts[0];
+  CHECK(alert.kind_name() == std::string("hang"));
+  CHECK(alert.name == "worker 1001");
+  CHECK(alert.cause == "rlock");
+  CHECK(alert.text.starts_with("worker 1001 can never go on: at train.py:31"));
+  CHECK(alert.advice == HangOf(1).fix);
+  both.Tick({.t = absl::Seconds(6), .events = {Seen(1, {}, absl::Seconds(6)), Seen(2, {HangOf(2)}, absl::Seconds(6))}});
+  both.Tick({.t = absl::Seconds(7), .events = {Exited(2, 9, absl::Seconds(7)), Exited(1, 9, absl::Seconds(7))}});
+  both.Check();
+  REQUIRE(both.run.alerts.size() == 4);
+  CHECK(both.run.alerts[1].text == "worker 1001 went on after all");
+  CHECK_FALSE(both.run.alerts[2].over);
+  CHECK(both.run.alerts[3].text == "worker 1002 has ended");
+}
+
+TEST_CASE("no alert of hangs if they are off", "[hangs]") {
+  AlertSettings settings;
+  settings.hangs = false;
+  AlertWatch watch(settings);
+  const Run run = Recorded({});
+  const Sample sample = {.t = absl::Seconds(4), .events = {Seen(1, {HangOf(1)}, absl::Seconds(4))}};
+  CHECK(watch.Judge(sample, run.model, {}).empty());
+}
+
+}  // namespace
+}  // namespace cowprof
