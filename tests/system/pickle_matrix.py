@@ -34,7 +34,7 @@ def command_for(version):
 
 def judge(pid, expression):
     """The row for spawn of what cowprof says of an object, checked against the schema."""
-    done = harness.run_cowprof("pickle", pid, "--object", expression, "--json", seconds=60 * harness.PATIENCE)
+    done = harness.run_cowprof("pickle", pid, "--object", expression, "--json", "--no-time", seconds=60 * harness.PATIENCE)
     assert done.returncode == 0, (expression, done.returncode, done.stderr)
     document = json.loads(done.stdout)
     harness.validate(document, "pickle.schema.json")
@@ -80,9 +80,10 @@ def main():
         except Missing as missing:
             print(f"{version:6} skipped: {missing}")
             continue
-        counts = {"fails": {}, "pickles": {}}
+        counts = {"fails": {}, "pickles": {}, "traps that fail": {}, "traps that pickle": {}}
         for truth, said, _ in found.values():
-            row = counts["fails" if truth["fails"] else "pickles"]
+            row = counts[("traps that fail" if truth["trap"] else "fails") if truth["fails"] else
+                         ("traps that pickle" if truth["trap"] else "pickles")]
             row[said["verdict"]] = row.get(said["verdict"], 0) + 1
         bad = {kind: row for kind, row in found.items() if row[2].startswith("WRONG")}
         wrong += len(bad)
