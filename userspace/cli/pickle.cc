@@ -1,5 +1,6 @@
 // `cowprof pickle [--object EXPR] [--json] PID`: reads the objects that a worker would be sent, and says what spawn and
-// forkserver would fail at. Owns the keys of cowprof.pickle/1 that timeline/json_start_methods.h does not.
+// forkserver would fail at, and what each worker would cost. Owns the keys of cowprof.pickle/1 that
+// timeline/json_start_methods.h does not.
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -7,17 +8,40 @@
 #include "absl/strings/str_cat.h"
 #include "attribution/program.h"
 #include "cli/commands.h"
+#include "model/estimate/pickle_cost.h"
 #include "model/format.h"
 #include "python/pickle_walk.h"
 #include "python/roots.h"
 #include "recorder/target.h"
 #include "sink/report/start_methods_format.h"
 #include "source/namespaces.h"
+#include "source/pickle_rate.h"
 #include "source/proc_text.h"
 #include "source/procfs.h"
 #include "timeline/json_start_methods.h"
 
 namespace cowprof {
+namespace {
+
+void MeasureTime(const ProcFs& proc, const Options& options, const PickleLook& look, StartCostFacts* facts) {
+  if (look.root.empty()) return;
+  if (!options.time) {
+    facts->why_no_time = "--no-time";
+    return;
+  }
+  facts->sample = SampleOf(facts->mix);
+  const absl::StatusOr<RunnableInterpreter> interpreter = FindRunnable(proc, options.pid, look.python);
+  absl::StatusOr<std::vector<PickleRun>> runs =
+      interpreter.ok() ? MeasurePickle(*interpreter, facts->sample) : interpreter.status();
+  if (runs.ok()) {
+    facts->runs = *std::move(runs);
+  } else {
+    facts->why_no_time = std::string(runs.status().message());
+  }
+}
+
+}  // namespace
+
 int Pickle(const Options& options) {
   const ProcFs proc;
   if (absl::Status status = CheckProc(proc); !status.ok()) return Fail(kHostCannot, status.message());
@@ -38,19 +62,23 @@ int Pickle(const Options& options) {
     const absl::StatusOr<PickleRoot> root = FindObject(python, memory, options.object);
     if (!root.ok()) return Fail(kUsage, absl::StrCat("--object: ", Printable(root.status().message(), 400)));
   }
-  const PickleLook look = LookAtPickle(python, memory, find_root, {});
+  StartCostFacts facts;
+  const PickleLook look = LookAtPickle(python, memory, find_root, {}, &facts.mix);
   if (absl::Status status = CheckTarget(proc, options.pid); !status.ok())
     return Fail(kNoProcess, absl::StrCat("process ", options.pid, " ended while it was read"));
   const absl::StatusOr<std::string> status = proc.ReadFile(options.pid, "status");
-  const Count fork_bytes = status.ok() ? ParseStatus(*status).anon_bytes : std::nullopt;
-  std::string text = StartMethodsText(look, fork_bytes);
+  if (status.ok()) facts.anonymous_bytes = ParseStatus(*status).anon_bytes;
+  MeasureTime(proc, options, look, &facts);
+  std::string text = StartMethodsText(look, facts);
   if (options.json) {
     const Json json = {{"schema", "cowprof.pickle/1"},
                        {"version", COWPROF_VERSION},
                        {"pid", options.pid},
                        {"python", look.python},
-                       {"fork_ceiling_bytes", OrNull(fork_bytes)},
-                       {"start_methods", StartMethodsJson(look)}};
+                       {"fork_ceiling_bytes", OrNull(facts.anonymous_bytes)},
+                       {"start_methods", StartMethodsJson(look)},
+                       {"what_if", StartCostsJson(look, facts)},
+                       {"why_no_time", facts.why_no_time.empty() ? Json(nullptr) : Json(ValidUtf8(facts.why_no_time))}};
     text = absl::StrCat(Dump(json, 2), "\n");
   }
   std::fputs(text.c_str(), stdout);
