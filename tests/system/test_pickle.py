@@ -212,12 +212,14 @@ def test_main_without_a_file_can_not_be_imported_again(version):
         process.stop()
 
 
-@pytest.mark.parametrize("what", ["cycle", "attributes", "long-name", "deep"])
+@pytest.mark.parametrize("what", ["cycle", "attributes", "long-name", "deep", "lies", "lies-a-little"])
 def test_hostile_objects_end_in_time(target, what):
     said = pickle_of(target(what).pid, "--object", "__main__.data")
     assert said["verdict"] in ("no-obstacle-found", "unknown", "will-fail")
     if what == "cycle":
         assert said["verdict"] == "no-obstacle-found"
+    if what == "lies":
+        assert said["verdict"] != "no-obstacle-found" and said["failures"] == []
     if what == "attributes":
         assert said["objects"] >= 1_000_000 or said["capped"]
 

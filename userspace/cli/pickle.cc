@@ -49,9 +49,12 @@ int Pickle(const Options& options) {
   Program program(/*image=*/1, proc, nullptr, /*starting=*/false);
   program.memory().Add({.pid = options.pid});
   program.Inspect(absl::ZeroDuration());
-  if (const std::string why = PickleObstacle(program); !why.empty())
+  const auto ended = [&] { return !CheckTarget(proc, options.pid).ok(); };
+  const std::string gone = absl::StrCat("process ", options.pid, " ended while it was read");
+  if (const std::string why = PickleObstacle(program); !why.empty()) {
+    if (ended()) return Fail(kNoProcess, gone);
     return Fail(kHostCannot, absl::StrCat("can't judge what process ", options.pid, " would pickle: ", why));
-
+  }
   const Interpreter& python = program.interpreter();
   const ProcessMemory memory = program.MemoryOf(options.pid);
   const auto find_root = [&](const MemoryReader& reader) {
@@ -60,12 +63,12 @@ int Pickle(const Options& options) {
   };
   if (!options.object.empty()) {
     const absl::StatusOr<PickleRoot> root = FindObject(python, memory, options.object);
+    if (!root.ok() && ended()) return Fail(kNoProcess, gone);
     if (!root.ok()) return Fail(kUsage, absl::StrCat("--object: ", Printable(root.status().message(), 400)));
   }
   StartCostFacts facts;
   const PickleLook look = LookAtPickle(python, memory, find_root, {}, &facts.mix);
-  if (absl::Status status = CheckTarget(proc, options.pid); !status.ok())
-    return Fail(kNoProcess, absl::StrCat("process ", options.pid, " ended while it was read"));
+  if (ended()) return Fail(kNoProcess, gone);
   const absl::StatusOr<std::string> status = proc.ReadFile(options.pid, "status");
   if (status.ok()) facts.anonymous_bytes = ParseStatus(*status).anon_bytes;
   MeasureTime(proc, options, look, &facts);

@@ -128,6 +128,13 @@ def main():
         data.__dict__.update({"attribute%d" % i: i for i in range(1000000)})
     elif what == "long-name":
         data = [type("x" * 1000000, (), {})()]
+    elif what in ("lies", "lies-a-little"):
+        import ctypes
+        data = Dataset()
+        data.rows, data.pair, data.names = [1, 2, 3], (1, 2), {"a": 1}
+        claimed = 2**40 if what == "lies" else 64
+        for value in data.rows, data.pair, data.__dict__:  # ob_size; ma_used of a dict
+            ctypes.c_ssize_t.from_address(id(value) + 16).value = claimed
     elif what == "deep":
         data = []
         for _ in range(1000000):
@@ -139,6 +146,8 @@ def main():
         threading.Thread(target=mutate, daemon=True).start()
     print(json.dumps(said), flush=True)
     sys.stdin.read()
+    if what.startswith("lies"):
+        os._exit(0)  # nobody may take it down
     del keep
 
 
