@@ -276,7 +276,8 @@ void Walk::Visit(uint32_t parent, uint32_t ordinal, const Edge& edge) {
     const ByName named = rules_.FindByName(type);
     if (named.reason != PickleReason::kNone || named.unknown) JudgeName(node, type, named);
     // An object of a class that the new process can't find is pickled all the same.
-    if ((named.reason != PickleReason::kNone && named.reason != PickleReason::kMainWithoutFile) || named.unknown) return;
+    if ((named.reason != PickleReason::kNone && named.reason != PickleReason::kMainWithoutFile) || named.unknown)
+      return;
     if (rule->replay == Replay::kAtom) return;
   }
   // Items come before the state of an object that has both; only defaultdict's factory comes before its items.
