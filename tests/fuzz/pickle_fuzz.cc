@@ -19,10 +19,16 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     return PickleRoot{.parts = {{"", memory.Address()}, {"part", memory.Address()}}, .expression = "x", .where = ""};
   };
   const PickleLimits limits = {.objects = 20'000, .time = absl::Milliseconds(500)};
-  const PickleLook look = LookAtPickle(python.interpreter, memory, find_root, limits);
+  StartCostFacts facts;
+  const PickleLook look = LookAtPickle(python.interpreter, memory, find_root, limits, &facts.mix);
+  facts.sample = SampleOf(facts.mix);
+  facts.runs = {{0.1, 0.2}};
+  Require(facts.sample.objects() <= 500'000, "a bounded sample");
   Require(look.objects <= limits.objects + 2 && look.failures.size() <= 64 && look.unknowns.size() <= 64,
           "a bounded look");
   for (const PickleFailure& failure : look.failures) Require(failure.path.size() < 2000, "a bounded path");
-  Require(!StartMethodsText(look, std::nullopt).empty() && !Dump(StartMethodsJson(look)).empty(), "words");
+  Require(!StartMethodsText(look, facts).empty() && !Dump(StartMethodsJson(look)).empty() &&
+              !Dump(StartCostsJson(look, facts)).empty(),
+          "words");
   return 0;
 }

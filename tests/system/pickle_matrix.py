@@ -4,6 +4,7 @@
 
 right: the verdict is that of really pickling, and a failure's path is the one that was planted. unknown: it says so.
 """
+import concurrent.futures
 import json
 import sys
 
@@ -34,7 +35,7 @@ def command_for(version):
 
 def judge(pid, expression):
     """The row for spawn of what cowprof says of an object, checked against the schema."""
-    done = harness.run_cowprof("pickle", pid, "--object", expression, "--json", seconds=60 * harness.PATIENCE)
+    done = harness.run_cowprof("pickle", pid, "--object", expression, "--json", "--no-time", seconds=60 * harness.PATIENCE)
     assert done.returncode == 0, (expression, done.returncode, done.stderr)
     document = json.loads(done.stdout)
     harness.validate(document, "pickle.schema.json")
@@ -61,13 +62,10 @@ def matrix(version):
     process = harness.Process(command_for(version))
     try:
         process.await_line("event", "ready", READY)
-        found = {}
-        for truth in process.lines:
-            if "kind" not in truth:
-                continue
-            said = judge(process.pid, f"holders['{truth['kind']}']")
-            found[truth["kind"]] = truth, said, compare(truth, said)
-        return found
+        truths = [line for line in process.lines if "kind" in line]
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            rows = pool.map(lambda truth: judge(process.pid, f"holders['{truth['kind']}']"), truths)
+            return {truth["kind"]: (truth, said, compare(truth, said)) for truth, said in zip(truths, rows)}
     finally:
         process.stop()
 
@@ -80,9 +78,10 @@ def main():
         except Missing as missing:
             print(f"{version:6} skipped: {missing}")
             continue
-        counts = {"fails": {}, "pickles": {}}
+        counts = {"fails": {}, "pickles": {}, "traps that fail": {}, "traps that pickle": {}}
         for truth, said, _ in found.values():
-            row = counts["fails" if truth["fails"] else "pickles"]
+            row = counts[("traps that fail" if truth["trap"] else "fails") if truth["fails"] else
+                         ("traps that pickle" if truth["trap"] else "pickles")]
             row[said["verdict"]] = row.get(said["verdict"], 0) + 1
         bad = {kind: row for kind, row in found.items() if row[2].startswith("WRONG")}
         wrong += len(bad)

@@ -179,6 +179,9 @@ void AddSubcommands(CLI::App* app, Options* options) {
       ->add_option("--object", options->object,
                    "Judge this object, such as __main__.dataset.rows[0] (default: what a DataLoader or Process sends)")
       ->type_name("EXPR");
+  pickle->add_flag_callback(
+      "--no-time", [options] { options->time = false; },
+      "Do not run the interpreter's executable, in a process of its own, to measure how long pickling takes");
   CLI::App* hang =
       app->add_subcommand("hang", "Show which processes of a tree wait for what no living thread will ever release");
   hang->add_flag("--json", options->json, "Print JSON (cowprof.hang/1)");

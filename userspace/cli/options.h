@@ -21,6 +21,7 @@ struct Options : RecordOptions {
   std::string other_timeline;  // view: to compare with; "": none
   pid_t pid = 0;               // doctor, shm, pickle; 0: none
   std::string object;          // pickle: the expression that names it; "": what workers get
+  bool time = true;            // pickle: run the interpreter to measure how fast it pickles
   int workers = 0;             // doctor: how many workers the process is about to fork; 0: not given
 };
 

@@ -1,5 +1,6 @@
 // `cowprof pickle [--object EXPR] [--json] PID`: reads the objects that a worker would be sent, and says what spawn and
-// forkserver would fail at. Owns the keys of cowprof.pickle/1 that timeline/json_start_methods.h does not.
+// forkserver would fail at, and what each worker would cost. Owns the keys of cowprof.pickle/1 that
+// timeline/json_start_methods.h does not.
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -7,17 +8,40 @@
 #include "absl/strings/str_cat.h"
 #include "attribution/program.h"
 #include "cli/commands.h"
+#include "model/estimate/pickle_cost.h"
 #include "model/format.h"
 #include "python/pickle_walk.h"
 #include "python/roots.h"
 #include "recorder/target.h"
 #include "sink/report/start_methods_format.h"
 #include "source/namespaces.h"
+#include "source/pickle_rate.h"
 #include "source/proc_text.h"
 #include "source/procfs.h"
 #include "timeline/json_start_methods.h"
 
 namespace cowprof {
+namespace {
+
+void MeasureTime(const ProcFs& proc, const Options& options, const PickleLook& look, StartCostFacts* facts) {
+  if (look.root.empty()) return;
+  if (!options.time) {
+    facts->why_no_time = "--no-time";
+    return;
+  }
+  facts->sample = SampleOf(facts->mix);
+  const absl::StatusOr<RunnableInterpreter> interpreter = FindRunnable(proc, options.pid, look.python);
+  absl::StatusOr<std::vector<PickleRun>> runs =
+      interpreter.ok() ? MeasurePickle(*interpreter, facts->sample) : interpreter.status();
+  if (runs.ok()) {
+    facts->runs = *std::move(runs);
+  } else {
+    facts->why_no_time = std::string(runs.status().message());
+  }
+}
+
+}  // namespace
+
 int Pickle(const Options& options) {
   const ProcFs proc;
   if (absl::Status status = CheckProc(proc); !status.ok()) return Fail(kHostCannot, status.message());
@@ -25,9 +49,12 @@ int Pickle(const Options& options) {
   Program program(/*image=*/1, proc, nullptr, /*starting=*/false);
   program.memory().Add({.pid = options.pid});
   program.Inspect(absl::ZeroDuration());
-  if (const std::string why = PickleObstacle(program); !why.empty())
+  const auto ended = [&] { return !CheckTarget(proc, options.pid).ok(); };
+  const std::string gone = absl::StrCat("process ", options.pid, " ended while it was read");
+  if (const std::string why = PickleObstacle(program); !why.empty()) {
+    if (ended()) return Fail(kNoProcess, gone);
     return Fail(kHostCannot, absl::StrCat("can't judge what process ", options.pid, " would pickle: ", why));
-
+  }
   const Interpreter& python = program.interpreter();
   const ProcessMemory memory = program.MemoryOf(options.pid);
   const auto find_root = [&](const MemoryReader& reader) {
@@ -36,21 +63,25 @@ int Pickle(const Options& options) {
   };
   if (!options.object.empty()) {
     const absl::StatusOr<PickleRoot> root = FindObject(python, memory, options.object);
+    if (!root.ok() && ended()) return Fail(kNoProcess, gone);
     if (!root.ok()) return Fail(kUsage, absl::StrCat("--object: ", Printable(root.status().message(), 400)));
   }
-  const PickleLook look = LookAtPickle(python, memory, find_root, {});
-  if (absl::Status status = CheckTarget(proc, options.pid); !status.ok())
-    return Fail(kNoProcess, absl::StrCat("process ", options.pid, " ended while it was read"));
+  StartCostFacts facts;
+  const PickleLook look = LookAtPickle(python, memory, find_root, {}, &facts.mix);
+  if (ended()) return Fail(kNoProcess, gone);
   const absl::StatusOr<std::string> status = proc.ReadFile(options.pid, "status");
-  const Count fork_bytes = status.ok() ? ParseStatus(*status).anon_bytes : std::nullopt;
-  std::string text = StartMethodsText(look, fork_bytes);
+  if (status.ok()) facts.anonymous_bytes = ParseStatus(*status).anon_bytes;
+  MeasureTime(proc, options, look, &facts);
+  std::string text = StartMethodsText(look, facts);
   if (options.json) {
     const Json json = {{"schema", "cowprof.pickle/1"},
                        {"version", COWPROF_VERSION},
                        {"pid", options.pid},
                        {"python", look.python},
-                       {"fork_ceiling_bytes", OrNull(fork_bytes)},
-                       {"start_methods", StartMethodsJson(look)}};
+                       {"fork_ceiling_bytes", OrNull(facts.anonymous_bytes)},
+                       {"start_methods", StartMethodsJson(look)},
+                       {"what_if", StartCostsJson(look, facts)},
+                       {"why_no_time", facts.why_no_time.empty() ? Json(nullptr) : Json(ValidUtf8(facts.why_no_time))}};
     text = absl::StrCat(Dump(json, 2), "\n");
   }
   std::fputs(text.c_str(), stdout);

@@ -127,8 +127,20 @@ std::optional<TypeShape> ObjectGraph::ReadShape(uint64_t type) {
 }
 
 uint64_t ObjectGraph::ModuleDict(absl::string_view module) const {
-  const uint64_t found = InDict(modules_, module);
-  return found == 0 ? 0 : Pointer(found + state_.module_dict);
+  const uint64_t found = ModuleObject(module);
+  return found == 0 || !IsModule(found) ? 0 : Pointer(found + state_.module_dict);
+}
+
+bool ObjectGraph::IsModule(uint64_t object) const {
+  TypeReader types(interpreter_, memory_);
+  const uint64_t type = TypeOf(object);
+  if (types.NameOf(type).value_or("") == "module") return true;
+  Edges mro = TupleItems(Pointer(type + state_.mro));
+  Edge base;
+  for (size_t i = 0; i < kMostBases && mro.Next(memory_, &base); ++i) {
+    if (types.NameOf(base.object).value_or("") == "module") return true;
+  }
+  return false;
 }
 
 bool ObjectGraph::HasCMethod(uint64_t methods, absl::string_view name) const {

@@ -27,18 +27,9 @@ uint64_t ErrorIn(ObjectGraph& graph) {
   return 0;
 }
 
-bool IsIn(const CodeLocation& code, absl::string_view method, absl::string_view file) {
-  return absl::EndsWith(code.file, file) &&
-         (code.function == method || absl::EndsWith(code.function, absl::StrCat(".", method)));
-}
-
-}  // namespace
-
 // PyTracebackObject has tb_next at 16 and tb_frame at 24, PyFrameObject since 3.11 f_frame at 24.
-std::vector<RawFrame> LastTraceback(ObjectGraph& graph) {
+std::vector<RawFrame> FramesFrom(ObjectGraph& graph, uint64_t traceback) {
   const PythonLayout& layout = graph.layout();
-  uint64_t traceback = graph.InDict(graph.ModuleDict("sys"), "last_traceback");
-  if (graph.TypeName(traceback) != "traceback") traceback = TracebackOf(graph, ErrorIn(graph));
   std::vector<RawFrame> frames;
   for (int i = 0; i < kMostTracebacks && graph.TypeName(traceback) == "traceback"; ++i) {
     const uint64_t object = graph.Pointer(traceback + 24);
@@ -49,6 +40,27 @@ std::vector<RawFrame> LastTraceback(ObjectGraph& graph) {
   }
   std::reverse(frames.begin(), frames.end());
   return frames;
+}
+
+bool IsIn(const CodeLocation& code, absl::string_view method, absl::string_view file) {
+  return absl::EndsWith(code.file, file) &&
+         (code.function == method || absl::EndsWith(code.function, absl::StrCat(".", method)));
+}
+
+}  // namespace
+
+std::vector<RawFrame> TracebackFrames(ObjectGraph& graph, uint64_t object) {
+  if (graph.TypeName(object) != "traceback") {
+    const std::optional<TypeShape> shape = graph.ReadShape(graph.TypeOf(object));
+    if (!shape || !shape->is_exception()) return {};
+    object = TracebackOf(graph, object);
+  }
+  return FramesFrom(graph, object);
+}
+
+std::vector<RawFrame> LastTraceback(ObjectGraph& graph) {
+  const uint64_t traceback = graph.InDict(graph.ModuleDict("sys"), "last_traceback");
+  return FramesFrom(graph, graph.TypeName(traceback) == "traceback" ? traceback : TracebackOf(graph, ErrorIn(graph)));
 }
 
 std::optional<LastError> ReadLastError(const Interpreter& interpreter, const MemoryReader& memory) {

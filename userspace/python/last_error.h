@@ -25,6 +25,9 @@ std::optional<LastError> ReadLastError(const Interpreter& interpreter, const Mem
 // The frames of its traceback, innermost first; their instructions are not those of the error.
 std::vector<RawFrame> LastTraceback(ObjectGraph& graph);
 
+// The same of `object`, a traceback or an exception that something else keeps; empty: it is neither.
+std::vector<RawFrame> TracebackFrames(ObjectGraph& graph, uint64_t object);
+
 // Tells by one read of a word whether names came to sys since the last call: those above, when a traceback is printed.
 class SysWatch {
  public:

@@ -5,16 +5,18 @@
 #include <algorithm>
 #include <iterator>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "model/base_name.h"
 #include "python/frames.h"
 
 namespace cowprof {
 namespace {
 
-constexpr size_t kMostReducers = 4096, kMostNested = 8;
+constexpr size_t kMostReducers = 4096, kMostNested = 8, kMostSlots = 512;
 
 struct NamedRule {
   absl::string_view name;
@@ -47,6 +49,8 @@ constexpr NamedRule kExact[] = {
 // Types with a reducer of their own, in C or in Python, under the name of the type that defines it.
 constexpr NamedRule kReducers[] = {
     {"method-wrapper", Replay::kMethodWrapper},
+    {"array.array", Replay::kArray},
+    {"functools._lru_cache_wrapper", Replay::kByName},
     {"method_descriptor", Replay::kAtom, 50},
     {"wrapper_descriptor", Replay::kAtom, 50},
     {"member_descriptor", Replay::kAtom, 50},
@@ -178,6 +182,86 @@ uint64_t PickleRules::FunctionIn(uint64_t object) {
   return type == "staticmethod" || type == "classmethod" ? graph_.Pointer(object + graph_.state().wrapped) : object;
 }
 
+// copyreg._slotnames() reads __slots__, and getattr() the values: whether both are what was made into slots.
+bool PickleRules::SlotsAreDeclared(const TypeShape& shape) {
+  size_t declared = 0;
+  for (const uint64_t address : shape.mro) {
+    const uint64_t flags = graph_.Pointer(address + graph_.layout().type.flags);
+    const uint64_t slots =
+        (flags >> 9 & 1) == 0 ? 0 : graph_.InDict(graph_.Pointer(address + graph_.layout().type.dict), "__slots__");
+    if (slots == 0) continue;
+    const std::string type = graph_.TypeName(slots);
+    std::vector<std::string> names;
+    const auto add_all = [&](Edges edges) {
+      Edge edge;
+      while (names.size() < kMostSlots && edges.Next(graph_.memory(), &edge))
+        names.push_back(graph_.Text(edge.kind == EdgeKind::kAttribute ? edge.name : edge.object));
+    };
+    if (type == "str") {
+      names.push_back(graph_.Text(slots));
+    } else if (type == "tuple") {
+      add_all(graph_.TupleItems(slots));
+    } else if (type == "list") {
+      add_all(graph_.Items(slots, EdgeKind::kIndex));
+    } else if (type == "dict") {
+      add_all(graph_.DictItems(slots, EdgeKind::kAttribute));
+    } else {
+      return false;
+    }
+    const std::string owner_name = graph_.types().NameOf(address).value_or("");
+    absl::string_view owner = absl::string_view(owner_name).substr(owner_name.rfind('.') + 1);
+    while (absl::ConsumePrefix(&owner, "_")) {
+    }
+    for (std::string& name : names) {
+      if (name == "__dict__" || name == "__weakref__") continue;
+      if (absl::StartsWith(name, "__") && !absl::EndsWith(name, "__") && !owner.empty())
+        name = absl::StrCat("_", owner, name);
+      ++declared;
+      if (graph_.TypeName(graph_.FindMethod(shape, name).object) != "member_descriptor") return false;
+    }
+  }
+  return declared == graph_.SlotsOf(shape).size();
+}
+
+// Items are read by the object's own methods, which a subclass may have written anew.
+bool PickleRules::JudgeItems(TypeRule* rule) {
+  const TypeShape& shape = rule->shape;
+  const std::vector<absl::string_view> names = shape.is_dict()
+                                                   ? std::vector<absl::string_view>{"items", "keys", "__iter__"}
+                                                   : std::vector<absl::string_view>{"__iter__"};
+  for (const absl::string_view name : names) {
+    const ObjectGraph::Method method = graph_.FindMethod(shape, name);
+    if (method.owner == 0 || graph_.TypeName(method.object) != "function") continue;
+    std::string file;
+    CodeName(method.object, &file);
+    if (absl::StrContains(file, "/collections/__init__.py")) continue;
+    rule->replay = Replay::kUnknown;
+    rule->runs = absl::StrCat(graph_.types().NameOf(method.owner).value_or(""), ".", name, " (", BaseName(file), ")");
+    return false;
+  }
+  return true;
+}
+
+// What object.__reduce_ex__() reads of an instance by way of its class.
+bool PickleRules::JudgeDescriptors(TypeRule* rule) {
+  const auto decides = [&](std::string runs) {
+    rule->replay = Replay::kUnknown;
+    rule->runs = std::move(runs);
+    return false;
+  };
+  for (const absl::string_view name : {"__class__", "__dict__"}) {
+    const ObjectGraph::Method method = graph_.FindMethod(rule->shape, name);
+    // Types written in C have descriptors of other kinds for it, which read the same.
+    const bool written = (graph_.Pointer(method.owner + graph_.layout().type.flags) >> 9 & 1) != 0;
+    if (method.object == 0 || !written || graph_.TypeName(method.object) == "getset_descriptor") continue;
+    return decides(absl::StrCat(graph_.types().NameOf(method.owner).value_or(""), ".", name));
+  }
+  if (!SlotsAreDeclared(rule->shape))
+    return decides("copyreg, by __slots__ that were changed after the class was made");
+  const bool has_items = rule->shape.is_list() || rule->shape.is_dict();
+  return !has_items || JudgeItems(rule);
+}
+
 // Whether `method`, a __reduce__ or the like, is known. Otherwise the rule becomes unknown, and names it.
 bool PickleRules::JudgeReducer(const ObjectGraph::Method& method, absl::string_view name, TypeRule* rule) {
   const std::string owner = graph_.types().NameOf(method.owner).value_or("");
@@ -196,7 +280,7 @@ bool PickleRules::JudgeReducer(const ObjectGraph::Method& method, absl::string_v
   if (const NamedRule* row = RowOf(kReducers, known, &NamedRule::name)) {
     rule->replay = row->replay;
     rule->bytes = row->bytes;
-    return true;
+    return row->replay != Replay::kItems || JudgeItems(rule);
   }
   // The platform's exceptions define it several times.
   if (rule->shape.is_exception() && !written) {
@@ -248,6 +332,7 @@ void PickleRules::JudgeState(TypeRule* rule) {
     JudgeReducer(method, name, rule);
     return;
   }
+  if (!JudgeDescriptors(rule)) return;
   rule->replay = Replay::kState;
   rule->slots = graph_.SlotsOf(shape);
   const bool required = !has_arguments && !shape.is_list() && !shape.is_dict();
@@ -269,6 +354,10 @@ TypeRule PickleRules::Judge(TypeShape shape) {
   if (exact != nullptr) {
     rule.replay = exact->replay;
     rule.bytes = exact->bytes;
+    return rule;
+  }
+  if (absl::StartsWith(type.info.name, "weak") && absl::StrContains(absl::AsciiStrToLower(type.info.name), "proxy")) {
+    rule.runs = "the object behind the proxy, which answers for it";
     return rule;
   }
   if (const auto found = reducers_.find(type.address); found != reducers_.end()) {
@@ -304,7 +393,8 @@ ByName PickleRules::Lookup(uint64_t object, std::string module, std::string name
   if (absl::StrContains(found.name, "<lambda>")) {
     found.reason = PickleReason::kLambda;
   } else if (absl::StrContains(found.name, "<locals>")) {
-    found.reason = graph_.TypeName(object) == "function" ? PickleReason::kLocalFunction : PickleReason::kLocalClass;
+    const std::optional<TypeShape> shape = graph_.ReadShape(graph_.TypeOf(object));
+    found.reason = shape && shape->is_type() ? PickleReason::kLocalClass : PickleReason::kLocalFunction;
   }
   if (found.reason != PickleReason::kNone || ending_) return found;
   const uint64_t dict = graph_.ModuleDict(found.module);
@@ -312,6 +402,8 @@ ByName PickleRules::Lookup(uint64_t object, std::string module, std::string name
     found.unknown = true;  // pickle would import it
     return found;
   }
+  // A module of a class of its own, as those that import lazily, may have what its __dict__ has not.
+  const bool plain = graph_.TypeName(graph_.ModuleObject(found.module)) == "module";
   uint64_t at = 0;
   const std::vector<std::string> parts = absl::StrSplit(found.name, '.');
   for (size_t i = 0; i < parts.size(); ++i) {
@@ -323,7 +415,9 @@ ByName PickleRules::Lookup(uint64_t object, std::string module, std::string name
     if (found.module == "__main__" && !main_has_file_) found.reason = PickleReason::kMainWithoutFile;
     return found;
   }
-  if (at == 0) {
+  if (!plain) {
+    found.unknown = true;
+  } else if (at == 0) {
     found.unknown = graph_.InDict(dict, "__getattr__") != 0;
     found.reason = found.unknown ? PickleReason::kNone : PickleReason::kNotFound;
   } else {
@@ -339,6 +433,9 @@ ByName PickleRules::FindByName(uint64_t object) {
   if (graph_.TypeName(object) == "function") {
     found = Lookup(object, graph_.Text(graph_.Pointer(object + graph_.state().function_module)),
                    graph_.Text(graph_.Pointer(object + graph_.state().function_qualname)));
+  } else if (graph_.TypeName(object) == "functools._lru_cache_wrapper") {
+    found = Lookup(object, graph_.Text(graph_.Attribute(object, "__module__")),
+                   graph_.Text(graph_.Attribute(object, "__qualname__")));
   } else if (const std::optional<TypeShape> shape = graph_.ReadShape(object); !shape) {
     found.unknown = true;
   } else if (shape->heap()) {

@@ -77,6 +77,9 @@ class PickleRules {
   TypeRule Judge(TypeShape shape);
   bool JudgeReducer(const ObjectGraph::Method& method, absl::string_view name, TypeRule* rule);
   void JudgeState(TypeRule* rule);
+  bool JudgeDescriptors(TypeRule* rule);
+  bool JudgeItems(TypeRule* rule);
+  bool SlotsAreDeclared(const TypeShape& shape);
   ByName Lookup(uint64_t object, std::string module, std::string name);
   std::string CodeName(uint64_t function, std::string* file);
   uint64_t FunctionIn(uint64_t object);  // through staticmethod and classmethod

@@ -23,14 +23,18 @@ namespace cowprof {
 namespace {
 
 constexpr uint64_t kFirstItems = 256;
+// Below Python's limit of 1,000, which counts the frames of the program, too (up to 3.11).
+constexpr uint32_t kMostCalls = 800;
 constexpr size_t kMostListed = 64, kMostShapes = 4096, kMostDepth = 10'000, kMostPath = 1000;
 constexpr absl::Duration kBetweenReadings = absl::Milliseconds(10);
 constexpr absl::Duration kAfterFirst = absl::Milliseconds(3);  // for other findings in an object that is torn down
-constexpr uint64_t kObjectBytes = 8, kSlotsBytes = 3, kGlobalBytes = 8, kFrame = 64 << 10, kFrameBytes = 9;
+constexpr uint64_t kObjectBytes = 8, kSlotsBytes = 3, kGlobalBytes = 8, kFloatBytes = 9, kFrame = 64 << 10,
+                   kFrameBytes = 9;
 
 struct Node {
   uint32_t parent = 0;
   uint32_t ordinal = 0;  // which edge of the parent
+  uint32_t calls = 0;    // of pickle's functions within each other, when it gets there
   uint64_t object = 0;
   Edge edge;
 };
@@ -59,6 +63,7 @@ class Walk {
   uint64_t failures_left_out = 0, unknowns_left_out = 0;
   uint64_t objects = 0, unreadable = 0, bytes = 0, unsure_bytes = 0;
   uint64_t rest_bytes = 0;  // of items beyond the limit, if they are like those before it
+  PickleMix mix;
   bool capped = false;
   // The largest numpy array with dtype=object, and its length.
   std::string object_array;
@@ -90,7 +95,10 @@ class Walk {
   // Whether pickle meets it for the first time; otherwise counts the reference to its memo, which has one byte or four.
   bool Remember(uint64_t object) {
     const auto [entry, first] = seen_.emplace(object, static_cast<uint32_t>(seen_.size()));
-    if (!first) bytes += entry->second < 256 ? 2 : 5;
+    if (!first) {
+      bytes += entry->second < 256 ? 2 : 5;
+      ++mix.again;
+    }
     return first;
   }
   void CountName(const Edge& edge);
@@ -113,6 +121,8 @@ class Walk {
   absl::flat_hash_map<uint64_t, uint32_t> seen_;  // pickle's memo
   absl::flat_hash_set<uint64_t> classes_;
   absl::flat_hash_set<uint32_t> open_unknowns_;
+  absl::flat_hash_set<uint64_t> hiding_;  // names of attributes that pickle takes for methods
+  bool too_deep_ = false;
   absl::flat_hash_map<std::string, size_t> shapes_;  // of failures and unknowns: index of the first of its kind
 };
 
@@ -147,8 +157,15 @@ void Walk::Run(const PickleRoot& root) {
   // Of a container that was cut within another one, only the outer counts: it has the inner one's kind many times.
   if (!stack_.empty()) AddRest(stack_[0], stack_[0].bytes_used + bytes - stack_[0].bytes_before);
   bytes += bytes / kFrame * kFrameBytes;
+  // An attribute that makes an object unknown may come after one that fails.
+  for (Found& found : failures) {
+    for (uint32_t at = found.node; at != 0; at = nodes_[at].parent) found.below_unknown |= open_unknowns_.contains(at);
+  }
   const auto in_order = [this](const Found& a, const Found& b) { return IsBefore(a.node, b.node); };
   std::stable_sort(failures.begin(), failures.end(), in_order);
+  // That is met when the new process unpickles, if it comes to that.
+  std::stable_partition(failures.begin(), failures.end(),
+                        [](const Found& found) { return found.reason != PickleReason::kMainWithoutFile; });
   std::stable_sort(unknowns.begin(), unknowns.end(), in_order);
 }
 
@@ -201,6 +218,7 @@ void Walk::Visit(uint32_t parent, uint32_t ordinal, const Edge& edge) {
       return;
     case Replay::kAtom:
       bytes += rule->bytes == 0 ? 4 : rule->bytes;
+      ++(rule->bytes == 1 ? mix.again : rule->bytes == kFloatBytes ? mix.floats : mix.reduced);
       if (!rule->shape.heap() || !classes_.insert(rule->shape.address).second) return;
       break;
     default:
@@ -211,7 +229,20 @@ void Walk::Visit(uint32_t parent, uint32_t ordinal, const Edge& edge) {
     return;
   }
   const auto node = static_cast<uint32_t>(nodes_.size());
-  nodes_.push_back({.parent = parent, .ordinal = ordinal, .object = object, .edge = edge});
+  const bool one_call = rule->replay == Replay::kList || rule->replay == Replay::kTuple ||
+                        rule->replay == Replay::kDict || rule->replay == Replay::kSet;
+  const uint32_t calls = nodes_[parent].calls + (one_call ? 1 : 2);
+  nodes_.push_back({.parent = parent, .ordinal = ordinal, .calls = calls, .object = object, .edge = edge});
+  if (calls > kMostCalls && !too_deep_) {
+    too_deep_ = true;
+    open_unknowns_.insert(node);
+    Note(node, {.type = rule->shape.info.name, .runs = "the limit of recursion: it lies too deep to be sure"},
+         &unknowns, &unknowns_left_out);
+  }
+  if (edge.kind == EdgeKind::kAttribute && hiding_.contains(edge.name) && open_unknowns_.insert(parent).second) {
+    Note(parent, {.type = graph_.TypeName(nodes_[parent].object), .runs = "an attribute that hides a method of pickle"},
+         &unknowns, &unknowns_left_out);
+  }
   switch (rule->replay) {
     case Replay::kFails:
       return Fail(node, rule->reason, "", "");
@@ -234,6 +265,7 @@ void Walk::Visit(uint32_t parent, uint32_t ordinal, const Edge& edge) {
       break;
     case Replay::kTensor:
       bytes += rule->bytes;
+      ++mix.tensors;
       JudgeTensor(node, object, *rule);
       break;
     default:
@@ -245,7 +277,10 @@ void Walk::Visit(uint32_t parent, uint32_t ordinal, const Edge& edge) {
     classes_.insert(type);
     if (Remember(type)) bytes += kGlobalBytes + rule->shape.info.name.size();
     const ByName named = rules_.FindByName(type);
-    if (named.reason != PickleReason::kNone || named.unknown) return JudgeName(node, type, named);
+    if (named.reason != PickleReason::kNone || named.unknown) JudgeName(node, type, named);
+    // An object of a class that the new process can't find is pickled all the same.
+    if ((named.reason != PickleReason::kNone && named.reason != PickleReason::kMainWithoutFile) || named.unknown)
+      return;
     if (rule->replay == Replay::kAtom) return;
   }
   // Items come before the state of an object that has both; only defaultdict's factory comes before its items.
@@ -269,10 +304,6 @@ void Walk::Fail(uint32_t node, PickleReason reason, std::string name, std::strin
               .type = graph_.TypeName(nodes_[node].object),
               .name = std::move(name),
               .defined_at = std::move(defined_at)};
-  for (uint32_t at = node;; at = nodes_[at].parent) {
-    found.below_unknown |= open_unknowns_.contains(at);
-    if (at == 0) break;
-  }
   Note(node, std::move(found), &failures, &failures_left_out);
 }
 
@@ -391,7 +422,10 @@ Edges Walk::ChildrenOf(uint64_t object, const TypeRule& rule) {
 // Names of attributes are written before their values.
 void Walk::CountName(const Edge& edge) {
   if (edge.kind == EdgeKind::kAttribute && edge.name != 0) {
-    if (Remember(edge.name)) CountText(edge.name);
+    if (!Remember(edge.name)) return;
+    CountText(edge.name);
+    const std::string name = graph_.Text(edge.name);
+    if (name == "__reduce_ex__" || name == "__getstate__") hiding_.insert(edge.name);
   } else if (edge.kind == EdgeKind::kField && !edge.field.empty()) {
     // Not an address, so that it meets no object.
     if (Remember(absl::HashOf(edge.field) | 1)) bytes += edge.field.size() + 3;
@@ -405,15 +439,25 @@ void Walk::CountContainer(uint64_t object, const TypeRule& rule) {
   switch (rule.replay) {
     case Replay::kList:
     case Replay::kDict:
+      ++(rule.replay == Replay::kList ? mix.lists : mix.dicts);
       bytes += 2 + batches(size);
       break;
     case Replay::kTuple:
+      ++mix.tuples;
       bytes += size == 0 ? 1 : size <= 3 ? 2 : 3;
       break;
     case Replay::kSet:
+      ++mix.sets;
       bytes += 2 + batches(std::min<uint64_t>(graph_.Pointer(object + graph_.state().set_used), 1u << 31));
       break;
     default:
+      if (rule.replay != Replay::kArray && rule.replay != Replay::kTensor) {
+        ++(rule.shape.is_list()            ? mix.lists
+           : rule.shape.is_dict()          ? mix.dicts
+           : rule.replay == Replay::kEnum  ? mix.reduced
+           : rule.replay == Replay::kItems ? mix.sets
+                                           : mix.instances);
+      }
       // EMPTY_TUPLE, NEWOBJ, MEMOIZE; EMPTY_DICT, MEMOIZE, MARK, SETITEMS, BUILD.
       bytes += kObjectBytes + (rule.slots.empty() ? 0 : kSlotsBytes);
       if (rule.shape.is_list() || rule.shape.is_dict()) bytes += batches(size);
@@ -440,9 +484,12 @@ void Walk::CountText(uint64_t object) {
       const uint64_t shown = characters == 0 ? 2 * length : length * text.size() / characters;
       if (length > characters) unsure_bytes += shown;
       length = shown;
+      ++mix.wide_texts;
     }
   }
   bytes += length + (length < 256 ? 3 : 6);
+  ++mix.texts;
+  mix.text_bytes += length;
 }
 
 void Walk::CountNumber(uint64_t object) {
@@ -453,7 +500,10 @@ void Walk::CountNumber(uint64_t object) {
   const uint32_t digit = ReadValue<uint32_t>(cached_, object + graph_.layout().object.var_size + 8).value_or(0);
   if (digits > 1 << 20) {
     ++unreadable;
-  } else if (digits <= 1) {
+    return;
+  }
+  ++mix.numbers;
+  if (digits <= 1) {
     bytes += digits == 0 || (digit < 256 && !negative) ? 2 : digit < 65536 && !negative ? 3 : 5;
   } else {
     bytes += digits == 2 && graph_.Pointer(object + graph_.layout().object.var_size + 8) >> 33 == 0
@@ -464,7 +514,20 @@ void Walk::CountNumber(uint64_t object) {
 
 // PyArrayObject of numpy 1 and 2: data 16, nd 24, dimensions 32, descr 56. PyArray_Descr: kind 24; elsize is an int at
 // 32 in numpy 1, a word at 40 in numpy 2, which keeps flags at 32.
+// array.array: its length at 16, its descriptor at 40, the size of an item at 4 of that.
 void Walk::CountArray(uint64_t object) {
+  if (graph_.TypeName(object) == "array.array") {
+    const uint64_t items = graph_.Pointer(object + 16);
+    const auto size = ReadValue<int32_t>(cached_, graph_.Pointer(object + 40) + 4);
+    if (items > uint64_t{1} << 40 || !size || *size < 1 || *size > 16) {
+      ++unreadable;
+      return;
+    }
+    bytes += items * *size + 60;
+    ++mix.arrays;
+    mix.array_bytes += items * *size;
+    return;
+  }
   const auto rank = ReadValue<int32_t>(cached_, object + 24);
   const uint64_t dimensions = graph_.Pointer(object + 32), descr = graph_.Pointer(object + 56);
   const auto kind = ReadValue<char>(cached_, descr + 24);
@@ -494,6 +557,8 @@ void Walk::CountArray(uint64_t object) {
     size *= dimension;
   }
   bytes += size + 150;
+  ++mix.arrays;
+  mix.array_bytes += size;
 }
 
 // torch refuses a tensor that asks for a gradient and is not a leaf. One without autograd_meta_ asks for none, and a
@@ -663,7 +728,8 @@ void Confirm(const Interpreter& interpreter, const MemoryReader& memory, const P
 }  // namespace
 
 PickleLook LookAtPickle(const Interpreter& interpreter, const MemoryReader& memory,
-                        const std::function<PickleRoot(const MemoryReader&)>& find_root, const PickleLimits& limits) {
+                        const std::function<PickleRoot(const MemoryReader&)>& find_root, const PickleLimits& limits,
+                        PickleMix* mix) {
   const absl::Duration began = BootTime();
   const PickleRoot root = find_root(memory);
   PickleLook look = LookOf(interpreter, root);
@@ -689,6 +755,10 @@ PickleLook LookAtPickle(const Interpreter& interpreter, const MemoryReader& memo
   look.bytes.low = first.bytes - std::min(first.bytes, first.bytes / 10 + first.unsure_bytes / 2);
   if (whole) look.bytes.high = first.bytes + first.bytes / 10 + first.unsure_bytes;
   look.took = BootTime() - began;
+  if (mix != nullptr) {
+    *mix = first.mix;
+    mix->scale = static_cast<double>(look.bytes.best) / std::max<uint64_t>(first.bytes, 1);
+  }
   return look;
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "model/facts/pickle_mix.h"
 #include "model/facts/start_methods.h"
 #include "python/interpreter.h"
 #include "python/memory_reader.h"
@@ -36,9 +37,10 @@ struct PickleLimits {
 };
 
 // `find_root` is asked for each reading: what it returns may move. The object may have ended: then there are unreadable
-// objects, never a crash.
+// objects, never a crash. `mix`, if not null, gets what would be sent by kind.
 PickleLook LookAtPickle(const Interpreter& interpreter, const MemoryReader& memory,
-                        const std::function<PickleRoot(const MemoryReader&)>& find_root, const PickleLimits& limits);
+                        const std::function<PickleRoot(const MemoryReader&)>& find_root, const PickleLimits& limits,
+                        PickleMix* mix = nullptr);
 
 // The same for a process that is ending: what it holds is taken down while it is read, so only the failures that are
 // found mean anything. One walk; each finding is read once more at once, and kept even if it is not there any more.

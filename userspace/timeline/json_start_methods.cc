@@ -3,6 +3,28 @@
 #include "model/judge/start_methods.h"
 
 namespace cowprof {
+namespace {
+
+Json SizeJson(const PickleSize& size) { return {{"low", size.low}, {"best", size.best}, {"high", OrNull(size.high)}}; }
+
+Json SecondsJson(const SecondsRange& range) {
+  return {{"low", range.low}, {"best", range.best}, {"high", range.high ? Json(*range.high) : Json(nullptr)}};
+}
+
+}  // namespace
+
+Json StartCostsJson(const PickleLook& look, const StartCostFacts& facts) {
+  Json rows = Json::array();
+  for (const StartCost& cost : StartCostsOf(look, facts)) {
+    rows.push_back({{"method", std::string(cost.method)},
+                    {"works", cost.works ? Json(*cost.works) : Json(nullptr)},
+                    {"bytes_each", cost.sent ? SizeJson(*cost.sent) : Json(nullptr)},
+                    {"pickle_seconds_each", cost.time ? SecondsJson(cost.time->pickle) : Json(nullptr)},
+                    {"unpickle_seconds_each", cost.time ? SecondsJson(cost.time->unpickle) : Json(nullptr)},
+                    {"held_bytes_each", cost.held ? SizeJson(*cost.held) : Json(nullptr)}});
+  }
+  return rows;
+}
 
 Json StartMethodsJson(const PickleLook& look) {
   Json failures = Json::array(), unknowns = Json::array();
@@ -30,10 +52,7 @@ Json StartMethodsJson(const PickleLook& look) {
                     {"unknowns", unknowns},
                     {"failures_left_out", look.failures_left_out},
                     {"unknowns_left_out", look.unknowns_left_out},
-                    {"bytes_each",
-                     look.root.empty()
-                         ? Json(nullptr)
-                         : Json{{"low", look.bytes.low}, {"best", look.bytes.best}, {"high", OrNull(look.bytes.high)}}},
+                    {"bytes_each", look.root.empty() ? Json(nullptr) : SizeJson(look.bytes)},
                     {"objects", look.objects},
                     {"unreadable", look.unreadable},
                     {"not_confirmed", look.refused},

@@ -3,8 +3,10 @@
 The truth comes from really pickling, with multiprocessing's pickler, in a forked process per kind: a line of JSON each, with
 "fails", the error, and the path of what fails (null where it pickles). Then {"event": "ready"}. Ends when stdin does.
 """
+import argparse
 import array
 import collections
+import concurrent.futures
 import contextvars
 import dataclasses
 import datetime
@@ -12,20 +14,25 @@ import decimal
 import enum
 import fractions
 import functools
+import hashlib
 import itertools
 import json
 import logging
 import operator
 import os
 import pathlib
+import queue
 import random
 import re
 import socket
 import sqlite3
+import subprocess
 import sys
 import tempfile
 import threading
 import types
+import typing
+import unittest.mock
 import uuid
 import weakref
 from multiprocessing import context, get_context, popen_spawn_posix, reduction
@@ -286,6 +293,283 @@ def kinds():
     ]
 
 
+class RaisesInMeta(type):
+    def __reduce_ex__(cls, protocol):
+        raise TypeError("no")
+
+    def __getstate__(cls):
+        raise TypeError("no")
+
+
+class OfMeta(metaclass=RaisesInMeta):
+    pass
+
+
+class ClassLies:
+    @property
+    def __class__(self):
+        return dict
+
+
+class DictLies:
+    def __init__(self):
+        self.lock = threading.Lock()
+
+    @property
+    def __dict__(self):
+        return {}
+
+
+class DictOfLocks:
+    @property
+    def __dict__(self):
+        return {"lock": threading.Lock()}
+
+
+class SlotReplaced:
+    __slots__ = ("a",)
+
+
+SlotReplaced.a = threading.Lock()
+
+
+class SlotForgotten:
+    __slots__ = ("a",)
+
+
+SlotForgotten.__slots__ = ()
+
+
+class SlotPrivate:
+    __slots__ = ("__a",)
+
+    def __init__(self, a):
+        self.__a = a
+
+
+class SlotText:
+    __slots__ = "abc"
+
+
+class SlotDocumented:
+    __slots__ = {"a": "what it is"}
+
+
+class SlotIterator:
+    __slots__ = iter(("a",))
+
+
+class SlotDict:
+    __slots__ = ("__dict__", "__weakref__", "a")
+
+
+class HidesItems(dict):
+    def items(self):
+        return iter(())
+
+
+class HidesIteration(list):
+    def __iter__(self):
+        return iter(())
+
+
+class ShowsLock(list):
+    def __iter__(self):
+        return iter([threading.Lock()])
+
+
+class SetHides(set):
+    def __iter__(self):
+        return iter(())
+
+
+class DequeHides(collections.deque):
+    def __iter__(self):
+        return iter(())
+
+
+class OrderedHides(collections.OrderedDict):
+    def items(self):
+        return iter(())
+
+
+class NoReduce:
+    __reduce_ex__ = None
+
+
+class NoState:
+    __getstate__ = None
+
+
+class GetsAll:
+    def __getattribute__(self, name):
+        if name == "__reduce_ex__":
+            raise AttributeError(name)
+        return object.__getattribute__(self, name)
+
+
+class Registered:
+    pass
+
+
+def reduce_registered(registered):
+    raise TypeError("no")
+
+
+class WithoutModule:
+    pass
+
+
+WithoutModule.__module__ = None
+
+
+class OfLazyModule:
+    pass
+
+
+class OfObject:
+    pass
+
+
+class OfEmptyModule:
+    pass
+
+
+class LazyModule(types.ModuleType):
+    def __getattr__(self, name):
+        if name == "OfLazyModule":
+            return OfLazyModule
+        raise AttributeError(name)
+
+
+class NotAModule:
+    OfObject = OfObject
+
+
+OfLazyModule.__module__, OfObject.__module__, OfEmptyModule.__module__ = "lazy_module", "not_a_module", "empty_module"
+
+
+class Typed(typing.NamedTuple):
+    x: object
+
+
+class OfType(typing.Generic[typing.TypeVar("T")]):
+    pass
+
+
+class Linked:
+    def __init__(self, following):
+        self.following = following
+
+
+class Cached:
+    @functools.lru_cache(None)
+    def method(self):
+        pass
+
+
+@functools.lru_cache(None)
+def cached():
+    pass
+
+
+@functools.wraps(function)
+def wrapper():
+    pass
+
+
+@functools.singledispatch
+def dispatched(x):
+    pass
+
+
+def linked(length):
+    node = None
+    for _ in range(length):
+        node = Linked(node)
+    return node
+
+
+def hidden(**attributes):
+    plain = Plain()
+    plain.__dict__.update(attributes)
+    return plain
+
+
+def traps():
+    """As kinds(): what looks as if it pickled, or as if it did not."""
+    import copyreg
+    lock = threading.Lock
+    copyreg.pickle(Registered, reduce_registered)
+    sys.modules["lazy_module"], sys.modules["not_a_module"] = LazyModule("lazy_module"), NotAModule()
+    sys.modules["empty_module"] = types.ModuleType("empty_module")
+    kept = Plain()
+    keep.append(kept)
+    keep.append(Plain())
+    keep[1].lock = lock()
+    return [
+        ("instance of a metaclass that raises", OfMeta(), ""), ("class of a metaclass that raises", OfMeta, ""),
+        ("class that lies", ClassLies(), ""), ("dict that lies", DictLies(), None), ("dict of locks", DictOfLocks(), None),
+        ("replaced slot", SlotReplaced(), None), ("forgotten slot", SlotForgotten(), None),
+        ("private slot", SlotPrivate(1), ""), ("private slot with lock", SlotPrivate(lock()), "._SlotPrivate__a"),
+        ("slots as text", SlotText(), ""), ("slots as dict", SlotDocumented(), ""), ("slots of an iterator", SlotIterator(), None),
+        ("slots with dict", SlotDict(), ""), ("items that hide", HidesItems(a=lock()), None),
+        ("iteration that hides", HidesIteration([lock()]), None), ("iteration that shows", ShowsLock(), None),
+        ("set that hides", SetHides([lock()]), None), ("deque that hides", DequeHides([lock()]), None),
+        ("ordered dict that hides", OrderedHides(a=lock()), None), ("no reduce", NoReduce(), None), ("no state", NoState(), None),
+        ("gets all attributes", GetsAll(), None), ("registered reducer", Registered(), None),
+        ("class without module", WithoutModule(), None), ("class of a lazy module", OfLazyModule(), None),
+        ("class of an object", OfObject(), None), ("class of an empty module", OfEmptyModule(), ""),
+        ("typed tuple", Typed(1), ""), ("typed tuple with lock", Typed(lock()), "[0]"), ("generic", OfType[int](), ""),
+        ("list of 300 levels", deep(300, 1), ""), ("list of 3,000 levels", deep(3000, 1), None),
+        ("list of 9,000 levels", deep(9000, 1), None), ("chain of 200 objects", linked(200), None),
+        ("chain of 5,000 objects", linked(5000), None),
+        ("cached function", cached, ""), ("cached method", Cached.method, ""), ("wrapped function", wrapper, ""),
+        ("dispatched function", dispatched, ""), ("proxy", weakref.proxy(kept), ""), ("proxy of lock", weakref.proxy(keep[1]), None),
+        ("hidden reduce", hidden(__reduce_ex__=cached), None), ("hidden reduce of lock", hidden(__reduce_ex__=lock()), None),
+        ("hidden state", hidden(a=1, __getstate__=dict), None), ("hidden state of lock", hidden(lock=lock(), __getstate__=dict), None),
+        ("mock", unittest.mock.MagicMock(), None), ("static method object", staticmethod(function), None),
+        ("queue of a thread", queue.Queue(), None), ("executor", concurrent.futures.ThreadPoolExecutor(), None),
+        ("hash", hashlib.md5(b"a"), ""), ("namespace", argparse.Namespace(a=1), ""), ("enumerate", enumerate([1]), ""),
+        ("zip", zip([1]), ""), ("reversed", reversed([1]), ""), ("bound method of lock", hidden(a=1).__init__, None),
+        ("named file", tempfile.NamedTemporaryFile(), None), ("process", subprocess.Popen(["true"]), None),
+        ("adapter", logging.LoggerAdapter(logging.getLogger("x"), {}), ""), ("string io", __import__("io").StringIO(), ""),
+        ("partial of partial", functools.partial(functools.partial(function, lock()), 1), None),
+        ("type variable", typing.TypeVar("T"), None), ("type hint", typing.List[int], None),
+        ("exception of a cause", type_of_error(), None), ("memory file", __import__("io").BytesIO(b"a"), ""),
+        ("user dict", collections.UserDict(a=1), ""), ("chain map", collections.ChainMap({}, {"a": lock()}), ".maps[1]['a']"),
+        ("nested function's default", functools.partial(function, key=lambda: 0), None), ("bytes subclass", BytesOf(b"a"), ""),
+        ("float subclass", FloatOf(1.5), ""), ("frozenset subclass", FrozenOf([1]), ""), ("set subclass with lock", SetOf([lock()]), None),
+    ]
+
+
+class BytesOf(bytes):
+    pass
+
+
+class FloatOf(float):
+    pass
+
+
+class FrozenOf(frozenset):
+    pass
+
+
+class SetOf(set):
+    pass
+
+
+keep = []
+
+
+def type_of_error():
+    try:
+        raise ValueError(1)
+    except ValueError as error:
+        error.__cause__ = KeyError(threading.Lock())
+        return error
+
+
 def pickles(holder):
     """The error of pickling in a forked process, as at the start of a worker; None: it pickles."""
     readable, writable = os.pipe()
@@ -321,10 +605,11 @@ holders = {}
 
 
 def main():
-    for name, value, path in kinds():
+    plain = kinds()
+    for number, (name, value, path) in enumerate(plain + traps()):
         holders[name] = Holder(value)
         error = pickles(holders[name])
-        print(json.dumps({"kind": name, "fails": error is not None, "error": error,
+        print(json.dumps({"kind": name, "trap": number >= len(plain), "fails": error is not None, "error": error,
                           "path": None if path is None or error is None else "holders['%s'].value%s" % (name, path)}))
     print(json.dumps({"event": "ready"}), flush=True)
     sys.stdin.read()

@@ -3,7 +3,7 @@ import collections
 import json
 import logging
 import multiprocessing
-import pickle
+import os
 import random
 import sys
 import threading
@@ -62,6 +62,37 @@ def started(error, method):
     return ""
 
 
+LOADER = """
+import os, pickle, sys, time
+sys.path.insert(0, os.path.dirname(sys.argv[1]))
+import pickle_targets
+sys.modules["__main__"].Row = pickle_targets.Row
+def held():
+    return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+before, begin = held(), time.thread_time()
+data = pickle.load(open(sys.argv[2], "rb"))
+print(time.thread_time() - begin, held() - before)
+"""
+
+
+def timed(said):
+    """Three attempts; each time it is unpickled by a new process, as by a worker."""
+    import subprocess
+    import tempfile
+    said["pickle_seconds"], said["unpickle_seconds"] = [], []
+    with tempfile.NamedTemporaryFile() as file:
+        for _ in range(3):
+            begin = time.thread_time()
+            pickled = multiprocessing.reduction.ForkingPickler.dumps(data)
+            said["pickle_seconds"].append(time.thread_time() - begin)
+            file.seek(0)
+            file.write(pickled)
+            file.flush()
+            loaded = subprocess.check_output([sys.executable, "-c", LOADER, __file__, file.name]).split()
+            said["unpickle_seconds"].append(float(loaded[0]))
+            said["held_bytes"] = int(loaded[1])
+
+
 def mutate():
     while True:
         for i in range(200):
@@ -79,6 +110,8 @@ def main():
     keep = []
     if what.startswith("bytes-"):
         data = sized(what[6:])
+        if "timed" in sys.argv:
+            timed(said)
         said["bytes"] = len(multiprocessing.reduction.ForkingPickler.dumps(data))
     elif what.partition("-")[0] in ("logger", "keys", "vocab"):
         said["error"] = started(*what.split("-"))
@@ -95,6 +128,13 @@ def main():
         data.__dict__.update({"attribute%d" % i: i for i in range(1000000)})
     elif what == "long-name":
         data = [type("x" * 1000000, (), {})()]
+    elif what in ("lies", "lies-a-little"):
+        import ctypes
+        data = Dataset()
+        data.rows, data.pair, data.names = [1, 2, 3], (1, 2), {"a": 1}
+        claimed = 2**40 if what == "lies" else 64
+        for value in data.rows, data.pair, data.__dict__:  # ob_size; ma_used of a dict
+            ctypes.c_ssize_t.from_address(id(value) + 16).value = claimed
     elif what == "deep":
         data = []
         for _ in range(1000000):
@@ -106,6 +146,8 @@ def main():
         threading.Thread(target=mutate, daemon=True).start()
     print(json.dumps(said), flush=True)
     sys.stdin.read()
+    if what.startswith("lies"):
+        os._exit(0)  # nobody may take it down
     del keep
 
 

@@ -224,13 +224,16 @@ Diagnosis PrivateBySpawn(const Facts& facts) {
   diagnosis.evidence.push_back(
       absl::StrCat("start method ", method, "; the program itself had at most ", HumanBytes(most_of_others)));
   AddGrowers(std::move(growers), &diagnosis);
-  if (const auto& seen = facts.model.start_methods; seen && !seen->look.root.empty()) {
+  const std::optional<SeenStartMethods>& seen = facts.model.start_methods;
+  if (seen && !seen->look.root.empty()) {
     diagnosis.evidence.push_back(absl::StrCat("as a pickle, what each worker is sent has ", SentText(seen->look), ": ",
                                               Printable(seen->look.root)));
   }
   diagnosis.advice = {
-      "Send the workers a path instead of the data, and open it in each: all share one copy of numpy.memmap, Arrow or "
-      "another mapped file. Or share the data: torch tensors with share_memory_(), multiprocessing.shared_memory.",
+      absl::StrCat(
+          "Send the workers a path instead of ", seen && !seen->look.root.empty() ? SentText(seen->look) : "the data",
+          ", and open it in each: all share one copy of numpy.memmap, Arrow or another mapped file. Or share the "
+          "data: torch tensors with share_memory_(), multiprocessing.shared_memory."),
       absl::StrCat("The fork start method shares what the parent has (multiprocessing.get_context('fork')",
                    facts.dataloader() ? "; with DataLoader, multiprocessing_context='fork'" : "",
                    "), but is safe only while the parent has no threads and no CUDA context. Python "

@@ -4,7 +4,9 @@
 #include <algorithm>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "model/format.h"
 
 namespace cowprof {
@@ -50,6 +52,13 @@ std::string WhyUnknown(const PickleLook& look) {
   if (look.unreadable > 0) return "some objects could not be read; look again";
   if (!look.unknowns.empty()) return "code of the program decides, which reading can't judge";
   return "two readings differ; look again";
+}
+
+std::string WhyNotJudged(absl::string_view python) {
+  const std::vector<absl::string_view> numbers = absl::StrSplit(python, '.');
+  int minor = 0;
+  if (numbers.size() < 2 || numbers[0] != "3" || !absl::SimpleAtoi(numbers[1], &minor) || minor >= 8) return "";
+  return absl::StrCat("pickle's rules are known from Python 3.8 on, and this is ", Printable(python));
 }
 
 std::string SentText(const PickleLook& look) {

@@ -19,6 +19,9 @@ PickleVerdict VerdictOf(const PickleLook& look);
 // Why the verdict is unknown, half a sentence; "" where it isn't.
 std::string WhyUnknown(const PickleLook& look);
 
+// Why a process that runs this version of Python, "3.7.16", is not judged; "": that is not the version's fault.
+std::string WhyNotJudged(absl::string_view python);
+
 // "about 1.2 GiB", "at least 4.0 KiB": what each worker is sent, without what fails.
 std::string SentText(const PickleLook& look);
 // The first failure that pickle meets for sure; null: none is sure.

@@ -26,6 +26,7 @@
 #include "model/judge/alert_format.h"
 #include "posix/clock.h"
 #include "posix/fd.h"
+#include "posix/safe_path.h"
 #include "timeline/json_alerts.h"
 #include "timeline/json_fields.h"
 
@@ -33,29 +34,6 @@ namespace cowprof {
 namespace {
 
 constexpr int kCannotExec = 126;
-
-// Why someone other than root and `user` could change what `path` names; "": nobody can.
-std::string Weakness(const std::string& path, uid_t user) {
-  struct stat file;
-  if (stat(path.c_str(), &file) != 0) return absl::StrCat("stat ", path, ": ", strerror(errno));
-  if (file.st_uid != 0 && file.st_uid != user)
-    return absl::StrCat(path, " belongs to user ", file.st_uid, "; chown it to root or to yourself");
-  const bool others = (file.st_mode & S_IWOTH) || ((file.st_mode & S_IWGRP) && file.st_gid != 0);
-  // In a sticky directory, such as /tmp, others can't replace files that are not theirs.
-  const bool sticky = S_ISDIR(file.st_mode) && (file.st_mode & S_ISVTX);
-  if (others && !sticky) return absl::StrCat("others can write ", path, "; chmod go-w it");
-  return "";
-}
-
-// The same for a file and all directories above it, after resolving links.
-std::string WeaknessOfPath(const std::string& path, uid_t user) {
-  const std::unique_ptr<char, void (*)(void*)> real(realpath(path.c_str(), nullptr), free);
-  if (real == nullptr) return absl::StrCat("resolve ", path, ": ", strerror(errno));
-  for (std::string part = real.get();; part = part.substr(0, std::max<size_t>(part.rfind('/'), 1))) {
-    if (std::string weakness = Weakness(part, user); !weakness.empty()) return weakness;
-    if (part == "/") return "";
-  }
-}
 
 bool IsFile(const std::string& path) {
   struct stat file;

@@ -95,7 +95,10 @@ std::string LossesText(const Losses& losses) {
 // One line: `cowprof pickle` has the table.
 std::string StartMethodsSection(const RunModel& model) {
   const std::string sentence = model.start_methods ? StartMethodsSentence(model.start_methods->look) : "";
-  if (sentence.empty()) return "";
+  if (sentence.empty()) {
+    const std::string why = WhyNotJudged(model.target() != nullptr ? model.target()->python : "");
+    return why.empty() ? "" : absl::StrCat("\n  start methods: not judged: ", why, "\n");
+  }
   return absl::StrCat("\n  start methods: ", sentence, "; judged: ", Printable(model.start_methods->look.root), "\n");
 }
 

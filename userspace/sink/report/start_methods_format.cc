@@ -28,9 +28,58 @@ std::string Headline(const PickleLook& look) {
   return absl::StrCat("Whether spawn or forkserver would work is unknown: ", WhyUnknown(look), ".");
 }
 
+std::string RangeText(const SecondsRange& range) {
+  const bool short_time = range.high.value_or(range.low) < 1;
+  const auto figure = [&](double seconds) {
+    const double value = short_time ? seconds * 1000 : seconds;
+    return absl::StrFormat("%.*f", value < 10 ? 1 : 0, value);
+  };
+  const char* const unit = short_time ? " ms" : " s";
+  return range.high ? absl::StrCat(figure(range.low), " to ", figure(*range.high), unit)
+                    : absl::StrCat("over ", figure(range.low), unit);
+}
+
+std::string HeldText(const StartCost& cost) {
+  if (!cost.held) return "unknown";
+  if (cost.method == "fork") return absl::StrCat(HumanBytes(cost.held->high), ", once it has copied all");
+  return absl::StrCat(cost.held->high ? absl::StrCat(HumanBytes(*cost.held->high), " of objects")
+                                      : absl::StrCat("over ", HumanBytes(cost.held->low), " of objects"),
+                      ", and what it imports", cost.method == "forkserver" ? " anew" : "");
+}
+
+// The what-if between start methods.
+std::string CostTable(const PickleLook& look, const StartCostFacts& facts) {
+  std::string out = absl::StrFormat("\n  %-11s %-8s %-20s %-18s %-18s %s\n", "start", "works", "each worker is sent",
+                                    "pickled in", "unpickled in", "and holds at most");
+  for (const StartCost& cost : StartCostsOf(look, facts)) {
+    const bool fork = cost.method == "fork";
+    absl::StrAppendFormat(&out, "  %-11s %-8s %-20s %-18s %-18s %s\n", cost.method,
+                          !cost.works   ? "unknown"
+                          : *cost.works ? "yes"
+                                        : "no",
+                          fork ? "nothing" : SentText(look),
+                          fork        ? "-"
+                          : cost.time ? RangeText(cost.time->pickle)
+                                      : "unknown",
+                          fork        ? "-"
+                          : cost.time ? RangeText(cost.time->unpickle)
+                                      : "unknown",
+                          HeldText(cost));
+  }
+  if (VerdictOf(look) == PickleVerdict::kWillFail)
+    absl::StrAppend(&out, "  Figures of spawn and forkserver are those without what fails.\n");
+  if (!facts.why_no_time.empty())
+    absl::StrAppend(&out, "  How long that takes was not measured: ", facts.why_no_time, ".\n");
+  if (!facts.runs.empty()) {
+    absl::StrAppend(&out,
+                    "  Times: CPU time for each worker, of this host; the parent pickles for one after the other.\n");
+  }
+  return out;
+}
+
 }  // namespace
 
-std::string StartMethodsText(const PickleLook& look, const Count& fork_bytes) {
+std::string StartMethodsText(const PickleLook& look, const StartCostFacts& facts) {
   std::string out = absl::StrCat(Headline(look), "\n");
   if (look.root.empty()) return out;
   absl::StrAppend(&out, "\n  judged: ", Printable(look.root), ", ", Plural(look.objects, "object"),
@@ -56,13 +105,7 @@ std::string StartMethodsText(const PickleLook& look, const Count& fork_bytes) {
                     unknown.count > 1 ? absl::StrCat(" (and ", HumanCount(unknown.count - 1), " more like it)") : "",
                     "\n      type: ", Printable(unknown.type), "\n      runs: ", Printable(unknown.runs), "\n");
   }
-  const bool fails = VerdictOf(look) == PickleVerdict::kWillFail;
-  const std::string each = fails ? "fails" : SentText(look);
-  absl::StrAppendFormat(&out, "\n  %-12s %-28s %s\n", "start", "each worker is sent", "and can copy at most");
-  absl::StrAppendFormat(&out, "  %-12s %-28s %s\n", "fork", "nothing", HumanBytes(fork_bytes));
-  absl::StrAppendFormat(&out, "  %-12s %-28s %s\n", "spawn", each, "nothing of this process");
-  absl::StrAppendFormat(&out, "  %-12s %-28s %s\n", "forkserver", each, "what the server preloaded");
-  if (fails) absl::StrAppend(&out, "  with all that fails dropped: ", SentText(look), " to each worker\n");
+  out += CostTable(look, facts);
   return out;
 }
 

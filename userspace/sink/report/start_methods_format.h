@@ -4,13 +4,12 @@
 
 #include <string>
 
-#include "model/facts/count.h"
 #include "model/facts/start_methods.h"
+#include "model/judge/start_costs.h"
 
 namespace cowprof {
 
-// `fork_bytes`: what a forked worker can copy at most: the anonymous memory of the process.
-std::string StartMethodsText(const PickleLook& look, const Count& fork_bytes);
+std::string StartMethodsText(const PickleLook& look, const StartCostFacts& facts);
 
 }  // namespace cowprof
 

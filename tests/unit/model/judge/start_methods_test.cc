@@ -26,7 +26,8 @@ TEST_CASE("start methods: no obstacle takes two whole walks that agree", "[start
   SECTION("nothing was found to judge") { look.root.clear(); }
   CHECK(VerdictOf(look) == PickleVerdict::kUnknown);
   CHECK_FALSE(WhyUnknown(look).empty());
-  CHECK(StartMethodsText(look, 5).starts_with("Whether spawn or forkserver would work is unknown: "));
+  CHECK(StartMethodsText(look, {.anonymous_bytes = 5})
+            .starts_with("Whether spawn or forkserver would work is unknown: "));
 }
 
 TEST_CASE("start methods: a confirmed failure decides, a possible one does not", "[start_methods]") {
@@ -34,11 +35,19 @@ TEST_CASE("start methods: a confirmed failure decides, a possible one does not",
   look.failures = {Lock()};
   look.capped = true;
   CHECK(VerdictOf(look) == PickleVerdict::kWillFail);
-  CHECK(StartMethodsText(look, 5).starts_with("spawn and forkserver will fail: data.lock is a _thread.lock.\n"));
+  CHECK(StartMethodsText(look, {.anonymous_bytes = 5})
+            .starts_with("spawn and forkserver will fail: data.lock is a _thread.lock.\n"));
   CHECK(StartMethodsJson(look)[0]["failures"][0]["certainty"] == "confirmed");
   look.failures[0].below_unknown = true;
   CHECK(VerdictOf(look) == PickleVerdict::kUnknown);
   CHECK(StartMethodsJson(look)[1]["failures"][0]["certainty"] == "possible");
+}
+
+TEST_CASE("start methods: an interpreter that is too old is the reason", "[start_methods]") {
+  CHECK(WhyNotJudged("3.7.16").find("3.7.16") != std::string::npos);
+  CHECK(WhyNotJudged("3.8.0").empty());
+  CHECK(WhyNotJudged("3.14.0").empty());
+  CHECK(WhyNotJudged("").empty());
 }
 
 TEST_CASE("start methods: the fix fits what failed", "[start_methods]") {

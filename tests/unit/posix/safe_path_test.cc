@@ -1,0 +1,64 @@
+#include "posix/safe_path.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+namespace cowprof {
+namespace {
+
+struct Folder {
+  Folder() {
+    char path[] = "/tmp/cowprof-safe-path-XXXXXX";
+    root = mkdtemp(path);
+    std::filesystem::create_directory(root + "/lib");
+    std::ofstream(root + "/lib/module.py") << "";
+    std::ofstream(root + "/python") << "";
+  }
+  ~Folder() { std::filesystem::remove_all(root); }
+  std::string root;
+};
+
+TEST_CASE("safe path: a path that only its user can change is safe", "[safe_path]") {
+  const Folder folder;
+  CHECK(WeaknessOfPath(folder.root + "/python", getuid()).empty());
+  CHECK(WeaknessOfTree(folder.root + "/lib", getuid(), {}).empty());
+  CHECK_FALSE(WeaknessOfPath(folder.root + "/missing", getuid()).empty());
+}
+
+TEST_CASE("safe path: what others can write is not, nor what lies in it", "[safe_path]") {
+  const Folder folder;
+  SECTION("the file") { chmod((folder.root + "/python").c_str(), 0777); }
+  SECTION("a folder above it") { chmod(folder.root.c_str(), 0777); }
+  CHECK_FALSE(WeaknessOfPath(folder.root + "/python", getuid()).empty());
+}
+
+TEST_CASE("safe path: one file of a tree is enough", "[safe_path]") {
+  const Folder folder;
+  chmod((folder.root + "/lib/module.py").c_str(), 0666);
+  CHECK_FALSE(WeaknessOfTree(folder.root + "/lib", getuid(), {}).empty());
+  CHECK(WeaknessOfTree(folder.root, getuid(), {"lib"}).empty());
+}
+
+TEST_CASE("safe path: a link is as safe as what it leads to", "[safe_path]") {
+  const Folder folder;
+  const Folder other;
+  chmod((other.root + "/python").c_str(), 0666);
+  std::filesystem::create_symlink(other.root + "/python", folder.root + "/lib/link.py");
+  CHECK_FALSE(WeaknessOfTree(folder.root + "/lib", getuid(), {}).empty());
+}
+
+TEST_CASE("safe path: another user's file is not root's", "[safe_path]") {
+  if (geteuid() != 0) return;
+  const Folder folder;
+  REQUIRE(chown((folder.root + "/python").c_str(), 1234, 1234) == 0);
+  CHECK_FALSE(WeaknessOfPath(folder.root + "/python", 0).empty());
+  CHECK(WeaknessOfPath(folder.root + "/python", 1234).empty());
+}
+
+}  // namespace
+}  // namespace cowprof
