@@ -19,13 +19,14 @@ constexpr absl::Duration kLeastRiseTime = absl::Milliseconds(1500);
 // A process that forks no worker may take this long to load what it works on.
 constexpr absl::Duration kLongestStart = absl::Minutes(2);
 
-// Growth without bound that will meet a limit does more harm than what the same memory does today. "; the host's memory
-// full in about 47 min"
+// Growth without bound that will meet a limit does more harm than what the same memory does today; but a limit that
+// others fill is not met by this growth. "; the host's memory full in about 47 min"
 std::string LimitText(const Facts& facts, Diagnosis* diagnosis) {
   const Forecast& forecast = facts.findings.forecast;
   if (forecast.first_limit < 0 || forecast.unbounded_bytes_per_second <= 0) return "";
   const LimitForecast& limit = forecast.limits[forecast.first_limit];
   if (!IsMemory(limit.now.kind) || !limit.eta) return "";
+  if (forecast.unbounded_bytes_per_second < limit.per_second / 2) return "";
   diagnosis->harm = Harm::kLimit;
   return absl::StrCat("; ", FormatLimitEta(limit, /*with_bound=*/false, /*with_rate=*/false));
 }

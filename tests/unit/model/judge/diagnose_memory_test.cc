@@ -58,11 +58,17 @@ ProcessSample RowOf(int index, const Worker& worker, double t) {
   return row;
 }
 
-Run Recorded(const std::vector<Worker>& workers, Worker parent = {}) {
+// `host_mib`: in use on a host of 24,000 MiB.
+Run Recorded(const std::vector<Worker>& workers, Worker parent = {},
+             const std::function<double(double)>& host_mib = {}) {
   Run run;
   const auto process = [&](int index) -> const Worker& { return index == 0 ? parent : workers[index - 1]; };
   for (int second = 0; second <= kSeconds; ++second) {
     Sample sample = {.t = absl::Seconds(second)};
+    if (host_mib) {
+      const double used = host_mib(second / double(kSeconds)) * (1 << 20);
+      sample.limits = {{LimitKind::kHost, "host", uint64_t{24'000} << 20, static_cast<uint64_t>(used)}};
+    }
     for (int index = 0; index <= static_cast<int>(workers.size()); ++index) {
       const Worker& one = process(index);
       if (second < one.start || second > one.end) continue;
@@ -161,6 +167,20 @@ TEST_CASE("memory: a leak and copies are compared by their parts of the same pea
   };
   CHECK(without_collector(29.9) == Ids{"gc-disabled", "new-memory-growth", "cow-refcount"});
   CHECK(without_collector(30.1)[0] == "cow-refcount");
+}
+
+TEST_CASE("memory: a leak meets a limit only if it is what fills it") {
+  const Worker leak = {.new_mib = Line(0, 1640), .end = kSeconds + 1};  // 40 MiB a second, and it lives on
+  const Diagnosis own = DiagnosesOf(Recorded({leak}, {}, Line(20'000, 21'600)))[0];
+  INFO(own.summary);
+  CHECK(own.harm == Harm::kLimit);
+  CHECK(absl::StrContains(own.summary, "; the host's memory full in about "));
+  // Another program takes 160 MiB a second.
+  const Diagnosis beside = DiagnosesOf(Recorded({leak}, {}, Line(15'000, 23'000)))[0];
+  INFO(beside.summary);
+  CHECK(beside.id == "new-memory-growth");
+  CHECK(beside.harm == Harm::kMemory);
+  CHECK(!absl::StrContains(beside.summary, "full in"));
 }
 
 TEST_CASE("memory: what was cut off within its start-up is not called a leak") {
