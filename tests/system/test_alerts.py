@@ -87,6 +87,7 @@ def test_alert_appears_in_every_output(tmp_path):
     (alert,) = alerts_of(document["records"])
     assert (alert["kind"], alert["rule"], alert["limit"], alert["index"], alert["cause"]) == ("fds", "ratio", 256, 0, "descriptors")
     assert 128 <= alert["used"] <= 256
+    assert alert["diagnosis"] == "fd-exhaustion" and "descriptors" in alert["headline"] and alert["culprit"] is None
     assert "ALERT file descriptors" in harness.run_cowprof("report", path).stdout
     report = harness.report_of(path)
     harness.validate(report, "report.schema.json")

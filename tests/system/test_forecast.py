@@ -3,6 +3,7 @@
 The shapes are recorded side by side, once for all tests. tests/system/forecast_error.py prints the errors over time.
 """
 import concurrent.futures
+import contextlib
 import json
 import re
 import statistics
@@ -11,6 +12,9 @@ import pytest
 
 import forecast_error
 import harness
+import truth
+import verdict_cases
+import verdict_run
 
 TOLERANCE = 0.15  # of the plateau
 SHAPES = {
@@ -195,3 +199,33 @@ def test_an_invalid_number_of_workers_is_refused(arguments):
 def test_workers_without_a_pid_are_refused():
     result = harness.run_cowprof("doctor", "--workers=2")
     assert result.returncode == 2 and "PID" in result.stderr
+
+
+def test_ceilings_and_the_forecast_hold_after_a_late_attach(tmp_path):
+    """Workers that have copied three fifths of what they read before anybody looked, and then copy the rest."""
+    with contextlib.ExitStack() as stack:
+        one = verdict_run.Run(tmp_path, stack)
+        one.python(verdict_cases.POOL, "workers_read_twice")
+        verdict_cases.work(one)
+        before = {pid: truth.private_bytes(pid) for pid in one.workers()}
+        one.attach(one.process.pid)
+        one.rest(3)
+        early = forecast_error.moments(one.path)[-1][2]
+        verdict_cases.work(one)
+        one.rest(2)
+        after = {pid: truth.private_bytes(pid) for pid in one.workers()}
+        whole = {pid: truth.anonymous_bytes(pid) for pid in truth.tree(one.process.pid)}  # the parent copies, too
+        one.finish()
+    # At the attach nothing grew, and what could still come was known.
+    assert early["verdict"] != "will-exceed" and early["shape"] != "unbounded", early
+    assert sum(after.values()) * 0.95 <= early["ceiling_bytes"] <= sum(whole.values()) * 1.1, (early, after, whole)
+    report = harness.report_of(one.path)
+    for pid in before:
+        row = harness.row_of(report, pid)
+        assert abs(row["before_attach_bytes"] - before[pid]) < 0.05 * before[pid] + (1 << 20)
+        assert abs(row["private_bytes"] - after[pid]) < 0.05 * after[pid] + (1 << 20)
+        assert row["private_bytes"] <= row["ceiling_bytes"] <= whole[pid] * 1.05 + (1 << 20)
+    assert report["forecast"]["verdict"] != "will-exceed", report["forecast"]
+    split = report["peak"]["split"]
+    assert sum(split.values()) == report["peak"]["bytes"]
+    assert abs(split["before_attach"] - sum(before.values())) < 0.05 * sum(before.values()) + (3 << 20), split

@@ -11,7 +11,8 @@ from conftest import needs
 
 # One of each kind stays in the slice: loaders, a late attach, a pool, servers with and without Python, harmless ones.
 SLICE = {"DataLoader, list of small tensors", "DataLoader, DataFrame with a column of str", "DataLoader, memmap in each worker",
-         "attach after 3 workers have copied", "multiprocessing.Pool over nothing", "gunicorn, the collector runs in the workers",
+         "attach after 3 workers have copied, which then go on", "attach to 2 workers that spawn has started",
+         "attach to a shell above two Python scripts", "multiprocessing.Pool over nothing", "gunicorn, the collector runs in the workers",
          "redis-server, BGSAVE while clients write", "PostgreSQL, small queries"}
 
 

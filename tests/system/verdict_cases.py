@@ -23,6 +23,7 @@ PACKAGES = {
     "redis-server": "/usr/bin/redis-server", "postgresql": "/usr/lib/postgresql", "puma": "/usr/bin/puma",
     "python3-joblib": "/usr/lib/python3/dist-packages/joblib", "python3-pandas": "/usr/lib/python3/dist-packages/pandas",
     "python3-h5py": "/usr/lib/python3/dist-packages/h5py", "python3-lmdb": "/usr/lib/python3/dist-packages/lmdb",
+    "nodejs": "/usr/bin/node",
     "python3-torch": "/usr/lib/python3/dist-packages/torch",
 }
 TORCH = r"DataLoader|num_workers|persistent_workers|worker_init_fn|prefetch_factor|torch|trainer"
@@ -103,7 +104,8 @@ each_torch("DataLoader, list of dicts", OBJECTS, "records", first="cow-refcount"
            says="class Packed")
 each_torch("DataLoader, list of small tensors", "small tensors", "tensors", MIXED, first="torch-refcount",
            # torch.stack reads them, which torch itself calls.
-           sentence=r"^Reading many small torch tensors duplicated .* in 2 workers; .* in collate_tensor_fn.*\(c10::\w+\)",
+           sentence=r"^Reading many small torch tensors duplicated .* in 2 workers; .* in torch's collate_tensor_fn "
+           r"\(collate.py:\d+\) \(c10::\w+\), on what your Dataset returned",
            says=r"torch\.(stack|cat)", never=r"/= 255|really write")
 each_torch("DataLoader, list of pickle.dumps()", "pickled bytes", "pickled", first="cow-refcount",
            sentence=READING + r".* in 2 workers; " + at(LOADER, "pickled", "Pickled.__getitem__", kind="bytes"),
@@ -245,6 +247,23 @@ def bounded_after_copies(run):
     return Truth(f"{mib(run.copied(run.process.pid, run.workers()))} in other frames; planted: caches that end at 48 MiB")
 
 
+def slow_leak(kind):
+    def play(run):
+        run.python(POOL, kind)
+        run.attach(run.process.pid)
+        run.process.go()
+        harness.wait_until(lambda: sum(line.get("event") == "worked" for line in run.process.lines) == 2, "the end of the leaks", LOADING)
+        workers = run.workers()
+        moved, private = run.copied(run.process.pid, workers), run.private(workers)
+        return Truth(f"{mib(private)} private to 2 workers, {mib(moved)} of it in other frames than the parent's; planted: 72 MiB leaked")
+    return play
+
+
+case("slow leak in workers, which owns more of the peak than their copies", "leak after copies", "new-memory-growth",
+     r"(?i)leak in the workers.*MiB per second", never=TORCH)(slow_leak("leak_above_copies"))
+case("slow leak in workers, which owns less of the peak than their copies", "leak after copies (near miss)", "cow-refcount", READING,
+     says="new-memory-growth: A leak in the workers", never=TORCH)(slow_leak("leak_below_copies"))
+
 ENDED = r"^11 of 34 workers ended badly: worker \d+ was killed by SIGSEGV"
 for its_kind, words in ("ends_badly", ""), ("ends_badly_and_copies", ", after all have copied"):
     @case(f"34 workers, 11 end badly{words}", "deaths first", ANY, ENDED)
@@ -331,6 +350,45 @@ def attached_late(run):
     return Truth(f"{mib(private)} private to 3 workers at the attach and after", (private, private))
 
 
+def work(run):
+    """Lets the workers read, and waits until all have."""
+    reads = len(run.process.lines) + 3
+    run.process.popen.stdin.write("work\n")
+    run.process.popen.stdin.flush()
+    harness.wait_until(lambda: len(run.process.lines) == reads, "the reads", LOADING)
+
+
+@case("attach after 3 workers have copied, which then go on", "late attach", "before-attach",
+      r"^Before cowprof attached, 3 workers already had \d.*; since then reading Python objects duplicated .*in 3 workers; "
+      + at(POOL, "workers_read_twice", kind="str"), says=r"class Packed", never=TORCH)
+def attached_between(run):
+    run.python(POOL, "workers_read_twice")
+    work(run)
+    private = run.private(run.workers())
+    run.attach(run.process.pid)
+    run.rest()
+    work(run)
+    run.rest()
+    return Truth(f"{mib(private)} private to 3 workers at the attach, {mib(run.private(run.workers()))} at the end", (private, private))
+
+
+def started(kind, method):
+    def play(run):
+        run.python(POOL, kind)
+        run.attach(run.process.pid)
+        run.rest(3)
+        holders = [line["pid"] for line in run.process.lines if line.get("event") == "holds"]
+        private = run.private(holders)
+        return Truth(f"{mib(private)} private to 2 workers at the attach; planted: {method}, 50 MiB sent to each")
+    return play
+
+
+for its_kind, method in ("spawned", "spawn"), ("served", "forkserver"):
+    case(f"attach to 2 workers that {method} has started", "late attach", "private-by-spawn",
+         rf"^The {method} start method shares none of the program's memory: when cowprof attached, 2 workers already had [5-9]\d\.\d MiB each",
+         never="can't be (told|said)|DataLoader")(started(its_kind, method))
+
+
 @case("attach before 3 workers copy, which were there already", "late attach (near miss)", "cow-refcount",
       READING + ".*in 3 workers; " + at(POOL, "workers_read", kind="str"), never=TORCH)
 def attached_before(run):
@@ -351,6 +409,33 @@ def attached_idle(run):
     run.attach(run.process.pid)
     run.rest(3)
     return Truth(f"{mib(run.private(run.workers()))} private to 3 workers")
+
+
+# ---- Not the process that was meant ----
+
+BELOW = r" Python runs below it: \d+ \(\S*python3 \S*verdict_pool\.py idle\), \d+ \(\S*python3 \S*verdict_pool\.py idle\)\.$"
+
+
+def above_idle(*command):
+    """Attaches to what started two idle Python scripts."""
+    def play(run):
+        run.start(*command)
+        harness.wait_until(lambda: len(run.process.lines) == 2, "both scripts", LOADING)
+        run.attach(run.process.pid)
+        run.rest(3)
+        return Truth("planted: two Python scripts below it, idle")
+    return play
+
+
+IDLE = f"{harness.PYTHON} {WORKLOADS / POOL} idle"
+case("attach to a shell above two Python scripts", "harmless", "clean", rf"{NOTHING}.* It is bash, not Python\.{BELOW}", never=TORCH)(
+    above_idle("bash", "-c", f"{IDLE} < <(sleep 600) & {IDLE} < <(sleep 600) & wait"))
+case("attach to node above two Python scripts", "harmless", "clean", rf"{NOTHING}.* It is \S+, not Python\.{BELOW}", never=TORCH,
+     packages=["nodejs"])(
+    above_idle("node", "-e", "for (let i = 0; i < 2; i++) require('child_process').spawn(process.argv[1], process.argv.slice(2), "
+               "{stdio: ['pipe', 'inherit', 'ignore']})", *IDLE.split()))
+case("attach to a Python launcher above two Python scripts", "harmless", "clean", rf"{NOTHING}.* s\.{BELOW}", never=TORCH)(
+    above_idle(harness.PYTHON, WORKLOADS / POOL, "launcher"))
 
 
 # ---- Servers ----
@@ -451,7 +536,7 @@ def postgres_quiet(run):
 # ---- Figures ----
 
 
-@case("idle Python", "idle", "clean", NOTHING, never=TORCH)
+@case("idle Python", "idle", "clean", NOTHING + r".* It is Python 3\.\d+\.\d+ without child processes\.$", never=TORCH)
 def idle(run):
     run.python(POOL, "idle")
     run.attach(run.process.pid)

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_split.h"
 #include "model/judge/alert.h"
+#include "model/judge/alert_format.h"
 #include "model/judge/findings.h"
 #include "sink/report/report.h"
 #include "timeline/json_fields.h"
@@ -32,7 +33,8 @@ struct LiveAndReplay {
   void Tick(const Sample& sample) {
     Append(sample, &run);
     findings = Judge(run);
-    const std::vector<Alert> raised = watch.Judge(sample, run.model, findings.forecast);
+    std::vector<Alert> raised = watch.Judge(sample, run.model, findings.forecast);
+    ExplainAlerts(findings, &raised);
     run.alerts.insert(run.alerts.end(), raised.begin(), raised.end());
     findings.alerts = run.alerts;
     const std::string records = encoder.Encode(sample, raised);

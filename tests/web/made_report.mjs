@@ -128,6 +128,7 @@ export function makeReport(made) {
           "gc.freeze() before the fork does not help here: it removes only the 9 % made by the garbage collector.",
         ],
         sketch: kSketch,
+        saves_bytes: { low: 800 * 2 ** 20, best: 950 * 2 ** 20, high: 1000 * 2 ** 20 },
         pids: workers.map((one) => one.pid),
       },
     ],

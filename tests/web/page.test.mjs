@@ -44,6 +44,7 @@ test("three workers: verdict, tiles, tables and advice say what the report says"
     await checkLimitsTable(page, data.report);
     await checkChartsPainted(page);
     for (const advice of data.report.diagnoses[0].advice) assert.ok((await page.textContent("#diagnoses")).includes(advice));
+    assert.equal(await page.textContent("#diagnoses .advice h4"), "What to do, saves about 800.0 MiB to 1000.0 MiB");
     await checkNoOverflow(page);
   });
 });

@@ -17,6 +17,7 @@
 #include "absl/time/clock.h"
 #include "model/format.h"
 #include "model/judge/alert.h"
+#include "model/judge/alert_format.h"
 #include "model/judge/findings.h"
 #include "posix/clock.h"
 #include "posix/exit_status.h"
@@ -43,6 +44,7 @@ std::vector<Alert> JudgeTick(const Sample& sample, Recording* recording) {
   for (const std::unique_ptr<Sink>& sink : recording->sinks) detail = std::max(detail, sink->detail());
   findings = Judge(run, detail);
   std::vector<Alert> raised = recording->watch.Judge(sample, run.model, findings.forecast);
+  if (!raised.empty()) ExplainAlerts(detail >= Detail::kScreen ? findings : Judge(run, Detail::kScreen), &raised);
   run.alerts.insert(run.alerts.end(), raised.begin(), raised.end());
   findings.alerts = run.alerts;
   return raised;

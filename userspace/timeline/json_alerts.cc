@@ -6,6 +6,24 @@
 
 namespace cowprof {
 
+Json EncodeCulprit(const std::optional<Culprit>& culprit) {
+  if (!culprit) return nullptr;
+  return {{"file", culprit->frame.file},
+          {"line", culprit->frame.line},
+          {"function", culprit->frame.function},
+          {"via", culprit->via.empty() ? Json(nullptr) : Json(culprit->via)},
+          {"type", culprit->type.empty() ? Json(nullptr) : Json(culprit->type)},
+          {"share", culprit->share}};
+}
+
+std::optional<Culprit> DecodeCulprit(const Json& json) {
+  if (!json.is_object()) return std::nullopt;
+  return Culprit{.frame = {TextOf(json, "file"), TextOf(json, "function"), NumberOf<int>(json, "line")},
+                 .via = TextOf(json, "via"),
+                 .type = TextOf(json, "type"),
+                 .share = NumberOf<double>(json, "share")};
+}
+
 Json EncodeAlert(const Alert& alert) {
   Json json = {{"t", absl::ToInt64Microseconds(alert.t) / 1e6},
                {"type", "alert"},
@@ -21,6 +39,10 @@ Json EncodeAlert(const Alert& alert) {
   json["cause"] = alert.cause.empty() ? Json(nullptr) : Json(alert.cause);
   json["text"] = alert.text;
   if (!alert.advice.empty()) json["advice"] = alert.advice;
+  if (alert.diagnosis.empty()) return json;
+  json["diagnosis"] = alert.diagnosis;
+  json["headline"] = alert.headline;
+  json["culprit"] = EncodeCulprit(alert.culprit);
   return json;
 }
 
@@ -38,6 +60,9 @@ Alert DecodeAlert(const Json& json) {
   alert.cause = TextOf(json, "cause");
   alert.text = TextOf(json, "text");
   alert.advice = TextOf(json, "advice");
+  alert.diagnosis = TextOf(json, "diagnosis");
+  alert.headline = TextOf(json, "headline");
+  if (const auto culprit = json.find("culprit"); culprit != json.end()) alert.culprit = DecodeCulprit(*culprit);
   return alert;
 }
 

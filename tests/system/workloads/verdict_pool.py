@@ -267,6 +267,95 @@ def workers_read():
 
 
 @kind
+def workers_read_twice():
+    """The same with two reads: at the first word the first three fifths, at the second word the rest."""
+    global DATA
+    DATA = texts()
+    gc.collect()
+    gc.freeze()
+    pipes = []
+    for _ in range(WORKERS):
+        begin, end = os.pipe()
+        pipes.append(end)
+        if os.fork() == 0:
+            for part in slice(0, 150_000), slice(150_000, 250_000):
+                os.read(begin, 1)
+                sum(len(DATA[i]) for i in range(*part.indices(len(DATA))))  # planted: workers_read_twice
+                say("worked")
+            os.read(begin, 1)
+            os._exit(0)
+    say("ready")
+    for line in sys.stdin:
+        for pipe in pipes if line.strip() == "work" else ():
+            os.write(pipe, b"x")
+
+
+def started_by(method):
+    """Two workers that were sent 50 MiB and keep it, before anybody looks."""
+    items = texts()
+    context = multiprocessing.get_context(method)
+    up = context.Semaphore(0)
+    for _ in range(2):
+        context.Process(target=hold, args=(items, up), daemon=True).start()
+    for _ in range(2):
+        up.acquire()
+    ready()
+
+
+def hold(items, up):
+    say("holds", kept=len(items))
+    up.release()
+    multiprocessing.parent_process().join()
+
+
+@kind
+def spawned():
+    started_by("spawn")
+
+
+@kind
+def served():
+    started_by("forkserver")
+
+
+def leak_beside_copies(items, leaked):
+    """Two workers that copy at once, and then leak so many MiB each, 4 MiB a second."""
+    global DATA
+    DATA = texts(items)
+    ready()
+
+    def work():
+        sum(len(text) for text in DATA)
+        kept = []
+        for _ in range(leaked * 4):
+            kept.append(bytearray(b"x") * (1 << 18))
+            time.sleep(1 / 16)
+        return kept
+    fork(2, work)
+    done()
+
+
+@kind
+def leak_above_copies():
+    leak_beside_copies(100_000, 36)
+
+
+@kind
+def leak_below_copies():
+    """Near miss: the copies own more of the peak."""
+    leak_beside_copies(200_000, 36)
+
+
+@kind
+def launcher():
+    """Starts two other Python scripts, and only waits for them."""
+    import subprocess
+    for _ in range(2):
+        subprocess.Popen([sys.executable, __file__, "idle"], stdin=subprocess.PIPE)
+    sys.stdin.readline()
+
+
+@kind
 def large_parent_reads():
     """What the peer's experiment does: workers that go through all annotations, and a parent that only waits."""
     global DATA

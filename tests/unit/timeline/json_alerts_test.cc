@@ -26,6 +26,11 @@ Alert Planted(int i) {
   alert.cause = i % 2 ? "new-memory" : "";
   alert.text = "met in 12 s";
   alert.advice = alert.over ? "" : "checkpoint";
+  if (i % 5 == 1) {
+    alert.diagnosis = "cow-refcount";
+    alert.headline = "Reading ...";
+    if (i > 5) alert.culprit = {{"/a.py", "f", 12}, "pandas", "str", 0.76};
+  }
   return alert;
 }
 

@@ -78,7 +78,7 @@ struct PickleLook {
   uint64_t objects = 0, unreadable = 0;
   std::string object_array;         // path of the largest numpy array with dtype=object; "": there is none
   uint64_t object_array_items = 0;  // its length
-  bool capped = false;  // stopped at the limit of objects or time
+  bool capped = false;              // stopped at the limit of objects or time
   bool walks_agree = false;
   PickleSize bytes;
   absl::Duration took;

@@ -16,6 +16,7 @@
 #include "model/estimate/start_up.h"
 #include "model/estimate/usage_ramp.h"
 #include "model/facts/sample.h"
+#include "model/judge/diagnosis.h"
 #include "model/judge/top_contributor.h"
 
 namespace cowprof {
@@ -39,6 +40,10 @@ struct Alert {
   std::string
       cause;  // what grows: a Cause's name, "new-memory", "shm", "descriptors"; "": not known. kHang: a HangKind's
   std::string text, advice;  // one sentence each
+  // Of the first finding that fits the limit and what grows, by ExplainAlerts: its id, what is said of it first, and
+  // the line of the program. None: nothing is found yet.
+  std::string diagnosis, headline;
+  std::optional<Culprit> culprit;
   bool operator==(const Alert&) const = default;
   LimitKey limit_key() const { return {kind, name}; }
   // "cgroup-v2", or "hang".

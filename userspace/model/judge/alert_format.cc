@@ -4,12 +4,18 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
+#include "model/base_name.h"
 #include "model/format.h"
+#include "model/judge/diagnosis_facts.h"
+#include "model/judge/findings.h"
 #include "model/judge/top_contributor.h"
 #include "model/saturating.h"
 
 namespace cowprof {
 namespace {
+
+constexpr double kMostOfIt = 0.5;
 
 const ProcessModel* ProcessOf(const Alert& alert, const RunModel& model) { return model.Find(alert.index); }
 
@@ -49,6 +55,10 @@ std::string MemoryAdvice(const std::string& cause, const ProcessModel* process) 
   if (cause == NameOf(Cause::kData))
     return "write a checkpoint now; use fewer workers: each writes its own copy of the data";
   if (cause.empty()) return "write a checkpoint now; find what else counts against this limit";
+  if (cause == NameOf(Cause::kNativeRefcount))
+    return "write a checkpoint now; use fewer workers; long-term, keep many small tensors in one (torch.stack)";
+  if (cause == NameOf(Cause::kMallocReuse))
+    return "write a checkpoint now; use fewer workers: what they allocate lies on memory that the parent had freed";
   // Columns have no reference counts and no cached hashes. Against the kernel's writes, the allocator's and those of
   // code that specialises itself, they don't help.
   if (cause == NameOf(Cause::kRefcount) || cause == NameOf(Cause::kHash)) {
@@ -58,7 +68,81 @@ std::string MemoryAdvice(const std::string& cause, const ProcessModel* process) 
   return "write a checkpoint now; use fewer workers: each copies what it inherits; cowprof report says what and where";
 }
 
+// The findings about copies by each cause; more than one: whichever comes first.
+std::vector<absl::string_view> IdsOfCopies(const std::string& cause) {
+  if (cause == NameOf(Cause::kRefcount)) return {"cow-refcount"};
+  if (cause == NameOf(Cause::kNativeRefcount)) return {"torch-refcount"};
+  if (cause == NameOf(Cause::kGcHeader)) return {"cow-gc-header"};
+  if (cause == NameOf(Cause::kData) || cause == NameOf(Cause::kKernel)) return {"cow-data"};
+  if (cause == NameOf(Cause::kMallocReuse)) return {"allocator-reuse"};
+  // Hashes, released objects and the like are by-products of the copies that have a finding.
+  return {"cow-refcount", "torch-refcount", "cow-gc-header", "cow-data"};
+}
+
+// The findings that explain why this limit fills with this. A leak in a worker is not explained by one in the target.
+std::vector<absl::string_view> IdsThatFit(const Alert& alert) {
+  const bool of_target = alert.index == 0;
+  switch (alert.kind) {
+    case LimitKind::kShm:
+      return {"shm-full", "shm-near-full", "shm-leaked"};
+    case LimitKind::kDescriptors:
+      return {"fd-exhaustion"};
+    case LimitKind::kShmInodes:
+      return {"shm-leaked"};
+    case LimitKind::kAddressSpace:
+      return {"trainer-growth"};
+    case LimitKind::kCgroupV1:
+    case LimitKind::kCgroupV2:
+    case LimitKind::kHost:
+      break;
+  }
+  if (alert.cause.empty()) return {};
+  if (alert.cause == kSharedMemory) return {"shm-full", "shm-near-full", "shm-leaked"};
+  if (alert.cause == kNewMemory && of_target) return {"trainer-growth"};
+  if (alert.cause == kNewMemory) return {"gc-disabled", "new-memory-growth", "pickled-arguments", "private-by-spawn"};
+  return of_target ? std::vector<absl::string_view>{"parent-unshare"} : IdsOfCopies(alert.cause);
+}
+
+// What helps at once, before what the finding advises.
+const char* AtOnce(const Alert& alert) {
+  if (alert.kind == LimitKind::kShm || alert.kind == LimitKind::kShmInodes)
+    return "use fewer workers, a smaller batch or prefetch_factor now; then: ";
+  const bool leaks = alert.cause == kNewMemory || alert.index == 0;
+  return leaks ? "write a checkpoint now; then: " : "write a checkpoint now, use fewer workers; then: ";
+}
+
+void Explain(const Findings& findings, const Diagnosis& found, Alert* alert) {
+  alert->diagnosis = found.id;
+  alert->headline = &found == &findings.diagnoses.front() ? findings.headline.sentence : found.summary;
+  alert->culprit = found.culprit;
+  if (found.culprit && found.culprit->share >= kMostOfIt) {
+    const Frame& frame = found.culprit->frame;
+    absl::StrAppend(&alert->text, ", mostly at ",
+                    LineText({std::string(BaseName(frame.file)), frame.function, frame.line}),
+                    found.culprit->type.empty() ? "" : absl::StrCat(" (", Printable(found.culprit->type), ")"));
+  }
+  if (found.advice.empty()) return;
+  const absl::string_view first = absl::StripSuffix(found.advice[0], ".");
+  if (alert->kind != LimitKind::kDescriptors) {
+    alert->advice = absl::StrCat(AtOnce(*alert), first);
+  } else {  // its two pieces are: what to do now, and the limit
+    alert->advice = found.advice.size() < 2 ? std::string(first)
+                                            : absl::StrCat(first, ". ", absl::StripSuffix(found.advice[1], "."));
+  }
+}
+
 }  // namespace
+
+void ExplainAlerts(const Findings& findings, std::vector<Alert>* alerts) {
+  for (Alert& alert : *alerts) {
+    if (alert.over) continue;
+    const std::vector<absl::string_view> ids = IdsThatFit(alert);
+    const auto found = std::find_if(findings.diagnoses.begin(), findings.diagnoses.end(), [&](const Diagnosis& one) {
+      return std::find(ids.begin(), ids.end(), one.id) != ids.end();
+    });
+    if (found != findings.diagnoses.end()) Explain(findings, *found, &alert);
+  }
+}
 
 std::string AlertText(const Alert& alert, double per_second, const RunModel& model) {
   const LimitSample limit = {.kind = alert.kind, .name = alert.name, .limit = alert.limit, .used = alert.used};

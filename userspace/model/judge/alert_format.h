@@ -3,16 +3,22 @@
 #define COWPROF_MODEL_JUDGE_ALERT_FORMAT_H_
 
 #include <string>
+#include <vector>
 
 #include "model/facts/run_model.h"
 #include "model/judge/alert.h"
 
 namespace cowprof {
 
+struct Findings;
+
 // "cgroup /job full in about 12.0 s: 312.0 MiB of 500.0 MiB used, +18.0 MiB/s; worker 4242 grows most: new memory".
 std::string AlertText(const Alert& alert, double per_second, const RunModel& model);
-// The one thing to do.
+// The one thing to do while nothing is found that fits.
 std::string AlertAdvice(const Alert& alert, const RunModel& model);
+// Gives each alert that is raised the first finding that fits its limit and what grows: what is said of it first, its
+// line, and its advice instead of AlertAdvice's. `findings` of Detail::kScreen at least.
+void ExplainAlerts(const Findings& findings, std::vector<Alert>* alerts);
 // "ALERT cgroup /job full in .... Do: ADVICE" or "alert ended: ...", for a terminal and the report.
 std::string AlertLine(const Alert& alert);
 

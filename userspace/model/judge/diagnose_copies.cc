@@ -109,12 +109,12 @@ Diagnosis FromCauses(const Facts& facts, std::initializer_list<Cause> causes, co
                                    facts.WorkersInSum());
   if (!places.with_line.empty() && places.with_line[0].copies >= kNoticeableLine * places.known) {
     const Place& first = places.with_line[0];
-    diagnosis.culprit = {.frame = first.line.frame,
-                         .via = first.line.via,
-                         .type = TopTypeOf(first),
-                         .share = static_cast<double>(first.copies) / places.known};
-    absl::StrAppend(&diagnosis.summary, "; ",
-                    CulpritText(*diagnosis.culprit, facts.findings.of_workers.blame.estimated, "at"));
+    const Culprit culprit = {.frame = first.line.frame,
+                             .via = first.line.via,
+                             .type = TopTypeOf(first),
+                             .share = static_cast<double>(first.copies) / places.known};
+    absl::StrAppend(&diagnosis.summary, "; ", CulpritText(culprit, facts.findings.of_workers.blame.estimated, "at"));
+    if (!IsOfLibrary(culprit.frame)) diagnosis.culprit = culprit;
   }
   diagnosis.summary += ".";
   diagnosis.evidence.push_back(absl::StrCat(HumanCount(copies), " of ", HumanCount(facts.copies), " copies (",
@@ -149,7 +149,7 @@ Diagnosis CowRefcount(const Facts& facts) {
   Diagnosis diagnosis = FromCauses(facts, {Cause::kRefcount}, "cow-refcount", "Reading Python objects");
   diagnosis.advice = {
       "Keep what all workers read in a few large buffers instead of many objects: numpy arrays (not dtype=object), "
-      "Arrow tables, tensors, or one bytes buffer of pickled items and an array of offsets.",
+      "Arrow tables, tensors, or all items pickled into one buffer.",
       "Until then, use fewer workers: each can copy all of it.",
       "Map such buffers from a file (numpy.memmap, Arrow), and all processes on the host that map it share one copy.",
       "gc.freeze() does not help here, and neither do the immortal objects of Python 3.12: ordinary str, int and dict "
@@ -168,7 +168,8 @@ Diagnosis TorchRefcount(const Facts& facts) {
   if (!facts.Matters(facts.Of(Cause::kNativeRefcount))) return {};
   Diagnosis diagnosis = FromCauses(facts, {Cause::kNativeRefcount}, "torch-refcount", "Reading C++ objects");
   // c10::TensorImpl, c10::StorageImpl: what a tensor is made of, c10/core/TensorImpl.h.
-  const bool tensors = diagnosis.culprit && absl::StartsWith(diagnosis.culprit->type, "c10::");
+  const Places places = PlacesOf(facts, {Cause::kNativeRefcount});
+  const bool tensors = !places.with_line.empty() && absl::StartsWith(TopTypeOf(places.with_line[0]), "c10::");
   if (tensors) diagnosis.summary.replace(0, strlen("Reading C++ objects"), "Reading many small torch tensors");
   diagnosis.evidence.push_back(
       "what was written are the reference counts in C++ objects (c10::intrusive_ptr, std::shared_ptr): an atomic "
@@ -265,15 +266,18 @@ Diagnosis ParentUnshare(const Facts& facts) {
   Diagnosis diagnosis = {
       .id = "parent-unshare", .confidence = 0.9, .bytes = copies * facts.page_bytes, .pids = {parent->id.pid}};
   const BlameTables tables = TablesOf(facts.model, {.index = 0});
+  std::string line;
   if (!tables.by_line.empty() && !tables.by_line[0].frame.file.empty() && tables.by_line[0].share >= kNoticeableLine) {
     const BlameRow& first = tables.by_line[0];
-    diagnosis.culprit = {.frame = first.frame, .via = first.via, .type = "", .share = first.share};
+    const Culprit culprit = {.frame = first.frame, .via = first.via, .type = "", .share = first.share};
+    line = absl::StrCat("; ", CulpritText(culprit, tables.blame.estimated, "at"));
+    if (!IsOfLibrary(culprit.frame)) diagnosis.culprit = culprit;
   }
   diagnosis.summary = absl::StrCat(
       "The ", facts.Owner(), " itself duplicated ", facts.Bytes(copies), ": it ",
       2 * pickling > copies ? "pickles objects that its workers still share, which writes their reference counts"
                             : Sharing(facts),
-      diagnosis.culprit ? absl::StrCat("; ", CulpritText(*diagnosis.culprit, tables.blame.estimated, "at")) : "", ".");
+      line, ".");
   const Count reuses = parent->counts.reuses();
   diagnosis.evidence = {
       absl::StrCat(HumanCount(copies), " copies in the parent",
@@ -285,6 +289,12 @@ Diagnosis ParentUnshare(const Facts& facts) {
             "(redis: BGSAVE, BGREWRITEAOF) needs up to twice its memory while the child lives."
           : "Leave what the workers inherited alone in the parent once they run, or create what it keeps changing after "
             "the fork."};
+  // Sets of workers that were forked one after another share again what was copied before: the sum over all is not
+  // what the parent held at one time. What it writes after any fork it would write anyway.
+  if (!facts.native() && facts.model.most_living_workers == facts.findings.workers.processes) {
+    const uint64_t least = diagnosis.bytes - (2 + children) * kRewrittenBytes;
+    diagnosis.saves = {.low = least, .best = least, .high = diagnosis.bytes};
+  }
   return diagnosis;
 }
 

@@ -1,84 +1,55 @@
-// Diagnoses of memory that grows, or is there from the start, without a copy: new memory, mapped files, and pickled
-// data.
+// Diagnoses of memory that grows without a copy: new memory, and mapped files.
 #include <algorithm>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "model/facts/ended_aggregate.h"
 #include "model/format.h"
 #include "model/judge/diagnosis_facts.h"
 #include "model/judge/forecast_format.h"
+#include "model/judge/grower.h"
 #include "model/judge/growth.h"
-#include "model/judge/start_methods.h"
 #include "model/saturating.h"
 
 namespace cowprof {
 namespace {
 
-// An interpreter and its libraries take less: a forked torch worker maps some 20 MiB of files just by running.
-constexpr uint64_t kSizeableBytes = 32 << 20;
 // Of new memory that goes on rising. What dies within its start-up has only grown, too: torch's takes 0.8 s.
 constexpr uint64_t kLeastRiseBytes = 4 << 20;
 constexpr absl::Duration kLeastRiseTime = absl::Milliseconds(1500);
 // A process that forks no worker may take this long to load what it works on.
 constexpr absl::Duration kLongestStart = absl::Minutes(2);
-constexpr size_t kMostEvidence = 4;  // lines about single processes; so many tell as much as all
 
-// What is said about one process, and its size; the largest come first.
-struct Grower {
-  const ProcessModel* process;
-  uint64_t bytes = 0;
-  double per_second = 0;
-  std::string text;
-  std::optional<Culprit> culprit = std::nullopt;   // where its new memory was touched first
-  absl::Duration duration = absl::ZeroDuration();  // in which `bytes` came
-};
-
-// Makes the line of the largest grower the diagnosis's. Returns the words for it: "; about 93 % of it first touched at
-// loader.py:12 in Cache.add", or "".
-std::string TakeCulprit(const std::vector<Grower>& growers, Diagnosis* diagnosis) {
-  const auto most = std::max_element(growers.begin(), growers.end(),
-                                     [](const Grower& a, const Grower& b) { return a.bytes < b.bytes; });
-  if (most == growers.end() || !most->culprit) return "";
-  diagnosis->culprit = most->culprit;
-  return absl::StrCat("; ", CulpritText(*most->culprit, /*estimated=*/true, "first touched at"));
-}
-
-void AddGrowers(std::vector<Grower> growers, Diagnosis* diagnosis) {
-  std::stable_sort(growers.begin(), growers.end(), [](const Grower& a, const Grower& b) { return a.bytes > b.bytes; });
-  for (const Grower& grower : growers) {
-    diagnosis->pids.push_back(grower.process->id.pid);
-    if (diagnosis->pids.size() <= kMostEvidence)
-      diagnosis->evidence.push_back(absl::StrCat("pid ", grower.process->id.pid, ": ", grower.text));
-  }
-  if (growers.size() > kMostEvidence)
-    diagnosis->evidence.push_back(absl::StrCat("and ", growers.size() - kMostEvidence, " more"));
-}
-
-uint64_t SumOf(const std::vector<Grower>& growers) {
-  uint64_t bytes = 0;
-  for (const Grower& grower : growers) bytes += grower.bytes;
-  return bytes;
-}
-
-std::string SumText(const std::vector<Grower>& growers, absl::string_view noun) {
-  return absl::StrCat(HumanBytes(SumOf(growers)), " in ", Plural(growers.size(), noun));
-}
-
-// Growth without bound that will meet a limit does more harm than what the same memory does today. "; the host's memory
-// full in about 47 min"
+// Growth without bound that will meet a limit does more harm than what the same memory does today; but a limit that
+// others fill is not met by this growth. "; the host's memory full in about 47 min"
 std::string LimitText(const Facts& facts, Diagnosis* diagnosis) {
   const Forecast& forecast = facts.findings.forecast;
   if (forecast.first_limit < 0 || forecast.unbounded_bytes_per_second <= 0) return "";
   const LimitForecast& limit = forecast.limits[forecast.first_limit];
   if (!IsMemory(limit.now.kind) || !limit.eta) return "";
+  if (forecast.unbounded_bytes_per_second < limit.per_second / 2) return "";
   diagnosis->harm = Harm::kLimit;
   return absl::StrCat("; ", FormatLimitEta(limit, /*with_bound=*/false, /*with_rate=*/false));
 }
 
-absl::Duration LifeOf(const ProcessModel& process, const RunModel& model) {
-  return process.ended.value_or(model.t) - process.started;
+// What a steady growth has brought until `t`, if it began when the process did: a rise leaves out the first quarter of
+// its life, which may be a start-up. At most `held`.
+uint64_t GrownUntil(absl::Duration t, const Grower& grower, uint64_t held) {
+  const double seconds = absl::ToDoubleSeconds(std::max(t - grower.process->started, absl::ZeroDuration()));
+  return std::min(SaturatingCast(grower.per_second * seconds), held);
+}
+
+// Of the new memory of workers at their peak, what growth owns. What is to be compared with copies and with what was
+// pickled has to be a part of the same peak.
+uint64_t PartOfPeak(const std::vector<Grower>& growers, const RunModel& model) {
+  const WorkersPeak& peak = model.workers_peak;
+  uint64_t bytes = 0;
+  for (const Grower& grower : growers) {
+    const auto fresh = peak.fresh_bytes.find(grower.process->index);
+    if (fresh == peak.fresh_bytes.end()) continue;  // not alive then
+    const uint64_t pickled = PickledIn(model, *grower.process, fresh->second).bytes();
+    bytes += GrownUntil(peak.t, grower, fresh->second - pickled);
+  }
+  return bytes;
 }
 
 // Returns what is said about a process whose new memory keeps growing.
@@ -110,38 +81,6 @@ std::vector<Grower> GrowingWorkers(const Facts& facts) {
     if (std::optional<Grower> grower = GrowerOf(process, facts)) growing.push_back(*std::move(grower));
   }
   return growing;
-}
-
-// Returns the most that the program itself had: it has the original of what was pickled.
-uint64_t MostOfOthers(const RunModel& model) {
-  uint64_t most = 0;
-  for (const ProcessModel& process : model.processes) {
-    if (process.role != Role::kParent && process.role != Role::kOther) continue;
-    most = std::max(most, process.peak_private_bytes.value_or(0));
-  }
-  return most;
-}
-
-bool SplitByStack(const ProcessModel& process) { return !process.growth.empty(); }
-
-// Returns what a worker had from its start on. By the stacks at its first touches: what it unpickled. Without stacks:
-// the private memory in the middle of its life, if that is most of what it ever had (a leak has half by then), more
-// than libraries of this size need (importing torch: 112 MiB, and as much of file pages), and not copied. Earlier is
-// too soon: importing and unpickling take many seconds on a busy host.
-std::optional<uint64_t> PrivateFromTheStart(const ProcessModel& worker, const Facts& facts) {
-  const uint64_t copied_bytes = worker.counts.copies.value_or(0) * facts.page_bytes;
-  const uint64_t fresh = SaturatingSubtract(worker.peak_private_bytes.value_or(0), copied_bytes);
-  if (const std::optional<Unpickled> unpickled = UnpickledIn(facts.model, worker, fresh))
-    return unpickled->at_start >= kSizeableBytes ? std::optional(unpickled->at_start) : std::nullopt;
-  const std::vector<MemorySeries::Stretch>& stretches = facts.estimates.MemoryOf(worker.index).stretches;
-  const absl::Duration middle = worker.started + LifeOf(worker, facts.model) / 2;
-  const auto at = std::find_if(stretches.begin(), stretches.end(), [&](const auto& one) { return one.t >= middle; });
-  if (at == stretches.end()) return std::nullopt;
-  const uint64_t bytes = at->private_bytes;
-  const bool sizeable = bytes >= at->file_pages * facts.page_bytes + kSizeableBytes;
-  const bool grew_later = worker.peak_private_bytes.value_or(0) > bytes + bytes / 2;
-  const bool copied = 4 * copied_bytes > bytes;
-  return sizeable && !grew_later && !copied ? std::optional<uint64_t>(bytes) : std::nullopt;
 }
 
 // "within 12 s, 3.2 MiB per second"
@@ -197,56 +136,10 @@ const char* UntilItIsFixed(Framework framework) {
 
 }  // namespace
 
-Diagnosis PrivateBySpawn(const Facts& facts) {
-  std::vector<Grower> growers;
-  absl::string_view method;
-  const uint64_t most_of_others = MostOfOthers(facts.model);
-  for (const ProcessModel& process : facts.model.processes) {
-    const absl::string_view its_method = PicklingMethodOf(process);
-    const std::optional<uint64_t> bytes = PrivateFromTheStart(process, facts);
-    if (its_method.empty() || !bytes || 2 * most_of_others < *bytes) continue;
-    method = its_method;
-    growers.push_back({&process, *bytes, 0,
-                       absl::StrCat(HumanBytes(*bytes),
-                                    SplitByStack(process) ? " unpickled at its start, of at most "
-                                                          : " of its own halfway through its life, of at most ",
-                                    HumanBytes(process.peak_private_bytes), "; ",
-                                    facts.Bytes(process.counts.copies.value_or(0)), " copied")});
-  }
-  if (growers.empty()) return {};
-  Diagnosis diagnosis = {.id = "private-by-spawn", .confidence = 0.9, .bytes = PeakSplitOf(facts.model).pickled};
-  diagnosis.summary = absl::StrCat(
-      "The ", method, " start method gave each worker its own copy of what was pickled",
-      SplitByStack(*growers[0].process) ? ": " : " or imported: ", HumanBytes(SumOf(growers) / growers.size()),
-      " each in ",
-      growers.size() == facts.findings.workers.processes ? facts.Workers() : Plural(growers.size(), "worker"),
-      ". This is not copy-on-write: there was no sharing to lose.");
-  diagnosis.evidence.push_back(
-      absl::StrCat("start method ", method, "; the program itself had at most ", HumanBytes(most_of_others)));
-  AddGrowers(std::move(growers), &diagnosis);
-  const std::optional<SeenStartMethods>& seen = facts.model.start_methods;
-  if (seen && !seen->look.root.empty()) {
-    diagnosis.evidence.push_back(absl::StrCat("as a pickle, what each worker is sent has ", SentText(seen->look), ": ",
-                                              Printable(seen->look.root)));
-  }
-  diagnosis.advice = {
-      absl::StrCat(
-          "Send the workers a path instead of ", seen && !seen->look.root.empty() ? SentText(seen->look) : "the data",
-          ", and open it in each: all share one copy of numpy.memmap, Arrow or another mapped file. Or share the "
-          "data: torch tensors with share_memory_(), multiprocessing.shared_memory."),
-      absl::StrCat("The fork start method shares what the parent has (multiprocessing.get_context('fork')",
-                   facts.dataloader() ? "; with DataLoader, multiprocessing_context='fork'" : "",
-                   "), but is safe only while the parent has no threads and no CUDA context. Python "
-                   "objects are then copied as they are read; numpy and Arrow buffers are not."),
-      "Python 3.14 made forkserver the default on Linux. What the forkserver imports before it forks is shared: "
-      "multiprocessing.set_forkserver_preload()."};
-  return diagnosis;
-}
-
 Diagnosis NewMemoryGrowth(const Facts& facts) {
   std::vector<Grower> growing = GrowingWorkers(facts);
   if (growing.empty()) return {};
-  Diagnosis diagnosis = {.id = "new-memory-growth", .confidence = 0.85, .bytes = SumOf(growing)};
+  Diagnosis diagnosis = {.id = "new-memory-growth", .confidence = 0.85, .bytes = PartOfPeak(growing, facts.model)};
   diagnosis.summary = absl::StrCat(
       "A leak in the workers, or a cache without bound, not copy-on-write: they allocate new memory and "
       "keep it, ",
@@ -278,7 +171,7 @@ Diagnosis GcDisabled(const Facts& facts) {
   std::erase_if(growing, [](const Grower& worker) { return worker.process->collector_on.value_or(true); });
   if (growing.empty()) return {};
   // The cause comes before what it causes.
-  Diagnosis diagnosis = {.id = "gc-disabled", .confidence = 0.9, .bytes = SumOf(growing) + 1};
+  Diagnosis diagnosis = {.id = "gc-disabled", .confidence = 0.9, .bytes = PartOfPeak(growing, facts.model) + 1};
   diagnosis.summary = absl::StrCat(
       "Python's cycle collector is off in workers whose new memory grows, so objects that "
       "refer to each other are never freed: ",
@@ -323,66 +216,6 @@ Diagnosis FileBacked(const Facts& facts) {
   return diagnosis;
 }
 
-Diagnosis PickledArguments(const Facts& facts) {
-  std::vector<Grower> growers;
-  for (const auto& [index, fresh] : facts.model.workers_peak.fresh_bytes) {
-    const ProcessModel* process = facts.model.Find(index);
-    const std::optional<Unpickled> unpickled =
-        process == nullptr ? std::nullopt : UnpickledIn(facts.model, *process, fresh);
-    if (!unpickled || unpickled->received <= kNoiseBytes) continue;
-    growers.push_back({process, unpickled->received, 0,
-                       absl::StrCat(HumanBytes(unpickled->received), " of its ", HumanBytes(fresh),
-                                    " of new memory touched first while it read tasks from its queue; ",
-                                    facts.Bytes(process->counts.copies.value_or(0)), " copied")});
-  }
-  if (growers.empty()) return {};
-  Diagnosis diagnosis = {.id = "pickled-arguments", .confidence = 0.9, .bytes = SumOf(growers)};
-  diagnosis.summary = absl::StrCat("Arguments that were pickled and sent to ", Plural(growers.size(), "worker"),
-                                   " took ", HumanBytes(SumOf(growers)), " in them at the peak, ",
-                                   HumanBytes(SumOf(growers) / growers.size()), " each. This is not copy-on-write.");
-  if (const uint64_t copies = CopiedByPickling(facts); copies > 0)
-    diagnosis.evidence.push_back(absl::StrCat("besides, the ", facts.Owner(), " itself copied ", facts.Bytes(copies),
-                                              " of what it shares with them while it pickled the arguments"));
-  AddGrowers(std::move(growers), &diagnosis);
-  diagnosis.advice = {
-      "Send an index, a range or a path instead of the data, and let the workers take the item from what they "
-      "inherited (a global that is set before the pool is made) or from a mapped file.",
-      "What each task needs of the same data goes to the pool's initializer once, as a path or shared memory "
-      "(multiprocessing.shared_memory, numpy.memmap).",
-      "functools.partial and bound methods are pickled with everything that they hold, for each task."};
-  diagnosis.saves = SavingOf(diagnosis.bytes);
-  return diagnosis;
-}
-
-Diagnosis BeforeAttach(const Facts& facts) {
-  std::vector<Grower> growers;
-  for (const ProcessModel& process : facts.model.processes) {
-    if (!process.is_worker() || process.execed || !process.before_attach_bytes) continue;
-    const uint64_t bytes = *process.before_attach_bytes;
-    if (bytes <= NoiseOf(process, facts.page_bytes)) continue;
-    growers.push_back(
-        {&process, bytes, 0,
-         absl::StrCat(HumanBytes(bytes), " private at the attach, ", facts.Bytes(process.counts.copies.value_or(0)),
-                      " copied since, ", HumanBytes(process.still_shared_bytes), " still shared")});
-  }
-  if (growers.empty()) return {};
-  Diagnosis diagnosis = {
-      .id = "before-attach", .confidence = 0.8, .bytes = facts.model.workers_peak.before_attach_bytes};
-  diagnosis.summary = absl::StrCat("Before cowprof attached, ", Plural(growers.size(), "worker"), " already had ",
-                                   HumanBytes(SumOf(growers)), " of private memory; why can't be said any more.");
-  AddGrowers(std::move(growers), &diagnosis);
-  diagnosis.advice = {
-      absl::StrCat(
-          "Record from the first fork on: cowprof -- CMD, or attach before the parent forks. Then cowprof says ",
-          facts.native() ? "why it was copied." : "which objects, which line and what to change."),
-      facts.dataloader()
-          ? "If the workers end with each epoch, keep this recording running: those of the next epoch are "
-            "recorded from their fork."
-          : "If the workers are replaced now and then, keep this recording running: new ones are recorded "
-            "from their fork."};
-  return diagnosis;
-}
-
 Diagnosis TrainerGrowth(const Facts& facts) {
   const ProcessModel* target = facts.model.target();
   if (target == nullptr) return {};
@@ -396,7 +229,9 @@ Diagnosis TrainerGrowth(const Facts& facts) {
   const bool settled =
       facts.HasWorkers() ? first_fork - from <= (facts.model.t - from) / 4 : facts.model.t - from >= kLongestStart;
   if (!grower || !settled || grower->bytes < kSizeableBytes) return {};
-  Diagnosis diagnosis = {.id = "trainer-growth", .confidence = 0.8, .bytes = grower->bytes};
+  const uint64_t copied = target->counts.copies.value_or(0) * facts.page_bytes;
+  const uint64_t fresh = SaturatingSubtract(target->peak_private_bytes.value_or(0), copied);
+  Diagnosis diagnosis = {.id = "trainer-growth", .confidence = 0.8, .bytes = GrownUntil(facts.model.t, *grower, fresh)};
   const std::vector<Grower> growers = {*std::move(grower)};
   diagnosis.summary = absl::StrCat(
       facts.HasWorkers() ? absl::StrCat("The ", facts.Owner(), " itself keeps growing, not its workers")

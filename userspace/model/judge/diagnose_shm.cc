@@ -241,8 +241,11 @@ Diagnosis ShmLeaked(const Facts& facts) {
   const uint64_t capacity = model.shm->capacity_bytes.value_or(0);
   if (bytes < kLeastLeaked || bytes < kLeakShare * capacity) return {};
   const double share = capacity == 0 ? 0 : static_cast<double>(bytes) / capacity;
-  Diagnosis diagnosis = {
-      .id = "shm-leaked", .confidence = std::min(0.95, 0.6 + share), .harm = Harm::kHazard, .bytes = bytes};
+  Diagnosis diagnosis = {.id = "shm-leaked",
+                         .confidence = std::min(0.95, 0.6 + share),
+                         .harm = Harm::kHazard,
+                         .bytes = bytes,
+                         .saves = Saving{bytes, bytes, bytes}};
   diagnosis.summary = absl::StrCat(HumanBytes(bytes), " of /dev/shm is taken by ", Plural(leaked.size(), "segment"),
                                    " that no living process maps or holds.");
   for (size_t i = 0; i < std::min<size_t>(leaked.size(), 3); ++i) {

@@ -4,7 +4,11 @@
 #include <map>
 #include <tuple>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "model/format.h"
 #include "model/judge/blame.h"
 #include "model/judge/diagnosis_facts.h"
@@ -14,33 +18,48 @@
 namespace cowprof {
 namespace {
 
+constexpr size_t kMostBelow = 5, kMostOfCommand = 120;
+
 // New memory that stays is a worker's own business as long as it doesn't grow, but the reader sees it in the tables.
 std::string Holdings(const Facts& facts) {
   uint64_t fresh = 0;
   for (const auto& [index, bytes] : facts.model.workers_peak.fresh_bytes) fresh += bytes;
-  if (fresh <= facts.model.workers_peak.fresh_bytes.size() * kNoiseBytes) return "";
-  return absl::StrCat(" They had at most ", HumanBytes(fresh),
-                      " of new memory of their own; no lasting growth of it was seen in ", HumanDuration(facts.model.t),
-                      ".");
+  const uint64_t before = BeforeAttachAtPeak(facts.model, /*never_shared=*/true);
+  if (fresh + before <= facts.model.workers_peak.fresh_bytes.size() * kNoiseBytes) return "";
+  return absl::StrCat(" They had at most ", HumanBytes(fresh + before), " of new memory of their own",
+                      before > 0 ? absl::StrCat(", ", HumanBytes(before), " of it before cowprof attached") : "",
+                      "; no lasting growth of it was seen in ", HumanDuration(facts.model.t), ".");
 }
 
-// " It is bash, not Python. Python runs below it: process 23189 (python3), and 2 more." "": the target is Python, or
-// not known.
-std::string NoPython(const Facts& facts) {
-  const ProcessModel* target = facts.model.target();
-  if (target == nullptr || target->framework != Framework::kNative || target->comm.empty()) return "";
-  std::string below;
+// " Python runs below it: 23189 (python3 train.py), 23190 (python3 eval.py)." "": none does.
+std::string PythonBelow(const Facts& facts) {
+  std::vector<std::string> told;
   uint64_t more = 0;
   for (const ProcessModel& process : facts.model.processes) {
-    if (process.index == 0 || process.ended || process.python.empty()) continue;
-    if (below.empty()) {
-      below = absl::StrCat(" Python runs below it: process ", process.id.pid, " (", Printable(process.comm), ")");
-    } else {
+    const bool helps = process.role == Role::kHelper || process.role == Role::kForkserver;
+    if (process.index == 0 || process.ended || process.python.empty() || helps) continue;
+    if (told.size() == kMostBelow) {
       ++more;
+    } else {
+      told.push_back(absl::StrCat(process.id.pid, " (",
+                                  Printable(process.command.empty() ? process.comm : process.command, kMostOfCommand),
+                                  ")"));
     }
   }
-  if (more > 0) absl::StrAppend(&below, ", and ", more, " more");
-  return absl::StrCat(" It is ", Printable(target->comm), ", not Python.", below, below.empty() ? "" : ".");
+  if (told.empty()) return "";
+  return absl::StrCat(" Python runs below it: ", absl::StrJoin(told, ", "),
+                      more > 0 ? absl::StrCat(", and ", more, " more") : "", ".");
+}
+
+// What the target is, and which Python below it may be the one that was meant. "": not known.
+std::string TargetText(const Facts& facts) {
+  const ProcessModel* target = facts.model.target();
+  if (target == nullptr) return "";
+  const std::string below = PythonBelow(facts);
+  if (target->framework == Framework::kNative && !target->comm.empty())
+    return absl::StrCat(" It is ", Printable(target->comm), ", not Python.", below);
+  const bool alone = facts.findings.all.processes == 1 && !target->python.empty();
+  return alone ? absl::StrCat(" It is Python ", Printable(target->python), " without child processes.") : below;
 }
 
 Diagnosis Clean(const Facts& facts) {
@@ -50,7 +69,7 @@ Diagnosis Clean(const Facts& facts) {
                           : absl::StrCat(
                                 "Nothing to do: no worker was forked, and no lasting growth of the process "
                                 "was seen in ",
-                                HumanDuration(facts.model.t), ".", NoPython(facts));
+                                HumanDuration(facts.model.t), ".", TargetText(facts));
   const std::string copied = facts.HasWorkers() ? absl::StrCat(facts.Bytes(facts.copies),
                                                                " copied by all workers, at "
                                                                "most ",
@@ -65,10 +84,10 @@ constexpr Diagnosis (*kDiagnoses[])(const Facts&) = {
     OomCgroup,      OomHost,         SigbusFile,  ShmFullDeath, CouldNotPickle,                   // diagnose_deaths.cc
     ForkHang,                                                                                     // diagnose_hangs.cc
     CowRefcount,    TorchRefcount,   CowGcHeader, CowData,      AllocatorReuse,   ParentUnshare,  // diagnose_copies.cc
-    PrivateBySpawn, NewMemoryGrowth, GcDisabled,  FileBacked,   PickledArguments, BeforeAttach,
-    TrainerGrowth,                                                             // diagnose_memory.cc
-    ShmFull,        ShmNearFull,     ShmUnlinked, ShmLeaked,    FdExhaustion,  // diagnose_shm.cc
-    ForkHazards};                                                              // diagnose_fork.cc
+    PrivateBySpawn, NewMemoryGrowth, GcDisabled,  FileBacked,   PickledArguments, BeforeAttach,   // diagnose_pickled.cc
+    TrainerGrowth,                                                                                // diagnose_memory.cc
+    ShmFull,        ShmNearFull,     ShmUnlinked, ShmLeaked,    FdExhaustion,                     // diagnose_shm.cc
+    ForkHazards};                                                                                 // diagnose_fork.cc
 
 // Two functions may come to the same finding: report it once, with the evidence of both.
 void Add(Diagnosis diagnosis, std::vector<Diagnosis>* found) {
@@ -79,6 +98,45 @@ void Add(Diagnosis diagnosis, std::vector<Diagnosis>* found) {
   } else {
     same->evidence.insert(same->evidence.end(), diagnosis.evidence.begin(), diagnosis.evidence.end());
   }
+}
+
+bool IsOfCopies(const Diagnosis& diagnosis) {
+  static constexpr absl::string_view kIds[] = {"cow-refcount", "torch-refcount", "cow-gc-header", "cow-data"};
+  return std::find(std::begin(kIds), std::end(kIds), diagnosis.id) != std::end(kIds);
+}
+
+// As a part of another sentence: its first word is a proper name, or begins with a small letter.
+std::string Clause(const std::string& sentence) {
+  std::string clause(absl::StripSuffix(sentence, "."));
+  if (!clause.empty() && !absl::StartsWith(clause, "Python")) clause[0] = absl::ascii_tolower(clause[0]);
+  return clause;
+}
+
+// After a late attach the first sentence says both what was there and what was copied since, whichever is more. The
+// cause of the first is not known; that of the second is, and so is what helps against it.
+void TellTogether(std::vector<Diagnosis>* found) {
+  Diagnosis& first = found->front();
+  const bool of_copies = IsOfCopies(first);
+  if (!of_copies && first.id != "before-attach") return;
+  const auto other = std::find_if(found->begin() + 1, found->end(), [&](const Diagnosis& one) {
+    return of_copies ? one.id == "before-attach" : IsOfCopies(one);
+  });
+  if (other == found->end()) return;
+  if (of_copies) {
+    first.summary = absl::StrCat(absl::StripSuffix(first.summary, "."), "; ", Clause(other->summary), ".");
+    return;
+  }
+  first.summary = absl::StrCat(absl::StripSuffix(first.summary, "."), "; since then ", Clause(other->summary), ".");
+  first.evidence.insert(first.evidence.begin(), other->evidence.front());
+  first.evidence.push_back(
+      "if the workers did the same before the attach, what they had then has the same cause; that was not seen");
+  std::vector<std::string> advice = other->advice;
+  advice.insert(advice.begin() + std::min<size_t>(advice.size(), 2), first.advice.front());
+  first.advice = std::move(advice);
+  first.culprit = other->culprit;
+  first.sketch = other->sketch;
+  // At best, what was there before had the same cause.
+  if (other->saves) first.saves = {other->saves->low, other->saves->best, other->saves->high + first.bytes};
 }
 
 }  // namespace
@@ -103,6 +161,7 @@ std::vector<Diagnosis> Diagnose(const Run& run, const Findings& findings) {
   const std::optional<SeenStartMethods>& seen = run.model.start_methods;
   const Container container = ContainerOf(findings.of_workers, seen ? &seen->look : nullptr);
   for (Diagnosis& diagnosis : found) diagnosis.sketch = FixSketch(diagnosis.id, container, facts.framework);
+  if (!found.empty()) TellTogether(&found);
   return found;
 }
 

@@ -18,8 +18,8 @@ struct Findings;
 struct Run;
 
 // What it costs, worst first: a process died of it; a process can never go on; a limit is met, or will be; it owns
-// memory; it may go wrong; nothing has to be done. Last what is no finding about this run: it might have gone wrong, and
-// nothing says it did.
+// memory; it may go wrong; nothing has to be done. Last what is no finding about this run: it might have gone wrong,
+// and nothing says it did.
 enum class Harm { kDeath, kHang, kLimit, kMemory, kHazard, kNone, kPossible };
 
 // What a remedy would have saved, or will: an interval, and the best estimate. Bytes.

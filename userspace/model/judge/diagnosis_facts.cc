@@ -6,11 +6,13 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
 #include "model/base_name.h"
 #include "model/facts/ended_aggregate.h"
 #include "model/facts/roles.h"
 #include "model/format.h"
 #include "model/judge/growth.h"
+#include "model/library_name.h"
 #include "model/saturating.h"
 
 namespace cowprof {
@@ -63,22 +65,44 @@ absl::string_view PicklingMethodOf(const ProcessModel& process) {
   return process.is_worker() || process.role == Role::kRank ? NameOf(process.duty.start) : "";
 }
 
+Pickled PickledIn(const RunModel& model, const ProcessModel& process, uint64_t fresh_bytes) {
+  if (const std::optional<Unpickled> unpickled = UnpickledIn(model, process, fresh_bytes)) {
+    const uint64_t received = std::min(unpickled->received, SaturatingSubtract(fresh_bytes, unpickled->at_start));
+    return {.at_start = unpickled->at_start, .received = received};
+  }
+  // Of a worker that was there at the attach, what is new came after its start.
+  if (PicklingMethodOf(process).empty() || process.before_attach_bytes) return {};
+  return {.at_start = fresh_bytes, .or_imported = true};
+}
+
+uint64_t NeverShared(const RunModel& model, const ProcessModel& process) {
+  if (PicklingMethodOf(process).empty()) return 0;
+  const uint64_t before = process.before_attach_bytes.value_or(0);
+  if (process.duty.start != StartMethod::kForkserver) return before;
+  const ProcessModel* server = model.Find(process.parent);
+  if (server == nullptr || !server->proc.anon_pages) return 0;
+  return SaturatingSubtract(before, *server->proc.anon_pages * model.info.page_bytes);
+}
+
+uint64_t BeforeAttachAtPeak(const RunModel& model, bool never_shared) {
+  const WorkersPeak& peak = model.workers_peak;
+  uint64_t bytes = 0;
+  for (const auto& [index, fresh] : peak.fresh_bytes) {
+    if (const ProcessModel* process = model.Find(index)) bytes += NeverShared(model, *process);
+  }
+  bytes = std::min(bytes, peak.before_attach_bytes);
+  return never_shared ? bytes : peak.before_attach_bytes - bytes;
+}
+
 PeakSplit PeakSplitOf(const RunModel& model) {
   const WorkersPeak& peak = model.workers_peak;
   PeakSplit split = {.copied = peak.copied_bytes, .before_attach = peak.before_attach_bytes};
   for (const auto& [index, fresh] : peak.fresh_bytes) {
     const ProcessModel* process = model.Find(index);
-    uint64_t pickled = 0;
-    if (process != nullptr) {
-      if (const std::optional<Unpickled> unpickled = UnpickledIn(model, *process, fresh)) {
-        pickled = std::min(fresh, unpickled->at_start + unpickled->received);
-      } else if (!PicklingMethodOf(*process).empty()) {
-        pickled = fresh;  // or imported: without stacks nobody can tell
-        split.pickled_or_imported = true;
-      }
-    }
-    split.pickled += pickled;
-    split.fresh += fresh - pickled;
+    const Pickled pickled = process == nullptr ? Pickled{} : PickledIn(model, *process, fresh);
+    split.pickled += pickled.bytes();
+    split.fresh += fresh - pickled.bytes();
+    split.pickled_or_imported |= pickled.or_imported;
   }
   split.inherited_freed = PartOfCopied(peak, {Cause::kMallocReuse});
   split.copied -= split.inherited_freed;
@@ -149,11 +173,23 @@ std::string LineText(const Frame& frame) {
   return absl::StrCat(Printable(frame.file), ":", frame.line, " in ", Printable(frame.function));
 }
 
+bool IsOfLibrary(const Frame& frame) { return !LibraryOf(frame.file).empty(); }
+
 std::string CulpritText(Culprit culprit, bool estimated, absl::string_view at) {
+  const std::string library = LibraryOf(culprit.frame.file);
+  // torch/utils/data/_utils/collate.py: called with what the Dataset returned for each index.
+  const bool collates = absl::EndsWith(culprit.frame.file, "/torch/utils/data/_utils/collate.py");
   culprit.frame.file = std::string(BaseName(culprit.frame.file));  // one sentence has no room for the folder
-  return absl::StrCat(estimated ? "about " : "", Percent(culprit.share), " of it ", at, " ", LineText(culprit.frame),
-                      culprit.via.empty() ? "" : absl::StrCat(", via ", Printable(culprit.via)),
-                      culprit.type.empty() ? "" : absl::StrCat(" (", Printable(culprit.type), ")"));
+  const std::string share = absl::StrCat(estimated ? "about " : "", Percent(culprit.share), " of it ");
+  const std::string type = culprit.type.empty() ? "" : absl::StrCat(" (", Printable(culprit.type), ")");
+  if (!library.empty()) {
+    return absl::StrCat(share, absl::StripSuffix(at, "at"), "in ", Printable(library), "'s ",
+                        Printable(culprit.frame.function), " (", Printable(culprit.frame.file), ":", culprit.frame.line,
+                        ")", type,
+                        collates ? ", on what your Dataset returned" : ", with no line of the program on the stack");
+  }
+  return absl::StrCat(share, at, " ", LineText(culprit.frame),
+                      culprit.via.empty() ? "" : absl::StrCat(", via ", Printable(culprit.via)), type);
 }
 
 }  // namespace cowprof

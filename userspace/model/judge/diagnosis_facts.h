@@ -60,6 +60,19 @@ bool HasInheritedMemory(const ProcessModel& process);
 // "spawn", "forkserver", "loky", or "" for a worker that was forked from the program itself.
 absl::string_view PicklingMethodOf(const ProcessModel& process);
 PeakSplit PeakSplitOf(const RunModel& model);
+// Of `fresh_bytes` of new memory that a process holds, what was pickled to it.
+struct Pickled {
+  uint64_t at_start = 0, received = 0;
+  bool or_imported = false;  // its stacks were not sampled: `at_start` is all of it, and may be imports
+  uint64_t bytes() const { return at_start + received; }
+};
+Pickled PickledIn(const RunModel& model, const ProcessModel& process, uint64_t fresh_bytes);
+// Of what a worker already had when cowprof attached, what can't be copies, since its start method pickles: a spawned
+// worker shares nothing with the program, and one of a forkserver has copied at most what that server has. Bytes.
+uint64_t NeverShared(const RunModel& model, const ProcessModel& process);
+// Of the private memory that workers had before the attach and still had at their peak, what can't be copies or, if not
+// `never_shared`, what may be. Bytes.
+uint64_t BeforeAttachAtPeak(const RunModel& model, bool never_shared);
 // What this process may copy without anybody being blamed. Bytes.
 uint64_t NoiseOf(const ProcessModel& process, uint64_t page_bytes);
 
@@ -75,7 +88,11 @@ Saving SavingOf(uint64_t bytes);
 std::string Percent(double share);         // "63 %"
 std::string LineText(const Frame& frame);  // "coco.py:41 in CocoDataset.__getitem__"; "" if unknown
 
-// "76 % of it at coco.py:41 in Coco.__getitem__, via pandas (str)"; `at`: "at", "first touched at"
+// Of the standard library or an installed package: no line that the reader can change.
+bool IsOfLibrary(const Frame& frame);
+// "76 % of it at coco.py:41 in Coco.__getitem__, via pandas (str)"; `at`: "at", "first touched at". Where no line of
+// the program is on the stack: "76 % of it in torch's collate_tensor_fn (collate.py:163), on what your Dataset
+// returned".
 std::string CulpritText(Culprit culprit, bool estimated, absl::string_view at);
 
 // diagnose_copies.cc
@@ -87,13 +104,14 @@ Diagnosis AllocatorReuse(const Facts& facts);
 Diagnosis ParentUnshare(const Facts& facts);
 
 // diagnose_memory.cc
-Diagnosis PrivateBySpawn(const Facts& facts);
 Diagnosis NewMemoryGrowth(const Facts& facts);
 Diagnosis GcDisabled(const Facts& facts);
 Diagnosis FileBacked(const Facts& facts);
+Diagnosis TrainerGrowth(const Facts& facts);
+// diagnose_pickled.cc
+Diagnosis PrivateBySpawn(const Facts& facts);
 Diagnosis PickledArguments(const Facts& facts);
 Diagnosis BeforeAttach(const Facts& facts);
-Diagnosis TrainerGrowth(const Facts& facts);
 // diagnose_shm.cc
 Diagnosis ShmFull(const Facts& facts);
 Diagnosis ShmNearFull(const Facts& facts);

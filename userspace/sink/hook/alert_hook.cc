@@ -97,12 +97,15 @@ HookRun HookRunFor(const Alert& alert, const RunModel& model) {
   const bool of_limit = alert.rule != AlertRule::kHang;
   json["pid"] = model.info.target.pid;
   json["worker_pid"] = worker != nullptr ? Json(worker->id.pid) : Json(nullptr);
-  return {.json = Dump(json) + "\n",
-          .values = {NameOf(alert.rule), alert.kind_name(), Printable(alert.name, 400),
-                     of_limit ? absl::StrCat(alert.limit) : "", of_limit ? absl::StrCat(alert.used) : "",
-                     alert.eta ? absl::StrCat(absl::ToDoubleSeconds(*alert.eta)) : "", alert.cause,
-                     Printable(alert.text, 400), Printable(alert.advice, 400), absl::StrCat(model.info.target.pid),
-                     worker != nullptr ? absl::StrCat(worker->id.pid) : ""}};
+  return {
+      .json = Dump(json) + "\n",
+      .values = {NameOf(alert.rule), alert.kind_name(), Printable(alert.name, 400),
+                 of_limit ? absl::StrCat(alert.limit) : "", of_limit ? absl::StrCat(alert.used) : "",
+                 alert.eta ? absl::StrCat(absl::ToDoubleSeconds(*alert.eta)) : "", alert.cause,
+                 Printable(alert.text, 400), Printable(alert.advice, 400), absl::StrCat(model.info.target.pid),
+                 worker != nullptr ? absl::StrCat(worker->id.pid) : "", alert.diagnosis, Printable(alert.headline, 400),
+                 alert.culprit ? absl::StrCat(Printable(alert.culprit->frame.file, 400), ":", alert.culprit->frame.line)
+                               : ""}};
 }
 
 absl::StatusOr<std::vector<std::string>> SplitWords(absl::string_view text) {

@@ -40,11 +40,13 @@ struct HookLimits {
 
 // What one run gets. AlertHook fixes the names of its variables: a recorder that was taken over can choose their
 // values, but can't set any other variable (LD_PRELOAD, BASH_ENV).
-inline constexpr const char* kHookVariables[] = {
-    "COWPROF_ALERT_RULE",  "COWPROF_ALERT_KIND", "COWPROF_ALERT_NAME",
-    "COWPROF_ALERT_LIMIT", "COWPROF_ALERT_USED", "COWPROF_ALERT_ETA_SECONDS",
-    "COWPROF_ALERT_CAUSE", "COWPROF_ALERT_TEXT", "COWPROF_ALERT_ADVICE",
-    "COWPROF_PID",         "COWPROF_WORKER_PID"};
+inline constexpr const char* kHookVariables[] = {"COWPROF_ALERT_RULE",     "COWPROF_ALERT_KIND",
+                                                 "COWPROF_ALERT_NAME",     "COWPROF_ALERT_LIMIT",
+                                                 "COWPROF_ALERT_USED",     "COWPROF_ALERT_ETA_SECONDS",
+                                                 "COWPROF_ALERT_CAUSE",    "COWPROF_ALERT_TEXT",
+                                                 "COWPROF_ALERT_ADVICE",   "COWPROF_PID",
+                                                 "COWPROF_WORKER_PID",     "COWPROF_ALERT_DIAGNOSIS",
+                                                 "COWPROF_ALERT_HEADLINE", "COWPROF_ALERT_CULPRIT"};
 struct HookRun {
   std::string json;                                           // for stdin
   std::array<std::string, std::size(kHookVariables)> values;  // of kHookVariables

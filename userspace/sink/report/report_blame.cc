@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "model/format.h"
+#include "timeline/json_alerts.h"
 
 namespace cowprof {
 namespace {
@@ -19,7 +20,8 @@ using Json = nlohmann::ordered_json;
 constexpr size_t kRowsInText = 8;
 constexpr size_t kTextColumns = 100;
 constexpr double kLeastShare = 0.01;  // of all copies; less is not worth a line
-constexpr size_t kAdviceFirst = 3;    // lines of the first diagnosis's advice before the tables
+constexpr size_t kAdviceFirst = 3;    // pieces of the first diagnosis's advice before the tables, at most
+constexpr size_t kLinesFirst = 25;    // before the tables, at most: the verdict, what to do, the code
 
 // Adds what every row of every table has.
 Json WithCounts(Json json, const BlameRow& row, uint64_t page_bytes, const Blame& blame) {
@@ -121,12 +123,55 @@ std::string Indented(absl::string_view first, absl::string_view text) {
   return out;
 }
 
-// Indents each line; an empty line goes before each comment, others are dropped.
-std::string SketchText(const std::string& sketch) {
+// The code before and after; the page and the JSON have the faster variant, too. Indents each line; drops empty ones.
+// An empty line goes before each comment that begins a part or, if `tight`, before the second one only.
+std::string SketchText(const std::string& sketch, bool tight) {
   std::string out;
-  for (const absl::string_view line : absl::StrSplit(sketch, '\n', absl::SkipEmpty()))
-    absl::StrAppend(&out, absl::StartsWith(line, "#") ? "\n" : "", "        ", line, "\n");
+  for (const absl::string_view line :
+       absl::StrSplit(sketch.substr(0, sketch.find("\n\n# faster")), '\n', absl::SkipEmpty())) {
+    const bool begins = absl::StartsWith(line, "#") && !(tight && out.empty());
+    absl::StrAppend(&out, begins ? "\n" : "", "        ", line, "\n");
+  }
   return out;
+}
+
+size_t LinesIn(const std::string& text) { return std::count(text.begin(), text.end(), '\n'); }
+
+// What of the first diagnosis's remedy stands before the tables; what does not fit there comes with the finding.
+struct First {
+  size_t advice = 0;
+  std::string text;    // of it
+  std::string sketch;  // "": not here
+};
+First FirstOf(const Findings& findings) {
+  First first;
+  if (findings.diagnoses.empty()) return first;
+  const Diagnosis& diagnosis = findings.diagnoses.front();
+  if (diagnosis.advice.empty() || diagnosis.harm >= Harm::kNone) return first;
+  // The verdict, the empty line and the title before the advice, and the empty line before the tables.
+  size_t left = kLinesFirst - 4;
+  std::string sketch = SketchText(diagnosis.sketch, /*tight=*/true);
+  std::string advice = Indented("    > ", diagnosis.advice[0]);
+  if (LinesIn(sketch) + LinesIn(advice) <= left) first.sketch = std::move(sketch);
+  left -= std::min(left, LinesIn(first.sketch));
+  while (first.advice < std::min(diagnosis.advice.size(), kAdviceFirst)) {
+    advice = Indented("    > ", diagnosis.advice[first.advice]);
+    if (first.advice > 0 && LinesIn(advice) > left) break;
+    left -= std::min(left, LinesIn(advice));
+    first.text += advice;
+    ++first.advice;
+  }
+  if (!first.sketch.empty() && left > 0) first.sketch = SketchText(diagnosis.sketch, /*tight=*/false);
+  return first;
+}
+
+// ", saves about 36.7 MiB to 45.9 MiB"
+std::string SavesText(const Diagnosis& diagnosis) {
+  if (!diagnosis.saves || diagnosis.saves->high == 0) return "";
+  const Saving& saves = *diagnosis.saves;
+  return saves.low == saves.high
+             ? absl::StrCat(", saves ", HumanBytes(saves.high))
+             : absl::StrCat(", saves about ", HumanBytes(saves.low), " to ", HumanBytes(saves.high));
 }
 
 }  // namespace
@@ -188,16 +233,6 @@ Json VerifyJson(const std::optional<VerifyFigures>& verified) {
           {"data", verified->data}};
 }
 
-Json CulpritJson(const std::optional<Culprit>& culprit) {
-  if (!culprit) return nullptr;
-  return {{"file", culprit->frame.file},
-          {"line", culprit->frame.line},
-          {"function", culprit->frame.function},
-          {"via", culprit->via.empty() ? Json(nullptr) : Json(culprit->via)},
-          {"type", culprit->type.empty() ? Json(nullptr) : Json(culprit->type)},
-          {"share", culprit->share}};
-}
-
 Json SavingJson(const std::optional<Saving>& saving) {
   if (!saving) return nullptr;
   return {{"low", saving->low}, {"best", saving->best}, {"high", saving->high}};
@@ -212,7 +247,7 @@ Json DiagnosesJson(const std::vector<Diagnosis>& diagnoses) {
                     {"evidence", diagnosis.evidence},
                     {"advice", diagnosis.advice},
                     {"pids", diagnosis.pids},
-                    {"culprit", CulpritJson(diagnosis.culprit)},
+                    {"culprit", EncodeCulprit(diagnosis.culprit)},
                     {"saves_bytes", SavingJson(diagnosis.saves)},
                     {"sketch", diagnosis.sketch.empty() ? Json(nullptr) : Json(diagnosis.sketch)}});
   }
@@ -262,26 +297,29 @@ std::string BlameText(const RunModel& model, const Findings& findings) {
 }
 
 std::string RemedyText(const Findings& findings) {
-  if (findings.diagnoses.empty()) return "";
-  const Diagnosis& first = findings.diagnoses.front();
-  if (first.advice.empty() || first.harm >= Harm::kNone) return "";
-  std::string out = "\n  what to do\n";
-  for (size_t i = 0; i < std::min(first.advice.size(), kAdviceFirst); ++i) out += Indented("    > ", first.advice[i]);
-  // The page and the JSON have the faster variant, too.
-  return absl::StrCat(out, SketchText(first.sketch.substr(0, first.sketch.find("\n\n# faster"))));
+  const First first = FirstOf(findings);
+  if (first.advice == 0) return "";
+  const Diagnosis& diagnosis = findings.diagnoses.front();
+  const bool code_below = first.sketch.empty() && !diagnosis.sketch.empty();
+  return absl::StrCat("\n  what to do", SavesText(diagnosis), code_below ? " (the code is below the tables)" : "", "\n",
+                      first.text, first.sketch);
 }
 
 std::string FindingsText(const Findings& findings) {
   std::string out;
+  const First first = FirstOf(findings);
   for (const Diagnosis& diagnosis : findings.diagnoses) {
+    const bool is_first = &diagnosis == &findings.diagnoses.front();
     absl::StrAppend(&out, "\n", Indented(absl::StrCat("  ", diagnosis.id, ": "), diagnosis.summary));
     // One line: the JSON and the page have the rest.
     if (diagnosis.harm == Harm::kPossible) continue;
     for (const std::string& evidence : diagnosis.evidence) out += Indented("    - ", evidence);
+    if (const std::string saves = SavesText(diagnosis); !is_first && !saves.empty())
+      absl::StrAppend(&out, "    what to do", saves, "\n");
     // The beginning of the first one's advice stands at the top.
-    const bool told = &diagnosis == &findings.diagnoses.front() && diagnosis.harm < Harm::kNone;
-    for (size_t i = told ? kAdviceFirst : 0; i < diagnosis.advice.size(); ++i)
+    for (size_t i = is_first ? first.advice : 0; i < diagnosis.advice.size(); ++i)
       out += Indented("    > ", diagnosis.advice[i]);
+    if (is_first && first.advice > 0 && first.sketch.empty()) out += SketchText(diagnosis.sketch, /*tight=*/false);
   }
   return out;
 }

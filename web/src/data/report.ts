@@ -49,6 +49,7 @@ export interface Diagnosis {
   advice: string[];
   sketch: string;
   pids: number[];
+  saves: { low: number; high: number } | null; // bytes that the advice saves; null: not known
 }
 export interface PickleFailure {
   path: string;
@@ -181,6 +182,8 @@ function parseLimit(value: Json): Limit {
 
 function parseDiagnosis(value: Json): Diagnosis {
   const row = asRecord(value);
+  const saves = asRecord(row["saves_bytes"]);
+  const [low, high] = [asNumber(saves["low"]), asNumber(saves["high"])];
   return {
     id: asText(row["id"]),
     confidence: asNumber(row["confidence"]),
@@ -189,6 +192,7 @@ function parseDiagnosis(value: Json): Diagnosis {
     advice: asTexts(row["advice"]),
     sketch: asText(row["sketch"]),
     pids: asList(row["pids"]).filter((pid): pid is number => typeof pid === "number"),
+    saves: low === null || high === null ? null : { low, high },
   };
 }
 

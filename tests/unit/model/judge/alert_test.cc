@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "model/facts/run_model.h"
 #include "model/judge/alert_format.h"
+#include "model/judge/findings.h"
 #include "model/judge/forecast.h"
 
 namespace cowprof {
@@ -415,6 +416,49 @@ TEST_CASE("only a worker's new memory may be a worker's leak, and columns help o
     INFO(cause);
     CHECK_FALSE(absl::StrContains(advice(1, cause), "columns"));
   }
+}
+
+TEST_CASE("an alert says what the first finding says that fits its limit") {
+  Findings findings;
+  const auto add = [&](const std::string& id) {
+    findings.diagnoses.push_back(
+        {.id = id, .summary = absl::StrCat("About ", id, "."), .advice = {absl::StrCat("Mend ", id, ".")}});
+  };
+  for (const char* id : {"cow-refcount", "torch-refcount", "allocator-reuse", "new-memory-growth", "pickled-arguments",
+                         "parent-unshare", "trainer-growth", "shm-near-full", "fd-exhaustion"})
+    add(id);
+  findings.diagnoses[0].culprit = {.frame = {"/home/me/train.py", "f", 12}, .type = "str", .share = 0.9};
+  findings.headline = {"cow-refcount", "1 of 2 workers ended badly. About cow-refcount."};
+  const auto of = [&](LimitKind kind, int index, const std::string& cause) {
+    Alert alert = {.kind = kind, .index = index, .cause = cause, .text = "/job full", .advice = "as before"};
+    std::vector<Alert> alerts = {alert};
+    ExplainAlerts(findings, &alerts);
+    return alerts[0];
+  };
+  const Alert copies = of(LimitKind::kHost, 1, "refcount");
+  CHECK(copies.diagnosis == "cow-refcount");
+  CHECK(copies.headline == findings.headline.sentence);
+  CHECK(copies.culprit == findings.diagnoses[0].culprit);
+  CHECK(copies.text == "/job full, mostly at train.py:12 in f (str)");
+  CHECK(copies.advice == "write a checkpoint now, use fewer workers; then: Mend cow-refcount");
+  const Alert leak = of(LimitKind::kCgroupV2, 1, "new-memory");
+  CHECK(leak.headline == "About new-memory-growth.");
+  CHECK(!leak.culprit);
+  CHECK(of(LimitKind::kHost, 1, "native_refcount").diagnosis == "torch-refcount");
+  CHECK(of(LimitKind::kHost, 1, "malloc_reuse").diagnosis == "allocator-reuse");
+  CHECK(of(LimitKind::kHost, 1, "hash").diagnosis == "cow-refcount");
+  CHECK(of(LimitKind::kHost, 0, "refcount").diagnosis == "parent-unshare");
+  CHECK(of(LimitKind::kHost, 0, "new-memory").diagnosis == "trainer-growth");
+  CHECK(of(LimitKind::kHost, 1, "shm").diagnosis == "shm-near-full");
+  CHECK(of(LimitKind::kShm, 1, "shm").diagnosis == "shm-near-full");
+  CHECK(of(LimitKind::kDescriptors, 0, "descriptors").advice == "Mend fd-exhaustion");
+  // Nothing is found that explains it, or it is over.
+  CHECK(of(LimitKind::kHost, 1, "gc_header").diagnosis.empty());
+  CHECK(of(LimitKind::kHost, 1, "gc_header").advice == "as before");
+  CHECK(of(LimitKind::kHost, -1, "").diagnosis.empty());
+  std::vector<Alert> over = {{.over = true, .index = 1, .cause = "refcount"}};
+  ExplainAlerts(findings, &over);
+  CHECK(over[0].diagnosis.empty());
 }
 
 TEST_CASE("memory of somebody else has no culprit") {

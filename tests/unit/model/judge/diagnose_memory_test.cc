@@ -27,6 +27,8 @@ struct Worker {
   std::function<double(double)> copied_mib = [](double) { return 1; };
   double private_file_mib = 0;  // of new_mib: first writes to a private file mapping
   double swapped = 0;           // share of new_mib
+  uint64_t inherited_mib = 10;
+  Cause cause = Cause::kFree;  // of its copies
   std::optional<bool> collector_on = true;
   std::string command = "python train.py";
   int start = 0, end = kSeconds;  // seconds
@@ -48,19 +50,25 @@ ProcessSample RowOf(int index, const Worker& worker, double t) {
   ProcessSample row = {.index = index, .causes = CauseCounts{}};
   row.counts = {.write_protect_faults = copies, .copies = copies, .zero_upgrades = 0, .zero_fill_pages = fresh};
   row.counts.file_copies = static_cast<uint64_t>(worker.private_file_mib * t * kMiB);
-  row.causes->at(static_cast<int>(Cause::kFree)) = copies;
+  row.causes->at(static_cast<int>(worker.cause)) = copies;
   row.proc.swap_pages = static_cast<uint64_t>(fresh * worker.swapped);
-  row.proc.anon_pages = 10 * kMiB + fresh - *row.proc.swap_pages;
+  row.proc.anon_pages = worker.inherited_mib * kMiB + fresh - *row.proc.swap_pages;
   row.proc.file_pages = static_cast<uint64_t>(worker.file_mib(t) * kMiB);
   row.collector_on = worker.collector_on;
   return row;
 }
 
-Run Recorded(const std::vector<Worker>& workers, Worker parent = {}) {
+// `host_mib`: in use on a host of 24,000 MiB.
+Run Recorded(const std::vector<Worker>& workers, Worker parent = {},
+             const std::function<double(double)>& host_mib = {}) {
   Run run;
   const auto process = [&](int index) -> const Worker& { return index == 0 ? parent : workers[index - 1]; };
   for (int second = 0; second <= kSeconds; ++second) {
     Sample sample = {.t = absl::Seconds(second)};
+    if (host_mib) {
+      const double used = host_mib(second / double(kSeconds)) * (1 << 20);
+      sample.limits = {{LimitKind::kHost, "host", uint64_t{24'000} << 20, static_cast<uint64_t>(used)}};
+    }
     for (int index = 0; index <= static_cast<int>(workers.size()); ++index) {
       const Worker& one = process(index);
       if (second < one.start || second > one.end) continue;
@@ -126,6 +134,53 @@ TEST_CASE("memory: a leak in the trainer is not one in its workers") {
   CHECK(IdsOf(Recorded({{}}, {.new_mib = [](double t) { return 300 * (static_cast<int>(40 * t) % 3); }})) ==
         Ids{"clean"});
   CHECK(IdsOf(Recorded({{}}, {.new_mib = Line(0, 30)})) == Ids{"clean"});
+}
+
+TEST_CASE("memory: a leak and copies are compared by their parts of the same peak") {
+  // Copies that end in the first second, and a leak. Each in MiB, of one of two workers.
+  const auto of = [](double leaked, double copied, double at_start = 0) {
+    const Worker worker = {.new_mib = Line(at_start, at_start + leaked),
+                           .copied_mib = [=](double t) { return t < 0.02 ? 1 : copied; },
+                           .inherited_mib = 200,
+                           .cause = Cause::kRefcount};
+    return Recorded({worker, worker});
+  };
+  const Run run = of(30, 23);
+  REQUIRE(IdsOf(run) == Ids{"new-memory-growth", "cow-refcount"});
+  const Findings findings = Judge(run);
+  CHECK(findings.diagnoses[0].bytes == findings.peak.fresh);
+  CHECK(findings.diagnoses[1].bytes == findings.peak.copied);
+  CHECK(!findings.diagnoses[0].saves);
+  // The border.
+  CHECK(IdsOf(of(30, 29.9))[0] == "new-memory-growth");
+  CHECK(IdsOf(of(30, 30.1))[0] == "cow-refcount");
+  // New memory that did not come by growing is not the leak's.
+  CHECK(IdsOf(of(12, 40, 100)) == Ids{"cow-refcount", "new-memory-growth"});
+  // The same without a collector.
+  const auto without_collector = [](double copied) {
+    const Worker worker = {.new_mib = Line(0, 30),
+                           .copied_mib = [=](double t) { return t < 0.02 ? 1 : copied; },
+                           .inherited_mib = 200,
+                           .cause = Cause::kRefcount,
+                           .collector_on = false};
+    return IdsOf(Recorded({worker, worker}));
+  };
+  CHECK(without_collector(29.9) == Ids{"gc-disabled", "new-memory-growth", "cow-refcount"});
+  CHECK(without_collector(30.1)[0] == "cow-refcount");
+}
+
+TEST_CASE("memory: a leak meets a limit only if it is what fills it") {
+  const Worker leak = {.new_mib = Line(0, 1640), .end = kSeconds + 1};  // 40 MiB a second, and it lives on
+  const Diagnosis own = DiagnosesOf(Recorded({leak}, {}, Line(20'000, 21'600)))[0];
+  INFO(own.summary);
+  CHECK(own.harm == Harm::kLimit);
+  CHECK(absl::StrContains(own.summary, "; the host's memory full in about "));
+  // Another program takes 160 MiB a second.
+  const Diagnosis beside = DiagnosesOf(Recorded({leak}, {}, Line(15'000, 23'000)))[0];
+  INFO(beside.summary);
+  CHECK(beside.id == "new-memory-growth");
+  CHECK(beside.harm == Harm::kMemory);
+  CHECK(!absl::StrContains(beside.summary, "full in"));
 }
 
 TEST_CASE("memory: what was cut off within its start-up is not called a leak") {

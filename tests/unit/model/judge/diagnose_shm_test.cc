@@ -189,12 +189,16 @@ TEST_CASE("names that were removed while in use, and never where it was full") {
 }
 
 TEST_CASE("left behind: seen twice, and enough of it to matter") {
-  const auto ids = [](const ShmSegment& segment, uint64_t capacity_mib = 64) {
+  const auto run = [](const ShmSegment& segment, uint64_t capacity_mib = 64) {
     Sample sample = Tree({Mount(1, capacity_mib)});
     sample.shm = Look({segment});
     sample.shm->capacity_bytes = capacity_mib * kMiB;
-    return IdsOf(Of({sample}));
+    return Of({sample});
   };
+  const auto ids = [&](const ShmSegment& segment, uint64_t capacity_mib = 64) {
+    return IdsOf(run(segment, capacity_mib));
+  };
+  CHECK(DiagnosesOf(run(Left("psm_a", 8, 2)))[0].saves == Saving{8 * kMiB, 8 * kMiB, 8 * kMiB});
   CHECK(ids(Left("psm_a", 8, 2)) == Ids{"shm-leaked"});
   CHECK(ids(Left("psm_a", 8, 1)).empty());
   CHECK(ids(Left("psm_a", 3, 2)).empty());

@@ -209,6 +209,13 @@ TEST_CASE("diagnosis: a parent that copies, at the borders") {
   const Diagnosis diagnosis = Find(With({{Cause::kRefcount, 25'600}}, {{}}), "parent-unshare");
   CHECK(diagnosis.pids == std::vector<pid_t>{1000});
   CHECK(absl::StrContains(diagnosis.summary, "100.0 MiB"));
+  // What a parent writes after any fork it would write anyway: 4 MiB, and 4 MiB for each process.
+  CHECK(diagnosis.saves == Saving{.low = 88 << 20, .best = 88 << 20, .high = 100 << 20});
+  // Of sets of workers one after another nobody knows what the parent held at one time.
+  Run renewed = With({{Cause::kRefcount, 25'600}}, {{}});
+  Append({.t = absl::Seconds(1), .events = {Exited(1, 0, absl::Seconds(0.5))}}, &renewed);
+  Append({.t = absl::Seconds(2), .events = {Started(2, 0)}}, &renewed);
+  CHECK(!Find(renewed, "parent-unshare").saves);
 }
 
 TEST_CASE("diagnosis: a parent that takes pages over does not copy") {
@@ -241,9 +248,27 @@ TEST_CASE("diagnosis: a target that is not Python is called what it is, with the
   target.framework = Framework::kNative;
   CHECK(absl::EndsWith(HeadlineOf(run), " It is bash, not Python."));
   for (const int index : {1, 2, 3}) run.model.processes[index].python = "3.11.2";
-  run.model.processes[1].comm = "python3";
+  run.model.processes[2].command = "";
+  run.model.processes[2].comm = "python3";
   run.model.processes[3].ended = absl::Seconds(0);
-  CHECK(absl::EndsWith(HeadlineOf(run), " Python runs below it: process 1001 (python3), and 1 more."));
+  CHECK(absl::EndsWith(HeadlineOf(run), " Python runs below it: 1001 (python train.py), 1002 (python3)."));
+  // A launcher that is Python itself, and not what multiprocessing starts to help.
+  target.framework.reset();
+  target.python = "3.11.2";
+  run.model.processes[2].role = Role::kHelper;
+  CHECK(absl::EndsWith(HeadlineOf(run), " s. Python runs below it: 1001 (python train.py)."));
+}
+
+TEST_CASE("diagnosis: of many Python processes below the target five are told, and one alone is called what it is") {
+  Run run = With({}, std::vector<ByCause>(7));
+  for (ProcessModel& process : run.model.processes) process.role = process.index == 0 ? Role::kParent : Role::kOther;
+  for (ProcessModel& process : run.model.processes) process.python = "3.11.2";
+  CHECK(absl::StrContains(HeadlineOf(run), ", 1005 (python train.py), and 2 more."));
+  CHECK(!absl::StrContains(HeadlineOf(run), "1006"));
+  Run alone = With({}, {});
+  CHECK(!absl::StrContains(HeadlineOf(alone), "It is"));
+  alone.model.processes[0].python = "3.11.2";
+  CHECK(absl::EndsWith(HeadlineOf(alone), " It is Python 3.11.2 without child processes."));
 }
 
 TEST_CASE("headline: a process that copied without being a worker is named") {
@@ -379,7 +404,27 @@ TEST_CASE("headline: the line is the program's, and the library between is named
   CHECK(absl::StrContains(HeadlineOf(run), "100 % of it at dataset.py:41 in Coco.__getitem__, via pandas (str)."));
   // What the parent ran when it forked is not what copied.
   run.model.copy_sites[0].frames = {0, 3, 4};
-  CHECK(absl::StrContains(HeadlineOf(run), "at series.py:981 in Series.__getitem__ (str)."));
+  CHECK(
+      absl::EndsWith(HeadlineOf(run),
+                     "; 100 % of it in pandas's Series.__getitem__ (series.py:981) (str), with no line of the program "
+                     "on the stack."));
+  CHECK(!Find(run, "cow-refcount").culprit);
+}
+
+TEST_CASE("headline: what torch's collate reads came from the Dataset, and its line is not the program's") {
+  Run run = OneWorker({{Cause::kNativeRefcount, 10'000}});
+  run.model.frames = {{"/usr/lib/python3/dist-packages/torch/utils/data/_utils/collate.py", "collate_tensor_fn", 163},
+                      {"/usr/lib/python3.11/multiprocessing/process.py", "BaseProcess._bootstrap", 314}};
+  AddCopySite(&run, {Cause::kNativeRefcount, "c10::TensorImpl", "", "", {0, 1}}, 10'000);
+  CHECK(
+      HeadlineOf(run) ==
+      "Reading many small torch tensors duplicated 39.1 MiB of the parent's memory in 1 worker; 100 % of it in torch's "
+      "collate_tensor_fn (collate.py:163) (c10::TensorImpl), on what your Dataset returned.");
+  CHECK(!Find(run, "torch-refcount").culprit);
+  // A collate_fn of the program that calls torch's is a line of the program.
+  run.model.frames.push_back({"/home/u/train.py", "pad", 12});
+  run.model.copy_sites[0].frames = {0, 2, 1};
+  CHECK(absl::EndsWith(HeadlineOf(run), "; 100 % of it at train.py:12 in pad, via torch (c10::TensorImpl)."));
 }
 
 TEST_CASE("headline: how many workers there were, and how many at a time") {

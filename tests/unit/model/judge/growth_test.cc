@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "builders.h"
 #include "judged.h"
+#include "model/judge/diagnosis_facts.h"
 
 namespace cowprof {
 namespace {
@@ -118,6 +119,43 @@ TEST_CASE("growth: copies made by pickling have multiprocessing's or loky's dump
   CHECK_FALSE(is_pickling({kWork}));
   CHECK_FALSE(is_pickling({{file, "ForkingPickler.loads", 55}}));
   CHECK_FALSE(is_pickling({{"/home/me/train.py", "dumps", 3}}));
+}
+
+TEST_CASE("diagnosis: arguments are one figure, also of workers that got little") {
+  Run run = Grown({{kGet, kBootstrap}, {kWork, kBootstrap}}, {20 * kMiB, 2 * kMiB});
+  ProcessSample second = {.index = 2};
+  second.counts.zero_fill_pages = 11 * kMiB;
+  second.counts.zero_upgrades = 0;
+  Append({.t = absl::Seconds(1), .events = {Started(2, 0)}, .processes = {second}, .growth = {{2, 0, 11 * kMiB, 1}}},
+         &run);
+  run.model.workers_peak = {.bytes = 33 << 20, .fresh_bytes = {{1, 22 << 20}, {2, 11 << 20}}};
+  for (ProcessModel& process : run.model.processes) process.counts.copies = 0;
+  REQUIRE(IdsOf(run) == Ids{"pickled-arguments"});
+  const Findings findings = Judge(run);
+  CHECK(findings.peak.pickled == 31 << 20);
+  CHECK(findings.diagnoses[0].bytes == findings.peak.pickled);
+  CHECK(findings.diagnoses[0].pids == std::vector<pid_t>{1001, 1002});
+  CHECK(absl::StrContains(findings.headline.sentence,
+                          "sent to 2 workers took 31.0 MiB in them at the peak, at most 20.0 MiB in one"));
+  CHECK(findings.diagnoses[0].saves->high == findings.peak.pickled);
+  // Near miss: none of them got more than noise.
+  run.model.workers_peak.fresh_bytes = {{1, 16 << 20}, {2, 11 << 20}};
+  CHECK(IdsOf(run) == Ids{"clean"});
+}
+
+TEST_CASE("diagnosis: what spawned workers unpickled at their start is what another way would save") {
+  const Frame main = {"/usr/lib/python3.11/multiprocessing/spawn.py", "_main", 126};
+  Run run = Grown({{main}, {kWork, kBootstrap, main}}, {50 * kMiB, 6 * kMiB});
+  run.model.processes[0].peak_private_bytes = 60 << 20;
+  run.model.processes[1].peak_private_bytes = 56 << 20;
+  run.model.processes[1].execed = true;
+  run.model.processes[1].duty.start = StartMethod::kSpawn;
+  run.model.workers_peak = {.bytes = 56 << 20, .fresh_bytes = {{1, 56 << 20}}};
+  for (ProcessModel& process : run.model.processes) process.counts.copies = 0;
+  REQUIRE(IdsOf(run) == Ids{"private-by-spawn"});
+  const Findings findings = Judge(run);
+  CHECK(findings.diagnoses[0].saves == Saving{.low = 40 << 20, .best = SavingOf(50 << 20).best, .high = 50 << 20});
+  CHECK(findings.diagnoses[0].bytes == findings.peak.pickled);
 }
 
 TEST_CASE("growth: earlier reports are thinned out, and the last counts") {

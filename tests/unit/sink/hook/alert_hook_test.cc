@@ -53,6 +53,9 @@ class Hook {
     alert.index = 1;
     alert.cause = "shm";
     alert.text = "`touch evil`; $(touch evil)";
+    alert.diagnosis = "shm-near-full";
+    alert.headline = "/dev/shm was 75 % full at most.";
+    alert.culprit = {.frame = {"/home/me/train.py", "$(f)", 12}};
     hook_->Take(HookRunFor(alert, model_));
   }
   void Await(const std::string& file) {
@@ -176,10 +179,14 @@ TEST_CASE("a hook gets the alert as JSON and as variables, as data") {
   CHECK(json.value("pid", 0) == 77);
   CHECK(json.value("worker_pid", 0) == 4711);
   CHECK(json.value("eta_seconds", 0.0) == 12.5);
+  CHECK(json.value("diagnosis", "") == "shm-near-full");
+  CHECK(json["culprit"].value("function", "") == "$(f)");
   const std::string env = absl::StrCat("\n", hook.Read("/done"));
-  for (const char* line : {"COWPROF_ALERT_KIND=shm", "COWPROF_ALERT_LIMIT=64", "COWPROF_ALERT_USED=48",
-                           "COWPROF_PID=77", "COWPROF_WORKER_PID=4711", "COWPROF_ALERT_ETA_SECONDS=12.5",
-                           "COWPROF_ALERT_CAUSE=shm", "COWPROF_ALERT_TEXT=`touch evil`; $(touch evil)"}) {
+  for (const char* line :
+       {"COWPROF_ALERT_KIND=shm", "COWPROF_ALERT_LIMIT=64", "COWPROF_ALERT_USED=48", "COWPROF_PID=77",
+        "COWPROF_WORKER_PID=4711", "COWPROF_ALERT_ETA_SECONDS=12.5", "COWPROF_ALERT_CAUSE=shm",
+        "COWPROF_ALERT_TEXT=`touch evil`; $(touch evil)", "COWPROF_ALERT_DIAGNOSIS=shm-near-full",
+        "COWPROF_ALERT_HEADLINE=/dev/shm was 75 % full at most.", "COWPROF_ALERT_CULPRIT=/home/me/train.py:12"}) {
     CHECK(absl::StrContains(env, absl::StrCat("\n", line, "\n")));
   }
   CHECK_FALSE(hook.Has("/evil"));

@@ -116,6 +116,55 @@ TEST_CASE("the report of a training in words") {
   CheckGolden("report_cut_off.txt", ReportTextOf(Training(), /*complete=*/false));
 }
 
+// Lines before the header of the first table.
+size_t LinesFirst(const std::string& text) {
+  return std::count(text.begin(), text.begin() + text.find("  pid       copies"), '\n');
+}
+
+TEST_CASE("the tables begin on line 26 at the latest") {
+  CHECK(LinesFirst(ReportTextOf(Training(), /*complete=*/true)) <= 25);
+  struct Copied {
+    Cause cause;
+    std::vector<std::string> types;
+  };
+  const Copied kinds[] = {{Cause::kRefcount, {"str", "dict"}},
+                          {Cause::kRefcount, {"str"}},
+                          {Cause::kRefcount, {"torch.Tensor"}},
+                          {Cause::kRefcount, {"pandas.core.frame.DataFrame"}},
+                          {Cause::kRefcount, {"list", "int"}},
+                          {Cause::kNativeRefcount, {"c10::TensorImpl"}},
+                          {Cause::kGcHeader, {"list"}},
+                          {Cause::kData, {"numpy.ndarray"}},
+                          {Cause::kMallocReuse, {"numpy.ndarray"}}};
+  for (const Framework framework : kAll<Framework>) {
+    for (const auto& [cause, types] : kinds) {
+      Run run = {.model = {.info = kTraining}};
+      ProcessSample worker = Row(1, 30'000, 80'000);
+      worker.causes = CauseCounts{};
+      worker.causes->at(static_cast<int>(cause)) = 30'000;
+      worker.framework = framework;
+      Append({.events = {Process(0, -1, Origin::kTarget, kTrain), Process(1, 0, Origin::kForked, kTrain)},
+              .processes = {Row(0, 0, 80'000), worker}},
+             &run);
+      run.model.frames = {{"/home/me/train.py", "Reviews.__getitem__", 36}};
+      for (const std::string& type : types) {
+        const int number = static_cast<int>(run.model.copy_sites.size());
+        run.model.copy_sites.push_back({cause, type, "", "", {0}});
+        const uint64_t copies = 30'000 / types.size();
+        run.model.processes[1].copy_sites[number] = {1, number, copies, copies, copies};
+      }
+      const std::string text = ReportTextOf(run, /*complete=*/true);
+      INFO(text);
+      REQUIRE(!DiagnosesOf(run).empty());
+      CHECK(LinesFirst(text) <= 25);
+      // The code is there, above the tables or below.
+      const std::string sketch = DiagnosesOf(run)[0].sketch;
+      CHECK(absl::StrContains(text, sketch.substr(0, sketch.find('\n'))));
+      CHECK(absl::StrContains(text, DiagnosesOf(run)[0].advice.back().substr(0, 20)));
+    }
+  }
+}
+
 TEST_CASE("what is said of a training live and on replay") {
   LiveAndReplay live(kTraining);
   for (const Sample& sample : TrainingSamples()) live.Tick(sample);

@@ -2,7 +2,7 @@
 // Does not: diagnose; it shows the report's findings in the report's order.
 import { makeCopyButton } from "../../ui/clipboard";
 import { make, mark } from "../../ui/dom";
-import { formatShare, visibleText } from "../../core/format";
+import { formatBytes, formatShare, visibleText } from "../../core/format";
 import type { Diagnosis } from "../../data/report";
 import "./diagnoses.css";
 
@@ -47,13 +47,22 @@ function makeSketch(sketch: string): HTMLElement | null {
   );
 }
 
+// "What to do, saves about 36.7 MiB to 45.9 MiB"
+function makeTitle({ saves }: Diagnosis): HTMLElement {
+  if (saves === null || saves.high === 0) return make("h4", "", "What to do");
+  const { low, high } = saves;
+  const how = low === high ? formatBytes(high) : `about ${formatBytes(low)} to ${formatBytes(high)}`;
+  return make("h4", "", `What to do, saves ${how}`);
+}
+
 // Beside a sketch only the first advice is shown; the others are one click away.
-function makeAdvice({ advice, sketch }: Diagnosis): HTMLElement | null {
+function makeAdvice(diagnosis: Diagnosis): HTMLElement | null {
+  const { advice, sketch } = diagnosis;
   const [first, ...others] = advice;
   if (first === undefined) return null;
-  if (sketch === "" || others.length === 0) return make("div", "advice", make("h4", "", "What to do"), makeList(advice));
+  if (sketch === "" || others.length === 0) return make("div", "advice", makeTitle(diagnosis), makeList(advice));
   const rest = make("details", "evidence printed", make("summary", "", `More advice (${others.length})`), makeList(others));
-  return make("div", "advice", make("h4", "", "What to do"), make("p", "first-advice", first), rest);
+  return make("div", "advice", makeTitle(diagnosis), make("p", "first-advice", first), rest);
 }
 
 function makeCard(diagnosis: Diagnosis): HTMLElement {

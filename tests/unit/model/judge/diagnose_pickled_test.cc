@@ -1,0 +1,138 @@
+// What workers hold without a copy that was seen: pickled to them, or there before the attach. Pages are of 4096 bytes:
+// 256 of them are 1 MiB.
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "builders.h"
+#include "judged.h"
+#include "model/judge/diagnosis_facts.h"
+
+namespace cowprof {
+namespace {
+
+constexpr uint64_t kMiB = 256;  // in pages
+
+// A worker that runs at the attach, with so much private memory, and copies since, for reading objects.
+struct Found {
+  uint64_t private_mib = 0, copied_mib = 0;
+  StartMethod start = StartMethod::kUnknown;
+};
+
+ProcessSample RowOf(int index, const Found& found, bool now) {
+  const uint64_t copies = now ? found.copied_mib * kMiB : 0;
+  ProcessSample row = {.index = index, .causes = CauseCounts{}};
+  row.counts = {.write_protect_faults = copies, .copies = copies, .zero_upgrades = 0, .zero_fill_pages = 0};
+  row.causes->at(static_cast<int>(Cause::kRefcount)) = copies;
+  row.proc.anon_pages = 300 * kMiB;
+  row.proc.file_pages = 8 * kMiB;
+  if (!now) row.rollup = RollupFigures{.private_bytes = found.private_mib << 20};
+  return row;
+}
+
+// Attached to a target with 200 MiB of its own, below which there are a forkserver of 8 MiB and these workers.
+Run Attached(const std::vector<Found>& workers) {
+  Run run;
+  const auto started = [](int index, int parent, Origin origin) {
+    Event event =
+        Started(index, parent,
+                index == 1 ? "python -c from multiprocessing.forkserver import main; main(8)" : "python train.py");
+    std::get<ProcessStarted>(event.what).origin = origin;
+    return event;
+  };
+  for (int second = 0; second <= 10; ++second) {
+    Sample sample = {.t = absl::Seconds(second)};
+    if (second == 0) sample.events = {started(0, -1, Origin::kTarget), started(1, 0, Origin::kFoundAtAttach)};
+    sample.processes = {RowOf(0, {.private_mib = 200}, second > 0), RowOf(1, {}, second > 0)};
+    sample.processes[1].proc.anon_pages = 8 * kMiB;
+    for (size_t i = 0; i < workers.size(); ++i) {
+      const int index = static_cast<int>(i) + 2;
+      const bool served = workers[i].start == StartMethod::kForkserver;
+      if (second == 0) sample.events.push_back(started(index, served ? 1 : 0, Origin::kFoundAtAttach));
+      sample.processes.push_back(RowOf(index, workers[i], second > 0));
+    }
+    Append(sample, &run);
+    run.model.processes[1].role = Role::kForkserver;
+    for (size_t i = 0; i < workers.size(); ++i) {
+      run.model.processes[i + 2].role = Role::kWorker;
+      run.model.processes[i + 2].duty.start = workers[i].start;
+    }
+  }
+  return run;
+}
+
+// Adds a line for all copies of the first worker.
+void AddLine(Run* run) {
+  run->model.frames = {{"/home/me/train.py", "Reviews.__getitem__", 36}};
+  run->model.copy_sites = {{Cause::kRefcount, "str", "", "", {0}}};
+  const uint64_t copies = *run->model.processes[2].counts.copies;
+  run->model.processes[2].copy_sites[0] = {2, 0, copies, copies, copies};
+}
+
+}  // namespace
+
+TEST_CASE("late attach: what a spawned worker has was never shared, and that is said first") {
+  const StartMethod start = GENERATE(StartMethod::kSpawn, StartMethod::kLoky, StartMethod::kForkserver);
+  const Run run = Attached({{.private_mib = 58, .start = start}, {.private_mib = 58, .start = start}});
+  REQUIRE(IdsOf(run) == Ids{"private-by-spawn"});
+  const Diagnosis found = DiagnosesOf(run)[0];
+  INFO(TextOf(found));
+  const uint64_t mib = start == StartMethod::kForkserver ? 50 : 58;  // it may have copied what the server has
+  CHECK(absl::StrContains(HeadlineOf(run),
+                          absl::StrCat("when cowprof attached, 2 workers already had ", mib, ".0 MiB each")));
+  CHECK(!absl::StrContains(TextOf(found), "can't be told"));
+  CHECK(found.pids == std::vector<pid_t>{1002, 1003});
+  CHECK(found.bytes == 2 * mib << 20);
+  CHECK(!found.saves);  // what of it was pickled is not known
+}
+
+TEST_CASE("late attach: near misses of a spawned worker") {
+  // Forked from the program: nobody knows whether it copied.
+  CHECK(IdsOf(Attached({{.private_mib = 58}})) == Ids{"before-attach"});
+  // What an interpreter needs is no finding, but is told.
+  const Run small = Attached({{.private_mib = 30, .start = StartMethod::kSpawn}});
+  REQUIRE(IdsOf(small) == Ids{"clean"});
+  INFO(HeadlineOf(small));
+  CHECK(absl::StrContains(HeadlineOf(small),
+                          "30.0 MiB of new memory of their own, 30.0 MiB of it before cowprof attached"));
+  // A forkserver that had preloaded as much: the worker may have copied that.
+  Run preloaded = Attached({{.private_mib = 58, .start = StartMethod::kForkserver}});
+  preloaded.model.processes[1].proc.anon_pages = 60 * kMiB;
+  CHECK(IdsOf(preloaded) == Ids{"before-attach"});
+  // The program never had half as much to send.
+  Run grown = Attached({{.private_mib = 150, .start = StartMethod::kSpawn}});
+  grown.model.processes[0].peak_private_bytes = 50 << 20;
+  CHECK(IdsOf(grown) == Ids{"clean"});
+}
+
+TEST_CASE("late attach: what was there and what was copied since are one sentence, whichever is more") {
+  Run run = Attached({{.private_mib = 46, .copied_mib = 45}});
+  AddLine(&run);
+  REQUIRE(IdsOf(run) == Ids{"before-attach", "cow-refcount"});
+  CHECK(HeadlineOf(run) ==
+        "Before cowprof attached, 1 worker already had 46.0 MiB of private memory, whose cause can't be told any more; "
+        "since then reading Python objects duplicated 45.0 MiB of the parent's memory in 1 worker; 100 % of it at "
+        "train.py:36 in Reviews.__getitem__ (str).");
+  const Diagnosis found = DiagnosesOf(run)[0];
+  CHECK(absl::StrContains(found.advice[0], "large buffers"));
+  CHECK(absl::StrContains(TextOf(found), "cowprof -- CMD"));
+  CHECK(absl::StrContains(found.sketch, "class"));
+  CHECK(absl::StrContains(TextOf(found), "that was not seen"));
+  REQUIRE(found.culprit);
+  CHECK(found.culprit->frame.line == 36);
+  CHECK(found.saves == Saving{.low = SavingOf(45 << 20).low, .best = SavingOf(45 << 20).best, .high = 91 << 20});
+  run = Attached({{.private_mib = 46, .copied_mib = 47}});
+  REQUIRE(IdsOf(run) == Ids{"cow-refcount", "before-attach"});
+  CHECK(HeadlineOf(run) ==
+        "Reading Python objects duplicated 47.0 MiB of the parent's memory in 1 worker; before cowprof attached, 1 "
+        "worker already had 46.0 MiB of private memory, whose cause can't be told any more.");
+  // Nothing was copied since.
+  run = Attached({{.private_mib = 46, .copied_mib = 1}});
+  CHECK(IdsOf(run) == Ids{"before-attach"});
+  CHECK(!absl::StrContains(HeadlineOf(run), "since then"));
+  CHECK(!DiagnosesOf(run)[0].saves);
+}
+
+}  // namespace cowprof

@@ -1,0 +1,210 @@
+// Diagnoses of memory that workers hold without a copy that was seen: what was pickled to them, and what was there
+// before cowprof attached.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "model/format.h"
+#include "model/judge/diagnosis_facts.h"
+#include "model/judge/grower.h"
+#include "model/judge/growth.h"
+#include "model/judge/start_methods.h"
+#include "model/saturating.h"
+
+namespace cowprof {
+namespace {
+
+// Returns the most that the program itself had: it has the original of what was pickled.
+uint64_t MostOfOthers(const RunModel& model) {
+  uint64_t most = 0;
+  for (const ProcessModel& process : model.processes) {
+    if (process.role != Role::kParent && process.role != Role::kOther) continue;
+    most = std::max(most, process.peak_private_bytes.value_or(0));
+  }
+  return most;
+}
+
+bool SplitByStack(const ProcessModel& process) { return !process.growth.empty(); }
+
+// What a worker with a start method that pickles already had when cowprof attached, if that is more than libraries of
+// this size need.
+std::optional<uint64_t> OwnBeforeAttach(const ProcessModel& worker, const Facts& facts) {
+  const uint64_t bytes = NeverShared(facts.model, worker);
+  const std::vector<MemorySeries::Stretch>& stretches = facts.estimates.MemoryOf(worker.index).stretches;
+  if (bytes == 0 || stretches.empty()) return std::nullopt;
+  const bool sizeable = bytes >= stretches.front().file_pages * facts.page_bytes + kSizeableBytes;
+  return sizeable ? std::optional(bytes) : std::nullopt;
+}
+
+// Returns what a worker had from its start on. By the stacks at its first touches: what it unpickled. Without stacks:
+// the private memory in the middle of its life, if that is most of what it ever had (a leak has half by then), more
+// than libraries of this size need (importing torch: 112 MiB, and as much of file pages), and not copied. Earlier is
+// too soon: importing and unpickling take many seconds on a busy host.
+std::optional<uint64_t> PrivateFromTheStart(const ProcessModel& worker, const Facts& facts) {
+  if (worker.before_attach_bytes) return std::nullopt;  // nobody saw its start
+  const uint64_t copied_bytes = worker.counts.copies.value_or(0) * facts.page_bytes;
+  const uint64_t fresh = SaturatingSubtract(worker.peak_private_bytes.value_or(0), copied_bytes);
+  if (const std::optional<Unpickled> unpickled = UnpickledIn(facts.model, worker, fresh))
+    return unpickled->at_start >= kSizeableBytes ? std::optional(unpickled->at_start) : std::nullopt;
+  const std::vector<MemorySeries::Stretch>& stretches = facts.estimates.MemoryOf(worker.index).stretches;
+  const absl::Duration middle = worker.started + LifeOf(worker, facts.model) / 2;
+  const auto at = std::find_if(stretches.begin(), stretches.end(), [&](const auto& one) { return one.t >= middle; });
+  if (at == stretches.end()) return std::nullopt;
+  const uint64_t bytes = at->private_bytes;
+  const bool sizeable = bytes >= at->file_pages * facts.page_bytes + kSizeableBytes;
+  const bool grew_later = worker.peak_private_bytes.value_or(0) > bytes + bytes / 2;
+  const bool copied = 4 * copied_bytes > bytes;
+  return sizeable && !grew_later && !copied ? std::optional<uint64_t>(bytes) : std::nullopt;
+}
+
+// Workers whose start method pickled much to them: seen at their start, or with much of their own at the attach.
+struct PickledWorkers {
+  std::vector<Grower> seen, before_attach;
+  absl::string_view method;
+  uint64_t most_of_others = 0;
+};
+PickledWorkers PickledWorkersOf(const Facts& facts) {
+  PickledWorkers out = {.most_of_others = MostOfOthers(facts.model)};
+  for (const ProcessModel& process : facts.model.processes) {
+    const absl::string_view method = PicklingMethodOf(process);
+    if (method.empty()) continue;
+    const std::optional<uint64_t> seen = PrivateFromTheStart(process, facts);
+    const std::optional<uint64_t> bytes = seen ? seen : OwnBeforeAttach(process, facts);
+    if (!bytes || 2 * out.most_of_others < *bytes) continue;
+    out.method = method;
+    const char* const when = !seen                   ? " of its own at the attach, of at most "
+                             : SplitByStack(process) ? " unpickled at its start, of at most "
+                                                     : " of its own halfway through its life, of at most ";
+    (seen ? out.seen : out.before_attach)
+        .push_back({&process, *bytes, 0,
+                    absl::StrCat(HumanBytes(*bytes), when, HumanBytes(process.peak_private_bytes), "; ",
+                                 facts.Bytes(process.counts.copies.value_or(0)), " copied")});
+  }
+  return out;
+}
+
+// Of what was pickled to workers, by Pickled's field, at their peak.
+uint64_t PickledAtPeak(const RunModel& model, uint64_t Pickled::*field) {
+  uint64_t bytes = 0;
+  for (const auto& [index, fresh] : model.workers_peak.fresh_bytes) {
+    if (const ProcessModel* process = model.Find(index)) bytes += PickledIn(model, *process, fresh).*field;
+  }
+  return bytes;
+}
+
+}  // namespace
+
+Diagnosis PrivateBySpawn(const Facts& facts) {
+  PickledWorkers found = PickledWorkersOf(facts);
+  std::vector<Grower>& growers = found.seen.empty() ? found.before_attach : found.seen;
+  if (growers.empty()) return {};
+  const std::string each = absl::StrCat(HumanBytes(SumOf(growers) / growers.size()), " each");
+  const bool by_stack = !found.seen.empty() && SplitByStack(*growers[0].process);
+  Diagnosis diagnosis = {.id = "private-by-spawn", .confidence = found.seen.empty() ? 0.8 : 0.9};
+  const uint64_t at_start = PickledAtPeak(facts.model, &Pickled::at_start);
+  diagnosis.bytes = at_start + BeforeAttachAtPeak(facts.model, /*never_shared=*/true);
+  diagnosis.summary =
+      found.seen.empty()
+          ? absl::StrCat("The ", found.method,
+                         " start method shares none of the program's memory: when cowprof attached, ",
+                         Plural(growers.size(), "worker"), " already had ", each,
+                         " of their own, pickled to them, imported or allocated")
+          : absl::StrCat("The ", found.method, " start method gave each worker its own copy of what was pickled",
+                         by_stack ? ": " : " or imported: ", each, " in ",
+                         growers.size() == facts.findings.workers.processes ? facts.Workers()
+                                                                            : Plural(growers.size(), "worker"));
+  diagnosis.summary += ". This is not copy-on-write: there was no sharing to lose.";
+  diagnosis.evidence.push_back(absl::StrCat("start method ", found.method, "; the program itself had at most ",
+                                            HumanBytes(found.most_of_others)));
+  if (by_stack) diagnosis.saves = SavingOf(at_start);
+  if (!found.seen.empty()) growers.insert(growers.end(), found.before_attach.begin(), found.before_attach.end());
+  AddGrowers(std::move(growers), &diagnosis);
+  const std::optional<SeenStartMethods>& seen = facts.model.start_methods;
+  if (seen && !seen->look.root.empty()) {
+    diagnosis.evidence.push_back(absl::StrCat("as a pickle, what each worker is sent has ", SentText(seen->look), ": ",
+                                              Printable(seen->look.root)));
+  }
+  diagnosis.advice = {
+      absl::StrCat(
+          "Send the workers a path instead of ", seen && !seen->look.root.empty() ? SentText(seen->look) : "the data",
+          ", and open it in each: all share one copy of numpy.memmap, Arrow or another mapped file. Or share the "
+          "data: torch tensors with share_memory_(), multiprocessing.shared_memory."),
+      absl::StrCat("The fork start method shares what the parent has (multiprocessing.get_context('fork')",
+                   facts.dataloader() ? "; with DataLoader, multiprocessing_context='fork'" : "",
+                   "), but is safe only while the parent has no threads and no CUDA context. Python "
+                   "objects are then copied as they are read; numpy and Arrow buffers are not."),
+      "Python 3.14 made forkserver the default on Linux. What the forkserver imports before it forks is shared: "
+      "multiprocessing.set_forkserver_preload()."};
+  return diagnosis;
+}
+
+Diagnosis PickledArguments(const Facts& facts) {
+  // What a worker was started with is an argument, too, unless it is a finding of its own.
+  const bool started = PickledWorkersOf(facts).seen.empty();
+  std::vector<Grower> growers;
+  bool much = false;
+  for (const auto& [index, fresh] : facts.model.workers_peak.fresh_bytes) {
+    const ProcessModel* process = facts.model.Find(index);
+    if (process == nullptr) continue;
+    const Pickled pickled = PickledIn(facts.model, *process, fresh);
+    const uint64_t bytes = pickled.received + (started && !pickled.or_imported ? pickled.at_start : 0);
+    much |= pickled.received > kNoiseBytes;
+    if (bytes == 0) continue;
+    growers.push_back(
+        {process, bytes, 0,
+         absl::StrCat(HumanBytes(bytes), " of its ", HumanBytes(fresh), " of new memory touched first while it ",
+                      bytes > pickled.received ? "was started, or " : "", "read tasks from its queue; ",
+                      facts.Bytes(process->counts.copies.value_or(0)), " copied")});
+  }
+  if (!much) return {};
+  const uint64_t sum = SumOf(growers), most = MostOf(growers), mean = sum / growers.size();
+  Diagnosis diagnosis = {.id = "pickled-arguments", .confidence = 0.9, .bytes = sum};
+  diagnosis.summary = absl::StrCat("Arguments that were pickled and sent to ", Plural(growers.size(), "worker"),
+                                   " took ", HumanBytes(sum), " in them at the peak, ",
+                                   most > mean + mean / 4 ? absl::StrCat("at most ", HumanBytes(most), " in one")
+                                                          : absl::StrCat(HumanBytes(mean), " each"),
+                                   ". This is not copy-on-write.");
+  if (const uint64_t copies = CopiedByPickling(facts); copies > 0)
+    diagnosis.evidence.push_back(absl::StrCat("besides, the ", facts.Owner(), " itself copied ", facts.Bytes(copies),
+                                              " of what it shares with them while it pickled the arguments"));
+  AddGrowers(std::move(growers), &diagnosis);
+  diagnosis.advice = {
+      "Send an index, a range or a path instead of the data, and let the workers take the item from what they "
+      "inherited (a global that is set before the pool is made) or from a mapped file.",
+      "What each task needs of the same data goes to the pool's initializer once, as a path or shared memory "
+      "(multiprocessing.shared_memory, numpy.memmap).",
+      "functools.partial and bound methods are pickled with everything that they hold, for each task."};
+  diagnosis.saves = SavingOf(diagnosis.bytes);
+  return diagnosis;
+}
+
+Diagnosis BeforeAttach(const Facts& facts) {
+  std::vector<Grower> growers;
+  for (const ProcessModel& process : facts.model.processes) {
+    if (!process.is_worker() || process.execed || !process.before_attach_bytes) continue;
+    const uint64_t bytes = *process.before_attach_bytes - NeverShared(facts.model, process);
+    if (bytes <= NoiseOf(process, facts.page_bytes)) continue;
+    growers.push_back(
+        {&process, bytes, 0,
+         absl::StrCat(HumanBytes(bytes), " private at the attach, ", facts.Bytes(process.counts.copies.value_or(0)),
+                      " copied since, ", HumanBytes(process.still_shared_bytes), " still shared")});
+  }
+  if (growers.empty()) return {};
+  Diagnosis diagnosis = {
+      .id = "before-attach", .confidence = 0.8, .bytes = BeforeAttachAtPeak(facts.model, /*never_shared=*/false)};
+  diagnosis.summary =
+      absl::StrCat("Before cowprof attached, ", Plural(growers.size(), "worker"), " already had ",
+                   HumanBytes(SumOf(growers)), " of private memory, whose cause can't be told any more.");
+  AddGrowers(std::move(growers), &diagnosis);
+  diagnosis.advice = {
+      absl::StrCat(
+          "Record from the first fork on: cowprof -- CMD, or attach before the parent forks. Then cowprof says ",
+          facts.native() ? "why it was copied." : "which objects, which line and what to change."),
+      facts.dataloader()
+          ? "If the workers end with each epoch, keep this recording running: those of the next epoch are "
+            "recorded from their fork."
+          : "If the workers are replaced now and then, keep this recording running: new ones are recorded "
+            "from their fork."};
+  return diagnosis;
+}
+
+}  // namespace cowprof
