@@ -148,7 +148,7 @@ void Collector::AddLimits(Sample* sample) {
   if (kills_) kills_->AddVictims(target_alive() ? sample->limits : limits_.ReadLastCgroups(), sample);
 }
 
-void Collector::LookAtShm(absl::Duration interval, bool last, Sample* sample) {
+void Collector::LookAtShm(absl::Duration interval, bool last, const TreeLook& look, Sample* sample) {
   const auto mount = std::find_if(sample->limits.begin(), sample->limits.end(),
                                   [](const LimitSample& limit) { return limit.kind == LimitKind::kShm; });
   const bool changed = std::any_of(sample->events.begin(), sample->events.end(), [](const Event& event) {
@@ -163,7 +163,10 @@ void Collector::LookAtShm(absl::Duration interval, bool last, Sample* sample) {
                         .processes_changed = changed};
   sample->shm = shm_watch_.Run(tick, [&] {
     std::vector<pid_t> followed;
-    for (const LivingProcess* process : processes_.by_index()) followed.push_back(process->id.pid);
+    // An end is told before the memory is given back. While the target lives, the next look will do.
+    for (const FollowedProcess& process : look.processes) {
+      if (process.exited_ns == 0 || !target_alive()) followed.push_back(process.id.pid);
+    }
     return followed;
   });
 }
@@ -199,7 +202,7 @@ absl::StatusOr<Sample> Collector::Collect(absl::Duration interval, bool last) {
   if (sweeper_) pages_.AddSweeps(sweeper_->Run(processes_, *pull, request), &sample);
   pages_.TakeRegions(&sample);
   AddLimits(&sample);
-  LookAtShm(interval, last, &sample);
+  LookAtShm(interval, last, *look, &sample);
   sample.losses.unreadable = unreadable_;
   return sample;
 }

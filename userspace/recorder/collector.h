@@ -51,6 +51,8 @@ class Collector {
   bool target_alive() const { return processes_.target_alive(); }
   // Reads only the target's limits: cheap enough for several times between two ticks.
   std::vector<LimitSample> LookAtLimits(absl::Duration now) { return limits_.Look(processes_.target(), now); }
+  // Whether another look at the process tree would show an end.
+  bool some_have_ended() const { return processes_.SomeHaveEnded(); }
   // When to collect at the latest, on CLOCK_BOOTTIME: a program that has just started should be known before it copies.
   absl::Duration next_extra_tick() const { return attribution_.next_extra_tick() + absl::Nanoseconds(options_.t0_ns); }
   // CPU time of the sweeps and the looks at shared memory so far: they have allowances of their own.
@@ -70,7 +72,7 @@ class Collector {
   void AddPull(const Pull& pull, Sample* sample);
   void OrderEvents(Sample* sample);
   void AddLimits(Sample* sample);
-  void LookAtShm(absl::Duration interval, bool last, Sample* sample);
+  void LookAtShm(absl::Duration interval, bool last, const TreeLook& look, Sample* sample);
 
   CollectorOptions options_;
   ProcFs proc_;

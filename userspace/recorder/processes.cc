@@ -67,6 +67,13 @@ std::vector<const LivingProcess*> Processes::by_index() const {
   std::sort(processes.begin(), processes.end(),
             [](const LivingProcess* a, const LivingProcess* b) { return a->index < b->index; });
   return processes;
+bool Processes::SomeHaveEnded() const {
+  return std::any_of(living_.begin(), living_.end(), [&](const auto& entry) {
+    const absl::StatusOr<ProcStat> stat = proc_.ReadStat(entry.first.pid);
+    return !stat.ok() || stat->state == 'Z' || stat->start_ticks != entry.first.start_ticks();
+  });
+}
+
 }
 
 }  // namespace cowprof
