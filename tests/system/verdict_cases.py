@@ -195,6 +195,30 @@ def shim(run):
 
 
 # ---- Workers that end badly, leaks ----
+@case("a shell that becomes Python after it has run others", "shim", "cow-refcount", READING + ".*in 2 workers",
+      packages=["python3-torch"])
+def becomes_python(run):
+    script = run.folder / "train.sh"
+    script.write_text(f"#!/bin/bash\nx=$(echo 1 | cat)\nexec {harness.PYTHON} {WORKLOADS / LOADER} records --no-wait --seconds=2\n")
+    run.record("bash", script)
+    run.framework, run.workers_started = "dataloader", 2
+    return Truth("planted: 2 workers; 1 subshell and 1 cat before them")
+
+
+@case("a shim like that of pyenv", "shim", "cow-refcount", READING + ".*in 2 workers", packages=["python3-torch"])
+def pyenv(run):
+    shim, tool = run.folder / "python3", run.folder / "pyenv"
+    shim.write_text(f"#!/usr/bin/env bash\nset -e\nprogram=\"${{0##*/}}\"\nexec {tool} exec \"$program\" \"$@\"\n")
+    tool.write_text("#!/usr/bin/env bash\nset -e\nversion() { echo \"$(echo 3 | cat)\"; }\n"
+                    "for i in 1 2 3 4; do x=\"$(version)\"; (cd / && pwd) >/dev/null; done\nshift 2\n"
+                    f"exec {harness.PYTHON} \"$@\"\n")
+    for script in shim, tool:
+        script.chmod(0o755)
+    run.record(shim, WORKLOADS / LOADER, "records", "--no-wait", "--seconds=2")
+    run.framework, run.workers_started = "dataloader", 2
+    return Truth("planted: 2 workers; 12 subshells and 4 cats before them")
+
+
 
 
 def worker_memory(shape, method, text):

@@ -60,6 +60,8 @@ class Run:
         self.framework = None  # what the report must call what starts the workers
         self.says = ""  # what the text must contain, besides what the case has
         self.no_limits = ()  # kinds that the report must not have
+        self.workers_started = None  # how many the report must count
+        self.at_rest = None  # (time in the recording, {pid: private bytes}): nobody has got memory since
 
     # ---- The program ----
 
@@ -211,3 +213,6 @@ def run(case, folder):
         deviations.append("the text does not begin with the headline")
     first = report["diagnoses"][0]["id"] if report["diagnoses"] else report["headline"]["diagnosis"]
     return Result(sentence, first, said.text, report, result.stdout, deviations)
+    if one.workers_started not in (None, (report["worker_slots"] or {}).get("started")):
+        yield f"{report['worker_slots']} workers, {one.workers_started} are true"
+    yield from deviations_of_peak(one, report)

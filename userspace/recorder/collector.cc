@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/match.h"
+#include "model/base_name.h"
 #include "posix/clock.h"
 
 namespace cowprof {
@@ -44,7 +46,8 @@ void Collector::Start(const FollowedProcess& process, Sample* sample) {
   const LivingProcess& living = *processes_.Find(process.id);
   const LivingProcess* parent = process.origin == Origin::kTarget ? nullptr : processes_.Find(process.parent);
   const bool inherits = living.space != living.index;
-  attribution_.programs().Add(process, living.index, inherits);
+  const bool same_program = inherits || process.vforked;
+  attribution_.programs().Add(process, living.index, same_program);
   sample->events.push_back({.t = process.forked_ns == 0 ? absl::ZeroDuration() : Since(process.forked_ns),
                             .index = living.index,
                             .what = ProcessStarted{.id = process.id,
@@ -53,13 +56,22 @@ void Collector::Start(const FollowedProcess& process, Sample* sample) {
                                                    .origin = process.origin,
                                                    .comm = process.comm,
                                                    .command = proc_.ReadCommandLine(process.id.pid),
-                                                   .executable = inherits ? "" : Executable(process.id.pid)}});
+                                                   .executable = same_program ? "" : Executable(process.id.pid)}});
 }
 
 // Cut off as a command line is: the path is what the target's owner chose.
 std::string Collector::Executable(pid_t pid) const { return proc_.ReadExecutable(pid).substr(0, kMaxCommandBytes); }
 
 void Collector::Exec(const LivingProcess& process, absl::Duration t) {
+// Reads what the process runs now. The source may know better: it may have called exec again since.
+void Collector::Describe(pid_t pid, ProcessExeced* execed) const {
+  const std::string executable = Executable(pid);
+  // What is read may end in " (deleted)", and the source cuts long names.
+  if (!executable.empty() && !absl::StartsWith(BaseName(executable), execed->executable)) return;
+  if (!executable.empty()) execed->executable = executable;
+  execed->command = proc_.ReadCommandLine(pid);
+}
+
   attribution_.programs().Exec(process.id);
   pages_.Forget(process);
   if (sweeper_) sweeper_->Exec(process.serial, t);
@@ -91,7 +103,22 @@ ProcessSample Collector::ReadProcess(const FollowedProcess& process) {
 
 // ---- Events ----
 
-void Collector::AddEvents(const std::vector<SeenEvent>& seen, Sample* sample) {
+// Puts what happened in order of time, since a child inherits what its parent had at the fork, and runs its program.
+void Collector::AddTree(TreeLook* look, Sample* sample) {
+  std::stable_sort(look->events.begin(), look->events.end(),
+                   [](const SeenEvent& a, const SeenEvent& b) { return a.time_ns < b.time_ns; });
+  absl::Span<const SeenEvent> events = look->events;
+  for (const FollowedProcess& process : look->processes) {
+    const auto later = std::find_if(events.begin(), events.end(),
+                                    [&](const SeenEvent& event) { return event.time_ns >= process.forked_ns; });
+    AddEvents(events.subspan(0, later - events.begin()), sample);
+    events.remove_prefix(later - events.begin());
+    if (processes_.Add(process)) Start(process, sample);
+  }
+  AddEvents(events, sample);
+}
+
+void Collector::AddEvents(absl::Span<const SeenEvent> seen, Sample* sample) {
   for (const SeenEvent& one : seen) {
     const LivingProcess* process = processes_.FindSeen(one.process);
     if (process == nullptr) continue;
@@ -99,8 +126,7 @@ void Collector::AddEvents(const std::vector<SeenEvent>& seen, Sample* sample) {
     event.t = Since(one.time_ns);
     event.index = process->index;
     if (auto* execed = event.As<ProcessExeced>()) {
-      execed->command = proc_.ReadCommandLine(one.process.pid);
-      execed->executable = Executable(one.process.pid);
+      Describe(process->id.pid, execed);
       Exec(*process, event.t);
     }
     AddEvidence(one, &event);
@@ -181,11 +207,8 @@ absl::StatusOr<Sample> Collector::Collect(absl::Duration interval, bool last) {
   const absl::Duration t = absl::Trunc(Since(absl::ToInt64Nanoseconds(BootTime())), absl::Microseconds(1));
   Sample sample = {.t = t};
   sample.processes.reserve(look->processes.size());
-  for (const FollowedProcess& process : look->processes) {
-    if (processes_.Add(process)) Start(process, &sample);
-    sample.processes.push_back(ReadProcess(process));
-  }
-  AddEvents(look->events, &sample);
+  AddTree(&*look, &sample);
+  for (const FollowedProcess& process : look->processes) sample.processes.push_back(ReadProcess(process));
   const PullRequest request = {.t = t, .interval = interval, .last = last, .reader = pages_};
   absl::StatusOr<Pull> pull = faults_->PullCounts(request);
   if (!pull.ok()) return pull.status();

@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "attribution/attribution.h"
 #include "model/facts/sample.h"
 #include "recorder/cgroup_kills.h"
@@ -49,11 +50,11 @@ class Collector {
 
   // False once the target has ended (and a sample has its end).
   bool target_alive() const { return processes_.target_alive(); }
-  // Reads only the target's limits: cheap enough for several times between two ticks.
-  std::vector<LimitSample> LookAtLimits(absl::Duration now) { return limits_.Look(processes_.target(), now); }
   // Whether another look at the process tree would show an end.
   bool some_have_ended() const { return processes_.SomeHaveEnded(); }
   // When to collect at the latest, on CLOCK_BOOTTIME: a program that has just started should be known before it copies.
+  // Reads only the target's limits: cheap enough for several times between two ticks.
+  std::vector<LimitSample> LookAtLimits(absl::Duration now) { return limits_.Look(processes_.target(), now); }
   absl::Duration next_extra_tick() const { return attribution_.next_extra_tick() + absl::Nanoseconds(options_.t0_ns); }
   // CPU time of the sweeps and the looks at shared memory so far: they have allowances of their own.
   absl::Duration sweep_cost() const;
@@ -65,9 +66,11 @@ class Collector {
   std::string Executable(pid_t pid) const;
   void Start(const FollowedProcess& process, Sample* sample);
   void Exec(const LivingProcess& process, absl::Duration t);
+  void Describe(pid_t pid, ProcessExeced* execed) const;
   void End(const FollowedProcess& process, Sample* sample);
   ProcessSample ReadProcess(const FollowedProcess& process);
-  void AddEvents(const std::vector<SeenEvent>& seen, Sample* sample);
+  void AddTree(TreeLook* look, Sample* sample);
+  void AddEvents(absl::Span<const SeenEvent> seen, Sample* sample);
   void AddEvidence(const SeenEvent& seen, Event* event);
   void AddPull(const Pull& pull, Sample* sample);
   void OrderEvents(Sample* sample);

@@ -5,7 +5,7 @@
 
 namespace cowprof {
 bool Processes::Inherits(const FollowedProcess& process, const LivingProcess* parent) const {
-  if (parent == nullptr || process.origin == Origin::kTarget) return false;
+  if (parent == nullptr || process.origin == Origin::kTarget || process.vforked) return false;
   if (process.origin == Origin::kForked) return true;
   const absl::StatusOr<ProcStat> stat = proc_.ReadStat(process.id.pid);
   return stat.ok() && stat->has_not_execed();
@@ -28,7 +28,13 @@ bool Processes::Add(const FollowedProcess& process) {
 
 void Processes::Exec(const ProcessId& id) {
   const auto process = living_.find(id);
-  if (process != living_.end()) process->second.space = process->second.index;
+  if (process == living_.end()) return;
+  const int index = process->second.index;
+  process->second.space = index;
+  // What it forked before keeps the old one.
+  for (auto& [other, living] : living_) {
+    if (living.space == index) living.space = living.index;
+  }
 }
 
 void Processes::End(const ProcessId& id) {
@@ -61,12 +67,6 @@ const LivingProcess* Processes::ParentInSpace(const LivingProcess& process) cons
   return parent != nullptr && parent->space == process.space ? parent : nullptr;
 }
 
-std::vector<const LivingProcess*> Processes::by_index() const {
-  std::vector<const LivingProcess*> processes;
-  for (const auto& [id, process] : living_) processes.push_back(&process);
-  std::sort(processes.begin(), processes.end(),
-            [](const LivingProcess* a, const LivingProcess* b) { return a->index < b->index; });
-  return processes;
 bool Processes::SomeHaveEnded() const {
   return std::any_of(living_.begin(), living_.end(), [&](const auto& entry) {
     const absl::StatusOr<ProcStat> stat = proc_.ReadStat(entry.first.pid);
@@ -74,6 +74,12 @@ bool Processes::SomeHaveEnded() const {
   });
 }
 
+std::vector<const LivingProcess*> Processes::by_index() const {
+  std::vector<const LivingProcess*> processes;
+  for (const auto& [id, process] : living_) processes.push_back(&process);
+  std::sort(processes.begin(), processes.end(),
+            [](const LivingProcess* a, const LivingProcess* b) { return a->index < b->index; });
+  return processes;
 }
 
 }  // namespace cowprof

@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "model/facts/ended_aggregate.h"
 #include "model/facts/oom_evidence.h"
 #include "model/facts/roles.h"
@@ -58,8 +59,14 @@ void StartProcess(const Event& event, const ProcessStarted& started, RunModel* m
              .started = event.t};
   const bool inherits = started.space >= 0 && started.space < event.index;
   process.space = inherits ? started.space : event.index;
-  if (!inherits) return;
-  const ProcessModel* origin = model->Find(started.space);
+  process.program = ProgramKindOf(process);
+  const ProcessModel* parent = model->Find(started.parent);
+  const ProcessModel* origin = inherits ? model->Find(started.space) : nullptr;
+  if (parent != nullptr && (started.origin == Origin::kForked || (inherits && parent->space == started.space))) {
+    process.program = parent->program;
+  } else if (origin != nullptr) {
+    process.program = origin->program;
+  }
   if (origin == nullptr) return;
   process.python = origin->python;
   process.python_problem = origin->python_problem;
@@ -75,8 +82,13 @@ void ExecProcess(const ProcessExeced& execed, RunModel* model, ProcessModel* pro
   process->command = execed.command;
   process->executable = execed.executable;
   process->execed = true;
+  process->program = ProgramKindOf(*process);
   process->duty = {};
   process->loader.reset();
+  // What it forked before keeps the old one.
+  for (ProcessModel& other : absl::MakeSpan(process + 1, &model->processes.back() + 1)) {
+    if (other.space == process->index) other.space = other.index;
+  }
   // A new address space: nothing inherited, everything its own.
   model->private_memory[process->index].Exec(Or0(process->counts.copies));
   process->first_anon_pages = 0;
