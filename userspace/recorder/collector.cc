@@ -35,6 +35,7 @@ Collector::Collector(std::unique_ptr<FaultSource> faults, const ProcFs& proc, Li
       shm_watch_(proc) {
   if (options.probes) {
     sweeper_.emplace(proc, SweeperOptionsOf(options), faults_.get());
+    parent_sweeps_.emplace(proc, options.page_bytes, options.t0_ns);
   } else {
     kills_.emplace();
   }
@@ -62,7 +63,6 @@ void Collector::Start(const FollowedProcess& process, Sample* sample) {
 // Cut off as a command line is: the path is what the target's owner chose.
 std::string Collector::Executable(pid_t pid) const { return proc_.ReadExecutable(pid).substr(0, kMaxCommandBytes); }
 
-void Collector::Exec(const LivingProcess& process, absl::Duration t) {
 // Reads what the process runs now. The source may know better: it may have called exec again since.
 void Collector::Describe(pid_t pid, ProcessExeced* execed) const {
   const std::string executable = Executable(pid);
@@ -72,9 +72,11 @@ void Collector::Describe(pid_t pid, ProcessExeced* execed) const {
   execed->command = proc_.ReadCommandLine(pid);
 }
 
+void Collector::Exec(const LivingProcess& process, absl::Duration t) {
   attribution_.programs().Exec(process.id);
   pages_.Forget(process);
   if (sweeper_) sweeper_->Exec(process.serial, t);
+  if (parent_sweeps_) parent_sweeps_->Forget(process.serial);
   processes_.Exec(process.id);
 }
 
@@ -85,6 +87,7 @@ void Collector::End(const FollowedProcess& process, Sample* sample) {
   attribution_.programs().End(process.id);
   pages_.Forget(living);
   if (sweeper_) sweeper_->Forget(process.serial);
+  if (parent_sweeps_) parent_sweeps_->Forget(process.serial);
   rollups_.Forget(process.serial);
   processes_.End(process.id);
 }
@@ -198,7 +201,8 @@ void Collector::LookAtShm(absl::Duration interval, bool last, const TreeLook& lo
 }
 
 absl::Duration Collector::sweep_cost() const {
-  return pull_sweep_cost_ + (sweeper_ ? sweeper_->cost() : absl::ZeroDuration()) + shm_watch_.cost();
+  const absl::Duration of_probes = sweeper_ ? sweeper_->cost() + parent_sweeps_->cost() : absl::ZeroDuration();
+  return pull_sweep_cost_ + of_probes + shm_watch_.cost();
 }
 
 absl::StatusOr<Sample> Collector::Collect(absl::Duration interval, bool last) {
@@ -222,7 +226,10 @@ absl::StatusOr<Sample> Collector::Collect(absl::Duration interval, bool last) {
   rollups_.Read(processes_, interval, last, &sample);
   pages_.LookAtInherited(sample);
   // Probes have counted already, so their sweep waits until everything that may vanish with a process has been read.
-  if (sweeper_) pages_.AddSweeps(sweeper_->Run(processes_, *pull, request), &sample);
+  if (sweeper_) {
+    pages_.AddSweeps(sweeper_->Run(processes_, *pull, request), &sample);
+    parent_sweeps_->Run(processes_, *pull, request, &rollups_, &sample);
+  }
   pages_.TakeRegions(&sample);
   AddLimits(&sample);
   LookAtShm(interval, last, *look, &sample);

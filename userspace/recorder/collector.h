@@ -15,6 +15,7 @@
 #include "attribution/attribution.h"
 #include "model/facts/sample.h"
 #include "recorder/cgroup_kills.h"
+#include "recorder/parent_sweeps.h"
 #include "recorder/process_pages.h"
 #include "recorder/processes.h"
 #include "recorder/rollups.h"
@@ -52,9 +53,9 @@ class Collector {
   bool target_alive() const { return processes_.target_alive(); }
   // Whether another look at the process tree would show an end.
   bool some_have_ended() const { return processes_.SomeHaveEnded(); }
-  // When to collect at the latest, on CLOCK_BOOTTIME: a program that has just started should be known before it copies.
   // Reads only the target's limits: cheap enough for several times between two ticks.
   std::vector<LimitSample> LookAtLimits(absl::Duration now) { return limits_.Look(processes_.target(), now); }
+  // When to collect at the latest, on CLOCK_BOOTTIME: a program that has just started should be known before it copies.
   absl::Duration next_extra_tick() const { return attribution_.next_extra_tick() + absl::Nanoseconds(options_.t0_ns); }
   // CPU time of the sweeps and the looks at shared memory so far: they have allowances of their own.
   absl::Duration sweep_cost() const;
@@ -65,8 +66,8 @@ class Collector {
   }
   std::string Executable(pid_t pid) const;
   void Start(const FollowedProcess& process, Sample* sample);
-  void Exec(const LivingProcess& process, absl::Duration t);
   void Describe(pid_t pid, ProcessExeced* execed) const;
+  void Exec(const LivingProcess& process, absl::Duration t);
   void End(const FollowedProcess& process, Sample* sample);
   ProcessSample ReadProcess(const FollowedProcess& process);
   void AddTree(TreeLook* look, Sample* sample);
@@ -83,7 +84,8 @@ class Collector {
   Processes processes_;
   Attribution attribution_;
   ProcessPages pages_;
-  std::optional<Sweeper> sweeper_;  // where there are probes
+  std::optional<Sweeper> sweeper_;             // where there are probes
+  std::optional<ParentSweeps> parent_sweeps_;  // as well
   absl::Duration pull_sweep_cost_;
   Rollups rollups_;
   TargetLimits limits_;
