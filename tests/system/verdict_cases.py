@@ -70,6 +70,7 @@ def loader(kind, *options, copies=True, other=0.0):
 def played(run, copies, other=0.0, own=OF_TORCH):
     run.attach(run.process.pid)
     run.go_and_rest()
+    run.look_at_rest()
     workers = run.workers()
     moved, private = run.copied(run.process.pid, workers), run.private(workers)
     if own == OF_TORCH:
@@ -194,7 +195,6 @@ def shim(run):
     return Truth("planted: 2 workers; 60 short-lived subshells and cats")
 
 
-# ---- Workers that end badly, leaks ----
 @case("a shell that becomes Python after it has run others", "shim", "cow-refcount", READING + ".*in 2 workers",
       packages=["python3-torch"])
 def becomes_python(run):
@@ -219,6 +219,7 @@ def pyenv(run):
     return Truth("planted: 2 workers; 12 subshells and 4 cats before them")
 
 
+# ---- Workers that end badly, leaks ----
 
 
 def worker_memory(shape, method, text):
