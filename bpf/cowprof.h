@@ -75,7 +75,7 @@ struct cowprof_process_row {
 	unsigned int forks; // children forked so far; a fork makes a page copyable again
 	unsigned int image; // key of its cowprof_image; 0: not Python, or not known yet
 	unsigned int heap; // enum cowprof_heap
-	unsigned int reserved;
+	unsigned int vforked; // it had its parent's memory itself at the fork, and no copy of it
 };
 
 // What is known of the memory that malloc had free when the process was forked.
@@ -228,6 +228,14 @@ struct cowprof_event {
 	int code; // si_code, or exit code for COWPROF_EXIT
 	int sender; // pid of the signal's sender; 0: outside cowprof's pid namespace
 	char comm[COWPROF_COMM_BYTES];
+};
+
+// COWPROF_EXEC
+struct cowprof_exec {
+	struct cowprof_event event;
+	// Last component of the program's path; of a script, its interpreter's. "": kernel memory is not
+	// readable.
+	char program[COWPROF_NAME_BYTES];
 };
 
 enum cowprof_file_kind {

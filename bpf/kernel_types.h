@@ -29,6 +29,7 @@ struct signal_struct {
 } CORE;
 
 struct css_set;
+struct file;
 struct mm_struct;
 
 // Architecture-specific: user registers and the thread-local storage base. REGS_CALL() differs
@@ -112,6 +113,7 @@ struct task_struct {
 struct mm_struct {
 	struct task_struct *owner; // with CONFIG_MEMCG
 	unsigned long start_brk, brk;
+	struct file *exe_file;
 } CORE;
 
 struct super_block {

@@ -41,6 +41,8 @@ static void add_child(struct thread_state *parent, struct task_struct *child)
 			forker->heap = COWPROF_HEAP_FORGOTTEN;
 			__sync_fetch_and_add(&heaps_unsure, 1);
 		}
+	} else {
+		row->vforked = 1;
 	}
 	row->id = id_of(child);
 	row->parent = forker->id;
@@ -98,7 +100,7 @@ PROG_TWICE("?tp_btf/sched_process_exec", process_exec, struct task_struct *task)
 {
 	struct thread_state *state = state_of(task);
 	struct cowprof_process_row *row;
-	struct cowprof_event *event;
+	struct cowprof_exec *exec;
 
 	if (!state || state->execs == task->self_exec_id)
 		return 0;
@@ -110,11 +112,17 @@ PROG_TWICE("?tp_btf/sched_process_exec", process_exec, struct task_struct *task)
 		row->image = state->image = 0;
 		row->heap = COWPROF_HEAP_UNKNOWN; // it has inherited nothing
 	}
-	event = new_event(COWPROF_EXEC, id_of(task));
-	if (!event)
+	exec = new_record(struct cowprof_exec, COWPROF_EXEC, id_of(task));
+	if (!exec)
 		return 0;
-	__builtin_memcpy(event->comm, task->comm, sizeof(event->comm));
-	submit(event, 0);
+	__builtin_memcpy(exec->event.comm, task->comm, sizeof(exec->event.comm));
+	// The program may call exec again, or fork and end, before user space looks at it.
+	exec->program[0] = 0;
+	if (kernel_reads)
+		bpf_probe_read_kernel_str(exec->program, sizeof(exec->program),
+					  BPF_CORE_READ(task, mm, exe_file, f_path.dentry,
+							d_name.name));
+	submit(exec, 0);
 	announce_news();
 	return 0;
 }

@@ -95,6 +95,43 @@ def test_ranks_that_a_shell_starts(attach, tmp_path):
     assert SECRET not in text + (tmp_path / "roles.json").read_text() + json.dumps(report)
 
 
+FORKS_TWO = """
+import os, time
+for _ in range(2):
+    if os.fork() == 0:
+        time.sleep(0.3)
+        os._exit(0)
+for _ in range(2):
+    os.wait()
+"""
+SHIMS = {
+    # A wrapper script.
+    "script": {"python3": "#!/bin/bash\nx=$(echo 1 | cat)\nexec {python} \"$@\"\n"},
+    # What pyenv puts before every command.
+    "pyenv": {
+        "python3": "#!/usr/bin/env bash\nset -e\nprogram=\"${{0##*/}}\"\nexec {folder}/pyenv exec \"$program\" \"$@\"\n",
+        "pyenv": "#!/usr/bin/env bash\nset -e\nfind() {{ echo \"$(command -v bash | cat)\"; }}\n"
+                 "for i in 1 2 3; do x=\"$(find)\"; (cd / && pwd) >/dev/null; done\nshift 2\nexec {folder}/exec \"$@\"\n",
+        "exec": "#!/bin/sh\ny=$(echo $(echo 1) | cat | cat)\nexec {python} \"$@\"\n"},
+}
+
+
+@pytest.mark.parametrize("shim", SHIMS)
+def test_the_subshells_of_a_shim_are_helpers(shim, tmp_path):
+    """The shell becomes Python by exec, often before cowprof has looked at what it forked."""
+    for name, text in SHIMS[shim].items():
+        (tmp_path / name).write_text(text.format(python=harness.PYTHON, folder=tmp_path))
+        (tmp_path / name).chmod(0o755)
+    for run in range(4):
+        path = tmp_path / f"shim-{run}.json"
+        result = harness.run_cowprof("--quiet", "--output", path, "--", tmp_path / "python3", "-c", FORKS_TWO)
+        assert result.returncode == 0, result.stderr
+        report = harness.report_of(path)
+        roles = [row["role"] for row in report["workers"]]
+        assert roles.count("worker") == 2 and roles.count("helper") >= 1, roles
+        assert report["worker_slots"]["started"] == 2
+
+
 @ATTACH
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 @pytest.mark.parametrize("version", planted.interpreters())

@@ -60,6 +60,8 @@ class Run:
         self.framework = None  # what the report must call what starts the workers
         self.says = ""  # what the text must contain, besides what the case has
         self.no_limits = ()  # kinds that the report must not have
+        self.workers_started = None  # how many the report must count
+        self.at_rest = None  # (time in the recording, {pid: private bytes}): nobody has got memory since
 
     # ---- The program ----
 
@@ -132,6 +134,11 @@ class Run:
         self.rest(seconds)
         return said
 
+    def look_at_rest(self):
+        """Reads what each process has. Call when nobody does anything any more."""
+        since = harness.end_of(self.path)
+        self.at_rest = since, {pid: truth.private_bytes(pid) for pid in self.workers()}
+
     def workers(self):
         return living(truth.tree(self.process.pid)[1:])
 
@@ -178,6 +185,24 @@ def deviations_of(case, sentence, report, text, said):
         yield f"{len(report['alerts'])} alerts"
 
 
+def deviations_of_peak(one, report):
+    """The parts of the peak add up to it, and it is what the workers had at rest, or more if that was earlier."""
+    peak = report["peak"]
+    if peak is None:
+        return
+    if sum(peak["split"].values()) != peak["bytes"]:
+        yield f"the parts of the peak do not add up to it: {peak}"
+    if one.at_rest is None:
+        return
+    since, private = one.at_rest
+    workers = {row["pid"] for row in report["workers"] if row["role"] in ("worker", "pool")}
+    true = sum(had for pid, had in private.items() if pid in workers)
+    slack = 0.03 * true + 0.5 * MIB * len(workers)
+    if peak["bytes"] < true - slack or (peak["at_seconds"] >= since and peak["bytes"] > true + slack):
+        yield (f"the peak, {peak['bytes'] / MIB:.1f} MiB at {peak['at_seconds']:.1f} s, is not the {true / MIB:.1f} MiB "
+               f"that the workers had from {since:.1f} s on")
+
+
 def deviations_of_run(one, report, text):
     framework = report["target"]["framework"]
     if framework != one.framework:
@@ -188,6 +213,9 @@ def deviations_of_run(one, report, text):
         found = harness.row_of(report, pid)["private_bytes"] or 0
         if abs(found - true) > 0.03 * true + 0.25 * MIB:
             yield f"pid {pid} has {found / MIB:.1f} MiB private, {true / MIB:.1f} MiB are true"
+    if one.workers_started not in (None, (report["worker_slots"] or {}).get("started")):
+        yield f"{report['worker_slots']} workers, {one.workers_started} are true"
+    yield from deviations_of_peak(one, report)
     for limit in report["limits"]:
         if limit["kind"] in one.no_limits:
             yield f"a limit {limit['kind']} of {limit['limit']}"

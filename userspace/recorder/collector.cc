@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/match.h"
+#include "model/base_name.h"
 #include "posix/clock.h"
 
 namespace cowprof {
@@ -34,6 +36,7 @@ Collector::Collector(std::unique_ptr<FaultSource> faults, const ProcFs& proc, Li
       fork_hazards_(proc, [this] { return Since(absl::ToInt64Nanoseconds(BootTime())); }) {
   if (options.probes) {
     sweeper_.emplace(proc, SweeperOptionsOf(options), faults_.get());
+    parent_sweeps_.emplace(proc, options.page_bytes, options.t0_ns);
   } else {
     kills_.emplace();
   }
@@ -46,7 +49,8 @@ void Collector::Start(const FollowedProcess& process, Sample* sample) {
   const LivingProcess& living = *processes_.Find(process.id);
   const LivingProcess* parent = process.origin == Origin::kTarget ? nullptr : processes_.Find(process.parent);
   const bool inherits = living.space != living.index;
-  attribution_.programs().Add(process, living.index, inherits);
+  const bool same_program = inherits || process.vforked;
+  attribution_.programs().Add(process, living.index, same_program);
   sample->events.push_back({.t = process.forked_ns == 0 ? absl::ZeroDuration() : Since(process.forked_ns),
                             .index = living.index,
                             .what = ProcessStarted{.id = process.id,
@@ -55,16 +59,26 @@ void Collector::Start(const FollowedProcess& process, Sample* sample) {
                                                    .origin = process.origin,
                                                    .comm = process.comm,
                                                    .command = proc_.ReadCommandLine(process.id.pid),
-                                                   .executable = inherits ? "" : Executable(process.id.pid)}});
+                                                   .executable = same_program ? "" : Executable(process.id.pid)}});
 }
 
 // Cut off as a command line is: the path is what the target's owner chose.
 std::string Collector::Executable(pid_t pid) const { return proc_.ReadExecutable(pid).substr(0, kMaxCommandBytes); }
 
+// Reads what the process runs now. The source may know better: it may have called exec again since.
+void Collector::Describe(pid_t pid, ProcessExeced* execed) const {
+  const std::string executable = Executable(pid);
+  // What is read may end in " (deleted)", and the source cuts long names.
+  if (!executable.empty() && !absl::StartsWith(BaseName(executable), execed->executable)) return;
+  if (!executable.empty()) execed->executable = executable;
+  execed->command = proc_.ReadCommandLine(pid);
+}
+
 void Collector::Exec(const LivingProcess& process, absl::Duration t) {
   attribution_.programs().Exec(process.id);
   pages_.Forget(process);
   if (sweeper_) sweeper_->Exec(process.serial, t);
+  if (parent_sweeps_) parent_sweeps_->Forget(process.serial);
   processes_.Exec(process.id);
 }
 
@@ -75,6 +89,7 @@ void Collector::End(const FollowedProcess& process, Sample* sample) {
   attribution_.programs().End(process.id);
   pages_.Forget(living);
   if (sweeper_) sweeper_->Forget(process.serial);
+  if (parent_sweeps_) parent_sweeps_->Forget(process.serial);
   rollups_.Forget(process.serial);
   fork_hazards_.Forget(living.index);
   processes_.End(process.id);
@@ -94,7 +109,22 @@ ProcessSample Collector::ReadProcess(const FollowedProcess& process) {
 
 // ---- Events ----
 
-void Collector::AddEvents(const std::vector<SeenEvent>& seen, Sample* sample) {
+// Puts what happened in order of time, since a child inherits what its parent had at the fork, and runs its program.
+void Collector::AddTree(TreeLook* look, Sample* sample) {
+  std::stable_sort(look->events.begin(), look->events.end(),
+                   [](const SeenEvent& a, const SeenEvent& b) { return a.time_ns < b.time_ns; });
+  absl::Span<const SeenEvent> events = look->events;
+  for (const FollowedProcess& process : look->processes) {
+    const auto later = std::find_if(events.begin(), events.end(),
+                                    [&](const SeenEvent& event) { return event.time_ns >= process.forked_ns; });
+    AddEvents(events.subspan(0, later - events.begin()), sample);
+    events.remove_prefix(later - events.begin());
+    if (processes_.Add(process)) Start(process, sample);
+  }
+  AddEvents(events, sample);
+}
+
+void Collector::AddEvents(absl::Span<const SeenEvent> seen, Sample* sample) {
   for (const SeenEvent& one : seen) {
     const LivingProcess* process = processes_.FindSeen(one.process);
     if (process == nullptr) continue;
@@ -102,8 +132,7 @@ void Collector::AddEvents(const std::vector<SeenEvent>& seen, Sample* sample) {
     event.t = Since(one.time_ns);
     event.index = process->index;
     if (auto* execed = event.As<ProcessExeced>()) {
-      execed->command = proc_.ReadCommandLine(one.process.pid);
-      execed->executable = Executable(one.process.pid);
+      Describe(process->id.pid, execed);
       Exec(*process, event.t);
     }
     AddEvidence(one, &event);
@@ -151,7 +180,7 @@ void Collector::AddLimits(Sample* sample) {
   if (kills_) kills_->AddVictims(target_alive() ? sample->limits : limits_.ReadLastCgroups(), sample);
 }
 
-void Collector::LookAtShm(absl::Duration interval, bool last, Sample* sample) {
+void Collector::LookAtShm(absl::Duration interval, bool last, const TreeLook& look, Sample* sample) {
   const auto mount = std::find_if(sample->limits.begin(), sample->limits.end(),
                                   [](const LimitSample& limit) { return limit.kind == LimitKind::kShm; });
   const bool changed = std::any_of(sample->events.begin(), sample->events.end(), [](const Event& event) {
@@ -166,14 +195,17 @@ void Collector::LookAtShm(absl::Duration interval, bool last, Sample* sample) {
                         .processes_changed = changed};
   sample->shm = shm_watch_.Run(tick, [&] {
     std::vector<pid_t> followed;
-    for (const LivingProcess* process : processes_.by_index()) followed.push_back(process->id.pid);
+    // An end is told before the memory is given back. While the target lives, the next look will do.
+    for (const FollowedProcess& process : look.processes) {
+      if (process.exited_ns == 0 || !target_alive()) followed.push_back(process.id.pid);
+    }
     return followed;
   });
 }
 
 absl::Duration Collector::sweep_cost() const {
-  return pull_sweep_cost_ + (sweeper_ ? sweeper_->cost() : absl::ZeroDuration()) + shm_watch_.cost() +
-         (hangs_ ? hangs_->cost() : absl::ZeroDuration());
+  const absl::Duration of_probes = sweeper_ ? sweeper_->cost() + parent_sweeps_->cost() : absl::ZeroDuration();
+  return pull_sweep_cost_ + of_probes + shm_watch_.cost() + (hangs_ ? hangs_->cost() : absl::ZeroDuration());
 }
 
 absl::StatusOr<Sample> Collector::Collect(absl::Duration interval, bool last) {
@@ -182,11 +214,8 @@ absl::StatusOr<Sample> Collector::Collect(absl::Duration interval, bool last) {
   const absl::Duration t = absl::Trunc(Since(absl::ToInt64Nanoseconds(BootTime())), absl::Microseconds(1));
   Sample sample = {.t = t};
   sample.processes.reserve(look->processes.size());
-  for (const FollowedProcess& process : look->processes) {
-    if (processes_.Add(process)) Start(process, &sample);
-    sample.processes.push_back(ReadProcess(process));
-  }
-  AddEvents(look->events, &sample);
+  AddTree(&*look, &sample);
+  for (const FollowedProcess& process : look->processes) sample.processes.push_back(ReadProcess(process));
   fork_hazards_.AfterForks(processes_, attribution_.programs(), &sample);
   const PullRequest request = {.t = t, .interval = interval, .last = last, .reader = pages_};
   absl::StatusOr<Pull> pull = faults_->PullCounts(request);
@@ -204,10 +233,13 @@ absl::StatusOr<Sample> Collector::Collect(absl::Duration interval, bool last) {
   rollups_.Read(processes_, interval, last, &sample);
   pages_.LookAtInherited(sample);
   // Probes have counted already, so their sweep waits until everything that may vanish with a process has been read.
-  if (sweeper_) pages_.AddSweeps(sweeper_->Run(processes_, *pull, request), &sample);
+  if (sweeper_) {
+    pages_.AddSweeps(sweeper_->Run(processes_, *pull, request), &sample);
+    parent_sweeps_->Run(processes_, *pull, request, &rollups_, &sample);
+  }
   pages_.TakeRegions(&sample);
   AddLimits(&sample);
-  LookAtShm(interval, last, &sample);
+  LookAtShm(interval, last, *look, &sample);
   sample.losses.unreadable = unreadable_;
   return sample;
 }

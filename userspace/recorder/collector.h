@@ -11,11 +11,13 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "attribution/attribution.h"
 #include "model/facts/sample.h"
 #include "recorder/cgroup_kills.h"
 #include "recorder/fork_hazard_watch.h"
 #include "recorder/hang_watch.h"
+#include "recorder/parent_sweeps.h"
 #include "recorder/process_pages.h"
 #include "recorder/processes.h"
 #include "recorder/rollups.h"
@@ -52,6 +54,8 @@ class Collector {
 
   // False once the target has ended (and a sample has its end).
   bool target_alive() const { return processes_.target_alive(); }
+  // Whether another look at the process tree would show an end.
+  bool some_have_ended() const { return processes_.SomeHaveEnded(); }
   // Reads only the target's limits: cheap enough for several times between two ticks.
   std::vector<LimitSample> LookAtLimits(absl::Duration now) { return limits_.Look(processes_.target(), now); }
   // When to collect at the latest, on CLOCK_BOOTTIME: a program that has just started should be known before it copies.
@@ -65,15 +69,17 @@ class Collector {
   }
   std::string Executable(pid_t pid) const;
   void Start(const FollowedProcess& process, Sample* sample);
+  void Describe(pid_t pid, ProcessExeced* execed) const;
   void Exec(const LivingProcess& process, absl::Duration t);
   void End(const FollowedProcess& process, Sample* sample);
   ProcessSample ReadProcess(const FollowedProcess& process);
-  void AddEvents(const std::vector<SeenEvent>& seen, Sample* sample);
+  void AddTree(TreeLook* look, Sample* sample);
+  void AddEvents(absl::Span<const SeenEvent> seen, Sample* sample);
   void AddEvidence(const SeenEvent& seen, Event* event);
   void AddPull(const Pull& pull, Sample* sample);
   void OrderEvents(Sample* sample);
   void AddLimits(Sample* sample);
-  void LookAtShm(absl::Duration interval, bool last, Sample* sample);
+  void LookAtShm(absl::Duration interval, bool last, const TreeLook& look, Sample* sample);
 
   CollectorOptions options_;
   ProcFs proc_;
@@ -81,7 +87,8 @@ class Collector {
   Processes processes_;
   Attribution attribution_;
   ProcessPages pages_;
-  std::optional<Sweeper> sweeper_;  // where there are probes
+  std::optional<Sweeper> sweeper_;             // where there are probes
+  std::optional<ParentSweeps> parent_sweeps_;  // as well
   absl::Duration pull_sweep_cost_;
   Rollups rollups_;
   TargetLimits limits_;

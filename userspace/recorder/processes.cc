@@ -5,7 +5,7 @@
 
 namespace cowprof {
 bool Processes::Inherits(const FollowedProcess& process, const LivingProcess* parent) const {
-  if (parent == nullptr || process.origin == Origin::kTarget) return false;
+  if (parent == nullptr || process.origin == Origin::kTarget || process.vforked) return false;
   if (process.origin == Origin::kForked) return true;
   const absl::StatusOr<ProcStat> stat = proc_.ReadStat(process.id.pid);
   return stat.ok() && stat->has_not_execed();
@@ -28,7 +28,13 @@ bool Processes::Add(const FollowedProcess& process) {
 
 void Processes::Exec(const ProcessId& id) {
   const auto process = living_.find(id);
-  if (process != living_.end()) process->second.space = process->second.index;
+  if (process == living_.end()) return;
+  const int index = process->second.index;
+  process->second.space = index;
+  // What it forked before keeps the old one.
+  for (auto& [other, living] : living_) {
+    if (living.space == index) living.space = living.index;
+  }
 }
 
 void Processes::End(const ProcessId& id) {
@@ -59,6 +65,13 @@ const LivingProcess* Processes::FindSeen(const ProcessId& id) const {
 const LivingProcess* Processes::ParentInSpace(const LivingProcess& process) const {
   const LivingProcess* parent = Find(process.parent);
   return parent != nullptr && parent->space == process.space ? parent : nullptr;
+}
+
+bool Processes::SomeHaveEnded() const {
+  return std::any_of(living_.begin(), living_.end(), [&](const auto& entry) {
+    const absl::StatusOr<ProcStat> stat = proc_.ReadStat(entry.first.pid);
+    return !stat.ok() || stat->state == 'Z' || stat->start_ticks != entry.first.start_ticks();
+  });
 }
 
 std::vector<const LivingProcess*> Processes::by_index() const {

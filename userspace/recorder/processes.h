@@ -42,6 +42,9 @@ class Processes {
   const LivingProcess* ParentInSpace(const LivingProcess& process) const;
   std::vector<const LivingProcess*> by_index() const;
 
+  // Whether one has ended since the last look at the process tree.
+  bool SomeHaveEnded() const;
+
   pid_t target() const { return target_; }  // also after its end
   bool target_alive() const { return target_alive_; }
 

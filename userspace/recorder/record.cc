@@ -107,7 +107,13 @@ absl::StatusOr<std::string> RunLoop(Recording* recording) {
   for (;;) {
     const absl::Duration began = BootTime();
     if (absl::Status status = RunTick(recording, &throttle, /*last=*/false); !status.ok()) return status;
-    if (!recording->collector->target_alive()) return "target ended";
+    if (!recording->collector->target_alive()) {
+      // Those that were killed with it have ended meanwhile: the look at shared memory waits for them.
+      if (recording->collector->some_have_ended()) {
+        if (absl::Status status = RunTick(recording, &throttle, /*last=*/true); !status.ok()) return status;
+      }
+      return "target ended";
+    }
     if (BootTime() >= end) return "duration reached";
     next = std::max(next + throttle.interval(), BootTime());
     switch (WaitForTick(std::min({next, end, recording->collector->next_extra_tick()}), recording)) {

@@ -1,13 +1,17 @@
 // Predicts the cost of a rollup from the cost of the last ones.
 #include "recorder/rollups.h"
 
+#include <algorithm>
+
 #include "posix/clock.h"
 
 namespace cowprof {
 namespace {
 
-constexpr absl::Duration kInterval = absl::Seconds(30);  // between two rollups of a process
-constexpr double kShare = 0.004;                         // of one CPU
+// Between two rollups of a process: it doubles, since a program maps its files when it starts.
+constexpr absl::Duration kFirstInterval = absl::Seconds(1), kInterval = absl::Seconds(30);
+constexpr absl::Duration kNowInterval = absl::Milliseconds(200);  // of ReadNow()
+constexpr double kShare = 0.004;                                  // of one CPU
 // A rollup holds the target's mmap_lock for as long as it reads. One that would take longer than this is skipped; the
 // sweep shows the same.
 constexpr absl::Duration kLongestStall = absl::Milliseconds(3);
@@ -28,33 +32,44 @@ double PagesOf(const ProcFigures& figures) {
 
 }  // namespace
 
+std::optional<absl::Duration> Rollups::ReadOne(const LivingProcess& process, absl::Duration t, ProcessSample* row) {
+  const double pages = PagesOf(row->proc);
+  if (absl::Nanoseconds(pages * ns_per_page_) > kLongestStall) return std::nullopt;
+  // On a busy host, wall clock time is more than the cost.
+  const absl::Duration cpu_before = ReadClock(CLOCK_THREAD_CPUTIME_ID);
+  absl::StatusOr<RollupFigures> rollup = TimedRollup(proc_, process.id.pid, t);
+  if (!rollup.ok()) return std::nullopt;
+  const absl::Duration cost = ReadClock(CLOCK_THREAD_CPUTIME_ID) - cpu_before;
+  if (pages > 1000) ns_per_page_ = 0.8 * ns_per_page_ + 0.2 * absl::ToDoubleNanoseconds(cost) / pages;
+  row->rollup = *rollup;
+  return cost;
+}
+
 void Rollups::Read(const Processes& processes, absl::Duration interval, bool last, Sample* sample) {
   absl::flat_hash_map<int, const LivingProcess*> living;
   for (const LivingProcess* process : processes.by_index()) {
     living[process->index] = process;
     const bool seen_forked = process->origin == Origin::kForked;
-    next_.try_emplace(process->serial, seen_forked ? sample->t + kInterval : sample->t);
+    const State first = seen_forked ? State{sample->t + kInterval, kInterval} : State{sample->t, kFirstInterval};
+    states_.try_emplace(process->serial, first);
   }
   absl::Duration budget = interval * kShare;
   for (ProcessSample& row : sample->processes) {
     const auto found = living.find(row.index);
     if (found == living.end() || !row.proc.anon_pages) continue;
-    const LivingProcess& process = *found->second;
-    absl::Duration& next = next_.at(process.serial);
-    if (!last && sample->t < next) continue;
-    const double pages = PagesOf(row.proc);
-    if (absl::Nanoseconds(pages * ns_per_page_) > kLongestStall) continue;
-    // On a busy host, wall clock time is more than the cost.
-    const absl::Duration cpu_before = ReadClock(CLOCK_THREAD_CPUTIME_ID);
-    absl::StatusOr<RollupFigures> rollup = TimedRollup(proc_, process.id.pid, sample->t);
-    if (!rollup.ok()) continue;
-    const double cpu_ns = absl::ToDoubleNanoseconds(ReadClock(CLOCK_THREAD_CPUTIME_ID) - cpu_before);
-    if (pages > 1000) ns_per_page_ = 0.8 * ns_per_page_ + 0.2 * cpu_ns / pages;
-    row.rollup = *rollup;
-    next = sample->t + kInterval;
-    budget -= rollup->cost;
+    State& state = states_.at(found->second->serial);
+    if ((!last && sample->t < state.next) || !ReadOne(*found->second, sample->t, &row)) continue;
+    state.next = sample->t + state.interval;
+    state.interval = std::min(2 * state.interval, kInterval);
+    budget -= row.rollup->cost;
     if (budget <= absl::ZeroDuration()) return;  // the others wait for the next tick
   }
+}
+
+void Rollups::ReadNow(const LivingProcess& process, absl::Duration t, ProcessSample* row) {
+  if (t < next_now_ || !row->proc.anon_pages) return;
+  if (const std::optional<absl::Duration> cost = ReadOne(process, t, row))
+    next_now_ = t + std::max(kNowInterval, *cost / kShare);
 }
 
 }  // namespace cowprof

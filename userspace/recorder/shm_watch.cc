@@ -19,8 +19,9 @@ constexpr int kTicksBetweenLooks = 10;
 constexpr uint64_t kMostEntries = 10'000;
 constexpr size_t kMostCompared = 2000, kMostTold = 200;
 constexpr absl::Duration kLastLook = absl::Milliseconds(300);
-// How long the end of a process and the cleanup after it may take.
-constexpr absl::Duration kTidying = absl::Milliseconds(500), kPause = absl::Milliseconds(20);
+// How long those that end with the target may take, and the cleanup after them.
+constexpr absl::Duration kEnding = absl::Seconds(1), kTidying = absl::Milliseconds(500);
+constexpr absl::Duration kPause = absl::Milliseconds(20);
 
 // Segments that end with their processes but still have one: where the whole run was killed, those are about to end,
 // too, and leave them behind.
@@ -96,15 +97,23 @@ std::optional<ShmSample> ShmWatch::GoOn(const ShmTick& tick, Look* look) {
 
 // ---- The last look ----
 
-// The target's view is gone, but another process or cowprof itself may see the same mount. If none does, the mount is
-// gone as well.
-std::optional<pid_t> ShmWatch::ViewerAfterEnd(pid_t target) {
-  const absl::Duration end = BootTime() + kTidying;
-  const auto is_going = [&] {  // its end was reported, but it may still have its memory
-    const absl::StatusOr<ProcStat> stat = proc_.ReadStat(target);
+// The target's end was reported, but it may still have its memory. Where the whole run was killed, so may its workers,
+// and only what they leave behind when they have ended is a leak. They may as well live on.
+void ShmWatch::AwaitEnds(pid_t target, std::vector<pid_t> followed) {
+  if (std::exchange(awaited_, true)) return;
+  followed.push_back(target);
+  const auto is_going = [&](pid_t pid) {
+    const absl::StatusOr<ProcStat> stat = proc_.ReadStat(pid);
     return stat.ok() && stat->state != 'Z';
   };
-  while (is_going() && BootTime() < end) absl::SleepFor(kPause);
+  const absl::Duration end = BootTime() + kEnding;
+  while (std::any_of(followed.begin(), followed.end(), is_going) && BootTime() < end) absl::SleepFor(kPause);
+}
+
+// The target's view is gone, but another process or cowprof itself may see the same mount. If none does, the mount is
+// gone as well.
+std::optional<pid_t> ShmWatch::ViewerAfterEnd(pid_t target, std::vector<pid_t> followed) {
+  AwaitEnds(target, std::move(followed));
   if (device_ == 0) return std::nullopt;
   // Names that the target's tracker removes while workers are still ending are not lost names.
   if (before_) {
@@ -123,7 +132,7 @@ std::optional<ShmSample> ShmWatch::LookOnce(const ShmLookPlan& plan) {
 }
 
 std::optional<ShmSample> ShmWatch::LookLast(const ShmTick& tick, std::vector<pid_t> followed) {
-  const std::optional<pid_t> viewer = tick.target_alive ? tick.target : ViewerAfterEnd(tick.target);
+  const std::optional<pid_t> viewer = tick.target_alive ? tick.target : ViewerAfterEnd(tick.target, followed);
   if (!viewer) return std::nullopt;
   ShmLookPlan plan = {.viewer = *viewer, .first = std::move(followed), .most_entries = kMostEntries};
   const uint64_t leaked_before = before_ ? LeakedIn(*before_).segments : 0;

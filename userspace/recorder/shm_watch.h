@@ -53,12 +53,14 @@ class ShmWatch {
   std::optional<ShmSample> LookOnce(const ShmLookPlan& plan);
   bool RunLook(absl::Duration budget, Look* look);
   ShmSample Take(Look* look);
-  std::optional<pid_t> ViewerAfterEnd(pid_t target);
+  std::optional<pid_t> ViewerAfterEnd(pid_t target, std::vector<pid_t> followed);
+  void AwaitEnds(pid_t target, std::vector<pid_t> followed);
 
   ProcFs proc_;
   Look quick_, whole_;
   std::optional<ShmSample> before_;                  // result of the last whole look
   uint64_t device_ = 0;                              // of the mount; 0: unknown yet
+  bool awaited_ = false;                             // the ends of the target and its workers
   bool changed_ = true;                              // since the last whole look began
   absl::Time names_changed_ = absl::InfinitePast();  // when a name was last added or removed
   absl::Duration cost_;

@@ -67,9 +67,12 @@ std::optional<SeenEvent> SeenEventOf(const void* record, size_t size) {
   if (event == nullptr) return std::nullopt;
   SeenEvent out = {.process = IdOf(event->process), .time_ns = event->time_ns};
   switch (event->kind) {
-    case COWPROF_EXEC:
-      out.event.what = ProcessExeced{.comm = TextIn(event->comm)};
+    case COWPROF_EXEC: {
+      ProcessExeced execed = {.comm = TextIn(event->comm)};
+      if (const auto* exec = As<cowprof_exec>(record, size)) execed.executable = TextIn(exec->program);
+      out.event.what = std::move(execed);
       return out;
+    }
     case COWPROF_SIGNAL_SENT:
       out.event.what = SignalSent{event->signal, event->code, event->sender, TextIn(event->comm)};
       return out;

@@ -227,6 +227,7 @@ FollowedProcess BpfFaults::FollowedOf(const Row& row) const {
           .origin = tree_->is_target(id)   ? Origin::kTarget
                     : tree_->was_there(id) ? Origin::kFoundAtAttach
                                            : Origin::kForked,
+          .vforked = row.vforked != 0,
           .serial = row.serial,
           .image = row.image,
           .forked_ns = row.forked_ns,
@@ -298,11 +299,9 @@ absl::StatusOr<TreeLook> BpfFaults::LookAtTree() {
 }
 
 // A process whose end stands in the rows is forgotten after this look, so all that came before its end is told with it.
-// What belongs to a process without a row yet stays for the next look.
+// One that was forked may run what its parent called exec for since the ring was read. What belongs to a process
+// without a row yet stays for the next look.
 absl::Status BpfFaults::TakeLate(TreeLook* look, Pull* pull) {
-  if (std::none_of(look->processes.begin(), look->processes.end(),
-                   [](const FollowedProcess& process) { return process.exited_ns != 0; }))
-    return absl::OkStatus();
   if (int error = ring_buffer__consume(ring_.get()); error < 0) return BpfStatus(-error, "read the ring buffer");
   absl::flat_hash_set<pid_t> pids;
   absl::flat_hash_set<uint32_t> serials;

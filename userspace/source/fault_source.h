@@ -25,6 +25,7 @@ struct FollowedProcess {
   ProcessId id;
   ProcessId parent;  // the process that forked it; all zero for the target
   Origin origin = Origin::kForked;
+  bool vforked = false;            // it had its parent's memory itself, and no copy of it, at the fork
   uint32_t serial = 0;             // names it in the rows below
   uint32_t image = 0;              // the program it runs, as LearnImage() named it; 0: not learned. Inherited at a fork
   uint64_t forked_ns = 0;          // CLOCK_BOOTTIME; 0 where it was there at attach

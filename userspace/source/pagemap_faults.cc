@@ -95,7 +95,10 @@ class PagemapFaults : public FaultSource {
   absl::flat_hash_map<uint32_t, Process> processes_;  // by serial
   absl::flat_hash_map<ProcessId, uint32_t> serials_;  // of those that have not ended before the last look
   std::vector<TreeMember> members_;                   // of the last look
-  std::vector<uint32_t> ended_;                       // told, but their copy sites are not
+  // Of the last look. What called exec since is taken to have done so at once: what it forked since is more likely to
+  // run the new program than the old one.
+  uint64_t looked_ns_ = 0;
+  std::vector<uint32_t> ended_;  // told, but their copy sites are not
   std::vector<CopiedPage> pages_;
   bool log_pages_ = false, news_ = false;
 };
@@ -140,6 +143,7 @@ bool PagemapFaults::HasNotExeced(const ProcessId& id) const {
 
 absl::StatusOr<TreeLook> PagemapFaults::LookAtTree() {
   TreeLook look;
+  const auto now_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(BootTime()));
   members_ = tree_.Look();
   for (const TreeMember& member : members_) {
     if (!processes_.contains(member.serial)) Begin(member);
@@ -147,9 +151,9 @@ absl::StatusOr<TreeLook> PagemapFaults::LookAtTree() {
     process.faults = member.faults - process.faults_before;
     if (member.execed) {
       Exec(member.serial, &process);
-      const auto now_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(BootTime()));
-      look.events.push_back(
-          {.process = member.id, .time_ns = now_ns, .event = {.what = ProcessExeced{.comm = member.comm}}});
+      look.events.push_back({.process = member.id,
+                             .time_ns = std::max(looked_ns_, member.id.start_ns),
+                             .event = {.what = ProcessExeced{.comm = member.comm}}});
     }
     look.processes.push_back({.id = member.id,
                               .parent = member.parent,
@@ -160,6 +164,7 @@ absl::StatusOr<TreeLook> PagemapFaults::LookAtTree() {
                               .exit_status = member.exit_status,
                               .comm = member.comm});
   }
+  looked_ns_ = now_ns;
   return look;
 }
 

@@ -84,6 +84,16 @@ TEST_CASE("ring records: the OOM killer's limit") {
   CHECK(*SeenAs<OomVictim>(record).limit == LimitSample{LimitKind::kCgroupV2, "job", 409'600, 405'504});
 }
 
+TEST_CASE("ring records: the program of an exec") {
+  cowprof_exec record = {};
+  record.event.kind = COWPROF_EXEC;
+  strcpy(record.event.comm, "train.sh");
+  CHECK(SeenAs<ProcessExeced>(record).executable.empty());
+  strcpy(record.program, "bash");
+  CHECK(SeenAs<ProcessExeced>(record) == ProcessExeced{.comm = "train.sh", .command = "", .executable = "bash"});
+  CHECK(Seen(record, sizeof(cowprof_event))->event.As<ProcessExeced>()->executable.empty());
+}
+
 TEST_CASE("ring records: not an event, or truncated") {
   cowprof_event record = {};
   for (const cowprof_event_kind kind : {COWPROF_FORK, COWPROF_EXIT, COWPROF_NEWS, COWPROF_FORK_SEEN}) {

@@ -31,7 +31,9 @@ inline constexpr auto kNamesOf<Origin> = NamesFor<Origin>("target", "attach", "f
 struct ProcessStarted {
   ProcessId id;
   int parent = -1;  // index of the process that forked it; -1: none is recorded
-  int space = -1;   // index of the process whose address space it inherited, and keeps until it calls exec; -1: its own
+  // Index of the process whose address space it inherited a copy of, and keeps until it calls exec; -1: its own, or
+  // (vfork) none yet.
+  int space = -1;
   Origin origin = Origin::kForked;
   std::string comm, command;  // the kernel's name for it, and its command line joined by spaces
   std::string executable;     // path of the program; "": not known, or that of `space`
@@ -40,7 +42,9 @@ struct ProcessStarted {
 
 // The process called exec: a new program in a new address space.
 struct ProcessExeced {
-  std::string comm, command, executable;  // as in ProcessStarted
+  // As in ProcessStarted. Of a program that called exec again or ended before it was looked at, no command line, and of
+  // its path only the name.
+  std::string comm, command, executable;
   bool operator==(const ProcessExeced&) const = default;
 };
 

@@ -2,6 +2,7 @@
 #include "model/facts/private_memory.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "model/facts/run_model.h"
 #include "model/saturating.h"
@@ -59,16 +60,22 @@ void PrivateMemory::RebaseOnTruth(const ProcessSample& sample, const RunInfo& in
   const uint64_t copies = Or0(process->counts.copies), anon_pages = Or0(process->proc.anon_pages);
   const bool forked = process->origin == Origin::kForked && !process->execed;
   if (forked && (!anonymous_ || !seen_) && process->counts.copies) anonymous_ = BasisAtFork(*process);
+  if (!seen_ && process->proc.anon_pages) inherited_pages_ = forked ? BasisAtFork(*process).anon_pages : anon_pages;
   seen_ |= process->proc.anon_pages.has_value();
-  if (sample.sweep) {
+  // A sweep that had begun before the fork shows pages that have become shared since.
+  const bool timed = sample.sweep && sample.sweep->end > absl::ZeroDuration();
+  const bool outdated = timed && forked_ && sample.sweep->begin < forked_at_;
+  if (sample.sweep && !outdated) {
     process->sweep = sample.sweep;
+    looked_ = timed ? MiddleOf(*sample.sweep) : past_.back().t;
     // The rollup at attach is older than the first sweep; what it found beyond the sweep's pages is private pages of
     // files.
     if (!anonymous_ && rollup_)
       private_other_bytes_ =
           SaturatingSubtract(process->private_bytes.value_or(0), sample.sweep->private_pages * info.page_bytes);
     RebaseOnSweep(*process->sweep, info.exactness);
-  } else if (process->sweep && past_.size() >= 2 && MiddleOf(*process->sweep) > past_[past_.size() - 2].t) {
+  } else if (process->sweep && past_.size() >= 2 && MiddleOf(*process->sweep) > past_[past_.size() - 2].t &&
+             !(forked_ && process->sweep->begin < forked_at_)) {
     RebaseOnSweep(*process->sweep, info.exactness);
   }
   if (sample.rollup) {
@@ -99,15 +106,88 @@ void PrivateMemory::Derive(uint64_t page_bytes, ProcessModel* process) const {
 void PrivateMemory::Append(const ProcessSample& sample, absl::Duration t, const RunInfo& info, ProcessModel* process) {
   if (past_.size() == kLongestPast) past_.erase(past_.begin());
   past_.push_back({t, Or0(process->counts.copies), Or0(process->proc.anon_pages)});
+  before_ = std::exchange(now_, past_.back());
   RebaseOnTruth(sample, info, process);
   Derive(info.page_bytes, process);
-  if (sample.rollup && anonymous_) {
+  const bool swept = sample.sweep && process->sweep == sample.sweep;
+  if (sample.rollup && anonymous_ && forked_ && !swept) {
+    // Its children may have made more of its memory its own than is known here.
+    const uint64_t anonymous_bytes = SaturatingSubtract(sample.rollup->private_bytes, private_other_bytes_);
+    anonymous_ = {anonymous_bytes / info.page_bytes, Or0(process->counts.copies), Or0(process->proc.anon_pages)};
+    looked_ = t;
+    Derive(info.page_bytes, process);
+  } else if (sample.rollup && anonymous_) {
     const uint64_t anonymous_bytes = *process->private_bytes - private_other_bytes_;
     private_other_bytes_ = SaturatingSubtract(sample.rollup->private_bytes, anonymous_bytes);
     Derive(info.page_bytes, process);
   }
   if (process->origin == Origin::kFoundAtAttach && !process->execed && !process->before_attach_bytes)
     process->before_attach_bytes = BeforeAttach(info.page_bytes, *process);
+}
+
+void PrivateMemory::Fork(absl::Duration t, uint64_t pages, const RunInfo& info, ProcessModel* process) {
+  const bool page_map = info.exactness == Exactness::kPageMap;
+  if (!now_) return;
+  const Past before = before_.value_or(*now_);
+  const absl::Duration since = now_->t - before.t;
+  const double part = since > absl::ZeroDuration() ? std::clamp(absl::FDivDuration(t - before.t, since), 0.0, 1.0) : 1;
+  // Where only sweeps count copies, those of this sample may be older than the fork.
+  const uint64_t copied = SaturatingSubtract(now_->copies, before.copies),
+                 copied_since = page_map ? 0 : SaturatingCast((1 - part) * static_cast<double>(copied));
+  forked_ = {.private_pages = 0, .copies = now_->copies - copied_since, .anon_pages = pages};
+  forked_at_ = t;
+  shares_ = {{t, {.least = 0, .product = 0}}};
+  if (!anonymous_) return;
+  if (process->sweep && process->sweep->begin >= t) {
+    looked_ = MiddleOf(*process->sweep);
+    return;
+  }
+  anonymous_ = forked_;
+  looked_ = t;
+  Derive(info.page_bytes, process);
+}
+
+// Interpolates between the samples around `t`.
+CopiedShares PrivateMemory::SharesAt(absl::Duration t) const {
+  const auto after = std::find_if(shares_.begin(), shares_.end(), [&](const Shares& one) { return one.t >= t; });
+  if (after == shares_.end()) return shares_.back().copied;
+  if (after == shares_.begin()) return after->copied;
+  const Shares& before = *std::prev(after);
+  const double part = absl::FDivDuration(t - before.t, after->t - before.t);
+  return {before.copied.least + part * (after->copied.least - before.copied.least),
+          before.copied.product + part * (after->copied.product - before.copied.product)};
+}
+
+double PrivateMemory::CopiedByAll(const CopiedShares& copied) const {
+  return copied.product + alike_ * (copied.least - copied.product);
+}
+
+// The look shows how far the children copy the same pages; until the next one, they are taken to go on like that.
+void PrivateMemory::Follow(absl::Duration t, const CopiedShares& copied, uint64_t page_bytes, ProcessModel* process) {
+  if (!anonymous_ || !process->private_bytes) return;
+  if (shares_.size() == kLongestPast) shares_.erase(shares_.begin());
+  shares_.push_back({t, copied});
+  const Basis forked = forked_.value_or(Basis{.copies = anonymous_->copies, .anon_pages = anonymous_->anon_pages});
+  const double pages = static_cast<double>(forked.anon_pages);
+  if (looked_) {
+    const CopiedShares then = SharesAt(*looked_);
+    const uint64_t made = SaturatingSubtract(anonymous_->anon_pages, forked.anon_pages) +
+                          SaturatingSubtract(anonymous_->copies, forked.copies);
+    const double got = SaturatingSubtract(anonymous_->private_pages, made);
+    if (then.least - then.product > 0.01 && pages > 0)
+      alike_ = std::clamp((got / pages - then.product) / (then.least - then.product), 0.0, 1.0);
+    copied_by_all_ = CopiedByAll(then);
+    // What was copied until a look that was later than this sample shows in the next one.
+    if (*looked_ <= t) {
+      looked_.reset();
+      shares_ = {{t, copied}};
+    }
+  }
+  const uint64_t gained = SaturatingCast(std::max(0.0, CopiedByAll(copied) - copied_by_all_) * pages) * page_bytes;
+  const uint64_t owned = std::min(gained, Or0(process->still_shared_bytes));
+  *process->private_bytes += owned;
+  if (process->still_shared_bytes) *process->still_shared_bytes -= owned;
+  process->peak_private_bytes = std::max(Or0(process->peak_private_bytes), *process->private_bytes);
 }
 
 // What the process owned at the first look that told, less what it has copied and allocated until then.
@@ -119,6 +199,10 @@ Count PrivateMemory::BeforeAttach(uint64_t page_bytes, const ProcessModel& proce
 
 void PrivateMemory::Exec(uint64_t copies) {
   anonymous_ = {.copies = copies};
+  inherited_pages_.reset();
+  forked_.reset();
+  shares_.clear();
+  looked_.reset();
   rollup_.reset();
   private_other_bytes_ = 0;
 }

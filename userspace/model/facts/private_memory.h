@@ -1,9 +1,11 @@
 // Tracks the private memory of one process between two looks at its page map: keeps the last truth, and the counters as
 // of then. Pure.
 //
-// The truth is a sweep, a smaps_rollup, or the fork, when a child owns no anonymous page. From then on
+// The truth is a sweep, a smaps_rollup, or the fork, when neither the child nor its parent owns an anonymous page. From
+// then on
 //   private = truth + pages copied + growth of RssAnon,
-// because a copy leaves RssAnon unchanged and new memory raises it.
+// because a copy leaves RssAnon unchanged and new memory raises it. A page of the parent also becomes its own when the
+// last child copies it: Follow() estimates that until the next look.
 #ifndef COWPROF_MODEL_FACTS_PRIVATE_MEMORY_H_
 #define COWPROF_MODEL_FACTS_PRIVATE_MEMORY_H_
 
@@ -18,15 +20,31 @@ namespace cowprof {
 
 struct ProcessModel;
 
+// What the living children of a process have copied, as shares of what they inherited.
+struct CopiedShares {
+  double least = 1;    // of the child that copied least: all of them have copied that much, if they copy the same pages
+  double product = 1;  // what all of them have copied, if each copies pages at random
+};
+
 class PrivateMemory {
  public:
   // Adds the process's row of the sample at `t`; `process` already has its counts and /proc figures. Sets the derived
   // figures of `process`: private, peak, still shared and PSS bytes, and its latest sweep and rollup.
   void Append(const ProcessSample& sample, absl::Duration t, const RunInfo& info, ProcessModel* process);
+  // The process forked a child at `t`, which inherited `pages`: all that it had is shared again.
+  void Fork(absl::Duration t, uint64_t pages, const RunInfo& info, ProcessModel* process);
+  // Adds what has become the process's own, since the last look at it, because its children copied it. Call at each
+  // sample at which it has children, after Append().
+  void Follow(absl::Duration t, const CopiedShares& copied, uint64_t page_bytes, ProcessModel* process);
+  // Anonymous pages that it got at its fork, or had at the attach. Absent: it was never seen.
+  const Count& inherited_pages() const { return inherited_pages_; }
   // The process called exec: it inherits nothing and owns nothing yet. `copies`: its count so far.
   void Exec(uint64_t copies);
   // The process ended: its history is no longer needed.
-  void End() { past_ = {}; }
+  void End() {
+    past_ = {};
+    shares_ = {};
+  }
 
  private:
   struct Basis {
@@ -40,7 +58,13 @@ class PrivateMemory {
   struct RollupBasis {
     uint64_t private_bytes = 0, copies = 0, anon_pages = 0;
   };
+  struct Shares {
+    absl::Duration t;
+    CopiedShares copied;
+  };
   static Basis BasisAtFork(const ProcessModel& process);
+  CopiedShares SharesAt(absl::Duration t) const;
+  double CopiedByAll(const CopiedShares& copied) const;
   static Count BeforeAttach(uint64_t page_bytes, const ProcessModel& process);
   Past PastAt(absl::Duration t) const;
   void RebaseOnSweep(const SweepFigures& sweep, Exactness exactness);
@@ -50,8 +74,16 @@ class PrivateMemory {
   std::optional<Basis> anonymous_;
   std::optional<RollupBasis> rollup_;
   std::vector<Past> past_;            // the samples since the last sweep
+  std::optional<Past> before_, now_;  // the last two samples
   uint64_t private_other_bytes_ = 0;  // private pages of files and shared memory, at the last rollup
   bool seen_ = false;                 // in /proc, at least once
+  Count inherited_pages_;
+  std::optional<Basis> forked_;  // when it last forked: it shared all
+  absl::Duration forked_at_;
+  std::vector<Shares> shares_;            // since the last look
+  std::optional<absl::Duration> looked_;  // when, if Follow() has not taken note of it yet
+  double alike_ = 1;                      // how far the children copy the same pages: 1 they do, 0 at random
+  double copied_by_all_ = 0;              // at the last look
 };
 
 }  // namespace cowprof

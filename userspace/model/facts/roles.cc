@@ -27,25 +27,6 @@ bool IsForked(const ProcessModel& process) {
   return !process.execed && (process.origin == Origin::kForked || process.space != process.index);
 }
 
-// The process whose program it runs: one that was forked runs its parent's. nullptr: it is not recorded any more.
-const ProcessModel* ProgramOf(const ProcessModel& process, const RunModel& model) {
-  return process.space == process.index ? &process : model.Find(process.space);
-}
-
-bool RunsShell(const ProcessModel& process, const RunModel& model) {
-  const ProcessModel* program = ProgramOf(process, model);
-  if (program == nullptr) return false;
-  if (!program->executable.empty()) return IsShell(program->executable);
-  // It ended before it could be looked at. At an exec the kernel names a process by its file.
-  return program->execed && IsShell(program->comm);
-}
-
-// It called exec and ended before it could be looked at, so that nothing is known of what its children inherited.
-bool IsUnseen(const ProcessModel& process, const RunModel& model) {
-  const ProcessModel* program = ProgramOf(process, model);
-  return program != nullptr && program->execed && program->executable.empty() && program->command.empty();
-}
-
 // ---- By the command line, as multiprocessing makes it (Lib/multiprocessing/popen_*.py, 3.6 to 3.14) ----
 
 bool IsServerByCommand(const ProcessModel& process) {
@@ -107,12 +88,12 @@ bool IsRank(const ProcessModel& process, const RunModel& model) {
 Role RoleOf(const ProcessModel& process, const RunModel& model) {
   if (process.index == 0) return Role::kParent;
   if (IsTracker(process) || IsTorchManager(process) || process.duty.duty == Duty::kManager ||
-      RunsShell(process, model)) {
+      process.program == ProgramKind::kShell) {
     return Role::kHelper;
   }
   if (IsForkserver(process)) return Role::kForkserver;
   if (IsRank(process, model)) return Role::kRank;
-  if (IsUnseen(process, model)) return Role::kOther;
+  if (process.program == ProgramKind::kUnseen) return Role::kOther;
   const Role worker = process.duty.duty == Duty::kPool ? Role::kPool : Role::kWorker;
   if (process.duty.start != StartMethod::kUnknown || IsForked(process)) return worker;
   if (process.execed || !process.executable.empty()) return Role::kOther;
@@ -187,6 +168,14 @@ const ProcessModel* TrainerOf(const ProcessModel& process, const RunModel& model
 }
 
 }  // namespace
+
+ProgramKind ProgramKindOf(const ProcessModel& process) {
+  // Where the probes can't tell the program: at an exec the kernel names a process by its file.
+  const std::string& name = process.executable.empty() && process.execed ? process.comm : process.executable;
+  if (IsShell(name)) return ProgramKind::kShell;
+  if (process.execed && process.command.empty()) return ProgramKind::kUnseen;
+  return name.empty() ? ProgramKind::kUnknown : ProgramKind::kOther;
+}
 
 void AssignRoles(const Sample& sample, RunModel* model) {
   std::map<int, absl::Duration> ends;

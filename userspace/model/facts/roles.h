@@ -13,6 +13,9 @@
 
 namespace cowprof {
 
+// What a process runs that has just called exec, or did not inherit its memory.
+ProgramKind ProgramKindOf(const ProcessModel& process);
+
 // Sets the role, the start method and the generation of the living processes. Call when the events of `sample` were
 // added, except that processes ended.
 void AssignRoles(const Sample& sample, RunModel* model);

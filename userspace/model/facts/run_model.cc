@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "model/facts/ended_aggregate.h"
 #include "model/facts/oom_evidence.h"
 #include "model/facts/roles.h"
@@ -58,8 +59,14 @@ void StartProcess(const Event& event, const ProcessStarted& started, RunModel* m
              .started = event.t};
   const bool inherits = started.space >= 0 && started.space < event.index;
   process.space = inherits ? started.space : event.index;
-  if (!inherits) return;
-  const ProcessModel* origin = model->Find(started.space);
+  process.program = ProgramKindOf(process);
+  const ProcessModel* parent = model->Find(started.parent);
+  const ProcessModel* origin = inherits ? model->Find(started.space) : nullptr;
+  if (parent != nullptr && (started.origin == Origin::kForked || (inherits && parent->space == started.space))) {
+    process.program = parent->program;
+  } else if (origin != nullptr) {
+    process.program = origin->program;
+  }
   if (origin == nullptr) return;
   process.python = origin->python;
   process.python_problem = origin->python_problem;
@@ -80,8 +87,13 @@ void ExecProcess(const ProcessExeced& execed, RunModel* model, ProcessModel* pro
   process->command = execed.command;
   process->executable = execed.executable;
   process->execed = true;
+  process->program = ProgramKindOf(*process);
   process->duty = {};
   process->loader.reset();
+  // What it forked before keeps the old one.
+  for (ProcessModel& other : absl::MakeSpan(process + 1, &model->processes.back() + 1)) {
+    if (other.space == process->index) other.space = other.index;
+  }
   // A new address space: nothing inherited, everything its own.
   model->private_memory[process->index].Exec(Or0(process->counts.copies));
   process->first_anon_pages = 0;
@@ -255,6 +267,43 @@ bool KnowsAllSharers(const RunModel& model, const Losses& losses, const ProcessM
   return root != nullptr && (root->execed || (root->origin == Origin::kTarget && model.info.started_target));
 }
 
+// At a fork all of the parent's memory becomes shared again. A child that called exec or ended before it could be seen
+// has given everything back, or (vfork) has never shared it.
+void ShareAtForks(const Sample& sample, RunModel* model) {
+  for (const Event& event : sample.events) {
+    const auto* started = event.As<ProcessStarted>();
+    if (started == nullptr || started->origin != Origin::kForked) continue;
+    ProcessModel* parent = Announced(started->parent, model);
+    const ProcessModel* child = Announced(event.index, model);
+    if (parent == nullptr || child == nullptr || child->execed || !child->proc.anon_pages) continue;
+    const auto memory = model->private_memory.find(event.index);
+    if (parent->space != child->space || memory == model->private_memory.end()) continue;
+    if (const Count& pages = memory->second.inherited_pages())
+      model->private_memory[parent->index].Fork(event.t, *pages, model->info, parent);
+  }
+}
+
+// Follows the pages that become a parent's own as its children copy them. Call when the ends of the sample were added.
+// Only of the outermost process of each address space: what others share with it, it shares with them.
+void FollowChildren(const Sample& sample, RunModel* model) {
+  std::map<int, std::vector<ProcessModel*>> spaces;
+  for (ProcessModel& process : model->processes) {
+    if (process.id.pid != 0 && !process.ended) spaces[process.space].push_back(&process);
+  }
+  for (const auto& [space, living] : spaces) {
+    ProcessModel* const parent = living.front();
+    CopiedShares copied;
+    for (size_t i = 1; i < living.size(); ++i) {
+      const double inherited = Or0(model->private_memory[living[i]->index].inherited_pages());
+      const double share = inherited > 0 ? std::min(Or0(living[i]->counts.copies) / inherited, 1.0) : 0;
+      copied.least = std::min(copied.least, share);
+      copied.product *= share;
+    }
+    if (living.size() > 1)
+      model->private_memory[parent->index].Follow(sample.t, copied, model->info.page_bytes, parent);
+  }
+}
+
 // When the last other process that maps its memory ends, all of a process's pages become its own, without a fault. A
 // sweep sees that later, or never if the process ends first. `last`: time of the sample before.
 void OwnWhatNobodyShares(absl::Duration last, const Losses& losses, RunModel* model) {
@@ -341,10 +390,12 @@ void Append(const Sample& sample, RunModel* model) {
     const ProcessModel* parent = Announced(started->parent, model);
     if (child != nullptr && parent != nullptr) child->parent_anon_pages = parent->proc.anon_pages;
   }
+  ShareAtForks(sample, model);
   // The last counts of a process are in the same sample as its end.
   for (const Event& event : sample.events) {
     if (event.Is<ProcessExited>()) AppendEvent(event, model);
   }
+  FollowChildren(sample, model);
   OwnWhatNobodyShares(model->t, sample.losses, model);
   AppendOomKills(sample, scene, model);
   AppendCopySites(sample, model);

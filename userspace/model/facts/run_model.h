@@ -22,6 +22,10 @@ template <>
 inline constexpr auto kNamesOf<Role> = NamesFor<Role>("parent", "worker", "forkserver", "helper", "other", "rank",
                                                       "pool");
 
+// What a process runs, as far as its role depends on it. kUnseen: it called exec and ended, or called exec again,
+// before it could be looked at, so that nothing is known of what its children inherited.
+enum class ProgramKind { kUnknown, kUnseen, kShell, kOther };
+
 // How a process ended, from its wait(2) status.
 struct Exit {
   bool signaled = false;
@@ -59,8 +63,9 @@ struct ProcessModel {
   Origin origin = Origin::kForked;
   Role role = Role::kOther;
   std::string comm, command;
-  std::string executable;              // path of the program that it runs; "": not known
-  bool execed = false;                 // since it was first followed
+  std::string executable;                       // path of the program that it runs; "": not known
+  bool execed = false;                          // since it was first followed
+  ProgramKind program = ProgramKind::kUnknown;  // until it calls exec, that which its parent ran when it forked it
   DutyFound duty;                      // as last read from its frames; its start method also by its command line
   std::optional<RankFacts> rank;       // as its environment says; absent: inherited, or none
   std::optional<LoaderWorker> loader;  // a worker of PyTorch's DataLoader

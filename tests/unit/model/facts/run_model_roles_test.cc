@@ -178,6 +178,30 @@ TEST_CASE("a program that ended before it could be looked at") {
         Roles{"parent", "other", "other"});
 }
 
+TEST_CASE("a child runs what its parent ran when it forked it") {
+  // A shim: its shell forks subshells, in one sample with what it becomes, and its Python forks a worker.
+  CHECK(RolesOf({TargetOf(kBash), ForkOf(1, 0, "bash"), ForkOf(2, 1, "bash"), ExecOf(0, kPython), ForkOf(3, 0, kTrain),
+                 Exited(1), Exited(2)}) == Roles{"parent", "helper", "helper", "worker"});
+  // Known by name only, since it has called exec again. (vfork gives no memory, but the same program.)
+  Event shim = ExecOf(0, "bash", "");
+  Event vforked = Fork(2, 0, "bash");
+  CHECK(RolesOf({Target(), shim, ForkOf(1, 0, "bash"), vforked, ExecOf(0, kPython), ForkOf(3, 0, kTrain)}) ==
+        Roles{"parent", "helper", "helper", "worker"});
+  // A program that nothing but the name is known of.
+  CHECK(RolesOf({Target(), ExecOf(0, "env", ""), ForkOf(1, 0, "env"), ExecOf(0, kPython), ForkOf(2, 0, kTrain)}) ==
+        Roles{"parent", "other", "worker"});
+  // In later samples, too.
+  RunModel model;
+  Append({.events = {TargetOf(kBash), ForkOf(1, 0, "bash")}}, &model);
+  Append({.t = absl::Seconds(1), .events = {ExecOf(0, kPython)}}, &model);
+  Append({.t = absl::Seconds(2), .events = {ForkOf(2, 0, kTrain, 2)}}, &model);
+  CHECK(model.processes[1].role == Role::kHelper);
+  CHECK(model.processes[2].role == Role::kWorker);
+  // The subshell that lives on has not the memory of Python.
+  CHECK(model.processes[1].space == 1);
+  CHECK(model.processes[2].space == 0);
+}
+
 TEST_CASE("ranks are the outermost programs with their rank") {
   // A shell starts two trainers, each forks workers; one of these sets a variable of its own that does not give a rank.
   CHECK(RolesOf({TargetOf(kBash), ForkOf(1, 0, "bash"), ExecOf(1, kPython), RankIs(1, 0), ForkOf(2, 0, "bash"),

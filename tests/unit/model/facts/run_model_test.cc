@@ -107,6 +107,108 @@ TEST_CASE("what nobody shares any more is the process's own, before a sweep says
         300 * kPage);
 }
 
+namespace {
+
+// A parent of 1000 pages, all its own, that forks two workers in the second sample. `kBefore`: what it copied before.
+constexpr uint64_t kBefore = 40;
+Event WorkerOf(int index, absl::Duration t) {
+  Event worker = Process(index, 0, Origin::kForked);
+  worker.t = t;
+  worker.As<ProcessStarted>()->space = 0;
+  return worker;
+}
+ProcessSample SweptAt(ProcessSample row, uint64_t private_pages, double begin, double end) {
+  row.sweep = SweepFigures{.begin = absl::Seconds(begin), .end = absl::Seconds(end), .full = true};
+  row.sweep->private_pages = private_pages;
+  return row;
+}
+Story ForkedTwo() {
+  Story story;
+  story.model.info.exactness = Exactness::kExact;
+  const Figures before = {.copies = kBefore, .anon_pages = 1000};
+  story.Add({Process(0, -1, Origin::kTarget)}, {SweptAt(Row(0, before), 1000, 1.01, 1.02)});
+  story.Add({WorkerOf(1, absl::Seconds(1.5)), WorkerOf(2, absl::Seconds(1.5))},
+            {Row(0, before), Row(1, {.anon_pages = 1000}), Row(2, {.anon_pages = 1000})});
+  return story;
+}
+// One more sample of the parent and its workers.
+const ProcessModel& ParentAfter(Story* story, uint64_t first_copied, uint64_t second_copied, Figures parent = {},
+                                std::optional<uint64_t> swept_private = {}) {
+  parent.copies = Count(kBefore + *parent.copies);
+  if (!parent.anon_pages) parent.anon_pages = 1000;
+  ProcessSample row = Row(0, parent);
+  const double t = absl::ToDoubleSeconds(story->t) + 1;
+  if (swept_private) row = SweptAt(row, *swept_private, t + 0.01, t + 0.02);
+  story->Add({}, {row, Row(1, {.copies = first_copied, .anon_pages = 1000}),
+                  Row(2, {.copies = second_copied, .anon_pages = 1000})});
+  return story->model.processes[0];
+}
+
+}  // namespace
+
+TEST_CASE("after a fork nothing is the parent's own, until its children copy it") {
+  Story story = ForkedTwo();
+  CHECK(story.model.processes[0].private_bytes == 0u);
+  CHECK(story.model.processes[0].still_shared_bytes == 1000 * kPage);
+  CHECK(story.model.processes[0].peak_private_bytes == 1000 * kPage);
+  // Its own copies and its new memory.
+  CHECK(ParentAfter(&story, 0, 0, {.copies = 10, .anon_pages = 1020}).private_bytes == 30 * kPage);
+  // What one has not copied, it shares.
+  CHECK(ParentAfter(&story, 500, 0, {.copies = 10, .anon_pages = 1020}).private_bytes == 30 * kPage);
+  // Both copy the same pages, as far as one knows.
+  CHECK(ParentAfter(&story, 500, 200, {.copies = 10, .anon_pages = 1020}).private_bytes == 230 * kPage);
+  // One ends: what the other has copied is the parent's.
+  story.Add({{.t = story.t, .index = 2, .what = ProcessExited{}}},
+            {Row(0, {.copies = kBefore + 10, .anon_pages = 1020}), Row(1, {.copies = 600, .anon_pages = 1000})});
+  CHECK(story.model.processes[0].private_bytes == 630 * kPage);
+}
+
+TEST_CASE("a look at the parent shows whether its children copy the same pages") {
+  Story story = ForkedTwo();
+  // Each copied half, at random: a quarter was copied by both.
+  CHECK(ParentAfter(&story, 500, 500, {}, 250).private_bytes == 250 * kPage);
+  const uint64_t at_random = *ParentAfter(&story, 800, 800).private_bytes / kPage;
+  CHECK(at_random == Approx(640).margin(10));
+  // The next look is right whatever was estimated.
+  CHECK(ParentAfter(&story, 800, 800, {}, 700).private_bytes == 700 * kPage);
+  CHECK(*ParentAfter(&story, 1000, 1000).private_bytes / kPage == Approx(1000).margin(2));
+}
+
+TEST_CASE("a look that began before the fork does not count") {
+  Story story = ForkedTwo();
+  ProcessSample row = SweptAt(Row(0, {.copies = kBefore, .anon_pages = 1000}), 900, 1.4, 2.9);
+  const std::vector<ProcessSample> workers = {Row(1, {.anon_pages = 1000}), Row(2, {.anon_pages = 1000})};
+  story.Add({}, {row, workers[0], workers[1]});
+  CHECK(story.model.processes[0].private_bytes == 0u);
+}
+
+TEST_CASE("a fork that shares nothing leaves the parent its memory") {
+  Story story = ForkedTwo();
+  ParentAfter(&story, 0, 0, {}, 400);
+  const auto own = [&] { return story.model.processes[0].private_bytes; };
+  const Figures parent = {.copies = kBefore, .anon_pages = 1000}, worker = {.anon_pages = 1000};
+  // vfork, and a child that has called exec when it is seen.
+  story.Add({Process(3, 0, Origin::kForked)}, {Row(0, parent), Row(1, worker), Row(2, worker), Row(3, worker)});
+  CHECK(own() == 400 * kPage);
+  story.Add({WorkerOf(4, story.t), Exec(4, "ls")}, {Row(0, parent), Row(1, worker), Row(2, worker), Row(4, worker)});
+  CHECK(own() == 400 * kPage);
+  story.Add({WorkerOf(5, story.t)}, {Row(0, parent), Row(1, worker), Row(2, worker), Row(5, worker)});
+  CHECK(own() == 0u);
+}
+
+TEST_CASE("a rollup of a parent is a look, too") {
+  Story story = ForkedTwo();
+  const Figures parent = {.copies = kBefore, .anon_pages = 1000};
+  story.Add({}, {RolledUp(Row(0, parent), 300 * kPage), Row(1, {.copies = 900, .anon_pages = 1000}),
+                 Row(2, {.copies = 300, .anon_pages = 1000})});
+  CHECK(story.model.processes[0].private_bytes == 300 * kPage);
+  // With a sweep beside it, the rest is private pages of files.
+  const ProcessSample swept = SweptAt(Row(0, parent), 300, 4.01, 4.02);
+  story.Add({}, {RolledUp(swept, 350 * kPage), Row(1, {.copies = 900, .anon_pages = 1000}),
+                 Row(2, {.copies = 300, .anon_pages = 1000})});
+  CHECK(story.model.processes[0].private_bytes == 350 * kPage);
+}
+
 TEST_CASE("a forked worker owns nothing at birth, then what it copies and what is new") {
   Story story = Forked();
   const ProcessModel& worker = story.model.processes[1];

@@ -1,0 +1,43 @@
+"""What the private memory of the workers was at its peak: parts that a workload plants, each within 3 % and a slack for what two
+interpreters copy and allocate for themselves."""
+import pytest
+
+import harness
+import truth
+from verdict_run import WORKLOADS
+
+MIB = 1 << 20
+WORKERS, EACH = 2, 48  # MiB
+OF_PYTHON = 3 * MIB  # copied and allocated by each worker for itself
+PLANTED = {  # MiB of each worker
+    "copied": {"copied": EACH}, "new": {"new": EACH}, "both": {"copied": EACH, "new": EACH}, "before_attach": {"before_attach": EACH},
+    "pickled": {"pickled": EACH}}
+
+
+@pytest.mark.parametrize("kind", PLANTED)
+def test_the_peak_has_the_parts_that_were_planted(kind, tmp_path):
+    process = harness.Process([harness.PYTHON, WORKLOADS / "peak_parts.py", kind, EACH])
+    recording = None
+    try:
+        process.await_line("event", "ready")
+        recording = harness.attach(process.pid, tmp_path / "run.json", "--interval=200ms")
+        recording.await_sample()
+        process.go()
+        process.await_line("event", "placed")
+        after = harness.end_of(recording.path) + 1
+        harness.wait_until(lambda: harness.end_of(recording.path) > after, "samples at rest", pause=0.05)
+        workers = truth.children(process.pid)
+        private = sum(map(truth.private_bytes, workers))
+        recording.interrupt()
+        report = recording.report()
+    finally:
+        if recording:
+            recording.stop()
+        harness.kill_tree(process)
+    assert len(workers) == WORKERS
+    peak = report["peak"]
+    assert sum(peak["split"].values()) == peak["bytes"]
+    assert abs(peak["bytes"] - private) <= 0.03 * private + MIB, (peak, private)
+    for part, found in peak["split"].items():
+        planted = WORKERS * PLANTED[kind].get(part, 0) * MIB
+        assert -0.03 * planted <= found - planted <= 0.03 * planted + WORKERS * OF_PYTHON, (part, found / MIB, planted / MIB, peak)
