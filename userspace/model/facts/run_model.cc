@@ -70,8 +70,8 @@ void StartProcess(const Event& event, const ProcessStarted& started, RunModel* m
   if (origin == nullptr) return;
   process.python = origin->python;
   process.python_problem = origin->python_problem;
-  ProcessModel* parent = started.origin == Origin::kForked ? Announced(started.parent, model) : nullptr;
-  if (parent != nullptr) ++parent->forks;
+  ProcessModel* const forker = started.origin == Origin::kForked ? Announced(started.parent, model) : nullptr;
+  if (forker != nullptr) ++forker->forks;
 }
 
 void ExecProcess(const ProcessExeced& execed, RunModel* model, ProcessModel* process) {
