@@ -373,6 +373,7 @@ def server(start, work, parts, says_figure=True):
         workers = living(workers)
         moved = run.copied(pid, workers)
         run.framework = {servers.gunicorn: "gunicorn", servers.celery: "celery", servers.puma: "native"}.get(start)
+        run.configured = servers.WORKERS if start in (servers.gunicorn, servers.celery) else None
         return Truth(moved_text(workers, moved), (moved - OF_SERVER * len(workers), moved) if says_figure and abs(parts) > 10_000 else None)
     return play
 
