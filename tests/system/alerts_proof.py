@@ -87,6 +87,8 @@ def healthy_runs():
         yield f"saturates, ceiling fits, {rate} MB/s", 600, ramp("saturate", 250, rate, "--rest=1000")
     for rate in (50, 300):
         yield f"saturates at 88 %, {rate} MB/s", 570, ramp("saturate", 250, rate, "--rest=1000")
+    for rate in (50, 300):
+        yield f"four workers copy a quarter each, 88 %, {rate} MB/s", 570, ramp("quarters", 250, rate, "--rest=1000")
     for rate in (100, 400):
         yield f"sequential copies, ceiling fits, {rate} MB/s", 600, ramp("copy", 250, rate, "--rest=1000")
     for rate in (100, 400):
@@ -117,6 +119,10 @@ def loaders_that_die():
 
 def loaders_that_live():
     yield "loader: copies that fit", 1500, loader("copy", "--rows=300000", "--pause-ms=5")
+    # 436 MB at the peak: each of four workers copies its own quarter, in blocks of rows, and could copy four times as much.
+    for pause in (1, 20):
+        yield (f"loader: four workers share the rows, 88 %, {pause} ms", 495,
+               loader("copy", "--rows=600000", "--workers=4", "--epochs=1", f"--pause-ms={pause}", "--items=400"))
     for prefetch in (2, 6):
         yield (f"loader: batches in flight, prefetch {prefetch}", 2000,
                in_small_shm(loader("drop", f"--prefetch={prefetch}", "--items=400", "--batch-size=8", "--pause-ms=2")))
@@ -128,11 +134,11 @@ def print_row(run, verdict, kinds=("cgroup-v1",)):
     alert = run.alert(kinds)
     grower = f"{alert['cause']}, pid {run.pids.get(alert['index'])}" if alert else "-"
     if run.death is None:
-        print(f"{run.name:42} {'lives':>8} {len(run.alerts):3} alerts {grower:28} {verdict}", flush=True)
+        print(f"{run.name:46} {'lives':>8} {len(run.alerts):3} alerts {grower:28} {verdict}", flush=True)
         return
     lead = run.lead(kinds=kinds)
     figures = f"{lead:7.2f} s {100 * lead / run.ramp:5.0f} % {100 * lead / run.death:5.0f} %" if lead else "   none"
-    print(f"{run.name:42} {run.ramp:6.2f} s {figures}  {grower:28} {verdict}", flush=True)
+    print(f"{run.name:46} {run.ramp:6.2f} s {figures}  {grower:28} {verdict}", flush=True)
 
 
 def judge_ramp(run):

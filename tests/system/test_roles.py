@@ -173,6 +173,38 @@ def test_workers_of_pools(kind, attach, tmp_path):
     assert report["worker_slots"]["started"] == 2
 
 
+CONFIGURED = """
+import concurrent.futures, multiprocessing, multiprocessing.pool, os, sys, time
+def rest(_):
+    time.sleep(2.5)
+if __name__ == "__main__":
+    if sys.argv[1] == "pool":
+        with multiprocessing.get_context("fork").Pool(5) as pool:
+            pool.map_async(rest, range(2), chunksize=1).get()
+    elif sys.argv[1] == "executor":
+        kept = multiprocessing.pool.ThreadPool(3)
+        with concurrent.futures.ProcessPoolExecutor(4) as pool:
+            list(pool.map(rest, range(4)))
+    else:
+        with multiprocessing.pool.ThreadPool(9) as pool:
+            if os.fork() == 0:
+                rest(0)
+                os._exit(0)
+            pool.map(rest, range(9))
+            os.wait()
+"""
+
+
+@pytest.mark.parametrize("kind, configured", [("pool", 5), ("executor", 4), ("threads", None)])
+@pytest.mark.parametrize("version", planted.interpreters())
+def test_slots_that_a_pool_is_to_have(version, kind, configured, tmp_path):
+    python = planted.interpreters()[version]
+    needs(f"Python {version}", python, "neither pyenv nor COWPROF_PYTHONS has it")
+    (tmp_path / "pool.py").write_text(CONFIGURED)
+    report = record_loader([python, tmp_path / "pool.py", kind], tmp_path / "pool.json")
+    assert report["worker_slots"]["configured"] == configured
+
+
 def test_a_child_that_runs_python_once_more_is_not_a_worker(tmp_path):
     report, said = record([harness.PYTHON, ROLES, "again"], tmp_path, 2, False, RANK="1", WORLD_SIZE="2")
     check(report, said)

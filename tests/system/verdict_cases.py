@@ -20,6 +20,7 @@ CASES = []
 LOADER, POOL, APP, MEMORY = "verdict_loader.py", "verdict_pool.py", "verdict_app.py", "worker_memory.py"
 PACKAGES = {
     "gunicorn": "/usr/bin/gunicorn", "python3-setproctitle": "/usr/lib/python3/dist-packages/setproctitle", "celery": "/usr/bin/celery",
+    "uwsgi-plugin-python3": "/usr/lib/uwsgi/plugins/python3_plugin.so",
     "redis-server": "/usr/bin/redis-server", "postgresql": "/usr/lib/postgresql", "puma": "/usr/bin/puma",
     "python3-joblib": "/usr/lib/python3/dist-packages/joblib", "python3-pandas": "/usr/lib/python3/dist-packages/pandas",
     "python3-h5py": "/usr/lib/python3/dist-packages/h5py", "python3-lmdb": "/usr/lib/python3/dist-packages/lmdb",
@@ -479,7 +480,8 @@ def server(start, work, parts, says_figure=True):
         run.rest()
         workers = living(workers)
         moved = run.copied(pid, workers)
-        run.framework = {servers.gunicorn: "gunicorn", servers.celery: "celery", servers.puma: "native"}[start]
+        run.framework = {servers.gunicorn: "gunicorn", servers.celery: "celery", servers.puma: "native"}.get(start)
+        run.configured = servers.WORKERS if start in (servers.gunicorn, servers.celery) else None
         return Truth(moved_text(workers, moved), (moved - OF_SERVER * len(workers), moved) if says_figure and abs(parts) > 10_000 else None)
     return play
 
@@ -499,6 +501,14 @@ case("Celery prefork with setproctitle, attach to the running worker", "prefork 
      packages=["celery", "python3-setproctitle"])(server(servers.celery, "/read", 250_000))
 case("Celery prefork, tasks that do nothing", "harmless", "clean", NOTHING, never=TORCH, packages=["celery"])(
     server(servers.celery, "/", 100))
+case("uWSGI, attach to the running server", "prefork servers", "cow-refcount",
+     READING + ".*in 3 workers; " + at(APP, "app", kind="str"), says="class Packed", never=TORCH, packages=["uwsgi-plugin-python3"])(
+         server(servers.uwsgi, "/read", 250_000))
+case("uWSGI, the collector runs in the workers", "prefork servers", "cow-gc-header", COLLECTOR + at(APP, "collect", "app"),
+     says="gc.freeze", never=rf"{TORCH}|when_ready|worker_init", packages=["uwsgi-plugin-python3"])(
+         server(servers.uwsgi, "/collect", -600_000))
+case("uWSGI, workers that only answer", "harmless", "clean", NOTHING, never=TORCH, packages=["uwsgi-plugin-python3"])(
+    server(servers.uwsgi, "/", 100))
 case("puma, attach to the running cluster, Ruby's collector in 2 workers", "prefork servers", "cow-data",
      r"^Writing to memory that the workers inherited duplicated .*in 2 workers", never=PYTHON, packages=["puma"],
      known="at times: what a worker that was there at the attach writes to malloc's heap may have been free, and is called unknown")(

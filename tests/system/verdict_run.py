@@ -58,6 +58,7 @@ class Run:
         self.recording = self.process = None
         self.figures = {}  # {pid: private bytes that its row must have, within 3 %}
         self.framework = None  # what the report must call what starts the workers
+        self.configured = None  # workers that the program asked for, where the report must know it
         self.says = ""  # what the text must contain, besides what the case has
         self.no_limits = ()  # kinds that the report must not have
         self.workers_started = None  # how many the report must count
@@ -207,6 +208,9 @@ def deviations_of_run(one, report, text):
     framework = report["target"]["framework"]
     if framework != one.framework:
         yield f"the framework is {framework}, not {one.framework}"
+    configured = (report["worker_slots"] or {}).get("configured")
+    if one.configured and configured != one.configured:
+        yield f"{configured} workers are configured, not {one.configured}"
     if one.says and not re.search(one.says, text):
         yield f"the text lacks {one.says!r}"
     for pid, true in one.figures.items():

@@ -62,6 +62,16 @@ def gunicorn(run, items):
     return pid, lambda target: ask_all(path, target, WORKERS)
 
 
+def uwsgi(run, items):
+    """Starts uWSGI with its master and the application loaded before the fork. Returns (pid, ask)."""
+    path = run.folder / "socket"
+    pid = run.serve(["/usr/bin/uwsgi", "--plugin", "python3", "--master", "--processes", WORKERS, "--http-socket", path,
+                     "--module", "verdict_app:app", "--need-app", "--disable-logging"], lambda: ask(path, "/"),
+                    env=environment(VERDICT_ITEMS=items))
+    harness.wait_until(lambda: len(truth.children(pid)) >= WORKERS, "all workers of uWSGI")
+    return pid, lambda target: ask_all(path, target, WORKERS)
+
+
 def puma(run, items):
     path = run.folder / "socket"
     pid = run.serve(["/usr/bin/puma", "--workers", 2, "--threads", "1:1", "--preload", "--bind", f"unix://{path}",

@@ -165,7 +165,8 @@ class RandomRecording {
     OomVictim victim;
     if (Chance(0.8)) victim.limit = LimitSample{Any<LimitKind>(), Name(), MaybeNumber(), Number()};
     const PythonFound python = {.version = Name(), .problem = Name()};
-    const DutyFound duty = {.start = Any<StartMethod>(), .duty = Any<Duty>(), .number = MaybeNumber()};
+    const DutyFound duty = {
+        .start = Any<StartMethod>(), .duty = Any<Duty>(), .number = MaybeNumber(), .configured = MaybeNumber()};
     const RankFound rank = {
         {Any<RankSource>(), MaybeNumber(), MaybeNumber(), MaybeNumber(), Chance(0.5) ? "" : "job 1"}};
     const auto add = [&](int whose, auto what) {

@@ -112,6 +112,10 @@ void Identities::LookForDuty(const Member& member, const State* parent, absl::Du
   const bool inherited = parent != nullptr && parent->image == state.image && parent->duty &&
                          parent->duty->frame.frame == duty->frame.frame && duty->frame.frame != 0;
   if (inherited) duty->found.duty = Duty::kUnknown;
+  // Workers of a server that forks without a bootstrap have its frames, too.
+  if (parent != nullptr && parent->image == state.image && parent->duty &&
+      parent->duty->found.configured == duty->found.configured)
+    duty->found.configured.reset();
   const bool is_new = !state.duty || !(state.duty->found == duty->found);
   state.duty = std::move(duty);
   if (is_new && !(state.duty->found == DutyFound{}))

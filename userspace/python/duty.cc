@@ -3,14 +3,17 @@
 
 #include <algorithm>
 #include <iterator>
+#include <string>
+#include <utility>
 
 #include "absl/strings/match.h"
+#include "python/graph.h"
 #include "python/objects.h"
 
 namespace cowprof {
 namespace {
 
-constexpr size_t kMostThreads = 8;
+constexpr size_t kMostThreads = 16;
 constexpr uint64_t kMostLocals = 256, kMostWorkers = 65536;
 
 struct KnownFunction {
@@ -43,6 +46,34 @@ constexpr KnownStart kStarts[] = {
     {"spawn_main", "/multiprocessing/spawn.py", StartMethod::kSpawn},
     {"_serve_one", "/multiprocessing/forkserver.py", StartMethod::kForkserver},
     {"<module>", "/loky/backend/popen_loky_posix.py", StartMethod::kLoky},
+};
+
+// A function of a process that keeps workers. Their number is that of `local`, or of its attribute at the end of
+// `path`.
+struct KnownKeeper {
+  absl::string_view function, file, local, path[3];
+};
+// The weak reference that an executor's thread has of it: what it refers to comes after the object's head.
+constexpr absl::string_view kReferent = "*";
+constexpr KnownKeeper kKeepers[] = {
+    {"Pool._handle_workers", "/multiprocessing/pool.py", "processes", {}},
+    {"_handle_workers", "/multiprocessing/pool.py", "processes", {}},         // co_name, 3.8 to 3.10
+    {"_handle_workers", "/multiprocessing/pool.py", "pool", {"_processes"}},  // up to 3.7
+    {"_ExecutorManagerThread.run",
+     "/concurrent/futures/process.py",
+     "self",  // since 3.9
+     {"executor_reference", kReferent, "_max_workers"}},
+    {"run", "/concurrent/futures/process.py", "self", {"executor_reference", kReferent, "_max_workers"}},
+    {"_queue_management_worker", "/concurrent/futures/process.py", "executor_reference", {kReferent, "_max_workers"}},
+    {"_ExecutorManagerThread.run",
+     "/loky/process_executor.py",
+     "self",
+     {"executor_reference", kReferent, "_max_workers"}},
+    {"run", "/loky/process_executor.py", "self", {"executor_reference", kReferent, "_max_workers"}},
+    {"Arbiter.run", "/gunicorn/arbiter.py", "self", {"_num_workers"}},
+    {"run", "/gunicorn/arbiter.py", "self", {"_num_workers"}},
+    {"asynloop", "/celery/worker/loops.py", "obj", {"pool", "limit"}},  // `obj` is the consumer
+    {"synloop", "/celery/worker/loops.py", "obj", {"pool", "limit"}},
 };
 
 // multiprocessing's, loky's and billiard's processes run their target within it: what is outside of it is the work of
@@ -87,6 +118,30 @@ Count LocalInt(const Interpreter& interpreter, const MemoryReader& memory, const
   return value ? Count(*value) : std::nullopt;
 }
 
+// multiprocessing's ThreadPool is a Pool, too, whose workers are threads: it has a queue of the C module.
+bool KeepsThreads(const RawFrame& frame, ObjectGraph* graph) {
+  const auto type_of = [&](absl::string_view local) {
+    return graph->TypeName(FindLocal(graph->layout(), graph->memory(), frame, local));
+  };
+  if (type_of("pool") == "multiprocessing.pool.ThreadPool") return true;  // up to 3.7
+  const std::string queue = type_of("inqueue");
+  return !queue.empty() && queue != "multiprocessing.queues.SimpleQueue";
+}
+
+Count WorkersOf(const Interpreter& interpreter, const MemoryReader& memory, const KnownKeeper& keeper,
+                const RawFrame& frame) {
+  ObjectGraph graph(interpreter, memory);
+  if (absl::EndsWith(keeper.file, "pool.py") && KeepsThreads(frame, &graph)) return std::nullopt;
+  uint64_t object = FindLocal(interpreter.layout, memory, frame, keeper.local);
+  for (const absl::string_view step : keeper.path) {
+    if (object == 0 || step.empty()) break;
+    object = step == kReferent ? Pointer(memory, object + interpreter.layout.object.var_size)
+                               : graph.Attribute(object, step);
+  }
+  const auto workers = SmallInt(interpreter, memory, object, "int");
+  return workers && *workers > 0 && *workers <= kMostWorkers ? Count(*workers) : std::nullopt;
+}
+
 // What one thread says, innermost frame first.
 Work WorkOfThread(const Interpreter& interpreter, const MemoryReader& memory, uint64_t thread, CodeReader* codes) {
   Work work;
@@ -105,6 +160,18 @@ Work WorkOfThread(const Interpreter& interpreter, const MemoryReader& memory, ui
         duty.found.duty = known->duty;
         duty.frame = frame;
       }
+    }
+    for (const KnownKeeper& keeper : kKeepers) {
+      if (!within || duty.found.configured || code->function != keeper.function ||
+          !absl::EndsWith(code->file, keeper.file))
+        continue;
+      duty.found.configured = WorkersOf(interpreter, memory, keeper, frame);
+    }
+    // A ThreadPool's worker, in a thread of the process: one that was forked has its bootstrap in between.
+    if (within && duty.found.duty == Duty::kPool && absl::EndsWith(code->function, "_bootstrap") &&
+        absl::EndsWith(code->file, "/threading.py")) {
+      duty = DutyFrame();
+      work.framework.reset();
     }
     within &= !IsBootstrap(*code);
   }
@@ -133,12 +200,16 @@ Work FindWork(const Interpreter& interpreter, const MemoryReader& memory) {
   if (!interpreter.layout.usable || interpreter.free_threaded) return work;
   CodeReader codes(interpreter, memory);
   const std::vector<ThreadState> threads = ListThreads(interpreter, memory);
-  // The main thread is last; a queue's feeder thread may come before it.
+  // The main thread is last; a queue's feeder thread may come before it, and so does the thread that keeps a pool.
+  Count configured;
   for (size_t i = 0; i < std::min(threads.size(), kMostThreads) && !(work.duty && work.framework); ++i) {
-    const Work found = WorkOfThread(interpreter, memory, threads[threads.size() - 1 - i].address, &codes);
-    if (!work.duty) work.duty = found.duty;
+    Work found = WorkOfThread(interpreter, memory, threads[threads.size() - 1 - i].address, &codes);
+    if (found.duty) configured = std::max(configured, std::exchange(found.duty->found.configured, std::nullopt));
+    if (!work.duty && found.duty && !(found.duty->found == DutyFound{})) work.duty = found.duty;
     if (!work.framework) work.framework = found.framework;
   }
+  if (configured && !work.duty) work.duty.emplace();
+  if (configured) work.duty->found.configured = configured;
   return work;
 }
 

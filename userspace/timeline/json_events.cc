@@ -149,11 +149,13 @@ void Encode(const DutyFound& found, Json* json) {
   (*json)["start"] = NameOf(found.start);
   (*json)["duty"] = NameOf(found.duty);
   if (found.number) (*json)["number"] = *found.number;
+  if (found.configured) (*json)["configured"] = *found.configured;
 }
 void Decode(const Json& json, DutyFound* found) {
   found->start = EnumNamed(TextOf(json, "start"), StartMethod::kUnknown);
   found->duty = EnumNamed(TextOf(json, "duty"), Duty::kUnknown);
   found->number = CountOf(json, "number");
+  found->configured = CountOf(json, "configured");
 }
 
 const char* KindOf(const RankFound&) { return "rank"; }

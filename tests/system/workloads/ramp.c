@@ -5,6 +5,7 @@
 //   copy       a worker writes N MB that it inherited
 //   flat       the target writes N MB at that rate, then rests for --rest ms, as does a worker
 //   saturate   a worker writes random pages of N inherited MB, three times as many as there are, then rests
+//   quarters   four workers write a quarter of N inherited MB each, at that rate together, then rest
 //   sawtooth   --teeth workers, one after another, copy N MB and end
 //   reuse      the target repeatedly writes N MB that no worker shares any more
 // The target holds --base MB before the ramp.
@@ -53,7 +54,8 @@ int main(int argc, char** argv) {
   double rate = Option(argc, argv, "--rate", 100);
   struct Truth truth = {.role = "root"};
   MapWritten(Option(argc, argv, "--base", 1) * kMb);
-  int copies = !strcmp(kind, "copy") || !strcmp(kind, "saturate") || !strcmp(kind, "sawtooth") || !strcmp(kind, "reuse");
+  int copies = !strcmp(kind, "copy") || !strcmp(kind, "saturate") || !strcmp(kind, "quarters") ||
+               !strcmp(kind, "sawtooth") || !strcmp(kind, "reuse");
   char* area = copies ? MapWritten(pages) : Flag(argc, argv, "--huge") ? MapHuge(pages) : MapPrivate(pages);
   const uint32_t* order = strcmp(kind, "saturate") ? NULL : RandomOrder(3 * pages, pages);
   AwaitStart(argc, argv);
@@ -72,6 +74,14 @@ int main(int argc, char** argv) {
     Rest(rest);
     kill(worker, SIGTERM);
     Reap(-1);
+  } else if (!strcmp(kind, "quarters")) {
+    for (long worker = 0; worker < 4; ++worker) {
+      if (Fork()) continue;
+      WriteAtRate(area + worker * (pages / 4) * kPageBytes, pages / 4, rate / 4, NULL);
+      Rest(rest);
+      _exit(0);
+    }
+    for (long worker = 0; worker < 4; ++worker) Reap(-1);
   } else if (!strcmp(kind, "sawtooth")) {
     for (long tooth = Option(argc, argv, "--teeth", 4); tooth > 0; --tooth) {
       if (!Fork()) {

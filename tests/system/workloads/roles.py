@@ -74,11 +74,19 @@ def titled():
     stand("worker")
 
 
+LAUNCHERS = [("RANK", "LOCAL_RANK"), ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK"), ("SLURM_PROCID", "SLURM_LOCALID")]
+
+
+def numbers():
+    """The rank that its launcher put into the environment."""
+    rank, local_rank = next(names for names in LAUNCHERS if names[0] in os.environ)
+    return {"rank": int(os.environ[rank]), "local_rank": int(os.environ[local_rank])}
+
+
 def rank():
-    """A trainer whose rank is in the environment that its launcher gave it."""
-    number = int(os.environ["RANK"])
-    say("rank", rank=number, local_rank=number)
-    fork(2, rank=number, local_rank=number)
+    """A trainer that a launcher started."""
+    say("rank", **numbers())
+    fork(2, **numbers())
     wait()
     reap()
 
@@ -152,6 +160,9 @@ def main():
         return load(sys.argv[2], sys.argv[3] == "persistent")
     if kind == "torch-spawn":
         return spawn_with_torch()
+    if kind == "torchrun":
+        say("rank", **numbers())
+        return load()
     if kind in ("environ", "processes", "titles"):
         run(kind)
     elif kind == "rank":

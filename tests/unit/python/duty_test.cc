@@ -123,7 +123,42 @@ DutyFound Found(Duty duty, StartMethod start = StartMethod::kUnknown) {
   return {.start = start, .duty = duty, .number = {}};
 }
 
+// The thread that keeps the workers of a pool, beside the main thread.
+class Keeper : public Stack {
+ public:
+  Keeper(const std::string& function, const std::string& queue, uint64_t processes)
+      : Stack({{"<module>", "train.py"}, {"Pool.map", Lib("pool.py")}}) {
+    AddThread({{"Thread._bootstrap", "/usr/lib/python3.11/threading.py"},
+               {function, Lib("pool.py")},
+               {"wait", Lib("connection.py")}});
+    AddType(kQueueType, kTypeType, queue, kStaticFlags);
+    Add(kQueue, std::string(64, '\0'));
+    Word(kQueue, 1000);
+    Word(kQueue + layout().object.type, kQueueType);
+    AddInt(kInts, kIntType, processes);
+    SetLocals(3, {{"cache", 0}, {"processes", kInts}, {"pool", 0}, {"inqueue", kQueue}});
+  }
+
+ private:
+  static constexpr uint64_t kQueueType = 0x68000, kQueue = 0x6a000;
+};
+
 }  // namespace
+
+TEST_CASE("who keeps workers: as many as its pool is to have") {
+  const std::optional<DutyFound> found = Keeper("Pool._handle_workers", "multiprocessing.queues.SimpleQueue", 6).Duty();
+  REQUIRE(found);
+  CHECK(*found == DutyFound{.configured = 6u});
+  CHECK(Keeper("_handle_workers", "multiprocessing.queues.SimpleQueue", 6).Duty() == found);  // co_name, up to 3.10
+  // A ThreadPool, another function, no number.
+  CHECK_FALSE(Keeper("Pool._handle_workers", "_queue.SimpleQueue", 6).Duty());
+  CHECK_FALSE(Keeper("Pool._handle_tasks", "multiprocessing.queues.SimpleQueue", 6).Duty());
+  CHECK_FALSE(Keeper("Pool._handle_workers", "multiprocessing.queues.SimpleQueue", 0).Duty());
+  Stack threads({{"<module>", "train.py"}});
+  threads.AddThread({{"Thread._bootstrap", "/usr/lib/python3.11/threading.py"}, {"worker", Lib("pool.py")}});
+  CHECK_FALSE(threads.Duty());
+  CHECK_FALSE(threads.RunsUnder());
+}
 
 TEST_CASE("torch worker: the argument of its loop") {
   CHECK(Worker(kTrue).Ask() == true);

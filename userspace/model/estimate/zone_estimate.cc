@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <utility>
 
@@ -24,6 +25,8 @@ constexpr double kMovedOn = 0.5;       // see AgeOf
 // pages have none can't be told from one worker: all are hit if objects are smaller than a page, half of them at 8 KiB.
 constexpr double kHeads = 0.72, kFewestHeads = 0.5;
 constexpr double kAlike = 1.15;
+// Workers read apart if they copied fewer of the same pages than this share of what chance would give.
+constexpr double kApart = 0.5, kTellingPairs = 50;
 // For regions whose pages were examined: not all of their objects are read, and so few pages were examined that the
 // figure errs.
 constexpr double kLookMargin = 0.1, kLeastOfHeaded = 0.75;
@@ -141,6 +144,23 @@ PoolEstimate OfLargeObjects(const CopiedZone& zone, double all) {
   return pages;
 }
 
+// Whether workers keep to pages of their own, as when each item is a block of neighbouring objects: then what one has
+// copied the others won't, and pools tell nothing of how far each will come. What every worker copies at its start is
+// left out.
+bool ReadApart(const CopiedZone& zone) {
+  double pairs = 0, hits = 0, pages = 0;
+  for (const CopiedChunk* row : zone.rows) {
+    if (row->first_record == 0) continue;
+    pages += kChunkPages;
+    for (auto one = row->bits.begin(); one != row->bits.end(); ++one) {
+      hits += std::popcount(*one);
+      for (auto other = std::next(one); other != row->bits.end(); ++other) pairs += std::popcount(*one & *other);
+    }
+  }
+  const double by_chance = pages > 0 ? hits * hits / pages * (1 - 1.0 / zone.workers) / 2 : 0;
+  return by_chance >= kTellingPairs && pairs < kApart * by_chance;
+}
+
 PoolEstimate Scattered(const CopiedZone& zone) {
   const double each = HitsOf(zone) / zone.workers;
   const Caught together = HitsOfGroups(zone, kGroupPages), apart = HitsOfGroups(zone, kGroupPages, false);
@@ -226,6 +246,7 @@ std::optional<PoolEstimate> EstimateOf(const CopiedZone& zone, int record, doubl
     return PoolEstimate{hits / zone.workers, hits / zone.workers, hits / zone.workers};
   if (record == 0) return std::nullopt;
   if (AgeOf(zone, record) < kMovedOn) return Marching(zone, record);
+  if (zone.kind == PagesKind::kArena && zone.workers >= 2 && ReadApart(zone)) return std::nullopt;
   return Scattered(zone);
 }
 

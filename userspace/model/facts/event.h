@@ -114,7 +114,8 @@ struct PythonFound {
 struct DutyFound {
   StartMethod start = StartMethod::kUnknown;
   Duty duty = Duty::kUnknown;
-  Count number;  // Duty::kTrainer: which of the processes that torch.multiprocessing.spawn started
+  Count number;      // Duty::kTrainer: which of the processes that torch.multiprocessing.spawn started
+  Count configured;  // workers that its own pool, executor or server is to have; absent: it has none, or not known
   bool operator==(const DutyFound&) const = default;
 };
 

@@ -252,7 +252,8 @@ Slots SlotsOf(const RunModel& model) {
   std::map<int, Changes> changes;  // by rank
   for (const ProcessModel& process : model.processes) {
     if (process.role == Role::kRank) changes[process.index];
-    if (process.loader) slots.configured = std::max(slots.configured.value_or(0), process.loader->num_workers);
+    const Count configured = process.loader ? process.loader->num_workers : process.duty.configured;
+    if (configured) slots.configured = std::max(slots.configured.value_or(0), *configured);
     const ProcessModel* trainer = IsOneOfASet(process) ? TrainerOf(process, model) : nullptr;
     if (trainer == nullptr) continue;
     changes[trainer->index].emplace_back(process.started, 1);

@@ -23,6 +23,9 @@ constexpr double kFloor = 0.27, kFloorOfOthers = 0.5;
 constexpr double kLoadingFloor = 0.8;
 constexpr double kHysteresis = 0.05;  // of the limit, below the ratio of the alert
 constexpr double kMostlyCopies = 0.75, kMostlyLeaving = 0.5;
+// Copies end. How far they come, the forecast usually knows within seconds; until then, but no longer than this, the
+// ratio alone watches those whose end nothing tells.
+constexpr absl::Duration kLongestUntold = absl::Seconds(30);
 constexpr absl::Duration kLeastHold = absl::Milliseconds(50), kRatioHold = absl::Seconds(2),
                          kEtaHold = absl::Seconds(10), kRatioCalm = absl::Seconds(2), kEtaCalm = absl::Seconds(10);
 constexpr absl::Duration kLookGap = absl::Milliseconds(100), kLeastLookGap = absl::Milliseconds(20),
@@ -52,6 +55,27 @@ double CopiesLeft(const RunModel& model) {
     if (process.index > 0 && !process.ended) bytes += process.still_shared_bytes.value_or(0);
   }
   return bytes;
+}
+
+// The same if no two workers copy the same page, as when they share the items of an epoch.
+double CopiesLeftIfShared(const RunModel& model) {
+  double inherited = 0, copied = 0;
+  for (const ProcessModel& process : model.processes) {
+    if (process.index <= 0 || process.ended) continue;
+    const double own = process.counts.copies.value_or(0) * model.info.page_bytes;
+    inherited = std::max(inherited, own + process.still_shared_bytes.value_or(0));
+    copied += own;
+  }
+  return std::max(inherited - copied, 0.0);
+}
+
+// Whether nothing tells yet that these copies will meet the limit. Reading objects copies some of the pages that are
+// shared, and which ones shows only where copies fall. A program that writes what it inherited is taken to write all of
+// it, but not in each of its workers.
+bool IsUntold(const UsageRamp& ramp, absl::Duration t, const TopContributor& top_contributor, double room,
+              const RunModel& model, const Forecast& forecast) {
+  if (forecast.plateau_known || t - ramp.began() > kLongestUntold) return false;
+  return top_contributor.cause != NameOf(Cause::kData) || CopiesLeftIfShared(model) < room;
 }
 
 // The page map shows copies only when a sweep is done. Until then, what nobody's new memory explains may be copies.
@@ -158,16 +182,17 @@ bool AlertWatch::IsStartUp(const Watched& watched, const TopContributor& top_con
 
 // Copies are bounded by what is still shared. If that fits, only what grows besides can meet the limit: it has to be a
 // trend by the same measure as a ramp without copies (kFloor), since workers allocate memory as they start, too. If it
-// does not fit, the forecast knows the shape of what is left; if it has no opinion, the straight line stands.
-std::optional<absl::Duration> AlertWatch::TimeLeft(const Watched& watched, const TopContributor& top_contributor,
-                                                   const RunModel& model, const Forecast& forecast) const {
+// does not fit, the forecast knows the shape of what is left (IsUntold); if it has no opinion, the straight line
+// stands.
+AlertWatch::TimeLeftOf AlertWatch::TimeLeft(const Watched& watched, const TopContributor& top_contributor,
+                                            const RunModel& model, const Forecast& forecast) const {
   const LimitSample& limit = watched.now;
   const UsageRamp& ramp = watched.ramp;
   const absl::Duration straight = StraightEta(limit, ramp);
-  if (straight == absl::InfiniteDuration()) return std::nullopt;
+  if (straight == absl::InfiniteDuration()) return {};
   const double gained = ramp.gained(), copies_left = CopiesLeft(model), room = Left(limit);
   const double copied = CopiedSince(gained, top_contributor, copies_left, model);
-  if (!IsMemory(limit.kind) || copied <= 0) return straight;
+  if (!IsMemory(limit.kind) || copied <= 0) return {straight};
   double new_share = NewShare(gained, copied);
   if (last_held_ != nullptr) {
     // Lately; what came before may have been the start.
@@ -178,15 +203,16 @@ std::optional<absl::Duration> AlertWatch::TimeLeft(const Watched& watched, const
   const double room_for_new = std::max(room - copies_left, 0.0), gained_new = gained - copied;
   const bool trend = new_rate > 0 && gained_new >= kFloor * (gained_new + room_for_new);
   if (copies_left < room) {
-    if (!trend) return std::nullopt;
+    if (!trend) return {};
     const double copied_by_then = absl::ToDoubleSeconds(straight) * (ramp.rate() - new_rate);
-    return copied_by_then <= copies_left ? straight : absl::Seconds(room_for_new / new_rate);
+    return {copied_by_then <= copies_left ? straight : absl::Seconds(room_for_new / new_rate)};
   }
-  if (new_rate > 0 && gained_new >= kFloor * (*limit.limit - ramp.base())) return straight;
+  if (new_rate > 0 && gained_new >= kFloor * (*limit.limit - ramp.base())) return {straight};
+  if (IsUntold(ramp, t_, top_contributor, room, model, forecast)) return {straight, copies_left};
   const auto same = [&](const LimitForecast& one) { return one.now.key() == limit.key(); };
   const auto found = std::find_if(forecast.limits.begin(), forecast.limits.end(), same);
-  if (found == forecast.limits.end() || found->outlook == Outlook::kUnknown) return straight;
-  return found->outlook == Outlook::kSafe ? std::nullopt : found->eta;
+  if (found == forecast.limits.end() || found->outlook == Outlook::kUnknown) return {straight};
+  return {found->outlook == Outlook::kSafe ? std::nullopt : found->eta};
 }
 
 std::vector<Alert> AlertWatch::Judge(const Sample& sample, const RunModel& model, const Forecast& forecast) {
@@ -236,25 +262,24 @@ void AlertWatch::JudgeLimit(bool gone, const RunModel& model, const Forecast& fo
                             std::vector<Alert>* alerts) {
   const LimitSample& limit = watched->now;
   const UsageRamp& ramp = watched->ramp;
-  const auto say = [&](AlertRule rule, std::optional<absl::Duration> eta, const TopContributor& top_contributor,
-                       bool over) {
+  const auto say = [&](AlertRule rule, const TimeLeftOf& left, const TopContributor& top_contributor, bool over) {
     Alert alert = {.t = t_, .rule = rule, .over = over, .kind = limit.kind, .name = limit.name};
     alert.limit = limit.limit.value_or(0);
     alert.used = limit.used;
     if (!over) {
-      alert.eta = eta;
+      alert.eta = left.eta;
       alert.index = top_contributor.index;
       alert.cause = top_contributor.cause;
       alert.advice = AlertAdvice(alert, model);
     }
-    alert.text = AlertText(alert, ramp.rate(), model);
+    alert.text = AlertText(alert, ramp.rate(), left.most_copies, model);
     alerts->push_back(std::move(alert));
   };
   for (const auto& [which, rule, calm] : {std::tuple(AlertRule::kRatio, &watched->ratio, kRatioCalm),
                                           std::tuple(AlertRule::kEta, &watched->eta, kEtaCalm)}) {
     if (!rule->raised || (!gone && (!rule->calm_since || t_ - *rule->calm_since < calm))) continue;
     rule->raised = false;
-    say(which, std::nullopt, {}, /*over=*/true);
+    say(which, {}, {}, /*over=*/true);
   }
   const bool ratio = !watched->ratio.raised && RatioHeld(*watched, t_);
   const bool eta = !watched->eta.raised && EtaHeld(*watched, t_);
@@ -262,15 +287,15 @@ void AlertWatch::JudgeLimit(bool gone, const RunModel& model, const Forecast& fo
   const std::vector<Held> nothing;
   const TopContributor top_contributor =
       TopContributorOf(limit.kind, ramp.gained(), {watched->then ? *watched->then : nothing, last_tick_}, model);
-  const std::optional<absl::Duration> left = TimeLeft(*watched, top_contributor, model, forecast);
+  const TimeLeftOf left = TimeLeft(*watched, top_contributor, model, forecast);
   // A process's end is reported before its memory is given back (seen on Linux 6.18; older kernels report it after
   // exit_mm()): memory that is leaving meets no limit, unless the others make up for it. The next tick knows what is
   // left.
   const double much = kMostlyLeaving * ramp.gained();
   const bool leaving =
       IsMemory(limit.kind) && top_contributor.leaving_bytes >= much && top_contributor.gained_bytes <= much;
-  if (eta && !leaving && !IsStartUp(*watched, top_contributor, model) && left &&
-      *left <= *settings_.of(limit.kind).eta) {
+  if (eta && !leaving && !IsStartUp(*watched, top_contributor, model) && left.eta && !left.most_copies &&
+      *left.eta <= *settings_.of(limit.kind).eta) {
     watched->eta.raised = true;
     say(AlertRule::kEta, left, top_contributor, /*over=*/false);
   }

@@ -89,13 +89,19 @@ class AlertWatch {
     std::shared_ptr<const std::vector<Held>> then;  // what every process held before the climb
   };
 
+  struct TimeLeftOf {
+    std::optional<absl::Duration> eta;  // absent: the limit is not expected to be met
+    // If the limit is met by copying alone and nothing tells how far that goes: the most that can still be copied.
+    std::optional<double> most_copies;
+  };
+
   Watched& Observe(absl::Duration t, const LimitSample& limit);
   bool RatioHeld(const Watched& watched, absl::Duration t) const;
   bool EtaHeld(const Watched& watched, absl::Duration t) const;
   bool IsDue(const Watched& watched, absl::Duration t) const;
   bool IsStartUp(const Watched& watched, const TopContributor& top_contributor, const RunModel& model) const;
-  std::optional<absl::Duration> TimeLeft(const Watched& watched, const TopContributor& top_contributor,
-                                         const RunModel& model, const Forecast& forecast) const;
+  TimeLeftOf TimeLeft(const Watched& watched, const TopContributor& top_contributor, const RunModel& model,
+                      const Forecast& forecast) const;
   void JudgeHangs(const Sample& sample, const RunModel& model, std::vector<Alert>* alerts);
   void JudgeLimit(bool gone, const RunModel& model, const Forecast& forecast, Watched* watched,
                   std::vector<Alert>* alerts);

@@ -144,7 +144,7 @@ void ExplainAlerts(const Findings& findings, std::vector<Alert>* alerts) {
   }
 }
 
-std::string AlertText(const Alert& alert, double per_second, const RunModel& model) {
+std::string AlertText(const Alert& alert, double per_second, std::optional<double> most_copies, const RunModel& model) {
   const LimitSample limit = {.kind = alert.kind, .name = alert.name, .limit = alert.limit, .used = alert.used};
   const auto figure = [&](uint64_t value) { return HumanAmount(limit.kind, value); };
   const std::string use = absl::StrCat(figure(alert.used), " of ", figure(alert.limit), " used");
@@ -154,6 +154,8 @@ std::string AlertText(const Alert& alert, double per_second, const RunModel& mod
                          : absl::StrFormat("%s %.0f %% full: %s", FormatLimit(limit), 100 * *limit.ratio(), use);
   if (per_second > 0) absl::StrAppend(&text, ", +", figure(SaturatingCast(per_second)), "/s");
   if (alert.rule == AlertRule::kRatio && alert.eta) absl::StrAppend(&text, ", full in ", HumanDuration(*alert.eta));
+  if (alert.eta && most_copies)
+    absl::StrAppend(&text, " if copying goes on (at most ", figure(SaturatingCast(*most_copies)), " more)");
   if (std::string top_contributor = FormatTopContributor(alert, model); !top_contributor.empty() && alert.eta)
     absl::StrAppend(&text, "; ", top_contributor);
   return text;

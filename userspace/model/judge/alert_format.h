@@ -2,6 +2,7 @@
 #ifndef COWPROF_MODEL_JUDGE_ALERT_FORMAT_H_
 #define COWPROF_MODEL_JUDGE_ALERT_FORMAT_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,8 @@ namespace cowprof {
 struct Findings;
 
 // "cgroup /job full in about 12.0 s: 312.0 MiB of 500.0 MiB used, +18.0 MiB/s; worker 4242 grows most: new memory".
-std::string AlertText(const Alert& alert, double per_second, const RunModel& model);
+// `most_copies`: bytes that can still be copied, if nothing tells how many of them will be.
+std::string AlertText(const Alert& alert, double per_second, std::optional<double> most_copies, const RunModel& model);
 // The one thing to do while nothing is found that fits.
 std::string AlertAdvice(const Alert& alert, const RunModel& model);
 // Gives each alert that is raised the first finding that fits its limit and what grows: what is said of it first, its

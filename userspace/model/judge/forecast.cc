@@ -314,9 +314,10 @@ Forecast ForecastOf(const RunModel& model, const ForecastInputs& inputs) {
     Conclude(model, inputs, &forecast);
   } else {
     const Estimate plateau = PlateauOf(copies, inputs);
+    forecast.plateau_known = copies.known || BelowEarlier(copies, inputs);
     const bool copied =
         copies.private_bytes > 0 && plateau.best - copies.private_bytes >= std::max(kNoise, 0.02 * plateau.best);
-    if (model.samples >= kLeastSamples && (copies.known || BelowEarlier(copies, inputs))) {
+    if (model.samples >= kLeastSamples && forecast.plateau_known) {
       const bool vague = plateau.high > kVague * plateau.low;
       if (!vague) forecast.plateau_bytes = plateau;
       forecast.plateau_of_earlier = !vague && BelowEarlier(copies, inputs);

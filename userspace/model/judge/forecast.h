@@ -53,6 +53,7 @@ struct Forecast {
   uint64_t reached_bytes = 0;             // most that the workers owned together so far
   std::optional<Estimate> plateau_bytes;  // what the workers will own together; absent: can't be told yet
   bool plateau_of_earlier = false;        // `plateau_bytes` is what earlier workers reached
+  bool plateau_known = false;             // how far copies will come; otherwise limits are judged by the ceiling
   std::optional<Estimate> plateau_eta_seconds;  // from now until 95 % of what is still to come was copied
   double unbounded_bytes_per_second = 0;        // new memory and shared memory
   bool ended = false;                           // the target has ended: figures are what was reached

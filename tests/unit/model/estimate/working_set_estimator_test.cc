@@ -229,6 +229,28 @@ TEST_CASE("objects of one large size: the distance of their heads shows which pa
   CHECK(reading.pool.estimate()->high >= planted.pool.size());
 }
 
+TEST_CASE("workers that keep to blocks of their own: nothing is said, for no pool tells how far each will come") {
+  const Planted planted = SmallObjects(60'000, 30);
+  const std::vector<PageZone> zones = {{kBase, kBase + planted.pages, planted.kind}};
+  // Blocks of 300 neighbours, in no order, four workers in turn; or single objects.
+  const auto read = [&](size_t block) {
+    std::vector<size_t> blocks(planted.page_of_item.size() / block);
+    std::iota(blocks.begin(), blocks.end(), 0);
+    std::mt19937 random(5);
+    std::shuffle(blocks.begin(), blocks.end(), random);
+    WorkingSetEstimator pool;
+    const size_t many = blocks.size() * 2 / 5 / (block == 1 ? 20 : 1);
+    for (size_t i = 0; i < many; ++i) {
+      const int worker = 1 + static_cast<int>(i % 4);
+      for (size_t item = 0; item < block; ++item) pool.Add(worker, planted.page_of_item[blocks[i] * block + item], 1);
+      if (i % (many / 20) == 0) pool.EndRecord(zones, false);
+    }
+    return pool.estimate();
+  };
+  CHECK_FALSE(read(300));
+  CHECK(read(1));
+}
+
 TEST_CASE("in order: what lies ahead is copied as what lies behind") {
   for (const Planted& planted : {SmallObjects(16'384, 12), LargeObjects(30'000)}) {
     for (const double fraction : {0.2, 0.5, 0.9}) {

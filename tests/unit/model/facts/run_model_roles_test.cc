@@ -389,6 +389,14 @@ TEST_CASE("slots: workers at a time, of each rank") {
   CHECK(slots.most_of_rank == 2);
 }
 
+TEST_CASE("slots: those that a pool is to have") {
+  RunModel model;
+  Append({.events = {TargetOf(kPython), ForkOf(1, 0, kTrain), DutyOf(1, Duty::kPool)}}, &model);
+  CHECK_FALSE(SlotsOf(model).configured);
+  Append({.events = {{.index = 0, .what = DutyFound{.configured = 8u}}}}, &model);
+  CHECK(SlotsOf(model).configured == 8u);
+}
+
 TEST_CASE("exits as wait(2) codes them") {
   CHECK(ExitOf(0).code == 0);
   CHECK_FALSE(ExitOf(0).signaled);

@@ -36,6 +36,9 @@ struct Scenario {
   double until = 60;
   double gone_from = 1e9, resized_from = 1e9, resized_to = 0;
   Outlook outlook = Outlook::kUnknown;
+  bool plateau_known = true;
+  Cause cause = Cause::kRefcount;  // of the copies
+  int workers = 1;                 // that copy as much each; `used` and `copied` are of all
   AlertSettings settings;
 };
 
@@ -92,11 +95,18 @@ class Player {
         worker.ended = absl::Seconds(run_.worker_until);
         t = run_.worker_until;  // its figures stay
       }
-      worker.private_bytes = bytes(run_.used(t) - run_.used(run_.worker_from));
-      worker.counts.copies = static_cast<uint64_t>(run_.copied(t) * kPagesOfMb);
+      worker.private_bytes = bytes((run_.used(t) - run_.used(run_.worker_from)) / run_.workers);
+      worker.counts.copies = static_cast<uint64_t>(run_.copied(t) / run_.workers * kPagesOfMb);
       worker.counts.shm_pages = run_.kind == LimitKind::kShm ? bytes(run_.used(t)) / 4096 : 0;
-      worker.still_shared_bytes = bytes(run_.still_shared - run_.copied(t));
-      worker.causes = CauseCounts{*worker.counts.copies};
+      worker.still_shared_bytes = bytes(run_.still_shared - run_.copied(t) / run_.workers);
+      worker.causes.emplace();
+      (*worker.causes)[static_cast<size_t>(run_.cause)] = *worker.counts.copies;
+      for (int index = 2; index <= run_.workers; ++index) {
+        if (static_cast<int>(model_.processes.size()) == index) model_.processes.emplace_back();
+        model_.processes[index] = model_.processes[1];
+        model_.processes[index].index = index;
+        model_.processes[index].id = {200 + index, 2};
+      }
     } else {
       model_.processes[0].proc.anon_pages = bytes(run_.used(t)) / 4096;
     }
@@ -110,7 +120,7 @@ class Player {
     }
     model_.t = absl::Seconds(now);
     Sample sample = {.t = absl::Seconds(now), .limits = Limits(now)};
-    Forecast forecast;
+    Forecast forecast = {.plateau_known = run_.plateau_known};
     for (const LimitSample& limit : sample.limits) forecast.limits.push_back({.now = limit, .outlook = run_.outlook});
     for (Alert& alert : watch_.Judge(sample, model_, forecast)) alerts_.push_back(std::move(alert));
   }
@@ -232,6 +242,58 @@ TEST_CASE("a program that starts is told by the ratio alone, at any pace") {
   const std::vector<Alert> sooner = AlertsOf(old);
   REQUIRE(!sooner.empty());
   CHECK(sooner[0].rule == AlertRule::kEta);
+}
+
+TEST_CASE(
+    "copies whose end nothing tells yet are no danger in the first seconds, and the ratio says how much may come") {
+  // Four workers share what they read: each copies a quarter of 480 MB and could copy all of it and more.
+  const double seconds = GENERATE(0.8, 1.5, 5.0, 20.0);
+  const auto grows_to = [=](double most) {
+    return Scenario{.used = [=](double t) { return 400 + std::min(480 * t / seconds, most); },
+                    .copied = [=](double t) { return std::min(480 * t / seconds, most); },
+                    .still_shared = 700,
+                    .until = most < 600 ? 2 * seconds + 4 : 1.25 * seconds,
+                    .plateau_known = false,
+                    .workers = 4};
+  };
+  Scenario run = grows_to(480);
+  CHECK(Told(AlertsOf(run)) == "");
+  run.still_shared = 490;
+  run.cause = Cause::kData;
+  CHECK(Told(AlertsOf(run)) == "");
+
+  const std::vector<Alert> alerts = AlertsOf(grows_to(600));
+  INFO(Told(alerts));
+  REQUIRE(alerts.size() == 1);
+  CHECK(alerts[0].rule == AlertRule::kRatio);
+  CHECK(alerts[0].eta);
+  CHECK(absl::StrContains(alerts[0].text, "if copying goes on (at most "));
+  CHECK(absl::StrContains(alerts[0].text, "grows most: copies"));
+}
+
+TEST_CASE("copies are told by their straight line where one worker writes all that it inherits, or where they last") {
+  Scenario run = {.used = [](double t) { return std::min(400 + 200 * t, 1000.0); },
+                  .copied = [](double t) { return std::min(200 * t, 600.0); },
+                  .still_shared = 900,
+                  .until = 3,
+                  .plateau_known = false,
+                  .cause = Cause::kData};
+  std::vector<Alert> alerts = AlertsOf(run);
+  INFO(Told(alerts));
+  REQUIRE(!alerts.empty());
+  CHECK(alerts[0].rule == AlertRule::kEta);
+  CHECK(absl::ToDoubleSeconds(alerts[0].t) <= 1.5);
+
+  run.used = [](double t) { return std::min(400 + 6 * t, 1000.0); };
+  run.copied = [](double t) { return std::min(6 * t, 600.0); };
+  run.until = 100;
+  run.cause = Cause::kRefcount;
+  alerts = AlertsOf(run);
+  INFO(Told(alerts));
+  REQUIRE(!alerts.empty());
+  CHECK(alerts[0].rule == AlertRule::kEta);
+  CHECK(absl::ToDoubleSeconds(alerts[0].t) > 30);
+  CHECK(absl::ToDoubleSeconds(alerts[0].t) <= 50);
 }
 
 TEST_CASE("where the ceiling does not fit the forecast's word counts") {
