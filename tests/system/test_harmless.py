@@ -87,9 +87,9 @@ def test_the_trace_checker_finds_offences(tmp_path):
 def started(strace):
     """(cowprof, its program) once the program runs."""
     try:
-        cowprof, *children = truth.tree(strace)[1:]
-        programs = [pid for pid in children if Path(f"/proc/{pid}/comm").read_text() == "sleep\n"]
-        return (cowprof, *programs) if programs else None
+        below = truth.tree(strace)[1:]
+        programs = [pid for pid in below if Path(f"/proc/{pid}/comm").read_text() == "sleep\n"]
+        return (below[0], *programs) if programs else None
     except (FileNotFoundError, ProcessLookupError):  # it exited meanwhile
         return None
 

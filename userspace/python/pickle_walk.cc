@@ -540,8 +540,9 @@ void Walk::CountArray(uint64_t object) {
     return;
   }
   if (!rank || *rank < 0 || *rank > 64 || !kind || *kind == 'V' || *kind == 'O') {
-    Note(node, {.type = "numpy.ndarray", .runs = "ndarray.__reduce__ of records, or of a view of objects (native code)"}, &unknowns,
-         &unknowns_left_out);
+    Note(node,
+         {.type = "numpy.ndarray", .runs = "ndarray.__reduce__ of records, or of a view of objects (native code)"},
+         &unknowns, &unknowns_left_out);
     open_unknowns_.insert(node);
     return;
   }

@@ -68,7 +68,7 @@ Diagnosis ForkHang(const Facts& facts) {
         if (!absl::c_linear_search(victims, text)) victims.push_back(std::move(text));
       }
       if (hang.fix.empty()) continue;
-      std::string advice = Sentence(hang.fix);
+      std::string advice = Sentence(Printable(hang.fix, 600));
       if (!absl::c_linear_search(diagnosis.advice, advice)) diagnosis.advice.push_back(std::move(advice));
     }
   }

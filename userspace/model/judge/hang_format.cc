@@ -52,7 +52,7 @@ const char* WhyCertain(HangProof proof) {
 
 std::string VictimText(const WaitForChildren& victim) {
   const Frame* frame = UserFrame(victim.stack);
-  return absl::StrCat("process ", victim.pid, " waits for ", victim.what,
+  return absl::StrCat("process ", victim.pid, " waits for ", Printable(victim.what),
                       frame == nullptr ? "" : absl::StrCat(" at ", FrameText(*frame, true)));
 }
 
