@@ -18,6 +18,7 @@ namespace cowprof {
 namespace {
 
 constexpr size_t kWorkerLines = 32;
+constexpr uint64_t kSmallHelper = 1 << 20;  // bytes
 
 std::string CopiedBytes(const ProcessModel& process, uint64_t page_bytes) {
   return process.counts.copies ? HumanBytes(*process.counts.copies * page_bytes) : "-";
@@ -40,10 +41,18 @@ std::string LimitLine(const LimitModel& limit) {
 }
 
 // All processes but the target, those that copied most first.
+// A shell's children, or a compiler's: come and gone, and of no consequence. What other programs exit with is theirs.
+bool IsSmallHelper(const ProcessModel& process, const RunModel& model) {
+  const bool ended_well = process.exit && !process.exit->signaled && (process.exit->code == 0 || process.execed);
+  return (process.role == Role::kHelper || process.role == Role::kOther) && ended_well &&
+         process.counts.copies.value_or(0) * model.info.page_bytes < kSmallHelper &&
+         process.peak_private_bytes.value_or(0) < kSmallHelper;
+}
+
 std::vector<const ProcessModel*> TopWorkers(const RunModel& model) {
   std::vector<const ProcessModel*> workers;
   for (const ProcessModel& process : model.processes) {
-    if (process.index > 0) workers.push_back(&process);
+    if (process.index > 0 && !IsSmallHelper(process, model)) workers.push_back(&process);
   }
   std::stable_sort(workers.begin(), workers.end(), [](const ProcessModel* a, const ProcessModel* b) {
     return a->counts.copies.value_or(0) > b->counts.copies.value_or(0);
@@ -119,7 +128,8 @@ std::string ReportText(const RunModel& model, const Findings& findings, bool com
                         "private", "peak", "still shared", "end");
   if (model.target() != nullptr) out += line(*model.target());
   for (size_t i = 0; i < std::min(workers.size(), kWorkerLines); ++i) out += line(*workers[i]);
-  uint64_t others = SaturatingSubtract(workers.size(), kWorkerLines);
+  const size_t small = model.processes.size() - (model.target() != nullptr) - workers.size();
+  uint64_t others = SaturatingSubtract(workers.size(), kWorkerLines) + small;
   for (const ProcessModel& row : model.ended_aggregates) others += row.stands_for;
   if (others > 0) absl::StrAppend(&out, "  ... and ", others, " more that copied less\n");
   absl::StrAppend(&out, BlameText(model, findings), FindingsText(findings));

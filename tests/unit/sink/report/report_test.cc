@@ -242,6 +242,23 @@ TEST_CASE("many workers: those that copied most are listed, the rest is counted"
   CHECK(absl::StrContains(text, "68 more that copied less"));
 }
 
+TEST_CASE("helpers that came and went take no lines, unless they hold memory or ended badly") {
+  Run run;
+  run.model.info.page_bytes = 4096;
+  Append({.events = {Process(0, -1, Origin::kTarget, "t")}}, &run);
+  for (int i = 1; i <= 4; ++i) {
+    Append({.events = {Process(i, 0, Origin::kForked, "t")}, .processes = {Row(i, i == 1 ? 500 : 5, 50)}}, &run);
+  }
+  for (int i = 1; i <= 4; ++i) {
+    run.model.processes[i].role = Role::kHelper;
+    if (i < 4) run.model.processes[i].exit = Exit{.code = i == 2 ? 1 : 0};
+  }
+  const std::string text = ReportTextOf(run, true);
+  for (const char* shown : {" 4001 ", " 4002 ", " 4004 "}) CHECK(absl::StrContains(text, shown));
+  CHECK_FALSE(absl::StrContains(text, " 4003 "));
+  CHECK(absl::StrContains(text, "... and 1 more that copied less"));
+}
+
 TEST_CASE("the nearest limit is the fullest one that is set") {
   Run run;
   CHECK(Judge(run, Detail::kTick).nearest_limit == -1);
