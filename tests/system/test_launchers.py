@@ -35,8 +35,7 @@ def check_launcher(path, pid):
     assert line.split()[0] == "launcher", line
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("attach", [False, True], ids=["from the start", "late"])
+@pytest.mark.parametrize("attach", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["from the start", "late"])
 def test_mpirun(attach, tmp_path):
     needs("package openmpi-bin", shutil.which("mpirun"), "install openmpi-bin")
     report, said = test_roles.record([*MPIRUN, *RANK], tmp_path, 6, attach)
