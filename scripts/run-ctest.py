@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 EVERY_SECONDS = 60
 STARTED = re.compile(r"^\s*Start\s+\d+: (\S+)")
@@ -63,6 +64,10 @@ def main():
     print("Seconds of each part:")
     for name, seconds in [*(part.split("=") for part in options.part), *progress.seconds.items()]:
         print(f"  {name:20} {float(seconds):7.0f}")
+    # Written by tests/system/run.py.
+    unsteady = Path("build/system_unsteady.txt")
+    if unsteady.exists() and (tests := unsteady.read_text()):
+        print(f"Unsteady, since they failed and then passed when repeated:\n{tests}", end="")
     print()
     print("".join(closing), end="", flush=True)
     return ctest.returncode
