@@ -158,6 +158,7 @@ void Conclude(const std::string& path, Recording* recording) {
 
 int RunRecording(const RecordOptions& options) {
   if (absl::Status known = CheckWithout(options.without); !known.ok()) return Fail(kUsage, known.message());
+  ReturnLargeBlocks();
   Recording recording = {.options = options, .watch = AlertWatch(options.alerts)};
   StartScout(&recording);
   if (int code = OpenHook(&recording); code != kDone) return code;

@@ -1,6 +1,7 @@
 // mlockall(2), RLIMIT_NOFILE, and a comparison of cgroups.
 #include "recorder/self_protection.h"
 
+#include <malloc.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 
@@ -8,6 +9,8 @@
 #include "model/format.h"
 
 namespace cowprof {
+
+void ReturnLargeBlocks() { mallopt(M_MMAP_THRESHOLD, 1 << 20); }  // also fixes the threshold
 
 void LockMemory() {
   rlimit bound = {};
