@@ -242,7 +242,6 @@ std::string PickleObstacle(const Program& program) {
     case Program::Python::kNotKnownYet:
       return "its interpreter is still starting; try again";
     case Program::Python::kUnusable:
-      return Printable(program.reason(), 300);
     case Program::Python::kReadable:
       break;
   }
@@ -250,6 +249,7 @@ std::string PickleObstacle(const Program& program) {
   if (python.free_threaded)
     return absl::StrCat("Python ", python.version, " is a free-threaded build, whose objects have another layout");
   if (python.trace_refs) return "its Python is built with Py_TRACE_REFS, which moves the fields of objects";
+  if (program.python() == Program::Python::kUnusable) return Printable(program.reason(), 300);
   if (python.layout.minor < 8) return absl::StrCat("Python ", python.version, ": pickle's rules are known from 3.8 on");
   return "";
 }

@@ -230,7 +230,7 @@ std::string DoctorText(const HostFacts& facts, const std::vector<Rung>& ladder, 
   if (pid != 0) absl::StrAppend(&out, "\n  process ", pid, ": ", PythonText(python), "\n");
   if (!python.note.empty()) absl::StrAppend(&out, "  ", python.note, "\n");
   if (!python.start_methods.empty()) absl::StrAppend(&out, "  start methods: ", StartMethodsLine(python), "\n");
-  if (python.before_fork) out += BeforeForkText(*python.before_fork, python.start_methods);
+  if (python.before_fork) out += BeforeForkText(*python.before_fork, python.start_methods, !python.problem.empty());
   absl::StrAppend(&out, "\n  limits of ", pid != 0 ? absl::StrCat("process ", pid) : "this shell", "\n");
   for (const LimitSample& limit : limits) {
     const std::string of = limit.limit ? HumanAmount(limit.kind, limit.limit) : "no limit";

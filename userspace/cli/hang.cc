@@ -1,13 +1,20 @@
 // `cowprof hang PID [--json]`: which processes of a tree wait for what no living thread will ever release. Looks twice,
 // then into those that did not move. Owns the keys of cowprof.hang/1 that timeline/json_hangs.h does not.
+#include <algorithm>
 #include <cstdio>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "cli/commands.h"
 #include "model/format.h"
+#include "python/interpreter.h"
+#include "python/process_memory.h"
 #include "recorder/hang_look.h"
 #include "recorder/target.h"
 #include "sink/report/hang_format.h"
@@ -22,6 +29,41 @@ namespace {
 
 // Threads that wake each other look alike in two looks 20 ms apart in none of thousands of tries (docs/hangs.md).
 constexpr absl::Duration kBetweenLooks = absl::Milliseconds(100);
+
+// Why the locks and stacks of the Python that the process runs are not read; "": they are, or it runs none.
+std::string PythonNotRead(const ProcFs& proc, pid_t pid) {
+  ProgramFiles files;
+  const ProcessMemory memory(pid, proc, &files);
+  const absl::StatusOr<Interpreter> python = FindInterpreter(proc, pid, memory);
+  if (absl::IsNotFound(python.status())) return "";
+  if (!python.ok()) return Printable(python.status().message(), 300);
+  return python->free_threaded ? absl::StrCat("Python ", python->version, " is a free-threaded build") : "";
+}
+
+// Processes by why their Python is not read: most often one reason for all.
+std::map<std::string, std::vector<pid_t>> PythonsNotRead(const ProcFs& proc, const ThreadsLook& look) {
+  std::map<std::string, std::vector<pid_t>> pids;
+  for (const auto& [pid, waits] : look.processes) {
+    if (std::string why = PythonNotRead(proc, pid); !why.empty()) pids[std::move(why)].push_back(pid);
+  }
+  for (auto& [why, processes] : pids) std::sort(processes.begin(), processes.end());
+  return pids;
+}
+
+Json PythonsNotReadJson(const std::map<std::string, std::vector<pid_t>>& pids) {
+  Json rows = Json::array();
+  for (const auto& [why, processes] : pids) rows.push_back({{"pids", processes}, {"why", why}});
+  return rows;
+}
+
+std::string PythonsNotReadText(const std::map<std::string, std::vector<pid_t>>& pids) {
+  std::string out;
+  for (const auto& [why, processes] : pids) {
+    absl::StrAppend(&out, "Not read: Python's locks and stacks in ", absl::StrJoin(processes, ", "), " (", why,
+                    "). A hang there may not be found.\n");
+  }
+  return out;
+}
 
 }  // namespace
 
@@ -38,13 +80,18 @@ int FindHang(const Options& options) {
   absl::SleepFor(kBetweenLooks);
   ElfCache elf_cache;
   const std::vector<Hang> hangs = FindHangs(proc, family, before, &elf_cache);
+  const std::map<std::string, std::vector<pid_t>> not_read = PythonsNotRead(proc, before);
   size_t threads = 0;
   for (const auto& [pid, waits] : before.processes) threads += waits.size();
   std::string text;
   if (options.json) {
-    const Json json = {{"schema", "cowprof.hang/1"}, {"version", COWPROF_VERSION},
-                       {"pid", options.pid},         {"processes", before.processes.size()},
-                       {"threads", threads},         {"not_permitted", before.not_permitted},
+    const Json json = {{"schema", "cowprof.hang/1"},
+                       {"version", COWPROF_VERSION},
+                       {"pid", options.pid},
+                       {"processes", before.processes.size()},
+                       {"threads", threads},
+                       {"not_permitted", before.not_permitted},
+                       {"python_not_read", PythonsNotReadJson(not_read)},
                        {"hangs", HangsJson(hangs)}};
     text = absl::StrCat(Dump(json, 2), "\n");
   } else {
@@ -54,6 +101,7 @@ int FindHang(const Options& options) {
                           before.processes.size() == 1 ? " process" : " processes", " with ", Plural(threads, "thread"),
                           ".\n");
     }
+    text += PythonsNotReadText(not_read);
     if (!before.not_permitted.empty())
       absl::StrAppend(&text, "Not permitted to read ", absl::StrJoin(before.not_permitted, ", "),
                       ": run cowprof with sudo.\n");

@@ -64,13 +64,20 @@ const ProcessModel* MostCopied(const Facts& facts) {
   return most;
 }
 
+// Ends the sentence of a process whose causes are unknown.
+std::string WhyUnknown(const ProcessModel& process) {
+  if (process.python_problem.empty()) return "; why can't be said.";
+  const std::string version = process.python.empty() ? "" : absl::StrCat(" ", Printable(process.python));
+  return absl::StrCat("; why can't be said (Python", version, ": ", Printable(process.python_problem, 200), ").");
+}
+
 std::string CopiedSentence(const ProcessModel& most, const Facts& facts) {
   const Totals& workers = facts.findings.workers;
   if (most.is_worker()) {
     const bool known = workers.causes_known && workers.causes[static_cast<int>(Cause::kUnknown)] < workers.copies / 2;
     const std::string why = known ? CausesText(workers) : "";
     return absl::StrCat(Plural(workers.processes, "worker"), " copied ", facts.Bytes(workers.copies),
-                        " of inherited memory", why.empty() ? "; why can't be said." : absl::StrCat(": ", why, "."));
+                        " of inherited memory", why.empty() ? WhyUnknown(most) : absl::StrCat(": ", why, "."));
   }
   const std::string what =
       absl::StrCat(" copied ", facts.Bytes(*most.counts.copies), " of memory that it shares with ");
@@ -78,7 +85,7 @@ std::string CopiedSentence(const ProcessModel& most, const Facts& facts) {
     return absl::StrCat("No worker was forked, but the target itself", what,
                         "another process. If it is a worker, attach to its parent.");
   }
-  return absl::StrCat("The ", NameOf(most), " (", Printable(most.comm), ")", what, "others; why can't be said.");
+  return absl::StrCat("The ", NameOf(most), " (", Printable(most.comm), ")", what, "others", WhyUnknown(most));
 }
 
 // "3 of 4 workers"

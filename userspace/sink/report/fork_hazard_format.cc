@@ -9,7 +9,7 @@
 
 namespace cowprof {
 
-std::string BeforeForkText(const ForkHazardSeen& seen, const std::string& start_methods) {
+std::string BeforeForkText(const ForkHazardSeen& seen, const std::string& start_methods, bool unread) {
   const size_t others = seen.threads.size() + seen.threads_left_out;
   if (others == 0 && !seen.cuda) return "  a fork now: there is no other thread that would stay behind\n";
   std::string out = absl::StrCat("  a fork now: ", Plural(others, "other thread"), " would stay behind\n");
@@ -21,6 +21,10 @@ std::string BeforeForkText(const ForkHazardSeen& seen, const std::string& start_
     absl::StrAppend(&out, "      may hang: ", hazard.what, ": ", hazard.effect, "\n");
     for (const std::string& advice : hazard.advice) absl::StrAppend(&out, "      do: ", advice, "\n");
   }
+  if (unread) {
+    out += "      unknown: which of them are Python's, and whether they hold its locks: this build's can't be read\n";
+  }
+  if (hazards.empty() && unread) return out;
   if (hazards.empty()) {
     out += "      nothing is known of them that would hang a child\n";
   } else {

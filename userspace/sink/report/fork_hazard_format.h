@@ -8,8 +8,9 @@
 
 namespace cowprof {
 
-// Lines that begin with two spaces. `start_methods`: what spawn would send, one clause; "": unknown.
-std::string BeforeForkText(const ForkHazardSeen& seen, const std::string& start_methods);
+// Lines that begin with two spaces. `start_methods`: what spawn would send, one clause; "": unknown. `unread`: it runs
+// a Python whose threads and locks can't be read.
+std::string BeforeForkText(const ForkHazardSeen& seen, const std::string& start_methods, bool unread = false);
 
 }  // namespace cowprof
 

@@ -298,6 +298,14 @@ TEST_CASE("diagnosis: nothing is said where causes are not known") {
   for (ProcessModel& process : run.model.processes) process.causes.reset();
   CHECK(DiagnosesOf(run).empty());
   CHECK(HeadlineOf(run) == "1 worker copied 195.3 MiB of inherited memory; why can't be said.");
+  for (ProcessModel& process : run.model.processes) {
+    process.python = "3.14.7";
+    process.python_problem = "a free-threaded build: what is written is not told apart";
+  }
+  CHECK(
+      HeadlineOf(run) ==
+      "1 worker copied 195.3 MiB of inherited memory; why can't be said (Python 3.14.7: a free-threaded build: what is "
+      "written is not told apart).");
   CHECK(HeadlineOf({}) == "Nothing was recorded.");
 }
 

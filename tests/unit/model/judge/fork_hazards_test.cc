@@ -180,6 +180,11 @@ TEST_CASE("before a fork, in words", "[fork_hazard]") {
       "      1 native thread of libopenblas.so.0, which starts them again in a child\n"
       "      pools: openblas\n"
       "      nothing is known of them that would hang a child\n");
+  const std::string unread = BeforeForkText(Seen({Native(1002, "python3.14t")}), "", /*unread=*/true);
+  CHECK(absl::EndsWith(unread,
+                       "      unknown: which of them are Python's, and whether they hold its locks: this build's can't "
+                       "be read\n"));
+  CHECK_FALSE(absl::StrContains(unread, "nothing is known"));
   seen.threads.push_back(Native(1003, "libgomp.so.1"));
   const std::string text = BeforeForkText(seen, "spawn and forkserver would send about 1.2 GiB to each worker");
   CHECK(absl::StrContains(text, "      may hang: an OpenMP team of 1 thread beside the one that leads it"));
