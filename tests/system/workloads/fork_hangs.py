@@ -277,9 +277,11 @@ def queue_fed_from_pipe():
 
 def waits_for_grandchild():
     def child():
-        pid = os.fork()
+        parent, pid = os.getpid(), os.fork()
         if pid == 0:
-            time.sleep(3600)
+            while os.getppid() == parent:  # it would outlive its parent, which the test kills
+                time.sleep(0.5)
+            os._exit(0)
         os.waitpid(pid, 0)
     return child
 
