@@ -28,10 +28,12 @@
 namespace cowprof {
 namespace {
 
-constexpr size_t kMostBytes = 128 << 10;                 // of a packet
-constexpr char kWatch = 'w', kLook = 'l', kEnded = 'e';  // requests
-constexpr size_t kMostWatched = 16, kMostListed = 16;    // processes; failures and unknowns of a report
-constexpr size_t kLongestText = 400;                     // of a field of a report, bytes
+constexpr size_t kMostBytes = 128 << 10;                                  // of a packet
+constexpr char kWatch = 'w', kLook = 'l', kPickling = 'p', kEnded = 'e';  // requests
+constexpr size_t kMostWatched = 16, kMostListed = 16;  // processes; failures and unknowns of a report
+constexpr size_t kLongestText = 400;                   // of a field of a report, bytes
+// Between two reads while something is pickled, while it may be, and of a program that forks its workers, which must
+// not lose batches to wake-ups.
 constexpr absl::Duration kFastGap = absl::Milliseconds(1), kGap = absl::Milliseconds(4),
                          kSlowGap = absl::Milliseconds(50);
 // What is sent is pickled right after multiprocessing has started its helper: the error, if it is small, comes first.
@@ -102,6 +104,7 @@ class Scout {
   absl::Duration Gap() const;
   Watched* Know(const ProcessId& id);
   void Poll();
+  void AwaitError(const Watched* watched);
   void Look(const Request& request);
   void LookAtError(const ProcessId& id, Watched* watched);
   bool GoOn();
@@ -151,11 +154,16 @@ bool Scout::Serve() {
   const absl::Duration now = BootTime();
   switch (request.what) {
     case kWatch:
-      if (Know(request.id) == nullptr) break;
+      if (Know(request.id) != nullptr) until_ = now + kTime;
+      break;
+    case kPickling:
       fast_until_ = now + kFastTime;
       until_ = now + kTime;
+      AwaitError(Know(request.id));
+      Look(request);
       break;
     case kLook:
+      if (request.other.pid != 0) fast_until_ = until_ = now;
       Look(request);
       break;
     case kEnded:
@@ -202,14 +210,17 @@ bool Scout::GoOn() {
   return true;
 }
 
-void Scout::Look(const Request& request) {
-  Watched* const watched = Know(request.id);
-  if (watched == nullptr) return;
-  fast_until_ = BootTime() + kFastTime;
-  for (const absl::Duration end = BootTime() + kErrorFirst; BootTime() < end && !watched->told;) {
+void Scout::AwaitError(const Watched* watched) {
+  const absl::Duration end = BootTime() + kErrorFirst;
+  while (watched != nullptr && !watched->told && BootTime() < end) {
     Poll();
     absl::SleepFor(kFastGap);
   }
+}
+
+void Scout::Look(const Request& request) {
+  Watched* const watched = Know(request.id);
+  if (watched == nullptr) return;
   if (watched->told) return;
   walk_began_ = rested_ = CpuTime();
   const Interpreter& python = watched->program->interpreter();
@@ -284,6 +295,8 @@ void StartMethodScout::Send(char what, const ProcessId& id, const ProcessId& oth
 void StartMethodScout::Watch(const ProcessId& id) { Send(kWatch, id); }
 
 void StartMethodScout::Look(const ProcessId& id, const ProcessId& worker) { Send(kLook, id, worker); }
+
+void StartMethodScout::LookAtPickling(const ProcessId& id) { Send(kPickling, id); }
 
 std::vector<ScoutReport> StartMethodScout::TakeLast(const ProcessId& id, absl::Duration most) {
   Send(kEnded, id);

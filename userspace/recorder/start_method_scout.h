@@ -34,6 +34,8 @@ class StartMethodScout {
   void Watch(const ProcessId& id);
   // Also reads what its workers would be sent; where nothing is found, what `worker`, a child of it, was sent.
   void Look(const ProcessId& id, const ProcessId& worker);
+  // The same of a process that is about to pickle, or does: watches for an error, which is there for milliseconds.
+  void LookAtPickling(const ProcessId& id);
   // The reports that have come. Never waits.
   std::vector<ScoutReport> Take() { return Receive(absl::ZeroDuration()); }
   // The same, once all is told of a process that has died: waits for it, but not longer than `most`.

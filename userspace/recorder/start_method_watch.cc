@@ -25,13 +25,17 @@ bool IsSpawned(const std::string& command) { return absl::StrContains(command, "
 
 }  // namespace
 
-void StartMethodWatch::LookAt(int parent, const ProcessId& worker, absl::Duration t) {
+void StartMethodWatch::LookAt(int parent, const ProcessId& worker, bool pickling, absl::Duration t) {
   const auto id = pythons_.find(parent);
   if (id == pythons_.end() || looks_ >= kMostLooks) return;
   ++looks_;
   next_look_ = t + kBetweenLooks;
   indexes_[id->second] = parent;
-  scout_->Look(id->second, worker);
+  if (pickling) {
+    scout_->LookAtPickling(id->second);
+  } else {
+    scout_->Look(id->second, worker);
+  }
 }
 
 void StartMethodWatch::Ask(const Event& event, const LivingProcess& process, const LivingProcess* parent) {
@@ -41,17 +45,18 @@ void StartMethodWatch::Ask(const Event& event, const LivingProcess& process, con
     indexes_[process.id] = process.index;
     scout_->Watch(process.id);
     // It was attached to: what it has may be gone when it starts workers.
-    if (process.origin != Origin::kForked && !execed_.contains(process.index)) LookAt(process.index, {}, event.t);
+    if (process.origin != Origin::kForked && !execed_.contains(process.index))
+      LookAt(process.index, {}, /*pickling=*/false, event.t);
   } else if (const auto* execed = event.As<ProcessExeced>()) {
     const bool helper = IsHelper(execed->command), spawned = IsSpawned(execed->command);
     execed_.insert(process.index);
     if (helper || spawned) helpers_.insert(process.index);
     if (parent != nullptr && (helper || (spawned && !found_ && event.t >= next_look_)))
-      LookAt(parent->index, {}, event.t);
+      LookAt(parent->index, {}, /*pickling=*/true, event.t);
   } else if (parent != nullptr && process.origin == Origin::kForked && process.space != process.index) {
     // Still the parent's program: not a command that it runs.
     if (pythons_.contains(parent->index)) pythons_[process.index] = process.id;
-    if (!found_ && event.t >= next_look_) LookAt(parent->index, process.id, event.t);
+    if (!found_ && event.t >= next_look_) LookAt(parent->index, process.id, /*pickling=*/false, event.t);
   }
 }
 

@@ -26,7 +26,7 @@ class StartMethodWatch {
 
  private:
   void Ask(const Event& event, const LivingProcess& process, const LivingProcess* parent);
-  void LookAt(int parent, const ProcessId& worker, absl::Duration t);
+  void LookAt(int parent, const ProcessId& worker, bool pickling, absl::Duration t);
   void Add(std::vector<ScoutReport> reports, absl::Duration t, Sample* sample);
 
   std::unique_ptr<StartMethodScout> scout_;
