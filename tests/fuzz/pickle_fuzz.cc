@@ -1,7 +1,7 @@
 // The replay of pickle over damaged memory of recorded interpreters, and expressions that name an object.
 #include "hostile_memory.h"
 #include "model/judge/start_methods.h"
-#include "python/pickle_walk.h"
+#include "python/pickle_look.h"
 #include "python/roots.h"
 #include "sink/report/start_methods_format.h"
 #include "timeline/json_start_methods.h"

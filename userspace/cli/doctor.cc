@@ -13,7 +13,7 @@
 #include "model/judge/fork_hazards.h"
 #include "model/judge/start_methods.h"
 #include "model/judge/worker_ceiling.h"
-#include "python/pickle_walk.h"
+#include "python/pickle_look.h"
 #include "python/roots.h"
 #include "recorder/capability_facts.h"
 #include "recorder/fork_hazard_look.h"

@@ -10,7 +10,7 @@
 #include "cli/commands.h"
 #include "model/estimate/pickle_cost.h"
 #include "model/format.h"
-#include "python/pickle_walk.h"
+#include "python/pickle_look.h"
 #include "python/roots.h"
 #include "recorder/target.h"
 #include "sink/report/start_methods_format.h"

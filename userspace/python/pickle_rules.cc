@@ -1,5 +1,4 @@
-// The tables name types and functions of CPython, numpy and torch whose own reducers are known. Everything else follows
-// from the type object.
+// What is not in the tables of pickle_reducers.h follows from the type object.
 #include "python/pickle_rules.h"
 
 #include <algorithm>
@@ -8,124 +7,15 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "model/base_name.h"
 #include "python/frames.h"
+#include "python/pickle_reducers.h"
 
 namespace cowprof {
 namespace {
 
-constexpr size_t kMostReducers = 4096, kMostNested = 8, kMostSlots = 512;
-
-struct NamedRule {
-  absl::string_view name;
-  Replay replay;
-  uint64_t bytes = 0;
-};
-// Types that save() treats itself.
-constexpr NamedRule kExact[] = {
-    {"NoneType", Replay::kAtom, 1},
-    {"bool", Replay::kAtom, 1},
-    {"int", Replay::kNumber},
-    {"float", Replay::kAtom, 9},
-    {"str", Replay::kText},
-    {"bytes", Replay::kBytes},
-    {"bytearray", Replay::kBytes},
-    {"list", Replay::kList},
-    {"tuple", Replay::kTuple},
-    {"dict", Replay::kDict},
-    {"set", Replay::kSet},
-    {"frozenset", Replay::kSet},
-    {"function", Replay::kByName},
-    {"ellipsis", Replay::kAtom, 14},
-    {"NotImplementedType", Replay::kAtom, 20},
-    {"complex", Replay::kAtom, 40},
-    {"range", Replay::kAtom, 40},
-    {"method", Replay::kMethod},
-    {"slice", Replay::kSlice},
-    {"builtin_function_or_method", Replay::kBuiltin},
-};
-// Types with a reducer of their own, in C or in Python, under the name of the type that defines it.
-constexpr NamedRule kReducers[] = {
-    {"method-wrapper", Replay::kMethodWrapper},
-    {"array.array", Replay::kArray},
-    {"functools._lru_cache_wrapper", Replay::kByName},
-    {"method_descriptor", Replay::kAtom, 50},
-    {"wrapper_descriptor", Replay::kAtom, 50},
-    {"member_descriptor", Replay::kAtom, 50},
-    {"list_iterator", Replay::kIterator},
-    {"tuple_iterator", Replay::kIterator},
-    {"functools.partial", Replay::kPartial},
-    {"collections.defaultdict", Replay::kItems},
-    {"collections.OrderedDict", Replay::kItems},
-    {"collections.Counter", Replay::kItems},
-    {"collections.deque", Replay::kItems},
-    {"set", Replay::kItems},
-    {"frozenset", Replay::kItems},
-    {"BaseException", Replay::kException},
-    {"OSError", Replay::kException},
-    {"bytearray", Replay::kBytes},
-    {"range", Replay::kAtom, 40},
-    {"decimal.Decimal", Replay::kAtom, 50},
-    {"fractions.Fraction", Replay::kAtom, 60},
-    {"uuid.UUID", Replay::kAtom, 60},
-    {"pathlib.PurePath", Replay::kAtom, 60},
-    {"pathlib._local.PurePath", Replay::kAtom, 60},
-    {"random.Random", Replay::kAtom, 3000},
-    {"datetime.datetime", Replay::kAtom, 40},
-    {"datetime.date", Replay::kAtom, 30},
-    {"datetime.time", Replay::kAtom, 30},
-    {"datetime.timedelta", Replay::kAtom, 30},
-    {"datetime.timezone", Replay::kAtom, 40},
-    {"numpy.ndarray", Replay::kArray},
-    {"numpy.dtype", Replay::kAtom, 60},
-    {"numpy.generic", Replay::kAtom, 80},
-    {"enum.Enum", Replay::kEnum},
-    {"logging.Logger", Replay::kLogger},
-    {"logging.RootLogger", Replay::kAtom, 30},
-    {"multiprocessing.process.AuthenticationString", Replay::kAtom, 90},
-    {"multiprocessing.queues.Queue", Replay::kAtom, 600},
-    {"multiprocessing.queues.SimpleQueue", Replay::kAtom, 400},
-    {"multiprocessing.synchronize.SemLock", Replay::kAtom, 120},
-    {"multiprocessing.synchronize.Condition", Replay::kAtom, 500},
-    {"torch.nn.modules.module.Module", Replay::kState},
-    {"types.SimpleNamespace", Replay::kState},
-    {"_io.BytesIO", Replay::kAtom, 60},
-    {"_io.StringIO", Replay::kAtom, 60},
-};
-// Functions that copyreg.dispatch_table and ForkingPickler have for a type.
-constexpr NamedRule kRegistered[] = {
-    {"pickle_complex", Replay::kAtom, 40},
-    {"pickle_union", Replay::kAtom, 80},
-    {"_pickle", Replay::kAtom, 60},
-    {"_reduce_method", Replay::kMethod},
-    {"_reduce_method_descriptor", Replay::kAtom, 50},
-    {"_reduce_partial", Replay::kPartial},
-    {"_reduce_socket", Replay::kAtom, 200},
-    {"reduce_connection", Replay::kAtom, 200},
-    {"reduce_tensor", Replay::kTensor, 400},
-    {"reduce_storage", Replay::kAtom, 200},
-    {"_ufunc_reduce", Replay::kAtom, 40},
-    {"_DType_reduce", Replay::kAtom, 40},
-};
-// Methods whose code always raises.
-struct Forbidden {
-  absl::string_view owner;
-  PickleReason reason;
-};
-constexpr Forbidden kForbidden[] = {
-    {"_io.FileIO", PickleReason::kOpenFile},         {"_io.BufferedReader", PickleReason::kOpenFile},
-    {"_io.BufferedWriter", PickleReason::kOpenFile}, {"_io.BufferedRandom", PickleReason::kOpenFile},
-    {"_io.BufferedRWPair", PickleReason::kOpenFile}, {"_io.TextIOWrapper", PickleReason::kOpenFile},
-    {"socket.socket", PickleReason::kSocket},        {"multiprocessing.pool.Pool", PickleReason::kForbidden},
-};
-
-template <typename Row, size_t n>
-const Row* RowOf(const Row (&rows)[n], absl::string_view name, absl::string_view Row::*field) {
-  const Row* found = std::find_if(rows, rows + n, [&](const Row& row) { return row.*field == name; });
-  return found == rows + n ? nullptr : found;
-}
+constexpr size_t kMostReducers = 4096, kMostSlots = 512;
 
 PickleReason ReasonOfType(absl::string_view name, PickleReason otherwise) {
   if (name == "_thread.lock" || name == "_thread.RLock" || name == "_multiprocessing.SemLock")
@@ -384,99 +274,6 @@ TypeRule PickleRules::Judge(TypeShape shape) {
   }
   JudgeState(&rule);
   return rule;
-}
-
-// ---- By name ----
-
-ByName PickleRules::Lookup(uint64_t object, std::string module, std::string name) {
-  ByName found{.module = std::move(module), .name = std::move(name)};
-  if (absl::StrContains(found.name, "<lambda>")) {
-    found.reason = PickleReason::kLambda;
-  } else if (absl::StrContains(found.name, "<locals>")) {
-    const std::optional<TypeShape> shape = graph_.ReadShape(graph_.TypeOf(object));
-    found.reason = shape && shape->is_type() ? PickleReason::kLocalClass : PickleReason::kLocalFunction;
-  }
-  if (found.reason != PickleReason::kNone || ending_) return found;
-  const uint64_t dict = graph_.ModuleDict(found.module);
-  if (dict == 0 || found.module.empty()) {
-    found.unknown = true;  // pickle would import it
-    return found;
-  }
-  // A module of a class of its own, as those that import lazily, may have what its __dict__ has not.
-  const bool plain = graph_.TypeName(graph_.ModuleObject(found.module)) == "module";
-  uint64_t at = 0;
-  const std::vector<std::string> parts = absl::StrSplit(found.name, '.');
-  for (size_t i = 0; i < parts.size(); ++i) {
-    if (i > kMostNested) break;
-    at = i == 0 ? graph_.InDict(dict, parts[i]) : FunctionIn(graph_.Attribute(at, parts[i]));
-    if (at == 0) break;
-  }
-  if (at == object) {
-    if (found.module == "__main__" && !main_has_file_) found.reason = PickleReason::kMainWithoutFile;
-    return found;
-  }
-  if (!plain) {
-    found.unknown = true;
-  } else if (at == 0) {
-    found.unknown = graph_.InDict(dict, "__getattr__") != 0;
-    found.reason = found.unknown ? PickleReason::kNone : PickleReason::kNotFound;
-  } else {
-    found.reason = PickleReason::kNotTheSame;
-  }
-  return found;
-}
-
-ByName PickleRules::FindByName(uint64_t object) {
-  if (const auto known = names_.find(object); known != names_.end()) return known->second;
-  const PythonLayout& layout = graph_.layout();
-  ByName found;
-  if (graph_.TypeName(object) == "function") {
-    found = Lookup(object, graph_.Text(graph_.Pointer(object + graph_.state().function_module)),
-                   graph_.Text(graph_.Pointer(object + graph_.state().function_qualname)));
-  } else if (graph_.TypeName(object) == "functools._lru_cache_wrapper") {
-    found = Lookup(object, graph_.Text(graph_.Attribute(object, "__module__")),
-                   graph_.Text(graph_.Attribute(object, "__qualname__")));
-  } else if (const std::optional<TypeShape> shape = graph_.ReadShape(object); !shape) {
-    found.unknown = true;
-  } else if (shape->heap()) {
-    found = Lookup(object, graph_.Text(graph_.InDict(shape->dict, "__module__")),
-                   graph_.Text(graph_.Pointer(object + layout.type.qualname)));
-  } else if (const std::string& name = shape->info.name;
-             name == "NoneType" || name == "ellipsis" || name == "NotImplementedType") {
-    found = {.module = "builtins", .name = name};  // save_type()
-  } else {
-    const size_t dot = name.rfind('.');
-    found =
-        dot == name.npos ? Lookup(object, "builtins", name) : Lookup(object, name.substr(0, dot), name.substr(dot + 1));
-  }
-  if (names_.size() > 65536) names_.clear();
-  return names_[object] = found;
-}
-
-ByName PickleRules::FindBuiltin(uint64_t function) {
-  const uint64_t name = graph_.Pointer(graph_.Pointer(function + graph_.state().builtin_def));
-  return Lookup(function, graph_.Text(graph_.Pointer(function + graph_.state().builtin_module)),
-                ReadCString(graph_.memory(), name, kMaxNameBytes).value_or(""));
-}
-
-std::string PickleRules::DefinedAt(uint64_t object) {
-  std::string file;
-  if (graph_.TypeName(object) == "function") {
-    CodeName(object, &file);
-    return file;
-  }
-  const std::optional<TypeShape> shape = graph_.ReadShape(object);
-  if (!shape || !shape->heap()) return "";
-  // A class does not know its place before 3.13: the first of its methods is near.
-  Edges attributes = graph_.DictItems(shape->dict, EdgeKind::kAttribute);
-  Edge edge;
-  for (int i = 0; i < 256 && attributes.Next(graph_.memory(), &edge); ++i) {
-    const uint64_t function = FunctionIn(edge.object);
-    if (graph_.TypeName(function) != "function") continue;
-    const std::string function_name = CodeName(function, &file);
-    if (!file.empty()) return file;
-  }
-  return "";
 }
 
 }  // namespace cowprof

@@ -1,33 +1,29 @@
-// Replays pickle's save() over the memory of a process, from one object, without running anything there. Bounded in
-// objects and time. One walk of a process that runs may see torn state: LookAtPickle() makes two, and reads the chain
-// of each finding twice more.
+// One reading of what pickle's save() would visit from an object, in its order, without running anything in the target:
+// what fails, what can't be told, and the bytes. Bounded in objects and time. A process that runs may show it torn
+// state; pickle_look.h makes several walks agree.
 #ifndef COWPROF_PYTHON_PICKLE_WALK_H_
 #define COWPROF_PYTHON_PICKLE_WALK_H_
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/time/time.h"
 #include "model/facts/pickle_mix.h"
 #include "model/facts/start_methods.h"
+#include "posix/clock.h"
+#include "python/cached_memory.h"
+#include "python/graph.h"
 #include "python/interpreter.h"
 #include "python/memory_reader.h"
+#include "python/pickle_rules.h"
+#include "python/roots.h"
 
 namespace cowprof {
-
-// The object to judge, and what paths to it are called.
-struct PickleRoot {
-  // What is sent of it, in this order: {"dataset", address}; {"", address}: the object itself. Empty: nothing was
-  // found.
-  std::vector<std::pair<std::string, uint64_t>> parts;
-  std::string expression;  // what the user would write: "loader.dataset"
-  std::string where;       // "in main, train.py:31"; "" if the expression says it
-  // Objects on the way for which the program has names of its own: paths through one begin with its name.
-  std::vector<std::pair<uint64_t, std::string>> names;
-};
 
 struct PickleLimits {
   uint64_t objects = 2'000'000;             // of one walk
@@ -36,16 +32,100 @@ struct PickleLimits {
   std::function<bool()> go_on = nullptr;
 };
 
-// `find_root` is asked for each reading: what it returns may move. The object may have ended: then there are unreadable
-// objects, never a crash. `mix`, if not null, gets what would be sent by kind.
-PickleLook LookAtPickle(const Interpreter& interpreter, const MemoryReader& memory,
-                        const std::function<PickleRoot(const MemoryReader&)>& find_root, const PickleLimits& limits,
-                        PickleMix* mix = nullptr);
+class PickleWalk {
+ public:
+  struct Node {
+    uint32_t parent = 0;
+    uint32_t ordinal = 0;  // which edge of the parent
+    uint32_t calls = 0;    // of pickle's functions within each other, when it gets there
+    uint64_t object = 0;
+    Edge edge;
+  };
 
-// The same for a process that is ending: what it holds is taken down while it is read, so only the failures that are
-// found mean anything. One walk; each finding is read once more at once, and kept even if it is not there any more.
-PickleLook LookAtEnding(const Interpreter& interpreter, const MemoryReader& memory, const PickleRoot& root,
-                        const PickleLimits& limits);
+  struct Found {
+    uint32_t node = 0;
+    PickleReason reason = PickleReason::kNone;
+    std::string type, name, defined_at, runs, path;
+    uint64_t count = 1;
+    bool below_unknown = false;
+  };
+
+  PickleWalk(const Interpreter& interpreter, const MemoryReader& memory, const PickleLimits& limits,
+             bool ending = false)
+      : cached_(memory), graph_(interpreter, cached_), rules_(&graph_, ending), limits_(limits) {}
+
+  void Run(const PickleRoot& root);
+  // Whether the chain to a finding's object is still there, and it is still of that type and reason.
+  bool StillThere(const PickleRoot& root, const std::vector<Node>& chain, const Found& found);
+  std::vector<Node> ChainTo(uint32_t node) const;
+
+  std::vector<Found> failures, unknowns;  // in the order of pickle
+  uint64_t failures_left_out = 0, unknowns_left_out = 0;
+  uint64_t objects = 0, unreadable = 0, bytes = 0, unsure_bytes = 0;
+  uint64_t rest_bytes = 0;  // of items beyond the limit, if they are like those before it
+  PickleMix mix;
+  bool capped = false;
+  // The largest numpy array with dtype=object, and its length.
+  std::string object_array;
+  uint64_t object_array_items = 0;
+
+ private:
+  static constexpr uint64_t kFirstItems = 256;
+  struct Level {
+    uint32_t node = 0, ordinal = 0;
+    Edges edges;
+    uint64_t left = kFirstItems;
+    uint64_t bytes_before = 0, bytes_used = 0, items = 0;  // `bytes` when it went on the stack; of its items so far
+  };
+  void Push(Level level) {
+    level.bytes_before = bytes;
+    stack_.push_back(std::move(level));
+  }
+  void AddRest(const Level& level, uint64_t used);
+  void Visit(uint32_t parent, uint32_t ordinal, const Edge& edge);
+  void Drain();
+  Edges ChildrenOf(uint64_t object, const TypeRule& rule);
+  void AppendFields(uint64_t object, const TypeRule& rule, std::vector<Edge>* fields, Edges* rest);
+  void JudgeName(uint32_t node, uint64_t object, const ByName& named);
+  void Fail(uint32_t node, PickleReason reason, std::string name, std::string defined_at);
+  void Note(uint32_t node, Found found, std::vector<Found>* list, uint64_t* left_out);
+  void CountText(uint64_t object);
+  void CountNumber(uint64_t object);
+  void CountArray(uint64_t object);
+  void JudgeTensor(uint32_t node, uint64_t object, const TypeRule& rule);
+  // Whether pickle meets it for the first time; otherwise counts the reference to its memo, which has one byte or four.
+  bool Remember(uint64_t object) {
+    const auto [entry, first] = seen_.emplace(object, static_cast<uint32_t>(seen_.size()));
+    if (!first) {
+      bytes += entry->second < 256 ? 2 : 5;
+      ++mix.again;
+    }
+    return first;
+  }
+  void CountName(const Edge& edge);
+  void CountContainer(uint64_t object, const TypeRule& rule);
+  bool OutOfBudget();
+  std::string PathOf(uint32_t node, bool general);
+  bool IsBefore(uint32_t a, uint32_t b) const;
+
+  CachedMemory cached_;
+  ObjectGraph graph_;
+  PickleRules rules_;
+  const PickleLimits limits_;
+  const absl::Duration began_ = BootTime();
+  uint64_t next_pause_ = 1024;
+  std::string expression_;
+  absl::flat_hash_map<uint64_t, std::string> names_;
+  std::vector<Node> nodes_;
+  std::vector<Level> stack_;
+  std::deque<Level> later_;
+  absl::flat_hash_map<uint64_t, uint32_t> seen_;  // pickle's memo
+  absl::flat_hash_set<uint64_t> classes_;
+  absl::flat_hash_set<uint32_t> open_unknowns_;
+  absl::flat_hash_set<uint64_t> hiding_;  // names of attributes that pickle takes for methods
+  bool too_deep_ = false;
+  absl::flat_hash_map<std::string, size_t> shapes_;  // of failures and unknowns: index of the first of its kind
+};
 
 }  // namespace cowprof
 

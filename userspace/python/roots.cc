@@ -6,9 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "model/base_name.h"
 #include "model/library_name.h"
@@ -16,51 +14,13 @@
 #include "python/frames.h"
 #include "python/graph.h"
 #include "python/last_error.h"
+#include "python/object_expression.h"
 
 namespace cowprof {
 namespace {
 
-constexpr uint64_t kMostLocals = 256, kMostGlobals = 4096, kMostModules = 4096, kMostSteps = 64;
+constexpr uint64_t kMostLocals = 256, kMostGlobals = 4096, kMostModules = 4096;
 constexpr size_t kMostFrames = 4096, kMostNames = 4096;
-
-struct Step {
-  std::string name;               // ".name", "['name']"
-  std::optional<uint64_t> index;  // "[3]"
-  bool is_key = false;
-};
-
-absl::StatusOr<std::vector<Step>> ParseExpression(absl::string_view text) {
-  const absl::Status wrong = absl::InvalidArgumentError(absl::StrCat(
-      "'", text, "' is not an object's name; give one such as __main__.dataset.rows[0] or config['data']"));
-  std::vector<Step> steps;
-  size_t at = 0;
-  while (at < text.size() && steps.size() < kMostSteps) {
-    if (text[at] == '[') {
-      const size_t end = text.find(']', at);
-      if (end == text.npos || steps.empty()) return wrong;
-      const absl::string_view inside = text.substr(at + 1, end - at - 1);
-      Step step;
-      uint64_t index = 0;
-      if (absl::SimpleAtoi(inside, &index)) {
-        step.index = index;
-      } else if (inside.size() >= 2 && (inside[0] == '\'' || inside[0] == '"') && inside.back() == inside[0]) {
-        step = {.name = std::string(inside.substr(1, inside.size() - 2)), .is_key = true};
-      } else {
-        return wrong;
-      }
-      steps.push_back(std::move(step));
-      at = end + 1;
-      continue;
-    }
-    if (!steps.empty() && text[at++] != '.') return wrong;
-    const size_t begin = at;
-    while (at < text.size() && (absl::ascii_isalnum(text[at]) || text[at] == '_' || (text[at] & 0x80) != 0)) ++at;
-    if (at == begin || absl::ascii_isdigit(text[begin])) return wrong;
-    steps.push_back({.name = std::string(text.substr(begin, at - begin))});
-  }
-  if (steps.empty() || at < text.size()) return wrong;
-  return steps;
-}
 
 struct Variable {
   std::string name;
@@ -131,7 +91,7 @@ class Finder {
   uint64_t Opened(uint64_t object) {
     return graph_.TypeName(object) == "cell" ? graph_.Pointer(object + graph_.state().wrapped) : object;
   }
-  uint64_t Item(uint64_t object, const Step& step);
+  uint64_t Item(uint64_t object, const ObjectStep& step);
   std::string WhereOf(const RawFrame& frame);
   // Whether workers get something of the object.
   bool Take(const std::string& name, uint64_t object, PickleRoot* root);
@@ -163,7 +123,7 @@ std::string Finder::WhereOf(const RawFrame& frame) {
   return code ? absl::StrCat("in ", code->function, ", ", BaseName(code->file), ":", code->line) : "in a frame";
 }
 
-uint64_t Finder::Item(uint64_t object, const Step& step) {
+uint64_t Finder::Item(uint64_t object, const ObjectStep& step) {
   if (!step.is_key && !step.index) return graph_.Attribute(object, step.name);
   const std::optional<TypeShape> shape = graph_.ReadShape(graph_.TypeOf(object));
   if (!shape) return 0;
@@ -187,7 +147,7 @@ uint64_t Finder::Item(uint64_t object, const Step& step) {
 }
 
 absl::StatusOr<PickleRoot> Finder::Find(absl::string_view expression) {
-  absl::StatusOr<std::vector<Step>> steps = ParseExpression(expression);
+  absl::StatusOr<std::vector<ObjectStep>> steps = ParseObject(expression);
   if (!steps.ok()) return steps.status();
   PickleRoot root{.expression = std::string(expression)};
   uint64_t at = 0;
@@ -224,7 +184,7 @@ absl::StatusOr<PickleRoot> Finder::Find(absl::string_view expression) {
     }
   }
   for (; used < steps->size(); ++used) {
-    const Step& step = (*steps)[used];
+    const ObjectStep& step = (*steps)[used];
     const std::string type = graph_.TypeName(at);
     at = Opened(Item(at, step));
     if (at == 0) {

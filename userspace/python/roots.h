@@ -4,15 +4,28 @@
 #ifndef COWPROF_PYTHON_ROOTS_H_
 #define COWPROF_PYTHON_ROOTS_H_
 
+#include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "python/interpreter.h"
 #include "python/memory_reader.h"
-#include "python/pickle_walk.h"
 
 namespace cowprof {
+
+// The object to judge, and what paths to it are called.
+struct PickleRoot {
+  // What is sent of it, in this order: {"dataset", address}; {"", address}: the object itself. Empty: nothing was
+  // found.
+  std::vector<std::pair<std::string, uint64_t>> parts;
+  std::string expression;  // what the user would write: "loader.dataset"
+  std::string where;       // "in main, train.py:31"; "" if the expression says it
+  // Objects on the way for which the program has names of its own: paths through one begin with its name.
+  std::vector<std::pair<uint64_t, std::string>> names;
+};
 
 // `expression`: a module or a name in __main__ or in a frame, then .attribute, [3] and ['key']:
 // "__main__.data.rows[0]". InvalidArgument: not such an expression; NotFound: which part does not exist.

@@ -19,7 +19,7 @@
 #include "attribution/program.h"
 #include "posix/clock.h"
 #include "python/last_error.h"
-#include "python/pickle_walk.h"
+#include "python/pickle_look.h"
 #include "python/roots.h"
 #include "recorder/privileges.h"
 #include "source/procfs.h"

@@ -1,4 +1,4 @@
-// The process that reads what workers would be sent (python/pickle_walk.h) while a recording runs, and watches for the
+// The process that reads what workers would be sent (python/pickle_look.h) while a recording runs, and watches for the
 // error of an attempt to start a process that failed. It is forked before cowprof loads its probes: a walk over a
 // million objects must not delay a tick, and what reads that many of the target's objects should share nothing with the
 // recorder. It has the recorder's lesser rights, and no descriptor but its socket. No tick waits for it, but for the

@@ -1,0 +1,100 @@
+// What pickle visits of an object, by its rule (declared in pickle_walk.h).
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "python/pickle_walk.h"
+
+namespace cowprof {
+
+void PickleWalk::AppendFields(uint64_t object, const TypeRule& rule, std::vector<Edge>* fields, Edges* rest) {
+  Edges attributes = graph_.Attributes(object, rule.shape);
+  Edge edge;
+  // Small: in one list with the other fields. A million attributes stay lazy.
+  if (attributes.size() <= kFirstItems) {
+    while (attributes.Next(cached_, &edge)) fields->push_back(edge);
+    unreadable += attributes.torn();
+  } else {
+    *rest = std::move(attributes);
+  }
+  for (const Slot& slot : rule.slots) {
+    fields->push_back({.kind = EdgeKind::kField, .object = graph_.Pointer(object + slot.offset), .field = slot.name});
+  }
+}
+
+Edges PickleWalk::ChildrenOf(uint64_t object, const TypeRule& rule) {
+  const StateLayout& state = graph_.state();
+  const auto field = [&](uint32_t offset, const char* name) {
+    return Edge{.kind = EdgeKind::kField, .object = graph_.Pointer(object + offset), .field = name};
+  };
+  std::vector<Edge> fields;
+  Edges rest = Edges::None();
+  const std::string& type = rule.shape.info.name;
+  switch (rule.replay) {
+    case Replay::kList:
+      return graph_.Items(object, EdgeKind::kIndex);
+    case Replay::kTuple:
+      return graph_.TupleItems(object);
+    case Replay::kDict:
+      return graph_.DictItems(object, EdgeKind::kValue);
+    case Replay::kSet:
+      return graph_.SetItems(object);
+    case Replay::kArray:
+      return graph_.ArrayItems(object).value_or(Edges::None());
+    case Replay::kBuiltin:
+      return Edges::Fields({field(state.builtin_self, "__self__")});
+    case Replay::kMethod:
+      return Edges::Fields({field(state.method_self, "__self__")});
+    case Replay::kMethodWrapper:
+      return Edges::Fields({field(state.method_self, "__self__")});
+    case Replay::kIterator:
+      return Edges::Fields({field(state.iterator_sequence, "__reduce__()[1][0]")});
+    case Replay::kSlice:
+      return Edges::Fields(
+          {field(state.slice_start, "start"), field(state.slice_stop, "stop"), field(state.slice_step, "step")});
+    case Replay::kPartial:
+      return Edges::Fields({field(state.partial_function, "func"), field(state.partial_args, "args"),
+                            field(state.partial_keywords, "keywords"), field(state.partial_dict, "__dict__")});
+    case Replay::kException:
+      AppendFields(object, rule, &fields, &rest);
+      fields.insert(fields.begin(), field(state.exception_args, "args"));
+      return Edges::Fields(std::move(fields));
+    case Replay::kEnum:
+      return Edges::Fields(
+          {{.kind = EdgeKind::kField, .object = graph_.Attribute(object, "_value_"), .field = "value"}});
+    case Replay::kState:
+    case Replay::kItems:
+    case Replay::kUnknown:
+      break;
+    default:
+      return rest;
+  }
+  AppendFields(object, rule, &fields, &rest);
+  if (rule.shape.is_tuple()) {
+    later_.push_back(
+        {.node = static_cast<uint32_t>(nodes_.size() - 1), .ordinal = 1, .edges = graph_.TupleItems(object)});
+  } else if (rule.shape.is_list()) {
+    later_.push_back({.node = static_cast<uint32_t>(nodes_.size() - 1),
+                      .ordinal = 1,
+                      .edges = graph_.Items(object, EdgeKind::kIndex)});
+  } else if (rule.shape.is_dict()) {
+    const bool has_factory = type == "collections.defaultdict";
+    if (has_factory) fields.insert(fields.begin(), field(state.default_factory, "default_factory"));
+    later_.push_back({.node = static_cast<uint32_t>(nodes_.size() - 1),
+                      .ordinal = 1,
+                      .edges = graph_.DictItems(object, EdgeKind::kValue)});
+  } else if (type == "collections.deque") {
+    later_.push_back(
+        {.node = static_cast<uint32_t>(nodes_.size() - 1), .ordinal = 1, .edges = graph_.DequeItems(object)});
+  } else if (rule.replay == Replay::kItems) {
+    later_.push_back(
+        {.node = static_cast<uint32_t>(nodes_.size() - 1), .ordinal = 1, .edges = graph_.SetItems(object)});
+  }
+  if (rest.size() > 0) {
+    later_.push_back({.node = static_cast<uint32_t>(nodes_.size() - 1), .ordinal = 1, .edges = std::move(rest)});
+  }
+  return Edges::Fields(std::move(fields));
+}
+
+}  // namespace cowprof

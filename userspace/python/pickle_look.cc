@@ -1,0 +1,119 @@
+// Two walks must agree before nothing is said to be in the way; findings must be there in two more readings.
+#include "python/pickle_look.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "posix/clock.h"
+#include "python/pickle_walk.h"
+
+namespace cowprof {
+namespace {
+
+constexpr absl::Duration kBetweenReadings = absl::Milliseconds(10);
+constexpr absl::Duration kAfterFirst = absl::Milliseconds(3);  // for other findings in an object that is torn down
+
+PickleLook LookOf(const Interpreter& interpreter, const PickleRoot& root) {
+  PickleLook look{.expression = root.expression, .python = interpreter.version};
+  if (root.parts.empty()) return look;
+  look.root = root.where.empty() ? root.expression : absl::StrCat(root.expression, " (", root.where, ")");
+  return look;
+}
+
+// What the walk found goes into the look. Failures that were not seen again are marked.
+void Move(PickleWalk* walk, const std::vector<bool>& kept, PickleLook* look) {
+  look->objects = walk->objects;
+  look->unreadable = walk->unreadable;
+  look->capped = walk->capped;
+  look->object_array = std::move(walk->object_array);
+  look->object_array_items = walk->object_array_items;
+  look->failures_left_out = walk->failures_left_out;
+  look->unknowns_left_out = walk->unknowns_left_out;
+  for (size_t i = 0; i < walk->failures.size(); ++i) {
+    PickleWalk::Found& found = walk->failures[i];
+    look->failures.push_back({.path = std::move(found.path),
+                              .type = std::move(found.type),
+                              .reason = found.reason,
+                              .name = std::move(found.name),
+                              .defined_at = std::move(found.defined_at),
+                              .count = found.count,
+                              .confirmed = kept[i],
+                              .below_unknown = found.below_unknown});
+  }
+  for (PickleWalk::Found& found : walk->unknowns)
+    look->unknowns.push_back({std::move(found.path), std::move(found.type), std::move(found.runs), found.count});
+}
+
+// Drops findings that another reading does not show.
+void Confirm(const Interpreter& interpreter, const MemoryReader& memory, const PickleRoot& root, const PickleWalk& walk,
+             bool ending, std::vector<bool>* kept) {
+  PickleWalk again(interpreter, memory, {}, ending);
+  for (size_t i = 0; i < walk.failures.size(); ++i) {
+    const PickleWalk::Found& found = walk.failures[i];
+    (*kept)[i] = (*kept)[i] && again.StillThere(root, walk.ChainTo(found.node), found);
+  }
+}
+
+}  // namespace
+
+PickleLook LookAtPickle(const Interpreter& interpreter, const MemoryReader& memory,
+                        const std::function<PickleRoot(const MemoryReader&)>& find_root, const PickleLimits& limits,
+                        PickleMix* mix) {
+  const absl::Duration began = BootTime();
+  const PickleRoot root = find_root(memory);
+  PickleLook look = LookOf(interpreter, root);
+  if (root.parts.empty()) return look;
+  PickleWalk first(interpreter, memory, limits);
+  first.Run(root);
+  if (first.failures.empty() && !first.capped) {
+    const PickleRoot again = find_root(memory);
+    PickleWalk second(interpreter, memory, limits);
+    second.Run(again);
+    look.walks_agree = again.parts == root.parts && second.failures.empty() &&
+                       second.unknowns.size() == first.unknowns.size() && second.unreadable == 0 && !second.capped;
+  }
+  std::vector<bool> kept(first.failures.size(), true);
+  for (int reading = 0; reading < 2 && !first.failures.empty(); ++reading) {
+    absl::SleepFor(kBetweenReadings);
+    Confirm(interpreter, memory, find_root(memory), first, /*ending=*/false, &kept);
+  }
+  Move(&first, kept, &look);
+  look.refused = std::erase_if(look.failures, [](const PickleFailure& failure) { return !failure.confirmed; });
+  const bool whole = !first.capped && first.unreadable == 0 && first.unknowns.empty();
+  look.bytes.best = first.bytes + first.rest_bytes;
+  look.bytes.low = first.bytes - std::min(first.bytes, first.bytes / 10 + first.unsure_bytes / 2);
+  if (whole) look.bytes.high = first.bytes + first.bytes / 10 + first.unsure_bytes;
+  look.took = BootTime() - began;
+  if (mix != nullptr) {
+    *mix = first.mix;
+    mix->scale = static_cast<double>(look.bytes.best) / std::max<uint64_t>(first.bytes, 1);
+  }
+  return look;
+}
+
+PickleLook LookAtEnding(const Interpreter& interpreter, const MemoryReader& memory, const PickleRoot& root,
+                        const PickleLimits& limits) {
+  const absl::Duration began = BootTime();
+  PickleLook look = LookOf(interpreter, root);
+  if (root.parts.empty()) return look;
+  PickleWalk* reading = nullptr;
+  absl::Duration enough = absl::InfiniteDuration();
+  PickleLimits until_found = limits;
+  until_found.go_on = [&] {
+    if (!reading->failures.empty()) enough = std::min(enough, BootTime() + kAfterFirst);
+    return BootTime() < enough;
+  };
+  PickleWalk walk(interpreter, memory, until_found, /*ending=*/true);
+  reading = &walk;
+  walk.Run(root);
+  std::vector<bool> kept(walk.failures.size(), true);
+  Confirm(interpreter, memory, root, walk, /*ending=*/true, &kept);
+  Move(&walk, kept, &look);
+  look.took = BootTime() - began;
+  return look;
+}
+
+}  // namespace cowprof

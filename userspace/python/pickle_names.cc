@@ -1,0 +1,108 @@
+// Whether pickle finds a class or a function again by its name (declared in pickle_rules.h).
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_split.h"
+#include "python/pickle_rules.h"
+
+namespace cowprof {
+namespace {
+
+constexpr size_t kMostNested = 8;
+
+}  // namespace
+
+ByName PickleRules::Lookup(uint64_t object, std::string module, std::string name) {
+  ByName found{.module = std::move(module), .name = std::move(name)};
+  if (absl::StrContains(found.name, "<lambda>")) {
+    found.reason = PickleReason::kLambda;
+  } else if (absl::StrContains(found.name, "<locals>")) {
+    const std::optional<TypeShape> shape = graph_.ReadShape(graph_.TypeOf(object));
+    found.reason = shape && shape->is_type() ? PickleReason::kLocalClass : PickleReason::kLocalFunction;
+  }
+  if (found.reason != PickleReason::kNone || ending_) return found;
+  const uint64_t dict = graph_.ModuleDict(found.module);
+  if (dict == 0 || found.module.empty()) {
+    found.unknown = true;  // pickle would import it
+    return found;
+  }
+  // A module of a class of its own, as those that import lazily, may have what its __dict__ has not.
+  const bool plain = graph_.TypeName(graph_.ModuleObject(found.module)) == "module";
+  uint64_t at = 0;
+  const std::vector<std::string> parts = absl::StrSplit(found.name, '.');
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (i > kMostNested) break;
+    at = i == 0 ? graph_.InDict(dict, parts[i]) : FunctionIn(graph_.Attribute(at, parts[i]));
+    if (at == 0) break;
+  }
+  if (at == object) {
+    if (found.module == "__main__" && !main_has_file_) found.reason = PickleReason::kMainWithoutFile;
+    return found;
+  }
+  if (!plain) {
+    found.unknown = true;
+  } else if (at == 0) {
+    found.unknown = graph_.InDict(dict, "__getattr__") != 0;
+    found.reason = found.unknown ? PickleReason::kNone : PickleReason::kNotFound;
+  } else {
+    found.reason = PickleReason::kNotTheSame;
+  }
+  return found;
+}
+
+ByName PickleRules::FindByName(uint64_t object) {
+  if (const auto known = names_.find(object); known != names_.end()) return known->second;
+  const PythonLayout& layout = graph_.layout();
+  ByName found;
+  if (graph_.TypeName(object) == "function") {
+    found = Lookup(object, graph_.Text(graph_.Pointer(object + graph_.state().function_module)),
+                   graph_.Text(graph_.Pointer(object + graph_.state().function_qualname)));
+  } else if (graph_.TypeName(object) == "functools._lru_cache_wrapper") {
+    found = Lookup(object, graph_.Text(graph_.Attribute(object, "__module__")),
+                   graph_.Text(graph_.Attribute(object, "__qualname__")));
+  } else if (const std::optional<TypeShape> shape = graph_.ReadShape(object); !shape) {
+    found.unknown = true;
+  } else if (shape->heap()) {
+    found = Lookup(object, graph_.Text(graph_.InDict(shape->dict, "__module__")),
+                   graph_.Text(graph_.Pointer(object + layout.type.qualname)));
+  } else if (const std::string& name = shape->info.name;
+             name == "NoneType" || name == "ellipsis" || name == "NotImplementedType") {
+    found = {.module = "builtins", .name = name};  // save_type()
+  } else {
+    const size_t dot = name.rfind('.');
+    found =
+        dot == name.npos ? Lookup(object, "builtins", name) : Lookup(object, name.substr(0, dot), name.substr(dot + 1));
+  }
+  if (names_.size() > 65536) names_.clear();
+  return names_[object] = found;
+}
+
+ByName PickleRules::FindBuiltin(uint64_t function) {
+  const uint64_t name = graph_.Pointer(graph_.Pointer(function + graph_.state().builtin_def));
+  return Lookup(function, graph_.Text(graph_.Pointer(function + graph_.state().builtin_module)),
+                ReadCString(graph_.memory(), name, kMaxNameBytes).value_or(""));
+}
+
+std::string PickleRules::DefinedAt(uint64_t object) {
+  std::string file;
+  if (graph_.TypeName(object) == "function") {
+    CodeName(object, &file);
+    return file;
+  }
+  const std::optional<TypeShape> shape = graph_.ReadShape(object);
+  if (!shape || !shape->heap()) return "";
+  // A class does not know its place before 3.13: the first of its methods is near.
+  Edges attributes = graph_.DictItems(shape->dict, EdgeKind::kAttribute);
+  Edge edge;
+  for (int i = 0; i < 256 && attributes.Next(graph_.memory(), &edge); ++i) {
+    const uint64_t function = FunctionIn(edge.object);
+    if (graph_.TypeName(function) != "function") continue;
+    const std::string function_name = CodeName(function, &file);
+    if (!file.empty()) return file;
+  }
+  return "";
+}
+
+}  // namespace cowprof

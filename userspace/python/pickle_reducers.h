@@ -1,0 +1,127 @@
+// Types and functions of CPython, numpy and torch whose own reducers are known, as data.
+#ifndef COWPROF_PYTHON_PICKLE_REDUCERS_H_
+#define COWPROF_PYTHON_PICKLE_REDUCERS_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/strings/string_view.h"
+#include "model/facts/start_methods.h"
+#include "python/pickle_rules.h"
+
+namespace cowprof {
+
+struct NamedRule {
+  absl::string_view name;
+  Replay replay;
+  uint64_t bytes = 0;
+};
+// Types that save() treats itself.
+inline constexpr NamedRule kExact[] = {
+    {"NoneType", Replay::kAtom, 1},
+    {"bool", Replay::kAtom, 1},
+    {"int", Replay::kNumber},
+    {"float", Replay::kAtom, 9},
+    {"str", Replay::kText},
+    {"bytes", Replay::kBytes},
+    {"bytearray", Replay::kBytes},
+    {"list", Replay::kList},
+    {"tuple", Replay::kTuple},
+    {"dict", Replay::kDict},
+    {"set", Replay::kSet},
+    {"frozenset", Replay::kSet},
+    {"function", Replay::kByName},
+    {"ellipsis", Replay::kAtom, 14},
+    {"NotImplementedType", Replay::kAtom, 20},
+    {"complex", Replay::kAtom, 40},
+    {"range", Replay::kAtom, 40},
+    {"method", Replay::kMethod},
+    {"slice", Replay::kSlice},
+    {"builtin_function_or_method", Replay::kBuiltin},
+};
+// Types with a reducer of their own, in C or in Python, under the name of the type that defines it.
+inline constexpr NamedRule kReducers[] = {
+    {"method-wrapper", Replay::kMethodWrapper},
+    {"array.array", Replay::kArray},
+    {"functools._lru_cache_wrapper", Replay::kByName},
+    {"method_descriptor", Replay::kAtom, 50},
+    {"wrapper_descriptor", Replay::kAtom, 50},
+    {"member_descriptor", Replay::kAtom, 50},
+    {"list_iterator", Replay::kIterator},
+    {"tuple_iterator", Replay::kIterator},
+    {"functools.partial", Replay::kPartial},
+    {"collections.defaultdict", Replay::kItems},
+    {"collections.OrderedDict", Replay::kItems},
+    {"collections.Counter", Replay::kItems},
+    {"collections.deque", Replay::kItems},
+    {"set", Replay::kItems},
+    {"frozenset", Replay::kItems},
+    {"BaseException", Replay::kException},
+    {"OSError", Replay::kException},
+    {"bytearray", Replay::kBytes},
+    {"range", Replay::kAtom, 40},
+    {"decimal.Decimal", Replay::kAtom, 50},
+    {"fractions.Fraction", Replay::kAtom, 60},
+    {"uuid.UUID", Replay::kAtom, 60},
+    {"pathlib.PurePath", Replay::kAtom, 60},
+    {"pathlib._local.PurePath", Replay::kAtom, 60},
+    {"random.Random", Replay::kAtom, 3000},
+    {"datetime.datetime", Replay::kAtom, 40},
+    {"datetime.date", Replay::kAtom, 30},
+    {"datetime.time", Replay::kAtom, 30},
+    {"datetime.timedelta", Replay::kAtom, 30},
+    {"datetime.timezone", Replay::kAtom, 40},
+    {"numpy.ndarray", Replay::kArray},
+    {"numpy.dtype", Replay::kAtom, 60},
+    {"numpy.generic", Replay::kAtom, 80},
+    {"enum.Enum", Replay::kEnum},
+    {"logging.Logger", Replay::kLogger},
+    {"logging.RootLogger", Replay::kAtom, 30},
+    {"multiprocessing.process.AuthenticationString", Replay::kAtom, 90},
+    {"multiprocessing.queues.Queue", Replay::kAtom, 600},
+    {"multiprocessing.queues.SimpleQueue", Replay::kAtom, 400},
+    {"multiprocessing.synchronize.SemLock", Replay::kAtom, 120},
+    {"multiprocessing.synchronize.Condition", Replay::kAtom, 500},
+    {"torch.nn.modules.module.Module", Replay::kState},
+    {"types.SimpleNamespace", Replay::kState},
+    {"_io.BytesIO", Replay::kAtom, 60},
+    {"_io.StringIO", Replay::kAtom, 60},
+};
+// Functions that copyreg.dispatch_table and ForkingPickler have for a type.
+inline constexpr NamedRule kRegistered[] = {
+    {"pickle_complex", Replay::kAtom, 40},
+    {"pickle_union", Replay::kAtom, 80},
+    {"_pickle", Replay::kAtom, 60},
+    {"_reduce_method", Replay::kMethod},
+    {"_reduce_method_descriptor", Replay::kAtom, 50},
+    {"_reduce_partial", Replay::kPartial},
+    {"_reduce_socket", Replay::kAtom, 200},
+    {"reduce_connection", Replay::kAtom, 200},
+    {"reduce_tensor", Replay::kTensor, 400},
+    {"reduce_storage", Replay::kAtom, 200},
+    {"_ufunc_reduce", Replay::kAtom, 40},
+    {"_DType_reduce", Replay::kAtom, 40},
+};
+// Methods whose code always raises.
+struct Forbidden {
+  absl::string_view owner;
+  PickleReason reason;
+};
+inline constexpr Forbidden kForbidden[] = {
+    {"_io.FileIO", PickleReason::kOpenFile},         {"_io.BufferedReader", PickleReason::kOpenFile},
+    {"_io.BufferedWriter", PickleReason::kOpenFile}, {"_io.BufferedRandom", PickleReason::kOpenFile},
+    {"_io.BufferedRWPair", PickleReason::kOpenFile}, {"_io.TextIOWrapper", PickleReason::kOpenFile},
+    {"socket.socket", PickleReason::kSocket},        {"multiprocessing.pool.Pool", PickleReason::kForbidden},
+};
+
+// The row whose `field` is `name`; nullptr: there is none.
+template <typename Row, size_t n>
+const Row* RowOf(const Row (&rows)[n], absl::string_view name, absl::string_view Row::*field) {
+  const Row* found = std::find_if(rows, rows + n, [&](const Row& row) { return row.*field == name; });
+  return found == rows + n ? nullptr : found;
+}
+
+}  // namespace cowprof
+
+#endif  // COWPROF_PYTHON_PICKLE_REDUCERS_H_
