@@ -4,9 +4,15 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "python/pickle_walk.h"
 
 namespace cowprof {
+namespace {
+
+constexpr uint64_t kMostArguments = 256;
+
+}  // namespace
 
 void PickleWalk::AppendFields(uint64_t object, const TypeRule& rule, std::vector<Edge>* fields, Edges* rest) {
   Edges attributes = graph_.Attributes(object, rule.shape);
@@ -21,6 +27,17 @@ void PickleWalk::AppendFields(uint64_t object, const TypeRule& rule, std::vector
   for (const Slot& slot : rule.slots) {
     fields->push_back({.kind = EdgeKind::kField, .object = graph_.Pointer(object + slot.offset), .field = slot.name});
   }
+}
+
+// The items of a tuple that are arguments of what __reduce__() returns, from the `first` on.
+void PickleWalk::AppendArguments(uint64_t tuple, uint64_t first, std::vector<Edge>* fields) {
+  Edges items = graph_.TupleItems(tuple);
+  Edge edge;
+  for (uint64_t i = first; i < first + kMostArguments && items.Next(cached_, &edge); ++i) {
+    fields->push_back(
+        {.kind = EdgeKind::kField, .object = edge.object, .field = absl::StrCat("__reduce__()[1][", i, "]")});
+  }
+  unreadable += items.torn() || items.size() > kMostArguments;
 }
 
 Edges PickleWalk::ChildrenOf(uint64_t object, const TypeRule& rule) {
@@ -50,6 +67,16 @@ Edges PickleWalk::ChildrenOf(uint64_t object, const TypeRule& rule) {
       return Edges::Fields({field(state.method_self, "__self__")});
     case Replay::kIterator:
       return Edges::Fields({field(state.iterator_sequence, "__reduce__()[1][0]")});
+    case Replay::kMap:
+      fields.push_back(field(state.map_function, "__reduce__()[1][0]"));
+      AppendArguments(graph_.Pointer(object + state.map_iterators), 1, &fields);
+      return Edges::Fields(std::move(fields));
+    case Replay::kFilter:
+      return Edges::Fields(
+          {field(state.filter_function, "__reduce__()[1][0]"), field(state.filter_iterator, "__reduce__()[1][1]")});
+    case Replay::kZip:
+      AppendArguments(graph_.Pointer(object + state.zip_iterators), 0, &fields);
+      return Edges::Fields(std::move(fields));
     case Replay::kSlice:
       return Edges::Fields(
           {field(state.slice_start, "start"), field(state.slice_stop, "stop"), field(state.slice_step, "step")});

@@ -30,7 +30,10 @@ enum class Replay : uint8_t {
   kMethodWrapper,
   kPartial,
   kSlice,
-  kIterator,
+  kIterator,   // over one object
+  kMap,        // a function and a tuple of iterators
+  kFilter,     // a function and an iterator
+  kZip,        // a tuple of iterators
   kState,      // copyreg.__newobj__ with attributes and slots; subclasses of list and dict with their items
   kItems,      // its class and its items: defaultdict, OrderedDict, Counter, deque, set subclasses
   kException,  // its class, args and attributes

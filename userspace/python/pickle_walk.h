@@ -86,6 +86,7 @@ class PickleWalk {
   void Drain();
   Edges ChildrenOf(uint64_t object, const TypeRule& rule);
   void AppendFields(uint64_t object, const TypeRule& rule, std::vector<Edge>* fields, Edges* rest);
+  void AppendArguments(uint64_t tuple, uint64_t first, std::vector<Edge>* fields);
   void JudgeName(uint32_t node, uint64_t object, const ByName& named);
   void Fail(uint32_t node, PickleReason reason, std::string name, std::string defined_at);
   void Note(uint32_t node, Found found, std::vector<Found>* list, uint64_t* left_out);

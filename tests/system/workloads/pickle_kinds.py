@@ -216,6 +216,13 @@ def deep(levels, leaf):
     return leaf
 
 
+def exhausted(items):
+    iterator = map(str, items)
+    for _ in iterator:
+        pass
+    return iterator
+
+
 def cyclic(leaf):
     first = Plain()
     first.me = first
@@ -282,7 +289,14 @@ def kinds():
         ("ordered dict with lock", collections.OrderedDict(a=lock()), "['a']"), ("counter", collections.Counter("ab"), ""),
         ("default dict", collections.defaultdict(list, a=[1]), ""), ("default dict of lambda", Vocab.load(), ".default_factory"),
         ("exception", ValueError("a", 1), ""), ("exception with lock", ValueError(lock()), ".args[0]"), ("own exception", CustomError(1), ""),
-        ("system error", OSError(2, "a"), ""), ("map of lambda", map(lambda x: x, [1]), None), ("count", itertools.count(3), None),
+        ("system error", OSError(2, "a"), ""), ("map of lambda", map(lambda x: x, [1]), ".__reduce__()[1][0]"), ("map", map(function, [1], (2,)), ""),
+        ("map over a generator", map(function, [1], generate()), ".__reduce__()[1][2]"),
+        ("filter of lambda", filter(lambda x: x, [1]), ".__reduce__()[1][0]"), ("filter", filter(None, [1]), ""),
+        ("zip over locks", zip([1], [lock()]), ".__reduce__()[1][1].__reduce__()[1][0][0]"),
+        ("enumerate over locks", enumerate([lock()]), ".__reduce__()[1][0].__reduce__()[1][0][0]"),
+        ("reversed locks", reversed([lock()]), ".__reduce__()[1][0][0]"), ("iterator of calls", iter(function, 1), ""),
+        ("exhausted iterator", exhausted([lock()]), ""), ("range iterator", iter(range(3)), ""),
+        ("count", itertools.count(3), None),
         ("item getter", operator.itemgetter(1), ""), ("many attributes", with_many(lock()), ".last"), ("deep", deep(50, lock()), "[0]" * 50),
         ("cycle", cyclic(lock()), ".list[1]"), ("lock as key", {lock(): 1}, None), ("lock in set", {lock()}, None),
         ("lock behind rows", [{"id": i} for i in range(3000)] + [lock()], "[3000]"), ("lock in long dict", dict([(i, i) for i in range(3000)], last=lock()), "['last']"),
@@ -531,7 +545,7 @@ def traps():
         ("mock", unittest.mock.MagicMock(), None), ("static method object", staticmethod(function), None),
         ("queue of a thread", queue.Queue(), None), ("executor", concurrent.futures.ThreadPoolExecutor(), None),
         ("hash", hashlib.md5(b"a"), ""), ("namespace", argparse.Namespace(a=1), ""), ("enumerate", enumerate([1]), ""),
-        ("zip", zip([1]), ""), ("reversed", reversed([1]), ""), ("bound method of lock", hidden(a=1).__init__, None),
+        ("zip", zip([1]), ""), ("reversed", reversed([1]), ""), ("reversed tuple", reversed((1,)), ""), ("map subclass", MapOf(function, [lock()]), None), ("bound method of lock", hidden(a=1).__init__, None),
         ("named file", tempfile.NamedTemporaryFile(), None), ("process", subprocess.Popen(["true"]), None),
         ("adapter", logging.LoggerAdapter(logging.getLogger("x"), {}), ""), ("string io", __import__("io").StringIO(), ""),
         ("partial of partial", functools.partial(functools.partial(function, lock()), 1), None),
@@ -552,6 +566,10 @@ class FloatOf(float):
 
 
 class FrozenOf(frozenset):
+    pass
+
+
+class MapOf(map):
     pass
 
 
