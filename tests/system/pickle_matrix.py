@@ -21,16 +21,16 @@ class Missing(Exception):
     """This interpreter is not installed."""
 
 
-def command_for(version):
+def command_for(version, workload=WORKLOAD.name):
     python = planted.interpreters()[version]
     if python:
-        return [python, WORKLOAD]
+        return [python, WORKLOAD.parent / workload]
     if version != "3.14":
         raise Missing(f"Python {version} is missing")
     chroot, why = chroots.chroot("sid")
     if not chroot:
         raise Missing(why)
-    return chroot.python("workloads/pickle_kinds.py")
+    return chroot.python(f"workloads/{workload}")
 
 
 def judge(pid, expression):

@@ -1,8 +1,8 @@
 """`cowprof pickle`: verdicts and paths against really pickling, what it says of hostile and ending targets, and its statuses."""
+import importlib.util
 import json
 import os
 import pty
-import shutil
 import signal
 import subprocess
 
@@ -12,6 +12,7 @@ import chroots
 import harness
 import pickle_matrix
 import planted
+from conftest import needs
 
 WORKLOADS = harness.REPOSITORY / "tests" / "system" / "workloads"
 TARGETS = WORKLOADS / "pickle_targets.py"
@@ -30,13 +31,13 @@ def pickle_of(pid, *arguments):
     return document_of(pid, "--no-time", *arguments)["start_methods"][0]
 
 
-def command_in(suite, workload, *words):
+def command_in(suite, workload, *words, options=()):
     if suite == "system":
-        return [harness.PYTHON, WORKLOADS / workload, *words]
+        return [harness.PYTHON, *options, WORKLOADS / workload, *words]
     chroot, why = chroots.chroot(suite)
     if not chroot:
         pytest.skip(why)
-    return chroot.python(f"workloads/{workload}", *words)
+    return chroot.command("/usr/bin/python3", *options, f"{chroots.TESTS}/workloads/{workload}", *words)
 
 
 @pytest.fixture
@@ -68,66 +69,24 @@ def test_verdict_and_path_are_those_of_really_pickling(version):
 
 
 PYTHONS = {name: path for name, path in planted.interpreters().items() if name not in ("3.6", "3.7") and path}
+SIZES = ["dicts", "objects", "text", "numbers", "nested"]
 
 
-@pytest.mark.parametrize("version", PYTHONS)
-@pytest.mark.parametrize("size", ["dicts", "objects", "text", "numbers", "nested"])
-def test_bytes_are_those_of_dumps(target, version, size):
-    process = target(f"bytes-{size}", python=PYTHONS[version])
-    truth = process.await_line("event", "ready")["bytes"]
-    said = pickle_of(process.pid, "--object", "__main__.data")["bytes_each"]
-    assert said["best"] == pytest.approx(truth, rel=0.15)
-    assert said["low"] <= truth <= said["high"]
-
-
-@pytest.mark.parametrize("size", ["dicts", "objects", "text", "numbers", "nested"])
-def test_time_and_memory_are_those_of_really_pickling(target, size):
-    """In CPU time, the fastest of three attempts of each, since the machine is busy."""
-    process = target(f"bytes-{size}", "timed")
-    truth = process.await_line("event", "ready")
-    spawn = document_of(process.pid, "--object", "__main__.data")["what_if"][2]
-    assert spawn["method"] == "spawn" and spawn["works"] is True
-    for key in "pickle_seconds", "unpickle_seconds":
-        said = spawn[f"{key}_each"]
-        assert said["low"] <= max(truth[key]) and min(truth[key]) <= said["high"], (key, said, truth)
-    held = spawn["held_bytes_each"]
-    assert held["low"] <= truth["held_bytes"] <= held["high"], (held, truth)
-
-
-def test_fork_costs_what_the_process_holds(target):
-    document = document_of(target("big").pid, "--object", "__main__.data", "--no-time")
-    fork, forkserver, spawn = document["what_if"]
-    assert [fork["method"], forkserver["method"], spawn["method"]] == ["fork", "forkserver", "spawn"]
-    assert (fork["works"], fork["bytes_each"]["high"]) == (True, 0)
-    assert fork["held_bytes_each"]["high"] == document["fork_ceiling_bytes"] > 100 << 20
-    assert spawn["pickle_seconds_each"] is None and document["why_no_time"] == "--no-time"
-
-
-def test_an_interpreter_that_others_could_write_is_not_run(tmp_path):
-    """Not even where its process runs as root."""
-    python = tmp_path / "python3"
-    shutil.copy(os.path.realpath(harness.PYTHON), python)
-    python.chmod(0o777)
-    process = harness.Process([python, "-S", "-c", "data = [1]\nprint('{\"event\": \"ready\"}', flush=True)\ninput()"],
-                              env={**os.environ, "PYTHONHOME": "/usr"})
+@pytest.mark.parametrize("version", [*pickle_matrix.VERSIONS, planted.DEBIAN])
+def test_bytes_are_those_of_dumps(version):
     try:
-        process.await_line("event", "ready")
-        document = document_of(process.pid, "--object", "__main__.data")
-        assert "others can write" in document["why_no_time"]
-        assert document["what_if"][2]["pickle_seconds_each"] is None
-    finally:
-        process.stop()
-
-
-def test_the_interpreter_runs_as_the_user_of_the_process():
-    process = harness.Process(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", os.path.realpath(harness.PYTHON),
-                               TARGETS, "bytes-numbers"])
-    try:
-        process.await_line("event", "ready")
-        document = document_of(process.pid, "--object", "__main__.data")
-        assert document["why_no_time"] is None and document["what_if"][1]["pickle_seconds_each"]["best"] > 0
-    finally:
-        process.stop()
+        command = pickle_matrix.command_for(version, TARGETS.name)
+    except pickle_matrix.Missing as missing:
+        pytest.skip(str(missing))
+    for size in SIZES:
+        process = harness.Process([*command, f"bytes-{size}"])
+        try:
+            truth = process.await_line("event", "ready", pickle_matrix.READY)["bytes"]
+            said = pickle_of(process.pid, "--object", "__main__.data")["bytes_each"]
+        finally:
+            process.stop()
+        assert said["best"] == pytest.approx(truth, rel=0.15), size
+        assert said["low"] <= truth <= said["high"], size
 
 
 ERRORS = {"logger": ("dataset.logger.handlers[0].lock", "_thread.RLock"), "keys": ("dataset.class_names", "dict_keys"),
@@ -182,6 +141,21 @@ def test_the_object_is_found_in_a_session_after_its_exception(session, version):
         process.kill()
         process.wait()
         os.close(terminal)
+
+
+def test_the_object_is_found_in_a_notebook_after_its_exception():
+    needs("package python3-ipykernel", importlib.util.find_spec("ipykernel"), "install python3-ipykernel")
+    process = harness.Process([harness.PYTHON, WORKLOADS / "pickle_notebook.py"], stderr=subprocess.DEVNULL)
+    try:
+        kernel = process.await_line("event", "ready", 60 * harness.PATIENCE)
+        assert "pickle" in kernel["error"]
+        said = pickle_of(kernel["kernel"])
+        assert said["verdict"] == "will-fail" and said["root"].startswith("__main__.worker"), said
+        assert (said["failures"][0]["path"], said["failures"][0]["type"]) == ("dataset.lock", "_thread.lock")
+        # What a cell defines can't be imported by a new process.
+        assert (said["failures"][1]["path"], said["failures"][1]["type"]) == ("dataset", "__main__.Data")
+    finally:
+        process.stop()
 
 
 def test_process_in_a_frame_is_found_by_itself(target):
@@ -281,5 +255,27 @@ def test_torch(suite, what):
         assert (error is not None) == (what in ("vocab", "collate", "gradient", "spawn")), error
         if what == "plain":
             assert 400_000 <= said["bytes_each"]["best"] <= 460_000  # the array; tensors go by shared memory
+    finally:
+        process.stop()
+
+
+@pytest.mark.parametrize("suite", ["system", *chroots.SUITES])
+def test_what_torch_spawn_sends_is_found_by_itself(suite):
+    """While it waits for its processes; and after it failed, in python -i."""
+    process = harness.Process(command_in(suite, "pickle_torch.py", "spawn-waits"), stderr=subprocess.DEVNULL)
+    try:
+        process.await_line("event", "ready", 60 * harness.PATIENCE)
+        said = pickle_of(process.pid)
+        assert (said["verdict"], said["root"]) == ("no-obstacle-found", "spawn() (torch.multiprocessing)"), said
+        assert 400_000 <= said["bytes_each"]["best"] <= 460_000  # the array of args[0]
+    finally:
+        process.stop()
+    process = harness.Process(command_in(suite, "pickle_torch.py", "spawn-dies", options=["-i"]), stderr=subprocess.PIPE)
+    try:
+        assert any("pickle" in line for line in iter(process.popen.stderr.readline, ""))
+        harness.wait_until(lambda: pickle_of(process.pid)["root"], "python -i to keep its exception")
+        said = pickle_of(process.pid)
+        assert (said["verdict"], said["root"]) == ("will-fail", "spawn() (torch.multiprocessing)"), said
+        assert said["failures"][0]["path"] == "dataset.vocab.stoi.default_factory"
     finally:
         process.stop()

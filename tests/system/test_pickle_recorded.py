@@ -2,6 +2,7 @@
 and what spawn would send where fork is used."""
 import json
 import pickle
+import re
 import subprocess
 
 import pytest
@@ -13,6 +14,7 @@ import planted
 WORKLOADS = harness.REPOSITORY / "tests" / "system" / "workloads"
 PYTHONS = {name: path for name, path in planted.interpreters().items() if name not in ("3.6", "3.7") and path}
 ROWS = 60000  # a program of this size takes long enough to end
+READ = 200000  # what reading so many copies is above noise, and what unpickling them takes
 ATTEMPTS = 3  # between the traceback and the end there are some milliseconds: docs/start-methods.md
 FAILURES = {"lock": ("dataset.tracker.lock", "_thread.RLock"), "keys": ("dataset.catalogue.class_names", "dict_keys"),
             "vocab": ("dataset.vocab.stoi.default_factory", "function")}
@@ -93,6 +95,16 @@ def test_what_pickles_starts_and_is_no_failure(tmp_path):
     assert "pickle-failure" not in [diagnosis["id"] for diagnosis in report["diagnoses"]]
 
 
+def length_of(rows):
+    """Of the data set as a pickle."""
+    return len(pickle.dumps([{"id": i, "caption": "caption number %d" % i} for i in range(rows)], 4))
+
+
+def figure_in(sentence):
+    """Bytes of "about 6.8 MiB"."""
+    return float(re.search(r"about ([0-9.]+) MiB", sentence).group(1)) * 2**20
+
+
 def start_methods_of(report):
     spawn, forkserver = report["start_methods"]
     assert (spawn["method"], forkserver["method"]) == ("spawn", "forkserver")
@@ -114,8 +126,27 @@ def test_a_forked_process_is_judged_by_what_it_was_sent(tmp_path):
     assert code == 0
     said = start_methods_of(report)
     assert said["verdict"] == "no-obstacle-found", said
-    truth = len(pickle.dumps([{"id": i, "caption": "caption number %d" % i} for i in range(ROWS)], 4))
-    assert said["bytes_each"]["best"] == pytest.approx(truth, rel=0.05)
+    assert said["bytes_each"]["best"] == pytest.approx(length_of(ROWS), rel=0.05)
+
+
+def test_what_was_pickled_to_workers_has_its_figure(tmp_path):
+    report, _, code = recorded(tmp_path, "system", "ddp", "none", "spawn", READ)
+    assert code == 0
+    found = {diagnosis["id"]: diagnosis for diagnosis in report["diagnoses"]}["private-by-spawn"]
+    said = figure_in(next(line for line in found["evidence"] if line.startswith("as a pickle, what each worker is sent has about")))
+    assert said == pytest.approx(length_of(READ), rel=0.05)
+    assert said == pytest.approx(figure_in(next(line for line in found["advice"] if line.startswith("Send the workers a path instead of about"))))
+
+
+def test_the_advice_on_copies_says_what_spawn_would_send_and_where_it_fails(tmp_path):
+    report, _, code = recorded(tmp_path, "system", "ddp", "vocab", "fork", READ)
+    assert code == 0
+    found = {diagnosis["id"]: diagnosis for diagnosis in report["diagnoses"]}["cow-refcount"]
+    advice = next(line for line in found["advice"] if line.startswith("Other start methods share nothing"))
+    assert start_methods_of(report)["sentence"] in advice
+    path, type_name = FAILURES["vocab"]
+    assert f"would fail at {path} ({type_name})" in advice
+    assert figure_in(advice) == pytest.approx(length_of(READ), rel=0.05)
 
 
 def test_without_start_methods_nothing_is_judged(tmp_path):

@@ -49,7 +49,9 @@ class Dataset:
         return i
 
 
-def work(*_):
+def work(*arguments):
+    for row in arguments[-1].rows:
+        row["id"]
     time.sleep(3)
 
 

@@ -36,12 +36,25 @@ class Node:
 data = dataset = None
 
 
-def sized(shape):
-    return {"dicts": lambda: [{"id": i, "caption": "caption number %d" % i, "box": [i, i + 1]} for i in range(20000)],
-            "objects": lambda: [Row(i) for i in range(20000)],
-            "text": lambda: ["ä" * (i % 50) + "text €" for i in range(50000)],
-            "numbers": lambda: ([i * 1000 for i in range(100000)], [i * 0.5 for i in range(1000)], [2**70 + i for i in range(1000)]),
-            "nested": lambda: {i: {"a": (i, {str(i)}), "b": bytes(i % 300)} for i in range(10000)}}[shape]()
+ROWS = {"dicts": 20000, "objects": 20000, "text": 50000, "numbers": 100000, "nested": 10000, "strings": 50000, "lists": 20000,
+        "shuffled": 20000}
+
+
+def sized(shape, rows):
+    return {"dicts": lambda: [{"id": i, "caption": "caption number %d" % i, "box": [i, i + 1]} for i in range(rows)],
+            "objects": lambda: [Row(i) for i in range(rows)],
+            "text": lambda: ["ä" * (i % 50) + "text €" for i in range(rows)],
+            "numbers": lambda: ([i * 1000 for i in range(rows)], [i * 0.5 for i in range(1000)], [2**70 + i for i in range(1000)]),
+            "nested": lambda: {i: {"a": (i, {str(i)}), "b": bytes(i % 300)} for i in range(rows)},
+            "strings": lambda: ["string number %d" % i for i in range(rows)],
+            "lists": lambda: [[i, i * 0.5, i + 1] for i in range(rows)],
+            "shuffled": lambda: shuffled(sized("dicts", rows))}[shape]()
+
+
+def shuffled(rows):
+    """As a training list is: in another order than that in which it lies in memory."""
+    random.Random(1).shuffle(rows)
+    return rows
 
 
 def started(error, method):
@@ -109,7 +122,8 @@ def main():
     said = {"event": "ready"}
     keep = []
     if what.startswith("bytes-"):
-        data = sized(what[6:])
+        shape = what[6:]
+        data = sized(shape, next((int(word[5:]) for word in sys.argv if word.startswith("rows=")), ROWS[shape]))
         if "timed" in sys.argv:
             timed(said)
         said["bytes"] = len(multiprocessing.reduction.ForkingPickler.dumps(data))

@@ -2,6 +2,7 @@
 import collections
 import json
 import sys
+import time
 
 import numpy
 import torch
@@ -37,10 +38,17 @@ def train(rank, dataset):
     pass
 
 
+def wait(rank, dataset):
+    print(json.dumps({"event": "ready"}), flush=True)
+    time.sleep(1000)
+
+
 def main():
     what = sys.argv[1]
-    dataset = Rows("vocab" if what == "spawn" else what)
+    dataset = Rows("vocab" if what in ("spawn", "spawn-dies") else what)
     loader = error = None
+    if what.startswith("spawn-"):
+        torch.multiprocessing.spawn({"spawn-waits": wait, "spawn-dies": train}[what], args=(dataset,), nprocs=1)
     if what == "spawn":
         try:
             torch.multiprocessing.spawn(train, args=(dataset,), nprocs=1)
