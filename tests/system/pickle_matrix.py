@@ -26,10 +26,10 @@ def command_for(version, workload=WORKLOAD.name):
     if python:
         return [python, WORKLOAD.parent / workload]
     if version != "3.14":
-        raise Missing(f"Python {version} is missing")
+        raise Missing(f"Python {version}: it is not installed")
     chroot, why = chroots.chroot("sid")
     if not chroot:
-        raise Missing(why)
+        raise Missing(f"Debian sid: {why}")
     return chroot.python(f"workloads/{workload}")
 
 

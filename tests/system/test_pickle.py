@@ -36,7 +36,7 @@ def command_in(suite, workload, *words, options=()):
         return [harness.PYTHON, *options, WORKLOADS / workload, *words]
     chroot, why = chroots.chroot(suite)
     if not chroot:
-        pytest.skip(why)
+        pytest.skip(f"Debian {suite}: {why}")
     return chroot.command("/usr/bin/python3", *options, f"{chroots.TESTS}/workloads/{workload}", *words)
 
 

@@ -10,6 +10,7 @@ import pytest
 import chroots
 import harness
 import planted
+from conftest import needs
 
 WORKLOADS = harness.REPOSITORY / "tests" / "system" / "workloads"
 PYTHONS = {name: path for name, path in planted.interpreters().items() if name not in ("3.6", "3.7") and path}
@@ -27,7 +28,7 @@ def command_in(suite, *words):
         return [harness.PYTHON, WORKLOADS / "pickle_death.py", *words]
     chroot, why = chroots.chroot(suite)
     if not chroot:
-        pytest.skip(why)
+        pytest.skip(f"Debian {suite}: {why}")
     return chroot.python("workloads/pickle_death.py", *words)
 
 
@@ -155,6 +156,21 @@ def test_without_start_methods_nothing_is_judged(tmp_path):
                                *command_in("system", "process", "keys", "fork", 100))
     assert done.returncode == 0
     assert harness.report_of(file)["start_methods"] == []
+
+
+@pytest.mark.parametrize("version", ["3.6", "3.7"])
+def test_a_python_whose_rules_are_not_known_is_said(tmp_path, version):
+    python = planted.interpreters()[version]
+    needs(f"Python {version}", python, "it is not installed")
+    file = tmp_path / "recording.json"
+    done = harness.run_cowprof("--output", file, "--", python, WORKLOADS / "pickle_death.py", "process", "keys", "fork", 100)
+    assert done.returncode == 0
+    report = harness.report_of(file)
+    harness.validate(report, "report.schema.json")
+    for row in report["start_methods"]:
+        assert (row["verdict"], row["root"], row["bytes_each"], row["failures"]) == ("unknown", None, None, [])
+        assert "from Python 3.8 on" in row["why_unknown"] and version in row["why_unknown"]
+    assert [row["method"] for row in report["start_methods"]] == ["spawn", "forkserver"]
 
 
 def test_doctor_has_a_line(tmp_path):

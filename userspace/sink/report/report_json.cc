@@ -169,9 +169,16 @@ Json UnlistedJson(const RunModel& model) {
           {"by_cause", CausesJson(sum.causes, sum.causes_known)}};
 }
 
-// Empty if nobody looked.
+// Empty if nobody looked; but rows that say why where the version of Python forbids it.
 Json SeenStartMethodsJson(const RunModel& model) {
-  if (!model.start_methods) return Json::array();
+  if (!model.start_methods) {
+    const std::string why = WhyNotJudged(model.target() != nullptr ? model.target()->python : "");
+    if (why.empty()) return Json::array();
+    Json rows = StartMethodsJson({});
+    for (Json& row : rows)
+      row.update({{"why_unknown", why}, {"pid", nullptr}, {"at_seconds", nullptr}, {"sentence", nullptr}});
+    return rows;
+  }
   Json rows = StartMethodsJson(model.start_methods->look);
   const ProcessModel* process = model.Find(model.start_methods->index);
   const std::string sentence = StartMethodsSentence(model.start_methods->look);
