@@ -26,7 +26,7 @@ struct RunnableInterpreter {
 // FailedPrecondition: why it will not be run. `version`: "3.11.2".
 absl::StatusOr<RunnableInterpreter> FindRunnable(const ProcFs& proc, pid_t pid, const std::string& version);
 
-// Runs it twice. Takes at most `most` for each.
+// Runs it three times, once with objects that are scattered in memory. Takes at most `most` for each.
 absl::StatusOr<std::vector<PickleRun>> MeasurePickle(const RunnableInterpreter& interpreter, const PickleMix& sample,
                                                      absl::Duration most = absl::Seconds(10));
 
