@@ -11,6 +11,7 @@
 #include "model/base_name.h"
 #include "python/frames.h"
 #include "python/pickle_reducers.h"
+#include "python/returned_state.h"
 
 namespace cowprof {
 namespace {
@@ -210,13 +211,15 @@ void PickleRules::JudgeState(TypeRule* rule) {
     break;
   }
   const ObjectGraph::Method own = graph_.FindMethod(shape, "__getstate__");
-  if (own.owner != 0) {
+  const bool has_dict = shape.dict_offset != 0 || shape.managed_dict();
+  const bool returns_dict = has_dict && graph_.TypeName(own.object) == "function" && ReturnsOwnDict(graph_, own.object);
+  if (own.owner != 0 && !returns_dict) {
     JudgeReducer(own, "__getstate__", rule);
     return;
   }
   // Up to 3.10 object has no __getstate__: the lookup ends in __getattr__.
   for (const absl::string_view name : {"__getattr__", "__getattribute__"}) {
-    if (name == "__getattr__" && graph_.layout().minor >= 11) continue;
+    if (name == "__getattr__" && (graph_.layout().minor >= 11 || returns_dict)) continue;
     const ObjectGraph::Method method = graph_.FindMethod(shape, name);
     if (method.owner == 0 || graph_.TypeName(method.object) != "function") continue;
     JudgeReducer(method, name, rule);
@@ -224,6 +227,7 @@ void PickleRules::JudgeState(TypeRule* rule) {
   }
   if (!JudgeDescriptors(rule)) return;
   rule->replay = Replay::kState;
+  if (returns_dict) return;  // without slots, and without the test for fields in C
   rule->slots = graph_.SlotsOf(shape);
   const bool required = !has_arguments && !shape.is_list() && !shape.is_dict();
   if (!required) return;

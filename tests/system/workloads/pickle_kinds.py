@@ -96,6 +96,38 @@ class Keeps:
         return self.__dict__
 
 
+class KeepsOften(Keeps):
+    """Its method runs so often that the interpreter specialises it."""
+
+    def __getstate__(self):
+        return self.__dict__
+
+
+class KeepsWhatPickles:
+    def __init__(self):
+        self.a, self.b = 1, [2]
+
+    __getstate__ = lambda self: self.__dict__  # noqa: E731
+
+    def __getattr__(self, name):
+        raise RuntimeError(name)
+
+
+class KeepsNoSlots:
+    __slots__ = ("slot", "__dict__")
+
+    def __init__(self):
+        self.slot, self.a = threading.Lock(), 1
+
+    def __getstate__(self):
+        return self.__dict__
+
+
+class KeepsItems(list):
+    def __getstate__(self):
+        return self.__dict__
+
+
 class Reduces:
     def __reduce__(self):
         return (Reduces, ())
@@ -216,6 +248,13 @@ def deep(levels, leaf):
     return leaf
 
 
+def kept_often():
+    keeps = KeepsOften()
+    for _ in range(1000):
+        keeps.__getstate__()
+    return keeps
+
+
 def exhausted(items):
     iterator = map(str, items)
     for _ in iterator:
@@ -267,6 +306,8 @@ def kinds():
         ("dict subclass", DictOf(a=1), ""), ("dict subclass with lock", DictOf(a=lock()), "['a']"), ("int subclass", IntOf(3), ""),
         ("str subclass", StrOf("a"), ""), ("tuple subclass", TupleOf((1, 2)), ""), ("tuple subclass with lock", TupleOf((1, lock())), "[1]"),
         ("own getstate that drops", Drops(), ""), ("own getstate that keeps", Keeps(), ".lock"), ("own reduce", Reduces(), ""),
+        ("own getstate that ran often", kept_often(), ".lock"), ("own getstate beside getattr", KeepsWhatPickles(), ""),
+        ("own getstate that leaves slots", KeepsNoSlots(), ""), ("list with an own getstate and a lock", KeepsItems([lock()]), "[0]"),
         ("own getattr", GetsAttributes(), ""), ("enum", Colour.RED, ""), ("dataclass", Data(1), ""), ("dataclass with lock", Data(1, lock()), ".y"),
         ("namedtuple", Point(1, 2), ""), ("namedtuple with lock", Point(1, lock()), "[1]"), ("misnamed namedtuple", Renamed(1), ""),
         ("lock", lock(), ""), ("rlock", threading.RLock(), ""), ("condition", threading.Condition(), "._lock"),
@@ -545,7 +586,9 @@ def traps():
         ("mock", unittest.mock.MagicMock(), None), ("static method object", staticmethod(function), None),
         ("queue of a thread", queue.Queue(), None), ("executor", concurrent.futures.ThreadPoolExecutor(), None),
         ("hash", hashlib.md5(b"a"), ""), ("namespace", argparse.Namespace(a=1), ""), ("enumerate", enumerate([1]), ""),
-        ("zip", zip([1]), ""), ("reversed", reversed([1]), ""), ("reversed tuple", reversed((1,)), ""), ("map subclass", MapOf(function, [lock()]), None), ("bound method of lock", hidden(a=1).__init__, None),
+        ("zip", zip([1]), ""), ("reversed", reversed([1]), ""), ("reversed tuple", reversed((1,)), ""), ("map subclass", MapOf(function, [lock()]), None),
+        *[("state: " + kind.__name__, kind(), None) for kind in (StateOfTwo, StateOfKeyword, StateOfArguments, StateOfCoroutine, StateOfOther,
+                                                                 StateOfStatic, StateOfSlots, StateOfLies)], ("bound method of lock", hidden(a=1).__init__, None),
         ("named file", tempfile.NamedTemporaryFile(), None), ("process", subprocess.Popen(["true"]), None),
         ("adapter", logging.LoggerAdapter(logging.getLogger("x"), {}), ""), ("string io", __import__("io").StringIO(), ""),
         ("partial of partial", functools.partial(functools.partial(function, lock()), 1), None),
@@ -555,6 +598,59 @@ def traps():
         ("nested function's default", functools.partial(function, key=lambda: 0), None), ("bytes subclass", BytesOf(b"a"), ""),
         ("float subclass", FloatOf(1.5), ""), ("frozenset subclass", FrozenOf([1]), ""), ("set subclass with lock", SetOf([lock()]), None),
     ]
+
+
+class StateOfTwo:
+    def __init__(self):
+        self.lock = threading.Lock()
+
+    def __getstate__(self, other={}):
+        return other.__dict__
+
+
+class StateOfKeyword(StateOfTwo):
+    def __getstate__(*, self):
+        return self.__dict__
+
+
+class StateOfArguments(StateOfTwo):
+    def __getstate__(*self):
+        return self.__dict__
+
+
+class StateOfCoroutine(StateOfTwo):
+    async def __getstate__(self):
+        return self.__dict__
+
+
+class StateOfOther(StateOfTwo):
+    def __init__(self):
+        super().__init__()
+        self.other = {}
+
+    def __getstate__(self):
+        return self.other
+
+
+class StateOfStatic(StateOfTwo):
+    @staticmethod
+    def __getstate__(self=Plain()):
+        return self.__dict__
+
+
+class StateOfSlots:
+    __slots__ = ("a",)
+
+    def __getstate__(self):
+        return self.__dict__
+
+
+class StateOfLies(StateOfTwo):
+    def __getattribute__(self, name):
+        return {} if name == "__dict__" else super().__getattribute__(name)
+
+    def __getstate__(self):
+        return self.__dict__
 
 
 class BytesOf(bytes):
