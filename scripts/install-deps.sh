@@ -9,7 +9,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-tool=(build-essential cmake ninja-build pkg-config clang bpftool libbpf-dev libelf-dev libmicrohttpd-dev libseccomp-dev zlib1g-dev
+tool=(build-essential cmake ninja-build pkg-config clang bpftool libbpf-dev libelf-dev libseccomp-dev zlib1g-dev
   libabsl-dev nlohmann-json3-dev libcli11-dev nodejs)
 demo=("${tool[@]}" python3 python3-torch)
 # clang-format: the test `format`. llvm: symbols in the reports of sanitizers.

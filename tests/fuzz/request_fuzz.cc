@@ -1,7 +1,8 @@
 // Who may see the page: any method, path, token, Host and Origin. Only the token, with one Host and Origins that name
-// this server, may get an answer.
+// this server, may get an answer. Then any head, cut in two anywhere.
 #include "absl/strings/match.h"
 #include "fuzz.h"
+#include "serve/http_request.h"
 #include "serve/request_policy.h"
 
 namespace cowprof {
@@ -41,11 +42,37 @@ void FuzzRequestPolicy(FuzzedDataProvider* input) {
             "Origins that name this server");
 }
 
+std::string Line(FuzzedDataProvider* input) {
+  static constexpr const char* kLikely[] = {"GET /data?token=0 HTTP/1.1", "HEAD / HTTP/1.0",   "Host: 127.0.0.1:80",
+                                            "Content-Length: 0",          "Connection: close", "If-None-Match: \"1\""};
+  return input->ConsumeBool() ? input->PickValueInArray(kLikely) : input->ConsumeRandomLengthString(80);
+}
+
+void FuzzHead(FuzzedDataProvider* input) {
+  std::string text;
+  for (int i = input->ConsumeIntegralInRange(0, 8); i > 0; --i) absl::StrAppend(&text, Line(input), "\r\n");
+  if (input->ConsumeBool()) text += std::string(input->ConsumeIntegralInRange<size_t>(0, kMaxRequestBytes), 'a');
+  if (input->ConsumeBool()) text += "\r\n";
+  const RequestHead whole = ParseRequestHead(text);
+  Require(whole.bytes <= std::min(text.size(), kMaxRequestBytes), "no more than was received");
+  Require(whole.bytes != 0 || whole.refusal != 0 || text.size() < kMaxRequestBytes, "an end to what may come");
+  Require(!whole.keeps || whole.refusal == 0, "nothing after what can't be read");
+  if (whole.bytes == 0) return;
+  const RequestHead alone = ParseRequestHead(text.substr(0, whole.bytes));
+  Require(alone.bytes == whole.bytes && alone.refusal == whole.refusal && alone.keeps == whole.keeps &&
+              alone.request.page.hosts == whole.request.page.hosts,
+          "what follows a head does not change it");
+  Require(ParseRequestHead(text.substr(0, whole.bytes - 1)).bytes == 0, "a head ends once");
+  for (const std::string& host : whole.request.page.hosts)
+    Require(host.find_first_of(absl::string_view("\0\r\n", 3)) == host.npos, "a header is one line");
+}
+
 }  // namespace
 }  // namespace cowprof
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   FuzzedDataProvider input(data, size);
   cowprof::FuzzRequestPolicy(&input);
+  cowprof::FuzzHead(&input);
   return 0;
 }

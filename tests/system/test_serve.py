@@ -22,12 +22,6 @@ SANDBOX = {"CapInh": "0" * 16, "CapPrm": "0" * 16, "CapEff": "0" * 16, "CapBnd":
            "NoNewPrivs": "1", "Seccomp": "2"}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def library():
-    needs("libmicrohttpd", any("libmicrohttpd.so.12" in line for line in subprocess.run(
-        ["/sbin/ldconfig", "-p"], capture_output=True, text=True).stdout.splitlines()), "the library that serves the page is not installed")
-
-
 class Served:
     """A recording with a served page, and requests to it."""
 
@@ -233,6 +227,22 @@ def test_huge_and_broken_requests(served):
         answer = raw(served, request)
         assert not answer.startswith(b"HTTP/1.1 200"), answer[:100]
     assert served.ask().status == 200
+
+
+def test_requests_sent_at_once_are_answered_in_order(served):
+    host = f"Host: 127.0.0.1:{served.port}\r\n"
+    with socket.create_connection((served.host, served.port), harness.DEADLINE) as connection:
+        connection.sendall((f"HEAD /data{served.query} HTTP/1.1\r\n{host}\r\n" * 2 + f"GET /no{served.query} HTTP/1.1\r\n{host}\r\n").encode())
+        answers = b"".join(iter(lambda: connection.recv(65536), b""))
+    assert re.findall(rb"^HTTP/1.1 (\d+)", answers, re.M) == [b"200", b"200", b"404"]
+
+
+def test_a_page_that_stops_reading_does_not_stop_the_others(served):
+    with contextlib.ExitStack() as stack:
+        for _ in range(40):
+            connection = stack.enter_context(socket.create_connection((served.host, served.port), harness.DEADLINE))
+            connection.sendall(f"GET /{served.query} HTTP/1.1\r\nHost: 127.0.0.1:{served.port}\r\n\r\n".encode() * 20)
+        assert served.ask().status == 200
 
 
 def test_hundreds_of_slow_connections(served):

@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 PACKAGES = ("python3", "python3-pytest", "python3-jsonschema", "bash", "dash", "util-linux", "bpftool", "coreutils", "mount",
-            "util-linux-extra", "procps", "grep", "sed", "mawk", "libmicrohttpd12", "passwd", "login")
+            "util-linux-extra", "procps", "grep", "sed", "mawk", "passwd", "login")
 NOT_NEEDED = re.compile(r"/usr/share/(doc|locale|man|info|i18n|zoneinfo|bash-completion)/|/test/|/gconv/")
 FREE_MIB = 256
 

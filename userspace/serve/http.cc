@@ -1,211 +1,212 @@
-// Loads libmicrohttpd with dlopen() and implements HttpServer with it.
+// An epoll instance of its own, whose descriptor the caller's loop waits for. Per connection: read a head, send the
+// answer, and again; a refused one is read to its end first, as unread bytes would reset it and lose the answer.
 #include "serve/http.h"
 
-#include <dlfcn.h>
-#include <microhttpd.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 
 #include <algorithm>
-#include <cstring>
+#include <cerrno>
 #include <map>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "posix/clock.h"
 
 namespace cowprof {
 namespace {
 
-constexpr char kLibrary[] = "libmicrohttpd.so.12";
-constexpr unsigned kMaxConnections = 64;
+constexpr size_t kMaxConnections = 64;
 constexpr size_t kMaxStrangers = 32;  // connections that have not sent a request with the token yet
-constexpr size_t kMaxRequestBytes = 16 << 10;
-// Time that a connection may take to send its request, to receive the answer, and until its next request.
-constexpr absl::Duration kAskTime = absl::Seconds(5), kAnswerTime = absl::Seconds(60), kIdleTime = absl::Seconds(30);
+// Time that a connection may take to send its request, to receive the answer, until its next request, and to close.
+constexpr absl::Duration kAskTime = absl::Seconds(5), kAnswerTime = absl::Seconds(60), kIdleTime = absl::Seconds(30),
+                         kCloseTime = absl::Seconds(2);
+constexpr uint64_t kListening = 0;  // in epoll's data; connections have higher numbers
 
-// The functions of the library that are used.
-struct Library {
-  absl::Status Load() {
-    void* const handle = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
-    if (handle == nullptr)
-      return absl::UnavailableError(absl::StrCat("load ", kLibrary, ": ", dlerror(), "; install libmicrohttpd12"));
-    const char* missing = nullptr;
-    const auto find = [&](auto* function, const char* name) {
-      *function = reinterpret_cast<std::remove_pointer_t<decltype(function)>>(dlsym(handle, name));
-      if (*function == nullptr) missing = name;
-    };
-    find(&start_daemon, "MHD_start_daemon");
-    find(&run, "MHD_run");
-    find(&daemon_info, "MHD_get_daemon_info");
-    find(&timeout, "MHD_get_timeout");
-    find(&connection_info, "MHD_get_connection_info");
-    find(&lookup, "MHD_lookup_connection_value");
-    find(&values, "MHD_get_connection_values");
-    find(&make_response, "MHD_create_response_from_buffer_with_free_callback_cls");
-    find(&make_empty, "MHD_create_response_from_buffer");
-    find(&add_header, "MHD_add_response_header");
-    find(&queue, "MHD_queue_response");
-    find(&release, "MHD_destroy_response");
-    return missing == nullptr ? absl::OkStatus()
-                              : absl::UnavailableError(absl::StrCat(kLibrary, " is too old: it has no ", missing));
+absl::string_view PhraseOf(unsigned status) {
+  switch (status) {
+    case 200:
+      return "OK";
+    case 304:
+      return "Not Modified";
+    case 400:
+      return "Bad Request";
+    case 403:
+      return "Forbidden";
+    case 404:
+      return "Not Found";
+    case 405:
+      return "Method Not Allowed";
+    case 431:
+      return "Request Header Fields Too Large";
+    case 503:
+      return "Service Unavailable";
+    case 505:
+      return "HTTP Version Not Supported";
   }
+  return "";
+}
 
-  decltype(&MHD_start_daemon) start_daemon;
-  decltype(&MHD_run) run;
-  decltype(&MHD_get_daemon_info) daemon_info;
-  decltype(&MHD_get_timeout) timeout;
-  decltype(&MHD_get_connection_info) connection_info;
-  decltype(&MHD_lookup_connection_value) lookup;
-  decltype(&MHD_get_connection_values) values;
-  decltype(&MHD_create_response_from_buffer_with_free_callback_cls) make_response;
-  decltype(&MHD_create_response_from_buffer) make_empty;
-  decltype(&MHD_add_response_header) add_header;
-  decltype(&MHD_queue_response) queue;
-  decltype(&MHD_destroy_response) release;
+struct Connection {
+  enum class State { kReading, kAnswering, kClosing };
+
+  Fd socket;
+  absl::Duration deadline;
+  State state = State::kReading;
+  bool stranger = true;
+  bool keeps = false;    // whether the client may send another request
+  std::string received;  // not answered yet
+  std::string head;      // of the answer
+  std::shared_ptr<const std::string> body;
+  size_t sent = 0;  // of head and body
 };
 
-class MicroHttpd : public HttpServer {
+class EpollServer : public HttpServer {
  public:
-  MicroHttpd(Fd listening, Handler handler) : listening_(std::move(listening)), handler_(std::move(handler)) {}
+  EpollServer(Fd listening, Handler handler) : listening_(std::move(listening)), handler_(std::move(handler)) {}
 
   absl::Status Start() {
-    if (absl::Status status = library_.Load(); !status.ok()) return status;
-    daemon_ =
-        library_.start_daemon(MHD_USE_EPOLL, 0, nullptr, nullptr, &MicroHttpd::OnRequest, this,
-                              MHD_OPTION_LISTEN_SOCKET, listening_.fd(), MHD_OPTION_CONNECTION_LIMIT, kMaxConnections,
-                              MHD_OPTION_CONNECTION_MEMORY_LIMIT, kMaxRequestBytes, MHD_OPTION_NOTIFY_CONNECTION,
-                              &MicroHttpd::OnConnection, this, MHD_OPTION_NOTIFY_COMPLETED, &MicroHttpd::OnCompleted,
-                              this, MHD_OPTION_UNESCAPE_CALLBACK, &MicroHttpd::KeepEscapes, nullptr, MHD_OPTION_END);
-    if (daemon_ == nullptr) return absl::InternalError("start libmicrohttpd: it refused");
-    wake_fd_ = library_.daemon_info(daemon_, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
+    epoll_ = Fd(epoll_create1(EPOLL_CLOEXEC));
+    if (!epoll_.ok() || !Watch(EPOLL_CTL_ADD, listening_.fd(), kListening, EPOLLIN))
+      return absl::ErrnoToStatus(errno, "wait for connections");
     return absl::OkStatus();
   }
 
-  int wake_fd() const override { return wake_fd_; }
+  int wake_fd() const override { return epoll_.fd(); }
 
   absl::Duration WaitAtMost() const override {
-    MHD_UNSIGNED_LONG_LONG milliseconds = 0;
-    // Without connections there are no deadlines to enforce.
-    if (library_.timeout(daemon_, &milliseconds) == MHD_YES) return absl::Milliseconds(milliseconds);
-    return connections_.empty() ? absl::InfiniteDuration() : absl::Seconds(1);
+    absl::Duration first = absl::InfiniteDuration();
+    for (const auto& [number, connection] : connections_) first = std::min(first, connection.deadline);
+    return first - BootTime();
   }
 
   void Run() override {
-    library_.run(daemon_);
-    ShutLate();
+    epoll_event events[kMaxConnections + 1];
+    const int count = epoll_wait(epoll_.fd(), events, std::size(events), 0);
+    for (int i = 0; i < count; ++i) {
+      const auto found = connections_.find(events[i].data.u64);
+      if (found == connections_.end()) continue;
+      if (!Continue(found->first, &found->second)) connections_.erase(found);
+    }
+    while (connections_.size() < kMaxConnections && Accept()) {
+    }
+    DropLate();
+    const bool accepts = connections_.size() < kMaxConnections;
+    if (std::exchange(accepts_, accepts) != accepts)
+      Watch(EPOLL_CTL_MOD, listening_.fd(), kListening, accepts ? EPOLLIN : 0);
   }
 
  private:
-  struct Connection {
-    int socket;
-    absl::Duration deadline;
-    bool stranger = true;
-    uint64_t number;  // in order of arrival
-  };
+  bool Watch(int operation, int fd, uint64_t number, uint32_t what) {
+    epoll_event event = {.events = what, .data = {.u64 = number}};
+    return epoll_ctl(epoll_.fd(), operation, fd, &event) == 0;
+  }
+
+  bool Accept() {
+    Fd socket(accept4(listening_.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!socket.ok()) return false;
+    const int yes = 1;
+    setsockopt(socket.fd(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
+    const uint64_t number = ++last_number_;
+    if (Watch(EPOLL_CTL_ADD, socket.fd(), number, EPOLLIN))
+      connections_[number] = {.socket = std::move(socket), .deadline = BootTime() + kAskTime};
+    return true;
+  }
 
   // Drop connections past their deadline. If too many are unauthenticated, drop the oldest: a browser asks at once.
-  void ShutLate() {
+  void DropLate() {
     const absl::Duration now = BootTime();
-    std::vector<const Connection*> strangers;
-    for (const auto& [connection, state] : connections_) {
-      if (state.deadline < now) shutdown(state.socket, SHUT_RDWR);
-      if (state.stranger) strangers.push_back(&state);
+    size_t strangers = 0;
+    for (auto i = connections_.rbegin(); i != connections_.rend();) {
+      const bool late = i->second.deadline < now || (i->second.stranger && ++strangers > kMaxStrangers);
+      i = late ? std::make_reverse_iterator(connections_.erase(std::next(i).base())) : std::next(i);
     }
-    if (strangers.size() <= kMaxStrangers) return;
-    std::sort(strangers.begin(), strangers.end(), [](auto* a, auto* b) { return a->number < b->number; });
-    strangers.resize(strangers.size() - kMaxStrangers);
-    for (const Connection* stranger : strangers) shutdown(stranger->socket, SHUT_RDWR);
   }
 
-  static void OnConnection(void* self, MHD_Connection* connection, void**, MHD_ConnectionNotificationCode code) {
-    auto* server = static_cast<MicroHttpd*>(self);
-    if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
-      server->connections_.erase(connection);
-      return;
+  // False: the connection has ended.
+  bool Continue(uint64_t number, Connection* connection) {
+    if (connection->state == Connection::State::kClosing) return Discard(connection);
+    if (connection->state == Connection::State::kReading && !Receive(connection)) return false;
+    while (true) {
+      if (connection->state == Connection::State::kReading && !Answer(connection)) break;
+      if (connection->state == Connection::State::kAnswering && !Send(connection)) return false;
+      if (connection->state != Connection::State::kReading) break;  // it can't be sent at once, or it was the last
     }
-    const int socket = server->library_.connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
-    server->connections_[connection] = {socket, BootTime() + kAskTime, true, server->next_number_++};
+    return Watch(EPOLL_CTL_MOD, connection->socket.fd(), number,
+                 connection->state == Connection::State::kAnswering ? EPOLLOUT : EPOLLIN);
   }
 
-  static void OnCompleted(void* self, MHD_Connection* connection, void**, MHD_RequestTerminationCode) {
-    auto* server = static_cast<MicroHttpd*>(self);
-    const auto found = server->connections_.find(connection);
-    if (found != server->connections_.end()) found->second.deadline = BootTime() + kIdleTime;
+  static bool Receive(Connection* connection) {
+    char piece[kMaxRequestBytes];
+    const size_t room = kMaxRequestBytes - connection->received.size();
+    const ssize_t bytes = read(connection->socket.fd(), piece, room);
+    if (bytes > 0) connection->received.append(piece, bytes);
+    return bytes > 0 || (bytes < 0 && (errno == EAGAIN || errno == EINTR));
   }
 
-  // No path or parameter here needs escapes, and a decoded %00 would truncate one.
-  static size_t KeepEscapes(void*, MHD_Connection*, char* text) { return strlen(text); }
-
-  std::vector<std::string> Values(MHD_Connection* connection, const char* name) const {
-    struct Wanted {
-      absl::string_view name;
-      std::vector<std::string> values;
-    } wanted = {name, {}};
-    library_.values(
-        connection, MHD_HEADER_KIND,
-        [](void* self, MHD_ValueKind, const char* key, const char* value) {
-          auto* out = static_cast<Wanted*>(self);
-          if (strcasecmp(key, out->name.data()) == 0) out->values.emplace_back(value != nullptr ? value : "");
-          return MHD_YES;
-        },
-        &wanted);
-    return wanted.values;
+  static bool Discard(Connection* connection) {
+    char piece[kMaxRequestBytes];
+    const ssize_t bytes = read(connection->socket.fd(), piece, sizeof(piece));
+    return bytes > 0 || (bytes < 0 && (errno == EAGAIN || errno == EINTR));
   }
 
-  std::string Value(MHD_Connection* connection, MHD_ValueKind kind, const char* name) const {
-    const char* const value = library_.lookup(connection, kind, name);
-    return value != nullptr ? value : "";
+  // Makes the answer to the next request. False: the request is not complete.
+  bool Answer(Connection* connection) {
+    const RequestHead head = ParseRequestHead(connection->received);
+    if (head.bytes == 0 && head.refusal == 0) return false;
+    connection->received.erase(0, head.bytes);
+    HttpAnswer answer = head.refusal != 0 ? HttpAnswer{.status = head.refusal} : handler_(head.request);
+    if (answer.status < 400) connection->stranger = false;
+    const bool closes = std::any_of(answer.headers.begin(), answer.headers.end(),
+                                    [](const auto& header) { return header.first == "Connection"; });
+    connection->keeps = head.keeps && !closes;
+    if (!head.keeps && !closes) answer.headers.emplace_back("Connection", "close");
+    if (answer.status != 304)
+      answer.headers.emplace_back("Content-Length", absl::StrCat(answer.body != nullptr ? answer.body->size() : 0));
+    connection->head = absl::StrCat("HTTP/1.1 ", answer.status, " ", PhraseOf(answer.status), "\r\n");
+    for (const auto& [name, value] : answer.headers) absl::StrAppend(&connection->head, name, ": ", value, "\r\n");
+    connection->head += "\r\n";
+    connection->body = head.request.page.method != "HEAD" ? std::move(answer.body) : nullptr;
+    connection->sent = 0;
+    connection->state = Connection::State::kAnswering;
+    connection->deadline = BootTime() + kAnswerTime;
+    return true;
   }
 
-  // libmicrohttpd calls this when the headers are complete, for each piece of a body, and at the end of the request. An
-  // answer before the end refuses the rest and closes the connection: done for requests that have a body.
-  static MHD_Result OnRequest(void* self, MHD_Connection* connection, const char* path, const char* method, const char*,
-                              const char*, size_t* body_bytes, void** seen) {
-    const bool reads = strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0;
-    if (reads && (std::exchange(*seen, self) == nullptr || *body_bytes > 0)) {
-      *body_bytes = 0;
-      return MHD_YES;
+  // Sends what the socket takes. False: the connection has ended.
+  static bool Send(Connection* connection) {
+    const absl::string_view body = connection->body != nullptr ? absl::string_view(*connection->body) : "";
+    const size_t size = connection->head.size() + body.size();
+    while (connection->sent < size) {
+      absl::string_view head = connection->head, rest = body;
+      rest.remove_prefix(connection->sent - std::min(connection->sent, head.size()));
+      head.remove_prefix(std::min(connection->sent, head.size()));
+      iovec parts[] = {{const_cast<char*>(head.data()), head.size()}, {const_cast<char*>(rest.data()), rest.size()}};
+      const msghdr message = {.msg_iov = parts, .msg_iovlen = std::size(parts)};
+      const ssize_t bytes = sendmsg(connection->socket.fd(), &message, MSG_NOSIGNAL);
+      if (bytes < 0) return errno == EAGAIN || errno == EINTR;
+      connection->sent += bytes;
     }
-    auto* server = static_cast<MicroHttpd*>(self);
-    const HttpRequest request = {.page = {.method = method,
-                                          .path = path,
-                                          .token = server->Value(connection, MHD_GET_ARGUMENT_KIND, "token"),
-                                          .hosts = server->Values(connection, "Host"),
-                                          .origins = server->Values(connection, "Origin")},
-                                 .known_version = server->Value(connection, MHD_HEADER_KIND, "If-None-Match")};
-    const HttpAnswer answer = server->handler_(request);
-    Connection& state = server->connections_[connection];
-    state.deadline = BootTime() + kAnswerTime;
-    if (answer.status < 400) state.stranger = false;
-    return server->Queue(connection, answer);
+    connection->body = nullptr;
+    connection->state = connection->keeps ? Connection::State::kReading : Connection::State::kClosing;
+    connection->deadline = BootTime() + (connection->keeps ? kIdleTime : kCloseTime);
+    return connection->keeps || shutdown(connection->socket.fd(), SHUT_WR) == 0;
   }
 
-  MHD_Result Queue(MHD_Connection* connection, const HttpAnswer& answer) {
-    MHD_Response* response =
-        answer.body == nullptr ? library_.make_empty(0, const_cast<char*>(""), MHD_RESPMEM_PERSISTENT)
-                               : library_.make_response(
-                                     answer.body->size(), const_cast<char*>(answer.body->data()),
-                                     [](void* body) { delete static_cast<std::shared_ptr<const std::string>*>(body); },
-                                     new std::shared_ptr<const std::string>(answer.body));
-    if (response == nullptr) return MHD_NO;
-    for (const auto& [name, value] : answer.headers) library_.add_header(response, name.c_str(), value.c_str());
-    const MHD_Result result = library_.queue(connection, answer.status, response);
-    library_.release(response);  // the connection holds it until it is sent
-    return result;
-  }
-
-  Library library_;
-  Fd listening_;
+  Fd listening_, epoll_;
   Handler handler_;
-  MHD_Daemon* daemon_ = nullptr;  // ends with the process
-  int wake_fd_ = -1;
-  std::map<MHD_Connection*, Connection> connections_;
-  uint64_t next_number_ = 0;
+  bool accepts_ = true;
+  std::map<uint64_t, Connection> connections_;  // in order of arrival
+  uint64_t last_number_ = kListening;
 };
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(Fd listening, Handler handler) {
-  auto server = std::make_unique<MicroHttpd>(std::move(listening), std::move(handler));
+  auto server = std::make_unique<EpollServer>(std::move(listening), std::move(handler));
   if (absl::Status status = server->Start(); !status.ok()) return status;
   return server;
 }

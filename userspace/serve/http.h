@@ -1,9 +1,5 @@
-// Serves HTTP with GNU libmicrohttpd, single-threaded, in the caller's loop. Owns connections and their limits; the
-// handler decides who gets which answer.
-//
-// Of the servers that Debian ships, libmicrohttpd is the one that runs in a caller's loop without threads (the sandbox
-// allows none) and bounds connections, memory and time; cpp-httplib starts a thread per connection. It is loaded with
-// dlopen() by the serving process only: linked, its TLS libraries would cost every cowprof 3 MiB and 4 ms.
+// Serves HTTP, single-threaded, in the caller's loop: answers GET and HEAD, reads no bodies. Owns connections and their
+// limits; the handler decides who gets which answer. Why it is not a library: docs/design/http-server.md.
 #ifndef COWPROF_SERVE_HTTP_H_
 #define COWPROF_SERVE_HTTP_H_
 
@@ -16,14 +12,9 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "posix/fd.h"
-#include "serve/request_policy.h"
+#include "serve/http_request.h"
 
 namespace cowprof {
-
-struct HttpRequest {
-  PageRequest page;
-  std::string known_version;  // If-None-Match; "": none
-};
 
 struct HttpAnswer {
   unsigned status = 200;
@@ -34,7 +25,7 @@ struct HttpAnswer {
 class HttpServer {
  public:
   using Handler = std::function<HttpAnswer(const HttpRequest&)>;
-  // Takes over a listening socket. Unavailable: the library is not installed.
+  // Takes over a listening socket that does not block.
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(Fd listening, Handler handler);
   virtual ~HttpServer() = default;
 
