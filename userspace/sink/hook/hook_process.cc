@@ -3,7 +3,6 @@
 
 #include <grp.h>
 #include <poll.h>
-#include <pwd.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -11,6 +10,8 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -19,6 +20,7 @@
 #include "absl/time/time.h"
 #include "posix/clock.h"
 #include "posix/rights.h"
+#include "posix/users.h"
 
 namespace cowprof {
 namespace {
@@ -52,22 +54,26 @@ HookRun Decode(const std::string& packet) {
   return run;
 }
 
+std::string Contents(const char* path) { return {std::istreambuf_iterator<char>(std::ifstream(path).rdbuf()), {}}; }
+
 // Sets the variables that tell programs where the user's files are.
 void SetVariablesOf(uid_t user) {
   for (const char* name : {"HOME", "USER", "LOGNAME"}) unsetenv(name);  // better none than root's
-  const passwd* const entry = getpwuid(user);
-  if (entry == nullptr) return;
-  setenv("HOME", entry->pw_dir, 1);
-  setenv("USER", entry->pw_name, 1);
-  setenv("LOGNAME", entry->pw_name, 1);
+  const std::optional<UserEntry> entry = UserIn(Contents("/etc/passwd"), user);
+  if (!entry) return;
+  setenv("HOME", entry->home.c_str(), 1);
+  setenv("USER", entry->name.c_str(), 1);
+  setenv("LOGNAME", entry->name.c_str(), 1);
 }
 
-// With all of the user's groups. In a user namespace this may fail, but "root" has no special rights there.
+// With all of the user's groups that /etc/group lists. In a user namespace this may fail, but "root" has no special
+// rights there.
 void BecomeInvokingUser() {
   const std::optional<UserIds> user = InvokedBySudo();
   if (!user) return;
   const char* name = getenv("SUDO_USER");
-  if (name == nullptr || initgroups(name, user->gid) != 0) static_cast<void>(setgroups(1, &user->gid));
+  const std::vector<gid_t> groups = GroupsIn(Contents("/etc/group"), name != nullptr ? name : "", user->gid);
+  static_cast<void>(setgroups(groups.size(), groups.data()));
   if (setresgid(user->gid, user->gid, user->gid) == 0 && setresuid(user->uid, user->uid, user->uid) == 0)
     SetVariablesOf(user->uid);
 }
