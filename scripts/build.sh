@@ -1,13 +1,16 @@
 #!/usr/bin/env bash
 # Builds the tool, with its page, at build/cowprof. Needs what scripts/install-deps.sh installs for the same word.
 #
-# usage: build.sh [tool|tests]     tests: also the unit tests and the workloads of the system tests
+# usage: build.sh [tool|static|tests]
+#   static   one static binary of the same objects, at build/cowprof_static
+#   tests    also the unit tests and the workloads of the system tests
 set -euo pipefail
 cd "$(dirname "$0")/.."
 case "${1:-tool}" in
   tool) tests=OFF target=cowprof ;;
+  static) tests=OFF target=cowprof_static ;;
   tests) tests=ON target=all ;;
-  *) echo "usage: build.sh [tool|tests]" >&2; exit 2 ;;
+  *) echo "usage: build.sh [tool|static|tests]" >&2; exit 2 ;;
 esac
 mkdir -p build
 # A build directory with tests stays one: the tool alone is a target of it.

@@ -2,15 +2,17 @@
 # Installs Debian packages, and nothing from the network if they are all there. The page's npm packages come with the build.
 #
 # usage: install-deps.sh [SET...]
-#   tool    to build cowprof and its page (the default)
-#   demo    tool, and what scripts/demo.sh trains with
-#   tests   demo, and what scripts/test.sh runs
-#   lint    what scripts/lint.sh runs
+#   tool      to build cowprof and its page (the default)
+#   packages  tool, and what scripts/package.sh makes packages with
+#   demo      tool, and what scripts/demo.sh trains with
+#   tests     demo, and what scripts/test.sh runs
+#   lint      what scripts/lint.sh runs
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 tool=(build-essential cmake ninja-build pkg-config clang bpftool libbpf-dev libelf-dev libseccomp-dev zlib1g-dev
   libabsl-dev nlohmann-json3-dev libcli11-dev nodejs)
+packaging=("${tool[@]}" buildah dpkg-dev)
 demo=("${tool[@]}" python3 python3-torch)
 # clang-format: the test `format`. llvm: symbols in the reports of sanitizers.
 tests=("${demo[@]}" catch2 clang-format llvm libclang-rt-dev python3-pytest python3-jsonschema python3-psutil python3-pyte linux-perf chromium
@@ -22,10 +24,11 @@ packages=()
 for set in "${@:-tool}"; do
   case "$set" in
     tool) packages+=("${tool[@]}") ;;
+    packages) packages+=("${packaging[@]}") ;;
     demo) packages+=("${demo[@]}") ;;
     tests) packages+=("${tests[@]}") ;;
     lint) packages+=("${lint[@]}") ;;
-    *) echo "usage: install-deps.sh [tool|demo|tests|lint]..." >&2; exit 2 ;;
+    *) echo "usage: install-deps.sh [tool|packages|demo|tests|lint]..." >&2; exit 2 ;;
   esac
 done
 

@@ -1,0 +1,98 @@
+#!/usr/bin/env bash
+# Makes all packages of one build, the static one: a wheel, a .deb, a tarball, an OCI image, and SHA256SUMS. The same sources
+# give the same bytes: all times are those of the last commit. Needs scripts/install-deps.sh packages.
+#
+# usage: package.sh [FOLDER]     dist/, if none is named
+#   DEBFULLNAME and DEBEMAIL name the .deb's maintainer.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+folder=$(mkdir -p "${1:-dist}" && cd "${1:-dist}" && pwd)
+for program in dpkg-deb buildah ninja; do
+  command -v $program >/dev/null || { echo "package.sh: $program is missing; run: sudo scripts/install-deps.sh packages" >&2; exit 1; }
+done
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+export SOURCE_DATE_EPOCH LC_ALL=C TZ=UTC
+umask 022
+
+# ---- One build ----
+scripts/build.sh static >&2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+root=$work/root
+cp build/cowprof_static "$work/cowprof"
+packaging/licences.py build >"$work/THIRD-PARTY"
+version=$("$work/cowprof" --version | cut -d ' ' -f 2)
+name=cowprof-$version
+
+# ---- What a distribution expects: $root is the .deb's ----
+place() { install -D -m "$1" "$2" "$root/$3"; }
+# Prints what the binary prints for these words, or fails.
+from_binary() { "$work/cowprof" "$@" </dev/null 2>/dev/null | tee "$work/printed" | grep -q .; }
+place 755 "$work/cowprof" usr/bin/cowprof
+place 644 packaging/cowprof@.service lib/systemd/system/cowprof@.service
+place 644 packaging/lintian-overrides usr/share/lintian/overrides/cowprof
+if from_binary --man; then
+  place 644 "$work/printed" usr/share/man/man1/cowprof.1
+  gzip -9n "$root/usr/share/man/man1/cowprof.1"
+fi
+for shell in bash:bash-completion/completions/cowprof zsh:zsh/vendor-completions/_cowprof fish:fish/vendor_completions.d/cowprof.fish; do
+  if from_binary completions "${shell%%:*}"; then place 644 "$work/printed" "usr/share/${shell#*:}"; fi
+done
+documents=usr/share/doc/cowprof
+maintainer="${DEBFULLNAME:-cowprof maintainers} <${DEBEMAIL:-maintainers@cowprof.invalid}>"
+printf 'cowprof (%s-1) unstable; urgency=medium\n\n  * See changelog.gz.\n\n -- %s  %s\n' \
+  "$version" "$maintainer" "$(date -R -d "@$SOURCE_DATE_EPOCH")" >"$work/changelog"
+{
+  printf 'cowprof\n\nCopyright: the authors of cowprof\nLicense: Apache-2.0, in /usr/share/common-licenses/Apache-2.0\n\n'
+  cat "$work/THIRD-PARTY"
+} >"$work/copyright"
+place 644 "$work/copyright" $documents/copyright
+place 644 CHANGELOG.md $documents/changelog
+place 644 "$work/changelog" $documents/changelog.Debian
+gzip -9n "$root/$documents"/changelog*
+
+# ---- .deb ----
+architecture=$(dpkg --print-architecture)
+mkdir "$root/DEBIAN"
+cat >"$root/DEBIAN/control" <<END
+Package: cowprof
+Version: $version-1
+Architecture: $architecture
+Maintainer: $maintainer
+Section: devel
+Priority: optional
+Installed-Size: $(du -sk --apparent-size --exclude=DEBIAN "$root" | cut -f 1)
+Description: copy-on-write memory growth profiler
+ Attaches to a program that forks workers, counts the pages that they copy, and
+ says which lines and types of Python copy them, how far it will go, and what
+ to change. The program is not restarted, stopped or changed.
+END
+(cd "$root" && find . -path ./DEBIAN -prune -o -type f -printf '%P\0' | sort -z | xargs -0 md5sum >DEBIAN/md5sums)
+find "$work" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
+dpkg-deb --root-owner-group -Zxz --build "$root" "$folder/cowprof_$version-1_$architecture.deb" >/dev/null
+
+# ---- Wheel ----
+packaging/wheel.py "$version" "$work/cowprof" "$folder" LICENSE "$work/THIRD-PARTY" >/dev/null
+
+# ---- Tarball ----
+mkdir -p "$work/$name"
+cp -r "$root/usr/bin" "$root/usr/share" "$work/$name"
+rm -r "$work/$name/share/doc" "$work/$name/share/lintian"
+cp LICENSE README.md CHANGELOG.md "$work/THIRD-PARTY" packaging/cowprof@.service "$work/$name"
+archive() { tar --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -C "$1" -cf - "${@:2}"; }
+archive "$work" "$name" | gzip -9n >"$folder/$name-linux-$(uname -m).tar.gz"
+
+# ---- OCI image: the binary and nothing else ----
+mkdir "$work/image"
+cp "$work/cowprof" LICENSE "$work/THIRD-PARTY" "$work/image"
+# A store of its own: the user's images are left alone.
+buildah() { command buildah --root "$work/store" --runroot "$work/run" --storage-driver vfs "$@"; }
+printf 'FROM scratch\nCOPY . /\nWORKDIR /out\nENTRYPOINT ["/cowprof"]\nLABEL org.opencontainers.image.version=%s org.opencontainers.image.licenses=Apache-2.0\n' \
+  "$version" >"$work/Containerfile"
+buildah bud --quiet --isolation chroot --timestamp "$SOURCE_DATE_EPOCH" --tag "cowprof:$version" -f "$work/Containerfile" "$work/image" >/dev/null
+buildah push --quiet "cowprof:$version" "oci:$work/oci:cowprof:$version" >/dev/null
+archive "$work/oci" . >"$folder/$name-linux-$(uname -m).oci.tar"
+
+cd "$folder"
+sha256sum -- *"$version"*.whl *"$version"*.deb *"$version"*.tar.gz *"$version"*.oci.tar >SHA256SUMS
+stat --printf '%12s  %n\n' -- *"$version"*
