@@ -33,7 +33,7 @@ def files_of(build):
 
 
 def packages_of(files):
-    paths = sorted({str(Path(path).resolve()) for path in files})
+    paths = sorted({str(Path(path).resolve()) for path in set(files)})
     owners = output("dpkg-query", "--search", *paths)
     return sorted({owner.split(":")[0] for line in owners.splitlines() for owner in line.rpartition(": ")[0].split(", ")})
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Makes a root file system of a Debian suite with its Python and its torch, for tests/system/test_modern_torch.py: newer ones than
-# the machine has. Uses the mirror that apt is configured with, and installs nothing on the machine. As root.
+# Makes a root file system of a Debian suite: trixie and sid with their Python and torch, for tests/system/test_modern_torch.py;
+# bullseye and bookworm with a Python that makes venvs, for tests/packages. Uses the mirror that apt is configured with, and
+# installs nothing on the machine. As root.
 #
-# usage: chroots.sh [--check] [SUITE...]     trixie and sid, if none is named
+# usage: chroots.sh [--check] [SUITE...]     trixie, sid and bullseye, if none is named
 #   --check   make nothing: say which are there; status 1 if one is not
 #
 # They lie in COWPROF_CHROOTS, or in COWPROF_BUILD/chroots (build/chroots). One that is there is left as it is; remove its
@@ -16,7 +17,7 @@ if [ "${1:-}" = --check ]; then
   shift
 fi
 suites=("$@")
-[ ${#suites[@]} -gt 0 ] || suites=(trixie sid)
+[ ${#suites[@]} -gt 0 ] || suites=(trixie sid bullseye)
 
 if [ "$check" ]; then
   status=0
@@ -50,7 +51,12 @@ progress() {
 
 # A folder of another name until it is complete. What debootstrap mounts ends with its namespace, however it ends.
 make_one() {
-  local suite=$1
+  local suite=$1 packages probe
+  case $suite in
+    bullseye | bookworm) packages=python3,python3-venv probe="import sys, ensurepip; print(\"chroots: Python\", sys.version.split()[0])" ;;
+    *) packages=python3,python3-numpy,python3-torch
+      probe="import sys, torch; print(\"chroots: Python\", sys.version.split()[0], \"torch\", torch.__version__)" ;;
+  esac
   local target=$folder/$suite making=$folder/.$suite.making log=$folder/$suite.log started=$SECONDS kib
   exec 9> "$folder/.$suite.lock"
   flock --nonblock 9 || { echo "chroots: $suite is being made by another process; waiting for it"; flock 9; }
@@ -58,15 +64,15 @@ make_one() {
   rm -rf --one-file-system "$making"
   echo "chroots: making $target from $mirror"
   # It has the lock as well: if only this script is killed, the next one waits for it.
-  unshare --mount --propagation private debootstrap --variant=minbase --include=python3,python3-numpy,python3-torch \
+  unshare --mount --propagation private debootstrap --variant=minbase --include="$packages" \
     "$suite" "$making" "$mirror" 2>&1 | tee "$log" | progress "$suite" ||
     cannot "debootstrap can't make $suite: $(grep -E '^(E|W|dpkg): |^wget: ' "$log" | tail -1) (see $log)"
   kib=$(du -sk "$making/var/cache/apt/archives" | cut -f 1)
   rm -rf "$making"/var/cache/apt/archives/*.deb "$making"/var/lib/apt/lists/*
-  # shellcheck disable=SC2016 # $1 is the inner shell's
+  # shellcheck disable=SC2016 # $1 and $2 are the inner shell's
   unshare --mount --propagation private sh -c 'mount -t proc proc "$1/proc" && mount --rbind /sys "$1/sys" &&
-    exec chroot "$1" python3 -c "import sys, torch; print(\"chroots: Python\", sys.version.split()[0], \"torch\", torch.__version__)"' \
-    sh "$making" 2>> "$log" || cannot "the torch of $suite can't be imported: $(tail -1 "$log") (see $log)"
+    exec chroot "$1" python3 -c "$2"' \
+    sh "$making" "$probe" 2>> "$log" || cannot "the Python of $suite does not work: $(tail -1 "$log") (see $log)"
   mv -T "$making" "$target"
   echo "chroots: made $target in $((SECONDS - started)) s: $((kib / 1024)) MiB of packages, $(du -sm "$target" | cut -f 1) MiB on disk"
 }

@@ -1,0 +1,207 @@
+"""Each package is made, installed somewhere clean, and records a planted workload there; and what is said when that can't be.
+
+The fixtures and the account of skips are those of tests/system: PYTHONPATH=tests/system pytest -p conftest tests/packages
+"""
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import harness
+import places
+from conftest import needs, open_folder  # pylint: disable=unused-import
+
+VENV = "python3 -m venv /tmp/venv; /tmp/venv/bin/pip install -q --no-index /mnt/*.whl; export PATH=/tmp/venv/bin:$PATH; cd /tmp; "
+
+
+def make_packages(folder):
+    done = subprocess.run([harness.REPOSITORY / "scripts" / "package.sh", folder], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.fixture(scope="session")
+def dist(tmp_path_factory):
+    """A folder with all packages and the workload."""
+    folder = make_packages(tmp_path_factory.mktemp("dist"))
+    shutil.copy(places.WORKLOAD, folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def binary(dist):
+    """The binary in the tarball."""
+    folder = dist / "unpacked"
+    folder.mkdir()
+    subprocess.run(["tar", "-xf", only(dist, "*.tar.gz"), "-C", folder, "--strip-components=1"], check=True)
+    return folder / "bin" / "cowprof"
+
+
+@pytest.fixture
+def tree_of():
+    def get(suite):
+        root, reason = places.tree(suite)
+        needs(f"Debian {suite}", root, reason)
+        return root
+    return get
+
+
+def only(folder, pattern):
+    (path,) = folder.glob(pattern)
+    return path
+
+
+@pytest.fixture
+def waiting_workload():
+    process = harness.Process([harness.PYTHON, places.WORKLOAD, "--wait"])
+    harness.wait_until(lambda: process.lines, "the workload")
+    yield process
+    process.stop()
+
+
+# ---- The packages themselves ----
+
+
+@pytest.mark.slow
+def test_two_runs_give_the_same_bytes(dist, tmp_path):
+    assert (make_packages(tmp_path) / "SHA256SUMS").read_text() == (dist / "SHA256SUMS").read_text()
+    assert subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=dist, check=False).returncode == 0
+
+
+def test_the_binary_is_static_and_small(binary):
+    headers = subprocess.run(["readelf", "-W", "-l", "-d", binary], capture_output=True, text=True, check=True).stdout
+    assert "INTERP" not in headers and "NEEDED" not in headers
+    assert binary.stat().st_size <= 8_000_000
+
+
+def test_the_deb_is_clean(dist):
+    needs("package lintian", shutil.which("lintian"), "lintian is not installed")
+    deb = only(dist, "*.deb")
+    said = subprocess.run(["lintian", "--allow-root", "--tag-display-limit", "0", deb], capture_output=True, text=True, check=False).stdout
+    # The man page is the binary's own.
+    expected = "" if "usr/share/man/" in subprocess.run(["dpkg-deb", "-c", deb], capture_output=True, text=True, check=True).stdout \
+        else "W: cowprof: no-manual-page [usr/bin/cowprof]\n"
+    assert said == expected
+
+
+def test_the_unit_is_valid_and_confined(dist, tmp_path):
+    needs("package systemd", shutil.which("systemd-analyze"), "systemd is not installed")
+    subprocess.run(["dpkg-deb", "-x", only(dist, "*.deb"), tmp_path], check=True)
+    unit = tmp_path / "lib/systemd/system/cowprof@.service"
+    # Where it is installed; man pages are looked up on the host.
+    text = unit.read_text().replace("/usr/bin/cowprof", str(tmp_path / "usr/bin/cowprof"))
+    unit.write_text(text)
+    verified = subprocess.run(["systemd-analyze", "verify", "--man=no", unit], capture_output=True, text=True, check=False)
+    assert (verified.returncode, verified.stderr) == (0, "")
+    exposure = subprocess.run(["systemd-analyze", "security", "--offline=true", "--no-pager", unit], capture_output=True, text=True, check=False).stdout
+    assert float(re.search(r"exposure level for \S+: ([\d.]+)", exposure)[1]) <= 5
+
+
+def test_licences_name_what_is_linked(binary):
+    text = (binary.parents[1] / "THIRD-PARTY").read_text()
+    for package in ("libc6-dev", "libstdc++-12-dev", "libbpf-dev", "libelf-dev", "zlib1g-dev", "libseccomp-dev", "libabsl-dev", "nlohmann-json3-dev",
+                    "libcli11-dev", "uplot"):
+        assert re.search(rf"^{re.escape(package).replace('12', '[0-9]+')} \(", text, re.M), package
+
+
+# ---- Installed somewhere clean ----
+
+
+def test_an_empty_root(binary, waiting_workload, tmp_path):
+    root = places.EmptyRoot(tmp_path / "root", binary)
+    assert root.run("doctor").returncode == 0
+    recording = subprocess.Popen(root.command("--quiet", "--attach", waiting_workload.pid, "--output", "/recording.json"), stderr=subprocess.PIPE, text=True)
+    harness.wait_until(lambda: harness.has_sample(root.folder / "recording.json"), "a sample")
+    waiting_workload.go()
+    assert recording.wait(harness.DEADLINE) == 0, recording.stderr.read()
+    places.check(waiting_workload.lines[0], json.loads(root.run("report", "/recording.json", "--json").stdout))
+    assert root.run("view", "/recording.json", "-o", "/page.html").returncode == 0
+    assert b"</html>" in (root.folder / "page.html").read_bytes()
+
+
+@pytest.mark.parametrize("suite", ["bullseye", *(pytest.param(suite, marks=pytest.mark.slow) for suite in ("bookworm", "trixie", "sid"))])
+def test_the_binary_in_a_debian_tree(suite, tree_of, binary, dist):
+    script = f"PATH=/mnt/unpacked/bin:$PATH; cd /tmp; {places.RECORD}"
+    places.check_output(places.in_tree(tree_of(suite), dist, script))
+
+
+@pytest.mark.slow
+def test_the_wheel_in_a_venv_offline(dist, tmp_path):
+    needs("package python3-venv", subprocess.run([harness.PYTHON, "-c", "import ensurepip"], capture_output=True).returncode == 0,
+          "the distribution's Python can't make a venv with pip")
+    subprocess.run([harness.PYTHON, "-m", "venv", tmp_path / "venv"], check=True)
+    pip = subprocess.run([tmp_path / "venv/bin/pip", "install", "-q", "--no-index", only(dist, "*.whl")], capture_output=True, text=True, check=False)
+    assert (pip.returncode, pip.stderr) == (0, "")
+    for command in ([tmp_path / "venv/bin/cowprof"], [tmp_path / "venv/bin/python", "-m", "cowprof"]):
+        assert subprocess.run([*command, "--version"], capture_output=True, text=True, check=True).stdout.startswith("cowprof ")
+    usage = subprocess.run([tmp_path / "venv/bin/python", "-m", "cowprof", "--attach"], capture_output=True, text=True, check=False)
+    assert usage.returncode == 2 and len(usage.stderr.splitlines()) == 1
+
+
+def test_the_wheel_in_debian_11_without_compilers(tree_of, dist):
+    no_compiler = "for name in cc gcc clang; do if command -v $name; then exit 99; fi; done; "
+    module = "cowprof report recording.json --json > one; python3 -m cowprof report recording.json --json | cmp one -"
+    places.check_output(places.in_tree(tree_of("bullseye"), dist, f"{no_compiler}{VENV}{places.RECORD}; {module}"))
+
+
+def test_the_deb_in_debian_11(tree_of, dist):
+    script = f"dpkg -i /mnt/*.deb >/dev/null; cd /tmp; {places.RECORD}; dpkg -V cowprof; dpkg --purge cowprof >/dev/null; test ! -e /usr/bin/cowprof"
+    places.check_output(places.in_tree(tree_of("bullseye"), dist, script))
+
+
+def test_the_image_under_podman(dist, binary, waiting_workload, open_folder, tmp_path):
+    podman = places.Podman(open_folder)  # it takes no long paths
+    needs("podman", shutil.which("podman") and Path("/usr/sbin/runc").exists(), "podman or runc is not installed")
+    root = places.EmptyRoot(tmp_path / "root", binary)
+    tried = podman.run_container("--rootfs", root.folder, "/cowprof", "--version")
+    needs("podman", tried.returncode == 0, f"it can't run a container here: {tried.stderr.strip().splitlines()[-1:]}")
+    loaded = podman.run("load", "-q", "-i", only(dist, "*.oci.tar"))
+    assert loaded.returncode == 0, loaded.stderr
+    image = loaded.stdout.split()[-1]
+    assert podman.run_container(image, "--version").stdout.startswith("cowprof ")
+    (tmp_path / "out").mkdir()
+    command = podman.container("--privileged", "--pid", "host", "--volume", f"{tmp_path}/out:/out", image,
+                               "--quiet", "--attach", waiting_workload.pid, "--output", "/out/recording.json")
+    recording = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    harness.wait_until(lambda: harness.has_sample(tmp_path / "out/recording.json"), "a sample")
+    waiting_workload.go()
+    assert recording.wait(harness.DEADLINE) == 0, recording.stderr.read()
+    report = podman.run_container("--volume", f"{tmp_path}/out:/out", image, "report", "/out/recording.json", "--json")
+    places.check(waiting_workload.lines[0], json.loads(report.stdout))
+
+
+# ---- Bad surroundings ----
+
+
+@pytest.mark.parametrize("damage", ["truncated", "aarch64"])
+def test_pip_refuses_in_one_line(dist, damage, tmp_path):
+    good = only(dist, "*.whl")
+    bad = tmp_path / (good.name if damage == "truncated" else good.name.replace("x86_64", "aarch64" if os.uname().machine == "x86_64" else "x86_64"))
+    content = good.read_bytes()
+    bad.write_bytes(content[:len(content) // 2] if damage == "truncated" else content)
+    environment = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    done = subprocess.run([sys.executable, "-m", "pip", "install", "--no-index", "--target", tmp_path / "target", bad], capture_output=True, text=True,
+                          check=False, env=environment)
+    needs("package python3-pip", "No module named pip" not in done.stderr, "pip is not installed")
+    errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
+    assert done.returncode == 1 and len(errors) == 1, done.stderr
+    assert ("is invalid" if damage == "truncated" else "not a supported wheel on this platform") in errors[0]
+    assert not (tmp_path / "target").exists()
+
+
+def test_a_missing_program_is_said_in_a_line(dist, tmp_path):
+    subprocess.run(["unzip", "-q", only(dist, "*.whl"), "cowprof/*", "-d", tmp_path], check=True)
+    done = subprocess.run([sys.executable, "-m", "cowprof", "--version"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1 and "install the package again" in done.stderr
+
+
+def test_noexec_tmp_and_a_read_only_home(tree_of, dist):
+    script = f"mount -t tmpfs -o ro tmpfs /root; PATH=/mnt/unpacked/bin:$PATH; cd /tmp; {places.RECORD}"
+    places.check_output(places.in_tree(tree_of("bullseye"), dist, script, tmp="noexec"))
+    done = places.in_tree(tree_of("bullseye"), dist, "mount -t tmpfs -o ro tmpfs /root; cd; /mnt/unpacked/bin/cowprof -- true")
+    assert done.returncode == 6 and len(done.stderr.splitlines()) == 1 and "Read-only file system" in done.stderr
