@@ -1,5 +1,7 @@
 // Who may see the page: any method, path, token, Host and Origin. Only the token, with one Host and Origins that name
-// this server, may get an answer. Then any head, cut in two anywhere.
+// this server, may get an answer. Then the head of any request.
+#include <algorithm>
+
 #include "absl/strings/match.h"
 #include "fuzz.h"
 #include "serve/http_request.h"
@@ -64,7 +66,7 @@ void FuzzHead(FuzzedDataProvider* input) {
           "what follows a head does not change it");
   Require(ParseRequestHead(text.substr(0, whole.bytes - 1)).bytes == 0, "a head ends once");
   for (const std::string& host : whole.request.page.hosts)
-    Require(host.find_first_of(absl::string_view("\0\r\n", 3)) == host.npos, "a header is one line");
+    Require(host.find_first_of(std::string("\0\r\n", 3)) == host.npos, "a header is one line");
 }
 
 }  // namespace
