@@ -83,11 +83,11 @@ archive() { tar --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --
 archive "$work" "$name" | gzip -9n >"$folder/$name-linux-$(uname -m).tar.gz"
 
 # ---- OCI image: the binary and nothing else ----
-mkdir "$work/image"
-cp "$work/cowprof" LICENSE "$work/THIRD-PARTY" "$work/image"
+install -D "$work/cowprof" "$work/image/usr/bin/cowprof"
+cp LICENSE "$work/THIRD-PARTY" "$work/image"
 # A store of its own: the user's images are left alone.
 buildah() { command buildah --root "$work/store" --runroot "$work/run" --storage-driver vfs "$@"; }
-printf 'FROM scratch\nCOPY . /\nWORKDIR /out\nENTRYPOINT ["/cowprof"]\nLABEL org.opencontainers.image.version=%s org.opencontainers.image.licenses=Apache-2.0\n' \
+printf 'FROM scratch\nCOPY . /\nENV PATH=/usr/bin\nWORKDIR /out\nCMD ["cowprof", "--help"]\nLABEL org.opencontainers.image.version=%s org.opencontainers.image.licenses=Apache-2.0\n' \
   "$version" >"$work/Containerfile"
 buildah bud --quiet --isolation chroot --timestamp "$SOURCE_DATE_EPOCH" --tag "cowprof:$version" -f "$work/Containerfile" "$work/image" >/dev/null
 buildah push --quiet "cowprof:$version" "oci:$work/oci:cowprof:$version" >/dev/null

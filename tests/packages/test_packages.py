@@ -163,15 +163,15 @@ def test_the_image_under_podman(dist, binary, waiting_workload, open_folder, tmp
     loaded = podman.run("load", "-q", "-i", only(dist, "*.oci.tar"))
     assert loaded.returncode == 0, loaded.stderr
     image = loaded.stdout.split()[-1]
-    assert podman.run_container(image, "--version").stdout.startswith("cowprof ")
+    assert podman.run_container(image, "cowprof", "--version").stdout.startswith("cowprof ")
     (tmp_path / "out").mkdir()
     command = podman.container("--privileged", "--pid", "host", "--volume", f"{tmp_path}/out:/out", image,
-                               "--quiet", "--attach", waiting_workload.pid, "--output", "/out/recording.json")
+                               "cowprof", "--quiet", "--attach", waiting_workload.pid, "--output", "/out/recording.json")
     recording = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     harness.wait_until(lambda: harness.has_sample(tmp_path / "out/recording.json"), "a sample")
     waiting_workload.go()
     assert recording.wait(harness.DEADLINE) == 0, recording.stderr.read()
-    report = podman.run_container("--volume", f"{tmp_path}/out:/out", image, "report", "/out/recording.json", "--json")
+    report = podman.run_container("--volume", f"{tmp_path}/out:/out", image, "cowprof", "report", "/out/recording.json", "--json")
     places.check(waiting_workload.lines[0], json.loads(report.stdout))
 
 
