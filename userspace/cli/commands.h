@@ -17,15 +17,22 @@ int Doctor(const Options& options);
 int Shm(const Options& options);
 int Pickle(const Options& options);
 int FindHang(const Options& options);
+int Completions(const Options& options);
 int ServePage(const Options& options);  // internal: --serve starts it
 
 inline constexpr struct {
   absl::string_view name;
   int (*run)(const Options&);
   bool looks_at_processes;  // the others need no capabilities and drop them
-} kCommands[] = {
-    {"record", Record, true}, {"report", Report, false}, {"view", View, false},    {"doctor", Doctor, true},
-    {"shm", Shm, true},       {"pickle", Pickle, true},  {"hang", FindHang, true}, {"serve-page", ServePage, false}};
+} kCommands[] = {{"record", Record, true},
+                 {"report", Report, false},
+                 {"view", View, false},
+                 {"doctor", Doctor, true},
+                 {"shm", Shm, true},
+                 {"pickle", Pickle, true},
+                 {"hang", FindHang, true},
+                 {"completions", Completions, false},
+                 {"serve-page", ServePage, false}};
 
 }  // namespace cowprof
 

@@ -7,26 +7,30 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "cli/alert_options.h"
+#include "cli/command_table.h"
+#include "cli/manual.h"
 #include "cli/serve_options.h"
+#include "source/probe_plan.h"
 
 namespace cowprof {
 namespace {
 
 constexpr size_t kLongestLabel = 1000;
 
-constexpr const char* kDescription =
-    "cowprof shows what copy-on-write costs a program that forks: how much of the memory that it shares with its "
-    "parent each\n"
-    "worker copies, how much it can still copy, and how close each limit is.\n\n"
-    "  sudo cowprof --attach PID            profile a running process and every worker it has or forks\n"
-    "  sudo cowprof [options] -- CMD ARGS   start CMD and profile it from its first instruction\n";
+// Groups of options in the help, in this order.
+constexpr const char *kWhat = "What to record", *kShow = "While it records", *kAlerts = "Alerts",
+                     *kHow = "How to count", *kOther = "Other";
+constexpr const char* kColours = "auto|always|never";
 
 std::string ParsePid(const std::string& text, pid_t* out) {
   if (!absl::SimpleAtoi(text, out) || *out <= 0) {
@@ -54,7 +58,24 @@ void AddWithout(CLI::App* app, Options* options) {
                   "Do not use this: a rung that doctor lists, the best rung for faults, copies, follow or signals, "
                   "causes, or stacks; repeatable")
       ->type_name("CAPABILITY")
-      ->allow_extra_args(false);
+      ->allow_extra_args(false)
+      ->group(kHow);
+}
+
+void AddColour(CLI::App* app, Options* options) {
+  app->add_option_function<std::string>(
+         "--color",
+         [options](const std::string& text) {
+           constexpr std::pair<absl::string_view, Colour> kNames[] = {
+               {"auto", Colour::kAuto}, {"always", Colour::kAlways}, {"never", Colour::kNever}};
+           for (const auto& [name, colour] : kNames) {
+             if (text == name) return void(options->colour = colour);
+           }
+           throw CLI::ValidationError("--color", absl::StrCat("'", text, "' is not auto, always or never"));
+         },
+         "When to use colours (default: auto, on a terminal unless NO_COLOR is set)")
+      ->type_name(kColours)
+      ->group(kOther);
 }
 
 void AddRecordOptions(CLI::App* app, Options* options) {
@@ -65,9 +86,11 @@ void AddRecordOptions(CLI::App* app, Options* options) {
              throw CLI::ValidationError("--attach", error);
          },
          "Process to profile, with every worker it has or forks")
-      ->type_name("PID");
+      ->type_name("PID")
+      ->group(kWhat);
   app->add_option("-o,--output", options->output, "Where to write the recording (default: cowprof-PID.json)")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->group(kWhat);
   const auto add_time = [app](const char* name, absl::Duration* out, const char* help) {
     app->add_option_function<std::string>(
            name,
@@ -80,13 +103,14 @@ void AddRecordOptions(CLI::App* app, Options* options) {
              *out = *time;
            },
            help)
-        ->type_name("TIME");
+        ->type_name("TIME")
+        ->group(kWhat);
   };
   add_time("--duration", &options->duration,
            "Stop after this time, such as 30s (default: when the target ends, or Ctrl-C)");
   add_time("--interval", &options->interval, "Time between samples (default: 1s)");
-  app->add_flag("-q,--quiet", options->quiet, "Print nothing while recording, and no report at the end");
-  app->add_flag("--live", options->live, "Show a live screen if stdout is a terminal");
+  app->add_flag("-q,--quiet", options->quiet, "Print nothing while recording, and no report at the end")->group(kShow);
+  app->add_flag("--live", options->live, "Show a live screen if stdout is a terminal")->group(kShow);
   app->add_option_function<std::string>(
          "--serve",
          [options](const std::string& text) {
@@ -95,10 +119,13 @@ void AddRecordOptions(CLI::App* app, Options* options) {
          },
          "Serve the page during the recording, to this machine only (default: 127.0.0.1 and a free port)")
       ->type_name("[ADDRESS:]PORT")
-      ->expected(0, 1);
+      ->expected(0, 1)
+      ->group(kShow);
   app->add_flag("--every-copy", options->every_copy,
-                "Record stack and type of every copy instead of a sample: exact, but copies take twice as long");
-  app->add_flag("--verify", options->verify, "Compare a sample of the copied pages with the parent's, byte by byte");
+                "Record stack and type of every copy instead of a sample: exact, but copies take twice as long")
+      ->group(kHow);
+  app->add_flag("--verify", options->verify, "Compare a sample of the copied pages with the parent's, byte by byte")
+      ->group(kHow);
   AddWithout(app, options);
   app->add_option_function<std::vector<std::string>>(
          "--label",
@@ -110,7 +137,8 @@ void AddRecordOptions(CLI::App* app, Options* options) {
          },
          "Note this in the recording, to tell runs apart: run=baseline; repeatable")
       ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
+      ->allow_extra_args(false)
+      ->group(kWhat);
 }
 
 CLI::Option* AddPid(CLI::App* command, const char* help, Options* options) {
@@ -135,23 +163,27 @@ void AddAlertOptions(CLI::App* app, AlertValues* values, Options* options) {
                   "Alert when this much of a limit is used: 90% (the default); for one kind of limit and a hold time: "
                   "shm=80%:10s; or off; hang=off: no alert of processes that hang; repeatable")
       ->type_name("[KIND=]RATIO[:TIME]")
-      ->allow_extra_args(false);
+      ->allow_extra_args(false)
+      ->group(kAlerts);
   app->add_option(
          "--alert-eta", values->etas,
          "Alert when a limit will be reached within this time: 2m (the default), shm=30s:5s, fds=off; repeatable")
       ->type_name("[KIND=]TIME[:TIME]")
-      ->allow_extra_args(false);
+      ->allow_extra_args(false)
+      ->group(kAlerts);
   app->add_option(
          "--on-alert", options->on_alert,
          "Run this at each alert, without a shell; it gets the alert as JSON on stdin and in COWPROF_* variables")
-      ->type_name("CMD");
-  app->add_flag("--fail-on-alert", options->fail_on_alert, "Exit with status 3 if there was an alert");
+      ->type_name("CMD")
+      ->group(kAlerts);
+  app->add_flag("--fail-on-alert", options->fail_on_alert, "Exit with status 3 if there was an alert")->group(kAlerts);
 }
 
 void AddSubcommands(CLI::App* app, Options* options) {
   CLI::App* report = app->add_subcommand("report", "Print the verdict on a recording, as text or JSON");
   report->add_option("TIMELINE", options->timeline, "Recording made by cowprof")->required()->type_name("FILE");
   report->add_flag("--json", options->json, "Print JSON (cowprof.report/1)");
+  AddColour(report, options);
   CLI::App* view =
       app->add_subcommand("view", "Make one self-contained HTML page from a recording, or from two to compare");
   view->add_option("TIMELINE", options->timeline, "Recording made by cowprof")->required()->type_name("FILE");
@@ -166,7 +198,7 @@ void AddSubcommands(CLI::App* app, Options* options) {
   AddPid(doctor, "Process to check", options);
   doctor->add_option("--workers", options->workers, "Show what this many workers of the process will cost at most")
       ->type_name("N")
-      ->check(CLI::Range(1, 65536));
+      ->check(CLI::Range(1, 65536).description(""));
   CLI::App* shm = app->add_subcommand("shm", "Show /dev/shm: how full it is, every segment, and who owns it");
   shm->add_flag("--json", options->json, "Print JSON (cowprof.shm/1)");
   AddPid(shm, "Process whose /dev/shm to show (default: that of this shell)", options);
@@ -186,8 +218,70 @@ void AddSubcommands(CLI::App* app, Options* options) {
       app->add_subcommand("hang", "Show which processes of a tree wait for what no living thread will ever release");
   hang->add_flag("--json", options->json, "Print JSON (cowprof.hang/1)");
   AddPid(hang, "Process to look at, with all that it has forked", options)->required();
+  CLI::App* completions = app->add_subcommand("completions", "Print completions for a shell");
+  completions->add_option("SHELL", options->shell, "Shell to complete in")
+      ->required()
+      ->type_name("bash|zsh|fish")
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}).description(""));
   app->add_subcommand("serve-page")->group("");  // internal: --serve starts it
   app->require_subcommand(0, 1);
+}
+
+// The whole command line. `man`: whether the hidden --man was given.
+void Declare(CLI::App* app, Options* options, AlertValues* alerts, bool* man) {
+  app->set_help_flag("-h,--help", "Print this help; after a command, its own")->group(kOther);
+  app->set_version_flag("--version", "cowprof " COWPROF_VERSION, "Print the version")->group(kOther);
+  AddRecordOptions(app, options);
+  AddAlertOptions(app, alerts, options);
+  AddColour(app, options);
+  app->add_flag("--man", *man, "Print the man page")->group("");
+  AddSubcommands(app, options);
+}
+
+// ---- The table of it ----
+
+ValueKind KindOf(const std::string& value) {
+  if (value.empty()) return ValueKind::kNone;
+  if (absl::StartsWith(value, "FILE")) return ValueKind::kFile;
+  if (value == "PID") return ValueKind::kPid;
+  if (value == "CMD") return ValueKind::kProgram;
+  if (value == "CAPABILITY" || absl::StrContains(value, '|')) return ValueKind::kChoice;
+  return ValueKind::kText;
+}
+
+std::vector<std::string> ChoicesOf(const std::string& value) {
+  if (KindOf(value) != ValueKind::kChoice) return {};
+  if (value == "CAPABILITY") return WithoutNames();
+  return absl::StrSplit(value, '|');
+}
+
+CommandRow RowOf(const CLI::App& app) {
+  CommandRow row = {.name = app.get_parent() != nullptr ? app.get_name() : "", .summary = app.get_description()};
+  for (const CLI::Option* option : app.get_options()) {
+    const std::string value = option->get_items_expected_max() == 0 ? "" : option->get_type_name();
+    if (option->get_positional()) {
+      row.operands.push_back({.name = option->get_name(true),
+                              .about = option->get_description(),
+                              .required = option->get_required(),
+                              .kind = KindOf(value),
+                              .choices = ChoicesOf(value)});
+    } else if (!option->get_group().empty()) {
+      const auto &shorts = option->get_snames(), &longs = option->get_lnames();
+      row.options.push_back({.short_name = shorts.empty() ? "" : "-" + shorts[0],
+                             .long_name = longs.empty() ? "" : "--" + longs[0],
+                             .value = value,
+                             .value_optional = !value.empty() && option->get_items_expected_min() == 0,
+                             .repeatable = option->get_items_expected_max() > 1,
+                             .about = option->get_description(),
+                             .group = row.name.empty() ? option->get_group() : "Options",
+                             .kind = KindOf(value),
+                             .choices = ChoicesOf(value)});
+    }
+  }
+  // The options that every program has come last.
+  std::stable_partition(row.options.begin(), row.options.end(),
+                        [](const OptionRow& option) { return option.group != kOther && option.long_name != "--help"; });
+  return row;
 }
 
 ParsedOptions UsageError(const std::string& message) {
@@ -230,7 +324,29 @@ std::string MeantToAttach(const std::vector<std::string>& words) {
   return "";
 }
 
+// Packages set SOURCE_DATE_EPOCH, so that two builds give the same bytes.
+std::string DateOfManPage() {
+  int64_t epoch = 0;
+  const char* const fixed = getenv("SOURCE_DATE_EPOCH");
+  const bool given = fixed != nullptr && absl::SimpleAtoi(fixed, &epoch);
+  return absl::FormatTime("%Y-%m-%d", given ? absl::FromUnixSeconds(epoch) : absl::Now(), absl::UTCTimeZone());
+}
+
 }  // namespace
+
+std::vector<CommandRow> CommandTable() {
+  CLI::App app("Record a process and all that it forks", "cowprof");
+  Options options;
+  AlertValues alerts;
+  bool man = false;
+  Declare(&app, &options, &alerts, &man);
+  std::vector<CommandRow> table = {RowOf(app)};
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (!command->get_group().empty()) table.push_back(RowOf(*command));
+  }
+  AddProse(&table);
+  return table;
+}
 
 ParsedOptions ParseOptions(int argc, const char* const* argv) {
   // Everything after the first "--" belongs to the program, including flags.
@@ -244,22 +360,21 @@ ParsedOptions ParseOptions(int argc, const char* const* argv) {
   const std::string hint = MeantToAttach(words);
   std::reverse(words.begin(), words.end());  // CLI11 expects them reversed
 
-  CLI::App app(kDescription, "cowprof");
-  app.set_version_flag("--version", "cowprof " COWPROF_VERSION);
-  AddRecordOptions(&app, &options);
+  CLI::App app("", "cowprof");
   AlertValues alert_values;
-  AddAlertOptions(&app, &alert_values, &options);
-  AddSubcommands(&app, &options);
+  bool man = false;
+  Declare(&app, &options, &alert_values, &man);
   try {
     app.parse(words);
   } catch (const CLI::CallForHelp&) {
     const auto chosen = app.get_subcommands();
-    return {.exit_now = true, .message = chosen.empty() ? app.help() : chosen[0]->help()};
+    return {.exit_now = true, .message = HelpText(CommandTable(), chosen.empty() ? "" : chosen[0]->get_name())};
   } catch (const CLI::CallForVersion&) {
     return {.exit_now = true, .message = "cowprof " COWPROF_VERSION "\n"};
   } catch (const CLI::ParseError& error) {
     return UsageError(absl::StrCat(absl::StrReplaceAll(error.what(), {{"\n", " "}}), hint));
   }
+  if (man) return {.exit_now = true, .message = ManPage(CommandTable(), DateOfManPage())};
   if (!app.get_subcommands().empty()) options.command = app.get_subcommands()[0]->get_name();
   if (std::string error = ParseAlertRatios(alert_values.ratios, &options.alerts); !error.empty())
     return UsageError(absl::StrCat("--alert-at: ", error));

@@ -23,6 +23,7 @@ struct Options : RecordOptions {
   std::string object;          // pickle: the expression that names it; "": what workers get
   bool time = true;            // pickle: run the interpreter to measure how fast it pickles
   int workers = 0;             // doctor: how many workers the process is about to fork; 0: not given
+  std::string shell;           // completions
 };
 
 struct ParsedOptions {

@@ -11,6 +11,7 @@
 
 #include "absl/time/time.h"
 #include "model/judge/alert.h"
+#include "posix/colour.h"
 #include "serve/serve_address.h"
 
 namespace cowprof {
@@ -23,6 +24,7 @@ struct RecordOptions {
   absl::Duration duration = absl::InfiniteDuration();
   absl::Duration interval = absl::Seconds(1);
   bool quiet = false, live = false;
+  Colour colour = Colour::kAuto;
   std::optional<ServeAddress> serve;  // absent: no page
   bool every_copy = false, verify = false;
   std::vector<std::string> without;  // capabilities and rungs that must not be used

@@ -191,7 +191,8 @@ int OpenSinks(const ProcFs& proc, pid_t target, Recording* recording) {
                                          : !lines      ? TerminalMode::kAlerts
                                          : screen      ? TerminalMode::kScreen
                                                        : TerminalMode::kLines,
-                                         out, recording->page != nullptr ? recording->page->address() : ""));
+                                         out, IsColoured(options.colour, out),
+                                         recording->page != nullptr ? recording->page->address() : ""));
   if (!options.quiet) {
     absl::FPrintF(stderr, "cowprof: following process %d (%s) and all that it forks; %s (%s); writing %s\n", target,
                   Printable(info.command, 80), ExactnessText(info.exactness), info.rung, path);

@@ -272,13 +272,19 @@ std::vector<Rung> PlanProbes(const HostFacts& facts, const std::vector<std::stri
   return ladder;
 }
 
+std::vector<std::string> WithoutNames() {
+  std::vector<std::string> names;
+  for (const RungRow& row : Rows()) names.emplace_back(row.name);
+  for (const absl::string_view name :
+       {kFaults, kCopies, kFollow, kSignals, kWithoutCauses, kWithoutStacks, kWithoutStartMethods, kWithoutHangs})
+    names.emplace_back(name);
+  return names;
+}
+
 absl::Status CheckWithout(const std::vector<std::string>& names) {
-  const auto is_known = [](const std::string& name) {
-    return name == kWithoutCauses || name == kWithoutStacks || name == kWithoutStartMethods || name == kWithoutHangs ||
-           std::any_of(Rows().begin(), Rows().end(), [&](const RungRow& row) {
-             return name == row.name ||
-                    std::find(row.capabilities.begin(), row.capabilities.end(), name) != row.capabilities.end();
-           });
+  const std::vector<std::string> known = WithoutNames();
+  const auto is_known = [&](const std::string& name) {
+    return std::find(known.begin(), known.end(), name) != known.end();
   };
   const auto unknown = std::find_if_not(names.begin(), names.end(), is_known);
   if (unknown == names.end()) return absl::OkStatus();

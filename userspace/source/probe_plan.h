@@ -60,7 +60,9 @@ std::vector<Rung> PlanProbes(const HostFacts& facts, const std::vector<std::stri
 inline constexpr absl::string_view kWithoutCauses = "causes", kWithoutStacks = "stacks",
                                    kWithoutStartMethods = "start-methods", kWithoutHangs = "hangs";
 
-// --without accepts rungs, what they give, and these three. The error names the first unknown name.
+// What --without accepts: rungs, what they give, and these four.
+std::vector<std::string> WithoutNames();
+// The error names the first unknown name.
 absl::Status CheckWithout(const std::vector<std::string>& names);
 
 // The rung for each capability; null: none. All depend on the rung for copies; without that, cowprof can do nothing.

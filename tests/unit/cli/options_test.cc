@@ -92,6 +92,9 @@ TEST_CASE("command lines that are accepted") {
        }},
       {{"doctor", "--json", "12"}, [](auto& o) { return o.pid == 12 && o.json; }},
       {{"doctor", "12", "--json"}, [](auto& o) { return o.pid == 12 && o.json; }},
+      {{"--color=never", "--attach", "7"}, [](auto& o) { return o.colour == Colour::kNever; }},
+      {{"report", "t.json", "--color", "always"}, [](auto& o) { return o.colour == Colour::kAlways; }},
+      {{"completions", "zsh"}, [](auto& o) { return o.command == "completions" && o.shell == "zsh"; }},
   };
   for (const Accepted& row : table) {
     const ParsedOptions parsed = ParseWords(row.words);
@@ -153,6 +156,9 @@ TEST_CASE("command lines that are refused, in one line with exit status 2") {
       {{"doctor", "1", "2"}, "2"},
       {{"doctor", "--", "true"}, "'doctor' takes neither --attach"},
       {{"reprot", "t.json"}, "reprot"},
+      {{"--attach", "7", "--color", "blue"}, "'blue' is not auto, always or never"},
+      {{"completions"}, "SHELL"},
+      {{"completions", "tcsh"}, "tcsh"},
       {{"--attach", "a\nb"}, "not a process id"},
       {{"\n"}, ""},
       {{""}, ""},

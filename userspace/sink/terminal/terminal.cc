@@ -34,10 +34,10 @@ std::string FormatNearestLimit(const RunModel& model, int nearest) {
 
 class LineTerminal : public Sink {
  public:
-  LineTerminal(FILE* out, bool ticks) : out_(out), ticks_(ticks), colour_(isatty(fileno(out)) && !getenv("NO_COLOR")) {}
+  LineTerminal(FILE* out, bool ticks, bool coloured) : out_(out), ticks_(ticks), coloured_(coloured) {}
   absl::Status Write(const Tick& tick) override {
     for (const Alert& alert : tick.raised) {
-      const char* const red = colour_ && !alert.over ? "\x1b[1;31m" : "";
+      const char* const red = coloured_ && !alert.over ? "\x1b[1;31m" : "";
       absl::FPrintF(out_, "%s%scowprof: %s%s\n", alert.over ? "" : "!!! ", red, AlertLine(alert),
                     *red ? "\x1b[0m" : "");
     }
@@ -54,14 +54,14 @@ class LineTerminal : public Sink {
 
  private:
   FILE* out_;
-  bool ticks_, colour_;
+  bool ticks_, coloured_;
   std::optional<absl::Duration> last_line_;
 };
 
 // Takes the terminal at the first sample, so that earlier messages stay on it.
 class ScreenTerminal : public Sink {
  public:
-  ScreenTerminal(FILE* out, std::string page) : screen_(fileno(out)), page_(std::move(page)) {}
+  ScreenTerminal(FILE* out, bool coloured, std::string page) : screen_(fileno(out), coloured), page_(std::move(page)) {}
   Detail detail() const override { return Detail::kScreen; }
   absl::Status Write(const Tick& tick) override {
     Repaint(tick.model, tick.findings);
@@ -117,13 +117,13 @@ bool CanShowScreen(FILE* out) {
   return isatty(fileno(out)) && terminal != nullptr && *terminal != '\0' && absl::string_view(terminal) != "dumb";
 }
 
-std::unique_ptr<Sink> NewTerminal(TerminalMode mode, FILE* out, const std::string& page) {
+std::unique_ptr<Sink> NewTerminal(TerminalMode mode, FILE* out, bool coloured, const std::string& page) {
   switch (mode) {
     case TerminalMode::kLines:
     case TerminalMode::kAlerts:
-      return std::make_unique<LineTerminal>(out, mode == TerminalMode::kLines);
+      return std::make_unique<LineTerminal>(out, mode == TerminalMode::kLines, coloured);
     case TerminalMode::kScreen:
-      return std::make_unique<ScreenTerminal>(out, page);
+      return std::make_unique<ScreenTerminal>(out, coloured, page);
     case TerminalMode::kQuiet:
       break;
   }

@@ -15,7 +15,7 @@ enum class TerminalMode { kQuiet, kAlerts, kLines, kScreen };  // kAlerts: lines
 
 // Writes to `out` (stdout when attached, stderr when cowprof started the program, whose stdout is its own).
 // `page`: address of the page that is served; "": none.
-std::unique_ptr<Sink> NewTerminal(TerminalMode mode, FILE* out, const std::string& page);
+std::unique_ptr<Sink> NewTerminal(TerminalMode mode, FILE* out, bool coloured, const std::string& page);
 
 // Whether `out` is a terminal that can show a screen.
 bool CanShowScreen(FILE* out);

@@ -6,7 +6,6 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
@@ -103,10 +102,9 @@ void TerminalScreen::Enter() {
 
 void TerminalScreen::Show(const std::vector<ScreenLine>& lines) {
   if (!entered_) Enter();
-  const bool colour = getenv("NO_COLOR") == nullptr;
   std::string text(kHome);
   for (size_t i = 0; i < lines.size(); ++i) {
-    const absl::string_view tone = colour ? Colour(lines[i].tone) : "";
+    const absl::string_view tone = coloured_ ? Colour(lines[i].tone) : "";
     // Erase first: after a full line, the cursor is still on its last character. No newline after the last line: it
     // would scroll.
     absl::StrAppend(&text, i == 0 ? "" : "\r\n", kEndOfLine, tone, lines[i].text, tone.empty() ? "" : kReset);

@@ -24,7 +24,7 @@ struct ScreenLine {
 
 class TerminalScreen {
  public:
-  explicit TerminalScreen(int fd) : fd_(fd) {}
+  TerminalScreen(int fd, bool coloured) : fd_(fd), coloured_(coloured) {}
   ~TerminalScreen() { Leave(); }
   TerminalScreen(const TerminalScreen&) = delete;
   TerminalScreen& operator=(const TerminalScreen&) = delete;
@@ -39,7 +39,7 @@ class TerminalScreen {
  private:
   void Enter();
   int fd_;
-  bool entered_ = false;
+  bool coloured_, entered_ = false;
 };
 
 }  // namespace cowprof

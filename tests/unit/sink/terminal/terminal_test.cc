@@ -18,7 +18,7 @@ TEST_CASE("there is one line an interval, however many ticks") {
   size_t size = 0;
   FILE* const out = open_memstream(&text, &size);
   {
-    const std::unique_ptr<Sink> terminal = NewTerminal(TerminalMode::kLines, out, "");
+    const std::unique_ptr<Sink> terminal = NewTerminal(TerminalMode::kLines, out, /*coloured=*/false, "");
     // Ten ticks a second, as forks and ends of workers ask for.
     for (int i = 0; i <= 100; ++i) {
       const Sample sample = {.t = absl::Milliseconds(100 * i)};

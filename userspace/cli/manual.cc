@@ -1,0 +1,115 @@
+#include "cli/manual.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace cowprof {
+namespace {
+
+const std::vector<CommandRow>& Prose() {
+  static const auto& prose = *new std::vector<CommandRow>{
+      {.name = "",
+       .usage = {"sudo cowprof --attach PID [OPTIONS]", "sudo cowprof [OPTIONS] -- CMD ARGS...",
+                 "cowprof COMMAND [OPTIONS]"},
+       .details = {"cowprof shows what copy-on-write costs a program that forks: how much of the memory that it shares "
+                   "with its parent each worker copies and why, how much it can still copy, and how close each limit "
+                   "is.",
+                   "It reads the program from outside: nothing is restarted, imported or injected. Without root it "
+                   "records processes of the same user, with less detail; cowprof doctor says what is missing."},
+       .examples = {{"sudo cowprof --attach 4242 --live", "watch a trainer that runs"},
+                    {"sudo cowprof -- python3 train.py", "record it from its first instruction"},
+                    {"cowprof report cowprof-4242.json", "read the verdict again"},
+                    {"cowprof view cowprof-4242.json", "make the page of it"}},
+       .statuses = {kDone, kInternalFailure, kUsage, kGateHit, kNoProcess, kHostCannot, kCannotWrite}},
+      {.name = "report",
+       .usage = {"cowprof report TIMELINE [--json]"},
+       .details = {"Reads a recording, also one that still runs or was cut off, and prints what happened, what to do, "
+                   "and the tables behind it. Needs no privileges."},
+       .examples = {{"cowprof report cowprof-4242.json", "the verdict in words"},
+                    {"cowprof report cowprof-4242.json --json", "the same for programs"}},
+       .statuses = {kDone, kUsage, kCannotWrite}},
+      {.name = "view",
+       .usage = {"cowprof view TIMELINE [OTHER] [-o FILE.html]"},
+       .details =
+           {"Reads a recording and writes one HTML page, which needs no network and no server. With a second "
+            "recording, the page shows both on the same axes. Prints the path of the page. Needs no privileges."},
+       .examples = {{"cowprof view cowprof-4242.json", "writes cowprof-4242.html"},
+                    {"cowprof view before.json after.json -o fix.html", "before and after a fix"}},
+       .statuses = {kDone, kUsage, kCannotWrite}},
+      {.name = "doctor",
+       .usage = {"cowprof doctor [PID] [--workers N] [--json]"},
+       .details =
+           {"Shows each way to count copies, whether this host allows it, and what to do if not. With a PID also "
+            "what can be read of that process, its limits, and what would go wrong if it forked now. Loads the "
+            "probes to be sure, and removes them."},
+       .examples = {{"sudo cowprof doctor", "what this host allows"},
+                    {"sudo cowprof doctor 4242 --workers 8", "the most that 8 workers can cost, before the fork"}},
+       .statuses = {kDone, kUsage, kNoProcess, kHostCannot}},
+      {.name = "shm",
+       .usage = {"cowprof shm [PID] [--json]"},
+       .details =
+           {"Shows /dev/shm as a process sees it: its capacity, and every segment with its size, owner and kind, "
+            "whether it is deleted, and whether anybody still uses it."},
+       .examples = {{"cowprof shm", "/dev/shm of this shell"},
+                    {"sudo cowprof shm 4242", "that of a trainer, in its container"}},
+       .statuses = {kDone, kUsage, kNoProcess, kHostCannot}},
+      {.name = "pickle",
+       .usage = {"cowprof pickle PID [--object EXPR] [--no-time] [--json]"},
+       .details = {"Reads the objects that a DataLoader or Process of that Python program would send to a worker, and "
+                   "shows what the start methods spawn and forkserver would fail to pickle, with path, type and fix, "
+                   "and how many bytes they would send each worker. Nothing is run in the program."},
+       .examples = {{"sudo cowprof pickle 4242", "before changing the start method"},
+                    {"sudo cowprof pickle 4242 --object __main__.dataset", "one object"}},
+       .statuses = {kDone, kUsage, kNoProcess, kHostCannot}},
+      {.name = "hang",
+       .usage = {"cowprof hang PID [--json]"},
+       .details = {"Looks at a process and all that it has forked, and shows which of them wait for a lock or a thread "
+                   "that no living thread will ever release, who holds it, and what to change."},
+       .examples = {{"sudo cowprof hang 4242", "why the workers stand still"},
+                    {"sudo cowprof hang 4242 --json", "the same for programs"}},
+       .statuses = {kDone, kUsage, kNoProcess, kHostCannot}},
+      {.name = "completions",
+       .usage = {"cowprof completions bash|zsh|fish"},
+       .details = {"Prints the completions of a shell, made from the options of this version."},
+       .examples = {{"source <(cowprof completions bash)", "for this shell"},
+                    {"cowprof completions fish > ~/.config/fish/completions/cowprof.fish", "for good"}},
+       .statuses = {kDone, kUsage}},
+  };
+  return prose;
+}
+
+}  // namespace
+
+void AddProse(std::vector<CommandRow>* table) {
+  for (CommandRow& row : *table) {
+    const auto of_row =
+        std::find_if(Prose().begin(), Prose().end(), [&](const CommandRow& prose) { return prose.name == row.name; });
+    if (of_row == Prose().end()) continue;
+    row.usage = of_row->usage;
+    row.details = of_row->details;
+    row.examples = of_row->examples;
+    row.statuses = of_row->statuses;
+  }
+}
+
+std::string MeaningOf(ExitCode code) {
+  switch (code) {
+    case kDone:
+      return "done";
+    case kInternalFailure:
+      return "internal failure";
+    case kUsage:
+      return "wrong command line, or a file that is not a recording";
+    case kGateHit:
+      return "there was an alert, and --fail-on-alert was given";
+    case kNoProcess:
+      return "no such process, or no right to look at it";
+    case kHostCannot:
+      return "this host can do nothing for the request";
+    case kCannotWrite:
+      return "the output can't be written";
+  }
+  return "";
+}
+
+}  // namespace cowprof
