@@ -54,6 +54,7 @@ RIGHT = {  # arguments -> (status, stdout, stderr)
     "help of doctor": (["doctor", "--help"], (0, SOME, NOTHING)),
     "help of shm": (["shm", "--help"], (0, SOME, NOTHING)),
     "help of hang": (["hang", "--help"], (0, SOME, NOTHING)),
+    "help of demo": (["demo", "--help"], (0, SOME, NOTHING)),
     "help of completions": (["completions", "--help"], (0, SOME, NOTHING)),
     "completions": (["completions", "bash"], (0, SOME, NOTHING)),
     "completions of no known shell": (["completions", "tcsh"], (2, NOTHING, ONE_LINE)),

@@ -4,7 +4,9 @@
 #define COWPROF_CLI_COMMANDS_H_
 
 #include <string>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "cli/options.h"
 
@@ -18,21 +20,21 @@ int Shm(const Options& options);
 int Pickle(const Options& options);
 int FindHang(const Options& options);
 int Completions(const Options& options);
+int Demo(const Options& options);
 int ServePage(const Options& options);  // internal: --serve starts it
 
 inline constexpr struct {
   absl::string_view name;
   int (*run)(const Options&);
   bool looks_at_processes;  // the others need no capabilities and drop them
-} kCommands[] = {{"record", Record, true},
-                 {"report", Report, false},
-                 {"view", View, false},
-                 {"doctor", Doctor, true},
-                 {"shm", Shm, true},
-                 {"pickle", Pickle, true},
-                 {"hang", FindHang, true},
-                 {"completions", Completions, false},
-                 {"serve-page", ServePage, false}};
+} kCommands[] = {{"record", Record, true}, {"report", Report, false},
+                 {"view", View, false},    {"doctor", Doctor, true},
+                 {"shm", Shm, true},       {"pickle", Pickle, true},
+                 {"hang", FindHang, true}, {"completions", Completions, false},
+                 {"demo", Demo, true},     {"serve-page", ServePage, false}};
+
+// Makes one page of a recording, or of two to compare. InvalidArgument: not recordings.
+absl::Status WritePage(const std::vector<std::string>& timelines, const std::string& path);
 
 }  // namespace cowprof
 

@@ -218,6 +218,13 @@ void AddSubcommands(CLI::App* app, Options* options) {
       app->add_subcommand("hang", "Show which processes of a tree wait for what no living thread will ever release");
   hang->add_flag("--json", options->json, "Print JSON (cowprof.hang/1)");
   AddPid(hang, "Process to look at, with all that it has forked", options)->required();
+  CLI::App* demo = app->add_subcommand("demo", "Record a small Python program, explain it, fix it and compare");
+  demo->add_option("-o,--output", options->output, "Where to write the page (default: cowprof-demo.html)")
+      ->type_name("FILE.html");
+  demo->add_flag_callback(
+      "--no-open", [options] { options->open = false; }, "Do not open the page where there is a desktop");
+  AddWithout(demo, options);
+  AddColour(demo, options);
   CLI::App* completions = app->add_subcommand("completions", "Print completions for a shell");
   completions->add_option("SHELL", options->shell, "Shell to complete in")
       ->required()

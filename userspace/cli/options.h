@@ -24,6 +24,7 @@ struct Options : RecordOptions {
   bool time = true;            // pickle: run the interpreter to measure how fast it pickles
   int workers = 0;             // doctor: how many workers the process is about to fork; 0: not given
   std::string shell;           // completions
+  bool open = true;            // demo: show the page where there is a desktop
 };
 
 struct ParsedOptions {

@@ -37,18 +37,29 @@ std::string DefaultOutput(const Options& options) {
 
 }  // namespace
 
-int View(const Options& options) {
-  std::vector<std::string> timelines = {options.timeline}, packed;
-  if (!options.other_timeline.empty()) timelines.push_back(options.other_timeline);
+absl::Status WritePage(const std::vector<std::string>& timelines, const std::string& path) {
+  std::vector<std::string> packed;
   for (const std::string& timeline : timelines) {
     absl::StatusOr<std::string> recording = PackedRecording(timeline);
-    if (!recording.ok()) return Fail(kUsage, recording.status().message());
+    if (!recording.ok()) return absl::InvalidArgumentError(recording.status().message());
     packed.push_back(*std::move(recording));
   }
   const absl::StatusOr<std::string> page = RenderPage(packed);
-  if (!page.ok()) return Fail(kInternalFailure, page.status().message());
+  if (!page.ok()) return absl::InternalError(page.status().message());
+  const absl::Status status = ReplaceOutputFile(path, *page);
+  return status.ok() ? status : absl::UnavailableError(status.message());
+}
+
+int View(const Options& options) {
+  std::vector<std::string> timelines = {options.timeline};
+  if (!options.other_timeline.empty()) timelines.push_back(options.other_timeline);
   const std::string path = options.output.empty() ? DefaultOutput(options) : options.output;
-  if (absl::Status status = ReplaceOutputFile(path, *page); !status.ok()) return Fail(kCannotWrite, status.message());
+  if (absl::Status status = WritePage(timelines, path); !status.ok()) {
+    return Fail(absl::IsInvalidArgument(status) ? kUsage
+                : absl::IsInternal(status)      ? kInternalFailure
+                                                : kCannotWrite,
+                status.message());
+  }
   std::printf("%s\n", path.c_str());
   return kDone;
 }

@@ -87,6 +87,7 @@ struct PythonLayout {
   uint64_t preheader_flags = 0;
 };
 
+inline constexpr uint32_t kOldestMinor = 6;   // 3.6: the oldest
 inline constexpr uint32_t kNewestMinor = 14;  // 3.14: the newest version that has a row
 
 // The row of 3.`minor`; not usable, with a reason, if there is none. `micro` matters only for 3.7.0 to 3.7.3.

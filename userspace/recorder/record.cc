@@ -148,7 +148,7 @@ absl::Status Finish(const std::string& reason, Recording* recording) {
 
 // Prints the verdict.
 void Conclude(const std::string& path, Recording* recording) {
-  if (recording->options.quiet) return;
+  if (recording->options.quiet || !recording->options.verdict) return;
   FILE* out = recording->info.started_target ? stderr : stdout;
   absl::FPrintF(out, "\n%s\nrecorded in %s; view it: cowprof view %s\n",
                 ReportText(recording->run.model, Judge(recording->run), /*complete=*/true), path, path);

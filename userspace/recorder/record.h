@@ -24,6 +24,7 @@ struct RecordOptions {
   absl::Duration duration = absl::InfiniteDuration();
   absl::Duration interval = absl::Seconds(1);
   bool quiet = false, live = false;
+  bool verdict = true;  // print it at the end, unless `quiet`
   Colour colour = Colour::kAuto;
   std::optional<ServeAddress> serve;  // absent: no page
   bool every_copy = false, verify = false;
