@@ -31,6 +31,7 @@
 #include "sink/report/report_blame.h"
 #include "sink/terminal/columns.h"
 #include "source/probe_plan.h"
+#include "source/rights_remedy.h"
 #include "timeline/timeline_file.h"
 
 extern "C" const char cowprof_demo_script[], cowprof_demo_script_end[];
@@ -193,12 +194,14 @@ absl::StatusOr<Outcome> ReadOutcome(const std::string& path) {
 }
 
 // What this run could not see, and what to do about it.
-void SayWhatIsMissing(const RunModel& model) {
-  if (model.info.rung == kRungPageMap && !model.info.rejected.empty()) {
-    const auto& best = model.info.rejected.front();
-    Print(absl::StrCat("Copied pages are read from the page map, because ", best.rung,
-                       " can't be used: ", Printable(best.reason, 300),
-                       ". That does not show which lines copied them. To see them: ", best.remedy, "."));
+void SayWhatIsMissing(const RunModel& model, const std::vector<std::string>& without) {
+  if (model.info.rung == kRungPageMap) {
+    HostFacts facts = ReadHostFacts();
+    facts.rights_remedy = RightsRemedy(ReadCaller(), MissingCapabilities(facts));
+    const Rung best = PlanProbes(facts, without).front();
+    Print(absl::StrCat("Copied pages are read from the page map, because ", best.name, " can't be used: ",
+                       Printable(best.reason, 300), ". That does not show which lines copied them. To see them:"));
+    std::printf("  %s\n", best.remedy.c_str());  // in one piece, to be copied
   }
   if (model.target() != nullptr && !model.target()->python_problem.empty()) {
     Print(absl::StrCat("The objects of this Python can't be read, so nothing is said of causes and types: ",
@@ -248,7 +251,7 @@ int Explain(const Outcome& outcome, const std::string& timeline, const Folder& f
   std::printf("\n");
   Print(outcome.findings.verdict);
   std::printf("%s\n", RemedyText(outcome.findings).c_str());
-  SayWhatIsMissing(outcome.run.model);
+  SayWhatIsMissing(outcome.run.model, options.without);
   const absl::StatusOr<std::string> page = MakePage(options, timeline, folder);
   if (!page.ok()) return Fail(kCannotWrite, absl::StrCat("demo: ", page.status().message()));
   std::printf("The page: %s\n", page->c_str());

@@ -23,6 +23,7 @@
 #include "source/limits.h"
 #include "source/namespaces.h"
 #include "source/procfs.h"
+#include "source/rights_remedy.h"
 #include "timeline/json_fields.h"
 #include "timeline/json_fork_hazards.h"
 #include "timeline/json_limits.h"
@@ -249,7 +250,9 @@ int Doctor(const Options& options) {
     if (absl::Status status = CheckTarget(ProcFs(), options.pid); !status.ok())
       return Fail(kNoProcess, status.message());
   }
-  LoadedFaults loaded = LoadFaults(ReadHostFacts(), {.target = options.pid, .without = options.without});
+  HostFacts host = ReadHostFacts();
+  host.rights_remedy = RightsRemedy(ReadCaller(), MissingCapabilities(host));
+  LoadedFaults loaded = LoadFaults(host, {.target = options.pid, .without = options.without});
   loaded.source = nullptr;
   const HostFacts& facts = loaded.facts;
   const std::vector<Rung>& ladder = loaded.ladder;

@@ -20,6 +20,7 @@
 #include "sink/report/hang_format.h"
 #include "source/namespaces.h"
 #include "source/procfs.h"
+#include "source/rights_remedy.h"
 #include "source/shm.h"
 #include "timeline/json_fields.h"
 #include "timeline/json_hangs.h"
@@ -75,7 +76,8 @@ int FindHang(const Options& options) {
   const ThreadsLook before = LookAtThreads(proc, family);
   if (before.processes.empty()) {
     return Fail(kNoProcess, absl::StrCat("can't see what the threads of process ", options.pid,
-                                         " wait for (/proc/PID/task/TID/syscall); run cowprof with sudo"));
+                                         " wait for (/proc/PID/task/TID/syscall); ",
+                                         RightsRemedy(ReadCaller(), {"CAP_SYS_PTRACE"})));
   }
   absl::SleepFor(kBetweenLooks);
   ElfCache elf_cache;
@@ -103,8 +105,8 @@ int FindHang(const Options& options) {
     }
     text += PythonsNotReadText(not_read);
     if (!before.not_permitted.empty())
-      absl::StrAppend(&text, "Not permitted to read ", absl::StrJoin(before.not_permitted, ", "),
-                      ": run cowprof with sudo.\n");
+      absl::StrAppend(&text, "Not permitted to read ", absl::StrJoin(before.not_permitted, ", "), ": ",
+                      RightsRemedy(ReadCaller(), {"CAP_SYS_PTRACE"}), "\n");
   }
   std::fputs(text.c_str(), stdout);
   return kDone;

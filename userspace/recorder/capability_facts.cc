@@ -2,11 +2,13 @@
 #include "recorder/capability_facts.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "posix/rights.h"
 #include "source/namespaces.h"
+#include "source/rights_remedy.h"
 
 namespace cowprof {
 namespace {
@@ -43,7 +45,18 @@ std::string CapabilityText(const std::vector<CapabilityFact>& facts) {
                           fact.held ? "" : "; without: ", fact.held ? "" : fact.without);
   }
   if (std::all_of(facts.begin(), facts.end(), [](const CapabilityFact& fact) { return fact.held; })) return out;
-  return absl::StrCat(out, "      do:  run with sudo, or grant them to the file: docs/privileges.md\n");
+  std::vector<std::string> missing;
+  for (const CapabilityFact& fact : facts) {
+    if (!fact.held) missing.push_back(fact.name);
+  }
+  const Caller caller = ReadCaller();
+  absl::StrAppend(&out, "      do:  ", RightsRemedy(caller, missing), "\n");
+  if (caller.root || !caller.host_users || caller.container != Container::kNone) return out;
+  std::error_code ignored;
+  // docs/privileges.md says what each is for; the last two are seldom worth their power.
+  return absl::StrCat(out, "      or:  sudo setcap cap_bpf,cap_perfmon,cap_sys_ptrace,cap_dac_read_search+ep ",
+                      ShellQuoted(std::filesystem::read_symlink("/proc/self/exe", ignored).string()), "\n",
+                      "           (who may run that file may then read every process: docs/privileges.md)\n");
 }
 
 }  // namespace cowprof

@@ -35,6 +35,7 @@
 #include "source/pagemap.h"
 #include "source/probe_plan.h"
 #include "source/proc_text.h"
+#include "source/rights_remedy.h"
 
 namespace cowprof {
 namespace {
@@ -122,9 +123,12 @@ int Attach(const ProcFs& proc, pid_t target, Recording* recording) {
                                                    .every_copy = recording->options.every_copy,
                                                    .copy_sites = !Without(recording->options, kWithoutStacks)},
                                            .pagemap = {.t0_ns = t0_ns, .sample_diverged = sample_diverged}});
-  const std::vector<Rung>& ladder = loaded.ladder;
+  std::vector<Rung>& ladder = loaded.ladder;
   const Rung* rung = ChosenRung(ladder);
   if (rung == nullptr) {
+    // Only a message may have the command line.
+    loaded.facts.rights_remedy = RightsRemedy(ReadCaller(), MissingCapabilities(loaded.facts));
+    ladder = PlanProbes(loaded.facts, recording->options.without);
     // The rung with the fewest requirements, and the best one on this architecture.
     const Rung& last = ladder.back();
     const Rung& best = ladder[loaded.facts.fault_tracepoint ? 0 : 1];

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "posix/rights.h"
+#include "source/rights_remedy.h"
 
 namespace cowprof {
 namespace {
@@ -31,16 +32,17 @@ namespace {
   _exit(error == ENOENT ? 127 : 126);
 }
 
-// The missing capabilities, for a process of another user or one that changed its user. See docs/privileges.md.
-std::string WhatIsMissing() {
+// The missing capabilities and, in a refusal, what to type; for a process of another user or one that changed its user.
+// See docs/privileges.md.
+std::string WhatIsMissing(bool refusal) {
   const CapabilitySet held = EffectiveCapabilities();
-  std::vector<const char*> missing;
+  std::vector<std::string> missing;
   if ((held & SetOf({CAP_SYS_PTRACE})) == 0) missing.push_back("CAP_SYS_PTRACE");
   if (geteuid() != 0 && (held & SetOf({CAP_DAC_READ_SEARCH})) == 0) missing.push_back("CAP_DAC_READ_SEARCH");
   if (missing.empty()) return "; not even root can from here: run cowprof on the host";
-  return absl::StrCat("; ", absl::StrJoin(missing, ", "),
-                      " missing: run cowprof as the user of that process, with sudo, or with that capability ",
-                      "(in a container: --cap-add)");
+  return absl::StrCat("; ", absl::StrJoin(missing, ", "), " missing: run cowprof as the user of that process, ",
+                      refusal ? absl::StrCat("or ", RightsRemedy(ReadCaller(), missing))
+                              : "with sudo, or with that capability (in a container: --cap-add)");
 }
 
 // kill(2) finds processes that /proc hides. Of those that /proc shows, everyone may open stat.
@@ -51,8 +53,8 @@ absl::Status WhyNotShown(pid_t pid) {
   }
   return absl::PermissionDeniedError(
       absl::StrCat("not permitted: /proc hides process ", pid, " (it is mounted with hidepid); run cowprof ",
-                   geteuid() != 0 ? "with sudo, or as the user that the process runs as"
-                                  : "with CAP_SYS_PTRACE, in a container with --cap-add SYS_PTRACE"));
+                   geteuid() != 0 ? "as the user that the process runs as, or " : "with CAP_SYS_PTRACE: ",
+                   RightsRemedy(ReadCaller(), {"CAP_SYS_PTRACE"})));
 }
 
 }  // namespace
@@ -72,7 +74,7 @@ absl::Status CheckTarget(const ProcFs& proc, pid_t pid) {
   if (pagemap.ok()) return absl::OkStatus();
   const int error = errno;
   return absl::PermissionDeniedError(
-      absl::StrCat("can't inspect process ", pid, ": ", strerror(error), WhatIsMissing()));
+      absl::StrCat("can't inspect process ", pid, ": ", strerror(error), WhatIsMissing(/*refusal=*/true)));
 }
 
 // Since Linux 6.15 CAP_PERFMON suffices for the page map, but not for memory. With Yama, being the same user does not
@@ -83,7 +85,7 @@ std::string NoteOnTarget(const ProcFs& proc, pid_t pid) {
   const int error = errno;
   const std::string scope = ReadSmallFile(proc.root() + "/sys/kernel/yama/ptrace_scope").value_or("0\n");
   const std::string remedy = scope == "0\n" || (EffectiveCapabilities() & SetOf({CAP_SYS_PTRACE})) != 0
-                                 ? WhatIsMissing()
+                                 ? WhatIsMissing(/*refusal=*/false)
                                  : absl::StrCat(" (kernel.yama.ptrace_scope is ", absl::StripAsciiWhitespace(scope),
                                                 "): start it with `cowprof -- COMMAND`, or run cowprof with sudo");
   return absl::StrCat("can't read the memory of process ", pid, ": ", strerror(error), remedy,

@@ -22,6 +22,7 @@ bool IsFirst(const char* path, ino_t first) {
 }  // namespace
 
 bool HasHostPids() { return IsFirst("/proc/self/ns/pid", 0xEFFFFFFC); }
+bool HasHostName() { return IsFirst("/proc/self/ns/uts", 0xEFFFFFFE); }
 bool HasHostClock() { return IsFirst("/proc/self/ns/time", 0xEFFFFFFA); }
 bool HasHostUsers() { return IsFirst("/proc/self/ns/user", 0xEFFFFFFD); }
 

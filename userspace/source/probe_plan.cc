@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "model/format.h"
 #include "posix/fd.h"
 #include "posix/rights.h"
@@ -58,17 +59,6 @@ absl::Status TryPerfEvent() {
   return event.ok() ? absl::OkStatus() : absl::ErrnoToStatus(errno, "open the perf event of page faults");
 }
 
-// What the probes need. CAP_SYS_PTRACE is only needed to read other users' processes, which CheckTarget() checks.
-std::string MissingCapabilities(const HostFacts& facts) {
-  std::string missing;
-  const auto need = [&](bool held, const char* name) {
-    if (!held) absl::StrAppend(&missing, missing.empty() ? "" : ", ", name);
-  };
-  need(facts.cap_bpf || facts.cap_sys_admin, "CAP_BPF");
-  need(facts.cap_perfmon || facts.cap_sys_admin, "CAP_PERFMON");
-  return missing;
-}
-
 // ---- The ladder ----
 
 struct Obstacle {
@@ -94,11 +84,14 @@ Obstacle ObstacleToBpf(const HostFacts& facts) {
     return {
         "cowprof runs in a user namespace of its own (as in a rootless container): its capabilities apply to that "
         "namespace only, and bpf(2) requires the host's",
-        "run cowprof as root on the host, from where it can see into containers"};
+        facts.rights_remedy.empty() ? "run cowprof as root on the host, from where it can see into containers"
+                                    : facts.rights_remedy};
   }
-  if (const std::string missing = MissingCapabilities(facts); !missing.empty()) {
-    return {absl::StrCat("not allowed: ", missing, " missing"),
-            "run with sudo, or grant them to the file (docs/privileges.md) or the container (--cap-add)"};
+  if (const std::vector<std::string> missing = MissingCapabilities(facts); !missing.empty()) {
+    return {absl::StrCat("not allowed: ", absl::StrJoin(missing, ", "), " missing"),
+            facts.rights_remedy.empty()
+                ? "run with sudo, or grant them to the file (docs/privileges.md) or the container (--cap-add)"
+                : absl::StrCat(facts.rights_remedy, " (more ways: docs/privileges.md)")};
   }
   return {};
 }
@@ -225,6 +218,14 @@ void Forbid(const std::string& name, std::vector<Rung>* ladder) {
 }
 
 }  // namespace
+
+// CAP_SYS_PTRACE is only needed to read other users' processes, which CheckTarget() checks.
+std::vector<std::string> MissingCapabilities(const HostFacts& facts) {
+  std::vector<std::string> missing;
+  if (!facts.cap_bpf && !facts.cap_sys_admin) missing.push_back("CAP_BPF");
+  if (!facts.cap_perfmon && !facts.cap_sys_admin) missing.push_back("CAP_PERFMON");
+  return missing;
+}
 
 HostFacts ReadHostFacts() {
   HostFacts facts;

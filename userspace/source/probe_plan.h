@@ -32,7 +32,11 @@ struct HostFacts {
   absl::Status perf_event;        // result of opening the page-fault software event on one CPU
   // Rungs that were really tried and did not load; kSignals if only its programs did not.
   std::map<std::string, absl::Status> refused;
+  // What to do about missing capabilities, in a message to who called; "": what anybody can do.
+  std::string rights_remedy;
 };
+// Those of them that loading the probes takes and that are missing, such as "CAP_BPF".
+std::vector<std::string> MissingCapabilities(const HostFacts& facts);
 // Tries fentry and the perf event. Leaves `refused` empty: fault_ladder.h loads the rungs.
 HostFacts ReadHostFacts();
 
