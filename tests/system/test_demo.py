@@ -50,6 +50,7 @@ def recorded(result):
     return paths
 
 
+@pytest.mark.slow
 def test_without_root(tool, open_folder):
     """It says what it can't see; the page is opened where there is a desktop; nothing else is left behind."""
     opener = open_folder / "bin" / "xdg-open"

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
+#include "sink/terminal/print_report.h"
 #include "timeline/json_fields.h"
 #include "timeline/timeline_file.h"
 
@@ -17,8 +18,9 @@ int Report(const Options& options) {
   const Findings findings = Judge(run);
   const std::string text = options.json ? Dump(ReportJson(run.model, findings), 2) + "\n"
                                         : ReportText(run.model, findings, contents->complete);
-  if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0)
-    return Fail(kCannotWrite, "write the report to stdout: failed");
+  const bool printed = options.json ? std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0
+                                    : PrintReport(text, options.colour, stdout);
+  if (!printed) return Fail(kCannotWrite, "write the report to stdout: failed");
   return kDone;
 }
 

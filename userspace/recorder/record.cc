@@ -27,6 +27,7 @@
 #include "recorder/set_up.h"
 #include "recorder/target.h"
 #include "sink/report/report.h"
+#include "sink/terminal/print_report.h"
 #include "source/namespaces.h"
 #include "source/probe_plan.h"
 #include "source/procfs.h"
@@ -150,8 +151,9 @@ absl::Status Finish(const std::string& reason, Recording* recording) {
 void Conclude(const std::string& path, Recording* recording) {
   if (recording->options.quiet || !recording->options.verdict) return;
   FILE* out = recording->info.started_target ? stderr : stdout;
-  absl::FPrintF(out, "\n%s\nrecorded in %s; view it: cowprof view %s\n",
-                ReportText(recording->run.model, Judge(recording->run), /*complete=*/true), path, path);
+  PrintReport(absl::StrCat("\n", ReportText(recording->run.model, Judge(recording->run), /*complete=*/true),
+                           "\nrecorded in ", path, "; view it: cowprof view ", path, "\n"),
+              recording->options.colour, out);
 }
 
 }  // namespace

@@ -16,7 +16,9 @@
 #include "model/judge/alert_format.h"
 #include "sink/report/report.h"
 #include "sink/report/report_forecast.h"
+#include "sink/terminal/columns.h"
 #include "sink/terminal/live_format.h"
+#include "sink/terminal/print_report.h"
 #include "sink/terminal/screen.h"
 #include "sink/terminal/terminal_screen.h"
 
@@ -38,13 +40,15 @@ class LineTerminal : public Sink {
   absl::Status Write(const Tick& tick) override {
     for (const Alert& alert : tick.raised) {
       const char* const red = coloured_ && !alert.over ? "\x1b[1;31m" : "";
-      absl::FPrintF(out_, "%s%scowprof: %s%s\n", alert.over ? "" : "!!! ", red, AlertLine(alert),
-                    *red ? "\x1b[0m" : "");
+      absl::FPrintF(out_, "%s%scowprof: %s%s\n", alert.over ? "" : "!!! ", red,
+                    Fitted(AlertLine(alert), /*before=*/sizeof("!!! cowprof: ")), *red ? "\x1b[0m" : "");
     }
     // Ticks that an event or an alert asked for come between those of the interval.
     const RunModel& model = tick.model;
     if (ticks_ && (!last_line_ || model.t - *last_line_ >= kLeastOfInterval * model.info.interval)) {
-      absl::FPrintF(out_, "%s\n", TickLine(model, tick.findings));
+      const size_t columns = ColumnsOfTerminal(out_);
+      const std::string line = TickLine(model, tick.findings);
+      absl::FPrintF(out_, "%s\n", columns == 0 ? line : CutTo(line, columns));
       last_line_ = model.t;
     }
     fflush(out_);
@@ -53,6 +57,12 @@ class LineTerminal : public Sink {
   absl::Status Finish(absl::Duration, const std::string&) override { return absl::OkStatus(); }
 
  private:
+  // What follows `before` columns of a line.
+  std::string Fitted(const std::string& text, size_t before) const {
+    const size_t columns = ColumnsOfTerminal(out_);
+    return columns == 0 ? text : FitText(text, columns - std::min(columns, before));
+  }
+
   FILE* out_;
   bool ticks_, coloured_;
   std::optional<absl::Duration> last_line_;
