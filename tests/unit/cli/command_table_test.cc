@@ -96,6 +96,22 @@ TEST_CASE("help names every option, and no line is wider than 80 columns") {
   }
 }
 
+TEST_CASE("the examples of the help are command lines") {
+  for (const CommandRow& row : CommandTable()) {
+    for (const Example& example : row.examples) {
+      INFO(example.line);
+      std::vector<std::string> words = absl::StrSplit(example.line.substr(0, example.line.find(" > ")), ' ');
+      if (words[0] == "sudo") words.erase(words.begin());
+      if (words[0] == "source") continue;  // the shell runs cowprof there
+      std::vector<const char*> argv;
+      for (const std::string& word : words) argv.push_back(word.c_str());
+      const ParsedOptions parsed = ParseOptions(static_cast<int>(argv.size()), argv.data());
+      CHECK(parsed.message.empty());
+      CHECK(parsed.options.command == (row.name.empty() && words[1][0] == '-' ? "record" : words[1]));
+    }
+  }
+}
+
 TEST_CASE("the man page names every command and option") {
   const std::vector<CommandRow> table = CommandTable();
   const std::string page = absl::StrReplaceAll(ManPage(table, "2026-11-25"), {{"\\-", "-"}});
