@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "attribution/program.h"
 #include "cli/commands.h"
+#include "cli/slow_note.h"
 #include "model/estimate/pickle_cost.h"
 #include "model/format.h"
 #include "python/pickle_look.h"
@@ -67,7 +68,10 @@ int Pickle(const Options& options) {
     if (!root.ok()) return Fail(kUsage, absl::StrCat("--object: ", Printable(root.status().message(), 400)));
   }
   StartCostFacts facts;
-  const PickleLook look = LookAtPickle(python, memory, find_root, {}, &facts.mix);
+  const PickleLook look = [&] {
+    const SlowNote note(absl::StrCat("reading the objects of process ", options.pid));
+    return LookAtPickle(python, memory, find_root, {}, &facts.mix);
+  }();
   if (ended()) return Fail(kNoProcess, gone);
   const absl::StatusOr<std::string> status = proc.ReadFile(options.pid, "status");
   if (status.ok()) facts.anonymous_bytes = ParseStatus(*status).anon_bytes;

@@ -6,16 +6,18 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 namespace cowprof {
 
 enum class Colour { kAuto, kAlways, kNever };
 
-// kAuto: on a terminal, unless NO_COLOR is set (https://no-color.org).
+// kAuto: on a terminal that can, unless NO_COLOR is set (https://no-color.org).
 inline bool IsColoured(Colour colour, FILE* out) {
   if (colour != Colour::kAuto) return colour == Colour::kAlways;
-  const char* const no_color = getenv("NO_COLOR");
-  return isatty(fileno(out)) && (no_color == nullptr || *no_color == '\0');
+  const char *const no_color = getenv("NO_COLOR"), *const terminal = getenv("TERM");
+  return isatty(fileno(out)) && (no_color == nullptr || *no_color == '\0') && terminal != nullptr &&
+         *terminal != '\0' && strcmp(terminal, "dumb") != 0;
 }
 
 }  // namespace cowprof
