@@ -1,0 +1,161 @@
+#include "recorder/lock_owner.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/match.h"
+#include "absl/strings/string_view.h"
+
+namespace cowprof {
+namespace {
+
+Holder HolderIn(OpenedProcess* process, const ThreadWait& thread, bool still_holds) {
+  Holder holder = {.tid = thread.tid, .name = thread.comm, .still_holds = still_holds};
+  const ThreadState* state = process->StateOf(thread.tid_inside);
+  if (state == nullptr) return holder;
+  if (std::string name = process->locks->NameOf(*state); !name.empty()) holder.name = std::move(name);
+  if (still_holds) holder.stack = process->locks->StackOf(*state);
+  return holder;
+}
+
+// Whether `thread` waits for the lock `mutex` itself.
+bool WaitsFor(OpenedProcess* process, const ThreadWait& thread, uint64_t mutex) {
+  if (thread.endless_futex == mutex) return true;
+  if (thread.endless_futex == 0) return false;
+  const auto lock = process->locks->FindAwaited(thread.endless_futex, thread.stack_pointer);
+  return lock && lock->mutex == mutex;
+}
+
+// A thread that multiprocessing started in a worker for itself, to feed a queue or to serve descriptors, and that runs
+// no code of the program now: it neither takes nor releases the program's locks.
+bool IsOfMultiprocessing(OpenedProcess* process, const ThreadState& state) {
+  constexpr absl::string_view kFiles[] = {"/threading.py", "/multiprocessing/queues.py",
+                                          "/multiprocessing/resource_sharer.py", "/multiprocessing/connection.py",
+                                          "/socket.py"};
+  const std::vector<Frame> stack = process->locks->StackOf(state);
+  bool loops = false;
+  for (const Frame& frame : stack) {
+    const auto ends = [&](absl::string_view end) { return absl::EndsWith(frame.file, end); };
+    if (!absl::StrContains(frame.file, "/lib/python") || absl::c_none_of(kFiles, ends)) return false;
+    loops |= ends("/queues.py") || ends("/resource_sharer.py");
+  }
+  return loops;
+}
+
+// Whether the waiter is the only thread of its process that could release a lock which `holder` of the parent had
+// before the fork.
+bool IsLeftBehind(OpenedProcess* child, const ThreadWait& waiter, const ThreadWait& holder) {
+  for (const ThreadWait& thread : child->waits.threads) {
+    if (thread.tid == child->pid && thread.start_ns < holder.start_ns) return false;
+    const ThreadState* state = child->StateOf(thread.tid_inside);
+    if (thread.tid != waiter.tid && (state == nullptr || !IsOfMultiprocessing(child, *state))) return false;
+  }
+  return true;
+}
+
+// A Lock keeps no owner; its `with` statement does, on the stack of the frame that it is in.
+void FindOwnerByWith(OpenedProcess* child, OpenedProcess* parent, const ThreadWait& waiter, const LockObject& lock,
+                     Awaited* awaited) {
+  for (const auto& [tid, state] : child->states) {
+    const ThreadWait* thread = child->ThreadInside(tid);
+    if (thread == nullptr) continue;
+    const int count = child->locks->CountWithStatements(state, lock.address);
+    if (thread->tid == waiter.tid && count >= 2) awaited->owner = OwnerIs::kWaiterItself;
+    if (thread->tid != waiter.tid && count >= 1 && !WaitsFor(child, *thread, lock.mutex))
+      awaited->owner = OwnerIs::kAnotherThread;
+  }
+  if (awaited->owner != OwnerIs::kUnknown || !awaited->held_in_parent) return;
+  std::vector<const ThreadWait*> holders;
+  for (const auto& [tid, state] : parent->states) {
+    const ThreadWait* thread = parent->ThreadInside(tid);
+    if (thread == nullptr || parent->locks->CountWithStatements(state, lock.address) == 0) continue;
+    if (!WaitsFor(parent, *thread, lock.mutex)) holders.push_back(thread);
+  }
+  if (holders.size() != 1) return;
+  awaited->holder = HolderIn(parent, *holders[0], true);
+  if (IsLeftBehind(child, waiter, *holders[0])) awaited->owner = OwnerIs::kGone;
+}
+
+// RLocks and buffered files keep pthread_self() of their owner.
+void FindOwnerByIdent(OpenedProcess* child, OpenedProcess* parent, const ThreadWait& waiter, const LockObject& lock,
+                      const std::optional<LockObject>& in_parent, Awaited* awaited) {
+  if (lock.owner == 0) return;
+  const auto owner_in = [&lock](const OpenedProcess& process) -> const ThreadWait* {
+    for (const auto& [tid, state] : process.states) {
+      if (state.thread_id == lock.owner) return process.ThreadInside(tid);
+    }
+    return nullptr;
+  };
+  const bool same_owner = in_parent && in_parent->owner == lock.owner;
+  const ThreadWait* own = owner_in(*child);
+  // glibc gives new threads the idents of those that stayed in the parent: then either may be meant.
+  const bool either = own != nullptr && own->tid != child->pid && same_owner;
+  if (either) {
+    const ThreadWait* other = owner_in(*parent);
+    if (own->tid == waiter.tid || other == nullptr || !IsLeftBehind(child, waiter, *other)) return;
+  } else if (own != nullptr) {
+    awaited->owner = own->tid == waiter.tid ? OwnerIs::kWaiterItself : OwnerIs::kAnotherThread;
+    return;
+  }
+  awaited->owner = OwnerIs::kGone;
+  const ThreadWait* thread = same_owner ? owner_in(*parent) : nullptr;
+  if (thread != nullptr) awaited->holder = HolderIn(parent, *thread, true);
+}
+
+// The thread that imports `module` in `process`, but for `waiter`.
+const ThreadWait* ImporterOf(OpenedProcess* process, absl::string_view module, pid_t waiter) {
+  for (const auto& [tid, state] : process->states) {
+    const ThreadWait* thread = process->ThreadInside(tid);
+    if (thread == nullptr || thread->tid == waiter) continue;
+    if (absl::c_linear_search(process->locks->ImportsOf(state), module)) return thread;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+void FindOwner(OpenedProcess* child, OpenedProcess* parent, const ThreadWait& waiter, const LockObject& lock,
+               Awaited* awaited) {
+  std::optional<LockObject> in_parent;
+  if (parent != nullptr && parent->locks) in_parent = parent->locks->ReadLock(lock.address, 0);
+  // A buffered file's lock is found only by where it is.
+  if (parent != nullptr && parent->locks && lock.kind == AwaitedKind::kFileBuffer)
+    in_parent = parent->locks->ReadLock(lock.address, lock.mutex);
+  if (in_parent && (in_parent->kind != lock.kind || in_parent->mutex != lock.mutex)) in_parent.reset();
+  awaited->in_parent = in_parent.has_value();
+  awaited->held_in_parent = in_parent && in_parent->locked.value_or(false);
+  if (lock.kind == AwaitedKind::kLock)
+    FindOwnerByWith(child, parent, waiter, lock, awaited);
+  else
+    FindOwnerByIdent(child, parent, waiter, lock, in_parent, awaited);
+}
+
+void FindOwnerOfMutex(const ProcFs& proc, OpenedProcess* child, OpenedProcess* parent, const ThreadWait& waiter,
+                      pid_t owner, Awaited* awaited) {
+  const ThreadWait* own = child->ThreadInside(owner);
+  if (own != nullptr) {
+    awaited->owner = own->tid == waiter.tid ? OwnerIs::kWaiterItself : OwnerIs::kAnotherThread;
+    return;
+  }
+  if (parent == nullptr || !SamePidNamespace(proc, child->pid, parent->pid)) return;
+  awaited->owner = OwnerIs::kGone;
+  const ThreadWait* thread = parent->ThreadInside(owner);
+  if (thread == nullptr) return;
+  const bool still = OwnerOfMutex(parent->memory, awaited->object) == owner;
+  awaited->holder = HolderIn(parent, *thread, still);
+}
+
+void FindImporter(OpenedProcess* child, OpenedProcess* parent, const ThreadWait& waiter, Awaited* awaited) {
+  if (ImporterOf(child, awaited->detail, waiter.tid) != nullptr) {
+    awaited->owner = OwnerIs::kAnotherThread;
+  } else if (parent != nullptr && parent->locks) {
+    const ThreadWait* thread = ImporterOf(parent, awaited->detail, 0);
+    if (thread != nullptr) awaited->holder = HolderIn(parent, *thread, true);
+  }
+}
+
+}  // namespace cowprof

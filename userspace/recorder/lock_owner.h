@@ -1,0 +1,27 @@
+// Which thread has what a thread of a child waits for: in the child itself, or in the parent, where it stayed behind.
+#ifndef COWPROF_RECORDER_LOCK_OWNER_H_
+#define COWPROF_RECORDER_LOCK_OWNER_H_
+
+#include <sys/types.h>
+
+#include "model/facts/waits.h"
+#include "python/locks.h"
+#include "recorder/opened_process.h"
+#include "source/procfs.h"
+
+namespace cowprof {
+
+// Each fills in `owner` and `holder` of what `waiter`, a thread of `child`, waits for. `parent` may be null.
+
+// A lock of Python's.
+void FindOwner(OpenedProcess* child, OpenedProcess* parent, const ThreadWait& waiter, const LockObject& lock,
+               Awaited* awaited);
+// A mutex of native code; `owner` is what it says itself.
+void FindOwnerOfMutex(const ProcFs& proc, OpenedProcess* child, OpenedProcess* parent, const ThreadWait& waiter,
+                      pid_t owner, Awaited* awaited);
+// The import of the module `awaited->detail`.
+void FindImporter(OpenedProcess* child, OpenedProcess* parent, const ThreadWait& waiter, Awaited* awaited);
+
+}  // namespace cowprof
+
+#endif  // COWPROF_RECORDER_LOCK_OWNER_H_
