@@ -255,6 +255,7 @@ class RandomRecording {
                    .native = Name(),
                    .fix = Name()};
       if (Chance(0.5)) hang.holder = Holder{Int(1, 4'194'304), Name(), {{Name(), Name(), Int(0, 99)}}, Chance(0.5)};
+      if (hang.holder && Chance(0.5)) hang.holder->looked_after = Micros(0, 900'000) - absl::Milliseconds(400);
       if (Chance(0.5)) hang.victims.push_back({Int(1, 99), Int(1, 99), Name(), {{Name(), Name(), Int(0, 99)}}});
       seen.hangs.push_back(std::move(hang));
     }

@@ -40,7 +40,7 @@ Collector::Collector(std::unique_ptr<FaultSource> faults, const ProcFs& proc, Li
   } else {
     kills_.emplace();
   }
-  if (options.hangs) hangs_.emplace(proc);
+  if (options.hangs) hangs_.emplace(proc, [this](int index) { return fork_hazards_.SnapshotOf(index); });
 }
 
 // ---- Processes ----

@@ -68,6 +68,7 @@ struct Seen {
   pid_t tid = 0, tid_inside = 0;
   uint64_t ident = 0;
   uint64_t stack_pointer = 0, futex = 0;  // 0: it runs, or does not wait for one
+  uint64_t start_ns = 0;                  // 0: unknown
   const ThreadState* state = nullptr;
 };
 
@@ -103,7 +104,7 @@ class Look {
       if (thread.tid == left_out) continue;
       if (seen.threads.size() == kMostHazardThreads) {
         ++seen.threads_left_out;
-      } else if (!BeganLater(thread)) {
+      } else if (!HasBegunLater(thread)) {
         seen.threads.push_back(Describe(thread));
       }
     }
@@ -117,7 +118,7 @@ class Look {
   void ListAll();
   void FindIdents();
   pid_t Forker() const;
-  bool BeganLater(const Seen& thread) const;
+  bool HasBegunLater(const Seen& thread) const;
   std::string NameOf(const Seen& thread, const std::vector<Frame>& stack);
   HazardThread Describe(const Seen& thread);
   void FindLocks(ForkHazardSeen* seen);
@@ -151,6 +152,10 @@ void Look::ListAll() {
   std::stable_partition(threads_.begin(), threads_.end(), [](const Seen& thread) { return thread.state != nullptr; });
   for (size_t i = 0; i < std::min(threads_.size(), kMostHazardThreads + 1); ++i) {
     Seen& thread = threads_[i];
+    const absl::StatusOr<std::string> stat_text =
+        proc_.ReadFile(subject_.pid, absl::StrCat("task/", thread.tid, "/stat"));
+    const absl::StatusOr<ProcStat> stat = stat_text.ok() ? ParseStat(*stat_text) : stat_text.status();
+    if (stat.ok()) thread.start_ns = stat->start_ns();
     const absl::StatusOr<std::string> text =
         proc_.ReadFile(subject_.pid, absl::StrCat("task/", thread.tid, "/syscall"));
     const std::optional<SyscallState> state = text.ok() ? ParseSyscall(*text) : std::nullopt;
@@ -202,12 +207,9 @@ pid_t Look::Forker() const {
   return nearest == nullptr ? 0 : nearest->tid;
 }
 
-// Than the fork, by at least a clock tick.
-bool Look::BeganLater(const Seen& thread) const {
-  if (subject_.child == 0) return false;
-  const absl::StatusOr<std::string> text = proc_.ReadFile(subject_.pid, absl::StrCat("task/", thread.tid, "/stat"));
-  const absl::StatusOr<ProcStat> stat = text.ok() ? ParseStat(*text) : text.status();
-  return !stat.ok() || stat->start_ns() > subject_.forked_ns;
+// Than the fork, by at least a clock tick. One whose start can't be read has ended.
+bool Look::HasBegunLater(const Seen& thread) const {
+  return subject_.child != 0 && (thread.start_ns == 0 || thread.start_ns > subject_.forked_ns);
 }
 
 // threading.Thread._name, by the outermost frame, which is that of Thread._bootstrap(self); else the kernel's.
@@ -235,7 +237,9 @@ HazardThread Look::Describe(const Seen& thread) {
                         .name = NameOf(thread, stack).substr(0, kLongestName),
                         .python = thread.state != nullptr,
                         .module = thread.ident != 0 && thread.state == nullptr ? native_.ModuleOf(thread.ident) : "",
-                        .stack = std::move(stack)};
+                        .stack = std::move(stack),
+                        .tid_inside = thread.tid_inside,
+                        .start_ns = thread.start_ns};
   if (found.stack.size() > kMostHazardFrames) {
     found.frames_left_out = found.stack.size() - kMostHazardFrames;
     found.stack.resize(kMostHazardFrames);

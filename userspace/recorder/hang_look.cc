@@ -28,8 +28,10 @@ constexpr size_t kMutexCallers = 6;  // pthread_mutex_lock() is among the innerm
 
 class Inspection {
  public:
-  Inspection(const ProcFs& proc, OpenedProcess* child, OpenedProcess* parent, ElfCache* elf_cache)
+  Inspection(const ProcFs& proc, OpenedProcess* child, OpenedProcess* parent, const ForkSnapshot* at_fork,
+             ElfCache* elf_cache)
       : proc_(proc),
+        at_fork_(at_fork),
         child_(child),
         parent_(parent),
         mappings_(proc.ReadMaps(child->pid).value_or(std::vector<Mapping>())),
@@ -45,7 +47,7 @@ class Inspection {
     Awaited& awaited = found.awaited;
     if (state != nullptr) awaited = child_->locks->WhatFramesSay(*state);
     if (awaited.kind == AwaitedKind::kImportLock) {
-      FindImporter(child_, parent_, thread, &awaited);
+      FindImporter(child_, parent_, at_fork_, thread, &awaited);
     } else if (awaited.kind == AwaitedKind::kNotification) {
       awaited.in_parent = InParent(awaited.object);
     } else if (awaited.kind == AwaitedKind::kUnknown) {
@@ -61,7 +63,7 @@ class Inspection {
     if (lock) {
       awaited->kind = lock->kind;
       awaited->object = lock->address;
-      FindOwner(child_, parent_, thread, *lock, awaited);
+      FindOwner(child_, parent_, at_fork_, thread, *lock, awaited);
       return;
     }
     if (!callers.empty() && IsOpenMp(callers[0].module)) {
@@ -77,7 +79,7 @@ class Inspection {
     if (!owner) return;
     awaited->kind = AwaitedKind::kCMutex;
     awaited->object = thread.endless_futex;
-    FindOwnerOfMutex(proc_, child_, parent_, thread, *owner, awaited);
+    FindOwnerOfMutex(proc_, child_, parent_, at_fork_, thread, *owner, awaited);
   }
 
   // Whether an object of the same type is at the same address in the parent.
@@ -89,6 +91,7 @@ class Inspection {
   }
 
   const ProcFs& proc_;
+  const ForkSnapshot* const at_fork_;
   OpenedProcess* const child_;
   OpenedProcess* const parent_;
   const std::vector<Mapping> mappings_;
@@ -130,7 +133,7 @@ std::optional<WaitForChildren> WaitForChildrenIn(OpenedProcess* process) {
   return std::nullopt;
 }
 
-std::optional<WaitingProcess> Inspect(const ProcFs& proc, pid_t pid, ElfCache* elf_cache) {
+std::optional<WaitingProcess> Inspect(const ProcFs& proc, pid_t pid, const ForkSnapshot* at_fork, ElfCache* elf_cache) {
   const absl::StatusOr<ProcStat> stat = proc.ReadStat(pid);
   if (!stat.ok() || stat->state == 'Z') return std::nullopt;
   std::unique_ptr<OpenedProcess> child = OpenProcess(proc, pid);
@@ -143,7 +146,7 @@ std::optional<WaitingProcess> Inspect(const ProcFs& proc, pid_t pid, ElfCache* e
                             .victims = {}};
   std::unique_ptr<OpenedProcess> parent = process.forked ? OpenParent(proc, *child, stat->parent) : nullptr;
   if (parent != nullptr && SharesMemory(*child, *parent)) return std::nullopt;
-  Inspection inspection(proc, child.get(), parent.get(), elf_cache);
+  Inspection inspection(proc, child.get(), parent.get(), at_fork, elf_cache);
   for (const ThreadWait& thread : child->waits.threads) process.threads.push_back(inspection.Inspect(thread));
   if (parent != nullptr) {
     if (auto victim = WaitForChildrenIn(parent.get())) process.victims.push_back(*std::move(victim));
@@ -164,14 +167,14 @@ ThreadsLook LookAtThreads(const ProcFs& proc, const std::vector<pid_t>& pids) {
 }
 
 std::vector<Hang> FindHangs(const ProcFs& proc, const std::vector<pid_t>& pids, const ThreadsLook& before,
-                            ElfCache* elf_cache) {
+                            ElfCache* elf_cache, const ForkSnapshot* at_fork) {
   std::vector<Hang> hangs;
   for (const pid_t pid : pids) {
     const auto then = before.processes.find(pid);
     const absl::StatusOr<ThreadWaits> now = ReadThreadWaits(proc, pid);
     if (then == before.processes.end() || !now.ok() || !CompareLooks(then->second, now->threads).any) continue;
     // Reads the threads once more: what moves meanwhile is no longer as it was before.
-    const std::optional<WaitingProcess> process = Inspect(proc, pid, elf_cache);
+    const std::optional<WaitingProcess> process = Inspect(proc, pid, at_fork, elf_cache);
     if (!process) continue;
     for (Hang& hang : JudgeWaits(then->second, *process)) {
       const auto thread = absl::c_find_if(process->threads, [&](const auto& one) { return one.wait.tid == hang.tid; });

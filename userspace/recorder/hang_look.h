@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "model/facts/fork_hazard.h"
 #include "model/facts/waits.h"
 #include "model/judge/hangs.h"
 #include "source/native_symbols.h"
@@ -23,8 +24,9 @@ struct ThreadsLook {
 ThreadsLook LookAtThreads(const ProcFs& proc, const std::vector<pid_t>& pids);
 
 // The hangs among `pids`, in their order, by two looks: `before`, at least 20 ms ago, and one that is taken now.
+// `at_fork`: of the one parent, near the fork of the one process; null: not known.
 std::vector<Hang> FindHangs(const ProcFs& proc, const std::vector<pid_t>& pids, const ThreadsLook& before,
-                            ElfCache* elf_cache);
+                            ElfCache* elf_cache, const ForkSnapshot* at_fork = nullptr);
 
 }  // namespace cowprof
 

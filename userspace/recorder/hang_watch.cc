@@ -71,9 +71,12 @@ bool HangWatch::MayLook(bool all_wait, absl::Duration t) {
 
 // What is found has not moved from the glance `before` until after the look: what two looks close to each other could
 // mistake, such as threads that wake each other, has run meanwhile.
-std::vector<Hang> HangWatch::Find(pid_t pid, const Glance& before, const Watched& watched, absl::Duration t) {
+std::vector<Hang> HangWatch::Find(const LivingProcess& process, const Glance& before, const Watched& watched,
+                                  absl::Duration t) {
   const absl::Duration began = CpuTime();
-  std::vector<Hang> hangs = FindHangs(proc_, {pid}, LookAtThreads(proc_, {pid}), &elf_cache_);
+  const pid_t pid = process.id.pid;
+  std::vector<Hang> hangs =
+      FindHangs(proc_, {pid}, LookAtThreads(proc_, {pid}), &elf_cache_, snapshot_of_(process.index));
   const Glance after = hangs.empty() ? Glance() : GlanceAtThreads(proc_, pid).value_or(Glance());
   std::erase_if(hangs, [&](const Hang& hang) {
     const ThreadGlance* thread = FindThread(after, hang.tid);
@@ -99,7 +102,7 @@ void HangWatch::LookInto(const LivingProcess& process, const Glance& glance, Wat
   const absl::Duration gap = news || all_wait ? std::min(watched->gap, kMostGapOfNews) : watched->gap;
   if (sample->t - watched->looked_t < gap || !MayLook(all_wait, sample->t)) return;
   const bool still = glance == watched->last;
-  watched->hangs = Find(process.id.pid, watched->last, *watched, sample->t);
+  watched->hangs = Find(process, watched->last, *watched, sample->t);
   watched->looked_t = sample->t;
   if (watched->seen.size() > kMostSeen) watched->seen.clear();
   for (const ThreadGlance& thread : glance) {
@@ -142,7 +145,7 @@ void HangWatch::CheckHangs(const LivingProcess& process, const Glance& glance, W
   const bool has_victim = absl::c_any_of(watched->hangs, [](const Hang& hang) { return !hang.victims.empty(); });
   if (has_victim || sample->t - watched->looked_t < watched->gap || !MayLook(/*all_wait=*/false, sample->t)) return;
   // Who waits for it may have begun to wait since.
-  std::vector<Hang> again = Find(process.id.pid, glance, *watched, sample->t);
+  std::vector<Hang> again = Find(process, glance, *watched, sample->t);
   watched->looked_t = sample->t;
   watched->gap = std::min(2 * watched->gap, kMostGapOtherwise);
   if (again.empty() || absl::c_all_of(again, [](const Hang& hang) { return hang.victims.empty(); })) return;

@@ -7,6 +7,7 @@
 #define COWPROF_RECORDER_HANG_WATCH_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/time/time.h"
+#include "model/facts/fork_hazard.h"
 #include "model/facts/sample.h"
 #include "recorder/processes.h"
 #include "source/native_symbols.h"
@@ -24,7 +26,9 @@ namespace cowprof {
 
 class HangWatch {
  public:
-  explicit HangWatch(ProcFs proc) : proc_(std::move(proc)) {}
+  // `snapshot_of`: the look at the parent near the fork of a process, by its index; null: none.
+  using SnapshotOf = std::function<const ForkSnapshot*(int)>;
+  HangWatch(ProcFs proc, SnapshotOf snapshot_of) : proc_(std::move(proc)), snapshot_of_(std::move(snapshot_of)) {}
 
   // Call once per tick, when `processes` has only those that live, and the sample its events.
   void Run(const Processes& processes, Sample* sample);
@@ -51,11 +55,12 @@ class HangWatch {
   void GlanceAt(const LivingProcess& process, Watched* watched, Sample* sample);
   void LookInto(const LivingProcess& process, const Glance& glance, Watched* watched, Sample* sample);
   void CheckHangs(const LivingProcess& process, const Glance& glance, Watched* watched, Sample* sample);
-  std::vector<Hang> Find(pid_t pid, const Glance& before, const Watched& watched, absl::Duration t);
+  std::vector<Hang> Find(const LivingProcess& process, const Glance& before, const Watched& watched, absl::Duration t);
   bool HasWentOn(pid_t pid, const Hang& hang, const Watched& watched, const Glance& glance) const;
   bool MayLook(bool all_wait, absl::Duration t);
 
   ProcFs proc_;
+  SnapshotOf snapshot_of_;
   ElfCache elf_cache_;
   absl::flat_hash_map<ProcessId, Watched> watched_;
   absl::Duration next_glance_, cost_;

@@ -9,6 +9,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
+#include "model/judge/fork_holder.h"
 
 namespace cowprof {
 namespace {
@@ -46,20 +47,47 @@ bool IsOfMultiprocessing(OpenedProcess* process, const ThreadState& state) {
   return loops;
 }
 
-// Whether the waiter is the only thread of its process that could release a lock which `holder` of the parent had
-// before the fork.
-bool IsLeftBehind(OpenedProcess* child, const ThreadWait& waiter, const ThreadWait& holder) {
+ProcessId IdOf(const OpenedProcess& process) {
+  ProcessId id = {.pid = process.pid};
+  for (const ThreadWait& thread : process.waits.threads) {
+    if (thread.tid == process.pid) id.start_ns = thread.start_ns;
+  }
+  return id;
+}
+
+// Whether the waiter is the only thread of its process that could release a lock which a thread of the parent, that
+// began at `holder_start_ns`, had before the fork.
+bool IsLeftBehind(OpenedProcess* child, const ThreadWait& waiter, uint64_t holder_start_ns) {
   for (const ThreadWait& thread : child->waits.threads) {
-    if (thread.tid == child->pid && thread.start_ns < holder.start_ns) return false;
+    if (thread.tid == child->pid && thread.start_ns < holder_start_ns) return false;
     const ThreadState* state = child->StateOf(thread.tid_inside);
     if (thread.tid != waiter.tid && (state == nullptr || !IsOfMultiprocessing(child, *state))) return false;
   }
   return true;
 }
 
+// Of what keeps no owner: `now` is the thread of the parent that has it, `then` the one that had it at the look near
+// the fork. Whether `now` had it at the fork, as far as that is known.
+bool HadItAtFork(const OpenedProcess& child, const ThreadWait& now, const HazardThread* then,
+                 const ForkSnapshot* at_fork) {
+  return BeganBefore(IdOf(child), now.tid, now.start_ns) &&
+         (at_fork == nullptr || !GotItLater(*at_fork, then, now.tid));
+}
+
+// The one thread that is in a `with` statement of the lock, and does not wait for it.
+const ThreadWait* HolderByWith(OpenedProcess* process, const LockObject& lock) {
+  std::vector<const ThreadWait*> holders;
+  for (const auto& [tid, state] : process->states) {
+    const ThreadWait* thread = process->ThreadInside(tid);
+    if (thread == nullptr || process->locks->CountWithStatements(state, lock.address) == 0) continue;
+    if (!WaitsFor(process, *thread, lock.mutex)) holders.push_back(thread);
+  }
+  return holders.size() == 1 ? holders[0] : nullptr;
+}
+
 // A Lock keeps no owner; its `with` statement does, on the stack of the frame that it is in.
-void FindOwnerByWith(OpenedProcess* child, OpenedProcess* parent, const ThreadWait& waiter, const LockObject& lock,
-                     Awaited* awaited) {
+void FindOwnerByWith(OpenedProcess* child, OpenedProcess* parent, const ForkSnapshot* at_fork, const ThreadWait& waiter,
+                     const LockObject& lock, Awaited* awaited) {
   for (const auto& [tid, state] : child->states) {
     const ThreadWait* thread = child->ThreadInside(tid);
     if (thread == nullptr) continue;
@@ -68,21 +96,24 @@ void FindOwnerByWith(OpenedProcess* child, OpenedProcess* parent, const ThreadWa
     if (thread->tid != waiter.tid && count >= 1 && !WaitsFor(child, *thread, lock.mutex))
       awaited->owner = OwnerIs::kAnotherThread;
   }
-  if (awaited->owner != OwnerIs::kUnknown || !awaited->held_in_parent) return;
-  std::vector<const ThreadWait*> holders;
-  for (const auto& [tid, state] : parent->states) {
-    const ThreadWait* thread = parent->ThreadInside(tid);
-    if (thread == nullptr || parent->locks->CountWithStatements(state, lock.address) == 0) continue;
-    if (!WaitsFor(parent, *thread, lock.mutex)) holders.push_back(thread);
+  if (awaited->owner != OwnerIs::kUnknown) return;
+  const HazardThread* then = at_fork == nullptr ? nullptr : HolderOfLock(*at_fork, lock.address);
+  const ThreadWait* now = awaited->held_in_parent ? HolderByWith(parent, lock) : nullptr;
+  if (now != nullptr && HadItAtFork(*child, *now, then, at_fork)) {
+    awaited->holder = HolderIn(parent, *now, true);
+    if (IsLeftBehind(child, waiter, now->start_ns)) awaited->owner = OwnerIs::kGone;
+  } else if (then != nullptr) {
+    awaited->holder = HolderAtFork(*at_fork, *then);
+    // It may have released it between a look that came first and the fork.
+    const bool after = at_fork->offset >= absl::ZeroDuration() && then->start_ns != 0;
+    if (after && IsLeftBehind(child, waiter, then->start_ns)) awaited->owner = OwnerIs::kGone;
   }
-  if (holders.size() != 1) return;
-  awaited->holder = HolderIn(parent, *holders[0], true);
-  if (IsLeftBehind(child, waiter, *holders[0])) awaited->owner = OwnerIs::kGone;
 }
 
 // RLocks and buffered files keep pthread_self() of their owner.
-void FindOwnerByIdent(OpenedProcess* child, OpenedProcess* parent, const ThreadWait& waiter, const LockObject& lock,
-                      const std::optional<LockObject>& in_parent, Awaited* awaited) {
+void FindOwnerByIdent(OpenedProcess* child, OpenedProcess* parent, const ForkSnapshot* at_fork,
+                      const ThreadWait& waiter, const LockObject& lock, const std::optional<LockObject>& in_parent,
+                      Awaited* awaited) {
   if (lock.owner == 0) return;
   const auto owner_in = [&lock](const OpenedProcess& process) -> const ThreadWait* {
     for (const auto& [tid, state] : process.states) {
@@ -93,17 +124,22 @@ void FindOwnerByIdent(OpenedProcess* child, OpenedProcess* parent, const ThreadW
   const bool same_owner = in_parent && in_parent->owner == lock.owner;
   const ThreadWait* own = owner_in(*child);
   // glibc gives new threads the idents of those that stayed in the parent: then either may be meant.
-  const bool either = own != nullptr && own->tid != child->pid && same_owner;
+  const HazardThread* then = at_fork == nullptr ? nullptr : ThreadByIdent(*at_fork, lock.owner, IdOf(*child));
+  const ThreadWait* now = same_owner ? owner_in(*parent) : nullptr;
+  const bool either = own != nullptr && own->tid != child->pid && (same_owner || then != nullptr);
   if (either) {
-    const ThreadWait* other = owner_in(*parent);
-    if (own->tid == waiter.tid || other == nullptr || !IsLeftBehind(child, waiter, *other)) return;
+    if (own->tid == waiter.tid || (now == nullptr && then == nullptr)) return;
+    if (!IsLeftBehind(child, waiter, then != nullptr ? then->start_ns : now->start_ns)) return;
   } else if (own != nullptr) {
     awaited->owner = own->tid == waiter.tid ? OwnerIs::kWaiterItself : OwnerIs::kAnotherThread;
     return;
   }
   awaited->owner = OwnerIs::kGone;
-  const ThreadWait* thread = same_owner ? owner_in(*parent) : nullptr;
-  if (thread != nullptr) awaited->holder = HolderIn(parent, *thread, true);
+  if (now != nullptr && BeganBefore(IdOf(*child), now->tid, now->start_ns) &&
+      (then == nullptr || then->tid == now->tid))
+    awaited->holder = HolderIn(parent, *now, true);
+  else if (then != nullptr)
+    awaited->holder = HolderAtFork(*at_fork, *then);
 }
 
 // The thread that imports `module` in `process`, but for `waiter`.
@@ -118,8 +154,8 @@ const ThreadWait* ImporterOf(OpenedProcess* process, absl::string_view module, p
 
 }  // namespace
 
-void FindOwner(OpenedProcess* child, OpenedProcess* parent, const ThreadWait& waiter, const LockObject& lock,
-               Awaited* awaited) {
+void FindOwner(OpenedProcess* child, OpenedProcess* parent, const ForkSnapshot* at_fork, const ThreadWait& waiter,
+               const LockObject& lock, Awaited* awaited) {
   std::optional<LockObject> in_parent;
   if (parent != nullptr && parent->locks) in_parent = parent->locks->ReadLock(lock.address, 0);
   // A buffered file's lock is found only by where it is.
@@ -129,13 +165,13 @@ void FindOwner(OpenedProcess* child, OpenedProcess* parent, const ThreadWait& wa
   awaited->in_parent = in_parent.has_value();
   awaited->held_in_parent = in_parent && in_parent->locked.value_or(false);
   if (lock.kind == AwaitedKind::kLock)
-    FindOwnerByWith(child, parent, waiter, lock, awaited);
+    FindOwnerByWith(child, parent, at_fork, waiter, lock, awaited);
   else
-    FindOwnerByIdent(child, parent, waiter, lock, in_parent, awaited);
+    FindOwnerByIdent(child, parent, at_fork, waiter, lock, in_parent, awaited);
 }
 
-void FindOwnerOfMutex(const ProcFs& proc, OpenedProcess* child, OpenedProcess* parent, const ThreadWait& waiter,
-                      pid_t owner, Awaited* awaited) {
+void FindOwnerOfMutex(const ProcFs& proc, OpenedProcess* child, OpenedProcess* parent, const ForkSnapshot* at_fork,
+                      const ThreadWait& waiter, pid_t owner, Awaited* awaited) {
   const ThreadWait* own = child->ThreadInside(owner);
   if (own != nullptr) {
     awaited->owner = own->tid == waiter.tid ? OwnerIs::kWaiterItself : OwnerIs::kAnotherThread;
@@ -143,19 +179,28 @@ void FindOwnerOfMutex(const ProcFs& proc, OpenedProcess* child, OpenedProcess* p
   }
   if (parent == nullptr || !SamePidNamespace(proc, child->pid, parent->pid)) return;
   awaited->owner = OwnerIs::kGone;
-  const ThreadWait* thread = parent->ThreadInside(owner);
-  if (thread == nullptr) return;
-  const bool still = OwnerOfMutex(parent->memory, awaited->object) == owner;
-  awaited->holder = HolderIn(parent, *thread, still);
+  const HazardThread* then = at_fork == nullptr ? nullptr : ThreadByTid(*at_fork, owner, IdOf(*child));
+  const ThreadWait* now = parent->ThreadInside(owner);
+  const bool is_that_one = now != nullptr && BeganBefore(IdOf(*child), now->tid, now->start_ns);
+  const bool still = is_that_one && OwnerOfMutex(parent->memory, awaited->object) == owner;
+  if (!still && then != nullptr)
+    awaited->holder = HolderAtFork(*at_fork, *then);
+  else if (is_that_one)
+    awaited->holder = HolderIn(parent, *now, still);
 }
 
-void FindImporter(OpenedProcess* child, OpenedProcess* parent, const ThreadWait& waiter, Awaited* awaited) {
+void FindImporter(OpenedProcess* child, OpenedProcess* parent, const ForkSnapshot* at_fork, const ThreadWait& waiter,
+                  Awaited* awaited) {
   if (ImporterOf(child, awaited->detail, waiter.tid) != nullptr) {
     awaited->owner = OwnerIs::kAnotherThread;
-  } else if (parent != nullptr && parent->locks) {
-    const ThreadWait* thread = ImporterOf(parent, awaited->detail, 0);
-    if (thread != nullptr) awaited->holder = HolderIn(parent, *thread, true);
+    return;
   }
+  const HazardThread* then = at_fork == nullptr ? nullptr : ImporterAtFork(*at_fork, awaited->detail);
+  const ThreadWait* now = parent != nullptr && parent->locks ? ImporterOf(parent, awaited->detail, 0) : nullptr;
+  if (now != nullptr && HadItAtFork(*child, *now, then, at_fork))
+    awaited->holder = HolderIn(parent, *now, true);
+  else if (then != nullptr)
+    awaited->holder = HolderAtFork(*at_fork, *then);
 }
 
 }  // namespace cowprof

@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include "model/facts/fork_hazard.h"
 #include "model/facts/waits.h"
 #include "python/locks.h"
 #include "recorder/opened_process.h"
@@ -11,16 +12,18 @@
 
 namespace cowprof {
 
-// Each fills in `owner` and `holder` of what `waiter`, a thread of `child`, waits for. `parent` may be null.
+// Each fills in `owner` and `holder` of what `waiter`, a thread of `child`, waits for. `parent` may be null, and so may
+// `at_fork`, the look at the parent near the fork of `child`.
 
 // A lock of Python's.
-void FindOwner(OpenedProcess* child, OpenedProcess* parent, const ThreadWait& waiter, const LockObject& lock,
-               Awaited* awaited);
+void FindOwner(OpenedProcess* child, OpenedProcess* parent, const ForkSnapshot* at_fork, const ThreadWait& waiter,
+               const LockObject& lock, Awaited* awaited);
 // A mutex of native code; `owner` is what it says itself.
-void FindOwnerOfMutex(const ProcFs& proc, OpenedProcess* child, OpenedProcess* parent, const ThreadWait& waiter,
-                      pid_t owner, Awaited* awaited);
+void FindOwnerOfMutex(const ProcFs& proc, OpenedProcess* child, OpenedProcess* parent, const ForkSnapshot* at_fork,
+                      const ThreadWait& waiter, pid_t owner, Awaited* awaited);
 // The import of the module `awaited->detail`.
-void FindImporter(OpenedProcess* child, OpenedProcess* parent, const ThreadWait& waiter, Awaited* awaited);
+void FindImporter(OpenedProcess* child, OpenedProcess* parent, const ForkSnapshot* at_fork, const ThreadWait& waiter,
+                  Awaited* awaited);
 
 }  // namespace cowprof
 

@@ -20,7 +20,9 @@ Json HolderJson(const std::optional<Holder>& holder) {
   return {{"tid", holder->tid},
           {"name", holder->name},
           {"stack", StackJson(holder->stack)},
-          {"seen", holder->still_holds ? "still-there" : "at-fork"}};
+          {"seen", holder->still_holds ? "still-there" : "at-fork"},
+          {"looked_after_seconds",
+           holder->looked_after ? Json(absl::ToInt64Microseconds(*holder->looked_after) / 1e6) : Json(nullptr)}};
 }
 
 std::vector<Frame> DecodeStack(const Json& json) {
@@ -49,6 +51,8 @@ Hang DecodeHang(const Json& json) {
                          .name = TextOf(*holder, "name"),
                          .stack = DecodeStack(*holder),
                          .still_holds = TextOf(*holder, "seen") == "still-there"};
+    if (const auto after = holder->find("looked_after_seconds"); after != holder->end() && after->is_number())
+      hang.holder->looked_after = Rounded(NumberOf<double>(*holder, "looked_after_seconds"));
   }
   if (const auto victims = json.find("victims"); victims != json.end() && victims->is_array()) {
     for (const Json& victim : *victims) {

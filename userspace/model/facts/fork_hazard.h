@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,9 @@ struct HazardThread {
   std::string module;        // base name of the file with the function that it began with, "libgomp.so.1"; "": unknown
   std::vector<Frame> stack;  // of Python, innermost first, at most kMostHazardFrames
   uint64_t frames_left_out = 0;
+  // Not in the file. As the process's own pid namespace numbers it; CLOCK_BOOTTIME, to a clock tick, 0: unknown.
+  pid_t tid_inside = 0;
+  uint64_t start_ns = 0;
   bool operator==(const HazardThread&) const = default;
 };
 
@@ -57,6 +61,12 @@ struct ForkHazardSeen {
   bool python_read = false;            // Python's threads, stacks and locks were readable
   absl::Duration took;
   bool operator==(const ForkHazardSeen&) const = default;
+};
+
+// The look at a parent that came closest to the fork of one child, after it or, with the same threads, before it.
+struct ForkSnapshot {
+  std::shared_ptr<const ForkHazardSeen> seen;
+  absl::Duration offset;  // from the fork to the end of the look; below zero: the look came first
 };
 
 }  // namespace cowprof

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "model/facts/copy_site.h"
 #include "model/facts/process_id.h"
 
@@ -46,12 +47,14 @@ enum class AwaitedKind {
 // Whether the thread that holds what is waited for exists in the process of the waiter.
 enum class OwnerIs { kUnknown, kGone, kAnotherThread, kWaiterItself };
 
-// A thread of the parent that holds, in the parent, what its child waits for.
+// A thread of the parent that holds, or held, in the parent what its child waits for.
 struct Holder {
   pid_t tid = 0;  // 0: unknown
   std::string name;
-  std::vector<Frame> stack;  // innermost first; as it is now, so only where `still_holds`
+  std::vector<Frame> stack;  // innermost first; as it is now where `still_holds`, else as of the look near the fork
   bool still_holds = false;  // it still held it when the parent was looked at
+  // From the fork to the look that shows it there, below zero if that came first. nullopt: there was none.
+  std::optional<absl::Duration> looked_after;
   bool operator==(const Holder&) const = default;
 };
 

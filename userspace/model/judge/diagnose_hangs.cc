@@ -46,8 +46,9 @@ void AddEvidence(const ProcessModel& process, Diagnosis* diagnosis) {
   if (!hang.stack.empty()) evidence.push_back(absl::StrCat("its Python stack: ", StackText(hang.stack)));
   if (!hang.native.empty()) evidence.push_back(absl::StrCat("in native code: ", Printable(hang.native, 400)));
   if (hang.holder && !hang.holder->stack.empty()) {
-    evidence.push_back(absl::StrCat("the parent's thread ", hang.holder->tid, " (", Printable(hang.holder->name),
-                                    ") held it when it was found: ", StackText(hang.holder->stack)));
+    evidence.push_back(absl::StrCat(HolderText(*hang.holder),
+                                    hang.holder->still_holds ? " held it when it was found: " : ": ",
+                                    StackText(hang.holder->stack)));
   }
 }
 

@@ -237,13 +237,4 @@ std::string OtherStartMethods(const std::string& sentence) {
                       sentence.empty() ? "" : absl::StrCat(": ", sentence), ".");
 }
 
-std::optional<HazardThread> ThreadByIdent(const RunModel& model, int index, uint64_t ident) {
-  const auto seen = model.fork_hazards.find(index);
-  if (seen == model.fork_hazards.end() || ident == 0) return std::nullopt;
-  for (const HazardThread& thread : seen->second.last.threads) {
-    if (thread.ident == ident) return thread;
-  }
-  return std::nullopt;
-}
-
 }  // namespace cowprof

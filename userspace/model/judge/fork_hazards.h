@@ -2,13 +2,10 @@
 #ifndef COWPROF_MODEL_JUDGE_FORK_HAZARDS_H_
 #define COWPROF_MODEL_JUDGE_FORK_HAZARDS_H_
 
-#include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "model/facts/fork_hazard.h"
-#include "model/facts/run_model.h"
 
 namespace cowprof {
 
@@ -35,11 +32,6 @@ std::vector<std::string> ThreadLines(const ForkHazardSeen& seen);
 
 // "start them by spawn or forkserver, which would ...": what that would send, where a look at it is known.
 std::string OtherStartMethods(const std::string& start_methods_sentence);
-
-// The thread of the last look at the process `index` that had this pthread_self(); nullopt: none, or nobody looked. For
-// a lock that keeps its owner's ident, after the parent's thread has released it: glibc gives an ident to the next
-// thread once its owner has ended, so ask for a look that is no older than the child.
-std::optional<HazardThread> ThreadByIdent(const RunModel& model, int index, uint64_t ident);
 
 }  // namespace cowprof
 

@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "model/base_name.h"
 #include "model/format.h"
+#include "model/judge/fork_holder.h"
 #include "model/judge/post_mortem.h"
 
 namespace cowprof {
@@ -32,11 +33,18 @@ std::string HangSentence(const Hang& hang, absl::string_view who, bool over) {
   std::string sentence = absl::StrCat(hang.tid == hang.pid ? "" : absl::StrCat("thread ", hang.tid, " of "), who,
                                       over ? " could never go on: " : " can never go on: ", at,
                                       over ? " waited for " : " waits for ", Printable(hang.what, 400));
-  if (hang.holder && hang.holder->still_holds) {
-    if (const Frame* held = UserFrame(hang.holder->stack))
-      absl::StrAppend(&sentence, " (", FrameText(*held, false), ")");
-  }
+  const Frame* held = hang.holder ? UserFrame(hang.holder->stack) : nullptr;
+  if (held == nullptr) return sentence;
+  // Of an owner that is known by itself the look shows where it was.
+  const bool dated = hang.holder->looked_after && hang.kind != HangKind::kLock && hang.kind != HangKind::kImportLock;
+  absl::StrAppend(&sentence, " (", FrameText(*held, false),
+                  dated ? absl::StrCat(", ", WhenLooked(*hang.holder->looked_after)) : "", ")");
   return sentence;
+}
+
+std::string HolderText(const Holder& holder) {
+  return absl::StrCat("the parent's thread ", holder.tid, " (", Printable(holder.name), ")",
+                      holder.looked_after ? absl::StrCat(" as it was ", WhenLooked(*holder.looked_after)) : "");
 }
 
 std::string HungName(const ProcessModel& process) {

@@ -15,6 +15,8 @@ namespace cowprof {
 // "worker 4711 can never go on: at train.py:31 in load_batch it waits for a threading.Lock that ...", without a full
 // stop. `who`: "worker 4711". `over`: the process has ended.
 std::string HangSentence(const Hang& hang, absl::string_view who, bool over = false);
+// "the parent's thread 4243 (stats-thread) as it was 2 ms after the fork".
+std::string HolderText(const Holder& holder);
 // "worker 4711", also of a pool.
 std::string HungName(const ProcessModel& process);
 // "every thread of the process waits, ...".

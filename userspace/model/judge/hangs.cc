@@ -7,6 +7,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "model/judge/fork_holder.h"
 
 namespace cowprof {
 namespace {
@@ -111,10 +112,13 @@ std::string FixOf(HangKind kind, const WaitingThread& thread) {
   return "";
 }
 
-std::string OwnerWords(const Holder& holder) {
+// A Lock and an import keep no owner: what a look near the fork shows of them is as of that look.
+std::string OwnerWords(HangKind kind, const Holder& holder) {
   const std::string name = holder.name.empty() ? absl::StrCat("thread ", holder.tid) : holder.name;
-  if (!holder.still_holds) return absl::StrCat("that the parent's thread ", name, " held at the fork");
-  return absl::StrCat("that the parent's thread ", name, " holds");
+  if (holder.still_holds) return absl::StrCat("that the parent's thread ", name, " holds");
+  const std::string when =
+      kind == HangKind::kLock && holder.looked_after ? WhenLooked(*holder.looked_after) : "at the fork";
+  return absl::StrCat("that the parent's thread ", name, " held ", when);
 }
 
 Hang HangOf(const WaitingProcess& process, const WaitingThread& thread) {
@@ -144,9 +148,12 @@ void Explain(const WaitingThread& thread, Hang* hang) {
     hang->what = absl::StrCat(noun, awaited.detail.empty() ? "" : absl::StrCat(" (", awaited.detail, ")"),
                               ", which stayed in the parent");
   } else if (hang->kind == HangKind::kImportLock && hang->by_fork) {
-    hang->what = absl::StrCat(noun, ", which a thread of the parent was importing at the fork");
+    const bool seen = hang->holder && hang->holder->looked_after;
+    const std::string who = seen ? absl::StrCat("the parent's thread ", hang->holder->name) : "a thread of the parent";
+    hang->what = absl::StrCat(noun, ", which ", who, " was importing ",
+                              seen ? WhenLooked(*hang->holder->looked_after) : "at the fork");
   } else if (hang->holder) {
-    hang->what = absl::StrCat(noun, " ", OwnerWords(*hang->holder));
+    hang->what = absl::StrCat(noun, " ", OwnerWords(hang->kind, *hang->holder));
   } else if (awaited.owner == OwnerIs::kGone) {
     hang->what = absl::StrCat(noun, " whose owner, a thread of the parent at the fork, does not exist in this process");
   } else if (awaited.held_in_parent) {

@@ -33,8 +33,8 @@ std::string HangsText(absl::Span<const Hang> hangs) {
     if (!hang.stack.empty()) absl::StrAppend(&out, "  its Python stack:\n", StackText(hang.stack));
     if (!hang.native.empty()) absl::StrAppend(&out, "  in native code: ", Printable(hang.native, 400), "\n");
     if (hang.holder && !hang.holder->stack.empty()) {
-      absl::StrAppend(&out, "  the parent's thread ", hang.holder->tid, " (", Printable(hang.holder->name),
-                      "), which still holds it:\n", StackText(hang.holder->stack));
+      absl::StrAppend(&out, "  ", HolderText(*hang.holder),
+                      hang.holder->still_holds ? ", which still holds it:\n" : ":\n", StackText(hang.holder->stack));
     }
     for (const WaitForChildren& victim : hang.victims)
       absl::StrAppend(&out, "  its victim: ", VictimText(victim), "\n");

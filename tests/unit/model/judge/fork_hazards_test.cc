@@ -159,16 +159,6 @@ TEST_CASE("fork-hazard keeps the look that found a lock, and never hides what ha
   CHECK(run.model.fork_hazards.at(0).last == later);
 }
 
-TEST_CASE("the thread of an ident is found in the last look", "[fork_hazard]") {
-  const Run run = Forking(Seen({Python(1001, "stats-thread"), Native(1002, "")}));
-  const auto thread = ThreadByIdent(run.model, 0, 0x7f0000000000u + 1001);
-  REQUIRE(thread);
-  CHECK(thread->name == "stats-thread");
-  CHECK_FALSE(ThreadByIdent(run.model, 0, 0));
-  CHECK_FALSE(ThreadByIdent(run.model, 0, 4711));
-  CHECK_FALSE(ThreadByIdent(run.model, 1, 0x7f0000000000u + 1001));
-}
-
 TEST_CASE("before a fork, in words", "[fork_hazard]") {
   CHECK(BeforeForkText(ForkHazardSeen{}, "") == "  a fork now: there is no other thread that would stay behind\n");
   ForkHazardSeen seen = Seen({Feeder(1001), Native(1002, "libopenblas.so.0")});
