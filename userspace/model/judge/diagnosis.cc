@@ -1,9 +1,11 @@
 #include "model/judge/diagnosis.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <tuple>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -64,12 +66,7 @@ std::string TargetText(const Facts& facts) {
 
 Diagnosis Clean(const Facts& facts) {
   Diagnosis diagnosis = {.id = "clean", .confidence = 0.9, .harm = Harm::kNone};
-  diagnosis.summary = facts.HasWorkers()
-                          ? absl::StrCat("Nothing to do: the workers share what they should.", Holdings(facts))
-                          : absl::StrCat(
-                                "Nothing to do: no worker was forked, and no lasting growth of the process "
-                                "was seen in ",
-                                HumanDuration(facts.model.t), ".", TargetText(facts));
+  diagnosis.summary = NothingToDo(facts);
   const std::string copied = facts.HasWorkers() ? absl::StrCat(facts.Bytes(facts.copies),
                                                                " copied by all workers, at "
                                                                "most ",
@@ -141,6 +138,12 @@ void TellTogether(std::vector<Diagnosis>* found) {
 
 }  // namespace
 
+std::string NothingToDo(const Facts& facts) {
+  if (facts.HasWorkers()) return absl::StrCat("Nothing to do: the workers share what they should.", Holdings(facts));
+  return absl::StrCat("Nothing to do: no worker was forked, and no lasting growth of the process was seen in ",
+                      HumanDuration(facts.model.t), ".", TargetText(facts));
+}
+
 std::vector<Diagnosis> Diagnose(const Run& run, const Findings& findings) {
   std::vector<Diagnosis> found;
   const Facts facts = FactsOf(run, findings);
@@ -156,8 +159,10 @@ std::vector<Diagnosis> Diagnose(const Run& run, const Findings& findings) {
     std::erase_if(found, [](const Diagnosis& diagnosis) { return diagnosis.harm == Harm::kNone; });
     return found;
   }
-  const bool nothing = found.empty() || found.front().harm == Harm::kPossible;
-  if (nothing && findings.all.copies_known) found.insert(found.begin(), Clean(facts));
+  if (findings.all.copies_known && found.empty()) found.push_back(Clean(facts));
+  // "clean" stands alone. The headline says that memory is well, here is why.
+  if (findings.all.copies_known && found.front().harm == Harm::kPossible)
+    absl::c_move(Clean(facts).evidence, std::back_inserter(found.front().evidence));
   const std::optional<SeenStartMethods>& seen = run.model.start_methods;
   const Container container = ContainerOf(findings.of_workers, seen ? &seen->look : nullptr);
   for (Diagnosis& diagnosis : found) diagnosis.sketch = FixSketch(diagnosis.id, container, facts.framework);

@@ -50,8 +50,8 @@ struct Diagnosis {
   bool operator==(const Diagnosis&) const = default;
 };
 
-// By harm, then by bytes, then by confidence. If nothing is wrong and causes are known, "clean" comes first, and
-// nothing but Harm::kPossible follows it; empty if nothing can be said. `findings` already has the sums, the forecast,
+// By harm, then by bytes, then by confidence. If nothing is wrong and causes are known, "clean" stands alone, unless
+// there is something of Harm::kPossible; empty if nothing can be said. `findings` already has the sums, the forecast,
 // the workers' tables and the post-mortems.
 std::vector<Diagnosis> Diagnose(const Run& run, const Findings& findings);
 

@@ -95,6 +95,9 @@ bool IsOfLibrary(const Frame& frame);
 // returned".
 std::string CulpritText(Culprit culprit, bool estimated, absl::string_view at);
 
+// "Nothing to do: the workers share what they should.": of a run in which memory is well. diagnosis.cc
+std::string NothingToDo(const Facts& facts);
+
 // diagnose_copies.cc
 Diagnosis CowRefcount(const Facts& facts);
 Diagnosis TorchRefcount(const Facts& facts);

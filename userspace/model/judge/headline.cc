@@ -60,6 +60,7 @@ Headline HeadlineOf(const Run& run, const Findings& findings) {
     return {first.id, absl::StrCat(ends, ends.empty() ? "" : " ", first.summary)};
   }
   std::string sentence = Unexplained(FactsOf(run, findings));
+  if (sentence.empty() && findings.all.copies_known) sentence = NothingToDo(FactsOf(run, findings));
   if (sentence.empty()) {
     sentence = run.model.target() == nullptr ? "Nothing was recorded."
                                              : "No worker was forked, and the pages of the target were not examined.";

@@ -69,7 +69,7 @@ Diagnosis HazardIn(const Run& run) {
 
 TEST_CASE("fork-hazard names the thread that held a lock, and when that was seen", "[fork_hazard]") {
   const Run run = Forking(Seen({Python(1001, "stats-thread")}, {Held(1001)}));
-  REQUIRE(IdsOf(run) == Ids{"clean", "fork-hazard"});
+  REQUIRE(IdsOf(run) == Ids{"fork-hazard"});
   const Diagnosis found = HazardIn(run);
   CHECK(found.summary ==
         "The parent 1000 forked a process; 2 ms after a fork it had a threading.Lock held by its thread stats-thread "
@@ -78,7 +78,9 @@ TEST_CASE("fork-hazard names the thread that held a lock, and when that was seen
   CHECK(absl::StrContains(TextOf(found), "os.register_at_fork"));
   CHECK(absl::StrContains(found.advice.back(), "spawn or forkserver"));
   // What happened stays first, and the report has one line of it.
-  CHECK(absl::StartsWith(HeadlineOf(run), "Nothing to do:"));
+  CHECK(HeadlineOf(run) == "Nothing to do: the workers share what they should. " + found.summary);
+  CHECK(Judge(run).headline.diagnosis == "fork-hazard");
+  CHECK(absl::StrContains(TextOf(found), " copied by all workers"));
   CHECK_FALSE(absl::StrContains(ReportTextOf(run, true), "os.register_at_fork"));
 }
 
@@ -101,7 +103,7 @@ TEST_CASE("fork-hazard: torch's DataLoader cures its workers itself", "[fork_haz
   CHECK(IdsOf(run) == Ids{"clean"});
   Append({.t = absl::Seconds(3), .events = {ForkedChild(2)}, .processes = {RowWithCopies(0, 0), RowWithCopies(2, 0)}},
          &run);
-  CHECK(IdsOf(run) == Ids{"clean", "fork-hazard"});  // another child, which is none of its workers
+  CHECK(IdsOf(run) == Ids{"fork-hazard"});  // another child, which is none of its workers
 }
 
 TEST_CASE("fork-hazard: an import, CUDA, OpenCV's pool, threads that merely exist", "[fork_hazard]") {
