@@ -19,7 +19,8 @@ constexpr uint64_t kStackBytes = 8192;      // of the waiter's stack that are se
 constexpr uint64_t kParkedBytes = 1 << 16;  // how far above its stack pointer a thread's semaphore may lie
 constexpr size_t kBufferedBytes = 256;      // of a buffered file that are searched; it has fewer than 200
 constexpr uint64_t kTidInPthread = 0x2d0;
-constexpr uint32_t kParkingMinor = 14;  // since then Lock and RLock are PyMutexes, which wait in a parking lot
+constexpr uint32_t kParkingMinor = 14;       // since then Lock and RLock are PyMutexes, which wait in a parking lot
+constexpr uint32_t kFirstParkingMinor = 13;  // 3.13.0's Lock has a semaphore, 3.13.5's is a PyMutex: sizes tell
 constexpr uint64_t kMostStackSlots = 256;
 constexpr size_t kMostStatements = 64;
 constexpr int kMostFramesSaying = 8;  // innermost frames that belong to the library's locks
@@ -79,22 +80,24 @@ LockReader::LockReader(const Interpreter& interpreter, const MemoryReader& memor
 std::optional<LockObject> LockReader::ReadLock(uint64_t address, uint64_t mutex) {
   const PythonLayout& layout = interpreter_.layout;
   if (!IsUserPointer(address)) return std::nullopt;
-  const bool parking = layout.minor >= kParkingMinor;
   const uint32_t head = layout.object.type + 8;
   char bytes[kBufferedBytes];
   ReadOrZero(memory_, address, absl::MakeSpan(bytes));
   // Cheap tests first: most candidates are not even objects.
-  const uint64_t own_mutex = parking ? address + head : Word(bytes, head);
+  const bool is_own = mutex == address + head || mutex == Word(bytes, head);
   size_t buffered = 0;  // where a buffered file has its lock
   for (size_t at = head; mutex != 0 && at + 16 <= sizeof(bytes); at += 8) {
     const bool here = Word(bytes, at) == mutex;  // PyThread_type_lock: a pointer in every version
     if (here && buffered == 0) buffered = at;
   }
-  if (mutex != 0 && own_mutex != mutex && buffered == 0) return std::nullopt;
+  if (mutex != 0 && !is_own && buffered == 0) return std::nullopt;
   const std::optional<TypeInfo> type = types_.TypeOfObject(address);
   LockObject lock = {.kind = type ? KindOfType(type->name) : AwaitedKind::kUnknown, .address = address};
   if (lock.kind == AwaitedKind::kUnknown) return std::nullopt;
   const bool is_file = lock.kind == AwaitedKind::kFileBuffer;
+  const bool small = lock.kind == AwaitedKind::kLock && type->basic_size == head + 8;
+  const bool parking = layout.minor >= kParkingMinor || (layout.minor >= kFirstParkingMinor && small);
+  const uint64_t own_mutex = parking ? address + head : Word(bytes, head);
   lock.mutex = is_file ? mutex : own_mutex;
   if (is_file && buffered == 0) return std::nullopt;
   if (!is_file && mutex != 0 && own_mutex != mutex) return std::nullopt;
@@ -113,7 +116,7 @@ std::optional<LockObject> LockReader::ReadLock(uint64_t address, uint64_t mutex)
 std::optional<LockObject> LockReader::FindAwaited(uint64_t futex, uint64_t stack_pointer) {
   if (!interpreter_.ready || interpreter_.free_threaded) return std::nullopt;
   uint64_t mutex = futex;
-  if (interpreter_.layout.minor >= kParkingMinor) {
+  if (interpreter_.layout.minor >= kFirstParkingMinor) {
     // struct wait_entry of Python/parking_lot.c, on the waiter's stack: the address that it parked on, then its
     // semaphore. A buffered file's lock is a semaphore of its own.
     if (futex >= stack_pointer && futex - stack_pointer <= kParkedBytes) {

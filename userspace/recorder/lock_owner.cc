@@ -61,7 +61,10 @@ bool IsLeftBehind(OpenedProcess* child, const ThreadWait& waiter, uint64_t holde
   for (const ThreadWait& thread : child->waits.threads) {
     if (thread.tid == child->pid && thread.start_ns < holder_start_ns) return false;
     const ThreadState* state = child->StateOf(thread.tid_inside);
-    if (thread.tid != waiter.tid && (state == nullptr || !IsOfMultiprocessing(child, *state))) return false;
+    // A native thread that only threads of this process could wake, as in an idle pool, stays where it is.
+    const bool is_idle = state == nullptr && thread.endless_futex != 0;
+    if (thread.tid == waiter.tid || is_idle) continue;
+    if (state == nullptr || !IsOfMultiprocessing(child, *state)) return false;
   }
   return true;
 }

@@ -224,7 +224,8 @@ std::vector<Hang> JudgeWaits(absl::Span<const ThreadWait> before, const WaitingP
     if (!Endless(before, thread.wait)) continue;
     // Rule 2 needs no other thread: nobody in this process is the owner.
     const bool owner_gone = process.forked && thread.awaited.owner == OwnerIs::kGone;
-    if (stuck && !(process.may_be_told && !owner_gone)) {
+    // No handler brings back a team.
+    if (stuck && (!process.may_be_told || owner_gone || IsLoneOpenMp(process, thread))) {
       if (std::optional<Hang> hang = JudgeStuck(process, thread)) hangs.push_back(*std::move(hang));
     } else if (owner_gone) {
       Hang hang = HangOf(process, thread);
