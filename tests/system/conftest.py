@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 import chroots
+import hang_table
 import harness
 
 EXPECTED_SKIPS = Path(__file__).with_name("expected_skips.txt")
@@ -32,6 +33,14 @@ def needs(capability, available, reason):
     """Skips the calling test, naming the capability that this host lacks."""
     if not available:
         pytest.skip(f"{capability}: {reason}")
+
+
+def version_or_skip(version):
+    """A version of hang_table.py, if this machine has it."""
+    lacks = hang_table.missing(version)
+    if lacks:
+        needs(lacks[0], False, lacks[1])
+    return version
 
 
 @pytest.fixture(scope="session", autouse=True)

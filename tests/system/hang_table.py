@@ -24,8 +24,11 @@ WAITS = ["sleeps", "reads_pipe", "polls", "multiprocessing_queue", "shared_semap
          "waits_for_grandchild", "serves_until_killed"]
 NATIVE = {"mutex": ("c-mutex", True), "openmp": ("openmp", True), "join": ("c-mutex", True), "twice": ("deadlock", False)}
 NATIVE_WAITS = ["free", "served", "shares"]
-TORCH = {"process": ("openmp", True), "pool": ("openmp", True)}
+TORCH = {"process": ("openmp", True), "pool": ("openmp", True), "loader_lock": ("lock", True), "loader_rlock": ("rlock", True)}
 TORCH_WAITS = ["loader", "cured"]
+# Python and torch of Debian's suites. trixie's 3.13 has another Lock than 3.13.0, which pyenv has.
+SUITES = {"trixie": "trixie", "3.14": "sid"}
+TORCHES = {"torch-1.13": None, "torch-trixie": "trixie", "torch-sid": "sid"}
 Row = collections.namedtuple("Row", "version kind hung hangs")
 
 
@@ -41,14 +44,28 @@ def look(pid):
 def command_of(version, kind):
     if version == "native":
         return [harness.WORKLOADS / "fork_hangs_native", kind]
-    if version == "torch":
-        return [harness.PYTHON, harness.REPOSITORY / "tests/system/workloads/fork_hangs_torch.py", kind]
-    if version == "3.14":
-        chroot, why = chroots.chroot("sid")
+    return python_command(version, "fork_hangs_torch.py" if version in TORCHES else "fork_hangs.py", kind)
+
+
+def python_command(version, script, *arguments):
+    """The command for a script of workloads/, by the Python of a version or of the suite that has a version of torch."""
+    suite = {**SUITES, **TORCHES}.get(version)
+    if suite:
+        chroot, why = chroots.chroot(suite)
         assert chroot, why
-        return chroot.python("workloads/fork_hangs.py", kind)
-    python = harness.PYTHON if version == "3.11" else planted.interpreters()[version]
-    return [python, harness.REPOSITORY / "tests/system/workloads/fork_hangs.py", kind]
+        return chroot.python(f"workloads/{script}", *arguments)
+    python = harness.PYTHON if version in ("3.11", "torch-1.13") else planted.interpreters()[version]
+    return [python, harness.REPOSITORY / "tests/system/workloads" / script, *arguments]
+
+
+def missing(version):
+    """What this machine lacks for a version, as expected_skips.txt names it, and why; or None."""
+    suite = {**SUITES, **TORCHES}.get(version)
+    if suite:
+        chroot, why = chroots.chroot(suite)
+        return None if chroot else (f"Debian {suite}", why)
+    has = version in ("3.11", "native", "torch-1.13") or planted.interpreters()[version]
+    return None if has else (f"Python {version}", "not installed")
 
 
 def run(version, kind):
@@ -65,7 +82,7 @@ def verdict(row):
     """"right", "missed" or "WRONG"."""
     if row.kind in (*WAITS, *NATIVE_WAITS) or not row.hung:
         return "WRONG" if row.hangs else "right"
-    kind, by_fork = {"native": NATIVE, "torch": TORCH}.get(row.version, HANGS)[row.kind]
+    kind, by_fork = (NATIVE if row.version == "native" else TORCH if row.version in TORCHES else HANGS)[row.kind]
     if kind is None:
         return "WRONG" if row.hangs else "missed"
     if not row.hangs:
@@ -75,21 +92,21 @@ def verdict(row):
 
 
 def main(words):
-    versions = [word for word in words if word[0] == "3"] or ["3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14"]
-    chosen = [word for word in words if word[0] != "3"]
-    kinds = {"native": [*NATIVE, *NATIVE_WAITS], "torch": [*TORCH, *TORCH_WAITS]}
-    versions += [] if words else list(kinds)
+    kinds = {**dict.fromkeys(["3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "trixie", "3.14"], [*HANGS, *WAITS]),
+             "native": [*NATIVE, *NATIVE_WAITS], **dict.fromkeys(TORCHES, [*TORCH, *TORCH_WAITS])}
+    versions = [word for word in words if word in kinds] or list(kinds)
+    chosen = [word for word in words if word not in kinds]
     counts = collections.Counter()
-    print(f"{'':8}{'wait':24}{'hung':6}{'said':26}{'holder':18}verdict")
+    print(f"{'':13}{'wait':24}{'hung':6}{'said':26}{'holder':18}verdict")
     for version in versions:
-        for kind in chosen or kinds.get(version, [*HANGS, *WAITS]):
+        for kind in chosen or kinds[version]:
             row = run(version, kind)
             said = ", ".join(sorted({f"{hang['kind']} ({hang['proof']})" for hang in row.hangs})) or "-"
             holders = ", ".join(sorted({hang["holder"]["name"] for hang in row.hangs if hang["holder"]})) or "-"
             judged = verdict(row)
             hung = row.hung and kind not in (*WAITS, *NATIVE_WAITS)
             counts[("hang" if hung else "wait", judged)] += 1
-            print(f"{version:8}{kind:24}{'yes' if hung else 'no':6}{said:26}{holders:18}{judged}", flush=True)
+            print(f"{version:13}{kind:24}{'yes' if hung else 'no':6}{said:26}{holders:18}{judged}", flush=True)
     for (what, judged), count in sorted(counts.items()):
         print(f"{what}: {judged} {count}")
     return any(judged == "WRONG" for _, judged in counts)

@@ -3,15 +3,15 @@ import json
 
 import pytest
 
+import hang_table
 import harness
+from conftest import version_or_skip
 
-WORKLOADS = harness.REPOSITORY / "tests" / "system" / "workloads"
 
-
-def command_of(kind):
+def command_of(kind, version="3.11"):
     if kind == "native":
         return [harness.WORKLOADS / "fork_hazard_native"]
-    return [harness.PYTHON, WORKLOADS / "fork_hazard.py", kind]
+    return hang_table.python_command(version, "fork_hazard.py", kind)
 
 
 def events_in(file):
@@ -21,8 +21,8 @@ def events_in(file):
 class Forked:
     """A recording that was attached before the fork: its report, and what else a test asks for."""
 
-    def __init__(self, folder, kind, doctor=False):
-        self.process = harness.Process(command_of(kind))
+    def __init__(self, folder, kind, doctor=False, version="3.11"):
+        self.process = harness.Process(command_of(kind, version))
         try:
             self.tid = self.process.await_line("event", "ready")["tid"]
             self.pid = self.process.pid
@@ -66,8 +66,17 @@ def test_a_lock_that_a_thread_holds(tmp_path, kind, lock):
     assert "held by its thread stats-thread (fork_hazard.py:" in run.diagnosis["summary"]
     assert "os.register_at_fork" in " ".join(run.diagnosis["advice"])
     # What is healthy stays healthy: it is one line, behind what the run itself was.
-    assert run.report["headline"]["diagnosis"] == "clean" and run.text.startswith("Nothing to do:")
+    assert [found["id"] for found in run.report["diagnoses"]] == ["fork-hazard"]
+    assert run.report["headline"]["diagnosis"] == "fork-hazard" and run.text.startswith("Nothing to do:")
     assert run.text.count("fork-hazard:") == 1 and not run.report["alerts"]
+
+
+@pytest.mark.parametrize("kind, lock", [("lock", "lock"), ("rlock", "rlock"), ("condition", "rlock"), ("imports", "import-lock"),
+                                        ("acquired", None), ("waits", None), ("notified", None), ("own", None)])
+@pytest.mark.parametrize("version", ["3.8", "3.9", "3.10", "3.12", "3.13", "trixie", "3.14"])
+def test_every_version(tmp_path, version, kind, lock):
+    run = Forked(tmp_path, kind, version=version_or_skip(version))
+    assert [(held["kind"], held["tid"]) for held in run.row["locks"]] == ([(lock, run.tid)] if lock else [])
 
 
 def test_an_import_that_goes_on(tmp_path):
@@ -90,7 +99,7 @@ def test_a_team_of_openmp(tmp_path, kind):
     assert "an OpenMP team of" in run.diagnosis["summary"] and "libgomp" in run.diagnosis["summary"]
     advice = " ".join(run.diagnosis["advice"])
     assert ("torch.set_num_threads(1)" in advice) == (kind == "torch_team")
-    assert run.report["headline"]["diagnosis"] == "clean"
+    assert run.report["headline"]["diagnosis"] == "fork-hazard" and run.report["headline"]["sentence"].startswith("Nothing to do:")
     if kind == "native":
         assert run.doctor["before_fork"]["pools"] == run.row["pools"] == ["openmp"]
         assert "      may hang: an OpenMP team of 3 threads" in run.doctor_text

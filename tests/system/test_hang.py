@@ -3,24 +3,13 @@ import subprocess
 
 import pytest
 
-import chroots
 import hang_table
 import harness
-import planted
-from conftest import needs
+from conftest import version_or_skip
 
 # An RLock's owner is known by its ident, which glibc gives to the child's next thread, too; a Lock keeps no owner, and the idle thread
 # beside it might release it: then nothing is said.
 MAY_MISS = {"rlock_beside_idle", "lock_beside_idle"}
-
-
-def version_or_skip(version):
-    if version == "3.14":
-        chroot, why = chroots.chroot("sid")
-        needs("Debian sid", chroot, why)
-    else:
-        needs(f"Python {version}", planted.interpreters()[version], "not installed")
-    return version
 
 
 @pytest.mark.parametrize("kind", hang_table.HANGS)
@@ -36,7 +25,7 @@ def test_wait_is_not_called_a_hang(kind):
 
 
 @pytest.mark.parametrize("kind", ["lock", "rlock", "import_lock", "file_buffer"])
-@pytest.mark.parametrize("version", ["3.8", "3.9", "3.10", "3.12", "3.13", "3.14"])
+@pytest.mark.parametrize("version", ["3.8", "3.9", "3.10", "3.12", "3.13", "trixie", "3.14"])
 def test_every_version(version, kind):
     assert hang_table.verdict(hang_table.run(version_or_skip(version), kind)) == "right"
 
@@ -49,9 +38,10 @@ def test_native_code(kind):
         assert row.hangs[0]["holder"]["name"] == "cache-writer"
 
 
-@pytest.mark.parametrize("kind", [*hang_table.TORCH, *hang_table.TORCH_WAITS])
-def test_torch(kind):
-    row = hang_table.run("torch", kind)
+@pytest.mark.parametrize("kind", ["process", "pool", *hang_table.TORCH_WAITS])
+@pytest.mark.parametrize("version", hang_table.TORCHES)
+def test_torch(version, kind):
+    row = hang_table.run(version_or_skip(version), kind)
     assert hang_table.verdict(row) == "right", row
     assert row.hung == (kind in hang_table.TORCH)
     if not row.hung:

@@ -8,6 +8,7 @@ import pytest
 
 import hang_table
 import harness
+from conftest import version_or_skip
 
 NAMED_WITHIN = 10  # seconds, from the fork: these hang at once
 WATCHED = 8  # seconds in which nothing must be said of waits
@@ -120,6 +121,38 @@ def test_hang_is_named_by_itself(start_case, kind, attached):
         assert hang["holder"]["name"] == "stats-thread" and "update_stats" in text
 
 
+@pytest.mark.parametrize("kind", ["lock", "rlock", "import_lock", "file_buffer"])
+@pytest.mark.parametrize("version", ["3.8", "3.9", "3.10", "3.12", "3.13", "trixie", "3.14"])
+def test_every_version(start_case, version, kind):
+    case = start_case(hang_table.command_of(version_or_skip(version), kind))
+    child = case.workload.await_line("event", "forked")["child"]
+    (hang,), _ = check(case, hang_table.HANGS[kind][0], [child])
+    assert hang["holder"]["name"] == {"import_lock": "lazy-importer", "file_buffer": "logger"}.get(kind, "stats-thread")
+
+
+@pytest.mark.parametrize("kind", ["released_lock", "released_rlock", "passed_on_lock", "passed_on_rlock"])
+def test_the_thread_that_has_released_it_since_is_named(start_case, kind):
+    """By the look at the fork, with its stack; not a thread that has it by the time of the hang, even with the same ident."""
+    case = start_case(hang_table.command_of("3.11", kind))
+    child = case.workload.await_line("event", "forked")["child"]
+    case.workload.await_line("event", "judged")
+    (hang,), diagnosis = check(case, kind.rpartition("_")[2], [child])
+    holder = hang["holder"]
+    assert (holder["name"], holder["seen"]) == ("stats-thread", "at-fork"), holder
+    assert -1 < holder["looked_after_seconds"] < 1
+    assert any(frame["function"].endswith("update_stats") for frame in holder["stack"])
+    assert "that the parent's thread stats-thread held " in diagnosis["summary"] and " ms after the fork" in diagnosis["summary"]
+    assert "late-thread" not in json.dumps([hang, diagnosis])
+
+
+def test_a_thread_that_took_it_after_the_look_is_not_named(start_case):
+    case = start_case(hang_table.command_of("3.11", "unseen_lock"))
+    child = case.workload.await_line("event", "forked")["child"]
+    case.workload.await_line("event", "judged")
+    (hang,), diagnosis = check(case, "lock", [child])
+    assert hang["holder"] is None and "late-thread" not in json.dumps([hang, diagnosis])
+
+
 @pytest.mark.parametrize("kind", ["mutex", "openmp"])
 def test_native_hang_is_named_by_itself(start_case, kind):
     case = start_case(hang_table.command_of("native", kind))
@@ -129,7 +162,7 @@ def test_native_hang_is_named_by_itself(start_case, kind):
 
 
 def test_pool_that_waits_for_hung_workers_is_their_victim(start_case):
-    case = start_case(hang_table.command_of("torch", "pool"))
+    case = start_case(hang_table.command_of("torch-1.13", "pool"))
     parent = case.workload.await_line("event", "forked")["parent"]
     case.await_hangs(2)
 
@@ -142,10 +175,19 @@ def test_pool_that_waits_for_hung_workers_is_their_victim(start_case):
     assert f"its victim: process {parent} waits for Pool.join()" in "\n".join(diagnosis["evidence"])
 
 
+@pytest.mark.parametrize("version", ["torch-trixie", "torch-sid"])
+def test_operation_of_newer_torch(start_case, version):
+    case = start_case(hang_table.command_of(version_or_skip(version), "process"))
+    case.workload.await_line("event", "forked")
+    (hang,), _ = check(case, "openmp", [])
+    assert "at::" in hang["what"] and "torch.set_num_threads(1)" in hang["fix"]
+
+
 @pytest.mark.parametrize("kind", ["loader_lock", "loader_rlock"])
-def test_loader_that_waits_for_hung_workers_is_their_victim(start_case, kind):
+@pytest.mark.parametrize("version", hang_table.TORCHES)
+def test_loader_that_waits_for_hung_workers_is_their_victim(start_case, version, kind):
     """Its workers have threads of multiprocessing, one with the ident of the parent's thread, and catch SIGTERM."""
-    case = start_case(hang_table.command_of("torch", kind))
+    case = start_case(hang_table.command_of(version_or_skip(version), kind))
     case.workload.await_line("event", "forked")
     case.await_hangs(2)
     hangs, diagnosis = check(case, kind.removeprefix("loader_"), [])
@@ -190,7 +232,7 @@ def test_nothing_is_said_of_waits_that_are_none(start_case):
 @pytest.mark.parametrize("kind", ["served", "shares", "loader", "cured", "own_deadlock", "twice"])
 def test_nothing_is_said_of_other_waits(start_case, kind):
     """Deadlocks of living threads, too, are left to `cowprof hang`."""
-    version = "native" if kind in ("served", "shares", "twice") else "torch" if kind in hang_table.TORCH_WAITS else "3.11"
+    version = "native" if kind in ("served", "shares", "twice") else "torch-1.13" if kind in hang_table.TORCH_WAITS else "3.11"
     case = start_case(hang_table.command_of(version, kind))
     case.workload.await_line("event", "judged")
     began = harness.records_of(case.file)[-1]["t"]

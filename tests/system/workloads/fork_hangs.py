@@ -107,6 +107,67 @@ def logging_handler():
     return lambda: logging.getLogger().warning("in the child")
 
 
+# ---- The parent has released it by the time at which the hang is found ----
+
+HELD_AFTER_FORK = 1  # seconds
+
+
+def released(lock, later=None):
+    """A thread holds the lock at the fork and for a second after it; then it ends, and `later` may hold the lock, as another thread."""
+    taken, forked = threading.Event(), threading.Event()
+    os.register_at_fork(after_in_parent=forked.set)
+
+    def held():
+        taken.set()
+        forked.wait()
+        time.sleep(HELD_AFTER_FORK)
+
+    def update_stats():
+        with lock:
+            held()
+
+    def update_quietly():
+        lock.acquire()
+        held()
+        lock.release()
+    first = in_thread("stats-thread", update_stats if later != "unseen" else update_quietly)
+    taken.wait()
+
+    def follow():
+        first.join()
+
+        def take_later():
+            with lock:
+                threading.Event().wait()
+        for number in range(3):  # one of them gets the ident of the thread that has ended
+            in_thread(f"late-thread-{number}", take_later)
+    if later:
+        in_thread("starter", follow)
+    return lambda: take(lock)
+
+
+def released_lock():
+    return released(threading.Lock())
+
+
+def released_rlock():
+    return released(threading.RLock())
+
+
+def passed_on_lock():
+    """By the time of the look another thread has it."""
+    return released(threading.Lock(), later="with")
+
+
+def passed_on_rlock():
+    return released(threading.RLock(), later="with")
+
+
+def unseen_lock():
+    """Nothing shows who held it at the fork; another thread's `with` statement has it later."""
+    return released(threading.Lock(), later="unseen")
+
+
 def lock_beside_idle():
     """The child has a thread of its own that is idle in poll(2): nothing proves that it won't release the lock."""
     return beside_idle(threading.Lock())

@@ -54,7 +54,7 @@ class Locked(torch.utils.data.Dataset):
 
 def locked(lock):
     fork_hangs.held_while_forking(lock)
-    for _ in torch.utils.data.DataLoader(Locked(lock), batch_size=2, num_workers=2):
+    for _ in torch.utils.data.DataLoader(Locked(lock), batch_size=2, num_workers=2, multiprocessing_context="fork"):
         pass
 
 
@@ -72,7 +72,7 @@ def pool():
 
 
 def loader():
-    for _ in torch.utils.data.DataLoader(Additions(), num_workers=2):
+    for _ in torch.utils.data.DataLoader(Additions(), num_workers=2, multiprocessing_context="fork"):
         pass
 
 
