@@ -21,6 +21,12 @@ if [ "$(id -u)" -eq 0 ]; then
   /usr/bin/python3 $names --list >"$out/hostile.names"
   "$cowprof" --quiet --every-copy --output "$out/hostile.json" -- /usr/bin/python3 $names '<script>globalThis.pwned=1</script>' </dev/null >/dev/null
   "$cowprof" view "$out/hostile.json" -o "$out/hostile.html" >/dev/null
+  # The hang is found some 2 s after the fork; its mark stands apart from that of the child's end.
+  { sleep 6; echo; } | "$cowprof" --quiet --output "$out/hang.json" -- \
+    /usr/bin/python3 ../tests/system/workloads/fork_hangs.py passed_on_rlock >/dev/null
+  "$cowprof" view "$out/hang.json" -o "$out/hang.html" >/dev/null
+  "$cowprof" report "$out/hang.json" --json >"$out/hang_report.json"
+  export COWPROF_HANG_PAGE=$out/hang.html COWPROF_HANG_REPORT=$out/hang_report.json
   export COWPROF_HOSTILE_PAGE=$out/hostile.html COWPROF_HOSTILE_NAMES=$out/hostile.names
   export COWPROF_PAGE=$out/timeline.html COWPROF_REPORT=$out/report.json COWPROF_TEXT=$out/report.txt COWPROF_ALERTS=$out/alerts
 fi
