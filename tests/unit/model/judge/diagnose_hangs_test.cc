@@ -79,7 +79,7 @@ TEST_CASE("a hang goes on until the process ends, and is still the diagnosis the
         std::string::npos);
 }
 
-TEST_CASE("what went on after all is no hang", "[hangs]") {
+TEST_CASE("a process that went on after all did not hang", "[hangs]") {
   Run run = Recorded({Seen(1, {HangOf(1)}, absl::Seconds(4))});
   Append({.t = absl::Seconds(6), .events = {Seen(1, {}, absl::Seconds(6))}}, &run);
   CHECK(IdsOf(run) != Ids{"fork-hang"});
