@@ -1,16 +1,17 @@
 """`fork-hazard`: what a recording, and doctor before it, say of a parent's threads at a fork; and parents of which nothing is said."""
 import json
+from pathlib import Path
 
 import pytest
 
 import hang_table
 import harness
-from conftest import version_or_skip
+from conftest import needs, version_or_skip
 
 
 def command_of(kind, version="3.11"):
-    if kind == "native":
-        return [harness.WORKLOADS / "fork_hazard_native"]
+    if kind in ("native", "tbb"):
+        return [harness.WORKLOADS / f"fork_hazard_{kind}"]
     return hang_table.python_command(version, "fork_hazard.py", kind)
 
 
@@ -31,7 +32,8 @@ class Forked:
             recording = harness.Recording(folder / "recording.json", ["--attach", self.pid, "--output", folder / "recording.json"])
             recording.await_sample()
             self.process.go()
-            self.child = self.process.await_line("event", "forked")["child"]
+            self.forked = self.process.await_line("event", "forked")
+            self.child = self.forked["child"]
             harness.wait_until(lambda: any(record.get("pid") == self.child for record in harness.records_of(recording.path)),
                                "the child in the recording")
             recording.interrupt()
@@ -103,6 +105,24 @@ def test_a_team_of_openmp(tmp_path, kind):
     if kind == "native":
         assert run.doctor["before_fork"]["pools"] == run.row["pools"] == ["openmp"]
         assert "      may hang: an OpenMP team of 3 threads" in run.doctor_text
+
+
+def test_threads_of_tbb_are_named_as_a_pool(tmp_path):
+    """A child that uses it goes on, so nothing is said to hang."""
+    needs("package libtbb-dev", (harness.WORKLOADS / "fork_hazard_tbb").exists(), "the workload was not built")
+    run = Forked(tmp_path, "tbb", doctor=True)
+    assert run.forked["through"]
+    assert run.row["pools"] == run.doctor["before_fork"]["pools"] == ["tbb"]
+    assert run.diagnosis is None, run.diagnosis
+
+
+def test_threads_of_opencv_are_named_as_a_pool(tmp_path):
+    """Debian's OpenCV computes on TBB's threads; a child that uses it goes on."""
+    needs("package python3-opencv", any(Path("/usr/lib/python3/dist-packages").glob("cv2*")), "not installed")
+    run = Forked(tmp_path, "opencv")
+    assert run.process.await_line("event", "computed")["through"]
+    assert run.row["pools"] == ["tbb"]
+    assert run.diagnosis is None, run.diagnosis
 
 
 @pytest.mark.parametrize("kind", ["none", "feeder", "execs", "loader"])

@@ -5,6 +5,7 @@ Prints {"event": "ready", "tid": TID of the thread in question or null}, waits f
 """
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -136,6 +137,33 @@ def torch_team():
     import torch
     torch.set_num_threads(2)
     torch.ones(1 << 20) + 1
+
+
+def opencv():
+    """Its pool; the child computes with it, too, and says so through a pipe."""
+    global fork
+    import cv2
+    import numpy
+    cv2.setNumThreads(4)
+    image = numpy.ones((2000, 2000), "float32")
+
+    def compute():
+        for _ in range(3):
+            cv2.GaussianBlur(image, (31, 31), 5)
+            cv2.warpAffine(image, numpy.float32([[1, 0, 1], [0, 1, 1]]), (2000, 2000))
+    compute()
+
+    def fork_and_compute():
+        reader, writer = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            compute()
+            os.write(writer, b"t")
+            while True:
+                time.sleep(3600)
+        say(event="computed", through=bool(select.select([reader], [], [], 10)[0]))
+        return pid
+    fork = fork_and_compute
 
 
 def loader():

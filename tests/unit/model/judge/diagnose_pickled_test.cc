@@ -91,7 +91,7 @@ TEST_CASE("late attach: what a spawned worker has was never shared, and that is 
 TEST_CASE("late attach: near misses of a spawned worker") {
   // Forked from the program: nobody knows whether it copied.
   CHECK(IdsOf(Attached({{.private_mib = 58}})) == Ids{"before-attach"});
-  // The report mentions what an interpreter needs, but does not count it as a finding.
+  // The headline mentions what an interpreter needs; it is not a finding.
   const Run small = Attached({{.private_mib = 30, .start = StartMethod::kSpawn}});
   REQUIRE(IdsOf(small) == Ids{"clean"});
   INFO(HeadlineOf(small));
