@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
-"""Prints, for each CPython and kind of wait, what hung by the workload's watchdog and what `cowprof hang` said: python3 hang_table.py.
+"""Prints, for each CPython and kind of wait, what hung by the workload's watchdog and what `cowprof hang` said, and the truth against
+what was said (H3 and H4): python3 hang_table.py.
 
-Options: versions (3.8 3.14) and kinds, to run some only. Run as root. Exits 1 if a wait that is none is called a hang, or a kind is
+Options: versions (3.8 3.14 native torch-sid) and kinds, to run some only. Run as root. Exits 1 if a wait that is none is called a hang, or a kind is
 named wrong; a hang that is not named is a row, and counts.
 """
 import collections
+import datetime
 import json
+import os
+import platform
 import subprocess
 import sys
 
@@ -91,25 +95,43 @@ def verdict(row):
     return "right" if named and all(hang["by_fork"] == by_fork for hang in row.hangs) else "WRONG"
 
 
+def summary(rows):
+    """The tables of docs/hangs.md: a row a kind of wait, then the truth against what was said."""
+    yield f"{datetime.date.today():%-d %b %Y}, Linux {'.'.join(platform.release().split('.')[:2])}, {os.cpu_count()} CPUs, {' '.join(platform.libc_ver())}"
+    yield "\n| wait | runs | hung, by the watchdog | said |\n| --- | --- | --- | --- |"
+    for kind in dict.fromkeys(row.kind for row, _ in rows if hangs(row)):
+        of_kind = [row for row, _ in rows if row.kind == kind and hangs(row)]
+        said = collections.Counter(", ".join(sorted({f"`{hang['kind']}`, {hang['proof']}" for hang in row.hangs})) or "nothing" for row in of_kind)
+        runs = sum(row.kind == kind for row, _ in rows)
+        yield f"| {kind} | {runs} | {len(of_kind)} | {'; '.join(f'{words} ({count})' if len(said) > 1 else words for words, count in said.most_common())} |"
+    yield "\n| truth | runs | named right | named wrong | nothing said |\n| --- | --- | --- | --- | --- |"
+    for truth, is_hang in ("hangs (H3)", True), ("waits that are none (H4)", False):
+        of_truth = [(row, judged) for row, judged in rows if hangs(row) == is_hang]
+        wrong = sum(judged == "WRONG" for _, judged in of_truth)
+        right = sum(judged == "right" for _, judged in of_truth) if is_hang else 0
+        yield f"| {truth} | {len(of_truth)} | {right if is_hang else '–'} | {wrong} | {len(of_truth) - wrong - right} |"
+
+
+def hangs(row):
+    return row.hung and row.kind not in (*WAITS, *NATIVE_WAITS)
+
+
 def main(words):
     kinds = {**dict.fromkeys(["3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "trixie", "3.14"], [*HANGS, *WAITS]),
              "native": [*NATIVE, *NATIVE_WAITS], **dict.fromkeys(TORCHES, [*TORCH, *TORCH_WAITS])}
     versions = [word for word in words if word in kinds] or list(kinds)
     chosen = [word for word in words if word not in kinds]
-    counts = collections.Counter()
+    rows = []
     print(f"{'':13}{'wait':24}{'hung':6}{'said':26}{'holder':18}verdict")
     for version in versions:
         for kind in chosen or kinds[version]:
             row = run(version, kind)
             said = ", ".join(sorted({f"{hang['kind']} ({hang['proof']})" for hang in row.hangs})) or "-"
             holders = ", ".join(sorted({hang["holder"]["name"] for hang in row.hangs if hang["holder"]})) or "-"
-            judged = verdict(row)
-            hung = row.hung and kind not in (*WAITS, *NATIVE_WAITS)
-            counts[("hang" if hung else "wait", judged)] += 1
-            print(f"{version:13}{kind:24}{'yes' if hung else 'no':6}{said:26}{holders:18}{judged}", flush=True)
-    for (what, judged), count in sorted(counts.items()):
-        print(f"{what}: {judged} {count}")
-    return any(judged == "WRONG" for _, judged in counts)
+            rows.append((row, verdict(row)))
+            print(f"{version:13}{kind:24}{'yes' if hangs(row) else 'no':6}{said:26}{holders:18}{rows[-1][1]}", flush=True)
+    print("", *summary(rows), sep="\n")
+    return any(judged == "WRONG" for _, judged in rows)
 
 
 if __name__ == "__main__":
