@@ -123,6 +123,10 @@ def loaders_that_live():
     for pause in (1, 20):
         yield (f"loader: four workers share the rows, 88 %, {pause} ms", 495,
                loader("copy", "--rows=600000", "--workers=4", "--epochs=1", f"--pause-ms={pause}", "--items=400"))
+    # The same with smaller blocks: an item's objects of one size fill two to seven pages, or less than one.
+    for rows, limit, pause in ((150, 495, 1), (150, 495, 20), (50, 620, 1)):
+        yield (f"loader: four workers share blocks of {rows} rows, {pause} ms", limit,
+               loader("copy", "--rows=600000", "--workers=4", "--epochs=1", f"--pause-ms={pause}", f"--items={600_000 // rows}"))
     for prefetch in (2, 6):
         yield (f"loader: batches in flight, prefetch {prefetch}", 2000,
                in_small_shm(loader("drop", f"--prefetch={prefetch}", "--items=400", "--batch-size=8", "--pause-ms=2")))

@@ -68,7 +68,7 @@ def test_healthy_run(name, limit, command):
 
 
 @pytest.mark.parametrize("name, limit, command", chosen(
-    alerts_proof.loaders_that_live, "loader: batches in flight, prefetch 6"))
+    alerts_proof.loaders_that_live, "loader: batches in flight, prefetch 6", "loader: four workers share blocks of 150 rows, 1 ms"))
 def test_living_loader(name, limit, command):
     assert alerts_proof.judge_healthy(alerts_proof.record(name, command, limit_mb=limit)) == ""
 
