@@ -10,6 +10,8 @@ mkdir -p "$out"
 if [ "$(id -u)" -eq 0 ]; then
   /usr/bin/python3 ../tests/system/dataloader.py --items 100000 --epochs 2 --seconds 12 >"$out/training.log" 2>&1 &
   trainer=$!
+  COWPROF_BUILD=$(dirname "$cowprof") /usr/bin/python3 ../tests/web/recordings.py "$out/same" &
+  recordings=$!
   rm -f "$out/alerts"
   printf '#!/bin/sh\ncat >>"%s/alerts"\n' "$(realpath "$out")" >"$out/hook"
   chmod 755 "$out/hook"
@@ -17,6 +19,9 @@ if [ "$(id -u)" -eq 0 ]; then
   "$cowprof" view "$out/timeline.json" -o "$out/timeline.html" >/dev/null
   "$cowprof" report "$out/timeline.json" --json >"$out/report.json"
   "$cowprof" report "$out/timeline.json" >"$out/report.txt"
+  wait $recordings
+  mkdir -p "$out/same/loader"
+  for file in timeline.html report.json report.txt alerts; do ln "$out/$file" "$out/same/loader/$file"; done
   names=../tests/system/workloads/hostile_names.py
   /usr/bin/python3 $names --list >"$out/hostile.names"
   "$cowprof" --quiet --every-copy --output "$out/hostile.json" -- /usr/bin/python3 $names '<script>globalThis.pwned=1</script>' </dev/null >/dev/null
@@ -28,6 +33,6 @@ if [ "$(id -u)" -eq 0 ]; then
   "$cowprof" report "$out/hang.json" --json >"$out/hang_report.json"
   export COWPROF_HANG_PAGE=$out/hang.html COWPROF_HANG_REPORT=$out/hang_report.json
   export COWPROF_HOSTILE_PAGE=$out/hostile.html COWPROF_HOSTILE_NAMES=$out/hostile.names
-  export COWPROF_PAGE=$out/timeline.html COWPROF_REPORT=$out/report.json COWPROF_TEXT=$out/report.txt COWPROF_ALERTS=$out/alerts
+  export COWPROF_PAGE=$out/timeline.html COWPROF_REPORT=$out/report.json COWPROF_SAME=$out/same
 fi
 npm --silent test

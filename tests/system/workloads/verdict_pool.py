@@ -11,6 +11,7 @@ import json
 import multiprocessing
 import os
 import sys
+import tempfile
 import time
 
 KINDS = {}
@@ -50,8 +51,26 @@ class Keeper:
 
 def keep(items):
     Keeper.kept = items  # as a cache would
-    time.sleep(0.3)  # so that every worker gets some
+    meet()
     return len(items)
+
+
+def meet():
+    """Returns once every worker has come here: none gets two tasks, and all hold what they were sent at one moment."""
+    folder = os.environ["VERDICT_MEETING"]
+    with open(os.path.join(folder, str(os.getpid())), "w", encoding="utf-8"):
+        pass
+    while len(os.listdir(folder)) < WORKERS:
+        time.sleep(0.01)
+    time.sleep(0.6)  # as long as three looks
+
+
+@contextlib.contextmanager
+def meeting():
+    """Where workers that are started meanwhile can meet."""
+    with tempfile.TemporaryDirectory(prefix="cowprof-verdict-") as folder:
+        os.environ["VERDICT_MEETING"] = folder
+        yield
 
 
 def read(part):
@@ -80,14 +99,15 @@ def in_pool(task, inputs):
 def pool_arguments():
     items = texts()
     ready()
-    in_pool(keep, [items] * WORKERS)
+    with meeting():
+        in_pool(keep, [items] * WORKERS)
 
 
 @kind
 def executor_arguments():
     items = texts()
     ready()
-    with concurrent.futures.ProcessPoolExecutor(WORKERS) as pool:
+    with meeting(), concurrent.futures.ProcessPoolExecutor(WORKERS) as pool:
         list(pool.map(keep, [items] * WORKERS))
         done()
 
@@ -129,7 +149,7 @@ def joblib_objects():
     import joblib
     items = texts()
     ready()
-    with joblib.Parallel(WORKERS) as parallel:
+    with meeting(), joblib.Parallel(WORKERS) as parallel:
         parallel(joblib.delayed(keep)(items) for _ in range(WORKERS))
         done()
 
@@ -310,6 +330,13 @@ def hold(items, up):
 
 @kind
 def spawned():
+    started_by("spawn")
+
+
+@kind
+def spawned_later():
+    """The same, once somebody looks."""
+    ready()
     started_by("spawn")
 
 

@@ -4,6 +4,7 @@
 #include "model/judge/alert.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -90,6 +91,16 @@ double CopiedSince(double gained, const TopContributor& top_contributor, double 
 double NewShare(double gained, double copied) { return gained > 0 ? 1 - std::min(copied / gained, 1.0) : 0; }
 
 }  // namespace
+
+std::vector<const Alert*> StandingOf(const std::vector<Alert>& alerts) {
+  std::map<std::pair<AlertRule, LimitKey>, const Alert*> latest;
+  for (const Alert& alert : alerts) latest[{alert.rule, alert.limit_key()}] = &alert;
+  std::vector<const Alert*> standing;
+  for (const auto& [key, alert] : latest) {
+    if (!alert->over) standing.push_back(alert);
+  }
+  return standing;
+}
 
 bool AlertSettings::any() const {
   return std::any_of(of_kind.begin(), of_kind.end(), [](const AlertRules& rules) { return rules.ratio || rules.eta; });

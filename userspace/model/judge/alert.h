@@ -50,6 +50,9 @@ struct Alert {
   const char* kind_name() const { return rule == AlertRule::kHang ? NameOf(rule) : NameOf(kind); }
 };
 
+// The latest of each rule and limit, unless it is over.
+std::vector<const Alert*> StandingOf(const std::vector<Alert>& alerts);
+
 // Both rules of one kind of limit. Without a threshold the rule is off; without a hold it is in proportion to the time
 // that is left.
 struct AlertRules {

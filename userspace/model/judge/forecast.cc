@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "model/judge/alert.h"
 #include "model/judge/forecast_format.h"
 #include "model/judge/worker_ceiling.h"
 #include "model/saturating.h"
@@ -338,6 +339,21 @@ Forecast ForecastOf(const RunModel& model, const ForecastInputs& inputs) {
   JudgeLimits(&forecast);
   forecast.sentence = SentenceOf(forecast);
   return forecast;
+}
+
+void Heed(const std::vector<const Alert*>& standing, Forecast* forecast) {
+  if (forecast->ended) return;
+  bool heeded = false;
+  for (LimitForecast& limit : forecast->limits) {
+    const auto warns = [&](const Alert* alert) { return alert->eta && alert->limit_key() == limit.now.key(); };
+    if (limit.outlook != Outlook::kSafe || std::none_of(standing.begin(), standing.end(), warns)) continue;
+    limit.outlook = Outlook::kUnknown;
+    heeded = true;
+  }
+  if (!heeded) return;
+  if (forecast->shape == Shape::kFlat) forecast->shape.reset();
+  JudgeLimits(forecast);
+  forecast->sentence = SentenceOf(*forecast);
 }
 
 }  // namespace cowprof

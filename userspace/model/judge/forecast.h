@@ -40,6 +40,8 @@ struct LimitForecast {
   bool operator==(const LimitForecast&) const = default;
 };
 
+struct Alert;
+
 struct Forecast {
   std::optional<Shape> shape;  // absent: too little was seen
   // Bytes, of all living processes together; the ceiling is what they own plus all that they could still copy.
@@ -68,6 +70,9 @@ struct Forecast {
 };
 
 Forecast ForecastOf(const RunModel& model, const ForecastInputs& inputs);
+// Takes back that a limit is safe, and that nothing grows, while an alert says that it will soon be met: what a worker
+// takes as it starts is in the alert, and not in the trends of a forecast.
+void Heed(const std::vector<const Alert*>& standing, Forecast* forecast);
 
 }  // namespace cowprof
 

@@ -94,6 +94,14 @@ std::string Some(uint64_t some, const Facts& facts) {
   return some == all ? Plural(all, "worker") : absl::StrCat(some, " of ", Plural(all, "worker"));
 }
 
+// "Alert at 1.7 s: cgroup /job full in about 1.8 s: ...". Alerts of hangs have a finding.
+std::string StandingSentence(const std::vector<const Alert*>& standing) {
+  const auto of_limit = [](const Alert* alert) { return alert->rule != AlertRule::kHang; };
+  const auto first = std::find_if(standing.begin(), standing.end(), of_limit);
+  if (first == standing.end()) return "";
+  return absl::StrCat("Alert at ", HumanDuration((*first)->t), ": ", Printable((*first)->text, 1000), ".");
+}
+
 }  // namespace
 
 std::string EndsSentence(const RunModel& model, const Findings& findings) {
@@ -126,6 +134,7 @@ std::string Unexplained(const Facts& facts) {
     return absl::StrCat("What ", Some(of_unknown_past, facts),
                         " had copied before cowprof attached is not known; since then next to nothing was copied.");
   }
+  if (!facts.findings.forecast.ended) return StandingSentence(StandingOf(facts.findings.alerts));
   return "";
 }
 

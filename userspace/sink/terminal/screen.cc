@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
@@ -47,13 +46,9 @@ Lines Title(const RunModel& model, int columns) {
   return {{absl::StrCat(PadTo(left, columns - pid.size() - 2), "  ", pid), Tone::kStrong}};
 }
 
-// The latest alert of each rule and limit, unless it is over.
 Lines StandingAlerts(const std::vector<Alert>& alerts, int columns) {
-  std::map<std::pair<AlertRule, LimitKey>, const Alert*> latest;
-  for (const Alert& alert : alerts) latest[{alert.rule, alert.limit_key()}] = &alert;
   Lines lines;
-  for (const auto& [key, alert] : latest) {
-    if (alert->over) continue;
+  for (const Alert* alert : StandingOf(alerts)) {
     for (ScreenLine& line : Wrapped(absl::StrCat("!!! ", AlertLine(*alert)), columns, Tone::kAlarm))
       lines.push_back(std::move(line));
   }

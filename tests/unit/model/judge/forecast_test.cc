@@ -207,6 +207,26 @@ TEST_CASE("what a program takes by starting makes no trend; what it takes later,
   }
 }
 
+TEST_CASE("no limit is safe while an alert says that it will soon be met") {
+  Story story;
+  Forecast forecast = story.Use(12, [](double) { return 100; });
+  REQUIRE(forecast.outlook == Outlook::kSafe);
+  Alert alert = {.rule = AlertRule::kEta, .kind = forecast.limits[0].now.kind, .name = forecast.limits[0].now.name};
+  const Forecast before = forecast;
+  Heed(StandingOf({alert}), &forecast);
+  CHECK(forecast == before);  // it says no time
+  alert.eta = absl::Seconds(3);
+  Alert over = alert;
+  over.over = true;
+  Heed(StandingOf({alert, over}), &forecast);
+  CHECK(forecast == before);
+  Heed(StandingOf({over, alert}), &forecast);
+  INFO(forecast.sentence);
+  CHECK(forecast.outlook == Outlook::kUnknown);
+  CHECK_FALSE(absl::StrContains(forecast.sentence, "safe"));
+  CHECK_FALSE(absl::StrContains(forecast.sentence, "flat"));
+}
+
 TEST_CASE("copies of workers that start fill no limit while nothing is known of their pages") {
   // 8 MiB each within two seconds, of 10 GiB that they could copy; the cgroup has room for 4.
   Story story;

@@ -58,8 +58,9 @@ export function makeForecastSection(forecast: Forecast): HTMLElement | null {
   const tone = kTones[forecast.verdict];
   const limit = forecast.nearestLimit;
   if (forecast.sentence === "" && tone === undefined && limit === null) return null;
+  // The sentence has the time, rounded as everywhere.
   const when =
-    tone?.tone === "bad" && !forecast.ended && forecast.etaLimitSeconds !== null
+    tone?.tone === "bad" && forecast.sentence === "" && !forecast.ended && forecast.etaLimitSeconds !== null
       ? ` in about ${formatSeconds(forecast.etaLimitSeconds)}`
       : "";
   const pill = tone === undefined ? null : make("span", `pill ${tone.tone}`, forecast.ended ? tone.ended : `${tone.words}${when}`);
