@@ -25,6 +25,11 @@ def private_bytes(pid):
     return sum(int(kib) for kib in re.findall(r"^Private_\w+: +(\d+) kB", text, re.M)) * 1024
 
 
+def private_clean_bytes(pid):
+    """Private_Clean of smaps_rollup: mostly pages of files that no other process happens to map."""
+    return int(re.search(r"^Private_Clean: +(\d+) kB", Path(f"/proc/{pid}/smaps_rollup").read_text(), re.M).group(1)) * 1024
+
+
 def anonymous_bytes(pid):
     """RssAnon: shared after a fork or not, of no file."""
     return int(re.search(r"^RssAnon:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text(), re.M).group(1)) * 1024

@@ -199,6 +199,12 @@ Diagnosis CowData(const Facts& facts) {
   if (!facts.Matters(written) || NothingWritten(facts)) return {};
   Diagnosis diagnosis =
       FromCauses(facts, {Cause::kData, Cause::kKernel}, "cow-data", "Writing to memory that the workers inherited");
+  // Of workers that were there at the attach nobody knows what malloc had free when they were forked.
+  if (const uint64_t untold = facts.Of(Cause::kUnknown); facts.Matters(untold)) {
+    diagnosis.summary.pop_back();
+    absl::StrAppend(&diagnosis.summary, "; why ", facts.findings.workers.processes == 1 ? "it" : "they", " copied ",
+                    facts.Bytes(untold), " more can't be told.");
+  }
   if (facts.Of(Cause::kKernel) > 0) {
     diagnosis.evidence.push_back(
         absl::StrCat(facts.Bytes(facts.Of(Cause::kKernel)),

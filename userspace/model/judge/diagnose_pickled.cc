@@ -159,7 +159,7 @@ Diagnosis PickledArguments(const Facts& facts) {
   const uint64_t sum = SumOf(growers), most = MostOf(growers), mean = sum / growers.size();
   Diagnosis diagnosis = {.id = "pickled-arguments", .confidence = 0.9, .bytes = sum};
   diagnosis.summary = absl::StrCat("Arguments that were pickled and sent to ", Plural(growers.size(), "worker"),
-                                   " took ", HumanBytes(sum), " in them at the peak, ",
+                                   " took about ", HumanBytes(sum), " in them at the peak, ",
                                    most > mean + mean / 4 ? absl::StrCat("at most ", HumanBytes(most), " in one")
                                                           : absl::StrCat(HumanBytes(mean), " each"),
                                    ". This is not copy-on-write.");

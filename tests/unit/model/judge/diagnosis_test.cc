@@ -374,6 +374,23 @@ TEST_CASE("diagnosis: what the kernel wrote is told as a part of all that was wr
   CHECK(kernel.confidence > 0.9);
 }
 
+TEST_CASE("headline: a standing alert of a limit comes before having nothing to do") {
+  Run run = OneWorker({{Cause::kRefcount, 200}});
+  REQUIRE(IdsOf(run) == Ids{"clean"});
+  run.alerts = {{.t = absl::Seconds(2), .rule = AlertRule::kEta, .text = "cgroup /job full in about 3 s"}};
+  CHECK(Judge(run).headline == Headline{"unknown", "Alert at 2.0 s: cgroup /job full in about 3 s."});
+  run.alerts.push_back(run.alerts[0]);
+  run.alerts[1].over = true;
+  CHECK(IdsOf(run) == Ids{"clean"});
+}
+
+TEST_CASE("diagnosis: what may have been written is told beside what was") {
+  const Diagnosis partly = Find(OneWorker({{Cause::kData, 25'600}, {Cause::kUnknown, 12'800}}), "cow-data");
+  CHECK(absl::EndsWith(partly.summary, "in 1 worker; why it copied 50.0 MiB more can't be told."));
+  const Diagnosis hardly = Find(OneWorker({{Cause::kData, 25'600}, {Cause::kUnknown, 500}}), "cow-data");
+  CHECK(absl::EndsWith(hardly.summary, "in 1 worker."));
+}
+
 TEST_CASE("diagnosis: names of the target's choosing are made printable") {
   Run run = OneWorker({{Cause::kRefcount, 25'600}});
   run.model.frames = {{"/tmp/\x1b[2J\n.py", "f\x07\xff", 1}};

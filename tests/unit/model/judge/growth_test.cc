@@ -136,7 +136,7 @@ TEST_CASE("diagnosis: arguments are one figure, also of workers that got little"
   CHECK(findings.diagnoses[0].bytes == findings.peak.pickled);
   CHECK(findings.diagnoses[0].pids == std::vector<pid_t>{1001, 1002});
   CHECK(absl::StrContains(findings.headline.sentence,
-                          "sent to 2 workers took 31.0 MiB in them at the peak, at most 20.0 MiB in one"));
+                          "sent to 2 workers took about 31.0 MiB in them at the peak, at most 20.0 MiB in one"));
   CHECK(findings.diagnoses[0].saves->high == findings.peak.pickled);
   // Near miss: none of them got more than noise.
   run.model.workers_peak.fresh_bytes = {{1, 16 << 20}, {2, 11 << 20}};
@@ -175,7 +175,7 @@ TEST_CASE("diagnosis: arguments that were pickled to workers") {
   run.model.workers_peak = {.bytes = 82 << 20, .fresh_bytes = {{1, 82 << 20}}};
   for (ProcessModel& process : run.model.processes) process.counts.copies = 0;
   REQUIRE(IdsOf(run) == Ids{"pickled-arguments"});
-  CHECK(absl::StrContains(HeadlineOf(run), "sent to 1 worker took 80.0 MiB in them at the peak"));
+  CHECK(absl::StrContains(HeadlineOf(run), "sent to 1 worker took about 80.0 MiB in them at the peak"));
   const Findings findings = Judge(run);
   CHECK(findings.peak == PeakSplit{.pickled = 80 << 20, .fresh = 2 << 20});
   // Near miss: the worker allocated as much itself.
