@@ -35,6 +35,8 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 // Runs once a tick: adds what each tracked thread has counted to the row of its process.
 
+__u64 settled_ns; // when that was done last; for user space
+
 SEC("?iter/task")
 int settle_threads(struct bpf_iter__task *ctx)
 {
@@ -42,8 +44,10 @@ int settle_threads(struct bpf_iter__task *ctx)
 	struct thread_state *state;
 	struct cowprof_process_row *row;
 
-	if (!task)
+	if (!task) {
+		settled_ns = now_ns();
 		return 0;
+	}
 	state = existing_state(task);
 	if (!state)
 		return 0;

@@ -62,6 +62,11 @@ void AddLimit(const cowprof_oom& oom, OomVictim* victim, SeenEvent* out) {
 
 }  // namespace
 
+RowState StateAt(uint64_t now, const cowprof_process_row& row) {
+  if (row.serial == 0 || row.forked_ns >= now) return RowState::kNotYet;
+  return row.exited_ns != 0 && row.exited_ns < now ? RowState::kEnded : RowState::kLiving;
+}
+
 std::optional<SeenEvent> SeenEventOf(const void* record, size_t size) {
   const auto* event = As<cowprof_event>(record, size);
   if (event == nullptr) return std::nullopt;

@@ -85,7 +85,7 @@ class BpfFaults : public FaultSource {
   absl::Status ForgetHeaps(const absl::flat_hash_set<uint32_t>& serials) const;
   absl::Status TakeLate(TreeLook* look, Pull* pull);
   absl::Status WatchRings();
-  FollowedProcess FollowedOf(const Row& row) const;
+  FollowedProcess FollowedOf(const Row& row, bool ended) const;
   static int OnEvent(void* context, void* data, size_t size);
   static int OnPages(void* context, void* data, size_t size);
 
@@ -220,7 +220,7 @@ absl::Status BpfFaults::ForgetHeaps(const absl::flat_hash_set<uint32_t>& serials
   return absl::OkStatus();
 }
 
-FollowedProcess BpfFaults::FollowedOf(const Row& row) const {
+FollowedProcess BpfFaults::FollowedOf(const Row& row, bool ended) const {
   const ProcessId id = IdOf(row.id);
   return {.id = id,
           .parent = IdOf(row.parent),
@@ -231,8 +231,8 @@ FollowedProcess BpfFaults::FollowedOf(const Row& row) const {
           .serial = row.serial,
           .image = row.image,
           .forked_ns = row.forked_ns,
-          .exited_ns = row.exited_ns,
-          .exit_status = row.exited_ns != 0 ? std::optional<int>(row.exit_code) : std::nullopt,
+          .exited_ns = ended ? row.exited_ns : 0,
+          .exit_status = ended ? std::optional<int>(row.exit_code) : std::nullopt,
           .comm = TextIn(row.comm)};
 }
 
@@ -257,6 +257,10 @@ absl::StatusOr<TreeLook> BpfFaults::LookAtTree() {
   if (int error = ring_buffer__consume(ring_.get()); error < 0) return BpfStatus(-error, "read the ring buffer");
   if (absl::StatusOr<std::string> settled = RunIterator(skeleton_->progs.settle_threads); !settled.ok())
     return settled.status();
+  // The table is read row by row while processes come and go: a child could be seen without its parent, whose row was
+  // read before it was there, or whose end is told before the child. So this look is of now; what comes later waits for
+  // the next one.
+  const uint64_t now = skeleton_->bss->settled_ns;
   const auto rows = ReadHash<Key, Row>(bpf_map__fd(skeleton_->maps.processes), "processes");
   if (!rows.ok()) return rows.status();
   TreeLook look = {.events = std::exchange(seen_, {})};
@@ -276,10 +280,12 @@ absl::StatusOr<TreeLook> BpfFaults::LookAtTree() {
       pull.losses.unattributed_copies = row.counts.rowless_copies;  // the overflow row
       continue;
     }
-    if (row.serial == 0) continue;  // a fork that is being written down: the next look has it
-    look.processes.push_back(FollowedOf(row));
+    const RowState state = StateAt(now, row);
+    if (state == RowState::kNotYet) continue;
+    const bool ended = state == RowState::kEnded;
+    look.processes.push_back(FollowedOf(row, ended));
     pull.counts[row.serial] = CountsOf(row.counts, options_);
-    if (row.exited_ns != 0) {
+    if (ended) {
       bpf_map_delete_elem(bpf_map__fd(skeleton_->maps.learned_images), &row.serial);
       bpf_map_delete_elem(bpf_map__fd(skeleton_->maps.mallocs), &row.serial);
       if (row.heap != COWPROF_HEAP_UNKNOWN) heaps_of_ended.insert(row.serial);

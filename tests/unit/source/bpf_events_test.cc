@@ -107,4 +107,21 @@ TEST_CASE("ring records: not an event, or truncated") {
   CHECK(!Seen(BusError(), sizeof(cowprof_event))->event.As<SignalDelivered>()->file);
 }
 
+TEST_CASE("at no moment is a child there before its parent, or after its parent's end was told") {
+  // Both rows are read after all of it has happened.
+  const cowprof_process_row parent = {.serial = 1, .forked_ns = 10, .exited_ns = 30};
+  const cowprof_process_row child = {.serial = 2, .forked_ns = 20, .exited_ns = 25};
+  for (uint64_t now = 0; now < 40; ++now) {
+    INFO(now);
+    const RowState of_parent = StateAt(now, parent), of_child = StateAt(now, child);
+    if (of_child != RowState::kNotYet) CHECK(of_parent != RowState::kNotYet);
+    if (of_parent == RowState::kEnded) CHECK(of_child != RowState::kNotYet);
+  }
+  CHECK(StateAt(20, child) == RowState::kNotYet);
+  CHECK(StateAt(21, child) == RowState::kLiving);
+  CHECK(StateAt(25, child) == RowState::kLiving);
+  CHECK(StateAt(26, child) == RowState::kEnded);
+  CHECK(StateAt(26, {.forked_ns = 20}) == RowState::kNotYet);  // its fork is being written down
+}
+
 }  // namespace cowprof
