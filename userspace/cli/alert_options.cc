@@ -50,6 +50,18 @@ std::vector<absl::string_view> KindNames() {
   return names;
 }
 
+}  // namespace
+
+std::vector<LimitKind> LimitKindsNamed(absl::string_view name) {
+  std::vector<LimitKind> kinds;
+  for (const LimitKind kind : kAll<LimitKind>) {
+    if (IsOfKind(name, kind)) kinds.push_back(kind);
+  }
+  return kinds;
+}
+
+namespace {
+
 // Sets one value in the rules; returns what is wrong with it, or "".
 using SetValue = std::function<std::string(const Value&, std::optional<absl::Duration> hold, AlertRules*)>;
 

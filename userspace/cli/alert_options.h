@@ -20,6 +20,8 @@ std::string ParseAlertEtas(const std::vector<std::string>& values, AlertSettings
 
 // "90%" or "0.9", above 0 and at most 1.
 std::optional<double> ParseRatio(absl::string_view text);
+// The kinds of limits of this name: "shm"; "cgroup" is of either version. Empty: there is none.
+std::vector<LimitKind> LimitKindsNamed(absl::string_view name);
 // "500ms", "2m", or seconds without a unit; above 0 and finite. For every option that takes a time.
 std::optional<absl::Duration> ParseDuration(absl::string_view text);
 

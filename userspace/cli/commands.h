@@ -7,8 +7,10 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "cli/options.h"
+#include "model/judge/run_figures.h"
 
 namespace cowprof {
 
@@ -21,17 +23,29 @@ int Pickle(const Options& options);
 int FindHang(const Options& options);
 int Completions(const Options& options);
 int Demo(const Options& options);
+int DiffRecordings(const Options& options);
+int CheckRecording(const Options& options);
 int ServePage(const Options& options);  // internal: --serve starts it
+
+// The figures of a recording, for diff and check. InvalidArgument: not a recording, or a newer schema.
+absl::StatusOr<RunFigures> ReadFigures(const std::string& path);
 
 inline constexpr struct {
   absl::string_view name;
   int (*run)(const Options&);
   bool looks_at_processes;  // the others need no capabilities and drop them
-} kCommands[] = {{"record", Record, true}, {"report", Report, false},
-                 {"view", View, false},    {"doctor", Doctor, true},
-                 {"shm", Shm, true},       {"pickle", Pickle, true},
-                 {"hang", FindHang, true}, {"completions", Completions, false},
-                 {"demo", Demo, true},     {"serve-page", ServePage, false}};
+} kCommands[] = {{"record", Record, true},
+                 {"report", Report, false},
+                 {"view", View, false},
+                 {"doctor", Doctor, true},
+                 {"shm", Shm, true},
+                 {"pickle", Pickle, true},
+                 {"hang", FindHang, true},
+                 {"diff", DiffRecordings, false},
+                 {"check", CheckRecording, false},
+                 {"completions", Completions, false},
+                 {"demo", Demo, true},
+                 {"serve-page", ServePage, false}};
 
 // Makes one page of a recording, or of two to compare. InvalidArgument: not recordings.
 absl::Status WritePage(const std::vector<std::string>& timelines, const std::string& path);

@@ -7,6 +7,7 @@
 
 #include <string>
 
+#include "cli/compare_options.h"
 #include "posix/exit_status.h"
 #include "recorder/record.h"
 
@@ -22,6 +23,7 @@ struct Options : RecordOptions {
   pid_t pid = 0;               // doctor, shm, pickle; 0: none
   std::string object;          // pickle: the expression that names it; "": what workers get
   bool time = true;            // pickle: run the interpreter to measure how fast it pickles
+  CompareOptions compare;      // diff, check
   int workers = 0;             // doctor: how many workers the process is about to fork; 0: not given
   std::string shell;           // completions
   bool open = true;            // demo: show the page where there is a desktop

@@ -4,6 +4,7 @@
 #include "model/facts/ended_aggregate.h"
 #include "model/facts/roles.h"
 #include "model/format.h"
+#include "model/judge/run_figures.h"
 #include "model/judge/start_methods.h"
 #include "sink/report/report.h"
 #include "sink/report/report_blame.h"
@@ -132,17 +133,6 @@ Json AlertsJson(const RunModel& model, const Findings& findings) {
     alerts.push_back(std::move(json));
   }
   return alerts;
-}
-
-const char* StartMethodOf(const RunModel& model) {
-  bool forked = false, spawned = false, served = false;
-  ForEachRow(model, [&](const ProcessModel& process) {
-    const StartMethod start = process.duty.start;
-    forked |= process.is_worker() && !process.execed;
-    spawned |= process.is_worker() && (start == StartMethod::kSpawn || start == StartMethod::kLoky);
-    served |= process.role == Role::kForkserver;
-  });
-  return served ? "forkserver" : spawned ? "spawn" : forked ? "fork" : "none";
 }
 
 Json LossesJson(const Losses& losses) {

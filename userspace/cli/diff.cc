@@ -1,0 +1,55 @@
+// `cowprof diff A B`, `cowprof diff A1 A2 -- B1 B2`: compares recordings.
+#include "sink/compare/diff.h"
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.h"
+#include "timeline/json_fields.h"
+#include "timeline/timeline_file.h"
+
+namespace cowprof {
+namespace {
+
+std::string Format(const Diff& diff, OutputFormat format) {
+  switch (format) {
+    case OutputFormat::kText:
+      return DiffText(diff);
+    case OutputFormat::kMarkdown:
+      return DiffMarkdown(diff);
+    case OutputFormat::kGithub:
+      return DiffGithub(diff);
+    case OutputFormat::kJunit:
+      return DiffJunit(diff);
+    case OutputFormat::kJson:
+      return Dump(DiffJson(diff), 2) + "\n";
+  }
+  return "";
+}
+
+}  // namespace
+
+absl::StatusOr<RunFigures> ReadFigures(const std::string& path) {
+  Run run;
+  const absl::StatusOr<TimelineContents> contents = ReadRun(path, &run);
+  if (!contents.ok()) return contents.status();
+  return FiguresOf(path, run, Judge(run), contents->complete);
+}
+
+int DiffRecordings(const Options& options) {
+  Diff diff;
+  for (const auto& [paths, side] : {std::pair(&options.compare.a, &diff.a), std::pair(&options.compare.b, &diff.b)}) {
+    for (const std::string& path : *paths) {
+      absl::StatusOr<RunFigures> figures = ReadFigures(path);
+      if (!figures.ok()) return Fail(kUsage, figures.status().message());
+      side->push_back(*std::move(figures));
+    }
+  }
+  diff.comparison = Compare(diff.a, diff.b);
+  const std::string text = Format(diff, options.compare.format);
+  if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0)
+    return Fail(kCannotWrite, "write the comparison to stdout: failed");
+  return diff.comparison.obstacles.empty() ? kDone : Fail(kUsage, DiffSentence(diff));
+}
+
+}  // namespace cowprof

@@ -1,0 +1,210 @@
+#include "model/judge/budget.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "model/format.h"
+#include "model/judge/comparison.h"
+#include "model/saturating.h"
+
+namespace cowprof {
+namespace {
+
+std::string Amount(double bytes) { return HumanBytes(SaturatingCast(bytes)); }
+
+// What makes the figures of a recording too low, or not those of a whole run.
+std::vector<std::string> Defects(const RunFigures& run) {
+  std::vector<std::string> defects = ObstaclesTo(run, run);
+  defects.erase(std::unique(defects.begin(), defects.end()), defects.end());
+  std::vector<std::string> once;
+  for (std::string& defect : defects) {
+    if (!absl::c_linear_search(once, defect)) once.push_back(std::move(defect));
+  }
+  return once;
+}
+
+struct Measured {
+  std::string label;  // "copied by worker 0 (4242)"
+  std::optional<double> value;
+};
+
+std::vector<Measured> Measure(const RunFigures& run, const Bound& bound) {
+  if (bound.scope == BoundScope::kAll) return {{NameOf(bound.figure), run.Get(bound.figure)}};
+  std::vector<Measured> out;
+  for (const MemberFigures& member : bound.scope == BoundScope::kWorker ? run.workers_apart : run.ranks_apart) {
+    const Count& value = bound.figure == Figure::kCopied ? member.copied : member.private_peak;
+    out.push_back({absl::StrCat(NameOf(bound.figure), " of ", member.label),
+                   value ? std::optional<double>(*value) : std::nullopt});
+  }
+  return out;
+}
+
+std::string NameOf(const Bound& bound) {
+  const std::string figure = NameOf(bound.figure);
+  return bound.scope == BoundScope::kAll      ? figure
+         : bound.scope == BoundScope::kWorker ? figure + " per worker"
+                                              : figure + " per rank";
+}
+
+// Most that the bound allows, or why that can't be said.
+absl::StatusOr<double> Allowed(const RunFigures& run, const Bound& bound,
+                               const std::map<std::string, RunFigures>& baselines) {
+  if (bound.baseline.empty()) return bound.most;
+  const RunFigures& baseline = baselines.at(bound.baseline);
+  if (const std::vector<std::string> obstacles = ObstaclesTo(baseline, run); !obstacles.empty())
+    return absl::FailedPreconditionError(absl::StrJoin(obstacles, " "));
+  std::optional<double> most;
+  for (const Measured& row : Measure(baseline, bound)) {
+    if (!row.value) return absl::FailedPreconditionError(absl::StrCat(Printable(baseline.path), " does not know it"));
+    most = std::max(most.value_or(0), *row.value);
+  }
+  if (!most) return absl::FailedPreconditionError(absl::StrCat(Printable(baseline.path), " has none"));
+  return *most * bound.most;
+}
+
+std::optional<Culprit> CulpritOf(const RunFigures& run) {
+  for (const Diagnosis& diagnosis : run.diagnoses) {
+    if (diagnosis.culprit) return diagnosis.culprit;
+  }
+  return std::nullopt;
+}
+
+BoundResult Hold(const RunFigures& run, const Bound& bound, const std::map<std::string, RunFigures>& baselines,
+                 const std::vector<std::string>& defects) {
+  BoundResult result = {.name = NameOf(bound)};
+  const auto undecided = [&](absl::string_view why) {
+    result.outcome = Outcome::kUndecided;
+    result.sentence = absl::StrCat(Printable(bound.text), ": can't be decided: ", why);
+    return result;
+  };
+  const absl::StatusOr<double> allowed = Allowed(run, bound, baselines);
+  if (!allowed.ok()) return undecided(allowed.status().message());
+  const std::vector<Measured> rows = Measure(run, bound);
+  const auto worst = absl::c_max_element(
+      rows, [](const Measured& a, const Measured& b) { return a.value.value_or(-1) < b.value.value_or(-1); });
+  if (worst == rows.end() || !worst->value) return undecided(absl::StrCat("the recording has no ", NameOf(bound)));
+  const bool all_known = absl::c_all_of(rows, [](const Measured& row) { return row.value.has_value(); });
+  if (*worst->value > *allowed) {
+    result.outcome = Outcome::kBroken;
+    result.sentence = absl::StrCat(Printable(bound.text), ": ", worst->label, " is ", Amount(*worst->value), ", ",
+                                   Amount(*worst->value - *allowed), " more than the ", Amount(*allowed), " allowed");
+    result.culprit = CulpritOf(run);
+    return result;
+  }
+  if (!all_known) return undecided("the recording does not know it of every worker");
+  if (!defects.empty()) return undecided(absl::StrJoin(defects, " "));
+  result.sentence = absl::StrCat(Printable(bound.text), ": ", worst->label, " is ", Amount(*worst->value), " of ",
+                                 Amount(*allowed), " allowed");
+  return result;
+}
+
+BoundResult HoldLimit(const RunFigures& run, const LimitBound& bound, const std::vector<std::string>& defects) {
+  BoundResult result = {.name = absl::StrCat("limit ", bound.name)};
+  const LimitModel* worst = nullptr;
+  for (const LimitModel& limit : run.limits) {
+    if (absl::c_linear_search(bound.kinds, limit.now.kind) && limit.now.ratio() &&
+        (worst == nullptr || limit.peak_ratio > worst->peak_ratio))
+      worst = &limit;
+  }
+  if (worst == nullptr) {
+    result.outcome = Outcome::kUndecided;
+    result.sentence = absl::StrCat("--max-limit ", bound.name, ": can't be decided: the recording has no such limit");
+    return result;
+  }
+  result.sentence = absl::StrFormat("--max-limit %s: %.1f %% of %s was used, %.1f %% are allowed", bound.name,
+                                    100 * worst->peak_ratio, FormatLimit(worst->now), 100 * bound.most);
+  if (worst->peak_ratio > bound.most) {
+    result.outcome = Outcome::kBroken;
+  } else if (!defects.empty()) {
+    result.outcome = Outcome::kUndecided;
+    absl::StrAppend(&result.sentence, ": can't be decided: ", absl::StrJoin(defects, " "));
+  }
+  return result;
+}
+
+BoundResult Forbid(const RunFigures& run, const std::string& id, const std::vector<std::string>& defects) {
+  BoundResult result = {.name = absl::StrCat("no ", id)};
+  const auto found = absl::c_find_if(run.diagnoses, [&](const Diagnosis& diagnosis) { return diagnosis.id == id; });
+  if (found != run.diagnoses.end()) {
+    result.outcome = Outcome::kBroken;
+    result.sentence = absl::StrCat("--no-diagnosis ", id, ": ", found->summary);
+    result.culprit = found->culprit;
+  } else if (!defects.empty()) {
+    result.outcome = Outcome::kUndecided;
+    result.sentence = absl::StrCat("--no-diagnosis ", id, ": can't be decided: ", absl::StrJoin(defects, " "));
+  } else if (run.diagnoses.empty()) {
+    result.outcome = Outcome::kUndecided;
+    result.sentence = absl::StrCat("--no-diagnosis ", id, ": can't be decided: the recording allows no diagnosis");
+  } else {
+    result.sentence = absl::StrCat("--no-diagnosis ", id, ": there is none");
+  }
+  return result;
+}
+
+}  // namespace
+
+std::optional<double> ParseSize(absl::string_view text) {
+  text = absl::StripAsciiWhitespace(text);
+  const size_t end = std::min(text.find_first_not_of("0123456789."), text.size());
+  double number = 0;
+  if (end == 0 || !absl::SimpleAtod(text.substr(0, end), &number)) return std::nullopt;
+  const absl::string_view unit = absl::StripLeadingAsciiWhitespace(text.substr(end));
+  const std::pair<absl::string_view, double> units[] = {{"B", 1},        {"kB", 1e3},    {"KB", 1e3},   {"MB", 1e6},
+                                                        {"GB", 1e9},     {"TB", 1e12},   {"KiB", 1024}, {"MiB", 0x1p20},
+                                                        {"GiB", 0x1p30}, {"TiB", 0x1p40}};
+  for (const auto& [name, bytes] : units) {
+    if (unit == name) return number * bytes;
+  }
+  return std::nullopt;
+}
+
+absl::StatusOr<Bound> ParseBound(absl::string_view text, const std::string& baseline) {
+  const auto wrong = [&](absl::string_view why) {
+    return absl::InvalidArgumentError(absl::StrCat("'", Printable(text), "' ", why));
+  };
+  Bound bound;
+  const size_t percent = text.find('%');
+  if (percent == text.npos) {
+    const std::optional<double> size = ParseSize(text);
+    double number;
+    if (!size)
+      return wrong(absl::SimpleAtod(text, &number) ? "has no unit; write for instance 20MiB"
+                                                   : "is not a size such as 20MiB, nor a share of a baseline such as "
+                                                     "105%:baseline.json");
+    bound.most = *size;
+    return bound;
+  }
+  absl::string_view number = text.substr(0, percent), rest = text.substr(percent + 1);
+  const bool above = absl::ConsumePrefix(&number, "+");
+  double value = 0;
+  if (!absl::SimpleAtod(number, &value) || !std::isfinite(value) || value < 0)
+    return wrong("does not begin with a percentage, such as 105% or +5%");
+  bound.most = value / 100 + (above ? 1 : 0);
+  bound.baseline = absl::ConsumePrefix(&rest, ":") ? std::string(rest) : baseline;
+  if (!rest.empty() && bound.baseline != rest) return wrong("is not N%:BASELINE");
+  if (bound.baseline.empty()) return wrong("names no baseline; write for instance 105%:baseline.json");
+  return bound;
+}
+
+CheckResult Check(const RunFigures& run, const Budget& budget, const std::map<std::string, RunFigures>& baselines) {
+  CheckResult check;
+  const std::vector<std::string> defects = Defects(run);
+  for (const Bound& bound : budget.bounds) check.results.push_back(Hold(run, bound, baselines, defects));
+  for (const LimitBound& bound : budget.limits) check.results.push_back(HoldLimit(run, bound, defects));
+  for (const std::string& id : budget.forbidden) check.results.push_back(Forbid(run, id, defects));
+  const auto rank = [](const BoundResult& result) {
+    return result.outcome == Outcome::kBroken ? 0 : result.outcome == Outcome::kUndecided ? 1 : 2;
+  };
+  absl::c_stable_sort(check.results, [&](const BoundResult& a, const BoundResult& b) { return rank(a) < rank(b); });
+  if (!check.results.empty()) check.outcome = check.results[0].outcome;
+  return check;
+}
+
+}  // namespace cowprof

@@ -1,0 +1,204 @@
+#include "model/judge/comparison.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "model/format.h"
+
+namespace cowprof {
+namespace {
+
+constexpr double kCopiesRepeat = 0.01, kPeaksRepeat = 0.05;  // of the larger figure
+constexpr double kPagesOfWorker = 64;                        // copied more or less from run to run
+constexpr double kAlikeTimes = 0.1, kAlikeBatches = 0.02;
+constexpr double kTimesRepeat = 0.15;  // what a copy costs, as measured on a shared host
+
+std::string Quoted(const std::string& text) { return absl::StrCat("`", Printable(text), "`"); }
+
+// What one recording alone lacks.
+void AddDefects(const RunFigures& run, std::vector<std::string>* out) {
+  const std::string name = Printable(run.path);
+  if (!run.complete)
+    out->push_back(
+        absl::StrCat(name, " has no end: it is still being written, or cowprof was killed, or it was cut off."));
+  if (run.start_method == "none") out->push_back(absl::StrCat("No worker was started in ", name, "."));
+  if (!run.from_start)
+    out->push_back(absl::StrCat(name, " began when workers had memory of their own; record it from the start."));
+  if (!run.death.empty()) out->push_back(absl::StrCat("In ", name, ", not all ended well: ", run.death, "."));
+  const Losses& losses = run.losses;
+  if (losses.events_dropped + losses.processes_dropped + losses.threads_refused + losses.probes_skipped > 0)
+    out->push_back(absl::StrCat(name, " lost events: its counts may be too low."));
+}
+
+bool AreAlike(double a, double b, double share) { return std::abs(a - b) <= share * std::max(a, b); }
+
+// "a.json has 4 workers, b.json 2."
+std::string Differ(const RunFigures& a, const RunFigures& b, const std::string& of_a, const std::string& of_b) {
+  return absl::StrCat(Printable(a.path), " has ", of_a, ", ", Printable(b.path), " ", of_b, ".");
+}
+
+std::optional<SideFigure> SideOf(Figure figure, absl::Span<const RunFigures> runs) {
+  SideFigure side = {.low = HUGE_VAL, .high = -HUGE_VAL};
+  for (const RunFigures& run : runs) {
+    const std::optional<double> value = run.Get(figure);
+    if (!value) return std::nullopt;
+    side.low = std::min(side.low, *value);
+    side.high = std::max(side.high, *value);
+    side.mean += *value / runs.size();
+  }
+  return side;
+}
+
+FigureChange ChangeOf(Figure figure, absl::Span<const RunFigures> a, absl::Span<const RunFigures> b) {
+  FigureChange row = {.figure = figure, .a = SideOf(figure, a), .b = SideOf(figure, b)};
+  if (!row.a || !row.b) return row;
+  const double best = row.b->mean - row.a->mean;
+  uint64_t workers = 0;
+  for (const auto& side : {a, b}) {
+    for (const RunFigures& run : side) workers = std::max(workers, run.workers);
+  }
+  const double tolerance = ToleranceOf(figure, std::max(row.a->mean, row.b->mean), workers, a[0].page_bytes);
+  row.change = Estimate{.low = std::min(best - tolerance, row.b->low - row.a->high),
+                        .best = best,
+                        .high = std::max(best + tolerance, row.b->high - row.a->low)};
+  row.verdict = row.change->low > 0 ? Change::kWorse : row.change->high < 0 ? Change::kBetter : Change::kSame;
+  return row;
+}
+
+// `parts` selects lines or types.
+std::vector<PartChange> PartsChanged(absl::Span<const RunFigures> a, absl::Span<const RunFigures> b,
+                                     CopiedParts RunFigures::*parts) {
+  std::map<PartName, PartChange> rows;
+  for (const bool of_b : {false, true}) {
+    const absl::Span<const RunFigures> side = of_b ? b : a;
+    for (const RunFigures& run : side) {
+      for (const auto& [name, part] : run.*parts) {
+        PartChange& row = rows[name];
+        row.name = name;
+        (of_b ? row.b : row.a) += static_cast<double>(part.bytes) / side.size();
+        const double own = std::max(part.uncertainty, ToleranceOf(Figure::kCopied, part.bytes, 1, run.page_bytes));
+        row.uncertainty = std::hypot(row.uncertainty, own / side.size());
+        std::vector<int>* numbers = of_b ? &row.numbers_b : &row.numbers_a;
+        numbers->insert(numbers->end(), part.numbers.begin(), part.numbers.end());
+      }
+    }
+  }
+  std::vector<PartChange> sorted;
+  for (auto& [name, row] : rows) {
+    for (std::vector<int>* numbers : {&row.numbers_a, &row.numbers_b}) {
+      absl::c_sort(*numbers);
+      numbers->erase(std::unique(numbers->begin(), numbers->end()), numbers->end());
+    }
+    sorted.push_back(std::move(row));
+  }
+  absl::c_stable_sort(sorted, [](const PartChange& left, const PartChange& right) {
+    return std::pair(left.certain(), std::abs(left.b - left.a)) >
+           std::pair(right.certain(), std::abs(right.b - right.a));
+  });
+  return sorted;
+}
+
+std::optional<Prediction> PredictionOf(absl::Span<const RunFigures> a, const FigureChange* peak) {
+  if (peak == nullptr || !peak->change) return std::nullopt;
+  for (const Diagnosis& diagnosis : a[0].diagnoses) {
+    if (diagnosis.saves && diagnosis.saves->high > 0)
+      return Prediction{.diagnosis = diagnosis.id, .predicted = *diagnosis.saves, .measured = -peak->change->best};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+const FigureChange* Comparison::Find(Figure figure) const {
+  const auto found = absl::c_find_if(figures, [&](const FigureChange& row) { return row.figure == figure; });
+  return found == figures.end() ? nullptr : &*found;
+}
+
+double ToleranceOf(Figure figure, double value, uint64_t workers, uint64_t page_bytes) {
+  switch (figure) {
+    case Figure::kCopied:
+      return std::max(kCopiesRepeat * value, kPagesOfWorker * workers * page_bytes);
+    case Figure::kCopiedPerBatch:
+      return kAlikeBatches * value;
+    case Figure::kPrivatePeak:
+    case Figure::kPlateau:
+    case Figure::kShmPeak:
+      return std::max(kPeaksRepeat * value, kPagesOfWorker * workers * page_bytes);
+    case Figure::kCopyTime:
+      return kTimesRepeat * value;
+  }
+  return value;
+}
+
+std::vector<std::string> ObstaclesTo(const RunFigures& a, const RunFigures& b) {
+  std::vector<std::string> out;
+  AddDefects(a, &out);
+  AddDefects(b, &out);
+  if (a.exactness != b.exactness || a.rung != b.rung)
+    out.push_back(Differ(a, b, absl::StrCat(NameOf(a.exactness), " counts (", Printable(a.rung), ")"),
+                         absl::StrCat(NameOf(b.exactness), " ones (", Printable(b.rung), ")")));
+  if (a.page_bytes != b.page_bytes)
+    out.push_back(Differ(a, b, absl::StrCat("pages of ", HumanBytes(a.page_bytes)), HumanBytes(b.page_bytes)));
+  if (a.python != b.python)
+    out.push_back(Differ(a, b, a.python.empty() ? "no Python" : absl::StrCat("Python ", Printable(a.python)),
+                         b.python.empty() ? "none" : Printable(b.python)));
+  const bool both_have_workers = a.start_method != "none" && b.start_method != "none";
+  if (both_have_workers && a.workers != b.workers)
+    out.push_back(Differ(a, b, Plural(a.workers, "worker"), HumanCount(b.workers)));
+  if (a.batches && b.batches) {
+    const double slack = 2.0 * std::max(a.workers, b.workers);  // the last ones of each are not seen
+    if (std::abs(static_cast<double>(*a.batches) - static_cast<double>(*b.batches)) > slack &&
+        !AreAlike(*a.batches, *b.batches, kAlikeBatches))
+      out.push_back(Differ(a, b, absl::StrCat(HumanCount(*a.batches), " batches"), HumanCount(*b.batches)));
+  } else if (!(a.to_end && b.to_end) &&
+             !AreAlike(absl::ToDoubleSeconds(a.duration), absl::ToDoubleSeconds(b.duration), kAlikeTimes)) {
+    out.push_back(absl::StrCat(Printable(a.path), " took ", HumanDuration(a.duration), ", ", Printable(b.path), " ",
+                               HumanDuration(b.duration), ", and no batches are known."));
+  }
+  return out;
+}
+
+Comparison Compare(absl::Span<const RunFigures> a, absl::Span<const RunFigures> b) {
+  Comparison of;
+  const auto add = [](const std::string& sentence, std::vector<std::string>* to) {
+    if (!absl::c_linear_search(*to, sentence)) to->push_back(sentence);
+  };
+  for (const auto& side : {a, b}) {
+    for (const RunFigures& run : side) {
+      for (const std::string& obstacle : ObstaclesTo(a[0], run)) add(obstacle, &of.obstacles);
+    }
+  }
+  const RunFigures& first = a[0];
+  const RunFigures& second = b[0];
+  const bool same_start = first.start_method == second.start_method;
+  if (!same_start && first.start_method != "none" && second.start_method != "none")
+    of.notes.push_back(absl::StrCat("A starts its workers by ", first.start_method, ", B by ", second.start_method,
+                                    ": what is sent to a worker is its own, not a copy, so the peak decides."));
+  if (first.command != second.command)
+    of.notes.push_back(absl::StrCat("A ran ", Quoted(first.command), ", B ", Quoted(second.command), "."));
+  for (const Figure figure : kAll<Figure>) {
+    FigureChange row = ChangeOf(figure, a, b);
+    if (row.a || row.b) of.figures.push_back(row);
+  }
+  of.lines = PartsChanged(a, b, &RunFigures::lines);
+  of.types = PartsChanged(a, b, &RunFigures::types);
+  if (!of.obstacles.empty()) return of;
+  const FigureChange* peak = of.Find(Figure::kPrivatePeak);
+  const FigureChange* copied = of.Find(Figure::kCopied);
+  if (peak != nullptr) of.verdict = peak->verdict;
+  // Memory that moved from the workers to /dev/shm, where more came than went, saved nothing.
+  const FigureChange* shm = of.Find(Figure::kShmPeak);
+  if (of.verdict == Change::kBetter && shm != nullptr && shm->verdict == Change::kWorse &&
+      shm->change->best + peak->change->best >= 0)
+    of.verdict = Change::kWorse;
+  if (same_start && copied != nullptr && copied->verdict && of.verdict.value_or(Change::kSame) == Change::kSame)
+    of.verdict = copied->verdict;
+  of.prediction = PredictionOf(a, peak);
+  return of;
+}
+
+}  // namespace cowprof

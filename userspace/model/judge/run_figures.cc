@@ -1,0 +1,143 @@
+#include "model/judge/run_figures.h"
+
+#include <algorithm>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+#include "model/facts/ended_aggregate.h"
+#include "model/facts/roles.h"
+
+namespace cowprof {
+namespace {
+
+CopiedParts PartsOf(const std::vector<BlameRow>& rows, const Blame& blame, uint64_t page_bytes) {
+  CopiedParts parts;
+  for (const BlameRow& row : rows) {
+    const bool line = !row.frame.file.empty();
+    if (!line && row.type.empty()) continue;
+    CopiedPart& part = parts[line ? PartName{row.frame.file, row.frame.function, row.via} : PartName{"", row.type, ""}];
+    part.bytes += row.copies * page_bytes;
+    part.uncertainty += blame.Uncertainty(row.share) * static_cast<double>(blame.copies * page_bytes);
+    if (line) part.numbers.push_back(row.frame.line);
+  }
+  for (auto& [name, part] : parts) absl::c_sort(part.numbers);
+  return parts;
+}
+
+Count BatchesOf(const RunModel& model) {
+  Count sum;
+  bool known = true;
+  ForEachRow(model, [&](const ProcessModel& process) {
+    if (!process.is_worker()) return;
+    known &= process.batches.has_value();
+    sum = sum.value_or(0) + process.batches.value_or(0);
+  });
+  return known ? sum : std::nullopt;
+}
+
+std::vector<MemberFigures> WorkersOf(const RunModel& model) {
+  std::vector<MemberFigures> workers;
+  for (const ProcessModel& process : model.processes) {
+    if (!process.is_worker()) continue;
+    const Count copied = process.counts.copies ? Count(*process.counts.copies * model.info.page_bytes) : std::nullopt;
+    workers.push_back({.label = absl::StrCat(LabelOf(process, model), " (", process.id.pid, ")"),
+                       .copied = copied,
+                       .private_peak = process.peak_private_bytes});
+  }
+  return workers;
+}
+
+std::vector<MemberFigures> RanksOf(const RunModel& model) {
+  struct Rank {
+    uint64_t copied = 0;
+    bool known = true;
+    std::map<int, uint64_t> private_of;  // by generation
+  };
+  std::map<uint64_t, Rank> ranks;
+  for (const ProcessModel& process : model.processes) {
+    const RankFacts* facts = process.is_worker() ? RankOf(process, model) : nullptr;
+    if (facts == nullptr || !facts->rank) continue;
+    Rank& rank = ranks[*facts->rank];
+    rank.known &= process.counts.copies.has_value();
+    rank.copied += process.counts.copies.value_or(0) * model.info.page_bytes;
+    rank.private_of[process.generation] += process.peak_private_bytes.value_or(0);
+  }
+  std::vector<MemberFigures> rows;
+  for (const auto& [number, rank] : ranks) {
+    MemberFigures row = {.label = absl::StrCat("rank ", number), .private_peak = 0};
+    if (rank.known) row.copied = rank.copied;
+    for (const auto& [generation, bytes] : rank.private_of) row.private_peak = std::max(*row.private_peak, bytes);
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+std::string DeathIn(const RunModel& model, const Findings& findings) {
+  for (const ProcessModel& process : model.processes) {
+    if (process.index != 0 && !process.is_worker() && process.role != Role::kRank) continue;
+    const PostMortem& end = findings.EndOf(process);
+    const bool failed = process.index == 0 && process.exit && (process.exit->signaled || process.exit->code != 0);
+    if (end.badly || failed) return absl::StrCat(NameOf(process), ": ", end.text);
+  }
+  return "";
+}
+
+}  // namespace
+
+const char* StartMethodOf(const RunModel& model) {
+  bool forked = false, spawned = false, served = false;
+  ForEachRow(model, [&](const ProcessModel& process) {
+    const StartMethod start = process.duty.start;
+    forked |= process.is_worker() && !process.execed;
+    spawned |= process.is_worker() && (start == StartMethod::kSpawn || start == StartMethod::kLoky);
+    served |= process.role == Role::kForkserver;
+  });
+  return served ? "forkserver" : spawned ? "spawn" : forked ? "fork" : "none";
+}
+
+RunFigures FiguresOf(const std::string& path, const Run& run, const Findings& findings, bool complete) {
+  const RunModel& model = run.model;
+  const ProcessModel* target = model.target();
+  const uint64_t page_bytes = model.info.page_bytes;
+  const Totals& workers = findings.workers;
+  RunFigures of = {.path = path,
+                   .command = model.info.command,
+                   .complete = complete,
+                   .from_start = absl::c_none_of(
+                       model.processes,
+                       [](const ProcessModel& process) { return process.is_worker() && process.before_attach_bytes; }),
+                   .to_end = target != nullptr && target->ended,
+                   .death = DeathIn(model, findings),
+                   .exactness = model.info.exactness,
+                   .rung = model.info.rung,
+                   .start_method = StartMethodOf(model),
+                   .workers = SlotsOf(model).configured.value_or(model.most_living_workers),
+                   .batches = BatchesOf(model),
+                   .duration = model.t,
+                   .page_bytes = page_bytes,
+                   .losses = model.losses,
+                   .workers_apart = WorkersOf(model),
+                   .ranks_apart = RanksOf(model),
+                   .limits = model.limits,
+                   .diagnoses = findings.diagnoses,
+                   .sentence = findings.headline.sentence};
+  if (target != nullptr) of.python = target->python.substr(0, target->python.rfind('.'));
+  const auto set = [&](Figure figure, double value) { of.figures[static_cast<size_t>(figure)] = value; };
+  if (workers.copies_known) {
+    const double copied = static_cast<double>(workers.copies) * page_bytes;
+    set(Figure::kCopied, copied);
+    if (of.batches.value_or(0) > 0) set(Figure::kCopiedPerBatch, copied / *of.batches);
+    if (model.info.copy_ns > 0) set(Figure::kCopyTime, workers.copies * model.info.copy_ns / 1e9);
+  }
+  if (model.workers_peak.bytes > 0) set(Figure::kPrivatePeak, model.workers_peak.bytes);
+  if (!findings.forecast.ended && findings.forecast.plateau_bytes)
+    set(Figure::kPlateau, findings.forecast.plateau_bytes->best);
+  for (const LimitModel& limit : model.limits) {
+    if (limit.now.kind == LimitKind::kShm) set(Figure::kShmPeak, limit.peak);
+  }
+  of.lines = PartsOf(findings.of_workers.by_line, findings.of_workers.blame, page_bytes);
+  of.types = PartsOf(findings.of_workers.by_type, findings.of_workers.blame, page_bytes);
+  return of;
+}
+
+}  // namespace cowprof

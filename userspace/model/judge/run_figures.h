@@ -1,0 +1,83 @@
+// What one recording says that can be held against another recording, or against a bound. Pure.
+#ifndef COWPROF_MODEL_JUDGE_RUN_FIGURES_H_
+#define COWPROF_MODEL_JUDGE_RUN_FIGURES_H_
+
+#include <array>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "model/facts/enum_names.h"
+#include "model/judge/findings.h"
+
+namespace cowprof {
+
+// Of the workers together, except that shared memory is the host's. In bytes, except kCopyTime: seconds.
+enum class Figure {
+  kCopied,
+  kCopiedPerBatch,
+  kPrivatePeak,  // most private memory that they had at one time
+  kPlateau,      // what they would have come to; only if it was still ahead when the recording ended
+  kShmPeak,
+  kCopyTime,  // kernel time spent on copies, by the cost of one that was measured on that host
+};
+template <>
+inline constexpr auto kNamesOf<Figure> = NamesFor<Figure>("copied", "copied-per-batch", "private-peak", "plateau",
+                                                          "shm-peak", "copy-seconds");
+
+// Copies of one line of the program, or of one type, by the workers.
+struct CopiedPart {
+  uint64_t bytes = 0;
+  double uncertainty = 0;    // bytes, half the width of the interval that holds the truth in 19 of 20 cases
+  std::vector<int> numbers;  // of a line: its numbers, ascending. Empty: a type
+  bool operator==(const CopiedPart&) const = default;
+};
+// A line goes by file, function and library: numbers change when code is edited.
+struct PartName {
+  std::string file, name, via;  // of a type only `name`
+  auto operator<=>(const PartName&) const = default;
+};
+using CopiedParts = std::map<PartName, CopiedPart>;
+
+// Of one worker or, over all its workers, of one rank. Bytes.
+struct MemberFigures {
+  std::string label;  // "worker 1 of rank 0 (4242)", "rank 0"
+  Count copied;
+  Count private_peak;  // of a rank: sum over the generation of workers that had most
+};
+
+struct RunFigures {
+  std::string path, command;
+  bool complete = false;    // the recording was finished
+  bool from_start = false;  // no worker had memory of its own when it began
+  bool to_end = false;      // the target ended while it was recorded
+  std::string death;        // of the target or a worker: "worker 4242 was killed by SIGKILL"; "": all ended well
+  Exactness exactness = Exactness::kUnavailable;
+  std::string rung;
+  std::string python;        // "3.13"; "": none
+  std::string start_method;  // "fork", "spawn", "forkserver"; "none": no worker
+  uint64_t workers = 0;      // configured or, where that is not known, that lived at once
+  Count batches;             // that the workers were seen to begin, at least; absent: not a DataLoader's
+  absl::Duration duration;
+  uint64_t page_bytes = 4096;
+  Losses losses;
+  std::array<std::optional<double>, kCountOf<Figure>> figures;
+  std::vector<MemberFigures> workers_apart, ranks_apart;
+  std::vector<LimitModel> limits;
+  CopiedParts lines, types;
+  std::vector<Diagnosis> diagnoses;
+  std::string sentence;  // the headline
+
+  std::optional<double> Get(Figure figure) const { return figures[static_cast<size_t>(figure)]; }
+};
+// `path` names the recording for a reader.
+RunFigures FiguresOf(const std::string& path, const Run& run, const Findings& findings, bool complete);
+
+// How its workers were started: "fork", "spawn", "forkserver", or "none": no worker was seen.
+const char* StartMethodOf(const RunModel& model);
+
+}  // namespace cowprof
+
+#endif  // COWPROF_MODEL_JUDGE_RUN_FIGURES_H_

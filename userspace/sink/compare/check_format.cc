@@ -1,0 +1,101 @@
+#include "sink/compare/check_format.h"
+
+#include <nlohmann/json.hpp>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "model/format.h"
+#include "sink/compare/junit.h"
+#include "timeline/json_fields.h"
+
+namespace cowprof {
+namespace {
+
+std::string Where(const Culprit& culprit) {
+  return absl::StrCat(Printable(culprit.frame.file), ":", culprit.frame.line, " in ",
+                      Printable(culprit.frame.function));
+}
+
+}  // namespace
+
+std::string CheckSentence(const CheckResult& check) {
+  const size_t all = check.results.size();
+  const size_t these =
+      absl::c_count_if(check.results, [&](const BoundResult& one) { return one.outcome == check.outcome; });
+  switch (check.outcome) {
+    case Outcome::kKept:
+      return all == 1 ? "Kept: the bound." : absl::StrCat("Kept: all ", all, " bounds.");
+    case Outcome::kBroken:
+      return absl::StrCat("Broken: ", these, " of ", Plural(all, "bound"), ".");
+    case Outcome::kUndecided:
+      return absl::StrCat("Can't be decided: ", these, " of ", Plural(all, "bound"), ".");
+  }
+  return "";
+}
+
+std::string CheckText(const RunFigures& run, const CheckResult& check) {
+  std::string out = absl::StrCat(CheckSentence(check), "\n");
+  for (const BoundResult& one : check.results) {
+    absl::StrAppendFormat(&out, "  %-9s  %s\n", NameOf(one.outcome), one.sentence);
+    if (one.culprit) absl::StrAppend(&out, "             most of it at ", Where(*one.culprit), "\n");
+  }
+  return absl::StrCat(out, "  recording: ", Printable(run.path), "\n");
+}
+
+std::string CheckMarkdown(const RunFigures& run, const CheckResult& check) {
+  std::string out = absl::StrCat("<!-- cowprof check -->\n**", MarkdownCell(CheckSentence(check)),
+                                 "**\n\n| | bound | line |\n| --- | --- | --- |\n");
+  for (const BoundResult& one : check.results) {
+    absl::StrAppend(&out, "| ", NameOf(one.outcome), " | ", MarkdownCell(one.sentence), " | ",
+                    one.culprit ? MarkdownCell(Where(*one.culprit)) : "", " |\n");
+  }
+  return absl::StrCat(out, "\nRecording: ", MarkdownCell(run.path), ". ", MarkdownCell(run.sentence), "\n");
+}
+
+std::string CheckGithub(const CheckResult& check) {
+  std::string out;
+  for (const BoundResult& one : check.results) {
+    if (one.outcome == Outcome::kKept) continue;
+    absl::StrAppend(
+        &out, Annotation("error", one.culprit ? one.culprit->frame.file : "", one.culprit ? one.culprit->frame.line : 0,
+                         absl::StrCat("cowprof: ", one.sentence)));
+  }
+  return out.empty() ? Annotation("notice", "", 0, absl::StrCat("cowprof: ", CheckSentence(check))) : out;
+}
+
+std::string CheckJunit(const RunFigures& run, const CheckResult& check) {
+  std::vector<JunitCase> cases;
+  for (const BoundResult& one : check.results) {
+    cases.push_back({.name = one.name,
+                     .result = one.outcome == Outcome::kKept     ? CaseResult::kPassed
+                               : one.outcome == Outcome::kBroken ? CaseResult::kFailed
+                                                                 : CaseResult::kError,
+                     .message = one.sentence,
+                     .detail = one.culprit ? absl::StrCat("most of it at ", Where(*one.culprit)) : ""});
+  }
+  return JunitXml("cowprof check", cases, run.duration);
+}
+
+Json CheckJson(const RunFigures& run, const CheckResult& check) {
+  Json bounds = Json::array();
+  for (const BoundResult& one : check.results) {
+    Json culprit = nullptr;
+    if (one.culprit)
+      culprit = {{"file", one.culprit->frame.file},
+                 {"line", one.culprit->frame.line},
+                 {"function", one.culprit->frame.function},
+                 {"via", one.culprit->via.empty() ? Json(nullptr) : Json(one.culprit->via)}};
+    bounds.push_back({{"name", one.name},
+                      {"outcome", NameOf(one.outcome)},
+                      {"sentence", one.sentence},
+                      {"culprit", std::move(culprit)}});
+  }
+  return {{"schema", "cowprof.check/1"},
+          {"recording", run.path},
+          {"outcome", NameOf(check.outcome)},
+          {"sentence", CheckSentence(check)},
+          {"bounds", std::move(bounds)}};
+}
+
+}  // namespace cowprof

@@ -1,0 +1,70 @@
+#include "sink/compare/figure_format.h"
+
+#include <cmath>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "model/format.h"
+#include "model/saturating.h"
+
+namespace cowprof {
+namespace {
+
+std::string NumbersText(const std::vector<int>& numbers) { return absl::StrJoin(numbers, ", "); }
+
+}  // namespace
+
+std::string LabelOf(Figure figure) {
+  switch (figure) {
+    case Figure::kCopied:
+      return "copied by the workers";
+    case Figure::kCopiedPerBatch:
+      return "copied per batch";
+    case Figure::kPrivatePeak:
+      return "private peak of the workers";
+    case Figure::kPlateau:
+      return "plateau that was ahead";
+    case Figure::kShmPeak:
+      return "/dev/shm at its peak";
+    case Figure::kCopyTime:
+      return "time spent copying";
+  }
+  return "";
+}
+
+std::string AmountText(Figure figure, double value) {
+  if (figure == Figure::kCopyTime) return absl::StrFormat("%.2f s", value);
+  return HumanBytes(SaturatingCast(value));
+}
+
+std::string ChangeText(Figure figure, double change) {
+  return absl::StrCat(change < 0 ? "-" : "+", AmountText(figure, std::abs(change)));
+}
+
+std::string PercentText(double from, double change) {
+  if (from <= 0) return "";
+  const double percent = 100 * change / from;
+  return absl::StrFormat("(%+.*f %%)", std::abs(percent) >= 9.95 ? 0 : 1, percent);
+}
+
+std::string NameText(const PartName& name) {
+  if (name.file.empty()) return Printable(name.name);
+  return absl::StrCat(Printable(name.file), ": ", Printable(name.name),
+                      name.via.empty() ? "" : absl::StrCat(", via ", Printable(name.via)));
+}
+
+std::string NumbersText(const PartChange& part) {
+  const std::string a = NumbersText(part.numbers_a), b = NumbersText(part.numbers_b);
+  return a.empty() || b.empty() || a == b ? (a.empty() ? b : a) : absl::StrCat(a, " -> ", b);
+}
+
+std::string KindText(const PartChange& part) {
+  if (!part.certain()) return "~";
+  if (part.a == 0) return "new";
+  if (part.b == 0) return "gone";
+  return part.b > part.a ? "more" : "less";
+}
+
+}  // namespace cowprof
