@@ -116,7 +116,7 @@ class Reader {
       if (name.scope == scope) known.push_back(name.key);
     }
     if (scope == BoundScope::kAll) {
-      if (key == "schema" || key == "baseline") return "";
+      if (key == "$schema" || key == "schema" || key == "baseline") return "";
       if (key == "per_worker" || key == "per_rank") {
         if (!value.is_object()) return absl::StrCat(key, ": is not an object");
         return ReadScope(value, key == "per_worker" ? BoundScope::kWorker : BoundScope::kRank);

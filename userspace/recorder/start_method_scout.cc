@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "attribution/program.h"
+#include "model/estimate/pickle_cost.h"
 #include "posix/clock.h"
 #include "python/last_error.h"
 #include "python/pickle_look.h"
@@ -226,9 +227,11 @@ void Scout::Look(const Request& request) {
   const Interpreter& python = watched->program->interpreter();
   const PickleLimits limits = {.objects = kMostObjects, .time = kMostTime, .go_on = [this] { return GoOn(); }};
   const auto find_root = [&](const MemoryReader& memory) { return FindWhatWorkersGet(python, memory); };
-  PickleLook look = LookAtPickle(python, watched->program->memory(), find_root, limits);
+  PickleMix mix;
+  PickleLook look = LookAtPickle(python, watched->program->memory(), find_root, limits, &mix);
   if (look.root.empty() && request.other.pid != 0)
-    look = LookAtPickle(python, watched->program->MemoryOf(request.other.pid), find_root, limits);
+    look = LookAtPickle(python, watched->program->MemoryOf(request.other.pid), find_root, limits, &mix);
+  if (!look.root.empty()) look.held = UnpickledBytes(mix, look.bytes.high.has_value());
   Tell(request.id, "look", EncodeLook(Shortened(std::move(look))));
 }
 

@@ -91,6 +91,7 @@ Json EncodeLook(const PickleLook& look) {
           {"capped", look.capped},
           {"walks_agree", look.walks_agree},
           {"bytes", {look.bytes.low, look.bytes.best, OrNull(look.bytes.high)}},
+          {"held", look.held ? Json{look.held->low, look.held->best, OrNull(look.held->high)} : Json(nullptr)},
           {"took", absl::ToInt64Microseconds(look.took) / 1e6}};
 }
 
@@ -125,6 +126,8 @@ PickleLook DecodeLook(const Json& json) {
   }
   const Json& bytes = ListOf(json, "bytes");
   look.bytes = {CountAt(bytes, 0).value_or(0), CountAt(bytes, 1).value_or(0), CountAt(bytes, 2)};
+  if (const Json& held = ListOf(json, "held"); held.size() == 3)
+    look.held = PickleSize{CountAt(held, 0).value_or(0), CountAt(held, 1).value_or(0), CountAt(held, 2)};
   look.took = Rounded(NumberOf<double>(json, "took"));
   return look;
 }

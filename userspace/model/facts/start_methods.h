@@ -5,6 +5,7 @@
 #define COWPROF_MODEL_FACTS_START_METHODS_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -81,6 +82,7 @@ struct PickleLook {
   bool capped = false;              // stopped at the limit of objects or time
   bool walks_agree = false;
   PickleSize bytes;
+  std::optional<PickleSize> held;  // memory that it takes in a worker once unpickled; absent: not estimated
   absl::Duration took;
   bool operator==(const PickleLook&) const = default;
 };

@@ -41,10 +41,10 @@ struct PartChange {
   bool operator==(const PartChange&) const = default;
 };
 
-// What A's first finding with a remedy said that it would save of the workers' peak, and what B did.
+// What A said that the remedy would save of the workers' peak that B has, as far as that shows, and what B did.
 struct Prediction {
-  std::string diagnosis;
-  Saving predicted;
+  std::string remedy;  // its id
+  Estimate predicted;
   double measured = 0;  // bytes; negative: B needs more
   bool holds() const { return measured >= predicted.low && measured <= predicted.high; }
   bool operator==(const Prediction&) const = default;

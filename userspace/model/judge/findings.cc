@@ -39,6 +39,7 @@ void JudgeScreen(const Run& run, Findings* findings) {
 }
 
 void JudgeReport(const Run& run, Findings* findings) {
+  findings->remedies = RemediesOf(run, *findings);
   findings->of_all = TablesOf(run.model, {});
   for (const ProcessModel& process : run.model.processes) {
     if (!process.copy_sites.empty())

@@ -14,6 +14,7 @@
 #include "model/judge/forecast.h"
 #include "model/judge/headline.h"
 #include "model/judge/post_mortem.h"
+#include "model/judge/remedies.h"
 #include "model/judge/run.h"
 
 namespace cowprof {
@@ -53,6 +54,7 @@ struct Findings {
   std::string verdict;  // the headline, and a few sentences: the workers' peak, the nearest limit, the forecast
 
   // With Detail::kReport only.
+  std::vector<Remedy> remedies;  // the largest gain first
   BlameTables of_all;
   std::map<int, BlameTables> of_process;           // by index, if copy sites are known
   std::vector<RegionRow> regions, worker_regions;  // most copied first

@@ -119,7 +119,9 @@ RunFigures FiguresOf(const std::string& path, const Run& run, const Findings& fi
                    .workers_apart = WorkersOf(model),
                    .ranks_apart = RanksOf(model),
                    .limits = model.limits,
+                   .causes = workers.causes,
                    .diagnoses = findings.diagnoses,
+                   .remedies = findings.remedies,
                    .sentence = findings.headline.sentence};
   if (target != nullptr) of.python = target->python.substr(0, target->python.rfind('.'));
   const auto set = [&](Figure figure, double value) { of.figures[static_cast<size_t>(figure)] = value; };

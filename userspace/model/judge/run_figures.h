@@ -67,7 +67,9 @@ struct RunFigures {
   std::vector<MemberFigures> workers_apart, ranks_apart;
   std::vector<LimitModel> limits;
   CopiedParts lines, types;
+  CauseCounts causes = {};  // of the workers' copies
   std::vector<Diagnosis> diagnoses;
+  std::vector<Remedy> remedies;
   std::string sentence;  // the headline
 
   std::optional<double> Get(Figure figure) const { return figures[static_cast<size_t>(figure)]; }

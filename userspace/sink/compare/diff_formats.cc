@@ -32,13 +32,7 @@ void AppendParts(const char* title, const std::vector<PartChange>& parts, std::s
 std::string DiffMarkdown(const Diff& diff) {
   const Comparison& of = diff.comparison;
   std::string out = absl::StrCat("<!-- cowprof diff -->\n**", MarkdownCell(DiffSentence(diff)), "**\n");
-  if (of.prediction) {
-    const Prediction& prediction = *of.prediction;
-    absl::StrAppend(&out, "\nPredicted (", prediction.diagnosis, "): ", HumanBytes(prediction.predicted.low), " to ",
-                    HumanBytes(prediction.predicted.high),
-                    " less at the peak. Measured: ", AmountText(Figure::kPrivatePeak, std::abs(prediction.measured)),
-                    prediction.measured < 0 ? " more." : " less.", prediction.holds() ? "" : " Outside of it.", "\n");
-  }
+  if (of.prediction) absl::StrAppend(&out, "\n", MarkdownCell(PredictionText(*of.prediction)), "\n");
   out += "\n| | A | B | change | |\n| --- | ---: | ---: | ---: | --- |\n";
   for (const FigureChange& row : of.figures) {
     const auto amount = [&](const std::optional<SideFigure>& side) {

@@ -60,8 +60,8 @@ Json PartsJson(const std::vector<PartChange>& parts) {
 
 Json PredictionJson(const std::optional<Prediction>& prediction) {
   if (!prediction) return nullptr;
-  const Saving& predicted = prediction->predicted;
-  return {{"diagnosis", prediction->diagnosis},
+  const Estimate& predicted = prediction->predicted;
+  return {{"remedy", prediction->remedy},
           {"predicted_bytes", {{"low", predicted.low}, {"best", predicted.best}, {"high", predicted.high}}},
           {"measured_bytes", prediction->measured},
           {"inside", prediction->holds()}};

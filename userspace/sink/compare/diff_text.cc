@@ -73,13 +73,7 @@ std::string DiffSentence(const Diff& diff) {
 std::string DiffText(const Diff& diff) {
   const Comparison& of = diff.comparison;
   std::string out = absl::StrCat(DiffSentence(diff), "\n");
-  if (of.prediction) {
-    const Prediction& prediction = *of.prediction;
-    absl::StrAppend(&out, "  Predicted from A (", prediction.diagnosis, "): ", HumanBytes(prediction.predicted.low),
-                    " to ", HumanBytes(prediction.predicted.high),
-                    " less at the peak; measured: ", AmountText(Figure::kPrivatePeak, std::abs(prediction.measured)),
-                    prediction.measured < 0 ? " more" : " less", prediction.holds() ? "" : ", outside of it", ".\n");
-  }
+  if (of.prediction) absl::StrAppend(&out, "  ", PredictionText(*of.prediction), "\n");
   for (const std::string& note : of.notes) absl::StrAppend(&out, "  Note: ", note, "\n");
   absl::StrAppendFormat(&out, "\n  %11s %11s %12s\n", "A", "B", "change");
   for (const FigureChange& row : of.figures) {

@@ -49,6 +49,15 @@ std::string PercentText(double from, double change) {
   return absl::StrFormat("(%+.*f %%)", std::abs(percent) >= 9.95 ? 0 : 1, percent);
 }
 
+std::string PredictionText(const Prediction& prediction) {
+  const auto less = [](double bytes) {
+    return absl::StrCat(AmountText(Figure::kPrivatePeak, std::abs(bytes)), bytes < 0 ? " more" : " less");
+  };
+  return absl::StrCat("Predicted (", prediction.remedy, "): ", less(prediction.predicted.low), " to ",
+                      less(prediction.predicted.high), " at the peak; measured: ", less(prediction.measured),
+                      prediction.holds() ? "." : ", outside of it.");
+}
+
 std::string NameText(const PartName& name) {
   if (name.file.empty()) return Printable(name.name);
   return absl::StrCat(Printable(name.file), ": ", Printable(name.name),

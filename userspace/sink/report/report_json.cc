@@ -8,6 +8,7 @@
 #include "model/judge/start_methods.h"
 #include "sink/report/report.h"
 #include "sink/report/report_blame.h"
+#include "sink/report/remedies_format.h"
 #include "sink/report/report_forecast.h"
 #include "timeline/json_alerts.h"
 #include "timeline/json_fields.h"
@@ -292,6 +293,7 @@ Json ReportJson(const RunModel& model, const Findings& findings) {
       {"forecast", ForecastJson(findings.forecast)},
       {"alerts", AlertsJson(model, findings)},
       {"diagnoses", DiagnosesJson(findings.diagnoses)},
+      {"remedies", RemediesJson(findings.remedies)},
       {"start_methods", SeenStartMethodsJson(model)},
       {"fork_hazards", ForkHazardsJson(model)},
       {"hangs", SeenHangsJson(model)},

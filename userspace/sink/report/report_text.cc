@@ -10,6 +10,7 @@
 #include "model/judge/alert_format.h"
 #include "model/judge/start_methods.h"
 #include "model/saturating.h"
+#include "sink/report/remedies_format.h"
 #include "sink/report/report.h"
 #include "sink/report/report_blame.h"
 #include "sink/report/shm_format.h"
@@ -133,6 +134,7 @@ std::string ReportText(const RunModel& model, const Findings& findings, bool com
   for (const ProcessModel& row : model.ended_aggregates) others += row.stands_for;
   if (others > 0) absl::StrAppend(&out, "  ... and ", others, " more that copied less\n");
   absl::StrAppend(&out, BlameText(model, findings), FindingsText(findings));
+  out += RemediesText(findings.remedies);
   if (!model.limits.empty()) out += "\n  limits\n";
   for (const LimitModel& limit : model.limits) out += LimitLine(limit);
   if (!findings.alerts.empty()) out += "\n  alerts\n";

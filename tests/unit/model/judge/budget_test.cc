@@ -1,0 +1,141 @@
+// Bounds: how they are written, which are broken, and which can't be decided.
+#include "model/judge/budget.h"
+
+#include <catch2/catch.hpp>
+
+#include "cli/budget_options.h"
+#include "sink/compare/check_format.h"
+
+namespace cowprof {
+namespace {
+
+constexpr double kMiB = 1 << 20;
+
+RunFigures Recording(double copied) {
+  RunFigures run = {.path = "run.json",
+                    .complete = true,
+                    .from_start = true,
+                    .to_end = true,
+                    .exactness = Exactness::kExact,
+                    .rung = "btf-tracepoints",
+                    .start_method = "fork",
+                    .workers = 2,
+                    .batches = 300,
+                    .workers_apart = {{"worker 0 (7)", 5 << 20, 6 << 20}, {"worker 1 (8)", 9 << 20, 10 << 20}}};
+  run.figures[static_cast<size_t>(Figure::kCopied)] = copied;
+  run.diagnoses = {{.id = "cow-refcount", .summary = "Reading copies.", .culprit = Culprit{.frame = {"a.py", "f", 3}}}};
+  return run;
+}
+
+Bound Copied(const std::string& text, BoundScope scope = BoundScope::kAll) {
+  absl::StatusOr<Bound> bound = ParseBound(text, "");
+  REQUIRE(bound.ok());
+  bound->scope = scope;
+  bound->text = text;
+  return *bound;
+}
+
+Outcome OutcomeOf(const RunFigures& run, const Budget& budget,
+                  const std::map<std::string, RunFigures>& baselines = {}) {
+  return Check(run, budget, baselines).outcome;
+}
+
+TEST_CASE("a size needs its unit", "[budget]") {
+  CHECK(ParseSize("20MiB") == 20 * kMiB);
+  CHECK(ParseSize(" 1.5 GB") == 1.5e9);
+  CHECK(ParseSize("0B") == 0);
+  for (const char* text : {"20", "", "MiB", "-1MiB", "1e3MiB", "20 mib", "20MiBB", "nanB", "1..5GB"}) {
+    CAPTURE(text);
+    CHECK_FALSE(ParseSize(text));
+  }
+  CHECK_THAT(std::string(ParseBound("20", "").status().message()), Catch::Contains("has no unit"));
+}
+
+TEST_CASE("a share names its baseline", "[budget]") {
+  CHECK(ParseBound("105%:a.json", "")->most == Approx(1.05));
+  CHECK(ParseBound("+5%:a.json", "")->most == Approx(1.05));
+  CHECK(ParseBound("105%", "b.json")->baseline == "b.json");
+  for (const char* text : {"105%", "x%:a", "105%a.json", "%:a", "105%:", "nan%:a", "-5%:a"}) {
+    CAPTURE(text);
+    CHECK_FALSE(ParseBound(text, "").ok());
+  }
+}
+
+TEST_CASE("all broken bounds are named, with the line", "[budget]") {
+  const Budget budget = {.bounds = {Copied("20MiB"), Copied("100MiB"), Copied("8MiB", BoundScope::kWorker)},
+                         .forbidden = {"cow-refcount", "oom-cgroup"}};
+  const CheckResult check = Check(Recording(30 * kMiB), budget, {});
+  CHECK(check.outcome == Outcome::kBroken);
+  REQUIRE(check.results.size() == 5);
+  CHECK(check.results[0].sentence == "20MiB: copied is 30.0 MiB, 10.0 MiB more than the 20.0 MiB allowed");
+  CHECK(check.results[0].culprit->frame.line == 3);
+  CHECK_THAT(check.results[1].sentence, Catch::Contains("copied of worker 1 (8) is 9.0 MiB"));
+  CHECK_THAT(check.results[2].sentence, Catch::Contains("cow-refcount: Reading copies."));
+  CHECK(check.results[3].outcome == Outcome::kKept);
+  CHECK(CheckSentence(check) == "Broken: 3 of 5 bounds.");
+}
+
+TEST_CASE("a recording that missed a part can break a bound, and keep none", "[budget]") {
+  const Budget budget = {.bounds = {Copied("20MiB")}};
+  for (const std::function<void(RunFigures*)>& damage : {
+           +[](RunFigures* run) { run->complete = false; },
+           +[](RunFigures* run) { run->from_start = false; },
+           +[](RunFigures* run) { run->death = "worker 7: killed by SIGKILL"; },
+           +[](RunFigures* run) { run->losses.events_dropped = 1; },
+           +[](RunFigures* run) { run->start_method = "none"; },
+       }) {
+    RunFigures low = Recording(10 * kMiB), high = Recording(30 * kMiB);
+    damage(&low);
+    damage(&high);
+    CHECK(OutcomeOf(low, budget) == Outcome::kUndecided);
+    CHECK(OutcomeOf(high, budget) == Outcome::kBroken);
+    CHECK(OutcomeOf(low, {.forbidden = {"oom-cgroup"}}) == Outcome::kUndecided);
+  }
+}
+
+TEST_CASE("an unknown figure keeps no bound", "[budget]") {
+  RunFigures run = Recording(1);
+  run.figures = {};
+  run.workers_apart[0].copied = std::nullopt;
+  CHECK(OutcomeOf(run, {.bounds = {Copied("20MiB")}}) == Outcome::kUndecided);
+  CHECK(OutcomeOf(run, {.bounds = {Copied("20MiB", BoundScope::kWorker)}}) == Outcome::kUndecided);
+  CHECK(OutcomeOf(run, {.bounds = {Copied("1MiB", BoundScope::kWorker)}}) == Outcome::kBroken);
+  CHECK(OutcomeOf(run, {.bounds = {Copied("20MiB", BoundScope::kRank)}}) == Outcome::kUndecided);
+  CHECK(OutcomeOf(run, {.limits = {{"shm", {LimitKind::kShm}, 0.5}}}) == Outcome::kUndecided);
+}
+
+TEST_CASE("a baseline that can't be compared decides nothing", "[budget]") {
+  const Budget budget = {.bounds = {Copied("105%:base")}};
+  RunFigures base = Recording(20 * kMiB);
+  CHECK(OutcomeOf(Recording(20.5 * kMiB), budget, {{"base", base}}) == Outcome::kKept);
+  CHECK(OutcomeOf(Recording(21.5 * kMiB), budget, {{"base", base}}) == Outcome::kBroken);
+  base.workers = 8;
+  CHECK(OutcomeOf(Recording(21.5 * kMiB), budget, {{"base", base}}) == Outcome::kUndecided);
+}
+
+TEST_CASE("a budget file is read, and a wrong key is named with the nearest one", "[budget]") {
+  Budget budget;
+  CHECK(ParseBudget(R"({"schema": "cowprof.budget/1", "baseline": "base.json", "copied": "105%", "private": "1 GiB",
+                        "per_worker": {"copied": "20 MiB"}, "limits": {"cgroup": "90%", "shm": 0.5},
+                        "no_diagnosis": ["oom-cgroup"]})",
+                    "ci/cowprof.budget.json", &budget) == "");
+  REQUIRE(budget.bounds.size() == 3);
+  CHECK(budget.bounds[0].baseline == "ci/base.json");
+  CHECK(budget.limits.size() == 2);
+  const auto wrong = [](const std::string& text) {
+    Budget ignored;
+    return ParseBudget(text, "b.json", &ignored);
+  };
+  CHECK(wrong(R"({"copid": "1MiB"})") == "b.json: there is no key 'copid'; did you mean 'copied'?");
+  CHECK_THAT(wrong(R"({"per_worker": {"shm": "1MiB"}})"), Catch::Contains("there is no key 'shm'"));
+  CHECK_THAT(wrong(R"({"no_diagnosis": ["oom"]})"), Catch::Contains("did you mean 'oom-host'"));
+  CHECK_THAT(wrong(R"({"copied": "secret"})"), !Catch::Contains("secret"));
+  for (const char* text : {"", "[]", "{", "{\"copied\": 20}", "{\"limits\": []}", "{\"limits\": {\"cgroup\": 2}}",
+                           "{\"per_rank\": 1}", "{\"schema\": \"cowprof.budget/2\"}", "{\"baseline\": 1}"}) {
+    CAPTURE(text);
+    CHECK(wrong(text) != "");
+  }
+}
+
+}  // namespace
+}  // namespace cowprof

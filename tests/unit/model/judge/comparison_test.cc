@@ -1,0 +1,180 @@
+// Recordings held against each other: which can't be, what counts as a change, and which side is better.
+#include "model/judge/comparison.h"
+
+#include <catch2/catch.hpp>
+
+#include "sink/compare/diff.h"
+
+namespace cowprof {
+namespace {
+
+constexpr double kMiB = 1 << 20;
+
+RunFigures Recording(const std::string& path, double copied, double peak) {
+  RunFigures run = {.path = path,
+                    .command = "python3 train.py",
+                    .complete = true,
+                    .from_start = true,
+                    .to_end = true,
+                    .exactness = Exactness::kExact,
+                    .rung = "btf-tracepoints",
+                    .python = "3.13",
+                    .start_method = "fork",
+                    .workers = 4,
+                    .batches = 300,
+                    .duration = absl::Seconds(10)};
+  run.figures[static_cast<size_t>(Figure::kCopied)] = copied;
+  run.figures[static_cast<size_t>(Figure::kCopiedPerBatch)] = copied / 300;
+  run.figures[static_cast<size_t>(Figure::kPrivatePeak)] = peak;
+  return run;
+}
+
+TEST_CASE("a difference that repeats from run to run is none", "[comparison]") {
+  const Comparison of = Compare({Recording("a", 500 * kMiB, 520 * kMiB)}, {Recording("b", 504 * kMiB, 540 * kMiB)});
+  CHECK(of.obstacles.empty());
+  CHECK(of.verdict == Change::kSame);
+  CHECK(of.Find(Figure::kCopied)->verdict == Change::kSame);
+  // 64 pages of each of 4 workers are one MiB, whatever the share.
+  CHECK(Compare({Recording("a", 4 * kMiB, 9 * kMiB)}, {Recording("b", 4.9 * kMiB, 9 * kMiB)}).verdict == Change::kSame);
+}
+
+TEST_CASE("the peak decides, and copies where it is the same", "[comparison]") {
+  const RunFigures a = Recording("a", 500 * kMiB, 520 * kMiB);
+  CHECK(Compare({a}, {Recording("b", 30 * kMiB, 50 * kMiB)}).verdict == Change::kBetter);
+  CHECK(Compare({a}, {Recording("b", 510 * kMiB, 520 * kMiB)}).verdict == Change::kWorse);
+  CHECK(Compare({a}, {Recording("b", 490 * kMiB, 520 * kMiB)}).verdict == Change::kBetter);
+  CHECK(Compare({a}, {Recording("b", 100 * kMiB, 900 * kMiB)}).verdict == Change::kWorse);
+}
+
+TEST_CASE("memory that moved to /dev/shm saved nothing", "[comparison]") {
+  RunFigures a = Recording("a", 500 * kMiB, 520 * kMiB), b = Recording("b", 30 * kMiB, 50 * kMiB);
+  a.figures[static_cast<size_t>(Figure::kShmPeak)] = 1 * kMiB;
+  b.figures[static_cast<size_t>(Figure::kShmPeak)] = 400 * kMiB;
+  CHECK(Compare({a}, {b}).verdict == Change::kBetter);
+  b.figures[static_cast<size_t>(Figure::kShmPeak)] = 600 * kMiB;
+  CHECK(Compare({a}, {b}).verdict == Change::kWorse);
+}
+
+TEST_CASE("with another start method copies decide nothing", "[comparison]") {
+  const RunFigures a = Recording("a", 500 * kMiB, 520 * kMiB);
+  RunFigures b = Recording("b", 1 * kMiB, 520 * kMiB);
+  b.start_method = "forkserver";
+  const Comparison of = Compare({a}, {b});
+  CHECK(of.obstacles.empty());
+  REQUIRE(of.notes.size() == 1);
+  CHECK(of.verdict == Change::kSame);
+}
+
+TEST_CASE("several recordings of a side spread the interval", "[comparison]") {
+  const std::vector<RunFigures> a = {Recording("a1", 500 * kMiB, 500 * kMiB), Recording("a2", 560 * kMiB, 560 * kMiB)};
+  const std::vector<RunFigures> b = {Recording("b1", 450 * kMiB, 450 * kMiB), Recording("b2", 510 * kMiB, 510 * kMiB)};
+  const Comparison of = Compare(a, b);
+  CHECK(of.verdict == Change::kSame);
+  CHECK(of.Find(Figure::kPrivatePeak)->a == SideFigure{500 * kMiB, 530 * kMiB, 560 * kMiB});
+  CHECK(of.Find(Figure::kPrivatePeak)->change->best == -50 * kMiB);
+}
+
+TEST_CASE("what differs between the runs forbids to compare them", "[comparison]") {
+  const RunFigures a = Recording("a.json", 500 * kMiB, 520 * kMiB);
+  const auto obstacle = [&](const std::function<void(RunFigures*)>& change) {
+    RunFigures b = Recording("b.json", 30 * kMiB, 50 * kMiB);
+    change(&b);
+    const Comparison of = Compare({a}, {b});
+    CHECK_FALSE(of.verdict);
+    CHECK_FALSE(of.prediction);
+    REQUIRE(of.obstacles.size() == 1);
+    return of.obstacles[0];
+  };
+  CHECK(obstacle([](RunFigures* b) { b->workers = 2; }) == "a.json has 4 workers, b.json 2.");
+  CHECK(obstacle([](RunFigures* b) { b->python = "3.11"; }) == "a.json has Python 3.13, b.json 3.11.");
+  CHECK(obstacle([](RunFigures* b) { b->batches = 200; }) == "a.json has 300 batches, b.json 200.");
+  CHECK(obstacle([](RunFigures* b) { b->start_method = "none"; }) == "No worker was started in b.json.");
+  CHECK_THAT(obstacle([](RunFigures* b) { b->rung = "pagemap"; }), Catch::Contains("btf-tracepoints"));
+  CHECK_THAT(obstacle([](RunFigures* b) { b->exactness = Exactness::kPageMap; }), Catch::Contains("page-map"));
+  CHECK_THAT(obstacle([](RunFigures* b) { b->complete = false; }), Catch::Contains("b.json has no end"));
+  CHECK_THAT(obstacle([](RunFigures* b) { b->from_start = false; }), Catch::Contains("from the start"));
+  CHECK_THAT(obstacle([](RunFigures* b) { b->death = "worker 7: killed by SIGKILL"; }), Catch::Contains("worker 7"));
+  CHECK_THAT(obstacle([](RunFigures* b) { b->losses.events_dropped = 1; }), Catch::Contains("lost events"));
+  CHECK_THAT(obstacle([](RunFigures* b) { b->page_bytes = 16384; }), Catch::Contains("16.0 KiB"));
+}
+
+TEST_CASE("the last batches of each worker may not have been seen", "[comparison]") {
+  const RunFigures a = Recording("a", 500 * kMiB, 520 * kMiB);
+  RunFigures b = a;
+  b.batches = 293;
+  CHECK(Compare({a}, {b}).obstacles.empty());
+  b.batches = 291;
+  CHECK_FALSE(Compare({a}, {b}).obstacles.empty());
+}
+
+TEST_CASE("without batches, runs that were seen to their end did the same work", "[comparison]") {
+  RunFigures a = Recording("a", 500 * kMiB, 520 * kMiB), b = a;
+  a.batches = b.batches = std::nullopt;
+  b.duration = absl::Seconds(20);
+  CHECK(Compare({a}, {b}).obstacles.empty());
+  b.to_end = false;
+  CHECK_FALSE(Compare({a}, {b}).obstacles.empty());
+  b.duration = absl::Seconds(10.5);
+  CHECK(Compare({a}, {b}).obstacles.empty());
+}
+
+TEST_CASE("lines are matched by function, and only certain changes are called so", "[comparison]") {
+  RunFigures a = Recording("a", 500 * kMiB, 520 * kMiB), b = Recording("b", 30 * kMiB, 50 * kMiB);
+  const PartName item = {"train.py", "__getitem__", ""}, other = {"train.py", "collate", ""};
+  a.lines[item] = {.bytes = 400 << 20, .uncertainty = 10 * kMiB, .numbers = {12}};
+  a.lines[other] = {.bytes = 9 << 20, .uncertainty = 4 * kMiB, .numbers = {30}};
+  b.lines[item] = {.bytes = 20 << 20, .uncertainty = 1 * kMiB, .numbers = {14}};
+  b.lines[other] = {.bytes = 12 << 20, .uncertainty = 4 * kMiB, .numbers = {32}};
+  const Comparison of = Compare({a}, {b});
+  REQUIRE(of.lines.size() == 2);
+  CHECK(of.lines[0].name == item);
+  CHECK(of.lines[0].certain());
+  CHECK(of.lines[0].numbers_a == std::vector<int>{12});
+  CHECK_FALSE(of.lines[1].certain());
+}
+
+TEST_CASE("the prediction is that of the remedy that shows", "[comparison]") {
+  RunFigures a = Recording("a", 500 * kMiB, 520 * kMiB), b = Recording("b", 100 * kMiB, 120 * kMiB);
+  a.remedies = {{.id = "serialise", .saves = Estimate{300 * kMiB, 380 * kMiB, 410 * kMiB}},
+                {.id = "gc-freeze", .saves = Estimate{80 * kMiB, 95 * kMiB, 100 * kMiB}},
+                {.id = "forkserver", .saves = Estimate{-100 * kMiB, 0, 200 * kMiB}}};
+  a.causes[static_cast<int>(Cause::kRefcount)] = 100'000;
+  a.causes[static_cast<int>(Cause::kGcHeader)] = 25'000;
+  b.causes = a.causes;
+  const auto prediction = [&] { return Compare({a}, {b}).prediction; };
+  REQUIRE(prediction());
+  CHECK(prediction()->remedy == "serialise");
+  CHECK(prediction()->measured == 400 * kMiB);
+  CHECK(prediction()->holds());
+  b.causes[static_cast<int>(Cause::kGcHeader)] = 100;
+  CHECK(prediction()->remedy == "gc-freeze");
+  CHECK_FALSE(prediction()->holds());
+  b.causes[static_cast<int>(Cause::kRefcount)] = 100;
+  CHECK(prediction()->remedy == "serialise");
+  b.start_method = "forkserver";
+  CHECK(prediction()->remedy == "forkserver");
+  b.start_method = "spawn";
+  CHECK_FALSE(prediction());
+}
+
+TEST_CASE("a side without a figure leaves it unknown, never the same", "[comparison]") {
+  RunFigures a = Recording("a", 1, 1), b = Recording("b", 1, 1);
+  b.figures = {};
+  const Diff diff = {{a}, {b}, Compare({a}, {b})};
+  CHECK_FALSE(diff.comparison.verdict);
+  CHECK_THAT(DiffSentence(diff), Catch::StartsWith("Unknown"));
+}
+
+TEST_CASE("an output stays what it is, whatever a name holds", "[comparison]") {
+  RunFigures a = Recording("a", 500 * kMiB, 520 * kMiB), b = Recording("<b>|`x`\n::error::", 900 * kMiB, 920 * kMiB);
+  b.lines[{"/tmp/a,b:c%.py", "f\n::warning::<script>", "]]>\x01"}] = {.bytes = 300 << 20, .numbers = {3}};
+  const Diff diff = {{a}, {b}, Compare({a}, {b})};
+  CHECK(DiffGithub(diff).starts_with("::error file=/tmp/a%2Cb%3Ac%25.py,line=3::cowprof: Worse"));
+  CHECK(std::string(DiffGithub(diff)).find("\n::warning") == std::string::npos);
+  CHECK_THAT(DiffMarkdown(diff), Catch::StartsWith("<!-- cowprof diff -->\n") && !Catch::Contains("<script>"));
+  const std::string junit = DiffJunit(diff);
+  CHECK_THAT(junit, Catch::Contains("failures=\"1\"") && !Catch::Contains("<script>") && !Catch::Contains("\x01"));
+}
+
+}  // namespace
+}  // namespace cowprof

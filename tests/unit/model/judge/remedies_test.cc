@@ -1,0 +1,95 @@
+// What each remedy would save, of runs that are made by hand.
+#include "model/judge/remedies.h"
+
+#include <catch2/catch.hpp>
+
+#include "builders.h"
+#include "judged.h"
+#include "model/judge/findings.h"
+
+namespace cowprof {
+namespace {
+
+constexpr uint64_t kMiB = 1 << 20, kPage = 4096;
+
+// Two workers that copied `refcount` and `gc` MiB each, with what was seen of the start methods.
+Run Recorded(uint64_t refcount, uint64_t gc, std::optional<PickleLook> look = std::nullopt) {
+  Run run;
+  run.model.info.exactness = Exactness::kExact;
+  Sample first = {.t = absl::Seconds(1), .events = {Started(0, -1), Started(1, 0), Started(2, 0)}};
+  Sample last = {.t = absl::Seconds(9)};
+  for (const int index : {0, 1, 2}) {
+    ProcessSample row = {.index = index};
+    row.counts.copies = row.counts.zero_fill_pages = row.counts.zero_upgrades = 0;
+    row.proc.anon_pages = 400 * kMiB / kPage;
+    row.causes = CauseCounts{};
+    first.processes.push_back(row);
+    if (index > 0) {
+      row.counts.copies = (refcount + gc) * kMiB / kPage;
+      (*row.causes)[static_cast<int>(Cause::kRefcount)] = refcount * kMiB / kPage;
+      (*row.causes)[static_cast<int>(Cause::kGcHeader)] = gc * kMiB / kPage;
+    }
+    last.processes.push_back(row);
+  }
+  if (look) last.events.push_back({.t = last.t, .index = 0, .what = StartMethodsSeen{*look}});
+  Append(first, &run);
+  Append(last, &run);
+  return run;
+}
+
+const Remedy* Find(const std::vector<Remedy>& remedies, const std::string& id) {
+  for (const Remedy& remedy : remedies) {
+    if (remedy.id == id) return &remedy;
+  }
+  return nullptr;
+}
+
+TEST_CASE("gc.freeze saves the collector's share and none of the counts'", "[remedies]") {
+  const std::vector<Remedy> remedies = Judge(Recorded(100, 50)).remedies;
+  const Remedy* freeze = Find(remedies, "gc-freeze");
+  REQUIRE(freeze != nullptr);
+  CHECK(freeze->saves->high == Approx(100 * kMiB).epsilon(0.01));
+  const Remedy* buffer = Find(remedies, "serialise");
+  REQUIRE(buffer != nullptr);
+  CHECK(buffer->saves->high == Approx(200 * kMiB).epsilon(0.01));
+  CHECK(Find(Judge(Recorded(100, 0)).remedies, "gc-freeze") == nullptr);
+}
+
+TEST_CASE("start methods save what was copied, less what each worker holds", "[remedies]") {
+  PickleLook look = {.root = "loader", .walks_agree = true, .bytes = {10 * kMiB, 10 * kMiB, 10 * kMiB}};
+  look.held = PickleSize{.low = 30 * kMiB, .best = 40 * kMiB, .high = 50 * kMiB};
+  Run run = Recorded(300, 0, look);
+  const std::vector<Remedy> remedies = Judge(run).remedies;
+  const Remedy* spawn = Find(remedies, "spawn");
+  REQUIRE(spawn != nullptr);
+  CHECK(spawn->saves->high == Approx(600.0 * kMiB - 2 * 30.0 * kMiB));
+  CHECK(spawn->saves->low == Approx(600.0 * kMiB - 2 * 400.0 * kMiB));
+  CHECK(spawn->obstacle == "");
+  look.failures = {{.path = "dataset.logger", .type = "_thread.lock", .confirmed = true}};
+  const std::vector<Remedy> failing = Judge(Recorded(300, 0, look)).remedies;
+  CHECK(Find(failing, "spawn")->obstacle == "fails at dataset.logger (a _thread.lock)");
+  CHECK(failing.back().id == "spawn");  // what does not work comes last
+}
+
+TEST_CASE("one worker fewer saves a worker's part", "[remedies]") {
+  const std::vector<Remedy> remedies = Judge(Recorded(100, 0)).remedies;
+  const Remedy* fewer = Find(remedies, "fewer-workers");
+  REQUIRE(fewer != nullptr);
+  CHECK(fewer->saves->best == Approx(100 * kMiB).epsilon(0.02));
+}
+
+TEST_CASE("where nothing was copied there is nothing to mend", "[remedies]") {
+  CHECK(Judge(Run()).remedies.empty());
+  CHECK(Judge(Recorded(0, 0)).remedies.empty());
+}
+
+TEST_CASE("remedies of any recording are finite and in order", "[remedies]") {
+  for (const Remedy& remedy : Judge(Recorded(1, 1)).remedies) {
+    if (!remedy.saves) continue;
+    CHECK(remedy.saves->low <= remedy.saves->best);
+    CHECK(remedy.saves->best <= remedy.saves->high);
+  }
+}
+
+}  // namespace
+}  // namespace cowprof

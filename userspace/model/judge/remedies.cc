@@ -1,0 +1,230 @@
+#include "model/judge/remedies.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "model/facts/roles.h"
+#include "model/format.h"
+#include "model/judge/diagnosis_facts.h"
+#include "model/judge/start_methods.h"
+#include "model/saturating.h"
+
+namespace cowprof {
+namespace {
+
+constexpr uint64_t kWorthSaying = 1 << 20;  // bytes
+constexpr double kRoomInShm = 1.25;         // of what was used at most
+
+Estimate Of(const Saving& saving) {
+  return {.low = static_cast<double>(saving.low),
+          .best = static_cast<double>(saving.best),
+          .high = static_cast<double>(saving.high)};
+}
+
+const Diagnosis* Find(const Findings& findings, absl::string_view id) {
+  const auto found =
+      absl::c_find_if(findings.diagnoses, [&](const Diagnosis& diagnosis) { return diagnosis.id == id; });
+  return found == findings.diagnoses.end() ? nullptr : &*found;
+}
+
+using Remedies = std::vector<Remedy>;
+
+void AddBuffers(const Facts& facts, Remedies* out) {
+  if (const Diagnosis* refcount = Find(facts.findings, "cow-refcount"); refcount != nullptr && refcount->saves) {
+    out->push_back(
+        {.id = "serialise",
+         .action = "Pickle all items into one buffer (or use numpy or Arrow arrays) before the fork",
+         .saves = Of(*refcount->saves),
+         .cost = "Each access unpickles its item; `cowprof pickle PID` measures how long that takes.",
+         .rests_on = "copies by reference counts at the peak, of which sketches of this kind left 4 to 17 %"});
+  }
+  if (const Diagnosis* tensors = Find(facts.findings, "torch-refcount"); tensors != nullptr && tensors->saves) {
+    out->push_back(
+        {.id = "stack-tensors",
+         .action = "Keep one stacked tensor instead of many small ones (torch.stack, or torch.cat with offsets)",
+         .saves = Of(*tensors->saves),
+         .cost = "The tensors exist twice while they are stacked.",
+         .rests_on = "copies by reference counts of C++ objects at the peak"});
+  }
+}
+
+void AddCollector(const Facts& facts, Remedies* out) {
+  const uint64_t bytes = facts.AtPeak({Cause::kGcHeader});
+  if (bytes < kWorthSaying) return;
+  const std::string rests_on = "copies by the collector's headers at the peak; those of reference counts stay";
+  const Estimate saves = Of(SavingOf(bytes));
+  out->push_back({.id = "gc-freeze",
+                  .action = "gc.collect() and gc.freeze() in the parent before the fork",
+                  .saves = saves,
+                  .cost = "What is alive at the fork is never collected in the workers.",
+                  .rests_on = rests_on});
+  out->push_back({.id = "gc-disable",
+                  .action = "gc.collect() and gc.disable() in the parent before the fork",
+                  .saves = Estimate{.low = 0, .best = saves.best, .high = saves.high},
+                  .cost = "Cycles that the workers make are never freed, which can cost more than it saves.",
+                  .rests_on = rests_on});
+}
+
+// Spawn and forkserver: nothing is copied, and each worker makes anew what the parent has.
+void AddStartMethods(const Facts& facts, Remedies* out) {
+  const std::optional<SeenStartMethods>& seen = facts.model.start_methods;
+  if (!seen || seen->look.root.empty() || !seen->look.held) return;
+  const PickleSize& held = *seen->look.held;
+  double inherited = 0, workers = 0;
+  for (const auto& [index, fresh] : facts.model.workers_peak.fresh_bytes) {
+    const ProcessModel* process = facts.model.Find(index);
+    if (process == nullptr || process->execed || !process->parent_anon_pages) return;
+    inherited = std::max<double>(inherited, *process->parent_anon_pages * facts.page_bytes);
+    ++workers;
+  }
+  if (workers == 0) return;
+  const double copied = facts.model.workers_peak.copied_bytes;
+  // A worker makes what it imports, and what it was sent. Both lie in the parent's memory, beside what the workers
+  // don't get. What it is sent at least is there in any case.
+  const double most = std::max<double>(inherited, held.high.value_or(held.best));
+  const Estimate saves = {.low = copied - workers * most,
+                          .best = copied - workers * std::max<double>(inherited, held.best),
+                          .high = copied - workers * held.low};
+  const PickleVerdict verdict = VerdictOf(seen->look);
+  const PickleFailure* first = FirstFailure(seen->look);
+  std::string obstacle;
+  if (verdict == PickleVerdict::kWillFail)
+    obstacle = first == nullptr
+                   ? "can't be pickled"
+                   : absl::StrCat("fails at ", Printable(first->path), " (a ", Printable(first->type), ")");
+  if (verdict == PickleVerdict::kUnknown)
+    obstacle = absl::StrCat("whether it can be pickled is unknown: ", WhyUnknown(seen->look));
+  for (const char* method : {"forkserver", "spawn"}) {
+    out->push_back({.id = method,
+                    .action = absl::StrCat("The start method ", method, " instead of fork"),
+                    .saves = saves,
+                    .cost = absl::StrCat("Each start of a worker sends ", SentText(seen->look), "."),
+                    .rests_on = absl::StrCat("what a worker would be sent takes about ", HumanBytes(held.best),
+                                             "; with what it imports anew, at most what the parent had at the fork, ",
+                                             HumanBytes(SaturatingCast(inherited))),
+                    .obstacle = obstacle});
+  }
+}
+
+void AddFewerWorkers(const Facts& facts, Remedies* out) {
+  const WorkersPeak& peak = facts.model.workers_peak;
+  const size_t workers = peak.fresh_bytes.size();
+  if (workers < 2 || peak.bytes < kWorthSaying) return;
+  // What each of them had at its own peak, brought to what they had together.
+  double least = HUGE_VAL, most = 0, sum = 0;
+  for (const auto& [index, fresh] : peak.fresh_bytes) {
+    const ProcessModel* process = facts.model.Find(index);
+    if (process == nullptr || !process->peak_private_bytes) return;
+    const double own = *process->peak_private_bytes;
+    least = std::min(least, own);
+    most = std::max(most, own);
+    sum += own;
+  }
+  if (sum <= 0) return;
+  const double scale = peak.bytes / sum;
+  out->push_back(
+      {.id = "fewer-workers",
+       .action = absl::StrCat("One worker fewer (", workers - 1, " instead of ", workers, ")"),
+       .saves = Estimate{.low = least * scale, .best = static_cast<double>(peak.bytes) / workers, .high = most * scale},
+       .cost = "Loading takes as much longer, where it is what the program waits for.",
+       .rests_on = "what the workers had each at their peak; if what one leaves is copied by the others, less"});
+}
+
+void AddPersistent(const Facts& facts, Remedies* out) {
+  uint64_t again = 0;
+  bool renewed = false;
+  for (const ProcessModel& process : facts.model.processes) {
+    if (process.role != Role::kWorker || process.persistent != false || process.generation < 1) continue;
+    renewed = true;
+    again += process.counts.copies.value_or(0) * facts.page_bytes;
+  }
+  if (!renewed || again < kWorthSaying) return;
+  out->push_back({.id = "persistent-workers",
+                  .action = "DataLoader(..., persistent_workers=True)",
+                  .saves = Estimate{},
+                  .saves_copying = again,
+                  .cost = "Workers that live longer can copy more: the peak may rise up to the ceiling.",
+                  .rests_on = "what the workers of later epochs copied once more"});
+}
+
+void AddMemmap(const Facts& facts, Remedies* out) {
+  const Slots slots = SlotsOf(facts.model);
+  const Diagnosis* refcount = Find(facts.findings, "cow-refcount");
+  const std::optional<SeenStartMethods>& seen = facts.model.start_methods;
+  if (slots.ranks < 2 || refcount == nullptr || !refcount->saves || !seen || !seen->look.held) return;
+  const PickleSize& held = *seen->look.held;
+  const double others = slots.ranks - 1;
+  Estimate saves = Of(*refcount->saves);
+  saves.best += others * held.best;
+  saves.high += others * held.high.value_or(held.best);
+  out->push_back(
+      {.id = "memmap",
+       .action = "Write the items to one file that all ranks map (numpy.memmap, Arrow), on disk or in /dev/shm",
+       .saves = saves,
+       .cost = absl::StrCat("The file takes about ", HumanBytes(seen->look.bytes.best),
+                            ", in /dev/shm of its limit, on disk as page cache that can be dropped."),
+       .rests_on = absl::StrCat("copies by reference counts at the peak, and the data itself once instead of in "
+                                "each of ",
+                                slots.ranks, " ranks")});
+}
+
+void AddTrim(const Facts& facts, Remedies* out) {
+  const uint64_t bytes = facts.findings.peak.inherited_freed;
+  if (bytes < kWorthSaying || facts.native()) return;
+  out->push_back({.id = "malloc-trim",
+                  .action = "ctypes.CDLL(\"libc.so.6\").malloc_trim(0) in the parent right before the fork",
+                  .saves = Estimate{},
+                  .saves_copying = bytes,
+                  .cost = "",
+                  .rests_on = "inherited pages that were free at the fork: workers take as many new ones instead"});
+}
+
+void AddShm(const Facts& facts, Remedies* out) {
+  if (Find(facts.findings, "shm-full") == nullptr && Find(facts.findings, "shm-near-full") == nullptr) return;
+  for (const LimitModel& limit : facts.model.limits) {
+    if (limit.now.kind != LimitKind::kShm || !limit.now.limit) continue;
+    const uint64_t wanted = static_cast<uint64_t>(kRoomInShm * std::max(limit.peak, *limit.now.limit)) >> 20;
+    out->push_back({.id = "shm-size",
+                    .action = absl::StrCat("A larger /dev/shm: --shm-size=", wanted,
+                                           "m for a container, or mount -o remount,size=", wanted, "m /dev/shm"),
+                    .saves = Estimate{},
+                    .cost = "What is in /dev/shm counts against the memory of the host and of its cgroup.",
+                    .rests_on = "what was used at most, and a quarter more: it lifts the limit and saves nothing"});
+    out->push_back({.id = "ipc-host",
+                    .action = "--ipc=host: the container uses the host's /dev/shm",
+                    .saves = Estimate{},
+                    .cost = "Containers that do so see each other's segments.",
+                    .rests_on = "it lifts the limit to the host's and saves nothing"});
+  }
+}
+
+}  // namespace
+
+std::vector<Remedy> RemediesOf(const Run& run, const Findings& findings) {
+  const Facts facts = FactsOf(run, findings);
+  Remedies out;
+  AddShm(facts, &out);
+  const bool forked = findings.workers.processes > 0 && facts.model.workers_peak.copied_bytes > 0;
+  if (forked && !facts.native()) {
+    AddBuffers(facts, &out);
+    AddCollector(facts, &out);
+    AddMemmap(facts, &out);
+    if (facts.model.workers_peak.copied_bytes >= kWorthSaying) AddStartMethods(facts, &out);
+    AddPersistent(facts, &out);
+    AddTrim(facts, &out);
+  }
+  AddFewerWorkers(facts, &out);
+  absl::c_stable_sort(out, [](const Remedy& a, const Remedy& b) {
+    const auto key = [](const Remedy& remedy) {
+      return std::pair(remedy.obstacle.empty(), remedy.saves ? remedy.saves->best : -HUGE_VAL);
+    };
+    return key(a) > key(b);
+  });
+  return out;
+}
+
+}  // namespace cowprof

@@ -1,0 +1,35 @@
+// What each remedy would have saved of the recorded run's workers, and what it costs. Pure.
+#ifndef COWPROF_MODEL_JUDGE_REMEDIES_H_
+#define COWPROF_MODEL_JUDGE_REMEDIES_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/facts/count.h"
+#include "model/judge/forecast.h"
+#include "model/judge/run.h"
+
+namespace cowprof {
+
+struct Findings;
+
+struct Remedy {
+  std::string id;      // "serialise", "gc-freeze", "forkserver", ...: docs/remedies.md has all
+  std::string action;  // imperative, without a full stop
+  // Bytes of the workers' peak that it saves; negative: it costs them. Absent: can't be told.
+  std::optional<Estimate> saves;
+  Count saves_copying;   // bytes that are copied once more each epoch, and would not be; absent: not its point
+  std::string cost;      // a sentence; "": none is known
+  std::string rests_on;  // what the figure rests on, or why there is none
+  std::string obstacle;  // why it does not work as things are: "fails at dataset.logger (a _thread.lock)"
+  bool operator==(const Remedy&) const = default;
+};
+
+// The largest gain first, then those whose gain can't be told. Empty where nothing was copied or sent. `findings`
+// already has its diagnoses and the split of the peak.
+std::vector<Remedy> RemediesOf(const Run& run, const Findings& findings);
+
+}  // namespace cowprof
+
+#endif  // COWPROF_MODEL_JUDGE_REMEDIES_H_
