@@ -71,8 +71,8 @@ int CheckRecording(const Options& options) {
   const std::string text = Format(*run, check, options.compare.format);
   if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0)
     return Fail(kCannotWrite, "write the result to stdout: failed");
-  if (check.outcome == Outcome::kKept) return kDone;
-  return Fail(check.outcome == Outcome::kBroken ? kGateHit : kUsage,
+  if (check.outcome == BoundOutcome::kKept) return kDone;
+  return Fail(check.outcome == BoundOutcome::kBroken ? kGateHit : kUsage,
               absl::StrCat(CheckSentence(check), " ", check.results[0].sentence));
 }
 

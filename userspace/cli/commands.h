@@ -25,6 +25,7 @@ int Completions(const Options& options);
 int Demo(const Options& options);
 int DiffRecordings(const Options& options);
 int CheckRecording(const Options& options);
+int Prove(const Options& options);
 int ServePage(const Options& options);  // internal: --serve starts it
 
 // The figures of a recording, for diff and check. InvalidArgument: not a recording, or a newer schema.
@@ -37,12 +38,13 @@ inline constexpr struct {
 } kCommands[] = {{"record", Record, true},
                  {"report", Report, false},
                  {"view", View, false},
+                 {"diff", DiffRecordings, false},
+                 {"check", CheckRecording, false},
+                 {"prove", Prove, true},
                  {"doctor", Doctor, true},
                  {"shm", Shm, true},
                  {"pickle", Pickle, true},
                  {"hang", FindHang, true},
-                 {"diff", DiffRecordings, false},
-                 {"check", CheckRecording, false},
                  {"completions", Completions, false},
                  {"demo", Demo, true},
                  {"serve-page", ServePage, false}};

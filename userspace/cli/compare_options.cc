@@ -28,7 +28,7 @@ void AddFormat(CLI::App* command, CompareOptions* options) {
 
 }  // namespace
 
-void AddCompareCommands(CLI::App* app, CompareOptions* options, std::string* timeline) {
+void AddCompareCommands(CLI::App* app, CompareOptions* options, std::string* timeline, std::string* output) {
   CLI::App* diff =
       app->add_subcommand("diff", "Compare two recordings of one program, or several of each side: A1 A2 -- B1 B2");
   diff->add_option("RECORDINGS", options->a, "Recording before, recording after")->required()->type_name("A B");
@@ -38,6 +38,31 @@ void AddCompareCommands(CLI::App* app, CompareOptions* options, std::string* tim
   check->add_option("TIMELINE", *timeline, "Recording made by cowprof")->required()->type_name("FILE");
   AddBudgetOptions(check, &options->budget, &options->budget_file);
   AddFormat(check, options);
+  CLI::App* prove =
+      app->add_subcommand("prove", "Record a program before and after a fix, and compare: -- and the program as it is");
+  prove->add_option("--fix", options->fix, "The program with the fix: a command line, run without a shell")
+      ->type_name("CMD");
+  prove
+      ->add_option_function<std::vector<std::string>>(
+          "--fix-env",
+          [options](const std::vector<std::string>& values) {
+            for (const std::string& text : values) {
+              const size_t equals = text.find('=');
+              if (equals == 0 || equals == text.npos)
+                throw CLI::ValidationError("--fix-env", absl::StrCat("'", text, "' is not NAME=VALUE"));
+              options->fix_environment.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+            }
+          },
+          "A variable of the environment that is the fix; repeatable")
+      ->type_name("NAME=VALUE")
+      ->allow_extra_args(false);
+  prove->add_option("--runs", options->runs, "Recordings of each arm (default: 1; copies are counted exactly)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 100).description(""));
+  prove
+      ->add_option("-o,--output", *output, "Folder for the recordings, the page and the table (default: cowprof-proof)")
+      ->type_name("FOLDER");
+  AddFormat(prove, options);
 }
 
 std::string FinishCompareOptions(const std::string& command, bool separated, const std::vector<std::string>& operands,

@@ -1,7 +1,6 @@
 // `cowprof demo`: records demo.py as `cowprof -- CMD` would, explains it, does the same with the fix, and compares.
 // Each recording is made by a process of its own, since a recorder gives up its rights for good.
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,6 +20,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "cli/commands.h"
+#include "cli/record_in_child.h"
 #include "model/format.h"
 #include "posix/fd.h"
 #include "posix/output_file.h"
@@ -146,34 +146,6 @@ absl::Status WriteScript(const std::string& path) {
   if (!file.ok()) return absl::ErrnoToStatus(errno, absl::StrCat("create ", path));
   return WriteFully(file.fd(),
                     {cowprof_demo_script, static_cast<size_t>(cowprof_demo_script_end - cowprof_demo_script)}, 0);
-}
-
-volatile pid_t recorder = 0;  // for the signal handler
-void PassOn(int signal) {
-  if (recorder > 0) kill(recorder, signal);
-}
-
-// Returns the status that `cowprof -- CMD` would end with.
-int RecordInChild(const RecordOptions& options) {
-  std::fflush(nullptr);
-  struct sigaction pass_on = {}, interrupt, terminate;
-  pass_on.sa_handler = PassOn;
-  const pid_t pid = fork();
-  if (pid < 0) return Fail(kInternalFailure, absl::StrCat("demo: fork: ", strerror(errno)));
-  if (pid == 0) _exit(RunRecording(options));
-  recorder = pid;
-  // Ctrl-C at a terminal reaches the recorder, too: wait for it.
-  struct sigaction ignore = {};
-  ignore.sa_handler = SIG_IGN;
-  sigaction(SIGINT, &ignore, &interrupt);
-  sigaction(SIGTERM, &pass_on, &terminate);
-  int status = 0;
-  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-  }
-  recorder = 0;
-  sigaction(SIGINT, &interrupt, nullptr);
-  sigaction(SIGTERM, &terminate, nullptr);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 // What the workers copied, and why that can't be told in full.
@@ -304,7 +276,7 @@ int Demo(const Options& options) {
     record.interval = absl::Milliseconds(500);
     record.live = true;
     record.verdict = false;
-    if (const int code = RecordInChild(record); code != kDone) return code;
+    if (const int code = RecordInChild(record, {}); code != kDone) return code;
     absl::StatusOr<Outcome> outcome = ReadOutcome(record.output);
     if (!outcome.ok()) return Fail(kInternalFailure, absl::StrCat("demo: ", outcome.status().message()));
     if (first) {

@@ -36,6 +36,36 @@ const std::vector<CommandRow>& Prose() {
        .examples = {{"cowprof view cowprof-4242.json", "writes cowprof-4242.html"},
                     {"cowprof view before.json after.json -o fix.html", "before and after a fix"}},
        .statuses = {kDone, kUsage, kCannotWrite}},
+      {.name = "diff",
+       .usage = {"cowprof diff A B [--format FORMAT]", "cowprof diff A1 A2 -- B1 B2 [--format FORMAT]"},
+       .details =
+           {"Says whether two recordings of one program can be compared, then whether the second is better, worse "
+            "or the same, and which figures, lines and types have changed. Copies are counted exactly, so one "
+            "recording a side is enough. What can't be compared gets no verdict, and status 2."},
+       .examples = {{"cowprof diff before.json after.json", "did it help?"},
+                    {"cowprof diff a1.json a2.json -- b1.json b2.json", "several recordings of each side"},
+                    {"cowprof diff a.json b.json --format markdown", "a table for a pull request"}},
+       .statuses = {kDone, kUsage, kCannotWrite}},
+      {.name = "check",
+       .usage = {"cowprof check TIMELINE [BOUNDS] [--budget FILE] [--format FORMAT]"},
+       .details =
+           {"Holds a recording against bounds: sizes with their unit (20MiB), or shares of a baseline recording "
+            "(105%:base.json). Lists all that are broken, with the line that copies most. Without bounds it reads "
+            "cowprof.budget.json. A bound that can't be decided is never kept: status 2."},
+       .examples = {{"cowprof check run.json --max-copied 20MiB", "a gate for CI"},
+                    {"cowprof check run.json --max-private 105%:base.json", "against a baseline"},
+                    {"cowprof check run.json --no-diagnosis cow-refcount", "a finding that must not be there"}},
+       .statuses = {kDone, kUsage, kGateHit, kCannotWrite}},
+      {.name = "prove",
+       .usage = {"cowprof prove --fix CMD -- CMD ARGS...", "cowprof prove --fix-env NAME=VALUE -- CMD ARGS..."},
+       .details =
+           {"Records a program before and after a fix, in turn and under the same conditions, and holds what was "
+            "predicted against what was measured. Leaves the recordings, a page of both and a table for a pull "
+            "request in a folder."},
+       .examples = {{"sudo cowprof prove --fix 'python3 fixed.py' -- python3 train.py", "another program"},
+                    {"sudo cowprof prove --fix-env ROWS=buffer --runs 3 -- python3 train.py",
+                     "the same, told otherwise"}},
+       .statuses = {kDone, kInternalFailure, kUsage, kNoProcess, kHostCannot, kCannotWrite}},
       {.name = "doctor",
        .usage = {"cowprof doctor [PID] [--workers N] [--json]"},
        .details =
@@ -112,13 +142,13 @@ std::string MeaningOf(ExitCode code) {
     case kUsage:
       return "wrong command line, or a file that is not a recording";
     case kGateHit:
-      return "there was an alert, and --fail-on-alert was given";
+      return "a bound is broken, or there was an alert and --fail-on-alert was given";
     case kNoProcess:
       return "no such process, or no right to look at it";
     case kHostCannot:
       return "this host can do nothing for the request";
     case kCannotWrite:
-      return "the output can't be written";
+      return "the output can't be written, or what a check needs can't be read";
   }
   return "";
 }

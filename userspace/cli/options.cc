@@ -218,7 +218,7 @@ void AddSubcommands(CLI::App* app, Options* options) {
       app->add_subcommand("hang", "Show which processes of a tree wait for what no living thread will ever release");
   hang->add_flag("--json", options->json, "Print JSON (cowprof.hang/1)");
   AddPid(hang, "Process to look at, with all that it has forked", options)->required();
-  AddCompareCommands(app, &options->compare, &options->timeline);
+  AddCompareCommands(app, &options->compare, &options->timeline, &options->output);
   CLI::App* demo = app->add_subcommand("demo", "Record a small Python program, explain it, fix it and compare");
   demo->add_option("-o,--output", options->output, "Where to write the page (default: cowprof-demo.html)")
       ->type_name("FILE.html");
@@ -301,8 +301,10 @@ ParsedOptions UsageError(const std::string& message) {
 std::string Contradiction(const Options& options, bool separator) {
   if (options.command == "doctor" && options.workers != 0 && options.pid == 0)
     return "doctor --workers needs the PID of a process, as in: cowprof doctor 4242 --workers 8";
+  if (options.command == "prove" && options.program.empty())
+    return "prove needs the program as it is, as in: cowprof prove --fix 'python3 fixed.py' -- python3 train.py";
   if (options.command != "record") {
-    return (separator && options.command != "diff") || options.attach != 0
+    return (separator && options.command != "diff" && options.command != "prove") || options.attach != 0
                ? absl::StrCat("'", options.command, "' takes neither --attach nor a program to start")
                : "";
   }

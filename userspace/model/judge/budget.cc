@@ -80,7 +80,7 @@ BoundResult Hold(const RunFigures& run, const Bound& bound, const std::map<std::
                  const std::vector<std::string>& defects) {
   BoundResult result = {.name = NameOf(bound)};
   const auto undecided = [&](absl::string_view why) {
-    result.outcome = Outcome::kUndecided;
+    result.outcome = BoundOutcome::kUndecided;
     result.sentence = absl::StrCat(Printable(bound.text), ": can't be decided: ", why);
     return result;
   };
@@ -92,7 +92,7 @@ BoundResult Hold(const RunFigures& run, const Bound& bound, const std::map<std::
   if (worst == rows.end() || !worst->value) return undecided(absl::StrCat("the recording has no ", NameOf(bound)));
   const bool all_known = absl::c_all_of(rows, [](const Measured& row) { return row.value.has_value(); });
   if (*worst->value > *allowed) {
-    result.outcome = Outcome::kBroken;
+    result.outcome = BoundOutcome::kBroken;
     result.sentence = absl::StrCat(Printable(bound.text), ": ", worst->label, " is ", Amount(*worst->value), ", ",
                                    Amount(*worst->value - *allowed), " more than the ", Amount(*allowed), " allowed");
     result.culprit = CulpritOf(run);
@@ -114,16 +114,16 @@ BoundResult HoldLimit(const RunFigures& run, const LimitBound& bound, const std:
       worst = &limit;
   }
   if (worst == nullptr) {
-    result.outcome = Outcome::kUndecided;
+    result.outcome = BoundOutcome::kUndecided;
     result.sentence = absl::StrCat("--max-limit ", bound.name, ": can't be decided: the recording has no such limit");
     return result;
   }
   result.sentence = absl::StrFormat("--max-limit %s: %.1f %% of %s was used, %.1f %% are allowed", bound.name,
                                     100 * worst->peak_ratio, FormatLimit(worst->now), 100 * bound.most);
   if (worst->peak_ratio > bound.most) {
-    result.outcome = Outcome::kBroken;
+    result.outcome = BoundOutcome::kBroken;
   } else if (!defects.empty()) {
-    result.outcome = Outcome::kUndecided;
+    result.outcome = BoundOutcome::kUndecided;
     absl::StrAppend(&result.sentence, ": can't be decided: ", absl::StrJoin(defects, " "));
   }
   return result;
@@ -133,14 +133,14 @@ BoundResult Forbid(const RunFigures& run, const std::string& id, const std::vect
   BoundResult result = {.name = absl::StrCat("no ", id)};
   const auto found = absl::c_find_if(run.diagnoses, [&](const Diagnosis& diagnosis) { return diagnosis.id == id; });
   if (found != run.diagnoses.end()) {
-    result.outcome = Outcome::kBroken;
+    result.outcome = BoundOutcome::kBroken;
     result.sentence = absl::StrCat("--no-diagnosis ", id, ": ", found->summary);
     result.culprit = found->culprit;
   } else if (!defects.empty()) {
-    result.outcome = Outcome::kUndecided;
+    result.outcome = BoundOutcome::kUndecided;
     result.sentence = absl::StrCat("--no-diagnosis ", id, ": can't be decided: ", absl::StrJoin(defects, " "));
   } else if (run.diagnoses.empty()) {
-    result.outcome = Outcome::kUndecided;
+    result.outcome = BoundOutcome::kUndecided;
     result.sentence = absl::StrCat("--no-diagnosis ", id, ": can't be decided: the recording allows no diagnosis");
   } else {
     result.sentence = absl::StrCat("--no-diagnosis ", id, ": there is none");
@@ -200,7 +200,7 @@ CheckResult Check(const RunFigures& run, const Budget& budget, const std::map<st
   for (const LimitBound& bound : budget.limits) check.results.push_back(HoldLimit(run, bound, defects));
   for (const std::string& id : budget.forbidden) check.results.push_back(Forbid(run, id, defects));
   const auto rank = [](const BoundResult& result) {
-    return result.outcome == Outcome::kBroken ? 0 : result.outcome == Outcome::kUndecided ? 1 : 2;
+    return result.outcome == BoundOutcome::kBroken ? 0 : result.outcome == BoundOutcome::kUndecided ? 1 : 2;
   };
   absl::c_stable_sort(check.results, [&](const BoundResult& a, const BoundResult& b) { return rank(a) < rank(b); });
   if (!check.results.empty()) check.outcome = check.results[0].outcome;

@@ -56,20 +56,20 @@ std::optional<double> ParseSize(absl::string_view text);
 // "20MiB", "105%:FILE", "+5%:FILE". InvalidArgument says what is wrong with it. Without a FILE, that of `baseline`.
 absl::StatusOr<Bound> ParseBound(absl::string_view text, const std::string& baseline);
 
-enum class Outcome { kKept, kBroken, kUndecided };
+enum class BoundOutcome { kKept, kBroken, kUndecided };
 template <>
-inline constexpr auto kNamesOf<Outcome> = NamesFor<Outcome>("kept", "broken", "undecided");
+inline constexpr auto kNamesOf<BoundOutcome> = NamesFor<BoundOutcome>("kept", "broken", "undecided");
 
 struct BoundResult {
-  Outcome outcome = Outcome::kKept;
+  BoundOutcome outcome = BoundOutcome::kKept;
   std::string name;                // "copied", "private-peak per worker", "no cow-refcount", "limit cgroup-v2"
   std::string sentence;            // "copied by the workers: 81.9 MiB, which is 61.9 MiB more than 20.0 MiB allow"
   std::optional<Culprit> culprit;  // the line that copies most; of a broken bound
 };
 
 struct CheckResult {
-  std::vector<BoundResult> results;  // broken ones first
-  Outcome outcome = Outcome::kKept;  // the worst: broken, then undecided
+  std::vector<BoundResult> results;            // broken ones first
+  BoundOutcome outcome = BoundOutcome::kKept;  // the worst: broken, then undecided
 };
 // `baselines` has the figures of each baseline that a bound names. What is broken although the recording missed a part
 // is broken; what is kept then, is undecided.

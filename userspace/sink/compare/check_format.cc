@@ -24,11 +24,11 @@ std::string CheckSentence(const CheckResult& check) {
   const size_t these =
       absl::c_count_if(check.results, [&](const BoundResult& one) { return one.outcome == check.outcome; });
   switch (check.outcome) {
-    case Outcome::kKept:
+    case BoundOutcome::kKept:
       return all == 1 ? "Kept: the bound." : absl::StrCat("Kept: all ", all, " bounds.");
-    case Outcome::kBroken:
+    case BoundOutcome::kBroken:
       return absl::StrCat("Broken: ", these, " of ", Plural(all, "bound"), ".");
-    case Outcome::kUndecided:
+    case BoundOutcome::kUndecided:
       return absl::StrCat("Can't be decided: ", these, " of ", Plural(all, "bound"), ".");
   }
   return "";
@@ -56,7 +56,7 @@ std::string CheckMarkdown(const RunFigures& run, const CheckResult& check) {
 std::string CheckGithub(const CheckResult& check) {
   std::string out;
   for (const BoundResult& one : check.results) {
-    if (one.outcome == Outcome::kKept) continue;
+    if (one.outcome == BoundOutcome::kKept) continue;
     absl::StrAppend(
         &out, Annotation("error", one.culprit ? one.culprit->frame.file : "", one.culprit ? one.culprit->frame.line : 0,
                          absl::StrCat("cowprof: ", one.sentence)));
@@ -68,9 +68,9 @@ std::string CheckJunit(const RunFigures& run, const CheckResult& check) {
   std::vector<JunitCase> cases;
   for (const BoundResult& one : check.results) {
     cases.push_back({.name = one.name,
-                     .result = one.outcome == Outcome::kKept     ? CaseResult::kPassed
-                               : one.outcome == Outcome::kBroken ? CaseResult::kFailed
-                                                                 : CaseResult::kError,
+                     .result = one.outcome == BoundOutcome::kKept     ? CaseResult::kPassed
+                               : one.outcome == BoundOutcome::kBroken ? CaseResult::kFailed
+                                                                      : CaseResult::kError,
                      .message = one.sentence,
                      .detail = one.culprit ? absl::StrCat("most of it at ", Where(*one.culprit)) : ""});
   }

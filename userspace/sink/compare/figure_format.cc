@@ -53,8 +53,10 @@ std::string PredictionText(const Prediction& prediction) {
   const auto less = [](double bytes) {
     return absl::StrCat(AmountText(Figure::kPrivatePeak, std::abs(bytes)), bytes < 0 ? " more" : " less");
   };
-  return absl::StrCat("Predicted (", prediction.remedy, "): ", less(prediction.predicted.low), " to ",
-                      less(prediction.predicted.high), " at the peak; measured: ", less(prediction.measured),
+  const Estimate& predicted = prediction.predicted;
+  const std::string low = predicted.low >= 0 ? AmountText(Figure::kPrivatePeak, predicted.low) : less(predicted.low);
+  return absl::StrCat("Predicted (", prediction.remedy, "): ", low, " to ", less(predicted.high),
+                      " at the peak; measured: ", less(prediction.measured),
                       prediction.holds() ? "." : ", outside of it.");
 }
 

@@ -35,8 +35,8 @@ Bound Copied(const std::string& text, BoundScope scope = BoundScope::kAll) {
   return *bound;
 }
 
-Outcome OutcomeOf(const RunFigures& run, const Budget& budget,
-                  const std::map<std::string, RunFigures>& baselines = {}) {
+BoundOutcome OutcomeOf(const RunFigures& run, const Budget& budget,
+                       const std::map<std::string, RunFigures>& baselines = {}) {
   return Check(run, budget, baselines).outcome;
 }
 
@@ -65,13 +65,13 @@ TEST_CASE("all broken bounds are named, with the line", "[budget]") {
   const Budget budget = {.bounds = {Copied("20MiB"), Copied("100MiB"), Copied("8MiB", BoundScope::kWorker)},
                          .forbidden = {"cow-refcount", "oom-cgroup"}};
   const CheckResult check = Check(Recording(30 * kMiB), budget, {});
-  CHECK(check.outcome == Outcome::kBroken);
+  CHECK(check.outcome == BoundOutcome::kBroken);
   REQUIRE(check.results.size() == 5);
   CHECK(check.results[0].sentence == "20MiB: copied is 30.0 MiB, 10.0 MiB more than the 20.0 MiB allowed");
   CHECK(check.results[0].culprit->frame.line == 3);
   CHECK_THAT(check.results[1].sentence, Catch::Contains("copied of worker 1 (8) is 9.0 MiB"));
   CHECK_THAT(check.results[2].sentence, Catch::Contains("cow-refcount: Reading copies."));
-  CHECK(check.results[3].outcome == Outcome::kKept);
+  CHECK(check.results[3].outcome == BoundOutcome::kKept);
   CHECK(CheckSentence(check) == "Broken: 3 of 5 bounds.");
 }
 
@@ -87,9 +87,9 @@ TEST_CASE("a recording that missed a part can break a bound, and keep none", "[b
     RunFigures low = Recording(10 * kMiB), high = Recording(30 * kMiB);
     damage(&low);
     damage(&high);
-    CHECK(OutcomeOf(low, budget) == Outcome::kUndecided);
-    CHECK(OutcomeOf(high, budget) == Outcome::kBroken);
-    CHECK(OutcomeOf(low, {.forbidden = {"oom-cgroup"}}) == Outcome::kUndecided);
+    CHECK(OutcomeOf(low, budget) == BoundOutcome::kUndecided);
+    CHECK(OutcomeOf(high, budget) == BoundOutcome::kBroken);
+    CHECK(OutcomeOf(low, {.forbidden = {"oom-cgroup"}}) == BoundOutcome::kUndecided);
   }
 }
 
@@ -97,20 +97,20 @@ TEST_CASE("an unknown figure keeps no bound", "[budget]") {
   RunFigures run = Recording(1);
   run.figures = {};
   run.workers_apart[0].copied = std::nullopt;
-  CHECK(OutcomeOf(run, {.bounds = {Copied("20MiB")}}) == Outcome::kUndecided);
-  CHECK(OutcomeOf(run, {.bounds = {Copied("20MiB", BoundScope::kWorker)}}) == Outcome::kUndecided);
-  CHECK(OutcomeOf(run, {.bounds = {Copied("1MiB", BoundScope::kWorker)}}) == Outcome::kBroken);
-  CHECK(OutcomeOf(run, {.bounds = {Copied("20MiB", BoundScope::kRank)}}) == Outcome::kUndecided);
-  CHECK(OutcomeOf(run, {.limits = {{"shm", {LimitKind::kShm}, 0.5}}}) == Outcome::kUndecided);
+  CHECK(OutcomeOf(run, {.bounds = {Copied("20MiB")}}) == BoundOutcome::kUndecided);
+  CHECK(OutcomeOf(run, {.bounds = {Copied("20MiB", BoundScope::kWorker)}}) == BoundOutcome::kUndecided);
+  CHECK(OutcomeOf(run, {.bounds = {Copied("1MiB", BoundScope::kWorker)}}) == BoundOutcome::kBroken);
+  CHECK(OutcomeOf(run, {.bounds = {Copied("20MiB", BoundScope::kRank)}}) == BoundOutcome::kUndecided);
+  CHECK(OutcomeOf(run, {.limits = {{"shm", {LimitKind::kShm}, 0.5}}}) == BoundOutcome::kUndecided);
 }
 
 TEST_CASE("a baseline that can't be compared decides nothing", "[budget]") {
   const Budget budget = {.bounds = {Copied("105%:base")}};
   RunFigures base = Recording(20 * kMiB);
-  CHECK(OutcomeOf(Recording(20.5 * kMiB), budget, {{"base", base}}) == Outcome::kKept);
-  CHECK(OutcomeOf(Recording(21.5 * kMiB), budget, {{"base", base}}) == Outcome::kBroken);
+  CHECK(OutcomeOf(Recording(20.5 * kMiB), budget, {{"base", base}}) == BoundOutcome::kKept);
+  CHECK(OutcomeOf(Recording(21.5 * kMiB), budget, {{"base", base}}) == BoundOutcome::kBroken);
   base.workers = 8;
-  CHECK(OutcomeOf(Recording(21.5 * kMiB), budget, {{"base", base}}) == Outcome::kUndecided);
+  CHECK(OutcomeOf(Recording(21.5 * kMiB), budget, {{"base", base}}) == BoundOutcome::kUndecided);
 }
 
 TEST_CASE("a budget file is read, and a wrong key is named with the nearest one", "[budget]") {

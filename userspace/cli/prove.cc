@@ -1,0 +1,127 @@
+// `cowprof prove --fix CMD -- CMD`: records both in turn, and holds what was predicted against what was measured.
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "cli/commands.h"
+#include "cli/record_in_child.h"
+#include "model/format.h"
+#include "posix/output_file.h"
+#include "sink/compare/diff.h"
+#include "sink/hook/alert_hook.h"
+#include "timeline/json_fields.h"
+
+namespace cowprof {
+namespace {
+
+struct Arm {
+  const char* name;
+  std::vector<std::string> program;
+  std::vector<std::pair<std::string, std::string>> environment;
+  std::vector<std::string> recordings;
+};
+
+// Remedies that only the program itself can apply, and what to write.
+std::string MustBeCode(absl::string_view fix) {
+  const std::pair<absl::string_view, absl::string_view> known[] = {
+      {"gc.freeze", "import gc; gc.collect(); gc.freeze()"},
+      {"gc-freeze", "import gc; gc.collect(); gc.freeze()"},
+      {"gc.disable", "import gc; gc.collect(); gc.disable()"},
+      {"gc-disable", "import gc; gc.collect(); gc.disable()"},
+      {"malloc_trim", "import ctypes; ctypes.CDLL('libc.so.6').malloc_trim(0)"},
+      {"malloc-trim", "import ctypes; ctypes.CDLL('libc.so.6').malloc_trim(0)"}};
+  for (const auto& [name, code] : known) {
+    if (fix == name)
+      return absl::StrCat("prove: ", name, " takes code in the program, and cowprof runs none there: write `", code,
+                          "` where the workers are about to be made, and give that program as --fix");
+  }
+  return "";
+}
+
+std::string Conditions() {
+  std::ifstream file("/proc/self/cgroup");
+  std::string line, cgroup = "unknown";
+  while (std::getline(file, line)) {
+    const std::vector<std::string> parts = absl::StrSplit(line, absl::MaxSplits(':', 2));
+    if (parts.size() == 3 && (parts[1].empty() || parts[1] == "memory")) cgroup = parts[2];
+  }
+  return absl::StrCat("both arms alternate on ", Plural(sysconf(_SC_NPROCESSORS_ONLN), "CPU"), ", nice ",
+                      getpriority(PRIO_PROCESS, 0), ", in cgroup ", Printable(cgroup),
+                      "; the page cache is as the run before leaves it");
+}
+
+// nullopt: it could be recorded, and ended well.
+std::optional<int> RecordArm(const Options& options, const std::string& folder, int run, Arm* arm) {
+  RecordOptions record = options;
+  record.program = arm->program;
+  record.output = absl::StrCat(folder, "/", arm->name, "-", run, ".json");
+  record.quiet = true;
+  std::fprintf(stderr, "cowprof: run %d of %d, %s: %s\n", run, options.compare.runs, arm->name,
+               Printable(absl::StrJoin(arm->program, " ")).c_str());
+  const int status = RecordInChild(record, arm->environment);
+  if (!std::filesystem::exists(record.output)) return status == kDone ? static_cast<int>(kInternalFailure) : status;
+  if (status != kDone)
+    return Fail(kUsage, absl::StrCat("prove: run ", run, " of the program ", arm->name, " the fix ended with status ",
+                                     status, ", so nothing is proven; its recording: ", record.output));
+  arm->recordings.push_back(record.output);
+  return std::nullopt;
+}
+
+}  // namespace
+
+int Prove(const Options& options) {
+  const CompareOptions& compare = options.compare;
+  if (compare.fix.empty() && compare.fix_environment.empty())
+    return Fail(kUsage, "prove: no fix is given; give --fix CMD, or --fix-env NAME=VALUE for the same command");
+  if (const std::string why = MustBeCode(compare.fix); !why.empty()) return Fail(kUsage, why);
+  Arm before = {.name = "before", .program = options.program}, after = {.name = "after", .program = options.program};
+  after.environment = compare.fix_environment;
+  if (!compare.fix.empty()) {
+    absl::StatusOr<std::vector<std::string>> words = SplitWords(compare.fix);
+    if (!words.ok() || words->empty()) return Fail(kUsage, "prove: --fix is not a command line");
+    after.program = *std::move(words);
+  }
+  const std::string folder = options.output.empty() ? "cowprof-proof" : options.output;
+  if (mkdir(folder.c_str(), 0755) != 0 && errno != EEXIST)
+    return Fail(kCannotWrite, absl::StrCat("prove: make the folder ", Printable(folder), ": ", strerror(errno),
+                                           "; name another with --output"));
+  std::fprintf(stderr, "cowprof: %s\n", Conditions().c_str());
+  for (int run = 1; run <= compare.runs; ++run) {
+    for (Arm* arm : {&before, &after}) {
+      if (const std::optional<int> failure = RecordArm(options, folder, run, arm)) return *failure;
+    }
+  }
+  Diff diff;
+  for (const auto& [arm, side] : {std::pair(&before, &diff.a), std::pair(&after, &diff.b)}) {
+    for (const std::string& path : arm->recordings) {
+      absl::StatusOr<RunFigures> figures = ReadFigures(path);
+      if (!figures.ok()) return Fail(kInternalFailure, figures.status().message());
+      side->push_back(*std::move(figures));
+    }
+  }
+  diff.comparison = Compare(diff.a, diff.b);
+  const std::string table = folder + "/proof.md", page = folder + "/proof.html";
+  const std::string markdown = absl::StrCat(DiffMarkdown(diff), "\nConditions: ", Conditions(), ".\n");
+  if (absl::Status status = ReplaceOutputFile(table, markdown); !status.ok())
+    return Fail(kCannotWrite, status.message());
+  if (absl::Status status = WritePage({before.recordings[0], after.recordings[0]}, page); !status.ok())
+    return Fail(kCannotWrite, status.message());
+  const std::string text = compare.format == OutputFormat::kJson ? Dump(DiffJson(diff), 2) + "\n" : DiffText(diff);
+  std::fputs(text.c_str(), stdout);
+  if (compare.format != OutputFormat::kJson)
+    std::printf("\n  for a pull request: %s\n  side by side:       %s\n", table.c_str(), page.c_str());
+  std::fflush(stdout);
+  return diff.comparison.obstacles.empty() ? kDone : Fail(kUsage, DiffSentence(diff));
+}
+
+}  // namespace cowprof
