@@ -11,6 +11,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "cli/commands.h"
+#include "sink/hook/alert_hook.h"
 #include "sink/terminal/columns.h"
 
 namespace cowprof {
@@ -100,7 +101,7 @@ TEST_CASE("the examples of the help are command lines") {
   for (const CommandRow& row : CommandTable()) {
     for (const Example& example : row.examples) {
       INFO(example.line);
-      std::vector<std::string> words = absl::StrSplit(example.line.substr(0, example.line.find(" > ")), ' ');
+      std::vector<std::string> words = *SplitWords(example.line.substr(0, example.line.find(" > ")));
       if (words[0] == "sudo") words.erase(words.begin());
       if (words[0] == "source") continue;  // the shell runs cowprof there
       std::vector<const char*> argv;

@@ -122,7 +122,8 @@ std::optional<Prediction> PredictionOf(const RunFigures& a, const RunFigures& b,
   if (peak == nullptr || !peak->change) return std::nullopt;
   const std::string id = RemedyIn(a, b);
   for (const Remedy& remedy : a.remedies) {
-    if (remedy.id == id && remedy.saves) return Prediction{id, *remedy.saves, -peak->change->best};
+    if (remedy.id == id && remedy.saves)
+      return Prediction{id, *remedy.saves, -peak->change->best, kPagesOfWorker * a.workers * a.page_bytes};
   }
   return std::nullopt;
 }

@@ -46,7 +46,8 @@ struct Prediction {
   std::string remedy;  // its id
   Estimate predicted;
   double measured = 0;  // bytes; negative: B needs more
-  bool holds() const { return measured >= predicted.low && measured <= predicted.high; }
+  double noise = 0;     // bytes, by which a peak varies from run to run at least
+  bool holds() const { return measured >= predicted.low - noise && measured <= predicted.high + noise; }
   bool operator==(const Prediction&) const = default;
 };
 

@@ -17,6 +17,7 @@ namespace cowprof {
 namespace {
 
 constexpr uint64_t kWorthSaying = 1 << 20;  // bytes
+constexpr double kMostUnpickled = 1.5;      // of the estimate, where the walk gives no upper end
 constexpr double kRoomInShm = 1.25;         // of what was used at most
 
 Estimate Of(const Saving& saving) {
@@ -43,10 +44,13 @@ void AddBuffers(const Facts& facts, Remedies* out) {
          .rests_on = "copies by reference counts at the peak, of which sketches of this kind left 4 to 17 %"});
   }
   if (const Diagnosis* tensors = Find(facts.findings, "torch-refcount"); tensors != nullptr && tensors->saves) {
+    // With the small tensors go Python's objects for them.
+    Estimate saves = Of(*tensors->saves);
+    saves.high += facts.AtPeak({Cause::kRefcount});
     out->push_back(
         {.id = "stack-tensors",
          .action = "Keep one stacked tensor instead of many small ones (torch.stack, or torch.cat with offsets)",
-         .saves = Of(*tensors->saves),
+         .saves = saves,
          .cost = "The tensors exist twice while they are stacked.",
          .rests_on = "copies by reference counts of C++ objects at the peak"});
   }
@@ -83,11 +87,11 @@ void AddStartMethods(const Facts& facts, Remedies* out) {
   }
   if (workers == 0) return;
   const double copied = facts.model.workers_peak.copied_bytes;
-  // A worker makes what it imports, and what it was sent. Both lie in the parent's memory, beside what the workers
-  // don't get. What it is sent at least is there in any case.
-  const double most = std::max<double>(inherited, held.high.value_or(held.best));
-  const Estimate saves = {.low = copied - workers * most,
-                          .best = copied - workers * std::max<double>(inherited, held.best),
+  // A worker holds what it was sent, and what it imports anew: at most the rest of what the parent had at the fork.
+  const double imports = std::max(0.0, inherited - held.best);
+  const double most = held.high ? *held.high : kMostUnpickled * held.best;
+  const Estimate saves = {.low = copied - workers * (imports + most),
+                          .best = copied - workers * (imports + held.best),
                           .high = copied - workers * held.low};
   const PickleVerdict verdict = VerdictOf(seen->look);
   const PickleFailure* first = FirstFailure(seen->look);
@@ -104,8 +108,8 @@ void AddStartMethods(const Facts& facts, Remedies* out) {
                     .saves = saves,
                     .cost = absl::StrCat("Each start of a worker sends ", SentText(seen->look), "."),
                     .rests_on = absl::StrCat("what a worker would be sent takes about ", HumanBytes(held.best),
-                                             "; with what it imports anew, at most what the parent had at the fork, ",
-                                             HumanBytes(SaturatingCast(inherited))),
+                                             "; what it imports anew, at most the rest of the ",
+                                             HumanBytes(SaturatingCast(inherited)), " that the parent had at the fork"),
                     .obstacle = obstacle});
   }
 }

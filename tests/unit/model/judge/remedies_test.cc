@@ -63,7 +63,8 @@ TEST_CASE("start methods save what was copied, less what each worker holds", "[r
   const Remedy* spawn = Find(remedies, "spawn");
   REQUIRE(spawn != nullptr);
   CHECK(spawn->saves->high == Approx(600.0 * kMiB - 2 * 30.0 * kMiB));
-  CHECK(spawn->saves->low == Approx(600.0 * kMiB - 2 * 400.0 * kMiB));
+  CHECK(spawn->saves->best == Approx(600.0 * kMiB - 2 * 400.0 * kMiB));
+  CHECK(spawn->saves->low == Approx(600.0 * kMiB - 2 * (360.0 + 50.0) * kMiB));
   CHECK(spawn->obstacle == "");
   look.failures = {{.path = "dataset.logger", .type = "_thread.lock", .confirmed = true}};
   const std::vector<Remedy> failing = Judge(Recorded(300, 0, look)).remedies;
