@@ -18,7 +18,7 @@ demo=("${tool[@]}" python3 python3-torch)
 tests=("${demo[@]}" catch2 clang-format llvm libclang-rt-dev python3-pytest python3-jsonschema python3-psutil python3-pyte linux-perf chromium
   python3-pandas python3-h5py python3-lmdb python3-joblib gunicorn python3-ipykernel python3-setproctitle celery redis-server postgresql puma procps util-linux passwd strace libcap2-bin qemu-system-x86 e2fsprogs
   debootstrap zsh fish man-db mandoc uwsgi-core uwsgi-plugin-python3 openmpi-bin slurmctld slurmd slurm-client munge
-  buildah dpkg-dev podman runc lintian systemd unzip python3-venv)
+  buildah dpkg-dev podman runc lintian systemd unzip python3-venv python3-yaml)
 lint=(clang-format clang-tidy nodejs)
 
 packages=()

@@ -20,7 +20,8 @@ MAY_INCLUDE = {
     "source": SOURCE, "python": SOURCE | {"python"}, "timeline": TIMELINE, "attribution": ATTRIBUTION,
     "sink": TIMELINE | {"sink"}, "sink/report": TIMELINE | {"sink/report"}, "sink/hook": TIMELINE | {"sink/hook"},
     "sink/page": SINK | {"sink/page"}, "sink/terminal": SINK | {"sink/terminal"},
-    "serve": SERVE, "recorder": RECORDER, "cli": RECORDER | {"cli"}, "": {"cli", "recorder", "posix"},
+    "sink/compare": TIMELINE | {"sink/compare"},
+    "serve": SERVE, "recorder": RECORDER, "cli": RECORDER | {"cli", "sink/compare"}, "": {"cli", "recorder", "posix"},
 }
 
 

@@ -75,6 +75,17 @@ test("real recording: causes, types, lines and findings are the report's", { ski
   });
 });
 
+test("real recording: remedies are the report's, in its order", { skip }, async () => {
+  await withPage("remedies", {}, async (page) => {
+    assert.deepEqual(
+      await page.$$eval("#remedies tbody tr", (rows) =>
+        rows.map((row) => [row.cells[0].textContent, row.cells[1].textContent.split(",")[0]]),
+      ),
+      report.remedies.map((one) => [one.action, one.saves]),
+    );
+  });
+});
+
 // Every row of every table, read back through the copy as CSV.
 test("real recording: all rows of lines, types, native code, regions and workers are the report's", { skip }, async () => {
   await withPage("rows", {}, async (page) => {

@@ -19,6 +19,7 @@ import { followedFile, followRun } from "./live/live";
 import { makePageMap } from "./views/map/map";
 import { rerendered, type Section } from "./ui/rerender";
 import { makeShmSection } from "./views/shm/shm";
+import { makeRemediesSection } from "./views/remedies/remedies";
 import { makeStartMethodsSection } from "./views/start_methods/start_methods";
 import { Store } from "./store";
 import { makeLimitsSection } from "./views/limits/limits";
@@ -31,6 +32,7 @@ import { makeWorkersSection } from "./views/workers/workers";
 const kSections: Section[] = [
   rerendered(makeHeader),
   rerendered(({ page }) => makeDiagnosesSection(page.report.diagnoses)),
+  rerendered(({ page }) => makeRemediesSection(page.report.remedies)),
   rerendered(makeTiles),
   makeTimelineSection,
   makeWhySection,

@@ -29,6 +29,7 @@ Json RemediesJson(const std::vector<Remedy>& remedies) {
                                                  {"best", std::llround(saves->best)},
                                                  {"high", std::llround(saves->high)}}
                                           : Json(nullptr)},
+                    {"saves", SavesText(remedy)},
                     {"saves_copied_bytes", OrNull(remedy.saves_copying)},
                     {"cost", text(remedy.cost)},
                     {"rests_on", remedy.rests_on},

@@ -60,6 +60,15 @@ export interface PickleFailure {
   fix: string;
 }
 // The same for spawn and forkserver.
+export interface Remedy {
+  action: string;
+  saves: string; // of the workers' peak: "30.3 MiB to 37.9 MiB", "nothing", "unknown"
+  savesCopied: number | null; // bytes that would not be copied again and again
+  cost: string;
+  restsOn: string;
+  obstacle: string; // why it does not work as things are; "": nothing stands against it
+}
+
 export interface StartMethods {
   root: string;
   sentence: string;
@@ -132,6 +141,7 @@ export interface Report {
   shm: Shm | null;
   forecast: Forecast;
   diagnoses: Diagnosis[];
+  remedies: Remedy[]; // the largest gain first
   startMethods: StartMethods | null; // nothing was found that a worker would be sent, or nobody looked
   losses: { what: string; count: number }[];
   pagesDropped: number;
@@ -193,6 +203,17 @@ function parseDiagnosis(value: Json): Diagnosis {
     sketch: asText(row["sketch"]),
     pids: asList(row["pids"]).filter((pid): pid is number => typeof pid === "number"),
     saves: low === null || high === null ? null : { low, high },
+  };
+}
+
+function parseRemedy(row: JsonRecord): Remedy {
+  return {
+    action: asText(row["action"]),
+    saves: asText(row["saves"]),
+    savesCopied: asNumber(row["saves_copied_bytes"]),
+    cost: asText(row["cost"]),
+    restsOn: asText(row["rests_on"]),
+    obstacle: asText(row["obstacle"]),
   };
 }
 
@@ -316,6 +337,7 @@ export function parseReport(value: Json | undefined): Report {
     shm: parseShm(report["shm"]),
     forecast: parseForecast(report["forecast"]),
     diagnoses: asList(report["diagnoses"]).map(parseDiagnosis),
+    remedies: asList(report["remedies"]).map(asRecord).map(parseRemedy),
     startMethods: parseStartMethods(report["start_methods"]),
     losses: parseCounts(report["losses"]).map(({ key, count }) => ({ what: key.replaceAll("_", " "), count })),
     pagesDropped: asNumber(asRecord(report["losses"])["pages_dropped"]) ?? 0,
