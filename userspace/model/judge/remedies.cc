@@ -196,11 +196,13 @@ void AddShm(const Facts& facts, Remedies* out) {
                     .action = absl::StrCat("A larger /dev/shm: --shm-size=", wanted,
                                            "m for a container, or mount -o remount,size=", wanted, "m /dev/shm"),
                     .saves = Estimate{},
+                    .lifts_limit = true,
                     .cost = "What is in /dev/shm counts against the memory of the host and of its cgroup.",
                     .rests_on = "what was used at most, and a quarter more: it lifts the limit and saves nothing"});
     out->push_back({.id = "ipc-host",
                     .action = "--ipc=host: the container uses the host's /dev/shm",
                     .saves = Estimate{},
+                    .lifts_limit = true,
                     .cost = "Containers that do so see each other's segments.",
                     .rests_on = "it lifts the limit to the host's and saves nothing"});
   }

@@ -19,10 +19,11 @@ struct Remedy {
   std::string action;  // imperative, without a full stop
   // Bytes of the workers' peak that it saves; negative: it costs them. Absent: can't be told.
   std::optional<Estimate> saves;
-  Count saves_copying;   // bytes that are copied once more each epoch, and would not be; absent: not its point
-  std::string cost;      // a sentence; "": none is known
-  std::string rests_on;  // what the figure rests on, or why there is none
-  std::string obstacle;  // why it does not work as things are: "fails at dataset.logger (a _thread.lock)"
+  Count saves_copying;       // bytes that are copied once more each epoch, and would not be; absent: not its point
+  bool lifts_limit = false;  // that is what it does, instead of saving
+  std::string cost;          // a sentence; "": none is known
+  std::string rests_on;      // what the figure rests on, or why there is none
+  std::string obstacle;      // why it does not work as things are: "fails at dataset.logger (a _thread.lock)"
   bool operator==(const Remedy&) const = default;
 };
 

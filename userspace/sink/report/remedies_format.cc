@@ -39,6 +39,7 @@ Json RemediesJson(const std::vector<Remedy>& remedies) {
 }
 
 std::string SavesText(const Remedy& remedy) {
+  if (remedy.lifts_limit) return "nothing: lifts the limit";
   if (!remedy.saves) return "unknown";
   const Estimate& saves = *remedy.saves;
   if (saves.low == 0 && saves.high == 0) return "nothing";
