@@ -14,9 +14,9 @@ std::string ChangeText(Figure figure, double change);  // "-439.9 MiB", "+0.12 s
 std::string PercentText(double from, double change);   // "(-94 %)"; "" where `from` is 0
 // "Predicted (serialise): 30.3 MiB to 37.9 MiB less at the peak; measured: 35.0 MiB less."
 std::string PredictionText(const Prediction& prediction);
-std::string NameText(const PartName& name);            // "train.py: __getitem__, via pandas"
-std::string NumbersText(const PartChange& part);       // "12 -> 13"; "" of a type
-std::string KindText(const PartChange& part);          // "new", "gone", "more", "less", "~": not certain
+std::string NameText(const PartName& name);       // "train.py: __getitem__, via pandas"
+std::string NumbersText(const PartChange& part);  // "12 -> 13"; "" of a type
+std::string KindText(const PartChange& part);     // "new", "gone", "more", "less", "~": not certain
 
 }  // namespace cowprof
 
