@@ -2,6 +2,8 @@
 // the host until the tree is complete.
 #include "source/bpf_tree.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -73,7 +75,8 @@ void FollowedTree::FollowDescendants(const std::vector<cowprof_task>& tasks) {
     const auto found = children.find(open[i]);
     if (found == children.end()) continue;
     for (const cowprof_task* task : found->second) {
-      if (!seen.insert(IdOf(task->id)).second) continue;
+      // A target may have started cowprof itself.
+      if (static_cast<pid_t>(task->id.pid) == getpid() || !seen.insert(IdOf(task->id)).second) continue;
       Insert(*task);
       open.push_back(IdOf(task->id));
     }

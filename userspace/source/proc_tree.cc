@@ -135,6 +135,7 @@ void ProcTree::Discover(Origin origin) {
     if (members_[i].member.ended) continue;
     const ProcessId parent = members_[i].member.id;
     for (const pid_t pid : lists_children_ ? ChildrenOf(parent.pid) : by_parent[parent.pid]) {
+      if (pid == getpid()) continue;  // a target may have started cowprof itself
       const absl::StatusOr<ProcStat> stat = proc_.ReadStat(pid);
       if (!stat.ok() || stat->parent != parent.pid) continue;
       if (!followed.insert({pid, stat->start_ns()}).second) continue;

@@ -102,6 +102,14 @@ TEST_CASE("a forked child is found with its parent and distinguished from an exi
   kill(new_child, SIGKILL);
 }
 
+TEST_CASE("cowprof is not part of the tree of a target that started it") {
+  ProcTree tree((ProcFs()));
+  REQUIRE(tree.Follow(getppid()).ok());
+  const std::vector<TreeMember> members = tree.Look();
+  CHECK(Find(members, getppid()));
+  CHECK_FALSE(Find(members, getpid()));
+}
+
 TEST_CASE("an exec before the first look at a child is reported, once") {
   Family family;
   ProcTree tree((ProcFs()));
