@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Writes the wheel: a zip archive with the binary as a script, as https://packaging.python.org/specifications/binary-distribution-format/ has it.
+"""Writes the wheel: a zip archive with the binary as a script and the package of python/cowprof, as https://packaging.python.org/specifications/binary-distribution-format/ has it.
 
     wheel.py VERSION BINARY OUTPUT-FOLDER LICENCE-FILE...      prints the path of the wheel
 
@@ -14,7 +14,8 @@ import time
 import zipfile
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
+REPOSITORY = Path(__file__).resolve().parents[1]
+PACKAGE = REPOSITORY / "python"
 # The binary needs no library, so the oldest tags fit: those of glibc 2.17 and of musl 1.1. pip before 20.3 knows the second only.
 TAGS = [f"py3-none-{system}_{platform.machine()}" for system in ("manylinux_2_17", "manylinux2014", "musllinux_1_1")]
 METADATA = """\
@@ -23,22 +24,28 @@ Name: cowprof
 Version: {version}
 Summary: Copy-on-write memory growth profiler for Linux
 License: Apache-2.0
-Requires-Python: >=3.6
+Requires-Python: >=3.8
 Classifier: Operating System :: POSIX :: Linux
+Classifier: Framework :: Pytest
 Classifier: Topic :: Software Development :: Debuggers
+Classifier: Typing :: Typed
 Description-Content-Type: text/markdown
 
 {readme}"""
 WHEEL = "Wheel-Version: 1.0\nGenerator: cowprof\nRoot-Is-Purelib: false\n" + "".join(f"Tag: {tag}\n" for tag in TAGS)
+# pytest loads its plugin by this.
+ENTRY_POINTS = "[pytest11]\ncowprof = cowprof.pytest_plugin\n"
 
 
 def main(version, binary, folder, *licences):
     info, data = f"cowprof-{version}.dist-info", f"cowprof-{version}.data"
-    files = {"cowprof/__init__.py": b"", "cowprof/__main__.py": (HERE / "__main__.py").read_bytes(),
+    sources = sorted(path for path in (PACKAGE / "cowprof").iterdir() if path.suffix == ".py" or path.name == "py.typed")
+    files = {**{path.relative_to(PACKAGE).as_posix(): path.read_bytes() for path in sources},
              f"{data}/scripts/cowprof": Path(binary).read_bytes(),
              **{f"{info}/licenses/{Path(name).name}": Path(name).read_bytes() for name in licences},
-             f"{info}/METADATA": METADATA.format(version=version, readme=(HERE.parent / "README.md").read_text()).encode(),
-             f"{info}/WHEEL": WHEEL.encode()}
+             f"{info}/METADATA": METADATA.format(version=version, readme=(REPOSITORY / "README.md").read_text()).encode(),
+             f"{info}/WHEEL": WHEEL.encode(),
+             f"{info}/entry_points.txt": ENTRY_POINTS.encode()}
     record = "".join("{},sha256={},{}\n".format(
         name, base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode(), len(content)) for name, content in files.items())
     files[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()

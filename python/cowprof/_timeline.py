@@ -1,0 +1,140 @@
+"""Reads a recording while it grows: docs/timeline.md has the format."""
+from __future__ import annotations
+
+import json
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+
+Record = Dict[str, Any]
+
+
+class Follower:
+    """read() returns the records that were appended since the last call."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._offset = 0
+        self.header: Optional[Dict[str, Any]] = None
+
+    def read(self) -> List[Record]:
+        try:
+            with open(self._path, "rb") as file:
+                file.seek(self._offset)
+                lines = file.read().split(b"\n")[:-1]
+        except OSError:
+            return []
+        records: List[Record] = []
+        for line in lines:
+            try:
+                if self.header is None:
+                    self.header = json.loads(line + b"]}")["header"]
+                elif line == b"]}":
+                    break
+                else:
+                    records.append(json.loads(line.strip(b",")))
+            except ValueError:
+                break  # the closing bytes are being replaced
+            self._offset += len(line) + 1
+        return records
+
+
+class Live(NamedTuple):
+    """Figures of the processes that the recorded one has forked or spawned; programs other than Python are left out."""
+    copied_bytes: Optional[int]   # since the start, by those that were forked; None: the recording can't tell
+    private_bytes: Optional[int]  # of the living ones; None: not looked at yet
+    eta_seconds: Optional[float]  # until a limit is met, as the alerts that hold say; None: no such alert holds
+    alerts: List[str]             # texts of the alerts that hold
+
+
+class _Process:
+    """Private memory as cowprof derives it: pages of the last sweep, or none at the fork, plus copies and new pages since.
+
+    Copying a page leaves RssAnon as it is, and new memory raises it.
+    """
+
+    def __init__(self, forked: bool) -> None:
+        self._forked = forked
+        self.copies: Optional[int] = None
+        self.counts = forked  # False: it ran another program, until that is known to be Python
+        self.ended = False
+        self._pages: Optional[int] = None
+        self._basis: Optional[Tuple[int, int, int]] = None  # private pages, and copies and anonymous pages then
+
+    def take(self, row: Dict[str, Optional[int]]) -> None:
+        self.copies, self._pages = row["copies"], row["anon_pages"]
+        if self._basis is None and self._forked and self._pages is not None:
+            fresh = (row["zero_fill_pages"] or 0) + (row["file_copies"] or 0)
+            self._basis = (0, 0, max(self._pages - fresh, 0))
+
+    def sweep(self, private_pages: Optional[int]) -> None:
+        if private_pages is not None:
+            self._basis = (private_pages, self.copies or 0, self._pages or 0)
+
+    def forked_copies(self) -> int:
+        return (self.copies or 0) if self._forked else 0
+
+    def private_pages(self) -> Optional[int]:
+        if self.ended or not self.counts or self._basis is None or self._pages is None:
+            return None
+        private, copies, pages = self._basis
+        return min(max(private + self._pages - pages + (self.copies or 0) - copies, 0), max(self._pages, private))
+
+
+class LiveFigures:
+    """Keeps what the records say; read() takes in the new ones."""
+
+    def __init__(self, path: str) -> None:
+        self._follower = Follower(path)
+        self._processes: Dict[int, _Process] = {}
+        self._ended_copies = 0
+        self._alerts: Dict[Tuple[str, str, str], Record] = {}
+        self._t = 0.0
+
+    def read(self) -> Live:
+        for record in self._follower.read():
+            self._t = max(self._t, record["t"])
+            self._take(record)
+        header = self._follower.header or {}
+        page = header.get("host", {}).get("page_bytes", 4096)
+        living = [process for process in self._processes.values() if process.counts]
+        known = [pages for pages in (process.private_pages() for process in living) if pages is not None]
+        etas = [max(alert["t"] + alert["eta_seconds"] - self._t, 0.0) for alert in self._alerts.values()
+                if alert.get("eta_seconds") is not None]
+        countable = header.get("plan", {}).get("exactness") not in (None, "unavailable")
+        copies = self._ended_copies + sum(process.forked_copies() for process in living)
+        return Live(copied_bytes=copies * page if countable else None,
+                    private_bytes=sum(known) * page if known or not living else None,
+                    eta_seconds=min(etas) if etas else None,
+                    alerts=[alert["text"] for alert in self._alerts.values()])
+
+    def _take(self, record: Record) -> None:
+        if record["type"] == "alert":
+            key = (record["rule"], record["kind"], record["name"])
+            if record["over"]:
+                self._alerts.pop(key, None)
+            else:
+                self._alerts[key] = record
+        elif record["type"] == "event":
+            index = record.get("index", 0)
+            if record["event"] == "process" and index != 0:
+                self._processes[index] = _Process(record["origin"] == "fork")
+            elif record["event"] == "exec" and index in self._processes:
+                self._processes[index] = _Process(False)
+            elif record["event"] == "python" and index in self._processes:
+                self._processes[index].counts = bool(record["python"])
+            elif record["event"] == "exit" and index in self._processes:
+                self._processes[index].ended = True  # the sample that follows has its last row
+        elif record["type"] == "sample":
+            self._take_sample(record)
+
+    def _take_sample(self, record: Record) -> None:
+        columns = (self._follower.header or {})["columns"]
+        for row in record.get("processes", []):
+            named = dict(zip(columns["processes"], row))
+            if named["index"] in self._processes:
+                self._processes[named["index"]].take(named)
+        for row in record.get("sweeps", []):
+            named = dict(zip(columns["sweeps"], row))
+            if named["index"] in self._processes:
+                self._processes[named["index"]].sweep(named["private_pages"])
+        for index in [index for index, process in self._processes.items() if process.ended]:
+            self._ended_copies += self._processes.pop(index).forked_copies()

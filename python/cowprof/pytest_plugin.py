@@ -1,0 +1,147 @@
+"""Holds tests against bounds on what their workers copy and own: docs/python.md.
+
+A recording runs around the setup and the call of each test that asks for it. The bound is decided by `cowprof check`, the
+comparison by `cowprof diff`; what they can't decide fails the test.
+"""
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import tempfile
+from typing import Any, Callable, Dict, List, Optional
+
+import pytest
+
+from cowprof import _program
+from cowprof._program import CowprofError
+from cowprof._recording import Recording
+
+_BOUNDS = {"limit_copies": "--max-copied", "limit_private": "--max-private"}
+_MARKS = {
+    "limit_copies(size)": "fail if the test's workers copy more than this, such as \"20 MiB\"",
+    "limit_private(size)": "fail if the test's workers have more private memory than this at one time",
+    "cowprof": "record the test, for --cowprof-save and --cowprof-baseline",
+}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("cowprof")
+    group.addoption("--cowprof-save", metavar="DIR", help="write the recordings of tests there, named by test")
+    group.addoption("--cowprof-baseline", metavar="DIR", help="fail tests whose workers copy or own more than in the recordings there")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for mark, text in _MARKS.items():
+        config.addinivalue_line("markers", "{}: {}".format(mark, text))
+
+
+def file_of(test: str) -> str:
+    """The name of a test's recording: readable, and another one for each test."""
+    return "{}-{}.json".format(re.sub(r"[^\w.\[\]-]+", "_", test)[-120:], hashlib.sha256(test.encode()).hexdigest()[:8])
+
+
+class _Recorded:
+    def __init__(self, item: pytest.Item) -> None:
+        self.bounds: List[str] = []
+        for name, option in _BOUNDS.items():
+            for mark in item.iter_markers(name):
+                if len(mark.args) != 1 or mark.kwargs or not isinstance(mark.args[0], str):
+                    raise pytest.UsageError("{}: {} takes one size with its unit, such as \"20 MiB\"".format(item.nodeid, name))
+                self.bounds.append("{}={}".format(option, mark.args[0]))
+        self.baseline: Optional[str] = item.config.getoption("--cowprof-baseline")
+        save: Optional[str] = item.config.getoption("--cowprof-save")
+        if save:
+            os.makedirs(save, exist_ok=True)
+        self._folder = None if save else tempfile.TemporaryDirectory(prefix="cowprof-pytest-")
+        self.name = file_of(item.nodeid)
+        self.recording = Recording(os.path.join(save or (self._folder.name if self._folder else "."), self.name), interval="200ms")
+
+    def close(self) -> None:
+        self.recording.stop()
+        if self._folder:
+            self._folder.cleanup()
+
+    def decide(self) -> List[str]:
+        """What is broken or can't be decided, a sentence each."""
+        failures: List[str] = []
+        path = self.recording.path
+        if self.bounds:
+            check = _program.run_json("check", path, "--json", *self.bounds, statuses=(0, 2, 3))
+            failures += [row["sentence"] for row in check["bounds"] if row["outcome"] != "kept"]
+        if self.baseline:
+            baseline = os.path.join(self.baseline, self.name)
+            if not os.path.exists(baseline):
+                return failures + ["no baseline of this test: {} is not there; make it with --cowprof-save".format(baseline)]
+            diff = _program.run_json("diff", baseline, path, "--json", statuses=(0, 2))
+            if not diff["comparable"]:
+                failures.append("can't be compared with its baseline: " + " ".join(diff["obstacles"]))
+            elif diff["verdict"] not in ("same", "better"):
+                failures.append("against its baseline (A): " + diff["sentence"])
+        return failures
+
+
+_KEY = "_cowprof"
+
+
+def _recorded(item: pytest.Item) -> Optional[_Recorded]:
+    recorded: Optional[_Recorded] = getattr(item, _KEY, None)
+    return recorded
+
+
+def _wants_recording(item: pytest.Item) -> bool:
+    return any(item.get_closest_marker(name) for name in (*_BOUNDS, "cowprof")) or "cowprof_report" in getattr(item, "fixturenames", ())
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Before fixtures are set up: they may start workers. Skips where the counts would not be exact."""
+    if not _wants_recording(item) or any(mark.name == "skip" for mark in item.iter_markers()):
+        return
+    recorded = _Recorded(item)
+    setattr(item, _KEY, recorded)
+    judged = bool(recorded.bounds or recorded.baseline)
+    try:
+        recorded.recording.start()
+    except CowprofError as error:
+        delattr(item, _KEY)
+        pytest.skip("cowprof can't record this test: {}".format(error))
+    if judged and recorded.recording.exactness != "exact":
+        pytest.skip("copies can't be counted exactly here ({}): {}".format(recorded.recording.exactness, recorded.recording.why_not_exact))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_call(item: pytest.Item) -> None:
+    """After the test has passed; a test that failed does not come here."""
+    recorded = _recorded(item)
+    if recorded is None:
+        return
+    try:
+        recorded.recording.stop()
+        report = recorded.recording.report
+        item.user_properties.append(("cowprof_verdict", report["headline"]["sentence"]))
+        item.user_properties.append(("cowprof_exactness", report["exactness"]["copies"]))
+        item.user_properties.append(("cowprof_copied_bytes", recorded.recording.copied_bytes))
+        item.user_properties.append(("cowprof_peak_private_bytes", recorded.recording.peak_private_bytes))
+        failures = recorded.decide()
+    except CowprofError as error:
+        failures = [str(error)]
+    if failures:
+        pytest.fail("\n".join("cowprof: " + failure for failure in failures), pytrace=False)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    recorded = _recorded(item)
+    if recorded is not None:
+        delattr(item, _KEY)
+        recorded.close()
+
+
+@pytest.fixture
+def cowprof_report(request: pytest.FixtureRequest) -> Callable[[], Dict[str, Any]]:
+    """cowprof_report() is the report (cowprof.report/1) of what the test did so far."""
+    recorded = _recorded(request.node)
+    assert recorded is not None  # pytest_runtest_setup() skips the test otherwise
+    recording = recorded.recording
+    return lambda: recording.report
