@@ -185,7 +185,7 @@ class Recording:
 
     @property
     def report(self) -> Dict[str, Any]:
-        """cowprof.report/1 of the recording, of what is written so far if it runs."""
+        """cowprof.report/1 of the recording; while it runs, as of its last sample, by a process that it records, too."""
         if self._reader is not None:
             return _program.run_json("report", self.path, "--json")
         if self._report is None:

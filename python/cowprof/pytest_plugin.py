@@ -140,8 +140,13 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
 
 @pytest.fixture
 def cowprof_report(request: pytest.FixtureRequest) -> Callable[[], Dict[str, Any]]:
-    """cowprof_report() is the report (cowprof.report/1) of what the test did so far."""
+    """cowprof_report() ends the recording and returns its report (cowprof.report/1)."""
     recorded = _recorded(request.node)
     assert recorded is not None  # pytest_runtest_setup() skips the test otherwise
     recording = recorded.recording
-    return lambda: recording.report
+
+    def report() -> Dict[str, Any]:
+        recording.stop()
+        return recording.report
+
+    return report

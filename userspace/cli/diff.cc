@@ -33,7 +33,9 @@ absl::StatusOr<RunFigures> ReadFigures(const std::string& path) {
   Run run;
   const absl::StatusOr<TimelineContents> contents = ReadRun(path, &run);
   if (!contents.ok()) return contents.status();
-  return FiguresOf(path, run, Judge(run), contents->complete);
+  RunFigures figures = FiguresOf(path, run, Judge(run), contents->complete);
+  figures.to_end |= contents->stopped_by_target;
+  return figures;
 }
 
 int DiffRecordings(const Options& options) {

@@ -66,11 +66,13 @@ Wake EventLoop::TakeSignals() {
   signalfd_siginfo info;
   while (read(signals_.fd(), &info, sizeof(info)) == sizeof(info)) {
     const int signal = static_cast<int>(info.ssi_signo);
-    if (signal == SIGTSTP && wake != Wake::kStop) wake = Wake::kSuspend;
+    const bool stops = wake == Wake::kStop || wake == Wake::kStopByTarget;
+    if (signal == SIGTSTP && !stops) wake = Wake::kSuspend;
     if ((signal == SIGWINCH || signal == SIGCONT) && wake == Wake::kTick) wake = Wake::kRepaint;
     if (signal == SIGTSTP || signal == SIGCONT) continue;  // the program gets these from the terminal itself
     if (!forward_) {
-      if (EndsRecording(signal)) wake = Wake::kStop;
+      const bool by_target = info.ssi_code == SI_USER && static_cast<pid_t>(info.ssi_pid) == target_pid_;
+      if (EndsRecording(signal)) wake = by_target ? Wake::kStopByTarget : Wake::kStop;
     } else if (info.ssi_code != SI_KERNEL) {
       // Signals of the terminal (SI_KERNEL) reach the program anyway: it is in the same foreground group.
       kill(target_pid_, signal);

@@ -15,8 +15,9 @@ enum class Wake {
   kEvent,
   kTargetEnded,
   kStop,
-  kRepaint,  // the terminal was resized, or cowprof continues after a stop
-  kSuspend,  // Ctrl-Z
+  kStopByTarget,  // the target asked for it
+  kRepaint,       // the terminal was resized, or cowprof continues after a stop
+  kSuspend,       // Ctrl-Z
 };
 
 class EventLoop {

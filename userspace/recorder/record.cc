@@ -31,6 +31,7 @@
 #include "source/namespaces.h"
 #include "source/probe_plan.h"
 #include "source/procfs.h"
+#include "timeline/json_timeline.h"
 
 namespace cowprof {
 namespace {
@@ -120,6 +121,8 @@ absl::StatusOr<std::string> RunLoop(Recording* recording) {
     switch (WaitForTick(std::min({next, end, recording->collector->next_extra_tick()}), recording)) {
       case Wake::kStop:
         return "interrupted";
+      case Wake::kStopByTarget:
+        return std::string(kStoppedByTarget);
       case Wake::kEvent:
         // Tick at once, for a process that is about to die, but not faster than kLeastGap in a storm of signals.
         absl::SleepFor(began + kLeastGap - BootTime());

@@ -109,7 +109,10 @@ absl::StatusOr<RecordDecoder::Result> RecordDecoder::Decode(absl::string_view re
     return Result::kMore;
   }
   if (type == "alert") alerts_.push_back(DecodeAlert(json));
-  if (type == "end") return Result::kEnd;
+  if (type == "end") {
+    stopped_by_target_ = TextOf(json, "reason") == kStoppedByTarget;
+    return Result::kEnd;
+  }
   if (type != "sample") return Result::kMore;  // also ignores types that later versions add
   sample_.t = Rounded(NumberOf<double>(json, "t"));
   sample_.events = std::exchange(events_, {});

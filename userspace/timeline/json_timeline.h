@@ -53,6 +53,8 @@ class RecordEncoder {
   std::vector<Alert> unwritten_alerts_;
 };
 
+// The target sent cowprof SIGINT: it had done what was to be recorded.
+inline constexpr absl::string_view kStoppedByTarget = "stopped by the target";
 std::string EncodeEnd(absl::Duration t, absl::string_view reason);
 
 // What a reader does with a timeline: `on_info` once before the first sample, then each sample with the alerts that
@@ -68,6 +70,8 @@ class RecordDecoder {
   enum class Result { kSample, kMore, kEnd };
   // `record` is one element of `records`. kSample: sample() is complete. kMore: the record belongs to the next sample.
   absl::StatusOr<Result> Decode(absl::string_view record);
+  // Of the record of the end.
+  bool stopped_by_target() const { return stopped_by_target_; }
   const Sample& sample() const { return sample_; }
   const std::vector<Alert>& raised() const { return raised_; }  // on `sample()`
   // Events after the last sample of a file that was cut off; empty otherwise.
@@ -75,6 +79,7 @@ class RecordDecoder {
   const std::vector<Alert>& alerts() const { return alerts_; }  // the same
 
  private:
+  bool stopped_by_target_ = false;
   Sample sample_;
   std::vector<Event> events_;
   std::vector<Alert> raised_, alerts_;

@@ -144,6 +144,7 @@ absl::StatusOr<TimelineContents> ReadTimeline(const std::string& path, const Tim
     if (*result == RecordDecoder::Result::kSample) readers.on_sample(decoder.sample(), decoder.raised());
     contents.complete = *result == RecordDecoder::Result::kEnd;
   }
+  contents.stopped_by_target = contents.complete && decoder.stopped_by_target();
   return contents;
 }
 

@@ -51,6 +51,7 @@ class TimelineFile {
 struct TimelineContents {
   RunInfo info;
   bool complete = false;  // it was finished; otherwise it still runs, was killed, or the file was truncated
+  bool stopped_by_target = false;
 };
 
 // Reads a timeline from its beginning. InvalidArgument: not a recording, or a newer schema.

@@ -125,6 +125,9 @@ TEST_CASE("samples are read back unchanged") {
     REQUIRE(decoder.events().empty());
   }
   CHECK(*decoder.Decode(EncodeEnd(absl::Seconds(9), "target ended")) == Result::kEnd);
+  CHECK_FALSE(decoder.stopped_by_target());
+  CHECK(*decoder.Decode(EncodeEnd(absl::Seconds(9), kStoppedByTarget)) == Result::kEnd);
+  CHECK(decoder.stopped_by_target());
 }
 
 TEST_CASE("an uncommitted sample is encoded again with the next") {

@@ -89,7 +89,10 @@ BoundResult Hold(const RunFigures& run, const Bound& bound, const std::map<std::
   const std::vector<Measured> rows = Measure(run, bound);
   const auto worst = absl::c_max_element(
       rows, [](const Measured& a, const Measured& b) { return a.value.value_or(-1) < b.value.value_or(-1); });
-  if (worst == rows.end() || !worst->value) return undecided(absl::StrCat("the recording has no ", NameOf(bound)));
+  if (worst == rows.end() || !worst->value) {
+    return undecided(defects.empty() ? absl::StrCat("the recording has no ", NameOf(bound))
+                                     : absl::StrJoin(defects, " "));
+  }
   const bool all_known = absl::c_all_of(rows, [](const Measured& row) { return row.value.has_value(); });
   if (*worst->value > *allowed) {
     result.outcome = BoundOutcome::kBroken;

@@ -52,7 +52,7 @@ struct RunFigures {
   std::string path, command;
   bool complete = false;    // the recording was finished
   bool from_start = false;  // no worker had memory of its own when it began
-  bool to_end = false;      // the target ended while it was recorded
+  bool to_end = false;      // the target ended while it was recorded, or said itself when it had done what is recorded
   std::string death;        // of the target or a worker: "worker 4242 was killed by SIGKILL"; "": all ended well
   Exactness exactness = Exactness::kUnavailable;
   std::string rung;
