@@ -13,6 +13,7 @@ import chroots
 import harness
 
 WORKLOAD = Path(__file__).with_name("workload.py")
+SELF_RECORDING = Path(__file__).parents[1] / "python" / "self_recording.py"
 SECONDS = 120 * harness.PATIENCE
 
 # $1: the tree, $2: what /mnt is to be, $3: a folder for the upper layer, $4: options of /tmp, $5: the script.

@@ -30,6 +30,7 @@ def dist(tmp_path_factory):
     """A folder with all packages and the workload."""
     folder = make_packages(tmp_path_factory.mktemp("dist"))
     shutil.copy(places.WORKLOAD, folder)
+    shutil.copy(places.SELF_RECORDING, folder)
     return folder
 
 
@@ -147,6 +148,19 @@ def test_the_wheel_in_debian_11_without_compilers(tree_of, dist):
     no_compiler = "for name in cc gcc clang; do if command -v $name; then exit 99; fi; done; "
     module = "cowprof report recording.json --json > one; python3 -m cowprof report recording.json --json | cmp one -"
     places.check_output(places.in_tree(tree_of("bullseye"), dist, f"{no_compiler}{VENV}{places.RECORD}; {module}"))
+
+
+@pytest.mark.parametrize("suite", ["bullseye", *(pytest.param(suite, marks=pytest.mark.slow) for suite in ("trixie", "sid"))])
+def test_a_process_records_itself_with_the_wheel(suite, tree_of, dist, binary):
+    """Python 3.9, 3.13 and 3.14. In a venv the binary is found beside the package, in the trees without venv on PATH."""
+    unpacked = "cd /tmp; python3 -m zipfile -e /mnt/*.whl wheel; export PYTHONPATH=wheel PATH=/mnt/unpacked/bin:$PATH; "
+    done = places.in_tree(tree_of(suite), dist, f"{VENV if suite == 'bullseye' else unpacked}python3 /mnt/self_recording.py run.json")
+    assert done.returncode == 0, done.stderr
+    truth = json.loads(done.stdout)
+    planted = truth["pages"] * harness.PAGE
+    assert truth["exactness"] == "exact"
+    assert planted <= truth["copied_bytes"] <= planted + 600 * harness.PAGE, truth
+    assert [row["pid"] for row in truth["report"]["workers"]] == [truth["worker"]]
 
 
 def test_the_deb_in_debian_11(tree_of, dist):

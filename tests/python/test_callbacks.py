@@ -36,11 +36,11 @@ class Epoch:
     def first(self):
         _, await_reader, self.finish = fork_reader(STRINGS)
         await_reader()
-        time.sleep(0.5)  # five samples
+        time.sleep(0.3)  # three samples
 
     def second(self):
         self.finish()
-        time.sleep(0.5)
+        time.sleep(0.3)
 
     def steps(self):
         return [self.first, self.second]
