@@ -150,7 +150,10 @@ class Recording:
             self._reader.wait()
         if self._said is not None:
             self._said.close()
-        _readable_by.discard(self._pid)
+        if self._pid in _readable_by:
+            _readable_by.discard(self._pid)
+            if _prctl is not None:
+                _prctl(_PR_SET_PTRACER, 0, 0, 0, 0)
         self._reader = self._said = None
 
     def _last_line(self) -> str:

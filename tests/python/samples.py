@@ -25,7 +25,7 @@ def fork_readers(workers=1, hold=0.0, status=0):
 @pytest.mark.limit_copies("12 MiB")
 @pytest.mark.limit_private("12 MiB")
 def test_kept():
-    fork_readers()
+    fork_readers(hold=0.4)  # its private memory is seen in samples, 200 ms apart
 
 
 @pytest.mark.limit_copies("2 MiB")
