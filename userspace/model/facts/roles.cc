@@ -194,12 +194,13 @@ void AssignRoles(const Sample& sample, RunModel* model) {
   }
 }
 
-void AppendLoader(const LoaderWorker& now, RunModel* model, ProcessModel* process) {
+void AppendLoader(const LoaderWorker& now, absl::Duration t, RunModel* model, ProcessModel* process) {
   const bool is_new = !process->loader;
   const LoaderWorker before = process->loader.value_or(LoaderWorker{});
   process->loader = now;
   if (is_new) NoteNumber(model, process);
   if (!now.batch) return;
+  process->batch_seen = t;
   // Batches are dealt out in turn, unless the loader gives them to whoever is free (in_order=False), or an iterable
   // data set has ended in some workers.
   const auto begun = [&](uint64_t batch) -> Count {

@@ -20,7 +20,7 @@ ProgramKind ProgramKindOf(const ProcessModel& process);
 // added, except that processes ended.
 void AssignRoles(const Sample& sample, RunModel* model);
 // Adds what was read of a worker's loop.
-void AppendLoader(const LoaderWorker& now, RunModel* model, ProcessModel* process);
+void AppendLoader(const LoaderWorker& now, absl::Duration t, RunModel* model, ProcessModel* process);
 
 // The rank that the process has itself, or inherited. nullptr: none is known.
 const RankFacts* RankOf(const ProcessModel& process, const RunModel& model);

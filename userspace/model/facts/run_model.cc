@@ -381,7 +381,7 @@ void Append(const Sample& sample, RunModel* model) {
     ProcessModel* row = Announced(process.index, model);
     if (row == nullptr) continue;
     AppendProcess(process, sample.t, elapsed, model->info, &model->private_memory[process.index], row);
-    if (process.loader && process.loader != row->loader) AppendLoader(*process.loader, model, row);
+    if (process.loader && process.loader != row->loader) AppendLoader(*process.loader, sample.t, model, row);
   }
   for (const Event& event : sample.events) {
     const auto* started = event.As<ProcessStarted>();

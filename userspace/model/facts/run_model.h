@@ -73,6 +73,7 @@ struct ProcessModel {
   // or batches are not dealt out in turn.
   Count batches;
   uint64_t batches_before = 0;  // of these, in earlier epochs
+  absl::Duration batch_seen;    // when the last of these was seen to have begun
   bool dealt_in_turn = true;
   int generation = -1;  // which set of workers of its parent, from 0; -1: it is not a worker
   bool leads = false;   // it has workers of its own

@@ -167,7 +167,8 @@ std::vector<std::string> ObstaclesTo(const RunFigures& a, const RunFigures& b) {
   if (both_have_workers && a.workers != b.workers)
     out.push_back(Differ(a, b, Plural(a.workers, "worker"), HumanCount(b.workers)));
   if (a.batches && b.batches) {
-    const double slack = 2.0 * std::max(a.workers, b.workers);  // the last ones of each are not seen
+    // The last ones of each worker are not seen.
+    const double slack = 2.0 * std::max(a.workers, b.workers) + std::max(a.unseen_batches, b.unseen_batches);
     if (std::abs(static_cast<double>(*a.batches) - static_cast<double>(*b.batches)) > slack &&
         !AreAlike(*a.batches, *b.batches, kAlikeBatches))
       out.push_back(Differ(a, b, absl::StrCat(HumanCount(*a.batches), " batches"), HumanCount(*b.batches)));

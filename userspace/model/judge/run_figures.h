@@ -56,10 +56,11 @@ struct RunFigures {
   std::string death;        // of the target or a worker: "worker 4242 was killed by SIGKILL"; "": all ended well
   Exactness exactness = Exactness::kUnavailable;
   std::string rung;
-  std::string python;        // "3.13"; "": none
-  std::string start_method;  // "fork", "spawn", "forkserver"; "none": no worker
-  uint64_t workers = 0;      // configured or, where that is not known, that lived at once
-  Count batches;             // that the workers were seen to begin, at least; absent: not a DataLoader's
+  std::string python;           // "3.13"; "": none
+  std::string start_method;     // "fork", "spawn", "forkserver"; "none": no worker
+  uint64_t workers = 0;         // configured or, where that is not known, that lived at once
+  Count batches;                // that the workers were seen to begin, at least; absent: not a DataLoader's
+  uint64_t unseen_batches = 0;  // about as many more may have begun between the last look at a worker and its end
   absl::Duration duration;
   uint64_t page_bytes = 4096;
   Losses losses;

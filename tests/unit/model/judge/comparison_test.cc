@@ -105,6 +105,10 @@ TEST_CASE("the last batches of each worker may not have been seen", "[comparison
   CHECK(Compare({a}, {b}).obstacles.empty());
   b.batches = 291;
   CHECK_FALSE(Compare({a}, {b}).obstacles.empty());
+  b.unseen_batches = 3;
+  CHECK(Compare({a}, {b}).obstacles.empty());
+  b.batches = 280;
+  CHECK_FALSE(Compare({a}, {b}).obstacles.empty());
 }
 
 TEST_CASE("without batches, runs that were seen to their end did the same work", "[comparison]") {
