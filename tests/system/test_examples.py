@@ -13,7 +13,8 @@ DOCUMENTS = ["README.md", "SKILL.md", "CONTRIBUTING.md", *sorted(f"docs/{path.na
 # In an indented or fenced block, or `in backticks`.
 BLOCK = re.compile(r"^(?: {4,}|)((?:sudo )?(?:build/)?cowprof [-a-z].*)$", re.MULTILINE)
 QUOTED = re.compile(r"`((?:sudo )?(?:build/)?cowprof (?:[-a-z]+)(?: [^`]*)?)`")
-COMMANDS = ("report", "view", "doctor", "shm", "pickle", "hang", "completions", "demo")
+COMPARING = ("diff", "check", "prove")
+COMMANDS = ("report", "view", "doctor", "shm", "pickle", "hang", "completions", "demo", *COMPARING)
 
 
 def lines_of(document):
@@ -26,7 +27,7 @@ def lines_of(document):
 def words_of(line):
     """The words of cowprof's own command line; None where the line is prose, a message or a pattern."""
     line = re.split(r"\s{2,}|\s#\s|\s[|>;&]|\s2>", line.strip())[0]
-    if "..." in line or "[" in line or "--max" in line:
+    if "..." in line or "[" in line or line.startswith(("--max", "cowprof check TIMELINE --max")):
         return None
     try:
         words = shlex.split(line)
@@ -35,7 +36,7 @@ def words_of(line):
     words = words[words.index("cowprof") + 1 if "cowprof" in words else words.index("build/cowprof") + 1:]
     if not words or (words[0] not in COMMANDS and not words[0].startswith("-")):
         return None
-    names_a_command = words[0] in ("report", "view", "pickle", "hang") and all(word.startswith("-") for word in words[1:])
+    names_a_command = words[0] in ("report", "view", "pickle", "hang", *COMPARING) and all(word.startswith("-") for word in words[1:])
     return None if names_a_command else words
 
 
@@ -52,7 +53,7 @@ def folder(tmp_path_factory):
     done = harness.run_cowprof("--quiet", "--output", folder / "recording", "--", harness.WORKLOADS / "fork_copies", "--pages=100")
     assert done.returncode == 0, done.stderr
     for words in RUN.values():
-        for word in words if words[0] in ("report", "view") else ():
+        for word in words[1:] if words[0] in ("report", "view", "diff", "check") else ():
             name = folder / VALUES.get(word, word)
             if not word.startswith("-") and word not in ("report", "view") and not word.endswith(".html") and "/" not in word:
                 name.write_bytes((folder / "recording").read_bytes())
@@ -61,7 +62,12 @@ def folder(tmp_path_factory):
 
 def test_the_documents_have_examples():
     assert len(RUN) >= 30
-    assert {words[0] for words in RUN.values()} >= {"report", "view", "doctor", "shm", "pickle", "hang", "--attach"}
+    assert {words[0] for words in RUN.values()} >= {"report", "view", "doctor", "shm", "pickle", "hang", "--attach", *COMPARING}
+
+
+def run(words, folder):
+    return subprocess.run([harness.COWPROF, *words], capture_output=True, text=True, cwd=folder, timeout=harness.DEADLINE,
+                          stdin=subprocess.DEVNULL, check=False, env={"PATH": str(folder)})
 
 
 @pytest.mark.parametrize("line", RUN)
@@ -69,6 +75,10 @@ def test_an_example(line, folder):
     words = [VALUES.get(word, word) for word in RUN[line]]
     if words[0] == "demo":  # test_demo.py runs it
         words.append("--help")
+    if words[0] in COMPARING:  # test_compare.py judges what they say; here they are only understood
+        done = run(words, folder)
+        assert "see cowprof" not in done.stderr and done.returncode in (0, 2, 3, 6, 127), (words, done.stderr)
+        return
     wants = {0}
     if UNUSED_PID in words:
         wants = {4} if words[0] not in ("report", "view") else {0}
@@ -79,6 +89,5 @@ def test_an_example(line, folder):
         wants = {4}
     if "--on-alert" in words:
         words[words.index("--on-alert") + 1] = "/bin/true"
-    done = subprocess.run([harness.COWPROF, *words], capture_output=True, text=True, cwd=folder, timeout=harness.DEADLINE,
-                          stdin=subprocess.DEVNULL, check=False, env={"PATH": str(folder)})
+    done = run(words, folder)
     assert done.returncode in wants, (words, done.returncode, done.stderr)
