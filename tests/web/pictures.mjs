@@ -15,6 +15,7 @@ const kImages = fileURLToPath(new URL("../../docs/images/", import.meta.url));
 const kUpdate = "sudo tests/web/pictures.sh build/cowprof build/web-test --update";
 const kMostBytes = 200_000;
 const kSignature = Buffer.from("\x89PNG\r\n\x1a\n", "latin1");
+const kPageWidth = 1300;
 const kSize = { cols: 100, rows: 24 };
 const kHeads =
   /^ *(cowprof(?= )|Forecast:|(?:workers|parent|worker|host|fds|shm|shm-inodes)(?= )|copied because of:|pid .*|every copy counted; .*)/;
@@ -103,7 +104,7 @@ async function compare(name, screenshot, shown) {
 }
 
 test("the page", async () => {
-  const { page, noted, close } = await openPage(browser, join(folder, "pictures.html"), { width: 1100, height: 1600 });
+  const { page, noted, close } = await openPage(browser, join(folder, "pictures.html"), { width: kPageWidth, height: 2600 });
   try {
     const height = await page.$eval("#timeline .strip", (strip) => Math.ceil(strip.getBoundingClientRect().bottom));
     const shown = await page.$$eval(
@@ -114,7 +115,7 @@ test("the page", async () => {
           .map((one) => one.textContent.replace(/(?<=^Forecast|^limit|\().*$/, "").trim()),
       height,
     );
-    await compare("page", await page.screenshot({ clip: { x: 0, y: 0, width: 1100, height } }), shown);
+    await compare("page", await page.screenshot({ clip: { x: 0, y: 0, width: kPageWidth, height } }), shown);
     assert.deepEqual(noted.errors, []);
   } finally {
     await close();
