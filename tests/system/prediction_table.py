@@ -22,7 +22,7 @@ PAIRS = {
     "dicts in a numpy array": ("system", ["dicts-kept"], ["numpy"], "serialise", "better"),
     "gc.freeze()": ("system", ["dicts"], ["frozen"], "gc-freeze", "better"),
     "many tensors in one": ("system", ["tensors"], ["stacked"], "stack-tensors", "better"),
-    "forkserver instead of fork": ("3.13", ["dicts"], ["dicts", "forkserver"], "forkserver", "worse"),
+    "forkserver instead of fork": ("3.13", ["dicts"], ["dicts", "forkserver"], "spawn", "worse"),
     "spawn instead of fork": ("3.11", ["dicts"], ["dicts", "spawn"], "spawn", "worse"),
 }
 

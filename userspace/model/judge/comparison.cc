@@ -106,7 +106,7 @@ std::vector<PartChange> PartsChanged(absl::Span<const RunFigures> a, absl::Span<
 // while reference counts copy as before, too; otherwise it is taken for the one that moves items out of objects. "":
 // none.
 std::string RemedyIn(const RunFigures& a, const RunFigures& b) {
-  if (a.start_method != b.start_method) return b.start_method;
+  if (a.start_method != b.start_method) return "spawn";
   const auto left = [&](Cause cause) {
     const uint64_t before = a.causes[static_cast<int>(cause)];
     return before == 0 ? 1 : static_cast<double>(b.causes[static_cast<int>(cause)]) / before;

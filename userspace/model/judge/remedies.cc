@@ -102,16 +102,14 @@ void AddStartMethods(const Facts& facts, Remedies* out) {
                    : absl::StrCat("fails at ", Printable(first->path), " (a ", Printable(first->type), ")");
   if (verdict == PickleVerdict::kUnknown)
     obstacle = absl::StrCat("whether it can be pickled is unknown: ", WhyUnknown(seen->look));
-  for (const char* method : {"forkserver", "spawn"}) {
-    out->push_back({.id = method,
-                    .action = absl::StrCat("The start method ", method, " instead of fork"),
-                    .saves = saves,
-                    .cost = absl::StrCat("Each start of a worker sends ", SentText(seen->look), "."),
-                    .rests_on = absl::StrCat("what a worker would be sent takes about ", HumanBytes(held.best),
-                                             "; what it imports anew, at most the rest of the ",
-                                             HumanBytes(SaturatingCast(inherited)), " that the parent had at the fork"),
-                    .obstacle = obstacle});
-  }
+  out->push_back({.id = "spawn",
+                  .action = "The start method spawn or forkserver instead of fork",
+                  .saves = saves,
+                  .cost = absl::StrCat("Each start of a worker sends ", SentText(seen->look), "."),
+                  .rests_on = absl::StrCat("what a worker would be sent takes about ", HumanBytes(held.best),
+                                           "; what it imports anew, at most the rest of the ",
+                                           HumanBytes(SaturatingCast(inherited)), " that the parent had at the fork"),
+                  .obstacle = obstacle});
 }
 
 void AddFewerWorkers(const Facts& facts, Remedies* out) {

@@ -15,7 +15,7 @@ namespace cowprof {
 struct Findings;
 
 struct Remedy {
-  std::string id;      // "serialise", "gc-freeze", "forkserver", ...: docs/remedies.md has all
+  std::string id;      // "serialise", "gc-freeze", "spawn", ...: docs/remedies.md has all
   std::string action;  // imperative, without a full stop
   // Bytes of the workers' peak that it saves; negative: it costs them. Absent: can't be told.
   std::optional<Estimate> saves;
@@ -23,7 +23,7 @@ struct Remedy {
   bool lifts_limit = false;  // that is what it does, instead of saving
   std::string cost;          // a sentence; "": none is known
   std::string rests_on;      // what the figure rests on, or why there is none
-  std::string obstacle;      // why it does not work as things are: "fails at dataset.logger (a _thread.lock)"
+  std::string obstacle;      // what stands against it, or may: "fails at dataset.logger (a _thread.lock)"
   bool operator==(const Remedy&) const = default;
 };
 

@@ -66,7 +66,7 @@ export interface Remedy {
   savesCopied: number | null; // bytes that would not be copied again and again
   cost: string;
   restsOn: string;
-  obstacle: string; // why it does not work as things are; "": nothing stands against it
+  obstacle: string; // what stands against it, or may; "": nothing
 }
 
 export interface StartMethods {

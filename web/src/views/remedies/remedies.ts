@@ -9,7 +9,7 @@ const kTitles = ["what to do", "saves of the peak", "costs", "rests on"];
 
 function makeRow(remedy: Remedy): HTMLElement {
   const copied = remedy.savesCopied === null ? "" : `, but the time of copying ${formatBytes(remedy.savesCopied)}`;
-  const obstacle = remedy.obstacle === "" ? "" : `Does not work as it is: ${remedy.obstacle}. `;
+  const obstacle = remedy.obstacle === "" ? "" : `But: ${remedy.obstacle}. `;
   return make(
     "tr",
     "",
