@@ -110,10 +110,10 @@ mount -t proc proc proc
 mount --rbind /sys sys
 exec chroot . setpriv --bounding-set=-bpf,-perfmon,-sys_admin "$@"
 """
-ENGINES = {"none": ["docker run --cap-add BPF --cap-add PERFMON ...", "podman run --cap-add BPF,PERFMON ...",
+ENGINES = {"none": ["docker run --cap-add BPF --cap-add PERFMON ...", "podman run --cap-add BPF,PERFMON --security-opt seccomp=unconfined ...",
                     "securityContext: {capabilities: {add: [BPF, PERFMON]}}"],
            "/.dockerenv": ["docker run --cap-add BPF --cap-add PERFMON ..."],
-           "/run/.containerenv": ["podman run --cap-add BPF,PERFMON ..."]}
+           "/run/.containerenv": ["podman run --cap-add BPF,PERFMON --security-opt seccomp=unconfined ..."]}
 
 
 @pytest.mark.parametrize("namespace", [["--pid", "--fork"], ["--uts"]], ids=["pids", "host's pids"])

@@ -55,7 +55,11 @@ std::string ContainerLine(Container kind, bool root, const std::vector<std::stri
     case Container::kDocker:
       return absl::StrCat("docker run ", user, "--cap-add ", absl::StrJoin(names, " --cap-add "), " ...");
     case Container::kPodman:
-      return absl::StrCat("as root, podman run ", user, "--cap-add ", absl::StrJoin(names, ","), " ...");
+      // The seccomp profile of podman 4 lets only CAP_SYS_ADMIN call bpf(2).
+      return absl::StrCat(
+          "as root, podman run ", user, "--cap-add ", absl::StrJoin(names, ","),
+          std::find(names.begin(), names.end(), "BPF") == names.end() ? "" : " --security-opt seccomp=unconfined",
+          " ...");
     case Container::kKubernetes:
       return absl::StrCat("securityContext: {", root ? "" : "runAsUser: 0, ", "capabilities: {add: [",
                           absl::StrJoin(names, ", "), "]}}");

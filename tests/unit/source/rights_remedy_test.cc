@@ -44,7 +44,8 @@ TEST_CASE("each kind of caller is told its own way") {
                           "docker run --user 0 --cap-add BPF --cap-add PERFMON"));
   CHECK(absl::StrContains(inside(Container::kDocker), "docker run --cap-add BPF --cap-add PERFMON ..."));
   CHECK(absl::StrContains(inside(Container::kDocker, false), "docker run --user 0 --cap-add BPF"));
-  CHECK(absl::StrContains(inside(Container::kPodman), "podman run --cap-add BPF,PERFMON ..."));
+  CHECK(absl::StrContains(inside(Container::kPodman),
+                          "podman run --cap-add BPF,PERFMON --security-opt seccomp=unconfined ..."));
   CHECK(absl::StrContains(inside(Container::kKubernetes), "securityContext: {capabilities: {add: [BPF, PERFMON]}}"));
   CHECK(absl::StrContains(inside(Container::kKubernetes, false), "{runAsUser: 0, capabilities"));
   for (const char* engine : {"docker run", "podman run", "securityContext"})
