@@ -32,9 +32,9 @@ import { makeWorkersSection } from "./views/workers/workers";
 const kSections: Section[] = [
   rerendered(makeHeader),
   rerendered(({ page }) => makeDiagnosesSection(page.report.diagnoses)),
-  rerendered(({ page }) => makeRemediesSection(page.report.remedies)),
   rerendered(makeTiles),
   makeTimelineSection,
+  rerendered(({ page }) => makeRemediesSection(page.report.remedies)),
   makeWhySection,
   makeWhoSection,
   makePageMap,
