@@ -20,7 +20,7 @@ def test_every_input_is_used_and_every_used_one_is_declared():
 
 
 @pytest.mark.parametrize("bounds, status, said", [
-    ("--max-copied 1MiB", 3, "::error file="), ("--max-copied 1GiB", 0, "::notice::cowprof: Kept: the bound.")])
+    ("--max-copied 1MiB", 3, "::error::cowprof: --max-copied 1MiB: copied is "), ("--max-copied 1GiB", 0, "::notice::cowprof: Kept: the bound.")])
 def test_the_steps_record_and_check(dist, tmp_path, bounds, status, said):  # noqa: F811
     inputs = {name: one.get("default", "") for name, one in ACTION["inputs"].items()}
     inputs.update(command=f"python3 {places.WORKLOAD}", wheel=str(only(dist, "*.whl")), bounds=bounds, junit="junit.xml")

@@ -2,6 +2,7 @@
 #include "cli/slow_note.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -27,9 +28,16 @@ std::string Written(absl::Duration time) {
     absl::SleepFor(time);
   }
   dup2(before.fd(), STDERR_FILENO);
+  // What was written reaches this end a little later.
+  std::string written;
+  pollfd ready = {terminal.fd(), POLLIN, 0};
   char text[256];
-  const ssize_t got = read(terminal.fd(), text, sizeof(text));
-  return std::string(text, std::max<ssize_t>(got, 0));
+  while (poll(&ready, 1, /*timeout=*/300) > 0) {
+    const ssize_t got = read(terminal.fd(), text, sizeof(text));
+    if (got <= 0) break;
+    written.append(text, got);
+  }
+  return written;
 }
 
 }  // namespace

@@ -189,7 +189,7 @@ void AddShm(const Facts& facts, Remedies* out) {
   if (Find(facts.findings, "shm-full") == nullptr && Find(facts.findings, "shm-near-full") == nullptr) return;
   for (const LimitModel& limit : facts.model.limits) {
     if (limit.now.kind != LimitKind::kShm || !limit.now.limit) continue;
-    const uint64_t wanted = static_cast<uint64_t>(kRoomInShm * std::max(limit.peak, *limit.now.limit)) >> 20;
+    const uint64_t wanted = SaturatingCast(kRoomInShm * std::max(limit.peak, *limit.now.limit)) >> 20;
     out->push_back({.id = "shm-size",
                     .action = absl::StrCat("A larger /dev/shm: --shm-size=", wanted,
                                            "m for a container, or mount -o remount,size=", wanted, "m /dev/shm"),

@@ -1,5 +1,6 @@
 #include "sink/report/remedies_format.h"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -16,6 +17,9 @@ std::string Signed(double bytes) {
   return absl::StrCat(bytes < 0 ? "-" : "", HumanBytes(SaturatingCast(std::abs(bytes))));
 }
 
+// JSON's numbers are whole here, whatever a recording says.
+int64_t Whole(double bytes) { return std::llround(std::clamp(bytes, -0x1p62, 0x1p62)); }
+
 }  // namespace
 
 Json RemediesJson(const std::vector<Remedy>& remedies) {
@@ -23,17 +27,17 @@ Json RemediesJson(const std::vector<Remedy>& remedies) {
   Json rows = Json::array();
   for (const Remedy& remedy : remedies) {
     const std::optional<Estimate>& saves = remedy.saves;
-    rows.push_back({{"id", remedy.id},
-                    {"action", remedy.action},
-                    {"saves_bytes", saves ? Json{{"low", std::llround(saves->low)},
-                                                 {"best", std::llround(saves->best)},
-                                                 {"high", std::llround(saves->high)}}
-                                          : Json(nullptr)},
-                    {"saves", SavesText(remedy)},
-                    {"saves_copied_bytes", OrNull(remedy.saves_copying)},
-                    {"cost", text(remedy.cost)},
-                    {"rests_on", remedy.rests_on},
-                    {"obstacle", text(remedy.obstacle)}});
+    rows.push_back(
+        {{"id", remedy.id},
+         {"action", remedy.action},
+         {"saves_bytes",
+          saves ? Json{{"low", Whole(saves->low)}, {"best", Whole(saves->best)}, {"high", Whole(saves->high)}}
+                : Json(nullptr)},
+         {"saves", SavesText(remedy)},
+         {"saves_copied_bytes", OrNull(remedy.saves_copying)},
+         {"cost", text(remedy.cost)},
+         {"rests_on", remedy.rests_on},
+         {"obstacle", text(remedy.obstacle)}});
   }
   return rows;
 }
