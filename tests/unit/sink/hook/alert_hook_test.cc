@@ -237,7 +237,7 @@ TEST_CASE("a hook that was replaced by somebody else's is not run") {
 }
 
 TEST_CASE("the end of a recording ends a hook that hangs, and all that it started") {
-  Hook hook("sleep 100 & echo $$ > new; mv new pid; wait", {.time = absl::Seconds(0.5), .gap = {}});
+  Hook hook("sleep 100 & echo $$ > new; mv new pid; wait", {.time = absl::Seconds(4), .gap = {}});
   hook.Raise();
   hook.Await("/pid");
   SECTION("orderly") { hook.hook().Finish(); }
