@@ -9,6 +9,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "posix/clock.h"
+#include "sink/gzip.h"
 #include "sink/page/page_template.h"
 
 namespace cowprof {

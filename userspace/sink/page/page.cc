@@ -8,6 +8,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "sink/gzip.h"
 #include "sink/page/page_template.h"
 #include "sink/report/report.h"
 #include "timeline/json_fields.h"
@@ -49,21 +50,6 @@ std::string PageBuilder::Data(const RunModel& model, const Findings& findings, c
   blame_.Write(model, &file, &page);
   map_.Write(model, &file, &page);
   return absl::StrCat(Dump(page), "\n", file.bytes());
-}
-
-std::string Gzip(absl::string_view text, int level) {
-  z_stream stream = {};
-  // 15 window bits, + 16 for a gzip header.
-  if (deflateInit2(&stream, level, Z_DEFLATED, 15 + 16, 9, Z_DEFAULT_STRATEGY) != Z_OK) return "";
-  std::string out(deflateBound(&stream, text.size()), '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  stream.avail_in = text.size();
-  stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  stream.avail_out = out.size();
-  deflate(&stream, Z_FINISH);
-  out.resize(stream.total_out);
-  deflateEnd(&stream);
-  return out;
 }
 
 std::string Packed(absl::string_view data) { return absl::Base64Escape(Gzip(data, Z_BEST_COMPRESSION)); }

@@ -38,7 +38,6 @@ class PageBuilder {
   PageMap map_;
 };
 
-std::string Gzip(absl::string_view data, int level);  // 1: fast, 9: small
 // gzip, then base64, whose characters have no meaning in HTML.
 std::string Packed(absl::string_view data);
 

@@ -5,11 +5,10 @@
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
-#include <optional>
-#include <string>
 #include <vector>
 
 #include "model/judge/findings.h"
+#include "sink/marks.h"
 
 namespace cowprof {
 
@@ -23,16 +22,6 @@ class PageEvents {
   void Write(const RunModel& model, const Findings& findings, nlohmann::ordered_json* page) const;
 
  private:
-  // In the order in which they are dropped.
-  enum class Kind { kProcess, kExit, kNote, kExec, kSignal, kAlert, kAlertOver, kHang, kOom, kKilled };
-  struct Mark {
-    absl::Duration t;
-    Kind kind = Kind::kNote;
-    int index = -1;
-    std::string text;  // "" for exits: worded in Write()
-  };
-  // nullopt: said elsewhere.
-  static std::optional<Mark> MarkOf(const Event& event, const RunModel& model);
   void Thin();
 
   std::vector<Mark> marks_;
