@@ -19,9 +19,10 @@ MAY_INCLUDE = {
     "model": FACTS, "model/facts": FACTS, "model/estimate": FACTS | {"model/estimate"}, "model/judge": MODEL,
     "source": SOURCE, "python": SOURCE | {"python"}, "timeline": TIMELINE, "attribution": ATTRIBUTION,
     "sink": TIMELINE | {"sink"}, "sink/report": TIMELINE | {"sink/report"}, "sink/hook": TIMELINE | {"sink/hook"},
+    "sink/export": TIMELINE | {"sink", "sink/export"},
     "sink/page": SINK | {"sink/page"}, "sink/terminal": SINK | {"sink/terminal"},
     "sink/compare": TIMELINE | {"sink/compare"},
-    "serve": SERVE, "recorder": RECORDER, "cli": RECORDER | {"cli", "sink/compare"}, "": {"cli", "recorder", "posix"},
+    "serve": SERVE, "recorder": RECORDER, "cli": RECORDER | {"cli", "sink/compare", "sink/export"}, "": {"cli", "recorder", "posix"},
 }
 
 

@@ -26,6 +26,7 @@ int Demo(const Options& options);
 int DiffRecordings(const Options& options);
 int CheckRecording(const Options& options);
 int Prove(const Options& options);
+int ExportRecording(const Options& options);
 int ServePage(const Options& options);  // internal: --serve starts it
 
 // The figures of a recording, for diff and check. InvalidArgument: not a recording, or a newer schema.
@@ -41,6 +42,7 @@ inline constexpr struct {
                  {"diff", DiffRecordings, false},
                  {"check", CheckRecording, false},
                  {"prove", Prove, true},
+                 {"export", ExportRecording, false},
                  {"doctor", Doctor, true},
                  {"shm", Shm, true},
                  {"pickle", Pickle, true},

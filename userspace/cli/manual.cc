@@ -66,6 +66,15 @@ const std::vector<CommandRow>& Prose() {
                     {"sudo cowprof prove --fix-env ROWS=buffer --runs 3 -- python3 train.py",
                      "the same, told otherwise"}},
        .statuses = {kDone, kInternalFailure, kUsage, kNoProcess, kHostCannot, kCannotWrite}},
+      {.name = "export",
+       .usage = {"cowprof export pprof|perfetto|speedscope|folded|csv TIMELINE [-o FILE]"},
+       .details =
+           {"Writes a recording in the format of another tool, and prints the path of the file. The sums that the "
+            "other tool shows are those of the report. Needs no privileges."},
+       .examples = {{"cowprof export pprof cowprof-4242.json", "then: pprof -list . cowprof-4242.pb.gz"},
+                    {"cowprof export perfetto cowprof-4242.json", "for ui.perfetto.dev"},
+                    {"cowprof export csv cowprof-4242.json -o -", "a table of all processes over time"}},
+       .statuses = {kDone, kUsage, kCannotWrite}},
       {.name = "doctor",
        .usage = {"cowprof doctor [PID] [--workers N] [--json]"},
        .details =

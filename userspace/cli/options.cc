@@ -219,6 +219,7 @@ void AddSubcommands(CLI::App* app, Options* options) {
   hang->add_flag("--json", options->json, "Print JSON (cowprof.hang/1)");
   AddPid(hang, "Process to look at, with all that it has forked", options)->required();
   AddCompareCommands(app, &options->compare, &options->timeline, &options->output);
+  AddExportCommand(app, &options->export_format, &options->timeline, &options->output);
   CLI::App* demo = app->add_subcommand("demo", "Record a small Python program, explain it, fix it and compare");
   demo->add_option("-o,--output", options->output, "Where to write the page (default: cowprof-demo.html)")
       ->type_name("FILE.html");

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "cli/compare_options.h"
+#include "cli/export_options.h"
 #include "posix/exit_status.h"
 #include "recorder/record.h"
 
@@ -27,6 +28,7 @@ struct Options : RecordOptions {
   int workers = 0;             // doctor: how many workers the process is about to fork; 0: not given
   std::string shell;           // completions
   bool open = true;            // demo: show the page where there is a desktop
+  ExportFormat export_format = ExportFormat::kPprof;
 };
 
 struct ParsedOptions {

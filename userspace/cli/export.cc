@@ -1,0 +1,63 @@
+// `cowprof export FORMAT TIMELINE [-o FILE]`: writes a recording in the format of another tool.
+#include "sink/export/export.h"
+
+#include <cstdio>
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "cli/commands.h"
+#include "posix/output_file.h"
+#include "sink/export/perfetto_trace.h"
+#include "timeline/timeline_file.h"
+
+namespace cowprof {
+namespace {
+
+absl::StatusOr<std::string> Exported(ExportFormat format, const std::string& timeline) {
+  Run run;
+  CsvTable table;
+  PerfettoTrace trace;
+  const absl::StatusOr<TimelineContents> contents =
+      ReadTimeline(timeline, {[&](const RunInfo& info) { run.model.info = info; },
+                              [&](const Sample& sample, const std::vector<Alert>& raised) {
+                                Append(sample, raised, &run);
+                                if (format == ExportFormat::kCsv) table.Add(sample, run.model);
+                                if (format == ExportFormat::kPerfetto) trace.Add(sample, raised, run.model);
+                              }});
+  if (!contents.ok()) return contents.status();
+  switch (format) {
+    case ExportFormat::kPprof:
+      return PprofProfile(run.model);
+    case ExportFormat::kPerfetto:
+      return trace.Finish(run.model, Judge(run, Detail::kScreen));
+    case ExportFormat::kSpeedscope:
+      return SpeedscopeJson(run.model, std::filesystem::path(timeline).filename());
+    case ExportFormat::kFolded:
+      return FoldedStacks(run.model);
+    case ExportFormat::kCsv:
+      return table.text();
+  }
+  return "";
+}
+
+}  // namespace
+
+int ExportRecording(const Options& options) {
+  const absl::StatusOr<std::string> bytes = Exported(options.export_format, options.timeline);
+  if (!bytes.ok()) return Fail(kUsage, bytes.status().message());
+  if (options.output == "-") {
+    if (std::fwrite(bytes->data(), 1, bytes->size(), stdout) != bytes->size() || std::fflush(stdout) != 0)
+      return Fail(kCannotWrite, "write the export to stdout: failed");
+    return kDone;
+  }
+  const std::string path = options.output.empty() ? absl::StrCat(absl::StripSuffix(options.timeline, ".json"),
+                                                                 ExtensionOf(options.export_format))
+                                                  : options.output;
+  if (const absl::Status status = ReplaceOutputFile(path, *bytes); !status.ok())
+    return Fail(kCannotWrite, status.message());
+  std::printf("%s\n", path.c_str());
+  return kDone;
+}
+
+}  // namespace cowprof
