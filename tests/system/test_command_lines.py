@@ -42,6 +42,10 @@ WRONG = {  # arguments -> status; {} are the fixture's files
     "pickle of an invalid pid": (["pickle", "abc"], 2),
     "pickle of an unused pid": (["pickle", "4194300"], 4),
     "pickle of a missing name": (["pickle", OWN, "--object", "__main__.no_such_name"], 2),
+    "export without a recording": (["export", "csv"], 2),
+    "export in an unknown format": (["export", "svg", "{recording}"], 2),
+    "export of another file": (["export", "pprof", "{text}"], 2),
+    "export to a missing folder": (["export", "csv", "{recording}", "-o", "{folder}/none/a.csv"], 6),
     "hang without a pid": (["hang"], 2),
     "hang of no process": (["hang", "4194304"], 4),
 }
@@ -74,6 +78,10 @@ RIGHT = {  # arguments -> (status, stdout, stderr)
     "report as JSON": (["report", "{recording}", "--json"], (0, SOME, NOTHING)),
     "report as JSON, flag first": (["report", "--json", "{recording}"], (0, SOME, NOTHING)),
     "view": (["view", "{recording}", "-o", "{folder}/page.html"], (0, SOME, NOTHING)),
+    "help of export": (["export", "--help"], (0, SOME, NOTHING)),
+    **{f"export {form}": (["export", form, "{recording}", "-o", "{folder}/exported"], (0, ONE_LINE, NOTHING))
+       for form in ("pprof", "perfetto", "speedscope", "folded", "csv")},
+    "export to stdout": (["export", "csv", "{recording}", "-o", "-"], (0, SOME, NOTHING)),
     "attach": (["--attach", "{target}", "--duration=300ms"], (0, SOME, ONE_LINE)),
     "attach quietly": (["--attach={target}", "--duration=300ms", "--quiet"], (0, NOTHING, NOTHING)),
     "attach, flags before and after": (["--quiet", "--attach", "{target}", "--duration", "300ms"], (0, NOTHING, NOTHING)),
@@ -131,7 +139,7 @@ _measured = {}
 @pytest.mark.parametrize("case", CASES)
 def test_a_command_line(case, files, tmp_path):
     arguments, (status, on_stdout, on_stderr) = CASES[case]
-    loads_none = status in (2, 4) or arguments[0] in ("report", "view", "shm", "hang")
+    loads_none = status in (2, 4) or arguments[0] in ("report", "view", "export", "shm", "hang")
     got = run_measured([filled(word, files) for word in arguments], tmp_path, FEW_DESCRIPTORS if loads_none else 128)
     assert got[0] == status, got[:3]
     assert amount(got[2]) == on_stderr, got[2]

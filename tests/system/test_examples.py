@@ -14,7 +14,7 @@ DOCUMENTS = ["README.md", "SKILL.md", "CONTRIBUTING.md", *sorted(f"docs/{path.na
 BLOCK = re.compile(r"^(?: {4,}|)((?:sudo )?(?:build/)?cowprof [-a-z].*)$", re.MULTILINE)
 QUOTED = re.compile(r"`((?:sudo )?(?:build/)?cowprof (?:[-a-z]+)(?: [^`]*)?)`")
 COMPARING = ("diff", "check", "prove")
-COMMANDS = ("report", "view", "doctor", "shm", "pickle", "hang", "completions", "demo", *COMPARING)
+COMMANDS = ("report", "view", "doctor", "shm", "pickle", "hang", "completions", "demo", "export", *COMPARING)
 
 
 def lines_of(document):
@@ -53,7 +53,7 @@ def folder(tmp_path_factory):
     done = harness.run_cowprof("--quiet", "--output", folder / "recording", "--", harness.WORKLOADS / "fork_copies", "--pages=100")
     assert done.returncode == 0, done.stderr
     for words in RUN.values():
-        for word in words[1:] if words[0] in ("report", "view", "diff", "check") else ():
+        for word in words[1:] if words[0] in ("report", "view", "export", "diff", "check") else ():
             name = folder / VALUES.get(word, word)
             if not word.startswith("-") and word not in ("report", "view") and not word.endswith(".html") and "/" not in word:
                 name.write_bytes((folder / "recording").read_bytes())

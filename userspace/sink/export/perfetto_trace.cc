@@ -100,8 +100,13 @@ void PerfettoTrace::Set(uint64_t track, absl::Duration t, uint64_t value, const 
       &events_);
 }
 
+PerfettoTrace::Description PerfettoTrace::DescriptionOf(const ProcessModel& process, const RunModel& model) {
+  return {process.id.pid, ProcessLabel(process, model), Readable(process.command), process.started};
+}
+
 void PerfettoTrace::AddProcess(const ProcessModel& process, absl::Duration t, const RunModel& model) {
   const bool over = process.ended.has_value();
+  if (over || !described_.contains(process.index)) described_[process.index] = DescriptionOf(process, model);
   if (over) t = std::min(t, *process.ended);
   const Count copied = process.counts.copies ? Count(CopiedBytes(*process.counts.copies, model.info)) : std::nullopt;
   const std::pair<Figure, Count> figures[] = {
@@ -138,27 +143,29 @@ std::string PerfettoTrace::Finish(const RunModel& model, const Findings& finding
     if (values_.contains(LimitOf(i)))
       AddCounter(LimitOf(i), absl::StrCat(FormatLimit(limit), ": limit"), 0, limit.counts_bytes(), &out);
   }
-  for (const ProcessModel& process : model.processes) {
-    const std::string label = ProcessLabel(process, model);
+  std::map<int, Description> processes = described_;
+  for (const ProcessModel& process : model.processes) processes[process.index] = DescriptionOf(process, model);
+  for (const auto& [index, process] : processes) {
+    const uint64_t group = TrackOf(index, kProcessItself);
     AddTrack(
-        TrackOf(process.index, kProcessItself), label,
-        [&](pbf_writer* described) {
+        group, process.label,
+        [&, &process = process](pbf_writer* described) {
           pbf_writer written(*described, track::kProcess);
-          written.add_int32(process_descriptor::kPid, process.id.pid);
-          written.add_string(process_descriptor::kCommandLine, Readable(process.command));
-          written.add_string(process_descriptor::kName, label);
+          written.add_int32(process_descriptor::kPid, process.pid);
+          written.add_string(process_descriptor::kCommandLine, process.command);
+          written.add_string(process_descriptor::kName, process.label);
           written.add_int64(process_descriptor::kStart, TimeOf(process.started, model.info));
         },
         &out);
     for (const auto& [figure, name] : kFigureNames) {
-      const uint64_t uuid = TrackOf(process.index, figure);
-      if (values_.contains(uuid)) AddCounter(uuid, name, TrackOf(process.index, kProcessItself), true, &out);
+      const uint64_t uuid = TrackOf(index, figure);
+      if (values_.contains(uuid)) AddCounter(uuid, name, group, true, &out);
     }
   }
   out += events_;
   for (const Mark& mark : marks_) {
     const bool of_run = mark.kind == MarkKind::kAlert || mark.kind == MarkKind::kAlertOver;
-    const uint64_t track = of_run || model.Find(mark.index) == nullptr ? kRun : TrackOf(mark.index, kProcessItself);
+    const uint64_t track = of_run || !processes.contains(mark.index) ? kRun : TrackOf(mark.index, kProcessItself);
     AddEvent(
         mark.t, event::kInstant, track, model.info,
         [&](pbf_writer* happened) {

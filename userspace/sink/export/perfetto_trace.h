@@ -20,11 +20,19 @@ class PerfettoTrace {
   std::string Finish(const RunModel& model, const Findings& findings) const;
 
  private:
+  // Of a process, so that one that is no longer listed has its tracks described, too.
+  struct Description {
+    int pid = 0;
+    std::string label, command;
+    absl::Duration started;
+  };
+  static Description DescriptionOf(const ProcessModel& process, const RunModel& model);
   void Set(uint64_t track, absl::Duration t, uint64_t value, const RunInfo& info);
   void AddProcess(const ProcessModel& process, absl::Duration t, const RunModel& model);
 
   std::string events_;
-  std::map<uint64_t, uint64_t> values_;  // by track; a track that is not here has none yet
+  std::map<uint64_t, uint64_t> values_;   // by track; a track that is not here has none yet
+  std::map<int, Description> described_;  // by index: as first seen, or as it ended
   std::vector<Mark> marks_;
 };
 

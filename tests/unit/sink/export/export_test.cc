@@ -268,6 +268,30 @@ TEST_CASE("a trace has the tracks of each process, and marks") {
   for (const uint64_t t : read.times) CHECK((t >= 1'700'000'000'000'000'000 && t <= 1'700'000'003'000'000'000));
 }
 
+TEST_CASE("processes that are no longer listed are exported, too") {
+  Run run;
+  run.model.most_ended = 4;
+  PerfettoTrace trace;
+  const auto add = [&](const Sample& sample) {
+    Append(sample, {}, &run);
+    trace.Add(sample, {}, run.model);
+  };
+  add({.events = {Started(0, -1)}, .processes = {RowWithCopies(0, 1)}});
+  for (int i = 1; i <= 40; ++i) {
+    add({.t = absl::Seconds(2 * i), .events = {Started(i, 0)}, .processes = {RowWithCopies(i, 10)}});
+    add({.t = absl::Seconds(2 * i + 1),
+         .events = {Exited(i, 0, absl::Seconds(2 * i + 1))},
+         .processes = {RowWithCopies(i, 10)}});
+  }
+  REQUIRE(run.model.processes.size() < 20);
+  CHECK(ReadPprof(PprofProfile(run.model)).copies == 401);
+  const ReadTrace read = ReadPerfetto(trace.Finish(run.model, Judge(run, Detail::kScreen)));
+  int64_t copied = 0;
+  for (const auto& [track, name] : read.names) copied += name == "copied" ? read.values.at(track).back() : 0;
+  CHECK(copied == 401 * 4096);
+  for (const auto& [track, text] : read.instants) CHECK(absl::StrContains(read.names.at(track), "("));
+}
+
 TEST_CASE("random recordings are exported whole in every format") {
   for (unsigned seed = 1; seed <= 20; ++seed) {
     RandomRecording recording(seed);
