@@ -50,16 +50,15 @@ FROM cowprof_records WHERE type = 'alert';
 
 -- Figures of a process when they changed; counters since it was first followed.
 CREATE OR REPLACE VIEW cowprof_samples AS
-SELECT recording, t, row[1] AS index,
-       row[list_position(columns, 'copies')] AS copies,
-       row[list_position(columns, 'copies')] * page_bytes AS copied_bytes,
-       row[list_position(columns, 'faults')] AS faults,
-       row[list_position(columns, 'anon_pages')] * page_bytes AS anon_bytes,
-       row[list_position(columns, 'descriptors')] AS descriptors
+SELECT recording, t, row[1] AS index, row[copies_at] AS copies, row[copies_at] * page_bytes AS copied_bytes,
+       row[faults_at] AS faults, row[anon_at] * page_bytes AS anon_bytes, row[descriptors_at] AS descriptors
 FROM (SELECT recording, t, unnest(CAST(record->'processes' AS UBIGINT[][])) AS row
       FROM cowprof_records WHERE type = 'sample')
-JOIN (SELECT recording, page_bytes, CAST(header->'$.columns.processes' AS VARCHAR[]) AS columns
-      FROM cowprof_recordings) USING (recording);
+JOIN (SELECT recording, page_bytes, list_position(columns, 'copies') AS copies_at,
+             list_position(columns, 'faults') AS faults_at, list_position(columns, 'anon_pages') AS anon_at,
+             list_position(columns, 'descriptors') AS descriptors_at
+      FROM (SELECT recording, page_bytes, CAST(header->'$.columns.processes' AS VARCHAR[]) AS columns
+            FROM cowprof_recordings)) USING (recording);
 
 -- Copies by cause, when they changed: a row a cause.
 CREATE OR REPLACE VIEW cowprof_causes AS
