@@ -36,7 +36,7 @@ def words_of(line):
     words = words[words.index("cowprof") + 1 if "cowprof" in words else words.index("build/cowprof") + 1:]
     if not words or (words[0] not in COMMANDS and not words[0].startswith("-")):
         return None
-    names_a_command = words[0] in ("report", "view", "pickle", "hang", *COMPARING) and all(word.startswith("-") for word in words[1:])
+    names_a_command = words[0] in ("report", "view", "export", "pickle", "hang", *COMPARING) and all(word.startswith("-") for word in words[1:])
     return None if names_a_command else words
 
 

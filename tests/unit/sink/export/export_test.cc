@@ -117,6 +117,23 @@ TEST_CASE("a profile has all copies, with labels and readable names") {
   for (const std::string& text : read.strings) CHECK(IsReadable(text));
 }
 
+TEST_CASE("a DataLoader's worker is named by its number and its rank") {
+  Run run;
+  Sample sample = {.events = {Started(0, -1),
+                              {.index = 0, .what = RankFound{{.source = RankSource::kTorch, .rank = 5}}},
+                              Started(1, 0)},
+                   .processes = {RowWithCopies(0, 2), RowWithCopies(1, 10)}};
+  sample.processes[1].loader = {.worker_id = 3, .num_workers = 4};
+  Append(sample, {}, &run);
+  const ReadProfile read = ReadPprof(PprofProfile(run.model));
+  CHECK(read.copies_by_label.at("worker=3") == 10);
+  CHECK(read.copies_by_label.at("rank=5") == 12);
+  CHECK(read.copies_by_label.at("process=worker 3 (1001)") == 10);
+  CsvTable table;
+  table.Add(sample, run.model);
+  CHECK(absl::StrContains(table.text(), ",1001,0,worker,3,5,10,"));
+}
+
 TEST_CASE("absurd counts stay positive") {
   Run run;
   Append({.events = {Started(0, -1)}, .processes = {RowWithCopies(0, UINT64_MAX)}}, {}, &run);
