@@ -1,6 +1,7 @@
 """Every rung that works here against planted truth: exact where it claims to be, an upper bound where it claims that; what only some
 rungs see; and the fallback when each is disabled.
 """
+import json
 import os
 import subprocess
 
@@ -68,6 +69,31 @@ def test_only_the_written_pages_of_a_huge_page_are_copied(way, option, tmp_path)
     for pid, truth in planted_counts(lines).items():
         assert truth["moved"] == truth["copies"]
         assert truth["copies"] <= harness.row_of(report, pid)["copies"] <= truth["copies"] + FEW
+
+
+# Hides the kernel's BTF, where it has one.
+WITHOUT_BTF = ["unshare", "--mount", "sh", "-c", '[ ! -d /sys/kernel/btf ] || mount -t tmpfs tmpfs /sys/kernel/btf; exec "$@"', "sh"]
+NO_BTF = ("cowprof: copies are not counted exactly, since btf-tracepoints can't be used: this kernel has no BTF (/sys/kernel/btf/vmlinux "
+          "can't be read); use a kernel with CONFIG_DEBUG_INFO_BTF, or mount /sys in the container")
+
+
+def run_without_btf(*arguments):
+    return subprocess.run([*WITHOUT_BTF, harness.COWPROF, *map(str, arguments)], capture_output=True, text=True, check=True,
+                          timeout=harness.DEADLINE, stdin=subprocess.DEVNULL)
+
+
+def test_a_kernel_without_btf_is_said_in_a_line(start_workload, tmp_path):
+    rungs = json.loads(run_without_btf("doctor", "--json").stdout)["rungs"]
+    assert [rung["rung"] for rung in rungs if rung["usable"]] == ["page-map"]
+    assert all("no BTF" in rung["reason"] for rung in rungs if not rung["usable"])
+    program = ["--output", tmp_path / "r.json", "--", harness.WORKLOADS / "fork_copies", "--pages=100"]
+    assert run_without_btf(*program).stderr.splitlines()[1] == NO_BTF
+    target = start_workload("fork_copies", "--pages=10", "--wait")
+    attached = run_without_btf("--output", tmp_path / "a.json", "--duration", "100ms", "--attach", target.pid)
+    assert attached.stderr.splitlines()[1:] == [NO_BTF]
+    assert harness.report_of(tmp_path / "a.json")["exactness"]["rung"] == "page-map"
+    assert run_without_btf("--quiet", *program).stderr == ""
+    assert NO_BTF not in run_without_btf("--without", "btf-tracepoints", *program).stderr
 
 
 @pytest.mark.usefixtures("hugetlb_pool")

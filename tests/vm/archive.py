@@ -11,7 +11,9 @@ KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 # --kernel name -> the suite whose newest cloud kernel it means. Cloud kernels have NVMe and ext4 built in, so they boot from a disk
 # without modules or initramfs.
 SUITES = {"5.10": "bullseye", "6.1": "bookworm", "6.12": "bookworm-backports", "sid": "sid",
-          "backports": "trixie-backports"}
+          "backports": "trixie-backports", "uml": "bookworm"}
+# A kernel without BTF, which is a program: it needs no emulator.
+UML = "uml"
 
 
 class Unreachable(Exception):
@@ -64,20 +66,20 @@ class Archive:
 
 
 def _image_of(folder):
-    """The kernel below a folder: /boot/vmlinuz-VERSION, or (since 7.0) /usr/lib/modules/VERSION/vmlinuz."""
-    found = [*folder.glob("root/boot/vmlinuz-*"), *folder.glob("root/usr/lib/modules/*/vmlinuz")]
+    """The kernel below a folder: /boot/vmlinuz-VERSION, or (since 7.0) /usr/lib/modules/VERSION/vmlinuz; or user-mode-linux."""
+    found = [*folder.glob("root/boot/vmlinuz-*"), *folder.glob("root/usr/lib/modules/*/vmlinuz"), *folder.glob("root/usr/bin/linux.uml")]
     return found[0] if found else None
 
 
 def fetch_kernel(name, build):
     """The path of a kernel image; raises Unreachable. A fetched image is kept; remove the folder to get a newer one."""
     suite = SUITES[name]
-    folder = Path(build) / "kernels" / suite
+    folder = Path(build) / "kernels" / (UML if name == UML else suite)
     if not _image_of(folder):
         archive = Archive(suite, folder)
         archive.apt("apt-get", "update", "-q")
-        names = archive.apt("apt-cache", "depends", "--recurse", "--important", "linux-image-cloud-amd64")
-        archive.download(re.findall(r"^linux-(?:image|binary)-\d\S*$", names, re.M))
+        names = "" if name == UML else archive.apt("apt-cache", "depends", "--recurse", "--important", "linux-image-cloud-amd64")
+        archive.download(re.findall(r"^linux-(?:image|binary)-\d\S*$", names, re.M) or ["user-mode-linux"])
     image = _image_of(folder)
     if not image:
         raise Unreachable(f"{suite}: the kernel package contains no vmlinuz")

@@ -88,7 +88,9 @@ def _lay_project(root, repository, build):
     for name in ("tests/system", "tests/vm", "schema"):
         shutil.copytree(repository / name, project / name, ignore=hidden)
     shutil.copytree(build / "workloads", project / "build" / "workloads")
-    for program in ("cowprof", "unit_tests"):
+    for program in ("cowprof", "cowprof_static", "unit_tests"):
+        if program == "cowprof_static" and not (build / program).exists():
+            continue
         subprocess.run(["strip", "-o", project / "build" / program, build / program], check=True)
 
 

@@ -1,8 +1,10 @@
 """Boots one kernel under qemu with the disk and returns the lines that guest.py printed. Emulates in software by default, so that it
-runs where there is no virtualization.
+runs where there is no virtualization. User-mode Linux runs as a program, with the same disk.
 """
 import base64
 import json
+import os
+import signal
 import subprocess
 import time
 from dataclasses import dataclass
@@ -22,11 +24,18 @@ class Emulator:
     cpu: str = "max,cx16=off,la57=off"
 
 
+def _user_mode_command(kernel, disk, job, folder, lines):
+    """`lines`: the descriptor that the second serial port writes to."""
+    changes = folder / "changes.cow"  # what the guest writes; the disk stays as it is
+    changes.unlink(missing_ok=True)
+    return [kernel, f"mem={MEMORY_MIB}M", f"ubd0={changes},{disk}", "root=/dev/ubda", "rw", "init=/project/tests/vm/init", "panic=-1",
+            f"uml_dir={folder}", "con=null", "con0=null,fd:1", "ssl=null", f"ssl1=null,fd:{lines}", f"job={job}"]
+
+
 def _command(kernel, disk, job, lines, emulator):
-    wanted = base64.urlsafe_b64encode(json.dumps(job).encode()).decode()
     # no_timer_check: on a busy host the emulated timer is late, and the kernel would panic in its first second.
     words = ["root=/dev/nvme0n1", "rw", "init=/project/tests/vm/init", "panic=-1", "no_timer_check", "nowatchdog", "mitigations=off",
-             "console=ttyS0", f"job={wanted}"]
+             "console=ttyS0", f"job={job}"]
     return [emulator.program, "-accel", emulator.accelerator, "-cpu", emulator.cpu, "-smp", "2", "-m", str(MEMORY_MIB), "-display", "none",
             "-no-reboot", "-nic", "none", "-serial", "stdio", "-serial", f"file:{lines}",
             "-drive", f"file={disk},if=none,id=disk,format=raw,snapshot=on", "-device", "nvme,drive=disk,serial=disk",
@@ -37,13 +46,18 @@ class Guest:
     """A running machine. await_end() returns what it printed."""
 
     def __init__(self, kernel, disk, job, folder, emulator):
+        """`emulator` None: the kernel is user-mode Linux."""
+        wanted = base64.urlsafe_b64encode(json.dumps(job).encode()).decode()
         folder.mkdir(parents=True, exist_ok=True)
         self.console, self._lines = folder / "console.txt", folder / "lines.json"
         self._lines.unlink(missing_ok=True)
         self._started = time.monotonic()
-        with open(self.console, "wb") as console:
-            self._popen = subprocess.Popen([str(word) for word in _command(kernel, disk, job, self._lines, emulator)],
-                                           stdin=subprocess.DEVNULL, stdout=console, stderr=subprocess.STDOUT)
+        with open(self.console, "wb") as console, open(self._lines, "wb") as lines:
+            command = (_command(kernel, disk, wanted, self._lines, emulator) if emulator else
+                       _user_mode_command(kernel, disk, wanted, folder, lines.fileno()))
+            self._popen = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=console,
+                                           stderr=subprocess.STDOUT, pass_fds=[lines.fileno()], start_new_session=True,
+                                           env={**os.environ, "TMPDIR": str(folder)})
 
     def await_end(self, seconds):
         """The lines, and why they are incomplete, or None if they are complete."""
@@ -51,7 +65,7 @@ class Guest:
         try:
             self._popen.wait(seconds)
         except subprocess.TimeoutExpired:
-            self._popen.kill()
+            os.killpg(self._popen.pid, signal.SIGKILL)  # user-mode Linux has a process for each address space
             self._popen.wait()
             problem = f"not finished after {seconds:g} s"
         self.seconds = time.monotonic() - self._started

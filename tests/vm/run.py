@@ -4,6 +4,7 @@
     tests/vm/run.py                                   6.1 and 6.12
     tests/vm/run.py --kernel 5.10 --rung fentry --test test_doctor.py
     tests/vm/run.py --kernel all --docs               every kernel in archive.py; writes the table of docs/kernels.md
+    tests/vm/run.py --kernel uml                      user-mode Linux, which has no BTF: what is said there
 
 Run as root. Fetched and built files stay in BUILD/vm.
 """
@@ -16,12 +17,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import table
-from archive import SUITES, Unreachable, fetch_kernel
+from archive import SUITES, UML, Unreachable, fetch_kernel
 from disk import make_disk
 from machine import Emulator, Guest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 TESTS = Path(__file__).with_name("guest_tests.txt")
+UML_TESTS = TESTS.with_name("uml_tests.txt")
 
 
 def parse_arguments():
@@ -38,11 +40,15 @@ def parse_arguments():
     parser.add_argument("--docs", action="store_true", help="write the table of docs/kernels.md")
     arguments = parser.parse_args()
     arguments.kernel = list(SUITES) if "all" in (arguments.kernel or []) else arguments.kernel or ["6.1", "6.12"]
-    if arguments.test is None:
-        lines = [line.split("#")[0].strip() for line in TESTS.read_text().splitlines()]
-        arguments.test = [line for line in lines if line]
-    arguments.test = [test for test in arguments.test if test]
     return arguments
+
+
+def tests_of(kernel, wanted):
+    """`wanted` None: those of the kernel's list."""
+    if wanted is not None:
+        return [test for test in wanted if test]
+    lines = [line.split("#")[0].strip() for line in (UML_TESTS if kernel == UML else TESTS).read_text().splitlines()]
+    return [line for line in lines if line]
 
 
 def fetch_kernels(names, build):
@@ -57,12 +63,11 @@ def fetch_kernels(names, build):
 
 
 def run_guests(images, disk, arguments, build):
-    job = {"rungs": arguments.rung, "tests": arguments.test, "commands": arguments.command}
-
     emulator = Emulator(arguments.qemu, arguments.accel, arguments.cpu)
 
     def run_guest(name):
-        guest = Guest(images[name], disk, job, build / name, emulator)
+        job = {"rungs": arguments.rung, "tests": tests_of(name, arguments.test), "commands": arguments.command}
+        guest = Guest(images[name], disk, job, build / name, None if name == UML else emulator)
         lines, problem = guest.await_end(arguments.timeout)
         return table.read_finding(name, lines, problem, guest.seconds)
 

@@ -31,6 +31,7 @@ struct Recording {
   EventLoop event_loop;
   std::optional<HeldProgram> program;
   RunInfo info;
+  std::string why_not_exact;                // a sentence for the user; "": nothing to say
   absl::Duration start;                     // BootTime() at t = 0
   std::unique_ptr<StartMethodScout> scout;  // until the collector takes it
   std::unique_ptr<Collector> collector;

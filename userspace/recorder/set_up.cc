@@ -51,6 +51,11 @@ uint64_t RegionsFor(const ProcFs& proc, pid_t target) {
   return std::min<uint64_t>(std::max<uint64_t>(wanted, 65536), 491'520);  // 5 to 39 MiB of kernel memory
 }
 
+// The best one on this architecture.
+const Rung& BestRung(const HostFacts& facts, const std::vector<Rung>& ladder) {
+  return ladder[facts.fault_tracepoint || !facts.kernel_btf ? 0 : 1];
+}
+
 bool Without(const RecordOptions& options, absl::string_view name) {
   return std::find(options.without.begin(), options.without.end(), name) != options.without.end();
 }
@@ -69,6 +74,18 @@ RunIdentity IdentityOf(const ProcFs& proc, pid_t target, const std::map<std::str
   if (const auto environment = proc.ReadFile(target, "environ"); environment.ok())
     identity.rank = RankFactsOf(ParseEnvironment(*environment));
   return identity;
+}
+
+// What stands against exact counts, and what to do about it. "": they are exact, or the user forbade the rung.
+std::string WhyNotExact(const RecordOptions& options, HostFacts facts, const Rung& used) {
+  if (used.exactness == Exactness::kExact) return "";
+  facts.rights_remedy = RightsRemedy(ReadCaller(), MissingCapabilities(facts));  // only a message may have it
+  const std::vector<Rung> ladder = PlanProbes(facts, options.without);
+  const Rung& best = BestRung(facts, ladder);
+  if (best.reason.empty() || Without(options, best.name) || Without(options, kCopies) || Without(options, kFaults))
+    return "";
+  return absl::StrCat("copies are not counted exactly, since ", best.name,
+                      " can't be used: ", Printable(best.reason, 300), "; ", Printable(best.remedy, 600));
 }
 
 }  // namespace
@@ -129,9 +146,7 @@ int Attach(const ProcFs& proc, pid_t target, Recording* recording) {
     // Only a message may have the command line.
     loaded.facts.rights_remedy = RightsRemedy(ReadCaller(), MissingCapabilities(loaded.facts));
     ladder = PlanProbes(loaded.facts, recording->options.without);
-    // The rung with the fewest requirements, and the best one on this architecture.
-    const Rung& last = ladder.back();
-    const Rung& best = ladder[loaded.facts.fault_tracepoint ? 0 : 1];
+    const Rung &best = BestRung(loaded.facts, ladder), &last = ladder.back();  // which has the fewest requirements
     return Fail(kHostCannot, absl::StrCat("can't count copies here: ", best.name, ": ", best.reason, "; ", best.remedy,
                                           "; ", last.name, ": ", last.reason, "; ", last.remedy));
   }
@@ -144,6 +159,7 @@ int Attach(const ProcFs& proc, pid_t target, Recording* recording) {
   for (const Rung& other : ladder) {
     if (!other.reason.empty()) info.rejected.push_back({other.name, other.reason, other.remedy});
   }
+  recording->why_not_exact = WhyNotExact(recording->options, loaded.facts, *rung);
   std::unique_ptr<FaultSource> faults = std::move(loaded.source);
   if (absl::Status status = faults->Follow(target); !status.ok()) {
     return Fail(absl::IsNotFound(status) ? kNoProcess : kInternalFailure,
@@ -200,6 +216,7 @@ int OpenSinks(const ProcFs& proc, pid_t target, Recording* recording) {
   if (!options.quiet) {
     absl::FPrintF(stderr, "cowprof: following process %d (%s) and all that it forks; %s (%s); writing %s\n", target,
                   Printable(info.command, 80), ExactnessText(info.exactness), info.rung, path);
+    if (options.verdict && !recording->why_not_exact.empty()) Fail(kDone, recording->why_not_exact);
   }
   return kDone;
 }
