@@ -2,7 +2,9 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -94,6 +96,82 @@ def test_a_temporary_folder_without_execution_and_a_folder_that_is_read_only(too
     assert SAVED.search(result.stdout)
     assert "The page can't be in this folder" in result.stdout and "Read-only file system" in " ".join(result.stdout.split())
     assert re.search(rf"The page: {open_folder}/tmp/cowprof-demo-\w+/demo.html\n", result.stdout)
+
+
+# ---- Stopped before its end ----
+
+
+def start(tool, folder, *words, **variables):
+    environment = {"PATH": "/usr/bin:/bin", "TMPDIR": str(folder), **variables}
+    return subprocess.Popen([tool, "demo", *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=folder, env=environment,
+                            stdin=subprocess.DEVNULL, start_new_session=True)
+
+
+def await_text(demo, text):
+    printed = []
+    for line in demo.stdout:
+        printed.append(line)
+        if text in line:
+            return
+    raise AssertionError(f"no {text!r} in {''.join(printed)}")
+
+
+def command_of(process):
+    try:
+        return (process / "cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def check_stopped(demo, folder, status):
+    """The recording is whole, and nothing that ran is left. Returns its path and what was printed since."""
+    printed, _ = demo.communicate(timeout=TIME)
+    assert demo.returncode == status, printed
+    assert "Traceback" not in printed, printed
+    path = re.search(r"cowprof: demo: stopped, so nothing is compared; recorded until then: (\S+)\n$", printed)[1]
+    assert harness.records_of(path)[-1]["type"] == "end"
+    assert not [process for process in Path("/proc").glob("[0-9]*") if bytes(folder) in command_of(process)]
+    assert not list(folder.rglob("demo.py"))
+    return path, printed
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_ctrl_c(times, tool, open_folder):
+    """It reaches every process of the terminal. What there was until then is explained."""
+    demo = start(tool, open_folder)
+    await_text(demo, "  2 workers  copied 4")
+    for _ in range(times):
+        os.killpg(demo.pid, signal.SIGINT)
+    path, printed = check_stopped(demo, open_folder, 130)
+    assert "Reading Python objects duplicated" in printed
+    page = open_folder / "cowprof-demo.html"
+    assert f"The page: {page}\n" in printed and page.read_text().endswith("</html>\n")
+    split = harness.report_of(path)["peak"]["split"]
+    assert split["new"] < 0.1 * split["copied"], split
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("caller", ["4321", "0", None])
+def test_root_on_a_desktop(caller, tool, open_folder):
+    """Only the user who called sudo opens the page. SIGTERM reaches the demo alone."""
+    programs = open_folder / "bin"
+    programs.mkdir()
+    for name in ("sudo", "xdg-open"):
+        (programs / name).write_text(f'#!/bin/sh\necho {name} "$@" >>{open_folder}/opened\n')
+        (programs / name).chmod(0o755)
+    sudo = {"SUDO_UID": caller, "SUDO_GID": caller} if caller else {}
+    demo = start(tool, open_folder, PATH=f"{programs}:/usr/bin:/bin", DISPLAY=":7", WAYLAND_DISPLAY="wayland-0", **sudo)
+    await_text(demo, "The same with rows that are in buffers")
+    await_text(demo, "  2 workers  copied")
+    demo.terminate()
+    check_stopped(demo, open_folder, 143)
+    opened = (open_folder / "opened").read_text() if (open_folder / "opened").exists() else ""
+    page = open_folder / "cowprof-demo.html"
+    variables = "DISPLAY,WAYLAND_DISPLAY,XAUTHORITY,XDG_RUNTIME_DIR"
+    assert opened == (f"sudo -n -H -u #4321 --preserve-env={variables} -- {programs}/xdg-open {page}\n" if caller == "4321" else "")
+
+
+# ---- What keeps it from starting ----
 
 
 def fake_python(folder, script, mode=0o755):

@@ -1,6 +1,7 @@
 // `cowprof demo`: records demo.py as `cowprof -- CMD` would, explains it, does the same with the fix, and compares.
 // Each recording is made by a process of its own, since a recorder gives up its rights for good.
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -148,6 +149,28 @@ absl::Status WriteScript(const std::string& path) {
                     {cowprof_demo_script, static_cast<size_t>(cowprof_demo_script_end - cowprof_demo_script)}, 0);
 }
 
+// Ctrl-C and SIGTERM end the program that is recorded, and then the demo: what there is by then is explained, and
+// nothing stays behind.
+volatile sig_atomic_t stopped_by = 0;
+
+void StopWithProgram() {
+  struct sigaction action = {};
+  action.sa_handler = [](int number) { stopped_by = number; };
+  for (const int number : {SIGINT, SIGTERM}) sigaction(number, &action, nullptr);
+}
+
+// `recorded`: how the recorder ended. kDone: neither was stopped.
+int StoppedStatus(int recorded) {
+  if (recorded == 128 + SIGINT || recorded == 128 + SIGTERM) return recorded;
+  return stopped_by != 0 ? 128 + stopped_by : kDone;
+}
+
+int SayStopped(int status, const std::string& timeline) {
+  Fail(kDone, absl::StrCat("demo: stopped, so nothing is compared",
+                           access(timeline.c_str(), F_OK) == 0 ? "; recorded until then: " + timeline : ""));
+  return status;
+}
+
 // What the workers copied, and why that can't be told in full.
 struct Outcome {
   Run run;
@@ -227,6 +250,7 @@ int Explain(const Outcome& outcome, const std::string& timeline, const Folder& f
   const absl::StatusOr<std::string> page = MakePage(options, timeline, folder);
   if (!page.ok()) return Fail(kCannotWrite, absl::StrCat("demo: ", page.status().message()));
   std::printf("The page: %s\n", page->c_str());
+  std::fflush(stdout);
   if (options.open) OpenOnDesktop(*page);
   return kDone;
 }
@@ -249,7 +273,9 @@ int Compare(const Outcome& before, const Outcome& after) {
 
 int Demo(const Options& options) {
   if (absl::Status known = CheckWithout(options.without); !known.ok()) return Fail(kUsage, known.message());
+  StopWithProgram();
   const absl::StatusOr<std::string> python = FindPython();
+  if (stopped_by != 0) return SayStopped(128 + stopped_by, "");
   if (!python.ok()) return Fail(kHostCannot, absl::StrCat("demo: ", python.status().message()));
   std::filesystem::path page = std::filesystem::path(options.output).parent_path();
   if (page.empty()) page = ".";
@@ -276,12 +302,15 @@ int Demo(const Options& options) {
     record.interval = absl::Milliseconds(500);
     record.live = true;
     record.verdict = false;
-    if (const int code = RecordInChild(record, {}); code != kDone) return code;
+    const int recorded = RecordInChild(record, {}), stopped = StoppedStatus(recorded);
+    if (recorded != kDone && stopped == kDone) return recorded;
     absl::StatusOr<Outcome> outcome = ReadOutcome(record.output);
-    if (!outcome.ok()) return Fail(kInternalFailure, absl::StrCat("demo: ", outcome.status().message()));
-    if (first) {
+    if (!outcome.ok() && stopped == kDone)
+      return Fail(kInternalFailure, absl::StrCat("demo: ", outcome.status().message()));
+    if (first && outcome.ok()) {
       if (const int code = Explain(*outcome, record.output, *folder, options); code != kDone) return code;
     }
+    if (const int status = StoppedStatus(recorded); status != kDone) return SayStopped(status, record.output);
     outcomes.push_back(*std::move(outcome));
   }
   if (const int code = Compare(outcomes[0], outcomes[1]); code != kDone) return code;

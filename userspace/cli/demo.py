@@ -3,6 +3,7 @@
 usage: demo.py objects|buffer SECONDS
 """
 import os
+import signal
 import sys
 import time
 
@@ -48,7 +49,27 @@ def read_all(data, seconds):
             time.sleep(max(0, start + seconds * row / ROWS - time.time()))
 
 
+class Stopped:
+    """Ctrl-C and SIGTERM end the workers, and then their parent, without a traceback."""
+
+    def __init__(self, workers):
+        self.workers = workers
+        self.by = None
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self.stop)
+
+    def stop(self, number, _frame):
+        self.by = number
+        for pid in self.workers:
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                pass
+
+
 def main():
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
     data = {"objects": Objects, "buffer": Buffer}[sys.argv[1]]()
     workers = []
     for _ in range(WORKERS):
@@ -57,7 +78,13 @@ def main():
             read_all(data, float(sys.argv[2]))
             os._exit(0)
         workers.append(pid)
-    failed = [pid for pid in workers if os.waitpid(pid, 0)[1] != 0]
+    stopped, failed = Stopped(workers), False
+    while workers:
+        failed = os.waitpid(workers[0], 0)[1] != 0 or failed
+        workers.pop(0)
+    if stopped.by:
+        signal.signal(stopped.by, signal.SIG_DFL)
+        os.kill(os.getpid(), stopped.by)
     os._exit(1 if failed else 0)
 
 

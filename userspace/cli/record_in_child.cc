@@ -29,6 +29,7 @@ int RecordInChild(const RecordOptions& options, const std::vector<std::pair<std:
   const pid_t pid = fork();
   if (pid < 0) return Fail(kInternalFailure, absl::StrCat("fork: ", strerror(errno)));
   if (pid == 0) {
+    for (const int number : {SIGINT, SIGTERM}) signal(number, SIG_DFL);  // until it has handlers of its own
     for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
     _exit(RunRecording(options));
   }
