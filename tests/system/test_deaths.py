@@ -390,3 +390,8 @@ def test_dataloader_in_a_cgroup(room, dies, cgroup, start_recording):
     diagnosis = assert_oom(report, dead[0]["pid"], group, limit)
     # Which types: test_oom_kill_of_a_copying_worker. On a busy machine this worker may die before its first names are read.
     assert any("of shared pages" in line for line in diagnosis["evidence"]), diagnosis
+    # The code of the fix belongs to the finding on what was copied.
+    text = harness.run_cowprof("report", recording.path).stdout
+    for copied in [found for found in report["diagnoses"] if found["id"] == "cow-refcount"]:
+        assert "what to do (the code is below the tables)" in text
+        assert text.count("# after: ") == 1 and text.index("  cow-refcount: ") < text.index(copied["sketch"].splitlines()[0])

@@ -165,6 +165,18 @@ First FirstOf(const Findings& findings) {
   return first;
 }
 
+// The diagnosis whose code is printed with the findings; null: none. That of a death or a limit has none: what took the
+// memory is a finding behind it.
+const Diagnosis* SketchedBelow(const Findings& findings) {
+  const First first = FirstOf(findings);
+  if (first.advice == 0 || !first.sketch.empty()) return nullptr;
+  for (const Diagnosis& diagnosis : findings.diagnoses) {
+    if (!diagnosis.sketch.empty()) return &diagnosis;
+    if (diagnosis.harm >= Harm::kMemory) break;  // they are sorted
+  }
+  return nullptr;
+}
+
 // ", saves about 36.7 MiB to 45.9 MiB"
 std::string SavesText(const Diagnosis& diagnosis) {
   if (!diagnosis.saves || diagnosis.saves->high == 0) return "";
@@ -300,7 +312,7 @@ std::string RemedyText(const Findings& findings) {
   const First first = FirstOf(findings);
   if (first.advice == 0) return "";
   const Diagnosis& diagnosis = findings.diagnoses.front();
-  const bool code_below = first.sketch.empty() && !diagnosis.sketch.empty();
+  const bool code_below = SketchedBelow(findings) != nullptr;
   return absl::StrCat("\n  what to do", SavesText(diagnosis), code_below ? " (the code is below the tables)" : "", "\n",
                       first.text, first.sketch);
 }
@@ -308,6 +320,7 @@ std::string RemedyText(const Findings& findings) {
 std::string FindingsText(const Findings& findings) {
   std::string out;
   const First first = FirstOf(findings);
+  const Diagnosis* const sketched = SketchedBelow(findings);
   for (const Diagnosis& diagnosis : findings.diagnoses) {
     const bool is_first = &diagnosis == &findings.diagnoses.front();
     absl::StrAppend(&out, "\n", Indented(absl::StrCat("  ", diagnosis.id, ": "), diagnosis.summary));
@@ -319,7 +332,7 @@ std::string FindingsText(const Findings& findings) {
     // The beginning of the first one's advice stands at the top.
     for (size_t i = is_first ? first.advice : 0; i < diagnosis.advice.size(); ++i)
       out += Indented("    > ", diagnosis.advice[i]);
-    if (is_first && first.advice > 0 && first.sketch.empty()) out += SketchText(diagnosis.sketch, /*tight=*/false);
+    if (&diagnosis == sketched) out += SketchText(diagnosis.sketch, /*tight=*/false);
   }
   return out;
 }

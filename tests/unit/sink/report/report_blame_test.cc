@@ -96,6 +96,25 @@ TEST_CASE("report of blame: in words") {
   for (absl::string_view line : absl::StrSplit(text, '\n')) CHECK(line.size() <= 110);
 }
 
+TEST_CASE("report of blame: after a death the code is that of what took the memory") {
+  Findings findings;
+  findings.diagnoses = {
+      {.id = "oom-cgroup", .harm = Harm::kDeath, .summary = "Killed.", .advice = {"Keep less."}},
+      {.id = "cow-refcount",
+       .harm = Harm::kMemory,
+       .summary = "Copied.",
+       .advice = {"Pack."},
+       .sketch = "# before\nitems\n\n# after\npacked\n"},
+      {.id = "cow-data", .harm = Harm::kMemory, .summary = "Written.", .advice = {"Read."}, .sketch = "# another\n"}};
+  CHECK(RemedyText(findings) == "\n  what to do (the code is below the tables)\n    > Keep less.\n");
+  CHECK(FindingsText(findings) ==
+        "\n  oom-cgroup: Killed.\n\n  cow-refcount: Copied.\n    > Pack.\n"
+        "\n        # before\n        items\n\n        # after\n        packed\n\n  cow-data: Written.\n    > Read.\n");
+  findings.diagnoses[0].harm = Harm::kMemory;
+  CHECK(RemedyText(findings) == "\n  what to do\n    > Keep less.\n");
+  CHECK_FALSE(absl::StrContains(FindingsText(findings), "# before"));
+}
+
 TEST_CASE("report of blame: nothing is said where causes are not known") {
   CHECK(BlameTextOf({}).empty());
   Run run = Recording();
