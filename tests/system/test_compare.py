@@ -118,8 +118,11 @@ def prove(folder, fix, *options, program=("dicts-kept",)):
 
 
 def test_prove_ends_with_prediction_and_measurement(tmp_path):
-    done = prove(tmp_path / "proof", f"{harness.PYTHON} {ROWS} buffer")
+    done = prove(tmp_path / "proof", f"{harness.PYTHON} {ROWS} buffer", "--interval=200ms", "--label=case=one", "--every-copy")
     assert done.returncode == 0, done.stderr
+    for arm in ("before", "after"):
+        recording = harness.load_json(tmp_path / "proof" / f"{arm}-1.json")
+        assert recording["header"]["identity"]["labels"] == {"case": "one"} and recording["header"]["interval_seconds"] == 0.2
     assert done.stdout.startswith("Better: ") and "Predicted (serialise): " in done.stdout
     assert "run 1 of 1, before" in done.stderr
     assert {path.name for path in (tmp_path / "proof").iterdir()} == {"before-1.json", "after-1.json", "proof.md", "proof.html"}

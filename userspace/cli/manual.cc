@@ -61,7 +61,7 @@ const std::vector<CommandRow>& Prose() {
        .details =
            {"Records a program before and after a fix, in turn and under the same conditions, and holds what was "
             "predicted against what was measured. Leaves the recordings, a page of both and a table for a pull "
-            "request in a folder."},
+            "request in a folder. Options of recording hold for both."},
        .examples = {{"sudo cowprof prove --fix 'python3 fixed.py' -- python3 train.py", "another program"},
                     {"sudo cowprof prove --fix-env ROWS=buffer --runs 3 -- python3 train.py",
                      "the same, told otherwise"}},

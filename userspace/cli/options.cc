@@ -78,49 +78,27 @@ void AddColour(CLI::App* app, Options* options) {
       ->group(kOther);
 }
 
-void AddRecordOptions(CLI::App* app, Options* options) {
+void AddTime(CLI::App* app, const std::string& name, absl::Duration* out, const char* help) {
   app->add_option_function<std::string>(
-         "--attach",
-         [options](const std::string& text) {
-           if (std::string error = ParsePid(text, &options->attach); !error.empty())
-             throw CLI::ValidationError("--attach", error);
+         name,
+         [name, out](const std::string& text) {
+           const std::optional<absl::Duration> time = ParseDuration(text);
+           if (!time) {
+             throw CLI::ValidationError(
+                 name, absl::StrCat("'", text, "' is not a duration; give one such as 500ms, 30s or 5m"));
+           }
+           *out = *time;
          },
-         "Process to profile, with every worker it has or forks")
-      ->type_name("PID")
+         help)
+      ->type_name("TIME")
       ->group(kWhat);
-  app->add_option("-o,--output", options->output, "Where to write the recording (default: cowprof-PID.json)")
-      ->type_name("FILE")
-      ->group(kWhat);
-  const auto add_time = [app](const char* name, absl::Duration* out, const char* help) {
-    app->add_option_function<std::string>(
-           name,
-           [name, out](const std::string& text) {
-             const std::optional<absl::Duration> time = ParseDuration(text);
-             if (!time) {
-               throw CLI::ValidationError(
-                   name, absl::StrCat("'", text, "' is not a duration; give one such as 500ms, 30s or 5m"));
-             }
-             *out = *time;
-           },
-           help)
-        ->type_name("TIME")
-        ->group(kWhat);
-  };
-  add_time("--duration", &options->duration,
-           "Stop after this time, such as 30s (default: when the target ends, or Ctrl-C)");
-  add_time("--interval", &options->interval, "Time between samples (default: 1s)");
-  app->add_flag("-q,--quiet", options->quiet, "Print nothing while recording, and no report at the end")->group(kShow);
-  app->add_flag("--live", options->live, "Show a live screen if stdout is a terminal")->group(kShow);
-  app->add_option_function<std::string>(
-         "--serve",
-         [options](const std::string& text) {
-           if (std::string error = ParseServeAddress(text, &options->serve.emplace()); !error.empty())
-             throw CLI::ValidationError("--serve", error);
-         },
-         "Serve the page during the recording, to this machine only (default: 127.0.0.1 and a free port)")
-      ->type_name("[ADDRESS:]PORT")
-      ->expected(0, 1)
-      ->group(kShow);
+}
+
+// What `prove` takes, too.
+void AddInterval(CLI::App* app, Options* options) {
+  AddTime(app, "--interval", &options->interval, "Time between samples (default: 1s)");
+}
+void AddHow(CLI::App* app, Options* options) {
   app->add_flag("--every-copy", options->every_copy,
                 "Record stack and type of every copy instead of a sample: exact, but copies take twice as long")
       ->group(kHow);
@@ -139,6 +117,37 @@ void AddRecordOptions(CLI::App* app, Options* options) {
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false)
       ->group(kWhat);
+}
+
+void AddRecordOptions(CLI::App* app, Options* options) {
+  app->add_option_function<std::string>(
+         "--attach",
+         [options](const std::string& text) {
+           if (std::string error = ParsePid(text, &options->attach); !error.empty())
+             throw CLI::ValidationError("--attach", error);
+         },
+         "Process to profile, with every worker it has or forks")
+      ->type_name("PID")
+      ->group(kWhat);
+  app->add_option("-o,--output", options->output, "Where to write the recording (default: cowprof-PID.json)")
+      ->type_name("FILE")
+      ->group(kWhat);
+  AddTime(app, "--duration", &options->duration,
+          "Stop after this time, such as 30s (default: when the target ends, or Ctrl-C)");
+  AddInterval(app, options);
+  app->add_flag("-q,--quiet", options->quiet, "Print nothing while recording, and no report at the end")->group(kShow);
+  app->add_flag("--live", options->live, "Show a live screen if stdout is a terminal")->group(kShow);
+  app->add_option_function<std::string>(
+         "--serve",
+         [options](const std::string& text) {
+           if (std::string error = ParseServeAddress(text, &options->serve.emplace()); !error.empty())
+             throw CLI::ValidationError("--serve", error);
+         },
+         "Serve the page during the recording, to this machine only (default: 127.0.0.1 and a free port)")
+      ->type_name("[ADDRESS:]PORT")
+      ->expected(0, 1)
+      ->group(kShow);
+  AddHow(app, options);
 }
 
 CLI::Option* AddPid(CLI::App* command, const char* help, Options* options) {
@@ -220,6 +229,9 @@ void AddSubcommands(CLI::App* app, Options* options) {
   AddPid(hang, "Process to look at, with all that it has forked", options)->required();
   AddCompareCommands(app, &options->compare, &options->timeline, &options->output);
   AddExportCommand(app, &options->export_format, &options->timeline, &options->output);
+  CLI::App* prove = app->get_subcommand("prove");
+  AddInterval(prove, options);
+  AddHow(prove, options);
   CLI::App* demo = app->add_subcommand("demo", "Record a small Python program, explain it, fix it and compare");
   demo->add_option("-o,--output", options->output, "Where to write the page (default: cowprof-demo.html)")
       ->type_name("FILE.html");
@@ -302,6 +314,7 @@ ParsedOptions UsageError(const std::string& message) {
 std::string Contradiction(const Options& options, bool separator) {
   if (options.command == "doctor" && options.workers != 0 && options.pid == 0)
     return "doctor --workers needs the PID of a process, as in: cowprof doctor 4242 --workers 8";
+  if (options.interval < absl::Milliseconds(10)) return "--interval below 10ms would cost more than it shows";
   if (options.command == "prove" && options.program.empty())
     return "prove needs the program as it is, as in: cowprof prove --fix 'python3 fixed.py' -- python3 train.py";
   if (options.command != "record") {
@@ -315,7 +328,6 @@ std::string Contradiction(const Options& options, bool separator) {
   if (options.program.empty() && options.attach == 0) {
     return "nothing to profile; give --attach PID, or -- and a command";
   }
-  if (options.interval < absl::Milliseconds(10)) return "--interval below 10ms would cost more than it shows";
   return "";
 }
 

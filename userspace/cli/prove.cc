@@ -19,6 +19,7 @@
 #include "posix/output_file.h"
 #include "sink/compare/diff.h"
 #include "sink/hook/alert_hook.h"
+#include "source/probe_plan.h"
 #include "timeline/json_fields.h"
 
 namespace cowprof {
@@ -81,6 +82,7 @@ std::optional<int> RecordArm(const Options& options, const std::string& folder, 
 
 int Prove(const Options& options) {
   const CompareOptions& compare = options.compare;
+  if (absl::Status known = CheckWithout(options.without); !known.ok()) return Fail(kUsage, known.message());
   if (compare.fix.empty() && compare.fix_environment.empty())
     return Fail(kUsage, "prove: no fix is given; give --fix CMD, or --fix-env NAME=VALUE for the same command");
   if (const std::string why = MustBeCode(compare.fix); !why.empty()) return Fail(kUsage, why);

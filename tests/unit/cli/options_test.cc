@@ -94,6 +94,14 @@ TEST_CASE("command lines that are accepted") {
       {{"doctor", "12", "--json"}, [](auto& o) { return o.pid == 12 && o.json; }},
       {{"--color=never", "--attach", "7"}, [](auto& o) { return o.colour == Colour::kNever; }},
       {{"report", "t.json", "--color", "always"}, [](auto& o) { return o.colour == Colour::kAlways; }},
+      {{"prove", "--fix=a", "--interval=200ms", "--without", "stacks", "--every-copy", "--label=x=y", "--", "b",
+        "--verify"},
+       [](auto& o) {
+         return o.interval == absl::Milliseconds(200) && o.without == Words{"stacks"} && o.every_copy && !o.verify &&
+                o.labels.at("x") == "y" && o.program == Words{"b", "--verify"};
+       }},
+      {{"--interval=200ms", "prove", "--fix=a", "--", "b"},
+       [](auto& o) { return o.command == "prove" && o.interval == absl::Milliseconds(200); }},
       {{"completions", "zsh"}, [](auto& o) { return o.command == "completions" && o.shell == "zsh"; }},
   };
   for (const Accepted& row : table) {
@@ -155,6 +163,9 @@ TEST_CASE("command lines that are refused, in one line with exit status 2") {
       {{"doctor", "0"}, "'0' is not a process id"},
       {{"doctor", "1", "2"}, "2"},
       {{"doctor", "--", "true"}, "'doctor' takes neither --attach"},
+      {{"prove", "--fix", "a"}, "prove needs the program as it is"},
+      {{"prove", "--fix", "a", "--interval=1ms", "--", "b"}, "10ms"},
+      {{"prove", "--fix", "a", "--attach=7", "--", "b"}, "--attach"},
       {{"reprot", "t.json"}, "reprot"},
       {{"--attach", "7", "--color", "blue"}, "'blue' is not auto, always or never"},
       {{"completions"}, "SHELL"},
