@@ -31,17 +31,18 @@ std::vector<std::string> Defects(const RunFigures& run) {
 }
 
 struct Measured {
-  std::string label;  // "copied by worker 0 (4242)"
-  std::optional<double> value;
+  std::string label;            // "copied by worker 0 (4242)"
+  std::optional<double> value;  // at most
+  std::optional<double> least;
 };
 
 std::vector<Measured> Measure(const RunFigures& run, const Bound& bound) {
-  if (bound.scope == BoundScope::kAll) return {{NameOf(bound.figure), run.Get(bound.figure)}};
+  if (bound.scope == BoundScope::kAll) return {{NameOf(bound.figure), run.Get(bound.figure), run.Least(bound.figure)}};
   std::vector<Measured> out;
   for (const MemberFigures& member : bound.scope == BoundScope::kWorker ? run.workers_apart : run.ranks_apart) {
-    const Count& value = bound.figure == Figure::kCopied ? member.copied : member.private_peak;
-    out.push_back({absl::StrCat(NameOf(bound.figure), " of ", member.label),
-                   value ? std::optional<double>(*value) : std::nullopt});
+    const Count& count = bound.figure == Figure::kCopied ? member.copied : member.private_peak;
+    const std::optional<double> value = count ? std::optional<double>(*count) : std::nullopt;
+    out.push_back({absl::StrCat(NameOf(bound.figure), " of ", member.label), value, value});
   }
   return out;
 }
@@ -53,20 +54,24 @@ std::string NameOf(const Bound& bound) {
                                               : figure + " per rank";
 }
 
-// Most that the bound allows, or why that can't be said.
-absl::StatusOr<double> Allowed(const RunFigures& run, const Bound& bound,
-                               const std::map<std::string, RunFigures>& baselines) {
-  if (bound.baseline.empty()) return bound.most;
+// Most that the bound allows, or why that can't be said. Of a baseline it is a share of what that has for certain.
+struct Allowance {
+  double certain = 0, at_most = 0;
+};
+absl::StatusOr<Allowance> Allowed(const RunFigures& run, const Bound& bound,
+                                  const std::map<std::string, RunFigures>& baselines) {
+  if (bound.baseline.empty()) return Allowance{bound.most, bound.most};
   const RunFigures& baseline = baselines.at(bound.baseline);
   if (const std::vector<std::string> obstacles = ObstaclesTo(baseline, run); !obstacles.empty())
     return absl::FailedPreconditionError(absl::StrJoin(obstacles, " "));
-  std::optional<double> most;
+  std::optional<Allowance> of;
   for (const Measured& row : Measure(baseline, bound)) {
     if (!row.value) return absl::FailedPreconditionError(absl::StrCat(Printable(baseline.path), " does not know it"));
-    most = std::max(most.value_or(0), *row.value);
+    if (!of) of.emplace();
+    *of = {std::max(of->certain, *row.least), std::max(of->at_most, *row.value)};
   }
-  if (!most) return absl::FailedPreconditionError(absl::StrCat(Printable(baseline.path), " has none"));
-  return *most * bound.most;
+  if (!of) return absl::FailedPreconditionError(absl::StrCat(Printable(baseline.path), " has none"));
+  return Allowance{of->certain * bound.most, of->at_most * bound.most};
 }
 
 std::optional<Culprit> CulpritOf(const RunFigures& run) {
@@ -84,7 +89,7 @@ BoundResult Hold(const RunFigures& run, const Bound& bound, const std::map<std::
     result.sentence = absl::StrCat(Printable(bound.text), ": can't be decided: ", why);
     return result;
   };
-  const absl::StatusOr<double> allowed = Allowed(run, bound, baselines);
+  const absl::StatusOr<Allowance> allowed = Allowed(run, bound, baselines);
   if (!allowed.ok()) return undecided(allowed.status().message());
   const std::vector<Measured> rows = Measure(run, bound);
   const auto worst = absl::c_max_element(
@@ -94,17 +99,23 @@ BoundResult Hold(const RunFigures& run, const Bound& bound, const std::map<std::
                                      : absl::StrJoin(defects, " "));
   }
   const bool all_known = absl::c_all_of(rows, [](const Measured& row) { return row.value.has_value(); });
-  if (*worst->value > *allowed) {
+  const std::string is = *worst->least < *worst->value ? " is at most " : " is ";
+  if (*worst->least > allowed->at_most) {
     result.outcome = BoundOutcome::kBroken;
-    result.sentence = absl::StrCat(Printable(bound.text), ": ", worst->label, " is ", Amount(*worst->value), ", ",
-                                   Amount(*worst->value - *allowed), " more than the ", Amount(*allowed), " allowed");
+    result.sentence =
+        absl::StrCat(Printable(bound.text), ": ", worst->label, is, Amount(*worst->value), ", ",
+                     Amount(*worst->value - allowed->at_most), " more than the ", Amount(allowed->at_most), " allowed");
     result.culprit = CulpritOf(run);
     return result;
   }
+  if (*worst->value > allowed->certain) {
+    return undecided(absl::StrCat(worst->label, is, Amount(*worst->value), ", and ", Amount(allowed->certain),
+                                  " are allowed; not every batch was seen"));
+  }
   if (!all_known) return undecided("the recording does not know it of every worker");
   if (!defects.empty()) return undecided(absl::StrJoin(defects, " "));
-  result.sentence = absl::StrCat(Printable(bound.text), ": ", worst->label, " is ", Amount(*worst->value), " of ",
-                                 Amount(*allowed), " allowed");
+  result.sentence = absl::StrCat(Printable(bound.text), ": ", worst->label, is, Amount(*worst->value), " of ",
+                                 Amount(allowed->certain), " allowed");
   return result;
 }
 

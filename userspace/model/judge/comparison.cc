@@ -46,7 +46,7 @@ std::optional<SideFigure> SideOf(Figure figure, absl::Span<const RunFigures> run
   for (const RunFigures& run : runs) {
     const std::optional<double> value = run.Get(figure);
     if (!value) return std::nullopt;
-    side.low = std::min(side.low, *value);
+    side.low = std::min(side.low, *run.Least(figure));
     side.high = std::max(side.high, *value);
     side.mean += *value / runs.size();
   }
@@ -65,6 +65,10 @@ FigureChange ChangeOf(Figure figure, absl::Span<const RunFigures> a, absl::Span<
   row.change = Estimate{.low = std::min(best - tolerance, row.b->low - row.a->high),
                         .best = best,
                         .high = std::max(best + tolerance, row.b->high - row.a->low)};
+  for (const auto& side : {a, b}) {
+    if (figure == Figure::kCopiedPerBatch && absl::c_any_of(side, [](const auto& run) { return run.several_epochs; }))
+      return row;
+  }
   row.verdict = row.change->low > 0 ? Change::kWorse : row.change->high < 0 ? Change::kBetter : Change::kSame;
   return row;
 }

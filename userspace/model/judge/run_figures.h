@@ -61,6 +61,7 @@ struct RunFigures {
   uint64_t workers = 0;         // configured or, where that is not known, that lived at once
   Count batches;                // that the workers were seen to begin, at least; absent: not a DataLoader's
   uint64_t unseen_batches = 0;  // about as many more may have begun between the last look at a worker and its end
+  bool several_epochs = false;  // in one worker: about how many of its batches were not seen is not known
   absl::Duration duration;
   uint64_t page_bytes = 4096;
   Losses losses;
@@ -74,6 +75,9 @@ struct RunFigures {
   std::string sentence;  // the headline
 
   std::optional<double> Get(Figure figure) const { return figures[static_cast<size_t>(figure)]; }
+  // What it is at least. What is copied per batch is known from above only, since not all batches are seen. 0: not
+  // known.
+  std::optional<double> Least(Figure figure) const;
 };
 // `path` names the recording for a reader.
 RunFigures FiguresOf(const std::string& path, const Run& run, const Findings& findings, bool complete);

@@ -22,6 +22,7 @@ Json RunJson(const RunFigures& run) {
           {"start_method", run.start_method},
           {"workers", run.workers},
           {"batches", OrNull(run.batches)},
+          {"batches_unseen", run.batches && !run.several_epochs ? Json(run.unseen_batches) : Json(nullptr)},
           {"duration_seconds", absl::ToDoubleSeconds(run.duration)},
           {"complete", run.complete},
           {"from_start", run.from_start},

@@ -21,7 +21,7 @@ std::string LabelOf(Figure figure) {
     case Figure::kCopied:
       return "copied by the workers";
     case Figure::kCopiedPerBatch:
-      return "copied per batch";
+      return "copied per batch, at most";
     case Figure::kPrivatePeak:
       return "private peak of the workers";
     case Figure::kPlateau:

@@ -93,6 +93,32 @@ TEST_CASE("a recording that missed a part can break a bound, and keep none", "[b
   }
 }
 
+TEST_CASE("a figure that is known from above keeps a bound, and breaks it only if it is above it for certain",
+          "[budget]") {
+  RunFigures run = Recording(300 * kMiB);
+  run.figures[static_cast<size_t>(Figure::kCopiedPerBatch)] = kMiB;
+  run.unseen_batches = 300;
+  const auto outcome = [&](const std::string& text, const std::map<std::string, RunFigures>& baselines = {}) {
+    Bound bound = Copied(text);
+    bound.figure = Figure::kCopiedPerBatch;
+    return Check(run, {.bounds = {bound}}, baselines);
+  };
+  CHECK(outcome("1MiB").outcome == BoundOutcome::kKept);
+  CHECK(outcome("0.4MiB").outcome == BoundOutcome::kBroken);
+  const CheckResult between = outcome("0.6MiB");
+  CHECK(between.outcome == BoundOutcome::kUndecided);
+  CHECK(
+      between.results[0].sentence ==
+      "0.6MiB: can't be decided: copied-per-batch is at most 1.0 MiB, and 614.4 KiB are allowed; not every batch was seen");
+  // A share of a baseline: of what that has for certain.
+  CHECK(outcome("105%:b", {{"b", run}}).outcome == BoundOutcome::kUndecided);
+  CHECK(outcome("201%:b", {{"b", run}}).outcome == BoundOutcome::kKept);
+  run.unseen_batches = 0;
+  CHECK(outcome("105%:b", {{"b", run}}).outcome == BoundOutcome::kKept);
+  CHECK(outcome("0.9MiB").results[0].sentence ==
+        "0.9MiB: copied-per-batch is 1.0 MiB, 102.4 KiB more than the 921.6 KiB allowed");
+}
+
 TEST_CASE("an unknown figure keeps no bound", "[budget]") {
   RunFigures run = Recording(1);
   run.figures = {};

@@ -111,6 +111,26 @@ TEST_CASE("the last batches of each worker may not have been seen", "[comparison
   CHECK_FALSE(Compare({a}, {b}).obstacles.empty());
 }
 
+TEST_CASE("what is copied per batch is known from above", "[comparison]") {
+  RunFigures a = Recording("a", 300 * kMiB, 520 * kMiB), b = Recording("b", 300 * kMiB, 520 * kMiB);
+  b.batches = 250;
+  b.figures[static_cast<size_t>(Figure::kCopiedPerBatch)] = 300 * kMiB / 250;
+  b.unseen_batches = 100;
+  CHECK(*b.Least(Figure::kCopiedPerBatch) == Approx(300 * kMiB / 350));
+  CHECK(*b.Least(Figure::kCopied) == *b.Get(Figure::kCopied));
+  const Comparison about = Compare({a}, {b});
+  const FigureChange& row = *about.Find(Figure::kCopiedPerBatch);
+  CHECK(row.verdict == Change::kSame);
+  CHECK(row.change->low == Approx(300 * kMiB / 350 - kMiB));
+  CHECK(row.b->mean == Approx(300 * kMiB / 250));
+  b.unseen_batches = 10;
+  CHECK(Compare({a}, {b}).Find(Figure::kCopiedPerBatch)->verdict == Change::kWorse);
+  // How many batches of an epoch were not seen is not known once the next has begun.
+  b.several_epochs = true;
+  CHECK(*b.Least(Figure::kCopiedPerBatch) == 0);
+  CHECK_FALSE(Compare({a}, {b}).Find(Figure::kCopiedPerBatch)->verdict);
+}
+
 TEST_CASE("without batches, runs that were seen to their end did the same work", "[comparison]") {
   RunFigures a = Recording("a", 500 * kMiB, 520 * kMiB), b = a;
   a.batches = b.batches = std::nullopt;
