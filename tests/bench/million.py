@@ -40,6 +40,7 @@ class Recorded:
         records = [json.loads(line.strip(",")) for line in lines[1:] if line not in ("]}", "")]
         samples = [record for record in records if record["type"] == "sample"]
         self.columns = self.header["columns"]["processes"]
+        self.causes = len(self.header["columns"]["causes"]) - 1  # beside the index
         self.events = [record for record in records if record["type"] == "event"]
         self.names = {key: [row for sample in samples for row in sample.get(key, [])]
                       for key in ("new_limits", "frames", "new_places", "new_regions")}
@@ -59,7 +60,7 @@ class Recorded:
                 if figures["anon_pages"] is None:
                     continue
                 rows[row[0]].append(figures)
-                causes[row[0]].append(told.get(row[0]) or (causes[row[0]][-1] if causes[row[0]] else [0] * 9))
+                causes[row[0]].append(told.get(row[0]) or (causes[row[0]][-1] if causes[row[0]] else [0] * self.causes))
         self.steps = {0: [], 1: []}  # of the target; of workers
         self.firsts = {0: rows[0][0], 1: next(rows[index][0] for index in sorted(rows) if index > 0)}
         for index, figures in rows.items():
@@ -105,7 +106,7 @@ class Process:
         self.recorded, self.index, self.rng = recorded, index, rng
         self.kind = min(index, 1)
         self.counters = dict.fromkeys(COUNTERS, 0)
-        self.causes = [0] * 9
+        self.causes = [0] * recorded.causes
         self.anon = recorded.firsts[self.kind]["anon_pages"]
         self.places = {}
         self.pages = pages  # [(page, cause)], shuffled
