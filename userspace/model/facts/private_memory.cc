@@ -10,8 +10,6 @@
 namespace cowprof {
 namespace {
 
-constexpr size_t kLongestPast = 1024;
-
 uint64_t Or0(const Count& count) { return count.value_or(0); }
 
 // `base` plus a counter's rise, or minus its fall; never below 0.
@@ -33,15 +31,15 @@ PrivateMemory::Basis PrivateMemory::BasisAtFork(const ProcessModel& process) {
 
 // Interpolates between the samples around `t`.
 PrivateMemory::Past PrivateMemory::PastAt(absl::Duration t) const {
-  const auto after = std::find_if(past_.begin(), past_.end(), [&](const Past& one) { return one.t >= t; });
-  if (after == past_.end()) return past_.back();
-  if (after == past_.begin()) return *after;
-  const Past& before = *std::prev(after);
-  const double part = absl::FDivDuration(t - before.t, after->t - before.t);
+  const size_t at = past_.FirstThat([&](const Past& one) { return one.t >= t; });
+  if (at == past_.size()) return past_.back();
+  if (at == 0) return past_[0];
+  const Past &before = past_[at - 1], &after = past_[at];
+  const double part = absl::FDivDuration(t - before.t, after.t - before.t);
   const auto between = [&](uint64_t a, uint64_t b) {
     return SaturatingCast(a + part * (static_cast<double>(b) - static_cast<double>(a)) + 0.5);
   };
-  return {t, between(before.copies, after->copies), between(before.anon_pages, after->anon_pages)};
+  return {t, between(before.copies, after.copies), between(before.anon_pages, after.anon_pages)};
 }
 
 // A sweep takes a while and sees each page at the moment it reaches it: on average, the middle of the sweep. A busy
@@ -53,7 +51,7 @@ void PrivateMemory::RebaseOnSweep(const SweepFigures& sweep, Exactness exactness
   // If only sweeps count copies, this sample already has those of this sweep.
   const uint64_t copies = exactness == Exactness::kPageMap ? past_.back().copies : then.copies;
   anonymous_ = {sweep.private_pages, copies, then.anon_pages};
-  if (!timed || MiddleOf(sweep) <= past_.back().t) past_.clear();
+  if (!timed || MiddleOf(sweep) <= past_.back().t) past_.Clear();
 }
 
 void PrivateMemory::RebaseOnTruth(const ProcessSample& sample, const RunInfo& info, ProcessModel* process) {
@@ -104,8 +102,7 @@ void PrivateMemory::Derive(uint64_t page_bytes, ProcessModel* process) const {
 }
 
 void PrivateMemory::Append(const ProcessSample& sample, absl::Duration t, const RunInfo& info, ProcessModel* process) {
-  if (past_.size() == kLongestPast) past_.erase(past_.begin());
-  past_.push_back({t, Or0(process->counts.copies), Or0(process->proc.anon_pages)});
+  past_.Add({t, Or0(process->counts.copies), Or0(process->proc.anon_pages)});
   before_ = std::exchange(now_, past_.back());
   RebaseOnTruth(sample, info, process);
   Derive(info.page_bytes, process);
@@ -136,7 +133,8 @@ void PrivateMemory::Fork(absl::Duration t, uint64_t pages, const RunInfo& info, 
                  copied_since = page_map ? 0 : SaturatingCast((1 - part) * static_cast<double>(copied));
   forked_ = {.private_pages = 0, .copies = now_->copies - copied_since, .anon_pages = pages};
   forked_at_ = t;
-  shares_ = {{t, {.least = 0, .product = 0}}};
+  shares_.Clear();
+  shares_.Add({t, {.least = 0, .product = 0}});
   if (!anonymous_) return;
   if (process->sweep && process->sweep->begin >= t) {
     looked_ = MiddleOf(*process->sweep);
@@ -149,13 +147,13 @@ void PrivateMemory::Fork(absl::Duration t, uint64_t pages, const RunInfo& info, 
 
 // Interpolates between the samples around `t`.
 CopiedShares PrivateMemory::SharesAt(absl::Duration t) const {
-  const auto after = std::find_if(shares_.begin(), shares_.end(), [&](const Shares& one) { return one.t >= t; });
-  if (after == shares_.end()) return shares_.back().copied;
-  if (after == shares_.begin()) return after->copied;
-  const Shares& before = *std::prev(after);
-  const double part = absl::FDivDuration(t - before.t, after->t - before.t);
-  return {before.copied.least + part * (after->copied.least - before.copied.least),
-          before.copied.product + part * (after->copied.product - before.copied.product)};
+  const size_t at = shares_.FirstThat([&](const Shares& one) { return one.t >= t; });
+  if (at == shares_.size()) return shares_.back().copied;
+  if (at == 0) return shares_[0].copied;
+  const Shares &before = shares_[at - 1], &after = shares_[at];
+  const double part = absl::FDivDuration(t - before.t, after.t - before.t);
+  return {before.copied.least + part * (after.copied.least - before.copied.least),
+          before.copied.product + part * (after.copied.product - before.copied.product)};
 }
 
 double PrivateMemory::CopiedByAll(const CopiedShares& copied) const {
@@ -165,8 +163,7 @@ double PrivateMemory::CopiedByAll(const CopiedShares& copied) const {
 // The look shows how far the children copy the same pages; until the next one, they are taken to go on like that.
 void PrivateMemory::Follow(absl::Duration t, const CopiedShares& copied, uint64_t page_bytes, ProcessModel* process) {
   if (!anonymous_ || !process->private_bytes) return;
-  if (shares_.size() == kLongestPast) shares_.erase(shares_.begin());
-  shares_.push_back({t, copied});
+  shares_.Add({t, copied});
   const Basis forked = forked_.value_or(Basis{.copies = anonymous_->copies, .anon_pages = anonymous_->anon_pages});
   const double pages = static_cast<double>(forked.anon_pages);
   if (looked_) {
@@ -180,7 +177,8 @@ void PrivateMemory::Follow(absl::Duration t, const CopiedShares& copied, uint64_
     // What was copied until a look that was later than this sample shows in the next one.
     if (*looked_ <= t) {
       looked_.reset();
-      shares_ = {{t, copied}};
+      shares_.Clear();
+      shares_.Add({t, copied});
     }
   }
   const uint64_t gained = SaturatingCast(std::max(0.0, CopiedByAll(copied) - copied_by_all_) * pages) * page_bytes;
@@ -201,7 +199,7 @@ void PrivateMemory::Exec(uint64_t copies) {
   anonymous_ = {.copies = copies};
   inherited_pages_.reset();
   forked_.reset();
-  shares_.clear();
+  shares_.Clear();
   looked_.reset();
   rollup_.reset();
   private_other_bytes_ = 0;

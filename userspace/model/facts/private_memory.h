@@ -11,9 +11,9 @@
 
 #include <cstdint>
 #include <optional>
-#include <vector>
 
 #include "absl/time/time.h"
+#include "model/facts/recent.h"
 #include "model/facts/sample.h"
 
 namespace cowprof {
@@ -42,11 +42,12 @@ class PrivateMemory {
   void Exec(uint64_t copies);
   // The process ended: its history is no longer needed.
   void End() {
-    past_ = {};
-    shares_ = {};
+    past_.Free();
+    shares_.Free();
   }
 
  private:
+  static constexpr size_t kLongestPast = 1024;
   struct Basis {
     uint64_t private_pages = 0;  // anonymous
     uint64_t copies = 0, anon_pages = 0;
@@ -73,14 +74,14 @@ class PrivateMemory {
 
   std::optional<Basis> anonymous_;
   std::optional<RollupBasis> rollup_;
-  std::vector<Past> past_;            // the samples since the last sweep
+  Recent<Past, kLongestPast> past_;   // the samples since the last sweep
   std::optional<Past> before_, now_;  // the last two samples
   uint64_t private_other_bytes_ = 0;  // private pages of files and shared memory, at the last rollup
   bool seen_ = false;                 // in /proc, at least once
   Count inherited_pages_;
   std::optional<Basis> forked_;  // when it last forked: it shared all
   absl::Duration forked_at_;
-  std::vector<Shares> shares_;            // since the last look
+  Recent<Shares, kLongestPast> shares_;   // since the last look
   std::optional<absl::Duration> looked_;  // when, if Follow() has not taken note of it yet
   double alike_ = 1;                      // how far the children copy the same pages: 1 they do, 0 at random
   double copied_by_all_ = 0;              // at the last look
