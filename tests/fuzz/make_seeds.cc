@@ -4,6 +4,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "absl/strings/str_replace.h"
 #include "elf_image.h"
 #include "fuzz.h"
 #include "hostile_memory.h"
@@ -79,6 +80,21 @@ void MakeTimeline(Folder folder) {
   folder.Add(R"({"schema":"cowprof.timeline/2"})");
 }
 
+void MakeRecords(Folder folder) {
+  for (unsigned seed = 0; seed < 6; ++seed) {
+    RandomRecording recording(seed);
+    RecordEncoder encoder;
+    std::string text;
+    for (unsigned i = 0; i < 1 + seed; ++i) {
+      absl::StrAppend(&text, absl::StrReplaceAll(encoder.Encode(recording.Next()), {{",\n", "\n"}}), "\n");
+      encoder.Commit();
+    }
+    folder.Add(text);
+  }
+  folder.Add(
+      R"({"t":1.5,"type":"sample","processes":[[0,1,null]],"rollups":[[0,0.25,7]],"pages":[[0,"data",5,[1,2]]]})");
+}
+
 void MakeOptions(Folder folder) {
   for (const char* words :
        {"--attach\n12\n--duration=30s\n-o\nx.json", "--interval=0.5\n--quiet\n--\npython3\n--live",
@@ -122,6 +138,7 @@ int main(int argc, char** argv) {
   MakeCgroup(folder("cgroup"));
   MakeElf(folder("elf"));
   MakeTimeline(folder("timeline"));
+  MakeRecords(folder("records"));
   MakeOptions(folder("options"));
   MakePython(folder("python_interpreter"));
   MakePython(folder("python_objects"));

@@ -17,7 +17,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 TARGETS = sorted(path.name.removesuffix("_fuzz.cc") for path in HERE.glob("*_fuzz.cc"))
 # Small inputs, so that a parser that takes seconds or a gigabyte for one is at fault and not the input.
-MOST_BYTES = {"timeline": 16384, "elf": 8192, "procfs": 8192}
+MOST_BYTES = {"timeline": 16384, "records": 16384, "elf": 8192, "procfs": 8192}
 LIMITS = ["-rss_limit_mb=1024"]
 MOST_SECONDS = 10  # for one input
 ROW = "{:20} {:>12} {:>8} {:>8} {:>9} {:>9}"

@@ -3,15 +3,14 @@
 #include <fcntl.h>
 
 #include <algorithm>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <vector>
 
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "fuzz.h"
+#include "record_readers.h"
 #include "sink/page/page.h"
 #include "sink/report/report.h"
 #include "sink/terminal/screen.h"
@@ -53,35 +52,6 @@ void FuzzTail(MemoryFile* file, absl::string_view bytes) {
   const size_t before = samples;
   static_cast<void>(tail.Read());
   Require(samples == before, "a line is consumed once");
-}
-
-using Json = nlohmann::ordered_json;
-
-void CollectLeaves(Json* value, std::vector<Json*>* leaves) {
-  if (!value->is_structured() || value->empty()) leaves->push_back(value);
-  for (Json& inner : *value) {
-    if (value->is_structured()) CollectLeaves(&inner, leaves);
-  }
-}
-
-// Replaces one value of a line by one that breaks careless arithmetic, conversions or type checks.
-std::string WithOddValue(absl::string_view line, std::mt19937* random) {
-  static const std::vector<Json> kOdd = {
-      0,          1,      -1,        2,         255,          65536,         1LL << 31,      1LL << 32, 1LL << 53,
-      1ULL << 62, ~0ULL,  INT64_MAX, INT64_MIN, ~0ULL - 4095, 0.5,           -0.5,           1e15,      1e19,
-      1e300,      -1e300, nullptr,   true,      "",           Json::array(), Json::object(), "\x1b[2J", "refcount"};
-  const std::string whole(line);
-  // The first line opens an object and a list that the last one closes.
-  const bool first = absl::ConsumeSuffix(&line, "\"records\":[");
-  const bool before = absl::ConsumePrefix(&line, ","), after = absl::ConsumeSuffix(&line, ",");
-  Json json = Json::parse(absl::StrCat(line, first ? "}" : ""), nullptr, false);
-  if (json.is_discarded()) return whole;
-  std::vector<Json*> leaves;
-  CollectLeaves(&json, &leaves);
-  *leaves[(*random)() % leaves.size()] = kOdd[(*random)() % kOdd.size()];
-  std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
-  if (first) text.pop_back();
-  return absl::StrCat(before ? "," : "", text, after ? "," : "", first ? "\"records\":[" : "");
 }
 
 }  // namespace

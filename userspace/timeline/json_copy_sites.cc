@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "timeline/json_fields.h"
+#include "timeline/plain_record.h"
 
 namespace cowprof {
 namespace {
@@ -39,51 +40,40 @@ std::vector<std::vector<PageRun>> SplitWhereItFalls(const std::vector<PageRun>& 
   return parts;
 }
 
-Cause CauseNamed(const Json& json) {
-  return json.is_string() ? EnumNamed(json.get<std::string>(), Cause::kUnknown) : Cause::kUnknown;
-}
-
-std::string TextAt(const Json& row, size_t i) {
-  return row.is_array() && i < row.size() && row[i].is_string() ? row[i].get<std::string>() : "";
+template <typename Row>
+Cause CauseAt(const Row& row, size_t i) {
+  return EnumNamed(TextAt(row, i), Cause::kUnknown);
 }
 
 // Calls `add` for the row of every number, with null for missing ones. cowprof leaves out none. Ignores a row after a
 // large gap, which would let a hostile file of thirty bytes allocate a gigabyte.
 template <typename Add>
-void ForEachNumbered(const Json& rows, int* next, const Add& add) {
-  for (const Json& row : rows) {
+void ForEachNumbered(const SampleRecord& record, const char* key, int* next, const Add& add) {
+  ForEachRow(record, key, [&](const auto& row) {
     const Count number = CountAt(row, 0);
-    if (!number || *number > kMostNumbers || *number > static_cast<uint64_t>(*next) + kMostMissing) continue;
+    if (!number || *number > kMostNumbers || *number > static_cast<uint64_t>(*next) + kMostMissing) return;
     while (*next < static_cast<int>(*number)) {
       add(Json());
       ++*next;
     }
-    if (*next != static_cast<int>(*number)) continue;
+    if (*next != static_cast<int>(*number)) return;
     add(row);
     ++*next;
-  }
+  });
 }
 
-std::vector<int> FramesAt(const Json& row, size_t i, int frames) {
+template <typename Row>
+std::vector<int> FramesAt(const Row& row, size_t i, int frames) {
   std::vector<int> numbers;
-  if (!row.is_array() || row.size() <= i || !row[i].is_array()) return numbers;
-  for (const Json& number : row[i]) {
+  for (const auto& number : ListAt(row, i)) {
     const std::optional<int> frame = NumberIn<int>(number);
     if (frame && *frame >= 0 && *frame < frames) numbers.push_back(*frame);
   }
   return numbers;
 }
 
-CopySite DecodeCopySite(const Json& row, int frames) {
-  CopySite copy_site = {.cause = row.is_array() && row.size() > 1 ? CauseNamed(row[1]) : Cause::kUnknown,
-                        .type = TextAt(row, 2),
-                        .module = TextAt(row, 3),
-                        .symbol = TextAt(row, 4),
-                        .frames = FramesAt(row, 5, frames)};
-  return copy_site;
-}
-
-NumberedRegion DecodeRegion(const Json& row) {
+template <typename Row>
+NumberedRegion DecodeRegion(const Row& row) {
   NumberedRegion region = {.index = static_cast<int>(std::min<uint64_t>(CountAt(row, 1).value_or(0), INT32_MAX))};
   const std::string kind = TextAt(row, 2);
   const uint64_t start = CountAt(row, 4).value_or(0), bytes = CountAt(row, 5).value_or(0);
@@ -91,15 +81,17 @@ NumberedRegion DecodeRegion(const Json& row) {
   return region;
 }
 
-void DecodePages(const Json& row, Sample* sample) {
+template <typename Row>
+void DecodePages(const Row& row, Sample* sample) {
   const Count index = CountAt(row, 0), first = CountAt(row, 2);
-  if (!index || !first || *index > INT32_MAX || row.size() < 4 || !row[3].is_array()) return;
+  if (!index || !first || *index > INT32_MAX) return;
+  const Cause cause = CauseAt(row, 1);
   uint64_t page = *first;
   bool gap = false;
-  for (const Json& length : row[3]) {
+  for (const auto& length : ListAt(row, 3)) {
     const Count pages = NumberIn<uint64_t>(length);
     if (!pages || *pages > kMostPages || page > kMostPages) return;
-    if (!gap) sample->pages.push_back({static_cast<int>(*index), CauseNamed(row[1]), page, *pages});
+    if (!gap) sample->pages.push_back({static_cast<int>(*index), cause, page, *pages});
     page += *pages;
     gap = !gap;
   }
@@ -159,65 +151,66 @@ void EncodeCopySites(const Sample& sample, CopySiteNumbers* numbers, std::string
   }
 }
 
-void DecodeCopySites(const Json& record, CopySiteNumbers* numbers, Sample* sample) {
+void DecodeCopySites(const SampleRecord& record, CopySiteNumbers* numbers, Sample* sample) {
   sample->new_frames.clear();
   sample->new_copy_sites.clear();
   sample->copy_sites.clear();
   sample->pages.clear();
   sample->cause_evidence.reset();
-  ForEachNumbered(ListOf(record, "frames"), &numbers->frames, [&](const Json& row) {
-    const int line = row.is_array() && row.size() > 3 ? NumberIn<int>(row[3]).value_or(0) : 0;
-    sample->new_frames.push_back({TextAt(row, 1), TextAt(row, 2), line});
+  ForEachNumbered(record, "frames", &numbers->frames, [&](const auto& row) {
+    sample->new_frames.push_back({TextAt(row, 1), TextAt(row, 2), NumberAt<int>(row, 3).value_or(0)});
   });
-  ForEachNumbered(ListOf(record, "new_places"), &numbers->copy_sites,
-                  [&](const Json& row) { sample->new_copy_sites.push_back(DecodeCopySite(row, numbers->frames)); });
-  for (const Json& row : ListOf(record, "places")) {
+  ForEachNumbered(record, "new_places", &numbers->copy_sites, [&](const auto& row) {
+    sample->new_copy_sites.push_back({.cause = CauseAt(row, 1),
+                                      .type = TextAt(row, 2),
+                                      .module = TextAt(row, 3),
+                                      .symbol = TextAt(row, 4),
+                                      .frames = FramesAt(row, 5, numbers->frames)});
+  });
+  ForEachRow(record, "places", [&](const auto& row) {
     const Count index = CountAt(row, 0), copy_site = CountAt(row, 1);
-    if (!index || !copy_site || *index > INT32_MAX || *copy_site >= static_cast<uint64_t>(numbers->copy_sites))
-      continue;
+    if (!index || !copy_site || *index > INT32_MAX || *copy_site >= static_cast<uint64_t>(numbers->copy_sites)) return;
     sample->copy_sites.push_back({static_cast<int>(*index), static_cast<int>(*copy_site), CountAt(row, 2).value_or(0),
                                   CountAt(row, 3).value_or(0), CountAt(row, 4).value_or(0)});
-  }
+  });
   sample->new_growth_sites.clear();
   sample->growth.clear();
-  ForEachNumbered(ListOf(record, "new_growth"), &numbers->growth_sites,
-                  [&](const Json& row) { sample->new_growth_sites.push_back({FramesAt(row, 1, numbers->frames)}); });
-  for (const Json& row : ListOf(record, "growth")) {
+  ForEachNumbered(record, "new_growth", &numbers->growth_sites,
+                  [&](const auto& row) { sample->new_growth_sites.push_back({FramesAt(row, 1, numbers->frames)}); });
+  ForEachRow(record, "growth", [&](const auto& row) {
     const Count index = CountAt(row, 0), site = CountAt(row, 1);
-    if (!index || !site || *index > INT32_MAX || *site >= static_cast<uint64_t>(numbers->growth_sites)) continue;
+    if (!index || !site || *index > INT32_MAX || *site >= static_cast<uint64_t>(numbers->growth_sites)) return;
     sample->growth.push_back(
         {static_cast<int>(*index), static_cast<int>(*site), CountAt(row, 2).value_or(0), CountAt(row, 3).value_or(0)});
-  }
+  });
   sample->new_regions.clear();
   sample->regions.clear();
-  ForEachNumbered(ListOf(record, "new_regions"), &numbers->regions,
-                  [&](const Json& row) { sample->new_regions.push_back(DecodeRegion(row)); });
-  for (const Json& row : ListOf(record, "regions")) {
+  ForEachNumbered(record, "new_regions", &numbers->regions,
+                  [&](const auto& row) { sample->new_regions.push_back(DecodeRegion(row)); });
+  ForEachRow(record, "regions", [&](const auto& row) {
     const Count index = CountAt(row, 0), region = CountAt(row, 1);
-    if (!index || !region || *index > INT32_MAX || *region >= static_cast<uint64_t>(numbers->regions)) continue;
+    if (!index || !region || *index > INT32_MAX || *region >= static_cast<uint64_t>(numbers->regions)) return;
     const auto cell = [&](size_t i) { return CountAt(row, i).value_or(0); };
     sample->regions.push_back(
         {static_cast<int>(*index), static_cast<int>(*region), cell(2), cell(3), cell(4), cell(5), cell(6)});
-  }
+  });
   sample->heads.clear();
-  for (const Json& row : ListOf(record, "heads")) {
+  ForEachRow(record, "heads", [&](const auto& row) {
     const Count region = CountAt(row, 0);
-    if (!region || *region >= static_cast<uint64_t>(numbers->regions)) continue;
+    if (!region || *region >= static_cast<uint64_t>(numbers->regions)) return;
     const auto cell = [&](size_t i) { return CountAt(row, i).value_or(0); };
     sample->heads.push_back({static_cast<int>(*region), cell(1), cell(2), cell(3)});
-  }
-  for (const Json& row : ListOf(record, "verify")) {
+  });
+  ForEachRow(record, "verify", [&](const auto& row) {
     const auto cell = [&](size_t i) { return CountAt(row, i).value_or(0); };
     for (ProcessSample& process : sample->processes) {
       if (CountAt(row, 0) == Count(process.index))
         process.verify = {cell(1), cell(2), cell(3), cell(4), cell(5), cell(6)};
     }
-  }
-  for (const Json& row : ListOf(record, "pages")) {
-    if (row.is_array()) DecodePages(row, sample);
-  }
-  const auto evidence = record.find("cause_evidence");
-  if (evidence == record.end() || !evidence->is_object()) return;
+  });
+  ForEachRow(record, "pages", [&](const auto& row) { DecodePages(row, sample); });
+  const auto evidence = record.json.find("cause_evidence");
+  if (evidence == record.json.end() || !evidence->is_object()) return;
   sample->cause_evidence = {NumberOf<uint64_t>(*evidence, "looked"), NumberOf<uint64_t>(*evidence, "told"),
                             NumberOf<uint64_t>(*evidence, "audited"), NumberOf<uint64_t>(*evidence, "contradicted")};
 }

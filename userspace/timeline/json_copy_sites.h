@@ -10,6 +10,8 @@
 
 namespace cowprof {
 
+struct SampleRecord;
+
 // Frames, places and regions are numbered in order of appearance; these are the next numbers.
 struct CopySiteNumbers {
   int frames = 0, copy_sites = 0, growth_sites = 0, regions = 0;
@@ -18,7 +20,7 @@ struct CopySiteNumbers {
 // Appends `,"frames":[...],...` without the lists that are empty, and advances `numbers`.
 void EncodeCopySites(const Sample& sample, CopySiteNumbers* numbers, std::string* out);
 // The reverse. A number that is missing, as in a truncated file, becomes an empty entry.
-void DecodeCopySites(const nlohmann::ordered_json& record, CopySiteNumbers* numbers, Sample* sample);
+void DecodeCopySites(const SampleRecord& record, CopySiteNumbers* numbers, Sample* sample);
 
 nlohmann::ordered_json NamesOfCopySiteColumns();  // for the header: the columns of each kind of row
 

@@ -32,24 +32,27 @@ inline absl::Duration Rounded(double seconds) {
   return absl::Microseconds(static_cast<int64_t>(std::clamp(std::round(seconds * 1e6), -9e18, 9e18)));
 }
 
-// Absent if `json` is not a number or does not fit a T: a count of -1 must not become 2^64 - 1.
-template <typename T>
-std::optional<T> NumberIn(const Json& json) {
-  if (!json.is_number()) return std::nullopt;
+// Absent if the number does not fit a T: a count of -1 must not become 2^64 - 1.
+template <typename T, typename Number>
+std::optional<T> InRange(Number number) {
   if constexpr (std::is_floating_point_v<T>) {
-    return json.get<T>();
-  } else {
-    if (json.is_number_unsigned()) {
-      return std::in_range<T>(json.get<uint64_t>()) ? std::optional<T>(json.get<uint64_t>()) : std::nullopt;
-    }
-    if (json.is_number_integer()) {
-      return std::in_range<T>(json.get<int64_t>()) ? std::optional<T>(json.get<int64_t>()) : std::nullopt;
-    }
-    const double number = json.get<double>();
+    return static_cast<T>(number);
+  } else if constexpr (std::is_floating_point_v<Number>) {
     const bool fits = number >= static_cast<double>(std::numeric_limits<T>::min()) &&
                       number < std::ldexp(1.0, std::numeric_limits<T>::digits);
     return fits ? std::optional<T>(static_cast<T>(number)) : std::nullopt;
+  } else {
+    return std::in_range<T>(number) ? std::optional<T>(number) : std::nullopt;
   }
+}
+
+// Absent if `json` is not a number or does not fit a T.
+template <typename T>
+std::optional<T> NumberIn(const Json& json) {
+  if (!json.is_number()) return std::nullopt;
+  if (json.is_number_unsigned()) return InRange<T>(json.get<uint64_t>());
+  if (json.is_number_integer()) return InRange<T>(json.get<int64_t>());
+  return InRange<T>(json.get<double>());
 }
 
 template <typename T>
@@ -80,16 +83,21 @@ inline const Json& ListOf(const Json& object, const char* key) {
   return found != object.end() && found->is_array() ? *found : kNone;
 }
 
-inline Count CountAt(const Json& row, size_t i) {
-  return row.is_array() && i < row.size() ? NumberIn<uint64_t>(row[i]) : std::nullopt;
+template <typename T>
+std::optional<T> NumberAt(const Json& row, size_t i) {
+  return row.is_array() && i < row.size() ? NumberIn<T>(row[i]) : std::nullopt;
 }
 
-inline double DoubleAt(const Json& row, size_t i) {
-  return row.is_array() && i < row.size() && row[i].is_number() ? row[i].get<double>() : 0;
+inline Count CountAt(const Json& row, size_t i) { return NumberAt<uint64_t>(row, i); }
+
+inline std::string TextAt(const Json& row, size_t i) {
+  return row.is_array() && i < row.size() && row[i].is_string() ? row[i].get<std::string>() : "";
 }
 
-inline absl::Duration MicrosecondsAt(const Json& row, size_t i) {
-  return absl::Microseconds(i < row.size() ? NumberIn<int64_t>(row[i]).value_or(0) : 0);
+// Empty if there is no list.
+inline const Json& ListAt(const Json& row, size_t i) {
+  static const Json kNone = Json::array();
+  return row.is_array() && i < row.size() && row[i].is_array() ? row[i] : kNone;
 }
 
 inline Json OrNull(const Count& count) { return count ? Json(*count) : Json(nullptr); }

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "timeline/json_fields.h"
+#include "timeline/plain_record.h"
 
 namespace cowprof {
 
@@ -70,20 +71,20 @@ void EncodeLimits(const std::vector<LimitSample>& limits, std::vector<LimitSampl
   if (!rows.empty()) absl::StrAppend(out, ",\"limits\":[", rows, "]");
 }
 
-void DecodeLimits(const Json& record, std::vector<LimitSample>* limits) {
-  for (const Json& named : ListOf(record, "new_limits")) {
+void DecodeLimits(const SampleRecord& record, std::vector<LimitSample>* limits) {
+  for (const Json& named : ListOf(record.json, "new_limits")) {
     if (!named.is_object()) continue;
     const LimitSample limit = DecodeLimit(named);
     limits->push_back({.kind = limit.kind, .name = limit.name});  // "limit" is its number here
   }
-  for (const Json& row : ListOf(record, "limits")) {
+  ForEachRow(record, "limits", [&](const auto& row) {
     const Count i = CountAt(row, 0);
-    if (!i || *i >= limits->size()) continue;
+    if (!i || *i >= limits->size()) return;
     (*limits)[*i].used = CountAt(row, 1).value_or(0);
     (*limits)[*i].limit = CountAt(row, 2);
     (*limits)[*i].failures = CountAt(row, 4);
     (*limits)[*i].kills = CountAt(row, 5);
-  }
+  });
 }
 
 Json NamesOfLimitColumns() { return {"limit", "used", "limit_value", "ratio", "failures", "kills"}; }

@@ -13,6 +13,8 @@
 
 namespace cowprof {
 
+struct SampleRecord;
+
 // Kind, name and unit.
 nlohmann::ordered_json LimitNameJson(const LimitSample& limit);
 // The same, with limit (null: none is set) and used.
@@ -35,7 +37,7 @@ LimitSample DecodeLimit(const nlohmann::ordered_json& json);
 // A limit's name is written once, in the first sample that has it.
 void EncodeLimits(const std::vector<LimitSample>& limits, std::vector<LimitSample>* written, std::string* out);
 // The reverse: applies what changed to the limits of the sample before.
-void DecodeLimits(const nlohmann::ordered_json& record, std::vector<LimitSample>* limits);
+void DecodeLimits(const SampleRecord& record, std::vector<LimitSample>* limits);
 nlohmann::ordered_json NamesOfLimitColumns();  // for the header
 
 }  // namespace cowprof

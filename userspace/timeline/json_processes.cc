@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "timeline/json_fields.h"
+#include "timeline/plain_record.h"
 
 namespace cowprof {
 namespace {
@@ -116,21 +119,34 @@ class List {
   bool first_ = true;
 };
 
-CauseCounts DecodeCauses(const Json& row) {
+template <typename Row>
+absl::Duration SecondsAt(const Row& row, size_t i) {
+  return Rounded(NumberAt<double>(row, i).value_or(0));
+}
+
+template <typename Row>
+absl::Duration MicrosecondsAt(const Row& row, size_t i) {
+  return absl::Microseconds(NumberAt<int64_t>(row, i).value_or(0));
+}
+
+template <typename Row>
+CauseCounts DecodeCauses(const Row& row) {
   CauseCounts causes = {};
   for (int cause = 0; cause < kCauses; ++cause) causes[cause] = CountAt(row, cause + 1).value_or(0);
   return causes;
 }
 
 // nullopt: not such a worker, or not any more.
-std::optional<LoaderWorker> DecodeLoaderWorker(const Json& row) {
+template <typename Row>
+std::optional<LoaderWorker> DecodeLoaderWorker(const Row& row) {
   const Count worker_id = CountAt(row, 1), num_workers = CountAt(row, 2);
   if (!worker_id || !num_workers) return std::nullopt;
   return LoaderWorker{.worker_id = *worker_id, .num_workers = *num_workers, .batch = CountAt(row, 3)};
 }
 
-RollupFigures DecodeRollup(const Json& row) {
-  return {.t = Rounded(DoubleAt(row, 1)),
+template <typename Row>
+RollupFigures DecodeRollup(const Row& row) {
+  return {.t = SecondsAt(row, 1),
           .rss_bytes = CountAt(row, 2).value_or(0),
           .pss_bytes = CountAt(row, 3).value_or(0),
           .private_bytes = CountAt(row, 4).value_or(0),
@@ -139,9 +155,10 @@ RollupFigures DecodeRollup(const Json& row) {
           .cost = MicrosecondsAt(row, 7)};
 }
 
-SweepFigures DecodeSweep(const Json& row) {
-  return {.begin = Rounded(DoubleAt(row, 1)),
-          .end = Rounded(DoubleAt(row, 2)),
+template <typename Row>
+SweepFigures DecodeSweep(const Row& row) {
+  return {.begin = SecondsAt(row, 1),
+          .end = SecondsAt(row, 2),
           .full = CountAt(row, 3).value_or(0) != 0,
           .private_pages = CountAt(row, 4).value_or(0),
           .shared_pages = CountAt(row, 5).value_or(0),
@@ -154,40 +171,62 @@ SweepFigures DecodeSweep(const Json& row) {
           .cost = MicrosecondsAt(row, 12)};
 }
 
-std::optional<Framework> DecodeFramework(const Json& row) {
-  return row.is_array() && row.size() > 1 && row[1].is_string() ? EnumNamed<Framework>(row[1].get<std::string>())
-                                                                : std::nullopt;
+template <typename Row>
+std::optional<Framework> DecodeFramework(const Row& row) {
+  return EnumNamed<Framework>(TextAt(row, 1));
 }
 
 // nullopt: the row names no process, or one whose index cowprof does not write.
-std::optional<int> IndexOf(const Json& row) {
+template <typename Row>
+std::optional<int> IndexOf(const Row& row) {
   const Count index = CountAt(row, 0);
   return index && *index <= kMaxProcesses ? std::optional(static_cast<int>(*index)) : std::nullopt;
 }
 
-// The process that a row is about; nullptr: none of these.
-ProcessSample* ProcessOf(const Json& row, std::map<int, ProcessSample>* processes) {
-  const std::optional<int> index = IndexOf(row);
-  const auto found = index ? processes->find(*index) : processes->end();
-  return found == processes->end() ? nullptr : &found->second;
-}
-ProcessSample* ProcessOf(const Json& row, std::vector<ProcessSample>* processes) {
-  const std::optional<int> index = IndexOf(row);
-  const auto found = std::find_if(processes->begin(), processes->end(),
-                                  [&](const ProcessSample& process) { return process.index == index; });
-  return found == processes->end() ? nullptr : &*found;
-}
+// Finds processes by index in a list that is sorted by it. Rows mostly come in the same order.
+class ProcessesByIndex {
+ public:
+  explicit ProcessesByIndex(std::vector<ProcessSample>* processes) : processes_(processes) {}
+  // nullptr if there is no such process, or no index.
+  ProcessSample* Find(const std::optional<int>& index) {
+    if (!index) return nullptr;
+    if (next_ >= processes_->size() || (*processes_)[next_].index != *index) {
+      const auto found = std::lower_bound(processes_->begin(), processes_->end(), *index, IsBefore);
+      if (found == processes_->end() || found->index != *index) return nullptr;
+      next_ = found - processes_->begin();
+    }
+    return &(*processes_)[next_++];
+  }
+  // Adds empty ones.
+  void Add(std::vector<int> indexes) {
+    std::sort(indexes.begin(), indexes.end());
+    indexes.erase(std::unique(indexes.begin(), indexes.end()), indexes.end());
+    const size_t known = processes_->size();
+    for (const int index : indexes) processes_->push_back({.index = index});
+    if (known == 0 || indexes.empty() || (*processes_)[known - 1].index < indexes.front()) return;
+    std::inplace_merge(processes_->begin(), processes_->begin() + known, processes_->end(),
+                       [](const ProcessSample& a, const ProcessSample& b) { return a.index < b.index; });
+  }
+
+ private:
+  static bool IsBefore(const ProcessSample& process, int index) { return process.index < index; }
+  std::vector<ProcessSample>* processes_;
+  size_t next_ = 0;
+};
 
 // Calls `decode` with each row of a list and the process that it is about.
-template <typename Processes, typename Decode>
-void ForEachProcess(const Json& record, const char* key, Processes* processes, const Decode& decode) {
-  for (const Json& row : ListOf(record, key)) {
-    if (ProcessSample* process = ProcessOf(row, processes)) decode(row, process);
-  }
+template <typename Decode>
+void ForEachProcess(const SampleRecord& record, const char* key, std::vector<ProcessSample>* processes,
+                    const Decode& decode) {
+  ProcessesByIndex by_index(processes);
+  ForEachRow(record, key, [&](const auto& row) {
+    if (ProcessSample* process = by_index.Find(IndexOf(row))) decode(row, process);
+  });
 }
 
 // nullopt: unknown.
-std::optional<bool> DecodeFlag(const Json& row) {
+template <typename Row>
+std::optional<bool> DecodeFlag(const Row& row) {
   const Count on = CountAt(row, 1);
   return on ? std::optional<bool>(*on != 0) : std::nullopt;
 }
@@ -230,34 +269,46 @@ void EncodeProcesses(const Sample& sample, std::map<int, ProcessSample>* written
   }
 }
 
-void DecodeProcesses(const Json& record, std::map<int, ProcessSample>* processes, Sample* sample) {
-  for (const Json& row : ListOf(record, "processes")) {
-    const std::optional<int> index = IndexOf(row);
-    if (!index) continue;
-    ProcessSample& process = (*processes)[*index];
-    process.index = *index;
-    size_t cell = 1;
-    for (const Column& column : kColumns) CellOf(process, column) = CountAt(row, cell++);
-  }
-  ForEachProcess(record, "causes", processes,
-                 [](const Json& row, ProcessSample* process) { process->causes = DecodeCauses(row); });
-  ForEachProcess(record, "collectors", processes,
-                 [](const Json& row, ProcessSample* process) { process->collector_on = DecodeFlag(row); });
-  ForEachProcess(record, "persistent_workers", processes,
-                 [](const Json& row, ProcessSample* process) { process->persistent = DecodeFlag(row); });
-  ForEachProcess(record, "loader_workers", processes,
-                 [](const Json& row, ProcessSample* process) { process->loader = DecodeLoaderWorker(row); });
-  ForEachProcess(record, "frameworks", processes,
-                 [](const Json& row, ProcessSample* process) { process->framework = DecodeFramework(row); });
-  sample->processes.clear();
-  for (const auto& [index, process] : *processes) sample->processes.push_back(process);
-  ForEachProcess(record, "rollups", &sample->processes,
-                 [](const Json& row, ProcessSample* process) { process->rollup = DecodeRollup(row); });
-  ForEachProcess(record, "sweeps", &sample->processes,
-                 [](const Json& row, ProcessSample* process) { process->sweep = DecodeSweep(row); });
+void DropEnded(Sample* sample) {
+  absl::flat_hash_set<int> ended;
   for (const Event& event : sample->events) {
-    if (event.Is<ProcessExited>()) processes->erase(event.index);
+    if (event.Is<ProcessExited>()) ended.insert(event.index);
   }
+  if (ended.empty()) return;
+  std::erase_if(sample->processes, [&](const ProcessSample& process) { return ended.contains(process.index); });
+}
+
+void DecodeProcesses(const SampleRecord& record, std::vector<ProcessSample>* processes) {
+  for (ProcessSample& process : *processes) {
+    process.rollup.reset();
+    process.sweep.reset();
+    process.verify.reset();
+  }
+  ProcessesByIndex by_index(processes);
+  std::vector<int> added;
+  ForEachRow(record, "processes", [&](const auto& row) {
+    const std::optional<int> index = IndexOf(row);
+    if (index && by_index.Find(index) == nullptr) added.push_back(*index);
+  });
+  by_index.Add(std::move(added));
+  ForEachProcess(record, "processes", processes, [](const auto& row, ProcessSample* process) {
+    size_t cell = 1;
+    for (const Column& column : kColumns) CellOf(*process, column) = CountAt(row, cell++);
+  });
+  ForEachProcess(record, "causes", processes,
+                 [](const auto& row, ProcessSample* process) { process->causes = DecodeCauses(row); });
+  ForEachProcess(record, "collectors", processes,
+                 [](const auto& row, ProcessSample* process) { process->collector_on = DecodeFlag(row); });
+  ForEachProcess(record, "persistent_workers", processes,
+                 [](const auto& row, ProcessSample* process) { process->persistent = DecodeFlag(row); });
+  ForEachProcess(record, "loader_workers", processes,
+                 [](const auto& row, ProcessSample* process) { process->loader = DecodeLoaderWorker(row); });
+  ForEachProcess(record, "frameworks", processes,
+                 [](const auto& row, ProcessSample* process) { process->framework = DecodeFramework(row); });
+  ForEachProcess(record, "rollups", processes,
+                 [](const auto& row, ProcessSample* process) { process->rollup = DecodeRollup(row); });
+  ForEachProcess(record, "sweeps", processes,
+                 [](const auto& row, ProcessSample* process) { process->sweep = DecodeSweep(row); });
 }
 
 Json NamesOfProcessColumns() {

@@ -6,17 +6,22 @@
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 #include "model/facts/sample.h"
 
 namespace cowprof {
 
+struct SampleRecord;
+
 // Appends `,"processes":[...],...` without rows that did not change since `written`, which holds processes by index,
 // and without the lists that are empty. Brings `written` up to date: without the processes that ended.
 void EncodeProcesses(const Sample& sample, std::map<int, ProcessSample>* written, std::string* out);
-// The reverse: applies what changed to `processes`, and makes them the sample's. Removes those that ended, which are in
-// this sample for the last time: decode its events first.
-void DecodeProcesses(const nlohmann::ordered_json& record, std::map<int, ProcessSample>* processes, Sample* sample);
+// Removes the processes that ended in this sample, which is the last to have them.
+void DropEnded(Sample* sample);
+// The reverse of EncodeProcesses: applies what changed to `processes`, which are those of the sample before, sorted by
+// index.
+void DecodeProcesses(const SampleRecord& record, std::vector<ProcessSample>* processes);
 
 // For the header: the columns of each kind of row. In two parts, since existing files list those of limits in between.
 nlohmann::ordered_json NamesOfProcessColumns();

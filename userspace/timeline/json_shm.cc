@@ -47,15 +47,10 @@ Json RowOf(const ShmSegment& segment) {
 
 std::vector<pid_t> PidsAt(const Json& row, size_t i) {
   std::vector<pid_t> pids;
-  if (i >= row.size() || !row[i].is_array()) return pids;
-  for (const Json& pid : row[i]) {
+  for (const Json& pid : ListAt(row, i)) {
     if (const std::optional<pid_t> number = NumberIn<pid_t>(pid)) pids.push_back(*number);
   }
   return pids;
-}
-
-std::string TextAt(const Json& row, size_t i) {
-  return i < row.size() && row[i].is_string() ? row[i].get<std::string>() : "";
 }
 
 ShmSegment SegmentOf(const Json& row) {

@@ -26,6 +26,10 @@ void Prepend(const std::vector<T>& earlier, std::vector<T>* list) {
   list->insert(list->begin(), earlier.begin(), earlier.end());
 }
 
+Json Parse(absl::string_view text) {
+  return Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
+}
+
 }  // namespace
 
 Json NamesOfColumns() {
@@ -101,7 +105,15 @@ std::string EncodeEnd(absl::Duration t, absl::string_view reason) {
 }
 
 absl::StatusOr<RecordDecoder::Result> RecordDecoder::Decode(absl::string_view record) {
-  const Json json = Json::parse(record.begin(), record.end(), nullptr, /*allow_exceptions=*/false);
+  if (plain_.Read(record)) {
+    const Json rest = plain_.rest().empty() ? Json::object() : Parse(plain_.rest());
+    if (rest.is_object()) return DecodeSample(plain_.t(), {.json = rest, .plain = &plain_});
+  }
+  return DecodeAny(record);
+}
+
+absl::StatusOr<RecordDecoder::Result> RecordDecoder::DecodeAny(absl::string_view record) {
+  const Json json = Parse(record);
   if (!json.is_object()) return absl::DataLossError("a record is not a JSON object");
   const std::string type = TextOf(json, "type");
   if (type == "event") {
@@ -114,16 +126,20 @@ absl::StatusOr<RecordDecoder::Result> RecordDecoder::Decode(absl::string_view re
     return Result::kEnd;
   }
   if (type != "sample") return Result::kMore;  // also ignores types that later versions add
-  sample_.t = Rounded(NumberOf<double>(json, "t"));
+  return DecodeSample(NumberOf<double>(json, "t"), {.json = json});
+}
+
+RecordDecoder::Result RecordDecoder::DecodeSample(double t, const SampleRecord& record) {
+  DropEnded(&sample_);
+  sample_.t = Rounded(t);
   sample_.events = std::exchange(events_, {});
   raised_ = std::exchange(alerts_, {});
-  DecodeProcesses(json, &processes_, &sample_);
-  DecodeLimits(json, &limits_);
-  sample_.limits = limits_;
-  sample_.shm = DecodeShm(json);
-  DecodeCopySites(json, &numbers_, &sample_);
-  const auto losses = json.find("losses");
-  if (losses != json.end() && losses->is_object()) sample_.losses = DecodeLosses(*losses);
+  DecodeProcesses(record, &sample_.processes);
+  DecodeLimits(record, &sample_.limits);
+  sample_.shm = DecodeShm(record.json);
+  DecodeCopySites(record, &numbers_, &sample_);
+  const auto losses = record.json.find("losses");
+  if (losses != record.json.end() && losses->is_object()) sample_.losses = DecodeLosses(*losses);
   return Result::kSample;
 }
 

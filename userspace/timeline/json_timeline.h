@@ -20,6 +20,7 @@
 #include "model/facts/sample.h"
 #include "model/judge/alert.h"
 #include "timeline/json_copy_sites.h"
+#include "timeline/plain_record.h"
 
 namespace cowprof {
 
@@ -70,6 +71,8 @@ class RecordDecoder {
   enum class Result { kSample, kMore, kEnd };
   // `record` is one element of `records`. kSample: sample() is complete. kMore: the record belongs to the next sample.
   absl::StatusOr<Result> Decode(absl::string_view record);
+  // The same by the JSON parser alone: slower, and only for tests, which compare both.
+  absl::StatusOr<Result> DecodeAny(absl::string_view record);
   // Of the record of the end.
   bool stopped_by_target() const { return stopped_by_target_; }
   const Sample& sample() const { return sample_; }
@@ -79,12 +82,13 @@ class RecordDecoder {
   const std::vector<Alert>& alerts() const { return alerts_; }  // the same
 
  private:
+  Result DecodeSample(double t, const SampleRecord& record);
+
+  PlainRecord plain_;
   bool stopped_by_target_ = false;
   Sample sample_;
   std::vector<Event> events_;
   std::vector<Alert> raised_, alerts_;
-  std::map<int, ProcessSample> processes_;
-  std::vector<LimitSample> limits_;
   CopySiteNumbers numbers_;
 };
 

@@ -34,7 +34,7 @@ Sample Decoded(const std::string& record, CopySiteNumbers* numbers) {
   INFO(record.substr(0, 500));
   REQUIRE(json.is_object());
   Sample sample;
-  DecodeCopySites(json, numbers, &sample);
+  DecodeCopySites({.json = json}, numbers, &sample);
   return sample;
 }
 Sample Decoded(const std::string& record) {
@@ -272,7 +272,7 @@ TEST_CASE("places: a sample keeps nothing of an earlier record") {
       R"("cause_evidence":{"looked":1}})",
       &numbers);
   CHECK(sample.cause_evidence == CauseEvidence{.looked = 1});
-  DecodeCopySites(Json::object(), &numbers, &sample);
+  DecodeCopySites({.json = Json::object()}, &numbers, &sample);
   CHECK(sample == Sample{});
 }
 
