@@ -39,19 +39,23 @@ bool PlainRecord::ReadText(absl::string_view* text) {
 }
 
 bool PlainRecord::ReadNumber(PlainCell* cell) {
-  const char* const begin = at_;
+  // In registers: this loop reads most of a recording.
+  const char *const begin = at_, *const end = end_;
+  const char* at = begin;
   uint64_t number = 0;
-  for (; at_ != end_ && IsDigit(*at_); ++at_) number = number * 10 + (*at_ - '0');
-  const size_t digits = at_ - begin;
+  for (; at != end && IsDigit(*at); ++at) number = number * 10 + (*at - '0');
+  at_ = at;
+  const size_t digits = at - begin;
   if (digits == 0 || digits > kMostDigits || (digits > 1 && *begin == '0')) return false;
-  if (at_ == end_ || *at_ != '.') {
+  if (at == end || *at != '.') {
     cell->kind = PlainCell::Kind::kCount;
     cell->count = number;
     return true;
   }
-  const char* const fraction = ++at_;
-  for (; at_ != end_ && IsDigit(*at_); ++at_) number = number * 10 + (*at_ - '0');
-  const size_t places = at_ - fraction;
+  const char* const fraction = ++at;
+  for (; at != end && IsDigit(*at); ++at) number = number * 10 + (*at - '0');
+  at_ = at;
+  const size_t places = at - fraction;
   if (places == 0 || digits + places > kMostDigitsOfReal) return false;
   cell->kind = PlainCell::Kind::kReal;
   cell->real = static_cast<double>(number) / kPowersOf10[places];

@@ -31,13 +31,19 @@ bool WorkingSetEstimator::IsSampled(uint64_t chunk) const {
   return (chunk * 0x9e3779b97f4a7c15 >> 40 & ((uint64_t{1} << level_) - 1)) == 0;
 }
 
+template <typename IsGone>
+void WorkingSetEstimator::Erase(const IsGone& is_gone) {
+  std::erase_if(chunks_, [&](const KeptChunk& kept) { return is_gone(kept.key); });
+  std::erase_if(pending_, [&](const PendingChunk& pending) { return is_gone(pending.key); });
+  pages_ = 0;
+  for (const KeptChunk& kept : chunks_) pages_ += std::popcount(kept.chunk.bits);
+}
+
 void WorkingSetEstimator::Shrink() {
   estimate();  // if it is due, it is of all chunks
-  const auto left_out = [this](const auto& entry) { return !IsSampled(entry.first.first); };
   while (std::max(chunks_.size(), pending_.size()) >= kMostChunks && level_ < 20) {
     ++level_;
-    absl::erase_if(chunks_, left_out);
-    absl::erase_if(pending_, left_out);
+    Erase([this](const Key& key) { return !IsSampled(key.first); });
   }
 }
 
@@ -49,40 +55,82 @@ void WorkingSetEstimator::Add(int worker, uint64_t first_page, uint64_t pages) {
     if (!IsSampled(chunk)) continue;
     const uint64_t count = std::min(end - page, kChunkPages - from);
     const uint64_t mask = count == kChunkPages ? ~uint64_t{0} : ((uint64_t{1} << count) - 1) << from;
-    const auto kept = chunks_.find(Key(chunk, worker));
-    uint64_t& pending = pending_[Key(chunk, worker)];
-    added_ += std::popcount(mask & ~pending & ~(kept == chunks_.end() ? 0 : kept->second.bits));
-    pending |= mask;
+    pending_.push_back({.key = Key(chunk, worker), .bits = mask});
+    if (pending_.size() < sort_at_) continue;
+    SortPending();
     if (pending_.size() >= kMostChunks) Shrink();
+    sort_at_ = 2 * std::max(pending_.size(), kMostChunks);
+  }
+}
+
+void WorkingSetEstimator::SortPending() {
+  const auto before = [](const PendingChunk& a, const PendingChunk& b) { return a.key < b.key; };
+  std::sort(pending_.begin(), pending_.end(), before);
+  size_t count = 0;
+  for (const PendingChunk& one : pending_) {
+    if (count == 0 || pending_[count - 1].key != one.key) {
+      pending_[count++] = one;
+    } else {
+      pending_[count - 1].bits |= one.bits;
+      pending_[count - 1].counted |= one.counted;
+    }
+  }
+  pending_.resize(count);
+  auto kept = chunks_.begin();
+  for (PendingChunk& one : pending_) {
+    while (kept != chunks_.end() && kept->key < one.key) ++kept;
+    const bool known = kept != chunks_.end() && kept->key == one.key;
+    added_ += std::popcount(one.bits & ~one.counted & ~(known ? kept->chunk.bits : 0));
+    one.counted = one.bits;
   }
 }
 
 void WorkingSetEstimator::Forget(const absl::flat_hash_set<int>& workers) {
+  SortPending();
   estimate();  // if it is due, it is of these workers, too
-  const auto is_theirs = [&](const auto& entry) { return workers.contains(entry.first.second); };
-  absl::erase_if(chunks_, is_theirs);
-  absl::erase_if(pending_, is_theirs);
+  Erase([&](const Key& key) { return workers.contains(key.second); });
   told_ = 0;  // the next generation begins anew
 }
 
+// Inserts chunks that are not there yet; both lists are sorted.
+void WorkingSetEstimator::Insert(std::vector<KeptChunk> fresh) {
+  size_t from = chunks_.size(), to = from + fresh.size();
+  chunks_.resize(to);
+  while (!fresh.empty()) {
+    if (from > 0 && fresh.back().key < chunks_[from - 1].key) {
+      chunks_[--to] = chunks_[--from];
+    } else {
+      chunks_[--to] = fresh.back();
+      fresh.pop_back();
+    }
+  }
+}
+
 void WorkingSetEstimator::EndRecord(std::vector<PageZone> zones, std::optional<bool> persistent) {
+  SortPending();
+  if (pending_.size() >= kMostChunks) Shrink();
   const bool next_to_nothing = added_ < std::max(kLeastOfRecord, told_ / kRecordsPart);
   if (next_to_nothing && std::exchange(persistent_, persistent) == persistent) return;
   persistent_ = persistent;
   zones_ = std::move(zones);
   stale_ = false;  // an estimate that nobody asked for in time
-  for (const auto& [key, bits] : std::exchange(pending_, {})) {
-    if (!IsSampled(key.first)) continue;
-    const auto [entry, is_new] = chunks_.try_emplace(key);
-    Chunk& chunk = entry->second;
-    if (is_new) chunk.first_record = record_;
+  std::vector<KeptChunk> fresh;
+  auto kept = chunks_.begin();
+  for (const PendingChunk& one : pending_) {
+    while (kept != chunks_.end() && kept->key < one.key) ++kept;
+    const bool known = kept != chunks_.end() && kept->key == one.key;
+    if (!known) fresh.push_back({.key = one.key, .chunk = {.first_record = record_}});
+    Chunk& chunk = known ? kept->chunk : fresh.back().chunk;
     chunk.last_record = record_;
-    chunk.added = std::popcount(bits & ~chunk.bits);
-    chunk.bits |= bits;
-    if (is_new && chunks_.size() >= kMostChunks) Shrink();
+    chunk.added = std::popcount(one.bits & ~chunk.bits);
+    chunk.bits |= one.bits;
+    pages_ += chunk.added;
   }
-  added_ = told_ = 0;
-  for (const auto& [key, chunk] : chunks_) told_ += std::popcount(chunk.bits);
+  pending_.clear();
+  Insert(std::move(fresh));
+  if (chunks_.size() >= kMostChunks) Shrink();
+  added_ = 0;
+  told_ = pages_;
   stale_ = true;
   ++record_;
 }

@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/btree_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "model/estimate/zone_estimate.h"
 
@@ -37,16 +36,30 @@ class WorkingSetEstimator {
     int added = 0;  // pages, by the last record
   };
   using Key = std::pair<uint64_t, int>;  // number of the chunk, worker
+  struct KeptChunk {
+    Key key;
+    Chunk chunk;
+  };
+  struct PendingChunk {
+    Key key;
+    uint64_t bits = 0, counted = 0;  // `counted`: those that are in added_
+  };
 
   bool IsSampled(uint64_t chunk) const;
+  template <typename IsGone>
+  void Erase(const IsGone& is_gone);
   void Shrink();
+  void SortPending();
+  void Insert(std::vector<KeptChunk> fresh);
   std::optional<PoolEstimate> Estimate(int record) const;
 
-  absl::btree_map<Key, Chunk> chunks_;
-  absl::btree_map<Key, uint64_t> pending_;  // bits of the record that is being added; no estimate sees them
-  int level_ = 0;                           // one chunk in 2^level is kept
-  int record_ = 0;                          // that is being added
-  uint64_t added_ = 0, told_ = 0;           // pages of the sample: added since the last record, and known at it
+  std::vector<KeptChunk> chunks_;      // sorted by key
+  std::vector<PendingChunk> pending_;  // the record that is being added; sorted only by SortPending()
+  size_t sort_at_ = 2 * kMostChunks;   // so that many are pending
+  uint64_t pages_ = 0;                 // in chunks_
+  int level_ = 0;                      // one chunk in 2^level is kept
+  int record_ = 0;                     // that is being added
+  uint64_t added_ = 0, told_ = 0;      // pages of the sample: added since the last record, and known at it
   std::optional<bool> persistent_;
   std::vector<PageZone> zones_;
   mutable bool stale_ = false;  // `estimate_` is of an earlier record
