@@ -63,33 +63,28 @@ bool PlainRecord::ReadNumber(PlainCell* cell) {
 }
 
 bool PlainRecord::ReadCell(std::vector<PlainCell>* cells, bool inner) {
-  PlainCell cell;
   if (at_ == end_) return false;
-  if (IsDigit(*at_)) {
-    if (!ReadNumber(&cell)) return false;
-  } else if (*at_ == '"') {
+  PlainCell& cell = cells->emplace_back();
+  if (IsDigit(*at_)) return ReadNumber(&cell);
+  if (*at_ == '"') {
     absl::string_view text;
     if (!ReadText(&text) || text.size() > UINT32_MAX) return false;
     cell.kind = PlainCell::Kind::kText;
     cell.size = text.size();
     cell.text = text.data();
-  } else if (*at_ == '[') {
-    if (inner) return false;
-    ++at_;
-    cell.kind = PlainCell::Kind::kList;
-    cell.count = inner_.size();
-    if (!Skip(']')) {
-      do {
-        if (!ReadCell(&inner_, true)) return false;
-      } while (Skip(','));
-      if (!Skip(']')) return false;
-    }
-    if (inner_.size() - cell.count > UINT32_MAX) return false;
-    cell.size = inner_.size() - cell.count;
-  } else if (!Skip("null")) {
-    return false;
+    return true;
   }
-  cells->push_back(cell);
+  if (*at_ != '[') return Skip("null");
+  if (inner) return false;
+  ++at_;
+  cell.kind = PlainCell::Kind::kList;
+  cell.count = inner_.size();
+  if (Skip(']')) return true;
+  do {
+    if (!ReadCell(&inner_, true)) return false;
+  } while (Skip(','));
+  if (!Skip(']') || inner_.size() - cell.count > UINT32_MAX) return false;
+  cell.size = inner_.size() - cell.count;
   return true;
 }
 

@@ -17,11 +17,14 @@ class Recent {
       return;
     }
     values_[first_] = value;
-    first_ = (first_ + 1) % kMost;
+    if (++first_ == kMost) first_ = 0;
   }
   size_t size() const { return values_.size(); }
   bool empty() const { return values_.empty(); }
-  const T& operator[](size_t i) const { return values_[(first_ + i) % values_.size()]; }
+  const T& operator[](size_t i) const {
+    const size_t at = first_ + i;
+    return values_[at < values_.size() ? at : at - values_.size()];
+  }
   const T& back() const { return (*this)[size() - 1]; }
   void Clear() {
     values_.clear();

@@ -146,18 +146,33 @@ void AppendSignal(const Event& signal, ProcessModel* process) {
   process->signals.push_back(signal);
 }
 
-// Distributes a run of pages over the regions of its address space; drops pages that lie in none.
-void AppendRun(const PageRun& run, const RunModel& model, ProcessModel* process) {
-  const uint64_t page_bytes = model.info.page_bytes, end = (run.first_page + run.pages) * page_bytes;
-  auto next = model.regions_by_start.upper_bound({process->space, run.first_page * page_bytes});
-  if (next != model.regions_by_start.begin()) --next;
-  for (; next != model.regions_by_start.end() && next->first < std::make_pair(process->space, end); ++next) {
-    if (next->first.first != process->space) continue;
-    const Region& region = model.regions[next->second].region;
-    const uint64_t from = std::max(region.start, run.first_page * page_bytes), to = std::min(region.end, end);
-    if (from < to) process->copied_pages[next->second] += (to - from) / page_bytes;
+// Distributes runs of pages over the regions of their address spaces; drops pages that lie in none.
+class RunAppender {
+ public:
+  explicit RunAppender(const RunModel& model) : model_(model), next_(model.regions_by_start.end()) {}
+
+  void Append(const PageRun& run, ProcessModel* process) {
+    const uint64_t page_bytes = model_.info.page_bytes, end = (run.first_page + run.pages) * page_bytes;
+    const auto& regions = model_.regions_by_start;
+    const std::pair<int, uint64_t> first = {process->space, run.first_page * page_bytes};
+    // Runs ascend, and most lie in the region of the one before.
+    const auto after = next_ == regions.end() ? next_ : std::next(next_);
+    const bool same =
+        next_ != regions.end() && next_->first <= first && (after == regions.end() || first < after->first);
+    if (!same) next_ = regions.upper_bound(first);
+    if (!same && next_ != regions.begin()) --next_;
+    for (auto at = next_; at != regions.end() && at->first < std::make_pair(process->space, end); ++at) {
+      if (at->first.first != process->space) continue;
+      const Region& region = model_.regions[at->second].region;
+      const uint64_t from = std::max(region.start, first.second), to = std::min(region.end, end);
+      if (from < to) process->copied_pages[at->second] += (to - from) / page_bytes;
+    }
   }
-}
+
+ private:
+  const RunModel& model_;
+  std::map<std::pair<int, uint64_t>, int>::const_iterator next_;
+};
 
 void AppendRegions(const Sample& sample, RunModel* model) {
   for (const NumberedRegion& region : sample.new_regions) {
@@ -170,8 +185,9 @@ void AppendRegions(const Sample& sample, RunModel* model) {
     if (known && process != nullptr) process->regions[count.region] = count;
   }
   for (const RegionHeads& heads : sample.heads) model->heads[heads.region] = heads;
+  RunAppender runs(*model);
   for (const PageRun& run : sample.pages) {
-    if (ProcessModel* process = Announced(run.index, model)) AppendRun(run, *model, process);
+    if (ProcessModel* process = Announced(run.index, model)) runs.Append(run, process);
   }
 }
 
