@@ -2,6 +2,7 @@
 // and the screen: always valid JSON, never a control character for the terminal, and read back unchanged from the file.
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "cowprof.h"
 #include "fuzz.h"
@@ -184,7 +185,7 @@ void RequireReadable(const Run& run, const PageBuilder& builder) {
     Require(IsPrintable(line.text), "a screen without control characters");
     Require(ColumnsOf(line.text) <= 90, "a line that fits");
   }
-  const std::string data = builder.Data(model, findings, {.complete = true});
+  const std::string data = absl::StrJoin(builder.Data(model, findings, {.complete = true}).parts(), "");
   const auto json = nlohmann::ordered_json::parse(data.substr(0, data.find('\n')), nullptr, false);
   Require(json.is_object(), "the page's data begins with JSON");
 }

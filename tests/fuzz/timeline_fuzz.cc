@@ -32,7 +32,8 @@ void FuzzView(const std::string& path) {
                               }});
   if (!contents.ok()) return;
   const Findings findings = Judge(run);
-  const std::string data = builder.Data(run.model, findings, {.complete = contents->complete});
+  const std::string data =
+      absl::StrJoin(builder.Data(run.model, findings, {.complete = contents->complete}).parts(), "");
   const auto json = nlohmann::ordered_json::parse(data.substr(0, data.find('\n')), nullptr, false);
   Require(json.is_object(), "the page's data is JSON, a newline and the columns");
   const std::string text = ReportText(run.model, findings, contents->complete);

@@ -24,7 +24,7 @@ absl::StatusOr<std::string> PackedRecording(const std::string& path) {
                             builder.Add(sample, raised, run);
                           }});
   if (!contents.ok()) return contents.status();
-  return Packed(builder.Data(run.model, Judge(run), {.complete = contents->complete}));
+  return Packed(builder.Data(run.model, Judge(run), {.complete = contents->complete}).parts());
 }
 
 // "a.html"; for two recordings "a-vs-b.html", beside the first.

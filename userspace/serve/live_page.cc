@@ -52,8 +52,8 @@ const LivePage::Data& LivePage::Latest() {
   const bool again = data_.bytes == nullptr || now != made_;
   const bool due = !now.live || began - made_at_ >= kShareOfTime * cost_;
   if (!headed_ || !again || !due) return data_;
-  data_.bytes = std::make_shared<const std::string>(
-      Gzip(builder_.Data(run_.model, Judge(run_), {.complete = tail_.complete(), .live = now.live}), /*level=*/1));
+  const PageData data = builder_.Data(run_.model, Judge(run_), {.complete = tail_.complete(), .live = now.live});
+  data_.bytes = std::make_shared<const std::string>(Gzip(data.parts(), /*level=*/1));
   ++data_.version;
   made_ = now;
   made_at_ = BootTime();

@@ -5,10 +5,12 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 
 namespace cowprof {
 
-std::string Gzip(absl::string_view data, int level);  // 1: fast, 9: small
+// `parts` follow each other. `level`: 1 is fast, 9 small.
+std::string Gzip(absl::Span<const absl::string_view> parts, int level);
 
 }  // namespace cowprof
 

@@ -102,8 +102,9 @@ void PrivateMemory::Derive(uint64_t page_bytes, ProcessModel* process) const {
 }
 
 void PrivateMemory::Append(const ProcessSample& sample, absl::Duration t, const RunInfo& info, ProcessModel* process) {
-  past_.Add({t, Or0(process->counts.copies), Or0(process->proc.anon_pages)});
-  before_ = std::exchange(now_, past_.back());
+  const Past now = {t, Or0(process->counts.copies), Or0(process->proc.anon_pages)};
+  past_.Add(now);
+  before_ = std::exchange(now_, now);
   RebaseOnTruth(sample, info, process);
   Derive(info.page_bytes, process);
   const bool swept = sample.sweep && process->sweep == sample.sweep;

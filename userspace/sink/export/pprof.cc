@@ -143,6 +143,6 @@ class Profile {
 
 }  // namespace
 
-std::string PprofProfile(const RunModel& model) { return Gzip(Profile(model).Write(), kFast); }
+std::string PprofProfile(const RunModel& model) { return Gzip({Profile(model).Write()}, kFast); }
 
 }  // namespace cowprof

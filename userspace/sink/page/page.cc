@@ -1,8 +1,6 @@
 // Assembles the page's data and inserts it into the embedded viewer.
 #include "sink/page/page.h"
 
-#include <zlib.h>
-
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/escaping.h"
@@ -39,20 +37,28 @@ void PageBuilder::Add(const Sample& sample, const std::vector<Alert>& raised, co
   map_.Add(sample);
 }
 
-std::string PageBuilder::Data(const RunModel& model, const Findings& findings, const RecordingState& state) const {
+PageData PageBuilder::Data(const RunModel& model, const Findings& findings, const RecordingState& state) const {
   Json page = {{"schema", "cowprof.page/2"},
                {"report", ReportJson(model, findings)},
                {"verdict", findings.verdict},
                {"run", RunJson(model.info, state)}};
-  ColumnFile file;
-  series_.Write(model, findings.forecast, &file, &page);
+  PageData data;
+  series_.Write(model, findings.forecast, &data.columns, &page);
   events_.Write(model, findings, &page);
-  blame_.Write(model, &file, &page);
-  map_.Write(model, &file, &page);
-  return absl::StrCat(Dump(page), "\n", file.bytes());
+  blame_.Write(model, &data.columns, &page);
+  map_.Write(model, &data.columns, &page);
+  data.json = absl::StrCat(Dump(page), "\n");
+  return data;
 }
 
-std::string Packed(absl::string_view data) { return absl::Base64Escape(Gzip(data, Z_BEST_COMPRESSION)); }
+std::vector<absl::string_view> PageData::parts() const {
+  std::vector<absl::string_view> parts = {json};
+  parts.insert(parts.end(), columns.parts().begin(), columns.parts().end());
+  return parts;
+}
+
+// Level 9 takes four times as long as level 6 and saves 3 %.
+std::string Packed(absl::Span<const absl::string_view> parts) { return absl::Base64Escape(Gzip(parts, /*level=*/6)); }
 
 absl::StatusOr<std::string> RenderPage(const std::vector<std::string>& packed) {
   const absl::string_view page = PageTemplate();

@@ -9,8 +9,10 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "model/judge/findings.h"
 #include "sink/page/page_blame.h"
+#include "sink/page/page_columns.h"
 #include "sink/page/page_events.h"
 #include "sink/page/page_map.h"
 #include "sink/page/page_series.h"
@@ -23,13 +25,20 @@ struct RecordingState {
   bool live = false;      // it is still running, and the page follows it
 };
 
+// JSON, a newline, and the binary that the JSON's columns point into. Refers to columns of its builder.
+struct PageData {
+  std::string json;  // with the newline
+  ColumnFile columns;
+  std::vector<absl::string_view> parts() const;
+};
+
 // Collects the page's data from a recording, sample by sample.
 class PageBuilder {
  public:
   // `raised`: alerts on this sample; `run` already includes the sample.
   void Add(const Sample& sample, const std::vector<Alert>& raised, const Run& run);
-  // Returns JSON, a newline, and the binary that the JSON's columns point into.
-  std::string Data(const RunModel& model, const Findings& findings, const RecordingState& state) const;
+  // Valid until the next sample.
+  PageData Data(const RunModel& model, const Findings& findings, const RecordingState& state) const;
 
  private:
   PageSeries series_;
@@ -39,7 +48,7 @@ class PageBuilder {
 };
 
 // gzip, then base64, whose characters have no meaning in HTML.
-std::string Packed(absl::string_view data);
+std::string Packed(absl::Span<const absl::string_view> parts);
 
 // Returns the viewer with packed recordings in it: one, or two to compare. Internal: this build has no viewer.
 absl::StatusOr<std::string> RenderPage(const std::vector<std::string>& packed);

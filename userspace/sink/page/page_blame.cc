@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "model/judge/blame.h"
 #include "sink/page/page_series.h"
@@ -45,11 +46,12 @@ void PageBlame::AddCheckpoint(const RunModel& model) {
     counted = process.counts.copies;
     for (const CopySiteShare& share : CopiesByCopySite(process)) {
       std::vector<Step>& steps = steps_[{process.index, share.copy_site}];
-      if (share.copies == (steps.empty() ? 0 : steps.back().copies)) continue;
+      const uint64_t copies = std::min(share.copies, kMostCopies);
+      if (copies == (steps.empty() ? 0 : steps.back().copies)) continue;
       const bool is_new = steps.empty() || steps.back().at < at;
       if (is_new) steps.push_back({.at = at});
       step_count_ += is_new;
-      steps.back().copies = share.copies;
+      steps.back().copies = copies;
     }
   }
   changed_.clear();
@@ -83,7 +85,8 @@ void PageBlame::Write(const RunModel& model, ColumnFile* file, Json* page) const
     copy_site.Add(pair.second);
     steps.Add(list.size());
     // Copies don't go away: if a later estimate is lower than an earlier one, lower the earlier one.
-    for (size_t i = list.size() - 1; i > 0; --i) list[i - 1].copies = std::min(list[i - 1].copies, list[i].copies);
+    for (size_t i = list.size() - 1; i > 0; --i)
+      list[i - 1].copies = std::min<uint64_t>(list[i - 1].copies, list[i].copies);
     for (const Step& step : list) {
       at.Add(step.at);
       copies.Add(step.copies);
@@ -91,9 +94,12 @@ void PageBlame::Write(const RunModel& model, ColumnFile* file, Json* page) const
   }
   (*page)["frames"] = FramesJson(model.frames);
   (*page)["places"] = CopySitesJson(model.copy_sites);
-  (*page)["blame"] = {
-      {"times_ms", file->Append(times_ms)}, {"index", file->Append(index)}, {"place", file->Append(copy_site)},
-      {"steps", file->Append(steps)},       {"at", file->Append(at)},       {"copies", file->Append(copies)}};
+  (*page)["blame"] = {{"times_ms", file->Append(std::move(times_ms))},
+                      {"index", file->Append(std::move(index))},
+                      {"place", file->Append(std::move(copy_site))},
+                      {"steps", file->Append(std::move(steps))},
+                      {"at", file->Append(std::move(at))},
+                      {"copies", file->Append(std::move(copies))}};
 }
 
 }  // namespace cowprof

@@ -26,9 +26,13 @@ class PageBlame {
   void Write(const RunModel& model, ColumnFile* file, nlohmann::ordered_json* page) const;
 
  private:
+  // There are up to kMostSteps of these: as small as they can be. What is too large for a column need not be told
+  // apart.
+  static constexpr uint64_t kMostCopies = (uint64_t{1} << 54) - 1;
+  static_assert(kMostCheckpoints < 1 << 10);
   struct Step {
-    size_t at = 0;  // number of the first checkpoint that it holds for
-    uint64_t copies = 0;
+    uint64_t at : 10 = 0;  // number of the first checkpoint that it holds for
+    uint64_t copies : 54 = 0;
   };
   void AddCheckpoint(const RunModel& model);
   void MergePairs();

@@ -44,9 +44,12 @@ void Column::Halve(size_t first) {
   }
 }
 
-nlohmann::ordered_json ColumnFile::Append(const Column& column) {
-  const size_t offset = bytes_.size();
-  bytes_ += column.bytes();
+nlohmann::ordered_json ColumnFile::Append(Column column) { return Refer(columns_.emplace_back(std::move(column))); }
+
+nlohmann::ordered_json ColumnFile::Refer(const Column& column) {
+  const size_t offset = size_;
+  parts_.push_back(column.bytes());
+  size_ += column.bytes().size();
   return {offset, column.bytes().size(), column.size()};
 }
 

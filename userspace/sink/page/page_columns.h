@@ -4,9 +4,12 @@
 #define COWPROF_SINK_PAGE_PAGE_COLUMNS_H_
 
 #include <cstdint>
+#include <deque>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
+#include "absl/strings/string_view.h"
 #include "model/facts/sample.h"
 
 namespace cowprof {
@@ -31,15 +34,22 @@ class Column {
   int64_t last_ = 0;
 };
 
-// The binary that holds the columns, one after another.
+// The binary that holds the columns, one after another; in parts, since it is large.
 class ColumnFile {
  public:
-  // Returns what refers to the column in the JSON: [offset, bytes, count].
-  nlohmann::ordered_json Append(const Column& column);
-  const std::string& bytes() const { return bytes_; }
+  ColumnFile() = default;
+  ColumnFile(const ColumnFile&) = delete;  // parts_ points into columns_
+  ColumnFile& operator=(const ColumnFile&) = delete;
+  ColumnFile(ColumnFile&&) = default;
+  // Both return what refers to the column in the JSON: [offset, bytes, count].
+  nlohmann::ordered_json Append(Column column);
+  nlohmann::ordered_json Refer(const Column& column);  // which must outlive the file, unchanged
+  const std::vector<absl::string_view>& parts() const { return parts_; }
 
  private:
-  std::string bytes_;
+  std::deque<Column> columns_;
+  std::vector<absl::string_view> parts_;
+  size_t size_ = 0;
 };
 
 }  // namespace cowprof

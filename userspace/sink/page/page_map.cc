@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <tuple>
+#include <utility>
 
 #include "sink/page/page_series.h"
 
@@ -27,9 +28,11 @@ Json RegionsJson(const std::vector<NumberedRegion>& regions) {
 
 void PageMap::Add(const Sample& sample) {
   if (sample.regions.empty() && sample.pages.empty()) return;
-  const size_t moment = moments_.Add(MillisecondsOf(sample.t));
-  for (const RegionCount& count : sample.regions) counts_.push_back({moment, count});
-  for (const PageRun& run : sample.pages) runs_.push_back({moment, run});
+  const auto moment = static_cast<uint32_t>(moments_.Add(MillisecondsOf(sample.t)));
+  for (const RegionCount& count : sample.regions)
+    counts_.push_back({moment, count.index, count.region, count.private_pages, count.shared_pages, count.new_pages});
+  for (const PageRun& run : sample.pages)
+    runs_.push_back({run.first_page, run.pages, static_cast<uint64_t>(run.cause), moment, run.index});
   if (counts_.size() > most_counts_ || runs_.size() > most_runs_) Thin();
 }
 
@@ -41,18 +44,18 @@ void PageMap::Thin() {
     MergeCounts();
     MergeRuns();
   }
-  for (size_t i = runs; i < runs_.size(); ++i) pages_dropped_ += runs_[i].row.pages;
+  for (size_t i = runs; i < runs_.size(); ++i) pages_dropped_ += runs_[i].pages;
   runs_.resize(std::min(runs_.size(), runs));
   counts_.resize(std::min(counts_.size(), counts));
 }
 
 // Keeps the last of several looks at the same region.
 void PageMap::MergeCounts() {
-  const auto key = [](const At<RegionCount>& at) { return std::tuple(at.moment, at.row.index, at.row.region); };
-  for (At<RegionCount>& at : counts_) at.moment /= 2;
+  const auto key = [](const Look& at) { return std::tuple(at.moment, at.index, at.region); };
+  for (Look& at : counts_) at.moment /= 2;
   std::stable_sort(counts_.begin(), counts_.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });
   size_t kept = 0;
-  for (const At<RegionCount>& at : counts_) {
+  for (const Look& at : counts_) {
     if (kept == 0 || key(counts_[kept - 1]) != key(at)) ++kept;
     counts_[kept - 1] = at;
   }
@@ -60,15 +63,15 @@ void PageMap::MergeCounts() {
 }
 
 void PageMap::MergeRuns() {
-  const auto key = [](const At<PageRun>& at) { return std::tuple(at.moment, at.row.index, at.row.first_page); };
-  for (At<PageRun>& at : runs_) at.moment /= 2;
+  const auto key = [](const Run& at) { return std::tuple(at.moment, at.index, at.first_page); };
+  for (Run& at : runs_) at.moment /= 2;
   std::sort(runs_.begin(), runs_.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });
   size_t kept = 0;
-  for (const At<PageRun>& at : runs_) {
-    At<PageRun>* last = kept > 0 ? &runs_[kept - 1] : nullptr;
-    if (last != nullptr && last->moment == at.moment && last->row.index == at.row.index &&
-        last->row.cause == at.row.cause && last->row.first_page + last->row.pages == at.row.first_page) {
-      last->row.pages += at.row.pages;
+  for (const Run& at : runs_) {
+    Run* last = kept > 0 ? &runs_[kept - 1] : nullptr;
+    if (last != nullptr && last->moment == at.moment && last->index == at.index && last->cause == at.cause &&
+        last->first_page + last->pages == at.first_page) {
+      last->pages += at.pages;
     } else {
       runs_[kept++] = at;
     }
@@ -80,8 +83,8 @@ void PageMap::Write(const RunModel& model, ColumnFile* file, Json* page) const {
   struct {
     Column t_ms, index, region, private_pages, shared_pages, new_pages;
   } counts;
-  for (const auto& [moment, count] : counts_) {
-    counts.t_ms.Add(moments_.ms()[moment]);
+  for (const Look& count : counts_) {
+    counts.t_ms.Add(moments_.ms()[count.moment]);
     counts.index.Add(count.index);
     counts.region.Add(count.region);
     counts.private_pages.Add(count.private_pages);
@@ -91,25 +94,25 @@ void PageMap::Write(const RunModel& model, ColumnFile* file, Json* page) const {
   struct {
     Column t_ms, index, cause, first_page, pages;
   } runs;
-  for (const auto& [moment, run] : runs_) {
-    runs.t_ms.Add(moments_.ms()[moment]);
+  for (const Run& run : runs_) {
+    runs.t_ms.Add(moments_.ms()[run.moment]);
     runs.index.Add(run.index);
-    runs.cause.Add(static_cast<uint64_t>(run.cause));
+    runs.cause.Add(run.cause);
     runs.first_page.Add(run.first_page);
     runs.pages.Add(run.pages);
   }
   (*page)["regions"] = RegionsJson(model.regions);
-  (*page)["region_counts"] = {{"t_ms", file->Append(counts.t_ms)},
-                              {"index", file->Append(counts.index)},
-                              {"region", file->Append(counts.region)},
-                              {"private_pages", file->Append(counts.private_pages)},
-                              {"shared_pages", file->Append(counts.shared_pages)},
-                              {"new_pages", file->Append(counts.new_pages)}};
-  (*page)["pages"] = {{"t_ms", file->Append(runs.t_ms)},
-                      {"index", file->Append(runs.index)},
-                      {"cause", file->Append(runs.cause)},
-                      {"first_page", file->Append(runs.first_page)},
-                      {"pages", file->Append(runs.pages)}};
+  (*page)["region_counts"] = {{"t_ms", file->Append(std::move(counts.t_ms))},
+                              {"index", file->Append(std::move(counts.index))},
+                              {"region", file->Append(std::move(counts.region))},
+                              {"private_pages", file->Append(std::move(counts.private_pages))},
+                              {"shared_pages", file->Append(std::move(counts.shared_pages))},
+                              {"new_pages", file->Append(std::move(counts.new_pages))}};
+  (*page)["pages"] = {{"t_ms", file->Append(std::move(runs.t_ms))},
+                      {"index", file->Append(std::move(runs.index))},
+                      {"cause", file->Append(std::move(runs.cause))},
+                      {"first_page", file->Append(std::move(runs.first_page))},
+                      {"pages", file->Append(std::move(runs.pages))}};
   (*page)["pages_dropped"] = pages_dropped_;
 }
 

@@ -5,8 +5,8 @@
 #define COWPROF_SINK_PAGE_PAGE_MAP_H_
 
 #include <cstdint>
+#include <deque>
 #include <nlohmann/json_fwd.hpp>
-#include <vector>
 
 #include "model/facts/run_model.h"
 #include "sink/page/page_columns.h"
@@ -25,10 +25,17 @@ class PageMap {
   void Write(const RunModel& model, ColumnFile* file, nlohmann::ordered_json* page) const;
 
  private:
-  template <typename Row>
-  struct At {
-    size_t moment = 0;
-    Row row;
+  // There are up to two million of these: as small as they can be.
+  struct Look {
+    uint32_t moment = 0;
+    int index = 0, region = 0;
+    uint64_t private_pages = 0, shared_pages = 0, new_pages = 0;
+  };
+  struct Run {
+    uint64_t first_page = 0;
+    uint64_t pages : 56 = 0, cause : 8 = 0;
+    uint32_t moment = 0;
+    int index = 0;
   };
   void Thin();
   void MergeCounts();
@@ -36,8 +43,8 @@ class PageMap {
 
   size_t most_runs_, most_counts_;
   Moments moments_;
-  std::vector<At<RegionCount>> counts_;
-  std::vector<At<PageRun>> runs_;
+  std::deque<Look> counts_;
+  std::deque<Run> runs_;
   uint64_t pages_dropped_ = 0;
 };
 

@@ -40,10 +40,27 @@ Count NumberOfFirstLimit(const Forecast& forecast, const RunModel& model) {
 
 uint64_t MillisecondsOf(absl::Duration t) { return std::max<int64_t>(absl::ToInt64Milliseconds(t), 0); }
 
-void PageSeries::AddCauses(const std::optional<CauseCounts>& causes, CauseColumns* out) {
-  for (int cause = 0; cause < kCauses; ++cause)
-    out->columns[cause].Add(causes ? Count((*causes)[cause]) : std::nullopt);
-  if (causes) out->last = *causes;
+void PageSeries::CauseColumns::Add(const std::optional<CauseCounts>& causes) {
+  for (int cause = 0; cause < kCauses; ++cause) {
+    Column& column = columns[cause];
+    if (column.size() == 0 && causes && (*causes)[cause] > 0) column = none;
+    if (column.size() > 0 || (causes && (*causes)[cause] > 0))
+      column.Add(causes ? Count((*causes)[cause]) : std::nullopt);
+  }
+  none.Add(causes ? Count(0) : std::nullopt);
+  if (causes) last = *causes;
+}
+
+void PageSeries::CauseColumns::FillTo(size_t size) {
+  for (Column& column : columns) {
+    if (column.size() > 0) column.FillTo(size);
+  }
+  none.FillTo(size);
+}
+
+void PageSeries::CauseColumns::Halve(size_t first) {
+  for (Column& column : columns) column.Halve(first);
+  none.Halve(first);
 }
 
 void PageSeries::AddProcess(const ProcessModel& process, size_t at) {
@@ -55,12 +72,12 @@ void PageSeries::AddProcess(const ProcessModel& process, size_t at) {
   // A sample without this process leaves a gap, not a shift.
   for (Column* column : {&columns.private_kib, &columns.pss_kib, &columns.still_shared_kib, &columns.copies})
     column->FillTo(before);
-  for (Column& column : columns.causes.columns) column.FillTo(before);
+  columns.causes.FillTo(before);
   columns.private_kib.Add(Kib(process.private_bytes));
   columns.pss_kib.Add(Kib(process.pss_bytes));
   columns.still_shared_kib.Add(Kib(process.still_shared_bytes));
   columns.copies.Add(process.counts.copies);
-  AddCauses(process.causes, &columns.causes);
+  columns.causes.Add(process.causes);
 }
 
 void PageSeries::AddTotals(const RunModel& model) {
@@ -74,7 +91,7 @@ void PageSeries::AddTotals(const RunModel& model) {
   totals_.still_shared_kib.Add(KnownKib(known, living.still_shared_bytes));
   totals_.pss_kib.Add(KnownKib(none || living.pss_known, living.pss_bytes));
   totals_.copies.Add(all.copies_known ? Count(all.copies) : std::nullopt);
-  AddCauses(all.causes_known ? std::optional(all.causes) : std::nullopt, &totals_.causes);
+  totals_.causes.Add(all.causes_known ? std::optional(all.causes) : std::nullopt);
 }
 
 // A limit that appears late was unknown before; one that is gone keeps its last value.
@@ -106,7 +123,7 @@ void PageSeries::ForecastColumns::Halve() {
 void PageSeries::Halve(size_t first, ProcessColumns* columns) {
   for (Column* column : {&columns->private_kib, &columns->pss_kib, &columns->still_shared_kib, &columns->copies})
     column->Halve(first);
-  for (Column& column : columns->causes.columns) column.Halve(first);
+  columns->causes.Halve(first);
 }
 
 // Unchanged rows take no room in a recording, but do here: idle workers for days, or a hostile file.
@@ -161,7 +178,7 @@ void PageSeries::Add(const Sample& sample, const Run& run) {
 Json PageSeries::CausesJson(const CauseColumns& causes, ColumnFile* file) {
   Json json = Json::object();
   for (int cause = 0; cause < kCauses; ++cause) {
-    if (causes.last[cause] > 0) json[NameOf(static_cast<Cause>(cause))] = file->Append(causes.columns[cause]);
+    if (causes.last[cause] > 0) json[NameOf(static_cast<Cause>(cause))] = file->Refer(causes.columns[cause]);
   }
   return json;
 }
@@ -188,25 +205,25 @@ void PageSeries::Write(const RunModel& model, const Forecast& forecast, ColumnFi
                          {"started", absl::ToDoubleSeconds(process.started)},
                          {"ended", SecondsOrNull(process.ended)},
                          {"first", columns.first},
-                         {"private_kib", file->Append(columns.private_kib)},
-                         {"pss_kib", file->Append(columns.pss_kib)},
-                         {"still_shared_kib", file->Append(columns.still_shared_kib)},
-                         {"copies", file->Append(columns.copies)},
+                         {"private_kib", file->Refer(columns.private_kib)},
+                         {"pss_kib", file->Refer(columns.pss_kib)},
+                         {"still_shared_kib", file->Refer(columns.still_shared_kib)},
+                         {"copies", file->Refer(columns.copies)},
                          {"causes", CausesJson(columns.causes, file)}});
   }
   for (size_t i = 0; i < limits_.size(); ++i) {
     const LimitSample& limit = model.limits[i].now;
     Json& one = limits.emplace_back(LimitNameJson(limit));
-    one["limit"] = file->Append(limits_[i].limit);
-    one["used"] = file->Append(limits_[i].used);
+    one["limit"] = file->Refer(limits_[i].limit);
+    one["used"] = file->Refer(limits_[i].used);
   }
-  (*page)["times_ms"] = file->Append(times_ms_);
+  (*page)["times_ms"] = file->Refer(times_ms_);
   (*page)["processes"] = std::move(processes);
-  (*page)["totals"] = {{"private_kib", file->Append(totals_.private_kib)},
-                       {"workers_private_kib", file->Append(workers_private_kib_)},
-                       {"still_shared_kib", file->Append(totals_.still_shared_kib)},
-                       {"pss_kib", file->Append(totals_.pss_kib)},
-                       {"copies", file->Append(totals_.copies)},
+  (*page)["totals"] = {{"private_kib", file->Refer(totals_.private_kib)},
+                       {"workers_private_kib", file->Refer(workers_private_kib_)},
+                       {"still_shared_kib", file->Refer(totals_.still_shared_kib)},
+                       {"pss_kib", file->Refer(totals_.pss_kib)},
+                       {"copies", file->Refer(totals_.copies)},
                        {"causes", CausesJson(totals_.causes, file)}};
   (*page)["limits"] = std::move(limits);
   ForecastColumns forecasts = forecasts_;

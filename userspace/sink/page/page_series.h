@@ -24,8 +24,12 @@ class PageSeries {
  private:
   // Cumulative, in copies.
   struct CauseColumns {
-    std::array<Column, kCauses> columns;
+    std::array<Column, kCauses> columns;  // empty: the cause has not occurred, and its column would be `none`
+    Column none;                          // 0 where causes are known
     CauseCounts last = {};
+    void Add(const std::optional<CauseCounts>& causes);
+    void FillTo(size_t size);
+    void Halve(size_t first);
   };
   struct ProcessColumns {
     size_t first = 0;  // sample in which it appears
@@ -50,7 +54,6 @@ class PageSeries {
   static void Halve(size_t first, ProcessColumns* columns);
   static ForecastRow RowOf(const Forecast& forecast, const RunModel& model);
   static nlohmann::ordered_json ForecastsJson(const ForecastColumns& forecasts, ColumnFile* file);
-  static void AddCauses(const std::optional<CauseCounts>& causes, CauseColumns* out);
   static nlohmann::ordered_json CausesJson(const CauseColumns& causes, ColumnFile* file);
 
   uint64_t most_rows_;

@@ -13,6 +13,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "builders.h"
 #include "json_schema.h"
 #include "judged.h"
@@ -53,7 +54,9 @@ struct Made {
     Append(sample, raised, &run);
     builder.Add(sample, raised, run);
   }
-  PageReading Read() const { return PageReading(builder.Data(run.model, Judge(run), {.complete = true})); }
+  PageReading Read() const {
+    return PageReading(absl::StrJoin(builder.Data(run.model, Judge(run), {.complete = true}).parts(), ""));
+  }
 };
 
 // A trainer and a worker that copies by reading, meets its limit and is killed; a second one that comes late.
@@ -163,14 +166,15 @@ TEST_CASE("page: a small one, as a person has read it") {
 
 TEST_CASE("page: the report in it is that of `report --json`, and packing changes nothing") {
   const Made made = Training();
-  const std::string data = made.builder.Data(made.run.model, Judge(made.run), {.live = true});
+  const std::string data =
+      absl::StrJoin(made.builder.Data(made.run.model, Judge(made.run), {.live = true}).parts(), "");
   CHECK(PageReading(data).json["report"].dump() == ReportJsonOf(made.run).dump());
   CHECK(PageReading(data).json["run"]["live"] == true);
-  CHECK(Unpacked(Packed(data)) == data);
+  CHECK(Unpacked(Packed({data})) == data);
 }
 
 TEST_CASE("page: two recordings stand in two lines of the data element") {
-  const std::string one = Packed("a\nb"), two = Packed("c\nd");
+  const std::string one = Packed({"a\nb"}), two = Packed({"c\nd"});
   const auto page = RenderPage({one, two});
   REQUIRE(page.ok());
   CHECK(absl::StrContains(*page, absl::StrCat(one, "\n", two)));
