@@ -7,6 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/str_join.h"
 #include "judged.h"
 #include "page_reading.h"
 #include "random_recording.h"
@@ -28,7 +29,7 @@ struct Shown {
   void Write() {
     ColumnFile file;
     series.Write(run.model, ForecastOf(run), &file, &json);
-    bytes = file.bytes();
+    bytes = absl::StrJoin(file.parts(), "");
   }
   std::vector<std::optional<double>> Read(const OrderedJson& column) const {
     const size_t offset = column[0], size = column[1], count = column[2];

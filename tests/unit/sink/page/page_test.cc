@@ -302,7 +302,7 @@ TEST_CASE("page: too many runs of pages are told more coarsely before any is lef
   ColumnFile file;
   OrderedJson json;
   map.Write({}, &file, &json);
-  const PageReading page(absl::StrCat(json.dump(), "\n", file.bytes()));
+  const PageReading page(absl::StrCat(json.dump(), "\n", absl::StrJoin(file.parts(), "")));
   uint64_t pages = 0;
   for (const uint64_t length : page.Numbers(json["pages"]["pages"])) pages += length;
   CHECK(pages == 1000);
