@@ -71,7 +71,7 @@ class RecordDecoder {
   enum class Result { kSample, kMore, kEnd };
   // `record` is one element of `records`. kSample: sample() is complete. kMore: the record belongs to the next sample.
   absl::StatusOr<Result> Decode(absl::string_view record);
-  // The same by the JSON parser alone: slower, and only for tests, which compare both.
+  // The same by the JSON parser alone, which takes whatever the plain reader leaves. Tests compare both.
   absl::StatusOr<Result> DecodeAny(absl::string_view record);
   // Of the record of the end.
   bool stopped_by_target() const { return stopped_by_target_; }
