@@ -22,11 +22,13 @@ const std::vector<CommandRow>& Prose() {
                     {"cowprof view cowprof-4242.json", "make the page of it"}},
        .statuses = {kDone, kInternalFailure, kUsage, kGateHit, kNoProcess, kHostCannot, kCannotWrite}},
       {.name = "report",
-       .usage = {"cowprof report TIMELINE [--json]"},
+       .usage = {"cowprof report TIMELINE... [--json]", "cowprof report FOLDER [--json]"},
        .details = {"Reads a recording, also one that still runs or was cut off, and prints what happened, what to do, "
-                   "and the tables behind it. Needs no privileges."},
+                   "and the tables behind it. Of several recordings of one job it prints a row for each rank, who died "
+                   "first and of what, what all have in common, and who is unlike the rest. Needs no privileges."},
        .examples = {{"cowprof report cowprof-4242.json", "the verdict in words"},
-                    {"cowprof report cowprof-4242.json --json", "the same for programs"}},
+                    {"cowprof report cowprof-4242.json --json", "the same for programs"},
+                    {"cowprof report rank-0.json rank-1.json", "the ranks of a job"}},
        .statuses = {kDone, kUsage, kCannotWrite}},
       {.name = "view",
        .usage = {"cowprof view TIMELINE [OTHER] [-o FILE.html]"},

@@ -189,9 +189,12 @@ void AddAlertOptions(CLI::App* app, AlertValues* values, Options* options) {
 }
 
 void AddSubcommands(CLI::App* app, Options* options) {
-  CLI::App* report = app->add_subcommand("report", "Print the verdict on a recording, as text or JSON");
-  report->add_option("TIMELINE", options->timeline, "Recording made by cowprof")->required()->type_name("FILE");
-  report->add_flag("--json", options->json, "Print JSON (cowprof.report/1)");
+  CLI::App* report =
+      app->add_subcommand("report", "Print the verdict on a recording, or on several of one job, as text or JSON");
+  report->add_option("TIMELINE", options->timelines, "Recordings made by cowprof, or a folder of them")
+      ->required()
+      ->type_name("FILE");
+  report->add_flag("--json", options->json, "Print JSON (cowprof.report/1; of several, cowprof.fleet/1)");
   AddColour(report, options);
   CLI::App* view =
       app->add_subcommand("view", "Make one self-contained HTML page from a recording, or from two to compare");

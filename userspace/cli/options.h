@@ -19,15 +19,16 @@ namespace cowprof {
 struct Options : RecordOptions {
   std::string command = "record";  // name of a subcommand
   bool json = false;
-  std::string timeline;        // report, view
-  std::string other_timeline;  // view: to compare with; "": none
-  pid_t pid = 0;               // doctor, shm, pickle; 0: none
-  std::string object;          // pickle: the expression that names it; "": what workers get
-  bool time = true;            // pickle: run the interpreter to measure how fast it pickles
-  CompareOptions compare;      // diff, check
-  int workers = 0;             // doctor: how many workers the process is about to fork; 0: not given
-  std::string shell;           // completions
-  bool open = true;            // demo: show the page where there is a desktop
+  std::string timeline;                // view, check, export
+  std::vector<std::string> timelines;  // report
+  std::string other_timeline;          // view: to compare with; "": none
+  pid_t pid = 0;                       // doctor, shm, pickle; 0: none
+  std::string object;                  // pickle: the expression that names it; "": what workers get
+  bool time = true;                    // pickle: run the interpreter to measure how fast it pickles
+  CompareOptions compare;              // diff, check
+  int workers = 0;                     // doctor: how many workers the process is about to fork; 0: not given
+  std::string shell;                   // completions
+  bool open = true;                    // demo: show the page where there is a desktop
   ExportFormat export_format = ExportFormat::kPprof;
 };
 

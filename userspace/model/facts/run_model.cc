@@ -380,15 +380,24 @@ Exit ExitOf(int wait_status) {
   return {.code = WEXITSTATUS(wait_status)};
 }
 
+// Indexes are dense, but one sample may announce them in any order: makes room for all of them first.
+void Announce(const Sample& sample, RunModel* model) {
+  std::vector<int> indexes;
+  for (const Event& event : sample.events) {
+    if (event.Is<ProcessStarted>() && event.index >= model->announced) indexes.push_back(event.index);
+  }
+  if (indexes.empty()) return;
+  std::sort(indexes.begin(), indexes.end());
+  const int first = model->announced;
+  for (size_t i = 0; i < indexes.size(); ++i)
+    model->processes.push_back({.index = model->is_part ? indexes[i] : first + static_cast<int>(i)});
+  model->announced = model->processes.back().index + 1;
+}
+
 void Append(const Sample& sample, RunModel* model) {
   const OomScene scene = SceneBefore(sample, *model);
   const absl::Duration elapsed = model->samples == 0 ? absl::ZeroDuration() : sample.t - model->t;
-  // Indexes are dense, but one sample may announce them in any order: make room for all of them first.
-  const auto is_new = [known = model->announced](const Event& event) {
-    return event.Is<ProcessStarted>() && event.index >= known;
-  };
-  for (auto count = std::count_if(sample.events.begin(), sample.events.end(), is_new); count > 0; --count)
-    model->processes.push_back({.index = model->announced++});
+  Announce(sample, model);
   for (const Event& event : sample.events) {
     if (!event.Is<ProcessExited>()) AppendEvent(event, model);
   }

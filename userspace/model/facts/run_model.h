@@ -177,6 +177,7 @@ struct RunModel {
   std::vector<ProcessModel> processes, ended_aggregates;
   size_t most_ended = 32768;
   int announced = 0;               // processes so far: the next one's index
+  bool is_part = false;            // of a recording (fleet.h): indexes have gaps
   std::vector<LimitModel> limits;  // in order of appearance; one that is gone keeps its last value
   std::vector<Frame> frames;       // by number
   std::vector<CopySite> copy_sites;

@@ -1,0 +1,193 @@
+// Several recordings side by side: the order of deaths by the right clock, rows that are there twice, who is unlike the
+// rest, and the ranks of one recording apart.
+#include "model/judge/fleet.h"
+
+#include <catch2/catch.hpp>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/match.h"
+#include "builders.h"
+#include "random_recording.h"
+
+namespace cowprof {
+namespace {
+
+const absl::Time kNoon = absl::FromUnixSeconds(1'800'000'000);
+
+FleetRow Row(uint64_t rank, const std::string& host, absl::Duration started = {}) {
+  FleetRow row = {.path = absl::StrCat("rank-", rank, ".json"),
+                  .host = host,
+                  .boot_id = "boot of " + host,
+                  .rank = rank,
+                  .process = {static_cast<pid_t>(100 + rank), 1},
+                  .started = kNoon + started,
+                  .boot = absl::Hours(1) + started,
+                  .duration = absl::Minutes(10),
+                  .complete = true,
+                  .workers = 2,
+                  .copied_bytes = 100 << 20,
+                  .harm = Harm::kMemory,
+                  .headline = {"cow-refcount", "Reading copied."}};
+  row.peak.bytes = 200 << 20;
+  return row;
+}
+
+FleetRow Dead(FleetRow row, absl::Duration t) {
+  row.deaths.push_back({t, "worker 0", "killed by SIGKILL"});
+  return row;
+}
+
+bool Says(const std::vector<std::string>& lines, const char* text) {
+  return absl::c_any_of(lines, [&](const std::string& line) { return absl::StrContains(line, text); });
+}
+
+}  // namespace
+
+TEST_CASE("who died first is told by the time since boot on one host, by the wall clock on two") {
+  // The wall clock of the host was set back by an hour before the second recorder started.
+  FleetRow later = Dead(Row(1, "a", absl::Minutes(1)), absl::Seconds(5));
+  later.started -= absl::Hours(1);
+  const Fleet one_host = FleetOf({Dead(Row(0, "a"), absl::Seconds(50)), later});
+  REQUIRE(one_host.first);
+  CHECK(one_host.rows[one_host.first->row].rank == 0);
+  CHECK(one_host.first->until_next == absl::Seconds(15));
+  CHECK_FALSE(one_host.first->by_two_clocks);
+  CHECK(Says(one_host.notes, "was moved by"));
+
+  const Fleet two =
+      FleetOf({Dead(Row(0, "a"), absl::Seconds(50)), Dead(Row(1, "b", absl::Seconds(30)), absl::Seconds(5))});
+  REQUIRE(two.first);
+  CHECK(two.rows[two.first->row].rank == 1);
+  CHECK(absl::StartsWith(two.sentence, "In rank 1 on b, worker 0 was the first to end badly 5.0 s"));
+  CHECK(absl::StrContains(two.sentence, "15.0 s later"));
+}
+
+TEST_CASE("deaths on two hosts within a second have no order") {
+  const Fleet fleet = FleetOf({Dead(Row(0, "a"), absl::Seconds(50)), Dead(Row(1, "b"), absl::Seconds(50.4))});
+  CHECK_FALSE(absl::StrContains(fleet.sentence, "the first to end badly"));
+  CHECK(absl::StrContains(fleet.sentence, "can't be told from the clocks of two hosts"));
+}
+
+TEST_CASE("clocks an hour apart are said, and order nothing") {
+  const Fleet fleet =
+      FleetOf({Dead(Row(0, "a"), absl::Seconds(50)), Dead(Row(1, "b", absl::Hours(1)), absl::Seconds(5)), Row(2, "c")});
+  CHECK(Says(fleet.notes, "the clocks differ, or these did not run together"));
+  CHECK_FALSE(absl::StrContains(fleet.sentence, "the first to end badly"));
+  const Fleet together = FleetOf({Row(0, "a"), Row(1, "b", absl::Minutes(9))});
+  CHECK(together.notes.empty());
+}
+
+TEST_CASE("a process that is there twice counts once; a rank that was started again counts twice") {
+  FleetRow again = Row(0, "a");
+  again.path = "other.json";
+  const Fleet twice = FleetOf({Row(0, "a"), again, Row(1, "a")});
+  CHECK(twice.repeated == std::vector<bool>{false, true, false});
+  CHECK(twice.copied_bytes == 200 << 20);
+  CHECK(twice.workers == 4);
+  again.process.pid = 999;
+  const Fleet restarted = FleetOf({Row(0, "a"), again, Row(1, "a")});
+  CHECK(restarted.copied_bytes == 300 << 20);
+  CHECK(Says(restarted.notes, "There are two processes of rank 0"));
+}
+
+TEST_CASE("who is unlike the rest: far from the median of three and more") {
+  FleetRow heavy = Row(2, "b");
+  heavy.copied_bytes = 300 << 20;
+  CHECK(FleetOf({Row(0, "a"), heavy}).unlike.empty());
+  const Fleet fleet = FleetOf({Row(0, "a"), Row(1, "a"), heavy, Row(3, "b")});
+  REQUIRE(fleet.unlike.size() == 1);
+  CHECK(fleet.unlike[0] == "rank 2 on b: 300.0 MiB copied, 3.0 times the median");
+  CHECK(Says(fleet.common, "cow-refcount is the first finding in 4 of 4"));
+  FleetRow close = Row(2, "b");
+  close.copied_bytes = 120 << 20;
+  CHECK(FleetOf({Row(0, "a"), Row(1, "a"), close}).unlike.empty());
+  // Two halves: neither is the rest.
+  FleetRow other = Row(3, "b");
+  other.copied_bytes = 300 << 20;
+  CHECK(FleetOf({Row(0, "a"), Row(1, "a"), heavy, other}).unlike.empty());
+}
+
+TEST_CASE("ranks without a recording, several jobs, no end") {
+  FleetRow other_job = Row(4, "a");
+  other_job.job_id = "evil\x1b[2J";
+  other_job.complete = false;
+  const Fleet fleet = FleetOf({Row(1, "a"), other_job});
+  CHECK(Says(fleet.notes, "There is no recording of ranks 0, 2, 3."));
+  CHECK(Says(fleet.notes, "These are of several jobs: none, evil\\x1b[2J."));
+  CHECK(Says(fleet.notes, "has no end"));
+}
+
+TEST_CASE("nothing to do in all of them") {
+  FleetRow row = Row(0, "a");
+  row.harm = Harm::kNone;
+  row.headline = {"clean", "Nothing to do: 3 MiB copied."};
+  FleetRow next = row;
+  next.rank = 1;
+  next.process.pid = 7;
+  CHECK(FleetOf({row, next}).sentence == "All 2 of them: Nothing to do.");
+  CHECK(FleetOf({}).rows.empty());
+}
+
+TEST_CASE("the ranks of one recording: each has its own processes, and together they have all") {
+  const auto start = [](int index, int parent, Count rank) {
+    std::vector<Event> events = {{.index = index,
+                                  .what = ProcessStarted{.id = {100 + index, 1},
+                                                         .parent = parent,
+                                                         .space = parent,
+                                                         .origin = index == 0 ? Origin::kTarget : Origin::kForked}}};
+    if (rank) {
+      events.push_back({.index = index, .what = RankFound{{.source = RankSource::kTorch, .rank = rank}}});
+    }
+    return events;
+  };
+  Sample sample = {.t = absl::Seconds(1)};
+  for (const auto& [index, parent, rank] : std::initializer_list<std::tuple<int, int, Count>>{
+           {0, -1, {}}, {1, 0, 0}, {2, 0, 1}, {3, 1, {}}, {4, 2, {}}, {5, 2, {}}}) {
+    for (const Event& event : start(index, parent, rank)) sample.events.push_back(event);
+    ProcessSample row = {.index = index};
+    row.counts.copies = 1000 * index;
+    sample.processes.push_back(row);
+  }
+  Run run;
+  RanksApart apart;
+  apart.Add(sample);
+  Append(sample, &run);
+  const std::vector<RanksApart::Rank> ranks = apart.Of(run.model);
+  REQUIRE(ranks.size() == 2);
+  const Count copied[] = {3000 * 4096, (4000 + 5000) * 4096};
+  for (size_t i = 0; i < 2; ++i) {
+    Run part = {.model = {.is_part = true}};
+    Append(Without(ranks[i].others, sample), &part);
+    const FleetRow row = RowOf("x.json", part, Judge(part), true);
+    CHECK(row.rank == i);
+    CHECK(row.process.pid == 101 + static_cast<int>(i));
+    CHECK(row.workers == 1 + i);
+    CHECK(row.copied_bytes == copied[i]);
+  }
+}
+
+TEST_CASE("random recordings are ranks of a job, too") {
+  std::vector<FleetRow> rows;
+  for (unsigned seed = 1; seed <= 20; ++seed) {
+    RandomRecording recording(seed);
+    Run run = {.model = {.info = recording.Info()}};
+    RanksApart apart;
+    std::vector<Sample> samples;
+    for (int i = 0; i < 30; ++i) {
+      samples.push_back(recording.Next());
+      apart.Add(samples.back());
+      Append(samples.back(), &run);
+    }
+    rows.push_back(RowOf("x", run, Judge(run), true));
+    for (const RanksApart::Rank& rank : apart.Of(run.model)) {
+      Run part = {.model = {.info = recording.Info(), .is_part = true}};
+      for (const Sample& sample : samples) Append(Without(rank.others, sample), &part);
+      rows.push_back(RowOf("y", part, Judge(part), false));
+    }
+  }
+  const Fleet fleet = FleetOf(rows);
+  CHECK(fleet.rows.size() == rows.size());
+  CHECK_FALSE(fleet.sentence.empty());
+}
+
+}  // namespace cowprof

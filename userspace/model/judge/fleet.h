@@ -1,0 +1,99 @@
+// Several recordings of one job, side by side: a row for each rank, who died first, what all have in common, and who is
+// unlike the rest. Pure.
+#ifndef COWPROF_MODEL_JUDGE_FLEET_H_
+#define COWPROF_MODEL_JUDGE_FLEET_H_
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "model/judge/findings.h"
+#include "model/judge/run_figures.h"
+
+namespace cowprof {
+
+// A process that did not end well.
+struct Death {
+  absl::Duration t;  // since the start of the recording
+  std::string who;   // "worker 1 of rank 0 (4242)"
+  std::string text;  // "killed by SIGKILL: the OOM killer, limit of cgroup /job"
+  bool operator==(const Death&) const = default;
+};
+
+// One rank; of a program without ranks, one recording.
+struct FleetRow {
+  std::string path;           // of the recording
+  std::string host, boot_id;  // "": not known
+  std::string job_id;         // "": none
+  Count rank, local_rank;
+  ProcessId process;  // the rank's own
+  std::string command;
+  absl::Time started;                  // the host's wall clock when the recording began
+  std::optional<absl::Duration> boot;  // time since boot at that moment; absent: not known
+  absl::Duration duration;
+  bool complete = false;
+  uint64_t workers = 0;  // that lived at once, at most
+  Count copied_bytes;    // by its workers
+  WorkersPeak peak;
+  PeakSplit split;
+  Outlook outlook = Outlook::kUnknown;
+  std::string forecast;  // a sentence; "": none
+  Harm harm = Harm::kNone;
+  Headline headline;
+  std::optional<Culprit> culprit;
+  std::vector<Death> deaths;           // in order of time
+  std::vector<MemberFigures> members;  // its workers
+};
+// Of a run that has one rank, or none. `path` names the recording for a reader.
+FleetRow RowOf(const std::string& path, const Run& run, const Findings& findings, bool complete);
+// "rank 3", or without a rank the name of the recording.
+std::string NameOf(const FleetRow& row);
+
+// Tells the ranks apart that one host's recording has. Give it every sample, then ask.
+class RanksApart {
+ public:
+  void Add(const Sample& sample);
+  // One set for each rank: the processes that are its own. Empty: the run has at most one rank.
+  struct Rank {
+    int index = 0;             // its process; of one that was started again, the first
+    std::vector<bool> others;  // by index: a process of another rank
+  };
+  std::vector<Rank> Of(const RunModel& model) const;
+
+ private:
+  std::vector<int> parents_;  // by index; -1: none
+};
+// What is left of a sample without the processes of other ranks, for a RunModel with `is_part`. What holds for the host
+// stays.
+Sample Without(const std::vector<bool>& others, const Sample& sample);
+std::vector<Alert> Without(const std::vector<bool>& others, const std::vector<Alert>& alerts);
+struct FirstDeath {
+  size_t row = 0;  // number in Fleet::rows
+  Death death;
+  // Until the next row lost a process; absent: none did.
+  std::optional<absl::Duration> until_next;
+  size_t next_row = 0;
+  // The order of the two rests on the clocks of two hosts, which may differ by more than lay between.
+  bool by_two_clocks = false;
+};
+
+struct Fleet {
+  std::vector<FleetRow> rows;  // by job, rank, host, start
+  std::optional<FirstDeath> first;
+  std::string sentence;             // what happened, or the worst row
+  std::vector<std::string> common;  // "cow-refcount is the first finding in 8 of 8"
+  std::vector<std::string> unlike;  // "rank 3 copied 4.2 GiB, 2.1 times the median"
+  // What makes the table less than it seems: a rank that is there twice, clocks that differ, ranks that are missing.
+  std::vector<std::string> notes;
+  std::vector<bool> repeated;  // by row: the same process is in an earlier row, and counts once
+  uint64_t workers = 0;        // sums over the rows that count; peaks of ranks need not have been at one time
+  Count copied_bytes;          // absent: not known of one row
+  uint64_t peak_bytes = 0;
+};
+Fleet FleetOf(std::vector<FleetRow> rows);
+
+}  // namespace cowprof
+
+#endif  // COWPROF_MODEL_JUDGE_FLEET_H_
