@@ -1,4 +1,5 @@
 """Launchers as they are, not imitated: torchrun, mpirun, srun. Ranks, workers and the job against what each process says of itself."""
+import contextlib
 import json
 import os
 import shutil
@@ -9,6 +10,7 @@ import time
 import pytest
 
 import harness
+import memory_groups
 import test_roles
 from conftest import needs
 
@@ -100,17 +102,17 @@ def free_ports(count):
     return ports
 
 
-@pytest.fixture(scope="module")
-def slurm(tmp_path_factory):
-    """The environment in which srun finds the node."""
+@contextlib.contextmanager
+def slurm_node(folder, configuration=""):
+    """Starts Slurm on this node, with these lines in its configuration as well. The environment in which srun finds it."""
     missing = [name for name in SLURM if not shutil.which(name)]
     needs("package slurmd", not missing, f"no {', '.join(missing)}: install slurmctld, slurmd, slurm-client and munge")
-    folder = tmp_path_factory.mktemp("slurm")
     for name in "state", "spool":
         (folder / name).mkdir()
     (folder / "munge.key").write_bytes(os.urandom(1024))
     (folder / "munge.key").chmod(0o400)
-    (folder / "slurm.conf").write_text(CONFIGURATION.format(host=socket.gethostname().split(".")[0], folder=folder, ports=free_ports(2)))
+    host = socket.gethostname().split(".")[0]
+    (folder / "slurm.conf").write_text(CONFIGURATION.format(host=host, folder=folder, ports=free_ports(2)) + configuration)
     environment = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf")}
     daemons = []
 
@@ -145,6 +147,12 @@ def slurm(tmp_path_factory):
                 daemon.wait(10)
             except subprocess.TimeoutExpired:
                 daemon.kill()
+
+
+@pytest.fixture(scope="module")
+def slurm(tmp_path_factory):
+    with slurm_node(tmp_path_factory.mktemp("slurm")) as environment:
+        yield environment
 
 
 @pytest.mark.slow
@@ -193,3 +201,28 @@ def test_srun_of_a_recorder_for_each_rank(slurm, tmp_path):
         own = [line for line in said if line["rank"] == number]
         assert {line["pid"] for line in own} == {pid for pid, row in rows.items() if row["role"] in ("parent", "worker")}
         assert all(rows[line["pid"]]["rank"] == number for line in own)
+
+
+@pytest.mark.slow
+def test_task_prolog_and_epilog_say_in_the_jobs_log_why_a_rank_died(tmp_path_factory, tmp_path):
+    """The workers of rank 1 are killed in their cgroup; rank 0 is well but for its copies."""
+    needs("memory-cgroup", memory_groups.memory_root() is not None, "no memory cgroup that can be divided")
+    scripts = harness.REPOSITORY / "share" / "slurm"
+    lines = f"TaskProlog={scripts}/task_prolog.sh\nTaskEpilog={scripts}/task_epilog.sh\n"
+    log, recordings = tmp_path / "job.log", tmp_path / "recordings"
+    program = harness.REPOSITORY / "tests" / "system" / "workloads" / "fleet_rank.py"
+    (tmp_path / "go").touch()
+    with memory_groups.MemoryGroup(limit_bytes=24 << 20) as group, slurm_node(tmp_path_factory.mktemp("slurm"), lines) as environment:
+        environment = {**environment, "GROUP": str(group.folder), "COWPROF": str(harness.COWPROF), "COWPROF_DIR": str(recordings)}
+        (tmp_path / "job.sh").write_text(f"#!/bin/sh\nsrun --ntasks=2 {harness.PYTHON} {program} {tmp_path} 1 120000\n")
+        subprocess.run(["sbatch", "--wait", "--ntasks=2", f"--output={log}", tmp_path / "job.sh"], env=environment, check=False,
+                       timeout=120 * harness.PATIENCE)
+    said = [line for line in log.read_text().splitlines() if line.startswith("cowprof, rank 1 on ")]
+    assert len(said) == 1 and "OOM killer" in said[0] and "hit its limit of 24.0 MiB" in said[0], log.read_text()
+    paths = sorted(recordings.glob("*.json"))
+    assert [path.stem.rpartition("-")[2] for path in paths] == ["0", "1"], paths
+    assert not list(recordings.glob("*.pid"))
+    for path in paths:
+        parent = harness.report_of(path)["parent"]
+        assert "fleet_rank.py" in parent["command"] and parent["copies"] > 0
+    assert harness.run_cowprof("report", recordings).stdout.startswith("In rank 1, worker ")

@@ -12,7 +12,7 @@ from pathlib import Path
 from torch.utils.data import DataLoader, Dataset
 
 FOLDER, FATAL = Path(sys.argv[1]), int(sys.argv[2])
-RANK = int(os.environ["RANK"])
+RANK = int(os.environ.get("RANK") or os.environ["SLURM_PROCID"])
 
 
 class Records(Dataset):
