@@ -12,14 +12,14 @@ SOURCE = FACTS | {"posix", "source"}
 ATTRIBUTION = SOURCE | {"python", "attribution"}
 TIMELINE = MODEL | {"posix", "timeline"}
 SINK = TIMELINE | {"sink", "sink/report"}  # page and screen quote the report's sentences; report quotes no other sink
-SERVE = SINK | {"sink/page", "serve"}
+SERVE = SINK | {"sink/page", "sink/metrics", "serve"}
 RECORDER = SERVE | ATTRIBUTION | {"sink/hook", "sink/terminal", "recorder"}
 MAY_INCLUDE = {
     "posix": {"posix"},
     "model": FACTS, "model/facts": FACTS, "model/estimate": FACTS | {"model/estimate"}, "model/judge": MODEL,
     "source": SOURCE, "python": SOURCE | {"python"}, "timeline": TIMELINE, "attribution": ATTRIBUTION,
     "sink": TIMELINE | {"sink"}, "sink/report": TIMELINE | {"sink/report"}, "sink/hook": TIMELINE | {"sink/hook"},
-    "sink/export": TIMELINE | {"sink", "sink/export"},
+    "sink/metrics": TIMELINE | {"sink", "sink/metrics"}, "sink/export": TIMELINE | {"sink", "sink/export"},
     "sink/page": SINK | {"sink/page"}, "sink/terminal": SINK | {"sink/terminal"},
     "sink/compare": TIMELINE | {"sink/compare"},
     "serve": SERVE, "recorder": RECORDER, "cli": RECORDER | {"cli", "sink/compare", "sink/export"}, "": {"cli", "recorder", "posix"},

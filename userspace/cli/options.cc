@@ -28,7 +28,7 @@ namespace {
 constexpr size_t kLongestLabel = 1000;
 
 // Groups of options in the help, in this order.
-constexpr const char *kWhat = "What to record", *kShow = "While it records", *kAlerts = "Alerts",
+constexpr const char *kWhat = "What to record", *kShow = "While it records", *kAlerts = "Alerts", *kMetrics = "Metrics",
                      *kHow = "How to count", *kOther = "Other";
 constexpr const char* kColours = "auto|always|never";
 
@@ -188,6 +188,15 @@ void AddAlertOptions(CLI::App* app, AlertValues* values, Options* options) {
   app->add_flag("--fail-on-alert", options->fail_on_alert, "Exit with status 3 if there was an alert")->group(kAlerts);
 }
 
+void AddMetricsOptions(CLI::App* app, Options* options) {
+  app->add_option(
+         "--metrics-file", options->metrics_file,
+         "Write metrics to this file at each tick, for node_exporter's textfile collector; %h, %j and %r stand "
+         "for host, job and rank, as in --output")
+      ->type_name("FILE.prom")
+      ->group(kMetrics);
+}
+
 void AddSubcommands(CLI::App* app, Options* options) {
   CLI::App* report =
       app->add_subcommand("report", "Print the verdict on a recording, or on several of one job, as text or JSON");
@@ -257,6 +266,7 @@ void Declare(CLI::App* app, Options* options, AlertValues* alerts, bool* man) {
   app->set_version_flag("--version", "cowprof " COWPROF_VERSION, "Print the version")->group(kOther);
   AddRecordOptions(app, options);
   AddAlertOptions(app, alerts, options);
+  AddMetricsOptions(app, options);
   AddColour(app, options);
   app->add_flag("--man", *man, "Print the man page")->group("");
   AddSubcommands(app, options);

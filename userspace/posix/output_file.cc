@@ -42,31 +42,35 @@ class AsInvokingUser {
 };
 
 // Call while acting as the invoking user, if there is one.
-absl::Status PathError(int error, absl::string_view attempted, const std::string& path) {
+absl::Status PathError(int error, absl::string_view attempted, const std::string& path, const OutputStyle& style) {
   const absl::Status status = absl::ErrnoToStatus(error, absl::StrCat(attempted, " ", path));
   if (!absl::IsPermissionDenied(status) || geteuid() == getuid()) return status;
   return absl::PermissionDeniedError(absl::StrCat(status.message(), " to user ", geteuid(),
-                                                  ", who called sudo; name a file that they may write with --output"));
+                                                  ", who called sudo; name a file that they may write with ",
+                                                  style.flag));
 }
 
 // A name in an open folder, so that renaming a folder above it has no effect.
 struct OutputPlace {
   std::string path;  // for messages
+  OutputStyle style;
   Fd folder;
   std::string name, aside;
 };
 
-absl::StatusOr<OutputPlace> OutputPlaceOf(const std::string& path) {
+absl::StatusOr<OutputPlace> OutputPlaceOf(const std::string& path, const OutputStyle& style) {
   const size_t slash = path.rfind('/');
   const std::string folder = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
-  OutputPlace place = {.path = path, .name = slash == std::string::npos ? path : path.substr(slash + 1)};
+  OutputPlace place = {
+      .path = path, .style = style, .name = slash == std::string::npos ? path : path.substr(slash + 1)};
   if (place.name.empty())
-    return absl::FailedPreconditionError(absl::StrCat("create ", path, ": not a file name; give one with --output"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("create ", path, ": not a file name; give one with ", style.flag));
   uint64_t random = 0;
   static_cast<void>(!getrandom(&random, sizeof(random), 0));  // avoids leftovers of a killed run, and planted files
   place.aside = absl::StrCat(place.name, ".", absl::Hex(random, absl::kZeroPad16), ".tmp");
   place.folder = Fd(open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (!place.folder.ok()) return PathError(errno, "create", path);
+  if (!place.folder.ok()) return PathError(errno, "create", path, style);
   return place;
 }
 
@@ -80,13 +84,17 @@ absl::StatusOr<bool> IsThere(const OutputPlace& place) {
                                                              : "";
   if (problem.empty()) return true;
   return absl::FailedPreconditionError(
-      absl::StrCat("create ", place.path, ": it exists and ", problem, "; choose another with --output"));
+      absl::StrCat("create ", place.path, ": it exists and ", problem, "; choose another with ", place.style.flag));
 }
 
 absl::StatusOr<Fd> WriteAside(const OutputPlace& place, absl::string_view bytes) {
-  Fd fd(openat(place.folder.fd(), place.aside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (!fd.ok()) return PathError(errno, "create", place.path);
-  if (absl::Status status = WriteFully(fd.fd(), bytes, 0); !status.ok()) {
+  Fd fd(
+      openat(place.folder.fd(), place.aside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kOwnerOnly));
+  if (!fd.ok()) return PathError(errno, "create", place.path, place.style);
+  absl::Status status = WriteFully(fd.fd(), bytes, 0);
+  if (place.style.mode != kOwnerOnly && status.ok() && fchmod(fd.fd(), place.style.mode) != 0)
+    status = absl::ErrnoToStatus(errno, "change its mode");
+  if (!status.ok()) {
     unlinkat(place.folder.fd(), place.aside.c_str(), 0);
     return absl::Status(status.code(), absl::StrCat("write ", place.path, ": ", status.message()));
   }
@@ -101,7 +109,7 @@ absl::Status MoveIntoPlace(const OutputPlace& place, unsigned flags) {
       flags != 0 && errno == EINVAL && linkat(folder, place.aside.c_str(), folder, place.name.c_str(), 0) == 0;
   const int error = errno;
   unlinkat(folder, place.aside.c_str(), 0);
-  return linked ? absl::OkStatus() : PathError(error, "create", place.path);
+  return linked ? absl::OkStatus() : PathError(error, "create", place.path, place.style);
 }
 
 }  // namespace
@@ -119,7 +127,7 @@ absl::Status WriteFully(int fd, absl::string_view bytes, off_t offset) {
 
 absl::StatusOr<Fd> CreateOutputFile(const std::string& path, absl::string_view bytes) {
   AsInvokingUser user;
-  const absl::StatusOr<OutputPlace> place = OutputPlaceOf(path);
+  const absl::StatusOr<OutputPlace> place = OutputPlaceOf(path, {});
   if (!place.ok()) return place.status();
   const absl::StatusOr<bool> there = IsThere(*place);
   if (!there.ok()) return there.status();
@@ -129,16 +137,16 @@ absl::StatusOr<Fd> CreateOutputFile(const std::string& path, absl::string_view b
   if (*there && renameat(folder, place->name.c_str(), folder, absl::StrCat(place->name, ".old").c_str()) != 0) {
     const int error = errno;
     unlinkat(folder, place->aside.c_str(), 0);
-    return PathError(error, "keep an earlier recording: rename", path);
+    return PathError(error, "keep an earlier recording: rename", path, place->style);
   }
   // Do not replace a file that was created here in the meantime.
   if (absl::Status status = MoveIntoPlace(*place, RENAME_NOREPLACE); !status.ok()) return status;
   return fd;
 }
 
-absl::Status ReplaceOutputFile(const std::string& path, absl::string_view bytes) {
+absl::Status ReplaceOutputFile(const std::string& path, absl::string_view bytes, const OutputStyle& style) {
   AsInvokingUser user;
-  const absl::StatusOr<OutputPlace> place = OutputPlaceOf(path);
+  const absl::StatusOr<OutputPlace> place = OutputPlaceOf(path, style);
   if (!place.ok()) return place.status();
   if (const absl::StatusOr<bool> there = IsThere(*place); !there.ok()) return there.status();
   if (const absl::StatusOr<Fd> fd = WriteAside(*place, bytes); !fd.ok()) return fd.status();

@@ -13,6 +13,12 @@
 
 namespace cowprof {
 
+inline constexpr mode_t kOwnerOnly = 0600;
+struct OutputStyle {
+  mode_t mode = kOwnerOnly;       // whatever the umask
+  const char* flag = "--output";  // that names the path, for messages
+};
+
 // Creates `path` with mode 0600 and `bytes` as its contents: written under a temporary name and renamed, so that it is
 // never seen empty. An earlier regular file of that name is kept as `path`.old. Under sudo the file is created as the
 // invoking user (SUDO_UID): they own it, and nothing is opened with more rights than they have. Does not follow links,
@@ -20,7 +26,7 @@ namespace cowprof {
 absl::StatusOr<Fd> CreateOutputFile(const std::string& path, absl::string_view bytes = "");
 
 // The same for a file that is complete at once; replaces an earlier regular file.
-absl::Status ReplaceOutputFile(const std::string& path, absl::string_view bytes);
+absl::Status ReplaceOutputFile(const std::string& path, absl::string_view bytes, const OutputStyle& style = {});
 
 // Removes `path` if it still is the file that `fd` writes.
 void RemoveOutputFile(const std::string& path, const Fd& fd);

@@ -167,6 +167,7 @@ int RunRecording(const RecordOptions& options) {
   Recording recording = {.options = options, .watch = AlertWatch(options.alerts)};
   StartScout(&recording);
   if (int code = OpenHook(&recording); code != kDone) return code;
+  if (int code = StartMetricsFile(&recording); code != kDone) return code;
   if (int code = OpenPage(&recording); code != kDone) return code;
   const ProcFs proc;
   if (absl::Status status = CheckProc(proc); !status.ok()) return Fail(kHostCannot, status.message());

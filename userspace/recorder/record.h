@@ -19,7 +19,8 @@ namespace cowprof {
 struct RecordOptions {
   pid_t attach = 0;                  // 0: start `program` instead
   std::vector<std::string> program;  // command to start and record
-  std::string output;                // "": cowprof-PID.json
+  std::string output;                // "": cowprof-PID.json. %h, %j, %r, %%: see ExpandName()
+  std::string metrics_file;          // the same; "": none
   std::map<std::string, std::string> labels;
   absl::Duration duration = absl::InfiniteDuration();
   absl::Duration interval = absl::Seconds(1);

@@ -20,6 +20,7 @@
 #include "recorder/target.h"
 #include "serve/page_server.h"
 #include "sink/hook/hook_process.h"
+#include "sink/metrics/metrics_file.h"
 #include "sink/sink.h"
 #include "timeline/timeline_file.h"
 
@@ -41,9 +42,10 @@ struct Recording {
   std::vector<std::unique_ptr<Sink>> sinks;  // the first one writes the timeline
   AlertWatch watch;
   ClockJump clock_jump;
-  std::unique_ptr<HookProcess> hook;  // or none
-  std::unique_ptr<PageServer> page;   // or none
-  std::vector<std::string> notes;     // to be added to the next sample
+  std::unique_ptr<HookProcess> hook;          // or none
+  std::unique_ptr<PageServer> page;           // or none
+  std::unique_ptr<MetricsFile> metrics_file;  // until its sink takes it
+  std::vector<std::string> notes;             // to be added to the next sample
 };
 
 // Prints a sentence that must not be lost behind the live screen.

@@ -15,9 +15,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "model/format.h"
@@ -25,6 +27,7 @@
 #include "posix/exit_status.h"
 #include "recorder/privileges.h"
 #include "recorder/self_protection.h"
+#include "sink/metrics/metrics_sink.h"
 #include "sink/report/report.h"
 #include "sink/terminal/terminal.h"
 #include "sink/timeline_sink.h"
@@ -112,6 +115,30 @@ int OpenHook(Recording* recording) {
   return kDone;
 }
 
+int StartMetricsFile(Recording* recording) {
+  if (recording->options.metrics_file.empty()) return kDone;
+  absl::StatusOr<std::unique_ptr<MetricsFile>> file = MetricsFile::Start();
+  if (!file.ok()) return Fail(kInternalFailure, absl::StrCat("--metrics-file: ", file.status().message()));
+  recording->metrics_file = *std::move(file);
+  return kDone;
+}
+
+std::string ExpandName(absl::string_view name, const RunIdentity& identity) {
+  const auto part = [](const std::string& text) {
+    std::string safe = text.empty() ? "none" : text;
+    for (char& c : safe) {
+      if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && !absl::StrContains("-_.", c)) c = '_';
+    }
+    return safe;
+  };
+  const RankFacts& rank = identity.rank;
+  const bool ranked = rank.source != RankSource::kNone && rank.rank;
+  return absl::StrReplaceAll(name, {{"%%", "%"},
+                                    {"%h", part(identity.host)},
+                                    {"%j", part(rank.job_id)},
+                                    {"%r", part(ranked ? absl::StrCat(*rank.rank) : "")}});
+}
+
 int OpenPage(Recording* recording) {
   if (!recording->options.serve) return kDone;
   absl::StatusOr<std::unique_ptr<PageServer>> page = PageServer::Bind(*recording->options.serve);
@@ -197,11 +224,22 @@ int OpenSinks(const ProcFs& proc, pid_t target, Recording* recording) {
   recording->run.model.info = info;
   recording->run.model.most_ended = kMostEnded;
 
-  const std::string path = options.output.empty() ? absl::StrCat("cowprof-", target, ".json") : options.output;
+  if (recording->metrics_file != nullptr) {
+    const std::string text = MetricsText(recording->run.model, Findings(), MetricsTally(), std::nullopt, true);
+    if (absl::Status status = recording->metrics_file->Open(ExpandName(options.metrics_file, info.identity), text);
+        !status.ok())
+      return Fail(kCannotWrite, status.message());
+  }
+  const std::string path =
+      options.output.empty() ? absl::StrCat("cowprof-", target, ".json") : ExpandName(options.output, info.identity);
   absl::StatusOr<std::unique_ptr<TimelineFile>> timeline = TimelineFile::Create(path, info);
   if (!timeline.ok()) return Fail(kCannotWrite, timeline.status().message());
   recording->timeline = *std::move(timeline);
   recording->sinks.push_back(std::make_unique<TimelineSink>(recording->timeline.get()));
+  if (recording->metrics_file != nullptr) {
+    recording->sinks.push_back(std::make_unique<MetricsSink>(
+        std::move(recording->metrics_file), [recording](const std::string& failure) { Say(failure, recording); }));
+  }
   // A program that we started owns stdout: write to stderr, and ticks only with --live.
   FILE* out = info.started_target ? stderr : stdout;
   const bool lines = options.live || !info.started_target;

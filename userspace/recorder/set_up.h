@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "absl/strings/string_view.h"
 #include "recorder/recording.h"
 #include "source/procfs.h"
 
@@ -17,8 +18,13 @@ namespace cowprof {
 void StartScout(Recording* recording);
 // Call before anything is started: refuses a command line that can't work.
 int OpenHook(Recording* recording);
+// Call before the probes are loaded, as it forks.
+int StartMetricsFile(Recording* recording);
 // Call before anything is started: refuses a port that is in use.
 int OpenPage(Recording* recording);
+// Replaces %h by the host, %j by the job's id and %r by the rank, each "none" if there is none, and %% by %. What is
+// not safe in a file name becomes '_'.
+std::string ExpandName(absl::string_view name, const RunIdentity& identity);
 // Forks the program that is to be recorded. It waits before its exec.
 int StartProgram(Recording* recording);
 // Loads the probes and makes the collector. Fills in what RunInfo says of the host and of the rung.

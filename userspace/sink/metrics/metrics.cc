@@ -1,0 +1,358 @@
+// One Family a metric, in the order of docs/fleet.md. What is not known has no row, rather than a 0.
+#include "sink/metrics/metrics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "model/facts/ended_aggregate.h"
+#include "model/facts/roles.h"
+#include "model/facts/shm.h"
+#include "model/format.h"
+#include "model/judge/post_mortem.h"
+#include "model/judge/run_figures.h"
+#include "model/saturating.h"
+
+namespace cowprof {
+namespace {
+
+constexpr const char *kGauge = "gauge", *kCounter = "counter";
+
+// Present from the start, at 0, so that the first death is an increase.
+constexpr const char* kExits[] = {"done",     "exit-status", "signal",      "oom",    "oom-cgroup",
+                                  "oom-host", "shm-full",    "sigbus-file", "unknown"};
+
+using Labels = std::vector<std::pair<absl::string_view, std::string>>;
+
+std::string Number(double value) {
+  if (std::isnan(value)) return "NaN";
+  if (std::isinf(value)) return value > 0 ? "+Inf" : "-Inf";
+  return absl::StrFormat("%.17g", value);
+}
+std::string Number(uint64_t value) { return absl::StrCat(value); }
+
+class Text {
+ public:
+  explicit Text(const RunModel& model) {
+    const RankFacts job = JobOf(model);
+    const auto& given = model.info.identity.labels;
+    const auto job_id = given.find("job_id");
+    base_.emplace_back("job_id", job_id != given.end() ? job_id->second : job.job_id);
+    const RankFacts& own = model.info.identity.rank;
+    rank_ = own.source != RankSource::kNone && own.rank ? absl::StrCat(*own.rank) : "";
+  }
+
+  void Family(absl::string_view name, absl::string_view type, absl::string_view help) {
+    name_ = absl::StrCat("cowprof_", name);
+    head_ = absl::StrCat("# HELP ", name_, " ", help, "\n# TYPE ", name_, " ", type, "\n");
+  }
+  // A row with the rank of the target. "": an absent label.
+  template <typename Value>
+  void Row(Value value, const Labels& labels = {}, absl::string_view suffix = "") {
+    RowOfRank(value, rank_, labels, suffix);
+  }
+  template <typename Value>
+  void RowOfRank(Value value, absl::string_view rank, const Labels& labels, absl::string_view suffix = "") {
+    absl::StrAppend(&text_, std::exchange(head_, ""), name_, suffix);
+    std::string list;
+    const auto add = [&](absl::string_view label, absl::string_view of_label) {
+      if (!of_label.empty())
+        absl::StrAppend(&list, list.empty() ? "{" : ",", label, "=\"", EscapeLabel(of_label), "\"");
+    };
+    for (const auto& [label, of_label] : base_) add(label, of_label);
+    add("rank", rank);
+    for (const auto& [label, of_label] : labels) add(label, of_label);
+    absl::StrAppend(&text_, list, list.empty() ? " " : "} ", Number(value), "\n");
+  }
+  void RowIfKnown(const Count& value) {
+    if (value) Row(*value);
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  Labels base_;
+  std::string rank_, name_, head_, text_;
+};
+
+// ---- Workers ----
+
+struct Listed {
+  const ProcessModel* process;
+  std::string rank, worker;
+};
+
+// The living workers. `worker` is the worker_id of a DataLoader, otherwise the number in the recording; one that is
+// taken, as by the workers of a second DataLoader, gets a suffix.
+std::vector<Listed> ListWorkers(const RunModel& model) {
+  std::vector<Listed> listed;
+  std::set<std::pair<std::string, std::string>> taken;
+  for (const ProcessModel& process : model.processes) {
+    if (!process.is_worker() || process.ended || listed.size() == kMostWorkersListed) continue;
+    const RankFacts* facts = RankOf(process, model);
+    const std::string rank = facts != nullptr && facts->rank ? absl::StrCat(*facts->rank) : "";
+    const std::string name = absl::StrCat(process.loader ? process.loader->worker_id : process.index);
+    std::string worker = name;
+    for (int i = 1; !taken.emplace(rank, worker).second; ++i) worker = absl::StrCat(name, ".", i);
+    listed.push_back({&process, rank, worker});
+  }
+  return listed;
+}
+
+template <typename ValueOf>
+void AddWorkers(const std::vector<Listed>& workers, const ValueOf& value_of, Text* text) {
+  for (const Listed& worker : workers) {
+    if (const Count value = value_of(*worker.process))
+      text->RowOfRank(*value, worker.rank, {{"worker", worker.worker}});
+  }
+}
+
+void AddWorkers(const RunModel& model, const MetricsTally& tally, Text* text) {
+  uint64_t living = 0, started = 0;
+  ForEachRow(model, [&](const ProcessModel& process) {
+    if (!process.is_worker()) return;
+    started += process.stands_for;
+    if (!process.ended) living += process.stands_for;
+  });
+  text->Family("workers", kGauge, "Living workers.");
+  text->Row(living);
+  text->Family("worker_starts_total", kCounter, "Workers that have started.");
+  text->Row(started);
+  std::map<std::string, uint64_t> exits = tally.exits();
+  for (const char* cause : kExits) exits.try_emplace(cause, 0);
+  text->Family("worker_exits_total", kCounter,
+               "Workers that have ended, by cause: done, exit-status, signal, or the id of a diagnosis.");
+  for (const auto& [cause, count] : exits) text->Row(count, {{"cause", cause}});
+
+  const std::vector<Listed> workers = ListWorkers(model);
+  const uint64_t page_bytes = model.info.page_bytes;
+  text->Family("worker_copied_bytes_total", kCounter, "Memory that the worker has copied on write.");
+  AddWorkers(
+      workers,
+      [&](const ProcessModel& process) -> Count {
+        if (!process.counts.copies) return std::nullopt;
+        return *process.counts.copies * page_bytes;
+      },
+      text);
+  text->Family("worker_private_bytes", kGauge, "Private memory of the worker.");
+  AddWorkers(
+      workers, [](const ProcessModel& process) { return process.private_bytes; }, text);
+  text->Family("worker_shared_bytes", kGauge, "Memory that the worker still shares and can still copy.");
+  AddWorkers(
+      workers, [](const ProcessModel& process) { return process.still_shared_bytes; }, text);
+  text->Family("worker_batches_total", kCounter, "Batches that the worker was seen to begin, at least.");
+  AddWorkers(
+      workers, [](const ProcessModel& process) { return process.batches; }, text);
+}
+
+void AddPeaks(const MetricsTally& tally, Text* text) {
+  text->Family("worker_peak_private_bytes", "histogram", "Most private memory of each worker that has ended.");
+  uint64_t sum = 0;
+  for (size_t i = 0; i < kPeakBuckets; ++i) {
+    sum += tally.peaks()[i];
+    const bool last = i + 1 == kPeakBuckets;
+    text->Row(sum, {{"le", last ? "+Inf" : absl::StrCat(uint64_t{1} << (20 + 2 * i))}}, "_bucket");
+  }
+  text->Row(tally.peak_sum(), {}, "_sum");
+  text->Row(sum, {}, "_count");
+}
+
+// ---- The run ----
+
+void AddRun(const RunModel& model, bool recording, Text* text) {
+  const ProcessModel* target = model.target();
+  text->Family("build_info", kGauge, "Always 1; the version of cowprof.");
+  text->Row(uint64_t{1}, {{"version", model.info.version}});
+  text->Family("target_info", kGauge, "Always 1; what is recorded, and how copies are counted.");
+  text->Row(uint64_t{1}, {{"python", target != nullptr ? target->python : ""},
+                          {"start_method", StartMethodOf(model)},
+                          {"rung", model.info.rung},
+                          {"exactness", NameOf(model.info.exactness)}});
+  text->Family("recording", kGauge, "1 while cowprof records, 0 once it has ended.");
+  text->Row(uint64_t{recording});
+  text->Family("last_sample_timestamp_seconds", kGauge, "When the last sample was taken, in Unix time.");
+  text->Row(absl::ToDoubleSeconds(model.info.started + model.t - absl::UnixEpoch()));
+}
+
+void AddCopies(const RunModel& model, const Findings& findings, Text* text) {
+  const uint64_t page_bytes = model.info.page_bytes;
+  const Totals& workers = findings.workers;
+  text->Family("copied_bytes_total", kCounter, "Memory that all workers have copied on write, by what was written.");
+  if (workers.causes_known) {
+    for (const Cause cause : kAll<Cause>)
+      text->Row(workers.causes[static_cast<size_t>(cause)] * page_bytes, {{"cause", NameOf(cause)}});
+  } else if (workers.copies_known) {
+    text->Row(workers.copies * page_bytes, {{"cause", NameOf(Cause::kUnknown)}});
+  }
+  text->Family("copy_seconds_total", kCounter,
+               "Kernel time that these copies took, by the cost of one that was measured on this host.");
+  if (workers.copies_known && model.info.copy_ns > 0)
+    text->Row(static_cast<double>(workers.copies) * model.info.copy_ns / 1e9);
+  Count fresh;
+  ForEachRow(model, [&](const ProcessModel& process) {
+    if (const Count pages = process.is_worker() ? process.counts.zero_fills() : std::nullopt)
+      fresh = fresh.value_or(0) + *pages * page_bytes;
+  });
+  text->Family("new_bytes_total", kCounter, "New private memory that all workers have touched, freed or not.");
+  text->RowIfKnown(fresh);
+}
+
+// `level` counts limits of one kind; of cgroups, 0 is the innermost.
+std::vector<std::string> LevelsOf(const RunModel& model) {
+  std::map<LimitKind, int> seen;
+  std::vector<std::string> levels;
+  for (const LimitModel& limit : model.limits) levels.push_back(absl::StrCat(seen[limit.now.kind]++));
+  return levels;
+}
+
+void AddLimits(const RunModel& model, const Forecast& forecast, Text* text) {
+  const std::vector<std::string> levels = LevelsOf(model);
+  const auto labels = [&](size_t i) {
+    return Labels{{"limit", NameOf(model.limits[i].now.kind)}, {"level", levels[i]}};
+  };
+  text->Family("limit_bytes", kGauge, "A limit of the target.");
+  for (size_t i = 0; i < model.limits.size(); ++i) {
+    const LimitSample& limit = model.limits[i].now;
+    if (limit.limit && limit.counts_bytes()) text->Row(*limit.limit, labels(i));
+  }
+  text->Family("limit_used_bytes", kGauge, "What is used of the limit, without what the kernel can take back.");
+  for (size_t i = 0; i < model.limits.size(); ++i) {
+    if (model.limits[i].now.counts_bytes()) text->Row(model.limits[i].now.used, labels(i));
+  }
+  text->Family("limit_eta_seconds", kGauge, "Time until the limit is met, by the forecast; absent if it is not met.");
+  for (const LimitForecast& ahead : forecast.limits) {
+    const auto is_ahead = [&](const LimitModel& limit) { return limit.now.key() == ahead.now.key(); };
+    const auto found = std::find_if(model.limits.begin(), model.limits.end(), is_ahead);
+    if (!ahead.eta || forecast.ended || found == model.limits.end()) continue;
+    text->Row(absl::ToDoubleSeconds(*ahead.eta), labels(found - model.limits.begin()));
+  }
+  text->Family("forecast_plateau_bytes", kGauge,
+               "Private memory that the workers will come to; low and high hold the truth in 9 of 10 cases.");
+  if (forecast.plateau_bytes) {
+    text->Row(forecast.plateau_bytes->low, {{"bound", "low"}});
+    text->Row(forecast.plateau_bytes->best, {{"bound", "best"}});
+    text->Row(forecast.plateau_bytes->high, {{"bound", "high"}});
+  }
+  text->Family("ceiling_bytes", kGauge, "The most that all processes can own by copying alone.");
+  if (forecast.ceiling_bytes > 0) text->Row(forecast.ceiling_bytes);
+}
+
+void AddShm(const RunModel& model, Text* text) {
+  text->Family("shm_used_bytes", kGauge, "Used bytes of the /dev/shm that the target sees.");
+  if (model.shm) text->Row(model.shm->used_bytes);
+  text->Family("shm_leaked_bytes", kGauge, "Of these, segments without a living owner.");
+  if (model.shm) text->Row(LeakedIn(*model.shm).bytes);
+}
+
+void AddAlerts(const std::vector<Alert>& alerts, const MetricsTally& tally, Text* text) {
+  std::map<std::pair<std::string, std::string>, uint64_t> counts;
+  for (const Alert& alert : alerts) {
+    if (!alert.over) ++counts[{alert.rule == AlertRule::kHang ? "" : NameOf(alert.kind), NameOf(alert.rule)}];
+  }
+  text->Family("alerts_total", kCounter, "Alerts that cowprof has raised.");
+  for (const auto& [of, count] : counts) text->Row(count, {{"limit", of.first}, {"rule", of.second}});
+  text->Family("oom_kills_total", kCounter, "Processes that the OOM killer has chosen.");
+  text->Row(tally.oom_kills());
+}
+
+void AddRecorder(const Losses& losses, const std::optional<ProcessUse>& use, Text* text) {
+  text->Family("lost_events_total", kCounter, "Events that the probes lost; 0 on a healthy run.");
+  text->Row(losses.events_dropped + losses.processes_dropped + losses.threads_refused + losses.probes_skipped);
+  text->Family("self_cpu_seconds_total", kCounter, "CPU time that the recorder has used.");
+  if (use) text->Row(use->cpu_seconds);
+  text->Family("self_resident_bytes", kGauge, "Resident memory of the recorder.");
+  if (use) text->Row(use->resident_bytes);
+}
+
+std::string ExitCauseOf(const ProcessModel& process, const RunModel& model) {
+  const PostMortem end = PostMortemOf(process, model);
+  if (!end.cause.empty()) return end.cause;
+  if (process.oom_victim) return "oom";
+  if (!process.exit) return "unknown";
+  return !end.badly ? "done" : process.exit->signaled ? "signal" : "exit-status";
+}
+
+// Of a process that the model has summed up with others already, which it does to killed ones last.
+std::string ExitCauseOf(const ProcessExited& exited) {
+  if (!exited.status) return "unknown";
+  const Exit exit = ExitOf(*exited.status);
+  return exit.signaled ? "signal" : exit.code != 0 ? "exit-status" : "done";
+}
+
+uint64_t EndedWorkers(const RunModel& model) {
+  uint64_t ended = 0;
+  ForEachRow(model, [&](const ProcessModel& row) { ended += row.is_worker() && row.ended ? row.stands_for : 0; });
+  return ended;
+}
+
+}  // namespace
+
+void MetricsTally::Append(const Sample& sample, const RunModel& model) {
+  std::vector<const ProcessExited*> summed_up;
+  for (const Event& event : sample.events) {
+    const auto* exited = event.As<ProcessExited>();
+    if (exited == nullptr) continue;
+    const ProcessModel* process = model.Find(event.index);
+    if (process == nullptr) summed_up.push_back(exited);
+    if (process == nullptr || !process->ended) continue;
+    oom_kills_ += process->oom_victim;
+    if (!process->is_worker()) continue;
+    ++exits_[ExitCauseOf(*process, model)];
+    ++told_;
+    if (!process->peak_private_bytes) continue;
+    size_t bucket = 0;
+    while (bucket + 1 < kPeakBuckets && *process->peak_private_bytes > uint64_t{1} << (20 + 2 * bucket)) ++bucket;
+    ++peaks_[bucket];
+    peak_sum_ += *process->peak_private_bytes;
+  }
+  if (summed_up.empty()) return;
+  uint64_t untold = SaturatingSubtract(EndedWorkers(model), told_);  // the others were no workers
+  for (const ProcessExited* exited : summed_up) {
+    if (untold == 0) break;
+    --untold;
+    ++exits_[ExitCauseOf(*exited)];
+    ++told_;
+  }
+}
+
+std::string EscapeLabel(absl::string_view value) {
+  std::string escaped;
+  for (const char c : ValidUtf8(value)) {
+    switch (c) {
+      case '\\':
+        escaped += "\\\\";
+        break;
+      case '"':
+        escaped += "\\\"";
+        break;
+      case '\n':
+        escaped += "\\n";
+        break;
+      case '\0':
+        escaped += "\\\\x00";
+        break;
+      default:
+        escaped += c;
+    }
+  }
+  return escaped;
+}
+
+std::string MetricsText(const RunModel& model, const Findings& findings, const MetricsTally& tally,
+                        const std::optional<ProcessUse>& use, bool recording) {
+  Text text(model);
+  AddRun(model, recording, &text);
+  AddWorkers(model, tally, &text);
+  AddPeaks(tally, &text);
+  AddCopies(model, findings, &text);
+  AddLimits(model, findings.forecast, &text);
+  AddShm(model, &text);
+  AddAlerts(findings.alerts, tally, &text);
+  AddRecorder(model.losses, use, &text);
+  return text.text();
+}
+
+}  // namespace cowprof
