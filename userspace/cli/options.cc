@@ -195,6 +195,16 @@ void AddMetricsOptions(CLI::App* app, Options* options) {
          "for host, job and rank, as in --output")
       ->type_name("FILE.prom")
       ->group(kMetrics);
+  app->add_option_function<std::string>(
+         "--metrics-listen",
+         [options](const std::string& text) {
+           if (std::string error = ParseServeAddress(text, &options->metrics_listen.emplace(), /*anywhere=*/true);
+               !error.empty())
+             throw CLI::ValidationError("--metrics-listen", error);
+         },
+         "Serve metrics to Prometheus at this address, under /metrics; a port alone means 127.0.0.1")
+      ->type_name("[ADDRESS:]PORT")
+      ->group(kMetrics);
 }
 
 void AddSubcommands(CLI::App* app, Options* options) {

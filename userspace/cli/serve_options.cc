@@ -1,4 +1,4 @@
-// Accepts loopback addresses only.
+// Numeric addresses and localhost; names are not looked up.
 #include "cli/serve_options.h"
 
 #include <arpa/inet.h>
@@ -33,7 +33,7 @@ bool Split(absl::string_view text, absl::string_view* host, absl::string_view* p
 
 }  // namespace
 
-std::string ParseServeAddress(absl::string_view text, ServeAddress* address) {
+std::string ParseServeAddress(absl::string_view text, ServeAddress* address, bool anywhere) {
   *address = {};
   if (text.empty()) return "";
   absl::string_view host = address->host, port;
@@ -47,10 +47,14 @@ std::string ParseServeAddress(absl::string_view text, ServeAddress* address) {
   in_addr v4 = {};
   in6_addr v6 = {};
   address->v6 = inet_pton(AF_INET6, address->host.c_str(), &v6) == 1;
-  const bool loopback = address->v6
-                            ? IN6_IS_ADDR_LOOPBACK(&v6)
-                            : inet_pton(AF_INET, address->host.c_str(), &v4) == 1 && ntohl(v4.s_addr) >> 24 == 127;
-  if (loopback) return "";
+  const bool is_v4 = !address->v6 && inet_pton(AF_INET, address->host.c_str(), &v4) == 1;
+  if (address->v6 ? IN6_IS_ADDR_LOOPBACK(&v6) : is_v4 && ntohl(v4.s_addr) >> 24 == 127) return "";
+  if (anywhere) {
+    if (address->v6 || is_v4) return "";
+    return absl::StrCat("'", Printable(text),
+                        "' is not a numeric address; give one such as 127.0.0.1:9464, or "
+                        "0.0.0.0:9464 for every machine that reaches this one");
+  }
   const std::string wanted = number == 0 ? "8080" : absl::StrCat(number);
   return absl::StrCat("'", Printable(text),
                       "' can be reached from other machines, but cowprof serves this one only; give 127.0.0.1:", wanted,

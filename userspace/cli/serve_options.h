@@ -1,4 +1,4 @@
-// Parses the value of --serve. Pure.
+// Parses the values of --serve and --metrics-listen. Pure.
 //
 //   --serve        --serve 8080        --serve 127.0.0.1:8080        --serve localhost        --serve [::1]:8080
 #ifndef COWPROF_CLI_SERVE_OPTIONS_H_
@@ -12,7 +12,8 @@
 namespace cowprof {
 
 // "" means the default. Returns what is wrong as a sentence without a final period; "": nothing.
-std::string ParseServeAddress(absl::string_view text, ServeAddress* address);
+// `anywhere`: it need not be a loopback address.
+std::string ParseServeAddress(absl::string_view text, ServeAddress* address, bool anywhere = false);
 
 }  // namespace cowprof
 

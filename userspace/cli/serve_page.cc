@@ -1,5 +1,6 @@
-// `cowprof serve-page`, which `--serve` starts: serves the page of a recording in progress. Uses only descriptors that
-// are open when it starts, and gives up all rights before it reads the first request.
+// `cowprof serve-page`, which `--serve` and `--metrics-listen` start: serves the page and the metrics of a recording in
+// progress. Uses only descriptors that are open when it starts, and gives up all rights before it reads the first
+// request.
 #include <poll.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -26,9 +27,11 @@ namespace cowprof {
 namespace {
 
 constexpr absl::Duration kCatchUpEvery = absl::Seconds(5);  // while no page is open
+// That a reader, and a scraper, may take to receive an answer.
+constexpr absl::Duration kAnswerTime = absl::Seconds(60), kScrapeTime = absl::Seconds(5);
 
 struct Settings {
-  RequestPolicy policy;
+  RequestPolicy policy, metrics;  // port 0: not served
   UserIds user;
   std::string path;
 };
@@ -43,15 +46,43 @@ bool ReadSettings(Settings* settings) {
     text.append(piece, bytes);
   }
   const std::vector<std::string> words = absl::StrSplit(text, '\0');
-  unsigned port = 0;
-  const bool numbers = absl::SimpleAtoi(words[1], &port) && absl::SimpleAtoi(words[3], &settings->user.uid) &&
+  unsigned port = 0, metrics_port = 0;
+  const bool numbers = absl::SimpleAtoi(words[1], &port) && absl::SimpleAtoi(words[7], &metrics_port) &&
+                       absl::SimpleAtoi(words[3], &settings->user.uid) &&
                        absl::SimpleAtoi(words[4], &settings->user.gid);
   settings->policy = {.host = words[0], .port = static_cast<uint16_t>(port), .token = words[2]};
   settings->path = words[5];
+  settings->metrics = {.host = words[6], .port = static_cast<uint16_t>(metrics_port), .token = ""};
   return numbers;
 }
 
-// Answers requests and remembers when a page last fetched data.
+void Refuse(const Ruling& ruling, HttpAnswer* answer) {
+  answer->body = std::make_shared<const std::string>(absl::StrCat(ruling.words, "\n"));
+  answer->headers.insert(answer->headers.end(),
+                         {{"Content-Type", "text/plain; charset=utf-8"}, {"Connection", "close"}});
+  if (ruling.status == 405) answer->headers.emplace_back("Allow", "GET, HEAD");
+}
+
+// Answers scrapers. Each connection is for one request: an idle one would take the place of another.
+HttpAnswer AnswerScrape(const HttpRequest& request, const RequestPolicy& policy, const Fd& recorder, LivePage* page) {
+  const Ruling ruling = RuleOnMetrics(request.page, policy);
+  HttpAnswer answer = {.status = ruling.status,
+                       .headers = {{"Cache-Control", "no-store"},
+                                   {"X-Content-Type-Options", "nosniff"},
+                                   {"Cross-Origin-Resource-Policy", "same-origin"},
+                                   {"Content-Security-Policy", "default-src 'none'"}}};
+  if (ruling.asked != Asked::kMetrics) {
+    Refuse(ruling, &answer);
+    return answer;
+  }
+  answer.body = page->Metrics(recorder);
+  if (answer.body == nullptr) answer.status = 503;
+  answer.headers.insert(answer.headers.end(),
+                        {{"Content-Type", "text/plain; version=0.0.4; charset=utf-8"}, {"Connection", "close"}});
+  return answer;
+}
+
+// Answers requests for the page and remembers when a page last fetched data.
 class Answers {
  public:
   Answers(RequestPolicy policy, LiveViewer viewer, LivePage* page)
@@ -76,10 +107,7 @@ class Answers {
     } else if (ruling.asked == Asked::kData) {
       AddData(request.known_version, &answer);
     } else {
-      answer.body = std::make_shared<const std::string>(absl::StrCat(ruling.words, "\n"));
-      answer.headers.insert(answer.headers.end(),
-                            {{"Content-Type", "text/plain; charset=utf-8"}, {"Connection", "close"}});
-      if (ruling.status == 405) answer.headers.emplace_back("Allow", "GET, HEAD");
+      Refuse(ruling, &answer);
     }
     return answer;
   }
@@ -109,7 +137,7 @@ class Answers {
 };
 
 // Runs until the recording has ended and open pages have had time to fetch the rest.
-void Serve(LivePage* page, const Answers& answers, HttpServer* server) {
+void Serve(LivePage* page, const Answers& answers, const std::vector<std::unique_ptr<HttpServer>>& servers) {
   absl::Duration leave_at = absl::InfiniteDuration(), catch_up_at = BootTime();
   bool ended = false;
   while (BootTime() < leave_at) {
@@ -117,12 +145,16 @@ void Serve(LivePage* page, const Answers& answers, HttpServer* server) {
       page->CatchUp();
       catch_up_at = BootTime() + kCatchUpEvery;
     }
-    const absl::Duration wait = std::min({server->WaitAtMost(), catch_up_at - BootTime(), leave_at - BootTime()});
-    pollfd fds[] = {{server->wake_fd(), POLLIN, 0}, {ended ? -1 : kLifelineFd, POLLIN, 0}};
+    absl::Duration wait = std::min(catch_up_at, leave_at) - BootTime();
+    std::vector<pollfd> fds = {{ended ? -1 : kLifelineFd, POLLIN, 0}};
+    for (const std::unique_ptr<HttpServer>& server : servers) {
+      wait = std::min(wait, server->WaitAtMost());
+      fds.push_back({server->wake_fd(), POLLIN, 0});
+    }
     const timespec timeout = absl::ToTimespec(std::max(wait, absl::ZeroDuration()));
-    ppoll(fds, std::size(fds), &timeout, nullptr);
-    server->Run();
-    if (ended || fds[1].revents == 0) continue;
+    ppoll(fds.data(), fds.size(), &timeout, nullptr);
+    for (const std::unique_ptr<HttpServer>& server : servers) server->Run();
+    if (ended || fds[0].revents == 0) continue;
     ended = true;
     page->End();
     leave_at = BootTime() + (answers.page_open() ? 1.5 * page->poll_interval() : absl::ZeroDuration());
@@ -141,19 +173,35 @@ int ServePage(const Options&) {
   const auto refuse = [](const absl::Status& status) {
     return Fail(kInternalFailure, absl::StrCat("serve the page: ", status.message()));
   };
+  const Fd recorder = OpenStat(absl::StrCat(getppid()));
 
-  absl::StatusOr<LiveViewer> viewer = MakeLiveViewer(settings.path);
+  const bool has_page = settings.policy.port != 0;
+  absl::StatusOr<LiveViewer> viewer = has_page ? MakeLiveViewer(settings.path) : LiveViewer();
   if (!viewer.ok()) return refuse(viewer.status());
-  LivePage page((Fd(kTimelineFd)));
+  LivePage page(Fd(kTimelineFd), has_page);
   Answers answers(settings.policy, *std::move(viewer), &page);
-  const absl::StatusOr<std::unique_ptr<HttpServer>> server =
-      HttpServer::Start(Fd(kListeningFd), [&](const HttpRequest& request) { return answers.To(request); });
-  if (!server.ok()) return refuse(server.status());
+  std::vector<std::unique_ptr<HttpServer>> servers;
+  const auto start = [&](int socket, HttpServer::Handler handler, absl::Duration answer_time) {
+    absl::StatusOr<std::unique_ptr<HttpServer>> server = HttpServer::Start(Fd(socket), std::move(handler), answer_time);
+    if (server.ok()) servers.push_back(*std::move(server));
+    return server.status();
+  };
+  absl::Status started;
+  if (has_page)
+    started = start(
+        kListeningFd, [&](const HttpRequest& request) { return answers.To(request); }, kAnswerTime);
+  if (settings.metrics.port != 0) {
+    started.Update(start(
+        kMetricsFd,
+        [&](const HttpRequest& request) { return AnswerScrape(request, settings.metrics, recorder, &page); },
+        kScrapeTime));
+  }
+  if (!started.ok()) return refuse(started);
   const absl::StatusOr<std::string> note = EnterSandbox(settings.user);
   if (!note.ok()) return refuse(note.status());
   if (!note->empty()) Fail(kDone, absl::StrCat("serve the page: ", *note));
 
-  Serve(&page, answers, server->get());
+  Serve(&page, answers, servers);
   _exit(kDone);  // the sandbox forbids what exit handlers of libraries would do
 }
 

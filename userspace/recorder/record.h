@@ -27,7 +27,8 @@ struct RecordOptions {
   bool quiet = false, live = false;
   bool verdict = true;  // print it at the end, unless `quiet`
   Colour colour = Colour::kAuto;
-  std::optional<ServeAddress> serve;  // absent: no page
+  std::optional<ServeAddress> serve;           // absent: no page
+  std::optional<ServeAddress> metrics_listen;  // absent: no endpoint
   bool every_copy = false, verify = false;
   std::vector<std::string> without;  // capabilities and rungs that must not be used
   AlertSettings alerts;

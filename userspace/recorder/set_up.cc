@@ -140,8 +140,9 @@ std::string ExpandName(absl::string_view name, const RunIdentity& identity) {
 }
 
 int OpenPage(Recording* recording) {
-  if (!recording->options.serve) return kDone;
-  absl::StatusOr<std::unique_ptr<PageServer>> page = PageServer::Bind(*recording->options.serve);
+  const RecordOptions& options = recording->options;
+  if (!options.serve && !options.metrics_listen) return kDone;
+  absl::StatusOr<std::unique_ptr<PageServer>> page = PageServer::Bind(options.serve, options.metrics_listen);
   if (!page.ok()) return Fail(kUsage, page.status().message());
   recording->page = *std::move(page);
   return kDone;
@@ -267,10 +268,15 @@ void StartPage(Recording* recording) {
     status = recording->page->Start(*std::move(timeline), recording->timeline->path(),
                                     recording->event_loop.inherited_signals());
   if (status.ok()) {
-    absl::FPrintF(stderr, "cowprof: live page at %s\n", recording->page->address());
+    const std::optional<ServeAddress>& metrics = recording->options.metrics_listen;
+    if (recording->options.serve) absl::FPrintF(stderr, "cowprof: live page at %s\n", recording->page->address());
+    if (metrics) {
+      absl::FPrintF(stderr, "cowprof: metrics at %s%s\n", recording->page->metrics_address(),
+                    IsLoopback(metrics->host) ? "" : ", for every machine that reaches this address");
+    }
     return;
   }
-  Fail(kDone, absl::StrCat("can't serve the page: ", status.message()));
+  Fail(kDone, absl::StrCat("can't serve ", recording->options.serve ? "the page: " : "metrics: ", status.message()));
   recording->page = nullptr;
 }
 

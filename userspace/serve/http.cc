@@ -21,9 +21,8 @@ namespace {
 
 constexpr size_t kMaxConnections = 64;
 constexpr size_t kMaxStrangers = 32;  // connections that have not sent a request with the token yet
-// Time that a connection may take to send its request, to receive the answer, until its next request, and to close.
-constexpr absl::Duration kAskTime = absl::Seconds(5), kAnswerTime = absl::Seconds(60), kIdleTime = absl::Seconds(30),
-                         kCloseTime = absl::Seconds(2);
+// Time that a connection may take to send its request, until its next request, and to close.
+constexpr absl::Duration kAskTime = absl::Seconds(5), kIdleTime = absl::Seconds(30), kCloseTime = absl::Seconds(2);
 constexpr uint64_t kListening = 0;  // in epoll's data; connections have higher numbers
 
 absl::string_view PhraseOf(unsigned status) {
@@ -66,7 +65,8 @@ struct Connection {
 
 class EpollServer : public HttpServer {
  public:
-  EpollServer(Fd listening, Handler handler) : listening_(std::move(listening)), handler_(std::move(handler)) {}
+  EpollServer(Fd listening, Handler handler, absl::Duration answer_time)
+      : listening_(std::move(listening)), handler_(std::move(handler)), answer_time_(answer_time) {}
 
   absl::Status Start() {
     epoll_ = Fd(epoll_create1(EPOLL_CLOEXEC));
@@ -172,7 +172,7 @@ class EpollServer : public HttpServer {
     connection->body = head.request.page.method != "HEAD" ? std::move(answer.body) : nullptr;
     connection->sent = 0;
     connection->state = Connection::State::kAnswering;
-    connection->deadline = BootTime() + kAnswerTime;
+    connection->deadline = BootTime() + answer_time_;
     return true;
   }
 
@@ -198,6 +198,7 @@ class EpollServer : public HttpServer {
 
   Fd listening_, epoll_;
   Handler handler_;
+  absl::Duration answer_time_;
   bool accepts_ = true;
   std::map<uint64_t, Connection> connections_;  // in order of arrival
   uint64_t last_number_ = kListening;
@@ -205,8 +206,9 @@ class EpollServer : public HttpServer {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(Fd listening, Handler handler) {
-  auto server = std::make_unique<EpollServer>(std::move(listening), std::move(handler));
+absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(Fd listening, Handler handler,
+                                                              absl::Duration answer_time) {
+  auto server = std::make_unique<EpollServer>(std::move(listening), std::move(handler), answer_time);
   if (absl::Status status = server->Start(); !status.ok()) return status;
   return server;
 }

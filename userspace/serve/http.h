@@ -26,7 +26,8 @@ class HttpServer {
  public:
   using Handler = std::function<HttpAnswer(const HttpRequest&)>;
   // Takes over a listening socket that does not block.
-  static absl::StatusOr<std::unique_ptr<HttpServer>> Start(Fd listening, Handler handler);
+  // `answer_time`: that a client may take to receive an answer.
+  static absl::StatusOr<std::unique_ptr<HttpServer>> Start(Fd listening, Handler handler, absl::Duration answer_time);
   virtual ~HttpServer() = default;
 
   virtual int wake_fd() const = 0;                // readable when Run() has something to do

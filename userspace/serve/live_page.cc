@@ -27,16 +27,17 @@ constexpr absl::string_view kOwnDataOnly = "default-src 'none'; connect-src 'sel
 
 }  // namespace
 
-LivePage::LivePage(Fd timeline)
+LivePage::LivePage(Fd timeline, bool page)
     : tail_(std::move(timeline), {.on_info =
                                       [this](const RunInfo& info) {
                                         run_.model.info = info;
                                         headed_ = true;
                                       },
                                   .on_sample =
-                                      [this](const Sample& sample, const std::vector<Alert>& raised) {
+                                      [this, page](const Sample& sample, const std::vector<Alert>& raised) {
                                         Append(sample, raised, &run_);
-                                        builder_.Add(sample, raised, run_);
+                                        if (page) builder_.Add(sample, raised, run_);
+                                        tally_.Append(sample, run_.model);
                                         ++samples_;
                                       }}) {}
 
@@ -59,6 +60,16 @@ const LivePage::Data& LivePage::Latest() {
   made_at_ = BootTime();
   cost_ = ReadClock(CLOCK_PROCESS_CPUTIME_ID) - cpu;
   return data_;
+}
+
+std::shared_ptr<const std::string> LivePage::Metrics(const Fd& recorder) {
+  CatchUp();
+  const Made now = {samples_, live()};
+  if (!headed_ || (metrics_ != nullptr && now == metrics_made_)) return metrics_;
+  metrics_made_ = now;
+  metrics_ = std::make_shared<const std::string>(
+      MetricsText(run_.model, Judge(run_, Detail::kTick), tally_, ReadUse(recorder), now.live));
+  return metrics_;
 }
 
 absl::Duration LivePage::poll_interval() const { return std::clamp(run_.model.info.interval, kLeastPoll, kMostPoll); }

@@ -1,5 +1,5 @@
-// The page of a recording in progress: follows the timeline and builds the page's data from it on demand. Knows nothing
-// about HTTP.
+// A recording in progress: follows the timeline and makes the page's data, or the metrics, from it on demand. Knows
+// nothing about HTTP.
 #ifndef COWPROF_SERVE_LIVE_PAGE_H_
 #define COWPROF_SERVE_LIVE_PAGE_H_
 
@@ -10,6 +10,7 @@
 #include "absl/time/time.h"
 #include "model/judge/run.h"
 #include "posix/fd.h"
+#include "sink/metrics/metrics.h"
 #include "sink/page/page.h"
 #include "timeline/timeline_tail.h"
 
@@ -17,7 +18,8 @@ namespace cowprof {
 
 class LivePage {
  public:
-  explicit LivePage(Fd timeline);
+  // `page`: whether Latest() will be called.
+  explicit LivePage(Fd timeline, bool page = true);
 
   // Reads what was recorded since the last call. Call every few seconds, so that no request waits for an hour's worth.
   void CatchUp();
@@ -30,6 +32,9 @@ class LivePage {
   };
   // The current data, or slightly older where rebuilding it each time would take more than a twentieth of a core.
   const Data& Latest();
+  // The metrics as of the latest sample, made at most once for each. null before the header was written. `recorder`:
+  // its open /proc/PID/stat.
+  std::shared_ptr<const std::string> Metrics(const Fd& recorder);
   // How long a page should wait before it asks again.
   absl::Duration poll_interval() const;
 
@@ -43,11 +48,14 @@ class LivePage {
 
   Run run_;
   PageBuilder builder_;
+  MetricsTally tally_;
   TimelineTail tail_;
   bool headed_ = false, ended_ = false;
   size_t samples_ = 0;
   Made made_;  // what `data_` was built from
   Data data_;
+  Made metrics_made_;
+  std::shared_ptr<const std::string> metrics_;
   absl::Duration cost_, made_at_ = -absl::InfiniteDuration();  // of the last build: CPU time and end
 };
 

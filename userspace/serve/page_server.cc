@@ -44,14 +44,17 @@ SocketAddress Encode(const ServeAddress& address) {
 }
 
 // Duplicates `fd` to a number above the serving process's fixed ones.
-Fd Above(int fd) { return Fd(fcntl(fd, F_DUPFD_CLOEXEC, kLifelineFd + 1)); }
+Fd Above(int fd) { return Fd(fcntl(fd, F_DUPFD_CLOEXEC, kMetricsFd + 1)); }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<PageServer>> PageServer::Bind(const ServeAddress& address) {
+absl::StatusOr<PageServer::Listening> PageServer::Listen(const std::optional<ServeAddress>& asked,
+                                                         absl::string_view what) {
+  if (!asked) return Listening();
+  const ServeAddress& address = *asked;
   const auto failed = [&] {
     return absl::Status(absl::ErrnoToStatusCode(errno),
-                        absl::StrCat("serve the page at ", address.host, ":", address.port, ": ", strerror(errno),
+                        absl::StrCat("serve the ", what, " at ", address.host, ":", address.port, ": ", strerror(errno),
                                      errno == EADDRINUSE ? "; give another port, or none for a free one" : ""));
   };
   Fd listening(socket(address.v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -64,8 +67,16 @@ absl::StatusOr<std::unique_ptr<PageServer>> PageServer::Bind(const ServeAddress&
       getsockname(listening.fd(), &bound.any, &size) != 0)
     return failed();
   const uint16_t port = ntohs(address.v6 ? bound.v6.sin6_port : bound.v4.sin_port);
-  RequestPolicy policy = {.host = address.host, .port = port, .token = NewToken()};
-  return std::unique_ptr<PageServer>(new PageServer(std::move(policy), std::move(listening)));
+  return Listening{{.host = address.host, .port = port, .token = NewToken()}, std::move(listening)};
+}
+
+absl::StatusOr<std::unique_ptr<PageServer>> PageServer::Bind(const std::optional<ServeAddress>& page,
+                                                             const std::optional<ServeAddress>& metrics) {
+  absl::StatusOr<Listening> of_page = Listen(page, "page");
+  if (!of_page.ok()) return of_page.status();
+  absl::StatusOr<Listening> of_metrics = Listen(metrics, "metrics");
+  if (!of_metrics.ok()) return of_metrics.status();
+  return std::unique_ptr<PageServer>(new PageServer(*std::move(of_page), *std::move(of_metrics)));
 }
 
 absl::Status PageServer::Start(Fd timeline, const std::string& path, const sigset_t& signals) {
@@ -76,14 +87,17 @@ absl::Status PageServer::Start(Fd timeline, const std::string& path, const sigse
   const UserIds user = LesserUser();
   const std::string zero(1, '\0');
   const std::string settings =
-      absl::StrCat(absl::StrJoin({request_policy_.host, absl::StrCat(request_policy_.port), request_policy_.token,
-                                  absl::StrCat(user.uid), absl::StrCat(user.gid), path},
+      absl::StrCat(absl::StrJoin({listening_.policy.host, absl::StrCat(listening_.policy.port), listening_.policy.token,
+                                  absl::StrCat(user.uid), absl::StrCat(user.gid), path, metrics_.policy.host,
+                                  absl::StrCat(metrics_.policy.port)},
                                  zero),
                    zero);
   // Never blocks: a pipe holds 64 KiB.
   if (write(lifeline_.fd(), settings.data(), settings.size()) != static_cast<ssize_t>(settings.size()))
     return absl::ErrnoToStatus(errno, "write to a pipe");
-  const Fd sources[] = {Above(listening_.fd()), Above(timeline.fd()), Above(reading.fd())};
+  const Fd nothing(open("/dev/null", O_RDWR | O_CLOEXEC));
+  const auto socket_of = [&](const Listening& one) { return Above(one.socket.ok() ? one.socket.fd() : nothing.fd()); };
+  const Fd sources[] = {socket_of(listening_), Above(timeline.fd()), Above(reading.fd()), socket_of(metrics_)};
 
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
@@ -94,7 +108,8 @@ absl::Status PageServer::Start(Fd timeline, const std::string& path, const sigse
   posix_spawn_file_actions_adddup2(&actions, sources[0].fd(), kListeningFd);
   posix_spawn_file_actions_adddup2(&actions, sources[1].fd(), kTimelineFd);
   posix_spawn_file_actions_adddup2(&actions, sources[2].fd(), kLifelineFd);
-  posix_spawn_file_actions_addclosefrom_np(&actions, kLifelineFd + 1);
+  posix_spawn_file_actions_adddup2(&actions, sources[3].fd(), kMetricsFd);
+  posix_spawn_file_actions_addclosefrom_np(&actions, kMetricsFd + 1);
   // A session of its own, so that the terminal's Ctrl-C does not reach it.
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK);
   posix_spawnattr_setsigmask(&attributes, &signals);
@@ -106,10 +121,11 @@ absl::Status PageServer::Start(Fd timeline, const std::string& path, const sigse
   const int error = posix_spawn(&pid_, "/proc/self/exe", &actions, &attributes, arguments, environment);
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
-  listening_.Close();  // otherwise clients of a dead server would wait instead of being refused
+  listening_.socket.Close();
+  metrics_.socket.Close();  // otherwise clients of a dead server would wait instead of being refused
   if (error == 0) return absl::OkStatus();
   pid_ = 0;
-  return absl::ErrnoToStatus(error, "start the process that serves the page");
+  return absl::ErrnoToStatus(error, "start the process that serves it");
 }
 
 std::optional<std::string> PageServer::Death() {
@@ -117,7 +133,7 @@ std::optional<std::string> PageServer::Death() {
   if (pid_ == 0 || waitpid(pid_, &status, WNOHANG) != pid_) return std::nullopt;
   pid_ = 0;
   const Exit exit = ExitOf(status);
-  return absl::StrCat("the page is no longer served: its process ",
+  return absl::StrCat(address().empty() ? "metrics are" : "the page is", " no longer served: its process ",
                       exit.signaled ? absl::StrCat("was killed by ", SignalName(exit.signal))
                                     : absl::StrCat("ended with status ", exit.code),
                       "; recording continues");

@@ -35,22 +35,40 @@ bool SameToken(absl::string_view given, absl::string_view token) {
   return difference == 0;
 }
 
+constexpr absl::string_view kNotOurs =
+    "This server answers to 127.0.0.1, localhost and [::1] with its own port only. Through ssh -L, use the same port on "
+    "both sides.";
+constexpr absl::string_view kOtherSite = "This request came from another site's page.";
+constexpr absl::string_view kOnlyGet = "Only GET and HEAD are allowed here.";
+
+bool Reads(const PageRequest& request) { return request.method == "GET" || request.method == "HEAD"; }
+
 }  // namespace
 
 Ruling RuleOn(const PageRequest& request, const RequestPolicy& policy) {
-  if (request.hosts.size() != 1 || !IsOurs(request.hosts[0], policy))
-    return {403,
-            "This server answers to 127.0.0.1, localhost and [::1] with its own port only. Through ssh -L, use the "
-            "same port on both sides."};
+  if (request.hosts.size() != 1 || !IsOurs(request.hosts[0], policy)) return {403, kNotOurs};
   for (const std::string& origin : request.origins) {
     if (!absl::StartsWith(origin, "http://") || !IsOurs(origin.substr(7), policy) || request.origins.size() > 1)
-      return {403, "This request came from another site's page."};
+      return {403, kOtherSite};
   }
-  if (request.method != "GET" && request.method != "HEAD") return {405, "Only GET and HEAD are allowed here."};
+  if (!Reads(request)) return {405, kOnlyGet};
   if (!SameToken(request.token, policy.token)) return {403, "Open the address that cowprof printed, with its token."};
   if (request.path == "/") return {.asked = Asked::kPage};
   if (request.path == "/data") return {.asked = Asked::kData};
   return {404, "Not found: there is only the page itself."};
+}
+
+Ruling RuleOnMetrics(const PageRequest& request, const RequestPolicy& policy) {
+  if (IsLoopback(policy.host) && (request.hosts.size() != 1 || !IsOurs(request.hosts[0], policy)))
+    return {403, kNotOurs};
+  if (!request.origins.empty()) return {403, kOtherSite};
+  if (!Reads(request)) return {405, kOnlyGet};
+  if (request.path == "/metrics") return {.asked = Asked::kMetrics};
+  return {404, "Not found: the metrics are at /metrics."};
+}
+
+bool IsLoopback(absl::string_view numeric_address) {
+  return numeric_address == "::1" || absl::StartsWith(numeric_address, "127.");
 }
 
 std::string NewToken() {
@@ -62,6 +80,10 @@ std::string NewToken() {
 
 std::string AddressOf(const RequestPolicy& policy) {
   return absl::StrCat("http://", Bracketed(policy.host), ":", policy.port, "/?token=", policy.token);
+}
+
+std::string MetricsAddressOf(const RequestPolicy& policy) {
+  return absl::StrCat("http://", Bracketed(policy.host), ":", policy.port, "/metrics");
 }
 
 }  // namespace cowprof

@@ -25,7 +25,7 @@ struct PageRequest {
   std::vector<std::string> hosts, origins;  // values of these headers, one per occurrence
 };
 
-enum class Asked { kNothing, kPage, kData };
+enum class Asked { kNothing, kPage, kData, kMetrics };
 
 struct Ruling {
   unsigned status = 200;
@@ -34,11 +34,19 @@ struct Ruling {
 };
 Ruling RuleOn(const PageRequest& request, const RequestPolicy& policy);
 
+// The same for the endpoint of metrics, which has no token, as scrapers have none to send. On loopback, Host must be
+// one of this machine's names, so that no web page can read the metrics through a browser on it; on any other address,
+// which its user has opened to other machines, the names that those know it by are unknown. No scraper sends an Origin.
+Ruling RuleOnMetrics(const PageRequest& request, const RequestPolicy& policy);
+
+bool IsLoopback(absl::string_view numeric_address);
+
 // 128 bits from getrandom(2), as 32 hexadecimal digits.
 std::string NewToken();
 
 // "http://127.0.0.1:8080/?token=..."
 std::string AddressOf(const RequestPolicy& policy);
+std::string MetricsAddressOf(const RequestPolicy& policy);  // "http://127.0.0.1:9464/metrics"
 
 }  // namespace cowprof
 

@@ -1,4 +1,4 @@
-// The address that a live page is served at. Plain data.
+// The address that a live page, or metrics, are served at. Plain data.
 #ifndef COWPROF_SERVE_SERVE_ADDRESS_H_
 #define COWPROF_SERVE_SERVE_ADDRESS_H_
 
@@ -7,7 +7,7 @@
 
 namespace cowprof {
 
-// Always on this machine's loopback interface.
+// Of a page, always on this machine's loopback interface.
 struct ServeAddress {
   std::string host = "127.0.0.1";  // numeric, in the form that inet_pton(3) accepts
   bool v6 = false;

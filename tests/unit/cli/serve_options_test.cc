@@ -44,4 +44,16 @@ TEST_CASE("the refusal says how to connect from another machine") {
   CHECK(absl::StrContains(ParseServeAddress("0.0.0.0:8080", &address), "ssh -L 8080:127.0.0.1:8080 HOST"));
 }
 
+TEST_CASE("metrics may be served on any numeric address") {
+  ServeAddress address;
+  for (const char* text : {"9464", "0.0.0.0:9464", "[::]:9464", "10.0.0.1:80", "[fd00::1]:80", "localhost:9464"}) {
+    INFO(text);
+    CHECK(ParseServeAddress(text, &address, /*anywhere=*/true) == "");
+  }
+  for (const char* text : {"example.com:80", "::1", "127.1:80", "1.2.3:80", "999.0.0.1:80", "0.0.0.0:65536", " "}) {
+    INFO(text);
+    CHECK(ParseServeAddress(text, &address, /*anywhere=*/true) != "");
+  }
+}
+
 }  // namespace cowprof

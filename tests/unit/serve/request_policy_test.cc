@@ -3,6 +3,8 @@
 
 #include <catch2/catch.hpp>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "absl/strings/match.h"
 
@@ -92,6 +94,33 @@ TEST_CASE("tokens have 128 bits and differ") {
     CHECK(token.find_first_not_of("0123456789abcdef") == std::string::npos);
   }
   CHECK(AddressOf(kPolicy) == "http://127.0.0.1:8080/?token=0123456789abcdef0123456789abcdef");
+}
+
+TEST_CASE("metrics need no token; on loopback, Host must be a name of this machine") {
+  const PageRequest scrape = {.method = "GET", .path = "/metrics", .token = "", .hosts = {"localhost:8080"}};
+  CHECK(RuleOnMetrics(scrape, kPolicy).asked == Asked::kMetrics);
+  PageRequest request = scrape;
+  request.hosts = GENERATE(std::vector<std::string>{}, std::vector<std::string>{"evil.example:8080"},
+                           std::vector<std::string>{"127.0.0.1:8080", "127.0.0.1:8080"});
+  CHECK(RuleOnMetrics(request, kPolicy).status == 403);
+  // An address that other machines reach has names that nobody here knows.
+  for (const char* host : {"10.0.0.7", "0.0.0.0", "::", "fd00::1"}) {
+    const RequestPolicy open = {.host = host, .port = 8080, .token = ""};
+    CHECK(RuleOnMetrics(request, open).asked == Asked::kMetrics);
+  }
+}
+
+TEST_CASE("metrics: no page of a site may read them, and there is nothing else") {
+  PageRequest request = {.method = "GET", .path = "/metrics", .token = "", .hosts = {"127.0.0.1:8080"}};
+  request.origins = {"http://127.0.0.1:8080"};
+  CHECK(RuleOnMetrics(request, kPolicy).status == 403);
+  CHECK(RuleOnMetrics(request, {.host = "0.0.0.0", .port = 8080, .token = ""}).status == 403);
+  request.origins = {};
+  request.method = GENERATE("POST", "PUT", "DELETE", "OPTIONS", "get");
+  CHECK(RuleOnMetrics(request, kPolicy).status == 405);
+  request.method = "GET";
+  request.path = GENERATE("/", "/data", "/metrics/", "//metrics", "");
+  CHECK(RuleOnMetrics(request, kPolicy).status == 404);
 }
 
 }  // namespace cowprof
