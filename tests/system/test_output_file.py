@@ -197,11 +197,13 @@ def victim(open_folder):
 
 
 def write_output(command, path, pid, recorded):
-    words = ["view", recorded, "-o", path] if command == "view" else ["--attach", pid, "--output", path, "--duration", "100ms"]
+    words = {"view": ["view", recorded, "-o", path],
+             "record": ["--attach", pid, "--output", path, "--duration", "100ms"],
+             "metrics": ["--attach", pid, "--output", path.with_name("other"), "--metrics-file", path, "--duration", "100ms"]}[command]
     return harness.run_cowprof(*words, env={**os.environ, **SUDO})
 
 
-@pytest.mark.parametrize("command", ["record", "view"])
+@pytest.mark.parametrize("command", ["record", "view", "metrics"])
 @pytest.mark.parametrize("plant", REFUSED, ids=lambda plant: plant.__name__.removeprefix("refuse_"))
 def test_under_sudo_what_the_user_could_not_write_is_refused(plant, command, nobodys_folder, victim, living, recorded):
     path = nobodys_folder / "out"
