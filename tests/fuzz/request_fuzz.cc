@@ -1,5 +1,5 @@
-// Who may see the page: any method, path, token, Host and Origin. Only the token, with one Host and Origins that name
-// this server, may get an answer. Then the head of any request.
+// Who may see the page and the metrics: any method, path, token, Host and Origin. Only the token, with one Host and
+// Origins that name this server, may get an answer. Then the head of any request.
 #include <algorithm>
 
 #include "absl/strings/match.h"
@@ -28,11 +28,19 @@ void FuzzRequestPolicy(FuzzedDataProvider* input) {
   const RequestPolicy policy = {.host = input->ConsumeBool() ? "127.0.0.1" : "fe80::1",
                                 .port = input->ConsumeBool() ? uint16_t{80} : uint16_t{8080},
                                 .token = "0123456789abcdef0123456789abcdef"};
-  PageRequest request = {.method = Text(input, "GET"), .path = Text(input, "/"), .token = Text(input, policy.token)};
+  PageRequest request = {.method = Text(input, "GET"),
+                         .path = Text(input, input->ConsumeBool() ? "/" : "/metrics"),
+                         .token = Text(input, policy.token)};
   for (int i = input->ConsumeIntegralInRange(0, 3); i > 0; --i)
     request.hosts.push_back(Text(input, absl::StrCat("localhost:", policy.port)));
   for (int i = input->ConsumeIntegralInRange(0, 2); i > 0; --i)
     request.origins.push_back(Text(input, absl::StrCat("http://127.0.0.1:", policy.port)));
+  const Ruling scrape = RuleOnMetrics(request, policy);
+  Require((scrape.status == 200) == (scrape.asked == Asked::kMetrics), "metrics and nothing else");
+  Require(
+      scrape.status != 200 || (request.origins.empty() &&
+                               (!IsLoopback(policy.host) || (request.hosts.size() == 1 && NamesUs(request.hosts[0])))),
+      "no site's page, and on loopback a Host that names this server");
   const Ruling ruling = RuleOn(request, policy);
   Require((ruling.status == 200) == (ruling.asked != Asked::kNothing), "an answer exactly if allowed");
   if (ruling.status != 200) return;

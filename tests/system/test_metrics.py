@@ -45,7 +45,7 @@ class Scraped:
         line = self.recording.popen.stderr.readline()
         self.line = line
         self.port = int(re.search(r"metrics at http://[^ ]+:(\d+)/metrics", line)[1])
-        harness.wait_until(lambda: self.ask().status == 200, "metrics")
+        harness.wait_until(lambda: "\ncowprof_workers 2\n" in self.ask().content, "workers in the metrics")
 
     def ask(self, path="/metrics", method="GET", **headers):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=harness.DEADLINE)
@@ -85,8 +85,9 @@ def test_the_file_follows_the_recording(readers, tmp_path):
         assert abs(first["cowprof_last_sample_timestamp_seconds"] - time.time()) < harness.DEADLINE
         copied = 'cowprof_copied_bytes_total{cause="refcount"}'
         harness.wait_until(lambda: rows_of(path.read_text())[copied] > first[copied], "copies")
-        assert [entry.name for entry in tmp_path.glob("*.prom*") if entry != path and entry.name.endswith(".prom")] == []
+        began = time.monotonic()
         recording.interrupt()
+        assert time.monotonic() - began < 4 * harness.PATIENCE  # nothing waits for the writer in vain
     finally:
         recording.stop()
     last = rows_of(path.read_text())
@@ -119,7 +120,8 @@ def test_names_have_host_job_and_rank(start_workload, tmp_path):
     assert rows_of((tmp_path / "100%-.._.._4711-2.prom").read_text())['cowprof_recording{job_id="../../4711",rank="2"}'] == 0
 
 
-@pytest.mark.parametrize("label", ['a"b', "a\nb", "a\\", '"} 1\ncowprof_recording 7', "größe", b"\xff\xfe", "x" * 900])
+@pytest.mark.parametrize("label", ['a"b', "a\nb", "a\\", '"} 1\ncowprof_recording 7', "größe", b"\xff\xfe", "x" * 900],
+                         ids=["quote", "newline", "backslash", "series", "wide", "bytes", "long"])
 def test_no_name_breaks_the_format(start_workload, tmp_path, label):
     target = start_workload("fork_copies", "--pages=10", "--wait")
     target.await_line("role", "ready")
@@ -291,11 +293,19 @@ def test_slow_clients_hurt_nobody(scraped):
     assert longest_gap(scraped.recording.path, since) < 2 * harness.PATIENCE
 
 
+def answer_in_a_crowd(scraped):
+    """None: the server took the scrape for one of the crowd, and dropped it for newer ones."""
+    try:
+        return scraped.ask()
+    except (http.client.RemoteDisconnected, ConnectionResetError):
+        return None
+
+
 def test_a_crowd_of_connections_hurts_nobody(scraped):
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, CROWD + 1000), hard))
     since = harness.end_of(scraped.recording.path)
-    clients, refused, slowest = [], 0, 0
+    clients, dropped, slowest = [], 0, 0
     began = time.monotonic()
     try:
         for number in range(CROWD):
@@ -305,7 +315,9 @@ def test_a_crowd_of_connections_hurts_nobody(scraped):
             clients.append(client)
             if number % 2500 == 2499:
                 asked = time.monotonic()
-                assert scraped.ask().status == 200
+                while (answer := answer_in_a_crowd(scraped)) is None:
+                    dropped += 1
+                assert answer.status == 200
                 slowest = max(slowest, time.monotonic() - asked)
     finally:
         took = time.monotonic() - began
@@ -314,11 +326,11 @@ def test_a_crowd_of_connections_hurts_nobody(scraped):
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     harness.wait_until(lambda: harness.end_of(scraped.recording.path) > since + 1.5, "samples")
     peak = int(status_of(scraped.server())["VmHWM"].split()[0]) / 1024
-    print(f"\n{CROWD} connections in {took:.1f} s: slowest scrape between them {slowest:.2f} s, server at most {peak:.0f} MiB, "
+    print(f"\n{CROWD} connections in {took:.1f} s: slowest scrape between them {slowest:.2f} s, {dropped} dropped, server at most {peak:.0f} MiB, "
           f"longest gap between samples {longest_gap(scraped.recording.path, since):.2f} s")
     assert peak < 64 and longest_gap(scraped.recording.path, since) < 2 * harness.PATIENCE
-    assert scraped.ask().status == 200
-    assert scraped.recording.popen.poll() is None
+    harness.wait_until(lambda: answer_in_a_crowd(scraped), "an answer after the crowd")
+    assert scraped.recording.popen.poll() is None and dropped < 100
 
 
 def test_when_the_server_dies_the_recording_says_so_and_goes_on(readers, tmp_path):

@@ -28,8 +28,8 @@ namespace {
 
 constexpr OutputStyle kStyle = {.mode = 0644, .flag = "--metrics-file"};  // node_exporter has a user of its own
 constexpr char kWritten = '+';
-constexpr uint32_t kMostBytes = 16 << 20;
-constexpr absl::Duration kPatience = absl::Seconds(5);  // with the process, at the start and at the end
+constexpr uint32_t kMostBytes = 16 << 20, kEnd = UINT32_MAX;  // of a frame; instead of a length: no more will come
+constexpr absl::Duration kPatience = absl::Seconds(5);        // with the process, at the start and at the end
 
 constexpr int kAllowed[] = {
     SCMP_SYS(read),           SCMP_SYS(recvfrom),     SCMP_SYS(sendto),    SCMP_SYS(write),
@@ -83,7 +83,7 @@ bool ReadFully(int socket, char* out, size_t bytes) {
   return true;
 }
 
-// nullopt: the recorder is gone.
+// nullopt: that was the last one, or the recorder is gone.
 std::optional<std::string> ReadFrame(int socket) {
   uint32_t size = 0;
   if (!ReadFully(socket, reinterpret_cast<char*>(&size), sizeof(size)) || size > kMostBytes) return std::nullopt;
@@ -209,9 +209,9 @@ std::string MetricsFile::Finish(absl::string_view text) {
     if (!Flush()) continue;
     if (std::exchange(queued, true)) break;
     Queue(text);
+    unsent_.append(reinterpret_cast<const char*>(&kEnd), sizeof(kEnd));
   }
-  shutdown(socket_.fd(), SHUT_WR);  // the process answers what it still has, and ends
-  std::string failure = Listen(/*finish=*/true);
+  std::string failure = Listen(/*finish=*/true);  // until the process has ended
   Reap();
   return failure;
 }
