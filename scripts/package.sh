@@ -38,7 +38,9 @@ fi
 for shell in bash:bash-completion/completions/cowprof zsh:zsh/vendor-completions/_cowprof fish:fish/vendor_completions.d/cowprof.fish; do
   if from_binary completions "${shell%%:*}"; then place 644 "$work/printed" "usr/share/${shell#*:}"; fi
 done
-place 644 share/cowprof.sql usr/share/cowprof/cowprof.sql
+for file in cowprof.sql prometheus/{cowprof.rules,cowprof.rules_test,prometheus,alertmanager}.yml grafana/cowprof.json; do
+  place 644 share/$file usr/share/cowprof/$file
+done
 documents=usr/share/doc/cowprof
 maintainer="${DEBFULLNAME:-cowprof maintainers} <${DEBEMAIL:-maintainers@cowprof.invalid}>"
 printf 'cowprof (%s-1) unstable; urgency=medium\n\n  * See changelog.gz.\n\n -- %s  %s\n' \

@@ -18,6 +18,7 @@ const std::vector<CommandRow>& Prose() {
                    "records processes of the same user, with less detail; cowprof doctor says what is missing."},
        .examples = {{"sudo cowprof --attach 4242 --live", "watch a trainer that runs"},
                     {"sudo cowprof -- python3 train.py", "record it from its first instruction"},
+                    {"sudo cowprof --attach 4242 --metrics-listen 9464", "metrics for Prometheus"},
                     {"cowprof report cowprof-4242.json", "read the verdict again"},
                     {"cowprof view cowprof-4242.json", "make the page of it"}},
        .statuses = {kDone, kInternalFailure, kUsage, kGateHit, kNoProcess, kHostCannot, kCannotWrite}},
