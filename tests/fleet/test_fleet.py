@@ -14,6 +14,7 @@ import pytest
 
 import engines
 import harness
+import memory_groups
 from conftest import needs
 
 LOADER = harness.REPOSITORY / "tests" / "system" / "workloads" / "planted_dataloader.py"
@@ -132,6 +133,48 @@ def test_a_dead_worker_is_on_the_pager(watched):
     copied = sum(row["copied_bytes"] for row in report["workers"] if row["role"] == "worker")
     said = [float(line.split()[-1]) for line in job.file.read_text().splitlines() if line.startswith("cowprof_copied_bytes_total")]
     assert sum(said) == copied > 0
+
+
+LEAK = """
+import json, os, sys, time
+data = [str(i) for i in range(50_000)]
+for _ in range(2):
+    if os.fork() == 0:
+        kept, parent = [], os.getppid()
+        while os.getppid() == parent:
+            kept.append(bytearray(os.urandom(1 << 18)))
+            time.sleep(0.1)
+        os._exit(0)
+print(json.dumps({"event": "ready"}), flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.slow
+def test_a_leak_pages_before_the_limit(tmp_path):
+    """As shipped: half an hour ahead, for a minute. 5 MB/s of 1 GB leave some 3 minutes."""
+    needs("memory cgroup", memory_groups.memory_root(), "no memory cgroup that can have children")
+    port = engines.free_port()
+    fleet = engines.Fleet(tmp_path, [f"127.0.0.1:{port}"])
+    try:
+        with memory_groups.MemoryGroup(1_000_000_000) as group:
+            leaker = harness.Process([harness.PYTHON, "-c", LEAK], preexec_fn=group.join)
+            try:
+                leaker.await_line("event", "ready")
+                began = time.monotonic()
+                recording = harness.Recording(tmp_path / "r.json", ["--attach", leaker.pid, "--output", tmp_path / "r.json", "--quiet",
+                                                                    "--metrics-listen", port])
+                harness.wait_until(lambda: fleet.webhook.firing("CowprofLimitAhead"), "the page", 10 * harness.DEADLINE, pause=0.1)
+                when, alert = fleet.webhook.firing("CowprofLimitAhead")[0]
+                (_, used), = fleet.query('cowprof_limit_used_bytes{limit=~"cgroup.*", level="0"}')
+                (_, left), = fleet.query('cowprof_limit_eta_seconds{limit=~"cgroup.*", level="0"}')
+                print(f"\npaged {when - began:.0f} s after the attach, at {used / 1e6:.0f} of 1000 MB, {left:.0f} s before the limit by the forecast")
+                assert alert["labels"]["limit"] == memory_groups.KIND and used < 0.95e9
+                recording.interrupt()
+            finally:
+                harness.kill_tree(leaker)
+    finally:
+        fleet.stop()
 
 
 def test_the_rules():

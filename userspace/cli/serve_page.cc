@@ -173,9 +173,11 @@ int ServePage(const Options&) {
   const auto refuse = [](const absl::Status& status) {
     return Fail(kInternalFailure, absl::StrCat("serve the page: ", status.message()));
   };
-  const Fd recorder = OpenStat(absl::StrCat(getppid()));
+  const bool has_page = settings.policy.port != 0, has_metrics = settings.metrics.port != 0;
+  const Fd recorder = has_metrics ? OpenStat(absl::StrCat(getppid())) : Fd();
+  if (!has_page) close(kListeningFd);
+  if (!has_metrics) close(kMetricsFd);
 
-  const bool has_page = settings.policy.port != 0;
   absl::StatusOr<LiveViewer> viewer = has_page ? MakeLiveViewer(settings.path) : LiveViewer();
   if (!viewer.ok()) return refuse(viewer.status());
   LivePage page(Fd(kTimelineFd), has_page);
@@ -190,7 +192,7 @@ int ServePage(const Options&) {
   if (has_page)
     started = start(
         kListeningFd, [&](const HttpRequest& request) { return answers.To(request); }, kAnswerTime);
-  if (settings.metrics.port != 0) {
+  if (has_metrics) {
     started.Update(start(
         kMetricsFd,
         [&](const HttpRequest& request) { return AnswerScrape(request, settings.metrics, recorder, &page); },
