@@ -102,7 +102,7 @@ class Recording:
         if _yama_asks():
             _let_descendants_read(self._pid)
         self._said = tempfile.TemporaryFile()
-        command = [program, "--attach={}".format(self._pid), "--output={}".format(self.path), "--quiet", *self._words]
+        command = [program, "--attach={}".format(self._pid), "--output={}".format(str(self.path).replace("%", "%%")), "--quiet", *self._words]
         # A session of its own: Ctrl-C is for the program, which stops the recording when it ends.
         self._reader = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self._said, start_new_session=True)
         try:

@@ -129,7 +129,9 @@ void AddRecordOptions(CLI::App* app, Options* options) {
          "Process to profile, with every worker it has or forks")
       ->type_name("PID")
       ->group(kWhat);
-  app->add_option("-o,--output", options->output, "Where to write the recording (default: cowprof-PID.json)")
+  app->add_option(
+         "-o,--output", options->output,
+         "Where to write the recording (default: cowprof-PID.json); %h, %j and %r stand for host, job and rank")
       ->type_name("FILE")
       ->group(kWhat);
   AddTime(app, "--duration", &options->duration,
@@ -422,6 +424,7 @@ ParsedOptions ParseOptions(int argc, const char* const* argv) {
   }
   if (man) return {.exit_now = true, .message = ManPage(CommandTable(), DateOfManPage())};
   if (!app.get_subcommands().empty()) options.command = app.get_subcommands()[0]->get_name();
+  options.expand_names = options.command == "record";
   if (std::string error = ParseAlertRatios(alert_values.ratios, &options.alerts); !error.empty())
     return UsageError(absl::StrCat("--alert-at: ", error));
   if (std::string error = ParseAlertEtas(alert_values.etas, &options.alerts); !error.empty())

@@ -19,8 +19,9 @@ namespace cowprof {
 struct RecordOptions {
   pid_t attach = 0;                  // 0: start `program` instead
   std::vector<std::string> program;  // command to start and record
-  std::string output;                // "": cowprof-PID.json. %h, %j, %r, %%: see ExpandName()
-  std::string metrics_file;          // the same; "": none
+  std::string output;                // "": cowprof-PID.json
+  std::string metrics_file;          // "": none
+  bool expand_names = false;         // both may have %h, %j, %r and %%: see ExpandName()
   std::map<std::string, std::string> labels;
   absl::Duration duration = absl::InfiniteDuration();
   absl::Duration interval = absl::Seconds(1);

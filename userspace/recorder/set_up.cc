@@ -225,14 +225,16 @@ int OpenSinks(const ProcFs& proc, pid_t target, Recording* recording) {
   recording->run.model.info = info;
   recording->run.model.most_ended = kMostEnded;
 
+  const auto expanded = [&](const std::string& name) {
+    return options.expand_names ? ExpandName(name, info.identity) : name;
+  };
   if (recording->metrics_file != nullptr) {
     const std::string text = MetricsText(recording->run.model, Findings(), MetricsTally(), std::nullopt, true);
-    if (absl::Status status = recording->metrics_file->Open(ExpandName(options.metrics_file, info.identity), text);
-        !status.ok())
+    if (absl::Status status = recording->metrics_file->Open(expanded(options.metrics_file), text); !status.ok())
       return Fail(kCannotWrite, status.message());
   }
   const std::string path =
-      options.output.empty() ? absl::StrCat("cowprof-", target, ".json") : ExpandName(options.output, info.identity);
+      options.output.empty() ? absl::StrCat("cowprof-", target, ".json") : expanded(options.output);
   absl::StatusOr<std::unique_ptr<TimelineFile>> timeline = TimelineFile::Create(path, info);
   if (!timeline.ok()) return Fail(kCannotWrite, timeline.status().message());
   recording->timeline = *std::move(timeline);

@@ -257,4 +257,19 @@ TEST_CASE("no sequence of arguments makes it throw or print more than a line") {
   }
 }
 
+TEST_CASE("names are expanded in what the user asked to record, and not in files that a command makes for itself") {
+  const auto parse = [](std::vector<const char*> words) {
+    words.insert(words.begin(), "cowprof");
+    return ParseOptions(static_cast<int>(words.size()), words.data());
+  };
+  const ParsedOptions record =
+      parse({"--attach", "7", "--metrics-file", "%h.prom", "--metrics-listen", "0.0.0.0:9464"});
+  CHECK(record.options.expand_names);
+  CHECK(record.options.metrics_file == "%h.prom");
+  REQUIRE(record.options.metrics_listen);
+  CHECK(record.options.metrics_listen->port == 9464);
+  CHECK_FALSE(parse({"prove", "--fix", "b", "--", "a"}).options.expand_names);
+  CHECK(parse({"--attach", "7", "--metrics-listen", "example.com:80"}).exit_code == kUsage);
+}
+
 }  // namespace cowprof
