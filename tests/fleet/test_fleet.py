@@ -153,7 +153,7 @@ sys.stdin.read()
 @pytest.mark.slow
 def test_a_leak_pages_before_the_limit(tmp_path):
     """As shipped: half an hour ahead, for a minute. 5 MB/s of 1 GB leave some 3 minutes."""
-    needs("memory cgroup", memory_groups.memory_root(), "no memory cgroup that can have children")
+    needs("memory-cgroup", memory_groups.memory_root(), "no memory cgroup that can be divided")
     port = engines.free_port()
     fleet = engines.Fleet(tmp_path, [f"127.0.0.1:{port}"])
     try:

@@ -14,7 +14,9 @@ import time
 import pytest
 
 import harness
+import memory_groups
 import test_output_file
+from conftest import needs
 from test_output_file import SUDO, small_disk  # pylint: disable=unused-import
 from test_serve import SANDBOX, status_of
 
@@ -203,6 +205,43 @@ def test_the_writer_can_do_nothing_else(readers, tmp_path):
         recording.interrupt()
     finally:
         recording.stop()
+
+
+GREEDY = """
+import json, os, sys
+print(json.dumps({"event": "ready"}), flush=True)
+sys.stdin.readline()
+pid = os.fork()
+if pid == 0:
+    kept = [bytearray(b"x" * (1 << 20)) for _ in range(400)]
+    os._exit(0)
+os.waitpid(pid, 0)
+sys.stdin.read()
+"""
+
+
+def test_an_oom_kill_is_counted_by_its_cause(tmp_path):
+    needs("memory-cgroup", memory_groups.memory_root(), "no memory cgroup that can be divided")
+    path = tmp_path / "cowprof.prom"
+    with memory_groups.MemoryGroup(150 * memory_groups.MB) as group:
+        trainer = harness.Process([harness.PYTHON, "-c", GREEDY], preexec_fn=group.join)
+        recording = None
+        try:
+            trainer.await_line("event", "ready")
+            recording = start(trainer, tmp_path / "recording.json", "--metrics-file", path)
+            recording.await_sample()
+            trainer.go()
+            rows = harness.wait_until(lambda: (found := rows_of(path.read_text()))["cowprof_oom_kills_total"] and found, "the kill")
+            recording.interrupt()
+        finally:
+            if recording is not None:
+                recording.stop()
+            harness.kill_tree(trainer)
+    assert rows["cowprof_oom_kills_total"] == 1
+    assert {series: value for series, value in rows.items() if series.startswith("cowprof_worker_exits") and value} == {
+        'cowprof_worker_exits_total{cause="oom-cgroup"}': 1}
+    assert rows['cowprof_worker_peak_private_bytes_count'] == 1
+    assert rows[f'cowprof_limit_bytes{{limit="{memory_groups.KIND}",level="0"}}'] == 150 * memory_groups.MB
 
 
 # ---- The endpoint ----
