@@ -302,7 +302,6 @@ FleetRow RowOf(const std::string& path, const Run& run, const Findings& findings
                   .headline = findings.headline,
                   .deaths = DeathsIn(model, findings),
                   .members = WorkersIn(model)};
-  if (!row.rank) row.rank = row.local_rank;
   if (info.target_age && info.target.start_ns > 0)
     row.boot = absl::Nanoseconds(info.target.start_ns) + *info.target_age;
   if (findings.workers.copies_known) row.copied_bytes = findings.workers.copies * info.page_bytes;
@@ -314,7 +313,9 @@ FleetRow RowOf(const std::string& path, const Run& run, const Findings& findings
 }
 
 std::string NameOf(const FleetRow& row) {
-  return row.rank ? absl::StrCat("rank ", *row.rank) : Printable(BaseName(row.path), 60);
+  if (row.rank) return absl::StrCat("rank ", *row.rank);
+  const std::string file = Printable(BaseName(row.path), 60);
+  return row.local_rank ? absl::StrCat("local rank ", *row.local_rank, " of ", file) : file;
 }
 
 void RanksApart::Add(const Sample& sample) {
@@ -374,8 +375,10 @@ std::vector<Alert> Without(const std::vector<bool>& others, const std::vector<Al
 Fleet FleetOf(std::vector<FleetRow> rows) {
   Fleet fleet = {.rows = std::move(rows)};
   absl::c_stable_sort(fleet.rows, [](const FleetRow& a, const FleetRow& b) {
-    return std::tuple(a.job_id, a.rank.value_or(UINT64_MAX), a.host, a.started) <
-           std::tuple(b.job_id, b.rank.value_or(UINT64_MAX), b.host, b.started);
+    const auto key = [](const FleetRow& row) {
+      return std::tuple(row.job_id, row.rank.value_or(UINT64_MAX), row.host, row.started, row.local_rank);
+    };
+    return key(a) < key(b);
   });
   fleet.repeated.resize(fleet.rows.size());
   if (fleet.rows.empty()) return fleet;

@@ -48,7 +48,7 @@ struct FleetRow {
 };
 // Of a run that has one rank, or none. `path` names the recording for a reader.
 FleetRow RowOf(const std::string& path, const Run& run, const Findings& findings, bool complete);
-// "rank 3", or without a rank the name of the recording.
+// "rank 3", "local rank 1 of run.json", or without either the name of the recording.
 std::string NameOf(const FleetRow& row);
 
 // Tells the ranks apart that one host's recording has. Give it every sample, then ask.

@@ -117,6 +117,15 @@ TEST_CASE("ranks without a recording, several jobs, no end") {
   CHECK(Says(fleet.notes, "has no end"));
 }
 
+TEST_CASE("local ranks of two hosts are no ranks of the job") {
+  FleetRow a = Row(0, "a"), b = Row(0, "b");
+  a.rank = b.rank = std::nullopt;
+  a.local_rank = b.local_rank = 0;
+  const Fleet fleet = FleetOf({a, b});
+  CHECK(fleet.notes.empty());
+  CHECK(NameOf(fleet.rows[0]) == "local rank 0 of rank-0.json");
+}
+
 TEST_CASE("nothing to do in all of them") {
   FleetRow row = Row(0, "a");
   row.harm = Harm::kNone;
