@@ -33,7 +33,7 @@ int Report(const Options& options) {
   std::string text;
   if (options.json) {
     nlohmann::ordered_json report = ReportJson(run.model, findings);
-    report["ranks"] = FleetRowsJson(ranks);
+    if (!ranks.rows.empty()) report["ranks"] = FleetRowsJson(ranks);
     text = Dump(report, 2) + "\n";
   } else {
     text = ReportText(run.model, findings, contents->complete);

@@ -101,7 +101,7 @@ std::string DeathIn(const RunModel& model, const Findings& findings) {
 
 std::optional<double> RunFigures::Least(Figure figure) const {
   const std::optional<double> most = Get(figure);
-  if (figure != Figure::kCopiedPerBatch || !most) return most;
+  if (figure != Figure::kCopiedPerBatch || !most || !batches) return most;
   return several_epochs ? 0 : *most * *batches / (*batches + unseen_batches);
 }
 
