@@ -150,7 +150,7 @@ def test_a_rank_that_is_recorded_twice_counts_once(healthy, tmp_path):
 
 def test_ranks_without_a_recording_are_named(healthy, tmp_path):
     fleet = fleet_of(*(changed(healthy, tmp_path, f"{rank}.json", rank) for rank in (0, 2, 5)))
-    assert "There is no recording of ranks 1, 3, 4." in fleet["notes"]
+    assert "No recording of ranks 1, 3, 4." in fleet["notes"]
     assert fleet["common"], fleet
 
 

@@ -1,5 +1,5 @@
 """Boots one kernel under qemu with the disk and returns the lines that guest.py printed. Emulates in software by default, so that it
-runs where there is no virtualization. User-mode Linux runs as a program, with the same disk.
+needs no virtualization. User-mode Linux runs as a program, with the same disk.
 """
 import base64
 import json

@@ -34,7 +34,7 @@ class PageServer {
 
   // `timeline`: the recording, opened for reading only. `signals`: the signal mask of the new process.
   absl::Status Start(Fd timeline, const std::string& path, const sigset_t& signals);
-  // Includes the token, which grants access. "": there is no page.
+  // Includes the token, which grants access. "": no page is served.
   std::string address() const { return listening_.policy.port != 0 ? AddressOf(listening_.policy) : ""; }
   std::string metrics_address() const { return metrics_.policy.port != 0 ? MetricsAddressOf(metrics_.policy) : ""; }
 

@@ -166,7 +166,7 @@ std::vector<std::string> PlacesOf(const std::vector<FleetRow>& rows, std::vector
     }
     const bool more = missing.size() > 8;
     missing.resize(std::min<size_t>(missing.size(), 8));
-    notes.push_back(absl::StrCat("There is no recording of ", missing.size() == 1 ? "rank " : "ranks ",
+    notes.push_back(absl::StrCat("No recording of ", missing.size() == 1 ? "rank " : "ranks ",
                                  absl::StrJoin(missing, ", "), more ? " and more" : "", "."));
   }
   return notes;

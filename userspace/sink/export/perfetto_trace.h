@@ -20,7 +20,7 @@ class PerfettoTrace {
   std::string Finish(const RunModel& model, const Findings& findings) const;
 
  private:
-  // Of a process, so that one that is no longer listed has its tracks described, too.
+  // Of each process: its tracks are described even if the model no longer lists it.
   struct Description {
     int pid = 0;
     std::string label, command;

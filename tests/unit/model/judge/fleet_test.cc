@@ -112,7 +112,7 @@ TEST_CASE("ranks without a recording, several jobs, no end") {
   other_job.job_id = "evil\x1b[2J";
   other_job.complete = false;
   const Fleet fleet = FleetOf({Row(1, "a"), other_job});
-  CHECK(Says(fleet.notes, "There is no recording of ranks 0, 2, 3."));
+  CHECK(Says(fleet.notes, "No recording of ranks 0, 2, 3."));
   CHECK(Says(fleet.notes, "These are of several jobs: none, evil\\x1b[2J."));
   CHECK(Says(fleet.notes, "has no end"));
 }
