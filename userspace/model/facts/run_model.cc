@@ -338,6 +338,20 @@ void OwnWhatNobodyShares(absl::Duration last, const Losses& losses, RunModel* mo
   }
 }
 
+// Indexes are dense, but one sample may announce them in any order: makes room for all of them first.
+void Announce(const Sample& sample, RunModel* model) {
+  std::vector<int> indexes;
+  for (const Event& event : sample.events) {
+    if (event.Is<ProcessStarted>() && event.index >= model->announced) indexes.push_back(event.index);
+  }
+  if (indexes.empty()) return;
+  std::sort(indexes.begin(), indexes.end());
+  const int first = model->announced;
+  for (size_t i = 0; i < indexes.size(); ++i)
+    model->processes.push_back({.index = model->is_part ? indexes[i] : first + static_cast<int>(i)});
+  model->announced = model->processes.back().index + 1;
+}
+
 void AppendEvent(const Event& event, RunModel* model) {
   if (const auto* started = event.As<ProcessStarted>()) return StartProcess(event, *started, model);
   ProcessModel* const process = Announced(event.index, model);
@@ -378,20 +392,6 @@ Exit ExitOf(int wait_status) {
     return {.signaled = true, .code = 128 + WTERMSIG(wait_status), .signal = WTERMSIG(wait_status)};
   }
   return {.code = WEXITSTATUS(wait_status)};
-}
-
-// Indexes are dense, but one sample may announce them in any order: makes room for all of them first.
-void Announce(const Sample& sample, RunModel* model) {
-  std::vector<int> indexes;
-  for (const Event& event : sample.events) {
-    if (event.Is<ProcessStarted>() && event.index >= model->announced) indexes.push_back(event.index);
-  }
-  if (indexes.empty()) return;
-  std::sort(indexes.begin(), indexes.end());
-  const int first = model->announced;
-  for (size_t i = 0; i < indexes.size(); ++i)
-    model->processes.push_back({.index = model->is_part ? indexes[i] : first + static_cast<int>(i)});
-  model->announced = model->processes.back().index + 1;
 }
 
 void Append(const Sample& sample, RunModel* model) {

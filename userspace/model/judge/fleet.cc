@@ -22,34 +22,6 @@ constexpr double kUnlike = 0.25;
 constexpr double kUnlikeBytes = 8 << 20;
 constexpr size_t kMostUnlike = 8, kLeastToCompare = 3;
 
-std::vector<Death> DeathsIn(const RunModel& model, const Findings& findings) {
-  const bool launcher = HasRanks(model);
-  std::vector<Death> deaths;
-  for (const ProcessModel& process : model.processes) {
-    const bool trainer = process.index == 0 ? !launcher : process.role == Role::kRank;
-    if (!process.ended || !(trainer || process.is_worker())) continue;
-    const PostMortem& end = findings.EndOf(process);
-    const bool failed = trainer && process.exit && !process.exit->signaled && process.exit->code != 0;
-    if (!end.badly && !failed) continue;
-    deaths.push_back(
-        {*process.ended, absl::StrCat(LabelOf(process, model), " (", process.id.pid, ")"), Printable(end.text, 300)});
-  }
-  absl::c_stable_sort(deaths, [](const Death& a, const Death& b) { return a.t < b.t; });
-  return deaths;
-}
-
-std::vector<MemberFigures> WorkersIn(const RunModel& model) {
-  std::vector<MemberFigures> workers;
-  for (const ProcessModel& process : model.processes) {
-    if (!process.is_worker()) continue;
-    workers.push_back(
-        {.label = absl::StrCat(LabelOf(process, model), " (", process.id.pid, ")"),
-         .copied = process.counts.copies ? Count(*process.counts.copies * model.info.page_bytes) : std::nullopt,
-         .private_peak = process.peak_private_bytes});
-  }
-  return workers;
-}
-
 // "rank 3 on node-b": the host where the rows come from several.
 std::string WhereOf(const FleetRow& row, bool hosts) {
   return hosts && !row.host.empty() ? absl::StrCat(NameOf(row), " on ", Printable(row.host, 60)) : NameOf(row);
@@ -69,7 +41,9 @@ absl::Duration Between(const FleetRow& a, const Death& of_a, const FleetRow& b, 
   return starts + of_b.t - of_a.t;
 }
 
-std::optional<FirstDeath> FirstDeathOf(const std::vector<FleetRow>& rows, const std::vector<bool>& repeated) {
+// `differ`: the clocks of two hosts order nothing.
+std::optional<FirstDeath> FirstDeathOf(const std::vector<FleetRow>& rows, const std::vector<bool>& repeated,
+                                       bool differ) {
   std::optional<FirstDeath> first;
   for (size_t i = 0; i < rows.size(); ++i) {
     if (repeated[i] || rows[i].deaths.empty()) continue;
@@ -81,10 +55,10 @@ std::optional<FirstDeath> FirstDeathOf(const std::vector<FleetRow>& rows, const 
   for (size_t i = 0; i < rows.size(); ++i) {
     if (repeated[i] || i == first->row || rows[i].deaths.empty()) continue;
     const absl::Duration later = Between(rows[first->row], first->death, rows[i], rows[i].deaths.front());
+    first->undecided |= !SameBoot(rows[first->row], rows[i]) && (differ || later < kClocksAgree);
     if (first->until_next && later >= *first->until_next) continue;
     first->until_next = later;
     first->next_row = i;
-    first->by_two_clocks = !SameBoot(rows[first->row], rows[i]);
   }
   return first;
 }
@@ -137,11 +111,13 @@ bool SameProcess(const FleetRow& a, const FleetRow& b) {
 std::vector<std::string> PlacesOf(const std::vector<FleetRow>& rows, std::vector<bool>* repeated) {
   std::vector<std::string> notes;
   std::set<uint64_t> ranks;
+  uint64_t size = 0;  // of the job, as its processes were told; 0: they were not
   bool all_ranked = true;
   for (size_t i = 0; i < rows.size(); ++i) {
     const FleetRow& row = rows[i];
     all_ranked &= row.rank.has_value();
     if (row.rank) ranks.insert(*row.rank);
+    size = std::max(size, row.world_size.value_or(0));
     const auto before = rows.begin() + i;
     const auto same =
         std::find_if(rows.begin(), before, [&](const FleetRow& other) { return SameProcess(row, other); });
@@ -159,9 +135,10 @@ std::vector<std::string> PlacesOf(const std::vector<FleetRow>& rows, std::vector
                                  Printable(other->path), " and ", row.process.pid, " in ", Printable(row.path),
                                  ". It was started again, or these are two jobs; both count."));
   }
-  if (all_ranked && !ranks.empty() && *ranks.rbegin() + 1 != ranks.size()) {
+  const bool one_job = absl::c_all_of(rows, [&](const FleetRow& row) { return row.job_id == rows.front().job_id; });
+  if (all_ranked && one_job && std::max(size, *ranks.rbegin() + 1) != ranks.size()) {
     std::vector<uint64_t> missing;
-    for (uint64_t rank = 0; rank < *ranks.rbegin() && missing.size() < 9; ++rank) {
+    for (uint64_t rank = 0; rank < std::max(size, *ranks.rbegin() + 1) && missing.size() < 9; ++rank) {
       if (!ranks.contains(rank)) missing.push_back(rank);
     }
     const bool more = missing.size() > 8;
@@ -235,24 +212,22 @@ void Compare(const std::vector<const FleetRow*>& rows, bool hosts, Fleet* fleet)
       [](double value) { return absl::StrCat(value); }, 0);
 }
 
-std::string Sentence(const Fleet& fleet, const std::vector<const FleetRow*>& rows, bool hosts, bool clocks_differ) {
+std::string Sentence(const Fleet& fleet, const std::vector<const FleetRow*>& rows, bool hosts) {
   if (fleet.first) {
     const FirstDeath& first = *fleet.first;
     const FleetRow& row = fleet.rows[first.row];
-    const bool undecided =
-        first.by_two_clocks && (clocks_differ || (first.until_next && *first.until_next < kClocksAgree));
     std::string sentence = absl::StrCat(
-        "In ", WhereOf(row, hosts), ", ", first.death.who, undecided ? " ended badly " : " was the first to end badly ",
-        HumanDuration(first.death.t), " into the recording (",
-        absl::FormatTime("%H:%M:%S UTC", row.started + first.death.t, absl::UTCTimeZone()), "): ", first.death.text,
-        ".");
+        "In ", WhereOf(row, hosts), ", ", first.death.who,
+        first.undecided ? " ended badly " : " was the first to end badly ", HumanDuration(first.death.t),
+        " into the recording (", absl::FormatTime("%H:%M:%S UTC", row.started + first.death.t, absl::UTCTimeZone()),
+        "): ", first.death.text, ".");
     if (first.until_next) {
       const std::string next = WhereOf(fleet.rows[first.next_row], hosts);
-      absl::StrAppend(
-          &sentence, " ",
-          undecided ? absl::StrCat("So did a process of ", next,
-                                   "; which was first can't be told from the clocks of two hosts.")
-                    : absl::StrCat("The next was one of ", next, ", ", HumanDuration(*first.until_next), " later."));
+      absl::StrAppend(&sentence, " ",
+                      first.undecided ? absl::StrCat("So did a process of ", next,
+                                                     "; which was first can't be told from the clocks of two hosts.")
+                                      : absl::StrCat("The next was one of ", next, ", ",
+                                                     HumanDuration(*first.until_next), " later."));
     }
     return absl::StrCat(sentence, " Of ", NameOf(row), ": ", row.headline.sentence);
   }
@@ -274,102 +249,10 @@ std::string Sentence(const Fleet& fleet, const std::vector<const FleetRow*>& row
 
 }  // namespace
 
-FleetRow RowOf(const std::string& path, const Run& run, const Findings& findings, bool complete) {
-  const RunModel& model = run.model;
-  const RunInfo& info = model.info;
-  const ProcessModel unknown;
-  const ProcessModel* rank = model.target() != nullptr ? model.target() : &unknown;
-  if (const auto found = absl::c_find_if(model.processes, [](const auto& one) { return one.role == Role::kRank; });
-      found != model.processes.end())
-    rank = &*found;
-  const RankFacts* facts = RankOf(*rank, model);
-  FleetRow row = {.path = path,
-                  .host = info.identity.host,
-                  .boot_id = info.identity.boot_id,
-                  .job_id = JobOf(model).job_id,
-                  .rank = facts != nullptr ? facts->rank : std::nullopt,
-                  .local_rank = LocalRankOf(*rank, model),
-                  .process = rank->id,
-                  .command = info.command,
-                  .started = info.started,
-                  .duration = model.t,
-                  .complete = complete,
-                  .workers = model.most_living_workers,
-                  .peak = model.workers_peak,
-                  .split = findings.peak,
-                  .outlook = findings.forecast.outlook,
-                  .forecast = findings.forecast.sentence,
-                  .headline = findings.headline,
-                  .deaths = DeathsIn(model, findings),
-                  .members = WorkersIn(model)};
-  if (info.target_age && info.target.start_ns > 0)
-    row.boot = absl::Nanoseconds(info.target.start_ns) + *info.target_age;
-  if (findings.workers.copies_known) row.copied_bytes = findings.workers.copies * info.page_bytes;
-  if (!findings.diagnoses.empty()) row.harm = findings.diagnoses.front().harm;
-  for (const Diagnosis& diagnosis : findings.diagnoses) {
-    if (!row.culprit) row.culprit = diagnosis.culprit;
-  }
-  return row;
-}
-
 std::string NameOf(const FleetRow& row) {
   if (row.rank) return absl::StrCat("rank ", *row.rank);
   const std::string file = Printable(BaseName(row.path), 60);
   return row.local_rank ? absl::StrCat("local rank ", *row.local_rank, " of ", file) : file;
-}
-
-void RanksApart::Add(const Sample& sample) {
-  for (const Event& event : sample.events) {
-    const auto* started = event.As<ProcessStarted>();
-    if (started == nullptr || event.index < 0 || event.index > (1 << 24)) continue;
-    if (parents_.size() <= static_cast<size_t>(event.index)) parents_.resize(event.index + 1, -1);
-    parents_[event.index] = started->parent;
-  }
-}
-
-std::vector<RanksApart::Rank> RanksApart::Of(const RunModel& model) const {
-  std::vector<int> rank_of(parents_.size(), -1);  // by index: the number of its rank in `ranks`
-  std::vector<std::pair<Count, int>> ranks;
-  for (size_t index = 1; index < parents_.size(); ++index) {
-    const ProcessModel* process = model.Find(static_cast<int>(index));
-    if (process != nullptr && process->role == Role::kRank) {
-      const RankFacts* facts = RankOf(*process, model);
-      const Count number = facts != nullptr && facts->rank ? facts->rank : LocalRankOf(*process, model);
-      const auto known = absl::c_find_if(ranks, [&](const auto& rank) { return number && rank.first == number; });
-      rank_of[index] = static_cast<int>(known - ranks.begin());
-      if (known == ranks.end()) ranks.emplace_back(number, static_cast<int>(index));
-    } else if (parents_[index] >= 0 && static_cast<size_t>(parents_[index]) < index) {
-      rank_of[index] = rank_of[parents_[index]];
-    }
-  }
-  if (ranks.size() < 2) return {};
-  std::vector<Rank> apart;
-  for (size_t number = 0; number < ranks.size(); ++number) {
-    Rank rank = {.index = ranks[number].second, .others = std::vector<bool>(parents_.size())};
-    for (size_t index = 0; index < rank_of.size(); ++index)
-      rank.others[index] = rank_of[index] >= 0 && rank_of[index] != static_cast<int>(number);
-    apart.push_back(std::move(rank));
-  }
-  return apart;
-}
-
-Sample Without(const std::vector<bool>& others, const Sample& sample) {
-  Sample left = sample;
-  const auto other = [&](const auto& row) {
-    return row.index >= 0 && (static_cast<size_t>(row.index) >= others.size() || others[row.index]);
-  };
-  std::erase_if(left.events, other);
-  std::erase_if(left.processes, other);
-  std::erase_if(left.copy_sites, other);
-  return left;
-}
-
-std::vector<Alert> Without(const std::vector<bool>& others, const std::vector<Alert>& alerts) {
-  std::vector<Alert> left = alerts;
-  std::erase_if(left, [&](const Alert& alert) {
-    return alert.index >= 0 && static_cast<size_t>(alert.index) < others.size() && others[alert.index];
-  });
-  return left;
 }
 
 Fleet FleetOf(std::vector<FleetRow> rows) {
@@ -407,9 +290,9 @@ Fleet FleetOf(std::vector<FleetRow> rows) {
     for (const std::string& job : jobs) names.push_back(job.empty() ? "none" : Printable(job, 60));
     fleet.notes.push_back(absl::StrCat("These are of several jobs: ", absl::StrJoin(names, ", "), "."));
   }
-  fleet.first = FirstDeathOf(fleet.rows, fleet.repeated);
+  fleet.first = FirstDeathOf(fleet.rows, fleet.repeated, clocks.differ);
   Compare(counted, hosts, &fleet);
-  fleet.sentence = Sentence(fleet, counted, hosts, clocks.differ);
+  fleet.sentence = Sentence(fleet, counted, hosts);
   return fleet;
 }
 

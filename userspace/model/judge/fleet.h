@@ -27,7 +27,7 @@ struct FleetRow {
   std::string path;           // of the recording
   std::string host, boot_id;  // "": not known
   std::string job_id;         // "": none
-  Count rank, local_rank;
+  Count rank, local_rank, world_size;
   ProcessId process;  // the rank's own
   std::string command;
   absl::Time started;                  // the host's wall clock when the recording began
@@ -75,8 +75,8 @@ struct FirstDeath {
   // Until the next row lost a process; absent: none did.
   std::optional<absl::Duration> until_next;
   size_t next_row = 0;
-  // The order of the two rests on the clocks of two hosts, which may differ by more than lay between.
-  bool by_two_clocks = false;
+  // Another host's process ended badly so soon that the order may be the other way round by the right clocks.
+  bool undecided = false;
 };
 
 struct Fleet {

@@ -50,18 +50,6 @@ uint64_t UnseenBatchesOf(const RunModel& model) {
   return SaturatingCast(sum);
 }
 
-std::vector<MemberFigures> WorkersOf(const RunModel& model) {
-  std::vector<MemberFigures> workers;
-  for (const ProcessModel& process : model.processes) {
-    if (!process.is_worker()) continue;
-    const Count copied = process.counts.copies ? Count(*process.counts.copies * model.info.page_bytes) : std::nullopt;
-    workers.push_back({.label = absl::StrCat(LabelOf(process, model), " (", process.id.pid, ")"),
-                       .copied = copied,
-                       .private_peak = process.peak_private_bytes});
-  }
-  return workers;
-}
-
 std::vector<MemberFigures> RanksOf(const RunModel& model) {
   struct Rank {
     uint64_t copied = 0;
@@ -98,6 +86,18 @@ std::string DeathIn(const RunModel& model, const Findings& findings) {
 }
 
 }  // namespace
+
+std::vector<MemberFigures> WorkersOf(const RunModel& model) {
+  std::vector<MemberFigures> workers;
+  for (const ProcessModel& process : model.processes) {
+    if (!process.is_worker()) continue;
+    const Count copied = process.counts.copies ? Count(*process.counts.copies * model.info.page_bytes) : std::nullopt;
+    workers.push_back({.label = absl::StrCat(LabelOf(process, model), " (", process.id.pid, ")"),
+                       .copied = copied,
+                       .private_peak = process.peak_private_bytes});
+  }
+  return workers;
+}
 
 std::optional<double> RunFigures::Least(Figure figure) const {
   const std::optional<double> most = Get(figure);

@@ -82,6 +82,8 @@ struct RunFigures {
 // `path` names the recording for a reader.
 RunFigures FiguresOf(const std::string& path, const Run& run, const Findings& findings, bool complete);
 
+// Each worker that the model lists.
+std::vector<MemberFigures> WorkersOf(const RunModel& model);
 // How its workers were started: "fork", "spawn", "forkserver", or "none": no worker was seen.
 const char* StartMethodOf(const RunModel& model);
 

@@ -106,7 +106,7 @@ Json FleetJson(const Fleet& fleet) {
     first["seconds_until_next"] =
         fleet.first->until_next ? Json(absl::ToDoubleSeconds(*fleet.first->until_next)) : Json(nullptr);
     first["next_row"] = fleet.first->until_next ? Json(fleet.first->next_row) : Json(nullptr);
-    first["by_two_clocks"] = fleet.first->by_two_clocks;
+    first["undecided"] = fleet.first->undecided;
   }
   return {{"schema", "cowprof.fleet/1"},
           {"sentence", fleet.sentence},

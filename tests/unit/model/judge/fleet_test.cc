@@ -51,7 +51,7 @@ TEST_CASE("who died first is told by the time since boot on one host, by the wal
   REQUIRE(one_host.first);
   CHECK(one_host.rows[one_host.first->row].rank == 0);
   CHECK(one_host.first->until_next == absl::Seconds(15));
-  CHECK_FALSE(one_host.first->by_two_clocks);
+  CHECK_FALSE(one_host.first->undecided);
   CHECK(Says(one_host.notes, "was moved by"));
 
   const Fleet two =
@@ -66,6 +66,23 @@ TEST_CASE("deaths on two hosts within a second have no order") {
   const Fleet fleet = FleetOf({Dead(Row(0, "a"), absl::Seconds(50)), Dead(Row(1, "b"), absl::Seconds(50.4))});
   CHECK_FALSE(absl::StrContains(fleet.sentence, "the first to end badly"));
   CHECK(absl::StrContains(fleet.sentence, "can't be told from the clocks of two hosts"));
+}
+
+TEST_CASE("the order is undecided if any other host is close, not only the next to die") {
+  const Fleet fleet = FleetOf({Dead(Row(0, "a"), absl::Seconds(50)), Dead(Row(1, "a"), absl::Seconds(50.2)),
+                               Dead(Row(2, "b"), absl::Seconds(50.5))});
+  REQUIRE(fleet.first);
+  CHECK(fleet.first->undecided);
+  CHECK_FALSE(absl::StrContains(fleet.sentence, "the first to end badly"));
+}
+
+TEST_CASE("ranks beyond those that were recorded are missing, if the job's size is known") {
+  FleetRow row = Row(0, "a");
+  row.world_size = 3;
+  CHECK(Says(FleetOf({row, Row(1, "a")}).notes, "No recording of rank 2."));
+  FleetRow other = Row(5, "a");
+  other.job_id = "other";
+  CHECK_FALSE(Says(FleetOf({row, other}).notes, "No recording of"));
 }
 
 TEST_CASE("clocks an hour apart are said, and order nothing") {
@@ -112,7 +129,8 @@ TEST_CASE("ranks without a recording, several jobs, no end") {
   other_job.job_id = "evil\x1b[2J";
   other_job.complete = false;
   const Fleet fleet = FleetOf({Row(1, "a"), other_job});
-  CHECK(Says(fleet.notes, "No recording of ranks 0, 2, 3."));
+  other_job.job_id.clear();
+  CHECK(Says(FleetOf({Row(1, "a"), other_job}).notes, "No recording of ranks 0, 2, 3."));
   CHECK(Says(fleet.notes, "These are of several jobs: none, evil\\x1b[2J."));
   CHECK(Says(fleet.notes, "has no end"));
 }

@@ -1,0 +1,124 @@
+// Makes the rows of a fleet: one for each rank that a recording has.
+#include <algorithm>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+#include "model/facts/roles.h"
+#include "model/format.h"
+#include "model/judge/fleet.h"
+
+namespace cowprof {
+namespace {
+
+std::vector<Death> DeathsIn(const RunModel& model, const Findings& findings) {
+  const bool launcher = HasRanks(model);
+  std::vector<Death> deaths;
+  for (const ProcessModel& process : model.processes) {
+    const bool trainer = process.index == 0 ? !launcher : process.role == Role::kRank;
+    if (!process.ended || !(trainer || process.is_worker())) continue;
+    const PostMortem& end = findings.EndOf(process);
+    const bool failed = trainer && process.exit && !process.exit->signaled && process.exit->code != 0;
+    if (!end.badly && !failed) continue;
+    deaths.push_back(
+        {*process.ended, absl::StrCat(LabelOf(process, model), " (", process.id.pid, ")"), Printable(end.text, 300)});
+  }
+  absl::c_stable_sort(deaths, [](const Death& a, const Death& b) { return a.t < b.t; });
+  return deaths;
+}
+
+bool IsOther(const std::vector<bool>& others, int index) {
+  return index >= 0 && (static_cast<size_t>(index) >= others.size() || others[index]);
+}
+
+}  // namespace
+
+FleetRow RowOf(const std::string& path, const Run& run, const Findings& findings, bool complete) {
+  const RunModel& model = run.model;
+  const RunInfo& info = model.info;
+  const ProcessModel unknown;
+  const ProcessModel* rank = model.target() != nullptr ? model.target() : &unknown;
+  if (const auto found = absl::c_find_if(model.processes, [](const auto& one) { return one.role == Role::kRank; });
+      found != model.processes.end())
+    rank = &*found;
+  const RankFacts* facts = RankOf(*rank, model);
+  FleetRow row = {.path = path,
+                  .host = info.identity.host,
+                  .boot_id = info.identity.boot_id,
+                  .job_id = JobOf(model).job_id,
+                  .rank = facts != nullptr ? facts->rank : std::nullopt,
+                  .local_rank = LocalRankOf(*rank, model),
+                  .world_size = JobOf(model).world_size,
+                  .process = rank->id,
+                  .command = info.command,
+                  .started = info.started,
+                  .duration = model.t,
+                  .complete = complete,
+                  .workers = model.most_living_workers,
+                  .peak = model.workers_peak,
+                  .split = findings.peak,
+                  .outlook = findings.forecast.outlook,
+                  .forecast = findings.forecast.sentence,
+                  .headline = findings.headline,
+                  .deaths = DeathsIn(model, findings),
+                  .members = WorkersOf(model)};
+  if (info.target_age && info.target.start_ns > 0)
+    row.boot = absl::Nanoseconds(info.target.start_ns) + *info.target_age;
+  if (findings.workers.copies_known) row.copied_bytes = findings.workers.copies * info.page_bytes;
+  if (!findings.diagnoses.empty()) row.harm = findings.diagnoses.front().harm;
+  for (const Diagnosis& diagnosis : findings.diagnoses) {
+    if (!row.culprit) row.culprit = diagnosis.culprit;
+  }
+  return row;
+}
+
+void RanksApart::Add(const Sample& sample) {
+  for (const Event& event : sample.events) {
+    const auto* started = event.As<ProcessStarted>();
+    if (started == nullptr || event.index < 0 || event.index > (1 << 24)) continue;
+    if (parents_.size() <= static_cast<size_t>(event.index)) parents_.resize(event.index + 1, -1);
+    parents_[event.index] = started->parent;
+  }
+}
+
+std::vector<RanksApart::Rank> RanksApart::Of(const RunModel& model) const {
+  std::vector<int> rank_of(parents_.size(), -1);  // by index: the number of its rank in `ranks`
+  std::vector<std::pair<Count, int>> ranks;
+  for (size_t index = 1; index < parents_.size(); ++index) {
+    const ProcessModel* process = model.Find(static_cast<int>(index));
+    if (process != nullptr && process->role == Role::kRank) {
+      const RankFacts* facts = RankOf(*process, model);
+      const Count number = facts != nullptr && facts->rank ? facts->rank : LocalRankOf(*process, model);
+      const auto known = absl::c_find_if(ranks, [&](const auto& rank) { return number && rank.first == number; });
+      rank_of[index] = static_cast<int>(known - ranks.begin());
+      if (known == ranks.end()) ranks.emplace_back(number, static_cast<int>(index));
+    } else if (parents_[index] >= 0 && static_cast<size_t>(parents_[index]) < index) {
+      rank_of[index] = rank_of[parents_[index]];
+    }
+  }
+  if (ranks.size() < 2) return {};
+  std::vector<Rank> apart;
+  for (size_t number = 0; number < ranks.size(); ++number) {
+    Rank rank = {.index = ranks[number].second, .others = std::vector<bool>(parents_.size())};
+    for (size_t index = 0; index < rank_of.size(); ++index)
+      rank.others[index] = rank_of[index] >= 0 && rank_of[index] != static_cast<int>(number);
+    apart.push_back(std::move(rank));
+  }
+  return apart;
+}
+
+Sample Without(const std::vector<bool>& others, const Sample& sample) {
+  Sample left = sample;
+  const auto other = [&](const auto& row) { return IsOther(others, row.index); };
+  std::erase_if(left.events, other);
+  std::erase_if(left.processes, other);
+  std::erase_if(left.copy_sites, other);
+  return left;
+}
+
+std::vector<Alert> Without(const std::vector<bool>& others, const std::vector<Alert>& alerts) {
+  std::vector<Alert> left = alerts;
+  std::erase_if(left, [&](const Alert& alert) { return IsOther(others, alert.index); });
+  return left;
+}
+
+}  // namespace cowprof
