@@ -15,6 +15,7 @@ import { makeFooter } from "./views/footer/footer";
 import { visibleText } from "./core/format";
 import { makeHeader, makeTiles } from "./views/header/header";
 import { makeHelp } from "./views/help/help";
+import { holdPlace } from "./live/hold_place";
 import { followedFile, followRun } from "./live/live";
 import { makePageMap } from "./views/map/map";
 import { rerendered, type Section } from "./ui/rerender";
@@ -68,6 +69,7 @@ interface Extras {
 function showPage(store: Store, app: HTMLElement, { second, badge }: Extras): void {
   const main = make("main", "", badge ?? null, ...kSections.map((makePart) => makePart(store)));
   app.replaceChildren(main);
+  if (badge !== undefined) holdPlace(main);
   addCompare(store, second, main);
   document.title = visibleText(`cowprof: ${store.page.report.command || "recording"}`);
   unfoldForPrint(main);
