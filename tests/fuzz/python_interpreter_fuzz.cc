@@ -45,7 +45,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   ReadThreads(*read, memory, &input);
   if (const std::optional<DutyFrame> duty = FindWork(*read, memory).duty) {
     static_cast<void>(PersistentWorkers(*read, memory, duty->frame));
-    static_cast<void>(ReadLoader(*read, memory, duty->frame));
+    LoaderLocals locals;
+    static_cast<void>(ReadLoader(*read, memory, duty->frame, &locals));
   }
   return 0;
 }

@@ -96,7 +96,7 @@ void Identities::LookAt(const Member& member, const State* parent, absl::Duratio
   const ProcessMemory memory = member.program->MemoryOf(member.id.pid);
   if (!state.persistent) state.persistent = PersistentWorkers(interpreter, memory, state.duty->frame);
   state.next_batch = now + std::clamp((now - state.first_look) / 20, kShortestGapOfBatches, kLongestGapOfBatches);
-  std::optional<LoaderWorker> worker = ReadLoader(interpreter, memory, state.duty->frame);
+  std::optional<LoaderWorker> worker = ReadLoader(interpreter, memory, state.duty->frame, &state.loader_locals);
   if (!worker) return;
   if (!worker->batch && state.loader) worker->batch = state.loader->batch;  // it waits for the next one
   state.loader = worker;

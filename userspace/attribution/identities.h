@@ -36,6 +36,7 @@ class Identities {
     std::optional<DutyFrame> duty;
     std::optional<bool> persistent;
     std::optional<LoaderWorker> loader;
+    LoaderLocals loader_locals;
     absl::Duration next_batch;
     std::optional<EnvironReader> environment;
     RankFacts rank;

@@ -112,9 +112,28 @@ std::optional<uint32_t> SmallInt(const Interpreter& interpreter, const MemoryRea
   return digits == 0 || (tagged && (*size & 3) == 1) ? 0 : *digit;
 }
 
-Count LocalInt(const Interpreter& interpreter, const MemoryReader& memory, const RawFrame& frame,
-               absl::string_view name) {
-  const auto value = SmallInt(interpreter, memory, FindLocal(interpreter.layout, memory, frame, name), "int");
+// The position of a parameter or local variable among those of a code object.
+std::optional<uint64_t> FindPosition(const PythonLayout& layout, const MemoryReader& memory, uint64_t code,
+                                     absl::string_view name) {
+  const uint64_t names = Pointer(memory, code + layout.code.locals);
+  const uint64_t count = std::min(Pointer(memory, names + layout.object.var_size), kMostLocals);
+  for (uint64_t i = 0; i < count; ++i) {
+    const uint64_t text = Pointer(memory, names + layout.container.tuple_items + 8 * i);
+    if (ReadString(layout, memory, text, name.size() + 1) == name) return i;
+  }
+  return std::nullopt;
+}
+
+uint64_t LocalAt(const PythonLayout& layout, const MemoryReader& memory, const RawFrame& frame,
+                 std::optional<uint64_t> position) {
+  if (!position) return 0;
+  const uint64_t local = Pointer(memory, frame.frame + layout.frame.locals + 8 * *position);
+  return local & ~uint64_t{layout.frame.code_tag_mask};  // _PyStackRef, 3.14
+}
+
+Count IntAt(const Interpreter& interpreter, const MemoryReader& memory, const RawFrame& frame,
+            std::optional<uint64_t> position) {
+  const auto value = SmallInt(interpreter, memory, LocalAt(interpreter.layout, memory, frame, position), "int");
   return value ? Count(*value) : std::nullopt;
 }
 
@@ -175,7 +194,7 @@ Work WorkOfThread(const Interpreter& interpreter, const MemoryReader& memory, ui
     }
     within &= !IsBootstrap(*code);
   }
-  if (duty.found.duty == Duty::kTrainer) duty.found.number = LocalInt(interpreter, memory, duty.frame, "i");
+  if (duty.found.duty == Duty::kTrainer) duty.found.number = IntAt(interpreter, memory, duty.frame, FindPosition(interpreter.layout, memory, duty.frame.code, "i"));
   if (!(duty.found == DutyFound{})) work.duty = duty;
   return work;
 }
@@ -184,15 +203,7 @@ Work WorkOfThread(const Interpreter& interpreter, const MemoryReader& memory, ui
 
 uint64_t FindLocal(const PythonLayout& layout, const MemoryReader& memory, const RawFrame& frame,
                    absl::string_view name) {
-  const uint64_t names = Pointer(memory, frame.code + layout.code.locals);
-  const uint64_t count = std::min(Pointer(memory, names + layout.object.var_size), kMostLocals);
-  for (uint64_t i = 0; i < count; ++i) {
-    const uint64_t text = Pointer(memory, names + layout.container.tuple_items + 8 * i);
-    if (ReadString(layout, memory, text, name.size() + 1) != name) continue;
-    const uint64_t local = Pointer(memory, frame.frame + layout.frame.locals + 8 * i);
-    return local & ~uint64_t{layout.frame.code_tag_mask};  // _PyStackRef, 3.14
-  }
-  return 0;
+  return LocalAt(layout, memory, frame, FindPosition(layout, memory, frame.code, name));
 }
 
 Work FindWork(const Interpreter& interpreter, const MemoryReader& memory) {
@@ -220,17 +231,21 @@ std::optional<bool> PersistentWorkers(const Interpreter& interpreter, const Memo
   return value && *value <= 1 ? std::optional<bool>(*value == 1) : std::nullopt;
 }
 
-std::optional<LoaderWorker> ReadLoader(const Interpreter& interpreter, const MemoryReader& memory,
-                                       const RawFrame& loop) {
+std::optional<LoaderWorker> ReadLoader(const Interpreter& interpreter, const MemoryReader& memory, const RawFrame& loop,
+                                       LoaderLocals* known) {
   const PythonLayout& layout = interpreter.layout;
   // The frame's memory may have another frame by now.
   const auto code = ReadValue<uint64_t>(memory, loop.frame + layout.frame.code);
   if (!code || (*code & ~uint64_t{layout.frame.code_tag_mask}) != loop.code) return std::nullopt;
-  const Count worker_id = LocalInt(interpreter, memory, loop, "worker_id"),
-              num_workers = LocalInt(interpreter, memory, loop, "num_workers");
+  const auto find = [&](absl::string_view name) { return FindPosition(layout, memory, loop.code, name); };
+  if (known->code != loop.code || !known->batch)
+    *known = {loop.code, find("worker_id"), find("num_workers"), find("idx")};
+  const Count worker_id = IntAt(interpreter, memory, loop, known->worker_id),
+              num_workers = IntAt(interpreter, memory, loop, known->num_workers);
   if (!worker_id || !num_workers || *worker_id >= *num_workers || *num_workers > kMostWorkers) return std::nullopt;
-  return LoaderWorker{
-      .worker_id = *worker_id, .num_workers = *num_workers, .batch = LocalInt(interpreter, memory, loop, "idx")};
+  return LoaderWorker{.worker_id = *worker_id,
+                      .num_workers = *num_workers,
+                      .batch = IntAt(interpreter, memory, loop, known->batch)};
 }
 
 }  // namespace cowprof

@@ -38,10 +38,16 @@ Work FindWork(const Interpreter& interpreter, const MemoryReader& memory);
 // persistent_workers, nullopt: unreadable, or torch before 1.7, which does not have the argument.
 std::optional<bool> PersistentWorkers(const Interpreter& interpreter, const MemoryReader& memory, const RawFrame& loop);
 
+// Where the loop's code keeps them: to find a variable takes a hundred reads, its value a few.
+struct LoaderLocals {
+  uint64_t code = 0;  // of which this was read
+  std::optional<uint64_t> worker_id, num_workers, batch;
+};
+
 // worker_id, num_workers and the number of the batch; between two batches there is none. nullopt: unreadable, or the
 // frame is not that of the loop (any more).
-std::optional<LoaderWorker> ReadLoader(const Interpreter& interpreter, const MemoryReader& memory,
-                                       const RawFrame& loop);
+std::optional<LoaderWorker> ReadLoader(const Interpreter& interpreter, const MemoryReader& memory, const RawFrame& loop,
+                                       LoaderLocals* known);
 
 // The address of the object that the parameter or local variable `name` refers to; 0 if there is none or it is unset.
 uint64_t FindLocal(const PythonLayout& layout, const MemoryReader& memory, const RawFrame& frame,

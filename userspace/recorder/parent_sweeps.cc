@@ -9,7 +9,7 @@ namespace {
 constexpr SweepAllowance kAllowance = {
     .interval = absl::Milliseconds(200), .share = 0.01, .long_share = 0.005, .last = absl::ZeroDuration()};
 // Copies that are worth a look: one in so many pages of the parent, and at least so many.
-constexpr uint64_t kOneIn = 400, kLeast = 64;
+constexpr uint64_t kOneIn = 100, kLeast = 256;
 
 }  // namespace
 

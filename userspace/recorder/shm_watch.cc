@@ -13,6 +13,8 @@ namespace {
 
 // Shares of one core, in the long run and during a look, and the longest time that a look may take of one tick.
 constexpr double kLongShare = 0.005, kTickShare = 0.02;
+// As long as most of the mount is free, and a SIGBUS far.
+constexpr double kLongShareWithRoom = 0.001;
 constexpr absl::Duration kLongestStep = absl::Milliseconds(20);
 constexpr int kTicksBetweenLooks = 10;
 // Per look: entries of the folder to read, segments to compare the next look with, segments to report.
@@ -30,6 +32,10 @@ bool HasOwned(const ShmSample& sample) {
     return IsOnMount(sample, segment) && !segment.deleted && segment.kind != SegmentKind::kSemaphore &&
            EndsWithItsProcesses(segment.kind) && OwnershipOf(sample, segment) == Ownership::kOwned;
   });
+}
+
+double LongShareOf(const LimitSample* mount) {
+  return mount != nullptr && mount->limit && mount->used < *mount->limit / 2 ? kLongShareWithRoom : kLongShare;
 }
 
 bool HasLeftovers(const ShmSample& sample) { return LeakedIn(sample).segments > 0; }
@@ -88,7 +94,7 @@ std::optional<ShmSample> ShmWatch::GoOn(const ShmTick& tick, Look* look) {
   const bool first = !before_;
   if (!RunLook(first ? kLongestStep : std::min(kLongestStep, kTickShare * tick.interval), look)) return std::nullopt;
   const bool whole = look == &whole_;
-  look->next = tick.t + (whole ? std::max(kTicksBetweenLooks * tick.interval, look->cost / kLongShare)
+  look->next = tick.t + (whole ? std::max(kTicksBetweenLooks * tick.interval, look->cost / LongShareOf(tick.mount))
                                : std::max(2 * tick.interval, look->cost / kTickShare));
   ShmSample sample = Take(look);
   changed_ |= whole && HasLeftovers(sample);

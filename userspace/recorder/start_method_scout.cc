@@ -36,7 +36,7 @@ constexpr size_t kLongestText = 400;                   // of a field of a report
 // Between two reads while something is pickled, while it may be, and of a program that forks its workers, which must
 // not lose batches to wake-ups.
 constexpr absl::Duration kFastGap = absl::Milliseconds(1), kGap = absl::Milliseconds(4),
-                         kSlowGap = absl::Milliseconds(50);
+                         kSlowGap = absl::Milliseconds(250);
 // What is sent is pickled right after multiprocessing has started its helper: the error, if it is small, comes first.
 constexpr absl::Duration kErrorFirst = absl::Milliseconds(40);
 constexpr absl::Duration kFastTime = absl::Seconds(20), kTime = absl::Minutes(10);

@@ -2,6 +2,7 @@
 
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <utility>
 #include <variant>
 
@@ -38,15 +39,21 @@ void StartMethodWatch::LookAt(int parent, const ProcessId& worker, bool pickling
   }
 }
 
-void StartMethodWatch::Ask(const Event& event, const LivingProcess& process, const LivingProcess* parent) {
+void StartMethodWatch::Ask(const Event& event, const LivingProcess& process, const Processes& processes) {
+  const LivingProcess* const parent = processes.Find(process.parent);
   if (const auto* python = event.As<PythonFound>()) {
     if (!python->problem.empty() || helpers_.contains(process.index)) return;
     pythons_[process.index] = process.id;
     indexes_[process.id] = process.index;
     scout_->Watch(process.id);
-    // It was attached to: what it has may be gone when it starts workers.
-    if (process.origin != Origin::kForked && !execed_.contains(process.index))
-      LookAt(process.index, {}, /*pickling=*/false, event.t);
+    // It was attached to: what it has may be gone when it starts workers, or it has forked some already.
+    if (process.origin != Origin::kForked && !execed_.contains(process.index)) {
+      const std::vector<const LivingProcess*> living = processes.by_index();
+      const auto worker = std::find_if(living.begin(), living.end(), [&](const LivingProcess* one) {
+        return one->parent == process.id && one->space != one->index;
+      });
+      LookAt(process.index, worker == living.end() ? ProcessId{} : (*worker)->id, /*pickling=*/false, event.t);
+    }
   } else if (const auto* execed = event.As<ProcessExeced>()) {
     const bool helper = IsHelper(execed->command), spawned = IsSpawned(execed->command);
     execed_.insert(process.index);
@@ -80,7 +87,7 @@ void StartMethodWatch::Run(const std::vector<FollowedProcess>& followed, const P
       for (const LivingProcess* process : processes.by_index()) living[process->index] = process;
     }
     const auto process = living.find(event.index);
-    if (process != living.end()) Ask(event, *process->second, processes.Find(process->second->parent));
+    if (process != living.end()) Ask(event, *process->second, processes);
   }
   Add(scout_->Take(), sample->t, sample);
   for (const FollowedProcess& process : followed) {

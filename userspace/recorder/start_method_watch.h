@@ -25,7 +25,7 @@ class StartMethodWatch {
   void Run(const std::vector<FollowedProcess>& followed, const Processes& processes, Sample* sample);
 
  private:
-  void Ask(const Event& event, const LivingProcess& process, const LivingProcess* parent);
+  void Ask(const Event& event, const LivingProcess& process, const Processes& processes);
   void LookAt(int parent, const ProcessId& worker, bool pickling, absl::Duration t);
   void Add(std::vector<ScoutReport> reports, absl::Duration t, Sample* sample);
 

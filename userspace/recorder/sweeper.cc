@@ -9,10 +9,11 @@
 namespace cowprof {
 namespace {
 
-constexpr absl::Duration kFullInterval = absl::Seconds(60);  // of workers; the target is always swept in full
+constexpr absl::Duration kFullInterval = absl::Seconds(60);  // at most; the target is always swept in full
+constexpr uint64_t kOneInIsNew = 200;                         // pages; less is nothing new
 
 SweepAllowance AllowanceOf(absl::Duration interval) {
-  return {.interval = interval, .share = 0.03, .long_share = 0.008, .last = absl::Milliseconds(100)};
+  return {.interval = interval, .share = 0.03, .long_share = 0.0025, .last = absl::Milliseconds(100)};
 }
 
 uint64_t OwnPagesOf(const FaultCounts& counts) {
@@ -34,11 +35,27 @@ std::vector<FinishedSweep> Sweeper::Run(const Processes& processes, const Pull& 
     states_.try_emplace(process->serial, State{.next_full = seen_forked ? tick.t + kFullInterval : tick.t});
   }
   if (sweep_.idle() && pace_.BeginRound(tick.t, sweep_.cost(), tick.last)) PlanRound(processes, pull, tick);
-  return sweep_.Run(pace_.Budget(tick.interval, sweep_.cost(), tick.last), SweepPace::Longest(tick.last));
+  std::vector<FinishedSweep> sweeps =
+      sweep_.Run(pace_.Budget(tick.interval, sweep_.cost(), tick.last), SweepPace::Longest(tick.last));
+  NoteFound(sweeps, tick.t);
+  return sweeps;
 }
 
-// Sweeps all of the target: its pages become its own without a fault when a worker ends. Of another process, sweeps the
-// regions in which it got pages of its own, if it got some since the last time; once in a while, all of them.
+// From the second sweep on that finds nothing new, the next one waits twice as long.
+void Sweeper::NoteFound(absl::Span<const FinishedSweep> sweeps, absl::Duration t) {
+  for (const FinishedSweep& sweep : sweeps) {
+    State& state = states_.at(sweep.serial);
+    const uint64_t before = std::exchange(state.found, sweep.figures.private_pages);
+    const uint64_t changed = std::max(before, state.found) - std::min(before, state.found);
+    const bool is_new = changed > before / kOneInIsNew;
+    state.gap = is_new ? absl::ZeroDuration() : std::clamp(2 * state.gap, options_.interval, kFullInterval);
+    state.next = t + state.gap;
+  }
+}
+
+// Sweeps all of the target if anything was copied, came or ended: its pages become its own without a fault when a
+// worker ends. Of another process, sweeps the regions in which it got pages of its own, if it got some since the last
+// time. Once in a while, all of each.
 void Sweeper::PlanRound(const Processes& processes, const Pull& pull, const PullRequest& tick) {
   absl::flat_hash_map<uint32_t, std::vector<uint64_t>> touched;
   if (absl::StatusOr<std::vector<TouchedRegion>> regions = faults_->PullRegions(); regions.ok()) {
@@ -49,9 +66,12 @@ void Sweeper::PlanRound(const Processes& processes, const Pull& pull, const Pull
   for (const LivingProcess* process : living) {
     if (const LivingProcess* parent = processes.ParentInSpace(*process)) parents.insert(parent);
   }
+  uint64_t changes = living.size();
+  for (const auto& [serial, counts] : pull.counts) changes += OwnPagesOf(counts);
   for (const LivingProcess* process : living) {
     const auto counts = pull.counts.find(process->serial);
-    const uint64_t own_pages = counts == pull.counts.end() ? 0 : OwnPagesOf(counts->second);
+    uint64_t own_pages = counts == pull.counts.end() ? 0 : OwnPagesOf(counts->second);
+    if (process->index == 0) own_pages = changes;
     std::optional<SweepJob> job = PlanSweep(*process, processes.ParentInSpace(*process), own_pages, tick);
     if (!job) continue;
     job->has_children = parents.contains(process);
@@ -63,12 +83,13 @@ void Sweeper::PlanRound(const Processes& processes, const Pull& pull, const Pull
 std::optional<SweepJob> Sweeper::PlanSweep(const LivingProcess& process, const LivingProcess* parent,
                                            uint64_t own_pages, const PullRequest& tick) {
   State& state = states_.at(process.serial);
+  const bool skips = own_pages == state.swept_own_pages || (tick.t < state.next && !tick.last);
+  if (skips && tick.t < state.next_full) return std::nullopt;
   SweepJob job = {.serial = process.serial,
                   .process = process.id,
                   .full = process.index == 0 || tick.t >= state.next_full,
                   .sample_diverged = options_.sample_diverged};
   if (parent != nullptr) job.peer = parent->id;
-  if (!job.full && own_pages == state.swept_own_pages) return std::nullopt;
   if (job.full) state.next_full = tick.t + kFullInterval;
   state.swept_own_pages = own_pages;
   job.ranges = tick.reader.RangesOf(process.serial, tick.t);

@@ -39,8 +39,11 @@ class Sweeper {
   struct State {
     absl::Duration next_full;      // sweep of all its regions
     uint64_t swept_own_pages = 0;  // pages of its own when its regions were last handed to the sweep
+    uint64_t found = 0;            // pages of its own by the last sweep
+    absl::Duration gap, next;      // sweeps that find nothing new get rarer
   };
 
+  void NoteFound(absl::Span<const FinishedSweep> sweeps, absl::Duration t);
   void PlanRound(const Processes& processes, const Pull& pull, const PullRequest& tick);
   std::optional<SweepJob> PlanSweep(const LivingProcess& process, const LivingProcess* parent, uint64_t own_pages,
                                     const PullRequest& tick);

@@ -17,9 +17,10 @@ namespace cowprof {
 namespace {
 
 constexpr uint64_t kSwapped = kPageSwapped, kFileOrShared = kPageOfFile, kExclusive = kPageExclusive;
-constexpr timespec kPause = {.tv_sec = 0, .tv_nsec = 60'000};  // between pieces: lets a waiting writer of mmap_lock in
+constexpr timespec kPause = {.tv_sec = 0, .tv_nsec = 60'000};  // lets a waiting writer of mmap_lock in
 
-constexpr absl::Duration kCheap = absl::Microseconds(6);  // a hole: no pause needed
+// CPU time between two pauses: some four pieces of 2 MiB, and many holes.
+constexpr absl::Duration kStretch = absl::Microseconds(150);
 
 uint64_t PfnOf(uint64_t entry) { return entry & kPagePresent ? entry & kPageFrame : 0; }
 
@@ -198,15 +199,30 @@ void PagemapSweep::CountLook(const SweepJob& job, uint64_t address, Look* look) 
   if (at < end) count(end, kMaxRanges);
 }
 
+// Pages of one region that had diverged when it was last read.
+uint64_t PagemapSweep::DivergedBefore(uint32_t serial, uint64_t address) const {
+  const auto known = known_.find(serial);
+  if (known == known_.end()) return 0;
+  const uint32_t region = address / kRegionBytes;
+  uint64_t diverged = 0;
+  for (auto kept = std::partition_point(known->second.begin(), known->second.end(),
+                                        [&](const KeptPages& one) { return one.region < region; });
+       kept != known->second.end() && kept->region == region; ++kept)
+    diverged += kept->pages.diverged_pages;
+  return diverged;
+}
+
 // False if the process is gone.
 bool PagemapSweep::ReadPiece(const SweepJob& job, uint64_t address) {
   const Look* best = nullptr;
-  // A page that migrates between the two reads looks diverged by its frames: a second look tells.
+  const uint64_t known = DivergedBefore(job.serial, address);
+  // A page that migrates between the two reads looks diverged by its frames: a second look tells, where more diverged
+  // than had before.
   for (Look& look : looks_) {
     if (!ReadLook(job, address, &look)) return false;
     CountLook(job, address, &look);
     if (best == nullptr || look.diverged_pages < best->diverged_pages) best = &look;
-    if (best->diverged_pages == 0 || !look.has_peer || frames_hidden_) break;
+    if (best->diverged_pages <= known || !look.has_peer || frames_hidden_) break;
   }
   progress_.read.insert(progress_.read.end(), best->counts.begin(), best->counts.end());
   if (best->has_peer && job.sample_diverged > 0 && best->diverged_pages > 0) NotePages(job, address, *best);
@@ -288,6 +304,7 @@ void PagemapSweep::Forget(uint32_t serial) {
 std::vector<FinishedSweep> PagemapSweep::Run(absl::Duration budget, absl::Duration longest) {
   std::vector<FinishedSweep> finished;
   const absl::Duration cpu_start = ReadClock(CLOCK_THREAD_CPUTIME_ID);
+  absl::Duration paused = cpu_start;
   const absl::Duration deadline = ReadClock(CLOCK_MONOTONIC) + std::min(longest, 10 * budget + absl::Milliseconds(1));
   while (!jobs_.empty()) {
     SweepJob& job = jobs_.front();
@@ -304,7 +321,10 @@ std::vector<FinishedSweep> PagemapSweep::Run(absl::Duration budget, absl::Durati
       progress_ = {};
     }
     if (cpu_now - cpu_start >= budget || ReadClock(CLOCK_MONOTONIC) >= deadline) break;
-    if (alive && !done && cpu_now - cpu_before > kCheap) nanosleep(&kPause, nullptr);
+    if (alive && !done && cpu_now - paused >= kStretch) {
+      nanosleep(&kPause, nullptr);
+      paused = cpu_now;
+    }
   }
   return finished;
 }

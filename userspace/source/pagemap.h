@@ -1,6 +1,6 @@
 // The truth about sharing, read from /proc/PID/pagemap and independent of the probes: which pages a process still
-// shares and which have become its own. Pieces of 2 MiB with a pause between them, because every read holds the
-// target's mmap_lock: one read of a whole 4 GiB worker stalled its mmap by up to 86 ms, pieces by 1.4 ms at most.
+// shares and which have become its own. Pieces of 2 MiB with pauses, because every read holds the target's
+// mmap_lock: one read of a whole 4 GiB worker stalled its mmap by up to 86 ms, pieces by 1.4 ms at most.
 // Pages in numbered ranges of addresses (arenas, files, stacks) are counted apart, where a job has any. A *region* in
 // this file is a piece of 2 MiB, whatever lies in it.
 #ifndef COWPROF_SOURCE_PAGEMAP_H_
@@ -134,6 +134,7 @@ class PagemapSweep {
   bool Open(SweepJob& job);
   bool ReadLook(const SweepJob& job, uint64_t address, Look* look);
   void CountLook(const SweepJob& job, uint64_t address, Look* look) const;
+  uint64_t DivergedBefore(uint32_t serial, uint64_t address) const;
   bool ReadPiece(const SweepJob& job, uint64_t address);
   void NotePages(const SweepJob& job, uint64_t address, const Look& look);
   void Keep(const SweepJob& job);

@@ -116,7 +116,10 @@ class Worker : public Stack {
     const std::optional<DutyFrame> found = FindWork(interpreter_, *this).duty;
     return found ? PersistentWorkers(interpreter_, *this, found->frame) : std::nullopt;
   }
-  std::optional<LoaderWorker> Loader() const { return ReadLoader(interpreter_, *this, Raw(1)); }
+  std::optional<LoaderWorker> Loader(LoaderLocals known = {}) const {
+    return ReadLoader(interpreter_, *this, Raw(1), &known);
+  }
+  uint64_t LoopCode() const { return Raw(1).code; }
 };
 
 DutyFound Found(Duty duty, StartMethod start = StartMethod::kUnknown) {
@@ -198,6 +201,12 @@ TEST_CASE("torch worker: references are tagged since 3.14") {
 TEST_CASE("torch worker: its number, the number of workers, the batch") {
   Worker worker(kTrue);
   CHECK(worker.Loader() == LoaderWorker{.worker_id = 1, .num_workers = 4, .batch = 7u});
+  // Positions that are known are not looked for again, except in other code.
+  const LoaderLocals exchanged = {.code = worker.LoopCode(), .worker_id = 1, .num_workers = 4, .batch = 3};
+  CHECK(worker.Loader(exchanged) == LoaderWorker{.worker_id = 1, .num_workers = 7, .batch = 4u});
+  LoaderLocals of_other = exchanged;
+  of_other.code += 8;
+  CHECK(worker.Loader(of_other) == worker.Loader());
   worker.SetLocals(1, {{"worker_id", kInts}, {"num_workers", kInts + 0x100}, {"idx", 0}});  // between two batches
   CHECK(worker.Loader() == LoaderWorker{.worker_id = 1, .num_workers = 4, .batch = {}});
 }

@@ -29,8 +29,14 @@ constexpr double kMostlyCopies = 0.75, kMostlyLeaving = 0.5;
 constexpr absl::Duration kLongestUntold = absl::Seconds(30);
 constexpr absl::Duration kLeastHold = absl::Milliseconds(50), kRatioHold = absl::Seconds(2),
                          kEtaHold = absl::Seconds(10), kRatioCalm = absl::Seconds(2), kEtaCalm = absl::Seconds(10);
-constexpr absl::Duration kLookGap = absl::Milliseconds(100), kLeastLookGap = absl::Milliseconds(20),
+constexpr absl::Duration kLookGap = absl::Milliseconds(100), kLongestLookGap = absl::Seconds(2), kLeastLookGap = absl::Milliseconds(20),
                          kFirstAskGap = absl::Milliseconds(200), kLongestAskGap = absl::Seconds(5);
+
+// What a program may fill in a second at most, so that a look in time needs no trend: bytes of two processes that do
+// nothing else, files, descriptors.
+double FastestFill(LimitKind kind) {
+  return kind == LimitKind::kDescriptors ? 500 : kind == LimitKind::kShmInodes ? 5e3 : 4e9;
+}
 
 double Left(const LimitSample& limit) { return SaturatingSubtract(*limit.limit, limit.used); }
 
@@ -177,9 +183,13 @@ bool AlertWatch::Look(absl::Duration t, const std::vector<LimitSample>& limits) 
 
 absl::Duration AlertWatch::next_look() const {
   if (!settings_.any()) return absl::InfiniteDuration();
-  absl::Duration left = absl::InfiniteDuration();
-  for (const Watched& watched : watched_) left = std::min(left, StraightEta(watched.now, watched.ramp));
-  return t_ + std::clamp(left / 20, kLeastLookGap, kLookGap);
+  absl::Duration gap = kLongestLookGap;
+  for (const auto& [now, ramp, ratio, eta, then] : watched_) {
+    if (!now.limit) continue;
+    const absl::Duration without_trend = std::max(absl::Seconds(Left(now) / FastestFill(now.kind)) / 8, kLookGap);
+    gap = std::min({gap, StraightEta(now, ramp) / 20, without_trend});
+  }
+  return t_ + std::max(gap, kLeastLookGap);
 }
 
 // A start-up ends by itself, and looks like a leak until then: a program that has just begun is left to the ratio.

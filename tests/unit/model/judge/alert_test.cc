@@ -418,7 +418,30 @@ TEST_CASE("rules that are off say nothing, and nobody looks") {
   run.settings = Only([](AlertRules*) {});
   CHECK(AlertsOf(run).empty());
   CHECK(AlertWatch(run.settings).next_look() == absl::InfiniteDuration());
-  CHECK(AlertWatch(AlertSettings()).next_look() < absl::Seconds(1));
+  CHECK(AlertWatch(AlertSettings()).next_look() < absl::InfiniteDuration());
+}
+
+TEST_CASE("looks come by what is left and how fast it goes") {
+  const auto gap_after = [](const LimitSample& first, const LimitSample& last) {
+    AlertWatch watch{AlertSettings()};
+    for (int look = 0; look <= 10; ++look) {
+      LimitSample now = first;
+      now.used += look * (last.used - first.used) / 10;
+      watch.Look(absl::Milliseconds(100 * look), {now});
+    }
+    return absl::ToDoubleSeconds(watch.next_look()) - 1;
+  };
+  const auto memory = [](uint64_t limit, uint64_t used) {
+    return LimitSample{.kind = LimitKind::kCgroupV2, .name = "/job", .limit = limit * kMb, .used = used * kMb};
+  };
+  CHECK(gap_after(memory(100'000, 1000), memory(100'000, 1000)) == Approx(2));
+  CHECK(gap_after(memory(16'000, 1000), memory(16'000, 1000)) == Approx(0.49).margin(0.01));
+  CHECK(gap_after(memory(500, 100), memory(500, 100)) == Approx(0.1));
+  CHECK(gap_after(memory(16'000, 1000), memory(16'000, 9000)) < 0.1);
+  const LimitSample files = {.kind = LimitKind::kDescriptors, .name = "RLIMIT_NOFILE", .limit = 1024, .used = 24};
+  CHECK(gap_after(files, files) == Approx(0.25));
+  const LimitSample none = {.kind = LimitKind::kCgroupV2, .name = "/", .limit = {}, .used = 5};
+  CHECK(gap_after(none, none) == Approx(2));
 }
 
 TEST_CASE("shared memory names who fills it, and what helps") {
