@@ -209,7 +209,7 @@ def test_cgroup_is_resized(start_workload, start_recording):
         recording = start_recording(target.pid, "--alert-at", "80%:100ms", "--alert-eta", "off")
         recording.await_sample()
         target.go()
-        harness.wait_until(lambda: truth.private_bytes(target.pid) > 190 * MB, "the memory to be written")
+        harness.wait_until(lambda: truth.anonymous_bytes(target.pid) > 190 * MB, "the memory to be written")
         group.resize(230 * MB)
         alert = await_alert(recording, KIND)
         assert alert["limit"] == 230 * MB and alert["used"] > 180 * MB
