@@ -41,9 +41,12 @@ def payloads(page):
     return [json.loads(gzip.decompress(base64.b64decode(line)).split(b"\n", 1)[0]) for line in data.split()]
 
 
-def view(*arguments, **options):
+COMPARED = "cowprof: two runs to compare; if they are ranks or nodes of one job, give --as job\n"
+
+
+def view(*arguments, said="", **options):
     result = harness.run_cowprof("view", *arguments, **options)
-    assert (result.returncode, result.stderr) == (0, ""), result.stderr
+    assert (result.returncode, result.stderr) == (0, said), result.stderr
     return result.stdout.strip()
 
 
@@ -54,12 +57,12 @@ def small(path, copies):
 
 def test_two_recordings_in_one_page(tmp_path):
     first, second = small(tmp_path / "before.json", 900), small(tmp_path / "after.json", 9)
-    page = tmp_path / view(first, second, cwd=tmp_path)
+    page = tmp_path / view(first, second, said=COMPARED, cwd=tmp_path)
     assert page == tmp_path / "before-vs-after.html"
     before, after = payloads(page)
     assert [before["report"]["totals"]["copies"], after["report"]["totals"]["copies"]] == [900, 9]
     assert before["report"] == harness.report_of(first)
-    assert view(first, second, "-o", tmp_path / "x.html") == str(tmp_path / "x.html")
+    assert view(first, second, "--as", "compare", "-o", tmp_path / "x.html") == str(tmp_path / "x.html")
 
 
 @pytest.mark.parametrize("bad", ["first", "second"])
