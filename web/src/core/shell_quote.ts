@@ -15,9 +15,9 @@ function escape(character: string): string {
       : `\\U${code.padStart(8, "0")}`;
 }
 
-// Null if the name has bytes that are not text: they are lost in the page.
+// Null if the name has bytes that are not text, which are lost in the page.
 export function shellQuote(word: string): string | null {
-  if (/[\ufffd\p{Cs}]/u.test(word)) return null;
+  if (/[\0\ufffd\p{Cs}]/u.test(word)) return null;
   const safe = word.startsWith("-") ? `./${word}` : word; // not an option
   if (kPlain.test(safe)) return safe;
   if (kHidden.test(safe)) return `$'${Array.from(safe, escape).join("")}'`;

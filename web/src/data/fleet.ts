@@ -8,6 +8,7 @@ export const kFleetSchema = "cowprof.fleet-page/1";
 export interface Death {
   seconds: number | null; // since the start of the recording
   ms: number | null; // since 1970, by the host's wall clock
+  chartMs: number | null; // by the clock of its curve, which differs where the wall clock was set between two recordings
   process: string;
   text: string;
 }
@@ -65,7 +66,8 @@ function parseInstant(value: Json | undefined): number | null {
 }
 
 function parseDeath(row: JsonRecord): Death {
-  return { seconds: asNumber(row["t"]), ms: parseInstant(row["wall"]), process: asText(row["process"]), text: asText(row["text"]) };
+  const ms = parseInstant(row["wall"]);
+  return { seconds: asNumber(row["t"]), ms, chartMs: ms, process: asText(row["process"]), text: asText(row["text"]) };
 }
 
 function parseCulprit(culprit: JsonRecord): string {
@@ -126,7 +128,7 @@ export function parseFleet(page: JsonRecord, binary: Uint8Array): Fleet {
   const ranks = parseRanks(fleet["rows"]).map((rank, i): Rank => {
     const begins = asNumber(curves[i]?.["begins_ms"]) ?? rank.startedMs ?? 0;
     const ms = readColumn(curves[i]?.["times_ms"], binary).values.map((at) => begins + at);
-    const deaths = rank.deaths.map((death) => ({ ...death, ms: death.seconds === null ? death.ms : begins + death.seconds * 1000 }));
+    const deaths = rank.deaths.map((death) => ({ ...death, chartMs: death.seconds === null ? death.ms : begins + death.seconds * 1000 }));
     return { ...rank, deaths, curve: { ms, kib: readColumn(curves[i]?.["private_kib"], binary).values.slice(0, ms.length) } };
   });
   return {

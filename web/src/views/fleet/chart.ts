@@ -28,7 +28,7 @@ function valueAt({ curve }: Rank, ms: number): number | null {
 
 // At the death, or as long before as the last point of its curve.
 function heightOf({ curve }: Rank, death: Death): number {
-  const kib = curve.kib[Math.max(0, lastBefore(curve.ms, death.ms ?? 0))];
+  const kib = curve.kib[Math.max(0, lastBefore(curve.ms, death.chartMs ?? 0))];
   return kib === undefined || Number.isNaN(kib) ? 0 : kib;
 }
 
@@ -77,7 +77,7 @@ export class FleetChart {
     const from = Math.min(...drawn.map(({ curve }) => curve.ms[0] as number));
     const to = Math.max(
       ...drawn.map(({ curve }) => curve.ms.at(-1) as number),
-      ...drawn.flatMap(({ deaths }) => deaths.map(({ ms }) => ms ?? from)),
+      ...drawn.flatMap(({ deaths }) => deaths.map(({ chartMs }) => chartMs ?? from)),
     );
     const most = drawn.reduce((high, { curve }) => curve.kib.reduce((max, kib) => (kib > max ? kib : max), high), 0);
     this.day = Math.floor(from / kDayMs) * kDayMs;
@@ -186,8 +186,8 @@ export class FleetChart {
   }
 
   private paintDeath(plot: uPlot, rank: Rank, death: Death): void {
-    if (death.ms === null) return;
-    const [x, y] = [plot.valToPos((death.ms - this.day) / 1000, "x", true), plot.valToPos(heightOf(rank, death), "y", true)];
+    if (death.chartMs === null) return;
+    const [x, y] = [plot.valToPos((death.chartMs - this.day) / 1000, "x", true), plot.valToPos(heightOf(rank, death), "y", true)];
     const arm = 4.5 * devicePixelRatio;
     plot.ctx.beginPath();
     for (const slope of [1, -1]) {

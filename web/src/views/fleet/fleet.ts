@@ -100,7 +100,7 @@ class FleetPage {
   constructor(private readonly fleet: Fleet) {
     this.hosts = hostsOf(fleet.ranks);
     this.shown = fleet.ranks;
-    this.chart = new FleetChart(fleet.ranks, (rank) => this.choose(rank));
+    this.chart = new FleetChart(fleet.ranks, (rank) => this.choose(rank, false));
     this.table = makeRanksTable(fleet.ranks, { chosen: () => this.chosen, choose: (rank) => this.choose(rank) });
     const ranks = makeSection(
       "ranks",
@@ -174,7 +174,7 @@ class FleetPage {
   }
 
   // Chooses the rank or, if it is the chosen one, none.
-  private choose(rank: Rank | null): void {
+  private choose(rank: Rank | null, scrolls = true): void {
     this.chosen = rank === this.chosen ? null : rank;
     this.show();
     const close = (): void => {
@@ -182,7 +182,7 @@ class FleetPage {
       this.element.querySelector<HTMLElement>("#ranks .search-box")?.focus();
     };
     this.detail.replaceChildren(...(this.chosen === null ? [] : [makeRankDetail(this.chosen, this.hosts, close)]));
-    this.detail.scrollIntoView({ block: "nearest" });
+    if (scrolls && this.chosen !== null) this.detail.scrollIntoView({ block: "nearest" });
   }
 
   private show(): void {
