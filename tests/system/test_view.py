@@ -120,11 +120,12 @@ def test_thousands_of_processes(tmp_path):
     assert (tmp_path / "many.html").stat().st_size < 2**20
 
 
-def test_slow_reading_shows_its_progress(tmp_path):
-    """A SIGSTOP makes it slow: progress appears after two seconds and is gone at the end."""
+@pytest.mark.parametrize("files", [1, 3])
+def test_slow_reading_shows_its_progress(files, tmp_path):
+    """A SIGSTOP makes it slow: progress appears after two seconds and is gone at the end. Several files have one line."""
     path = write_timeline(tmp_path / "long.json", process(0), *(sample(t, row(0, t)) for t in range(30000)))
     terminal, end = pty.openpty()
-    with subprocess.Popen([harness.COWPROF, "view", path, "-o", tmp_path / "long.html"], stdout=end, stderr=end) as child:
+    with subprocess.Popen([harness.COWPROF, "view", *[path] * files, "-o", tmp_path / "long.html"], stdout=end, stderr=end) as child:
         os.close(end)
         harness.wait_until(lambda: harness.bytes_read(child.pid) > 100_000, "it to start reading")
         child.send_signal(signal.SIGSTOP)
@@ -135,7 +136,8 @@ def test_slow_reading_shows_its_progress(tmp_path):
             said += chunk
     os.close(terminal)
     assert child.returncode == 0
-    assert re.match(rb"\rcowprof: reading .+: [1-9]\d? %", said), said[:200]
+    what = b"3 files" if files == 3 else b".+"
+    assert re.match(rb"\rcowprof: reading " + what + rb": [1-9]?\d %", said), said[:200]
     assert said.endswith(b"\r\x1b[K" + os.fsencode(tmp_path / "long.html") + b"\r\n"), said[-200:]
 
 

@@ -10,24 +10,35 @@
 namespace cowprof {
 namespace {
 
+// 0: not known, as of a pipe.
+uint64_t SizeOf(const std::string& path) {
+  std::error_code unknown;
+  const uintmax_t bytes = std::filesystem::file_size(path, unknown);
+  return unknown ? 0 : bytes;
+}
+
 // The rows of these ranks of one recording.
-absl::StatusOr<std::vector<FleetRow>> ReadRanks(const std::string& path, const std::vector<RanksApart::Rank>& ranks) {
+absl::StatusOr<std::vector<FleetRow>> ReadRanks(const std::string& path, const std::vector<RanksApart::Rank>& ranks,
+                                                ReadingNote* note) {
+  if (note != nullptr) note->Expect(SizeOf(path));
   std::vector<Run> runs(ranks.size());
   std::vector<MemoryCurve> memory(ranks.size());
   const absl::StatusOr<TimelineContents> contents =
-      ReadTimeline(path, {[&](const RunInfo& info) {
-                            for (Run& run : runs) {
-                              run.model.info = info;
-                              run.model.is_part = true;
-                            }
-                          },
-                          [&](const Sample& sample, const std::vector<Alert>& raised) {
-                            for (size_t i = 0; i < runs.size(); ++i) {
-                              const std::vector<bool>& others = ranks[i].others;
-                              Append(Without(others, sample), Without(others, raised), &runs[i]);
-                              memory[i].Add(runs[i].model);
-                            }
-                          }});
+      ReadTimeline(path,
+                   {[&](const RunInfo& info) {
+                      for (Run& run : runs) {
+                        run.model.info = info;
+                        run.model.is_part = true;
+                      }
+                    },
+                    [&](const Sample& sample, const std::vector<Alert>& raised) {
+                      for (size_t i = 0; i < runs.size(); ++i) {
+                        const std::vector<bool>& others = ranks[i].others;
+                        Append(Without(others, sample), Without(others, raised), &runs[i]);
+                        memory[i].Add(runs[i].model);
+                      }
+                    }},
+                   note);
   if (!contents.ok()) return contents.status();
   std::vector<FleetRow> rows;
   for (size_t i = 0; i < runs.size(); ++i) {
@@ -61,8 +72,8 @@ std::vector<Operand> Operands(const std::vector<std::string>& paths) {
   return operands;
 }
 
-absl::Status AppendRows(const std::string& path, std::vector<FleetRow>* rows) {
-  WholeRecording recording;
+absl::Status AppendRows(const std::string& path, ReadingNote* note, std::vector<FleetRow>* rows) {
+  WholeRecording recording = {.note = note};
   if (const absl::Status status = ReadRecording(path, {}, &recording); !status.ok()) return status;
   absl::StatusOr<std::vector<FleetRow>> more = RowsOf(recording, Judge(recording.run, Detail::kScreen));
   if (!more.ok()) return more.status();
@@ -81,13 +92,15 @@ absl::Status ReadRecording(const std::string& path, const OnSample& on_sample, W
   recording->path = path;
   Run* run = &recording->run;
   const absl::StatusOr<TimelineContents> contents =
-      ReadTimeline(path, {[&](const RunInfo& info) { run->model.info = info; },
-                          [&](const Sample& sample, const std::vector<Alert>& raised) {
-                            recording->apart.Add(sample);
-                            Append(sample, raised, run);
-                            recording->memory.Add(run->model);
-                            if (on_sample) on_sample(sample, raised, *run);
-                          }});
+      ReadTimeline(path,
+                   {[&](const RunInfo& info) { run->model.info = info; },
+                    [&](const Sample& sample, const std::vector<Alert>& raised) {
+                      recording->apart.Add(sample);
+                      Append(sample, raised, run);
+                      recording->memory.Add(run->model);
+                      if (on_sample) on_sample(sample, raised, *run);
+                    }},
+                   recording->note);
   if (!contents.ok()) return contents.status();
   recording->complete = contents->complete;
   return absl::OkStatus();
@@ -95,7 +108,7 @@ absl::Status ReadRecording(const std::string& path, const OnSample& on_sample, W
 
 absl::StatusOr<std::vector<FleetRow>> RowsOf(const WholeRecording& recording, const Findings& findings) {
   const std::vector<RanksApart::Rank> ranks = recording.apart.Of(recording.run.model);
-  if (!ranks.empty()) return ReadRanks(recording.path, ranks);
+  if (!ranks.empty()) return ReadRanks(recording.path, ranks, recording.note);
   std::vector<FleetRow> rows = {RowOf(recording.path, recording.run, findings, recording.complete)};
   rows[0].memory = recording.memory;
   return rows;
@@ -106,8 +119,12 @@ absl::StatusOr<FleetFiles> ReadFleet(const std::vector<std::string>& paths) {
   std::vector<FleetRow> rows;
   std::vector<std::string> notes;
   size_t skipped = 0;
-  for (const Operand& operand : Operands(paths)) {
-    const absl::Status status = AppendRows(operand.path, &rows);
+  const std::vector<Operand> operands = Operands(paths);
+  uint64_t bytes = 0;
+  for (const Operand& operand : operands) bytes += SizeOf(operand.path);
+  ReadingNote note(absl::StrCat(operands.size(), " files"), bytes);
+  for (const Operand& operand : operands) {
+    const absl::Status status = AppendRows(operand.path, &note, &rows);
     if (status.ok()) continue;
     // A folder may have other files; what was named must be a recording.
     if (operand.from_folder) {

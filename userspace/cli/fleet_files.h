@@ -21,6 +21,7 @@ struct WholeRecording {
   RanksApart apart;
   MemoryCurve memory;
   bool complete = false;
+  ReadingNote* note = nullptr;  // of the progress, if it is one of several
 };
 using OnSample = std::function<void(const Sample&, const std::vector<Alert>&, const Run&)>;
 // `on_sample` is called after each sample was added; may be empty. InvalidArgument: not a recording, or a newer schema.

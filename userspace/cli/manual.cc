@@ -39,7 +39,7 @@ const std::vector<CommandRow>& Prose() {
             "page. Needs no privileges.",
             "Of two runs, the page shows both on the same axes. Of several recordings, or of a folder, it has a row "
             "for each rank or node of the job, who died first, and the memory of all on one clock. Two recordings "
-            "are one job if they ran at the same time, not under two job ids, and share no rank or, where ranks "
+            "are one job if they ran at the same time, have the same job id or none, and share no rank or, where ranks "
             "have no numbers, are of two hosts of a job that has an id. Otherwise they are compared. --as decides."},
        .examples = {{"cowprof view cowprof-4242.json", "writes cowprof-4242.html"},
                     {"cowprof view before.json after.json -o fix.html", "before and after a fix"},
