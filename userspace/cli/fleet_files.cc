@@ -74,7 +74,7 @@ std::vector<Operand> Operands(const std::vector<std::string>& paths) {
 
 absl::Status AppendRows(const std::string& path, ReadingNote* note, std::vector<FleetRow>* rows) {
   WholeRecording recording = {.note = note};
-  if (const absl::Status status = ReadRecording(path, {}, &recording); !status.ok()) return status;
+  if (absl::Status status = ReadRecording(path, {}, &recording); !status.ok()) return status;
   absl::StatusOr<std::vector<FleetRow>> more = RowsOf(recording, Judge(recording.run, Detail::kScreen));
   if (!more.ok()) return more.status();
   std::move(more->begin(), more->end(), std::back_inserter(*rows));
