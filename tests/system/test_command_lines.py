@@ -24,7 +24,6 @@ WRONG = {  # arguments -> status; {} are the fixture's files
     **{f"{command} of {name}": ([command, f"{{{name}}}"], 2)
        for command in ("report", "view") for name in ("empty", "text", "other JSON", "no records")},
     **{f"{command} of a missing file": ([command, "{folder}/none"], 2) for command in ("report", "view")},
-    "view of a folder": (["view", "{folder}"], 2),
     "report of a folder without recordings": (["report", "/proc/self/fd"], 2),
     "report with a flag of recording": (["report", "--attach", OWN, "{recording}"], 2),
     "view to a missing folder": (["view", "{recording}", "-o", "{folder}/none/page.html"], 6),
@@ -80,6 +79,9 @@ RIGHT = {  # arguments -> (status, stdout, stderr)
     "report as JSON": (["report", "{recording}", "--json"], (0, SOME, NOTHING)),
     "report as JSON, flag first": (["report", "--json", "{recording}"], (0, SOME, NOTHING)),
     "view": (["view", "{recording}", "-o", "{folder}/page.html"], (0, SOME, NOTHING)),
+    "view of two": (["view", "{recording}", "{recording}", "-o", "{folder}/page.html"], (0, SOME, ONE_LINE)),
+    "view of a folder": (["view", "{folder}", "-o", "{folder}/page.html"], (0, SOME, NOTHING)),
+    "view of a folder, compared": (["view", "{folder}", "{folder}", "--as", "compare"], (2, NOTHING, ONE_LINE)),
     "help of export": (["export", "--help"], (0, SOME, NOTHING)),
     **{f"export {form}": (["export", form, "{recording}", "-o", "{folder}/exported"], (0, ONE_LINE, NOTHING))
        for form in ("pprof", "perfetto", "speedscope", "folded", "csv")},

@@ -1,7 +1,10 @@
 """Several recordings of one job in one report: who died first and of what, a row for each rank, and what does not fit together."""
+import base64
 import datetime
+import gzip
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -25,6 +28,16 @@ def fleet_of(*paths, status=0):
     fleet = json.loads(result.stdout)
     harness.validate(fleet, "fleet.schema.json")
     return fleet
+
+
+def page_of(*arguments, status=0):
+    """What view says on stderr, and the data of the page that it makes."""
+    result = harness.run_cowprof("view", *arguments, seconds=60 * harness.PATIENCE)
+    assert result.returncode == status, result.stderr
+    page = Path(result.stdout.strip())
+    data = re.findall(r'cowprof-data"?[^>]*>([^<]*)</script>', page.read_text())[-1]
+    page.unlink()
+    return result.stderr, [json.loads(gzip.decompress(base64.b64decode(line)).split(b"\n", 1)[0]) for line in data.split()]
 
 
 def record_job(launcher, folder, group, inside=None):
@@ -80,6 +93,8 @@ def check_job(paths):
     alone = json.loads(harness.run_cowprof("report", launcher, "--json").stdout)
     assert [row["rank"] for row in alone["ranks"]] == [0, 1]
     assert alone["ranks"][0]["copied_bytes"] == of_launcher["rows"][0]["copied_bytes"]
+    [page] = page_of(launcher)[1]
+    assert page["report"]["ranks"] == alone["ranks"], "the page of the launcher has them, too"
     text = harness.run_cowprof("report", *ranks).stdout
     assert text.startswith("In rank 1, worker "), text
     assert "rank 0" in text and "oom-cgroup" in text
@@ -179,3 +194,47 @@ def test_files_that_are_no_recordings(healthy, tmp_path):
     (tmp_path / "empty").mkdir()
     result = harness.run_cowprof("report", tmp_path / "empty")
     assert result.returncode == 2 and "no recording in" in result.stderr
+
+
+def rows_in(page):
+    """The ranks of a fleet page; None: it is the page of recordings."""
+    [first, *others] = page
+    if first["schema"] != "cowprof.fleet-page/1":
+        return None
+    assert not others and len(first["curves"]) == len(first["fleet"]["rows"])
+    return [row["rank"] for row in first["fleet"]["rows"]]
+
+
+def test_two_recordings_are_a_job_or_two_runs(healthy, tmp_path):
+    """Which of both is said, with the other way; --as has the last word."""
+    one = changed(healthy, tmp_path, "a.json", 0)
+    later = changed(healthy, tmp_path, "later.json", 1, hours=1, host="node-b")
+    for other, job in ((changed(healthy, tmp_path, "b.json", 1), True), (changed(healthy, tmp_path, "c.json", 1, host="node-b"), True),
+                       (changed(healthy, tmp_path, "again.json", 0, host="node-b"), False), (later, False), (healthy, False)):
+        said, page = page_of(one, other)
+        assert (rows_in(page) == [0, 1]) == job, other
+        assert said.count("\n") == 1 and ("--as compare" if job else "--as job") in said, said
+    assert page_of(one, tmp_path / "b.json", "--as", "compare")[0] == ""
+    assert len(page_of(one, tmp_path / "b.json", "--as", "compare")[1]) == 2
+    said, page = page_of(one, later, "--as", "job")
+    assert (said, rows_in(page)) == ("", [0, 1])
+    assert any("the clocks differ" in note for note in page[0]["fleet"]["notes"])
+
+
+def test_a_page_of_many(healthy, tmp_path):
+    job = tmp_path / "my job"
+    job.mkdir()
+    paths = [changed(healthy, job, f"{rank}.json", rank) for rank in range(3)]
+    (job / "package.json").write_text("{}")
+    result = harness.run_cowprof("view", job)
+    assert result.stdout.strip() == f"{job}.html"
+    assert harness.run_cowprof("view", *paths).stdout.strip() == str(job / "0-and-2-more.html")
+    said, page = page_of(job)
+    assert (said, rows_in(page)) == ("", [0, 1, 2])
+    report = fleet_of(job)
+    assert page[0]["fleet"] == report
+    assert any("1 file of the folder is not a recording" in note for note in report["notes"])
+    said, page = page_of(*paths, job / "package.json", status=2)
+    assert "package.json" in said and rows_in(page) == [0, 1, 2]
+    assert any(note.startswith("Left out: ") and "package.json" in note for note in page[0]["fleet"]["notes"])
+    assert harness.run_cowprof("view", job, paths[0], "--as", "compare").returncode == 2

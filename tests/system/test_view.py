@@ -41,9 +41,12 @@ def payloads(page):
     return [json.loads(gzip.decompress(base64.b64decode(line)).split(b"\n", 1)[0]) for line in data.split()]
 
 
-def view(*arguments, **options):
+COMPARED = "cowprof: two runs to compare; if they are ranks or nodes of one job, give --as job\n"
+
+
+def view(*arguments, said="", **options):
     result = harness.run_cowprof("view", *arguments, **options)
-    assert (result.returncode, result.stderr) == (0, ""), result.stderr
+    assert (result.returncode, result.stderr) == (0, said), result.stderr
     return result.stdout.strip()
 
 
@@ -54,12 +57,12 @@ def small(path, copies):
 
 def test_two_recordings_in_one_page(tmp_path):
     first, second = small(tmp_path / "before.json", 900), small(tmp_path / "after.json", 9)
-    page = tmp_path / view(first, second, cwd=tmp_path)
+    page = tmp_path / view(first, second, said=COMPARED, cwd=tmp_path)
     assert page == tmp_path / "before-vs-after.html"
     before, after = payloads(page)
     assert [before["report"]["totals"]["copies"], after["report"]["totals"]["copies"]] == [900, 9]
     assert before["report"] == harness.report_of(first)
-    assert view(first, second, "-o", tmp_path / "x.html") == str(tmp_path / "x.html")
+    assert view(first, second, "--as", "compare", "-o", tmp_path / "x.html") == str(tmp_path / "x.html")
 
 
 @pytest.mark.parametrize("bad", ["first", "second"])
@@ -117,11 +120,12 @@ def test_thousands_of_processes(tmp_path):
     assert (tmp_path / "many.html").stat().st_size < 2**20
 
 
-def test_slow_reading_shows_its_progress(tmp_path):
-    """A SIGSTOP makes it slow: progress appears after two seconds and is gone at the end."""
+@pytest.mark.parametrize("files", [1, 3])
+def test_slow_reading_shows_its_progress(files, tmp_path):
+    """A SIGSTOP makes it slow: progress appears after two seconds and is gone at the end. Several files have one line."""
     path = write_timeline(tmp_path / "long.json", process(0), *(sample(t, row(0, t)) for t in range(30000)))
     terminal, end = pty.openpty()
-    with subprocess.Popen([harness.COWPROF, "view", path, "-o", tmp_path / "long.html"], stdout=end, stderr=end) as child:
+    with subprocess.Popen([harness.COWPROF, "view", *[path] * files, "-o", tmp_path / "long.html"], stdout=end, stderr=end) as child:
         os.close(end)
         harness.wait_until(lambda: harness.bytes_read(child.pid) > 100_000, "it to start reading")
         child.send_signal(signal.SIGSTOP)
@@ -132,7 +136,8 @@ def test_slow_reading_shows_its_progress(tmp_path):
             said += chunk
     os.close(terminal)
     assert child.returncode == 0
-    assert re.match(rb"\rcowprof: reading .+: [1-9]\d? %", said), said[:200]
+    what = b"3 files" if files == 3 else b".+"
+    assert re.match(rb"\rcowprof: reading " + what + rb": [1-9]?\d %", said), said[:200]
     assert said.endswith(b"\r\x1b[K" + os.fsencode(tmp_path / "long.html") + b"\r\n"), said[-200:]
 
 

@@ -6,6 +6,7 @@ import { gzipSync } from "node:zlib";
 import { paintedPixels } from "./browser.mjs";
 import { makeBlamedPage } from "./blamed.mjs";
 import { assertBytes, checkNoOverflow, settle } from "./checks.mjs";
+import { makeFleet } from "./made_fleet.mjs";
 import { fillTemplate, kHostile, makeEmptyPage, makePage } from "./synthetic.mjs";
 import { makeStage } from "./stage.mjs";
 
@@ -194,6 +195,7 @@ const kRefused = {
     () => fillTemplate(makePage()).slice(0, -5000),
     /x\.html: The recording in this page can't be read/,
   ],
+  "the page of a job": ["j.html", () => fillTemplate(makeFleet(3)), /j\.html: That is the page of a job with several ranks/],
   "the template": ["t.html", () => fillTemplate("__COWPROF_DATA__"), /t\.html is the empty template/],
   "an older page": [
     "old.html",

@@ -56,6 +56,7 @@ export function pack(page) {
     json.processes = page.processes.map((row) => (row === null || typeof row !== "object" ? row : binary.measured(row)));
   if (page.totals) json.totals = binary.measured(page.totals);
   if (Array.isArray(page.limits)) json.limits = page.limits.map((row) => binary.each(row, ["limit", "used"]));
+  if (Array.isArray(page.curves)) json.curves = page.curves.map((curve) => binary.each(curve, ["times_ms", "private_kib"]));
   for (const name of kTables) if (page[name]) json[name] = binary.each(page[name]);
   return gzipSync(Buffer.concat([Buffer.from(`${JSON.stringify(json)}\n`), ...binary.parts])).toString("base64");
 }

@@ -33,6 +33,8 @@ if [ "$(id -u)" -eq 0 ]; then
   "$cowprof" report "$out/hang.json" --json >"$out/hang_report.json"
   export COWPROF_HANG_PAGE=$out/hang.html COWPROF_HANG_REPORT=$out/hang_report.json
   export COWPROF_HOSTILE_PAGE=$out/hostile.html COWPROF_HOSTILE_NAMES=$out/hostile.names
+  /usr/bin/python3 ../tests/web/fleet.py "$cowprof" "$out/fleet"
+  export COWPROF_FLEET=$out/fleet
   export COWPROF_MARKDOWN=$out/timeline.json:$out/hostile.json
   export COWPROF_PAGE=$out/timeline.html COWPROF_REPORT=$out/report.json COWPROF_SAME=$out/same
 fi

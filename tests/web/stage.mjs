@@ -18,6 +18,8 @@ export function makeStage(prefix = "") {
   return {
     withPage: async (name, content, options, body) =>
       checkQuiet(await visitPage(browser, writePage(prefix + name, fillTemplate(content)), prefix + name, options, body)),
+    // A page that is there already.
+    visit: async (path, name, options, body) => checkQuiet(await visitPage(browser, path, prefix + name, options, body)),
     open: (name, content, options) => openPage(browser, writePage(prefix + name, fillTemplate(content)), options),
   };
 }

@@ -10,14 +10,12 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "cli/options.h"
-#include "model/judge/fleet.h"
 #include "model/judge/run_figures.h"
 
 namespace cowprof {
 
 int Record(const Options& options);
 int Report(const Options& options);
-int ReportFleet(const Options& options);  // report, of several recordings
 int View(const Options& options);
 int Doctor(const Options& options);
 int Shm(const Options& options);
@@ -31,8 +29,6 @@ int Prove(const Options& options);
 int ExportRecording(const Options& options);
 int ServePage(const Options& options);  // internal: --serve starts it
 
-// The ranks of one recording. InvalidArgument: as below.
-absl::StatusOr<Fleet> ReadFleet(const std::string& path);
 // The figures of a recording, for diff and check. InvalidArgument: not a recording, or a newer schema.
 absl::StatusOr<RunFigures> ReadFigures(const std::string& path);
 

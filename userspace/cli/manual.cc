@@ -32,12 +32,18 @@ const std::vector<CommandRow>& Prose() {
                     {"cowprof report rank-0.json rank-1.json", "the ranks of a job"}},
        .statuses = {kDone, kUsage, kCannotWrite}},
       {.name = "view",
-       .usage = {"cowprof view TIMELINE [OTHER] [-o FILE.html]"},
+       .usage = {"cowprof view TIMELINE [-o FILE.html]", "cowprof view BEFORE AFTER [-o FILE.html]",
+                 "cowprof view TIMELINE... [--as job] [-o FILE.html]", "cowprof view FOLDER [-o FILE.html]"},
        .details =
-           {"Reads a recording and writes one HTML page, which needs no network and no server. With a second "
-            "recording, the page shows both on the same axes. Prints the path of the page. Needs no privileges."},
+           {"Reads recordings and writes one HTML page, which needs no network and no server. Prints the path of the "
+            "page. Needs no privileges.",
+            "Of two runs, the page shows both on the same axes. Of several recordings, or of a folder, it has a row "
+            "for each rank or node of the job, who died first, and the memory of all on one clock. Two recordings "
+            "are one job if they ran at the same time, have the same job id or none, and share no rank or, where ranks "
+            "have no numbers, are of two hosts of a job that has an id. Otherwise they are compared. --as decides."},
        .examples = {{"cowprof view cowprof-4242.json", "writes cowprof-4242.html"},
-                    {"cowprof view before.json after.json -o fix.html", "before and after a fix"}},
+                    {"cowprof view before.json after.json -o fix.html", "before and after a fix"},
+                    {"cowprof view recordings/", "the ranks of a job: writes recordings.html"}},
        .statuses = {kDone, kUsage, kCannotWrite}},
       {.name = "diff",
        .usage = {"cowprof diff A B [--format FORMAT]", "cowprof diff A1 A2 -- B1 B2 [--format FORMAT]"},

@@ -218,13 +218,19 @@ void AddSubcommands(CLI::App* app, Options* options) {
   report->add_flag("--json", options->json, "Print JSON (cowprof.report/1; of several, cowprof.fleet/1)");
   AddColour(report, options);
   CLI::App* view =
-      app->add_subcommand("view", "Make one self-contained HTML page from a recording, or from two to compare");
-  view->add_option("TIMELINE", options->timeline, "Recording made by cowprof")->required()->type_name("FILE");
-  view->add_option("OTHER", options->other_timeline, "A second recording to compare with, on the same axes")
+      app->add_subcommand("view", "Make one HTML page from a recording, from two to compare, or from those of a job");
+  view->add_option("TIMELINE", options->timelines, "Recordings made by cowprof, or a folder of them")
+      ->required()
       ->type_name("FILE");
   view->add_option("-o,--output", options->output,
-                   "Where to write the page (default: TIMELINE.html, or TIMELINE-vs-OTHER.html)")
+                   "Where to write the page (default: TIMELINE.html, A-vs-B.html, A-and-7-more.html or FOLDER.html)")
       ->type_name("FILE.html");
+  view->add_option_function<std::string>(
+          "--as",
+          [options](const std::string& text) { options->view_as = text == "job" ? ViewAs::kJob : ViewAs::kCompare; },
+          "What the recordings are: two runs to compare, or ranks or nodes of one job (default: by what is in them)")
+      ->type_name("compare|job")
+      ->check(CLI::IsMember({"compare", "job"}).description(""));
   CLI::App* doctor = app->add_subcommand("doctor", "Show what this host, and a process on it, allows cowprof to do");
   doctor->add_flag("--json", options->json, "Print JSON (cowprof.doctor/1)");
   AddWithout(doctor, options);
@@ -339,6 +345,8 @@ ParsedOptions UsageError(const std::string& message) {
 std::string Contradiction(const Options& options, bool separator) {
   if (options.command == "doctor" && options.workers != 0 && options.pid == 0)
     return "doctor --workers needs the PID of a process, as in: cowprof doctor 4242 --workers 8";
+  if (options.view_as == ViewAs::kCompare && options.timelines.size() != 2)
+    return "view --as compare takes two recordings";
   if (options.interval < absl::Milliseconds(10)) return "--interval below 10ms would cost more than it shows";
   if (options.command == "prove" && options.program.empty())
     return "prove needs the program as it is, as in: cowprof prove --fix 'python3 fixed.py' -- python3 train.py";

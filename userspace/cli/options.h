@@ -14,21 +14,24 @@
 
 namespace cowprof {
 
+// view: what two recordings are.
+enum class ViewAs { kByContent, kCompare, kJob };
+
 // What the flags of `record` ask for, and the operands of the other commands. `output` and `without` are used by
 // several.
 struct Options : RecordOptions {
   std::string command = "record";  // name of a subcommand
   bool json = false;
-  std::string timeline;                // view, check, export
-  std::vector<std::string> timelines;  // report
-  std::string other_timeline;          // view: to compare with; "": none
-  pid_t pid = 0;                       // doctor, shm, pickle; 0: none
-  std::string object;                  // pickle: the expression that names it; "": what workers get
-  bool time = true;                    // pickle: run the interpreter to measure how fast it pickles
-  CompareOptions compare;              // diff, check
-  int workers = 0;                     // doctor: how many workers the process is about to fork; 0: not given
-  std::string shell;                   // completions
-  bool open = true;                    // demo: show the page where there is a desktop
+  std::string timeline;                // check, export
+  std::vector<std::string> timelines;  // report, view
+  ViewAs view_as = ViewAs::kByContent;
+  pid_t pid = 0;           // doctor, shm, pickle; 0: none
+  std::string object;      // pickle: the expression that names it; "": what workers get
+  bool time = true;        // pickle: run the interpreter to measure how fast it pickles
+  CompareOptions compare;  // diff, check
+  int workers = 0;         // doctor: how many workers the process is about to fork; 0: not given
+  std::string shell;       // completions
+  bool open = true;        // demo: show the page where there is a desktop
   ExportFormat export_format = ExportFormat::kPprof;
 };
 

@@ -1,48 +1,57 @@
-// `cowprof report TIMELINE [--json]`: reads a recording, prints the verdict.
+// `cowprof report TIMELINE [--json]`: reads a recording, prints the verdict. Of several recordings of a job, or of a
+// folder: one verdict on all.
 #include "sink/report/report.h"
 
 #include <cstdio>
-#include <filesystem>
 #include <nlohmann/json.hpp>
-#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "cli/commands.h"
+#include "cli/fleet_files.h"
 #include "model/facts/roles.h"
 #include "sink/report/fleet_report.h"
 #include "sink/terminal/print_report.h"
 #include "timeline/json_fields.h"
-#include "timeline/timeline_file.h"
 
 namespace cowprof {
+namespace {
 
-int Report(const Options& options) {
-  std::error_code error;
-  if (options.timelines.size() > 1 || std::filesystem::is_directory(options.timelines.front(), error))
-    return ReportFleet(options);
-  Run run;
-  const absl::StatusOr<TimelineContents> contents = ReadRun(options.timelines.front(), &run);
-  if (!contents.ok()) return Fail(kUsage, contents.status().message());
-  const Findings findings = Judge(run);
-  Fleet ranks;
-  if (HasRanks(run.model)) {
-    absl::StatusOr<Fleet> fleet = ReadFleet(options.timelines.front());
-    if (!fleet.ok()) return Fail(kUsage, fleet.status().message());
-    ranks = *std::move(fleet);
-  }
-  std::string text;
-  if (options.json) {
-    nlohmann::ordered_json report = ReportJson(run.model, findings);
-    if (!ranks.rows.empty()) report["ranks"] = FleetRowsJson(ranks);
-    text = Dump(report, 2) + "\n";
-  } else {
-    text = ReportText(run.model, findings, contents->complete);
-    if (!ranks.rows.empty()) absl::StrAppend(&text, "\n  ranks\n", FleetRowsText(ranks));
-  }
+int Print(const Options& options, const std::string& text) {
   const bool printed = options.json ? std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0
                                     : PrintReport(text, options.colour, stdout);
-  if (!printed) return Fail(kCannotWrite, "write the report to stdout: failed");
-  return kDone;
+  return printed ? kDone : Fail(kCannotWrite, "write the report to stdout: failed");
+}
+
+int ReportFleet(const Options& options) {
+  const absl::StatusOr<FleetFiles> files = ReadFleet(options.timelines);
+  if (!files.ok()) return Fail(kUsage, files.status().message());
+  const int status = Print(options, options.json ? Dump(FleetJson(files->fleet), 2) + "\n" : FleetText(files->fleet));
+  return status == kDone && !files->problem.empty() ? Fail(kUsage, files->problem) : status;
+}
+
+}  // namespace
+
+int Report(const Options& options) {
+  if (options.timelines.size() > 1 || IsFolder(options.timelines.front())) return ReportFleet(options);
+  WholeRecording recording;
+  if (const absl::Status status = ReadRecording(options.timelines.front(), {}, &recording); !status.ok())
+    return Fail(kUsage, status.message());
+  const RunModel& model = recording.run.model;
+  const Findings findings = Judge(recording.run);
+  Fleet ranks;
+  if (HasRanks(model)) {
+    absl::StatusOr<std::vector<FleetRow>> rows = RowsOf(recording, findings);
+    if (!rows.ok()) return Fail(kUsage, rows.status().message());
+    ranks = FleetOf(*std::move(rows));
+  }
+  if (options.json) {
+    nlohmann::ordered_json report = ReportJson(model, findings);
+    if (!ranks.rows.empty()) report["ranks"] = FleetRowsJson(ranks);
+    return Print(options, Dump(report, 2) + "\n");
+  }
+  std::string text = ReportText(model, findings, recording.complete);
+  if (!ranks.rows.empty()) absl::StrAppend(&text, "\n  ranks\n", FleetRowsText(ranks));
+  return Print(options, text);
 }
 
 }  // namespace cowprof

@@ -1,4 +1,6 @@
-// `cowprof view TIMELINE [OTHER] [-o FILE.html]`: makes the page of a recording, or of two to compare.
+// `cowprof view TIMELINE... [-o FILE.html]`: makes the page of a recording, of two to compare, or of the ranks or nodes
+// of a job.
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <string>
@@ -7,61 +9,127 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "cli/commands.h"
+#include "cli/fleet_files.h"
+#include "model/facts/roles.h"
 #include "posix/output_file.h"
+#include "sink/page/fleet_page.h"
 #include "sink/page/page.h"
-#include "timeline/timeline_file.h"
 
 namespace cowprof {
 namespace {
 
-absl::StatusOr<std::string> PackedRecording(const std::string& path) {
-  Run run;
+struct OnePage {
+  std::string packed;
+  std::vector<FleetRow> rows;
+};
+
+absl::StatusOr<OnePage> PageOf(const std::string& path) {
+  WholeRecording recording;
   PageBuilder builder;
-  const absl::StatusOr<TimelineContents> contents =
-      ReadTimeline(path, {[&](const RunInfo& info) { run.model.info = info; },
-                          [&](const Sample& sample, const std::vector<Alert>& raised) {
-                            Append(sample, raised, &run);
-                            builder.Add(sample, raised, run);
-                          }});
-  if (!contents.ok()) return contents.status();
-  return Packed(builder.Data(run.model, Judge(run), {.complete = contents->complete}).parts());
+  absl::Status status = ReadRecording(
+      path,
+      [&](const Sample& sample, const std::vector<Alert>& raised, const Run& run) { builder.Add(sample, raised, run); },
+      &recording);
+  if (!status.ok()) return status;
+  const RunModel& model = recording.run.model;
+  const Findings findings = Judge(recording.run);
+  absl::StatusOr<std::vector<FleetRow>> rows = RowsOf(recording, findings);
+  if (!rows.ok()) return rows.status();
+  const Fleet ranks = HasRanks(model) ? FleetOf(*rows) : Fleet();
+  const RecordingState state = {.complete = recording.complete, .ranks = ranks.rows.empty() ? nullptr : &ranks};
+  return OnePage{Packed(builder.Data(model, findings, state).parts()), *std::move(rows)};
 }
 
-// "a.html"; for two recordings "a-vs-b.html", beside the first.
-std::string DefaultOutput(const Options& options) {
-  const absl::string_view stem = absl::StripSuffix(options.timeline, ".json");
-  if (options.other_timeline.empty()) return absl::StrCat(stem, ".html");
-  const std::string other = std::filesystem::path(options.other_timeline).filename();
-  return absl::StrCat(stem, "-vs-", absl::StripSuffix(other, ".json"), ".html");
-}
-
-}  // namespace
-
-absl::Status WritePage(const std::vector<std::string>& timelines, const std::string& path) {
-  std::vector<std::string> packed;
+absl::StatusOr<std::vector<OnePage>> PagesOf(const std::vector<std::string>& timelines) {
+  std::vector<OnePage> pages;
   for (const std::string& timeline : timelines) {
-    absl::StatusOr<std::string> recording = PackedRecording(timeline);
-    if (!recording.ok()) return absl::InvalidArgumentError(recording.status().message());
-    packed.push_back(*std::move(recording));
+    absl::StatusOr<OnePage> page = PageOf(timeline);
+    if (!page.ok()) return absl::InvalidArgumentError(page.status().message());
+    pages.push_back(*std::move(page));
   }
+  return pages;
+}
+
+std::string StemOf(const std::string& path) { return std::string(absl::StripSuffix(path, ".json")); }
+
+// "a.html"; for two recordings to compare "a-vs-b.html", for a job "a-and-7-more.html", beside the first; for a folder
+// "FOLDER.html" beside it.
+std::string DefaultOutput(const std::vector<std::string>& timelines, bool job) {
+  const std::string& first = timelines.front();
+  const std::string more = timelines.size() == 1 ? "" : absl::StrCat("-and-", timelines.size() - 1, "-more");
+  if (IsFolder(first)) {
+    std::error_code unknown;
+    std::filesystem::path folder = std::filesystem::absolute(first, unknown).lexically_normal();
+    if (!folder.has_filename()) folder = folder.parent_path();
+    return absl::StrCat(folder.string(), more, ".html");
+  }
+  if (job || timelines.size() == 1) return absl::StrCat(StemOf(first), more, ".html");
+  const std::string other = std::filesystem::path(timelines[1]).filename();
+  return absl::StrCat(StemOf(first), "-vs-", StemOf(other), ".html");
+}
+
+absl::Status Write(const std::vector<std::string>& packed, const std::string& path) {
   const absl::StatusOr<std::string> page = RenderPage(packed);
   if (!page.ok()) return absl::InternalError(page.status().message());
   const absl::Status status = ReplaceOutputFile(path, *page);
   return status.ok() ? status : absl::UnavailableError(status.message());
 }
 
-int View(const Options& options) {
-  std::vector<std::string> timelines = {options.timeline};
-  if (!options.other_timeline.empty()) timelines.push_back(options.other_timeline);
-  const std::string path = options.output.empty() ? DefaultOutput(options) : options.output;
-  if (absl::Status status = WritePage(timelines, path); !status.ok()) {
-    return Fail(absl::IsInvalidArgument(status) ? kUsage
-                : absl::IsInternal(status)      ? kInternalFailure
-                                                : kCannotWrite,
-                status.message());
-  }
+absl::Status Write(const std::vector<OnePage>& pages, const std::string& path) {
+  std::vector<std::string> packed;
+  for (const OnePage& page : pages) packed.push_back(page.packed);
+  return Write(packed, path);
+}
+
+// Prints the page's path, or why there is none.
+int Finish(const absl::Status& written, const std::string& path, const std::string& problem = "") {
+  if (!written.ok())
+    return Fail(absl::IsInvalidArgument(written) ? kUsage
+                : absl::IsInternal(written)      ? kInternalFailure
+                                                 : kCannotWrite,
+                written.message());
   std::printf("%s\n", path.c_str());
-  return kDone;
+  return problem.empty() ? kDone : Fail(kUsage, problem);
+}
+
+int WriteFleet(const Fleet& fleet, const std::string& path, const std::string& problem) {
+  return Finish(Write({Packed(FleetPageData(fleet).parts())}, path), path, problem);
+}
+
+}  // namespace
+
+absl::Status WritePage(const std::vector<std::string>& timelines, const std::string& path) {
+  const absl::StatusOr<std::vector<OnePage>> pages = PagesOf(timelines);
+  return pages.ok() ? Write(*pages, path) : pages.status();
+}
+
+int View(const Options& options) {
+  const std::vector<std::string>& timelines = options.timelines;
+  const auto output = [&](bool job) { return options.output.empty() ? DefaultOutput(timelines, job) : options.output; };
+  const bool folder = std::any_of(timelines.begin(), timelines.end(), IsFolder);
+  if (options.view_as == ViewAs::kCompare && folder)
+    return Fail(kUsage, "--as compare takes two recordings, not a folder");
+  if (options.view_as == ViewAs::kJob || folder || timelines.size() > 2) {
+    const absl::StatusOr<FleetFiles> files = ReadFleet(timelines);
+    if (!files.ok()) return Fail(kUsage, files.status().message());
+    return WriteFleet(files->fleet, output(true), files->problem);
+  }
+  absl::StatusOr<std::vector<OnePage>> pages = PagesOf(timelines);
+  if (!pages.ok()) return Finish(pages.status(), "");
+  if (timelines.size() == 2 && options.view_as == ViewAs::kByContent) {
+    const bool job = AreOneJob((*pages)[0].rows, (*pages)[1].rows);
+    std::fprintf(
+        stderr, "cowprof: %s\n",
+        job ? "these ran together as one job: a page with a row for each rank; to compare them, give --as compare"
+            : "two runs to compare; if they are ranks or nodes of one job, give --as job");
+    if (job) {
+      std::vector<FleetRow> rows;
+      for (OnePage& page : *pages) std::move(page.rows.begin(), page.rows.end(), std::back_inserter(rows));
+      return WriteFleet(FleetOf(std::move(rows)), output(true), "");
+    }
+  }
+  const std::string path = output(false);
+  return Finish(Write(*pages, path), path);
 }
 
 }  // namespace cowprof

@@ -20,11 +20,8 @@ absl::Duration Now() { return ReadClock(CLOCK_MONOTONIC); }
 
 }  // namespace
 
-ReadingNote::ReadingNote(std::string path, uint64_t file_bytes)
-    : path_(std::move(path)),
-      file_bytes_(file_bytes),
-      wanted_(file_bytes > 0 && isatty(STDERR_FILENO)),
-      next_(Now() + kPatience) {}
+ReadingNote::ReadingNote(std::string what, uint64_t bytes)
+    : what_(std::move(what)), bytes_(bytes), wanted_(bytes > 0 && isatty(STDERR_FILENO)), next_(Now() + kPatience) {}
 
 ReadingNote::~ReadingNote() {
   if (shown_) absl::FPrintF(stderr, "\r\033[K");
@@ -33,8 +30,8 @@ ReadingNote::~ReadingNote() {
 void ReadingNote::Advance(uint64_t bytes) {
   read_bytes_ += bytes;
   if (!wanted_ || Now() < next_) return;
-  const uint64_t percent = std::min<uint64_t>(100, 100 * read_bytes_ / file_bytes_);
-  absl::FPrintF(stderr, "\rcowprof: reading %s: %d %%", Printable(path_, kPathColumns), percent);
+  const uint64_t percent = std::min<uint64_t>(100, 100 * read_bytes_ / bytes_);
+  absl::FPrintF(stderr, "\rcowprof: reading %s: %d %%", Printable(what_, kPathColumns), percent);
   fflush(stderr);
   next_ = Now() + kPace;
   shown_ = true;

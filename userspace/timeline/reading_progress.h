@@ -12,17 +12,19 @@ namespace cowprof {
 
 class ReadingNote {
  public:
-  // `file_bytes` 0: unknown, as of a pipe; then nothing is printed.
-  ReadingNote(std::string path, uint64_t file_bytes);
+  // `what`: a path, or several files in words. `bytes` 0: unknown, as of a pipe; then nothing is printed.
+  ReadingNote(std::string what, uint64_t bytes);
   ~ReadingNote();  // erases the line
   ReadingNote(const ReadingNote&) = delete;
   ReadingNote& operator=(const ReadingNote&) = delete;
 
   void Advance(uint64_t bytes);
+  // There is more to read than was known.
+  void Expect(uint64_t more) { bytes_ += more; }
 
  private:
-  const std::string path_;
-  const uint64_t file_bytes_;
+  const std::string what_;
+  uint64_t bytes_;
   const bool wanted_;
   uint64_t read_bytes_ = 0;
   absl::Duration next_;  // of the monotonic clock

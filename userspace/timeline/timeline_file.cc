@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
 #include <utility>
 
@@ -17,7 +18,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "timeline/json_fields.h"
-#include "timeline/reading_progress.h"
 
 namespace cowprof {
 namespace {
@@ -102,7 +102,8 @@ absl::Status TimelineFile::Finish(absl::Duration t, const std::string& reason) {
   return status;
 }
 
-absl::StatusOr<TimelineContents> ReadTimeline(const std::string& path, const TimelineReaders& readers) {
+absl::StatusOr<TimelineContents> ReadTimeline(const std::string& path, const TimelineReaders& readers,
+                                              ReadingNote* note) {
   errno = 0;
   std::ifstream file(path);
   std::string line;
@@ -132,11 +133,14 @@ absl::StatusOr<TimelineContents> ReadTimeline(const std::string& path, const Tim
   readers.on_info(*info);
   TimelineContents contents = {.info = *info};
   RecordDecoder decoder;
-  std::error_code unknown;
-  const uintmax_t file_bytes = std::filesystem::file_size(path, unknown);
-  ReadingNote note(path, unknown ? 0 : file_bytes);
+  std::optional<ReadingNote> own;
+  if (note == nullptr) {
+    std::error_code unknown;
+    const uintmax_t file_bytes = std::filesystem::file_size(path, unknown);
+    note = &own.emplace(path, unknown ? 0 : file_bytes);
+  }
   while (std::getline(*records, line)) {
-    note.Advance(line.size() + 1);
+    note->Advance(line.size() + 1);
     absl::string_view record = absl::StripPrefix(absl::StripSuffix(line, ","), ",");
     if (record.empty() || record == "]}") continue;
     absl::StatusOr<RecordDecoder::Result> result = decoder.Decode(record);

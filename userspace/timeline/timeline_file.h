@@ -14,6 +14,7 @@
 #include "posix/output_file.h"
 #include "posix/rights.h"
 #include "timeline/json_timeline.h"
+#include "timeline/reading_progress.h"
 
 namespace cowprof {
 
@@ -54,8 +55,10 @@ struct TimelineContents {
   bool stopped_by_target = false;
 };
 
-// Reads a timeline from its beginning. InvalidArgument: not a recording, or a newer schema.
-absl::StatusOr<TimelineContents> ReadTimeline(const std::string& path, const TimelineReaders& readers);
+// Reads a timeline from its beginning. InvalidArgument: not a recording, or a newer schema. `note`: of the progress, if
+// this is one of several files.
+absl::StatusOr<TimelineContents> ReadTimeline(const std::string& path, const TimelineReaders& readers,
+                                              ReadingNote* note = nullptr);
 // Reads a whole timeline into `run`.
 absl::StatusOr<TimelineContents> ReadRun(const std::string& path, Run* run);
 

@@ -8,9 +8,12 @@ import "./ui/blame_table.css";
 import "./ui/rerender.css";
 import { makeEventsDetails, makeTermsDetails } from "./views/appendix/appendix";
 import { addCompare } from "./views/compare/compare";
-import { parsePages, type Page } from "./data/decode";
+import { parseContents, type Page } from "./data/decode";
+import type { Fleet } from "./data/fleet";
 import { makeDiagnosesSection } from "./views/diagnoses/diagnoses";
 import { make, mark } from "./ui/dom";
+import { makeFleetPage } from "./views/fleet/fleet";
+import { makeRanksSection } from "./views/fleet/ranks_table";
 import { makeFooter } from "./views/footer/footer";
 import { visibleText } from "./core/format";
 import { makeHeader, makeTiles } from "./views/header/header";
@@ -34,6 +37,7 @@ const kSections: Section[] = [
   rerendered(makeHeader),
   rerendered(({ page }) => makeDiagnosesSection(page.report.diagnoses)),
   rerendered(makeTiles),
+  rerendered(({ page }) => makeRanksSection(page.report.ranks)),
   makeTimelineSection,
   rerendered(({ page }) => makeRemediesSection(page.report.remedies)),
   makeWhySection,
@@ -75,6 +79,11 @@ function showPage(store: Store, app: HTMLElement, { second, badge }: Extras): vo
   unfoldForPrint(main);
 }
 
+function showFleet(app: HTMLElement, fleet: Fleet): void {
+  app.replaceChildren(makeFleetPage(fleet));
+  document.title = visibleText(`cowprof: ${fleet.ranks[0]?.job || "job"}, ${fleet.ranks.length} ranks`);
+}
+
 function showFailure(app: HTMLElement, failure: unknown): void {
   const reason = failure instanceof Error ? failure.message : "This recording can't be shown.";
   app.replaceChildren(make("main", "", mark(make("p", "failure", reason), { role: "alert" })));
@@ -98,7 +107,9 @@ async function start(): Promise<void> {
       const { store, badge } = await followRun(file);
       return showPage(store, app, { badge });
     }
-    const [page, second] = await parsePages(text);
+    const contents = await parseContents(text);
+    if (!Array.isArray(contents)) return showFleet(app, contents);
+    const [page, second] = contents;
     if (page !== undefined) showPage(new Store(page), app, { second });
   } catch (failure) {
     showFailure(app, failure);

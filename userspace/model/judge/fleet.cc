@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <tuple>
 
 #include "absl/algorithm/container.h"
@@ -35,30 +36,41 @@ bool SameBoot(const FleetRow& a, const FleetRow& b) {
   return !a.boot_id.empty() && a.boot_id == b.boot_id && a.boot && b.boot;
 }
 
-// From the death of `a` to that of `b`: by the time since boot on one host, otherwise by the hosts' wall clocks.
-absl::Duration Between(const FleetRow& a, const Death& of_a, const FleetRow& b, const Death& of_b) {
-  const absl::Duration starts = SameBoot(a, b) ? *b.boot - *a.boot : b.started - a.started;
-  return starts + of_b.t - of_a.t;
+std::vector<absl::Time> BeginsOf(const std::vector<FleetRow>& rows) {
+  std::vector<absl::Time> begins;
+  for (const FleetRow& row : rows) {
+    const FleetRow& first =
+        *absl::c_find_if(rows, [&](const FleetRow& other) { return &other == &row || SameBoot(other, row); });
+    begins.push_back(&first == &row ? row.started : first.started + (*row.boot - *first.boot));
+  }
+  return begins;
+}
+
+std::vector<std::pair<size_t, Death>> DeathsOf(const Fleet& fleet) {
+  std::vector<std::pair<size_t, Death>> deaths;
+  for (size_t i = 0; i < fleet.rows.size(); ++i) {
+    if (fleet.repeated[i]) continue;
+    for (const Death& death : fleet.rows[i].deaths) deaths.emplace_back(i, death);
+  }
+  absl::c_stable_sort(deaths, [&](const auto& a, const auto& b) {
+    return fleet.begins[a.first] + a.second.t < fleet.begins[b.first] + b.second.t;
+  });
+  return deaths;
 }
 
 // `differ`: the clocks of two hosts order nothing.
-std::optional<FirstDeath> FirstDeathOf(const std::vector<FleetRow>& rows, const std::vector<bool>& repeated,
-                                       bool differ) {
-  std::optional<FirstDeath> first;
-  for (size_t i = 0; i < rows.size(); ++i) {
-    if (repeated[i] || rows[i].deaths.empty()) continue;
-    const Death& death = rows[i].deaths.front();
-    if (!first || Between(rows[first->row], first->death, rows[i], death) < absl::ZeroDuration())
-      first = FirstDeath{.row = i, .death = death};
-  }
-  if (!first) return first;
-  for (size_t i = 0; i < rows.size(); ++i) {
-    if (repeated[i] || i == first->row || rows[i].deaths.empty()) continue;
-    const absl::Duration later = Between(rows[first->row], first->death, rows[i], rows[i].deaths.front());
-    first->undecided |= !SameBoot(rows[first->row], rows[i]) && (differ || later < kClocksAgree);
-    if (first->until_next && later >= *first->until_next) continue;
-    first->until_next = later;
-    first->next_row = i;
+std::optional<FirstDeath> FirstDeathOf(const Fleet& fleet, bool differ) {
+  if (fleet.deaths.empty()) return std::nullopt;
+  const auto& [row, death] = fleet.deaths.front();
+  FirstDeath first = {.row = row, .death = death};
+  std::set<size_t> seen = {row};
+  for (const auto& [other, next] : fleet.deaths) {
+    if (!seen.insert(other).second) continue;
+    const absl::Duration later = fleet.begins[other] + next.t - (fleet.begins[row] + death.t);
+    first.undecided |= !SameBoot(fleet.rows[row], fleet.rows[other]) && (differ || later < kClocksAgree);
+    if (first.until_next) continue;
+    first.until_next = later;
+    first.next_row = other;
   }
   return first;
 }
@@ -255,6 +267,21 @@ std::string NameOf(const FleetRow& row) {
   return row.local_rank ? absl::StrCat("local rank ", *row.local_rank, " of ", file) : file;
 }
 
+bool AreOneJob(const std::vector<FleetRow>& a, const std::vector<FleetRow>& b) {
+  if (a.empty() || b.empty() || a[0].job_id != b[0].job_id) return false;
+  // All rows of a recording begin and end with it.
+  const absl::Duration later = SameBoot(a[0], b[0]) ? *b[0].boot - *a[0].boot : b[0].started - a[0].started;
+  if (later >= a[0].duration || -later >= b[0].duration) return false;
+  const auto ranked = [](const FleetRow& row) { return row.rank.has_value(); };
+  if (absl::c_all_of(a, ranked) && absl::c_all_of(b, ranked)) {
+    return absl::c_none_of(a, [&](const FleetRow& row) {
+      return absl::c_any_of(b, [&](const FleetRow& other) { return row.rank == other.rank; });
+    });
+  }
+  return absl::c_none_of(a, ranked) && absl::c_none_of(b, ranked) && !a[0].job_id.empty() && !a[0].boot_id.empty() &&
+         !b[0].boot_id.empty() && a[0].boot_id != b[0].boot_id;
+}
+
 Fleet FleetOf(std::vector<FleetRow> rows) {
   Fleet fleet = {.rows = std::move(rows)};
   absl::c_stable_sort(fleet.rows, [](const FleetRow& a, const FleetRow& b) {
@@ -290,7 +317,9 @@ Fleet FleetOf(std::vector<FleetRow> rows) {
     for (const std::string& job : jobs) names.push_back(job.empty() ? "none" : Printable(job, 60));
     fleet.notes.push_back(absl::StrCat("These are of several jobs: ", absl::StrJoin(names, ", "), "."));
   }
-  fleet.first = FirstDeathOf(fleet.rows, fleet.repeated, clocks.differ);
+  fleet.begins = BeginsOf(fleet.rows);
+  fleet.deaths = DeathsOf(fleet);
+  fleet.first = FirstDeathOf(fleet, clocks.differ);
   Compare(counted, hosts, &fleet);
   fleet.sentence = Sentence(fleet, counted, hosts);
   return fleet;

@@ -10,6 +10,7 @@
 
 #include "absl/time/time.h"
 #include "model/judge/findings.h"
+#include "model/judge/memory_curve.h"
 #include "model/judge/run_figures.h"
 
 namespace cowprof {
@@ -45,6 +46,7 @@ struct FleetRow {
   std::optional<Culprit> culprit;
   std::vector<Death> deaths;           // in order of time
   std::vector<MemberFigures> members;  // its workers
+  MemoryCurve memory;                  // of its workers; without points: not collected
 };
 // Of a run that has one rank, or none. `path` names the recording for a reader.
 FleetRow RowOf(const std::string& path, const Run& run, const Findings& findings, bool complete);
@@ -69,6 +71,11 @@ class RanksApart {
 // stays.
 Sample Without(const std::vector<bool>& others, const Sample& sample);
 std::vector<Alert> Without(const std::vector<bool>& others, const std::vector<Alert>& alerts);
+
+// Whether two recordings, by their rows, are of one job at one time: they overlap, have the same job id, and no rank is
+// in both. Without numbers of ranks: of a job that has an id, on two hosts. Otherwise they are two runs.
+bool AreOneJob(const std::vector<FleetRow>& a, const std::vector<FleetRow>& b);
+
 struct FirstDeath {
   size_t row = 0;  // number in Fleet::rows
   Death death;
@@ -81,6 +88,10 @@ struct FirstDeath {
 
 struct Fleet {
   std::vector<FleetRow> rows;  // by job, rank, host, start
+  // By row: when its recording began, by the wall clock that its host had at the first recording of that boot. So rows
+  // of one host are in the order of the time since boot even if that clock was set.
+  std::vector<absl::Time> begins;
+  std::vector<std::pair<size_t, Death>> deaths;  // in order, with the number of the row; of rows that count
   std::optional<FirstDeath> first;
   std::string sentence;             // what happened, or the worst row
   std::vector<std::string> common;  // "cow-refcount is the first finding in 8 of 8"

@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "sink/gzip.h"
 #include "sink/page/page_template.h"
+#include "sink/report/fleet_report.h"
 #include "sink/report/report.h"
 #include "timeline/json_fields.h"
 
@@ -42,6 +43,7 @@ PageData PageBuilder::Data(const RunModel& model, const Findings& findings, cons
                {"report", ReportJson(model, findings)},
                {"verdict", findings.verdict},
                {"run", RunJson(model.info, state)}};
+  if (state.ranks != nullptr) page["report"]["ranks"] = FleetRowsJson(*state.ranks);
   PageData data;
   series_.Write(model, findings.forecast, &data.columns, &page);
   events_.Write(model, findings, &page);

@@ -1,6 +1,6 @@
 // The page: one self-contained HTML file that consists of the viewer (web/, embedded in the binary) and one or two
-// recordings as JSON and columns of integers (cowprof.page/2, see docs/timeline.md). Everything that the page shows is
-// derived in model/; the viewer only draws.
+// recordings, or the rows of a job, as JSON and columns of integers (cowprof.page/2, see docs/timeline.md). Everything
+// that the page shows is derived in model/; the viewer only draws.
 #ifndef COWPROF_SINK_PAGE_PAGE_H_
 #define COWPROF_SINK_PAGE_PAGE_H_
 
@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "model/judge/findings.h"
+#include "model/judge/fleet.h"
 #include "sink/page/page_blame.h"
 #include "sink/page/page_columns.h"
 #include "sink/page/page_events.h"
@@ -21,8 +22,9 @@ namespace cowprof {
 
 // State of a recording when its page is made.
 struct RecordingState {
-  bool complete = false;  // it was finished
-  bool live = false;      // it is still running, and the page follows it
+  bool complete = false;         // it was finished
+  bool live = false;             // it is still running, and the page follows it
+  const Fleet* ranks = nullptr;  // of a launcher
 };
 
 // JSON, a newline, and the binary that the JSON's columns point into. Refers to columns of its builder.
@@ -50,7 +52,8 @@ class PageBuilder {
 // gzip, then base64, whose characters have no meaning in HTML.
 std::string Packed(absl::Span<const absl::string_view> parts);
 
-// Returns the viewer with packed recordings in it: one, or two to compare. Internal: this build has no viewer.
+// Returns the viewer with packed data in it: of one recording, of two to compare, or of a job. Internal: this build has
+// no viewer.
 absl::StatusOr<std::string> RenderPage(const std::vector<std::string>& packed);
 
 }  // namespace cowprof

@@ -108,9 +108,15 @@ Json FleetJson(const Fleet& fleet) {
     first["next_row"] = fleet.first->until_next ? Json(fleet.first->next_row) : Json(nullptr);
     first["undecided"] = fleet.first->undecided;
   }
+  Json deaths = Json::array();
+  for (const auto& [row, death] : fleet.deaths) {
+    deaths.push_back(DeathJson(fleet.rows[row], death));
+    deaths.back()["row"] = row;
+  }
   return {{"schema", "cowprof.fleet/1"},
           {"sentence", fleet.sentence},
           {"first_death", std::move(first)},
+          {"deaths", std::move(deaths)},
           {"common", fleet.common},
           {"unlike", fleet.unlike},
           {"notes", fleet.notes},
@@ -141,13 +147,11 @@ std::string FleetRowsText(const Fleet& fleet) {
 std::string FleetText(const Fleet& fleet) {
   std::string out = absl::StrCat(fleet.sentence, "\n\n", FleetRowsText(fleet));
   std::vector<std::string> deaths;
-  for (size_t i = 0; i < fleet.rows.size(); ++i) {
-    const FleetRow& row = fleet.rows[i];
-    if (fleet.repeated[i]) continue;
-    for (const Death& death : row.deaths)
-      deaths.push_back(absl::StrCat(absl::FormatTime("%H:%M:%E3S", row.started + death.t, absl::UTCTimeZone()), "  ",
-                                    NameOf(row), row.host.empty() ? "" : absl::StrCat(" on ", Printable(row.host, 24)),
-                                    ": ", death.who, " ", death.text));
+  for (const auto& [number, death] : fleet.deaths) {
+    const FleetRow& row = fleet.rows[number];
+    deaths.push_back(absl::StrCat(absl::FormatTime("%H:%M:%E3S", row.started + death.t, absl::UTCTimeZone()), "  ",
+                                  NameOf(row), row.host.empty() ? "" : absl::StrCat(" on ", Printable(row.host, 24)),
+                                  ": ", death.who, " ", death.text));
   }
   constexpr size_t kMostDeaths = 16;
   if (deaths.size() > kMostDeaths) {
@@ -158,7 +162,7 @@ std::string FleetText(const Fleet& fleet) {
   AppendList("unlike the rest", fleet.unlike, &out);
   AppendList("deaths (wall clock of each host, UTC)", deaths, &out);
   AppendList("notes", fleet.notes, &out);
-  absl::StrAppend(&out, "\n  For one of them: cowprof report FILE\n");
+  absl::StrAppend(&out, "\n  For one of them: cowprof report FILE, cowprof view FILE\n");
   return out;
 }
 

@@ -1,7 +1,9 @@
 // Owns decoding a payload (base64 of gzip of cowprof.page/2) into a typed Page. Columns stay packed until they are read.
 // Does not: touch the DOM. Every failure is an Error whose message is a sentence for the reader.
 import { readColumn, type Column } from "./columns";
+import { kFleetSchema, parseFleet, type Fleet } from "./fleet";
 import { asList, asNumber, asRecord, asText, type Json, type JsonRecord } from "./json";
+import { fromBase64, unpackParts } from "./payload";
 import { parseReport, type Report } from "./report";
 
 export type Measure = "private" | "stillShared" | "pss" | "copies";
@@ -138,8 +140,6 @@ export const kCauseOrder = [
   "malloc_reuse",
 ];
 const kSchema = "cowprof.page/2";
-const kDamaged =
-  "The recording in this page can't be read: the file is damaged or cut off. Make it again with: cowprof view TIMELINE -o page.html";
 
 type Read = (value: Json | undefined) => Column;
 
@@ -281,6 +281,7 @@ function decodeRun(value: Json | undefined): Run {
 
 function parsePage(page: JsonRecord, binary: Uint8Array): Page {
   const schema = asText(page["schema"], "nothing known");
+  if (schema === kFleetSchema) throw new Error("That is the page of a job with several ranks. Choose the page of one recording.");
   if (schema !== kSchema)
     throw new Error(`This page holds ${schema}; this viewer reads ${kSchema}. Make the page again with the cowprof that made it.`);
   const read: Read = (value) => readColumn(value, binary);
@@ -317,54 +318,30 @@ function parsePage(page: JsonRecord, binary: Uint8Array): Page {
   };
 }
 
-function fromBase64(base64: string): Uint8Array<ArrayBuffer> {
-  const text = atob(base64);
-  const packed = new Uint8Array(text.length);
-  for (let i = 0; i < text.length; i++) packed[i] = text.charCodeAt(i);
-  return packed;
-}
-
-async function unpack(packed: Uint8Array<ArrayBuffer>): Promise<Uint8Array> {
-  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return new Uint8Array(await new Response(stream).arrayBuffer());
-}
-
-// Splits JSON text, a newline, and the bytes that its columns point into.
-function split(bytes: Uint8Array): { json: JsonRecord; binary: Uint8Array } {
-  const newline = bytes.indexOf(10);
-  const end = newline < 0 ? bytes.length : newline;
-  return { json: asRecord(JSON.parse(new TextDecoder().decode(bytes.subarray(0, end))) as Json), binary: bytes.slice(end + 1) };
-}
-
 // One recording, as the server of a live run sends it.
 export async function parsePacked(packed: Uint8Array<ArrayBuffer>): Promise<Page> {
-  if (typeof DecompressionStream === "undefined")
-    throw new Error("This browser is too old to unpack the recording (it has no DecompressionStream).");
-  let parts: ReturnType<typeof split>;
-  try {
-    parts = split(await unpack(packed));
-  } catch {
-    throw new Error(kDamaged);
-  }
-  return parsePage(parts.json, parts.binary);
+  const { json, binary } = await unpackParts(packed);
+  return parsePage(json, binary);
 }
 
 // One recording, as a page embeds it.
 export async function parsePayload(base64: string): Promise<Page> {
-  let packed: Uint8Array<ArrayBuffer>;
-  try {
-    packed = fromBase64(base64.trim());
-  } catch {
-    throw new Error(kDamaged);
-  }
-  return parsePacked(packed);
+  return parsePacked(fromBase64(base64));
 }
 
-// The recording in the text of a page, or the two that it compares.
-export function parsePages(text: string): Promise<Page[]> {
+// What the text of a page holds: a recording, two to compare, or the ranks of a job.
+export async function parseContents(text: string): Promise<Page[] | Fleet> {
   if (text === "" || text.startsWith("__"))
     throw new Error("This is the empty template. Make a page with: cowprof view TIMELINE -o page.html");
-  return Promise.all(text.split("\n").slice(0, 2).map(parsePayload));
+  const parts = await Promise.all(
+    text
+      .split("\n")
+      .slice(0, 2)
+      .map((line) => unpackParts(fromBase64(line))),
+  );
+  const [first] = parts;
+  if (first !== undefined && first.json["schema"] === kFleetSchema) return parseFleet(first.json, first.binary);
+  return parts.map(({ json, binary }) => parsePage(json, binary));
 }
 
 // The schema that a JSON file names near its beginning, without its version; "" if it isn't cowprof's.

@@ -1,6 +1,7 @@
 // Owns parsing a cowprof.report/1 object into typed values.
 // Does not: derive a figure; what the report does not say stays null.
 import { parseCauses, parseLines, parseNative, parseRegions, parseTypes, type BlameRow, type Causes } from "./blame";
+import { parseRanks, type Rank } from "./fleet";
 import { parseShm, type Shm } from "./segments";
 import { asList, asNumber, asRecord, asText, asTexts, type Json, type JsonRecord } from "./json";
 
@@ -141,6 +142,7 @@ export interface Report {
   shm: Shm | null;
   forecast: Forecast;
   diagnoses: Diagnosis[];
+  ranks: Rank[]; // of a launcher
   remedies: Remedy[]; // the largest gain first
   startMethods: StartMethods | null; // nothing was found that a worker would be sent, or nobody looked
   losses: { what: string; count: number }[];
@@ -337,6 +339,7 @@ export function parseReport(value: Json | undefined): Report {
     shm: parseShm(report["shm"]),
     forecast: parseForecast(report["forecast"]),
     diagnoses: asList(report["diagnoses"]).map(parseDiagnosis),
+    ranks: parseRanks(report["ranks"]),
     remedies: asList(report["remedies"]).map(asRecord).map(parseRemedy),
     startMethods: parseStartMethods(report["start_methods"]),
     losses: parseCounts(report["losses"]).map(({ key, count }) => ({ what: key.replaceAll("_", " "), count })),

@@ -62,6 +62,48 @@ TEST_CASE("who died first is told by the time since boot on one host, by the wal
   CHECK(absl::StrContains(two.sentence, "15.0 s later"));
 }
 
+TEST_CASE("all deaths are in order, those of one host by the time since boot") {
+  FleetRow later = Dead(Row(1, "a", absl::Minutes(1)), absl::Seconds(5));
+  later.started -= absl::Hours(1);
+  const Fleet fleet = FleetOf({Dead(Dead(Row(0, "a"), absl::Seconds(50)), absl::Seconds(70)), later,
+                               Dead(Row(2, "b", absl::Seconds(10)), absl::Seconds(58))});
+  std::vector<size_t> rows;
+  for (const auto& [row, death] : fleet.deaths) rows.push_back(row);
+  CHECK(rows == std::vector<size_t>{0, 1, 2, 0});
+  REQUIRE(fleet.begins.size() == 3);
+  CHECK(fleet.begins[1] == kNoon + absl::Minutes(1));
+  CHECK(FleetOf({Dead(Row(0, "a"), absl::Seconds(1)), Dead(Row(0, "a"), absl::Seconds(1))}).deaths.size() == 1);
+}
+
+TEST_CASE("two recordings are one job if they ran together and no rank is in both; otherwise they are two runs") {
+  const auto one = [](FleetRow a, FleetRow b) {
+    CHECK(AreOneJob({a}, {b}) == AreOneJob({b}, {a}));
+    return AreOneJob({a}, {b});
+  };
+  CHECK(one(Row(0, "a"), Row(1, "a")));
+  CHECK(one(Row(0, "a"), Row(1, "b", absl::Minutes(9))));
+  CHECK_FALSE(one(Row(0, "a"), Row(1, "a", absl::Minutes(10))));
+  CHECK_FALSE(one(Row(0, "a"), Row(0, "b")));
+  CHECK_FALSE(AreOneJob({Row(0, "a"), Row(1, "a")}, {Row(1, "b"), Row(2, "b")}));
+  CHECK(AreOneJob({Row(0, "a"), Row(1, "a")}, {Row(2, "b"), Row(3, "b")}));
+  CHECK_FALSE(AreOneJob({}, {Row(0, "a")}));
+  FleetRow other_job = Row(1, "a");
+  other_job.job_id = "other";
+  CHECK_FALSE(one(Row(0, "a"), other_job));
+  // Without ranks only the id of a job says that two hosts belong together.
+  FleetRow a = Row(0, "a"), b = Row(0, "b"), again = Row(0, "a");
+  a.rank = b.rank = again.rank = std::nullopt;
+  CHECK_FALSE(one(a, b));
+  CHECK_FALSE(one(a, Row(1, "b")));
+  a.job_id = b.job_id = again.job_id = "job";
+  CHECK(one(a, b));
+  CHECK_FALSE(one(a, again));
+  // The clock of one host was set between the two: the time since boot decides.
+  FleetRow moved = Row(1, "a", absl::Minutes(1));
+  moved.started -= absl::Hours(1);
+  CHECK(one(Row(0, "a"), moved));
+}
+
 TEST_CASE("deaths on two hosts within a second have no order") {
   const Fleet fleet = FleetOf({Dead(Row(0, "a"), absl::Seconds(50)), Dead(Row(1, "b"), absl::Seconds(50.4))});
   CHECK_FALSE(absl::StrContains(fleet.sentence, "the first to end badly"));

@@ -1,0 +1,152 @@
+#include "cli/fleet_files.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "model/format.h"
+
+namespace cowprof {
+namespace {
+
+// 0: not known, as of a pipe.
+uint64_t SizeOf(const std::string& path) {
+  std::error_code unknown;
+  const uintmax_t bytes = std::filesystem::file_size(path, unknown);
+  return unknown ? 0 : bytes;
+}
+
+// The rows of these ranks of one recording.
+absl::StatusOr<std::vector<FleetRow>> ReadRanks(const std::string& path, const std::vector<RanksApart::Rank>& ranks,
+                                                ReadingNote* note) {
+  if (note != nullptr) note->Expect(SizeOf(path));
+  std::vector<Run> runs(ranks.size());
+  std::vector<MemoryCurve> memory(ranks.size());
+  const absl::StatusOr<TimelineContents> contents =
+      ReadTimeline(path,
+                   {[&](const RunInfo& info) {
+                      for (Run& run : runs) {
+                        run.model.info = info;
+                        run.model.is_part = true;
+                      }
+                    },
+                    [&](const Sample& sample, const std::vector<Alert>& raised) {
+                      for (size_t i = 0; i < runs.size(); ++i) {
+                        const std::vector<bool>& others = ranks[i].others;
+                        Append(Without(others, sample), Without(others, raised), &runs[i]);
+                        memory[i].Add(runs[i].model);
+                      }
+                    }},
+                   note);
+  if (!contents.ok()) return contents.status();
+  std::vector<FleetRow> rows;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    rows.push_back(RowOf(path, runs[i], Judge(runs[i], Detail::kScreen), contents->complete));
+    rows.back().memory = std::move(memory[i]);
+  }
+  return rows;
+}
+
+struct Operand {
+  std::string path;
+  bool from_folder = false;
+};
+
+// The files named `*.json` of each folder, in order of their names, and what was named itself.
+std::vector<Operand> Operands(const std::vector<std::string>& paths) {
+  std::vector<Operand> operands;
+  for (const std::string& path : paths) {
+    if (!IsFolder(path)) {
+      operands.push_back({path});
+      continue;
+    }
+    std::error_code error;
+    std::vector<std::string> files;
+    for (std::filesystem::directory_iterator entry(path, error), end; !error && entry != end; entry.increment(error)) {
+      if (entry->path().extension() == ".json") files.push_back(entry->path());
+    }
+    std::sort(files.begin(), files.end());
+    for (std::string& file : files) operands.push_back({std::move(file), true});
+  }
+  return operands;
+}
+
+absl::Status AppendRows(const std::string& path, ReadingNote* note, std::vector<FleetRow>* rows) {
+  WholeRecording recording = {.note = note};
+  if (absl::Status status = ReadRecording(path, {}, &recording); !status.ok()) return status;
+  absl::StatusOr<std::vector<FleetRow>> more = RowsOf(recording, Judge(recording.run, Detail::kScreen));
+  if (!more.ok()) return more.status();
+  std::move(more->begin(), more->end(), std::back_inserter(*rows));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+bool IsFolder(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::is_directory(path, error);
+}
+
+absl::Status ReadRecording(const std::string& path, const OnSample& on_sample, WholeRecording* recording) {
+  recording->path = path;
+  Run* run = &recording->run;
+  const absl::StatusOr<TimelineContents> contents =
+      ReadTimeline(path,
+                   {[&](const RunInfo& info) { run->model.info = info; },
+                    [&](const Sample& sample, const std::vector<Alert>& raised) {
+                      recording->apart.Add(sample);
+                      Append(sample, raised, run);
+                      recording->memory.Add(run->model);
+                      if (on_sample) on_sample(sample, raised, *run);
+                    }},
+                   recording->note);
+  if (!contents.ok()) return contents.status();
+  recording->complete = contents->complete;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<FleetRow>> RowsOf(const WholeRecording& recording, const Findings& findings) {
+  const std::vector<RanksApart::Rank> ranks = recording.apart.Of(recording.run.model);
+  if (!ranks.empty()) return ReadRanks(recording.path, ranks, recording.note);
+  std::vector<FleetRow> rows = {RowOf(recording.path, recording.run, findings, recording.complete)};
+  rows[0].memory = recording.memory;
+  return rows;
+}
+
+absl::StatusOr<FleetFiles> ReadFleet(const std::vector<std::string>& paths) {
+  FleetFiles files;
+  std::vector<FleetRow> rows;
+  std::vector<std::string> notes;
+  size_t skipped = 0;
+  const std::vector<Operand> operands = Operands(paths);
+  uint64_t bytes = 0;
+  for (const Operand& operand : operands) bytes += SizeOf(operand.path);
+  ReadingNote note(absl::StrCat(operands.size(), " files"), bytes);
+  for (const Operand& operand : operands) {
+    const absl::Status status = AppendRows(operand.path, &note, &rows);
+    if (status.ok()) continue;
+    // A folder may have other files; what was named must be a recording.
+    if (operand.from_folder) {
+      ++skipped;
+      continue;
+    }
+    absl::StrAppend(&files.problem, files.problem.empty() ? "" : "; ", status.message());
+    notes.push_back(absl::StrCat("Left out: ", Printable(std::string(status.message()), 300)));
+  }
+  if (rows.empty()) {
+    return absl::InvalidArgumentError(!files.problem.empty()
+                                          ? files.problem
+                                          : absl::StrCat("no recording in ", paths.front(),
+                                                         ": give a folder with recordings (*.json), or their names"));
+  }
+  if (skipped > 0)
+    notes.push_back(
+        absl::StrCat(skipped == 1 ? "1 file of the folder is" : absl::StrCat(skipped, " files of the folder are"),
+                     " not a recording, and left out."));
+  files.fleet = FleetOf(std::move(rows));
+  std::move(notes.begin(), notes.end(), std::back_inserter(files.fleet.notes));
+  return files;
+}
+
+}  // namespace cowprof

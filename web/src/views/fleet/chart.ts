@@ -1,0 +1,224 @@
+// Owns the chart of a job: the private memory of each rank's workers, a line a rank on one clock, with the deaths.
+// Does not: downsample; a rank has at most some hundred points, each the highest of its stretch.
+import uPlot from "uplot";
+import { lastBefore } from "../../core/search";
+import { formatKib, formatKibStep } from "../../core/format";
+import { hostsOf, placeOfRank } from "../../core/ranks";
+import type { Death, Rank } from "../../data/fleet";
+import { make, mark } from "../../ui/dom";
+import { kAxisFont, axisSize, kKibSteps } from "../../ui/chart_axes";
+import { colour, onTheme } from "../../ui/theme";
+
+const kHeight = 300;
+const kColours = 7; // --series-0 ... --series-6
+const kTimeSteps = [0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400];
+const kDayMs = 86_400_000;
+const kSaid = "Private memory of the workers of each rank. Point at the chart for figures, click to choose the nearest rank.";
+
+// The time of day, UTC.
+export function formatTimeOfDay(ms: number, places: number): string {
+  return Number.isFinite(ms) && Math.abs(ms) < 8e15 ? new Date(ms).toISOString().slice(11, places === 0 ? 19 : 20 + places) : "—";
+}
+
+function valueAt({ curve }: Rank, ms: number): number | null {
+  const at = lastBefore(curve.ms, ms);
+  const kib = curve.kib[at];
+  return kib === undefined || Number.isNaN(kib) || ms > (curve.ms.at(-1) ?? 0) ? null : kib;
+}
+
+// At the death, or as long before as the last point of its curve.
+function heightOf({ curve }: Rank, death: Death): number {
+  const kib = curve.kib[Math.max(0, lastBefore(curve.ms, death.chartMs ?? 0))];
+  return kib === undefined || Number.isNaN(kib) ? 0 : kib;
+}
+
+export class FleetChart {
+  readonly element = make("div", "fleet-chart");
+  private readonly reading = make("p", "compare-reading", kSaid);
+  private readonly legend = make("ul", "fleet-legend");
+  private readonly host = mark(make("div", "fleet-plot"), { role: "img" });
+  private plot: uPlot | null = null;
+  private ranks: Rank[] = [];
+  private chosen: Rank | null = null;
+  private day = 0; // ms of the midnight before the first recording
+  private readonly hosts: number;
+
+  constructor(
+    all: Rank[],
+    private readonly choose: (rank: Rank) => void,
+  ) {
+    this.hosts = hostsOf(all);
+    this.element.append(this.legend, this.reading, this.host);
+    new ResizeObserver(() => {
+      if (this.plot !== null && this.host.clientWidth > 0) this.plot.setSize({ width: this.host.clientWidth, height: kHeight });
+    }).observe(this.host);
+    onTheme(() => {
+      this.plot?.redraw(false, true);
+    });
+  }
+
+  // Waits for the next frame, when the element has a width.
+  show(ranks: Rank[], chosen: Rank | null): void {
+    const same = ranks.length === this.ranks.length && ranks.every((rank, i) => rank === this.ranks[i]);
+    this.ranks = ranks;
+    this.chosen = chosen !== null && ranks.includes(chosen) ? chosen : null;
+    this.showLegend();
+    if (same && this.plot !== null) return this.plot.redraw(false, true);
+    requestAnimationFrame(() => this.draw());
+  }
+
+  private draw(): void {
+    const drawn = this.ranks.filter((rank) => rank.curve.ms.length > 0);
+    this.plot?.destroy();
+    this.plot = null;
+    this.host.hidden = drawn.length === 0;
+    this.reading.textContent = drawn.length === 0 ? "No rank to draw." : kSaid;
+    if (drawn.length === 0) return;
+    const from = Math.min(...drawn.map(({ curve }) => curve.ms[0] as number));
+    const to = Math.max(
+      ...drawn.map(({ curve }) => curve.ms.at(-1) as number),
+      ...drawn.flatMap(({ deaths }) => deaths.map(({ chartMs }) => chartMs ?? from)),
+    );
+    const most = drawn.reduce((high, { curve }) => curve.kib.reduce((max, kib) => (kib > max ? kib : max), high), 0);
+    this.day = Math.floor(from / kDayMs) * kDayMs;
+    const range: [number, number] = [(from - this.day) / 1000, (Math.max(to, from + 100) - this.day) / 1000];
+    mark(this.host, {
+      "aria-label": `Private memory of the workers of ${drawn.length} ranks from ${formatTimeOfDay(from, 0)} to ${formatTimeOfDay(to, 0)} UTC; at most ${formatKib(most)} in one rank`,
+    });
+    this.plot = new uPlot(this.options(range, most), [range, [null, null]], this.host);
+    this.plot.over.addEventListener("click", () => {
+      const near = this.nearest();
+      if (near !== null) this.choose(near);
+    });
+  }
+
+  private options(range: [number, number], most: number): uPlot.Options {
+    const axis = {
+      stroke: () => colour("muted"),
+      grid: { stroke: () => colour("grid"), width: 1 },
+      ticks: { show: false },
+      font: kAxisFont,
+    };
+    return {
+      width: Math.max(200, this.host.clientWidth),
+      height: kHeight,
+      padding: [10, 12, 0, 0],
+      legend: { show: false },
+      cursor: { y: false, drag: { x: false, y: false }, points: { show: false } },
+      scales: { x: { time: false, range: () => range }, y: { range: () => [0, most > 0 ? most * 1.08 : 1] } },
+      axes: [
+        {
+          ...axis,
+          size: 30,
+          incrs: kTimeSteps,
+          space: 84,
+          values: (_plot, splits) =>
+            splits.map((at) => formatTimeOfDay(this.day + Math.round(at * 1000), (splits[1] ?? 1) - (splits[0] ?? 0) < 1 ? 1 : 0)),
+        },
+        { ...axis, size: axisSize(), gap: 8, space: 38, incrs: kKibSteps, values: (_plot, splits) => splits.map(formatKibStep) },
+      ],
+      series: [{}, { show: true, points: { show: false } }],
+      hooks: { draw: [(plot) => this.paint(plot)], setCursor: [() => this.say()] },
+    };
+  }
+
+  // A few ranks have a colour each; of many, those that lost a process stand out.
+  private toneOf(rank: Rank): string {
+    if (this.chosen !== null) return rank === this.chosen ? "accent" : "crowd";
+    if (this.ranks.length <= kColours) return `series-${this.ranks.indexOf(rank)}`;
+    return rank.deaths.length > 0 ? "limit" : "crowd";
+  }
+
+  private showLegend(): void {
+    const entry = (tone: string, words: string): HTMLElement => {
+      const swatch = make("span", "swatch");
+      swatch.style.color = `var(--${tone})`;
+      return make("li", "", swatch, words);
+    };
+    const few = this.ranks.length <= kColours;
+    const dead = this.ranks.some((rank) => rank.deaths.length > 0);
+    const lines =
+      this.chosen !== null
+        ? [entry("accent", placeOfRank(this.chosen, this.hosts)), ...(this.ranks.length > 1 ? [entry("crowd", "the others")] : [])]
+        : few
+          ? this.ranks.map((rank) => entry(this.toneOf(rank), placeOfRank(rank, this.hosts)))
+          : [...(dead ? [entry("limit", "ranks that lost a process")] : []), entry("crowd", dead ? "the others" : "a line a rank")];
+    this.legend.replaceChildren(...lines, ...(dead ? [make("li", "", make("span", "death-mark", "✕"), "a process ended badly")] : []));
+  }
+
+  private paint(plot: uPlot): void {
+    const { ctx, bbox } = plot;
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+    ctx.clip();
+    ctx.lineJoin = "round";
+    const last = this.ranks.filter((rank) => this.toneOf(rank) !== "crowd"); // above the others
+    for (const rank of [...this.ranks.filter((one) => !last.includes(one)), ...last]) this.paintLine(plot, rank);
+    ctx.strokeStyle = colour("limit");
+    ctx.lineWidth = 2 * devicePixelRatio;
+    for (const rank of this.ranks) {
+      if (this.chosen === null || rank === this.chosen) for (const death of rank.deaths) this.paintDeath(plot, rank, death);
+    }
+    ctx.restore();
+  }
+
+  private paintLine(plot: uPlot, rank: Rank): void {
+    const { ctx } = plot;
+    const { ms, kib } = rank.curve;
+    const crowd = this.toneOf(rank) === "crowd";
+    ctx.strokeStyle = colour(this.toneOf(rank));
+    ctx.lineWidth = (crowd ? 1 : rank === this.chosen ? 2.6 : 1.8) * devicePixelRatio;
+    ctx.beginPath();
+    let pen = false;
+    for (let i = 0; i < ms.length; i++) {
+      const value = kib[i] as number;
+      if (Number.isNaN(value)) {
+        pen = false;
+        continue;
+      }
+      const [x, y] = [plot.valToPos(((ms[i] as number) - this.day) / 1000, "x", true), plot.valToPos(value, "y", true)];
+      if (pen) ctx.lineTo(x, y);
+      else ctx.moveTo(x, y);
+      pen = true;
+    }
+    ctx.stroke();
+  }
+
+  private paintDeath(plot: uPlot, rank: Rank, death: Death): void {
+    if (death.chartMs === null) return;
+    const [x, y] = [plot.valToPos((death.chartMs - this.day) / 1000, "x", true), plot.valToPos(heightOf(rank, death), "y", true)];
+    const arm = 4.5 * devicePixelRatio;
+    plot.ctx.beginPath();
+    for (const slope of [1, -1]) {
+      plot.ctx.moveTo(x - arm, y - slope * arm);
+      plot.ctx.lineTo(x + arm, y + slope * arm);
+    }
+    plot.ctx.stroke();
+  }
+
+  private cursorMs(): number | null {
+    const left = this.plot?.cursor.left ?? -1;
+    return this.plot === null || left < 0 ? null : this.day + this.plot.posToVal(left, "x") * 1000;
+  }
+
+  private nearest(): Rank | null {
+    const [ms, top] = [this.cursorMs(), this.plot?.cursor.top ?? -1];
+    if (ms === null || this.plot === null || top < 0) return null;
+    const wanted = this.plot.posToVal(top, "y");
+    const distance = (rank: Rank): number => Math.abs((valueAt(rank, ms) ?? Infinity) - wanted);
+    const near = this.ranks.reduce<Rank | null>((best, rank) => (best === null || distance(rank) < distance(best) ? rank : best), null);
+    return near !== null && valueAt(near, ms) !== null ? near : null;
+  }
+
+  private say(): void {
+    const ms = this.cursorMs();
+    const near = this.nearest();
+    if (ms === null || near === null) {
+      this.reading.textContent = kSaid;
+      return;
+    }
+    const rank = this.chosen ?? near;
+    this.reading.textContent = `${formatTimeOfDay(ms, 1)} UTC: ${placeOfRank(rank, this.hosts)} ${formatKib(valueAt(rank, ms))}`;
+  }
+}
