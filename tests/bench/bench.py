@@ -23,6 +23,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "system"))
 import harness  # noqa: E402  (the folder above has to be known first)
 import truth  # noqa: E402
+import usage  # noqa: E402
 
 INTERVAL = "1s"
 PSUTIL_LOOP = """
@@ -47,10 +48,9 @@ def unwatched(_pid, _folder):
 
 
 def own_figures(pid):
-    """What a recorder has taken so far: its peak resident MiB and its CPU seconds."""
-    status = (Path("/proc") / str(pid) / "status").read_text()
-    ticks = (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[11:13]
-    return {"own_mib": int(re.search(r"VmHWM:\s+(\d+)", status)[1]) / 1024, "own_cpu": sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")}
+    """What an observer has taken so far, with its children: its peak resident MiB and its CPU seconds."""
+    peaks = [re.search(r"VmHWM:\s+(\d+)", (Path("/proc") / str(one) / "status").read_text()) for one in truth.tree(pid)]
+    return {"own_mib": sum(int(peak[1]) for peak in peaks if peak) / 1024, "own_cpu": usage.tree_cpu_seconds(pid)}
 
 
 @contextlib.contextmanager
@@ -80,7 +80,7 @@ def watched_by(program):
 
 @contextlib.contextmanager
 def watched_by_perf(pid, folder):
-    control, acknowledged = folder / "control", folder / "acknowledged"
+    control, acknowledged, own = folder / "control", folder / "acknowledged", {}
     for fifo in (control, acknowledged):
         fifo.unlink(missing_ok=True)
         os.mkfifo(fifo)
@@ -92,7 +92,8 @@ def watched_by_perf(pid, folder):
             orders.write("enable\n")
             orders.flush()
             answers.readline()
-            yield {}
+            yield own
+            own.update(own_figures(perf.pid))
         perf.send_signal(signal.SIGINT)
 
 

@@ -1,8 +1,11 @@
 """What a process costs, read from /proc without cowprof: resident memory, CPU time, descriptors, and BPF map memory."""
+import contextlib
 import os
 import re
 import time
 from pathlib import Path
+
+import truth
 
 KIB, MIB = 2**10, 2**20
 
@@ -16,6 +19,22 @@ def resident_bytes(pid):
 def cpu_seconds(pid):
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def tree_cpu_seconds(pid):
+    """CPU seconds of a process and its children, to the microsecond; of those that it has reaped, to a tick."""
+    seconds = 0.0
+    for one in truth.tree(pid):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            tasks = Path(f"/proc/{one}/task").iterdir()
+            seconds += sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
+            reaped = Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()[13:15]
+            seconds += sum(map(int, reaped)) / os.sysconf("SC_CLK_TCK")
+    return seconds
+
+
+def tree_resident_bytes(pid):
+    return sum(resident_bytes(one) for one in truth.tree(pid))
 
 
 def descriptors(pid):

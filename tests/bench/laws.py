@@ -1,0 +1,72 @@
+"""Which law a curve follows: constant, linear or n log n, fitted by least squares of the relative error, and where it stops to hold."""
+import math
+from dataclasses import dataclass
+
+OFF = 0.2  # a point that is further from the law than this share of itself, and further than twice its standard error, is off it
+SHAPES = {"constant": None, "linear": lambda x: x, "n log n": lambda x: x * math.log2(max(x, 2))}
+SIMPLER = 1.1  # a law with one more coefficient has to be this much closer
+
+
+@dataclass
+class Law:
+    name: str
+    base: float     # y = base + slope * shape(x)
+    slope: float
+    residual: float  # root of the mean squared relative error, per degree of freedom
+
+    def at(self, x):
+        return self.base + (self.slope * SHAPES[self.name](x) if self.slope else 0)
+
+    def formula(self, unit):
+        if not self.slope:
+            return f"{self.base:.3g} {unit}"
+        shape = "n" if self.name == "linear" else "n log₂ n"
+        return f"{self.base:.3g} + {self.slope:.3g} {shape} {unit}"
+
+
+def _solve(rows):
+    """Least squares of (1/y) (y - base - slope * z) for rows (z, y), neither coefficient below 0."""
+    weights = [1 / y ** 2 for _, y in rows]
+    sums = [sum(w * term for w, term in zip(weights, terms)) for terms in zip(*((1, z, z * z, y, z * y) for z, y in rows))]
+    one, z, zz, y, zy = sums
+    determinant = one * zz - z * z
+    base, slope = ((zz * y - z * zy) / determinant, (one * zy - z * y) / determinant) if determinant else (y / one, 0)
+    if base < 0:
+        base, slope = 0, zy / zz
+    return (base, slope) if slope > 0 else (y / one, 0)
+
+
+def fit(points):
+    """The Law that fits points (x, y) best. A more complex one has to be closer by a tenth."""
+    best = None
+    for name, shape in SHAPES.items():
+        rows = [(shape(x) if shape else 0, y) for x, y in points]
+        base, slope = _solve(rows)
+        free = len(points) - (2 if slope else 1)
+        law = Law(name if slope else "constant", base, slope, 0)
+        squares = sum(((y - law.at(x)) / y) ** 2 for x, y in points)
+        law.residual = math.sqrt(squares / free) if free > 0 else 0
+        if best is None or law.residual * SIMPLER < best.residual:
+            best = law
+    return best
+
+
+def breaks_at(law, points):
+    """The first x of (x, y, standard error) that is off the law, or None."""
+    return next((x for x, y, error in points if abs(y - law.at(x)) > max(OFF * y, 2 * error)), None)
+
+
+def self_check():
+    """Each law is found in its own points with noise of 5 %, and a break where one was planted."""
+    noise = [1.03, 0.97, 1.05, 0.95, 1.02, 0.98]
+    for name, made in (("constant", lambda x: 3), ("linear", lambda x: 1 + x / 50), ("n log n", lambda x: x * math.log2(x) / 9)):
+        points = [(10 ** k, made(10 ** k) * noise[k - 1]) for k in range(1, 7)]
+        law = fit(points)
+        assert law.name == name, (name, law)
+        assert breaks_at(law, [(x, y, 0) for x, y in points]) is None, law
+        broken = [(x, y * (1 if x < 10 ** 6 else 2), 0) for x, y in points]
+        assert breaks_at(law, broken) == 10 ** 6, law
+
+
+if __name__ == "__main__":
+    self_check()
