@@ -10,7 +10,7 @@ all of them. CPU time counts the recorder and its children; what the probes cost
 import argparse
 import contextlib
 import math
-import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -47,8 +47,8 @@ class Curve:
 
 # ---- One run of the recorder ----
 
-def free_gib():
-    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
+def available_gib():
+    return int(re.search(r"MemAvailable: +(\d+)", Path("/proc/meminfo").read_text())[1]) / 2**20
 
 
 @contextlib.contextmanager
@@ -108,7 +108,7 @@ def with_mappings(mappings, options, folder):
 
 def with_memory(gib, options, folder):
     """x is the memory that all workers have mapped together."""
-    if free_gib() < gib / WORKERS + KEPT_FREE:
+    if available_gib() < gib / WORKERS + KEPT_FREE:
         return None
     return gib, recorded(options, folder, pages=round(gib / WORKERS * PAGES_A_GIB))[1]
 
@@ -167,7 +167,7 @@ CURVES = {
                      f"{LOAD}: {COPIES:,} copies/s of all together, 256 MiB of strings."),
     "mappings": Curve("Mappings", "mappings of each process", [100, 300, 1000, 3000, 10000, 30000, 100000], RECORDER, with_mappings,
                       f"{WORKERS} {LOAD}: {COPIES:,} copies/s, and mappings of a page that can't be merged."),
-    "memory": Curve("Memory", "GiB that the workers have mapped", [2, 4, 8, 16, 32, 64], RECORDER, with_memory,
+    "memory": Curve("Memory", "GiB that the workers have mapped", [2, 4, 8, 16, 32, 48, 64], RECORDER, with_memory,
                     f"{WORKERS} {LOAD}: {COPIES:,} copies/s all over 0.5 to 16 GiB of strings, which each of them has mapped.",
                     {320: "16 workers with 20 GiB each"}),
     "copies": Curve("Copies a second", "copies a second", [1000, 3000, 10000, 30000, 100000, math.inf], RECORDER, with_copies,
@@ -213,12 +213,11 @@ def text_of(curve, means, missing, found, options):
     for x, figures in means:
         lines.append(f"| {x:,.0f} | {' | '.join(page.with_error(*figures[key]) for key in curve.figures)} |")
     for x, what in curve.computed.items():
-        lines.append(f"| {x:,.0f}: {what}, computed | {' | '.join(f'{found[key][1].at(x):,.3g}' for key in curve.figures)} |")
+        lines.append(f"| {x:,.0f}: {what}, computed | {' | '.join(page.rounded(found[key][1].at(x)) for key in curve.figures)} |")
     lines += ["", "| | law | off it, root mean square | holds |", "| --- | --- | --- | --- |"]
     for (title, unit), (points, law) in zip(curve.figures.values(), found.values()):
-        end = laws.breaks_at(law, points)
-        holds = "to the end" if end is None else f"not at {end:,.0f}"
-        lines.append(f"| {title} | {law.name}: {law.formula(unit)} | {law.residual * 100:.1f} % | {holds} |")
+        holds = ", ".join(f"{x:,.0f}" for x in laws.off(law, points))
+        lines.append(f"| {title} | {law.name}: {law.formula(unit)} | {law.residual * 100:.1f} % | {f'off at {holds}' if holds else 'to the end'} |")
     if missing:
         lines += ["", f"Not measured here: {', '.join(f'{point:,}' for point in missing)}."]
     return "\n".join([*lines, "", f"`tests/bench/curves.py`, {options.runs} runs. {page.machine()}"])

@@ -51,9 +51,9 @@ def fit(points):
     return best
 
 
-def breaks_at(law, points):
-    """The first x of (x, y, standard error) that is off the law, or None."""
-    return next((x for x, y, error in points if abs(y - law.at(x)) > max(OFF * y, 2 * error)), None)
+def off(law, points):
+    """Those x of (x, y, standard error) that are off the law."""
+    return [x for x, y, error in points if abs(y - law.at(x)) > max(OFF * y, 2 * error)]
 
 
 def self_check():
@@ -63,9 +63,9 @@ def self_check():
         points = [(10 ** k, made(10 ** k) * noise[k - 1]) for k in range(1, 7)]
         law = fit(points)
         assert law.name == name, (name, law)
-        assert breaks_at(law, [(x, y, 0) for x, y in points]) is None, law
+        assert not off(law, [(x, y, 0) for x, y in points]), law
         broken = [(x, y * (1 if x < 10 ** 6 else 2), 0) for x, y in points]
-        assert breaks_at(law, broken) == 10 ** 6, law
+        assert off(law, broken) == [10 ** 6], law
 
 
 if __name__ == "__main__":

@@ -29,9 +29,12 @@ def digits_of(value):
     return 0 if value >= 100 else 1 if value >= 10 else 2 if value >= 0.1 else 3
 
 
+def rounded(value):
+    return f"{value:,.{digits_of(value)}f}"
+
+
 def with_error(mean, error):
-    digits = digits_of(mean)
-    return f"{mean:,.{digits}f} ± {error:.{digits}f}"
+    return f"{rounded(mean)} ± {error:.{digits_of(mean)}f}"
 
 
 def write_part(mark, text):
