@@ -1,9 +1,10 @@
-"""Which law a curve follows: constant, linear or n log n, fitted by least squares of the relative error, and where it stops to hold."""
+"""Which law a curve follows: constant, linear, n log n, or linear up to a bound, fitted by least squares of the relative error, and where it is off."""
 import math
 from dataclasses import dataclass
 
 OFF = 0.2  # a point that is further from the law than this share of itself, and further than twice its standard error, is off it
 SHAPES = {"constant": None, "linear": lambda x: x, "n log n": lambda x: x * math.log2(max(x, 2))}
+LEVEL = 1.02  # the highest of points that are level, relative to the lowest
 SIMPLER = 1.1  # a law with one more coefficient has to be this much closer
 
 
@@ -12,16 +13,18 @@ class Law:
     name: str
     base: float     # y = base + slope * shape(x)
     slope: float
-    residual: float  # root of the mean squared relative error, per degree of freedom
+    bound: float = math.inf
+    residual: float = 0  # root of the mean squared relative error, per degree of freedom
 
     def at(self, x):
-        return self.base + (self.slope * SHAPES[self.name](x) if self.slope else 0)
+        return min(self.base + (self.slope * SHAPES[self.name](x) if self.slope else 0), self.bound)
 
     def formula(self, unit):
         if not self.slope:
             return f"{self.base:.3g} {unit}"
         shape = "n" if self.name == "linear" else "n log₂ n"
-        return f"{self.base:.3g} + {self.slope:.3g} {shape} {unit}"
+        bound = "" if self.bound == math.inf else f", at most {self.bound:.3g}"
+        return f"{self.base:.3g} + {self.slope:.3g} {shape}{bound} {unit}"
 
 
 def _solve(rows):
@@ -36,16 +39,24 @@ def _solve(rows):
     return (base, slope) if slope > 0 else (y / one, 0)
 
 
+def _candidates(points):
+    """(Law, number of its coefficients)"""
+    for name, shape in SHAPES.items():
+        base, slope = _solve([(shape(x) if shape else 0, y) for x, y in points])
+        yield Law(name if slope else "constant", base, slope), 2 if slope else 1
+    for end in range(3, len(points) - 2):  # three points or more that rise, three or more that are level
+        level = [y for _, y in points[end:]]
+        if max(level) < LEVEL * min(level):
+            base, slope = _solve(points[:end])
+            yield Law("linear", base, slope, sum(level) / len(level)), 3
+
+
 def fit(points):
     """The Law that fits points (x, y) best. A more complex one has to be closer by a tenth."""
     best = None
-    for name, shape in SHAPES.items():
-        rows = [(shape(x) if shape else 0, y) for x, y in points]
-        base, slope = _solve(rows)
-        free = len(points) - (2 if slope else 1)
-        law = Law(name if slope else "constant", base, slope, 0)
+    for law, coefficients in _candidates(points):
         squares = sum(((y - law.at(x)) / y) ** 2 for x, y in points)
-        law.residual = math.sqrt(squares / free) if free > 0 else 0
+        law.residual = math.sqrt(squares / max(1, len(points) - coefficients))
         if best is None or law.residual * SIMPLER < best.residual:
             best = law
     return best
@@ -66,6 +77,8 @@ def self_check():
         assert not off(law, [(x, y, 0) for x, y in points]), law
         broken = [(x, y * (1 if x < 10 ** 6 else 2), 0) for x, y in points]
         assert off(law, broken) == [10 ** 6], law
+    law = fit([(2 ** k, min(10 + 2 ** k, 26)) for k in range(1, 8)])
+    assert law.bound == 26 and law.at(1000) == 26 and law.at(8) == 18, law
 
 
 if __name__ == "__main__":
