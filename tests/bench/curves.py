@@ -213,7 +213,7 @@ def text_of(curve, means, missing, found, options):
     for x, figures in means:
         lines.append(f"| {x:,.0f} | {' | '.join(page.with_error(*figures[key]) for key in curve.figures)} |")
     for x, what in curve.computed.items():
-        cells = ["its law does not hold" if laws.off(law, points) else page.rounded(law.at(x)) for points, law in found.values()]
+        cells = ["its law does not hold" if laws.off(law, points[-1:]) else page.rounded(law.at(x)) for points, law in found.values()]
         lines.append(f"| {x:,.0f}: {what}, computed by the laws below | {' | '.join(cells)} |")
     lines += ["", "| | law | off it, root mean square | holds |", "| --- | --- | --- | --- |"]
     for (title, unit), (points, law) in zip(curve.figures.values(), found.values()):
