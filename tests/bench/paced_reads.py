@@ -75,7 +75,7 @@ def main():
     gc.disable()
     letter = "x"
     data = [letter * OBJECT for _ in range(options.pages)]
-    _mappings = make_mappings(options.mappings)
+    _kept = make_mappings(options.mappings)
     done = memoryview(mmap.mmap(-1, 16 * options.workers)).cast("Q")  # units of each worker, then reads of each
     finished, finish = os.pipe()
     parent, pids = os.getpid(), {}

@@ -1,20 +1,19 @@
 #!/usr/bin/python3
-"""cowprof beside its peers on the same workload: what each costs it, what each takes, and what each can say about it at the end.
+"""cowprof beside its peers on the same workload: what each costs it, takes for itself, and can say about it at the end.
 
     peers.py [--rounds 5] [--memray ROOT] [--dry] [--short]
 
-Run as root. The workloads are paced_reads.py (work a second between 5,000 copies a second of each of two workers) and python_copies.py (CPU
-time of a copy, as fast as they come). Each round starts the workload anew, measures it bare and then watched: a pair. --memray is a root
-file system whose Python has memray, where this one's has not. Peers that are not here are named with the reason. Unless --dry or --short
-the tables go into docs/measurements.md.
+Run as root. The workloads are paced_reads.py (work between 5,000 copies a second of each worker) and python_copies.py (CPU time of a copy).
+Each round starts the workload anew, measures it bare and then watched: a pair. --memray is a root file system whose Python has memray, where
+this one's has not. Peers that are not here are named with the reason. Unless --dry or --short the tables go into docs/measurements.md.
 """
 import argparse
 import contextlib
+import functools
 import re
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from bench import harness, truth  # which it has found
 
 HERE = Path(__file__).resolve().parent
 RATE, WORKERS, TYPE = 5000, 2, "str"
-SAID_LINES, SAID_WIDTH = 6, 240
+SAID_LINES, SAID_WIDTH = 4, 400
 SHORT = ("cowprof", "perf record -e page-faults -c 1 -g", "psutil loop, 10 Hz")
 PSUTIL = """
 import psutil, signal, sys, time
@@ -47,7 +46,7 @@ while True:
             print("ready", flush=True)
     time.sleep(pause)
 """
-# The tracepoints that cowprof counts by; an error code with bits 0 and 1 is a write to a page that is there. Only in this mount namespace.
+# An error code with bits 0 and 1 is a write to a page that is there. tracefs is mounted for bpftrace alone.
 TRACEFS = 'mount -t tracefs tracefs /sys/kernel/tracing; exec "$@"'
 BY_PID = 'tracepoint:exceptions:page_fault_user /(args->error_code & 3) == 3/ { @[pid, comm] = count(); } BEGIN { printf("ready\\n"); }'
 WITH_STACK = BY_PID.replace("@[pid, comm]", "@[pid, ustack(3)]")
@@ -81,7 +80,6 @@ def bpftrace_of(script):
 
 
 def told_by(watched, command):
-    """`watched` of bench.py, and what `command` then says about its file."""
     @contextlib.contextmanager
     def observer(pid, folder):
         with watched(pid, folder) as own:
@@ -93,10 +91,8 @@ def told_by(watched, command):
 
 def counted(pattern, scale=1.0):
     """Sums the counts that a pattern finds beside the pids of workers."""
-    def copies(said, pids):
-        found = re.finditer(pattern, said, re.M)
-        return sum(float(one["count"].replace(",", "")) * scale for one in found if int(one["pid"]) in pids)
-    return copies
+    return lambda said, pids: sum(float(one["count"].replace(",", "")) * scale
+                                  for one in re.finditer(pattern, said, re.M) if int(one["pid"]) in pids)
 
 
 @dataclass
@@ -112,9 +108,9 @@ def lacks(program):
     return lambda: "" if shutil.which(program) else f"{program} is not installed"
 
 
-def lacks_module(module):
-    test = [harness.PYTHON, "-c", f"import {module}"]
-    return lambda: f"python3-{module} is not installed" if subprocess.run(test, capture_output=True, check=False).returncode else ""
+def lacks_module(name):
+    found = subprocess.run([harness.PYTHON, "-c", f"import {name}"], capture_output=True, check=False).returncode == 0
+    return lambda: "" if found else f"python3-{name} is not installed"
 
 
 COWPROF = [str(harness.COWPROF), "report", "FOLDER/recording.json"]
@@ -164,32 +160,38 @@ class Place:
 
 
 def work_rate(load, seconds):
-    before = bench.next_line(load)
+    """Units of work per second, and per second of the workload's CPU time."""
+    before, cpu = bench.next_line(load), bench.usage.tree_cpu_seconds(load.pid)
     time.sleep(seconds)
-    after = bench.next_line(load)
-    return (after["units"] - before["units"]) / (after["seconds"] - before["seconds"])
+    after, cpu = bench.next_line(load), bench.usage.tree_cpu_seconds(load.pid) - cpu
+    units = after["units"] - before["units"]
+    return {"wall": units / (after["seconds"] - before["seconds"]), "cpu": units / cpu}
+
+
+def second_line(load, pause=0):
+    """Nanoseconds of a copy; observers that learn do so in the first line."""
+    bench.next_line(load)
+    time.sleep(pause)
+    return bench.next_line(load)["ns_per_page"]
 
 
 def watched_round(peer, place, options, folder):
     with place.paced(options) as (load, ready):
         time.sleep(options.settle)
-        bare = work_rate(load, options.seconds)
+        figures = {f"bare_{key}": rate for key, rate in work_rate(load, options.seconds).items()}
         outside = bench.next_line(load)["reads"]
         with peer.watched(load.pid, folder) as own:
             began, inside = time.monotonic(), bench.next_line(load)["reads"]
-            rate = work_rate(load, options.seconds)
+            figures |= work_rate(load, options.seconds)
             pids, inside = truth.children(load.pid), bench.next_line(load)["reads"] - inside
             own["watched_seconds"] = time.monotonic() - began
         outside = bench.next_line(load)["reads"] - outside
     assert own.get("own_mib", 1), "the observer ended before its target"
-    figures = {**own, "bare": bare, "rate": rate, "planted": (inside, outside), "pids": pids, "line": ready["line"]}
+    figures |= {**own, "planted": (inside, outside), "pids": pids, "line": ready["line"]}
     with place.saturated(options) as (load, _):
-        bench.next_line(load)
-        figures["bare_ns"] = bench.next_line(load)["ns_per_page"]
+        figures["bare_ns"] = second_line(load)
         with peer.watched(load.pid, folder):
-            bench.next_line(load)  # observers that learn do it now
-            time.sleep(options.settle)
-            figures["ns"] = bench.next_line(load)["ns_per_page"]
+            figures["ns"] = second_line(load, options.settle)
     return figures
 
 
@@ -199,17 +201,15 @@ def memray_round(place, options, folder):
         return ["-m", "memray", "run", "--follow-fork", "-q", "-f", "-o", f"{place.kept}/{name}.bin"]
     for old in folder.glob("*.bin*"):
         old.unlink()
-    figures = {}
-    for key, words in (("bare", ()), ("rate", under("paced"))):
+    figures, said = {}, ""
+    for prefix, words in (("bare_", ()), ("", under("paced"))):
         with place.paced(options, words) as (load, ready):
             time.sleep(options.settle)
-            figures[key] = work_rate(load, options.seconds)
+            figures |= {f"{prefix}{key}": rate for key, rate in work_rate(load, options.seconds).items()}
             pids, reads = truth.children(load.pid), load.lines[-1]["reads"]
     for key, words in (("bare_ns", ()), ("ns", under("saturated"))):
         with place.saturated(options, words) as (load, _):
-            bench.next_line(load)
-            figures[key] = bench.next_line(load)["ns_per_page"]
-    said = ""
+            figures[key] = second_line(load)
     for path in sorted(folder.glob("paced.bin*")):
         command = [*place.python, "-m", "memray", "stats", f"{place.kept}/{path.name}"]
         said += f"{path.name}:\n" + subprocess.run(command, capture_output=True, text=True, check=True).stdout
@@ -229,16 +229,17 @@ def in_pairs(rounds, bare, watched, digits, unit):
 def cost_row(name, rounds):
     own = [f"{page.with_error(*page.mean_and_error([one[key] for one in rounds]))} {unit}" if key in rounds[0] else "in the target"
            for key, unit in (("own_cpu", "s"), ("own_mib", "MiB"))] if name != "nothing" else ["", ""]
-    return f"| {name} | {in_pairs(rounds, 'bare', 'rate', 0, '')} | {in_pairs(rounds, 'bare_ns', 'ns', 0, 'ns')} | {own[0]} | {own[1]} |"
+    work = [in_pairs(rounds, f"bare_{key}", key, 0, "") for key in ("wall", "cpu")]
+    return f"| {name} | {' | '.join(work)} | {in_pairs(rounds, 'bare_ns', 'ns', 0, 'ns')} | {own[0]} | {own[1]} |"
 
 
 def answers(name, peer, one):
     """What the text that it printed has of what was planted."""
     said, (least, most) = one["said"], one["planted"]
     count = "no count" if peer is None else f"{peer.copies(said, one['pids']):,.0f} {peer.counts}; {least:,} to {most:,} planted"
-    forecast = re.search(r"Forecast: ([^.]*)", said)
+    forecast = re.search(r"Forecast: (.*?)\.(?: |$)", said, re.M)
     cells = [re.search(rf"\b{TYPE}\b", said), re.search(rf"paced_reads\.py:{one['line']}\b", said),
-             all(str(pid) in said for pid in one["pids"])]
+             peer is not None and all(str(pid) in said for pid in one["pids"])]
     return f"| {name} | {count} | {' | '.join('yes' if cell else 'no' for cell in cells)} | {forecast[1] if forecast else 'no'} |"
 
 
@@ -248,8 +249,7 @@ def excerpt(one, last):
     lines = [line.strip() for line in said.splitlines() if line.strip() and not line.startswith("#")]
     wanted = re.compile("|".join([*map(str, one["pids"]), "paced_reads", " -> "]))
     kept = [line for at, line in enumerate(lines) if wanted.search(line) or at == 0 and not last]
-    kept = kept[-SAID_LINES:] if last else kept[:SAID_LINES]
-    return [line if len(line) <= SAID_WIDTH else f"{line[:SAID_WIDTH]} ..." for line in kept]
+    return [line if len(line) <= SAID_WIDTH else f"{line[:SAID_WIDTH]} ..." for line in (kept[-SAID_LINES:] if last else kept[:SAID_LINES])]
 
 
 def text_of(results, absent, options):
@@ -258,10 +258,10 @@ def text_of(results, absent, options):
              "copies as fast as they come are measured beside it, in CPU time.",
              f"Changes are means of {options.rounds} pairs (bare, watched) with their standard error. The row \"nothing\" shows what they are worth. "
              f"Own CPU is from the observer's start to {seconds:.0f} s after it was ready.", "",
-             "| watched by | work a second | a copy | own CPU | own memory, peak |", "| --- | --- | --- | --- | --- |"]
+             "| watched by | work a second | work a second of CPU time | a copy | own CPU | own memory, peak |", "|" + " --- |" * 6]
     lines += [cost_row(name, rounds) for name, rounds in results.items()]
     lines += ["", "What the text that each printed at the end says about the same workload:", "",
-              "| | how many copies | of which type | from which line | in which worker | forecast |", "| --- | --- | --- | --- | --- | --- |"]
+              "| | how many copies | of which type | from which line | in which worker | forecast |", "|" + " --- |" * 6]
     lines += [answers(name, PEERS.get(name), rounds[-1]) for name, rounds in results.items() if name != "nothing"]
     lines += ["", *(f"{name}: {why}.  " for name, why in absent.items()), ""]
     for name, rounds in results.items():
@@ -277,22 +277,19 @@ def main():
     parser.add_argument("--dry", action="store_true", help="print, but leave docs as they are")
     parser.add_argument("--short", action="store_true", help="a round of some peers, to show that it runs; the figures mean nothing")
     options = parser.parse_args()
-    options.settle, options.seconds, options.pages = (0.1, 0.4, 5000) if options.short else (1.2, 5, 50000)
-    options.rounds = 1 if options.short else options.rounds
+    options.settle, options.seconds, options.pages, options.rounds = (0.1, 0.4, 5000, 1) if options.short else (1.2, 5, 50000, options.rounds)
     peers = {name: peer for name, peer in PEERS.items() if not options.short or name in SHORT}
     absent = {**ABSENT, **{name: f"not measured: {peer.missing()}" for name, peer in peers.items() if peer.missing()}}
-    rounds = {name: lambda peer=peer, **named: watched_round(peer, **named) for name, peer in peers.items() if name not in absent}
+    rounds = {name: functools.partial(watched_round, peer) for name, peer in peers.items() if name not in absent}
     with tempfile.TemporaryDirectory(prefix="cowprof-bench-") as folder:
         here, there = Place(Path(folder)), Place(Path(folder), options.memray)
-        no_memray = "" if options.memray else lacks_module("memray")()
-        if no_memray or options.short:
-            absent["memray"] = f"not measured: {no_memray or 'left out of --short'}"
+        if options.short or not options.memray and lacks_module("memray")():
+            absent["memray"] = f"not measured: {'left out of --short' if options.short else lacks_module('memray')()}"
         results = {name: [] for name in [*rounds, *([] if "memray" in absent else ["memray"])]}
         for _ in range(options.rounds):
             for name, found in results.items():
-                found.append(rounds[name](place=here, options=options, folder=Path(folder)) if name in rounds
-                             else memray_round(there, options, Path(folder)))
-        text = text_of(results, absent, options)
+                found.append(rounds[name](here, options, Path(folder)) if name in rounds else memray_round(there, options, Path(folder)))
+    text = text_of(results, absent, options)
     print(text)
     if not (options.dry or options.short):
         page.write_part("peers", text)
