@@ -228,7 +228,7 @@ def in_pairs(rounds, bare, watched, digits, unit):
 
 def cost_row(name, rounds):
     own = [f"{page.with_error(*page.mean_and_error([one[key] for one in rounds]))} {unit}" if key in rounds[0] else "in the target"
-           for key, unit in (("own_cpu", "s"), ("own_mib", "MiB"))] if name != "nothing" else ["", ""]
+           for key, unit in (("own_cpu", "s"), ("own_tree_mib", "MiB"))] if name != "nothing" else ["", ""]
     work = [in_pairs(rounds, f"bare_{key}", key, 0, "") for key in ("wall", "cpu")]
     return f"| {name} | {' | '.join(work)} | {in_pairs(rounds, 'bare_ns', 'ns', 0, 'ns')} | {own[0]} | {own[1]} |"
 
@@ -257,7 +257,8 @@ def text_of(results, absent, options):
     lines = [f"{WORKERS} forked Python workers on {bench.os.cpu_count()} CPUs each copy {RATE:,} pages a second by reading strings, and work in between; "
              "copies as fast as they come are measured beside it, in CPU time.",
              f"Changes are means of {options.rounds} pairs (bare, watched) with their standard error. The row \"nothing\" shows what they are worth. "
-             f"Own CPU is from the observer's start to {seconds:.0f} s after it was ready.", "",
+             f"Own CPU is from the observer's start to {seconds:.0f} s after it was ready; "
+             "own memory counts pages that it shares with its children twice.", "",
              "| watched by | work a second | work a second of CPU time | a copy | own CPU | own memory, peak |", "|" + " --- |" * 6]
     lines += [cost_row(name, rounds) for name, rounds in results.items()]
     lines += ["", "What the text that each printed at the end says about the same workload:", "",

@@ -34,6 +34,7 @@ def tree_cpu_seconds(pid):
 
 
 def tree_resident_bytes(pid):
+    """Pages that they share count for each of them."""
     return sum(resident_bytes(one) for one in truth.tree(pid))
 
 
