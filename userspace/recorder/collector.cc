@@ -13,6 +13,8 @@
 namespace cowprof {
 namespace {
 
+constexpr absl::Duration kFirstSweepsAfter = absl::Milliseconds(50);
+
 SweeperOptions SweeperOptionsOf(const CollectorOptions& options) {
   return {.page_bytes = options.page_bytes,
           .t0_ns = options.t0_ns,
@@ -232,8 +234,11 @@ absl::StatusOr<Sample> Collector::Collect(absl::Duration interval, bool last) {
   OrderEvents(&sample);
   rollups_.Read(processes_, interval, last, &sample);
   pages_.LookAtInherited(sample);
-  // Probes have counted already, so their sweep waits until everything that may vanish with a process has been read.
-  if (sweeper_) {
+  // Probes have counted already, so their sweep waits until everything that may vanish with a process has been read,
+  // and the first one until there is a sample to see.
+  const bool first = !std::exchange(swept_, true) && !last;
+  first_sweeps_ = first ? t + kFirstSweepsAfter : absl::InfiniteDuration();
+  if (sweeper_ && !first) {
     pages_.AddSweeps(sweeper_->Run(processes_, *pull, request), &sample);
     parent_sweeps_->Run(processes_, *pull, request, &rollups_, &sample);
   }

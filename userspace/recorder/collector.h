@@ -3,6 +3,7 @@
 #ifndef COWPROF_RECORDER_COLLECTOR_H_
 #define COWPROF_RECORDER_COLLECTOR_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -59,7 +60,9 @@ class Collector {
   // Reads only the target's limits: cheap enough for several times between two ticks.
   std::vector<LimitSample> LookAtLimits(absl::Duration now) { return limits_.Look(processes_.target(), now); }
   // When to collect at the latest, on CLOCK_BOOTTIME: a program that has just started should be known before it copies.
-  absl::Duration next_extra_tick() const { return attribution_.next_extra_tick() + absl::Nanoseconds(options_.t0_ns); }
+  absl::Duration next_extra_tick() const {
+    return std::min(attribution_.next_extra_tick(), first_sweeps_) + absl::Nanoseconds(options_.t0_ns);
+  }
   // CPU time of the sweeps and the looks at shared memory and at hangs so far: they have allowances of their own.
   absl::Duration sweep_cost() const;
 
@@ -90,6 +93,8 @@ class Collector {
   std::optional<Sweeper> sweeper_;             // where there are probes
   std::optional<ParentSweeps> parent_sweeps_;  // as well
   absl::Duration pull_sweep_cost_;
+  bool swept_ = false;
+  absl::Duration first_sweeps_ = absl::InfiniteDuration();  // when they begin: after the first sample
   Rollups rollups_;
   TargetLimits limits_;
   std::optional<CgroupKills> kills_;  // where there are no probes
