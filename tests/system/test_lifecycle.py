@@ -3,9 +3,11 @@ target is untouched, and nothing stays behind in the kernel.
 """
 import json
 import random
+import re
 import signal
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -195,3 +197,23 @@ def test_two_recordings_of_one_target_agree(start_workload, start_recording):
     for recording in recordings:
         assert recording.wait() == 0, recording.stderr
         assert_counts(recording.report(), lines)
+
+
+def voluntary_switches(pid):
+    return sum(int(re.search(r"\nvoluntary_ctxt_switches:\s+(\d+)", (task / "status").read_text())[1])
+               for one in truth.tree(pid) for task in Path(f"/proc/{one}/task").iterdir())
+
+
+def test_it_hardly_wakes_beside_workers_that_were_forked_before(start_recording):
+    """Each wake displaces a thread of the training. Its child that judges start methods once woke 244 times a second here."""
+    target = harness.Process([harness.PYTHON, harness.REPOSITORY / "tests" / "system" / "workloads" / "steady_readers.py", "4"])
+    try:
+        target.await_line("event", "ready")
+        recording = start_recording(target.pid)
+        time.sleep(3)  # the start: first looks at everything
+        before = voluntary_switches(recording.popen.pid)
+        time.sleep(5)
+        wakes = (voluntary_switches(recording.popen.pid) - before) / 5
+    finally:
+        target.stop()
+    assert 1 <= wakes < 60, wakes

@@ -194,7 +194,9 @@ Work WorkOfThread(const Interpreter& interpreter, const MemoryReader& memory, ui
     }
     within &= !IsBootstrap(*code);
   }
-  if (duty.found.duty == Duty::kTrainer) duty.found.number = IntAt(interpreter, memory, duty.frame, FindPosition(interpreter.layout, memory, duty.frame.code, "i"));
+  if (duty.found.duty == Duty::kTrainer)
+    duty.found.number =
+        IntAt(interpreter, memory, duty.frame, FindPosition(interpreter.layout, memory, duty.frame.code, "i"));
   if (!(duty.found == DutyFound{})) work.duty = duty;
   return work;
 }
@@ -243,9 +245,8 @@ std::optional<LoaderWorker> ReadLoader(const Interpreter& interpreter, const Mem
   const Count worker_id = IntAt(interpreter, memory, loop, known->worker_id),
               num_workers = IntAt(interpreter, memory, loop, known->num_workers);
   if (!worker_id || !num_workers || *worker_id >= *num_workers || *num_workers > kMostWorkers) return std::nullopt;
-  return LoaderWorker{.worker_id = *worker_id,
-                      .num_workers = *num_workers,
-                      .batch = IntAt(interpreter, memory, loop, known->batch)};
+  return LoaderWorker{
+      .worker_id = *worker_id, .num_workers = *num_workers, .batch = IntAt(interpreter, memory, loop, known->batch)};
 }
 
 }  // namespace cowprof

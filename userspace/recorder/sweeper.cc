@@ -10,7 +10,7 @@ namespace cowprof {
 namespace {
 
 constexpr absl::Duration kFullInterval = absl::Seconds(60);  // at most; the target is always swept in full
-constexpr uint64_t kOneInIsNew = 200;                         // pages; less is nothing new
+constexpr uint64_t kOneInIsNew = 200;                        // pages; less is nothing new
 
 SweepAllowance AllowanceOf(absl::Duration interval) {
   return {.interval = interval, .share = 0.03, .long_share = 0.0025, .last = absl::Milliseconds(100)};
