@@ -2,6 +2,8 @@
 // judge, write. set_up makes the parts.
 #include "recorder/record.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
@@ -164,6 +166,9 @@ void Conclude(const std::string& path, Recording* recording) {
 int RunRecording(const RecordOptions& options) {
   if (absl::Status known = CheckWithout(options.without); !known.ok()) return Fail(kUsage, known.message());
   ReturnLargeBlocks();
+  if (options.watched) {
+    for (const int fd : {options.watched->lifeline, options.watched->metrics}) fcntl(fd, F_SETFD, FD_CLOEXEC);
+  }
   Recording recording = {.options = options, .watch = AlertWatch(options.alerts)};
   StartScout(&recording);
   if (int code = OpenHook(&recording); code != kDone) return code;
@@ -184,6 +189,11 @@ int RunRecording(const RecordOptions& options) {
   const pid_t target = options.attach != 0 ? options.attach : recording.program->pid();
   RaiseDescriptorLimit();
   recording.event_loop.WatchTarget(target, /*forward_signals=*/options.attach == 0);
+  if (options.watched) {
+    recording.event_loop.WatchLifeline(options.watched->lifeline);
+    if (absl::Status status = CheckTarget(proc, target, options.watched->start_ticks); !status.ok())
+      return Fail(kNoProcess, status.message());
+  }
   if (int code = Attach(proc, target, &recording); code != kDone) return code;
   if (int code = OpenSinks(proc, target, &recording); code != kDone) return code;
   StartPage(&recording);
