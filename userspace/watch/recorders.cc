@@ -152,10 +152,12 @@ std::vector<std::string> Recorders::Update(const std::vector<Root>& roots, absl:
     unrecorded += !over && std::none_of(running_.begin(), running_.end(),
                                         [&](const Running& one) { return one.root.id == root.id; });
   }
-  if (next != nullptr && running_.size() >= settings_.at_most && unrecorded > left_out_) {
+  const bool full = next != nullptr && running_.size() >= settings_.at_most;
+  if (full && unrecorded > told_left_out_) {
     add(absl::StrCat(unrecorded, unrecorded == 1 ? " trainer is" : " trainers are", " not recorded, since ",
                      running_.size(), " are, and no more may be (--at-most), process ", next->id.pid, " among them"));
   }
+  told_left_out_ = full ? unrecorded : 0;
   left_out_ = unrecorded;
   return sentences;
 }

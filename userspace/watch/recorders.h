@@ -73,7 +73,7 @@ class Recorders {
   std::vector<Running> running_;
   absl::flat_hash_map<ProcessId, Attempts> attempts_;
   uint32_t last_place_ = UINT32_MAX;
-  size_t left_out_ = 0;
+  size_t left_out_ = 0, told_left_out_ = 0;
   uint64_t started_ = 0, failed_ = 0;
 };
 
