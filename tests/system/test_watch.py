@@ -133,11 +133,14 @@ def test_rights_and_hostile_names(host, folder):
 
 
 def test_a_real_dataloader_is_found_by_its_workers(host, folder):
-    trainer = host.python(harness.REPOSITORY / "tests/system/dataloader.py", "--items", "20000", "--epochs", "1", "--seconds", "20")
+    trainer = host.python(harness.REPOSITORY / "tests/system/dataloader.py", "--items", "300000", "--epochs", "4", "--seconds", "20")
     watch = host.watch(folder)
     recording = watch.recording(trainer)
-    assert f"process {trainer.inner} (" in watch.said() and "it keeps workers" in watch.said()
-    harness.wait_until(lambda: harness.report_of(recording)["totals"]["copies"] > 100, "copies")
+    harness.wait_until(lambda: last_record(recording).get("reason") == "target ended", "the end of the training", 60)
+    assert watch.said().count(f"found process {trainer.inner} (") == 1 and "it keeps workers" in watch.said()  # over all epochs
+    report = harness.report_of(recording)
+    assert report["diagnoses"][0]["id"] == "cow-refcount" and len(report["workers"]) >= 4, report["headline"]
+    assert len(list(folder.glob("*.json"))) == 1
 
 
 def test_too_many(host, folder):

@@ -116,6 +116,7 @@ void ProcessScan::Look(pid_t pid, absl::Duration now, Entry* entry) {
   process.parent = stat->parent;
   process.user = owner.st_uid;
   process.execed = !stat->has_not_execed();
+  if (process.id == before.id) process.was = before.was;
   if (process.execed == before.execed) {  // what a process is for does not change once it is known
     process.duty = before.duty;
     process.start = before.start;
@@ -145,7 +146,10 @@ std::vector<Root> ProcessScan::Scan(absl::Duration now) {
   }
   std::vector<Root> roots = FindRoots(seen);
   roots_.clear();
-  for (const Root& root : roots) roots_.insert(root.id.pid);
+  for (const Root& root : roots) {
+    roots_.insert(root.id.pid);
+    entries_[root.id.pid].seen->was = root.why;
+  }
   return roots;
 }
 

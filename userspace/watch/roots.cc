@@ -56,6 +56,7 @@ std::vector<Root> FindRoots(const std::vector<SeenProcess>& seen) {
   std::map<const SeenProcess*, Why> candidates;
   for (const SeenProcess& process : seen) {
     if (process.matches) candidates[&process] = Why::kMatch;
+    if (process.was) candidates.emplace(&process, *process.was);
     if (process.python && process.ranked) candidates.emplace(&tree.ProgramOf(process), Why::kRank);
     const SeenProcess* keeper = IsWorker(process) ? KeeperOf(process, tree) : nullptr;
     if (keeper != nullptr) candidates.emplace(keeper, Why::kForks);

@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "model/facts/identity.h"
@@ -25,6 +26,7 @@ struct SeenProcess {
   bool matches = false;        // --match
   Duty duty = Duty::kUnknown;  // by its frames
   StartMethod start = StartMethod::kUnknown;
+  std::optional<Why> was;  // a root before: between two epochs it keeps no workers
 };
 
 struct Root {

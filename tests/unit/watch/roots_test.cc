@@ -59,6 +59,11 @@ TEST_CASE("roots: who keeps workers") {
   CHECK(Found({Worker(11, 10, Duty::kLoader)}).empty());  // its trainer has ended
 }
 
+TEST_CASE("roots: between two epochs there are no workers") {
+  CHECK(Found({With(Python(10, 1, true), [](SeenProcess* one) { one->was = Why::kForks; })}) ==
+        Expected{{10, Why::kForks}});
+}
+
 TEST_CASE("roots: --match finds the master, and says so even of what has a rank") {
   const auto matches = [](SeenProcess* one) { one->matches = true; };
   CHECK(Found({With(Python(10, 1, true), matches), With(Python(11, 10, false), matches)}) ==
