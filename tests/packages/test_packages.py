@@ -14,7 +14,6 @@ import pytest
 import yaml
 
 import harness
-import memory_groups
 import places
 from conftest import needs, open_folder  # pylint: disable=unused-import
 
@@ -192,39 +191,44 @@ def test_the_image_under_podman(dist, binary, waiting_workload, open_folder, tmp
     places.check(waiting_workload.lines[0], json.loads(report.stdout))
 
 
-@pytest.mark.slow
-def test_the_daemonset_under_podman(dist, binary, tree_of, open_folder, tmp_path):
-    """The rights of share/kubernetes/daemonset.yaml suffice: it finds a trainer in another container, and counts what was planted."""
+@pytest.mark.parametrize("manifest", ["daemonset", "sidecar"])
+def test_the_manifest_under_podman(manifest, dist, binary, tree_of, open_folder, tmp_path):
+    """The rights of a manifest in share/kubernetes suffice: watch finds a trainer in another container, and counts what was planted."""
     podman = places.Podman(open_folder)
     needs("podman", shutil.which("podman") and Path("/usr/sbin/runc").exists(), "podman or runc is not installed")
     tried = podman.run_container("--rootfs", places.EmptyRoot(tmp_path / "root", binary).folder, "/cowprof", "--version")
     needs("podman", tried.returncode == 0, f"it can't run a container here: {tried.stderr.strip().splitlines()[-1:]}")
     image = podman.run("load", "-q", "-i", only(dist, "*.oci.tar")).stdout.split()[-1]
-    (daemonset,) = [one for one in yaml.safe_load_all((harness.REPOSITORY / "share/kubernetes/daemonset.yaml").read_text()) if one["kind"] == "DaemonSet"]
+    documents = yaml.safe_load_all((harness.REPOSITORY / f"share/kubernetes/{manifest}.yaml").read_text())
+    (pod,) = [one["spec"]["template"]["spec"] for one in documents if "template" in one["spec" if "spec" in one else "metadata"]]
+    (container,) = [one for one in [*pod.get("initContainers", []), *pod["containers"]] if one["name"] == "cowprof"]
     (tmp_path / "recordings").mkdir()
-    options, container = places.options_of_pod(daemonset["spec"]["template"]["spec"], {"recordings": tmp_path / "recordings"})
-    if not memory_groups.memory_root():
-        options = options[:options.index("--memory")]
-    trainer = harness.Process(podman.container("-i", "--env", "JOB_COMPLETION_INDEX=3", "--volume", f"{places.WORKLOAD}:/workload.py:ro", "--rootfs",
-                                               f"{tree_of('trixie')}:O", "python3", "/workload.py", "--wait"))
+    options = places.options_of_pod(pod, container, {"recordings": tmp_path / "recordings"}, beside="pause")
+    tree = f"{tree_of('bullseye')}:O"
+    pause = subprocess.Popen(podman.container("--name", "pause", "--rootfs", tree, "sleep", "infinity"))  # as in each pod
+    harness.wait_until(lambda: podman.run("inspect", "--format", "{{.State.Running}}", "pause").stdout == "true\n", "the first container")
+    trainer = harness.Process(podman.container("-i", "--pid", "container:pause", "--env", "JOB_COMPLETION_INDEX=3", "--volume", f"{places.WORKLOAD}:/workload.py:ro",
+                                               "--rootfs", tree, "python3", "/workload.py", "--wait"))
+    truth = harness.wait_until(lambda: trainer.lines, "the trainer")[0]
     words = [word.replace("$(NODE_NAME)", "node-7") for word in [*container["command"], *container["args"]]]
-    watch = subprocess.Popen(podman.container("--name", "cowprof-watch", *options, image, *words), stderr=subprocess.PIPE, text=True)
+    watch = subprocess.Popen(podman.container("--name", "watch", *options, image, *words), stderr=subprocess.PIPE, text=True)
     try:
-        truth = harness.wait_until(lambda: trainer.lines, "the trainer")[0]
         recording = harness.wait_until(lambda: next((path for path in (tmp_path / "recordings").glob("cowprof-*-none-3-*.json") if harness.has_sample(path)), None),
-                                       "a recording", 60)
+                                       "a recording")
         trainer.go()
         harness.wait_until(lambda: harness.records_of(recording)[-1].get("reason") == "target ended", "the end of the trainer")
-        assert podman.run("kill", "--signal", "TERM", "cowprof-watch").returncode == 0
+        assert podman.run("kill", "--signal", "TERM", "watch").returncode == 0
         _, said = watch.communicate(timeout=harness.DEADLINE)
         assert watch.returncode == 0 and "its environment has a rank" in said, said
     finally:
+        for name in ("watch", "pause"):
+            podman.run("kill", name)
         trainer.stop()
-        watch.kill()
         watch.communicate()
+        pause.wait(harness.DEADLINE)
     report = harness.report_of(recording)
     places.check(truth, report)
-    assert report["identity"]["labels"] == {"node": "node-7"}
+    assert report["identity"]["labels"] == ({"node": "node-7"} if manifest == "daemonset" else {"job_id": "training"})
 
 
 # ---- Bad surroundings ----
