@@ -11,6 +11,7 @@ import pytest
 
 import harness
 import watched_host
+from conftest import needs
 from test_metrics import rows_of
 from test_output_file import SUDO, small_disk  # pylint: disable=unused-import
 from test_serve import status_of
@@ -122,8 +123,7 @@ def test_rights_and_hostile_names(host, folder):
     sets, fields = capabilities(watch.pid)
     needed = {7, 6, 8, 2, 14, 19, 21, 38, 39}  # SETUID, SETGID, SETPCAP, DAC_READ_SEARCH, IPC_LOCK, SYS_PTRACE, SYS_ADMIN, PERFMON, BPF
     assert {bit for bit in range(64) if sets["CapPrm"] >> bit & 1} <= needed and sets["CapBnd"] == sets["CapPrm"] and fields["NoNewPrivs"] == "1"
-    (scanner,) = [pid for pid, comm in watch.processes().items() if comm == "cowprof-scan"]
-    sets, fields = capabilities(scanner)
+    sets, fields = capabilities(watch.scanner)
     assert sets["CapPrm"] == sets["CapEff"] == 1 << 19 | 1 << 2 and sets["CapBnd"] == 0, sets
     assert fields["Uid"].split() == [str(harness.NOBODY)] * 4 and fields["Seccomp"] == "2" and fields["NoNewPrivs"] == "1"
     (server,) = [pid for pid, comm in watch.processes().items() if comm == "cowprof-metrics"]
@@ -199,6 +199,20 @@ def test_ended_recordings_are_removed_and_nothing_else(host, folder):
     assert watch.end() == 0 and last_record(watch.recording(living))["reason"] == "interrupted"
 
 
+def test_a_process_that_can_not_be_looked_at(host, folder, tmp_path):
+    """It keeps one scanner, and nothing else: a trainer that comes later is found."""
+    needs("FUSE", os.access("/dev/fuse", os.W_OK), "/dev/fuse is missing")
+    (tmp_path / "fuse").mkdir()
+    stranger = host.python(harness.REPOSITORY / "tests/system/workloads/unanswered_library.py", tmp_path / "fuse")
+    watch = host.watch(folder)
+    harness.wait_until(lambda: f"a look at process {stranger.lines[0]['child']} does not return; that process is left out" in watch.said(), "a scanner that hangs")
+    trainer = host.trainer(0)
+    watch.recording(trainer)
+    assert watch.said().count("does not return") == 1
+    assert watch.end() == 0
+    subprocess.run(host.command("umount", "--lazy", tmp_path / "fuse"), check=True)
+
+
 # ---- Folders ----
 
 @pytest.mark.parametrize("case", ["missing", "read-only", "a file", "of another, under sudo"])
@@ -256,7 +270,7 @@ def run_seconds(pid):
 def test_strangers_that_fork_a_thousand_times_a_second(host, folder, life, figure):
     """CPU time of all processes of watch, beside the storm and without it."""
     watch = host.watch(folder)
-    pids = [watch.pid, *watch.processes()]
+    pids = [watch.pid, watch.scanner]
 
     def used(seconds):
         began, clock = sum(map(run_seconds, pids)), time.monotonic()

@@ -1,6 +1,7 @@
 """A pid namespace of its own, as a host on which nothing else runs, for the tests of `cowprof watch`: it would record what other
 tests train.
 """
+import contextlib
 import json
 import os
 import re
@@ -52,10 +53,10 @@ class Host:
         return watch
 
     def stop(self):
+        self.popen.kill()  # and so all that runs there
+        self.popen.communicate()
         for process in self.started:
             process.stop()
-        self.popen.kill()
-        self.popen.communicate()
 
 
 class Watch:
@@ -65,6 +66,7 @@ class Watch:
         self.popen = subprocess.Popen(host.command(*prefix, harness.COWPROF, "watch", "-d", folder, *options), stderr=self.log,
                                       stdin=subprocess.DEVNULL, **popen_options)
         self.pid = harness.wait_until(self._pid, "watch")
+        self.scanner = harness.wait_until(lambda: next((pid for pid, comm in self.processes().items() if comm == "cowprof-scan"), None), "the scanner")
 
     def _pid(self):
         """Of the starter."""
@@ -100,7 +102,8 @@ class Watch:
 
     def stop(self):
         if self.popen.poll() is None:
-            os.kill(self.pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
             self.popen.wait(harness.DEADLINE)
         self.log.close()
 

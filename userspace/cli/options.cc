@@ -291,27 +291,6 @@ void AddSubcommands(CLI::App* app, AlertValues* alerts, Options* options) {
   app->require_subcommand(0, 1);
 }
 
-// What `watch` has of the options of recording, as words for its recorders.
-std::vector<std::string> WordsForRecorders(const CLI::App& watch) {
-  std::vector<std::string> words;
-  for (const char* name :
-       {"--interval", "--every-copy", "--verify", "--without", "--label", "--alert-at", "--alert-eta", "--on-alert"}) {
-    const CLI::Option* option = watch.get_option(name);
-    if (option->get_items_expected_max() == 0 && option->count() > 0) words.emplace_back(name);
-    if (option->get_items_expected_max() == 0) continue;
-    for (const std::string& value : option->results()) words.push_back(absl::StrCat(name, "=", value));
-  }
-  return words;
-}
-
-// "TICKS,LIFELINE,METRICS"
-std::string ParseWatched(const std::string& text, Watched* watched) {
-  const std::vector<std::string> parts = absl::StrSplit(text, ',');
-  const bool numbers = parts.size() == 3 && absl::SimpleAtoi(parts[0], &watched->start_ticks) &&
-                       absl::SimpleAtoi(parts[1], &watched->lifeline) && absl::SimpleAtoi(parts[2], &watched->metrics);
-  return numbers ? "" : "is internal, cowprof watch gives it";
-}
-
 // The whole command line. `man`: whether the hidden --man was given.
 void Declare(CLI::App* app, Options* options, AlertValues* alerts, bool* man) {
   app->set_help_flag("-h,--help", "Print this help; after a command, its own")->group(kOther);

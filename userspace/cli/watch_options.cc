@@ -1,9 +1,13 @@
 #include "cli/watch_options.h"
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 
 namespace cowprof {
 namespace {
@@ -44,6 +48,25 @@ void AddWatchOptions(CLI::App* command, WatchOptions* options) {
       ->type_name("N")
       ->check(CLI::Range(1, kMostRecorders).description(""));
   command->add_flag("-q,--quiet", options->quiet, "Print failures only");
+}
+
+std::vector<std::string> WordsForRecorders(const CLI::App& watch) {
+  std::vector<std::string> words;
+  for (const char* name :
+       {"--interval", "--every-copy", "--verify", "--without", "--label", "--alert-at", "--alert-eta", "--on-alert"}) {
+    const CLI::Option* option = watch.get_option(name);
+    if (option->get_items_expected_max() == 0 && option->count() > 0) words.emplace_back(name);
+    if (option->get_items_expected_max() == 0) continue;
+    for (const std::string& value : option->results()) words.push_back(absl::StrCat(name, "=", value));
+  }
+  return words;
+}
+
+std::string ParseWatched(const std::string& text, Watched* watched) {
+  const std::vector<std::string> parts = absl::StrSplit(text, ',');
+  const bool numbers = parts.size() == 3 && absl::SimpleAtoi(parts[0], &watched->start_ticks) &&
+                       absl::SimpleAtoi(parts[1], &watched->lifeline) && absl::SimpleAtoi(parts[2], &watched->metrics);
+  return numbers ? "" : "is internal, cowprof watch gives it";
 }
 
 }  // namespace cowprof

@@ -3,6 +3,7 @@
 #include "recorder/record.h"
 
 #include <fcntl.h>
+#include <sys/prctl.h>
 
 #include <algorithm>
 #include <csignal>
@@ -167,6 +168,7 @@ int RunRecording(const RecordOptions& options) {
   if (absl::Status known = CheckWithout(options.without); !known.ok()) return Fail(kUsage, known.message());
   ReturnLargeBlocks();
   if (options.watched) {
+    prctl(PR_SET_NAME, "cowprof");  // it was executed by another name, /proc/self/exe
     for (const int fd : {options.watched->lifeline, options.watched->metrics}) fcntl(fd, F_SETFD, FD_CLOEXEC);
   }
   Recording recording = {.options = options, .watch = AlertWatch(options.alerts)};

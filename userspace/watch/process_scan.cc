@@ -24,7 +24,7 @@ namespace cowprof {
 namespace {
 
 constexpr size_t kMostEnvironment = 1 << 20;
-constexpr absl::Duration kMostCpu = absl::Milliseconds(50);  // of a scan; the looks that are left wait for the next
+constexpr absl::Duration kMostCpu = absl::Milliseconds(20);  // of a scan; the looks that are left wait for the next
 // A process executes another program, or sets up its workers, soon after its start, if at all.
 constexpr absl::Duration kShortestGap = absl::Seconds(2), kLongestGap = absl::Seconds(30);
 constexpr int kMostLooksAtFrames = 6;
