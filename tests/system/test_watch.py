@@ -139,7 +139,8 @@ def test_a_real_dataloader_is_found_by_its_workers(host, folder):
     harness.wait_until(lambda: last_record(recording).get("reason") == "target ended", "the end of the training", 60)
     assert watch.said().count(f"found process {trainer.inner} (") == 1 and "it keeps workers" in watch.said()  # over all epochs
     report = harness.report_of(recording)
-    assert report["diagnoses"][0]["id"] == "cow-refcount" and len(report["workers"]) >= 4, report["headline"]
+    # Before the attach the first epoch has copied, on a busy machine most of it.
+    assert "cow-refcount" in [diagnosis["id"] for diagnosis in report["diagnoses"]] and len(report["workers"]) >= 4, report["headline"]
     assert len(list(folder.glob("*.json"))) == 1
 
 
