@@ -29,7 +29,7 @@ place() { install -D -m "$1" "$2" "$root/$3"; }
 # Prints what the binary prints for these words, or fails.
 from_binary() { "$work/cowprof" "$@" </dev/null >"$work/printed" 2>/dev/null && [ -s "$work/printed" ]; }
 place 755 "$work/cowprof" usr/bin/cowprof
-place 644 packaging/cowprof@.service lib/systemd/system/cowprof@.service
+for unit in cowprof@ cowprof-watch; do place 644 packaging/$unit.service lib/systemd/system/$unit.service; done
 place 644 packaging/lintian-overrides usr/share/lintian/overrides/cowprof
 if from_binary --man; then
   place 644 "$work/printed" usr/share/man/man1/cowprof.1
@@ -38,7 +38,7 @@ fi
 for shell in bash:bash-completion/completions/cowprof zsh:zsh/vendor-completions/_cowprof fish:fish/vendor_completions.d/cowprof.fish; do
   if from_binary completions "${shell%%:*}"; then place 644 "$work/printed" "usr/share/${shell#*:}"; fi
 done
-for file in cowprof.sql prometheus/{cowprof.rules,cowprof.rules_test,prometheus,alertmanager}.yml grafana/cowprof.json; do
+for file in cowprof.sql prometheus/{cowprof.rules,cowprof.rules_test,prometheus,alertmanager}.yml grafana/cowprof.json kubernetes/{daemonset,sidecar,debug}.yaml; do
   place 644 share/$file usr/share/cowprof/$file
 done
 documents=usr/share/doc/cowprof
@@ -81,7 +81,7 @@ packaging/wheel.py "$version" "$work/cowprof" "$folder" LICENSE "$work/THIRD-PAR
 mkdir -p "$work/$name"
 cp -r "$root/usr/bin" "$root/usr/share" "$work/$name"
 rm -r "$work/$name/share/doc" "$work/$name/share/lintian"
-cp LICENSE README.md CHANGELOG.md "$work/THIRD-PARTY" packaging/cowprof@.service "$work/$name"
+cp LICENSE README.md CHANGELOG.md "$work/THIRD-PARTY" packaging/cowprof*.service "$work/$name"
 archive() { tar --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -C "$1" -cf - "${@:2}"; }
 archive "$work" "$name" | gzip -9n >"$folder/$name-linux-$(uname -m).tar.gz"
 

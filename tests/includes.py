@@ -22,7 +22,8 @@ MAY_INCLUDE = {
     "sink/metrics": TIMELINE | {"sink", "sink/metrics"}, "sink/export": TIMELINE | {"sink", "sink/export"},
     "sink/page": SINK | {"sink/page"}, "sink/terminal": SINK | {"sink/terminal"},
     "sink/compare": TIMELINE | {"sink/compare"},
-    "serve": SERVE, "recorder": RECORDER, "cli": RECORDER | {"cli", "sink/compare", "sink/export"}, "": {"cli", "recorder", "posix"},
+    "serve": SERVE, "recorder": RECORDER, "watch": RECORDER | {"watch"},
+    "cli": RECORDER | {"cli", "sink/compare", "sink/export", "watch"}, "": {"cli", "recorder", "posix"},
 }
 
 

@@ -89,6 +89,25 @@ class Podman:
         return subprocess.run(self.container(*words), capture_output=True, text=True, timeout=SECONDS, stdin=subprocess.DEVNULL, check=False)
 
 
+def options_of_pod(pod, container, volumes, beside):
+    """What the engine is told of a container of a pod. `volumes`: {name of a volume: folder}; `beside`: the container whose processes
+    one of a shared namespace sees. What is not known here is an error."""
+    context = dict(container["securityContext"])
+    capabilities = context.pop("capabilities")
+    options = ["--cap-drop", ",".join(capabilities["drop"]), "--cap-add", ",".join(capabilities["add"]), "--user", context.pop("runAsUser")]
+    options += ["--security-opt", "no-new-privileges"] if not context.pop("allowPrivilegeEscalation") else []
+    options += ["--read-only", "--read-only-tmpfs=false"] if context.pop("readOnlyRootFilesystem") else []
+    assert context.pop("seccompProfile") == {"type": "Unconfined"} and not context, context
+    options += ["--security-opt", "seccomp=unconfined"]
+    if pod.get("hostPID"):
+        options += ["--pid", "host"]
+    elif pod.get("shareProcessNamespace"):
+        options += ["--pid", f"container:{beside}"]
+    for mount in container["volumeMounts"]:
+        options += ["--volume", f"{volumes[mount['name']]}:{mount['mountPath']}"]
+    return options
+
+
 def tree(suite):
     """The folder of a Debian tree, or None and why it can't be made."""
     chroot, reason = chroots.chroot(suite)

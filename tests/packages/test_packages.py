@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 import harness
 import places
@@ -90,10 +91,11 @@ def test_the_deb_is_clean(dist):
     assert said == expected
 
 
-def test_the_unit_is_valid_and_confined(dist, tmp_path):
+@pytest.mark.parametrize("name", ["cowprof@", "cowprof-watch"])
+def test_the_unit_is_valid_and_confined(dist, name, tmp_path):
     needs("package systemd", shutil.which("systemd-analyze"), "systemd is not installed")
     subprocess.run(["dpkg-deb", "-x", only(dist, "*.deb"), tmp_path], check=True)
-    unit = tmp_path / "lib/systemd/system/cowprof@.service"
+    unit = tmp_path / f"lib/systemd/system/{name}.service"
     # Where it is installed; man pages are looked up on the host.
     text = unit.read_text().replace("/usr/bin/cowprof", str(tmp_path / "usr/bin/cowprof"))
     unit.write_text(text)
@@ -187,6 +189,46 @@ def test_the_image_under_podman(dist, binary, waiting_workload, open_folder, tmp
     assert recording.wait(harness.DEADLINE) == 0, recording.stderr.read()
     report = podman.run_container("--volume", f"{tmp_path}/out:/out", image, "cowprof", "report", "/out/recording.json", "--json")
     places.check(waiting_workload.lines[0], json.loads(report.stdout))
+
+
+@pytest.mark.parametrize("manifest", ["daemonset", "sidecar"])
+def test_the_manifest_under_podman(manifest, dist, binary, tree_of, open_folder, tmp_path):
+    """The rights of a manifest in share/kubernetes suffice: watch finds a trainer in another container, and counts what was planted."""
+    podman = places.Podman(open_folder)
+    needs("podman", shutil.which("podman") and Path("/usr/sbin/runc").exists(), "podman or runc is not installed")
+    tried = podman.run_container("--rootfs", places.EmptyRoot(tmp_path / "root", binary).folder, "/cowprof", "--version")
+    needs("podman", tried.returncode == 0, f"it can't run a container here: {tried.stderr.strip().splitlines()[-1:]}")
+    image = podman.run("load", "-q", "-i", only(dist, "*.oci.tar")).stdout.split()[-1]
+    documents = yaml.safe_load_all((harness.REPOSITORY / f"share/kubernetes/{manifest}.yaml").read_text())
+    (pod,) = [one["spec"]["template"]["spec"] for one in documents if "template" in one["spec" if "spec" in one else "metadata"]]
+    (container,) = [one for one in [*pod.get("initContainers", []), *pod["containers"]] if one["name"] == "cowprof"]
+    (tmp_path / "recordings").mkdir()
+    options = places.options_of_pod(pod, container, {"recordings": tmp_path / "recordings"}, beside="pause")
+    tree = f"{tree_of('bullseye')}:O"
+    pause = subprocess.Popen(podman.container("--name", "pause", "--rootfs", tree, "sleep", "infinity"))  # as in each pod
+    harness.wait_until(lambda: podman.run("inspect", "--format", "{{.State.Running}}", "pause").stdout == "true\n", "the first container")
+    trainer = harness.Process(podman.container("-i", "--pid", "container:pause", "--env", "JOB_COMPLETION_INDEX=3", "--volume", f"{places.WORKLOAD}:/workload.py:ro",
+                                               "--rootfs", tree, "python3", "/workload.py", "--wait"))
+    truth = harness.wait_until(lambda: trainer.lines, "the trainer")[0]
+    words = [word.replace("$(NODE_NAME)", "node-7") for word in [*container["command"], *container["args"]]]
+    watch = subprocess.Popen(podman.container("--name", "watch", *options, image, *words), stderr=subprocess.PIPE, text=True)
+    try:
+        recording = harness.wait_until(lambda: next((path for path in (tmp_path / "recordings").glob("cowprof-*-none-3-*.json") if harness.has_sample(path)), None),
+                                       "a recording")
+        trainer.go()
+        harness.wait_until(lambda: harness.records_of(recording)[-1].get("reason") == "target ended", "the end of the trainer")
+        assert podman.run("kill", "--signal", "TERM", "watch").returncode == 0
+        _, said = watch.communicate(timeout=harness.DEADLINE)
+        assert watch.returncode == 0 and "its environment has a rank" in said, said
+    finally:
+        for name in ("watch", "pause"):
+            podman.run("kill", name)
+        trainer.stop()
+        watch.communicate()
+        pause.wait(harness.DEADLINE)
+    report = harness.report_of(recording)
+    places.check(truth, report)
+    assert report["identity"]["labels"] == ({"node": "node-7"} if manifest == "daemonset" else {"job_id": "training"})
 
 
 # ---- Bad surroundings ----

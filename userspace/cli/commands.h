@@ -27,6 +27,7 @@ int DiffRecordings(const Options& options);
 int CheckRecording(const Options& options);
 int Prove(const Options& options);
 int ExportRecording(const Options& options);
+int WatchHost(const Options& options);
 int ServePage(const Options& options);  // internal: --serve starts it
 
 // The figures of a recording, for diff and check. InvalidArgument: not a recording, or a newer schema.
@@ -47,6 +48,7 @@ inline constexpr struct {
                  {"shm", Shm, true},
                  {"pickle", Pickle, true},
                  {"hang", FindHang, true},
+                 {"watch", WatchHost, true},
                  {"completions", Completions, false},
                  {"demo", Demo, true},
                  {"serve-page", ServePage, false}};

@@ -116,6 +116,19 @@ const std::vector<CommandRow>& Prose() {
        .examples = {{"sudo cowprof hang 4242", "why the workers stand still"},
                     {"sudo cowprof hang 4242 --json", "the same for programs"}},
        .statuses = {kDone, kUsage, kNoProcess, kHostCannot}},
+      {.name = "watch",
+       .usage = {"cowprof watch [--match REGEX] [-d FOLDER] [--keep AGE,SIZE] [OPTIONS]"},
+       .details =
+           {"Runs until it is stopped, looks once a second for trainers, and starts a recorder for each: for a Python "
+            "that has a rank in its environment, for one that keeps workers of a DataLoader or of a pool, and for what "
+            "--match names. Recorders get the options of recording that are given here.",
+            "Recordings that have ended are removed by --keep, and no other file. The metrics of all are one page or "
+            "file, where each series has the label recorder. SIGTERM and Ctrl-C end all recorders, and so does the end "
+            "of watch by any cause: each recording is whole."},
+       .examples = {{"sudo cowprof watch -d /var/lib/cowprof", "record what trains on this host"},
+                    {"sudo cowprof watch --match '^gunicorn: master'", "also a server that forks its workers"},
+                    {"sudo cowprof watch -d rec --metrics-listen 9464", "with metrics for Prometheus"}},
+       .statuses = {kDone, kInternalFailure, kUsage, kHostCannot, kCannotWrite}},
       {.name = "demo",
        .usage = {"cowprof demo [-o FILE.html] [--no-open]"},
        .details =

@@ -20,6 +20,7 @@
 #include "cli/command_table.h"
 #include "cli/manual.h"
 #include "cli/serve_options.h"
+#include "cli/watch_options.h"
 #include "source/probe_plan.h"
 
 namespace cowprof {
@@ -190,11 +191,11 @@ void AddAlertOptions(CLI::App* app, AlertValues* values, Options* options) {
   app->add_flag("--fail-on-alert", options->fail_on_alert, "Exit with status 3 if there was an alert")->group(kAlerts);
 }
 
-void AddMetricsOptions(CLI::App* app, Options* options) {
-  app->add_option(
-         "--metrics-file", options->metrics_file,
-         "Write metrics to this file at each tick, for node_exporter's textfile collector; %h, %j and %r stand "
-         "for host, job and rank, as in --output")
+// `expands`: %h, %j and %r in names.
+void AddMetricsOptions(CLI::App* app, Options* options, bool expands) {
+  app->add_option("--metrics-file", options->metrics_file,
+                  absl::StrCat("Write metrics to this file at each tick, for node_exporter's textfile collector",
+                               expands ? "; %h, %j and %r stand for host, job and rank, as in --output" : ""))
       ->type_name("FILE.prom")
       ->group(kMetrics);
   app->add_option_function<std::string>(
@@ -209,7 +210,18 @@ void AddMetricsOptions(CLI::App* app, Options* options) {
       ->group(kMetrics);
 }
 
-void AddSubcommands(CLI::App* app, Options* options) {
+// Options of recording that `watch` takes as well, for its recorders.
+void AddWatchCommand(CLI::App* app, AlertValues* alerts, Options* options) {
+  CLI::App* watch = app->add_subcommand("watch", "Find trainers on this host and record each");
+  AddWatchOptions(watch, &options->watch);
+  AddInterval(watch, options);
+  AddHow(watch, options);
+  AddAlertOptions(watch, alerts, options);
+  watch->remove_option(watch->get_option("--fail-on-alert"));
+  AddMetricsOptions(watch, options, /*expands=*/false);
+}
+
+void AddSubcommands(CLI::App* app, AlertValues* alerts, Options* options) {
   CLI::App* report =
       app->add_subcommand("report", "Print the verdict on a recording, or on several of one job, as text or JSON");
   report->add_option("TIMELINE", options->timelines, "Recordings made by cowprof, or a folder of them")
@@ -274,6 +286,7 @@ void AddSubcommands(CLI::App* app, Options* options) {
       ->required()
       ->type_name("bash|zsh|fish")
       ->check(CLI::IsMember({"bash", "zsh", "fish"}).description(""));
+  AddWatchCommand(app, alerts, options);
   app->add_subcommand("serve-page")->group("");  // internal: --serve starts it
   app->require_subcommand(0, 1);
 }
@@ -284,10 +297,17 @@ void Declare(CLI::App* app, Options* options, AlertValues* alerts, bool* man) {
   app->set_version_flag("--version", "cowprof " COWPROF_VERSION, "Print the version")->group(kOther);
   AddRecordOptions(app, options);
   AddAlertOptions(app, alerts, options);
-  AddMetricsOptions(app, options);
+  AddMetricsOptions(app, options, /*expands=*/true);
   AddColour(app, options);
+  app->add_option_function<std::string>("--watched",
+                                        [options](const std::string& text) {
+                                          if (std::string error = ParseWatched(text, &options->watched.emplace());
+                                              !error.empty())
+                                            throw CLI::ValidationError("--watched", error);
+                                        })
+      ->group("");
   app->add_flag("--man", *man, "Print the man page")->group("");
-  AddSubcommands(app, options);
+  AddSubcommands(app, alerts, options);
 }
 
 // ---- The table of it ----
@@ -432,6 +452,13 @@ ParsedOptions ParseOptions(int argc, const char* const* argv) {
   }
   if (man) return {.exit_now = true, .message = ManPage(CommandTable(), DateOfManPage())};
   if (!app.get_subcommands().empty()) options.command = app.get_subcommands()[0]->get_name();
+  if (options.command == "watch") {
+    WatchOptions& watch = options.watch;
+    watch.recording = WordsForRecorders(*app.get_subcommands()[0]);
+    watch.has_hook = !options.on_alert.empty();
+    watch.metrics_file = options.metrics_file;
+    watch.metrics_listen = options.metrics_listen;
+  }
   options.expand_names = options.command == "record";
   if (std::string error = ParseAlertRatios(alert_values.ratios, &options.alerts); !error.empty())
     return UsageError(absl::StrCat("--alert-at: ", error));

@@ -11,6 +11,7 @@
 #include "cli/export_options.h"
 #include "posix/exit_status.h"
 #include "recorder/record.h"
+#include "watch/watch.h"
 
 namespace cowprof {
 
@@ -33,6 +34,7 @@ struct Options : RecordOptions {
   std::string shell;       // completions
   bool open = true;        // demo: show the page where there is a desktop
   ExportFormat export_format = ExportFormat::kPprof;
+  WatchOptions watch;
 };
 
 struct ParsedOptions {

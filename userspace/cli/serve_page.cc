@@ -22,6 +22,7 @@
 #include "serve/page_server.h"
 #include "serve/request_policy.h"
 #include "serve/sandbox.h"
+#include "serve/scrape.h"
 
 namespace cowprof {
 namespace {
@@ -54,32 +55,6 @@ bool ReadSettings(Settings* settings) {
   settings->path = words[5];
   settings->metrics = {.host = words[6], .port = static_cast<uint16_t>(metrics_port), .token = ""};
   return numbers;
-}
-
-void Refuse(const Ruling& ruling, HttpAnswer* answer) {
-  answer->body = std::make_shared<const std::string>(absl::StrCat(ruling.words, "\n"));
-  answer->headers.insert(answer->headers.end(),
-                         {{"Content-Type", "text/plain; charset=utf-8"}, {"Connection", "close"}});
-  if (ruling.status == 405) answer->headers.emplace_back("Allow", "GET, HEAD");
-}
-
-// Answers scrapers. Each connection is for one request: an idle one would take the place of another.
-HttpAnswer AnswerScrape(const HttpRequest& request, const RequestPolicy& policy, const Fd& recorder, LivePage* page) {
-  const Ruling ruling = RuleOnMetrics(request.page, policy);
-  HttpAnswer answer = {.status = ruling.status,
-                       .headers = {{"Cache-Control", "no-store"},
-                                   {"X-Content-Type-Options", "nosniff"},
-                                   {"Cross-Origin-Resource-Policy", "same-origin"},
-                                   {"Content-Security-Policy", "default-src 'none'"}}};
-  if (ruling.asked != Asked::kMetrics) {
-    Refuse(ruling, &answer);
-    return answer;
-  }
-  answer.body = page->Metrics(recorder);
-  if (answer.body == nullptr) answer.status = 503;
-  answer.headers.insert(answer.headers.end(),
-                        {{"Content-Type", "text/plain; version=0.0.4; charset=utf-8"}, {"Connection", "close"}});
-  return answer;
 }
 
 // Answers requests for the page and remembers when a page last fetched data.
@@ -195,7 +170,9 @@ int ServePage(const Options&) {
   if (has_metrics) {
     started.Update(start(
         kMetricsFd,
-        [&](const HttpRequest& request) { return AnswerScrape(request, settings.metrics, recorder, &page); },
+        [&](const HttpRequest& request) {
+          return AnswerScrape(request.page, settings.metrics, [&] { return page.Metrics(recorder); });
+        },
         kScrapeTime));
   }
   if (!started.ok()) return refuse(started);

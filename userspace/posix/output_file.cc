@@ -2,44 +2,19 @@
 #include "posix/output_file.h"
 
 #include <fcntl.h>
-#include <grp.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "posix/rights.h"
+#include "posix/invoking_user.h"
 
 namespace cowprof {
 namespace {
-
-// Acts as the user who called sudo for as long as it lives.
-class AsInvokingUser {
- public:
-  AsInvokingUser() {
-    const std::optional<UserIds> user = InvokedBySudo();
-    if (!user) return;
-    // Groups first: once root is given up they can no longer be changed.
-    groups_.resize(std::max(getgroups(0, nullptr), 0));
-    groups_.resize(std::max(getgroups(static_cast<int>(groups_.size()), groups_.data()), 0));
-    active_ = setgroups(1, &user->gid) == 0 && setegid(user->gid) == 0 && seteuid(user->uid) == 0;
-  }
-  ~AsInvokingUser() {
-    if (!active_) return;
-    if (seteuid(0) != 0 || setegid(0) != 0 || setgroups(groups_.size(), groups_.data()) != 0) abort();
-  }
-  AsInvokingUser(const AsInvokingUser&) = delete;
-
- private:
-  std::vector<gid_t> groups_;
-  bool active_ = false;
-};
 
 // Call while acting as the invoking user, if there is one.
 absl::Status PathError(int error, absl::string_view attempted, const std::string& path, const OutputStyle& style) {

@@ -27,10 +27,11 @@ struct CapabilityWords {
 
 absl::Status StepError(const char* step) { return absl::ErrnoToStatus(errno, step); }
 
-void DropBoundingSet() {
+void DropBoundingSet(CapabilitySet but = 0) {
   // Fails without CAP_SETPCAP, which is harmless: no_new_privs keeps the bounding set from ever mattering.
-  for (int capability = 0; prctl(PR_CAPBSET_READ, capability, 0, 0, 0) >= 0; ++capability)
-    prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
+  for (int capability = 0; prctl(PR_CAPBSET_READ, capability, 0, 0, 0) >= 0; ++capability) {
+    if ((but >> capability & 1) == 0) prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
+  }
 }
 
 // Returns what could not be done, or "".
@@ -73,6 +74,21 @@ absl::Status SetEffective(CapabilitySet set) {
   if (!words.Read()) return StepError("read the capabilities");
   for (int i = 0; i < 2; ++i) words.data[i].effective = words.data[i].permitted & static_cast<uint32_t>(set >> 32 * i);
   return words.Write() ? absl::OkStatus() : StepError("lower capabilities");
+}
+
+absl::Status LimitCapabilities(CapabilitySet set) {
+  DropBoundingSet(set);
+  CapabilityWords words;
+  if (!words.Read()) return StepError("read the capabilities");
+  for (int i = 0; i < 2; ++i) {
+    const auto most = static_cast<uint32_t>(set >> 32 * i);
+    words.data[i].effective &= most;
+    words.data[i].permitted &= most;
+    words.data[i].inheritable &= most;  // and so the ambient set
+  }
+  if (!words.Write()) return StepError("drop capabilities");
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return StepError("give up new privileges (no_new_privs)");
+  return absl::OkStatus();
 }
 
 absl::Status KeepCapabilities(CapabilitySet set) {

@@ -42,6 +42,10 @@ CapabilitySet EffectiveCapabilities();
 // Makes the permitted capabilities in `set`, and no others, effective. Can be undone.
 absl::Status SetEffective(CapabilitySet set);
 
+// Drops all that are not in `set`, from every set of this process and of all that it executes, for good; sets
+// no_new_privs.
+absl::Status LimitCapabilities(CapabilitySet set);
+
 // Keeps those in `set`, effective, and drops all others for good; an exec inherits none.
 absl::Status KeepCapabilities(CapabilitySet set);
 

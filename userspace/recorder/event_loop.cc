@@ -86,12 +86,17 @@ Wake EventLoop::WaitUntil(absl::Duration deadline) {
     const absl::Duration left = std::max(deadline - BootTime(), absl::ZeroDuration());
     const timespec timeout = absl::ToTimespec(left);
     // ppoll ignores descriptors below 0.
-    pollfd fds[] = {{signals_.fd(), POLLIN, 0}, {target_.fd(), POLLIN, 0}, {event_fd_, POLLIN, 0}};
+    pollfd fds[] = {
+        {signals_.fd(), POLLIN, 0}, {target_.fd(), POLLIN, 0}, {event_fd_, POLLIN, 0}, {lifeline_, POLLIN, 0}};
     const int ready = ppoll(fds, std::size(fds), &timeout, nullptr);
     if (ready == 0) return Wake::kTick;
     if (ready < 0) continue;
     const Wake wake = fds[0].revents ? TakeSignals() : Wake::kTick;
     if (wake != Wake::kTick) return wake;
+    if (fds[3].revents) {
+      lifeline_ = -1;
+      return Wake::kStop;
+    }
     if (fds[1].revents) {
       target_.Close();
       return Wake::kTargetEnded;

@@ -27,6 +27,8 @@ class EventLoop {
   // `forward_signals`: pass them on to `target` (a program that cowprof started) instead of ending the recording.
   void WatchTarget(pid_t target, bool forward_signals);
   void WatchEvents(int fd) { event_fd_ = fd; }
+  // Its end of file ends the recording as a signal does.
+  void WatchLifeline(int fd) { lifeline_ = fd; }
 
   // The original signal mask, for programs that cowprof starts.
   const sigset_t& inherited_signals() const { return inherited_; }
@@ -50,7 +52,7 @@ class EventLoop {
 
   sigset_t inherited_;
   Fd signals_, target_;
-  int event_fd_ = -1;
+  int event_fd_ = -1, lifeline_ = -1;
   pid_t target_pid_ = 0;
   bool forward_ = false;
 };

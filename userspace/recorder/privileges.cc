@@ -125,17 +125,15 @@ CapabilitySet NeededCapabilities(bool signals_program) {
   return kept;
 }
 
-}  // namespace
-
 // If root called, why not stay user 0 without capabilities: root's files could still be read and written. Another
 // process of user nobody can end the recording, but nothing else: it can't trace a process that has capabilities which
 // it lacks.
-std::vector<std::string> GiveUpPrivileges(const Signalled& signalled) {
+std::vector<std::string> GiveUp(const Signalled& signalled, CapabilitySet kept) {
   std::vector<std::string> notes;
   const auto note = [&](absl::string_view what) {
     notes.push_back(absl::StrCat("give up privileges: ", what, "; recording continues"));
   };
-  absl::StatusOr<std::string> given_up = GiveUpRights(LesserUser(), NeededCapabilities(signalled.program != 0));
+  absl::StatusOr<std::string> given_up = GiveUpRights(LesserUser(), kept);
   if (!given_up.ok()) {
     note(given_up.status().message());
   } else if (!given_up->empty()) {
@@ -145,6 +143,16 @@ std::vector<std::string> GiveUpPrivileges(const Signalled& signalled) {
   if (absl::Status status = FilterSystemCalls(signalled); !status.ok()) note(status.message());
 #endif
   return notes;
+}
+
+}  // namespace
+
+std::vector<std::string> GiveUpPrivileges(const Signalled& signalled) {
+  return GiveUp(signalled, NeededCapabilities(signalled.program != 0));
+}
+
+std::vector<std::string> GiveUpPrivilegesOfScanner() {
+  return GiveUp({}, SetOf({CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH}));
 }
 
 void GiveUpCapabilities() {

@@ -21,6 +21,8 @@ struct Signalled {
 // trace, connect, signal others, or open a file for writing. Returns what this host does not support, one sentence
 // each: recording continues without it.
 std::vector<std::string> GiveUpPrivileges(const Signalled& signalled);
+// The same for a process that finds out who is who: it needs neither probes nor page frames.
+std::vector<std::string> GiveUpPrivilegesOfScanner();
 
 // For commands that only read a recording: with file capabilities, cowprof must not read what its user may not.
 void GiveUpCapabilities();

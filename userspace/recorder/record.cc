@@ -2,6 +2,9 @@
 // judge, write. set_up makes the parts.
 #include "recorder/record.h"
 
+#include <fcntl.h>
+#include <sys/prctl.h>
+
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
@@ -164,6 +167,10 @@ void Conclude(const std::string& path, Recording* recording) {
 int RunRecording(const RecordOptions& options) {
   if (absl::Status known = CheckWithout(options.without); !known.ok()) return Fail(kUsage, known.message());
   ReturnLargeBlocks();
+  if (options.watched) {
+    prctl(PR_SET_NAME, "cowprof");  // it was executed by another name, /proc/self/exe
+    for (const int fd : {options.watched->lifeline, options.watched->metrics}) fcntl(fd, F_SETFD, FD_CLOEXEC);
+  }
   Recording recording = {.options = options, .watch = AlertWatch(options.alerts)};
   StartScout(&recording);
   if (int code = OpenHook(&recording); code != kDone) return code;
@@ -184,6 +191,11 @@ int RunRecording(const RecordOptions& options) {
   const pid_t target = options.attach != 0 ? options.attach : recording.program->pid();
   RaiseDescriptorLimit();
   recording.event_loop.WatchTarget(target, /*forward_signals=*/options.attach == 0);
+  if (options.watched) {
+    recording.event_loop.WatchLifeline(options.watched->lifeline);
+    if (absl::Status status = CheckTarget(proc, target, options.watched->start_ticks); !status.ok())
+      return Fail(kNoProcess, status.message());
+  }
   if (int code = Attach(proc, target, &recording); code != kDone) return code;
   if (int code = OpenSinks(proc, target, &recording); code != kDone) return code;
   StartPage(&recording);

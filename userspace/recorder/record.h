@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -15,6 +16,13 @@
 #include "serve/serve_address.h"
 
 namespace cowprof {
+
+// What `cowprof watch` tells a recorder that it starts.
+struct Watched {
+  uint64_t start_ticks = 0;  // of the process to attach to: its pid may be another's by now
+  int lifeline = -1;         // descriptor of a pipe; its end of file ends the recording
+  int metrics = -1;          // descriptor of a socket that takes what --metrics-file would write; -1: none
+};
 
 struct RecordOptions {
   pid_t attach = 0;                  // 0: start `program` instead
@@ -35,6 +43,7 @@ struct RecordOptions {
   AlertSettings alerts;
   std::string on_alert;  // command line to run at each alert; "": none
   bool fail_on_alert = false;
+  std::optional<Watched> watched;  // absent: a user started it
 };
 
 // Returns the exit status. Every failure has been reported on stderr by then.

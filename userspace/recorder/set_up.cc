@@ -116,6 +116,11 @@ int OpenHook(Recording* recording) {
 }
 
 int StartMetricsFile(Recording* recording) {
+  const std::optional<Watched>& watched = recording->options.watched;
+  if (watched && watched->metrics >= 0) {
+    recording->metrics_file = MetricsFile::Over(Fd(watched->metrics));
+    return kDone;
+  }
   if (recording->options.metrics_file.empty()) return kDone;
   absl::StatusOr<std::unique_ptr<MetricsFile>> file = MetricsFile::Start();
   if (!file.ok()) return Fail(kInternalFailure, absl::StrCat("--metrics-file: ", file.status().message()));

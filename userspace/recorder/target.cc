@@ -77,6 +77,12 @@ absl::Status CheckTarget(const ProcFs& proc, pid_t pid) {
       absl::StrCat("can't inspect process ", pid, ": ", strerror(error), WhatIsMissing(/*refusal=*/true)));
 }
 
+absl::Status CheckTarget(const ProcFs& proc, pid_t pid, uint64_t start_ticks) {
+  const absl::StatusOr<ProcStat> stat = proc.ReadStat(pid);
+  if (stat.ok() && stat->start_ticks == start_ticks) return absl::OkStatus();
+  return absl::NotFoundError(absl::StrCat("process ", pid, " has ended, and its pid may be another's by now"));
+}
+
 // Since Linux 6.15 CAP_PERFMON suffices for the page map, but not for memory. With Yama, being the same user does not
 // suffice for memory either.
 std::string NoteOnTarget(const ProcFs& proc, pid_t pid) {

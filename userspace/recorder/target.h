@@ -16,6 +16,8 @@ namespace cowprof {
 
 // OK if `pid` is a live user process that may be profiled. Otherwise the message is meant for the user.
 absl::Status CheckTarget(const ProcFs& proc, pid_t pid);
+// The same, and NotFound if another process has the pid since. Call once a descriptor refers to it.
+absl::Status CheckTarget(const ProcFs& proc, pid_t pid, uint64_t start_ticks);
 // What can't be read of a process that passed CheckTarget(), with reason and remedy; "": nothing.
 std::string NoteOnTarget(const ProcFs& proc, pid_t pid);
 

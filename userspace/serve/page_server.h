@@ -27,6 +27,13 @@ inline constexpr int kServeSettings = 8;
 
 class PageServer {
  public:
+  struct Listening {
+    RequestPolicy policy;  // port 0: nothing is served
+    Fd socket;
+  };
+  // A socket at that address; `what`: for messages. Without an address there is none.
+  static absl::StatusOr<Listening> Listen(const std::optional<ServeAddress>& address, absl::string_view what);
+
   // Call before anything is started: a port in use is an error of the command line.
   static absl::StatusOr<std::unique_ptr<PageServer>> Bind(const std::optional<ServeAddress>& page,
                                                           const std::optional<ServeAddress>& metrics);
@@ -46,11 +53,6 @@ class PageServer {
   void Finish();
 
  private:
-  struct Listening {
-    RequestPolicy policy;  // port 0: nothing is served
-    Fd socket;
-  };
-  static absl::StatusOr<Listening> Listen(const std::optional<ServeAddress>& address, absl::string_view what);
   PageServer(Listening page, Listening metrics) : listening_(std::move(page)), metrics_(std::move(metrics)) {}
 
   Listening listening_, metrics_;

@@ -17,16 +17,17 @@ namespace {
 constexpr rlim_t kMaxDataBytes = rlim_t{2} << 30;
 constexpr rlim_t kMaxDescriptors = 128;
 
-// Calls that sockets, the timeline's descriptor, memory and the clock need.
+// Calls that sockets that are open, descriptors that come through them, the timeline's, memory and the clock need.
 constexpr int kAllowed[] = {
-    SCMP_SYS(accept4),        SCMP_SYS(read),           SCMP_SYS(pread64),       SCMP_SYS(write),
-    SCMP_SYS(writev),         SCMP_SYS(sendmsg),        SCMP_SYS(shutdown),      SCMP_SYS(close),
-    SCMP_SYS(setsockopt),     SCMP_SYS(epoll_ctl),      SCMP_SYS(epoll_wait),    SCMP_SYS(epoll_pwait),
-    SCMP_SYS(ppoll),          SCMP_SYS(ppoll_time64),   SCMP_SYS(clock_gettime), SCMP_SYS(clock_gettime64),
-    SCMP_SYS(gettimeofday),   SCMP_SYS(time),           SCMP_SYS(brk),           SCMP_SYS(munmap),
-    SCMP_SYS(mremap),         SCMP_SYS(madvise),        SCMP_SYS(futex),         SCMP_SYS(getrandom),
-    SCMP_SYS(exit),           SCMP_SYS(exit_group),     SCMP_SYS(rt_sigreturn),  SCMP_SYS(sigreturn),
-    SCMP_SYS(rt_sigprocmask), SCMP_SYS(restart_syscall)};
+    SCMP_SYS(poll),          SCMP_SYS(recvfrom),        SCMP_SYS(recvmsg),        SCMP_SYS(sendto),
+    SCMP_SYS(nanosleep),     SCMP_SYS(clock_nanosleep), SCMP_SYS(accept4),        SCMP_SYS(read),
+    SCMP_SYS(pread64),       SCMP_SYS(write),           SCMP_SYS(writev),         SCMP_SYS(sendmsg),
+    SCMP_SYS(shutdown),      SCMP_SYS(close),           SCMP_SYS(setsockopt),     SCMP_SYS(epoll_ctl),
+    SCMP_SYS(epoll_wait),    SCMP_SYS(epoll_pwait),     SCMP_SYS(ppoll),          SCMP_SYS(ppoll_time64),
+    SCMP_SYS(clock_gettime), SCMP_SYS(clock_gettime64), SCMP_SYS(gettimeofday),   SCMP_SYS(time),
+    SCMP_SYS(brk),           SCMP_SYS(munmap),          SCMP_SYS(mremap),         SCMP_SYS(madvise),
+    SCMP_SYS(futex),         SCMP_SYS(getrandom),       SCMP_SYS(exit),           SCMP_SYS(exit_group),
+    SCMP_SYS(rt_sigreturn),  SCMP_SYS(sigreturn),       SCMP_SYS(rt_sigprocmask), SCMP_SYS(restart_syscall)};
 // Allowed unless they ask for executable memory.
 constexpr int kAllowedUnlessExecutable[] = {SCMP_SYS(mmap), SCMP_SYS(mmap2), SCMP_SYS(mprotect)};
 

@@ -16,19 +16,21 @@ constexpr size_t kLongestJobId = 128;
 
 struct Launcher {
   RankSource source;
-  absl::string_view rank, local_rank, world_size;
+  absl::string_view rank, local_rank, world_size;  // "": it has none
 };
 constexpr Launcher kLaunchers[] = {
     {RankSource::kTorch, "RANK", "LOCAL_RANK", "WORLD_SIZE"},  // torchrun, accelerate, deepspeed, Lightning
     {RankSource::kOpenMpi, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE"},
     {RankSource::kPmi, "PMI_RANK", "MPI_LOCALRANKID", "PMI_SIZE"},  // MPICH, Intel MPI
     {RankSource::kSlurm, "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS"},
+    {RankSource::kKubernetes, "JOB_COMPLETION_INDEX", "", ""},  // an indexed Job: which of its pods
 };
 
 // The first that is set names the job.
 constexpr absl::string_view kJobIds[] = {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "TORCHELASTIC_RUN_ID"};
 
 bool IsAllowed(absl::string_view name) {
+  if (name.empty()) return false;
   if (std::find(std::begin(kJobIds), std::end(kJobIds), name) != std::end(kJobIds)) return true;
   return std::any_of(std::begin(kLaunchers), std::end(kLaunchers), [&](const Launcher& launcher) {
     return name == launcher.rank || name == launcher.local_rank || name == launcher.world_size;

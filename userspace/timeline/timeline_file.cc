@@ -2,6 +2,7 @@
 // file's size.
 #include "timeline/timeline_file.h"
 
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -54,6 +55,7 @@ absl::StatusOr<std::unique_ptr<TimelineFile>> TimelineFile::Create(const std::st
   const std::string header = EncodeHeader(info);
   absl::StatusOr<Fd> fd = CreateOutputFile(path, absl::StrCat(header, kClosing));
   if (!fd.ok()) return fd.status();
+  static_cast<void>(flock(fd->fd(), LOCK_EX | LOCK_NB));  // for `watch --keep`: this recording has not ended
   auto file = std::unique_ptr<TimelineFile>(new TimelineFile(path, *std::move(fd)));
   file->end_ = header.size();
   return file;

@@ -14,7 +14,7 @@ RankFacts Facts(std::vector<std::string> variables) {
 
 }  // namespace
 
-TEST_CASE("environment: torchrun, Open MPI, MPICH, Slurm") {
+TEST_CASE("environment: torchrun, Open MPI, MPICH, Slurm, Kubernetes") {
   CHECK(Facts({"PATH=/bin", "RANK=3", "LOCAL_RANK=1", "WORLD_SIZE=8", "TORCHELASTIC_RUN_ID=abc"}) ==
         RankFacts{RankSource::kTorch, 3u, 1u, 8u, "abc"});
   CHECK(Facts({"OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_LOCAL_RANK=0", "OMPI_COMM_WORLD_SIZE=2"}) ==
@@ -22,6 +22,8 @@ TEST_CASE("environment: torchrun, Open MPI, MPICH, Slurm") {
   CHECK(Facts({"PMI_RANK=1", "PMI_SIZE=2"}) == RankFacts{RankSource::kPmi, 1u, {}, 2u, ""});
   CHECK(Facts({"SLURM_PROCID=5", "SLURM_LOCALID=1", "SLURM_NTASKS=8", "SLURM_JOB_ID=4711"}) ==
         RankFacts{RankSource::kSlurm, 5u, 1u, 8u, "4711"});
+  CHECK(Facts({"JOB_COMPLETION_INDEX=2"}) == RankFacts{RankSource::kKubernetes, 2u, {}, {}, ""});
+  CHECK(Facts({"JOB_COMPLETION_INDEX=2", "RANK=5", "=1"}) == RankFacts{RankSource::kTorch, 5u, {}, {}, ""});
 }
 
 TEST_CASE("environment: the numbers of one launcher, the job of the scheduler") {

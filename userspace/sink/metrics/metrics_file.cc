@@ -156,9 +156,11 @@ bool MetricsFile::Flush() {
   while (!unsent_.empty()) {
     const ssize_t sent = send(socket_.fd(), unsent_.data(), unsent_.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
+    if (sent < 0 && (errno == EPIPE || errno == ECONNRESET)) break;  // Listen() says that it is gone
     if (sent <= 0) return false;
     unsent_.erase(0, sent);
   }
+  unsent_.clear();
   return true;
 }
 
@@ -168,7 +170,8 @@ std::string MetricsFile::Listen(bool finish) {
   const absl::Duration end = BootTime() + (finish ? kPatience : absl::ZeroDuration());
   for (;;) {
     char piece[1024];
-    const ssize_t bytes = recv(socket_.fd(), piece, sizeof(piece), MSG_DONTWAIT);
+    ssize_t bytes = recv(socket_.fd(), piece, sizeof(piece), MSG_DONTWAIT);
+    if (bytes < 0 && errno == ECONNRESET) bytes = 0;
     if (bytes > 0) answers.append(piece, bytes);
     if (bytes == 0 && !finish) answers = "the process that writes it is gone";
     if (bytes == 0 || (bytes < 0 && BootTime() >= end)) break;

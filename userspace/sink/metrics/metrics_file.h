@@ -22,6 +22,12 @@ class MetricsFile {
  public:
   // Call while the process still has the rights to write where its user may.
   static absl::StatusOr<std::unique_ptr<MetricsFile>> Start();
+  // The process at the other end of this socket writes instead. See cowprof watch.
+  static std::unique_ptr<MetricsFile> Over(Fd socket) {
+    return std::unique_ptr<MetricsFile>(new MetricsFile(/*pid=*/0, std::move(socket)));
+  }
+  // After a fork, in the parent: only the child writes.
+  void LeaveToChild() { pid_ = 0; }
   ~MetricsFile();  // the process ends once it has written what it has
 
   // Names the file and writes `text` to it. The status says why it can't be written.

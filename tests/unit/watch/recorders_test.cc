@@ -1,0 +1,39 @@
+#include "watch/recorders.h"
+
+#include <catch2/catch.hpp>
+
+using namespace cowprof;
+
+namespace {
+
+Root Of(pid_t pid, uid_t user) { return {.id = {pid, 10'000'000 * static_cast<uint64_t>(pid)}, .user = user}; }
+
+}  // namespace
+
+TEST_CASE("recorders: what failed waits ever longer, what has ended is not recorded again") {
+  Attempts attempts;
+  CHECK(AfterEnd(attempts, 0, absl::Seconds(5)).again == absl::InfiniteDuration());
+  CHECK(AfterEnd(attempts, 4, absl::Seconds(5)).again == absl::InfiniteDuration());
+  attempts = AfterEnd(attempts, 6, absl::Seconds(5));
+  CHECK(attempts.again == absl::Seconds(15));
+  attempts = AfterEnd(attempts, std::nullopt, absl::Seconds(15));
+  CHECK(attempts.again == absl::Seconds(35));
+  for (int i = 0; i < 100; ++i) attempts = AfterEnd(attempts, 1, absl::ZeroDuration());
+  CHECK(attempts.again == absl::Minutes(10));
+}
+
+TEST_CASE("recorders: the user with the fewest comes first, then the oldest") {
+  const std::vector<Root> roots = {Of(1, 7), Of(2, 7), Of(3, 8), Of(4, 7)};
+  absl::flat_hash_map<ProcessId, Attempts> attempts;
+  const auto next = [&](const std::vector<Root>& recorded, absl::Duration now = absl::ZeroDuration()) {
+    const Root* root = NextRoot(roots, recorded, attempts, now);
+    return root != nullptr ? root->id.pid : 0;
+  };
+  CHECK(next({}) == 1);
+  CHECK(next({roots[0]}) == 3);
+  CHECK(next({roots[0], roots[2]}) == 2);
+  CHECK(next(roots) == 0);
+  attempts[roots[0].id] = {.failed = 1, .again = absl::Seconds(9)};
+  CHECK(next({}) == 2);
+  CHECK(next({}, absl::Seconds(9)) == 1);
+}

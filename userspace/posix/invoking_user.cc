@@ -1,0 +1,28 @@
+#include "posix/invoking_user.h"
+
+#include <grp.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
+
+#include "posix/rights.h"
+
+namespace cowprof {
+
+AsInvokingUser::AsInvokingUser() {
+  const std::optional<UserIds> user = InvokedBySudo();
+  if (!user) return;
+  // Groups first: once root is given up they can no longer be changed.
+  groups_.resize(std::max(getgroups(0, nullptr), 0));
+  groups_.resize(std::max(getgroups(static_cast<int>(groups_.size()), groups_.data()), 0));
+  active_ = setgroups(1, &user->gid) == 0 && setegid(user->gid) == 0 && seteuid(user->uid) == 0;
+}
+
+AsInvokingUser::~AsInvokingUser() {
+  if (!active_) return;
+  if (seteuid(0) != 0 || setegid(0) != 0 || setgroups(groups_.size(), groups_.data()) != 0) abort();
+}
+
+}  // namespace cowprof

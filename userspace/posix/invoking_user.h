@@ -1,0 +1,25 @@
+// Acts as the user who called sudo, for files that are to be theirs.
+#ifndef COWPROF_POSIX_INVOKING_USER_H_
+#define COWPROF_POSIX_INVOKING_USER_H_
+
+#include <sys/types.h>
+
+#include <vector>
+
+namespace cowprof {
+
+// For as long as it lives. Does nothing unless this process became root by sudo.
+class AsInvokingUser {
+ public:
+  AsInvokingUser();
+  ~AsInvokingUser();
+  AsInvokingUser(const AsInvokingUser&) = delete;
+
+ private:
+  std::vector<gid_t> groups_;
+  bool active_ = false;
+};
+
+}  // namespace cowprof
+
+#endif  // COWPROF_POSIX_INVOKING_USER_H_

@@ -1,0 +1,175 @@
+// Executes /proc/self/exe, so that a recorder has nothing of this process but two descriptors.
+#include "watch/recorders.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/time/clock.h"
+#include "model/facts/run_model.h"
+#include "posix/clock.h"
+#include "posix/exit_status.h"
+#include "watch/keep.h"
+
+namespace cowprof {
+namespace {
+
+constexpr absl::Duration kFirstPause = absl::Seconds(10), kLongestPause = absl::Minutes(10);
+constexpr int kLifelineFd = STDERR_FILENO + 1, kMetricsFd = STDERR_FILENO + 2;
+
+Fd Above(const Fd& fd) { return Fd(fcntl(fd.fd(), F_DUPFD_CLOEXEC, kMetricsFd + 1)); }
+
+}  // namespace
+
+Attempts AfterEnd(const Attempts& before, std::optional<int> status, absl::Duration now) {
+  // The target has ended, or --duration is over. Status 4: it has ended, or may not be looked at.
+  if (status && (*status == kDone || *status == kNoProcess)) return {before.failed, absl::InfiniteDuration()};
+  const absl::Duration pause = kFirstPause * (1 << std::min(before.failed, 10));
+  return {before.failed + 1, now + std::min(pause, kLongestPause)};
+}
+
+const Root* NextRoot(const std::vector<Root>& roots, const std::vector<Root>& recorded,
+                     const absl::flat_hash_map<ProcessId, Attempts>& attempts, absl::Duration now) {
+  std::map<uid_t, int> of_user;
+  for (const Root& root : recorded) ++of_user[root.user];
+  const Root* next = nullptr;
+  for (const Root& root : roots) {
+    const auto same = [&](const Root& other) { return other.id == root.id; };
+    const auto tried = attempts.find(root.id);
+    if (std::any_of(recorded.begin(), recorded.end(), same) || (tried != attempts.end() && tried->second.again > now))
+      continue;
+    if (next == nullptr || of_user[root.user] < of_user[next->user]) next = &root;
+  }
+  return next;
+}
+
+Recorders::Recorders(Settings settings, std::function<Fd(uint32_t)> metrics_for)
+    : settings_(std::move(settings)), metrics_for_(std::move(metrics_for)) {}
+
+// The one that was free for longest, so that the metrics of a recorder that has ended stay for a while.
+uint32_t Recorders::FreePlace() {
+  const auto places = static_cast<uint32_t>(settings_.at_most);
+  do {
+    last_place_ = last_place_ >= places - 1 ? 0 : last_place_ + 1;
+  } while (std::any_of(running_.begin(), running_.end(), [&](const Running& one) { return one.place == last_place_; }));
+  return last_place_;
+}
+
+std::string Recorders::Start(const Root& root) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return absl::StrCat("make a pipe: ", strerror(errno));
+  const Fd reading(ends[0]);
+  Running recorder = {.root = root, .place = FreePlace(), .lifeline = Fd(ends[1])};
+  const Fd metrics = metrics_for_(recorder.place);
+  const Fd lifeline_there = Above(reading), metrics_there = metrics.ok() ? Above(metrics) : Fd();
+
+  std::vector<std::string> words = {"cowprof"};
+  words.insert(words.end(), settings_.options.begin(), settings_.options.end());
+  words.insert(words.end(), {"--quiet", absl::StrCat("--attach=", root.id.pid),
+                             absl::StrCat("--output=", absl::StrReplaceAll(settings_.folder, {{"%", "%%"}}), "/",
+                                          RecordingName(root.id.pid, absl::Now())),
+                             absl::StrCat("--watched=", root.id.start_ticks(), ",", kLifelineFd, ",",
+                                          metrics.ok() ? kMetricsFd : -1)});
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawnattr_init(&attributes);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, lifeline_there.fd(), kLifelineFd);
+  if (metrics.ok()) posix_spawn_file_actions_adddup2(&actions, metrics_there.fd(), kMetricsFd);
+  posix_spawn_file_actions_addclosefrom_np(&actions, metrics.ok() ? kMetricsFd + 1 : kMetricsFd);
+  // A group of its own: Ctrl-C reaches it through the pipe only.
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
+  posix_spawnattr_setsigmask(&attributes, &settings_.signals);
+  const int error = posix_spawn(&recorder.pid, "/proc/self/exe", &actions, &attributes, arguments.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  posix_spawnattr_destroy(&attributes);
+  if (error != 0) return absl::StrCat("start a recorder of process ", root.id.pid, ": ", strerror(error));
+  ++started_;
+  running_.push_back(std::move(recorder));
+  return "";
+}
+
+std::string Recorders::Reap(const Running& recorder, int status, absl::Duration now) {
+  const Exit exit = ExitOf(status);
+  const Attempts& after = attempts_[recorder.root.id] =
+      AfterEnd(attempts_[recorder.root.id], exit.signaled ? std::nullopt : std::optional(exit.code), now);
+  if (after.again == absl::InfiniteDuration()) return "";
+  ++failed_;
+  return absl::StrCat("the recorder of process ", recorder.root.id.pid,
+                      exit.signaled ? absl::StrCat(" was killed by ", SignalName(exit.signal))
+                                    : absl::StrCat(" ended with status ", exit.code),
+                      "; if that process lives, it is recorded again in ",
+                      absl::FormatDuration(absl::Floor(after.again - now, absl::Seconds(1))));
+}
+
+std::vector<std::string> Recorders::Update(const std::vector<Root>& roots, absl::Duration now) {
+  std::vector<std::string> sentences;
+  const auto add = [&](std::string sentence) {
+    if (!sentence.empty()) sentences.push_back(std::move(sentence));
+  };
+  for (auto one = running_.begin(); one != running_.end();) {
+    int status = 0;
+    if (waitpid(one->pid, &status, WNOHANG) != one->pid) {
+      ++one;
+      continue;
+    }
+    add(Reap(*one, status, now));
+    one = running_.erase(one);
+  }
+  std::vector<Root> recorded;
+  for (const Running& one : running_) recorded.push_back(one.root);
+  const auto is_root = [&](const ProcessId& id) {
+    return std::any_of(roots.begin(), roots.end(), [&](const Root& root) { return root.id == id; });
+  };
+  absl::erase_if(attempts_, [&](const auto& tried) { return !is_root(tried.first); });
+  const Root* next = NextRoot(roots, recorded, attempts_, now);
+  if (next != nullptr && running_.size() < settings_.at_most) {
+    if (std::string failure = Start(*next); !failure.empty()) {
+      attempts_[next->id] = AfterEnd(attempts_[next->id], std::nullopt, now);
+      ++failed_;
+      add(std::move(failure));
+    }
+    recorded.push_back(*next);
+    next = NextRoot(roots, recorded, attempts_, now);
+  }
+  size_t unrecorded = 0;
+  for (const Root& root : roots) {
+    const auto tried = attempts_.find(root.id);
+    const bool over = tried != attempts_.end() && tried->second.again == absl::InfiniteDuration();
+    unrecorded += !over && std::none_of(running_.begin(), running_.end(),
+                                        [&](const Running& one) { return one.root.id == root.id; });
+  }
+  const bool full = next != nullptr && running_.size() >= settings_.at_most;
+  if (full && unrecorded > told_left_out_) {
+    add(absl::StrCat(unrecorded, unrecorded == 1 ? " trainer is" : " trainers are", " not recorded, since ",
+                     running_.size(), " are, and no more may be (--at-most), process ", next->id.pid, " among them"));
+  }
+  told_left_out_ = full ? unrecorded : 0;
+  left_out_ = unrecorded;
+  return sentences;
+}
+
+size_t Recorders::StopAll(absl::Duration patience) {
+  for (Running& one : running_) one.lifeline.Close();
+  for (const absl::Duration end = BootTime() + patience; !running_.empty() && BootTime() < end;) {
+    const auto has_ended = [](const Running& one) { return waitpid(one.pid, nullptr, WNOHANG) == one.pid; };
+    running_.erase(std::remove_if(running_.begin(), running_.end(), has_ended), running_.end());
+    if (!running_.empty()) absl::SleepFor(absl::Milliseconds(5));
+  }
+  return running_.size();
+}
+
+}  // namespace cowprof

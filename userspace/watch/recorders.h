@@ -1,0 +1,82 @@
+// The recorders that watch has started: one process a root, so that the end of one harms no other. Each has a place,
+// and a pipe whose end of file ends it.
+#ifndef COWPROF_WATCH_RECORDERS_H_
+#define COWPROF_WATCH_RECORDERS_H_
+
+#include <signal.h>
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/time/time.h"
+#include "posix/fd.h"
+#include "watch/roots.h"
+
+namespace cowprof {
+
+// ---- What to start next; pure ----
+
+struct Attempts {
+  int failed = 0;
+  absl::Duration again;  // not before; infinite: never
+};
+// After the recorder of a root has ended. `status`: its exit status; absent: a signal ended it.
+Attempts AfterEnd(const Attempts& before, std::optional<int> status, absl::Duration now);
+
+// The root to record next: of the user with the fewest recorders, the oldest. nullptr: none is waiting.
+const Root* NextRoot(const std::vector<Root>& roots, const std::vector<Root>& recorded,
+                     const absl::flat_hash_map<ProcessId, Attempts>& attempts, absl::Duration now);
+
+// ---- The processes ----
+
+class Recorders {
+ public:
+  struct Settings {
+    size_t at_most = 16;
+    std::string folder;
+    std::vector<std::string> options;  // of recording, passed on
+    sigset_t signals;                  // mask of the new processes
+  };
+  // `metrics_for` makes the socket for the metrics of the recorder in a place, or none.
+  Recorders(Settings settings, std::function<Fd(uint32_t)> metrics_for);
+
+  // Takes what has ended, and starts at most one. Returns sentences for the user.
+  std::vector<std::string> Update(const std::vector<Root>& roots, absl::Duration now);
+  // Asks all to finish their recordings, and waits for that. Returns how many have not by then.
+  size_t StopAll(absl::Duration patience);
+
+  size_t running() const { return running_.size(); }
+  size_t left_out() const { return left_out_; }  // roots that none records
+  uint64_t started() const { return started_; }
+  uint64_t failed() const { return failed_; }
+
+ private:
+  struct Running {
+    Root root;
+    pid_t pid = 0;
+    uint32_t place = 0;
+    Fd lifeline;
+  };
+  std::string Reap(const Running& recorder, int status, absl::Duration now);
+  std::string Start(const Root& root);
+  uint32_t FreePlace();
+
+  Settings settings_;
+  std::function<Fd(uint32_t)> metrics_for_;
+  std::vector<Running> running_;
+  absl::flat_hash_map<ProcessId, Attempts> attempts_;
+  uint32_t last_place_ = UINT32_MAX;
+  size_t left_out_ = 0, told_left_out_ = 0;
+  uint64_t started_ = 0, failed_ = 0;
+};
+
+}  // namespace cowprof
+
+#endif  // COWPROF_WATCH_RECORDERS_H_

@@ -1,0 +1,144 @@
+// Sends all roots whenever they have changed, as one packet.
+#include "watch/scanner.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <new>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "model/facts/run_model.h"
+#include "model/format.h"
+#include "posix/clock.h"
+#include "posix/exit_status.h"
+#include "recorder/privileges.h"
+#include "watch/process_scan.h"
+
+namespace cowprof {
+namespace {
+
+constexpr absl::Duration kLeastGap = absl::Seconds(1);  // between two scans
+constexpr int kShareOfCpu = 100;                        // at most a hundredth of a CPU goes to scans
+constexpr absl::Duration kStuck = absl::Seconds(10);
+constexpr size_t kMostAvoided = 16;
+
+absl::string_view WordsOf(Why why) {
+  switch (why) {
+    case Why::kRank:
+      return "its environment has a rank";
+    case Why::kForks:
+      return "it keeps workers";
+    case Why::kMatch:
+      return "its command line matches";
+  }
+  return "";
+}
+
+void SayNew(const std::vector<Root>& before, const std::vector<Root>& now, const ProcessScan& scan) {
+  for (const Root& root : now) {
+    const auto same = [&](const Root& other) { return other.id == root.id; };
+    if (std::any_of(before.begin(), before.end(), same)) continue;
+    Fail(kDone, absl::StrCat("found process ", root.id.pid, " (", Printable(scan.NameOf(root.id.pid), 80),
+                             "): ", WordsOf(root.why)));
+  }
+}
+
+// Runs until the starter is gone.
+template <typename Looking>
+void RunScans(int socket, ScanSettings settings, bool quiet, const Looking& looking) {
+  ProcessScan scan(std::move(settings), looking);
+  std::vector<Root> known;
+  for (;;) {
+    const absl::Duration began = ReadClock(CLOCK_PROCESS_CPUTIME_ID);
+    std::vector<Root> roots = scan.Scan(BootTime());
+    roots.resize(std::min(roots.size(), kMostRoots));
+    if (roots != known) {
+      if (!quiet) SayNew(known, roots, scan);
+      if (send(socket, roots.data(), roots.size() * sizeof(Root), MSG_NOSIGNAL) < 0) return;
+      known = std::move(roots);
+    }
+    const absl::Duration cost = ReadClock(CLOCK_PROCESS_CPUTIME_ID) - began;
+    pollfd end = {socket, 0, 0};  // POLLHUP comes unasked
+    if (poll(&end, 1, static_cast<int>(absl::ToInt64Milliseconds(std::max(kLeastGap, kShareOfCpu * cost)))) > 0) return;
+  }
+}
+
+}  // namespace
+
+Scanner::Scanner(Settings settings) : settings_(std::move(settings)) {}
+
+Scanner::~Scanner() {
+  socket_.Close();
+  if (pid_ > 0) waitpid(pid_, nullptr, WNOHANG);
+}
+
+absl::Status Scanner::Start() {
+  // A process that is stuck keeps its own.
+  void* shared = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  int ends[2];
+  if (shared == MAP_FAILED || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+    return absl::ErrnoToStatus(errno, "start the process that looks for trainings");
+  shared_ = new (shared) Shared();
+  socket_ = Fd(ends[0]);
+  Fd theirs(ends[1]);
+  const pid_t starter = getpid();
+  pid_ = fork();
+  if (pid_ < 0) return absl::ErrnoToStatus(errno, "fork the process that looks for trainings");
+  if (pid_ > 0) return absl::OkStatus();
+  dup2(theirs.fd(), STDERR_FILENO + 1);
+  closefrom(STDERR_FILENO + 2);
+  prctl(PR_SET_NAME, "cowprof-scan");
+  for (const std::string& note : GiveUpPrivilegesOfScanner()) {
+    if (!settings_.quiet) Fail(kDone, absl::StrCat("the process that looks for trainings: ", note));
+  }
+  ScanSettings settings = {.match = settings_.match, .self = starter, .avoid = {}};
+  settings.avoid.insert(avoid_.begin(), avoid_.end());
+  RunScans(STDERR_FILENO + 1, std::move(settings), settings_.quiet, [this](pid_t pid) {
+    shared_->since_ns = absl::ToInt64Nanoseconds(BootTime());
+    shared_->looking = pid;
+  });
+  _exit(0);
+}
+
+Scanner::News Scanner::Read(std::vector<Root>* roots, std::string* reason) {
+  std::vector<Root> packet(kMostRoots);
+  const ssize_t bytes = recv(socket_.fd(), packet.data(), packet.size() * sizeof(Root), MSG_DONTWAIT | MSG_TRUNC);
+  if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return News::kNone;
+  int status = 0;
+  // A packet of no roots has no bytes either; then the process lives.
+  if (bytes < 0 || (bytes == 0 && waitpid(pid_, &status, WNOHANG) == pid_)) {
+    pid_ = 0;
+    const Exit exit = ExitOf(status);
+    *reason = exit.signaled ? absl::StrCat("was killed by ", SignalName(exit.signal))
+                            : absl::StrCat("ended with status ", exit.code);
+    return News::kGone;
+  }
+  const auto count = static_cast<size_t>(bytes) / sizeof(Root);
+  if (static_cast<size_t>(bytes) != count * sizeof(Root) || count > kMostRoots) return News::kNone;
+  packet.resize(count);
+  *roots = std::move(packet);
+  return News::kRoots;
+}
+
+std::string Scanner::ReplaceIfStuck(absl::Duration now) {
+  const pid_t pid = shared_->looking;
+  const absl::Duration since = absl::Nanoseconds(shared_->since_ns.load());
+  if (pid == 0 || now - since < kStuck) return "";
+  kill(pid_, SIGKILL);  // which may not be allowed, or have no effect before the read returns
+  if (avoid_.size() == kMostAvoided) avoid_.erase(avoid_.begin());
+  avoid_.push_back(pid);
+  const absl::Status status = Start();
+  return absl::StrCat("a look at process ", pid, " does not return; that process is left out",
+                      status.ok() ? "" : absl::StrCat(", and no other is found: ", status.message()));
+}
+
+}  // namespace cowprof
