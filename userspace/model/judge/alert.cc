@@ -29,8 +29,9 @@ constexpr double kMostlyCopies = 0.75, kMostlyLeaving = 0.5;
 constexpr absl::Duration kLongestUntold = absl::Seconds(30);
 constexpr absl::Duration kLeastHold = absl::Milliseconds(50), kRatioHold = absl::Seconds(2),
                          kEtaHold = absl::Seconds(10), kRatioCalm = absl::Seconds(2), kEtaCalm = absl::Seconds(10);
-constexpr absl::Duration kLookGap = absl::Milliseconds(100), kLongestLookGap = absl::Seconds(2), kLeastLookGap = absl::Milliseconds(20),
-                         kFirstAskGap = absl::Milliseconds(200), kLongestAskGap = absl::Seconds(5);
+constexpr absl::Duration kLookGap = absl::Milliseconds(100), kLongestLookGap = absl::Seconds(2),
+                         kLeastLookGap = absl::Milliseconds(20), kFirstAskGap = absl::Milliseconds(200),
+                         kLongestAskGap = absl::Seconds(5);
 
 // What a program may fill in a second at most, so that a look in time needs no trend: bytes of two processes that do
 // nothing else, files, descriptors.
