@@ -8,6 +8,10 @@
 
 #include "posix/exit_status.h"
 
+namespace CLI {
+class App;
+}
+
 namespace cowprof {
 
 // What a value is, for completion.
@@ -43,6 +47,9 @@ struct CommandRow {
   std::vector<Example> examples;
   std::vector<ExitCode> statuses;
 };
+
+// Without prose, examples and statuses.
+CommandRow RowOf(const CLI::App& app);
 
 // Recording first. Every command but the internal ones.
 std::vector<CommandRow> CommandTable();
