@@ -5,13 +5,12 @@
 #include <sys/wait.h>
 
 #include <algorithm>
-#include <variant>
 
 #include "absl/strings/str_cat.h"
-#include "absl/types/span.h"
 #include "model/facts/ended_aggregate.h"
 #include "model/facts/oom_evidence.h"
 #include "model/facts/roles.h"
+#include "model/facts/run_events.h"
 #include "model/saturating.h"
 
 namespace cowprof {
@@ -19,7 +18,7 @@ namespace {
 
 uint64_t Or0(const Count& count) { return count.value_or(0); }
 
-constexpr size_t kMostSignals = 16, kMostUnlinked = 16, kMostForkers = 256;
+constexpr size_t kMostUnlinked = 16;
 
 void AppendProcess(const ProcessSample& sample, absl::Duration t, absl::Duration elapsed, const RunInfo& info,
                    PrivateMemory* memory, ProcessModel* process) {
@@ -36,114 +35,6 @@ void AppendProcess(const ProcessSample& sample, absl::Duration t, absl::Duration
   if (sample.proc.descriptors) process->peak_descriptors = std::max(process->peak_descriptors, sample.proc.descriptors);
   if (!process->first_anon_pages) process->first_anon_pages = sample.proc.anon_pages;
   memory->Append(sample, t, info, process);
-}
-
-// Returns nullptr if the process was not announced yet.
-ProcessModel* Announced(int index, RunModel* model) {
-  ProcessModel* process = model->Find(index);
-  return process != nullptr && process->id.pid != 0 ? process : nullptr;
-}
-
-void StartProcess(const Event& event, const ProcessStarted& started, RunModel* model) {
-  ProcessModel* const found = model->Find(event.index);
-  if (found == nullptr) return;
-  ProcessModel& process = *found;
-  model->private_memory.erase(event.index);
-  process = {.index = event.index,
-             .id = started.id,
-             .parent = started.parent,
-             .origin = started.origin,
-             .comm = started.comm,
-             .command = started.command,
-             .executable = started.executable,
-             .started = event.t};
-  const bool inherits = started.space >= 0 && started.space < event.index;
-  process.space = inherits ? started.space : event.index;
-  process.program = ProgramKindOf(process);
-  const ProcessModel* parent = model->Find(started.parent);
-  const ProcessModel* origin = inherits ? model->Find(started.space) : nullptr;
-  if (parent != nullptr && (started.origin == Origin::kForked || (inherits && parent->space == started.space))) {
-    process.program = parent->program;
-  } else if (origin != nullptr) {
-    process.program = origin->program;
-  }
-  if (origin == nullptr) return;
-  process.python = origin->python;
-  process.python_problem = origin->python_problem;
-  ProcessModel* const forker = started.origin == Origin::kForked ? Announced(started.parent, model) : nullptr;
-  if (forker != nullptr) ++forker->forks;
-}
-
-void ExecProcess(const ProcessExeced& execed, RunModel* model, ProcessModel* process) {
-  if (process->space != process->index && process->origin == Origin::kForked) {
-    if (ProcessModel* parent = Announced(process->parent, model)) parent->forks -= parent->forks > 0 ? 1 : 0;
-  }
-  process->python.clear();
-  process->space = process->index;
-  process->regions.clear();
-  process->growth.clear();
-  process->python_problem.clear();
-  process->comm = execed.comm;
-  process->command = execed.command;
-  process->executable = execed.executable;
-  process->execed = true;
-  process->program = ProgramKindOf(*process);
-  process->duty = {};
-  process->loader.reset();
-  // What it forked before keeps the old one.
-  for (ProcessModel& other : absl::MakeSpan(process + 1, &model->processes.back() + 1)) {
-    if (other.space == process->index) other.space = other.index;
-  }
-  // A new address space: nothing inherited, everything its own.
-  model->private_memory[process->index].Exec(Or0(process->counts.copies));
-  process->first_anon_pages = 0;
-  process->rollup.reset();
-  process->sweep.reset();
-  process->pss_bytes.reset();
-  process->before_attach_bytes.reset();
-  process->collector_on.reset();
-  process->persistent.reset();
-  process->framework.reset();
-}
-
-// The frames below those of a process that was forked are its parent's: they do not say how it was started, unless a
-// forkserver forked it.
-void NoteDuty(const DutyFound& found, const RunModel& model, ProcessModel* process) {
-  const StartMethod before = process->duty.start;
-  process->duty = found;
-  const ProcessModel* parent = model.Find(process->parent);
-  const bool forked = process->space != process->index;
-  const bool served = parent != nullptr && parent->role == Role::kForkserver;
-  if (forked && !(served && found.start == StartMethod::kForkserver)) process->duty.start = StartMethod::kUnknown;
-  if (process->duty.start == StartMethod::kUnknown) process->duty.start = before;
-}
-
-// A look that found nothing to judge does not replace one that did.
-void NoteStartMethods(const Event& event, const StartMethodsSeen& seen, RunModel* model) {
-  if (seen.look.root.empty() && model->start_methods) return;
-  model->start_methods = {event.t, event.index, seen.look};
-}
-
-void NoteForkHazard(const Event& event, const ForkHazardSeen& seen, RunModel* model) {
-  SeenForkHazard& known = model->fork_hazards[event.index];
-  // Those that fork and have threads are few; a hostile recording may claim otherwise.
-  if (model->fork_hazards.size() > kMostForkers && model->fork_hazards.begin()->first != event.index)
-    model->fork_hazards.erase(model->fork_hazards.begin());
-  known.t = event.t;
-  known.last = seen;
-  if (!seen.locks.empty()) known.with_locks = seen;
-}
-
-void EndProcess(absl::Duration t, const ProcessExited& exited, RunModel* model, ProcessModel* process) {
-  process->ended = t;
-  if (exited.status) process->exit = ExitOf(*exited.status);
-  process->copies_per_second = 0;
-  model->private_memory[process->index].End();
-}
-
-void AppendSignal(const Event& signal, ProcessModel* process) {
-  if (process->signals.size() == kMostSignals) process->signals.erase(process->signals.begin());
-  process->signals.push_back(signal);
 }
 
 // Distributes runs of pages over the regions of their address spaces; drops pages that lie in none.
@@ -336,53 +227,6 @@ void OwnWhatNobodyShares(absl::Duration last, const Losses& losses, RunModel* mo
     process.still_shared_bytes = 0;
     process.peak_private_bytes = std::max(Or0(process.peak_private_bytes), *process.private_bytes);
   }
-}
-
-// Indexes are dense, but one sample may announce them in any order: makes room for all of them first.
-void Announce(const Sample& sample, RunModel* model) {
-  std::vector<int> indexes;
-  for (const Event& event : sample.events) {
-    if (event.Is<ProcessStarted>() && event.index >= model->announced) indexes.push_back(event.index);
-  }
-  if (indexes.empty()) return;
-  std::sort(indexes.begin(), indexes.end());
-  const int first = model->announced;
-  for (size_t i = 0; i < indexes.size(); ++i)
-    model->processes.push_back({.index = model->is_part ? indexes[i] : first + static_cast<int>(i)});
-  model->announced = model->processes.back().index + 1;
-}
-
-void AppendEvent(const Event& event, RunModel* model) {
-  if (const auto* started = event.As<ProcessStarted>()) return StartProcess(event, *started, model);
-  ProcessModel* const process = Announced(event.index, model);
-  if (process == nullptr) return;
-  std::visit(Overloaded{
-                 [](const ProcessStarted&) {},  // handled above: it need not be announced
-                 [&](const ProcessExeced& execed) { ExecProcess(execed, model, process); },
-                 [&](const ProcessExited& exited) { EndProcess(event.t, exited, model, process); },
-                 [&](const SignalSent&) { AppendSignal(event, process); },
-                 [&](const SignalDelivered&) { AppendSignal(event, process); },
-                 [&](const OomVictim&) { process->oom_victim = true; },
-                 [](const Note&) {},
-                 [&](const PythonFound& python) {
-                   process->python = python.version;
-                   process->python_problem = python.problem;
-                 },
-                 [&](const DutyFound& found) { NoteDuty(found, *model, process); },
-                 [&](const RankFound& found) { process->rank = found.rank; },
-                 [&](const StartMethodsSeen& seen) { NoteStartMethods(event, seen, model); },
-                 [&](const StartFailed& failed) {
-                   process->start_failed = failed;
-                   process->start_failed_at = event.t;
-                 },
-                 [&](const ForkHazardSeen& seen) { NoteForkHazard(event, seen, model); },
-                 [&](const HangsSeen& seen) {
-                   if (process->hangs.empty()) process->hangs_at = event.t;
-                   process->hangs = seen.hangs;
-                   for (Hang& hang : process->hangs) hang.waited -= event.t - process->hangs_at;
-                 },
-             },
-             event.what);
 }
 
 }  // namespace
