@@ -2,7 +2,8 @@
 """Measures what being profiled costs: bare, with cowprof, with `perf record` of every page fault, with a psutil loop.
 
 Run as root: tests/bench/bench.py [--short] [--before COWPROF]. Rounds are interleaved (bare, cowprof, perf, psutil, bare, ...) in one run of each
-workload and compared with the bare round beside them; the table shows medians and extremes. Prints, never asserts.
+workload and compared with the bare round beside them; the table shows medians and
+extremes, and the mean of what the pairs differ by. Prints, never asserts.
 """
 import argparse
 import contextlib
@@ -270,12 +271,15 @@ def cell(values):
     return f"{statistics.median(values):.2f} ({min(values):.2f}–{max(values):.2f})"
 
 
+def with_error(values):
+    error = statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0
+    return f"{statistics.fmean(values):+.2f} ± {error:.2f}"
+
+
 def paired_change(name, results, figure):
-    """Median over the rounds of (watched - bare), absolute and as a percentage of bare."""
+    """Mean over the rounds of (watched - bare) and its standard error, absolute and as a percentage of bare."""
     pairs = list(zip((row[figure] for row in results["bare"]), (row[figure] for row in results[name])))
-    added = statistics.median(watched - bare for bare, watched in pairs)
-    share = statistics.median((watched - bare) / bare * 100 for bare, watched in pairs)
-    return f"{added:+.2f}, {share:+.1f} %"
+    return f"{with_error([watched - bare for bare, watched in pairs])}, {with_error([(watched - bare) / bare * 100 for bare, watched in pairs])} %"
 
 
 def print_rows(title, unit, figure, goal, results, observers):
@@ -332,13 +336,14 @@ def parse_arguments():
     parser.add_argument("--observers", help="comma-separated list of " + ", ".join(OBSERVERS))
     parser.add_argument("--before", metavar="COWPROF", type=Path, help="another build of cowprof, measured in the same rounds")
     parser.add_argument("--rounds", type=int, help="rounds per observer")
+    parser.add_argument("--epochs", type=int, help="of a training (default: 3, some 13 s)")
     parser.add_argument("--size", type=int, help="size in MiB of the worker that measures mmap")
     options = parser.parse_args()
     short = options.short
     options.rounds = options.rounds or (2 if short else 7)
     options.size = options.size or (256 if short else 4096)
     options.pages, options.seconds = (20000, 1) if short else (50000, 5)
-    options.items, options.epochs = (40000, 2) if short else (400000, 3)
+    options.items, options.epochs = (40000, options.epochs or 2) if short else (400000, options.epochs or 3)
     return options
 
 
