@@ -2,8 +2,8 @@
 """Measures what being profiled costs: bare, with cowprof, with `perf record` of every page fault, with a psutil loop.
 
 Run as root: tests/bench/bench.py [--short] [--before COWPROF]. Rounds are interleaved (bare, cowprof, perf, psutil, bare, ...) in one run of each
-workload and compared with the bare round beside them; the table shows medians and
-extremes, and the mean of what the pairs differ by. Prints, never asserts.
+workload and compared with the bare round beside them; the table shows medians, extremes and
+the mean of what the pairs differ by. Prints, never asserts.
 """
 import argparse
 import contextlib
