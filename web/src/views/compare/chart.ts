@@ -3,17 +3,16 @@
 import uPlot from "uplot";
 import type { Page, Track } from "../../data/decode";
 import { make, mark } from "../../ui/dom";
-import { formatClock, formatKib, formatKibStep } from "../../core/format";
+import { formatClock, formatKib } from "../../core/format";
 import { cutColumn, cutTimes, planCut } from "../../core/downsample";
 import { colour, onTheme } from "../../ui/theme";
 import { valueAt } from "../../core/column_values";
 import { lastBefore } from "../../core/search";
-import { kAxisFont, axisSize, kKibSteps } from "../../ui/chart_axes";
+import { makeFrame } from "../../ui/chart_axes";
 import { isWorker } from "../../core/processes";
 
 const kHeight = 240;
 const kBuckets = 800;
-const kTimeSteps = [0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400];
 const kTones = ["muted", "accent"]; // A dashed, B solid
 const kMostWorkers = 64; // per run, drawn one by one
 
@@ -78,32 +77,12 @@ export class CompareChart {
   }
 
   private options(lines: Drawn[], each: boolean): uPlot.Options {
-    const axis = {
-      stroke: () => colour("muted"),
-      grid: { stroke: () => colour("grid"), width: 1 },
-      ticks: { show: false },
-      font: kAxisFont,
-    };
     return {
-      width: Math.max(200, this.host.clientWidth),
-      height: kHeight,
-      padding: [10, 12, 0, 0],
-      legend: { show: false },
-      cursor: { y: false, drag: { x: false, y: false }, points: { show: false } },
+      ...makeFrame(this.host, kHeight, formatClock),
       scales: {
         x: { time: false, range: (_plot, _min, max) => [0, max > 0 ? max : 1] },
         y: { range: (_plot, _min, max) => [0, max > 0 ? max * 1.08 : 1] },
       },
-      axes: [
-        {
-          ...axis,
-          size: 30,
-          incrs: kTimeSteps,
-          space: 84,
-          values: (_plot, splits) => splits.map((at) => formatClock(at, (splits[1] ?? 1) - (splits[0] ?? 0))),
-        },
-        { ...axis, size: axisSize(), gap: 8, space: 38, incrs: kKibSteps, values: (_plot, splits) => splits.map(formatKibStep) },
-      ],
       series: [
         {},
         ...lines.map(({ run }): uPlot.Series => ({

@@ -2,16 +2,15 @@
 // Does not: downsample; a rank has at most some hundred points, each the highest of its stretch.
 import uPlot from "uplot";
 import { lastBefore } from "../../core/search";
-import { formatKib, formatKibStep } from "../../core/format";
+import { formatKib } from "../../core/format";
 import { hostsOf, placeOfRank } from "../../core/ranks";
 import type { Death, Rank } from "../../data/fleet";
 import { make, mark } from "../../ui/dom";
-import { kAxisFont, axisSize, kKibSteps } from "../../ui/chart_axes";
+import { makeFrame } from "../../ui/chart_axes";
 import { colour, onTheme } from "../../ui/theme";
 
 const kHeight = 300;
 const kColours = 7; // --series-0 ... --series-6
-const kTimeSteps = [0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400];
 const kDayMs = 86_400_000;
 const kSaid = "Private memory of the workers of each rank. Point at the chart for figures, click to choose the nearest rank.";
 
@@ -93,30 +92,9 @@ export class FleetChart {
   }
 
   private options(range: [number, number], most: number): uPlot.Options {
-    const axis = {
-      stroke: () => colour("muted"),
-      grid: { stroke: () => colour("grid"), width: 1 },
-      ticks: { show: false },
-      font: kAxisFont,
-    };
     return {
-      width: Math.max(200, this.host.clientWidth),
-      height: kHeight,
-      padding: [10, 12, 0, 0],
-      legend: { show: false },
-      cursor: { y: false, drag: { x: false, y: false }, points: { show: false } },
+      ...makeFrame(this.host, kHeight, (at, step) => formatTimeOfDay(this.day + Math.round(at * 1000), step < 1 ? 1 : 0)),
       scales: { x: { time: false, range: () => range }, y: { range: () => [0, most > 0 ? most * 1.08 : 1] } },
-      axes: [
-        {
-          ...axis,
-          size: 30,
-          incrs: kTimeSteps,
-          space: 84,
-          values: (_plot, splits) =>
-            splits.map((at) => formatTimeOfDay(this.day + Math.round(at * 1000), (splits[1] ?? 1) - (splits[0] ?? 0) < 1 ? 1 : 0)),
-        },
-        { ...axis, size: axisSize(), gap: 8, space: 38, incrs: kKibSteps, values: (_plot, splits) => splits.map(formatKibStep) },
-      ],
       series: [{}, { show: true, points: { show: false } }],
       hooks: { draw: [(plot) => this.paint(plot)], setCursor: [() => this.say()] },
     };

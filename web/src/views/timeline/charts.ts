@@ -7,7 +7,7 @@ import { causePattern } from "./hatching";
 import type { ChartSeries } from "../../core/chart_series";
 import type { Strip } from "../../core/chart_strips";
 import { colour } from "../../ui/theme";
-import { kAxisFont, axisSize, kKibSteps } from "../../ui/chart_axes";
+import { axisSize, kAxis, kKibSteps } from "../../ui/chart_axes";
 
 export interface ChartState {
   range: () => [number, number];
@@ -75,20 +75,18 @@ function makeSeries(one: ChartSeries, state: ChartState): uPlot.Series {
 }
 
 function makeAxes(strip: Strip, state: ChartState): uPlot.Axis[] {
-  const grid = { stroke: () => colour("grid"), width: 1 };
   const spell = strip.unit === "kib" ? formatKibStep : (value: number): string => formatCount(value);
-  const common = { stroke: () => colour("muted"), grid, ticks: { show: false }, font: kAxisFont };
   const labelled = (): boolean => state.last() === strip.name;
   return [
     {
-      ...common,
+      ...kAxis,
       size: () => (labelled() ? kBottom : 8),
       incrs: kTimeSteps,
       space: 84,
       values: (_plot, splits) => splits.map((at) => (labelled() ? formatClock(at, (splits[1] ?? 1) - (splits[0] ?? 0)) : "")),
     },
     {
-      ...common,
+      ...kAxis,
       size: () => axisSize(),
       gap: 8,
       space: strip.height > 100 ? 38 : 24,
