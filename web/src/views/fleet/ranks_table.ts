@@ -166,10 +166,9 @@ export function makeRanksTable(ranks: Rank[], choosing: Choosing | null): DataTa
 }
 
 // On the page of a launcher.
-export function makeRanksSection(ranks: Rank[]): HTMLElement {
+export function makeRanksSection(ranks: Rank[]): HTMLElement | null {
+  if (ranks.length === 0) return null;
   const section = makeSection("ranks", "Ranks", "Each is judged as if it had been recorded alone. Click a column to sort.");
-  section.hidden = ranks.length === 0;
-  if (ranks.length === 0) return section;
   const table = makeRanksTable(ranks, null);
   section.append(make("div", "table-tools", makeSplitLegend(ranks), table.copy), table.element);
   return section;
