@@ -186,7 +186,7 @@ def test_the_rules():
 @pytest.mark.parametrize("old, new", [
     ("cowprof_limit_eta_seconds < 1800", "predict_linear(cowprof_limit_used_bytes[5m], 1800) > on (instance, job, job_id, rank, limit, level) cowprof_limit_bytes"),
     ("cowprof_limit_eta_seconds < 1800", "cowprof_limit_eta_seconds < 60"),
-    (" and on (instance, job, job_id, rank) cowprof_recording == 1", ""),
+    (" and on (instance, job, job_id, rank, recorder) cowprof_recording == 1", ""),
     ("          or (cowprof_worker_exits_total{cause!~\"done|unknown\"} > 0 unless cowprof_worker_exits_total offset 5m)\n", ""),
     ("cowprof_recording == 1\n", "cowprof_recording >= 0\n"),
     ("0.1 * cowprof", "0.9 * cowprof")])

@@ -2,7 +2,6 @@
 messages is tested in test_bad_input.py and test_command.py.
 """
 import os
-import resource
 import subprocess
 
 import pytest
@@ -133,15 +132,24 @@ def amount(text):
     return NOTHING if lines == 0 else ONE_LINE if lines == 1 else SOME
 
 
+# Starts the tool and writes its wait status and peak KiB to a descriptor. A process of its own, as a child begins with the peak of
+# whoever forked it, and pytest has more than the tool may.
+LAUNCHER = """
+import os, resource, sys
+told, descriptors, tool = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
+resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors))
+_, status, used = os.wait4(os.posix_spawn(tool[0], tool, os.environ, file_actions=[(os.POSIX_SPAWN_CLOSE, told)]), 0)
+os.write(told, f"{status} {used.ru_maxrss}".encode())
+"""
+
+
 def run_measured(arguments, folder, descriptors):
     """The exit status, both streams, and peak resident memory."""
-    with open(folder / "stdout", "w+") as stdout, open(folder / "stderr", "w+") as stderr:
-        process = subprocess.Popen([str(harness.COWPROF), *arguments], stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr,
-                                   cwd=folder,
-                                   preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors)))
-        _, status, used = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        return process.returncode, (folder / "stdout").read_text(), (folder / "stderr").read_text(), used.ru_maxrss * usage.KIB
+    with open(folder / "stdout", "w+") as stdout, open(folder / "stderr", "w+") as stderr, open(folder / "used", "w+") as used:
+        launcher = [harness.PYTHON, "-IS", "-c", LAUNCHER, str(used.fileno()), str(descriptors), str(harness.COWPROF), *arguments]
+        subprocess.run(launcher, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, cwd=folder, pass_fds=[used.fileno()], check=True)
+        status, peak = map(int, (folder / "used").read_text().split())
+        return (os.waitstatus_to_exitcode(status), (folder / "stdout").read_text(), (folder / "stderr").read_text(), peak * usage.KIB)
 
 
 _measured = {}

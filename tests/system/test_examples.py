@@ -43,7 +43,7 @@ def words_of(line):
 LINES = [words_of(line) for document in DOCUMENTS for line in sorted(lines_of(document))]
 RUN = {shlex.join(words): words for words in LINES if words}
 UNUSED_PID = "4194300"
-VALUES = {"PID": UNUSED_PID, "N": "2", "4242": UNUSED_PID, "4711": UNUSED_PID, "1234": UNUSED_PID}
+VALUES = {"PID": UNUSED_PID, "N": "2", "4242": UNUSED_PID, "4711": UNUSED_PID, "1234": UNUSED_PID, "/var/lib/cowprof": "recordings/"}
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,8 @@ def folder(tmp_path_factory):
 def put_recordings(words, folder):
     """Again for each line: one that records into such a file, and can't, takes it away."""
     for word in words[1:] if words[0] in ("report", "view", "export", "diff", "check") else ():
-        name = folder / VALUES.get(word, word)
+        word = VALUES.get(word, word)
+        name = folder / word
         if word.endswith("/"):
             name.mkdir(exist_ok=True)
             name = name / "recording.json"

@@ -235,8 +235,9 @@ absl::StatusOr<Sample> Collector::Collect(absl::Duration interval, bool last) {
   rollups_.Read(processes_, interval, last, &sample);
   pages_.LookAtInherited(sample);
   // Probes have counted already, so their sweep waits until everything that may vanish with a process has been read,
-  // and the first one until there is a sample to see.
-  const bool first = !std::exchange(swept_, true) && !last;
+  // and the first one until there is a sample to see. Not for --verify, which draws from what was copied by then: a
+  // round right after the first copies would speak for those alone.
+  const bool first = !std::exchange(swept_, true) && !last && !options_.verify;
   first_sweeps_ = first ? t + kFirstSweepsAfter : absl::InfiniteDuration();
   if (sweeper_ && !first) {
     pages_.AddSweeps(sweeper_->Run(processes_, *pull, request), &sample);

@@ -12,8 +12,12 @@ namespace {
 constexpr absl::Duration kFullInterval = absl::Seconds(60);  // at most; the target is always swept in full
 constexpr uint64_t kOneInIsNew = 200;                        // pages; less is nothing new
 
-SweepAllowance AllowanceOf(absl::Duration interval) {
-  return {.interval = interval, .share = 0.03, .long_share = 0.0025, .last = absl::Milliseconds(100)};
+// A sample of the pages is asked for where they are to be compared, and may cost more.
+SweepAllowance AllowanceOf(const SweeperOptions& options) {
+  return {.interval = options.interval,
+          .share = 0.03,
+          .long_share = options.sample_diverged > 0 ? 0.008 : 0.0025,
+          .last = absl::Milliseconds(100)};
 }
 
 uint64_t OwnPagesOf(const FaultCounts& counts) {
@@ -26,7 +30,7 @@ Sweeper::Sweeper(ProcFs proc, const SweeperOptions& options, FaultSource* faults
     : options_(options),
       faults_(faults),
       sweep_(std::move(proc), options.page_bytes, options.t0_ns),
-      pace_(AllowanceOf(options.interval)) {}
+      pace_(AllowanceOf(options)) {}
 
 std::vector<FinishedSweep> Sweeper::Run(const Processes& processes, const Pull& pull, const PullRequest& tick) {
   for (const LivingProcess* process : processes.by_index()) {
@@ -41,7 +45,7 @@ std::vector<FinishedSweep> Sweeper::Run(const Processes& processes, const Pull& 
   return sweeps;
 }
 
-// From the second sweep on that finds nothing new, the next one waits twice as long.
+// From the second sweep on that finds nothing new, the next one waits twice as long, unless more is copied by then.
 void Sweeper::NoteFound(absl::Span<const FinishedSweep> sweeps, absl::Duration t) {
   for (const FinishedSweep& sweep : sweeps) {
     State& state = states_.at(sweep.serial);
@@ -83,7 +87,9 @@ void Sweeper::PlanRound(const Processes& processes, const Pull& pull, const Pull
 std::optional<SweepJob> Sweeper::PlanSweep(const LivingProcess& process, const LivingProcess* parent,
                                            uint64_t own_pages, const PullRequest& tick) {
   State& state = states_.at(process.serial);
-  const bool skips = own_pages == state.swept_own_pages || (tick.t < state.next && !tick.last);
+  const uint64_t gained = own_pages - state.swept_own_pages;
+  const bool little = gained <= state.found / kOneInIsNew;
+  const bool skips = gained == 0 || (little && tick.t < state.next && !tick.last);
   if (skips && tick.t < state.next_full) return std::nullopt;
   SweepJob job = {.serial = process.serial,
                   .process = process.id,
