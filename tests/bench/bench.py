@@ -298,7 +298,7 @@ def print_head(options, observers):
     cpu = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
     print(f"Linux {platform.release()}, {os.cpu_count()} × {cpu.group(1) if cpu else platform.machine()}, "
           f"{options.rounds} rounds, sampling interval {INTERVAL}\n")
-    print("Cells: median (min–max); below it the median of (watched − bare) over pairs of rounds.\n")
+    print("Cells: median (min–max); below it the mean of (watched − bare) over pairs of rounds and its standard error.\n")
     print(f"| what | unit | {' | '.join(observers)} | goal for cowprof |")
     print(f"|---|---|{'---|' * len(observers)}---|")
 
