@@ -36,7 +36,7 @@ struct Root {
   bool operator==(const Root&) const = default;
 };
 
-// Oldest first. What lies below a root belongs to it and is no root. A root by its rank or its workers is the process
+// Oldest first. Descendants of a root are never roots themselves. A root by its rank or its workers is the process
 // that was executed, not a child that it forked.
 std::vector<Root> FindRoots(const std::vector<SeenProcess>& seen);
 

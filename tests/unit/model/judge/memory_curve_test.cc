@@ -35,7 +35,7 @@ TEST_CASE("a peak of one sample stays, however long the recording is") {
   }
 }
 
-TEST_CASE("what is not known is no point of zero") {
+TEST_CASE("an unknown figure gives no point") {
   MemoryCurve curve;
   for (int i = 0; i < 2000; ++i) curve.Add({absl::Seconds(i), i < 1000 ? Count() : Count(5)});
   CHECK_FALSE(curve.points().front().bytes);
