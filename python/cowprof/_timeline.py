@@ -48,7 +48,8 @@ class Live(NamedTuple):
 class _Process:
     """Private memory as cowprof derives it: pages of the last sweep, or none at the fork, plus copies and new pages since.
 
-    Copying a page leaves RssAnon as it is, and new memory raises it.
+    Copying a page leaves RssAnon as it is, and new memory raises it. A sweep comes after the counters of its sample: what
+    was copied in between shows in the next one, and the counters as of the sweep lie between the two.
     """
 
     def __init__(self, forked: bool) -> None:
@@ -58,16 +59,25 @@ class _Process:
         self.ended = False
         self._pages: Optional[int] = None
         self._basis: Optional[Tuple[int, int, int]] = None  # private pages, and copies and anonymous pages then
+        self._swept_at: Optional[float] = None  # the last sweep, if later than the counters known so far
 
-    def take(self, row: Dict[str, Optional[int]]) -> None:
+    def take(self, row: Dict[str, Optional[int]], before: float, now: float) -> None:
+        """The counters of the sample at `now`; those known so far hold for `before`, the sample before it."""
+        copies, pages = self.copies or 0, self._pages or 0
         self.copies, self._pages = row["copies"], row["anon_pages"]
+        if self._swept_at is not None and before <= self._swept_at and self._basis is not None:
+            part = min((self._swept_at - before) / max(now - before, 1e-9), 1.0)
+            self._basis = (self._basis[0], copies + round(part * ((self.copies or 0) - copies)),
+                           pages + round(part * ((self._pages or 0) - pages)))
+        self._swept_at = None
         if self._basis is None and self._forked and self._pages is not None:
             fresh = (row["zero_fill_pages"] or 0) + (row["file_copies"] or 0)
             self._basis = (0, 0, max(self._pages - fresh, 0))
 
-    def sweep(self, private_pages: Optional[int]) -> None:
-        if private_pages is not None:
-            self._basis = (private_pages, self.copies or 0, self._pages or 0)
+    def sweep(self, row: Dict[str, Any]) -> None:
+        if row["private_pages"] is not None:
+            self._basis = (row["private_pages"], self.copies or 0, self._pages or 0)
+            self._swept_at = (row["begin"] + row["end"]) / 2
 
     def forked_copies(self) -> int:
         return (self.copies or 0) if self._forked else 0
@@ -87,7 +97,7 @@ class LiveFigures:
         self._processes: Dict[int, _Process] = {}
         self._ended_copies = 0
         self._alerts: Dict[Tuple[str, str, str], Record] = {}
-        self._t = 0.0
+        self._t = self._sampled = 0.0
 
     def read(self) -> Live:
         for record in self._follower.read():
@@ -131,10 +141,11 @@ class LiveFigures:
         for row in record.get("processes", []):
             named = dict(zip(columns["processes"], row))
             if named["index"] in self._processes:
-                self._processes[named["index"]].take(named)
+                self._processes[named["index"]].take(named, self._sampled, record["t"])
         for row in record.get("sweeps", []):
             named = dict(zip(columns["sweeps"], row))
             if named["index"] in self._processes:
-                self._processes[named["index"]].sweep(named["private_pages"])
+                self._processes[named["index"]].sweep(named)
+        self._sampled = record["t"]
         for index in [index for index, process in self._processes.items() if process.ended]:
             self._ended_copies += self._processes.pop(index).forked_copies()
