@@ -3,14 +3,18 @@
 # two DataLoader workers over Python dicts, and records it. Leaves demo/timeline.json, demo/timeline.html and the report in words.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-scripts/install-deps.sh demo
+mkdir -p demo
+scripts/install-deps.sh tool
+# PyTorch is large: it comes while the tool is built.
+scripts/install-deps.sh demo >demo/install.log 2>&1 &
+torch=$!
 scripts/build.sh tool
+wait $torch || { cat demo/install.log >&2; exit 1; }
 if [ "$(id -u)" -ne 0 ]; then
   echo "demo: cowprof needs root for its probes; run: sudo scripts/demo.sh" >&2
   exit 4
 fi
 
-mkdir -p demo
 /usr/bin/python3 tests/system/dataloader.py --items 1000000 --epochs 3 --seconds 30 >demo/training.log 2>&1 &
 trainer=$!
 trap 'kill $trainer 2>/dev/null || true' EXIT

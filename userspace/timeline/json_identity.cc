@@ -7,16 +7,16 @@ namespace {
 
 constexpr size_t kMostLabels = 1000;
 
-Json OrNull(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
+Json TextOrNull(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
 }  // namespace
 
 Json IdentityJson(const RunIdentity& identity, const RankFacts& job) {
   Json labels = Json::object();
   for (const auto& [name, value] : identity.labels) labels[name] = value;
-  return {{"host", OrNull(identity.host)},
-          {"boot_id", OrNull(identity.boot_id)},
-          {"job_id", OrNull(job.job_id)},
+  return {{"host", TextOrNull(identity.host)},
+          {"boot_id", TextOrNull(identity.boot_id)},
+          {"job_id", TextOrNull(job.job_id)},
           {"world_size", OrNull(job.world_size)},
           {"labels", std::move(labels)}};
 }
@@ -25,7 +25,7 @@ Json EncodeIdentity(const RunIdentity& identity) {
   Json json = IdentityJson(identity, identity.rank);
   json["rank"] = OrNull(identity.rank.rank);
   json["local_rank"] = OrNull(identity.rank.local_rank);
-  json["source"] = OrNull(std::string(NameOf(identity.rank.source)));
+  json["source"] = TextOrNull(std::string(NameOf(identity.rank.source)));
   return json;
 }
 
@@ -42,11 +42,11 @@ RunIdentity DecodeIdentity(const Json& json) {
 }
 
 void EncodeRank(const RankFacts& rank, Json* json) {
-  (*json)["source"] = OrNull(std::string(NameOf(rank.source)));
+  (*json)["source"] = TextOrNull(std::string(NameOf(rank.source)));
   (*json)["rank"] = OrNull(rank.rank);
   (*json)["local_rank"] = OrNull(rank.local_rank);
   (*json)["world_size"] = OrNull(rank.world_size);
-  (*json)["job_id"] = OrNull(rank.job_id);
+  (*json)["job_id"] = TextOrNull(rank.job_id);
 }
 
 RankFacts DecodeRank(const Json& json) {
