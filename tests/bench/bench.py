@@ -141,12 +141,14 @@ def next_line(process):
     return process.lines[-1]
 
 
-def run_rounds(process, watched_pid, rounds, observers, folder):
+def run_rounds(process, watched_pid, options, observers, folder):
     results = {name: [] for name in observers}
     next_line(process)  # warms up
-    for _ in range(rounds):
+    for _ in range(options.rounds):
         for name, observer in observers.items():
             with observer(watched_pid, folder):
+                if name != "bare":
+                    time.sleep(options.settle)  # what a start costs is not part of a copy
                 results[name].append(next_line(process))
     return results
 
@@ -164,25 +166,25 @@ def running(name, *arguments):
 
 def measure_copies(options, observers, folder):
     with running("fault_loop", "--kind=copies", f"--pages={options.pages}") as loop:
-        return run_rounds(loop, loop.pid, options.rounds, observers, folder)
+        return run_rounds(loop, loop.pid, options, observers, folder)
 
 
 def measure_unrelated(options, observers, folder):
     """Measures the loop while another process is watched."""
     with running("fault_loop", "--kind=touches", "--pages=10") as watched, \
             running("fault_loop", "--kind=touches", f"--pages={options.pages}") as loop:
-        return run_rounds(loop, watched.pid, options.rounds, observers, folder)
+        return run_rounds(loop, watched.pid, options, observers, folder)
 
 
 def measure_paced(options, observers, folder):
     """One worker per CPU, as on a large host; more would measure how they share the CPUs."""
     with running("paced_copies", f"--workers={os.cpu_count()}", f"--seconds={options.seconds}") as root:
-        return run_rounds(root, root.pid, options.rounds, observers, folder)
+        return run_rounds(root, root.pid, options, observers, folder)
 
 
 def measure_mappings(options, observers, folder):
     with running("mmap_latency", f"--mib={options.size}", f"--seconds={options.seconds}") as worker:
-        return run_rounds(worker, worker.pid, options.rounds, observers, folder)
+        return run_rounds(worker, worker.pid, options, observers, folder)
 
 
 def measure_attach(options, observers, folder):
@@ -342,7 +344,7 @@ def parse_arguments():
     short = options.short
     options.rounds = options.rounds or (2 if short else 7)
     options.size = options.size or (256 if short else 4096)
-    options.pages, options.seconds = (20000, 1) if short else (50000, 5)
+    options.pages, options.seconds, options.settle = (20000, 1, 0) if short else (50000, 5, 3)
     options.items, options.epochs = (40000, options.epochs or 2) if short else (400000, options.epochs or 3)
     return options
 

@@ -85,7 +85,7 @@ def _lay_system(root, cowprof):
 def _lay_project(root, repository, build):
     project = root / "project"
     hidden = shutil.ignore_patterns("__pycache__", "*.c", "*.pyc")
-    for name in ("tests/system", "tests/vm", "schema"):
+    for name in ("tests/system", "tests/vm", "tests/bench", "schema"):
         shutil.copytree(repository / name, project / name, ignore=hidden)
     shutil.copytree(build / "workloads", project / "build" / "workloads")
     for program in ("cowprof", "cowprof_static", "unit_tests"):

@@ -22,6 +22,8 @@ class Emulator:
     # cx16 is off: with CMPXCHG16B emulated by qemu 7.2, Linux 6.12 crashed at boot in the slab allocator, with garbage in the flags after
     # that instruction. Without five-level page tables each emulated walk is shorter.
     cpu: str = "max,cx16=off,la57=off"
+    mitigations: bool = False  # off: the guest is slow enough
+    clock_of_instructions: bool = False  # its clock advances a nanosecond for each instruction; it has one CPU, since all would share that clock
 
 
 def _user_mode_command(kernel, disk, job, folder, lines):
@@ -34,9 +36,10 @@ def _user_mode_command(kernel, disk, job, folder, lines):
 
 def _command(kernel, disk, job, lines, emulator):
     # no_timer_check: on a busy host the emulated timer is late, and the kernel would panic in its first second.
-    words = ["root=/dev/nvme0n1", "rw", "init=/project/tests/vm/init", "panic=-1", "no_timer_check", "nowatchdog", "mitigations=off",
-             "console=ttyS0", f"job={job}"]
-    return [emulator.program, "-accel", emulator.accelerator, "-cpu", emulator.cpu, "-smp", "2", "-m", str(MEMORY_MIB), "-display", "none",
+    words = ["root=/dev/nvme0n1", "rw", "init=/project/tests/vm/init", "panic=-1", "no_timer_check", "nowatchdog", "console=ttyS0",
+             *([] if emulator.mitigations else ["mitigations=off"]), f"job={job}"]
+    clock = ["-icount", "shift=0,sleep=off"] if emulator.clock_of_instructions else []
+    return [emulator.program, "-accel", emulator.accelerator, "-cpu", emulator.cpu, *clock, "-smp", "1" if clock else "2", "-m", str(MEMORY_MIB), "-display", "none",
             "-no-reboot", "-nic", "none", "-serial", "stdio", "-serial", f"file:{lines}",
             "-drive", f"file={disk},if=none,id=disk,format=raw,snapshot=on", "-device", "nvme,drive=disk,serial=disk",
             "-kernel", kernel, "-append", " ".join(words)]

@@ -37,6 +37,8 @@ def parse_arguments():
     parser.add_argument("--accel", default=Emulator.accelerator, help="qemu's -accel; kvm where available")
     parser.add_argument("--cpu", default=Emulator.cpu, help="qemu's -cpu; kernels since 6.19 need one with cx16, and so a qemu newer than 7.2")
     parser.add_argument("--qemu", default=Emulator.program, help="the qemu program")
+    parser.add_argument("--mitigations", action="store_true", help="leave the kernel's mitigations of CPU faults on")
+    parser.add_argument("--clock-of-instructions", action="store_true", help="the guest's clock advances a nanosecond for each instruction")
     parser.add_argument("--docs", action="store_true", help="write the table of docs/kernels.md")
     arguments = parser.parse_args()
     arguments.kernel = list(SUITES) if "all" in (arguments.kernel or []) else arguments.kernel or ["6.1", "6.12"]
@@ -63,7 +65,7 @@ def fetch_kernels(names, build):
 
 
 def run_guests(images, disk, arguments, build):
-    emulator = Emulator(arguments.qemu, arguments.accel, arguments.cpu)
+    emulator = Emulator(arguments.qemu, arguments.accel, arguments.cpu, arguments.mitigations, arguments.clock_of_instructions)
 
     def run_guest(name):
         job = {"rungs": arguments.rung, "tests": tests_of(name, arguments.test), "commands": arguments.command}

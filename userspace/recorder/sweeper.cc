@@ -16,7 +16,7 @@ constexpr uint64_t kOneInIsNew = 200;                        // pages; less is n
 SweepAllowance AllowanceOf(const SweeperOptions& options) {
   return {.interval = options.interval,
           .share = 0.03,
-          .long_share = options.sample_diverged > 0 ? 0.008 : 0.0025,
+          .long_share = options.sample_diverged > 0 ? 0.008 : 0.002,
           .last = absl::Milliseconds(100)};
 }
 
