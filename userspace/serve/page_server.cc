@@ -4,7 +4,6 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <spawn.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -18,6 +17,7 @@
 #include "absl/time/time.h"
 #include "model/facts/run_model.h"
 #include "posix/rights.h"
+#include "posix/start_again.h"
 
 namespace cowprof {
 namespace {
@@ -44,8 +44,6 @@ SocketAddress Encode(const ServeAddress& address) {
 }
 
 // Duplicates `fd` to a number above the serving process's fixed ones.
-Fd Above(int fd) { return Fd(fcntl(fd, F_DUPFD_CLOEXEC, kMetricsFd + 1)); }
-
 }  // namespace
 
 absl::StatusOr<PageServer::Listening> PageServer::Listen(const std::optional<ServeAddress>& asked,
@@ -96,36 +94,21 @@ absl::Status PageServer::Start(Fd timeline, const std::string& path, const sigse
   if (write(lifeline_.fd(), settings.data(), settings.size()) != static_cast<ssize_t>(settings.size()))
     return absl::ErrnoToStatus(errno, "write to a pipe");
   const Fd nothing(open("/dev/null", O_RDWR | O_CLOEXEC));
-  const auto socket_of = [&](const Listening& one) { return Above(one.socket.ok() ? one.socket.fd() : nothing.fd()); };
-  const Fd sources[] = {socket_of(listening_), Above(timeline.fd()), Above(reading.fd()), socket_of(metrics_)};
-
-  posix_spawn_file_actions_t actions;
-  posix_spawnattr_t attributes;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawnattr_init(&attributes);
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-  posix_spawn_file_actions_adddup2(&actions, sources[0].fd(), kListeningFd);
-  posix_spawn_file_actions_adddup2(&actions, sources[1].fd(), kTimelineFd);
-  posix_spawn_file_actions_adddup2(&actions, sources[2].fd(), kLifelineFd);
-  posix_spawn_file_actions_adddup2(&actions, sources[3].fd(), kMetricsFd);
-  posix_spawn_file_actions_addclosefrom_np(&actions, kMetricsFd + 1);
-  // A session of its own, so that the terminal's Ctrl-C does not reach it.
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK);
-  posix_spawnattr_setsigmask(&attributes, &signals);
-
-  std::string name = "cowprof", command = "serve-page", libraries = "LD_LIBRARY_PATH=";
-  if (const char* given = getenv("LD_LIBRARY_PATH")) libraries += given;
-  char* arguments[] = {name.data(), command.data(), nullptr};
-  char* environment[] = {libraries.data(), nullptr};  // pass on nothing else of our environment
-  const int error = posix_spawn(&pid_, "/proc/self/exe", &actions, &attributes, arguments, environment);
-  posix_spawn_file_actions_destroy(&actions);
-  posix_spawnattr_destroy(&attributes);
+  const auto socket_of = [&](const Listening& one) { return one.socket.ok() ? one.socket.fd() : nothing.fd(); };
+  const char* libraries = getenv("LD_LIBRARY_PATH");
+  const absl::StatusOr<pid_t> pid =
+      cowprof::Start({.arguments = {"serve-page"},
+                      .environment = {absl::StrCat("LD_LIBRARY_PATH=", libraries == nullptr ? "" : libraries)},
+                      .descriptors = {socket_of(listening_), timeline.fd(), reading.fd(), socket_of(metrics_)},
+                      .own_session = true,
+                      .signals = signals});
   listening_.socket.Close();
   metrics_.socket.Close();  // otherwise clients of a dead server would wait instead of being refused
-  if (error == 0) return absl::OkStatus();
-  pid_ = 0;
-  return absl::ErrnoToStatus(error, "start the process that serves it");
+  if (!pid.ok())
+    return absl::Status(pid.status().code(),
+                        absl::StrCat("start the process that serves it: ", pid.status().message()));
+  pid_ = *pid;
+  return absl::OkStatus();
 }
 
 std::optional<std::string> PageServer::Death() {

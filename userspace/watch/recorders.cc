@@ -2,7 +2,6 @@
 #include "watch/recorders.h"
 
 #include <fcntl.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,15 +15,14 @@
 #include "model/facts/run_model.h"
 #include "posix/clock.h"
 #include "posix/exit_status.h"
+#include "posix/start_again.h"
 #include "watch/keep.h"
 
 namespace cowprof {
 namespace {
 
 constexpr absl::Duration kFirstPause = absl::Seconds(10), kLongestPause = absl::Minutes(10);
-constexpr int kLifelineFd = STDERR_FILENO + 1, kMetricsFd = STDERR_FILENO + 2;
-
-Fd Above(const Fd& fd) { return Fd(fcntl(fd.fd(), F_DUPFD_CLOEXEC, kMetricsFd + 1)); }
+constexpr int kLifelineFd = STDERR_FILENO + 1, kMetricsFd = STDERR_FILENO + 2;  // of a recorder
 
 }  // namespace
 
@@ -68,35 +66,24 @@ std::string Recorders::Start(const Root& root) {
   const Fd reading(ends[0]);
   Running recorder = {.root = root, .place = FreePlace(), .lifeline = Fd(ends[1])};
   const Fd metrics = metrics_for_(recorder.place);
-  const Fd lifeline_there = Above(reading), metrics_there = metrics.ok() ? Above(metrics) : Fd();
 
-  std::vector<std::string> words = {"cowprof"};
+  std::vector<std::string> words;
   words.insert(words.end(), settings_.options.begin(), settings_.options.end());
   words.insert(words.end(), {"--quiet", absl::StrCat("--attach=", root.id.pid),
                              absl::StrCat("--output=", absl::StrReplaceAll(settings_.folder, {{"%", "%%"}}), "/",
                                           RecordingName(root.id.pid, absl::Now())),
                              absl::StrCat("--watched=", root.id.start_ticks(), ",", kLifelineFd, ",",
                                           metrics.ok() ? kMetricsFd : -1)});
-  std::vector<char*> arguments;
-  for (std::string& word : words) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-
-  posix_spawn_file_actions_t actions;
-  posix_spawnattr_t attributes;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawnattr_init(&attributes);
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-  posix_spawn_file_actions_adddup2(&actions, lifeline_there.fd(), kLifelineFd);
-  if (metrics.ok()) posix_spawn_file_actions_adddup2(&actions, metrics_there.fd(), kMetricsFd);
-  posix_spawn_file_actions_addclosefrom_np(&actions, metrics.ok() ? kMetricsFd + 1 : kMetricsFd);
-  // A group of its own: Ctrl-C reaches it through the pipe only.
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
-  posix_spawnattr_setsigmask(&attributes, &settings_.signals);
-  const int error = posix_spawn(&recorder.pid, "/proc/self/exe", &actions, &attributes, arguments.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  posix_spawnattr_destroy(&attributes);
-  if (error != 0) return absl::StrCat("start a recorder of process ", root.id.pid, ": ", strerror(error));
+  std::vector<std::string> environment;
+  for (char** variable = environ; *variable != nullptr; ++variable) environment.emplace_back(*variable);
+  std::vector<int> descriptors = {reading.fd()};
+  if (metrics.ok()) descriptors.push_back(metrics.fd());
+  const absl::StatusOr<pid_t> pid = cowprof::Start({.arguments = std::move(words),
+                                                    .environment = std::move(environment),
+                                                    .descriptors = std::move(descriptors),
+                                                    .signals = settings_.signals});
+  if (!pid.ok()) return absl::StrCat("start a recorder of process ", root.id.pid, ": ", pid.status().message());
+  recorder.pid = *pid;
   ++started_;
   running_.push_back(std::move(recorder));
   return "";
