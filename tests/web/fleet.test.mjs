@@ -111,6 +111,24 @@ test("a rank's filter, its line and its details, by keys", async () => {
   });
 });
 
+test("a launcher's death is first in the list, and in the details of its ranks", async () => {
+  const made = makeFleet(2);
+  const wall = "2026-11-25T09:00:30.000Z";
+  const death = { t: 30, wall, boot_seconds: 1, process: "launcher (42)", text: "killed by SIGKILL", launcher: true, with_launcher: false };
+  for (const row of made.fleet.rows) row.launcher_deaths = [death];
+  made.fleet.deaths = [{ ...death, row: 0 }];
+  await withPage("fleet-launcher", made, {}, async (page) => {
+    assert.deepEqual(await rowsOf(page, "deaths-table"), [
+      ["1", "09:00:30.000", "launcher of rank 0", "launcher (42)", "killed by SIGKILL"],
+    ]);
+    assert.match(await page.textContent("#tile-deaths"), /1of 0 ranks/);
+    await page.click('.ranks-table .row-button:text-is("rank 1")');
+    assert.match(await page.textContent(".rank-detail"), /launcher \(42\) killed by SIGKILL/);
+    await search(page, "SIGKILL");
+    assert.equal((await namesOf(page)).length, 2);
+  });
+});
+
 test("columns sort: most copied first, the worst forecast first, unknown last", async () => {
   await withPage("fleet-sorted", makeFleet(20), {}, async (page) => {
     await page.click('.ranks-table .sort:text-is("copied")');

@@ -274,6 +274,17 @@ bool HasRanks(const RunModel& model) {
                      [](const ProcessModel& process) { return process.role == Role::kRank; });
 }
 
+std::set<int> LaunchersOf(const RunModel& model) {
+  std::set<int> launchers;
+  for (const ProcessModel& process : model.processes) {
+    if (process.role != Role::kRank) continue;
+    const ProcessModel* above = model.Find(process.parent);
+    while (above != nullptr && above->role != Role::kRank && launchers.insert(above->index).second)
+      above = above->index == 0 ? nullptr : model.Find(above->parent);
+  }
+  return launchers;
+}
+
 std::string LabelOf(const ProcessModel& process, const RunModel& model) {
   const RankFacts* rank = RankOf(process, model);
   const Count number = rank != nullptr ? rank->rank : LocalRankOf(process, model);

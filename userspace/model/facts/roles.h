@@ -4,6 +4,7 @@
 #define COWPROF_MODEL_FACTS_ROLES_H_
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -47,6 +48,9 @@ Slots SlotsOf(const RunModel& model);
 
 // Whether the target is a launcher: it started ranks.
 bool HasRanks(const RunModel& model);
+
+// The processes that started ranks, directly or not, by index: the launcher, and what runs between it and the ranks.
+std::set<int> LaunchersOf(const RunModel& model);
 
 // "launcher", "worker", "rank 0", "worker 1 of rank 0": role and numbers, as far as they are known.
 std::string LabelOf(const ProcessModel& process, const RunModel& model);

@@ -13,13 +13,15 @@ namespace {
 constexpr size_t kMostTold = 3;                   // of processes that died of the same cause
 constexpr double kSeen = 0.99, kConcluded = 0.8;  // by a probe; from counts that rose at the same time
 
-// Returns the processes whose end this diagnosis explains, such as "shm-full".
+// Returns the processes whose end this diagnosis explains, such as "shm-full". In order of time.
 std::vector<const ProcessModel*> EndedBy(absl::string_view cause, const Facts& facts) {
   std::vector<const ProcessModel*> ended;
   for (const ProcessModel& process : facts.model.processes) {
     if (process.exit && process.exit->signaled && facts.findings.EndOf(process).cause == cause)
       ended.push_back(&process);
   }
+  std::stable_sort(ended.begin(), ended.end(),
+                   [](const ProcessModel* a, const ProcessModel* b) { return *a->ended < *b->ended; });
   return ended;
 }
 
@@ -35,7 +37,7 @@ Diagnosis FromDeaths(const Facts& facts, const char* id) {
     if (diagnosis.pids.size() > kMostTold) continue;
     const PostMortem& found = facts.findings.EndOf(*process);
     diagnosis.evidence.push_back(
-        absl::StrCat(NameOf(*process), " ended at ", HumanDuration(*process->ended), ": ", found.text));
+        absl::StrCat(NameOf(*process, facts.model), " ended at ", HumanDuration(*process->ended), ": ", found.text));
     diagnosis.evidence.insert(diagnosis.evidence.end(), found.evidence.begin(), found.evidence.end());
   }
   if (dead.size() > kMostTold) diagnosis.evidence.push_back(absl::StrCat("and ", dead.size() - kMostTold, " more"));
@@ -44,7 +46,7 @@ Diagnosis FromDeaths(const Facts& facts, const char* id) {
 
 // "worker 4711", "worker 4711 and 3 others"
 std::string Dead(const Diagnosis& diagnosis, const Facts& facts) {
-  const std::string first = NameOf(*EndedBy(diagnosis.id, facts).front());
+  const std::string first = NameOf(*EndedBy(diagnosis.id, facts).front(), facts.model);
   const size_t others = diagnosis.pids.size() - 1;
   return others == 0 ? first : absl::StrCat(first, " and ", Plural(others, "other"));
 }

@@ -9,9 +9,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/types/span.h"
 #include "model/base_name.h"
 #include "model/facts/roles.h"
 #include "model/format.h"
+#include "model/judge/launcher_ends.h"
 
 namespace cowprof {
 namespace {
@@ -46,16 +48,51 @@ std::vector<absl::Time> BeginsOf(const std::vector<FleetRow>& rows) {
   return begins;
 }
 
-std::vector<std::pair<size_t, Death>> DeathsOf(const Fleet& fleet) {
+bool SameHost(const FleetRow& a, const FleetRow& b) { return SameBoot(a, b) || a.path == b.path; }
+
+// Of each launcher once, with the first row that has it.
+std::vector<std::pair<size_t, Death>> LauncherDeathsOf(const Fleet& fleet) {
   std::vector<std::pair<size_t, Death>> deaths;
   for (size_t i = 0; i < fleet.rows.size(); ++i) {
-    if (fleet.repeated[i]) continue;
-    for (const Death& death : fleet.rows[i].deaths) deaths.emplace_back(i, death);
+    for (const Death& death : fleet.rows[i].launchers) {
+      const bool known = absl::c_any_of(deaths, [&](const auto& other) {
+        return SameHost(fleet.rows[other.first], fleet.rows[i]) && other.second.process == death.process;
+      });
+      if (!known) deaths.emplace_back(i, death);
+    }
   }
-  absl::c_stable_sort(deaths, [&](const auto& a, const auto& b) {
-    return fleet.begins[a.first] + a.second.t < fleet.begins[b.first] + b.second.t;
-  });
   return deaths;
+}
+
+// When the launcher ended that took this process along, by the clock of Fleet::begins. The rank may be recorded apart.
+std::optional<absl::Time> EndOfLauncher(const Fleet& fleet, size_t row, const Death& death,
+                                        const std::vector<std::pair<size_t, Death>>& launchers) {
+  if (!death.sent) return std::nullopt;
+  for (const auto& [other, launcher] : launchers) {
+    if (!SameHost(fleet.rows[row], fleet.rows[other])) continue;
+    FatalSignal sent = *death.sent;
+    sent.t += fleet.begins[row] - fleet.begins[other];
+    if (EndedTogether(sent, launcher.sent, launcher.process.pid, launcher.t)) return fleet.begins[other] + launcher.t;
+  }
+  return std::nullopt;
+}
+
+// Sets Fleet::deaths, and Death::with_launcher of the rows.
+void FindDeaths(Fleet* fleet) {
+  const std::vector<std::pair<size_t, Death>> launchers = LauncherDeathsOf(*fleet);
+  std::vector<std::pair<absl::Time, std::pair<size_t, Death>>> deaths;
+  for (const auto& [row, death] : launchers) deaths.push_back({fleet->begins[row] + death.t, {row, death}});
+  for (size_t i = 0; i < fleet->rows.size(); ++i) {
+    for (Death& death : fleet->rows[i].deaths) {
+      const std::optional<absl::Time> with = EndOfLauncher(*fleet, i, death, launchers);
+      if (with) absl::StrAppend(&death.text, ", together with its launcher");
+      death.with_launcher = with.has_value();
+      const absl::Time own = fleet->begins[i] + death.t;
+      if (!fleet->repeated[i]) deaths.push_back({std::max(own, with.value_or(own)), {i, death}});
+    }
+  }
+  absl::c_stable_sort(deaths, [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (auto& [t, death] : deaths) fleet->deaths.push_back(std::move(death));
 }
 
 // `differ`: the clocks of two hosts order nothing.
@@ -63,9 +100,12 @@ std::optional<FirstDeath> FirstDeathOf(const Fleet& fleet, bool differ) {
   if (fleet.deaths.empty()) return std::nullopt;
   const auto& [row, death] = fleet.deaths.front();
   FirstDeath first = {.row = row, .death = death};
-  std::set<size_t> seen = {row};
-  for (const auto& [other, next] : fleet.deaths) {
-    if (!seen.insert(other).second) continue;
+  std::set<size_t> seen;
+  if (!death.of_launcher) seen.insert(row);
+  for (const auto& [other, next] : absl::MakeSpan(fleet.deaths).subspan(1)) {
+    first.with_it += death.of_launcher && next.with_launcher;
+    if (death.of_launcher && next.with_launcher) continue;
+    if (!next.of_launcher && !seen.insert(other).second) continue;
     const absl::Duration later = fleet.begins[other] + next.t - (fleet.begins[row] + death.t);
     first.undecided |= !SameBoot(fleet.rows[row], fleet.rows[other]) && (differ || later < kClocksAgree);
     if (first.until_next) continue;
@@ -228,11 +268,16 @@ std::string Sentence(const Fleet& fleet, const std::vector<const FleetRow*>& row
   if (fleet.first) {
     const FirstDeath& first = *fleet.first;
     const FleetRow& row = fleet.rows[first.row];
+    const bool launcher = first.death.of_launcher;
     std::string sentence = absl::StrCat(
-        "In ", WhereOf(row, hosts), ", ", first.death.who,
+        launcher ? "The " : absl::StrCat("In ", WhereOf(row, hosts), ", "), first.death.who,
+        launcher && hosts && !row.host.empty() ? absl::StrCat(" on ", Printable(row.host, 60)) : "",
         first.undecided ? " ended badly " : " was the first to end badly ", HumanDuration(first.death.t),
         " into the recording (", absl::FormatTime("%H:%M:%S UTC", row.started + first.death.t, absl::UTCTimeZone()),
         "): ", first.death.text, ".");
+    if (first.with_it > 0)
+      absl::StrAppend(&sentence, " ", first.with_it, first.with_it == 1 ? " process" : " processes",
+                      " of its ranks ended together with it.");
     if (first.until_next) {
       const std::string next = WhereOf(fleet.rows[first.next_row], hosts);
       absl::StrAppend(&sentence, " ",
@@ -240,6 +285,11 @@ std::string Sentence(const Fleet& fleet, const std::vector<const FleetRow*>& row
                                                      "; which was first can't be told from the clocks of two hosts.")
                                       : absl::StrCat("The next was one of ", next, ", ",
                                                      HumanDuration(*first.until_next), " later."));
+    }
+    // What the row says of the launcher's end is said already, unless a diagnosis explains it.
+    if (launcher) {
+      const bool explained = !first.death.cause.empty() && row.headline.diagnosis == first.death.cause;
+      return absl::StrCat(sentence, explained ? absl::StrCat(" ", row.headline.sentence) : "");
     }
     return absl::StrCat(sentence, " Of ", NameOf(row), ": ", row.headline.sentence);
   }
@@ -318,7 +368,7 @@ Fleet FleetOf(std::vector<FleetRow> rows) {
     fleet.notes.push_back(absl::StrCat("These are of several jobs: ", absl::StrJoin(names, ", "), "."));
   }
   fleet.begins = BeginsOf(fleet.rows);
-  fleet.deaths = DeathsOf(fleet);
+  FindDeaths(&fleet);
   fleet.first = FirstDeathOf(fleet, clocks.differ);
   Compare(counted, hosts, &fleet);
   fleet.sentence = Sentence(fleet, counted, hosts);

@@ -20,6 +20,11 @@ struct Death {
   absl::Duration t;  // since the start of the recording
   std::string who;   // "worker 1 of rank 0 (4242)"
   std::string text;  // "killed by SIGKILL: the OOM killer, limit of cgroup /job"
+  ProcessId process;
+  std::string cause = {};  // as in PostMortem
+  std::optional<FatalSignal> sent = {};
+  bool of_launcher = false;    // it started the rank
+  bool with_launcher = false;  // ended together with its launcher
   bool operator==(const Death&) const = default;
 };
 
@@ -44,7 +49,8 @@ struct FleetRow {
   Harm harm = Harm::kNone;
   Headline headline;
   std::optional<Culprit> culprit;
-  std::vector<Death> deaths;           // in order of time
+  std::vector<Death> deaths;           // of the rank and its workers, in order of time
+  std::vector<Death> launchers;        // of those that started it, in order of time
   std::vector<MemberFigures> members;  // its workers
   MemoryCurve memory;                  // of its workers; without points: not collected
 };
@@ -79,7 +85,8 @@ bool AreOneJob(const std::vector<FleetRow>& a, const std::vector<FleetRow>& b);
 struct FirstDeath {
   size_t row = 0;  // number in Fleet::rows
   Death death;
-  // Until the next row lost a process; absent: none did.
+  uint64_t with_it = 0;  // of a launcher: deaths together with it
+  // Until the next death in another row, or of a launcher the next that was not together with it; absent: none.
   std::optional<absl::Duration> until_next;
   size_t next_row = 0;
   // Another host's process ended badly so soon that the order may be the other way round by the right clocks.
@@ -91,7 +98,9 @@ struct Fleet {
   // By row: when its recording began, by the wall clock that its host had at the first recording of that boot. So rows
   // of one host are in the order of the time since boot even if that clock was set.
   std::vector<absl::Time> begins;
-  std::vector<std::pair<size_t, Death>> deaths;  // in order, with the number of the row; of rows that count
+  // In order, with the number of the row; of rows that count. A launcher's death is there once, with the first row of
+  // its recording, before those of the processes that ended together with it.
+  std::vector<std::pair<size_t, Death>> deaths;
   std::optional<FirstDeath> first;
   std::string sentence;             // what happened, or the worst row
   std::vector<std::string> common;  // "cow-refcount is the first finding in 8 of 8"

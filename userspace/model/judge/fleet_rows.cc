@@ -6,11 +6,23 @@
 #include "model/facts/roles.h"
 #include "model/format.h"
 #include "model/judge/fleet.h"
+#include "model/judge/launcher_ends.h"
 
 namespace cowprof {
 namespace {
 
-std::vector<Death> DeathsIn(const RunModel& model, const Findings& findings) {
+Death DeathOf(const ProcessModel& process, std::string who, const std::string& text, const Findings& findings) {
+  const PostMortem& end = findings.EndOf(process);
+  return {.t = *process.ended,
+          .who = absl::StrCat(who, " (", process.id.pid, ")"),
+          .text = Printable(text, 300),
+          .process = process.id,
+          .cause = end.cause,
+          .sent = end.sent};
+}
+
+std::vector<Death> DeathsIn(const RunModel& model, const Findings& findings,
+                            const std::vector<LauncherEnd>& launchers) {
   const bool launcher = HasRanks(model);
   std::vector<Death> deaths;
   for (const ProcessModel& process : model.processes) {
@@ -18,11 +30,21 @@ std::vector<Death> DeathsIn(const RunModel& model, const Findings& findings) {
     if (!process.ended || !(trainer || process.is_worker())) continue;
     const PostMortem& end = findings.EndOf(process);
     const bool failed = trainer && process.exit && !process.exit->signaled && process.exit->code != 0;
-    if (!end.badly && !failed) continue;
-    deaths.push_back(
-        {*process.ended, absl::StrCat(LabelOf(process, model), " (", process.id.pid, ")"), Printable(end.text, 300)});
+    const bool together = absl::c_any_of(
+        launchers, [&](const LauncherEnd& launcher) { return EndedTogether(process, launcher, findings); });
+    if (!end.badly && !failed && !together) continue;
+    deaths.push_back(DeathOf(process, LabelOf(process, model), end.text, findings));
   }
   absl::c_stable_sort(deaths, [](const Death& a, const Death& b) { return a.t < b.t; });
+  return deaths;
+}
+
+std::vector<Death> DeathsOf(const std::vector<LauncherEnd>& launchers, const Findings& findings) {
+  std::vector<Death> deaths;
+  for (const LauncherEnd& launcher : launchers) {
+    deaths.push_back(DeathOf(*launcher.process, "launcher", launcher.text, findings));
+    deaths.back().of_launcher = true;
+  }
   return deaths;
 }
 
@@ -41,6 +63,7 @@ FleetRow RowOf(const std::string& path, const Run& run, const Findings& findings
       found != model.processes.end())
     rank = &*found;
   const RankFacts* facts = RankOf(*rank, model);
+  const std::vector<LauncherEnd> launchers = LauncherEndsIn(model, findings);
   FleetRow row = {.path = path,
                   .host = info.identity.host,
                   .boot_id = info.identity.boot_id,
@@ -59,7 +82,8 @@ FleetRow RowOf(const std::string& path, const Run& run, const Findings& findings
                   .outlook = findings.forecast.outlook,
                   .forecast = findings.forecast.sentence,
                   .headline = findings.headline,
-                  .deaths = DeathsIn(model, findings),
+                  .deaths = DeathsIn(model, findings, launchers),
+                  .launchers = DeathsOf(launchers, findings),
                   .members = WorkersOf(model)};
   if (info.target_age && info.target.start_ns > 0)
     row.boot = absl::Nanoseconds(info.target.start_ns) + *info.target_age;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "model/facts/roles.h"
 #include "model/format.h"
 #include "model/judge/blame.h"
 #include "model/judge/diagnosis_facts.h"
@@ -26,7 +27,7 @@ std::string Sender(absl::Duration t, const SignalSent& sent, const ProcessModel&
   for (const ProcessModel& other : model.processes) {
     const bool lived = other.started <= t && (!other.ended || *other.ended >= t);
     if (other.id.pid != sent.sender || !lived) continue;
-    return other.index == process.parent ? "from its parent" : absl::StrCat("from ", NameOf(other));
+    return other.index == process.parent ? "from its parent" : absl::StrCat("from ", NameOf(other, model));
   }
   return absl::StrCat("from ", sent.sender_comm.empty() ? "a process" : Printable(sent.sender_comm),
                       sent.sender == 0 ? " outside this container" : absl::StrCat(" (pid ", sent.sender, ")"));
@@ -57,7 +58,7 @@ std::vector<std::string> ProcessLines(const ProcessModel& top_contributor, const
   const uint64_t copies = top_contributor.counts.copies.value_or(0),
                  fresh = top_contributor.counts.zero_fills().value_or(0);
   std::vector<std::string> lines = {absl::StrCat(
-      NameOf(top_contributor), " has copied ", HumanBytes(copies * model.info.page_bytes),
+      NameOf(top_contributor, model), " has copied ", HumanBytes(copies * model.info.page_bytes),
       " of shared pages and was given ", HumanBytes(fresh * model.info.page_bytes), " of new memory in all")};
   if (copies < fresh / 4) return lines;
   const Blame blame = BlameOf(model, {.index = top_contributor.index});
@@ -80,13 +81,13 @@ std::vector<std::string> OomEvidence(const ProcessModel& process, const RunModel
   const OomKill& kill = *process.oom;
   const bool host = kill.limit.kind == LimitKind::kHost;
   std::vector<std::string> lines = {
-      absl::StrCat("at ", HumanDuration(kill.t), " the OOM killer chose ", NameOf(process),
+      absl::StrCat("at ", HumanDuration(kill.t), " the OOM killer chose ", NameOf(process, model),
                    host ? ": none of its cgroups had hit its limit; the host had no memory left"
                         : absl::StrCat(": ", FormatLimit(kill.limit), " used ", HumanBytes(kill.limit.used), " of ",
                                        HumanBytes(kill.limit.limit)))};
   if (model.info.exactness == Exactness::kPageMap)
     lines.push_back("no probe saw this: the cgroup's count of such kills rose as it was killed");
-  lines.push_back(absl::StrCat(NameOf(process), " held ", HumanBytes(kill.victim_bytes), " of private memory"));
+  lines.push_back(absl::StrCat(NameOf(process, model), " held ", HumanBytes(kill.victim_bytes), " of private memory"));
   if (!host && kill.recorded_bytes < kMostOfIt * kill.limit.used) {
     lines.push_back(absl::StrCat("the recorded processes held ", HumanBytes(kill.recorded_bytes),
                                  " of it: most belongs to others or to shared memory"));
@@ -96,7 +97,7 @@ std::vector<std::string> OomEvidence(const ProcessModel& process, const RunModel
   const ProcessModel& top_contributor = *found;
   lines.push_back(absl::StrCat(top_contributor.index == process.index
                                    ? "it had itself grown most"
-                                   : absl::StrCat(NameOf(top_contributor), " had grown most"),
+                                   : absl::StrCat(NameOf(top_contributor, model), " had grown most"),
                                ", by ", HumanBytes(kill.top_contributor_bytes)));
   if (kill.workers > 1) {
     lines.push_back(absl::StrCat("all ", Plural(kill.workers, "worker"), " together had grown by ",
@@ -246,10 +247,16 @@ std::string NameOf(const ProcessModel& process) {
   return absl::StrCat(process.role == Role::kOther ? "process" : NameOf(process.role), " ", process.id.pid);
 }
 
+std::string NameOf(const ProcessModel& process, const RunModel& model) {
+  return LaunchersOf(model).contains(process.index) ? absl::StrCat("launcher ", process.id.pid) : NameOf(process);
+}
+
 PostMortem PostMortemOf(const ProcessModel& process, const RunModel& model) {
   if (!process.exit) return {.text = process.ended ? "ended, exit status unknown" : "running"};
   PostMortem found = Explained(process, model);
   found.badly = EndedBadly(process, model);
+  if (const auto [t, sent] = KillingSignal(process); process.exit->signaled && sent && sent->code != SI_KERNEL)
+    found.sent = {t, sent->signal, sent->sender};
   return found;
 }
 

@@ -1,12 +1,14 @@
 #include "model/judge/unexplained.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "model/format.h"
+#include "model/judge/launcher_ends.h"
 
 namespace cowprof {
 namespace {
@@ -105,16 +107,34 @@ std::string StandingSentence(const std::vector<const Alert*>& standing) {
 }  // namespace
 
 std::string EndsSentence(const RunModel& model, const Findings& findings) {
-  uint64_t bad = 0;
+  const std::vector<LauncherEnd> launchers = LauncherEndsIn(model, findings);
+  uint64_t bad = 0, together = 0;
   std::string first;
+  std::optional<absl::Duration> first_ended;
   for (const auto& [index, end] : findings.ends) {
     const ProcessModel* process = model.Find(index);
-    if (!end.badly || process == nullptr || !process->is_worker()) continue;
+    if (process == nullptr || !(process->is_worker() || process->role == Role::kRank)) continue;
+    if (!launchers.empty() && EndedTogether(*process, launchers.front(), findings)) {
+      ++together;
+      continue;
+    }
+    if (!end.badly || !process->is_worker()) continue;
     if (bad++ == 0) first = absl::StrCat(NameOf(*process), process->exit->signaled ? " was " : " ", end.text);
+    first_ended = std::min(first_ended.value_or(*process->ended), *process->ended);
   }
-  if (bad == 0) return "";
-  return absl::StrCat(bad, " of ", Plural(findings.workers.processes, "worker"), " ended badly: ", first,
-                      bad > 1 ? absl::StrCat(", and ", bad - 1, " more") : "", ".");
+  const std::string of_workers =
+      bad == 0 ? ""
+               : absl::StrCat(bad, " of ", Plural(findings.workers.processes, "worker"), " ended badly: ", first,
+                              bad > 1 ? absl::StrCat(", and ", bad - 1, " more") : "", ".");
+  if (launchers.empty()) return of_workers;
+  const ProcessModel& launcher = *launchers.front().process;
+  const std::string of_launcher = absl::StrCat(
+      "The launcher ", launcher.id.pid, launcher.exit->signaled ? " was " : " ended with ", launchers.front().text,
+      together == 0 ? "" : absl::StrCat(", and ", together, together == 1 ? " process" : " processes", " with it"),
+      ".");
+  if (of_workers.empty()) return of_launcher;
+  return *first_ended < *launcher.ended ? absl::StrCat(of_workers, " ", of_launcher)
+                                        : absl::StrCat(of_launcher, " ", of_workers);
 }
 
 std::string Unexplained(const Facts& facts) {

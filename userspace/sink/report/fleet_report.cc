@@ -22,7 +22,9 @@ Json DeathJson(const FleetRow& row, const Death& death) {
           {"wall", Wall(row.started + death.t)},
           {"boot_seconds", row.boot ? Json(absl::ToDoubleSeconds(*row.boot + death.t)) : Json(nullptr)},
           {"process", death.who},
-          {"text", death.text}};
+          {"text", death.text},
+          {"launcher", death.of_launcher},
+          {"with_launcher", death.with_launcher}};
 }
 
 Json CulpritJson(const std::optional<Culprit>& culprit) {
@@ -34,8 +36,9 @@ Json CulpritJson(const std::optional<Culprit>& culprit) {
 }
 
 Json RowJson(const FleetRow& row, bool repeated) {
-  Json deaths = Json::array(), workers = Json::array();
+  Json deaths = Json::array(), launchers = Json::array(), workers = Json::array();
   for (const Death& death : row.deaths) deaths.push_back(DeathJson(row, death));
+  for (const Death& death : row.launchers) launchers.push_back(DeathJson(row, death));
   for (const MemberFigures& worker : row.members)
     workers.push_back({{"name", worker.label},
                        {"copied_bytes", OrNull(worker.copied)},
@@ -71,16 +74,20 @@ Json RowJson(const FleetRow& row, bool repeated) {
           {"headline", {{"diagnosis", row.headline.diagnosis}, {"sentence", row.headline.sentence}}},
           {"culprit", CulpritJson(row.culprit)},
           {"deaths", std::move(deaths)},
+          {"launcher_deaths", std::move(launchers)},
           {"workers", std::move(workers)}};
 }
 
 std::string RowLine(const FleetRow& row, bool repeated, size_t name_width, size_t host_width) {
   const auto bytes = [](uint64_t value) { return value > 0 ? HumanBytes(value) : std::string("-"); };
-  return absl::StrFormat("  %-*s  %-*s %7d %11s %11s %11s %11s %11s  %-11s %s%s%s\n", name_width, NameOf(row),
+  return absl::StrFormat("  %-*s  %-*s %7d %11s %11s %11s %11s %11s  %-11s %s%s%s%s\n", name_width, NameOf(row),
                          host_width, Printable(TextOrDash(row.host), 24), row.workers, HumanBytes(row.copied_bytes),
                          bytes(row.peak.bytes), bytes(row.split.copied), bytes(row.split.pickled),
                          bytes(row.split.fresh), NameOf(row.outlook), row.headline.diagnosis,
-                         row.deaths.empty() ? "" : absl::StrCat(", ", row.deaths.size(), " died"),
+                         row.launchers.empty() ? "" : ", launcher died",
+                         row.deaths.empty() ? ""
+                                              ""
+                                            : absl::StrCat(", ", row.deaths.size(), " died"),
                          repeated ? ", there twice" : "");
 }
 
@@ -150,8 +157,9 @@ std::string FleetText(const Fleet& fleet) {
   for (const auto& [number, death] : fleet.deaths) {
     const FleetRow& row = fleet.rows[number];
     deaths.push_back(absl::StrCat(absl::FormatTime("%H:%M:%E3S", row.started + death.t, absl::UTCTimeZone()), "  ",
-                                  NameOf(row), row.host.empty() ? "" : absl::StrCat(" on ", Printable(row.host, 24)),
-                                  ": ", death.who, " ", death.text));
+                                  death.of_launcher ? "launcher" : NameOf(row),
+                                  row.host.empty() ? "" : absl::StrCat(" on ", Printable(row.host, 24)), ": ",
+                                  death.who, " ", death.text));
   }
   constexpr size_t kMostDeaths = 16;
   if (deaths.size() > kMostDeaths) {

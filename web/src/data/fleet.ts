@@ -11,6 +11,7 @@ export interface Death {
   chartMs: number | null; // by the clock of its curve, which differs where the wall clock was set between two recordings
   process: string;
   text: string;
+  launcher: boolean; // of the process that started the rank
 }
 
 export interface Curve {
@@ -41,6 +42,7 @@ export interface Rank {
   sentence: string;
   culprit: string; // the line that copies most; "": none
   deaths: Death[];
+  launcherDeaths: Death[];
   members: { name: string; copiedBytes: number | null; peakBytes: number | null }[];
   curve: Curve;
 }
@@ -67,7 +69,14 @@ function parseInstant(value: Json | undefined): number | null {
 
 function parseDeath(row: JsonRecord): Death {
   const ms = parseInstant(row["wall"]);
-  return { seconds: asNumber(row["t"]), ms, chartMs: ms, process: asText(row["process"]), text: asText(row["text"]) };
+  return {
+    seconds: asNumber(row["t"]),
+    ms,
+    chartMs: ms,
+    process: asText(row["process"]),
+    text: asText(row["text"]),
+    launcher: row["launcher"] === true,
+  };
 }
 
 function parseCulprit(culprit: JsonRecord): string {
@@ -106,6 +115,7 @@ function parseRank(value: Json, position: number): Rank {
     sentence: asText(headline["sentence"]),
     culprit: parseCulprit(asRecord(row["culprit"])),
     deaths: asList(row["deaths"]).map(asRecord).map(parseDeath),
+    launcherDeaths: asList(row["launcher_deaths"]).map(asRecord).map(parseDeath),
     members: asList(row["workers"])
       .map(asRecord)
       .map((worker) => ({

@@ -2,7 +2,7 @@
 // Does not: choose the rank.
 import { formatTimeOfDay } from "./chart";
 import { makeViewCommand, splitInWords } from "./ranks_table";
-import { placeOfRank } from "../../core/ranks";
+import { deathsOf, placeOfRank } from "../../core/ranks";
 import { formatBytes, formatSeconds, visibleText } from "../../core/format";
 import type { Rank } from "../../data/fleet";
 import { make, makeButton, mark } from "../../ui/dom";
@@ -47,7 +47,7 @@ export function makeRankDetail(rank: Rank, hosts: number, close: () => void): HT
     ...(rank.peakBytes === null ? [] : [fact("peak", `${formatBytes(rank.peakBytes)}: ${splitInWords(rank)}`)]),
     ...(rank.culprit === "" ? [] : [fact("line", rank.culprit)]),
   ];
-  const deaths = rank.deaths.map((death) =>
+  const deaths = deathsOf(rank).map((death) =>
     make("li", "", `${death.ms === null ? "" : `${formatTimeOfDay(death.ms, 3)} UTC: `}${death.process} ${death.text}`),
   );
   const head = make("div", "rank-head", make("h3", "", placeOfRank(rank, hosts)), makeButton("toggle", "Close", close));

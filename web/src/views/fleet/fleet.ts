@@ -45,7 +45,7 @@ function tile(id: string, title: string, value: string, detail: string): HTMLEle
 function makeSums(fleet: Fleet): HTMLElement {
   const hosts = hostsOf(fleet.ranks);
   const counted = fleet.ranks.filter((rank) => !rank.repeated).length;
-  const dead = new Set(fleet.deaths.map(({ rank }) => rank)).size;
+  const dead = new Set(fleet.deaths.filter(({ death }) => !death.launcher).map(({ rank }) => rank)).size;
   const sums = make(
     "section",
     "tiles",
@@ -61,7 +61,7 @@ function makeSums(fleet: Fleet): HTMLElement {
       "deaths",
       "Ended badly",
       formatCount(fleet.deaths.length),
-      dead === 0 ? "no process" : `of ${formatCount(dead)} rank${dead === 1 ? "" : "s"}`,
+      fleet.deaths.length === 0 ? "no process" : `of ${formatCount(dead)} rank${dead === 1 ? "" : "s"}`,
     ),
   );
   return mark(sums, { "aria-label": "Sums" });
@@ -132,6 +132,8 @@ class FleetPage {
   private makeDeaths(): HTMLElement | null {
     if (this.fleet.deaths.length === 0) return null;
     const time = ({ death }: Dead): string => (death.ms === null ? "—" : formatTimeOfDay(death.ms, 3));
+    const place = ({ rank, death }: Dead): string =>
+      death.launcher ? `launcher of ${placeOfRank(rank, this.hosts)}` : placeOfRank(rank, this.hosts);
     const order = new Map(this.fleet.deaths.map((row, i) => [row, i + 1]));
     const table = new DataTable<Dead>({
       id: "deaths-table",
@@ -143,12 +145,13 @@ class FleetPage {
           title: "rank",
           words: true,
           key: ({ rank }) => rank.rank ?? rank.position,
-          text: ({ rank }) => placeOfRank(rank, this.hosts),
-          fill: ({ rank }) =>
+          text: place,
+          fill: (row) =>
             make(
               "td",
               "words",
-              makeButton("row-button", placeOfRank(rank, this.hosts), () => {
+              makeButton("row-button", place(row), () => {
+                const { rank } = row;
                 if (this.chosen !== rank) this.choose(rank);
               }),
             ),

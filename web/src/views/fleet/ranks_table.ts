@@ -1,7 +1,7 @@
 // Owns the table of ranks: of a fleet page, and of a launcher's.
 // Does not: filter or choose a rank; the caller does.
 import { shellQuote } from "../../core/shell_quote";
-import { nameOfRank } from "../../core/ranks";
+import { deathsOf, nameOfRank } from "../../core/ranks";
 import { formatBytes, formatCount } from "../../core/format";
 import type { Rank } from "../../data/fleet";
 import { makeCopyButton } from "../../ui/clipboard";
@@ -139,7 +139,9 @@ function planColumns(ranks: Rank[], choosing: Choosing | null): Column<Rank>[] {
       text: (rank) => (rank.deaths.length === 0 ? "—" : String(rank.deaths.length)),
       fill: (rank) =>
         mark(make("td", rank.deaths.length > 0 ? "number bad" : "number", rank.deaths.length === 0 ? "—" : String(rank.deaths.length)), {
-          title: rank.deaths.map((death) => `${death.process} ${death.text}`).join("; "),
+          title: deathsOf(rank)
+            .map((death) => `${death.process} ${death.text}`)
+            .join("; "),
         }),
     },
   ];

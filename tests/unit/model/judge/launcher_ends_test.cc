@@ -1,0 +1,165 @@
+// A launcher that ended first is named first, with its cause, and what its end took along is not blamed.
+#include "model/judge/launcher_ends.h"
+
+#include <signal.h>
+
+#include <catch2/catch.hpp>
+
+#include "absl/strings/match.h"
+#include "builders.h"
+#include "model/judge/fleet.h"
+
+namespace cowprof {
+namespace {
+
+constexpr pid_t kLauncher = 1000, kStranger = 4242;
+
+Event Sent(int index, absl::Duration t, pid_t sender, int signal = SIGKILL) {
+  return {.t = t,
+          .index = index,
+          .what = SignalSent{.signal = signal, .code = SI_USER, .sender = sender, .sender_comm = "bash"}};
+}
+
+// The launcher 0 with the ranks 1 and 2, each with a worker, 3 and 4; then `ends`.
+struct Job {
+  std::vector<Sample> samples;
+  Run whole;
+  Fleet fleet;
+  std::string headline;
+
+  explicit Job(std::vector<Event> ends) {
+    Sample start = {.t = absl::Seconds(1)};
+    for (const int parent : {-1, 0, 0, 1, 2}) {
+      const int index = static_cast<int>(start.processes.size());
+      Event started = Started(index, parent);
+      if (index > 2) started.As<ProcessStarted>()->space = parent;
+      start.events.push_back(started);
+      if (index == 1 || index == 2)
+        start.events.push_back(
+            {.index = index,
+             .what = RankFound{{.source = RankSource::kTorch, .rank = static_cast<uint64_t>(index - 1)}}});
+      start.processes.push_back(RowWithCopies(index, 0));
+    }
+    samples = {start, {.t = absl::Seconds(10), .events = std::move(ends)}};
+    RanksApart apart;
+    for (const Sample& sample : samples) {
+      apart.Add(sample);
+      Append(sample, &whole);
+    }
+    headline = Judge(whole).headline.sentence;
+    std::vector<FleetRow> rows;
+    for (const RanksApart::Rank& rank : apart.Of(whole.model)) rows.push_back(RowOfRank(rank));
+    REQUIRE(rows.size() == 2);
+    fleet = FleetOf(rows);
+  }
+  FleetRow RowOfRank(const RanksApart::Rank& rank) const {
+    Run part = {.model = {.is_part = true}};
+    for (const Sample& sample : samples) Append(Without(rank.others, sample), &part);
+    FleetRow row = RowOf("launcher.json", part, Judge(part), true);
+    row.host = "a";
+    row.boot_id = "boot";
+    row.boot = absl::Hours(1);
+    return row;
+  }
+  std::vector<std::string> Order() const {
+    std::vector<std::string> order;
+    for (const auto& [row, death] : fleet.deaths) order.push_back(death.who);
+    return order;
+  }
+};
+
+const absl::Duration kT = absl::Seconds(5);
+const absl::Duration kMs = absl::Milliseconds(1);
+
+}  // namespace
+
+TEST_CASE("a launcher that was killed is named first; ranks that its death killed are not blamed") {
+  const Job job({Sent(0, kT, kStranger), Exited(0, SIGKILL, kT + kMs), Sent(1, kT + kMs, kLauncher),
+                 Sent(2, kT + kMs, kLauncher), Exited(2, SIGKILL, kT + 2 * kMs), Exited(1, SIGKILL, kT + 3 * kMs)});
+  CHECK(job.headline == "The launcher 1000 was killed by SIGKILL from bash (pid 4242), and 2 processes with it.");
+  CHECK(absl::StartsWith(job.fleet.sentence, "The launcher (1000) was the first to end badly 5.0 s"));
+  CHECK(
+      absl::StrContains(job.fleet.sentence, "killed by SIGKILL from bash (pid 4242). 2 processes of its ranks ended"));
+  CHECK_FALSE(absl::StrContains(job.fleet.sentence, "The next was"));
+  CHECK(job.Order() == std::vector<std::string>{"launcher (1000)", "rank 1 (1002)", "rank 0 (1001)"});
+  CHECK(job.fleet.deaths[0].second.of_launcher);
+  CHECK(job.fleet.deaths[1].second.with_launcher);
+}
+
+TEST_CASE("of a process group that is killed the launcher is named first, in whatever order its members end") {
+  std::vector<Event> ends;
+  for (const int index : {3, 4, 2, 1, 0}) ends.push_back(Sent(index, kT + (5 - index) * kMs / 10, kStranger));
+  for (const int index : {3, 1, 4, 2, 0}) ends.push_back(Exited(index, SIGKILL, kT + (6 - index) * kMs));
+  const Job job(ends);
+  CHECK(job.headline == "The launcher 1000 was killed by SIGKILL from bash (pid 4242), and 4 processes with it.");
+  CHECK(job.fleet.deaths.size() == 5);
+  CHECK(job.Order().front() == "launcher (1000)");
+  CHECK(job.fleet.first->with_it == 4);
+}
+
+TEST_CASE("a rank that was killed before its launcher comes first, whoever sent both signals") {
+  const Job job({Sent(4, kT - absl::Seconds(1), kStranger), Exited(4, SIGKILL, kT - absl::Seconds(1)),
+                 Sent(0, kT, kStranger), Exited(0, SIGKILL, kT)});
+  CHECK(job.Order() == std::vector<std::string>{"worker of rank 1 (1004)", "launcher (1000)"});
+  CHECK(absl::StartsWith(job.fleet.sentence, "In rank 1, worker of rank 1 (1004) was the first to end badly"));
+  CHECK(job.headline ==
+        "1 of 2 workers ended badly: worker 1004 was killed by SIGKILL from bash (pid 4242). "
+        "The launcher 1000 was killed by SIGKILL from bash (pid 4242).");
+  CHECK_FALSE(job.fleet.deaths[0].second.with_launcher);
+}
+
+TEST_CASE("ranks that fail after the launcher's death follow it") {
+  const Job job({Sent(0, kT, kStranger), Exited(0, SIGKILL, kT), Exited(1, 1 << 8, kT + absl::Seconds(2))});
+  CHECK(job.Order() == std::vector<std::string>{"launcher (1000)", "rank 0 (1001)"});
+  CHECK(absl::StrContains(job.fleet.sentence, "The next was one of rank 0, 2.0 s later."));
+}
+
+TEST_CASE("a launcher that was OOM-killed is named with its limit") {
+  const LimitSample limit = {.kind = LimitKind::kCgroupV2, .name = "/job", .limit = 1 << 30, .used = 1 << 30};
+  const Job job({{.t = kT, .index = 0, .what = OomVictim{limit}},
+                 Exited(0, SIGKILL, kT),
+                 Sent(1, kT, kLauncher),
+                 Exited(1, SIGKILL, kT + kMs)});
+  CHECK(absl::StartsWith(job.headline, "The kernel's OOM killer killed launcher 1000: cgroup /job hit its limit"));
+  CHECK(absl::StrContains(job.fleet.sentence, "The launcher (1000) was the first to end badly"));
+  CHECK(absl::StrContains(job.fleet.sentence, "the OOM killer, limit of cgroup /job. 1 process of its ranks ended"));
+  CHECK(absl::EndsWith(job.fleet.sentence, "cgroup /job hit its limit of 1.0 GiB."));
+}
+
+TEST_CASE("a launcher's error status counts only if its ranks did not end first; a request to end never does") {
+  const Job passed_on({Exited(1, 3 << 8, kT), Exited(2, 0, kT), Exited(0, 3 << 8, kT + kMs)});
+  CHECK(passed_on.Order() == std::vector<std::string>{"rank 0 (1001)"});
+  const Job crashed({Exited(0, 1 << 8, kT)});
+  CHECK(crashed.headline == "The launcher 1000 ended with exit 1, before its ranks ended.");
+  CHECK(crashed.Order() == std::vector<std::string>{"launcher (1000)"});
+  const Job asked({Sent(0, kT, kStranger, SIGTERM), Exited(0, SIGTERM, kT)});
+  CHECK(asked.fleet.deaths.empty());
+  CHECK_FALSE(absl::StrContains(asked.headline, "launcher"));
+}
+
+TEST_CASE("a rank that was recorded apart ended with the launcher of another recording of the same boot") {
+  const std::vector<Event> ends = {Sent(0, kT, kStranger), Exited(0, SIGKILL, kT + kMs), Sent(1, kT, kStranger),
+                                   Exited(1, SIGKILL, kT)};
+  const Job job(ends);
+  // The recording of rank 0 began 3 s later, so that all happened 3 s sooner in it.
+  FleetRow apart = job.fleet.rows[0];
+  apart.path = "rank-0.json";
+  apart.launchers.clear();
+  apart.started += absl::Seconds(3);
+  *apart.boot += absl::Seconds(3);
+  for (Death& death : apart.deaths) {
+    death.t -= absl::Seconds(3);
+    death.sent->t -= absl::Seconds(3);
+    death.text = "killed by SIGKILL from bash (pid 4242)";
+  }
+  FleetRow other_boot = apart;
+  const auto first_of = [&](const FleetRow& row) {
+    return FleetOf({row, job.fleet.rows[1]}).deaths.front().second.who;
+  };
+  CHECK(first_of(apart) == "launcher (1000)");
+  other_boot.boot_id = "other";
+  other_boot.started -= absl::Seconds(3);
+  CHECK(first_of(other_boot) == "rank 0 (1001)");
+}
+
+}  // namespace cowprof
