@@ -6,6 +6,7 @@ import http.client
 import os
 import re
 import resource
+import shutil
 import signal
 import socket
 import subprocess
@@ -253,6 +254,22 @@ def test_an_answer_has_the_format_and_its_type(scraped):
     assert rows["cowprof_recording"] == 1 and rows["cowprof_workers"] == 2 and rows["cowprof_self_resident_bytes"] > 1e6
     assert scraped.ask(method="HEAD").content == ""
     assert "every machine" not in scraped.line
+
+
+def test_as_curl_and_a_browser_see_it(scraped):
+    needs("package curl", shutil.which("curl"), "install curl")
+    url = f"http://127.0.0.1:{scraped.port}/metrics"
+    done = subprocess.run(["curl", "--silent", "--show-error", "--fail", "--compressed", "--include", url], capture_output=True, text=True, check=True)
+    head, _, text = done.stdout.replace("\r\n", "\n").partition("\n\n")
+    assert "content-type: text/plain; version=0.0.4; charset=utf-8" in head.lower() and rows_of(text)["cowprof_recording"] == 1
+    refused = subprocess.run(["curl", "--silent", "--output", "/dev/null", "--write-out", "%{http_code}", url.removesuffix("metrics")],
+                             capture_output=True, text=True, check=True)
+    assert refused.stdout == "404"
+    # What Chromium sends when the address is typed in.
+    answer = scraped.ask(**{"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", "Accept-Encoding": "gzip, deflate, br",
+                            "Sec-Fetch-Dest": "document", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Site": "none", "Upgrade-Insecure-Requests": "1"})
+    assert answer.status == 200 and answer.getheader("X-Content-Type-Options") == "nosniff", "the browser shows it as text, and runs nothing of it"
+    assert rows_of(answer.content)["cowprof_recording"] == 1
 
 
 def test_only_scrapers_are_answered(scraped):

@@ -104,6 +104,37 @@ def test_roots_come_and_go(host, folder):
     assert [series for series, value in last.items() if series.startswith("cowprof_recording{") and value] == ['cowprof_recording{recorder="1"}']  # was killed
 
 
+PLAIN = """
+import multiprocessing, sys, time
+rows = [str(i) for i in range(100_000)]
+def read(rows):
+    time.sleep(float(sys.argv[1]))
+    sum(map(len, rows))
+print('{}', flush=True)
+for _ in range(int(sys.argv[2])):
+    workers = [multiprocessing.get_context('fork').Process(target=read, args=(rows,)) for _ in range(2)]
+    for worker in workers: worker.start()
+    for worker in workers: worker.join()
+input()
+"""
+
+
+def test_plain_processes_are_found_by_match_alone(host, folder):
+    """Children of multiprocessing.Process are like a server's, and workers that live under a second may be between two looks."""
+    first, second = (host.python("-c", PLAIN, "8" if name == "long" else "0.3", "1" if name == "long" else "30", f"{name}-plain.py")
+                     for name in ("long", "short"))
+    stranger = host.python("-c", PLAIN, "8", "1", "unnamed.py")
+    watch = host.watch(folder, "--match", "[a-z]+-plain.py$", "--interval", "200ms")
+    recordings = [watch.recording(process) for process in (first, second)]
+    for recording in recordings:
+        harness.wait_until(lambda path=recording: harness.report_of(path)["totals"]["copies"] > 500, "copies of the workers", pause=0.2)
+    assert watch.said().count("its command line matches") == 2 and watch.end() == 0
+    for recording in recordings:
+        workers = [row for row in harness.report_of(recording)["workers"] if row["role"] == "worker"]
+        assert len(workers) >= 2 and sum(row["copies"] for row in workers) > 500, workers
+    assert not list(folder.glob(f"*-{stranger.inner}-*"))
+
+
 def test_rights_and_hostile_names(host, folder):
     """Each process has what THREATS.md says. No name leaves its place."""
     name = '\x1b[31m"\n\\\u202ecowprof: \r{x="1"} 7'
