@@ -218,8 +218,30 @@ def check_loader(report, persistent):
     assert sorted((row["generation"], row["worker_id"]) for row in workers) == [(g, w) for g in generations for w in (0, 1)]
     assert [row["persistent_worker"] for row in workers] == [persistent] * len(workers)
     assert report["worker_slots"]["configured"] == 2
-    # Of 40 batches an epoch, 20 for each worker. A number is up to half a second old, and the last look is before the end.
+    # Of 40 batches an epoch, 20 for each worker. A number is up to 0.1 s old, and the last look is before the end.
     assert all(1 <= row["batches"] <= (40 if persistent else 20) for row in workers)
+
+
+SHORT_EPOCH = """
+import time
+from torch.utils.data import DataLoader, Dataset
+class Rows(Dataset):
+    def __len__(self): return 600
+    def __getitem__(self, index):
+        time.sleep(0.005)
+        return index
+for batch in DataLoader(Rows(), batch_size=2, num_workers=2): pass
+"""
+
+
+def test_batches_of_workers_that_live_for_two_samples(tmp_path):
+    """150 batches of 10 ms for each worker, and a sample each second: the last number that is read is 0.1 s old when it ends."""
+    path = tmp_path / "short.json"
+    done = harness.run_cowprof("--quiet", "--interval", "1s", "--output", path, "--", harness.PYTHON, "-c", SHORT_EPOCH, seconds=60 * harness.PATIENCE)
+    assert done.returncode == 0, done.stderr
+    workers = [row for row in harness.report_of(path)["workers"] if row["role"] == "worker"]
+    assert [row["worker_id"] for row in workers] == [0, 1]
+    assert all(row["batches"] is not None and 110 <= row["batches"] <= 150 for row in workers), workers
 
 
 def record_loader(command, path):

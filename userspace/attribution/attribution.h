@@ -42,6 +42,9 @@ class Attribution {
   // When to tick at the latest, since the start of the recording: a program that has just started should be known
   // before it copies.
   absl::Duration next_extra_tick() const;
+  // Between two ticks.
+  void LookBetweenTicks(absl::Duration now) { identities_.LookBetweenTicks(now); }
+  absl::Duration next_look() const { return identities_.next_look(); }
 
  private:
   void ReadCopySites();

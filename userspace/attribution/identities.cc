@@ -3,6 +3,7 @@
 #include "attribution/identities.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace cowprof {
 namespace {
@@ -10,8 +11,13 @@ namespace {
 constexpr absl::Duration kShortestGap = absl::Milliseconds(50), kLongestGap = absl::Minutes(1);
 // As long as a process that was spawned may take to import what it needs.
 constexpr absl::Duration kGapAtStart = absl::Milliseconds(250), kLongestStart = absl::Seconds(30);
-// A batch's number is out of date by a twentieth of the worker's life at most.
-constexpr absl::Duration kShortestGapOfBatches = absl::Milliseconds(500), kLongestGapOfBatches = absl::Seconds(30);
+// A batch's number is out of date by a twentieth of the worker's life at most, or by the shortest gap. None can be read
+// between two batches.
+constexpr absl::Duration kShortestGapOfBatches = absl::Milliseconds(100), kLongestGapOfBatches = absl::Seconds(30);
+constexpr absl::Duration kGapToFirstBatch = absl::Milliseconds(50);
+// Between two ticks.
+constexpr absl::Duration kYoung = absl::Milliseconds(300);
+constexpr int kMostLooksBetween = 16;
 
 bool IsReadable(const Member& member) { return member.program->python() == Program::Python::kReadable; }
 
@@ -24,6 +30,7 @@ const Identities::State* Identities::StateOf(const ProcessId& id) const {
 }
 
 void Identities::Read(const std::vector<FollowedProcess>& processes, absl::Duration now, Sample* sample) {
+  for (Event& event : std::exchange(pending_.events, {})) sample->events.push_back(std::move(event));
   absl::flat_hash_set<ProcessId> forking;
   std::vector<std::pair<const FollowedProcess*, const Member*>> living;
   for (const FollowedProcess& process : processes) {
@@ -46,6 +53,7 @@ void Identities::Read(const std::vector<FollowedProcess>& processes, absl::Durat
     if (IsReadable(*member) && (now >= state.next_look || (state.loader && now >= state.next_batch)))
       LookAt(*member, StateOf(process->parent), now, sample);
   }
+  PlanLook(now);
   absl::flat_hash_map<int, const State*> read;  // by index
   for (const FollowedProcess& process : processes) {
     const Member* member = programs_->Find(process.serial);
@@ -63,7 +71,7 @@ void Identities::Read(const std::vector<FollowedProcess>& processes, absl::Durat
 // A process that called exec has the environment that the kernel shows; one that was forked has its parent's.
 void Identities::Begin(const FollowedProcess& process, const Member& member, absl::Duration now, Sample* sample) {
   const State* const parent = StateOf(process.parent);
-  State state = {.image = member.program->image(), .first_look = now, .next_look = now};
+  State state = {.image = member.program->image(), .parent = process.parent, .first_look = now, .next_look = now};
   RankFacts rank;
   if (parent != nullptr && parent->image == state.image) {
     state.environment = parent->environment;
@@ -92,14 +100,55 @@ void Identities::LookAt(const Member& member, const State* parent, absl::Duratio
     LookForDuty(member, parent, now, sample);
   }
   if (!state.duty || state.duty->found.duty != Duty::kLoader) return;
-  const Interpreter& interpreter = member.program->interpreter();
-  const ProcessMemory memory = member.program->MemoryOf(member.id.pid);
-  if (!state.persistent) state.persistent = PersistentWorkers(interpreter, memory, state.duty->frame);
-  state.next_batch = now + std::clamp((now - state.first_look) / 20, kShortestGapOfBatches, kLongestGapOfBatches);
-  std::optional<LoaderWorker> worker = ReadLoader(interpreter, memory, state.duty->frame, &state.loader_locals);
+  if (!state.persistent) {
+    state.persistent =
+        PersistentWorkers(member.program->interpreter(), member.program->MemoryOf(member.id.pid), state.duty->frame);
+  }
+  LookAtBatch(member, now, &state);
+}
+
+void Identities::LookAtBatch(const Member& member, absl::Duration now, State* state) {
+  const bool seen = state->loader && state->loader->batch;
+  state->next_batch = now + std::clamp((now - state->first_look) / 20, seen ? kShortestGapOfBatches : kGapToFirstBatch,
+                                       kLongestGapOfBatches);
+  std::optional<LoaderWorker> worker =
+      ReadLoader(member.program->interpreter(), member.program->MemoryOf(member.id.pid), state->duty->frame,
+                 &state->loader_locals);
   if (!worker) return;
-  if (!worker->batch && state.loader) worker->batch = state.loader->batch;  // it waits for the next one
-  state.loader = worker;
+  if (!worker->batch && state->loader) worker->batch = state->loader->batch;  // it waits for the next one
+  state->loader = worker;
+}
+
+bool Identities::State::is_young(absl::Duration now) const {
+  return now - first_look < kYoung && (!duty || duty->found.duty == Duty::kUnknown);
+}
+
+void Identities::LookBetweenTicks(absl::Duration now) {
+  int looks = 0;  // at frames
+  for (auto& [serial, state] : states_) {
+    const bool young = state.is_young(now) && now >= state.next_look && looks < kMostLooksBetween;
+    if (!young && !(state.loader && now >= state.next_batch)) continue;
+    const Member* member = programs_->Find(serial);
+    if (member == nullptr || member->program->image() != state.image || !IsReadable(*member)) {
+      state.next_batch = absl::InfiniteDuration();  // until the next tick has looked
+    } else if (young) {
+      ++looks;
+      LookAt(*member, StateOf(state.parent), now, &pending_);
+    } else {
+      LookAtBatch(*member, now, &state);
+    }
+  }
+  PlanLook(now);
+}
+
+// One look for all that are due soon.
+void Identities::PlanLook(absl::Duration now) {
+  next_look_ = absl::InfiniteDuration();
+  for (const auto& [serial, state] : states_) {
+    if (state.loader) next_look_ = std::min(next_look_, state.next_batch);
+    if (state.is_young(now)) next_look_ = std::min(next_look_, state.next_look);
+  }
+  next_look_ = std::max(next_look_, now + kShortestGap);
 }
 
 // What a process is for does not change once it is known.

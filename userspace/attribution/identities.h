@@ -26,13 +26,21 @@ class Identities {
 
   // Adds what became known to the sample: events, and what was last read of the workers of DataLoaders.
   void Read(const std::vector<FollowedProcess>& processes, absl::Duration now, Sample* sample);
+  // Between two ticks: looks at processes that were forked a moment ago, and at the batches that are due. Workers may
+  // live for no longer than a tick. What became known is in the next sample.
+  void LookBetweenTicks(absl::Duration now);
+  // When to do so at the latest; infinite: nothing is due.
+  absl::Duration next_look() const { return next_look_; }
   // These processes have ended.
   void Forget(const absl::flat_hash_set<uint32_t>& serials);
 
  private:
   struct State {
     uint32_t image = 0;  // of the program that all of this was read from
+    ProcessId parent;
     absl::Duration first_look, next_look;
+    // Whether what it is for may become known before the next tick.
+    bool is_young(absl::Duration now) const;
     std::optional<DutyFrame> duty;
     std::optional<bool> persistent;
     std::optional<LoaderWorker> loader;
@@ -45,6 +53,8 @@ class Identities {
 
   void Begin(const FollowedProcess& process, const Member& member, absl::Duration now, Sample* sample);
   void LookAt(const Member& member, const State* parent, absl::Duration now, Sample* sample);
+  void LookAtBatch(const Member& member, absl::Duration now, State* state);
+  void PlanLook(absl::Duration now);
   void LookForDuty(const Member& member, const State* parent, absl::Duration now, Sample* sample);
   void LookAtEnvironment(const Member& member, absl::Duration now, Sample* sample);
   void TellRank(const Member& member, const RankFacts& rank, absl::Duration now, Sample* sample);
@@ -54,6 +64,8 @@ class Identities {
   const Programs* programs_;
   absl::flat_hash_map<uint32_t, State> states_;  // by serial
   absl::flat_hash_map<ProcessId, uint32_t> serials_;
+  absl::Duration next_look_ = absl::InfiniteDuration();
+  Sample pending_;  // found between two ticks
 };
 
 }  // namespace cowprof

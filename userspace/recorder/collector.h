@@ -59,6 +59,10 @@ class Collector {
   bool some_have_ended() const { return processes_.SomeHaveEnded(); }
   // Reads only the target's limits: cheap enough for several times between two ticks.
   std::vector<LimitSample> LookAtLimits(absl::Duration now) { return limits_.Look(processes_.target(), now); }
+  // Reads what workers are for and which batch they are at, between two ticks. Times are since the start of the
+  // recording.
+  void LookAtWorkers(absl::Duration now) { attribution_.LookBetweenTicks(now); }
+  absl::Duration next_look_at_workers() const { return attribution_.next_look(); }
   // When to collect at the latest, on CLOCK_BOOTTIME: a program that has just started should be known before it copies.
   absl::Duration next_extra_tick() const {
     return std::min(attribution_.next_extra_tick(), first_sweeps_) + absl::Nanoseconds(options_.t0_ns);

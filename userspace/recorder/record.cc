@@ -91,7 +91,8 @@ void RepaintAll(bool suspend, Recording* recording) {
 // Waits until the next tick is due, an event comes, or a look at the limits shows that a tick now is worth its cost.
 Wake WaitForTick(absl::Duration deadline, Recording* recording) {
   for (;;) {
-    const absl::Duration look = recording->start + recording->watch.next_look();
+    const absl::Duration look =
+        recording->start + std::min(recording->watch.next_look(), recording->collector->next_look_at_workers());
     const Wake wake = recording->event_loop.WaitUntil(std::min(deadline, look));
     if (wake == Wake::kSuspend || wake == Wake::kRepaint) {
       RepaintAll(wake == Wake::kSuspend, recording);
@@ -100,6 +101,8 @@ Wake WaitForTick(absl::Duration deadline, Recording* recording) {
     if (wake != Wake::kTick || BootTime() >= deadline) return wake;
     if (recording->hook != nullptr) recording->hook->Poll();
     const absl::Duration now = BootTime() - recording->start;
+    if (now >= recording->collector->next_look_at_workers()) recording->collector->LookAtWorkers(now);
+    if (now < recording->watch.next_look()) continue;
     if (recording->watch.Look(now, recording->collector->LookAtLimits(now))) return Wake::kTick;
   }
 }
