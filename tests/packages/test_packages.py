@@ -205,27 +205,49 @@ def test_the_manifest_under_podman(manifest, dist, binary, tree_of, open_folder,
     (tmp_path / "recordings").mkdir()
     options = places.options_of_pod(pod, container, {"recordings": tmp_path / "recordings"}, beside="pause")
     tree = f"{tree_of('bullseye')}:O"
-    pause = subprocess.Popen(podman.container("--name", "pause", "--rootfs", tree, "sleep", "infinity"))  # as in each pod
-    harness.wait_until(lambda: podman.run("inspect", "--format", "{{.State.Running}}", "pause").stdout == "true\n", "the first container")
-    trainer = harness.Process(podman.container("-i", "--pid", "container:pause", "--env", "JOB_COMPLETION_INDEX=3", "--volume", f"{places.WORKLOAD}:/workload.py:ro",
-                                               "--rootfs", tree, "python3", "/workload.py", "--wait"))
-    truth = harness.wait_until(lambda: trainer.lines, "the trainer")[0]
-    words = [word.replace("$(NODE_NAME)", "node-7") for word in [*container["command"], *container["args"]]]
-    watch = subprocess.Popen(podman.container("--name", "watch", *options, image, *words), stderr=subprocess.PIPE, text=True)
+    logs = {name: open(tmp_path / f"{name}.log", "w+", encoding="utf-8") for name in ("pause", "trainer", "watch")}
+    started = {}
+
+    def wait_for(condition, what, *needed):
+        """Fails as soon as one of these containers has ended, and says what all of them said."""
+        def found():
+            value = condition()
+            ended = [name for name in needed if started[name].poll() is not None]
+            assert value or not ended, f"waited for {what}, but {', '.join(ended)} ended"
+            return value
+        try:
+            return harness.wait_until(found, what)
+        except AssertionError as error:
+            said = "".join(f"\n-- {name}, status {process.poll()}:\n{(tmp_path / f'{name}.log').read_text()}" for name, process in started.items())
+            raise AssertionError(f"{error}{said}\n-- podman ps:\n{podman.run('ps', '-a').stdout}") from None
+
+    trainer = None
     try:
-        recording = harness.wait_until(lambda: next((path for path in (tmp_path / "recordings").glob("cowprof-*-none-3-*.json") if harness.has_sample(path)), None),
-                                       "a recording")
+        started["pause"] = subprocess.Popen(podman.container("--name", "pause", "--rootfs", tree, "sleep", "infinity"), stderr=logs["pause"])  # as in each pod
+        wait_for(lambda: podman.run("inspect", "--format", "{{.State.Running}}", "pause").stdout == "true\n", "the first container", "pause")
+        trainer = harness.Process(podman.container("-i", "--name", "trainer", "--pid", "container:pause", "--env", "JOB_COMPLETION_INDEX=3", "--volume",
+                                                   f"{places.WORKLOAD}:/workload.py:ro", "--rootfs", tree, "python3", "/workload.py", "--wait"), stderr=logs["trainer"])
+        started["trainer"] = trainer.popen
+        truth = wait_for(lambda: trainer.lines, "the trainer", "pause", "trainer")[0]
+        words = [word.replace("$(NODE_NAME)", "node-7") for word in [*container["command"], *container["args"]]]
+        started["watch"] = subprocess.Popen(podman.container("--name", "watch", *options, image, *words), stderr=logs["watch"])
+        # With the host's processes it sees other trainers, too, and starts a recorder a second.
+        recording = wait_for(lambda: next((path for path in (tmp_path / "recordings").glob("cowprof-*-none-3-*.json") if harness.has_sample(path)), None),
+                             "a recording", "pause", "trainer", "watch")
         trainer.go()
-        harness.wait_until(lambda: harness.records_of(recording)[-1].get("reason") == "target ended", "the end of the trainer")
+        wait_for(lambda: harness.records_of(recording)[-1:] and harness.records_of(recording)[-1].get("reason") == "target ended", "the end of the trainer", "watch")
         assert podman.run("kill", "--signal", "TERM", "watch").returncode == 0
-        _, said = watch.communicate(timeout=harness.DEADLINE)
-        assert watch.returncode == 0 and "its environment has a rank" in said, said
+        status, said = started["watch"].wait(harness.DEADLINE), (tmp_path / "watch.log").read_text()
+        assert status == 0 and "its environment has a rank" in said, said
     finally:
-        for name in ("watch", "pause"):
+        for name in reversed(started):
             podman.run("kill", name)
-        trainer.stop()
-        watch.communicate()
-        pause.wait(harness.DEADLINE)
+        if trainer is not None:
+            trainer.stop()
+        for process in started.values():
+            process.wait(harness.DEADLINE)
+        for log in logs.values():
+            log.close()
     report = harness.report_of(recording)
     places.check(truth, report)
     assert report["identity"]["labels"] == ({"node": "node-7"} if manifest == "daemonset" else {"job_id": "training"})
