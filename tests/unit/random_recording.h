@@ -203,6 +203,12 @@ class RandomRecording {
       look.failures.push_back(
           {Name(), Name(), Any<PickleReason>(), Name(), Name(), Number(), Chance(0.5), Chance(0.5)});
       look.unknowns.push_back({Name(), Name(), Name(), Number()});
+      look.items = PickleItems{.path = Name(),
+                               .type = Name(),
+                               .count = Number(),
+                               .sampled = Number(),
+                               .mix = {.numbers = Number(), .texts = Number(), .text_bytes = Number()},
+                               .classes = Number()};
     }
     if (Chance(0.3)) sample->events.push_back({.t = sample->t, .index = index, .what = StartMethodsSeen{look}});
     if (Chance(0.3)) {

@@ -46,6 +46,7 @@ void PickleWalk::CountContainer(uint64_t object, const TypeRule& rule) {
       break;
     default:
       if (rule.replay != Replay::kArray && rule.replay != Replay::kTensor) {
+        classes_.insert(rule.shape.address);
         ++(rule.shape.is_list()            ? mix.lists
            : rule.shape.is_dict()          ? mix.dicts
            : rule.replay == Replay::kEnum  ? mix.reduced

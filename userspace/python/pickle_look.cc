@@ -2,6 +2,7 @@
 #include "python/pickle_look.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -14,6 +15,10 @@ namespace cowprof {
 namespace {
 
 constexpr absl::Duration kBetweenReadings = absl::Milliseconds(10);
+// Of the samples of items, beside what the limits of a look allow.
+constexpr uint64_t kMostSampledObjects = 100'000;
+constexpr absl::Duration kMostSampling = absl::Seconds(2);
+constexpr double kMost = 0.5;  // of all objects, which the container has whose items are told
 constexpr absl::Duration kAfterFirst = absl::Milliseconds(3);  // for other findings in an object that is torn down
 
 PickleLook LookOf(const Interpreter& interpreter, const PickleRoot& root) {
@@ -57,6 +62,19 @@ void Confirm(const Interpreter& interpreter, const MemoryReader& memory, const P
   }
 }
 
+// The items of the container that has most of the `objects` which a worker would be sent.
+std::optional<PickleItems> ItemsOf(const Interpreter& interpreter, const MemoryReader& memory,
+                                   const std::vector<PickleWalk::Container>& containers, double objects,
+                                   PickleLimits limits) {
+  limits.objects = std::min(limits.objects, kMostSampledObjects);
+  limits.time = std::min(limits.time, kMostSampling);
+  for (const PickleWalk::Container& container : containers) {
+    auto sampled = PickleWalk(interpreter, memory, limits).SampleItems(container);
+    if (sampled && sampled->second * sampled->first.count >= kMost * objects) return std::move(sampled->first);
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 PickleLook LookAtPickle(const Interpreter& interpreter, const MemoryReader& memory,
@@ -86,11 +104,13 @@ PickleLook LookAtPickle(const Interpreter& interpreter, const MemoryReader& memo
   look.bytes.best = first.bytes + first.rest_bytes;
   look.bytes.low = first.bytes - std::min(first.bytes, first.bytes / 10 + first.unsure_bytes / 2);
   if (whole) look.bytes.high = first.bytes + first.bytes / 10 + first.unsure_bytes;
-  look.took = BootTime() - began;
+  const double scale = static_cast<double>(look.bytes.best) / std::max<uint64_t>(first.bytes, 1);
   if (mix != nullptr) {
     *mix = first.mix;
-    mix->scale = static_cast<double>(look.bytes.best) / std::max<uint64_t>(first.bytes, 1);
+    mix->scale = scale;
   }
+  look.items = ItemsOf(interpreter, memory, first.containers, scale * first.objects, limits);
+  look.took = BootTime() - began;
   return look;
 }
 

@@ -39,12 +39,7 @@ void PickleWalk::Run(const PickleRoot& root) {
   }
   // The last part is on top of the stack.
   std::reverse(stack_.begin(), stack_.end());
-  Drain();
-  while (!later_.empty() && !OutOfBudget()) {
-    Push(std::move(later_.front()));
-    later_.pop_front();
-    Drain();
-  }
+  DrainAll();
   for (const Level& level : later_) AddRest(level, level.bytes_used);
   // Of a container that was cut within another one, only the outer counts: it has the inner one's kind many times.
   if (!stack_.empty()) AddRest(stack_[0], stack_[0].bytes_used + bytes - stack_[0].bytes_before);
@@ -59,6 +54,15 @@ void PickleWalk::Run(const PickleRoot& root) {
   std::stable_partition(failures.begin(), failures.end(),
                         [](const Found& found) { return found.reason != PickleReason::kMainWithoutFile; });
   std::stable_sort(unknowns.begin(), unknowns.end(), in_order);
+}
+
+void PickleWalk::DrainAll() {
+  Drain();
+  while (!later_.empty() && !OutOfBudget()) {
+    Push(std::move(later_.front()));
+    later_.pop_front();
+    Drain();
+  }
 }
 
 void PickleWalk::AddRest(const Level& level, uint64_t used) {
@@ -140,10 +144,12 @@ void PickleWalk::Visit(uint32_t parent, uint32_t ordinal, const Edge& edge) {
       return Fail(node, rule->reason, "", "");
     case Replay::kByName:
       bytes += 40;
+      ++by_name_;
       return JudgeName(node, object, rules_.FindByName(object));
     case Replay::kBuiltin: {
       const uint64_t self = graph_.Pointer(object + graph_.state().builtin_self);
       bytes += 40;
+      ++by_name_;
       if (self == 0 || graph_.TypeName(self) == "module") return JudgeName(node, object, rules_.FindBuiltin(object));
       break;
     }
@@ -180,6 +186,7 @@ void PickleWalk::Visit(uint32_t parent, uint32_t ordinal, const Edge& edge) {
   const uint32_t ordinal_of_first = has_items && rule->shape.info.name != "collections.defaultdict" ? 1u << 31 : 0;
   CountContainer(object, *rule);
   Edges children = ChildrenOf(object, *rule);
+  NoteContainer(node, *rule, children.size());
   Push({.node = node, .ordinal = ordinal_of_first, .edges = std::move(children)});
 }
 

@@ -7,7 +7,9 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -50,6 +52,12 @@ class PickleWalk {
     bool below_unknown = false;
   };
 
+  // A list, tuple, dict or numpy array of objects that lies in no other one of those that were noted.
+  struct Container {
+    uint64_t object = 0, count = 0;
+    std::string path, type;
+  };
+
   PickleWalk(const Interpreter& interpreter, const MemoryReader& memory, const PickleLimits& limits,
              bool ending = false)
       : cached_(memory), graph_(interpreter, cached_), rules_(&graph_, ending), limits_(limits) {}
@@ -58,6 +66,9 @@ class PickleWalk {
   // Whether the chain to a finding's object is still there, and it is still of that type and reason.
   bool StillThere(const PickleRoot& root, const std::vector<Node>& chain, const Found& found);
   std::vector<Node> ChainTo(uint32_t node) const;
+  // What its items are, each pickled by itself, and how many objects an item has on average. Of a walk that did not
+  // run. nullopt: they were unreadable or too large, or what unpickling one would do can't be told from its kinds.
+  std::optional<std::pair<PickleItems, double>> SampleItems(const Container& container);
 
   std::vector<Found> failures, unknowns;  // in the order of pickle
   uint64_t failures_left_out = 0, unknowns_left_out = 0;
@@ -68,6 +79,7 @@ class PickleWalk {
   // The largest numpy array with dtype=object, and its length.
   std::string object_array;
   uint64_t object_array_items = 0;
+  std::vector<Container> containers;  // the largest, the most items first
 
  private:
   static constexpr uint64_t kFirstItems = 256;
@@ -84,6 +96,9 @@ class PickleWalk {
   void AddRest(const Level& level, uint64_t used);
   void Visit(uint32_t parent, uint32_t ordinal, const Edge& edge);
   void Drain();
+  void DrainAll();
+  bool RunAlone(uint64_t object);
+  void NoteContainer(uint32_t node, const TypeRule& rule, uint64_t entries);
   Edges ChildrenOf(uint64_t object, const TypeRule& rule);
   void AppendFields(uint64_t object, const TypeRule& rule, std::vector<Edge>* fields, Edges* rest);
   void AppendArguments(uint64_t tuple, uint64_t first, std::vector<Edge>* fields);
@@ -124,6 +139,7 @@ class PickleWalk {
   absl::flat_hash_set<uint64_t> classes_;
   absl::flat_hash_set<uint32_t> open_unknowns_;
   absl::flat_hash_set<uint64_t> hiding_;  // names of attributes that pickle takes for methods
+  uint64_t by_name_ = 0;                  // classes and functions that are sent as such
   bool too_deep_ = false;
   absl::flat_hash_map<std::string, size_t> shapes_;  // of failures and unknowns: index of the first of its kind
 };

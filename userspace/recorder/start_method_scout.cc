@@ -82,6 +82,9 @@ PickleLook Shortened(PickleLook look) {
     for (std::string* text : {&unknown.path, &unknown.type, &unknown.runs}) Cut(text);
   }
   for (std::string* text : {&look.root, &look.expression}) Cut(text);
+  if (look.items) {
+    for (std::string* text : {&look.items->path, &look.items->type}) Cut(text);
+  }
   return look;
 }
 

@@ -11,6 +11,50 @@ Json SecondsJson(const SecondsRange& range) {
   return {{"low", range.low}, {"best", range.best}, {"high", range.high ? Json(*range.high) : Json(nullptr)}};
 }
 
+// The counts of a mix as they are called in a file.
+struct MixField {
+  const char* name;
+  uint64_t PickleMix::*count;
+};
+constexpr MixField kMixFields[] = {{"int", &PickleMix::numbers},
+                                   {"float", &PickleMix::floats},
+                                   {"text", &PickleMix::texts},
+                                   {"wide", &PickleMix::wide_texts},
+                                   {"text_bytes", &PickleMix::text_bytes},
+                                   {"again", &PickleMix::again},
+                                   {"list", &PickleMix::lists},
+                                   {"tuple", &PickleMix::tuples},
+                                   {"dict", &PickleMix::dicts},
+                                   {"set", &PickleMix::sets},
+                                   {"instance", &PickleMix::instances},
+                                   {"reduced", &PickleMix::reduced},
+                                   {"array", &PickleMix::arrays},
+                                   {"array_bytes", &PickleMix::array_bytes},
+                                   {"tensor", &PickleMix::tensors}};
+
+Json EncodeItems(const PickleItems& items) {
+  Json kinds = Json::object();
+  for (const MixField& field : kMixFields) {
+    if (const uint64_t count = items.mix.*field.count; count > 0) kinds[field.name] = count;
+  }
+  return {{"path", items.path},       {"type", items.type},       {"count", items.count},
+          {"sampled", items.sampled}, {"classes", items.classes}, {"kinds", std::move(kinds)}};
+}
+
+std::optional<PickleItems> DecodeItems(const Json& look) {
+  const auto found = look.find("items");
+  if (found == look.end() || !found->is_object()) return std::nullopt;
+  PickleItems items = {.path = TextOf(*found, "path"),
+                       .type = TextOf(*found, "type"),
+                       .count = NumberOf<uint64_t>(*found, "count"),
+                       .sampled = NumberOf<uint64_t>(*found, "sampled"),
+                       .classes = NumberOf<uint64_t>(*found, "classes")};
+  if (const auto kinds = found->find("kinds"); kinds != found->end() && kinds->is_object()) {
+    for (const MixField& field : kMixFields) items.mix.*field.count = NumberOf<uint64_t>(*kinds, field.name);
+  }
+  return items;
+}
+
 }  // namespace
 
 Json StartCostsJson(const PickleLook& look, const StartCostFacts& facts) {
@@ -92,6 +136,7 @@ Json EncodeLook(const PickleLook& look) {
           {"walks_agree", look.walks_agree},
           {"bytes", {look.bytes.low, look.bytes.best, OrNull(look.bytes.high)}},
           {"held", look.held ? Json{look.held->low, look.held->best, OrNull(look.held->high)} : Json(nullptr)},
+          {"items", look.items ? EncodeItems(*look.items) : Json(nullptr)},
           {"took", absl::ToInt64Microseconds(look.took) / 1e6}};
 }
 
@@ -128,6 +173,7 @@ PickleLook DecodeLook(const Json& json) {
   look.bytes = {CountAt(bytes, 0).value_or(0), CountAt(bytes, 1).value_or(0), CountAt(bytes, 2)};
   if (const Json& held = ListOf(json, "held"); held.size() == 3)
     look.held = PickleSize{CountAt(held, 0).value_or(0), CountAt(held, 1).value_or(0), CountAt(held, 2)};
+  look.items = DecodeItems(json);
   look.took = Rounded(NumberOf<double>(json, "took"));
   return look;
 }

@@ -3,6 +3,7 @@
 #define COWPROF_MODEL_FACTS_PICKLE_MIX_H_
 
 #include <cstdint>
+#include <string>
 
 namespace cowprof {
 
@@ -22,6 +23,16 @@ struct PickleMix {
     return numbers + floats + texts + again + lists + tuples + dicts + sets + instances + reduced + arrays + tensors;
   }
   uint64_t bytes() const { return text_bytes + array_bytes; }
+};
+
+// The items of a container, as a sample of them: each as it is pickled by itself, so names and keys count in each.
+struct PickleItems {
+  std::string path, type;  // of the container, as the target spells them: "loader.dataset.records", "list"
+  uint64_t count = 0;      // its length; of a dict, its values
+  uint64_t sampled = 0;    // items that were read
+  PickleMix mix;           // of these together
+  uint64_t classes = 0;    // that they look up by name
+  bool operator==(const PickleItems&) const = default;
 };
 
 // One run with a sample of a mix: CPU time.

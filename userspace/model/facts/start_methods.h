@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "model/facts/count.h"
 #include "model/facts/enum_names.h"
+#include "model/facts/pickle_mix.h"
 
 namespace cowprof {
 
@@ -82,7 +83,8 @@ struct PickleLook {
   bool capped = false;              // stopped at the limit of objects or time
   bool walks_agree = false;
   PickleSize bytes;
-  std::optional<PickleSize> held;  // memory that it takes in a worker once unpickled; absent: not estimated
+  std::optional<PickleSize> held;    // memory that it takes in a worker once unpickled; absent: not estimated
+  std::optional<PickleItems> items;  // of the container with most of what is sent; absent: none has most, or unreadable
   absl::Duration took;
   bool operator==(const PickleLook&) const = default;
 };

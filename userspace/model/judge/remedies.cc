@@ -2,11 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <utility>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "model/estimate/unpickle_cost.h"
 #include "model/facts/roles.h"
 #include "model/format.h"
 #include "model/judge/diagnosis_facts.h"
@@ -34,6 +38,55 @@ const Diagnosis* Find(const Findings& findings, absl::string_view id) {
 
 using Remedies = std::vector<Remedy>;
 
+std::string MicrosecondsText(const Estimate& seconds) {
+  const auto figure = [](double value) {
+    value *= 1e6;
+    return absl::StrFormat("%.*f", value < 1 ? 2 : value < 10 ? 1 : 0, value);
+  };
+  return absl::StrCat("about ", figure(seconds.best), " µs (", figure(seconds.low), " to ", figure(seconds.high), ")");
+}
+
+std::string AverageText(double value) {
+  return value < 0.1   ? "<0.1"
+         : value < 100 ? absl::StrFormat("%.3g", std::round(value * 10) / 10)
+                       : HumanCount(std::llround(value));
+}
+
+// "1 dict, 8 str or bytes, 2 int": what the average item holds, its keys included.
+std::string KindsText(const PickleItems& items) {
+  const PickleMix& mix = items.mix;
+  std::vector<std::string> parts;
+  for (const auto& [count, name] : std::initializer_list<std::pair<uint64_t, absl::string_view>>{
+           {mix.dicts, "dict"},
+           {mix.lists, "list"},
+           {mix.tuples, "tuple"},
+           {mix.sets, "set"},
+           {mix.instances, "object with attributes"},
+           {mix.texts, "str or bytes"},
+           {mix.numbers, "int"},
+           {mix.floats, "float"},
+           {mix.arrays, "array"},
+           {mix.reduced, "object of another kind"},
+           {mix.again, "of None, True, False and what it has twice"}}) {
+    if (count > 0) parts.push_back(absl::StrCat(AverageText(static_cast<double>(count) / items.sampled), " ", name));
+  }
+  return absl::StrJoin(parts, ", ");
+}
+
+void AddUnpickling(const Facts& facts, Remedy* remedy) {
+  const std::optional<SeenStartMethods>& seen = facts.model.start_methods;
+  if (!seen || !seen->look.items) return;
+  const PickleItems& items = *seen->look.items;
+  const std::optional<SecondsRange> time = ItemTimeOf(items, seen->look.python);
+  if (!time || !time->high) return;
+  remedy->cost_seconds_per_item = Estimate{.low = time->low, .best = time->best, .high = *time->high};
+  remedy->cost = absl::StrCat("Each access unpickles its item: ", MicrosecondsText(*remedy->cost_seconds_per_item),
+                              " for one of the ", HumanCount(items.count), " of ", Printable(items.path),
+                              ". That rests on what ", HumanCount(items.sampled), " of them hold on average (",
+                              KindsText(items), ") and on rates of such a Python that were measured on another host; ",
+                              "`cowprof pickle PID` measures unpickling on this one.");
+}
+
 void AddBuffers(const Facts& facts, Remedies* out) {
   if (const Diagnosis* refcount = Find(facts.findings, "cow-refcount"); refcount != nullptr && refcount->saves) {
     out->push_back(
@@ -42,6 +95,7 @@ void AddBuffers(const Facts& facts, Remedies* out) {
          .saves = Of(*refcount->saves),
          .cost = "Each access unpickles its item; `cowprof pickle PID` measures how long that takes.",
          .rests_on = "copies by reference counts at the peak, of which sketches of this kind left 4 to 17 %"});
+    AddUnpickling(facts, &out->back());
   }
   if (const Diagnosis* tensors = Find(facts.findings, "torch-refcount"); tensors != nullptr && tensors->saves) {
     // With the small tensors go Python's objects for them.

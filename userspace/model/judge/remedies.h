@@ -21,9 +21,10 @@ struct Remedy {
   std::optional<Estimate> saves;
   Count saves_copying;       // bytes that are copied once more each epoch, and would not be; absent: not its point
   bool lifts_limit = false;  // that is what it does, instead of saving
-  std::string cost;          // a sentence; "": none is known
-  std::string rests_on;      // what the figure rests on, or why there is none
-  std::string obstacle;      // what stands against it, or may: "fails at dataset.logger (a _thread.lock)"
+  std::string cost;          // sentences; "": none is known
+  std::optional<Estimate> cost_seconds_per_item;  // CPU time of each access; absent: not its cost, or can't be told
+  std::string rests_on;                           // what the figure rests on, or why there is none
+  std::string obstacle;  // what stands against it, or may: "fails at dataset.logger (a _thread.lock)"
   bool operator==(const Remedy&) const = default;
 };
 

@@ -26,7 +26,7 @@ Json RemediesJson(const std::vector<Remedy>& remedies) {
   const auto text = [](const std::string& value) { return value.empty() ? Json(nullptr) : Json(value); };
   Json rows = Json::array();
   for (const Remedy& remedy : remedies) {
-    const std::optional<Estimate>& saves = remedy.saves;
+    const std::optional<Estimate>&saves = remedy.saves, &seconds = remedy.cost_seconds_per_item;
     rows.push_back(
         {{"id", remedy.id},
          {"action", remedy.action},
@@ -36,6 +36,8 @@ Json RemediesJson(const std::vector<Remedy>& remedies) {
          {"saves", SavesText(remedy)},
          {"saves_copied_bytes", OrNull(remedy.saves_copying)},
          {"cost", text(remedy.cost)},
+         {"cost_seconds_per_item",
+          seconds ? Json{{"low", seconds->low}, {"best", seconds->best}, {"high", seconds->high}} : Json(nullptr)},
          {"rests_on", remedy.rests_on},
          {"obstacle", text(remedy.obstacle)}});
   }
@@ -57,6 +59,7 @@ std::string RemediesText(const std::vector<Remedy>& remedies) {
   for (const Remedy& remedy : remedies) {
     absl::StrAppendFormat(&out, "  %-26s %s\n", SavesText(remedy), remedy.action);
     if (!remedy.obstacle.empty()) absl::StrAppendFormat(&out, "  %26s but: %s\n", "", remedy.obstacle);
+    if (remedy.cost_seconds_per_item) absl::StrAppendFormat(&out, "  %26s costs: %s\n", "", remedy.cost);
     if (remedy.saves_copying)
       absl::StrAppendFormat(&out, "  %26s saves the time of copying %s\n", "", HumanBytes(*remedy.saves_copying));
   }
