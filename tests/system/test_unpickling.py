@@ -11,7 +11,8 @@ from conftest import needs
 
 WORKLOAD = harness.REPOSITORY / "tests" / "system" / "workloads" / "unpickled_items.py"
 PYTHONS = [name for name in planted.VERSIONS if name not in ("3.6", "3.7")]
-MIXES = ("dicts", "tuples", "texts")
+MIXES, OTHERS = ("dicts", "tuples", "texts"), ("nested", "floats", "sets", "ordered")
+ATTEMPTS = 3  # a Process drops its arguments once it has started: a look at that moment finds no items, and the cost is not said
 
 
 def command_in(suite, *words):
@@ -42,7 +43,10 @@ def recorded(folder, suite, kind):
 
 
 def check(folder, suite, kind):
-    remedy, file = recorded(folder, suite, kind)
+    for _ in range(ATTEMPTS):
+        remedy, file = recorded(folder, suite, kind)
+        if remedy["cost_seconds_per_item"]:
+            break
     said, truth = remedy["cost_seconds_per_item"], measured(suite, kind)
     assert said and said["low"] <= truth <= said["high"], (remedy["cost"], truth)
     assert said["low"] < said["best"] < said["high"]
@@ -56,8 +60,8 @@ def test_dicts_take_what_is_said(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("suite", ["system", *PYTHONS, *chroots.SUITES])
-@pytest.mark.parametrize("kind", MIXES)
+@pytest.mark.parametrize("suite, kind", [(suite, kind) for suite in ("system", *PYTHONS, *chroots.SUITES) for kind in MIXES]
+                         + [("system", kind) for kind in OTHERS])
 def test_items_take_what_is_said(tmp_path, suite, kind):
     check(tmp_path, suite, kind)
 

@@ -55,6 +55,24 @@ TEST_CASE("gc.freeze saves the collector's share and none of the counts'", "[rem
   CHECK(Find(Judge(Recorded(100, 0)).remedies, "gc-freeze") == nullptr);
 }
 
+TEST_CASE("a buffer costs the unpickling of an item, where its kinds and their rates are known", "[remedies]") {
+  PickleLook look = {.root = "loader", .python = "3.11.2", .walks_agree = true};
+  const auto buffer = [&] { return *Find(Judge(Recorded(100, 0, look)).remedies, "serialise"); };
+  CHECK_FALSE(buffer().cost_seconds_per_item);
+  look.items = PickleItems{.path = "loader.dataset.rows",
+                           .type = "list",
+                           .count = 60'000,
+                           .sampled = 64,
+                           .mix = {.numbers = 128, .texts = 512, .text_bytes = 5000, .dicts = 64}};
+  const Remedy said = buffer();
+  REQUIRE(said.cost_seconds_per_item);
+  CHECK(said.cost.find("one of the 60,000 of loader.dataset.rows") != std::string::npos);
+  CHECK(said.cost.find("(1 dict, 8 str or bytes, 2 int)") != std::string::npos);
+  look.python = "3.15.0";
+  CHECK_FALSE(buffer().cost_seconds_per_item);
+  CHECK(buffer().cost == "Each access unpickles its item; `cowprof pickle PID` measures how long that takes.");
+}
+
 TEST_CASE("start methods save what was copied, less what each worker holds", "[remedies]") {
   PickleLook look = {.root = "loader", .walks_agree = true, .bytes = {10 * kMiB, 10 * kMiB, 10 * kMiB}};
   look.held = PickleSize{.low = 30 * kMiB, .best = 40 * kMiB, .high = 50 * kMiB};
