@@ -1,5 +1,6 @@
 // The rates are what tests/bench/unpickle_rates.py printed on 25 Nov 2026, on two shared CPUs of an AMD EPYC, in four
-// runs: the least and the most of all runs and builds. Builds of one version differ by as much as versions do, since
+// runs, the least and the most of all runs and builds. The first three tried other lengths of texts and fewer kinds of
+// arrays: text_byte and long_byte are the fourth's. Builds of one version differ by as much as versions do, since
 // distributions optimise theirs with profiles: 3.8.18, 3.9.18, 3.10.13, 3.11.7, 3.12.1 and 3.13.0 are plain builds,
 // Debian's 3.9.2, 3.11.2, 3.13.5 and 3.14.10 are not.
 #include "model/estimate/unpickle_cost.h"
