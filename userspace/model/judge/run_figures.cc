@@ -75,14 +75,16 @@ std::vector<MemberFigures> RanksOf(const RunModel& model) {
   return rows;
 }
 
+// Of the one that ended first.
 std::string DeathIn(const RunModel& model, const Findings& findings) {
+  const ProcessModel* first = nullptr;
   for (const ProcessModel& process : model.processes) {
     if (process.index != 0 && !process.is_worker() && process.role != Role::kRank) continue;
-    const PostMortem& end = findings.EndOf(process);
     const bool failed = process.index == 0 && process.exit && (process.exit->signaled || process.exit->code != 0);
-    if (end.badly || failed) return absl::StrCat(NameOf(process), ": ", end.text);
+    if (!findings.EndOf(process).badly && !failed) continue;
+    if (first == nullptr || process.ended < first->ended) first = &process;
   }
-  return "";
+  return first == nullptr ? "" : absl::StrCat(NameOf(*first), ": ", findings.EndOf(*first).text);
 }
 
 }  // namespace

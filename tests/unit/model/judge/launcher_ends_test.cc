@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "builders.h"
 #include "model/judge/fleet.h"
+#include "model/judge/run_figures.h"
 
 namespace cowprof {
 namespace {
@@ -106,6 +107,12 @@ TEST_CASE("a rank that was killed before its launcher comes first, whoever sent 
         "1 of 2 workers ended badly: worker 1004 was killed by SIGKILL from bash (pid 4242). "
         "The launcher 1000 was killed by SIGKILL from bash (pid 4242).");
   CHECK_FALSE(job.fleet.deaths[0].second.with_launcher);
+}
+
+TEST_CASE("the death that stands in the way of a comparison is the first, not that of the lowest index") {
+  const Job job({Sent(4, kT, kStranger), Exited(4, SIGKILL, kT), Exited(1, 1 << 8, kT + absl::Seconds(2))});
+  CHECK(FiguresOf("launcher.json", job.whole, Judge(job.whole), true).death ==
+        "worker 1004: killed by SIGKILL from bash (pid 4242)");
 }
 
 TEST_CASE("ranks that fail after the launcher's death follow it") {
