@@ -30,6 +30,23 @@ test("the template is small, has one placeholder, and a strict policy", () => {
   assert.doesNotMatch(policy, /unsafe/);
 });
 
+test("after the end, the nearest limit is the one whose peak filled it most, as in the verdict", async () => {
+  const data = makePage();
+  const bytes = (kind, name, limit, used, peak) => ({ kind, name, unit: "bytes", limit, used, peak, ratio: used / limit });
+  data.report.limits = [bytes("host", "MemTotal+SwapTotal", 1000, 130, 140), bytes("cgroup-v1", "/job", 100, 12, 100)];
+  data.report.nearest_limit = 0;
+  for (const [ended, value, detail] of [
+    [true, "100 %", "cgroup-v1 /job, at the peak; 12 % at "],
+    [false, "13 %", "host MemTotal+SwapTotal, as of "],
+  ]) {
+    data.report.forecast = { ...data.report.forecast, ended, limits: [{ kind: "cgroup-v1", name: "/job" }], nearest_limit: 0 };
+    await withPage(`nearest-${ended}`, data, {}, async (page) => {
+      assert.equal(await page.textContent("#tile-limit .tile-value"), value);
+      assert.ok((await page.textContent("#tile-limit")).includes(detail));
+    });
+  }
+});
+
 test("three workers: verdict, tiles, tables and advice say what the report says", async () => {
   const data = makePage();
   await withPage("three-light", data, {}, async (page) => {

@@ -138,7 +138,7 @@ export interface Report {
   evidence: Evidence;
   verify: Verify | null;
   limits: Limit[];
-  nearestLimit: Limit | null;
+  nearestLimit: Limit | null; // of a program that has ended: by its peak
   shm: Shm | null;
   forecast: Forecast;
   diagnoses: Diagnosis[];
@@ -308,6 +308,13 @@ export function parseReport(value: Json | undefined): Report {
   const exactness = asRecord(report["exactness"]);
   const totals = asRecord(report["totals"]);
   const parent = asRecord(report["parent"]);
+  const forecast = parseForecast(report["forecast"]);
+  const limits = asList(report["limits"]).map(parseLimit);
+  const atPeak = forecast.ended ? forecast.nearestLimit : null; // a forecast lists fewer limits
+  const nearest =
+    limits.find(({ kind, name }) => kind === atPeak?.kind && name === atPeak.name) ??
+    limits[asNumber(report["nearest_limit"]) ?? -1] ??
+    null;
   return {
     pid: asNumber(target["pid"]),
     command: asText(target["command"]),
@@ -334,10 +341,10 @@ export function parseReport(value: Json | undefined): Report {
     regions: parseRegions(report["by_region"]),
     evidence: parseEvidence(exactness),
     verify: parseVerify(report["verify"]),
-    limits: asList(report["limits"]).map(parseLimit),
-    nearestLimit: asList(report["limits"]).map(parseLimit)[asNumber(report["nearest_limit"]) ?? -1] ?? null,
+    limits,
+    nearestLimit: nearest,
     shm: parseShm(report["shm"]),
-    forecast: parseForecast(report["forecast"]),
+    forecast,
     diagnoses: asList(report["diagnoses"]).map(parseDiagnosis),
     ranks: parseRanks(report["ranks"]),
     remedies: asList(report["remedies"]).map(asRecord).map(parseRemedy),

@@ -86,12 +86,17 @@ function sharedTile(page: Page): HTMLElement {
 }
 
 function limitTile(page: Page): HTMLElement {
-  const limit = page.report.nearestLimit;
+  const { nearestLimit: limit, forecast } = page.report;
   if (limit === null) return tile("limit", "Nearest limit", "none", "no limit applies to these processes");
-  const most = limit.limit !== null && limit.limit > 0 && limit.peak !== null ? `; at most ${formatShare(limit.peak / limit.limit)}` : "";
+  const most = limit.limit !== null && limit.limit > 0 && limit.peak !== null ? limit.peak / limit.limit : null;
   const end = formatClock(page.seconds.at(-1) ?? 0);
-  const detail = `of ${formatQuantity(limit.limit, limit.unit)}: ${limit.kind} ${limit.name}, as of ${end}${most}`;
-  return tile("limit", "Nearest limit", formatShare(limit.ratio), detail, makeBar(limit.ratio, ratioTone(limit.ratio)));
+  const share = forecast.ended && most !== null ? most : limit.ratio;
+  const when =
+    forecast.ended && most !== null
+      ? `at the peak; ${formatShare(limit.ratio)} at ${end}`
+      : `as of ${end}${most === null ? "" : `; at most ${formatShare(most)}`}`;
+  const detail = `of ${formatQuantity(limit.limit, limit.unit)}: ${limit.kind} ${limit.name}, ${when}`;
+  return tile("limit", "Nearest limit", formatShare(share), detail, makeBar(share, ratioTone(share)));
 }
 
 // Emphasizes the headline or, on old pages, the first sentence. A forecast at the end is dropped, as it has its own lines
