@@ -15,11 +15,12 @@ if [ "$(id -u)" -ne 0 ]; then
   exit 4
 fi
 
-/usr/bin/python3 tests/system/dataloader.py --items 1000000 --epochs 3 --seconds 30 >demo/training.log 2>&1 &
+if [ -e demo/timeline.json ]; then mv demo/timeline.json demo/timeline.json.old; fi
+/usr/bin/python3 tests/system/dataloader.py --items 1000000 --epochs 3 --seconds 30 --recorded-by demo/timeline.json >demo/training.log 2>&1 &
 trainer=$!
 trap 'kill $trainer 2>/dev/null || true' EXIT
 echo "demo: training started (pid $trainer), building its data set; its output is in demo/training.log"
-# "ready" comes when the data set stands, just before the workers are forked.
+# "ready" comes when the data set stands. The workers are forked once the recording has begun.
 until grep -q '"ready"' demo/training.log; do
   kill -0 $trainer 2>/dev/null || { cat demo/training.log >&2; echo "demo: the training ended too early" >&2; exit 1; }
   sleep 0.1

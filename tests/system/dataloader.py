@@ -9,6 +9,7 @@ import json
 import os
 import random
 import time
+from pathlib import Path
 
 import torch
 from torch import nn
@@ -46,12 +47,20 @@ def parse_arguments():
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--batches", type=int, default=0, help="batches per epoch (0: all)")
     parser.add_argument("--seconds", type=float, default=0, help="stop training after this many seconds (0: never)")
+    parser.add_argument("--recorded-by", type=Path, metavar="FILE", help="begin once this recording of the training has its first sample")
     parser.add_argument("--report-every", type=int, default=100, help="batches between progress lines")
     return parser.parse_args()
 
 
 def say(event, **fields):
     print(json.dumps({"event": event, "pid": os.getpid(), **fields}), flush=True)
+
+
+def await_sample(recording):
+    """Waits until this recording has begun, at most 20 s, so that it sees the workers from their fork on."""
+    end = time.monotonic() + 20
+    while recording and time.monotonic() < end and not (recording.exists() and b'"sample"' in recording.read_bytes()):
+        time.sleep(0.05)
 
 
 def train_epoch(epoch, loader, model, optimizer, arguments, deadline):
@@ -83,6 +92,7 @@ def main():
     model = nn.Sequential(nn.EmbeddingBag(BUCKETS, 32), nn.ReLU(), nn.Linear(32, 2))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
     say("ready", items=len(dataset), batches_per_epoch=len(loader))
+    await_sample(arguments.recorded_by)
     deadline = time.monotonic() + arguments.seconds if arguments.seconds else 0
     for epoch in range(1, arguments.epochs + 1):
         if not train_epoch(epoch, loader, model, optimizer, arguments, deadline):
