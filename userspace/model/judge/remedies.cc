@@ -56,18 +56,18 @@ std::string AverageText(double value) {
 std::string KindsText(const PickleItems& items) {
   const PickleMix& mix = items.mix;
   std::vector<std::string> parts;
-  for (const auto& [count, name] : std::initializer_list<std::pair<uint64_t, absl::string_view>>{
-           {mix.dicts, "dict"},
-           {mix.lists, "list"},
-           {mix.tuples, "tuple"},
-           {mix.sets, "set"},
-           {mix.instances, "object with attributes"},
-           {mix.texts, "str or bytes"},
-           {mix.numbers, "int"},
-           {mix.floats, "float"},
-           {mix.arrays, "array"},
-           {mix.reduced, "object of another kind"},
-           {mix.again, "of None, True, False and what it has twice"}}) {
+  for (const auto& [count, name] :
+       std::initializer_list<std::pair<uint64_t, absl::string_view>>{{mix.dicts, "dict"},
+                                                                     {mix.lists, "list"},
+                                                                     {mix.tuples, "tuple"},
+                                                                     {mix.sets, "set"},
+                                                                     {mix.instances, "object with attributes"},
+                                                                     {mix.texts, "str or bytes"},
+                                                                     {mix.numbers, "int"},
+                                                                     {mix.floats, "float"},
+                                                                     {mix.arrays, "array"},
+                                                                     {mix.reduced, "object of another kind"},
+                                                                     {mix.again, "None, bool or repeated object"}}) {
     if (count > 0) parts.push_back(absl::StrCat(AverageText(static_cast<double>(count) / items.sampled), " ", name));
   }
   return absl::StrJoin(parts, ", ");
@@ -80,11 +80,12 @@ void AddUnpickling(const Facts& facts, Remedy* remedy) {
   const std::optional<SecondsRange> time = ItemTimeOf(items, seen->look.python);
   if (!time || !time->high) return;
   remedy->cost_seconds_per_item = Estimate{.low = time->low, .best = time->best, .high = *time->high};
-  remedy->cost = absl::StrCat("Each access unpickles its item: ", MicrosecondsText(*remedy->cost_seconds_per_item),
-                              " for one of the ", HumanCount(items.count), " of ", Printable(items.path),
-                              ". That rests on what ", HumanCount(items.sampled), " of them hold on average (",
-                              KindsText(items), ") and on rates of such a Python that were measured on another host; ",
-                              "`cowprof pickle PID` measures unpickling on this one.");
+  remedy->cost =
+      absl::StrCat("Each access unpickles its item: ", MicrosecondsText(*remedy->cost_seconds_per_item),
+                   " for one of the ", HumanCount(items.count), " of ", Printable(items.path), ". That rests on what ",
+                   HumanCount(items.sampled), " of them hold on average (", KindsText(items),
+                   ") and on rates for such versions of Python, measured on another host; ",
+                   "`cowprof pickle PID` measures unpickling on this one.");
 }
 
 void AddBuffers(const Facts& facts, Remedies* out) {
