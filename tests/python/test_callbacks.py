@@ -36,7 +36,7 @@ class Epoch:
     def first(self):
         _, await_reader, self.finish = fork_reader(STRINGS)
         await_reader()
-        time.sleep(2.5)  # a sweep while it copied leaves an estimate, which the next one corrects
+        time.sleep(0.3)  # three samples
 
     def second(self):
         self.finish()
@@ -48,7 +48,8 @@ class Epoch:
 
 def check(first, second, path):
     assert BYTES <= first["cowprof/copied"] <= BYTES + (2 << 20)
-    assert BYTES <= first["cowprof/private"] <= BYTES + (2 << 20)
+    # Until the next sweep, what was copied between the last one and its sample is an estimate: a worker that copies all at once is taken to do so evenly.
+    assert BYTES <= first["cowprof/private"] <= 2 * BYTES
     assert second["cowprof/private"] == 0 and second["cowprof/copied"] >= first["cowprof/copied"]
     assert "cowprof/eta" not in first  # no alert holds
     report = harness.report_of(path)
