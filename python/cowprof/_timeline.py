@@ -5,6 +5,7 @@ import json
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 Record = Dict[str, Any]
+_LONGEST_PAST = 1000  # samples
 
 
 class Follower:
@@ -45,11 +46,19 @@ class Live(NamedTuple):
     alerts: List[str]             # texts of the alerts that hold
 
 
+class _Counters(NamedTuple):
+    """Of one sample; pages. `fresh` are new ones that are no copies of anonymous ones."""
+    t: float
+    copies: int
+    fresh: int
+    anon: int
+
+
 class _Process:
     """Private memory as cowprof derives it: pages of the last sweep, or none at the fork, plus copies and new pages since.
 
-    Copying a page leaves RssAnon as it is, and new memory raises it. A sweep comes after the counters of its sample: what
-    was copied in between shows in the next one, and the counters as of the sweep lie between the two.
+    Copying a page leaves RssAnon as it is, and new memory raises it. A sweep is later than the counters of its sample; it
+    corrects what they predict only as far as copies and frees in between cannot explain the difference.
     """
 
     def __init__(self, forked: bool) -> None:
@@ -59,25 +68,31 @@ class _Process:
         self.ended = False
         self._pages: Optional[int] = None
         self._basis: Optional[Tuple[int, int, int]] = None  # private pages, and copies and anonymous pages then
-        self._swept_at: Optional[float] = None  # the last sweep, if later than the counters known so far
+        self._past: List[_Counters] = []  # from the sample of the last sweep on
 
-    def take(self, row: Dict[str, Optional[int]], before: float, now: float) -> None:
-        """The counters of the sample at `now`; those known so far hold for `before`, the sample before it."""
-        copies, pages = self.copies or 0, self._pages or 0
+    def take(self, row: Dict[str, Optional[int]], t: float) -> None:
         self.copies, self._pages = row["copies"], row["anon_pages"]
-        if self._swept_at is not None and before <= self._swept_at and self._basis is not None:
-            part = min((self._swept_at - before) / max(now - before, 1e-9), 1.0)
-            self._basis = (self._basis[0], copies + round(part * ((self.copies or 0) - copies)),
-                           pages + round(part * ((self._pages or 0) - pages)))
-        self._swept_at = None
+        fresh = (row["zero_fill_pages"] or 0) + (row.get("zero_upgrades") or 0) + (row["file_copies"] or 0)
+        self._past.append(_Counters(t, self.copies or 0, fresh, self._pages or 0))
+        del self._past[1:-_LONGEST_PAST]
         if self._basis is None and self._forked and self._pages is not None:
-            fresh = (row["zero_fill_pages"] or 0) + (row["file_copies"] or 0)
             self._basis = (0, 0, max(self._pages - fresh, 0))
 
     def sweep(self, row: Dict[str, Any]) -> None:
-        if row["private_pages"] is not None:
-            self._basis = (row["private_pages"], self.copies or 0, self._pages or 0)
-            self._swept_at = (row["begin"] + row["end"]) / 2
+        seen = row["private_pages"]
+        if seen is None or not self._past:
+            return
+        now, begun = self._past[-1], next((past for past in reversed(self._past) if past.t <= row["begin"]), self._past[0])
+        fresh, later = now.fresh - begun.fresh, row["later_new_pages"] or 0
+        came, freed = now.copies - begun.copies + fresh, max(begun.anon + fresh - now.anon, 0)
+        came_later = (row["later_write_protect_faults"] or 0) + later
+        freed_later = 0 if row["anon_pages"] is None else max(now.anon + later - row["anon_pages"], 0)
+        predicted = seen if self._basis is None else self._predict(*self._basis)
+        self._basis = (min(max(predicted, seen - freed - came_later, 0), seen + came + freed_later), now.copies, now.anon)
+        self._past = [now]
+
+    def _predict(self, private: int, copies: int, pages: int) -> int:
+        return max(private + (self._pages or 0) - pages, 0) + (self.copies or 0) - copies
 
     def forked_copies(self) -> int:
         return (self.copies or 0) if self._forked else 0
@@ -85,8 +100,7 @@ class _Process:
     def private_pages(self) -> Optional[int]:
         if self.ended or not self.counts or self._basis is None or self._pages is None:
             return None
-        private, copies, pages = self._basis
-        return min(max(private + self._pages - pages + (self.copies or 0) - copies, 0), max(self._pages, private))
+        return min(self._predict(*self._basis), max(self._pages, self._basis[0]))
 
 
 class LiveFigures:
@@ -97,7 +111,7 @@ class LiveFigures:
         self._processes: Dict[int, _Process] = {}
         self._ended_copies = 0
         self._alerts: Dict[Tuple[str, str, str], Record] = {}
-        self._t = self._sampled = 0.0
+        self._t = 0.0
 
     def read(self) -> Live:
         for record in self._follower.read():
@@ -141,11 +155,10 @@ class LiveFigures:
         for row in record.get("processes", []):
             named = dict(zip(columns["processes"], row))
             if named["index"] in self._processes:
-                self._processes[named["index"]].take(named, self._sampled, record["t"])
+                self._processes[named["index"]].take(named, record["t"])
         for row in record.get("sweeps", []):
             named = dict(zip(columns["sweeps"], row))
             if named["index"] in self._processes:
                 self._processes[named["index"]].sweep(named)
-        self._sampled = record["t"]
         for index in [index for index, process in self._processes.items() if process.ended]:
             self._ended_copies += self._processes.pop(index).forked_copies()

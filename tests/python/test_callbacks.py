@@ -48,8 +48,7 @@ class Epoch:
 
 def check(first, second, path):
     assert BYTES <= first["cowprof/copied"] <= BYTES + (2 << 20)
-    # Until the next sweep, what was copied between the last one and its sample is an estimate: a worker that copies all at once is taken to do so evenly.
-    assert BYTES <= first["cowprof/private"] <= 2 * BYTES
+    assert BYTES <= first["cowprof/private"] <= BYTES + (2 << 20)
     assert second["cowprof/private"] == 0 and second["cowprof/copied"] >= first["cowprof/copied"]
     assert "cowprof/eta" not in first  # no alert holds
     report = harness.report_of(path)

@@ -20,7 +20,8 @@ STRAY = 600  # pages that the interpreter itself copies
 PYTHONS = planted.interpreters()
 ENVIRONMENT = {**os.environ, "COWPROF": str(harness.COWPROF), "PYTHONPATH": str(PACKAGE)}
 HEADER = {"host": {"page_bytes": 4096}, "plan": {"exactness": "exact"},
-          "columns": {"processes": ["index", "zero_fill_pages", "file_copies", "copies", "anon_pages"], "sweeps": ["index", "private_pages", "begin", "end"]}}
+          "columns": {"processes": ["index", "zero_fill_pages", "file_copies", "copies", "anon_pages"], 
+                      "sweeps": ["index", "private_pages", "begin", "end", "later_write_protect_faults", "later_new_pages", "anon_pages"]}}
 
 
 @pytest.fixture(autouse=True)
@@ -190,30 +191,31 @@ def test_live_figures_follow_the_file(tmp_path):
     timeline(path, *records)
     # At the fork it had 490 pages, all shared: 100 are copied and 10 new since.
     assert figures.read() == (100 * 4096, 110 * 4096, None, [])
-    records += [sample(2, [[1, 10, 0, 300, 500]], [[1, 320, 2, 2]]), alert(2, 60.0), sample(12, [[1, 10, 0, 310, 510]])]
+    records += [sample(2, [[1, 10, 0, 300, 500]], [[1, 320, 2, 2, 5, 0, 500]]), alert(2, 60.0), sample(12, [[1, 10, 0, 310, 510]])]
     timeline(path, *records)
-    assert figures.read() == (310 * 4096, 340 * 4096, 50.0, ["soon full"])
+    assert figures.read() == (310 * 4096, 335 * 4096, 50.0, ["soon full"])
     # One that ends has its last row in the next sample; its memory is gone, its copies stay.
     records += [{"t": 13, "type": "event", "event": "exit", "index": 1, "status": 0}, sample(13, [[1, 10, 0, 311, None]]), alert(13, None, over=True)]
     timeline(path, *records)
     assert figures.read() == (311 * 4096, 0, None, [])
 
 
-def test_a_sweep_falls_between_the_counters_of_two_samples(tmp_path):
+@pytest.mark.parametrize("begin, seen, faults, fresh, anon, private", [
+    (2.1, 700, 900, 0, 500, 110),  # copied after the counters were read
+    (2.1, 700, 300, 20, 500, 380),  # more than that explains
+    (2.1, 40, 0, 0, 490, 50),  # 10 pages were freed meanwhile
+    (1.1, 40, 0, 0, 500, 110),  # it began before 80 pages were copied
+    (2.1, 700, None, None, None, 700),
+])
+def test_a_sweep_corrects_what_nothing_around_it_explains(tmp_path, begin, seen, faults, fresh, anon, private):
     path = tmp_path / "run.json"
-    swept = [process(1), sample(1, [[1, 0, 0, 100, 900]], [[1, 700, 1.7, 1.8]])]
-    # It copied 800 pages until 2 s, 600 of them before the sweep, which saw them; or none until then, and 40 later.
-    for second, third, private in (([[1, 0, 0, 900, 900]], [], 900), ([], [[1, 0, 0, 140, 900]], 740)):
-        timeline(path, *swept)
-        figures = LiveFigures(str(path))
-        assert figures.read().private_bytes == 700 * 4096
-        timeline(path, *swept, sample(2, second), sample(3, third))
-        assert figures.read().private_bytes == private * 4096
+    timeline(path, process(1), sample(1, [[1, 10, 0, 20, 500]]), sample(2, [[1, 10, 0, 100, 500]], [[1, seen, begin, 2.5, faults, fresh, anon]]))
+    assert LiveFigures(str(path)).read().private_bytes == private * 4096
 
 
 def test_a_spawned_python_counts_and_another_program_does_not(tmp_path):
     path = tmp_path / "run.json"
-    executed = [process(1), {"t": 1, "type": "event", "event": "exec", "index": 1}, sample(2, [[1, 0, 0, 40, 50]], [[1, 45, 2, 2]])]
+    executed = [process(1), {"t": 1, "type": "event", "event": "exec", "index": 1}, sample(2, [[1, 0, 0, 40, 50]], [[1, 45, 2, 2, 0, 0, 50]])]
     timeline(path, *executed)
     assert LiveFigures(str(path)).read() == (0, 0, None, [])
     timeline(path, *executed, {"t": 2, "type": "event", "event": "python", "index": 1, "python": "3.11.2", "text": ""})

@@ -1,5 +1,5 @@
 """What the private memory of the workers was at its peak: parts that a workload plants, each within 3 % and a slack for what two
-interpreters copy and allocate for themselves."""
+interpreters copy and allocate for themselves, and for what they gave back meanwhile, such as a pickle once it is read."""
 import pytest
 
 import harness
@@ -28,6 +28,7 @@ def test_the_peak_has_the_parts_that_were_planted(kind, tmp_path):
         harness.wait_until(lambda: harness.end_of(recording.path) > after, "samples at rest", pause=0.05)
         workers = truth.children(process.pid)
         private = sum(map(truth.private_bytes, workers))
+        passing = sum(map(truth.passing_bytes, workers))
         recording.interrupt()
         report = recording.report()
     finally:
@@ -37,7 +38,7 @@ def test_the_peak_has_the_parts_that_were_planted(kind, tmp_path):
     assert len(workers) == WORKERS
     peak = report["peak"]
     assert sum(peak["split"].values()) == peak["bytes"]
-    assert abs(peak["bytes"] - private) <= 0.03 * private + MIB, (peak, private)
+    assert -0.03 * private - MIB <= peak["bytes"] - private <= 0.03 * private + MIB + passing, (peak, private, passing)
     for part, found in peak["split"].items():
         planted = WORKERS * PLANTED[kind].get(part, 0) * MIB
-        assert -0.03 * planted <= found - planted <= 0.03 * planted + WORKERS * OF_PYTHON, (part, found / MIB, planted / MIB, peak)
+        assert -0.03 * planted <= found - planted <= 0.03 * planted + WORKERS * OF_PYTHON + passing, (part, found / MIB, planted / MIB, peak)

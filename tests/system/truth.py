@@ -30,6 +30,12 @@ def private_clean_bytes(pid):
     return int(re.search(r"^Private_Clean: +(\d+) kB", Path(f"/proc/{pid}/smaps_rollup").read_text(), re.M).group(1)) * 1024
 
 
+def passing_bytes(pid):
+    """What it had at its highest and has given back."""
+    figures = dict(re.findall(r"^(VmHWM|VmRSS):\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text(), re.M))
+    return (int(figures["VmHWM"]) - int(figures["VmRSS"])) * 1024
+
+
 def anonymous_bytes(pid):
     """RssAnon: shared after a fork or not, of no file."""
     return int(re.search(r"^RssAnon:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text(), re.M).group(1)) * 1024

@@ -131,7 +131,10 @@ class RandomRecording {
                                Number(),
                                Number(),
                                Number(),
-                               Micros(0, 90'000)};
+                               Micros(0, 90'000),
+                               MaybeNumber(),
+                               MaybeNumber(),
+                               MaybeNumber()};
     }
     if (Chance(0.1)) row.verify = VerifyFigures{Number(), Number(), Number(), Number(), Number(), Number()};
     rows_[index] = row;

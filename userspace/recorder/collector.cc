@@ -177,6 +177,27 @@ void Collector::AddPull(const Pull& pull, Sample* sample) {
   sample->losses = pull.losses;
 }
 
+// The counters of the sample are older than its sweeps.
+void Collector::AddWhatCameLater(Sample* sample) {
+  const auto swept = [](const ProcessSample& row) { return row.sweep.has_value(); };
+  if (std::none_of(sample->processes.begin(), sample->processes.end(), swept)) return;
+  const absl::flat_hash_map<uint32_t, FaultCounts> counts = faults_->CountFaultsNow();
+  for (const LivingProcess* process : processes_.by_index()) {
+    const auto row = std::find_if(sample->processes.begin(), sample->processes.end(),
+                                  [&](const ProcessSample& one) { return one.index == process->index; });
+    const auto now = counts.find(process->serial);
+    if (row == sample->processes.end() || !row->sweep || now == counts.end()) continue;
+    const FaultCounts &then = row->counts, &later = now->second;
+    if (!then.write_protect_faults || !later.write_protect_faults) continue;
+    const absl::StatusOr<ProcFigures> figures = proc_.ReadFigures(process->id, options_.page_bytes);
+    row->sweep->later_write_protect_faults =
+        SaturatingSubtract(*later.write_protect_faults, *then.write_protect_faults);
+    row->sweep->later_new_pages = SaturatingSubtract(later.zero_fills().value_or(0) + later.file_copies.value_or(0),
+                                                     then.zero_fills().value_or(0) + then.file_copies.value_or(0));
+    if (figures.ok()) row->sweep->anon_pages = figures->anon_pages;
+  }
+}
+
 void Collector::AddLimits(Sample* sample) {
   if (target_alive()) sample->limits = limits_.Read(processes_.target());
   if (kills_) kills_->AddVictims(target_alive() ? sample->limits : limits_.ReadLastCgroups(), sample);
@@ -242,6 +263,7 @@ absl::StatusOr<Sample> Collector::Collect(absl::Duration interval, bool last) {
   if (sweeper_ && !first) {
     pages_.AddSweeps(sweeper_->Run(processes_, *pull, request), &sample);
     parent_sweeps_->Run(processes_, *pull, request, &rollups_, &sample);
+    AddWhatCameLater(&sample);
   }
   pages_.TakeRegions(&sample);
   AddLimits(&sample);

@@ -84,6 +84,7 @@ class Collector {
   void AddEvents(absl::Span<const SeenEvent> seen, Sample* sample);
   void AddEvidence(const SeenEvent& seen, Event* event);
   void AddPull(const Pull& pull, Sample* sample);
+  void AddWhatCameLater(Sample* sample);
   void OrderEvents(Sample* sample);
   void AddLimits(Sample* sample);
   void LookAtShm(absl::Duration interval, bool last, const TreeLook& look, Sample* sample);

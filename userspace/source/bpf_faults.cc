@@ -68,6 +68,7 @@ class BpfFaults : public FaultSource {
   absl::Status Follow(pid_t target) override { return tree_->Follow(target); }
   absl::StatusOr<TreeLook> LookAtTree() override;
   absl::StatusOr<Pull> PullCounts(const PullRequest&) override { return std::exchange(pulled_, {}); }
+  absl::flat_hash_map<uint32_t, FaultCounts> CountFaultsNow() override;
   absl::StatusOr<std::vector<TouchedRegion>> PullRegions() override;
   absl::StatusOr<std::vector<CopySiteRow>> PullCopySites() override { return sites_->Pull(); }
   bool TakeNews(bool again) override;
@@ -302,6 +303,19 @@ absl::StatusOr<TreeLook> BpfFaults::LookAtTree() {
   if (absl::Status status = TakeLate(&look, &pull); !status.ok()) return status;
   pulled_ = std::move(pull);
   return look;
+}
+
+absl::flat_hash_map<uint32_t, FaultCounts> BpfFaults::CountFaultsNow() {
+  absl::flat_hash_map<uint32_t, FaultCounts> counts;
+  if (!RunIterator(skeleton_->progs.settle_threads).ok()) return counts;
+  const auto rows = ReadHash<Key, Row>(bpf_map__fd(skeleton_->maps.processes), "processes");
+  if (!rows.ok()) return counts;
+  for (const auto& [key, row] : *rows) {
+    if (key.pid == 0) continue;
+    counts[row.serial] = CountsOf(row.counts, options_);
+    counts[row.serial].copies.reset();
+  }
+  return counts;
 }
 
 // A process whose end stands in the rows is forgotten after this look, so all that came before its end is told with it.

@@ -141,6 +141,8 @@ class FaultSource {
   // Call in turn. In between, the caller takes note of processes that came, ended or called exec.
   virtual absl::StatusOr<TreeLook> LookAtTree() = 0;
   virtual absl::StatusOr<Pull> PullCounts(const PullRequest& request) = 0;
+  // As of now and by serial, of what the last look counted: `copies` is missing from it. Empty: only a pull counts.
+  virtual absl::flat_hash_map<uint32_t, FaultCounts> CountFaultsNow() { return {}; }
   // Of living processes. Call every few seconds: it also makes room.
   virtual absl::StatusOr<std::vector<TouchedRegion>> PullRegions() = 0;
   // Of living processes, and once more of those that ended.

@@ -91,14 +91,31 @@ void AppendSweep(int index, const SweepFigures& sweep, std::string* out) {
   absl::StrAppend(out, "[", index, ",", SecondsText(sweep.begin), ",", SecondsText(sweep.end), ",", sweep.full ? 1 : 0,
                   ",", sweep.private_pages, ",", sweep.shared_pages, ",", sweep.diverged_pages, ",", sweep.same_pages);
   absl::StrAppend(out, ",", sweep.new_pages, ",", sweep.zero_pages, ",", sweep.swapped_pages, ",", sweep.regions, ",",
-                  absl::ToInt64Microseconds(sweep.cost), "]");
+                  absl::ToInt64Microseconds(sweep.cost));
+  AppendCell(sweep.later_write_protect_faults, out);
+  AppendCell(sweep.later_new_pages, out);
+  AppendCell(sweep.anon_pages, out);
+  absl::StrAppend(out, "]");
 }
 
 constexpr const char* kRollupColumns[] = {"index",           "t",          "rss_bytes", "pss_bytes", "private_bytes",
                                           "anonymous_bytes", "swap_bytes", "cost_us"};
-constexpr const char* kSweepColumns[] = {"index",         "begin",          "end",        "full",      "private_pages",
-                                         "shared_pages",  "diverged_pages", "same_pages", "new_pages", "zero_pages",
-                                         "swapped_pages", "regions",        "cost_us"};
+constexpr const char* kSweepColumns[] = {"index",
+                                         "begin",
+                                         "end",
+                                         "full",
+                                         "private_pages",
+                                         "shared_pages",
+                                         "diverged_pages",
+                                         "same_pages",
+                                         "new_pages",
+                                         "zero_pages",
+                                         "swapped_pages",
+                                         "regions",
+                                         "cost_us",
+                                         "later_write_protect_faults",
+                                         "later_new_pages",
+                                         "anon_pages"};
 
 // Writes `,"key":[a,b]`, or nothing if there are no elements.
 class List {
@@ -168,7 +185,10 @@ SweepFigures DecodeSweep(const Row& row) {
           .zero_pages = CountAt(row, 9).value_or(0),
           .swapped_pages = CountAt(row, 10).value_or(0),
           .regions = CountAt(row, 11).value_or(0),
-          .cost = MicrosecondsAt(row, 12)};
+          .cost = MicrosecondsAt(row, 12),
+          .later_write_protect_faults = CountAt(row, 13),
+          .later_new_pages = CountAt(row, 14),
+          .anon_pages = CountAt(row, 15)};
 }
 
 template <typename Row>

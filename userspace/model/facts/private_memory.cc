@@ -29,29 +29,51 @@ PrivateMemory::Basis PrivateMemory::BasisAtFork(const ProcessModel& process) {
   return {.anon_pages = SaturatingSubtract(*process.proc.anon_pages, fresh)};
 }
 
-// Interpolates between the samples around `t`.
-PrivateMemory::Past PrivateMemory::PastAt(absl::Duration t) const {
-  const size_t at = past_.FirstThat([&](const Past& one) { return one.t >= t; });
-  if (at == past_.size()) return past_.back();
-  if (at == 0) return past_[0];
-  const Past &before = past_[at - 1], &after = past_[at];
-  const double part = absl::FDivDuration(t - before.t, after.t - before.t);
-  const auto between = [&](uint64_t a, uint64_t b) {
-    return SaturatingCast(a + part * (static_cast<double>(b) - static_cast<double>(a)) + 0.5);
-  };
-  return {t, between(before.copies, after.copies), between(before.anon_pages, after.anon_pages)};
+// The counters of the last sample at or before `t`; of the first one, if all are later.
+const PrivateMemory::Past& PrivateMemory::LastBefore(absl::Duration t) const {
+  const size_t after = past_.FirstThat([&](const Past& one) { return one.t > t; });
+  return past_[after == 0 ? 0 : after - 1];
 }
 
-// A sweep takes a while and sees each page at the moment it reaches it: on average, the middle of the sweep. A busy
-// machine may delay cowprof between reading the counters of a sample and its sweep. Copies made in between show only in
-// the next sample, so the past is kept until then.
-void PrivateMemory::RebaseOnSweep(const SweepFigures& sweep, Exactness exactness) {
-  const bool timed = sweep.end > absl::ZeroDuration();
-  const Past then = timed ? PastAt(MiddleOf(sweep)) : past_.back();
+// Private pages at the counters of the last sample, as far as a sweep tells. It takes pages one after the other: it may
+// have missed what came, and seen what was freed, between its begin and those counters; and it may have seen what came,
+// and missed what was freed, after them.
+PrivateMemory::Range PrivateMemory::FoundBy(const SweepFigures& sweep, Exactness exactness) const {
+  const Past &begun = LastBefore(sweep.begin), &now = past_.back();
   // If only sweeps count copies, this sample already has those of this sweep.
-  const uint64_t copies = exactness == Exactness::kPageMap ? past_.back().copies : then.copies;
-  anonymous_ = {sweep.private_pages, copies, then.anon_pages};
-  if (!timed || MiddleOf(sweep) <= past_.back().t) past_.Clear();
+  if (sweep.end == absl::ZeroDuration() || exactness == Exactness::kPageMap)
+    return {sweep.private_pages, sweep.private_pages};
+  const uint64_t fresh = SaturatingSubtract(now.fresh, begun.fresh);
+  const uint64_t came = SaturatingSubtract(now.copies, begun.copies) + fresh;
+  const uint64_t freed = SaturatingSubtract(begun.anon_pages + fresh, now.anon_pages);
+  uint64_t came_later = 0, freed_later = 0;
+  if (sweep.later_write_protect_faults) {
+    const uint64_t fresh_later = Or0(sweep.later_new_pages);
+    came_later = *sweep.later_write_protect_faults + fresh_later;
+    if (sweep.anon_pages) freed_later = SaturatingSubtract(now.anon_pages + fresh_later, *sweep.anon_pages);
+  } else if (before_ && sweep.end > now.t && now.t > before_->t) {
+    // Not known: as much as in the same time before.
+    const double part = std::min(absl::FDivDuration(sweep.end - now.t, now.t - before_->t), 1.0);
+    came_later = SaturatingCast(part * static_cast<double>(SaturatingSubtract(now.copies, before_->copies) +
+                                                           SaturatingSubtract(now.fresh, before_->fresh)));
+  }
+  return {SaturatingSubtract(sweep.private_pages, freed + came_later), sweep.private_pages + came + freed_later};
+}
+
+// Counters are exact, so what they predict stands unless the sweep contradicts it.
+void PrivateMemory::RebaseOnSweep(const SweepFigures& sweep, Exactness exactness) {
+  const Past now = past_.back();
+  const Range found = FoundBy(sweep, exactness);
+  const uint64_t predicted = anonymous_ ? PagesAt(now) : sweep.private_pages;
+  anonymous_ = {std::clamp(predicted, found.least, found.most), now.copies, now.anon_pages};
+  past_.Clear();
+  past_.Add(now);
+}
+
+// What counters predict since the last truth.
+uint64_t PrivateMemory::PagesAt(const Past& now) const {
+  return Moved(anonymous_->private_pages, anonymous_->anon_pages, now.anon_pages) +
+         SaturatingSubtract(now.copies, anonymous_->copies);
 }
 
 void PrivateMemory::RebaseOnTruth(const ProcessSample& sample, const RunInfo& info, ProcessModel* process) {
@@ -72,9 +94,6 @@ void PrivateMemory::RebaseOnTruth(const ProcessSample& sample, const RunInfo& in
       private_other_bytes_ =
           SaturatingSubtract(process->private_bytes.value_or(0), sample.sweep->private_pages * info.page_bytes);
     RebaseOnSweep(*process->sweep, info.exactness);
-  } else if (process->sweep && past_.size() >= 2 && MiddleOf(*process->sweep) > past_[past_.size() - 2].t &&
-             !(forked_ && process->sweep->begin < forked_at_)) {
-    RebaseOnSweep(*process->sweep, info.exactness);
   }
   if (sample.rollup) {
     process->rollup = sample.rollup;
@@ -85,8 +104,7 @@ void PrivateMemory::RebaseOnTruth(const ProcessSample& sample, const RunInfo& in
 void PrivateMemory::Derive(uint64_t page_bytes, ProcessModel* process) const {
   const uint64_t copies = Or0(process->counts.copies), anon_pages = Or0(process->proc.anon_pages);
   if (anonymous_) {
-    uint64_t private_pages = Moved(anonymous_->private_pages, anonymous_->anon_pages, anon_pages) +
-                             SaturatingSubtract(copies, anonymous_->copies);
+    uint64_t private_pages = PagesAt(*now_);
     if (process->proc.anon_pages) {
       private_pages = std::min(private_pages, std::max(anon_pages, anonymous_->private_pages));
       process->still_shared_bytes = SaturatingSubtract(anon_pages, private_pages) * page_bytes;
@@ -102,7 +120,9 @@ void PrivateMemory::Derive(uint64_t page_bytes, ProcessModel* process) const {
 }
 
 void PrivateMemory::Append(const ProcessSample& sample, absl::Duration t, const RunInfo& info, ProcessModel* process) {
-  const Past now = {t, Or0(process->counts.copies), Or0(process->proc.anon_pages)};
+  const FaultCounts& counts = process->counts;
+  const Past now = {t, Or0(counts.copies), Or0(counts.zero_fills()) + Or0(counts.file_copies),
+                    Or0(process->proc.anon_pages)};
   past_.Add(now);
   before_ = std::exchange(now_, now);
   RebaseOnTruth(sample, info, process);

@@ -4,8 +4,9 @@
 // The truth is a sweep, a smaps_rollup, or the fork, when neither the child nor its parent owns an anonymous page. From
 // then on
 //   private = truth + pages copied + growth of RssAnon,
-// because a copy leaves RssAnon unchanged and new memory raises it. A page of the parent also becomes its own when the
-// last child copies it: Follow() estimates that until the next look.
+// because a copy leaves RssAnon unchanged and new memory raises it. A sweep is later than the counters of its sample;
+// it corrects what they predict only as far as copies and frees in between cannot explain the difference. A page of the
+// parent also becomes its own when the last child copies it: Follow() estimates that until the next look.
 #ifndef COWPROF_MODEL_FACTS_PRIVATE_MEMORY_H_
 #define COWPROF_MODEL_FACTS_PRIVATE_MEMORY_H_
 
@@ -54,7 +55,10 @@ class PrivateMemory {
   };
   struct Past {
     absl::Duration t;
-    uint64_t copies = 0, anon_pages = 0;
+    uint64_t copies = 0, fresh = 0, anon_pages = 0;  // fresh: new pages that are no copies of anonymous ones
+  };
+  struct Range {
+    uint64_t least = 0, most = 0;
   };
   struct RollupBasis {
     uint64_t private_bytes = 0, copies = 0, anon_pages = 0;
@@ -67,14 +71,16 @@ class PrivateMemory {
   CopiedShares SharesAt(absl::Duration t) const;
   double CopiedByAll(const CopiedShares& copied) const;
   static Count BeforeAttach(uint64_t page_bytes, const ProcessModel& process);
-  Past PastAt(absl::Duration t) const;
+  const Past& LastBefore(absl::Duration t) const;
+  Range FoundBy(const SweepFigures& sweep, Exactness exactness) const;
+  uint64_t PagesAt(const Past& now) const;
   void RebaseOnSweep(const SweepFigures& sweep, Exactness exactness);
   void RebaseOnTruth(const ProcessSample& sample, const RunInfo& info, ProcessModel* process);
   void Derive(uint64_t page_bytes, ProcessModel* process) const;
 
   std::optional<Basis> anonymous_;
   std::optional<RollupBasis> rollup_;
-  Recent<Past, kLongestPast> past_;   // the samples since the last sweep
+  Recent<Past, kLongestPast> past_;   // the samples from that of the last sweep on
   std::optional<Past> before_, now_;  // the last two samples
   uint64_t private_other_bytes_ = 0;  // private pages of files and shared memory, at the last rollup
   bool seen_ = false;                 // in /proc, at least once

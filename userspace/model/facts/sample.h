@@ -91,6 +91,11 @@ struct SweepFigures {
   uint64_t swapped_pages = 0;
   uint64_t regions = 0;  // 2 MiB pieces read
   absl::Duration cost;   // CPU time of the reads
+  // What happened between the counters of its sample, which are read first, and some moment after its end. Absent: not
+  // known.
+  Count later_write_protect_faults;  // no fewer than pages copied meanwhile, except in hugetlb mappings
+  Count later_new_pages;             // zero-filled, or first written in a private mapping of a file
+  Count anon_pages;                  // RssAnon at that moment
   bool operator==(const SweepFigures&) const = default;
 };
 

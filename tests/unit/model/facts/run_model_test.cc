@@ -323,17 +323,49 @@ TEST_CASE("a sweep corrects the drift of a forked worker, even one of the touche
   CHECK(worker.private_bytes == 3 * kPage);
 }
 
-TEST_CASE("a sweep that came late on a busy machine found what was copied since the counters were read") {
+TEST_CASE("a sweep corrects what was counted only as far as nothing around it explains the difference") {
   Story story = Forked();
   const ProcessModel& worker = story.model.processes[1];
-  ProcessSample row = Row(1, {.copies = 100, .anon_pages = 1000});
-  row.sweep = SweepFigures{.begin = absl::Seconds(2.4), .end = absl::Seconds(2.6), .private_pages = 150};
-  story.Add({}, {row});  // at 2 s
-  CHECK(worker.private_bytes == 150 * kPage);
-  story.Add({}, {Row(1, {.copies = 200, .anon_pages = 1000})});
-  CHECK(worker.private_bytes == 200 * kPage);
-  story.Add({}, {Row(1, {.copies = 230, .anon_pages = 1000})});
-  CHECK(worker.private_bytes == 230 * kPage);
+  ProcessSample row = SweptAt(Row(1, {.copies = 100, .zero_fills = 20, .anon_pages = 1010}), 150, 2.4, 2.6);
+  SweepFigures& sweep = *row.sweep;
+  const auto pages_at_2s = [&] {
+    story.Add({}, {row});
+    return *worker.private_bytes / kPage;
+  };
+  SECTION("copies after the counters were read") {
+    sweep.later_write_protect_faults = 60;
+    CHECK(pages_at_2s() == 110);
+    story.Add({}, {Row(1, {.copies = 200, .zero_fills = 20, .anon_pages = 1010})});
+    CHECK(worker.private_bytes == 210 * kPage);
+  }
+  SECTION("too few copies and new pages after them") {
+    sweep.later_write_protect_faults = 10;
+    sweep.later_new_pages = 5;
+    CHECK(pages_at_2s() == 135);
+  }
+  SECTION("it began before they were read, and missed what came since") {
+    sweep.begin = absl::Seconds(1.1);
+    sweep.later_write_protect_faults = 0;
+    sweep.private_pages = 0;
+    CHECK(pages_at_2s() == 110);
+    CHECK(worker.still_shared_bytes == 900 * kPage);
+  }
+  SECTION("it saw what was freed before they were read") {
+    sweep.begin = absl::Seconds(1.1);
+    sweep.later_write_protect_faults = 0;
+    sweep.private_pages = 115;  // 1000 + 20 pages became 1010
+    CHECK(pages_at_2s() == 110);
+  }
+  SECTION("it missed what was freed after they were read") {
+    sweep.later_write_protect_faults = 0;
+    sweep.anon_pages = 1000;
+    sweep.private_pages = 95;
+    CHECK(pages_at_2s() == 105);
+  }
+  SECTION("nobody knows: as much as in the same time before") {
+    sweep.private_pages = 300;  // 0.6 s of 120 pages a second
+    CHECK(pages_at_2s() == 228);
+  }
 }
 
 TEST_CASE("exec ends all sharing: a new image owns everything it has") {
