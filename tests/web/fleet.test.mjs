@@ -122,6 +122,14 @@ test("a launcher's death is first in the list, and in the details of its ranks",
       ["1", "09:00:30.000", "launcher of rank 0", "launcher (42)", "killed by SIGKILL"],
     ]);
     assert.match(await page.textContent("#tile-deaths"), /1of 0 ranks/);
+    assert.match(await page.textContent(".fleet-legend"), /┊a launcher ended badly$/);
+    const dashes = await page.locator(".fleet-plot canvas").evaluate((canvas) => {
+      const { data, width, height } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+      const reds = new Uint32Array(width);
+      for (let i = 0; i < data.length; i += 4) if (data[i + 3] > 200 && data[i] > 1.8 * data[i + 2]) reds[(i / 4) % width] += 1;
+      return Math.max(...reds) / height;
+    });
+    assert.ok(dashes > 0.3 && dashes < 0.8, `a dashed line from top to bottom: ${dashes} of the height`);
     await page.click('.ranks-table .row-button:text-is("rank 1")');
     assert.match(await page.textContent(".rank-detail"), /launcher \(42\) killed by SIGKILL/);
     await search(page, "SIGKILL");

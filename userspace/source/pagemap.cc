@@ -115,7 +115,7 @@ PagemapSweep::PagemapSweep(ProcFs proc, uint64_t page_bytes, uint64_t t0_ns)
   prctl(PR_SET_TIMERSLACK, 1000);  // ns; the default of 50 us would double the pause
 }
 
-// To the microsecond, as a timeline has it: a replay must interpolate between the same times.
+// To the microsecond, as a timeline has it: a replay must compare the same times.
 absl::Duration PagemapSweep::Now() const {
   return absl::Trunc(BootTime() - absl::Nanoseconds(t0_ns_), absl::Microseconds(1));
 }

@@ -3,7 +3,7 @@
 import uPlot from "uplot";
 import { lastBefore } from "../../core/search";
 import { formatKib } from "../../core/format";
-import { hostsOf, placeOfRank } from "../../core/ranks";
+import { deathsOf, hostsOf, placeOfRank } from "../../core/ranks";
 import type { Death, Rank } from "../../data/fleet";
 import { make, mark } from "../../ui/dom";
 import { makeFrame } from "../../ui/chart_axes";
@@ -76,7 +76,7 @@ export class FleetChart {
     const from = Math.min(...drawn.map(({ curve }) => curve.ms[0] as number));
     const to = Math.max(
       ...drawn.map(({ curve }) => curve.ms.at(-1) as number),
-      ...drawn.flatMap(({ deaths }) => deaths.map(({ chartMs }) => chartMs ?? from)),
+      ...drawn.flatMap((rank) => deathsOf(rank).map(({ chartMs }) => chartMs ?? from)),
     );
     const most = drawn.reduce((high, { curve }) => curve.kib.reduce((max, kib) => (kib > max ? kib : max), high), 0);
     this.day = Math.floor(from / kDayMs) * kDayMs;
@@ -121,7 +121,12 @@ export class FleetChart {
         : few
           ? this.ranks.map((rank) => entry(this.toneOf(rank), placeOfRank(rank, this.hosts)))
           : [...(dead ? [entry("limit", "ranks that lost a process")] : []), entry("crowd", dead ? "the others" : "a line a rank")];
-    this.legend.replaceChildren(...lines, ...(dead ? [make("li", "", make("span", "death-mark", "✕"), "a process ended badly")] : []));
+    const launcherDead = this.ranks.some((rank) => rank.launcherDeaths.length > 0);
+    this.legend.replaceChildren(
+      ...lines,
+      ...(dead ? [make("li", "", make("span", "death-mark", "✕"), "a process ended badly")] : []),
+      ...(launcherDead ? [make("li", "", make("span", "death-mark", "┊"), "a launcher ended badly")] : []),
+    );
   }
 
   private paint(plot: uPlot): void {
@@ -136,7 +141,9 @@ export class FleetChart {
     ctx.strokeStyle = colour("limit");
     ctx.lineWidth = 2 * devicePixelRatio;
     for (const rank of this.ranks) {
-      if (this.chosen === null || rank === this.chosen) for (const death of rank.deaths) this.paintDeath(plot, rank, death);
+      if (this.chosen !== null && rank !== this.chosen) continue;
+      for (const death of rank.launcherDeaths) this.paintLauncherDeath(plot, death);
+      for (const death of rank.deaths) this.paintDeath(plot, rank, death);
     }
     ctx.restore();
   }
@@ -173,6 +180,19 @@ export class FleetChart {
       plot.ctx.lineTo(x + arm, y + slope * arm);
     }
     plot.ctx.stroke();
+  }
+
+  // A launcher has no curve of its own.
+  private paintLauncherDeath(plot: uPlot, death: Death): void {
+    if (death.chartMs === null) return;
+    const x = plot.valToPos((death.chartMs - this.day) / 1000, "x", true);
+    plot.ctx.save();
+    plot.ctx.setLineDash([5 * devicePixelRatio, 4 * devicePixelRatio]);
+    plot.ctx.beginPath();
+    plot.ctx.moveTo(x, plot.bbox.top);
+    plot.ctx.lineTo(x, plot.bbox.top + plot.bbox.height);
+    plot.ctx.stroke();
+    plot.ctx.restore();
   }
 
   private cursorMs(): number | null {
