@@ -7,6 +7,7 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <random>
 #include <string>
 
 #include "builders.h"
@@ -365,6 +366,36 @@ TEST_CASE("a sweep corrects what was counted only as far as nothing around it ex
   SECTION("nobody knows: as much as in the same time before") {
     sweep.private_pages = 300;  // 0.6 s of 120 pages a second
     CHECK(pages_at_2s() == 228);
+  }
+}
+
+TEST_CASE("where nothing is freed, private memory is exact at each sample, wherever sweeps fall among copies") {
+  std::mt19937 random(GENERATE(range(0u, 100u)));
+  const auto up_to = [&](uint64_t most) { return std::uniform_int_distribution<uint64_t>(0, most)(random); };
+  Story story = Forked();
+  const ProcessModel& worker = story.model.processes[1];
+  uint64_t copies = 0, fresh = 0;
+  const auto run = [&] {
+    copies += std::min(up_to(1) * up_to(200), 1000 - copies);
+    fresh += up_to(1) * up_to(100);
+  };
+  std::optional<std::pair<double, uint64_t>> sweeping;  // since when, and what was private then
+  for (int i = 0; i < 20; ++i) {
+    const uint64_t then = copies + fresh;
+    ProcessSample row = Row(1, {.copies = copies, .zero_fills = fresh, .anon_pages = 1000 + fresh});
+    const double t = absl::ToDoubleSeconds(story.t) + 1;
+    if (!sweeping && up_to(2) == 0) sweeping = {t + 0.1, then};
+    run();
+    if (sweeping && up_to(1) == 0) {
+      const auto [begin, least] = *std::exchange(sweeping, std::nullopt);
+      row = SweptAt(row, least + up_to(copies + fresh - least), begin, t + 0.6);
+      run();
+      row.sweep->later_write_protect_faults = copies - *row.counts.copies + up_to(50);
+      row.sweep->later_new_pages = fresh - *row.counts.zero_fill_pages;
+      row.sweep->anon_pages = 1000 + fresh;
+    }
+    story.Add({}, {row});
+    CHECK(*worker.private_bytes / kPage == then);
   }
 }
 
