@@ -96,19 +96,15 @@ static __noinline int sample_copy_site(struct thread_state *state,
 				       const struct cowprof_cause_key *cause, __u64 type)
 {
 	struct cowprof_copy_site_key key = { .cause = *cause, .type = type };
-	struct cowprof_image *image;
-	__u32 image_id = state->image;
 
 	key.cause.ip = state->ip; // without an image, too: user space names its symbol
 	if (no_copy_sites) {
 		plan_next_sample(state);
 		return 0;
 	}
-	image = bpf_map_lookup_elem(&images, &image_id);
-	if (image) {
-		walk_frames(state, image);
+	if (walk_frames()) {
 		key.stack = keep_stack(state, &stacks);
-		if (!key.stack && state->stack.depth) // counted, but without a line
+		if (!key.stack) // counted, but without a line
 			__sync_fetch_and_add(&losses.place_rows_dropped, state->gap);
 	}
 	add_copy_site(&key, state->gap ? state->gap : 1);

@@ -242,6 +242,14 @@ static __noinline int walk_heap(struct thread_state *forker, __u32 forker_serial
 	return walk->partly ? COWPROF_HEAP_PARTLY : COWPROF_HEAP_WALKED;
 }
 
+// Not static: the verifier then walks it once, and not once for each state that it is called in.
+__noinline int in_brk_heap(__u64 address)
+{
+	struct mm_struct *mm = bpf_get_current_task_btf()->mm;
+
+	return mm && address >= mm->start_brk && address < mm->brk;
+}
+
 // What the write hit, given what it is by the bytes there: a page that was free has nothing on it,
 // whatever its bytes look like.
 static __noinline int shape_in_heap(struct thread_state *state, int shape)
@@ -254,7 +262,6 @@ static __noinline int shape_in_heap(struct thread_state *state, int shape)
 	struct cowprof_freed_pages *region;
 	struct cowprof_freed_words *part;
 	__u32 unsure = heaps_unsure;
-	struct mm_struct *mm;
 
 	// Copies tend to stay in one region, and most regions have nothing that was free. Rows are made
 	// before their process runs; what its heap is changes only with `heaps_unsure`.
@@ -276,9 +283,7 @@ static __noinline int shape_in_heap(struct thread_state *state, int shape)
 		if (part && part->words[word >> 6 & 7] >> (word & 63) & 1)
 			goto free;
 	}
-	mm = bpf_get_current_task_btf()->mm;
-	if (row->heap == COWPROF_HEAP_WALKED || !mm || state->address < mm->start_brk ||
-	    state->address >= mm->brk)
+	if (row->heap == COWPROF_HEAP_WALKED || !in_brk_heap(state->address))
 		return shape;
 	// Only what would be taken for data otherwise.
 	return shape == COWPROF_SHAPE_KERNEL ? COWPROF_SHAPE_UNSURE_KERNEL :

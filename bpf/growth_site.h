@@ -52,8 +52,8 @@ static __noinline int sample_growth(struct thread_state *state)
 	plan_next_growth(state);
 	if (!image || no_copy_sites)
 		return 0;
-	walk_frames(state, image);
-	key.stack = keep_stack(state, &growth_stacks);
+	if (walk_frames())
+		key.stack = keep_stack(state, &growth_stacks);
 	row = bpf_map_lookup_elem(&growth, &key);
 	if (!row) {
 		bpf_map_update_elem(&growth, &key, &one, BPF_NOEXIST);

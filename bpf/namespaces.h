@@ -41,13 +41,17 @@ static void learn_namespaces(void)
 	own_namespaces.pid_namespace = (__u64)BPF_CORE_READ(number, ns);
 }
 
-static __u32 pid_of(struct task_struct *task)
+// Newer verifiers search the kernel's whole BTF, up to four times, for each load of a pointer from a
+// task that they walk through, so a pointer is loaded once, where few ways meet, and not at all
+// where it is not needed. The functions below take the leader of a process for that reason.
+static __always_inline __u32 pid_of(struct task_struct *leader)
 {
-	struct pid *pid = task->group_leader->thread_pid;
 	struct upid *number;
+	struct pid *pid;
 
 	if (!own_pids)
-		return task->tgid;
+		return leader->tgid;
+	pid = leader->thread_pid;
 	if (!pid || pid->level < own_namespaces.level)
 		return 0;
 	number = number_of(pid, own_namespaces.level);
@@ -56,11 +60,10 @@ static __u32 pid_of(struct task_struct *task)
 	return BPF_CORE_READ(number, nr);
 }
 
-static struct cowprof_process_id id_of(struct task_struct *task)
+static __always_inline struct cowprof_process_id id_of(struct task_struct *leader)
 {
-	struct task_struct *leader = task->group_leader;
 	struct cowprof_process_id id = {
-		.pid = pid_of(task),
+		.pid = pid_of(leader),
 		.start_ns = leader->start_boottime + own_namespaces.boot_offset_ns,
 	};
 

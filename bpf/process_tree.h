@@ -9,7 +9,7 @@ int wake_at_fork; // asked for by user space, once: who held a lock then is know
 __u32 last_serial;
 __u32 ended_since_pull; // processes; reset by user space
 
-static void add_child(struct thread_state *parent, struct task_struct *child)
+static void add_child(struct thread_state *parent, struct task_struct *child, int vforked)
 {
 	struct cowprof_process_key key = key_of(child);
 	struct cowprof_process_row *forker = bpf_map_lookup_elem(&processes, &parent->process);
@@ -34,16 +34,14 @@ static void add_child(struct thread_state *parent, struct task_struct *child)
 	}
 	row->image = image_of(forker);
 	serial = row->serial ? row->serial : __sync_fetch_and_add(&last_serial, 1) + 1;
-	// vfork() shares memory, and copies none.
-	if (child->mm != bpf_get_current_task_btf()->mm) {
+	if (!vforked) {
 		row->heap = walk_heap(parent, forker->serial, serial);
 		if (forker->heap != COWPROF_HEAP_UNKNOWN) {
 			forker->heap = COWPROF_HEAP_FORGOTTEN;
 			__sync_fetch_and_add(&heaps_unsure, 1);
 		}
-	} else {
-		row->vforked = 1;
 	}
+	row->vforked = vforked;
 	row->id = id_of(child);
 	row->parent = forker->id;
 	row->forked_ns = now_ns();
@@ -51,14 +49,14 @@ static void add_child(struct thread_state *parent, struct task_struct *child)
 	row->serial = serial; // set last: a row without a serial is incomplete
 }
 
-static void describe_task(struct task_struct *task, struct task_struct *parent,
-			  struct cowprof_task *out)
+static void describe_process(struct task_struct *leader, struct task_struct *parent,
+			     struct cowprof_task *out)
 {
-	out->process = key_of(task);
+	out->process = key_of(leader);
 	out->parent = key_of(parent);
-	out->id = id_of(task);
+	out->id = id_of(leader);
 	out->parent_id = id_of(parent);
-	__builtin_memcpy(out->comm, task->comm, sizeof(out->comm));
+	__builtin_memcpy(out->comm, leader->comm, sizeof(out->comm));
 }
 
 static int is_added(struct task_struct *child)
@@ -72,26 +70,29 @@ static int is_added(struct task_struct *child)
 PROG_TWICE("?tp_btf/sched_process_fork", process_fork, struct task_struct *parent,
 	   struct task_struct *child)
 {
-	struct thread_state *state = state_of(parent);
 	struct cowprof_fork_seen *seen;
 	struct cowprof_event *event;
+	struct thread_state *state;
+	int vforked;
 
 	if (parent->tgid == child->tgid) // new thread
 		return 0;
+	vforked = child->mm == parent->mm; // vfork() shares memory, and copies none
+	state = state_of(parent);
 	if (state) {
 		if (is_added(child))
 			return 0;
-		add_child(state, child);
+		add_child(state, child, vforked);
 		event = new_event(COWPROF_FORK, id_of(child));
 		if (event)
-			submit(event, child->mm != parent->mm && wake_at_fork &&
+			submit(event, !vforked && wake_at_fork &&
 					      __sync_lock_test_and_set(&wake_at_fork, 0));
 		return 0;
 	}
 	seen = scanning ? new_record(struct cowprof_fork_seen, COWPROF_FORK_SEEN, id_of(child)) : 0;
 	if (!seen)
 		return 0;
-	describe_task(child, parent, &seen->child);
+	describe_process(child, parent->group_leader, &seen->child);
 	submit(seen, 0);
 	return 0;
 }
@@ -132,21 +133,22 @@ PROG_TWICE("?tp_btf/sched_process_exec", process_exec, struct task_struct *task)
 // write the same values twice.
 PROG_TWICE("?tp_btf/sched_process_exit", process_exit, struct task_struct *task)
 {
-	struct thread_state *state = existing_state(task);
-	struct cowprof_process_row *row = row_of(task);
+	struct cowprof_process_row *row = row_of(task->group_leader);
+	struct signal_struct *signal = task->signal;
 	struct cowprof_event *event;
+	struct thread_state *state;
 	int many;
 
 	if (!row)
 		return 0;
+	state = existing_state(task);
 	if (state) {
 		settle(row, state);
 		flush_pages(state);
 	}
-	if (task->signal->live.counter || row->exited_ns)
+	if (signal->live.counter || row->exited_ns)
 		return 0;
-	row->exit_code = task->signal->group_exit_code ? task->signal->group_exit_code :
-							 task->exit_code;
+	row->exit_code = signal->group_exit_code ? signal->group_exit_code : task->exit_code;
 	__builtin_memcpy(row->comm, task->comm, sizeof(row->comm));
 	row->exited_ns = now_ns();
 	many = __sync_fetch_and_add(&ended_since_pull, 1) == COWPROF_MANY_ENDED;
@@ -177,7 +179,7 @@ int list_tasks(struct bpf_iter__task *ctx)
 	// Skip threads and zombies.
 	if (!task || task->pid != task->tgid || !task->signal->live.counter)
 		return 0;
-	describe_task(task, task->real_parent, &found);
+	describe_process(task, task->real_parent->group_leader, &found);
 	bpf_seq_write(ctx->meta->seq, &found, sizeof(found));
 	return 0;
 }

@@ -66,13 +66,26 @@ static int in_running_code(struct thread_state *state, struct cowprof_image *ima
 	       state->address < begin + 2 * (__u32)word_at(state, code + 16);
 }
 
-// Walks to the outermost frame, or until the stack is full, which also bounds a cycle.
-static void walk_frames(struct thread_state *state, struct cowprof_image *image)
+// Walks the current thread's stack to the outermost frame, or until it is full, which also bounds a
+// cycle. Returns the depth; 0: no image, or no Python code. Not static, so that the verifier walks
+// it once, and not once for each state that it is called in; hence no pointers for arguments, which
+// kernels differ in.
+__noinline int walk_frames(void)
 {
-	struct cowprof_stack *stack = &state->stack;
-	__u64 words[FRAME_WORDS], at = innermost_frame(state, image);
-	__u32 depth = 0;
+	struct thread_state *state = existing_state(bpf_get_current_task_btf());
+	__u64 words[FRAME_WORDS], at;
+	struct cowprof_image *image;
+	struct cowprof_stack *stack;
+	__u32 depth = 0, image_id;
 
+	if (!state)
+		return 0;
+	image_id = state->image;
+	image = bpf_map_lookup_elem(&images, &image_id);
+	if (!image)
+		return 0;
+	stack = &state->stack;
+	at = innermost_frame(state, image);
 	for (int i = 0; i < COWPROF_MAX_FRAMES && at; i++) {
 		struct cowprof_frame *frame = &stack->frames[i];
 
@@ -86,6 +99,7 @@ static void walk_frames(struct thread_state *state, struct cowprof_image *image)
 		depth = i + 1;
 	}
 	stack->depth = depth;
+	return depth;
 }
 
 #endif

@@ -39,15 +39,16 @@ SEC("?tp_btf/signal_generate")
 int BPF_PROG(signal_sent, int signal, struct kernel_siginfo *info, struct task_struct *task,
 	     int group, int result)
 {
+	struct task_struct *leader = task->group_leader;
 	struct cowprof_event *event;
 
-	if (signal < 1 || signal > 31 || !is_deadly(signal) || !row_of(task))
+	if (signal < 1 || signal > 31 || !is_deadly(signal) || !row_of(leader))
 		return 0;
-	event = new_event(COWPROF_SIGNAL_SENT, id_of(task));
+	event = new_event(COWPROF_SIGNAL_SENT, id_of(leader));
 	if (!event)
 		return 0;
 	event->signal = signal;
-	event->sender = pid_of(bpf_get_current_task_btf());
+	event->sender = pid_of(bpf_get_current_task_btf()->group_leader);
 	bpf_get_current_comm(event->comm, sizeof(event->comm));
 	// 0 is SEND_SIG_NOINFO; 1 is SEND_SIG_PRIV, a signal by the kernel itself, such as the OOM
 	// killer's.
@@ -88,16 +89,10 @@ static long describe_file(struct task_struct *task, struct vm_area_struct *vma, 
 
 static void record_frames(struct thread_state *state, struct cowprof_delivery *delivery)
 {
-	struct cowprof_image *image;
-	__u32 image_id;
-
 	if (state->images_learned != images_learned)
 		learn_image(state);
-	image_id = state->image;
-	image = bpf_map_lookup_elem(&images, &image_id);
-	if (!image)
+	if (!walk_frames())
 		return;
-	walk_frames(state, image);
 	for (__u32 i = 0; i < COWPROF_DELIVERY_FRAMES && i < state->stack.depth; i++)
 		delivery->frames[i] = state->stack.frames[i];
 }
@@ -133,17 +128,17 @@ static __u64 fault_address(struct kernel_siginfo *info)
 SEC("?tp_btf/signal_deliver")
 int BPF_PROG(signal_delivered, int signal, struct kernel_siginfo *info)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
+	struct task_struct *task = bpf_get_current_task_btf(), *leader = task->group_leader;
 	struct cowprof_delivery *delivery = 0;
 	struct thread_state *state;
 
 	if (signal < 1 || signal > 31 ||
 	    !(1u << signal & (1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 11)))
 		return 0;
-	state = row_of(task) ? state_of(task) : 0;
+	state = row_of(leader) ? state_of(task) : 0;
 	if (state)
-		delivery =
-			new_record(struct cowprof_delivery, COWPROF_SIGNAL_DELIVERED, id_of(task));
+		delivery = new_record(struct cowprof_delivery, COWPROF_SIGNAL_DELIVERED,
+				      id_of(leader));
 	if (!delivery)
 		return 0;
 	delivery->event.signal = signal;
@@ -247,9 +242,10 @@ static int report_victim(const struct cowprof_process_id *victim, struct task_st
 SEC("?tp_btf/mark_victim")
 int BPF_PROG(oom_victim_task, struct task_struct *task)
 {
-	struct cowprof_process_id victim = id_of(task);
+	struct task_struct *leader = task->group_leader;
+	struct cowprof_process_id victim = id_of(leader);
 
-	return report_victim(&victim, task, row_of(task) != 0);
+	return report_victim(&victim, task, row_of(leader) != 0);
 }
 
 SEC("?tp_btf/mark_victim")

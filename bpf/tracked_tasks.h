@@ -121,17 +121,17 @@ static __always_inline int may_be_tracked(struct task_struct *task)
 	return *tracked_slot(task) != 0;
 }
 
-static struct cowprof_process_key key_of(struct task_struct *task)
+static struct cowprof_process_key key_of(struct task_struct *leader)
 {
-	struct task_struct *leader = task->group_leader;
-	struct cowprof_process_key key = { .pid = task->tgid, .start_ns = leader->start_boottime };
+	struct cowprof_process_key key = { .pid = leader->tgid,
+					   .start_ns = leader->start_boottime };
 
 	return key;
 }
 
-static struct cowprof_process_row *row_of(struct task_struct *task)
+static struct cowprof_process_row *row_of(struct task_struct *leader)
 {
-	struct cowprof_process_key key = key_of(task);
+	struct cowprof_process_key key = key_of(leader);
 
 	return bpf_map_lookup_elem(&processes, &key);
 }
@@ -153,7 +153,8 @@ static __always_inline struct thread_state *existing_state(struct task_struct *t
 
 static struct thread_state *new_state(struct task_struct *task)
 {
-	struct cowprof_process_row *row = row_of(task);
+	struct cowprof_process_key key = key_of(task->group_leader);
+	struct cowprof_process_row *row = bpf_map_lookup_elem(&processes, &key);
 	struct thread_state *state;
 
 	if (!row)
@@ -165,7 +166,7 @@ static struct thread_state *new_state(struct task_struct *task)
 		__sync_fetch_and_add(&losses.threads_refused, 1);
 		return 0;
 	}
-	state->process = key_of(task);
+	state->process = key;
 	state->serial = row->serial;
 	state->images_learned = images_learned;
 	state->image = image_of(row);
