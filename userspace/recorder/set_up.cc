@@ -163,16 +163,19 @@ int StartProgram(Recording* recording) {
 
 int Attach(const ProcFs& proc, pid_t target, Recording* recording) {
   RunInfo& info = recording->info;
-  const HostFacts facts = ReadHostFacts();
-  info.copy_ns = CalibrateCopy(facts.page_bytes);  // before the probes make copies cost more
+  CopyCalibration calibration(sysconf(_SC_PAGESIZE));
+  HostFacts host = ReadHostFacts();
+  info.copy_ns = calibration.Take();  // before the probes make copies cost more
   const auto t0_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(recording->start));
   const size_t sample_diverged = recording->options.verify ? kMaxDivergedSample : 0;
-  LoadedFaults loaded = LoadFaults(facts, {.target = target,
-                                           .without = recording->options.without,
-                                           .bpf = {.max_regions = RegionsFor(proc, target),
-                                                   .every_copy = recording->options.every_copy,
-                                                   .copy_sites = !Without(recording->options, kWithoutStacks)},
-                                           .pagemap = {.t0_ns = t0_ns, .sample_diverged = sample_diverged}});
+  LoadedFaults loaded =
+      LoadFaults(std::move(host), {.target = target,
+                                   .without = recording->options.without,
+                                   .bpf = {.max_regions = RegionsFor(proc, target),
+                                           .every_copy = recording->options.every_copy,
+                                           .copy_sites = !Without(recording->options, kWithoutStacks)},
+                                   .pagemap = {.t0_ns = t0_ns, .sample_diverged = sample_diverged}});
+  const HostFacts& facts = loaded.facts;
   std::vector<Rung>& ladder = loaded.ladder;
   const Rung* rung = ChosenRung(ladder);
   if (rung == nullptr) {

@@ -15,7 +15,7 @@ namespace cowprof {
 TEST_CASE("copy cost: more than a memcpy of a page, less than any fault takes") {
   while (waitpid(-1, nullptr, WNOHANG) > 0) {
   }
-  const double ns = CalibrateCopy(sysconf(_SC_PAGESIZE));
+  const double ns = CopyCalibration(sysconf(_SC_PAGESIZE)).Take();
   CHECK(ns > 20);
   CHECK(ns < 1e6);
   CHECK(waitpid(-1, nullptr, WNOHANG) <= 0);  // no zombie is left
@@ -26,9 +26,9 @@ TEST_CASE("copy cost: nothing stays mapped") {
     const std::string maps = ReadWhole("/proc/self/maps");
     return std::count(maps.begin(), maps.end(), '\n');
   };
-  CalibrateCopy(4096);
+  CopyCalibration(4096).Take();
   const auto before = mappings();
-  for (int i = 0; i < 3; ++i) CalibrateCopy(4096);
+  for (int i = 0; i < 3; ++i) CopyCalibration(4096).Take();
   CHECK(mappings() <= before + 1);
 }
 
