@@ -2,6 +2,7 @@
 // loads the probes, then unloads them. Owns the keys of cowprof.doctor/1.
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -252,7 +253,7 @@ int Doctor(const Options& options) {
   }
   HostFacts host = ReadHostFacts();
   host.rights_remedy = RightsRemedy(ReadCaller(), MissingCapabilities(host));
-  LoadedFaults loaded = LoadFaults(host, {.target = options.pid, .without = options.without});
+  LoadedFaults loaded = LoadFaults(std::move(host), {.target = options.pid, .without = options.without});
   loaded.source = nullptr;
   const HostFacts& facts = loaded.facts;
   const std::vector<Rung>& ladder = loaded.ladder;

@@ -3,6 +3,7 @@
 #include "source/bpf_faults.h"
 
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,6 +22,7 @@
 #include "source/bpf_programs.h"
 #include "source/bpf_sites.h"
 #include "source/bpf_tree.h"
+#include "source/kernel_btf.h"
 #include "source/namespaces.h"
 #include "source/probe_plan.h"
 
@@ -29,10 +31,6 @@ namespace {
 
 using Key = cowprof_process_key;
 using Row = cowprof_process_row;
-
-// Named to libbpf, so that it does not search the kernel's modules for types that the kernel lacks: that requires
-// CAP_SYS_ADMIN (BPF_BTF_GET_NEXT_ID), and without it libbpf loads nothing.
-constexpr char kKernelBtf[] = "/sys/kernel/btf/vmlinux";
 
 // A perf event has no error code: what only that tells is absent. fentry sees most of it in what the kernel does.
 FaultCounts CountsOf(const cowprof_counts& c, const BpfOptions& options) {
@@ -64,7 +62,7 @@ void MoveIf(std::vector<T>* from, Predicate wanted, std::vector<T>* to) {
 
 class BpfFaults : public FaultSource {
  public:
-  absl::Status Load(const BpfOptions& options);
+  absl::Status Load(const BpfOptions& options, KernelBtf kernel);
   absl::Status Follow(pid_t target) override { return tree_->Follow(target); }
   absl::StatusOr<TreeLook> LookAtTree() override;
   absl::StatusOr<Pull> PullCounts(const PullRequest&) override { return std::exchange(pulled_, {}); }
@@ -105,14 +103,22 @@ class BpfFaults : public FaultSource {
   Pull pulled_;  // read by the last look, so that processes and counts are of one moment
 };
 
-absl::Status BpfFaults::Load(const BpfOptions& options) {
+absl::Status BpfFaults::Load(const BpfOptions& options, KernelBtf kernel) {
   KeepWarnings();
-  LIBBPF_OPTS(bpf_object_open_opts, open_options, .btf_custom_path = kKernelBtf);
-  skeleton_.reset(cowprof_probes::open(access(kKernelBtf, R_OK) == 0 ? &open_options : nullptr));
+  const Fd types(memfd_create("cowprof-types", MFD_CLOEXEC));
+  if (!types.ok()) return BpfStatus(errno, "make room for the kernel's types");
+  const std::string path = absl::StrCat("/proc/self/fd/", types.fd());
+  LIBBPF_OPTS(bpf_object_open_opts, open_options, .btf_custom_path = path.c_str());
+  skeleton_.reset(cowprof_probes::open(&open_options));
   if (skeleton_ == nullptr) return BpfStatus(errno, "open the probes");
   options_ = options;
-  ChoosePrograms({options.copies, options.faults, options.signals, options.hugetlb, options.preemptible},
+  if (kernel == nullptr) kernel = ReadKernelBtf();
+  if (kernel == nullptr) return BpfStatus(errno, "read the kernel's BTF");
+  if (absl::Status status = WriteTypesNamedIn(*bpf_object__btf(skeleton_->obj), *kernel, types.fd()); !status.ok())
+    return status;
+  ChoosePrograms({options.copies, options.faults, options.signals, options.hugetlb, options.preemptible}, kernel.get(),
                  skeleton_.get());
+  kernel = nullptr;  // the verifier is what takes most memory
   bpf_map__set_max_entries(skeleton_->maps.regions, options.max_regions);
   if (options.max_processes != 0) bpf_map__set_max_entries(skeleton_->maps.processes, options.max_processes);
   if (options.max_cause_rows != 0) bpf_map__set_max_entries(skeleton_->maps.causes, options.max_cause_rows);
@@ -388,9 +394,9 @@ absl::Status BpfFaults::TrustSites(const std::vector<SiteVerdict>& verdicts) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<FaultSource>> LoadBpfFaults(const BpfOptions& options) {
+absl::StatusOr<std::unique_ptr<FaultSource>> LoadBpfFaults(const BpfOptions& options, KernelBtf kernel) {
   auto faults = std::make_unique<BpfFaults>();
-  if (absl::Status status = faults->Load(options); !status.ok()) return status;
+  if (absl::Status status = faults->Load(options, std::move(kernel)); !status.ok()) return status;
   return faults;
 }
 

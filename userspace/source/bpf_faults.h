@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "source/fault_source.h"
+#include "source/kernel_btf.h"
 
 namespace cowprof {
 
@@ -25,7 +26,8 @@ struct BpfOptions {
 
 // Loads and attaches the programs of those rungs. PermissionDenied or Unimplemented with the reason where the kernel
 // refuses. Everything is detached and freed with the object, and by the kernel if cowprof is killed: nothing is pinned.
-absl::StatusOr<std::unique_ptr<FaultSource>> LoadBpfFaults(const BpfOptions& options);
+// `kernel`: if null, it is read once more.
+absl::StatusOr<std::unique_ptr<FaultSource>> LoadBpfFaults(const BpfOptions& options, KernelBtf kernel = nullptr);
 
 }  // namespace cowprof
 

@@ -37,10 +37,9 @@ struct KernelKind {
   bool mark_victim_takes_task = true;
   bool tracepoints_are_preemptible = false;
 };
-KernelKind KindOfKernel(bool hugetlb) {
-  btf* kernel = btf__load_vmlinux_btf();
+KernelKind KindOfKernel(const btf* kernel, bool hugetlb) {
   if (kernel == nullptr) return {};
-  const KernelKind kind = {
+  return {
       .folios = btf__find_by_name_kind(kernel, "folio_add_new_anon_rmap", BTF_KIND_FUNC) > 0,
       .hugetlb_folios = hugetlb && btf__find_by_name_kind(kernel, "hugetlb_add_new_anon_rmap", BTF_KIND_FUNC) > 0,
       .hugetlb_pages = hugetlb && btf__find_by_name_kind(kernel, "hugepage_add_new_anon_rmap", BTF_KIND_FUNC) > 0,
@@ -49,8 +48,6 @@ KernelKind KindOfKernel(bool hugetlb) {
       // enabled. Before 6.13 that was the case for idle CPUs only, and the guard type did not exist.
       .tracepoints_are_preemptible = btf__find_by_name_kind(kernel, "tracepoint_srcu_srcu_data", BTF_KIND_VAR) > 0 &&
                                      btf__find_by_name_kind(kernel, "class_srcu_fast_notrace_t", BTF_KIND_TYPEDEF) > 0};
-  btf__free(kernel);
-  return kind;
 }
 
 // Two instances of a program: what one misses, the other sees; see bpf/preemption.h.
@@ -111,8 +108,8 @@ uint64_t SkippedRuns(const bpf_program* program) {
 
 }  // namespace
 
-void ChoosePrograms(const ProgramChoice& choice, cowprof_probes* skeleton) {
-  for (bpf_program* program : ProgramsOf(choice, KindOfKernel(choice.hugetlb), *skeleton))
+void ChoosePrograms(const ProgramChoice& choice, const btf* kernel, cowprof_probes* skeleton) {
+  for (bpf_program* program : ProgramsOf(choice, KindOfKernel(kernel, choice.hugetlb), *skeleton))
     bpf_program__set_autoload(program, true);
   bpf_map__set_autocreate(skeleton->maps.foreign_writes, choice.copies == kRungFentry);
   skeleton->rodata->faults_by_event = choice.faults == kRungPerfEvent;

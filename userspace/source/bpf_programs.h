@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
+struct btf;
 struct bpf_link;
 struct bpf_program;
 struct cowprof_probes;
@@ -20,8 +21,8 @@ struct ProgramChoice {
   bool hugetlb = false;              // count hugetlb copies with fentry, if this kernel has a suitable function
   bool preemptible = false;          // assume preemptible tracepoints, whatever the kernel is
 };
-// Call before loading.
-void ChoosePrograms(const ProgramChoice& choice, cowprof_probes* skeleton);
+// Call before loading. Without the kernel's BTF (null), takes it for a recent kernel.
+void ChoosePrograms(const ProgramChoice& choice, const btf* kernel, cowprof_probes* skeleton);
 
 // Opens the software event that counts every page fault on one CPU; -1 with errno on failure.
 int OpenFaultEvent(int cpu);

@@ -25,7 +25,7 @@ absl::StatusOr<std::unique_ptr<FaultSource>> Load(const ChosenRungs& chosen, con
       if (with_signals > signals || with_hugetlb > chosen.hugetlb) continue;
       options.signals = with_signals;
       options.hugetlb = with_hugetlb;
-      absl::StatusOr<std::unique_ptr<FaultSource>> source = LoadBpfFaults(options);
+      absl::StatusOr<std::unique_ptr<FaultSource>> source = LoadBpfFaults(options, std::move(facts->types));
       if (source.ok() && with_signals < signals) facts->refused[std::string(kSignals)] = refused;
       if (source.ok()) return source;
       refused = source.status();
@@ -36,8 +36,8 @@ absl::StatusOr<std::unique_ptr<FaultSource>> Load(const ChosenRungs& chosen, con
 
 }  // namespace
 
-LoadedFaults LoadFaults(const HostFacts& facts, const LadderOptions& options) {
-  LoadedFaults loaded = {.facts = facts};
+LoadedFaults LoadFaults(HostFacts facts, const LadderOptions& options) {
+  LoadedFaults loaded = {.facts = std::move(facts)};
   for (;;) {
     loaded.ladder = PlanProbes(loaded.facts, options.without);
     const ChosenRungs chosen = ChooseRungs(loaded.ladder);

@@ -26,7 +26,7 @@ struct LoadedFaults {
   std::vector<Rung> ladder;             // the result for each rung
   std::unique_ptr<FaultSource> source;  // for ChosenRung(ladder); null: no rung works
 };
-LoadedFaults LoadFaults(const HostFacts& facts, const LadderOptions& options);
+LoadedFaults LoadFaults(HostFacts facts, const LadderOptions& options);
 
 }  // namespace cowprof
 

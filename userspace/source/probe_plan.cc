@@ -244,14 +244,14 @@ HostFacts ReadHostFacts() {
   facts.cap_sys_ptrace = has(CAP_SYS_PTRACE);
   facts.cap_sys_admin = has(CAP_SYS_ADMIN);
   libbpf_set_print(nullptr);
-  if (btf* kernel = btf__load_vmlinux_btf()) {
+  facts.types = ReadKernelBtf();
+  if (const btf* kernel = facts.types.get()) {
     facts.kernel_btf = true;
     facts.fault_tracepoint = Knows(kernel, "btf_trace_page_fault_user", BTF_KIND_TYPEDEF);
     facts.bpf_threads =
         KnowsHelper(kernel, "BPF_FUNC_task_storage_get") && KnowsHelper(kernel, "BPF_FUNC_task_pt_regs");
     facts.bpf_find_vma = KnowsHelper(kernel, "BPF_FUNC_find_vma");
     facts.fentry = TryFentry(kernel);
-    btf__free(kernel);
   }
   facts.perf_event = TryPerfEvent();
   return facts;

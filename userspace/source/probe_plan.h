@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "model/facts/sample.h"
+#include "source/kernel_btf.h"
 
 namespace cowprof {
 
@@ -22,6 +23,7 @@ struct HostFacts {
   uint64_t page_bytes = 4096;
   int cpus = 0;
   bool kernel_btf = false;  // /sys/kernel/btf/vmlinux is readable
+  KernelBtf types;          // what was read there, for the first to load programs; null: no longer held
   bool cap_bpf = false, cap_perfmon = false, cap_sys_ptrace = false, cap_sys_admin = false;
   bool host_namespaces = false;   // cowprof's pids and clock are the host's; otherwise bpf/namespaces.h translates
   bool host_users = false;        // otherwise the capabilities are not those that bpf(2) checks, the host's
