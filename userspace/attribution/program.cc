@@ -9,6 +9,7 @@
 #include "absl/strings/strip.h"
 #include "attribution/malloc_lists.h"
 #include "model/format.h"
+#include "python/cached_memory.h"
 #include "python/duty.h"
 #include "python/environ.h"
 
@@ -123,7 +124,8 @@ void Program::LookForMalloc(absl::Duration now) {
   next_malloc_look_ = now + malloc_gap_;
   malloc_gap_ = std::min(2 * malloc_gap_, kLongestGap);
   const absl::StatusOr<std::vector<Mapping>> mappings = proc_.ReadMaps(memory_.first());
-  if (mappings.ok()) malloc_ = FindMallocLists(*mappings, PresentMemory(memory_.first(), proc_));
+  const PresentMemory memory(memory_.first(), proc_);
+  if (mappings.ok()) malloc_ = FindMallocLists(*mappings, CachedMemory(memory));
 }
 
 cowprof_image Program::ProbeImage() const {

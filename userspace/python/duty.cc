@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "python/cached_memory.h"
 #include "python/graph.h"
 #include "python/objects.h"
 
@@ -208,9 +209,10 @@ uint64_t FindLocal(const PythonLayout& layout, const MemoryReader& memory, const
   return LocalAt(layout, memory, frame, FindPosition(layout, memory, frame.code, name));
 }
 
-Work FindWork(const Interpreter& interpreter, const MemoryReader& memory) {
+Work FindWork(const Interpreter& interpreter, const MemoryReader& process) {
   Work work;
   if (!interpreter.layout.usable || interpreter.free_threaded) return work;
+  const CachedMemory memory(process);  // frames, and the names of their code, share pages
   CodeReader codes(interpreter, memory);
   const std::vector<ThreadState> threads = ListThreads(interpreter, memory);
   // The main thread is last; a queue's feeder thread may come before it, and so does the thread that keeps a pool.

@@ -31,7 +31,7 @@ struct Work {
   // The innermost on the stack, whoever called it: a worker of a pool within a server is the pool's.
   std::optional<Framework> framework;
 };
-Work FindWork(const Interpreter& interpreter, const MemoryReader& memory);
+Work FindWork(const Interpreter& interpreter, const MemoryReader& process);
 
 // ---- Of a worker of a DataLoader: locals of its loop ----
 

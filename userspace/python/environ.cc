@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
 #include "model/base_name.h"
+#include "python/cached_memory.h"
 
 namespace cowprof {
 namespace {
@@ -76,7 +77,8 @@ uint64_t FindEnviron(const ProcFs& proc, pid_t pid, ElfCache* elf_cache) {
   return of_library;
 }
 
-std::optional<JobVariables> EnvironReader::ReadChanged(const MemoryReader& memory) {
+std::optional<JobVariables> EnvironReader::ReadChanged(const MemoryReader& process) {
+  const CachedMemory memory(process);  // most variables are side by side
   std::optional<std::vector<uint64_t>> pointers = ReadPointers(memory, address_);
   if (!pointers || *pointers == pointers_) return std::nullopt;
   JobVariables variables;

@@ -27,7 +27,7 @@ class EnvironReader {
   explicit EnvironReader(uint64_t address) : address_(address) {}
 
   // nullopt: nothing has changed since the last call, or it can't be read.
-  std::optional<JobVariables> ReadChanged(const MemoryReader& memory);
+  std::optional<JobVariables> ReadChanged(const MemoryReader& process);
 
  private:
   uint64_t address_;
