@@ -107,8 +107,8 @@ def test_the_unit_is_valid_and_confined(dist, name, tmp_path):
 
 def test_licences_name_what_is_linked(binary):
     text = (binary.parents[1] / "THIRD-PARTY").read_text()
-    for package in ("libc6-dev", "libstdc++-12-dev", "libbpf-dev", "libelf-dev", "zlib1g-dev", "libseccomp-dev", "libabsl-dev", "nlohmann-json3-dev",
-                    "libcli11-dev", "libprotozero-dev", "uplot"):
+    for package in ("libc6-dev", "libstdc++-12-dev", "libbpf-dev", "libelf-dev", "zlib1g-dev", "libdeflate-dev", "libseccomp-dev", "libabsl-dev",
+                    "nlohmann-json3-dev", "libcli11-dev", "libprotozero-dev", "uplot"):
         assert re.search(rf"^{re.escape(package).replace('12', '[0-9]+')} \(", text, re.M), package
 
 

@@ -1,31 +1,26 @@
+// libdeflate takes a quarter of zlib's time for the same size, but wants its input in one piece.
 #include "sink/gzip.h"
 
-#include <zlib.h>
+#include <libdeflate.h>
 
-#include <array>
+#include <algorithm>
+#include <memory>
 
 namespace cowprof {
 
 std::string Gzip(absl::Span<const absl::string_view> parts, int level) {
-  z_stream stream = {};
-  // 15 window bits, + 16 for a gzip header.
-  if (deflateInit2(&stream, level, Z_DEFLATED, 15 + 16, 9, Z_DEFAULT_STRATEGY) != Z_OK) return "";
-  std::string out;
-  std::array<char, 64 << 10> piece;
-  const auto deflate_all = [&](absl::string_view part, int flush) {
-    stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(part.data()));
-    stream.avail_in = part.size();
-    do {
-      stream.next_out = reinterpret_cast<Bytef*>(piece.data());
-      stream.avail_out = piece.size();
-      deflate(&stream, flush);
-      out.append(piece.data(), piece.size() - stream.avail_out);
-    } while (stream.avail_out == 0);
-  };
-  for (const absl::string_view part : parts) deflate_all(part, Z_NO_FLUSH);
-  deflate_all("", Z_FINISH);
-  deflateEnd(&stream);
-  return out;
+  const std::unique_ptr<libdeflate_compressor, void (*)(libdeflate_compressor*)> compressor(
+      libdeflate_alloc_compressor(level), libdeflate_free_compressor);
+  if (compressor == nullptr) return "";
+  size_t size = 0;
+  for (const absl::string_view part : parts) size += part.size();
+  // Not initialised: pages that are not written to are never there.
+  const std::unique_ptr<char[]> whole(new char[size]);
+  char* end = whole.get();
+  for (const absl::string_view part : parts) end = std::copy(part.begin(), part.end(), end);
+  const size_t most = libdeflate_gzip_compress_bound(compressor.get(), size);
+  const std::unique_ptr<char[]> packed(new char[most]);
+  return std::string(packed.get(), libdeflate_gzip_compress(compressor.get(), whole.get(), size, packed.get(), most));
 }
 
 }  // namespace cowprof
