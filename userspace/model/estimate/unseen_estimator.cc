@@ -10,6 +10,7 @@ namespace {
 
 constexpr double kLowestRate = 0.002, kHighestRate = 6;  // hits per trial so far
 constexpr int kSteps = 300;
+constexpr size_t kTogether = 4;
 
 // Probability of at least one hit at a place that is hit `rate` times on average.
 double Hit(double rate) { return -std::expm1(-rate); }
@@ -40,10 +41,20 @@ Rates::Rates(const Caught& caught) {
   places_.fill(seen.empty() ? 0 : 1.0 / kRates);
   for (int step = 0; step < kSteps; ++step) {
     std::array<double, kRates> next = {};
-    for (const auto& [places, likely] : seen) {
-      const double all = std::inner_product(likely.begin(), likely.end(), places_.begin(), 0.0);
-      if (all <= 0) continue;
-      for (int i = 0; i < kRates; ++i) next[i] += places * likely[i] * places_[i] / all;
+    for (size_t first = 0; first < seen.size(); first += kTogether) {
+      const size_t count = std::min(kTogether, seen.size() - first);
+      // A sum waits for each of its additions: sums beside each other wait together.
+      std::array<double, kTogether> all = {};
+      std::array<const double*, kTogether> likely;
+      for (size_t k = 0; k < kTogether; ++k) likely[k] = seen[first + std::min(k, count - 1)].second.data();
+      for (int i = 0; i < kRates; ++i) {
+        for (size_t k = 0; k < kTogether; ++k) all[k] += likely[k][i] * places_[i];
+      }
+      for (size_t k = 0; k < count; ++k) {
+        if (all[k] <= 0) continue;
+        const double places = seen[first + k].first;
+        for (int i = 0; i < kRates; ++i) next[i] += places * likely[k][i] * places_[i] / all[k];
+      }
     }
     places_ = next;
   }

@@ -10,13 +10,15 @@
 #include <iterator>
 #include <map>
 #include <utility>
+#include <vector>
 
+#include "model/estimate/place_sums.h"
 #include "model/estimate/unseen_estimator.h"
 
 namespace cowprof {
 namespace {
 
-constexpr uint64_t kGroupPages = 4;  // a pool of pymalloc is 16 KiB from CPython 3.10 on
+constexpr uint64_t kGroupPages = 4;  // as HitsByGroup() has them: a pool of pymalloc is 16 KiB from CPython 3.10 on
 constexpr double kFewHits = 64, kSmallPart = 0.1;
 constexpr double kLeastMargin = 0.05;  // of an estimate, whatever the figures say: not every page of a pool is read
 constexpr double kMarch = 0.7;         // correlation of time and address from which on copies are said to march
@@ -50,22 +52,20 @@ double PagesOf(const CopiedZone& zone) {
 
 // Takes groups of pages as places and their pages as trials: those of all workers together, or of each worker for
 // itself.
-Caught HitsOfGroups(const CopiedZone& zone, uint64_t group_pages, bool together = true) {
-  const uint64_t trials = group_pages * (together ? zone.workers : 1);
-  Caught caught = {.at = std::vector<double>(trials + 1), .trials = static_cast<int>(trials)};
-  const uint64_t mask = (uint64_t{1} << group_pages) - 1;
+Caught HitsOfGroups(const CopiedZone& zone, bool together = true) {
+  constexpr uint64_t kGroups = kChunkPages / kGroupPages;
+  std::vector<uint64_t> caught(kGroupPages * (together ? zone.workers : 1) + 1);
   for (const CopiedChunk* row : zone.rows) {
-    for (uint64_t at = 0; at < kChunkPages; at += group_pages) {
-      size_t hits = 0;
-      for (const uint64_t bits : row->bits) {
-        const size_t of_one = std::popcount(bits >> at & mask);
-        if (!together) ++caught.at[of_one];
-        hits += of_one;
-      }
-      if (together) ++caught.at[hits];
+    PlaceSums<kGroupPages, kGroupPages> sums;
+    for (const uint64_t bits : row->bits) {
+      const uint64_t hits = HitsByGroup(bits);
+      if (together) sums.Add(hits);
+      for (uint64_t i = 0; !together && i < kGroups; ++i) ++caught[hits >> kGroupPages * i & 0xf];
     }
+    if (!together) continue;
+    for (const uint64_t hits : sums.Get()) ++caught[hits];
   }
-  return caught;
+  return {.at = std::vector<double>(caught.begin(), caught.end()), .trials = static_cast<int>(caught.size() - 1)};
 }
 
 // Returns the largest share of copied pages whose neighbour at some distance was copied, too. In a repeating texture
@@ -154,10 +154,20 @@ bool ReadApart(const CopiedZone& zone) {
   double pages = 0, own = 0, of_others = 0;
   for (const CopiedChunk* row : zone.rows) {
     if (row->first_record == 0) continue;
-    for (const uint64_t& one : row->bits) {
-      pages += std::popcount(one & ~uint64_t{0} >> 1);
-      for (const uint64_t& other : row->bits) (&one == &other ? own : of_others) += std::popcount(one & other >> 1);
+    // What goes on in another worker's next page follows from how many copied each page.
+    PlaceSums<1, 1> workers;
+    uint64_t of_all = 0, of_itself = 0;
+    for (const uint64_t bits : row->bits) {
+      workers.Add(bits);
+      of_itself += std::popcount(bits & bits >> 1);
     }
+    const auto& copied = workers.Get();
+    for (uint64_t page = 0; page + 1 < kChunkPages; ++page) {
+      pages += copied[page];
+      of_all += copied[page] * copied[page + 1];
+    }
+    own += of_itself;
+    of_others += of_all - of_itself;
   }
   if (own < kTellingPairs) return false;
   const double by_itself = own / pages, by_another = of_others / pages / (zone.workers - 1);
@@ -166,7 +176,7 @@ bool ReadApart(const CopiedZone& zone) {
 
 PoolEstimate Scattered(const CopiedZone& zone) {
   const double each = HitsOf(zone) / zone.workers;
-  const Caught together = HitsOfGroups(zone, kGroupPages), apart = HitsOfGroups(zone, kGroupPages, false);
+  const Caught together = HitsOfGroups(zone), apart = HitsOfGroups(zone, /*together=*/false);
   // Workers reveal each other's unseen places only if they don't read the same items in the same order.
   const bool alike = apart.Seen() + apart.Unseen() > kAlike * zone.workers * (together.Seen() + together.Unseen());
   PoolEstimate pages = PagesOf(alike ? apart : together, zone);
