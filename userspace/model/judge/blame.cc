@@ -37,6 +37,31 @@ std::vector<BlameRow> GroupBy(const RunModel& model, const Blame& blame, const K
   return rows;
 }
 
+// What CopiesByCopySite() returns. `Number` holds each copy site's copies, multiplied by those of the process.
+template <typename Number>
+std::vector<CopySiteShare> SharesOf(const ProcessModel& process, Number stood_for) {
+  const uint64_t counted = process.counts.copies.value_or(0);
+  std::vector<CopySiteShare> shares;
+  std::vector<std::pair<Number, size_t>> remainders;
+  shares.reserve(process.copy_sites.size());
+  remainders.reserve(process.copy_sites.size());
+  uint64_t rest = counted;
+  for (const auto& [copy_site, count] : process.copy_sites) {
+    const Number part = Number{count.copies} * counted, whole = part / stood_for;
+    remainders.emplace_back(part - whole * stood_for, shares.size());
+    shares.push_back({copy_site, static_cast<uint64_t>(whole)});
+    rest -= shares.back().copies;
+  }
+  // The largest remainders first; of equal ones, those of the first copy sites.
+  const auto before = [](const auto& a, const auto& b) {
+    return a.first != b.first ? a.first > b.first : a.second < b.second;
+  };
+  const auto end = remainders.begin() + rest;
+  if (end != remainders.end()) std::nth_element(remainders.begin(), end, remainders.end(), before);
+  for (auto one = remainders.begin(); one != end; ++one) ++shares[one->second].copies;
+  return shares;
+}
+
 }  // namespace
 
 double Blame::Uncertainty(double share) const {
@@ -48,21 +73,14 @@ double Blame::Uncertainty(double share) const {
 std::vector<CopySiteShare> CopiesByCopySite(const ProcessModel& process) {
   const uint64_t counted = process.counts.copies.value_or(0);
   absl::uint128 stood_for = 0;
-  for (const auto& [copy_site, count] : process.copy_sites) stood_for += count.copies;
-  if (stood_for == 0) return {};
-  std::vector<CopySiteShare> shares;
-  std::vector<std::pair<absl::uint128, size_t>> remainders;
-  uint64_t rest = counted;
+  uint64_t most = 0;
   for (const auto& [copy_site, count] : process.copy_sites) {
-    const absl::uint128 part = absl::uint128(count.copies) * counted;
-    remainders.emplace_back(part % stood_for, shares.size());
-    shares.push_back({copy_site, static_cast<uint64_t>(part / stood_for)});
-    rest -= shares.back().copies;
+    stood_for += count.copies;
+    most = std::max(most, count.copies);
   }
-  std::stable_sort(remainders.begin(), remainders.end(),
-                   [](const auto& a, const auto& b) { return a.first > b.first; });
-  for (uint64_t i = 0; i < rest; ++i) ++shares[remainders[i].second].copies;
-  return shares;
+  if (stood_for == 0) return {};
+  const bool fits = absl::Uint128High64(stood_for) == 0 && absl::Uint128High64(absl::uint128(most) * counted) == 0;
+  return fits ? SharesOf<uint64_t>(process, absl::Uint128Low64(stood_for)) : SharesOf(process, stood_for);
 }
 
 Blame BlameOf(const RunModel& model, const Scope& scope) {
@@ -143,7 +161,7 @@ std::vector<RegionRow> ByRegion(const RunModel& model, const Scope& scope) {
       if (!owns && process.copied_pages.empty()) row.copied_pages += count.diverged_pages;
     }
     if (!InScope(process, scope)) return;
-    for (const auto& [number, pages] : process.copied_pages) rows[number].copied_pages += pages;
+    process.copied_pages.ForEach([&](int number, uint64_t pages) { rows[number].copied_pages += pages; });
   });
   std::erase_if(rows, [](const RegionRow& row) { return row.pages == 0 && row.copied_pages == 0; });
   for (const RegionRow& row : rows) all += row.copied_pages;

@@ -38,21 +38,33 @@ void PageBlame::Add(const Sample& sample, const RunModel& model) {
   if (++records_ % every_ == 0) AddCheckpoint(model);
 }
 
+// Both lists are in order of copy sites, so that no place has to be looked up.
+void PageBlame::AddSteps(const ProcessModel& process, size_t at) {
+  const std::vector<CopySiteShare> shares = CopiesByCopySite(process);
+  if (shares.empty()) return;
+  std::vector<Place>& places = places_[process.index];
+  size_t next = 0;
+  for (const CopySiteShare& share : shares) {
+    while (next < places.size() && places[next].copy_site < share.copy_site) ++next;
+    const bool known = next < places.size() && places[next].copy_site == share.copy_site;
+    const uint64_t copies = std::min(share.copies, kMostCopies);
+    if (copies == (known ? places[next].steps.back().copies : 0)) continue;
+    if (!known) places.insert(places.begin() + next, {.copy_site = share.copy_site});
+    std::vector<Step>& steps = places[next].steps;
+    const bool is_new = steps.empty() || steps.back().at < at;
+    if (is_new) steps.push_back({.at = at});
+    step_count_ += is_new;
+    steps.back().copies = copies;
+  }
+}
+
 void PageBlame::AddCheckpoint(const RunModel& model) {
   const size_t at = checkpoints_.Add(MillisecondsOf(model.t));
   for (const ProcessModel& process : model.processes) {
     Count& counted = counted_[process.index];
     if (counted == process.counts.copies && !changed_.contains(process.index)) continue;
     counted = process.counts.copies;
-    for (const CopySiteShare& share : CopiesByCopySite(process)) {
-      std::vector<Step>& steps = steps_[{process.index, share.copy_site}];
-      const uint64_t copies = std::min(share.copies, kMostCopies);
-      if (copies == (steps.empty() ? 0 : steps.back().copies)) continue;
-      const bool is_new = steps.empty() || steps.back().at < at;
-      if (is_new) steps.push_back({.at = at});
-      step_count_ += is_new;
-      steps.back().copies = copies;
-    }
+    AddSteps(process, at);
   }
   changed_.clear();
   while (checkpoints_.size() > 1 && (checkpoints_.size() > kMostCheckpoints || step_count_ > kMostSteps)) MergePairs();
@@ -62,34 +74,38 @@ void PageBlame::MergePairs() {
   every_ *= 2;
   checkpoints_.MergePairs();
   step_count_ = 0;
-  for (auto& [pair, steps] : steps_) {
-    size_t kept = 0;
-    for (const Step& step : steps) {
-      const size_t at = step.at / 2;
-      if (kept == 0 || steps[kept - 1].at < at) ++kept;
-      steps[kept - 1] = {at, step.copies};
+  for (auto& [process, places] : places_) {
+    for (auto& [copy_site, steps] : places) {
+      size_t kept = 0;
+      for (const Step& step : steps) {
+        const size_t at = step.at / 2;
+        if (kept == 0 || steps[kept - 1].at < at) ++kept;
+        steps[kept - 1] = {at, step.copies};
+      }
+      steps.resize(kept);
+      step_count_ += kept;
     }
-    steps.resize(kept);
-    step_count_ += kept;
   }
 }
 
 void PageBlame::Write(const RunModel& model, ColumnFile* file, Json* page) const {
   PageBlame ended = *this;
-  if (!steps_.empty() || !changed_.empty()) ended.AddCheckpoint(model);
+  if (!places_.empty() || !changed_.empty()) ended.AddCheckpoint(model);
   Column times_ms, index, copy_site, steps, at, copies;
   for (const uint64_t ms : ended.checkpoints_.ms()) times_ms.Add(ms);
-  for (auto& [pair, list] : ended.steps_) {
-    if (list.empty() || model.Find(pair.first) == nullptr) continue;
-    index.Add(pair.first);
-    copy_site.Add(pair.second);
-    steps.Add(list.size());
-    // Copies don't go away: if a later estimate is lower than an earlier one, lower the earlier one.
-    for (size_t i = list.size() - 1; i > 0; --i)
-      list[i - 1].copies = std::min<uint64_t>(list[i - 1].copies, list[i].copies);
-    for (const Step& step : list) {
-      at.Add(step.at);
-      copies.Add(step.copies);
+  for (auto& [process, places] : ended.places_) {
+    if (model.Find(process) == nullptr) continue;
+    for (auto& [site, list] : places) {
+      index.Add(process);
+      copy_site.Add(site);
+      steps.Add(list.size());
+      // Copies don't go away: if a later estimate is lower than an earlier one, lower the earlier one.
+      for (size_t i = list.size() - 1; i > 0; --i)
+        list[i - 1].copies = std::min<uint64_t>(list[i - 1].copies, list[i].copies);
+      for (const Step& step : list) {
+        at.Add(step.at);
+        copies.Add(step.copies);
+      }
     }
   }
   (*page)["frames"] = FramesJson(model.frames);

@@ -7,7 +7,6 @@
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <set>
-#include <utility>
 #include <vector>
 
 #include "model/facts/run_model.h"
@@ -34,13 +33,19 @@ class PageBlame {
     uint64_t at : 10 = 0;  // number of the first checkpoint that it holds for
     uint64_t copies : 54 = 0;
   };
+  // What a process copied at one place.
+  struct Place {
+    int copy_site = 0;
+    std::vector<Step> steps;
+  };
   void AddCheckpoint(const RunModel& model);
+  void AddSteps(const ProcessModel& process, size_t at);
   void MergePairs();
 
   Moments checkpoints_;
-  std::map<std::pair<int, int>, std::vector<Step>> steps_;  // by process and place
-  std::map<int, Count> counted_;                            // copies of a process at its last checkpoint
-  std::set<int> changed_;                                   // processes whose places changed since then
+  std::map<int, std::vector<Place>> places_;  // by process; in order of copy sites
+  std::map<int, Count> counted_;              // copies of a process at its last checkpoint
+  std::set<int> changed_;                     // processes whose places changed since then
   size_t step_count_ = 0;
   size_t every_ = 1, records_ = 0;  // one in `every_` records with places makes a checkpoint
 };
