@@ -31,10 +31,14 @@ void Remember(const Sample& sample, const RunModel& model, Estimates* estimates)
   for (const Event& event : sample.events) {
     if (event.Is<ProcessStarted>() || event.Is<ProcessExeced>()) estimates->memory.erase(event.index);
   }
+  auto memory = estimates->memory.begin();  // mostly that of the neighbour of the row before
   for (const ProcessSample& row : sample.processes) {
     const ProcessModel* process = model.Find(row.index);
-    if (row.proc.anon_pages && process != nullptr && process->id.pid != 0)
-      estimates->memory[row.index].Add(StretchAt(sample.t, *process));
+    if (!row.proc.anon_pages || process == nullptr || process->id.pid == 0) continue;
+    if (memory != estimates->memory.end() && memory->first != row.index) ++memory;
+    if (memory == estimates->memory.end() || memory->first != row.index)
+      memory = estimates->memory.try_emplace(row.index).first;
+    memory->second.Add(StretchAt(sample.t, *process));
   }
   for (const Event& event : sample.events) {
     if (!event.Is<ProcessExited>()) continue;

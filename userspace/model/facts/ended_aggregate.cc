@@ -25,7 +25,7 @@ void Add(const FaultCounts& more, FaultCounts* sum) {
 }
 
 void AddRegions(const ProcessModel& process, ProcessModel* row) {
-  for (const auto& [region, pages] : process.copied_pages) row->copied_pages[region] += pages;
+  process.copied_pages.ForEach([&](int region, uint64_t pages) { row->copied_pages[region] += pages; });
   if (!process.copied_pages.empty()) return;
   for (const auto& [region, count] : process.regions) {
     if (count.diverged_pages > 0) row->copied_pages[region] += count.diverged_pages;
@@ -98,6 +98,7 @@ std::tuple<bool, bool, uint64_t> InterestIn(const ProcessModel& process, uint64_
 }  // namespace
 
 void AggregateEnded(RunModel* model) {
+  if (model->processes.size() <= model->most_ended + model->most_ended / 4) return;
   std::vector<std::pair<std::tuple<bool, bool, uint64_t>, int>> ended;
   for (const ProcessModel& process : model->processes) {
     if (process.ended && process.index > 0)

@@ -37,6 +37,15 @@ void AppendProcess(const ProcessSample& sample, absl::Duration t, absl::Duration
   memory->Append(sample, t, info, process);
 }
 
+// Returns where the private memory of process `index` is derived. `last`: what it returned for the process before,
+// whose neighbour it most often is.
+std::map<int, PrivateMemory>::iterator MemoryOf(int index, std::map<int, PrivateMemory>::iterator last,
+                                                RunModel* model) {
+  const auto end = model->private_memory.end();
+  if (last != end && last->first != index) ++last;
+  return last != end && last->first == index ? last : model->private_memory.try_emplace(index).first;
+}
+
 // Distributes runs of pages over the regions of their address spaces; drops pages that lie in none.
 class RunAppender {
  public:
@@ -56,13 +65,23 @@ class RunAppender {
       if (at->first.first != process->space) continue;
       const Region& region = model_.regions[at->second].region;
       const uint64_t from = std::max(region.start, first.second), to = std::min(region.end, end);
-      if (from < to) process->copied_pages[at->second] += (to - from) / page_bytes;
+      if (from < to) *Copied(at->second, process) += (to - from) / page_bytes;
     }
   }
 
  private:
+  uint64_t* Copied(int region, ProcessModel* process) {
+    if (process != last_.process || region != last_.region) last_ = {process, region, &process->copied_pages[region]};
+    return last_.pages;
+  }
+
   const RunModel& model_;
   std::map<std::pair<int, uint64_t>, int>::const_iterator next_;
+  struct {
+    const ProcessModel* process = nullptr;
+    int region = 0;
+    uint64_t* pages = nullptr;
+  } last_;
 };
 
 void AppendRegions(const Sample& sample, RunModel* model) {
@@ -134,6 +153,16 @@ WorkersPeak PrivateNow(absl::Duration t, const RunModel& model, const Lives& liv
   return now;
 }
 
+// Most samples are no peak, and then only the sum is needed.
+template <typename Lives>
+void RaisePeak(absl::Duration t, const Lives& lives, RunModel* model) {
+  uint64_t bytes = 0;
+  for (const ProcessModel& process : model->processes) {
+    if (process.is_worker() && lives(process)) bytes += Or0(process.private_bytes);
+  }
+  if (bytes > model->workers_peak.bytes) model->workers_peak = PrivateNow(t, *model, lives);
+}
+
 // Returns how many workers lived at once, at most, after `last`: a short-lived one may never be seen alive.
 uint64_t MostLivingSince(absl::Duration last, const RunModel& model) {
   int living = 0;
@@ -153,15 +182,15 @@ uint64_t MostLivingSince(absl::Duration last, const RunModel& model) {
 // Two moments: now, and just before the first worker that was alive at the last sample, at `last`, ended: it may have
 // been killed for what it had.
 void AppendWorkersPeak(absl::Duration t, absl::Duration last, RunModel* model) {
-  WorkersPeak now = PrivateNow(t, *model, [](const ProcessModel& process) { return !process.ended; });
+  RaisePeak(
+      t, [](const ProcessModel& process) { return !process.ended; }, model);
   model->most_living_workers = std::max(model->most_living_workers, MostLivingSince(last, *model));
-  if (now.bytes > model->workers_peak.bytes) model->workers_peak = std::move(now);
   const auto ended_since = [last](const ProcessModel& process) { return process.ended && *process.ended > last; };
   if (std::none_of(model->processes.begin(), model->processes.end(), ended_since)) return;
-  WorkersPeak before = PrivateNow(t, *model, [&](const ProcessModel& process) {
+  const auto lived = [&](const ProcessModel& process) {
     return process.started <= last && (!process.ended || ended_since(process));
-  });
-  if (before.bytes > model->workers_peak.bytes) model->workers_peak = std::move(before);
+  };
+  RaisePeak(t, lived, model);
 }
 
 // Whether no process outside of the recording can map anonymous memory of `process`: its address space began with an
@@ -200,8 +229,10 @@ void FollowChildren(const Sample& sample, RunModel* model) {
   for (const auto& [space, living] : spaces) {
     ProcessModel* const parent = living.front();
     CopiedShares copied;
+    auto memory = model->private_memory.begin();
     for (size_t i = 1; i < living.size(); ++i) {
-      const double inherited = Or0(model->private_memory[living[i]->index].inherited_pages());
+      memory = MemoryOf(living[i]->index, memory, model);
+      const double inherited = Or0(memory->second.inherited_pages());
       const double share = inherited > 0 ? std::min(Or0(living[i]->counts.copies) / inherited, 1.0) : 0;
       copied.least = std::min(copied.least, share);
       copied.product *= share;
@@ -246,10 +277,12 @@ void Append(const Sample& sample, RunModel* model) {
     if (!event.Is<ProcessExited>()) AppendEvent(event, model);
   }
   if (!sample.events.empty()) AssignRoles(sample, model);
+  auto memory = model->private_memory.begin();
   for (const ProcessSample& process : sample.processes) {
     ProcessModel* row = Announced(process.index, model);
     if (row == nullptr) continue;
-    AppendProcess(process, sample.t, elapsed, model->info, &model->private_memory[process.index], row);
+    memory = MemoryOf(process.index, memory, model);
+    AppendProcess(process, sample.t, elapsed, model->info, &memory->second, row);
     if (process.loader && process.loader != row->loader) AppendLoader(*process.loader, sample.t, model, row);
   }
   for (const Event& event : sample.events) {
@@ -305,6 +338,9 @@ uint64_t GrowthModel::PagesSince(absl::Duration t) const {
 }
 
 const ProcessModel* RunModel::Find(int index) const {
+  // Each has the place of its index, unless some before it were aggregated.
+  const size_t place = static_cast<size_t>(index);
+  if (place < processes.size() && processes[place].index == index) return &processes[place];
   const auto found = std::lower_bound(processes.begin(), processes.end(), index,
                                       [](const ProcessModel& process, int wanted) { return process.index < wanted; });
   return found != processes.end() && found->index == index ? &*found : nullptr;

@@ -12,6 +12,7 @@
 
 #include "absl/time/time.h"
 #include "model/facts/enum_names.h"
+#include "model/facts/pages_by_region.h"
 #include "model/facts/private_memory.h"
 #include "model/facts/sample.h"
 
@@ -88,7 +89,7 @@ struct ProcessModel {
   std::map<int, CopySiteCount> copy_sites;  // by copy site
   std::map<int, GrowthModel> growth;        // by growth site; empty: not sampled
   std::map<int, RegionCount> regions;       // by region, as the last sweep found them
-  std::map<int, uint64_t> copied_pages;     // by region, as the probes reported page by page
+  PagesByRegion copied_pages;               // by region, as the probes reported page by page
   std::optional<VerifyFigures> verify;
   int space = 0;  // index of the process whose address space it has: its own since an exec, its parent's since a fork
   std::optional<bool> collector_on;         // Python's cycle collector, as last read
