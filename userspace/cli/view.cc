@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -37,7 +38,7 @@ absl::StatusOr<OnePage> PageOf(const std::string& path) {
   if (!rows.ok()) return rows.status();
   const Fleet ranks = HasRanks(model) ? FleetOf(*rows) : Fleet();
   const RecordingState state = {.complete = recording.complete, .ranks = ranks.rows.empty() ? nullptr : &ranks};
-  return OnePage{Packed(builder.Data(model, findings, state).parts()), *std::move(rows)};
+  return OnePage{Packed(builder.LastData(model, findings, state).parts()), *std::move(rows)};
 }
 
 absl::StatusOr<std::vector<OnePage>> PagesOf(const std::vector<std::string>& timelines) {
@@ -75,9 +76,9 @@ absl::Status Write(const std::vector<std::string>& packed, const std::string& pa
   return status.ok() ? status : absl::UnavailableError(status.message());
 }
 
-absl::Status Write(const std::vector<OnePage>& pages, const std::string& path) {
+absl::Status Write(std::vector<OnePage> pages, const std::string& path) {
   std::vector<std::string> packed;
-  for (const OnePage& page : pages) packed.push_back(page.packed);
+  for (OnePage& page : pages) packed.push_back(std::move(page.packed));
   return Write(packed, path);
 }
 
@@ -99,8 +100,8 @@ int WriteFleet(const Fleet& fleet, const std::string& path, const std::string& p
 }  // namespace
 
 absl::Status WritePage(const std::vector<std::string>& timelines, const std::string& path) {
-  const absl::StatusOr<std::vector<OnePage>> pages = PagesOf(timelines);
-  return pages.ok() ? Write(*pages, path) : pages.status();
+  absl::StatusOr<std::vector<OnePage>> pages = PagesOf(timelines);
+  return pages.ok() ? Write(*std::move(pages), path) : pages.status();
 }
 
 int View(const Options& options) {
@@ -129,7 +130,7 @@ int View(const Options& options) {
     }
   }
   const std::string path = output(false);
-  return Finish(Write(*pages, path), path);
+  return Finish(Write(*std::move(pages), path), path);
 }
 
 }  // namespace cowprof

@@ -41,6 +41,8 @@ class PageBuilder {
   void Add(const Sample& sample, const std::vector<Alert>& raised, const Run& run);
   // Valid until the next sample.
   PageData Data(const RunModel& model, const Findings& findings, const RecordingState& state) const;
+  // The same, of the whole recording: frees what the data does not refer to.
+  PageData LastData(const RunModel& model, const Findings& findings, const RecordingState& state);
 
  private:
   PageSeries series_;
