@@ -3,6 +3,7 @@ rungs see; and the fallback when each is disabled.
 """
 import json
 import os
+import shutil
 import subprocess
 
 import pytest
@@ -54,6 +55,21 @@ def test_planted_copies(way, workload, tmp_path):
     assert report["exactness"]["copies"] == STATES_ITS_BOUND[name_of(way)]
     for pid, truth in assert_counts(report, lines).items():
         assert truth["copies"] <= harness.row_of(report, pid)["copies"] <= truth["copies"] + FEW
+
+
+@pytest.mark.slow
+def test_the_probes_load_where_no_file_in_memory_can_be_made(tmp_path):
+    """As where vm.memfd_noexec is 2, before Linux 6.6."""
+    needs("strace", shutil.which("strace"), "install Debian's package strace")
+    needs("rung btf-tracepoints", harness.doctor()[0]["capabilities"]["copies"] == "btf-tracepoints", "not the chosen rung")
+    path, calls = tmp_path / "run.json", tmp_path / "calls"
+    inject = ["strace", "-f", "-qq", "-e", "trace=memfd_create", "-e", "inject=memfd_create:error=EACCES", "-o", calls]
+    code = "import os; data = [str(i) * 60 for i in range(9999)]; child = os.fork(); [len(text) for text in data]; child and os.waitpid(child, 0)"
+    subprocess.run([*inject, harness.COWPROF, "--quiet", "--output", path, "--", harness.PYTHON, "-c", code], check=True, timeout=harness.DEADLINE)
+    assert "INJECTED" in calls.read_text()
+    report = harness.report_of(path)
+    assert (report["exactness"]["rung"], report["exactness"]["copies"]) == ("btf-tracepoints", "exact")
+    assert report["workers"][0]["copies"] > 100
 
 
 def test_two_threads_that_write_one_page_make_one_copy(way, tmp_path):

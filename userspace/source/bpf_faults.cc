@@ -3,8 +3,6 @@
 #include "source/bpf_faults.h"
 
 #include <sys/epoll.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -105,17 +103,14 @@ class BpfFaults : public FaultSource {
 
 absl::Status BpfFaults::Load(const BpfOptions& options, KernelBtf kernel) {
   KeepWarnings();
-  const Fd types(memfd_create("cowprof-types", MFD_CLOEXEC));
-  if (!types.ok()) return BpfStatus(errno, "make room for the kernel's types");
-  const std::string path = absl::StrCat("/proc/self/fd/", types.fd());
-  LIBBPF_OPTS(bpf_object_open_opts, open_options, .btf_custom_path = path.c_str());
+  const TypesFile types;
+  LIBBPF_OPTS(bpf_object_open_opts, open_options, .btf_custom_path = types.path().c_str());
   skeleton_.reset(cowprof_probes::open(&open_options));
   if (skeleton_ == nullptr) return BpfStatus(errno, "open the probes");
   options_ = options;
   if (kernel == nullptr) kernel = ReadKernelBtf();
   if (kernel == nullptr) return BpfStatus(errno, "read the kernel's BTF");
-  if (absl::Status status = WriteTypesNamedIn(*bpf_object__btf(skeleton_->obj), *kernel, types.fd()); !status.ok())
-    return status;
+  if (absl::Status status = types.Write(*bpf_object__btf(skeleton_->obj), *kernel); !status.ok()) return status;
   ChoosePrograms({options.copies, options.faults, options.signals, options.hugetlb, options.preemptible}, kernel.get(),
                  skeleton_.get());
   kernel = nullptr;  // the verifier is what takes most memory

@@ -2,6 +2,7 @@
 #include "source/kernel_btf.h"
 
 #include <linux/btf.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -10,6 +11,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 
 namespace cowprof {
@@ -160,6 +162,14 @@ class TypesCopy {
 KernelBtf ReadKernelBtf() {
   btf* kernel = btf__load_vmlinux_btf();
   return kernel == nullptr ? nullptr : KernelBtf(kernel, BtfDeleter());
+}
+
+TypesFile::TypesFile()
+    : memory_(memfd_create("cowprof-types", MFD_CLOEXEC)),
+      path_(memory_.ok() ? absl::StrCat("/proc/self/fd/", memory_.fd()) : "/sys/kernel/btf/vmlinux") {}
+
+absl::Status TypesFile::Write(const btf& local, const btf& kernel) const {
+  return memory_.ok() ? WriteTypesNamedIn(local, kernel, memory_.fd()) : absl::OkStatus();
 }
 
 absl::Status WriteTypesNamedIn(const btf& local, const btf& kernel, int file) {
