@@ -190,22 +190,13 @@ test("a row and a whole table can be copied as text, with whole paths", async ()
   });
 });
 
-test("a thousand rows: twelve are made, a hundred more on request, without a wait", async (context) => {
-  const opened = await open("why-thousand", makeBlamedPage({ rows: 1000, workers: 64 }));
-  const { page } = opened;
-  assert.equal(await page.locator("#by-line tbody tr").count(), 12);
+// ms, the longest of a change of scope; of the quickest of three: other work shares the cores.
+async function waitFor(page) {
   await page.evaluate(() => {
-    globalThis.waits = [0];
     new PerformanceObserver((list) => list.getEntries().forEach((entry) => globalThis.waits.push(entry.duration))).observe({
       type: "longtask",
     });
   });
-  for (const id of ["by-line", "by-type", "by-native"]) await page.locator(`#${id} .more`).click();
-  for (const id of ["by-line", "by-type", "by-native"])
-    assert.equal(await page.locator(`#${id} tbody tr`).count(), id === "by-line" ? 112 : 108);
-  assert.equal(await page.textContent("#by-line .more"), "Show 100 more of 1,000");
-  await page.locator("#by-line thead th", { hasText: "function" }).locator("button").click();
-  // The quickest of three: other work shares the cores.
   let quickest = Infinity;
   for (const scope of [40, 41, 42]) {
     await page.evaluate(() => (globalThis.waits = [0]));
@@ -213,8 +204,24 @@ test("a thousand rows: twelve are made, a hundred more on request, without a wai
     await settle(page);
     quickest = Math.min(quickest, await page.evaluate(() => Math.max(...globalThis.waits)));
   }
-  context.diagnostic(`longest wait ${quickest.toFixed(0)} ms`);
-  assert.ok(quickest <= 200);
+  return quickest;
+}
+
+test("a thousand rows: twelve are made, a hundred more on request, without a wait", async (context) => {
+  const few = await open("why-twelve", makeBlamedPage({ rows: 12, workers: 64 }));
+  const ofFew = await waitFor(few.page);
+  await few.close();
+  const opened = await open("why-thousand", makeBlamedPage({ rows: 1000, workers: 64 }));
+  const { page } = opened;
+  assert.equal(await page.locator("#by-line tbody tr").count(), 12);
+  for (const id of ["by-line", "by-type", "by-native"]) await page.locator(`#${id} .more`).click();
+  for (const id of ["by-line", "by-type", "by-native"])
+    assert.equal(await page.locator(`#${id} tbody tr`).count(), id === "by-line" ? 112 : 108);
+  assert.equal(await page.textContent("#by-line .more"), "Show 100 more of 1,000");
+  await page.locator("#by-line thead th", { hasText: "function" }).locator("button").click();
+  const wait = await waitFor(page);
+  context.diagnostic(`longest wait ${wait.toFixed(0)} ms, with twelve rows ${ofFew.toFixed(0)} ms`);
+  assert.ok(wait <= 200 + 3 * ofFew, "a slow machine is slow with twelve rows, too");
   checkQuiet(opened.noted);
   await opened.close();
 });
