@@ -65,7 +65,7 @@ void PrivateMemory::RebaseOnSweep(const SweepFigures& sweep, Exactness exactness
   const Past now = past_.back();
   const Range found = FoundBy(sweep, exactness);
   const uint64_t predicted = anonymous_ ? PagesAt(now) : sweep.private_pages;
-  anonymous_ = {std::clamp(predicted, found.least, found.most), now.copies, now.anon_pages};
+  anonymous_ = {std::clamp(predicted, found.least, std::max(found.least, found.most)), now.copies, now.anon_pages};
   past_.Clear();
   past_.Add(now);
 }
