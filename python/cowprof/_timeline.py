@@ -83,10 +83,11 @@ class _Process:
         if seen is None or not self._past:
             return
         now, begun = self._past[-1], next((past for past in reversed(self._past) if past.t <= row["begin"]), self._past[0])
-        fresh, later = now.fresh - begun.fresh, row["later_new_pages"] or 0
+        # A tool from before these columns: the sweep is believed as it is.
+        fresh, later = now.fresh - begun.fresh, row.get("later_new_pages") or 0
         came, freed = now.copies - begun.copies + fresh, max(begun.anon + fresh - now.anon, 0)
-        came_later = (row["later_write_protect_faults"] or 0) + later
-        freed_later = 0 if row["anon_pages"] is None else max(now.anon + later - row["anon_pages"], 0)
+        came_later = (row.get("later_write_protect_faults") or 0) + later
+        freed_later = max(now.anon + later - row["anon_pages"], 0) if row.get("anon_pages") is not None else 0
         predicted = seen if self._basis is None else self._predict(*self._basis)
         self._basis = (min(max(predicted, seen - freed - came_later, 0), seen + came + freed_later), now.copies, now.anon)
         self._past = [now]

@@ -213,6 +213,13 @@ def test_a_sweep_corrects_what_nothing_around_it_explains(tmp_path, begin, seen,
     assert LiveFigures(str(path)).read().private_bytes == private * 4096
 
 
+def test_a_recording_by_an_older_tool_has_fewer_columns(tmp_path, monkeypatch):
+    monkeypatch.setitem(HEADER, "columns", HEADER["columns"] | {"sweeps": HEADER["columns"]["sweeps"][:4]})
+    path = tmp_path / "run.json"
+    timeline(path, process(1), sample(1, [[1, 10, 0, 20, 500]]), sample(2, [[1, 10, 0, 100, 500]], [[1, 700, 2.1, 2.5]]))
+    assert LiveFigures(str(path)).read().private_bytes == 700 * 4096
+
+
 def test_a_spawned_python_counts_and_another_program_does_not(tmp_path):
     path = tmp_path / "run.json"
     executed = [process(1), {"t": 1, "type": "event", "event": "exec", "index": 1}, sample(2, [[1, 0, 0, 40, 50]], [[1, 45, 2, 2, 0, 0, 50]])]

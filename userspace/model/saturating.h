@@ -20,6 +20,13 @@ constexpr T SaturatingSubtract(T minuend, std::type_identity_t<T> subtrahend) {
   return minuend > subtrahend ? minuend - subtrahend : 0;
 }
 
+// a + b, or the largest number.
+template <std::unsigned_integral T>
+constexpr T SaturatingAdd(T a, std::type_identity_t<T> b) {
+  const T sum = a + b;
+  return sum < a ? static_cast<T>(-1) : sum;
+}
+
 }  // namespace cowprof
 
 #endif  // COWPROF_MODEL_SATURATING_H_

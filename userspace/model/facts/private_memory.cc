@@ -44,20 +44,22 @@ PrivateMemory::Range PrivateMemory::FoundBy(const SweepFigures& sweep, Exactness
   if (sweep.end == absl::ZeroDuration() || exactness == Exactness::kPageMap)
     return {sweep.private_pages, sweep.private_pages};
   const uint64_t fresh = SaturatingSubtract(now.fresh, begun.fresh);
-  const uint64_t came = SaturatingSubtract(now.copies, begun.copies) + fresh;
-  const uint64_t freed = SaturatingSubtract(begun.anon_pages + fresh, now.anon_pages);
+  const uint64_t came = SaturatingAdd(SaturatingSubtract(now.copies, begun.copies), fresh);
+  const uint64_t freed = SaturatingSubtract(SaturatingAdd(begun.anon_pages, fresh), now.anon_pages);
   uint64_t came_later = 0, freed_later = 0;
   if (sweep.later_write_protect_faults) {
     const uint64_t fresh_later = Or0(sweep.later_new_pages);
-    came_later = *sweep.later_write_protect_faults + fresh_later;
-    if (sweep.anon_pages) freed_later = SaturatingSubtract(now.anon_pages + fresh_later, *sweep.anon_pages);
+    came_later = SaturatingAdd(*sweep.later_write_protect_faults, fresh_later);
+    if (sweep.anon_pages)
+      freed_later = SaturatingSubtract(SaturatingAdd(now.anon_pages, fresh_later), *sweep.anon_pages);
   } else if (before_ && sweep.end > now.t && now.t > before_->t) {
     // Not known: as much as in the same time before.
     const double part = std::min(absl::FDivDuration(sweep.end - now.t, now.t - before_->t), 1.0);
     came_later = SaturatingCast(part * static_cast<double>(SaturatingSubtract(now.copies, before_->copies) +
                                                            SaturatingSubtract(now.fresh, before_->fresh)));
   }
-  return {SaturatingSubtract(sweep.private_pages, freed + came_later), sweep.private_pages + came + freed_later};
+  return {SaturatingSubtract(sweep.private_pages, SaturatingAdd(freed, came_later)),
+          SaturatingAdd(SaturatingAdd(sweep.private_pages, came), freed_later)};
 }
 
 // Counters are exact, so what they predict stands unless the sweep contradicts it.
@@ -65,7 +67,7 @@ void PrivateMemory::RebaseOnSweep(const SweepFigures& sweep, Exactness exactness
   const Past now = past_.back();
   const Range found = FoundBy(sweep, exactness);
   const uint64_t predicted = anonymous_ ? PagesAt(now) : sweep.private_pages;
-  anonymous_ = {std::clamp(predicted, found.least, std::max(found.least, found.most)), now.copies, now.anon_pages};
+  anonymous_ = {std::clamp(predicted, found.least, found.most), now.copies, now.anon_pages};
   past_.Clear();
   past_.Add(now);
 }

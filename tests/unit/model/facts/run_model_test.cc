@@ -363,6 +363,11 @@ TEST_CASE("a sweep corrects what was counted only as far as nothing around it ex
     sweep.private_pages = 95;
     CHECK(pages_at_2s() == 105);
   }
+  SECTION("figures that no machine has") {
+    sweep.private_pages = sweep.later_write_protect_faults.emplace(UINT64_MAX);
+    sweep.later_new_pages = sweep.anon_pages = UINT64_MAX;
+    CHECK(pages_at_2s() == 110);
+  }
   SECTION("nobody knows: as much as in the same time before") {
     sweep.private_pages = 300;  // 0.6 s of 120 pages a second
     CHECK(pages_at_2s() == 228);
