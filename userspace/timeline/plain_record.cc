@@ -1,6 +1,7 @@
 #include "timeline/plain_record.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "absl/strings/match.h"
@@ -14,6 +15,24 @@ constexpr size_t kMostDigitsOfReal = 15;  // as an integer it is exact in a doub
 constexpr double kPowersOf10[] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+
+struct Digits {
+  uint64_t number;
+  int count;  // 8: more may follow
+};
+
+// The digits with which 8 bytes begin, all at once; the first byte is the least significant one of `bytes`.
+Digits DigitsIn(uint64_t bytes) {
+  uint64_t digits = bytes ^ 0x3030303030303030;
+  // Of what is no digit, 6 more has a bit of the upper half. A carry only reaches bytes behind it.
+  const uint64_t others = (digits | (digits + 0x0606060606060606)) & 0xf0f0f0f0f0f0f0f0;
+  const int count = std::countr_zero(others) / 8;
+  if (count == 0) return {0, 0};
+  digits <<= 64 - 8 * count;             // zeros come before them
+  digits = digits * 10 + (digits >> 8);  // in each other byte: two of them
+  const uint64_t mask = 0x000000ff000000ff;
+  return {((digits & mask) * (100 + (1000000ull << 32)) + (digits >> 16 & mask) * (1 + (10000ull << 32))) >> 32, count};
+}
 
 }  // namespace
 
@@ -38,8 +57,20 @@ bool PlainRecord::ReadText(absl::string_view* text) {
   return Skip('"');
 }
 
+// Most of a recording is such numbers. False: none of at most 7 digits, or not known to be.
+inline bool PlainRecord::ReadShortCount(PlainCell* cell) {
+  uint64_t bytes;
+  if (std::endian::native != std::endian::little || end_ - at_ < static_cast<ptrdiff_t>(sizeof(bytes))) return false;
+  std::memcpy(&bytes, at_, sizeof(bytes));
+  const auto [number, count] = DigitsIn(bytes);
+  if (count == 0 || count == sizeof(bytes) || at_[count] == '.' || (count > 1 && *at_ == '0')) return false;
+  cell->kind = PlainCell::Kind::kCount;
+  cell->count = number;
+  at_ += count;
+  return true;
+}
+
 bool PlainRecord::ReadNumber(PlainCell* cell) {
-  // In registers: this loop reads most of a recording.
   const char *const begin = at_, *const end = end_;
   const char* at = begin;
   uint64_t number = 0;
@@ -62,29 +93,33 @@ bool PlainRecord::ReadNumber(PlainCell* cell) {
   return true;
 }
 
-bool PlainRecord::ReadCell(std::vector<PlainCell>* cells, bool inner) {
-  if (at_ == end_) return false;
+inline bool PlainRecord::ReadCell(std::vector<PlainCell>* cells, bool inner) {
   PlainCell& cell = cells->emplace_back();
-  if (IsDigit(*at_)) return ReadNumber(&cell);
+  return ReadShortCount(&cell) || ReadOther(&cell, inner);
+}
+
+bool PlainRecord::ReadOther(PlainCell* cell, bool inner) {
+  if (at_ == end_) return false;
+  if (IsDigit(*at_)) return ReadNumber(cell);
   if (*at_ == '"') {
     absl::string_view text;
     if (!ReadText(&text) || text.size() > UINT32_MAX) return false;
-    cell.kind = PlainCell::Kind::kText;
-    cell.size = text.size();
-    cell.text = text.data();
+    cell->kind = PlainCell::Kind::kText;
+    cell->size = text.size();
+    cell->text = text.data();
     return true;
   }
   if (*at_ != '[') return Skip("null");
   if (inner) return false;
   ++at_;
-  cell.kind = PlainCell::Kind::kList;
-  cell.count = inner_.size();
+  cell->kind = PlainCell::Kind::kList;
+  cell->count = inner_.size();
   if (Skip(']')) return true;
   do {
     if (!ReadCell(&inner_, true)) return false;
   } while (Skip(','));
-  if (!Skip(']') || inner_.size() - cell.count > UINT32_MAX) return false;
-  cell.size = inner_.size() - cell.count;
+  if (!Skip(']') || inner_.size() - cell->count > UINT32_MAX) return false;
+  cell->size = inner_.size() - cell->count;
   return true;
 }
 

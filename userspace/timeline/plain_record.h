@@ -66,6 +66,8 @@ class PlainRecord {
   bool ReadRows(absl::string_view key);
   bool ReadRow();
   bool ReadCell(std::vector<PlainCell>* cells, bool inner);
+  bool ReadOther(PlainCell* cell, bool inner);
+  bool ReadShortCount(PlainCell* cell);
   bool ReadNumber(PlainCell* cell);
   bool ReadText(absl::string_view* text);
   bool SkipValue();

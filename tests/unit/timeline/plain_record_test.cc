@@ -91,6 +91,22 @@ TEST_CASE("both readers of records take any number for the same") {
                                    number, R"(,1,2]]],"causes":[[0,1,)", number, "]]}")));
 }
 
+// Eight bytes are looked at at once: each byte in each place, after digits and before them.
+TEST_CASE("both readers of records end a number at the same byte") {
+  RecordReaders readers;
+  for (int length = 1; length <= 9; ++length) {
+    for (int at = 0; at <= length; ++at) {
+      for (int byte = 1; byte < 256; ++byte) {
+        std::string digits = std::string("918273645", length);
+        digits.insert(at, 1, static_cast<char>(byte));
+        const std::string record = absl::StrCat(R"({"t":1,"type":"sample","processes":[[0,)", digits, "]]}");
+        INFO(record);
+        REQUIRE(readers.Agree(record));
+      }
+    }
+  }
+}
+
 TEST_CASE("both readers of records agree on recordings, whole and mutated") {
   const unsigned seed = GENERATE(range(1u, 9u));
   std::mt19937 random(seed);

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
-#include <utility>
 
 namespace cowprof {
 namespace {
@@ -27,33 +27,39 @@ double Caught::Unseen() const {
 Rates::Rates(const Caught& caught) {
   const int trials = caught.trials;
   for (int i = 0; i < kRates; ++i) rate_[i] = kLowestRate * std::pow(kHighestRate / kLowestRate, i / (kRates - 1.0));
-  // Number of places with j hits, and how likely each rate makes j hits, given that a place is hit at all.
-  std::vector<std::pair<double, std::array<double, kRates>>> seen;
+  // How likely each rate makes j hits, given that a place is hit at all; and that times the number of places with j
+  // hits. A sum waits for each of its additions: so some j are beside each other, which wait together.
+  struct Together {
+    std::array<std::array<double, kTogether>, kRates> likely = {}, weighted = {};
+  };
+  std::vector<Together> seen;
+  size_t count = 0;
   for (int j = 1; j <= trials; ++j) {
-    if (caught.Of(j) == 0) continue;
-    seen.push_back({caught.Of(j), {}});
+    const double places = caught.Of(j);
+    if (places == 0) continue;
+    if (count % kTogether == 0) seen.emplace_back();
+    const size_t k = count++ % kTogether;
     const double ways = std::lgamma(trials + 1) - std::lgamma(j + 1) - std::lgamma(trials - j + 1);
     for (int i = 0; i < kRates; ++i) {
       const double log = ways + j * std::log(Hit(rate_[i])) - (trials - j) * rate_[i];
-      seen.back().second[i] = std::exp(log) / Hit(trials * rate_[i]);
+      const double likely = std::exp(log) / Hit(trials * rate_[i]);
+      seen.back().likely[i][k] = likely;
+      seen.back().weighted[i][k] = places * likely;
     }
   }
   places_.fill(seen.empty() ? 0 : 1.0 / kRates);
   for (int step = 0; step < kSteps; ++step) {
     std::array<double, kRates> next = {};
-    for (size_t first = 0; first < seen.size(); first += kTogether) {
-      const size_t count = std::min(kTogether, seen.size() - first);
-      // A sum waits for each of its additions: sums beside each other wait together.
+    for (const Together& some : seen) {
       std::array<double, kTogether> all = {};
-      std::array<const double*, kTogether> likely;
-      for (size_t k = 0; k < kTogether; ++k) likely[k] = seen[first + std::min(k, count - 1)].second.data();
       for (int i = 0; i < kRates; ++i) {
-        for (size_t k = 0; k < kTogether; ++k) all[k] += likely[k][i] * places_[i];
+        for (size_t k = 0; k < kTogether; ++k) all[k] += some.likely[i][k] * places_[i];
       }
-      for (size_t k = 0; k < count; ++k) {
-        if (all[k] <= 0) continue;
-        const double places = seen[first + k].first;
-        for (int i = 0; i < kRates; ++i) next[i] += places * likely[k][i] * places_[i] / all[k];
+      for (double& one : all) one = one > 0 ? one : std::numeric_limits<double>::infinity();
+      for (int i = 0; i < kRates; ++i) {
+        std::array<double, kTogether> part;
+        for (size_t k = 0; k < kTogether; ++k) part[k] = some.weighted[i][k] * places_[i] / all[k];
+        for (size_t k = 0; k < kTogether; ++k) next[i] += part[k];
       }
     }
     places_ = next;

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/btree_map.h"
 #include "absl/time/time.h"
 #include "model/facts/enum_names.h"
 #include "model/facts/pages_by_region.h"
@@ -86,10 +87,10 @@ struct ProcessModel {
 
   FaultCounts counts;
   std::optional<CauseCounts> causes;
-  std::map<int, CopySiteCount> copy_sites;  // by copy site
-  std::map<int, GrowthModel> growth;        // by growth site; empty: not sampled
-  std::map<int, RegionCount> regions;       // by region, as the last sweep found them
-  PagesByRegion copied_pages;               // by region, as the probes reported page by page
+  absl::btree_map<int, CopySiteCount> copy_sites;  // by copy site
+  std::map<int, GrowthModel> growth;               // by growth site; empty: not sampled
+  absl::btree_map<int, RegionCount> regions;       // by region, as the last sweep found them
+  PagesByRegion copied_pages;                      // by region, as the probes reported page by page
   std::optional<VerifyFigures> verify;
   int space = 0;  // index of the process whose address space it has: its own since an exec, its parent's since a fork
   std::optional<bool> collector_on;         // Python's cycle collector, as last read

@@ -89,7 +89,8 @@ TEST_CASE("frames and places are numbered as they come, counts replace the ones 
   CHECK(model.frames == std::vector<Frame>{{"a.py", "f", 1}, {"b.py", "g", 2}});
   REQUIRE(model.copy_sites.size() == 2);
   CHECK(model.copy_sites[1].type == "y");
-  CHECK(model.processes[1].copy_sites == std::map<int, CopySiteCount>{{0, {1, 0, 7, 7, 7}}, {1, {1, 1, 6, 2, 18}}});
+  CHECK(model.processes[1].copy_sites ==
+        absl::btree_map<int, CopySiteCount>{{0, {1, 0, 7, 7, 7}}, {1, {1, 1, 6, 2, 18}}});
   CHECK(model.processes[0].copy_sites.empty());
   CHECK(model.cause_evidence == CauseEvidence{1, 2, 3, 4});
   Append({.cause_evidence = CauseEvidence{5, 6, 7, 8}}, &model);
