@@ -196,6 +196,19 @@ def test_files_that_are_no_recordings(healthy, tmp_path):
     assert result.returncode == 2 and "no recording in" in result.stderr
 
 
+def test_reading_several_at_a_time_changes_nothing(healthy, tmp_path):
+    """With the threads that this host allows, on one CPU, and where no thread can be had: its stack is larger than what may be mapped."""
+    for rank in range(9):
+        changed(healthy, tmp_path, f"{rank}.json", rank)
+    (tmp_path / "5a.json").write_text("{}")
+    texts = []
+    for limits in ([], ["taskset", "--cpu-list", str(min(os.sched_getaffinity(0)))], ["prlimit", f"--stack={2 << 30}", f"--as={1 << 30}"]):
+        result = subprocess.run([*limits, harness.COWPROF, "report", tmp_path, "--json"], capture_output=True, text=True, check=True)
+        texts.append(result.stdout)
+    assert [row["rank"] for row in json.loads(texts[0])["rows"]] == list(range(9))
+    assert len(set(texts)) == 1
+
+
 def rows_in(page):
     """The ranks of a fleet page; None: it is the page of recordings."""
     [first, *others] = page

@@ -1,14 +1,18 @@
 #include "cli/fleet_files.h"
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <system_error>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "model/format.h"
 
 namespace cowprof {
 namespace {
+
+constexpr size_t kMostThreads = 4;  // others work on this host, too
 
 // 0: not known, as of a pipe.
 uint64_t SizeOf(const std::string& path) {
@@ -72,13 +76,32 @@ std::vector<Operand> Operands(const std::vector<std::string>& paths) {
   return operands;
 }
 
-absl::Status AppendRows(const std::string& path, ReadingNote* note, std::vector<FleetRow>* rows) {
+using Rows = absl::StatusOr<std::vector<FleetRow>>;
+
+Rows RowsIn(const std::string& path, ReadingNote* note) {
   WholeRecording recording = {.note = note};
   if (absl::Status status = ReadRecording(path, {}, &recording); !status.ok()) return status;
-  absl::StatusOr<std::vector<FleetRow>> more = RowsOf(recording, Judge(recording.run, Detail::kScreen));
-  if (!more.ok()) return more.status();
-  std::move(more->begin(), more->end(), std::back_inserter(*rows));
-  return absl::OkStatus();
+  return RowsOf(recording, Judge(recording.run, Detail::kScreen));
+}
+
+// In the order of the operands. A recording is read by one thread, and each thread holds one.
+std::vector<Rows> RowsInAll(const std::vector<Operand>& operands, ReadingNote* note) {
+  std::vector<Rows> rows(operands.size());
+  std::atomic<size_t> next = 0;
+  const auto read = [&] {
+    for (size_t i = next++; i < operands.size(); i = next++) rows[i] = RowsIn(operands[i].path, note);
+  };
+  const size_t threads = std::min({operands.size(), kMostThreads, size_t{std::thread::hardware_concurrency()}});
+  {
+    std::vector<std::jthread> others;
+    try {
+      while (others.size() + 1 < threads) others.emplace_back(read);
+    } catch (const std::system_error&) {
+      // There are as many threads as there may be.
+    }
+    read();
+  }  // joins them
+  return rows;
 }
 
 }  // namespace
@@ -123,16 +146,17 @@ absl::StatusOr<FleetFiles> ReadFleet(const std::vector<std::string>& paths) {
   uint64_t bytes = 0;
   for (const Operand& operand : operands) bytes += SizeOf(operand.path);
   ReadingNote note(absl::StrCat(operands.size(), " files"), bytes);
-  for (const Operand& operand : operands) {
-    const absl::Status status = AppendRows(operand.path, &note, &rows);
-    if (status.ok()) continue;
-    // A folder may have other files; what was named must be a recording.
-    if (operand.from_folder) {
-      ++skipped;
-      continue;
+  std::vector<Rows> found = RowsInAll(operands, &note);
+  for (size_t i = 0; i < operands.size(); ++i) {
+    if (found[i].ok()) {
+      std::move(found[i]->begin(), found[i]->end(), std::back_inserter(rows));
+    } else if (operands[i].from_folder) {
+      ++skipped;  // a folder may have other files; what was named must be a recording
+    } else {
+      const absl::string_view message = found[i].status().message();
+      absl::StrAppend(&files.problem, files.problem.empty() ? "" : "; ", message);
+      notes.push_back(absl::StrCat("Left out: ", Printable(std::string(message), 300)));
     }
-    absl::StrAppend(&files.problem, files.problem.empty() ? "" : "; ", status.message());
-    notes.push_back(absl::StrCat("Left out: ", Printable(std::string(status.message()), 300)));
   }
   if (rows.empty()) {
     return absl::InvalidArgumentError(!files.problem.empty()

@@ -33,7 +33,7 @@ struct FleetFiles {
   Fleet fleet;          // its notes also name the files that could not be read
   std::string problem;  // of files that were named and can't be read; "": none
 };
-// Reads one after the other, and the files named *.json of each folder. InvalidArgument: none is a recording.
+// Reads these, and the files named *.json of each folder, several at a time. InvalidArgument: none is a recording.
 absl::StatusOr<FleetFiles> ReadFleet(const std::vector<std::string>& paths);
 
 bool IsFolder(const std::string& path);

@@ -21,13 +21,19 @@ absl::Duration Now() { return ReadClock(CLOCK_MONOTONIC); }
 }  // namespace
 
 ReadingNote::ReadingNote(std::string what, uint64_t bytes)
-    : what_(std::move(what)), bytes_(bytes), wanted_(bytes > 0 && isatty(STDERR_FILENO)), next_(Now() + kPatience) {}
+    : what_(std::move(what)), wanted_(bytes > 0 && isatty(STDERR_FILENO)), bytes_(bytes), next_(Now() + kPatience) {}
 
 ReadingNote::~ReadingNote() {
   if (shown_) absl::FPrintF(stderr, "\r\033[K");
 }
 
+void ReadingNote::Expect(uint64_t more) {
+  const std::lock_guard lock(mutex_);
+  bytes_ += more;
+}
+
 void ReadingNote::Advance(uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
   read_bytes_ += bytes;
   if (!wanted_ || Now() < next_) return;
   const uint64_t percent = std::min<uint64_t>(100, 100 * read_bytes_ / bytes_);

@@ -344,7 +344,7 @@ TEST_CASE("places: numbers and counts of uncommitted records come with the next"
   CHECK(model.copy_sites[2].type == "set");
   REQUIRE(model.processes.size() == 1);
   CHECK(model.processes[0].copy_sites ==
-        std::map<int, CopySiteCount>{{0, {0, 0, 30, 30, 30}}, {1, {0, 1, 5, 5, 5}}, {2, {0, 2, 6, 6, 6}}});
+        absl::btree_map<int, CopySiteCount>{{0, {0, 0, 30, 30, 30}}, {1, {0, 1, 5, 5, 5}}, {2, {0, 2, 6, 6, 6}}});
   CHECK(model.cause_evidence == CauseEvidence{1, 1, 1, 1});
   // Once only: not again with the one after.
   tick({.new_frames = {{"d.py", "d", 4}}}, true);
