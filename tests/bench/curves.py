@@ -10,6 +10,7 @@ all of them. CPU time counts the recorder and its children; what the probes cost
 import argparse
 import contextlib
 import math
+import os
 import re
 import subprocess
 import sys
@@ -127,7 +128,7 @@ def timeline_of(samples, options, folder):
     maker = [harness.PYTHON, Path(__file__).with_name("million.py"), path, "--recording", source]
     if not source.exists():
         subprocess.run([harness.PYTHON, "-c", "import million, sys; million.record_dataloader(sys.argv[1])", source],
-                       check=True, cwd=maker[1].parent, stderr=subprocess.DEVNULL)
+                       check=True, env={**os.environ, "PYTHONPATH": str(maker[1].parent)}, stderr=subprocess.DEVNULL)
     if not path.exists():
         subprocess.run([*maker, f"--ticks={round(samples / 64)}"], check=True, stdout=subprocess.DEVNULL)
     return path
