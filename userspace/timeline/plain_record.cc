@@ -21,15 +21,15 @@ struct Digits {
   int count;  // 8: more may follow
 };
 
-// The digits with which 8 bytes begin, all at once; the first byte is the least significant one of `bytes`.
+// The digits that 8 bytes begin with, all at once; the first byte is the least significant one of `bytes`.
 Digits DigitsIn(uint64_t bytes) {
   uint64_t digits = bytes ^ 0x3030303030303030;
-  // Of what is no digit, 6 more has a bit of the upper half. A carry only reaches bytes behind it.
+  // A byte above 9 has a bit in its upper half, or gets one when 6 is added; a carry only reaches the bytes behind it.
   const uint64_t others = (digits | (digits + 0x0606060606060606)) & 0xf0f0f0f0f0f0f0f0;
   const int count = std::countr_zero(others) / 8;
   if (count == 0) return {0, 0};
-  digits <<= 64 - 8 * count;             // zeros come before them
-  digits = digits * 10 + (digits >> 8);  // in each other byte: two of them
+  digits <<= 64 - 8 * count;             // leading zeros
+  digits = digits * 10 + (digits >> 8);  // every other byte: the number that two digits make
   const uint64_t mask = 0x000000ff000000ff;
   return {((digits & mask) * (100 + (1000000ull << 32)) + (digits >> 16 & mask) * (1 + (10000ull << 32))) >> 32, count};
 }
@@ -57,7 +57,7 @@ bool PlainRecord::ReadText(absl::string_view* text) {
   return Skip('"');
 }
 
-// Most of a recording is such numbers. False: none of at most 7 digits, or not known to be.
+// Most of a recording is numbers of at most 7 digits. False: this is none, or too near to the end to tell.
 inline bool PlainRecord::ReadShortCount(PlainCell* cell) {
   uint64_t bytes;
   if (std::endian::native != std::endian::little || end_ - at_ < static_cast<ptrdiff_t>(sizeof(bytes))) return false;
