@@ -83,7 +83,7 @@ class _Process:
         if seen is None or not self._past:
             return
         now, begun = self._past[-1], next((past for past in reversed(self._past) if past.t <= row["begin"]), self._past[0])
-        # A tool from before these columns: the sweep is believed as it is.
+        # An older tool does not write all columns: then nothing is known to have come or gone later.
         fresh, later = now.fresh - begun.fresh, row.get("later_new_pages") or 0
         came, freed = now.copies - begun.copies + fresh, max(begun.anon + fresh - now.anon, 0)
         came_later = (row.get("later_write_protect_faults") or 0) + later
