@@ -262,20 +262,25 @@ static void ask_for_verdict(struct cause_slot *slot)
 	slot->verdicts_known = verdicts_known;
 }
 
+// Whether the slot is that of copies by a program that is no known Python.
+static __always_inline int is_unread(struct cause_slot *slot, __u32 serial)
+{
+	const struct cowprof_cause_key unread = { .serial = serial, .shape = COWPROF_SHAPE_UNREAD };
+
+	return same_cause(&slot->key, &unread);
+}
+
 static void count_in_slot(struct thread_state *state, const struct cowprof_cause_key *key)
 {
-	struct cause_slot *slot = &state->slots[state->slot & (COWPROF_THREAD_SLOTS - 1)];
+	struct cause_slot *slot;
 	struct cowprof_process_row *row;
 	__u32 first = slots_of(key->ip);
 
-	if (!state->image && same_cause(&slot->key, key)) {
-		slot->looked.now++;
-		return;
-	}
 	for (__u32 i = 0; i < 4; i++) {
 		slot = &state->slots[first + i & (COWPROF_THREAD_SLOTS - 1)];
 		if (!same_cause(&slot->key, key))
 			continue;
+		state->slot = first + i;
 		slot->looked.now++;
 		if (slot->verdicts_known != verdicts_known)
 			ask_for_verdict(slot);

@@ -92,12 +92,14 @@ static void plan_next_sample(struct thread_state *state)
 	state->sample = state->gap == 1;
 }
 
-static __noinline int sample_copy_site(struct thread_state *state,
-				       const struct cowprof_cause_key *cause, __u64 type)
+static __noinline int sample_copy_site(struct thread_state *state)
 {
-	struct cowprof_copy_site_key key = { .cause = *cause, .type = type };
+	struct cause_slot *slot = &state->slots[state->slot & (COWPROF_THREAD_SLOTS - 1)];
+	struct cowprof_copy_site_key key = { .cause = slot->key };
 
 	key.cause.ip = state->ip; // without an image, too: user space names its symbol
+	if (state->image && state->looked)
+		key.type = state->type;
 	if (no_copy_sites) {
 		plan_next_sample(state);
 		return 0;

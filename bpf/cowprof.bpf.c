@@ -55,7 +55,7 @@ int settle_threads(struct bpf_iter__task *ctx)
 	if (!row)
 		return 0;
 	settle(row, state);
-	if (state->log.count != state->pages_flushed)
+	if (state->logged != state->pages_flushed)
 		flush_pages(state);
 	return 0;
 }

@@ -42,15 +42,16 @@ static __always_inline void add_region(cowprof_region_key key)
 }
 
 // Threads tend to stay in one region, so the last one is cached.
-static void touch_region(struct thread_state *state)
+static __always_inline void touch_region(struct thread_state *state)
 {
 	cowprof_region_key key = (__u64)state->serial << 36 |
 				 state->address >> COWPROF_REGION_SHIFT;
 
-	if (state->last_region == key || !state->serial) // no sweep of the overflow row
+	if (state->last_region == key)
 		return;
 	state->last_region = key;
-	add_region(key);
+	if (state->serial) // no sweep of the overflow row
+		add_region(key);
 }
 
 // Two threads that write one shared page at once both allocate and copy; wp_page_copy() rechecks
@@ -90,53 +91,84 @@ static void count_missing(struct task_struct *task, struct cowprof_process_row *
 		__sync_fetch_and_add(&row->counts.file_copies, 1);
 }
 
-static void count_copy(struct thread_state *state)
+// Counts a copy whose cause the last slot does not give. Returns its shape.
+static __noinline int count_by_cause(struct thread_state *state, int told)
 {
-	int told = state->image && !state->kernel_mode && !state->looked, shape;
 	struct cowprof_cause_key key = { .serial = state->serial };
-	__u32 count = state->log.count;
-	struct cause_slot *slot = 0;
-	__u64 type = 0;
+	struct cause_slot *slot = &state->slots[state->slot & (COWPROF_THREAD_SLOTS - 1)];
+	int shape;
 
+	state->type = 0;
 	if (told) {
-		slot = &state->slots[state->slot & (COWPROF_THREAD_SLOTS - 1)];
 		key = slot->key;
 	} else {
 		key.image = state->image;
 		key.ip = state->image ? state->ip : 0;
 		key.shape = state->kernel_mode ? COWPROF_SHAPE_KERNEL :
-			    state->image       ? shape_of(state, &type) :
+			    state->image       ? shape_of(state, &state->type) :
 						 COWPROF_SHAPE_UNREAD;
 	}
 	shape = heaps_known ? shape_in_heap(state, key.shape) : key.shape;
 	if (shape != key.shape) {
 		key.shape = shape;
-		type = told = 0;
+		state->type = told = 0;
 	}
 	if (told)
 		slot->told.now++;
 	else
 		count_in_slot(state, &key);
-	if (log_pages) {
-		state->log.pages[count & (COWPROF_PAGE_LOG - 1)] =
-			(state->address & ~(__u64)(PAGE - 1)) | key.shape;
-		state->log.count = count + 1;
-		if (count + 1 == COWPROF_PAGE_LOG) {
-			flush_pages(state);
-			state->log.count = state->pages_flushed = 0;
-		}
+	return key.shape;
+}
+
+static __always_inline void log_page(struct thread_state *state, int shape)
+{
+	__u32 count = state->logged;
+
+	state->log.pages[count & (COWPROF_PAGE_LOG - 1)] = (state->address & ~(__u64)(PAGE - 1)) |
+							   shape;
+	state->logged = count + 1;
+	if (count + 1 == COWPROF_PAGE_LOG) {
+		flush_pages(state);
+		state->logged = state->pages_flushed = 0;
 	}
+}
+
+// After touch_region(). Most copies have the cause of the copy before, in a region without free
+// memory.
+static __always_inline void count_copy(struct thread_state *state)
+{
+	struct cause_slot *slot = &state->slots[state->slot & (COWPROF_THREAD_SLOTS - 1)];
+	int told = state->image && !state->kernel_mode && !state->looked;
+	int plain = !heaps_known || is_plain(state);
+	int shape = slot->key.shape;
+
+	if (plain && told)
+		slot->told.now++;
+	else if (plain && !state->image && !state->kernel_mode && is_unread(slot, state->serial))
+		slot->looked.now++;
+	else
+		shape = count_by_cause(state, told);
+	if (log_pages)
+		log_page(state, shape);
 	if (state->sample)
-		sample_copy_site(state, &key, type);
+		sample_copy_site(state);
 	else if (--state->copies_left <= 1)
 		state->sample = 1;
+}
+
+// The same where speed matters less than the size of the programs.
+static __noinline int count_copy_once(struct thread_state *state)
+{
+	count_copy(state);
+	return 0;
 }
 
 // An allocation belongs to the pending fault only while the user registers are still those of the
 // fault; a later system call has others. A fault in kernel mode has the registers of its system
 // call throughout, and after a reuse that call may go on to fill the page cache. Read-ahead
 // allocates with __GFP_NORETRY, which a copy never does (a new huge page may).
-static int belongs_to_fault(struct task_struct *task, struct thread_state *state, unsigned int gfp)
+static __always_inline int belongs_to_fault(struct task_struct *task, struct thread_state *state,
+					    unsigned int gfp)
 {
 	struct pt_regs *regs = (void *)bpf_task_pt_regs(task);
 	unsigned int noretry = 1u << 16;

@@ -250,22 +250,27 @@ __noinline int in_brk_heap(__u64 address)
 	return mm && address >= mm->start_brk && address < mm->brk;
 }
 
+// Whether nothing was free in the region of the copy, as far as is known since the last copy there.
+// Copies tend to stay in one region, and most regions have nothing that was free. Rows are made
+// before their process runs; what its heap is changes only with `heaps_unsure`.
+static __always_inline int is_plain(struct thread_state *state)
+{
+	return state->plain_region == state->last_region && state->plain_since == heaps_unsure;
+}
+
 // What the write hit, given what it is by the bytes there: a page that was free has nothing on it,
-// whatever its bytes look like.
+// whatever its bytes look like. After touch_region().
 static __noinline int shape_in_heap(struct thread_state *state, int shape)
 {
 	struct cowprof_process_row *row;
-	cowprof_region_key key = (__u64)state->serial << 36 |
-				 state->address >> COWPROF_REGION_SHIFT;
+	cowprof_region_key key = state->last_region;
 	__u64 page = state->address >> 12, word = state->address >> 3 & (BITS - 1);
 	__u64 part_key = (__u64)state->serial << 36 | page;
 	struct cowprof_freed_pages *region;
 	struct cowprof_freed_words *part;
 	__u32 unsure = heaps_unsure;
 
-	// Copies tend to stay in one region, and most regions have nothing that was free. Rows are made
-	// before their process runs; what its heap is changes only with `heaps_unsure`.
-	if (state->plain_region == key && state->plain_since == unsure)
+	if (is_plain(state))
 		return shape;
 	region = bpf_map_lookup_elem(&freed, &key);
 	row = region || unsure ? bpf_map_lookup_elem(&processes, &state->process) : 0;

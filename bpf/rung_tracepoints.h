@@ -4,8 +4,8 @@
 #ifndef COWPROF_BPF_RUNG_TRACEPOINTS_H_
 #define COWPROF_BPF_RUNG_TRACEPOINTS_H_
 
-static int open_fault(struct thread_state *state, __u64 address, struct pt_regs *user_regs,
-		      __u64 error_code, int kernel_mode)
+static __always_inline int open_fault(struct thread_state *state, __u64 address,
+				      struct pt_regs *user_regs, __u64 error_code, int kernel_mode)
 {
 	struct cowprof_process_row *row;
 
@@ -53,6 +53,21 @@ int BPF_PROG(fault_kernel, unsigned long address, struct pt_regs *regs, unsigned
 	return open_fault(state, address, (void *)bpf_task_pt_regs(task), error_code, 1);
 }
 
+// Counts an allocation that is no copy, or not one of two threads that race for the page.
+static __noinline int is_copy(struct task_struct *task, struct cowprof_process_row *row,
+			      struct thread_state *state, unsigned int order, unsigned int zeroed)
+{
+	if (!state->present) {
+		count_missing(task, row, state, order);
+		return 0;
+	}
+	if (zeroed || order) {
+		__sync_fetch_and_add(&row->counts.zero_upgrades, 1);
+		return 0;
+	}
+	return !lost_race(row, state->address, task->pid);
+}
+
 PROG_TWICE("?tp_btf/mm_page_alloc", page_alloc, struct page *page, unsigned int order,
 	   unsigned int gfp, int migratetype)
 {
@@ -69,20 +84,13 @@ PROG_TWICE("?tp_btf/mm_page_alloc", page_alloc, struct page *page, unsigned int 
 		count_new(state, 1);
 		return 0;
 	}
-	if (order == 0 && state->present && !zeroed && !state->kernel_mode &&
-	    task->signal->nr_threads == 1) {
-		count_copy(state);
-		return 0;
+	if (order || !state->present || zeroed || state->kernel_mode ||
+	    task->signal->nr_threads != 1) {
+		row = bpf_map_lookup_elem(&processes, &state->process);
+		if (!row || !is_copy(task, row, state, order, zeroed))
+			return 0;
 	}
-	row = bpf_map_lookup_elem(&processes, &state->process);
-	if (!row)
-		return 0;
-	if (!state->present)
-		count_missing(task, row, state, order);
-	else if (zeroed || order)
-		__sync_fetch_and_add(&row->counts.zero_upgrades, 1);
-	else if (!lost_race(row, state->address, task->pid))
-		count_copy(state);
+	count_copy(state);
 	return 0;
 }
 

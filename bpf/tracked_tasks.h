@@ -71,14 +71,12 @@ struct heap_walk {
 };
 
 // One thread: its current fault, from the tracepoint until the allocation or the next fault, and
-// its counts.
+// its counts. What every copy touches comes first, in two cache lines: a copy has just moved two
+// pages through the cache. The kernel aligns the 8 bytes before this struct to a cache line.
 struct thread_state {
-	struct cowprof_process_key process;
 	__u64 address;
 	__u64 ip, sp, call; // user registers; those of the system call if the kernel faulted
 	cowprof_region_key last_region;
-	__u32 serial, image, images_learned, execs;
-	struct own_count faults, write_protect_faults, zero_fill_pages;
 	__u8 pending;
 	__u8 present, write; // from the error code
 	__u8 kernel_mode;
@@ -87,19 +85,27 @@ struct thread_state {
 	__u8 replacing; // rung fentry: do_wp_page() runs
 	__u8 installed; // rung fentry: do_wp_page() has installed a new page
 	__u8 sample; // the next copy is sampled; see copy_site.h
-	__u8 slot; // if not looked: the slot that knows the instruction
+	__u8 slot; // that of the last copy; if not looked, that which knows the instruction
 	__u8 next_victim;
-	__u64 words[4]; // memory at the address before the write
-	__u32 copies_left, gap, period; // until the next sample
-	__u32 samples; // taken so far
-	__u64 sampled_ns;
-	__u32 new_pages, new_gap, new_period; // see growth_site.h
-	__u32 plain_since; // see freed_memory.h
-	__u64 new_sampled_ns;
-	cowprof_region_key plain_region;
+	__u8 reserved;
+	__u32 copies_left; // until the next sample
+	cowprof_region_key plain_region; // see freed_memory.h
+	__u32 plain_since;
+	__u32 serial, image, images_learned;
+	struct own_count faults, write_protect_faults, zero_fill_pages;
+	__u32 logged, pages_flushed; // entries of the log; those of them that were sent
+	__u32 new_pages, new_gap; // see growth_site.h
+
 	struct cause_slot slots[COWPROF_THREAD_SLOTS];
+	__u64 words[4]; // memory at the address before the write
+	__u64 type; // address of the type of the object that the last looked-at copy hit; 0: unknown
+	struct cowprof_process_key process;
+	__u32 gap, period; // of samples
+	__u32 samples; // taken so far
+	__u32 new_period;
+	__u32 execs;
+	__u64 sampled_ns, new_sampled_ns;
 	struct cowprof_page_log log;
-	__u32 pages_flushed; // log entries already sent
 	struct heap_walk walk;
 	struct cowprof_stack stack; // too large for the BPF stack
 };
@@ -274,12 +280,13 @@ static void settle(struct cowprof_process_row *row, struct thread_state *state)
 
 static void flush_pages(struct thread_state *state)
 {
-	__u32 first = state->pages_flushed, count = state->log.count;
+	__u32 first = state->pages_flushed, count = state->logged;
 
 	if (first >= count)
 		return;
 	state->log.serial = state->serial;
 	state->log.first = first;
+	state->log.count = count;
 	state->pages_flushed = count;
 	if (bpf_ringbuf_output(&copied_pages, &state->log, sizeof(state->log), BPF_RB_NO_WAKEUP))
 		__sync_fetch_and_add(&losses.pages_dropped, count - first);
