@@ -23,6 +23,7 @@ class Emulator:
     # that instruction. Without five-level page tables each emulated walk is shorter.
     cpu: str = "max,cx16=off,la57=off"
     mitigations: bool = False  # off: the guest is slow enough
+    more: tuple = ()  # arguments
     clock_of_instructions: bool = False  # its clock advances a nanosecond for each instruction; it has one CPU, since all would share that clock
 
 
@@ -42,7 +43,7 @@ def _command(kernel, disk, job, lines, emulator):
     return [emulator.program, "-accel", emulator.accelerator, "-cpu", emulator.cpu, *clock, "-smp", "1" if clock else "2", "-m", str(MEMORY_MIB), "-display", "none",
             "-no-reboot", "-nic", "none", "-serial", "stdio", "-serial", f"file:{lines}",
             "-drive", f"file={disk},if=none,id=disk,format=raw,snapshot=on", "-device", "nvme,drive=disk,serial=disk",
-            "-kernel", kernel, "-append", " ".join(words)]
+            "-kernel", kernel, "-append", " ".join(words), *emulator.more]
 
 
 class Guest:
