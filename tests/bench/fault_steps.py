@@ -3,7 +3,11 @@
 
 Run as root: tests/bench/fault_steps.py [--short] [--rounds N] [--instructions KERNEL [--mitigations]]. Each round measures a forked child's copies bare and with
 each step in turn; the table has the mean of what the pairs differ by, and its standard error. With --instructions, it does so in a guest whose
-clock advances a nanosecond for each instruction, on that kernel of tests/vm. Prints, never asserts.
+clock advances a nanosecond for each instruction, on that kernel of tests/vm.
+
+With --tracked [COWPROF ...]: what a copy costs more in a tracked process than in another one while a recorder is attached. The two take turns every
+20 ms, so that other tenants of the machine move the figure less than any other; of several builds, each is attached once a round.
+Prints, never asserts.
 """
 import argparse
 import contextlib
@@ -12,10 +16,12 @@ import os
 import platform
 import random
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+import unittest.mock
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "system"))
@@ -121,11 +127,45 @@ def measure(rounds, pages, settle):
             for text in order:
                 before = next_line(loop)["ns_per_page"]
                 with watched[text]():
+                    next_line(loop)  # the first round finds the lists of free pages as the start left them
                     seen = next_line(loop)["ns_per_page"]
                 after = next_line(loop)["ns_per_page"]
                 bare += [before, after]
                 differences[text].append(seen - (before + after) / 2)
     return differences, bare
+
+
+# ---- Tracked and not, under one recorder ----
+
+def round_of(loop):
+    """Its ns a copy. Asks more often than next_line()."""
+    seen = len(loop.lines)
+    loop.go()
+    while len(loop.lines) <= seen:
+        time.sleep(0.001)
+    return loop.lines[-1]["ns_per_page"]
+
+
+def tracked_more(tool, own, other, folder, pairs):
+    """The median of what `pairs` rounds of `own`, which a recorder tracks, differ from those of `other` beside them."""
+    with unittest.mock.patch.object(harness, "COWPROF", tool), recorded(own.pid, (), folder, 1.5):
+        round_of(own), round_of(other)
+        return statistics.median(round_of(own) - round_of(other) if number % 2 else -(round_of(other) - round_of(own))
+                                 for number in range(pairs))
+
+
+def print_tracked(tools, rounds, pages):
+    with tempfile.TemporaryDirectory() as folder, running("fault_loop", "--kind=copies", f"--pages={pages}", "--forks=1") as own, \
+            running("fault_loop", "--kind=copies", f"--pages={pages}", "--forks=1") as other:
+        more = {tool: [] for tool in tools}
+        for number in range(rounds):
+            for tool in random.Random(number).sample(tools, len(tools)):
+                more[tool].append(tracked_more(tool, own, other, Path(folder), 100))
+    print("| build | ns a copy more in a tracked process |\n|---|---|")
+    for tool, values in more.items():
+        print(f"| {tool} | {with_error(values)} |")
+    for tool in tools[1:]:
+        print(f"| {tool} − {tools[0]} | {with_error([after - before for before, after in zip(more[tools[0]], more[tool])])} |")
 
 
 def print_table(differences, bare, unit):
@@ -142,10 +182,14 @@ def main():
     parser.add_argument("--short", action="store_true", help="one short round, to see that it runs")
     parser.add_argument("--instructions", metavar="KERNEL", help="in a guest, counted in instructions")
     parser.add_argument("--mitigations", action="store_true", help="leave the guest's on")
+    parser.add_argument("--tracked", metavar="COWPROF", nargs="*", type=Path, help="compare a tracked process with another one, for each of these builds")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.short:
         options.rounds, options.pages = 1, 5000
+    if options.tracked is not None:
+        print_tracked(options.tracked or [harness.COWPROF], 2 if options.short else options.rounds, 8000)
+        return
     if not options.inside:
         build()
     if options.instructions:

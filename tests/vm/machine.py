@@ -23,8 +23,8 @@ class Emulator:
     # that instruction. Without five-level page tables each emulated walk is shorter.
     cpu: str = "max,cx16=off,la57=off"
     mitigations: bool = False  # off: the guest is slow enough
-    more: tuple = ()  # arguments
     clock_of_instructions: bool = False  # its clock advances a nanosecond for each instruction; it has one CPU, since all would share that clock
+    more: tuple = ()  # further arguments
 
 
 def _user_mode_command(kernel, disk, job, folder, lines):
