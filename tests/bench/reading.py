@@ -4,7 +4,8 @@
     reading.py [TIMELINE.json] [--before COWPROF] [--rounds 7] [--short]
 
 Without a timeline, million.py makes one of a million samples (needs root and torch). Rounds are interleaved; figures are means with
-their standard error. CPU time (user and system) is what to compare: wall time also tells what else the machine did. Prints, never asserts.
+their standard error. CPU time (user and system) is what to compare: wall time, which is what a user waits for, also tells what else the machine
+did. Prints, never asserts.
 """
 import argparse
 import os
@@ -64,13 +65,13 @@ def measure(timeline, tools, rounds, folder):
 
 
 def print_table(results):
-    print("| what | of | CPU | wall | at most | json.load takes |\n|---|---|---|---|---|---|")
-    peer = statistics.fmean(cpu for _, cpu, _ in results["json.load", "Python"])
+    print("| what | of | CPU | wall | at most | json.load takes, CPU, wall |\n|---|---|---|---|---|---|")
+    peer_wall, peer_cpu = (statistics.fmean(row[i] for row in results["json.load", "Python"]) for i in (0, 1))
     for (what, name), rows in results.items():
         walls, cpus, most = zip(*rows)
         long = what in ("json.load", "report", "view")
         scale, unit, digits = (1, "s", 2) if long else (1000, "ms", 1)
-        times = f"{peer / statistics.fmean(cpus):.1f} times as long" if long else ""
+        times = f"{peer_cpu / statistics.fmean(cpus):.1f}, {peer_wall / statistics.fmean(walls):.1f} times as long" if long else ""
         print(f"| {what} | {name} | {with_error(cpus, scale, digits)} {unit} | {with_error(walls, scale, digits)} {unit} "
               f"| {'≤ ' if max(most) < OWN_MIB else ''}{max(most):.0f} MiB | {times} |")
 

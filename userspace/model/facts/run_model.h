@@ -138,12 +138,12 @@ struct LimitModel {
 };
 
 // The moment at which the workers had most private memory together, and what that was. Bytes; what is neither copied
-// nor older than the recording is new memory: `fresh_bytes`, by index of the process.
+// nor older than the recording is new memory: `fresh_bytes`, in order of the processes' indexes.
 struct WorkersPeak {
   absl::Duration t;
   uint64_t bytes = 0, copied_bytes = 0, before_attach_bytes = 0;
   CauseCounts copies = {};  // pages, of the workers alive at that moment
-  std::map<int, uint64_t> fresh_bytes;
+  std::vector<std::pair<int, uint64_t>> fresh_bytes;
 };
 
 // The workers that one process has forked, set by set: an epoch's workers are a set.

@@ -44,8 +44,10 @@ uint64_t PartOfPeak(const std::vector<Grower>& growers, const RunModel& model) {
   const WorkersPeak& peak = model.workers_peak;
   uint64_t bytes = 0;
   for (const Grower& grower : growers) {
-    const auto fresh = peak.fresh_bytes.find(grower.process->index);
-    if (fresh == peak.fresh_bytes.end()) continue;  // not alive then
+    const int index = grower.process->index;
+    const auto fresh =
+        std::lower_bound(peak.fresh_bytes.begin(), peak.fresh_bytes.end(), std::pair(index, uint64_t{0}));
+    if (fresh == peak.fresh_bytes.end() || fresh->first != index) continue;  // not alive then
     const uint64_t pickled = PickledIn(model, *grower.process, fresh->second).bytes();
     bytes += GrownUntil(peak.t, grower, fresh->second - pickled);
   }

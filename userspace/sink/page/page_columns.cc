@@ -8,12 +8,19 @@ namespace {
 
 // Below it, a code is at most 2 * (2^52 - 1) + 1, which a double holds to the last bit: that bit is the sign.
 constexpr uint64_t kTooLarge = 1ull << 52;
+constexpr char kSame = 1;  // the code of no difference
 
 }  // namespace
 
 void Column::Add(const Count& value) {
   ++size_;
-  if (!value || *value >= kTooLarge) {
+  const bool known = value && *value < kTooLarge;
+  if (known && static_cast<int64_t>(*value) == last_) {
+    ++same_;
+    return;
+  }
+  bytes();
+  if (!known) {
     bytes_ += '\0';
     return;
   }
@@ -24,11 +31,17 @@ void Column::Add(const Count& value) {
   bytes_ += static_cast<char>(code);
 }
 
+const std::string& Column::bytes() const {
+  if (same_ > 0) bytes_.append(std::exchange(same_, 0), kSame);
+  return bytes_;
+}
+
 void Column::FillTo(size_t size) {
   while (size_ < size) Add(std::nullopt);
 }
 
 void Column::Halve(size_t first) {
+  bytes();
   const Column whole = std::exchange(*this, {});
   int64_t value = 0;
   for (size_t i = 0, at = 0; i < whole.size_; ++i) {

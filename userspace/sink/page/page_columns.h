@@ -26,10 +26,11 @@ class Column {
   // without its pair at either end stays.
   void Halve(size_t first);
   size_t size() const { return size_; }
-  const std::string& bytes() const { return bytes_; }
+  const std::string& bytes() const;  // not by two threads at once
 
  private:
-  std::string bytes_;
+  mutable std::string bytes_;  // without the values of `same_`
+  mutable size_t same_ = 0;    // values so far that were like the one before: most are
   size_t size_ = 0;
   int64_t last_ = 0;
 };
