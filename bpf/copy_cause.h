@@ -262,7 +262,7 @@ static void ask_for_verdict(struct cause_slot *slot)
 	slot->verdicts_known = verdicts_known;
 }
 
-// Whether the slot is that of copies by a program that is no known Python.
+// Whether the slot counts copies of a process in which no Python interpreter was identified.
 static __always_inline int is_unread(struct cause_slot *slot, __u32 serial)
 {
 	const struct cowprof_cause_key unread = { .serial = serial, .shape = COWPROF_SHAPE_UNREAD };

@@ -91,7 +91,8 @@ static void count_missing(struct task_struct *task, struct cowprof_process_row *
 		__sync_fetch_and_add(&row->counts.file_copies, 1);
 }
 
-// Counts a copy whose cause the last slot does not give. Returns its shape.
+// Counts a copy under the cause that memory gives. `told`: the instruction has given it already, and
+// only malloc's free memory is left to ask. Returns the shape.
 static __noinline int count_by_cause(struct thread_state *state, int told)
 {
 	struct cowprof_cause_key key = { .serial = state->serial };
@@ -156,8 +157,8 @@ static __always_inline void count_copy(struct thread_state *state)
 		state->sample = 1;
 }
 
-// The same where speed matters less than the size of the programs.
-static __noinline int count_copy_once(struct thread_state *state)
+// For the other rungs: out of line, which keeps their programs small.
+static __noinline int count_copy_out_of_line(struct thread_state *state)
 {
 	count_copy(state);
 	return 0;

@@ -135,7 +135,7 @@ static void end_own(struct thread_state *state, int upgrade)
 
 	touch_region(state);
 	if (!upgrade) {
-		count_copy_once(state);
+		count_copy_out_of_line(state);
 		return;
 	}
 	row = bpf_map_lookup_elem(&processes, &state->process);

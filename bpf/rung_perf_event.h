@@ -67,7 +67,7 @@ static void count_unknown(struct task_struct *task, struct thread_state *state, 
 	else if (mapping == MAPPING_ANONYMOUS && order)
 		__sync_fetch_and_add(&row->counts.zero_fill_pages, 1ull << order);
 	else if (mapping != MAPPING_OTHER && !order && !lost_race(row, state->address, task->pid))
-		count_copy_once(state);
+		count_copy_out_of_line(state);
 }
 
 PROG_TWICE("?tp_btf/mm_page_alloc", event_page_alloc, struct page *page, unsigned int order,

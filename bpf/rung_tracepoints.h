@@ -53,19 +53,27 @@ int BPF_PROG(fault_kernel, unsigned long address, struct pt_regs *regs, unsigned
 	return open_fault(state, address, (void *)bpf_task_pt_regs(task), error_code, 1);
 }
 
-// Counts an allocation that is no copy, or not one of two threads that race for the page.
-static __noinline int is_copy(struct task_struct *task, struct cowprof_process_row *row,
-			      struct thread_state *state, unsigned int order, unsigned int zeroed)
+// Counts an allocation that filled a missing page or replaced the shared zero page.
+static __noinline int count_other(struct task_struct *task, struct thread_state *state,
+				  unsigned int order)
 {
-	if (!state->present) {
+	struct cowprof_process_row *row = bpf_map_lookup_elem(&processes, &state->process);
+
+	if (!row)
+		return 0;
+	if (!state->present)
 		count_missing(task, row, state, order);
-		return 0;
-	}
-	if (zeroed || order) {
+	else
 		__sync_fetch_and_add(&row->counts.zero_upgrades, 1);
-		return 0;
-	}
-	return !lost_race(row, state->address, task->pid);
+	return 0;
+}
+
+// Whether the kernel will discard the copy, because another thread copied the page first.
+static __noinline int is_discarded(struct task_struct *task, struct thread_state *state)
+{
+	struct cowprof_process_row *row = bpf_map_lookup_elem(&processes, &state->process);
+
+	return !row || lost_race(row, state->address, task->pid);
 }
 
 PROG_TWICE("?tp_btf/mm_page_alloc", page_alloc, struct page *page, unsigned int order,
@@ -73,7 +81,6 @@ PROG_TWICE("?tp_btf/mm_page_alloc", page_alloc, struct page *page, unsigned int 
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct thread_state *state = close_fault(task, gfp);
-	struct cowprof_process_row *row;
 	unsigned int zeroed = gfp & GFP_ZERO;
 
 	if (!state)
@@ -84,12 +91,12 @@ PROG_TWICE("?tp_btf/mm_page_alloc", page_alloc, struct page *page, unsigned int 
 		count_new(state, 1);
 		return 0;
 	}
-	if (order || !state->present || zeroed || state->kernel_mode ||
-	    task->signal->nr_threads != 1) {
-		row = bpf_map_lookup_elem(&processes, &state->process);
-		if (!row || !is_copy(task, row, state, order, zeroed))
-			return 0;
+	if (order || !state->present || zeroed) {
+		count_other(task, state, order);
+		return 0;
 	}
+	if ((state->kernel_mode || task->signal->nr_threads != 1) && is_discarded(task, state))
+		return 0;
 	count_copy(state);
 	return 0;
 }

@@ -71,8 +71,9 @@ struct heap_walk {
 };
 
 // One thread: its current fault, from the tracepoint until the allocation or the next fault, and
-// its counts. What every copy touches comes first, in two cache lines: a copy has just moved two
-// pages through the cache. The kernel aligns the 8 bytes before this struct to a cache line.
+// its counts. The fields that every copy uses come first, in two cache lines, because each line
+// that a copy touches was evicted by the two pages that it moves. The struct starts 8 or 16 bytes
+// into a line: behind struct bpf_local_storage_data, and on newer kernels a list node (on 6.18: 16).
 struct thread_state {
 	__u64 address;
 	__u64 ip, sp, call; // user registers; those of the system call if the kernel faulted
@@ -85,7 +86,7 @@ struct thread_state {
 	__u8 replacing; // rung fentry: do_wp_page() runs
 	__u8 installed; // rung fentry: do_wp_page() has installed a new page
 	__u8 sample; // the next copy is sampled; see copy_site.h
-	__u8 slot; // that of the last copy; if not looked, that which knows the instruction
+	__u8 slot; // of the last copy; while not looked: the slot that knows the instruction
 	__u8 next_victim;
 	__u8 reserved;
 	__u32 copies_left; // until the next sample
@@ -109,6 +110,8 @@ struct thread_state {
 	struct heap_walk walk;
 	struct cowprof_stack stack; // too large for the BPF stack
 };
+_Static_assert(__builtin_offsetof(struct thread_state, new_pages) <= 2 * 64 - 16,
+	       "what every copy uses lies in two cache lines");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
