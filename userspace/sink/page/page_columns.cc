@@ -19,7 +19,7 @@ void Column::Add(const Count& value) {
     ++same_;
     return;
   }
-  bytes();
+  AppendSame();
   if (!known) {
     bytes_ += '\0';
     return;
@@ -31,8 +31,12 @@ void Column::Add(const Count& value) {
   bytes_ += static_cast<char>(code);
 }
 
-const std::string& Column::bytes() const {
+void Column::AppendSame() const {
   if (same_ > 0) bytes_.append(std::exchange(same_, 0), kSame);
+}
+
+const std::string& Column::bytes() const {
+  AppendSame();
   return bytes_;
 }
 
@@ -41,7 +45,7 @@ void Column::FillTo(size_t size) {
 }
 
 void Column::Halve(size_t first) {
-  bytes();
+  AppendSame();
   const Column whole = std::exchange(*this, {});
   int64_t value = 0;
   for (size_t i = 0, at = 0; i < whole.size_; ++i) {

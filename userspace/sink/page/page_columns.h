@@ -26,11 +26,13 @@ class Column {
   // without its pair at either end stays.
   void Halve(size_t first);
   size_t size() const { return size_; }
-  const std::string& bytes() const;  // not by two threads at once
+  const std::string& bytes() const;  // changes the column's buffers: one thread at a time
 
  private:
-  mutable std::string bytes_;  // without the values of `same_`
-  mutable size_t same_ = 0;    // values so far that were like the one before: most are
+  void AppendSame() const;
+
+  mutable std::string bytes_;  // all but the last `same_` values
+  mutable size_t same_ = 0;    // values that equal the one before and are not in `bytes_` yet; most values do
   size_t size_ = 0;
   int64_t last_ = 0;
 };
