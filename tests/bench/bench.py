@@ -274,8 +274,8 @@ def cell(values):
 
 
 def with_error(values):
-    error = statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0
-    return f"{statistics.fmean(values):+.2f} ± {error:.2f}"
+    error = f" ± {statistics.stdev(values) / len(values) ** 0.5:.2f}" if len(values) > 1 else ""  # of one round it is not known
+    return f"{statistics.fmean(values):+.2f}{error}"
 
 
 def paired_change(name, results, figure):

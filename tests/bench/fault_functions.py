@@ -1,9 +1,8 @@
 #!/usr/bin/python3
-"""Which instructions a copy executes, function by function: bare, with empty programs on the two tracepoints, and with cowprof.
+"""Counts the instructions of a copy by function: bare, with empty programs on the two tracepoints, and with cowprof.
 
-Run as root: tests/bench/fault_functions.py [--kernel 6.12] [--rows N]. A guest runs on an emulator that writes down each instruction; a function's
-share is the mean over the copies of a forked child, and is exact, unlike time. Where returns are slow (retpolines, Safe RET), calls matter more than
-instructions. Prints, never asserts.
+Run as root: tests/bench/fault_functions.py [--kernel 6.12] [--rows N]. Takes some minutes: an emulated machine logs each instruction of a forked child's
+copies. Calls are listed as well, because each ends in a return, which retpolines and Safe RET make slow. Prints, never asserts.
 """
 import argparse
 import base64
@@ -145,6 +144,7 @@ def record(kernel, build):
     try:
         qemu, inside = Monitor(monitor), socket.socket(socket.AF_UNIX)
         inside.connect(str(serial))
+        inside.settimeout(600)
         for line in inside.makefile("rb"):
             what, _, rest = line.decode().strip().partition(" ")
             if what == "symbols":

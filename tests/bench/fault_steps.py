@@ -5,9 +5,8 @@ Run as root: tests/bench/fault_steps.py [--short] [--rounds N] [--instructions K
 each step in turn; the table has the mean of what the pairs differ by, and its standard error. With --instructions, it does so in a guest whose
 clock advances a nanosecond for each instruction, on that kernel of tests/vm.
 
-With --tracked [COWPROF ...]: what a copy costs more in a tracked process than in another one while a recorder is attached. The two take turns every
-20 ms, so that other tenants of the machine move the figure less than any other; of several builds, each is attached once a round.
-Prints, never asserts.
+With --tracked [COWPROF ...]: how much more a copy costs in a tracked process than in another one while a recorder is attached. The two take turns
+of some 20 ms, which cancels most of what other tenants of the machine do. Each of several builds is attached once a round. Prints, never asserts.
 """
 import argparse
 import contextlib
@@ -138,7 +137,7 @@ def measure(rounds, pages, settle):
 # ---- Tracked and not, under one recorder ----
 
 def round_of(loop):
-    """Its ns a copy. Asks more often than next_line()."""
+    """Runs one round; returns its ns a copy. Waits in shorter steps than next_line(), as rounds are short."""
     seen = len(loop.lines)
     loop.go()
     while len(loop.lines) <= seen:
@@ -147,20 +146,25 @@ def round_of(loop):
 
 
 def tracked_more(tool, own, other, folder, pairs):
-    """The median of what `pairs` rounds of `own`, which a recorder tracks, differ from those of `other` beside them."""
+    """The median difference between rounds of `own`, which the recorder tracks, and of `other`, in ns a copy."""
+    differences = []
     with unittest.mock.patch.object(harness, "COWPROF", tool), recorded(own.pid, (), folder, 1.5):
-        round_of(own), round_of(other)
-        return statistics.median(round_of(own) - round_of(other) if number % 2 else -(round_of(other) - round_of(own))
-                                 for number in range(pairs))
+        for loop in (own, other):
+            round_of(loop)  # warms up
+        for number in range(pairs):
+            order = (own, other) if number % 2 else (other, own)
+            figures = {loop: round_of(loop) for loop in order}
+            differences.append(figures[own] - figures[other])
+    return statistics.median(differences)
 
 
-def print_tracked(tools, rounds, pages):
+def print_tracked(tools, rounds, pages, pairs):
     with tempfile.TemporaryDirectory() as folder, running("fault_loop", "--kind=copies", f"--pages={pages}", "--forks=1") as own, \
             running("fault_loop", "--kind=copies", f"--pages={pages}", "--forks=1") as other:
         more = {tool: [] for tool in tools}
         for number in range(rounds):
             for tool in random.Random(number).sample(tools, len(tools)):
-                more[tool].append(tracked_more(tool, own, other, Path(folder), 100))
+                more[tool].append(tracked_more(tool, own, other, Path(folder), pairs))
     print("| build | ns a copy more in a tracked process |\n|---|---|")
     for tool, values in more.items():
         print(f"| {tool} | {with_error(values)} |")
@@ -188,7 +192,7 @@ def main():
     if options.short:
         options.rounds, options.pages = 1, 5000
     if options.tracked is not None:
-        print_tracked(options.tracked or [harness.COWPROF], 2 if options.short else options.rounds, 8000)
+        print_tracked(options.tracked or [harness.COWPROF], options.rounds, 8000, 10 if options.short else 100)
         return
     if not options.inside:
         build()
