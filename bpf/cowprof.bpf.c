@@ -14,7 +14,7 @@
 #include "cowprof.h"
 #include "preemption.h"
 
-char LICENSE[] SEC("license") = "Dual BSD/GPL";
+char LICENSE[] SEC("license") = COWPROF_LICENSE;
 
 // Not alphabetical: each header uses what those above it define.
 #include "tracked_tasks.h"

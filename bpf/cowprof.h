@@ -4,6 +4,8 @@
 #ifndef COWPROF_BPF_COWPROF_H_
 #define COWPROF_BPF_COWPROF_H_
 
+#define COWPROF_LICENSE "Dual BSD/GPL" // of the probes
+
 enum {
 	COWPROF_MAX_PROCESSES = 16384, // alive, or ended since the last tick
 	COWPROF_FOLLOWED_SLOTS = 4096, // power of two

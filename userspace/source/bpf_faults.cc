@@ -17,11 +17,11 @@
 #include "posix/fd.h"
 #include "source/bpf_events.h"
 #include "source/bpf_handles.h"
+#include "source/bpf_loading.h"
 #include "source/bpf_programs.h"
 #include "source/bpf_sites.h"
 #include "source/bpf_tree.h"
 #include "source/kernel_btf.h"
-#include "source/namespaces.h"
 #include "source/probe_plan.h"
 
 namespace cowprof {
@@ -89,7 +89,7 @@ class BpfFaults : public FaultSource {
   // Destroyed in reverse order: the ring before the maps it reads.
   BpfOptions options_;
   Skeleton skeleton_;
-  std::vector<Link> fault_events_;
+  std::vector<Link> links_;
   Ring ring_;
   Fd woken_;  // epoll on both rings, by edge: what waits for the next tick does not make it readable again
   std::unique_ptr<FollowedTree> tree_;
@@ -102,33 +102,8 @@ class BpfFaults : public FaultSource {
 };
 
 absl::Status BpfFaults::Load(const BpfOptions& options, KernelBtf kernel) {
-  KeepWarnings();
-  const TypesFile types;
-  LIBBPF_OPTS(bpf_object_open_opts, open_options, .btf_custom_path = types.path().c_str());
-  skeleton_.reset(cowprof_probes::open(&open_options));
-  if (skeleton_ == nullptr) return BpfStatus(errno, "open the probes");
   options_ = options;
-  if (kernel == nullptr) kernel = ReadKernelBtf();
-  if (kernel == nullptr) return BpfStatus(errno, "read the kernel's BTF");
-  if (absl::Status status = types.Write(*bpf_object__btf(skeleton_->obj), *kernel); !status.ok()) return status;
-  ChoosePrograms({options.copies, options.faults, options.signals, options.hugetlb, options.preemptible}, kernel.get(),
-                 skeleton_.get());
-  kernel = nullptr;  // the verifier is what takes most memory
-  bpf_map__set_max_entries(skeleton_->maps.regions, options.max_regions);
-  if (options.max_processes != 0) bpf_map__set_max_entries(skeleton_->maps.processes, options.max_processes);
-  if (options.max_cause_rows != 0) bpf_map__set_max_entries(skeleton_->maps.causes, options.max_cause_rows);
-  skeleton_->rodata->every_copy = options.every_copy;
-  skeleton_->rodata->no_copy_sites = !options.copy_sites;
-  const bool may_read = libbpf_probe_bpf_helper(BPF_PROG_TYPE_RAW_TRACEPOINT, BPF_FUNC_probe_read_kernel, nullptr) == 1;
-  skeleton_->rodata->kernel_reads = options.kernel_reads && may_read;
-  skeleton_->rodata->own_pids = !HasHostPids();
-  if (!may_read && !HasHostPids()) {
-    return absl::PermissionDeniedError(
-        "cowprof runs in a pid namespace of its own, and this kernel does not let probes look up the ids that "
-        "processes have in it (it is locked down)");
-  }
-  if (int error = cowprof_probes::load(skeleton_.get()))
-    return BpfStatus(-error, absl::StrCat("load the programs of ", options.copies));
+  if (absl::Status status = LoadProbes(options, std::move(kernel), &skeleton_); !status.ok()) return status;
   sites_ = std::make_unique<BpfSites>(*skeleton_);
   ring_.reset(ring_buffer__new(bpf_map__fd(skeleton_->maps.events), &BpfFaults::OnEvent, this, nullptr));
   if (ring_ == nullptr) return BpfStatus(errno, "map the ring buffer of events");
@@ -141,15 +116,7 @@ absl::Status BpfFaults::Load(const BpfOptions& options, KernelBtf kernel) {
   if (absl::StatusOr<std::string> tasks = RunIterator(skeleton_->progs.list_tasks); !tasks.ok()) return tasks.status();
   // From here on every fork of the host is reported, until Follow() has closed the tree.
   skeleton_->bss->scanning = 1;
-  bpf_program__set_autoattach(skeleton_->progs.list_tasks, false);
-  bpf_program__set_autoattach(skeleton_->progs.settle_threads, false);
-  if (int error = cowprof_probes::attach(skeleton_.get()))
-    return BpfStatus(-error, absl::StrCat("attach the programs of ", options.copies));
-  if (options.faults == kRungPerfEvent) {
-    absl::StatusOr<std::vector<Link>> events = AttachToFaultEvents(skeleton_->progs.fault_event);
-    if (!events.ok()) return events.status();
-    fault_events_ = *std::move(events);
-  }
+  if (absl::Status status = AttachProbes(options, *skeleton_, &links_); !status.ok()) return status;
   const Key overflow = {};
   Row row = {};
   if (bpf_map_update_elem(bpf_map__fd(skeleton_->maps.processes), &overflow, &row, BPF_ANY) != 0) {

@@ -11,6 +11,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "posix/fd.h"
 
 namespace cowprof {
@@ -42,7 +43,8 @@ std::string RefusalIn(absl::string_view log) {
 
 int KeepWarning(libbpf_print_level level, const char* format, va_list arguments) {
   if (level != LIBBPF_WARN) return 0;
-  const std::string text = Format(format, arguments);
+  const std::string formatted = Format(format, arguments);
+  const absl::string_view text = absl::StripPrefix(formatted, "libbpf: ");
   // Failing to raise RLIMIT_MEMLOCK is harmless: since Linux 5.11 BPF memory is charged to the cgroup.
   if (absl::StrContains(text, "RLIMIT_MEMLOCK")) return 0;
   if (absl::StrContains(text, "BEGIN PROG LOAD LOG")) {

@@ -7,9 +7,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -50,53 +50,16 @@ KernelKind KindOfKernel(const btf* kernel, bool hugetlb) {
                                      btf__find_by_name_kind(kernel, "class_srcu_fast_notrace_t", BTF_KIND_TYPEDEF) > 0};
 }
 
+void Want(bpf_program* program) { bpf_program__set_autoload(program, true); }
+
 // Two instances of a program: what one misses, the other sees; see bpf/preemption.h.
-using Twice = std::array<bpf_program*, 2>;
-
-std::vector<Twice> ProgramsOfCopies(const ProgramChoice& choice, bool folios, const cowprof_probes& skeleton) {
-  const auto& all = skeleton.progs;
-  if (choice.copies == kRungTracepoints) return {{all.page_alloc, all.page_alloc_again}};
-  if (choice.copies == kRungPerfEvent) return {{all.event_page_alloc, all.event_page_alloc_again}};
-  if (choice.copies != kRungFentry) return {};
-  return {{all.wp_begin, all.wp_begin_again},
-          {all.wp_end, all.wp_end_again},
-          {all.other_page_alloc, all.other_page_alloc_again},
-          folios ? Twice{all.folio_added, all.folio_added_again} : Twice{all.page_added, all.page_added_again}};
-}
-
-std::vector<Twice> ProgramsOfTree(const cowprof_probes& skeleton) {
-  const auto& all = skeleton.progs;
-  return {{all.process_fork, all.process_fork_again},
-          {all.process_exec, all.process_exec_again},
-          {all.process_exit, all.process_exit_again}};
-}
-
-std::vector<bpf_program*> ProgramsOf(const ProgramChoice& choice, const KernelKind& kernel,
-                                     const cowprof_probes& skeleton) {
-  const auto& all = skeleton.progs;
-  std::vector<bpf_program*> wanted = {all.list_tasks, all.settle_threads};
-  const auto want = [&](std::initializer_list<bpf_program*> programs) {
-    wanted.insert(wanted.end(), programs.begin(), programs.end());
-  };
-  const bool preemptible = kernel.tracepoints_are_preemptible || choice.preemptible;
-  const auto want_twice = [&](const std::vector<Twice>& programs) {
-    for (const auto& [program, again] : programs) {
-      want({program});
-      const bool tracepoint = bpf_program__expected_attach_type(program) == BPF_TRACE_RAW_TP;
-      if (preemptible || !tracepoint) want({again});
-    }
-  };
-  want_twice(ProgramsOfTree(skeleton));
-  want_twice(ProgramsOfCopies(choice, kernel.folios, skeleton));
-  if (kernel.hugetlb_folios) want_twice({{all.hugetlb_added, all.hugetlb_added_again}});
-  if (kernel.hugetlb_pages) want_twice({{all.hugepage_added, all.hugepage_added_again}});
-  if (choice.signals) {
-    want({all.signal_sent, all.signal_delivered,
-          kernel.mark_victim_takes_task ? all.oom_victim_task : all.oom_victim_pid});
-  }
-  if (choice.faults == kRungTracepoints) want({all.fault_user, all.fault_kernel});
-  if (choice.faults == kRungPerfEvent) want({all.fault_event});
-  return wanted;
+struct Pair {
+  bpf_program *program, *again;
+};
+void WantPair(const Pair& pair, bool preemptible_tracepoints) {
+  Want(pair.program);
+  const bool tracepoint = bpf_program__expected_attach_type(pair.program) == BPF_TRACE_RAW_TP;
+  if (preemptible_tracepoints || !tracepoint) Want(pair.again);
 }
 
 uint64_t SkippedRuns(const bpf_program* program) {
@@ -108,11 +71,46 @@ uint64_t SkippedRuns(const bpf_program* program) {
 
 }  // namespace
 
-void ChoosePrograms(const ProgramChoice& choice, const btf* kernel, cowprof_probes* skeleton) {
-  for (bpf_program* program : ProgramsOf(choice, KindOfKernel(kernel, choice.hugetlb), *skeleton))
-    bpf_program__set_autoload(program, true);
-  bpf_map__set_autocreate(skeleton->maps.foreign_writes, choice.copies == kRungFentry);
-  skeleton->rodata->faults_by_event = choice.faults == kRungPerfEvent;
+void ChoosePrograms(const ProgramChoice& choice, const btf* types, cowprof_probes* skeleton) {
+  const KernelKind kernel = KindOfKernel(types, choice.hugetlb);
+  const auto& all = skeleton->progs;
+  const bool fentry = choice.copies == kRungFentry,
+             preemptible = kernel.tracepoints_are_preemptible || choice.preemptible;
+  const struct {
+    bool wanted;
+    Pair pair;
+  } pairs[] = {{true, {all.process_fork, all.process_fork_again}},
+               {true, {all.process_exec, all.process_exec_again}},
+               {true, {all.process_exit, all.process_exit_again}},
+               {choice.copies == kRungTracepoints, {all.page_alloc, all.page_alloc_again}},
+               {choice.copies == kRungPerfEvent, {all.event_page_alloc, all.event_page_alloc_again}},
+               {fentry, {all.wp_begin, all.wp_begin_again}},
+               {fentry, {all.wp_end, all.wp_end_again}},
+               {fentry, {all.other_page_alloc, all.other_page_alloc_again}},
+               {fentry && kernel.folios, {all.folio_added, all.folio_added_again}},
+               {fentry && !kernel.folios, {all.page_added, all.page_added_again}},
+               {kernel.hugetlb_folios, {all.hugetlb_added, all.hugetlb_added_again}},
+               {kernel.hugetlb_pages, {all.hugepage_added, all.hugepage_added_again}}};
+  for (const auto& [wanted, pair] : pairs) {
+    if (wanted) WantPair(pair, preemptible);
+  }
+  const bool tracepoints = choice.faults == kRungTracepoints, event = choice.faults == kRungPerfEvent;
+  const struct {
+    bool wanted;
+    bpf_program* program;
+  } programs[] = {{true, all.list_tasks},
+                  {true, all.settle_threads},
+                  {choice.signals, all.signal_sent},
+                  {choice.signals, all.signal_delivered},
+                  {choice.signals, kernel.mark_victim_takes_task ? all.oom_victim_task : all.oom_victim_pid},
+                  {tracepoints, all.fault_user},
+                  {tracepoints, all.fault_kernel},
+                  {event, all.fault_event}};
+  for (const auto& [wanted, program] : programs) {
+    if (wanted) Want(program);
+  }
+  bpf_map__set_autocreate(skeleton->maps.foreign_writes, fentry);
+  skeleton->rodata->faults_by_event = event;
 }
 
 uint64_t SkippedRuns(const cowprof_probes& skeleton) {
@@ -137,8 +135,7 @@ int OpenFaultEvent(int cpu) {
 void LinkDeleter::operator()(bpf_link* link) const { bpf_link__destroy(link); }
 
 // CPUs that come online later are not watched: nothing notifies cowprof of them.
-absl::StatusOr<std::vector<Link>> AttachToFaultEvents(bpf_program* program) {
-  std::vector<Link> links;
+absl::Status AttachToFaultEvents(bpf_program* program, std::vector<Link>* links) {
   const int cpus = libbpf_num_possible_cpus();
   if (cpus < 0) return BpfStatus(-cpus, "count the CPUs");
   for (int cpu = 0; cpu < cpus; ++cpu) {
@@ -151,9 +148,9 @@ absl::StatusOr<std::vector<Link>> AttachToFaultEvents(bpf_program* program) {
       close(event);
       return BpfStatus(error, "attach a program to the perf event of page faults");
     }
-    links.push_back(std::move(link));
+    links->push_back(std::move(link));
   }
-  return links;
+  return absl::OkStatus();
 }
 
 }  // namespace cowprof

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "absl/status/statusor.h"
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 
 struct btf;
@@ -21,8 +21,8 @@ struct ProgramChoice {
   bool hugetlb = false;              // count hugetlb copies with fentry, if this kernel has a suitable function
   bool preemptible = false;          // assume preemptible tracepoints, whatever the kernel is
 };
-// Call before loading. Without the kernel's BTF (null), takes it for a recent kernel.
-void ChoosePrograms(const ProgramChoice& choice, const btf* kernel, cowprof_probes* skeleton);
+// Call before loading. `types`: the kernel's BTF; without it (null), takes it for a recent kernel.
+void ChoosePrograms(const ProgramChoice& choice, const btf* types, cowprof_probes* skeleton);
 
 // Opens the software event that counts every page fault on one CPU; -1 with errno on failure.
 int OpenFaultEvent(int cpu);
@@ -36,7 +36,7 @@ struct LinkDeleter {
 };
 using Link = std::unique_ptr<bpf_link, LinkDeleter>;
 // One event for each CPU that is online.
-absl::StatusOr<std::vector<Link>> AttachToFaultEvents(bpf_program* program);
+absl::Status AttachToFaultEvents(bpf_program* program, std::vector<Link>* links);
 
 }  // namespace cowprof
 
