@@ -159,7 +159,7 @@ def test_speedscope_takes_its_format(recording, packages):
 
 def shown(path, packages):
     """What speedscope shows: bytes or text of the frames' own weight, by name."""
-    needs("chromium", shutil.which("chromium"), "install chromium")
+    needs("chromium", shutil.which("chromium-headless-shell") or shutil.which("chromium"), "install chromium-headless-shell")
     [rows] = consumer("speedscope.mjs", packages, path)
     return [(re.sub(r" \(.*", "", own), name) for _, own, name in rows]
 
