@@ -28,7 +28,7 @@ import harness  # noqa: E402  (the folder above has to be known first)
 from bench import next_line, running, with_error  # noqa: E402
 
 SOURCE = Path(__file__).with_name("fault_steps.bpf.c")
-OBJECTS = harness.WORKLOADS / "fault_steps"
+OBJECTS = harness.BUILD / "fault_steps"
 STEPS = {
     "ENTRY_OF_FAULTS": "a program on the fault that does nothing",
     "ENTRIES": "programs on the fault and the allocation that do nothing",

@@ -38,7 +38,7 @@ def watch_storm(recording, storm):
     return resident, share
 
 
-@pytest.mark.parametrize("seconds", [15, pytest.param(60, marks=pytest.mark.slow), pytest.param(300, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seconds", [6, pytest.param(60, marks=pytest.mark.slow), pytest.param(300, marks=pytest.mark.slow)])
 def test_a_thousand_forks_a_second(seconds, start_workload, start_recording, figure):
     storm = start_workload("many_forks", f"--forks={seconds * RATE}", f"--rate={RATE}", "--wait", "--linger")
     storm.await_line("role", "ready")

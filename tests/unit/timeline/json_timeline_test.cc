@@ -292,7 +292,7 @@ TEST_CASE("a header with any value anywhere is read or refused") {
   CHECK(DecodeHeader(HeaderWith("{\"host\":{\"page_bytes\":0}}"))->page_bytes == 1);
 }
 
-TEST_CASE("records with any value anywhere are read or skipped") {
+TEST_CASE("records with any value anywhere are read or skipped", "[long]") {
   RandomRecording recording(3);
   RecordEncoder encoder;
   for (int i = 0; i < 4; ++i) {

@@ -107,7 +107,7 @@ TEST_CASE("both readers of records end a number at the same byte") {
   }
 }
 
-TEST_CASE("both readers of records agree on recordings, whole and mutated") {
+TEST_CASE("both readers of records agree on recordings, whole and mutated", "[long]") {
   const unsigned seed = GENERATE(range(1u, 9u));
   std::mt19937 random(seed);
   const std::vector<std::string> records = Records(seed, 30);

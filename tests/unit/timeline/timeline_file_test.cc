@@ -142,7 +142,7 @@ TEST_CASE("a timeline is valid after every append and returns its samples") {
   CHECK((*file)->records_dropped() == 0);
 }
 
-TEST_CASE("a timeline truncated at any byte returns a prefix of its samples") {
+TEST_CASE("a timeline truncated at any byte returns a prefix of its samples", "[long]") {
   FixtureTree tree;
   const std::string path = tree.root() + "/t.json";
   const Recorded recorded = Record(path, 7, 5);
@@ -175,7 +175,7 @@ TEST_CASE("a timeline truncated at any byte returns a prefix of its samples") {
   CHECK(seen == 0);
 }
 
-TEST_CASE("a timeline with any byte changed is read or refused") {
+TEST_CASE("a timeline with any byte changed is read or refused", "[long]") {
   FixtureTree tree;
   const Recorded recorded = Record(tree.root() + "/t.json", 8, 4);
   RandomRecording dice(9);
