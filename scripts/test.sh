@@ -14,7 +14,7 @@ start=$SECONDS
 scripts/install-deps.sh tests
 installed=$SECONDS
 scripts/build.sh tests
-# Three at a time, however many CPUs there are: of those that count on having a CPU to themselves only one runs, and
+# Four at a time, however many CPUs there are: of those that count on having a CPU to themselves only one runs, and
 # beside it what takes idle time only.
 exec /usr/bin/python3 scripts/run-ctest.py --part "install=$((installed - start))" --part "build=$((SECONDS - installed))" -- \
-  --test-dir build --output-on-failure -j 3 "${options[@]}" "$@"
+  --test-dir build --output-on-failure -j 4 "${options[@]}" "$@"
