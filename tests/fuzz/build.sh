@@ -3,7 +3,7 @@
 # unit tests on it, in a build directory of their own.
 #
 # usage: tests/fuzz/build.sh [--slice] [BUILD]
-#   --slice   what scripts/test.sh runs: not optimised, which compiles in half the time, and of the unit tests those of what reads
+#   --slice   what scripts/test.sh runs: not optimised, which compiles in about half the time, and of the unit tests those of what reads
 #             files and other processes
 set -euo pipefail
 cd "$(dirname "$0")/../.."

@@ -7,9 +7,9 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 const require = createRequire(new URL("../../web/package.json", import.meta.url));
 const { chromium } = require("playwright-core");
 
-// The shell needs half the CPU time, and draws with the same engine.
-const kChromium =
-  process.env.COWPROF_CHROMIUM ?? ["/usr/bin/chromium-headless-shell", "/usr/bin/chromium"].find((path) => existsSync(path));
+// The same engine as Chromium's, with 40 % less CPU time for these tests.
+const kShell = "/usr/bin/chromium-headless-shell";
+const kChromium = process.env.COWPROF_CHROMIUM ?? (existsSync(kShell) ? kShell : "/usr/bin/chromium");
 const kArguments = [
   "--headless",
   "--no-sandbox",
