@@ -4,10 +4,12 @@
 #include <sys/mman.h>
 
 #include <catch2/catch.hpp>
+#include <cstring>
 #include <memory>
 #include <string>
 
 #include "posix/fd.h"
+#include "skip.h"
 
 namespace cowprof {
 namespace {
@@ -103,6 +105,17 @@ TEST_CASE("Kernel BTF: keeps all types of one name, arrays, and enumerators with
   const btf_type* wide = Find(reduced, "wide", BTF_KIND_ENUM64);
   REQUIRE(wide != nullptr);
   CHECK(btf_enum64_value(btf_enum64(wide)) == uint64_t{1} << 40);
+}
+
+TEST_CASE("Kernel BTF: what is mapped is what libbpf reads") {
+  const Types read(btf__load_vmlinux_btf());
+  if (Lacks("the kernel's BTF", read != nullptr, "libbpf finds none")) return;
+  const KernelBtf mapped = ReadKernelBtf();
+  REQUIRE(mapped != nullptr);
+  uint32_t bytes[2];
+  const void* types[] = {btf__raw_data(read.get(), &bytes[0]), btf__raw_data(mapped.get(), &bytes[1])};
+  REQUIRE(bytes[0] == bytes[1]);
+  CHECK(memcmp(types[0], types[1], bytes[0]) == 0);
 }
 
 }  // namespace
