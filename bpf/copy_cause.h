@@ -134,11 +134,23 @@ static int lies_like_object(struct thread_state *state, struct cowprof_image *im
 	return mapping == MAPPING_PRIVATE_FILE;
 }
 
-static int is_object(struct thread_state *state, struct cowprof_image *image, __u64 refcount,
-		     __u64 type, __u64 address)
+// Whether an object of this type is at the address. Not static: see walk_frames().
+__noinline int has_type(__u64 address, __u64 type)
 {
-	return refcount && !(refcount >> 32) && is_pointer(type) && is_type(state, type) &&
-	       lies_like_object(state, image, address, type);
+	struct thread_state *state = existing_state(bpf_get_current_task_btf());
+	struct cowprof_image *image;
+	__u32 id;
+
+	if (!state)
+		return 0;
+	id = state->image;
+	image = bpf_map_lookup_elem(&images, &id);
+	return image && is_type(state, type) && lies_like_object(state, image, address, type);
+}
+
+static int is_object(__u64 refcount, __u64 type, __u64 address)
+{
+	return refcount && !(refcount >> 32) && is_pointer(type) && has_type(address, type);
 }
 
 // pymalloc pools are aligned to their size and start with struct pool_header (CPython's
@@ -208,14 +220,13 @@ static __noinline int shape_elsewhere(struct thread_state *state, struct cowprof
 
 	for (distance = 8; distance <= 32 && distance <= image->gc_header_bytes; distance += 8) {
 		if (!read_user(state, head, 16, address + distance) &&
-		    is_object(state, image, head[0], head[1], address + distance)) {
+		    is_object(head[0], head[1], address + distance)) {
 			*type = head[1];
 			return shape_in_header(state, image);
 		}
 	}
 	if (!read_user(state, head, 16, address - 24) &&
-	    is_object(state, image, head[0], head[1], address - 24) &&
-	    word_at(state, address) == -1ull) {
+	    is_object(head[0], head[1], address - 24) && word_at(state, address) == -1ull) {
 		*type = head[1];
 		return COWPROF_SHAPE_HASH;
 	}
@@ -237,7 +248,7 @@ static __noinline int shape_of(struct thread_state *state, __u64 *type)
 	if (!image)
 		return COWPROF_SHAPE_UNREAD;
 	if (!(state->address & 7) && !(words[0] >> 32) && is_pointer(words[1]) &&
-	    is_type(state, words[1]) && lies_like_object(state, image, state->address, words[1])) {
+	    has_type(state->address, words[1])) {
 		*type = words[1];
 		return !words[0]     ? COWPROF_SHAPE_DEAD_OBJECT :
 		       words[0] == 1 ? COWPROF_SHAPE_LAST_REFERENCE :

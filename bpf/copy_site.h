@@ -29,22 +29,11 @@ enum {
 	LONGEST_PERIOD = 4096,
 };
 
-// Stores the thread's stack in a table and returns its key; 0: no stack, or no room.
-static __always_inline __u64 keep_stack(struct thread_state *state, void *table)
+// Stores the thread's stack, which has this hash, in a table; returns the key there, or 0: no room.
+static __always_inline __u64 keep_stack(struct thread_state *state, __u64 hash, void *table)
 {
-	struct cowprof_stack *stack = &state->stack;
-	__u64 hash = stack->depth;
-	__u32 i;
-
-	if (!hash)
-		return 0;
-	for (i = 0; i < COWPROF_MAX_FRAMES && i < stack->depth; i++) {
-		hash = (hash ^ stack->frames[i].code) * 0x9e3779b97f4a7c15ull;
-		hash = (hash ^ hash >> 29 ^ stack->frames[i].instruction) * 0xbf58476d1ce4e5b9ull;
-		hash ^= hash >> 32;
-	}
 	return bpf_map_lookup_elem(table, &hash) ||
-			       !bpf_map_update_elem(table, &hash, stack, BPF_ANY) ?
+			       !bpf_map_update_elem(table, &hash, &state->stack, BPF_ANY) ?
 		       hash :
 		       0;
 }
@@ -96,6 +85,7 @@ static __noinline int sample_copy_site(struct thread_state *state)
 {
 	struct cause_slot *slot = &state->slots[state->slot & (COWPROF_THREAD_SLOTS - 1)];
 	struct cowprof_copy_site_key key = { .cause = slot->key };
+	__u64 hash;
 
 	key.cause.ip = state->ip; // without an image, too: user space names its symbol
 	if (state->image && state->looked)
@@ -104,8 +94,9 @@ static __noinline int sample_copy_site(struct thread_state *state)
 		plan_next_sample(state);
 		return 0;
 	}
-	if (walk_frames()) {
-		key.stack = keep_stack(state, &stacks);
+	hash = walk_frames();
+	if (hash) {
+		key.stack = keep_stack(state, hash, &stacks);
 		if (!key.stack) // counted, but without a line
 			__sync_fetch_and_add(&losses.place_rows_dropped, state->gap);
 	}

@@ -17,6 +17,7 @@
 char LICENSE[] SEC("license") = COWPROF_LICENSE;
 
 // Not alphabetical: each header uses what those above it define.
+#include "repeat.h"
 #include "tracked_tasks.h"
 #include "events.h"
 #include "mappings.h"

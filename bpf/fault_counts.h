@@ -105,9 +105,11 @@ static __noinline int count_by_cause(struct thread_state *state, int told)
 	} else {
 		key.image = state->image;
 		key.ip = state->image ? state->ip : 0;
-		key.shape = state->kernel_mode ? COWPROF_SHAPE_KERNEL :
-			    state->image       ? shape_of(state, &state->type) :
-						 COWPROF_SHAPE_UNREAD;
+		state->shape = state->kernel_mode ? COWPROF_SHAPE_KERNEL :
+			       state->image	  ? shape_of(state, &state->type) :
+						    COWPROF_SHAPE_UNREAD;
+		barrier();
+		key.shape = state->shape;
 	}
 	shape = heaps_known ? shape_in_heap(state, key.shape) : key.shape;
 	if (shape != key.shape) {

@@ -58,22 +58,31 @@ static __always_inline int read_words(__u64 words[2], __u64 from)
 // what the verifier has to walk through.
 static __always_inline __u64 bits_below(__s64 n)
 {
-	__s64 below = n >> 63, above = (63 - n) >> 63;
+	__s64 below = n, above = 63 - n;
 
-	barrier_var(below);
+	barrier_var(below); // or clang makes it a branch
 	barrier_var(above);
+	below >>= 63;
+	above >>= 63;
 	return (((1ull << (n & 63)) - 1) | above) & ~below;
 }
 
-// Sets bits [first, end) of a row, which is made if it is not there.
-static __always_inline int note_bits(void *map, __u64 key, __u64 first, __u64 end)
+static __always_inline void *row_in(void *map, __u64 key)
 {
 	__u64 none[BITS / 64] = {}, *row = bpf_map_lookup_elem(map, &key);
 
-	if (!row) {
-		bpf_map_update_elem(map, &key, none, BPF_NOEXIST);
-		row = bpf_map_lookup_elem(map, &key);
-	}
+	if (row)
+		return row;
+	bpf_map_update_elem(map, &key, none, BPF_NOEXIST);
+	return bpf_map_lookup_elem(map, &key);
+}
+
+// Sets bits [first, end) of a row of `freed`, or of `freed_parts`; the row is made if it is not there. Not
+// static: see in_brk_heap().
+__noinline int note_bits(__u32 parts, __u64 key, __u64 first, __u64 end)
+{
+	__u64 *row = parts ? row_in(&freed_parts, key) : row_in(&freed, key);
+
 	if (!row)
 		return 0;
 #pragma unroll
@@ -100,8 +109,8 @@ static __always_inline long note_part(struct heap_walk *walk)
 	if (from & (PAGE - 1) || page == end_page) {
 		end = page == end_page ? to : (page + 1) << 12;
 		// A region with parts has a row, so that most copies need one lookup.
-		noted = note_bits(&freed, serial | page >> 9, 0, 0) &&
-			note_bits(&freed_parts, serial | page, (from & (PAGE - 1)) >> 3,
+		noted = note_bits(0, serial | page >> 9, 0, 0) &&
+			note_bits(1, serial | page, (from & (PAGE - 1)) >> 3,
 				  (end - (page << 12)) >> 3);
 		walk->from = end;
 	} else {
@@ -109,7 +118,7 @@ static __always_inline long note_part(struct heap_walk *walk)
 		end = first + end_page - page;
 		if (end > BITS)
 			end = BITS;
-		noted = note_bits(&freed, serial | page >> 9, first, end);
+		noted = note_bits(0, serial | page >> 9, first, end);
 		walk->from = (page + end - first) << 12;
 	}
 	if (noted)
@@ -223,7 +232,6 @@ static __noinline int walk_heap(struct thread_state *forker, __u32 forker_serial
 	struct cowprof_malloc *malloc = bpf_map_lookup_elem(&mallocs, &forker_serial);
 	struct heap_walk *walk = &forker->walk;
 
-	// bpf_loop() exists since 5.17 (e6f2dd0f8067).
 	if (!malloc || !bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_loop))
 		return COWPROF_HEAP_UNKNOWN;
 	// A failed update leaves the heaps of the child's own children unknown.

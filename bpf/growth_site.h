@@ -44,6 +44,7 @@ static __noinline int sample_growth(struct thread_state *state)
 	struct cowprof_growth *row;
 	struct cowprof_image *image;
 	__u32 image_id;
+	__u64 hash;
 
 	if (state->images_learned != images_learned)
 		learn_image(state);
@@ -52,8 +53,9 @@ static __noinline int sample_growth(struct thread_state *state)
 	plan_next_growth(state);
 	if (!image || no_copy_sites)
 		return 0;
-	if (walk_frames())
-		key.stack = keep_stack(state, &growth_stacks);
+	hash = walk_frames();
+	if (hash)
+		key.stack = keep_stack(state, hash, &growth_stacks);
 	row = bpf_map_lookup_elem(&growth, &key);
 	if (!row) {
 		bpf_map_update_elem(&growth, &key, &one, BPF_NOEXIST);

@@ -4,6 +4,16 @@
 #ifndef COWPROF_BPF_NAMESPACES_H_
 #define COWPROF_BPF_NAMESPACES_H_
 
+// Whether bpf_probe_read_kernel() is allowed; lockdown=confidentiality forbids it. Without it only
+// file names, tmpfs sizes and OOM limits are missing: the verifier skips branches that this
+// constant makes unreachable.
+const volatile int kernel_reads = 1;
+
+// task->pointer->member. Newer verifiers search the kernel's whole BTF, up to four times, for each load
+// of a pointer from a task that they walk through; what the helper reads they do not look at.
+#define THROUGH(task, pointer, member) \
+	(kernel_reads ? BPF_CORE_READ(task, pointer, member) : (task)->pointer->member)
+
 // Translating pids needs bpf_probe_read_kernel().
 const volatile int own_pids; // cowprof is not in the initial pid namespace
 
@@ -41,18 +51,16 @@ static void learn_namespaces(void)
 	own_namespaces.pid_namespace = (__u64)BPF_CORE_READ(number, ns);
 }
 
-// Newer verifiers search the kernel's whole BTF, up to four times, for each load of a pointer from a
-// task that they walk through, so a pointer is loaded once, where few ways meet, and not at all
-// where it is not needed. The functions below take the leader of a process for that reason.
-static __always_inline __u32 pid_of(struct task_struct *leader)
+// The functions below take any task of a process.
+static __always_inline __u32 pid_of(struct task_struct *task)
 {
 	struct upid *number;
 	struct pid *pid;
 
 	if (!own_pids)
-		return leader->tgid;
-	pid = leader->thread_pid;
-	if (!pid || pid->level < own_namespaces.level)
+		return task->tgid;
+	pid = BPF_CORE_READ(task, group_leader, thread_pid);
+	if (!pid || BPF_CORE_READ(pid, level) < own_namespaces.level)
 		return 0;
 	number = number_of(pid, own_namespaces.level);
 	if ((__u64)BPF_CORE_READ(number, ns) != own_namespaces.pid_namespace)
@@ -60,11 +68,12 @@ static __always_inline __u32 pid_of(struct task_struct *leader)
 	return BPF_CORE_READ(number, nr);
 }
 
-static __always_inline struct cowprof_process_id id_of(struct task_struct *leader)
+static __always_inline struct cowprof_process_id id_of(struct task_struct *task)
 {
 	struct cowprof_process_id id = {
-		.pid = pid_of(leader),
-		.start_ns = leader->start_boottime + own_namespaces.boot_offset_ns,
+		.pid = pid_of(task),
+		.start_ns =
+			THROUGH(task, group_leader, start_boottime) + own_namespaces.boot_offset_ns,
 	};
 
 	return id;

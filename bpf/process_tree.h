@@ -77,7 +77,8 @@ PROG_TWICE("?tp_btf/sched_process_fork", process_fork, struct task_struct *paren
 
 	if (parent->tgid == child->tgid) // new thread
 		return 0;
-	vforked = child->mm == parent->mm; // vfork() shares memory, and copies none
+	vforked = kernel_reads ? BPF_CORE_READ(child, mm) == BPF_CORE_READ(parent, mm) :
+				 child->mm == parent->mm; // vfork() shares memory, and copies none
 	state = state_of(parent);
 	if (state) {
 		if (is_added(child))
@@ -92,7 +93,7 @@ PROG_TWICE("?tp_btf/sched_process_fork", process_fork, struct task_struct *paren
 	seen = scanning ? new_record(struct cowprof_fork_seen, COWPROF_FORK_SEEN, id_of(child)) : 0;
 	if (!seen)
 		return 0;
-	describe_process(child, parent->group_leader, &seen->child);
+	describe_process(child, parent, &seen->child);
 	submit(seen, 0);
 	return 0;
 }
@@ -133,8 +134,7 @@ PROG_TWICE("?tp_btf/sched_process_exec", process_exec, struct task_struct *task)
 // write the same values twice.
 PROG_TWICE("?tp_btf/sched_process_exit", process_exit, struct task_struct *task)
 {
-	struct cowprof_process_row *row = row_of(task->group_leader);
-	struct signal_struct *signal = task->signal;
+	struct cowprof_process_row *row = may_be_tracked(task) ? row_of(task) : 0;
 	struct cowprof_event *event;
 	struct thread_state *state;
 	int many;
@@ -146,9 +146,11 @@ PROG_TWICE("?tp_btf/sched_process_exit", process_exit, struct task_struct *task)
 		settle(row, state);
 		flush_pages(state);
 	}
-	if (signal->live.counter || row->exited_ns)
+	if (THROUGH(task, signal, live.counter) || row->exited_ns)
 		return 0;
-	row->exit_code = signal->group_exit_code ? signal->group_exit_code : task->exit_code;
+	row->exit_code = THROUGH(task, signal, group_exit_code);
+	if (!row->exit_code)
+		row->exit_code = task->exit_code;
 	__builtin_memcpy(row->comm, task->comm, sizeof(row->comm));
 	row->exited_ns = now_ns();
 	many = __sync_fetch_and_add(&ended_since_pull, 1) == COWPROF_MANY_ENDED;
@@ -177,9 +179,9 @@ int list_tasks(struct bpf_iter__task *ctx)
 
 	learn_namespaces();
 	// Skip threads and zombies.
-	if (!task || task->pid != task->tgid || !task->signal->live.counter)
+	if (!task || task->pid != task->tgid || !THROUGH(task, signal, live.counter))
 		return 0;
-	describe_process(task, task->real_parent->group_leader, &found);
+	describe_process(task, task->real_parent, &found);
 	bpf_seq_write(ctx->meta->seq, &found, sizeof(found));
 	return 0;
 }

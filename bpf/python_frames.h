@@ -66,40 +66,55 @@ static int in_running_code(struct thread_state *state, struct cowprof_image *ima
 	       state->address < begin + 2 * (__u32)word_at(state, code + 16);
 }
 
+struct frame_walk {
+	struct thread_state *state;
+	struct cowprof_image *image;
+	__u64 at; // address of the frame at hand; 0: none is left
+	__u64 hash; // of those before
+};
+
+static __noinline long walk_frame(__u32 depth, void *context)
+{
+	struct frame_walk *walk = context;
+	struct cowprof_image *image = walk->image;
+	struct cowprof_frame *frame;
+	__u64 words[FRAME_WORDS], hash = walk->hash;
+
+	if (!walk->at || depth >= COWPROF_MAX_FRAMES ||
+	    read_user(walk->state, words, sizeof(words), walk->at))
+		return 1;
+	frame = &walk->state->stack.frames[depth];
+	frame->code = words[image->frame_code / 8 & (FRAME_WORDS - 1)] & ~7ull;
+	frame->instruction = words[image->frame_instruction / 8 & (FRAME_WORDS - 1)];
+	if (image->instruction_bytes == 4)
+		frame->instruction = (__u32)frame->instruction;
+	hash = (hash ^ frame->code) * 0x9e3779b97f4a7c15ull;
+	hash = (hash ^ hash >> 29 ^ frame->instruction) * 0xbf58476d1ce4e5b9ull;
+	walk->hash = hash ^ hash >> 32;
+	walk->at = words[image->frame_previous / 8 & (FRAME_WORDS - 1)];
+	walk->state->stack.depth = depth + 1;
+	return 0;
+}
+
 // Walks the current thread's stack to the outermost frame, or until it is full, which also bounds a
-// cycle. Returns the depth; 0: no image, or no Python code. Not static, so that the verifier walks
+// cycle. Returns a hash of it; 0: no image, or no Python code. Not static, so that the verifier walks
 // it once, and not once for each state that it is called in; hence no pointers for arguments, which
 // kernels differ in.
-__noinline int walk_frames(void)
+__noinline __u64 walk_frames(void)
 {
-	struct thread_state *state = existing_state(bpf_get_current_task_btf());
-	__u64 words[FRAME_WORDS], at;
-	struct cowprof_image *image;
-	struct cowprof_stack *stack;
-	__u32 depth = 0, image_id;
+	struct frame_walk walk = { .state = existing_state(bpf_get_current_task_btf()), .hash = 1 };
+	__u32 id;
 
-	if (!state)
+	if (!walk.state)
 		return 0;
-	image_id = state->image;
-	image = bpf_map_lookup_elem(&images, &image_id);
-	if (!image)
+	id = walk.state->image;
+	walk.image = bpf_map_lookup_elem(&images, &id);
+	if (!walk.image)
 		return 0;
-	stack = &state->stack;
-	at = innermost_frame(state, image);
-	for (int i = 0; i < COWPROF_MAX_FRAMES && at; i++) {
-		struct cowprof_frame *frame = &stack->frames[i];
-
-		if (read_user(state, words, sizeof(words), at))
-			break;
-		frame->code = words[image->frame_code / 8 & (FRAME_WORDS - 1)] & ~7ull;
-		frame->instruction = words[image->frame_instruction / 8 & (FRAME_WORDS - 1)];
-		if (image->instruction_bytes == 4)
-			frame->instruction = (__u32)frame->instruction;
-		at = words[image->frame_previous / 8 & (FRAME_WORDS - 1)];
-		depth = i + 1;
-	}
-	stack->depth = depth;
-	return depth;
+	walk.at = innermost_frame(walk.state, walk.image);
+	walk.state->stack.depth = 0;
+	repeat(COWPROF_MAX_FRAMES, walk_frame, &walk);
+	return walk.state->stack.depth ? walk.hash : 0;
 }
 
 #endif

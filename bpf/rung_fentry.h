@@ -38,7 +38,7 @@ static void begin_foreign(struct task_struct *writer, struct vm_fault *fault)
 
 	if (!owner)
 		return;
-	key = key_of(owner->group_leader);
+	key = key_of(owner);
 	if (!bpf_map_lookup_elem(&processes, &key))
 		return;
 	write = bpf_task_storage_get(&foreign_writes, writer, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);

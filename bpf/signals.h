@@ -13,11 +13,6 @@ enum {
 	SAME_OOM_NS = 2000000000,
 };
 
-// Whether bpf_probe_read_kernel() is allowed; lockdown=confidentiality forbids it. Without it only
-// file names, tmpfs sizes and OOM limits are missing: the verifier skips branches that this
-// constant makes unreachable.
-const volatile int kernel_reads = 1;
-
 // Signals that end a process or explain its end:
 // HUP INT QUIT ILL TRAP ABRT BUS FPE KILL SEGV TERM XCPU XFSZ SYS.
 static int is_deadly(int signal)
@@ -39,16 +34,16 @@ SEC("?tp_btf/signal_generate")
 int BPF_PROG(signal_sent, int signal, struct kernel_siginfo *info, struct task_struct *task,
 	     int group, int result)
 {
-	struct task_struct *leader = task->group_leader;
 	struct cowprof_event *event;
 
-	if (signal < 1 || signal > 31 || !is_deadly(signal) || !row_of(leader))
+	if (signal < 1 || signal > 31 || !is_deadly(signal) || !may_be_tracked(task) ||
+	    !row_of(task))
 		return 0;
-	event = new_event(COWPROF_SIGNAL_SENT, id_of(leader));
+	event = new_event(COWPROF_SIGNAL_SENT, id_of(task));
 	if (!event)
 		return 0;
 	event->signal = signal;
-	event->sender = pid_of(bpf_get_current_task_btf()->group_leader);
+	event->sender = pid_of(bpf_get_current_task_btf());
 	bpf_get_current_comm(event->comm, sizeof(event->comm));
 	// 0 is SEND_SIG_NOINFO; 1 is SEND_SIG_PRIV, a signal by the kernel itself, such as the OOM
 	// killer's.
@@ -93,8 +88,9 @@ static void record_frames(struct thread_state *state, struct cowprof_delivery *d
 		learn_image(state);
 	if (!walk_frames())
 		return;
-	for (__u32 i = 0; i < COWPROF_DELIVERY_FRAMES && i < state->stack.depth; i++)
-		delivery->frames[i] = state->stack.frames[i];
+	__builtin_memcpy(delivery->frames, state->stack.frames, sizeof(delivery->frames));
+	if (state->stack.depth < COWPROF_DELIVERY_FRAMES)
+		delivery->frames[state->stack.depth & (COWPROF_DELIVERY_FRAMES - 1)].code = 0;
 }
 
 // The file at the faulting address for SIGBUS, at the instruction for others. Not both: interrupts
@@ -128,17 +124,17 @@ static __u64 fault_address(struct kernel_siginfo *info)
 SEC("?tp_btf/signal_deliver")
 int BPF_PROG(signal_delivered, int signal, struct kernel_siginfo *info)
 {
-	struct task_struct *task = bpf_get_current_task_btf(), *leader = task->group_leader;
+	struct task_struct *task = bpf_get_current_task_btf();
 	struct cowprof_delivery *delivery = 0;
 	struct thread_state *state;
 
 	if (signal < 1 || signal > 31 ||
 	    !(1u << signal & (1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 11)))
 		return 0;
-	state = row_of(leader) ? state_of(task) : 0;
+	state = may_be_tracked(task) && row_of(task) ? state_of(task) : 0;
 	if (state)
-		delivery = new_record(struct cowprof_delivery, COWPROF_SIGNAL_DELIVERED,
-				      id_of(leader));
+		delivery =
+			new_record(struct cowprof_delivery, COWPROF_SIGNAL_DELIVERED, id_of(task));
 	if (!delivery)
 		return 0;
 	delivery->event.signal = signal;
@@ -160,7 +156,7 @@ static struct page_counter *memory_of(struct task_struct *task)
 		     bpf_core_enum_value(enum cgroup_subsys_id, memory_cgrp_id) * sizeof(void *);
 	struct mem_cgroup *group = 0;
 
-	bpf_probe_read_kernel(&group, sizeof(group), (void *)task->cgroups + slot);
+	bpf_probe_read_kernel(&group, sizeof(group), (void *)BPF_CORE_READ(task, cgroups) + slot);
 	return group ? (void *)group + bpf_core_field_offset(struct mem_cgroup, memory) : 0;
 }
 
@@ -185,13 +181,26 @@ static int was_limiting(__u64 cgroup)
 	return cgroup == last_oom.cgroup && now_ns() - last_oom.ns < SAME_OOM_NS;
 }
 
-static __noinline int record_if_limiting(struct page_counter *memory, struct cowprof_oom *oom)
+struct limit_walk {
+	struct page_counter *memory; // of the cgroup at hand
+	struct cowprof_oom *oom;
+};
+
+static __noinline long record_if_limiting(__u32 step, void *context)
 {
+	struct limit_walk *walk = context;
+	struct page_counter *memory = walk->memory;
+	struct cowprof_oom *oom = walk->oom;
 	struct mem_cgroup *group =
 		(void *)memory - bpf_core_field_offset(struct mem_cgroup, memory);
-	__u64 limit = BPF_CORE_READ(memory, max), used = BPF_CORE_READ(memory, usage.counter);
-	__u64 cgroup = BPF_CORE_READ(group, css.cgroup, kn, id);
+	__u64 limit, used, cgroup;
 
+	if (!memory)
+		return 1;
+	walk->memory = BPF_CORE_READ(memory, parent);
+	limit = BPF_CORE_READ(memory, max);
+	used = BPF_CORE_READ(memory, usage.counter);
+	cgroup = BPF_CORE_READ(group, css.cgroup, kn, id);
 	if (is_limiting(group, limit, used, oom->cgroup != 0)) {
 		last_oom.cgroup = cgroup;
 		last_oom.ns = now_ns();
@@ -206,16 +215,11 @@ static __noinline int record_if_limiting(struct page_counter *memory, struct cow
 	return 0;
 }
 
-// The loop body is a separate function: the verifier of 6.1 rejects a loop that falls through to
-// its head ("back-edge"), which is how clang lays out the long body.
 static void record_limit(struct task_struct *task, struct cowprof_oom *oom)
 {
-	struct page_counter *memory = memory_of(task);
+	struct limit_walk walk = { .memory = memory_of(task), .oom = oom };
 
-	for (int i = 0; i < MOST_CGROUP_LEVELS && memory; i++) {
-		record_if_limiting(memory, oom);
-		memory = BPF_CORE_READ(memory, parent);
-	}
+	repeat(MOST_CGROUP_LEVELS, record_if_limiting, &walk);
 }
 
 // `task` is in the cgroup that reached its limit, or below it: either the victim or the task that
@@ -242,10 +246,9 @@ static int report_victim(const struct cowprof_process_id *victim, struct task_st
 SEC("?tp_btf/mark_victim")
 int BPF_PROG(oom_victim_task, struct task_struct *task)
 {
-	struct task_struct *leader = task->group_leader;
-	struct cowprof_process_id victim = id_of(leader);
+	struct cowprof_process_id victim = id_of(task);
 
-	return report_victim(&victim, task, row_of(leader) != 0);
+	return report_victim(&victim, task, may_be_tracked(task) && row_of(task));
 }
 
 SEC("?tp_btf/mark_victim")

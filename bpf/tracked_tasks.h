@@ -88,7 +88,7 @@ struct thread_state {
 	__u8 sample; // the next copy is sampled; see copy_site.h
 	__u8 slot; // of the last copy; while not looked: the slot that knows the instruction
 	__u8 next_victim;
-	__u8 reserved;
+	__u8 shape; // of the last copy: what is read from here the verifier does not tell apart
 	__u32 copies_left; // until the next sample
 	cowprof_region_key plain_region; // see freed_memory.h
 	__u32 plain_since;
@@ -130,17 +130,20 @@ static __always_inline int may_be_tracked(struct task_struct *task)
 	return *tracked_slot(task) != 0;
 }
 
-static struct cowprof_process_key key_of(struct task_struct *leader)
+// Of the process of any of its tasks.
+static __always_inline struct cowprof_process_key key_of(struct task_struct *task)
 {
-	struct cowprof_process_key key = { .pid = leader->tgid,
-					   .start_ns = leader->start_boottime };
+	struct cowprof_process_key key = {
+		.pid = task->tgid,
+		.start_ns = THROUGH(task, group_leader, start_boottime),
+	};
 
 	return key;
 }
 
-static struct cowprof_process_row *row_of(struct task_struct *leader)
+static __always_inline struct cowprof_process_row *row_of(struct task_struct *task)
 {
-	struct cowprof_process_key key = key_of(leader);
+	struct cowprof_process_key key = key_of(task);
 
 	return bpf_map_lookup_elem(&processes, &key);
 }
@@ -162,7 +165,7 @@ static __always_inline struct thread_state *existing_state(struct task_struct *t
 
 static struct thread_state *new_state(struct task_struct *task)
 {
-	struct cowprof_process_key key = key_of(task->group_leader);
+	struct cowprof_process_key key = key_of(task);
 	struct cowprof_process_row *row = bpf_map_lookup_elem(&processes, &key);
 	struct thread_state *state;
 
@@ -267,8 +270,22 @@ static void settle_slot(struct cowprof_process_row *row, struct cause_slot *slot
 	settle_slot_count(row, slot, &slot->told, 1);
 }
 
+struct settling {
+	struct cowprof_process_row *row;
+	struct thread_state *state;
+};
+
+static __noinline long settle_one(__u32 slot, void *context)
+{
+	struct settling *settling = context;
+
+	settle_slot(settling->row, &settling->state->slots[slot & (COWPROF_THREAD_SLOTS - 1)]);
+	return 0;
+}
+
 static void settle(struct cowprof_process_row *row, struct thread_state *state)
 {
+	struct settling settling = { row, state };
 	__u32 count;
 
 	if ((count = take(&state->faults)))
@@ -277,8 +294,7 @@ static void settle(struct cowprof_process_row *row, struct thread_state *state)
 		__sync_fetch_and_add(&row->counts.write_protect_faults, count);
 	if ((count = take(&state->zero_fill_pages)))
 		__sync_fetch_and_add(&row->counts.zero_fill_pages, count);
-	for (int i = 0; i < COWPROF_THREAD_SLOTS; i++)
-		settle_slot(row, &state->slots[i]);
+	repeat(COWPROF_THREAD_SLOTS, settle_one, &settling);
 }
 
 static void flush_pages(struct thread_state *state)
