@@ -114,6 +114,8 @@ PROG_TWICE("?tp_btf/sched_process_exec", process_exec, struct task_struct *task)
 		row->image = state->image = 0;
 		row->heap = COWPROF_HEAP_UNKNOWN; // it has inherited nothing
 	}
+	for (int i = 0; i < COWPROF_THREAD_SLOTS; i++) // what its instructions tell is unknown, too
+		state->slots[i].verdicts_known = verdicts_known - 1;
 	exec = new_record(struct cowprof_exec, COWPROF_EXEC, id_of(task));
 	if (!exec)
 		return 0;
