@@ -9,8 +9,8 @@
 // constant makes unreachable.
 const volatile int kernel_reads = 1;
 
-// task->pointer->member. Newer verifiers search the kernel's whole BTF, up to four times, for each load
-// of a pointer from a task that they walk through; what the helper reads they do not look at.
+// task->pointer->member. Newer verifiers search the kernel's whole BTF, up to four times, for each
+// pointer loaded from a task, on every path; what the helper reads costs them nothing.
 #define THROUGH(task, pointer, member) \
 	(kernel_reads ? BPF_CORE_READ(task, pointer, member) : (task)->pointer->member)
 

@@ -1,9 +1,9 @@
-// A loop whose body the verifier walks through two or three times, however often it runs.
+// A loop whose body the verifier walks through two or three times, not once for each round.
 #ifndef COWPROF_BPF_REPEAT_H_
 #define COWPROF_BPF_REPEAT_H_
 
-// Calls body(step, context) with steps from 0 on, `times` times or until it does not return 0. bpf_loop()
-// exists since 5.17 (e6f2dd0f8067); before, the verifier walks through each step.
+// Calls body(step, context) for step 0, 1, 2, ... until it returns non-zero, at most `times` times.
+// bpf_loop() exists since 5.17 (e6f2dd0f8067); before, the verifier walks through every round.
 static __always_inline void repeat(__u32 times, long (*body)(__u32 step, void *context),
 				   void *context)
 {

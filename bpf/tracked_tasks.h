@@ -88,7 +88,7 @@ struct thread_state {
 	__u8 sample; // the next copy is sampled; see copy_site.h
 	__u8 slot; // of the last copy; while not looked: the slot that knows the instruction
 	__u8 next_victim;
-	__u8 shape; // of the last copy: what is read from here the verifier does not tell apart
+	__u8 shape; // of the last copy; read back from here, so that the verifier forgets its value
 	__u32 copies_left; // until the next sample
 	cowprof_region_key plain_region; // see freed_memory.h
 	__u32 plain_since;
