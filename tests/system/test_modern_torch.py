@@ -138,11 +138,12 @@ def test_a_pickled_dataset_is_private_and_not_copied(served):
 
 
 def test_only_the_collector_copies_much(served):
-    """Its headers are of what the forkserver imported: torch. Without it there is nothing but private memory to speak of."""
+    """Its headers are of what the forkserver imported: torch. What was pickled to the workers is more, and comes first."""
     collects = "--collect" in served.report["target"]["command"]
     for _, row in workers_of(served):
         assert row["by_cause"]["gc_header"] > 0.8 * row["copies"] if collects else row["copied_bytes"] < 0.25 * row["peak_private_bytes"]
-    assert served.report["diagnoses"][0]["id"] == ("cow-gc-header" if collects else "private-by-spawn")
+    found = [diagnosis["id"] for diagnosis in served.report["diagnoses"]]
+    assert found[0] == "private-by-spawn" and ("cow-gc-header" in found) == collects, found
 
 
 @pytest.mark.parametrize("suite", chroots.SUITES)
@@ -156,4 +157,5 @@ def test_copies_of_small_tensors_are_counted(suite, chroot_of, tmp_path):
     first = run.report["diagnoses"][0]
     assert run.report["headline"] == {"diagnosis": "torch-refcount", "sentence": first["summary"]}
     assert first["summary"].startswith("Reading many small torch tensors duplicated "), first["summary"]
-    assert first["culprit"]["type"].startswith("c10::") and "torch.stack" in first["sketch"] + " ".join(first["advice"])
+    assert "in torch's collate_tensor_fn (" in first["summary"] and "(c10::" in first["summary"]
+    assert first["culprit"] is None and "torch.stack" in first["sketch"] + " ".join(first["advice"])

@@ -238,7 +238,7 @@ def test_not_python():
 
 TORCH = {  # what is in the data set: (verdict, path of the first failure); the truth is that of a really started worker
     "plain": ("no-obstacle-found", None), "vocab": ("will-fail", "loader.dataset.vocab.stoi.default_factory"),
-    "collate": ("will-fail", "loader.collate_fn"), "gradient": ("unknown", None), "objects": ("unknown", None),
+    "collate": ("will-fail", "loader.collate_fn"), "gradient": ("unknown", None), "objects": ("no-obstacle-found", None),
     "spawn": ("will-fail", "dataset.vocab.stoi.default_factory")}
 
 

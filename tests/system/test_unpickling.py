@@ -12,7 +12,9 @@ from conftest import needs
 WORKLOAD = harness.REPOSITORY / "tests" / "system" / "workloads" / "unpickled_items.py"
 PYTHONS = [name for name in planted.VERSIONS if name not in ("3.6", "3.7")]
 MIXES, OTHERS = ("dicts", "tuples", "texts"), ("nested", "floats", "sets", "ordered")
-ATTEMPTS = 3  # a Process drops its arguments once it has started: a look at that moment finds no items, and the cost is not said
+COPY_NS = 2080
+# A Process drops its arguments once it has started: a look at that moment finds no items, or finds them by another way.
+ATTEMPTS = 3
 
 
 def command_in(suite, *words):
@@ -27,8 +29,9 @@ def command_in(suite, *words):
 
 
 def measured(suite, kind):
-    done = subprocess.run([*map(str, command_in(suite, kind, "measure"))], stdout=subprocess.PIPE, check=True)
-    return json.loads(done.stdout)["seconds"]
+    """The least of three: what else runs on the CPU only adds."""
+    command = [*map(str, command_in(suite, kind, "measure"))]
+    return min(json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)["seconds"] for _ in range(3))
 
 
 def recorded(folder, suite, kind):
@@ -42,13 +45,18 @@ def recorded(folder, suite, kind):
     return next(remedy for remedy in report["remedies"] if remedy["id"] == "serialise"), file
 
 
+def slowness(file):
+    """How much slower this host is than the one of the rates when nothing else ran on it: by a copy, which every recording times."""
+    return max(1, json.loads(file.read_text())["header"]["host"]["copy_ns"] / COPY_NS)
+
+
 def check(folder, suite, kind):
     for _ in range(ATTEMPTS):
         remedy, file = recorded(folder, suite, kind)
-        if remedy["cost_seconds_per_item"]:
+        if "dataset.items" in remedy["cost"]:
             break
     said, truth = remedy["cost_seconds_per_item"], measured(suite, kind)
-    assert said and said["low"] <= truth <= said["high"], (remedy["cost"], truth)
+    assert said and said["low"] <= truth <= said["high"] * slowness(file), (remedy["cost"], truth, slowness(file))
     assert said["low"] < said["best"] < said["high"]
     assert "one of the 60,000 of dataset.items" in remedy["cost"] and "measured on another host" in remedy["cost"]
     assert "`cowprof pickle PID`" in remedy["cost"]
