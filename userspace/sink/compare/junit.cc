@@ -65,7 +65,10 @@ std::string MarkdownCell(absl::string_view text) {
                                                     {"\\", "\\\\"},
                                                     {"#", "\\#"},
                                                     {"~", "\\~"},
-                                                    {"!", "\\!"}});
+                                                    {"!", "\\!"},
+                                                    {"://", "\\://"},  // or a name would become a link
+                                                    {"www.", "www\\."},
+                                                    {"@", "\\@"}});
 }
 
 }  // namespace cowprof

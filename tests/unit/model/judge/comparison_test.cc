@@ -198,6 +198,9 @@ TEST_CASE("an output stays what it is, whatever a name holds", "[comparison]") {
   CHECK(DiffGithub(diff).starts_with("::error file=/tmp/a%2Cb%3Ac%25.py,line=3::cowprof: Worse"));
   CHECK(std::string(DiffGithub(diff)).find("\n::warning") == std::string::npos);
   CHECK_THAT(DiffMarkdown(diff), Catch::StartsWith("<!-- cowprof diff -->\n") && !Catch::Contains("<script>"));
+  b.lines[{"/tmp/http://a.b/", "www.c.d", "e@f.g"}] = {.bytes = 200 << 20, .numbers = {4}};
+  CHECK_THAT(DiffMarkdown({{a}, {b}, Compare({a}, {b})}),
+             Catch::Contains("http\\://a.b") && Catch::Contains("www\\.c.d") && !Catch::Contains("e@f"));
   const std::string junit = DiffJunit(diff);
   CHECK_THAT(junit, Catch::Contains("failures=\"1\"") && !Catch::Contains("<script>") && !Catch::Contains("\x01"));
 }
