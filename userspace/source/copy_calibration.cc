@@ -14,7 +14,7 @@ namespace cowprof {
 namespace {
 
 constexpr int kRounds = 3;
-constexpr uint64_t kPages = 512;
+constexpr uint64_t kPages = 1024;
 
 void WriteEachPage(volatile char* area, uint64_t page_bytes) {
   for (uint64_t page = 0; page < kPages; ++page) area[page * page_bytes] = 1;
