@@ -4,11 +4,13 @@
 #define COWPROF_PYTHON_CACHED_MEMORY_H_
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <numeric>
 
-#include "absl/container/flat_hash_map.h"
+#include "absl/types/span.h"
 #include "python/memory_reader.h"
 
 namespace cowprof {
@@ -29,27 +31,48 @@ class CachedMemory : public MemoryReader {
     }
     return true;
   }
-  uint64_t pages_read() const { return pages_read_; }
 
  private:
-  static constexpr size_t kMostPages = 8192;  // 32 MiB
   static constexpr size_t kMostCached = 64 << 10;
+  // 16 MiB at most. A page has one place, by its number: what a walk meets lies side by side, so that few pages push
+  // each other out.
+  static constexpr uint64_t kPieces = 256, kPiecePages = 16;
+  struct Piece {
+    uint64_t pages[kPiecePages] = {};  // which page is there; 0: none
+    char data[kPiecePages][kLeastPageBytes];
+  };
   const char* Page(uint64_t page) const {
     if (page == last_ && last_data_ != nullptr) return last_data_;
-    auto found = pages_.find(page);
-    if (found == pages_.end()) {
-      if (pages_.size() >= kMostPages) pages_.clear();
-      auto data = std::make_unique<char[]>(kLeastPageBytes);
-      ++pages_read_;
-      if (!memory_.Read(page * kLeastPageBytes, absl::MakeSpan(data.get(), kLeastPageBytes))) return nullptr;
-      found = pages_.emplace(page, std::move(data)).first;
+    if (page == 0) return nullptr;
+    std::unique_ptr<Piece>& piece = pieces_[page / kPiecePages % kPieces];
+    if (piece == nullptr) piece.reset(new Piece);
+    const uint64_t at = page % kPiecePages;
+    if (piece->pages[at] != page) {
+      last_data_ = nullptr;
+      // One by one, and the whole piece where the walk goes on from page to page.
+      const bool ahead = Holds(page - 1) && Fill(piece.get(), page, kPiecePages - at);
+      if (!ahead && !Fill(piece.get(), page, 1)) return nullptr;
     }
     last_ = page;
-    return last_data_ = found->second.get();
+    return last_data_ = piece->data[at];
+  }
+  bool Holds(uint64_t page) const {
+    const Piece* const piece = pieces_[page / kPiecePages % kPieces].get();
+    return piece != nullptr && piece->pages[page % kPiecePages] == page;
+  }
+  // Reads pages from this one on, as many as are still missing up to `most`. False: one of them can't be read.
+  bool Fill(Piece* piece, uint64_t page, uint64_t most) const {
+    const uint64_t at = page % kPiecePages;
+    uint64_t count = 1;
+    while (count < most && piece->pages[at + count] != page + count) ++count;
+    std::fill_n(piece->pages + at, count, 0);
+    if (!memory_.Read(page * kLeastPageBytes, absl::MakeSpan(piece->data[at], count * kLeastPageBytes))) return false;
+    std::iota(piece->pages + at, piece->pages + at + count, page);
+    return true;
   }
   const MemoryReader& memory_;
-  mutable absl::flat_hash_map<uint64_t, std::unique_ptr<char[]>> pages_;
-  mutable uint64_t last_ = 0, pages_read_ = 0;
+  mutable std::array<std::unique_ptr<Piece>, kPieces> pieces_;
+  mutable uint64_t last_ = 0;
   mutable const char* last_data_ = nullptr;
 };
 
