@@ -87,7 +87,9 @@ def _lay_project(root, repository, build):
     hidden = shutil.ignore_patterns("__pycache__", "*.c", "*.pyc")
     for name in ("tests/system", "tests/vm", "tests/bench", "schema"):
         shutil.copytree(repository / name, project / name, ignore=hidden)
-    shutil.copytree(build / "workloads", project / "build" / "workloads")
+    for name in ("workloads", "fault_steps"):  # the second: only if a bench has made it
+        if (build / name).exists():
+            shutil.copytree(build / name, project / "build" / name)
     for program in ("cowprof", "cowprof_static", "unit_tests"):
         if program == "cowprof_static" and not (build / program).exists():
             continue
