@@ -46,7 +46,7 @@ void Identities::Read(const std::vector<FollowedProcess>& processes, absl::Durat
   for (const auto& [process, member] : living) {
     if (!forking.contains(process->id)) continue;
     LookAtEnvironment(*member, now, sample);
-    if (IsReadable(*member)) LookForDuty(*member, StateOf(process->parent), now, sample);
+    if (IsReadable(*member)) LookForWork(*member, StateOf(process->parent), now, sample);
   }
   for (const auto& [process, member] : living) {
     const State& state = states_.at(member->serial);
@@ -54,17 +54,22 @@ void Identities::Read(const std::vector<FollowedProcess>& processes, absl::Durat
       LookAt(*member, StateOf(process->parent), now, sample);
   }
   PlanLook(now);
-  absl::flat_hash_map<int, const State*> read;  // by index
+  absl::flat_hash_map<int, std::pair<const Member*, const State*>> read;  // by index
   for (const FollowedProcess& process : processes) {
     const Member* member = programs_->Find(process.serial);
     const auto state = states_.find(process.serial);
-    if (member != nullptr && state != states_.end()) read[member->index] = &state->second;
+    if (member != nullptr) read[member->index] = {member, state == states_.end() ? nullptr : &state->second};
   }
   for (ProcessSample& row : sample->processes) {
-    const auto state = read.find(row.index);
-    if (state == read.end()) continue;
-    row.persistent = state->second->persistent;
-    row.loader = state->second->loader;
+    const auto [member, state] = read[row.index];
+    if (member == nullptr) continue;
+    if (state != nullptr) {
+      row.framework = state->framework;
+      row.persistent = state->persistent;
+      row.loader = state->loader;
+    }
+    // Not kept: a program that starts maps Python a moment after its first look.
+    if (member->program->python() == Program::Python::kNone) row.framework = Framework::kNative;
   }
 }
 
@@ -97,7 +102,7 @@ void Identities::LookAt(const Member& member, const State* parent, absl::Duratio
     const bool starting = state.duty && state.duty->found.duty == Duty::kUnknown && life < kLongestStart;
     state.next_look = now + (starting ? kGapAtStart : std::clamp(life / 8, kShortestGap, kLongestGap));
     LookAtEnvironment(member, now, sample);
-    LookForDuty(member, parent, now, sample);
+    LookForWork(member, parent, now, sample);
   }
   if (!state.duty || state.duty->found.duty != Duty::kLoader) return;
   if (!state.persistent) {
@@ -151,12 +156,16 @@ void Identities::PlanLook(absl::Duration now) {
   next_look_ = std::max(next_look_, now + kShortestGap);
 }
 
-// What a process is for does not change once it is known.
-void Identities::LookForDuty(const Member& member, const State* parent, absl::Duration now, Sample* sample) {
+// What a process is for, and its framework, do not change once they are known.
+void Identities::LookForWork(const Member& member, const State* parent, absl::Duration now, Sample* sample) {
   State& state = states_.at(member.serial);
-  if (state.duty && state.duty->found.duty != Duty::kUnknown) return;
-  std::optional<DutyFrame> duty = FindWork(member.program->interpreter(), member.program->MemoryOf(member.id.pid)).duty;
-  if (!duty) return;
+  const bool known = state.duty && state.duty->found.duty != Duty::kUnknown;
+  if (known && (state.framework || now < state.next_look_for_framework)) return;
+  Work work = FindWork(member.program->interpreter(), member.program->MemoryOf(member.id.pid));
+  state.next_look_for_framework = now + std::clamp(now - state.first_look, kShortestGap, kLongestGap);
+  if (!state.framework) state.framework = work.framework;
+  std::optional<DutyFrame> duty = std::move(work.duty);
+  if (known || !duty) return;
   // The frame of the parent, which was working when it forked this process.
   const bool inherited = parent != nullptr && parent->image == state.image && parent->duty &&
                          parent->duty->frame.frame == duty->frame.frame && duty->frame.frame != 0;

@@ -1,5 +1,5 @@
-// Who each process is, as far as it has to be read: what it is for and how it was started, from its frames; its rank,
-// from its environment. Decides how often to look.
+// Who each process is, as far as it has to be read: what it is for, how it was started and which framework runs it,
+// from its frames; its rank, from its environment. Decides how often to look.
 #ifndef COWPROF_ATTRIBUTION_IDENTITIES_H_
 #define COWPROF_ATTRIBUTION_IDENTITIES_H_
 
@@ -24,7 +24,7 @@ class Identities {
  public:
   Identities(ProcFs proc, const Programs* programs) : proc_(std::move(proc)), programs_(programs) {}
 
-  // Adds what became known to the sample: events, and what was last read of the workers of DataLoaders.
+  // Adds what became known to the sample: events, the frameworks, and what was last read of the workers of DataLoaders.
   void Read(const std::vector<FollowedProcess>& processes, absl::Duration now, Sample* sample);
   // Between two ticks: looks at processes that were forked a moment ago, and at the batches that are due. Workers may
   // live for no longer than a tick. What became known is in the next sample.
@@ -42,6 +42,8 @@ class Identities {
     // Whether what it is for may become known before the next tick.
     bool is_young(absl::Duration now) const;
     std::optional<DutyFrame> duty;
+    std::optional<Framework> framework;
+    absl::Duration next_look_for_framework;  // of a process that is known otherwise
     std::optional<bool> persistent;
     std::optional<LoaderWorker> loader;
     LoaderLocals loader_locals;
@@ -55,7 +57,7 @@ class Identities {
   void LookAt(const Member& member, const State* parent, absl::Duration now, Sample* sample);
   void LookAtBatch(const Member& member, absl::Duration now, State* state);
   void PlanLook(absl::Duration now);
-  void LookForDuty(const Member& member, const State* parent, absl::Duration now, Sample* sample);
+  void LookForWork(const Member& member, const State* parent, absl::Duration now, Sample* sample);
   void LookAtEnvironment(const Member& member, absl::Duration now, Sample* sample);
   void TellRank(const Member& member, const RankFacts& rank, absl::Duration now, Sample* sample);
   const State* StateOf(const ProcessId& id) const;

@@ -1,5 +1,4 @@
-// Flags of running programs: whether Python's collector is on, and which framework runs. Decides how often to read each
-// process.
+// A flag of running programs: whether Python's collector is on. Decides how often to read each process.
 #ifndef COWPROF_ATTRIBUTION_INTERPRETER_FLAGS_H_
 #define COWPROF_ATTRIBUTION_INTERPRETER_FLAGS_H_
 
@@ -20,28 +19,18 @@ class InterpreterFlags {
  public:
   explicit InterpreterFlags(const Programs* programs) : programs_(programs) {}
 
-  // Fills the flags of the sample's processes as they were last read. Reads those that are due.
+  // Fills the flag of the sample's processes as it was last read. Reads those that are due.
   void Read(const std::vector<FollowedProcess>& processes, absl::Duration now, Sample* sample);
   // These processes have ended.
   void Forget(const absl::flat_hash_set<uint32_t>& serials);
 
  private:
-  template <typename Value>
-  struct Flag {
-    std::optional<Value> value;  // as last read
+  struct Flags {
+    uint32_t image = 0;                // of the program that they were read from
+    std::optional<bool> collector_on;  // as last read
     std::optional<absl::Duration> first_look;
     absl::Duration next_look;
-
-    bool due(absl::Duration now) const { return !first_look || now >= next_look; }
-    void Note(std::optional<Value> read, absl::Duration now, absl::Duration shortest, absl::Duration longest);
   };
-  struct Flags {
-    uint32_t image = 0;  // of the program that they were read from
-    Flag<bool> collector_on;
-    Flag<Framework> framework;
-  };
-
-  static void ReadDue(const Program& program, pid_t pid, absl::Duration now, Flags* flags);
 
   const Programs* programs_;
   absl::flat_hash_map<uint32_t, Flags> flags_;  // by serial

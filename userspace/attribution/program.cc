@@ -10,7 +10,6 @@
 #include "attribution/malloc_lists.h"
 #include "model/format.h"
 #include "python/cached_memory.h"
-#include "python/duty.h"
 #include "python/environ.h"
 
 namespace cowprof {
@@ -166,12 +165,6 @@ bool Program::IsCollecting(pid_t pid) const {
 uint64_t Program::EnvironAddress() {
   if (!environ_address_) environ_address_ = FindEnviron(proc_, memory_.first(), elf_cache_);
   return *environ_address_;
-}
-
-std::optional<Framework> Program::FrameworkOf(pid_t pid) const {
-  if (python_ == Python::kNone) return Framework::kNative;
-  if (python_ != Python::kReadable || !interpreter_.ready) return std::nullopt;
-  return FindWork(interpreter_, memory_.Of(pid)).framework;
 }
 
 std::optional<HeadLayout> Program::Heads() const {

@@ -83,8 +83,6 @@ class Program {
   ProcessMemory MemoryOf(pid_t pid) const { return memory_.Of(pid); }
   // Where the processes of the lineage have their variable `environ`; 0 if unknown.
   uint64_t EnvironAddress();
-  // kNative: there is no Python in this program. nullopt: none that is known, or unreadable.
-  std::optional<Framework> FrameworkOf(pid_t pid) const;
 
   // What the comparison of pages of objects needs; nullopt if heads of objects can't be recognized.
   std::optional<HeadLayout> Heads() const;
