@@ -169,7 +169,7 @@ void Conclude(const std::string& path, Recording* recording) {
 
 int RunRecording(const RecordOptions& options) {
   if (absl::Status known = CheckWithout(options.without); !known.ok()) return Fail(kUsage, known.message());
-  ReturnLargeBlocks();
+  TuneHeap();
   if (options.watched) {
     prctl(PR_SET_NAME, "cowprof");  // it was executed by another name, /proc/self/exe
     for (const int fd : {options.watched->lifeline, options.watched->metrics}) fcntl(fd, F_SETFD, FD_CLOEXEC);

@@ -10,7 +10,10 @@
 
 namespace cowprof {
 
-void ReturnLargeBlocks() { mallopt(M_MMAP_THRESHOLD, 1 << 20); }  // also fixes the threshold
+void TuneHeap() {
+  mallopt(M_MMAP_THRESHOLD, 1 << 20);  // also fixes the threshold
+  mallopt(M_TRIM_THRESHOLD, 2 << 20);
+}
 
 void LockMemory() {
   rlimit bound = {};

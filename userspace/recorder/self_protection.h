@@ -11,8 +11,9 @@ namespace cowprof {
 
 // Gives large blocks back to the kernel as soon as they are freed. glibc raises the size from which it does so to that
 // of the first one freed, here the kernel's BTF: the next readers of it left 10 MiB in the heap while the verifier ran,
-// which is when cowprof takes most.
-void ReturnLargeBlocks();
+// which is when cowprof takes most. Keeps 2 MiB at the end of the heap: what a look at a process takes and frees, the
+// look at the next one needs again.
+void TuneHeap();
 
 // Locks cowprof's pages in memory from their first touch on: a recorder that waits for its own code to be read from
 // disk writes nothing in time. Call when everything is set up. Has no effect if not permitted.
