@@ -165,7 +165,6 @@ int Attach(const ProcFs& proc, pid_t target, Recording* recording) {
   RunInfo& info = recording->info;
   CopyCalibration calibration(sysconf(_SC_PAGESIZE));
   HostFacts host = ReadHostFacts();
-  info.copy_ns = calibration.Take();  // before the probes make copies cost more
   const auto t0_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(recording->start));
   const size_t sample_diverged = recording->options.verify ? kMaxDivergedSample : 0;
   LoadedFaults loaded =
@@ -173,8 +172,11 @@ int Attach(const ProcFs& proc, pid_t target, Recording* recording) {
                                    .without = recording->options.without,
                                    .bpf = {.max_regions = RegionsFor(proc, target),
                                            .every_copy = recording->options.every_copy,
-                                           .copy_sites = !Without(recording->options, kWithoutStacks)},
+                                           .copy_sites = !Without(recording->options, kWithoutStacks),
+                                           // They make copies cost more.
+                                           .before_attaching = [&calibration] { calibration.Take(); }},
                                    .pagemap = {.t0_ns = t0_ns, .sample_diverged = sample_diverged}});
+  info.copy_ns = calibration.Take();
   const HostFacts& facts = loaded.facts;
   std::vector<Rung>& ladder = loaded.ladder;
   const Rung* rung = ChosenRung(ladder);

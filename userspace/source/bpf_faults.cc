@@ -112,6 +112,7 @@ absl::Status BpfFaults::Load(const BpfOptions& options, KernelBtf kernel) {
   }
   if (absl::Status status = WatchRings(); !status.ok()) return status;
   tree_ = std::make_unique<FollowedTree>(*skeleton_, ring_.get(), forks_);
+  if (options.before_attaching) options.before_attaching();
   // The first run also learns our own namespaces, which must be known before the first event.
   if (absl::StatusOr<std::string> tasks = RunIterator(skeleton_->progs.list_tasks); !tasks.ok()) return tasks.status();
   // From here on every fork of the host is reported, until Follow() has closed the tree.

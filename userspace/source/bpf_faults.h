@@ -2,6 +2,7 @@
 #ifndef COWPROF_SOURCE_BPF_FAULTS_H_
 #define COWPROF_SOURCE_BPF_FAULTS_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,6 +23,7 @@ struct BpfOptions {
   bool copy_sites = true;                          // take types and stacks at all
   bool kernel_reads = true;  // read kernel memory for the evidence of deaths, where the kernel lets us
   bool preemptible = false;  // load them twice also where the kernel does not preempt them
+  std::function<void()> before_attaching = nullptr;  // called when they are loaded
 };
 
 // Loads and attaches the programs of those rungs. PermissionDenied or Unimplemented with the reason where the kernel

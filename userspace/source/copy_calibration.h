@@ -8,7 +8,7 @@
 
 namespace cowprof {
 
-// Measures in a process of its own, which takes about 10 ms, beside what the caller does meanwhile.
+// Measures in a process of its own, which takes some 25 ms, beside what the caller does meanwhile.
 class CopyCalibration {
  public:
   explicit CopyCalibration(uint64_t page_bytes);

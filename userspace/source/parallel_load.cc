@@ -189,9 +189,11 @@ std::vector<AttachTarget> FindAttachTargets(const btf& kernel, const bpf_object&
   }
   for (uint32_t id = 1; id < btf__type_cnt(&kernel); ++id) {
     const btf_type* type = btf__type_by_id(&kernel, id);
-    const char* name = btf__name_by_offset(&kernel, type->name_off);
+    const uint32_t kind = btf_kind(type);
+    if (kind != BTF_KIND_TYPEDEF && kind != BTF_KIND_FUNC) continue;
+    const absl::string_view name = btf__name_by_offset(&kernel, type->name_off);
     for (size_t i = 0; i < targets.size(); ++i) {
-      if (targets[i].kind == btf_kind(type) && targets[i].id == 0 && names[i] == name) targets[i].id = id;
+      if (targets[i].kind == kind && targets[i].id == 0 && names[i] == name) targets[i].id = id;
     }
   }
   return targets;
