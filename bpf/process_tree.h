@@ -136,7 +136,7 @@ PROG_TWICE("?tp_btf/sched_process_exec", process_exec, struct task_struct *task)
 // write the same values twice.
 PROG_TWICE("?tp_btf/sched_process_exit", process_exit, struct task_struct *task)
 {
-	struct cowprof_process_row *row = may_be_tracked(task) ? row_of(task) : 0;
+	struct cowprof_process_row *row = row_of(task);
 	struct cowprof_event *event;
 	struct thread_state *state;
 	int many;

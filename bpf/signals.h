@@ -36,8 +36,7 @@ int BPF_PROG(signal_sent, int signal, struct kernel_siginfo *info, struct task_s
 {
 	struct cowprof_event *event;
 
-	if (signal < 1 || signal > 31 || !is_deadly(signal) || !may_be_tracked(task) ||
-	    !row_of(task))
+	if (signal < 1 || signal > 31 || !is_deadly(signal) || !row_of(task))
 		return 0;
 	event = new_event(COWPROF_SIGNAL_SENT, id_of(task));
 	if (!event)
@@ -131,7 +130,7 @@ int BPF_PROG(signal_delivered, int signal, struct kernel_siginfo *info)
 	if (signal < 1 || signal > 31 ||
 	    !(1u << signal & (1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 11)))
 		return 0;
-	state = may_be_tracked(task) && row_of(task) ? state_of(task) : 0;
+	state = row_of(task) ? state_of(task) : 0;
 	if (state)
 		delivery =
 			new_record(struct cowprof_delivery, COWPROF_SIGNAL_DELIVERED, id_of(task));
@@ -248,7 +247,7 @@ int BPF_PROG(oom_victim_task, struct task_struct *task)
 {
 	struct cowprof_process_id victim = id_of(task);
 
-	return report_victim(&victim, task, may_be_tracked(task) && row_of(task));
+	return report_victim(&victim, task, row_of(task) != 0);
 }
 
 SEC("?tp_btf/mark_victim")

@@ -141,10 +141,14 @@ static __always_inline struct cowprof_process_key key_of(struct task_struct *tas
 	return key;
 }
 
+// Of the process of any of its tasks; NULL if that is not tracked.
 static __always_inline struct cowprof_process_row *row_of(struct task_struct *task)
 {
-	struct cowprof_process_key key = key_of(task);
+	struct cowprof_process_key key;
 
+	if (!may_be_tracked(task))
+		return 0;
+	key = key_of(task);
 	return bpf_map_lookup_elem(&processes, &key);
 }
 
