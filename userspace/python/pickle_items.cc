@@ -44,7 +44,8 @@ bool PickleWalk::RunAlone(uint64_t object) {
   nodes_ = {Node{}};
   stack_.clear();
   later_.clear();
-  seen_.clear();
+  seen_.Clear();
+  in_one_byte_.clear();
   classes_.clear();
   Visit(0, 0, {.kind = EdgeKind::kField, .object = object});
   DrainAll();

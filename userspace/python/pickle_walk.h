@@ -24,6 +24,7 @@
 #include "python/memory_reader.h"
 #include "python/pickle_rules.h"
 #include "python/roots.h"
+#include "python/seen_addresses.h"
 
 namespace cowprof {
 
@@ -83,6 +84,7 @@ class PickleWalk {
 
  private:
   static constexpr uint64_t kFirstItems = 256;
+  static constexpr size_t kOneByteMemo = 256;
   struct Level {
     uint32_t node = 0, ordinal = 0;
     Edges edges;
@@ -111,12 +113,13 @@ class PickleWalk {
   void JudgeTensor(uint32_t node, uint64_t object, const TypeRule& rule);
   // Whether pickle meets it for the first time; otherwise counts the reference to its memo, which has one byte or four.
   bool Remember(uint64_t object) {
-    const auto [entry, first] = seen_.emplace(object, static_cast<uint32_t>(seen_.size()));
-    if (!first) {
-      bytes += entry->second < 256 ? 2 : 5;
-      ++mix.again;
+    if (seen_.Insert(object)) {
+      if (seen_.size() <= kOneByteMemo) in_one_byte_.insert(object);
+      return true;
     }
-    return first;
+    bytes += in_one_byte_.contains(object) ? 2 : 5;
+    ++mix.again;
+    return false;
   }
   void CountName(const Edge& edge);
   void CountContainer(uint64_t object, const TypeRule& rule);
@@ -135,7 +138,8 @@ class PickleWalk {
   std::vector<Node> nodes_;
   std::vector<Level> stack_;
   std::deque<Level> later_;
-  absl::flat_hash_map<uint64_t, uint32_t> seen_;  // pickle's memo
+  SeenAddresses seen_;                         // pickle's memo
+  absl::flat_hash_set<uint64_t> in_one_byte_;  // those whose number in it takes one
   absl::flat_hash_set<uint64_t> classes_;
   absl::flat_hash_set<uint32_t> open_unknowns_;
   absl::flat_hash_set<uint64_t> hiding_;  // names of attributes that pickle takes for methods
