@@ -43,7 +43,7 @@ class Identities {
     bool is_young(absl::Duration now) const;
     std::optional<DutyFrame> duty;
     std::optional<Framework> framework;
-    absl::Duration next_look_for_framework;  // of a process that is known otherwise
+    absl::Duration next_look_for_framework;  // once it is known what the process is for
     std::optional<bool> persistent;
     std::optional<LoaderWorker> loader;
     LoaderLocals loader_locals;
