@@ -44,13 +44,20 @@ std::unique_ptr<ProcessMemory> OpenMemory(const ProcFs& proc, const ProcessId& i
 
 }  // namespace
 
+const ProcessMemory& LineageMemory::Open(const MemberMemory& member) const {
+  if (member.memory == nullptr) member.memory = OpenMemory(proc_, member.id, &files_);
+  return *member.memory;
+}
+
 bool LineageMemory::Read(uint64_t address, absl::Span<char> bytes) const {
   for (size_t i = 0; i < std::min(members_.size(), kMostOpen); ++i) {
-    const MemberMemory& member = members_[i];
-    if (member.memory == nullptr) member.memory = OpenMemory(proc_, member.id, &files_);
-    if (member.memory->Read(address, bytes)) return true;
+    if (Open(members_[i]).Read(address, bytes)) return true;
   }
   return false;
+}
+
+bool LineageMemory::ReadIfPresent(uint64_t address, absl::Span<char> bytes) const {
+  return !members_.empty() && Open(members_.front()).ReadIfPresent(address, bytes);
 }
 
 void LineageMemory::Add(const ProcessId& id) { members_.push_back({.id = id}); }

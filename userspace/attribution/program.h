@@ -31,6 +31,8 @@ class LineageMemory : public MemoryReader {
   explicit LineageMemory(const ProcFs& proc) : proc_(proc) {}
   LineageMemory(const LineageMemory&) = delete;
   bool Read(uint64_t address, absl::Span<char> bytes) const override;
+  // Of the first member alone: not from another one what Read() would take from the first.
+  bool ReadIfPresent(uint64_t address, absl::Span<char> bytes) const override;
   void Add(const ProcessId& id);
   void Remove(const ProcessId& id);  // its pid may be reused by now
   void Prefer(const ProcessId& id);  // read it first, if it is a member
@@ -44,6 +46,8 @@ class LineageMemory : public MemoryReader {
     ProcessId id;
     mutable std::unique_ptr<ProcessMemory> memory;  // opened when it is first read
   };
+  const ProcessMemory& Open(const MemberMemory& member) const;
+
   ProcFs proc_;
   std::vector<MemberMemory> members_;
   mutable ProgramFiles files_;

@@ -50,8 +50,12 @@ class CachedMemory : public MemoryReader {
     if (piece->pages[at] != page) {
       last_data_ = nullptr;
       // One by one, and the whole piece where the walk goes on from page to page.
-      const bool ahead = Holds(page - 1) && Fill(piece.get(), page, kPiecePages - at);
-      if (!ahead && !Fill(piece.get(), page, 1)) return nullptr;
+      const bool ahead = Holds(page - 1) && ReadAhead(piece.get(), page);
+      if (!ahead && !memory_.Read(page * kLeastPageBytes, absl::MakeSpan(piece->data[at], kLeastPageBytes))) {
+        piece->pages[at] = 0;
+        return nullptr;
+      }
+      piece->pages[at] = page;
     }
     last_ = page;
     return last_data_ = piece->data[at];
@@ -60,13 +64,14 @@ class CachedMemory : public MemoryReader {
     const Piece* const piece = pieces_[page / kPiecePages % kPieces].get();
     return piece != nullptr && piece->pages[page % kPiecePages] == page;
   }
-  // Reads pages from this one on, as many as are still missing up to `most`. False: one of them can't be read.
-  bool Fill(Piece* piece, uint64_t page, uint64_t most) const {
+  // Reads this page and those after it in the piece, up to the first that is there. False: one of them is not present.
+  bool ReadAhead(Piece* piece, uint64_t page) const {
     const uint64_t at = page % kPiecePages;
     uint64_t count = 1;
-    while (count < most && piece->pages[at + count] != page + count) ++count;
+    while (at + count < kPiecePages && piece->pages[at + count] != page + count) ++count;
     std::fill_n(piece->pages + at, count, 0);
-    if (!memory_.Read(page * kLeastPageBytes, absl::MakeSpan(piece->data[at], count * kLeastPageBytes))) return false;
+    const absl::Span<char> data = absl::MakeSpan(piece->data[at], count * kLeastPageBytes);
+    if (!memory_.ReadIfPresent(page * kLeastPageBytes, data)) return false;
     std::iota(piece->pages + at, piece->pages + at + count, page);
     return true;
   }

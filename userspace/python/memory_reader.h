@@ -27,7 +27,9 @@ class MemoryReader {
   // Fills `bytes` from `address` on; false if any byte can't be read (`bytes` is then unspecified). An empty
   // read succeeds anywhere.
   virtual bool Read(uint64_t address, absl::Span<char> bytes) const = 0;
-  // The same for many pieces, each independently.
+  // The same of what need not be read: false also if it would bring back a swapped page, or load one of a file.
+  virtual bool ReadIfPresent(uint64_t address, absl::Span<char> bytes) const { return Read(address, bytes); }
+  // As Read() for many pieces, each independently.
   virtual void ReadMany(absl::Span<ReadRequest> requests) const {
     for (ReadRequest& request : requests) request.ok = Read(request.address, request.bytes);
   }

@@ -70,6 +70,9 @@ class ProcessMemory : public PresentMemory {
       : PresentMemory(pid, proc), pid_(pid), proc_(proc), files_(files) {}
   ProcessMemory(const ProcessMemory&) = delete;
   bool Read(uint64_t address, absl::Span<char> bytes) const override;
+  bool ReadIfPresent(uint64_t address, absl::Span<char> bytes) const override {
+    return PresentMemory::Read(address, bytes);
+  }
   // Not PresentMemory's, which leaves out absent pages. NOLINTNEXTLINE(bugprone-parent-virtual-call)
   void ReadMany(absl::Span<ReadRequest> requests) const override { MemoryReader::ReadMany(requests); }
 

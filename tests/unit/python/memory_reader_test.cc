@@ -157,9 +157,12 @@ TEST_CASE("process memory: pages of the program that it has not touched are read
   }
   REQUIRE(untouched != 0);
   CHECK_FALSE(ReadValue<uint64_t>(PresentMemory(child.pid(), ProcFs()), untouched));
+  char bytes[8];
+  CHECK_FALSE(memory.ReadIfPresent(untouched, absl::MakeSpan(bytes)));
   uint64_t own;
   memcpy(&own, reinterpret_cast<const void*>(untouched), sizeof(own));
   CHECK(ReadValue<uint64_t>(memory, untouched) == own);
+  CHECK(memory.ReadIfPresent(untouched, absl::MakeSpan(bytes)));
 }
 
 TEST_CASE("process memory: mappings of a program's files are cached for 10 s") {
