@@ -103,6 +103,7 @@ class BpfFaults : public FaultSource {
 
 absl::Status BpfFaults::Load(const BpfOptions& options, KernelBtf kernel) {
   options_ = options;
+  options_.before_attaching = nullptr;  // the caller's: not to be kept
   if (absl::Status status = LoadProbes(options, std::move(kernel), &skeleton_); !status.ok()) return status;
   sites_ = std::make_unique<BpfSites>(*skeleton_);
   ring_.reset(ring_buffer__new(bpf_map__fd(skeleton_->maps.events), &BpfFaults::OnEvent, this, nullptr));
