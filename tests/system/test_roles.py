@@ -205,6 +205,29 @@ def test_slots_that_a_pool_is_to_have(version, kind, configured, tmp_path):
     assert report["worker_slots"]["configured"] == configured
 
 
+POOL_WITHIN = """
+import concurrent.futures, multiprocessing, os, time
+def rest(_):
+    time.sleep(1)
+def use_a_pool():
+    os.register_at_fork(after_in_child=lambda: time.sleep(1))  # in the frames of the executor's worker
+    with multiprocessing.get_context("fork").Pool(3) as pool:
+        pool.map(rest, range(3), chunksize=1)
+with concurrent.futures.ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("fork")) as executor:
+    executor.submit(use_a_pool).result()
+"""
+
+
+def test_a_pool_that_a_worker_of_an_executor_starts(tmp_path):
+    """Its workers stand in frames of the executor when they are looked at first."""
+    path = tmp_path / "within.json"
+    report = record_loader([harness.PYTHON, "-c", POOL_WITHIN], path)
+    assert [row["role"] for row in report["workers"]].count("pool") == 4
+    told = [name for record in harness.load_json(path)["records"] for _, name in record.get("frameworks", [])]
+    assert told.count("executor") == 4 and told.count("pool") == 3
+    assert report["target"]["framework"] == "pool"
+
+
 def test_a_child_that_runs_python_once_more_is_not_a_worker(tmp_path):
     report, said = record([harness.PYTHON, ROLES, "again"], tmp_path, 2, False, RANK="1", WORLD_SIZE="2")
     check(report, said)

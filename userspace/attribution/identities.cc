@@ -156,14 +156,15 @@ void Identities::PlanLook(absl::Duration now) {
   next_look_ = std::max(next_look_, now + kShortestGap);
 }
 
-// What a process is for, and its framework, do not change once they are known.
+// What a process is for does not change once it is known; then its framework does not either.
 void Identities::LookForWork(const Member& member, const State* parent, absl::Duration now, Sample* sample) {
   State& state = states_.at(member.serial);
   const bool known = state.duty && state.duty->found.duty != Duty::kUnknown;
   if (known && (state.framework || now < state.next_look_for_framework)) return;
   Work work = FindWork(member.program->interpreter(), member.program->MemoryOf(member.id.pid));
   state.next_look_for_framework = now + std::clamp(now - state.first_look, kShortestGap, kLongestGap);
-  if (!state.framework) state.framework = work.framework;
+  // The last one found counts: a process that was just forked still has the frames that its parent was in.
+  if (work.framework) state.framework = work.framework;
   std::optional<DutyFrame> duty = std::move(work.duty);
   if (known || !duty) return;
   // The frame of the parent, which was working when it forked this process.
