@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 
 namespace cowprof {
@@ -10,7 +9,11 @@ namespace {
 
 constexpr double kLowestRate = 0.002, kHighestRate = 6;  // hits per trial so far
 constexpr int kSteps = 300;
+constexpr double kImpossible = 1e-200;  // no rate makes so many hits
+// A sum waits for each of its additions: so some are beside each other, which wait together. Vectors are an extension
+// of gcc and clang.
 constexpr size_t kTogether = 4;
+using Together = double __attribute__((vector_size(kTogether * sizeof(double))));
 
 // Probability of at least one hit at a place that is hit `rate` times on average.
 double Hit(double rate) { return -std::expm1(-rate); }
@@ -27,42 +30,40 @@ double Caught::Unseen() const {
 Rates::Rates(const Caught& caught) {
   const int trials = caught.trials;
   for (int i = 0; i < kRates; ++i) rate_[i] = kLowestRate * std::pow(kHighestRate / kLowestRate, i / (kRates - 1.0));
-  // How likely each rate makes j hits, given that a place is hit at all; and that times the number of places with j
-  // hits. A sum waits for each of its additions: so some j are beside each other, which wait together.
-  struct Together {
-    std::array<std::array<double, kTogether>, kRates> likely = {}, weighted = {};
+  // How likely each rate makes j hits, given that a place is hit at all.
+  struct Hits {
+    Together places = {};  // with j hits
+    std::array<Together, kRates> likely = {};
   };
-  std::vector<Together> seen;
+  std::vector<Hits> seen;
   size_t count = 0;
   for (int j = 1; j <= trials; ++j) {
     const double places = caught.Of(j);
     if (places == 0) continue;
     if (count % kTogether == 0) seen.emplace_back();
     const size_t k = count++ % kTogether;
+    seen.back().places[k] = places;
     const double ways = std::lgamma(trials + 1) - std::lgamma(j + 1) - std::lgamma(trials - j + 1);
     for (int i = 0; i < kRates; ++i) {
       const double log = ways + j * std::log(Hit(rate_[i])) - (trials - j) * rate_[i];
-      const double likely = std::exp(log) / Hit(trials * rate_[i]);
-      seen.back().likely[i][k] = likely;
-      seen.back().weighted[i][k] = places * likely;
+      seen.back().likely[i][k] = std::exp(log) / Hit(trials * rate_[i]);
     }
   }
   places_.fill(seen.empty() ? 0 : 1.0 / kRates);
   for (int step = 0; step < kSteps; ++step) {
-    std::array<double, kRates> next = {};
-    for (const Together& some : seen) {
-      std::array<double, kTogether> all = {};
-      for (int i = 0; i < kRates; ++i) {
-        for (size_t k = 0; k < kTogether; ++k) all[k] += some.likely[i][k] * places_[i];
-      }
-      for (double& one : all) one = one > 0 ? one : std::numeric_limits<double>::infinity();
-      for (int i = 0; i < kRates; ++i) {
-        std::array<double, kTogether> part;
-        for (size_t k = 0; k < kTogether; ++k) part[k] = some.weighted[i][k] * places_[i] / all[k];
-        for (size_t k = 0; k < kTogether; ++k) next[i] += part[k];
-      }
+    std::array<Together, kRates> factors = {};
+    for (const Hits& hits : seen) {
+      Together all = {};
+      for (int i = 0; i < kRates; ++i) all += hits.likely[i] * places_[i];
+      Together of_each = {};
+      for (size_t k = 0; k < kTogether; ++k) of_each[k] = all[k] > kImpossible ? hits.places[k] / all[k] : 0;
+      for (int i = 0; i < kRates; ++i) factors[i] += hits.likely[i] * of_each;
     }
-    places_ = next;
+    for (int i = 0; i < kRates; ++i) {
+      double factor = 0;
+      for (size_t k = 0; k < kTogether; ++k) factor += factors[i][k];
+      places_[i] *= factor;
+    }
   }
   // So far these are the places that were seen; now add those that were not.
   for (int i = 0; i < kRates; ++i) places_[i] /= Hit(std::max(trials, 1) * rate_[i]);

@@ -55,7 +55,12 @@ void WorkingSetEstimator::Add(int worker, uint64_t first_page, uint64_t pages) {
     if (!IsSampled(chunk)) continue;
     const uint64_t count = std::min(end - page, kChunkPages - from);
     const uint64_t mask = count == kChunkPages ? ~uint64_t{0} : ((uint64_t{1} << count) - 1) << from;
-    pending_.push_back({.key = Key(chunk, worker), .bits = mask});
+    const Key key(chunk, worker);
+    if (!pending_.empty() && pending_.back().key == key) {  // runs come sorted by address
+      pending_.back().bits |= mask;
+      continue;
+    }
+    pending_.push_back({.key = key, .bits = mask});
     if (pending_.size() < sort_at_) continue;
     SortPending();
     if (pending_.size() >= kMostChunks) Shrink();
@@ -65,7 +70,10 @@ void WorkingSetEstimator::Add(int worker, uint64_t first_page, uint64_t pages) {
 
 void WorkingSetEstimator::SortPending() {
   const auto before = [](const PendingChunk& a, const PendingChunk& b) { return a.key < b.key; };
-  std::sort(pending_.begin(), pending_.end(), before);
+  // A record that goes on was sorted already, but for what was added since.
+  const auto unsorted = std::is_sorted_until(pending_.begin(), pending_.end(), before);
+  std::sort(unsorted, pending_.end(), before);
+  std::inplace_merge(pending_.begin(), unsorted, pending_.end(), before);
   size_t count = 0;
   for (const PendingChunk& one : pending_) {
     if (count == 0 || pending_[count - 1].key != one.key) {
