@@ -14,12 +14,22 @@
 namespace cowprof {
 namespace {
 
-constexpr absl::Duration kBetweenReadings = absl::Milliseconds(10);
+constexpr absl::Duration kBetweenReadings = absl::Milliseconds(10), kBetweenPauses = absl::Milliseconds(2);
+constexpr int kMostRepeats = 2;                             // of a look at what changed meanwhile
+constexpr absl::Duration kShort = absl::Milliseconds(200);  // that may be repeated for what was unreadable
 // Of the samples of items, beside what the limits of a look allow.
 constexpr uint64_t kMostSampledObjects = 100'000;
 constexpr absl::Duration kMostSampling = absl::Seconds(2);
 constexpr double kMost = 0.5;  // of all objects, which the container has whose items are told
 constexpr absl::Duration kAfterFirst = absl::Milliseconds(3);  // for other findings in an object that is torn down
+
+// As within a walk, whoever asked goes on with what can't wait.
+void Pause(const PickleLimits& limits) {
+  for (absl::Duration left = kBetweenReadings; left > absl::ZeroDuration(); left -= kBetweenPauses) {
+    absl::SleepFor(kBetweenPauses);
+    if (limits.go_on) limits.go_on();
+  }
+}
 
 PickleLook LookOf(const Interpreter& interpreter, const PickleRoot& root) {
   PickleLook look{.expression = root.expression, .python = interpreter.version};
@@ -75,27 +85,27 @@ std::optional<PickleItems> ItemsOf(const Interpreter& interpreter, const MemoryR
   return std::nullopt;
 }
 
-}  // namespace
-
-PickleLook LookAtPickle(const Interpreter& interpreter, const MemoryReader& memory,
-                        const std::function<PickleRoot(const MemoryReader&)>& find_root, const PickleLimits& limits,
-                        PickleMix* mix) {
-  const absl::Duration began = BootTime();
+// `moved`: the root has, meanwhile.
+PickleLook LookOnce(const Interpreter& interpreter, const MemoryReader& memory,
+                    const std::function<PickleRoot(const MemoryReader&)>& find_root, const PickleLimits& limits,
+                    PickleMix* mix, bool* moved) {
   const PickleRoot root = find_root(memory);
   PickleLook look = LookOf(interpreter, root);
+  *moved = false;
   if (root.parts.empty()) return look;
   PickleWalk first(interpreter, memory, limits);
   first.Run(root);
-  if (first.failures.empty() && !first.capped) {
-    const PickleRoot again = find_root(memory);
+  const PickleRoot again = find_root(memory);
+  *moved = again.parts != root.parts;
+  if (first.failures.empty() && first.unreadable == 0 && !first.capped && !*moved) {
     PickleWalk second(interpreter, memory, limits);
     second.Run(again);
-    look.walks_agree = again.parts == root.parts && second.failures.empty() &&
-                       second.unknowns.size() == first.unknowns.size() && second.unreadable == 0 && !second.capped;
+    look.walks_agree = second.failures.empty() && second.unknowns.size() == first.unknowns.size() &&
+                       second.unreadable == 0 && !second.capped;
   }
   std::vector<bool> kept(first.failures.size(), true);
   for (int reading = 0; reading < 2 && !first.failures.empty(); ++reading) {
-    absl::SleepFor(kBetweenReadings);
+    Pause(limits);
     Confirm(interpreter, memory, find_root(memory), first, /*ending=*/false, &kept);
   }
   Move(&first, kept, &look);
@@ -110,8 +120,24 @@ PickleLook LookAtPickle(const Interpreter& interpreter, const MemoryReader& memo
     mix->scale = scale;
   }
   look.items = ItemsOf(interpreter, memory, first.containers, scale * first.objects, limits);
-  look.took = BootTime() - began;
   return look;
+}
+
+}  // namespace
+
+PickleLook LookAtPickle(const Interpreter& interpreter, const MemoryReader& memory,
+                        const std::function<PickleRoot(const MemoryReader&)>& find_root, const PickleLimits& limits,
+                        PickleMix* mix) {
+  const absl::Duration began = BootTime();
+  for (int repeats = 0;; ++repeats) {
+    bool moved;
+    PickleLook look = LookOnce(interpreter, memory, find_root, limits, mix, &moved);
+    look.took = BootTime() - began;
+    // A Process whose start() has just forked the worker lets go of what was sent.
+    const bool torn = moved || (look.unreadable > 0 && look.took < kShort);
+    if (!torn || look.capped || !look.failures.empty() || repeats == kMostRepeats) return look;
+    Pause(limits);
+  }
 }
 
 PickleLook LookAtEnding(const Interpreter& interpreter, const MemoryReader& memory, const PickleRoot& root,
