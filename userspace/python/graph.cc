@@ -126,9 +126,8 @@ std::optional<TypeShape> ObjectGraph::ReadShape(uint64_t type) {
   return shape;
 }
 
-uint64_t ObjectGraph::ModuleDict(absl::string_view module) const {
-  const uint64_t found = ModuleObject(module);
-  return found == 0 || !IsModule(found) ? 0 : Pointer(found + state_.module_dict);
+uint64_t ObjectGraph::DictOfModule(uint64_t object) const {
+  return object == 0 || !IsModule(object) ? 0 : Pointer(object + state_.module_dict);
 }
 
 bool ObjectGraph::IsModule(uint64_t object) const {

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "model/base_name.h"
@@ -93,10 +94,13 @@ class Finder {
   }
   uint64_t Item(uint64_t object, const ObjectStep& step);
   std::string WhereOf(const RawFrame& frame);
+  // What workers get of an object, by its type.
+  enum class Sent { kNothing, kItself, kPartsOfLoader };
+  Sent SentOf(uint64_t type);
   // Whether workers get something of the object.
   bool Take(const std::string& name, uint64_t object, PickleRoot* root);
   bool TakeFrom(const std::vector<RawFrame>& frames, bool of_library, PickleRoot* root);
-  bool TakeFromModule(const std::string& module, PickleRoot* root);
+  bool TakeFromModule(absl::string_view module, uint64_t dict, PickleRoot* root);
   bool TakeFromSpawn(const std::vector<RawFrame>& frames, PickleRoot* root);
   bool IsOfLibrary(const RawFrame& frame);
   void NameObjects(const std::vector<RawFrame>& frames, PickleRoot* root);
@@ -105,6 +109,7 @@ class Finder {
   CachedMemory cached_;
   ObjectGraph graph_;
   CodeReader codes_;
+  absl::flat_hash_map<uint64_t, Sent> sent_;  // by type
 };
 
 std::vector<Variable> Finder::VariablesOf(const RawFrame& frame) {
@@ -198,28 +203,32 @@ absl::StatusOr<PickleRoot> Finder::Find(absl::string_view expression) {
   return root;
 }
 
-bool Finder::Take(const std::string& name, uint64_t object, PickleRoot* root) {
-  const std::optional<TypeShape> shape = graph_.ReadShape(graph_.TypeOf(object));
-  if (!shape || !shape->heap()) return false;
+Finder::Sent Finder::SentOf(uint64_t type) {
+  const auto [known, is_new] = sent_.try_emplace(type, Sent::kNothing);
+  if (!is_new) return known->second;
+  const std::optional<TypeShape> shape = graph_.ReadShape(type);
+  if (!shape || !shape->heap()) return Sent::kNothing;
   for (const uint64_t base : shape->mro) {
-    const std::string type = graph_.types().NameOf(base).value_or("");
-    const char* short_name = "DataLoader";
-    if (type == "torch.utils.data.dataloader.DataLoader") {
-      for (const char* part : {"dataset", "collate_fn", "worker_init_fn"}) {
-        if (const uint64_t sent = graph_.Attribute(object, part); sent != 0) root->parts.emplace_back(part, sent);
-      }
-    } else if (type == "multiprocessing.process.BaseProcess") {
-      short_name = "Process";
-      // One that was started does not keep what it was sent.
-      if (graph_.Attribute(object, "_popen") == graph_.interpreter().none && graph_.Attribute(object, "_target") != 0)
-        root->parts = {{"", object}};
-    } else {
-      continue;
-    }
-    root->expression = name == "self" ? short_name : name;
-    return !root->parts.empty();
+    const std::string name = graph_.types().NameOf(base).value_or("");
+    if (name == "torch.utils.data.dataloader.DataLoader") return known->second = Sent::kPartsOfLoader;
+    if (name == "multiprocessing.process.BaseProcess") return known->second = Sent::kItself;
   }
-  return false;
+  return Sent::kNothing;
+}
+
+bool Finder::Take(const std::string& name, uint64_t object, PickleRoot* root) {
+  const Sent sent = SentOf(graph_.TypeOf(object));
+  if (sent == Sent::kNothing) return false;
+  if (sent == Sent::kPartsOfLoader) {
+    for (const char* part : {"dataset", "collate_fn", "worker_init_fn"}) {
+      if (const uint64_t value = graph_.Attribute(object, part); value != 0) root->parts.emplace_back(part, value);
+    }
+  } else if (graph_.Attribute(object, "_popen") == graph_.interpreter().none &&
+             graph_.Attribute(object, "_target") != 0) {
+    root->parts = {{"", object}};  // one that was started does not keep what it was sent
+  }
+  root->expression = name != "self" ? name : sent == Sent::kItself ? "Process" : "DataLoader";
+  return !root->parts.empty();
 }
 
 // Of all threads, the main thread's first; innermost first.
@@ -268,10 +277,11 @@ bool Finder::TakeFromSpawn(const std::vector<RawFrame>& frames, PickleRoot* root
   return false;
 }
 
-bool Finder::TakeFromModule(const std::string& module, PickleRoot* root) {
-  Edges globals = graph_.DictItems(graph_.ModuleDict(module), EdgeKind::kAttribute);
+bool Finder::TakeFromModule(absl::string_view module, uint64_t dict, PickleRoot* root) {
+  Edges globals = graph_.DictItems(dict, EdgeKind::kAttribute);
   Edge edge;
   for (uint64_t i = 0; i < kMostGlobals && globals.Next(cached_, &edge); ++i) {
+    if (SentOf(graph_.TypeOf(edge.object)) == Sent::kNothing) continue;  // before its name is read
     if (Take(absl::StrCat(module, ".", graph_.Text(edge.name)), edge.object, root)) return true;
   }
   return false;
@@ -299,7 +309,8 @@ void Finder::NameObjects(const std::vector<RawFrame>& frames, PickleRoot* root) 
 PickleRoot Finder::FindByItself() {
   PickleRoot root;
   const std::vector<RawFrame> frames = Frames();
-  if (TakeFrom(frames, /*of_library=*/false, &root) || TakeFromModule("__main__", &root)) {
+  if (TakeFrom(frames, /*of_library=*/false, &root) ||
+      TakeFromModule("__main__", graph_.ModuleDict("__main__"), &root)) {
     if (root.parts[0].first.empty()) NameObjects(frames, &root);
     return root;
   }
@@ -312,7 +323,7 @@ PickleRoot Finder::FindByItself() {
                        EdgeKind::kAttribute);
   Edge module;
   for (uint64_t i = 0; i < kMostModules && modules.Next(cached_, &module); ++i) {
-    if (TakeFromModule(graph_.Text(module.name), &root)) return root;
+    if (TakeFromModule(graph_.Text(module.name), graph_.DictOfModule(module.object), &root)) return root;
   }
   root = FindInTraceback();
   return root.parts.empty() ? FindIn(KeptFrames(frames)) : root;
@@ -336,7 +347,7 @@ PickleRoot Finder::FindIn(const std::vector<RawFrame>& frames) {
   if (TakeFrom(frames, /*of_library=*/false, &root)) {
     root.where = "in a traceback";
     if (root.parts[0].first.empty()) NameObjects(frames, &root);
-  } else if (TakeFromModule("__main__", &root)) {
+  } else if (TakeFromModule("__main__", graph_.ModuleDict("__main__"), &root)) {
     if (root.parts[0].first.empty()) NameObjects(frames, &root);
   } else if (TakeFromSpawn(frames, &root)) {
     NameObjects(frames, &root);

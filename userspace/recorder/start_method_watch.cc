@@ -12,7 +12,7 @@ namespace cowprof {
 namespace {
 
 constexpr int kMostLooks = 6;
-constexpr absl::Duration kBetweenLooks = absl::Seconds(1);
+constexpr absl::Duration kBetweenLooks = absl::Seconds(1), kLongestLook = absl::Seconds(60);
 constexpr absl::Duration kWaitForLast = absl::Milliseconds(500);
 
 // What multiprocessing starts before it pickles an object for the first worker, by its command line: resource_tracker
@@ -30,7 +30,8 @@ void StartMethodWatch::LookAt(int parent, const ProcessId& worker, bool pickling
   const auto id = pythons_.find(parent);
   if (id == pythons_.end() || looks_ >= kMostLooks) return;
   ++looks_;
-  next_look_ = t + kBetweenLooks;
+  asked_ = t;
+  next_look_ = t + kLongestLook;  // unless it is told before
   indexes_[id->second] = parent;
   if (pickling) {
     scout_->LookAtPickling(id->second);
@@ -71,7 +72,10 @@ void StartMethodWatch::Add(std::vector<ScoutReport> reports, absl::Duration t, S
   for (ScoutReport& report : reports) {
     const auto index = indexes_.find(report.id);
     if (index == indexes_.end()) continue;
-    if (const auto* seen = std::get_if<StartMethodsSeen>(&report.what)) found_ |= !seen->look.root.empty();
+    if (const auto* seen = std::get_if<StartMethodsSeen>(&report.what)) {
+      found_ |= !seen->look.root.empty();
+      next_look_ = std::max(t, asked_ + kBetweenLooks);
+    }
     Event event = {.t = t, .index = index->second};
     std::visit([&](auto& what) { event.what = std::move(what); }, report.what);
     sample->events.push_back(std::move(event));

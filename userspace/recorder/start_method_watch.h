@@ -36,7 +36,7 @@ class StartMethodWatch {
   absl::flat_hash_set<int> execed_;
   bool found_ = false;  // what workers would be sent
   int looks_ = 0;
-  absl::Duration next_look_;
+  absl::Duration asked_, next_look_;
 };
 
 }  // namespace cowprof
