@@ -37,14 +37,16 @@ def held(command, folder, **environment):
         harness.kill_tree(process)
 
 
-def known(report, said):
-    """Whether the report has every process with the facts that it said of itself."""
+def known(report, said, helpers):
+    """Whether the report has every process with the facts that it said of itself, and as many helpers."""
     rows = {row["pid"]: row for row in [report["parent"], *report["workers"]]}
+    if sum(row["role"] == "helper" for row in rows.values()) < helpers:
+        return False
     return all(line["pid"] in rows and all(rows[line["pid"]][key] == value for key, value in line.items()) for line in said)
 
 
-def record(command, folder, lines, attach, *options, **environment):
-    """Records the workload until all that it said is known, or for 20 seconds; returns the report and what it said."""
+def record(command, folder, lines, attach, *options, helpers=0, **environment):
+    """Records the workload until all that it said is known, and that many helpers, or for 20 seconds; returns the report and what it said."""
     path = folder / "roles.json"
     with held(command, folder, **environment) as (process, let_end):
         recording = None if attach else harness.attach(process.pid, path, "--interval", "100ms", *options)
@@ -54,7 +56,7 @@ def record(command, folder, lines, attach, *options, **environment):
             recording.await_sample()
             said = list(process.lines)
             with contextlib.suppress(AssertionError):
-                harness.wait_until(lambda: known(harness.report_of(path), said), "the roles", seconds=20, pause=0.2)
+                harness.wait_until(lambda: known(harness.report_of(path), said, helpers), "the roles", seconds=20, pause=0.2)
             let_end()
             process.finish(60)
             assert recording.wait() == 0, recording.stderr
@@ -148,11 +150,11 @@ def test_ranks_that_number_themselves(version, method, attach, tmp_path):
 @ATTACH
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_workers_beside_a_manager_and_a_tracker(method, attach, tmp_path):
-    report, said = record([harness.PYTHON, ROLES, "processes", method], tmp_path, 3, attach)
+    helpers = {"fork": 1, "spawn": 2, "forkserver": 2}[method]  # the manager, and the resource tracker
+    report, said = record([harness.PYTHON, ROLES, "processes", method], tmp_path, 3, attach, helpers=helpers)
     check(report, said)
     roles = sorted(row["role"] for row in report["workers"])
-    helpers = ["helper"] * {"fork": 1, "spawn": 2, "forkserver": 2}[method]  # the manager, and the resource tracker
-    assert roles == [*["forkserver"] * (method == "forkserver"), *helpers, "worker", "worker"]
+    assert roles == [*["forkserver"] * (method == "forkserver"), *["helper"] * helpers, "worker", "worker"]
     assert report["worker_slots"]["ranks"] is None
 
 

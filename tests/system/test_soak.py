@@ -1,11 +1,11 @@
-"""Half a minute of the soak test (soak.py runs an hour): a real DataLoader whose workers are restarted at each epoch."""
+"""A quarter of a minute of the soak test (soak.py runs an hour): a real DataLoader whose workers are restarted at each epoch."""
 import pytest
 
 import soak
 import usage
 
 
-@pytest.mark.parametrize("seconds", [25, pytest.param(600, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seconds", [15, pytest.param(600, marks=pytest.mark.slow)])
 def test_a_short_soak(seconds, tmp_path, figure):
     """Too short to see a slow leak, but long enough for the rows of ended workers to be folded."""
     lines = []

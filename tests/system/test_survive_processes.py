@@ -38,7 +38,7 @@ def watch_storm(recording, storm):
     return resident, share
 
 
-@pytest.mark.parametrize("seconds", [6, pytest.param(60, marks=pytest.mark.slow), pytest.param(300, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seconds", [3, pytest.param(60, marks=pytest.mark.slow), pytest.param(300, marks=pytest.mark.slow)])
 def test_a_thousand_forks_a_second(seconds, start_workload, start_recording, figure):
     storm = start_workload("many_forks", f"--forks={seconds * RATE}", f"--rate={RATE}", "--wait", "--linger")
     storm.await_line("role", "ready")
@@ -63,7 +63,7 @@ def test_a_thousand_forks_a_second(seconds, start_workload, start_recording, fig
     assert won < MOST_TICK
 
 
-@pytest.mark.parametrize("forks", [3000, pytest.param(30000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("forks", [1000, pytest.param(30000, marks=pytest.mark.slow)])
 def test_children_that_exec_leave_nothing_behind(forks, start_workload, start_recording, figure):
     storm = start_workload("many_forks", f"--forks={forks}", "--rate=300", "--exec", "--wait", "--linger")
     storm.await_line("role", "ready")
