@@ -109,8 +109,8 @@ class ObjectGraph {
   uint64_t InDict(uint64_t dict, absl::string_view key) const { return FindInDict(layout(), memory_, dict, key); }
   // sys.modules[module]; 0: none. Programs put objects there that are no modules.
   uint64_t ModuleObject(absl::string_view module) const { return InDict(modules_, module); }
-  bool IsModule(uint64_t object) const;                 // or of a subclass
-  uint64_t DictOfModule(uint64_t object) const;         // 0: it is no module
+  bool IsModule(uint64_t object) const;          // or of a subclass
+  uint64_t DictOfModule(uint64_t object) const;  // 0: it is no module
   uint64_t ModuleDict(absl::string_view module) const { return DictOfModule(ModuleObject(module)); }
   struct Method {
     uint64_t owner = 0;   // the type that has it; 0: none but object's
