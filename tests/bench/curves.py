@@ -31,7 +31,7 @@ KEPT_FREE = 4.0        # GiB of the machine's memory
 PAGES_A_GIB = 262144
 WORKERS = 4
 COPIES = 2000          # a second, of all workers together, where copies are not the curve
-SETTLE, WINDOW = 4, 8  # seconds: after the first sample, and measured
+SETTLE, WINDOW = 18, 8  # seconds: until the first sweeps are done, and measured after that
 
 
 @dataclass
@@ -96,7 +96,7 @@ def recorded(options, folder, rate=COPIES / WORKERS, workers=WORKERS, pages=6553
             harness.kill_tree(load)
     first, last = load.lines[1:3]
     copies = (last["reads"] - first["reads"]) / (last["seconds"] - first["seconds"])
-    return copies, {"cpu": share * 100, "start": start * 1000, "mib": memory, "maps": maps}
+    return copies, {"cpu": share * 100, "first": before, "start": start * 1000, "mib": memory, "maps": maps}
 
 
 def with_workers(workers, options, folder):
@@ -159,7 +159,8 @@ def reads(verb, most):
 
 # ---- The curves ----
 
-RECORDER = {"cpu": ("CPU", "% of a core"), "start": ("CPU to the first sample", "ms"), "mib": ("resident", "MiB"), "maps": ("BPF maps", "MiB")}
+RECORDER = {"cpu": (f"CPU from {SETTLE} s on", "% of a core"), "first": ("CPU until then", "s"), "start": ("CPU to the first sample", "ms"),
+            "mib": ("resident", "MiB"), "maps": ("BPF maps", "MiB")}
 READER = {"cpu": ("CPU", "s"), "mib": ("peak resident", "MiB")}
 LOAD = "Python workers that copy pages of a list of strings by reading it"
 SAMPLES = [10**4, 3 * 10**4, 10**5, 3 * 10**5, 10**6, 3 * 10**6, 10**7]
@@ -207,16 +208,21 @@ def analyse(curve, means):
     return found
 
 
-def text_of(curve, means, missing, found, options):
-    """The part of the page: the table, the laws below it."""
+def points_of(curve, means, found):
+    """The table of what was measured."""
     titles = [f"{title}, {unit}" for title, unit in curve.figures.values()]
-    lines = [f"### {curve.title}", "", curve.setting, "", f"| {curve.name} | {' | '.join(titles)} |", "| --- |" + " --- |" * len(titles)]
+    lines = [f"| {curve.name} | {' | '.join(titles)} |", "| --- |" + " --- |" * len(titles)]
     for x, figures in means:
         lines.append(f"| {x:,.0f} | {' | '.join(page.with_error(*figures[key]) for key in curve.figures)} |")
     for x, what in curve.computed.items():
         cells = ["its law does not hold" if laws.off(law, points[-1:]) else page.rounded(law.at(x)) for points, law in found.values()]
-        lines.append(f"| {x:,.0f}: {what}, computed by the laws below | {' | '.join(cells)} |")
-    lines += ["", "| | law | off it, root mean square | holds |", "| --- | --- | --- | --- |"]
+        lines.append(f"| {x:,.0f}: {what}, computed by the laws | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def laws_of(curve, missing, found, options):
+    """What was varied, and the table of the laws that fit."""
+    lines = [f"### {curve.title}", "", curve.setting, "", "| | law | off it, root mean square | holds |", "| --- | --- | --- | --- |"]
     for (title, unit), (points, law) in zip(curve.figures.values(), found.values()):
         holds = ", ".join(f"{x:,.0f}" for x in laws.off(law, points))
         lines.append(f"| {title} | {law.name}: {law.formula(unit)} | {law.residual * 100:.1f} % | {f'off at {holds}' if holds else 'to the end'} |")
@@ -248,11 +254,11 @@ def main():
                 curve.points = curve.points[:2]
             means, missing = measure(curve, options, Path(folder))
             found = analyse(curve, means)
-            text, image = text_of(curve, means, missing, found, options), draw(curve, found)
-            print(f"{text}\n", flush=True)
+            text, points = laws_of(curve, missing, found, options), points_of(curve, means, found)
+            print(f"{text}\n\n{points}\n", flush=True)
             if not (options.dry or options.short):
-                (page.IMAGES / f"curve-{name}.svg").write_text(image, encoding="utf-8")
-                page.write_part(f"curve {name}", f"{text}\n\n![{curve.title}](images/curve-{name}.svg)")
+                (page.IMAGES / f"curve-{name}.svg").write_text(draw(curve, found), encoding="utf-8")
+                page.write_part(f"curve {name}", f"{text}\n\n![{curve.title}](images/curve-{name}.svg)\n\n{page.folded('The points', points)}")
 
 
 if __name__ == "__main__":

@@ -37,6 +37,11 @@ def with_error(mean, error):
     return f"{rounded(mean)} ± {error:.{digits_of(mean)}f}"
 
 
+def folded(title, text):
+    """Text that a reader opens if he wants it."""
+    return f"<details>\n<summary>{title}</summary>\n\n{text}\n\n</details>"
+
+
 def write_part(mark, text):
     """Replaces what docs/measurements.md has between <!-- begin MARK --> and <!-- end MARK -->."""
     page = PAGE.read_text(encoding="utf-8")

@@ -265,10 +265,11 @@ def text_of(results, absent, options):
               "| | how many copies | of which type | from which line | in which worker | forecast |", "|" + " --- |" * 6]
     lines += [answers(name, PEERS.get(name), rounds[-1]) for name, rounds in results.items() if name != "nothing"]
     lines += ["", *(f"{name}: {why}.  " for name, why in absent.items()), ""]
+    said = []
     for name, rounds in results.items():
         if name != "nothing":
-            lines += [f"{name} (shortened):", "", "```", *excerpt(rounds[-1], name in PEERS and PEERS[name].last), "```", ""]
-    return "\n".join([*lines, f"`tests/bench/peers.py`. {page.machine()}"])
+            said += ["", f"{name}:", "", "```", *excerpt(rounds[-1], name in PEERS and PEERS[name].last), "```"]
+    return "\n".join([*lines, page.folded("What each printed, shortened", "\n".join(said[1:])), "", f"`tests/bench/peers.py`. {page.machine()}"])
 
 
 def main():
