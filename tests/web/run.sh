@@ -12,6 +12,10 @@ if [ "$(id -u)" -eq 0 ]; then
   trainer=$!
   COWPROF_BUILD=$(dirname "$cowprof") /usr/bin/python3 ../tests/web/recordings.py "$out/same" &
   recordings=$!
+  # The hang is found some 2 s after the fork; its mark stands apart from that of the child's end.
+  { sleep 6; echo; } | "$cowprof" --quiet --output "$out/hang.json" -- \
+    /usr/bin/python3 ../tests/system/workloads/fork_hangs.py passed_on_rlock >/dev/null &
+  hang=$!
   rm -f "$out/alerts"
   printf '#!/bin/sh\ncat >>"%s/alerts"\n' "$(realpath "$out")" >"$out/hook"
   chmod 755 "$out/hook"
@@ -26,9 +30,7 @@ if [ "$(id -u)" -eq 0 ]; then
   /usr/bin/python3 $names --list >"$out/hostile.names"
   "$cowprof" --quiet --every-copy --output "$out/hostile.json" -- /usr/bin/python3 $names '<script>globalThis.pwned=1</script>' </dev/null >/dev/null
   "$cowprof" view "$out/hostile.json" -o "$out/hostile.html" >/dev/null
-  # The hang is found some 2 s after the fork; its mark stands apart from that of the child's end.
-  { sleep 6; echo; } | "$cowprof" --quiet --output "$out/hang.json" -- \
-    /usr/bin/python3 ../tests/system/workloads/fork_hangs.py passed_on_rlock >/dev/null
+  wait $hang
   "$cowprof" view "$out/hang.json" -o "$out/hang.html" >/dev/null
   "$cowprof" report "$out/hang.json" --json >"$out/hang_report.json"
   export COWPROF_HANG_PAGE=$out/hang.html COWPROF_HANG_REPORT=$out/hang_report.json
