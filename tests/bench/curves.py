@@ -44,6 +44,7 @@ class Curve:
     measure: object          # (x, options, folder) -> (x as measured, figures), or None if it can't be had here
     setting: str
     computed: dict = field(default_factory=dict)  # x: what it stands for
+    bounded: dict = field(default_factory=dict)   # key: why the law does not go on
 
 
 # ---- One run of the recorder ----
@@ -171,7 +172,7 @@ CURVES = {
                       f"{WORKERS} {LOAD}: {COPIES:,} copies/s, and mappings of a page that can't be merged."),
     "memory": Curve("Memory", "GiB that the workers have mapped", [2, 4, 8, 16, 32, 48, 64], RECORDER, with_memory,
                     f"{WORKERS} {LOAD}: {COPIES:,} copies/s all over 0.5 to 16 GiB of strings, which each of them has mapped.",
-                    {320: "16 workers with 20 GiB each"}),
+                    {320: "16 workers with 20 GiB each"}, {"cpu": "as the last points: sweeps have a share of a CPU", "first": "the same"}),
     "copies": Curve("Copies a second", "copies a second", [1000, 3000, 10000, 30000, 100000, math.inf], RECORDER, with_copies,
                     f"{WORKERS} {LOAD}, 256 MiB; a worker that has read all is replaced by a new one. The last point is as fast as they can."),
     "report": Curve("Samples, `report`", "samples of processes in the recording", SAMPLES, READER, reads("report", math.inf),
@@ -215,7 +216,8 @@ def points_of(curve, means, found):
     for x, figures in means:
         lines.append(f"| {x:,.0f} | {' | '.join(page.with_error(*figures[key]) for key in curve.figures)} |")
     for x, what in curve.computed.items():
-        cells = ["its law does not hold" if laws.off(law, points[-1:]) else page.rounded(law.at(x)) for points, law in found.values()]
+        cells = [curve.bounded.get(key) or ("its law does not hold" if laws.off(law, points[-1:]) else page.rounded(law.at(x)))
+                 for key, (points, law) in found.items()]
         lines.append(f"| {x:,.0f}: {what}, computed by the laws | {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -232,7 +234,7 @@ def laws_of(curve, missing, found, options):
 
 
 def draw(curve, found):
-    return plots.svg([plots.panel(f"{title}, {unit}", curve.name, *found[key], list(curve.computed))
+    return plots.svg([plots.panel(f"{title}, {unit}", curve.name, *found[key], [] if key in curve.bounded else list(curve.computed))
                       for key, (title, unit) in curve.figures.items() if key in ("cpu", "mib")])
 
 
