@@ -110,7 +110,7 @@ class ObjectGraph {
   // sys.modules[module]; 0: none. Programs put objects there that are no modules.
   uint64_t ModuleObject(absl::string_view module) const { return InDict(modules_, module); }
   bool IsModule(uint64_t object) const;          // or of a subclass
-  uint64_t DictOfModule(uint64_t object) const;  // 0: it is no module
+  uint64_t DictOfModule(uint64_t object) const;  // 0: not a module
   uint64_t ModuleDict(absl::string_view module) const { return DictOfModule(ModuleObject(module)); }
   struct Method {
     uint64_t owner = 0;   // the type that has it; 0: none but object's

@@ -12,7 +12,7 @@ namespace cowprof {
 namespace {
 
 constexpr int kMostLooks = 6;
-constexpr absl::Duration kBetweenLooks = absl::Seconds(1), kLongestLook = absl::Seconds(60);
+constexpr absl::Duration kBetweenLooks = absl::Seconds(1), kLongestLook = absl::Seconds(10);
 constexpr absl::Duration kWaitForLast = absl::Milliseconds(500);
 
 // What multiprocessing starts before it pickles an object for the first worker, by its command line: resource_tracker
