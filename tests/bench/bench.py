@@ -346,7 +346,7 @@ def parse_arguments():
     parser.add_argument("--size", type=int, help="size in MiB of the worker that measures mmap")
     options = parser.parse_args()
     short = options.short
-    options.rounds = options.rounds or (2 if short else 7)
+    options.rounds = options.rounds or (1 if short else 7)
     options.size = options.size or (256 if short else 4096)
     options.pages, options.seconds, options.settle = (20000, 1, 0) if short else (50000, 5, 3)
     options.items, options.epochs = (40000, options.epochs or 2) if short else (400000, options.epochs or 3)
