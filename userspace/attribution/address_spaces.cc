@@ -10,7 +10,6 @@ namespace cowprof {
 namespace {
 
 constexpr absl::Duration kLookAgain = absl::Seconds(10), kLookAgainAtFork = absl::Seconds(1);
-constexpr uint64_t kFewPages = 256;  // of an address space: nothing was loaded
 constexpr uint64_t kLeastBytesWithHeads = 1 << 20;
 constexpr int kMostLooks = 8;           // at once, of half a millisecond each
 constexpr uint64_t kPoolsInArena = 64;  // ARENA_BITS - POOL_BITS, Objects/obmalloc.c, from 3.6 to 3.14
@@ -36,16 +35,11 @@ std::shared_ptr<const std::vector<AddressRange>> AddressSpaces::RangesOf(int own
   return space.ranges;
 }
 
-void AddressSpaces::Forked(int owner, Count pages, absl::Duration t) {
-  const auto found = spaces_.find(owner);
-  if (found == spaces_.end()) return;
-  Space& space = found->second;
-  const bool is_first = !std::exchange(space.has_forked, true);
-  const bool same = pages && space.forked_pages &&
-                    std::max(*pages, *space.forked_pages) - std::min(*pages, *space.forked_pages) < kFewPages;
-  if (!is_first && (same || t < space.looked + kLookAgainAtFork)) return;
-  space.forked_pages = pages;
-  space.looked = -absl::InfiniteDuration();
+void AddressSpaces::Forked(int owner, absl::Duration t) {
+  const auto space = spaces_.find(owner);
+  if (space == spaces_.end()) return;
+  const bool is_first = !std::exchange(space->second.has_forked, true);
+  if (is_first || t >= space->second.looked + kLookAgainAtFork) space->second.looked = -absl::InfiniteDuration();
 }
 
 void AddressSpaces::LookForHeads(int owner, pid_t pid, const HeadLayout& layout, const TypeLookup& types) {

@@ -13,7 +13,6 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/time/time.h"
 #include "attribution/regions.h"
-#include "model/facts/count.h"
 #include "model/facts/sample.h"
 #include "python/page_diff.h"
 #include "source/pagemap.h"
@@ -30,8 +29,8 @@ class AddressSpaces {
   std::shared_ptr<const std::vector<AddressRange>> RangesOf(int owner, pid_t pid, uint64_t pool_bytes,
                                                             absl::Duration t);
   // `owner` has forked, and may have loaded its data since its mappings were read: the next call of RangesOf reads them
-  // again, unless it forks all the time or its address space is as large as it was. `pages`: how large it is now.
-  void Forked(int owner, Count pages, absl::Duration t);
+  // again, unless it forks all the time.
+  void Forked(int owner, absl::Duration t);
   // Looks for heads of objects in the larger regions of `owner` that are not pymalloc's, if they are new or have grown.
   // `pid`: a process that inherited them.
   void LookForHeads(int owner, pid_t pid, const HeadLayout& layout, const TypeLookup& types);
@@ -49,7 +48,6 @@ class AddressSpaces {
     absl::Duration looked;
     std::vector<uint64_t> looked_bytes;  // of each of `known`: its size when heads were last looked for
     bool has_forked = false;
-    Count forked_pages;  // of its address space, at the fork before which its mappings were last read
   };
   ProcFs proc_;
   uint64_t page_bytes_;

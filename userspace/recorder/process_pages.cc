@@ -1,8 +1,6 @@
 // Joins sweeps with programs and address spaces.
 #include "recorder/process_pages.h"
 
-#include <algorithm>
-
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "python/process_memory.h"
@@ -79,9 +77,7 @@ void ProcessPages::LookAtInherited(const Sample& sample) {
   if (started.empty()) return;
   for (const LivingProcess* process : processes_->by_index()) {
     if (!started.contains(process->index) || process->space == process->index) continue;
-    const auto owner = std::find_if(sample.processes.begin(), sample.processes.end(),
-                                    [&](const ProcessSample& row) { return row.index == process->space; });
-    spaces_.Forked(process->space, owner == sample.processes.end() ? Count() : owner->proc.virtual_pages, sample.t);
+    spaces_.Forked(process->space, sample.t);
     RangesOf(process->serial, sample.t);
     const std::shared_ptr<Program> program = programs_->Of(process->id);
     const std::optional<HeadLayout> heads = program == nullptr ? std::nullopt : program->Heads();
