@@ -29,7 +29,7 @@ class AddressSpaces {
   std::shared_ptr<const std::vector<AddressRange>> RangesOf(int owner, pid_t pid, uint64_t pool_bytes,
                                                             absl::Duration t);
   // `owner` has forked, and may have loaded its data since its mappings were read: the next call of RangesOf reads them
-  // again, unless it forks all the time.
+  // again, unless it forks all the time. That its size is the same says nothing: it may have loaded the next shard.
   void Forked(int owner, absl::Duration t);
   // Looks for heads of objects in the larger regions of `owner` that are not pymalloc's, if they are new or have grown.
   // `pid`: a process that inherited them.
