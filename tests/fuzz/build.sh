@@ -3,15 +3,15 @@
 # unit tests on it, in a build directory of their own.
 #
 # usage: tests/fuzz/build.sh [--slice] [BUILD]
-#   --slice   what scripts/test.sh runs: not optimised, which compiles in about half the time, and of the unit tests those of what reads
-#             files and other processes
+#   --slice   what scripts/test.sh runs: not optimised, and only of the rooms that read files and other processes, and of what these
+#             need
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 targets=(fuzzers unit_tests)
 options=()
 if [ "${1:-}" = --slice ]; then
   targets=(fuzzers reader_unit_tests)
-  options=(-DCOWPROF_FUZZ_OPTIMIZATION=-O0)
+  options=(-DCOWPROF_FUZZ_OPTIMIZATION=-O0 -DCOWPROF_FUZZ_SLICE=ON)
   shift
 fi
 build=${1:-build/fuzz}

@@ -31,6 +31,7 @@ def parse_arguments():
     parser.add_argument("--kernel", action="append", choices=[*SUITES, "all"], help="repeatable; default: 6.1 and 6.12")
     parser.add_argument("--rung", action="append", default=[], help="count only at these rungs; default: all that doctor lists")
     parser.add_argument("--test", action="append", help=f"pytest arguments below tests/system; default: {TESTS.name}; '' for none")
+    parser.add_argument("--slice", action="store_true", help=f"leave out what {TESTS.name} marks as slow")
     parser.add_argument("--command", action="append", default=[], help="a line of bash to run in /project at the end, with its output printed")
     parser.add_argument("--timeout", type=float, default=600, help="time limit per guest in seconds")
     parser.add_argument("--side-by-side", type=int, default=2, help="number of guests at a time")
@@ -45,12 +46,12 @@ def parse_arguments():
     return arguments
 
 
-def tests_of(kernel, wanted):
+def tests_of(kernel, wanted, only_slice):
     """`wanted` None: those of the kernel's list."""
     if wanted is not None:
         return [test for test in wanted if test]
-    lines = [line.split("#")[0].strip() for line in (UML_TESTS if kernel == UML else TESTS).read_text().splitlines()]
-    return [line for line in lines if line]
+    lines = [line for line in (UML_TESTS if kernel == UML else TESTS).read_text().splitlines() if line and not line.startswith("#")]
+    return [test for test, *marks in map(str.split, lines) if not (only_slice and marks == ["slow"])]
 
 
 def fetch_kernels(names, build):
@@ -68,7 +69,7 @@ def run_guests(images, disk, arguments, build):
     emulator = Emulator(arguments.qemu, arguments.accel, arguments.cpu, arguments.mitigations, arguments.clock_of_instructions)
 
     def run_guest(name):
-        job = {"rungs": arguments.rung, "tests": tests_of(name, arguments.test), "commands": arguments.command}
+        job = {"rungs": arguments.rung, "tests": tests_of(name, arguments.test, arguments.slice), "commands": arguments.command}
         guest = Guest(images[name], disk, job, build / name, None if name == UML else emulator)
         lines, problem = guest.await_end(arguments.timeout)
         return table.read_finding(name, lines, problem, guest.seconds)
