@@ -47,7 +47,7 @@ def parse_arguments():
 
 
 def tests_of(kernel, wanted, only_slice):
-    """`wanted` None: those of the kernel's list."""
+    """`wanted` None: those of the kernel's list, without the slow ones in a slice."""
     if wanted is not None:
         return [test for test in wanted if test]
     lines = [line for line in (UML_TESTS if kernel == UML else TESTS).read_text().splitlines() if line and not line.startswith("#")]
