@@ -90,9 +90,13 @@ def main():
         sys.exit(f"run.py: no fuzz targets in {build}; build them with tests/fuzz/build.sh")
     subprocess.run([build / "tests/fuzz/make_seeds", build / "fuzz/seeds"], check=True)
 
-    # A slice has not all of them.
-    names = options.target or [name for name in TARGETS if (build / "tests/fuzz" / f"{name}_fuzz").exists()]
-    targets = [Target(name, build) for name in names]
+    targets = [Target(name, build) for name in options.target or TARGETS]
+    if absent := [target for target in targets if not target.binary.exists()]:
+        names = ", ".join(target.name for target in absent)
+        if options.target:
+            sys.exit(f"run.py: {build} does not have {names}; tests/fuzz/build.sh builds all targets, with --slice only some")
+        print(f"not in this build: {names}")
+        targets = [target for target in targets if target not in absent]
     print(ROW.format("target", "executions", "exec/s", "edges", "features", "findings"), flush=True)
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         results = {pool.submit(target.run, options.seconds): target for target in targets}
