@@ -96,9 +96,14 @@ TEST_CASE("two threads load the same programs as one, each under the descriptor 
   if (LacksRoot()) return;
   std::vector<std::pair<std::string, uint32_t>> loaded[2];
   for (const int threads : {1, 2}) {
-    const Opened opened = Open(false);
-    const LoadResult result = LoadPrograms(opened.skeleton.get(), opened.targets, threads);
+    Opened opened = Open(false);
+    LoadResult result = LoadPrograms(opened.skeleton.get(), opened.targets, threads);
     if (Lacks("probes", result.error == 0, std::to_string(result.error))) return;
+    // On a busy host the first may have done it all before the second runs.
+    for (int more = 0; threads == 2 && result.second_thread == 0 && more < 20; ++more) {
+      opened = Open(false);
+      result = LoadPrograms(opened.skeleton.get(), opened.targets, threads);
+    }
     CHECK((result.second_thread > 0) == (threads == 2));
     bpf_program* program = nullptr;
     bpf_object__for_each_program(program, opened.skeleton->obj) {
