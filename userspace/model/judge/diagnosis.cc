@@ -15,6 +15,7 @@
 #include "model/judge/blame.h"
 #include "model/judge/diagnosis_facts.h"
 #include "model/judge/fix_sketch.h"
+#include "model/judge/growth.h"
 #include "model/judge/unexplained.h"
 
 namespace cowprof {
@@ -22,15 +23,33 @@ namespace {
 
 constexpr size_t kMostBelow = 5, kMostOfCommand = 120;
 
+// "; about 97 % of it first touched at train.py:12 in load": of the new memory that workers held at their peak. "": no
+// line of the program has most of it, or they touched much more than they kept.
+std::string FirstTouched(const Facts& facts) {
+  std::vector<const ProcessModel*> workers;
+  Rise rise = {.begin = -absl::InfiniteDuration()};
+  for (const auto& [index, bytes] : facts.model.workers_peak.fresh_bytes) {
+    const ProcessModel* const worker = facts.model.Find(index);
+    if (worker == nullptr) return "";
+    workers.push_back(worker);
+    rise.pages += bytes / facts.page_bytes;
+    rise.zero_fills += worker->counts.zero_fills().value_or(0);
+  }
+  const std::optional<Culprit> culprit = CulpritOf(facts.model, workers, rise);
+  if (!culprit || IsOfLibrary(culprit->frame)) return "";
+  return absl::StrCat("; ", CulpritText(*culprit, /*estimated=*/true, "first touched at"));
+}
+
 // New memory that stays is a worker's own business as long as it doesn't grow, but the reader sees it in the tables.
 std::string Holdings(const Facts& facts) {
   uint64_t fresh = 0;
   for (const auto& [index, bytes] : facts.model.workers_peak.fresh_bytes) fresh += bytes;
   const uint64_t before = BeforeAttachAtPeak(facts.model, /*never_shared=*/true);
   if (fresh + before <= facts.model.workers_peak.fresh_bytes.size() * kNoiseBytes) return "";
-  return absl::StrCat(" They had at most ", HumanBytes(fresh + before), " of new memory of their own",
-                      before > 0 ? absl::StrCat(", ", HumanBytes(before), " of it before cowprof attached") : "",
-                      "; no lasting growth of it was seen in ", HumanDuration(facts.model.t), ".");
+  return absl::StrCat(
+      " They had at most ", HumanBytes(fresh + before), " of new memory of their own",
+      before > 0 ? absl::StrCat(", ", HumanBytes(before), " of it before cowprof attached") : FirstTouched(facts),
+      "; no lasting growth of it was seen in ", HumanDuration(facts.model.t), ".");
 }
 
 // " Python runs below it: 23189 (python3 train.py), 23190 (python3 eval.py)." "": none does.

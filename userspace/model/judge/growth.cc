@@ -80,13 +80,20 @@ bool IsPickling(const RunModel& model, const CopySite& copy_site) {
 }
 
 std::optional<Culprit> CulpritOf(const RunModel& model, const ProcessModel& process, const Rise& rise) {
+  return CulpritOf(model, {&process}, rise);
+}
+
+std::optional<Culprit> CulpritOf(const RunModel& model, absl::Span<const ProcessModel* const> processes,
+                                 const Rise& rise) {
   if (rise.zero_fills == 0 || rise.zero_fills > kMostChurn * rise.pages) return std::nullopt;
   std::map<ProgramLine, uint64_t> lines;
   uint64_t all = 0;
-  for (const auto& [site, growth] : process.growth) {
-    const uint64_t pages = growth.PagesSince(rise.begin);
-    lines[LineOf(model, model.growth_sites[site].frames)] += pages;
-    all += pages;
+  for (const ProcessModel* const process : processes) {
+    for (const auto& [site, growth] : process->growth) {
+      const uint64_t pages = growth.PagesSince(rise.begin);
+      lines[LineOf(model, model.growth_sites[site].frames)] += pages;
+      all += pages;
+    }
   }
   const auto most =
       std::max_element(lines.begin(), lines.end(), [](const auto& a, const auto& b) { return a.second < b.second; });

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "model/estimate/memory_series.h"
 #include "model/facts/run_model.h"
 #include "model/judge/diagnosis.h"
@@ -38,6 +39,9 @@ bool IsPickling(const RunModel& model, const CopySite& copy_site);
 // sampled, no line has half of it, or the process touched so many more new pages than it kept that the line may have
 // freed its own.
 std::optional<Culprit> CulpritOf(const RunModel& model, const ProcessModel& process, const Rise& rise);
+// Of several processes: `rise` is of all together.
+std::optional<Culprit> CulpritOf(const RunModel& model, absl::Span<const ProcessModel* const> processes,
+                                 const Rise& rise);
 
 }  // namespace cowprof
 

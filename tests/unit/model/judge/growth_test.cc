@@ -104,6 +104,28 @@ TEST_CASE("growth: the line of a rise, if what was touched there was kept") {
       !CulpritOf(spread.model, spread.model.processes[1], {.pages = 95, .begin = -absl::Seconds(1), .zero_fills = 99}));
 }
 
+TEST_CASE("growth: where nothing is wrong, the line of what workers made for themselves is told") {
+  const auto sentence = [](const std::vector<std::vector<Frame>>& stacks, uint64_t kept_mib) {
+    Run run = Grown(stacks, {90 * kMiB, 10 * kMiB});
+    for (ProcessModel& process : run.model.processes) {
+      process.causes = CauseCounts{};
+      process.counts.copies = process.counts.write_protect_faults = 0;
+    }
+    run.model.workers_peak.fresh_bytes = {{1, kept_mib << 20}};
+    return HeadlineOf(run);
+  };
+  const Frame load = {"/home/me/train.py", "load", 5}, library = {"/usr/lib/python3.11/json/decoder.py", "decode", 337};
+  CHECK(absl::StrContains(
+      sentence({{load, kBootstrap}, {kGet, kBootstrap}}, 95),
+      "at most 95.0 MiB of new memory of their own; about 90 % of it first touched at train.py:5 in load; no"));
+  // It was freed, most of it is of a library, or it is what any worker takes.
+  CHECK(absl::StrContains(sentence({{load, kBootstrap}, {kGet, kBootstrap}}, 50),
+                          "50.0 MiB of new memory of their own; no"));
+  CHECK(absl::StrContains(sentence({{library, kBootstrap}, {load, kBootstrap}}, 95),
+                          "95.0 MiB of new memory of their own; no"));
+  CHECK(!absl::StrContains(sentence({{load, kBootstrap}, {kGet, kBootstrap}}, 15), "first touched"));
+}
+
 TEST_CASE("growth: copies made by pickling have multiprocessing's or loky's dump on their stack") {
   const auto is_pickling = [](const std::vector<Frame>& stack) {
     RunModel model = {.frames = stack};
