@@ -13,7 +13,7 @@ from conftest import needs
 SLICE = {"DataLoader, list of small tensors", "DataLoader, DataFrame with a column of str", "DataLoader, memmap in each worker",
          "attach after 3 workers have copied, which then go on", "attach to 2 workers that spawn has started",
          "attach to a shell above two Python scripts", "multiprocessing.Pool over nothing", "gunicorn, the collector runs in the workers",
-         "redis-server, BGSAVE while clients write", "PostgreSQL, small queries"}
+         "redis-server, BGSAVE while clients write", "PostgreSQL, small queries", "Perl, 4 forked workers use texts as numbers"}
 
 
 def cases():

@@ -24,7 +24,7 @@ PACKAGES = {
     "redis-server": "/usr/bin/redis-server", "postgresql": "/usr/lib/postgresql", "puma": "/usr/bin/puma",
     "python3-joblib": "/usr/lib/python3/dist-packages/joblib", "python3-pandas": "/usr/lib/python3/dist-packages/pandas",
     "python3-h5py": "/usr/lib/python3/dist-packages/h5py", "python3-lmdb": "/usr/lib/python3/dist-packages/lmdb",
-    "nodejs": "/usr/bin/node",
+    "nodejs": "/usr/bin/node", "r-base-core": "/usr/bin/Rscript", "php-cli": "/usr/bin/php", "pypy3": "/usr/bin/pypy3",
     "python3-torch": "/usr/lib/python3/dist-packages/torch",
 }
 TORCH = r"DataLoader|num_workers|persistent_workers|worker_init_fn|prefetch_factor|torch|trainer"
@@ -233,11 +233,12 @@ def worker_memory(shape, method, text):
 
 case("leak in workers", "leak", "new-memory-growth", r"(?i)leak in the workers.*MiB per second", never=TORCH)(
     worker_memory("leak", "fork", "planted: 40 MiB in each of 2 workers, in 4 s"))
-case("cache that fills", "harmless", "clean", NOTHING)(
+TOUCHED = r".*; about \d+ % of it first touched at worker_memory\.py:\d+ in touched; no lasting growth"
+case("cache that fills", "harmless", "clean", NOTHING + TOUCHED)(
     worker_memory("cache_that_fills", "fork", "planted: 48 MiB at most in each of 2 workers, reached ever more slowly"))
 case("workers that allocate and free (sawtooth)", "harmless", "clean", NOTHING)(
     worker_memory("allocates_and_frees", "fork", "planted: 8 MiB allocated and freed, 10 times a second"))
-case("workers that allocate at their start (step)", "harmless", "clean", NOTHING)(
+case("workers that allocate at their start (step)", "harmless", "clean", NOTHING + TOUCHED)(
     worker_memory("start_up", "fork", "planted: 50 MiB at once in each of 2 workers"))
 case("workers that read a numpy.memmap", "harmless", "file-backed", NOTHING)(
     worker_memory("memmap_read", "fork", "planted: 96 MiB of a mapped file in each of 2 workers"))
@@ -516,7 +517,8 @@ case("uWSGI, the collector runs in the workers", "prefork servers", "cow-gc-head
 case("uWSGI, workers that only answer", "harmless", "clean", NOTHING, never=TORCH, packages=["uwsgi-plugin-python3"])(
     server(servers.uwsgi, "/", 100))
 case("puma, attach to the running cluster, Ruby's collector in 2 workers", "prefork servers", "cow-data",
-     r"^Writing to memory that the workers inherited duplicated .*in 2 workers; why they copied \d+\.\d MiB more can't be told\.$",
+     r"^Writing to memory that the workers inherited duplicated .*in 2 workers; (about )?(9\d|100) % of it in Ruby's own code "
+     r"\(\S+\); why they copied \d+\.\d MiB more can't be told\.$", says="what to do\n +> Ruby's garbage collector writes",
      never=PYTHON, packages=["puma"])(
          server(servers.puma, "/collect", 600_000))
 case("puma, Ruby's collector in 2 workers, after it ran four times in the parent", "harmless", "clean", NOTHING, never=PYTHON,
@@ -571,6 +573,56 @@ def postgres_quiet(run):
         one.query("SELECT 1")
     run.rest()
     return Truth("10 backends that ran a query")
+
+
+# ---- Other languages, whose runtimes write to what is only read ----
+
+
+def runtime(*command, ends=False, says_figure=True):
+    """A program that forks 4 workers, each of which prints "worked". `ends`: and which end then."""
+    def play(run):
+        run.start(*command)
+        run.framework = "native"
+        run.attach(run.process.pid)
+        run.process.go()
+        harness.wait_until(lambda: sum(line.get("event") == "worked" for line in run.process.lines) == 4, "the reads", LOADING)
+        if ends:
+            harness.wait_until(lambda: not run.workers(), "the workers' end", LOADING)
+        run.rest()
+        if ends:
+            return Truth("4 workers have ended")
+        workers = run.workers()
+        moved = run.copied(run.process.pid, workers)
+        return Truth(moved_text(workers, moved), (moved, moved) if says_figure else None)
+    return play
+
+
+def wrote(name, code):
+    return rf"^Writing to memory that the workers inherited duplicated .* in 4 workers; (about )?(8\d|9\d|100) % of it in {name}'s own code \({code}\)\.$"
+
+
+PERL, R, PHP, PYPY = (["/usr/bin/perl", WORKLOADS / "verdict_runtime.pl"], ["/usr/bin/Rscript", WORKLOADS / "verdict_runtime.R"],
+                      ["/usr/bin/php", WORKLOADS / "verdict_runtime.php"], ["/usr/bin/pypy3", WORKLOADS / "verdict_pypy.py"])
+RUNTIMES = "other languages"
+case("Perl, 4 forked workers use texts as numbers", RUNTIMES, "cow-data", wrote("Perl", r"Perl_sv_\w+"),
+     says=r"what to do\n +> Perl changes values that are only read", never=PYTHON)(runtime(*PERL, "reads"))
+case("Perl, 4 forked workers end with exit", RUNTIMES, "cow-data", wrote("Perl", r"\w+"),
+     says=r"what to do\n +> A worker that ends with exit", never=PYTHON)(runtime(*PERL, "exits", ends=True))
+case("Perl, the parent has used the texts as numbers", "harmless", "clean", NOTHING, never=PYTHON)(
+    runtime(*PERL, "used", says_figure=False))
+case("Perl, so it has, and its workers end with POSIX::_exit", "harmless", "clean", NOTHING, never=PYTHON)(
+    runtime(*PERL, "leaves", ends=True))
+case("R, mcparallel over a list of lists", RUNTIMES, "cow-data", wrote("R", r"libR\.so"), says="what to do\n +> R's garbage collector marks",
+     never=rf"[Pp]ython|numpy|pickle|{TORCH}", packages=["r-base-core"])(runtime(*R, "lists"))
+case("R, mcparallel over numbers", RUNTIMES, "cow-data", wrote("R", r"libR\.so"), packages=["r-base-core"])(runtime(*R, "numbers"))
+case("PHP, 4 forked workers read arrays", RUNTIMES, "cow-data", wrote("PHP", r"\S+"), says="what to do\n +> PHP counts references",
+     never=PYTHON, packages=["php-cli"])(runtime(*PHP, "arrays"))
+case("PHP, the rows are one text", "harmless", "clean", NOTHING, never=PYTHON, packages=["php-cli"])(
+    runtime(*PHP, "text", says_figure=False))
+case("PyPy, 4 forked workers collect garbage", RUNTIMES, "cow-data", wrote("PyPy", r"libpypy\S+"),
+     says="what to do\n +> PyPy marks each object", never=rf"numpy|pickle|{TORCH}", packages=["pypy3"])(runtime(*PYPY, "collects"))
+case("PyPy, the parent has collected, and the workers do not", RUNTIMES, "cow-data", "^Writing to memory that the workers inherited",
+     never=rf"numpy|pickle|{TORCH}", packages=["pypy3"])(runtime(*PYPY, "frozen"))
 
 
 # ---- Figures ----

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "model/format.h"
 #include "model/judge/diagnosis_facts.h"
+#include "model/judge/native_code.h"
 #include "model/judge/start_methods.h"
 #include "model/saturating.h"
 
@@ -96,6 +97,14 @@ std::vector<pid_t> PidsOf(const Facts& facts, std::initializer_list<Cause> cause
   return pids.empty() ? facts.pids : pids;
 }
 
+// The native code that made the copies by these causes, in a program without Python.
+std::optional<NativeCode> NativeCodeOf(const Facts& facts, std::initializer_list<Cause> causes) {
+  if (!facts.native()) return std::nullopt;
+  return NativeCodeOf(facts.model, facts.findings.of_workers.blame, [causes](const CopySite& site) {
+    return std::find(causes.begin(), causes.end(), site.cause) != causes.end();
+  });
+}
+
 // Starts a diagnosis of copies by these causes. `doing`: "Reading Python objects".
 Diagnosis FromCauses(const Facts& facts, std::initializer_list<Cause> causes, const char* id, absl::string_view doing) {
   const uint64_t copies = CopiesBy(causes, facts.causes);
@@ -115,6 +124,8 @@ Diagnosis FromCauses(const Facts& facts, std::initializer_list<Cause> causes, co
                              .share = static_cast<double>(first.copies) / places.known};
     absl::StrAppend(&diagnosis.summary, "; ", CulpritText(culprit, facts.findings.of_workers.blame.estimated, "at"));
     if (!IsOfLibrary(culprit.frame)) diagnosis.culprit = culprit;
+  } else if (const std::optional<NativeCode> code = NativeCodeOf(facts, causes)) {
+    absl::StrAppend(&diagnosis.summary, "; ", NativeCodeText(*code, facts.findings.of_workers.blame.estimated));
   }
   diagnosis.summary += ".";
   diagnosis.evidence.push_back(absl::StrCat(HumanCount(copies), " of ", HumanCount(facts.copies), " copies (",
@@ -218,8 +229,15 @@ Diagnosis CowData(const Facts& facts) {
                    " or to a buffer that is created in the worker."),
       facts.native()
           ? "If the writes are a runtime's own, such as the marks of its garbage collector, let it make them "
-            "in the parent, before the fork: Ruby has Process.warmup, and GC.start four times before that."
+            "in the parent, before the fork."
           : "If the writes normalise or cache data, do them once in the parent before the fork."};
+  const std::optional<NativeCode> code = NativeCodeOf(facts, {Cause::kData, Cause::kKernel});
+  if (std::vector<std::string> advice = code ? AdviceOn(*code) : std::vector<std::string>(); !advice.empty()) {
+    diagnosis.advice[0].replace(0, strlen("If one"), "If the program itself writes, and one");
+    advice.push_back(std::move(diagnosis.advice[0]));
+    diagnosis.advice = std::move(advice);
+    diagnosis.saves.reset();  // depends on what the program does with its objects
+  }
   return diagnosis;
 }
 
@@ -278,6 +296,10 @@ Diagnosis ParentUnshare(const Facts& facts) {
     const Culprit culprit = {.frame = first.frame, .via = first.via, .type = "", .share = first.share};
     line = absl::StrCat("; ", CulpritText(culprit, tables.blame.estimated, "at"));
     if (!IsOfLibrary(culprit.frame)) diagnosis.culprit = culprit;
+  } else if (facts.native()) {
+    const std::optional<NativeCode> code =
+        NativeCodeOf(facts.model, tables.blame, [](const CopySite&) { return true; });
+    if (code) line = absl::StrCat("; ", NativeCodeText(*code, tables.blame.estimated));
   }
   diagnosis.summary = absl::StrCat(
       "The ", facts.Owner(), " itself duplicated ", facts.Bytes(copies), ": it ",

@@ -1,0 +1,134 @@
+#include "model/judge/native_code.h"
+
+#include <array>
+#include <map>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "model/format.h"
+#include "model/judge/diagnosis_facts.h"
+
+namespace cowprof {
+namespace {
+
+constexpr double kMost = 0.5;
+constexpr size_t kMostSymbol = 80;  // bytes of it in one sentence
+
+bool IsNamed(absl::string_view module, absl::string_view pattern) {
+  return absl::ConsumeSuffix(&pattern, "*") ? absl::StartsWith(module, pattern) : module == pattern;
+}
+
+bool IsCLibrary(absl::string_view module) {
+  return absl::StartsWith(module, "libc.so") || absl::StartsWith(module, "libc-") ||
+         absl::StartsWith(module, "ld-musl");
+}
+
+// `of`: the function that is known to write so; nullptr: any.
+struct Advice {
+  const char* text;
+  const char* of = nullptr;
+};
+
+struct Runtime {
+  const char* name;
+  std::array<const char*, 7> modules;  // names of files; one that ends with * is a prefix; nullptr: no more
+  std::array<Advice, 3> advice;        // no text: no more
+};
+
+constexpr Runtime kRuntimes[] = {
+    {.name = "Perl",
+     .modules = {"perl", "perl5*", "libperl.so*"},
+     .advice =
+         {{{"Perl changes values that are only read: a text that is used as a number keeps the number, too, a number "
+            "that is printed keeps its text, and a reference to a value is counted in it. Let the parent use each "
+            "value once as the workers will, before the fork."},
+           {"A worker that ends with exit, or at the end of the script, frees what it inherited value by value, and "
+            "so copies it. POSIX::_exit(0) does not, but it runs no END block and writes out no buffer.",
+            "Perl_sv_clear"}}}},
+    {.name = "R",
+     .modules = {"R", "libR.so"},
+     .advice =
+         {{{"R's garbage collector marks each object in its header: a full collection in a worker copies the pages "
+            "of all objects, read or not, and gc() before the fork changes nothing. Keep the data in few long "
+            "vectors of numbers, which have one header each; each text is an object of its own."},
+           {"Or start workers that share nothing, and send each its part: parallel::makeCluster, clusterApply."},
+           {"Until then, use fewer workers (mc.cores): each can copy all of it."}}}},
+    {.name = "PHP",
+     .modules = {"php", "php5*", "php7*", "php8*", "php-fpm*", "php-cgi*", "libphp*"},
+     .advice =
+         {{{"PHP counts references in each array, object and text that the program made: reading one into a "
+            "variable writes its count. Keep the data in few large values, such as one long text with an array of "
+            "offsets, and arrays of numbers. gc_disable() changes nothing here."}}}},
+    {.name = "PyPy",
+     .modules = {"pypy*", "libpypy*"},
+     .advice =
+         {{{"PyPy marks each object that a major collection visits, in its header: call gc.collect() in the parent "
+            "right before the fork, and gc.disable() in workers that create few cycles or end soon. PyPy then runs "
+            "no major collection there, and frees only what dies young."}}}},
+    {.name = "Ruby",
+     .modules = {"ruby*", "libruby*"},
+     .advice = {{{"Ruby's garbage collector writes to objects as they grow old: let it do so in the parent, before the "
+                  "fork, with Process.warmup, or with GC.start four times in versions before 3.3."}}}},
+};
+
+// Of a file that is mapped; nullptr: of none that is known.
+const Runtime* RuntimeOf(absl::string_view module) {
+  for (const Runtime& runtime : kRuntimes) {
+    for (const char* const pattern : runtime.modules) {
+      if (pattern != nullptr && IsNamed(module, pattern)) return &runtime;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::optional<NativeCode> NativeCodeOf(const RunModel& model, const Blame& blame,
+                                       absl::FunctionRef<bool(const CopySite&)> counts) {
+  std::map<std::string, uint64_t> modules;
+  std::map<std::pair<std::string, std::string>, uint64_t> symbols;
+  uint64_t known = 0;
+  for (const CopySiteShare& share : blame.copy_sites) {
+    const CopySite& site = model.copy_sites[share.copy_site];
+    if (!counts(site)) continue;
+    known += share.copies;
+    if (site.module.empty()) continue;
+    modules[site.module] += share.copies;
+    if (!site.symbol.empty()) symbols[{site.module, site.symbol}] += share.copies;
+  }
+  for (const auto& [module, copies] : modules) {
+    if (copies < kMost * known || copies == 0 || IsCLibrary(module)) continue;
+    NativeCode code = {.module = module, .share = static_cast<double>(copies) / known};
+    for (const auto& [name, of_symbol] : symbols) {
+      if (name.first == module && of_symbol >= kMost * known) code.symbol = name.second;
+    }
+    return code;
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> AdviceOn(const NativeCode& code) {
+  std::vector<std::string> texts;
+  const Runtime* const runtime = RuntimeOf(code.module);
+  if (runtime == nullptr) return texts;
+  for (const Advice& advice : runtime->advice) {
+    if (advice.text == nullptr) continue;
+    const bool first = advice.of != nullptr && code.symbol == advice.of;
+    texts.insert(first ? texts.begin() : texts.end(), advice.text);
+  }
+  return texts;
+}
+
+std::string NativeCodeText(const NativeCode& code, bool estimated) {
+  const Runtime* const runtime = RuntimeOf(code.module);
+  const std::string module = Printable(code.module), symbol = Printable(code.symbol, kMostSymbol);
+  const std::string where = runtime != nullptr
+                                ? absl::StrCat(runtime->name, "'s own code (", symbol.empty() ? module : symbol, ")")
+                            : symbol.empty() ? module
+                                             : absl::StrCat(symbol, " (", module, ")");
+  return absl::StrCat(estimated ? "about " : "", Percent(code.share), " of it in ", where);
+}
+
+}  // namespace cowprof
