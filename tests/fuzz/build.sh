@@ -3,8 +3,7 @@
 # unit tests on it, in a build directory of their own.
 #
 # usage: tests/fuzz/build.sh [--slice] [BUILD]
-#   --slice   what scripts/test.sh runs: not optimised, and only of the rooms that read files and other processes, and of what these
-#             need
+#   --slice   what scripts/test.sh runs: not optimised, and without the rooms that need a recorder, a server or a command line
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 targets=(fuzzers unit_tests)
