@@ -27,9 +27,8 @@ def main():
     if status != 1 or not 0 < len(failed) <= MOST:
         return status
     print(f"\n{len(failed)} failed; once more:", *failed, sep="\n  ", flush=True)
-    # Tests that are named run in any case, slow or not.
     options = [argument for argument in sys.argv[1:] if argument not in ("-m", "slow") and not Path(argument).exists()]
-    status = pytest(*options, *failed)
+    status = pytest(*options, "-m", "slow or not slow", *failed)
     if status == 0:
         UNSTEADY.write_text("".join(f"  {test}\n" for test in failed))
     return status

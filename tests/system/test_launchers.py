@@ -168,7 +168,7 @@ def test_srun_attached_to_its_step(slurm, tmp_path):
         recording = harness.attach(step, path, "--interval", "100ms")
         try:
             recording.await_sample()
-            harness.wait_until(lambda: test_roles.known(harness.report_of(path), said), "the roles", seconds=20, pause=0.2)
+            harness.wait_until(lambda: test_roles.known(harness.report_of(path), said, 0), "the roles", seconds=20, pause=0.2)
             let_end()
             process.finish(60)
             assert recording.wait() == 0, recording.stderr
