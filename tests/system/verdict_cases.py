@@ -598,16 +598,16 @@ def runtime(*command, ends=False, says_figure=True):
 
 
 def wrote(name, code):
-    return rf"^Writing to memory that the workers inherited duplicated .* in 4 workers; (about )?(8\d|9\d|100) % of it in {name}'s own code \({code}\)\.$"
+    return rf"^Writing to memory that the workers inherited duplicated .* in 4 workers; (about )?([5-9]\d|100) % of it in {name}'s own code \({code}\)\.$"
 
 
 PERL, R, PHP, PYPY = (["/usr/bin/perl", WORKLOADS / "verdict_runtime.pl"], ["/usr/bin/Rscript", WORKLOADS / "verdict_runtime.R"],
                       ["/usr/bin/php", WORKLOADS / "verdict_runtime.php"], ["/usr/bin/pypy3", WORKLOADS / "verdict_pypy.py"])
 RUNTIMES = "other languages"
 case("Perl, 4 forked workers use texts as numbers", RUNTIMES, "cow-data", wrote("Perl", r"Perl_sv_\w+"),
-     says=r"what to do\n +> Perl changes values that are only read", never=PYTHON)(runtime(*PERL, "reads"))
+     says=r"what to do\n +> Perl keeps the number in a text that is used as one", never=PYTHON)(runtime(*PERL, "reads"))
 case("Perl, 4 forked workers end with exit", RUNTIMES, "cow-data", wrote("Perl", r"\w+"),
-     says=r"what to do\n +> A worker that ends with exit", never=PYTHON)(runtime(*PERL, "exits", ends=True))
+     says=r"> A worker that ends with exit", never=PYTHON)(runtime(*PERL, "exits", ends=True))
 case("Perl, the parent has used the texts as numbers", "harmless", "clean", NOTHING, never=PYTHON)(
     runtime(*PERL, "used", says_figure=False))
 case("Perl, so it has, and its workers end with POSIX::_exit", "harmless", "clean", NOTHING, never=PYTHON)(

@@ -97,12 +97,12 @@ std::vector<pid_t> PidsOf(const Facts& facts, std::initializer_list<Cause> cause
   return pids.empty() ? facts.pids : pids;
 }
 
-// The native code that made the copies by these causes, in a program without Python.
+// The native code that made the copies by these causes: in a program without Python, or a runtime's beside Python.
 std::optional<NativeCode> NativeCodeOf(const Facts& facts, std::initializer_list<Cause> causes) {
-  if (!facts.native()) return std::nullopt;
-  return NativeCodeOf(facts.model, facts.findings.of_workers.blame, [causes](const CopySite& site) {
-    return std::find(causes.begin(), causes.end(), site.cause) != causes.end();
-  });
+  std::optional<NativeCode> code = NativeCodeOf(
+      facts.model, facts.findings.of_workers.blame,
+      [causes](const CopySite& site) { return std::find(causes.begin(), causes.end(), site.cause) != causes.end(); });
+  return code && (facts.native() || !AdviceOn(*code).empty()) ? code : std::nullopt;
 }
 
 // Starts a diagnosis of copies by these causes. `doing`: "Reading Python objects".
@@ -221,24 +221,33 @@ Diagnosis CowData(const Facts& facts) {
         absl::StrCat(facts.Bytes(facts.Of(Cause::kKernel)),
                      " of it by the kernel, in system calls such as read(2) into an inherited buffer"));
   }
-  diagnosis.advice = {
-      absl::StrCat("If one result serves all workers, write to shared memory",
-                   facts.native()
+  diagnosis.saves.reset();  // nothing, if a worker keeps what it makes instead
+  const std::optional<NativeCode> code = NativeCodeOf(facts, {Cause::kData, Cause::kKernel});
+  if (code) diagnosis.advice = AdviceOn(*code);
+  const bool runtime = !diagnosis.advice.empty();
+  // The text has the first three.
+  diagnosis.advice.insert(
+      diagnosis.advice.begin() + std::min<size_t>(diagnosis.advice.size(), 2),
+      absl::StrCat(runtime ? "If the program itself writes, and one" : "If one",
+                   " result serves all workers, write to shared memory",
+                   runtime || facts.native()
                        ? " (mmap with MAP_SHARED)"
                        : " (torch tensors with share_memory_(), numpy.memmap, multiprocessing.shared_memory)",
-                   " or to a buffer that is created in the worker."),
-      facts.native()
-          ? "If the writes are a runtime's own, such as the marks of its garbage collector, let it make them "
-            "in the parent, before the fork."
-          : "If the writes normalise or cache data, do them once in the parent before the fork."};
-  const std::optional<NativeCode> code = NativeCodeOf(facts, {Cause::kData, Cause::kKernel});
-  if (std::vector<std::string> advice = code ? AdviceOn(*code) : std::vector<std::string>(); !advice.empty()) {
-    diagnosis.advice[0].replace(0, strlen("If one"), "If the program itself writes, and one");
-    advice.push_back(std::move(diagnosis.advice[0]));
-    diagnosis.advice = std::move(advice);
-    diagnosis.saves.reset();  // depends on what the program does with its objects
+                   ". A buffer that is created in the worker saves memory only if the worker does not keep it."));
+  if (!runtime) {
+    diagnosis.advice.push_back(
+        facts.native()
+            ? "If the writes are a runtime's own, such as the marks of its garbage collector, see whether the "
+              "workers can do without them. To let it make them in the parent, before the fork, helps some "
+              "runtimes (Ruby's) and not others (OCaml's)."
+            : "If the writes normalise or cache data, do them once in the parent before the fork.");
   }
   return diagnosis;
+}
+
+bool WrittenByRuntime(const Facts& facts) {
+  const std::optional<NativeCode> code = NativeCodeOf(facts, {Cause::kData, Cause::kKernel});
+  return code && !AdviceOn(*code).empty();
 }
 
 Diagnosis AllocatorReuse(const Facts& facts) {

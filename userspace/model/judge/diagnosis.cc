@@ -184,7 +184,10 @@ std::vector<Diagnosis> Diagnose(const Run& run, const Findings& findings) {
     absl::c_move(Clean(facts).evidence, std::back_inserter(found.front().evidence));
   const std::optional<SeenStartMethods>& seen = run.model.start_methods;
   const Container container = ContainerOf(findings.of_workers, seen ? &seen->look : nullptr);
-  for (Diagnosis& diagnosis : found) diagnosis.sketch = FixSketch(diagnosis.id, container, facts.framework);
+  for (Diagnosis& diagnosis : found) {
+    const bool python = diagnosis.id != "cow-data" || !WrittenByRuntime(facts);
+    if (python) diagnosis.sketch = FixSketch(diagnosis.id, container, facts.framework);
+  }
   if (!found.empty()) TellTogether(&found);
   return found;
 }

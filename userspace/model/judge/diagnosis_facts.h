@@ -103,6 +103,7 @@ Diagnosis CowRefcount(const Facts& facts);
 Diagnosis TorchRefcount(const Facts& facts);
 Diagnosis CowGcHeader(const Facts& facts);
 Diagnosis CowData(const Facts& facts);
+bool WrittenByRuntime(const Facts& facts);  // what CowData is about: by Perl, R, ..., so that no sketch in Python helps
 Diagnosis AllocatorReuse(const Facts& facts);
 Diagnosis ParentUnshare(const Facts& facts);
 

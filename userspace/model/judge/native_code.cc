@@ -25,10 +25,10 @@ bool IsCLibrary(absl::string_view module) {
          absl::StartsWith(module, "ld-musl");
 }
 
-// `of`: the function that is known to write so; nullptr: any.
+// `of`: the functions that write so; none: any.
 struct Advice {
   const char* text;
-  const char* of = nullptr;
+  std::array<const char*, 3> of = {};
 };
 
 struct Runtime {
@@ -41,26 +41,33 @@ constexpr Runtime kRuntimes[] = {
     {.name = "Perl",
      .modules = {"perl", "perl5*", "libperl.so*"},
      .advice =
-         {{{"Perl changes values that are only read: a text that is used as a number keeps the number, too, a number "
-            "that is printed keeps its text, and a reference to a value is counted in it. Let the parent use each "
-            "value once as the workers will, before the fork."},
+         {{{"Perl keeps the number in a text that is used as one, and the text in a number that is printed. Let the "
+            "parent use such values once as the workers will, before the fork.",
+            {"Perl_sv_upgrade"}},
            {"A worker that ends with exit, or at the end of the script, frees what it inherited value by value, and "
             "so copies it. POSIX::_exit(0) does not, but it runs no END block and writes out no buffer.",
-            "Perl_sv_clear"}}}},
+            {"Perl_sv_clear"}},
+           {"Perl counts references: a loop over values, a copy of a text and a match write to what they read, and to "
+            "do so before the fork saves nothing. Keep what all workers read in few long texts, and take parts of "
+            "them with substr.",
+            {"Perl_pp_iter", "Perl_sv_setsv_cow", "Perl_sv_setsv_flags"}}}}},
     {.name = "R",
      .modules = {"R", "libR.so"},
      .advice =
-         {{{"R's garbage collector marks each object in its header: a full collection in a worker copies the pages "
-            "of all objects, read or not, and gc() before the fork changes nothing. Keep the data in few long "
-            "vectors of numbers, which have one header each; each text is an object of its own."},
+         {{{"R's garbage collector marks each object in its header: a full collection in a worker copies the pages of "
+            "all objects, read or not, and gc() before the fork changes nothing. Keep the data in few long vectors "
+            "of numbers, which have one header each; each text is an object of its own."},
            {"Or start workers that share nothing, and send each its part: parallel::makeCluster, clusterApply."},
            {"Until then, use fewer workers (mc.cores): each can copy all of it."}}}},
     {.name = "PHP",
      .modules = {"php", "php5*", "php7*", "php8*", "php-fpm*", "php-cgi*", "libphp*"},
      .advice =
-         {{{"PHP counts references in each array, object and text that the program made: reading one into a "
-            "variable writes its count. Keep the data in few large values, such as one long text with an array of "
-            "offsets, and arrays of numbers. gc_disable() changes nothing here."}}}},
+         {{{"PHP counts references in each array, object and text that the program made: reading one into a variable "
+            "writes its count. Keep the data in few large values, such as one long text with an array of offsets, "
+            "and arrays of numbers."},
+           {"PHP's collector of cycles writes to what it goes through: call gc_disable() in workers that create few "
+            "cycles.",
+            {"zend_gc_collect_cycles"}}}}},
     {.name = "PyPy",
      .modules = {"pypy*", "libpypy*"},
      .advice =
@@ -68,9 +75,11 @@ constexpr Runtime kRuntimes[] = {
             "right before the fork, and gc.disable() in workers that create few cycles or end soon. PyPy then runs "
             "no major collection there, and frees only what dies young."}}}},
     {.name = "Ruby",
-     .modules = {"ruby*", "libruby*"},
-     .advice = {{{"Ruby's garbage collector writes to objects as they grow old: let it do so in the parent, before the "
-                  "fork, with Process.warmup, or with GC.start four times in versions before 3.3."}}}},
+     .modules = {"ruby", "ruby2*", "ruby3*", "libruby*"},
+     .advice =
+         {{{"Ruby's garbage collector writes to objects as they grow old: let it do so in the parent, before the fork, "
+            "with Process.warmup, or with GC.start four times in versions before 3.3. Texts that are copied or cut "
+            "are written to each time, and that does not help against it."}}}},
 };
 
 // Of a file that is mapped; nullptr: of none that is known.
@@ -110,15 +119,17 @@ std::optional<NativeCode> NativeCodeOf(const RunModel& model, const Blame& blame
 }
 
 std::vector<std::string> AdviceOn(const NativeCode& code) {
-  std::vector<std::string> texts;
+  std::vector<std::string> of_symbol, all;
   const Runtime* const runtime = RuntimeOf(code.module);
-  if (runtime == nullptr) return texts;
+  if (runtime == nullptr) return all;
   for (const Advice& advice : runtime->advice) {
     if (advice.text == nullptr) continue;
-    const bool first = advice.of != nullptr && code.symbol == advice.of;
-    texts.insert(first ? texts.begin() : texts.end(), advice.text);
+    all.push_back(advice.text);
+    for (const char* const symbol : advice.of) {
+      if (symbol != nullptr && code.symbol == symbol) of_symbol.push_back(advice.text);
+    }
   }
-  return texts;
+  return of_symbol.empty() ? all : of_symbol;
 }
 
 std::string NativeCodeText(const NativeCode& code, bool estimated) {

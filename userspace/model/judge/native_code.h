@@ -23,8 +23,8 @@ struct NativeCode {
 // the C library, which writes for others.
 std::optional<NativeCode> NativeCodeOf(const RunModel& model, const Blame& blame,
                                        absl::FunctionRef<bool(const CopySite&)> counts);
-// What helps where a language's runtime wrote, as measured (docs/diagnoses.md, "Runtimes other than CPython"); empty:
-// it is none of those that are known.
+// What helps where a language's runtime wrote, as measured (docs/diagnoses.md, "Runtimes other than CPython"): against
+// what this function does, or all, if that is not known. Empty: it is none of the runtimes that are known.
 std::vector<std::string> AdviceOn(const NativeCode& code);
 // "about 98 % of it in Perl's own code (Perl_sv_upgrade)", "93 % of it in fill (libtable.so)"
 std::string NativeCodeText(const NativeCode& code, bool estimated);

@@ -61,10 +61,16 @@ TEST_CASE("native code: nothing is said where none made half, or the C library d
   CHECK(Where(Native(Cause::kData, {{Data("ld-musl-x86_64.so.1", "memcpy"), kCopies}})) == ".");
 }
 
-TEST_CASE("native code: a program with Python has lines, or nothing") {
-  Run run = Native(Cause::kData, {{Data("libperl.so.5.36", "Perl_sv_upgrade"), kCopies}});
-  run.model.processes[0].framework.reset();
-  CHECK(Where(run) == ".");
+TEST_CASE("native code: beside Python, only what a known runtime wrote is told, and no sketch in Python") {
+  Run perl = Native(Cause::kData, {{Data("libperl.so.5.36", "Perl_sv_upgrade"), kCopies}});
+  Run other = Native(Cause::kData, {{Data("libnative.so", "fill"), kCopies}});
+  perl.model.processes[0].framework.reset();
+  other.model.processes[0].framework.reset();
+  CHECK(Where(perl) == "; 100 % of it in Perl's own code (Perl_sv_upgrade).");
+  CHECK(DiagnosesOf(perl)[0].sketch.empty());
+  CHECK(!absl::StrContains(TextOf(DiagnosesOf(perl)[0]), "torch"));
+  CHECK(Where(other) == ".");
+  CHECK(!DiagnosesOf(other)[0].sketch.empty());
 }
 
 TEST_CASE("native code: a runtime is told by the file that is mapped") {
@@ -77,31 +83,37 @@ TEST_CASE("native code: a runtime is told by the file that is mapped") {
   for (const char* module : {"R", "libR.so"}) CHECK(name(module) == "R");
   for (const char* module : {"php8.2", "php-fpm8.2", "libphp.so", "libphp8.2.so"}) CHECK(name(module) == "PHP");
   for (const char* module : {"pypy3", "libpypy3.9-c.so", "libpypy3-c.so"}) CHECK(name(module) == "PyPy");
-  for (const char* module : {"ruby3.1", "libruby-3.1.so.3.1.2"}) CHECK(name(module) == "Ruby");
-  for (const char* module : {"perldoc-server", "Rserve", "libRblas.so", "phpx", "redis-server", "", "*"}) {
+  for (const char* module : {"ruby", "ruby3.1", "libruby-3.1.so.3.1.2"}) CHECK(name(module) == "Ruby");
+  for (const char* module :
+       {"perldoc-server", "Rserve", "libRblas.so", "phpx", "redis-server", "ruby_loader", "", "*"}) {
     INFO(module);
     CHECK(name(module).empty());
     CHECK(AdviceOn({module, "", 1}).empty());
   }
 }
 
-TEST_CASE("native code: where a runtime wrote, its advice comes first, and no saving is claimed") {
-  const auto perl = [](const char* symbol) {
-    return Native(Cause::kData, {{Data("perl", symbol), kCopies * 3 / 4}, {Data("libc.so.6", ""), kCopies / 4}});
+TEST_CASE("native code: the advice is of the function that wrote, or all, and none of it claims a saving") {
+  const auto found = [](const char* module, const char* symbol) {
+    return DiagnosesOf(
+        Native(Cause::kData, {{Data(module, symbol), kCopies * 3 / 4}, {Data("libc.so.6", ""), kCopies / 4}}))[0];
   };
-  const Run run = perl("Perl_sv_upgrade");
-  const Diagnosis reads = DiagnosesOf(run)[0];
-  CHECK(reads.id == "cow-data");
-  CHECK(Where(run) == "; 75 % of it in Perl's own code (Perl_sv_upgrade).");
-  REQUIRE(reads.advice.size() == 3);
-  CHECK(absl::StartsWith(reads.advice[0], "Perl changes values that are only read"));
-  CHECK(absl::StartsWith(reads.advice[2], "If the program itself writes, and one result serves all workers"));
-  CHECK(!reads.saves);
-  CHECK(absl::StartsWith(DiagnosesOf(perl("Perl_sv_clear"))[0].advice[0], "A worker that ends with exit"));
-  const Diagnosis other = DiagnosesOf(Native(Cause::kData, {{Data("table", "fill"), kCopies}}))[0];
-  CHECK(other.saves);
+  const Diagnosis number = found("perl", "Perl_sv_upgrade");
+  CHECK(number.id == "cow-data");
+  REQUIRE(number.advice.size() == 2);
+  CHECK(absl::StartsWith(number.advice[0], "Perl keeps the number"));
+  CHECK(absl::StartsWith(number.advice[1], "If the program itself writes, and one result serves all workers"));
+  CHECK(absl::StartsWith(found("perl", "Perl_sv_clear").advice[0], "A worker that ends with exit"));
+  for (const char* symbol : {"Perl_pp_iter", "Perl_sv_setsv_cow", "Perl_sv_setsv_flags"})
+    CHECK(absl::StartsWith(found("perl", symbol).advice[0], "Perl counts references"));
+  // Another function, or none with half: all that is known. The program's own writes are among the first three.
+  REQUIRE(found("perl", "").advice.size() == 4);
+  CHECK(absl::StartsWith(found("perl", "Perl_other").advice[2], "If the program itself writes"));
+  CHECK(absl::StartsWith(found("php8.2", "zend_gc_collect_cycles").advice[0], "PHP's collector of cycles"));
+  const Diagnosis other = found("table", "fill");
   CHECK(absl::StartsWith(other.advice[0], "If one result serves all workers"));
   CHECK(absl::StartsWith(other.advice[1], "If the writes are a runtime's own"));
+  CHECK(!number.saves);
+  CHECK(!other.saves);
 }
 
 TEST_CASE("native code: of a parent that copies itself, what made most of its copies is told") {
