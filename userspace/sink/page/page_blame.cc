@@ -41,7 +41,14 @@ void PageBlame::Add(const Sample& sample, const RunModel& model) {
 // Both lists are in order of copy sites, so that no place has to be looked up.
 void PageBlame::AddSteps(const ProcessModel& process, size_t at) {
   const std::vector<CopySiteShare> shares = CopiesByCopySite(process);
-  if (shares.empty()) return;
+  // Of a recording whose counts fall: no copies are left.
+  if (shares.empty()) {
+    if (const auto known = places_.find(process.index); known != places_.end()) {
+      for (const auto& [copy_site, steps] : known->second) step_count_ -= steps.size();
+      places_.erase(known);
+    }
+    return;
+  }
   std::vector<Place>& places = places_[process.index];
   size_t next = 0;
   for (const CopySiteShare& share : shares) {
