@@ -113,6 +113,7 @@ class RandomRecording {
     }
     if (Chance(0.2)) process->collector_on = Chance(0.3) ? std::nullopt : std::optional<bool>(Chance(0.5));
     if (Chance(0.2)) process->persistent = Chance(0.3) ? std::nullopt : std::optional<bool>(Chance(0.5));
+    if (Chance(0.2)) process->gup_copies = MaybeNumber();
     if (Chance(0.2)) process->loader = Chance(0.3) ? std::nullopt : std::optional(AnyLoader());
     if (process->persistent) process->framework = kAll<Framework>[process->index % kCountOf<Framework>];
     ProcessSample row = *process;

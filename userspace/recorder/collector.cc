@@ -39,6 +39,7 @@ Collector::Collector(std::unique_ptr<FaultSource> faults, const ProcFs& proc, Li
   if (options.probes) {
     sweeper_.emplace(proc, SweeperOptionsOf(options), faults_.get());
     parent_sweeps_.emplace(proc, options.page_bytes, options.t0_ns);
+    gup_copies_.emplace();
   } else {
     kills_.emplace();
   }
@@ -81,6 +82,7 @@ void Collector::Exec(const LivingProcess& process, absl::Duration t) {
   pages_.Forget(process);
   if (sweeper_) sweeper_->Exec(process.serial, t);
   if (parent_sweeps_) parent_sweeps_->Forget(process.serial);
+  if (gup_copies_) gup_copies_->Forget(process.serial);
   processes_.Exec(process.id);
 }
 
@@ -92,15 +94,16 @@ void Collector::End(const FollowedProcess& process, Sample* sample) {
   pages_.Forget(living);
   if (sweeper_) sweeper_->Forget(process.serial);
   if (parent_sweeps_) parent_sweeps_->Forget(process.serial);
+  if (gup_copies_) gup_copies_->Forget(process.serial);
   rollups_.Forget(process.serial);
   fork_hazards_.Forget(living.index);
   processes_.End(process.id);
 }
 
-ProcessSample Collector::ReadProcess(const FollowedProcess& process) {
+ProcessSample Collector::ReadProcess(const FollowedProcess& process, uint64_t* faults) {
   ProcessSample row = {.index = processes_.Find(process.id)->index};
   if (process.exited_ns != 0) return row;
-  absl::StatusOr<ProcFigures> figures = proc_.ReadFigures(process.id, options_.page_bytes);
+  absl::StatusOr<ProcFigures> figures = proc_.ReadFigures(process.id, options_.page_bytes, faults);
   if (figures.ok()) {
     row.proc = *figures;
   } else if (!absl::IsNotFound(figures.status())) {
@@ -198,6 +201,29 @@ void Collector::AddWhatCameLater(Sample* sample) {
   }
 }
 
+// Rows are in the order of the look: parents before children. `faults`: by the kernel's count.
+void Collector::AddGupCopies(const TreeLook& look, const std::vector<uint64_t>& faults, Sample* sample) {
+  if (!gup_copies_) return;
+  for (size_t i = 0; i < look.processes.size(); ++i) {
+    const uint32_t serial = look.processes[i].serial;
+    const LivingProcess* process = processes_.Find(serial);
+    const LivingProcess* parent = process == nullptr ? nullptr : processes_.ParentInSpace(*process);
+    gup_copies_->NoteFaults(serial, parent == nullptr ? 0 : parent->serial, faults[i], sample->processes[i]);
+    gup_copies_->AddTo(serial, &sample->processes[i]);
+  }
+}
+
+// Of processes that were seen forked: what an older one had copied before is not known.
+void Collector::FindGupCopies(const TreeLook& look, Sample* sample) {
+  for (size_t i = 0; i < look.processes.size(); ++i) {
+    ProcessSample& row = sample->processes[i];
+    const LivingProcess* process = processes_.Find(look.processes[i].serial);
+    if (!row.sweep || process == nullptr || process->origin != Origin::kForked) continue;
+    if (const LivingProcess* parent = processes_.ParentInSpace(*process))
+      gup_copies_->Learn(process->serial, parent->serial, &row);
+  }
+}
+
 void Collector::AddLimits(Sample* sample) {
   if (target_alive()) sample->limits = limits_.Read(processes_.target());
   if (kills_) kills_->AddVictims(target_alive() ? sample->limits : limits_.ReadLastCgroups(), sample);
@@ -238,13 +264,15 @@ absl::StatusOr<Sample> Collector::Collect(absl::Duration interval, bool last) {
   Sample sample = {.t = t};
   sample.processes.reserve(look->processes.size());
   AddTree(&*look, &sample);
-  for (const FollowedProcess& process : look->processes) sample.processes.push_back(ReadProcess(process));
+  std::vector<uint64_t> faults(look->processes.size());  // by the kernel's count
+  for (size_t i = 0; i < faults.size(); ++i) sample.processes.push_back(ReadProcess(look->processes[i], &faults[i]));
   fork_hazards_.AfterForks(processes_, attribution_.programs(), &sample);
   const PullRequest request = {.t = t, .interval = interval, .last = last, .reader = pages_};
   absl::StatusOr<Pull> pull = faults_->PullCounts(request);
   if (!pull.ok()) return pull.status();
   AddPull(*pull, &sample);
   attribution_.Attribute(look->processes, *pull, last, &sample);
+  AddGupCopies(*look, faults, &sample);
   fork_hazards_.AfterPrograms(processes_, attribution_.programs(), &sample);
   if (fork_hazards_.TakeWake(t)) faults_->WakeAtFork();
   if (start_methods_) start_methods_->Run(look->processes, processes_, &sample);
@@ -261,9 +289,10 @@ absl::StatusOr<Sample> Collector::Collect(absl::Duration interval, bool last) {
   const bool first = !std::exchange(swept_, true) && !last && !options_.verify;
   first_sweeps_ = first ? t + kFirstSweepsAfter : absl::InfiniteDuration();
   if (sweeper_ && !first) {
-    pages_.AddSweeps(sweeper_->Run(processes_, *pull, request), &sample);
+    pages_.AddSweeps(sweeper_->Run(processes_, *pull, *gup_copies_, request), &sample);
     parent_sweeps_->Run(processes_, *pull, request, &rollups_, &sample);
     AddWhatCameLater(&sample);
+    FindGupCopies(*look, &sample);
   }
   pages_.TakeRegions(&sample);
   AddLimits(&sample);

@@ -17,6 +17,7 @@
 #include "model/facts/sample.h"
 #include "recorder/cgroup_kills.h"
 #include "recorder/fork_hazard_watch.h"
+#include "recorder/gup_copies.h"
 #include "recorder/hang_watch.h"
 #include "recorder/parent_sweeps.h"
 #include "recorder/process_pages.h"
@@ -79,12 +80,14 @@ class Collector {
   void Describe(pid_t pid, ProcessExeced* execed) const;
   void Exec(const LivingProcess& process, absl::Duration t);
   void End(const FollowedProcess& process, Sample* sample);
-  ProcessSample ReadProcess(const FollowedProcess& process);
+  ProcessSample ReadProcess(const FollowedProcess& process, uint64_t* faults);
   void AddTree(TreeLook* look, Sample* sample);
   void AddEvents(absl::Span<const SeenEvent> seen, Sample* sample);
   void AddEvidence(const SeenEvent& seen, Event* event);
   void AddPull(const Pull& pull, Sample* sample);
   void AddWhatCameLater(Sample* sample);
+  void AddGupCopies(const TreeLook& look, const std::vector<uint64_t>& faults, Sample* sample);
+  void FindGupCopies(const TreeLook& look, Sample* sample);
   void OrderEvents(Sample* sample);
   void AddLimits(Sample* sample);
   void LookAtShm(absl::Duration interval, bool last, const TreeLook& look, Sample* sample);
@@ -97,6 +100,7 @@ class Collector {
   ProcessPages pages_;
   std::optional<Sweeper> sweeper_;             // where there are probes
   std::optional<ParentSweeps> parent_sweeps_;  // as well
+  std::optional<GupCopies> gup_copies_;        // as well: sweeps that count copies find these anyway
   absl::Duration pull_sweep_cost_;
   bool swept_ = false;
   absl::Duration first_sweeps_ = absl::InfiniteDuration();  // when they begin: after the first sample

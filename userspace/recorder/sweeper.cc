@@ -11,6 +11,7 @@ namespace {
 
 constexpr absl::Duration kFullInterval = absl::Seconds(60);  // at most; the target is always swept in full
 constexpr uint64_t kOneInIsNew = 200;                        // pages; less is nothing new
+constexpr uint64_t kManyGupFaults = 256;
 
 // A sample of the pages is asked for where they are to be compared, and may cost more.
 SweepAllowance AllowanceOf(const SweeperOptions& options) {
@@ -32,13 +33,14 @@ Sweeper::Sweeper(ProcFs proc, const SweeperOptions& options, FaultSource* faults
       sweep_(std::move(proc), options.page_bytes, options.t0_ns),
       pace_(AllowanceOf(options)) {}
 
-std::vector<FinishedSweep> Sweeper::Run(const Processes& processes, const Pull& pull, const PullRequest& tick) {
+std::vector<FinishedSweep> Sweeper::Run(const Processes& processes, const Pull& pull, const GupCopies& gup,
+                                        const PullRequest& tick) {
   for (const LivingProcess* process : processes.by_index()) {
     // A process that was there before the probes may have copied long ago: only a full sweep shows that.
     const bool seen_forked = process->origin == Origin::kForked;
     states_.try_emplace(process->serial, State{.next_full = seen_forked ? tick.t + kFullInterval : tick.t});
   }
-  if (sweep_.idle() && pace_.BeginRound(tick.t, sweep_.cost(), tick.last)) PlanRound(processes, pull, tick);
+  if (sweep_.idle() && pace_.BeginRound(tick.t, sweep_.cost(), tick.last)) PlanRound(processes, pull, gup, tick);
   std::vector<FinishedSweep> sweeps =
       sweep_.Run(pace_.Budget(tick.interval, sweep_.cost(), tick.last), SweepPace::Longest(tick.last));
   NoteFound(sweeps, tick.t);
@@ -59,8 +61,8 @@ void Sweeper::NoteFound(absl::Span<const FinishedSweep> sweeps, absl::Duration t
 
 // Sweeps all of the target if anything was copied, came or ended: its pages become its own without a fault when a
 // worker ends. Of another process, sweeps the regions in which it got pages of its own, if it got some since the last
-// time. Once in a while, all of each.
-void Sweeper::PlanRound(const Processes& processes, const Pull& pull, const PullRequest& tick) {
+// time. All of it after many faults of GUP, which the probes do not see, and once in a while.
+void Sweeper::PlanRound(const Processes& processes, const Pull& pull, const GupCopies& gup, const PullRequest& tick) {
   absl::flat_hash_map<uint32_t, std::vector<uint64_t>> touched;
   if (absl::StatusOr<std::vector<TouchedRegion>> regions = faults_->PullRegions(); regions.ok()) {
     for (const TouchedRegion& region : *regions) touched[region.serial].push_back(region.address);
@@ -76,7 +78,8 @@ void Sweeper::PlanRound(const Processes& processes, const Pull& pull, const Pull
     const auto counts = pull.counts.find(process->serial);
     uint64_t own_pages = counts == pull.counts.end() ? 0 : OwnPagesOf(counts->second);
     if (process->index == 0) own_pages = changes;
-    std::optional<SweepJob> job = PlanSweep(*process, processes.ParentInSpace(*process), own_pages, tick);
+    std::optional<SweepJob> job =
+        PlanSweep(*process, processes.ParentInSpace(*process), own_pages, gup.FaultsOf(process->serial), tick);
     if (!job) continue;
     job->has_children = parents.contains(process);
     if (!job->full) job->regions = std::move(touched[process->serial]);
@@ -84,16 +87,26 @@ void Sweeper::PlanRound(const Processes& processes, const Pull& pull, const Pull
   }
 }
 
+// Where GUP goes on, as when each buffer of a file is new memory, looks at it get rarer.
+bool Sweeper::IsDueForGup(uint64_t gup_faults, const PullRequest& tick, State* state) const {
+  if (gup_faults < state->gup_faults + kManyGupFaults || (tick.t < state->next_gup && !tick.last)) return false;
+  state->gup_faults = gup_faults;
+  state->gup_gap = std::clamp(2 * state->gup_gap, options_.interval, kFullInterval);
+  state->next_gup = tick.t + state->gup_gap;
+  return true;
+}
+
 std::optional<SweepJob> Sweeper::PlanSweep(const LivingProcess& process, const LivingProcess* parent,
-                                           uint64_t own_pages, const PullRequest& tick) {
+                                           uint64_t own_pages, uint64_t gup_faults, const PullRequest& tick) {
   State& state = states_.at(process.serial);
   const uint64_t gained = own_pages - state.swept_own_pages;
   const bool little = gained <= state.found / kOneInIsNew;
   const bool skips = gained == 0 || (little && tick.t < state.next && !tick.last);
-  if (skips && tick.t < state.next_full) return std::nullopt;
+  const bool full = IsDueForGup(gup_faults, tick, &state) || tick.t >= state.next_full;
+  if (skips && !full) return std::nullopt;
   SweepJob job = {.serial = process.serial,
                   .process = process.id,
-                  .full = process.index == 0 || tick.t >= state.next_full,
+                  .full = process.index == 0 || full,
                   .sample_diverged = options_.sample_diverged};
   if (parent != nullptr) job.peer = parent->id;
   if (job.full) state.next_full = tick.t + kFullInterval;

@@ -9,6 +9,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/time/time.h"
+#include "recorder/gup_copies.h"
 #include "recorder/processes.h"
 #include "source/fault_source.h"
 #include "source/pagemap.h"
@@ -29,7 +30,8 @@ class Sweeper {
   Sweeper(ProcFs proc, const SweeperOptions& options, FaultSource* faults);
 
   // Plans a round if one is due, and sweeps as much as the tick's budget allows. `pull`: of this tick.
-  std::vector<FinishedSweep> Run(const Processes& processes, const Pull& pull, const PullRequest& tick);
+  std::vector<FinishedSweep> Run(const Processes& processes, const Pull& pull, const GupCopies& gup,
+                                 const PullRequest& tick);
   // The process has a new address space since `t`.
   void Exec(uint32_t serial, absl::Duration t);
   void Forget(uint32_t serial);
@@ -41,12 +43,15 @@ class Sweeper {
     uint64_t swept_own_pages = 0;  // pages of its own when its regions were last handed to the sweep
     uint64_t found = 0;            // pages of its own by the last sweep
     absl::Duration gap, next;      // sweeps that find nothing new get rarer
+    uint64_t gup_faults = 0;       // when faults of GUP last made all its regions be swept
+    absl::Duration gup_gap, next_gup;
   };
 
   void NoteFound(absl::Span<const FinishedSweep> sweeps, absl::Duration t);
-  void PlanRound(const Processes& processes, const Pull& pull, const PullRequest& tick);
+  void PlanRound(const Processes& processes, const Pull& pull, const GupCopies& gup, const PullRequest& tick);
   std::optional<SweepJob> PlanSweep(const LivingProcess& process, const LivingProcess* parent, uint64_t own_pages,
-                                    const PullRequest& tick);
+                                    uint64_t gup_faults, const PullRequest& tick);
+  bool IsDueForGup(uint64_t gup_faults, const PullRequest& tick, State* state) const;
 
   SweeperOptions options_;
   FaultSource* faults_;

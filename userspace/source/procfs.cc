@@ -108,7 +108,7 @@ absl::StatusOr<ProcStat> ProcFs::ReadStat(pid_t pid) const {
   return ParseStat(*text);
 }
 
-absl::StatusOr<ProcFigures> ProcFs::ReadFigures(const ProcessId& id, uint64_t page_bytes) const {
+absl::StatusOr<ProcFigures> ProcFs::ReadFigures(const ProcessId& id, uint64_t page_bytes, uint64_t* faults) const {
   const std::string path = PathOf(id.pid, "");
   const absl::StatusOr<Fd> process = OpenProcess(path);
   if (!process.ok()) return process.status();
@@ -135,6 +135,7 @@ absl::StatusOr<ProcFigures> ProcFs::ReadFigures(const ProcessId& id, uint64_t pa
   figures.virtual_pages = stat->virtual_bytes / page_bytes;
   figures.cpu_ms = (stat->user_ticks + stat->system_ticks) * (kNsPerTick / 1'000'000);
   figures.threads = stat->threads;
+  if (faults != nullptr) *faults = stat->faults;
   // Before 6.2 only the owner may count them: the count is then absent, the other figures remain valid.
   const absl::StatusOr<uint64_t> descriptors = CountDescriptorsIn(*process, path);
   if (descriptors.ok()) figures.descriptors = *descriptors;

@@ -26,7 +26,8 @@ class ProcFs {
   absl::StatusOr<std::string> ReadFile(pid_t pid, absl::string_view file) const;
   absl::StatusOr<ProcStat> ReadStat(pid_t pid) const;
   // status, stat and fd of `id`; NotFound if the process is gone or the pid was reused (compares the start time).
-  absl::StatusOr<ProcFigures> ReadFigures(const ProcessId& id, uint64_t page_bytes) const;
+  // `faults`, unless null: as of ProcStat.
+  absl::StatusOr<ProcFigures> ReadFigures(const ProcessId& id, uint64_t page_bytes, uint64_t* faults = nullptr) const;
   absl::StatusOr<std::vector<Mapping>> ReadMaps(pid_t pid) const;
   absl::StatusOr<RollupFigures> ReadRollup(pid_t pid) const;
   std::string ReadCommandLine(pid_t pid) const;  // "" if there is none

@@ -69,6 +69,12 @@ void AppendFlag(int index, const std::optional<bool>& on, std::string* out) {
   absl::StrAppend(out, "]");
 }
 
+void AppendCount(int index, const Count& count, std::string* out) {
+  absl::StrAppend(out, "[", index);
+  AppendCell(count, out);
+  absl::StrAppend(out, "]");
+}
+
 void AppendLoaderWorker(int index, const std::optional<LoaderWorker>& worker, std::string* out) {
   absl::StrAppend(out, "[", index);
   AppendCell(worker ? Count(worker->worker_id) : std::nullopt, out);
@@ -254,11 +260,11 @@ std::optional<bool> DecodeFlag(const Row& row) {
 }  // namespace
 
 void EncodeProcesses(const Sample& sample, std::map<int, ProcessSample>* written, std::string* out) {
-  std::string causes, collectors, persistent, loaders, frameworks;
+  std::string causes, collectors, persistent, loaders, frameworks, gup;
   {
     List rows("processes", out), cause_rows("causes", &causes), collector_rows("collectors", &collectors);
     List persistent_rows("persistent_workers", &persistent), loader_rows("loader_workers", &loaders);
-    List framework_rows("frameworks", &frameworks);
+    List framework_rows("frameworks", &frameworks), gup_rows("gup_copies", &gup);
     for (const ProcessSample& process : sample.processes) {
       ProcessSample& last = written->try_emplace(process.index, ProcessSample{.index = -1}).first->second;
       const bool same_causes = last.causes == process.causes || !process.causes;
@@ -268,12 +274,13 @@ void EncodeProcesses(const Sample& sample, std::map<int, ProcessSample>* written
       if (last.persistent != process.persistent) AppendFlag(process.index, process.persistent, persistent_rows.Next());
       if (last.loader != process.loader) AppendLoaderWorker(process.index, process.loader, loader_rows.Next());
       if (last.framework != process.framework) AppendFramework(process.index, process.framework, framework_rows.Next());
+      if (last.gup_copies != process.gup_copies) AppendCount(process.index, process.gup_copies, gup_rows.Next());
       const bool same = last.index == process.index && last.counts == process.counts && last.proc == process.proc;
       last = process;
       if (!same) AppendRow(process, rows.Next());
     }
   }
-  absl::StrAppend(out, causes, collectors, persistent, loaders, frameworks);
+  absl::StrAppend(out, causes, collectors, persistent, loaders, frameworks, gup);
   {
     List rows("rollups", out);
     for (const ProcessSample& process : sample.processes) {
@@ -325,6 +332,8 @@ void DecodeProcesses(const SampleRecord& record, std::vector<ProcessSample>* pro
                  [](const auto& row, ProcessSample* process) { process->loader = DecodeLoaderWorker(row); });
   ForEachProcess(record, "frameworks", processes,
                  [](const auto& row, ProcessSample* process) { process->framework = DecodeFramework(row); });
+  ForEachProcess(record, "gup_copies", processes,
+                 [](const auto& row, ProcessSample* process) { process->gup_copies = CountAt(row, 1); });
   ForEachProcess(record, "rollups", processes,
                  [](const auto& row, ProcessSample* process) { process->rollup = DecodeRollup(row); });
   ForEachProcess(record, "sweeps", processes,
@@ -336,7 +345,11 @@ Json NamesOfProcessColumns() {
   for (const Column& column : kColumns) columns.push_back(column.name);
   Json causes = Json::array({"index"});
   for (int cause = 0; cause < kCauses; ++cause) causes.push_back(NameOf(static_cast<Cause>(cause)));
-  return {{"processes", columns}, {"causes", causes}, {"rollups", kRollupColumns}, {"sweeps", kSweepColumns}};
+  return {{"processes", columns},
+          {"causes", causes},
+          {"gup_copies", {"index", "pages"}},
+          {"rollups", kRollupColumns},
+          {"sweeps", kSweepColumns}};
 }
 
 Json NamesOfPythonColumns() {

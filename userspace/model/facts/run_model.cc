@@ -30,6 +30,7 @@ void AppendProcess(const ProcessSample& sample, absl::Duration t, absl::Duration
   if (sample.collector_on) process->collector_on = sample.collector_on;
   if (sample.persistent) process->persistent = sample.persistent;
   if (sample.framework) process->framework = sample.framework;
+  process->gup_copies = Or0(sample.gup_copies);
   // The last row of an ended process has only counts: nothing was left in /proc.
   if (sample.proc.anon_pages) process->proc = sample.proc;
   if (sample.proc.descriptors) process->peak_descriptors = std::max(process->peak_descriptors, sample.proc.descriptors);

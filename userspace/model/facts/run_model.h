@@ -86,6 +86,7 @@ struct ProcessModel {
   uint64_t stands_for = 1;  // number of processes; more than 1 only in RunModel::ended_aggregates
 
   FaultCounts counts;
+  uint64_t gup_copies = 0;  // see ProcessSample
   std::optional<CauseCounts> causes;
   absl::btree_map<int, CopySiteCount> copy_sites;  // by copy site
   std::map<int, GrowthModel> growth;               // by growth site; empty: not sampled

@@ -86,6 +86,7 @@ Json ProcessJson(const ProcessModel& process, const RunModel& model, const Findi
       {"write_protect_faults", counts.write_protect_faults},
       {"copies", counts.copies},
       {"kernel_copies", counts.kernel_copies},
+      {"gup_copies", process.gup_copies},
       {"reuses", counts.reuses()},
       {"zero_fills", counts.zero_fills()},
       {"zero_upgrades", counts.zero_upgrades},
