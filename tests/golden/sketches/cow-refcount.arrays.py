@@ -15,7 +15,9 @@ class Packed:
     def __len__(self):
         return len(self.ends) - 1
     def __getitem__(self, i):
-        i = range(len(self))[i]  # checks i; -1 is the last
+        i = range(len(self))[i]  # checks i; -1 is the last, and a slice becomes a range
+        if isinstance(i, range):
+            return [self[k] for k in i]
         return pickle.loads(self.buffer[self.ends[i]:self.ends[i + 1]])
 
 items = Packed(load())

@@ -16,6 +16,8 @@ class Packed:
         return len(self.shapes)
     def __getitem__(self, i):
         i = range(len(self))[i]
+        if isinstance(i, range):  # items[2:5]
+            return [self[k] for k in i]
         item = self.numbers[self.ends[i]:self.ends[i + 1]].reshape(self.shapes[i].tolist())
         return item.clone()  # a view would send all numbers to the trainer
 

@@ -28,6 +28,11 @@ def checked(items, expected):
         except IndexError:
             continue
         raise AssertionError(f"item {i} of {count}")
+    if type(items).__name__ == "Packed":
+        for part in slice(2, 9), slice(None, None, -7), slice(count, None), slice(-3, None):
+            found = items[part]
+            assert type(found) is list and len(found) == len(expected[part]), part
+            assert all(map(sketch_items.same, found, expected[part])), part
     read = [item for batch in DataLoader(items, num_workers=2, batch_size=4, collate_fn=list) for item in batch]
     assert len(read) == count
     for i in range(count):

@@ -29,7 +29,9 @@ class Packed:
     def __len__(self):
         return len(self.ends) - 1
     def __getitem__(self, i):
-        i = range(len(self))[i]  # checks i; -1 is the last
+        i = range(len(self))[i]  # checks i; -1 is the last, and a slice becomes a range
+        if isinstance(i, range):
+            return [self[k] for k in i]
         return pickle.loads(self.buffer[self.ends[i]:self.ends[i + 1]])
 )py";
 inline constexpr char kUsePacked[] = R"py(
@@ -129,6 +131,8 @@ class Packed:
         return len(self.shapes)
     def __getitem__(self, i):
         i = range(len(self))[i]
+        if isinstance(i, range):  # items[2:5]
+            return [self[k] for k in i]
         item = self.numbers[self.ends[i]:self.ends[i + 1]].reshape(self.shapes[i].tolist())
         return item.clone()  # a view would send all numbers to the trainer
 
