@@ -17,7 +17,7 @@ from memory_groups import in_small_shm
 from verdict_run import ANY, LOADING, MIB, WORKLOADS, Case, Missing, Truth, line_of, living, mib
 
 CASES = []
-LOADER, POOL, APP, MEMORY = "verdict_loader.py", "verdict_pool.py", "verdict_app.py", "worker_memory.py"
+LOADER, POOL, APP, MEMORY, SHARED = "verdict_loader.py", "verdict_pool.py", "verdict_app.py", "worker_memory.py", "verdict_shared.py"
 PACKAGES = {
     "gunicorn": "/usr/bin/gunicorn", "python3-setproctitle": "/usr/lib/python3/dist-packages/setproctitle", "celery": "/usr/bin/celery",
     "uwsgi-plugin-python3": "/usr/lib/uwsgi/plugins/python3_plugin.so",
@@ -623,6 +623,49 @@ case("PyPy, 4 forked workers collect garbage", RUNTIMES, "cow-data", wrote("PyPy
      says="what to do\n +> PyPy marks each object", never=rf"numpy|pickle|{TORCH}", packages=["pypy3"])(runtime(*PYPY, "collects"))
 case("PyPy, the parent has collected, and the workers do not", RUNTIMES, "cow-data", "^Writing to memory that the workers inherited",
      never=rf"numpy|pickle|{TORCH}", packages=["pypy3"])(runtime(*PYPY, "frozen"))
+
+
+# ---- Shared memory that is released, locked or read by others than workers; processes that grow ----
+
+
+def shared(kind, text, *before):
+    def play(run):
+        run.record(*before, harness.PYTHON, WORKLOADS / SHARED, kind)
+        return Truth(text)
+    return play
+
+
+RELEASED, OTHERS = "released or locked", "others than workers"
+FREED = r"^[23] workers copied .* of inherited memory: (about )?\d+ % released objects.*; "
+case("forked children end with sys.exit()", RELEASED, None, FREED + r"no Python code ran then, as at the interpreter's exit, .*os\._exit\(\)",
+     never=TORCH)(shared("exits", "planted: 400,000 str, which 3 children inherit and do not touch until they end"))
+case("workers clear() the list that they inherited", RELEASED, None,
+     FREED + at(SHARED, "clears", "clear") + r".* To release inherited objects gives nothing back", never=TORCH)(
+         shared("clears", "planted: 2 workers clear a list of 400,000 str"))
+case("forked children read, and call exec", RELEASED, None,
+     r"^The process \d+ \(sleep\) copied .* before it called exec, which gave that back: \d+ % reference counts", never=TORCH)(
+         shared("execs", "planted: 3 children read 400,000 str, then become sleep"))
+case("the parent clears the list that idle workers inherited", RELEASED, "parent-unshare",
+     "^The parent itself duplicated .*: it released objects that it shared with its workers", says="Release them before the fork",
+     never=rf"saves about|{TORCH}")(shared("releases", "planted: the parent clears a list of 400,000 str, 2 workers sleep"))
+case("the parent reads, and its workers are idle", OTHERS, "parent-unshare",
+     "^The parent itself duplicated .*: it read objects that its workers still shared, which writes their reference counts; "
+     + at(SHARED, "rereads", "read"), never=rf"it wrote|{TORCH}")(
+         shared("rereads", "planted: the parent reads 400,000 str, 2 workers sleep"))
+case("a shell runs a trainer that leaks", OTHERS, "trainer-growth",
+     r"^The process \d+ \(python3\S*\) keeps growing, not its workers: it allocated .*first touched at verdict_shared\.py:\d+ in grow", never="DataLoader|num_workers")(
+         shared("grows", "planted: 240 MiB in 12 s, kept below bash; 2 idle workers", "bash", "-c", '"$@"; true', "bash"))
+case("a Manager's server grows", OTHERS, "clean",
+     r"^The workers share what they should\..* The helper \d+ \(multiprocessing's Manager\) allocated .*: a leak, unless it still loads",
+     never=rf"Nothing to do|{TORCH}")(shared("manager", "planted: 2 workers put 240 MiB each into a Manager's dict, in 12 s"))
+
+
+@case("a forked process locks its memory (mlock)", RELEASED, "cow-data",
+      r"^System calls that lock, pin or prefault memory .* duplicated .* of the parent's memory in 1 worker", never=rf"{PYTHON}|saves about")
+def locks(run):
+    run.record(harness.WORKLOADS / "gup_copies", "--how=lock")
+    run.framework = "native"
+    return Truth("planted: 20,000 pages", (20_000 * 4096, 20_300 * 4096))
 
 
 # ---- Figures ----

@@ -37,17 +37,36 @@ void MemorySeries::Add(const Stretch& sample) {
   samples_in_last = 1;
 }
 
+namespace {
+
+// Behind the last stretch that counts: an ending interpreter frees memory, then takes a while.
+std::vector<Stretch>::const_iterator EndOf(const MemorySeries& series, bool ended) {
+  constexpr double kEnding = 0.125;  // of its life at most
+  const auto end = series.stretches.end();
+  const auto peak = std::max_element(series.stretches.begin(), end,
+                                     [](const Stretch& a, const Stretch& b) { return a.new_pages < b.new_pages; });
+  return ended && end[-1].t - peak->t <= kEnding * (end[-1].t - series.stretches.front().t) ? peak + 1 : end;
+}
+
+}  // namespace
+
+bool RoseAtTheEnd(const MemorySeries& series, bool ended) {
+  constexpr double kRise = 0.1;
+  if (series.stretches.empty()) return false;
+  const auto begin = series.stretches.begin(), last = EndOf(series, ended) - 1;
+  const auto then =
+      std::find_if(begin, last, [&](const Stretch& one) { return one.t >= begin->t + (last->t - begin->t) * 3 / 4; });
+  return SaturatingSubtract(last->new_pages, then->new_pages) > kRise * last->new_pages;
+}
+
 std::optional<Rise> SustainedRise(const MemorySeries& series, bool ended) {
   constexpr int kParts = 6;
   constexpr double kVisibleStep = 0.25;  // of the mean rate
   constexpr double kNotSlower = 0.7;     // of its first rate; what saturates has less left in its second half
-  constexpr double kEnding = 0.125;      // of its life at most: an ending interpreter frees memory, then takes a while
   if (series.stretches.empty()) return std::nullopt;
   const auto less = [](const Stretch& a, const Stretch& b) { return a.new_pages < b.new_pages; };
-  auto end = series.stretches.end();
+  const auto end = EndOf(series, ended);
   const absl::Duration first = series.stretches.front().t;
-  const auto peak = std::max_element(series.stretches.begin(), end, less);
-  if (ended && end[-1].t - peak->t <= kEnding * (end[-1].t - first)) end = peak + 1;
   const absl::Duration last = end[-1].t;
   const auto begin = std::find_if(series.stretches.begin(), end,
                                   [&](const Stretch& one) { return one.t >= first + (last - first) / 4; });

@@ -39,6 +39,10 @@ struct Rise {
 // has `ended`, what it freed at the end does not count.
 std::optional<Rise> SustainedRise(const MemorySeries& series, bool ended);
 
+// Whether a tenth of its new memory or more came in the last quarter of what is known: then a short recording can't
+// tell whether it keeps growing.
+bool RoseAtTheEnd(const MemorySeries& series, bool ended);
+
 }  // namespace cowprof
 
 #endif  // COWPROF_MODEL_ESTIMATE_MEMORY_SERIES_H_

@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "model/facts/ended_aggregate.h"
 #include "model/format.h"
 #include "model/judge/diagnosis_facts.h"
 #include "model/judge/native_code.h"
@@ -14,7 +15,6 @@
 namespace cowprof {
 namespace {
 
-constexpr double kNoticeableLine = 0.05;  // of the copies by a cause
 constexpr double kMostIdentical = 0.8;    // of the compared pages: nobody really wrote to them
 constexpr uint64_t kEnoughCompared = 20;  // pages
 constexpr uint64_t kLargeArray = 1000;    // items
@@ -141,6 +141,9 @@ bool NothingWritten(const Facts& facts) {
   return verified && verified->pages >= kEnoughCompared && verified->identical >= kMostIdentical * verified->pages;
 }
 
+// Whether workers read inherited objects, too: then the collector may only have come first.
+bool AlsoRead(const Facts& facts) { return facts.Matters(facts.Of(Cause::kRefcount)); }
+
 }  // namespace
 
 // What the other start methods would cost is a figure or nothing.
@@ -193,20 +196,64 @@ Diagnosis TorchRefcount(const Facts& facts) {
   return diagnosis;
 }
 
+Saving SavedByFreezing(const Facts& facts) {
+  Saving saves = SavingOf(facts.AtPeak({Cause::kGcHeader}));
+  if (AlsoRead(facts)) saves.low = saves.best = 0;
+  return saves;
+}
+
 Diagnosis CowGcHeader(const Facts& facts) {
   if (!facts.Matters(facts.Of(Cause::kGcHeader))) return {};
   Diagnosis diagnosis = FromCauses(facts, {Cause::kGcHeader}, "cow-gc-header",
                                    "Python's cycle collector ran in the workers, wrote to the headers of inherited "
                                    "objects, and");
+  diagnosis.saves = SavedByFreezing(facts);
   diagnosis.advice = {
-      "Call gc.collect() and then gc.freeze() in the parent before it forks the workers: collections in the workers "
-      "then leave the inherited objects alone, which removes this share (but none of the share of reference counts).",
+      absl::StrCat(
+          "Call gc.collect() and then gc.freeze() in the parent before it forks the workers: collections in "
+          "the workers then leave the inherited objects alone, which removes this share (but none of the "
+          "share of reference counts).",
+          AlsoRead(facts) ? " What they read of these objects is copied then all the same: see cow-refcount." : ""),
       "Or call gc.disable() in the workers if they create no cycles: cycles would never be freed."};
   return diagnosis;
 }
 
+namespace {
+
+uint64_t GupCopiesOf(const Facts& facts) {
+  uint64_t copies = 0;
+  ForEachRow(facts.model, [&](const ProcessModel& process) {
+    if (process.is_worker() && HasInheritedMemory(process)) copies += process.gup_copies;
+  });
+  return copies;
+}
+
+// Nobody wrote, and no instruction is known.
+Diagnosis CopiedByGup(const Facts& facts, uint64_t copies) {
+  return {
+      .id = "cow-data",
+      .confidence = 0.85,
+      .bytes = facts.AtPeak({Cause::kData, Cause::kKernel}),
+      .summary = absl::StrCat(
+          "System calls that lock, pin or prefault memory (mlockall, O_DIRECT, MADV_POPULATE_WRITE) duplicated ",
+          facts.Bytes(copies), " of the ", facts.Owner(), "'s memory", facts.WorkersInSum(), "."),
+      .evidence = {absl::StrCat(HumanCount(copies), " of ", HumanCount(facts.copies),
+                                " copies without a page fault exception: the kernel counted the faults, and the "
+                                "sweep found the pages")},
+      .advice = {"mlock(2) and mlockall(2) in a worker copy all inherited memory that is writable. Lock only what "
+                 "the worker made itself, or lock pages as they are touched (MCL_ONFAULT, MLOCK_ONFAULT).",
+                 "For direct I/O, registered buffers (io_uring, RDMA) and MADV_POPULATE_WRITE take buffers that the "
+                 "worker made itself, or that are shared (MAP_SHARED): of these nothing is copied.",
+                 "Which call it is, `strace -f -p PID` shows: cowprof knows the pages only."},
+      .pids = PidsOf(facts, {Cause::kData, Cause::kKernel})};
+}
+
+}  // namespace
+
 Diagnosis CowData(const Facts& facts) {
   const uint64_t written = facts.Of(Cause::kData) + facts.Of(Cause::kKernel);
+  if (const uint64_t by_gup = GupCopiesOf(facts); facts.Matters(by_gup) && 2 * by_gup >= written)
+    return CopiedByGup(facts, by_gup);
   if (!facts.Matters(written) || NothingWritten(facts)) return {};
   Diagnosis diagnosis =
       FromCauses(facts, {Cause::kData, Cause::kKernel}, "cow-data", "Writing to memory that the workers inherited");
@@ -265,73 +312,6 @@ Diagnosis AllocatorReuse(const Facts& facts) {
                    " has freed back to the kernel, and the workers get new pages instead of copies. That saves the ",
                    facts.Owner(), "'s freed memory and the time of copying, but no memory of the workers.")};
   diagnosis.saves = Saving{};  // they take as much new memory instead
-  return diagnosis;
-}
-
-namespace {
-
-// "keeps writing to memory that its workers still share"
-std::string Sharing(const Facts& facts) {
-  const char* workers = facts.findings.workers.processes == 1 ? "its worker" : "its workers";
-  if (facts.findings.forecast.living_workers == 0)
-    return absl::StrCat("wrote to memory that ", workers, " still shared");
-  return absl::StrCat("keeps writing to memory that ", workers, " still ",
-                      facts.findings.workers.processes == 1 ? "shares" : "share");
-}
-
-}  // namespace
-
-Diagnosis ParentUnshare(const Facts& facts) {
-  const ProcessModel* parent = facts.model.target();
-  const uint64_t children = SaturatingSubtract(facts.findings.all.processes, uint64_t{1});
-  // Without workers nobody knows with whom it shares: it may be a forked worker itself, whose children run commands.
-  if (parent == nullptr || !parent->causes || !facts.HasWorkers()) return {};
-  const uint64_t copies = parent->counts.copies.value_or(0);
-  // Each fork shares again what the parent always writes: 0.5 MiB of a plain interpreter, 2 to 4 MiB of a torch
-  // trainer.
-  constexpr uint64_t kRewrittenBytes = 4 << 20;
-  if (copies * facts.page_bytes <= (2 + children) * kRewrittenBytes ||
-      copies < kNoticeableShare * (copies + facts.copies))
-    return {};
-  const uint64_t pickling = CopiedByPickling(facts);
-  // That is told with what was pickled.
-  if (2 * pickling > copies && !PickledArguments(facts).id.empty()) return {};
-  Diagnosis diagnosis = {
-      .id = "parent-unshare", .confidence = 0.9, .bytes = copies * facts.page_bytes, .pids = {parent->id.pid}};
-  const BlameTables tables = TablesOf(facts.model, {.index = 0});
-  std::string line;
-  if (!tables.by_line.empty() && !tables.by_line[0].frame.file.empty() && tables.by_line[0].share >= kNoticeableLine) {
-    const BlameRow& first = tables.by_line[0];
-    const Culprit culprit = {.frame = first.frame, .via = first.via, .type = "", .share = first.share};
-    line = absl::StrCat("; ", CulpritText(culprit, tables.blame.estimated, "at"));
-    if (!IsOfLibrary(culprit.frame)) diagnosis.culprit = culprit;
-  } else if (facts.native()) {
-    const std::optional<NativeCode> code =
-        NativeCodeOf(facts.model, tables.blame, [](const CopySite&) { return true; });
-    if (code) line = absl::StrCat("; ", NativeCodeText(*code, tables.blame.estimated));
-  }
-  diagnosis.summary = absl::StrCat(
-      "The ", facts.Owner(), " itself duplicated ", facts.Bytes(copies), ": it ",
-      2 * pickling > copies ? "pickles objects that its workers still share, which writes their reference counts"
-                            : Sharing(facts),
-      line, ".");
-  const Count reuses = parent->counts.reuses();
-  diagnosis.evidence = {
-      absl::StrCat(HumanCount(copies), " copies in the parent",
-                   reuses ? absl::StrCat(", ", HumanCount(reuses), " pages reused without a copy") : "")};
-  diagnosis.advice = {
-      facts.native()
-          ? "Every page that the parent writes while a child lives is copied once: keep room for that, shorten the time "
-            "for which children live, or let them work while few writes come in. A server that forks to save a snapshot "
-            "(redis: BGSAVE, BGREWRITEAOF) needs up to twice its memory while the child lives."
-          : "Leave what the workers inherited alone in the parent once they run, or create what it keeps changing after "
-            "the fork."};
-  // Sets of workers that were forked one after another share again what was copied before: the sum over all is not
-  // what the parent held at one time. What it writes after any fork it would write anyway.
-  if (!facts.native() && facts.model.most_living_workers == facts.findings.workers.processes) {
-    const uint64_t least = diagnosis.bytes - (2 + children) * kRewrittenBytes;
-    diagnosis.saves = {.low = least, .best = least, .high = diagnosis.bytes};
-  }
   return diagnosis;
 }
 

@@ -8,6 +8,7 @@
 #include "model/judge/forecast_format.h"
 #include "model/judge/grower.h"
 #include "model/judge/growth.h"
+#include "model/judge/post_mortem.h"
 #include "model/saturating.h"
 
 namespace cowprof {
@@ -218,28 +219,74 @@ Diagnosis FileBacked(const Facts& facts) {
   return diagnosis;
 }
 
-Diagnosis TrainerGrowth(const Facts& facts) {
-  const ProcessModel* target = facts.model.target();
-  if (target == nullptr) return {};
-  std::optional<Grower> grower = GrowerOf(*target, facts);
-  // What loads its data at the start grows as a leak does, until it is done: it forks its workers then.
-  const absl::Duration from = target->started;
+namespace {
+
+// A process that is no worker, and keeps growing.
+struct Growing {
+  Grower grower;
+  bool settled = false;  // what loads its data at the start grows as a leak does, until it is done
+};
+
+// Who forks workers has loaded its data by then; another process, after some time.
+bool IsSettled(const ProcessModel& process, const Facts& facts) {
+  bool has_workers = false;
   absl::Duration first_fork = facts.model.t;
-  ForEachRow(facts.model, [&](const ProcessModel& process) {
-    if (process.is_worker()) first_fork = std::min(first_fork, process.started);
+  ForEachRow(facts.model, [&](const ProcessModel& worker) {
+    if (!worker.is_worker() || (process.index != 0 && worker.parent != process.index)) return;
+    has_workers = true;
+    first_fork = std::min(first_fork, worker.started);
   });
-  const bool settled =
-      facts.HasWorkers() ? first_fork - from <= (facts.model.t - from) / 4 : facts.model.t - from >= kLongestStart;
-  if (!grower || !settled || grower->bytes < kSizeableBytes) return {};
-  const uint64_t copied = target->counts.copies.value_or(0) * facts.page_bytes;
-  const uint64_t fresh = SaturatingSubtract(target->peak_private_bytes.value_or(0), copied);
-  Diagnosis diagnosis = {.id = "trainer-growth", .confidence = 0.8, .bytes = GrownUntil(facts.model.t, *grower, fresh)};
-  const std::vector<Grower> growers = {*std::move(grower)};
-  diagnosis.summary = absl::StrCat(
-      facts.HasWorkers() ? absl::StrCat("The ", facts.Owner(), " itself keeps growing, not its workers")
-                         : "The process itself keeps growing: a leak, unless it still loads its data",
-      facts.HasWorkers() ? ": it" : ". It", " allocated ", HumanBytes(SumOf(growers)), " of new memory ",
-      RateOf(growers), ", and kept it", TakeCulprit(growers, &diagnosis), LimitText(facts, &diagnosis), ".");
+  const absl::Duration life = LifeOf(process, facts.model);
+  return has_workers ? first_fork - process.started <= life / 4 : life >= kLongestStart;
+}
+
+// The one that grew most; rather one that has settled.
+std::optional<Growing> MostGrowing(const Facts& facts) {
+  std::optional<Growing> most;
+  for (const ProcessModel& process : facts.model.processes) {
+    if (process.is_worker()) continue;
+    std::optional<Grower> grower = GrowerOf(process, facts);
+    if (!grower || grower->bytes < kSizeableBytes) continue;
+    Growing one = {*std::move(grower), IsSettled(process, facts)};
+    const auto key = [](const Growing& growing) { return std::pair(growing.settled, growing.grower.bytes); };
+    if (!most || key(one) > key(*most)) most = std::move(one);
+  }
+  return most;
+}
+
+// "The trainer itself", "The process 4711 (python3)"
+std::string SubjectOf(const ProcessModel& process, const Facts& facts) {
+  if (process.index == 0) return absl::StrCat("The ", facts.HasWorkers() ? facts.Owner() : "process", " itself");
+  return absl::StrCat("The ", NameOf(process), " (",
+                      process.duty.duty == Duty::kManager ? "multiprocessing's Manager" : Printable(process.comm), ")");
+}
+
+}  // namespace
+
+std::string GrowthOfOthers(const Facts& facts) {
+  const std::optional<Growing> growing = MostGrowing(facts);
+  if (!growing) return "";
+  const std::vector<Grower> growers = {growing->grower};
+  Diagnosis unused;
+  return absl::StrCat(SubjectOf(*growing->grower.process, facts), " allocated ", HumanBytes(SumOf(growers)),
+                      " of new memory ", RateOf(growers), ", and kept it", TakeCulprit(growers, &unused),
+                      ": a leak, unless it still loads its data.");
+}
+
+Diagnosis TrainerGrowth(const Facts& facts) {
+  std::optional<Growing> growing = MostGrowing(facts);
+  if (!growing || !growing->settled) return {};
+  const ProcessModel& process = *growing->grower.process;
+  const uint64_t copied = process.counts.copies.value_or(0) * facts.page_bytes;
+  const uint64_t fresh = SaturatingSubtract(process.peak_private_bytes.value_or(0), copied);
+  Diagnosis diagnosis = {
+      .id = "trainer-growth", .confidence = 0.8, .bytes = GrownUntil(facts.model.t, growing->grower, fresh)};
+  const std::vector<Grower> growers = {std::move(growing->grower)};
+  diagnosis.summary =
+      absl::StrCat(SubjectOf(process, facts), " keeps growing",
+                   facts.HasWorkers() ? ", not its workers: it" : ": a leak, unless it still loads its data. It",
+                   " allocated ", HumanBytes(SumOf(growers)), " of new memory ", RateOf(growers), ", and kept it",
+                   TakeCulprit(growers, &diagnosis), LimitText(facts, &diagnosis), ".");
   AddGrowers(growers, &diagnosis);
   diagnosis.advice = {absl::StrCat("Look for what it keeps from step to step: ",
                                    facts.dataloader() ? "a loss that holds its graph (use loss.item()), " : "",

@@ -141,10 +141,11 @@ Diagnosis PickledArguments(const Facts& facts) {
   // What a worker was started with is an argument, too, unless it is a finding of its own.
   const bool started = PickledWorkersOf(facts).seen.empty();
   std::vector<Grower> growers;
-  bool much = false;
+  bool much = false, inherits = false;
   for (const auto& [index, fresh] : facts.model.workers_peak.fresh_bytes) {
     const ProcessModel* process = facts.model.Find(index);
     if (process == nullptr) continue;
+    inherits |= PicklingMethodOf(*process).empty();
     const Pickled pickled = PickledIn(facts.model, *process, fresh);
     const uint64_t bytes = pickled.received + (started && !pickled.or_imported ? pickled.at_start : 0);
     much |= pickled.received > kNoiseBytes;
@@ -168,8 +169,12 @@ Diagnosis PickledArguments(const Facts& facts) {
                                               " of what it shares with them while it pickled the arguments"));
   AddGrowers(std::move(growers), &diagnosis);
   diagnosis.advice = {
-      "Send an index, a range or a path instead of the data, and let the workers take the item from what they "
-      "inherited (a global that is set before the pool is made) or from a mapped file.",
+      inherits
+          ? "Send an index, a range or a path instead of the data, and let the workers take the item from one buffer "
+            "that they inherited (a global that is set before the pool is made: numpy, Arrow, or all items pickled; "
+            "Python objects would be copied as they are read) or from a mapped file."
+          : "Send an index, a range or a path instead of the data, and let the workers take the item from a mapped "
+            "file (numpy.memmap, Arrow, joblib.load with mmap_mode='r'): they inherit no globals.",
       "What each task needs of the same data goes to the pool's initializer once, as a path or shared memory "
       "(multiprocessing.shared_memory, numpy.memmap).",
       "functools.partial and bound methods are pickled with everything that they hold, for each task."};

@@ -15,6 +15,7 @@
 #include "model/judge/blame.h"
 #include "model/judge/diagnosis_facts.h"
 #include "model/judge/fix_sketch.h"
+#include "model/judge/grower.h"
 #include "model/judge/growth.h"
 #include "model/judge/unexplained.h"
 
@@ -22,6 +23,8 @@ namespace cowprof {
 namespace {
 
 constexpr size_t kMostBelow = 5, kMostOfCommand = 120;
+constexpr uint64_t kManyBytes = 256 << 20;  // too much to call it nothing, even where each worker has little of it
+constexpr absl::Duration kLongEnough = absl::Seconds(30);  // to see whether memory keeps growing
 
 // "; about 97 % of it first touched at train.py:12 in load": of the new memory that workers held at their peak. "": no
 // line of the program has most of it, or they touched much more than they kept.
@@ -40,6 +43,15 @@ std::string FirstTouched(const Facts& facts) {
   return absl::StrCat("; ", CulpritText(*culprit, /*estimated=*/true, "first touched at"));
 }
 
+// Whether a worker's new memory was seen for too short a time to tell whether it keeps growing.
+bool StillRise(const Facts& facts) {
+  return absl::c_any_of(facts.model.workers_peak.fresh_bytes, [&](const auto& one) {
+    const ProcessModel* const worker = facts.model.Find(one.first);
+    return one.second > kNoiseBytes && worker != nullptr && LifeOf(*worker, facts.model) < kLongEnough &&
+           RoseAtTheEnd(facts.estimates.MemoryOf(one.first), worker->ended.has_value());
+  });
+}
+
 // New memory that stays is a worker's own business as long as it doesn't grow, but the reader sees it in the tables.
 std::string Holdings(const Facts& facts) {
   uint64_t fresh = 0;
@@ -49,7 +61,9 @@ std::string Holdings(const Facts& facts) {
   return absl::StrCat(
       " They had at most ", HumanBytes(fresh + before), " of new memory of their own",
       before > 0 ? absl::StrCat(", ", HumanBytes(before), " of it before cowprof attached") : FirstTouched(facts),
-      "; no lasting growth of it was seen in ", HumanDuration(facts.model.t), ".");
+      StillRise(facts) ? "; it was rising at the end, and whether it keeps growing can't be told from "
+                       : "; no lasting growth of it was seen in ",
+      HumanDuration(facts.model.t), ".");
 }
 
 // " Python runs below it: 23189 (python3 train.py), 23190 (python3 eval.py)." "": none does.
@@ -97,13 +111,14 @@ Diagnosis Clean(const Facts& facts) {
 }
 
 constexpr Diagnosis (*kDiagnoses[])(const Facts&) = {
-    OomCgroup,      OomHost,         SigbusFile,  ShmFullDeath, CouldNotPickle,                   // diagnose_deaths.cc
-    ForkHang,                                                                                     // diagnose_hangs.cc
-    CowRefcount,    TorchRefcount,   CowGcHeader, CowData,      AllocatorReuse,   ParentUnshare,  // diagnose_copies.cc
-    PrivateBySpawn, NewMemoryGrowth, GcDisabled,  FileBacked,   PickledArguments, BeforeAttach,   // diagnose_pickled.cc
-    TrainerGrowth,                                                                                // diagnose_memory.cc
-    ShmFull,        ShmNearFull,     ShmUnlinked, ShmLeaked,    FdExhaustion,                     // diagnose_shm.cc
-    ForkHazards};                                                                                 // diagnose_fork.cc
+    OomCgroup,      OomHost,         SigbusFile,  ShmFullDeath, CouldNotPickle,                  // diagnose_deaths.cc
+    ForkHang,                                                                                    // diagnose_hangs.cc
+    CowRefcount,    TorchRefcount,   CowGcHeader, CowData,      AllocatorReuse,                  // diagnose_copies.cc
+    ParentUnshare,                                                                               // diagnose_parent.cc
+    PrivateBySpawn, NewMemoryGrowth, GcDisabled,  FileBacked,   PickledArguments, BeforeAttach,  // diagnose_pickled.cc
+    TrainerGrowth,                                                                               // diagnose_memory.cc
+    ShmFull,        ShmNearFull,     ShmUnlinked, ShmLeaked,    FdExhaustion,                    // diagnose_shm.cc
+    ForkHazards};                                                                                // diagnose_fork.cc
 
 // Two functions may come to the same finding: report it once, with the evidence of both.
 void Add(Diagnosis diagnosis, std::vector<Diagnosis>* found) {
@@ -158,7 +173,17 @@ void TellTogether(std::vector<Diagnosis>* found) {
 }  // namespace
 
 std::string NothingToDo(const Facts& facts) {
-  if (facts.HasWorkers()) return absl::StrCat("Nothing to do: the workers share what they should.", Holdings(facts));
+  const std::string growth = GrowthOfOthers(facts);
+  if (facts.HasWorkers()) {
+    if (const uint64_t sum = facts.model.workers_peak.copied_bytes; sum >= kManyBytes) {
+      return absl::StrCat("Each worker copied little, at most ", facts.Bytes(facts.most_of_one), ", but all together ",
+                          HumanBytes(sum), ".", Holdings(facts), growth.empty() ? "" : " ", growth);
+    }
+    const bool well = growth.empty() && !StillRise(facts);
+    return absl::StrCat(well ? "Nothing to do: the" : "The", " workers share what they should.", Holdings(facts),
+                        growth.empty() ? "" : " ", growth);
+  }
+  if (!growth.empty()) return absl::StrCat("No worker was forked. ", growth, TargetText(facts));
   return absl::StrCat("Nothing to do: no worker was forked, and no lasting growth of the process was seen in ",
                       HumanDuration(facts.model.t), ".", TargetText(facts));
 }

@@ -18,6 +18,8 @@
 namespace cowprof {
 namespace {
 
+constexpr double kNearlyAll = 0.9;
+
 // Of the bytes that living workers had copied at their peak, those by these causes; at most all.
 uint64_t PartOfCopied(const WorkersPeak& peak, std::initializer_list<Cause> some) {
   const double share = static_cast<double>(CopiesBy(some, peak.copies)) / std::max<uint64_t>(Sum(peak.copies), 1);
@@ -58,7 +60,10 @@ std::string Facts::Workers() const {
 
 std::string Facts::WorkersInSum() const {
   const bool in_turn = model.most_living_workers > 0 && model.most_living_workers < findings.workers.processes;
-  return absl::StrCat(in_turn ? ", summed over " : " in ", Workers());
+  const uint64_t all = findings.workers.processes;
+  const bool some = !in_turn && !pids.empty() && pids.size() < all && copies_of_pids >= kNearlyAll * copies;
+  return absl::StrCat(in_turn ? ", summed over " : " in ",
+                      some ? absl::StrCat(pids.size(), " of ", Plural(all, "worker")) : Workers());
 }
 
 absl::string_view PicklingMethodOf(const ProcessModel& process) {
@@ -153,7 +158,9 @@ Facts FactsOf(const Run& run, const Findings& findings) {
     facts.copies += copies;
     if (process.index < 0) return;  // an aggregate
     facts.most_of_one = std::max(facts.most_of_one, copies);
-    if (copies * facts.page_bytes > NoiseOf(process, facts.page_bytes)) facts.pids.push_back(process.id.pid);
+    if (copies * facts.page_bytes <= NoiseOf(process, facts.page_bytes)) return;
+    facts.pids.push_back(process.id.pid);
+    facts.copies_of_pids += copies;
   });
   return facts;
 }

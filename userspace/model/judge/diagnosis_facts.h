@@ -21,6 +21,7 @@ inline constexpr uint64_t kNoiseBytes = 16 << 20, kMostNoiseBytes = 64 << 20;
 // A cause is a finding if it made this much of what the workers that copied more than noise copied.
 inline constexpr double kNoticeableShare = 0.1;
 inline constexpr uint64_t kNoticeableBytes = 8 << 20;  // for each of them
+inline constexpr double kNoticeableLine = 0.05;        // of the copies by a cause
 
 // What the diagnoses look at: the workers' copies by cause, and the rest of the recording.
 struct Facts {
@@ -31,6 +32,7 @@ struct Facts {
   uint64_t copies = 0, most_of_one = 0;  // by workers that inherited memory
   CauseCounts causes = {};
   std::vector<pid_t> pids;                 // of workers that copied more than noise
+  uint64_t copies_of_pids = 0;             // that these made
   bool has_ranks = false;                  // a launcher started trainers
   Framework framework = Framework::kFork;  // of most workers
 
@@ -49,7 +51,8 @@ struct Facts {
   bool native() const { return framework == Framework::kNative; }
   // "2 workers", "12 workers, 2 at a time"
   std::string Workers() const;
-  // " in 2 workers", ", summed over 12 workers, 2 at a time": after bytes that all of them copied
+  // " in 2 workers", ", summed over 12 workers, 2 at a time": after bytes that all of them copied. " in 2 of 4
+  // workers": the others hardly copied anything.
   std::string WorkersInSum() const;
 };
 Facts FactsOf(const Run& run, const Findings& findings);
@@ -97,14 +100,22 @@ std::string CulpritText(Culprit culprit, bool estimated, absl::string_view at);
 
 // "Nothing to do: the workers share what they should.": of a run in which memory is well. diagnosis.cc
 std::string NothingToDo(const Facts& facts);
+// "The process 4711 (python3) allocated 80.0 MiB of new memory within 12 s, ...": a process that is no worker and keeps
+// growing, perhaps only at its start. "": there is none. diagnose_memory.cc
+std::string GrowthOfOthers(const Facts& facts);
 
 // diagnose_copies.cc
 Diagnosis CowRefcount(const Facts& facts);
 Diagnosis TorchRefcount(const Facts& facts);
 Diagnosis CowGcHeader(const Facts& facts);
+// By gc.freeze() in the parent. Nothing is sure where workers read inherited objects, too: what they read of those that
+// the collector reached, they copy all the same (of 64 MiB, 6 were saved).
+Saving SavedByFreezing(const Facts& facts);
 Diagnosis CowData(const Facts& facts);
 bool WrittenByRuntime(const Facts& facts);  // what CowData is about: by Perl, R, ..., so that no sketch in Python helps
 Diagnosis AllocatorReuse(const Facts& facts);
+
+// diagnose_parent.cc
 Diagnosis ParentUnshare(const Facts& facts);
 
 // diagnose_memory.cc

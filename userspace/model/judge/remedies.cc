@@ -114,8 +114,10 @@ void AddBuffers(const Facts& facts, Remedies* out) {
 void AddCollector(const Facts& facts, Remedies* out) {
   const uint64_t bytes = facts.AtPeak({Cause::kGcHeader});
   if (bytes < kWorthSaying) return;
-  const std::string rests_on = "copies by the collector's headers at the peak; those of reference counts stay";
-  const Estimate saves = Of(SavingOf(bytes));
+  const Estimate saves = Of(SavedByFreezing(facts));
+  const std::string rests_on =
+      absl::StrCat("copies by the collector's headers at the peak; those of reference counts stay",
+                   saves.low > 0 ? "" : ", and workers that read the same objects copy them all the same");
   out->push_back({.id = "gc-freeze",
                   .action = "gc.collect() and gc.freeze() in the parent before the fork",
                   .saves = saves,

@@ -9,9 +9,12 @@
 #include "absl/strings/str_join.h"
 #include "model/format.h"
 #include "model/judge/launcher_ends.h"
+#include "model/judge/native_code.h"
 
 namespace cowprof {
 namespace {
+
+constexpr double kMostOfIt = 0.5;
 
 const char* WordsOf(Cause cause) {
   switch (cause) {
@@ -41,13 +44,15 @@ const char* WordsOf(Cause cause) {
   return "for unknown causes";
 }
 
-// "60 % released objects, 40 % cached hashes"
-std::string CausesText(const Totals& workers) {
+// "60 % released objects, 40 % cached hashes"; "": most are unknown.
+std::string CausesText(const CauseCounts& causes) {
+  const uint64_t copies = Sum(causes);
+  if (2 * causes[static_cast<int>(Cause::kUnknown)] >= copies) return "";
   std::vector<std::pair<uint64_t, std::string>> parts;
   for (int cause = 0; cause < kCauses; ++cause) {
-    const double share = static_cast<double>(workers.causes[cause]) / std::max<uint64_t>(workers.copies, 1);
+    const double share = static_cast<double>(causes[cause]) / copies;
     if (share >= kNoticeableShare)
-      parts.emplace_back(workers.causes[cause], absl::StrCat(Percent(share), " ", WordsOf(static_cast<Cause>(cause))));
+      parts.emplace_back(causes[cause], absl::StrCat(Percent(share), " ", WordsOf(static_cast<Cause>(cause))));
   }
   std::sort(parts.rbegin(), parts.rend());
   return absl::StrJoin(parts, ", ", [](std::string* out, const auto& part) { out->append(part.second); });
@@ -73,13 +78,44 @@ std::string WhyUnknown(const ProcessModel& process) {
   return absl::StrCat("; why can't be said (Python", version, ": ", Printable(process.python_problem, 200), ").");
 }
 
+// "; about 98 % of it at app.py:7 in work", where one line made most of it. `python`: where Python ran, and no line
+// did, while objects were released, it was most likely at the interpreter's exit.
+std::string WhereText(const BlameTables& tables, const CauseCounts& causes, bool python) {
+  if (tables.by_line.empty() || tables.by_line[0].share < kMostOfIt) return "";
+  const BlameRow& first = tables.by_line[0];
+  const bool released = 2 * causes[static_cast<int>(Cause::kFree)] >= Sum(causes);
+  if (!first.frame.file.empty()) {
+    const Culprit culprit = {.frame = first.frame, .via = first.via, .type = "", .share = first.share};
+    return absl::StrCat(
+        "; ", CulpritText(culprit, tables.blame.estimated, "at"), ".",
+        released ? " To release inherited objects gives nothing back: it copies their pages first." : "");
+  }
+  if (!python || !released) return "";
+  return "; no Python code ran then, as at the interpreter's exit, where it releases all objects: a forked process that "
+         "ends with os._exit() does not.";
+}
+
+// ": 60 % released objects, 40 % cached hashes; about 98 % of it at app.py:7 in work.", ", 95 % of it in fill (table);
+// why can't be said."
+std::string WhyText(const ProcessModel& process, const CauseCounts& causes, const BlameTables& tables,
+                    const RunModel& model) {
+  const std::string why = CausesText(causes);
+  if (why.empty()) {
+    const auto code = NativeCodeOf(model, tables.blame, [](const CopySite&) { return true; });
+    const bool native = code && process.framework == Framework::kNative;
+    return absl::StrCat(native ? absl::StrCat(", ", NativeCodeText(*code, tables.blame.estimated)) : "",
+                        WhyUnknown(process));
+  }
+  const std::string where = WhereText(tables, causes, !process.python.empty());
+  return absl::StrCat(": ", why, where.empty() ? "." : where);
+}
+
 std::string CopiedSentence(const ProcessModel& most, const Facts& facts) {
   const Totals& workers = facts.findings.workers;
   if (most.is_worker()) {
-    const bool known = workers.causes_known && workers.causes[static_cast<int>(Cause::kUnknown)] < workers.copies / 2;
-    const std::string why = known ? CausesText(workers) : "";
-    return absl::StrCat(Plural(workers.processes, "worker"), " copied ", facts.Bytes(workers.copies),
-                        " of inherited memory", why.empty() ? WhyUnknown(most) : absl::StrCat(": ", why, "."));
+    return absl::StrCat(
+        Plural(workers.processes, "worker"), " copied ", facts.Bytes(workers.copies), " of inherited memory",
+        WhyText(most, workers.causes_known ? workers.causes : CauseCounts{}, facts.findings.of_workers, facts.model));
   }
   const std::string what =
       absl::StrCat(" copied ", facts.Bytes(*most.counts.copies), " of memory that it shares with ");
@@ -87,7 +123,13 @@ std::string CopiedSentence(const ProcessModel& most, const Facts& facts) {
     return absl::StrCat("No worker was forked, but the target itself", what,
                         "another process. If it is a worker, attach to its parent.");
   }
-  return absl::StrCat("The ", NameOf(most), " (", Printable(most.comm), ")", what, "others", WhyUnknown(most));
+  const std::string why =
+      WhyText(most, most.causes.value_or(CauseCounts{}), TablesOf(facts.model, {.index = most.index}), facts.model);
+  if (most.execed && most.origin == Origin::kForked && most.forks == 0) {
+    return absl::StrCat("The ", NameOf(most), " (", Printable(most.comm), ") copied ", facts.Bytes(*most.counts.copies),
+                        " of inherited memory before it called exec, which gave that back", why);
+  }
+  return absl::StrCat("The ", NameOf(most), " (", Printable(most.comm), ")", what, "others", why);
 }
 
 // "3 of 4 workers"

@@ -181,9 +181,9 @@ const Diagnosis* SketchedBelow(const Findings& findings) {
 std::string SavesText(const Diagnosis& diagnosis) {
   if (!diagnosis.saves || diagnosis.saves->high == 0) return "";
   const Saving& saves = *diagnosis.saves;
-  return saves.low == saves.high
-             ? absl::StrCat(", saves ", HumanBytes(saves.high))
-             : absl::StrCat(", saves about ", HumanBytes(saves.low), " to ", HumanBytes(saves.high));
+  if (saves.low == 0 || saves.low == saves.high)
+    return absl::StrCat(", saves ", saves.low == 0 ? "at most " : "", HumanBytes(saves.high));
+  return absl::StrCat(", saves about ", HumanBytes(saves.low), " to ", HumanBytes(saves.high));
 }
 
 }  // namespace

@@ -60,6 +60,19 @@ TEST_CASE("memory history: too little is known") {
   CHECK(Grows(straight, 10));
 }
 
+TEST_CASE("memory history: what rose at the end") {
+  const auto rose = [](const std::function<double(double)>& pages, bool ended = false) {
+    return RoseAtTheEnd(Curve(pages, 10), ended);
+  };
+  CHECK(rose([](double t) { return 40'000 * t; }));
+  CHECK(rose([](double t) { return t < 0.9 ? 40'000 * t : 0; }, /*ended=*/true));
+  CHECK_FALSE(rose([](double t) { return t < 0.9 ? 40'000 * t : 0; }));
+  CHECK_FALSE(rose([](double t) { return t < 0.5 ? 40'000 * t : 20'000; }));
+  CHECK_FALSE(rose([](double t) { return 20'000 + 1000 * t; }));
+  CHECK_FALSE(rose([](double) { return 0; }));
+  CHECK_FALSE(RoseAtTheEnd({}, true));
+}
+
 TEST_CASE("memory history: samples need not come at equal intervals") {
   MemorySeries leak, fills;
   for (const double t : {0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 1.7, 2.3, 3.1, 4.1, 5.1, 6.1, 7.1, 8.1, 8.3, 9.3, 9.9}) {

@@ -136,6 +136,31 @@ TEST_CASE("memory: a leak in the trainer is not one in its workers") {
   CHECK(IdsOf(Recorded({{}}, {.new_mib = Line(0, 30)})) == Ids{"clean"});
 }
 
+TEST_CASE("memory: a process that is no worker and grows is told, as a leak or as what loads its data") {
+  Run run = Recorded({{}, {.new_mib = Line(0, 800), .command = "python3 other.py"}});
+  run.model.processes[2].role = Role::kOther;
+  run.model.processes[2].comm = "python3";
+  CHECK(IdsOf(run) == Ids{"clean"});
+  CHECK(absl::StartsWith(HeadlineOf(run), "The workers share what they should. The process 1002 (python3) allocated "));
+  CHECK(absl::EndsWith(HeadlineOf(run), ", and kept it: a leak, unless it still loads its data."));
+  run.model.processes[2].duty.duty = Duty::kManager;
+  CHECK(absl::StrContains(HeadlineOf(run), " (multiprocessing's Manager) allocated "));
+  // It has forked a worker soon after it began: what it keeps since is no start.
+  run.model.processes[1].parent = 2;
+  REQUIRE(IdsOf(run) == Ids{"trainer-growth"});
+  CHECK(DiagnosesOf(run)[0].pids == std::vector<pid_t>{1002});
+}
+
+TEST_CASE("memory: growth that was seen for a short time may go on") {
+  const Worker leaps = {.new_mib = [](double t) { return t < 0.9 ? 20.0 : 80.0; }};
+  Run run = Recorded({leaps});
+  CHECK(absl::StartsWith(HeadlineOf(run), "Nothing to do: "));  // 40 s were seen
+  run.model.processes[1].started = run.model.t - absl::Seconds(8);
+  CHECK(absl::StartsWith(HeadlineOf(run), "The workers share what they should. They had at most "));
+  CHECK(absl::StrContains(HeadlineOf(run),
+                          "; it was rising at the end, and whether it keeps growing can't be told from "));
+}
+
 TEST_CASE("memory: a leak and copies are compared by their parts of the same peak") {
   // Copies that end in the first second, and a leak. Each in MiB, of one of two workers.
   const auto of = [](double leaked, double copied, double at_start = 0) {

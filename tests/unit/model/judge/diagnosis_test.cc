@@ -278,7 +278,7 @@ TEST_CASE("headline: a process that copied without being a worker is named") {
   run.model.processes[1].comm = "python3";
   CHECK(IdsOf(run).empty());
   CHECK(HeadlineOf(run) ==
-        "The process 1001 (python3) copied 195.3 MiB of memory that it shares with others; why can't be said.");
+        "The process 1001 (python3) copied 195.3 MiB of memory that it shares with others: 100 % reference counts.");
 }
 
 TEST_CASE("headline: workers without a past or without a count are not called healthy") {

@@ -49,6 +49,8 @@ TEST_CASE("gc.freeze saves the collector's share and none of the counts'", "[rem
   const Remedy* freeze = Find(remedies, "gc-freeze");
   REQUIRE(freeze != nullptr);
   CHECK(freeze->saves->high == Approx(100 * kMiB).epsilon(0.01));
+  CHECK(freeze->saves->low == 0);  // what workers read as well, they copy all the same
+  CHECK(Find(Judge(Recorded(1, 50)).remedies, "gc-freeze")->saves->low == Approx(80 * kMiB).epsilon(0.01));
   const Remedy* buffer = Find(remedies, "serialise");
   REQUIRE(buffer != nullptr);
   CHECK(buffer->saves->high == Approx(200 * kMiB).epsilon(0.01));

@@ -1,0 +1,115 @@
+// What is said of copies that no diagnosis is about, and of those that the parent or the kernel makes.
+#include "model/judge/unexplained.h"
+
+#include <catch2/catch.hpp>
+#include <map>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "builders.h"
+#include "judged.h"
+
+namespace cowprof {
+namespace {
+
+using ByCause = std::map<Cause, uint64_t>;
+constexpr uint64_t kCopies = 25'600;  // 100 MiB
+
+ProcessSample Row(int index, const ByCause& copies) {
+  ProcessSample row = {.index = index, .causes = CauseCounts{}};
+  uint64_t sum = 0;
+  for (const auto& [cause, count] : copies) {
+    (*row.causes)[static_cast<int>(cause)] = count;
+    sum += count;
+  }
+  row.counts = {.write_protect_faults = sum, .copies = sum, .kernel_copies = 0, .zero_upgrades = 0};
+  return row;
+}
+
+// A parent and a worker, and the line at which the worker made all of its copies; no file: no Python ran.
+Run Recorded(const ByCause& parent, const ByCause& worker, const Frame& frame = {}) {
+  Run run;
+  Append({.events = {Started(0, -1, "python3 app.py"), Started(1, 0, "python3 app.py")},
+          .processes = {Row(0, parent), Row(1, worker)}},
+         &run);
+  for (ProcessModel& process : run.model.processes) process.python = "3.11.2";
+  run.model.frames = {frame};
+  run.model.copy_sites = {{.cause = Cause::kFree, .frames = frame.file.empty() ? std::vector<int>{} : std::vector{0}}};
+  const uint64_t copies = run.model.processes[1].counts.copies.value_or(0);
+  if (copies > 0) run.model.processes[1].copy_sites[0] = {1, 0, copies, copies, copies};
+  return run;
+}
+
+const Frame kLine = {.file = "/app.py", .function = "work", .line = 7};
+
+}  // namespace
+
+TEST_CASE("unexplained: where inherited objects were released") {
+  const ByCause released = {{Cause::kFree, 20'000}, {Cause::kAllocator, 5600}};
+  CHECK(
+      HeadlineOf(Recorded({}, released, kLine)) ==
+      "1 worker copied 100.0 MiB of inherited memory: 78 % released objects, 22 % pymalloc's bookkeeping; 100 % of it at "
+      "app.py:7 in work. To release inherited objects gives nothing back: it copies their pages first.");
+  CHECK(
+      absl::EndsWith(HeadlineOf(Recorded({}, released)),
+                     "; no Python code ran then, as at the interpreter's exit, where it releases all objects: a forked "
+                     "process that ends with os._exit() does not."));
+  // Without Python, or where something else wrote, nobody knows that.
+  Run native = Recorded({}, released);
+  for (ProcessModel& process : native.model.processes) process.python = "";
+  CHECK(absl::EndsWith(HeadlineOf(native), "22 % pymalloc's bookkeeping."));
+  CHECK(absl::EndsWith(HeadlineOf(Recorded({}, {{Cause::kHash, kCopies}})), "100 % cached hashes."));
+}
+
+TEST_CASE("unexplained: what a process copied before it called exec is gone") {
+  Run run = Recorded({}, {{Cause::kRefcount, kCopies}}, kLine);
+  run.model.processes[1].role = Role::kOther;
+  run.model.processes[1].execed = true;
+  run.model.processes[1].comm = "python3";
+  CHECK(HeadlineOf(run) ==
+        "The process 1001 (python3) copied 100.0 MiB of inherited memory before it called exec, which gave that back: "
+        "100 % reference counts; 100 % of it at app.py:7 in work.");
+}
+
+TEST_CASE("parent: what it does with memory that it shares") {
+  const auto of = [](Cause cause) { return HeadlineOf(Recorded({{cause, kCopies}}, {})); };
+  CHECK(absl::StrContains(of(Cause::kData), ": it keeps writing to memory that its worker still shares."));
+  CHECK(absl::StrContains(
+      of(Cause::kRefcount),
+      ": it keeps reading objects that its worker still shares, which writes their reference counts."));
+  CHECK(absl::StrContains(of(Cause::kFree),
+                          ": it released objects that it shared with its workers, which writes to them first."));
+  // What was copied to be released takes no memory in the end.
+  const Run freed = Recorded({{Cause::kFree, kCopies}}, {});
+  CHECK(DiagnosesOf(freed)[0].bytes < kCopies * 4096);
+  CHECK(!DiagnosesOf(freed)[0].saves);
+}
+
+TEST_CASE("cow-data: copies of GUP are told apart from writes") {
+  Run run = Recorded({}, {{Cause::kKernel, kCopies}});
+  CHECK(absl::StartsWith(HeadlineOf(run), "Writing to memory that the workers inherited"));
+  run.model.processes[1].gup_copies = kCopies;
+  CHECK(
+      HeadlineOf(run) ==
+      "System calls that lock, pin or prefault memory (mlockall, O_DIRECT, MADV_POPULATE_WRITE) duplicated 100.0 MiB of "
+      "the parent's memory in 1 worker.");
+  CHECK(DiagnosesOf(run)[0].id == "cow-data");
+  CHECK(!DiagnosesOf(run)[0].saves);
+  // Pages that nobody wrote are the same as the parent's.
+  run.model.processes[1].verify = VerifyFigures{.pages = 100, .identical = 100};
+  CHECK(DiagnosesOf(run)[0].id == "cow-data");
+  run.model.processes[1].gup_copies = kCopies / 4;
+  run.model.processes[1].verify.reset();
+  CHECK(absl::StartsWith(HeadlineOf(run), "Writing to memory that the workers inherited"));
+}
+
+TEST_CASE("cow-gc-header: what gc.freeze() saves is not known where workers read, too") {
+  const auto saves = [](const ByCause& copies) { return *DiagnosesOf(Recorded({}, copies))[0].saves; };
+  CHECK(saves({{Cause::kGcHeader, kCopies}}).low > 0);
+  const Saving both = saves({{Cause::kGcHeader, kCopies}, {Cause::kRefcount, 20'000}});
+  CHECK(both.low == 0);
+  CHECK(both.best == 0);
+  CHECK(both.high > 0);
+}
+
+}  // namespace cowprof
