@@ -5,97 +5,17 @@
 #include <map>
 #include <tuple>
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "model/format.h"
-#include "model/judge/blame.h"
 #include "model/judge/diagnosis_facts.h"
 #include "model/judge/fix_sketch.h"
-#include "model/judge/grower.h"
-#include "model/judge/growth.h"
 #include "model/judge/unexplained.h"
 
 namespace cowprof {
 namespace {
-
-constexpr size_t kMostBelow = 5, kMostOfCommand = 120;
-constexpr uint64_t kManyBytes = 256 << 20;  // too much to call it nothing, even where each worker has little of it
-constexpr absl::Duration kLongEnough = absl::Seconds(30);  // to see whether memory keeps growing
-
-// "; about 97 % of it first touched at train.py:12 in load": of the new memory that workers held at their peak. "": no
-// line of the program has most of it, or they touched much more than they kept.
-std::string FirstTouched(const Facts& facts) {
-  std::vector<const ProcessModel*> workers;
-  Rise rise = {.begin = -absl::InfiniteDuration()};
-  for (const auto& [index, bytes] : facts.model.workers_peak.fresh_bytes) {
-    const ProcessModel* const worker = facts.model.Find(index);
-    if (worker == nullptr) return "";
-    workers.push_back(worker);
-    rise.pages += bytes / facts.page_bytes;
-    rise.zero_fills += worker->counts.zero_fills().value_or(0);
-  }
-  const std::optional<Culprit> culprit = CulpritOf(facts.model, workers, rise);
-  if (!culprit || IsOfLibrary(culprit->frame)) return "";
-  return absl::StrCat("; ", CulpritText(*culprit, /*estimated=*/true, "first touched at"));
-}
-
-// Whether a worker's new memory was seen for too short a time to tell whether it keeps growing.
-bool StillRise(const Facts& facts) {
-  return absl::c_any_of(facts.model.workers_peak.fresh_bytes, [&](const auto& one) {
-    const ProcessModel* const worker = facts.model.Find(one.first);
-    return one.second > kNoiseBytes && worker != nullptr && LifeOf(*worker, facts.model) < kLongEnough &&
-           RoseAtTheEnd(facts.estimates.MemoryOf(one.first), worker->ended.has_value());
-  });
-}
-
-// New memory that stays is a worker's own business as long as it doesn't grow, but the reader sees it in the tables.
-std::string Holdings(const Facts& facts) {
-  uint64_t fresh = 0;
-  for (const auto& [index, bytes] : facts.model.workers_peak.fresh_bytes) fresh += bytes;
-  const uint64_t before = BeforeAttachAtPeak(facts.model, /*never_shared=*/true);
-  if (fresh + before <= facts.model.workers_peak.fresh_bytes.size() * kNoiseBytes) return "";
-  return absl::StrCat(
-      " They had at most ", HumanBytes(fresh + before), " of new memory of their own",
-      before > 0 ? absl::StrCat(", ", HumanBytes(before), " of it before cowprof attached") : FirstTouched(facts),
-      StillRise(facts) ? "; it was rising at the end, and whether it keeps growing can't be told from "
-                       : "; no lasting growth of it was seen in ",
-      HumanDuration(facts.model.t), ".");
-}
-
-// " Python runs below it: 23189 (python3 train.py), 23190 (python3 eval.py)." "": none does.
-std::string PythonBelow(const Facts& facts) {
-  std::vector<std::string> told;
-  uint64_t more = 0;
-  for (const ProcessModel& process : facts.model.processes) {
-    const bool helps = process.role == Role::kHelper || process.role == Role::kForkserver;
-    if (process.index == 0 || process.ended || process.python.empty() || helps) continue;
-    if (told.size() == kMostBelow) {
-      ++more;
-    } else {
-      told.push_back(absl::StrCat(process.id.pid, " (",
-                                  Printable(process.command.empty() ? process.comm : process.command, kMostOfCommand),
-                                  ")"));
-    }
-  }
-  if (told.empty()) return "";
-  return absl::StrCat(" Python runs below it: ", absl::StrJoin(told, ", "),
-                      more > 0 ? absl::StrCat(", and ", more, " more") : "", ".");
-}
-
-// What the target is, and which Python below it may be the one that was meant. "": not known.
-std::string TargetText(const Facts& facts) {
-  const ProcessModel* target = facts.model.target();
-  if (target == nullptr) return "";
-  const std::string below = PythonBelow(facts);
-  if (target->framework == Framework::kNative && !target->comm.empty())
-    return absl::StrCat(" It is ", Printable(target->comm), ", not Python.", below);
-  const bool alone = facts.findings.all.processes == 1 && !target->python.empty();
-  return alone ? absl::StrCat(" It is Python ", Printable(target->python), " without child processes.") : below;
-}
 
 Diagnosis Clean(const Facts& facts) {
   Diagnosis diagnosis = {.id = "clean", .confidence = 0.9, .harm = Harm::kNone};
@@ -171,22 +91,6 @@ void TellTogether(std::vector<Diagnosis>* found) {
 }
 
 }  // namespace
-
-std::string NothingToDo(const Facts& facts) {
-  const std::string growth = GrowthOfOthers(facts);
-  if (facts.HasWorkers()) {
-    if (const uint64_t sum = facts.model.workers_peak.copied_bytes; sum >= kManyBytes) {
-      return absl::StrCat("Each worker copied little, at most ", facts.Bytes(facts.most_of_one), ", but all together ",
-                          HumanBytes(sum), ".", Holdings(facts), growth.empty() ? "" : " ", growth);
-    }
-    const bool well = growth.empty() && !StillRise(facts);
-    return absl::StrCat(well ? "Nothing to do: the" : "The", " workers share what they should.", Holdings(facts),
-                        growth.empty() ? "" : " ", growth);
-  }
-  if (!growth.empty()) return absl::StrCat("No worker was forked. ", growth, TargetText(facts));
-  return absl::StrCat("Nothing to do: no worker was forked, and no lasting growth of the process was seen in ",
-                      HumanDuration(facts.model.t), ".", TargetText(facts));
-}
 
 std::vector<Diagnosis> Diagnose(const Run& run, const Findings& findings) {
   std::vector<Diagnosis> found;

@@ -1,0 +1,106 @@
+// What is said where memory is well: what there is all the same.
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "builders.h"
+#include "judged.h"
+#include "model/judge/diagnosis.h"
+
+namespace cowprof {
+namespace {
+
+constexpr uint64_t kMiB = 256;  // in pages
+
+// A parent and workers that copied `copied` MiB each and have `fresh` MiB of new memory.
+Run Recorded(int workers, uint64_t copied, uint64_t fresh = 0) {
+  Run run;
+  run.model.info.exactness = Exactness::kExact;
+  Sample first = {.events = {Started(0, -1)}}, last = {.t = absl::Seconds(3)};
+  for (int index = 0; index <= workers; ++index) {
+    if (index > 0) first.events.push_back(Started(index, 0));
+    ProcessSample row = {.index = index, .causes = CauseCounts{}};
+    row.counts.copies = row.counts.zero_fill_pages = row.counts.zero_upgrades = row.counts.file_copies = 0;
+    row.proc.anon_pages = 400 * kMiB;
+    first.processes.push_back(row);
+    if (index > 0) {
+      row.counts.copies = (*row.causes)[static_cast<int>(Cause::kData)] = copied * kMiB;
+      row.counts.zero_fill_pages = fresh * kMiB;
+      *row.proc.anon_pages += fresh * kMiB;
+    }
+    last.processes.push_back(row);
+  }
+  Append(first, &run);
+  Append(last, &run);
+  return run;
+}
+
+}  // namespace
+
+TEST_CASE("nothing to do: a little in each of many workers is not nothing") {
+  CHECK(absl::StartsWith(HeadlineOf(Recorded(20, 12)), "Nothing to do: the workers share what they should."));
+  CHECK(absl::StartsWith(HeadlineOf(Recorded(40, 12)),
+                         "Each worker copied little, at most 12.0 MiB, but all together 480.0 MiB."));
+  CHECK(IdsOf(Recorded(40, 12)) == Ids{"clean"});
+}
+
+TEST_CASE("nothing to do: what wrote to files that it maps privately is said") {
+  Run run = Recorded(2, 0, 50);
+  const auto says = [&] {
+    return absl::StrContains(HeadlineOf(run), ", most of it by writing to private mappings of files;");
+  };
+  CHECK(!says());
+  for (const int index : {1, 2}) run.model.processes[index].counts.file_copies = 30 * kMiB;
+  CHECK(says());
+}
+
+TEST_CASE("nothing to do: shared memory without a name that workers keep") {
+  Run run = Recorded(2, 0);
+  const std::string well = "Nothing to do: the workers share what they should.";
+  const auto of = [&](uint64_t added, uint64_t kept) {
+    for (const int index : {1, 2}) {
+      run.model.processes[index].counts.shm_pages = added * kMiB;
+      run.model.processes[index].proc.shmem_pages = kept * kMiB;
+    }
+    return HeadlineOf(run);
+  };
+  CHECK(absl::StartsWith(of(50, 50), well + " They added 100.0 MiB of shared memory that has no name in /dev/shm ("));
+  CHECK(absl::StartsWith(of(500, 50), well + " They added 100.0 MiB "));
+  CHECK(of(500, 5) == well);  // as the batches of a DataLoader
+  CHECK(of(5, 500) == well);  // others added it
+  run.model.info.limits = {{LimitKind::kShm, "/dev/shm", uint64_t{1} << 30, 10 << 20}};
+  run.model.limits = {{.now = run.model.info.limits[0], .peak = 100 << 20}};
+  CHECK(of(50, 50) == well);  // it is in /dev/shm
+}
+
+TEST_CASE("nothing to do: a target that puts itself into the background") {
+  const std::string rest = " The workers share what they should.";
+  const auto of = [](int status, const std::vector<Event>& more, absl::Duration t = absl::Seconds(4)) {
+    Run run = Recorded(2, 0);
+    Sample sample = {.t = t, .events = {Exited(0, status, t)}};
+    sample.events.insert(sample.events.end(), more.begin(), more.end());
+    Append(sample, &run);
+    return HeadlineOf(run);
+  };
+  CHECK(of(0, {}) ==
+        absl::StrCat("The target ended after 4.0 s, and the recording with it, but 2 processes that it started "
+                     "live on: `cowprof --attach 1001` records what follows.",
+                     rest));
+  CHECK(absl::StrContains(of(0, {Exited(1, 0, absl::Seconds(4))}), " but 1 process that it started lives on: "));
+  const std::string well = absl::StrCat("Nothing to do: the", rest.substr(4));
+  CHECK(of(0, {Exited(1, 0, absl::Seconds(4)), Exited(2, 0, absl::Seconds(4))}) == well);
+  CHECK(!absl::StrContains(of(9, {}), "live on"));
+  CHECK(of(0, {}, absl::Seconds(100)) == well);  // not at once: what is left may end, too
+}
+
+TEST_CASE("diagnosis: of several workers, those that copied are counted") {
+  Run run = Recorded(3, 0);
+  ProcessSample row = {.index = 2, .causes = CauseCounts{}};
+  row.counts.copies = (*row.causes)[static_cast<int>(Cause::kData)] = 80 * kMiB;
+  row.counts.zero_fill_pages = row.counts.zero_upgrades = 0;
+  Append({.t = absl::Seconds(4), .processes = {row}}, &run);
+  CHECK(absl::StrContains(HeadlineOf(run), " of the parent's memory in 1 of 3 workers"));
+}
+
+}  // namespace cowprof
