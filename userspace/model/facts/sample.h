@@ -114,8 +114,8 @@ struct ProcessSample {
   std::optional<bool> persistent;
   std::optional<LoaderWorker> loader;  // of such a worker, as last read
   std::optional<Framework> framework;  // that it runs under. Absent: none that is known, or not read
-  Count
-      gup_copies;  // of counts.kernel_copies: without a page fault exception, found by a sweep (recorder/gup_copies.h)
+  // Of counts.kernel_copies, those without a page fault exception that a sweep found (recorder/gup_copies.h).
+  Count gup_copies;
   bool operator==(const ProcessSample&) const = default;
 };
 

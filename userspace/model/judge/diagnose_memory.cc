@@ -69,8 +69,13 @@ std::optional<Grower> GrowerOf(const ProcessModel& process, const Facts& facts) 
   return Grower{&process, bytes, per_second, std::move(text), std::move(culprit), rise->duration};
 }
 
-// Returns the workers whose new memory keeps growing. A worker that exited by itself long before the workers as a whole
-// did has given it back, as after each epoch.
+// A process that exited by itself long before all of its kind did, the first of which started at `first`, has given its
+// memory back: as a worker after each epoch.
+bool GaveBack(const ProcessModel& process, absl::Duration first, const RunModel& model) {
+  return process.exit && !process.exit->signaled && LifeOf(process, model) < 0.6 * (model.t - first);
+}
+
+// Returns the workers whose new memory keeps growing.
 std::vector<Grower> GrowingWorkers(const Facts& facts) {
   const RunModel& model = facts.model;
   absl::Duration first = model.t;
@@ -79,8 +84,7 @@ std::vector<Grower> GrowingWorkers(const Facts& facts) {
   });
   std::vector<Grower> growing;
   for (const ProcessModel& process : model.processes) {
-    const bool gave_back = process.exit && !process.exit->signaled && LifeOf(process, model) < 0.6 * (model.t - first);
-    if (!process.is_worker() || gave_back) continue;
+    if (!process.is_worker() || GaveBack(process, first, model)) continue;
     if (std::optional<Grower> grower = GrowerOf(process, facts)) growing.push_back(*std::move(grower));
   }
   return growing;
@@ -224,11 +228,13 @@ namespace {
 // A process that is no worker, and keeps growing.
 struct Growing {
   Grower grower;
+  bool has_workers = false;
   bool settled = false;  // what loads its data at the start grows as a leak does, until it is done
 };
 
 // Who forks workers has loaded its data by then; another process, after some time.
-bool IsSettled(const ProcessModel& process, const Facts& facts) {
+Growing GrowingOf(Grower grower, const Facts& facts) {
+  const ProcessModel& process = *grower.process;
   bool has_workers = false;
   absl::Duration first_fork = facts.model.t;
   ForEachRow(facts.model, [&](const ProcessModel& worker) {
@@ -237,17 +243,19 @@ bool IsSettled(const ProcessModel& process, const Facts& facts) {
     first_fork = std::min(first_fork, worker.started);
   });
   const absl::Duration life = LifeOf(process, facts.model);
-  return has_workers ? first_fork - process.started <= life / 4 : life >= kLongestStart;
+  return {.grower = std::move(grower),
+          .has_workers = has_workers,
+          .settled = has_workers ? first_fork - process.started <= life / 4 : life >= kLongestStart};
 }
 
 // The one that grew most; rather one that has settled.
 std::optional<Growing> MostGrowing(const Facts& facts) {
   std::optional<Growing> most;
   for (const ProcessModel& process : facts.model.processes) {
-    if (process.is_worker()) continue;
+    if (process.is_worker() || GaveBack(process, absl::ZeroDuration(), facts.model)) continue;
     std::optional<Grower> grower = GrowerOf(process, facts);
     if (!grower || grower->bytes < kSizeableBytes) continue;
-    Growing one = {*std::move(grower), IsSettled(process, facts)};
+    Growing one = GrowingOf(*std::move(grower), facts);
     const auto key = [](const Growing& growing) { return std::pair(growing.settled, growing.grower.bytes); };
     if (!most || key(one) > key(*most)) most = std::move(one);
   }
@@ -284,7 +292,7 @@ Diagnosis TrainerGrowth(const Facts& facts) {
   const std::vector<Grower> growers = {std::move(growing->grower)};
   diagnosis.summary =
       absl::StrCat(SubjectOf(process, facts), " keeps growing",
-                   facts.HasWorkers() ? ", not its workers: it" : ": a leak, unless it still loads its data. It",
+                   growing->has_workers ? ", not its workers: it" : ": a leak, unless it still loads its data. It",
                    " allocated ", HumanBytes(SumOf(growers)), " of new memory ", RateOf(growers), ", and kept it",
                    TakeCulprit(growers, &diagnosis), LimitText(facts, &diagnosis), ".");
   AddGrowers(growers, &diagnosis);

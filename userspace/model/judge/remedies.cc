@@ -95,7 +95,9 @@ void AddBuffers(const Facts& facts, Remedies* out) {
          .action = "Pickle all items into one buffer (or use numpy or Arrow arrays) before the fork",
          .saves = Of(*refcount->saves),
          .cost = "Each access unpickles its item; `cowprof pickle PID` measures how long that takes.",
-         .rests_on = "copies by reference counts at the peak, of which sketches of this kind left 4 to 17 %"});
+         .rests_on =
+             "copies by reference counts at the peak, of which sketches of this kind left 4 to 17 %; items that "
+             "a worker keeps are new memory"});
     AddUnpickling(facts, &out->back());
   }
   if (const Diagnosis* tensors = Find(facts.findings, "torch-refcount"); tensors != nullptr && tensors->saves) {

@@ -78,9 +78,9 @@ std::string WhyUnknown(const ProcessModel& process) {
   return absl::StrCat("; why can't be said (Python", version, ": ", Printable(process.python_problem, 200), ").");
 }
 
-// "; about 98 % of it at app.py:7 in work", where one line made most of it. `python`: where Python ran, and no line
-// did, while objects were released, it was most likely at the interpreter's exit.
-std::string WhereText(const BlameTables& tables, const CauseCounts& causes, bool python) {
+// "; about 98 % of it at app.py:7 in work", where one line made most of it. `stacks`: of Python were read; then objects
+// that were released where no line ran most likely were at the interpreter's exit.
+std::string WhereText(const BlameTables& tables, const CauseCounts& causes, bool stacks) {
   if (tables.by_line.empty() || tables.by_line[0].share < kMostOfIt) return "";
   const BlameRow& first = tables.by_line[0];
   const bool released = 2 * causes[static_cast<int>(Cause::kFree)] >= Sum(causes);
@@ -90,7 +90,7 @@ std::string WhereText(const BlameTables& tables, const CauseCounts& causes, bool
         "; ", CulpritText(culprit, tables.blame.estimated, "at"), ".",
         released ? " To release inherited objects gives nothing back: it copies their pages first." : "");
   }
-  if (!python || !released) return "";
+  if (!stacks || !released) return "";
   return "; no Python code ran then, as at the interpreter's exit, where it releases all objects: a forked process that "
          "ends with os._exit() does not.";
 }
@@ -106,7 +106,7 @@ std::string WhyText(const ProcessModel& process, const CauseCounts& causes, cons
     return absl::StrCat(native ? absl::StrCat(", ", NativeCodeText(*code, tables.blame.estimated)) : "",
                         WhyUnknown(process));
   }
-  const std::string where = WhereText(tables, causes, !process.python.empty());
+  const std::string where = WhereText(tables, causes, !process.python.empty() && !model.frames.empty());
   return absl::StrCat(": ", why, where.empty() ? "." : where);
 }
 

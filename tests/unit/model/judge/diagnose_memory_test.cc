@@ -145,6 +145,12 @@ TEST_CASE("memory: a process that is no worker and grows is told, as a leak or a
   CHECK(absl::EndsWith(HeadlineOf(run), ", and kept it: a leak, unless it still loads its data."));
   run.model.processes[2].duty.duty = Duty::kManager;
   CHECK(absl::StrContains(HeadlineOf(run), " (multiprocessing's Manager) allocated "));
+  // One that exited by itself long before the end has given it back.
+  run.model.processes[2].exit = Exit{};
+  run.model.processes[2].ended = run.model.t / 2;
+  CHECK(absl::StartsWith(HeadlineOf(run), "Nothing to do: "));
+  run.model.processes[2].exit.reset();
+  run.model.processes[2].ended.reset();
   // It has forked a worker soon after it began: what it keeps since is no start.
   run.model.processes[1].parent = 2;
   REQUIRE(IdsOf(run) == Ids{"trainer-growth"});

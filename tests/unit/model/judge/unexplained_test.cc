@@ -54,7 +54,10 @@ TEST_CASE("unexplained: where inherited objects were released") {
       absl::EndsWith(HeadlineOf(Recorded({}, released)),
                      "; no Python code ran then, as at the interpreter's exit, where it releases all objects: a forked "
                      "process that ends with os._exit() does not."));
-  // Without Python, or where something else wrote, nobody knows that.
+  // Without stacks, without Python, or where something else wrote, nobody knows that.
+  Run without = Recorded({}, released);
+  without.model.frames.clear();
+  CHECK(absl::EndsWith(HeadlineOf(without), "22 % pymalloc's bookkeeping."));
   Run native = Recorded({}, released);
   for (ProcessModel& process : native.model.processes) process.python = "";
   CHECK(absl::EndsWith(HeadlineOf(native), "22 % pymalloc's bookkeeping."));
