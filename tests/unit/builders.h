@@ -3,6 +3,7 @@
 #define COWPROF_TESTS_UNIT_BUILDERS_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 
 #include "absl/time/time.h"
@@ -21,6 +22,18 @@ inline Event Started(int index, int parent, const std::string& command = "python
 inline Event Exited(int index, int status = 0, absl::Duration t = absl::ZeroDuration()) {
   return {.t = t, .index = index, .what = ProcessExited{.status = status}};
 }
+using ByCause = std::map<Cause, uint64_t>;
+inline ProcessSample RowByCause(int index, const ByCause& copies) {
+  ProcessSample row = {.index = index, .causes = CauseCounts{}};
+  uint64_t sum = 0;
+  for (const auto& [cause, count] : copies) {
+    (*row.causes)[static_cast<int>(cause)] = count;
+    sum += count;
+  }
+  row.counts = {.write_protect_faults = sum + 33, .copies = sum, .zero_upgrades = 0};
+  return row;
+}
+
 inline ProcessSample RowWithCopies(int index, uint64_t copies) {
   ProcessSample row = {.index = index};
   row.counts.copies = copies;

@@ -21,28 +21,16 @@
 namespace cowprof {
 namespace {
 
-using ByCause = std::map<Cause, uint64_t>;
 constexpr uint64_t kNoise = 4096;      // pages
 constexpr uint64_t kRewritten = 1024;  // pages that a parent always writes after a fork
-
-ProcessSample Row(int index, const ByCause& copies) {
-  ProcessSample row = {.index = index, .causes = CauseCounts{}};
-  uint64_t sum = 0;
-  for (const auto& [cause, count] : copies) {
-    (*row.causes)[static_cast<int>(cause)] = count;
-    sum += count;
-  }
-  row.counts = {.write_protect_faults = sum + 33, .copies = sum, .zero_upgrades = 0};
-  return row;
-}
 
 // A target, whose copies are `parent`, and forked workers.
 Run With(const ByCause& parent, const std::vector<ByCause>& workers) {
   Run run;
-  Sample sample = {.events = {Started(0, -1, "python train.py")}, .processes = {Row(0, parent)}};
+  Sample sample = {.events = {Started(0, -1, "python train.py")}, .processes = {RowByCause(0, parent)}};
   for (size_t i = 0; i < workers.size(); ++i) {
     sample.events.push_back(Started(i + 1, 0, "python train.py"));
-    sample.processes.push_back(Row(i + 1, workers[i]));
+    sample.processes.push_back(RowByCause(i + 1, workers[i]));
   }
   Append(sample, &run);
   return run;

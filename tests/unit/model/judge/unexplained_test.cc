@@ -12,25 +12,13 @@
 namespace cowprof {
 namespace {
 
-using ByCause = std::map<Cause, uint64_t>;
 constexpr uint64_t kCopies = 25'600;  // 100 MiB
-
-ProcessSample Row(int index, const ByCause& copies) {
-  ProcessSample row = {.index = index, .causes = CauseCounts{}};
-  uint64_t sum = 0;
-  for (const auto& [cause, count] : copies) {
-    (*row.causes)[static_cast<int>(cause)] = count;
-    sum += count;
-  }
-  row.counts = {.write_protect_faults = sum, .copies = sum, .kernel_copies = 0, .zero_upgrades = 0};
-  return row;
-}
 
 // A parent and a worker, and the line at which the worker made all of its copies; no file: no Python ran.
 Run Recorded(const ByCause& parent, const ByCause& worker, const Frame& frame = {}) {
   Run run;
   Append({.events = {Started(0, -1, "python3 app.py"), Started(1, 0, "python3 app.py")},
-          .processes = {Row(0, parent), Row(1, worker)}},
+          .processes = {RowByCause(0, parent), RowByCause(1, worker)}},
          &run);
   for (ProcessModel& process : run.model.processes) process.python = "3.11.2";
   run.model.frames = {frame};
