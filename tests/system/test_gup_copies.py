@@ -19,6 +19,7 @@ def test_copies_by_gup_are_counted_and_told(how, tmp_path):
     row = child_row(report, lines)
     assert abs(row["gup_copies"] - 20000) <= 100
     assert row["by_cause"]["kernel"] >= row["gup_copies"]
+    assert 19900 <= sum(region["copied_pages"] for region in report["by_region"]) <= 20300
     sentence = report["headline"]["sentence"]
     assert "System calls that lock, pin or prefault memory" in sentence and "78" in sentence, sentence
     assert report["diagnoses"][0]["id"] == "cow-data"

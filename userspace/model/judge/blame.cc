@@ -152,15 +152,18 @@ std::vector<RegionRow> ByRegion(const RunModel& model, const Scope& scope) {
   uint64_t all = 0;
   for (size_t i = 0; i < rows.size(); ++i) rows[i].region = static_cast<int>(i);
   ForEachRow(model, [&](const ProcessModel& process) {
+    // Most copies of GUP are on no page that the probes reported.
+    const bool swept = !process.regions.empty() && 2 * process.gup_copies > process.counts.copies.value_or(0);
+    const bool by_probes = !process.copied_pages.empty() && !swept;
     for (const auto& [number, count] : process.regions) {
       RegionRow& row = rows[number];
       const bool owns = model.regions[number].index == process.index;
       if (owns) row.pages = count.private_pages + count.shared_pages;
       if (!InScope(process, scope)) continue;
       row.still_shared_pages += count.shared_pages;
-      if (!owns && process.copied_pages.empty()) row.copied_pages += count.diverged_pages;
+      if (!owns && !by_probes) row.copied_pages += count.diverged_pages;
     }
-    if (!InScope(process, scope)) return;
+    if (!InScope(process, scope) || !by_probes) return;
     process.copied_pages.ForEach([&](int number, uint64_t pages) { rows[number].copied_pages += pages; });
   });
   std::erase_if(rows, [](const RegionRow& row) { return row.pages == 0 && row.copied_pages == 0; });
