@@ -8,8 +8,6 @@
 namespace cowprof {
 namespace {
 
-constexpr uint64_t kLeastByGup = 256;  // pages; many system calls have a few faults of GUP
-
 uint64_t Or0(const Count& count) { return count.value_or(0); }
 
 uint64_t NewPagesOf(const FaultCounts& counts) { return Or0(counts.zero_fills()) + Or0(counts.file_copies); }
@@ -21,7 +19,7 @@ void GupCopies::NoteFaults(uint32_t serial, uint32_t parent, uint64_t faults, co
   const Pages then = of_parent == states_.end() ? Pages{} : of_parent->second.before;
   State& state = states_.try_emplace(serial, State{.of_parent = then}).first->second;
   const FaultCounts& counts = row.counts;
-  // Some exceptions are no faults of the kernel's count, so the difference may also fall.
+  // The kernel does not count every exception as a fault, so the difference may also fall.
   if (counts.faults) state.faults = std::max(state.faults, SaturatingSubtract(faults, *counts.faults));
   state.before = state.now;
   state.now = {.copied = Or0(counts.copies) + state.faults,
@@ -68,7 +66,7 @@ void GupCopies::Learn(uint32_t serial, uint32_t parent, ProcessSample* row) {
   const uint64_t explained =
       copied + SaturatingSubtract(fresh, sweep.new_pages) + ChangedBy(state.of_parent, of_parent->second.now);
   const uint64_t copies = std::min(SaturatingSubtract(sweep.diverged_pages, explained), state.faults);
-  if (copies < kLeastByGup || copies <= state.copies) return;
+  if (copies < kLeast || copies <= state.copies) return;
   Add(copies - state.copies, row);
   state.copies = copies;
 }

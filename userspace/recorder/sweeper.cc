@@ -11,7 +11,6 @@ namespace {
 
 constexpr absl::Duration kFullInterval = absl::Seconds(60);  // at most; the target is always swept in full
 constexpr uint64_t kOneInIsNew = 200;                        // pages; less is nothing new
-constexpr uint64_t kManyGupFaults = 256;
 
 // A sample of the pages is asked for where they are to be compared, and may cost more.
 SweepAllowance AllowanceOf(const SweeperOptions& options) {
@@ -89,7 +88,7 @@ void Sweeper::PlanRound(const Processes& processes, const Pull& pull, const GupC
 
 // Where GUP goes on, as when each buffer of a file is new memory, looks at it get rarer.
 bool Sweeper::IsDueForGup(uint64_t gup_faults, const PullRequest& tick, State* state) const {
-  if (gup_faults < state->gup_faults + kManyGupFaults || (tick.t < state->next_gup && !tick.last)) return false;
+  if (gup_faults < state->gup_faults + GupCopies::kLeast || (tick.t < state->next_gup && !tick.last)) return false;
   state->gup_faults = gup_faults;
   state->gup_gap = std::clamp(2 * state->gup_gap, options_.interval, kFullInterval);
   state->next_gup = tick.t + state->gup_gap;

@@ -225,7 +225,7 @@ Diagnosis FileBacked(const Facts& facts) {
 
 namespace {
 
-// A process that is no worker, and keeps growing.
+// A process other than a worker that keeps growing.
 struct Growing {
   Grower grower;
   bool has_workers = false;

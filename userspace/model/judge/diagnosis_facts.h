@@ -100,8 +100,8 @@ std::string CulpritText(Culprit culprit, bool estimated, absl::string_view at);
 
 // "Nothing to do: the workers share what they should.": of a run in which memory is well. nothing_to_do.cc
 std::string NothingToDo(const Facts& facts);
-// "The process 4711 (python3) allocated 80.0 MiB of new memory within 12 s, ...": a process that is no worker and keeps
-// growing, perhaps only at its start. "": there is none. diagnose_memory.cc
+// "The process 4711 (python3) allocated 80.0 MiB of new memory within 12 s, ...": a process other than a worker that
+// keeps growing, perhaps only at its start. "": there is none. diagnose_memory.cc
 std::string GrowthOfOthers(const Facts& facts);
 
 // diagnose_copies.cc

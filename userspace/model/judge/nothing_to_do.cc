@@ -140,8 +140,8 @@ std::string LeftRunning(const Facts& facts) {
   }
   if (first == nullptr) return "";
   return absl::StrCat("The target ended after ", HumanDuration(*target->ended), ", and the recording with it, but ",
-                      living, living == 1 ? " process that it started lives on" : " processes that it started live on",
-                      ": `cowprof --attach ", first->id.pid, "` records what follows. ");
+                      living, living == 1 ? " process that it started was" : " processes that it started were",
+                      " still running: `cowprof --attach ", first->id.pid, "` records what follows. ");
 }
 
 }  // namespace

@@ -136,7 +136,7 @@ TEST_CASE("memory: a leak in the trainer is not one in its workers") {
   CHECK(IdsOf(Recorded({{}}, {.new_mib = Line(0, 30)})) == Ids{"clean"});
 }
 
-TEST_CASE("memory: a process that is no worker and grows is told, as a leak or as what loads its data") {
+TEST_CASE("memory: growth outside the workers is reported, as a leak or as data that is loaded") {
   Run run = Recorded({{}, {.new_mib = Line(0, 800), .command = "python3 other.py"}});
   run.model.processes[2].role = Role::kOther;
   run.model.processes[2].comm = "python3";

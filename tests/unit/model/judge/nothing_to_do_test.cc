@@ -84,13 +84,14 @@ TEST_CASE("nothing to do: a target that puts itself into the background") {
     return HeadlineOf(run);
   };
   CHECK(of(0, {}) ==
-        absl::StrCat("The target ended after 4.0 s, and the recording with it, but 2 processes that it started "
-                     "live on: `cowprof --attach 1001` records what follows.",
+        absl::StrCat("The target ended after 4.0 s, and the recording with it, but 2 processes that it started were "
+                     "still running: `cowprof --attach 1001` records what follows.",
                      rest));
-  CHECK(absl::StrContains(of(0, {Exited(1, 0, absl::Seconds(4))}), " but 1 process that it started lives on: "));
+  CHECK(
+      absl::StrContains(of(0, {Exited(1, 0, absl::Seconds(4))}), " but 1 process that it started was still running: "));
   const std::string well = absl::StrCat("Nothing to do: the", rest.substr(4));
   CHECK(of(0, {Exited(1, 0, absl::Seconds(4)), Exited(2, 0, absl::Seconds(4))}) == well);
-  CHECK(!absl::StrContains(of(9, {}), "live on"));
+  CHECK(!absl::StrContains(of(9, {}), "still running"));
   CHECK(of(0, {}, absl::Seconds(100)) == well);  // not at once: what is left may end, too
 }
 
