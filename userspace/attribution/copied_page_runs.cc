@@ -7,16 +7,16 @@
 namespace cowprof {
 
 void CopiedPageRuns::Add(int index, Cause cause, uint64_t page) {
-  if (kept_ + pages_.size() < kMostPages) pages_.emplace_back(index, page, cause);
+  if (kept_ + pages_.size() < kMostPages) pages_.push_back({page, index, cause});
 }
 
 std::vector<PageRun> CopiedPageRuns::Take() {
-  std::vector<std::tuple<int, uint64_t, Cause>> pages = std::exchange(pages_, {});
-  std::stable_sort(pages.begin(), pages.end(), [](const auto& a, const auto& b) {
-    return std::tie(std::get<0>(a), std::get<1>(a)) < std::tie(std::get<0>(b), std::get<1>(b));
+  std::vector<Page> pages = std::exchange(pages_, {});
+  std::stable_sort(pages.begin(), pages.end(), [](const Page& a, const Page& b) {
+    return a.index != b.index ? a.index < b.index : a.page < b.page;
   });
   std::vector<PageRun> runs;
-  for (const auto& [index, page, cause] : pages) {
+  for (const auto& [page, index, cause] : pages) {
     PageRun* last = runs.empty() || runs.back().index != index ? nullptr : &runs.back();
     if (last != nullptr && page < last->first_page + last->pages) continue;  // reported twice
     if (last != nullptr && page == last->first_page + last->pages && cause == last->cause) {
@@ -31,9 +31,16 @@ std::vector<PageRun> CopiedPageRuns::Take() {
 
 void LogPages(const std::vector<CopiedPage>& pages, uint64_t page_bytes, const Programs& programs,
               const RowCauses& causes, CopiedPageRuns* log) {
+  // Pages come in batches of one process.
+  const CopiedPage* last = nullptr;
+  const Member* member = nullptr;
+  Cause cause = Cause::kUnknown;
   for (const CopiedPage& page : pages) {
-    if (const Member* member = programs.Find(page.serial))
-      log->Add(member->index, causes.OfShape(page.serial, page.shape), page.address / page_bytes);
+    const bool same_process = last != nullptr && page.serial == last->serial;
+    if (!same_process) member = programs.Find(page.serial);
+    if (!same_process || page.shape != last->shape) cause = causes.OfShape(page.serial, page.shape);
+    last = &page;
+    if (member != nullptr) log->Add(member->index, cause, page.address / page_bytes);
   }
 }
 

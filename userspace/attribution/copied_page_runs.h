@@ -4,7 +4,6 @@
 #define COWPROF_ATTRIBUTION_COPIED_PAGE_RUNS_H_
 
 #include <cstdint>
-#include <tuple>
 #include <vector>
 
 #include "attribution/programs.h"
@@ -24,7 +23,13 @@ class CopiedPageRuns {
   bool full() const { return kept_ + pages_.size() >= kMostPages; }
 
  private:
-  std::vector<std::tuple<int, uint64_t, Cause>> pages_;
+  struct Page {
+    uint64_t page = 0;
+    int index = 0;
+    Cause cause = Cause::kUnknown;
+  };
+
+  std::vector<Page> pages_;
   uint64_t kept_ = 0;
 };
 

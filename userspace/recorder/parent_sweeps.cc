@@ -11,6 +11,12 @@ constexpr SweepAllowance kAllowance = {
 // Copies that are worth a look: one in so many pages of the parent, and at least so many.
 constexpr uint64_t kOneIn = 100, kLeast = 256;
 
+ProcessSample* RowOf(const LivingProcess& process, Sample* sample) {
+  const auto row = std::find_if(sample->processes.begin(), sample->processes.end(),
+                                [&](const ProcessSample& one) { return one.index == process.index; });
+  return row == sample->processes.end() ? nullptr : &*row;
+}
+
 }  // namespace
 
 ParentSweeps::ParentSweeps(ProcFs proc, uint64_t page_bytes, uint64_t t0_ns)
@@ -41,35 +47,45 @@ bool ParentSweeps::IsDue(uint32_t serial, const Children& now) const {
   return now.copies - then.copies >= std::max(kLeast, known->second.pages / kOneIn);
 }
 
-void ParentSweeps::Plan(const Processes& processes, const Pull& pull, const PullRequest& tick) {
+void ParentSweeps::Plan(const Processes& processes, const Pull& pull, const PullRequest& tick, Rollups* rollups,
+                        Sample* sample) {
   auto parents = FindParents(processes, pull);
   // One whose last child is gone is read once more.
   for (const auto& [serial, state] : states_) {
     const LivingProcess* parent = processes.Find(serial);
     if (state.swept.count > 0 && parent != nullptr) parents.try_emplace(parent);
   }
-  const auto is_due = [&](const auto& one) { return IsDue(one.first->serial, one.second); };
-  if (std::none_of(parents.begin(), parents.end(), is_due) || !pace_.BeginRound(tick.t, sweep_.cost())) return;
+  absl::erase_if(parents, [&](const auto& one) {
+    const auto& [parent, children] = one;
+    if (!IsDue(parent->serial, children)) return true;
+    ProcessSample* row = RowOf(*parent, sample);
+    if (row == nullptr || !row->sweep || !row->sweep->full || row->sweep->begin < tick.t) return false;
+    states_[parent->serial].swept = children;
+    Swept(*parent, tick.t, rollups, row);
+    return true;
+  });
+  if (parents.empty() || !pace_.BeginRound(tick.t, sweep_.cost())) return;
   for (const auto& [parent, children] : parents) {
-    if (!IsDue(parent->serial, children)) continue;
     states_[parent->serial].swept = children;
     sweep_.Add({.serial = parent->serial, .process = parent->id, .full = true, .has_children = children.count > 0});
   }
 }
 
+void ParentSweeps::Swept(const LivingProcess& parent, absl::Duration t, Rollups* rollups, ProcessSample* row) {
+  states_[parent.serial].pages = row->sweep->private_pages + row->sweep->shared_pages;
+  rollups->ReadNow(parent, t, row);
+}
+
 void ParentSweeps::Run(const Processes& processes, const Pull& pull, const PullRequest& tick, Rollups* rollups,
                        Sample* sample) {
   if (tick.last) return;  // all are swept
-  if (sweep_.idle()) Plan(processes, pull, tick);
+  if (sweep_.idle()) Plan(processes, pull, tick, rollups, sample);
   for (const FinishedSweep& sweep : sweep_.Run(pace_.Budget(tick.interval, sweep_.cost(), /*last=*/false))) {
-    states_[sweep.serial].pages = sweep.figures.private_pages + sweep.figures.shared_pages;
     const LivingProcess* parent = processes.Find(sweep.serial);
-    const auto row = std::find_if(sample->processes.begin(), sample->processes.end(), [&](const ProcessSample& one) {
-      return parent != nullptr && one.index == parent->index;
-    });
-    if (row == sample->processes.end()) continue;
+    ProcessSample* row = parent == nullptr ? nullptr : RowOf(*parent, sample);
+    if (row == nullptr) continue;
     row->sweep = sweep.figures;
-    rollups->ReadNow(*parent, tick.t, &*row);
+    Swept(*parent, tick.t, rollups, row);
   }
 }
 

@@ -23,7 +23,8 @@ class ParentSweeps {
  public:
   ParentSweeps(ProcFs proc, uint64_t page_bytes, uint64_t t0_ns);
 
-  // Puts finished sweeps into the rows of the sample, each with a rollup if there is time for it. `pull`: of this tick.
+  // Puts finished sweeps into the rows of the sample, each with a rollup if there is time for it. A parent whose row
+  // has a sweep of this tick is not read again. `pull`: of this tick.
   void Run(const Processes& processes, const Pull& pull, const PullRequest& tick, Rollups* rollups, Sample* sample);
   // The process ended, or called exec.
   void Forget(uint32_t serial);
@@ -40,8 +41,10 @@ class ParentSweeps {
   };
 
   absl::flat_hash_map<const LivingProcess*, Children> FindParents(const Processes& processes, const Pull& pull) const;
-  void Plan(const Processes& processes, const Pull& pull, const PullRequest& tick);
+  void Plan(const Processes& processes, const Pull& pull, const PullRequest& tick, Rollups* rollups, Sample* sample);
   bool IsDue(uint32_t serial, const Children& now) const;
+  // `row`: with a sweep of all of the parent.
+  void Swept(const LivingProcess& parent, absl::Duration t, Rollups* rollups, ProcessSample* row);
 
   PagemapSweep sweep_;
   SweepPace pace_;

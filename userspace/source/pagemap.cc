@@ -87,6 +87,15 @@ PageState StateOfPage(uint64_t own, uint64_t peer, uint64_t zero_pfn) {
   return peer & kSwapped ? PageState::kOther : PageState::kNew;  // what the peer has in swap can't be compared
 }
 
+bool MayHaveMigrated(absl::Span<const uint64_t> own, absl::Span<const uint64_t> peer, uint64_t zero_pfn) {
+  const uint64_t first = PfnOf(own.front());
+  if (first % kPagesOfRegion == 0 && PfnOf(own.back()) == first + kPagesOfRegion - 1) return true;
+  for (size_t i = 0; i < own.size(); ++i) {
+    if (!(own[i] & kExclusive) && StateOfPage(own[i], peer[i], zero_pfn) == PageState::kDiverged) return true;
+  }
+  return false;
+}
+
 RegionPages ClassifyPages(absl::Span<const uint64_t> own, absl::Span<const uint64_t> peer, uint64_t zero_pfn) {
   RegionPages pages;
   for (size_t i = 0; i < own.size(); ++i) {
@@ -216,13 +225,13 @@ uint64_t PagemapSweep::DivergedBefore(uint32_t serial, uint64_t address) const {
 bool PagemapSweep::ReadPiece(const SweepJob& job, uint64_t address) {
   const Look* best = nullptr;
   const uint64_t known = DivergedBefore(job.serial, address);
-  // A page that migrates between the two reads looks diverged by its frames: a second look tells, where more diverged
-  // than had before.
+  // Where more diverged than had before, and pages may only have migrated, a second look tells.
   for (Look& look : looks_) {
     if (!ReadLook(job, address, &look)) return false;
     CountLook(job, address, &look);
     if (best == nullptr || look.diverged_pages < best->diverged_pages) best = &look;
     if (best->diverged_pages <= known || !look.has_peer || frames_hidden_) break;
+    if (!MayHaveMigrated(look.own, look.peer, zero_pfn_)) break;
   }
   progress_.read.insert(progress_.read.end(), best->counts.begin(), best->counts.end());
   if (best->has_peer && job.sample_diverged > 0 && best->diverged_pages > 0) NotePages(job, address, *best);

@@ -47,6 +47,11 @@ RegionPages ClassifyPages(absl::Span<const uint64_t> own, absl::Span<const uint6
 enum class PageState : uint8_t { kOther = 0, kSame = 1, kDiverged = 2, kNew = 3 };
 PageState StateOfPage(uint64_t own, uint64_t peer, uint64_t zero_pfn);
 
+// Whether pages of a 2 MiB region that look diverged may still be shared: a page that several processes map and that
+// migrates between the reads of the two pagemaps has another frame in each. A page that was copied is mapped by its
+// process alone, unless that has children. Bit 56 does not tell that of a huge page. Neither span is empty.
+bool MayHaveMigrated(absl::Span<const uint64_t> own, absl::Span<const uint64_t> peer, uint64_t zero_pfn);
+
 // A part of the address space whose pages are counted apart. The number names it in every sweep of a process, also when
 // a later list has other ranges.
 struct AddressRange {

@@ -286,6 +286,20 @@ TEST_CASE("pages are classified as the peer's, diverged or new, like they are co
   }
 }
 
+TEST_CASE("a page that looks diverged may have migrated if others map it, or if it is part of a huge page") {
+  const uint64_t copied = kPresent | kExclusive | 9, shared = kPresent | 9, peers = kPresent | 5;
+  CHECK_FALSE(MayHaveMigrated(std::vector{copied, peers, uint64_t{0}}, std::vector{peers, peers, peers}, kZero));
+  CHECK(MayHaveMigrated(std::vector{copied, shared}, std::vector{peers, peers}, kZero));
+  CHECK_FALSE(MayHaveMigrated(std::vector{shared}, std::vector{uint64_t{0}}, kZero));  // new, not diverged
+  CHECK_FALSE(MayHaveMigrated(std::vector{shared | kFile}, std::vector{peers | kFile}, kZero));
+
+  std::vector<uint64_t> huge(512, kPresent | kExclusive), other(512, peers);
+  for (uint64_t i = 0; i < 512; ++i) huge[i] |= 1024 + i;
+  CHECK(MayHaveMigrated(huge, other, kZero));
+  huge[511] = 0;  // unmapped, and so mapped in small pages: bit 56 is right
+  CHECK_FALSE(MayHaveMigrated(huge, other, kZero));
+}
+
 TEST_CASE("live: ranges of a forked child count exactly what it wrote in each") {
   if (Lacks("page frames", PfnsVisible(), "CAP_SYS_ADMIN")) return;
   Memory memory(3);
