@@ -135,6 +135,15 @@ def memmap_written_privately(folder):
 
 
 @shape
+def memmap_changed_privately(folder):
+    array = mapped(folder, "c")
+
+    def step(number):
+        array[part_of(array, number)] += 1  # reads a page before it writes to it
+    return step
+
+
+@shape
 def memmap_in_memory(folder):  # on a tmpfs, so it is shared memory and not file pages
     return memmap_read(folder)
 

@@ -47,6 +47,7 @@ void Add(const ProcessModel& process, ProcessModel* row) {
   row->started = std::min(row->started, process.started);
   row->ended = std::max(row->ended, process.ended);
   Add(process.counts, &row->counts);
+  row->copies_of_files += process.copies_of_files;
   row->gup_copies += process.gup_copies;
   if (process.causes) {
     if (!row->causes) row->causes.emplace();

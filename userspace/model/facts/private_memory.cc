@@ -128,6 +128,9 @@ void PrivateMemory::Append(const ProcessSample& sample, absl::Duration t, const 
   past_.Add(now);
   before_ = std::exchange(now_, now);
   RebaseOnTruth(sample, info, process);
+  if (sample.proc.anon_pages && inherited_pages_)
+    of_files_.Append(*process, sample.sweep ? &*sample.sweep : nullptr, *inherited_pages_);
+  process->copies_of_files = of_files_.pages();
   Derive(info.page_bytes, process);
   const bool swept = sample.sweep && process->sweep == sample.sweep;
   if (sample.rollup && anonymous_ && forked_ && !swept) {
@@ -221,6 +224,7 @@ Count PrivateMemory::BeforeAttach(uint64_t page_bytes, const ProcessModel& proce
 void PrivateMemory::Exec(uint64_t copies) {
   anonymous_ = {.copies = copies};
   inherited_pages_.reset();
+  of_files_ = {};
   forked_.reset();
   shares_.Clear();
   looked_.reset();

@@ -14,6 +14,7 @@
 #include <optional>
 
 #include "absl/time/time.h"
+#include "model/facts/copies_of_files.h"
 #include "model/facts/recent.h"
 #include "model/facts/sample.h"
 
@@ -30,7 +31,7 @@ struct CopiedShares {
 class PrivateMemory {
  public:
   // Adds the process's row of the sample at `t`; `process` already has its counts and /proc figures. Sets the derived
-  // figures of `process`: private, peak, still shared and PSS bytes, and its latest sweep and rollup.
+  // figures of `process`: private, peak, still shared and PSS bytes, copies of files, and its latest sweep and rollup.
   void Append(const ProcessSample& sample, absl::Duration t, const RunInfo& info, ProcessModel* process);
   // The process forked a child at `t`, which inherited `pages`: all that it had is shared again.
   void Fork(absl::Duration t, uint64_t pages, const RunInfo& info, ProcessModel* process);
@@ -85,6 +86,7 @@ class PrivateMemory {
   uint64_t private_other_bytes_ = 0;  // private pages of files and shared memory, at the last rollup
   bool seen_ = false;                 // in /proc, at least once
   Count inherited_pages_;
+  CopiesOfFiles of_files_;
   std::optional<Basis> forked_;  // when it last forked: it shared all
   absl::Duration forked_at_;
   Recent<Shares, kLongestPast> shares_;   // since the last look

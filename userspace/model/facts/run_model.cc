@@ -148,6 +148,7 @@ WorkersPeak PrivateNow(absl::Duration t, const RunModel& model, const Lives& liv
     now.bytes += bytes;
     now.before_attach_bytes += before;
     now.copied_bytes += copied;
+    now.copied_of_files_bytes += std::min(process.copies_of_files * model.info.page_bytes, copied);
     now.fresh_bytes.emplace_back(process.index, bytes - before - copied);
     if (process.causes) Add(*process.causes, &now.copies);
   }

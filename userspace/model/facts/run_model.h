@@ -86,7 +86,8 @@ struct ProcessModel {
   uint64_t stands_for = 1;  // number of processes; more than 1 only in RunModel::ended_aggregates
 
   FaultCounts counts;
-  uint64_t gup_copies = 0;  // see ProcessSample
+  uint64_t gup_copies = 0;       // see ProcessSample
+  uint64_t copies_of_files = 0;  // of its copies, at least so many: see CopiesOfFiles
   std::optional<CauseCounts> causes;
   absl::btree_map<int, CopySiteCount> copy_sites;  // by copy site
   std::map<int, GrowthModel> growth;               // by growth site; empty: not sampled
@@ -143,7 +144,8 @@ struct LimitModel {
 struct WorkersPeak {
   absl::Duration t;
   uint64_t bytes = 0, copied_bytes = 0, before_attach_bytes = 0;
-  CauseCounts copies = {};  // pages, of the workers alive at that moment
+  CauseCounts copies = {};             // pages, of the workers alive at that moment
+  uint64_t copied_of_files_bytes = 0;  // of copied_bytes: see CopiesOfFiles
   std::vector<std::pair<int, uint64_t>> fresh_bytes;
 };
 

@@ -105,8 +105,10 @@ std::optional<NativeCode> NativeCodeOf(const Facts& facts, std::initializer_list
   return code && (facts.native() || !AdviceOn(*code).empty()) ? code : std::nullopt;
 }
 
-// Starts a diagnosis of copies by these causes. `doing`: "Reading Python objects".
-Diagnosis FromCauses(const Facts& facts, std::initializer_list<Cause> causes, const char* id, absl::string_view doing) {
+// Starts a diagnosis of copies by these causes. `doing`: "Reading Python objects". `opening`: of its summary, if that
+// is not about the parent's memory.
+Diagnosis FromCauses(const Facts& facts, std::initializer_list<Cause> causes, const char* id, absl::string_view doing,
+                     std::string opening = "") {
   const uint64_t copies = CopiesBy(causes, facts.causes);
   const double share = static_cast<double>(copies) / std::max<uint64_t>(facts.copies, 1);
   Diagnosis diagnosis = {.id = id,
@@ -114,8 +116,10 @@ Diagnosis FromCauses(const Facts& facts, std::initializer_list<Cause> causes, co
                          .bytes = facts.AtPeak(causes),
                          .pids = PidsOf(facts, causes)};
   const Places places = PlacesOf(facts, causes);
-  diagnosis.summary = absl::StrCat(doing, " duplicated ", facts.Bytes(copies), " of the ", facts.Owner(), "'s memory",
-                                   facts.WorkersInSum());
+  if (opening.empty())
+    opening = absl::StrCat(doing, " duplicated ", facts.Bytes(copies), " of the ", facts.Owner(), "'s memory",
+                           facts.WorkersInSum());
+  diagnosis.summary = std::move(opening);
   if (!places.with_line.empty() && places.with_line[0].copies >= kNoticeableLine * places.known) {
     const Place& first = places.with_line[0];
     const Culprit culprit = {.frame = first.line.frame,
@@ -248,12 +252,41 @@ Diagnosis CopiedByGup(const Facts& facts, uint64_t copies) {
       .pids = PidsOf(facts, {Cause::kData, Cause::kKernel})};
 }
 
+uint64_t FileCopiesOf(const Facts& facts) {
+  uint64_t copies = 0;
+  ForEachRow(facts.model, [&](const ProcessModel& process) {
+    if (process.is_worker() && HasInheritedMemory(process)) copies += process.copies_of_files;
+  });
+  return copies;
+}
+
+// Nobody had this memory before. `copies`: of pages of files.
+Diagnosis CopiedFromFiles(const Facts& facts, uint64_t copies) {
+  Diagnosis diagnosis =
+      FromCauses(facts, {Cause::kData, Cause::kKernel}, "cow-data", "",
+                 absl::StrCat("Writing to files that are mapped privately (", kPrivateMaps, ") copied ",
+                              facts.Bytes(copies), " of their pages", facts.WorkersInSum()));
+  diagnosis.evidence.push_back(absl::StrCat(
+      HumanCount(copies), " pages of files became anonymous memory of the workers (RssAnon rose by them), where the ",
+      facts.Owner(), " has none: this was never its memory"));
+  diagnosis.advice = {
+      "Each page that a worker writes to is its own from then on, and never reaches the file. Where no write is meant, "
+      "map the file for reading (mode=\"r\"): then all processes share its pages, and the line that writes raises an error.",
+      "Where all workers need the result, write it once, to a file or to shared memory, and map that. Where one item is "
+      "needed at a time, write to a copy of the item, and drop that.",
+      "No start method helps, and neither does loading the file before the fork."};
+  diagnosis.saves.reset();
+  return diagnosis;
+}
+
 }  // namespace
 
 Diagnosis CowData(const Facts& facts) {
   const uint64_t written = facts.Of(Cause::kData) + facts.Of(Cause::kKernel);
   if (const uint64_t by_gup = GupCopiesOf(facts); facts.Matters(by_gup) && 2 * by_gup >= written)
     return CopiedByGup(facts, by_gup);
+  if (const uint64_t of_files = FileCopiesOf(facts); facts.Matters(of_files) && 2 * of_files >= written)
+    return CopiedFromFiles(facts, of_files);
   if (!facts.Matters(written) || NothingWritten(facts)) return {};
   Diagnosis diagnosis =
       FromCauses(facts, {Cause::kData, Cause::kKernel}, "cow-data", "Writing to memory that the workers inherited");
@@ -292,9 +325,11 @@ Diagnosis CowData(const Facts& facts) {
   return diagnosis;
 }
 
-bool WrittenByRuntime(const Facts& facts) {
+bool ProgramWrites(const Facts& facts) {
+  const uint64_t written = facts.Of(Cause::kData) + facts.Of(Cause::kKernel);
+  if (2 * std::max(GupCopiesOf(facts), FileCopiesOf(facts)) >= written) return false;
   const std::optional<NativeCode> code = NativeCodeOf(facts, {Cause::kData, Cause::kKernel});
-  return code && !AdviceOn(*code).empty();
+  return !code || AdviceOn(*code).empty();
 }
 
 Diagnosis AllocatorReuse(const Facts& facts) {

@@ -114,8 +114,8 @@ std::vector<Diagnosis> Diagnose(const Run& run, const Findings& findings) {
   const std::optional<SeenStartMethods>& seen = run.model.start_methods;
   const Container container = ContainerOf(findings.of_workers, seen ? &seen->look : nullptr);
   for (Diagnosis& diagnosis : found) {
-    const bool python = diagnosis.id != "cow-data" || !WrittenByRuntime(facts);
-    if (python) diagnosis.sketch = FixSketch(diagnosis.id, container, facts.framework);
+    const bool helps = diagnosis.id != "cow-data" || ProgramWrites(facts);
+    if (helps) diagnosis.sketch = FixSketch(diagnosis.id, container, facts.framework);
   }
   if (!found.empty()) TellTogether(&found);
   return found;

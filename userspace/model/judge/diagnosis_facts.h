@@ -88,6 +88,9 @@ uint64_t CopiesBy(std::initializer_list<Cause> causes, const CauseCounts& counts
 // fix sketches left 4 to 17 % of the copies (docs/diagnoses.md, "What a fix saves").
 Saving SavingOf(uint64_t bytes);
 
+// Examples of mmap(2) with MAP_PRIVATE.
+inline constexpr char kPrivateMaps[] = "numpy.memmap(mode=\"c\"), torch.load(mmap=True), MAP_PRIVATE";
+
 std::string Percent(double share);         // "63 %"
 std::string LineText(const Frame& frame);  // "coco.py:41 in CocoDataset.__getitem__"; "" if unknown
 
@@ -112,7 +115,9 @@ Diagnosis CowGcHeader(const Facts& facts);
 // the collector reached, they copy all the same (of 64 MiB, 6 were saved).
 Saving SavedByFreezing(const Facts& facts);
 Diagnosis CowData(const Facts& facts);
-bool WrittenByRuntime(const Facts& facts);  // what CowData is about: by Perl, R, ..., so that no sketch in Python helps
+// Whether most of what CowData is about is written by the program to memory that it inherited: not by a runtime (Perl,
+// R), not by GUP, and not to files. Otherwise no sketch helps.
+bool ProgramWrites(const Facts& facts);
 Diagnosis AllocatorReuse(const Facts& facts);
 
 // diagnose_parent.cc

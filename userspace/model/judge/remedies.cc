@@ -132,6 +132,11 @@ void AddCollector(const Facts& facts, Remedies* out) {
                   .rests_on = rests_on});
 }
 
+// What workers copy of files that they map, any start method lets them copy.
+uint64_t CopiedOfMemory(const WorkersPeak& peak) {
+  return SaturatingSubtract(peak.copied_bytes, peak.copied_of_files_bytes);
+}
+
 // Spawn and forkserver: nothing is copied, and each worker makes anew what the parent has.
 void AddStartMethods(const Facts& facts, Remedies* out) {
   const std::optional<SeenStartMethods>& seen = facts.model.start_methods;
@@ -145,7 +150,7 @@ void AddStartMethods(const Facts& facts, Remedies* out) {
     ++workers;
   }
   if (workers == 0) return;
-  const double copied = facts.model.workers_peak.copied_bytes;
+  const double copied = CopiedOfMemory(facts.model.workers_peak);
   // A worker holds what it was sent, and what it imports anew: at most the rest of what the parent had at the fork.
   const double imports = std::max(0.0, inherited - held.best);
   const double most = held.high ? *held.high : kMostUnpickled * held.best;
@@ -276,7 +281,7 @@ std::vector<Remedy> RemediesOf(const Run& run, const Findings& findings) {
     AddBuffers(facts, &out);
     AddCollector(facts, &out);
     AddMemmap(facts, &out);
-    if (facts.model.workers_peak.copied_bytes >= kWorthSaying) AddStartMethods(facts, &out);
+    if (CopiedOfMemory(facts.model.workers_peak) >= kWorthSaying) AddStartMethods(facts, &out);
     AddPersistent(facts, &out);
     AddTrim(facts, &out);
   }

@@ -117,6 +117,13 @@ std::string CopiedSentence(const ProcessModel& most, const Facts& facts) {
         Plural(workers.processes, "worker"), " copied ", facts.Bytes(workers.copies), " of inherited memory",
         WhyText(most, workers.causes_known ? workers.causes : CauseCounts{}, facts.findings.of_workers, facts.model));
   }
+  if (2 * most.copies_of_files >= *most.counts.copies) {
+    return absl::StrCat(most.role == Role::kParent
+                            ? "No worker was forked. The target"
+                            : absl::StrCat("The ", NameOf(most), " (", Printable(most.comm), ")"),
+                        " wrote to files that it maps privately (", kPrivateMaps,
+                        "): ", facts.Bytes(most.copies_of_files), " of their pages became its own memory.");
+  }
   const std::string what =
       absl::StrCat(" copied ", facts.Bytes(*most.counts.copies), " of memory that it shares with ");
   if (most.role == Role::kParent) {

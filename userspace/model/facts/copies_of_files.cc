@@ -1,0 +1,50 @@
+#include "model/facts/copies_of_files.h"
+
+#include <algorithm>
+
+#include "model/facts/run_model.h"
+#include "model/saturating.h"
+
+namespace cowprof {
+namespace {
+
+// What is less may be a worker's start: the loader writes to pages of libraries.
+constexpr uint64_t kLeastPages = 1024;
+constexpr double kLeastShare = 0.1;
+// Without a sweep: new memory that raised no exception, as by mlock(2), also raises RssAnon, by any amount.
+constexpr double kAbout = 0.8, kAtMost = 1.1;
+
+// Copies that can't be of memory which the process shared. `fresh`: pages that it got otherwise.
+uint64_t FoundBy(const SweepFigures& sweep, const ProcessModel& process, uint64_t copies, uint64_t fresh) {
+  if (sweep.diverged_pages + sweep.same_pages + sweep.new_pages > 0)
+    return std::min(SaturatingSubtract(copies, sweep.diverged_pages), SaturatingSubtract(sweep.new_pages, fresh));
+  return sweep.full && sweep.shared_pages == 0 && process.forks == 0 ? copies : 0;
+}
+
+}  // namespace
+
+void CopiesOfFiles::Append(const ProcessModel& process, const SweepFigures* sweep, uint64_t inherited_pages) {
+  const FaultCounts& counts = process.counts;
+  if (!counts.copies || !counts.zero_fill_pages || !process.proc.anon_pages) return;
+  const uint64_t fresh = SaturatingAdd(*counts.zero_fills(), counts.file_copies.value_or(0));
+  const uint64_t anonymous = SaturatingAdd(*process.proc.anon_pages, process.proc.swap_pages.value_or(0));
+  now_.copies = *counts.copies;
+  now_.risen = SaturatingSubtract(anonymous, SaturatingAdd(inherited_pages, fresh));
+  if (sweep != nullptr) {
+    const uint64_t found = std::min({now_.copies, now_.risen, FoundBy(*sweep, process, now_.copies, fresh)});
+    now_.pages = has_sweep_ ? std::max(swept_.pages, found) : found;
+    has_sweep_ = true;
+    swept_ = now_;
+    return;
+  }
+  const uint64_t copies = SaturatingSubtract(now_.copies, swept_.copies),
+                 risen = SaturatingSubtract(now_.risen, swept_.risen);
+  if (risen >= kAbout * copies && risen <= kAtMost * copies)
+    now_.pages = std::max(now_.pages, swept_.pages + std::min(copies, risen));
+}
+
+uint64_t CopiesOfFiles::pages() const {
+  return now_.pages >= kLeastPages && now_.pages >= kLeastShare * now_.copies ? now_.pages : 0;
+}
+
+}  // namespace cowprof
