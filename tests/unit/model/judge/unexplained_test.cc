@@ -98,9 +98,10 @@ TEST_CASE("cow-data: pages of a file were never the parent's memory") {
   Run run = Recorded({}, {{Cause::kData, kCopies}}, kLine);
   run.model.copy_sites[0].cause = Cause::kData;
   run.model.processes[1].copies_of_files = kCopies;
-  CHECK(HeadlineOf(run) ==
-        "Writing to files that are mapped privately (numpy.memmap(mode=\"c\"), torch.load(mmap=True), MAP_PRIVATE) copied "
-        "100.0 MiB of their pages in 1 worker; 100 % of it at app.py:7 in work.");
+  CHECK(
+      HeadlineOf(run) ==
+      "Writing to files that are mapped privately (numpy.memmap(mode=\"c\"), torch.load(mmap=True), MAP_PRIVATE) copied "
+      "100.0 MiB of their pages in 1 worker; 100 % of it at app.py:7 in work.");
   CHECK(DiagnosesOf(run)[0].id == "cow-data");
   CHECK(!DiagnosesOf(run)[0].saves);
   CHECK(DiagnosesOf(run)[0].sketch.empty());
