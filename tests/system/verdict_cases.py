@@ -243,7 +243,7 @@ case("workers that allocate at their start (step)", "harmless", "clean", NOTHING
 case("workers that read a numpy.memmap", "harmless", "file-backed", NOTHING)(
     worker_memory("memmap_read", "fork", "planted: 96 MiB of a mapped file in each of 2 workers"))
 case("workers that change a numpy.memmap(mode=\"c\")", "mapped files", "cow-data",
-     r"^Writing to files that are mapped privately .* copied .* of their pages in 2 workers; .* worker_memory\.py:\d+ in \S*step",
+     r"^Writing to private mappings of files .* copied .* of their pages in 2 workers; .* worker_memory\.py:\d+ in \S*step",
      never="inherited|leak|the parent's memory")(
     worker_memory("memmap_changed_privately", "fork", "planted: 96 MiB of a mapped file in each of 2 workers"))
 

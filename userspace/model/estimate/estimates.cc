@@ -7,7 +7,7 @@ namespace cowprof {
 namespace {
 
 // New memory is the rise of RssAnon, which a copy leaves unchanged. Pages in swap are still there; first writes to
-// // private file mappings only make file pages anonymous, also those that copy a page which was read before.
+// private file mappings only make file pages anonymous, also those that copy a page which was read before.
 MemorySeries::Stretch StretchAt(absl::Duration t, const ProcessModel& process) {
   const uint64_t anonymous = process.proc.anon_pages.value_or(0) + process.proc.swap_pages.value_or(0);
   const uint64_t copied_of_files = SaturatingAdd(process.counts.file_copies.value_or(0), process.copies_of_files);

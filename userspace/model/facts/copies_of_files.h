@@ -1,4 +1,4 @@
-// Which copies were made of pages of a file that a process maps privately: mmap(2) with MAP_PRIVATE, such as
+// Which copies were made of pages of private file mappings: mmap(2) with MAP_PRIVATE, such as
 // numpy.memmap(mode="c") and torch.load(mmap=True). The first write to a page that was only read takes a write-protect
 // fault, and the kernel copies the page of the page cache (mm/memory.c, wp_page_copy): to the probes that is a copy
 // like any other, but no process had the memory before, and nobody shares it after. Pure.

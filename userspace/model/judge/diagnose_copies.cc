@@ -264,7 +264,7 @@ uint64_t FileCopiesOf(const Facts& facts) {
 Diagnosis CopiedFromFiles(const Facts& facts, uint64_t copies) {
   Diagnosis diagnosis =
       FromCauses(facts, {Cause::kData, Cause::kKernel}, "cow-data", "",
-                 absl::StrCat("Writing to files that are mapped privately (", kPrivateMaps, ") copied ",
+                 absl::StrCat("Writing to private mappings of files (", kPrivateMaps, ") copied ",
                               facts.Bytes(copies), " of their pages", facts.WorkersInSum()));
   diagnosis.evidence.push_back(absl::StrCat(
       HumanCount(copies), " pages of files became anonymous memory of the workers (RssAnon rose by them), where the ",
@@ -274,7 +274,7 @@ Diagnosis CopiedFromFiles(const Facts& facts, uint64_t copies) {
       "map the file for reading (mode=\"r\"): then all processes share its pages, and the line that writes raises an error.",
       "Where all workers need the result, write it once, to a file or to shared memory, and map that. Where one item is "
       "needed at a time, write to a copy of the item, and drop that.",
-      "No start method helps, and neither does loading the file before the fork."};
+      "No start method helps, and neither does mapping the file before the fork."};
   diagnosis.saves.reset();
   return diagnosis;
 }

@@ -121,7 +121,7 @@ std::string CopiedSentence(const ProcessModel& most, const Facts& facts) {
     return absl::StrCat(most.role == Role::kParent
                             ? "No worker was forked. The target"
                             : absl::StrCat("The ", NameOf(most), " (", Printable(most.comm), ")"),
-                        " wrote to files that it maps privately (", kPrivateMaps,
+                        " wrote to private mappings of files (", kPrivateMaps,
                         "): ", facts.Bytes(most.copies_of_files), " of their pages became its own memory.");
   }
   const std::string what =

@@ -98,10 +98,9 @@ TEST_CASE("cow-data: pages of a file were never the parent's memory") {
   Run run = Recorded({}, {{Cause::kData, kCopies}}, kLine);
   run.model.copy_sites[0].cause = Cause::kData;
   run.model.processes[1].copies_of_files = kCopies;
-  CHECK(
-      HeadlineOf(run) ==
-      "Writing to files that are mapped privately (numpy.memmap(mode=\"c\"), torch.load(mmap=True), MAP_PRIVATE) copied "
-      "100.0 MiB of their pages in 1 worker; 100 % of it at app.py:7 in work.");
+  CHECK(HeadlineOf(run) ==
+        "Writing to private mappings of files (numpy.memmap(mode=\"c\"), torch.load(mmap=True), MAP_PRIVATE) copied "
+        "100.0 MiB of their pages in 1 worker; 100 % of it at app.py:7 in work.");
   CHECK(DiagnosesOf(run)[0].id == "cow-data");
   CHECK(!DiagnosesOf(run)[0].saves);
   CHECK(DiagnosesOf(run)[0].sketch.empty());
@@ -112,7 +111,7 @@ TEST_CASE("cow-data: pages of a file were never the parent's memory") {
   Run alone = Recorded({{Cause::kData, kCopies}}, {});
   alone.model.processes.pop_back();
   alone.model.processes[0].copies_of_files = 20'480;
-  CHECK(absl::StrContains(HeadlineOf(alone), "The target wrote to files that it maps privately"));
+  CHECK(absl::StrContains(HeadlineOf(alone), "The target wrote to private mappings of files"));
   CHECK(absl::StrContains(HeadlineOf(alone), "80.0 MiB of their pages became its own memory."));
 }
 
