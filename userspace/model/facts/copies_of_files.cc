@@ -10,7 +10,6 @@ namespace {
 
 // What is less may be a worker's start: the loader writes to pages of libraries.
 constexpr uint64_t kLeastPages = 1024;
-constexpr double kLeastShare = 0.1;
 // Without a sweep: new memory that raised no exception, as by mlock(2), also raises RssAnon, by any amount.
 constexpr double kAbout = 0.8, kAtMost = 1.1;
 
@@ -43,8 +42,6 @@ void CopiesOfFiles::Append(const ProcessModel& process, const SweepFigures* swee
     now_.pages = std::max(now_.pages, swept_.pages + std::min(copies, risen));
 }
 
-uint64_t CopiesOfFiles::pages() const {
-  return now_.pages >= kLeastPages && now_.pages >= kLeastShare * now_.copies ? now_.pages : 0;
-}
+uint64_t CopiesOfFiles::pages() const { return now_.pages >= kLeastPages ? now_.pages : 0; }
 
 }  // namespace cowprof

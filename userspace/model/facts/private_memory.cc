@@ -12,6 +12,11 @@ namespace {
 
 uint64_t Or0(const Count& count) { return count.value_or(0); }
 
+// A page of a file that was copied is new memory: it raises RssAnon.
+uint64_t CopiesOf(const ProcessModel& process) {
+  return SaturatingSubtract(Or0(process.counts.copies), process.copies_of_files);
+}
+
 // `base` plus a counter's rise, or minus its fall; never below 0.
 uint64_t Moved(uint64_t base, uint64_t then, uint64_t now) {
   return now >= then ? base + (now - then) : SaturatingSubtract(base, then - now);
@@ -79,7 +84,7 @@ uint64_t PrivateMemory::PagesAt(const Past& now) const {
 }
 
 void PrivateMemory::RebaseOnTruth(const ProcessSample& sample, const RunInfo& info, ProcessModel* process) {
-  const uint64_t copies = Or0(process->counts.copies), anon_pages = Or0(process->proc.anon_pages);
+  const uint64_t copies = CopiesOf(*process), anon_pages = Or0(process->proc.anon_pages);
   const bool forked = process->origin == Origin::kForked && !process->execed;
   if (forked && (!anonymous_ || !seen_) && process->counts.copies) anonymous_ = BasisAtFork(*process);
   if (!seen_ && process->proc.anon_pages) inherited_pages_ = forked ? BasisAtFork(*process).anon_pages : anon_pages;
@@ -104,7 +109,7 @@ void PrivateMemory::RebaseOnTruth(const ProcessSample& sample, const RunInfo& in
 }
 
 void PrivateMemory::Derive(uint64_t page_bytes, ProcessModel* process) const {
-  const uint64_t copies = Or0(process->counts.copies), anon_pages = Or0(process->proc.anon_pages);
+  const uint64_t copies = CopiesOf(*process), anon_pages = Or0(process->proc.anon_pages);
   if (anonymous_) {
     uint64_t private_pages = PagesAt(*now_);
     if (process->proc.anon_pages) {
@@ -123,20 +128,21 @@ void PrivateMemory::Derive(uint64_t page_bytes, ProcessModel* process) const {
 
 void PrivateMemory::Append(const ProcessSample& sample, absl::Duration t, const RunInfo& info, ProcessModel* process) {
   const FaultCounts& counts = process->counts;
-  const Past now = {t, Or0(counts.copies), Or0(counts.zero_fills()) + Or0(counts.file_copies),
+  if (sample.proc.anon_pages && inherited_pages_)
+    of_files_.Append(*process, sample.sweep ? &*sample.sweep : nullptr, *inherited_pages_);
+  process->copies_of_files = of_files_.pages();
+  const Past now = {t, CopiesOf(*process),
+                    Or0(counts.zero_fills()) + Or0(counts.file_copies) + process->copies_of_files,
                     Or0(process->proc.anon_pages)};
   past_.Add(now);
   before_ = std::exchange(now_, now);
   RebaseOnTruth(sample, info, process);
-  if (sample.proc.anon_pages && inherited_pages_)
-    of_files_.Append(*process, sample.sweep ? &*sample.sweep : nullptr, *inherited_pages_);
-  process->copies_of_files = of_files_.pages();
   Derive(info.page_bytes, process);
   const bool swept = sample.sweep && process->sweep == sample.sweep;
   if (sample.rollup && anonymous_ && forked_ && !swept) {
     // Its children may have made more of its memory its own than is known here.
     const uint64_t anonymous_bytes = SaturatingSubtract(sample.rollup->private_bytes, private_other_bytes_);
-    anonymous_ = {anonymous_bytes / info.page_bytes, Or0(process->counts.copies), Or0(process->proc.anon_pages)};
+    anonymous_ = {anonymous_bytes / info.page_bytes, CopiesOf(*process), Or0(process->proc.anon_pages)};
     looked_ = t;
     Derive(info.page_bytes, process);
   } else if (sample.rollup && anonymous_) {
@@ -218,7 +224,7 @@ void PrivateMemory::Follow(absl::Duration t, const CopiedShares& copied, uint64_
 Count PrivateMemory::BeforeAttach(uint64_t page_bytes, const ProcessModel& process) {
   if (!process.private_bytes) return std::nullopt;
   const uint64_t fresh = SaturatingSubtract(Or0(process.proc.anon_pages), Or0(process.first_anon_pages));
-  return SaturatingSubtract(*process.private_bytes, (Or0(process.counts.copies) + fresh) * page_bytes);
+  return SaturatingSubtract(*process.private_bytes, (CopiesOf(process) + fresh) * page_bytes);
 }
 
 void PrivateMemory::Exec(uint64_t copies) {

@@ -4,9 +4,10 @@
 // The truth is a sweep, a smaps_rollup, or the fork, when neither the child nor its parent owns an anonymous page. From
 // then on
 //   private = truth + pages copied + growth of RssAnon,
-// because a copy leaves RssAnon unchanged and new memory raises it. A sweep is later than the counters of its sample;
-// it corrects what they predict only as far as copies and frees in between cannot explain the difference. A page of the
-// parent also becomes its own when the last child copies it: Follow() estimates that until the next look.
+// because a copy leaves RssAnon unchanged and new memory raises it; a copy of a page of a file is new memory. A sweep
+// is later than the counters of its sample; it corrects what they predict only as far as copies and frees in between
+// cannot explain the difference. A page of the parent also becomes its own when the last child copies it: Follow()
+// estimates that until the next look.
 #ifndef COWPROF_MODEL_FACTS_PRIVATE_MEMORY_H_
 #define COWPROF_MODEL_FACTS_PRIVATE_MEMORY_H_
 

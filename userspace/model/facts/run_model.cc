@@ -235,7 +235,10 @@ void FollowChildren(const Sample& sample, RunModel* model) {
     for (size_t i = 1; i < living.size(); ++i) {
       memory = MemoryOf(living[i]->index, memory, model);
       const double inherited = Or0(memory->second.inherited_pages());
-      const double share = inherited > 0 ? std::min(Or0(living[i]->counts.copies) / inherited, 1.0) : 0;
+      const double share =
+          inherited > 0
+              ? std::min(SaturatingSubtract(Or0(living[i]->counts.copies), living[i]->copies_of_files) / inherited, 1.0)
+              : 0;
       copied.least = std::min(copied.least, share);
       copied.product *= share;
     }

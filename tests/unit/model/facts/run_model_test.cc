@@ -241,6 +241,21 @@ TEST_CASE("what a worker did before its first sample is not taken for inherited"
   CHECK(worker.still_shared_bytes == (1026 - 56) * kPage);
 }
 
+TEST_CASE("a copy of a page of a file is counted once, though RssAnon rises by it") {
+  Story story = Forked();
+  const ProcessModel& worker = story.model.processes[1];
+  story.Add({}, {Row(1, {.copies = 5100, .anon_pages = 6000})});
+  CHECK(worker.copies_of_files == 5000);
+  CHECK(worker.private_bytes == 5100 * kPage);
+  CHECK(worker.still_shared_bytes == 900 * kPage);
+  // Copies of inherited memory, then the worker's end.
+  story.Add({}, {Row(1, {.copies = 5600, .anon_pages = 6000})});
+  CHECK(worker.private_bytes == 5600 * kPage);
+  story.Add({}, {Row(1, {.copies = 5650})});
+  CHECK(worker.private_bytes == 5650 * kPage);
+  CHECK(worker.peak_private_bytes == 5650 * kPage);
+}
+
 TEST_CASE("freed memory lowers what is private and never below nothing") {
   Story story = Forked();
   const ProcessModel& worker = story.model.processes[1];
