@@ -235,7 +235,7 @@ def test_the_manifest_under_podman(manifest, dist, binary, tree_of, open_folder,
         recording = wait_for(lambda: next((path for path in (tmp_path / "recordings").glob("cowprof-*-none-3-*.json") if harness.has_sample(path)), None),
                              "a recording", "pause", "trainer", "watch")
         trainer.go()
-        wait_for(lambda: harness.records_of(recording)[-1:] and harness.records_of(recording)[-1].get("reason") == "target ended", "the end of the trainer", "watch")
+        wait_for(lambda: harness.last_record(recording).get("reason") == "target ended", "the end of the trainer", "watch")
         assert podman.run("kill", "--signal", "TERM", "watch").returncode == 0
         status, said = started["watch"].wait(harness.DEADLINE), (tmp_path / "watch.log").read_text()
         assert status == 0 and "its environment has a rank" in said, said

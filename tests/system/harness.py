@@ -125,6 +125,11 @@ def records_of(path):
         return []
 
 
+def last_record(path):
+    """The last record of a running recording; {} if there is none yet, or it is being written right now."""
+    return (records_of(path) or [{}])[-1]
+
+
 def end_of(path):
     """Seconds covered so far by the recording at `path`."""
     return max((record["t"] for record in records_of(path)), default=0)

@@ -217,11 +217,8 @@ def test_nothing_is_said_of_waits_that_are_none(start_case):
     command = [harness.PYTHON, harness.REPOSITORY / "tests/system/workloads/fork_waits.py", *hang_table.WAITS]
     case = start_case(command, options=["--duration", f"{WATCHED + 60}s"])
     children = case.workload.await_line("event", "judged")["children"]
-
-    def last():
-        return harness.records_of(case.file)[-1]["t"]
-    began = last()
-    harness.wait_until(lambda: last() > began + WATCHED, f"{WATCHED} s of the recording", pause=0.5)
+    began = harness.end_of(case.file)
+    harness.wait_until(lambda: harness.end_of(case.file) > began + WATCHED, f"{WATCHED} s of the recording", pause=0.5)
     report, records, heard = case.end()
     pids = {record["pid"] for record in records if record.get("event") == "process"}
     assert pids >= set(children.values())  # all of them were followed
@@ -235,8 +232,8 @@ def test_nothing_is_said_of_other_waits(start_case, kind):
     version = "native" if kind in ("served", "shares", "twice") else "torch-1.13" if kind in hang_table.TORCH_WAITS else "3.11"
     case = start_case(hang_table.command_of(version, kind))
     case.workload.await_line("event", "judged")
-    began = harness.records_of(case.file)[-1]["t"]
-    harness.wait_until(lambda: harness.records_of(case.file)[-1]["t"] > began + 5, "5 s of the recording", pause=0.5)
+    began = harness.end_of(case.file)
+    harness.wait_until(lambda: harness.end_of(case.file) > began + 5, "5 s of the recording", pause=0.5)
     report, records, heard = case.end()
     assert not report["hangs"] and not heard
     assert not [record for record in records if record.get("event") == "hangs"]

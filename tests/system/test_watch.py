@@ -15,7 +15,6 @@ from conftest import needs
 from test_metrics import rows_of
 from test_output_file import SUDO, small_disk  # pylint: disable=unused-import
 from test_serve import status_of
-from watched_host import last_record
 
 STORM = """
 import os, time
@@ -92,12 +91,12 @@ def test_roots_come_and_go(host, folder):
 
     # A root ends: its recording has its end, and the truth.
     first.go()
-    harness.wait_until(lambda: last_record(recordings[first]).get("reason") == "target ended", "the end of a recording")
+    harness.wait_until(lambda: harness.last_record(recordings[first]).get("reason") == "target ended", "the end of a recording")
     check_truth(recordings[first], first.lines[0]["pages"])
     began = time.monotonic()
     assert watch.end() == 0, watch.said()
     assert time.monotonic() - began < 2 * harness.PATIENCE
-    assert last_record(recordings[pool])["reason"] == "interrupted"
+    assert harness.last_record(recordings[pool])["reason"] == "interrupted"
     assert not list(folder.glob(f"*-{stranger.inner}-*")) and len(list(folder.glob("cowprof-*.json"))) == 3
     last = rows_of((folder / "all.prom").read_text())
     assert last["cowprof_watch_recorders"] == 0 and last["cowprof_watch_recorder_starts_total"] == 3
@@ -167,7 +166,7 @@ def test_a_real_dataloader_is_found_by_its_workers(host, folder):
     trainer = host.python(harness.REPOSITORY / "tests/system/dataloader.py", "--items", "300000", "--epochs", "4", "--seconds", "20")
     watch = host.watch(folder)
     recording = watch.recording(trainer)
-    harness.wait_until(lambda: last_record(recording).get("reason") == "target ended", "the end of the training", 60)
+    harness.wait_until(lambda: harness.last_record(recording).get("reason") == "target ended", "the end of the training", 60)
     assert watch.said().count(f"found process {trainer.inner} (") == 1 and "it keeps workers" in watch.said()  # over all epochs
     report = harness.report_of(recording)
     # Before the attach the first epoch has copied, on a busy machine most of it.
@@ -183,7 +182,7 @@ def test_too_many(host, folder):
                        "that some are left out")
     trainers[0].go()
     watch.recording(trainers[2])
-    assert len(list(folder.glob("*.json"))) == 3 and last_record(oldest[0])["reason"] == "target ended"
+    assert len(list(folder.glob("*.json"))) == 3 and harness.last_record(oldest[0])["reason"] == "target ended"
     assert watch.end() == 0
 
 
@@ -196,7 +195,7 @@ def test_watch_is_killed(host, folder):
     watch.stop()
     # Their new parent, init of the namespace, reaps nobody.
     harness.wait_until(lambda: all(status_of(pid)["State"].startswith("Z") for pid in left), "the end of all processes")
-    assert [last_record(path)["reason"] for path in recordings] == ["interrupted"] * 2
+    assert [harness.last_record(path)["reason"] for path in recordings] == ["interrupted"] * 2
 
 
 def test_ended_recordings_are_removed_and_nothing_else(host, folder):
@@ -228,7 +227,7 @@ def test_ended_recordings_are_removed_and_nothing_else(host, folder):
     other = host.watch(folder, "--keep", "1B", "--at-most", "1")
     time.sleep(2)
     assert watch.recording(living) and other.end() == 0
-    assert watch.end() == 0 and last_record(watch.recording(living))["reason"] == "interrupted"
+    assert watch.end() == 0 and harness.last_record(watch.recording(living))["reason"] == "interrupted"
 
 
 def test_a_process_that_can_not_be_looked_at(host, folder, tmp_path):

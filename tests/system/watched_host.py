@@ -2,7 +2,6 @@
 tests train.
 """
 import contextlib
-import json
 import os
 import re
 import signal
@@ -106,7 +105,3 @@ class Watch:
                 os.kill(self.pid, signal.SIGKILL)
             self.popen.wait(harness.DEADLINE)
         self.log.close()
-
-
-def last_record(path):
-    return json.loads(path.read_text())["records"][-1]

@@ -262,10 +262,9 @@ uint64_t FileCopiesOf(const Facts& facts) {
 
 // Nobody had this memory before. `copies`: of pages of files.
 Diagnosis CopiedFromFiles(const Facts& facts, uint64_t copies) {
-  Diagnosis diagnosis =
-      FromCauses(facts, {Cause::kData, Cause::kKernel}, "cow-data", "",
-                 absl::StrCat("Writing to private mappings of files (", kPrivateMaps, ") copied ",
-                              facts.Bytes(copies), " of their pages", facts.WorkersInSum()));
+  Diagnosis diagnosis = FromCauses(facts, {Cause::kData, Cause::kKernel}, "cow-data", "",
+                                   absl::StrCat("Writing to private mappings of files (", kPrivateMaps, ") copied ",
+                                                facts.Bytes(copies), " of their pages", facts.WorkersInSum()));
   diagnosis.evidence.push_back(absl::StrCat(
       HumanCount(copies), " pages of files became anonymous memory of the workers (RssAnon rose by them), where the ",
       facts.Owner(), " has none: this was never its memory"));
