@@ -121,8 +121,8 @@ std::string CopiedSentence(const ProcessModel& most, const Facts& facts) {
     return absl::StrCat(most.role == Role::kParent
                             ? "No worker was forked. The target"
                             : absl::StrCat("The ", NameOf(most), " (", Printable(most.comm), ")"),
-                        " wrote to private mappings of files (", kPrivateMaps,
-                        "): ", facts.Bytes(most.copies_of_files), " of their pages became its own memory.");
+                        " wrote to private mappings of files (", kPrivateMaps, "): ", facts.Bytes(most.copies_of_files),
+                        " of their pages became its own memory.");
   }
   const std::string what =
       absl::StrCat(" copied ", facts.Bytes(*most.counts.copies), " of memory that it shares with ");
