@@ -20,6 +20,13 @@ uint64_t FoundBy(const SweepFigures& sweep, const ProcessModel& process, uint64_
   return sweep.full && sweep.shared_pages == 0 && process.forks == 0 ? copies : 0;
 }
 
+// Copies by writes, of a program or a system call. 0: causes are not known.
+uint64_t WrittenBy(const ProcessModel& process) {
+  if (!process.causes) return 0;
+  return SaturatingAdd((*process.causes)[static_cast<int>(Cause::kData)],
+                       (*process.causes)[static_cast<int>(Cause::kKernel)]);
+}
+
 }  // namespace
 
 void CopiesOfFiles::Append(const ProcessModel& process, const SweepFigures* sweep, uint64_t inherited_pages) {
@@ -39,7 +46,7 @@ void CopiesOfFiles::Append(const ProcessModel& process, const SweepFigures* swee
   const uint64_t copies = SaturatingSubtract(now_.copies, swept_.copies),
                  risen = SaturatingSubtract(now_.risen, swept_.risen);
   if (risen >= kAbout * copies && risen <= kAtMost * copies)
-    now_.pages = std::max(now_.pages, swept_.pages + std::min(copies, risen));
+    now_.pages = std::max(now_.pages, std::min(swept_.pages + std::min(copies, risen), WrittenBy(process)));
 }
 
 uint64_t CopiesOfFiles::pages() const { return now_.pages >= kLeastPages ? now_.pages : 0; }

@@ -17,17 +17,20 @@ uint64_t PagesOf(const ProcessModel& process, const SweepFigures* sweep) {
 
 // A worker that has copied 500 pages that it inherited and touched 10 new ones.
 struct Worker {
-  uint64_t copies = 500, zero_fills = 10, anonymous = kInherited + 10;
+  uint64_t copies = 500, written = 0, zero_fills = 10, anonymous = kInherited + 10;
   SweepFigures sweep = {.shared_pages = 3'500, .diverged_pages = 500, .same_pages = 3'500, .new_pages = 10};
 
-  void CopyOfFile(uint64_t pages) { copies += pages, anonymous += pages, sweep.new_pages += pages; }
+  void CopyOfFile(uint64_t pages) { copies += pages, written += pages, anonymous += pages, sweep.new_pages += pages; }
   void Copy(uint64_t pages) { copies += pages, sweep.diverged_pages += pages; }
+  void WriteInherited(uint64_t pages) { Copy(pages), written += pages; }
   void CopyWhatTheParentFreed(uint64_t pages) { copies += pages, sweep.new_pages += pages; }
   void GetByGup(uint64_t pages) { anonymous += pages, sweep.new_pages += pages; }
 
   ProcessModel process() const {
     ProcessModel process;
     process.counts = {.copies = copies, .zero_fill_pages = zero_fills, .file_copies = 0};
+    process.causes = CauseCounts{};
+    (*process.causes)[static_cast<int>(Cause::kData)] = written;
     process.proc.anon_pages = anonymous;
     return process;
   }
@@ -98,7 +101,7 @@ TEST_CASE("what was copied since the last sweep counts by RssAnon alone, until t
 TEST_CASE("a first sweep corrects what RssAnon alone told") {
   Worker worker;
   CopiesOfFiles copies;
-  worker.Copy(20'000);
+  worker.WriteInherited(20'000);
   worker.GetByGup(20'000);
   copies.Append(worker.process(), nullptr, kInherited);
   CHECK(copies.pages() > 0);
@@ -106,7 +109,14 @@ TEST_CASE("a first sweep corrects what RssAnon alone told") {
   CHECK(copies.pages() == 0);
 }
 
-TEST_CASE("what is not known, or is little, is no copy of a file") {
+TEST_CASE("reading inherited objects beside as much new memory without exceptions copies no file") {
+  Worker worker;
+  worker.Copy(20'000);
+  worker.GetByGup(20'000);
+  CHECK(worker.WithoutSweep() == 0);
+}
+
+TEST_CASE("few pages, or missing counts, give 0") {
   Worker worker;
   worker.CopyOfFile(1'000);
   CHECK(worker.BySweep() == 0);

@@ -244,7 +244,10 @@ TEST_CASE("what a worker did before its first sample is not taken for inherited"
 TEST_CASE("a copy of a page of a file is counted once, though RssAnon rises by it") {
   Story story = Forked();
   const ProcessModel& worker = story.model.processes[1];
-  story.Add({}, {Row(1, {.copies = 5100, .anon_pages = 6000})});
+  ProcessSample row = Row(1, {.copies = 5100, .anon_pages = 6000});
+  row.causes = CauseCounts{};
+  (*row.causes)[static_cast<int>(Cause::kData)] = 5000;
+  story.Add({}, {row});
   CHECK(worker.copies_of_files == 5000);
   CHECK(worker.private_bytes == 5100 * kPage);
   CHECK(worker.still_shared_bytes == 900 * kPage);
