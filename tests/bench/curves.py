@@ -167,11 +167,11 @@ LOAD = "Python workers that copy pages of a list of strings by reading it"
 SAMPLES = [10**4, 3 * 10**4, 10**5, 3 * 10**5, 10**6, 3 * 10**6, 10**7]
 CURVES = {
     "workers": Curve("Workers", "workers", [1, 4, 16, 64, 256, 512], RECORDER, with_workers,
-                     f"{LOAD}: {COPIES:,} copies/s of all together, 256 MiB of strings."),
+                     f"{LOAD}: {COPIES:,} copies/s in total, 256 MiB of strings."),
     "mappings": Curve("Mappings", "mappings of each process", [100, 300, 1000, 3000, 10000, 30000, 100000], RECORDER, with_mappings,
                       f"{WORKERS} {LOAD}: {COPIES:,} copies/s, and mappings of a page that can't be merged."),
     "memory": Curve("Memory", "GiB that the workers have mapped", [2, 4, 8, 16, 32, 48, 64], RECORDER, with_memory,
-                    f"{WORKERS} {LOAD}: {COPIES:,} copies/s all over 0.5 to 16 GiB of strings, which each of them has mapped.",
+                    f"{WORKERS} {LOAD}: {COPIES:,} copies/s spread over 0.5 to 16 GiB of strings, all of which each worker has mapped.",
                     {320: "16 workers with 20 GiB each"}, {"cpu": "as the last points: sweeps have a share of a CPU", "first": "the same"}),
     "copies": Curve("Copies a second", "copies a second", [1000, 3000, 10000, 30000, 100000, math.inf], RECORDER, with_copies,
                     f"{WORKERS} {LOAD}, 256 MiB; a worker that has read all is replaced by a new one. The last point is as fast as they can."),
