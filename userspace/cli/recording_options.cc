@@ -64,7 +64,7 @@ std::string ParsePid(const std::string& text, pid_t* out) {
 void AddWithout(CLI::App* app, Options* options) {
   app->add_option("--without", options->without,
                   "Do not use this: a rung that doctor lists, the best rung for faults, copies, follow or signals, "
-                  "causes, or stacks; repeatable")
+                  "causes, stacks, start-methods or hangs; repeatable")
       ->type_name("CAPABILITY")
       ->allow_extra_args(false)
       ->group(kHow);
