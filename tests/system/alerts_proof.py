@@ -77,6 +77,8 @@ def steady_ramps():
         yield f"new memory, {rate} MB/s", limit, ramp("new", 2 * limit, rate, *options)
     for rate, data, limit in [(30, 300, 450), (200, 400, 600)]:
         yield f"copies, {rate} MB/s", limit, ramp("copy", data, rate)
+    for rate, limit in [(20, 400), (200, 800)]:
+        yield f"file pages, {rate} MB/s", limit, ramp("file", 2 * limit, rate)
 
 
 def healthy_runs():
@@ -154,7 +156,7 @@ def judge_ramp(run):
         return "NO ALERT"
     if alert["index"] != 1:  # the OOM killer may still choose its parent
         return "WRONG WORKER"
-    expected = {"new": ("new-memory",), "cop": ("data",)}[run.name[:3]]
+    expected = {"new": ("new-memory",), "cop": ("data",), "fil": ("data",)}[run.name[:3]]
     if alert["cause"] not in expected:
         return "WRONG CAUSE"
     return "" if run.lead() >= min(30, run.ramp / 2) else "TOO LATE"

@@ -3,6 +3,7 @@
 //   new        a worker writes N MB of new memory
 //   parent     the target itself writes it, while a worker sleeps
 //   copy       a worker writes N MB that it inherited
+//   file       a worker reads and writes N MB of a private mapping of a file, page by page
 //   flat       the target writes N MB at that rate, then rests for --rest ms, as does a worker
 //   saturate   a worker writes random pages of N inherited MB, three times as many as there are, then rests
 //   quarters   four workers write a quarter of N inherited MB each, at that rate together, then rest
@@ -24,6 +25,16 @@ static char* MapHuge(long pages) {
   return area;
 }
 
+static char* MapFile(long pages) {
+  int fd = fileno(tmpfile());
+  Check(ftruncate(fd, pages * kPageBytes) == 0, "ftruncate");
+  char* area = mmap(NULL, pages * kPageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+  Check(area != MAP_FAILED, "mmap");
+  return area;
+}
+
+static int read_first = 0;  // a page that was read takes another kind of fault when it is written
+
 // Writes `pages` on schedule; when late, as fast as possible. With `order` NULL they are written in sequence.
 static void WriteAtRate(char* area, long pages, double mb_per_second, const uint32_t* order) {
   const int64_t start = BootNanoseconds();
@@ -31,7 +42,11 @@ static void WriteAtRate(char* area, long pages, double mb_per_second, const uint
   while (done < pages) {
     double wanted = (BootNanoseconds() - start) / 1e9 * mb_per_second * kMb;
     long until = wanted < pages ? (long)wanted : pages;
-    for (; done < until; ++done) *(volatile char*)(area + (order ? order[done] : done) * kPageBytes) = (char)(done | 1);
+    for (; done < until; ++done) {
+      volatile char* page = area + (order ? order[done] : done) * kPageBytes;
+      if (read_first) (void)*page;
+      *page = (char)(done | 1);
+    }
     if (done < pages) SleepNanoseconds(1000000);
   }
 }
@@ -56,10 +71,14 @@ int main(int argc, char** argv) {
   MapWritten(Option(argc, argv, "--base", 1) * kMb);
   int copies = !strcmp(kind, "copy") || !strcmp(kind, "saturate") || !strcmp(kind, "quarters") ||
                !strcmp(kind, "sawtooth") || !strcmp(kind, "reuse");
-  char* area = copies ? MapWritten(pages) : Flag(argc, argv, "--huge") ? MapHuge(pages) : MapPrivate(pages);
+  read_first = !strcmp(kind, "file");
+  char* area = copies                         ? MapWritten(pages)
+               : read_first                   ? MapFile(pages)
+               : Flag(argc, argv, "--huge")   ? MapHuge(pages)
+                                              : MapPrivate(pages);
   const uint32_t* order = strcmp(kind, "saturate") ? NULL : RandomOrder(3 * pages, pages);
   AwaitStart(argc, argv);
-  if (!strcmp(kind, "new") || !strcmp(kind, "copy") || !strcmp(kind, "saturate")) {
+  if (!strcmp(kind, "new") || !strcmp(kind, "copy") || !strcmp(kind, "saturate") || read_first) {
     if (!Fork()) {
       WriteAtRate(area, order ? 3 * pages : pages, rate, order);
       Rest(rest);

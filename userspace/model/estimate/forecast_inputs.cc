@@ -96,9 +96,9 @@ void RememberGenerations(const Sample& sample, const RunModel& model, size_t wor
   inputs->generation_bytes = std::max(inputs->generation_bytes, workers_bytes);
 }
 
-// What the process has copied and still owns.
+// What the process has copied of what it inherited, and still owns.
 uint64_t CopiedBytes(const ProcessModel& process, uint64_t page_bytes) {
-  return std::min(process.counts.copies.value_or(0) * page_bytes, process.private_bytes.value_or(0));
+  return std::min(process.inherited_copies() * page_bytes, process.private_bytes.value_or(0));
 }
 
 }  // namespace
@@ -110,7 +110,7 @@ void Remember(const Sample& sample, const RunModel& model, ForecastInputs* input
   uint64_t private_bytes = 0, ceiling_bytes = 0, workers_bytes = 0;
   size_t workers = 0;
   ForEachRow(model, [&](const ProcessModel& process) {
-    copied += static_cast<double>(process.counts.copies.value_or(0)) * page_bytes;
+    copied += static_cast<double>(process.inherited_copies()) * page_bytes;
     if (process.ended) return;
     living_copies += CopiedBytes(process, page_bytes);
     fresh += (static_cast<double>(process.proc.anon_pages.value_or(0)) - process.first_anon_pages.value_or(0)) *

@@ -75,7 +75,7 @@ Figures FiguresOf(const ProcessModel& process, const OomScene& scene, const RunM
   }
   const uint64_t anon_pages = Held(process, before.anon_pages, process.proc.anon_pages.value_or(0), since);
   figures.grown_bytes =
-      (process.counts.copies.value_or(0) + SaturatingSubtract(anon_pages, first.value_or(anon_pages))) * page_bytes;
+      (process.inherited_copies() + SaturatingSubtract(anon_pages, first.value_or(anon_pages))) * page_bytes;
   return figures;
 }
 

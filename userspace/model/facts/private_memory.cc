@@ -12,11 +12,6 @@ namespace {
 
 uint64_t Or0(const Count& count) { return count.value_or(0); }
 
-// A page of a file that was copied is new memory: it raises RssAnon.
-uint64_t CopiesOf(const ProcessModel& process) {
-  return SaturatingSubtract(Or0(process.counts.copies), process.copies_of_files);
-}
-
 // `base` plus a counter's rise, or minus its fall; never below 0.
 uint64_t Moved(uint64_t base, uint64_t then, uint64_t now) {
   return now >= then ? base + (now - then) : SaturatingSubtract(base, then - now);
@@ -84,7 +79,7 @@ uint64_t PrivateMemory::PagesAt(const Past& now) const {
 }
 
 void PrivateMemory::RebaseOnTruth(const ProcessSample& sample, const RunInfo& info, ProcessModel* process) {
-  const uint64_t copies = CopiesOf(*process), anon_pages = Or0(process->proc.anon_pages);
+  const uint64_t copies = process->inherited_copies(), anon_pages = Or0(process->proc.anon_pages);
   const bool forked = process->origin == Origin::kForked && !process->execed;
   if (forked && (!anonymous_ || !seen_) && process->counts.copies) anonymous_ = BasisAtFork(*process);
   if (!seen_ && process->proc.anon_pages) inherited_pages_ = forked ? BasisAtFork(*process).anon_pages : anon_pages;
@@ -109,7 +104,7 @@ void PrivateMemory::RebaseOnTruth(const ProcessSample& sample, const RunInfo& in
 }
 
 void PrivateMemory::Derive(uint64_t page_bytes, ProcessModel* process) const {
-  const uint64_t copies = CopiesOf(*process), anon_pages = Or0(process->proc.anon_pages);
+  const uint64_t copies = process->inherited_copies(), anon_pages = Or0(process->proc.anon_pages);
   if (anonymous_) {
     uint64_t private_pages = PagesAt(*now_);
     if (process->proc.anon_pages) {
@@ -131,7 +126,7 @@ void PrivateMemory::Append(const ProcessSample& sample, absl::Duration t, const 
   if (sample.proc.anon_pages && inherited_pages_)
     of_files_.Append(*process, sample.sweep ? &*sample.sweep : nullptr, *inherited_pages_);
   process->copies_of_files = of_files_.pages();
-  const Past now = {t, CopiesOf(*process),
+  const Past now = {t, process->inherited_copies(),
                     Or0(counts.zero_fills()) + Or0(counts.file_copies) + process->copies_of_files,
                     Or0(process->proc.anon_pages)};
   past_.Add(now);
@@ -142,7 +137,7 @@ void PrivateMemory::Append(const ProcessSample& sample, absl::Duration t, const 
   if (sample.rollup && anonymous_ && forked_ && !swept) {
     // Its children may have made more of its memory its own than is known here.
     const uint64_t anonymous_bytes = SaturatingSubtract(sample.rollup->private_bytes, private_other_bytes_);
-    anonymous_ = {anonymous_bytes / info.page_bytes, CopiesOf(*process), Or0(process->proc.anon_pages)};
+    anonymous_ = {anonymous_bytes / info.page_bytes, process->inherited_copies(), Or0(process->proc.anon_pages)};
     looked_ = t;
     Derive(info.page_bytes, process);
   } else if (sample.rollup && anonymous_) {
@@ -224,7 +219,7 @@ void PrivateMemory::Follow(absl::Duration t, const CopiedShares& copied, uint64_
 Count PrivateMemory::BeforeAttach(uint64_t page_bytes, const ProcessModel& process) {
   if (!process.private_bytes) return std::nullopt;
   const uint64_t fresh = SaturatingSubtract(Or0(process.proc.anon_pages), Or0(process.first_anon_pages));
-  return SaturatingSubtract(*process.private_bytes, (CopiesOf(process) + fresh) * page_bytes);
+  return SaturatingSubtract(*process.private_bytes, (process.inherited_copies() + fresh) * page_bytes);
 }
 
 void PrivateMemory::Exec(uint64_t copies) {

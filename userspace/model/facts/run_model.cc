@@ -235,10 +235,7 @@ void FollowChildren(const Sample& sample, RunModel* model) {
     for (size_t i = 1; i < living.size(); ++i) {
       memory = MemoryOf(living[i]->index, memory, model);
       const double inherited = Or0(memory->second.inherited_pages());
-      const double share =
-          inherited > 0
-              ? std::min(SaturatingSubtract(Or0(living[i]->counts.copies), living[i]->copies_of_files) / inherited, 1.0)
-              : 0;
+      const double share = inherited > 0 ? std::min(living[i]->inherited_copies() / inherited, 1.0) : 0;
       copied.least = std::min(copied.least, share);
       copied.product *= share;
     }

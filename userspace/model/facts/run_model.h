@@ -16,6 +16,7 @@
 #include "model/facts/pages_by_region.h"
 #include "model/facts/private_memory.h"
 #include "model/facts/sample.h"
+#include "model/saturating.h"
 
 namespace cowprof {
 
@@ -126,6 +127,8 @@ struct ProcessModel {
   }
   double copies_per_second = 0;  // between the last two samples
 
+  // Its copies of memory that it inherited: those of pages of files are new memory, and raise RssAnon.
+  uint64_t inherited_copies() const { return SaturatingSubtract(counts.copies.value_or(0), copies_of_files); }
   // Whether what it copies and holds is that of a worker. So is that of a rank that was forked, has its launcher's
   // memory and reads it itself, without workers of its own.
   bool is_worker() const {

@@ -70,7 +70,7 @@ double CopiesLeftIfShared(const RunModel& model) {
   double inherited = 0, copied = 0;
   for (const ProcessModel& process : model.processes) {
     if (process.index <= 0 || process.ended) continue;
-    const double own = process.counts.copies.value_or(0) * model.info.page_bytes;
+    const double own = process.inherited_copies() * model.info.page_bytes;
     inherited = std::max(inherited, own + process.still_shared_bytes.value_or(0));
     copied += own;
   }

@@ -19,10 +19,11 @@ constexpr double kMostOfIt = 0.5;
 
 const ProcessModel* ProcessOf(const Alert& alert, const RunModel& model) { return model.Find(alert.index); }
 
-std::string FormatCause(const std::string& cause) {
+std::string FormatCause(const std::string& cause, const ProcessModel& process) {
   if (cause == kNewMemory) return "new memory";
   if (cause == kSharedMemory) return "shared memory";
   if (cause == kDescriptors) return "open files";
+  if (process.copies_of_files > process.inherited_copies()) return "copied pages of files that it maps privately";
   if (cause == NameOf(Cause::kUnknown)) return "copies of inherited memory";
   return absl::StrCat("copies of inherited memory (", cause, ")");
 }
@@ -31,7 +32,7 @@ std::string FormatTopContributor(const Alert& alert, const RunModel& model) {
   const ProcessModel* process = ProcessOf(alert, model);
   if (process == nullptr) return alert.cause.empty() ? "what grows is not a followed process" : "";
   const char* role = process->index == 0 ? "target" : NameOf(process->role);
-  return absl::StrCat(role, " ", process->id.pid, " grows most: ", FormatCause(alert.cause));
+  return absl::StrCat(role, " ", process->id.pid, " grows most: ", FormatCause(alert.cause, *process));
 }
 
 // What new memory is depends on whose it is: of a helper or a forkserver nothing is known but that it grows.

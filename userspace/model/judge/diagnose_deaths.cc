@@ -51,16 +51,20 @@ std::string Dead(const Diagnosis& diagnosis, const Facts& facts) {
   return others == 0 ? first : absl::StrCat(first, " and ", Plural(others, "other"));
 }
 
-// What helps depends on what the memory was: inherited pages, copied as they were read, or new memory of the top
-// contributor.
+// What helps depends on what the memory was: inherited pages, copied as they were read, pages of files, or other new
+// memory of the top contributor.
 std::vector<std::string> AdviceAgainst(const OomKill& kill, const RunModel& model, Framework framework) {
   std::vector<std::string> advice;
   const ProcessModel* const found = model.Find(kill.top_contributor);
   if (found == nullptr) return advice;
   const ProcessModel& top_contributor = *found;
-  const uint64_t copies = top_contributor.counts.copies.value_or(0);
-  const bool copied = copies > top_contributor.counts.zero_fills().value_or(0);
-  if (copied) {
+  const uint64_t copies = top_contributor.inherited_copies(), of_files = top_contributor.copies_of_files,
+                 fresh = top_contributor.counts.zero_fills().value_or(0);
+  if (of_files > std::max(copies, fresh)) {
+    advice.push_back(
+        "Most of the growth is pages of files that it maps privately and writes to. Where no write is meant, map the "
+        "file for reading (mode=\"r\").");
+  } else if (copies > fresh) {
     advice.push_back(
         framework == Framework::kNative
             ? "Most of the growth is copies of what the parent holds. The findings on copies say why."

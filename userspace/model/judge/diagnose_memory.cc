@@ -285,7 +285,7 @@ Diagnosis TrainerGrowth(const Facts& facts) {
   std::optional<Growing> growing = MostGrowing(facts);
   if (!growing || !growing->settled) return {};
   const ProcessModel& process = *growing->grower.process;
-  const uint64_t copied = process.counts.copies.value_or(0) * facts.page_bytes;
+  const uint64_t copied = process.inherited_copies() * facts.page_bytes;
   const uint64_t fresh = SaturatingSubtract(process.peak_private_bytes.value_or(0), copied);
   Diagnosis diagnosis = {
       .id = "trainer-growth", .confidence = 0.8, .bytes = GrownUntil(facts.model.t, growing->grower, fresh)};

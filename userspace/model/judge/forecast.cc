@@ -68,7 +68,7 @@ Copies CopiesOf(const RunModel& model, const ForecastInputs& inputs) {
   for (const ProcessModel& process : model.processes) {
     if (!Copying(process)) continue;
     const double shared = process.still_shared_bytes.value_or(0);
-    const double copied = process.counts.copies.value_or(0) * page_bytes;
+    const double copied = process.inherited_copies() * page_bytes;
     copies.private_bytes += process.private_bytes.value_or(0);
     copies.shared_bytes += shared;
     copies.copied_bytes += copied;

@@ -53,10 +53,11 @@ std::string FormatOom(const LimitSample& limit) {
   return limit.kind == LimitKind::kHost ? "the host's memory" : absl::StrCat("limit of ", FormatLimit(limit));
 }
 
-// Says what the process grew by: copies of shared pages, with their types and line, or new memory.
+// Says what the process grew by: copies of shared pages, with their types and line, or new memory. Copied pages of
+// files are new memory.
 std::vector<std::string> ProcessLines(const ProcessModel& top_contributor, const RunModel& model) {
-  const uint64_t copies = top_contributor.counts.copies.value_or(0),
-                 fresh = top_contributor.counts.zero_fills().value_or(0);
+  const uint64_t copies = top_contributor.inherited_copies(),
+                 fresh = top_contributor.counts.zero_fills().value_or(0) + top_contributor.copies_of_files;
   std::vector<std::string> lines = {absl::StrCat(
       NameOf(top_contributor, model), " has copied ", HumanBytes(copies * model.info.page_bytes),
       " of shared pages and was given ", HumanBytes(fresh * model.info.page_bytes), " of new memory in all")};

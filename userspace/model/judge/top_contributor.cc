@@ -50,8 +50,8 @@ std::vector<Held> HeldBy(const RunModel& model) {
   std::vector<Held> held;
   held.reserve(model.processes.size());
   for (const ProcessModel& process : model.processes) {
-    held.push_back({process.index, process.private_bytes, process.counts.shm_pages, process.counts.copies.value_or(0),
-                    process.causes.value_or(CauseCounts{})});
+    held.push_back({process.index, process.private_bytes, process.counts.shm_pages, process.inherited_copies(),
+                    process.copies_of_files, process.causes.value_or(CauseCounts{})});
   }
   return held;
 }
@@ -66,9 +66,10 @@ TopContributor TopContributorOf(LimitKind kind, double gained, const Before& bef
   for (const ProcessModel& process : model.processes) {
     if (process.ended && *process.ended < before.last_tick) continue;
     const Held then = HeldThen(process, before.held);
-    const uint64_t copies = process.counts.copies.value_or(0);
-    const double copied = shm_only ? 0 : SaturatingSubtract(copies, then.copies) * page_bytes;
+    const double copied =
+        shm_only ? 0 : SaturatingSubtract(process.inherited_copies(), then.inherited_copies) * page_bytes;
     const double fresh = shm_only ? 0 : std::max(Gained(then.private_bytes, process.private_bytes) - copied, 0.0);
+    const double of_files = SaturatingSubtract(process.copies_of_files, then.copies_of_files) * page_bytes;
     const double shared = Gained(then.shm_pages, process.counts.shm_pages) * page_bytes;
     if (process.ended) {
       top_contributor.leaving_bytes += copied + fresh;
@@ -81,8 +82,9 @@ TopContributor TopContributorOf(LimitKind kind, double gained, const Before& bef
     most = gain;
     top_contributor.index = process.index;
     top_contributor.cause = shared > std::max(copied, fresh) ? kSharedMemory
-                            : fresh > copied                 ? kNewMemory
-                                             : LargestCause(then.causes, process.causes.value_or(CauseCounts{}));
+                            : fresh > copied && 2 * of_files < fresh
+                                ? kNewMemory
+                                : LargestCause(then.causes, process.causes.value_or(CauseCounts{}));
   }
   if (shm_only) {
     if (top_contributor.index < 0) top_contributor.index = LargestCreator(model);

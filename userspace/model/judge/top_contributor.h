@@ -14,7 +14,7 @@ namespace cowprof {
 struct Held {
   int index = 0;
   Count private_bytes, shm_pages;
-  uint64_t copies = 0;
+  uint64_t inherited_copies = 0, copies_of_files = 0;
   CauseCounts causes = {};
 };
 std::vector<Held> HeldBy(const RunModel& model);  // in order of index
@@ -24,7 +24,7 @@ inline constexpr char kNewMemory[] = "new-memory", kSharedMemory[] = "shm", kDes
 struct TopContributor {
   int index = -1;            // -1: none of the followed processes
   std::string cause;         // as in Alert::cause
-  double copied_bytes = 0;   // by all living ones together
+  double copied_bytes = 0;   // by all living ones together, of what they inherited
   double gained_bytes = 0;   // by all living ones together: copies, new and shared memory
   double leaving_bytes = 0;  // gained by those that have ended since the last tick
 };

@@ -25,6 +25,7 @@ struct Scenario {
   double limit = 1000;
   std::function<double(double)> used = [](double) { return 100.0; };
   std::function<double(double)> copied = [](double) { return 0.0; };  // by the worker; the rest is its new memory
+  bool of_files = false;                                              // what is copied is pages of files
   double still_shared = 0;                                            // that it could copy besides
   double worker_from = 0;                                             // < 0: there is none
   double worker_until = 1e9;                                          // then it has ended
@@ -98,7 +99,8 @@ class Player {
       worker.private_bytes = bytes((run_.used(t) - run_.used(run_.worker_from)) / run_.workers);
       worker.counts.copies = static_cast<uint64_t>(run_.copied(t) / run_.workers * kPagesOfMb);
       worker.counts.shm_pages = run_.kind == LimitKind::kShm ? bytes(run_.used(t)) / 4096 : 0;
-      worker.still_shared_bytes = bytes(run_.still_shared - run_.copied(t) / run_.workers);
+      worker.copies_of_files = run_.of_files ? *worker.counts.copies : 0;
+      worker.still_shared_bytes = bytes(run_.still_shared - (run_.of_files ? 0 : run_.copied(t) / run_.workers));
       worker.causes.emplace();
       (*worker.causes)[static_cast<size_t>(run_.cause)] = *worker.counts.copies;
       for (int index = 2; index <= run_.workers; ++index) {
@@ -294,6 +296,21 @@ TEST_CASE("copies are told by their straight line where one worker writes all th
   CHECK(alerts[0].rule == AlertRule::kEta);
   CHECK(absl::ToDoubleSeconds(alerts[0].t) > 30);
   CHECK(absl::ToDoubleSeconds(alerts[0].t) <= 50);
+}
+
+TEST_CASE("copied pages of files have no ceiling in what is inherited, and are called what they are") {
+  Scenario run = {.used = [](double t) { return std::min(400 + 20 * t, 1000.0); },
+                  .copied = [](double t) { return std::min(20 * t, 600.0); },
+                  .still_shared = 480,
+                  .until = 30,
+                  .cause = Cause::kData};
+  run.of_files = true;
+  const std::vector<Alert> alerts = AlertsOf(run);
+  INFO(Told(alerts));
+  REQUIRE(!alerts.empty());
+  CHECK(alerts[0].rule == AlertRule::kEta);
+  CHECK(alerts[0].cause == "data");
+  CHECK(absl::StrContains(alerts[0].text, "worker 200 grows most: copied pages of files that it maps privately"));
 }
 
 TEST_CASE("where the ceiling does not fit the forecast's word counts") {

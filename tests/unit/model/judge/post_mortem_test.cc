@@ -48,6 +48,7 @@ LimitSample Cgroup(uint64_t limit_bytes) {
 
 struct Row {
   uint64_t copies = 0, new_pages = 0, anon_pages = 0;
+  Cause cause = Cause::kRefcount;
 };
 
 // A recording in the making: every Add is one tick.
@@ -65,7 +66,7 @@ struct Story {
     for (Event& event : sample.events) event.t = sample.t;
     for (size_t i = 0; i < rows.size(); ++i) {
       ProcessSample row = {.index = static_cast<int>(i), .causes = CauseCounts{}};
-      (*row.causes)[0] = rows[i].copies;
+      (*row.causes)[static_cast<int>(rows[i].cause)] = rows[i].copies;
       row.counts.copies = rows[i].copies;
       row.counts.zero_fill_pages = rows[i].new_pages;
       row.counts.zero_upgrades = 0;
@@ -159,6 +160,17 @@ TEST_CASE("post-mortem: the grower is another than the victim, as of that moment
   CHECK(absl::StrContains(TextOf(Of(story, 1)), "worker 1002 had grown most, by 100.0 MiB"));
   CHECK(absl::StrContains(TextOf(Of(story, 1)), "all 2 workers together had grown by 100.0 MiB"));
   CHECK(absl::StrContains(First(story).advice[0], "new memory"));
+}
+
+TEST_CASE("post-mortem: copied pages of files are not the parent's memory") {
+  Story story(1);
+  const uint64_t of_files = 100 * kPagesOfMiB;
+  story.Add({}, {{0, 0, 30'000}, {0, 0, 30'000}});
+  story.Add({}, {{0, 0, 30'000}, {of_files, 0, 30'000 + of_files, Cause::kData}});
+  story.Add({Victim(1, Cgroup(256 * kMiB)), Exited(1, SIGKILL)}, {{0, 0, 30'000}, {of_files, 0, 0, Cause::kData}});
+  CHECK(absl::StrContains(TextOf(Of(story, 1)), "it had itself grown most, by 100.0 MiB"));
+  CHECK(absl::StrContains(TextOf(Of(story, 1)), "copied 0 B of shared pages and was given 100.0 MiB of new memory"));
+  CHECK(absl::StrContains(First(story).advice[0], "mode=\"r\""));
 }
 
 TEST_CASE("post-mortem: what the parent read before it forked is no growth") {

@@ -34,6 +34,20 @@ TEST_CASE("the process that gained most, and with what") {
   CHECK(top_contributor.leaving_bytes == 0);
 }
 
+TEST_CASE("copied pages of files are new to the process, and keep their cause") {
+  ProcessModel worker = Worker(1, 100, 90);
+  worker.copies_of_files = 80 * kPagesOfMb;
+  TopContributor top_contributor = TopContributorAmong({worker}, 100);
+  CHECK(top_contributor.cause == "refcount");
+  CHECK(top_contributor.copied_bytes == 10 * kMb);
+  CHECK(top_contributor.gained_bytes == 100 * kMb);
+  worker.copies_of_files = 40 * kPagesOfMb;
+  worker.private_bytes = 200 * kMb;
+  top_contributor = TopContributorAmong({worker}, 200);
+  CHECK(top_contributor.cause == "new-memory");
+  CHECK(top_contributor.copied_bytes == 50 * kMb);
+}
+
 TEST_CASE("what a limit gained mostly from elsewhere has no grower") {
   const TopContributor top_contributor = TopContributorAmong({Worker(1, 30, 20)}, 200);
   CHECK(top_contributor.index == -1);
