@@ -23,6 +23,7 @@ bool IsFirst(const char* path, ino_t first) {
 
 bool HasHostPids() { return IsFirst("/proc/self/ns/pid", 0xEFFFFFFC); }
 bool HasHostName() { return IsFirst("/proc/self/ns/uts", 0xEFFFFFFE); }
+bool HasHostIpc() { return IsFirst("/proc/self/ns/ipc", 0xEFFFFFFF); }
 bool HasHostClock() { return IsFirst("/proc/self/ns/time", 0xEFFFFFFA); }
 bool HasHostUsers() { return IsFirst("/proc/self/ns/user", 0xEFFFFFFD); }
 

@@ -9,6 +9,7 @@ namespace cowprof {
 
 bool HasHostPids();  // not in a pid namespace of its own
 bool HasHostName();
+bool HasHostIpc();
 bool HasHostClock();
 // In another user namespace, capabilities apply only to what that namespace owns.
 bool HasHostUsers();

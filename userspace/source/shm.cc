@@ -28,6 +28,7 @@
 #include "posix/clock.h"
 #include "posix/fd.h"
 #include "posix/open_in_root.h"
+#include "source/namespaces.h"
 
 namespace cowprof {
 namespace {
@@ -306,6 +307,8 @@ absl::StatusOr<ShmLook> ShmLook::Begin(const ProcFs& proc, const ShmLookPlan& pl
   // tmpfs mounted with size=0 is unbounded and reports 0 blocks.
   if (size.f_blocks > 0) sample.capacity_bytes = uint64_t{size.f_blocks} * size.f_frsize;
   sample.used_bytes = uint64_t{SaturatingSubtract(size.f_blocks, size.f_bfree)} * size.f_frsize;
+  // With docker's --ipc=host, processes that can't be seen from here use it, too.
+  if (!HasHostPids() && HasHostIpc()) sample.unreadable = 1, sample.unreadable_bytes = sample.used_bytes;
   Directory top = ListOf(openat(state->root.fd(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (top == nullptr) return absl::ErrnoToStatus(errno, absl::StrCat("list ", root, "/dev/shm"));
   state->folders.push_back({std::move(top), ""});

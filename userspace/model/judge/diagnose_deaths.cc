@@ -58,13 +58,14 @@ std::vector<std::string> AdviceAgainst(const OomKill& kill, const RunModel& mode
   const ProcessModel* const found = model.Find(kill.top_contributor);
   if (found == nullptr) return advice;
   const ProcessModel& top_contributor = *found;
-  const uint64_t copies = top_contributor.inherited_copies(), of_files = top_contributor.copies_of_files,
-                 fresh = top_contributor.counts.zero_fills().value_or(0);
-  if (of_files > std::max(copies, fresh)) {
+  // Not against its new pages: most of these may have been given back since.
+  const uint64_t half = kill.top_contributor_bytes / model.info.page_bytes / 2;
+  const bool copied = top_contributor.inherited_copies() > half;
+  if (top_contributor.copies_of_files > half) {
     advice.push_back(
         "Most of the growth is pages of files that it maps privately and writes to. Where no write is meant, map the "
         "file for reading (mode=\"r\").");
-  } else if (copies > fresh) {
+  } else if (copied) {
     advice.push_back(
         framework == Framework::kNative
             ? "Most of the growth is copies of what the parent holds. The findings on copies say why."
@@ -78,8 +79,9 @@ std::vector<std::string> AdviceAgainst(const OomKill& kill, const RunModel& mode
             : "Most of the growth is new memory: look for a cache or a list that only grows.");
   }
   if (top_contributor.is_worker())
-    advice.push_back(absl::StrCat("Use fewer workers: each can grow like this one.",
-                                  framework == Framework::kDataLoader ? " num_workers=0 needs none of it." : ""));
+    advice.push_back(
+        absl::StrCat("Use fewer workers: each can grow like this one.",
+                     copied && framework == Framework::kDataLoader ? " num_workers=0 needs none of it." : ""));
   return advice;
 }
 
@@ -120,8 +122,9 @@ Diagnosis OomHost(const Facts& facts) {
   Diagnosis diagnosis = FromDeaths(facts, "oom-host");
   if (diagnosis.id.empty()) return diagnosis;
   const OomKill& kill = FirstKill(diagnosis, facts);
-  diagnosis.summary =
-      absl::StrCat("The kernel's OOM killer killed ", Dead(diagnosis, facts), ": the host had no memory left.");
+  diagnosis.summary = absl::StrCat("The kernel's OOM killer killed ", Dead(diagnosis, facts),
+                                   ": no cgroup's limit was met; the host, or the part of it that the "
+                                   "process may use (NUMA nodes), had no memory left.");
   diagnosis.advice = AdviceAgainst(kill, facts.model, facts.framework);
   diagnosis.advice.push_back(
       "Find what else is large on this host, and give the job its own cgroup with a limit: then it can be told apart "
@@ -145,11 +148,13 @@ Diagnosis SigbusFile(const Facts& facts) {
 Diagnosis ShmFullDeath(const Facts& facts) {
   Diagnosis diagnosis = FromDeaths(facts, "shm-full");
   if (diagnosis.id.empty()) return diagnosis;
+  const std::string size = LargerShm(facts.model);
   diagnosis.summary = absl::StrCat("/dev/shm had no room for a page that was written, and the bus error killed ",
                                    Dead(diagnosis, facts), ".");
   diagnosis.advice = {
-      "Make it larger: docker run --shm-size=8g (or --ipc=host), an emptyDir of medium Memory in Kubernetes, "
-      "mount -o remount,size=8g /dev/shm on a host.",
+      absl::StrCat("Make it larger: docker run --shm-size=", size,
+                   " (or --ipc=host), an emptyDir of medium Memory in Kubernetes, mount -o remount,size=", size,
+                   " /dev/shm on a host."),
       facts.dataloader()
           ? "Keep less in it: fewer workers, a smaller prefetch_factor, smaller batches; num_workers=0 needs "
             "none."

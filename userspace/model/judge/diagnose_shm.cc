@@ -10,6 +10,7 @@
 #include "model/facts/shm.h"
 #include "model/format.h"
 #include "model/judge/diagnosis_facts.h"
+#include "model/judge/post_mortem.h"
 #include "model/saturating.h"
 
 namespace cowprof {
@@ -20,6 +21,8 @@ constexpr double kHalfFull = 0.5;        // below that, what fills it may as wel
 constexpr uint64_t kLooksToBelieve = 2;  // that a segment has no owner: it may change hands during a look
 constexpr double kLeakShare = 0.001;     // of the capacity; less is not a finding
 constexpr uint64_t kLeastLeaked = 8 << 20;
+constexpr uint64_t kLargest = uint64_t{1} << 62;           // that can be doubled
+constexpr double kMostlyFiles = 0.5, kLeastGrowth = 0.01;  // of what is used; of the capacity
 
 const LimitModel* LimitOf(const RunModel& model, LimitKind kind) {
   const auto found = std::find_if(model.limits.begin(), model.limits.end(),
@@ -89,7 +92,7 @@ std::vector<std::string> ContentsOf(const ShmSample& sample) {
     lines.push_back(
         absl::StrCat("largest file with a name of its own: ", Printable(file->name), ", ", HumanBytes(file->bytes)));
   if (const uint64_t bytes = UnexplainedBytes(sample); bytes > sample.used_bytes / 10)
-    lines.push_back(absl::StrCat(HumanBytes(bytes), " in no segment that was found at that moment"));
+    lines.push_back(absl::StrCat(HumanBytes(bytes), " not in any segment found at that moment"));
   return lines;
 }
 
@@ -97,7 +100,7 @@ std::string RoleText(const RunModel& model, pid_t pid) {
   const auto is_it = [pid](const ProcessModel& process) { return process.id.pid == pid; };
   // The latest: pids are reused.
   const auto found = std::find_if(model.processes.rbegin(), model.processes.rend(), is_it);
-  if (found != model.processes.rend()) return absl::StrCat(NameOf(found->role), " ", pid);
+  if (found != model.processes.rend()) return NameOf(*found);
   return absl::StrCat("process ", pid);
 }
 
@@ -108,25 +111,29 @@ std::string RoomText(const ShmSample& sample, const Batches& batches) {
   const uint64_t other = SaturatingSubtract(sample.used_bytes, batches.bytes());
   const uint64_t fit = SaturatingSubtract(capacity, other) / std::max<uint64_t>(batches.bytes_each, 1);
   return absl::StrCat(
-      HumanBytes(capacity), " minus ", HumanBytes(other), " for other things holds ", fit, " tensors of ",
+      HumanBytes(capacity), " minus ", HumanBytes(other), " for other things holds ", Plural(fit, "tensor"), " of ",
       HumanBytes(batches.bytes_each),
       ": those of num_workers x prefetch_factor batches, and of the one or two that the trainer still uses, must fit");
 }
 
-// Returns twice what was used, rounded up to a power of two: "512m". Twice what a recording claims may not fit in 64
-// bits.
-std::string SizeText(uint64_t used_bytes) {
-  constexpr uint64_t kLargest = uint64_t{1} << 62;
-  return absl::StrCat(std::bit_ceil(std::min(used_bytes, kLargest) * 2) >> 20, "m");
+// More inodes than there are: a remount without nr_inodes keeps their number.
+std::string InodesAdvice(const RunModel& model) {
+  const LimitModel* limit = LimitOf(model, LimitKind::kShmInodes);
+  const uint64_t inodes = limit == nullptr ? 0 : limit->now.limit.value_or(0);
+  return absl::StrCat("Allow more files: mount -o remount,nr_inodes=", std::bit_ceil(std::min(inodes, kLargest) * 2),
+                      " /dev/shm.");
 }
 
-std::vector<std::string> RoomAdvice(const RunModel& model, uint64_t used_bytes, bool dataloader) {
+std::vector<std::string> RoomAdvice(const RunModel& model, bool dataloader) {
   std::vector<std::string> advice;
-  const std::string size = SizeText(std::max<uint64_t>(used_bytes, 64 << 20));
-  advice.push_back(absl::StrCat("Make it larger: docker run --shm-size=", size,
-                                " (or --ipc=host, which uses the host's), in Kubernetes an emptyDir with medium: "
-                                "Memory on /dev/shm, on the host itself mount -o remount,size=",
-                                size, " /dev/shm."));
+  const std::string size = LargerShm(model);
+  if (FullOfFiles(model))
+    advice.push_back(InodesAdvice(model));
+  else
+    advice.push_back(absl::StrCat("Make it larger: docker run --shm-size=", size,
+                                  " (or --ipc=host, which uses the host's), in Kubernetes an emptyDir with medium: "
+                                  "Memory on /dev/shm, on the host itself mount -o remount,size=",
+                                  size, " /dev/shm."));
   const std::optional<Batches> batches = model.shm_peak ? BatchesIn(*model.shm_peak) : std::nullopt;
   if (!dataloader && !batches) {
     advice.push_back("Or keep less in it: the largest segments are listed with their owners.");
@@ -147,10 +154,9 @@ Diagnosis Crowded(const Facts& facts, const char* id, double confidence) {
   const RunModel& model = facts.model;
   Diagnosis diagnosis = {.id = id, .confidence = confidence, .harm = Harm::kLimit};
   const LimitModel* limit = LimitOf(model, LimitKind::kShm);
-  const uint64_t peak = limit != nullptr ? limit->peak : 0;
   if (limit != nullptr) {
     // Capacity may have changed: the most that was used and the fullest moment may be two moments.
-    diagnosis.evidence.push_back(absl::StrCat("at most ", HumanBytes(limit->peak), " used, at most ",
+    diagnosis.evidence.push_back(absl::StrCat("up to ", HumanBytes(limit->peak), " used, up to ",
                                               Percent(limit->peak_ratio), " of what was its capacity then; now ",
                                               HumanBytes(limit->now.used), " of ", HumanBytes(limit->now.limit)));
   }
@@ -162,11 +168,32 @@ Diagnosis Crowded(const Facts& facts, const char* id, double confidence) {
     }
     diagnosis.pids = OwnersIn(*model.shm_peak);
   }
-  diagnosis.advice = RoomAdvice(model, peak, facts.dataloader());
+  diagnosis.advice = RoomAdvice(model, facts.dataloader());
   return diagnosis;
 }
 
+// Files with names of their own that lie there on purpose, such as a data set: as much as before the recording.
+bool HoldsFilesOnly(const RunModel& model) {
+  const LimitModel* limit = LimitOf(model, LimitKind::kShm);
+  if (limit == nullptr || !model.shm_peak) return false;
+  const auto before = std::find_if(model.info.limits.begin(), model.info.limits.end(),
+                                   [](const LimitSample& one) { return one.kind == LimitKind::kShm; });
+  if (before == model.info.limits.end()) return false;
+  const auto totals = TotalsByKind(*model.shm_peak);
+  const auto files = totals.find(SegmentKind::kFile);
+  const bool grew = SaturatingSubtract(limit->peak, before->used) > kLeastGrowth * limit->now.limit.value_or(0);
+  return !grew && files != totals.end() && files->second.bytes >= kMostlyFiles * limit->peak;
+}
+
 }  // namespace
+
+// Twice what a recording claims may not fit in 64 bits.
+std::string LargerShm(const RunModel& model) {
+  uint64_t bytes = 64 << 20;
+  if (const LimitModel* limit = LimitOf(model, LimitKind::kShm))
+    bytes = std::max({bytes, limit->peak, limit->now.limit.value_or(0)});
+  return absl::StrCat(std::bit_ceil(std::min(bytes, kLargest) * 2) >> 20, "m");
+}
 
 Diagnosis ShmFull(const Facts& facts) {
   const RunModel& model = facts.model;
@@ -175,8 +202,8 @@ Diagnosis ShmFull(const Facts& facts) {
   Diagnosis diagnosis = Crowded(facts, "shm-full", failed.empty() ? 0.97 : 0.95);
   diagnosis.summary =
       FullOfFiles(model)
-          ? absl::StrCat("/dev/shm was short of inodes, ", Percent(PeakRatio(model, LimitKind::kShmInodes)),
-                         " in use at most: without a free one it takes no more files.")
+          ? absl::StrCat("/dev/shm ran short of inodes (up to ", Percent(PeakRatio(model, LimitKind::kShmInodes)),
+                         " in use): without a free one, no file can be created.")
           : "/dev/shm was full: a write that finds no room gets SIGBUS, or a RuntimeError from torch 2.10 on, and its "
             "worker is lost.";
   for (const pid_t pid : failed)
@@ -191,11 +218,13 @@ Diagnosis ShmNearFull(const Facts& facts) {
   const double ratio = PeakRatio(facts.model, LimitKind::kShm);
   const bool near = ratio >= kNearFull;
   if (!near && (ratio < kHalfFull || !WillExceed(facts, LimitKind::kShm))) return {};
+  if (HoldsFilesOnly(facts.model)) return {};
   Diagnosis diagnosis = Crowded(facts, "shm-near-full", near ? 0.9 : 0.75);
   const std::string use = Percent(ratio);
-  diagnosis.summary =
-      near ? absl::StrCat("/dev/shm was ", use, " full at most: a batch that does not fit kills its worker.")
-           : absl::StrCat("/dev/shm is filling up, ", use, " so far: at this rate it will be full.");
+  diagnosis.summary = near ? absl::StrCat("/dev/shm was up to ", use, " full: ",
+                                          facts.dataloader() ? "a batch that does not fit kills its worker."
+                                                             : "a write that finds no room kills its process (SIGBUS).")
+                           : absl::StrCat("/dev/shm is filling up, ", use, " so far: at this rate it will be full.");
   return diagnosis;
 }
 
@@ -254,7 +283,8 @@ Diagnosis ShmLeaked(const Facts& facts) {
         absl::StrCat(Printable(leaked[i]->name), ", ", HumanBytes(leaked[i]->bytes),
                      creator != 0 ? absl::StrCat(", made by process ", creator, ", now gone") : ", owner unknown"));
   }
-  diagnosis.evidence.push_back(absl::StrCat(Percent(share), " of the capacity, ", HumanBytes(capacity)));
+  if (capacity > 0)
+    diagnosis.evidence.push_back(absl::StrCat(Percent(share), " of the capacity, ", HumanBytes(capacity)));
   diagnosis.advice = {
       "Remove them: cowprof shm lists the names; each is a file in /dev/shm. Otherwise they stay until the next boot, "
       "or until the container ends.",
@@ -275,6 +305,8 @@ Diagnosis FdExhaustion(const Facts& facts) {
     if (most == nullptr || process.peak_descriptors > most->peak_descriptors) most = &process;
   }
   const uint64_t peak = most == nullptr ? 0 : most->peak_descriptors.value_or(0), bound = *limit->now.limit;
+  // The limit is the target's: a process that holds more has one of its own.
+  if (peak > bound) return {};
   const bool near = peak >= kNearFull * bound;
   if (!near && !WillExceed(facts, LimitKind::kDescriptors)) return {};
   const pid_t pid = most == nullptr ? 0 : most->id.pid;
@@ -288,9 +320,10 @@ Diagnosis FdExhaustion(const Facts& facts) {
     held = std::max<uint64_t>(held, std::count_if((*look)->segments.begin(), (*look)->segments.end(), holds));
   }
   Diagnosis diagnosis = {.id = "fd-exhaustion", .confidence = near ? 0.9 : 0.7, .harm = Harm::kLimit, .pids = {pid}};
-  diagnosis.summary = absl::StrCat(RoleText(model, pid), " used ", Percent(static_cast<double>(peak) / bound),
-                                   " of its descriptors at most", near ? "" : ", and more and more",
-                                   ": when they are used up, an open, or a batch, fails (Too many open files).");
+  diagnosis.summary = absl::StrCat(absl::StrCat("The ", RoleText(model, pid)), " used up to ",
+                                   Percent(static_cast<double>(peak) / bound), " of its file descriptors",
+                                   near ? "" : ", and their number is rising", ": once they are used up, open()",
+                                   facts.dataloader() ? ", or the next batch," : "", " fails (Too many open files).");
   diagnosis.evidence = {absl::StrCat(HumanCount(peak), " of ", HumanCount(bound), " descriptors open (RLIMIT_NOFILE)")};
   if (held > 0) {
     diagnosis.evidence.push_back(
@@ -298,7 +331,7 @@ Diagnosis FdExhaustion(const Facts& facts) {
                      " of them are torch tensors in shared memory (file_descriptor strategy: one each)"));
   }
   if (held == 0 && !facts.dataloader()) {
-    diagnosis.advice = {"Close what is not needed any more: ls -l /proc/PID/fd names what is open.",
+    diagnosis.advice = {"Close what is no longer needed: ls -l /proc/PID/fd names what is open.",
                         "Raise the limit: ulimit -n 65536 before the start, docker run --ulimit nofile=65536."};
     return diagnosis;
   }

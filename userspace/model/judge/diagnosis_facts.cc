@@ -120,6 +120,16 @@ uint64_t NoiseOf(const ProcessModel& process, uint64_t page_bytes) {
   return std::clamp(part, kNoiseBytes, kMostNoiseBytes);
 }
 
+bool StillGrows(const Facts& facts) {
+  const Forecast& forecast = facts.findings.forecast;
+  return !forecast.ended && forecast.unbounded_bytes_per_second > 0;
+}
+
+uint64_t RewrittenAfterForks(uint64_t forks) {
+  constexpr uint64_t kRewrittenBytes = 4 << 20;
+  return (2 + forks) * kRewrittenBytes;
+}
+
 // A spawned worker inherited nothing; it copies pages of its libraries when it loads them.
 bool HasInheritedMemory(const ProcessModel& process) {
   const bool spawned = process.duty.start == StartMethod::kSpawn || process.duty.start == StartMethod::kLoky;
@@ -187,7 +197,9 @@ std::string CulpritText(Culprit culprit, bool estimated, absl::string_view at) {
   // torch/utils/data/_utils/collate.py: called with what the Dataset returned for each index.
   const bool collates = absl::EndsWith(culprit.frame.file, "/torch/utils/data/_utils/collate.py");
   culprit.frame.file = std::string(BaseName(culprit.frame.file));  // one sentence has no room for the folder
-  const std::string share = absl::StrCat(estimated ? "about " : "", Percent(culprit.share), " of it ");
+  const bool nearly_all = !estimated && culprit.share < 1 && culprit.share >= 0.995;
+  const std::string share =
+      absl::StrCat(estimated ? "about " : "", nearly_all ? "over 99 %" : Percent(culprit.share), " of it ");
   const std::string type = culprit.type.empty() ? "" : absl::StrCat(" (", Printable(culprit.type), ")");
   if (!library.empty()) {
     return absl::StrCat(share, absl::StripSuffix(at, "at"), "in ", Printable(library), "'s ",

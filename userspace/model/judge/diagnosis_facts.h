@@ -46,7 +46,9 @@ struct Facts {
   uint64_t AtPeak(std::initializer_list<Cause> some) const;
   // Workers run the loop of PyTorch's DataLoader.
   bool dataloader() const { return framework == Framework::kDataLoader; }
+  // Whose memory the workers inherited, and the target: one that started ranks has no workers itself.
   const char* Owner() const { return dataloader() || has_ranks ? "trainer" : "parent"; }
+  const char* Target() const { return has_ranks ? "launcher" : Owner(); }
   // Known to have no Python, so nothing of Python is advised.
   bool native() const { return framework == Framework::kNative; }
   // "2 workers", "12 workers, 2 at a time"
@@ -79,6 +81,10 @@ uint64_t BeforeAttachAtPeak(const RunModel& model, bool never_shared);
 // What this process may copy without anybody being blamed. Bytes.
 uint64_t NoiseOf(const ProcessModel& process, uint64_t page_bytes);
 
+// What a process that forked this often may copy without anybody being blamed: each fork shares again what it always
+// writes, 0.5 MiB of a plain interpreter, 2 to 4 MiB of a torch trainer. Bytes.
+uint64_t RewrittenAfterForks(uint64_t forks);
+
 // Copies of the target that it made while it pickled what it sends to its workers.
 uint64_t CopiedByPickling(const Facts& facts);
 
@@ -106,6 +112,9 @@ std::string NothingToDo(const Facts& facts);
 // "The process 4711 (python3) allocated 80.0 MiB of new memory within 12 s, ...": a process other than a worker that
 // keeps growing, perhaps only at its start. "": there is none. diagnose_memory.cc
 std::string GrowthOfOthers(const Facts& facts);
+// Whether the forecast of a run that goes on says that new memory comes without an end in sight, from any process, be
+// it too little for a finding.
+bool StillGrows(const Facts& facts);
 
 // diagnose_copies.cc
 Diagnosis CowRefcount(const Facts& facts);
@@ -118,6 +127,8 @@ Diagnosis CowData(const Facts& facts);
 // Whether most of what CowData is about is written by the program to memory that it inherited: not by a runtime (Perl,
 // R), not by GUP, and not to files. Otherwise no sketch helps.
 bool ProgramWrites(const Facts& facts);
+// Whether what TorchRefcount is about are tensors, as far as stacks tell: other C++ objects have counts, too.
+bool ReadsTensors(const Facts& facts);
 Diagnosis AllocatorReuse(const Facts& facts);
 
 // diagnose_parent.cc
@@ -133,6 +144,8 @@ Diagnosis PrivateBySpawn(const Facts& facts);
 Diagnosis PickledArguments(const Facts& facts);
 Diagnosis BeforeAttach(const Facts& facts);
 // diagnose_shm.cc
+// A size for /dev/shm that is surely larger: twice what it holds, or held, rounded up to a power of two: "128m".
+std::string LargerShm(const RunModel& model);
 Diagnosis ShmFull(const Facts& facts);
 Diagnosis ShmNearFull(const Facts& facts);
 Diagnosis ShmUnlinked(const Facts& facts);

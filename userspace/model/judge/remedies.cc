@@ -22,7 +22,6 @@ namespace {
 
 constexpr uint64_t kWorthSaying = 1 << 20;  // bytes
 constexpr double kMostUnpickled = 1.5;      // of the estimate, where the walk gives no upper end
-constexpr double kRoomInShm = 1.25;         // of what was used at most
 
 Estimate Of(const Saving& saving) {
   return {.low = static_cast<double>(saving.low),
@@ -82,9 +81,9 @@ void AddUnpickling(const Facts& facts, Remedy* remedy) {
   remedy->cost_seconds_per_item = Estimate{.low = time->low, .best = time->best, .high = *time->high};
   remedy->cost =
       absl::StrCat("Each access unpickles its item: ", MicrosecondsText(*remedy->cost_seconds_per_item),
-                   " for one of the ", HumanCount(items.count), " of ", Printable(items.path), ". That rests on what ",
-                   HumanCount(items.sampled), " of them hold on average (", KindsText(items),
-                   ") and on rates for such versions of Python, measured on another host; ",
+                   " for one of the ", HumanCount(items.count), " of ", Printable(items.path),
+                   ". This is based on what ", HumanCount(items.sampled), " of them hold on average (",
+                   KindsText(items), ") and on rates for such versions of Python, measured on another host; ",
                    "`cowprof pickle PID` measures unpickling on this one.");
 }
 
@@ -100,7 +99,8 @@ void AddBuffers(const Facts& facts, Remedies* out) {
              "a worker keeps are new memory"});
     AddUnpickling(facts, &out->back());
   }
-  if (const Diagnosis* tensors = Find(facts.findings, "torch-refcount"); tensors != nullptr && tensors->saves) {
+  if (const Diagnosis* tensors = Find(facts.findings, "torch-refcount");
+      tensors != nullptr && tensors->saves && ReadsTensors(facts)) {
     // With the small tensors go Python's objects for them.
     Estimate saves = Of(*tensors->saves);
     saves.high += facts.AtPeak({Cause::kRefcount});
@@ -196,7 +196,7 @@ void AddFewerWorkers(const Facts& facts, Remedies* out) {
       {.id = "fewer-workers",
        .action = absl::StrCat("One worker fewer (", workers - 1, " instead of ", workers, ")"),
        .saves = Estimate{.low = least * scale, .best = static_cast<double>(peak.bytes) / workers, .high = most * scale},
-       .cost = "Loading takes as much longer, where it is what the program waits for.",
+       .cost = "Loading takes correspondingly longer if the program waits for it.",
        .rests_on = "what the workers had each at their peak; if what one leaves is copied by the others, less"});
 }
 
@@ -253,14 +253,14 @@ void AddShm(const Facts& facts, Remedies* out) {
   if (Find(facts.findings, "shm-full") == nullptr && Find(facts.findings, "shm-near-full") == nullptr) return;
   for (const LimitModel& limit : facts.model.limits) {
     if (limit.now.kind != LimitKind::kShm || !limit.now.limit) continue;
-    const uint64_t wanted = SaturatingCast(kRoomInShm * std::max(limit.peak, *limit.now.limit)) >> 20;
+    const std::string wanted = LargerShm(facts.model);
     out->push_back({.id = "shm-size",
                     .action = absl::StrCat("A larger /dev/shm: --shm-size=", wanted,
-                                           "m for a container, or mount -o remount,size=", wanted, "m /dev/shm"),
+                                           " for a container, or mount -o remount,size=", wanted, " /dev/shm"),
                     .saves = Estimate{},
                     .lifts_limit = true,
                     .cost = "What is in /dev/shm counts against the memory of the host and of its cgroup.",
-                    .rests_on = "what was used at most, and a quarter more: it lifts the limit and saves nothing"});
+                    .rests_on = "twice what it holds or held, rounded up: it lifts the limit and saves nothing"});
     out->push_back({.id = "ipc-host",
                     .action = "--ipc=host: the container uses the host's /dev/shm",
                     .saves = Estimate{},

@@ -92,6 +92,37 @@ TEST_CASE("files can run out before bytes") {
   const Run run = Of({Tree({Mount(1), {LimitKind::kShmInodes, "/dev/shm", 1000, 995}})});
   CHECK(IdsOf(run) == Ids{"shm-full"});
   CHECK(absl::StrContains(DiagnosesOf(run)[0].summary, "inodes"));
+  // A size keeps the number of inodes.
+  CHECK(DiagnosesOf(run)[0].advice[0] == "Allow more files: mount -o remount,nr_inodes=2048 /dev/shm.");
+}
+
+TEST_CASE("files that lie there on purpose are not near full, unless it fills further") {
+  ShmSegment file = Left("train.npy", 54, 2);
+  file.kind = SegmentKind::kFile;
+  const auto ids = [&](uint64_t before_mib, SegmentKind kind) {
+    Sample sample = Tree({Mount(54)});
+    file.kind = kind;
+    file.mapped_by = {101};
+    sample.shm = Look({file});
+    Run run = Of({sample});
+    run.model.info.limits = {Mount(before_mib)};
+    return IdsOf(run);
+  };
+  CHECK(ids(54, SegmentKind::kFile).empty());
+  CHECK(ids(50, SegmentKind::kFile) == Ids{"shm-near-full"});
+  CHECK(ids(54, SegmentKind::kTorch) == Ids{"shm-near-full"});
+}
+
+TEST_CASE("the room to ask for is more than what there is") {
+  Sample sample = Tree({Mount(20'000, 32'768)});
+  const FaultFile in_shm = {
+      .name = "torch_101_1_0", .file_bytes = 8192, .offset = 4096, .in_memory = true, .on_dev_shm = true};
+  sample.events = {Process(0), Process(1), Bus(in_shm)};
+  sample.events.push_back({.index = 1, .what = ProcessExited{.status = SIGBUS}});
+  const std::vector<Diagnosis> found = DiagnosesOf(Of({sample}));
+  REQUIRE(!found.empty());
+  INFO(TextOf(found[0]));
+  CHECK(absl::StrContains(TextOf(found[0]), "--shm-size=65536m"));
 }
 
 TEST_CASE("a write that failed says that it was full, whatever the samples saw") {
@@ -232,7 +263,9 @@ TEST_CASE("descriptors: near their limit in any process, or by the forecast") {
   REQUIRE(IdsOf(worker) == Ids{"fd-exhaustion"});
   CHECK(DiagnosesOf(worker)[0].pids == std::vector<pid_t>{101});
   CHECK(absl::StrContains(TextOf(DiagnosesOf(worker)[0]), "at least 1 of them are torch tensors"));
-  CHECK(absl::StrContains(DiagnosesOf(worker)[0].summary, "worker 101 used "));
+  CHECK(absl::StrContains(DiagnosesOf(worker)[0].summary, "The worker 101 used up to 90 % of its file descriptors: "));
+  // It has a limit of its own, and nobody knows which.
+  CHECK(IdsOf(model(10, 3000)).empty());
   const Run climbing = model(300, 10);
   Findings findings = Judge(climbing, Detail::kTick);
   const Facts facts = FactsOf(climbing, findings);
