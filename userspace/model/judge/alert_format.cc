@@ -30,43 +30,50 @@ std::string FormatCause(const std::string& cause, const ProcessModel& process) {
 
 std::string FormatTopContributor(const Alert& alert, const RunModel& model) {
   const ProcessModel* process = ProcessOf(alert, model);
-  if (process == nullptr) return alert.cause.empty() ? "what grows is not a followed process" : "";
+  if (process == nullptr) return alert.cause.empty() ? "what grows is outside the recorded processes" : "";
   const char* role = process->index == 0 ? "target" : NameOf(process->role);
   return absl::StrCat(role, " ", process->id.pid, " grows most: ", FormatCause(alert.cause, *process));
 }
 
-// What new memory is depends on whose it is: of a helper or a forkserver nothing is known but that it grows.
-std::string NewMemoryAdvice(const ProcessModel* process) {
-  if (process != nullptr && process->index == 0) {
-    return "write a checkpoint now; new memory of the target itself, not copy-on-write: if it grows at each step, look "
-           "for results that hold their batch or graph (loss instead of loss.item()), logs, caches";
-  }
-  if (process != nullptr && process->is_worker()) {
-    return "write a checkpoint now; new memory of the worker, not copy-on-write: if it does not end, it is a leak, so "
-           "look for what it keeps from item to item (a list, a dict, a cache)";
-  }
-  return "write a checkpoint now; new memory of this process, not copy-on-write: look for what it keeps";
+// A server has no checkpoint.
+bool HasCheckpoint(Framework framework) {
+  return framework != Framework::kGunicorn && framework != Framework::kCelery && framework != Framework::kNative;
 }
 
-std::string MemoryAdvice(const std::string& cause, const ProcessModel* process) {
-  if (cause == kNewMemory) return NewMemoryAdvice(process);
-  if (cause == kSharedMemory) return "write a checkpoint now; use fewer workers or a smaller prefetch_factor";
-  if (cause == NameOf(Cause::kGcHeader))
-    return "write a checkpoint now; call gc.freeze() just before starting the workers";
-  if (cause == NameOf(Cause::kData))
-    return "write a checkpoint now; use fewer workers: each writes its own copy of the data";
-  if (cause.empty()) return "write a checkpoint now; find what else counts against this limit";
+// What new memory is depends on whose it is: of a helper or a forkserver nothing is known but that it grows.
+std::string NewMemoryAdvice(const ProcessModel* process, Framework framework) {
+  if (process != nullptr && process->index == 0) {
+    return absl::StrCat("new memory of the target itself, not copy-on-write: if it grows at each step, look for ",
+                        framework == Framework::kDataLoader
+                            ? "results that hold their batch or graph (loss instead of loss.item()), "
+                            : "results that it keeps, ",
+                        "logs, caches");
+  }
+  if (process != nullptr && process->is_worker()) {
+    return "new memory of the worker, not copy-on-write: if it does not end, it is a leak, so "
+           "look for what it keeps from item to item (a list, a dict, a cache)";
+  }
+  return "new memory of this process, not copy-on-write: look for what it keeps";
+}
+
+std::string MemoryAdvice(const std::string& cause, const ProcessModel* process, Framework framework) {
+  if (cause == kNewMemory) return NewMemoryAdvice(process, framework);
+  if (cause == kSharedMemory)
+    return framework == Framework::kDataLoader ? "use fewer workers or a smaller prefetch_factor" : "use fewer workers";
+  if (cause == NameOf(Cause::kGcHeader)) return "call gc.freeze() just before starting the workers";
+  if (cause == NameOf(Cause::kData)) return "use fewer workers: each writes its own copy of the data";
+  if (cause.empty()) return "find what else counts against this limit";
   if (cause == NameOf(Cause::kNativeRefcount))
-    return "write a checkpoint now; use fewer workers; long-term, keep many small tensors in one (torch.stack)";
+    return "use fewer workers; long-term, keep many small tensors in one (torch.stack)";
   if (cause == NameOf(Cause::kMallocReuse))
-    return "write a checkpoint now; use fewer workers: what they allocate lies on memory that the parent had freed";
+    return "use fewer workers: what they allocate lies on memory that the parent had freed";
   // Columns have no reference counts and no cached hashes. Against the kernel's writes, the allocator's and those of
   // code that specialises itself, they don't help.
   if (cause == NameOf(Cause::kRefcount) || cause == NameOf(Cause::kHash)) {
-    return "write a checkpoint now; use fewer workers; long-term, keep the data in columns (numpy, Arrow) instead of "
+    return "use fewer workers; long-term, keep the data in columns (numpy, Arrow) instead of "
            "Python objects";
   }
-  return "write a checkpoint now; use fewer workers: each copies what it inherits; cowprof report says what and where";
+  return "use fewer workers: each copies what it inherits; cowprof report says what and where";
 }
 
 // The findings about copies by each cause; more than one: whichever comes first.
@@ -105,11 +112,14 @@ std::vector<absl::string_view> IdsThatFit(const Alert& alert) {
 }
 
 // What helps at once, before what the finding advises.
-const char* AtOnce(const Alert& alert) {
-  if (alert.kind == LimitKind::kShm || alert.kind == LimitKind::kShmInodes)
-    return "use fewer workers, a smaller batch or prefetch_factor now; then: ";
-  const bool leaks = alert.cause == kNewMemory || alert.index == 0;
-  return leaks ? "write a checkpoint now; then: " : "write a checkpoint now, use fewer workers; then: ";
+std::string AtOnce(const Alert& alert, Framework framework) {
+  if (alert.kind == LimitKind::kShm || alert.kind == LimitKind::kShmInodes) {
+    return framework == Framework::kDataLoader ? "use fewer workers, a smaller batch or prefetch_factor now; then: "
+                                               : "use fewer workers now; then: ";
+  }
+  const bool leaks = alert.cause == kNewMemory || alert.index == 0, saves = HasCheckpoint(framework);
+  if (leaks) return saves ? "write a checkpoint now; then: " : "";
+  return absl::StrCat(saves ? "write a checkpoint now, " : "", "use fewer workers; then: ");
 }
 
 void Explain(const Findings& findings, const Diagnosis& found, Alert* alert) {
@@ -125,7 +135,7 @@ void Explain(const Findings& findings, const Diagnosis& found, Alert* alert) {
   if (found.advice.empty()) return;
   const absl::string_view first = absl::StripSuffix(found.advice[0], ".");
   if (alert->kind != LimitKind::kDescriptors) {
-    alert->advice = absl::StrCat(AtOnce(*alert), first);
+    alert->advice = absl::StrCat(AtOnce(*alert, findings.framework), first);
   } else {  // its two pieces are: what to do now, and the limit
     alert->advice = found.advice.size() < 2 ? std::string(first)
                                             : absl::StrCat(first, ". ", absl::StripSuffix(found.advice[1], "."));
@@ -149,7 +159,7 @@ std::string AlertText(const Alert& alert, double per_second, std::optional<doubl
   const LimitSample limit = {.kind = alert.kind, .name = alert.name, .limit = alert.limit, .used = alert.used};
   const auto figure = [&](uint64_t value) { return HumanAmount(limit.kind, value); };
   const std::string use = absl::StrCat(figure(alert.used), " of ", figure(alert.limit), " used");
-  if (alert.over) return absl::StrCat(FormatLimit(limit), ": over, ", use);
+  if (alert.over) return absl::StrCat(FormatLimit(limit), ": no longer near its limit, ", use);
   std::string text = alert.rule == AlertRule::kEta
                          ? absl::StrCat(FormatLimit(limit), " full in about ", HumanDuration(*alert.eta), ": ", use)
                          : absl::StrFormat("%s %.0f %% full: %s", FormatLimit(limit), 100 * *limit.ratio(), use);
@@ -163,23 +173,30 @@ std::string AlertText(const Alert& alert, double per_second, std::optional<doubl
 }
 
 std::string AlertAdvice(const Alert& alert, const RunModel& model) {
+  const Framework framework = FrameworkOf(model);
+  const bool dataloader = framework == Framework::kDataLoader;
+  const char* const save = HasCheckpoint(framework) ? "write a checkpoint now; " : "";
   switch (alert.kind) {
     case LimitKind::kShm:
-      return "use fewer workers, a smaller batch or prefetch_factor now; long-term, a larger /dev/shm (docker run "
-             "--shm-size, --ipc=host, or mount -o remount,size= /dev/shm)";
+      return absl::StrCat(
+          dataloader ? "use fewer workers, a smaller batch or prefetch_factor now" : "keep less in shared memory",
+          "; long-term, a larger /dev/shm (docker run --shm-size, --ipc=host, or mount -o remount,size= /dev/shm)");
     case LimitKind::kShmInodes:
-      return "use fewer and larger tensors in a batch; long-term, mount -o remount,nr_inodes= /dev/shm";
+      return absl::StrCat(dataloader ? "use fewer and larger tensors in a batch" : "use fewer and larger segments",
+                          "; long-term, mount -o remount,nr_inodes= /dev/shm");
     case LimitKind::kDescriptors:
-      return "drop batches that are kept, or call torch.multiprocessing.set_sharing_strategy('file_system'); "
-             "long-term, raise ulimit -n";
+      return absl::StrCat(dataloader ? "drop batches that are kept, or call "
+                                       "torch.multiprocessing.set_sharing_strategy('file_system')"
+                                     : "close files that are no longer needed",
+                          "; long-term, raise ulimit -n");
     case LimitKind::kAddressSpace:
-      return "write a checkpoint now; raise ulimit -v, or start fewer threads and workers";
+      return absl::StrCat(save, "raise ulimit -v, or start fewer threads and workers");
     case LimitKind::kCgroupV1:
     case LimitKind::kCgroupV2:
     case LimitKind::kHost:
       break;
   }
-  return MemoryAdvice(alert.cause, ProcessOf(alert, model));
+  return absl::StrCat(save, MemoryAdvice(alert.cause, ProcessOf(alert, model), framework));
 }
 
 std::string AlertLine(const Alert& alert) {

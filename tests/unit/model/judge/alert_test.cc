@@ -520,6 +520,25 @@ TEST_CASE("only a worker's new memory may be a worker's leak, and columns help o
   }
 }
 
+TEST_CASE("a server has no checkpoint and no batches") {
+  RunModel model;
+  model.processes = {{.index = 0, .role = Role::kParent}, {.index = 1, .role = Role::kWorker}};
+  const auto advice = [&](LimitKind kind, const std::string& cause) {
+    Alert alert = {.kind = kind, .index = 1, .cause = cause};
+    return AlertAdvice(alert, model);
+  };
+  const auto all = [&] {
+    return absl::StrCat(advice(LimitKind::kHost, "refcount"), advice(LimitKind::kHost, "new-memory"),
+                        advice(LimitKind::kShm, "shm"), advice(LimitKind::kDescriptors, "descriptors"),
+                        advice(LimitKind::kAddressSpace, "new-memory"), advice(LimitKind::kHost, "shm"));
+  };
+  for (ProcessModel& process : model.processes) process.framework = Framework::kDataLoader;
+  for (const char* word : {"checkpoint", "batch", "prefetch_factor", "torch"}) CHECK(absl::StrContains(all(), word));
+  for (ProcessModel& process : model.processes) process.framework = Framework::kGunicorn;
+  for (const char* word : {"checkpoint", "batch", "prefetch_factor", "torch"})
+    CHECK_FALSE(absl::StrContains(all(), word));
+}
+
 TEST_CASE("an alert says what the first finding says that fits its limit") {
   Findings findings;
   const auto add = [&](const std::string& id) {
@@ -570,7 +589,7 @@ TEST_CASE("memory of somebody else has no culprit") {
   REQUIRE(alerts.size() == 1);
   CHECK(alerts[0].index == -1);
   CHECK(alerts[0].cause.empty());
-  CHECK(absl::StrContains(alerts[0].text, "not a followed process"));
+  CHECK(absl::StrContains(alerts[0].text, "outside the recorded processes"));
 }
 
 }  // namespace cowprof
