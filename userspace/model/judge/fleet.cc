@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "absl/algorithm/container.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -219,14 +220,18 @@ std::pair<std::string, size_t> Commonest(const std::vector<const FleetRow*>& row
 }
 
 std::string FindingOf(const FleetRow& row) { return row.headline.diagnosis; }
-std::string LineOfRow(const FleetRow& row) { return row.culprit ? LineOf(*row.culprit) : ""; }
+std::string CopyingLine(const FleetRow& row) { return row.culprit && row.culprit_copies ? LineOf(*row.culprit) : ""; }
+std::string GrowingLine(const FleetRow& row) { return row.culprit && !row.culprit_copies ? LineOf(*row.culprit) : ""; }
 
 void Compare(const std::vector<const FleetRow*>& rows, bool hosts, Fleet* fleet) {
   const auto of = [&](size_t count) { return absl::StrCat(count, " of ", rows.size()); };
   const auto [finding, findings] = Commonest(rows, FindingOf);
-  const auto [line, lines] = Commonest(rows, LineOfRow);
+  const auto [copying, copies] = Commonest(rows, CopyingLine);
+  const auto [growing, growths] = Commonest(rows, GrowingLine);
   if (findings > 1) fleet->common.push_back(absl::StrCat(finding, " is the first finding in ", of(findings)));
-  if (lines > 1) fleet->common.push_back(absl::StrCat("most is copied by ", line, " in ", of(lines)));
+  if (copies > 1) fleet->common.push_back(absl::StrCat("most is copied by ", copying, " in ", of(copies)));
+  if (growths > 1)
+    fleet->common.push_back(absl::StrCat("most new memory is first touched by ", growing, " in ", of(growths)));
   if (rows.size() < kLeastToCompare) return;
   if (findings * 3 >= rows.size() * 2) {
     for (const FleetRow* row : rows) {
@@ -260,8 +265,8 @@ void Compare(const std::vector<const FleetRow*>& rows, bool hosts, Fleet* fleet)
   far(
       "private at the peak", [](const FleetRow& row) { return double(row.peak.bytes); }, bytes, kUnlikeBytes);
   far(
-      "workers at once", [](const FleetRow& row) { return double(row.workers); },
-      [](double value) { return absl::StrCat(value); }, 0);
+      "at once", [](const FleetRow& row) { return double(row.workers); },
+      [](double value) { return Plural(static_cast<uint64_t>(value), "worker"); }, 0);
 }
 
 std::string Sentence(const Fleet& fleet, const std::vector<const FleetRow*>& rows, bool hosts) {
@@ -291,13 +296,17 @@ std::string Sentence(const Fleet& fleet, const std::vector<const FleetRow*>& row
       const bool explained = !first.death.cause.empty() && row.headline.diagnosis == first.death.cause;
       return absl::StrCat(sentence, explained ? absl::StrCat(" ", row.headline.sentence) : "");
     }
-    return absl::StrCat(sentence, " Of ", NameOf(row), ": ", row.headline.sentence);
+    return absl::StrCat(sentence, " About ", NameOf(row), ": ", row.headline.sentence);
   }
-  if (absl::c_all_of(rows, [](const FleetRow* row) { return FindingOf(*row) == "clean"; }))
-    return absl::StrCat(rows.size() == 1 ? WhereOf(*rows[0], hosts) : absl::StrCat("All ", rows.size(), " of them"),
-                        ": Nothing to do.");
-  const FleetRow& worst = **absl::c_min_element(rows, [](const FleetRow* a, const FleetRow* b) {
-    return std::tuple(a->harm, b->peak.bytes) < std::tuple(b->harm, a->peak.bytes);
+  constexpr absl::string_view kNothing = "Nothing to do";
+  const auto is_nothing = [&](const FleetRow* row) { return absl::StartsWith(row->headline.sentence, kNothing); };
+  if (absl::c_all_of(rows, is_nothing))
+    return absl::StrCat(rows.size() == 1   ? WhereOf(*rows[0], hosts)
+                        : rows.size() == 2 ? "Both"
+                                           : absl::StrCat("All ", rows.size(), " of them"),
+                        ": ", kNothing, ".");
+  const FleetRow& worst = **absl::c_min_element(rows, [&](const FleetRow* a, const FleetRow* b) {
+    return std::tuple(a->harm, is_nothing(a), b->peak.bytes) < std::tuple(b->harm, is_nothing(b), a->peak.bytes);
   });
   const size_t alike = absl::c_count_if(rows, [&](const FleetRow* row) { return FindingOf(*row) == FindingOf(worst); });
   const std::string having = alike == rows.size() ? absl::StrCat("All ", alike, " have")
@@ -365,7 +374,7 @@ Fleet FleetOf(std::vector<FleetRow> rows) {
   if (jobs.size() > 1) {
     std::vector<std::string> names;
     for (const std::string& job : jobs) names.push_back(job.empty() ? "none" : Printable(job, 60));
-    fleet.notes.push_back(absl::StrCat("These are of several jobs: ", absl::StrJoin(names, ", "), "."));
+    fleet.notes.push_back(absl::StrCat("These belong to several jobs: ", absl::StrJoin(names, ", "), "."));
   }
   fleet.begins = BeginsOf(fleet.rows);
   FindDeaths(&fleet);

@@ -49,6 +49,7 @@ struct FleetRow {
   Harm harm = Harm::kNone;
   Headline headline;
   std::optional<Culprit> culprit;
+  bool culprit_copies = false;         // it copies inherited memory; otherwise it allocates
   std::vector<Death> deaths;           // of the rank and its workers, in order of time
   std::vector<Death> launchers;        // of those that started it, in order of time
   std::vector<MemberFigures> members;  // its workers

@@ -90,7 +90,9 @@ FleetRow RowOf(const std::string& path, const Run& run, const Findings& findings
   if (findings.workers.copies_known) row.copied_bytes = findings.workers.copies * info.page_bytes;
   if (!findings.diagnoses.empty()) row.harm = findings.diagnoses.front().harm;
   for (const Diagnosis& diagnosis : findings.diagnoses) {
-    if (!row.culprit) row.culprit = diagnosis.culprit;
+    if (row.culprit || !diagnosis.culprit) continue;
+    row.culprit = diagnosis.culprit;
+    row.culprit_copies = !IsOfGrowth(diagnosis);
   }
   return row;
 }

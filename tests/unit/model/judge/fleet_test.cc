@@ -173,7 +173,7 @@ TEST_CASE("ranks without a recording, several jobs, no end") {
   const Fleet fleet = FleetOf({Row(1, "a"), other_job});
   other_job.job_id.clear();
   CHECK(Says(FleetOf({Row(1, "a"), other_job}).notes, "No recording of ranks 0, 2, 3."));
-  CHECK(Says(fleet.notes, "These are of several jobs: none, evil\\x1b[2J."));
+  CHECK(Says(fleet.notes, "These belong to several jobs: none, evil\\x1b[2J."));
   CHECK(Says(fleet.notes, "has no end"));
 }
 
@@ -186,6 +186,14 @@ TEST_CASE("local ranks of two hosts are no ranks of the job") {
   CHECK(NameOf(fleet.rows[0]) == "local rank 0 of rank-0.json");
 }
 
+TEST_CASE("the line of a leak copies nothing") {
+  FleetRow row = Row(0, "a"), next = Row(1, "a");
+  row.culprit = next.culprit = Culprit{.frame = {"/train.py", "add", 12}, .share = 1};
+  CHECK(Says(FleetOf({row, next}).common, "most new memory is first touched by train.py:12 (add) in 2 of 2"));
+  row.culprit_copies = next.culprit_copies = true;
+  CHECK(Says(FleetOf({row, next}).common, "most is copied by train.py:12 (add) in 2 of 2"));
+}
+
 TEST_CASE("nothing to do in all of them") {
   FleetRow row = Row(0, "a");
   row.harm = Harm::kNone;
@@ -193,7 +201,14 @@ TEST_CASE("nothing to do in all of them") {
   FleetRow next = row;
   next.rank = 1;
   next.process.pid = 7;
-  CHECK(FleetOf({row, next}).sentence == "All 2 of them: Nothing to do.");
+  CHECK(FleetOf({row, next}).sentence == "Both: Nothing to do.");
+  FleetRow third = next;
+  third.rank = 2;
+  third.process.pid = 8;
+  CHECK(FleetOf({row, next, third}).sentence == "All 3 of them: Nothing to do.");
+  // "clean" may have something to say.
+  third.headline.sentence = "Each worker copied little, but all together 1.2 GiB.";
+  CHECK(absl::StrContains(FleetOf({row, next, third}).sentence, "1.2 GiB"));
   CHECK(FleetOf({}).rows.empty());
 }
 
