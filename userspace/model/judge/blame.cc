@@ -6,7 +6,10 @@
 #include <utility>
 
 #include "absl/numeric/int128.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "model/base_name.h"
 #include "model/facts/ended_aggregate.h"
 #include "model/library_name.h"
 
@@ -113,14 +116,32 @@ Blame BlameOf(const RunModel& model, const Scope& scope) {
   return blame;
 }
 
+namespace {
+
+// Where a worker's own frames begin: those outside it are its parent's, from before the fork.
+bool BeginsWorker(const std::string& library, const Frame& frame) {
+  if (library == "gunicorn") return frame.function.ends_with("spawn_worker");  // Arbiter
+  return (library == "multiprocessing" || library == "billiard") && frame.function.ends_with("_bootstrap");
+}
+
+// As pip writes them to a folder of programs, to call a function of a package: /usr/local/bin/gunicorn.
+bool IsConsoleScript(const Frame& frame) {
+  const std::string name(BaseName(frame.file));
+  return frame.function == "<module>" && name.find('.') == std::string::npos &&
+         absl::EndsWith(frame.file, absl::StrCat("/bin/", name));
+}
+
+}  // namespace
+
 ProgramLine LineOf(const RunModel& model, const std::vector<int>& frames) {
   if (frames.empty()) return {};
   std::string via;
   for (const int number : frames) {
     const Frame& frame = model.frames[number];
     const std::string library = LibraryOf(frame.file);
+    if (library.empty() && IsConsoleScript(frame)) break;
     if (library.empty()) return {frame, via};
-    if (library == "multiprocessing" && frame.function.ends_with("_bootstrap")) break;
+    if (BeginsWorker(library, frame)) break;
     via = library;
   }
   return {model.frames[frames.front()], ""};

@@ -75,6 +75,23 @@ TEST_CASE("blame: copies by type, by line and by native code") {
   CHECK(ByLine(model, blame)[0].frame.function == "__getitem__");
 }
 
+TEST_CASE("blame: the line is the worker's own, not that which started its server") {
+  RunModel model;
+  const std::string site = "/usr/lib/python3/dist-packages/";
+  model.frames = {{site + "sqlalchemy/orm.py", "load", 3},
+                  {site + "gunicorn/arbiter.py", "Arbiter.spawn_worker", 589},
+                  {"/srv/run.py", "<module>", 8},
+                  {"/usr/local/bin/gunicorn", "<module>", 8},
+                  {site + "billiard/process.py", "BaseProcess._bootstrap", 323},
+                  {"/srv/app.py", "view", 5}};
+  const auto line = [&](const std::vector<int>& frames) { return LineOf(model, frames).frame.file; };
+  CHECK(line({0, 1, 2}) == site + "sqlalchemy/orm.py");
+  CHECK(line({0, 4, 2}) == site + "sqlalchemy/orm.py");
+  CHECK(line({0, 3}) == site + "sqlalchemy/orm.py");
+  CHECK(line({0, 5, 1, 3}) == "/srv/app.py");
+  CHECK(line({0, 2}) == "/srv/run.py");
+}
+
 TEST_CASE("blame: whose copies are summed") {
   const RunModel model = Recording();
   CHECK(BlameOf(model, {}).copies == 415);
