@@ -16,7 +16,7 @@ const kAmount = String.raw`[\d.]+ (?:B|KiB|MiB|GiB|TiB)`;
 const kParts = {
   "copied": "copied",
   "pickled": "pickled",
-  "pickled or imported at the start": "pickled",
+  "pickled or allocated": "pickled",
   "new": "new",
   "inherited free, and allocated again": "inherited_freed",
   "private before the attach": "before_attach",

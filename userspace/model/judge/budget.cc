@@ -66,7 +66,8 @@ absl::StatusOr<Allowance> Allowed(const RunFigures& run, const Bound& bound,
     return absl::FailedPreconditionError(absl::StrJoin(obstacles, " "));
   std::optional<Allowance> of;
   for (const Measured& row : Measure(baseline, bound)) {
-    if (!row.value) return absl::FailedPreconditionError(absl::StrCat(Printable(baseline.path), " does not know it"));
+    if (!row.value)
+      return absl::FailedPreconditionError(absl::StrCat(Printable(baseline.path), " does not have that figure"));
     if (!of) of.emplace();
     *of = {std::max(of->certain, *row.least), std::max(of->at_most, *row.value)};
   }
@@ -110,9 +111,9 @@ BoundResult Hold(const RunFigures& run, const Bound& bound, const std::map<std::
   }
   if (*worst->value > allowed->certain) {
     return undecided(absl::StrCat(worst->label, is, Amount(*worst->value), ", and ", Amount(allowed->certain),
-                                  " are allowed; not every batch was seen"));
+                                  " is allowed; not every batch was seen"));
   }
-  if (!all_known) return undecided("the recording does not know it of every worker");
+  if (!all_known) return undecided("the recording does not have that figure for every worker");
   if (!defects.empty()) return undecided(absl::StrJoin(defects, " "));
   result.sentence = absl::StrCat(Printable(bound.text), ": ", worst->label, is, Amount(*worst->value), " of ",
                                  Amount(allowed->certain), " allowed");
@@ -132,7 +133,7 @@ BoundResult HoldLimit(const RunFigures& run, const LimitBound& bound, const std:
     result.sentence = absl::StrCat("--max-limit ", bound.name, ": can't be decided: the recording has no such limit");
     return result;
   }
-  result.sentence = absl::StrFormat("--max-limit %s: %.1f %% of %s was used, %.1f %% are allowed", bound.name,
+  result.sentence = absl::StrFormat("--max-limit %s: %.1f %% of %s was used, %.1f %% is allowed", bound.name,
                                     100 * worst->peak_ratio, FormatLimit(worst->now), 100 * bound.most);
   if (worst->peak_ratio > bound.most) {
     result.outcome = BoundOutcome::kBroken;

@@ -182,6 +182,14 @@ Diagnosis CowRefcount(const Facts& facts) {
   return diagnosis;
 }
 
+bool ReadsTensors(const Facts& facts) {
+  const Places places = PlacesOf(facts, {Cause::kNativeRefcount});
+  if (places.with_line.empty()) return true;
+  const std::string type = TopTypeOf(places.with_line[0]);
+  return type.empty() || absl::StartsWith(type, "c10::") || absl::StartsWith(type, "at::") ||
+         absl::StartsWith(type, "torch::");
+}
+
 Diagnosis TorchRefcount(const Facts& facts) {
   if (!facts.Matters(facts.Of(Cause::kNativeRefcount))) return {};
   Diagnosis diagnosis = FromCauses(facts, {Cause::kNativeRefcount}, "torch-refcount", "Reading C++ objects");
@@ -192,6 +200,13 @@ Diagnosis TorchRefcount(const Facts& facts) {
   diagnosis.evidence.push_back(
       "what was written are the reference counts in C++ objects (c10::intrusive_ptr, std::shared_ptr): an atomic "
       "instruction added or subtracted 1 behind the address of a table of virtual functions");
+  if (!ReadsTensors(facts)) {
+    diagnosis.advice = {
+        "Keep the items in one array or table (numpy, an Arrow column) before the workers are forked: it has one "
+        "reference count.",
+        "gc.freeze() does not help here: these counts are not Python's."};
+    return diagnosis;
+  }
   diagnosis.advice = {
       "Keep one tensor for all items (torch.stack, or torch.cat and a tensor of offsets) before the workers are forked: it "
       "has one reference count.",
@@ -213,12 +228,11 @@ Diagnosis CowGcHeader(const Facts& facts) {
                                    "objects, and");
   diagnosis.saves = SavedByFreezing(facts);
   diagnosis.advice = {
-      absl::StrCat(
-          "Call gc.collect() and then gc.freeze() in the parent before it forks the workers: collections in "
-          "the workers then leave the inherited objects alone, which removes this share (but none of the "
-          "share of reference counts).",
-          AlsoRead(facts) ? " What they read of these objects is copied then all the same: see cow-refcount." : ""),
-      "Or call gc.disable() in the workers if they create no cycles: cycles would never be freed."};
+      absl::StrCat("Call gc.collect() and then gc.freeze() in the parent before it forks the workers: collections in "
+                   "the workers then leave the inherited objects alone, which removes this share (but none of the "
+                   "share of reference counts).",
+                   AlsoRead(facts) ? " What they read of these objects is copied anyway: see cow-refcount." : ""),
+      "Or call gc.disable() in the workers if they create no cycles, since cycles would then never be freed."};
   return diagnosis;
 }
 
@@ -234,22 +248,21 @@ uint64_t GupCopiesOf(const Facts& facts) {
 
 // Nobody wrote, and no instruction is known.
 Diagnosis CopiedByGup(const Facts& facts, uint64_t copies) {
-  return {
-      .id = "cow-data",
-      .confidence = 0.85,
-      .bytes = facts.AtPeak({Cause::kData, Cause::kKernel}),
-      .summary = absl::StrCat(
-          "System calls that lock, pin or prefault memory (mlockall, O_DIRECT, MADV_POPULATE_WRITE) duplicated ",
-          facts.Bytes(copies), " of the ", facts.Owner(), "'s memory", facts.WorkersInSum(), "."),
-      .evidence = {absl::StrCat(HumanCount(copies), " of ", HumanCount(facts.copies),
-                                " copies without a page fault exception: the kernel counted the faults, and the "
-                                "sweep found the pages")},
-      .advice = {"mlock(2) and mlockall(2) in a worker copy all inherited memory that is writable. Lock only what "
-                 "the worker made itself, or lock pages as they are touched (MCL_ONFAULT, MLOCK_ONFAULT).",
-                 "For direct I/O, registered buffers (io_uring, RDMA) and MADV_POPULATE_WRITE take buffers that the "
-                 "worker made itself, or that are shared (MAP_SHARED): of these nothing is copied.",
-                 "Which call it is, `strace -f -p PID` shows: cowprof knows the pages only."},
-      .pids = PidsOf(facts, {Cause::kData, Cause::kKernel})};
+  return {.id = "cow-data",
+          .confidence = 0.85,
+          .bytes = facts.AtPeak({Cause::kData, Cause::kKernel}),
+          .summary = absl::StrCat(
+              "System calls that lock, pin or prefault memory (mlockall, O_DIRECT, MADV_POPULATE_WRITE) duplicated ",
+              facts.Bytes(copies), " of the ", facts.Owner(), "'s memory", facts.WorkersInSum(), "."),
+          .evidence = {absl::StrCat(HumanCount(copies), " of ", HumanCount(facts.copies),
+                                    " copies without a page fault exception: the kernel counted the faults, and the "
+                                    "sweep found the pages")},
+          .advice = {"mlock(2) and mlockall(2) in a worker copy all inherited memory that is writable. Lock only what "
+                     "the worker made itself, or lock pages as they are touched (MCL_ONFAULT, MLOCK_ONFAULT).",
+                     "For direct I/O, registered buffers (io_uring, RDMA) and MADV_POPULATE_WRITE use buffers that the "
+                     "worker made itself, or that are shared (MAP_SHARED): these are not copied.",
+                     "`strace -f -p PID` shows which call it is; cowprof knows only the pages."},
+          .pids = PidsOf(facts, {Cause::kData, Cause::kKernel})};
 }
 
 uint64_t FileCopiesOf(const Facts& facts) {
@@ -292,8 +305,8 @@ Diagnosis CowData(const Facts& facts) {
   // Of workers that were there at the attach nobody knows what malloc had free when they were forked.
   if (const uint64_t untold = facts.Of(Cause::kUnknown); facts.Matters(untold)) {
     diagnosis.summary.pop_back();
-    absl::StrAppend(&diagnosis.summary, "; why ", facts.findings.workers.processes == 1 ? "it" : "they", " copied ",
-                    facts.Bytes(untold), " more can't be told.");
+    absl::StrAppend(&diagnosis.summary, "; why ", facts.findings.workers.processes == 1 ? "it" : "they",
+                    " copied another ", facts.Bytes(untold), " is unknown.");
   }
   if (facts.Of(Cause::kKernel) > 0) {
     diagnosis.evidence.push_back(
@@ -317,8 +330,8 @@ Diagnosis CowData(const Facts& facts) {
     diagnosis.advice.push_back(
         facts.native()
             ? "If the writes are a runtime's own, such as the marks of its garbage collector, see whether the "
-              "workers can do without them. To let it make them in the parent, before the fork, helps some "
-              "runtimes (Ruby's) and not others (OCaml's)."
+              "workers can do without them. Letting it make them in the parent, before the fork, helps with "
+              "some runtimes (Ruby), not with others (OCaml)."
             : "If the writes normalise or cache data, do them once in the parent before the fork.");
   }
   return diagnosis;
@@ -342,9 +355,9 @@ Diagnosis AllocatorReuse(const Facts& facts) {
   diagnosis.advice = {
       "Nothing has to be done: it is the workers' own memory, whatever page it lies on. To shrink it, let them allocate "
       "less.",
-      absl::StrCat("malloc_trim(0) right before the fork gives what the ", facts.Owner(),
-                   " has freed back to the kernel, and the workers get new pages instead of copies. That saves the ",
-                   facts.Owner(), "'s freed memory and the time of copying, but no memory of the workers.")};
+      absl::StrCat("malloc_trim(0) right before the fork returns to the kernel what the ", facts.Owner(),
+                   " has freed, and the workers get new pages instead of copies. That saves the ", facts.Owner(),
+                   "'s freed memory and the time of copying, but no memory of the workers.")};
   diagnosis.saves = Saving{};  // they take as much new memory instead
   return diagnosis;
 }

@@ -1,6 +1,7 @@
 // Diagnoses of memory that grows without a copy: new memory, and mapped files.
 #include <algorithm>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "model/facts/ended_aggregate.h"
 #include "model/format.h"
@@ -49,8 +50,8 @@ uint64_t PartOfPeak(const std::vector<Grower>& growers, const RunModel& model) {
     const auto fresh =
         std::lower_bound(peak.fresh_bytes.begin(), peak.fresh_bytes.end(), std::pair(index, uint64_t{0}));
     if (fresh == peak.fresh_bytes.end() || fresh->first != index) continue;  // not alive then
-    const uint64_t pickled = PickledIn(model, *grower.process, fresh->second).bytes();
-    bytes += GrownUntil(peak.t, grower, fresh->second - pickled);
+    const Pickled pickled = PickledIn(model, *grower.process, fresh->second);
+    bytes += GrownUntil(peak.t, grower, fresh->second - (pickled.or_imported ? 0 : pickled.bytes()));
   }
   return bytes;
 }
@@ -120,11 +121,13 @@ std::optional<uint64_t> FileRise(const ProcessModel& process, const Facts& facts
 }
 
 // How the framework replaces workers that have grown.
-const char* UntilItIsFixed(Framework framework) {
+const char* UntilItIsFixed(Framework framework, bool persistent) {
   switch (framework) {
     case Framework::kDataLoader:
-      return "Until it is fixed, persistent_workers=False frees the memory at the end of each epoch; num_workers=0 shows "
-             "whether the trainer grows the same way.";
+      return persistent ? "Until it is fixed, persistent_workers=False frees the memory at the end of each epoch; "
+                          "num_workers=0 shows whether the trainer grows the same way."
+                        : "The memory is freed at the end of each epoch, with the workers. num_workers=0 shows whether "
+                          "the trainer grows the same way.";
     case Framework::kPool:
       return "Until it is fixed, multiprocessing.Pool(maxtasksperchild=N) replaces a worker after N tasks.";
     case Framework::kExecutor:
@@ -134,8 +137,8 @@ const char* UntilItIsFixed(Framework framework) {
       return "Until it is fixed, gunicorn's --max-requests N replaces a worker after N requests (--max-requests-jitter: "
              "not all at once).";
     case Framework::kCelery:
-      return "Until it is fixed, Celery's worker_max_memory_per_child or worker_max_tasks_per_child replaces a worker "
-             "that has grown.";
+      return "Until it is fixed, Celery's worker_max_memory_per_child replaces workers that have grown, and "
+             "worker_max_tasks_per_child those that have run N tasks.";
     default:
       return "Until it is fixed, replace the workers now and then: what they hold is freed when they end.";
   }
@@ -147,15 +150,18 @@ Diagnosis NewMemoryGrowth(const Facts& facts) {
   std::vector<Grower> growing = GrowingWorkers(facts);
   if (growing.empty()) return {};
   Diagnosis diagnosis = {.id = "new-memory-growth", .confidence = 0.85, .bytes = PartOfPeak(growing, facts.model)};
-  diagnosis.summary = absl::StrCat(
-      "A leak in the workers, or a cache without bound, not copy-on-write: they allocate new memory and "
-      "keep it, ",
-      SumText(growing, "worker"), " ", RateOf(growing), TakeCulprit(growing, &diagnosis), LimitText(facts, &diagnosis),
-      ".");
+  const bool persistent = absl::c_any_of(growing, [](auto& one) { return one.process->persistent.value_or(true); });
+  // In this time a worker may load its own data, as an initializer of a Pool does.
+  const bool young =
+      absl::c_all_of(growing, [&](const Grower& one) { return LifeOf(*one.process, facts.model) < kLongestStart; });
+  diagnosis.summary =
+      absl::StrCat("A leak in the workers, or an unbounded cache", young ? ", unless they still load their data" : "",
+                   "; not copy-on-write: they allocate new memory and keep it, ", SumText(growing, "worker"), " ",
+                   RateOf(growing), TakeCulprit(growing, &diagnosis), LimitText(facts, &diagnosis), ".");
   AddGrowers(std::move(growing), &diagnosis);
   if (facts.native()) {
     diagnosis.advice = {
-        "Look for what a worker keeps from task to task: a cache without bound, a list that only grows. A heap profiler "
+        "Look for what a worker keeps from task to task: an unbounded cache, a list that only grows. A heap profiler "
         "(heaptrack, jemalloc's) names the place.",
         "How the memory of the parent is laid out does not matter: new memory was never shared."};
     return diagnosis;
@@ -169,7 +175,7 @@ Diagnosis NewMemoryGrowth(const Facts& facts) {
                    diagnosis.culprit ? "names the callers." : "names the line."),
       "gc.freeze(), numpy or Arrow layouts and another start method do not help against this growth: new memory was "
       "never shared.",
-      UntilItIsFixed(facts.framework)};
+      UntilItIsFixed(facts.framework, persistent)};
   return diagnosis;
 }
 
@@ -211,11 +217,16 @@ Diagnosis FileBacked(const Facts& facts) {
   }
   if (growers.empty()) return {};
   Diagnosis diagnosis = {.id = "file-backed", .confidence = 0.6, .harm = Harm::kNone};
+  const std::string growth = GrowthOfOthers(facts);
   diagnosis.summary = absl::StrCat(
-      "Nothing to do: what grows is the resident size, by pages of mapped files",
-      facts.native() ? "" : " (numpy.memmap, Arrow, safetensors)", ": ", HumanBytes(SumOf(growers)), " in ",
-      growers.size() == 1 ? "1 process" : absl::StrCat(growers.size(), " processes"),
-      ". They are page cache, shared by all that map the file, and reclaimed when memory is needed: not a leak.");
+      growth.empty() && !StillGrows(facts) ? "Nothing to do: what grows is the resident size"
+                                           : "The resident size grows",
+      ", by pages of mapped files", facts.native() ? "" : " (numpy.memmap, Arrow, safetensors)", ": ",
+      growers.size() == 1
+          ? absl::StrCat(HumanBytes(growers[0].bytes), " in 1 process")
+          : absl::StrCat("up to ", HumanBytes(MostOf(growers)), " in each of ", growers.size(), " processes"),
+      ". They are page cache, shared by all that map the file, and reclaimed when memory is needed: not a leak.",
+      growth.empty() ? "" : " ", growth);
   AddGrowers(std::move(growers), &diagnosis);
   diagnosis.advice = {
       "Judge by private memory or PSS instead of RSS; in a cgroup such pages count as usage, but are reclaimed before "
@@ -264,7 +275,7 @@ std::optional<Growing> MostGrowing(const Facts& facts) {
 
 // "The trainer itself", "The process 4711 (python3)"
 std::string SubjectOf(const ProcessModel& process, const Facts& facts) {
-  if (process.index == 0) return absl::StrCat("The ", facts.HasWorkers() ? facts.Owner() : "process", " itself");
+  if (process.index == 0) return absl::StrCat("The ", facts.HasWorkers() ? facts.Target() : "process", " itself");
   return absl::StrCat("The ", NameOf(process), " (",
                       process.duty.duty == Duty::kManager ? "multiprocessing's Manager" : Printable(process.comm), ")");
 }
@@ -292,13 +303,17 @@ Diagnosis TrainerGrowth(const Facts& facts) {
   const std::vector<Grower> growers = {std::move(growing->grower)};
   diagnosis.summary =
       absl::StrCat(SubjectOf(process, facts), " keeps growing",
-                   growing->has_workers ? ", not its workers: it" : ": a leak, unless it still loads its data. It",
+                   !growing->has_workers           ? ": a leak, unless it still loads its data. It"
+                   : GrowingWorkers(facts).empty() ? ", not its workers: it"
+                                                   : ", as do its workers: it",
                    " allocated ", HumanBytes(SumOf(growers)), " of new memory ", RateOf(growers), ", and kept it",
                    TakeCulprit(growers, &diagnosis), LimitText(facts, &diagnosis), ".");
   AddGrowers(growers, &diagnosis);
   diagnosis.advice = {absl::StrCat("Look for what it keeps from step to step: ",
-                                   facts.dataloader() ? "a loss that holds its graph (use loss.item()), " : "",
-                                   "outputs or metrics that are appended to a list, logs, a cache without bound."),
+                                   facts.dataloader() && (process.index > 0 || !facts.has_ranks)
+                                       ? "a loss that holds its graph (use loss.item()), "
+                                       : "",
+                                   "outputs or metrics that are appended to a list, logs, an unbounded cache."),
                       facts.native() ? "A heap profiler (heaptrack, jemalloc's) names the place."
                                      : "tracemalloc or memray in that process names the line."};
   return diagnosis;

@@ -11,10 +11,10 @@ namespace cowprof {
 namespace {
 
 // "keeps writing to memory that its workers still share"
-std::string Sharing(const Facts& facts, bool reads) {
+std::string Sharing(const ProcessModel& parent, const Facts& facts, bool reads) {
   const char* workers = facts.findings.workers.processes == 1 ? "its worker" : "its workers";
   const char* counts = reads ? ", which writes their reference counts" : "";
-  if (facts.findings.forecast.living_workers == 0)
+  if (facts.findings.forecast.living_workers == 0 || parent.copies_per_second == 0)
     return absl::StrCat(reads ? "read objects" : "wrote to memory", " that ", workers, " still shared", counts);
   return absl::StrCat("keeps ", reads ? "reading objects" : "writing to memory", " that ", workers, " still ",
                       facts.findings.workers.processes == 1 ? "shares" : "share", counts);
@@ -28,11 +28,7 @@ Diagnosis ParentUnshare(const Facts& facts) {
   // Without workers nobody knows with whom it shares: it may be a forked worker itself, whose children run commands.
   if (parent == nullptr || !parent->causes || !facts.HasWorkers()) return {};
   const uint64_t copies = parent->counts.copies.value_or(0);
-  // Each fork shares again what the parent always writes: 0.5 MiB of a plain interpreter, 2 to 4 MiB of a torch
-  // trainer.
-  constexpr uint64_t kRewrittenBytes = 4 << 20;
-  if (copies * facts.page_bytes <= (2 + children) * kRewrittenBytes ||
-      copies < kNoticeableShare * (copies + facts.copies))
+  if (copies * facts.page_bytes <= RewrittenAfterForks(children) || copies < kNoticeableShare * (copies + facts.copies))
     return {};
   const uint64_t pickling = CopiedByPickling(facts);
   // That is told with what was pickled.
@@ -54,10 +50,10 @@ Diagnosis ParentUnshare(const Facts& facts) {
   const auto mostly = [&](Cause cause) { return 2 * (*parent->causes)[static_cast<int>(cause)] >= copies; };
   const bool freed = mostly(Cause::kFree);
   diagnosis.summary = absl::StrCat(
-      "The ", facts.Owner(), " itself duplicated ", facts.Bytes(copies), ": it ",
+      "The ", facts.Target(), " itself duplicated ", facts.Bytes(copies), ": it ",
       2 * pickling > copies ? "pickles objects that its workers still share, which writes their reference counts"
-      : freed               ? "released objects that it shared with its workers, which writes to them first"
-                            : Sharing(facts, mostly(Cause::kRefcount)),
+      : freed               ? "released objects that it shared with its workers, which first writes to them"
+                            : Sharing(*parent, facts, mostly(Cause::kRefcount)),
       line, ".");
   const Count reuses = parent->counts.reuses();
   diagnosis.evidence = {
@@ -69,8 +65,8 @@ Diagnosis ParentUnshare(const Facts& facts) {
             "for which children live, or let them work while few writes come in. A server that forks to save a snapshot "
             "(redis: BGSAVE, BGREWRITEAOF) needs up to twice its memory while the child lives."
       : freed
-          ? "Release them before the fork, or not at all: while a worker lives its memory stays, and the parent copies "
-            "what it releases."
+          ? "Release them before the fork, or not at all: while a worker lives, the memory stays allocated, and the parent "
+            "copies what it releases."
       : mostly(Cause::kRefcount)
           ? "Keep what the parent goes on reading after the fork in a few large buffers (numpy, Arrow, or all items "
             "pickled into one), which are read without a copy."
@@ -80,7 +76,7 @@ Diagnosis ParentUnshare(const Facts& facts) {
   // Sets of workers that were forked one after another share again what was copied before: the sum over all is not
   // what the parent held at one time. What it writes after any fork it would write anyway.
   if (!facts.native() && !freed && facts.model.most_living_workers == facts.findings.workers.processes) {
-    const uint64_t least = diagnosis.bytes - (2 + children) * kRewrittenBytes;
+    const uint64_t least = diagnosis.bytes - RewrittenAfterForks(children);
     diagnosis.saves = {.low = least, .best = least, .high = diagnosis.bytes};
   }
   return diagnosis;

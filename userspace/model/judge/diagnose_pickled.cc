@@ -109,7 +109,7 @@ Diagnosis PrivateBySpawn(const Facts& facts) {
                          Plural(growers.size(), "worker"), " already had ", each,
                          " of their own, pickled to them, imported or allocated")
           : absl::StrCat("The ", found.method, " start method gave each worker its own copy of what was pickled",
-                         by_stack ? ": " : " or imported: ", each, " in ",
+                         by_stack ? ": " : ", imported or allocated at its start: ", each, " in ",
                          growers.size() == facts.findings.workers.processes ? facts.Workers()
                                                                             : Plural(growers.size(), "worker"));
   diagnosis.summary += ". This is not copy-on-write: there was no sharing to lose.";
@@ -120,20 +120,26 @@ Diagnosis PrivateBySpawn(const Facts& facts) {
   AddGrowers(std::move(growers), &diagnosis);
   const std::optional<SeenStartMethods>& seen = facts.model.start_methods;
   if (seen && !seen->look.root.empty()) {
-    diagnosis.evidence.push_back(absl::StrCat("as a pickle, what each worker is sent has ", SentText(seen->look), ": ",
+    diagnosis.evidence.push_back(absl::StrCat("pickled, what each worker is sent takes ", SentText(seen->look), ": ",
                                               Printable(seen->look.root)));
   }
+  const bool of_multiprocessing = found.method != NameOf(StartMethod::kLoky) && !facts.has_ranks;
   diagnosis.advice = {
       absl::StrCat(
           "Send the workers a path instead of ", seen && !seen->look.root.empty() ? SentText(seen->look) : "the data",
           ", and open it in each: all share one copy of numpy.memmap, Arrow or another mapped file. Or share the "
           "data: torch tensors with share_memory_(), multiprocessing.shared_memory."),
+  };
+  // joblib's loky and torch.multiprocessing.spawn have no other start method.
+  if (!of_multiprocessing) return diagnosis;
+  diagnosis.advice.push_back(
       absl::StrCat("The fork start method shares what the parent has (multiprocessing.get_context('fork')",
                    facts.dataloader() ? "; with DataLoader, multiprocessing_context='fork'" : "",
                    "), but is safe only while the parent has no threads and no CUDA context. Python "
-                   "objects are then copied as they are read; numpy and Arrow buffers are not."),
+                   "objects are then copied as they are read; numpy and Arrow buffers are not."));
+  diagnosis.advice.push_back(
       "Python 3.14 made forkserver the default on Linux. What the forkserver imports before it forks is shared: "
-      "multiprocessing.set_forkserver_preload()."};
+      "multiprocessing.set_forkserver_preload().");
   return diagnosis;
 }
 
@@ -165,7 +171,8 @@ Diagnosis PickledArguments(const Facts& facts) {
                                                           : absl::StrCat(HumanBytes(mean), " each"),
                                    ". This is not copy-on-write.");
   if (const uint64_t copies = CopiedByPickling(facts); copies > 0)
-    diagnosis.evidence.push_back(absl::StrCat("besides, the ", facts.Owner(), " itself copied ", facts.Bytes(copies),
+    diagnosis.evidence.push_back(absl::StrCat("in addition, the ", facts.Target(), " itself copied ",
+                                              facts.Bytes(copies),
                                               " of what it shares with them while it pickled the arguments"));
   AddGrowers(std::move(growers), &diagnosis);
   diagnosis.advice = {
@@ -175,7 +182,7 @@ Diagnosis PickledArguments(const Facts& facts) {
             "Python objects would be copied as they are read) or from a mapped file."
           : "Send an index, a range or a path instead of the data, and let the workers take the item from a mapped "
             "file (numpy.memmap, Arrow, joblib.load with mmap_mode='r'): they inherit no globals.",
-      "What each task needs of the same data goes to the pool's initializer once, as a path or shared memory "
+      "Pass what every task needs to the pool's initializer, once, as a path or shared memory "
       "(multiprocessing.shared_memory, numpy.memmap).",
       "functools.partial and bound methods are pickled with everything that they hold, for each task."};
   diagnosis.saves = SavingOf(diagnosis.bytes);
@@ -198,7 +205,7 @@ Diagnosis BeforeAttach(const Facts& facts) {
       .id = "before-attach", .confidence = 0.8, .bytes = BeforeAttachAtPeak(facts.model, /*never_shared=*/false)};
   diagnosis.summary =
       absl::StrCat("Before cowprof attached, ", Plural(growers.size(), "worker"), " already had ",
-                   HumanBytes(SumOf(growers)), " of private memory, whose cause can't be told any more.");
+                   HumanBytes(SumOf(growers)), " of private memory, whose cause can no longer be determined.");
   AddGrowers(std::move(growers), &diagnosis);
   diagnosis.advice = {
       absl::StrCat(

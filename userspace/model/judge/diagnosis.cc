@@ -1,10 +1,12 @@
 #include "model/judge/diagnosis.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <iterator>
 #include <map>
 #include <tuple>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -25,8 +27,9 @@ Diagnosis Clean(const Facts& facts) {
                                                                "most ",
                                                                facts.Bytes(facts.most_of_one), " by one")
                                                 : absl::StrCat(facts.Bytes(facts.findings.all.copies), " copied");
-  diagnosis.evidence = {absl::StrCat(copied, "; up to ", HumanBytes(kNoiseBytes),
-                                     " each, or 1 % of what was inherited, is what starting costs")};
+  diagnosis.evidence = {absl::StrCat(copied, "; starting alone costs up to ", HumanBytes(kNoiseBytes),
+                                     " each, or 1 % of what was inherited (", HumanBytes(kMostNoiseBytes),
+                                     " at most)")};
   return diagnosis;
 }
 
@@ -51,9 +54,12 @@ void Add(Diagnosis diagnosis, std::vector<Diagnosis>* found) {
   }
 }
 
+bool IsOneOf(std::initializer_list<absl::string_view> ids, const Diagnosis& diagnosis) {
+  return absl::c_linear_search(ids, diagnosis.id);
+}
+
 bool IsOfCopies(const Diagnosis& diagnosis) {
-  static constexpr absl::string_view kIds[] = {"cow-refcount", "torch-refcount", "cow-gc-header", "cow-data"};
-  return std::find(std::begin(kIds), std::end(kIds), diagnosis.id) != std::end(kIds);
+  return IsOneOf({"cow-refcount", "torch-refcount", "cow-gc-header", "cow-data"}, diagnosis);
 }
 
 // As a part of another sentence: its first word is a proper name, or begins with a small letter.
@@ -92,6 +98,10 @@ void TellTogether(std::vector<Diagnosis>* found) {
 
 }  // namespace
 
+bool IsOfGrowth(const Diagnosis& diagnosis) {
+  return IsOneOf({"new-memory-growth", "gc-disabled", "trainer-growth"}, diagnosis);
+}
+
 std::vector<Diagnosis> Diagnose(const Run& run, const Findings& findings) {
   std::vector<Diagnosis> found;
   const Facts facts = FactsOf(run, findings);
@@ -114,7 +124,9 @@ std::vector<Diagnosis> Diagnose(const Run& run, const Findings& findings) {
   const std::optional<SeenStartMethods>& seen = run.model.start_methods;
   const Container container = ContainerOf(findings.of_workers, seen ? &seen->look : nullptr);
   for (Diagnosis& diagnosis : found) {
-    const bool helps = diagnosis.id != "cow-data" || ProgramWrites(facts);
+    const bool helps = diagnosis.id == "cow-data"         ? ProgramWrites(facts)
+                       : diagnosis.id == "torch-refcount" ? ReadsTensors(facts)
+                                                          : true;
     if (helps) diagnosis.sketch = FixSketch(diagnosis.id, container, facts.framework);
   }
   if (!found.empty()) TellTogether(&found);

@@ -50,6 +50,9 @@ struct Diagnosis {
   bool operator==(const Diagnosis&) const = default;
 };
 
+// Whether it is about new memory that a process keeps allocating.
+bool IsOfGrowth(const Diagnosis& diagnosis);
+
 // By harm, then by bytes, then by confidence. If nothing is wrong and causes are known, "clean" stands alone, unless
 // there is something of Harm::kPossible; empty if nothing can be said. `findings` already has the sums, the forecast,
 // the workers' tables and the post-mortems.

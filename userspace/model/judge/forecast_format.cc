@@ -28,6 +28,9 @@ std::string LimitPart(const Forecast& forecast) {
   const bool told = forecast.shape == Shape::kUnbounded;
   if (limit->eta) return absl::StrCat("; ", FormatLimitEta(*limit, /*with_bound=*/true, /*with_rate=*/!told));
   if (!forecast.shape) return "";
+  // How far it will come is not known then.
+  if (told && !forecast.ended)
+    return absl::StrCat("; ", Figure(limit->now, limit->now.used), " of ", bound, " in use (", what, ")");
   // The outlook is that of this limit, not the overall one.
   const char* outlook = NameOf(limit->outlook);
   if (limit->outlook == Outlook::kUnknown || !std::isfinite(limit->peak.high))

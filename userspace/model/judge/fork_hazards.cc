@@ -123,7 +123,7 @@ void AddLocks(const ForkHazardSeen& seen, std::vector<Hazard>* found) {
     if (thread == seen.threads.end() || !thread->python) continue;
     const std::string by = absl::StrCat("its thread ", NameOf(*thread), InBrackets(FrameText(lock.where)));
     if (lock.kind == HeldLockKind::kImport) {
-      imported.push_back(absl::StrCat("an import of ", Printable(lock.module, 100), " going on in ", by));
+      imported.push_back(absl::StrCat("an import of ", Printable(lock.module, 100), " in progress in ", by));
     } else if (!IsHelper(*thread)) {
       held.push_back(absl::StrCat("a ", NounOf(lock.kind), " held by ", by));
     }
@@ -139,7 +139,7 @@ void AddLocks(const ForkHazardSeen& seen, std::vector<Hazard>* found) {
   locks.advice = {
       "Start the workers before the threads that take this lock, or make a new one in "
       "os.register_at_fork(after_in_child=...)."};
-  imports.effect = "if an import goes on at a fork, a child that imports the same module waits for ever";
+  imports.effect = "if an import is in progress at a fork, a child that imports the same module waits for ever";
   imports.advice = {"Import the module in the main thread before the fork."};
   add(std::move(held), std::move(locks));
   add(std::move(imported), std::move(imports));

@@ -244,7 +244,7 @@ std::vector<Hang> JudgeWaits(absl::Span<const ThreadWait> before, const WaitingP
     hang.by_fork = true;
     hang.what =
         absl::StrCat(NounOf(thread.awaited),
-                     " that no thread of this process will ever give; the object is the parent's, whose threads "
+                     " that no thread of this process will ever send; the object is the parent's, whose threads "
                      "don't exist here");
     hang.fix = "start the thread that notifies in the worker, or use multiprocessing's Event, Condition or Queue";
     hangs.push_back(std::move(hang));

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -22,7 +23,7 @@ std::string PeakSentence(const RunModel& model, const PeakSplit& split) {
   if (peak.bytes <= kNoiseBytes * peak.fresh_bytes.size()) return "";
   const std::pair<uint64_t, const char*> parts[] = {
       {split.copied, "copied"},
-      {split.pickled, split.pickled_or_imported ? "pickled or imported at the start" : "pickled"},
+      {split.pickled, split.pickled_or_imported ? "pickled or allocated" : "pickled"},
       {split.fresh, "new"},
       {split.inherited_freed, "inherited free, and allocated again"},
       {split.before_attach, "private before the attach"}};
@@ -45,7 +46,7 @@ std::string LimitSentence(const RunModel& model, const Findings& findings) {
   const auto nearest = std::max_element(model.limits.begin(), model.limits.end(),
                                         [](const auto& a, const auto& b) { return a.peak_ratio < b.peak_ratio; });
   if (nearest == model.limits.end() || nearest->peak_ratio == 0) return "";
-  return absl::StrFormat("Nearest limit: %s, at most %.0f %% used.", FormatLimit(nearest->now),
+  return absl::StrFormat("Nearest limit: %s, up to %.0f %% used.", FormatLimit(nearest->now),
                          100 * nearest->peak_ratio);
 }
 
@@ -74,7 +75,9 @@ std::string Verdict(const RunModel& model, const Findings& findings) {
   std::vector<std::string> sentences = {findings.headline.sentence};
   if (std::string peak = PeakSentence(model, findings.peak); !peak.empty()) sentences.push_back(std::move(peak));
   if (std::string limit = LimitSentence(model, findings); !limit.empty()) sentences.push_back(std::move(limit));
-  if (model.target() != nullptr && !findings.forecast.ended)
+  // A growth that has its finding may be too young, or too slow, for the forecast to see.
+  const bool contradicts = findings.forecast.shape == Shape::kFlat && absl::c_any_of(findings.diagnoses, IsOfGrowth);
+  if (model.target() != nullptr && !findings.forecast.ended && !contradicts)
     sentences.push_back(absl::StrCat("Forecast: ", findings.forecast.sentence, "."));
   return absl::StrJoin(sentences, " ");
 }

@@ -41,14 +41,14 @@ constexpr Runtime kRuntimes[] = {
     {.name = "Perl",
      .modules = {"perl", "perl5*", "libperl.so*"},
      .advice =
-         {{{"Perl keeps the number in a text that is used as one, and the text in a number that is printed. Let the "
+         {{{"Perl keeps the number in a string that is used as one, and the string in a number that is printed. Let the "
             "parent use such values once as the workers will, before the fork.",
             {"Perl_sv_upgrade"}},
            {"A worker that ends with exit, or at the end of the script, frees what it inherited value by value, and "
             "so copies it. POSIX::_exit(0) does not, but it runs no END block and writes out no buffer.",
             {"Perl_sv_clear"}},
-           {"Perl counts references: a loop over values, a copy of a text and a match write to what they read, and to "
-            "do so before the fork saves nothing. Keep what all workers read in few long texts, and take parts of "
+           {"Perl counts references: a loop over values, a copy of a string and a match write to what they read, and doing "
+            "so before the fork saves nothing. Keep what all workers read in few long strings, and take parts of "
             "them with substr.",
             {"Perl_pp_iter", "Perl_sv_setsv_cow", "Perl_sv_setsv_flags"}}}}},
     {.name = "R",
@@ -56,14 +56,14 @@ constexpr Runtime kRuntimes[] = {
      .advice =
          {{{"R's garbage collector marks each object in its header: a full collection in a worker copies the pages of "
             "all objects, read or not, and gc() before the fork changes nothing. Keep the data in few long vectors "
-            "of numbers, which have one header each; each text is an object of its own."},
+            "of numbers, which have one header each; each string is an object of its own."},
            {"Or start workers that share nothing, and send each its part: parallel::makeCluster, clusterApply."},
            {"Until then, use fewer workers (mc.cores): each can copy all of it."}}}},
     {.name = "PHP",
      .modules = {"php", "php5*", "php7*", "php8*", "php-fpm*", "php-cgi*", "libphp*"},
      .advice =
-         {{{"PHP counts references in each array, object and text that the program made: reading one into a variable "
-            "writes its count. Keep the data in few large values, such as one long text with an array of offsets, "
+         {{{"PHP counts references in each array, object and string that the program made: reading one into a variable "
+            "writes its count. Keep the data in few large values, such as one long string with an array of offsets, "
             "and arrays of numbers."},
            {"PHP's collector of cycles writes to what it goes through: call gc_disable() in workers that create few "
             "cycles.",
@@ -78,8 +78,8 @@ constexpr Runtime kRuntimes[] = {
      .modules = {"ruby", "ruby2*", "ruby3*", "libruby*"},
      .advice =
          {{{"Ruby's garbage collector writes to objects as they grow old: let it do so in the parent, before the fork, "
-            "with Process.warmup, or with GC.start four times in versions before 3.3. Texts that are copied or cut "
-            "are written to each time, and that does not help against it."}}}},
+            "with Process.warmup, or with GC.start four times in versions before 3.3. Strings that are copied or cut "
+            "are written to each time; this does not prevent that."}}}},
 };
 
 // Of a file that is mapped; nullptr: of none that is known.

@@ -70,8 +70,9 @@ std::string Holdings(const Facts& facts) {
                       before > 0 ? absl::StrCat(", ", HumanBytes(before), " of it before cowprof attached")
                       : of_files ? ", most of it by writing to private mappings of files"
                                  : FirstTouched(facts),
-                      StillRise(facts) ? "; it was rising at the end, and whether it keeps growing can't be told from "
-                                       : "; no lasting growth of it was seen in ",
+                      StillRise(facts) || StillGrows(facts)
+                          ? "; it was rising at the end, and whether it keeps growing can't be told from "
+                          : "; no lasting growth of it was seen in ",
                       HumanDuration(facts.model.t), ".");
 }
 
@@ -123,8 +124,8 @@ std::string SharedKept(const Facts& facts) {
   if (bytes < kMuchShared) return "";
   return absl::StrCat(
       " They added ", HumanBytes(bytes),
-      " of shared memory that has no name in /dev/shm (MAP_SHARED without a file, memfd, System V), and "
-      "kept it.");
+      " of shared memory that has no name in /dev/shm (MAP_SHARED without a file, memfd, System V, or a file on another "
+      "tmpfs), and kept it.");
 }
 
 // A program that puts itself into the background ends at once, as a recording sees it. "": it did not.
@@ -148,13 +149,14 @@ std::string LeftRunning(const Facts& facts) {
 
 std::string NothingToDo(const Facts& facts) {
   const std::string left = LeftRunning(facts), growth = GrowthOfOthers(facts);
-  const bool well = left.empty() && growth.empty();
+  const bool well = left.empty() && growth.empty() && !StillGrows(facts);
   if (!facts.HasWorkers()) {
     const std::string no_worker =
-        growth.empty()
-            ? absl::StrCat(well ? "Nothing to do: no" : "No", " worker was forked, and no lasting growth of the ",
-                           "process was seen in ", HumanDuration(facts.model.t), ".")
-            : absl::StrCat("No worker was forked. ", growth);
+        !growth.empty() ? absl::StrCat("No worker was forked. ", growth)
+        : StillGrows(facts)
+            ? "No worker was forked. New memory comes without an end in sight, but too little so far to call it a leak."
+            : absl::StrCat(well ? "Nothing to do: no" : "No", " worker was forked, and no lasting growth of the ",
+                           "process was seen in ", HumanDuration(facts.model.t), ".");
     return absl::StrCat(left, no_worker, TargetText(facts));
   }
   const uint64_t copied = facts.model.workers_peak.copied_bytes;

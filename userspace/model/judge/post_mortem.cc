@@ -55,13 +55,14 @@ std::string FormatOom(const LimitSample& limit) {
 
 // Says what the process grew by: copies of shared pages, with their types and line, or new memory. Copied pages of
 // files are new memory.
-std::vector<std::string> ProcessLines(const ProcessModel& top_contributor, const RunModel& model) {
+std::vector<std::string> ProcessLines(const ProcessModel& top_contributor, uint64_t grown_bytes,
+                                      const RunModel& model) {
   const uint64_t copies = top_contributor.inherited_copies(),
                  fresh = top_contributor.counts.zero_fills().value_or(0) + top_contributor.copies_of_files;
   std::vector<std::string> lines = {absl::StrCat(
       NameOf(top_contributor, model), " has copied ", HumanBytes(copies * model.info.page_bytes),
       " of shared pages and was given ", HumanBytes(fresh * model.info.page_bytes), " of new memory in all")};
-  if (copies < fresh / 4) return lines;
+  if (copies * model.info.page_bytes < grown_bytes / 4) return lines;
   const Blame blame = BlameOf(model, {.index = top_contributor.index});
   for (const BlameRow& row : ByType(model, blame)) {
     if (row.share < kNoticeableShare || row.type.empty() || lines.size() > 3) continue;
@@ -81,11 +82,11 @@ std::vector<std::string> ProcessLines(const ProcessModel& top_contributor, const
 std::vector<std::string> OomEvidence(const ProcessModel& process, const RunModel& model) {
   const OomKill& kill = *process.oom;
   const bool host = kill.limit.kind == LimitKind::kHost;
-  std::vector<std::string> lines = {
-      absl::StrCat("at ", HumanDuration(kill.t), " the OOM killer chose ", NameOf(process, model),
-                   host ? ": none of its cgroups had hit its limit; the host had no memory left"
-                        : absl::StrCat(": ", FormatLimit(kill.limit), " used ", HumanBytes(kill.limit.used), " of ",
-                                       HumanBytes(kill.limit.limit)))};
+  std::vector<std::string> lines = {absl::StrCat(
+      "at ", HumanDuration(kill.t), " the OOM killer chose ", NameOf(process, model),
+      host ? ": none of its cgroups had hit its limit; the host had no memory left, or the NUMA nodes that it may use"
+           : absl::StrCat(": ", FormatLimit(kill.limit), " used ", HumanBytes(kill.limit.used), " of ",
+                          HumanBytes(kill.limit.limit)))};
   if (model.info.exactness == Exactness::kPageMap)
     lines.push_back("no probe saw this: the cgroup's count of such kills rose as it was killed");
   lines.push_back(absl::StrCat(NameOf(process, model), " held ", HumanBytes(kill.victim_bytes), " of private memory"));
@@ -101,10 +102,11 @@ std::vector<std::string> OomEvidence(const ProcessModel& process, const RunModel
                                    : absl::StrCat(NameOf(top_contributor, model), " had grown most"),
                                ", by ", HumanBytes(kill.top_contributor_bytes)));
   if (kill.workers > 1) {
-    lines.push_back(absl::StrCat("all ", Plural(kill.workers, "worker"), " together had grown by ",
+    lines.push_back(absl::StrCat("the ", Plural(kill.workers, "worker"), " together had grown by ",
                                  HumanBytes(kill.workers_grown_bytes)));
   }
-  for (std::string& line : ProcessLines(top_contributor, model)) lines.push_back(std::move(line));
+  for (std::string& line : ProcessLines(top_contributor, kill.top_contributor_bytes, model))
+    lines.push_back(std::move(line));
   return lines;
 }
 
@@ -221,9 +223,17 @@ PostMortem OfSignal(const ProcessModel& process, const RunModel& model) {
   return found;
 }
 
+// Ends that a supervisor expects: EX_RECYCLE of Celery's billiard (worker_max_tasks_per_child), and uWSGI's reload and
+// end (max-requests).
+bool IsReplaced(const ProcessModel& process) {
+  const int code = process.exit->code;
+  if (process.framework == Framework::kCelery) return code == 155;
+  return process.comm == "uwsgi" && (code == 17 || code == 30);
+}
+
 // What an exit code means is known of Python's workers only: a shell's last command may have found nothing.
 bool Failed(const ProcessModel& process) {
-  return process.exit->code != 0 && process.is_worker() && !process.python.empty();
+  return process.exit->code != 0 && process.is_worker() && !process.python.empty() && !IsReplaced(process);
 }
 
 // Process pools and supervisors end their workers by signals; SIGTERM, SIGINT and SIGHUP ask for an end.
@@ -245,7 +255,10 @@ PostMortem Explained(const ProcessModel& process, const RunModel& model) {
 }  // namespace
 
 std::string NameOf(const ProcessModel& process) {
-  return absl::StrCat(process.role == Role::kOther ? "process" : NameOf(process.role), " ", process.id.pid);
+  const char* const role = process.role == Role::kOther  ? "process"
+                           : process.role == Role::kPool ? NameOf(Role::kWorker)
+                                                         : NameOf(process.role);
+  return absl::StrCat(role, " ", process.id.pid);
 }
 
 std::string NameOf(const ProcessModel& process, const RunModel& model) {

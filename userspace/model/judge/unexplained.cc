@@ -10,6 +10,7 @@
 #include "model/format.h"
 #include "model/judge/launcher_ends.h"
 #include "model/judge/native_code.h"
+#include "model/saturating.h"
 
 namespace cowprof {
 namespace {
@@ -65,6 +66,7 @@ const ProcessModel* MostCopied(const Facts& facts) {
   for (const ProcessModel& process : facts.model.processes) {
     const uint64_t copies = process.counts.copies.value_or(0);
     if (copies * facts.page_bytes <= NoiseOf(process, facts.page_bytes)) continue;
+    if (process.forks > 0 && copies * facts.page_bytes <= RewrittenAfterForks(process.forks)) continue;
     if (process.role == Role::kParent && facts.HasWorkers()) continue;
     if (most == nullptr || copies > *most->counts.copies) most = &process;
   }
@@ -73,9 +75,9 @@ const ProcessModel* MostCopied(const Facts& facts) {
 
 // Ends the sentence of a process whose causes are unknown.
 std::string WhyUnknown(const ProcessModel& process) {
-  if (process.python_problem.empty()) return "; why can't be said.";
+  if (process.python_problem.empty()) return "; the reason is unknown.";
   const std::string version = process.python.empty() ? "" : absl::StrCat(" ", Printable(process.python));
-  return absl::StrCat("; why can't be said (Python", version, ": ", Printable(process.python_problem, 200), ").");
+  return absl::StrCat("; the reason is unknown (Python", version, ": ", Printable(process.python_problem, 200), ").");
 }
 
 // "; about 98 % of it at app.py:7 in work", where one line made most of it. `stacks`: of Python were read; then objects
@@ -88,7 +90,7 @@ std::string WhereText(const BlameTables& tables, const CauseCounts& causes, bool
     const Culprit culprit = {.frame = first.frame, .via = first.via, .type = "", .share = first.share};
     return absl::StrCat(
         "; ", CulpritText(culprit, tables.blame.estimated, "at"), ".",
-        released ? " To release inherited objects gives nothing back: it copies their pages first." : "");
+        released ? " Releasing inherited objects gives nothing back: it copies their pages first." : "");
   }
   if (!stacks || !released) return "";
   return "; no Python code ran then, as at the interpreter's exit, where it releases all objects: a forked process that "
@@ -113,8 +115,11 @@ std::string WhyText(const ProcessModel& process, const CauseCounts& causes, cons
 std::string CopiedSentence(const ProcessModel& most, const Facts& facts) {
   const Totals& workers = facts.findings.workers;
   if (most.is_worker()) {
+    const bool spawned = !PicklingMethodOf(most).empty() && most.causes && !HasInheritedMemory(most);
     return absl::StrCat(
-        Plural(workers.processes, "worker"), " copied ", facts.Bytes(workers.copies), " of inherited memory",
+        Plural(workers.processes, "worker"), spawned ? ", which inherited nothing (" : "",
+        spawned ? PicklingMethodOf(most) : "", spawned ? ")," : "", " copied ", facts.Bytes(workers.copies),
+        spawned ? ", such as pages of the libraries that they loaded" : " of inherited memory",
         WhyText(most, workers.causes_known ? workers.causes : CauseCounts{}, facts.findings.of_workers, facts.model));
   }
   if (2 * most.copies_of_files >= *most.counts.copies) {
@@ -143,6 +148,17 @@ std::string CopiedSentence(const ProcessModel& most, const Facts& facts) {
 std::string Some(uint64_t some, const Facts& facts) {
   const uint64_t all = facts.findings.workers.processes;
   return some == all ? Plural(all, "worker") : absl::StrCat(some, " of ", Plural(all, "worker"));
+}
+
+// Copies that nobody saw, or that belong to no process, may be anybody's.
+std::string LostSentence(const Facts& facts) {
+  const Losses& losses = facts.model.losses;
+  const uint64_t lost = SaturatingAdd(losses.unattributed_copies, losses.probes_skipped);
+  if (lost * facts.page_bytes > kNoiseBytes)
+    return absl::StrCat("Up to ", facts.Bytes(lost), " were copied by processes that are not known (losses).");
+  if (losses.threads_refused > 0)
+    return "Some copies were not seen: the kernel had no memory for the state of threads (losses).";
+  return "";
 }
 
 // "Alert at 1.7 s: cgroup /job full in about 1.8 s: ...". Alerts of hangs have a finding.
@@ -191,12 +207,13 @@ std::string Unexplained(const Facts& facts) {
   uint64_t unexamined = 0, of_unknown_past = 0;
   for (const ProcessModel& process : facts.model.processes) {
     if (process.oom_victim && !process.oom)
-      return absl::StrCat("The OOM killer chose the ", NameOf(process), "; whose limit was met can't be said.");
+      return absl::StrCat("The OOM killer chose ", NameOf(process), "; which limit was met is unknown.");
     if (!process.is_worker()) continue;
     if (!process.counts.copies) ++unexamined;
     of_unknown_past += process.origin == Origin::kFoundAtAttach && !process.execed && !process.before_attach_bytes;
   }
   if (const ProcessModel* most = MostCopied(facts)) return CopiedSentence(*most, facts);
+  if (std::string lost = LostSentence(facts); !lost.empty()) return lost;
   if (unexamined > 0)
     return absl::StrCat("The pages of ", Some(unexamined, facts), " were not examined: what was copied is unknown.");
   if (of_unknown_past > 0) {

@@ -109,7 +109,7 @@ TEST_CASE("a figure that is known from above keeps a bound, and breaks it only i
   CHECK(between.outcome == BoundOutcome::kUndecided);
   CHECK(
       between.results[0].sentence ==
-      "0.6MiB: can't be decided: copied-per-batch is at most 1.0 MiB, and 614.4 KiB are allowed; not every batch was seen");
+      "0.6MiB: can't be decided: copied-per-batch is at most 1.0 MiB, and 614.4 KiB is allowed; not every batch was seen");
   // A share of a baseline: of what that has for certain.
   CHECK(outcome("105%:b", {{"b", run}}).outcome == BoundOutcome::kUndecided);
   CHECK(outcome("201%:b", {{"b", run}}).outcome == BoundOutcome::kKept);

@@ -109,6 +109,16 @@ TEST_CASE("memory: a leak is one whatever else the worker does, and says how fas
   INFO(TextOf(found));
   CHECK(absl::StrContains(TextOf(found), "2.0 MiB per second"));
   CHECK(absl::StrContains(TextOf(found), "in all it copied 1.0 MiB"));
+  // 40 s old: an initializer may load data for as long.
+  CHECK(absl::StartsWith(found.summary,
+                         "A leak in the workers, or an unbounded cache, unless they still load their data;"));
+  Run later = run;
+  later.model.processes[1].started -= absl::Minutes(3);
+  CHECK(absl::StartsWith(DiagnosesOf(later)[0].summary, "A leak in the workers, or an unbounded cache; "));
+  // The forecast has not seen it yet.
+  Findings findings = Judge(run);
+  CHECK(absl::StrContains(findings.verdict, "Forecast: "));
+  CHECK(findings.forecast.shape == Shape::kUnbounded);
   CHECK(IdsOf(Recorded({{.new_mib = Line(0, 80), .swapped = 0.9}})) == Ids{"new-memory-growth"});
   CHECK(IdsOf(Recorded({{.new_mib = Line(0, 80), .file_mib = Line(8, 200)}})) == Ids{"new-memory-growth"});
 }
@@ -127,6 +137,9 @@ TEST_CASE("memory: a leak in the trainer is not one in its workers") {
   const Diagnosis found = DiagnosesOf(run)[0];
   INFO(TextOf(found));
   CHECK(absl::StartsWith(found.summary, "The parent itself keeps growing, not its workers: it allocated "));
+  const Run both = Recorded({{.new_mib = Line(0, 80)}}, {.new_mib = Line(0, 800)});
+  REQUIRE(IdsOf(both) == Ids{"new-memory-growth", "trainer-growth"});
+  CHECK(absl::StrContains(DiagnosesOf(both)[1].summary, " keeps growing, as do its workers: it allocated "));
   CHECK(found.pids == std::vector<pid_t>{1000});
   // It may build what it likes before it forks, take a step, and give memory back.
   CHECK(IdsOf(Recorded({{.start = kSeconds / 2}}, {.new_mib = Line(0, 800)})) == Ids{"clean"});

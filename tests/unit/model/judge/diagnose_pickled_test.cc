@@ -111,10 +111,11 @@ TEST_CASE("late attach: what was there and what was copied since are one sentenc
   Run run = Attached({{.private_mib = 46, .copied_mib = 45}});
   AddLine(&run);
   REQUIRE(IdsOf(run) == Ids{"before-attach", "cow-refcount"});
-  CHECK(HeadlineOf(run) ==
-        "Before cowprof attached, 1 worker already had 46.0 MiB of private memory, whose cause can't be told any more; "
-        "since then reading Python objects duplicated 45.0 MiB of the parent's memory in 1 worker; 100 % of it at "
-        "train.py:36 in Reviews.__getitem__ (str).");
+  CHECK(
+      HeadlineOf(run) ==
+      "Before cowprof attached, 1 worker already had 46.0 MiB of private memory, whose cause can no longer be determined; "
+      "since then reading Python objects duplicated 45.0 MiB of the parent's memory in 1 worker; 100 % of it at "
+      "train.py:36 in Reviews.__getitem__ (str).");
   const Diagnosis found = DiagnosesOf(run)[0];
   CHECK(absl::StrContains(found.advice[0], "large buffers"));
   CHECK(absl::StrContains(TextOf(found), "cowprof -- CMD"));
@@ -127,7 +128,7 @@ TEST_CASE("late attach: what was there and what was copied since are one sentenc
   REQUIRE(IdsOf(run) == Ids{"cow-refcount", "before-attach"});
   CHECK(HeadlineOf(run) ==
         "Reading Python objects duplicated 47.0 MiB of the parent's memory in 1 worker; before cowprof attached, 1 "
-        "worker already had 46.0 MiB of private memory, whose cause can't be told any more.");
+        "worker already had 46.0 MiB of private memory, whose cause can no longer be determined.");
   // Nothing was copied since.
   run = Attached({{.private_mib = 46, .copied_mib = 1}});
   CHECK(IdsOf(run) == Ids{"before-attach"});

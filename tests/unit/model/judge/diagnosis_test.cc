@@ -285,14 +285,14 @@ TEST_CASE("diagnosis: nothing is said where causes are not known") {
   Run run = OneWorker({{Cause::kRefcount, 50'000}});
   for (ProcessModel& process : run.model.processes) process.causes.reset();
   CHECK(DiagnosesOf(run).empty());
-  CHECK(HeadlineOf(run) == "1 worker copied 195.3 MiB of inherited memory; why can't be said.");
+  CHECK(HeadlineOf(run) == "1 worker copied 195.3 MiB of inherited memory; the reason is unknown.");
   for (ProcessModel& process : run.model.processes) {
     process.python = "3.14.7";
     process.python_problem = "a free-threaded build: what is written is not told apart";
   }
   CHECK(
       HeadlineOf(run) ==
-      "1 worker copied 195.3 MiB of inherited memory; why can't be said (Python 3.14.7: a free-threaded build: what is "
+      "1 worker copied 195.3 MiB of inherited memory; the reason is unknown (Python 3.14.7: a free-threaded build: what is "
       "written is not told apart).");
   CHECK(HeadlineOf({}) == "Nothing was recorded.");
 }
@@ -374,7 +374,7 @@ TEST_CASE("headline: a standing alert of a limit comes before having nothing to 
 
 TEST_CASE("diagnosis: what may have been written is told beside what was") {
   const Diagnosis partly = Find(OneWorker({{Cause::kData, 25'600}, {Cause::kUnknown, 12'800}}), "cow-data");
-  CHECK(absl::EndsWith(partly.summary, "in 1 worker; why it copied 50.0 MiB more can't be told."));
+  CHECK(absl::EndsWith(partly.summary, "in 1 worker; why it copied another 50.0 MiB is unknown."));
   const Diagnosis hardly = Find(OneWorker({{Cause::kData, 25'600}, {Cause::kUnknown, 500}}), "cow-data");
   CHECK(absl::EndsWith(hardly.summary, "in 1 worker."));
 }

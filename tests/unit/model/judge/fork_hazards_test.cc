@@ -110,7 +110,7 @@ TEST_CASE("fork-hazard: an import, CUDA, OpenCV's pool, threads that merely exis
   ForkHazardSeen seen = Seen({Python(1001, "lazy")}, {Held(1001, HeldLockKind::kImport)});
   seen.locks[0].module = "slowmod";
   CHECK(KindsOf(seen) == std::vector<HazardKind>{HazardKind::kImport, HazardKind::kThreads});
-  CHECK(absl::StrContains(HazardIn(Forking(seen)).summary, "an import of slowmod going on in its thread lazy"));
+  CHECK(absl::StrContains(HazardIn(Forking(seen)).summary, "an import of slowmod in progress in its thread lazy"));
   seen = Seen({Native(1001, "libcuda.so.1")});
   CHECK(KindsOf(seen).empty());
   seen.cuda = true;

@@ -115,6 +115,18 @@ TEST_CASE("post-mortem: exits") {
   for (int index = 0; index < 4; ++index) CHECK(Of(story, index).cause.empty());
 }
 
+TEST_CASE("post-mortem: workers that their server replaces have not failed") {
+  Story story(4);
+  for (int index = 1; index <= 4; ++index) story.run.model.processes[index].python = "3.11.2";
+  story.run.model.processes[1].framework = story.run.model.processes[2].framework = Framework::kCelery;
+  story.run.model.processes[3].comm = "uwsgi";
+  story.Add({Exited(1, 155 << 8), Exited(2, 1 << 8), Exited(3, 30 << 8), Exited(4, 155 << 8)});
+  CHECK(!Of(story, 1).badly);
+  CHECK(Of(story, 2).badly);
+  CHECK(!Of(story, 3).badly);
+  CHECK(Of(story, 4).badly);
+}
+
 TEST_CASE("post-mortem: who sent the signal") {
   Story story(6);
   story.Add({Sent(6, SIGKILL, 0, 0), Exited(6, SIGKILL), Sent(1, SIGKILL, 0, 4242), Sent(1, SIGKILL, 0, 1000),
@@ -149,6 +161,16 @@ TEST_CASE("post-mortem: the OOM killer in a cgroup, and what it took") {
   CHECK(absl::StrContains(First(story).advice[0], "columns"));
 }
 
+TEST_CASE("post-mortem: new memory that was given back is no growth") {
+  Story story(1);
+  const uint64_t copied = 40 * kPagesOfMiB;
+  story.Add({}, {{0, 0, 30'000}, {0, 0, 30'000}});
+  // It decodes images: 400 MiB came and went.
+  story.Add({}, {{0, 0, 30'000}, {copied, 10 * copied, 30'000}});
+  story.Add({Victim(1, Cgroup(256 * kMiB)), Exited(1, SIGKILL)}, {{0, 0, 30'000}, {copied, 10 * copied, 0}});
+  CHECK(absl::StrContains(First(story).advice[0], "Most of the growth is copies of what the parent holds"));
+}
+
 TEST_CASE("post-mortem: the grower is another than the victim, as of that moment") {
   Story story(2);
   story.Add({}, {{0, 0, 30'000}, {0, 0, 30'000}, {0, 0, 30'000}});
@@ -158,7 +180,7 @@ TEST_CASE("post-mortem: the grower is another than the victim, as of that moment
   // What grows later is not to blame.
   story.Add({}, {{0, 50 * grown, 30'000 + 50 * grown}, {}, {0, grown, 30'000 + grown}});
   CHECK(absl::StrContains(TextOf(Of(story, 1)), "worker 1002 had grown most, by 100.0 MiB"));
-  CHECK(absl::StrContains(TextOf(Of(story, 1)), "all 2 workers together had grown by 100.0 MiB"));
+  CHECK(absl::StrContains(TextOf(Of(story, 1)), "the 2 workers together had grown by 100.0 MiB"));
   CHECK(absl::StrContains(First(story).advice[0], "new memory"));
 }
 

@@ -37,7 +37,7 @@ TEST_CASE("unexplained: where inherited objects were released") {
   CHECK(
       HeadlineOf(Recorded({}, released, kLine)) ==
       "1 worker copied 100.0 MiB of inherited memory: 78 % released objects, 22 % pymalloc's bookkeeping; 100 % of it at "
-      "app.py:7 in work. To release inherited objects gives nothing back: it copies their pages first.");
+      "app.py:7 in work. Releasing inherited objects gives nothing back: it copies their pages first.");
   CHECK(
       absl::EndsWith(HeadlineOf(Recorded({}, released)),
                      "; no Python code ran then, as at the interpreter's exit, where it releases all objects: a forked "
@@ -62,14 +62,49 @@ TEST_CASE("unexplained: what a process copied before it called exec is gone") {
         "100 % reference counts; 100 % of it at app.py:7 in work.");
 }
 
+TEST_CASE("unexplained: what a process rewrites after each of its forks is not told") {
+  Run run = Recorded({}, {{Cause::kRefcount, kCopies}});
+  ProcessModel& trainer = run.model.processes[1];
+  trainer.role = Role::kRank;
+  trainer.leads = true;
+  CHECK(absl::StrContains(HeadlineOf(run), " copied 100.0 MiB of memory that it shares with others"));
+  trainer.forks = 24;
+  CHECK(!absl::StrContains(HeadlineOf(run), "100.0 MiB"));
+}
+
+TEST_CASE("unexplained: a spawned worker copies pages of its libraries") {
+  Run run = Recorded({}, {{Cause::kData, kCopies}});
+  run.model.processes[1].duty.start = StartMethod::kSpawn;
+  CHECK(HeadlineOf(run) ==
+        "1 worker, which inherited nothing (spawn), copied 100.0 MiB, such as pages of the libraries that they loaded: "
+        "100 % writes other than reference counts.");
+}
+
+TEST_CASE("unexplained: copies that nobody saw may be anybody's") {
+  Run run = Recorded({}, {});
+  run.model.losses.probes_skipped = 4096;
+  CHECK(absl::StartsWith(HeadlineOf(run), "Nothing to do: "));
+  run.model.losses.unattributed_copies = 1;
+  CHECK(HeadlineOf(run) == "Up to 16.0 MiB were copied by processes that are not known (losses).");
+  CHECK(IdsOf(run).empty());
+  run.model.losses = {.threads_refused = 1};
+  CHECK(absl::StartsWith(HeadlineOf(run), "Some copies were not seen: "));
+}
+
 TEST_CASE("parent: what it does with memory that it shares") {
-  const auto of = [](Cause cause) { return HeadlineOf(Recorded({{cause, kCopies}}, {})); };
+  const auto of = [](Cause cause, double now = 100) {
+    Run run = Recorded({{cause, kCopies}}, {});
+    run.model.processes[0].copies_per_second = now;
+    return HeadlineOf(run);
+  };
   CHECK(absl::StrContains(of(Cause::kData), ": it keeps writing to memory that its worker still shares."));
   CHECK(absl::StrContains(
       of(Cause::kRefcount),
       ": it keeps reading objects that its worker still shares, which writes their reference counts."));
   CHECK(absl::StrContains(of(Cause::kFree),
-                          ": it released objects that it shared with its workers, which writes to them first."));
+                          ": it released objects that it shared with its workers, which first writes to them."));
+  // It has not gone on.
+  CHECK(absl::StrContains(of(Cause::kData, 0), ": it wrote to memory that its worker still shared."));
   // What was copied to be released takes no memory in the end.
   const Run freed = Recorded({{Cause::kFree, kCopies}}, {});
   CHECK(DiagnosesOf(freed)[0].bytes < kCopies * 4096);
