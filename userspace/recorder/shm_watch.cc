@@ -57,16 +57,18 @@ bool ShmWatch::IsQuickDue(const ShmTick& tick) const {
   return now > then && now - then >= *tick.mount->limit / 8;
 }
 
+// If it can't begin, the next tick tries again: what changed is still unseen.
 void ShmWatch::Begin(const ShmTick& tick, bool whole, std::vector<pid_t> followed) {
+  absl::StatusOr<ShmLook> look = ShmLook::Begin(
+      proc_, {.viewer = tick.target, .first = std::move(followed), .whole = whole, .most_entries = kMostEntries});
+  if (!look.ok()) return;
   Look& begun = whole ? whole_ : quick_;
+  begun.look.emplace(*std::move(look));
   begun.used_then = tick.mount != nullptr ? Count(tick.mount->used) : std::nullopt;
   // A leftover counts only if the next look finds it again.
   if (whole) changed_ = before_ && HasLeftovers(*before_);
   begun.cost = absl::ZeroDuration();
   begun.next = tick.t + kTicksBetweenLooks * tick.interval;
-  absl::StatusOr<ShmLook> look = ShmLook::Begin(
-      proc_, {.viewer = tick.target, .first = std::move(followed), .whole = whole, .most_entries = kMostEntries});
-  if (look.ok()) begun.look.emplace(*std::move(look));
 }
 
 bool ShmWatch::RunLook(absl::Duration budget, Look* look) {

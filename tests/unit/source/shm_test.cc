@@ -281,6 +281,19 @@ TEST_CASE("looks at the start, then if something changed, but not within ten tic
   CHECK(look->whole);
 }
 
+TEST_CASE("a look that could not begin is made at the next tick") {
+  Watched watched;
+  watched.Start();
+  const std::string shm = watched.host.Shm(""), aside = watched.host.tree.root() + "/aside";
+  std::filesystem::rename(shm, aside);
+  watched.mount.used = 1;
+  CHECK_FALSE(watched.At(30));
+  std::filesystem::rename(aside, shm);
+  const auto look = watched.At(31);
+  REQUIRE(look);
+  CHECK(look->whole);
+}
+
 TEST_CASE("while shared memory fills up: quick looks at the followed processes only") {
   Watched watched;
   watched.Start();
