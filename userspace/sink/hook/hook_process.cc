@@ -18,6 +18,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "model/format.h"
 #include "posix/clock.h"
 #include "posix/rights.h"
 #include "posix/users.h"
@@ -30,9 +31,11 @@ constexpr char kFinish = '.', kReady = '+';  // packets of one byte
 constexpr int kLookMs = 20;                  // between two looks at a hook that runs
 constexpr absl::Duration kFarewell = absl::Seconds(1);
 
-// Fails if the other end is gone. Never waits, so that a hook can't delay a tick.
+// Fails if the other end is gone or does not keep up, or if it could not receive the whole packet. Never waits, so that
+// a hook can't delay a tick.
 bool Send(int socket, absl::string_view packet) {
-  return send(socket, packet.data(), packet.size(), MSG_DONTWAIT | MSG_NOSIGNAL) == static_cast<ssize_t>(packet.size());
+  return packet.size() <= kMostBytes &&
+         send(socket, packet.data(), packet.size(), MSG_DONTWAIT | MSG_NOSIGNAL) == static_cast<ssize_t>(packet.size());
 }
 
 std::string Receive(int socket) {
@@ -144,7 +147,7 @@ void HookProcess::Reap() {
 
 void HookProcess::Take(const std::vector<Alert>& alerts, const RunModel& model) {
   for (const Alert& alert : alerts) {
-    if (!alert.over && pid_ != 0) Send(socket_.fd(), Encode(HookRunFor(alert, model)));
+    if (!alert.over && pid_ != 0 && !Send(socket_.fd(), Encode(HookRunFor(alert, model)))) ++dropped_;
   }
   Poll();
 }
@@ -169,11 +172,15 @@ void HookProcess::Poll() {
 
 void HookProcess::Finish() {
   if (pid_ == 0) return;
-  Send(socket_.fd(), {&kFinish, 1});
   const absl::Duration end = BootTime() + limits_.time + kFarewell;
-  while (BootTime() < end && Listen(kLookMs)) {
-  }
+  bool told = false;  // its queue may be full
+  do {
+    told = told || Send(socket_.fd(), {&kFinish, 1});
+  } while (Listen(kLookMs) && BootTime() < end);
   Reap();
+  if (dropped_ > 0)
+    report_(absl::StrCat("--on-alert was not run for ", Plural(dropped_, "alert"),
+                         ": its process did not keep up, or they were too long"));
 }
 
 }  // namespace cowprof

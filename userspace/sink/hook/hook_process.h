@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <sys/types.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -28,11 +29,12 @@ class HookProcess {
                                                             const HookLimits& limits = {});
   ~HookProcess();  // the process ends at once, and so does a hook that runs, unless that became another user
 
-  // Runs the hook for each alert, except those that say that one is over.
+  // Runs the hook for each alert, except those that say that one is over. An alert that can't be passed to the process
+  // is dropped and counted.
   void Take(const std::vector<Alert>& alerts, const RunModel& model);
   // Passes on what the process reports.
   void Poll();
-  // Call at the end: see AlertHook::Finish().
+  // Call at the end: see AlertHook::Finish(). Reports how many alerts were dropped.
   void Finish();
 
  private:
@@ -45,6 +47,7 @@ class HookProcess {
   Fd socket_;  // carries packets: runs to the process, sentences back
   std::function<void(const std::string&)> report_;
   HookLimits limits_;
+  uint64_t dropped_ = 0;
 };
 
 }  // namespace cowprof

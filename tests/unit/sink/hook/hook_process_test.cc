@@ -120,6 +120,17 @@ TEST_CASE("what a hook did wrong is said by the recorder") {
   CHECK(absl::StrContains(setting.said(), "ended with status 3"));
 }
 
+TEST_CASE("an alert that can't be passed on is counted") {
+  const size_t bytes = GENERATE(70'000, 10'000'000);  // more than the process reads, and than a socket takes
+  Setting setting("echo \"$COWPROF_ALERT_TEXT\" >> texts");
+  auto hook = setting.Start();
+  REQUIRE(hook.ok());
+  (*hook)->Take({setting.AlertOf(std::string(bytes, 'x')), setting.AlertOf("short")}, setting.model());
+  (*hook)->Finish();
+  CHECK(setting.Read("/texts") == "short\n");
+  CHECK(absl::StrContains(setting.said(), "was not run for 1 alert:"));
+}
+
 TEST_CASE("no tick waits for a hook, and a hook that hangs ends with the recording") {
   Setting setting("echo > started; exec sleep 100");
   auto hook = setting.Start("", absl::Seconds(1));
