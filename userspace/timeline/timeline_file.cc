@@ -69,27 +69,35 @@ absl::Status TimelineFile::Append(const std::string& record) {
     empty_ = false;
     return status;
   }
-  ++records_dropped_;
   // The blocks of the old closing bytes are allocated already: rewriting them needs no space.
   if (WriteFully(fd_.fd(), kClosing, end_).ok()) static_cast<void>(ftruncate(fd_.fd(), end_ + kClosing.size()));
+  return status;
+}
+
+absl::Status TimelineFile::CountDropped(const absl::Status& failure) {
+  ++records_dropped_;
   // Report once, even if a smaller record fits between two that do not.
   if (std::exchange(told_, true)) return absl::OkStatus();
-  return absl::Status(status.code(), absl::StrCat("write ", path_, ": ", status.message(),
-                                                  "; recording continues, samples are dropped until there is space"));
+  return absl::Status(failure.code(), absl::StrCat("write ", path_, ": ", failure.message(),
+                                                   "; recording continues, samples are dropped until there is space"));
 }
 
 absl::Status TimelineFile::Write(const Sample& sample, const std::vector<Alert>& raised) {
   Sample counted = sample;
   counted.losses.records_dropped = records_dropped_;
-  const uint64_t dropped_before = records_dropped_;
-  absl::Status status = Append(encoder_.Encode(counted, raised));
-  if (records_dropped_ == dropped_before) encoder_.Commit();
-  if (status.ok() && IsRemoved() && !std::exchange(told_removed_, true)) {
+  std::string record = encoder_.Encode(counted, raised);
+  if (absl::Status status = Append(record); !status.ok()) {
+    unwritten_ = std::move(record);
+    return CountDropped(status);
+  }
+  encoder_.Commit();
+  unwritten_.clear();
+  if (IsRemoved() && !std::exchange(told_removed_, true)) {
     return absl::FailedPreconditionError(
         absl::StrCat(path_, " was removed; recording continues. Until it ends, this saves the file",
                      privileged_ ? ", as root" : "", ": cp /proc/", getpid(), "/fd/", fd_.fd(), " ", path_));
   }
-  return status;
+  return absl::OkStatus();
 }
 
 bool TimelineFile::IsRemoved() const {
@@ -98,7 +106,10 @@ bool TimelineFile::IsRemoved() const {
 }
 
 absl::Status TimelineFile::Finish(absl::Duration t, const std::string& reason) {
+  // There may be space again. Without its last sample, the file would look complete.
+  if (!unwritten_.empty() && Append(unwritten_).ok()) --records_dropped_;
   absl::Status status = Append(EncodeEnd(t, reason));
+  if (!status.ok()) status = CountDropped(status);
   // A new one can't be created: that right has been given up (recorder/privileges.h).
   if (IsRemoved()) status.Update(absl::FailedPreconditionError(path_ + " was removed: the recording is lost"));
   return status;

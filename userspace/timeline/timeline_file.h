@@ -26,6 +26,7 @@ class TimelineFile {
   // tries again. The status reports only the first failure. If the file was removed, the status says once how to save
   // it.
   absl::Status Write(const Sample& sample, const std::vector<Alert>& raised);
+  // Tries the last sample again if it was dropped. Call once.
   absl::Status Finish(absl::Duration t, const std::string& reason);
   const std::string& path() const { return path_; }
   // For a process that follows the recording.
@@ -36,13 +37,17 @@ class TimelineFile {
 
  private:
   TimelineFile(std::string path, Fd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
+  // Leaves the file as it was if it fails.
   absl::Status Append(const std::string& record);
+  // What to report of a failed Append().
+  absl::Status CountDropped(const absl::Status& failure);
   bool IsRemoved() const;
 
   std::string path_;
   Fd fd_;
   RecordEncoder encoder_;
-  off_t end_ = 0;  // where the closing bytes begin
+  std::string unwritten_;  // the last record, if it was dropped: it has what those before it were to have
+  off_t end_ = 0;          // where the closing bytes begin
   bool empty_ = true;
   const bool privileged_ = EffectiveCapabilities() != 0;  // at creation; /proc/PID/fd then belongs to root
   bool told_ = false, told_removed_ = false;  // reported: a record could not be written; the file was removed

@@ -292,6 +292,50 @@ TEST_CASE("a full disk costs samples, but neither the file nor any process") {
   CHECK(replayed.samples.back().losses.records_dropped == 12);
 }
 
+TEST_CASE("space that comes after the last sample is enough for a complete file") {
+  const int full = GENERATE(1, 4);  // samples that find the disk full
+  FixtureTree tree;
+  const std::string path = tree.root() + "/t.json";
+  RandomRecording recording(21);
+  auto file = TimelineFile::Create(path, recording.Info());
+  REQUIRE(file.ok());
+  Run live;
+  const auto write = [&] {
+    const Sample sample = recording.Next();
+    Append(sample, &live);
+    static_cast<void>((*file)->Write(sample, {}));
+  };
+  for (int i = 0; i < 5; ++i) write();
+  {
+    FileSizeLimit limit(ReadWhole(path).size());
+    for (int i = 0; i < full; ++i) write();
+  }
+  REQUIRE((*file)->records_dropped() == static_cast<uint64_t>(full));
+  REQUIRE((*file)->Finish(live.model.t, "target ended").ok());
+  CHECK((*file)->records_dropped() == static_cast<uint64_t>(full - 1));
+  CHECK(SchemaErrors(path) == std::vector<std::string>{});
+  CheckSameEnd(live.model, path);
+  const Replayed replayed = Replay(path);
+  CHECK(replayed.samples.size() == 6);
+  CHECK(replayed.samples.back().losses.records_dropped == static_cast<uint64_t>(full - 1));
+}
+
+TEST_CASE("a disk that stays full to the end leaves a valid file and counts each record once") {
+  FixtureTree tree;
+  const std::string path = tree.root() + "/t.json";
+  RandomRecording recording(22);
+  auto file = TimelineFile::Create(path, recording.Info());
+  REQUIRE(file.ok());
+  REQUIRE((*file)->Write(recording.Next(), {}).ok());
+  const std::string before = ReadWhole(path);
+  FileSizeLimit limit(before.size());
+  CHECK_FALSE((*file)->Write(recording.Next(), {}).ok());
+  CHECK((*file)->Finish(absl::Seconds(9), "target ended").ok());  // the failure was reported
+  limit.Lift();
+  CHECK((*file)->records_dropped() == 2);  // the sample and the end
+  CHECK(ReadWhole(path) == before);
+}
+
 TEST_CASE("a full tmpfs") {
   FixtureTree tree;
   const bool mounted = mount("none", tree.root().c_str(), "tmpfs", 0, "size=32k") == 0;
