@@ -107,7 +107,9 @@ Wake EventLoop::WaitUntil(absl::Duration deadline) {
 
 void EventLoop::ForwardUntilTargetEnds() {
   event_fd_ = -1;
-  while (target_.ok()) WaitUntil(absl::InfiniteDuration());
+  while (target_.ok()) {
+    if (WaitUntil(absl::InfiniteDuration()) == Wake::kSuspend) Suspend();
+  }
 }
 
 void EventLoop::LetSignalsKill() {

@@ -40,7 +40,7 @@ class EventLoop {
   void TakeJobControl();
   void Suspend();
 
-  // For a program that continues to run after its recording has ended.
+  // For a program that continues to run after its recording has ended. Ctrl-Z stops both.
   void ForwardUntilTargetEnds();
 
   // From now on a signal ends cowprof at once: everything is on disk.

@@ -1,0 +1,79 @@
+// What becomes of the signals of a recorder whose program runs on after the recording.
+#include "recorder/event_loop.h"
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+namespace cowprof {
+namespace {
+
+// A recorder with a process group of its own, as a shell starts it, and its program.
+class Recorder {
+ public:
+  Recorder() {
+    int ready[2];
+    REQUIRE(pipe(ready) == 0);
+    pid_ = fork();
+    REQUIRE(pid_ >= 0);
+    if (pid_ == 0) Run(ready[1]);
+    close(ready[1]);
+    char byte;
+    const bool runs = read(ready[0], &byte, 1) == 1;
+    close(ready[0]);
+    REQUIRE(runs);
+  }
+  ~Recorder() {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  void Send(int signal) const { kill(pid_, signal); }
+  // What waitpid(2) says of its next stop or end; -1: neither within ten seconds.
+  int AwaitStop() const {
+    int status = 0;
+    for (int ms = 0; ms < 10'000; ++ms) {
+      if (waitpid(pid_, &status, WNOHANG | WUNTRACED) == pid_) return status;
+      usleep(1000);
+    }
+    return -1;
+  }
+
+ private:
+  [[noreturn]] static void Run(int ready) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    setpgid(0, 0);
+    const pid_t program = fork();
+    if (program == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      while (true) pause();
+    }
+    EventLoop loop;
+    loop.WatchTarget(program, /*forward_signals=*/true);
+    loop.TakeJobControl();
+    static_cast<void>(!write(ready, "x", 1));
+    loop.ForwardUntilTargetEnds();
+    _exit(7);
+  }
+
+  pid_t pid_ = 0;
+};
+
+}  // namespace
+
+TEST_CASE("Ctrl-Z stops a recorder that waits for its program, and signals still reach the program") {
+  Recorder recorder;
+  recorder.Send(SIGTSTP);
+  const int stopped = recorder.AwaitStop();
+  REQUIRE(WIFSTOPPED(stopped));
+  CHECK(WSTOPSIG(stopped) == SIGTSTP);
+  recorder.Send(SIGCONT);
+  recorder.Send(SIGUSR1);  // ends the program; Catch has no handler for it
+  const int ended = recorder.AwaitStop();
+  REQUIRE(WIFEXITED(ended));
+  CHECK(WEXITSTATUS(ended) == 7);
+}
+
+}  // namespace cowprof
