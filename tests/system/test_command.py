@@ -142,3 +142,16 @@ def test_signals_still_reach_a_command_that_outlives_its_recording(tmp_path):
         assert cowprof.poll() is None
         cowprof.terminate()
         assert cowprof.wait(harness.DEADLINE) == 7
+
+
+def test_a_command_that_outlives_a_recording_that_was_lost_is_awaited(tmp_path):
+    path = tmp_path / "command.json"
+    script = "trap 'kill $!; echo terminated; exit 7' TERM; sleep 60 & wait"
+    command = [harness.COWPROF, "--output", path, "--quiet", "--duration", "2s", "--", "sh", "-c", script]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as cowprof:
+        harness.wait_until(lambda: harness.has_sample(path), "a sample")
+        path.unlink()
+        assert any("the recording is lost" in line for line in cowprof.stderr)
+        cowprof.terminate()
+        assert cowprof.stdout.readline() == "terminated\n"
+        assert cowprof.wait(harness.DEADLINE) == 6

@@ -67,7 +67,7 @@ void WriteAll(const Sample& sample, const std::vector<Alert>& raised, Recording*
 
 absl::Status RunTick(Recording* recording, SelfThrottle* throttle, bool last) {
   absl::StatusOr<Sample> sample = recording->collector->Collect(throttle->interval(), last);
-  if (!sample.ok()) return sample.status();
+  if (!sample.ok()) return absl::InternalError(sample.status().message());  // not the output's failure
   if (std::optional<Event> note = throttle->Adjust(sample->t, recording->collector->sweep_cost()))
     sample->events.push_back(*std::move(note));
   if (std::optional<Event> note = recording->clock_jump.Look(sample->t, absl::Now()))
@@ -145,14 +145,15 @@ absl::StatusOr<std::string> RunLoop(Recording* recording) {
   }
 }
 
-absl::Status Finish(const std::string& reason, Recording* recording) {
+// Completes every output, whatever ended the loop: `reason` says what did, or how the loop failed.
+absl::Status Finish(const absl::StatusOr<std::string>& reason, Recording* recording) {
   // A program that continues to run (--duration) still gets its signals.
   if (!recording->program || !recording->collector->target_alive()) recording->event_loop.LetSignalsKill();
   SelfThrottle throttle(recording->options.interval);
-  absl::Status status;
-  if (recording->collector->target_alive()) status = RunTick(recording, &throttle, /*last=*/true);
+  absl::Status status = reason.status();
+  if (status.ok() && recording->collector->target_alive()) status = RunTick(recording, &throttle, /*last=*/true);
   for (const std::unique_ptr<Sink>& sink : recording->sinks)
-    status.Update(sink->Finish(recording->run.model.t, reason));
+    status.Update(sink->Finish(recording->run.model.t, reason.ok() ? *reason : std::string(kRecorderFailed)));
   return status;
 }
 
@@ -163,6 +164,32 @@ void Conclude(const std::string& path, Recording* recording) {
   PrintReport(absl::StrCat("\n", ReportText(recording->run.model, Judge(recording->run), /*complete=*/true),
                            "\nrecorded in ", path, "; view it: cowprof view ", path, "\n"),
               recording->options.colour, out);
+}
+
+// Waits for the program that cowprof started, if any, and returns its status; 128 + signal, as in a shell.
+int AwaitProgram(Recording* recording) {
+  if (!recording->program) return kDone;
+  recording->event_loop.ForwardUntilTargetEnds();
+  return ExitOf(recording->program->Wait()).code;
+}
+
+// Ends the recording and returns the exit status. Never abandons the program: its caller relies on cowprof to pass
+// signals on and to end with it.
+int End(const absl::StatusOr<std::string>& reason, Recording* recording) {
+  const absl::Status status = Finish(reason, recording);
+  Conclude(recording->timeline->path(), recording);
+  if (recording->hook != nullptr) recording->hook->Finish();
+  if (recording->page != nullptr) recording->page->Finish();
+  int code = recording->timeline->records_dropped() > 0 ? kCannotWrite : kDone;
+  // Report it now: the program may run for days.
+  if (!status.ok()) code = Fail(absl::IsInternal(status) ? kInternalFailure : kCannotWrite, status.message());
+  const int of_program = AwaitProgram(recording);
+  if (code != kDone) return code;
+  const std::vector<Alert>& alerts = recording->run.alerts;
+  const auto raised = std::find_if(alerts.begin(), alerts.end(), [](const Alert& alert) { return !alert.over; });
+  if (recording->options.fail_on_alert && raised != alerts.end())
+    return Fail(kGateHit, absl::StrCat("there was an alert (--fail-on-alert): ", Printable(raised->text, 400)));
+  return of_program;
 }
 
 }  // namespace
@@ -212,22 +239,7 @@ int RunRecording(const RecordOptions& options) {
     }
   }
   GiveUp(&recording);
-  absl::StatusOr<std::string> reason = RunLoop(&recording);
-  absl::Status status = reason.ok() ? Finish(*reason, &recording) : reason.status();
-  Conclude(recording.timeline->path(), &recording);
-  if (recording.hook != nullptr) recording.hook->Finish();
-  if (recording.page != nullptr) recording.page->Finish();
-  if (!status.ok()) return Fail(absl::IsInternal(status) ? kInternalFailure : kCannotWrite, status.message());
-  if (recording.timeline->records_dropped() > 0) return kCannotWrite;
-  const std::vector<Alert>& alerts = recording.run.alerts;
-  const auto raised = std::find_if(alerts.begin(), alerts.end(), [](const Alert& alert) { return !alert.over; });
-  const bool failed = options.fail_on_alert && raised != alerts.end();
-  if (recording.program) recording.event_loop.ForwardUntilTargetEnds();
-  const int code = recording.program ? ExitOf(recording.program->Wait()).code : kDone;
-  if (failed)
-    return Fail(kGateHit, absl::StrCat("there was an alert (--fail-on-alert): ", Printable(raised->text, 400)));
-  // The program's own status; 128 + signal, as in a shell.
-  return code;
+  return End(RunLoop(&recording), &recording);
 }
 
 }  // namespace cowprof

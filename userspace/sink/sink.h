@@ -29,7 +29,7 @@ class Sink {
   virtual void Yield() {}
   // Shows again what Write() showed last: the terminal was resized, or belongs to cowprof again.
   virtual void Repaint(const RunModel&, const Findings&) {}
-  // Call once, after the last sample. `reason`: "target ended", "interrupted", "duration reached".
+  // Call once, after the last sample. `reason`: "target ended", "interrupted", "duration reached", ...
   virtual absl::Status Finish(absl::Duration t, const std::string& reason) = 0;
 };
 

@@ -56,6 +56,8 @@ class RecordEncoder {
 
 // The target sent cowprof SIGINT: it had done what was to be recorded.
 inline constexpr absl::string_view kStoppedByTarget = "stopped by the target";
+// The recorder could not go on.
+inline constexpr absl::string_view kRecorderFailed = "cowprof failed";
 std::string EncodeEnd(absl::Duration t, absl::string_view reason);
 
 // What a reader does with a timeline: `on_info` once before the first sample, then each sample with the alerts that
