@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 import harness
+import truth
 
 STATUSES = {"exit 0": 0, "exit 7": 7, "kill -KILL $$": 137, "kill -TERM $$": 143, "kill -SEGV $$": 139}
 
@@ -155,3 +156,14 @@ def test_a_command_that_outlives_a_recording_that_was_lost_is_awaited(tmp_path):
         cowprof.terminate()
         assert cowprof.stdout.readline() == "terminated\n"
         assert cowprof.wait(harness.DEADLINE) == 6
+
+
+def test_the_probes_end_with_the_recording_and_not_with_the_command(tmp_path):
+    path = tmp_path / "command.json"
+    with subprocess.Popen([harness.COWPROF, "--output", path, "--quiet", "--duration", "2s", "--", "sleep", "60"]) as cowprof:
+        harness.wait_until(lambda: harness.has_sample(path), "a sample")
+        assert truth.kernel_objects(cowprof.pid)
+        harness.wait_until(lambda: not truth.kernel_objects(cowprof.pid), "the probes to be detached")
+        assert harness.last_record(path)["type"] == "end"
+        cowprof.terminate()
+        assert cowprof.wait(harness.DEADLINE) == 128 + signal.SIGTERM

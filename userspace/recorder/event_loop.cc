@@ -106,7 +106,6 @@ Wake EventLoop::WaitUntil(absl::Duration deadline) {
 }
 
 void EventLoop::ForwardUntilTargetEnds() {
-  event_fd_ = -1;
   while (target_.ok()) {
     if (WaitUntil(absl::InfiniteDuration()) == Wake::kSuspend) Suspend();
   }

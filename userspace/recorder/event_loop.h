@@ -26,7 +26,7 @@ class EventLoop {
   EventLoop();
   // `forward_signals`: pass them on to `target` (a program that cowprof started) instead of ending the recording.
   void WatchTarget(pid_t target, bool forward_signals);
-  void WatchEvents(int fd) { event_fd_ = fd; }
+  void WatchEvents(int fd) { event_fd_ = fd; }  // -1: none any more
   // Its end of file ends the recording as a signal does.
   void WatchLifeline(int fd) { lifeline_ = fd; }
 

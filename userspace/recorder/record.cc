@@ -166,6 +166,12 @@ void Conclude(const std::string& path, Recording* recording) {
               recording->options.colour, out);
 }
 
+// A program that runs on should not pay for probes that nobody reads.
+void Detach(Recording* recording) {
+  recording->event_loop.WatchEvents(-1);
+  recording->collector = nullptr;
+}
+
 // Waits for the program that cowprof started, if any, and returns its status; 128 + signal, as in a shell.
 int AwaitProgram(Recording* recording) {
   if (!recording->program) return kDone;
@@ -177,6 +183,7 @@ int AwaitProgram(Recording* recording) {
 // signals on and to end with it.
 int End(const absl::StatusOr<std::string>& reason, Recording* recording) {
   const absl::Status status = Finish(reason, recording);
+  Detach(recording);
   Conclude(recording->timeline->path(), recording);
   if (recording->hook != nullptr) recording->hook->Finish();
   if (recording->page != nullptr) recording->page->Finish();

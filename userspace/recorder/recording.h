@@ -35,7 +35,7 @@ struct Recording {
   std::string why_not_exact;                // a sentence for the user; "": nothing to say
   absl::Duration start;                     // BootTime() at t = 0
   std::unique_ptr<StartMethodScout> scout;  // until the collector takes it
-  std::unique_ptr<Collector> collector;
+  std::unique_ptr<Collector> collector;     // until the recording has ended
   Run run;
   Findings findings;  // of the last tick
   std::unique_ptr<TimelineFile> timeline;
