@@ -241,3 +241,17 @@ def test_stopped_and_continued(open_terminal):
     os.write(terminal.fd, b"\x03")
     terminal.wait()
     terminal.assert_clean()
+
+
+def test_a_terminal_stopped_with_ctrl_s_does_not_hold_the_recording(open_terminal, tmp_path):
+    terminal, path = open_terminal(), tmp_path / "0.json"
+    terminal.wait_for_text("Ctrl-C")
+    termios.tcflow(terminal.other, termios.TCOOFF)
+    before = len(harness.records_of(path))
+    harness.wait_until(lambda: len(harness.records_of(path)) > before + 5, "the recording to go on")
+    os.kill(terminal.pid, signal.SIGTERM)
+    harness.wait_until(lambda: harness.last_record(path).get("type") == "end", "the end of the recording")
+    termios.tcflow(terminal.other, termios.TCOON)
+    assert os.waitstatus_to_exitcode(terminal.wait()) == 0
+    terminal.assert_clean()
+    assert b"recorded in" in terminal.raw[terminal.raw.rfind(LEAVE):]

@@ -1,6 +1,7 @@
 """What can happen to cowprof itself: a disk that fills up and is freed again, a removed file, a closed stdout, little memory, a wall
 clock that jumps, and two seconds without running. The target never notices, and losses are counted.
 """
+import fcntl
 import os
 import re
 import resource
@@ -141,6 +142,30 @@ def test_nobody_reads_stdout(case, tree, tmp_path, figure):
     assert recording.timeline()["records"][-1]["type"] == "end"
     assert recording.report()["samples"] >= 2
     figure("output fails", f"stdout is {case}", "exit status 0, the file is complete")
+
+
+def samples_in(path):
+    return sum(record["type"] == "sample" for record in harness.records_of(path))
+
+
+def test_a_pager_that_shows_its_first_page(tree, tmp_path, figure):
+    """Its reader goes on only when somebody presses a key, which may be never."""
+    path = tmp_path / "out.json"
+    reader, writer = os.pipe()
+    fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
+    recording = harness.Recording(path, ["--attach", tree.pid, "--output", path, "--interval", "20ms"], stdout=writer)
+    os.close(writer)
+    try:
+        harness.wait_until(lambda: samples_in(path) > 80, "more samples than lines that the pipe takes")
+        recording.send(signal.SIGTERM)
+        harness.wait_until(lambda: harness.last_record(path).get("type") == "end", "the end of the recording")
+        text = b"".join(iter(lambda: os.read(reader, 65536), b""))
+        assert recording.wait() == 0, recording.stderr
+    finally:
+        os.close(reader)
+        recording.stop()
+    assert b"recorded in" in text
+    figure("output fails", "stdout is a pager that shows its first page", "exit status 0, the file is complete")
 
 
 # ---- Memory ----

@@ -7,8 +7,10 @@
 
 namespace cowprof {
 
+std::string LineOf(absl::string_view sentence) { return absl::StrCat("cowprof: ", sentence, "\n"); }
+
 int Fail(ExitCode code, absl::string_view sentence) {
-  std::fputs(absl::StrCat("cowprof: ", sentence, "\n").c_str(), stderr);
+  std::fputs(LineOf(sentence).c_str(), stderr);
   return code;
 }
 

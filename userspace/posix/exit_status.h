@@ -2,6 +2,8 @@
 #ifndef COWPROF_POSIX_EXIT_STATUS_H_
 #define COWPROF_POSIX_EXIT_STATUS_H_
 
+#include <string>
+
 #include "absl/strings/string_view.h"
 
 namespace cowprof {
@@ -17,7 +19,9 @@ enum ExitCode {
   kCannotWrite = 6,  // the output could not be written
 };
 
-// Prints "cowprof: `sentence`" on stderr and returns `code`.
+// The line in which cowprof says something, with its newline.
+std::string LineOf(absl::string_view sentence);
+// Prints that line on stderr and returns `code`.
 int Fail(ExitCode code, absl::string_view sentence);
 
 }  // namespace cowprof

@@ -105,10 +105,11 @@ Wake EventLoop::WaitUntil(absl::Duration deadline) {
   }
 }
 
-void EventLoop::ForwardUntilTargetEnds() {
-  while (target_.ok()) {
-    if (WaitUntil(absl::InfiniteDuration()) == Wake::kSuspend) Suspend();
+bool EventLoop::ForwardUntilTargetEnds(absl::Duration deadline) {
+  while (target_.ok() && BootTime() < deadline) {
+    if (WaitUntil(deadline) == Wake::kSuspend) Suspend();
   }
+  return !target_.ok();
 }
 
 void EventLoop::LetSignalsKill() {

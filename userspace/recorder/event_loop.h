@@ -40,8 +40,9 @@ class EventLoop {
   void TakeJobControl();
   void Suspend();
 
-  // For a program that continues to run after its recording has ended. Ctrl-Z stops both.
-  void ForwardUntilTargetEnds();
+  // For a program that continues to run after its recording has ended. Ctrl-Z stops both. False: `deadline`
+  // (CLOCK_BOOTTIME) came first.
+  bool ForwardUntilTargetEnds(absl::Duration deadline = absl::InfiniteDuration());
 
   // From now on a signal ends cowprof at once: everything is on disk.
   void LetSignalsKill();

@@ -39,7 +39,8 @@
 namespace cowprof {
 namespace {
 
-constexpr absl::Duration kLeastGap = absl::Milliseconds(20);  // between two ticks, whatever happens
+constexpr absl::Duration kLeastGap = absl::Milliseconds(20);        // between two ticks, whatever happens
+constexpr absl::Duration kLookAtReaders = absl::Milliseconds(100);  // who had stopped reading
 
 // Judges the run, which already includes this sample. Alerts depend on the findings and become part of them.
 std::vector<Alert> JudgeTick(const Sample& sample, Recording* recording) {
@@ -88,12 +89,19 @@ void RepaintAll(bool suspend, Recording* recording) {
   for (const std::unique_ptr<Sink>& sink : recording->sinks) sink->Repaint(recording->run.model, recording->findings);
 }
 
+// Prints what waits for readers that had stopped. Returns when to try again, on CLOCK_BOOTTIME.
+absl::Duration FlushOutputs(Recording* recording) {
+  const bool flushed = recording->out.Flush();
+  return recording->err.Flush() && flushed ? absl::InfiniteDuration() : BootTime() + kLookAtReaders;
+}
+
 // Waits until the next tick is due, an event comes, or a look at the limits shows that a tick now is worth its cost.
 Wake WaitForTick(absl::Duration deadline, Recording* recording) {
   for (;;) {
+    const absl::Duration flush = FlushOutputs(recording);
     const absl::Duration look =
         recording->start + std::min(recording->watch.next_look(), recording->collector->next_look_at_workers());
-    const Wake wake = recording->event_loop.WaitUntil(std::min(deadline, look));
+    const Wake wake = recording->event_loop.WaitUntil(std::min({deadline, look, flush}));
     if (wake == Wake::kSuspend || wake == Wake::kRepaint) {
       RepaintAll(wake == Wake::kSuspend, recording);
       continue;
@@ -157,13 +165,15 @@ absl::Status Finish(const absl::StatusOr<std::string>& reason, Recording* record
   return status;
 }
 
-// Prints the verdict.
+// Prints the verdict, as far as it is read.
 void Conclude(const std::string& path, Recording* recording) {
   if (recording->options.quiet || !recording->options.verdict) return;
-  FILE* out = recording->info.started_target ? stderr : stdout;
-  PrintReport(absl::StrCat("\n", ReportText(recording->run.model, Judge(recording->run), /*complete=*/true),
-                           "\nrecorded in ", path, "; view it: cowprof view ", path, "\n"),
-              recording->options.colour, out);
+  const bool started = recording->info.started_target;
+  const std::string report =
+      absl::StrCat("\n", ReportText(recording->run.model, Judge(recording->run), /*complete=*/true), "\nrecorded in ",
+                   path, "; view it: cowprof view ", path, "\n");
+  (started ? recording->err : recording->out)
+      .Put(LaidOut(report, recording->options.colour, started ? stderr : stdout));
 }
 
 // A program that runs on should not pay for probes that nobody reads.
@@ -172,10 +182,20 @@ void Detach(Recording* recording) {
   recording->collector = nullptr;
 }
 
+// Prints what is left, whatever it takes: a signal ends cowprof now.
+void DrainOutputs(Recording* recording) {
+  for (NonblockingOutput* const output : {&recording->out, &recording->err}) {
+    if (output->Flush()) continue;
+    recording->event_loop.LetSignalsKill();
+    output->Drain();
+  }
+}
+
 // Waits for the program that cowprof started, if any, and returns its status; 128 + signal, as in a shell.
 int AwaitProgram(Recording* recording) {
   if (!recording->program) return kDone;
-  recording->event_loop.ForwardUntilTargetEnds();
+  while (!recording->event_loop.ForwardUntilTargetEnds(FlushOutputs(recording))) {
+  }
   return ExitOf(recording->program->Wait()).code;
 }
 
@@ -183,20 +203,26 @@ int AwaitProgram(Recording* recording) {
 // signals on and to end with it.
 int End(const absl::StatusOr<std::string>& reason, Recording* recording) {
   const absl::Status status = Finish(reason, recording);
+  const bool runs_on = recording->program && recording->collector->target_alive();
   Detach(recording);
   Conclude(recording->timeline->path(), recording);
+  if (!runs_on) DrainOutputs(recording);
   if (recording->hook != nullptr) recording->hook->Finish();
   if (recording->page != nullptr) recording->page->Finish();
   int code = recording->timeline->records_dropped() > 0 ? kCannotWrite : kDone;
-  // Report it now: the program may run for days.
-  if (!status.ok()) code = Fail(absl::IsInternal(status) ? kInternalFailure : kCannotWrite, status.message());
+  if (!status.ok()) {
+    code = absl::IsInternal(status) ? kInternalFailure : kCannotWrite;
+    Say(status.message(), recording);  // now: the program may run for days
+  }
   const int of_program = AwaitProgram(recording);
-  if (code != kDone) return code;
   const std::vector<Alert>& alerts = recording->run.alerts;
   const auto raised = std::find_if(alerts.begin(), alerts.end(), [](const Alert& alert) { return !alert.over; });
-  if (recording->options.fail_on_alert && raised != alerts.end())
-    return Fail(kGateHit, absl::StrCat("there was an alert (--fail-on-alert): ", Printable(raised->text, 400)));
-  return of_program;
+  if (code == kDone && recording->options.fail_on_alert && raised != alerts.end()) {
+    code = kGateHit;
+    Say(absl::StrCat("there was an alert (--fail-on-alert): ", Printable(raised->text, 400)), recording);
+  }
+  DrainOutputs(recording);
+  return code != kDone ? code : of_program;
 }
 
 }  // namespace

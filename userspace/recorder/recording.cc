@@ -6,7 +6,7 @@ namespace cowprof {
 
 void Say(absl::string_view sentence, Recording* recording) {
   for (const std::unique_ptr<Sink>& sink : recording->sinks) sink->Yield();
-  Fail(kDone, sentence);
+  recording->err.Put(LineOf(sentence));
 }
 
 }  // namespace cowprof

@@ -2,6 +2,8 @@
 #ifndef COWPROF_RECORDER_RECORDING_H_
 #define COWPROF_RECORDER_RECORDING_H_
 
+#include <unistd.h>
+
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +14,7 @@
 #include "model/judge/alert.h"
 #include "model/judge/findings.h"
 #include "model/judge/run.h"
+#include "posix/nonblocking_output.h"
 #include "recorder/clock_jump.h"
 #include "recorder/collector.h"
 #include "recorder/event_loop.h"
@@ -30,6 +33,7 @@ namespace cowprof {
 struct Recording {
   RecordOptions options;
   EventLoop event_loop;
+  NonblockingOutput out{STDOUT_FILENO}, err{STDERR_FILENO};  // for what is said while the recording runs
   std::optional<HeldProgram> program;
   RunInfo info;
   std::string why_not_exact;                // a sentence for the user; "": nothing to say
@@ -48,7 +52,7 @@ struct Recording {
   std::vector<std::string> notes;             // to be added to the next sample
 };
 
-// Prints a sentence that must not be lost behind the live screen.
+// Prints a sentence on stderr, where it is not lost behind the live screen. If stderr is not read, it waits.
 void Say(absl::string_view sentence, Recording* recording);
 
 }  // namespace cowprof

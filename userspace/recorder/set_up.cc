@@ -253,6 +253,9 @@ int OpenSinks(const ProcFs& proc, pid_t target, Recording* recording) {
     recording->sinks.push_back(std::make_unique<MetricsSink>(
         std::move(recording->metrics_file), [recording](const std::string& failure) { Say(failure, recording); }));
   }
+  // After all that is forked, which must not have these descriptors, and before the right to open them is given up.
+  recording->out.OpenAgain();
+  recording->err.OpenAgain();
   // A program that we started owns stdout: write to stderr, and ticks only with --live.
   FILE* out = info.started_target ? stderr : stdout;
   const bool lines = options.live || !info.started_target;
@@ -262,7 +265,8 @@ int OpenSinks(const ProcFs& proc, pid_t target, Recording* recording) {
                                          : !lines      ? TerminalMode::kAlerts
                                          : screen      ? TerminalMode::kScreen
                                                        : TerminalMode::kLines,
-                                         out, IsColoured(options.colour, out),
+                                         info.started_target ? &recording->err : &recording->out,
+                                         IsColoured(options.colour, out),
                                          recording->page != nullptr ? recording->page->address() : ""));
   if (!options.quiet) {
     absl::FPrintF(stderr, "cowprof: following process %d (%s) and all that it forks; %s (%s); writing %s\n", target,

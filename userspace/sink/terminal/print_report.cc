@@ -126,17 +126,20 @@ std::string WithBoldTitles(absl::string_view text) {
   return absl::StrJoin(lines, "\n");
 }
 
-size_t ColumnsOfTerminal(FILE* out) {
+size_t ColumnsOfTerminal(int fd) {
   winsize size = {};
-  if (!isatty(fileno(out))) return 0;
-  return ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+  if (!isatty(fd)) return 0;
+  return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+std::string LaidOut(const std::string& text, Colour colour, FILE* out) {
+  const size_t columns = ColumnsOfTerminal(fileno(out));
+  const std::string fitted = columns == 0 ? text : FitText(text, columns);
+  return IsColoured(colour, out) ? WithBoldTitles(fitted) : fitted;
 }
 
 bool PrintReport(const std::string& text, Colour colour, FILE* out) {
-  const size_t columns = ColumnsOfTerminal(out);
-  std::string shown = columns == 0 ? text : FitText(text, columns);
-  if (IsColoured(colour, out)) shown = WithBoldTitles(shown);
-  return std::fputs(shown.c_str(), out) >= 0 && std::fflush(out) == 0;
+  return std::fputs(LaidOut(text, colour, out).c_str(), out) >= 0 && std::fflush(out) == 0;
 }
 
 }  // namespace cowprof

@@ -16,9 +16,11 @@ namespace cowprof {
 std::string FitText(absl::string_view text, size_t columns);
 std::string WithBoldTitles(absl::string_view text);
 
-// Columns of the terminal; 0: it is none.
-size_t ColumnsOfTerminal(FILE* out);
-// False if the stream can't be written.
+// Columns of the terminal that `fd` is; 0: it is none.
+size_t ColumnsOfTerminal(int fd);
+// `text` as it is shown on `out`.
+std::string LaidOut(const std::string& text, Colour colour, FILE* out);
+// Prints that. False if the stream can't be written.
 bool PrintReport(const std::string& text, Colour colour, FILE* out);
 
 }  // namespace cowprof

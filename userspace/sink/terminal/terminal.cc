@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <optional>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "model/format.h"
 #include "model/judge/alert_format.h"
+#include "posix/exit_status.h"
 #include "sink/report/report.h"
 #include "sink/report/report_forecast.h"
 #include "sink/terminal/columns.h"
@@ -36,42 +38,54 @@ std::string FormatNearestLimit(const RunModel& model, int nearest) {
 
 class LineTerminal : public Sink {
  public:
-  LineTerminal(FILE* out, bool ticks, bool coloured) : out_(out), ticks_(ticks), coloured_(coloured) {}
+  LineTerminal(NonblockingOutput* out, bool ticks, bool coloured) : out_(out), ticks_(ticks), coloured_(coloured) {}
   absl::Status Write(const Tick& tick) override {
-    for (const Alert& alert : tick.raised) {
-      const char* const red = coloured_ && !alert.over ? "\x1b[1;31m" : "";
-      absl::FPrintF(out_, "%s%scowprof: %s%s\n", alert.over ? "" : "!!! ", red,
-                    Fitted(AlertLine(alert), /*before=*/sizeof("!!! cowprof: ")), *red ? "\x1b[0m" : "");
-    }
+    for (const Alert& alert : tick.raised) out_->Put(AlertText(alert));
     // Ticks that an event or an alert asked for come between those of the interval.
     const RunModel& model = tick.model;
     if (ticks_ && (!last_line_ || model.t - *last_line_ >= kLeastOfInterval * model.info.interval)) {
-      const size_t columns = ColumnsOfTerminal(out_);
-      const std::string line = TickLine(model, tick.findings);
-      absl::FPrintF(out_, "%s\n", columns == 0 ? line : CutTo(line, columns));
+      OfferLine(TickLine(model, tick.findings));
       last_line_ = model.t;
     }
-    fflush(out_);
     return absl::OkStatus();
   }
-  absl::Status Finish(absl::Duration, const std::string&) override { return absl::OkStatus(); }
+  absl::Status Finish(absl::Duration, const std::string&) override {
+    out_->Offer("");  // the verdict says more
+    return absl::OkStatus();
+  }
 
  private:
+  std::string AlertText(const Alert& alert) const {
+    const char* const red = coloured_ && !alert.over ? "\x1b[1;31m" : "";
+    return absl::StrCat(alert.over ? "" : "!!! ", red,
+                        "cowprof: ", Fitted(AlertLine(alert), /*before=*/sizeof("!!! cowprof: ")),
+                        *red ? "\x1b[0m" : "", "\n");
+  }
+  // While nobody reads, only the latest tick waits.
+  void OfferLine(const std::string& line) {
+    out_->Flush();
+    skipped_ = out_->offer_waits() ? skipped_ + 1 : 0;
+    const std::string skipped = LineOf(absl::StrCat(Plural(skipped_, "line"), " skipped: nobody read them"));
+    const size_t columns = ColumnsOfTerminal(out_->fd());
+    out_->Offer(absl::StrCat(skipped_ == 0 ? "" : skipped, columns == 0 ? line : CutTo(line, columns), "\n"));
+  }
   // What follows `before` columns of a line.
   std::string Fitted(const std::string& text, size_t before) const {
-    const size_t columns = ColumnsOfTerminal(out_);
+    const size_t columns = ColumnsOfTerminal(out_->fd());
     return columns == 0 ? text : FitText(text, columns - std::min(columns, before));
   }
 
-  FILE* out_;
+  NonblockingOutput* out_;
   bool ticks_, coloured_;
   std::optional<absl::Duration> last_line_;
+  uint64_t skipped_ = 0;  // before the line that waits
 };
 
 // Takes the terminal at the first sample, so that earlier messages stay on it.
 class ScreenTerminal : public Sink {
  public:
-  ScreenTerminal(FILE* out, bool coloured, std::string page) : screen_(fileno(out), coloured), page_(std::move(page)) {}
+  ScreenTerminal(NonblockingOutput* out, bool coloured, std::string page)
+      : screen_(out, coloured), page_(std::move(page)) {}
   Detail detail() const override { return Detail::kScreen; }
   absl::Status Write(const Tick& tick) override {
     Repaint(tick.model, tick.findings);
@@ -127,7 +141,7 @@ bool CanShowScreen(FILE* out) {
   return isatty(fileno(out)) && terminal != nullptr && *terminal != '\0' && absl::string_view(terminal) != "dumb";
 }
 
-std::unique_ptr<Sink> NewTerminal(TerminalMode mode, FILE* out, bool coloured, const std::string& page) {
+std::unique_ptr<Sink> NewTerminal(TerminalMode mode, NonblockingOutput* out, bool coloured, const std::string& page) {
   switch (mode) {
     case TerminalMode::kLines:
     case TerminalMode::kAlerts:

@@ -7,15 +7,17 @@
 #include <memory>
 #include <string>
 
+#include "posix/nonblocking_output.h"
 #include "sink/sink.h"
 
 namespace cowprof {
 
 enum class TerminalMode { kQuiet, kAlerts, kLines, kScreen };  // kAlerts: lines of alerts only
 
-// Writes to `out` (stdout when attached, stderr when cowprof started the program, whose stdout is its own).
-// `page`: address of the page that is served; "": none.
-std::unique_ptr<Sink> NewTerminal(TerminalMode mode, FILE* out, bool coloured, const std::string& page);
+// Writes to `out` (stdout when attached, stderr when cowprof started the program, whose stdout is its own), which
+// outlives the sink. While nobody reads it, alerts wait, and of ticks the latest. `page`: address of the page that is
+// served; "": none.
+std::unique_ptr<Sink> NewTerminal(TerminalMode mode, NonblockingOutput* out, bool coloured, const std::string& page);
 
 // Whether `out` is a terminal that can show a screen.
 bool CanShowScreen(FILE* out);

@@ -24,30 +24,25 @@ constexpr int kDeadly[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGABRT, SIGSEGV, S
 
 // The terminal that was taken, for the signal handler.
 struct Taken {
-  int fd = -1;
+  const NonblockingOutput* out = nullptr;
   bool quieted = false;  // `before` is valid
   termios before;
 } taken;
 
-void Put(int fd, absl::string_view text) {
-  while (!text.empty()) {
-    const ssize_t wrote = write(fd, text.data(), text.size());
-    if (wrote <= 0) return;  // the terminal is gone
-    text.remove_prefix(wrote);
-  }
-}
-
-// Async-signal-safe: calls only write(2), tcgetpgrp(3), getpgrp(2) and tcsetattr(3).
-void GiveBack() {
-  if (taken.fd < 0) return;
-  Put(taken.fd, kLeave);
+// Async-signal-safe: calls only tcgetpgrp(3), getpgrp(2) and tcsetattr(3). TCSANOW, as TCSADRAIN could wait for what
+// others write there.
+void RestoreEcho() {
   // From the background, tcsetattr() would stop us.
-  if (taken.quieted && tcgetpgrp(taken.fd) == getpgrp()) tcsetattr(taken.fd, TCSADRAIN, &taken.before);
-  taken.fd = -1;
+  const int fd = taken.out->fd();
+  if (taken.quieted && tcgetpgrp(fd) == getpgrp()) tcsetattr(fd, TCSANOW, &taken.before);
+  taken.out = nullptr;
 }
 
 void OnDeadlySignal(int signal) {
-  GiveBack();
+  if (taken.out != nullptr) {
+    taken.out->Write(kLeave);
+    RestoreEcho();
+  }
   raise(signal);  // SA_RESETHAND: this time it kills
 }
 
@@ -78,26 +73,26 @@ absl::string_view Colour(ScreenLine::Tone tone) {
 
 }  // namespace
 
-bool TerminalScreen::in_foreground() const { return tcgetpgrp(fd_) == getpgrp(); }
+bool TerminalScreen::in_foreground() const { return tcgetpgrp(out_->fd()) == getpgrp(); }
 
 ScreenSize TerminalScreen::size() const {
   winsize size = {};
-  if (ioctl(fd_, TIOCGWINSZ, &size) != 0 || size.ws_col == 0 || size.ws_row == 0) return {};
+  if (ioctl(out_->fd(), TIOCGWINSZ, &size) != 0 || size.ws_col == 0 || size.ws_row == 0) return {};
   return {size.ws_col, size.ws_row};
 }
 
 void TerminalScreen::Enter() {
   entered_ = true;
-  taken.fd = fd_;
+  taken.out = out_;
   // Turn echo off: typed characters would appear between the lines.
-  taken.quieted = tcgetattr(fd_, &taken.before) == 0;
+  taken.quieted = tcgetattr(out_->fd(), &taken.before) == 0;
   if (taken.quieted) {
     termios quiet = taken.before;
     quiet.c_lflag &= ~static_cast<tcflag_t>(ECHO);
-    tcsetattr(fd_, TCSADRAIN, &quiet);
+    tcsetattr(out_->fd(), TCSANOW, &quiet);
   }
   CatchDeadlySignals();
-  Put(fd_, kEnter);
+  out_->Put(kEnter);
 }
 
 void TerminalScreen::Show(const std::vector<ScreenLine>& lines) {
@@ -110,13 +105,15 @@ void TerminalScreen::Show(const std::vector<ScreenLine>& lines) {
     absl::StrAppend(&text, i == 0 ? "" : "\r\n", kEndOfLine, tone, lines[i].text, tone.empty() ? "" : kReset);
   }
   if (lines.size() < static_cast<size_t>(size().rows)) absl::StrAppend(&text, "\r\n", kBelow);
-  Put(fd_, text);
+  out_->Offer(text);
 }
 
 void TerminalScreen::Leave() {
   if (!entered_) return;
   entered_ = false;
-  GiveBack();
+  out_->Offer("");
+  out_->Put(kLeave);
+  RestoreEcho();
 }
 
 }  // namespace cowprof

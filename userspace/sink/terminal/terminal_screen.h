@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "posix/nonblocking_output.h"
+
 namespace cowprof {
 
 struct ScreenSize {
@@ -24,7 +26,8 @@ struct ScreenLine {
 
 class TerminalScreen {
  public:
-  TerminalScreen(int fd, bool coloured) : fd_(fd), coloured_(coloured) {}
+  // `out` outlives it.
+  TerminalScreen(NonblockingOutput* out, bool coloured) : out_(out), coloured_(coloured) {}
   ~TerminalScreen() { Leave(); }
   TerminalScreen(const TerminalScreen&) = delete;
   TerminalScreen& operator=(const TerminalScreen&) = delete;
@@ -32,13 +35,13 @@ class TerminalScreen {
   // A background job must not draw.
   bool in_foreground() const;
   ScreenSize size() const;
-  // Takes the terminal if it is not taken yet.
+  // Takes the terminal if it is not taken yet. While it takes no output (Ctrl-S), only the latest waits.
   void Show(const std::vector<ScreenLine>& lines);
   void Leave();
 
  private:
   void Enter();
-  int fd_;
+  NonblockingOutput* out_;
   bool coloured_, entered_ = false;
 };
 
