@@ -164,6 +164,10 @@ absl::StatusOr<TreeLook> PagemapFaults::LookAtTree() {
                               .exit_status = member.exit_status,
                               .comm = member.comm});
   }
+  // The tree finds a grandchild after all children, even younger ones. A parent and its child may share a clock tick:
+  // a stable sort keeps them in order.
+  std::stable_sort(look.processes.begin(), look.processes.end(),
+                   [](const FollowedProcess& a, const FollowedProcess& b) { return a.forked_ns < b.forked_ns; });
   looked_ns_ = now_ns;
   return look;
 }

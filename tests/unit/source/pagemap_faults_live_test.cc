@@ -199,5 +199,25 @@ TEST_CASE("page map: a process that ended is told once more, with all that was f
   CHECK_FALSE(pull_after.counts.contains(serial));
 }
 
+TEST_CASE("page map: a grandchild comes before a child that was forked later") {
+  absl::StatusOr<std::unique_ptr<FaultSource>> faults = LoadPagemapFaults(getpid(), PagemapOptions());
+  REQUIRE(faults.ok());
+  REQUIRE((*faults)->Follow(getpid()).ok());
+  const Child first([] {
+    if (fork() != 0) return;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    while (true) pause();
+  });
+  usleep(50'000);  // some clock ticks
+  const Child second;
+  const absl::StatusOr<TreeLook> look = (*faults)->LookAtTree();
+  REQUIRE(look.ok());
+  REQUIRE(look->processes.size() == 4);
+  CHECK(look->processes[0].id.pid == getpid());
+  CHECK(look->processes[1].id.pid == first.pid());
+  CHECK(look->processes[2].parent.pid == first.pid());
+  CHECK(look->processes[3].id.pid == second.pid());
+}
+
 }  // namespace
 }  // namespace cowprof
