@@ -12,9 +12,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <climits>
 #include <cstring>
 #include <memory>
 #include <tuple>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
@@ -26,6 +28,8 @@ namespace {
 constexpr uint64_t kMaxTableBytes = uint64_t{256} << 20;
 constexpr size_t kMaxHeaders = 1 << 16;  // sections or segments
 constexpr size_t kMaxNeeded = 4096;
+// A hostile file may give the longest name to each of its sections and libraries. With the NUL.
+constexpr size_t kMaxSectionNameBytes = 64, kMaxNeededBytes = NAME_MAX + 1;
 constexpr size_t kMaxSymbolNameBytes = 8192;  // the longest in libtorch_cpu.so 1.13 has 3,300
 
 using ElfHandle = std::unique_ptr<Elf, int (*)(Elf*)>;
@@ -49,11 +53,11 @@ Elf_Data* LoadSection(Elf* elf, size_t index, uint64_t file_bytes) {
   return data != nullptr && data->d_buf != nullptr ? data : nullptr;
 }
 
-// The NUL-terminated text at `offset` of a string table; "" if there is none.
-absl::string_view TextAt(const Elf_Data* strings, uint64_t offset) {
+// The NUL-terminated text at `offset` of a string table; "" if there is none, or it takes more than `most` bytes.
+absl::string_view TextAt(const Elf_Data* strings, uint64_t offset, size_t most) {
   if (strings == nullptr || offset >= strings->d_size) return {};
   const char* begin = static_cast<const char*>(strings->d_buf) + offset;
-  const size_t limit = std::min<size_t>(strings->d_size - offset, kMaxSymbolNameBytes);
+  const size_t limit = std::min<size_t>(strings->d_size - offset, most);
   const size_t bytes = strnlen(begin, limit);
   return bytes < limit ? absl::string_view(begin, bytes) : absl::string_view();
 }
@@ -134,12 +138,14 @@ absl::Status ElfFile::Load(const std::string& path) {
   size_t names_index = 0, count = 0;
   if (elf_getshdrstrndx(elf.get(), &names_index) != 0 || elf_getshdrnum(elf.get(), &count) != 0) count = 0;
   const Elf_Data* names = count == 0 ? nullptr : LoadSection(elf.get(), names_index, file_bytes);
+  bool has_dynamic = false;  // loads one: a hostile file may have thousands, and each would keep its tables
   for (size_t i = 1; i < std::min(count, kMaxHeaders); ++i) {
     Elf_Scn* section = elf_getscn(elf.get(), i);
     GElf_Shdr shdr;
     if (section == nullptr || gelf_getshdr(section, &shdr) == nullptr) break;
-    sections_.push_back({std::string(TextAt(names, shdr.sh_name)), {shdr.sh_addr, shdr.sh_size}});
-    if (shdr.sh_type == SHT_DYNAMIC && needed_.empty()) {
+    if (const absl::string_view name = TextAt(names, shdr.sh_name, kMaxSectionNameBytes); !name.empty())
+      sections_.push_back({std::string(name), {shdr.sh_addr, shdr.sh_size}});
+    if (shdr.sh_type == SHT_DYNAMIC && !std::exchange(has_dynamic, true)) {
       LoadNeeded(elf.get(), i, shdr.sh_link, file_bytes);
     } else if ((shdr.sh_type == SHT_DYNSYM || shdr.sh_type == SHT_SYMTAB) && tables_.size() < 2) {
       GElf_Shdr strings;
@@ -150,7 +156,15 @@ absl::Status ElfFile::Load(const std::string& path) {
       tables_.insert(shdr.sh_type == SHT_DYNSYM ? tables_.begin() : tables_.end(), table);
     }
   }
+  CountBytes();
   return absl::OkStatus();
+}
+
+void ElfFile::CountBytes() {
+  bytes_ = segments_.capacity() * sizeof(ElfSegment) + sections_.capacity() * sizeof(NamedSection) +
+           needed_.capacity() * sizeof(std::string);
+  for (const NamedSection& section : sections_) bytes_ += section.name.capacity();
+  for (const std::string& library : needed_) bytes_ += library.capacity();
 }
 
 void ElfFile::LoadNeeded(Elf* elf, size_t index, size_t strings_index, uint64_t file_bytes) {
@@ -160,7 +174,9 @@ void ElfFile::LoadNeeded(Elf* elf, size_t index, size_t strings_index, uint64_t 
   for (int i = 0; needed_.size() < kMaxNeeded; ++i) {
     GElf_Dyn entry;
     if (gelf_getdyn(dynamic, i, &entry) == nullptr || entry.d_tag == DT_NULL) break;
-    if (entry.d_tag == DT_NEEDED) needed_.emplace_back(TextAt(strings, entry.d_un.d_val));
+    if (entry.d_tag != DT_NEEDED) continue;
+    if (const absl::string_view name = TextAt(strings, entry.d_un.d_val, kMaxNeededBytes); !name.empty())
+      needed_.emplace_back(name);
   }
 }
 
@@ -189,7 +205,7 @@ std::vector<std::optional<ElfSymbol>> ElfFile::FindSymbols(absl::Span<const absl
       GElf_Sym symbol;
       if (gelf_getsym(symbols, static_cast<int>(i), &symbol) == nullptr) break;
       if (!IsAddressable(symbol)) continue;
-      const auto name = wanted.find(TextAt(strings, symbol.st_name));
+      const auto name = wanted.find(TextAt(strings, symbol.st_name, kMaxSymbolNameBytes));
       if (name == wanted.end() || found[name->second]) continue;
       found[name->second] = ElfSymbol{symbol.st_value, symbol.st_size};
       --missing;

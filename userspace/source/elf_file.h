@@ -45,11 +45,12 @@ class ElfFile {
 
   // By address; may overlap.
   const std::vector<ElfSegment>& segments() const { return segments_; }
-  const std::vector<std::string>& needed() const { return needed_; }  // DT_NEEDED
+  const std::vector<std::string>& needed() const { return needed_; }  // DT_NEEDED; not names above NAME_MAX bytes
   bool position_independent() const { return position_independent_; }
   dev_t device() const { return device_; }
   ino_t inode() const { return inode_; }
 
+  // Only sections whose name has less than 64 bytes.
   std::optional<ElfSection> FindSection(absl::string_view name) const;
 
   // The defined symbols with these names, in the same order; looks in .dynsym, then in .symtab. One pass over both
@@ -64,7 +65,8 @@ class ElfFile {
   // size; a size of 0 extends to the next function. "" if there is none. The first call reads the symbol tables and
   // keeps 24 bytes per function; names are read from the file on demand.
   std::string FunctionAt(uint64_t address);
-  size_t index_bytes() const { return functions_.capacity() * sizeof(Function); }  // current size of the index
+  // Memory that the file takes now: sections, segments, needed libraries and functions.
+  size_t index_bytes() const { return bytes_ + functions_.capacity() * sizeof(Function); }
 
  private:
   struct Function {
@@ -83,6 +85,7 @@ class ElfFile {
   ElfFile() = default;
   absl::Status Load(const std::string& path);
   void LoadNeeded(Elf* elf, size_t index, size_t strings_index, uint64_t file_bytes);
+  void CountBytes();
   void LoadIndex();
   bool IsInSegmentOf(uint64_t first, uint64_t second) const;  // whether one segment contains both
 
@@ -95,6 +98,7 @@ class ElfFile {
   std::vector<std::string> needed_;
   std::vector<Table> tables_;
   std::vector<Function> functions_;
+  size_t bytes_ = 0;  // of all but functions_, which grow later
 };
 
 }  // namespace cowprof

@@ -35,6 +35,25 @@ absl::StatusOr<ElfFile> OpenBytes(const FixtureTree& tree, const std::string& by
   return ElfFile::Open(tree.root() + "/file");
 }
 
+// With a table of `count` sections, which all have one name of `name_bytes` bytes.
+std::string WithSections(std::string file, uint16_t count, size_t name_bytes) {
+  Elf64_Shdr section{};
+  section.sh_type = SHT_STRTAB;
+  section.sh_offset = file.size();
+  section.sh_size = name_bytes + 1;
+  file += std::string(name_bytes, 'n') + '\0';
+  file.resize((file.size() + 7) & ~size_t{7});
+  Elf64_Ehdr header;
+  memcpy(&header, file.data(), sizeof(header));
+  header.e_shoff = file.size();
+  header.e_shnum = count;
+  header.e_shstrndx = 1;
+  memcpy(file.data(), &header, sizeof(header));
+  file.append(sizeof(section), '\0');  // the first header is empty
+  for (uint16_t i = 1; i < count; ++i) file.append(reinterpret_cast<const char*>(&section), sizeof(section));
+  return file;
+}
+
 // Calls everything on a file.
 void AskAll(ElfFile* file) {
   file->FindSymbols({"first", "local", "missing"});
@@ -75,7 +94,7 @@ TEST_CASE("elf: the function that contains an address") {
   const FixtureTree tree;
   auto file = OpenBytes(tree, SmallImage().Build());
   REQUIRE(file.ok());
-  CHECK(file->index_bytes() == 0);
+  const size_t loaded_bytes = file->index_bytes();
   CHECK(file->FunctionAt(0x400100) == "first");
   CHECK(file->FunctionAt(0x40010f) == "first");
   CHECK(file->FunctionAt(0x400110) == "");
@@ -86,7 +105,27 @@ TEST_CASE("elf: the function that contains an address") {
   CHECK(file->FunctionAt(0x400400) == "local");
   CHECK(file->FunctionAt(0x400f80) == "last");
   CHECK(file->FunctionAt(0x500000) == "");  // after the segment
-  CHECK(file->index_bytes() == 6 * 24);
+  CHECK(file->index_bytes() == loaded_bytes + 6 * 24);
+}
+
+TEST_CASE("elf: long names of sections and libraries are left out, others count as memory") {
+  const FixtureTree tree;
+  constexpr uint16_t kSections = 60'000;
+  const auto of_sections = [&](size_t name_bytes) {
+    const auto file = OpenBytes(tree, WithSections(SmallImage().Build(), kSections, name_bytes));
+    REQUIRE(file.ok());
+    CHECK(file->FindSection(std::string(name_bytes, 'n')).has_value() == (name_bytes < 64));
+    return file->index_bytes();
+  };
+  CHECK(of_sections(63) >= kSections * 63);
+  CHECK(of_sections(63) <= kSections * 256);
+  CHECK(of_sections(64) <= 4096);
+  CHECK(of_sections(8000) <= 4096);
+  ElfImage image;
+  image.needed = {std::string(256, 'n'), "libc.so.6", std::string(255, 'm')};
+  const auto file = OpenBytes(tree, image.Build());
+  REQUIRE(file.ok());
+  CHECK(file->needed() == std::vector<std::string>{"libc.so.6", std::string(255, 'm')});
 }
 
 TEST_CASE("elf: this program") {

@@ -108,12 +108,15 @@ TEST_CASE("native symbols: the cache stays within its bounds") {
     mapping.end += 0x1000 * i;
     mappings.push_back(mapping);
   }
-  ElfCache many, small(100);
+  ElfCache one;
+  CHECK(NativeSymbols(mappings, tree.root(), &one).Find(0x7f0000000108)->symbol == "f0");
+  const size_t file_bytes = one.index_bytes();
+  ElfCache many, small(5 * file_bytes);
   NativeSymbols with_many(mappings, tree.root(), &many), with_small(mappings, tree.root(), &small);
   for (int i = 0; i < 300; ++i) {
     CHECK(with_many.Find(0x7f0000000108 + 0x1000 * i)->symbol == absl::StrCat("f", i));
     CHECK(with_small.Find(0x7f0000000108 + 0x1000 * i)->symbol == absl::StrCat("f", i));
-    CHECK(small.index_bytes() <= 100);
+    CHECK(small.index_bytes() <= 5 * file_bytes);
   }
   CHECK(many.files() == 256);
   CHECK(small.files() <= 5);
