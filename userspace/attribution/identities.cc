@@ -81,8 +81,8 @@ void Identities::Begin(const FollowedProcess& process, const Member& member, abs
   if (parent != nullptr && parent->image == state.image) {
     state.environment = parent->environment;
     rank = parent->rank;
-  } else if (const absl::StatusOr<std::string> text = proc_.ReadFile(process.id.pid, "environ"); text.ok()) {
-    rank = RankFactsOf(ParseEnvironment(*text));
+  } else {
+    rank = RankFactsOf(ParseEnvironment(proc_.ReadHead(process.id.pid, "environ", kMaxEnvironmentBytes)));
   }
   if (const auto known = states_.find(process.serial); known != states_.end()) {
     state.rank = known->second.rank;

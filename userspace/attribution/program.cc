@@ -11,6 +11,7 @@
 #include "model/format.h"
 #include "python/cached_memory.h"
 #include "python/environ.h"
+#include "source/environment.h"
 
 namespace cowprof {
 namespace {
@@ -26,9 +27,8 @@ constexpr absl::Duration kLongestGap = absl::Seconds(60);
 
 // PYTHONMALLOC=malloc, as set by programs that bring their own allocator: then no object lies in a pool.
 bool UsesOtherAllocator(const ProcFs& proc, pid_t pid) {
-  const absl::StatusOr<std::string> environment = proc.ReadFile(pid, "environ");
-  if (!environment.ok()) return false;
-  const std::vector<absl::string_view> variables = absl::StrSplit(*environment, '\0');
+  const std::string environment = proc.ReadHead(pid, "environ", kMaxEnvironmentBytes);
+  const std::vector<absl::string_view> variables = absl::StrSplit(environment, '\0');
   return std::any_of(variables.begin(), variables.end(), [](absl::string_view variable) {
     return variable == "PYTHONMALLOC=malloc" || variable == "PYTHONMALLOC=malloc_debug";
   });

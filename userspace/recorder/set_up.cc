@@ -74,8 +74,7 @@ RunIdentity IdentityOf(const ProcFs& proc, pid_t target, const std::map<std::str
   RunIdentity identity = {.host = HostName(), .boot_id = "", .rank = {}, .labels = labels};
   if (const auto boot_id = ReadSmallFile(proc.root() + "/sys/kernel/random/boot_id"); boot_id.ok())
     identity.boot_id = std::string(absl::StripAsciiWhitespace(*boot_id));
-  if (const auto environment = proc.ReadFile(target, "environ"); environment.ok())
-    identity.rank = RankFactsOf(ParseEnvironment(*environment));
+  identity.rank = RankFactsOf(ParseEnvironment(proc.ReadHead(target, "environ", kMaxEnvironmentBytes)));
   return identity;
 }
 

@@ -13,7 +13,8 @@
 
 namespace cowprof {
 
-inline constexpr size_t kLongestVariable = 300;  // bytes of "NAME=VALUE" that are worth reading
+inline constexpr size_t kLongestVariable = 300;          // bytes of "NAME=VALUE" that are worth reading
+inline constexpr size_t kMaxEnvironmentBytes = 1 << 20;  // of /proc/PID/environ: the target may have any amount
 
 // The variables of the allow-list that a process has.
 using JobVariables = std::map<absl::string_view, std::string>;

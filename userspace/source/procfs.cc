@@ -102,6 +102,19 @@ absl::StatusOr<std::string> ProcFs::ReadFile(pid_t pid, absl::string_view file) 
   return ReadSmallFile(PathOf(pid, file));
 }
 
+std::string ProcFs::ReadHead(pid_t pid, absl::string_view file, size_t most) const {
+  const Fd head(open(PathOf(pid, file).c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  std::string text;
+  char piece[4096];
+  while (head.ok() && text.size() < most) {
+    const ssize_t got = read(head.fd(), piece, std::min(sizeof(piece), most - text.size()));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    text.append(piece, got);
+  }
+  return text;
+}
+
 absl::StatusOr<ProcStat> ProcFs::ReadStat(pid_t pid) const {
   const absl::StatusOr<std::string> text = ReadFile(pid, "stat");
   if (!text.ok()) return text.status();
@@ -154,7 +167,9 @@ absl::StatusOr<RollupFigures> ProcFs::ReadRollup(pid_t pid) const {
   return ParseRollup(*text);
 }
 
-std::string ProcFs::ReadCommandLine(pid_t pid) const { return JoinCommandLine(ReadFile(pid, "cmdline").value_or("")); }
+std::string ProcFs::ReadCommandLine(pid_t pid) const {
+  return JoinCommandLine(ReadHead(pid, "cmdline", kMaxCommandBytes));
+}
 
 std::string ProcFs::ReadExecutable(pid_t pid) const {
   char path[PATH_MAX];

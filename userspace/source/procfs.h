@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -24,13 +25,15 @@ class ProcFs {
   const std::string& root() const { return root_; }
   std::string PathOf(pid_t pid, absl::string_view file) const;  // "/proc/12/stat"
   absl::StatusOr<std::string> ReadFile(pid_t pid, absl::string_view file) const;
+  // The first `most` bytes, for files whose size the target chooses; "" if it can't be read.
+  std::string ReadHead(pid_t pid, absl::string_view file, size_t most) const;
   absl::StatusOr<ProcStat> ReadStat(pid_t pid) const;
   // status, stat and fd of `id`; NotFound if the process is gone or the pid was reused (compares the start time).
   // `faults`, unless null: as of ProcStat.
   absl::StatusOr<ProcFigures> ReadFigures(const ProcessId& id, uint64_t page_bytes, uint64_t* faults = nullptr) const;
   absl::StatusOr<std::vector<Mapping>> ReadMaps(pid_t pid) const;
   absl::StatusOr<RollupFigures> ReadRollup(pid_t pid) const;
-  std::string ReadCommandLine(pid_t pid) const;  // "" if there is none
+  std::string ReadCommandLine(pid_t pid) const;  // at most kMaxCommandBytes; "" if there is none
   // Path of the program that it runs, which may end in " (deleted)". "": not known, as without the right to look.
   std::string ReadExecutable(pid_t pid) const;
   // Number of open descriptors: st_size of /proc/PID/fd where the kernel sets it (6.2 and later), otherwise counted.

@@ -2,9 +2,7 @@
 // reused pid shows without a system call a process.
 #include "watch/process_scan.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
@@ -14,7 +12,6 @@
 #include "absl/strings/string_view.h"
 #include "model/base_name.h"
 #include "posix/clock.h"
-#include "posix/fd.h"
 #include "python/duty.h"
 #include "python/interpreter.h"
 #include "python/process_memory.h"
@@ -23,7 +20,6 @@
 namespace cowprof {
 namespace {
 
-constexpr size_t kMostEnvironment = 1 << 20;
 constexpr absl::Duration kMostCpu = absl::Milliseconds(20);  // of a scan; the looks that are left wait for the next
 // A process executes another program, or sets up its workers, soon after its start, if at all.
 constexpr absl::Duration kShortestGap = absl::Seconds(2), kLongestGap = absl::Seconds(30);
@@ -31,18 +27,6 @@ constexpr int kMostLooksAtFrames = 6;
 constexpr int kDeepest = 128;
 
 bool IsPythonName(absl::string_view name) { return absl::StartsWith(name, "python") || absl::StartsWith(name, "pypy"); }
-
-std::string ReadHead(const std::string& path, size_t most) {
-  const Fd file(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
-  std::string text;
-  while (file.ok() && text.size() < most) {
-    char piece[16 << 10];
-    const ssize_t bytes = read(file.fd(), piece, std::min(sizeof(piece), most - text.size()));
-    if (bytes <= 0) break;
-    text.append(piece, bytes);
-  }
-  return text;
-}
 
 }  // namespace
 
@@ -82,8 +66,8 @@ bool ProcessScan::BelowRoot(const SeenProcess& process) const {
 }
 
 void ProcessScan::LookAtPython(pid_t pid, Entry* entry, SeenProcess* process) {
-  process->ranked = RankFactsOf(ParseEnvironment(ReadHead(proc_.PathOf(pid, "environ"), kMostEnvironment))).source !=
-                    RankSource::kNone;
+  const std::string environment = proc_.ReadHead(pid, "environ", kMaxEnvironmentBytes);
+  process->ranked = RankFactsOf(ParseEnvironment(environment)).source != RankSource::kNone;
   const auto parent = entries_.find(process->parent);
   const bool of_python = parent != entries_.end() && parent->second.seen && parent->second.seen->python;
   if (process->ranked || !of_python || BelowRoot(*process) || entry->looks_at_frames == kMostLooksAtFrames) return;
@@ -105,8 +89,7 @@ void ProcessScan::Look(pid_t pid, absl::Duration now, Entry* entry) {
   entry->seen.reset();
   SeenProcess process;
   process.python = IsPythonName(BaseName(proc_.ReadExecutable(pid)));
-  process.matches = settings_.match &&
-                    settings_.match->Matches(JoinCommandLine(ReadHead(proc_.PathOf(pid, "cmdline"), kMaxCommandBytes)));
+  process.matches = settings_.match && settings_.match->Matches(proc_.ReadCommandLine(pid));
   if (!process.python && !process.matches) return;
   const absl::StatusOr<ProcStat> stat = proc_.ReadStat(pid);
   struct stat owner;

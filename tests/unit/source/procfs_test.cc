@@ -339,4 +339,17 @@ TEST_CASE("failures say what, on what and why") {
   CHECK_FALSE(ReadSmallFile(tree.root()).ok());  // a folder
 }
 
+TEST_CASE("procfs: of a file that the target makes endless only the head is read") {
+  const FixtureTree tree;
+  tree.Write("/12/cmdline", std::string("python\0train.py\0", 16));
+  tree.Write("/13/cmdline", "python -m train " + std::string(1 << 20, 'x'));
+  tree.Link("/14/environ", "/dev/zero");
+  const ProcFs proc(tree.root());
+  CHECK(proc.ReadCommandLine(12) == "python train.py");
+  CHECK(proc.ReadCommandLine(13).size() == kMaxCommandBytes);
+  CHECK(proc.ReadHead(12, "cmdline", 6) == "python");
+  CHECK(proc.ReadHead(14, "environ", 100'000).size() == 100'000);
+  CHECK(proc.ReadHead(15, "environ", 100).empty());
+}
+
 }  // namespace cowprof
