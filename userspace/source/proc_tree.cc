@@ -1,6 +1,7 @@
 // Polls children files or, without CONFIG_PROC_CHILDREN, the parent of every process.
 #include "source/proc_tree.h"
 
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
@@ -23,6 +24,12 @@ namespace {
 
 // A leader that called pthread_exit() is a zombie while its other threads keep running.
 bool HasEnded(const ProcStat& stat) { return stat.state == 'X' || (stat.state == 'Z' && stat.threads <= 1); }
+
+// Needs neither a new descriptor nor memory, unlike a look at /proc.
+bool HasEnded(const Fd& pidfd) {
+  pollfd end = {pidfd.fd(), POLLIN, 0};
+  return pidfd.ok() && poll(&end, 1, 0) == 1;
+}
 
 // include/uapi/linux/pidfd.h; has the exit status of a reaped process since Linux 6.15.
 struct PidfdInfo {
@@ -96,6 +103,8 @@ absl::Status ProcTree::Follow(pid_t target) {
 void ProcTree::Refresh(Known* known) const {
   TreeMember& member = known->member;
   const absl::StatusOr<ProcStat> stat = proc_.ReadStat(member.id.pid);
+  // No descriptors or no memory left, say: that is not an end.
+  if (!stat.ok() && !absl::IsNotFound(stat.status()) && !HasEnded(known->pidfd)) return;
   const bool same = stat.ok() && stat->start_ticks == member.id.start_ticks();
   if (same) member.faults = std::max(member.faults, stat->faults);
   if (!same || HasEnded(*stat)) {
@@ -121,7 +130,7 @@ void ProcTree::Refresh(Known* known) const {
 void ProcTree::Discover(Origin origin) {
   absl::erase_if(zombies_, [&](const ProcessId& id) {
     const absl::StatusOr<ProcStat> stat = proc_.ReadStat(id.pid);
-    return !stat.ok() || stat->start_ticks != id.start_ticks();
+    return stat.ok() ? stat->start_ticks != id.start_ticks() : absl::IsNotFound(stat.status());
   });
   absl::flat_hash_set<ProcessId> followed = zombies_;
   for (const Known& known : members_) followed.insert(known.member.id);

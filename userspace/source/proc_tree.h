@@ -37,7 +37,8 @@ class ProcTree {
 
   // NotFound: no such process, or it has just ended.
   absl::Status Follow(pid_t target);
-  // Looks at all members; returns them by serial. A member that has ended is returned once more, then forgotten.
+  // Looks at all members; returns them by serial. A member that has ended is returned once more, then forgotten. One
+  // that lives but can't be read now (EMFILE, ENOMEM) is returned as it was.
   std::vector<TreeMember> Look();
   // Readable when a member has ended since the last look.
   int wake_fd() const { return ends_.fd(); }

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -75,6 +76,21 @@ std::optional<TreeMember> Find(const std::vector<TreeMember>& members, pid_t pid
   const auto found = absl::c_find_if(members, [&](const TreeMember& member) { return member.id.pid == pid; });
   return found == members.end() ? std::nullopt : std::optional<TreeMember>(*found);
 }
+
+// For as long as it lives, this process can open nothing.
+class NoDescriptors {
+ public:
+  NoDescriptors() {
+    REQUIRE(getrlimit(RLIMIT_NOFILE, &before_) == 0);
+    const rlimit none = {.rlim_cur = 3, .rlim_max = before_.rlim_max};
+    REQUIRE(setrlimit(RLIMIT_NOFILE, &none) == 0);
+  }
+  NoDescriptors(const NoDescriptors&) = delete;
+  ~NoDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_;
+};
 
 bool IsReadable(int fd) {
   pollfd one = {fd, POLLIN, 0};
@@ -156,6 +172,28 @@ TEST_CASE("the end of a reaped child is reported, with its status if the kernel 
   REQUIRE(ended);
   CHECK(ended->ended);
   CHECK((!ended->exit_status || *ended->exit_status == SIGKILL));  // absent before Linux 6.15
+}
+
+TEST_CASE("a process that can't be read has not ended, unless its pidfd says so") {
+  Family family;
+  ProcTree tree((ProcFs()));
+  REQUIRE(tree.Follow(family.parent()).ok());
+  const pid_t child = family.Tell('f');
+  const uint32_t serial = Find(tree.Look(), child)->serial;
+  {
+    const NoDescriptors none;
+    REQUIRE_FALSE(ProcFs().ReadStat(child).ok());
+    const std::vector<TreeMember> members = tree.Look();
+    REQUIRE(members.size() == 2);
+    CHECK_FALSE(Find(members, family.parent())->ended);
+    CHECK_FALSE(Find(members, child)->ended);
+    family.Tell('e');
+    if (IsReadable(tree.wake_fd())) CHECK(Find(tree.Look(), child)->ended);  // without pidfds, before Linux 5.3, later
+    tree.Look();
+  }
+  const std::vector<TreeMember> members = tree.Look();
+  const std::optional<TreeMember> again = Find(members, child);
+  CHECK((!again || again->serial == serial));  // its zombie is not a new process
 }
 
 TEST_CASE("a nonexistent process can't be followed") {
