@@ -258,8 +258,10 @@ void Scout::Tell(const ProcessId& id, const char* key, Json report) {
 
 // ---- In the recorder ----
 
+ProcessId IdOf(const Json& json) { return {NumberOf<pid_t>(json, "pid"), NumberOf<uint64_t>(json, "start_ns")}; }
+
 std::optional<ScoutReport> ReportOf(const Json& json) {
-  const ProcessId id = {NumberOf<pid_t>(json, "pid"), NumberOf<uint64_t>(json, "start_ns")};
+  const ProcessId id = IdOf(json);
   if (const auto look = json.find("look"); look != json.end())
     return ScoutReport{id, StartMethodsSeen{DecodeLook(*look)}};
   const auto failed = json.find("failed");
@@ -282,7 +284,7 @@ absl::StatusOr<std::unique_ptr<StartMethodScout>> StartMethodScout::Start() {
     ours.Close();
     RunScout(theirs.fd(), recorder);
   }
-  return std::unique_ptr<StartMethodScout>(new StartMethodScout(pid, std::move(ours)));
+  return std::make_unique<StartMethodScout>(pid, std::move(ours));
 }
 
 // The recorder's filter forbids kill(2). A read of the target that never returns must not hold the recorder: when that
@@ -306,16 +308,17 @@ void StartMethodScout::LookAtPickling(const ProcessId& id) { Send(kPickling, id)
 
 std::vector<ScoutReport> StartMethodScout::TakeLast(const ProcessId& id, absl::Duration most) {
   Send(kEnded, id);
-  told_all_ = false;
-  return Receive(most);
+  return Receive(id, most);
 }
 
-std::vector<ScoutReport> StartMethodScout::Receive(absl::Duration most) {
+// Waits, but not longer than `most`, until all is told of `ended`.
+std::vector<ScoutReport> StartMethodScout::Receive(const ProcessId& ended, absl::Duration most) {
   std::vector<ScoutReport> reports;
+  bool told_all = false;
   const absl::Duration end = BootTime() + most;
   while (!gone()) {
     pollfd news = {socket_.fd(), POLLIN, 0};
-    const absl::Duration left = told_all_ ? absl::ZeroDuration() : end - BootTime();
+    const absl::Duration left = told_all ? absl::ZeroDuration() : end - BootTime();
     const timespec timeout = absl::ToTimespec(std::max(left, absl::ZeroDuration()));
     if (ppoll(&news, 1, &timeout, nullptr) <= 0) break;
     std::string packet(kMostBytes, '\0');
@@ -327,7 +330,8 @@ std::vector<ScoutReport> StartMethodScout::Receive(absl::Duration most) {
     packet.resize(got);
     const Json json = Json::parse(packet, nullptr, /*allow_exceptions=*/false);
     if (!json.is_object()) continue;
-    told_all_ |= json.contains("ended");
+    // The answer for another process may come late.
+    told_all |= json.contains("ended") && IdOf(json) == ended;
     if (std::optional<ScoutReport> report = ReportOf(json)) reports.push_back(*std::move(report));
   }
   return reports;

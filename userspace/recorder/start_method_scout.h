@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include <memory>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -28,6 +29,8 @@ struct ScoutReport {
 class StartMethodScout {
  public:
   static absl::StatusOr<std::unique_ptr<StartMethodScout>> Start();
+  // One that runs already, as process `pid`, which has the other end of `socket`.
+  StartMethodScout(pid_t pid, Fd socket) : pid_(pid), socket_(std::move(socket)) {}
   ~StartMethodScout();  // the process ends within 100 ms, or with the recorder
 
   // Watches a process, which runs Python, until it ends: several times a second at least.
@@ -37,20 +40,18 @@ class StartMethodScout {
   // The same of a process that is about to pickle, or does: watches for an error, which is there for milliseconds.
   void LookAtPickling(const ProcessId& id);
   // The reports that have come. Never waits.
-  std::vector<ScoutReport> Take() { return Receive(absl::ZeroDuration()); }
+  std::vector<ScoutReport> Take() { return Receive({}, absl::ZeroDuration()); }
   // The same, once all is told of a process that has died: waits for it, but not longer than `most`.
   std::vector<ScoutReport> TakeLast(const ProcessId& id, absl::Duration most);
   // It has ended: there will be no more reports.
   bool gone() const { return !socket_.ok(); }
 
  private:
-  StartMethodScout(pid_t pid, Fd socket) : pid_(pid), socket_(std::move(socket)) {}
   void Send(char what, const ProcessId& id, const ProcessId& other = {});
-  std::vector<ScoutReport> Receive(absl::Duration most);
+  std::vector<ScoutReport> Receive(const ProcessId& ended, absl::Duration most);
 
   pid_t pid_;
   Fd socket_;  // carries packets: requests to the process, JSON back
-  bool told_all_ = false;
 };
 
 }  // namespace cowprof

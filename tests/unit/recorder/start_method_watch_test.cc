@@ -1,0 +1,58 @@
+// start_method_watch.cc and the recorder's end of start_method_scout.cc, with a scout whose answers the test gives.
+#include "recorder/start_method_watch.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <thread>
+#include <variant>
+
+#include "posix/clock.h"
+#include "timeline/json_fields.h"
+
+namespace cowprof {
+namespace {
+
+class PlayedScout {
+ public:
+  PlayedScout() {
+    int ends[2];
+    REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
+    const pid_t pid = fork();
+    if (pid == 0) _exit(0);
+    recorders_end = std::make_unique<StartMethodScout>(pid, Fd(ends[0]));
+    socket_ = Fd(ends[1]);
+  }
+  void Tell(const ProcessId& id, const char* key, Json report) const {
+    const std::string packet = Dump({{"pid", id.pid}, {"start_ns", id.start_ns}, {key, std::move(report)}});
+    static_cast<void>(send(socket_.fd(), packet.data(), packet.size(), 0));
+  }
+
+  std::unique_ptr<StartMethodScout> recorders_end;
+
+ private:
+  Fd socket_;
+};
+
+}  // namespace
+
+TEST_CASE("scout: a late answer for one process does not end the wait for another") {
+  const PlayedScout scout;
+  const ProcessId well = {7, 1}, failed = {8, 2};
+  scout.Tell(well, "ended", true);
+  std::thread late([&] {
+    usleep(50'000);
+    scout.Tell(failed, "failed", {{"error", "TypeError"}, {"message", "cannot pickle 'dict_keys' object"}});
+    scout.Tell(failed, "ended", true);
+  });
+  const absl::Duration began = BootTime();
+  const std::vector<ScoutReport> reports = scout.recorders_end->TakeLast(failed, absl::Seconds(20));
+  late.join();
+  CHECK(BootTime() - began < absl::Seconds(10));
+  REQUIRE(reports.size() == 1);
+  CHECK(reports[0].id == failed);
+  CHECK(std::get<StartFailed>(reports[0].what).type == "TypeError");
+}
+
+}  // namespace cowprof
