@@ -7,13 +7,14 @@
 #include <variant>
 
 #include "absl/strings/match.h"
+#include "posix/clock.h"
 
 namespace cowprof {
 namespace {
 
 constexpr int kMostLooks = 6;
 constexpr absl::Duration kBetweenLooks = absl::Seconds(1), kLongestLook = absl::Seconds(10);
-constexpr absl::Duration kWaitForLast = absl::Milliseconds(500);
+constexpr absl::Duration kWaitForLast = absl::Milliseconds(500);  // in a tick, however many have failed
 
 // What multiprocessing starts before it pickles an object for the first worker, by its command line: resource_tracker
 // (semaphore_tracker up to 3.7), forkserver; and the workers of spawn.
@@ -94,13 +95,14 @@ void StartMethodWatch::Run(const std::vector<FollowedProcess>& followed, const P
     if (process != living.end()) Ask(event, *process->second, processes);
   }
   Add(scout_->Take(), sample->t, sample);
+  const absl::Duration end = BootTime() + kWaitForLast;
   for (const FollowedProcess& process : followed) {
     if (process.exited_ns == 0) continue;
     // One that ended well, or was killed, has nothing more to tell.
     const bool failed =
         process.exit_status && WIFEXITED(*process.exit_status) && WEXITSTATUS(*process.exit_status) != 0;
-    if (indexes_.contains(process.id))
-      Add(scout_->TakeLast(process.id, failed ? kWaitForLast : absl::ZeroDuration()), sample->t, sample);
+    const absl::Duration most = failed ? std::max(end - BootTime(), absl::ZeroDuration()) : absl::ZeroDuration();
+    if (indexes_.contains(process.id)) Add(scout_->TakeLast(process.id, most), sample->t, sample);
     indexes_.erase(process.id);
     if (const LivingProcess* ended = processes.Find(process.id)) {
       pythons_.erase(ended->index);

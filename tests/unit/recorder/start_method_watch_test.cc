@@ -55,4 +55,27 @@ TEST_CASE("scout: a late answer for one process does not end the wait for anothe
   CHECK(std::get<StartFailed>(reports[0].what).type == "TypeError");
 }
 
+TEST_CASE("start methods: a tick waits once for a scout that does not answer, however many processes failed") {
+  PlayedScout scout;
+  StartMethodWatch watch(std::move(scout.recorders_end));
+  Processes processes((ProcFs()));
+  std::vector<FollowedProcess> followed;
+  Sample started, ended;
+  for (uint32_t serial = 1; serial <= 5; ++serial) {
+    followed.push_back({.id = {static_cast<pid_t>(1000 + serial), 1}, .serial = serial});
+    processes.Add(followed.back());
+    started.events.push_back({.index = processes.Find(serial)->index, .what = PythonFound{.version = "3.11"}});
+  }
+  watch.Run(followed, processes, &started);
+  for (FollowedProcess& process : followed) {
+    process.exited_ns = 2;
+    process.exit_status = 1 << 8;
+  }
+  const absl::Duration began = BootTime();
+  watch.Run(followed, processes, &ended);
+  const absl::Duration took = BootTime() - began;
+  CHECK(took >= absl::Milliseconds(400));
+  CHECK(took < absl::Milliseconds(1500));
+}
+
 }  // namespace cowprof
