@@ -15,9 +15,9 @@
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -26,6 +26,7 @@
 #include "model/judge/alert_format.h"
 #include "posix/clock.h"
 #include "posix/fd.h"
+#include "posix/rights.h"
 #include "posix/safe_path.h"
 #include "timeline/json_alerts.h"
 #include "timeline/json_fields.h"
@@ -153,9 +154,8 @@ absl::StatusOr<std::string> CheckHook(const std::vector<std::string>& words, uid
 }
 
 uid_t InvokingUser() {
-  const char* sudo = getenv("SUDO_UID");
-  uid_t user = 0;
-  return geteuid() == 0 && sudo != nullptr && absl::SimpleAtoi(sudo, &user) ? user : getuid();
+  const std::optional<UserIds> user = InvokedBySudo();
+  return user ? user->uid : getuid();
 }
 
 absl::StatusOr<std::unique_ptr<AlertHook>> AlertHook::Create(absl::string_view command, const sigset_t& signals,
