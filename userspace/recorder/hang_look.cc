@@ -123,12 +123,12 @@ const char* WaitOf(const Frame& frame) {
 
 std::optional<WaitForChildren> WaitForChildrenIn(OpenedProcess* process) {
   if (!process->locks) return std::nullopt;
-  const ThreadState* state = process->StateOf(process->waits.threads[0].tid_inside);
+  const ThreadWait* const main = process->MainThread();
+  const ThreadState* const state = main == nullptr ? nullptr : process->StateOf(main->tid_inside);
   if (state == nullptr) return std::nullopt;
   std::vector<Frame> stack = process->locks->StackOf(*state);
   for (const Frame& frame : stack) {
-    if (const char* what = WaitOf(frame))
-      return WaitForChildren{process->pid, process->waits.threads[0].tid, what, std::move(stack)};
+    if (const char* what = WaitOf(frame)) return WaitForChildren{process->pid, main->tid, what, std::move(stack)};
   }
   return std::nullopt;
 }

@@ -25,6 +25,12 @@ const ThreadWait* OpenedProcess::ThreadInside(pid_t tid_inside) const {
   return found == waits.threads.end() ? nullptr : &*found;
 }
 
+// Threads are sorted by tid. Once tids have wrapped around, others come before it.
+const ThreadWait* OpenedProcess::MainThread() const {
+  const auto found = absl::c_find_if(waits.threads, [this](const ThreadWait& thread) { return thread.tid == pid; });
+  return found == waits.threads.end() ? nullptr : &*found;
+}
+
 std::unique_ptr<OpenedProcess> OpenProcess(const ProcFs& proc, pid_t pid) {
   absl::StatusOr<ThreadWaits> waits = ReadThreadWaits(proc, pid);
   return waits.ok() ? std::make_unique<OpenedProcess>(proc, pid, *std::move(waits)) : nullptr;

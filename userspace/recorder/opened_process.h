@@ -21,6 +21,7 @@ struct OpenedProcess {
   OpenedProcess(const ProcFs& proc, pid_t pid, ThreadWaits found);
   const ThreadState* StateOf(pid_t tid_inside) const;      // null: no thread of Python
   const ThreadWait* ThreadInside(pid_t tid_inside) const;  // null: no such thread
+  const ThreadWait* MainThread() const;                    // null: it has ended, and others go on
 
   const pid_t pid;
   ThreadWaits waits;
