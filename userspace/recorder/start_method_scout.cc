@@ -2,7 +2,6 @@
 // then on the process lives for some milliseconds, which is why it is read that often.
 #include "recorder/start_method_scout.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -19,6 +18,7 @@
 #include "attribution/program.h"
 #include "model/estimate/pickle_cost.h"
 #include "posix/clock.h"
+#include "posix/keep_only.h"
 #include "python/last_error.h"
 #include "python/pickle_look.h"
 #include "python/roots.h"
@@ -245,11 +245,6 @@ void Scout::Tell(const ProcessId& id, const char* key, Json report) {
 }
 
 [[noreturn]] void RunScout(int socket, pid_t recorder) {
-  // A reader of the recorder's output waits until nobody has it open.
-  if (const int null = open("/dev/null", O_RDWR); null >= 0) {
-    for (const int fd : {0, 1, 2}) dup2(null, fd);
-    close(null);
-  }
   static_cast<void>(GiveUpPrivileges({}));
   prctl(PR_SET_PDEATHSIG, SIGKILL);  // a change of user resets it, so this comes after
   if (getppid() == recorder) Scout(socket).Run();
@@ -280,10 +275,7 @@ absl::StatusOr<std::unique_ptr<StartMethodScout>> StartMethodScout::Start() {
   Fd ours(ends[0]), theirs(ends[1]);
   const pid_t recorder = getpid(), pid = fork();
   if (pid < 0) return absl::ErrnoToStatus(errno, "fork the process that judges start methods");
-  if (pid == 0) {
-    ours.Close();
-    RunScout(theirs.fd(), recorder);
-  }
+  if (pid == 0) RunScout(KeepOnly(theirs.fd()), recorder);
   return std::make_unique<StartMethodScout>(pid, std::move(ours));
 }
 

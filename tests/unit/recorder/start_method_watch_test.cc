@@ -1,6 +1,7 @@
 // start_method_watch.cc and the recorder's end of start_method_scout.cc, with a scout whose answers the test gives.
 #include "recorder/start_method_watch.h"
 
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include <variant>
 
 #include "posix/clock.h"
+#include "posix/fd.h"
 #include "timeline/json_fields.h"
 
 namespace cowprof {
@@ -53,6 +55,22 @@ TEST_CASE("scout: a late answer for one process does not end the wait for anothe
   REQUIRE(reports.size() == 1);
   CHECK(reports[0].id == failed);
   CHECK(std::get<StartFailed>(reports[0].what).type == "TypeError");
+}
+
+TEST_CASE("scout: its process answers, and keeps no descriptor that cowprof was started with") {
+  int ends[2];
+  REQUIRE(pipe(ends) == 0);
+  const Fd reading(ends[0]);
+  Fd writing(ends[1]);
+  const auto scout = StartMethodScout::Start();
+  REQUIRE(scout.ok());
+  writing.Close();
+  pollfd end = {reading.fd(), 0, 0};  // POLLHUP comes unasked
+  CHECK(poll(&end, 1, /*ms=*/30'000) == 1);
+  const absl::Duration began = BootTime();
+  CHECK((*scout)->TakeLast({1, 1}, absl::Seconds(20)).empty());
+  CHECK(BootTime() - began < absl::Seconds(10));
+  CHECK_FALSE((*scout)->gone());
 }
 
 TEST_CASE("start methods: a tick waits once for a scout that does not answer, however many processes failed") {

@@ -20,6 +20,7 @@
 #include "absl/time/time.h"
 #include "model/format.h"
 #include "posix/clock.h"
+#include "posix/keep_only.h"
 #include "posix/rights.h"
 #include "posix/users.h"
 
@@ -114,17 +115,17 @@ absl::StatusOr<std::unique_ptr<HookProcess>> HookProcess::Start(absl::string_vie
   const pid_t pid = fork();
   if (pid < 0) return absl::ErrnoToStatus(errno, "fork the process that runs the hook");
   if (pid == 0) {
-    ours.Close();
+    const int socket = KeepOnly(theirs.fd());
     BecomeInvokingUser();
     // Before the command is looked up: capabilities of cowprof's file must not reveal to its user what hidden
     // directories contain. Without no_new_privs: a hook may call sudo.
     if (absl::Status status = geteuid() != 0 ? KeepCapabilities(0) : absl::OkStatus(); !status.ok()) {
-      Send(theirs.fd(), status.message());
+      Send(socket, status.message());
       _exit(0);
     }
     RunHooks(AlertHook::Create(
-                 command, signals, [&](const std::string& what) { Send(theirs.fd(), what); }, limits),
-             theirs.fd());
+                 command, signals, [socket](const std::string& what) { Send(socket, what); }, limits),
+             socket);
     _exit(0);
   }
   theirs.Close();

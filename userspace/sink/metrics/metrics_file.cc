@@ -20,6 +20,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "posix/clock.h"
+#include "posix/keep_only.h"
 #include "posix/output_file.h"
 #include "posix/rights.h"
 
@@ -125,10 +126,7 @@ absl::StatusOr<std::unique_ptr<MetricsFile>> MetricsFile::Start() {
   const pid_t pid = fork();
   if (pid < 0) return absl::ErrnoToStatus(errno, "fork the process that writes metrics");
   if (pid == 0) {
-    // Others wait for the end of what was opened before.
-    dup2(theirs.fd(), STDERR_FILENO + 1);
-    closefrom(STDERR_FILENO + 2);
-    WriteTexts(STDERR_FILENO + 1);
+    WriteTexts(KeepOnly(theirs.fd()));
     _exit(0);
   }
   return std::unique_ptr<MetricsFile>(new MetricsFile(pid, std::move(ours)));

@@ -2,6 +2,7 @@
 // should. What a hook may do wrong is in alert_hook_test.cc.
 #include "sink/hook/hook_process.h"
 
+#include <poll.h>
 #include <pwd.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -22,6 +23,7 @@
 #include "fixture_tree.h"
 #include "json_schema.h"
 #include "posix/clock.h"
+#include "posix/fd.h"
 #include "posix/rights.h"
 #include "recorder/privileges.h"
 #include "skip.h"
@@ -102,6 +104,22 @@ TEST_CASE("a recorder that somebody took over chooses values, and no name of a v
   REQUIRE(send(socket, packet.data(), packet.size(), 0) == static_cast<ssize_t>(packet.size()));
   setting.Await("/done");
   CHECK(setting.Read("/done") == "unset unset EVIL=1\n");
+}
+
+TEST_CASE("neither the hook nor its process keeps a descriptor that cowprof was started with") {
+  int ends[2];
+  REQUIRE(pipe(ends) == 0);
+  const Fd reading(ends[0]);
+  Fd writing(ends[1]);
+  Setting setting("ls /proc/self/fd > out; mv out done");
+  auto hook = setting.Start();
+  REQUIRE(hook.ok());
+  writing.Close();
+  pollfd end = {reading.fd(), 0, 0};  // POLLHUP comes unasked
+  CHECK(poll(&end, 1, 0) == 1);
+  (*hook)->Take({setting.AlertOf("text")}, setting.model());
+  setting.Await("/done");
+  CHECK(setting.Read("/done") == "0\n1\n2\n3\n");  // 3: the folder that ls reads
 }
 
 TEST_CASE("the hook process refuses at its start what must not run") {
