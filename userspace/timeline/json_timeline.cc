@@ -129,6 +129,11 @@ absl::StatusOr<RecordDecoder::Result> RecordDecoder::DecodeAny(absl::string_view
   return DecodeSample(NumberOf<double>(json, "t"), {.json = json});
 }
 
+void RecordDecoder::ForgetUnfinished() {
+  events_.clear();
+  alerts_.clear();
+}
+
 RecordDecoder::Result RecordDecoder::DecodeSample(double t, const SampleRecord& record) {
   DropEnded(&sample_);
   sample_.t = Rounded(t);

@@ -75,6 +75,8 @@ class RecordDecoder {
   absl::StatusOr<Result> Decode(absl::string_view record);
   // The same by the JSON parser alone, which takes whatever the plain reader leaves. Tests compare both.
   absl::StatusOr<Result> DecodeAny(absl::string_view record);
+  // Forgets the records of a sample that is not complete: they come again.
+  void ForgetUnfinished();
   // Of the record of the end.
   bool stopped_by_target() const { return stopped_by_target_; }
   const Sample& sample() const { return sample_; }

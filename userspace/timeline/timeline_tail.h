@@ -14,21 +14,22 @@ namespace cowprof {
 
 class TimelineTail {
  public:
-  // Calls the readers as soon as a line is complete.
+  // Calls the readers as soon as a sample is complete.
   TimelineTail(Fd timeline, TimelineReaders readers) : timeline_(std::move(timeline)), readers_(std::move(readers)) {}
 
-  // Fails only if the descriptor can't be read; an incomplete line waits for the next call.
+  // Fails only if the descriptor can't be read; an incomplete sample waits for the next call.
   absl::Status Read();
   bool complete() const { return complete_; }  // the recording was finished
 
  private:
-  // Returns whether the line was consumed; otherwise it is read again.
-  bool Take(absl::string_view line);
+  // kNothing: the line is to be read again. kPart: it belongs to a sample that is not complete.
+  enum class Taken { kNothing, kPart, kWhole };
+  Taken Take(absl::string_view line);
 
   Fd timeline_;
   TimelineReaders readers_;
   RecordDecoder decoder_;
-  off_t at_ = 0;  // offset of the first line that was not consumed yet
+  off_t at_ = 0;  // offset after the last complete sample: the writer never takes back what is before it
   bool headed_ = false, complete_ = false;
 };
 

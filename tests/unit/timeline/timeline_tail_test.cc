@@ -83,4 +83,36 @@ TEST_CASE("an incomplete line is read once it is complete") {
   CHECK(followed.samples == ReadAll(path));
 }
 
+TEST_CASE("what the writer took back is not read, wherever the disk was full") {
+  const FixtureTree tree;
+  const std::string path = tree.root() + "/t.json", growing = tree.root() + "/growing.json", closing = "\n]}\n";
+  RandomRecording recording(13);
+  auto file = TimelineFile::Create(path, recording.Info());
+  REQUIRE(file.ok());
+  const Fd writing(open(growing.c_str(), O_CREAT | O_WRONLY, 0600));
+  const auto put = [&](const std::string& bytes, size_t at) {
+    REQUIRE(pwrite(writing.fd(), bytes.data(), bytes.size(), at) == static_cast<ssize_t>(bytes.size()));
+  };
+  put(ReadWhole(path), 0);
+  Followed followed{Fd(open(growing.c_str(), O_RDONLY))};
+  for (size_t i = 0; i < 6; ++i) {
+    const size_t end = ReadWhole(path).size() - closing.size();
+    const Sample sample = recording.Next();
+    REQUIRE((*file)->Write(sample, {}).ok());
+    const std::string appended = ReadWhole(path).substr(end);
+    for (size_t part = 1; part < appended.size(); part += part + 40 < appended.size() ? 37 : 1) {
+      put(appended.substr(0, part), end);
+      REQUIRE(followed.tail.Read().ok());
+      put(closing, end);
+      REQUIRE(ftruncate(writing.fd(), end + closing.size()) == 0);
+      REQUIRE(followed.tail.Read().ok());
+      REQUIRE(followed.samples.size() == i);
+    }
+    put(appended, end);
+    REQUIRE(followed.tail.Read().ok());
+    REQUIRE(followed.samples.size() == i + 1);
+  }
+  CHECK(followed.samples == ReadAll(path));
+}
+
 }  // namespace cowprof
