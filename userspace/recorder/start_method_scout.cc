@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <ctime>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
@@ -55,11 +54,7 @@ struct Request {
   ProcessId id, other;
 };
 
-absl::Duration CpuTime() {
-  timespec now = {};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return absl::DurationFromTimespec(now);
-}
+absl::Duration CpuTime() { return ReadClock(CLOCK_PROCESS_CPUTIME_ID); }
 
 void Cut(std::string* text) {
   if (text->size() > kLongestText) *text = absl::StrCat(text->substr(0, kLongestText), "...");
