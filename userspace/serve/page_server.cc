@@ -43,7 +43,6 @@ SocketAddress Encode(const ServeAddress& address) {
   return out;
 }
 
-// Duplicates `fd` to a number above the serving process's fixed ones.
 }  // namespace
 
 absl::StatusOr<PageServer::Listening> PageServer::Listen(const std::optional<ServeAddress>& asked,
