@@ -56,7 +56,6 @@ class ElfFile {
   // The defined symbols with these names, in the same order; looks in .dynsym, then in .symtab. One pass over both
   // tables, nothing is cached. Ignores thread-local symbols and imports.
   std::vector<std::optional<ElfSymbol>> FindSymbols(absl::Span<const absl::string_view> names) const;
-  std::optional<ElfSymbol> FindSymbol(absl::string_view name) const { return FindSymbols({name})[0]; }
 
   // The address of the byte at file offset `offset`; nullopt if no segment contains it.
   std::optional<uint64_t> AddressOfOffset(uint64_t offset) const;

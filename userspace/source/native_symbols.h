@@ -32,7 +32,6 @@ class ElfCache {
   std::shared_ptr<ElfFile> Open(const std::string& path);
   void Trim();  // call after an index grew
   size_t index_bytes() const;
-  size_t files() const { return files_.size(); }
 
  private:
   struct Entry {

@@ -54,6 +54,8 @@ std::string WithSections(std::string file, uint16_t count, size_t name_bytes) {
   return file;
 }
 
+std::optional<ElfSymbol> Find(const ElfFile& file, absl::string_view name) { return file.FindSymbols({name})[0]; }
+
 // Calls everything on a file.
 void AskAll(ElfFile* file) {
   file->FindSymbols({"first", "local", "missing"});
@@ -77,13 +79,13 @@ TEST_CASE("elf: symbols, sections, segments, needed libraries") {
   CHECK(file->segments()[0].memory_bytes == file->segments()[0].file_bytes + 4096);
   CHECK(file->FindSection(".PyRuntime")->bytes == 64);
   CHECK_FALSE(file->FindSection(".nothing"));
-  CHECK(file->FindSymbol("first") == ElfSymbol{0x400100, 0x10});
-  CHECK(file->FindSymbol("object") == ElfSymbol{0x400200, 8});
-  CHECK(file->FindSymbol("local") == ElfSymbol{0x400400, 0x20});
-  CHECK(file->FindSymbol("twice") == ElfSymbol{0x400500, 4});  // from .dynsym
-  CHECK_FALSE(file->FindSymbol("imported"));
-  CHECK_FALSE(file->FindSymbol("per_thread"));
-  CHECK_FALSE(file->FindSymbol(""));
+  CHECK(Find(*file, "first") == ElfSymbol{0x400100, 0x10});
+  CHECK(Find(*file, "object") == ElfSymbol{0x400200, 8});
+  CHECK(Find(*file, "local") == ElfSymbol{0x400400, 0x20});
+  CHECK(Find(*file, "twice") == ElfSymbol{0x400500, 4});  // from .dynsym
+  CHECK_FALSE(Find(*file, "imported"));
+  CHECK_FALSE(Find(*file, "per_thread"));
+  CHECK_FALSE(Find(*file, ""));
   const auto found = file->FindSymbols({"local", "missing", "first", "local"});
   CHECK((found[0] && !found[1] && found[2] && found[3] == found[0]));
   CHECK(file->AddressOfOffset(0x100) == 0x400100);
@@ -131,7 +133,7 @@ TEST_CASE("elf: long names of sections and libraries are left out, others count 
 TEST_CASE("elf: this program") {
   auto file = ElfFile::Open("/proc/self/exe");
   REQUIRE(file.ok());
-  const auto main = file->FindSymbol("main");
+  const auto main = Find(*file, "main");
   REQUIRE(main);
   CHECK(file->FunctionAt(main->address + 1) == "main");
   CHECK_FALSE(file->needed().empty());
@@ -208,7 +210,7 @@ TEST_CASE("elf: a file that is truncated while open") {
   std::filesystem::resize_file(tree.root() + "/file", 100);
   AskAll(&*file);
   CHECK(file->FunctionAt(0x400100) == "");
-  CHECK_FALSE(file->FindSymbol("first"));
+  CHECK_FALSE(Find(*file, "first"));
 }
 
 }  // namespace cowprof

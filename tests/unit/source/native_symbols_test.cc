@@ -60,7 +60,6 @@ TEST_CASE("native symbols: this process") {
   CHECK_FALSE(symbols.Find(UINT64_MAX));
   const auto on_stack = symbols.Find(reinterpret_cast<uint64_t>(&mappings));
   CHECK_FALSE(on_stack);
-  CHECK(cache.files() >= 2);
   for (const Mapping& mapping : *mappings) {
     if (mapping.name == "[vdso]") CHECK(symbols.Find(mapping.begin) == NativeSymbol{"[vdso]", ""});
   }
@@ -118,8 +117,7 @@ TEST_CASE("native symbols: the cache stays within its bounds") {
     CHECK(with_small.Find(0x7f0000000108 + 0x1000 * i)->symbol == absl::StrCat("f", i));
     CHECK(small.index_bytes() <= 5 * file_bytes);
   }
-  CHECK(many.files() == 256);
-  CHECK(small.files() <= 5);
+  CHECK(many.index_bytes() == 256 * file_bytes);
   CHECK(with_small.Find(0x7f0000000108)->symbol == "f0");
 }
 
