@@ -182,8 +182,8 @@ Json DoctorJson(const HostFacts& facts, const std::vector<Rung>& ladder, const s
                      {"capabilities", rung.capabilities},
                      {"exactness", NameOf(rung.exactness)},
                      {"usable", rung.usable},
-                     {"reason", rung.reason.empty() ? Json(nullptr) : Json(rung.reason)},
-                     {"remedy", rung.remedy.empty() ? Json(nullptr) : Json(rung.remedy)}});
+                     {"reason", TextOrNull(rung.reason)},
+                     {"remedy", TextOrNull(rung.remedy)}});
   }
   for (const LimitSample& limit : limits) limit_rows.push_back(EncodeLimit(limit));
   const Rung* chosen = ChosenRung(ladder);
@@ -207,9 +207,9 @@ Json DoctorJson(const HostFacts& facts, const std::vector<Rung>& ladder, const s
           {"capabilities", CapabilitiesJson(ladder)},
           {"rungs", std::move(rungs)},
           {"pid", pid != 0 ? Json(pid) : Json(nullptr)},
-          {"python", python.version.empty() ? Json(nullptr) : Json(python.version)},
-          {"python_problem", python.problem.empty() ? Json(nullptr) : Json(python.problem)},
-          {"note", python.note.empty() ? Json(nullptr) : Json(python.note)},
+          {"python", TextOrNull(python.version)},
+          {"python_problem", TextOrNull(python.problem)},
+          {"note", TextOrNull(python.note)},
           {"collector_on", python.collector_on ? Json(*python.collector_on) : Json(nullptr)},
           {"start_methods", python.start_methods.empty() ? Json(nullptr) : Json(StartMethodsLine(python))},
           {"before_fork", BeforeForkJson(python)},

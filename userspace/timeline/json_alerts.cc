@@ -8,12 +8,8 @@ namespace cowprof {
 
 Json EncodeCulprit(const std::optional<Culprit>& culprit) {
   if (!culprit) return nullptr;
-  return {{"file", culprit->frame.file},
-          {"line", culprit->frame.line},
-          {"function", culprit->frame.function},
-          {"via", culprit->via.empty() ? Json(nullptr) : Json(culprit->via)},
-          {"type", culprit->type.empty() ? Json(nullptr) : Json(culprit->type)},
-          {"share", culprit->share}};
+  return {{"file", culprit->frame.file},     {"line", culprit->frame.line},       {"function", culprit->frame.function},
+          {"via", TextOrNull(culprit->via)}, {"type", TextOrNull(culprit->type)}, {"share", culprit->share}};
 }
 
 std::optional<Culprit> DecodeCulprit(const Json& json) {
@@ -36,7 +32,7 @@ Json EncodeAlert(const Alert& alert) {
   if (alert.rule == AlertRule::kHang) json["limit"] = json["used"] = nullptr;
   json["eta_seconds"] = alert.eta ? Json(absl::ToInt64Milliseconds(*alert.eta) / 1e3) : Json(nullptr);
   json["index"] = alert.index >= 0 ? Json(alert.index) : Json(nullptr);
-  json["cause"] = alert.cause.empty() ? Json(nullptr) : Json(alert.cause);
+  json["cause"] = TextOrNull(alert.cause);
   json["text"] = alert.text;
   if (!alert.advice.empty()) json["advice"] = alert.advice;
   if (alert.diagnosis.empty()) return json;

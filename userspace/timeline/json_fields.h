@@ -101,6 +101,7 @@ inline const Json& ListAt(const Json& row, size_t i) {
 }
 
 inline Json OrNull(const Count& count) { return count ? Json(*count) : Json(nullptr); }
+inline Json TextOrNull(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
 // ---- Rows are written directly as text: they are the bulk of a file ----
 

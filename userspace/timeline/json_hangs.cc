@@ -82,10 +82,10 @@ Json HangsJson(absl::Span<const Hang> hangs) {
                     {"by_fork", hang.by_fork},
                     {"what", hang.what},
                     {"stack", StackJson(hang.stack)},
-                    {"native", hang.native.empty() ? Json(nullptr) : Json(hang.native)},
+                    {"native", TextOrNull(hang.native)},
                     {"holder", HolderJson(hang.holder)},
                     {"victims", std::move(victims)},
-                    {"fix", hang.fix.empty() ? Json(nullptr) : Json(hang.fix)}});
+                    {"fix", TextOrNull(hang.fix)}});
   }
   return rows;
 }

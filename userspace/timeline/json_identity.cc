@@ -7,8 +7,6 @@ namespace {
 
 constexpr size_t kMostLabels = 1000;
 
-Json TextOrNull(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
-
 }  // namespace
 
 Json IdentityJson(const RunIdentity& identity, const RankFacts& job) {

@@ -77,7 +77,7 @@ Json StartMethodsJson(const PickleLook& look) {
                         {"type", failure.type},
                         {"reason", ReasonOf(failure)},
                         {"certainty", failure.confirmed && !failure.below_unknown ? "confirmed" : "possible"},
-                        {"defined_at", failure.defined_at.empty() ? Json(nullptr) : Json(failure.defined_at)},
+                        {"defined_at", TextOrNull(failure.defined_at)},
                         {"fix", FixOf(failure)},
                         {"count", failure.count}});
   }
@@ -89,9 +89,9 @@ Json StartMethodsJson(const PickleLook& look) {
   for (const char* method : {"spawn", "forkserver"}) {
     const std::string why = WhyUnknown(look);
     rows.push_back({{"method", method},
-                    {"root", look.root.empty() ? Json(nullptr) : Json(look.root)},
+                    {"root", TextOrNull(look.root)},
                     {"verdict", NameOf(VerdictOf(look))},
-                    {"why_unknown", why.empty() ? Json(nullptr) : Json(why)},
+                    {"why_unknown", TextOrNull(why)},
                     {"failures", failures},
                     {"unknowns", unknowns},
                     {"failures_left_out", look.failures_left_out},

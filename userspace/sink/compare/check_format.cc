@@ -85,7 +85,7 @@ Json CheckJson(const RunFigures& run, const CheckResult& check) {
       culprit = {{"file", one.culprit->frame.file},
                  {"line", one.culprit->frame.line},
                  {"function", one.culprit->frame.function},
-                 {"via", one.culprit->via.empty() ? Json(nullptr) : Json(one.culprit->via)}};
+                 {"via", TextOrNull(one.culprit->via)}};
     bounds.push_back({{"name", one.name},
                       {"outcome", NameOf(one.outcome)},
                       {"sentence", one.sentence},

@@ -18,7 +18,7 @@ Json RunJson(const RunFigures& run) {
           {"command", run.command},
           {"exactness", NameOf(run.exactness)},
           {"rung", run.rung},
-          {"python", run.python.empty() ? Json(nullptr) : Json(run.python)},
+          {"python", TextOrNull(run.python)},
           {"start_method", run.start_method},
           {"workers", run.workers},
           {"batches", OrNull(run.batches)},
@@ -50,7 +50,7 @@ Json PartsJson(const std::vector<PartChange>& parts) {
                 {"change", KindText(part)}};
     if (!part.name.file.empty()) {
       row["file"] = part.name.file;
-      row["via"] = part.name.via.empty() ? Json(nullptr) : Json(part.name.via);
+      row["via"] = TextOrNull(part.name.via);
       row["a_lines"] = part.numbers_a;
       row["b_lines"] = part.numbers_b;
     }

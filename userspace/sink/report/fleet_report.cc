@@ -13,8 +13,6 @@ namespace {
 
 std::string TextOrDash(const std::string& text) { return text.empty() ? "-" : text; }
 
-Json TextOrNull(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
-
 std::string Wall(absl::Time t) { return absl::FormatTime(absl::RFC3339_full, t, absl::UTCTimeZone()); }
 
 Json DeathJson(const FleetRow& row, const Death& death) {

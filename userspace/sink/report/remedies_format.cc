@@ -23,7 +23,6 @@ int64_t Whole(double bytes) { return std::llround(std::clamp(bytes, -0x1p62, 0x1
 }  // namespace
 
 Json RemediesJson(const std::vector<Remedy>& remedies) {
-  const auto text = [](const std::string& value) { return value.empty() ? Json(nullptr) : Json(value); };
   Json rows = Json::array();
   for (const Remedy& remedy : remedies) {
     const std::optional<Estimate>&saves = remedy.saves, &seconds = remedy.cost_seconds_per_item;
@@ -35,11 +34,11 @@ Json RemediesJson(const std::vector<Remedy>& remedies) {
                 : Json(nullptr)},
          {"saves", SavesText(remedy)},
          {"saves_copied_bytes", OrNull(remedy.saves_copying)},
-         {"cost", text(remedy.cost)},
+         {"cost", TextOrNull(remedy.cost)},
          {"cost_seconds_per_item",
           seconds ? Json{{"low", seconds->low}, {"best", seconds->best}, {"high", seconds->high}} : Json(nullptr)},
          {"rests_on", remedy.rests_on},
-         {"obstacle", text(remedy.obstacle)}});
+         {"obstacle", TextOrNull(remedy.obstacle)}});
   }
   return rows;
 }

@@ -11,11 +11,10 @@
 #include "absl/strings/str_split.h"
 #include "model/format.h"
 #include "timeline/json_alerts.h"
+#include "timeline/json_fields.h"
 
 namespace cowprof {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr size_t kRowsInText = 8;
 constexpr size_t kTextColumns = 100;
@@ -207,7 +206,7 @@ Json LinesJson(const BlameTables& tables, uint64_t page_bytes, size_t most) {
     return Json{{"file", row.frame.file},
                 {"function", row.frame.function},
                 {"line", row.frame.line},
-                {"via", row.via.empty() ? Json(nullptr) : Json(row.via)}};
+                {"via", TextOrNull(row.via)}};
   });
 }
 
@@ -261,7 +260,7 @@ Json DiagnosesJson(const std::vector<Diagnosis>& diagnoses) {
                     {"pids", diagnosis.pids},
                     {"culprit", EncodeCulprit(diagnosis.culprit)},
                     {"saves_bytes", SavingJson(diagnosis.saves)},
-                    {"sketch", diagnosis.sketch.empty() ? Json(nullptr) : Json(diagnosis.sketch)}});
+                    {"sketch", TextOrNull(diagnosis.sketch)}});
   }
   return json;
 }

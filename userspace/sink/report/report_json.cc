@@ -41,7 +41,7 @@ Json ExitJson(const ProcessModel& process, const PostMortem& found) {
   return {{"kind", exit.signaled ? "signaled" : "exited"},
           {"code", exit.code},
           {"signal", exit.signaled ? Json(SignalName(exit.signal)) : Json(nullptr)},
-          {"cause", found.cause.empty() ? Json(nullptr) : Json(found.cause)},
+          {"cause", TextOrNull(found.cause)},
           {"text", found.text},
           {"evidence", found.evidence}};
 }
@@ -104,7 +104,7 @@ Json ProcessJson(const ProcessModel& process, const RunModel& model, const Findi
   for (const auto& [name, figure] : figures) json[name] = OrNull(figure);
   json["by_cause"] = CausesJson(process.causes.value_or(CauseCounts{}), process.causes.has_value());
   json["copy_seconds"] = CopySeconds(counts.copies, model.info);
-  json["python"] = process.python.empty() ? Json(nullptr) : Json(process.python);
+  json["python"] = TextOrNull(process.python);
   json["collector_on"] = process.collector_on ? Json(*process.collector_on) : Json(nullptr);
   json["persistent_worker"] = process.persistent ? Json(*process.persistent) : Json(nullptr);
   if (const auto tables = findings.of_process.find(process.index); tables != findings.of_process.end()) {
@@ -177,7 +177,7 @@ Json SeenStartMethodsJson(const RunModel& model) {
   for (Json& row : rows) {
     row["pid"] = process != nullptr ? Json(process->id.pid) : Json(nullptr);
     row["at_seconds"] = absl::ToDoubleSeconds(model.start_methods->t);
-    row["sentence"] = sentence.empty() ? Json(nullptr) : Json(sentence);
+    row["sentence"] = TextOrNull(sentence);
   }
   return rows;
 }
@@ -256,7 +256,7 @@ Json ReportJson(const RunModel& model, const Findings& findings) {
       {"target",
        {{"pid", model.info.target.pid},
         {"command", model.info.command},
-        {"python", target.python.empty() ? Json(nullptr) : Json(target.python)},
+        {"python", TextOrNull(target.python)},
         {"start_method", StartMethodOf(model)},
         {"framework", findings.framework == Framework::kFork ? Json(nullptr) : Json(NameOf(findings.framework))}}},
       {"identity", IdentityJson(model.info.identity, JobOf(model))},
