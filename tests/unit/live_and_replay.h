@@ -35,7 +35,7 @@ struct LiveAndReplay {
     findings = Judge(run);
     std::vector<Alert> raised = watch.Judge(sample, run.model, findings.forecast);
     ExplainAlerts(findings, &raised);
-    run.alerts.insert(run.alerts.end(), raised.begin(), raised.end());
+    AddAlerts(raised, &run);
     findings.alerts = run.alerts;
     const std::string records = encoder.Encode(sample, raised);
     encoder.Commit();

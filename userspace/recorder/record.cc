@@ -51,7 +51,7 @@ std::vector<Alert> JudgeTick(const Sample& sample, Recording* recording) {
   findings = Judge(run, detail);
   std::vector<Alert> raised = recording->watch.Judge(sample, run.model, findings.forecast);
   if (!raised.empty()) ExplainAlerts(detail >= Detail::kScreen ? findings : Judge(run, Detail::kScreen), &raised);
-  run.alerts.insert(run.alerts.end(), raised.begin(), raised.end());
+  AddAlerts(raised, &run);
   findings.alerts = run.alerts;
   return raised;
 }
@@ -215,11 +215,10 @@ int End(const absl::StatusOr<std::string>& reason, Recording* recording) {
     Say(status.message(), recording);  // now: the program may run for days
   }
   const int of_program = AwaitProgram(recording);
-  const std::vector<Alert>& alerts = recording->run.alerts;
-  const auto raised = std::find_if(alerts.begin(), alerts.end(), [](const Alert& alert) { return !alert.over; });
-  if (code == kDone && recording->options.fail_on_alert && raised != alerts.end()) {
+  const std::optional<Alert>& alert = recording->run.first_alert;
+  if (code == kDone && recording->options.fail_on_alert && alert) {
     code = kGateHit;
-    Say(absl::StrCat("there was an alert (--fail-on-alert): ", Printable(raised->text, 400)), recording);
+    Say(absl::StrCat("there was an alert (--fail-on-alert): ", Printable(alert->text, 400)), recording);
   }
   DrainOutputs(recording);
   return code != kDone ? code : of_program;

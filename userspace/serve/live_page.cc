@@ -37,7 +37,7 @@ LivePage::LivePage(Fd timeline, bool page)
                                       [this, page](const Sample& sample, const std::vector<Alert>& raised) {
                                         Append(sample, raised, &run_);
                                         if (page) builder_.Add(sample, raised, run_);
-                                        tally_.Append(sample, run_.model);
+                                        tally_.Append(sample, raised, run_.model);
                                         ++samples_;
                                       }}) {}
 

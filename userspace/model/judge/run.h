@@ -3,6 +3,8 @@
 #ifndef COWPROF_MODEL_JUDGE_RUN_H_
 #define COWPROF_MODEL_JUDGE_RUN_H_
 
+#include <cstddef>
+#include <optional>
 #include <vector>
 
 #include "model/estimate/estimates.h"
@@ -14,13 +16,19 @@ namespace cowprof {
 struct Run {
   RunModel model;
   Estimates estimates;
-  std::vector<Alert> alerts;  // in order of time; raised by an AlertWatch while it was recorded
+  // In order of time; raised by an AlertWatch while it was recorded. At most kMostAlerts: then the oldest are dropped
+  // that do not stand any more.
+  std::vector<Alert> alerts;
+  std::optional<Alert> first_alert;  // that was raised, whether or not it is still in `alerts`
 };
+inline constexpr size_t kMostAlerts = 1000;
 
 // Adds a sample. Accepts every input: whatever it says is data.
 void Append(const Sample& sample, Run* run);
-// The same, with the alerts that were raised on this sample, as a recording has them.
-void Append(const Sample& sample, const std::vector<Alert>& alerts, Run* run);
+// Adds alerts that were raised on the sample that was added last.
+void AddAlerts(const std::vector<Alert>& raised, Run* run);
+// A sample with the alerts that were raised on this sample, as a recording has them.
+void Append(const Sample& sample, const std::vector<Alert>& raised, Run* run);
 
 }  // namespace cowprof
 

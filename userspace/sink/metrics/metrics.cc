@@ -247,13 +247,9 @@ void AddShm(const RunModel& model, Text* text) {
   if (model.shm) text->Row(LeakedIn(*model.shm).bytes);
 }
 
-void AddAlerts(const std::vector<Alert>& alerts, const MetricsTally& tally, Text* text) {
-  std::map<std::pair<std::string, std::string>, uint64_t> counts;
-  for (const Alert& alert : alerts) {
-    if (!alert.over) ++counts[{alert.rule == AlertRule::kHang ? "" : NameOf(alert.kind), NameOf(alert.rule)}];
-  }
+void AddAlerts(const MetricsTally& tally, Text* text) {
   text->Family("alerts_total", kCounter, "Alerts that cowprof has raised.");
-  for (const auto& [of, count] : counts) text->Row(count, {{"limit", of.first}, {"rule", of.second}});
+  for (const auto& [of, count] : tally.alerts()) text->Row(count, {{"limit", of.first}, {"rule", of.second}});
   text->Family("oom_kills_total", kCounter, "Processes that the OOM killer has chosen.");
   text->Row(tally.oom_kills());
 }
@@ -290,7 +286,14 @@ uint64_t EndedWorkers(const RunModel& model) {
 
 }  // namespace
 
-void MetricsTally::Append(const Sample& sample, const RunModel& model) {
+void MetricsTally::Append(const Sample& sample, const std::vector<Alert>& raised, const RunModel& model) {
+  CountEnds(sample, model);
+  for (const Alert& alert : raised) {
+    if (!alert.over) ++alerts_[{alert.rule == AlertRule::kHang ? "" : NameOf(alert.kind), NameOf(alert.rule)}];
+  }
+}
+
+void MetricsTally::CountEnds(const Sample& sample, const RunModel& model) {
   std::vector<const ProcessExited*> summed_up;
   for (const Event& event : sample.events) {
     const auto* exited = event.As<ProcessExited>();
@@ -350,7 +353,7 @@ std::string MetricsText(const RunModel& model, const Findings& findings, const M
   AddCopies(model, findings, &text);
   AddLimits(model, findings.forecast, &text);
   AddShm(model, &text);
-  AddAlerts(findings.alerts, tally, &text);
+  AddAlerts(tally, &text);
   AddRecorder(model.losses, use, &text);
   return text.text();
 }

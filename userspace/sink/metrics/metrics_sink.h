@@ -21,7 +21,7 @@ class MetricsSink : public Sink {
       : file_(std::move(file)), report_(std::move(report)) {}
 
   absl::Status Write(const Tick& tick) override {
-    tally_.Append(tick.sample, tick.model);
+    tally_.Append(tick.sample, tick.raised, tick.model);
     model_ = &tick.model;
     findings_ = &tick.findings;
     if (tick.sample.t < next_) return absl::OkStatus();

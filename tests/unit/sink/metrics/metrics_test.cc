@@ -23,9 +23,9 @@ class Job {
     run_.model.info.identity.rank = {RankSource::kTorch, 3u, 1u, 8u, "job-7"};
     run_.model.info.version = "9.9";
   }
-  void Tick(Sample sample) {
-    Append(sample, &run_);
-    tally_.Append(sample, run_.model);
+  void Tick(Sample sample, const std::vector<Alert>& raised = {}) {
+    Append(sample, raised, &run_);
+    tally_.Append(sample, raised, run_.model);
   }
   std::string Text(bool recording = true) const {
     return MetricsText(run_.model, Judge(run_, Detail::kTick), tally_, ProcessUse{1.5, 4096}, recording);
@@ -157,6 +157,19 @@ TEST_CASE("metrics: at most 10 series a worker, and a bound for many") {
   CHECK(series_with(11) - series_with(10) <= 10);
   CHECK(series_with(10) - series_with(9) > 0);
   CHECK(series_with(kMostWorkersListed + 9) == series_with(kMostWorkersListed));
+}
+
+TEST_CASE("metrics: alerts are counted as they are raised, however many the run keeps") {
+  Job job;
+  const Alert raised = {.kind = LimitKind::kShm, .name = "/dev/shm"}, hang = {.rule = AlertRule::kHang};
+  Alert over = raised;
+  over.over = true;
+  job.Tick(TwoWorkers());
+  for (size_t i = 0; i < kMostAlerts; ++i) job.Tick({.t = absl::Seconds(3)}, {raised, over});
+  job.Tick({.t = absl::Seconds(4)}, {hang});
+  CHECK(job.run().alerts.size() == kMostAlerts);
+  CHECK(job.Says("cowprof_alerts_total{job_id=\"job-7\",rank=\"3\",limit=\"shm\",rule=\"ratio\"} 1000"));
+  CHECK(job.Says("cowprof_alerts_total{job_id=\"job-7\",rank=\"3\",rule=\"hang\"} 1"));
 }
 
 TEST_CASE("metrics: nothing is said of what is not known") {
