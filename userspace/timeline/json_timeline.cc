@@ -1,9 +1,7 @@
 // Puts records together from their parts, which the json_*.h beside it spell.
 #include "timeline/json_timeline.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -18,13 +16,6 @@
 
 namespace cowprof {
 namespace {
-
-constexpr size_t kMaxUnwrittenEvents = 100'000;  // kept while the disk is full: about 30 MB
-
-template <typename T>
-void Prepend(const std::vector<T>& earlier, std::vector<T>* list) {
-  list->insert(list->begin(), earlier.begin(), earlier.end());
-}
 
 Json Parse(absl::string_view text) {
   return Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
@@ -43,47 +34,11 @@ Json NamesOfColumns() {
 
 std::string RecordEncoder::Encode(const Sample& latest, const std::vector<Alert>& raised) {
   pending_ = written_;
-  Sample sample = latest;
-  const std::vector<ProcessSample> ended = std::exchange(unwritten_.processes, {});
-  Prepend(unwritten_.events, &sample.events);
-  std::vector<Alert> alerts = raised;
-  Prepend(unwritten_alerts_, &alerts);
-  unwritten_alerts_ = alerts;
-  Prepend(ended, &sample.processes);
-  Prepend(unwritten_.new_frames, &sample.new_frames);
-  Prepend(unwritten_.new_copy_sites, &sample.new_copy_sites);
-  Prepend(unwritten_.copy_sites, &sample.copy_sites);
-  Prepend(unwritten_.new_growth_sites, &sample.new_growth_sites);
-  Prepend(unwritten_.growth, &sample.growth);
-  Prepend(unwritten_.pages, &sample.pages);
-  Prepend(unwritten_.new_regions, &sample.new_regions);
-  Prepend(unwritten_.regions, &sample.regions);
-  Prepend(unwritten_.heads, &sample.heads);
-  if (!sample.cause_evidence) sample.cause_evidence = unwritten_.cause_evidence;
-  if (!sample.shm) sample.shm = unwritten_.shm;
-  unwritten_ = {.events = sample.events,
-                .shm = sample.shm,
-                .new_frames = sample.new_frames,
-                .new_copy_sites = sample.new_copy_sites,
-                .copy_sites = sample.copy_sites,
-                .new_growth_sites = sample.new_growth_sites,
-                .growth = sample.growth,
-                .pages = sample.pages,
-                .new_regions = sample.new_regions,
-                .regions = sample.regions,
-                .heads = sample.heads,
-                .cause_evidence = sample.cause_evidence};
-  unwritten_.events.resize(std::min(unwritten_.events.size(), kMaxUnwrittenEvents));
-  std::set<int> exited;
-  for (const Event& event : unwritten_.events) {
-    if (event.Is<ProcessExited>()) exited.insert(event.index);
-  }
-  for (const ProcessSample& process : sample.processes) {
-    if (exited.contains(process.index)) unwritten_.processes.push_back(process);
-  }
+  unwritten_.Add(latest, raised);
+  const Sample& sample = unwritten_.sample();
   std::string out;
   for (const Event& event : sample.events) absl::StrAppend(&out, Dump(EncodeEvent(event)), ",\n");
-  for (const Alert& alert : alerts) absl::StrAppend(&out, Dump(EncodeAlert(alert)), ",\n");
+  for (const Alert& alert : unwritten_.alerts()) absl::StrAppend(&out, Dump(EncodeAlert(alert)), ",\n");
   absl::StrAppend(&out, "{\"t\":", SecondsText(sample.t), ",\"type\":\"sample\"");
   EncodeProcesses(sample, &pending_.processes, &out);
   EncodeLimits(sample.limits, &pending_.limits, &out);
@@ -96,8 +51,7 @@ std::string RecordEncoder::Encode(const Sample& latest, const std::vector<Alert>
 
 void RecordEncoder::Commit() {
   written_ = pending_;
-  unwritten_ = {};
-  unwritten_alerts_.clear();
+  unwritten_.Clear();
 }
 
 std::string EncodeEnd(absl::Duration t, absl::string_view reason) {

@@ -19,6 +19,7 @@
 #include "absl/strings/string_view.h"
 #include "model/facts/sample.h"
 #include "model/judge/alert.h"
+#include "timeline/backlog.h"
 #include "timeline/json_copy_sites.h"
 #include "timeline/plain_record.h"
 
@@ -36,8 +37,8 @@ nlohmann::ordered_json NamesOfColumns();
 class RecordEncoder {
  public:
   // Returns one or more records, joined by ",\n". Until Commit() they count as not written: the next sample repeats
-  // what is written only once, such as events and the last rows of ended processes, and what changed still counts as
-  // changed. Encode each sample once.
+  // what is written only once, such as events and the last rows of ended processes (see Backlog), and what changed
+  // still counts as changed. Encode each sample once.
   std::string Encode(const Sample& latest, const std::vector<Alert>& raised = {});
   void Commit();
 
@@ -50,8 +51,7 @@ class RecordEncoder {
   };
 
   Written written_, pending_;
-  Sample unwritten_;  // since the last Commit(), what is written only once: events, places, last rows of the ended
-  std::vector<Alert> unwritten_alerts_;
+  Backlog unwritten_;  // since the last Commit()
 };
 
 // The target sent cowprof SIGINT: it had done what was to be recorded.

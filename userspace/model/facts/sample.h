@@ -164,10 +164,10 @@ struct ShmSample {
 
 // What was lost, cumulative. All zero on a healthy run.
 struct Losses {
-  uint64_t events_dropped = 0;       // ring buffer full
+  uint64_t events_dropped = 0;       // ring buffer full, or the disk for too long
   uint64_t processes_dropped = 0;    // process table full: counted in the overflow row
   uint64_t unattributed_copies = 0;  // copies of those processes: counted, but for no single process
-  uint64_t regions_dropped = 0;      // region table full: the sweep reads such a process whole
+  uint64_t regions_dropped = 0;      // region table full: the sweep reads such a process whole; or disk full, as above
   uint64_t unclassified_copies = 0;  // cause table full: counted as unknown
   uint64_t unplaced_copies = 0;      // copy site table full: no type and no line
   uint64_t pages_dropped = 0;        // copied pages that are missing from the map of pages
