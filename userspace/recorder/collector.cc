@@ -181,23 +181,22 @@ void Collector::AddPull(const Pull& pull, Sample* sample) {
 }
 
 // The counters of the sample are older than its sweeps.
-void Collector::AddWhatCameLater(Sample* sample) {
+void Collector::AddWhatCameLater(const TreeLook& look, Sample* sample) {
   const auto swept = [](const ProcessSample& row) { return row.sweep.has_value(); };
   if (std::none_of(sample->processes.begin(), sample->processes.end(), swept)) return;
   const absl::flat_hash_map<uint32_t, FaultCounts> counts = faults_->CountFaultsNow();
-  for (const LivingProcess* process : processes_.by_index()) {
-    const auto row = std::find_if(sample->processes.begin(), sample->processes.end(),
-                                  [&](const ProcessSample& one) { return one.index == process->index; });
-    const auto now = counts.find(process->serial);
-    if (row == sample->processes.end() || !row->sweep || now == counts.end()) continue;
-    const FaultCounts &then = row->counts, &later = now->second;
+  for (size_t i = 0; i < look.processes.size(); ++i) {
+    ProcessSample& row = sample->processes[i];
+    const LivingProcess* process = processes_.Find(look.processes[i].serial);
+    const auto now = counts.find(look.processes[i].serial);
+    if (!row.sweep || process == nullptr || now == counts.end()) continue;
+    const FaultCounts &then = row.counts, &later = now->second;
     if (!then.write_protect_faults || !later.write_protect_faults) continue;
     const absl::StatusOr<ProcFigures> figures = proc_.ReadFigures(process->id, options_.page_bytes);
-    row->sweep->later_write_protect_faults =
-        SaturatingSubtract(*later.write_protect_faults, *then.write_protect_faults);
-    row->sweep->later_new_pages = SaturatingSubtract(later.zero_fills().value_or(0) + later.file_copies.value_or(0),
-                                                     then.zero_fills().value_or(0) + then.file_copies.value_or(0));
-    if (figures.ok()) row->sweep->anon_pages = figures->anon_pages;
+    row.sweep->later_write_protect_faults = SaturatingSubtract(*later.write_protect_faults, *then.write_protect_faults);
+    row.sweep->later_new_pages = SaturatingSubtract(later.zero_fills().value_or(0) + later.file_copies.value_or(0),
+                                                    then.zero_fills().value_or(0) + then.file_copies.value_or(0));
+    if (figures.ok()) row.sweep->anon_pages = figures->anon_pages;
   }
 }
 
@@ -291,7 +290,7 @@ absl::StatusOr<Sample> Collector::Collect(absl::Duration interval, bool last) {
   if (sweeper_ && !first) {
     pages_.AddSweeps(sweeper_->Run(processes_, *pull, *gup_copies_, request), &sample);
     parent_sweeps_->Run(processes_, *pull, request, &rollups_, &sample);
-    AddWhatCameLater(&sample);
+    AddWhatCameLater(*look, &sample);
     FindGupCopies(*look, &sample);
   }
   pages_.TakeRegions(&sample);

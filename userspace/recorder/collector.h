@@ -85,7 +85,7 @@ class Collector {
   void AddEvents(absl::Span<const SeenEvent> seen, Sample* sample);
   void AddEvidence(const SeenEvent& seen, Event* event);
   void AddPull(const Pull& pull, Sample* sample);
-  void AddWhatCameLater(Sample* sample);
+  void AddWhatCameLater(const TreeLook& look, Sample* sample);
   void AddGupCopies(const TreeLook& look, const std::vector<uint64_t>& faults, Sample* sample);
   void FindGupCopies(const TreeLook& look, Sample* sample);
   void OrderEvents(Sample* sample);

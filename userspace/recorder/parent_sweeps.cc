@@ -11,12 +11,6 @@ constexpr SweepAllowance kAllowance = {
 // Copies that are worth a look: one in so many pages of the parent, and at least so many.
 constexpr uint64_t kOneIn = 100, kLeast = 256;
 
-ProcessSample* RowOf(const LivingProcess& process, Sample* sample) {
-  const auto row = std::find_if(sample->processes.begin(), sample->processes.end(),
-                                [&](const ProcessSample& one) { return one.index == process.index; });
-  return row == sample->processes.end() ? nullptr : &*row;
-}
-
 }  // namespace
 
 ParentSweeps::ParentSweeps(ProcFs proc, uint64_t page_bytes, uint64_t t0_ns)
@@ -47,8 +41,8 @@ bool ParentSweeps::IsDue(uint32_t serial, const Children& now) const {
   return now.copies - then.copies >= std::max(kLeast, known->second.pages / kOneIn);
 }
 
-void ParentSweeps::Plan(const Processes& processes, const Pull& pull, const PullRequest& tick, Rollups* rollups,
-                        Sample* sample) {
+void ParentSweeps::Plan(const Processes& processes, const Pull& pull, const PullRequest& tick, const SampleRows& rows,
+                        Rollups* rollups) {
   auto parents = FindParents(processes, pull);
   // One whose last child is gone is read once more.
   for (const auto& [serial, state] : states_) {
@@ -58,7 +52,7 @@ void ParentSweeps::Plan(const Processes& processes, const Pull& pull, const Pull
   absl::erase_if(parents, [&](const auto& one) {
     const auto& [parent, children] = one;
     if (!IsDue(parent->serial, children)) return true;
-    ProcessSample* row = RowOf(*parent, sample);
+    ProcessSample* row = rows.Find(parent->index);
     if (row == nullptr || !row->sweep || !row->sweep->full || row->sweep->begin < tick.t) return false;
     states_[parent->serial].swept = children;
     Swept(*parent, tick.t, rollups, row);
@@ -79,10 +73,11 @@ void ParentSweeps::Swept(const LivingProcess& parent, absl::Duration t, Rollups*
 void ParentSweeps::Run(const Processes& processes, const Pull& pull, const PullRequest& tick, Rollups* rollups,
                        Sample* sample) {
   if (tick.last) return;  // all are swept
-  if (sweep_.idle()) Plan(processes, pull, tick, rollups, sample);
+  const SampleRows rows(sample);
+  if (sweep_.idle()) Plan(processes, pull, tick, rows, rollups);
   for (const FinishedSweep& sweep : sweep_.Run(pace_.Budget(tick.interval, sweep_.cost(), /*last=*/false))) {
     const LivingProcess* parent = processes.Find(sweep.serial);
-    ProcessSample* row = parent == nullptr ? nullptr : RowOf(*parent, sample);
+    ProcessSample* row = parent == nullptr ? nullptr : rows.Find(parent->index);
     if (row == nullptr) continue;
     row->sweep = sweep.figures;
     Swept(*parent, tick.t, rollups, row);

@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 #include "recorder/processes.h"
 #include "recorder/rollups.h"
+#include "recorder/sample_rows.h"
 #include "source/fault_source.h"
 #include "source/pagemap.h"
 #include "source/sweep_pace.h"
@@ -41,7 +42,8 @@ class ParentSweeps {
   };
 
   absl::flat_hash_map<const LivingProcess*, Children> FindParents(const Processes& processes, const Pull& pull) const;
-  void Plan(const Processes& processes, const Pull& pull, const PullRequest& tick, Rollups* rollups, Sample* sample);
+  void Plan(const Processes& processes, const Pull& pull, const PullRequest& tick, const SampleRows& rows,
+            Rollups* rollups);
   bool IsDue(uint32_t serial, const Children& now) const;
   // `row`: with a sweep of all of the parent.
   void Swept(const LivingProcess& parent, absl::Duration t, Rollups* rollups, ProcessSample* row);

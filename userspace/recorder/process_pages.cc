@@ -1,9 +1,9 @@
 // Joins sweeps with programs and address spaces.
 #include "recorder/process_pages.h"
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "python/process_memory.h"
+#include "recorder/sample_rows.h"
 
 namespace cowprof {
 namespace {
@@ -44,15 +44,14 @@ std::optional<std::vector<ExplainedPage>> ProcessPages::Explain(uint32_t serial,
 
 void ProcessPages::AddSweeps(const std::vector<FinishedSweep>& sweeps, Sample* sample) {
   if (sweeps.empty()) return;
-  absl::flat_hash_map<int, ProcessSample*> rows;  // by index
-  for (ProcessSample& row : sample->processes) rows[row.index] = &row;
+  const SampleRows rows(sample);
   for (const FinishedSweep& sweep : sweeps) {
     const LivingProcess* process = processes_->Find(sweep.serial);
-    const auto row = process == nullptr ? rows.end() : rows.find(process->index);
-    if (row == rows.end()) continue;
-    row->second->sweep = sweep.figures;
+    ProcessSample* row = process == nullptr ? nullptr : rows.Find(process->index);
+    if (row == nullptr) continue;
+    row->sweep = sweep.figures;
     spaces_.Add(process->space, process->index, sweep);
-    if (!sweep.diverged_sample.empty()) row->second->verify = Verify(*process, sweep);
+    if (!sweep.diverged_sample.empty()) row->verify = Verify(*process, sweep);
   }
 }
 
