@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "absl/container/flat_hash_map.h"
 #include "model/saturating.h"
 
 namespace cowprof {
@@ -57,25 +58,42 @@ struct Figures {
   uint64_t private_bytes = 0, grown_bytes = 0;
 };
 
+// Anonymous pages that a process had when it forked its first worker, by its index.
+using PagesAtFork = absl::flat_hash_map<int, uint64_t>;
+
+PagesAtFork PagesAtFirstForks(const RunModel& model) {
+  PagesAtFork pages;
+  for (const ProcessModel& child : model.processes) {
+    if (child.is_worker() && child.parent_anon_pages) pages.emplace(child.parent, *child.parent_anon_pages);
+  }
+  return pages;
+}
+
 // A forked process owned nothing at first. What any other process had before it forked its first worker is not growth:
 // it was reading its data. (Its private memory says nothing: it falls at a fork, and rises as the workers copy.)
-Figures FiguresOf(const ProcessModel& process, const OomScene& scene, const RunModel& model) {
+Figures FiguresOf(const ProcessModel& process, const OomScene& scene, const PagesAtFork& at_fork, uint64_t page_bytes) {
   const auto known = scene.processes.find(process.index);
   const OomScene::Process before = known == scene.processes.end() ? OomScene::Process{} : known->second;
-  const uint64_t page_bytes = model.info.page_bytes, since = SaturatingSubtract(OwnPages(process), before.own_pages);
+  const uint64_t since = SaturatingSubtract(OwnPages(process), before.own_pages);
   Figures figures;
   figures.private_bytes = Held(process, before.private_bytes, process.private_bytes.value_or(0), since * page_bytes);
   figures.grown_bytes = figures.private_bytes;
   if (process.origin == Origin::kForked) return figures;
-  Count first = process.first_anon_pages;
-  for (const ProcessModel& child : model.processes) {
-    if (child.parent != process.index || !child.is_worker() || !child.parent_anon_pages) continue;
-    first = child.parent_anon_pages;
-    break;
-  }
+  const auto forked = at_fork.find(process.index);
+  const Count first = forked != at_fork.end() ? Count(forked->second) : process.first_anon_pages;
   const uint64_t anon_pages = Held(process, before.anon_pages, process.proc.anon_pages.value_or(0), since);
   figures.grown_bytes =
       (process.inherited_copies() + SaturatingSubtract(anon_pages, first.value_or(anon_pages))) * page_bytes;
+  return figures;
+}
+
+// Of all processes, in their order.
+std::vector<Figures> AllFigures(const OomScene& scene, const RunModel& model) {
+  const PagesAtFork at_fork = PagesAtFirstForks(model);
+  std::vector<Figures> figures;
+  figures.reserve(model.processes.size());
+  for (const ProcessModel& process : model.processes)
+    figures.push_back(FiguresOf(process, scene, at_fork, model.info.page_bytes));
   return figures;
 }
 
@@ -104,6 +122,7 @@ OomScene SceneBefore(const Sample& sample, const RunModel& model) {
 }
 
 void AppendOomKills(const Sample& sample, const OomScene& scene, RunModel* model) {
+  std::vector<Figures> figures;  // the same for all victims: a group is killed together
   for (const Event& event : sample.events) {
     const auto* chosen = event.As<OomVictim>();
     ProcessModel* const victim = model->Find(event.index);
@@ -112,10 +131,11 @@ void AppendOomKills(const Sample& sample, const OomScene& scene, RunModel* model
     const uint64_t most = chosen->limit->kind == LimitKind::kHost ? UINT64_MAX : chosen->limit->used;
     OomKill kill = {.t = event.t, .limit = *chosen->limit};
     uint64_t shared_bytes = 0;
-    for (const ProcessModel& process : model->processes) {
+    if (figures.empty()) figures = AllFigures(scene, *model);
+    for (size_t i = 0; i < figures.size(); ++i) {
+      const ProcessModel& process = model->processes[i];
       if (process.ended && *process.ended < event.t) continue;
-      const Figures figures = FiguresOf(process, scene, *model);
-      const uint64_t bytes = std::min(most, figures.private_bytes), grown = std::min(most, figures.grown_bytes);
+      const uint64_t bytes = std::min(most, figures[i].private_bytes), grown = std::min(most, figures[i].grown_bytes);
       if (grown > kill.top_contributor_bytes) {
         kill.top_contributor = process.index;
         kill.top_contributor_bytes = grown;

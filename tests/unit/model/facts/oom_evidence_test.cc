@@ -5,6 +5,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "builders.h"
+
 namespace cowprof {
 namespace {
 
@@ -48,6 +50,36 @@ TEST_CASE(
   outer = Group(7);
   REQUIRE(OomVictims(before, {inner, outer}, {End(1, SIGKILL)}).size() == 1);
   CHECK_FALSE(OomVictims(before, {inner, outer}, {End(1, SIGKILL)})[0].As<OomVictim>()->limit);
+}
+
+TEST_CASE("all that are killed at once get the same figures; the target has grown since its first worker") {
+  const auto row = [](int index, uint64_t anon_pages, uint64_t copies) {
+    ProcessSample one = RowWithCopies(index, copies);
+    one.proc.anon_pages = anon_pages;
+    return one;
+  };
+  RunModel model;
+  Append({.t = absl::Seconds(1), .events = {Started(0, -1)}, .processes = {row(0, 1000, 0)}}, &model);
+  Append({.t = absl::Seconds(2),
+          .events = {Started(1, 0), Started(2, 0)},
+          .processes = {row(0, 3000, 0), row(1, 20, 10), row(2, 20, 10)}},
+         &model);
+  const OomVictim chosen = {LimitSample{LimitKind::kCgroupV2, "/job", 1 << 30, 1 << 30}};
+  Append({.t = absl::Seconds(3),
+          .events = {{.t = absl::Seconds(3), .index = 1, .what = chosen},
+                     {.t = absl::Seconds(3), .index = 2, .what = chosen}},
+          .processes = {row(0, 4000, 0), row(1, 20, 30), row(2, 20, 40)}},
+         &model);
+  REQUIRE(model.processes[1].oom);
+  REQUIRE(model.processes[2].oom);
+  for (const int victim : {1, 2}) {
+    const OomKill& kill = *model.processes[victim].oom;
+    CHECK(kill.workers == 2);
+    CHECK(kill.top_contributor == 0);
+    CHECK(kill.top_contributor_bytes == 1000 * 4096);
+    CHECK(kill.workers_grown_bytes == model.processes[1].oom->workers_grown_bytes);
+    CHECK(kill.recorded_bytes == model.processes[1].oom->recorded_bytes);
+  }
 }
 
 }  // namespace cowprof
