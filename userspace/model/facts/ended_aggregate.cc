@@ -97,6 +97,17 @@ std::tuple<bool, bool, uint64_t> InterestIn(const ProcessModel& process, uint64_
           std::max(copied_bytes, process.peak_private_bytes.value_or(0))};
 }
 
+// A worker joins a set when its role is known, which may be after its parent's end.
+void ForgetWorkerSets(RunModel* model) {
+  absl::flat_hash_set<int> parents;
+  for (const ProcessModel& process : model->processes) {
+    if (!process.ended) parents.insert(process.parent);
+  }
+  std::erase_if(model->worker_sets, [&](const auto& entry) {
+    return model->Find(entry.first) == nullptr && !parents.contains(entry.first);
+  });
+}
+
 }  // namespace
 
 void AggregateEnded(RunModel* model) {
@@ -117,6 +128,7 @@ void AggregateEnded(RunModel* model) {
     model->private_memory.erase(process.index);
     return true;
   });
+  ForgetWorkerSets(model);
 }
 
 Totals SumOf(const RunModel& model, bool living_only, bool workers_only) {

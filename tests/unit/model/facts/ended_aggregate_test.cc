@@ -105,6 +105,27 @@ TEST_CASE("what is said later of a process that is folded is passed over") {
   CHECK(SumOf(few, false, false).copies == copies);
 }
 
+TEST_CASE("the sets of workers of what was folded are forgotten, unless one of them lives") {
+  Run run;
+  run.model.most_ended = kMost;
+  Append({.events = {Forked(0)}, .processes = {RowOf(0)}}, &run);
+  int living = 0;
+  for (int index = 1; index + 1 < kProcesses; index += 2) {
+    Event worker = Forked(index + 1);
+    worker.As<ProcessStarted>()->parent = worker.As<ProcessStarted>()->space = index;
+    Sample sample = {.t = absl::Milliseconds(10 * index), .events = {Forked(index), worker}};
+    sample.processes = {RowOf(index), RowOf(index + 1)};
+    sample.events.push_back({.t = sample.t, .index = index, .what = ProcessExited{}});
+    if (index == 101) living = index + 1;
+    if (index != 101) sample.events.push_back({.t = sample.t, .index = index + 1, .what = ProcessExited{}});
+    Append(sample, &run);
+  }
+  CHECK(run.model.worker_sets.size() <= 2 + kMost + kMost / 4);
+  CHECK(run.model.worker_sets.contains(0));
+  CHECK(run.model.Find(living)->generation == 0);
+  CHECK(run.model.worker_sets.contains(run.model.Find(living)->parent));
+}
+
 TEST_CASE("a process whose address space is folded is appended all the same") {
   RunModel few = RecordedWith(kMost);
   int gone = 64;
