@@ -38,7 +38,10 @@ class AddressSpaces {
   void Add(int owner, int index, const FinishedSweep& sweep);
   // New regions and changed counts since the last call.
   void Take(Sample* sample);
-  void Forget(int index) { counts_.erase(index); }
+  // No process has the address space of `owner` any more, or `owner` has another one since.
+  void ForgetSpace(int owner) { spaces_.erase(owner); }
+  // The process `index` has ended, or has another address space.
+  void ForgetProcess(int index) { counts_.erase(index); }
 
  private:
   struct Space {

@@ -79,7 +79,7 @@ void Collector::Describe(pid_t pid, ProcessExeced* execed) const {
 
 void Collector::Exec(const LivingProcess& process, absl::Duration t) {
   attribution_.programs().Exec(process.id);
-  pages_.Forget(process);
+  pages_.Exec(process);
   if (sweeper_) sweeper_->Exec(process.serial, t);
   if (parent_sweeps_) parent_sweeps_->Forget(process.serial);
   if (gup_copies_) gup_copies_->Forget(process.serial);
@@ -91,7 +91,7 @@ void Collector::End(const FollowedProcess& process, Sample* sample) {
   sample->events.push_back(
       {.t = Since(process.exited_ns), .index = living.index, .what = ProcessExited{process.exit_status}});
   attribution_.programs().End(process.id);
-  pages_.Forget(living);
+  pages_.End(living);
   if (sweeper_) sweeper_->Forget(process.serial);
   if (parent_sweeps_) parent_sweeps_->Forget(process.serial);
   if (gup_copies_) gup_copies_->Forget(process.serial);

@@ -85,8 +85,19 @@ void ProcessPages::LookAtInherited(const Sample& sample) {
   }
 }
 
+// What it forked with the address space that it gives up now goes by numbers of its own: see Processes::Exec.
+void ProcessPages::Exec(const LivingProcess& process) {
+  if (process.space == process.index || !processes_->SharesSpace(process)) spaces_.ForgetSpace(process.space);
+  Forget(process);
+}
+
+void ProcessPages::End(const LivingProcess& process) {
+  if (!processes_->SharesSpace(process)) spaces_.ForgetSpace(process.space);
+  Forget(process);
+}
+
 void ProcessPages::Forget(const LivingProcess& process) {
-  spaces_.Forget(process.index);
+  spaces_.ForgetProcess(process.index);
   verifier_.Forget(process.index);
   evidence_.Forget(process.id);
 }

@@ -36,10 +36,12 @@ class ProcessPages : public PageReader {
   void LookAtInherited(const Sample& sample);
   // Moves new regions, changed counts and heads since the last call to the sample.
   void TakeRegions(Sample* sample) { spaces_.Take(sample); }
-  // The process ended, or has a new address space.
-  void Forget(const LivingProcess& process);
+  // Call while `processes` still has the process as it was: it called exec, or ended.
+  void Exec(const LivingProcess& process);
+  void End(const LivingProcess& process);
 
  private:
+  void Forget(const LivingProcess& process);
   std::optional<VerifyFigures> Verify(const LivingProcess& worker, const FinishedSweep& sweep);
 
   ProcFs proc_;

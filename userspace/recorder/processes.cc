@@ -21,19 +21,31 @@ bool Processes::Add(const FollowedProcess& process) {
                          .origin = process.origin};
   added.space = Inherits(process, parent) ? parent->space : added.index;
   if (added.index == 0) target_ = process.id.pid;
+  ++members_[added.space];
   ids_[process.serial] = process.id;
   living_.emplace(process.id, added);
   return true;
+}
+
+void Processes::Leave(int space) {
+  const auto members = members_.find(space);
+  if (--members->second == 0) members_.erase(members);
+}
+
+void Processes::MoveToOwnSpace(LivingProcess* process) {
+  Leave(process->space);
+  process->space = process->index;
+  ++members_[process->space];
 }
 
 void Processes::Exec(const ProcessId& id) {
   const auto process = living_.find(id);
   if (process == living_.end()) return;
   const int index = process->second.index;
-  process->second.space = index;
+  MoveToOwnSpace(&process->second);
   // What it forked before keeps the old one.
   for (auto& [other, living] : living_) {
-    if (living.space == index) living.space = living.index;
+    if (living.space == index) MoveToOwnSpace(&living);
   }
 }
 
@@ -41,6 +53,7 @@ void Processes::End(const ProcessId& id) {
   const auto process = living_.find(id);
   if (process == living_.end()) return;
   if (process->second.index == 0) target_alive_ = false;
+  Leave(process->second.space);
   ids_.erase(process->second.serial);
   living_.erase(process);
 }

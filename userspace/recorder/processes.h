@@ -38,6 +38,8 @@ class Processes {
   const LivingProcess* Find(uint32_t serial) const;
   // The process of an event; by pid alone if its start time is unknown.
   const LivingProcess* FindSeen(const ProcessId& id) const;
+  // Whether another living process has its address space.
+  bool SharesSpace(const LivingProcess& process) const { return members_.at(process.space) > 1; }
   // Its parent, if it has the parent's address space; null otherwise.
   const LivingProcess* ParentInSpace(const LivingProcess& process) const;
   std::vector<const LivingProcess*> by_index() const;
@@ -50,10 +52,13 @@ class Processes {
 
  private:
   bool Inherits(const FollowedProcess& process, const LivingProcess* parent) const;
+  void Leave(int space);
+  void MoveToOwnSpace(LivingProcess* process);
 
   ProcFs proc_;
   absl::flat_hash_map<ProcessId, LivingProcess> living_;
   absl::flat_hash_map<uint32_t, ProcessId> ids_;  // by serial
+  absl::flat_hash_map<int, int> members_;         // how many have each address space
   int next_index_ = 0;
   pid_t target_ = 0;
   bool target_alive_ = true;

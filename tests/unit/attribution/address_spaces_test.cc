@@ -1,0 +1,61 @@
+// When mappings are read again and their regions numbered anew, on files of maps that the tests write.
+#include "attribution/address_spaces.h"
+
+#include <catch2/catch.hpp>
+
+#include "fixture_tree.h"
+
+namespace cowprof {
+namespace {
+
+struct Setting {
+  FixtureTree tree;
+  AddressSpaces spaces{ProcFs(tree.root()), 4096};
+
+  void Map(const std::string& maps) const { tree.Write("/7/maps", maps); }
+  // Starts of the regions that were numbered since the last call.
+  std::vector<uint64_t> NewStarts() {
+    Sample sample;
+    spaces.Take(&sample);
+    std::vector<uint64_t> starts;
+    for (const NumberedRegion& region : sample.new_regions) starts.push_back(region.region.start);
+    return starts;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("mappings are read again after a while, and a region that is known keeps its number") {
+  Setting setting;
+  setting.Map("00400000-00500000 rw-p 00000000 00:00 0 [heap]\n");
+  const auto first = setting.spaces.RangesOf(3, 7, 0, absl::Seconds(1));
+  REQUIRE(first != nullptr);
+  CHECK(setting.NewStarts() == std::vector<uint64_t>{0x400000});
+  setting.Map("00400000-00600000 rw-p 00000000 00:00 0 [heap]\n00800000-00900000 rw-p 00000000 00:00 0\n");
+  CHECK(setting.spaces.RangesOf(3, 7, 0, absl::Seconds(10)) == first);
+  const auto second = setting.spaces.RangesOf(3, 7, 0, absl::Seconds(11));
+  CHECK(*second == std::vector<AddressRange>{{0x400000, 0x600000, 0}, {0x800000, 0x900000, 1}});
+  CHECK(setting.NewStarts() == std::vector<uint64_t>{0x800000});
+}
+
+TEST_CASE("of an address space that is forgotten nothing is kept") {
+  Setting setting;
+  setting.Map("00400000-00500000 rw-p 00000000 00:00 0 [heap]\n");
+  setting.spaces.RangesOf(3, 7, 0, absl::Seconds(1));
+  setting.spaces.ForgetSpace(3);
+  setting.spaces.Add(3, 5, {.ranges = {{.number = 0, .private_pages = 9}}});
+  Sample sample;
+  setting.spaces.Take(&sample);
+  CHECK(sample.regions.empty());
+  // The new program of the same process is read at once.
+  setting.Map("00400000-00480000 rw-p 00000000 00:00 0 [heap]\n");
+  const auto ranges = setting.spaces.RangesOf(3, 7, 0, absl::Seconds(2));
+  CHECK(*ranges == std::vector<AddressRange>{{0x400000, 0x480000, 0}});
+  setting.spaces.Add(3, 3, {.ranges = {{.number = 0, .private_pages = 9}}});
+  setting.spaces.Take(&sample);
+  REQUIRE(sample.new_regions.size() == 1);
+  REQUIRE(sample.regions.size() == 1);
+  CHECK(sample.regions[0].region == 1);
+}
+
+}  // namespace cowprof
