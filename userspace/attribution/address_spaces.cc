@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "python/object_heads.h"
 #include "python/process_memory.h"
 
@@ -28,7 +29,7 @@ std::shared_ptr<const std::vector<AddressRange>> AddressSpaces::RangesOf(int own
   }
   space.ranges = std::make_shared<const std::vector<AddressRange>>(NumberRegions(regions, &space.known));
   space.looked = t;
-  for (size_t i = space.numbers.size(); i < space.known.size(); ++i) {
+  for (size_t i = space.numbers.size(); i < space.known.size() && next_number_ < most_regions_; ++i) {
     space.numbers.push_back(next_number_++);
     new_regions_.push_back({owner, space.known[i]});
   }
@@ -48,7 +49,7 @@ void AddressSpaces::LookForHeads(int owner, pid_t pid, const HeadLayout& layout,
   Space& space = found->second;
   space.looked_bytes.resize(space.known.size());
   std::vector<size_t> due;  // the largest first
-  for (size_t i = 0; i < space.known.size(); ++i) {
+  for (size_t i = 0; i < space.numbers.size(); ++i) {
     const Region& region = space.known[i];
     const uint64_t bytes = region.end - region.start;
     const bool grown = bytes >= kLeastBytesWithHeads && bytes > space.looked_bytes[i] + space.looked_bytes[i] / 8;
@@ -90,6 +91,10 @@ void AddressSpaces::Take(Sample* sample) {
   sample->new_regions = std::exchange(new_regions_, {});
   sample->regions = std::exchange(changed_, {});
   sample->heads = std::exchange(heads_, {});
+  if (next_number_ < most_regions_ || std::exchange(told_full_, true)) return;
+  sample->events.push_back({.t = sample->t,
+                            .what = Note{absl::StrCat("the list of regions ends here, after ", most_regions_,
+                                                      "; pages are counted and explained as before")}});
 }
 
 }  // namespace cowprof

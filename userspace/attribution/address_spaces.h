@@ -22,7 +22,9 @@ namespace cowprof {
 
 class AddressSpaces {
  public:
-  AddressSpaces(ProcFs proc, uint64_t page_bytes) : proc_(std::move(proc)), page_bytes_(page_bytes) {}
+  // `most_regions`: of all address spaces together. What lies in others is not counted by region.
+  AddressSpaces(ProcFs proc, uint64_t page_bytes, int most_regions = kMostNumbers)
+      : proc_(std::move(proc)), page_bytes_(page_bytes), most_regions_(most_regions) {}
 
   // The ranges for a sweep of a process that has the address space of `owner`. Its mappings, read through `pid`, are
   // read again when they are older than 10 s. `pool_bytes`: of pymalloc there, 0 if there is none.
@@ -36,7 +38,7 @@ class AddressSpaces {
   void LookForHeads(int owner, pid_t pid, const HeadLayout& layout, const TypeLookup& types);
   // Adds what a sweep of the process `index`, which has the address space of `owner`, found.
   void Add(int owner, int index, const FinishedSweep& sweep);
-  // New regions and changed counts since the last call.
+  // New regions and changed counts since the last call; once, a note that there are too many regions.
   void Take(Sample* sample);
   // No process has the address space of `owner` any more, or `owner` has another one since.
   void ForgetSpace(int owner) { spaces_.erase(owner); }
@@ -46,7 +48,7 @@ class AddressSpaces {
  private:
   struct Space {
     std::vector<Region> known;  // by the number that the sweep has
-    std::vector<int> numbers;   // their numbers in the recording
+    std::vector<int> numbers;   // their numbers in the recording; of the first ones, if there are too many
     std::shared_ptr<const std::vector<AddressRange>> ranges;
     absl::Duration looked;
     std::vector<uint64_t> looked_bytes;  // of each of `known`: its size when heads were last looked for
@@ -54,8 +56,9 @@ class AddressSpaces {
   };
   ProcFs proc_;
   uint64_t page_bytes_;
+  int most_regions_, next_number_ = 0;
+  bool told_full_ = false;
   absl::flat_hash_map<int, Space> spaces_;  // by owner
-  int next_number_ = 0;
   std::vector<NumberedRegion> new_regions_;
   std::vector<RegionCount> changed_;
   std::vector<RegionHeads> heads_;

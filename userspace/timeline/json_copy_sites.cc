@@ -14,7 +14,6 @@
 namespace cowprof {
 namespace {
 
-constexpr int kMostNumbers = 1'000'000;      // of frames or places in one recording; cowprof writes fewer
 constexpr uint64_t kMostMissing = 16;        // in a row
 constexpr uint64_t kMostPages = 1ull << 36;  // of an address space of 48 bits
 

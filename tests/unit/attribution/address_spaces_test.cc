@@ -58,4 +58,23 @@ TEST_CASE("of an address space that is forgotten nothing is kept") {
   CHECK(sample.regions[0].region == 1);
 }
 
+TEST_CASE("when there are too many regions, those that have a number are counted, and it is said once") {
+  FixtureTree tree;
+  AddressSpaces spaces(ProcFs(tree.root()), 4096, /*most_regions=*/1);
+  tree.Write("/7/maps", "00400000-00500000 rw-p 00000000 00:00 0 [heap]\n00800000-00900000 rw-p 00000000 00:00 0\n");
+  CHECK(spaces.RangesOf(3, 7, 0, absl::Seconds(1))->size() == 2);
+  spaces.Add(3, 3, {.ranges = {{.number = 0, .private_pages = 9}, {.number = 1, .private_pages = 8}}});
+  Sample sample;
+  spaces.Take(&sample);
+  CHECK(sample.new_regions.size() == 1);
+  REQUIRE(sample.regions.size() == 1);
+  CHECK(sample.regions[0].private_pages == 9);
+  REQUIRE(sample.events.size() == 1);
+  CHECK(sample.events[0].Is<Note>());
+  spaces.RangesOf(4, 7, 0, absl::Seconds(1));
+  spaces.Take(&sample);
+  CHECK(sample.new_regions.empty());
+  CHECK(sample.events.size() == 1);
+}
+
 }  // namespace cowprof

@@ -15,6 +15,9 @@
 
 namespace cowprof {
 
+// Of frames, of sites and of regions: a reader of a recording takes no more of each.
+inline constexpr int kMostNumbers = 1'000'000;
+
 // Why a page was copied: what the first write to it hit.
 enum class Cause {
   kRefcount,   // the reference count of a live object, which was only read
