@@ -35,6 +35,9 @@ Json CopySitesJson(const std::vector<CopySite>& copy_sites) {
 void PageBlame::Add(const Sample& sample, const RunModel& model) {
   if (sample.copy_sites.empty()) return;
   for (const CopySiteCount& count : sample.copy_sites) changed_.insert(count.index);
+  any_changed_ = true;
+  if (changed_.size() > model.processes.size())
+    std::erase_if(changed_, [&](int index) { return model.Find(index) == nullptr; });
   if (++records_ % every_ == 0) AddCheckpoint(model);
 }
 
@@ -65,6 +68,13 @@ void PageBlame::AddSteps(const ProcessModel& process, size_t at) {
   }
 }
 
+// Those that the model has summed up with others are not shown.
+void PageBlame::ForgetUnlisted(const RunModel& model) {
+  const auto is_unlisted = [&](const auto& one) { return model.Find(one.first) == nullptr; };
+  std::erase_if(counted_, is_unlisted);
+  if (std::erase_if(places_, is_unlisted) > 0) forgot_places_ = true;
+}
+
 void PageBlame::AddCheckpoint(const RunModel& model) {
   const size_t at = checkpoints_.Add(MillisecondsOf(model.t));
   for (const ProcessModel& process : model.processes) {
@@ -74,6 +84,8 @@ void PageBlame::AddCheckpoint(const RunModel& model) {
     AddSteps(process, at);
   }
   changed_.clear();
+  any_changed_ = false;
+  if (counted_.size() > model.processes.size()) ForgetUnlisted(model);
   while (checkpoints_.size() > 1 && (checkpoints_.size() > kMostCheckpoints || step_count_ > kMostSteps)) MergePairs();
 }
 
@@ -97,7 +109,7 @@ void PageBlame::MergePairs() {
 
 void PageBlame::Write(const RunModel& model, ColumnFile* file, Json* page) const {
   PageBlame ended = *this;
-  if (!places_.empty() || !changed_.empty()) ended.AddCheckpoint(model);
+  if (!places_.empty() || forgot_places_ || any_changed_) ended.AddCheckpoint(model);
   Column times_ms, index, copy_site, steps, at, copies;
   for (const uint64_t ms : ended.checkpoints_.ms()) times_ms.Add(ms);
   for (auto& [process, places] : ended.places_) {

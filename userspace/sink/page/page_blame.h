@@ -23,6 +23,8 @@ class PageBlame {
   void Add(const Sample& sample, const RunModel& model);
   // Sets frames, places and blame. The last checkpoint is the recording's end.
   void Write(const RunModel& model, ColumnFile* file, nlohmann::ordered_json* page) const;
+  // Of how many processes it keeps something: of no more than the model lists.
+  size_t processes() const { return counted_.size(); }
 
  private:
   // There are up to kMostSteps of these: as small as they can be. What is too large for a column need not be told
@@ -40,12 +42,15 @@ class PageBlame {
   };
   void AddCheckpoint(const RunModel& model);
   void AddSteps(const ProcessModel& process, size_t at);
+  void ForgetUnlisted(const RunModel& model);
   void MergePairs();
 
   Moments checkpoints_;
   std::map<int, std::vector<Place>> places_;  // by process; in order of copy sites
   std::map<int, Count> counted_;              // copies of a process at its last checkpoint
-  std::set<int> changed_;                     // processes whose places changed since then
+  std::set<int> changed_;                     // processes whose places changed since then; some may be forgotten
+  bool any_changed_ = false;                  // places did, since the last checkpoint
+  bool forgot_places_ = false;                // of a process that is not listed any more
   size_t step_count_ = 0;
   size_t every_ = 1, records_ = 0;  // one in `every_` records with places makes a checkpoint
 };

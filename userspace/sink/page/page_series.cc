@@ -63,9 +63,29 @@ void PageSeries::CauseColumns::Halve(size_t first) {
   none.Halve(first);
 }
 
+// Each has the place of its index, unless some before it are not listed any more. Then it most often follows that of
+// the row before.
+PageSeries::ProcessColumns& PageSeries::ColumnsOf(int index) {
+  const auto is_at = [&](size_t place) { return place < processes_.size() && processes_[place].index == index; };
+  ++last_;
+  if (is_at(static_cast<size_t>(index))) last_ = static_cast<size_t>(index);
+  if (!is_at(last_)) {
+    const auto found = std::lower_bound(processes_.begin(), processes_.end(), index,
+                                        [](const Listed& one, int wanted) { return one.index < wanted; });
+    last_ = found - processes_.begin();
+    if (!is_at(last_)) processes_.insert(found, {index, std::make_unique<ProcessColumns>()});
+  }
+  return *processes_[last_].columns;
+}
+
+// Those that the model has summed up with others are not shown.
+void PageSeries::ForgetUnlisted(const RunModel& model) {
+  if (processes_.size() <= model.processes.size()) return;
+  std::erase_if(processes_, [&](const Listed& one) { return model.Find(one.index) == nullptr; });
+}
+
 void PageSeries::AddProcess(const ProcessModel& process, size_t at) {
-  if (process.index >= static_cast<int>(processes_.size())) processes_.resize(process.index + 1);
-  ProcessColumns& columns = processes_[process.index];
+  ProcessColumns& columns = ColumnsOf(process.index);
   if (columns.copies.size() == 0) columns.first = at;
   const size_t before = at - columns.first;
   if (columns.copies.size() > before) return;  // a second row in the same sample
@@ -131,10 +151,10 @@ void PageSeries::Halve() {
   forecasts_.Add(forecast_);
   forecasts_.Halve();
   rows_ = 0;
-  for (ProcessColumns& columns : processes_) {
-    Halve(columns.first, &columns);
-    columns.first /= 2;
-    rows_ += columns.copies.size();
+  for (const auto& [index, columns] : processes_) {
+    Halve(columns->first, columns.get());
+    columns->first /= 2;
+    rows_ += columns->copies.size();
   }
   Halve(0, &totals_);
   for (Column* column : {&times_ms_, &workers_private_kib_}) column->Halve(0);
@@ -165,6 +185,7 @@ void PageSeries::Add(const Sample& sample, const Run& run) {
   for (const ProcessSample& row : sample.processes) {
     if (const ProcessModel* process = model.Find(row.index)) AddProcess(*process, at);
   }
+  ForgetUnlisted(model);
   AddTotals(model);
   AddLimits(model, at);
   if (forecasts_.limit.size() < at) forecasts_.Add(forecast_);
@@ -193,10 +214,12 @@ Json PageSeries::ForecastsJson(const ForecastColumns& forecasts, ColumnFile* fil
 void PageSeries::Write(const RunModel& model, const Forecast& forecast, ColumnFile* file, Json* page) const {
   static const ProcessColumns kNone;
   Json processes = Json::array(), limits = Json::array();
+  auto listed = processes_.begin();
   for (const ProcessModel& process : model.processes) {
-    const size_t index = process.index;
-    const ProcessColumns& columns = index < processes_.size() ? processes_[index] : kNone;
-    processes.push_back({{"index", index},
+    while (listed != processes_.end() && listed->index < process.index) ++listed;
+    const bool has_rows = listed != processes_.end() && listed->index == process.index;
+    const ProcessColumns& columns = has_rows ? *listed->columns : kNone;
+    processes.push_back({{"index", process.index},
                          {"pid", process.id.pid},
                          {"role", NameOf(process.role)},
                          {"name", process.command.empty() ? process.comm : process.command},

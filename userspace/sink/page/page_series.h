@@ -4,6 +4,7 @@
 #define COWPROF_SINK_PAGE_PAGE_SERIES_H_
 
 #include <array>
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <vector>
 
@@ -20,6 +21,8 @@ class PageSeries {
   void Add(const Sample& sample, const Run& run);
   // Sets times_ms, processes, totals, limits and forecasts. `forecast`: the current one.
   void Write(const RunModel& model, const Forecast& forecast, ColumnFile* file, nlohmann::ordered_json* page) const;
+  // Of how many processes it keeps columns: of no more than the model lists.
+  size_t processes() const { return processes_.size(); }
 
  private:
   // Cumulative, in copies.
@@ -36,6 +39,10 @@ class PageSeries {
     Column private_kib, pss_kib, still_shared_kib, copies;
     CauseColumns causes;
   };
+  struct Listed {
+    int index = 0;
+    std::unique_ptr<ProcessColumns> columns;  // a kilobyte
+  };
   struct LimitColumns {
     Column used, limit;
   };
@@ -47,7 +54,9 @@ class PageSeries {
     void Add(const ForecastRow& row);
     void Halve();
   };
+  ProcessColumns& ColumnsOf(int index);
   void AddProcess(const ProcessModel& process, size_t at);
+  void ForgetUnlisted(const RunModel& model);
   void AddTotals(const RunModel& model);
   void AddLimits(const RunModel& model, size_t at);
   void Halve();
@@ -59,7 +68,8 @@ class PageSeries {
   uint64_t most_rows_;
   uint64_t samples_ = 0, every_ = 1, rows_ = 0;
   Column times_ms_;
-  std::vector<ProcessColumns> processes_;
+  std::vector<Listed> processes_;  // in order of index
+  size_t last_ = 0;                // the one that a row was last added to
   ProcessColumns totals_;
   Column workers_private_kib_;
   std::vector<LimitColumns> limits_;

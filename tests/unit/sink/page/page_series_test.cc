@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_join.h"
+#include "builders.h"
 #include "judged.h"
 #include "page_reading.h"
 #include "random_recording.h"
@@ -92,6 +93,38 @@ TEST_CASE("page: more rows than it takes are told at fewer times, each as it was
   CHECK(few.Read(few.json["forecasts"]["low_kib"]).size() == few.Read(few.json["times_ms"]).size());
   for (const OrderedJson& limit : few.json["limits"])
     CHECK(few.Read(limit["used"]).size() <= few.Read(few.json["times_ms"]).size());
+}
+
+TEST_CASE("page: of processes that are not listed any more nothing is kept, and the others are told as ever") {
+  constexpr size_t kMost = 50;
+  Shown all(UINT64_MAX), few(UINT64_MAX);
+  few.run.model.most_ended = kMost;
+  const auto add = [&](const Sample& sample) {
+    all.Add(sample);
+    few.Add(sample);
+    REQUIRE(few.series.processes() <= few.run.model.processes.size());
+  };
+  add({.events = {Started(0, -1)}, .processes = {RowWithCopies(0, 1)}});
+  for (int index = 1; index < 500; ++index) {
+    add({.t = absl::Milliseconds(10 * index),
+         .events = {Started(index, 0)},
+         .processes = {RowWithCopies(0, 3 * index), RowWithCopies(index, 5 + index * 37 % 100)}});
+    // Every tenth lives on, with a row now and then.
+    if (index % 10 == 0) continue;
+    add({.t = absl::Milliseconds(10 * index + 5),
+         .events = {Exited(index, 0, absl::Milliseconds(10 * index + 5))},
+         .processes = {RowWithCopies(index / 20 * 10, index), RowWithCopies(index, 200)}});
+  }
+  all.Write();
+  few.Write();
+  CHECK(all.series.processes() == 500);
+  CHECK(few.series.processes() < 200);
+  REQUIRE(few.json["processes"].size() < 200);
+  for (const OrderedJson& process : few.json["processes"]) {
+    const OrderedJson& whole = all.json["processes"][process["index"].get<size_t>()];
+    CHECK(process["first"] == whole["first"]);
+    for (const char* name : {"private_kib", "copies"}) CHECK(few.Read(process[name]) == all.Read(whole[name]));
+  }
 }
 
 }  // namespace cowprof

@@ -267,6 +267,30 @@ TEST_CASE("page: many checkpoints are merged two by two, and the last one stays"
   }
 }
 
+TEST_CASE("page: of processes that are not listed any more no places are kept") {
+  Run run;
+  run.model.most_ended = 20;
+  PageBlame blame;
+  const auto add = [&](const Sample& sample) {
+    Append(sample, &run);
+    blame.Add(sample, run.model);
+  };
+  add({.events = {Process(0, -1)}, .processes = {Row(0, 0, {})}, .new_copy_sites = {{}}});
+  for (int index = 1; index < 500; ++index) {
+    const absl::Duration t = absl::Seconds(index);
+    add({.t = t,
+         .events = {Process(index, 0), Exited(index, 0, t)},
+         .processes = {Row(index, 7, {7})},
+         .copy_sites = {{index, 0, 7, 1, 1}}});
+    REQUIRE(blame.processes() <= run.model.processes.size());
+  }
+  ColumnFile file;
+  OrderedJson page;
+  blame.Write(run.model, &file, &page);
+  CHECK(page["blame"]["times_ms"][2] == 499);                          // one for each sample with places
+  CHECK(page["blame"]["index"][2] == run.model.processes.size() - 1);  // the target has none
+}
+
 TEST_CASE("page: a hang is a mark, and so is its end") {
   Made made;
   made.Add({.events = {Process(0, -1), Process(1, 0)}});
