@@ -31,9 +31,11 @@ Cause CauseOf(cowprof_shape shape, WriteKind kind, absl::string_view symbol) {
   switch (shape) {
     case COWPROF_SHAPE_KERNEL:
       return Cause::kKernel;
+    // What a memory copy overwrites had been an object before it was freed.
     case COWPROF_SHAPE_REFCOUNT:
-      return Cause::kRefcount;
+      return kind == WriteKind::kBulk ? Cause::kData : Cause::kRefcount;
     case COWPROF_SHAPE_LAST_REFERENCE:
+      if (kind == WriteKind::kBulk) return Cause::kData;
       return kind == WriteKind::kDecrement ? Cause::kFree : Cause::kRefcount;
     case COWPROF_SHAPE_COLLECTION:
       return Cause::kGcHeader;
@@ -57,7 +59,7 @@ Cause CauseOf(cowprof_shape shape, WriteKind kind, absl::string_view symbol) {
     case COWPROF_SHAPE_FREED_KERNEL:
       return Cause::kMallocReuse;
     case COWPROF_SHAPE_COUNTED:
-      return kind == WriteKind::kOther ? Cause::kData : Cause::kNativeRefcount;
+      return kind == WriteKind::kOther || kind == WriteKind::kBulk ? Cause::kData : Cause::kNativeRefcount;
     case COWPROF_SHAPE_UNREAD:
     case COWPROF_SHAPE_NEW:  // not a copy
     case COWPROF_SHAPE_UNSURE:

@@ -45,9 +45,44 @@ bool EndsInComparison(absl::Span<const uint8_t> before) {
          (at(3) == 0x83 && (at(2) & 0xF8) == 0xF8) || (at(6) == 0x81 && (at(5) & 0xF8) == 0xF8);
 }
 
+// As in memcpy and memset, and where the first words of a new object are written together.
+bool IsBulk(absl::Span<const uint8_t> code) {
+  while (!code.empty() && (code[0] == 0x66 || code[0] == 0xF2 || code[0] == 0xF3 || IsRex(code[0])))
+    code.remove_prefix(1);
+  if (code.size() < 2) return false;
+  switch (code[0]) {
+    case 0x62:  // EVEX
+    case 0xC4:  // VEX
+    case 0xC5:
+    case 0xA4:  // movs
+    case 0xA5:
+    case 0xAA:  // stos
+    case 0xAB:
+      return true;
+    case 0x0F:
+      break;
+    default:
+      return false;
+  }
+  switch (code[1]) {
+    case 0x11:  // movups, movupd, movss, movsd
+    case 0x13:  // movlps
+    case 0x17:  // movhps
+    case 0x29:  // movaps
+    case 0x2B:  // movntps
+    case 0x7F:  // movdqa, movdqu
+    case 0xD6:  // movq
+    case 0xE7:  // movntdq
+      return true;
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 WriteKind WriteKindOf(absl::Span<const uint8_t> code, absl::Span<const uint8_t> before) {
+  if (IsBulk(code)) return WriteKind::kBulk;
   size_t at = 0;
   while (at < code.size() && (code[at] == 0xF0 || code[at] == 0x66 || IsRex(code[at]))) ++at;  // lock, REX
   if (at + 2 >= code.size()) return WriteKind::kOther;

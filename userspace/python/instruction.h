@@ -14,6 +14,7 @@ enum class WriteKind {
   kIncrement,  // adds 1 to memory, or stores a value that is not compared with 0 right afterwards
   kDecrement,  // subtracts 1 from memory, or stores a value and branches on whether it is 0
   kAdd,        // lock xadd: adds a register's value, 1 or -1 in all code that counts
+  kBulk,       // stores a vector, or copies or fills memory (rep movs, rep stos): no count is written so
 };
 
 // `code`: 15 bytes starting at the instruction; `before`: the 8 bytes before it; fewer if they can't be read. gcc

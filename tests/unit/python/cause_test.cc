@@ -51,6 +51,11 @@ TEST_CASE("cause: shapes that decide regardless of the function") {
   }
 }
 
+TEST_CASE("cause: a copy of memory over what had been an object writes no count") {
+  for (const cowprof_shape shape : {COWPROF_SHAPE_REFCOUNT, COWPROF_SHAPE_LAST_REFERENCE, COWPROF_SHAPE_COUNTED})
+    CHECK(Judged(shape, WriteKind::kBulk, "") == "data");
+}
+
 TEST_CASE("cause: what adds or subtracts 1 where C++ objects have their count is a count") {
   for (const WriteKind kind : kKinds) {
     CHECK(Judged(COWPROF_SHAPE_COUNTED, kind, "") == (kind == WriteKind::kOther ? "data" : "native_refcount"));

@@ -40,6 +40,7 @@ std::string Name(WriteKind kind) {
   return kind == WriteKind::kIncrement   ? "increment"
          : kind == WriteKind::kDecrement ? "decrement"
          : kind == WriteKind::kAdd       ? "add"
+         : kind == WriteKind::kBulk      ? "bulk"
                                          : "other";
 }
 
@@ -57,6 +58,18 @@ TEST_CASE("instruction: an atomic addition of a register") {
     INFO(code);
     CHECK(Name(KindOf(code)) == "other");
   }
+}
+
+TEST_CASE("instruction: copies and fills of memory write no count") {
+  const char* code = GENERATE(
+      // vmovdqu [rdi],ymm16; vmovdqu [rdi],ymm0; movups [rdi],xmm0: memmove and memset of glibc 2.36
+      "62 e1 fe 28 7f 07", "c5 fe 7f 07", "0f 11 07",
+      // rep movsb; rep stosb; rep stosq; movaps [rdi],xmm0: PyObject_GC_Track
+      "f3 a4", "f3 aa", "f3 48 ab", "0f 29 07",
+      // movups [rax+0x10],xmm1; movdqu [r8],xmm2; movaps [rsp],xmm3; movntdq [rdi],xmm0; movq [rax],xmm0
+      "0f 11 48 10", "f3 41 0f 7f 10", "0f 29 1c 24", "66 0f e7 07", "66 0f d6 00");
+  INFO(code);
+  CHECK(Name(KindOf(code)) == "bulk");
 }
 
 TEST_CASE("instruction: reference counts go up") {
@@ -189,21 +202,19 @@ TEST_CASE("instruction: every form of a memory operand") {
 }
 
 TEST_CASE("instruction: instructions that do not write a count") {
-  const char* code = GENERATE("48 83 c0 01",              // add rax,1: a register
-                              "48 83 e8 01 74 08",        // sub rax,1
-                              "48 ff c0", "48 ff c8",     // inc rax, dec rax
-                              "48 89 c7 74 05",           // mov rdi,rax; je
-                              "ff d0", "ff e0",           // call rax, jmp rax
-                              "80 07 01",                 // add BYTE PTR [rdi],1
-                              "48 81 07 78 56 34 12",     // add QWORD PTR [rdi],0x12345678
-                              "48 c7 07 01 00 00 00",     // mov QWORD PTR [rdi],1
-                              "4d 89 74 24 10",           // mov QWORD PTR [r12+0x10],r14
-                              "48 01 07", "48 29 07",     // add, sub of a register
-                              "48 8b 07 74 05",           // a load
-                              "88 07 74 05",              // mov BYTE PTR [rdi],al: a byte
-                              "0f 29 07", "c5 fe 7f 07",  // movaps, vmovdqu: PyObject_GC_Track and memcpy
-                              "f3 48 ab", "f3 a4",        // rep stos, rep movs
-                              "0f 11 40 10", "66 0f d6 07", "c3", "90");
+  const char* code = GENERATE("48 83 c0 01",           // add rax,1: a register
+                              "48 83 e8 01 74 08",     // sub rax,1
+                              "48 ff c0", "48 ff c8",  // inc rax, dec rax
+                              "48 89 c7 74 05",        // mov rdi,rax; je
+                              "ff d0", "ff e0",        // call rax, jmp rax
+                              "80 07 01",              // add BYTE PTR [rdi],1
+                              "48 81 07 78 56 34 12",  // add QWORD PTR [rdi],0x12345678
+                              "48 c7 07 01 00 00 00",  // mov QWORD PTR [rdi],1
+                              "4d 89 74 24 10",        // mov QWORD PTR [r12+0x10],r14
+                              "48 01 07", "48 29 07",  // add, sub of a register
+                              "48 8b 07 74 05",        // a load
+                              "88 07 74 05",           // mov BYTE PTR [rdi],al: a byte
+                              "c3", "90");
   INFO(code);
   CHECK(Name(KindOf(code)) == "other");
 }

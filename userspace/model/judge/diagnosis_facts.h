@@ -125,7 +125,7 @@ Diagnosis CowGcHeader(const Facts& facts);
 Saving SavedByFreezing(const Facts& facts);
 Diagnosis CowData(const Facts& facts);
 // Whether most of what CowData is about is written by the program to memory that it inherited: not by a runtime (Perl,
-// R), not by GUP, and not to files. Otherwise no sketch helps.
+// R), not by GUP, not to files, and not perhaps by an allocator such as jemalloc. Otherwise no sketch helps.
 bool ProgramWrites(const Facts& facts);
 // Whether what TorchRefcount is about are tensors, as far as stacks tell: other C++ objects have counts, too.
 bool ReadsTensors(const Facts& facts);

@@ -129,6 +129,18 @@ TEST_CASE("cow-data: copies of GUP are told apart from writes") {
   CHECK(absl::StartsWith(HeadlineOf(run), "Writing to memory that the workers inherited"));
 }
 
+TEST_CASE("cow-data: jemalloc does not tell what it has free") {
+  Run run = Recorded({}, {{Cause::kData, kCopies}}, kLine);
+  CHECK(absl::StartsWith(HeadlineOf(run), "Writing to memory that the workers inherited duplicated 100.0 MiB"));
+  CHECK(!DiagnosesOf(run)[0].sketch.empty());
+  run.model.regions = {{0, {.kind = RegionKind::kFile, .name = "libjemalloc.so.2 (bss)"}}};
+  CHECK(absl::StartsWith(HeadlineOf(run),
+                         "Writing to memory that the workers inherited, or allocating what the parent had freed "
+                         "(jemalloc does not tell which), duplicated 100.0 MiB of the parent's memory in 1 worker"));
+  CHECK(absl::StartsWith(DiagnosesOf(run)[0].advice[0], "Where the line above only allocates, nothing has to be done"));
+  CHECK(DiagnosesOf(run)[0].sketch.empty());
+}
+
 TEST_CASE("cow-data: pages of a file were never the parent's memory") {
   Run run = Recorded({}, {{Cause::kData, kCopies}}, kLine);
   run.model.copy_sites[0].cause = Cause::kData;
