@@ -522,7 +522,7 @@ case("uWSGI, workers that only answer", "harmless", "clean", NOTHING, never=TORC
     server(servers.uwsgi, "/", 100))
 case("puma, attach to the running cluster, Ruby's collector in 2 workers", "prefork servers", "cow-data",
      r"^Writing to memory that the workers inherited duplicated .*in 2 workers; (about )?(9\d|100) % of it in Ruby's own code "
-     r"\(\S+\); why they copied \d+\.\d MiB more can't be told\.$", says="what to do\n +> Ruby's garbage collector writes",
+     r"\(\S+\); why they copied another \d+\.\d MiB is unknown\.$", says="what to do\n +> Ruby's garbage collector writes",
      never=PYTHON, packages=["puma"])(
          server(servers.puma, "/collect", 600_000))
 case("puma, Ruby's collector in 2 workers, after it ran four times in the parent", "harmless", "clean", NOTHING, never=PYTHON,
@@ -609,7 +609,7 @@ PERL, R, PHP, PYPY = (["/usr/bin/perl", WORKLOADS / "verdict_runtime.pl"], ["/us
                       ["/usr/bin/php", WORKLOADS / "verdict_runtime.php"], ["/usr/bin/pypy3", WORKLOADS / "verdict_pypy.py"])
 RUNTIMES = "other languages"
 case("Perl, 4 forked workers use texts as numbers", RUNTIMES, "cow-data", wrote("Perl", r"Perl_sv_\w+"),
-     says=r"what to do\n +> Perl keeps the number in a text that is used as one", never=PYTHON)(runtime(*PERL, "reads"))
+     says=r"what to do\n +> Perl keeps the number in a string that is used as one", never=PYTHON)(runtime(*PERL, "reads"))
 case("Perl, 4 forked workers end with exit", RUNTIMES, "cow-data", wrote("Perl", r"\w+"),
      says=r"> A worker that ends with exit", never=PYTHON)(runtime(*PERL, "exits", ends=True))
 case("Perl, the parent has used the texts as numbers", "harmless", "clean", NOTHING, never=PYTHON)(
@@ -644,7 +644,7 @@ FREED = r"^[23] workers copied .* of inherited memory: (about )?\d+ % released o
 case("forked children end with sys.exit()", RELEASED, None, FREED + r"no Python code ran then, as at the interpreter's exit, .*os\._exit\(\)",
      never=TORCH)(shared("exits", "planted: 400,000 str, which 3 children inherit and do not touch until they end"))
 case("workers clear() the list that they inherited", RELEASED, None,
-     FREED + at(SHARED, "clears", "clear") + r".* To release inherited objects gives nothing back", never=TORCH)(
+     FREED + at(SHARED, "clears", "clear") + r".* Releasing inherited objects gives nothing back", never=TORCH)(
          shared("clears", "planted: 2 workers clear a list of 400,000 str"))
 case("forked children read, and call exec", RELEASED, None,
      r"^The process \d+ \(sleep\) copied .* before it called exec, which gave that back: \d+ % reference counts", never=TORCH)(

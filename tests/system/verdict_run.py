@@ -18,7 +18,7 @@ WORKLOADS = harness.REPOSITORY / "tests" / "system" / "workloads"
 MIB = 1 << 20
 LOADING = 90 * harness.PATIENCE  # seconds; imports of torch, a server's start
 FIGURE = re.compile(r"(\d+(?:\.\d+)?) ([KMG]iB)")
-UNTOLD = re.compile(rf"why (?:it|they) copied {FIGURE.pattern} more can't be told")
+UNTOLD = re.compile(rf"why (?:it|they) copied another {FIGURE.pattern} is unknown")
 UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
 ANY = "any"  # diagnosis: where the sentence is about something else, such as deaths
