@@ -229,7 +229,7 @@ const kChecks = {
         else assert.equal(shown, figure === null ? "-" : figure.toLocaleString("en-US"), row);
       }
     }
-    const [, words, percent] = /Nearest limit: (.*?), (?:at most )?(\d+) %/.exec(lines[0]) ?? assert.fail(lines[0]);
+    const [, words, percent] = /Nearest limit: (.*?), (?:up to )?(\d+) %/.exec(lines[0]) ?? assert.fail(lines[0]);
     const nearest = report.limits.find(({ kind, name }) =>
       words.startsWith("cgroup ") ? name.startsWith(words.slice(7).replace(/\.\.\.$/, "")) : kind === "host",
     );
