@@ -84,7 +84,7 @@ def test_every_version(tmp_path, version, kind, lock):
 def test_an_import_that_goes_on(tmp_path):
     run = Forked(tmp_path, "imports")
     assert [(lock["kind"], lock["module"], lock["tid"]) for lock in run.row["locks"]] == [("import-lock", "slowmod", run.tid)]
-    assert "an import of slowmod going on in its thread lazy-importer" in run.diagnosis["summary"]
+    assert "an import of slowmod in progress in its thread lazy-importer" in run.diagnosis["summary"]
 
 
 @pytest.mark.parametrize("kind", ["acquired", "waits", "notified", "own"])

@@ -134,7 +134,7 @@ def test_what_was_pickled_to_workers_has_its_figure(tmp_path):
     report, _, code = recorded(tmp_path, "system", "ddp", "none", "spawn", READ)
     assert code == 0
     found = {diagnosis["id"]: diagnosis for diagnosis in report["diagnoses"]}["private-by-spawn"]
-    said = figure_in(next(line for line in found["evidence"] if line.startswith("as a pickle, what each worker is sent has about")))
+    said = figure_in(next(line for line in found["evidence"] if line.startswith("pickled, what each worker is sent takes about")))
     assert said == pytest.approx(length_of(READ), rel=0.05)
     assert said == pytest.approx(figure_in(next(line for line in found["advice"] if line.startswith("Send the workers a path instead of about"))))
 
