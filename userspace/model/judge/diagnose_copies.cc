@@ -9,6 +9,7 @@
 #include "model/format.h"
 #include "model/judge/diagnosis_facts.h"
 #include "model/judge/native_code.h"
+#include "model/judge/other_allocator.h"
 #include "model/judge/start_methods.h"
 #include "model/saturating.h"
 
@@ -295,34 +296,14 @@ Diagnosis CopiedFromFiles(const Facts& facts, uint64_t copies) {
 
 namespace {
 
-// A library that takes malloc's place. What it has free can't be told from what is in use; of glibc's that can.
-// "": there is none, or nobody knows whether it is used.
-std::string OtherAllocatorOf(const Facts& facts) {
-  if (facts.native()) return "";
-  for (const NumberedRegion& one : facts.model.regions) {
-    for (const char* const name : {"jemalloc", "tcmalloc", "mimalloc"}) {
-      if (one.region.kind == RegionKind::kFile && absl::StartsWith(one.region.name, absl::StrCat("lib", name)))
-        return name;
-    }
-  }
-  return "";
-}
+// "": there is none, or nothing of Python is told.
+std::string AllocatorBeside(const Facts& facts) { return facts.native() ? "" : OtherAllocatorOf(facts.model); }
 
 std::string WritingOrAllocating(const Facts& facts, const std::string& allocator) {
   const char* const writing = "Writing to memory that the workers inherited";
   if (allocator.empty()) return writing;
   return absl::StrCat(writing, ", or allocating what the ", facts.Owner(), " had freed (", allocator,
                       " does not tell which),");
-}
-
-std::string AllocatorAdvice(const std::string& allocator) {
-  return absl::StrCat(
-      "Where the line above only allocates, nothing has to be done: it is the workers' own memory, whatever page it "
-      "lies on.",
-      allocator == "jemalloc"
-          ? " MALLOC_CONF=dirty_decay_ms:0,muzzy_decay_ms:0 gives freed memory back to the kernel at "
-            "once; the workers then get most of theirs as new pages, for more page faults."
-          : "");
 }
 
 }  // namespace
@@ -334,7 +315,7 @@ Diagnosis CowData(const Facts& facts) {
   if (const uint64_t of_files = FileCopiesOf(facts); facts.Matters(of_files) && 2 * of_files >= written)
     return CopiedFromFiles(facts, of_files);
   if (!facts.Matters(written) || NothingWritten(facts)) return {};
-  const std::string allocator = OtherAllocatorOf(facts);
+  const std::string allocator = AllocatorBeside(facts);
   Diagnosis diagnosis =
       FromCauses(facts, {Cause::kData, Cause::kKernel}, "cow-data", WritingOrAllocating(facts, allocator));
   // Of workers that were there at the attach nobody knows what malloc had free when they were forked.
@@ -369,14 +350,13 @@ Diagnosis CowData(const Facts& facts) {
               "some runtimes (Ruby), not with others (OCaml)."
             : "If the writes normalise or cache data, do them once in the parent before the fork.");
   }
-  if (!allocator.empty()) diagnosis.advice.insert(diagnosis.advice.begin(), AllocatorAdvice(allocator));
+  if (!allocator.empty()) diagnosis.advice.insert(diagnosis.advice.begin(), AdviceOnAllocator(allocator));
   return diagnosis;
 }
 
 bool ProgramWrites(const Facts& facts) {
   const uint64_t written = facts.Of(Cause::kData) + facts.Of(Cause::kKernel);
-  if (2 * std::max(GupCopiesOf(facts), FileCopiesOf(facts)) >= written || !OtherAllocatorOf(facts).empty())
-    return false;
+  if (2 * std::max(GupCopiesOf(facts), FileCopiesOf(facts)) >= written || !AllocatorBeside(facts).empty()) return false;
   const std::optional<NativeCode> code = NativeCodeOf(facts, {Cause::kData, Cause::kKernel});
   return !code || AdviceOn(*code).empty();
 }

@@ -1,0 +1,28 @@
+#include "model/judge/other_allocator.h"
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+namespace cowprof {
+
+std::string OtherAllocatorOf(const RunModel& model) {
+  for (const NumberedRegion& one : model.regions) {
+    for (const char* const name : {"jemalloc", "tcmalloc", "mimalloc"}) {
+      if (one.region.kind == RegionKind::kFile && absl::StartsWith(one.region.name, absl::StrCat("lib", name)))
+        return name;
+    }
+  }
+  return "";
+}
+
+std::string AdviceOnAllocator(absl::string_view allocator) {
+  return absl::StrCat(
+      "Where the line above only allocates, nothing has to be done: it is the workers' own memory, whatever page it "
+      "lies on.",
+      allocator == "jemalloc"
+          ? " MALLOC_CONF=dirty_decay_ms:0,muzzy_decay_ms:0 gives freed memory back to the kernel at once; the workers "
+            "then get most of theirs as new pages, for more page faults."
+          : "");
+}
+
+}  // namespace cowprof
