@@ -85,7 +85,8 @@ void ProcessPages::LookAtInherited(const Sample& sample) {
   }
 }
 
-// What it forked with the address space that it gives up now goes by numbers of its own: see Processes::Exec.
+// Its children that shared the old address space each count as having one of their own from now on: see
+// Processes::Exec.
 void ProcessPages::Exec(const LivingProcess& process) {
   if (process.space == process.index || !processes_->SharesSpace(process)) spaces_.ForgetSpace(process.space);
   Forget(process);

@@ -331,7 +331,7 @@ Diagnosis FdExhaustion(const Facts& facts) {
                      " of them are torch tensors in shared memory (file_descriptor strategy: one each)"));
   }
   if (held == 0 && !facts.dataloader()) {
-    diagnosis.advice = {"Close what is no longer needed: ls -l /proc/PID/fd names what is open.",
+    diagnosis.advice = {"Close unused files: ls -l /proc/PID/fd lists the open ones.",
                         "Raise the limit: ulimit -n 65536 before the start, docker run --ulimit nofile=65536."};
     return diagnosis;
   }

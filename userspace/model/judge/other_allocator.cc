@@ -2,14 +2,17 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 
 namespace cowprof {
 
 std::string OtherAllocatorOf(const RunModel& model) {
+  // A screen asks at each tick, and there may be a million regions.
   for (const NumberedRegion& one : model.regions) {
-    for (const char* const name : {"jemalloc", "tcmalloc", "mimalloc"}) {
-      if (one.region.kind == RegionKind::kFile && absl::StartsWith(one.region.name, absl::StrCat("lib", name)))
-        return name;
+    absl::string_view file = one.region.name;
+    if (one.region.kind != RegionKind::kFile || !absl::ConsumePrefix(&file, "lib")) continue;
+    for (const absl::string_view name : {"jemalloc", "tcmalloc", "mimalloc"}) {
+      if (absl::StartsWith(file, name)) return std::string(name);
     }
   }
   return "";

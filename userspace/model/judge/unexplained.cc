@@ -119,7 +119,7 @@ std::string CopiedSentence(const ProcessModel& most, const Facts& facts) {
     return absl::StrCat(
         Plural(workers.processes, "worker"), spawned ? ", which inherited nothing (" : "",
         spawned ? PicklingMethodOf(most) : "", spawned ? ")," : "", " copied ", facts.Bytes(workers.copies),
-        spawned ? ", such as pages of the libraries that they loaded" : " of inherited memory",
+        spawned ? ", such as pages of loaded libraries" : " of inherited memory",
         WhyText(most, workers.causes_known ? workers.causes : CauseCounts{}, facts.findings.of_workers, facts.model));
   }
   if (2 * most.copies_of_files >= *most.counts.copies) {

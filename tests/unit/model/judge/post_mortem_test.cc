@@ -161,7 +161,7 @@ TEST_CASE("post-mortem: the OOM killer in a cgroup, and what it took") {
   CHECK(absl::StrContains(First(story).advice[0], "columns"));
 }
 
-TEST_CASE("post-mortem: new memory that was given back is no growth") {
+TEST_CASE("post-mortem: new memory that was freed again does not count as growth") {
   Story story(1);
   const uint64_t copied = 40 * kPagesOfMiB;
   story.Add({}, {{0, 0, 30'000}, {0, 0, 30'000}});

@@ -76,7 +76,7 @@ TEST_CASE("unexplained: a spawned worker copies pages of its libraries") {
   Run run = Recorded({}, {{Cause::kData, kCopies}});
   run.model.processes[1].duty.start = StartMethod::kSpawn;
   CHECK(HeadlineOf(run) ==
-        "1 worker, which inherited nothing (spawn), copied 100.0 MiB, such as pages of the libraries that they loaded: "
+        "1 worker, which inherited nothing (spawn), copied 100.0 MiB, such as pages of loaded libraries: "
         "100 % writes other than reference counts.");
 }
 
