@@ -110,6 +110,7 @@ class Container:
 
     def __init__(self, image, mounts=("proc", "sys"), group=None, rootless=False):
         self.join = group.join if group else None
+        self.rootless = rootless
         user = harness.TO_NOBODY if rootless else []
         command = [*user, "unshare", "--mount", "--pid", "--cgroup", "--ipc", "--uts", "--fork", "--kill-child"]
         command += ["--user", "--map-root-user"] if rootless else ["--time", f"--boottime={BOOT_OFFSET}"]
@@ -178,6 +179,7 @@ class Outside:
 
     def __init__(self, container):
         self.container = container
+        self.has_probes = self.sees_host or not container.rootless
 
     def name_of(self, group):
         """The name of the container's cgroup as cowprof sees it."""
@@ -249,3 +251,10 @@ class _InnerRecording(harness.Recording):
 
     def send(self, number):
         os.kill(truth.children(self.popen.pid)[0], number)
+
+    def stop(self):
+        """Ends cowprof first: it outlives its nsenter(1), and holds the pipes."""
+        for pid in truth.children(self.popen.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        super().stop()

@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <iterator>
 
-#include "absl/strings/match.h"
 #include "posix/clock.h"
 
 namespace cowprof {
@@ -22,7 +21,11 @@ constexpr timespec kPause = {.tv_sec = 0, .tv_nsec = 60'000};  // lets a waiting
 // CPU time between two pauses: some four pieces of 2 MiB, and many holes.
 constexpr absl::Duration kStretch = absl::Microseconds(150);
 
+// What the kernel searches for a page at once, holding mmap_lock: it walks a table for every 2 MiB that ever had one.
+constexpr uint64_t kSearched = 1 << 30;
+
 uint64_t PfnOf(uint64_t entry) { return entry & kPagePresent ? entry & kPageFrame : 0; }
+bool HasPage(uint64_t entry) { return (entry & (kPagePresent | kPageSwapped)) != 0; }
 
 constexpr uint64_t kNoPageFrame = kPageFrame;  // beyond any physical memory
 
@@ -40,32 +43,6 @@ uint64_t ReadZeroPfn(const ProcFs& proc, uint64_t page_bytes) {
   if (PfnOf(entries[0]) == 0) return 0;
   // Some kernels (seen: 6.18 in a Firecracker guest) give each page its own frame at its first read.
   return PfnOf(entries[0]) == PfnOf(entries[1]) ? PfnOf(entries[0]) : kNoPageFrame;
-}
-
-// Mappings whose pages can be anonymous and private. A large read-only file mapping is a data set: its pages stay the
-// file's.
-bool MayHoldCopies(const Mapping& mapping) {
-  if (mapping.shared || absl::StartsWith(mapping.name, "[v")) return false;  // [vdso], [vvar], [vsyscall]
-  if (!mapping.readable && !mapping.writable) return false;                  // reserved address space
-  const bool read_only_file = mapping.inode != 0 && !mapping.writable;
-  return !read_only_file || mapping.end - mapping.begin <= 2 * kRegionBytes;
-}
-
-std::vector<uint64_t> RegionsOf(const std::vector<Mapping>& mappings) {
-  std::vector<uint64_t> regions;
-  for (const Mapping& mapping : mappings) {
-    if (!MayHoldCopies(mapping)) continue;
-    for (uint64_t at = mapping.begin / kRegionBytes * kRegionBytes; at < mapping.end; at += kRegionBytes) {
-      if (regions.empty() || regions.back() < at) regions.push_back(at);
-    }
-  }
-  return regions;
-}
-
-// As far as the name tells: that of a file on a hugetlbfs could be any.
-std::vector<uint64_t> HugetlbRegionsOf(std::vector<Mapping> mappings) {
-  std::erase_if(mappings, [](const Mapping& mapping) { return !absl::StartsWith(mapping.name, "/anon_hugepage"); });
-  return RegionsOf(mappings);
 }
 
 // Those that end behind `address`.
@@ -143,16 +120,19 @@ bool PagemapSweep::Open(SweepJob& job) {
   own_ = OpenPagemap(job.process);
   peer_ = OpenPagemap(job.peer);
   if (!own_.ok()) return false;
-  std::vector<uint64_t> hugetlb;
+  progress_ = {.open = true};
   if (job.full) {
     absl::StatusOr<std::vector<Mapping>> mappings = proc_.ReadMaps(job.process.pid);
     if (!mappings.ok()) return false;
-    job.regions = RegionsOf(*mappings);
-    if (job.sharing) hugetlb = HugetlbRegionsOf(*std::move(mappings));
+    progress_.left = SpansToSweep(*mappings);
+    if (job.sharing) progress_.hugetlb = HugetlbSpans(*std::move(mappings));
+  } else {
+    std::sort(job.regions.begin(), job.regions.end());
+    job.regions.erase(std::unique(job.regions.begin(), job.regions.end()), job.regions.end());
+    progress_.left = SpansOf(job.regions);
   }
-  std::sort(job.regions.begin(), job.regions.end());
-  job.regions.erase(std::unique(job.regions.begin(), job.regions.end()), job.regions.end());
-  progress_ = {.open = true, .hugetlb = std::move(hugetlb), .begin = Now()};
+  progress_.pieces = PiecesIn(progress_.left);
+  progress_.begin = Now();
   return true;
 }
 
@@ -233,14 +213,34 @@ bool PagemapSweep::ReadPiece(const SweepJob& job, uint64_t address) {
     if (best->diverged_pages <= known || !look.has_peer || frames_hidden_) break;
     if (!MayHaveMigrated(look.own, look.peer, zero_pfn_)) break;
   }
+  progress_.in_hole = std::none_of(best->own.begin(), best->own.end(), HasPage);
   progress_.read.insert(progress_.read.end(), best->counts.begin(), best->counts.end());
   if (best->has_peer && job.sample_diverged > 0 && best->diverged_pages > 0) NotePages(job, address, *best);
   if (job.sharing && !best->counts.empty()) {
     std::vector<RegionSharing>& sharing = progress_.found.sharing;
     sharing.push_back(SharingOf(address, best->own, best->peer, zero_pfn_));
-    sharing.back().hugetlb = std::binary_search(progress_.hugetlb.begin(), progress_.hugetlb.end(), address);
+    sharing.back().hugetlb = Contains(progress_.hugetlb, address);
   }
   return true;
+}
+
+// Reads the next piece, or passes over a part of a hole. The last piece of a span is read in any case: only that shows
+// whether the process is still there. False if it is gone.
+bool PagemapSweep::Step(const SweepJob& job) {
+  AddressSpan& left = progress_.left[progress_.span];
+  const uint64_t address = left.begin, last = left.end - kRegionBytes;
+  if (progress_.in_hole && kinds_known_ && address < last) {
+    const uint64_t until = std::min(last, address + kSearched);
+    uint64_t first = address;
+    const KindsScan scan = FindPage(own_.fd(), address, until, &first);
+    kinds_known_ = scan != KindsScan::kUnknown;
+    progress_.in_hole = scan == KindsScan::kDone && first == until;
+    left.begin = first / kRegionBytes * kRegionBytes;
+    if (left.begin > address) return true;
+  }
+  left.begin += kRegionBytes;
+  if (left.begin == left.end) ++progress_.span;
+  return ReadPiece(job, address);
 }
 
 // What is asked for page by page.
@@ -277,7 +277,7 @@ FinishedSweep PagemapSweep::Finish(const SweepJob& job) {
   FinishedSweep finished = std::move(progress_.found);
   finished.serial = job.serial;
   SweepFigures& sum = finished.figures;
-  sum = {.begin = progress_.begin, .end = Now(), .full = job.full, .regions = job.regions.size()};
+  sum = {.begin = progress_.begin, .end = Now(), .full = job.full, .regions = progress_.pieces};
   sum.cost = progress_.cost;
   std::vector<RangePages> ranges;  // by number
   for (const auto& [region, number, pages] : known_[job.serial]) {
@@ -319,8 +319,8 @@ std::vector<FinishedSweep> PagemapSweep::Run(absl::Duration budget, absl::Durati
     SweepJob& job = jobs_.front();
     const absl::Duration cpu_before = ReadClock(CLOCK_THREAD_CPUTIME_ID);
     bool alive = progress_.open || Open(job);
-    const bool done = alive && progress_.next >= job.regions.size();
-    if (alive && !done) alive = ReadPiece(job, job.regions[progress_.next++]);
+    const bool done = alive && progress_.span == progress_.left.size();
+    if (alive && !done) alive = Step(job);
     const absl::Duration cpu_now = ReadClock(CLOCK_THREAD_CPUTIME_ID);
     progress_.cost += cpu_now - cpu_before;
     cost_ += cpu_now - cpu_before;

@@ -23,10 +23,9 @@
 #include "posix/fd.h"
 #include "source/pagemap_entry.h"
 #include "source/procfs.h"
+#include "source/sweep_spans.h"
 
 namespace cowprof {
-
-inline constexpr uint64_t kRegionBytes = 2 << 20;
 
 // Pages of one region (at most 512 of 4 KiB), by what pagemap says.
 struct RegionPages {
@@ -75,7 +74,7 @@ struct SweepJob {
   uint32_t serial = 0;                                      // names the process in what is found
   ProcessId process, peer;                                  // peer.pid 0: none
   bool full = false;                                        // every private mapping; otherwise `regions`
-  std::vector<uint64_t> regions;                            // addresses, multiples of 2 MiB; filled from maps if full
+  std::vector<uint64_t> regions;                            // addresses, multiples of 2 MiB
   std::shared_ptr<const std::vector<AddressRange>> ranges;  // sorted, none overlaps another; null: none
   size_t sample_diverged = 0;  // how many addresses of diverged pages to keep, kMaxDivergedSample at most
   bool sharing = false;        // note which pages are shared, page by page: copies are counted by it
@@ -128,8 +127,11 @@ class PagemapSweep {
 
   struct Progress {
     bool open = false;
-    size_t next = 0;
-    std::vector<uint64_t> hugetlb;  // regions, sorted
+    std::vector<AddressSpan> left;  // to read, from `span` on
+    size_t span = 0;
+    uint64_t pieces = 0;   // of all spans
+    bool in_hole = false;  // the last piece had no page
+    std::vector<AddressSpan> hugetlb;
     absl::Duration begin, cost;
     std::vector<KeptPages> read;  // by this job so far, sorted by region
     FinishedSweep found;
@@ -141,6 +143,7 @@ class PagemapSweep {
   void CountLook(const SweepJob& job, uint64_t address, Look* look) const;
   uint64_t DivergedBefore(uint32_t serial, uint64_t address) const;
   bool ReadPiece(const SweepJob& job, uint64_t address);
+  bool Step(const SweepJob& job);
   void NotePages(const SweepJob& job, uint64_t address, const Look& look);
   void Keep(const SweepJob& job);
   FinishedSweep Finish(const SweepJob& job);

@@ -16,8 +16,14 @@ struct ScanArguments {
   uint64_t size, flags, start, end, walk_end, ranges, ranges_size, max_pages;
   uint64_t category_inverted, category_mask, category_anyof_mask, return_mask;
 };
-constexpr uint64_t kScanZero = 1 << 5, kScanHuge = 1 << 6;
+constexpr uint64_t kScanPresent = 1 << 3, kScanSwapped = 1 << 4, kScanZero = 1 << 5, kScanHuge = 1 << 6;
 constexpr unsigned long kScan = _IOWR('f', 16, ScanArguments);
+
+// Of a failed scan.
+KindsScan Failure() {
+  const bool unknown = errno == ENOTTY || errno == EINVAL || errno == ENOSYS || errno == EPERM;
+  return unknown ? KindsScan::kUnknown : KindsScan::kFailed;
+}
 
 bool IsAnonymous(uint64_t entry, uint64_t zero_pfn) {
   return (entry & kPagePresent) && !(entry & kPageOfFile) && (entry & kPageFrame) != zero_pfn;
@@ -43,9 +49,8 @@ KindsScan ScanKinds(int pagemap, uint64_t address, uint64_t page_bytes, absl::Sp
                           .category_anyof_mask = kScanZero | kScanHuge,
                           .return_mask = kScanZero | kScanHuge};
     const int found = ioctl(pagemap, kScan, &scan);
-    if (found < 0 && (errno == ENOTTY || errno == EINVAL || errno == ENOSYS || errno == EPERM))
-      return KindsScan::kUnknown;
-    if (found < 0 || scan.walk_end <= at) return KindsScan::kFailed;
+    if (found < 0) return Failure();
+    if (scan.walk_end <= at) return KindsScan::kFailed;
     for (const ScanRange& range : absl::MakeConstSpan(ranges).subspan(0, found)) {
       const uint64_t marks =
           (range.categories & kScanZero ? kPageOfZeroes : 0) | (range.categories & kScanHuge ? kPageHuge : 0);
@@ -54,6 +59,24 @@ KindsScan ScanKinds(int pagemap, uint64_t address, uint64_t page_bytes, absl::Sp
     }
     at = scan.walk_end;
   }
+  return KindsScan::kDone;
+}
+
+KindsScan FindPage(int pagemap, uint64_t begin, uint64_t end, uint64_t* first) {
+  ScanRange range = {};
+  ScanArguments scan = {.size = sizeof(scan),
+                        .start = begin,
+                        .end = end,
+                        .ranges = reinterpret_cast<uint64_t>(&range),
+                        .ranges_size = 1,
+                        .max_pages = 1,
+                        .category_anyof_mask = kScanPresent | kScanSwapped,
+                        .return_mask = kScanPresent | kScanSwapped};
+  const int found = ioctl(pagemap, kScan, &scan);
+  if (found < 0) return Failure();
+  if (found == 0 && scan.walk_end < end) return KindsScan::kFailed;
+  if (found > 0 && (range.start < begin || range.start >= end)) return KindsScan::kFailed;
+  *first = found > 0 ? range.start : end;
   return KindsScan::kDone;
 }
 

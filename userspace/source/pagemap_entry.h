@@ -1,6 +1,6 @@
 // Which pages two processes share, without CAP_SYS_ADMIN, where the kernel hides page frames: combines bit 56 of a
 // pagemap entry ("mapped by this process only") with the kinds of pages that PAGEMAP_SCAN knows. Pure but for
-// ScanKinds.
+// ScanKinds and FindPage.
 #ifndef COWPROF_SOURCE_PAGEMAP_ENTRY_H_
 #define COWPROF_SOURCE_PAGEMAP_ENTRY_H_
 
@@ -32,6 +32,10 @@ inline constexpr uint64_t kStandInForZero = 4;
 // system calls). kFailed: not of this process now.
 enum class KindsScan { kDone, kFailed, kUnknown };
 KindsScan ScanKinds(int pagemap, uint64_t address, uint64_t page_bytes, absl::Span<uint64_t> entries);
+
+// The first page of [begin, end), both multiples of the page size, that is in memory or swapped out; `end` if there is
+// none. Holds mmap_lock meanwhile. Sets *first only if kDone; the others as above.
+KindsScan FindPage(int pagemap, uint64_t begin, uint64_t end, uint64_t* first);
 
 // Gives entries without frames numbers that stand for them, equal where both processes map the same page, so that
 // StateOfPage and ClassifyPages can compare them as frames. `first_page` is the number of the first page; `peer` is

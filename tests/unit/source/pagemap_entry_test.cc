@@ -3,11 +3,13 @@
 #include "source/pagemap_entry.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <vector>
 
+#include "skip.h"
 #include "source/pagemap.h"
 
 namespace cowprof {
@@ -92,7 +94,40 @@ TEST_CASE("what a host never shows is distinguished from a single failure") {
   CHECK(ScanKinds(/*pagemap=*/-1, kAddress, 4096, absl::MakeSpan(entries)) == KindsScan::kFailed);
   const int no_pagemap = open("/dev/null", O_RDONLY | O_CLOEXEC);
   CHECK(ScanKinds(no_pagemap, kAddress, 4096, absl::MakeSpan(entries)) == KindsScan::kUnknown);
+  uint64_t first = 0;
+  CHECK(FindPage(/*pagemap=*/-1, kAddress, 2 * kAddress, &first) == KindsScan::kFailed);
+  CHECK(FindPage(no_pagemap, kAddress, 2 * kAddress, &first) == KindsScan::kUnknown);
+  CHECK(first == 0);
   close(no_pagemap);
+}
+
+TEST_CASE("live: the first page of a range is found, be it written or only read") {
+  const uint64_t page_bytes = getpagesize(), pages = 5000, bytes = pages * page_bytes;
+  void* map = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  REQUIRE(map != MAP_FAILED);
+  madvise(map, bytes, MADV_NOHUGEPAGE);
+  const uint64_t begin = reinterpret_cast<uint64_t>(map);
+  const int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+  REQUIRE(pagemap >= 0);
+  const auto first_from = [&](uint64_t page) {
+    uint64_t first = 0;
+    const KindsScan scan = FindPage(pagemap, begin + page * page_bytes, begin + bytes, &first);
+    return scan == KindsScan::kDone ? (first - begin) / page_bytes : UINT64_MAX;
+  };
+  const uint64_t none = first_from(0);
+  if (!Lacks("PAGEMAP_SCAN", none != UINT64_MAX, "Linux before 6.7")) {
+    CHECK(none == pages);
+    volatile char* memory = static_cast<char*>(map);
+    memory[777 * page_bytes] = 1;
+    static_cast<void>(memory[4999 * page_bytes]);  // a page of zeroes
+    CHECK(first_from(0) == 777);
+    CHECK(first_from(777) == 777);
+    CHECK(first_from(778) == 4999);
+    madvise(static_cast<char*>(map) + 777 * page_bytes, page_bytes, MADV_DONTNEED);
+    CHECK(first_from(0) == 4999);
+  }
+  close(pagemap);
+  munmap(map, bytes);
 }
 
 TEST_CASE("with frames, equal ones are the same page whatever bit 56 says") {
