@@ -164,7 +164,7 @@ test("real recording: hovering shows values, marks are there, sorting works", { 
     await page
       .locator("#workers thead th", { hasText: /^private/ })
       .locator("button")
-      .click();
+      .press("Enter"); // a click may miss while the charts are still being laid out
     const shown = (await workerRows(page))
       .map((cells) => cells[5])
       .filter((text) => text !== "—")
