@@ -200,15 +200,24 @@ void Collector::AddWhatCameLater(const TreeLook& look, Sample* sample) {
   }
 }
 
-// Rows are in the order of the look: parents before children. `faults`: by the kernel's count.
+// Rows are in the order of the look: parents before children. `faults`: by the kernel's count, which was read after the
+// probes' counts; where it is ahead of them, they are read again.
 void Collector::AddGupCopies(const TreeLook& look, const std::vector<uint64_t>& faults, Sample* sample) {
   if (!gup_copies_) return;
+  std::optional<absl::flat_hash_map<uint32_t, FaultCounts>> later;
   for (size_t i = 0; i < look.processes.size(); ++i) {
     const uint32_t serial = look.processes[i].serial;
     const LivingProcess* process = processes_.Find(serial);
     const LivingProcess* parent = process == nullptr ? nullptr : processes_.ParentInSpace(*process);
-    gup_copies_->NoteFaults(serial, parent == nullptr ? 0 : parent->serial, faults[i], sample->processes[i]);
-    gup_copies_->AddTo(serial, &sample->processes[i]);
+    ProcessSample& row = sample->processes[i];
+    uint64_t since = 0;  // that the probes have counted since row.counts
+    if (row.counts.faults && faults[i] >= *row.counts.faults + gup_copies_->FaultsOf(serial) + GupCopies::kLeast) {
+      if (!later) later = faults_->CountFaultsNow();
+      if (const auto now = later->find(serial); now != later->end() && now->second.faults)
+        since = SaturatingSubtract(*now->second.faults, *row.counts.faults);
+    }
+    gup_copies_->NoteFaults(serial, parent == nullptr ? 0 : parent->serial, SaturatingSubtract(faults[i], since), row);
+    gup_copies_->AddTo(serial, &row);
   }
 }
 

@@ -17,8 +17,8 @@ class GupCopies {
  public:
   static constexpr uint64_t kLeast = 256;  // pages that count, and faults worth a sweep: many system calls have a few
 
-  // Takes note of a process at each sample, parents before children. `faults`: of /proc/PID/stat, read before
-  // row.counts. `parent`: serial of the process whose memory it inherited; 0: none.
+  // Takes note of a process at each sample, parents before children. `faults`: of /proc/PID/stat, as of
+  // row.counts or before. `parent`: serial of the process whose memory it inherited; 0: none.
   void NoteFaults(uint32_t serial, uint32_t parent, uint64_t faults, const ProcessSample& row);
   // Faults of GUP so far.
   uint64_t FaultsOf(uint32_t serial) const;
